@@ -1,0 +1,178 @@
+package events
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Size limits of the wire form, in bytes.
+const (
+	// MaxEventBytes bounds the JSON body of any event. Larger text goes to a
+	// blob first, so that a refused event cannot exist.
+	MaxEventBytes = 512 << 10
+	// InlineBytes is the longest source, result or error kept in an event.
+	InlineBytes = 64 << 10
+	// PreviewBytes is the longest beginning kept of a text stored as a blob.
+	PreviewBytes = 1 << 10
+)
+
+// Source is the CloudEvents "source" of every event.
+const Source = "daybook"
+
+// Names of the message headers that carry CloudEvents attributes (NATS
+// protocol binding, binary mode).
+const (
+	headerSpecVersion = "ce-specversion"
+	headerID          = "ce-id"
+	headerType        = "ce-type"
+	headerSource      = "ce-source"
+	headerSubject     = "ce-subject"
+	headerTime        = "ce-time"
+	headerTenant      = "ce-tenant"
+	headerTraceparent = "ce-traceparent"
+	headerContentType = "content-type"
+)
+
+// timeFormat is RFC 3339 in UTC with milliseconds, used wherever a time is
+// written.
+const timeFormat = "2006-01-02T15:04:05.000Z"
+
+// FormatTime writes a time as every interface shows it: RFC 3339, UTC,
+// milliseconds, "Z".
+func FormatTime(t time.Time) string { return t.UTC().Format(timeFormat) }
+
+// ErrTooLarge is returned for an event whose body exceeds MaxEventBytes.
+var ErrTooLarge = errors.New("event body is larger than 512 KiB")
+
+// Message is the wire form of an event.
+type Message struct {
+	Subject string
+	Header  map[string][]string
+	Body    []byte
+}
+
+// Encode turns an event into its wire form within a volume. It returns
+// ErrTooLarge for a body over MaxEventBytes.
+func Encode(v Volume, e Event) (Message, error) {
+	body, err := encodeBody(e.Data)
+	if err != nil {
+		return Message{}, fmt.Errorf("encode %s: %w", e.Type, err)
+	}
+	if len(body) > MaxEventBytes {
+		return Message{}, fmt.Errorf("encode %s: %w (%d bytes)", e.Type, ErrTooLarge, len(body))
+	}
+	h := map[string][]string{
+		headerSpecVersion: {"1.0"},
+		headerID:          {e.ID},
+		headerType:        {string(e.Type)},
+		headerSource:      {Source},
+		headerSubject:     {e.About()},
+		headerTime:        {FormatTime(e.Time)},
+		headerTenant:      {e.Tenant},
+		headerContentType: {"application/json"},
+	}
+	if e.Traceparent != "" {
+		h[headerTraceparent] = []string{e.Traceparent}
+	}
+	return Message{Subject: e.Subject(v), Header: h, Body: body}, nil
+}
+
+func encodeBody(d Data) ([]byte, error) {
+	if u, ok := d.(*Unknown); ok {
+		return u.Body, nil
+	}
+	return json.Marshal(d)
+}
+
+// DecodeError is returned for a message that is not a well-formed event of a
+// known type.
+type DecodeError struct {
+	Seq     uint64
+	Subject string
+	Err     error
+}
+
+// Error names the position and the cause.
+func (e *DecodeError) Error() string {
+	return fmt.Sprintf("decode event %d on %s: %v", e.Seq, e.Subject, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *DecodeError) Unwrap() error { return e.Err }
+
+// Decode reads the wire form of an event stored at seq. A type this version
+// does not know decodes to Unknown without error; everything else that is
+// malformed is a *DecodeError.
+func Decode(seq uint64, m Message) (Event, error) {
+	e, err := decode(seq, m)
+	if err != nil {
+		return Event{}, &DecodeError{Seq: seq, Subject: m.Subject, Err: err}
+	}
+	return e, nil
+}
+
+func decode(seq uint64, m Message) (Event, error) {
+	get := func(name string) string {
+		if v := m.Header[name]; len(v) > 0 {
+			return v[0]
+		}
+		return ""
+	}
+	if sv := get(headerSpecVersion); sv != "1.0" {
+		return Event{}, fmt.Errorf("%s is %q, want 1.0", headerSpecVersion, sv)
+	}
+	e := Event{
+		Seq: seq, ID: get(headerID), Type: Type(get(headerType)), Tenant: get(headerTenant), Traceparent: get(headerTraceparent),
+	}
+	if e.ID == "" || e.Type == "" || e.Tenant == "" {
+		return Event{}, errors.New("ce-id, ce-type or ce-tenant is missing")
+	}
+	at, err := time.Parse(time.RFC3339Nano, get(headerTime))
+	if err != nil {
+		return Event{}, fmt.Errorf("%s: %w", headerTime, err)
+	}
+	e.Time = at.UTC()
+	e.Data = newData(e.Type)
+	if e.Data == nil {
+		e.Data = &Unknown{Type: e.Type, StoredSubject: m.Subject, Concerns: get(headerSubject), Body: m.Body}
+		return e, nil
+	}
+	if err := json.Unmarshal(m.Body, e.Data); err != nil {
+		return Event{}, fmt.Errorf("%s: %w", e.Type, err)
+	}
+	return e, nil
+}
+
+// newData returns an empty payload for a type, or nil for an unknown one.
+func newData(t Type) Data {
+	switch t {
+	case TypeExecutionRequested:
+		return new(ExecutionRequested)
+	case TypeExecutionStarted:
+		return new(ExecutionStarted)
+	case TypeExecutionOutput:
+		return new(ExecutionOutput)
+	case TypeExecutionOutputTruncated:
+		return new(ExecutionOutputTruncated)
+	case TypeExecutionCancelRequested:
+		return new(ExecutionCancelRequested)
+	case TypeExecutionHandedBack:
+		return new(ExecutionHandedBack)
+	case TypeExecutionCompleted:
+		return new(ExecutionCompleted)
+	case TypeExecutionFailed:
+		return new(ExecutionFailed)
+	case TypeExecutionTimedOut:
+		return new(ExecutionTimedOut)
+	case TypeExecutionCancelled:
+		return new(ExecutionCancelled)
+	case TypeHeapTagged:
+		return new(HeapTagged)
+	case TypeSessionEntryRecorded:
+		return new(SessionEntryRecorded)
+	default:
+		return nil
+	}
+}

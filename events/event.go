@@ -1,0 +1,76 @@
+package events
+
+import (
+	"time"
+)
+
+// Event is one recorded fact: an envelope around a payload.
+type Event struct {
+	// Seq is the position in the ledger, assigned when the event is stored;
+	// 0 before. Positions are global across volumes and never reused.
+	Seq uint64
+	// ID is unique for ever (CloudEvents "id"). Writers that retry an append
+	// reuse it.
+	ID string
+	// Type is the kind and version. It always equals Data.EventType().
+	Type Type
+	// Tenant owns the event.
+	Tenant string
+	// Time is when the fact was established, UTC, to the millisecond.
+	Time time.Time
+	// Traceparent is the W3C trace context of the request that caused the
+	// event, or empty.
+	Traceparent string
+	// Data is the payload; Unknown for a type this version does not know.
+	Data Data
+}
+
+// Data is the payload of an event. The set of implementations is closed: one
+// struct for each type, and Unknown.
+type Data interface {
+	// EventType is the type the payload is recorded under.
+	EventType() Type
+	// subject is where the event is stored, within a volume and tenant.
+	subject(v Volume, tenant string) string
+	// about is what the event concerns (CloudEvents "subject"): an execution
+	// id, heap hash or session id.
+	about() string
+}
+
+// New wraps a payload in an envelope with a fresh id and the given time, cut
+// to milliseconds.
+func New(tenant string, at time.Time, data Data) Event {
+	return Event{
+		ID:     NewID(at),
+		Type:   data.EventType(),
+		Tenant: tenant,
+		Time:   at.UTC().Truncate(time.Millisecond),
+		Data:   data,
+	}
+}
+
+// About is what the event concerns: an execution id, a heap hash or a session
+// id.
+func (e Event) About() string { return e.Data.about() }
+
+// Subject is the ledger subject the event belongs on within a volume.
+func (e Event) Subject(v Volume) string { return e.Data.subject(v, e.Tenant) }
+
+// Unknown is the payload of an event written by a newer version. It is kept
+// and reported, never dropped: projections count it, and the write side
+// refuses to decide on a history that contains one.
+type Unknown struct {
+	// Type is the type string as stored.
+	Type Type
+	// StoredSubject is the full subject the event was read from.
+	StoredSubject string
+	// Concerns is the CloudEvents "subject" attribute as stored.
+	Concerns string
+	// Body is the payload as stored.
+	Body []byte
+}
+
+// EventType returns the stored type.
+func (u *Unknown) EventType() Type               { return u.Type }
+func (u *Unknown) subject(Volume, string) string { return u.StoredSubject }
+func (u *Unknown) about() string                 { return u.Concerns }

@@ -1,0 +1,343 @@
+package events
+
+import "time"
+
+// Actor is who asked for something, as far as the server knows.
+type Actor struct {
+	// Principal is the authenticated identity; "anonymous" without authentication.
+	Principal string `json:"principal"`
+	// Transport is how the request came: "http", "mcp-http", "mcp-stdio", "embed", "runner".
+	Transport string `json:"transport"`
+	// Client is the name and version the client gave of itself, or empty.
+	Client string `json:"client,omitempty"`
+	// Address is the client's network address, or empty.
+	Address string `json:"address,omitempty"`
+}
+
+// Limits bound one run. Zero means "no limit" only where said.
+type Limits struct {
+	// HeapMemoryMaxMB caps the V8 heap, in MiB.
+	HeapMemoryMaxMB int `json:"heap_memory_max_mb"`
+	// ExecutionTimeoutSecs is the wall-clock limit in seconds, from started.
+	ExecutionTimeoutSecs int `json:"execution_timeout_secs"`
+	// OutputMaxBytes caps stored output; 0 is uncapped.
+	OutputMaxBytes int64 `json:"output_max_bytes"`
+}
+
+// Engine identifies everything about the JavaScript engine that a run's
+// outcome can depend on. Two runs with equal inputs and equal engines have
+// equal outcomes.
+type Engine struct {
+	// ID is the hash of the other fields; heaps are bound to it.
+	ID string `json:"id"`
+	// V8Version is the engine's version, for example "13.6.233.10".
+	V8Version string `json:"v8_version"`
+	// Flags are the V8 flags in force, space-separated.
+	Flags string `json:"flags"`
+	// JIT reports whether optimising compilers were on.
+	JIT bool `json:"jit"`
+	// PreludeSHA256 is the hash of the built-in JavaScript run before user code.
+	PreludeSHA256 string `json:"prelude_sha256"`
+	// SnapshotFormat is our version of the heap blob's layout; 0 for runs without a heap.
+	SnapshotFormat int `json:"snapshot_format"`
+}
+
+// BlobRef names a text stored as a blob because it is too large for an event.
+type BlobRef struct {
+	// SHA256 is the hash of the text, 64 lowercase hex characters; the blob's name.
+	SHA256 string `json:"sha256"`
+	// Size is the length of the text in bytes.
+	Size int64 `json:"size"`
+	// Preview is the beginning of the text, at most PreviewBytes.
+	Preview string `json:"preview"`
+}
+
+// Body is text that sits in the event up to InlineBytes, and in a blob above.
+type Body struct {
+	// Text is the inline text; empty when Blob is set.
+	Text string `json:"text"`
+	// Blob is set when the text is stored apart.
+	Blob *BlobRef `json:"blob,omitempty"`
+}
+
+// Content holds what a user may ask to have erased: code, output, results,
+// errors, tag values. It is plain, or sealed under a per-session key whose
+// destruction erases it without breaking any proof.
+type Content[T any] struct {
+	// Plain is the readable content; nil when sealed.
+	Plain *T `json:"plain,omitempty"`
+	// Sealed is the encrypted content; nil when plain.
+	Sealed *Sealed `json:"sealed,omitempty"`
+}
+
+// Plain wraps readable content.
+func Plain[T any](v T) Content[T] { return Content[T]{Plain: &v} }
+
+// Value returns the plain content, or the zero value when it is sealed.
+func (c Content[T]) Value() T {
+	if c.Plain == nil {
+		var zero T
+		return zero
+	}
+	return *c.Plain
+}
+
+// Sealed is content encrypted under a key kept outside the ledger.
+type Sealed struct {
+	// KeyID names the key.
+	KeyID string `json:"key_id"`
+	// Algorithm names the cipher.
+	Algorithm string `json:"algorithm"`
+	// Nonce and Ciphertext are the cipher's output.
+	Nonce      []byte `json:"nonce"`
+	Ciphertext []byte `json:"ciphertext"`
+}
+
+// ExecutionRequested records that a run was accepted. It is the first event of
+// every execution and the message that runners consume.
+type ExecutionRequested struct {
+	ExecutionID string `json:"execution_id"`
+	// Pool names the group of runners that may take the run.
+	Pool string `json:"pool"`
+	// Content is the source as given and the requested tags.
+	Content Content[RequestedContent] `json:"content"`
+	// SourceSHA256 is the hash of the source as given.
+	SourceSHA256 string `json:"source_sha256"`
+	// FileName is the name shown in stack traces.
+	FileName string `json:"file_name"`
+	// Stateful runs restore and save a heap.
+	Stateful bool `json:"stateful"`
+	// Heap is the input heap asked for; empty for a fresh isolate.
+	Heap string `json:"heap,omitempty"`
+	// Limits are the limits in force for the run.
+	Limits Limits `json:"limits"`
+	// Session is the name the run is logged under, or empty; SessionID its key.
+	Session   string `json:"session,omitempty"`
+	SessionID string `json:"session_id,omitempty"`
+	// RequestSHA256 is the hash of everything asked for, compared when an
+	// idempotency key comes again.
+	RequestSHA256 string `json:"request_sha256"`
+	// Idempotent is true when the id was derived from an idempotency key.
+	Idempotent bool `json:"idempotent,omitempty"`
+	// Actor asked for the run.
+	Actor Actor `json:"actor"`
+	// Warnings were given at acceptance.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// RequestedContent is the erasable part of ExecutionRequested.
+type RequestedContent struct {
+	// Source is the code as given.
+	Source Body `json:"source"`
+	// Tags replace those of the output heap once the run completes. Nil leaves
+	// them untouched, empty clears them.
+	Tags map[string]string `json:"tags"`
+}
+
+// ExecutionStarted records that a runner took the run. With the source and the
+// input heap it holds all that the outcome depends on.
+type ExecutionStarted struct {
+	ExecutionID string `json:"execution_id"`
+	// Attempt counts from 1.
+	Attempt int `json:"attempt"`
+	// Runner is the id of the runner process.
+	Runner string `json:"runner"`
+	Engine Engine `json:"engine"`
+	// Seed is the run's 128-bit random seed, 32 hex characters. Every attempt
+	// reuses the first attempt's.
+	Seed string `json:"seed"`
+	// StartTime is what the script's clock shows first. Every attempt reuses
+	// the first attempt's; the event's own time tells when this one began.
+	StartTime time.Time `json:"start_time"`
+	Limits    Limits    `json:"limits"`
+	// InputHeap is the heap really restored; empty for a fresh isolate.
+	InputHeap string `json:"input_heap,omitempty"`
+	// FirstLine and FirstByte number the first line (from 1) and byte (from 0)
+	// of output this attempt will write. Output of earlier attempts at or past
+	// them is void.
+	FirstLine int64 `json:"first_line"`
+	FirstByte int64 `json:"first_byte"`
+	// Layers names the containment layers the worker attested.
+	Layers []string `json:"layers,omitempty"`
+	// Warnings tell what differs from what was asked for.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// ExecutionCancelRequested records that somebody asked for a run to end.
+type ExecutionCancelRequested struct {
+	ExecutionID string `json:"execution_id"`
+	Actor       Actor  `json:"actor"`
+}
+
+// ExecutionHandedBack records that a draining runner gave a run back. It costs
+// no attempt: the next started event reuses the number.
+type ExecutionHandedBack struct {
+	ExecutionID string `json:"execution_id"`
+	Attempt     int    `json:"attempt"`
+	Runner      string `json:"runner"`
+	Reason      string `json:"reason"`
+}
+
+// HeapRecord describes the heap a run left behind.
+type HeapRecord struct {
+	// SHA256 is the hash of the uncompressed blob, 64 lowercase hex
+	// characters: the heap's key.
+	SHA256 string `json:"sha256"`
+	// Size is the blob's uncompressed length in bytes.
+	Size int64 `json:"size"`
+	// EngineID is the engine that can restore it.
+	EngineID string `json:"engine_id"`
+	// Parent is the heap the run started from; empty for a fresh isolate.
+	Parent string `json:"parent,omitempty"`
+}
+
+// OutputTotals sums up the output of an execution, over all attempts' lines
+// that count.
+type OutputTotals struct {
+	Lines int64 `json:"lines"`
+	Bytes int64 `json:"bytes"`
+	// SHA256 is the hash of the final attempt's output bytes, line ends
+	// included, also of the part cut by the output cap.
+	SHA256 string `json:"sha256"`
+	// Truncated is true when output past the cap was not stored; Lines and
+	// Bytes still count it.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// Usage is what the run cost.
+type Usage struct {
+	CPUMillis     int64 `json:"cpu_ms"`
+	WallMillis    int64 `json:"wall_ms"`
+	PeakHeapBytes int64 `json:"peak_heap_bytes"`
+}
+
+// Ending is what the four terminal events share.
+type Ending struct {
+	ExecutionID string `json:"execution_id"`
+	// Attempt that ended; 0 when the run never started.
+	Attempt int `json:"attempt"`
+	// Runner that wrote the event; empty when the server did.
+	Runner string `json:"runner,omitempty"`
+	// Reason is a machine-readable cause, for example "out_of_memory".
+	Reason string `json:"reason,omitempty"`
+	// Content is the result or error.
+	Content Content[EndingContent] `json:"content"`
+	// Heap is the output heap; nil when there is none.
+	Heap *HeapRecord `json:"heap,omitempty"`
+	// Output is nil when the event was not written by the runner.
+	Output *OutputTotals `json:"output,omitempty"`
+	// TranspiledSHA256 is the hash of the JavaScript that really ran.
+	TranspiledSHA256 string   `json:"transpiled_sha256,omitempty"`
+	Usage            *Usage   `json:"usage,omitempty"`
+	Warnings         []string `json:"warnings,omitempty"`
+	// Actor asked for the end; only for cancelled.
+	Actor *Actor `json:"actor,omitempty"`
+}
+
+// EndingContent is the erasable part of a terminal event.
+type EndingContent struct {
+	// Result is the value of the last expression; nil unless completed with one.
+	Result *Body `json:"result,omitempty"`
+	// ResultTruncated marks a result cut at its size limit.
+	ResultTruncated bool `json:"result_truncated,omitempty"`
+	// Error is the message; nil when completed.
+	Error *Body `json:"error,omitempty"`
+}
+
+// ExecutionCompleted ends a run whose script returned normally.
+type ExecutionCompleted struct{ Ending }
+
+// ExecutionFailed ends a run whose script threw, or that could not go on.
+type ExecutionFailed struct{ Ending }
+
+// ExecutionTimedOut ends a run that exceeded its wall-clock limit.
+type ExecutionTimedOut struct{ Ending }
+
+// ExecutionCancelled ends a run that somebody cancelled.
+type ExecutionCancelled struct{ Ending }
+
+// Ended returns the shared part of a terminal payload, or nil for any other.
+func Ended(d Data) *Ending {
+	switch d := d.(type) {
+	case *ExecutionCompleted:
+		return &d.Ending
+	case *ExecutionFailed:
+		return &d.Ending
+	case *ExecutionTimedOut:
+		return &d.Ending
+	case *ExecutionCancelled:
+		return &d.Ending
+	default:
+		return nil
+	}
+}
+
+// NewEnding makes the terminal payload for a status. It returns nil for
+// StatusRunning.
+func NewEnding(s Status, e Ending) Data {
+	switch s {
+	case StatusCompleted:
+		return &ExecutionCompleted{e}
+	case StatusFailed:
+		return &ExecutionFailed{e}
+	case StatusTimedOut:
+		return &ExecutionTimedOut{e}
+	case StatusCancelled:
+		return &ExecutionCancelled{e}
+	default:
+		return nil
+	}
+}
+
+// EventType and the unexported methods tie each payload to its type, its
+// ledger subject and what it concerns.
+
+// EventType returns TypeExecutionRequested.
+func (*ExecutionRequested) EventType() Type { return TypeExecutionRequested }
+
+// EventType returns TypeExecutionStarted.
+func (*ExecutionStarted) EventType() Type { return TypeExecutionStarted }
+
+// EventType returns TypeExecutionCancelRequested.
+func (*ExecutionCancelRequested) EventType() Type { return TypeExecutionCancelRequested }
+
+// EventType returns TypeExecutionHandedBack.
+func (*ExecutionHandedBack) EventType() Type { return TypeExecutionHandedBack }
+
+// EventType returns TypeExecutionCompleted.
+func (*ExecutionCompleted) EventType() Type { return TypeExecutionCompleted }
+
+// EventType returns TypeExecutionFailed.
+func (*ExecutionFailed) EventType() Type { return TypeExecutionFailed }
+
+// EventType returns TypeExecutionTimedOut.
+func (*ExecutionTimedOut) EventType() Type { return TypeExecutionTimedOut }
+
+// EventType returns TypeExecutionCancelled.
+func (*ExecutionCancelled) EventType() Type { return TypeExecutionCancelled }
+
+func (d *ExecutionRequested) about() string       { return d.ExecutionID }
+func (d *ExecutionStarted) about() string         { return d.ExecutionID }
+func (d *ExecutionCancelRequested) about() string { return d.ExecutionID }
+func (d *ExecutionHandedBack) about() string      { return d.ExecutionID }
+func (d *Ending) about() string                   { return d.ExecutionID }
+
+func (d *ExecutionRequested) subject(v Volume, tenant string) string {
+	return v.RunSubject(tenant, d.Pool, d.ExecutionID)
+}
+
+func (d *ExecutionStarted) subject(v Volume, tenant string) string {
+	return v.ExecSubject(tenant, d.ExecutionID)
+}
+
+func (d *ExecutionCancelRequested) subject(v Volume, tenant string) string {
+	return v.ExecSubject(tenant, d.ExecutionID)
+}
+
+func (d *ExecutionHandedBack) subject(v Volume, tenant string) string {
+	return v.ExecSubject(tenant, d.ExecutionID)
+}
+
+func (d *Ending) subject(v Volume, tenant string) string {
+	return v.ExecSubject(tenant, d.ExecutionID)
+}

@@ -1,0 +1,94 @@
+package events
+
+// Type names one kind of event and its version, for example
+// "daybook.execution.completed.v1". It is the CloudEvents "type" attribute.
+type Type string
+
+// The types written by this version, in the order they were introduced. Never
+// rename or remove one: stored ledgers refer to them for ever.
+const (
+	TypeExecutionRequested       Type = "daybook.execution.requested.v1"
+	TypeExecutionStarted         Type = "daybook.execution.started.v1"
+	TypeExecutionOutput          Type = "daybook.execution.output.v1"
+	TypeExecutionOutputTruncated Type = "daybook.execution.output_truncated.v1"
+	TypeExecutionCancelRequested Type = "daybook.execution.cancel_requested.v1"
+	TypeExecutionHandedBack      Type = "daybook.execution.handed_back.v1"
+	TypeExecutionCompleted       Type = "daybook.execution.completed.v1"
+	TypeExecutionFailed          Type = "daybook.execution.failed.v1"
+	TypeExecutionTimedOut        Type = "daybook.execution.timed_out.v1"
+	TypeExecutionCancelled       Type = "daybook.execution.cancelled.v1"
+	TypeHeapTagged               Type = "daybook.heap.tagged.v1"
+	TypeSessionEntryRecorded     Type = "daybook.session.entry_recorded.v1"
+)
+
+// Types lists every known type in the order of introduction.
+func Types() []Type {
+	return []Type{
+		TypeExecutionRequested, TypeExecutionStarted, TypeExecutionOutput, TypeExecutionOutputTruncated,
+		TypeExecutionCancelRequested, TypeExecutionHandedBack, TypeExecutionCompleted, TypeExecutionFailed,
+		TypeExecutionTimedOut, TypeExecutionCancelled, TypeHeapTagged, TypeSessionEntryRecorded,
+	}
+}
+
+// Terminal reports whether an event of this type ends its execution.
+func (t Type) Terminal() bool {
+	_, ok := t.Status()
+	return ok
+}
+
+// Status is the execution status that an event of this type leads to, with
+// false for types that do not end an execution.
+func (t Type) Status() (Status, bool) {
+	switch t {
+	case TypeExecutionCompleted:
+		return StatusCompleted, true
+	case TypeExecutionFailed:
+		return StatusFailed, true
+	case TypeExecutionTimedOut:
+		return StatusTimedOut, true
+	case TypeExecutionCancelled:
+		return StatusCancelled, true
+	default:
+		return "", false
+	}
+}
+
+// Status is the state of an execution as users see it.
+type Status string
+
+// An execution is running from acceptance until exactly one of the other four.
+const (
+	StatusRunning   Status = "running"
+	StatusCompleted Status = "completed"
+	StatusFailed    Status = "failed"
+	StatusTimedOut  Status = "timed_out"
+	StatusCancelled Status = "cancelled"
+)
+
+// ParseStatus reads a status given by a user. It reports false for any other
+// text.
+func ParseStatus(s string) (Status, bool) {
+	switch st := Status(s); st {
+	case StatusRunning, StatusCompleted, StatusFailed, StatusTimedOut, StatusCancelled:
+		return st, true
+	default:
+		return "", false
+	}
+}
+
+// Terminal reports whether the status is final.
+func (s Status) Terminal() bool { return s != StatusRunning && s != "" }
+
+// Level is the console method a line of output came from. User code can write
+// any text but cannot forge a level.
+type Level string
+
+// Levels, as recorded. An empty level in a stored line means LevelLog.
+const (
+	LevelLog   Level = "log"
+	LevelDebug Level = "debug"
+	LevelInfo  Level = "info"
+	LevelWarn  Level = "warn"
+	LevelError Level = "error"
+	LevelTrace Level = "trace"
+)

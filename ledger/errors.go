@@ -1,0 +1,57 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+
+	"daybook/events"
+)
+
+// Code classifies an error for every interface; each adapter has one table
+// from codes to its own answers. The list is append-only.
+type Code string
+
+// The codes.
+const (
+	CodeInvalid     Code = "invalid"     // the request breaks a rule it could have kept
+	CodeTooLarge    Code = "too_large"   // a body or field is over its limit
+	CodeNotFound    Code = "not_found"   // no such execution, heap or session
+	CodeConflict    Code = "conflict"    // the state does not allow it
+	CodeGone        Code = "gone"        // it existed and was deliberately removed
+	CodeExhausted   Code = "exhausted"   // over a quota; retry later
+	CodeUnavailable Code = "unavailable" // cannot serve now; retry later
+	CodeInternal    Code = "internal"    // our fault
+)
+
+// Error is an answer to a request that could not be honoured. Message is for
+// the user: it names the field and the rule and says what to do.
+type Error struct {
+	Code    Code
+	Field   string // the request field at fault, or empty
+	Message string
+	Err     error // the cause, for logs; may be nil
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Invalid makes a CodeInvalid error about one field.
+func Invalid(field, format string, args ...any) *Error {
+	return &Error{Code: CodeInvalid, Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// CodeOf classifies any error: CodeInternal for one it does not know.
+func CodeOf(err error) Code {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e.Code
+	case errors.Is(err, events.ErrNotFound):
+		return CodeNotFound
+	default:
+		return CodeInternal
+	}
+}

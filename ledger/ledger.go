@@ -1,0 +1,124 @@
+// Package ledger is the write side of Daybook: the commands, the rules they
+// obey, and the events they append. It decides from the stream alone, by
+// expected positions, never from a projection.
+//
+// Commands come from two sides. Clients submit, cancel and tag (submit.go,
+// cancel.go, tags.go); runners plan, start, report and finish runs (attempt.go,
+// output.go, finish.go). Both end in an append whose acknowledgement means the
+// event is on disk.
+//
+// The package knows no NATS, V8, SQLite or HTTP; what it needs of the world it
+// declares here as small interfaces.
+package ledger
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"daybook/events"
+)
+
+// Log stores events.
+type Log interface {
+	// Append stores e and returns its position once it is on disk. With
+	// AnyPosition it appends unconditionally; otherwise after MUST be the
+	// position of the last event on e's subject (0: none yet), else nothing is
+	// stored and the error is events.ErrConflict. A repeated append of the same
+	// event id after an unknown outcome is stored once.
+	Append(ctx context.Context, e events.Event, after int64) (uint64, error)
+}
+
+// AnyPosition tells Append to expect nothing.
+const AnyPosition int64 = -1
+
+// Histories reads events back by what they concern, oldest first, straight
+// from the stream.
+type Histories interface {
+	// Execution returns the requested event and then every other control event
+	// of an execution (not its output). It is empty for an unknown execution.
+	Execution(ctx context.Context, tenant, execution string) ([]events.Event, error)
+	// Output calls fn for each output event of an execution stored after the
+	// given position.
+	Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error
+	// LastEntry returns the newest entry of a session, or events.ErrNotFound.
+	LastEntry(ctx context.Context, tenant, session string) (events.Event, error)
+	// Entry returns the session entry of an execution, or events.ErrNotFound,
+	// looking only at entries stored after the given position.
+	Entry(ctx context.Context, tenant, session, execution string, after uint64) (events.Event, error)
+	// TagEdits returns the tag edits of a heap and the position of the last
+	// event on the heap's subject (0: none), for a conditional append.
+	TagEdits(ctx context.Context, tenant, heap string) ([]events.Event, uint64, error)
+}
+
+// Heaps stores heap blobs by tenant and hash.
+type Heaps interface {
+	// HeapInfo describes a stored heap, or returns events.ErrNotFound.
+	HeapInfo(ctx context.Context, tenant, hash string) (events.HeapInfo, error)
+}
+
+// Texts stores text too large for an event, by tenant and hash.
+type Texts interface {
+	// PutText stores text under its hash; storing it again costs nothing.
+	PutText(ctx context.Context, tenant string, text []byte) (hash string, err error)
+	// Text returns a stored text after checking its hash, events.ErrNotFound, or
+	// events.ErrDamaged.
+	Text(ctx context.Context, tenant, hash string) ([]byte, error)
+}
+
+// Canceller reaches the runner of an execution.
+type Canceller interface {
+	// RequestCancel asks whoever runs the execution to stop it and waits for
+	// the answer. It reports false when nobody runs it or nobody answered in
+	// time; the caller then ends the execution itself.
+	RequestCancel(ctx context.Context, tenant, execution string) (answered bool, err error)
+}
+
+// Store is everything the ledger needs of the world.
+type Store interface {
+	Log
+	Histories
+	Heaps
+	Texts
+	Canceller
+}
+
+// Options set up a Ledger. The zero value works.
+type Options struct {
+	// Pool is the pool runs are submitted to; default events.DefaultPool.
+	Pool string
+	// Stateless makes every run a plain one: no heap in, none out.
+	Stateless bool
+	// HeapMemoryMB is the default heap limit in MiB (64), HeapMemoryCeilingMB
+	// the largest a request may ask for (256).
+	HeapMemoryMB        int
+	HeapMemoryCeilingMB int
+	// TimeoutSecs is the default wall-clock limit in seconds (30).
+	TimeoutSecs int
+	// OutputMaxBytes caps stored output per run: 0 is the default of 64 MiB,
+	// negative is uncapped.
+	OutputMaxBytes int64
+	// EngineID is the engine of the runners, when known: a heap made by another
+	// is then refused at once. Empty leaves that to the runner.
+	EngineID string
+	// CancelWait is how long Cancel waits for a runner (2 s).
+	CancelWait time.Duration
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// Logger gets what nobody is told otherwise; default slog.Default.
+	Logger *slog.Logger
+}
+
+// Ledger is the write side. It is safe for concurrent use and holds no state
+// that cannot be lost.
+type Ledger struct {
+	store Store
+	opts  Options
+	// entries serializes the entry-writing of one session within this process.
+	entries sessionLocks
+}
+
+// New makes a ledger over a store. It starts nothing.
+func New(store Store, opts Options) *Ledger {
+	return &Ledger{store: store, opts: opts.withDefaults()}
+}

@@ -1,0 +1,150 @@
+package projections
+
+import "daybook/events"
+
+// Execution is the answer to "how is this run doing". Its JSON form is the
+// documented one: result, heap, error and completed_at are always present.
+type Execution struct {
+	ExecutionID string        `json:"execution_id"`
+	Status      events.Status `json:"status"`
+	Result      *string       `json:"result"`
+	Heap        *string       `json:"heap"`
+	Error       *string       `json:"error"`
+	// StartedAt is the acceptance time until an isolate starts the run.
+	StartedAt   string  `json:"started_at"`
+	CompletedAt *string `json:"completed_at"`
+}
+
+// ExecutionDetail is an Execution with everything else on record about it.
+type ExecutionDetail struct {
+	Execution
+	Queued               bool          `json:"queued"`
+	RequestedAt          string        `json:"requested_at"`
+	InputHeap            *string       `json:"input_heap"`
+	RequestedHeap        *string       `json:"requested_heap"`
+	Session              *string       `json:"session"`
+	Code                 string        `json:"code"`
+	FileName             string        `json:"file_name"`
+	Actor                events.Actor  `json:"actor"`
+	CancelledBy          *events.Actor `json:"cancelled_by,omitempty"`
+	Attempt              int           `json:"attempt"`
+	Reason               *string       `json:"reason"`
+	ResultTruncated      bool          `json:"result_truncated"`
+	HeapMemoryMaxMB      int           `json:"heap_memory_max_mb"`
+	ExecutionTimeoutSecs int           `json:"execution_timeout_secs"`
+	TotalLines           int64         `json:"total_lines"`
+	TotalBytes           int64         `json:"total_bytes"`
+	OutputTruncated      bool          `json:"output_truncated"`
+	OutputSHA256         *string       `json:"output_sha256"`
+	Usage                *events.Usage `json:"usage"`
+	EngineID             *string       `json:"engine_id"`
+	Warnings             []string      `json:"warnings"`
+	// Seq is the position of the newest event about the execution.
+	Seq uint64 `json:"seq"`
+}
+
+// ExecutionSummary is a row of a list.
+type ExecutionSummary struct {
+	ExecutionID string        `json:"execution_id"`
+	Status      events.Status `json:"status"`
+	StartedAt   string        `json:"started_at"`
+	CompletedAt *string       `json:"completed_at"`
+}
+
+// ExecutionFilter selects executions. The zero value selects what the
+// documented tool lists: every running one plus the newest 1,000 ended.
+type ExecutionFilter struct {
+	Status  events.Status // empty: any
+	Session string        // empty: any
+	Tags    map[string]string
+	Limit   int    // 0: the documented default; else 1-1000
+	Cursor  string // from a previous page
+}
+
+// ExecutionPage is a page of a list, newest first by acceptance.
+type ExecutionPage struct {
+	Executions []ExecutionSummary `json:"executions"`
+	// NextCursor is set only when there is more.
+	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// OutputQuery asks for a page of output. ByteOffset nil means line mode.
+type OutputQuery struct {
+	LineOffset int64 // from 1
+	LineLimit  int64
+	ByteOffset *int64 // from 0
+	ByteLimit  int64
+}
+
+// Defaults and bounds of an output page.
+const (
+	DefaultLineLimit = 100
+	DefaultByteLimit = 4096
+	// MaxPageBytes bounds one page of either mode, in bytes of data; a line
+	// page ends before the line that would exceed it, but holds at least one line.
+	MaxPageBytes = 16 << 20
+)
+
+// OutputPage is a window on an execution's output. Data is exactly the bytes
+// [StartByte, EndByte).
+type OutputPage struct {
+	ExecutionID    string        `json:"execution_id"`
+	Data           string        `json:"data"`
+	StartLine      int64         `json:"start_line"`
+	EndLine        int64         `json:"end_line"`
+	NextLineOffset int64         `json:"next_line_offset"`
+	TotalLines     int64         `json:"total_lines"`
+	StartByte      int64         `json:"start_byte"`
+	EndByte        int64         `json:"end_byte"`
+	NextByteOffset int64         `json:"next_byte_offset"`
+	TotalBytes     int64         `json:"total_bytes"`
+	HasMore        bool          `json:"has_more"`
+	Status         events.Status `json:"status"`
+	// Truncated is true when output past the run's cap was not stored.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// OutputLine is one whole line of output, for live following.
+type OutputLine struct {
+	Line  int64        `json:"line"`
+	Level events.Level `json:"level"`
+	Time  string       `json:"time"`
+	Text  string       `json:"text"`
+}
+
+// Heap is a heap on record.
+type Heap struct {
+	Heap      string            `json:"heap"`
+	Tags      map[string]string `json:"tags"`
+	Size      *int64            `json:"size"`
+	EngineID  *string           `json:"engine_id"`
+	CreatedAt *string           `json:"created_at"`
+	// Parent and ExecutionID tell the first run that made it, from which heap.
+	Parent      *string `json:"parent"`
+	ExecutionID *string `json:"execution_id"`
+}
+
+// TaggedHeap is a row of a query by tags.
+type TaggedHeap struct {
+	Heap string            `json:"heap"`
+	Tags map[string]string `json:"tags"`
+}
+
+// HeapOrigin is one step of a heap's ancestry: a run that made it.
+type HeapOrigin struct {
+	Heap        string  `json:"heap"`
+	ExecutionID string  `json:"execution_id"`
+	Parent      *string `json:"parent"`
+	CreatedAt   string  `json:"created_at"`
+}
+
+// Entry is one execution in a session's log.
+type Entry struct {
+	Index       int64         `json:"index"`
+	ExecutionID string        `json:"execution_id"`
+	Status      events.Status `json:"status"`
+	InputHeap   *string       `json:"input_heap"`
+	OutputHeap  *string       `json:"output_heap"`
+	Code        string        `json:"code"`
+	Timestamp   string        `json:"timestamp"`
+}
