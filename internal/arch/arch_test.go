@@ -1,0 +1,120 @@
+// Package arch_test holds the import rules of the module. They are the
+// architecture: see docs/ARCHITECTURE.md.
+package arch_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "daybook"
+
+// allowed lists, per package, what it may import of this module, plus "C" where
+// cgo is permitted. A package missing from the table fails the test: decide its
+// layer first.
+var allowed = map[string][]string{
+	"":                                 {"internal/cli"},
+	"events":                           {},
+	"ledger":                           {"events"},
+	"projections":                      {"events"},
+	"runner":                           {"events", "ledger"},
+	"httpapi":                          {"events", "ledger", "projections"},
+	"mcp":                              {"events", "ledger", "projections"},
+	"internal/natsserver":              {},
+	"internal/jetstream":               {"events"},
+	"internal/jetstream/jetstreamtest": {"internal/jetstream", "internal/natsserver"},
+	"internal/v8":                      {"C"},
+	"internal/worker":                  {"internal/v8"},
+	"internal/torture":                 {"embed", "events", "internal/cli"},
+	"internal/bench":                   {"embed", "events", "projections", "internal/v8", "internal/worker"},
+	"embed":                            {"events", "ledger", "projections", "runner", "httpapi", "mcp", "internal/natsserver", "internal/jetstream", "internal/worker"},
+	"internal/cli":                     {"embed", "events"},
+	"examples/embed":                   {"embed"},
+}
+
+// owners lists the outside modules that only some packages may import, and
+// which.
+var owners = map[string][]string{
+	"github.com/nats-io/nats-server": {"internal/natsserver"},
+	"github.com/nats-io/nats.go":     {"internal/jetstream", "internal/natsserver"},
+	"github.com/mattn/go-sqlite3":    {"projections"},
+	"github.com/tommie/v8go":         {"internal/v8"},
+	"github.com/evanw/esbuild":       {"internal/worker"},
+}
+
+func TestImports(t *testing.T) {
+	// Files are parsed here rather than listed by the go command, so that the
+	// test cache sees what was read.
+	const root = "../.."
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && path != root):
+			return filepath.SkipDir
+		case filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		pkg := strings.TrimPrefix(filepath.ToSlash(dir), ".")
+		may, ok := allowed[pkg]
+		if !ok {
+			t.Errorf("%s: package %q is not in the import table", path, pkg)
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range file.Imports {
+			imp, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if dep, ours := strings.CutPrefix(imp, module+"/"); (ours || imp == "C") && !slices.Contains(may, dep) {
+				t.Errorf("%s: %q must not import %s", path, pkg, imp)
+			}
+			for prefix, who := range owners {
+				if strings.HasPrefix(imp, prefix) && !slices.Contains(who, pkg) {
+					t.Errorf("%s: only %v may import %s", path, who, prefix)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEventsIsPlainData keeps the catalogue free of anything that could make
+// its meaning depend on a library.
+func TestEventsIsPlainData(t *testing.T) {
+	files, err := filepath.Glob("../../events/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files found: %v", err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range file.Imports {
+			imp, _ := strconv.Unquote(spec.Path.Value)
+			if first, _, _ := strings.Cut(imp, "/"); strings.Contains(first, ".") || slices.Contains([]string{"net", "log", "database"}, first) {
+				t.Errorf("%s: events must import the plain standard library only, not %s", path, imp)
+			}
+		}
+	}
+}
