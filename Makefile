@@ -1,0 +1,33 @@
+# What developers run. "make" lists the targets.
+GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
+
+build: ## build ./bin/daybook
+	go build -o bin/daybook .
+
+test: ## run every test
+	go test ./...
+
+race: ## run the tests of the concurrent packages under the race detector
+	go test -race ./events ./ledger ./projections ./runner ./httpapi ./mcp ./internal/jetstream ./internal/natsserver
+
+lint: ## format, vet and lint
+	test -z "$$(gofmt -l .)" && go vet ./... && $(GOLANGCI) run
+
+fuzz: ## run every fuzz target for 20 seconds
+	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+		echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime 20s $$p || exit 1; done; done
+
+generate: ## write the generated reference under docs/
+	go run ./internal/docgen
+
+torture: ## kill -9 the server 1,000 times under load; about half an hour
+	go test -count=1 -timeout 3h -v -run TestKill ./internal/torture -args -kills=1000
+
+bench: ## print the tables of docs/benchmarks.md
+	go run ./internal/bench
+
+.PHONY: help build test race lint fuzz generate torture bench
+.DEFAULT_GOAL := help
