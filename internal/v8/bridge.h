@@ -1,0 +1,78 @@
+// The C interface between Go and the C++ that drives V8. One isolate exists at
+// a time in a process, and every call but daybook_terminate comes from the
+// operating system thread that created it.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct daybook_isolate daybook_isolate;
+
+// A borrowed view of bytes owned by the other side.
+typedef struct {
+  const char* data;
+  size_t size;
+} daybook_bytes;
+
+typedef struct {
+  daybook_bytes heap;     // the snapshot to restore; must stay valid until dispose
+  int plain;              // an ordinary isolate: no snapshot, all of JavaScript
+  daybook_bytes prelude;  // source, for an isolate that restores no heap
+  size_t heap_limit;      // bytes of V8 heap, 0 = V8's default
+  size_t buffer_limit;    // bytes of ArrayBuffer contents, 0 = no limit
+  uint8_t seed[16];
+  double start_ms;        // the clock's first reading, milliseconds since 1970
+  uintptr_t output;       // passed to daybook_write, 0 = discard
+} daybook_config;
+
+enum {
+  DAYBOOK_COMPLETED = 0,
+  DAYBOOK_EXCEPTION = 1,
+  DAYBOOK_TERMINATED = 2,
+  DAYBOOK_OUT_OF_MEMORY = 3,
+  DAYBOOK_NEVER_SETTLED = 4,
+  DAYBOOK_SYNTAX_ERROR = 5,
+  DAYBOOK_INTERNAL = 6,
+};
+
+typedef struct {
+  int status;
+  int has_text;        // result: present; error: always
+  int truncated;       // text was cut at the cap
+  daybook_bytes text;  // owned by the isolate, valid until its next call
+  int line, column;    // of a syntax error, 1-based, 0 = unknown
+  size_t peak_heap;    // bytes, sampled before each collection and at the end
+  double clock_ms;     // where the clock stood at the end
+} daybook_result;
+
+enum {
+  DAYBOOK_SNAPSHOT_OK = 0,
+  DAYBOOK_SNAPSHOT_UNSERIALIZABLE = 1,  // something alive cannot be saved
+  DAYBOOK_SNAPSHOT_FAILED = 2,
+};
+
+// Starts V8 for the process. 0 on success. Called once.
+int daybook_start(daybook_bytes flags);
+const char* daybook_v8_version(void);
+int daybook_external_references(void);
+
+// Returns NULL and fills error (capacity bytes, NUL-terminated) on failure.
+daybook_isolate* daybook_new(const daybook_config* config, char* error, size_t capacity);
+void daybook_run(daybook_isolate*, daybook_bytes source, daybook_result* result);
+// Ends the isolate's useful life, whatever it returns. The blob is owned by
+// the isolate and valid until daybook_dispose.
+int daybook_snapshot(daybook_isolate*, daybook_bytes* blob);
+// May be called from any thread while the isolate lives.
+void daybook_terminate(daybook_isolate*);
+void daybook_dispose(daybook_isolate*);
+
+// Implemented in Go. Returns 0 to go on, anything else to end the run.
+int daybook_write(uintptr_t output, int level, double clock_ms, char* text, size_t size);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,239 @@
+// The native functions the prelude gets as its host object. None runs user
+// code: classification never calls a trap, a getter or a toString.
+#include <cstdlib>
+#include <new>
+
+#include "isolate.h"
+
+namespace daybook {
+namespace {
+
+using v8::Isolate;
+using v8::Local;
+using v8::Value;
+using Info = v8::FunctionCallbackInfo<Value>;
+
+void throw_type_error(Isolate* isolate, const char* message) {
+  isolate->ThrowException(v8::Exception::TypeError(new_string(isolate, message)));
+}
+
+// JavaScript's true and false have no exported constructor.
+Local<Value> boolean(Isolate* isolate, Local<v8::Context> context, bool value) {
+  return v8::JSON::Parse(context, new_string(isolate, value ? "true" : "false")).ToLocalChecked();
+}
+
+void host_write(const Info& info) {
+  Isolate* isolate = info.GetIsolate();
+  double level = 0;
+  if (info.Length() > 0) level = info[0]->NumberValue(current->context.Get(isolate)).FromMaybe(0);
+  if (info.Length() < 2 || !info[1]->FullIsString()) {
+    throw_type_error(isolate, "host.write needs a level and a string");
+    return;
+  }
+  Local<v8::String> text = info[1].As<v8::String>();
+  size_t size = text->Utf8LengthV2(isolate);
+  constexpr size_t kLongestMessage = size_t{256} << 20;
+  std::unique_ptr<char[]> buffer;
+  if (size <= kLongestMessage) buffer.reset(new (std::nothrow) char[size + 1]);
+  if (buffer == nullptr) {
+    isolate->ThrowException(v8::Exception::RangeError(new_string(isolate, "Console message too large")));
+    return;
+  }
+  size = text->WriteUtf8V2(isolate, buffer.get(), size, v8::String::WriteFlags::kReplaceInvalidUtf8);
+  if (current->output != 0 &&
+      daybook_write(current->output, static_cast<int>(level), current->clock_ms, buffer.get(), size) != 0) {
+    isolate->TerminateExecution();
+  }
+}
+
+void host_now(const Info& info) { info.Return(v8::Number::New(info.GetIsolate(), current->clock_ms)); }
+
+void host_random(const Info& info) { info.Return(v8::Number::New(info.GetIsolate(), current->random.number())); }
+
+void host_fill_random(const Info& info) {
+  if (info.Length() < 1 || !info[0]->IsUint8Array()) {
+    throw_type_error(info.GetIsolate(), "host.fillRandom needs a Uint8Array");
+    return;
+  }
+  auto view = info[0].As<v8::ArrayBufferView>();
+  size_t size = view->ByteLength();
+  if (size == 0) return;
+  auto* data = static_cast<uint8_t*>(view->Buffer()->Data());
+  current->random.fill(data + view->ByteOffset(), size);
+}
+
+struct Kind {
+  bool (Value::*is)() const;
+  const char* name;
+};
+
+// The first match wins: what is a special case of another comes first.
+constexpr Kind kKinds[] = {
+    {&Value::IsProxy, "proxy"},
+    {&Value::IsPromise, "promise"},
+    {&Value::IsMap, "map"},
+    {&Value::IsSet, "set"},
+    {&Value::IsMapIterator, "mapIterator"},
+    {&Value::IsSetIterator, "setIterator"},
+    {&Value::IsWeakMap, "weakMap"},
+    {&Value::IsWeakSet, "weakSet"},
+    {&Value::IsWeakRef, "weakRef"},
+    {&Value::IsDate, "date"},
+    {&Value::IsRegExp, "regexp"},
+    {&Value::IsNativeError, "error"},
+    {&Value::IsArgumentsObject, "arguments"},
+    {&Value::IsGeneratorObject, "generator"},
+    {&Value::IsModuleNamespaceObject, "moduleNamespace"},
+    {&Value::IsArrayBuffer, "arrayBuffer"},
+    {&Value::IsSharedArrayBuffer, "sharedArrayBuffer"},
+    {&Value::IsDataView, "dataView"},
+    {&Value::IsTypedArray, "typedArray"},
+    {&Value::IsNumberObject, "boxedNumber"},
+    {&Value::IsStringObject, "boxedString"},
+    {&Value::IsBooleanObject, "boxedBoolean"},
+    {&Value::IsBigIntObject, "boxedBigInt"},
+    {&Value::IsSymbolObject, "boxedSymbol"},
+    {&Value::IsExternal, "external"},
+    {&Value::IsWasmModuleObject, "wasmModule"},
+    {&Value::IsArray, "array"},
+};
+
+const char* function_kind(const Value* value) {
+  bool async = value->IsAsyncFunction();
+  if (value->IsGeneratorFunction()) return async ? "asyncGeneratorFunction" : "generatorFunction";
+  return async ? "asyncFunction" : "function";
+}
+
+void host_kind_of(const Info& info) {
+  Isolate* isolate = info.GetIsolate();
+  if (info.Length() < 1) {
+    info.Return(new_string(isolate, "undefined"));
+    return;
+  }
+  Local<Value> value = info[0];
+  if (!value->IsObject()) {
+    // typeof answers "object" for null, as the language does.
+    info.Return(value->TypeOf(isolate));
+    return;
+  }
+  for (const Kind& kind : kKinds) {
+    if (((*value)->*kind.is)()) {
+      info.Return(new_string(isolate, kind.name));
+      return;
+    }
+  }
+  info.Return(new_string(isolate, value->IsFunction() ? function_kind(*value) : "object"));
+}
+
+void host_promise_details(const Info& info) {
+  Isolate* isolate = info.GetIsolate();
+  if (info.Length() < 1 || !info[0]->IsPromise()) {
+    throw_type_error(isolate, "host.promiseDetails needs a promise");
+    return;
+  }
+  auto promise = info[0].As<v8::Promise>();
+  auto state = promise->State();
+  Local<Value> pair[2] = {v8::Number::New(isolate, state), Local<Value>()};
+  if (state != v8::Promise::kPending) pair[1] = promise->Result();
+  info.Return(v8::Array::New(isolate, pair, state == v8::Promise::kPending ? 1 : 2));
+}
+
+void host_proxy_details(const Info& info) {
+  Isolate* isolate = info.GetIsolate();
+  if (info.Length() < 1 || !info[0]->IsProxy()) {
+    throw_type_error(isolate, "host.proxyDetails needs a proxy");
+    return;
+  }
+  auto proxy = info[0].As<v8::Proxy>();
+  Local<Value> pair[2] = {proxy->GetTarget(), proxy->GetHandler()};
+  info.Return(v8::Array::New(isolate, pair, 2));
+}
+
+void host_preview_entries(const Info& info) {
+  Isolate* isolate = info.GetIsolate();
+  bool is_key_value = false;
+  Local<v8::Array> entries;
+  if (info.Length() < 1 || !info[0]->IsObject() ||
+      !info[0].As<v8::Object>()->PreviewEntries(&is_key_value).ToLocal(&entries)) {
+    throw_type_error(isolate, "host.previewEntries needs a collection or its iterator");
+    return;
+  }
+  Local<v8::Context> context = current->context.Get(isolate);
+  Local<Value> pair[2] = {entries, boolean(isolate, context, is_key_value)};
+  info.Return(v8::Array::New(isolate, pair, 2));
+}
+
+void host_constructor_name(const Info& info) {
+  Isolate* isolate = info.GetIsolate();
+  if (info.Length() < 1 || !info[0]->IsObject()) {
+    throw_type_error(isolate, "host.constructorName needs an object");
+    return;
+  }
+  info.Return(info[0].As<v8::Object>()->GetConstructorName());
+}
+
+void host_report_error(const Info& info) {
+  if (current->has_reported) return;  // the first one ends the run
+  current->has_reported = true;
+  if (info.Length() > 0) current->reported.Reset(info.GetIsolate(), info[0]);
+}
+
+struct Native {
+  const char* name;
+  v8::FunctionCallback callback;
+};
+
+// Append-only: heaps store positions in this list.
+constexpr Native kNatives[] = {
+    {"write", host_write},
+    {"now", host_now},
+    {"random", host_random},
+    {"fillRandom", host_fill_random},
+    {"kindOf", host_kind_of},
+    {"promiseDetails", host_promise_details},
+    {"proxyDetails", host_proxy_details},
+    {"previewEntries", host_preview_entries},
+    {"constructorName", host_constructor_name},
+    {"reportError", host_report_error},
+};
+constexpr size_t kNativeCount = sizeof kNatives / sizeof kNatives[0];
+
+}  // namespace
+
+const intptr_t* external_references() {
+  static const auto* const references = [] {
+    auto* list = new intptr_t[kNativeCount + 1]{};
+    for (size_t i = 0; i < kNativeCount; i++) list[i] = reinterpret_cast<intptr_t>(kNatives[i].callback);
+    return list;
+  }();
+  return references;
+}
+
+v8::Local<v8::Object> new_host_object(Isolate* isolate, v8::Local<v8::Context> context) {
+  auto shape = v8::ObjectTemplate::New(isolate);
+  for (const Native& native : kNatives) {
+    shape->Set(new_string(isolate, native.name),
+               v8::FunctionTemplate::New(isolate, native.callback, {}, {}, 0, v8::ConstructorBehavior::kThrow));
+  }
+  return shape->NewInstance(context).ToLocalChecked();
+}
+
+void on_promise_reject(v8::PromiseRejectMessage message) {
+  Isolate* isolate = current->isolate;
+  auto& list = current->rejections;
+  if (message.event_ == v8::kPromiseRejectWithNoHandler) {
+    list.push_back({v8::Global<v8::Promise>(isolate, message.promise_), v8::Global<Value>(isolate, message.value_)});
+    return;
+  }
+  if (message.event_ != v8::kPromiseHandlerAddedAfterReject) return;
+  for (size_t i = list.size(); i-- > 0;) {
+    if (list[i].promise.Get(isolate)->StrictEquals(message.promise_)) {
+      list.erase(list.begin() + static_cast<ptrdiff_t>(i));
+      return;
+    }
+  }
+}
+
+}  // namespace daybook
+
+extern "C" int daybook_external_references(void) { return static_cast<int>(daybook::kNativeCount); }

@@ -1,0 +1,182 @@
+// Making, filling and disposing of the one isolate.
+#include "isolate.h"
+
+#include <cstdio>
+#include <cstring>
+
+#include "feature_window.h"
+
+namespace daybook {
+
+namespace {
+
+void on_out_of_memory(const char* where, const v8::OOMDetails& details) { die("oom", where, details.detail); }
+void on_api_failure(const char* where, const char* why) { die("api", where, why); }
+
+// Evaluates the prelude and keeps its entry object where user code has no way
+// to: in the context's embedder data, which a snapshot carries along.
+bool install_prelude(daybook_isolate* d, v8::Local<v8::Context> context, const daybook_bytes& prelude,
+                     std::string* error) {
+  v8::Isolate* isolate = d->isolate;
+  v8::TryCatch caught(isolate);
+  auto fail = [&](const char* what) {
+    *error = what;
+    if (caught.HasCaught() && !caught.HasTerminated()) {
+      v8::Local<v8::Value> stack;
+      v8::Local<v8::Value> thrown = caught.Exception();
+      if (thrown->IsObject() &&
+          thrown.As<v8::Object>()->Get(context, new_string(isolate, "stack")).ToLocal(&stack) && stack->FullIsString()) {
+        bool cut;
+        *error += ": " + to_utf8(isolate, stack.As<v8::String>(), 4096, &cut);
+      }
+      int line = caught.Message()->GetLineNumber(context).FromMaybe(0);
+      *error += " (line " + std::to_string(line) + ")";
+    }
+    return false;
+  };
+  v8::Local<v8::String> source;
+  if (!v8::String::NewFromUtf8(isolate, prelude.data, v8::NewStringType::kNormal, static_cast<int>(prelude.size))
+           .ToLocal(&source)) {
+    return fail("prelude source");
+  }
+  v8::ScriptOrigin origin(new_string(isolate, "daybook:prelude"));
+  v8::Local<v8::Script> script;
+  v8::Local<v8::Value> make, entry;
+  if (!v8::Script::Compile(context, source, &origin).ToLocal(&script)) return fail("compile the prelude");
+  if (!script->Run(context).ToLocal(&make) || !make->IsFunction()) return fail("load the prelude");
+  v8::Local<v8::Value> host = new_host_object(isolate, context);
+  if (!make.As<v8::Function>()->Call(context, context->Global(), 1, &host).ToLocal(&entry) || !entry->IsObject()) {
+    return fail("run the prelude");
+  }
+  context->SetEmbedderData(kEntryIndex, entry);
+  v8::Local<v8::Value> stateful;
+  if (!v8::JSON::Parse(context, new_string(isolate, d->creator != nullptr ? "true" : "false")).ToLocal(&stateful) ||
+      call_entry(d, context, "setMode", 1, &stateful).IsEmpty()) {
+    return fail("set the prelude's mode");
+  }
+  isolate->PerformMicrotaskCheckpoint();
+  return true;
+}
+
+bool fill(daybook_isolate* d, const daybook_config& config, std::string* error) {
+  v8::Isolate* isolate = d->isolate;
+  v8::HandleScope handles(isolate);
+  v8::Local<v8::Context> context;
+  if (config.heap.size != 0) {
+    context = v8::Context::New(isolate);
+  } else if (d->creator != nullptr) {
+    FeatureWindow window(isolate);
+    context = v8::Context::New(isolate);
+  } else {
+    context = v8::Context::New(isolate);
+  }
+  if (context.IsEmpty()) {
+    *error = "no context: the heap limit may be too low for this heap";
+    return false;
+  }
+  d->context.Reset(isolate, context);
+  v8::Context::Scope scope(context);
+  if (config.heap.size == 0) return install_prelude(d, context, config.prelude, error);
+  if (!context->SlowGetEmbedderData(kEntryIndex)->IsObject()) {
+    *error = "the heap was not made by this engine";
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+v8::Local<v8::String> new_string(v8::Isolate* isolate, const char* text) {
+  return v8::String::NewFromUtf8(isolate, text, v8::NewStringType::kInternalized).ToLocalChecked();
+}
+
+std::string to_utf8(v8::Isolate* isolate, v8::Local<v8::String> value, size_t limit, bool* cut) {
+  size_t size = value->Utf8LengthV2(isolate);
+  *cut = size > limit;
+  std::string text(*cut ? limit : size, '\0');
+  text.resize(value->WriteUtf8V2(isolate, text.data(), text.size(), v8::String::WriteFlags::kReplaceInvalidUtf8));
+  return text;
+}
+
+v8::MaybeLocal<v8::Value> call_entry(daybook_isolate* d, v8::Local<v8::Context> context, const char* name, int argc,
+                                     v8::Local<v8::Value> argv[]) {
+  auto entry = context->SlowGetEmbedderData(kEntryIndex).As<v8::Object>();
+  v8::Local<v8::Value> method;
+  if (!entry->Get(context, new_string(d->isolate, name)).ToLocal(&method)) return {};
+  if (!method->IsFunction()) die("prelude", name, "is not a function of the prelude's entry");
+  return method.As<v8::Function>()->Call(context, entry, argc, argv);
+}
+
+}  // namespace daybook
+
+extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* error, size_t capacity) {
+  using namespace daybook;
+  auto* d = new daybook_isolate(*config);
+  std::string why;
+  d->buffers = std::make_shared<BufferBudget>(config->buffer_limit);
+
+  v8::Isolate::CreateParams params;
+  params.array_buffer_allocator_shared = d->buffers;
+  params.external_references = external_references();
+  params.allow_atomics_wait = false;  // nobody could ever wake it
+  if (config->heap_limit != 0) params.constraints.ConfigureDefaultsFromHeapSize(0, config->heap_limit);
+  if (config->heap.size != 0) {
+    d->restored = {config->heap.data, static_cast<int>(config->heap.size)};
+    if (!d->restored.IsValid()) {
+      snprintf(error, capacity, "%s", "the heap was made by another V8 version");
+      delete d;
+      return nullptr;
+    }
+    params.snapshot_blob = &d->restored;
+  }
+  current = d;
+  if (config->plain) {
+    d->isolate = v8::Isolate::New(params);
+    d->isolate->Enter();
+  } else {
+    d->creator = new v8::SnapshotCreator(params);  // enters it
+    d->isolate = d->creator->GetIsolate();
+  }
+  d->isolate->SetOOMErrorHandler(on_out_of_memory);
+  d->isolate->SetFatalErrorHandler(on_api_failure);
+  d->isolate->SetMicrotasksPolicy(v8::MicrotasksPolicy::kExplicit);
+  d->isolate->SetPromiseRejectCallback(on_promise_reject);
+  d->isolate->AddNearHeapLimitCallback(on_near_heap_limit, d);
+  d->isolate->AddGCPrologueCallback(on_collection, d);
+  if (!fill(d, *config, &why)) {
+    snprintf(error, capacity, "%s", why.c_str());
+    daybook_dispose(d);
+    return nullptr;
+  }
+  d->rejections.clear();
+  d->buffers->arm();
+  d->baseline_handles = global_handle_bytes(d->isolate);
+  return d;
+}
+
+extern "C" void daybook_terminate(daybook_isolate* d) {
+  {
+    std::lock_guard<std::mutex> lock(d->mutex);
+    d->stop = true;
+  }
+  d->isolate->TerminateExecution();
+  d->wake.notify_all();
+}
+
+extern "C" void daybook_dispose(daybook_isolate* d) {
+  using namespace daybook;
+  v8::Isolate* isolate = d->isolate;
+  d->rejections.clear();
+  d->reported.Reset();
+  d->context.Reset();
+  v8::platform::NotifyIsolateShutdown(platform(), isolate);
+  if (d->creator != nullptr) {
+    delete d->creator;  // exits and disposes of the isolate
+  } else {
+    isolate->Exit();
+    isolate->Dispose();
+  }
+  delete[] d->blob.data;
+  current = nullptr;
+  delete d;
+}

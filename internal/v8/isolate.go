@@ -1,0 +1,291 @@
+package v8
+
+/*
+#include "bridge.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"runtime/cgo"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+// ErrUnserializable reports a heap that holds something V8 cannot save.
+var ErrUnserializable = errors.New("the heap holds an object that cannot be saved: a native resource such as a live Intl object is still referenced; drop every reference to it before the script ends")
+
+// ErrDisposed reports the use of an isolate after Dispose.
+var ErrDisposed = errors.New("the isolate was disposed of")
+
+// Config says what an isolate starts from and what bounds it.
+type Config struct {
+	// Heap is a snapshot of the same engine, to continue from. Empty starts from
+	// the base heap. It must come from Snapshot, unchanged: V8 trusts it blindly.
+	// It must not be modified before Dispose.
+	Heap []byte
+	// Plain asks for an ordinary isolate: faster, with WebAssembly, but it cannot
+	// be saved and starts from no heap.
+	Plain bool
+	// HeapLimit bounds V8's heap, in bytes; 0 leaves V8's default.
+	HeapLimit int64
+	// BufferLimit bounds the contents of all ArrayBuffers, in bytes; 0 is no limit.
+	BufferLimit int64
+	// Seed decides everything random in the run.
+	Seed [16]byte
+	// Start is the first reading of the script's clock, kept to the microsecond.
+	Start time.Time
+	// Output gets console messages as they are written; nil discards them.
+	Output Output
+}
+
+// Output receives console messages on the isolate's thread.
+type Output interface {
+	// WriteMessage gets one message of valid UTF-8 without the final line end. It
+	// must not keep text. An error ends the run.
+	WriteMessage(level uint8, at time.Time, text []byte) error
+}
+
+// turn holds the process's one right to have an isolate: a second one that can
+// be saved corrupts the read-only heap they share.
+var turn = make(chan struct{}, 1)
+
+// Isolate is one V8 isolate. Its methods, but Terminate, must be called by one
+// goroutine, which New locks to its thread until Dispose.
+type Isolate struct {
+	plain  bool
+	output cgo.Handle
+	pinned runtime.Pinner
+
+	mu      sync.Mutex // guards what follows, against Terminate
+	ptr     *C.daybook_isolate
+	running bool
+	stopped bool
+}
+
+// New makes an isolate. It waits until the process's previous one was disposed
+// of. The caller must call Dispose.
+func New(cfg Config) (*Isolate, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if err := start(); err != nil {
+		return nil, err
+	}
+	heap := cfg.Heap
+	if len(heap) == 0 && !cfg.Plain {
+		base, err := baseHeap()
+		if err != nil {
+			return nil, err
+		}
+		heap = base
+	}
+	return newIsolate(cfg, heap)
+}
+
+func (cfg Config) check() error {
+	switch {
+	case cfg.Plain && len(cfg.Heap) > 0:
+		return errors.New("new isolate: a plain isolate cannot restore a heap")
+	case len(cfg.Heap) > math.MaxInt32:
+		return fmt.Errorf("new isolate: a heap of %d bytes is more than V8 can restore (2 GiB)", len(cfg.Heap))
+	case cfg.HeapLimit < 0 || cfg.BufferLimit < 0:
+		return errors.New("new isolate: limits must not be negative")
+	}
+	return nil
+}
+
+// newIsolate restores heap, or runs the prelude when there is none.
+func newIsolate(cfg Config, heap []byte) (*Isolate, error) {
+	turn <- struct{}{}
+	runtime.LockOSThread()
+
+	i := &Isolate{plain: cfg.Plain}
+	c := new(C.daybook_config)
+	i.pinned.Pin(c)
+	if len(heap) > 0 {
+		i.pinned.Pin(&heap[0])
+		c.heap = cBytes(heap)
+	} else {
+		prelude := preludeSource()
+		i.pinned.Pin(&prelude[0])
+		c.prelude = cBytes(prelude)
+	}
+	if cfg.Plain {
+		c.plain = 1
+	}
+	if cfg.Output != nil {
+		i.output = cgo.NewHandle(cfg.Output)
+		c.output = C.uintptr_t(i.output)
+	}
+	c.heap_limit, c.buffer_limit = C.size_t(cfg.HeapLimit), C.size_t(cfg.BufferLimit)
+	for n, b := range cfg.Seed {
+		c.seed[n] = C.uint8_t(b)
+	}
+	c.start_ms = C.double(toMillis(cfg.Start))
+
+	var why [1024]C.char
+	i.ptr = C.daybook_new(c, &why[0], C.size_t(len(why)))
+	if i.ptr == nil {
+		i.release()
+		return nil, fmt.Errorf("new isolate: %s", C.GoString(&why[0]))
+	}
+	return i, nil
+}
+
+// Status tells how a run ended.
+type Status int
+
+// How a run ends. The numbers are those of bridge.h.
+const (
+	Completed    Status = C.DAYBOOK_COMPLETED
+	Exception    Status = C.DAYBOOK_EXCEPTION     // uncaught error or unhandled rejection
+	Terminated   Status = C.DAYBOOK_TERMINATED    // by Terminate
+	OutOfMemory  Status = C.DAYBOOK_OUT_OF_MEMORY // V8's heap limit
+	NeverSettled Status = C.DAYBOOK_NEVER_SETTLED // nothing pending can resume it
+	SyntaxError  Status = C.DAYBOOK_SYNTAX_ERROR  // refused before it ran
+	internal     Status = C.DAYBOOK_INTERNAL
+)
+
+// Result is what a run came to.
+type Result struct {
+	Status Status
+	// Text is the result of a completed run, nil for none; otherwise the error,
+	// nil for a run that was terminated or ran out of memory.
+	Text *string
+	// Truncated is set when Text was cut at 16 MiB.
+	Truncated bool
+	// Line and Column, 1-based, of a SyntaxError; 0 when unknown.
+	Line, Column int
+	// PeakHeap is the most V8 heap in use before any collection, in bytes.
+	PeakHeap int64
+	// Clock is where the script's clock stood at the end.
+	Clock time.Time
+}
+
+// Run evaluates source, which must be valid UTF-8, and blocks until the event
+// loop ends or Terminate is called. Each isolate runs once.
+func (i *Isolate) Run(source []byte) (Result, error) {
+	i.mu.Lock()
+	if i.ptr == nil {
+		i.mu.Unlock()
+		return Result{}, ErrDisposed
+	}
+	if i.stopped {
+		i.mu.Unlock()
+		return Result{Status: Terminated}, nil
+	}
+	i.running = true
+	i.mu.Unlock()
+
+	var c C.daybook_result
+	C.daybook_run(i.ptr, cBytes(source), &c)
+	runtime.KeepAlive(source)
+
+	i.mu.Lock()
+	i.running = false
+	i.mu.Unlock()
+
+	r := Result{
+		Status:    Status(c.status),
+		Truncated: c.truncated != 0,
+		Line:      int(c.line),
+		Column:    int(c.column),
+		PeakHeap:  int64(c.peak_heap),
+		Clock:     fromMillis(float64(c.clock_ms)),
+	}
+	if c.has_text != 0 {
+		text := string(unsafe.Slice((*byte)(unsafe.Pointer(c.text.data)), int(c.text.size)))
+		r.Text = &text
+	}
+	if r.Status == internal {
+		return Result{}, fmt.Errorf("run: %s", *r.Text)
+	}
+	return r, nil
+}
+
+// Terminate ends a run soon, from any goroutine. Before Run it makes Run return
+// at once; after Run it does nothing. Some of V8's own loops do not notice it:
+// whoever needs certainty kills the process.
+func (i *Isolate) Terminate() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.stopped = true
+	if i.running && i.ptr != nil {
+		C.daybook_terminate(i.ptr)
+	}
+}
+
+// Snapshot saves the heap. Only Dispose may follow. The bytes are V8's own and
+// valid until Dispose. ErrUnserializable reports a heap that cannot be saved.
+// It must not be called after a run that was terminated or ran out of memory:
+// its objects may be half made.
+func (i *Isolate) Snapshot() ([]byte, error) {
+	if i.ptr == nil {
+		return nil, ErrDisposed
+	}
+	if i.plain {
+		return nil, errors.New("snapshot: a plain isolate cannot be saved")
+	}
+	var blob C.daybook_bytes
+	switch C.daybook_snapshot(i.ptr, &blob) {
+	case C.DAYBOOK_SNAPSHOT_OK:
+		return unsafe.Slice((*byte)(unsafe.Pointer(blob.data)), int(blob.size)), nil
+	case C.DAYBOOK_SNAPSHOT_UNSERIALIZABLE:
+		return nil, ErrUnserializable
+	default:
+		return nil, errors.New("snapshot: V8 made no blob")
+	}
+}
+
+// Dispose frees the isolate. It must be called by the goroutine that made it;
+// a second call does nothing.
+func (i *Isolate) Dispose() {
+	i.mu.Lock()
+	ptr := i.ptr
+	i.ptr = nil
+	i.mu.Unlock()
+	if ptr == nil {
+		return
+	}
+	C.daybook_dispose(ptr)
+	i.release()
+}
+
+func (i *Isolate) release() {
+	if i.output != 0 {
+		i.output.Delete()
+	}
+	i.pinned.Unpin()
+	runtime.UnlockOSThread()
+	<-turn
+}
+
+// baseHeap returns the heap every new isolate starts from: a context in which
+// the prelude ran. It is made once per process and equal in all of them.
+var baseHeap = sync.OnceValues(func() ([]byte, error) {
+	i, err := newIsolate(Config{Start: time.Unix(0, 0)}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make the base heap: %w", err)
+	}
+	defer i.Dispose()
+	blob, err := i.Snapshot()
+	if err != nil {
+		return nil, fmt.Errorf("make the base heap: %w", err)
+	}
+	return append([]byte(nil), blob...), nil
+})
+
+// Warm starts V8 and makes the base heap, which New otherwise does when first
+// called.
+func Warm() error {
+	if err := start(); err != nil {
+		return err
+	}
+	_, err := baseHeap()
+	return err
+}

@@ -1,0 +1,89 @@
+// State of the one isolate, shared by the C++ files of the bridge.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "bridge.h"
+#include "budget.h"
+#include "random.h"
+#include "v8abi.h"
+
+namespace daybook {
+
+// A promise rejected with nobody listening, in the order of rejection.
+struct Rejection {
+  v8::Global<v8::Promise> promise;
+  v8::Global<v8::Value> reason;
+};
+
+}  // namespace daybook
+
+struct daybook_isolate {
+  explicit daybook_isolate(const daybook_config& config)
+      : random(config.seed), output(config.output), start_ms(config.start_ms), clock_ms(config.start_ms) {}
+
+  v8::Isolate* isolate = nullptr;
+  v8::SnapshotCreator* creator = nullptr;  // null in a plain isolate
+  v8::Global<v8::Context> context;
+  v8::StartupData restored{nullptr, 0};
+  v8::StartupData blob{nullptr, 0};
+  std::shared_ptr<daybook::BufferBudget> buffers;
+  size_t baseline_handles = 0;  // global handle bytes that belong to us
+
+  daybook::Random random;
+  uintptr_t output;
+  double start_ms;
+  double clock_ms;
+
+  // Reset before every snapshot.
+  std::vector<daybook::Rejection> rejections;
+  v8::Global<v8::Value> reported;  // from host.reportError
+  bool has_reported = false;
+
+  std::atomic<bool> out_of_memory{false};
+  std::atomic<size_t> peak_heap{0};
+  std::string text;  // backs daybook_result.text
+
+  // Lets daybook_terminate wake a loop that waits for a timer.
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool stop = false;
+};
+
+namespace daybook {
+
+v8::Platform* platform();
+
+// The isolate of the calling thread, for callbacks that V8 hands no context.
+extern thread_local daybook_isolate* current;
+
+// Zero-terminated addresses of every native function. A snapshot stores indices into
+// it: entries are only ever appended.
+const intptr_t* external_references();
+
+v8::Local<v8::Object> new_host_object(v8::Isolate*, v8::Local<v8::Context>);
+void on_promise_reject(v8::PromiseRejectMessage);
+size_t on_near_heap_limit(void* data, size_t current, size_t initial);
+void on_collection(v8::Isolate*, v8::GCType, v8::GCCallbackFlags, void* data);
+void sample_heap(daybook_isolate*);
+size_t global_handle_bytes(v8::Isolate*);
+
+// Reports why the process cannot go on in one line on stderr, and ends it.
+[[noreturn]] void die(const char* kind, const char* where, const char* why);
+
+v8::Local<v8::String> new_string(v8::Isolate*, const char*);
+// At most limit bytes of valid UTF-8; sets *cut when there was more.
+std::string to_utf8(v8::Isolate*, v8::Local<v8::String>, size_t limit, bool* cut);
+
+// Calls entry[name](argv...). Empty when it threw or was terminated.
+v8::MaybeLocal<v8::Value> call_entry(daybook_isolate*, v8::Local<v8::Context>, const char* name, int argc,
+                                     v8::Local<v8::Value> argv[]);
+
+constexpr int kEntryIndex = 1;  // of the prelude's entry object in the context's embedder data
+
+}  // namespace daybook

@@ -1,0 +1,76 @@
+// Locks a worker process down before it owns a second thread: what is set here
+// is inherited by every thread to come, Go's and V8's alike. A constructor of
+// priority 101 runs before the C++ static initializers, one of which starts a
+// V8 thread, and Landlock binds only the calling thread and its children.
+//
+// It does nothing unless the process was started as a worker:
+//   argv = { "daybook-worker", "daybook-worker/1", "<parent pid>", "<data limit>", NULL }
+#include "lockdown.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/prctl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int layers;
+
+int daybook_lockdown_layers(void) { return layers; }
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#define LANDLOCK_CREATE_RULESET 444
+#define LANDLOCK_RESTRICT_SELF 446
+
+static int limit(int resource, rlim_t value) {
+  struct rlimit l = {value, value};
+  return setrlimit(resource, &l) == 0;
+}
+
+// Denies every right Landlock knows by allowing none: no file, no directory, no
+// TCP port, no abstract socket, no signal outside.
+static int landlock(void) {
+  long abi = syscall(LANDLOCK_CREATE_RULESET, NULL, 0, 1);
+  if (abi < 1) return 0;
+  struct {
+    uint64_t files, network, scopes;
+  } handled = {(1u << 13) - 1, 0, 0};
+  size_t size = 8;
+  if (abi >= 2) handled.files |= 1u << 13;  // REFER
+  if (abi >= 3) handled.files |= 1u << 14;  // TRUNCATE
+  if (abi >= 5) handled.files |= 1u << 15;  // IOCTL_DEV
+  if (abi >= 4) handled.network = 3, size = 16;
+  if (abi >= 6) handled.scopes = 3, size = 24;
+  int fd = (int)syscall(LANDLOCK_CREATE_RULESET, &handled, size, 0);
+  if (fd < 0) return 0;
+  int ok = syscall(LANDLOCK_RESTRICT_SELF, fd, 0) == 0;
+  close(fd);
+  return ok;
+}
+
+__attribute__((constructor(101))) static void lock_down(int argc, char **argv, char **envp) {
+  (void)envp;
+  if (argc != 4 || strcmp(argv[0], "daybook-worker") != 0 || strcmp(argv[1], "daybook-worker/1") != 0) return;
+
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0) layers |= DAYBOOK_LAYER_PDEATHSIG;
+  // The parent may have died before the line above took effect.
+  if (getppid() != (pid_t)strtol(argv[2], NULL, 10)) _exit(88);
+  if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0) layers |= DAYBOOK_LAYER_UNDUMPABLE;
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) layers |= DAYBOOK_LAYER_NO_NEW_PRIVS;
+  if (syscall(SYS_close_range, 3, ~0u, 0) == 0) layers |= DAYBOOK_LAYER_CLOSED_FILES;
+
+  rlim_t data = (rlim_t)strtoull(argv[3], NULL, 10);
+  if (limit(RLIMIT_CORE, 0) & limit(RLIMIT_FSIZE, 0) & limit(RLIMIT_NOFILE, 32) & limit(RLIMIT_MEMLOCK, 0) &
+      limit(RLIMIT_MSGQUEUE, 0)) {
+    layers |= DAYBOOK_LAYER_RLIMITS;
+  }
+  if (data != 0 && limit(RLIMIT_DATA, data)) layers |= DAYBOOK_LAYER_RLIMIT_DATA;
+  if (landlock()) layers |= DAYBOOK_LAYER_LANDLOCK;
+}

@@ -1,0 +1,267 @@
+// One run: evaluate the source, then turn the event loop until it ends.
+#include <chrono>
+#include <cmath>
+
+#include "isolate.h"
+
+namespace daybook {
+namespace {
+
+using v8::Local;
+using v8::Value;
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kTextLimit = size_t{16} << 20;
+
+class Run {
+ public:
+  Run(daybook_isolate* d, Local<v8::Context> context, daybook_result* result)
+      : d_(d), isolate_(d->isolate), context_(context), caught_(d->isolate), result_(result) {}
+
+  void execute(daybook_bytes source) {
+    if (!call_number("begin", d_->start_ms)) return conclude_exception(caught_exception());
+    Local<v8::String> text;
+    if (!v8::String::NewFromUtf8(isolate_, source.data, v8::NewStringType::kNormal, static_cast<int>(source.size))
+             .ToLocal(&text)) {
+      result_->status = DAYBOOK_INTERNAL;
+      return set_text("The source is too large for a JavaScript string.");
+    }
+    Local<Value> value;
+    // In REPL mode the body of the script runs inside an async function: what
+    // comes back empty-handed never ran.
+    if (!v8::debug::EvaluateGlobal(isolate_, text, v8::debug::EvaluateGlobalMode::kDefault, true).ToLocal(&value)) {
+      return conclude_refused();
+    }
+    finish(value);
+  }
+
+ private:
+  // What ends a turn of the loop.
+  enum class Turn { kContinue, kOver };
+
+  void finish(Local<Value> value) {
+    Local<v8::Promise> awaited = value.As<v8::Promise>();
+    bool unwrapped = false;
+    for (;;) {
+      if (drain() == Turn::kOver) return;
+      if (awaited->State() == v8::Promise::kFulfilled && !unwrapped) {
+        // The completion value comes wrapped, so that a promise can be one.
+        if (!awaited->Result().As<v8::Object>()->Get(context_, new_string(isolate_, ".repl_result")).ToLocal(&value)) {
+          return conclude_exception(caught_exception());
+        }
+        unwrapped = true;
+        if (value->IsPromise()) {
+          awaited = value.As<v8::Promise>();
+        }
+      }
+      // A promise somebody listens to is not an unhandled rejection, but as
+      // the value of the run it is its error.
+      if (awaited->State() == v8::Promise::kRejected) return conclude_exception(awaited->Result());
+
+      bool settled = unwrapped && awaited->State() == v8::Promise::kFulfilled;
+      switch (next_timer()) {
+        case Next::kFired:
+          continue;
+        case Next::kOver:
+          return;
+        case Next::kNone:
+          break;
+      }
+      if (isolate_->HasPendingBackgroundTasks()) {  // asynchronous WebAssembly compilation
+        if (!wait_until(Clock::now() + std::chrono::milliseconds(1))) return conclude_stopped();
+        continue;
+      }
+      if (!settled) return conclude_never_settled();
+      if (value->IsPromise()) value = awaited->Result();
+      return conclude_value(value);
+    }
+  }
+
+  // Runs microtasks and platform tasks dry, then looks for what ends the run.
+  Turn drain() {
+    v8::HandleScope handles(isolate_);
+    do {
+      isolate_->PerformMicrotaskCheckpoint();
+      if (stopped()) {
+        conclude_stopped();
+        return Turn::kOver;
+      }
+    } while (v8::platform::PumpMessageLoop(platform(), isolate_));
+    if (d_->has_reported) {
+      Local<Value> error = d_->reported.IsEmpty() ? undefined() : d_->reported.Get(isolate_);
+      conclude_exception(error);
+      return Turn::kOver;
+    }
+    if (!d_->rejections.empty()) {
+      conclude_exception(d_->rejections.front().reason.Get(isolate_));
+      return Turn::kOver;
+    }
+    return Turn::kContinue;
+  }
+
+  enum class Next { kNone, kFired, kOver };
+
+  // Waits for the earliest timer in real time, moves the clock to exactly when
+  // it was due, and fires it.
+  Next next_timer() {
+    v8::HandleScope handles(isolate_);
+    Local<Value> value;
+    if (!call_entry(d_, context_, "nextDue", 0, nullptr).ToLocal(&value)) return over(caught_exception());
+    double due = value->NumberValue(context_).FromMaybe(-1);
+    if (!(due >= 0)) return Next::kNone;
+    // Far past any timeout, and safe to convert.
+    double delay = std::fmin(due - d_->start_ms, 1e9);
+    auto deadline = started_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(delay));
+    if (!wait_until(deadline)) {
+      conclude_stopped();
+      return Next::kOver;
+    }
+    if (due > d_->clock_ms) d_->clock_ms = due;
+    if (call_entry(d_, context_, "fire", 0, nullptr).IsEmpty()) {
+      Local<Value> thrown = caught_exception();
+      if (!stopped()) isolate_->PerformMicrotaskCheckpoint();  // jobs do not survive a snapshot: run them now
+      return over(thrown);
+    }
+    return Next::kFired;
+  }
+
+  Next over(Local<Value> thrown) {
+    conclude_exception(thrown);
+    return Next::kOver;
+  }
+
+  // False when the run was told to stop first.
+  bool wait_until(Clock::time_point deadline) {
+    std::unique_lock<std::mutex> lock(d_->mutex);
+    return !d_->wake.wait_until(lock, deadline, [this] { return d_->stop; });
+  }
+
+  bool stopped() {
+    if (isolate_->IsExecutionTerminating() || caught_.HasTerminated() || d_->out_of_memory) return true;
+    std::lock_guard<std::mutex> lock(d_->mutex);
+    return d_->stop;
+  }
+
+  Local<Value> undefined() {
+    Local<Value> value;
+    v8::Local<v8::Array> empty = v8::Array::New(isolate_, nullptr, 0);
+    (void)empty->Get(context_, new_string(isolate_, "daybook.undefined")).ToLocal(&value);
+    return value;
+  }
+
+  // Takes the pending exception, so that later calls start clean.
+  Local<Value> caught_exception() {
+    if (!caught_.HasCaught() || caught_.HasTerminated()) return {};
+    Local<Value> thrown = caught_.Exception();
+    caught_.Reset();
+    return thrown;
+  }
+
+  bool call_number(const char* name, double argument) {
+    Local<Value> number = v8::Number::New(isolate_, argument);
+    return !call_entry(d_, context_, name, 1, &number).IsEmpty();
+  }
+
+  bool end() { return !call_entry(d_, context_, "end", 0, nullptr).IsEmpty(); }
+
+  void set_text(std::string text) {
+    d_->text = std::move(text);
+    result_->has_text = 1;
+  }
+
+  void set_text(Local<v8::String> value) {
+    bool cut = false;
+    set_text(to_utf8(isolate_, value, kTextLimit, &cut));
+    result_->truncated = cut;
+  }
+
+  void conclude_stopped() {
+    result_->status = d_->out_of_memory ? DAYBOOK_OUT_OF_MEMORY : DAYBOOK_TERMINATED;
+    result_->has_text = 0;
+    d_->text.clear();
+  }
+
+  void conclude_never_settled() {
+    result_->status = DAYBOOK_NEVER_SETTLED;
+    if (!end()) return conclude_stopped();
+    set_text("Top-level await never settled: nothing is pending that could resume it");
+  }
+
+  void conclude_value(Local<Value> value) {
+    Local<Value> text;
+    if (!call_entry(d_, context_, "result", 1, &value).ToLocal(&text)) return conclude_exception(caught_exception());
+    result_->status = DAYBOOK_COMPLETED;
+    if (text->FullIsString()) set_text(text.As<v8::String>());
+    settle_end();
+  }
+
+  void conclude_exception(Local<Value> thrown) {
+    if (stopped() || thrown.IsEmpty()) return conclude_stopped();
+    result_->status = DAYBOOK_EXCEPTION;
+    Local<Value> text;
+    if (call_entry(d_, context_, "error", 1, &thrown).ToLocal(&text) && text->FullIsString()) {
+      set_text(text.As<v8::String>());
+    } else if (stopped()) {
+      return conclude_stopped();
+    } else {
+      (void)caught_exception();
+      set_text("Uncaught exception that could not be printed");
+    }
+    settle_end();
+  }
+
+  // Describing a value runs no user code, yet leave nothing queued: jobs do not
+  // survive a snapshot.
+  void settle_end() {
+    isolate_->PerformMicrotaskCheckpoint();
+    if (stopped() || !end()) conclude_stopped();
+  }
+
+  void conclude_refused() {
+    if (stopped() || !caught_.HasCaught()) return conclude_stopped();
+    Local<v8::Message> message = caught_.Message();
+    if (!message.IsEmpty()) {
+      result_->line = message->GetLineNumber(context_).FromMaybe(0);
+      result_->column = message->GetStartColumn(context_).FromMaybe(-1) + 1;
+    }
+    Local<Value> thrown = caught_exception();
+    bool syntax = false;
+    if (!thrown.IsEmpty() && thrown->IsNativeError()) {
+      bool cut;
+      syntax = to_utf8(isolate_, thrown.As<v8::Object>()->GetConstructorName(), 64, &cut) == "SyntaxError";
+    }
+    conclude_exception(thrown);
+    if (syntax && result_->status == DAYBOOK_EXCEPTION) result_->status = DAYBOOK_SYNTAX_ERROR;
+  }
+
+  daybook_isolate* const d_;
+  v8::Isolate* const isolate_;
+  const Local<v8::Context> context_;
+  v8::TryCatch caught_;
+  daybook_result* const result_;
+  const Clock::time_point started_ = Clock::now();
+};
+
+}  // namespace
+}  // namespace daybook
+
+extern "C" void daybook_run(daybook_isolate* d, daybook_bytes source, daybook_result* result) {
+  using namespace daybook;
+  *result = {};
+  d->text.clear();
+  {
+    v8::HandleScope handles(d->isolate);
+    v8::Local<v8::Context> context = d->context.Get(d->isolate);
+    v8::Context::Scope scope(context);
+    Run(d, context, result).execute(source);
+  }
+  d->rejections.clear();
+  d->reported.Reset();
+  if (result->status == DAYBOOK_TERMINATED || result->status == DAYBOOK_OUT_OF_MEMORY) {
+    d->isolate->CancelTerminateExecution();
+  }
+  sample_heap(d);
+  result->text = {d->text.data(), d->text.size()};
+  result->peak_heap = d->peak_heap;
+  result->clock_ms = d->clock_ms;
+}

@@ -1,0 +1,50 @@
+// Process-wide V8: start, version, and what happens when it cannot go on.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "isolate.h"
+
+namespace daybook {
+
+namespace {
+v8::Platform* the_platform;  // lives as long as the process: V8 cannot be restarted
+void on_check_failure(const char*, int, const char* message) { die("check", "", message); }
+}  // namespace
+
+v8::Platform* platform() { return the_platform; }
+
+thread_local daybook_isolate* current = nullptr;
+
+void die(const char* kind, const char* where, const char* why) {
+  // The parent reads this line and the exit code; nothing here may allocate.
+  char line[512];
+  int n = snprintf(line, sizeof line, "daybook-v8: %s: %s%s%s\n", kind, where ? where : "",
+                   where && *where && why && *why ? ": " : "", why ? why : "");
+  if (n > static_cast<int>(sizeof line) - 1) n = sizeof line - 1;
+  for (int i = 0; i + 1 < n; i++) {
+    if (line[i] == '\n') line[i] = ' ';
+  }
+  if (write(2, line, static_cast<size_t>(n)) < 0) {
+  }
+  _exit(86);
+}
+
+}  // namespace daybook
+
+extern "C" int daybook_start(daybook_bytes flags) {
+  using namespace v8::platform;
+  v8::V8::SetFlagsFromString(flags.data, flags.size);
+  daybook::the_platform = NewDefaultPlatform(1, IdleTaskSupport::kDisabled, InProcessStackDumping::kDisabled, nullptr,
+                                             PriorityMode::kDontApply)
+                              .release();
+  v8::V8::InitializePlatform(daybook::the_platform);
+  v8::V8::SetFatalErrorHandler(daybook::on_check_failure);
+  // Pointer compression, 31-bit small integers, sandbox: how the library was
+  // built. V8 compares and refuses anything else.
+  constexpr int kBuild = 1 | 2 | 4;
+  return v8::V8::Initialize(kBuild) ? 0 : 1;
+}
+
+extern "C" const char* daybook_v8_version(void) { return v8::V8::GetVersion(); }

@@ -1,0 +1,41 @@
+package v8
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+)
+
+//go:embed prelude/*.js
+var preludeFiles embed.FS
+
+// preludeSource returns the one function that sets up a context, made of the
+// prelude's files in name order.
+var preludeSource = sync.OnceValue(func() []byte {
+	// ReadDir and Glob sort by name.
+	names, err := fs.Glob(preludeFiles, "prelude/*.js")
+	if err != nil {
+		panic(fmt.Sprintf("list the embedded prelude: %v", err))
+	}
+	var b strings.Builder
+	b.WriteString("(function (host) { \"use strict\";\n")
+	for _, name := range names {
+		text, err := preludeFiles.ReadFile(name)
+		if err != nil {
+			panic(fmt.Sprintf("read the embedded prelude: %v", err))
+		}
+		b.Write(text)
+		b.WriteByte('\n')
+	}
+	b.WriteString("return entry; })")
+	return []byte(b.String())
+})
+
+var preludeSHA256 = sync.OnceValue(func() string {
+	sum := sha256.Sum256(preludeSource())
+	return hex.EncodeToString(sum[:])
+})
