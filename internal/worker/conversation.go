@@ -1,0 +1,176 @@
+package worker
+
+import (
+	"encoding/hex"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+const maxText = 16 << 20
+
+// conversation checks what a worker says about one task. It is the parent's
+// defence against a worker that a script has taken over: anything out of order,
+// out of bounds or malformed is an error that ends the worker.
+type conversation struct {
+	maxHeap int64 // bytes of heap it may send
+
+	accepted bool
+	ended    bool // the end header came; bodies follow
+	complete bool
+	end      endHeader
+	text     []byte
+	heap     []byte
+}
+
+// take advances by one frame and returns the lines it held, if any.
+func (c *conversation) take(t frameType, payload []byte) ([]Line, error) {
+	switch {
+	case c.complete:
+		return nil, fmt.Errorf("%w: frame %q after the end", errProtocol, t)
+	case t == frameAccepted && !c.accepted:
+		if len(payload) != 0 {
+			return nil, fmt.Errorf("%w: an acceptance carries %d bytes", errProtocol, len(payload))
+		}
+		c.accepted = true
+		return nil, nil
+	case !c.accepted:
+		return nil, fmt.Errorf("%w: frame %q before the task was accepted", errProtocol, t)
+	case t == frameLines && !c.ended:
+		lines, err := parseLines(payload)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %v", errProtocol, err)
+		}
+		return lines, nil
+	case t == frameEnd && !c.ended:
+		return nil, c.takeEnd(payload)
+	case t == frameData && c.ended:
+		return nil, c.takeData(payload)
+	default:
+		return nil, fmt.Errorf("%w: unexpected frame %q", errProtocol, t)
+	}
+}
+
+func (c *conversation) takeEnd(payload []byte) error {
+	if err := decodeMessage(payload, &c.end); err != nil {
+		return err
+	}
+	if err := c.checkEnd(); err != nil {
+		return fmt.Errorf("%w: %v", errProtocol, err)
+	}
+	c.ended = true
+	c.text = make([]byte, 0, c.end.TextSize)
+	// The heap grows as it comes: its announced size is only a promise.
+	c.complete = c.end.TextSize == 0 && c.end.HeapSize == 0
+	return nil
+}
+
+func (c *conversation) checkEnd() error {
+	e := &c.end
+	ran := e.End != endSyntax && e.End != endInternal
+	savable := saved(e.End)
+	switch e.End {
+	case endCompleted, endException, endSyntax, endNeverSettled, endOutOfMemory, endTerminated, endUnserializable, endInternal:
+	default:
+		return fmt.Errorf("a run ended as %.40q", e.End)
+	}
+	switch {
+	case e.TextSize < 0 || e.TextSize > maxText:
+		return fmt.Errorf("a text of %d bytes", e.TextSize)
+	case !e.HasText && (e.TextSize > 0 || e.Truncated):
+		return fmt.Errorf("no text, yet %d bytes of it", e.TextSize)
+	case e.HeapSize < 0 || e.HeapSize > c.maxHeap:
+		return fmt.Errorf("a heap of %d bytes, %d are allowed", e.HeapSize, c.maxHeap)
+	case e.HeapSize > 0 && !savable:
+		return fmt.Errorf("a heap from a run that ended as %s", e.End)
+	case c.maxHeap > 0 && e.HeapSize == 0 && e.End == endCompleted:
+		return fmt.Errorf("no heap from a stateful run that completed")
+	case e.CPUMicros < 0 || e.CPUMicros > int64(24*time.Hour/time.Microsecond) || e.PeakHeap < 0:
+		return fmt.Errorf("impossible measurements")
+	case len(e.Warnings) > 8:
+		return fmt.Errorf("%d warnings", len(e.Warnings))
+	}
+	for _, w := range e.Warnings {
+		if len(w) > 1<<10 || !utf8.ValidString(w) {
+			return fmt.Errorf("a malformed warning")
+		}
+	}
+	if e.TranspiledSHA256 != "" || ran {
+		b, err := hex.DecodeString(e.TranspiledSHA256)
+		if err != nil || len(b) != 32 {
+			return fmt.Errorf("a malformed hash")
+		}
+		e.TranspiledSHA256 = hex.EncodeToString(b) // lower case
+	}
+	return nil
+}
+
+func (c *conversation) takeData(payload []byte) error {
+	if len(payload) == 0 {
+		return fmt.Errorf("%w: an empty data frame", errProtocol)
+	}
+	if room := c.end.TextSize - int64(len(c.text)); room > 0 {
+		if int64(len(payload)) > room {
+			return fmt.Errorf("%w: more text than announced", errProtocol)
+		}
+		c.text = append(c.text, payload...)
+	} else {
+		if int64(len(c.heap)+len(payload)) > c.end.HeapSize {
+			return fmt.Errorf("%w: more heap than announced", errProtocol)
+		}
+		if c.heap == nil {
+			c.heap = make([]byte, 0, min(c.end.HeapSize, 4<<20))
+		}
+		c.heap = append(c.heap, payload...)
+	}
+	c.complete = int64(len(c.text)) == c.end.TextSize && int64(len(c.heap)) == c.end.HeapSize
+	if c.complete && !utf8.Valid(c.text) {
+		return fmt.Errorf("%w: a text that is not UTF-8", errProtocol)
+	}
+	return nil
+}
+
+// outcome translates a complete conversation.
+func (c *conversation) outcome() Outcome {
+	o := Outcome{
+		Status:           StatusFailed,
+		TranspiledSHA256: c.end.TranspiledSHA256,
+		CPUTime:          time.Duration(c.end.CPUMicros) * time.Microsecond,
+		PeakHeapBytes:    c.end.PeakHeap,
+		Warnings:         c.end.Warnings,
+	}
+	if len(c.heap) > 0 {
+		o.Heap = c.heap
+	}
+	text := string(c.text)
+	switch c.end.End {
+	case endCompleted:
+		o.Status = StatusCompleted
+		if c.end.HasText {
+			o.Result = &text
+			o.ResultTruncated = c.end.Truncated
+		}
+		return o
+	case endOutOfMemory:
+		o.Reason, o.Error = ReasonOutOfMemory, outOfMemoryText
+	case endSyntax:
+		o.Reason, o.Error = ReasonSyntaxError, text
+	case endNeverSettled:
+		o.Reason, o.Error = ReasonNeverSettled, text
+	case endUnserializable:
+		o.Reason, o.Error = ReasonUnserializableHeap, text
+	case endTerminated:
+		// Nobody asked for it, or it would not be the outcome.
+		o.Reason, o.Error = ReasonWorkerDied, "The worker ended the execution without being asked to"
+	case endInternal:
+		o.Reason, o.Error = ReasonWorkerDied, text
+	default:
+		o.Reason, o.Error = ReasonException, text
+	}
+	return o
+}
+
+// reusable tells whether the worker is as good as new.
+func (c *conversation) reusable() bool {
+	return c.complete && (c.end.End == endCompleted || c.end.End == endException || c.end.End == endSyntax || c.end.End == endNeverSettled)
+}

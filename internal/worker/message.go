@@ -1,0 +1,82 @@
+package worker
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"daybook/internal/v8"
+)
+
+// errProtocol reports a worker that does not keep to the protocol.
+var errProtocol = errors.New("worker broke protocol")
+
+// helloMagic opens the conversation: a process that finds anything else on its
+// standard input was not started by a Pool.
+const helloMagic = "daybook worker protocol 1"
+
+// readyMessage says that a worker can take a task.
+type readyMessage struct {
+	Engine v8.Engine `json:"engine"`
+	Layers []string  `json:"layers"`
+}
+
+// taskHeader precedes the code and the heap.
+type taskHeader struct {
+	FileName    string   `json:"file_name"`
+	CodeSize    int      `json:"code_size"`
+	HeapSize    int      `json:"heap_size"`
+	Stateful    bool     `json:"stateful"`
+	HeapLimit   int64    `json:"heap_limit"`
+	BufferLimit int64    `json:"buffer_limit"`
+	Seed        [16]byte `json:"seed"`
+	StartMicros int64    `json:"start_micros"`
+}
+
+// How a worker says a run ended. The parent makes statuses and reasons of it.
+const (
+	endCompleted      = "completed"
+	endException      = "exception"
+	endSyntax         = "syntax_error"
+	endNeverSettled   = "never_settled"
+	endOutOfMemory    = "out_of_memory"
+	endTerminated     = "terminated"
+	endUnserializable = "unserializable_heap"
+	endInternal       = "internal"
+)
+
+// endHeader precedes the text, a result or an error, and the heap.
+type endHeader struct {
+	End              string   `json:"end"`
+	HasText          bool     `json:"has_text"`
+	Truncated        bool     `json:"truncated"`
+	TextSize         int64    `json:"text_size"`
+	HeapSize         int64    `json:"heap_size"`
+	TranspiledSHA256 string   `json:"transpiled_sha256"`
+	CPUMicros        int64    `json:"cpu_micros"`
+	PeakHeap         int64    `json:"peak_heap"`
+	Warnings         []string `json:"warnings,omitempty"`
+}
+
+// decodeMessage decodes exactly one JSON value with known fields.
+func decodeMessage(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("%w: %v", errProtocol, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("%w: a message is followed by more", errProtocol)
+	}
+	return nil
+}
+
+func writeMessage(w io.Writer, t frameType, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode message %c: %w", t, err)
+	}
+	return writeFrame(w, t, b)
+}

@@ -1,0 +1,316 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"daybook/internal/v8"
+)
+
+// ErrClosed reports the use of a Pool after Close.
+var ErrClosed = errors.New("the worker pool is closed")
+
+// Engine identifies what runs the scripts; see v8.Engine.
+type Engine = v8.Engine
+
+// Options are a Pool's settings. The zero value is good.
+type Options struct {
+	// Idle is how many fresh workers are kept ready, and how many used ones at
+	// most wait for their tenant's next run. 0 means 2, negative none.
+	Idle int
+	// MaxRuns and MaxAge retire a worker. 0 means 200 runs and one hour.
+	MaxRuns int
+	MaxAge  time.Duration
+	// MaxHeapLimitBytes is the largest heap limit a task may ask for. 0 means
+	// 256 MiB. A worker's whole memory is bounded by it.
+	MaxHeapLimitBytes int64
+	// StartTimeout bounds the start of a worker. 0 means 20 s.
+	StartTimeout time.Duration
+	// Logger hears about workers that could not be started ahead of time. Nil
+	// discards.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Idle == 0 {
+		o.Idle = 2
+	}
+	if o.MaxRuns <= 0 {
+		o.MaxRuns = 200
+	}
+	if o.MaxAge <= 0 {
+		o.MaxAge = time.Hour
+	}
+	if o.MaxHeapLimitBytes <= 0 {
+		o.MaxHeapLimitBytes = 256 << 20
+	}
+	if o.StartTimeout <= 0 {
+		o.StartTimeout = 20 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Pool runs tasks in worker processes. It is safe for concurrent use and sets no
+// bound of its own on how many tasks run at a time.
+type Pool struct {
+	opts Options
+
+	ctx   context.Context // ends with the pool; stops whatever its workers do
+	stop  context.CancelCauseFunc
+	spawn chan spawnRequest
+	once  sync.Once      // starts the spawner
+	tasks sync.WaitGroup // the spawner, replenishing, disposal of workers
+
+	mu       sync.Mutex // guards what follows
+	closed   bool
+	idle     []*process // oldest first; tenant "" is fresh
+	starting int        // fresh workers on their way
+	using    sync.WaitGroup
+}
+
+type spawnRequest struct {
+	reply chan<- spawned
+}
+
+type spawned struct {
+	p   *process
+	err error
+}
+
+// New returns a pool. It starts nothing: workers come with the first task, or
+// with Engine. The caller must call Close.
+func New(opts Options) *Pool {
+	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest)}
+	p.ctx, p.stop = context.WithCancelCause(context.Background())
+	return p
+}
+
+// Engine returns the identity of the engine, as a worker reports it. It makes
+// sure that a worker can be started at all.
+func (p *Pool) Engine(ctx context.Context) (Engine, error) {
+	r, err := p.report(ctx)
+	return r.Engine, err
+}
+
+// Layers names the layers of confinement that workers reach on this machine.
+func (p *Pool) Layers(ctx context.Context) ([]string, error) {
+	r, err := p.report(ctx)
+	return slices.Clone(r.Layers), err
+}
+
+func (p *Pool) report(ctx context.Context) (readyMessage, error) {
+	w, err := p.acquire(ctx, "")
+	if err != nil {
+		return readyMessage{}, err
+	}
+	defer p.release(w, true)
+	return w.ready, nil
+}
+
+// Run runs one task and blocks until it has an outcome. lines gets the output in
+// order, the first line at once; an error of it ends the run. The error of Run is
+// the cause of ctx when that ended, the error of lines, or the service's failure
+// to run the task at all; a script that fails is no error.
+func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Line) error) (Outcome, error) {
+	if err := t.check(p.opts.MaxHeapLimitBytes); err != nil {
+		return Outcome{}, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(p.ctx, func() { cancel(ErrClosed) })
+	defer stop()
+
+	const attempts = 3
+	for attempt := 1; ; attempt++ {
+		w, err := p.acquire(ctx, t.Tenant)
+		if err != nil {
+			return Outcome{}, err
+		}
+		o, clean, err := w.perform(ctx, &t, lines)
+		p.release(w, clean)
+		if errors.Is(err, errNotAccepted) && attempt < attempts {
+			continue
+		}
+		if err != nil {
+			return Outcome{}, err
+		}
+		return o, nil
+	}
+}
+
+// acquire returns a worker for the tenant: one that served it before, a fresh
+// one, or a new one.
+func (p *Pool) acquire(ctx context.Context, tenant string) (*process, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, ErrClosed
+	}
+	p.using.Add(1)
+	w := p.takeIdle(tenant)
+	if w == nil && tenant != "" {
+		w = p.takeIdle("")
+	}
+	p.replenish()
+	p.mu.Unlock()
+	if w == nil {
+		var err error
+		if w, err = p.start(ctx); err != nil {
+			p.using.Done()
+			return nil, err
+		}
+	}
+	w.tenant = tenant
+	return w, nil
+}
+
+// takeIdle removes the most recently used idle worker of the tenant. It needs
+// the lock.
+func (p *Pool) takeIdle(tenant string) *process {
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		w := p.idle[i]
+		usable := w.alive() && time.Since(w.born) < p.opts.MaxAge
+		if usable && w.tenant != tenant {
+			continue
+		}
+		p.idle = slices.Delete(p.idle, i, i+1)
+		if usable {
+			return w
+		}
+		p.discard(w)
+	}
+	return nil
+}
+
+// release takes a worker back, or disposes of it.
+func (p *Pool) release(w *process, clean bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer p.using.Done()
+	if p.closed || !clean || p.opts.Idle < 0 || w.runs >= p.opts.MaxRuns || !w.alive() {
+		p.discard(w)
+		return
+	}
+	p.idle = append(p.idle, w)
+	used := 0
+	for _, other := range p.idle {
+		if other.tenant != "" {
+			used++
+		}
+	}
+	if used > p.opts.Idle {
+		oldest := slices.IndexFunc(p.idle, func(w *process) bool { return w.tenant != "" })
+		p.discard(p.idle[oldest])
+		p.idle = slices.Delete(p.idle, oldest, oldest+1)
+	}
+}
+
+// discard kills a worker and reaps it in the background. It needs the lock, or
+// a pool that is closing.
+func (p *Pool) discard(w *process) {
+	w.kill()
+	p.tasks.Go(w.close)
+}
+
+// replenish starts fresh workers until enough are ready or on their way. It
+// needs the lock.
+func (p *Pool) replenish() {
+	fresh := p.starting
+	for _, w := range p.idle {
+		if w.tenant == "" {
+			fresh++
+		}
+	}
+	for ; fresh < p.opts.Idle; fresh++ {
+		p.starting++
+		p.tasks.Go(func() {
+			w, err := p.start(p.ctx)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.starting--
+			switch {
+			case err != nil && !p.closed:
+				p.opts.Logger.Warn("worker not started ahead of time", "error", err)
+			case err != nil:
+			case p.closed:
+				p.discard(w)
+			default:
+				// Before the used ones: they are looked at from the end.
+				p.idle = slices.Insert(p.idle, 0, w)
+			}
+		})
+	}
+}
+
+// start starts a worker and waits until it is ready.
+func (p *Pool) start(ctx context.Context) (*process, error) {
+	p.once.Do(func() { p.tasks.Go(p.runSpawner) })
+	ctx, cancel := context.WithTimeoutCause(ctx, p.opts.StartTimeout, fmt.Errorf("start worker: not ready after %s", p.opts.StartTimeout))
+	defer cancel()
+	reply := make(chan spawned, 1)
+	select {
+	case p.spawn <- spawnRequest{reply}:
+	case <-p.ctx.Done():
+		return nil, ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	s := <-reply
+	if s.err != nil {
+		return nil, s.err
+	}
+	if err := s.p.greet(ctx); err != nil {
+		s.p.close()
+		return nil, err
+	}
+	return s.p, nil
+}
+
+// runSpawner starts processes on one thread that lives as long as the pool: the
+// kernel delivers a worker's parent-death signal when the thread that started it
+// ends, and Go ends threads as it likes.
+func (p *Pool) runSpawner() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	// A heap may need its limit twice while it is saved, and the process as much
+	// again for code ranges, stacks and its own garbage.
+	dataLimit := int64(1)<<30 + 2*p.opts.MaxHeapLimitBytes
+	for {
+		select {
+		case request := <-p.spawn:
+			w, err := startProcess(dataLimit)
+			request.reply <- spawned{w, err}
+		case <-p.ctx.Done():
+			return
+		}
+	}
+}
+
+// Close ends every run with ErrClosed, kills all workers and waits until they
+// are gone. A second call does nothing more.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	idle := p.idle
+	p.idle = nil
+	p.mu.Unlock()
+	p.stop(ErrClosed)
+	for _, w := range idle {
+		w.close()
+	}
+	p.using.Wait()
+	p.tasks.Wait()
+	return nil
+}

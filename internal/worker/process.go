@@ -1,0 +1,252 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is one worker process, seen from the parent.
+type process struct {
+	cmd    *exec.Cmd
+	ready  readyMessage
+	tenant string // whom it serves, "" while it is fresh
+	born   time.Time
+	runs   int
+
+	to      *os.File // its standard input
+	writing sync.Mutex
+	from    frameReader // its standard output
+	fromEnd *os.File
+
+	stderr  tail
+	waiting sync.WaitGroup
+	dead    chan struct{} // closed once it has been reaped
+}
+
+// pipeSize lets a typical heap through in one go. A kernel that grants less only
+// costs time.
+const pipeSize = 1 << 20
+
+// startProcess starts a worker and sends the greeting. It must be called from a
+// thread that lives as long as the worker may: the kernel kills the worker when
+// the thread that started it ends.
+func startProcess(dataLimit int64) (*process, error) {
+	p := &process{born: time.Now(), dead: make(chan struct{})}
+	var theirs []*os.File
+	defer func() {
+		for _, f := range theirs {
+			f.Close()
+		}
+	}()
+	pipe := func() (*os.File, *os.File, error) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, nil, fmt.Errorf("start worker: %w", err)
+		}
+		return r, w, nil
+	}
+	inR, inW, err := pipe()
+	if err != nil {
+		return nil, err
+	}
+	theirs = append(theirs, inR)
+	outR, outW, err := pipe()
+	if err != nil {
+		inW.Close()
+		return nil, err
+	}
+	theirs = append(theirs, outW)
+	errR, errW, err := pipe()
+	if err != nil {
+		inW.Close()
+		outR.Close()
+		return nil, err
+	}
+	theirs = append(theirs, errW)
+	for _, f := range []*os.File{inR, outW} {
+		_, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize)
+	}
+
+	p.to, p.fromEnd, p.from = inW, outR, frameReader{r: outR}
+	p.cmd = &exec.Cmd{
+		// Not a name in the file system, which may have been replaced since.
+		Path:        "/proc/self/exe",
+		Args:        workerArgs(dataLimit),
+		Env:         []string{},
+		Dir:         "/",
+		Stdin:       inR,
+		Stdout:      outW,
+		Stderr:      errW,
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	if err := p.cmd.Start(); err != nil {
+		inW.Close()
+		outR.Close()
+		errR.Close()
+		return nil, fmt.Errorf("start worker: %w", err)
+	}
+	p.waiting.Go(func() {
+		defer errR.Close()
+		_, _ = io.Copy(&p.stderr, errR) // ends when the process does
+	})
+	p.waiting.Go(func() {
+		_ = p.cmd.Wait() // how it ended is read from ProcessState
+		close(p.dead)
+	})
+	return p, nil
+}
+
+// greet opens the conversation and waits for the worker to be ready.
+func (p *process) greet(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, p.kill)
+	defer stop()
+	err := writeFrame(p.to, frameHello, []byte(helloMagic))
+	var t frameType
+	var payload []byte
+	if err == nil {
+		t, payload, err = p.from.next()
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		p.kill()
+		<-p.dead
+		return fmt.Errorf("start worker: it ended before it was ready: %s", p.obituary())
+	case t != frameReady:
+		return fmt.Errorf("start worker: %w: frame %q instead of ready", errProtocol, t)
+	}
+	if err := decodeMessage(payload, &p.ready); err != nil {
+		return fmt.Errorf("start worker: %w", err)
+	}
+	return nil
+}
+
+func (p *process) alive() bool {
+	select {
+	case <-p.dead:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill ends the process at once. It may be called at any time, from anywhere.
+func (p *process) kill() { _ = p.cmd.Process.Kill() } // fails only when it is dead already
+
+// close kills the process and returns when nothing of it is left.
+func (p *process) close() {
+	p.kill()
+	p.to.Close()
+	p.waiting.Wait()
+	p.fromEnd.Close()
+}
+
+// send writes a task. It fails when the process dies.
+func (p *process) send(t *Task) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	header := taskHeader{
+		FileName:    t.FileName,
+		CodeSize:    len(t.Code),
+		HeapSize:    len(t.Heap),
+		Stateful:    t.Stateful,
+		HeapLimit:   t.HeapLimitBytes,
+		BufferLimit: t.ArrayBufferLimitBytes,
+		Seed:        t.Seed,
+		StartMicros: t.Start.UnixMicro(),
+	}
+	if err := writeMessage(p.to, frameTask, header); err != nil {
+		return err
+	}
+	return writeBody(p.to, t.Code, t.Heap)
+}
+
+// terminate asks the worker to end its run. It does not wait for a worker that
+// does not even read its task.
+func (p *process) terminate() {
+	if !p.writing.TryLock() {
+		return
+	}
+	defer p.writing.Unlock()
+	// Seven bytes fit into any pipe that is being read; a dead reader is an error
+	// that the run will see for itself.
+	_ = p.to.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+	_ = writeFrame(p.to, frameTerminate, nil)
+	_ = p.to.SetWriteDeadline(time.Time{})
+}
+
+// ranOutOfMemory tells from a dead worker's last words whether memory was the
+// cause: V8's fatal handler, or Go's.
+func (p *process) ranOutOfMemory() bool {
+	s := p.stderr.String()
+	return strings.Contains(s, "daybook-v8: oom") || strings.Contains(s, "out of memory") || strings.Contains(s, "cannot allocate memory") || strings.Contains(s, "std::bad_alloc")
+}
+
+// obituary says in one line how a dead process ended.
+func (p *process) obituary() string {
+	state := p.cmd.ProcessState
+	last := p.stderr.String()
+	if i := strings.Index(last, "daybook-v8: "); i >= 0 {
+		line, _, _ := strings.Cut(last[i+len("daybook-v8: "):], "\n")
+		return "V8 gave up: " + strings.ToValidUTF8(line, "\ufffd")
+	}
+	how := "unknown"
+	if state != nil {
+		how = state.String()
+		if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			how = fmt.Sprintf("killed by %s (%s)", unix.SignalName(ws.Signal()), ws.Signal())
+		}
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(last), "\n")
+	if line = strings.ToValidUTF8(line, "\ufffd"); line != "" {
+		if len(line) > 300 {
+			line = strings.ToValidUTF8(line[:300], "") + "..."
+		}
+		return how + ": " + line
+	}
+	return how
+}
+
+// cpuTime is what the dead process used in its whole life.
+func (p *process) cpuTime() time.Duration {
+	if s := p.cmd.ProcessState; s != nil {
+		return s.UserTime() + s.SystemTime()
+	}
+	return 0
+}
+
+// tail keeps the beginning of what a worker writes to its standard error: the
+// first line names the cause, the rest is a stack trace of ours.
+type tail struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+const tailLimit = 16 << 10
+
+// Write never fails: the worker must not block on a full pipe.
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if room := tailLimit - t.buf.Len(); room > 0 {
+		t.buf.Write(b[:min(room, len(b))])
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buf.String()
+}

@@ -1,0 +1,124 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// How long a worker has to end a run by itself once told to, before it is killed.
+const (
+	timeoutGrace = 300 * time.Millisecond
+	cancelGrace  = 500 * time.Millisecond
+)
+
+// errNotAccepted reports a worker that died before it had begun the task: the
+// task can be given to another one.
+var errNotAccepted = errors.New("worker died before it took the task")
+
+// watch ends a run from outside: by its timeout, its context, or its own side.
+type watch struct {
+	p *process
+
+	mu       sync.Mutex // guards what follows
+	over     bool       // the run has its outcome; nothing ends it any more
+	timedOut bool
+	cause    error
+	timers   []*time.Timer
+}
+
+func (w *watch) after(d time.Duration, f func()) {
+	w.timers = append(w.timers, time.AfterFunc(d, f))
+}
+
+// end asks the worker to stop and kills it after grace. The first reason wins.
+func (w *watch) end(cause error, timedOut bool, grace time.Duration) {
+	w.mu.Lock()
+	if w.over || w.timedOut || w.cause != nil {
+		w.mu.Unlock()
+		return
+	}
+	w.cause, w.timedOut = cause, timedOut
+	w.after(grace, w.p.kill)
+	w.mu.Unlock()
+	w.p.terminate()
+}
+
+// finish closes the window in which the run can be ended from outside, and says
+// whether it was.
+func (w *watch) finish() (timedOut bool, cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	for _, t := range w.timers {
+		t.Stop()
+	}
+	return w.timedOut, w.cause
+}
+
+// perform runs the task on p. clean tells whether p may serve again.
+func (p *process) perform(ctx context.Context, t *Task, lines func(context.Context, []Line) error) (o Outcome, clean bool, err error) {
+	started := time.Now()
+	w := &watch{p: p}
+	w.mu.Lock()
+	w.after(t.Timeout, func() { w.end(nil, true, timeoutGrace) })
+	w.mu.Unlock()
+	stop := context.AfterFunc(ctx, func() { w.end(context.Cause(ctx), false, cancelGrace) })
+	defer stop()
+	// Who takes the lines must not hold a run past its time either.
+	lineCtx, cancel := context.WithTimeout(ctx, t.Timeout+2*timeoutGrace)
+	defer cancel()
+
+	c := conversation{maxHeap: t.maxHeap()}
+	err = p.send(t)
+	for err == nil && !c.complete {
+		var ft frameType
+		var payload []byte
+		if ft, payload, err = p.from.next(); err != nil {
+			break
+		}
+		var got []Line
+		if got, err = c.take(ft, payload); err != nil {
+			break
+		}
+		if len(got) > 0 && ctx.Err() == nil {
+			if err := lines(lineCtx, got); err != nil {
+				w.end(fmt.Errorf("take output: %w", err), false, cancelGrace)
+			}
+		}
+	}
+	timedOut, cause := w.finish()
+	p.runs++
+	defer func() { o.WallTime = time.Since(started) }()
+
+	switch {
+	case cause != nil:
+		return Outcome{}, false, cause
+	case timedOut:
+		o := Outcome{Status: StatusTimedOut, Reason: ReasonTimeout, Error: timedOutText}
+		if c.complete {
+			o.CPUTime, o.PeakHeapBytes, o.TranspiledSHA256 = time.Duration(c.end.CPUMicros)*time.Microsecond, c.end.PeakHeap, c.end.TranspiledSHA256
+		}
+		return o, false, nil
+	case err == nil:
+		return c.outcome(), c.reusable(), nil
+	case errors.Is(err, errProtocol):
+		p.kill()
+		return Outcome{Status: StatusFailed, Reason: ReasonProtocol, Error: upperFirst(err.Error())}, false, nil
+	}
+
+	// The pipe broke: the process is dying, or has closed it by itself.
+	p.kill()
+	<-p.dead
+	p.waiting.Wait()
+	if !c.accepted {
+		return Outcome{}, false, fmt.Errorf("%w: %s", errNotAccepted, p.obituary())
+	}
+	o = Outcome{Status: StatusFailed, Reason: ReasonWorkerDied, Error: "The worker process died: " + p.obituary()}
+	if p.ranOutOfMemory() {
+		o.Reason, o.Error = ReasonOutOfMemory, outOfMemoryText
+	}
+	return o, false, nil
+}

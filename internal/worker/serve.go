@@ -1,0 +1,288 @@
+package worker
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"daybook/internal/v8"
+)
+
+// Exit codes of a worker that ends by itself. V8's fatal handlers use 86.
+const (
+	exitClean    = 0  // the parent closed the pipe
+	exitProtocol = 87 // the parent did not speak the protocol
+)
+
+// server is the worker's side of the conversation.
+type server struct {
+	in  frameReader
+	out io.Writer
+
+	mu      sync.Mutex // guards what follows
+	current *v8.Isolate
+	stop    bool // terminate arrived before there was an isolate
+
+	writing sync.Mutex // held while a frame is written
+}
+
+// job is one task as it came in.
+type job struct {
+	taskHeader
+	code, heap []byte
+}
+
+// serve answers tasks until the parent closes in, and returns the exit code.
+func serve(in io.Reader, out io.Writer) int {
+	runtime.LockOSThread() // the isolates' thread, the first of the process
+	s := &server{in: frameReader{r: in}, out: out}
+	if t, payload, err := s.in.next(); err != nil || t != frameHello || string(payload) != helloMagic {
+		fmt.Fprintln(os.Stderr, "daybook-worker: this process serves a Daybook and is not meant to be started by hand")
+		return exitProtocol
+	}
+	if err := s.prepare(); err != nil {
+		fmt.Fprintln(os.Stderr, "daybook-worker:", err)
+		return exitProtocol
+	}
+	jobs := make(chan *job)
+	go s.read(jobs)
+	for j := range jobs {
+		if err := s.run(j); err != nil {
+			// The pipe is gone, and with it the parent.
+			return exitClean
+		}
+	}
+	return exitClean
+}
+
+// prepare warms up everything a first run would otherwise wait for, and reports
+// to the parent. A system call filter belongs right before the report: V8 and
+// esbuild have started their threads by then, and no user code has come in.
+func (s *server) prepare() error {
+	if err := v8.Warm(); err != nil {
+		return err
+	}
+	if _, err := compile("let warm: number = 1", ""); err != nil {
+		return err
+	}
+	return s.message(frameReady, readyMessage{Engine: v8.CurrentEngine(), Layers: v8.LockdownLayers()})
+}
+
+// read takes frames in, all the time: terminate must arrive during a run, and a
+// closed pipe must end the process whatever it is doing.
+func (s *server) read(jobs chan<- *job) {
+	for {
+		t, payload, err := s.in.next()
+		if err != nil {
+			os.Exit(exitClean)
+		}
+		switch t {
+		case frameTerminate:
+			s.terminate()
+		case frameTask:
+			j, err := s.readTask(payload)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, "daybook-worker:", err)
+				os.Exit(exitProtocol)
+			}
+			jobs <- j
+		default:
+			fmt.Fprintf(os.Stderr, "daybook-worker: unexpected frame %q\n", t)
+			os.Exit(exitProtocol)
+		}
+	}
+}
+
+func (s *server) readTask(payload []byte) (*job, error) {
+	var j job
+	if err := decodeMessage(payload, &j.taskHeader); err != nil {
+		return nil, err
+	}
+	j.code, j.heap = make([]byte, 0, j.CodeSize), make([]byte, 0, j.HeapSize)
+	for _, part := range []struct {
+		to   *[]byte
+		size int
+	}{{&j.code, j.CodeSize}, {&j.heap, j.HeapSize}} {
+		for len(*part.to) < part.size {
+			t, data, err := s.in.next()
+			if err != nil || t != frameData || len(*part.to)+len(data) > part.size {
+				return nil, errors.New("a task's body is not what its header says")
+			}
+			*part.to = append(*part.to, data...)
+		}
+	}
+	s.mu.Lock()
+	s.stop = false // a terminate that came before was meant for the previous task
+	s.mu.Unlock()
+	return &j, nil
+}
+
+func (s *server) terminate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stop = true
+	if s.current != nil {
+		s.current.Terminate()
+	}
+}
+
+func (s *server) setCurrent(i *v8.Isolate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = i
+	if i != nil && s.stop {
+		i.Terminate()
+	}
+}
+
+func (s *server) message(t frameType, v any) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return writeMessage(s.out, t, v)
+}
+
+func (s *server) frame(t frameType, payload []byte) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return writeFrame(s.out, t, payload)
+}
+
+// run executes one job and reports it. An error means that the pipe is gone.
+func (s *server) run(j *job) error {
+	started := cpuTime()
+	if err := s.frame(frameAccepted, nil); err != nil {
+		return err
+	}
+	end := endHeader{}
+	p, err := compile(string(j.code), j.FileName)
+	if err != nil {
+		return s.end(endHeader{End: endSyntax, CPUMicros: (cpuTime() - started).Microseconds()}, err.Error(), nil)
+	}
+	sum := sha256.Sum256(p.code)
+	end.TranspiledSHA256 = hex.EncodeToString(sum[:])
+
+	sink := newLineSink(func(b []byte) error { return s.frame(frameLines, b) })
+	isolate, err := v8.New(v8.Config{
+		Heap:        j.heap,
+		Plain:       !j.Stateful,
+		HeapLimit:   j.HeapLimit,
+		BufferLimit: j.BufferLimit,
+		Seed:        j.Seed,
+		Start:       time.UnixMicro(j.StartMicros),
+		Output:      sink,
+	})
+	if err != nil {
+		_ = sink.close() // nothing was written
+		end.End = endInternal
+		return s.end(end, "Could not start the isolate: "+err.Error(), nil)
+	}
+	// The parent has its answer before the isolate is taken down.
+	defer isolate.Dispose()
+	s.setCurrent(isolate)
+	r, err := isolate.Run(p.source())
+	s.setCurrent(nil)
+	if closed := sink.close(); closed != nil {
+		return closed
+	}
+	if err != nil {
+		end.End = endInternal
+		return s.end(end, err.Error(), nil)
+	}
+
+	end.PeakHeap, end.Truncated = r.PeakHeap, r.Truncated
+	end.End = endOf(r.Status)
+	text := ""
+	if r.Text != nil {
+		text, end.HasText = *r.Text, true
+		if r.Status != v8.Completed {
+			text = p.describe(text, r)
+		}
+	}
+	var heap []byte
+	if j.Stateful && saved(end.End) {
+		heap, err = isolate.Snapshot()
+		switch {
+		case err != nil && end.End == endCompleted:
+			end.End, end.HasText, end.Truncated = endUnserializable, true, false
+			text = upperFirst(err.Error())
+		case err != nil:
+			end.Warnings = append(end.Warnings, "heap not saved: "+err.Error())
+		}
+	}
+	end.CPUMicros = (cpuTime() - started).Microseconds()
+	return s.end(end, text, heap)
+}
+
+// saved tells whether a run that ended so leaves a heap worth keeping: not one
+// that never ran, nor one that was cut short anywhere.
+func saved(end string) bool {
+	return end == endCompleted || end == endException || end == endNeverSettled
+}
+
+func endOf(status v8.Status) string {
+	switch status {
+	case v8.Completed:
+		return endCompleted
+	case v8.Exception:
+		return endException
+	case v8.SyntaxError:
+		return endSyntax
+	case v8.NeverSettled:
+		return endNeverSettled
+	case v8.OutOfMemory:
+		return endOutOfMemory
+	default:
+		return endTerminated
+	}
+}
+
+// describe puts an error into terms of the caller's source.
+func (p *program) describe(text string, r v8.Result) string {
+	if r.Status != v8.SyntaxError || r.Line == 0 {
+		return p.mapStack(text)
+	}
+	line, column := r.Line, r.Column
+	if m := p.consumer(); m != nil {
+		if l, c, ok := p.position(m, line, column); ok {
+			line, column = l, c
+		}
+	}
+	return fmt.Sprintf("%s\n    at %s:%d:%d", p.mapStack(text), p.file, line, column)
+}
+
+func (s *server) end(end endHeader, text string, heap []byte) error {
+	if text != "" {
+		end.HasText = true
+	}
+	end.TextSize, end.HeapSize = int64(len(text)), int64(len(heap))
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := writeMessage(s.out, frameEnd, end); err != nil {
+		return err
+	}
+	return writeBody(s.out, []byte(text), heap)
+}
+
+func upperFirst(s string) string {
+	if s == "" || s[0] < 'a' || s[0] > 'z' {
+		return s
+	}
+	return string(s[0]-'a'+'A') + s[1:]
+}
+
+// cpuTime is what this process has used, garbage collection threads included.
+func cpuTime() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

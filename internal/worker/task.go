@@ -1,0 +1,136 @@
+package worker
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// MaxCode is the most source one task may have, in bytes.
+const MaxCode = 16 << 20
+
+// Task is one script to run, and everything that decides what it does.
+type Task struct {
+	// Tenant owns the script. A worker process never serves two.
+	Tenant string
+	// Code is TypeScript or JavaScript: valid UTF-8, no NUL byte.
+	Code []byte
+	// FileName is how stack traces call the code; "" is main.ts.
+	FileName string
+	// Heap is the heap to continue from; empty starts fresh. The caller has
+	// verified its hash: V8 trusts it blindly. Must be empty unless Stateful.
+	Heap []byte
+	// Stateful asks for a heap back. Without it the run is faster, has
+	// WebAssembly, and leaves nothing.
+	Stateful bool
+	// HeapLimitBytes bounds V8's heap, ArrayBufferLimitBytes the contents of
+	// ArrayBuffers, which it does not include. Zero leaves V8's default and no
+	// limit of its own.
+	HeapLimitBytes, ArrayBufferLimitBytes int64
+	// Timeout bounds the run in real time, from the moment a worker has it: awaiting, timers and saving
+	// the heap included. Required.
+	Timeout time.Duration
+	// Seed decides Math.random and crypto, Start what the clock says at first.
+	Seed  [16]byte
+	Start time.Time
+}
+
+func (t *Task) check(maxHeapLimit int64) error {
+	var problems []error
+	add := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if t.Tenant == "" {
+		add("tenant is empty")
+	}
+	switch {
+	case len(t.Code) > MaxCode:
+		add("code has %d bytes, at most %d are allowed", len(t.Code), MaxCode)
+	case !utf8.Valid(t.Code):
+		add("code is not valid UTF-8")
+	case bytes.IndexByte(t.Code, 0) >= 0:
+		add("code contains a NUL byte")
+	}
+	if !t.Stateful && len(t.Heap) > 0 {
+		add("a stateless run cannot continue from a heap")
+	}
+	if t.HeapLimitBytes < 0 || t.HeapLimitBytes > maxHeapLimit {
+		add("heap limit is %d bytes, the ceiling is %d", t.HeapLimitBytes, maxHeapLimit)
+	}
+	if t.ArrayBufferLimitBytes < 0 {
+		add("array buffer limit is negative")
+	}
+	if t.Timeout <= 0 {
+		add("timeout is missing")
+	}
+	if us := t.Start.UnixMicro(); us < earliestLine || us > latestLine {
+		add("start time %s is outside the years 0 to 9999", t.Start)
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("bad task: %w", errors.Join(problems...))
+}
+
+// maxHeap is the largest heap a worker may return for the task.
+func (t *Task) maxHeap() int64 {
+	const (
+		slack     = 64 << 20 // the base heap, and room V8 granted past its limit
+		unlimited = 1<<31 - 1
+	)
+	if !t.Stateful {
+		return 0
+	}
+	if t.HeapLimitBytes == 0 || t.ArrayBufferLimitBytes == 0 {
+		return unlimited
+	}
+	return min(t.HeapLimitBytes+t.ArrayBufferLimitBytes+slack, unlimited)
+}
+
+// Statuses of an Outcome.
+const (
+	StatusCompleted = "completed"
+	StatusFailed    = "failed"
+	StatusTimedOut  = "timed_out"
+)
+
+// Reasons of an Outcome that did not complete.
+const (
+	ReasonException          = "exception"           // uncaught error or unhandled rejection
+	ReasonSyntaxError        = "syntax_error"        // refused before it ran
+	ReasonOutOfMemory        = "out_of_memory"       // the heap limit, or the process's
+	ReasonWorkerDied         = "worker_died"         // the process ended; Error says how
+	ReasonNeverSettled       = "never_settled"       // an await that nothing can resume
+	ReasonUnserializableHeap = "unserializable_heap" // ran, but cannot be saved
+	ReasonProtocol           = "protocol"            // the worker broke protocol and was killed
+	ReasonTimeout            = "timeout"
+)
+
+// Outcome is what a run came to. A script that fails is an outcome, not an error.
+type Outcome struct {
+	Status string // StatusCompleted, StatusFailed, StatusTimedOut
+	// Result is the value of a completed run; nil for undefined. It was cut at
+	// 16 MiB when ResultTruncated is set.
+	Result          *string
+	ResultTruncated bool
+	// Error says what went wrong, in terms of the task's source.
+	Error  string
+	Reason string
+	// Heap is the saved heap: of a stateful run that completed, threw, or never
+	// settled. A run that was cut short, or that never began because of a syntax
+	// error, has none.
+	Heap []byte
+	// TranspiledSHA256 is the hash of the JavaScript that V8 got, in lowercase
+	// hex; empty when it got none.
+	TranspiledSHA256 string
+	// CPUTime and PeakHeapBytes are the worker's word.
+	CPUTime       time.Duration
+	PeakHeapBytes int64
+	WallTime      time.Duration
+	Warnings      []string
+}
+
+const (
+	outOfMemoryText = "Out of memory: V8 heap limit exceeded. Try increasing heap_memory_max_mb."
+	timedOutText    = "Execution timed out"
+)
