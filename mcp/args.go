@@ -1,0 +1,256 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"daybook/ledger"
+)
+
+// arguments are those of one call, checked against the tool's properties:
+// what is present has the declared type, what is required is present.
+type arguments map[string]any // string, int64 or map[string]string
+
+func (a arguments) text(name string) string { s, _ := a[name].(string); return s }
+
+func (a arguments) has(name string) bool { _, ok := a[name]; return ok }
+
+// integer returns an argument, or deflt when it is absent.
+func (a arguments) integer(name string, deflt int64) int64 {
+	if n, ok := a[name].(int64); ok {
+		return n
+	}
+	return deflt
+}
+
+// optionalInt returns nil for an absent argument.
+func (a arguments) optionalInt(name string) *int {
+	n, ok := a[name].(int64)
+	if !ok {
+		return nil
+	}
+	i := int(n)
+	return &i
+}
+
+// textMap returns nil for an absent argument, and a map for an empty one.
+func (a arguments) textMap(name string) map[string]string {
+	m, _ := a[name].(map[string]string)
+	return m
+}
+
+// decodeArguments reads the arguments of a call. A null argument is an absent
+// one. Errors are sentences that say what to send instead.
+func decodeArguments(tool string, ps []property, raw json.RawMessage) (arguments, error) {
+	a := arguments{}
+	raw = bytes.TrimSpace(raw)
+	var given map[string]json.RawMessage
+	if len(raw) > 0 && !isNull(raw) {
+		if !utf8.Valid(raw) {
+			return nil, ledger.Invalid("arguments", "the arguments of %s must be valid UTF-8", tool)
+		}
+		if raw[0] != '{' {
+			return nil, ledger.Invalid("arguments", "the arguments of %s must be an object, not %s", tool, describe(raw))
+		}
+		if err := json.Unmarshal(raw, &given); err != nil {
+			return nil, ledger.Invalid("arguments", "the arguments of %s are not well-formed JSON", tool)
+		}
+	}
+	if err := refuseUnknown(tool, ps, given); err != nil {
+		return nil, err
+	}
+	for _, p := range ps {
+		v, ok := given[p.name]
+		if !ok || isNull(v) {
+			if p.required {
+				return nil, ledger.Invalid(p.name, "%s needs the argument %s (%s)", tool, p.name, p.kind.article())
+			}
+			continue
+		}
+		value, err := p.decode(v)
+		if err != nil {
+			return nil, err
+		}
+		a[p.name] = value
+	}
+	return a, nil
+}
+
+func refuseUnknown(tool string, ps []property, given map[string]json.RawMessage) error {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if slices.ContainsFunc(ps, func(p property) bool { return p.name == name }) {
+			continue
+		}
+		if len(ps) == 0 {
+			return ledger.Invalid(name, "%s takes no arguments; leave out %s", tool, quote(name))
+		}
+		var names []string
+		for _, p := range ps {
+			names = append(names, p.name)
+		}
+		return ledger.Invalid(name, "%s has no argument %s; it takes %s", tool, quote(name), strings.Join(names, ", "))
+	}
+	return nil
+}
+
+func (p property) decode(raw json.RawMessage) (any, error) {
+	wrong := func() error {
+		return ledger.Invalid(p.name, "%s must be %s, not %s", p.name, p.kind.article(), describe(raw))
+	}
+	switch p.kind {
+	case integer:
+		if raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
+			return nil, wrong()
+		}
+		n, ok := wholeNumber(string(raw))
+		if !ok {
+			return nil, wrong()
+		}
+		return n, nil
+	case textMap:
+		if raw[0] != '{' {
+			return nil, wrong()
+		}
+		return p.decodeMap(raw)
+	default:
+		if raw[0] != '"' {
+			return nil, wrong()
+		}
+		s, err := decodeString(p.name, raw)
+		if err != nil {
+			return nil, err
+		}
+		if len(p.oneOf) > 0 && !slices.Contains(p.oneOf, s) {
+			return nil, ledger.Invalid(p.name, "%s must be one of %s, not %s", p.name, strings.Join(p.oneOf, ", "), quote(s))
+		}
+		return s, nil
+	}
+}
+
+func (p property) decodeMap(raw json.RawMessage) (map[string]string, error) {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &given); err != nil {
+		return nil, ledger.Invalid(p.name, "%s is not well-formed JSON", p.name)
+	}
+	m := make(map[string]string, len(given))
+	for _, k := range slices.Sorted(maps.Keys(given)) {
+		v := given[k]
+		if v[0] != '"' {
+			return nil, ledger.Invalid(p.name, "%s: the value of %s must be a string, not %s", p.name, quote(k), describe(v))
+		}
+		s, err := decodeString(p.name, v)
+		if err != nil {
+			return nil, err
+		}
+		m[k] = s
+	}
+	return m, nil
+}
+
+// decodeString refuses what the decoder would silently replace: half of a
+// surrogate pair. What is recorded must be what was sent.
+func decodeString(name string, raw json.RawMessage) (string, error) {
+	if half := loneSurrogate(raw); half != "" {
+		return "", ledger.Invalid(name, "%s contains %s, half of a surrogate pair, which is not a character; to have it in a script write it as a JavaScript escape", name, half)
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return "", ledger.Invalid(name, "%s is not a well-formed JSON string", name)
+	}
+	return s, nil
+}
+
+// loneSurrogate returns the first \uD800-\uDFFF escape of a JSON string that is
+// not part of a pair, or nothing.
+func loneSurrogate(raw []byte) string {
+	unit := func(i int) (uint64, bool) {
+		if i+6 > len(raw) || raw[i] != '\\' || raw[i+1] != 'u' {
+			return 0, false
+		}
+		u, err := strconv.ParseUint(string(raw[i+2:i+6]), 16, 16)
+		return u, err == nil
+	}
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		u, ok := unit(i)
+		switch {
+		case !ok:
+			i++ // another escape: skip what it escapes
+		case u >= 0xd800 && u < 0xdc00:
+			if low, ok := unit(i + 6); ok && low >= 0xdc00 && low < 0xe000 {
+				i += 11
+				continue
+			}
+			return string(raw[i : i+6])
+		case u >= 0xdc00 && u < 0xe000:
+			return string(raw[i : i+6])
+		default:
+			i += 5
+		}
+	}
+	return ""
+}
+
+// wholeNumber reads a JSON number that has no fraction. 5.0 and 5e0 are 5, as
+// in JSON Schema. Beyond 2^53 clients in other languages cannot count.
+func wholeNumber(s string) (int64, bool) {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return n, n >= -1<<53 && n <= 1<<53
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
+
+// describe names a JSON value in a sentence, with what it is when that is
+// short.
+func describe(raw json.RawMessage) string {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return "nothing"
+	}
+	switch raw[0] {
+	case '"':
+		var s string
+		_ = json.Unmarshal(raw, &s) // only to show it
+		return "the string " + quote(s)
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return string(raw)
+	default:
+		return clip(string(raw))
+	}
+}
+
+// quote shows a client's text in a message: escaped, and not at any length.
+func quote(s string) string { return strconv.Quote(clip(s)) }
+
+const clipBytes = 80
+
+func clip(s string) string {
+	if len(s) <= clipBytes {
+		return s
+	}
+	n := clipBytes
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "..."
+}

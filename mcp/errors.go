@@ -1,0 +1,70 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// refuse makes the result of a call that could not be honoured: a sentence a
+// model can act on. What is our fault is logged here and not shown.
+func (s *Server) refuse(ctx context.Context, tool string, err error) *sdk.CallToolResult {
+	message, ours := explain(ctx, err)
+	if ours {
+		s.logger.ErrorContext(ctx, "tool call", "tool", tool, "err", err)
+	}
+	return &sdk.CallToolResult{
+		IsError: true,
+		Content: []sdk.Content{&sdk.TextContent{Text: message}},
+	}
+}
+
+// explain is the one table from errors to what a model is told. It reports
+// whether the error is our fault and worth a line in the log.
+func explain(ctx context.Context, err error) (message string, ours bool) {
+	if cause := context.Cause(ctx); cause != nil {
+		if errors.Is(cause, errClosing) {
+			return "The server is shutting down; what was accepted stays on record. Try again when it is back.", false
+		}
+		return "The call was cancelled before it was done.", false
+	}
+	switch code := codeOf(err); code {
+	case ledger.CodeInvalid, ledger.CodeTooLarge, ledger.CodeNotFound, ledger.CodeConflict, ledger.CodeGone:
+		return err.Error(), false
+	case ledger.CodeExhausted:
+		return err.Error() + " (over a quota: wait before trying again)", false
+	case ledger.CodeUnavailable:
+		return err.Error() + " (temporary: try again in a few seconds; with the same idempotency_key run_js never runs twice)", true
+	case ledger.CodeInternal:
+		if errors.Is(err, events.ErrDamaged) {
+			return "Stored data is damaged, and damaged data is never served. Tell the operator to run `daybook verify`.", true
+		}
+		return "Something went wrong inside the server; the details are in its log. The arguments were not at fault.", true
+	default:
+		return "Something went wrong inside the server; the details are in its log.", true
+	}
+}
+
+// codeOf classifies errors of both sides.
+func codeOf(err error) ledger.Code {
+	switch {
+	case errors.Is(err, projections.ErrBadQuery):
+		return ledger.CodeInvalid
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return ledger.CodeUnavailable
+	default:
+		return ledger.CodeOf(err)
+	}
+}
+
+func noExecution(id string) error {
+	return &ledger.Error{
+		Code: ledger.CodeNotFound, Field: "execution_id",
+		Message: "Execution '" + clip(id) + "' not found; run_js returns ids, list_executions lists them",
+	}
+}

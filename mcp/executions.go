@@ -1,0 +1,187 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+func (s *Server) executionTools() []tool {
+	id := property{name: "execution_id", kind: text, required: true, about: "as returned by run_js"}
+	return []tool{
+		{
+			name: "get_execution", title: "Get execution", readOnly: true, idempotent: true,
+			about: "Status of a run: running, completed, failed, timed_out or cancelled. result is set when completed, " +
+				"error otherwise, heap when there is state to continue from.",
+			input: []property{id},
+			output: record(is("execution_id", "string"), statusField(), orNull("result", "string"), orNull("heap", "string"),
+				orNull("error", "string"), is("started_at", "string"), orNull("completed_at", "string"),
+				is("queued", "boolean"), is("requested_at", "string"),
+				optional(is("result_truncated", "boolean")), optional(listOf("warnings", object{{"type", "string"}}))),
+			call: s.getExecution,
+		},
+		{
+			name: "get_execution_output", title: "Get console output", readOnly: true, idempotent: true,
+			about: "A page of a run's console output, by lines or, with byte_offset, by bytes. Works while it runs: " +
+				"call again with line_offset = next_line_offset until has_more is false and status is not \"running\".",
+			input: []property{
+				id,
+				{name: "line_offset", kind: integer, deflt: 1, min: 1, about: "first line, from 1"},
+				{name: "line_limit", kind: integer, deflt: projections.DefaultLineLimit, min: 1},
+				{name: "byte_offset", kind: integer, about: "first byte, from 0; line arguments are then ignored"},
+				{name: "byte_limit", kind: integer, deflt: projections.DefaultByteLimit, min: 1},
+			},
+			output: record(is("execution_id", "string"), is("data", "string"),
+				is("start_line", "integer"), is("end_line", "integer"), is("next_line_offset", "integer"), is("total_lines", "integer"),
+				is("start_byte", "integer"), is("end_byte", "integer"), is("next_byte_offset", "integer"), is("total_bytes", "integer"),
+				is("has_more", "boolean"), statusField(), optional(is("truncated", "boolean"))),
+			call: s.getOutput,
+		},
+		{
+			name: "cancel_execution", title: "Cancel execution", destructive: true, idempotent: true,
+			about:  "Stop a running execution. {ok: true} once it is cancelled; {ok: false, error} if it is not running. Its heap is not kept.",
+			input:  []property{id},
+			output: record(is("ok", "boolean"), optional(is("error", "string"))),
+			call:   s.cancelExecution,
+		},
+		{
+			name: "list_executions", title: "List executions", readOnly: true, idempotent: true,
+			about: "All running executions and the recently ended ones, newest first.",
+			input: []property{
+				{name: "status", kind: text, oneOf: statuses()},
+				{name: "session", kind: text, about: "only runs logged under this session name"},
+				{name: "limit", kind: integer, min: 1, max: 1000},
+				{name: "cursor", kind: text, about: "next_cursor of the previous page"},
+			},
+			output: record(
+				listOf("executions", record(is("execution_id", "string"), statusField(), is("started_at", "string"), orNull("completed_at", "string"))),
+				optional(is("next_cursor", "string"))),
+			call: s.listExecutions,
+		},
+	}
+}
+
+func statuses() []string {
+	return []string{
+		string(events.StatusRunning), string(events.StatusCompleted), string(events.StatusFailed),
+		string(events.StatusTimedOut), string(events.StatusCancelled),
+	}
+}
+
+func statusField() field {
+	return field{name: "status", schema: object{{"type", "string"}, {"enum", statuses()}}}
+}
+
+// executionAnswer is the answer of get_execution: the documented members, and
+// what a caller must not miss.
+type executionAnswer struct {
+	projections.Execution
+	Queued          bool     `json:"queued"`
+	RequestedAt     string   `json:"requested_at"`
+	ResultTruncated bool     `json:"result_truncated,omitempty"`
+	Warnings        []string `json:"warnings,omitempty"`
+}
+
+func (s *Server) getExecution(ctx context.Context, _ caller, a arguments) (answer, error) {
+	id := a.text("execution_id")
+	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
+	if err != nil {
+		return answer{}, aboutExecution(id, err)
+	}
+	return answer{value: executionAnswer{
+		Execution: d.Execution, Queued: d.Queued, RequestedAt: d.RequestedAt,
+		ResultTruncated: d.ResultTruncated, Warnings: d.Warnings,
+	}}, nil
+}
+
+func (s *Server) getOutput(ctx context.Context, _ caller, a arguments) (answer, error) {
+	q := projections.OutputQuery{
+		LineOffset: a.integer("line_offset", 1),
+		LineLimit:  a.integer("line_limit", projections.DefaultLineLimit),
+		ByteLimit:  a.integer("byte_limit", projections.DefaultByteLimit),
+	}
+	if a.has("byte_offset") {
+		from := a.integer("byte_offset", 0)
+		q.ByteOffset = &from
+	}
+	if err := checkPage(q); err != nil {
+		return answer{}, err
+	}
+	id := a.text("execution_id")
+	page, err := s.opts.Queries.Output(ctx, s.tenant, id, q)
+	if err != nil {
+		return answer{}, aboutExecution(id, err)
+	}
+	return answer{value: page}, nil
+}
+
+// checkPage refuses offsets that name nothing, each only in the mode in which
+// it counts.
+func checkPage(q projections.OutputQuery) error {
+	switch {
+	case q.ByteOffset != nil && *q.ByteOffset < 0:
+		return ledger.Invalid("byte_offset", "byte_offset must be 0 or more, not %d", *q.ByteOffset)
+	case q.ByteOffset != nil && q.ByteLimit < 1:
+		return ledger.Invalid("byte_limit", "byte_limit must be 1 or more, not %d", q.ByteLimit)
+	case q.ByteOffset == nil && q.LineOffset < 1:
+		return ledger.Invalid("line_offset", "line_offset must be 1 or more, not %d: the first line is 1", q.LineOffset)
+	case q.ByteOffset == nil && q.LineLimit < 1:
+		return ledger.Invalid("line_limit", "line_limit must be 1 or more, not %d", q.LineLimit)
+	default:
+		return nil
+	}
+}
+
+// okAnswer is the answer of commands that have nothing to tell but how it went.
+type okAnswer struct {
+	OK    bool   `json:"ok"`
+	Error string `json:"error,omitempty"`
+}
+
+func (s *Server) cancelExecution(ctx context.Context, c caller, a arguments) (answer, error) {
+	seq, err := s.opts.Commands.Cancel(ctx, s.tenant, a.text("execution_id"), c.actor)
+	switch codeOf(err) {
+	case ledger.CodeNotFound, ledger.CodeConflict:
+		// Documented in this form: nothing running to cancel is an answer.
+		return answer{value: okAnswer{Error: err.Error()}}, nil
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{value: okAnswer{OK: true}, seq: seq}, nil
+}
+
+func (s *Server) listExecutions(ctx context.Context, _ caller, a arguments) (answer, error) {
+	f := projections.ExecutionFilter{
+		Status:  events.Status(a.text("status")),
+		Session: a.text("session"),
+		Cursor:  a.text("cursor"),
+	}
+	if a.has("limit") {
+		n := a.integer("limit", 0)
+		if n < 1 || n > 1000 {
+			return answer{}, ledger.Invalid("limit", "limit must be 1 to 1000, not %d", n)
+		}
+		f.Limit = int(n)
+	}
+	page, err := s.opts.Queries.Executions(ctx, s.tenant, f)
+	if err != nil {
+		return answer{}, err
+	}
+	if page.Executions == nil {
+		page.Executions = []projections.ExecutionSummary{}
+	}
+	return answer{value: page}, nil
+}
+
+// aboutExecution names the execution that a question could not be answered
+// about.
+func aboutExecution(id string, err error) error {
+	if errors.Is(err, events.ErrNotFound) {
+		return noExecution(id)
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+package mcp
+
+import (
+	"context"
+	"strings"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+func (s *Server) heapTools() []tool {
+	heap := property{name: "heap", kind: text, required: true, about: "heap key, 64 hex characters"}
+	ok := record(is("ok", "boolean"))
+	return []tool{
+		{
+			name: "get_heap_tags", title: "Get heap tags", readOnly: true, idempotent: true,
+			about:  "Tags of a heap; {} if it has none.",
+			input:  []property{heap},
+			output: record(stringMap("tags")),
+			call:   s.getTags,
+		},
+		{
+			name: "set_heap_tags", title: "Set heap tags", destructive: true, idempotent: true,
+			about:  "Replace all tags of a heap, to find it again with query_heaps_by_tags.",
+			input:  []property{heap, {name: "tags", kind: textMap, required: true, about: "the new tags; {} clears"}},
+			output: ok,
+			call:   s.setTags,
+		},
+		{
+			name: "delete_heap_tags", title: "Delete heap tags", destructive: true, idempotent: true,
+			about:  "Remove tags of a heap: those named in keys, or all without keys.",
+			input:  []property{heap, {name: "keys", kind: text, about: "comma-separated tag keys"}},
+			output: ok,
+			call:   s.deleteTags,
+		},
+		{
+			name: "query_heaps_by_tags", title: "Find heaps by tags", readOnly: true, idempotent: true,
+			about:  "Heaps that have every given tag with exactly that value; {} finds all tagged heaps.",
+			input:  []property{{name: "tags", kind: textMap, required: true}},
+			output: record(listOf("results", record(is("heap", "string"), stringMap("tags")))),
+			call:   s.findHeaps,
+		},
+	}
+}
+
+type tagsAnswer struct {
+	Tags map[string]string `json:"tags"`
+}
+
+func (s *Server) getTags(ctx context.Context, _ caller, a arguments) (answer, error) {
+	heap := a.text("heap")
+	if !events.ValidHash(heap) {
+		return answer{}, ledger.Invalid("heap", "heap must be 64 lowercase hex characters, as an execution returns it, not %s", quote(heap))
+	}
+	tags, err := s.opts.Queries.HeapTags(ctx, s.tenant, heap)
+	if err != nil {
+		return answer{}, err
+	}
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	return answer{value: tagsAnswer{Tags: tags}}, nil
+}
+
+func (s *Server) setTags(ctx context.Context, c caller, a arguments) (answer, error) {
+	seq, err := s.opts.Commands.SetTags(ctx, s.tenant, a.text("heap"), a.textMap("tags"), c.actor)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{value: okAnswer{OK: true}, seq: seq}, nil
+}
+
+func (s *Server) deleteTags(ctx context.Context, c caller, a arguments) (answer, error) {
+	var keys []string // nil: all
+	if a.has("keys") {
+		keys = strings.Split(a.text("keys"), ",")
+	}
+	seq, err := s.opts.Commands.DeleteTags(ctx, s.tenant, a.text("heap"), keys, c.actor)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{value: okAnswer{OK: true}, seq: seq}, nil
+}
+
+type heapsAnswer struct {
+	Results []projections.TaggedHeap `json:"results"`
+}
+
+func (s *Server) findHeaps(ctx context.Context, _ caller, a arguments) (answer, error) {
+	found, err := s.opts.Queries.HeapsByTags(ctx, s.tenant, a.textMap("tags"))
+	if err != nil {
+		return answer{}, err
+	}
+	if found == nil {
+		found = []projections.TaggedHeap{}
+	}
+	return answer{value: heapsAnswer{Results: found}}, nil
+}

@@ -1,0 +1,182 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/ledger"
+)
+
+const (
+	// sessionHeader names the session that runs are logged under.
+	sessionHeader = "X-Mcp-Session-Id"
+	// versionHeader and transportSessionHeader belong to the protocol.
+	versionHeader          = "Mcp-Protocol-Version"
+	transportSessionHeader = "Mcp-Session-Id"
+	// addressHeader carries the client's address to the tools. It is always
+	// overwritten: what a client sends under it is not believed.
+	addressHeader = "Daybook-Remote-Address"
+
+	// statelessRevision is the first revision without transport sessions.
+	statelessRevision = "2026-07-28"
+
+	// maxMessageBytes bounds one message of any transport: the longest source,
+	// with every character escaped as clients in some languages do.
+	maxMessageBytes = 3*ledger.MaxCodeBytes + 1<<20
+	// idleSession is when an unused transport session ends, and maxSessions how
+	// many may be open: each costs memory until then.
+	idleSession = 30 * time.Minute
+	maxSessions = 4096
+)
+
+// Handler serves Streamable HTTP, all protocol revisions at one URL: requests
+// that name revision 2026-07-28 or later are answered without a transport
+// session, others belong to one.
+func (s *Server) Handler() http.Handler {
+	get := func(*http.Request) *sdk.Server { return s.sdk }
+	hostsChecked := len(s.opts.Hosts) > 0
+	withSessions := sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{
+		SessionTimeout:             idleSession,
+		EventStore:                 sdk.NewMemoryEventStore(nil),
+		MaxRequestBodyBytes:        maxMessageBytes,
+		DisableLocalhostProtection: hostsChecked,
+	})
+	without := sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{
+		Stateless:                    true,
+		PropagateRequestCancellation: true,
+		MaxRequestBodyBytes:          maxMessageBytes,
+		DisableLocalhostProtection:   hostsChecked,
+	})
+	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(versionHeader) >= statelessRevision {
+			if r, ok := s.open(w, r); ok {
+				without.ServeHTTP(w, r)
+			}
+			return
+		}
+		// A session keeps the name it was opened with; a later header is not
+		// even looked at.
+		if r.Header.Get(transportSessionHeader) == "" && r.Method == http.MethodPost {
+			var ok bool
+			if r, ok = s.open(w, r); !ok {
+				return
+			}
+		}
+		withSessions.ServeHTTP(w, r)
+	}))
+}
+
+// SSEHandler serves the legacy HTTP+SSE transport. Mount it at one path: a GET
+// opens a connection, and its first event tells where to POST.
+func (s *Server) SSEHandler() http.Handler {
+	sse := sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return s.sdk }, &sdk.SSEOptions{
+		MaxRequestBodyBytes:        maxMessageBytes,
+		DisableLocalhostProtection: len(s.opts.Hosts) > 0,
+	})
+	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			var ok bool
+			if r, ok = s.open(w, r); !ok {
+				return
+			}
+		}
+		sse.ServeHTTP(w, r)
+	}))
+}
+
+// open prepares a request that begins a connection. It reports false after
+// having refused it.
+func (s *Server) open(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
+	name, err := sessionName(r.Header)
+	if err != nil {
+		rpcError(w, http.StatusBadRequest, jsonrpc.CodeInvalidParams, "X-MCP-Session-Id: "+err.Error())
+		return nil, false
+	}
+	open := 0
+	for range s.sdk.Sessions() {
+		open++
+	}
+	if open >= maxSessions || s.life.Err() != nil {
+		w.Header().Set("Retry-After", "30")
+		rpcError(w, http.StatusServiceUnavailable, jsonrpc.CodeInternalError, "no more connections now; try again in 30 seconds")
+		return nil, false
+	}
+	o := origin{transport: "mcp-http", session: name, address: address(r)}
+	return r.WithContext(withOrigin(r.Context(), o)), true
+}
+
+// sessionName reads and checks the name a client gives its session.
+func sessionName(h http.Header) (string, error) {
+	values := h.Values(sessionHeader)
+	switch {
+	case len(values) == 0 || len(values) == 1 && values[0] == "":
+		return "", nil
+	case len(values) > 1:
+		return "", fmt.Errorf("send the header once")
+	}
+	return values[0], ledger.CheckSession(values[0])
+}
+
+// guard refuses what a web page in somebody's browser could send: requests to
+// a host name that is not ours, and those from another origin.
+func (s *Server) guard(next http.Handler) http.Handler {
+	origins := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.hostAllowed(r.Host) {
+			http.Error(w, fmt.Sprintf("host %s is not served here; start the server with that host allowed", quote(r.Host)), http.StatusForbidden)
+			return
+		}
+		// Reads are checked like writes: a GET opens a stream.
+		probe := *r
+		probe.Method = http.MethodPost
+		if err := origins.Check(&probe); err != nil {
+			http.Error(w, "requests from web pages of another origin are refused", http.StatusForbidden)
+			return
+		}
+		r.Header.Set(addressHeader, address(r))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hostAllowed checks the Host header against Options.Hosts. Without any, the
+// SDK protects loopback addresses.
+func (s *Server) hostAllowed(hostport string) bool {
+	if len(s.opts.Hosts) == 0 {
+		return true
+	}
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.Trim(host, "[]")
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() || strings.EqualFold(host, "localhost") {
+		return true
+	}
+	return slices.ContainsFunc(s.opts.Hosts, func(h string) bool { return h == "*" || strings.EqualFold(h, host) })
+}
+
+func address(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// rpcError answers a request that is refused before the SDK sees it.
+func rpcError(w http.ResponseWriter, status int, code int64, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{ // a client that has gone needs no answer
+		"jsonrpc": "2.0", "id": nil,
+		"error": map[string]any{"code": code, "message": message},
+	})
+}

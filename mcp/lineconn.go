@@ -1,0 +1,216 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// lineConn carries messages over a pair of streams, one a line. Unlike the
+// SDK's own it survives a line it cannot read, answering it with a JSON-RPC
+// error, and lets calls in progress answer after the client has closed its
+// end.
+type lineConn struct {
+	lines chan []byte   // closed at the end of in
+	ended chan struct{} // closed by end
+	once  sync.Once
+	grace time.Duration
+
+	writing sync.Mutex
+	out     io.Writer
+
+	mu      sync.Mutex
+	pending int           // calls read and not answered
+	idle    chan struct{} // closed when pending is 0 again; nil if nobody waits
+	readErr error         // why lines was closed, if not io.EOF
+}
+
+// errEnded is returned by Read once the server has ended the connection.
+var errEnded = errors.New("the connection was ended by the server")
+
+// newLineConn starts reading in. It is a transport for one connection.
+func newLineConn(in io.Reader, out io.Writer, grace time.Duration) *lineConn {
+	c := &lineConn{lines: make(chan []byte), ended: make(chan struct{}), out: out, grace: grace}
+	go c.readLines(in)
+	return c
+}
+
+// Connect returns the connection itself.
+func (c *lineConn) Connect(context.Context) (sdk.Connection, error) { return c, nil }
+
+// SessionID is empty: a pipe is its own session.
+func (c *lineConn) SessionID() string { return "" }
+
+// end stops reading at once.
+func (c *lineConn) end() { c.once.Do(func() { close(c.ended) }) }
+
+// Close stops reading. The streams belong to whoever opened them.
+func (c *lineConn) Close() error {
+	c.end()
+	return nil
+}
+
+// readLines hands over every line that is not blank. A line over the limit is
+// skipped, and handed over as nil.
+func (c *lineConn) readLines(in io.Reader) {
+	defer close(c.lines)
+	r := bufio.NewReaderSize(in, 64<<10)
+	for {
+		line, err := readLine(r, maxMessageBytes)
+		if len(bytes.TrimSpace(line)) > 0 || errors.Is(err, errLineTooLong) {
+			select {
+			case c.lines <- line:
+			case <-c.ended:
+				return
+			}
+		}
+		if err != nil && !errors.Is(err, errLineTooLong) {
+			if !errors.Is(err, io.EOF) {
+				c.mu.Lock()
+				c.readErr = err
+				c.mu.Unlock()
+			}
+			return
+		}
+	}
+}
+
+var errLineTooLong = errors.New("line too long")
+
+// readLine returns the next line. One that is longer than limit is read to its
+// end, dropped, and reported as errLineTooLong.
+func readLine(r *bufio.Reader, limit int) ([]byte, error) {
+	var line []byte
+	tooLong := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > limit {
+			tooLong, line = true, nil
+		}
+		if !tooLong {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case tooLong && (err == nil || errors.Is(err, io.EOF)):
+			return nil, errLineTooLong
+		default:
+			return line, err
+		}
+	}
+}
+
+// Read returns the next message.
+func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.ended:
+			return nil, errEnded
+		case line, ok := <-c.lines:
+			if !ok {
+				return nil, c.atEnd()
+			}
+			msg, problem := decodeLine(line)
+			if problem != nil {
+				if err := c.answerUnreadable(problem); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
+				c.mu.Lock()
+				c.pending++
+				c.mu.Unlock()
+			}
+			return msg, nil
+		}
+	}
+}
+
+// atEnd waits for the answers still owed, and tells how the input ended.
+func (c *lineConn) atEnd() error {
+	c.mu.Lock()
+	err := c.readErr
+	var idle chan struct{}
+	if c.pending > 0 {
+		idle = make(chan struct{})
+		c.idle = idle
+	}
+	c.mu.Unlock()
+	if idle != nil {
+		timer := time.NewTimer(c.grace)
+		defer timer.Stop()
+		select {
+		case <-idle:
+		case <-timer.C:
+		case <-c.ended:
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	return io.EOF
+}
+
+// Write sends a message as one line.
+func (c *lineConn) Write(_ context.Context, msg jsonrpc.Message) error {
+	data, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return fmt.Errorf("encode a message: %w", err)
+	}
+	err = c.writeLine(data)
+	if _, ok := msg.(*jsonrpc.Response); ok {
+		c.mu.Lock()
+		c.pending--
+		if c.pending == 0 && c.idle != nil {
+			close(c.idle)
+			c.idle = nil
+		}
+		c.mu.Unlock()
+	}
+	return err
+}
+
+func (c *lineConn) writeLine(data []byte) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if _, err := c.out.Write(append(data, '\n')); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}
+
+// decodeLine reads a line as a message, or says what is wrong with it.
+func decodeLine(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
+	line = bytes.TrimSpace(line)
+	switch {
+	case len(line) == 0:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the message is longer than %d bytes", maxMessageBytes)}
+	case line[0] == '[':
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "batches are not supported; send one message a line"}
+	}
+	msg, err := jsonrpc.DecodeMessage(line)
+	if err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the line is not a JSON-RPC message; send one message a line"}
+	}
+	return msg, nil
+}
+
+// answerUnreadable answers a line of which not even the id is known.
+func (c *lineConn) answerUnreadable(problem *jsonrpc.Error) error {
+	data, err := encode(object{{"jsonrpc", "2.0"}, {"id", nil}, {"error", object{{"code", problem.Code}, {"message", problem.Message}}}})
+	if err != nil {
+		return err
+	}
+	return c.writeLine(data)
+}

@@ -1,0 +1,53 @@
+package mcp
+
+import (
+	"context"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// Commands is the write side. *ledger.Ledger implements it.
+type Commands interface {
+	Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error)
+	Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error)
+	SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (seq uint64, err error)
+	DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (seq uint64, err error)
+}
+
+// Queries is the read side. *projections.Store implements it.
+type Queries interface {
+	Progress
+	Executions
+	Heaps
+	Sessions
+}
+
+// Progress tells how far the read side has come.
+type Progress interface {
+	// Wait returns once everything up to seq can be read.
+	Wait(ctx context.Context, seq uint64) error
+	// Changed is closed when there is next something new to read.
+	Changed() <-chan struct{}
+}
+
+// Executions answers questions about runs. Unknown ones are
+// events.ErrNotFound.
+type Executions interface {
+	Execution(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
+	Executions(ctx context.Context, tenant string, f projections.ExecutionFilter) (projections.ExecutionPage, error)
+	Output(ctx context.Context, tenant, id string, q projections.OutputQuery) (projections.OutputPage, error)
+}
+
+// Heaps answers questions about the tags of heaps.
+type Heaps interface {
+	HeapTags(ctx context.Context, tenant, hash string) (map[string]string, error)
+	HeapsByTags(ctx context.Context, tenant string, tags map[string]string) ([]projections.TaggedHeap, error)
+}
+
+// Sessions answers questions about the logs of named sessions.
+type Sessions interface {
+	Sessions(ctx context.Context, tenant string) ([]string, error)
+	Entries(ctx context.Context, tenant, session string) ([]projections.Entry, error)
+}

@@ -1,0 +1,83 @@
+package mcp
+
+import (
+	"context"
+
+	"daybook/ledger"
+)
+
+const runJSDescription = "Run JavaScript or TypeScript in V8. Returns {execution_id} at once; the run goes on by itself. " +
+	"Then call get_execution until status is not \"running\": result is the value of the last expression (top-level await works), " +
+	"heap a snapshot of all state. Pass that heap to the next run_js to continue with every variable, function and class; " +
+	"without heap the isolate is fresh. console.* output: get_execution_output, also while running. " +
+	"A failed script still yields its heap; a timed out or cancelled one does not."
+
+// The arguments both modes know.
+var (
+	codeProperty = property{name: "code", kind: text, required: true, about: "JavaScript or TypeScript source (types are stripped, not checked)"}
+
+	limitProperties = []property{
+		{name: "heap_memory_max_mb", kind: integer, about: "V8 heap limit in MB; raise it after an out-of-memory failure"},
+		{name: "execution_timeout_secs", kind: integer, about: "wall-clock limit in seconds", min: 1, max: ledger.MaxTimeoutSecs},
+	}
+)
+
+func (s *Server) runTools() []tool {
+	about := s.opts.RunJSDescription
+	if about == "" {
+		about = runJSDescription
+	}
+	input := []property{
+		codeProperty,
+		{name: "heap", kind: text, about: "heap key of an earlier run, to continue from its state"},
+	}
+	input = append(input, limitProperties...)
+	input = append(input,
+		property{name: "tags", kind: textMap, about: "tags for the resulting heap; they replace its tags if the run completes"},
+		property{name: "idempotency_key", kind: text, about: "any unique text; repeating a call with it returns the same execution instead of running again"},
+	)
+	return []tool{{
+		name: "run_js", title: "Run JavaScript", about: about,
+		input:  input,
+		output: record(is("execution_id", "string"), optional(listOf("warnings", object{{"type", "string"}}))),
+		call:   s.runJS,
+	}}
+}
+
+// submitted is the answer of run_js.
+type submitted struct {
+	ExecutionID string   `json:"execution_id"`
+	Warnings    []string `json:"warnings,omitempty"`
+}
+
+func (s *Server) runJS(ctx context.Context, c caller, a arguments) (answer, error) {
+	// To the ledger an empty text is an absent one. From a model it is a
+	// mistake: a run without the state it was meant to have, or done twice.
+	for _, name := range []string{"heap", "idempotency_key"} {
+		if a.has(name) && a.text(name) == "" {
+			return answer{}, ledger.Invalid(name, "%s must not be empty; leave it out if there is none", name)
+		}
+	}
+	sub := s.submission(c, a)
+	sub.Session = c.session
+	sub.Heap = a.text("heap")
+	sub.Tags = a.textMap("tags")
+	sub.IdempotencyKey = a.text("idempotency_key")
+	r, err := s.opts.Commands.Submit(ctx, sub)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{value: submitted{ExecutionID: r.ExecutionID, Warnings: r.Warnings}, seq: r.Seq}, nil
+}
+
+// submission takes what both modes know from the arguments.
+func (s *Server) submission(c caller, a arguments) ledger.Submission {
+	return ledger.Submission{
+		Tenant:               s.tenant,
+		Code:                 a.text("code"),
+		HeapMemoryMaxMB:      a.optionalInt("heap_memory_max_mb"),
+		ExecutionTimeoutSecs: a.optionalInt("execution_timeout_secs"),
+		Actor:                c.actor,
+		Traceparent:          c.traceparent,
+	}
+}

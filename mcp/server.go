@@ -1,0 +1,140 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/events"
+)
+
+// Options set up a Server. Commands and Queries are required.
+type Options struct {
+	// Commands and Queries do the work. Queries must follow the same book that
+	// Commands write.
+	Commands Commands
+	Queries  Queries
+	// Stateless offers one tool, a run_js that waits for the end of the run.
+	// The ledger must be stateless too.
+	Stateless bool
+	// Instructions replace what clients are told about the server as a whole;
+	// empty keeps the built-in text.
+	Instructions string
+	// RunJSDescription replaces the description of run_js; empty keeps the
+	// built-in text.
+	RunJSDescription string
+	// SessionID is the session name of stdio connections that are given none
+	// of their own; empty means that their runs are not logged under a name.
+	SessionID string
+	// Version is Daybook's version, shown to clients.
+	Version string
+	// Hosts are the host names (without port) that HTTP requests may address
+	// besides those of this machine's loopback interface, for example that of a
+	// proxy in front. Empty means that only the SDK's protection of loopback
+	// addresses is in force; "*" allows every host.
+	Hosts []string
+	// Logger gets internal failures; default slog.Default.
+	Logger *slog.Logger
+}
+
+// Server offers the tools. It is safe for concurrent use. Close ends it.
+type Server struct {
+	opts   Options
+	logger *slog.Logger
+	tenant string
+	sdk    *sdk.Server
+
+	// life ends with Close; every call in progress ends with it.
+	life context.Context
+	end  context.CancelCauseFunc
+}
+
+// errClosing is why calls end when the server does, as opposed to the client's
+// wish.
+var errClosing = errors.New("the server is shutting down")
+
+// defaultInstructions tell a model what there is before it reads any tool.
+const (
+	defaultInstructions = "Daybook runs JavaScript and TypeScript in V8 and keeps the book: every run, its output and its result stay on record. " +
+		"run_js submits code and returns an execution_id at once; get_execution tells status, result and heap; get_execution_output pages the console output. " +
+		"Pass the heap of a finished run to run_js to continue with all its state."
+	statelessInstructions = "Daybook runs JavaScript and TypeScript in V8. run_js runs a script to its end and returns its console output. No state is kept between runs."
+)
+
+// New makes a server. It starts nothing; Handler, SSEHandler and ServeStdio
+// take connections.
+func New(opts Options) *Server {
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	if opts.Version == "" {
+		opts.Version = "dev"
+	}
+	if opts.Instructions == "" {
+		opts.Instructions = defaultInstructions
+		if opts.Stateless {
+			opts.Instructions = statelessInstructions
+		}
+	}
+	s := &Server{opts: opts, logger: opts.Logger, tenant: events.DefaultTenant}
+	s.life, s.end = context.WithCancelCause(context.Background())
+	s.sdk = sdk.NewServer(
+		&sdk.Implementation{Name: "daybook", Title: "Daybook", Version: opts.Version},
+		&sdk.ServerOptions{
+			Instructions: opts.Instructions,
+			Logger:       slog.New(quiet{opts.Logger.Handler()}),
+			// The list of tools never changes while a server lives.
+			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
+		})
+	for _, t := range s.tools() {
+		s.sdk.AddTool(t.declaration(), s.handler(t))
+	}
+	return s
+}
+
+// tools is the table of everything offered.
+func (s *Server) tools() []tool {
+	if s.opts.Stateless {
+		return s.statelessTools()
+	}
+	var all []tool
+	for _, group := range [][]tool{s.runTools(), s.executionTools(), s.heapTools(), s.sessionTools()} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+// Close ends calls in progress and all connections, and waits for them. Runs
+// are not affected: they are on record and go on. Call it before closing the
+// HTTP server, which would make every waiting client look like one that hung
+// up.
+func (s *Server) Close() error {
+	s.end(errClosing)
+	var wg sync.WaitGroup
+	for ss := range s.sdk.Sessions() {
+		wg.Go(func() { _ = ss.Close() }) // a connection already broken is closed
+	}
+	wg.Wait()
+	return nil
+}
+
+// quiet turns the SDK's log, which reports clients' mistakes and every
+// connection as errors and information, down to debug.
+type quiet struct{ next slog.Handler }
+
+func (q quiet) Enabled(ctx context.Context, _ slog.Level) bool {
+	return q.next.Enabled(ctx, slog.LevelDebug)
+}
+
+func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = slog.LevelDebug
+	return q.next.Handle(ctx, r)
+}
+
+func (q quiet) WithAttrs(a []slog.Attr) slog.Handler { return quiet{q.next.WithAttrs(a)} }
+
+func (q quiet) WithGroup(name string) slog.Handler { return quiet{q.next.WithGroup(name)} }

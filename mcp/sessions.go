@@ -1,0 +1,119 @@
+package mcp
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// entryFields are the members of a session entry in the order shown. The first
+// five are shown when nothing else is asked for.
+var entryFields = []string{"index", "input_heap", "output_heap", "code", "timestamp", "execution_id", "status"}
+
+const defaultEntryFields = 5
+
+// noSession is the documented error entry.
+const noSession = "no session name for this connection: send the header X-MCP-Session-Id on initialize (over stdio: start with --session-id)"
+
+func (s *Server) sessionTools() []tool {
+	return []tool{
+		{
+			name: "list_sessions", title: "List sessions", readOnly: true, idempotent: true,
+			about:  "Names of the sessions that have log entries.",
+			output: record(listOf("sessions", object{{"type", "string"}})),
+			call:   s.listSessions,
+		},
+		{
+			name: "list_session_snapshots", title: "List session log", readOnly: true, idempotent: true,
+			about: "The ended runs of this connection's session, oldest first, with the heap each started from and left: " +
+				"the last output_heap continues where the session stopped.",
+			input: []property{{name: "fields", kind: text,
+				about: "comma-separated: " + strings.Join(entryFields, ", ") + "; default the first five"}},
+			output: record(listOf("entries", record(optional(is("index", "integer")), optional(orNull("input_heap", "string")),
+				optional(orNull("output_heap", "string")), optional(is("code", "string")), optional(is("timestamp", "string")),
+				optional(is("execution_id", "string")), optional(statusField()), optional(is("error", "string"))))),
+			call: s.listEntries,
+		},
+	}
+}
+
+type sessionsAnswer struct {
+	Sessions []string `json:"sessions"`
+}
+
+func (s *Server) listSessions(ctx context.Context, _ caller, _ arguments) (answer, error) {
+	names, err := s.opts.Queries.Sessions(ctx, s.tenant)
+	if err != nil {
+		return answer{}, err
+	}
+	if names == nil {
+		names = []string{}
+	}
+	return answer{value: sessionsAnswer{Sessions: names}}, nil
+}
+
+type entriesAnswer struct {
+	Entries []object `json:"entries"`
+}
+
+func (s *Server) listEntries(ctx context.Context, c caller, a arguments) (answer, error) {
+	fields, err := chooseFields(a)
+	if err != nil {
+		return answer{}, err
+	}
+	if c.session == "" {
+		return answer{value: entriesAnswer{Entries: []object{{{"error", noSession}}}}}, nil
+	}
+	entries, err := s.opts.Queries.Entries(ctx, s.tenant, c.session)
+	if err != nil {
+		return answer{}, err
+	}
+	shown := make([]object, 0, len(entries))
+	for _, e := range entries {
+		o := make(object, 0, len(fields))
+		for _, f := range fields {
+			o = append(o, member{f, entryField(e, f)})
+		}
+		shown = append(shown, o)
+	}
+	return answer{value: entriesAnswer{Entries: shown}}, nil
+}
+
+// chooseFields reads the comma-separated list of members asked for.
+func chooseFields(a arguments) ([]string, error) {
+	if !a.has("fields") {
+		return entryFields[:defaultEntryFields], nil
+	}
+	asked := map[string]bool{}
+	for f := range strings.SplitSeq(a.text("fields"), ",") {
+		f = strings.TrimSpace(f)
+		if !slices.Contains(entryFields, f) {
+			return nil, ledger.Invalid("fields", "fields has no field %s; choose from %s, or leave fields out for the first five",
+				quote(f), strings.Join(entryFields, ", "))
+		}
+		asked[f] = true
+	}
+	return slices.DeleteFunc(slices.Clone(entryFields), func(f string) bool { return !asked[f] }), nil
+}
+
+func entryField(e projections.Entry, name string) any {
+	switch name {
+	case "index":
+		return e.Index
+	case "input_heap":
+		return e.InputHeap
+	case "output_heap":
+		return e.OutputHeap
+	case "code":
+		return e.Code
+	case "timestamp":
+		return e.Timestamp
+	case "execution_id":
+		return e.ExecutionID
+	default:
+		return e.Status
+	}
+}

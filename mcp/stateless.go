@@ -1,0 +1,125 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+const statelessDescription = "Run JavaScript or TypeScript in a fresh V8 isolate and wait for its end. " +
+	"Returns {output}: everything the script wrote with console.*; print what you want to see. " +
+	"A script that failed, timed out or was cancelled returns {output, error}. Top-level await works. Nothing is kept between runs."
+
+const (
+	// statelessWait is how long run_js waits for a run; it stays on record.
+	statelessWait    = 300 * time.Second
+	statelessTimeout = "Execution did not complete within polling timeout"
+	// abandonWait bounds the cancelling of a run nobody waits for any more.
+	abandonWait = 10 * time.Second
+)
+
+func (s *Server) statelessTools() []tool {
+	about := s.opts.RunJSDescription
+	if about == "" {
+		about = statelessDescription
+	}
+	return []tool{{
+		name: "run_js", title: "Run JavaScript", about: about,
+		input:  append([]property{codeProperty}, limitProperties...),
+		output: record(is("output", "string"), optional(is("error", "string"))),
+		call:   s.runToEnd,
+	}}
+}
+
+// outputAnswer is the answer of run_js in stateless mode.
+type outputAnswer struct {
+	Output string  `json:"output"`
+	Error  *string `json:"error,omitempty"`
+}
+
+// runToEnd submits a run and waits for its end. A client that gives up cancels
+// the run: it has no other way to, and nobody can read the outcome. A server
+// that ends, or a pipe that closes, does not.
+func (s *Server) runToEnd(ctx context.Context, c caller, a arguments) (answer, error) {
+	r, err := s.opts.Commands.Submit(ctx, s.submission(c, a))
+	if err != nil {
+		return answer{}, err
+	}
+	wait, stop := context.WithTimeoutCause(ctx, statelessWait, errWaitedLong)
+	defer stop()
+	d, err := s.awaitEnd(wait, r)
+	switch {
+	case err == nil:
+	case errors.Is(context.Cause(wait), errWaitedLong):
+		message := statelessTimeout
+		out, err := s.allOutput(ctx, r.ExecutionID)
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{value: outputAnswer{Output: out, Error: &message}, seq: r.Seq}, nil
+	case context.Cause(ctx) == context.Canceled:
+		s.abandon(ctx, c, r.ExecutionID)
+		return answer{}, err
+	default:
+		return answer{}, err
+	}
+	out, err := s.allOutput(ctx, r.ExecutionID)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{value: outputAnswer{Output: out, Error: d.Error}, seq: d.Seq}, nil
+}
+
+var errWaitedLong = errors.New("the run takes longer than a client is made to wait")
+
+// awaitEnd returns an execution once it has ended.
+func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt) (projections.ExecutionDetail, error) {
+	q := s.opts.Queries
+	if err := q.Wait(ctx, r.Seq); err != nil {
+		return projections.ExecutionDetail{}, err
+	}
+	for {
+		changed := q.Changed() // before looking: a change in between is not missed
+		d, err := q.Execution(ctx, s.tenant, r.ExecutionID)
+		if err != nil || d.Status.Terminal() {
+			return d, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return projections.ExecutionDetail{}, fmt.Errorf("wait for execution %s: %w", r.ExecutionID, ctx.Err())
+		}
+	}
+}
+
+// allOutput returns the console output written so far, up to the size of one
+// page, and says so when there is more: an answer must fit a message.
+func (s *Server) allOutput(ctx context.Context, id string) (string, error) {
+	var start int64
+	page, err := s.opts.Queries.Output(ctx, s.tenant, id, projections.OutputQuery{ByteOffset: &start, ByteLimit: projections.MaxPageBytes})
+	if err != nil {
+		return "", err
+	}
+	if !page.HasMore && !page.Truncated {
+		return page.Data, nil
+	}
+	var b strings.Builder
+	b.WriteString(page.Data)
+	fmt.Fprintf(&b, "\n[output cut: %d of %d bytes shown]\n", page.EndByte, page.TotalBytes)
+	return b.String(), nil
+}
+
+// abandon cancels a run whose client has gone.
+func (s *Server) abandon(ctx context.Context, c caller, id string) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), abandonWait)
+	defer stop()
+	_, err := s.opts.Commands.Cancel(ctx, s.tenant, id, c.actor)
+	if err != nil && ledger.CodeOf(err) != ledger.CodeConflict {
+		s.logger.WarnContext(ctx, "cancelling an abandoned run", "execution", id, "err", err)
+	}
+}

@@ -1,0 +1,55 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"daybook/ledger"
+)
+
+// eofGrace is how long calls in progress may take to answer once the client
+// has closed its end: long enough for what was piped in to be answered, shorter
+// than clients wait before they kill.
+const eofGrace = 1500 * time.Millisecond
+
+// ServeStdio serves one client over a pair of streams, one JSON-RPC message a
+// line, until in ends, ctx is done or the server is closed. Runs are not
+// affected by any of that. Nothing but messages is written to out. session is
+// the name runs are logged under; empty means Options.SessionID.
+//
+// The end of in is a clean end. When ServeStdio returns for another reason a
+// Read of in may still be waiting; it takes at most one more message, which is
+// lost, unless the caller closes in.
+func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, session string) error {
+	if session == "" {
+		session = s.opts.SessionID
+	}
+	if session != "" {
+		if err := ledger.CheckSession(session); err != nil {
+			return fmt.Errorf("session name: %w", err)
+		}
+	}
+	conn := newLineConn(in, out, eofGrace)
+	ss, err := s.sdk.Connect(withOrigin(ctx, origin{transport: "mcp-stdio", session: session}), conn, nil)
+	if err != nil {
+		return fmt.Errorf("open the connection: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- ss.Wait() }()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		conn.end()
+		err = <-done
+	case <-s.life.Done():
+		conn.end()
+		err = <-done
+	}
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, errEnded) {
+		return ctx.Err()
+	}
+	return fmt.Errorf("serve stdio: %w", err)
+}

@@ -1,0 +1,128 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// tool is one row of the table.
+type tool struct {
+	name  string
+	title string
+	about string
+	// input lists the arguments; output is the schema of the answer.
+	input  []property
+	output object
+	// How a client may treat the tool: whether it changes anything, whether
+	// what it changes is lost, and whether doing it twice is doing it once.
+	readOnly, destructive, idempotent bool
+
+	call func(ctx context.Context, c caller, a arguments) (answer, error)
+}
+
+// answer is what a tool has to say.
+type answer struct {
+	// value encodes to a JSON object that satisfies the tool's output schema.
+	value any
+	// seq is the position of the event a command recorded; 0 for a question.
+	seq uint64
+}
+
+// metaSequence is the key in a result's _meta under which a command tells the
+// position of what it recorded.
+const metaSequence = "daybook/sequence"
+
+// readWait bounds how long a command waits for its event to become readable.
+const readWait = 5 * time.Second
+
+func (t tool) declaration() *sdk.Tool {
+	no := false
+	return &sdk.Tool{
+		Name:         t.name,
+		Title:        t.title,
+		Description:  t.about,
+		InputSchema:  inputSchema(t.input),
+		OutputSchema: t.output,
+		Annotations: &sdk.ToolAnnotations{
+			Title:           t.title,
+			ReadOnlyHint:    t.readOnly,
+			DestructiveHint: &t.destructive,
+			IdempotentHint:  t.idempotent,
+			OpenWorldHint:   &no,
+		},
+	}
+}
+
+// handler adapts a tool to the SDK. Whatever happens inside a call, the client
+// gets a result it can act on.
+func (s *Server) handler(t tool) sdk.ToolHandler {
+	return func(ctx context.Context, req *sdk.CallToolRequest) (res *sdk.CallToolResult, err error) {
+		// A fault in one call must not end the process, which also holds the
+		// ledger and other clients' connections.
+		defer func() {
+			if v := recover(); v != nil {
+				res, err = s.refuse(ctx, t.name, fmt.Errorf("panic: %v\n%s", v, debug.Stack())), nil
+			}
+		}()
+		ctx, stop := s.untilClose(ctx)
+		defer stop()
+		a, err := decodeArguments(t.name, t.input, req.Params.Arguments)
+		if err != nil {
+			return s.refuse(ctx, t.name, err), nil
+		}
+		ans, err := t.call(ctx, s.callerOf(ctx, req), a)
+		if err != nil {
+			return s.refuse(ctx, t.name, err), nil
+		}
+		body, err := encode(ans.value)
+		if err != nil {
+			return s.refuse(ctx, t.name, err), nil
+		}
+		res = &sdk.CallToolResult{
+			Content:           []sdk.Content{&sdk.TextContent{Text: string(body)}},
+			StructuredContent: json.RawMessage(body),
+		}
+		if ans.seq != 0 {
+			res.Meta = sdk.Meta{metaSequence: ans.seq}
+			s.awaitReadable(ctx, ans.seq)
+		}
+		return res, nil
+	}
+}
+
+// untilClose bounds a call by the life of the server, keeping the cause apart
+// from the client's own cancellation.
+func (s *Server) untilClose(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.life, func() { cancel(errClosing) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// awaitReadable waits until what a command recorded can be read, so that the
+// next question of the same client sees it. A read side that lags does not
+// undo what is on record.
+func (s *Server) awaitReadable(ctx context.Context, seq uint64) {
+	wait, stop := context.WithTimeout(ctx, readWait)
+	defer stop()
+	if err := s.opts.Queries.Wait(wait, seq); err != nil && ctx.Err() == nil {
+		s.logger.WarnContext(ctx, "waiting for the projections", "seq", seq, "err", err)
+	}
+}
+
+// encode writes an answer as JSON that people and models can read: <, > and &
+// stay as they are.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode the answer: %w", err)
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
