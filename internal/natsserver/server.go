@@ -1,0 +1,177 @@
+// Package natsserver runs the NATS server that is embedded in a Daybook: in
+// process for the ledger, and on a socket for those who subscribe to it.
+//
+// It knows nothing of streams or events; package jetstream makes those over
+// the connections handed out here.
+package natsserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sys/unix"
+)
+
+// maxPayload bounds one message, in bytes. Events stay below 512 KiB; blobs
+// come in chunks of 128 KiB.
+const maxPayload = 8 << 20
+
+// recovery bounds how long a start may take to read the streams back.
+const recovery = 10 * time.Minute
+
+// Options set up a Server.
+type Options struct {
+	// StoreDir holds the streams.
+	StoreDir string
+	// Listen is the "host:port" that subscribers connect to; empty serves this
+	// process only. With Fallback a busy port is replaced by a free one.
+	Listen   string
+	Fallback bool
+	// ReaderPassword lets subscribers in as Reader; empty draws one.
+	ReaderPassword string
+	// ReadableStreams may be read by subscribers; ReservedConsumers of those
+	// streams are not theirs to use or replace.
+	ReadableStreams, ReservedConsumers []string
+	// NoSync acknowledges messages before they are on disk. Only for tests.
+	NoSync bool
+	// Logger receives the server's log: news of damaged files comes nowhere
+	// else. Default slog.Default.
+	Logger *slog.Logger
+}
+
+// Reader is how subscribers log in: they may read what the ledger accepted,
+// and change nothing.
+type Reader struct {
+	User, Password string
+	// InboxPrefix must be set on the client: replies to others are not readable.
+	InboxPrefix string
+}
+
+// Server is a running NATS server. Close ends it.
+type Server struct {
+	server  *server.Server
+	reader  Reader
+	service string // password of the service's own user
+	log     *slog.Logger
+}
+
+// Start runs a server and returns once it takes connections. A busy address
+// without Fallback is an error.
+func Start(ctx context.Context, opts Options) (*Server, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	s := &Server{
+		service: rand.Text(),
+		reader:  Reader{User: "reader", Password: opts.ReaderPassword, InboxPrefix: "_INBOX.reader"},
+		log:     opts.Logger,
+	}
+	if s.reader.Password == "" {
+		s.reader.Password = rand.Text()
+	}
+	if err := os.MkdirAll(opts.StoreDir, 0o700); err != nil {
+		return nil, fmt.Errorf("create %s: %w", opts.StoreDir, err)
+	}
+	cfg := &server.Options{
+		ServerName:             "daybook",
+		DontListen:             opts.Listen == "",
+		JetStream:              true,
+		StoreDir:               opts.StoreDir,
+		SyncAlways:             !opts.NoSync,
+		JetStreamMaxStore:      1 << 50, // the disk is the limit, not a guess made at start
+		JetStreamMaxMemory:     64 << 20,
+		MaxPayload:             maxPayload,
+		NoSigs:                 true, // signals belong to the program
+		DisableJetStreamBanner: true,
+		Users:                  users(opts, s.service, s.reader),
+	}
+	if opts.Listen != "" {
+		if err := listenOn(cfg, opts.Listen, opts.Fallback); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if s.server, err = server.NewServer(cfg); err != nil {
+		return nil, fmt.Errorf("configure nats-server: %w", err)
+	}
+	s.server.SetLoggerV2(&logger{log: opts.Logger}, false, false, false)
+	s.server.Start()
+	for deadline := time.Now().Add(recovery); !s.server.ReadyForConnections(100 * time.Millisecond); {
+		if ctx.Err() != nil || time.Now().After(deadline) || !s.server.Running() {
+			s.Close()
+			return nil, errors.Join(errors.New("nats-server did not start; its log says why"), ctx.Err())
+		}
+	}
+	return s, nil
+}
+
+// listenOn points the configuration at an address that is free now.
+func listenOn(cfg *server.Options, addr string, fallback bool) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("NATS address %q: %w; it has the form host:port", addr, err)
+	}
+	cfg.Host = host
+	if cfg.Port, err = strconv.Atoi(port); err != nil {
+		return fmt.Errorf("NATS address %q: %q is not a port", addr, port)
+	}
+	probe, err := net.Listen("tcp", addr)
+	switch {
+	case err == nil:
+		probe.Close()
+		if cfg.Port == 0 {
+			cfg.Port = server.RANDOM_PORT
+		}
+		return nil
+	case fallback && errors.Is(err, unix.EADDRINUSE):
+		cfg.Port = server.RANDOM_PORT
+		return nil
+	default:
+		return fmt.Errorf("listen for NATS clients: %w", err)
+	}
+}
+
+// Conn opens a connection inside the process, as the service itself. The
+// caller closes it.
+func (s *Server) Conn(name string) (*nats.Conn, error) {
+	return nats.Connect("",
+		nats.InProcessServer(s.server),
+		nats.Name(name),
+		nats.UserInfo(serviceUser, s.service),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(50*time.Millisecond),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			subject := ""
+			if sub != nil {
+				subject = sub.Subject
+			}
+			s.log.Warn("nats connection", slog.String("connection", name), slog.String("subject", subject), slog.Any("error", err))
+		}))
+}
+
+// Addr is the address subscribers connect to, or empty.
+func (s *Server) Addr() string {
+	if addr, ok := s.server.Addr().(*net.TCPAddr); ok && addr != nil {
+		return addr.String()
+	}
+	return ""
+}
+
+// Reader tells how subscribers log in.
+func (s *Server) Reader() Reader { return s.reader }
+
+// Close stops the server and waits until its files are closed. It may be
+// called more than once.
+func (s *Server) Close() {
+	s.server.Shutdown()
+	s.server.WaitForShutdown()
+}
