@@ -1,0 +1,109 @@
+package mcp_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/mcp"
+	"daybook/projections"
+)
+
+// fakeBook is a book made of functions, for what the real one cannot be
+// brought to do at will: to fail, to lag, to run for minutes. What is nil
+// answers with nothing found.
+type fakeBook struct {
+	submit    func(context.Context, ledger.Submission) (ledger.Receipt, error)
+	cancel    func(ctx context.Context, id string) (uint64, error)
+	execution func(id string) (projections.ExecutionDetail, error)
+	output    func(id string, q projections.OutputQuery) (projections.OutputPage, error)
+	wait      func(context.Context, uint64) error
+	changed   func() <-chan struct{}
+}
+
+func (f *fakeBook) Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error) {
+	if f.submit == nil {
+		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "nobody is home"}
+	}
+	return f.submit(ctx, s)
+}
+
+func (f *fakeBook) Cancel(ctx context.Context, _, id string, _ events.Actor) (uint64, error) {
+	if f.cancel == nil {
+		return 0, &ledger.Error{Code: ledger.CodeNotFound, Message: "Execution not found"}
+	}
+	return f.cancel(ctx, id)
+}
+
+func (f *fakeBook) SetTags(context.Context, string, string, map[string]string, events.Actor) (uint64, error) {
+	return 1, nil
+}
+
+func (f *fakeBook) DeleteTags(context.Context, string, string, []string, events.Actor) (uint64, error) {
+	return 1, nil
+}
+
+func (f *fakeBook) Wait(ctx context.Context, seq uint64) error {
+	if f.wait == nil {
+		return nil
+	}
+	return f.wait(ctx, seq)
+}
+
+func (f *fakeBook) Changed() <-chan struct{} {
+	if f.changed == nil {
+		return nil
+	}
+	return f.changed()
+}
+
+func (f *fakeBook) Execution(_ context.Context, _, id string) (projections.ExecutionDetail, error) {
+	if f.execution == nil {
+		return projections.ExecutionDetail{}, events.ErrNotFound
+	}
+	return f.execution(id)
+}
+
+func (f *fakeBook) Executions(context.Context, string, projections.ExecutionFilter) (projections.ExecutionPage, error) {
+	return projections.ExecutionPage{}, nil
+}
+
+func (f *fakeBook) Output(_ context.Context, _, id string, q projections.OutputQuery) (projections.OutputPage, error) {
+	if f.output == nil {
+		return projections.OutputPage{}, events.ErrNotFound
+	}
+	return f.output(id, q)
+}
+
+func (f *fakeBook) HeapTags(context.Context, string, string) (map[string]string, error) {
+	return nil, nil
+}
+
+func (f *fakeBook) HeapsByTags(context.Context, string, map[string]string) ([]projections.TaggedHeap, error) {
+	return nil, nil
+}
+
+func (f *fakeBook) Sessions(context.Context, string) ([]string, error) { return nil, nil }
+
+func (f *fakeBook) Entries(context.Context, string, string) ([]projections.Entry, error) {
+	return nil, nil
+}
+
+// serve makes a server over a fake book, closed when the test ends.
+func (f *fakeBook) serve(t testing.TB, opts mcp.Options) *mcp.Server {
+	t.Helper()
+	opts.Commands, opts.Queries = f, f
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	s := mcp.New(opts)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close the server: %v", err)
+		}
+	})
+	return s
+}
