@@ -29,7 +29,7 @@ func (s *Server) sessionTools() []tool {
 		{
 			name: "list_session_snapshots", title: "List session log", readOnly: true, idempotent: true,
 			about: "The ended runs of this connection's session, oldest first, with the heap each started from and left: " +
-				"the last output_heap continues where the session stopped.",
+				"the last output_heap that is not null continues where the session stopped.",
 			input: []property{{name: "fields", kind: text,
 				about: "comma-separated: " + strings.Join(entryFields, ", ") + "; default the first five"}},
 			output: record(listOf("entries", record(optional(is("index", "integer")), optional(orNull("input_heap", "string")),

@@ -1,0 +1,270 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/mcp"
+	"daybook/projections"
+)
+
+// oneRun is a book with one execution, which a test brings to its end.
+type oneRun struct {
+	mu        sync.Mutex
+	detail    projections.ExecutionDetail
+	changed   chan struct{}
+	output    string
+	more      bool
+	cancelled chan string
+}
+
+func newRun(output string) *oneRun {
+	return &oneRun{
+		detail:  projections.ExecutionDetail{Execution: projections.Execution{ExecutionID: "one", Status: events.StatusRunning}},
+		changed: make(chan struct{}), output: output, cancelled: make(chan string, 1),
+	}
+}
+
+func (r *oneRun) end(status events.Status, message *string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.detail.Status, r.detail.Error, r.detail.Seq = status, message, 9
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+func (r *oneRun) book() *fakeBook {
+	return &fakeBook{
+		submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) {
+			return ledger.Receipt{ExecutionID: "one", Seq: 1}, nil
+		},
+		execution: func(string) (projections.ExecutionDetail, error) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.detail, nil
+		},
+		changed: func() <-chan struct{} {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.changed
+		},
+		output: func(string, projections.OutputQuery) (projections.OutputPage, error) {
+			n := int64(len(r.output))
+			p := projections.OutputPage{Data: r.output, EndByte: n, TotalBytes: n}
+			if r.more {
+				p.HasMore, p.TotalBytes = true, n+100
+			}
+			return p, nil
+		},
+		cancel: func(_ context.Context, id string) (uint64, error) {
+			r.cancelled <- id
+			return 9, nil
+		},
+	}
+}
+
+// connect opens an in-memory connection to a server.
+func connect(t testing.TB, s *mcp.Server) *sdk.ClientSession {
+	t.Helper()
+	p := openPipe(t, s, "")
+	c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+	cs, err := c.Connect(context.Background(), &sdk.IOTransport{Reader: readCloser{p}, Writer: p.in}, &sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	return cs
+}
+
+// readCloser reads a pipe's output; closing it closes the pipe's input, which
+// makes the server end the output.
+type readCloser struct{ p *pipe }
+
+func (r readCloser) Read(b []byte) (int, error) { return r.p.out.Read(b) }
+func (r readCloser) Close() error               { return r.p.in.Close() }
+
+func TestStatelessEndings(t *testing.T) {
+	t.Parallel()
+	boom := "Error: boom"
+	for _, c := range []struct {
+		name   string
+		status events.Status
+		err    *string
+		output string
+		more   bool
+		want   string
+	}{
+		{"completed", events.StatusCompleted, nil, "a\nb\n", false, `{"output":"a\nb\n"}`},
+		{"silent", events.StatusCompleted, nil, "", false, `{"output":""}`},
+		{"failed", events.StatusFailed, &boom, "a <b>\n", false, `{"output":"a <b>\n","error":"Error: boom"}`},
+		{"long", events.StatusCompleted, nil, "a\n", true, `{"output":"a\n\n[output cut: 2 of 102 bytes shown]\n"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			run := newRun(c.output)
+			run.more = c.more
+			run.end(c.status, c.err)
+			p := openPipe(t, run.book().serve(t, mcp.Options{Stateless: true}), "")
+			p.initialize()
+			r := p.tool("run_js", `{"code":"x"}`)
+			if r.IsError || len(r.Content) != 1 || r.Content[0].Text != c.want {
+				t.Errorf("got %+v, want %s", r, c.want)
+			}
+			var text, structured any
+			if err := json.Unmarshal([]byte(r.Content[0].Text), &text); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(r.StructuredContent, &structured); err != nil {
+				t.Fatal(err)
+			}
+			if a, b := mustJSON(t, text), mustJSON(t, structured); a != b {
+				t.Errorf("text %s differs from structuredContent %s", a, b)
+			}
+		})
+	}
+}
+
+func mustJSON(t testing.TB, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestStatelessWaits checks the documented 300 seconds and the text after
+// them.
+func TestStatelessWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		run := newRun("so far\n")
+		s := run.book().serve(t, mcp.Options{Stateless: true})
+		cs := connect(t, s)
+		start := time.Now()
+		res, err := cs.CallTool(t.Context(), &sdk.CallToolParams{Name: "run_js", Arguments: map[string]any{"code": "x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d != 300*time.Second {
+			t.Errorf("waited %v", d)
+		}
+		want := `{"output":"so far\n","error":"Execution did not complete within polling timeout"}`
+		if got := res.Content[0].(*sdk.TextContent).Text; got != want || res.IsError {
+			t.Errorf("got %s (isError %t), want %s", got, res.IsError, want)
+		}
+		if err := cs.Close(); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-run.cancelled:
+			t.Error("the run was cancelled; it must stay on record and go on")
+		default:
+		}
+	})
+}
+
+// TestStatelessGivenUp checks that a client that cancels its call cancels the
+// run.
+func TestStatelessGivenUp(t *testing.T) {
+	t.Parallel()
+	run := newRun("")
+	cs := connect(t, run.book().serve(t, mcp.Options{Stateless: true}))
+	ctx, giveUp := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer giveUp()
+	if _, err := cs.CallTool(ctx, &sdk.CallToolParams{Name: "run_js", Arguments: map[string]any{"code": "x"}}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("call: %v", err)
+	}
+	if id := <-run.cancelled; id != "one" {
+		t.Errorf("cancelled %q", id)
+	}
+	if err := cs.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestErrorTable checks what is told of each kind of error, and that our own
+// faults are not shown.
+func TestErrorTable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err       error
+		say, hide string
+	}{
+		{ledger.Invalid("code", "code must be valid UTF-8"), "code must be valid UTF-8", ""},
+		{&ledger.Error{Code: ledger.CodeTooLarge, Message: "code is longer than 16 MiB"}, "longer than 16 MiB", ""},
+		{&ledger.Error{Code: ledger.CodeConflict, Message: "made by engine A, not B"}, "engine A", ""},
+		{&ledger.Error{Code: ledger.CodeGone, Message: "heap abc was collected on request"}, "collected", ""},
+		{&ledger.Error{Code: ledger.CodeExhausted, Message: "too many runs"}, "wait before trying again", ""},
+		{&ledger.Error{Code: ledger.CodeUnavailable, Message: "the ledger cannot be written"}, "try again in a few seconds", ""},
+		{&ledger.Error{Code: ledger.CodeInternal, Message: "secret path /x"}, "inside the server", "secret"},
+		{events.ErrDamaged, "daybook verify", ""},
+		{errors.New("dial tcp 10.0.0.1: secret"), "inside the server", "secret"},
+		{&ledger.Error{Code: "a code of tomorrow", Message: "secret"}, "inside the server", "secret"},
+	} {
+		book := &fakeBook{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) { return ledger.Receipt{}, c.err }}
+		p := openPipe(t, book.serve(t, mcp.Options{}), "")
+		p.initialize()
+		r := p.tool("run_js", `{"code":"1"}`)
+		checkSentence(t, c.err.Error(), r)
+		if text := r.Content[0].Text; !strings.Contains(text, c.say) || c.hide != "" && strings.Contains(text, c.hide) {
+			t.Errorf("%v: told %q", c.err, text)
+		}
+	}
+}
+
+// TestPanicIsContained checks that a fault in one call leaves the connection
+// and the process alive.
+func TestPanicIsContained(t *testing.T) {
+	t.Parallel()
+	book := &fakeBook{submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) { panic("secret") }}
+	p := openPipe(t, book.serve(t, mcp.Options{}), "")
+	p.initialize()
+	r := p.tool("run_js", `{"code":"1"}`)
+	checkSentence(t, "panic", r)
+	if strings.Contains(r.Content[0].Text, "secret") {
+		t.Errorf("told %q", r.Content[0].Text)
+	}
+	p.call("ping", `{}`)
+}
+
+// TestLaggingProjections checks that what is on record is answered even when it
+// cannot be read yet, after a bounded wait.
+func TestLaggingProjections(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		book := &fakeBook{
+			submit: func(context.Context, ledger.Submission) (ledger.Receipt, error) {
+				return ledger.Receipt{ExecutionID: "one", Seq: 5}, nil
+			},
+			wait: func(ctx context.Context, seq uint64) error {
+				if seq != 5 {
+					t.Errorf("waits for %d", seq)
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			},
+		}
+		cs := connect(t, book.serve(t, mcp.Options{}))
+		start := time.Now()
+		res, err := cs.CallTool(t.Context(), &sdk.CallToolParams{Name: "run_js", Arguments: map[string]any{"code": "x"}})
+		if err != nil || res.IsError {
+			t.Fatalf("%v %v", res, err)
+		}
+		if d := time.Since(start); d != 5*time.Second {
+			t.Errorf("waited %v", d)
+		}
+		if err := cs.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
