@@ -1,0 +1,140 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+// api holds what the handlers share. It is immutable but for wrote.
+type api struct {
+	cmd    Commands
+	q      Queries
+	events EventLog
+	ready  func(ctx context.Context) error
+	log    *slog.Logger
+	guard  *guard
+	info   Version
+	wrote  highWater
+}
+
+// New returns the handler of everything under one address. It starts nothing.
+func New(o Options) (http.Handler, error) {
+	if o.Commands == nil || o.Queries == nil || o.Events == nil {
+		return nil, errors.New("httpapi: Commands, Queries and Events must all be set")
+	}
+	g, err := newGuard(o.Hosts)
+	if err != nil {
+		return nil, fmt.Errorf("httpapi: %w", err)
+	}
+	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version}
+	if a.log == nil {
+		a.log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	a.ready = func(ctx context.Context) error {
+		if err := a.q.Damage(); err != nil {
+			return fmt.Errorf("the read side has stopped: %w", err)
+		}
+		if o.Ready != nil {
+			return o.Ready(ctx)
+		}
+		return nil
+	}
+	mux := http.NewServeMux()
+	doc, err := a.routes(mux)
+	if err != nil {
+		return nil, fmt.Errorf("httpapi: %w", err)
+	}
+	if err := a.plainRoutes(mux, doc, o); err != nil {
+		return nil, fmt.Errorf("httpapi: %w", err)
+	}
+	for pattern, h := range o.Mounts {
+		mux.Handle(pattern, untilDrained(h))
+	}
+	return a.outer(a.routed(mux)), nil
+}
+
+// OpenAPI returns the OpenAPI 3.1 document of the REST interface, as served at
+// /openapi.json, indented. It is the same bytes each time.
+func OpenAPI() ([]byte, error) {
+	doc, err := (&api{}).routes(http.NewServeMux())
+	if err != nil {
+		return nil, err
+	}
+	return doc.json, nil
+}
+
+// routes registers the documented operations and returns their document.
+func (a *api) routes(mux *http.ServeMux) (*document, error) {
+	config := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title: "Daybook",
+				// Of the interface, not of the program: it changes when a client could tell.
+				Version: "1.0.0",
+				Description: "Runs JavaScript and TypeScript, and keeps the book: every run, output line, status change and tag edit is an event. " +
+					"Errors are problem documents (RFC 9457) that repeat their message as `error`. A failing script is a result, not an error.",
+				License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
+			},
+			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)},
+			Tags: []*huma.Tag{
+				{Name: tagExecutions, Description: "Submit runs, follow them, cancel them."},
+				{Name: tagHeaps, Description: "Snapshots that runs leave behind, their tags and ancestry."},
+				{Name: tagSessions, Description: "Logs of runs under a name."},
+				{Name: tagLedger, Description: "The events themselves."},
+				{Name: tagService, Description: "The service: version and health."},
+			},
+		},
+		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+		Transformers: []huma.Transformer{func(_ huma.Context, _ string, v any) (any, error) {
+			if _, ours := v.(*failure); ours {
+				return v, nil
+			}
+			if err, ok := v.(huma.StatusError); ok {
+				return fromHuma(err), nil
+			}
+			return v, nil
+		}},
+	}
+	r := &router{api: humago.New(mux, config), a: a}
+	a.executionRoutes(r)
+	a.outputRoutes(r)
+	a.heapRoutes(r)
+	a.sessionRoutes(r)
+	a.ledgerRoutes(r)
+	a.serviceRoutes(r)
+	return r.document()
+}
+
+// Groups of operations in the document.
+const (
+	tagExecutions = "executions"
+	tagHeaps      = "heaps"
+	tagSessions   = "sessions"
+	tagLedger     = "ledger"
+	tagService    = "service"
+)
+
+// claimsRoot reports whether a mounted handler takes the site's root.
+func claimsRoot(mounts map[string]http.Handler) bool {
+	for pattern := range mounts {
+		_, path, ok := strings.Cut(pattern, " ")
+		if !ok {
+			path = pattern
+		}
+		if path == "/" || path == "/{$}" {
+			return true
+		}
+	}
+	return false
+}

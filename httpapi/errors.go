@@ -1,0 +1,241 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// Problem is the body of every error: a problem document (RFC 9457) with the
+// message repeated as "error".
+type Problem struct {
+	Type   string       `json:"type" doc:"Always about:blank: the status says what kind of problem it is." example:"about:blank"`
+	Title  string       `json:"title" doc:"The status in words." example:"Not Found"`
+	Status int          `json:"status" doc:"The HTTP status." example:"404"`
+	Detail string       `json:"detail" doc:"What is wrong and what to do."`
+	Error  string       `json:"error" doc:"The same text as detail."`
+	Code   string       `json:"code" doc:"Class of the error, for programs." example:"not_found"`
+	Field  string       `json:"field,omitempty" doc:"The request field at fault."`
+	OK     *bool        `json:"ok,omitempty" doc:"False, where success would have answered {\"ok\":true}."`
+	Errors []FieldError `json:"errors,omitempty" doc:"One entry per fault when there are several."`
+}
+
+// FieldError is one of several faults of a request.
+type FieldError struct {
+	Field string `json:"field"`
+	Error string `json:"error"`
+}
+
+// failure is an error on its way to a client.
+type failure struct {
+	problem Problem
+	// retryAfter is sent as Retry-After, in seconds; 0 sends none.
+	retryAfter int
+}
+
+// Codes of errors that never reach the ledger.
+const (
+	codeForbidden   = "forbidden"
+	codeUnsupported = "unsupported_media_type"
+	codeNotAllowed  = "method_not_allowed"
+)
+
+func fail(status int, code, field, format string, args ...any) *failure {
+	text := format
+	if len(args) > 0 {
+		text = fmt.Sprintf(format, args...)
+	}
+	return &failure{problem: Problem{
+		Type: "about:blank", Title: http.StatusText(status), Status: status,
+		Detail: text, Error: text, Code: code, Field: field,
+	}}
+}
+
+// invalid is a value that breaks a rule; mistyped one that is not even of the
+// right type or name.
+func invalid(field, format string, args ...any) *failure {
+	return fail(http.StatusBadRequest, string(ledger.CodeInvalid), field, format, args...)
+}
+
+func mistyped(field, format string, args ...any) *failure {
+	return fail(http.StatusUnprocessableEntity, string(ledger.CodeInvalid), field, format, args...)
+}
+
+func unavailable(format string, args ...any) *failure {
+	f := fail(http.StatusServiceUnavailable, string(ledger.CodeUnavailable), "", format, args...)
+	f.retryAfter = 1
+	return f
+}
+
+// Error, GetStatus, GetHeaders, ContentType and MarshalJSON make a failure
+// what huma writes as it is.
+func (f *failure) Error() string { return f.problem.Error }
+
+// GetStatus is the HTTP status.
+func (f *failure) GetStatus() int { return f.problem.Status }
+
+// GetHeaders carries Retry-After.
+func (f *failure) GetHeaders() http.Header {
+	h := http.Header{}
+	if f.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(f.retryAfter))
+	}
+	return h
+}
+
+// ContentType is that of a problem document.
+func (f *failure) ContentType(string) string { return problemType }
+
+// MarshalJSON writes the problem document.
+func (f *failure) MarshalJSON() ([]byte, error) { return json.Marshal(f.problem) }
+
+const problemType = "application/problem+json"
+
+// notOK adds the in-band "ok": false.
+func (f *failure) notOK() *failure {
+	no := false
+	f.problem.OK = &no
+	return f
+}
+
+// status is the one table from ledger codes to HTTP.
+func status(code ledger.Code) int {
+	switch code {
+	case ledger.CodeInvalid:
+		return http.StatusBadRequest
+	case ledger.CodeTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case ledger.CodeNotFound:
+		return http.StatusNotFound
+	case ledger.CodeConflict:
+		return http.StatusConflict
+	case ledger.CodeGone:
+		return http.StatusGone
+	case ledger.CodeExhausted:
+		return http.StatusTooManyRequests
+	case ledger.CodeUnavailable:
+		return http.StatusServiceUnavailable
+	case ledger.CodeInternal:
+		return http.StatusInternalServerError
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+// failed turns any error of the layers below into the answer to it. about says
+// what was being looked for, for the message of a plain "not found". What is
+// our fault is logged here, once, under an id that the client is given.
+func (a *api) failed(ctx context.Context, err error, about string) *failure {
+	var f *failure
+	var le *ledger.Error
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.As(err, &le) && le.Code != ledger.CodeInternal:
+		f = fail(status(le.Code), string(le.Code), le.Field, "%s", le.Message)
+		if le.Code == ledger.CodeExhausted || le.Code == ledger.CodeUnavailable {
+			f.retryAfter = 1
+		}
+		return f
+	case errors.Is(err, events.ErrNotFound):
+		return fail(http.StatusNotFound, string(ledger.CodeNotFound), "", "%s is not on record", about)
+	case errors.Is(err, projections.ErrBadQuery):
+		return invalid("", "%s", err)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return unavailable("the request ended before it could be answered; try again")
+	default:
+		return a.internal(ctx, err)
+	}
+}
+
+func (a *api) internal(ctx context.Context, err error) *failure {
+	var id [6]byte
+	_, _ = rand.Read(id[:])
+	ref := hex.EncodeToString(id[:])
+	a.log.ErrorContext(ctx, "request failed", slog.String("ref", ref), slog.Any("error", err))
+	text := "something went wrong on the server; its log tells more under ref " + ref
+	if errors.Is(err, events.ErrDamaged) {
+		text = "stored data does not match its recorded hash, so it is not served; the server's log tells more under ref " + ref
+	}
+	return fail(http.StatusInternalServerError, string(ledger.CodeInternal), "", "%s", text)
+}
+
+// fromHuma rewrites an error that huma made itself.
+func fromHuma(err huma.StatusError) *failure {
+	var model *huma.ErrorModel
+	if !errors.As(err, &model) {
+		return fail(err.GetStatus(), string(ledger.CodeInvalid), "", "%s", err.Error())
+	}
+	switch {
+	case model.Status == http.StatusRequestEntityTooLarge:
+		return tooLarge()
+	case model.Status == http.StatusRequestTimeout:
+		return fail(model.Status, string(ledger.CodeInvalid), "", "the body did not arrive in time")
+	case model.Status == http.StatusBadRequest && len(model.Errors) == 0:
+		return invalid("", "the request has no body: send the script, or a JSON object")
+	case model.Status >= http.StatusInternalServerError:
+		// Huma answers so when the body breaks off; whoever sent it is gone.
+		return invalid("", "the body could not be read to its end")
+	}
+	f := mistyped("", "%s", model.Detail)
+	var all []FieldError
+	for _, d := range model.Errors {
+		if d != nil {
+			all = append(all, fieldError(d))
+		}
+	}
+	if len(all) == 0 {
+		return f
+	}
+	texts := make([]string, len(all))
+	for i, e := range all {
+		texts[i] = e.Error
+	}
+	f = mistyped(all[0].Field, "%s", strings.Join(texts, "; "))
+	if len(all) > 1 {
+		f.problem.Errors = all
+	}
+	return f
+}
+
+func fieldError(d *huma.ErrorDetail) FieldError {
+	where, field, ok := strings.Cut(d.Location, ".")
+	if !ok {
+		where, field = "request", d.Location
+	}
+	value := fmt.Sprint(d.Value)
+	if len(value) > 64 {
+		value = value[:64] + "…"
+	}
+	switch d.Message {
+	case "unknown query parameter":
+		return FieldError{field, fmt.Sprintf("unknown query parameter %q", field)}
+	case "invalid integer":
+		return FieldError{field, fmt.Sprintf("%s must be an integer, not %q", field, value)}
+	default:
+		return FieldError{field, fmt.Sprintf("%s %s: %s", where, field, d.Message)}
+	}
+}
+
+// writeFailure answers outside of huma.
+func writeFailure(w http.ResponseWriter, f *failure) {
+	for name, values := range f.GetHeaders() {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", problemType)
+	w.WriteHeader(f.GetStatus())
+	_ = json.NewEncoder(w).Encode(f.problem)
+}

@@ -1,0 +1,168 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/ledger"
+)
+
+// submission is the JSON form of a submission, for the document; decodeExec
+// reads it.
+type submission struct {
+	Code                 string            `json:"code" doc:"JavaScript or TypeScript source: up to 16 MiB of valid UTF-8 without NUL bytes."`
+	Heap                 *string           `json:"heap,omitempty" nullable:"true" doc:"Key of the heap to restore; absent for a fresh isolate." example:"a3f8b2c1d4e5f6a7b8c9d0e1f2a3b4c5d6e7f8a9b0c1d2e3f4a5b6c7d8e9f0a1"`
+	Session              *string           `json:"session,omitempty" nullable:"true" doc:"Session to log the run under."`
+	HeapMemoryMaxMB      *int              `json:"heap_memory_max_mb,omitempty" nullable:"true" doc:"Cap of the V8 heap in MiB."`
+	ExecutionTimeoutSecs *int              `json:"execution_timeout_secs,omitempty" nullable:"true" doc:"Wall-clock limit in seconds, 1 to 300."`
+	Tags                 map[string]string `json:"tags,omitempty" nullable:"true" doc:"Replace the tags of the output heap once the run completes; {} clears them."`
+	FileName             *string           `json:"file_name,omitempty" nullable:"true" doc:"Name shown in stack traces; main.ts by default."`
+}
+
+type execInput struct {
+	Heap                 string        `query:"heap" doc:"Key of the heap to restore. This and the parameters below are for raw bodies only."`
+	Session              string        `query:"session" doc:"Session to log the run under."`
+	HeapMemoryMaxMB      optional[int] `query:"heap_memory_max_mb" doc:"Cap of the V8 heap in MiB."`
+	ExecutionTimeoutSecs optional[int] `query:"execution_timeout_secs" doc:"Wall-clock limit in seconds, 1 to 300."`
+	Tags                 []string      `query:"tag,explode" doc:"A tag for the output heap as KEY=VALUE; repeat it for more."`
+	FileName             string        `query:"file_name" doc:"Name shown in stack traces."`
+	IdempotencyKey       string        `header:"Idempotency-Key" doc:"The same key gives the same execution, for ever; with another body it is a conflict."`
+	RawBody              []byte
+}
+
+type execAnswer struct {
+	written
+	Body accepted
+}
+
+type accepted struct {
+	ExecutionID string `json:"execution_id" doc:"Use it to follow, read or cancel the run."`
+}
+
+func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
+	r := requestOf(ctx)
+	asJSON, f := bodyForm(r, in.RawBody)
+	if f != nil {
+		return nil, f
+	}
+	s := ledger.Submission{
+		Tenant: r.tenant, Actor: r.actor, Traceparent: r.traceparent, IdempotencyKey: in.IdempotencyKey,
+	}
+	if asJSON {
+		f = decodeExec(in.RawBody, r, &s)
+	} else {
+		f = rawExec(in, r, &s)
+	}
+	if f != nil {
+		return nil, f
+	}
+	receipt, err := a.cmd.Submit(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return &execAnswer{written: a.wroteAt(receipt.Seq), Body: accepted{receipt.ExecutionID}}, nil
+}
+
+// decodeExec reads a JSON submission.
+func decodeExec(raw []byte, r *request, s *ledger.Submission) *failure {
+	for name := range r.query {
+		return invalid(name, "%s is given in the query of a JSON request; put it into the JSON object", name)
+	}
+	given := false
+	f := decodeObject(raw, map[string]member{
+		"code":                   text(&s.Code, &given),
+		"heap":                   text(&s.Heap, nil),
+		"session":                text(&s.Session, nil),
+		"heap_memory_max_mb":     integer(&s.HeapMemoryMaxMB),
+		"execution_timeout_secs": integer(&s.ExecutionTimeoutSecs),
+		"tags":                   textMap(&s.Tags),
+		"file_name":              text(&s.FileName, nil),
+	})
+	switch {
+	case f != nil && f.problem.Field == "" && r.header.Get("Content-Type") == "":
+		f = invalid("", "%s. Without a Content-Type the body is taken for JSON; add the header \"Content-Type: text/plain\" to send a script as it is", f.problem.Error)
+	case f == nil && !given:
+		f = mistyped("code", "code is missing: give the script as a string")
+	}
+	return f
+}
+
+// rawExec reads a submission whose body is the script itself.
+func rawExec(in *execInput, r *request, s *ledger.Submission) *failure {
+	tags, f := tagList("tag", r.query["tag"])
+	if f != nil {
+		return f
+	}
+	s.Code, s.Heap, s.Session, s.FileName, s.Tags = string(in.RawBody), in.Heap, in.Session, in.FileName, tags
+	if in.HeapMemoryMaxMB.Set {
+		s.HeapMemoryMaxMB = &in.HeapMemoryMaxMB.Value
+	}
+	if in.ExecutionTimeoutSecs.Set {
+		s.ExecutionTimeoutSecs = &in.ExecutionTimeoutSecs.Value
+	}
+	return nil
+}
+
+// bodyForm tells whether the body is a JSON object or the script itself.
+func bodyForm(r *request, raw []byte) (asJSON bool, _ *failure) {
+	if enc := r.header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		return false, unsupported("Content-Encoding", "the body is encoded with %q; send it as it is", enc)
+	}
+	given := r.header.Get("Content-Type")
+	if given == "" {
+		return true, nil
+	}
+	name, params, err := mime.ParseMediaType(given)
+	if err != nil {
+		return false, unsupported("Content-Type", "Content-Type %q is not a media type; use application/json, or text/plain for the script itself", given)
+	}
+	switch charset := strings.ToLower(params["charset"]); charset {
+	case "", "utf-8", "utf8", "us-ascii":
+	default:
+		return false, unsupported("Content-Type", "the body is said to be in %q; send it in UTF-8", charset)
+	}
+	switch {
+	case name == "application/x-www-form-urlencoded":
+		// What curl -d says of everything.
+		if looksLikeObject(raw) {
+			return true, nil
+		}
+		return false, unsupported("Content-Type",
+			"the body is marked as a form, which is what curl -d does; send a script with: curl -H 'Content-Type: text/plain' --data-binary @script.js http://%s/api/exec", r.host)
+	case strings.HasPrefix(name, "multipart/"):
+		return false, unsupported("Content-Type",
+			"multipart bodies are not accepted; send the script itself with: curl -H 'Content-Type: text/plain' --data-binary @script.js http://%s/api/exec", r.host)
+	default:
+		return strings.Contains(name, "json"), nil
+	}
+}
+
+func looksLikeObject(raw []byte) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) > 0 && raw[0] == '{' && json.Valid(raw)
+}
+
+func unsupported(field, format string, args ...any) *failure {
+	return fail(http.StatusUnsupportedMediaType, codeUnsupported, field, format, args...)
+}
+
+// execOperation documents POST /api/exec.
+func execOperation(r *router) huma.Operation {
+	script := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "The script itself; parameters go in the query."}}
+	return huma.Operation{
+		OperationID: "submit", Method: http.MethodPost, Path: "/api/exec", Tags: []string{tagExecutions},
+		Summary:       "Run a script",
+		Description:   "Records that the script is to be run and answers at once. Send a JSON object, or the script itself under any other content type with parameters in the query. A body without content type is taken for JSON.",
+		DefaultStatus: http.StatusAccepted,
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+			"application/json": mediaOf[submission](r),
+			"text/plain":       script,
+		}},
+	}
+}

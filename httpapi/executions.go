@@ -1,0 +1,172 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// Bounds of parameters.
+const (
+	maxListLimit = 1000
+	maxWaitSecs  = 60
+)
+
+func (a *api) executionRoutes(r *router) {
+	register(r, execOperation(r),
+		[]int{http.StatusBadRequest, http.StatusConflict, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusTooManyRequests}, a.submit)
+
+	register(r, huma.Operation{
+		OperationID: "list-executions", Method: http.MethodGet, Path: "/api/executions", Tags: []string{tagExecutions},
+		Summary:     "List executions",
+		Description: "Newest first. Without a limit: every running one and the newest 1,000 ended.",
+	}, []int{http.StatusBadRequest}, a.listExecutions)
+	r.bounds(http.MethodGet, "/api/executions", "limit", 1, maxListLimit, nil)
+
+	register(r, huma.Operation{
+		OperationID: "get-execution", Method: http.MethodGet, Path: "/api/executions/{id}", Tags: []string{tagExecutions},
+		Summary: "Get an execution", Description: "With wait, answers as soon as the execution has ended, or with what is known when the time is up.",
+	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.getExecution)
+	r.bounds(http.MethodGet, "/api/executions/{id}", "wait", 0, maxWaitSecs, 0)
+
+	register(r, huma.Operation{
+		OperationID: "cancel-execution", Method: http.MethodPost, Path: "/api/executions/{id}/cancel", Tags: []string{tagExecutions},
+		Summary: "Cancel an execution", Description: "Answers once the status cancelled is on record. Errors carry ok: false.",
+	}, []int{http.StatusNotFound, http.StatusConflict}, a.cancelExecution)
+
+	register(r, huma.Operation{
+		OperationID: "get-execution-events", Method: http.MethodGet, Path: "/api/executions/{id}/events", Tags: []string{tagExecutions},
+		Summary: "Get the history of an execution", Description: "Every event on record about it, in order, read from the ledger itself.",
+	}, []int{http.StatusNotFound}, a.executionEvents)
+}
+
+type listInput struct {
+	reading
+	Status  string        `query:"status" doc:"Only this status: running, completed, failed, timed_out or cancelled."`
+	Session string        `query:"session" doc:"Only runs logged under this session."`
+	Tags    []string      `query:"tag,explode" doc:"Only runs whose output heap carries this tag, as KEY=VALUE; repeat it for more."`
+	Limit   optional[int] `query:"limit" doc:"At most this many."`
+	Cursor  string        `query:"cursor" doc:"next_cursor of the previous page."`
+}
+
+type listAnswer struct{ Body projections.ExecutionPage }
+
+func (a *api) listExecutions(ctx context.Context, in *listInput) (*listAnswer, error) {
+	r := requestOf(ctx)
+	filter := projections.ExecutionFilter{Session: in.Session, Cursor: in.Cursor}
+	if in.Status != "" {
+		s, ok := events.ParseStatus(in.Status)
+		if !ok {
+			return nil, invalid("status", "status must be running, completed, failed, timed_out or cancelled, not %q", shortened(in.Status))
+		}
+		filter.Status = s
+	}
+	if in.Limit.Set {
+		if f := between("limit", in.Limit.Value, 1, maxListLimit); f != nil {
+			return nil, f
+		}
+		filter.Limit = in.Limit.Value
+	}
+	tags, f := tagList("tag", r.query["tag"])
+	if f != nil {
+		return nil, f
+	}
+	filter.Tags = tags
+	if err := a.fresh(ctx, in.reading); err != nil {
+		return nil, err
+	}
+	page, err := a.q.Executions(ctx, r.tenant, filter)
+	if page.Executions == nil {
+		page.Executions = []projections.ExecutionSummary{}
+	}
+	return &listAnswer{Body: page}, err
+}
+
+// oneExecution is embedded in the input of what concerns one execution.
+type oneExecution struct {
+	ID string `path:"id" doc:"Execution id."`
+}
+
+func (e oneExecution) about() string { return "execution " + shortened(e.ID) }
+
+type getInput struct {
+	reading
+	oneExecution
+	Wait optional[int] `query:"wait" doc:"Seconds to wait for the end."`
+}
+
+type getAnswer struct{ Body projections.ExecutionDetail }
+
+func (a *api) getExecution(ctx context.Context, in *getInput) (*getAnswer, error) {
+	if f := between("wait", in.Wait.Value, 0, maxWaitSecs); f != nil {
+		return nil, f
+	}
+	if err := a.fresh(ctx, in.reading); err != nil {
+		return nil, err
+	}
+	r := requestOf(ctx)
+	late := time.NewTimer(time.Duration(in.Wait.Value) * time.Second)
+	defer late.Stop()
+	for last := in.Wait.Value == 0; ; {
+		// Taken before the read: a change during it must not be missed.
+		changed := a.q.Changed()
+		d, err := a.q.Execution(ctx, r.tenant, in.ID)
+		if err != nil || last || d.Status.Terminal() {
+			d.Warnings = append([]string{}, d.Warnings...)
+			return &getAnswer{Body: d}, err
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			last = true
+		case <-r.drain:
+			last = true
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+type cancelInput struct{ oneExecution }
+
+// ok is the answer of writes that have nothing to tell.
+type ok struct {
+	OK bool `json:"ok"`
+}
+
+type okAnswer struct {
+	written
+	Body ok
+}
+
+func (a *api) cancelExecution(ctx context.Context, in *cancelInput) (*okAnswer, error) {
+	r := requestOf(ctx)
+	seq, err := a.cmd.Cancel(ctx, r.tenant, in.ID, r.actor)
+	if err != nil {
+		return nil, a.failed(ctx, err, in.about()).notOK()
+	}
+	return &okAnswer{written: a.wroteAt(seq), Body: ok{true}}, nil
+}
+
+type historyInput struct{ oneExecution }
+
+type historyAnswer struct{ Body []CloudEvent }
+
+func (a *api) executionEvents(ctx context.Context, in *historyInput) (*historyAnswer, error) {
+	list, err := a.cmd.History(ctx, requestOf(ctx).tenant, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &historyAnswer{Body: make([]CloudEvent, len(list))}
+	for i, e := range list {
+		if out.Body[i], err = cloudEvent(e); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,61 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"daybook/events"
+)
+
+// freshWait is how long a read waits for the position it needs.
+const freshWait = 5 * time.Second
+
+// highWater is the highest position this handler has answered a write with.
+type highWater struct{ seq atomic.Uint64 }
+
+func (h *highWater) raise(seq uint64) {
+	for {
+		old := h.seq.Load()
+		if seq <= old || h.seq.CompareAndSwap(old, seq) {
+			return
+		}
+	}
+}
+
+// written is the answer header of every write.
+type written struct {
+	Sequence uint64 `header:"Daybook-Sequence" doc:"Position of the write in the ledger. Send it as Daybook-Min-Sequence to read what was written, from any server."`
+}
+
+// wroteAt remembers a write, for later reads, and makes its header.
+func (a *api) wroteAt(seq uint64) written {
+	a.wrote.raise(seq)
+	return written{Sequence: seq}
+}
+
+// reading is embedded in the input of every read.
+type reading struct {
+	MinSequence uint64 `header:"Daybook-Min-Sequence" doc:"Wait up to 5 s until the answer includes this position of the ledger, else 503."`
+}
+
+// fresh waits until the read side has applied what the client asks for and
+// what was written through this handler: reads follow own writes unasked.
+func (a *api) fresh(ctx context.Context, in reading) error {
+	if err := a.q.Damage(); err != nil {
+		return fmt.Errorf("the read side has stopped: %w", errors.Join(err, events.ErrDamaged))
+	}
+	want := max(in.MinSequence, a.wrote.seq.Load())
+	if want <= a.q.Applied() {
+		return nil
+	}
+	waiting, stop := context.WithTimeout(ctx, freshWait)
+	defer stop()
+	err := a.q.Wait(waiting, want)
+	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
+		return unavailable("the read side has come to position %d, not yet to %d; try again", a.q.Applied(), want)
+	}
+	return err
+}

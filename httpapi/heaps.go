@@ -1,0 +1,220 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+func (a *api) heapRoutes(r *router) {
+	const base = "/api/heaps/{heap}"
+	op := func(id, method, path, summary, description string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tagHeaps}, Summary: summary, Description: description}
+	}
+	register(r, op("list-heaps", http.MethodGet, "/api/heaps", "List heaps, or find them by tags",
+		"Without tag every heap on record, page by page, newest first. With tags the heaps that carry all of them, ordered by key, on one page."),
+		[]int{http.StatusBadRequest}, a.listHeaps)
+	r.bounds(http.MethodGet, "/api/heaps", "limit", 1, maxListLimit, 100)
+	register(r, op("get-heap", http.MethodGet, base, "Get a heap", ""),
+		[]int{http.StatusBadRequest, http.StatusNotFound}, a.getHeap)
+	register(r, op("get-heap-tags", http.MethodGet, base+"/tags", "Get the tags of a heap", "An empty object when there are none."),
+		[]int{http.StatusBadRequest}, a.heapTags)
+	set := op("set-heap-tags", http.MethodPut, base+"/tags", "Replace the tags of a heap", "Any well-formed heap key may be tagged.")
+	set.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": mediaOf[tagsBody](r)}}
+	register(r, set, []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.setHeapTags)
+	delete(set.RequestBody.Content, "application/octet-stream") // what huma says of every RawBody
+	register(r, op("delete-heap-tags", http.MethodDelete, base+"/tags", "Delete tags of a heap", "Without keys all of them."),
+		[]int{http.StatusBadRequest}, a.deleteHeapTags)
+	register(r, op("get-heap-lineage", http.MethodGet, base+"/lineage", "Get the ancestry of a heap",
+		"The runs that led to it, from the heap itself back to a fresh isolate."),
+		[]int{http.StatusBadRequest, http.StatusNotFound}, a.lineage)
+}
+
+// oneHeap is embedded in the input of what concerns one heap.
+type oneHeap struct {
+	Heap string `path:"heap" doc:"Heap key: 64 lowercase hex characters."`
+}
+
+func (h oneHeap) about() string { return "heap " + shortened(h.Heap) }
+
+func (h oneHeap) check() error {
+	if f := heapKey("heap", h.Heap, events.ValidHash(h.Heap)); f != nil {
+		return f
+	}
+	return nil
+}
+
+type heapsInput struct {
+	reading
+	Tags   []string      `query:"tag,explode" doc:"Only heaps with this tag, as KEY=VALUE; repeat it for more."`
+	Limit  optional[int] `query:"limit" doc:"At most this many; not with tag."`
+	Cursor string        `query:"cursor" doc:"next_cursor of the previous page; not with tag."`
+}
+
+type heapsAnswer struct{ Body heapList }
+
+type heapList struct {
+	Results    []projections.Heap `json:"results"`
+	NextCursor string             `json:"next_cursor,omitempty"`
+}
+
+func (a *api) listHeaps(ctx context.Context, in *heapsInput) (*heapsAnswer, error) {
+	r := requestOf(ctx)
+	tags, f := tagList("tag", r.query["tag"])
+	if f != nil {
+		return nil, f
+	}
+	limit := in.Limit.or(100)
+	if f := between("limit", limit, 1, maxListLimit); f != nil {
+		return nil, f
+	}
+	if tags != nil && (in.Limit.Set || in.Cursor != "") {
+		return nil, invalid("tag", "heaps found by tag come on one page; leave out limit and cursor")
+	}
+	if err := a.fresh(ctx, in.reading); err != nil {
+		return nil, err
+	}
+	out := &heapsAnswer{}
+	out.Body.Results = []projections.Heap{}
+	if tags == nil {
+		page, err := a.q.Heaps(ctx, r.tenant, limit, in.Cursor)
+		out.Body.Results = append(out.Body.Results, page.Heaps...)
+		out.Body.NextCursor = page.NextCursor
+		return out, err
+	}
+	found, err := a.q.HeapsByTags(ctx, r.tenant, tags)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range found {
+		h, err := a.q.Heap(ctx, r.tenant, t.Heap)
+		if err != nil {
+			h = projections.Heap{Heap: t.Heap} // tagged, but no run is known to have made it
+		}
+		h.Tags = t.Tags
+		out.Body.Results = append(out.Body.Results, h)
+	}
+	return out, nil
+}
+
+type heapInput struct {
+	reading
+	oneHeap
+}
+
+type heapAnswer struct{ Body projections.Heap }
+
+func (a *api) getHeap(ctx context.Context, in *heapInput) (*heapAnswer, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	if err := a.fresh(ctx, in.reading); err != nil {
+		return nil, err
+	}
+	h, err := a.q.Heap(ctx, requestOf(ctx).tenant, in.Heap)
+	return &heapAnswer{Body: h}, err
+}
+
+// tagsBody is what tags travel in, both ways.
+type tagsBody struct {
+	Tags map[string]string `json:"tags" doc:"All tags of the heap."`
+}
+
+type tagsAnswer struct{ Body tagsBody }
+
+func (a *api) heapTags(ctx context.Context, in *heapInput) (*tagsAnswer, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	if err := a.fresh(ctx, in.reading); err != nil {
+		return nil, err
+	}
+	tags, err := a.q.HeapTags(ctx, requestOf(ctx).tenant, in.Heap)
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	return &tagsAnswer{Body: tagsBody{tags}}, err
+}
+
+type setTagsInput struct {
+	oneHeap
+	RawBody []byte
+}
+
+func (a *api) setHeapTags(ctx context.Context, in *setTagsInput) (*okAnswer, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	r := requestOf(ctx)
+	asJSON, f := bodyForm(r, in.RawBody)
+	if f != nil || !asJSON {
+		return nil, unsupported("Content-Type", "tags are sent as JSON: curl -X PUT -H 'Content-Type: application/json' --data '{\"tags\":{\"KEY\":\"VALUE\"}}' ...")
+	}
+	var tags map[string]string
+	if f := decodeObject(in.RawBody, map[string]member{"tags": textMap(&tags)}); f != nil {
+		return nil, f
+	}
+	if tags == nil {
+		return nil, mistyped("tags", "tags is missing: give an object of strings; {} clears them")
+	}
+	seq, err := a.cmd.SetTags(ctx, r.tenant, in.Heap, tags, r.actor)
+	if err != nil {
+		return nil, err
+	}
+	return &okAnswer{written: a.wroteAt(seq), Body: ok{true}}, nil
+}
+
+type deleteTagsInput struct {
+	oneHeap
+	Keys string `query:"keys" doc:"Keys to delete, separated by commas; without it all are deleted."`
+}
+
+func (a *api) deleteHeapTags(ctx context.Context, in *deleteTagsInput) (*okAnswer, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	r := requestOf(ctx)
+	var keys []string
+	if r.query.Has("keys") { // keys= names none; no keys at all means every one
+		keys = splitKeys(in.Keys)
+	}
+	seq, err := a.cmd.DeleteTags(ctx, r.tenant, in.Heap, keys, r.actor)
+	if err != nil {
+		return nil, err
+	}
+	return &okAnswer{written: a.wroteAt(seq), Body: ok{true}}, nil
+}
+
+func splitKeys(s string) []string {
+	keys := []string{}
+	for k := range strings.SplitSeq(s, ",") {
+		if k = strings.TrimSpace(k); k != "" {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+type lineageAnswer struct{ Body heapLineage }
+
+type heapLineage struct {
+	Lineage []projections.HeapOrigin `json:"lineage"`
+}
+
+func (a *api) lineage(ctx context.Context, in *heapInput) (*lineageAnswer, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	if err := a.fresh(ctx, in.reading); err != nil {
+		return nil, err
+	}
+	steps, err := a.q.Lineage(ctx, requestOf(ctx).tenant, in.Heap)
+	out := &lineageAnswer{}
+	out.Body.Lineage = append([]projections.HeapOrigin{}, steps...)
+	return out, err
+}

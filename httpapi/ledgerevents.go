@@ -1,0 +1,327 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/events"
+)
+
+const (
+	eventBatch    = 1000
+	maxEventLimit = 100_000
+)
+
+// lastSequence is the answer header that tells where the ledger ended when an
+// NDJSON answer began: the position to go on after, whatever was filtered out.
+const lastSequence = "Daybook-Last-Sequence"
+
+func (a *api) ledgerRoutes(r *router) {
+	const path = "/api/events"
+	one := mediaOf[CloudEvent](r)
+	register(r, huma.Operation{
+		OperationID: "list-events", Method: http.MethodGet, Path: path, Tags: []string{tagLedger},
+		Summary: "Read or follow the ledger",
+		Description: "Stored events after a position, in order, as CloudEvents: one JSON object a line up to the newest event, or, with Accept: text/event-stream, " +
+			"as events whose id is their position, with an event named caught-up at the newest one, and on from there as they are recorded. Last-Event-ID resumes.",
+		Responses: map[string]*huma.Response{"200": {
+			Description: "The events.",
+			Headers: map[string]*huma.Param{lastSequence: {
+				Description: "NDJSON only: the newest position when the answer began. Without limit, go on after it.",
+				Schema:      &huma.Schema{Type: huma.TypeInteger},
+			}},
+			Content: map[string]*huma.MediaType{typeNDJSON: one, typeSSE: one},
+		}},
+	}, []int{http.StatusBadRequest}, a.listEvents)
+	r.bounds(http.MethodGet, path, "limit", 1, maxEventLimit, nil)
+	r.bounds(http.MethodGet, path, "after", 0, 0, 0)
+}
+
+type eventsInput struct {
+	After       uint64        `query:"after" doc:"Start after this position."`
+	Types       []string      `query:"type,explode" doc:"Only events of this type; repeat it for more."`
+	Execution   string        `query:"execution" doc:"Only events about this execution."`
+	Session     string        `query:"session" doc:"Only events of runs logged under this session, and its entries."`
+	Limit       optional[int] `query:"limit" doc:"End after this many events."`
+	LastEventID string        `header:"Last-Event-ID" doc:"Streams only: id of the last event received; overrides after."`
+}
+
+func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error) {
+	r := requestOf(ctx)
+	reader := &eventReader{a: a, r: r, after: in.After, execution: in.Execution, session: in.Session}
+	if in.Limit.Set {
+		if f := between("limit", in.Limit.Value, 1, maxEventLimit); f != nil {
+			return nil, f
+		}
+		reader.left = in.Limit.Value
+	} else {
+		reader.left = -1
+	}
+	for _, t := range r.query["type"] {
+		if !slices.Contains(events.Types(), events.Type(t)) {
+			return nil, invalid("type", "there is no event type %q; the types are %s", shortened(t), events.Types())
+		}
+		reader.types = append(reader.types, events.Type(t))
+	}
+	if in.LastEventID != "" && r.accept == typeSSE {
+		n, err := strconv.ParseUint(in.LastEventID, 10, 64)
+		if err != nil {
+			return nil, invalid("Last-Event-ID", "Last-Event-ID must be a position in the ledger, not %q", shortened(in.LastEventID))
+		}
+		reader.after = n
+	}
+	edge, err := a.events.LastSeq(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the end of the ledger: %w", err)
+	}
+	if reader.after > edge {
+		return nil, invalid("after", "after is %d, but the ledger ends at %d: positions never go back, so this one is of another ledger", reader.after, edge)
+	}
+	if r.accept == typeSSE {
+		return stream(func(w http.ResponseWriter, hr *http.Request) { reader.serveSSE(ctx, w, hr, edge) }), nil
+	}
+	return stream(func(w http.ResponseWriter, hr *http.Request) { reader.serveNDJSON(ctx, w, hr, edge) }), nil
+}
+
+// eventReader walks the ledger for one request.
+type eventReader struct {
+	a *api
+	r *request
+	// after is the position reached, left the number of events still wanted
+	// (-1: all).
+	after uint64
+	left  int
+
+	types              []events.Type
+	execution, session string
+	// inSession remembers, by execution, the answer of belongs.
+	inSession map[string]bool
+}
+
+func (er *eventReader) done() bool { return er.left == 0 }
+
+// take passes the wanted events of a batch to emit and moves the position.
+func (er *eventReader) take(ctx context.Context, batch []events.Event, emit func(CloudEvent) error) error {
+	for _, e := range batch {
+		if er.done() {
+			return nil
+		}
+		er.after = e.Seq
+		wanted, err := er.wants(ctx, e)
+		if err != nil {
+			return err
+		}
+		if !wanted {
+			continue
+		}
+		ce, err := cloudEvent(e)
+		if err != nil {
+			return err
+		}
+		if err := emit(ce); err != nil {
+			return err
+		}
+		if er.left > 0 {
+			er.left--
+		}
+	}
+	return nil
+}
+
+// wants applies the filters, the cheap ones first.
+func (er *eventReader) wants(ctx context.Context, e events.Event) (bool, error) {
+	switch {
+	case e.Tenant != er.r.tenant:
+		return false, nil
+	case er.execution != "" && executionOf(e) != er.execution:
+		return false, nil
+	case er.session != "":
+		// Asked before the type filter, since it learns from requested events.
+		in, err := er.belongs(ctx, e)
+		if err != nil || !in {
+			return false, err
+		}
+	}
+	return er.types == nil || slices.Contains(er.types, e.Type), nil
+}
+
+// executionOf is the execution an event is about or came from, or empty.
+func executionOf(e events.Event) string {
+	switch d := e.Data.(type) {
+	case *events.HeapTagged:
+		return d.ExecutionID
+	case *events.SessionEntryRecorded:
+		return d.ExecutionID
+	default:
+		return e.About()
+	}
+}
+
+// rememberedRuns bounds inSession.
+const rememberedRuns = 10_000
+
+// belongs reports whether an event is of the session asked for. Only the
+// requested event of an execution names the session; for later ones the
+// projections know.
+func (er *eventReader) belongs(ctx context.Context, e events.Event) (bool, error) {
+	id := executionOf(e)
+	if er.inSession == nil || len(er.inSession) >= rememberedRuns {
+		er.inSession = map[string]bool{}
+	}
+	switch d := e.Data.(type) {
+	case *events.SessionEntryRecorded:
+		return d.Session == er.session, nil
+	case *events.ExecutionRequested:
+		er.inSession[id] = d.Session == er.session
+	}
+	if id == "" {
+		return false, nil
+	}
+	if in, known := er.inSession[id]; known {
+		return in, nil
+	}
+	waiting, stop := context.WithTimeout(ctx, freshWait)
+	defer stop()
+	if err := er.a.q.Wait(waiting, e.Seq); err != nil {
+		return false, err
+	}
+	d, err := er.a.q.Execution(ctx, er.r.tenant, id)
+	if err != nil && !errors.Is(err, events.ErrNotFound) {
+		return false, err
+	}
+	in := err == nil && d.Session != nil && *d.Session == er.session
+	er.inSession[id] = in
+	return in, nil
+}
+
+// readTo reads stored events up to a position.
+func (er *eventReader) readTo(ctx context.Context, edge uint64, emit func(CloudEvent) error, flush func() error) error {
+	for er.after < edge && !er.done() {
+		batch, err := er.a.events.Read(ctx, er.after, eventBatch)
+		if err != nil {
+			return err
+		}
+		if len(batch) == 0 {
+			er.after = edge
+			break
+		}
+		past := slices.IndexFunc(batch, func(e events.Event) bool { return e.Seq > edge })
+		if past >= 0 {
+			batch = batch[:past]
+		}
+		if err := er.take(ctx, batch, emit); err != nil {
+			return err
+		}
+		if past >= 0 && !er.done() {
+			er.after = edge
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// broke logs why a stream that had begun ended early, unless the client left.
+func (er *eventReader) broke(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		er.a.log.WarnContext(ctx, "event stream broke off", "after", er.after, "error", err)
+	}
+}
+
+func (er *eventReader) serveNDJSON(ctx context.Context, w http.ResponseWriter, r *http.Request, edge uint64) {
+	w.Header().Set("Content-Type", typeNDJSON)
+	w.Header().Set(lastSequence, strconv.FormatUint(edge, 10))
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
+	enc, rc := encoder(w), http.NewResponseController(w)
+	err := er.readTo(ctx, edge, func(e CloudEvent) error { return enc.Encode(e) }, rc.Flush)
+	if err != nil {
+		er.broke(ctx, err)
+		// A clean end would pass for the whole answer.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// edgeReached is the data of a caught-up event.
+type edgeReached struct {
+	Sequence string `json:"sequence"`
+}
+
+func (er *eventReader) serveSSE(ctx context.Context, w http.ResponseWriter, r *http.Request, edge uint64) {
+	s, err := startSSE(w)
+	if err != nil || r.Method == http.MethodHead {
+		return
+	}
+	emit := func(e CloudEvent) error { return s.event(e.Sequence, "", e) }
+	if err := er.readTo(ctx, edge, emit, s.flush); err != nil {
+		er.broke(ctx, err)
+		return
+	}
+	if er.done() {
+		return
+	}
+	at := strconv.FormatUint(er.after, 10)
+	if s.event(at, "caught-up", edgeReached{at}) != nil || s.flush() != nil {
+		return
+	}
+	er.broke(ctx, er.followLive(ctx, s, emit))
+}
+
+// followLive passes on what is recorded from here on. The events are handed
+// over by the goroutine that follows, so that silence can be broken by signs
+// of life; a slow client makes it wait, and loses its connection if it stalls.
+func (er *eventReader) followLive(ctx context.Context, s *sse, emit func(CloudEvent) error) error {
+	following, stop := context.WithCancel(ctx)
+	batches, ended, gone := make(chan []events.Event), make(chan error, 1), make(chan struct{})
+	after := er.after
+	go func() {
+		defer close(gone)
+		ended <- er.a.events.Follow(following, after, func(batch []events.Event, _ uint64) error {
+			select {
+			case batches <- batch:
+				return nil
+			case <-following.Done():
+				return following.Err()
+			}
+		})
+	}()
+	err := er.relay(ctx, s, emit, batches, ended)
+	stop()
+	<-gone // nothing of a stream outlives its request
+	return err
+}
+
+func (er *eventReader) relay(ctx context.Context, s *sse, emit func(CloudEvent) error, batches <-chan []events.Event, ended <-chan error) error {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for !er.done() {
+		select {
+		case batch := <-batches:
+			if err := er.take(ctx, batch, emit); err != nil {
+				return err
+			}
+		case <-beat.C:
+			s.beat(strconv.FormatUint(er.after, 10))
+		case err := <-ended:
+			return err
+		case <-er.r.drain:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+		if err := s.flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

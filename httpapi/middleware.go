@@ -1,0 +1,143 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// outer is what every request passes before it is routed.
+func (a *api) outer(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(raw http.ResponseWriter, r *http.Request) {
+		w := newResponse(raw)
+		defer a.recovered(w, r)
+		// A kept-alive connection still has the previous request's deadline.
+		_ = w.rc.SetWriteDeadline(time.Time{})
+		secure(w.Header())
+		if f := a.guard.check(r); f != nil {
+			writeFailure(w, f)
+			return
+		}
+		if r.ContentLength > maxBody {
+			writeFailure(w, tooLarge())
+			return
+		}
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = body{http.MaxBytesReader(raw, r.Body, maxBody), w.rc}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// recovered turns a panic into an answer, or breaks off one that has begun.
+func (a *api) recovered(w *response, r *http.Request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
+		panic(v)
+	}
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // the client has gone: that is what broke the write
+	}
+	f := a.internal(r.Context(), fmt.Errorf("panic in %s %s: %v\n%s", r.Method, r.URL.Path, v, debug.Stack()))
+	if w.begun {
+		panic(http.ErrAbortHandler)
+	}
+	writeFailure(w, f)
+}
+
+// routed answers what no route matches with a problem document too, and gives
+// the others the request's facts.
+func (a *api) routed(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, pattern := mux.Handler(r)
+		if pattern == "" {
+			unrouted(w, r, h)
+			return
+		}
+		if !strings.HasPrefix(r.URL.Path, "/api/") {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		query, f := parseQuery(r.URL.RawQuery)
+		if f != nil {
+			writeFailure(w, f)
+			return
+		}
+		ctx := context.WithValue(r.Context(), requestKey{}, newRequest(r, query))
+		r = r.WithContext(ctx)
+		// Streams are chosen from the parsed header above; every other answer is
+		// JSON whatever is asked for.
+		r.Header = r.Header.Clone()
+		r.Header.Set("Accept", "application/json")
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// unrouted asks the mux's own answer for its status and headers only.
+func unrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	probe := &probeWriter{header: http.Header{}}
+	h.ServeHTTP(probe, r)
+	switch {
+	case probe.status == http.StatusMethodNotAllowed:
+		allow := probe.header.Get("Allow")
+		w.Header().Set("Allow", allow)
+		writeFailure(w, fail(probe.status, codeNotAllowed, "", "%s is not possible on %s; try %s", r.Method, r.URL.Path, allow))
+	case probe.status >= 300 && probe.status < 400:
+		h.ServeHTTP(w, r)
+	default:
+		writeFailure(w, fail(http.StatusNotFound, "not_found", "", "there is nothing at %s; GET /openapi.json lists what there is", r.URL.Path))
+	}
+}
+
+type probeWriter struct {
+	header http.Header
+	status int
+}
+
+func (p *probeWriter) Header() http.Header { return p.header }
+
+func (p *probeWriter) WriteHeader(code int) {
+	if p.status == 0 {
+		p.status = code
+	}
+}
+
+func (p *probeWriter) Write(b []byte) (int, error) {
+	p.WriteHeader(http.StatusOK)
+	return len(b), nil
+}
+
+// repeatable are the query parameters that may be given more than once.
+var repeatable = map[string]bool{"tag": true, "type": true}
+
+// parseQuery refuses what the standard parser would drop without a word.
+func parseQuery(raw string) (url.Values, *failure) {
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		var escape url.EscapeError
+		if errors.As(err, &escape) {
+			return nil, invalid("query", "the query is not well formed: %v; write %% as %%25", err)
+		}
+		return nil, invalid("query", "the query is not well formed: %v", err)
+	}
+	for name, values := range query {
+		if len(values) > 1 && !repeatable[name] {
+			return nil, invalid(name, "%s is given %d times in the query; give it once", name, len(values))
+		}
+		for _, v := range values {
+			if !utf8.ValidString(v) || !utf8.ValidString(name) || strings.ContainsRune(v, 0) {
+				return nil, invalid(name, "%s in the query is not valid UTF-8 text, or holds a NUL byte", strings.ToValidUTF8(name, "\uFFFD"))
+			}
+		}
+	}
+	return query, nil
+}

@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// Commands is the write side, as *ledger.Ledger offers it.
+type Commands interface {
+	Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error)
+	Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (uint64, error)
+	SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (uint64, error)
+	DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (uint64, error)
+	History(ctx context.Context, tenant, execution string) ([]events.Event, error)
+}
+
+// Executions answers questions about runs and their output.
+type Executions interface {
+	Execution(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
+	Executions(ctx context.Context, tenant string, f projections.ExecutionFilter) (projections.ExecutionPage, error)
+	Output(ctx context.Context, tenant, id string, q projections.OutputQuery) (projections.OutputPage, error)
+	// Lines returns whole lines from number from on, and the status that was
+	// true when they were read: with a terminal one there are no more to come.
+	Lines(ctx context.Context, tenant, id string, from int64, limit int) ([]projections.OutputLine, events.Status, error)
+}
+
+// Heaps answers questions about heaps and their tags.
+type Heaps interface {
+	Heap(ctx context.Context, tenant, hash string) (projections.Heap, error)
+	Heaps(ctx context.Context, tenant string, limit int, cursor string) (projections.HeapPage, error)
+	HeapTags(ctx context.Context, tenant, hash string) (map[string]string, error)
+	HeapsByTags(ctx context.Context, tenant string, tags map[string]string) ([]projections.TaggedHeap, error)
+	Lineage(ctx context.Context, tenant, hash string) ([]projections.HeapOrigin, error)
+}
+
+// Sessions answers questions about session logs.
+type Sessions interface {
+	Sessions(ctx context.Context, tenant string) ([]string, error)
+	Entries(ctx context.Context, tenant, session string) ([]projections.Entry, error)
+}
+
+// Progress tells how far the read side has come.
+type Progress interface {
+	// Wait returns once the event at seq is applied.
+	Wait(ctx context.Context, seq uint64) error
+	// Applied is the position of the last event applied.
+	Applied() uint64
+	// Changed is closed at the next commit.
+	Changed() <-chan struct{}
+	// Damage is what stopped the read side for good, or nil.
+	Damage() error
+}
+
+// Queries is the read side, as *projections.Store offers it.
+type Queries interface {
+	Executions
+	Heaps
+	Sessions
+	Progress
+}
+
+// EventLog is the ledger as a sequence.
+type EventLog interface {
+	// Read returns up to limit events stored after a position.
+	Read(ctx context.Context, after uint64, limit int) ([]events.Event, error)
+	// LastSeq is the position of the newest event.
+	LastSeq(ctx context.Context) (uint64, error)
+	// Follow calls fn with each batch of events after a position until ctx ends
+	// or fn fails.
+	Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error
+}
+
+// Version is what GET /api/version answers.
+type Version struct {
+	Version   string `json:"version" doc:"Version of Daybook."`
+	V8Version string `json:"v8_version,omitempty" doc:"Version of the JavaScript engine."`
+	GoVersion string `json:"go_version,omitempty" doc:"Version of the Go toolchain it was built with."`
+	EngineID  string `json:"engine_id,omitempty" doc:"Identity of the engine that heaps are bound to."`
+}
+
+// Options set up the handler. Commands, Queries and Events are required.
+type Options struct {
+	Commands Commands
+	Queries  Queries
+	Events   EventLog
+	// Ready reports why the service cannot serve yet, or nil; default: ready.
+	Ready func(ctx context.Context) error
+	// Metrics answers /metrics; default 404.
+	Metrics http.Handler
+	// Mounts are further handlers by http.ServeMux pattern, for example "/mcp".
+	// They come behind the same checks. A mount on "/" replaces the landing page.
+	Mounts map[string]http.Handler
+	// Hosts are accepted values of the Host header besides loopback names and
+	// addresses, each with or without a port.
+	Hosts []string
+	// Version is reported by /api/version.
+	Version Version
+	// Logger receives what the client is not told; default discards.
+	Logger *slog.Logger
+}

@@ -1,0 +1,178 @@
+package httpapi
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// lineBatch is how many lines are read and sent at a time.
+const lineBatch = 500
+
+// endID is the event id of the last event of an output stream. A browser that
+// reconnects with it is told to stop.
+const endID = "end"
+
+func (a *api) outputRoutes(r *router) {
+	const path = "/api/executions/{id}/output"
+	register(r, huma.Operation{
+		OperationID: "get-execution-output", Method: http.MethodGet, Path: path, Tags: []string{tagExecutions},
+		Summary: "Read or follow the output of an execution",
+		Description: "A page of what was written so far, by lines or, with byte_offset, by bytes. " +
+			"With Accept: text/event-stream every line as an event, from line_offset or after Last-Event-ID, as it is written, and an event named end with the status at the end; the event id is the line number.",
+		Responses: map[string]*huma.Response{
+			"200": {Description: "The page, or the stream.", Content: map[string]*huma.MediaType{
+				"application/json": mediaOf[projections.OutputPage](r),
+				typeSSE:            mediaOf[projections.OutputLine](r),
+			}},
+			"204": {Description: "The stream had already ended: Last-Event-ID was that of its last event."},
+		},
+	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.output)
+	r.bounds(http.MethodGet, path, "line_offset", 1, 0, 1)
+	r.bounds(http.MethodGet, path, "line_limit", 1, 0, projections.DefaultLineLimit)
+	r.bounds(http.MethodGet, path, "byte_offset", 0, 0, nil)
+	r.bounds(http.MethodGet, path, "byte_limit", 1, 0, projections.DefaultByteLimit)
+}
+
+type outputInput struct {
+	reading
+	oneExecution
+	LineOffset  optional[int64] `query:"line_offset" doc:"First line, from 1. Ignored with byte_offset."`
+	LineLimit   optional[int64] `query:"line_limit" doc:"At most this many lines. Ignored with byte_offset."`
+	ByteOffset  optional[int64] `query:"byte_offset" doc:"First byte, from 0; selects paging by bytes."`
+	ByteLimit   optional[int64] `query:"byte_limit" doc:"At most this many bytes. Only with byte_offset."`
+	LastEventID string          `header:"Last-Event-ID" doc:"Streams only: id of the last event received."`
+}
+
+func (a *api) output(ctx context.Context, in *outputInput) (*streamed, error) {
+	query, f := in.page()
+	if f != nil {
+		return nil, f
+	}
+	if err := a.fresh(ctx, in.reading); err != nil {
+		return nil, err
+	}
+	r := requestOf(ctx)
+	if r.accept == typeSSE {
+		return a.followOutput(ctx, r, in, query)
+	}
+	page, err := a.q.Output(ctx, r.tenant, in.ID, query)
+	if err != nil {
+		return nil, err
+	}
+	return stream(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, page) }), nil
+}
+
+// page checks the window in the mode it is in.
+func (in *outputInput) page() (projections.OutputQuery, *failure) {
+	if in.ByteOffset.Set {
+		q := projections.OutputQuery{ByteOffset: &in.ByteOffset.Value, ByteLimit: in.ByteLimit.or(projections.DefaultByteLimit)}
+		return q, firstOf(atLeast("byte_offset", *q.ByteOffset, 0), atLeast("byte_limit", q.ByteLimit, 1))
+	}
+	q := projections.OutputQuery{LineOffset: in.LineOffset.or(1), LineLimit: in.LineLimit.or(projections.DefaultLineLimit)}
+	return q, firstOf(atLeast("line_offset", q.LineOffset, 1), atLeast("line_limit", q.LineLimit, 1))
+}
+
+func atLeast(field string, v, low int64) *failure {
+	if v < low {
+		return invalid(field, "%s must be %d or more, not %d", field, low, v)
+	}
+	return nil
+}
+
+func firstOf(fs ...*failure) *failure {
+	for _, f := range fs {
+		if f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// followOutput prepares a live stream: everything that can be refused is
+// refused here, before it begins.
+func (a *api) followOutput(ctx context.Context, r *request, in *outputInput, q projections.OutputQuery) (*streamed, error) {
+	if in.ByteOffset.Set {
+		return nil, invalid("byte_offset", "a stream delivers lines; use line_offset instead of byte_offset")
+	}
+	from := q.LineOffset
+	switch in.LastEventID {
+	case "":
+	case endID:
+		if _, _, err := a.q.Lines(ctx, r.tenant, in.ID, from, 1); err != nil {
+			return nil, err
+		}
+		return stream(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), nil
+	default:
+		n, err := strconv.ParseInt(in.LastEventID, 10, 64)
+		if err != nil || n < 0 || n == math.MaxInt64 {
+			return nil, invalid("Last-Event-ID", "Last-Event-ID must be the id of an event of this stream, a line number, not %q", shortened(in.LastEventID))
+		}
+		from = n + 1
+	}
+	if _, _, err := a.q.Lines(ctx, r.tenant, in.ID, from, 1); err != nil {
+		return nil, err
+	}
+	return stream(func(w http.ResponseWriter, hr *http.Request) {
+		s, err := startSSE(w)
+		if err != nil || hr.Method == http.MethodHead {
+			return
+		}
+		if err := a.streamLines(ctx, s, r, in.ID, from); err != nil && ctx.Err() == nil {
+			a.log.DebugContext(ctx, "output stream broke off", "execution", in.ID, "error", err)
+		}
+	}), nil
+}
+
+// end is the data of the last event of an output stream.
+type end struct {
+	ExecutionID string        `json:"execution_id"`
+	Status      events.Status `json:"status"`
+}
+
+func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, from int64) error {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for {
+		changed := a.q.Changed()
+		lines, status, err := a.q.Lines(ctx, r.tenant, id, from, lineBatch)
+		if err != nil {
+			return err
+		}
+		for _, l := range lines {
+			if err := s.event(strconv.FormatInt(l.Line, 10), "", l); err != nil {
+				return err
+			}
+			from = l.Line + 1
+		}
+		// A full batch may not be the last one even of an ended execution.
+		if len(lines) < lineBatch && status.Terminal() {
+			if err := s.event(endID, "end", end{id, status}); err != nil {
+				return err
+			}
+			return s.flush()
+		}
+		if err := s.flush(); err != nil {
+			return err
+		}
+		if len(lines) == lineBatch {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-beat.C:
+			s.beat("")
+		case <-r.drain:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"html/template"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// The two pages stand alone: no script, no font, no picture from anywhere.
+var (
+	//go:embed pages/style.css
+	styleSheet string
+	//go:embed pages/landing.html
+	landingSource string
+	//go:embed pages/reference.html
+	referenceSource string
+
+	pageFuncs     = template.FuncMap{"style": func() template.CSS { return template.CSS(styleSheet) }} //nolint:gosec // our own file
+	landingPage   = template.Must(template.New("landing").Funcs(pageFuncs).Parse(landingSource))
+	referencePage = template.Must(template.New("reference").Funcs(pageFuncs).Parse(referenceSource))
+
+	// pagePolicy allows the one style sheet, by its hash, and nothing else.
+	pagePolicy = func() string {
+		sum := sha256.Sum256([]byte(styleSheet))
+		return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+	}()
+)
+
+func writePage(w http.ResponseWriter, page []byte) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", pagePolicy)
+	_, _ = w.Write(page)
+}
+
+// landingData is what the landing page shows.
+type landingData struct {
+	Version  string
+	Host     string
+	Position uint64
+	Running  int
+	Sessions int
+	// Known is false when the read side could not be asked.
+	Known bool
+}
+
+func (a *api) landing(w http.ResponseWriter, r *http.Request) {
+	tenant, _ := identify(r)
+	ctx, stop := context.WithTimeout(r.Context(), 2*time.Second)
+	defer stop()
+	data := landingData{Version: a.info.Version, Host: r.Host, Position: a.q.Applied()}
+	running, err := a.q.Executions(ctx, tenant, projections.ExecutionFilter{Status: events.StatusRunning, Limit: maxListLimit})
+	if err == nil {
+		var sessions []string
+		if sessions, err = a.q.Sessions(ctx, tenant); err == nil {
+			data.Known, data.Running, data.Sessions = true, len(running.Executions), len(sessions)
+		}
+	}
+	var b bytes.Buffer
+	if err := landingPage.Execute(&b, data); err != nil {
+		writeFailure(w, a.internal(r.Context(), err))
+		return
+	}
+	writePage(w, b.Bytes())
+}
+
+// referenceOperation is an operation as the reference page shows it.
+type referenceOperation struct {
+	ID, Method, Path, Summary, Description string
+	Parameters                             []referenceField
+	Request, Responses                     []referenceBody
+}
+
+type referenceField struct{ Name, In, Type, Text string }
+
+type referenceBody struct {
+	Status, Media, Text string
+	Fields              []referenceField
+}
+
+type referenceGroup struct {
+	Name, Text string
+	Operations []referenceOperation
+}
+
+// renderReference writes the OpenAPI document for people.
+func renderReference(doc *document) ([]byte, error) {
+	schemas := doc.api.Components.Schemas
+	var groups []referenceGroup
+	for _, tag := range doc.api.Tags {
+		g := referenceGroup{Name: tag.Name, Text: tag.Description}
+		for path, item := range doc.api.Paths {
+			for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
+				if op != nil && slices.Contains(op.Tags, tag.Name) {
+					g.Operations = append(g.Operations, describe(schemas, path, op))
+				}
+			}
+		}
+		slices.SortFunc(g.Operations, func(a, b referenceOperation) int {
+			return strings.Compare(a.Path+a.Method, b.Path+b.Method)
+		})
+		groups = append(groups, g)
+	}
+	var b bytes.Buffer
+	err := referencePage.Execute(&b, struct {
+		Description string
+		Groups      []referenceGroup
+	}{doc.api.Info.Description, groups})
+	return b.Bytes(), err
+}
+
+func describe(schemas huma.Registry, path string, op *huma.Operation) referenceOperation {
+	out := referenceOperation{ID: op.OperationID, Method: op.Method, Path: path, Summary: op.Summary, Description: op.Description}
+	for _, p := range op.Parameters {
+		out.Parameters = append(out.Parameters, referenceField{p.Name, p.In, typeName(p.Schema), p.Description})
+	}
+	if op.RequestBody != nil {
+		out.Request = bodies(schemas, "", "", op.RequestBody.Content)
+	}
+	codes := make([]string, 0, len(op.Responses))
+	for code := range op.Responses {
+		codes = append(codes, code)
+	}
+	slices.Sort(codes)
+	for _, code := range codes {
+		r := op.Responses[code]
+		if code >= "4" {
+			out.Responses = append(out.Responses, referenceBody{Status: code, Text: r.Description})
+			continue
+		}
+		if all := bodies(schemas, code, r.Description, r.Content); all != nil {
+			out.Responses = append(out.Responses, all...)
+		} else {
+			out.Responses = append(out.Responses, referenceBody{Status: code, Text: r.Description})
+		}
+	}
+	return out
+}
+
+func bodies(schemas huma.Registry, code, text string, content map[string]*huma.MediaType) []referenceBody {
+	media := make([]string, 0, len(content))
+	for name := range content {
+		media = append(media, name)
+	}
+	slices.Sort(media)
+	var out []referenceBody
+	for _, name := range media {
+		b := referenceBody{Status: code, Media: name, Text: text}
+		s := content[name].Schema
+		if s != nil && s.Items != nil {
+			s = s.Items
+		}
+		if s != nil && s.Ref != "" {
+			s = schemas.SchemaFromRef(s.Ref)
+		}
+		if s != nil {
+			names := make([]string, 0, len(s.Properties))
+			for name := range s.Properties {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			for _, name := range names {
+				p := s.Properties[name]
+				b.Fields = append(b.Fields, referenceField{Name: name, Type: typeName(p), Text: p.Description})
+			}
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// typeName says the type of a schema in a word or two.
+func typeName(s *huma.Schema) string {
+	if s == nil {
+		return "any"
+	}
+	name := s.Type
+	switch {
+	case s.Ref != "":
+		name = s.Ref[strings.LastIndex(s.Ref, "/")+1:]
+	case s.Items != nil:
+		name = "array of " + typeName(s.Items)
+	case name == "":
+		name = "any"
+	}
+	if s.Nullable {
+		name += " or null"
+	}
+	if s.Minimum != nil && s.Maximum != nil {
+		name += " " + number(*s.Minimum) + " to " + number(*s.Maximum)
+	}
+	if s.Default != nil {
+		if raw, err := json.Marshal(s.Default); err == nil {
+			name += ", default " + string(raw)
+		}
+	}
+	return name
+}
+
+func number(f float64) string {
+	raw, _ := json.Marshal(f)
+	return string(raw)
+}

@@ -1,0 +1,113 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// router registers operations with huma and completes their documentation.
+type router struct {
+	api huma.API
+	a   *api
+}
+
+// bodyTimeout is negative: huma then sets no deadline of its own. A deadline
+// for the whole body would cut slow uploads, and one left standing would
+// cancel the request it belongs to; see body.
+const bodyTimeout = -1
+
+// register adds an operation. errs are the statuses, besides the common ones,
+// that it may answer with.
+func register[I, O any](r *router, op huma.Operation, errs []int, handler func(context.Context, *I) (*O, error)) {
+	problem := r.schema(reflect.TypeFor[Problem]())
+	if op.Responses == nil {
+		op.Responses = map[string]*huma.Response{}
+	}
+	common := []int{http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusServiceUnavailable}
+	for _, code := range append(common, errs...) {
+		op.Responses[strconv.Itoa(code)] = &huma.Response{
+			Description: http.StatusText(code),
+			Content:     map[string]*huma.MediaType{problemType: {Schema: problem}},
+		}
+	}
+	op.BodyReadTimeout = bodyTimeout
+	op.MaxBodyBytes = maxBody
+	op.SkipValidateBody = true // bodies are read by decodeObject
+	huma.Register(r.api, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := handler(ctx, in)
+		if err != nil {
+			about := "that"
+			if n, ok := any(in).(interface{ about() string }); ok {
+				about = n.about()
+			}
+			return nil, r.a.failed(ctx, err, about)
+		}
+		return out, nil
+	})
+}
+
+func (r *router) schema(t reflect.Type) *huma.Schema {
+	return r.api.OpenAPI().Components.Schemas.Schema(t, true, "")
+}
+
+// mediaOf describes a body of type T.
+func mediaOf[T any](r *router) *huma.MediaType {
+	return &huma.MediaType{Schema: r.schema(reflect.TypeFor[T]())}
+}
+
+// bounds documents the range of a parameter, which handlers check themselves
+// so that a value out of range is a 400 naming the range.
+func (r *router) bounds(method, path, param string, low, high float64, def any) {
+	item := r.api.OpenAPI().Paths[path]
+	op := map[string]*huma.Operation{http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodDelete: item.Delete}[method]
+	for _, p := range op.Parameters {
+		if p.Name != param {
+			continue
+		}
+		s := *p.Schema
+		s.Minimum = &low
+		if high > 0 {
+			s.Maximum = &high
+		}
+		s.Default = def
+		p.Schema = &s
+		return
+	}
+	panic("httpapi: no parameter " + param + " on " + path)
+}
+
+// document is the finished OpenAPI document.
+type document struct {
+	api  *huma.OpenAPI
+	json []byte
+}
+
+func (r *router) document() (*document, error) {
+	doc := r.api.OpenAPI()
+	// Huma documents its own error model although nothing refers to it.
+	schemas := doc.Components.Schemas.Map()
+	delete(schemas, "ErrorModel")
+	delete(schemas, "ErrorDetail")
+	refine(schemas)
+	raw, err := json.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("encode the OpenAPI document: %w", err)
+	}
+	if strings.Contains(string(raw), "schemas/ErrorModel") {
+		return nil, fmt.Errorf("an operation documents errors of a foreign shape")
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return nil, fmt.Errorf("indent the OpenAPI document: %w", err)
+	}
+	b.WriteByte('\n')
+	return &document{api: doc, json: b.Bytes()}, nil
+}

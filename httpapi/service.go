@@ -1,0 +1,55 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+func (a *api) serviceRoutes(r *router) {
+	op := func(id, path, summary, description string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Tags: []string{tagService}, Summary: summary, Description: description}
+	}
+	register(r, op("get-version", "/api/version", "Get versions", ""), nil,
+		func(context.Context, *struct{}) (*versionAnswer, error) { return &versionAnswer{Body: a.info}, nil })
+	register(r, op("get-health", "/healthz", "Tell that the process is alive", "For liveness checks: says nothing about whether it can serve."), nil,
+		func(context.Context, *struct{}) (*healthAnswer, error) { return &healthAnswer{Body: health{"ok"}}, nil })
+	register(r, op("get-readiness", "/readyz", "Tell whether the service can serve", "503 with the reason until it can."), nil, a.readiness)
+}
+
+type versionAnswer struct{ Body Version }
+
+type health struct {
+	Status string `json:"status" doc:"ok or ready."`
+}
+
+type healthAnswer struct{ Body health }
+
+func (a *api) readiness(ctx context.Context, _ *struct{}) (*healthAnswer, error) {
+	if err := a.ready(ctx); err != nil {
+		return nil, unavailable("not ready: %v", err)
+	}
+	return &healthAnswer{Body: health{"ready"}}, nil
+}
+
+// plainRoutes are those outside of the document.
+func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) error {
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/openapi+json;version=3.1")
+		_, _ = w.Write(doc.json)
+	})
+	if o.Metrics != nil {
+		mux.Handle("GET /metrics", o.Metrics)
+	}
+	reference, err := renderReference(doc)
+	if err != nil {
+		return fmt.Errorf("render the reference page: %w", err)
+	}
+	mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) { writePage(w, reference) })
+	if !claimsRoot(o.Mounts) {
+		mux.HandleFunc("GET /{$}", a.landing)
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"daybook/events"
+	"daybook/httpapi"
+	"daybook/projections"
+)
+
+func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Host = "127.0.0.1:8080"
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// quietQueries answers what the landing page asks.
+type quietQueries struct{ noQueries }
+
+func (quietQueries) Executions(context.Context, string, projections.ExecutionFilter) (projections.ExecutionPage, error) {
+	return projections.ExecutionPage{}, nil
+}
+func (quietQueries) Sessions(context.Context, string) ([]string, error) { return []string{"a"}, nil }
+
+// A page loads nothing from anywhere, and its policy allows its own style.
+func TestPagesStandAlone(t *testing.T) {
+	t.Parallel()
+	h := bare(t, func(o *httpapi.Options) { o.Queries = quietQueries{} })
+	style := regexp.MustCompile(`(?s)<style>(.*)</style>`)
+	for _, path := range []string{"/", "/docs"} {
+		w := get(t, h, path)
+		page := w.Body.String()
+		if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
+			t.Fatalf("%s: %d %s", path, w.Code, page)
+		}
+		for _, banned := range []string{"<script", "<img", "<link", "@import", "url(", " style=", " onclick"} {
+			if strings.Contains(page, banned) {
+				t.Errorf("%s has %q", path, banned)
+			}
+		}
+		m := style.FindStringSubmatch(page)
+		if m == nil {
+			t.Fatalf("%s has no style", path)
+		}
+		sum := sha256.Sum256([]byte(m[1]))
+		want := "style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+		if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, want) || !strings.HasPrefix(csp, "default-src 'none'") {
+			t.Errorf("%s: policy %q does not allow its style (%s)", path, csp, want)
+		}
+	}
+}
+
+// The reference names every operation of the document.
+func TestReferencePageIsComplete(t *testing.T) {
+	t.Parallel()
+	page := get(t, bare(t), "/docs").Body.String()
+	for path, ops := range document(t).Paths {
+		for _, op := range ops {
+			if !strings.Contains(page, `id="`+op.OperationID+`"`) || !strings.Contains(page, path) {
+				t.Errorf("%s (%s) is missing", op.OperationID, path)
+			}
+		}
+	}
+}
+
+func TestOpenAPIIsServed(t *testing.T) {
+	t.Parallel()
+	want, err := httpapi.OpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := get(t, bare(t), "/openapi.json"); !bytes.Equal(w.Body.Bytes(), want) {
+		t.Errorf("GET /openapi.json: %d, differs from OpenAPI()", w.Code)
+	}
+}
+
+func TestMountsAreServed(t *testing.T) {
+	t.Parallel()
+	say := func(s string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(s)) })
+	}
+	h := bare(t, func(o *httpapi.Options) {
+		o.Mounts = map[string]http.Handler{"/": say("console"), "/mcp": say("mcp")}
+		o.Metrics = say("metrics")
+	})
+	for path, want := range map[string]string{"/": "console", "/app.js": "console", "/mcp": "mcp", "/metrics": "metrics"} {
+		if got := get(t, h, path).Body.String(); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	if w := get(t, h, "/healthz"); !strings.Contains(w.Body.String(), `"ok"`) {
+		t.Errorf("/healthz: %s", w.Body)
+	}
+}
+
+type damagedQueries struct{ noQueries }
+
+func (damagedQueries) Damage() error { return events.ErrDamaged }
+
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		change func(*httpapi.Options)
+		status int
+		text   string
+	}{
+		{"ready", func(*httpapi.Options) {}, 200, "ready"},
+		{"starting", func(o *httpapi.Options) {
+			o.Ready = func(context.Context) error { return errors.New("no worker is up yet") }
+		}, 503, "no worker is up yet"},
+		{"damaged", func(o *httpapi.Options) { o.Queries = damagedQueries{} }, 503, "stored data is damaged"},
+	} {
+		w := get(t, bare(t, tc.change), "/readyz")
+		if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.text) {
+			t.Errorf("%s: %d %s, want %d with %q", tc.name, w.Code, w.Body, tc.status, tc.text)
+		}
+		if tc.status == 503 && w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", tc.name)
+		}
+	}
+}
+
+// Damage is never served as truth.
+func TestDamageStopsReads(t *testing.T) {
+	t.Parallel()
+	h := bare(t, func(o *httpapi.Options) { o.Queries = damagedQueries{} })
+	for _, path := range []string{"/api/executions", "/api/executions/x", "/api/executions/x/output", "/api/sessions", "/api/heaps"} {
+		w := get(t, h, path)
+		if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "does not match") {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// What breaks inside is logged under the reference that the client is given,
+// and the client is told nothing else of it.
+func TestPanicIsAnswered(t *testing.T) {
+	t.Parallel()
+	var log logged
+	h := bare(t, func(o *httpapi.Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		o.Mounts = map[string]http.Handler{"/boom": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret") })}
+	})
+	for _, path := range []string{"/boom", "/api/sessions"} { // the second calls a nil interface
+		w := get(t, h, path)
+		var p httpapi.Problem
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != http.StatusInternalServerError || p.Code != "internal" {
+			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+		}
+		ref := p.Error[strings.LastIndex(p.Error, " ")+1:]
+		if strings.Contains(w.Body.String(), "secret") || !strings.Contains(log.String(), ref) {
+			t.Errorf("%s: answered %s, logged %s", path, w.Body, log.String())
+		}
+	}
+	if n := strings.Count(log.String(), "request failed"); n != 2 {
+		t.Errorf("%d log lines for 2 panics", n)
+	}
+}
+
+func TestUnroutedAnswersAreProblems(t *testing.T) {
+	t.Parallel()
+	h := bare(t)
+	for _, tc := range []struct {
+		method, path string
+		status       int
+		allow        string
+	}{
+		{"GET", "/nowhere", 404, ""},
+		{"GET", "/api/", 404, ""},
+		{"GET", "/api/exec", 405, "POST"},
+		{"DELETE", "/api/executions", 405, "GET, HEAD"},
+		{"POST", "/healthz", 405, "GET, HEAD"},
+	} {
+		r := httptest.NewRequest(tc.method, tc.path, nil)
+		r.Host = "localhost"
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		var p httpapi.Problem
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != tc.status || p.Status != tc.status || p.Error == "" || w.Header().Get("Allow") != tc.allow {
+			t.Errorf("%s %s: %d %q %s", tc.method, tc.path, w.Code, w.Header().Get("Allow"), w.Body)
+		}
+	}
+}
