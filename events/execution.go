@@ -153,8 +153,13 @@ type ExecutionStarted struct {
 	// InputHeap is the heap really restored; empty for a fresh isolate.
 	InputHeap string `json:"input_heap,omitempty"`
 	// FirstLine and FirstByte number the first line (from 1) and byte (from 0)
-	// of output this attempt will write. Output of earlier attempts at or past
-	// them is void.
+	// of output this attempt will write. They were decided from the output then
+	// on record; what an earlier attempt managed to add since is void. Exactly: a
+	// piece of a line that begins at byte b counts only if b + len(Text) is
+	// less than FirstByte, that is, if a line end after it would still lie
+	// before FirstByte. If the last piece that counts is Continued, its line
+	// ends there: one line end, at FirstByte-1, counts as written although no
+	// chunk holds it. So each attempt begins on a line of its own.
 	FirstLine int64 `json:"first_line"`
 	FirstByte int64 `json:"first_byte"`
 	// Layers names the containment layers the worker attested.

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"context"
 	"time"
 
 	"daybook/events"
@@ -10,8 +9,8 @@ import (
 // Submission asks for a run.
 type Submission struct {
 	Tenant string
-	// Code is the JavaScript or TypeScript source: 1 byte to 16 MiB of valid
-	// UTF-8 without NUL.
+	// Code is the JavaScript or TypeScript source: up to 16 MiB of valid UTF-8
+	// without NUL. Empty code completes without a result.
 	Code string
 	// FileName is shown in stack traces; empty means "main.ts".
 	FileName string
@@ -50,6 +49,16 @@ type Request struct {
 	events.ExecutionRequested
 }
 
+// NewRequest reads a request from its event, as a consumer delivers it. It
+// reports false for any other event.
+func NewRequest(e events.Event) (Request, bool) {
+	d, ok := e.Data.(*events.ExecutionRequested)
+	if !ok {
+		return Request{}, false
+	}
+	return Request{Tenant: e.Tenant, Seq: e.Seq, RequestedAt: e.Time, Traceparent: e.Traceparent, ExecutionRequested: *d}, true
+}
+
 // Plan is what a runner is to do with a request, decided from the stream.
 type Plan struct {
 	Request Request
@@ -74,9 +83,16 @@ type Run struct {
 	Runner string
 	// Position is the last known position on the control subject.
 	Position uint64
+	// InputHeap is the heap really restored; empty for a fresh isolate.
+	InputHeap string
+
+	// started is the position of the started event of this attempt.
+	started uint64
 }
 
-// Start is what a runner knows when it takes a run.
+// Start is what a runner knows when it takes a run. InputHeap is the heap
+// really restored, which differs from the one asked for when that is not on
+// record.
 type Start struct {
 	Runner    string
 	Engine    events.Engine
@@ -85,13 +101,14 @@ type Start struct {
 	Warnings  []string
 }
 
-// Result is how a runner says a run ended; Finish turns it into the terminal
+// Result is how a runner says a run ended; Complete turns it into the terminal
 // event.
 type Result struct {
 	// Value is the script's result; nil when there is none.
 	Value          *string
 	ValueTruncated bool
-	// Error is the message; empty when completed. Reason classifies it.
+	// Error is the message; empty when completed. For a timeout or a cancellation
+	// the documented message is filled in. Reason classifies it.
 	Error            string
 	Reason           string
 	Heap             *events.HeapRecord
@@ -100,21 +117,3 @@ type Result struct {
 	Usage            events.Usage
 	Warnings         []string
 }
-
-var _ = context.Background // signatures below are implemented in their own files:
-//
-//	func (l *Ledger) Submit(ctx context.Context, s Submission) (Receipt, error)
-//	func (l *Ledger) Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error)
-//	func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (seq uint64, err error)
-//	func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (seq uint64, err error) // keys nil: all
-//	func (l *Ledger) History(ctx context.Context, tenant, execution string) ([]events.Event, error) // control and output events in order; CodeNotFound
-//
-// runner side:
-//
-//	func (l *Ledger) Plan(ctx context.Context, r Request, redelivered bool) (Plan, error)
-//	func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*Run, error)          // appends started; *EndedError when somebody ended it first
-//	func (l *Ledger) AppendOutput(ctx context.Context, r *Run, firstLine, firstByte int64, lines []events.Line) (seq uint64, err error)
-//	func (l *Ledger) TruncateOutput(ctx context.Context, r *Run, firstLine, firstByte, limit int64) error
-//	func (l *Ledger) HandBack(ctx context.Context, r *Run, reason string) error
-//	func (l *Ledger) Finish(ctx context.Context, r *Run, status events.Status, res Result) (events.Event, error) // the terminal event on record, ours or another's
-//	func (l *Ledger) Settle(ctx context.Context, r Request, terminal events.Event) error  // tag edit and session entry, if missing

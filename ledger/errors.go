@@ -55,3 +55,36 @@ func CodeOf(err error) Code {
 		return CodeInternal
 	}
 }
+
+// unavailable wraps what the store answered when it could not do something:
+// the request was fine, and may be repeated.
+func unavailable(doing string, err error) error {
+	if errors.Is(err, events.ErrDamaged) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return &Error{Code: CodeUnavailable, Message: doing + ": the ledger cannot do this now; try again", Err: err}
+}
+
+// EndedError is returned to a runner whose run was ended by somebody else in
+// the meantime. There is nothing left to run, only to settle.
+type EndedError struct {
+	// Event is the terminal event on record.
+	Event events.Event
+}
+
+// Error names the execution and how it ended.
+func (e *EndedError) Error() string {
+	s, _ := e.Event.Type.Status()
+	return fmt.Sprintf("execution %s has already ended: %s", e.Event.About(), s)
+}
+
+// Errors that tell a runner what became of its run.
+var (
+	// ErrReplan is returned by Start when the plan is out of date: somebody else
+	// recorded something first. Discard what was started and call Plan again
+	// with redelivered set.
+	ErrReplan = errors.New("the plan is out of date: plan again from the record")
+	// ErrSuperseded is returned when a newer attempt has taken the run over, or
+	// this one was handed back: nothing this runner knows counts any more.
+	ErrSuperseded = errors.New("a newer attempt has taken this run over")
+)

@@ -4,14 +4,15 @@
 //
 // Commands come from two sides. Clients submit, cancel and tag (submit.go,
 // cancel.go, tags.go); runners plan, start, report and finish runs (attempt.go,
-// output.go, finish.go). Both end in an append whose acknowledgement means the
-// event is on disk.
+// output.go, finish.go, settle.go). Both end in an append whose acknowledgement
+// means the event is on disk.
 //
 // The package knows no NATS, V8, SQLite or HTTP; what it needs of the world it
 // declares here as small interfaces.
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -42,10 +43,11 @@ type Histories interface {
 	// given position.
 	Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error
 	// LastEntry returns the newest entry of a session, or events.ErrNotFound.
-	LastEntry(ctx context.Context, tenant, session string) (events.Event, error)
+	// The session is named by its key (events.SessionID).
+	LastEntry(ctx context.Context, tenant, sessionID string) (events.Event, error)
 	// Entry returns the session entry of an execution, or events.ErrNotFound,
 	// looking only at entries stored after the given position.
-	Entry(ctx context.Context, tenant, session, execution string, after uint64) (events.Event, error)
+	Entry(ctx context.Context, tenant, sessionID, execution string, after uint64) (events.Event, error)
 	// TagEdits returns the tag edits of a heap and the position of the last
 	// event on the heap's subject (0: none), for a conditional append.
 	TagEdits(ctx context.Context, tenant, heap string) ([]events.Event, uint64, error)
@@ -90,7 +92,7 @@ type Options struct {
 	// Stateless makes every run a plain one: no heap in, none out.
 	Stateless bool
 	// HeapMemoryMB is the default heap limit in MiB (64), HeapMemoryCeilingMB
-	// the largest a request may ask for (256).
+	// the largest a request may ask for (256; never below the default).
 	HeapMemoryMB        int
 	HeapMemoryCeilingMB int
 	// TimeoutSecs is the default wall-clock limit in seconds (30).
@@ -114,11 +116,46 @@ type Options struct {
 type Ledger struct {
 	store Store
 	opts  Options
-	// entries serializes the entry-writing of one session within this process.
-	entries sessionLocks
+	// sessions and heaps serialize, within this process, the writers of one
+	// session's entries and of one bucket of tag edits. They only spare
+	// conflicts and keep entries in the order of terminal events; correctness
+	// rests on expected positions alone.
+	sessions, heaps keyedLocks
 }
 
 // New makes a ledger over a store. It starts nothing.
 func New(store Store, opts Options) *Ledger {
 	return &Ledger{store: store, opts: opts.withDefaults()}
+}
+
+func (o Options) withDefaults() Options {
+	o.Pool = cmp.Or(o.Pool, events.DefaultPool)
+	o.HeapMemoryMB = cmp.Or(o.HeapMemoryMB, 64)
+	o.HeapMemoryCeilingMB = max(cmp.Or(o.HeapMemoryCeilingMB, 256), o.HeapMemoryMB)
+	o.TimeoutSecs = cmp.Or(o.TimeoutSecs, 30)
+	o.OutputMaxBytes = max(cmp.Or(o.OutputMaxBytes, 64<<20), -1)
+	o.CancelWait = cmp.Or(o.CancelWait, 2*time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o
+}
+
+// outlive is how long an append may take once it is decided, whatever becomes
+// of the request that led to it.
+const outlive = 30 * time.Second
+
+// decided returns a context for work that must be done even if the caller has
+// gone: what it is about to record has already happened.
+func decided(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), outlive)
+}
+
+func (l *Ledger) event(tenant, traceparent string, d events.Data) events.Event {
+	e := events.New(tenant, l.opts.Now(), d)
+	e.Traceparent = traceparent
+	return e
 }

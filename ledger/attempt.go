@@ -1,0 +1,218 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"daybook/events"
+)
+
+// ReasonAttemptsExhausted is the reason of a run given up after MaxAttempts.
+const ReasonAttemptsExhausted = "attempts_exhausted"
+
+// Plan decides what to do with a request that a runner received. A request
+// delivered for the first time gets an optimistic plan without any read: Start
+// finds out if it is wrong. For a redelivered one the record decides: the
+// execution may have ended; it is ended here when somebody asked to cancel it
+// or when MaxAttempts attempts died; otherwise it gets another attempt with the
+// first one's seed and start time. When Plan.Ended is set the runner settles
+// and acknowledges the work message.
+//
+// A history that this version does not understand is refused with
+// CodeUnavailable: leave the work to a newer runner.
+func (l *Ledger) Plan(ctx context.Context, r Request, redelivered bool) (Plan, error) {
+	if !redelivered {
+		p := Plan{Request: r, Attempt: 1, FirstLine: 1}
+		l.newRun(&p)
+		return p, nil
+	}
+	h, err := l.history(ctx, r.Tenant, r.ExecutionID)
+	if err != nil {
+		return Plan{}, err
+	}
+	switch {
+	case h.terminal != nil:
+		return Plan{Request: r, Attempt: h.attempt(), Position: h.position, Ended: h.terminal}, nil
+	case h.unknown != nil:
+		return Plan{}, newer(r.ExecutionID, *h.unknown)
+	case h.cancel != nil:
+		return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) {
+			return l.endCancelled(ctx, r, h.cancel.Actor)
+		})
+	case h.attempts >= MaxAttempts:
+		return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) {
+			return l.endExhausted(ctx, r)
+		})
+	}
+	p := Plan{Request: r, Attempt: h.attempts + 1, FirstLine: 1, Position: h.position}
+	if h.first == nil {
+		l.newRun(&p)
+		return p, nil
+	}
+	if err := resume(&p, h.first); err != nil {
+		return Plan{}, err
+	}
+	p.FirstLine, p.FirstByte, err = l.outputEnd(ctx, r, h)
+	return p, err
+}
+
+// newRun gives a plan what the first attempt decides for all.
+func (l *Ledger) newRun(p *Plan) {
+	_, _ = rand.Read(p.Seed[:]) // never fails: it crashes the program instead
+	p.StartTime = l.opts.Now().UTC().Truncate(time.Millisecond)
+}
+
+// resume gives a plan what the first attempt decided.
+func resume(p *Plan, first *events.ExecutionStarted) error {
+	seed, err := hex.DecodeString(first.Seed)
+	if err != nil || len(seed) != len(p.Seed) {
+		return fmt.Errorf("resume execution %s: its seed is %q, not 32 hex characters: %w", first.ExecutionID, first.Seed, events.ErrDamaged)
+	}
+	copy(p.Seed[:], seed)
+	p.StartTime = first.StartTime
+	return nil
+}
+
+// outputEnd is where the output of the next attempt begins. Chunks are read
+// from the newest attempt only: its started event says where that began.
+func (l *Ledger) outputEnd(ctx context.Context, r Request, h *history) (firstLine, firstByte int64, err error) {
+	x := events.ExtentFrom(h.newest)
+	err = l.store.Output(ctx, r.Tenant, r.ExecutionID, h.startedAt, func(e events.Event) error {
+		switch d := e.Data.(type) {
+		case *events.ExecutionOutput:
+			x.Add(d)
+		case *events.Unknown:
+			return newer(r.ExecutionID, e)
+		}
+		return nil
+	})
+	var answer *Error
+	switch {
+	case errors.As(err, &answer):
+		return 0, 0, err
+	case err != nil:
+		return 0, 0, unavailable("read the output of execution "+r.ExecutionID, err)
+	}
+	firstLine, firstByte = x.Next()
+	return firstLine, firstByte, nil
+}
+
+// planEnd is a plan that ends the execution. When only settling went wrong the
+// plan stands: the runner settles anyway.
+func (l *Ledger) planEnd(ctx context.Context, r Request, end func(context.Context) (events.Event, error)) (Plan, error) {
+	ctx, stop := decided(ctx)
+	defer stop()
+	e, err := end(ctx)
+	if e.Seq == 0 {
+		return Plan{}, err
+	}
+	return Plan{Request: r, Attempt: events.Ended(e.Data).Attempt, Position: e.Seq, Ended: &e}, nil
+}
+
+func (l *Ledger) endExhausted(ctx context.Context, r Request) (events.Event, error) {
+	return l.end(ctx, r, func(h *history) events.Data {
+		return events.NewEnding(events.StatusFailed, events.Ending{
+			ExecutionID: r.ExecutionID,
+			Attempt:     h.attempt(),
+			Reason:      ReasonAttemptsExhausted,
+			Content:     errorContent(fmt.Sprintf("The runner died %d times while running this script; it was given up.", MaxAttempts)),
+		})
+	})
+}
+
+// Start records that the runner took the run. Once it returns the attempt
+// counts. When somebody recorded something first the error is *EndedError (the
+// execution is over: settle and acknowledge) or ErrReplan (discard what was
+// started, and Plan again with redelivered set: seed, attempt and line numbers
+// may differ).
+func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*Run, error) {
+	if p.Ended != nil {
+		return nil, &EndedError{Event: *p.Ended}
+	}
+	req := p.Request
+	e := l.event(req.Tenant, req.Traceparent, &events.ExecutionStarted{
+		ExecutionID: req.ExecutionID,
+		Attempt:     p.Attempt,
+		Runner:      s.Runner,
+		Engine:      s.Engine,
+		Seed:        hex.EncodeToString(p.Seed[:]),
+		StartTime:   p.StartTime,
+		Limits:      req.Limits,
+		InputHeap:   s.InputHeap,
+		FirstLine:   p.FirstLine,
+		FirstByte:   p.FirstByte,
+		Layers:      s.Layers,
+		Warnings:    cautions(s.Warnings),
+	})
+	seq, err := l.store.Append(ctx, e, int64(p.Position))
+	switch {
+	case errors.Is(err, events.ErrConflict):
+		h, err := l.history(ctx, req.Tenant, req.ExecutionID)
+		switch {
+		case err != nil:
+			return nil, err
+		case h.terminal != nil:
+			return nil, &EndedError{Event: *h.terminal}
+		default:
+			return nil, ErrReplan
+		}
+	case err != nil:
+		return nil, unavailable("start execution "+req.ExecutionID, err)
+	}
+	return &Run{Plan: p, Runner: s.Runner, Position: seq, InputHeap: s.InputHeap, started: seq}, nil
+}
+
+// HandBack records that the runner gives the run back, at no cost of an
+// attempt: every chunk of its output must be appended before. *EndedError means
+// that the execution is over and only to be settled, ErrSuperseded that the run
+// was no longer this runner's. It is recorded even if ctx ends meanwhile.
+func (l *Ledger) HandBack(ctx context.Context, r *Run, reason string) error {
+	ctx, stop := decided(ctx)
+	defer stop()
+	req := r.Plan.Request
+	e := l.event(req.Tenant, req.Traceparent, &events.ExecutionHandedBack{
+		ExecutionID: req.ExecutionID, Attempt: r.Plan.Attempt, Runner: r.Runner, Reason: reason,
+	})
+	return l.underRun(ctx, r, "hand back execution "+req.ExecutionID, func(h *history) error {
+		if h != nil && h.terminal != nil {
+			return &EndedError{Event: *h.terminal}
+		}
+		seq, err := l.store.Append(ctx, e, int64(r.Position))
+		if err == nil {
+			r.Position = seq
+		}
+		return err
+	})
+}
+
+// underRun does something under the run's position. After a conflict it
+// refreshes the position from the record, which do then receives, and does it
+// again; ErrSuperseded when the run is no longer this runner's.
+func (l *Ledger) underRun(ctx context.Context, r *Run, doing string, do func(*history) error) error {
+	req := r.Plan.Request
+	stale := false
+	return retry(ctx, doing, func() error {
+		var h *history
+		if stale {
+			var err error
+			if h, err = l.history(ctx, req.Tenant, req.ExecutionID); err != nil {
+				return err
+			}
+			if h.terminal == nil {
+				if err := h.decidable(req.ExecutionID); err != nil {
+					return err
+				}
+				if h.startedAt != r.started || h.handedBack {
+					return ErrSuperseded
+				}
+			}
+			r.Position = h.position
+		}
+		stale = true
+		return do(h)
+	})
+}

@@ -1,0 +1,174 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+
+	"daybook/events"
+)
+
+const timedOutMessage = "Execution timed out"
+
+// Complete ends a run and does all that belongs to its end: the terminal
+// event, the tags it was given, and its session entry. It returns the terminal
+// event on record, which is another's when somebody ended the execution first;
+// the caller compares. With the event, an error means that only settling went
+// wrong: leave the work message unacknowledged, redelivery settles. Without,
+// the end is not known to be recorded; ErrSuperseded means it never will be.
+//
+// A cancel requested meanwhile does not change the outcome: a run that stopped
+// because of it is reported as cancelled by its runner, and one that made it to
+// its end keeps its status.
+//
+// Within this process entries of a session are in the order of the terminal
+// events. Across processes a runner could, between its terminal event and its
+// entry, be overtaken by another: the index then follows the entries. Everything
+// is recorded even if ctx ends meanwhile.
+func (l *Ledger) Complete(ctx context.Context, r *Run, status events.Status, res Result) (events.Event, error) {
+	ctx, stop := decided(ctx)
+	defer stop()
+	unlock, err := l.lockSession(ctx, r.Plan.Request)
+	if err != nil {
+		return events.Event{}, unavailable("finish execution "+r.Plan.Request.ExecutionID, err)
+	}
+	defer unlock()
+	terminal, input, err := l.finish(ctx, r, status, res)
+	if err != nil {
+		return events.Event{}, err
+	}
+	return terminal, l.settle(ctx, r.Plan.Request, terminal, input)
+}
+
+// Finish records only the terminal event; Settle must follow. Prefer Complete,
+// which keeps the order of a session's entries.
+func (l *Ledger) Finish(ctx context.Context, r *Run, status events.Status, res Result) (events.Event, error) {
+	ctx, stop := decided(ctx)
+	defer stop()
+	terminal, _, err := l.finish(ctx, r, status, res)
+	return terminal, err
+}
+
+// finish returns the terminal event on record and the heap its attempt
+// restored.
+func (l *Ledger) finish(ctx context.Context, r *Run, status events.Status, res Result) (terminal events.Event, input string, err error) {
+	req := r.Plan.Request
+	end, err := l.ending(ctx, r, status, res)
+	if err != nil {
+		return events.Event{}, "", err
+	}
+	data := events.NewEnding(status, end)
+	if data == nil {
+		return events.Event{}, "", fmt.Errorf("finish execution %s: %q is not a final status", req.ExecutionID, status)
+	}
+	e := l.event(req.Tenant, req.Traceparent, data)
+	input = r.InputHeap
+	err = l.underRun(ctx, r, "finish execution "+req.ExecutionID, func(h *history) error {
+		if h != nil {
+			if h.terminal != nil {
+				terminal, input = *h.terminal, h.inputHeap()
+				return nil
+			}
+			if status == events.StatusCancelled && h.cancel != nil {
+				events.Ended(e.Data).Actor = &h.cancel.Actor
+			}
+		}
+		seq, err := l.store.Append(ctx, e, int64(r.Position))
+		if err != nil {
+			return err
+		}
+		r.Position, e.Seq = seq, seq
+		terminal = e
+		return nil
+	})
+	return terminal, input, err
+}
+
+// ending makes the terminal payload, storing large text first.
+func (l *Ledger) ending(ctx context.Context, r *Run, status events.Status, res Result) (events.Ending, error) {
+	req := r.Plan.Request
+	var content events.EndingContent
+	if res.Value != nil && status == events.StatusCompleted {
+		b, err := l.body(ctx, req.Tenant, *res.Value)
+		if err != nil {
+			return events.Ending{}, err
+		}
+		content.Result, content.ResultTruncated = &b, res.ValueTruncated
+	}
+	if message := errorMessage(status, res.Error); message != "" {
+		b, err := l.body(ctx, req.Tenant, message)
+		if err != nil {
+			return events.Ending{}, err
+		}
+		content.Error = &b
+	}
+	return events.Ending{
+		ExecutionID:      req.ExecutionID,
+		Attempt:          r.Plan.Attempt,
+		Runner:           r.Runner,
+		Reason:           res.Reason,
+		Content:          events.Plain(content),
+		Heap:             res.Heap,
+		Output:           &res.Output,
+		TranspiledSHA256: res.TranspiledSHA256,
+		Usage:            &res.Usage,
+		Warnings:         cautions(res.Warnings),
+	}, nil
+}
+
+// errorMessage gives the endings with one documented message that message.
+func errorMessage(status events.Status, message string) string {
+	switch {
+	case status == events.StatusCompleted:
+		return ""
+	case message != "":
+		return message
+	case status == events.StatusTimedOut:
+		return timedOutMessage
+	case status == events.StatusCancelled:
+		return cancelledMessage
+	default:
+		return "The run failed without a message."
+	}
+}
+
+// end ends an execution on the server's behalf, unless it has ended, and
+// settles. The event returned is the terminal event on record; it is set even
+// with an error when only settling went wrong.
+func (l *Ledger) end(ctx context.Context, req Request, ending func(*history) events.Data) (events.Event, error) {
+	doing := "end execution " + req.ExecutionID
+	unlock, err := l.lockSession(ctx, req)
+	if err != nil {
+		return events.Event{}, unavailable(doing, err)
+	}
+	defer unlock()
+	var terminal events.Event
+	var input string
+	err = retry(ctx, doing, func() error {
+		h, err := l.history(ctx, req.Tenant, req.ExecutionID)
+		if err != nil {
+			return err
+		}
+		input = h.inputHeap()
+		if h.terminal != nil {
+			terminal = *h.terminal
+			return nil
+		}
+		if err := h.decidable(req.ExecutionID); err != nil {
+			return err
+		}
+		e := l.event(req.Tenant, req.Traceparent, ending(h))
+		if e.Seq, err = l.store.Append(ctx, e, int64(h.position)); err != nil {
+			return err
+		}
+		terminal = e
+		return nil
+	})
+	if err != nil {
+		return events.Event{}, err
+	}
+	return terminal, l.settle(ctx, req, terminal, input)
+}
+
+func errorContent(message string) events.Content[events.EndingContent] {
+	return events.Plain(events.EndingContent{Error: &events.Body{Text: message}})
+}

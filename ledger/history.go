@@ -1,0 +1,155 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"daybook/events"
+)
+
+// MaxAttempts is how often a run is started before it is given up.
+const MaxAttempts = 3
+
+// History returns what is on record about an execution, control and output
+// events, in ledger order. An unknown execution is CodeNotFound. The whole
+// history is held in memory: up to the output cap of the run.
+func (l *Ledger) History(ctx context.Context, tenant, execution string) ([]events.Event, error) {
+	h, err := l.history(ctx, tenant, execution)
+	if err != nil {
+		return nil, err
+	}
+	all := h.events
+	err = l.store.Output(ctx, tenant, execution, h.events[0].Seq, func(e events.Event) error {
+		all = append(all, e)
+		return nil
+	})
+	if err != nil {
+		return nil, unavailable("read the output of execution "+execution, err)
+	}
+	slices.SortStableFunc(all, func(a, b events.Event) int {
+		switch {
+		case a.Seq < b.Seq:
+			return -1
+		case a.Seq > b.Seq:
+			return 1
+		default:
+			return 0
+		}
+	})
+	return all, nil
+}
+
+// history is what the control events of an execution say.
+type history struct {
+	events []events.Event
+	// position is that of the last event on the control subject; 0: none yet.
+	position uint64
+	// terminal is the event that ended the execution, or nil.
+	terminal *events.Event
+	// cancel is the first request to cancel, or nil.
+	cancel *events.ExecutionCancelRequested
+	// first and newest are the started events of the first and the last attempt;
+	// startedAt is the position of the newest.
+	first, newest *events.ExecutionStarted
+	startedAt     uint64
+	// attempts counts started events not handed back.
+	attempts int
+	// handedBack is true when the newest attempt was.
+	handedBack bool
+	// unknown is an event of a newer version, or nil.
+	unknown *events.Event
+}
+
+// history reads the control events of an execution, or a CodeNotFound error.
+func (l *Ledger) history(ctx context.Context, tenant, execution string) (*history, error) {
+	if err := checkTenant(tenant); err != nil {
+		return nil, err
+	}
+	if !events.ValidID(execution) {
+		return nil, notFound(execution)
+	}
+	list, err := l.store.Execution(ctx, tenant, execution)
+	switch {
+	case errors.Is(err, events.ErrNotFound), err == nil && len(list) == 0:
+		return nil, notFound(execution)
+	case err != nil:
+		return nil, unavailable("read execution "+execution, err)
+	}
+	return fold(list), nil
+}
+
+func notFound(execution string) error {
+	return &Error{Code: CodeNotFound, Field: "execution_id", Message: fmt.Sprintf("Execution '%s' not found", clip(execution))}
+}
+
+func fold(list []events.Event) *history {
+	h := &history{events: list}
+	for i := range list {
+		h.apply(&list[i], i == 0)
+	}
+	return h
+}
+
+func (h *history) apply(e *events.Event, requested bool) {
+	// The requested event lives on a subject of its own.
+	if !requested {
+		h.position = e.Seq
+	}
+	if e.Type.Terminal() {
+		if h.terminal == nil {
+			h.terminal = e
+		}
+		return
+	}
+	switch d := e.Data.(type) {
+	case *events.ExecutionStarted:
+		if h.first == nil {
+			h.first = d
+		}
+		h.newest, h.startedAt, h.handedBack = d, e.Seq, false
+		h.attempts++
+	case *events.ExecutionHandedBack:
+		if h.newest != nil && !h.handedBack && d.Attempt == h.newest.Attempt {
+			h.handedBack = true
+			h.attempts--
+		}
+	case *events.ExecutionCancelRequested:
+		if h.cancel == nil {
+			h.cancel = d
+		}
+	case *events.Unknown:
+		h.unknown = e
+	}
+}
+
+// attempt is the number of the newest attempt; 0: never started.
+func (h *history) attempt() int {
+	if h.newest == nil {
+		return 0
+	}
+	return h.newest.Attempt
+}
+
+// inputHeap is the heap really restored by the newest attempt.
+func (h *history) inputHeap() string {
+	if h.newest == nil {
+		return ""
+	}
+	return h.newest.InputHeap
+}
+
+// decidable reports whether this version may add to the history: it must not
+// when it does not understand all of it.
+func (h *history) decidable(execution string) error {
+	if h.unknown != nil {
+		return newer(execution, *h.unknown)
+	}
+	return nil
+}
+
+func newer(execution string, e events.Event) error {
+	return &Error{Code: CodeUnavailable, Message: fmt.Sprintf(
+		"execution %s has an event of type %s at position %d, written by a newer version of Daybook; upgrade this one", execution, e.Type, e.Seq)}
+}

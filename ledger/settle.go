@@ -1,0 +1,118 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"daybook/events"
+)
+
+// Settle records what belongs to the end of an execution and is still missing:
+// the tags given to a completed run, and its session entry. It is safe to
+// repeat, and to race with itself in any process. Everything is recorded even
+// if ctx ends meanwhile.
+func (l *Ledger) Settle(ctx context.Context, r Request, terminal events.Event) error {
+	if events.Ended(terminal.Data) == nil || terminal.Seq == 0 {
+		return fmt.Errorf("settle execution %s: %s at position %d is not a recorded end", r.ExecutionID, terminal.Type, terminal.Seq)
+	}
+	ctx, stop := decided(ctx)
+	defer stop()
+	input := ""
+	if r.Session != "" {
+		h, err := l.history(ctx, r.Tenant, r.ExecutionID)
+		if err != nil {
+			return err
+		}
+		input = h.inputHeap()
+	}
+	unlock, err := l.lockSession(ctx, r)
+	if err != nil {
+		return unavailable("settle execution "+r.ExecutionID, err)
+	}
+	defer unlock()
+	return l.settle(ctx, r, terminal, input)
+}
+
+// lockSession keeps other writers of this process out of the run's session.
+func (l *Ledger) lockSession(ctx context.Context, r Request) (unlock func(), err error) {
+	if r.Session == "" {
+		return func() {}, nil
+	}
+	return l.sessions.lock(ctx, r.SessionID)
+}
+
+// settle is Settle under the session's lock. input is the heap the run
+// restored.
+func (l *Ledger) settle(ctx context.Context, r Request, terminal events.Event, input string) error {
+	return errors.Join(l.settleTags(ctx, r, terminal), l.settleEntry(ctx, r, terminal, input))
+}
+
+func (l *Ledger) settleTags(ctx context.Context, r Request, terminal events.Event) error {
+	tags, heap := r.Content.Value().Tags, events.Ended(terminal.Data).Heap
+	if tags == nil || heap == nil || terminal.Type != events.TypeExecutionCompleted {
+		return nil
+	}
+	_, err := l.editTags(ctx, r.Tenant, heap.SHA256, func(edits []events.Event) *events.HeapTagged {
+		for _, e := range edits {
+			if d, ok := e.Data.(*events.HeapTagged); ok && d.ExecutionID == r.ExecutionID {
+				return nil
+			}
+		}
+		return &events.HeapTagged{
+			Heap:        heap.SHA256,
+			Content:     events.Plain(events.TagContent{Tags: tags}),
+			Edit:        events.EditRun,
+			ExecutionID: r.ExecutionID,
+			AppliesAt:   terminal.Seq,
+			Actor:       r.Actor,
+		}
+	})
+	return err
+}
+
+func (l *Ledger) settleEntry(ctx context.Context, r Request, terminal events.Event, input string) error {
+	if r.Session == "" {
+		return nil
+	}
+	status, _ := terminal.Type.Status()
+	entry := &events.SessionEntryRecorded{
+		SessionID:   r.SessionID,
+		Session:     r.Session,
+		ExecutionID: r.ExecutionID,
+		Status:      status,
+		InputHeap:   input,
+		CompletedAt: terminal.Time,
+		TerminalSeq: terminal.Seq,
+	}
+	if heap := events.Ended(terminal.Data).Heap; heap != nil {
+		entry.OutputHeap = heap.SHA256
+	}
+	return retry(ctx, "record execution "+r.ExecutionID+" in its session", func() error {
+		last, err := l.store.LastEntry(ctx, r.Tenant, r.SessionID)
+		switch {
+		case errors.Is(err, events.ErrNotFound):
+			entry.Index = 0
+		case err != nil:
+			return err
+		default:
+			newest, ok := last.Data.(*events.SessionEntryRecorded)
+			if !ok {
+				return &Error{Code: CodeUnavailable, Message: fmt.Sprintf(
+					"session %q has an event of type %s at position %d, written by a newer version of Daybook; upgrade this one", r.Session, last.Type, last.Seq)}
+			}
+			// An entry comes after its terminal event: only then can it be there.
+			if last.Seq > terminal.Seq {
+				switch _, err := l.store.Entry(ctx, r.Tenant, r.SessionID, r.ExecutionID, terminal.Seq); {
+				case err == nil:
+					return nil
+				case !errors.Is(err, events.ErrNotFound):
+					return err
+				}
+			}
+			entry.Index = newest.Index + 1
+		}
+		_, err = l.store.Append(ctx, l.event(r.Tenant, r.Traceparent, entry), int64(last.Seq))
+		return err
+	})
+}

@@ -1,0 +1,180 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"daybook/events"
+)
+
+// Submit records that a run is to be done and returns its id. Once it returns,
+// the run is on disk and will end in exactly one terminal event. The code is
+// not parsed: a syntax error is a failed execution.
+//
+// Errors are *Error: CodeInvalid and CodeTooLarge name the field and the rule
+// and leave no trace in the ledger; CodeConflict tells that an idempotency key
+// was used for something else, or that the heap was made by another engine;
+// CodeUnavailable that nothing is known to be recorded. Repeating a submission
+// with its idempotency key is always safe.
+func (l *Ledger) Submit(ctx context.Context, s Submission) (Receipt, error) {
+	if s.FileName == "" {
+		s.FileName = defaultFileName
+	}
+	if err := l.checkSubmission(s); err != nil {
+		return Receipt{}, err
+	}
+	limits, warnings, err := l.limits(s)
+	if err != nil {
+		return Receipt{}, err
+	}
+	req := &events.ExecutionRequested{
+		Pool:          l.opts.Pool,
+		SourceSHA256:  events.Hash([]byte(s.Code)),
+		FileName:      s.FileName,
+		Stateful:      !l.opts.Stateless,
+		Heap:          s.Heap,
+		Limits:        limits,
+		Session:       s.Session,
+		Idempotent:    s.IdempotencyKey != "",
+		Actor:         bounded(s.Actor),
+		RequestSHA256: fingerprint(s, !l.opts.Stateless),
+	}
+	if s.Session != "" {
+		req.SessionID = events.SessionID(s.Tenant, s.Session)
+	}
+	if req.Idempotent {
+		req.ExecutionID = events.DerivedID(s.Tenant, s.IdempotencyKey)
+		r, err := l.repeated(ctx, s.Tenant, req)
+		if !errors.Is(err, events.ErrNotFound) {
+			return r, err
+		}
+	} else {
+		req.ExecutionID = events.NewID(l.opts.Now())
+	}
+
+	unknown, err := l.checkInputHeap(ctx, s.Tenant, s.Heap)
+	if err != nil {
+		return Receipt{}, err
+	}
+	req.Warnings = append(warnings, unknown...)
+	source, err := l.body(ctx, s.Tenant, s.Code)
+	if err != nil {
+		return Receipt{}, err
+	}
+	req.Content = events.Plain(events.RequestedContent{Source: source, Tags: s.Tags})
+
+	seq, err := l.store.Append(ctx, l.event(s.Tenant, tracing(s.Traceparent), req), 0)
+	switch {
+	case errors.Is(err, events.ErrConflict) && req.Idempotent:
+		r, err := l.repeated(ctx, s.Tenant, req)
+		if errors.Is(err, events.ErrNotFound) {
+			err = unavailable("submit the run", err)
+		}
+		return r, err
+	case err != nil:
+		return Receipt{}, unavailable("submit the run", err)
+	}
+	return Receipt{ExecutionID: req.ExecutionID, Seq: seq, Warnings: req.Warnings}, nil
+}
+
+func (l *Ledger) checkSubmission(s Submission) error {
+	checks := []error{checkTenant(s.Tenant), checkCode(s.Code), checkVisible("file_name", "file_name", s.FileName, maxFileNameChars)}
+	if l.opts.Stateless {
+		checks = append(checks, refuseState(s))
+	}
+	if s.Heap != "" {
+		checks = append(checks, checkHeap(s.Heap))
+	}
+	if s.Session != "" {
+		checks = append(checks, checkVisible("session", "session", s.Session, maxSessionChars))
+	}
+	checks = append(checks, checkTags(s.Tags), checkIdempotencyKey(s.IdempotencyKey))
+	for _, err := range checks {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseState names the first argument that has no meaning without heaps.
+func refuseState(s Submission) error {
+	field := ""
+	switch {
+	case s.Heap != "":
+		field = "heap"
+	case s.Session != "":
+		field = "session"
+	case s.Tags != nil:
+		field = "tags"
+	default:
+		return nil
+	}
+	return Invalid(field, "%s is not available: this server runs in stateless mode, where no heap is kept; leave it out", field)
+}
+
+// checkInputHeap refuses a heap that cannot be restored, and warns of one that
+// is not on record: such a run starts from a fresh isolate.
+func (l *Ledger) checkInputHeap(ctx context.Context, tenant, heap string) (warnings []string, err error) {
+	if heap == "" {
+		return nil, nil
+	}
+	info, err := l.store.HeapInfo(ctx, tenant, heap)
+	switch {
+	case errors.Is(err, events.ErrNotFound):
+		return []string{fmt.Sprintf("heap %s is not on record; starting from a fresh isolate", heap)}, nil
+	case err != nil:
+		return nil, unavailable("look up heap "+heap, err)
+	case l.opts.EngineID != "" && info.EngineID != "" && info.EngineID != l.opts.EngineID:
+		return nil, &Error{Code: CodeConflict, Field: "heap", Message: fmt.Sprintf(
+			"heap %s was made by engine %s and cannot be restored by this server's engine %s; run it on a server with that engine, or start without heap",
+			heap, info.EngineID, l.opts.EngineID)}
+	}
+	return nil, nil
+}
+
+// repeated answers a submission whose execution id is already on record:
+// with the first receipt, or with a conflict when something else was asked. It
+// returns events.ErrNotFound when the id is free.
+func (l *Ledger) repeated(ctx context.Context, tenant string, req *events.ExecutionRequested) (Receipt, error) {
+	past, err := l.store.Execution(ctx, tenant, req.ExecutionID)
+	if err != nil {
+		return Receipt{}, unavailable("look up the idempotency key", err)
+	}
+	if len(past) == 0 {
+		return Receipt{}, events.ErrNotFound
+	}
+	first, ok := past[0].Data.(*events.ExecutionRequested)
+	if !ok {
+		return Receipt{}, newer(req.ExecutionID, past[0])
+	}
+	if first.RequestSHA256 != req.RequestSHA256 {
+		return Receipt{}, &Error{Code: CodeConflict, Field: "idempotency_key", Message: fmt.Sprintf(
+			"idempotency_key was already used for another request, execution %s; use a new key for a new request", req.ExecutionID)}
+	}
+	return Receipt{ExecutionID: req.ExecutionID, Seq: past[0].Seq, Repeated: true, Warnings: first.Warnings}, nil
+}
+
+// fingerprint is the hash of everything a submission asks for: not of who asked
+// or when, and not of the server's defaults, so that the same request is the
+// same after a change of configuration. The form is part of the ledger's
+// format: stored hashes are compared with it for ever.
+func fingerprint(s Submission, stateful bool) string {
+	b, err := json.Marshal(struct {
+		Form     string            `json:"form"`
+		Source   string            `json:"source_sha256"`
+		FileName string            `json:"file_name"`
+		Stateful bool              `json:"stateful"`
+		Heap     string            `json:"heap"`
+		Session  string            `json:"session"`
+		MemoryMB *int              `json:"heap_memory_max_mb"`
+		Timeout  *int              `json:"execution_timeout_secs"`
+		Tags     map[string]string `json:"tags"`
+	}{"daybook request 1", events.Hash([]byte(s.Code)), s.FileName, stateful, s.Heap, s.Session, s.HeapMemoryMaxMB, s.ExecutionTimeoutSecs, s.Tags})
+	if err != nil {
+		panic(err) // strings, ints and maps of strings always encode
+	}
+	return events.Hash(b)
+}

@@ -1,0 +1,124 @@
+package ledger
+
+import (
+	"context"
+	"maps"
+	"strings"
+
+	"daybook/events"
+)
+
+// SetTags replaces all tags of a heap and returns the position of the edit. Any
+// well-formed heap key may be tagged, also one not on record yet. Nil tags
+// clear. Errors are CodeInvalid, or CodeUnavailable.
+func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (seq uint64, err error) {
+	if err := checkTags(tags); err != nil {
+		return 0, err
+	}
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	return l.editTags(ctx, tenant, heap, func([]events.Event) *events.HeapTagged {
+		return &events.HeapTagged{
+			Heap:    heap,
+			Content: events.Plain(events.TagContent{Tags: tags}),
+			Edit:    events.EditSet,
+			Actor:   bounded(actor),
+		}
+	})
+}
+
+// DeleteTags removes the tags of a heap with the given keys, or all with nil
+// keys, and returns the position of the edit. Keys are trimmed; empty and
+// unknown ones are ignored. When nothing is left to remove nothing is recorded,
+// and the position is that of the newest edit, 0 when there is none. Errors are
+// CodeInvalid, or CodeUnavailable.
+func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (seq uint64, err error) {
+	return l.editTags(ctx, tenant, heap, func(edits []events.Event) *events.HeapTagged {
+		tags := currentTags(edits)
+		before := len(tags)
+		if keys == nil {
+			clear(tags)
+		}
+		for _, k := range keys {
+			delete(tags, strings.TrimSpace(k))
+		}
+		if len(tags) == before {
+			return nil
+		}
+		return &events.HeapTagged{
+			Heap:    heap,
+			Content: events.Plain(events.TagContent{Tags: tags}),
+			Edit:    events.EditDelete,
+			Actor:   bounded(actor),
+		}
+	})
+}
+
+// editTags records an edit of a heap's tags, made from all earlier edits: none
+// can come in between. edit returns nil when there is nothing to record.
+func (l *Ledger) editTags(ctx context.Context, tenant, heap string, edit func([]events.Event) *events.HeapTagged) (seq uint64, err error) {
+	if err := checkTenant(tenant); err != nil {
+		return 0, err
+	}
+	if err := checkHeap(heap); err != nil {
+		return 0, err
+	}
+	doing := "edit the tags of heap " + heap
+	// Heaps share subjects by the first two characters.
+	unlock, err := l.heaps.lock(ctx, tenant+" "+heap[:2])
+	if err != nil {
+		return 0, unavailable(doing, err)
+	}
+	defer unlock()
+	err = retry(ctx, doing, func() error {
+		edits, position, err := l.store.TagEdits(ctx, tenant, heap)
+		if err != nil {
+			return err
+		}
+		for _, e := range edits {
+			if _, ok := e.Data.(*events.HeapTagged); !ok {
+				return &Error{Code: CodeUnavailable, Message: "heap " + heap + " has tag edits written by a newer version of Daybook; upgrade this one"}
+			}
+		}
+		d := edit(edits)
+		if d == nil {
+			seq = newestEdit(edits).Seq
+			return nil
+		}
+		seq, err = l.store.Append(ctx, l.event(tenant, "", d), int64(position))
+		return err
+	})
+	return seq, err
+}
+
+// newestEdit is the edit that counts: the one with the highest effective
+// position, since a run's tags hold from its completed event. It is the zero
+// event when there is none.
+func newestEdit(edits []events.Event) events.Event {
+	var newest events.Event
+	var at uint64
+	for _, e := range edits {
+		d, ok := e.Data.(*events.HeapTagged)
+		if !ok {
+			continue
+		}
+		from := e.Seq
+		if d.AppliesAt != 0 {
+			from = d.AppliesAt
+		}
+		if from >= at {
+			newest, at = e, from
+		}
+	}
+	return newest
+}
+
+// currentTags returns a copy of the tags that hold after the edits.
+func currentTags(edits []events.Event) map[string]string {
+	tags := map[string]string{}
+	if d, ok := newestEdit(edits).Data.(*events.HeapTagged); ok {
+		maps.Copy(tags, d.Content.Value().Tags)
+	}
+	return tags
+}

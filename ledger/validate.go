@@ -1,0 +1,197 @@
+package ledger
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"daybook/events"
+)
+
+// Bounds of what a client may ask for.
+const (
+	// MaxCodeBytes is the longest source accepted.
+	MaxCodeBytes = 16 << 20
+	// MaxTags, MaxTagKeyBytes and MaxTagValueBytes bound the tags of one heap.
+	MaxTags          = 64
+	MaxTagKeyBytes   = 256
+	MaxTagValueBytes = 4 << 10
+	// MaxTagsJSONBytes bounds a whole map of tags as JSON. It leaves room for
+	// the largest map of ordinary text; only a map that is both huge and mostly
+	// control characters exceeds it.
+	MaxTagsJSONBytes = 320 << 10
+	// MaxTimeoutSecs is the longest wall-clock limit.
+	MaxTimeoutSecs = 300
+	// MinHeapMemoryMB is the least a V8 isolate starts with; less is raised to it.
+	MinHeapMemoryMB = 8
+
+	maxSessionChars  = 128
+	maxFileNameChars = 255
+	maxKeyBytes      = 256
+	maxActorBytes    = 256
+)
+
+const defaultFileName = "main.ts"
+
+var (
+	tenantForm = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
+	// traceForm is version 00 of the W3C traceparent header.
+	traceForm = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+)
+
+func checkTenant(tenant string) error {
+	if !tenantForm.MatchString(tenant) {
+		return Invalid("tenant", "tenant must be 1 to 64 characters of a-z, 0-9, _ and -, not %q", clip(tenant))
+	}
+	return nil
+}
+
+func checkCode(code string) error {
+	if len(code) > MaxCodeBytes {
+		return &Error{Code: CodeTooLarge, Field: "code", Message: "code is longer than 16 MiB: split the script, or read the data it holds from the heap"}
+	}
+	if !utf8.ValidString(code) {
+		return Invalid("code", "code must be valid UTF-8")
+	}
+	if at := strings.IndexByte(code, 0); at >= 0 {
+		return Invalid("code", `code must not contain a NUL byte (found one at byte %d); write \0 in a string literal instead`, at)
+	}
+	return nil
+}
+
+func checkHeap(heap string) error {
+	if !events.ValidHash(heap) {
+		return Invalid("heap", "heap must be 64 lowercase hex characters, as an execution returns it, not %q", clip(heap))
+	}
+	return nil
+}
+
+func checkVisible(field, what, s string, most int) error {
+	n := utf8.RuneCountInString(s)
+	switch {
+	case !utf8.ValidString(s):
+		return Invalid(field, "%s must be valid UTF-8", what)
+	case n < 1 || n > most:
+		return Invalid(field, "%s must be 1 to %d characters, not %d", what, most, n)
+	case strings.TrimSpace(s) != s:
+		return Invalid(field, "%s must not begin or end with a space or a line break", what)
+	}
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return Invalid(field, "%s must be visible characters only; found %U", what, r)
+		}
+	}
+	return nil
+}
+
+func checkIdempotencyKey(key string) error {
+	if len(key) > maxKeyBytes {
+		return Invalid("idempotency_key", "idempotency_key must be 1 to %d characters, not %d", maxKeyBytes, len(key))
+	}
+	for i := range len(key) {
+		if key[i] < 0x21 || key[i] > 0x7e {
+			return Invalid("idempotency_key", "idempotency_key must be visible ASCII characters without spaces; found 0x%02x at byte %d", key[i], i)
+		}
+	}
+	return nil
+}
+
+// checkTags holds for every map of tags that reaches the ledger, so that a
+// recorded edit always fits an event.
+func checkTags(tags map[string]string) error {
+	if len(tags) > MaxTags {
+		return Invalid("tags", "tags must be at most %d, not %d", MaxTags, len(tags))
+	}
+	for k, v := range tags {
+		switch {
+		case strings.TrimSpace(k) == "":
+			return Invalid("tags", "tags: a key must not be empty")
+		case strings.TrimSpace(k) != k:
+			return Invalid("tags", "tags: key %q must not begin or end with a space", clip(k))
+		case strings.Contains(k, ","):
+			return Invalid("tags", "tags: key %q must not contain a comma, which separates keys when tags are deleted", clip(k))
+		case len(k) > MaxTagKeyBytes:
+			return Invalid("tags", "tags: key %q is longer than %d bytes", clip(k), MaxTagKeyBytes)
+		case len(v) > MaxTagValueBytes:
+			return Invalid("tags", "tags: the value of %q is longer than %d bytes", clip(k), MaxTagValueBytes)
+		case !utf8.ValidString(k):
+			return Invalid("tags", "tags: key %q must be valid UTF-8", clip(k))
+		case !utf8.ValidString(v):
+			return Invalid("tags", "tags: the value of %q must be valid UTF-8", clip(k))
+		}
+	}
+	if n := jsonLen(tags); n > MaxTagsJSONBytes {
+		return Invalid("tags", "tags take %d bytes as JSON, more than %d: shorten the values, or use fewer control characters", n, MaxTagsJSONBytes)
+	}
+	return nil
+}
+
+// limits settles the limits of a run: what was asked for, checked, or the
+// defaults.
+func (l *Ledger) limits(s Submission) (lim events.Limits, warnings []string, err error) {
+	lim = events.Limits{
+		HeapMemoryMaxMB:      l.opts.HeapMemoryMB,
+		ExecutionTimeoutSecs: l.opts.TimeoutSecs,
+		OutputMaxBytes:       max(l.opts.OutputMaxBytes, 0),
+	}
+	if t := s.ExecutionTimeoutSecs; t != nil {
+		if *t < 1 || *t > MaxTimeoutSecs {
+			return lim, nil, Invalid("execution_timeout_secs", "execution_timeout_secs must be 1 to %d, not %d", MaxTimeoutSecs, *t)
+		}
+		lim.ExecutionTimeoutSecs = *t
+	}
+	if m := s.HeapMemoryMaxMB; m != nil {
+		switch {
+		case *m < 1 || *m > l.opts.HeapMemoryCeilingMB:
+			return lim, nil, Invalid("heap_memory_max_mb", "heap_memory_max_mb must be %d to %d, not %d", MinHeapMemoryMB, l.opts.HeapMemoryCeilingMB, *m)
+		case *m < MinHeapMemoryMB:
+			warnings = append(warnings, "heap_memory_max_mb was raised to 8, the least an isolate starts with")
+			lim.HeapMemoryMaxMB = MinHeapMemoryMB
+		default:
+			lim.HeapMemoryMaxMB = *m
+		}
+	}
+	return lim, warnings, nil
+}
+
+// bounded makes an actor safe to record: what a client says of itself is kept,
+// but not without end.
+func bounded(a events.Actor) events.Actor {
+	a.Principal = cut(strings.ToValidUTF8(a.Principal, "?"), maxActorBytes)
+	a.Transport = cut(strings.ToValidUTF8(a.Transport, "?"), maxActorBytes)
+	a.Client = cut(strings.ToValidUTF8(a.Client, "?"), maxActorBytes)
+	a.Address = cut(strings.ToValidUTF8(a.Address, "?"), maxActorBytes)
+	if a.Principal == "" {
+		a.Principal = "anonymous"
+	}
+	return a
+}
+
+// tracing returns a well-formed trace context, or none: a malformed one is to
+// be ignored, and never reaches a message header.
+func tracing(traceparent string) string {
+	if !traceForm.MatchString(traceparent) {
+		return ""
+	}
+	return traceparent
+}
+
+// clip shortens a value quoted in a message.
+func clip(s string) string {
+	if len(s) <= 80 {
+		return s
+	}
+	return cut(s, 80) + "..."
+}
+
+// cut returns at most n bytes of s, never half a character.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
