@@ -28,9 +28,9 @@ type lineConn struct {
 	out     io.Writer
 
 	mu      sync.Mutex
-	pending int           // calls read and not answered
-	idle    chan struct{} // closed when pending is 0 again; nil if nobody waits
-	readErr error         // why lines was closed, if not io.EOF
+	pending map[jsonrpc.ID]bool // calls read and not answered
+	idle    chan struct{}       // closed when pending is empty again; nil if nobody waits
+	readErr error               // why lines was closed, if not io.EOF
 }
 
 // errEnded is returned by Read once the server has ended the connection.
@@ -38,7 +38,7 @@ var errEnded = errors.New("the connection was ended by the server")
 
 // newLineConn starts reading in. It is a transport for one connection.
 func newLineConn(in io.Reader, out io.Writer, grace time.Duration) *lineConn {
-	c := &lineConn{lines: make(chan []byte), ended: make(chan struct{}), out: out, grace: grace}
+	c := &lineConn{lines: make(chan []byte), ended: make(chan struct{}), out: out, grace: grace, pending: map[jsonrpc.ID]bool{}}
 	go c.readLines(in)
 	return c
 }
@@ -129,7 +129,7 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			}
 			if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
 				c.mu.Lock()
-				c.pending++
+				c.pending[req.ID] = true
 				c.mu.Unlock()
 			}
 			return msg, nil
@@ -142,7 +142,7 @@ func (c *lineConn) atEnd() error {
 	c.mu.Lock()
 	err := c.readErr
 	var idle chan struct{}
-	if c.pending > 0 {
+	if len(c.pending) > 0 {
 		idle = make(chan struct{})
 		c.idle = idle
 	}
@@ -169,10 +169,10 @@ func (c *lineConn) Write(_ context.Context, msg jsonrpc.Message) error {
 		return fmt.Errorf("encode a message: %w", err)
 	}
 	err = c.writeLine(data)
-	if _, ok := msg.(*jsonrpc.Response); ok {
+	if res, ok := msg.(*jsonrpc.Response); ok {
 		c.mu.Lock()
-		c.pending--
-		if c.pending == 0 && c.idle != nil {
+		delete(c.pending, res.ID)
+		if len(c.pending) == 0 && c.idle != nil {
 			close(c.idle)
 			c.idle = nil
 		}
