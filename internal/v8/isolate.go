@@ -17,7 +17,7 @@ import (
 )
 
 // ErrUnserializable reports a heap that holds something V8 cannot save.
-var ErrUnserializable = errors.New("the heap holds an object that cannot be saved: a native resource such as a live Intl object is still referenced; drop every reference to it before the script ends")
+var ErrUnserializable = errors.New("the heap holds an object that cannot be saved: a native resource is still referenced, or a FinalizationRegistry's callback keeps registering new garbage; drop every reference to it before the script ends")
 
 // ErrDisposed reports the use of an isolate after Dispose.
 var ErrDisposed = errors.New("the isolate was disposed of")
@@ -84,7 +84,7 @@ func New(cfg Config) (*Isolate, error) {
 		}
 		heap = base
 	}
-	return newIsolate(cfg, heap)
+	return newIsolate(cfg, heap, preludeSource())
 }
 
 func (cfg Config) check() error {
@@ -100,7 +100,7 @@ func (cfg Config) check() error {
 }
 
 // newIsolate restores heap, or runs the prelude when there is none.
-func newIsolate(cfg Config, heap []byte) (*Isolate, error) {
+func newIsolate(cfg Config, heap, prelude []byte) (*Isolate, error) {
 	turn <- struct{}{}
 	runtime.LockOSThread()
 
@@ -111,7 +111,6 @@ func newIsolate(cfg Config, heap []byte) (*Isolate, error) {
 		i.pinned.Pin(&heap[0])
 		c.heap = cBytes(heap)
 	} else {
-		prelude := preludeSource()
 		i.pinned.Pin(&prelude[0])
 		c.prelude = cBytes(prelude)
 	}
@@ -268,7 +267,7 @@ func (i *Isolate) release() {
 // baseHeap returns the heap every new isolate starts from: a context in which
 // the prelude ran. It is made once per process and equal in all of them.
 var baseHeap = sync.OnceValues(func() ([]byte, error) {
-	i, err := newIsolate(Config{Start: time.Unix(0, 0)}, nil)
+	i, err := newIsolate(Config{Start: time.Unix(0, 0)}, nil, preludeSource())
 	if err != nil {
 		return nil, fmt.Errorf("make the base heap: %w", err)
 	}

@@ -53,6 +53,12 @@ struct daybook_isolate {
   std::mutex mutex;
   std::condition_variable wake;
   bool stop = false;
+  bool stop_requested() {
+    std::lock_guard<std::mutex> lock(mutex);
+    return stop;
+  }
+
+  bool at_rest = true;  // garbage is gone and nobody waits to hear of it
 };
 
 namespace daybook {

@@ -137,9 +137,7 @@ class Run {
   }
 
   bool stopped() {
-    if (isolate_->IsExecutionTerminating() || caught_.HasTerminated() || d_->out_of_memory) return true;
-    std::lock_guard<std::mutex> lock(d_->mutex);
-    return d_->stop;
+    return isolate_->IsExecutionTerminating() || caught_.HasTerminated() || d_->out_of_memory || d_->stop_requested();
   }
 
   Local<Value> undefined() {
@@ -162,8 +160,6 @@ class Run {
     return !call_entry(d_, context_, name, 1, &number).IsEmpty();
   }
 
-  bool end() { return !call_entry(d_, context_, "end", 0, nullptr).IsEmpty(); }
-
   void set_text(std::string text) {
     d_->text = std::move(text);
     result_->has_text = 1;
@@ -183,7 +179,6 @@ class Run {
 
   void conclude_never_settled() {
     result_->status = DAYBOOK_NEVER_SETTLED;
-    if (!end()) return conclude_stopped();
     set_text("Top-level await never settled: nothing is pending that could resume it");
   }
 
@@ -192,7 +187,6 @@ class Run {
     if (!call_entry(d_, context_, "result", 1, &value).ToLocal(&text)) return conclude_exception(caught_exception());
     result_->status = DAYBOOK_COMPLETED;
     if (text->FullIsString()) set_text(text.As<v8::String>());
-    settle_end();
   }
 
   void conclude_exception(Local<Value> thrown) {
@@ -207,14 +201,6 @@ class Run {
       (void)caught_exception();
       set_text("Uncaught exception that could not be printed");
     }
-    settle_end();
-  }
-
-  // Describing a value runs no user code, yet leave nothing queued: jobs do not
-  // survive a snapshot.
-  void settle_end() {
-    isolate_->PerformMicrotaskCheckpoint();
-    if (stopped() || !end()) conclude_stopped();
   }
 
   void conclude_refused() {
@@ -242,6 +228,34 @@ class Run {
   const Clock::time_point started_ = Clock::now();
 };
 
+// Brings the heap to rest, so that it can be saved. No handle to it is left by
+// now: what only the run itself still held becomes garbage here. V8 cannot save a
+// FinalizationRegistry that has callbacks to run, so they run, after the result
+// is known; what they throw is nobody's business. False when stopped.
+bool settle(daybook_isolate* d) {
+  v8::Isolate* isolate = d->isolate;
+  v8::HandleScope handles(isolate);
+  v8::Local<v8::Context> context = d->context.Get(isolate);
+  v8::Context::Scope scope(context);
+  v8::TryCatch ignored(isolate);
+  isolate->PerformMicrotaskCheckpoint();  // jobs do not survive a snapshot
+  d->at_rest = false;
+  // Callbacks that keep making garbage with callbacks could go on for ever.
+  for (int round = 0; d->creator != nullptr && !d->at_rest && round < 16; round++) {
+    isolate->LowMemoryNotification();
+    bool ran = false;
+    while (!isolate->IsExecutionTerminating() && v8::platform::PumpMessageLoop(platform(), isolate)) {
+      isolate->PerformMicrotaskCheckpoint();
+      ran = true;
+    }
+    d->rejections.clear();
+    d->reported.Reset();
+    d->at_rest = !ran;
+    if (d->stop_requested() || d->out_of_memory) return false;
+  }
+  return !call_entry(d, context, "end", 0, nullptr).IsEmpty() && !d->stop_requested();
+}
+
 }  // namespace
 }  // namespace daybook
 
@@ -257,6 +271,11 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_bytes source, daybook_re
   }
   d->rejections.clear();
   d->reported.Reset();
+  if (result->status != DAYBOOK_TERMINATED && result->status != DAYBOOK_OUT_OF_MEMORY && !settle(d)) {
+    *result = {};
+    d->text.clear();
+    result->status = d->out_of_memory ? DAYBOOK_OUT_OF_MEMORY : DAYBOOK_TERMINATED;
+  }
   if (result->status == DAYBOOK_TERMINATED || result->status == DAYBOOK_OUT_OF_MEMORY) {
     d->isolate->CancelTerminateExecution();
   }

@@ -4,10 +4,10 @@
 extern "C" int daybook_snapshot(daybook_isolate* d, daybook_bytes* blob) {
   using namespace daybook;
   if (d->creator == nullptr) return DAYBOOK_SNAPSHOT_FAILED;
-  // V8 ends the process over a global handle it cannot serialize, so ask first:
-  // once garbage is gone, whatever handle is not ours belongs to such an object.
-  d->isolate->LowMemoryNotification();
-  if (global_handle_bytes(d->isolate) > d->baseline_handles) return DAYBOOK_SNAPSHOT_UNSERIALIZABLE;
+  // V8 ends the process over a global handle it cannot serialize, so ask first.
+  // The run left the heap at rest: garbage is gone, and whatever handle is not
+  // ours belongs to such an object.
+  if (!d->at_rest || global_handle_bytes(d->isolate) > d->baseline_handles) return DAYBOOK_SNAPSHOT_UNSERIALIZABLE;
   sample_heap(d);
   {
     v8::HandleScope handles(d->isolate);
