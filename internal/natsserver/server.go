@@ -81,6 +81,10 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err := os.MkdirAll(opts.StoreDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create %s: %w", opts.StoreDir, err)
 	}
+	logins, err := users(opts, s.service, s.reader)
+	if err != nil {
+		return nil, err
+	}
 	cfg := &server.Options{
 		ServerName:             "daybook",
 		DontListen:             opts.Listen == "",
@@ -92,14 +96,13 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		MaxPayload:             maxPayload,
 		NoSigs:                 true, // signals belong to the program
 		DisableJetStreamBanner: true,
-		Users:                  users(opts, s.service, s.reader),
+		Users:                  logins,
 	}
 	if opts.Listen != "" {
 		if err := listenOn(cfg, opts.Listen, opts.Fallback); err != nil {
 			return nil, err
 		}
 	}
-	var err error
 	if s.server, err = server.NewServer(cfg); err != nil {
 		return nil, fmt.Errorf("configure nats-server: %w", err)
 	}

@@ -1,0 +1,218 @@
+package jetstream_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/natsserver"
+)
+
+// consume runs Consume until stop is called; stop waits for it to return.
+func consume(t *testing.T, s *jetstream.Store, slots int, fn func(context.Context, jetstream.Delivery)) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Consume(ctx, events.DefaultPool, slots, fn) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func TestConsumeBoundsWhatRunsAtOnce(t *testing.T) {
+	s := jetstreamtest.Start(t)
+	const runs, slots = 20, 3
+	for range runs {
+		mustAppend(t, s, requested(newID()), 0)
+	}
+	var mu sync.Mutex
+	running, most := 0, 0
+	seen := make(chan string, runs)
+	consume(t, s, slots, func(ctx context.Context, d jetstream.Delivery) {
+		mu.Lock()
+		running++
+		most = max(most, running)
+		mu.Unlock()
+		if d.Delivered != 1 {
+			t.Errorf("delivery %d of a fresh run", d.Delivered)
+		}
+		if err := d.Ack(ctx); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		running--
+		mu.Unlock()
+		seen <- d.Event.About()
+	})
+	once := map[string]bool{}
+	for range runs {
+		once[<-seen] = true
+	}
+	if len(once) != runs {
+		t.Errorf("%d different runs, want %d", len(once), runs)
+	}
+	if most > slots {
+		t.Errorf("%d at once, allowed are %d", most, slots)
+	}
+}
+
+// Work that is being done is not handed out again, however long it takes; work
+// whose runner is gone is.
+func TestHeartbeatsKeepWork(t *testing.T) {
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: 300 * time.Millisecond})
+	mustAppend(t, s, requested(newID()), 0)
+	deliveries := make(chan int, 10)
+	release := make(chan struct{})
+	consume(t, s, 2, func(ctx context.Context, d jetstream.Delivery) {
+		deliveries <- d.Delivered
+		if d.Delivered == 1 {
+			<-release
+			return // without acknowledging: as if the process had died
+		}
+		if err := d.Ack(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	<-deliveries
+	select {
+	case n := <-deliveries:
+		t.Fatalf("delivered again (%d) while it was being worked on", n)
+	case <-time.After(1500 * time.Millisecond): // five times the limit
+	}
+	close(release)
+	if n := <-deliveries; n != 2 {
+		t.Errorf("delivery %d, want the second", n)
+	}
+}
+
+func TestExclusiveTakesOverAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	server := jetstreamtest.StartServer(t, dir)
+	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
+	id := newID()
+	mustAppend(t, s, requested(id), 0)
+	taken := make(chan struct{})
+	stop := consume(t, s, 1, func(context.Context, jetstream.Delivery) { close(taken) }) // never acknowledges
+	<-taken
+	stop()
+	server.Close()
+
+	s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{AckWait: time.Hour, Exclusive: true})
+	again := make(chan string, 1)
+	consume(t, s, 1, func(ctx context.Context, d jetstream.Delivery) {
+		again <- d.Event.About()
+		if err := d.Ack(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case got := <-again:
+		if got != id {
+			t.Errorf("got %s, want %s", got, id)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("what the earlier process held was not delivered")
+	}
+}
+
+func TestCancelRequests(t *testing.T) {
+	s := jetstreamtest.Start(t)
+	id := newID()
+	if answered, err := s.RequestCancel(t.Context(), tenant, id); answered || err != nil {
+		t.Errorf("nobody runs it: %v, %v", answered, err)
+	}
+	stop, err := s.ListenCancel(tenant, id, func() bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answered, err := s.RequestCancel(t.Context(), tenant, id); !answered || err != nil {
+		t.Errorf("somebody runs it: %v, %v", answered, err)
+	}
+	stop()
+	refuse, err := s.ListenCancel(tenant, id, func() bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer refuse()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if answered, err := s.RequestCancel(ctx, tenant, id); answered || err != nil {
+		t.Errorf("the runner does not answer: %v, %v", answered, err)
+	}
+}
+
+// Subscribers see each accepted event once and no rejected one, and can change
+// nothing.
+func TestReader(t *testing.T) {
+	server, err := natsserver.Start(t.Context(), natsserver.Options{
+		StoreDir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true, Logger: jetstreamtest.Logger(t),
+		ReadableStreams: jetstream.Streams(), ReservedConsumers: []string{jetstream.WorkConsumer(events.DefaultPool)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	reader := server.Reader()
+	refused := make(chan error, 10)
+	nc, err := nats.Connect("nats://"+server.Addr(), nats.UserInfo(reader.User, reader.Password), nats.CustomInboxPrefix(reader.InboxPrefix),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	sub, err := nc.SubscribeSync("events.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	id := newID()
+	mustAppend(t, s, started(id, 1), 0)
+	for range 3 {
+		if _, err := s.Append(t.Context(), started(id, 1), 0); err == nil {
+			t.Fatal("accepted twice")
+		}
+	}
+	mustAppend(t, s, started(newID(), 1), 0)
+	for want := uint64(1); want <= 2; want++ {
+		m, err := sub.NextMsg(10 * time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Header.Get("Nats-Sequence"); got != map[uint64]string{1: "1", 2: "2"}[want] {
+			t.Errorf("republished position %s, want %d", got, want)
+		}
+		if got := m.Header["ce-type"]; len(got) != 1 || got[0] != string(events.TypeExecutionStarted) {
+			t.Errorf("ce-type %v", got)
+		}
+	}
+	for _, subject := range []string{"ledger.0001.default.exec.x", "$JS.API.STREAM.DELETE.LEDGER-0001", "$JS.API.STREAM.PURGE.LEDGER-0001", "$JS.API.STREAM.UPDATE.LEDGER-0001",
+		"$JS.API.CONSUMER.DELETE.LEDGER-0001.runners-default", "$JS.API.CONSUMER.MSG.NEXT.LEDGER-0001.runners-default", "$JS.API.STREAM.MSG.GET.OBJ_BLOBS"} {
+		if err := nc.Publish(subject, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-refused; err == nil {
+			t.Errorf("%s was allowed", subject)
+		}
+	}
+	if _, err := nats.Connect("nats://" + server.Addr()); err == nil {
+		t.Error("connected without credentials")
+	}
+	if err := s.Health(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
