@@ -1,0 +1,197 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"daybook/events"
+	"daybook/ledger"
+)
+
+// Why a script was stopped, as the cause of its context.
+var (
+	errCancelled = errors.New("somebody asked to cancel the run")
+	errTimedOut  = errors.New("the run exceeded its time limit")
+)
+
+// overtime is how much longer than its limit a script may take before the
+// runner stops it itself. Workers keep the limit; this only catches one that
+// does not.
+const overtime = 5 * time.Second
+
+// attempt is one try at a run. Three things go on at once: the worker runs the
+// script, the started event is being acknowledged, and the pump records
+// output, which waits for that acknowledgement.
+type attempt struct {
+	r       *Runner
+	plan    ledger.Plan
+	in      input
+	records context.Context
+	// stop ends the script; the first cause given stands.
+	stop context.CancelCauseFunc
+	// start is the started event's acknowledgement.
+	start future[*ledger.Run]
+	// over is closed when the attempt's end is known; ended then tells whether
+	// the execution's end is on record.
+	over  chan struct{}
+	ended bool
+}
+
+// attempt runs a plan to the end of its execution. Nil means that the terminal
+// event and all that belongs to it are on record. *ledger.EndedError and
+// ledger.ErrReplan are the ledger's answers, errHandedBack is a run to be
+// continued elsewhere, and any other error means that the run's fate is open
+// and the request must be delivered again.
+func (r *Runner) attempt(l *life, plan ledger.Plan, delivered int) error {
+	running, stop := context.WithCancelCause(l.runs)
+	defer stop(nil)
+	a := &attempt{r: r, plan: plan, records: l.records, stop: stop, start: newFuture[*ledger.Run](), over: make(chan struct{})}
+
+	// Listening comes first: somebody who finds no listener ends the execution
+	// himself, and then Start finds out.
+	silence, err := r.opts.Work.ListenCancel(plan.Request.Tenant, plan.Request.ExecutionID, a.cancel)
+	if err != nil {
+		return fmt.Errorf("listen for cancel requests: %w", err)
+	}
+	defer silence()
+	err = guard(func() error { return a.do(running, delivered) })
+	// Before silence: somebody may be waiting for the answer.
+	a.end(err)
+	return err
+}
+
+func (a *attempt) do(running context.Context, delivered int) (err error) {
+	if a.in, err = a.r.fetch(a.records, a.plan.Request, delivered); err != nil {
+		return err
+	}
+	var starting sync.WaitGroup
+	defer starting.Wait()
+	starting.Go(func() {
+		run, err := a.recordStart()
+		if err != nil {
+			a.stop(err)
+		}
+		a.start.set(run, err)
+	})
+	if a.in.refused != nil {
+		return a.refuse()
+	}
+	return a.run(running)
+}
+
+// cancel stops the script for somebody and waits for what becomes of it.
+func (a *attempt) cancel() bool {
+	a.stop(errCancelled)
+	<-a.over
+	return a.ended
+}
+
+// end tells those who asked for a cancel how the attempt ended.
+func (a *attempt) end(err error) {
+	var ended *ledger.EndedError
+	a.ended = err == nil || errors.As(err, &ended) || errors.Is(err, errUnsettled)
+	close(a.over)
+}
+
+func (a *attempt) recordStart() (run *ledger.Run, err error) {
+	err = guard(func() (err error) {
+		run, err = a.r.opts.Ledger.Start(a.records, a.plan, ledger.Start{
+			Runner:    a.r.opts.ID,
+			Engine:    a.in.engine,
+			InputHeap: a.in.hash,
+			Layers:    a.in.layers,
+			Warnings:  a.in.warnings,
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("record the start: %w", err)
+	}
+	return run, nil
+}
+
+// refuse ends a run whose script cannot be run at all.
+func (a *attempt) refuse() error {
+	run, err := a.start.get(a.records)
+	if err != nil {
+		return err
+	}
+	totals := newMeter(a.plan.FirstLine, a.plan.FirstByte).totals()
+	return a.complete(run, events.StatusFailed, ledger.Result{Error: a.in.refused.message, Reason: a.in.refused.reason, Output: totals})
+}
+
+// run executes the script and ends the execution as the script ended.
+func (a *attempt) run(running context.Context) error {
+	limits := a.plan.Request.Limits
+	timeout := time.Duration(limits.ExecutionTimeoutSecs) * time.Second
+	late := time.AfterFunc(timeout+overtime, func() { a.stop(errTimedOut) })
+	defer late.Stop()
+
+	p := newPump(a.r.opts.Ledger, &a.start, a.plan, limits.OutputMaxBytes)
+	var pumping sync.WaitGroup
+	defer pumping.Wait()
+	pumping.Go(func() {
+		if err := p.run(a.records); err != nil {
+			a.stop(err)
+		}
+	})
+	var out Outcome
+	workErr := guard(func() (err error) {
+		out, err = a.r.opts.Workers.Run(running, a.task(timeout), p.write)
+		return err
+	})
+	totals, outputErr := p.finish()
+	run, startErr := a.start.get(a.records)
+	switch {
+	case startErr != nil:
+		return startErr
+	case outputErr != nil:
+		return fmt.Errorf("record output: %w", outputErr)
+	}
+
+	res := ledger.Result{Output: totals}
+	// A script that made it to its end keeps its outcome, whoever wanted it to
+	// stop meanwhile.
+	if workErr == nil {
+		return a.finish(run, out, res)
+	}
+	switch cause := context.Cause(running); {
+	case errors.Is(cause, errCancelled):
+		return a.complete(run, events.StatusCancelled, res)
+	case errors.Is(cause, errTimedOut):
+		return a.complete(run, events.StatusTimedOut, res)
+	case errors.Is(cause, errDraining):
+		return a.handBack(run)
+	default:
+		return fmt.Errorf("run the script: %w", workErr)
+	}
+}
+
+func (a *attempt) task(timeout time.Duration) Task {
+	req := a.plan.Request
+	heapLimit := int64(req.Limits.HeapMemoryMaxMB) << 20
+	return Task{
+		Tenant:         req.Tenant,
+		Code:           a.in.code,
+		FileName:       req.FileName,
+		Heap:           a.in.heap,
+		Stateful:       req.Stateful,
+		HeapLimitBytes: heapLimit,
+		// Array buffers live outside V8's heap; they get as much again.
+		ArrayBufferLimitBytes: heapLimit,
+		Timeout:               timeout,
+		Seed:                  a.plan.Seed,
+		Start:                 a.plan.StartTime,
+	}
+}
+
+// handBack gives a run that outlasted the draining to the next runner.
+func (a *attempt) handBack(run *ledger.Run) error {
+	if err := a.r.opts.Ledger.HandBack(a.records, run, errDraining.Error()); err != nil {
+		return fmt.Errorf("hand the run back: %w", err)
+	}
+	return errHandedBack
+}

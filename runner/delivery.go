@@ -1,0 +1,99 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"daybook/events"
+	"daybook/ledger"
+)
+
+// errHandedBack reports a run that was handed back: whoever is delivered the
+// request next goes on with it.
+var errHandedBack = errors.New("the run was handed back")
+
+// maxReplans bounds how often a plan is found out of date in one delivery.
+// Each time somebody else recorded something about this very execution.
+const maxReplans = 10
+
+// deliver deals with one delivery of a request. It is the outermost place of a
+// run: errors end here, in the log and with the request given back.
+func (r *Runner) deliver(l *life, d Delivery) {
+	log := r.opts.Logger.With("execution", d.Event.About(), "tenant", d.Event.Tenant, "delivered", d.Delivered)
+	if l.over() {
+		if err := d.Nak(l.records, 0); err != nil {
+			log.WarnContext(l.records, "giving back a request while draining", "err", err)
+		}
+		return
+	}
+	r.stats.add(func(s *Stats) { s.InFlight++ })
+	defer r.stats.add(func(s *Stats) { s.InFlight-- })
+
+	err := guard(func() error { return r.do(l, d) })
+	doing := "acknowledging a run"
+	switch {
+	case err == nil:
+		err = d.Ack(l.records)
+	case errors.Is(err, ledger.ErrSuperseded):
+		// Another delivery of the same request is in somebody else's hands:
+		// acknowledging or giving back ours would end theirs.
+		log.WarnContext(l.records, "a run was taken over by a newer attempt")
+		return
+	case errors.Is(err, errHandedBack):
+		r.stats.add(func(s *Stats) { s.HandedBack++ })
+		doing, err = "giving back a run", d.Nak(l.records, 0)
+	default:
+		r.stats.add(func(s *Stats) { s.Retried++ })
+		delay := r.retryDelay(d.Delivered)
+		log.ErrorContext(l.records, "a run could not be dealt with and will be delivered again", "delay", delay, "err", err)
+		doing, err = "giving back a run", d.Nak(l.records, delay)
+	}
+	if err != nil {
+		// Not told, the queue delivers the request again when its patience
+		// ends, and the record then says that there is nothing left to do.
+		log.WarnContext(l.records, doing, "err", err)
+	}
+}
+
+// retryDelay grows with the deliveries so far.
+func (r *Runner) retryDelay(delivered int) time.Duration {
+	return min(r.opts.RetryDelay<<min(max(delivered, 1)-1, 5), 30*r.opts.RetryDelay)
+}
+
+// do brings the execution of a request to its end. Nil means that it ended and
+// everything that belongs to its end is on record.
+func (r *Runner) do(l *life, d Delivery) error {
+	req, ok := ledger.NewRequest(d.Event)
+	if !ok {
+		return fmt.Errorf("a request of type %s is none this version can run", d.Event.Type)
+	}
+	redelivered := d.Delivered > 1
+	for range maxReplans {
+		plan, err := r.opts.Ledger.Plan(l.records, req, redelivered)
+		if err != nil {
+			return fmt.Errorf("plan the run: %w", err)
+		}
+		if plan.Ended != nil {
+			return r.settle(l.records, req, *plan.Ended)
+		}
+		err = r.attempt(l, plan, d.Delivered)
+		var ended *ledger.EndedError
+		switch {
+		case errors.As(err, &ended):
+			return r.settle(l.records, req, ended.Event)
+		case !errors.Is(err, ledger.ErrReplan):
+			return err
+		}
+		redelivered = true
+	}
+	return fmt.Errorf("the plan was out of date %d times", maxReplans)
+}
+
+func (r *Runner) settle(ctx context.Context, req ledger.Request, terminal events.Event) error {
+	if err := r.opts.Ledger.Settle(ctx, req, terminal); err != nil {
+		return fmt.Errorf("settle the run: %w", err)
+	}
+	return nil
+}

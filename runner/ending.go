@@ -1,0 +1,112 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"daybook/events"
+	"daybook/ledger"
+)
+
+// errUnsettled reports an execution whose end is on record, but not yet
+// everything that belongs to it.
+var errUnsettled = errors.New("the run has ended but is not settled")
+
+// finish ends the execution as its script ended. The heap is stored before the
+// terminal event that names it.
+func (a *attempt) finish(run *ledger.Run, out Outcome, res ledger.Result) error {
+	status, ok := events.ParseStatus(out.Status)
+	if !ok || status == events.StatusRunning || status == events.StatusCancelled {
+		return fmt.Errorf("the worker reported the status %q", out.Status)
+	}
+	res.Value, res.ValueTruncated = out.Result, out.ResultTruncated
+	res.Error, res.Reason = out.Error, out.Reason
+	if status == events.StatusTimedOut {
+		res.Error = "" // the ledger has the documented text
+	}
+	res.TranspiledSHA256 = out.TranspiledSHA256
+	res.Warnings = out.Warnings
+	res.Usage = events.Usage{
+		CPUMillis:     out.CPUTime.Milliseconds(),
+		WallMillis:    out.WallTime.Milliseconds(),
+		PeakHeapBytes: out.PeakHeapBytes,
+	}
+	// A script stopped from outside leaves no state worth keeping.
+	if len(out.Heap) > 0 && a.plan.Request.Stateful && status != events.StatusTimedOut {
+		var err error
+		if res.Heap, err = a.storeHeap(out.Heap); err != nil {
+			return err
+		}
+	}
+	return a.complete(run, status, res)
+}
+
+func (a *attempt) storeHeap(blob []byte) (*events.HeapRecord, error) {
+	var hash string
+	err := a.insist(func() (err error) {
+		hash, err = a.r.opts.Heaps.PutHeap(a.records, a.plan.Request.Tenant, blob, a.in.engine.ID)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store the heap: %w", err)
+	}
+	return &events.HeapRecord{SHA256: hash, Size: int64(len(blob)), EngineID: a.in.engine.ID, Parent: a.in.hash}, nil
+}
+
+// complete records the end, unless the execution has ended in another way,
+// which then stands.
+func (a *attempt) complete(run *ledger.Run, status events.Status, res ledger.Result) error {
+	var terminal events.Event
+	err := a.insist(func() (err error) {
+		var e events.Event
+		e, err = a.r.opts.Ledger.Complete(a.records, run, status, res)
+		if e.Seq != 0 {
+			terminal = e
+		}
+		return err
+	})
+	if terminal.Seq != 0 && events.Ended(terminal.Data).Runner == a.r.opts.ID {
+		recorded, _ := terminal.Type.Status()
+		a.r.stats.add(func(s *Stats) { s.Done[recorded]++ })
+	}
+	switch {
+	case err == nil:
+		return nil
+	case terminal.Seq != 0:
+		return fmt.Errorf("%w: %w", errUnsettled, err)
+	default:
+		return fmt.Errorf("record the end: %w", err)
+	}
+}
+
+// tries is how often something that was unavailable is tried again at the end
+// of a run. Giving up costs a whole attempt, so it is worth a wait.
+const tries = 5
+
+// insist calls do until it succeeds, and a few times at most. It returns do's
+// last error.
+func (a *attempt) insist(do func() error) error {
+	delay := a.r.opts.RetryDelay / 4
+	for try := 1; ; try++ {
+		err := do()
+		if err == nil || try == tries || !worthAnotherTry(err) {
+			return err
+		}
+		if !pause(a.records, delay) {
+			return err
+		}
+		delay *= 2
+	}
+}
+
+// worthAnotherTry tells what may pass by itself from what will not.
+func worthAnotherTry(err error) bool {
+	return !errors.Is(err, ledger.ErrSuperseded) && !errors.Is(err, events.ErrDamaged) && !errors.Is(err, events.ErrTooLarge)
+}
+
+// pause waits for d. It reports false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	return elapse(ctx.Done(), d)
+}

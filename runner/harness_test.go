@@ -1,0 +1,287 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/ledger"
+	"daybook/runner"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must happen soon.
+const patience = 20 * time.Second
+
+var engine = events.Engine{ID: "engine-1", V8Version: "1.2.3"}
+
+// workers is a scripted set of workers.
+type workers struct {
+	run func(ctx context.Context, t runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error)
+}
+
+func (w workers) Run(ctx context.Context, t runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error) {
+	return w.run(ctx, t, lines)
+}
+func (workers) Engine(context.Context, bool) (events.Engine, error) { return engine, nil }
+func (workers) Layers(context.Context) ([]string, error)            { return []string{"fake"}, nil }
+
+// completes is a script that writes lines and ends well.
+func completes(lines ...string) workers {
+	return workers{func(ctx context.Context, _ runner.Task, write func(context.Context, []events.Line) error) (runner.Outcome, error) {
+		for _, l := range lines {
+			if err := write(ctx, []events.Line{{Text: l}}); err != nil {
+				return runner.Outcome{}, err
+			}
+		}
+		return completed("42"), nil
+	}}
+}
+
+func completed(result string) runner.Outcome {
+	return runner.Outcome{Status: "completed", Result: &result, TranspiledSHA256: events.Hash(nil)}
+}
+
+// hangs is a script that runs until it is stopped; began receives a value
+// for each run.
+func hangs(began chan<- runner.Task) workers {
+	return workers{func(ctx context.Context, t runner.Task, _ func(context.Context, []events.Line) error) (runner.Outcome, error) {
+		began <- t
+		<-ctx.Done()
+		return runner.Outcome{}, context.Cause(ctx)
+	}}
+}
+
+// work lets a runner consume from a real store.
+type work struct {
+	*jetstream.Store
+	// ack, if set, replaces the acknowledgement.
+	ack func(ctx context.Context, d jetstream.Delivery) error
+}
+
+func (w work) Consume(ctx context.Context, pool string, slots int, fn func(context.Context, runner.Delivery)) error {
+	return w.Store.Consume(ctx, pool, slots, func(ctx context.Context, d jetstream.Delivery) {
+		ack := d.Ack
+		if w.ack != nil {
+			ack = func(ctx context.Context) error { return w.ack(ctx, d) }
+		}
+		fn(ctx, runner.Delivery{Event: d.Event, Delivered: d.Delivered, Ack: ack, Nak: d.Nak})
+	})
+}
+
+// ledgerPort is a runner's ledger of which a test may replace parts.
+type ledgerPort struct {
+	runner.Ledger
+	start    func(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.Run, error)
+	output   func(ctx context.Context, r *ledger.Run, firstLine, firstByte int64, lines []events.Line) (uint64, error)
+	complete func(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error)
+}
+
+func (l *ledgerPort) Start(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.Run, error) {
+	if l.start != nil {
+		return l.start(ctx, p, s)
+	}
+	return l.Ledger.Start(ctx, p, s)
+}
+
+func (l *ledgerPort) AppendOutput(ctx context.Context, r *ledger.Run, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
+	if l.output != nil {
+		return l.output(ctx, r, firstLine, firstByte, lines)
+	}
+	return l.Ledger.AppendOutput(ctx, r, firstLine, firstByte, lines)
+}
+
+func (l *ledgerPort) Complete(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error) {
+	if l.complete != nil {
+		return l.complete(ctx, r, status, res)
+	}
+	return l.Ledger.Complete(ctx, r, status, res)
+}
+
+// book is a ledger under test with what it takes to run something.
+type book struct {
+	t      *testing.T
+	store  *jetstream.Store
+	ledger *ledger.Ledger
+}
+
+func newBook(t *testing.T) *book {
+	return openBook(t, jetstream.Options{}, ledger.Options{})
+}
+
+func openBook(t *testing.T, so jetstream.Options, lo ledger.Options) *book {
+	t.Helper()
+	lo.Logger = jetstreamtest.Logger(t)
+	store := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), so)
+	return &book{t: t, store: store, ledger: ledger.New(store, lo)}
+}
+
+// options are those of a runner over the book.
+func (b *book) options(w runner.Workers) runner.Options {
+	return runner.Options{
+		Slots:      4,
+		Ledger:     b.ledger,
+		Work:       work{Store: b.store},
+		Heaps:      b.store,
+		Texts:      b.store,
+		Workers:    w,
+		DrainWait:  patience,
+		RetryDelay: time.Millisecond,
+		Logger:     slog.New(slog.NewTextHandler(b.t.Output(), nil)),
+	}
+}
+
+// begin runs a runner until the returned function, or the end of the test.
+func (b *book) begin(opts runner.Options) (r *runner.Runner, drain func()) {
+	b.t.Helper()
+	r = runner.New(opts)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	drain = sync.OnceFunc(func() {
+		stop()
+		if err := <-done; err != nil {
+			b.t.Errorf("runner: %v", err)
+		}
+	})
+	b.t.Cleanup(drain)
+	return r, drain
+}
+
+// submit asks for a run of code, with what change adds.
+func (b *book) submit(change ...func(*ledger.Submission)) string {
+	b.t.Helper()
+	s := ledger.Submission{Tenant: events.DefaultTenant, Code: "1", Actor: events.Actor{Principal: "anonymous", Transport: "embed"}}
+	for _, c := range change {
+		c(&s)
+	}
+	receipt, err := b.ledger.Submit(b.t.Context(), s)
+	if err != nil {
+		b.t.Fatalf("submit: %v", err)
+	}
+	return receipt.ExecutionID
+}
+
+func (b *book) history(id string) []events.Event {
+	b.t.Helper()
+	list, err := b.ledger.History(b.t.Context(), events.DefaultTenant, id)
+	if err != nil {
+		b.t.Fatalf("history: %v", err)
+	}
+	return list
+}
+
+// errSeen ends a Follow that has seen enough.
+var errSeen = errors.New("seen")
+
+// waitFor follows the ledger until an event about id satisfies want.
+func (b *book) waitFor(id string, want func(events.Event) bool) events.Event {
+	b.t.Helper()
+	return b.waitAny(func(e events.Event) bool { return e.About() == id && want(e) })
+}
+
+func (b *book) waitAny(want func(events.Event) bool) events.Event {
+	b.t.Helper()
+	ctx, stop := context.WithTimeout(b.t.Context(), patience)
+	defer stop()
+	var found events.Event
+	err := b.store.Follow(ctx, 0, func(batch []events.Event, _ uint64) error {
+		for _, e := range batch {
+			if want(e) {
+				found = e
+				return errSeen
+			}
+		}
+		return nil
+	})
+	if !errors.Is(err, errSeen) {
+		b.t.Fatalf("the event waited for did not come: %v", err)
+	}
+	return found
+}
+
+func isType(t events.Type) func(events.Event) bool {
+	return func(e events.Event) bool { return e.Type == t }
+}
+
+// ended waits for the end of an execution.
+func (b *book) ended(id string) (events.Status, *events.Ending) {
+	b.t.Helper()
+	e := b.waitFor(id, func(e events.Event) bool { return e.Type.Terminal() })
+	status, _ := e.Type.Status()
+	return status, events.Ended(e.Data)
+}
+
+// types lists the types of events.
+func types(list []events.Event) []events.Type {
+	out := make([]events.Type, len(list))
+	for i, e := range list {
+		out[i] = e.Type
+	}
+	return out
+}
+
+// errorText is the error an execution ended with.
+func errorText(e *events.Ending) string {
+	if b := e.Content.Value().Error; b != nil {
+		return b.Text
+	}
+	return ""
+}
+
+// soon waits for a value.
+func soon[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("%s did not happen", what)
+		panic("unreachable")
+	}
+}
+
+// text is the output of an execution as the rules of events.Extent make it.
+func text(list []events.Event) string {
+	var out []byte
+	var x events.Extent
+	for _, e := range list {
+		switch d := e.Data.(type) {
+		case *events.ExecutionStarted:
+			if int64(len(out)) < d.FirstByte {
+				out = append(out, '\n')
+			}
+			out = out[:d.FirstByte]
+			x = events.ExtentFrom(d)
+		case *events.ExecutionOutput:
+			if !x.Add(d) {
+				continue
+			}
+			for _, l := range d.Content.Value().Lines {
+				out = append(out, l.Text...)
+				if !l.Continued {
+					out = append(out, '\n')
+				}
+			}
+		}
+	}
+	return string(out)
+}
+
+func numbered(from, to int) []string {
+	var out []string
+	for i := from; i <= to; i++ {
+		out = append(out, fmt.Sprintf("line %d", i))
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"daybook/events"
+	"daybook/ledger"
+)
+
+// Reasons of runs that fail before their script begins.
+const (
+	ReasonSourceMissing      = "source_missing"
+	ReasonSourceDamaged      = "source_damaged"
+	ReasonSourceSealed       = "source_sealed"
+	ReasonHeapDamaged        = "heap_damaged"
+	ReasonHeapEngineMismatch = "heap_engine_mismatch"
+	ReasonHeapUnavailable    = "heap_unavailable"
+)
+
+// patience is how many deliveries of a request find the blob store unreachable
+// before the run fails for it. With the default delays that is about three
+// minutes, and a store that is back earlier costs the run nothing.
+const patience = 10
+
+// input is what a run starts from.
+type input struct {
+	engine events.Engine
+	layers []string
+	code   []byte
+	// heap is the verified blob, hash its key; both empty for a fresh isolate.
+	heap     []byte
+	hash     string
+	warnings []string
+	// refused, when not nil, is why the script cannot be run at all.
+	refused *refusal
+}
+
+// refusal is a run that fails before it begins.
+type refusal struct{ reason, message string }
+
+// fetch gets everything a run starts from. An error is worth another try; what
+// another try would not change is in input.refused.
+func (r *Runner) fetch(ctx context.Context, req ledger.Request, delivered int) (input, error) {
+	var in input
+	var err error
+	if in.engine, err = r.opts.Workers.Engine(ctx, req.Stateful); err != nil {
+		return in, fmt.Errorf("ask the workers for their engine: %w", err)
+	}
+	if in.layers, err = r.opts.Workers.Layers(ctx); err != nil {
+		return in, fmt.Errorf("ask the workers for their containment: %w", err)
+	}
+	if err := r.fetchSource(ctx, req, &in); err != nil || in.refused != nil {
+		return in, err
+	}
+	return in, r.fetchHeap(ctx, req, delivered, &in)
+}
+
+func (r *Runner) fetchSource(ctx context.Context, req ledger.Request, in *input) error {
+	if req.Content.Sealed != nil {
+		in.refused = &refusal{ReasonSourceSealed, "The source of this run is encrypted, and this runner has no key for it."}
+		return nil
+	}
+	source := req.Content.Value().Source
+	in.code = []byte(source.Text)
+	if source.Blob != nil {
+		var err error
+		in.code, err = r.opts.Texts.Text(ctx, req.Tenant, source.Blob.SHA256)
+		switch {
+		case errors.Is(err, events.ErrNotFound):
+			in.refused = &refusal{ReasonSourceMissing, fmt.Sprintf("The source of this run, text %s, is not in the blob store.", source.Blob.SHA256)}
+			return nil
+		case errors.Is(err, events.ErrDamaged):
+			in.refused = &refusal{ReasonSourceDamaged, fmt.Sprintf("The source of this run, text %s, is damaged in the blob store.", source.Blob.SHA256)}
+			return nil
+		case err != nil:
+			return fmt.Errorf("read the source: %w", err)
+		}
+	}
+	if got := events.Hash(in.code); got != req.SourceSHA256 {
+		in.refused = &refusal{ReasonSourceDamaged, fmt.Sprintf("The source of this run is damaged: its SHA-256 is %s, the request says %s.", got, req.SourceSHA256)}
+	}
+	return nil
+}
+
+func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, delivered int, in *input) error {
+	if req.Heap == "" {
+		return nil
+	}
+	if !req.Stateful {
+		in.warnings = append(in.warnings, fmt.Sprintf("Heap %s was not restored: this run keeps no state.", req.Heap))
+		return nil
+	}
+	blob, info, err := r.opts.Heaps.Heap(ctx, req.Tenant, req.Heap)
+	switch {
+	case errors.Is(err, events.ErrNotFound):
+		in.warnings = append(in.warnings, fmt.Sprintf("Heap %s is not on record; the run started in a fresh isolate.", req.Heap))
+	case errors.Is(err, events.ErrDamaged):
+		in.refused = &refusal{ReasonHeapDamaged, fmt.Sprintf("Heap %s is damaged in the blob store and was not restored. Run again with another heap, or without one.", req.Heap)}
+	case err != nil && delivered >= patience:
+		in.refused = &refusal{ReasonHeapUnavailable, fmt.Sprintf("Heap %s could not be read in %d tries. Run again once the blob store is reachable.", req.Heap, delivered)}
+	case err != nil:
+		return fmt.Errorf("read heap %s: %w", req.Heap, err)
+	case info.EngineID != in.engine.ID:
+		in.refused = &refusal{ReasonHeapEngineMismatch, fmt.Sprintf(
+			"Heap %s was made by engine %s and cannot be restored by engine %s. Run on a runner of that engine, or without the heap.", req.Heap, info.EngineID, in.engine.ID)}
+	default:
+		in.heap, in.hash = blob, req.Heap
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package runner
+
+import (
+	"context"
+	"time"
+
+	"daybook/events"
+	"daybook/ledger"
+)
+
+// Delivery is a run request in this runner's hands. It is delivered again when
+// it is given back or when its holder shows no sign of life; the Work port
+// gives signs of life while the function it called is running.
+type Delivery struct {
+	// Event is the requested event.
+	Event events.Event
+	// Delivered counts deliveries from 1. A lost count may start over.
+	Delivered int
+	// Ack reports the request as dealt with and waits until that is noted.
+	Ack func(ctx context.Context) error
+	// Nak gives the request back, to be delivered again after delay.
+	Nak func(ctx context.Context, delay time.Duration) error
+}
+
+// Work hands out run requests.
+type Work interface {
+	// Consume calls fn for each request of a pool, each call on a goroutine of
+	// its own, at most slots at a time. When ctx is done it takes no more and
+	// returns once every fn has returned. ctx MUST NOT cancel fn's context.
+	Consume(ctx context.Context, pool string, slots int, fn func(ctx context.Context, d Delivery)) error
+	// ListenCancel calls fn when somebody asks to cancel the execution, from a
+	// goroutine that fn may block, and tells the asker when fn answers true: the
+	// execution's end is on record. stop ends the listening and does not wait
+	// for fn.
+	ListenCancel(tenant, execution string, fn func() bool) (stop func(), err error)
+}
+
+// Planner decides what is to be done with a request. *ledger.Ledger is one.
+type Planner interface {
+	Plan(ctx context.Context, r ledger.Request, redelivered bool) (ledger.Plan, error)
+	Start(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.Run, error)
+	HandBack(ctx context.Context, r *ledger.Run, reason string) error
+}
+
+// OutputLog records output.
+type OutputLog interface {
+	AppendOutput(ctx context.Context, r *ledger.Run, firstLine, firstByte int64, lines []events.Line) (seq uint64, err error)
+	TruncateOutput(ctx context.Context, r *ledger.Run, firstLine, firstByte, limit int64) error
+}
+
+// Finisher ends executions.
+type Finisher interface {
+	Complete(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error)
+	Settle(ctx context.Context, r ledger.Request, terminal events.Event) error
+}
+
+// Ledger is the runner's side of the write side. *ledger.Ledger implements it
+// and documents it.
+type Ledger interface {
+	Planner
+	OutputLog
+	Finisher
+}
+
+// Heaps stores heap blobs by tenant and hash.
+type Heaps interface {
+	// Heap returns a heap after checking its hash: events.ErrNotFound when the
+	// tenant never stored it, events.ErrDamaged when its bytes are not what the
+	// hash says, any other error when that cannot be told now.
+	Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error)
+	// PutHeap stores a heap and returns its hash. A heap already there costs
+	// one look-up.
+	PutHeap(ctx context.Context, tenant string, blob []byte, engineID string) (hash string, err error)
+}
+
+// Texts reads sources too large for an event.
+type Texts interface {
+	// Text returns a text after checking its hash; errors as for Heaps.Heap.
+	Text(ctx context.Context, tenant, hash string) ([]byte, error)
+}

@@ -1,0 +1,202 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"daybook/events"
+	"daybook/ledger"
+)
+
+// flushEvery is the longest that output waits for more to share an append
+// with. The first line after as long a silence does not wait at all.
+const flushEvery = 25 * time.Millisecond
+
+// Output accepted and not yet handed on beyond these makes the script wait.
+const (
+	backlogLines = 4 * events.OutputMaxLines
+	backlogBytes = 4 * events.OutputMaxBytes
+)
+
+// errPumpClosed answers a worker that writes after its run.
+var errPumpClosed = errors.New("output after the end of the run")
+
+// pump records the output of one attempt. It consists of two loops: one
+// collects lines into chunks, the other appends chunk after chunk, each once
+// the one before is acknowledged. That alone guarantees the order, and it is
+// not the bottleneck: while one chunk is on its way to disk the next fills up.
+//
+// When the output cap is reached, what fits is stored up to a character
+// boundary, then a mark, and the rest is only counted and hashed. The cap holds
+// for each attempt, so that the final one shows as much as a first one would.
+type pump struct {
+	log   OutputLog
+	start *future[*ledger.Run]
+	limit int64 // of stored bytes; 0 or less: none
+
+	in        chan []events.Line
+	finishing chan struct{}
+	done      chan struct{} // closed when run has returned
+	err       error         // what run returned
+
+	// Owned by the collecting loop, and by finish after it.
+	meter   *meter
+	backlog backlog
+	stored  int64
+	last    events.Line // the last line accepted, without its text
+}
+
+func newPump(log OutputLog, start *future[*ledger.Run], plan ledger.Plan, limit int64) *pump {
+	return &pump{
+		log:       log,
+		start:     start,
+		limit:     limit,
+		in:        make(chan []events.Line),
+		finishing: make(chan struct{}),
+		done:      make(chan struct{}),
+		meter:     newMeter(plan.FirstLine, plan.FirstByte),
+		backlog:   backlog{nextLine: plan.FirstLine, nextByte: plan.FirstByte},
+	}
+}
+
+// write hands lines to the pump and waits while it has too many. The pump owns
+// the slice from then on. The error is why output can no longer be recorded, or
+// the cause of ctx's end.
+func (p *pump) write(ctx context.Context, lines []events.Line) error {
+	select {
+	case p.in <- lines:
+		return nil
+	case <-p.done:
+		if p.err != nil {
+			return p.err
+		}
+		return errPumpClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// finish waits until all output is recorded and returns its totals. It is
+// called once, after the last write has returned.
+func (p *pump) finish() (events.OutputTotals, error) {
+	close(p.finishing)
+	<-p.done
+	return p.meter.totals(), p.err
+}
+
+// run pumps until finish is called and everything is recorded, or until
+// recording fails or ctx is done.
+func (p *pump) run(ctx context.Context) error {
+	defer close(p.done)
+	chunks := make(chan chunk)
+	appended := make(chan error, 1)
+	go func() { appended <- guard(func() error { return p.append(ctx, chunks) }) }()
+
+	p.err = guard(func() error { return p.collect(ctx, chunks, appended) })
+	close(chunks)
+	if err := <-appended; p.err == nil {
+		p.err = err
+	}
+	return p.err
+}
+
+// append records chunks in their order.
+func (p *pump) append(ctx context.Context, chunks <-chan chunk) error {
+	for c := range chunks {
+		// Nothing leaves the process before the start is on record.
+		run, err := p.start.get(ctx)
+		if err != nil {
+			return err
+		}
+		if c.cut {
+			err = p.log.TruncateOutput(ctx, run, c.firstLine, c.firstByte, p.limit)
+		} else {
+			_, err = p.log.AppendOutput(ctx, run, c.firstLine, c.firstByte, c.lines)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect takes lines in and hands chunks on. When the appending loop fails it
+// returns and leaves that loop's error to run.
+func (p *pump) collect(ctx context.Context, chunks chan<- chunk, appended chan error) error {
+	var due time.Time // when the backlog may be handed on though it is not full
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	finishing, finished := p.finishing, false
+	for {
+		in := p.in
+		if finished || len(p.backlog.lines) >= backlogLines || p.backlog.bytes >= backlogBytes {
+			in = nil
+		}
+		var out chan<- chunk
+		var next chunk
+		var waited <-chan time.Time
+		switch now := time.Now(); {
+		case p.backlog.empty():
+			if finished {
+				return nil
+			}
+		case finished || p.backlog.full() || !now.Before(due):
+			out, next = chunks, p.backlog.next()
+		default:
+			timer.Reset(due.Sub(now))
+			waited = timer.C
+		}
+		select {
+		case lines := <-in:
+			p.accept(lines)
+		case out <- next:
+			p.backlog.drop(next)
+			due = time.Now().Add(flushEvery)
+		case <-waited:
+		case <-finishing:
+			finishing, finished = nil, true
+			p.close()
+		case err := <-appended:
+			appended <- err
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (p *pump) accept(lines []events.Line) {
+	for _, l := range lines {
+		sanitize(l, p.line)
+	}
+}
+
+// line counts a line and stores what the cap leaves of it.
+func (p *pump) line(l events.Line) {
+	p.meter.add(l)
+	p.last = events.Line{Level: l.Level, TimeMillis: l.TimeMillis}
+	if p.meter.truncated {
+		return
+	}
+	if p.limit > 0 && p.stored+l.Bytes() > p.limit {
+		p.meter.truncated = true
+		l.Text = l.Text[:runeStart(l.Text, int(min(p.limit-p.stored, int64(len(l.Text)))))]
+		l.Continued = true
+		if l.Text != "" {
+			p.backlog.add(l)
+		}
+		p.backlog.cut = true
+		return
+	}
+	p.stored += l.Bytes()
+	p.backlog.add(l)
+}
+
+// close ends a line that a stopped script left open, so that output always
+// consists of whole lines.
+func (p *pump) close() {
+	if p.meter.open {
+		p.line(events.Line{Level: p.last.Level, TimeMillis: p.last.TimeMillis})
+	}
+}

@@ -1,0 +1,67 @@
+package runner
+
+import (
+	"context"
+	"time"
+
+	"daybook/events"
+)
+
+// Workers executes scripts, each contained so that nothing it does reaches the
+// runner except through the values below.
+type Workers interface {
+	// Run executes one script and returns how it ended. lines is called with
+	// output in order, never concurrently and never after Run has returned; it
+	// owns the slice and may block, and its error stops the script. When ctx is
+	// done the script is stopped and the error is context.Cause(ctx). Any error
+	// means that nothing is known about the script's end.
+	Run(ctx context.Context, t Task, lines func(context.Context, []events.Line) error) (Outcome, error)
+	// Engine identifies the engine of runs with or without a heap.
+	Engine(ctx context.Context, stateful bool) (events.Engine, error)
+	// Layers names the containment layers in force.
+	Layers(ctx context.Context) ([]string, error)
+}
+
+// Task is a script to execute.
+type Task struct {
+	// Tenant owns the script; workers are never shared between tenants.
+	Tenant string
+	// Code is the source, JavaScript or TypeScript; FileName its name in stacks.
+	Code     []byte
+	FileName string
+	// Heap is the verified heap to restore; nil for a fresh isolate.
+	Heap []byte
+	// Stateful asks for a heap in the Outcome.
+	Stateful bool
+	// HeapLimitBytes and ArrayBufferLimitBytes bound the isolate's memory.
+	HeapLimitBytes        int64
+	ArrayBufferLimitBytes int64
+	// Timeout is the wall-clock limit, from the call of Run.
+	Timeout time.Duration
+	// Seed and Start are what the script's randomness and clock begin with.
+	Seed  [16]byte
+	Start time.Time
+}
+
+// Outcome is how a script ended.
+type Outcome struct {
+	// Status is "completed", "failed" or "timed_out".
+	Status string
+	// Result is the script's value, nil when it has none; ResultTruncated marks
+	// one cut at its size limit.
+	Result          *string
+	ResultTruncated bool
+	// Error is the message of a failed run; Reason classifies it.
+	Error  string
+	Reason string
+	// Heap is the state left behind; nil when there is none to keep.
+	Heap []byte
+	// TranspiledSHA256 is the hash of the JavaScript that really ran.
+	TranspiledSHA256 string
+	// What the run cost.
+	CPUTime       time.Duration
+	PeakHeapBytes int64
+	WallTime      time.Duration
+	// Warnings tell what was not as asked for.
+	Warnings []string
+}
