@@ -59,7 +59,8 @@ func CodeOf(err error) Code {
 // unavailable wraps what the store answered when it could not do something:
 // the request was fine, and may be repeated.
 func unavailable(doing string, err error) error {
-	if errors.Is(err, events.ErrDamaged) {
+	// Repeating these is of no use: one needs an operator, the other a fix.
+	if errors.Is(err, events.ErrDamaged) || errors.Is(err, events.ErrTooLarge) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return &Error{Code: CodeUnavailable, Message: doing + ": the ledger cannot do this now; try again", Err: err}

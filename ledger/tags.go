@@ -83,7 +83,9 @@ func (l *Ledger) editTags(ctx context.Context, tenant, heap string, edit func([]
 		}
 		d := edit(edits)
 		if d == nil {
-			seq = newestEdit(edits).Seq
+			if len(edits) > 0 {
+				seq = edits[len(edits)-1].Seq
+			}
 			return nil
 		}
 		seq, err = l.store.Append(ctx, l.event(tenant, "", d), int64(position))

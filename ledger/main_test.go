@@ -1,0 +1,207 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/ledger"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const tenant = events.DefaultTenant
+
+var (
+	alice  = events.Actor{Principal: "alice", Transport: "http"}
+	robot  = ledger.Start{Runner: "runner-1", Engine: events.Engine{ID: "engine-a", V8Version: "13.6"}}
+	heapA  = strings.Repeat("a", 64)
+	heapB  = "aa" + strings.Repeat("b", 62) // shares heapA's subject
+	engine = "engine-a"
+)
+
+// book is a ledger over a real stream, with what tests do to it.
+type book struct {
+	*ledger.Ledger
+	t     testing.TB
+	store *jetstream.Store
+}
+
+func openBook(t testing.TB, opts ledger.Options) *book {
+	t.Helper()
+	return bookOn(t, jetstreamtest.Start(t), opts)
+}
+
+// bookOn makes a further ledger on a stream, as another process would.
+func bookOn(t testing.TB, store *jetstream.Store, opts ledger.Options) *book {
+	if opts.Logger == nil {
+		opts.Logger = jetstreamtest.Logger(t)
+	}
+	return &book{Ledger: ledger.New(store, opts), t: t, store: store}
+}
+
+func (b *book) submit(s ledger.Submission) ledger.Request {
+	b.t.Helper()
+	if s.Tenant == "" {
+		s.Tenant = tenant
+	}
+	s.Actor = alice
+	r, err := b.Submit(b.t.Context(), s)
+	if err != nil {
+		b.t.Fatalf("submit: %v", err)
+	}
+	return b.request(r.ExecutionID)
+}
+
+// request reads a request back, as a runner would receive it.
+func (b *book) request(id string) ledger.Request {
+	b.t.Helper()
+	req, ok := ledger.NewRequest(b.control(id)[0])
+	if !ok {
+		b.t.Fatalf("execution %s does not begin with a request", id)
+	}
+	return req
+}
+
+func (b *book) start(req ledger.Request, redelivered bool) *ledger.Run {
+	b.t.Helper()
+	p, err := b.Plan(b.t.Context(), req, redelivered)
+	if err != nil {
+		b.t.Fatalf("plan: %v", err)
+	}
+	run, err := b.Start(b.t.Context(), p, robot)
+	if err != nil {
+		b.t.Fatalf("start: %v", err)
+	}
+	return run
+}
+
+// control reads the control events of an execution past the ledger.
+func (b *book) control(id string) []events.Event {
+	b.t.Helper()
+	list, err := b.store.Execution(b.t.Context(), tenant, id)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return list
+}
+
+// terminals returns the terminal events on record: there must be one at most.
+func (b *book) terminals(id string) []events.Event {
+	b.t.Helper()
+	var out []events.Event
+	for _, e := range b.control(id) {
+		if e.Type.Terminal() {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func (b *book) entries(session string) []*events.SessionEntryRecorded {
+	b.t.Helper()
+	var out []*events.SessionEntryRecorded
+	for _, e := range b.all() {
+		if d, ok := e.Data.(*events.SessionEntryRecorded); ok && d.SessionID == events.SessionID(tenant, session) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func (b *book) edits(heap string) []*events.HeapTagged {
+	b.t.Helper()
+	list, _, err := b.store.TagEdits(b.t.Context(), tenant, heap)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var out []*events.HeapTagged
+	for _, e := range list {
+		out = append(out, e.Data.(*events.HeapTagged))
+	}
+	return out
+}
+
+func (b *book) all() []events.Event {
+	b.t.Helper()
+	list, err := b.store.Read(b.t.Context(), 0, 1<<20)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return list
+}
+
+func (b *book) lastSeq() uint64 {
+	b.t.Helper()
+	seq, err := b.store.LastSeq(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return seq
+}
+
+// append writes an event past the ledger.
+func (b *book) append(d events.Data) uint64 {
+	b.t.Helper()
+	seq, err := b.store.Append(b.t.Context(), events.New(tenant, time.Now(), d), ledger.AnyPosition)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return seq
+}
+
+// fromTheFuture is an event of a type nobody knows yet.
+func fromTheFuture(id string) *events.Unknown {
+	return &events.Unknown{
+		Type: "daybook.execution.paused.v1", StoredSubject: events.Volume(1).ExecSubject(tenant, id), Concerns: id, Body: []byte(`{}`),
+	}
+}
+
+// types lists the types of events, shortened to their middle part.
+func types(list []events.Event) string {
+	var names []string
+	for _, e := range list {
+		names = append(names, strings.Split(string(e.Type), ".")[2])
+	}
+	return strings.Join(names, " ")
+}
+
+func wantCode(t testing.TB, err error, code ledger.Code, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want %s", code)
+	}
+	if got := ledger.CodeOf(err); got != code {
+		t.Fatalf("code %s, want %s: %v", got, code, err)
+	}
+	for _, p := range parts {
+		if !strings.Contains(err.Error(), p) {
+			t.Errorf("message %q does not contain %q", err, p)
+		}
+	}
+}
+
+// interposed lets a test act between a ledger's decision and its append, or
+// fail the append.
+type interposed struct {
+	*jetstream.Store
+	before func(ctx context.Context, e events.Event) error
+}
+
+func (s *interposed) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	if err := s.before(ctx, e); err != nil {
+		return 0, err
+	}
+	return s.Store.Append(ctx, e, after)
+}
+
+var errDisk = errors.New("disk on fire")
+
+func ptr[T any](v T) *T { return &v }
