@@ -91,10 +91,14 @@ func (s *Server) getExecution(ctx context.Context, _ caller, a arguments) (answe
 	if err != nil {
 		return answer{}, aboutExecution(id, err)
 	}
-	return answer{value: executionAnswer{
+	return answer{value: showExecution(d)}, nil
+}
+
+func showExecution(d projections.ExecutionDetail) executionAnswer {
+	return executionAnswer{
 		Execution: d.Execution, Queued: d.Queued, RequestedAt: d.RequestedAt,
 		ResultTruncated: d.ResultTruncated, Warnings: d.Warnings,
-	}}, nil
+	}
 }
 
 func (s *Server) getOutput(ctx context.Context, _ caller, a arguments) (answer, error) {

@@ -78,6 +78,10 @@ func (f *fakeBook) Output(_ context.Context, _, id string, q projections.OutputQ
 	return f.output(id, q)
 }
 
+func (f *fakeBook) Heap(context.Context, string, string) (projections.Heap, error) {
+	return projections.Heap{}, events.ErrNotFound
+}
+
 func (f *fakeBook) HeapTags(context.Context, string, string) (map[string]string, error) {
 	return nil, nil
 }

@@ -24,8 +24,9 @@ type lineConn struct {
 	once  sync.Once
 	grace time.Duration
 
-	writing sync.Mutex
-	out     io.Writer
+	writing  sync.Mutex
+	out      io.Writer
+	writeErr error // the first
 
 	mu      sync.Mutex
 	pending map[jsonrpc.ID]bool // calls read and not answered
@@ -185,9 +186,20 @@ func (c *lineConn) writeLine(data []byte) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	if _, err := c.out.Write(append(data, '\n')); err != nil {
-		return fmt.Errorf("write: %w", err)
+		err = fmt.Errorf("write: %w", err)
+		if c.writeErr == nil {
+			c.writeErr = err
+		}
+		return err
 	}
 	return nil
+}
+
+// failure is why not everything could be written.
+func (c *lineConn) failure() error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.writeErr
 }
 
 // decodeLine reads a line as a message, or says what is wrong with it.

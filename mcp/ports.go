@@ -40,8 +40,9 @@ type Executions interface {
 	Output(ctx context.Context, tenant, id string, q projections.OutputQuery) (projections.OutputPage, error)
 }
 
-// Heaps answers questions about the tags of heaps.
+// Heaps answers questions about heaps.
 type Heaps interface {
+	Heap(ctx context.Context, tenant, hash string) (projections.Heap, error)
 	HeapTags(ctx context.Context, tenant, hash string) (map[string]string, error)
 	HeapsByTags(ctx context.Context, tenant string, tags map[string]string) ([]projections.TaggedHeap, error)
 }

@@ -86,14 +86,27 @@ func New(opts Options) *Server {
 		&sdk.ServerOptions{
 			Instructions: opts.Instructions,
 			Logger:       slog.New(quiet{opts.Logger.Handler()}),
-			// The list of tools never changes while a server lives.
-			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+			// What is offered never changes while a server lives.
+			Capabilities: capabilities(opts.Stateless),
 			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 		})
 	for _, t := range s.tools() {
 		s.sdk.AddTool(t.declaration(), s.handler(t))
 	}
+	if !opts.Stateless {
+		for _, r := range s.resources() {
+			s.sdk.AddResourceTemplate(r.template(), s.reader(r))
+		}
+	}
 	return s
+}
+
+func capabilities(stateless bool) *sdk.ServerCapabilities {
+	c := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}
+	if !stateless {
+		c.Resources = &sdk.ResourceCapabilities{}
+	}
+	return c
 }
 
 // tools is the table of everything offered.

@@ -71,6 +71,10 @@ func (s *Server) listEntries(ctx context.Context, c caller, a arguments) (answer
 	if err != nil {
 		return answer{}, err
 	}
+	return answer{value: entriesAnswer{Entries: showEntries(entries, fields)}}, nil
+}
+
+func showEntries(entries []projections.Entry, fields []string) []object {
 	shown := make([]object, 0, len(entries))
 	for _, e := range entries {
 		o := make(object, 0, len(fields))
@@ -79,7 +83,7 @@ func (s *Server) listEntries(ctx context.Context, c caller, a arguments) (answer
 		}
 		shown = append(shown, o)
 	}
-	return answer{value: entriesAnswer{Entries: shown}}, nil
+	return shown
 }
 
 // chooseFields reads the comma-separated list of members asked for.

@@ -48,7 +48,9 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, se
 		conn.end()
 		err = <-done
 	}
-	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, errEnded) {
+	if broken := conn.failure(); broken != nil {
+		err = broken
+	} else if err == nil || errors.Is(err, io.EOF) || errors.Is(err, errEnded) {
 		return ctx.Err()
 	}
 	return fmt.Errorf("serve stdio: %w", err)

@@ -176,8 +176,8 @@ func TestStdioBrokenStreams(t *testing.T) {
 	if err := s.ServeStdio(t.Context(), failing{}, io.Discard, ""); !errors.Is(err, errBroken) {
 		t.Errorf("broken input: %v", err)
 	}
-	if err := s.ServeStdio(t.Context(), strings.NewReader(handshake), failing{}, ""); err == nil {
-		t.Error("broken output: no error")
+	if err := s.ServeStdio(t.Context(), strings.NewReader(handshake), failing{}, ""); !errors.Is(err, errBroken) {
+		t.Errorf("broken output: %v", err)
 	}
 }
 

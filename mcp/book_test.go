@@ -1,0 +1,203 @@
+package mcp_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/ledger"
+	"daybook/mcp"
+	"daybook/projections"
+)
+
+// realBook is a whole book but for V8: the ledger on a real JetStream, the
+// projections that follow it, and a runner for scripts of a few words.
+type realBook struct {
+	store  *jetstream.Store
+	ledger *ledger.Ledger
+	views  *projections.Store
+}
+
+func openBook(t testing.TB, opts ledger.Options) *realBook {
+	t.Helper()
+	store := jetstreamtest.Start(t)
+	opts.Logger = jetstreamtest.Logger(t)
+	b := &realBook{store: store, ledger: ledger.New(store, opts)}
+	var err error
+	b.views, err = projections.Open(t.Context(), projections.Options{
+		Path: filepath.Join(t.TempDir(), "projections.db"), Texts: store, Logger: opts.Logger,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := b.views.Run(ctx, store); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("projections: %v", err)
+		}
+	})
+	running.Go(func() {
+		if err := store.Consume(ctx, events.DefaultPool, 2, b.work(ctx, t)); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("runner: %v", err)
+		}
+	})
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+		if err := b.views.Close(); err != nil {
+			t.Errorf("close the projections: %v", err)
+		}
+	})
+	return b
+}
+
+func (b *realBook) serve(t testing.TB, opts mcp.Options) *mcp.Server {
+	t.Helper()
+	opts.Commands, opts.Queries, opts.Logger = b.ledger, b.views, jetstreamtest.Logger(t)
+	s := mcp.New(opts)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close the server: %v", err)
+		}
+	})
+	return s
+}
+
+// await waits until an execution has ended, as the projections see it.
+func (b *realBook) await(t testing.TB, id string) projections.ExecutionDetail {
+	t.Helper()
+	for {
+		changed := b.views.Changed()
+		d, err := b.views.Execution(t.Context(), events.DefaultTenant, id)
+		if err != nil {
+			t.Fatalf("await %s: %v", id, err)
+		}
+		if d.Status.Terminal() && b.settled(t, d) {
+			return d
+		}
+		select {
+		case <-changed:
+		case <-t.Context().Done():
+			t.Fatalf("await %s: %v", id, t.Context().Err())
+		}
+	}
+}
+
+// settled reports whether the session entry that belongs to an ended execution
+// can be read too.
+func (b *realBook) settled(t testing.TB, d projections.ExecutionDetail) bool {
+	t.Helper()
+	if d.Session == nil {
+		return true
+	}
+	entries, err := b.views.Entries(t.Context(), events.DefaultTenant, *d.Session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.ExecutionID == d.ExecutionID {
+			return true
+		}
+	}
+	return false
+}
+
+// work returns the runner. It understands, one a line: console.log("x") and its
+// siblings, throw "x", await forever, and a literal, which is the result.
+func (b *realBook) work(ctx context.Context, t testing.TB) func(context.Context, jetstream.Delivery) {
+	return func(_ context.Context, d jetstream.Delivery) {
+		ctx := context.WithoutCancel(ctx)
+		if err := b.run(ctx, d); err != nil {
+			t.Errorf("run: %v", err)
+		}
+		if err := d.Ack(ctx); err != nil {
+			t.Errorf("acknowledge: %v", err)
+		}
+	}
+}
+
+var sayLine = regexp.MustCompile(`^console\.(log|info|warn|error)\("(.*)"\)$`)
+
+func (b *realBook) run(ctx context.Context, d jetstream.Delivery) error {
+	req, ok := ledger.NewRequest(d.Event)
+	if !ok {
+		return errors.New("not a request")
+	}
+	plan, err := b.ledger.Plan(ctx, req, d.Delivered > 1)
+	if err != nil {
+		return err
+	}
+	const engine = "test-engine"
+	input := req.Heap
+	if input != "" {
+		if _, err := b.store.HeapInfo(ctx, req.Tenant, input); errors.Is(err, events.ErrNotFound) {
+			input = ""
+		}
+	}
+	run, err := b.ledger.Start(ctx, plan, ledger.Start{Runner: "test", Engine: events.Engine{ID: engine}, InputHeap: input})
+	if ended, ok := errors.AsType[*ledger.EndedError](err); ok {
+		return b.ledger.Settle(ctx, req, ended.Event)
+	}
+	if err != nil {
+		return err
+	}
+	asked, over := make(chan struct{}), make(chan struct{})
+	defer close(over)
+	var once sync.Once
+	stop, err := b.store.ListenCancel(req.Tenant, req.ExecutionID, func() bool {
+		once.Do(func() { close(asked) })
+		<-over
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	defer stop()
+
+	status, res := events.StatusCompleted, ledger.Result{}
+	line, at := plan.FirstLine, plan.FirstByte
+	code := req.Content.Value().Source.Text
+	for word := range strings.Lines(code) {
+		word = strings.TrimSpace(word)
+		if say := sayLine.FindStringSubmatch(word); say != nil {
+			out := events.Line{Text: strings.ReplaceAll(say[2], `\n`, "\n"), Level: events.Level(say[1])}
+			if _, err := b.ledger.AppendOutput(ctx, run, line, at, []events.Line{out}); err != nil {
+				return err
+			}
+			line, at = line+1, at+out.Bytes()
+			continue
+		}
+		if word == "await forever" {
+			<-asked
+			status = events.StatusCancelled
+			break
+		}
+		if message, ok := strings.CutPrefix(word, "throw "); ok {
+			status, res.Error = events.StatusFailed, "Uncaught "+strings.Trim(message, `"`)
+			break
+		}
+		if word != "" {
+			value := strings.Trim(word, `"`)
+			res.Value = &value
+		}
+	}
+	res.Output = events.OutputTotals{Lines: line - 1, Bytes: at, SHA256: events.Hash(nil)}
+	if req.Stateful && status != events.StatusCancelled {
+		blob := []byte(input + code)
+		hash, err := b.store.PutHeap(ctx, req.Tenant, blob, engine)
+		if err != nil {
+			return err
+		}
+		res.Heap = &events.HeapRecord{SHA256: hash, Size: int64(len(blob)), EngineID: engine, Parent: input}
+	}
+	_, err = b.ledger.Complete(ctx, run, status, res)
+	return err
+}

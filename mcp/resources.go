@@ -1,0 +1,145 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"runtime/debug"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/events"
+	"daybook/ledger"
+)
+
+// resource is one kind of thing that can be read by address. The same things
+// can be had from tools; an address can be attached to a conversation by the
+// user.
+type resource struct {
+	name, title, about string
+	// scheme and suffix enclose what the address names.
+	scheme, suffix string
+	mime           string
+	read           func(ctx context.Context, named string) (text string, err error)
+}
+
+const (
+	jsonType = "application/json"
+	textType = "text/plain; charset=utf-8"
+)
+
+func (s *Server) resources() []resource {
+	return []resource{
+		{
+			name: "execution", title: "Execution", scheme: "execution://", mime: jsonType,
+			about: "A run: status, result, error, heap and times.",
+			read: func(ctx context.Context, id string) (string, error) {
+				d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
+				return asJSON(showExecution(d), err)
+			},
+		},
+		{
+			name: "execution_output", title: "Console output", scheme: "execution://", suffix: "/output", mime: textType,
+			about: "The console output of a run, as far as it was written.",
+			read:  s.allOutput,
+		},
+		{
+			name: "heap", title: "Heap", scheme: "heap://", mime: jsonType,
+			about: "A heap: its tags, size, and the run and heap it comes from.",
+			read: func(ctx context.Context, hash string) (string, error) {
+				h, err := s.opts.Queries.Heap(ctx, s.tenant, hash)
+				return asJSON(h, err)
+			},
+		},
+		{
+			name: "session", title: "Session log", scheme: "session://", mime: jsonType,
+			about: "The log of a named session: every run that ended, in order.",
+			read: func(ctx context.Context, name string) (string, error) {
+				entries, err := s.opts.Queries.Entries(ctx, s.tenant, name)
+				if err == nil && len(entries) == 0 {
+					err = events.ErrNotFound
+				}
+				return asJSON(entriesAnswer{Entries: showEntries(entries, entryFields)}, err)
+			},
+		},
+	}
+}
+
+func asJSON(v any, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	b, err := encode(v)
+	return string(b), err
+}
+
+// template is the RFC 6570 form of the resource's addresses.
+func (r resource) template() *sdk.ResourceTemplate {
+	variable := map[string]string{"heap://": "hash", "session://": "name"}[r.scheme]
+	if variable == "" {
+		variable = "id"
+	}
+	return &sdk.ResourceTemplate{
+		Name: r.name, Title: r.title, Description: r.about, MIMEType: r.mime,
+		URITemplate: r.scheme + "{" + variable + "}" + r.suffix,
+	}
+}
+
+// named returns what an address names.
+func (r resource) named(uri string) (string, bool) {
+	rest, ok := strings.CutPrefix(uri, r.scheme)
+	if !ok {
+		return "", false
+	}
+	if rest, ok = strings.CutSuffix(rest, r.suffix); !ok {
+		return "", false
+	}
+	name, err := url.PathUnescape(rest)
+	return name, err == nil && name != ""
+}
+
+// reader adapts a resource to the SDK.
+func (s *Server) reader(r resource) sdk.ResourceHandler {
+	return func(ctx context.Context, req *sdk.ReadResourceRequest) (res *sdk.ReadResourceResult, err error) {
+		uri := req.Params.URI
+		defer func() {
+			if v := recover(); v != nil {
+				res, err = nil, s.unreadable(ctx, uri, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+			}
+		}()
+		name, ok := r.named(uri)
+		if !ok {
+			return nil, s.unreadable(ctx, uri, events.ErrNotFound)
+		}
+		ctx, stop := s.untilClose(ctx)
+		defer stop()
+		text, err := r.read(ctx, name)
+		if err != nil {
+			return nil, s.unreadable(ctx, uri, err)
+		}
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: r.mime, Text: text}}}, nil
+	}
+}
+
+// unreadable is the protocol's error for an address that cannot be read.
+func (s *Server) unreadable(ctx context.Context, uri string, err error) error {
+	data, encodeErr := json.Marshal(map[string]string{"uri": clip(uri)})
+	if encodeErr != nil {
+		return encodeErr
+	}
+	if codeOf(err) == ledger.CodeNotFound {
+		return &jsonrpc.Error{Code: sdk.CodeResourceNotFound, Message: "nothing is on record at this address", Data: data}
+	}
+	message, ours := explain(ctx, err)
+	if ours {
+		s.logger.ErrorContext(ctx, "read resource", "uri", clip(uri), "err", err)
+	}
+	code := int64(jsonrpc.CodeInternalError)
+	if codeOf(err) == ledger.CodeInvalid {
+		code = jsonrpc.CodeInvalidParams
+	}
+	return &jsonrpc.Error{Code: code, Message: message, Data: data}
+}
