@@ -79,6 +79,8 @@ func (c *conversation) checkEnd() error {
 		return fmt.Errorf("a text of %d bytes", e.TextSize)
 	case !e.HasText && (e.TextSize > 0 || e.Truncated):
 		return fmt.Errorf("no text, yet %d bytes of it", e.TextSize)
+	case e.TextSize == 0 && e.End != endCompleted && e.End != endOutOfMemory && e.End != endTerminated:
+		return fmt.Errorf("no word on a run that ended as %s", e.End)
 	case e.HeapSize < 0 || e.HeapSize > c.maxHeap:
 		return fmt.Errorf("a heap of %d bytes, %d are allowed", e.HeapSize, c.maxHeap)
 	case e.HeapSize > 0 && !savable:

@@ -63,6 +63,8 @@ func (o Options) withDefaults() Options {
 // bound of its own on how many tasks run at a time.
 type Pool struct {
 	opts Options
+	path string   // of the program that serves as worker
+	args []string // its arguments
 
 	ctx   context.Context // ends with the pool; stops whatever its workers do
 	stop  context.CancelCauseFunc
@@ -90,6 +92,11 @@ type spawned struct {
 // with Engine. The caller must call Close.
 func New(opts Options) *Pool {
 	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest)}
+	// Not a name in the file system, which may have been replaced since.
+	p.path = "/proc/self/exe"
+	// A heap may need its limit twice while it is saved, and the process as much
+	// again for code ranges, stacks and its own garbage.
+	p.args = workerArgs(int64(1)<<30 + 2*p.opts.MaxHeapLimitBytes)
 	p.ctx, p.stop = context.WithCancelCause(context.Background())
 	return p
 }
@@ -284,13 +291,10 @@ func (p *Pool) start(ctx context.Context) (*process, error) {
 func (p *Pool) runSpawner() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// A heap may need its limit twice while it is saved, and the process as much
-	// again for code ranges, stacks and its own garbage.
-	dataLimit := int64(1)<<30 + 2*p.opts.MaxHeapLimitBytes
 	for {
 		select {
 		case request := <-p.spawn:
-			w, err := startProcess(dataLimit)
+			w, err := startProcess(p.path, p.args)
 			request.reply <- spawned{w, err}
 		case <-p.ctx.Done():
 			return

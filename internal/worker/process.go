@@ -37,10 +37,13 @@ type process struct {
 // costs time.
 const pipeSize = 1 << 20
 
+// lastWords is how long the pipes of a dead worker are read on.
+const lastWords = 250 * time.Millisecond
+
 // startProcess starts a worker and sends the greeting. It must be called from a
 // thread that lives as long as the worker may: the kernel kills the worker when
 // the thread that started it ends.
-func startProcess(dataLimit int64) (*process, error) {
+func startProcess(path string, args []string) (*process, error) {
 	p := &process{born: time.Now(), dead: make(chan struct{})}
 	var theirs []*os.File
 	defer func() {
@@ -79,9 +82,8 @@ func startProcess(dataLimit int64) (*process, error) {
 
 	p.to, p.fromEnd, p.from = inW, outR, frameReader{r: outR}
 	p.cmd = &exec.Cmd{
-		// Not a name in the file system, which may have been replaced since.
-		Path:        "/proc/self/exe",
-		Args:        workerArgs(dataLimit),
+		Path:        path,
+		Args:        args,
 		Env:         []string{},
 		Dir:         "/",
 		Stdin:       inR,
@@ -102,6 +104,12 @@ func startProcess(dataLimit int64) (*process, error) {
 	p.waiting.Go(func() {
 		_ = p.cmd.Wait() // how it ended is read from ProcessState
 		close(p.dead)
+		// A worker that was taken over may have left its ends of the pipes to
+		// somebody else. What it said while it lived is there to read at once.
+		end := time.Now().Add(lastWords)
+		_ = outR.SetReadDeadline(end)
+		_ = errR.SetReadDeadline(end)
+		_ = inW.SetWriteDeadline(end)
 	})
 	return p, nil
 }
@@ -141,8 +149,14 @@ func (p *process) alive() bool {
 	}
 }
 
-// kill ends the process at once. It may be called at any time, from anywhere.
-func (p *process) kill() { _ = p.cmd.Process.Kill() } // fails only when it is dead already
+// kill ends the process, and whatever it may have started, at once. It may be
+// called at any time, from anywhere.
+func (p *process) kill() {
+	if p.alive() {
+		_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL) // the group: it leads one
+	}
+	_ = p.cmd.Process.Kill() // fails only when it is dead already
+}
 
 // close kills the process and returns when nothing of it is left.
 func (p *process) close() {

@@ -205,6 +205,9 @@ func (s *server) run(j *job) error {
 		if r.Status != v8.Completed {
 			text = p.describe(text, r)
 		}
+		if text == "" && r.Status != v8.Completed { // an error whose stack was set to ""
+			text = "Uncaught error without a description"
+		}
 	}
 	var heap []byte
 	if j.Stateful && saved(end.End) {

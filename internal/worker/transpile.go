@@ -30,6 +30,12 @@ func compile(code, file string) (*program, error) {
 	if file == "" {
 		file = "main.ts"
 	}
+	if strings.Contains(code, "sourceMappingURL") {
+		// esbuild would follow a source map that the script brings along, and call
+		// a damaged one a syntax error. The last such comment wins, and it cannot
+		// load this one.
+		code += "\n//# sourceMappingURL=."
+	}
 	r := api.Transform(code, api.TransformOptions{
 		Loader: api.LoaderTS,
 		Target: api.ESNext,

@@ -1,0 +1,130 @@
+package worker_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/internal/worker"
+)
+
+func hostilePool(t *testing.T, how string) *worker.Pool {
+	t.Helper()
+	pool := worker.New(worker.Options{Idle: -1, StartTimeout: 5 * time.Second})
+	pool.UseProgram("/proc/self/exe", "hostile-worker", how)
+	t.Cleanup(func() { pool.Close() })
+	return pool
+}
+
+// A worker that breaks the protocol in any way is killed, and the run has an
+// outcome that says so.
+func TestWorkerBreaksProtocol(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{
+		"speaks before accepting", "garbage", "oversized frame", "empty frame", "unknown frame", "accepts twice", "lines of nothing",
+		"line cut short", "line of invalid UTF-8", "line with a line end", "line of no level", "data before the end", "end that is no JSON",
+		"end with unknown fields", "end of no kind", "huge text", "huge heap", "negative heap", "heap after running out of memory",
+		"more text than announced", "more heap than announced", "lines after the end", "text of invalid UTF-8",
+	} {
+		t.Run(how, func(t *testing.T) {
+			pool := hostilePool(t, how)
+			task := hostileTask("1+1")
+			task.Timeout = 20 * time.Second
+			o, err := pool.Run(t.Context(), task, discard)
+			if err != nil || o.Status != worker.StatusFailed || o.Reason != worker.ReasonProtocol || !strings.HasPrefix(o.Error, "Worker broke protocol: ") || o.Heap != nil {
+				t.Fatalf("%+v, %v", o, err)
+			}
+			if idle := pool.IdleWorkers(); len(idle) != 0 {
+				t.Errorf("it was kept: %v", idle)
+			}
+		})
+	}
+}
+
+func TestWorkerMisbehaves(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ how, reason, text string }{
+		{"promises a heap and hangs", worker.ReasonTimeout, "Execution timed out"},
+		{"floods lines", worker.ReasonTimeout, "Execution timed out"},
+		{"closes its output", worker.ReasonWorkerDied, "The worker process died: killed by SIGKILL"},
+		{"exits in the middle", worker.ReasonWorkerDied, "The worker process died: exit status 42"},
+		{"floods standard error", worker.ReasonWorkerDied, "The worker process died: exit status 43: noise"},
+		{"leaves a child with the pipes", worker.ReasonWorkerDied, "The worker process died: exit status 44"},
+		{"speaks after the end", "", ""},
+	} {
+		t.Run(test.how, func(t *testing.T) {
+			pool := hostilePool(t, test.how)
+			o, err := pool.Run(t.Context(), hostileTask("1+1"), discard)
+			if err != nil || o.Reason != test.reason || !strings.HasPrefix(o.Error, test.text) {
+				t.Fatalf("%+v, %v", o, err)
+			}
+			if o.WallTime > 20*time.Second {
+				t.Errorf("took %s", o.WallTime)
+			}
+		})
+	}
+}
+
+func TestWorkerDoesNotStart(t *testing.T) {
+	t.Parallel()
+	for how, want := range map[string]string{
+		"not ready":             "instead of ready",
+		"dies before accepting": "worker died before it took the task: exit status 9",
+	} {
+		pool := hostilePool(t, how)
+		if o, err := pool.Run(t.Context(), hostileTask("1"), discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, %v; want %q", how, o, err, want)
+		}
+	}
+
+	slow := worker.New(worker.Options{Idle: -1, StartTimeout: 100 * time.Millisecond})
+	slow.UseProgram("/proc/self/exe", "hostile-worker", "never ready")
+	defer slow.Close()
+	if _, err := slow.Engine(t.Context()); err == nil || !strings.Contains(err.Error(), "not ready after 100ms") {
+		t.Errorf("never ready: %v", err)
+	}
+
+	missing := worker.New(worker.Options{Idle: -1})
+	missing.UseProgram("/nonexistent/program")
+	defer missing.Close()
+	if _, err := missing.Engine(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "start worker: ") {
+		t.Errorf("missing program: %v", err)
+	}
+
+	other := worker.New(worker.Options{Idle: -1})
+	other.UseProgram("/bin/true", "true")
+	defer other.Close()
+	if _, err := other.Engine(t.Context()); err == nil || !strings.Contains(err.Error(), "ended before it was ready") {
+		t.Errorf("another program: %v", err)
+	}
+}
+
+// Workers that died while idle cost the next run nothing but time.
+func TestIdleWorkersDie(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	task := hostileTask("1+1")
+	task.Timeout = 20 * time.Second
+	for range 5 {
+		o, err := pool.Run(t.Context(), task, discard)
+		if err != nil || o.Status != worker.StatusCompleted {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		pool.KillIdle()
+	}
+}
+
+func TestConversationAllocatesAsItReceives(t *testing.T) {
+	c := worker.NewConversation(1 << 31)
+	if _, err := c.Take('A', nil); err != nil {
+		t.Fatal(err)
+	}
+	end := `{"end":"exception","has_text":true,"text_size":16777216,"heap_size":2147483648,"transpiled_sha256":"` + strings.Repeat("ab", 32) + `"}`
+	if _, err := c.Take('E', []byte(end)); err != nil {
+		t.Fatal(err)
+	}
+	if c.Held() > 32<<20 {
+		t.Errorf("%d bytes were set aside for a promise", c.Held())
+	}
+}

@@ -1,0 +1,73 @@
+package worker
+
+// Helpers for tests that need to see inside.
+
+// UseProgram makes the pool start another program than this one, or this one
+// with other arguments.
+func (p *Pool) UseProgram(path string, args ...string) { p.path, p.args = path, args }
+
+// IdleWorkers lists the tenants and process ids of idle workers.
+func (p *Pool) IdleWorkers() map[int]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pids := map[int]string{}
+	for _, w := range p.idle {
+		pids[w.cmd.Process.Pid] = w.tenant
+	}
+	return pids
+}
+
+// KillIdle kills every idle worker behind the pool's back.
+func (p *Pool) KillIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.idle {
+		_ = w.cmd.Process.Kill()
+	}
+}
+
+type (
+	FrameReader  = frameReader
+	Conversation = conversation
+)
+
+const MaxPayload = maxPayload
+
+var (
+	ErrProtocol   = errProtocol
+	WriteFrame    = writeFrame
+	WriteBody     = writeBody
+	ParseLines    = parseLines
+	AppendLine    = appendLine
+	NewLineSink   = newLineSink
+	IsWorker      = isWorker
+	WorkerArgs    = workerArgs
+	Compile       = compile
+	EarliestLine  = earliestLine
+	LatestLine    = latestLine
+	HelloMagic    = helloMagic
+	OutOfMemory   = outOfMemoryText
+	TimedOutText  = timedOutText
+	DecodeMessage = decodeMessage
+)
+
+func NewConversation(maxHeap int64) *Conversation { return &conversation{maxHeap: maxHeap} }
+
+func (c *conversation) Take(t byte, payload []byte) ([]Line, error) {
+	return c.take(frameType(t), payload)
+}
+func (c *conversation) Complete() bool   { return c.complete }
+func (c *conversation) Outcome() Outcome { return c.outcome() }
+func (c *conversation) Reusable() bool   { return c.reusable() }
+func (c *conversation) Held() int        { return cap(c.heap) + cap(c.text) }
+
+func (f *frameReader) Next() (byte, []byte, error) {
+	t, payload, err := f.next()
+	return byte(t), payload, err
+}
+
+func (p *program) Source() string                                     { return string(p.source()) }
+func (p *program) Code() string                                       { return string(p.code) }
+func (p *program) MapStack(s string) string                           { return p.mapStack(s) }
+func (s *lineSink) Close() error                                      { return s.close() }
+func (f *frameReader) Reset(r interface{ Read([]byte) (int, error) }) { f.r = r }

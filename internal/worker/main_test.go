@@ -1,0 +1,161 @@
+package worker_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"daybook/internal/v8"
+	"daybook/internal/worker"
+)
+
+func TestMain(m *testing.M) {
+	if os.Args[0] == "hostile-worker" {
+		misbehave(os.Args[1])
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// misbehave plays a worker that a script has taken over. It greets like an honest
+// one, takes one task, and then does as told.
+func misbehave(how string) {
+	in, out := new(worker.FrameReader), os.Stdout
+	in.Reset(os.Stdin)
+	send := func(t byte, payload string) {
+		var b bytes.Buffer
+		if err := worker.WriteFrame(&b, 'X', []byte(payload)); err != nil {
+			os.Exit(3)
+		}
+		raw := b.Bytes()
+		raw[4] = t
+		if _, err := out.Write(raw); err != nil {
+			os.Exit(4)
+		}
+	}
+	hang := func() { time.Sleep(time.Hour) } // until killed
+	end := func(changes string) string {
+		header := map[string]any{
+			"end": "completed", "has_text": true, "truncated": false, "text_size": 1, "heap_size": 4,
+			"transpiled_sha256": strings.Repeat("ab", 32), "cpu_micros": 1, "peak_heap": 1,
+		}
+		if err := json.Unmarshal([]byte(changes), &header); err != nil {
+			os.Exit(5)
+		}
+		b, _ := json.Marshal(header)
+		return string(b)
+	}
+
+	if how == "never ready" {
+		hang()
+	}
+	if _, _, err := in.Next(); err != nil {
+		os.Exit(6)
+	}
+	ready, _ := json.Marshal(map[string]any{"engine": v8.CurrentEngine(), "layers": []string{"none"}})
+	if how == "not ready" {
+		send('L', "x")
+		hang()
+	}
+	send('R', string(ready))
+	// The header and the code; tasks of these tests have one data frame.
+	for range 2 {
+		if _, _, err := in.Next(); err != nil {
+			os.Exit(0)
+		}
+	}
+	if how == "dies before accepting" {
+		os.Exit(9)
+	}
+	if how == "speaks before accepting" {
+		send('E', end("{}"))
+		hang()
+	}
+	send('A', "")
+	line := string(worker.AppendLine(nil, 0, 0, false, []byte("x")))
+	switch how {
+	case "garbage":
+		io.WriteString(out, strings.Repeat("\xff", 100))
+	case "oversized frame":
+		out.Write([]byte{0, 0x20, 0, 0, 'L'})
+	case "empty frame":
+		out.Write([]byte{0, 0, 0, 0, 'L'})
+	case "unknown frame":
+		send('Z', "")
+	case "accepts twice":
+		send('A', "")
+	case "lines of nothing":
+		send('L', "")
+	case "line cut short":
+		send('L', line[:len(line)-1])
+	case "line of invalid UTF-8":
+		send('L', string(worker.AppendLine(nil, 0, 0, false, []byte("\xff"))))
+	case "line with a line end":
+		send('L', string(worker.AppendLine(nil, 0, 0, false, []byte("a\nb"))))
+	case "line of no level":
+		send('L', string(worker.AppendLine(nil, 99, 0, false, []byte("a"))))
+	case "data before the end":
+		send('D', "x")
+	case "end that is no JSON":
+		send('E', "{")
+	case "end with unknown fields":
+		send('E', end(`{"more": 1}`))
+	case "end of no kind":
+		send('E', end(`{"end": "cancelled"}`))
+	case "huge text":
+		send('E', end(`{"text_size": 99999999999}`))
+	case "huge heap":
+		send('E', end(`{"heap_size": 99999999999}`))
+	case "negative heap":
+		send('E', end(`{"heap_size": -1}`))
+	case "heap after running out of memory":
+		send('E', end(`{"end": "out_of_memory", "has_text": false, "text_size": 0}`))
+	case "more text than announced":
+		send('E', end("{}"))
+		send('D', "xx")
+	case "more heap than announced":
+		send('E', end("{}"))
+		send('D', "x")
+		send('D', "heapheap")
+	case "lines after the end":
+		send('E', end("{}"))
+		send('L', line)
+	case "text of invalid UTF-8":
+		send('E', end("{}"))
+		send('D', "\xff")
+		send('D', "heap")
+	case "promises a heap and hangs":
+		send('E', end("{}"))
+	case "closes its output":
+		out.Close()
+	case "exits in the middle":
+		out.Write([]byte{0, 0, 1, 0, 'L', 1})
+		os.Exit(42)
+	case "floods standard error":
+		io.WriteString(os.Stderr, strings.Repeat("noise\n", 1<<20))
+		os.Exit(43)
+	case "speaks after the end":
+		send('E', end("{}"))
+		send('D', "2")
+		send('D', "heap")
+		send('L', line)
+		send('L', line)
+	case "leaves a child with the pipes":
+		if _, err := os.StartProcess("/proc/self/exe", []string{"hostile-worker", "never ready"}, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}}); err != nil {
+			os.Exit(7)
+		}
+		os.Exit(44)
+	case "floods lines":
+		for i := 0; ; i++ {
+			send('L', string(worker.AppendLine(nil, 0, 0, false, []byte(strconv.Itoa(i)))))
+		}
+	}
+	hang()
+}
