@@ -181,10 +181,7 @@ func (l *Ledger) HandBack(ctx context.Context, r *Run, reason string) error {
 		if h != nil && h.terminal != nil {
 			return &EndedError{Event: *h.terminal}
 		}
-		seq, err := l.store.Append(ctx, e, int64(r.Position))
-		if err == nil {
-			r.Position = seq
-		}
+		_, err := l.store.Append(ctx, e, int64(r.Position))
 		return err
 	})
 }
@@ -192,6 +189,10 @@ func (l *Ledger) HandBack(ctx context.Context, r *Run, reason string) error {
 // underRun does something under the run's position. After a conflict it
 // refreshes the position from the record, which do then receives, and does it
 // again; ErrSuperseded when the run is no longer this runner's.
+//
+// The position never moves past an event that took the run away, an end or a
+// hand-back, our own included: whatever is tried afterwards meets a conflict
+// and learns the truth.
 func (l *Ledger) underRun(ctx context.Context, r *Run, doing string, do func(*history) error) error {
 	req := r.Plan.Request
 	stale := false
@@ -209,8 +210,8 @@ func (l *Ledger) underRun(ctx context.Context, r *Run, doing string, do func(*hi
 				if h.startedAt != r.started || h.handedBack {
 					return ErrSuperseded
 				}
+				r.Position = h.position
 			}
-			r.Position = h.position
 		}
 		stale = true
 		return do(h)

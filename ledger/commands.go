@@ -81,7 +81,8 @@ type Plan struct {
 type Run struct {
 	Plan   Plan
 	Runner string
-	// Position is the last known position on the control subject.
+	// Position is the last known position on the control subject at which the run
+	// was this runner's.
 	Position uint64
 	// InputHeap is the heap really restored; empty for a fresh isolate.
 	InputHeap string

@@ -72,11 +72,9 @@ func (l *Ledger) finish(ctx context.Context, r *Run, status events.Status, res R
 				events.Ended(e.Data).Actor = &h.cancel.Actor
 			}
 		}
-		seq, err := l.store.Append(ctx, e, int64(r.Position))
-		if err != nil {
+		if e.Seq, err = l.store.Append(ctx, e, int64(r.Position)); err != nil {
 			return err
 		}
-		r.Position, e.Seq = seq, seq
 		terminal = e
 		return nil
 	})

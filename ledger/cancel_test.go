@@ -1,0 +1,148 @@
+package ledger_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/ledger"
+)
+
+func TestCancelOfARunNobodyRuns(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	for name, started := range map[string]bool{"queued": false, "its runner died": true} {
+		t.Run(name, func(t *testing.T) {
+			req := b.submit(ledger.Submission{Session: "s " + name})
+			attempt := 0
+			if started {
+				b.start(req, false)
+				attempt = 1
+			}
+			seq, err := b.Cancel(t.Context(), tenant, req.ExecutionID, alice)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ends := b.terminals(req.ExecutionID)
+			if len(ends) != 1 || ends[0].Seq != seq || ends[0].Type != events.TypeExecutionCancelled {
+				t.Fatalf("answer %d, recorded %+v", seq, ends)
+			}
+			end := events.Ended(ends[0].Data)
+			if end.Attempt != attempt || end.Runner != "" || end.Output != nil || *end.Actor != alice || end.Content.Value().Error.Text != "Cancelled by user" {
+				t.Errorf("recorded %+v", end)
+			}
+			if e := b.entries("s " + name); len(e) != 1 || e[0].Status != events.StatusCancelled || e[0].TerminalSeq != seq {
+				t.Errorf("entries %+v", e)
+			}
+			_, err = b.Cancel(t.Context(), tenant, req.ExecutionID, alice)
+			wantCode(t, err, ledger.CodeConflict, "Execution '"+req.ExecutionID+"' is not running (status: cancelled)")
+		})
+	}
+}
+
+func TestCancelRefuses(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	for _, id := range []string{"", "nonsense", "*", ">", "a.b", events.NewID(time.Now())} {
+		_, err := b.Cancel(t.Context(), tenant, id, alice)
+		wantCode(t, err, ledger.CodeNotFound, "Execution '"+id+"' not found")
+	}
+	req := b.submit(ledger.Submission{})
+	_, err := b.Cancel(t.Context(), "elsewhere", req.ExecutionID, alice)
+	wantCode(t, err, ledger.CodeNotFound, req.ExecutionID)
+
+	for _, status := range []events.Status{events.StatusCompleted, events.StatusFailed, events.StatusTimedOut} {
+		req := b.submit(ledger.Submission{})
+		if _, err := b.Complete(t.Context(), b.start(req, false), status, ledger.Result{}); err != nil {
+			t.Fatal(err)
+		}
+		before := b.lastSeq()
+		_, err := b.Cancel(t.Context(), tenant, req.ExecutionID, alice)
+		wantCode(t, err, ledger.CodeConflict, "Execution '"+req.ExecutionID+"' is not running (status: "+string(status)+")")
+		if b.lastSeq() != before {
+			t.Error("a refused cancel was recorded")
+		}
+	}
+}
+
+// TestCancelAsksTheRunner: the runner that answers writes the end, whichever
+// it is.
+func TestCancelAsksTheRunner(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{CancelWait: time.Minute})
+	for _, status := range []events.Status{events.StatusCancelled, events.StatusCompleted} {
+		t.Run(string(status), func(t *testing.T) {
+			req := b.submit(ledger.Submission{Session: "s"})
+			run := b.start(req, false)
+			stop, err := b.store.ListenCancel(tenant, req.ExecutionID, func() bool {
+				_, err := b.Complete(context.WithoutCancel(t.Context()), run, status, ledger.Result{Output: events.OutputTotals{Lines: 7}})
+				return err == nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			seq, err := b.Cancel(t.Context(), tenant, req.ExecutionID, alice)
+			ends := b.terminals(req.ExecutionID)
+			if len(ends) != 1 || events.Ended(ends[0].Data).Output.Lines != 7 {
+				t.Fatalf("recorded %+v", ends)
+			}
+			if status == events.StatusCompleted {
+				wantCode(t, err, ledger.CodeConflict, "status: completed")
+			} else if err != nil || seq != ends[0].Seq {
+				t.Errorf("answer %d, %v; recorded at %d", seq, err, ends[0].Seq)
+			}
+		})
+	}
+}
+
+// TestCancelDoesNotWaitForEver: a runner that hears but does not answer loses
+// the say.
+func TestCancelDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{CancelWait: 20 * time.Millisecond})
+	req := b.submit(ledger.Submission{})
+	run := b.start(req, false)
+	stop, err := b.store.ListenCancel(tenant, req.ExecutionID, func() bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	seq, err := b.Cancel(t.Context(), tenant, req.ExecutionID, alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := b.Complete(t.Context(), run, events.StatusCompleted, ledger.Result{}); err != nil || e.Seq != seq {
+		t.Errorf("the runner was told %+v, %v", e, err)
+	}
+}
+
+// TestCancelIsOvertaken lets the run end between the server's decision to end
+// it and its append.
+func TestCancelIsOvertaken(t *testing.T) {
+	t.Parallel()
+	for _, at := range []events.Type{events.TypeExecutionCancelRequested, events.TypeExecutionCancelled} {
+		t.Run(string(at), func(t *testing.T) {
+			store := jetstreamtest.Start(t)
+			b := bookOn(t, store, ledger.Options{})
+			req := b.submit(ledger.Submission{})
+			run := b.start(req, false)
+			var once atomic.Bool
+			l := ledger.New(&interposed{Store: store, before: func(ctx context.Context, e events.Event) error {
+				if e.Type != at || once.Swap(true) {
+					return nil
+				}
+				_, err := b.Complete(ctx, run, events.StatusCompleted, ledger.Result{})
+				return err
+			}}, ledger.Options{})
+			_, err := l.Cancel(t.Context(), tenant, req.ExecutionID, alice)
+			wantCode(t, err, ledger.CodeConflict, "status: completed")
+			if n := len(b.terminals(req.ExecutionID)); n != 1 {
+				t.Errorf("%d ends on record", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,114 @@
+package ledger_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"daybook/events"
+	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/ledger"
+)
+
+// TestCancelsAgainstEnds lets clients of two processes cancel runs that are
+// being taken, ended and handed back: each run ends once, and everybody is told
+// the truth about how.
+func TestCancelsAgainstEnds(t *testing.T) {
+	t.Parallel()
+	store := jetstreamtest.Start(t)
+	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
+	const runs = 50
+	var (
+		wg      sync.WaitGroup
+		ids     [runs]string
+		cancels [runs][2]error
+		seqs    [runs][2]uint64
+		ended   [runs]events.Event
+	)
+	statuses := []events.Status{events.StatusCompleted, events.StatusFailed, events.StatusTimedOut}
+	for i := range runs {
+		req := books[0].submit(ledger.Submission{Session: "s"})
+		ids[i] = req.ExecutionID
+		for c := range 2 {
+			wg.Go(func() {
+				seqs[i][c], cancels[i][c] = books[c].Cancel(t.Context(), tenant, ids[i], alice)
+			})
+		}
+		wg.Go(func() {
+			ended[i] = runToEnd(t, books[i%2], req, statuses[i%3], i%4 == 0)
+		})
+	}
+	wg.Wait()
+
+	byCancel := 0
+	for i := range runs {
+		ends := books[0].terminals(ids[i])
+		if len(ends) != 1 {
+			t.Fatalf("run %d has %d ends", i, len(ends))
+		}
+		end := ends[0]
+		if ended[i].Seq != end.Seq || ended[i].Type != end.Type {
+			t.Errorf("run %d: the runner was told %s at %d, recorded is %s at %d", i, ended[i].Type, ended[i].Seq, end.Type, end.Seq)
+		}
+		cancelled := end.Type == events.TypeExecutionCancelled
+		told := 0
+		for c := range 2 {
+			switch err := cancels[i][c]; {
+			case err == nil:
+				told++
+				if !cancelled || seqs[i][c] != end.Seq {
+					t.Errorf("run %d: a cancel succeeded at %d, recorded is %s at %d", i, seqs[i][c], end.Type, end.Seq)
+				}
+			case ledger.CodeOf(err) != ledger.CodeConflict:
+				t.Errorf("run %d: %v", i, err)
+			}
+		}
+		if cancelled {
+			byCancel++
+			if told == 0 {
+				t.Errorf("run %d was cancelled, but nobody was told", i)
+			}
+		}
+	}
+	if n := len(books[0].entries("s")); n != runs {
+		t.Errorf("%d session entries of %d runs", n, runs)
+	}
+	t.Logf("%d of %d runs were cancelled", byCancel, runs)
+}
+
+// runToEnd does what a runner does, and returns the end it was told.
+func runToEnd(t *testing.T, b *book, req ledger.Request, status events.Status, handBack bool) events.Event {
+	for redelivered := false; ; redelivered = true {
+		p, err := b.Plan(t.Context(), req, redelivered)
+		if err != nil {
+			t.Error(err)
+			return events.Event{}
+		}
+		run, err := b.Start(t.Context(), p, robot)
+		var over *ledger.EndedError
+		switch {
+		case errors.As(err, &over):
+			if err := b.Settle(t.Context(), req, over.Event); err != nil {
+				t.Error(err)
+			}
+			return over.Event
+		case errors.Is(err, ledger.ErrReplan):
+			continue
+		case err != nil:
+			t.Error(err)
+			return events.Event{}
+		}
+		if handBack {
+			handBack = false
+			if err := b.HandBack(t.Context(), run, "draining"); err != nil && !errors.As(err, &over) {
+				t.Error(err)
+			}
+			continue
+		}
+		e, err := b.Complete(t.Context(), run, status, ledger.Result{})
+		if err != nil {
+			t.Error(err)
+		}
+		return e
+	}
+}
