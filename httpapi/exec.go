@@ -37,7 +37,7 @@ type execInput struct {
 }
 
 type execAnswer struct {
-	written
+	Written
 	Body accepted
 }
 
@@ -66,7 +66,7 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &execAnswer{written: a.wroteAt(receipt.Seq), Body: accepted{receipt.ExecutionID}}, nil
+	return &execAnswer{Written: a.wroteAt(receipt.Seq), Body: accepted{receipt.ExecutionID}}, nil
 }
 
 // decodeExec reads a JSON submission.

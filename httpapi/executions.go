@@ -46,7 +46,7 @@ func (a *api) executionRoutes(r *router) {
 }
 
 type listInput struct {
-	reading
+	Reading
 	Status  string        `query:"status" doc:"Only this status: running, completed, failed, timed_out or cancelled."`
 	Session string        `query:"session" doc:"Only runs logged under this session."`
 	Tags    []string      `query:"tag,explode" doc:"Only runs whose output heap carries this tag, as KEY=VALUE; repeat it for more."`
@@ -77,7 +77,7 @@ func (a *api) listExecutions(ctx context.Context, in *listInput) (*listAnswer, e
 		return nil, f
 	}
 	filter.Tags = tags
-	if err := a.fresh(ctx, in.reading); err != nil {
+	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	page, err := a.q.Executions(ctx, r.tenant, filter)
@@ -87,16 +87,16 @@ func (a *api) listExecutions(ctx context.Context, in *listInput) (*listAnswer, e
 	return &listAnswer{Body: page}, err
 }
 
-// oneExecution is embedded in the input of what concerns one execution.
-type oneExecution struct {
+// OneExecution is embedded in the input of what concerns one execution.
+type OneExecution struct {
 	ID string `path:"id" doc:"Execution id."`
 }
 
-func (e oneExecution) about() string { return "execution " + shortened(e.ID) }
+func (e OneExecution) about() string { return "execution " + shortened(e.ID) }
 
 type getInput struct {
-	reading
-	oneExecution
+	Reading
+	OneExecution
 	Wait optional[int] `query:"wait" doc:"Seconds to wait for the end."`
 }
 
@@ -106,7 +106,7 @@ func (a *api) getExecution(ctx context.Context, in *getInput) (*getAnswer, error
 	if f := between("wait", in.Wait.Value, 0, maxWaitSecs); f != nil {
 		return nil, f
 	}
-	if err := a.fresh(ctx, in.reading); err != nil {
+	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	r := requestOf(ctx)
@@ -132,7 +132,7 @@ func (a *api) getExecution(ctx context.Context, in *getInput) (*getAnswer, error
 	}
 }
 
-type cancelInput struct{ oneExecution }
+type cancelInput struct{ OneExecution }
 
 // ok is the answer of writes that have nothing to tell.
 type ok struct {
@@ -140,7 +140,7 @@ type ok struct {
 }
 
 type okAnswer struct {
-	written
+	Written
 	Body ok
 }
 
@@ -150,10 +150,10 @@ func (a *api) cancelExecution(ctx context.Context, in *cancelInput) (*okAnswer, 
 	if err != nil {
 		return nil, a.failed(ctx, err, in.about()).notOK()
 	}
-	return &okAnswer{written: a.wroteAt(seq), Body: ok{true}}, nil
+	return &okAnswer{Written: a.wroteAt(seq), Body: ok{true}}, nil
 }
 
-type historyInput struct{ oneExecution }
+type historyInput struct{ OneExecution }
 
 type historyAnswer struct{ Body []CloudEvent }
 

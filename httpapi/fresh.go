@@ -25,25 +25,26 @@ func (h *highWater) raise(seq uint64) {
 	}
 }
 
-// written is the answer header of every write.
-type written struct {
+// Written is the answer header of every write.
+type Written struct {
 	Sequence uint64 `header:"Daybook-Sequence" doc:"Position of the write in the ledger. Send it as Daybook-Min-Sequence to read what was written, from any server."`
 }
 
 // wroteAt remembers a write, for later reads, and makes its header.
-func (a *api) wroteAt(seq uint64) written {
+func (a *api) wroteAt(seq uint64) Written {
 	a.wrote.raise(seq)
-	return written{Sequence: seq}
+	return Written{Sequence: seq}
 }
 
-// reading is embedded in the input of every read.
-type reading struct {
+// Reading is embedded in the input of every read. Like the other embedded
+// parts of inputs and outputs it is exported for huma, which sees only those.
+type Reading struct {
 	MinSequence uint64 `header:"Daybook-Min-Sequence" doc:"Wait up to 5 s until the answer includes this position of the ledger, else 503."`
 }
 
 // fresh waits until the read side has applied what the client asks for and
 // what was written through this handler: reads follow own writes unasked.
-func (a *api) fresh(ctx context.Context, in reading) error {
+func (a *api) fresh(ctx context.Context, in Reading) error {
 	if err := a.q.Damage(); err != nil {
 		return fmt.Errorf("the read side has stopped: %w", errors.Join(err, events.ErrDamaged))
 	}

@@ -35,14 +35,14 @@ func (a *api) heapRoutes(r *router) {
 		[]int{http.StatusBadRequest, http.StatusNotFound}, a.lineage)
 }
 
-// oneHeap is embedded in the input of what concerns one heap.
-type oneHeap struct {
+// OneHeap is embedded in the input of what concerns one heap.
+type OneHeap struct {
 	Heap string `path:"heap" doc:"Heap key: 64 lowercase hex characters."`
 }
 
-func (h oneHeap) about() string { return "heap " + shortened(h.Heap) }
+func (h OneHeap) about() string { return "heap " + shortened(h.Heap) }
 
-func (h oneHeap) check() error {
+func (h OneHeap) check() error {
 	if f := heapKey("heap", h.Heap, events.ValidHash(h.Heap)); f != nil {
 		return f
 	}
@@ -50,7 +50,7 @@ func (h oneHeap) check() error {
 }
 
 type heapsInput struct {
-	reading
+	Reading
 	Tags   []string      `query:"tag,explode" doc:"Only heaps with this tag, as KEY=VALUE; repeat it for more."`
 	Limit  optional[int] `query:"limit" doc:"At most this many; not with tag."`
 	Cursor string        `query:"cursor" doc:"next_cursor of the previous page; not with tag."`
@@ -76,7 +76,7 @@ func (a *api) listHeaps(ctx context.Context, in *heapsInput) (*heapsAnswer, erro
 	if tags != nil && (in.Limit.Set || in.Cursor != "") {
 		return nil, invalid("tag", "heaps found by tag come on one page; leave out limit and cursor")
 	}
-	if err := a.fresh(ctx, in.reading); err != nil {
+	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	out := &heapsAnswer{}
@@ -103,8 +103,8 @@ func (a *api) listHeaps(ctx context.Context, in *heapsInput) (*heapsAnswer, erro
 }
 
 type heapInput struct {
-	reading
-	oneHeap
+	Reading
+	OneHeap
 }
 
 type heapAnswer struct{ Body projections.Heap }
@@ -113,7 +113,7 @@ func (a *api) getHeap(ctx context.Context, in *heapInput) (*heapAnswer, error) {
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	if err := a.fresh(ctx, in.reading); err != nil {
+	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	h, err := a.q.Heap(ctx, requestOf(ctx).tenant, in.Heap)
@@ -131,7 +131,7 @@ func (a *api) heapTags(ctx context.Context, in *heapInput) (*tagsAnswer, error) 
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	if err := a.fresh(ctx, in.reading); err != nil {
+	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	tags, err := a.q.HeapTags(ctx, requestOf(ctx).tenant, in.Heap)
@@ -142,7 +142,7 @@ func (a *api) heapTags(ctx context.Context, in *heapInput) (*tagsAnswer, error) 
 }
 
 type setTagsInput struct {
-	oneHeap
+	OneHeap
 	RawBody []byte
 }
 
@@ -166,11 +166,11 @@ func (a *api) setHeapTags(ctx context.Context, in *setTagsInput) (*okAnswer, err
 	if err != nil {
 		return nil, err
 	}
-	return &okAnswer{written: a.wroteAt(seq), Body: ok{true}}, nil
+	return &okAnswer{Written: a.wroteAt(seq), Body: ok{true}}, nil
 }
 
 type deleteTagsInput struct {
-	oneHeap
+	OneHeap
 	Keys string `query:"keys" doc:"Keys to delete, separated by commas; without it all are deleted."`
 }
 
@@ -187,7 +187,7 @@ func (a *api) deleteHeapTags(ctx context.Context, in *deleteTagsInput) (*okAnswe
 	if err != nil {
 		return nil, err
 	}
-	return &okAnswer{written: a.wroteAt(seq), Body: ok{true}}, nil
+	return &okAnswer{Written: a.wroteAt(seq), Body: ok{true}}, nil
 }
 
 func splitKeys(s string) []string {
@@ -210,7 +210,7 @@ func (a *api) lineage(ctx context.Context, in *heapInput) (*lineageAnswer, error
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	if err := a.fresh(ctx, in.reading); err != nil {
+	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	steps, err := a.q.Lineage(ctx, requestOf(ctx).tenant, in.Heap)

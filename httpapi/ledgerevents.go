@@ -287,8 +287,9 @@ func (er *eventReader) followLive(ctx context.Context, s *sse, emit func(CloudEv
 	go func() {
 		defer close(gone)
 		ended <- er.a.events.Follow(following, after, func(batch []events.Event, _ uint64) error {
+			// The batch is only ours until this returns.
 			select {
-			case batches <- batch:
+			case batches <- slices.Clone(batch):
 				return nil
 			case <-following.Done():
 				return following.Err()

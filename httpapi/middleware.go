@@ -29,6 +29,9 @@ func (a *api) outer(next http.Handler) http.Handler {
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {
+			// On a copy: the server looks at the body of its own request to tell
+			// whether unread bytes are left on the connection.
+			r = r.WithContext(r.Context())
 			r.Body = body{http.MaxBytesReader(raw, r.Body, maxBody), w.rc}
 		}
 		next.ServeHTTP(w, r)

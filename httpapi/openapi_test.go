@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -52,9 +53,11 @@ type openAPIOperation struct {
 	Summary     string `json:"summary"`
 	Parameters  []struct {
 		Name        string `json:"name"`
+		In          string `json:"in"`
 		Description string `json:"description"`
 	} `json:"parameters"`
 	Responses map[string]struct {
+		Headers map[string]any `json:"headers"`
 		Content map[string]struct {
 			Schema json.RawMessage `json:"schema"`
 		} `json:"content"`
@@ -87,6 +90,11 @@ func TestOpenAPIIsComplete(t *testing.T) {
 		"get /api/heaps/{heap}/lineage", "get /api/heaps/{heap}/tags", "get /api/sessions", "get /api/sessions/{name}/entries",
 		"get /api/version", "get /healthz", "get /readyz", "post /api/exec", "post /api/executions/{id}/cancel", "put /api/heaps/{heap}/tags",
 	}
+	// projected are answered by the read side.
+	projected := map[string]bool{}
+	for _, name := range want {
+		projected[name] = strings.HasPrefix(name, "get /api/") && name != "get /api/version" && !strings.HasSuffix(name, "/events")
+	}
 	var got []string
 	for path, ops := range doc.Paths {
 		for method, op := range ops {
@@ -95,12 +103,25 @@ func TestOpenAPIIsComplete(t *testing.T) {
 			if op.OperationID == "" || op.Summary == "" {
 				t.Errorf("%s has no id or no summary", name)
 			}
+			params := map[string]string{}
 			for _, p := range op.Parameters {
+				params[p.Name] = p.In
 				if p.Description == "" {
 					t.Errorf("%s: parameter %s has no description", name, p.Name)
 				}
 			}
+			for _, m := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1) {
+				if params[m[1]] != "path" {
+					t.Errorf("%s: path parameter %s is not documented", name, m[1])
+				}
+			}
+			if projected[name] && params["Daybook-Min-Sequence"] != "header" {
+				t.Errorf("%s does not take Daybook-Min-Sequence", name)
+			}
 			for code, r := range op.Responses {
+				if method != "get" && code < "300" && r.Headers["Daybook-Sequence"] == nil {
+					t.Errorf("%s does not document Daybook-Sequence", name)
+				}
 				switch {
 				case code >= "400":
 					if !strings.Contains(string(r.Content["application/problem+json"].Schema), "schemas/Problem") {

@@ -71,7 +71,7 @@ type EventLog interface {
 	// LastSeq is the position of the newest event.
 	LastSeq(ctx context.Context) (uint64, error)
 	// Follow calls fn with each batch of events after a position until ctx ends
-	// or fn fails.
+	// or fn fails. A batch is valid until fn returns.
 	Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error
 }
 

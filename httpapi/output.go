@@ -42,8 +42,8 @@ func (a *api) outputRoutes(r *router) {
 }
 
 type outputInput struct {
-	reading
-	oneExecution
+	Reading
+	OneExecution
 	LineOffset  optional[int64] `query:"line_offset" doc:"First line, from 1. Ignored with byte_offset."`
 	LineLimit   optional[int64] `query:"line_limit" doc:"At most this many lines. Ignored with byte_offset."`
 	ByteOffset  optional[int64] `query:"byte_offset" doc:"First byte, from 0; selects paging by bytes."`
@@ -56,7 +56,7 @@ func (a *api) output(ctx context.Context, in *outputInput) (*streamed, error) {
 	if f != nil {
 		return nil, f
 	}
-	if err := a.fresh(ctx, in.reading); err != nil {
+	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	r := requestOf(ctx)

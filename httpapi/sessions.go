@@ -23,7 +23,7 @@ func (a *api) sessionRoutes(r *router) {
 	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.entries)
 }
 
-type sessionsInput struct{ reading }
+type sessionsInput struct{ Reading }
 
 type sessionsAnswer struct{ Body sessionList }
 
@@ -32,7 +32,7 @@ type sessionList struct {
 }
 
 func (a *api) sessions(ctx context.Context, in *sessionsInput) (*sessionsAnswer, error) {
-	if err := a.fresh(ctx, in.reading); err != nil {
+	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	names, err := a.q.Sessions(ctx, requestOf(ctx).tenant)
@@ -64,7 +64,7 @@ var entryFields = map[string]func(*entry, *projections.Entry){
 }
 
 type entriesInput struct {
-	reading
+	Reading
 	Name   string `path:"name" doc:"Session name."`
 	Fields string `query:"fields" doc:"Only these fields, separated by commas: index, execution_id, status, input_heap, output_heap, code, timestamp."`
 }
@@ -82,7 +82,7 @@ func (a *api) entries(ctx context.Context, in *entriesInput) (*entriesAnswer, er
 	if f != nil {
 		return nil, f
 	}
-	if err := a.fresh(ctx, in.reading); err != nil {
+	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	list, err := a.q.Entries(ctx, requestOf(ctx).tenant, in.Name)

@@ -44,6 +44,10 @@ func eachMember(where string, data []byte, fn func(name string, raw []byte) *fai
 		return notJSON(where, what, err)
 	}
 	if t != json.Delim('{') {
+		var whole any
+		if err := json.Unmarshal(data, &whole); err != nil {
+			return notJSON(where, what, err)
+		}
 		return mistyped(where, "%s must be a JSON object, not %s", what, kindOf(data))
 	}
 	seen := map[string]bool{}

@@ -1,0 +1,184 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/httpapi"
+)
+
+func TestStreamType(t *testing.T) {
+	t.Parallel()
+	for accept, want := range map[string]string{
+		"":                                    "",
+		"*/*":                                 "",
+		"application/json":                    "",
+		"text/event-stream":                   "text/event-stream",
+		"Text/Event-Stream; charset=utf-8":    "text/event-stream",
+		"application/json, text/event-stream": "", // equal weight: the first
+		"text/event-stream, application/json": "text/event-stream",
+		"application/json;q=0.5, text/event-stream": "text/event-stream",
+		"text/event-stream;q=0":                     "",
+		"text/html;q=0.9,application/x-ndjson":      "application/x-ndjson",
+		"a;":                                        "",
+		";;,,=":                                     "",
+		"text/event-stream;q=x":                     "",
+	} {
+		if got := httpapi.StreamType([]string{accept}); got != want {
+			t.Errorf("%q: %q, want %q", accept, got, want)
+		}
+	}
+	if got := httpapi.StreamType([]string{"text/html", "text/event-stream"}); got != "text/event-stream" {
+		t.Errorf("given in two headers: %q", got)
+	}
+}
+
+func TestClientName(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                             "",
+		"curl/8":                       "curl/8",
+		"a\tb\x00c\x7f":                "abc",
+		"a\xffb":                       "a\uFFFDb",
+		strings.Repeat("é", 200):       strings.Repeat("é", 128),
+		"x" + strings.Repeat("é", 200): "x" + strings.Repeat("é", 127),
+	} {
+		if got := httpapi.ClientName(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+// slowWriter records deadlines and lengths of writes, and fails from a given
+// write on.
+type slowWriter struct {
+	http.ResponseWriter
+	deadlines []time.Time
+	pieces    []int
+	failAt    int
+}
+
+var errStalled = errors.New("deadline exceeded")
+
+func (w *slowWriter) SetWriteDeadline(t time.Time) error {
+	w.deadlines = append(w.deadlines, t)
+	return nil
+}
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	w.pieces = append(w.pieces, len(p))
+	if len(w.pieces) == w.failAt {
+		return 1, errStalled
+	}
+	return len(p), nil
+}
+
+// Every piece of a long answer has a deadline of its own, so that neither a
+// slow client is cut off nor a stalled one waited for.
+func TestWritesHaveDeadlines(t *testing.T) {
+	t.Parallel()
+	slow := &slowWriter{ResponseWriter: httptest.NewRecorder()}
+	n, err := httpapi.PatientWriter(slow).Write(make([]byte, 2*httpapi.WritePiece+5))
+	if err != nil || n != 2*httpapi.WritePiece+5 {
+		t.Fatalf("wrote %d, %v", n, err)
+	}
+	if want := []int{httpapi.WritePiece, httpapi.WritePiece, 5}; !cmp.Equal(slow.pieces, want) || len(slow.deadlines) != 3 {
+		t.Errorf("pieces %v with %d deadlines", slow.pieces, len(slow.deadlines))
+	}
+	for _, d := range slow.deadlines {
+		if in := time.Until(d); in <= 0 || in > time.Minute {
+			t.Errorf("a deadline in %v", in)
+		}
+	}
+	stalled := &slowWriter{ResponseWriter: httptest.NewRecorder(), failAt: 2}
+	n, err = httpapi.PatientWriter(stalled).Write(make([]byte, 5*httpapi.WritePiece))
+	if !errors.Is(err, errStalled) || n != httpapi.WritePiece+1 || len(stalled.pieces) != 2 {
+		t.Errorf("stalled: wrote %d in %d pieces, %v", n, len(stalled.pieces), err)
+	}
+}
+
+// Whatever comes, decoding answers; and what it accepts means the same to the
+// standard decoder.
+func FuzzDecodeSubmission(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `{"code":"1+1"}`, `{"code":"\ud83d\ude00","tags":{"a":"b"},"execution_timeout_secs":5}`, `{"code":"\ud83d"}`, `{"code":"\\ud83d"}`,
+		`{"code":"\ude00\ud83d"}`, `{"code":null,"tags":null}`, `{"tags":{"a":1}}`, `{"code":"a","code":"b"}`, `[`, `{"code":"` + "\xff" + `"}`, `{"execution_timeout_secs":1e9}`, "",
+		`{"code":"1"}x`, `{"":1}`, `{"tags":{"\u0000":"\u0000"}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		got, refusal := httpapi.DecodeSubmission(raw)
+		if refusal != "" {
+			if !utf8.ValidString(refusal) && utf8.Valid(raw) {
+				t.Errorf("broken message %q", refusal)
+			}
+			return
+		}
+		var want struct {
+			Code    string            `json:"code"`
+			Tags    map[string]string `json:"tags"`
+			Timeout *int              `json:"execution_timeout_secs"`
+		}
+		if err := json.Unmarshal(raw, &want); err != nil {
+			t.Fatalf("accepted %q, which is not valid: %v", raw, err)
+		}
+		if got.Code != want.Code || !cmp.Equal(got.Tags, want.Tags) || !cmp.Equal(got.Timeout, want.Timeout) {
+			t.Errorf("%q: read %+v, want %+v", raw, got, want)
+		}
+		if !utf8.ValidString(got.Code) {
+			t.Errorf("%q: accepted invalid text", raw)
+		}
+	})
+}
+
+// A surrogate is alone exactly when decoding it yields a replacement character
+// that was not written.
+func FuzzLoneSurrogate(f *testing.F) {
+	for _, seed := range []string{`"\ud800"`, `"\ud83d\ude00"`, `"\\ud800"`, `"\ud83d\\ude00"`, `"\ud83d\n\ude00"`, `"\ud83d\ud83d\ude00"`, `"\ufffd"`, `"\udc00"`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var s string
+		if !utf8.Valid(raw) || json.Unmarshal(raw, &s) != nil {
+			return
+		}
+		lower := strings.ToLower(string(raw))
+		if strings.ContainsRune(lower, utf8.RuneError) || strings.Contains(lower, `\ufffd`) {
+			return // not to be told apart by the result
+		}
+		if got, want := httpapi.LoneSurrogate(raw), strings.ContainsRune(s, utf8.RuneError); got != want {
+			t.Errorf("%q: %v, want %v", raw, got, want)
+		}
+	})
+}
+
+// Headers and queries are read without a crash, and only text that can be
+// recorded gets through.
+func FuzzRequestParts(f *testing.F) {
+	for _, seed := range []string{"", "a=1&b=2", "%zz", "a;", "text/event-stream;q=0.1,a/b", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a\xff", strings.Repeat("é", 300)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		switch got := httpapi.StreamType([]string{s}); got {
+		case "", "text/event-stream", "application/x-ndjson":
+		default:
+			t.Errorf("stream type %q", got)
+		}
+		if name := httpapi.ClientName(s); len(name) > 256 || !utf8.ValidString(name) || strings.ContainsAny(name, "\x00\n\r") {
+			t.Errorf("client %q", name)
+		}
+		if httpapi.ValidTraceparent(s) && (len(s) != 55 || !strings.HasPrefix(s, "00-")) {
+			t.Errorf("traceparent %q", s)
+		}
+		httpapi.ParseQuery(s)
+	})
+}

@@ -1,0 +1,201 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"daybook/events"
+	"daybook/httpapi"
+)
+
+// ledgerWith records a small history: two runs, the first in a session and
+// tagged, the second plain and still running.
+func ledgerWith(t *testing.T, s *stack) (first, second string) {
+	t.Helper()
+	first = s.submit(`{"code":"1","session":"s1","tags":{"env":"x"}}`)
+	run := s.begin(first)
+	run.print("a", "b")
+	run.finish(events.StatusCompleted, "1", someHeap)
+	second = s.submit(`{"code":"2"}`)
+	s.begin(second).print("c")
+	return first, second
+}
+
+func (s *stack) ndjson(query string) ([]httpapi.CloudEvent, answer) {
+	s.t.Helper()
+	a := s.do("GET", "/api/events"+query, "")
+	if a.StatusCode != 200 || a.Header.Get("Content-Type") != "application/x-ndjson" {
+		s.t.Fatalf("%s: %d %s", query, a.StatusCode, a.body)
+	}
+	var out []httpapi.CloudEvent
+	for raw := range bytes.Lines(a.body) {
+		var e httpapi.CloudEvent
+		if err := json.Unmarshal(raw, &e); err != nil {
+			s.t.Fatalf("%v in %s", err, raw)
+		}
+		out = append(out, e)
+	}
+	return out, a
+}
+
+func typesOf(list []httpapi.CloudEvent) []string {
+	out := make([]string, len(list))
+	for i, e := range list {
+		out[i] = strings.TrimSuffix(strings.TrimPrefix(e.Type, "daybook."), ".v1")
+	}
+	return out
+}
+
+func TestEventFilters(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	first, second := ledgerWith(t, s)
+	ofFirst := []string{"execution.requested", "execution.started", "execution.output", "execution.completed"}
+	all, a := s.ndjson("")
+	if got := a.Header.Get("Daybook-Last-Sequence"); got != strconv.FormatUint(s.lastSeq(), 10) {
+		t.Errorf("Daybook-Last-Sequence is %q, the ledger ends at %d", got, s.lastSeq())
+	}
+	if uint64(len(all)) != s.lastSeq() {
+		t.Errorf("%d events, the ledger has %d", len(all), s.lastSeq())
+	}
+	for i, e := range all {
+		if e.Sequence != strconv.Itoa(i+1) || e.SpecVersion != "1.0" || e.Source != "daybook" || e.Tenant != "default" ||
+			e.DataContentType != "application/json" || e.ID == "" || e.Subject == "" || e.Time == "" || len(e.Data) < 2 {
+			t.Errorf("event %d: %+v", i, e)
+		}
+	}
+	for _, tc := range []struct {
+		query string
+		types []string // in any order after the first four, which are those of the run
+	}{
+		{"?execution=" + first, append(slices.Clone(ofFirst), "heap.tagged", "session.entry_recorded")},
+		{"?session=s1", append(slices.Clone(ofFirst), "heap.tagged", "session.entry_recorded")},
+		{"?execution=" + second, []string{"execution.requested", "execution.started", "execution.output"}},
+		{"?session=nobody", nil},
+		{"?type=daybook.execution.output.v1", []string{"execution.output", "execution.output"}},
+		{"?type=daybook.execution.output.v1&type=daybook.execution.started.v1&execution=" + second, []string{"execution.started", "execution.output"}},
+		{"?session=s1&type=daybook.execution.completed.v1", []string{"execution.completed"}},
+		{"?session=s1&after=1&type=daybook.execution.completed.v1", []string{"execution.completed"}}, // the request was skipped
+		{"?limit=2", []string{"execution.requested", "execution.started"}},
+		{"?limit=1&after=1", []string{"execution.started"}},
+		{fmt.Sprintf("?after=%d", len(all)), nil},
+	} {
+		list, _ := s.ndjson(tc.query)
+		got, want := typesOf(list), slices.Clone(tc.types)
+		if len(got) > 4 {
+			slices.Sort(got[4:])
+			slices.Sort(want[4:])
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", tc.query, got, want)
+		}
+	}
+}
+
+// Paging by limit and position visits every event once.
+func TestEventPaging(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	ledgerWith(t, s)
+	after, seen := "0", 0
+	for {
+		page, _ := s.ndjson("?limit=3&after=" + after)
+		if len(page) == 0 {
+			break
+		}
+		seen += len(page)
+		after = page[len(page)-1].Sequence
+	}
+	if uint64(seen) != s.lastSeq() {
+		t.Errorf("paging saw %d events of %d", seen, s.lastSeq())
+	}
+}
+
+// A stream brings what is stored, marks the live edge, and goes on; a client
+// that comes back with the last id misses nothing and gets nothing twice.
+func TestFollowEvents(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	_, second := ledgerWith(t, s)
+	stored := s.lastSeq()
+	r := s.open("/api/events")
+	var ids []string
+	for range stored {
+		m := r.must()
+		if m.name != "" {
+			t.Fatalf("%+v before the live edge", m)
+		}
+		ids = append(ids, m.id)
+	}
+	edge := r.must()
+	if want := strconv.FormatUint(stored, 10); edge.name != "caught-up" || edge.id != want || edge.data != `{"sequence":"`+want+`"}` {
+		t.Errorf("at the live edge: %+v", edge)
+	}
+	third := s.submit(`{"code":"3"}`)
+	live := r.must()
+	if !strings.Contains(live.data, third) || live.id != strconv.FormatUint(stored+1, 10) {
+		t.Errorf("live: %+v", live)
+	}
+	ids = append(ids, live.id)
+	r.resp.Body.Close()
+
+	s.do("POST", "/api/executions/"+second+"/cancel", "").into(t, 200, nil)
+	r = s.open("/api/events?after=3", "Last-Event-ID", live.id) // the header wins
+	for m := r.must(); m.name != "caught-up"; m = r.must() {
+		ids = append(ids, m.id)
+	}
+	for i, id := range ids {
+		if id != strconv.Itoa(i+1) {
+			t.Fatalf("ids are %q", ids)
+		}
+	}
+	if uint64(len(ids)) != s.lastSeq() {
+		t.Errorf("%d events, the ledger has %d", len(ids), s.lastSeq())
+	}
+}
+
+// Filters hold live too, and a limit ends the stream.
+func TestFollowSession(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	r := s.open("/api/events?session=s1&limit=6")
+	if m := r.must(); m.name != "caught-up" || m.id != "0" {
+		t.Fatalf("on an empty ledger: %+v", m)
+	}
+	first, _ := ledgerWith(t, s)
+	for i := range 6 {
+		if m := r.must(); !strings.Contains(m.data, first) {
+			t.Errorf("event %d: %+v", i, m)
+		}
+	}
+	if m, more := r.next(); more {
+		t.Errorf("past the limit: %+v", m)
+	}
+}
+
+// The history of an execution is exactly its events, in order.
+func TestExecutionEvents(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	first, _ := ledgerWith(t, s)
+	var list []httpapi.CloudEvent
+	s.do("GET", "/api/executions/"+first+"/events", "").into(t, http.StatusOK, &list)
+	want := []string{"execution.requested", "execution.started", "execution.output", "execution.completed"}
+	if got := typesOf(list); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	var data struct {
+		Content struct {
+			Plain struct{ Lines []struct{ Text string } }
+		}
+	}
+	if err := json.Unmarshal(list[2].Data, &data); err != nil || len(data.Content.Plain.Lines) != 2 || data.Content.Plain.Lines[1].Text != "b" {
+		t.Errorf("output event: %s (%v)", list[2].Data, err)
+	}
+}

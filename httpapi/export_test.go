@@ -1,0 +1,37 @@
+package httpapi
+
+import "net/http"
+
+// What the tests of decoders and writers need from inside.
+var (
+	StreamType       = streamType
+	ValidTraceparent = validTraceparent
+	ClientName       = clientName
+	LoneSurrogate    = loneSurrogate
+	ParseQuery       = func(raw string) bool { _, f := parseQuery(raw); return f == nil }
+)
+
+// WritePiece is how much is written under one deadline.
+const WritePiece = writePiece
+
+// PatientWriter is the writer that renews deadlines.
+func PatientWriter(w http.ResponseWriter) http.ResponseWriter { return newResponse(w) }
+
+// DecodedSubmission is what DecodeSubmission reads.
+type DecodedSubmission struct {
+	Code    string
+	Tags    map[string]string
+	Timeout *int
+}
+
+// DecodeSubmission decodes the kinds of members a submission has. It returns
+// the message of the refusal, or "".
+func DecodeSubmission(raw []byte) (s DecodedSubmission, refusal string) {
+	f := decodeObject(raw, map[string]member{
+		"code": text(&s.Code, nil), "tags": textMap(&s.Tags), "execution_timeout_secs": integer(&s.Timeout),
+	})
+	if f != nil {
+		return s, f.Error()
+	}
+	return s, ""
+}

@@ -1,0 +1,115 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+func heapNo(c string) string { return strings.Repeat(c, 64) }
+
+func (s *stack) foundHeaps(query string) []string {
+	s.t.Helper()
+	var out struct{ Results []projections.Heap }
+	s.do("GET", "/api/heaps"+query, "").into(s.t, http.StatusOK, &out)
+	keys := make([]string, len(out.Results))
+	for i, h := range out.Results {
+		keys[i] = h.Heap[:1]
+	}
+	return keys
+}
+
+func TestTags(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	tags := func(heap string) map[string]string {
+		var out struct{ Tags map[string]string }
+		s.do("GET", "/api/heaps/"+heap+"/tags", "").into(t, 200, &out)
+		return out.Tags
+	}
+	if got := tags(heapNo("a")); got == nil || len(got) != 0 {
+		t.Errorf("untagged: %#v", got)
+	}
+	for heap, body := range map[string]string{"a": `{"tags":{"env":"prod","n":"1"}}`, "b": `{"tags":{"env":"prod","x":""}}`, "c": `{"tags":{"env":"test"}}`} {
+		a := s.do("PUT", "/api/heaps/"+heapNo(heap)+"/tags", body)
+		if a.StatusCode != 200 || strings.TrimSpace(string(a.body)) != `{"ok":true}` || a.Header.Get("Daybook-Sequence") == "" {
+			t.Errorf("tag %s: %d %s", heap, a.StatusCode, a.body)
+		}
+	}
+	for query, want := range map[string][]string{
+		"?tag=env=prod": {"a", "b"}, "?tag=env=prod&tag=n=1": {"a"}, "?tag=x=": {"b"}, "?tag=env=none": {}, "?tag=env=prod&tag=n=2": {},
+	} {
+		if got := s.foundHeaps(query); !slices.Equal(got, want) {
+			t.Errorf("%s finds %q, want %q", query, got, want)
+		}
+	}
+	before := s.lastSeq()
+	s.do("DELETE", "/api/heaps/"+heapNo("a")+"/tags?keys=", "").into(t, 200, nil)
+	if got := tags(heapNo("a")); len(got) != 2 || s.lastSeq() != before {
+		t.Errorf("after deleting nothing: %v, ledger from %d to %d", got, before, s.lastSeq())
+	}
+	s.do("DELETE", "/api/heaps/"+heapNo("a")+"/tags?keys=+n+,unknown", "").into(t, 200, nil)
+	if got := tags(heapNo("a")); len(got) != 1 || got["env"] != "prod" {
+		t.Errorf("after deleting n: %v", got)
+	}
+	s.do("DELETE", "/api/heaps/"+heapNo("a")+"/tags", "").into(t, 200, nil)
+	if got := tags(heapNo("a")); len(got) != 0 {
+		t.Errorf("after deleting all: %v", got)
+	}
+}
+
+func TestHeapsAndLineage(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	first := s.submit(`{"code":"1"}`)
+	s.begin(first).finish(events.StatusCompleted, "1", heapNo("a"))
+	second := s.submit(`{"code":"1","heap":"` + heapNo("a") + `"}`)
+	s.begin(second).finish(events.StatusCompleted, "1", heapNo("b"))
+
+	var h projections.Heap
+	s.do("GET", "/api/heaps/"+heapNo("b"), "").into(t, 200, &h)
+	if h.Heap != heapNo("b") || h.Parent == nil || *h.Parent != heapNo("a") || h.ExecutionID == nil || *h.ExecutionID != second || h.Tags == nil {
+		t.Errorf("heap: %+v", h)
+	}
+	var l struct{ Lineage []projections.HeapOrigin }
+	s.do("GET", "/api/heaps/"+heapNo("b")+"/lineage", "").into(t, 200, &l)
+	if len(l.Lineage) != 2 || l.Lineage[0].ExecutionID != second || l.Lineage[1].ExecutionID != first || l.Lineage[1].Parent != nil {
+		t.Errorf("lineage: %+v", l.Lineage)
+	}
+	if got := s.foundHeaps(""); !slices.Equal(got, []string{"b", "a"}) && !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("all heaps: %q", got)
+	}
+}
+
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	var names struct{ Sessions []string }
+	s.do("GET", "/api/sessions", "").into(t, 200, &names)
+	if names.Sessions == nil || len(names.Sessions) != 0 {
+		t.Errorf("no sessions: %#v", names.Sessions)
+	}
+	for _, name := range []string{"zeta", "a/b c?"} {
+		id := s.submit(`{"code":"1+1","session":"` + name + `"}`)
+		s.begin(id).finish(events.StatusCompleted, "2", heapNo("a"))
+	}
+	s.do("GET", "/api/sessions", "").into(t, 200, &names)
+	if !slices.Equal(names.Sessions, []string{"a/b c?", "zeta"}) {
+		t.Errorf("sessions: %q", names.Sessions)
+	}
+	var log struct{ Entries []map[string]any }
+	s.do("GET", "/api/sessions/a%2Fb%20c%3F/entries", "").into(t, 200, &log)
+	if len(log.Entries) != 1 || len(log.Entries[0]) != 7 || log.Entries[0]["code"] != "1+1" || log.Entries[0]["index"] != 0.0 || log.Entries[0]["input_heap"] != nil {
+		t.Errorf("entries: %v", log.Entries)
+	}
+	log.Entries = nil
+	s.do("GET", "/api/sessions/zeta/entries?fields=index,+input_heap,output_heap", "").into(t, 200, &log)
+	e := log.Entries[0]
+	if _, ok := e["input_heap"]; len(e) != 3 || !ok || e["output_heap"] != heapNo("a") {
+		t.Errorf("some fields: %v", log.Entries)
+	}
+}
