@@ -127,7 +127,7 @@ func (a *attempt) refuse() error {
 func (a *attempt) run(running context.Context) error {
 	limits := a.plan.Request.Limits
 	timeout := time.Duration(limits.ExecutionTimeoutSecs) * time.Second
-	late := time.AfterFunc(timeout+overtime, func() { a.stop(errTimedOut) })
+	late := time.AfterFunc(timeout+a.r.overtime, func() { a.stop(errTimedOut) })
 	defer late.Stop()
 
 	p := newPump(a.r.opts.Ledger, &a.start, a.plan, limits.OutputMaxBytes)

@@ -65,17 +65,21 @@ func hangs(began chan<- runner.Task) workers {
 // work lets a runner consume from a real store.
 type work struct {
 	*jetstream.Store
-	// ack, if set, replaces the acknowledgement.
+	// ack and nak, if set, replace what they are named after.
 	ack func(ctx context.Context, d jetstream.Delivery) error
+	nak func(ctx context.Context, d jetstream.Delivery, delay time.Duration) error
 }
 
 func (w work) Consume(ctx context.Context, pool string, slots int, fn func(context.Context, runner.Delivery)) error {
 	return w.Store.Consume(ctx, pool, slots, func(ctx context.Context, d jetstream.Delivery) {
-		ack := d.Ack
+		ack, nak := d.Ack, d.Nak
 		if w.ack != nil {
 			ack = func(ctx context.Context) error { return w.ack(ctx, d) }
 		}
-		fn(ctx, runner.Delivery{Event: d.Event, Delivered: d.Delivered, Ack: ack, Nak: d.Nak})
+		if w.nak != nil {
+			nak = func(ctx context.Context, delay time.Duration) error { return w.nak(ctx, d, delay) }
+		}
+		fn(ctx, runner.Delivery{Event: d.Event, Delivered: d.Delivered, Ack: ack, Nak: nak})
 	})
 }
 
@@ -124,6 +128,17 @@ func openBook(t *testing.T, so jetstream.Options, lo ledger.Options) *book {
 	lo.Logger = jetstreamtest.Logger(t)
 	store := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), so)
 	return &book{t: t, store: store, ledger: ledger.New(store, lo)}
+}
+
+// acks are options with a channel that receives each acknowledged execution.
+func (b *book) acks(w runner.Workers) (runner.Options, <-chan string) {
+	acked := make(chan string, 100)
+	opts := b.options(w)
+	opts.Work = work{Store: b.store, ack: func(ctx context.Context, d jetstream.Delivery) error {
+		defer func() { acked <- d.Event.About() }()
+		return d.Ack(ctx)
+	}}
+	return opts, acked
 }
 
 // options are those of a runner over the book.
@@ -284,4 +299,25 @@ func numbered(from, to int) []string {
 		out = append(out, fmt.Sprintf("line %d", i))
 	}
 	return out
+}
+
+// heaps is a heap store of which a test may replace parts.
+type heaps struct {
+	runner.Heaps
+	get func(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error)
+	put func(ctx context.Context, tenant string, blob []byte, engineID string) (string, error)
+}
+
+func (h heaps) Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+	if h.get != nil {
+		return h.get(ctx, tenant, hash)
+	}
+	return h.Heaps.Heap(ctx, tenant, hash)
+}
+
+func (h heaps) PutHeap(ctx context.Context, tenant string, blob []byte, engineID string) (string, error) {
+	if h.put != nil {
+		return h.put(ctx, tenant, blob, engineID)
+	}
+	return h.Heaps.PutHeap(ctx, tenant, blob, engineID)
 }

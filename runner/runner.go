@@ -43,6 +43,8 @@ type Options struct {
 type Runner struct {
 	opts  Options
 	stats stats
+	// overtime is the constant, except in tests.
+	overtime time.Duration
 }
 
 // New makes a runner. It starts nothing. It panics when a port is missing.
@@ -59,7 +61,7 @@ func New(opts Options) *Runner {
 		opts.Logger = slog.Default()
 	}
 	opts.Logger = opts.Logger.With("runner", opts.ID)
-	return &Runner{opts: opts}
+	return &Runner{opts: opts, overtime: overtime}
 }
 
 // ID is the name this runner goes by in the ledger.

@@ -1,0 +1,164 @@
+package runner_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/ledger"
+	"daybook/runner"
+)
+
+func TestDrainLetsRunsFinish(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	began, release := make(chan struct{}), make(chan struct{})
+	opts, acked := b.acks(workers{func(ctx context.Context, _ runner.Task, _ sink) (runner.Outcome, error) {
+		close(began)
+		select {
+		case <-release:
+			return completed("1"), nil
+		case <-ctx.Done():
+			return runner.Outcome{}, context.Cause(ctx)
+		}
+	}})
+	r := runner.New(opts)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	id := b.submit()
+	soon(t, "the script's beginning", began)
+	stop()
+	close(release)
+	if err := soon(t, "the runner's end", done); err != nil {
+		t.Error(err)
+	}
+	if got := soon(t, "the acknowledgement", acked); got != id {
+		t.Errorf("%s was acknowledged", got)
+	}
+	if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 1 {
+		t.Errorf("the run is %s: %+v", status, end)
+	}
+}
+
+// A run handed back goes on elsewhere as if nothing had happened, except for
+// the output it had already written.
+func TestDrainHandsBack(t *testing.T) {
+	t.Parallel()
+	// An hour: only being given back lets the second runner have it.
+	b := openBook(t, jetstream.Options{AckWait: time.Hour}, ledger.Options{})
+	first := make(chan runner.Task, 1)
+	opts := b.options(workers{func(ctx context.Context, task runner.Task, write sink) (runner.Outcome, error) {
+		if err := write(ctx, []events.Line{{Text: "one"}, {Text: "tw", Continued: true}}); err != nil {
+			return runner.Outcome{}, err
+		}
+		first <- task
+		<-ctx.Done()
+		return runner.Outcome{}, context.Cause(ctx)
+	}})
+	opts.DrainWait = -1
+	a, drain := b.begin(opts)
+	id := b.submit()
+	task := soon(t, "the script's beginning", first)
+	drain()
+	if n := a.Stats().HandedBack; n != 1 {
+		t.Errorf("%d runs counted as handed back, want 1", n)
+	}
+
+	second := make(chan runner.Task, 1)
+	opts, acked := b.acks(workers{func(ctx context.Context, task runner.Task, write sink) (runner.Outcome, error) {
+		second <- task
+		return completed("1"), write(ctx, []events.Line{{Text: "three"}})
+	}})
+	b.begin(opts)
+	again := soon(t, "the second run", second)
+	soon(t, "the acknowledgement", acked)
+	if diff := cmp.Diff(task, again); diff != "" {
+		t.Errorf("the second runner's task (-first +second):\n%s", diff)
+	}
+	list := b.history(id)
+	want := []events.Type{
+		events.TypeExecutionRequested, events.TypeExecutionStarted, events.TypeExecutionOutput, events.TypeExecutionOutput,
+		events.TypeExecutionHandedBack, events.TypeExecutionStarted, events.TypeExecutionOutput, events.TypeExecutionCompleted,
+	}
+	if diff := cmp.Diff(want, types(list)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if got := text(list); got != "one\ntw\nthree\n" {
+		t.Errorf("output is %q", got)
+	}
+	_, end := b.ended(id)
+	if end.Attempt != 1 || end.Output.Lines != 3 || end.Output.Bytes != 13 || end.Output.SHA256 != events.Hash([]byte("three\n")) {
+		t.Errorf("the end is %+v, output %+v", end, end.Output)
+	}
+	sameStart(t, list)
+}
+
+// What is delivered while draining goes back untouched.
+func TestDrainTakesNothingNew(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	id := b.submit()
+	request := b.history(id)[0]
+	var ran atomic.Bool
+	opts := b.options(workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
+		ran.Store(true)
+		return completed("1"), nil
+	}})
+	delay := make(chan time.Duration, 1)
+	opts.Work = queue(func(ctx context.Context, fn func(context.Context, runner.Delivery)) error {
+		<-ctx.Done()
+		fn(context.WithoutCancel(ctx), runner.Delivery{Event: request, Delivered: 1, Nak: func(_ context.Context, d time.Duration) error {
+			delay <- d
+			return nil
+		}})
+		return nil
+	})
+	_, drain := b.begin(opts)
+	drain()
+	if d := soon(t, "giving it back", delay); d != 0 || ran.Load() {
+		t.Errorf("given back with a delay of %v, script run: %v", d, ran.Load())
+	}
+}
+
+// A request that only a newer version understands is left for one.
+func TestARequestOfANewerVersion(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	opts := b.options(completes())
+	opts.RetryDelay = time.Minute
+	e := events.Event{Type: "daybook.execution.requested.v9", Tenant: "default", Data: &events.Unknown{Type: "daybook.execution.requested.v9"}}
+	for _, test := range []struct {
+		delivered int
+		want      time.Duration
+	}{{1, time.Minute}, {2, 2 * time.Minute}, {3, 4 * time.Minute}, {6, 30 * time.Minute}, {1000, 30 * time.Minute}} {
+		var got time.Duration
+		opts.Work = queue(func(ctx context.Context, fn func(context.Context, runner.Delivery)) error {
+			fn(ctx, runner.Delivery{Event: e, Delivered: test.delivered, Nak: func(_ context.Context, d time.Duration) error {
+				got = d
+				return nil
+			}})
+			return nil
+		})
+		if err := runner.New(opts).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got != test.want {
+			t.Errorf("delivery %d is given back for %v, want %v", test.delivered, got, test.want)
+		}
+	}
+}
+
+// queue is a scripted work queue.
+type queue func(ctx context.Context, fn func(context.Context, runner.Delivery)) error
+
+func (q queue) Consume(ctx context.Context, _ string, _ int, fn func(context.Context, runner.Delivery)) error {
+	return q(ctx, fn)
+}
+
+func (queue) ListenCancel(string, string, func() bool) (func(), error) { return func() {}, nil }
