@@ -142,6 +142,10 @@ func decode(seq uint64, m Message) (Event, error) {
 	if err := json.Unmarshal(m.Body, e.Data); err != nil {
 		return Event{}, fmt.Errorf("%s: %w", e.Type, err)
 	}
+	// Consumers route by the header and act on the body: both must say the same.
+	if about := get(headerSubject); about != e.About() {
+		return Event{}, fmt.Errorf("%s is %q, but the body concerns %q", headerSubject, about, e.About())
+	}
 	return e, nil
 }
 

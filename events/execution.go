@@ -159,7 +159,8 @@ type ExecutionStarted struct {
 	// less than FirstByte, that is, if a line end after it would still lie
 	// before FirstByte. If the last piece that counts is Continued, its line
 	// ends there: one line end, at FirstByte-1, counts as written although no
-	// chunk holds it. So each attempt begins on a line of its own.
+	// chunk holds it. So each attempt begins on a line of its own. Voids and
+	// Extent apply the rule.
 	FirstLine int64 `json:"first_line"`
 	FirstByte int64 `json:"first_byte"`
 	// Layers names the containment layers the worker attested.

@@ -45,3 +45,10 @@ func (x Extent) Next() (firstLine, firstByte int64) {
 	}
 	return x.Line, x.Byte
 }
+
+// Voids reports whether a piece of a line, recorded by an earlier attempt at a
+// byte offset, no longer counts: this attempt was planned before it was stored.
+// See FirstByte.
+func (d *ExecutionStarted) Voids(offset int64, piece Line) bool {
+	return offset+int64(len(piece.Text)) >= d.FirstByte
+}

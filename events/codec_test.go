@@ -1,0 +1,223 @@
+package events_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/events"
+)
+
+// stored returns the wire form of a small event, changed by edit.
+func stored(t *testing.T, edit func(m *events.Message)) events.Message {
+	t.Helper()
+	m, err := events.Encode(1, envelope(0, &events.ExecutionCancelRequested{ExecutionID: execution, Actor: client}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if edit != nil {
+		edit(&m)
+	}
+	return m
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	t.Parallel()
+	header := func(name string, value ...string) func(*events.Message) {
+		return func(m *events.Message) {
+			if m.Header[name] = value; len(value) == 0 {
+				delete(m.Header, name)
+			}
+		}
+	}
+	body := func(s string) func(*events.Message) { return func(m *events.Message) { m.Body = []byte(s) } }
+	tests := []struct {
+		name string
+		edit func(*events.Message)
+		want string
+	}{
+		{"no headers", func(m *events.Message) { m.Header = nil }, "ce-specversion"},
+		{"another specification", header("ce-specversion", "2.0"), `"2.0"`},
+		{"no id", header("ce-id"), "ce-id"},
+		{"no type", header("ce-type"), "ce-type"},
+		{"no tenant", header("ce-tenant"), "ce-tenant"},
+		{"no time", header("ce-time"), "ce-time"},
+		{"not a time", header("ce-time", "yesterday"), "yesterday"},
+		{"no body", body(""), "cancel_requested"},
+		{"not JSON", body("{"), "cancel_requested"},
+		{"not an object", body("[]"), "cancel_requested"},
+		{"wrong kind of member", body(`{"execution_id":7}`), "execution_id"},
+		{"about something else", header("ce-subject", "other"), `"other"`},
+		{"about nothing", body(`{}`), "ce-subject"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := events.Decode(42, stored(t, tt.edit))
+			var de *events.DecodeError
+			if !errors.As(err, &de) || de.Seq != 42 || de.Subject == "" || de.Unwrap() == nil {
+				t.Fatalf("error %#v", err)
+			}
+			if !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "42") {
+				t.Errorf("message %q names neither %q nor the position", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestDecodeIgnoresWhatItNeedNotKnow(t *testing.T) {
+	t.Parallel()
+	e, err := events.Decode(7, stored(t, func(m *events.Message) {
+		m.Body = []byte(strings.Replace(string(m.Body), "{", `{"added_later":{"a":1},`, 1))
+		m.Header["ce-added"] = []string{"x"}
+		m.Header["ce-time"] = []string{"2026-11-21T10:30:00.125+01:00"}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Seq != 7 || !e.Time.Equal(began) || e.Time.Location() != time.UTC || e.About() != execution {
+		t.Errorf("decoded %+v", e)
+	}
+}
+
+// TestUnknownIsKept: types and versions of a newer program come back as they
+// were stored.
+func TestUnknownIsKept(t *testing.T) {
+	t.Parallel()
+	for _, typ := range []events.Type{"daybook.execution.paused.v1", "daybook.execution.completed.v2", "other"} {
+		m := stored(t, func(m *events.Message) {
+			m.Header["ce-type"] = []string{string(typ)}
+			m.Subject = "ledger.0009.default.exec." + execution
+			m.Body = []byte("not even JSON")
+		})
+		e, err := events.Decode(9, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := &events.Unknown{Type: typ, StoredSubject: m.Subject, Concerns: execution, Body: m.Body}
+		if diff := cmp.Diff(events.Data(want), e.Data); diff != "" {
+			t.Error(diff)
+		}
+		if _, terminal := e.Type.Status(); terminal || events.Ended(e.Data) != nil {
+			t.Errorf("%s is taken for an end", typ)
+		}
+		again, err := events.Encode(1, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(m, again); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestEncodeRefusesWhatNoStreamTakes(t *testing.T) {
+	t.Parallel()
+	_, err := events.Encode(1, envelope(0, &events.ExecutionHandedBack{ExecutionID: execution, Reason: strings.Repeat("x", events.MaxEventBytes)}))
+	if !errors.Is(err, events.ErrTooLarge) || !strings.Contains(err.Error(), "handed_back") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestOutputAlwaysFits: a chunk at its bounds, in the characters that take most
+// room as JSON, is an event that can be stored.
+func TestOutputAlwaysFits(t *testing.T) {
+	t.Parallel()
+	lines := make([]events.Line, events.OutputMaxLines)
+	for i := range lines {
+		lines[i] = events.Line{
+			Text:  strings.Repeat("\x01", events.OutputMaxBytes/events.OutputMaxLines),
+			Level: events.LevelDebug, TimeMillis: -1 << 63, Continued: true,
+		}
+	}
+	_, err := events.Encode(1, envelope(0, &events.ExecutionOutput{
+		ExecutionID: execution, Attempt: 1 << 30, FirstLine: 1 << 62, FirstByte: 1 << 62, Content: events.Plain(events.OutputContent{Lines: lines}),
+	}))
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNilAndEmptyTagsDiffer(t *testing.T) {
+	t.Parallel()
+	for _, tags := range []map[string]string{nil, {}} {
+		m, err := events.Encode(1, envelope(0, &events.ExecutionRequested{
+			ExecutionID: execution, Pool: "default", Content: events.Plain(events.RequestedContent{Tags: tags}),
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := events.Decode(1, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.Data.(*events.ExecutionRequested).Content.Value().Tags; (got == nil) != (tags == nil) {
+			t.Errorf("tags %#v came back as %#v", tags, got)
+		}
+	}
+}
+
+func TestSealedContentHasNoValue(t *testing.T) {
+	t.Parallel()
+	c := events.Content[events.TagContent]{Sealed: &events.Sealed{KeyID: "k", Algorithm: "a", Nonce: []byte{1}, Ciphertext: []byte{2}}}
+	m, err := events.Encode(1, envelope(0, &events.HeapTagged{Heap: heapIn, Content: c}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := events.Decode(1, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := e.Data.(*events.HeapTagged).Content
+	if diff := cmp.Diff(c, got); diff != "" || got.Value().Tags != nil {
+		t.Errorf("value %v, difference %s", got.Value(), diff)
+	}
+}
+
+// FuzzDecode: no stored bytes make Decode panic, and what it accepts encodes to
+// a form that no longer changes.
+func FuzzDecode(f *testing.F) {
+	for i, d := range examples() {
+		m, err := events.Encode(1, envelope(i, d))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(m.Header["ce-type"][0], m.Header["ce-subject"][0], m.Header["ce-time"][0], m.Body)
+	}
+	f.Add("daybook.execution.paused.v1", execution, "2026-11-21T09:30:00Z", []byte("?"))
+	f.Add(string(events.TypeExecutionStarted), "", "0000-01-01T00:00:00Z", []byte("null"))
+	f.Add(string(events.TypeHeapTagged), "x", "9999-12-31T23:59:59.9999+23:59", []byte(`{"heap":"x","content":{"sealed":{"nonce":""}}}`))
+	f.Fuzz(func(t *testing.T, typ, subject, at string, body []byte) {
+		m := events.Message{Subject: "ledger.0001.default.exec.x", Body: body, Header: map[string][]string{
+			"ce-specversion": {"1.0"}, "ce-id": {"id"}, "ce-type": {typ}, "ce-subject": {subject}, "ce-time": {at}, "ce-tenant": {"default"},
+		}}
+		e, err := events.Decode(1, m)
+		if err != nil {
+			return
+		}
+		if string(e.Type) != typ || e.Type != e.Data.EventType() || e.About() != subject {
+			t.Fatalf("decoded to %s about %q", e.Type, e.About())
+		}
+		first, err := events.Encode(1, e)
+		switch {
+		case errors.Is(err, events.ErrTooLarge):
+			return
+		case err != nil:
+			t.Fatalf("decoded but not encoded: %v", err)
+		}
+		e, err = events.Decode(1, first)
+		if err != nil {
+			t.Fatalf("encoded but not decoded: %v", err)
+		}
+		second, err := events.Encode(1, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(first, second); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

@@ -1,0 +1,308 @@
+package events_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/events"
+)
+
+var update = flag.Bool("update", false, "write the fixtures that are missing; existing ones never change")
+
+// fixture is the stored wire form of an event: what a stream holds for ever,
+// and the example that the documentation shows.
+type fixture struct {
+	Subject string            `json:"subject"`
+	Headers map[string]string `json:"headers"`
+	Body    json.RawMessage   `json:"body"`
+}
+
+func fixturePath(t events.Type) string { return filepath.Join("testdata", string(t)+".json") }
+
+func (f fixture) message(t *testing.T) events.Message {
+	t.Helper()
+	m := events.Message{Subject: f.Subject, Header: map[string][]string{}}
+	for k, v := range f.Headers {
+		m.Header[k] = []string{v}
+	}
+	var body bytes.Buffer
+	if err := json.Compact(&body, f.Body); err != nil {
+		t.Fatal(err)
+	}
+	m.Body = body.Bytes()
+	return m
+}
+
+// Parts of the examples. The story: a client asks for a run with a heap, a
+// session and tags; two runners have to do with it.
+const (
+	execution = "019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3"
+	heapIn    = "3f79bb7b435b05321651daefd374cdc681dc06faa65e374e38337b88ca046dea"
+	heapOut   = "a665a45920422f9d417e4867efdc4fb8a04a1f3fff1fa07e998e86f7f7a27ae3"
+	trace     = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+)
+
+var (
+	began   = time.Date(2026, 11, 21, 9, 30, 0, 125_000_000, time.UTC)
+	session = events.SessionID(events.DefaultTenant, "trip-planner")
+	client  = events.Actor{Principal: "anonymous", Transport: "mcp-http", Client: "example-agent 1.4", Address: "127.0.0.1:51122"}
+	limits  = events.Limits{HeapMemoryMaxMB: 64, ExecutionTimeoutSecs: 30, OutputMaxBytes: 64 << 20}
+	usage   = events.Usage{CPUMillis: 12, WallMillis: 40, PeakHeapBytes: 4 << 20}
+	totals  = events.OutputTotals{Lines: 2, Bytes: 17, SHA256: events.Hash([]byte("planning\n[WARN] 3"))}
+)
+
+// examples has one event of each type, with every member set somewhere.
+func examples() []events.Data {
+	failed := events.Ending{
+		ExecutionID: execution, Attempt: 2, Runner: "runner-b", Reason: "exception",
+		Content: events.Plain(events.EndingContent{Error: &events.Body{Text: "Error: no such city\n    at plan (main.ts:2:9)"}}),
+		Heap:    &events.HeapRecord{SHA256: heapOut, Size: 1_204_224, EngineID: "e1b2c3", Parent: heapIn},
+		Output:  &totals, TranspiledSHA256: events.Hash([]byte("plan()")), Usage: &usage, Warnings: []string{"a timer was left behind"},
+	}
+	completed := failed
+	completed.Reason = ""
+	completed.Content = events.Plain(events.EndingContent{
+		Result:          &events.Body{Blob: &events.BlobRef{SHA256: heapIn, Size: 16 << 20, Preview: "[1,2,3"}},
+		ResultTruncated: true,
+	})
+	timedOut := failed
+	timedOut.Reason, timedOut.Heap, timedOut.Warnings = "timeout", nil, nil
+	timedOut.Content = events.Plain(events.EndingContent{Error: &events.Body{Text: "Execution timed out"}})
+	timedOut.Output = &events.OutputTotals{Lines: 9000, Bytes: 70 << 20, SHA256: heapIn, Truncated: true}
+	return []events.Data{
+		&events.ExecutionRequested{
+			ExecutionID: execution, Pool: "default",
+			Content:      events.Plain(events.RequestedContent{Source: events.Body{Text: "cities.push(\"Oslo\")\nplan(cities)"}, Tags: map[string]string{"env": "test", "model": "v2"}}),
+			SourceSHA256: events.Hash([]byte("cities.push(\"Oslo\")\nplan(cities)")), FileName: "main.ts", Stateful: true, Heap: heapIn, Limits: limits,
+			Session: "trip-planner", SessionID: session, RequestSHA256: events.Hash([]byte("request")), Idempotent: true, Actor: client,
+			Warnings: []string{"heap_memory_max_mb was raised to 8, the least an isolate starts with"},
+		},
+		&events.ExecutionStarted{
+			ExecutionID: execution, Attempt: 2, Runner: "runner-b",
+			Engine: events.Engine{ID: "e1b2c3", V8Version: "13.6.233.10", Flags: "--random-seed=1", JIT: true, PreludeSHA256: heapOut, SnapshotFormat: 1},
+			Seed:   "00112233445566778899aabbccddeeff", StartTime: began.Add(time.Second), Limits: limits, InputHeap: heapIn,
+			FirstLine: 2, FirstByte: 9, Layers: []string{"seccomp", "namespaces"}, Warnings: []string{"the input heap was not on record"},
+		},
+		&events.ExecutionOutput{
+			ExecutionID: execution, Attempt: 2, FirstLine: 2, FirstByte: 9,
+			Content: events.Plain(events.OutputContent{Lines: []events.Line{
+				{Text: "planning", TimeMillis: 1795253401125},
+				{Text: "[WARN] 3", Level: events.LevelWarn, TimeMillis: 1795253401130, Continued: true},
+			}}),
+		},
+		&events.ExecutionOutputTruncated{ExecutionID: execution, Attempt: 2, FirstLine: 9000, FirstByte: 64 << 20, LimitBytes: 64 << 20},
+		&events.ExecutionCancelRequested{ExecutionID: execution, Actor: client},
+		&events.ExecutionHandedBack{ExecutionID: execution, Attempt: 1, Runner: "runner-a", Reason: "draining"},
+		events.NewEnding(events.StatusCompleted, completed),
+		events.NewEnding(events.StatusFailed, failed),
+		events.NewEnding(events.StatusTimedOut, timedOut),
+		events.NewEnding(events.StatusCancelled, events.Ending{
+			ExecutionID: execution, Attempt: 2, Content: events.Plain(events.EndingContent{Error: &events.Body{Text: "Cancelled by user"}}), Actor: &client,
+		}),
+		&events.HeapTagged{
+			Heap: heapOut, Content: events.Plain(events.TagContent{Tags: map[string]string{"env": "test", "model": "v2"}}),
+			Edit: events.EditRun, ExecutionID: execution, AppliesAt: 1041, Actor: client,
+		},
+		&events.SessionEntryRecorded{
+			SessionID: session, Session: "trip-planner", Index: 3, ExecutionID: execution, Status: events.StatusCompleted,
+			InputHeap: heapIn, OutputHeap: heapOut, CompletedAt: began.Add(2 * time.Second), TerminalSeq: 1041,
+		},
+	}
+}
+
+// envelope gives example i ids and times that never change.
+func envelope(i int, d events.Data) events.Event {
+	e := events.New(events.DefaultTenant, began.Add(time.Duration(i)*250*time.Millisecond), d)
+	e.ID = "019ab3c4-6a3e-7c51-8f0e-0000000000" + string("0123456789abcdef"[i/16]) + string("0123456789abcdef"[i%16])
+	e.Traceparent = trace
+	return e
+}
+
+// TestFixtures holds every type to the form it was first written in.
+func TestFixtures(t *testing.T) {
+	t.Parallel()
+	all := examples()
+	if len(all) != len(events.Types()) {
+		t.Fatalf("%d examples for %d types", len(all), len(events.Types()))
+	}
+	for i, typ := range events.Types() {
+		t.Run(string(typ), func(t *testing.T) {
+			want := envelope(i, all[i])
+			if want.Type != typ {
+				t.Fatalf("example %d is %s", i, want.Type)
+			}
+			if *update {
+				writeMissing(t, want)
+			}
+			m := readFixture(t, typ).message(t)
+			got, err := events.Decode(0, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the stored event decodes to something else:\n%s", diff)
+			}
+			again, err := events.Encode(1, got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(m, again); diff != "" {
+				t.Errorf("the stored event encodes to something else:\n%s", diff)
+			}
+		})
+	}
+}
+
+func readFixture(t *testing.T, typ events.Type) fixture {
+	t.Helper()
+	raw, err := os.ReadFile(fixturePath(typ))
+	if err != nil {
+		t.Fatalf("%v: run the test with -update to write it", err)
+	}
+	var f fixture
+	if err := json.Unmarshal(raw, &f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func writeMissing(t *testing.T, e events.Event) {
+	t.Helper()
+	if _, err := os.Stat(fixturePath(e.Type)); err == nil {
+		return
+	}
+	m, err := events.Encode(1, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fixture{Subject: m.Subject, Headers: map[string]string{}, Body: m.Body}
+	for k, v := range m.Header {
+		f.Headers[k] = v[0]
+	}
+	raw, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(fixturePath(e.Type), append(raw, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNoStrayFixtures: a fixture without a type means that a type was removed
+// or renamed, which would orphan what is stored.
+func TestNoStrayFixtures(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("testdata/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, typ := range events.Types() {
+		known[fixturePath(typ)] = true
+	}
+	for _, p := range paths {
+		if !known[p] {
+			t.Errorf("%s belongs to no type", p)
+		}
+	}
+	if len(paths) != len(known) {
+		t.Errorf("%d fixtures of %d types", len(paths), len(known))
+	}
+}
+
+// TestExamplesSetEverything keeps the examples worth showing: each member of a
+// payload is set in one of them.
+func TestExamplesSetEverything(t *testing.T) {
+	t.Parallel()
+	set := map[string]bool{}
+	var fields []string
+	// An ending serves four types, so what counts is its own name.
+	var walk func(v reflect.Value)
+	walk = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Pointer:
+			if !v.IsNil() {
+				walk(v.Elem())
+			}
+		case reflect.Slice:
+			for i := range v.Len() {
+				walk(v.Index(i))
+			}
+		case reflect.Struct:
+			if v.Type() == reflect.TypeFor[time.Time]() {
+				return
+			}
+			for i := range v.NumField() {
+				name := v.Type().Name() + "." + v.Type().Field(i).Name
+				if v.Type().Field(i).Name == "Sealed" {
+					continue // not written yet
+				}
+				fields = append(fields, name)
+				if !v.Field(i).IsZero() {
+					set[name] = true
+				}
+				walk(v.Field(i))
+			}
+		}
+	}
+	for _, d := range examples() {
+		walk(reflect.ValueOf(d))
+	}
+	for _, f := range fields {
+		if !set[f] {
+			t.Errorf("%s is set in no example", f)
+		}
+	}
+}
+
+// TestTypes checks what must hold for each type, present and future.
+func TestTypes(t *testing.T) {
+	t.Parallel()
+	seen := map[events.Type]bool{}
+	statuses := map[events.Status]bool{}
+	for i, typ := range events.Types() {
+		d := examples()[i]
+		if seen[typ] {
+			t.Errorf("%s is listed twice", typ)
+		}
+		seen[typ] = true
+		if d.EventType() != typ {
+			t.Errorf("the payload of %s says %s", typ, d.EventType())
+		}
+		parts := strings.Split(string(typ), ".")
+		if len(parts) != 4 || parts[0] != "daybook" || parts[3] != "v1" {
+			t.Errorf("%s does not have the form daybook.<subject>.<fact>.v<N>", typ)
+		}
+		status, terminal := typ.Status()
+		if terminal != (events.Ended(d) != nil) || terminal != typ.Terminal() || terminal != status.Terminal() {
+			t.Errorf("%s: status %q, terminal %t, ending %t", typ, status, typ.Terminal(), events.Ended(d) != nil)
+		}
+		if terminal {
+			if statuses[status] {
+				t.Errorf("%s: a second type for status %s", typ, status)
+			}
+			statuses[status] = true
+			if string(status) != parts[2] {
+				t.Errorf("%s leads to status %s", typ, status)
+			}
+			if got := events.NewEnding(status, events.Ending{}).EventType(); got != typ {
+				t.Errorf("status %s makes %s, not %s", status, got, typ)
+			}
+		}
+	}
+	if len(statuses) != 4 {
+		t.Errorf("%d final statuses", len(statuses))
+	}
+	if events.NewEnding(events.StatusRunning, events.Ending{}) != nil {
+		t.Error("running is no ending")
+	}
+}

@@ -1,0 +1,145 @@
+package events_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/events"
+)
+
+func TestNewID(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	last := ""
+	for i := range 1000 {
+		id := events.NewID(began.Add(time.Duration(i) * time.Millisecond))
+		if !events.ValidID(id) || id[14] != '7' || !strings.Contains("89ab", id[19:20]) {
+			t.Fatalf("%s is not a version 7 UUID", id)
+		}
+		if seen[id] || id <= last {
+			t.Fatalf("%s after %s", id, last)
+		}
+		seen[id], last = true, id
+	}
+	if id := events.NewID(time.UnixMilli(0x0123456789ab)); !strings.HasPrefix(id, "01234567-89ab-7") {
+		t.Errorf("%s does not begin with its time", id)
+	}
+}
+
+// TestDerivedNames pins what is computed from names: stored ledgers depend on
+// these values for ever.
+func TestDerivedNames(t *testing.T) {
+	t.Parallel()
+	v := events.Volume(1)
+	tests := []struct{ name, got, want string }{
+		{"idempotency key", events.DerivedID("default", "order-17"), "97ab2966-ea18-8e42-894c-e9ffcb2424ee"},
+		{"another tenant's", events.DerivedID("acme", "order-17"), "0fefd285-82a7-8c6c-ba3f-9c8ea93dafec"},
+		{"session", events.SessionID("default", "trip-planner"), "7a2d9d4512cb8e20aa1ec6353c279a455952d1cc2ba162d671cfa66a3fa37970"},
+		{"hash", events.Hash([]byte("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+		{"stream", v.Stream(), "LEDGER-0001"},
+		{"a late stream", events.Volume(12345).Stream(), "LEDGER-12345"},
+		{"all subjects", v.Subjects(), "ledger.0001.>"},
+		{"a pool's subjects", v.PoolSubjects("default"), "ledger.0001.*.run.default.*"},
+		{"run", v.RunSubject("default", "gpu", execution), "ledger.0001.default.run.gpu." + execution},
+		{"exec", v.ExecSubject("default", execution), "ledger.0001.default.exec." + execution},
+		{"out", v.OutSubject("default", execution), "ledger.0001.default.out.de"},
+		{"session subject", v.SessionSubject("default", "abc"), "ledger.0001.default.session.abc"},
+		{"heap", v.HeapSubject("default", heapIn), "ledger.0001.default.heap.3f"},
+		{"no heap", v.HeapSubject("default", ""), "ledger.0001.default.heap.00"},
+		{"cancel", events.CancelSubject("default", execution), "ctl.default.exec." + execution + ".cancel"},
+	}
+	for _, tt := range tests {
+		if tt.got != tt.want {
+			t.Errorf("%s is %s, want %s", tt.name, tt.got, tt.want)
+		}
+	}
+	if id := events.DerivedID("default", "order-17"); !events.ValidID(id) || id[14] != '8' {
+		t.Errorf("%s is not a version 8 UUID", id)
+	}
+	// The parts are kept apart: no two pairs of names run together.
+	if events.DerivedID("a", "bc") == events.DerivedID("ab", "c") || events.SessionID("a", "bc") == events.SessionID("ab", "c") {
+		t.Error("names of two tenants collide")
+	}
+}
+
+func TestValid(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		s        string
+		id, hash bool
+	}{
+		{"", false, false},
+		{execution, true, false},
+		{strings.ToUpper(execution), false, false},
+		{execution[1:], false, false},
+		{execution + "0", false, false},
+		{strings.Replace(execution, "-", "0", 1), false, false},
+		{strings.Repeat("-", 36), false, false},
+		{"*", false, false},
+		{strings.Repeat("0", 64), false, true},
+		{heapIn, false, true},
+		{heapIn[1:], false, false},
+		{heapIn + "0", false, false},
+		{heapIn[:63] + "g", false, false},
+		{heapIn[:63] + "A", false, false},
+		{heapIn[:62] + "é", false, false},
+	}
+	for _, tt := range tests {
+		if events.ValidID(tt.s) != tt.id || events.ValidHash(tt.s) != tt.hash {
+			t.Errorf("%q: id %t, hash %t", tt.s, events.ValidID(tt.s), events.ValidHash(tt.s))
+		}
+	}
+}
+
+// TestSubjects follows each type to where it is stored.
+func TestSubjects(t *testing.T) {
+	t.Parallel()
+	v := events.Volume(1)
+	exec, out := v.ExecSubject("default", execution), v.OutSubject("default", execution)
+	for _, d := range examples() {
+		want, about := exec, execution
+		switch d.EventType() {
+		case events.TypeExecutionRequested:
+			want = v.RunSubject("default", "default", execution)
+		case events.TypeExecutionOutput, events.TypeExecutionOutputTruncated:
+			want = out
+		case events.TypeHeapTagged:
+			want, about = v.HeapSubject("default", heapOut), heapOut
+		case events.TypeSessionEntryRecorded:
+			want, about = v.SessionSubject("default", session), session
+		}
+		e := events.New("default", began, d)
+		if e.Subject(v) != want || e.About() != about {
+			t.Errorf("%s is stored on %s about %s, want %s about %s", e.Type, e.Subject(v), e.About(), want, about)
+		}
+	}
+}
+
+func TestParseStatus(t *testing.T) {
+	t.Parallel()
+	for s, final := range map[string]bool{"running": false, "completed": true, "failed": true, "timed_out": true, "cancelled": true} {
+		if got, ok := events.ParseStatus(s); !ok || string(got) != s || got.Terminal() != final {
+			t.Errorf("%s: %q, %t", s, got, ok)
+		}
+	}
+	for _, s := range []string{"", "Running", "queued", "timed-out"} {
+		if got, ok := events.ParseStatus(s); ok || got != "" {
+			t.Errorf("%q is taken for %q", s, got)
+		}
+	}
+}
+
+func TestFormatTime(t *testing.T) {
+	t.Parallel()
+	zone := time.FixedZone("", -5*3600)
+	for want, at := range map[string]time.Time{
+		"2026-11-21T09:30:00.125Z": began,
+		"2026-01-02T08:04:05.000Z": time.Date(2026, 1, 2, 3, 4, 5, 999_999, zone),
+		"1970-01-01T00:00:00.000Z": time.Unix(0, 0),
+	} {
+		if got := events.FormatTime(at); got != want {
+			t.Errorf("%v is %s, want %s", at, got, want)
+		}
+	}
+}
