@@ -135,10 +135,21 @@ func status(code ledger.Code) int {
 	}
 }
 
-// failed turns any error of the layers below into the answer to it. about says
-// what was being looked for, for the message of a plain "not found". What is
-// our fault is logged here, once, under an id that the client is given.
-func (a *api) failed(ctx context.Context, err error, about string) *failure {
+// subject is what a request was about: the field that named it, what it is
+// called, and its name.
+type subject struct{ field, kind, name string }
+
+func (s subject) notFound() *failure {
+	text := "not found"
+	if s.kind != "" {
+		text = fmt.Sprintf("%s '%.80s' not found", s.kind, s.name)
+	}
+	return fail(http.StatusNotFound, string(ledger.CodeNotFound), s.field, "%s", text)
+}
+
+// failed turns any error of the layers below into the answer to it. What is
+// our fault is logged here, once, under a reference that the client is given.
+func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	var f *failure
 	var le *ledger.Error
 	switch {
@@ -151,7 +162,7 @@ func (a *api) failed(ctx context.Context, err error, about string) *failure {
 		}
 		return f
 	case errors.Is(err, events.ErrNotFound):
-		return fail(http.StatusNotFound, string(ledger.CodeNotFound), "", "%s is not on record", about)
+		return about.notFound()
 	case errors.Is(err, projections.ErrBadQuery):
 		return invalid("", "%s", err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -51,6 +51,9 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 	if f != nil {
 		return nil, f
 	}
+	if keys := r.header.Values("Idempotency-Key"); len(keys) > 1 || len(keys) == 1 && keys[0] == "" {
+		return nil, invalid("Idempotency-Key", "give one Idempotency-Key that is not empty, or none")
+	}
 	s := ledger.Submission{
 		Tenant: r.tenant, Actor: r.actor, Traceparent: r.traceparent, IdempotencyKey: in.IdempotencyKey,
 	}

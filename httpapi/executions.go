@@ -92,7 +92,7 @@ type OneExecution struct {
 	ID string `path:"id" doc:"Execution id."`
 }
 
-func (e OneExecution) about() string { return "execution " + shortened(e.ID) }
+func (e OneExecution) about() subject { return subject{"execution_id", "Execution", e.ID} }
 
 type getInput struct {
 	Reading
@@ -112,10 +112,14 @@ func (a *api) getExecution(ctx context.Context, in *getInput) (*getAnswer, error
 	r := requestOf(ctx)
 	late := time.NewTimer(time.Duration(in.Wait.Value) * time.Second)
 	defer late.Stop()
+	var pace pacer
 	for last := in.Wait.Value == 0; ; {
+		if err := pace.wait(ctx); err != nil {
+			return nil, err
+		}
 		// Taken before the read: a change during it must not be missed.
 		changed := a.q.Changed()
-		d, err := a.q.Execution(ctx, r.tenant, in.ID)
+		d, err := found(ctx, a, func() (projections.ExecutionDetail, error) { return a.q.Execution(ctx, r.tenant, in.ID) })
 		if err != nil || last || d.Status.Terminal() {
 			d.Warnings = append([]string{}, d.Warnings...)
 			return &getAnswer{Body: d}, err

@@ -42,6 +42,27 @@ type Reading struct {
 	MinSequence uint64 `header:"Daybook-Min-Sequence" doc:"Wait up to 5 s until the answer includes this position of the ledger, else 503."`
 }
 
+// found reads something by its name. What is not found may only be too new for
+// the read side, written through another interface or process: then it is read
+// again once the read side has come to where the ledger ends now.
+func found[T any](ctx context.Context, a *api, read func() (T, error)) (T, error) {
+	v, err := read()
+	if !errors.Is(err, events.ErrNotFound) {
+		return v, err
+	}
+	edge, edgeErr := a.events.LastSeq(ctx)
+	if edgeErr != nil {
+		return v, fmt.Errorf("read the end of the ledger: %w", edgeErr)
+	}
+	if edge <= a.q.Applied() {
+		return v, err
+	}
+	if err := a.fresh(ctx, Reading{MinSequence: edge}); err != nil {
+		return v, err
+	}
+	return read()
+}
+
 // fresh waits until the read side has applied what the client asks for and
 // what was written through this handler: reads follow own writes unasked.
 func (a *api) fresh(ctx context.Context, in Reading) error {

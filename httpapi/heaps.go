@@ -40,7 +40,7 @@ type OneHeap struct {
 	Heap string `path:"heap" doc:"Heap key: 64 lowercase hex characters."`
 }
 
-func (h OneHeap) about() string { return "heap " + shortened(h.Heap) }
+func (h OneHeap) about() subject { return subject{"heap", "Heap", h.Heap} }
 
 func (h OneHeap) check() error {
 	if f := heapKey("heap", h.Heap, events.ValidHash(h.Heap)); f != nil {
@@ -116,7 +116,7 @@ func (a *api) getHeap(ctx context.Context, in *heapInput) (*heapAnswer, error) {
 	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
-	h, err := a.q.Heap(ctx, requestOf(ctx).tenant, in.Heap)
+	h, err := found(ctx, a, func() (projections.Heap, error) { return a.q.Heap(ctx, requestOf(ctx).tenant, in.Heap) })
 	return &heapAnswer{Body: h}, err
 }
 
@@ -213,7 +213,7 @@ func (a *api) lineage(ctx context.Context, in *heapInput) (*lineageAnswer, error
 	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
-	steps, err := a.q.Lineage(ctx, requestOf(ctx).tenant, in.Heap)
+	steps, err := found(ctx, a, func() ([]projections.HeapOrigin, error) { return a.q.Lineage(ctx, requestOf(ctx).tenant, in.Heap) })
 	out := &lineageAnswer{}
 	out.Body.Lineage = append([]projections.HeapOrigin{}, steps...)
 	return out, err

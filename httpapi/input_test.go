@@ -71,6 +71,9 @@ func TestBadInput(t *testing.T) {
 		{"query with JSON", "POST", "/api/exec?heap_memory_max_mb=64", `{"code":"1"}`, jsonType, 400, "heap_memory_max_mb", "put it into the JSON object"},
 		{"long idempotency key", "POST", "/api/exec", `{"code":"1"}`, []string{"Idempotency-Key", strings.Repeat("k", 257)}, 400, "idempotency_key", "256"},
 
+		{"empty idempotency key", "POST", "/api/exec", `{"code":"1"}`, []string{"Idempotency-Key", ""}, 400, "Idempotency-Key", "not empty"},
+		{"two idempotency keys", "POST", "/api/exec", `{"code":"1"}`, []string{"Idempotency-Key", "a", "Idempotency-Key", "b"}, 400, "Idempotency-Key", "one"},
+
 		// Content types.
 		{"form", "POST", "/api/exec", "console.log(1)", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "Content-Type", "curl -H 'Content-Type: text/plain' --data-binary"},
 		{"form of broken JSON", "POST", "/api/exec", `{"code":`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "Content-Type", "curl"},
@@ -105,8 +108,8 @@ func TestBadInput(t *testing.T) {
 		{"tag form", "GET", "/api/executions?tag=env", "", nil, 400, "tag", "KEY=VALUE"},
 		{"cursor", "GET", "/api/executions?cursor=%3F%3F", "", nil, 400, "", "cursor"},
 		{"two mistakes", "GET", "/api/executions?limit=x&bogus=1", "", nil, 422, "bogus", "bogus"},
-		{"unknown execution", "GET", "/api/executions/" + someID, "", nil, 404, "", someID},
-		{"no id at all", "GET", "/api/executions/nonsense", "", nil, 404, "", "nonsense"},
+		{"unknown execution", "GET", "/api/executions/" + someID, "", nil, 404, "execution_id", someID},
+		{"no id at all", "GET", "/api/executions/nonsense", "", nil, 404, "execution_id", "nonsense"},
 		{"wait too long", "GET", "/api/executions/" + id + "?wait=61", "", nil, 400, "wait", "0 to 60"},
 		{"negative wait", "GET", "/api/executions/" + id + "?wait=-1", "", nil, 400, "wait", "0 to 60"},
 		{"unknown history", "GET", "/api/executions/" + someID + "/events", "", nil, 404, "execution_id", someID},
@@ -114,8 +117,8 @@ func TestBadInput(t *testing.T) {
 		{"cancel no id", "POST", "/api/executions/nonsense/cancel", "", nil, 404, "execution_id", "nonsense"},
 
 		// Output.
-		{"output of unknown", "GET", "/api/executions/" + someID + "/output", "", nil, 404, "", someID},
-		{"follow unknown", "GET", "/api/executions/" + someID + "/output", "", []string{"Accept", "text/event-stream"}, 404, "", someID},
+		{"output of unknown", "GET", "/api/executions/" + someID + "/output", "", nil, 404, "execution_id", someID},
+		{"follow unknown", "GET", "/api/executions/" + someID + "/output", "", []string{"Accept", "text/event-stream"}, 404, "execution_id", someID},
 		{"line 0", "GET", "/api/executions/" + id + "/output?line_offset=0", "", nil, 400, "line_offset", "1 or more"},
 		{"no lines", "GET", "/api/executions/" + id + "/output?line_limit=0", "", nil, 400, "line_limit", "1 or more"},
 		{"byte -1", "GET", "/api/executions/" + id + "/output?byte_offset=-1", "", nil, 400, "byte_offset", "0 or more"},
@@ -125,7 +128,7 @@ func TestBadInput(t *testing.T) {
 
 		// Heaps.
 		{"heap form", "GET", "/api/heaps/abc", "", nil, 400, "heap", "64 lowercase hex"},
-		{"unknown heap", "GET", "/api/heaps/" + someHeap, "", nil, 404, "", someHeap[:20]},
+		{"unknown heap", "GET", "/api/heaps/" + someHeap, "", nil, 404, "heap", someHeap},
 		{"lineage form", "GET", "/api/heaps/abc/lineage", "", nil, 400, "heap", "64 lowercase hex"},
 		{"tags form", "GET", "/api/heaps/abc/tags", "", nil, 400, "heap", "64 lowercase hex"},
 		{"set form", "PUT", "/api/heaps/abc/tags", `{"tags":{}}`, jsonType, 400, "heap", "64 lowercase hex"},

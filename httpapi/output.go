@@ -63,7 +63,7 @@ func (a *api) output(ctx context.Context, in *outputInput) (*streamed, error) {
 	if r.accept == typeSSE {
 		return a.followOutput(ctx, r, in, query)
 	}
-	page, err := a.q.Output(ctx, r.tenant, in.ID, query)
+	page, err := found(ctx, a, func() (projections.OutputPage, error) { return a.q.Output(ctx, r.tenant, in.ID, query) })
 	if err != nil {
 		return nil, err
 	}
@@ -102,13 +102,17 @@ func (a *api) followOutput(ctx context.Context, r *request, in *outputInput, q p
 	if in.ByteOffset.Set {
 		return nil, invalid("byte_offset", "a stream delivers lines; use line_offset instead of byte_offset")
 	}
+	known := func() ([]projections.OutputLine, error) {
+		lines, _, err := a.q.Lines(ctx, r.tenant, in.ID, q.LineOffset, 1)
+		return lines, err
+	}
+	if _, err := found(ctx, a, known); err != nil {
+		return nil, err
+	}
 	from := q.LineOffset
 	switch in.LastEventID {
 	case "":
 	case endID:
-		if _, _, err := a.q.Lines(ctx, r.tenant, in.ID, from, 1); err != nil {
-			return nil, err
-		}
 		return stream(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), nil
 	default:
 		n, err := strconv.ParseInt(in.LastEventID, 10, 64)
@@ -116,9 +120,6 @@ func (a *api) followOutput(ctx context.Context, r *request, in *outputInput, q p
 			return nil, invalid("Last-Event-ID", "Last-Event-ID must be the id of an event of this stream, a line number, not %q", shortened(in.LastEventID))
 		}
 		from = n + 1
-	}
-	if _, _, err := a.q.Lines(ctx, r.tenant, in.ID, from, 1); err != nil {
-		return nil, err
 	}
 	return stream(func(w http.ResponseWriter, hr *http.Request) {
 		s, err := startSSE(w)
@@ -140,7 +141,11 @@ type end struct {
 func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, from int64) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
+	var pace pacer
 	for {
+		if err := pace.wait(ctx); err != nil {
+			return err
+		}
 		changed := a.q.Changed()
 		lines, status, err := a.q.Lines(ctx, r.tenant, id, from, lineBatch)
 		if err != nil {
@@ -168,6 +173,9 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 		select {
 		case <-changed:
 		case <-beat.C:
+			if err := a.q.Damage(); err != nil {
+				return err // nothing will ever change again
+			}
 			s.beat("")
 		case <-r.drain:
 			return nil

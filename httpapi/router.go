@@ -44,8 +44,8 @@ func register[I, O any](r *router, op huma.Operation, errs []int, handler func(c
 	huma.Register(r.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, in)
 		if err != nil {
-			about := "that"
-			if n, ok := any(in).(interface{ about() string }); ok {
+			var about subject
+			if n, ok := any(in).(interface{ about() subject }); ok {
 				about = n.about()
 			}
 			return nil, r.a.failed(ctx, err, about)

@@ -69,7 +69,7 @@ type entriesInput struct {
 	Fields string `query:"fields" doc:"Only these fields, separated by commas: index, execution_id, status, input_heap, output_heap, code, timestamp."`
 }
 
-func (in entriesInput) about() string { return "session " + shortened(in.Name) }
+func (in entriesInput) about() subject { return subject{"session", "Session", in.Name} }
 
 type entriesAnswer struct{ Body sessionLog }
 
@@ -85,7 +85,7 @@ func (a *api) entries(ctx context.Context, in *entriesInput) (*entriesAnswer, er
 	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
-	list, err := a.q.Entries(ctx, requestOf(ctx).tenant, in.Name)
+	list, err := found(ctx, a, func() ([]projections.Entry, error) { return a.q.Entries(ctx, requestOf(ctx).tenant, in.Name) })
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,30 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+)
+
+// readPace is the least time between two reads of one follower. Every commit
+// wakes every follower, whomever it concerns: without it a busy ledger with
+// many followers would do little but answer them. It is well below the 50 ms
+// within which a line must appear.
+const readPace = 10 * time.Millisecond
+
+// pacer spaces the reads of one follower. The first is immediate.
+type pacer struct{ last time.Time }
+
+// wait returns when the next read may be made, or with ctx's error.
+func (p *pacer) wait(ctx context.Context) error {
+	if early := readPace - time.Since(p.last); !p.last.IsZero() && early > 0 {
+		t := time.NewTimer(early)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	p.last = time.Now()
+	return nil
+}
