@@ -1,0 +1,209 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/runner"
+)
+
+// echoes completes and sends on the task it was given.
+func echoes(tasks chan<- runner.Task) workers {
+	return workers{func(_ context.Context, t runner.Task, _ sink) (runner.Outcome, error) {
+		tasks <- t
+		out := completed("1")
+		if t.Stateful {
+			out.Heap = append([]byte("after "), t.Heap...)
+		}
+		return out, nil
+	}}
+}
+
+// started is the newest started event of an execution.
+func started(t *testing.T, list []events.Event) *events.ExecutionStarted {
+	t.Helper()
+	var s *events.ExecutionStarted
+	for _, e := range list {
+		if d, ok := e.Data.(*events.ExecutionStarted); ok {
+			s = d
+		}
+	}
+	if s == nil {
+		t.Fatal("the execution never started")
+	}
+	return s
+}
+
+func TestHeapIsRestored(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	hash, err := b.store.PutHeap(t.Context(), events.DefaultTenant, []byte("before"), engine.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks := make(chan runner.Task, 1)
+	b.begin(b.options(echoes(tasks)))
+	id := b.submit(func(s *ledger.Submission) { s.Heap = hash })
+	_, end := b.ended(id)
+	if got := soon(t, "the run", tasks); string(got.Heap) != "before" {
+		t.Errorf("the script got heap %q", got.Heap)
+	}
+	want := &events.HeapRecord{SHA256: events.Hash([]byte("after before")), Size: 12, EngineID: engine.ID, Parent: hash}
+	if diff := cmp.Diff(want, end.Heap); diff != "" {
+		t.Errorf("heap (-want +got):\n%s", diff)
+	}
+	s := started(t, b.history(id))
+	if s.InputHeap != hash || len(s.Warnings) != 0 || s.Engine != engine || !cmp.Equal(s.Layers, []string{"fake"}) {
+		t.Errorf("started says %+v", s)
+	}
+}
+
+func TestStatelessRunsGetAndLeaveNoHeap(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	opts := b.options(workers{func(_ context.Context, task runner.Task, _ sink) (runner.Outcome, error) {
+		if task.Stateful || task.Heap != nil {
+			t.Errorf("unexpected task %+v", task)
+		}
+		out := completed("1")
+		out.Heap = []byte("unasked")
+		return out, nil
+	}})
+	b.ledger = ledger.New(b.store, ledger.Options{Stateless: true})
+	opts.Ledger = b.ledger
+	b.begin(opts)
+	if status, end := b.ended(b.submit()); status != events.StatusCompleted || end.Heap != nil {
+		t.Errorf("the run is %s: %+v", status, end)
+	}
+}
+
+func TestHeapThatCannotBeRestored(t *testing.T) {
+	t.Parallel()
+	hash := events.Hash([]byte("before"))
+	answers := func(info events.HeapInfo, err error) func(context.Context, string, string) ([]byte, events.HeapInfo, error) {
+		return func(context.Context, string, string) ([]byte, events.HeapInfo, error) {
+			return []byte("before"), info, err
+		}
+	}
+	tests := []struct {
+		name    string
+		get     func(context.Context, string, string) ([]byte, events.HeapInfo, error)
+		status  events.Status
+		reason  string
+		says    []string // in the error, or else in the start's warnings
+		warning bool
+	}{
+		{"never recorded", answers(events.HeapInfo{}, events.ErrNotFound), events.StatusCompleted, "", []string{hash, "fresh isolate"}, true},
+		{"of another engine", answers(events.HeapInfo{EngineID: "engine-0"}, nil), events.StatusFailed, runner.ReasonHeapEngineMismatch, []string{hash, "engine-0", "engine-1"}, false},
+		{"damaged", answers(events.HeapInfo{}, events.ErrDamaged), events.StatusFailed, runner.ReasonHeapDamaged, []string{hash}, false},
+		{"unreachable for long", answers(events.HeapInfo{}, errors.New("away")), events.StatusFailed, runner.ReasonHeapUnavailable, []string{hash, "10 tries"}, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBook(t)
+			opts, acked := b.acks(completes())
+			opts.Heaps = heaps{Heaps: b.store, get: test.get}
+			b.begin(opts)
+			id := b.submit(func(s *ledger.Submission) { s.Heap = hash })
+			soon(t, "the acknowledgement", acked)
+			status, end := b.ended(id)
+			s := started(t, b.history(id))
+			if status != test.status || end.Reason != test.reason || end.Attempt != 1 || s.InputHeap != "" {
+				t.Errorf("the run is %s: %+v; input heap %q", status, end, s.InputHeap)
+			}
+			said := errorText(end)
+			if test.warning {
+				said = strings.Join(s.Warnings, "\n")
+			}
+			for _, want := range test.says {
+				if !strings.Contains(said, want) {
+					t.Errorf("the record says %q, which does not mention %s", said, want)
+				}
+			}
+		})
+	}
+}
+
+// A store that is away for a while costs neither an attempt nor the heap.
+func TestHeapStoreComesBack(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	hash, err := b.store.PutHeap(t.Context(), events.DefaultTenant, []byte("before"), engine.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reads atomic.Int32
+	opts := b.options(echoes(make(chan runner.Task, 1)))
+	opts.Heaps = heaps{Heaps: b.store, get: func(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+		if reads.Add(1) < 4 {
+			return nil, events.HeapInfo{}, errors.New("away")
+		}
+		return b.store.Heap(ctx, tenant, hash)
+	}}
+	b.begin(opts)
+	id := b.submit(func(s *ledger.Submission) { s.Heap = hash })
+	if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 1 || end.Heap.Parent != hash {
+		t.Errorf("the run is %s: %+v", status, end)
+	}
+}
+
+func TestLongSource(t *testing.T) {
+	t.Parallel()
+	code := strings.Repeat("x = 1;\n", 30_000)
+	b := newBook(t)
+	tasks := make(chan runner.Task, 1)
+	b.begin(b.options(echoes(tasks)))
+	b.submit(func(s *ledger.Submission) { s.Code = code })
+	if got := soon(t, "the run", tasks); string(got.Code) != code {
+		t.Errorf("the script is %d bytes, want %d", len(got.Code), len(code))
+	}
+}
+
+func TestSourceThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x = 1;\n", 30_000)
+	tests := []struct {
+		name   string
+		text   func() ([]byte, error)
+		reason string
+	}{
+		{"missing", func() ([]byte, error) { return nil, events.ErrNotFound }, runner.ReasonSourceMissing},
+		{"damaged", func() ([]byte, error) { return nil, events.ErrDamaged }, runner.ReasonSourceDamaged},
+		{"of another request", func() ([]byte, error) { return []byte("evil()"), nil }, runner.ReasonSourceDamaged},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBook(t)
+			var tries atomic.Int32
+			opts := b.options(workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
+				t.Error("the script was run")
+				return completed("1"), nil
+			}})
+			opts.Texts = texts(func() ([]byte, error) {
+				if tries.Add(1) == 1 {
+					return nil, errors.New("away for a moment")
+				}
+				return test.text()
+			})
+			b.begin(opts)
+			id := b.submit(func(s *ledger.Submission) { s.Code = long })
+			status, end := b.ended(id)
+			if status != events.StatusFailed || end.Reason != test.reason || end.Attempt != 1 || errorText(end) == "" {
+				t.Errorf("the run is %s: %+v", status, end)
+			}
+		})
+	}
+}
+
+type texts func() ([]byte, error)
+
+func (t texts) Text(context.Context, string, string) ([]byte, error) { return t() }

@@ -1,0 +1,130 @@
+package runner
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"daybook/events"
+	"daybook/ledger"
+)
+
+// memoryLog keeps output, checking what the ledger would check.
+type memoryLog struct {
+	t      *testing.T
+	chunks []events.ExecutionOutput
+	marks  int
+	marked [2]int64
+}
+
+func (m *memoryLog) AppendOutput(_ context.Context, _ *ledger.Run, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
+	if m.marks > 0 {
+		m.t.Error("output after the mark")
+	}
+	if len(lines) == 0 || len(lines) > events.OutputMaxLines {
+		m.t.Errorf("a chunk of %d lines", len(lines))
+	}
+	size := 0
+	for _, l := range lines {
+		size += len(l.Text)
+		if strings.Contains(l.Text, "\n") || !utf8.ValidString(l.Text) {
+			m.t.Errorf("line %q is not one line of UTF-8", l.Text)
+		}
+	}
+	if size > events.OutputMaxBytes {
+		m.t.Errorf("a chunk of %d bytes", size)
+	}
+	m.chunks = append(m.chunks, events.ExecutionOutput{FirstLine: firstLine, FirstByte: firstByte, Content: events.Plain(events.OutputContent{Lines: lines})})
+	return 1, nil
+}
+
+func (m *memoryLog) TruncateOutput(_ context.Context, _ *ledger.Run, firstLine, firstByte, _ int64) error {
+	m.marks++
+	m.marked = [2]int64{firstLine, firstByte}
+	return nil
+}
+
+// FuzzPump feeds arbitrary text in arbitrary pieces, and checks that what is
+// recorded is that text, or its beginning, numbered without gaps.
+func FuzzPump(f *testing.F) {
+	f.Add("hello\nworld\n", uint16(3), int64(0), int64(1), false)
+	f.Add("a€😀\xff\n\n", uint16(1), int64(5), int64(100), true)
+	f.Add(strings.Repeat("long ", 40_000), uint16(65_535), int64(150_000), int64(7), false)
+	f.Fuzz(func(t *testing.T, text string, size uint16, limit, first int64, open bool) {
+		first = max(first&0xFFFF_FFFF, 1)
+		start := newFuture[*ledger.Run]()
+		start.set(&ledger.Run{}, nil)
+		log := &memoryLog{t: t}
+		p := newPump(log, &start, ledger.Plan{FirstLine: first, FirstByte: first - 1}, limit)
+		done := make(chan error, 1)
+		go func() { done <- p.run(t.Context()) }()
+
+		// Pieces may split characters, as a broken worker would: each is made
+		// valid on its own.
+		var want strings.Builder
+		for rest := text; ; {
+			n := min(max(int(size), 1), len(rest))
+			piece := rest[:n]
+			rest = rest[n:]
+			continued := rest != "" || open
+			if err := p.write(t.Context(), []events.Line{{Text: piece, Continued: continued}}); err != nil {
+				t.Fatal(err)
+			}
+			want.WriteString(strings.ToValidUTF8(piece, "\uFFFD"))
+			if !continued {
+				want.WriteByte('\n')
+			}
+			if rest == "" {
+				break
+			}
+		}
+		all := want.String()
+		if open {
+			all += "\n" // closed by the pump; a second line end after one of the text's own is an empty line
+		}
+		totals, err := p.finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+
+		x := events.Extent{Line: first, Byte: first - 1}
+		var got strings.Builder
+		for _, c := range log.chunks {
+			if !x.Add(&c) {
+				t.Fatalf("chunk at line %d, byte %d does not follow line %d, byte %d", c.FirstLine, c.FirstByte, x.Line, x.Byte)
+			}
+			for _, l := range c.Content.Value().Lines {
+				got.WriteString(l.Text)
+				if !l.Continued {
+					got.WriteByte('\n')
+				}
+			}
+		}
+		cut := limit > 0 && int64(len(all)) > limit
+		switch {
+		case !cut && got.String() != all:
+			t.Errorf("recorded %d bytes, want %d", got.Len(), len(all))
+		case cut && (!strings.HasPrefix(all, got.String()) || int64(got.Len()) > limit || int64(got.Len()) <= limit-utf8.UTFMax):
+			t.Errorf("recorded %d bytes of %d with a limit of %d", got.Len(), len(all), limit)
+		}
+		if cut != (log.marks == 1) || cut != totals.Truncated || log.marks > 1 {
+			t.Errorf("%d marks, truncated %v, want %v", log.marks, totals.Truncated, cut)
+		}
+		if cut && log.marked != [2]int64{x.Line, x.Byte} {
+			t.Errorf("the mark is at %v, the output ends at line %d, byte %d", log.marked, x.Line, x.Byte)
+		}
+		wantTotals := events.OutputTotals{
+			Lines:     first - 1 + int64(strings.Count(all, "\n")),
+			Bytes:     first - 1 + int64(len(all)),
+			SHA256:    events.Hash([]byte(all)),
+			Truncated: cut,
+		}
+		if totals != wantTotals {
+			t.Errorf("totals are %+v, want %+v", totals, wantTotals)
+		}
+	})
+}
