@@ -3,6 +3,7 @@ package jetstream
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strconv"
@@ -64,9 +65,9 @@ func (s *Store) HeapInfo(ctx context.Context, tenant, hash string) (events.HeapI
 	if _, info, ok := s.heaps.get(name); ok {
 		return info, nil
 	}
-	object, err := s.blobs.GetInfo(ctx, name)
+	object, err := s.lookUp(ctx, name)
 	if err != nil {
-		return events.HeapInfo{}, notFound(err, "look up heap %s", hash)
+		return events.HeapInfo{}, fmt.Errorf("look up heap %s: %w", hash, err)
 	}
 	return heapInfo(hash, object)
 }
@@ -140,13 +141,35 @@ func (s *Store) putBlob(ctx context.Context, name string, raw []byte, meta map[s
 	return err
 }
 
+// lookUp finds a blob. It is events.ErrNotFound only if the store can be sure
+// that the blob never was there: nothing is ever deleted from the bucket, so a
+// bucket with missing messages may have lost it.
+func (s *Store) lookUp(ctx context.Context, name string) (*jetstream.ObjectInfo, error) {
+	object, err := s.blobs.GetInfo(ctx, name)
+	if !errors.Is(err, jetstream.ErrObjectNotFound) {
+		return object, err
+	}
+	subject := "$O." + blobBucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
+	info, err := s.blobStream.Info(ctx, jetstream.WithSubjectFilter(subject))
+	if err != nil {
+		return nil, fmt.Errorf("look up blob: %w", err)
+	}
+	if len(info.State.Subjects) > 0 {
+		return nil, fmt.Errorf("%w: the blob's entry cannot be read", events.ErrDamaged)
+	}
+	if err := checkWhole(info.State); err != nil {
+		return nil, fmt.Errorf("blob not found, and the blob store is not whole: %w", err)
+	}
+	return nil, events.ErrNotFound
+}
+
 // getBlob reads a blob chunk by chunk from its subject (the object store's
 // layout, NATS ADR-20). A reader of the object store would wait for a chunk
 // that is missing; here that is damage, at once.
 func (s *Store) getBlob(ctx context.Context, name, hash string) ([]byte, *jetstream.ObjectInfo, error) {
-	info, err := s.blobs.GetInfo(ctx, name)
+	info, err := s.lookUp(ctx, name)
 	if err != nil {
-		return nil, nil, notFound(err, "look up")
+		return nil, nil, err
 	}
 	if info.Size > maxBlobBytes {
 		return nil, nil, fmt.Errorf("%w: it claims %d bytes", events.ErrDamaged, info.Size)

@@ -136,6 +136,7 @@ func TestLedgerSurvivesARestart(t *testing.T) {
 }
 
 func TestBlobs(t *testing.T) {
+	t.Parallel()
 	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{CacheBytes: -1})
 	blob := []byte(strings.Repeat("snapshot ", 100_000))
 	hash, err := s.PutHeap(t.Context(), tenant, blob, "e1")
@@ -166,6 +167,7 @@ func TestBlobs(t *testing.T) {
 
 // A flipped bit on disk must never come back as a heap.
 func TestDamagedBlobIsNeverServed(t *testing.T) {
+	t.Parallel() // the server takes its time over a damaged block
 	dir := t.TempDir()
 	server := jetstreamtest.StartServer(t, dir)
 	s := jetstreamtest.Open(t, server, jetstream.Options{})
@@ -193,6 +195,7 @@ func TestDamagedBlobIsNeverServed(t *testing.T) {
 }
 
 func TestFollowAndRead(t *testing.T) {
+	t.Parallel()
 	s := jetstreamtest.Start(t)
 	const before, after = 2500, 10
 	for range before {

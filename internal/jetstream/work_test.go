@@ -70,6 +70,7 @@ func TestConsumeBoundsWhatRunsAtOnce(t *testing.T) {
 // Work that is being done is not handed out again, however long it takes; work
 // whose runner is gone is.
 func TestHeartbeatsKeepWork(t *testing.T) {
+	t.Parallel()
 	server := jetstreamtest.StartServer(t, t.TempDir())
 	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: 300 * time.Millisecond})
 	mustAppend(t, s, requested(newID()), 0)
