@@ -176,7 +176,11 @@ func (a *api) internal(ctx context.Context, err error) *failure {
 	var id [6]byte
 	_, _ = rand.Read(id[:])
 	ref := hex.EncodeToString(id[:])
-	a.log.ErrorContext(ctx, "request failed", slog.String("ref", ref), slog.Any("error", err))
+	attrs := []slog.Attr{slog.String("ref", ref), slog.Any("error", err)}
+	if le, ok := errors.AsType[*ledger.Error](err); ok && le.Err != nil {
+		attrs = append(attrs, slog.Any("cause", le.Err)) // its message leaves it out
+	}
+	a.log.LogAttrs(ctx, slog.LevelError, "request failed", attrs...)
 	text := "something went wrong on the server; its log tells more under ref " + ref
 	if errors.Is(err, events.ErrDamaged) {
 		text = "stored data does not match its recorded hash, so it is not served; the server's log tells more under ref " + ref

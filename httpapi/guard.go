@@ -78,14 +78,11 @@ func loopbackName(name string) bool {
 // sameOrigin compares host and port only: a proxy in front may speak TLS.
 func sameOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if err != nil || u.Host == "" {
 		return false
 	}
-	return strings.EqualFold(withoutDefaultPort(u.Host), withoutDefaultPort(host))
-}
-
-func withoutDefaultPort(host string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(host, ":80"), ":443")
+	port, ok := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	return ok && strings.EqualFold(strings.TrimSuffix(u.Host, port), strings.TrimSuffix(host, port))
 }
 
 // secure sets the headers that every answer carries. Pages and mounted

@@ -89,6 +89,8 @@ func TestGuard(t *testing.T) {
 		{name: "behind TLS", host: "book.example", header: []string{"Origin", "https://book.example"}, want: 200},
 		{name: "cross origin", host: "localhost:8080", header: []string{"Origin", "http://evil.example"}, want: 403},
 		{name: "other port", host: "localhost:8080", header: []string{"Origin", "http://localhost:3000"}, want: 403},
+		{name: "default port", host: "book.example:80", header: []string{"Origin", "http://book.example"}, want: 200},
+		{name: "port of the other scheme", host: "localhost", header: []string{"Origin", "http://localhost:443"}, want: 403},
 		{name: "null origin", host: "localhost:8080", header: []string{"Origin", "null"}, want: 403},
 		{name: "file origin", host: "localhost:8080", header: []string{"Origin", "file://localhost:8080"}, want: 403},
 		{name: "embedded picture", host: "localhost:8080", header: []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"}, want: 403},
