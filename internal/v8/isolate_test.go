@@ -196,7 +196,7 @@ func TestDeterministicHeaps(t *testing.T) {
 		t.Fatalf("the same process made other heaps:\n%q\n%q", first, again)
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestDeterministicHeaps$")
-	cmd.Env = append(os.Environ(), "DAYBOOK_TEST_DETERMINISM=1")
+	cmd.Env = append(os.Environ(), "DAYBOOK_TEST_DETERMINISM=1", "TZ=Asia/Tokyo", "LANG=de_DE.UTF-8", "LC_ALL=de_DE.UTF-8")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("other process: %v", err)
@@ -223,6 +223,7 @@ func determinismHashes(t *testing.T) []string {
 		"function f(n) { return n < 2 ? n : f(n - 1) + f(n - 2) }; f(22)",
 		"try { (function g() { g() })() } catch (e) { globalThis.caught = e }",
 		"await new Promise(r => setTimeout(r, 3)); (1234.5).toLocaleString('de')",
+		"[new Date(0).toString(), (1234.5).toLocaleString(), new Intl.DateTimeFormat().resolvedOptions().timeZone].join()",
 	} {
 		first := run(t, v8.Config{Seed: [16]byte{1, 2, 3}}, source)
 		second := run(t, v8.Config{Heap: first.heap, Seed: [16]byte{9}}, "globalThis.n = (globalThis.n || 0) + Math.random(); n")

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "isolate.h"
@@ -35,6 +36,12 @@ void die(const char* kind, const char* where, const char* why) {
 
 extern "C" int daybook_start(daybook_bytes flags) {
   using namespace v8::platform;
+  // Local time and locale are inputs of a run like any other, and must be the
+  // same on every machine: UTC and ICU's own default.
+  setenv("TZ", "UTC", 1);
+  unsetenv("LC_ALL");
+  unsetenv("LC_MESSAGES");
+  unsetenv("LANG");
   v8::V8::SetFlagsFromString(flags.data, flags.size);
   daybook::the_platform = NewDefaultPlatform(1, IdleTaskSupport::kDisabled, InProcessStackDumping::kDisabled, nullptr,
                                              PriorityMode::kDontApply)

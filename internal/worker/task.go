@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
 // MaxCode is the most source one task may have, in bytes.
 const MaxCode = 16 << 20
+
+// MaxFileName is the longest name a task's code may have, in bytes.
+const MaxFileName = 1 << 10
 
 // Task is one script to run, and everything that decides what it does.
 type Task struct {
@@ -50,6 +55,9 @@ func (t *Task) check(maxHeapLimit int64) error {
 		add("code is not valid UTF-8")
 	case bytes.IndexByte(t.Code, 0) >= 0:
 		add("code contains a NUL byte")
+	}
+	if len(t.FileName) > MaxFileName || !utf8.ValidString(t.FileName) || strings.ContainsFunc(t.FileName, unicode.IsControl) {
+		add("file name is not at most %d bytes of UTF-8 without control characters", MaxFileName)
 	}
 	if !t.Stateful && len(t.Heap) > 0 {
 		add("a stateless run cannot continue from a heap")

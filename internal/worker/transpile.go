@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,8 +44,10 @@ func compile(code, file string) (*program, error) {
 		Supported:   map[string]bool{"using": false},
 		TreeShaking: api.TreeShakingFalse,
 		Sourcemap:   api.SourceMapExternal,
-		Sourcefile:  file,
-		LogLevel:    api.LogLevelSilent,
+		// Not the caller's name, which nothing needs here: esbuild never returns
+		// when it is not valid UTF-8.
+		Sourcefile: "main.ts",
+		LogLevel:   api.LogLevelSilent,
 		// Only TypeScript's own tsconfig defaults; nothing is read from disk.
 		TsconfigRaw: `{"compilerOptions":{"verbatimModuleSyntax":true,"useDefineForClassFields":true}}`,
 		Charset:     api.CharsetUTF8,
@@ -102,14 +105,18 @@ func (p *program) consumer() *sourcemap.Consumer {
 	return m
 }
 
-// mapStack rewrites the places of our script in the frames of a stack trace.
-// Lines that are no frames are the script's own words and stay.
+var preludeFrame = regexp.MustCompile(`^    at (?:.* \()?daybook:prelude:\d+:\d+\)?$`)
+
+func isPreludeFrame(line string) bool { return preludeFrame.MatchString(line) }
+
+// mapStack rewrites the places of our script in the frames of a stack trace, and
+// drops frames that are none of the script's business. Lines that are no frames are the script's own words and stay.
 func (p *program) mapStack(stack string) string {
 	frame := regexp.MustCompile(`(^|[( ])` + regexp.QuoteMeta(p.name) + `:(\d+):(\d+)(\)?)$`)
 	var m *sourcemap.Consumer
-	lines := strings.Split(stack, "\n")
+	lines := slices.DeleteFunc(strings.Split(stack, "\n"), isPreludeFrame)
 	for i, text := range lines {
-		if !strings.HasPrefix(strings.TrimLeft(text, " "), "at ") {
+		if !strings.HasPrefix(text, "    at ") {
 			continue
 		}
 		at := frame.FindStringSubmatchIndex(text)

@@ -1,0 +1,95 @@
+package worker_test
+
+import (
+	"bufio"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func buildForeign(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "foreign")
+	if out, err := exec.Command("go", "build", "-o", program, "./testdata/foreign").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return program
+}
+
+// Any program that imports the package works, whatever its main does; and when it
+// is killed, its workers die with it.
+func TestForeignProgram(t *testing.T) {
+	t.Parallel()
+	program := buildForeign(t)
+
+	out, err := exec.Command(program, "-code", "console.log('from a worker'); 6 * 7").CombinedOutput()
+	if want := "from a worker\n42\n"; err != nil || string(out) != want {
+		t.Fatalf("%q, %v; want %q", out, err, want)
+	}
+
+	cmd := exec.Command(program, "-code", "console.log('running'); for (;;);")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || line != "running\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	workers := childrenOf(t, cmd.Process.Pid)
+	if len(workers) != 1 {
+		t.Fatalf("workers of the program: %v", workers)
+	}
+	pidfd, err := unix.PidfdOpen(workers[0], 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pidfd)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds, int((20 * time.Second).Milliseconds()))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n != 1 {
+			t.Errorf("the worker outlived its parent: %d, %v", n, err)
+		}
+		return
+	}
+}
+
+func childrenOf(t *testing.T, pid int) []int {
+	t.Helper()
+	var children []int
+	for _, stat := range processes(t) {
+		if stat.parent == pid {
+			children = append(children, stat.pid)
+		}
+	}
+	return children
+}
+
+// Without the greeting of a Pool, a process with a worker's arguments says so and
+// ends.
+func TestWorkerStartedByHand(t *testing.T) {
+	t.Parallel()
+	program := buildForeign(t)
+	cmd := &exec.Cmd{Path: program, Args: []string{"daybook-worker", "daybook-worker/1", strconv.Itoa(unix.Getpid()), "0"}}
+	cmd.Stdin = strings.NewReader("hello?")
+	var stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = new(strings.Builder), &stderr
+	if err := cmd.Run(); err == nil || !strings.Contains(stderr.String(), "not meant to be started by hand") {
+		t.Errorf("%v: %s", err, stderr.String())
+	}
+}
