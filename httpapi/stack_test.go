@@ -212,12 +212,14 @@ func (a *attempt) finish(status events.Status, result, heap string) {
 	if err := a.s.ledger.Settle(ctx, a.request, terminal); err != nil {
 		a.s.t.Fatal(err)
 	}
-	last, err := a.s.store.LastSeq(ctx)
-	if err != nil {
-		a.s.t.Fatal(err)
-	}
-	if err := a.s.q.Wait(ctx, last); err != nil {
-		a.s.t.Fatal(err)
+	a.s.catchUp()
+}
+
+// catchUp waits until the read side has everything recorded so far.
+func (s *stack) catchUp() {
+	s.t.Helper()
+	if err := s.q.Wait(s.t.Context(), s.lastSeq()); err != nil {
+		s.t.Fatal(err)
 	}
 }
 

@@ -153,4 +153,5 @@ func (p *player) run(section []byte) {
 			p.attempt.finish(events.Status(verb), result, heap)
 		}
 	}
+	p.s.catchUp()
 }
