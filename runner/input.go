@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"daybook/events"
 	"daybook/ledger"
@@ -40,16 +41,50 @@ type input struct {
 // refusal is a run that fails before it begins.
 type refusal struct{ reason, message string }
 
+// identity remembers what the workers are: it does not change while they live,
+// and asking may take a worker.
+type identity struct {
+	mu      sync.Mutex
+	engines map[bool]events.Engine // by whether runs keep state
+	layers  []string
+}
+
+func (i *identity) get(ctx context.Context, w Workers, stateful bool) (events.Engine, []string, error) {
+	if engine, layers, ok := i.known(stateful); ok {
+		return engine, layers, nil
+	}
+	// Several runs may ask at the same time, and get the same answer.
+	engine, err := w.Engine(ctx, stateful)
+	if err != nil {
+		return engine, nil, fmt.Errorf("ask the workers for their engine: %w", err)
+	}
+	layers, err := w.Layers(ctx)
+	if err != nil {
+		return engine, nil, fmt.Errorf("ask the workers for their containment: %w", err)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.engines == nil {
+		i.engines = map[bool]events.Engine{}
+	}
+	i.engines[stateful], i.layers = engine, layers
+	return engine, layers, nil
+}
+
+func (i *identity) known(stateful bool) (events.Engine, []string, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	engine, ok := i.engines[stateful]
+	return engine, i.layers, ok
+}
+
 // fetch gets everything a run starts from. An error is worth another try; what
 // another try would not change is in input.refused.
 func (r *Runner) fetch(ctx context.Context, req ledger.Request, delivered int) (input, error) {
 	var in input
 	var err error
-	if in.engine, err = r.opts.Workers.Engine(ctx, req.Stateful); err != nil {
-		return in, fmt.Errorf("ask the workers for their engine: %w", err)
-	}
-	if in.layers, err = r.opts.Workers.Layers(ctx); err != nil {
-		return in, fmt.Errorf("ask the workers for their containment: %w", err)
+	if in.engine, in.layers, err = r.identity.get(ctx, r.opts.Workers, req.Stateful); err != nil {
+		return in, err
 	}
 	if err := r.fetchSource(ctx, req, &in); err != nil || in.refused != nil {
 		return in, err

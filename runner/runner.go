@@ -43,6 +43,8 @@ type Options struct {
 type Runner struct {
 	opts  Options
 	stats stats
+	// identity is what the workers said of themselves.
+	identity identity
 	// overtime is the constant, except in tests.
 	overtime time.Duration
 }

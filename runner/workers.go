@@ -16,7 +16,8 @@ type Workers interface {
 	// done the script is stopped and the error is context.Cause(ctx). Any error
 	// means that nothing is known about the script's end.
 	Run(ctx context.Context, t Task, lines func(context.Context, []events.Line) error) (Outcome, error)
-	// Engine identifies the engine of runs with or without a heap.
+	// Engine identifies the engine of runs with or without a heap. Neither it
+	// nor Layers changes while the Workers live: each answer is asked for once.
 	Engine(ctx context.Context, stateful bool) (events.Engine, error)
 	// Layers names the containment layers in force.
 	Layers(ctx context.Context) ([]string, error)

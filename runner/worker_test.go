@@ -1,0 +1,151 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/events"
+	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/worker"
+	"daybook/ledger"
+	"daybook/runner"
+)
+
+// processes drives real worker processes.
+type processes struct{ pool *worker.Pool }
+
+func (p processes) Run(ctx context.Context, t runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error) {
+	out, err := p.pool.Run(ctx, worker.Task(t), func(ctx context.Context, batch []worker.Line) error {
+		converted := make([]events.Line, len(batch))
+		for i, l := range batch {
+			converted[i] = events.Line{Text: l.Text, Level: events.Level(l.Level.String()), TimeMillis: l.At.UnixMilli(), Continued: l.Continued}
+		}
+		return lines(ctx, converted)
+	})
+	return runner.Outcome(out), err
+}
+
+func (p processes) Engine(ctx context.Context, stateful bool) (events.Engine, error) {
+	e, err := p.pool.Engine(ctx)
+	return events.Engine{ID: fmt.Sprintf("%s/%v", e.ID(), stateful), V8Version: e.V8Version}, err
+}
+
+func (p processes) Layers(ctx context.Context) ([]string, error) { return p.pool.Layers(ctx) }
+
+// newProcesses makes a pool that lives as long as the test.
+func newProcesses(t *testing.T) processes {
+	t.Helper()
+	pool := worker.New(worker.Options{Logger: jetstreamtest.Logger(t)})
+	t.Cleanup(func() {
+		if err := pool.Close(); err != nil {
+			t.Errorf("close the workers: %v", err)
+		}
+	})
+	return processes{pool}
+}
+
+// script submits code and waits for its end.
+func (b *book) script(code string, change ...func(*ledger.Submission)) (string, events.Status, *events.Ending) {
+	b.t.Helper()
+	id := b.submit(append(change, func(s *ledger.Submission) { s.Code = code })...)
+	status, end := b.ended(id)
+	return id, status, end
+}
+
+func TestRealWorkers(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	p := newProcesses(t)
+	b.begin(b.options(p))
+
+	id, status, end := b.script(`let x: number = 41; console.log("hello"); console.error("é"); x`)
+	if status != events.StatusCompleted || end.Content.Value().Result == nil || end.Content.Value().Result.Text != "41" || end.Heap == nil {
+		t.Fatalf("the run is %s: %s %+v", status, errorText(end), end)
+	}
+	list := b.history(id)
+	if diff := cmp.Diff("hello\n[ERROR] é\n", text(list)); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	if want := events.Hash([]byte("hello\n[ERROR] é\n")); end.Output.SHA256 != want || end.TranspiledSHA256 == "" {
+		t.Errorf("the end is %+v, output %+v", end, end.Output)
+	}
+
+	id, status, end = b.script(`x + 1`, func(s *ledger.Submission) { s.Heap = end.Heap.SHA256 })
+	if status != events.StatusCompleted || end.Content.Value().Result.Text != "42" {
+		t.Fatalf("the run is %s: %s", status, errorText(end))
+	}
+	if got := started(t, b.history(id)).InputHeap; got == "" || got != end.Heap.Parent {
+		t.Errorf("input heap is %q, parent %q", got, end.Heap.Parent)
+	}
+
+	_, status, end = b.script(`throw new Error("no")`)
+	if status != events.StatusFailed || !strings.HasPrefix(errorText(end), "Error: no") || end.Heap == nil {
+		t.Errorf("the run is %s: %s %+v", status, errorText(end), end)
+	}
+
+	one := 1
+	_, status, end = b.script(`for (;;) {}`, func(s *ledger.Submission) { s.ExecutionTimeoutSecs = &one })
+	if status != events.StatusTimedOut || errorText(end) != "Execution timed out" || end.Heap != nil {
+		t.Errorf("the run is %s: %s %+v", status, errorText(end), end)
+	}
+}
+
+func TestRealWorkersAreCancelled(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	b.begin(b.options(newProcesses(t)))
+	id := b.submit(func(s *ledger.Submission) { s.Code = `console.log("busy"); for (;;) {}` })
+	b.waitFor(id, isType(events.TypeExecutionOutput))
+	if _, err := b.cancel(id); err != nil {
+		t.Fatalf("cancel: %v", err)
+	}
+	status, end := b.ended(id)
+	if status != events.StatusCancelled || end.Runner == "" || text(b.history(id)) != "busy\n" {
+		t.Errorf("the run is %s: %+v", status, end)
+	}
+}
+
+// The same run on a second runner, after the first was shut down, writes what
+// it would have written: randomness and clock are those of the first attempt.
+func TestRealWorkersGoOnAfterADrain(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	const code = `console.log(Math.random(), Date.now()); await new Promise(r => setTimeout(r, 4000)); 1`
+	opts := b.options(newProcesses(t))
+	opts.DrainWait = -1
+	_, drain := b.begin(opts)
+	id := b.submit(func(s *ledger.Submission) { s.Code = code })
+	b.waitFor(id, isType(events.TypeExecutionOutput))
+	drain()
+	b.begin(b.options(newProcesses(t)))
+	if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 1 {
+		t.Fatalf("the run is %s: %s %+v", status, errorText(end), end)
+	}
+	lines := strings.Split(strings.TrimSuffix(text(b.history(id)), "\n"), "\n")
+	if len(lines) != 2 || lines[0] != lines[1] {
+		t.Errorf("the two attempts wrote %q", lines)
+	}
+}
+
+// Many scripts at once, each with output of its own.
+func TestRealWorkersInParallel(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	b.begin(b.options(newProcesses(t)))
+	ids := map[string]int{}
+	for i := range 12 {
+		ids[b.submit(func(s *ledger.Submission) {
+			s.Code = fmt.Sprintf(`for (let i = 0; i < 500; i++) console.log(%d, i); %d`, i, i)
+		})] = i
+	}
+	for id, i := range ids {
+		status, end := b.ended(id)
+		if status != events.StatusCompleted || end.Content.Value().Result.Text != fmt.Sprint(i) || end.Output.Lines != 500 {
+			t.Errorf("run %d is %s: %s %+v", i, status, errorText(end), end)
+		}
+	}
+}
