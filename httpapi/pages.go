@@ -81,6 +81,7 @@ type referenceOperation struct {
 	ID, Method, Path, Summary, Description string
 	Parameters                             []referenceField
 	Request, Responses                     []referenceBody
+	Errors                                 []string
 }
 
 type referenceField struct{ Name, In, Type, Text string }
@@ -137,7 +138,7 @@ func describe(schemas huma.Registry, path string, op *huma.Operation) referenceO
 	for _, code := range codes {
 		r := op.Responses[code]
 		if code >= "4" {
-			out.Responses = append(out.Responses, referenceBody{Status: code, Text: r.Description})
+			out.Errors = append(out.Errors, code+" "+r.Description)
 			continue
 		}
 		if all := bodies(schemas, code, r.Description, r.Content); all != nil {
@@ -164,6 +165,9 @@ func bodies(schemas huma.Registry, code, text string, content map[string]*huma.M
 		}
 		if s != nil && s.Ref != "" {
 			s = schemas.SchemaFromRef(s.Ref)
+		}
+		if s != nil && s.Properties == nil && s.Description != "" {
+			b.Text = s.Description
 		}
 		if s != nil {
 			names := make([]string, 0, len(s.Properties))

@@ -97,6 +97,16 @@ func (r *router) document() (*document, error) {
 	delete(schemas, "ErrorModel")
 	delete(schemas, "ErrorDetail")
 	refine(schemas)
+	for _, item := range doc.Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
+			if op == nil {
+				continue
+			}
+			for _, p := range op.Parameters {
+				p.Schema.Nullable = false // a parameter is there or it is not
+			}
+		}
+	}
 	raw, err := json.Marshal(doc)
 	if err != nil {
 		return nil, fmt.Errorf("encode the OpenAPI document: %w", err)
