@@ -74,13 +74,19 @@ func (b *realBook) serve(t testing.TB, opts mcp.Options) *mcp.Server {
 // await waits until an execution has ended, as the projections see it.
 func (b *realBook) await(t testing.TB, id string) projections.ExecutionDetail {
 	t.Helper()
+	return b.until(t, id, func(d projections.ExecutionDetail) bool { return d.Status.Terminal() && b.settled(t, d) })
+}
+
+// until waits for a state of an execution.
+func (b *realBook) until(t testing.TB, id string, done func(projections.ExecutionDetail) bool) projections.ExecutionDetail {
+	t.Helper()
 	for {
 		changed := b.views.Changed()
 		d, err := b.views.Execution(t.Context(), events.DefaultTenant, id)
 		if err != nil {
 			t.Fatalf("await %s: %v", id, err)
 		}
-		if d.Status.Terminal() && b.settled(t, d) {
+		if done(d) {
 			return d
 		}
 		select {
@@ -124,6 +130,43 @@ func (b *realBook) work(ctx context.Context, t testing.TB) func(context.Context,
 	}
 }
 
+const testEngine = "test-engine"
+
+// start takes a run, planning again when somebody recorded something first.
+func (b *realBook) start(ctx context.Context, req ledger.Request, input string, redelivered bool) (*ledger.Run, error) {
+	for {
+		plan, err := b.ledger.Plan(ctx, req, redelivered)
+		if err != nil {
+			return nil, err
+		}
+		run, err := b.ledger.Start(ctx, plan, ledger.Start{Runner: "test", Engine: events.Engine{ID: testEngine}, InputHeap: input})
+		if !errors.Is(err, ledger.ErrReplan) {
+			return run, err
+		}
+		redelivered = true
+	}
+}
+
+// untilCancelled waits until somebody asks to cancel, or has ended the
+// execution because the request came before this runner listened.
+func (b *realBook) untilCancelled(ctx context.Context, req ledger.Request, asked <-chan struct{}) error {
+	for {
+		changed := b.views.Changed()
+		if err := b.views.Wait(ctx, req.Seq); err != nil {
+			return err
+		}
+		d, err := b.views.Execution(ctx, req.Tenant, req.ExecutionID)
+		if err != nil || d.Status.Terminal() {
+			return err
+		}
+		select {
+		case <-asked:
+			return nil
+		case <-changed:
+		}
+	}
+}
+
 var sayLine = regexp.MustCompile(`^console\.(log|info|warn|error)\("(.*)"\)$`)
 
 func (b *realBook) run(ctx context.Context, d jetstream.Delivery) error {
@@ -131,18 +174,13 @@ func (b *realBook) run(ctx context.Context, d jetstream.Delivery) error {
 	if !ok {
 		return errors.New("not a request")
 	}
-	plan, err := b.ledger.Plan(ctx, req, d.Delivered > 1)
-	if err != nil {
-		return err
-	}
-	const engine = "test-engine"
 	input := req.Heap
 	if input != "" {
 		if _, err := b.store.HeapInfo(ctx, req.Tenant, input); errors.Is(err, events.ErrNotFound) {
 			input = ""
 		}
 	}
-	run, err := b.ledger.Start(ctx, plan, ledger.Start{Runner: "test", Engine: events.Engine{ID: engine}, InputHeap: input})
+	run, err := b.start(ctx, req, input, d.Delivered > 1)
 	if ended, ok := errors.AsType[*ledger.EndedError](err); ok {
 		return b.ledger.Settle(ctx, req, ended.Event)
 	}
@@ -163,7 +201,7 @@ func (b *realBook) run(ctx context.Context, d jetstream.Delivery) error {
 	defer stop()
 
 	status, res := events.StatusCompleted, ledger.Result{}
-	line, at := plan.FirstLine, plan.FirstByte
+	line, at := run.Plan.FirstLine, run.Plan.FirstByte
 	code := req.Content.Value().Source.Text
 	for word := range strings.Lines(code) {
 		word = strings.TrimSpace(word)
@@ -176,7 +214,9 @@ func (b *realBook) run(ctx context.Context, d jetstream.Delivery) error {
 			continue
 		}
 		if word == "await forever" {
-			<-asked
+			if err := b.untilCancelled(ctx, req, asked); err != nil {
+				return err
+			}
 			status = events.StatusCancelled
 			break
 		}
@@ -192,11 +232,11 @@ func (b *realBook) run(ctx context.Context, d jetstream.Delivery) error {
 	res.Output = events.OutputTotals{Lines: line - 1, Bytes: at, SHA256: events.Hash(nil)}
 	if req.Stateful && status != events.StatusCancelled {
 		blob := []byte(input + code)
-		hash, err := b.store.PutHeap(ctx, req.Tenant, blob, engine)
+		hash, err := b.store.PutHeap(ctx, req.Tenant, blob, testEngine)
 		if err != nil {
 			return err
 		}
-		res.Heap = &events.HeapRecord{SHA256: hash, Size: int64(len(blob)), EngineID: engine, Parent: input}
+		res.Heap = &events.HeapRecord{SHA256: hash, Size: int64(len(blob)), EngineID: testEngine, Parent: input}
 	}
 	_, err = b.ledger.Complete(ctx, run, status, res)
 	return err

@@ -124,6 +124,17 @@ func (s *Server) reader(r resource) sdk.ResourceHandler {
 	}
 }
 
+// refuseBadAddresses answers for the SDK where an address is none: it would
+// break the connection over text that it cannot encode.
+func (s *Server) refuseBadAddresses(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		if r, ok := req.(*sdk.ReadResourceRequest); ok && strings.ContainsFunc(r.Params.URI, func(c rune) bool { return c <= ' ' || c > '~' }) {
+			return nil, s.unreadable(ctx, r.Params.URI, events.ErrNotFound)
+		}
+		return next(ctx, method, req)
+	}
+}
+
 // unreadable is the protocol's error for an address that cannot be read.
 func (s *Server) unreadable(ctx context.Context, uri string, err error) error {
 	data, encodeErr := json.Marshal(map[string]string{"uri": clip(uri)})

@@ -97,6 +97,7 @@ func New(opts Options) *Server {
 		for _, r := range s.resources() {
 			s.sdk.AddResourceTemplate(r.template(), s.reader(r))
 		}
+		s.sdk.AddReceivingMiddleware(s.refuseBadAddresses)
 	}
 	return s
 }

@@ -15,13 +15,15 @@ import (
 
 	"daybook/ledger"
 	"daybook/mcp"
+	"daybook/projections"
 )
 
 // TestTranscripts plays conversations over the stdio framing against a real
 // book. In a transcript
 //
 //	> is a line to the server, and < the line it answers with;
-//	await $execution1 waits until that execution has ended.
+//	await $execution1 waits until that execution has ended, and
+//	started $execution1 until a runner has it.
 //
 // Ids, heap keys, times and positions are written as $execution1, $heap1,
 // $time and $seq; the first two can be used in later lines. The file session
@@ -92,6 +94,8 @@ func play(t *testing.T, path string) (called []string) {
 			continue // what follows > is written anew
 		case "await":
 			book.await(t, names.expand(rest))
+		case "started":
+			book.until(t, names.expand(rest), func(d projections.ExecutionDetail) bool { return !d.Queued })
 		case ">":
 			p.send(names.expand(rest))
 			fmt.Fprintln(&got, line)
