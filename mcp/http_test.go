@@ -208,3 +208,44 @@ func TestHTTPLimits(t *testing.T) {
 		t.Errorf("after Close: %d %s", status, body)
 	}
 }
+
+// TestHangingUpCancels closes the only stream that could carry the answer of a
+// stateless run: in the revision without sessions that is a cancellation.
+func TestHangingUpCancels(t *testing.T) {
+	t.Parallel()
+	run := newRun("")
+	submitted := make(chan struct{})
+	book := run.book()
+	submit := book.submit
+	book.submit = func(ctx context.Context, s ledger.Submission) (ledger.Receipt, error) {
+		close(submitted)
+		return submit(ctx, s)
+	}
+	url := serveHTTP(t, book.serve(t, mcp.Options{Stateless: true})) + "/mcp"
+	ctx, hangUp := context.WithCancel(t.Context())
+	defer hangUp()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_js","arguments":{"code":"1"},"_meta":{`+
+			`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "run_js"} {
+		req.Header.Set(k, v)
+	}
+	go func() {
+		<-submitted
+		hangUp()
+	}()
+	if res, err := http.DefaultClient.Do(req); err == nil {
+		// The header may have come; the rest never does.
+		if _, err := io.Copy(io.Discard, res.Body); err == nil {
+			t.Error("the call was answered")
+		}
+		res.Body.Close()
+	}
+	if id := <-run.cancelled; id != "one" {
+		t.Errorf("cancelled %q", id)
+	}
+}

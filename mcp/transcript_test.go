@@ -25,8 +25,8 @@ import (
 //	await $execution1 waits until that execution has ended, and
 //	started $execution1 until a runner has it.
 //
-// Ids, heap keys, times and positions are written as $execution1, $heap1,
-// $time and $seq; the first two can be used in later lines. The file session
+// Ids, heap keys, cursors, times and positions are written as $execution1,
+// $heap1, $cursor1, $time and $seq; the first three can be used in later lines. The file session
 // holds the session name, stateless the mode. With -update the answers are
 // rewritten.
 func TestTranscripts(t *testing.T) {
@@ -171,10 +171,15 @@ func newNames() *names {
 
 var (
 	varying = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|"daybook/sequence":\d+`)
+	cursor  = regexp.MustCompile(`next_cursor\\?":\\?"([^"\\]+)`)
 	named   = regexp.MustCompile(`\$[a-z]+\d+`)
 )
 
 func (n *names) normalize(s string) string {
+	s = cursor.ReplaceAllStringFunc(s, func(m string) string {
+		v := cursor.FindStringSubmatch(m)[1]
+		return strings.TrimSuffix(m, v) + n.of("cursor", v)
+	})
 	return varying.ReplaceAllStringFunc(s, func(v string) string {
 		kind := "execution"
 		switch {
@@ -185,16 +190,21 @@ func (n *names) normalize(s string) string {
 		case len(v) == 64:
 			kind = "heap"
 		}
-		if n.byValue[v] == "" {
-			n.count[kind]++
-			name := fmt.Sprintf("$%s%d", kind, n.count[kind])
-			n.byValue[v], n.byName[name] = name, v
-		}
-		return n.byValue[v]
+		return n.of(kind, v)
 	})
 }
 
-// expand puts the values back. A heap key that is not known yet is made up.
+// of returns the name of a value, a new one if it has none.
+func (n *names) of(kind, v string) string {
+	if n.byValue[v] == "" {
+		n.count[kind]++
+		name := fmt.Sprintf("$%s%d", kind, n.count[kind])
+		n.byValue[v], n.byName[name] = name, v
+	}
+	return n.byValue[v]
+}
+
+// expand puts the values back.
 func (n *names) expand(s string) string {
 	return named.ReplaceAllStringFunc(s, func(name string) string {
 		if v, ok := n.byName[name]; ok {
