@@ -4,78 +4,158 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
 )
 
-// appendTries bounds how often an append with an unknown outcome is repeated.
-const appendTries = 3
+// appendWait bounds an append whose context has no deadline.
+const appendWait = 30 * time.Second
 
-// Append stores e and returns its position once it is on disk. A negative
-// after appends unconditionally; otherwise after MUST be the position of the
-// last event on e's subject (0: none), else nothing is stored and the error is
-// events.ErrConflict. An event whose acknowledgement was lost is found again
-// by its id, and is not a conflict with itself.
+// Append stores e and returns its position once it is on disk. With a negative
+// after it appends unconditionally; otherwise after must be the position of the
+// last event on e's subject (0: none yet), else nothing is stored and the error
+// is events.ErrConflict. An event over its size limit is events.ErrTooLarge.
+//
+// When an acknowledgement is lost, Append finds out what became of the event
+// before it tries again or reports a conflict; so may the caller, by appending
+// the same event once more: it is stored once. Any other error means that the
+// outcome is unknown, or that the server refused.
 func (s *Store) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
-	m, err := events.Encode(volume, e)
+	m, err := s.message(e, after)
 	if err != nil {
 		return 0, err
 	}
-	msg := &nats.Msg{Subject: m.Subject, Header: nats.Header(m.Header), Data: m.Body}
-	var opts []jetstream.PublishOpt
-	// Output is identified by its offset; an id for each chunk would only fill
-	// the server's duplicate window.
-	if e.Type != events.TypeExecutionOutput {
-		opts = append(opts, jetstream.WithMsgID(e.ID))
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, appendWait)
+		defer cancel()
 	}
+	// Output bears no message id, so a second try has to look for the first.
+	identified := m.Header.Get(natsjs.MsgIDHeader) != ""
+	since := s.newest.Load()
 	if after >= 0 {
-		opts = append(opts, jetstream.WithExpectLastSequencePerSubject(uint64(after)))
+		since = uint64(after)
 	}
-	for try := 1; ; try++ {
-		ack, err := s.publishOnce(ctx, msg, opts)
+	for try := 0; ; try++ {
+		seq, err := s.try(ctx, m)
 		switch {
 		case err == nil:
-			return ack.Sequence, nil
-		case isConflict(err):
-			return s.resolveConflict(ctx, e, m.Subject, uint64(max(after, 0)))
-		case ctx.Err() != nil || try == appendTries || !outcomeUnknown(err):
+			s.sawStored(seq)
+			return seq, nil
+		case conflicting(err):
+			seq, err := s.find(ctx, m.Subject, e.ID, since)
+			if errors.Is(err, events.ErrNotFound) {
+				return 0, fmt.Errorf("append %s on %s after %d: %w", e.Type, m.Subject, after, events.ErrConflict)
+			}
+			if err != nil {
+				return 0, fmt.Errorf("append %s: find out whether it is stored: %w", e.Type, err)
+			}
+			return seq, nil
+		case refused(err):
 			return 0, fmt.Errorf("append %s: %w", e.Type, err)
+		}
+		if werr := wait(ctx, min(time.Duration(try+1)*20*time.Millisecond, time.Second)); werr != nil {
+			return 0, fmt.Errorf("append %s: outcome unknown: %w", e.Type, err)
+		}
+		if identified {
+			continue
+		}
+		switch seq, ferr := s.find(ctx, m.Subject, e.ID, since); {
+		case ferr == nil:
+			return seq, nil
+		case !errors.Is(ferr, events.ErrNotFound):
+			return 0, fmt.Errorf("append %s: outcome unknown: %w", e.Type, errors.Join(err, ferr))
 		}
 	}
 }
 
-func (s *Store) publishOnce(ctx context.Context, msg *nats.Msg, opts []jetstream.PublishOpt) (*jetstream.PubAck, error) {
-	ctx, stop := context.WithTimeout(ctx, requestTimeout)
-	defer stop()
-	return s.publishJS.PublishMsg(ctx, msg, opts...)
+// message is the wire form of an append.
+func (s *Store) message(e events.Event, after int64) (*nats.Msg, error) {
+	w, err := events.Encode(volume, e)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTokens(e.Tenant, e.About()); err != nil {
+		return nil, fmt.Errorf("append %s: %w", e.Type, err)
+	}
+	m := &nats.Msg{Subject: w.Subject, Header: nats.Header(w.Header), Data: w.Body}
+	if after >= 0 {
+		m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, strconv.FormatInt(after, 10))
+	}
+	if e.Type != events.TypeExecutionOutput {
+		m.Header.Set(natsjs.MsgIDHeader, e.ID)
+	}
+	return m, nil
 }
 
-// resolveConflict tells a lost race from our own event that is stored already
-// although its acknowledgement never came.
-func (s *Store) resolveConflict(ctx context.Context, e events.Event, subject string, after uint64) (uint64, error) {
-	next, err := s.next(ctx, subject, after+1)
-	switch {
-	case err == nil && next.ID == e.ID:
-		return next.Seq, nil
-	case err == nil || errors.Is(err, events.ErrNotFound):
-		return 0, fmt.Errorf("append %s after %d: %w", e.Type, after, events.ErrConflict)
-	default:
-		return 0, fmt.Errorf("append %s: look for what was recorded first: %w", e.Type, err)
+// try publishes once.
+func (s *Store) try(ctx context.Context, m *nats.Msg) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
+	defer cancel()
+	ack, err := s.js.PublishMsg(ctx, m)
+	if err != nil {
+		return 0, err
+	}
+	if ack.Stream != volume.Stream() {
+		return 0, fmt.Errorf("stream %s stored the event, not %s: %w", ack.Stream, volume.Stream(), errRefused)
+	}
+	return ack.Sequence, nil
+}
+
+// find looks for an event by its id among those stored on a subject after a
+// position. It asks the stream's leader: what another copy lacks may be there.
+func (s *Store) find(ctx context.Context, subject, id string, after uint64) (uint64, error) {
+	for from := after + 1; ; {
+		seq, header, err := s.nextAtLeader(ctx, subject, from)
+		if err != nil {
+			return 0, err
+		}
+		if first(header, "ce-id") == id {
+			s.sawStored(seq)
+			return seq, nil
+		}
+		from = seq + 1
 	}
 }
 
-// isConflict recognises a failed expectation; a replicated stream uses a code
-// of its own.
-func isConflict(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+var errRefused = errors.New("refused")
+
+// duplicateInFlight is the answer of a cluster to a second try while the first
+// is still being agreed upon.
+const duplicateInFlight natsjs.ErrorCode = 10158
+
+// conflicting reports whether the server refused because of the expected
+// position. Streams with several copies use a code of their own.
+func conflicting(err error) bool {
+	var ae *natsjs.APIError
+	return errors.As(err, &ae) &&
+		(ae.ErrorCode == natsjs.JSErrCodeStreamWrongLastSequence || ae.ErrorCode == natsjs.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-func outcomeUnknown(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
-		errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, jetstream.ErrNoStreamResponse)
+// refused reports whether the server, or the client, said no: the event is
+// surely not stored, and trying again would not help.
+func refused(err error) bool {
+	var ae *natsjs.APIError
+	if errors.As(err, &ae) {
+		return ae.ErrorCode != duplicateInFlight && ae.Code < 500
+	}
+	return errors.Is(err, errRefused) || errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) ||
+		errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrConnectionDraining)
+}
+
+// wait pauses, or returns why not.
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -4,49 +4,74 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
 )
 
+// cancelWait is how long a runner may take to answer.
+const cancelWait = 2 * time.Second
+
+// What is said on a cancel subject. Anything else there is not a request: a
+// subscriber with the right to have events delivered could choose the subject.
+const (
+	cancelRequest = "cancel"
+	cancelDone    = "+OK"
+	cancelNotDone = "-ERR"
+)
+
 // RequestCancel asks whoever runs the execution to stop it and waits for the
-// answer, as long as ctx allows. It reports false when nobody runs it or the
-// answer did not come in time.
+// answer. It reports false when nobody runs it, when the runner could not end
+// it, and when nobody answered within 2 s.
 func (s *Store) RequestCancel(ctx context.Context, tenant, execution string) (answered bool, err error) {
-	_, err = s.publish.RequestWithContext(ctx, events.CancelSubject(tenant, execution), nil)
+	if err := checkTokens(tenant, execution); err != nil {
+		return false, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, cancelWait)
+	defer cancel()
+	m, err := s.consume.RequestWithContext(bounded, events.CancelSubject(tenant, execution), []byte(cancelRequest))
 	switch {
 	case err == nil:
-		return true, nil
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+		return string(m.Data) == cancelDone, nil
+	case errors.Is(err, nats.ErrNoResponders):
+		return false, nil
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return false, nil
 	default:
 		return false, fmt.Errorf("ask the runner of %s to cancel: %w", execution, err)
 	}
 }
 
-// ListenCancel calls fn when somebody asks to cancel the execution; the asker
-// is answered when fn returns true. stop ends the listening.
+// ListenCancel calls fn when somebody asks to cancel the execution, each time on
+// a goroutine of its own, and tells the asker when fn answers true: the
+// execution's end is on record. stop ends the listening and does not wait for
+// fn; it may be called more than once.
 func (s *Store) ListenCancel(tenant, execution string, fn func() bool) (stop func(), err error) {
+	if err := checkTokens(tenant, execution); err != nil {
+		return nil, err
+	}
 	sub, err := s.consume.Subscribe(events.CancelSubject(tenant, execution), func(m *nats.Msg) {
-		// fn waits for the run to end; other executions' requests must not
-		// wait behind it. A subscription has a goroutine of its own.
-		if fn() {
-			if err := m.Respond(nil); err != nil {
-				s.opts.Logger.Warn("answering a cancel request", "execution", execution, "error", err)
+		if string(m.Data) != cancelRequest || m.Reply == "" {
+			s.log.Warn("ignored a message that is not a cancel request", "subject", m.Subject)
+			return
+		}
+		go func() {
+			answer := cancelNotDone
+			if fn() {
+				answer = cancelDone
 			}
-		}
+			// An asker that gets no answer finds out from the record.
+			_ = m.Respond([]byte(answer))
+		}()
 	})
+	if err == nil {
+		// From here on requests reach us: the server knows the subscription.
+		err = s.consume.FlushTimeout(s.opts.TryWait)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("listen for cancels of %s: %w", execution, err)
+		return nil, fmt.Errorf("listen for cancel requests of %s: %w", execution, err)
 	}
-	// Requests come over another connection: be heard before returning.
-	if err := s.consume.Flush(); err != nil {
-		return nil, fmt.Errorf("listen for cancels of %s: %w", execution, err)
-	}
-	return func() {
-		if err := sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-			s.opts.Logger.Warn("end listening for cancels", "execution", execution, "error", err)
-		}
-	}, nil
+	return func() { _ = sub.Unsubscribe() }, nil
 }

@@ -4,86 +4,215 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 
 	"daybook/events"
 )
 
-// followBatch bounds a batch given to a follower.
-const followBatch = 1000
+const (
+	// pollEvery is how often a follower looks for events whose announcement it
+	// may have missed, which happens when its connection breaks.
+	pollEvery = time.Second
+	// lagPause is how long a follower waits for the copy of the stream it reads
+	// from to have an event that was announced; lagWait is when it gives up.
+	lagPause = 2 * time.Millisecond
+	lagWait  = 10 * time.Second
+	// retryPause is how long a follower waits when the server cannot answer.
+	retryPause = 200 * time.Millisecond
+)
 
-// Follow calls fn with every event after a position, in order, as they are
-// recorded: in batches as large as are at hand, never waiting to fill one. last
-// is the newest position known to exist. It blocks until ctx is done or fn
-// returns an error. A missing position is events.ErrDamaged: it is never
-// skipped.
-func (s *Store) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
-	consumer, err := s.consumeJS.OrderedConsumer(ctx, volume.Stream(), jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:   after + 1,
+// Read returns up to limit events stored after a position, oldest first: what
+// exists now, without waiting for more. A hole is events.ErrDamaged.
+func (s *Store) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
+	var list []events.Event
+	for len(list) < limit {
+		n := len(list)
+		_, err := s.readBatch(ctx, after, min(limit-n, batchMessages), &list)
+		if err != nil {
+			return nil, err
+		}
+		if len(list) == n {
+			break
+		}
+		after = list[len(list)-1].Seq
+	}
+	return list, nil
+}
+
+// readBatch appends to list what one request brings of the events after a
+// position, and returns how many are still to come.
+func (s *Store) readBatch(ctx context.Context, after uint64, limit int, list *[]events.Event) (pending uint64, err error) {
+	r := getRequest{Seq: after + 1, Batch: limit, MaxBytes: batchBytes}
+	pending, err = s.getBatch(ctx, volume.Stream(), r, func(m stored) error {
+		if m.seq != after+1 {
+			return s.damaged("the ledger has a hole: position %d is followed by %d", after, m.seq)
+		}
+		e, err := s.decode(m)
+		if err != nil {
+			return err
+		}
+		*list, after = append(*list, e), m.seq
+		return nil
 	})
+	return pending, err
+}
+
+// Follow calls fn with every event after a position, in order and without
+// holes, until ctx is done or fn fails; it returns that error. last is the
+// position of the newest event known: the batch's own once fn has caught up.
+// Batches hold at most 1000 events and are never held back to fill; the slice
+// is fn's until it returns.
+//
+// A hole in the positions, an event that cannot be read, and a position beyond
+// the end of the ledger are events.ErrDamaged, naming the place. An unreachable
+// server is waited for.
+func (s *Store) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
+	a, err := s.listen()
 	if err != nil {
-		return fmt.Errorf("follow the ledger after %d: %w", after, err)
+		return fmt.Errorf("follow the ledger: %w", err)
 	}
-	incoming := make(chan jetstream.Msg, 2*followBatch)
-	failed := make(chan error, 1)
-	consuming, err := consumer.Consume(func(m jetstream.Msg) {
-		select {
-		case incoming <- m:
-		case <-ctx.Done():
+	defer a.stop()
+	end, err := s.LastSeq(ctx)
+	for err != nil {
+		s.log.WarnContext(ctx, "following the ledger", "err", err)
+		if werr := wait(ctx, retryPause); werr != nil {
+			return werr
 		}
-	}, jetstream.PullMaxMessages(2*followBatch), jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
-		if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrNoHeartbeat) {
-			return // an ordered consumer replaces itself
-		}
-		select {
-		case failed <- err:
-		default:
-		}
-	}))
-	if err != nil {
-		return fmt.Errorf("follow the ledger after %d: %w", after, err)
+		end, err = s.LastSeq(ctx)
 	}
-	defer consuming.Stop()
-	batch := make([]events.Event, 0, followBatch)
+	if after > end {
+		return s.damaged("the ledger ends at position %d, but %d was read from it before", end, after)
+	}
+	a.raise(end)
+
+	ctx, cancel := context.WithCancel(ctx)
+	pages := make(chan page, 1)
+	ended := make(chan error, 1)
+	go func() { ended <- s.readPages(ctx, after, a, pages) }()
+	defer func() { cancel(); <-ended }()
 	for {
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case err := <-failed:
-			s.opts.Logger.WarnContext(ctx, "following the ledger", "error", err)
-			continue
-		case <-consuming.Closed():
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return fmt.Errorf("follow the ledger after %d: the server ended the subscription", after)
-		case m := <-incoming:
-			batch = batch[:0]
-			var last uint64
-			for more := true; more; {
-				e, meta, err := decodeMsg(m)
-				if err != nil {
-					return fmt.Errorf("%w: %w", events.ErrDamaged, err)
-				}
-				if e.Seq != after+1 {
-					return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, after, e.Seq)
-				}
-				after, last = e.Seq, e.Seq+meta.NumPending
-				batch = append(batch, e)
-				more = false
-				if len(batch) < followBatch {
-					select {
-					case m = <-incoming:
-						more = true
-					default:
-					}
-				}
-			}
-			if err := fn(batch, last); err != nil {
+		case p := <-pages:
+			if err := fn(p.events, p.last); err != nil {
 				return err
 			}
+		case err := <-ended:
+			ended <- err
+			// What was read before the damage is still good.
+			select {
+			case p := <-pages:
+				if err := fn(p.events, p.last); err != nil {
+					return err
+				}
+			default:
+			}
+			return err
 		}
 	}
 }
+
+// page is a batch on its way to the function that follows.
+type page struct {
+	events []events.Event
+	last   uint64
+}
+
+// readPages reads ahead of the function that follows, so that the server, the
+// decoding and that function work at the same time.
+func (s *Store) readPages(ctx context.Context, after uint64, a *announcements, pages chan<- page) error {
+	var behind time.Time // since when an announced event could not be read
+	size := 64
+	for {
+		list := make([]events.Event, 0, size)
+		pending, err := s.readBatch(ctx, after, batchMessages, &list)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if len(list) > 0 {
+			after = list[len(list)-1].Seq
+			size = len(list)
+			behind = time.Time{}
+			a.raise(after)
+			select {
+			case pages <- page{list, max(after+pending, after)}:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		switch {
+		case errors.Is(err, events.ErrDamaged):
+			return err
+		case err != nil:
+			s.log.WarnContext(ctx, "following the ledger", "after", after, "err", err)
+			err = wait(ctx, retryPause)
+		case len(list) > 0:
+			// Perhaps there is more.
+		case after < a.newest.Load():
+			if behind.IsZero() {
+				behind = time.Now()
+			}
+			if time.Since(behind) > lagWait {
+				return s.damaged("position %d was recorded but cannot be read; the ledger ends at %d", after+1, after)
+			}
+			err = wait(ctx, lagPause)
+		default:
+			err = a.wait(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// announcements tells a follower that there are new events. It rests on the
+// stream's republishing, which may miss some but never announces what was
+// refused.
+type announcements struct {
+	sub    *nats.Subscription
+	newest atomic.Uint64
+	wake   chan struct{}
+}
+
+func (s *Store) listen() (*announcements, error) {
+	a := &announcements{wake: make(chan struct{}, 1)}
+	var err error
+	a.sub, err = s.conn.Subscribe(accepted, func(m *nats.Msg) {
+		if seq, err := strconv.ParseUint(first(m.Header, headerSequence), 10, 64); err == nil && first(m.Header, headerStream) == volume.Stream() {
+			a.raise(seq)
+			select {
+			case a.wake <- struct{}{}:
+			default:
+			}
+		}
+	})
+	return a, err
+}
+
+func (a *announcements) raise(seq uint64) {
+	for old := a.newest.Load(); seq > old; old = a.newest.Load() {
+		if a.newest.CompareAndSwap(old, seq) {
+			return
+		}
+	}
+}
+
+// wait returns when there may be something new.
+func (a *announcements) wait(ctx context.Context) error {
+	t := time.NewTimer(pollEvery)
+	defer t.Stop()
+	select {
+	case <-a.wake:
+		return nil
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// stop ends the subscription; it fails only when the connection is gone.
+func (a *announcements) stop() { _ = a.sub.Unsubscribe() }

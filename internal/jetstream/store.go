@@ -1,180 +1,137 @@
-// Package jetstream is the only part of Daybook that talks to NATS as a
-// client: it keeps the ledger in a stream, hands out its work through a
-// durable consumer, stores blobs in the object store, and carries cancel
-// requests. The same code serves an embedded server and an outside cluster.
-//
-// It decides nothing: rules live in package ledger.
 package jetstream
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
 )
 
-// volume is the stretch of the ledger written now.
+// volume is the stretch of the ledger that this version writes.
 const volume events.Volume = 1
-
-// Streams and WorkConsumers name what a Store keeps on the server, for access
-// rules.
-func Streams() []string { return []string{volume.Stream()} }
-
-// WorkConsumer is the durable consumer that hands out the runs of a pool.
-func WorkConsumer(pool string) string { return "runners-" + pool }
 
 // Options set up a Store. The zero value works.
 type Options struct {
-	// Replicas is the number of copies on a cluster; default 1.
+	// Replicas is the number of copies of a new stream or bucket; default 1. It
+	// does not change existing ones.
 	Replicas int
-	// AckWait is how long work may go without a sign of life before it is
-	// delivered again; default 10 s.
+	// AckWait is how long a runner may be silent before its work goes to
+	// another; default 10 s. Living runners make a sign three times as often.
 	AckWait time.Duration
-	// Exclusive promises that no other process does this ledger's work: what an
-	// earlier process left unacknowledged is then delivered again at once
-	// instead of after AckWait.
+	// TryWait bounds one try of a request to the server; default 5 s.
+	TryWait time.Duration
+	// Exclusive promises that no other process runs work of this ledger: what an
+	// earlier process left unacknowledged is handed out again at once, not after
+	// AckWait.
 	Exclusive bool
-	// CacheBytes bounds the heap blobs kept in memory; default 64 MiB, negative
-	// keeps none.
+	// CacheBytes bounds the heaps kept in memory; default 64 MiB, negative keeps
+	// none.
 	CacheBytes int64
+	// Sync, if set, is called after a stream or consumer was made: the server
+	// writes their descriptions without waiting for the disk. An embedded
+	// server's own Sync belongs here.
+	Sync func() error
 	// Logger gets what nobody is told otherwise; default slog.Default.
 	Logger *slog.Logger
 }
 
-// Store is a ledger on a NATS server. It is safe for concurrent use. The
-// connections it was opened with stay the caller's.
+// Store is the ledger. It is safe for concurrent use, holds nothing to close,
+// and lives as long as the connections it was opened on.
 type Store struct {
-	opts Options
-	// A slow consumer callback would hold up acknowledgements of appends, so
-	// the two directions have a connection each.
-	publish, consume     *nats.Conn
-	publishJS, consumeJS jetstream.JetStream
-	stream               jetstream.Stream
-	blobs                jetstream.ObjectStore
-	blobStream           jetstream.Stream // the bucket's own stream
-	heaps                *blobCache
+	conn    *nats.Conn // appends, reads and blobs
+	consume *nats.Conn // work and cancel requests, which must not hold up acknowledgements
+	js      natsjs.JetStream
+	work    natsjs.JetStream // js over consume
+	stream  natsjs.Stream
+	blobs   *bucket
+	heaps   *blobCache
+	opts    Options
+	log     *slog.Logger
+
+	// newest is the highest position known to be stored.
+	newest atomic.Uint64
+	// damage is the first damage met, for Health.
+	damage atomic.Pointer[error]
 }
 
-// Open connects a Store to its stream and blob bucket, and creates them on a
-// new server. A stream with missing events is events.ErrDamaged.
+// Open makes sure that the ledger's stream and buckets exist and are whole, and
+// returns a Store over them. Damage is events.ErrDamaged naming what is wrong.
+// An existing stream that is not set up as a ledger is an error: it is never
+// changed. The connections stay the caller's, to close after the last use of
+// the Store; two, so that slow readers do not hold up acknowledgements.
 func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Store, error) {
-	if opts.Replicas == 0 {
-		opts.Replicas = 1
-	}
-	if opts.AckWait == 0 {
-		opts.AckWait = 10 * time.Second
-	}
-	if opts.CacheBytes == 0 {
-		opts.CacheBytes = 64 << 20
-	}
+	opts.Replicas = cmp.Or(opts.Replicas, 1)
+	opts.AckWait = cmp.Or(opts.AckWait, 10*time.Second)
+	opts.TryWait = cmp.Or(opts.TryWait, 5*time.Second)
+	opts.CacheBytes = cmp.Or(opts.CacheBytes, 64<<20)
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	s := &Store{opts: opts, publish: publish, consume: consume, heaps: newBlobCache(opts.CacheBytes)}
+	s := &Store{conn: publish, consume: consume, opts: opts, log: opts.Logger, heaps: newBlobCache(opts.CacheBytes)}
 	var err error
-	if s.publishJS, err = jetstream.New(publish, jetstream.WithDefaultTimeout(requestTimeout)); err != nil {
-		return nil, fmt.Errorf("open jetstream: %w", err)
+	if s.js, err = natsjs.New(publish, natsjs.WithDefaultTimeout(opts.TryWait)); err != nil {
+		return nil, fmt.Errorf("use JetStream: %w", err)
 	}
-	if s.consumeJS, err = jetstream.New(consume, jetstream.WithDefaultTimeout(requestTimeout)); err != nil {
-		return nil, fmt.Errorf("open jetstream: %w", err)
+	if s.work, err = natsjs.New(consume, natsjs.WithDefaultTimeout(opts.TryWait)); err != nil {
+		return nil, fmt.Errorf("use JetStream: %w", err)
 	}
-	if s.stream, err = s.openStream(ctx); err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", volume.Stream(), err)
+	made, err := s.openStream(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if err := s.openBlobs(ctx); err != nil {
-		return nil, fmt.Errorf("open blob store: %w", err)
+	var fresh bool
+	if s.blobs, fresh, err = s.openBucket(ctx); err != nil {
+		return nil, err
+	}
+	if made || fresh {
+		if err := s.sync(); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
 
-// requestTimeout bounds one request to the server.
-const requestTimeout = 5 * time.Second
-
-// openStream finds or creates the stream of the current volume. An existing
-// stream is never reconfigured: it is checked, and refused when it could lose
-// events or has lost some.
-func (s *Store) openStream(ctx context.Context) (jetstream.Stream, error) {
-	stream, err := s.publishJS.Stream(ctx, volume.Stream())
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return s.publishJS.CreateStream(ctx, s.streamConfig())
-	}
-	if err != nil {
-		return nil, err
-	}
-	info, err := stream.Info(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if c := info.Config; !c.DenyDelete || !c.DenyPurge || c.MaxAge != 0 || c.MaxMsgs > 0 || c.MaxBytes > 0 || c.MaxMsgsPerSubject > 0 || c.Retention != jetstream.LimitsPolicy {
-		return nil, errors.New("its configuration lets events be removed; it was changed by somebody else")
-	}
-	return stream, checkWhole(info.State)
-}
-
-// checkWhole reports missing events: an append-only stream without limits
-// starts at 1 and has as many messages as its last position says.
-func checkWhole(st jetstream.StreamState) error {
-	switch {
-	case st.LastSeq == 0:
-		return nil
-	case st.FirstSeq != 1:
-		return fmt.Errorf("%w: events 1 to %d are missing", events.ErrDamaged, st.FirstSeq-1)
-	case st.NumDeleted != 0 || st.Msgs != st.LastSeq:
-		return fmt.Errorf("%w: %d of %d events are missing", events.ErrDamaged, st.LastSeq-st.Msgs, st.LastSeq)
-	default:
+func (s *Store) sync() error {
+	if s.opts.Sync == nil {
 		return nil
 	}
-}
-
-func (s *Store) streamConfig() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:        volume.Stream(),
-		Description: "Daybook ledger: append-only",
-		Subjects:    []string{volume.Subjects()},
-		Retention:   jetstream.LimitsPolicy,
-		Storage:     jetstream.FileStorage,
-		Replicas:    s.opts.Replicas,
-		DenyDelete:  true,
-		DenyPurge:   true,
-		AllowDirect: true,
-		// Long enough for every retry of an append; what is older is found by
-		// reading the subject.
-		Duplicates: 2 * time.Minute,
-		MaxMsgSize: events.MaxEventBytes + 16<<10, // body and headers
-		// Subscribers follow the republished events: on the subjects of the
-		// stream itself they would see events that it then rejects.
-		RePublish: &jetstream.RePublish{
-			Source:      fmt.Sprintf("ledger.%04d.*.>", int(volume)),
-			Destination: "events.{{wildcard(1)}}.>",
-		},
+	if err := s.opts.Sync(); err != nil {
+		return fmt.Errorf("sync the new streams to disk: %w", err)
 	}
+	return nil
 }
 
-// LastSeq is the position of the newest event, 0 in an empty ledger.
-func (s *Store) LastSeq(ctx context.Context) (uint64, error) {
-	info, err := s.stream.Info(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("read the ledger's last position: %w", err)
-	}
-	return info.State.LastSeq, nil
+// damaged makes an error of damage, and remembers the first for Health.
+func (s *Store) damaged(format string, args ...any) error {
+	err := fmt.Errorf(format+": %w", append(args, events.ErrDamaged)...)
+	s.damage.CompareAndSwap(nil, &err)
+	return err
 }
 
-// Health reports whether the ledger can be read and written now.
-func (s *Store) Health(ctx context.Context) error {
-	for _, nc := range []*nats.Conn{s.publish, s.consume} {
-		if !nc.IsConnected() {
-			return fmt.Errorf("NATS connection is %s", nc.Status())
+// sawStored raises newest.
+func (s *Store) sawStored(seq uint64) {
+	for old := s.newest.Load(); seq > old; old = s.newest.Load() {
+		if s.newest.CompareAndSwap(old, seq) {
+			return
 		}
 	}
-	info, err := s.stream.Info(ctx)
-	if err != nil {
-		return fmt.Errorf("reach the ledger: %w", err)
+}
+
+// checkTokens refuses what would be more or less than one token of a subject:
+// such a name could reach what belongs to others.
+func checkTokens(tokens ...string) error {
+	for _, t := range tokens {
+		if t == "" || strings.ContainsAny(t, ".*> \t\r\n\x00") {
+			return fmt.Errorf("%q cannot be part of a subject", t)
+		}
 	}
-	return checkWhole(info.State)
+	return nil
 }

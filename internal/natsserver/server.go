@@ -61,6 +61,7 @@ type Server struct {
 	server  *server.Server
 	reader  Reader
 	service string // password of the service's own user
+	dir     string
 	log     *slog.Logger
 }
 
@@ -73,6 +74,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	s := &Server{
 		service: rand.Text(),
 		reader:  Reader{User: "reader", Password: opts.ReaderPassword, InboxPrefix: "_INBOX.reader"},
+		dir:     opts.StoreDir,
 		log:     opts.Logger,
 	}
 	if s.reader.Password == "" {
@@ -146,7 +148,7 @@ func listenOn(cfg *server.Options, addr string, fallback bool) error {
 // Conn opens a connection inside the process, as the service itself. The
 // caller closes it.
 func (s *Server) Conn(name string) (*nats.Conn, error) {
-	return nats.Connect("",
+	nc, err := nats.Connect("",
 		nats.InProcessServer(s.server),
 		nats.Name(name),
 		nats.UserInfo(serviceUser, s.service),
@@ -159,6 +161,10 @@ func (s *Server) Conn(name string) (*nats.Conn, error) {
 			}
 			s.log.Warn("nats connection", slog.String("connection", name), slog.String("subject", subject), slog.Any("error", err))
 		}))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the embedded NATS server: %w", err)
+	}
+	return nc, nil
 }
 
 // Addr is the address subscribers connect to, or empty.
@@ -172,7 +178,16 @@ func (s *Server) Addr() string {
 // Reader tells how subscribers log in.
 func (s *Server) Reader() Reader { return s.reader }
 
-// Close stops the server and waits until its files are closed. It may be
+// Sync waits until the descriptions of streams and consumers are on disk, which
+// the server writes without waiting. Call it after making one.
+func (s *Server) Sync() error {
+	if err := syncFileSystem(s.dir); err != nil {
+		return fmt.Errorf("sync the file system of %s: %w", s.dir, err)
+	}
+	return nil
+}
+
+// Close stops the server and returns once its files are closed. It may be
 // called more than once.
 func (s *Server) Close() {
 	s.server.Shutdown()

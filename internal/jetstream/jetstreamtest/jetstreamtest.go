@@ -1,57 +1,63 @@
-// Package jetstreamtest starts real ledgers for tests: an embedded NATS server
-// in a temporary folder, ready within milliseconds.
+// Package jetstreamtest gives tests a real ledger: an embedded NATS server in a
+// temporary directory, and a Store on it. Nothing is faked but the waiting for
+// the disk.
 package jetstreamtest
 
 import (
-	"context"
 	"log/slog"
 	"testing"
-	"time"
 
 	"daybook/internal/jetstream"
 	"daybook/internal/natsserver"
 )
 
-// Start runs a server for the duration of a test and opens a ledger on it.
+// Start returns a Store on a server of its own. Both end with the test.
 func Start(t testing.TB) *jetstream.Store {
 	t.Helper()
 	return Open(t, StartServer(t, t.TempDir()), jetstream.Options{})
 }
 
-// StartServer runs a server on a folder for the duration of a test. Closing it
-// and starting another on the same folder is a restart. Acknowledgements do
-// not wait for the disk: a test ends before a power cut could matter.
+// StartServer runs a server that keeps its files in dir and ends with the test,
+// unless the test closes it before: to start another on the same dir. It does
+// not wait for the disk.
 func StartServer(t testing.TB, dir string) *natsserver.Server {
 	t.Helper()
-	s, err := natsserver.Start(t.Context(), natsserver.Options{StoreDir: dir, NoSync: true, Logger: Logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
+	return StartServerWith(t, natsserver.Options{StoreDir: dir, NoSync: true})
 }
 
-// Open opens a ledger on a server; its connections end with the test.
-func Open(t testing.TB, s *natsserver.Server, opts jetstream.Options) *jetstream.Store {
+// StartServerWith runs a server with options; its log is the test's.
+func StartServerWith(t testing.TB, opts natsserver.Options) *natsserver.Server {
 	t.Helper()
-	publish, err := s.Conn("test publish")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(publish.Close)
-	consume, err := s.Conn("test consume")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(consume.Close)
 	if opts.Logger == nil {
 		opts.Logger = Logger(t)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
-	defer stop()
-	store, err := jetstream.Open(ctx, publish, consume, opts)
+	server, err := natsserver.Start(t.Context(), opts)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("start a NATS server: %v", err)
+	}
+	t.Cleanup(server.Close)
+	return server
+}
+
+// Open returns a Store on a server, over connections that end with the test.
+func Open(t testing.TB, server *natsserver.Server, opts jetstream.Options) *jetstream.Store {
+	t.Helper()
+	if opts.Logger == nil {
+		opts.Logger = Logger(t)
+	}
+	publish, err := server.Conn("publish")
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	t.Cleanup(publish.Close)
+	consume, err := server.Conn("consume")
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	t.Cleanup(consume.Close)
+	store, err := jetstream.Open(t.Context(), publish, consume, opts)
+	if err != nil {
+		t.Fatalf("open the ledger: %v", err)
 	}
 	return store
 }

@@ -1,0 +1,295 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+)
+
+// Where blobs are: an object store bucket in the form that NATS documents
+// (ADR-20), so that its tools can read it.
+const (
+	bucketName    = "BLOBS"
+	bucketStream  = "OBJ_" + bucketName
+	entrySubject  = "$O." + bucketName + ".M."
+	chunkSubjects = "$O." + bucketName + ".C."
+)
+
+const (
+	// chunkBytes is the size of the messages a blob is cut into: as large as any
+	// server takes, because each waits for the disk.
+	chunkBytes = 512 << 10
+	// maxBlobBytes bounds a blob before compression, so that a small stored blob
+	// cannot fill the memory when it is read.
+	maxBlobBytes = 512 << 20
+)
+
+// Metadata of a stored blob.
+const (
+	metaCodec  = "codec"
+	metaSize   = "size" // in bytes, before compression
+	metaEngine = "engine"
+
+	codecZstd = "zstd"
+)
+
+// bucket stores blobs named by tenant and hash. A blob is written once, never
+// changed and never removed, which tells a blob that was lost from one that
+// never was. That is why blobs are written here: the client library's way of
+// putting an object replaces what is there.
+type bucket struct {
+	s      *Store
+	store  natsjs.ObjectStore
+	stream natsjs.Stream
+
+	// mu guards writing: the blobs being written now, so that two writers of
+	// the same blob in this process are one.
+	mu      sync.Mutex
+	writing map[string]*blobWrite
+}
+
+// blobWrite is a blob being written; err holds once done is closed.
+type blobWrite struct {
+	done chan struct{}
+	err  error
+}
+
+// openBucket binds the bucket, made if it does not exist.
+func (s *Store) openBucket(ctx context.Context) (b *bucket, made bool, err error) {
+	b = &bucket{s: s, writing: map[string]*blobWrite{}}
+	b.store, err = s.js.ObjectStore(ctx, bucketName)
+	if errors.Is(err, natsjs.ErrBucketNotFound) {
+		made = true
+		b.store, err = s.js.CreateObjectStore(ctx, natsjs.ObjectStoreConfig{
+			Bucket: bucketName, Description: "Daybook heaps and texts, by tenant and hash", Storage: natsjs.FileStorage, Replicas: s.opts.Replicas,
+		})
+	}
+	if err == nil {
+		b.stream, err = s.js.Stream(ctx, bucketStream)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("open the blob store: %w", err)
+	}
+	return b, made, nil
+}
+
+// reach reports whether the bucket answers.
+func (b *bucket) reach(ctx context.Context) error {
+	if _, err := b.stream.Info(ctx); err != nil {
+		return fmt.Errorf("reach the blob store: %w", err)
+	}
+	return nil
+}
+
+// blobName is what a tenant's blob is stored under.
+func blobName(kind, tenant, hash string) (string, error) {
+	if err := checkTokens(tenant); err != nil {
+		return "", err
+	}
+	if !events.ValidHash(hash) {
+		return "", fmt.Errorf("%q is not a hash: those are 64 lowercase hex characters", hash)
+	}
+	return kind + "/" + tenant + "/" + hash, nil
+}
+
+// entryOf is the subject of a blob's description.
+func entryOf(name string) string {
+	return entrySubject + base64.URLEncoding.EncodeToString([]byte(name))
+}
+
+// describe returns what is known of a blob without reading it. It is
+// events.ErrNotFound only when the blob surely never was there: where messages
+// are missing, its description may be one of them, and that is damage.
+func (b *bucket) describe(ctx context.Context, name string) (*natsjs.ObjectInfo, error) {
+	info, err := b.store.GetInfo(ctx, name)
+	if !errors.Is(err, natsjs.ErrObjectNotFound) {
+		return info, err
+	}
+	stream, err := b.stream.Info(ctx, natsjs.WithSubjectFilter(entryOf(name)))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(stream.State.Subjects) > 0:
+		return nil, b.s.damaged("the description of blob %s cannot be read", name)
+	}
+	if err := b.s.checkState(bucketStream, stream.State); err != nil {
+		return nil, fmt.Errorf("it is not there, but may have been lost: %w", err)
+	}
+	return nil, events.ErrNotFound
+}
+
+// put stores a blob under its name. A name that exists costs one look-up.
+func (b *bucket) put(ctx context.Context, name string, blob []byte, meta map[string]string) error {
+	for {
+		b.mu.Lock()
+		w, others := b.writing[name]
+		if !others {
+			w = &blobWrite{done: make(chan struct{})}
+			b.writing[name] = w
+		}
+		b.mu.Unlock()
+		if !others {
+			w.err = b.write(ctx, name, blob, meta)
+			b.mu.Lock()
+			delete(b.writing, name)
+			b.mu.Unlock()
+			close(w.done)
+			return w.err
+		}
+		select {
+		case <-w.done:
+			if w.err == nil {
+				return nil
+			}
+			// The other writer may only have run out of its own time.
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (b *bucket) write(ctx context.Context, name string, blob []byte, meta map[string]string) error {
+	if len(blob) > maxBlobBytes {
+		return fmt.Errorf("%d bytes are more than the %d MiB a blob may have", len(blob), maxBlobBytes>>20)
+	}
+	switch _, err := b.describe(ctx, name); {
+	case err == nil:
+		return nil
+	case !errors.Is(err, events.ErrNotFound):
+		return err
+	}
+	packed := compress(blob)
+	meta[metaCodec], meta[metaSize] = codecZstd, strconv.Itoa(len(blob))
+	info := natsjs.ObjectInfo{
+		ObjectMeta: natsjs.ObjectMeta{Name: name, Metadata: meta, Opts: &natsjs.ObjectMetaOptions{ChunkSize: chunkBytes}},
+		Bucket:     bucketName,
+		// Unique: chunks of a writer that lost, or failed, belong to no blob.
+		NUID:   events.NewID(time.Now()),
+		Size:   uint64(len(packed)),
+		Chunks: uint32((len(packed) + chunkBytes - 1) / chunkBytes),
+		Digest: digest(packed),
+	}
+	if err := b.writeChunks(ctx, info.NUID, packed); err != nil {
+		return err
+	}
+	return b.writeEntry(ctx, info)
+}
+
+// writeChunks stores the packed bytes; they are on disk when it returns.
+func (b *bucket) writeChunks(ctx context.Context, id string, packed []byte) error {
+	var acks []natsjs.PubAckFuture
+	for len(packed) > 0 {
+		n := min(len(packed), chunkBytes)
+		ack, err := b.s.js.PublishMsgAsync(&nats.Msg{Subject: chunkSubjects + id, Data: packed[:n]})
+		if err != nil {
+			return err
+		}
+		acks, packed = append(acks, ack), packed[n:]
+	}
+	for _, ack := range acks {
+		select {
+		case <-ack.Ok():
+		case err := <-ack.Err():
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// writeEntry makes the blob known, unless another writer was first: it has
+// stored the same bytes.
+func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo) error {
+	body, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	m := nats.NewMsg(entryOf(info.Name))
+	m.Data = body
+	m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, "0")
+	ctx, cancel := context.WithTimeout(ctx, b.s.opts.TryWait)
+	defer cancel()
+	if _, err := b.s.js.PublishMsg(ctx, m); err != nil && !conflicting(err) {
+		return err
+	}
+	return nil
+}
+
+// get reads a blob back and checks it against its hash: events.ErrNotFound, or
+// events.ErrDamaged naming what is wrong.
+func (b *bucket) get(ctx context.Context, name, hash string) ([]byte, *natsjs.ObjectInfo, error) {
+	info, err := b.describe(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	size, err := blobSize(info)
+	if err != nil {
+		return nil, nil, err
+	}
+	packed, err := b.read(ctx, info)
+	if err != nil {
+		return nil, nil, err
+	}
+	blob, err := decompress(packed, size)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", events.ErrDamaged, err)
+	}
+	if got := events.Hash(blob); got != hash {
+		return nil, nil, fmt.Errorf("%w: its bytes have the hash %s", events.ErrDamaged, got)
+	}
+	return blob, info, nil
+}
+
+// blobSize reads the size before compression from a blob's description.
+func blobSize(info *natsjs.ObjectInfo) (int, error) {
+	if codec := info.Metadata[metaCodec]; codec != codecZstd {
+		return 0, fmt.Errorf("it is stored as %q, which this version cannot read", codec)
+	}
+	size, err := strconv.Atoi(info.Metadata[metaSize])
+	if err != nil || size < 0 || size > maxBlobBytes || info.Size > maxBlobBytes+maxBlobBytes/8 {
+		return 0, fmt.Errorf("%w: its description says %q bytes", events.ErrDamaged, info.Metadata[metaSize])
+	}
+	return size, nil
+}
+
+// read fetches the stored form of a blob. Missing chunks are noticed, not
+// waited for.
+func (b *bucket) read(ctx context.Context, info *natsjs.ObjectInfo) ([]byte, error) {
+	packed := make([]byte, 0, info.Size)
+	var chunks uint32
+	for from := uint64(1); chunks < info.Chunks; {
+		var got uint64
+		r := getRequest{Seq: from, NextBySubject: chunkSubjects + info.NUID, Batch: batchMessages, MaxBytes: batchBytes}
+		_, err := b.s.getBatch(ctx, bucketStream, r, func(m stored) error {
+			got = m.seq
+			chunks++
+			if uint64(len(packed)+len(m.data)) > info.Size {
+				return fmt.Errorf("%w: it holds more than the %d bytes its description says", events.ErrDamaged, info.Size)
+			}
+			packed = append(packed, m.data...)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if got == 0 {
+			break
+		}
+		from = got + 1
+	}
+	if chunks != info.Chunks || uint64(len(packed)) != info.Size {
+		return nil, fmt.Errorf("%w: it lacks %d of its %d bytes", events.ErrDamaged, info.Size-uint64(len(packed)), info.Size)
+	}
+	return packed, nil
+}

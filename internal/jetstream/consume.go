@@ -1,0 +1,288 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+)
+
+const (
+	// pullExpires is how long the server keeps a request for work; pullBeat how
+	// often it shows meanwhile that it has not forgotten it.
+	pullExpires = 30 * time.Second
+	pullBeat    = 5 * time.Second
+	// maxAckPending is how many runs of a pool may be in hand at once, over all
+	// runners.
+	maxAckPending = 100_000
+	// maxReclaim bounds how many positions are looked through for the work of
+	// an earlier process.
+	maxReclaim = 200_000
+)
+
+// Delivery is a run request in a runner's hands. Signs of life are sent for it
+// until it is acknowledged or given back, or the function it was passed to
+// returns.
+type Delivery struct {
+	// Event is the requested event.
+	Event events.Event
+	// Delivered counts deliveries from 1.
+	Delivered int
+
+	msg   *nats.Msg
+	store *Store
+	beat  *heartbeat
+}
+
+// Ack reports the request as dealt with and waits until that is noted.
+func (d Delivery) Ack(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, d.store.opts.TryWait)
+	defer cancel()
+	if _, err := d.store.consume.RequestWithContext(ctx, d.msg.Reply, []byte("+ACK")); err != nil {
+		return fmt.Errorf("acknowledge %s: %w", d.Event.About(), err)
+	}
+	d.beat.stop()
+	return nil
+}
+
+// Nak gives the request back, to be delivered again after delay, and waits
+// until that is noted.
+func (d Delivery) Nak(ctx context.Context, delay time.Duration) error {
+	// A sign of life after this one would take it back.
+	d.beat.stop()
+	ctx, cancel := context.WithTimeout(ctx, d.store.opts.TryWait)
+	defer cancel()
+	if _, err := d.store.consume.RequestWithContext(ctx, d.msg.Reply, nak(delay)); err != nil {
+		return fmt.Errorf("give back %s: %w", d.Event.About(), err)
+	}
+	return nil
+}
+
+func nak(delay time.Duration) []byte {
+	if delay <= 0 {
+		return []byte("-NAK")
+	}
+	return fmt.Appendf(nil, `-NAK {"delay":%d}`, delay.Nanoseconds())
+}
+
+// WorkConsumer is the name of the durable consumer that hands out the runs of a
+// pool, for access rules.
+func WorkConsumer(pool string) string { return "runners-" + pool }
+
+// Consume calls fn for each run request of a pool, each call on a goroutine of
+// its own, at most slots at a time. It takes a request only when a slot is
+// free. fn's context carries ctx's values but not its end. When ctx is done
+// Consume takes no more, gives back what arrived meanwhile, and returns nil
+// once every fn has returned. Other errors mean that it could not begin.
+//
+// Requests are delivered at least once. What fn neither acknowledges nor gives
+// back, or whose holder dies, is delivered again after Options.AckWait. A
+// request that cannot be read will not become readable: it is logged and never
+// delivered again.
+func (s *Store) Consume(ctx context.Context, pool string, slots int, fn func(ctx context.Context, d Delivery)) error {
+	if slots < 1 {
+		return fmt.Errorf("consume pool %s: %d slots", pool, slots)
+	}
+	if err := checkTokens(pool); err != nil {
+		return fmt.Errorf("consume pool: %w", err)
+	}
+	c := &consumption{store: s, pool: pool, fn: fn}
+	if err := c.ensure(ctx); err != nil {
+		return fmt.Errorf("consume pool %s: %w", pool, err)
+	}
+	if s.opts.Exclusive {
+		if err := c.reclaim(ctx); err != nil {
+			s.log.WarnContext(ctx, "work of an earlier process is only taken over when its time is up", "pool", pool, "err", err)
+		}
+	}
+	var running sync.WaitGroup
+	for range slots {
+		running.Go(func() { c.slot(ctx) })
+	}
+	running.Wait()
+	return nil
+}
+
+// consumption is one call of Consume.
+type consumption struct {
+	store *Store
+	pool  string
+	fn    func(ctx context.Context, d Delivery)
+}
+
+func (c *consumption) config() natsjs.ConsumerConfig {
+	return natsjs.ConsumerConfig{
+		Durable:       WorkConsumer(c.pool),
+		Description:   "run requests of pool " + c.pool,
+		FilterSubject: volume.PoolSubjects(c.pool),
+		DeliverPolicy: natsjs.DeliverAllPolicy,
+		AckPolicy:     natsjs.AckExplicitPolicy,
+		AckWait:       c.store.opts.AckWait,
+		MaxDeliver:    -1,
+		MaxAckPending: maxAckPending,
+		// Every slot of every runner has a request waiting.
+		MaxWaiting: 10_000,
+	}
+}
+
+// ensure makes the pool's consumer unless it exists. It forgets nothing: what
+// was dealt with stays so.
+func (c *consumption) ensure(ctx context.Context) error {
+	s := c.store
+	got, err := s.work.Consumer(ctx, volume.Stream(), WorkConsumer(c.pool))
+	switch {
+	case errors.Is(err, natsjs.ErrConsumerNotFound):
+		if _, err := s.work.CreateConsumer(ctx, volume.Stream(), c.config()); err != nil {
+			return err
+		}
+		return s.sync()
+	case err != nil:
+		return err
+	case got.CachedInfo().Config.AckWait != s.opts.AckWait:
+		_, err := s.work.UpdateConsumer(ctx, volume.Stream(), c.config())
+		return err
+	default:
+		return nil
+	}
+}
+
+// reclaim has everything in hand delivered again. The consumer's state names
+// what was delivered and not acknowledged only as a range of positions; giving
+// back a position that is not in hand does nothing.
+func (c *consumption) reclaim(ctx context.Context) error {
+	s := c.store
+	got, err := s.work.Consumer(ctx, volume.Stream(), WorkConsumer(c.pool))
+	if err != nil {
+		return err
+	}
+	info := got.CachedInfo()
+	if info.NumAckPending == 0 {
+		return nil
+	}
+	first, last := info.AckFloor.Stream+1, info.Delivered.Stream
+	if last-first >= maxReclaim {
+		return fmt.Errorf("positions %d to %d are too many to look through", first, last)
+	}
+	for seq := first; seq <= last; seq++ {
+		reply := fmt.Sprintf("$JS.ACK.%s.%s.1.%d.%d.%d.0", volume.Stream(), WorkConsumer(c.pool), seq, info.Delivered.Consumer, time.Now().UnixNano())
+		if err := s.consume.Publish(reply, nak(0)); err != nil {
+			return err
+		}
+	}
+	return s.consume.FlushWithContext(ctx)
+}
+
+// slot runs one request after the other.
+func (c *consumption) slot(ctx context.Context) {
+	p := &puller{consumption: c}
+	defer p.close()
+	for ctx.Err() == nil {
+		m, err := p.next(ctx)
+		switch {
+		case err == nil:
+			c.run(ctx, m)
+		case ctx.Err() != nil:
+			// Done: see close for what arrives meanwhile.
+		default:
+			c.store.log.WarnContext(ctx, "asking for work", "pool", c.pool, "err", err)
+			p.close()
+			if errors.Is(err, natsjs.ErrConsumerDeleted) || errors.Is(err, nats.ErrNoResponders) {
+				if err := c.ensure(ctx); err != nil && ctx.Err() == nil {
+					c.store.log.WarnContext(ctx, "asking for work", "pool", c.pool, "err", err)
+				}
+			}
+			_ = wait(ctx, retryPause) // the loop looks at ctx
+		}
+	}
+}
+
+// run passes one message to the function, with signs of life meanwhile.
+func (c *consumption) run(ctx context.Context, m *nats.Msg) {
+	s := c.store
+	at, err := parseReply(m.Reply)
+	if err != nil {
+		s.log.ErrorContext(ctx, "a message on the work queue is not a delivery", "subject", m.Subject, "err", err)
+		return
+	}
+	e, err := events.Decode(at.seq, events.Message{Subject: m.Subject, Header: m.Header, Body: m.Data})
+	if err != nil {
+		s.log.ErrorContext(ctx, "a run request cannot be read and will never run", "position", at.seq, "subject", m.Subject, "err", err)
+		reason := strings.Join(strings.Fields(err.Error()), " ")
+		if err := s.consume.Publish(m.Reply, []byte("+TERM "+reason)); err != nil {
+			s.log.WarnContext(ctx, "setting aside a run request", "position", at.seq, "err", err)
+		}
+		return
+	}
+	d := Delivery{Event: e, Delivered: at.delivered, msg: m, store: s, beat: s.startHeartbeat(m.Reply)}
+	defer d.beat.stop()
+	c.fn(context.WithoutCancel(ctx), d)
+}
+
+// replyInfo is what the server writes into the reply subject of a delivery.
+type replyInfo struct {
+	delivered int
+	seq       uint64
+}
+
+// parseReply reads "$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.
+// <consumer seq>.<time>.<pending>", or the longer form, which names a domain
+// and an account after "$JS.ACK" and may end in a token of no meaning.
+func parseReply(reply string) (replyInfo, error) {
+	t := strings.Split(reply, ".")
+	if len(t) < 9 || t[0] != "$JS" || t[1] != "ACK" || len(t) == 10 {
+		return replyInfo{}, fmt.Errorf("the reply subject is %q", reply)
+	}
+	if len(t) > 9 {
+		t = append(t[:2:2], t[4:]...)
+	}
+	delivered, err := strconv.Atoi(t[4])
+	if err != nil || delivered < 1 {
+		return replyInfo{}, fmt.Errorf("the reply subject %q counts %q deliveries", reply, t[4])
+	}
+	seq, err := strconv.ParseUint(t[5], 10, 64)
+	if err != nil || seq == 0 {
+		return replyInfo{}, fmt.Errorf("the reply subject %q names position %q", reply, t[5])
+	}
+	return replyInfo{delivered: delivered, seq: seq}, nil
+}
+
+// heartbeat tells the server that a delivery is being worked on.
+type heartbeat struct {
+	once sync.Once
+	quit chan struct{}
+	gone chan struct{}
+}
+
+func (s *Store) startHeartbeat(reply string) *heartbeat {
+	h := &heartbeat{quit: make(chan struct{}), gone: make(chan struct{})}
+	go func() {
+		defer close(h.gone)
+		tick := time.NewTicker(max(s.opts.AckWait*3/10, time.Millisecond))
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				// A missed one is made up for by the next, and if the connection
+				// is gone somebody else should have the work.
+				_ = s.consume.Publish(reply, []byte("+WPI"))
+			case <-h.quit:
+				return
+			}
+		}
+	}()
+	return h
+}
+
+// stop returns when no further sign of life will be sent.
+func (h *heartbeat) stop() {
+	h.once.Do(func() { close(h.quit) })
+	<-h.gone
+}

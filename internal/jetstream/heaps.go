@@ -1,0 +1,102 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+)
+
+// PutHeap stores a heap for a tenant and returns its hash. A heap already there
+// costs one look-up. Once it returns the heap is on disk.
+func (s *Store) PutHeap(ctx context.Context, tenant string, blob []byte, engineID string) (hash string, err error) {
+	hash = events.Hash(blob)
+	name, err := blobName("heap", tenant, hash)
+	if err != nil {
+		return "", fmt.Errorf("store heap: %w", err)
+	}
+	if _, _, ok := s.heaps.get(name); ok {
+		return hash, nil
+	}
+	if err := s.blobs.put(ctx, name, blob, map[string]string{metaEngine: engineID}); err != nil {
+		return "", fmt.Errorf("store heap %s: %w", hash, err)
+	}
+	s.heaps.put(name, blob, events.HeapInfo{SHA256: hash, Size: int64(len(blob)), EngineID: engineID})
+	return hash, nil
+}
+
+// Heap returns a tenant's heap after checking its hash. It returns
+// events.ErrNotFound for one never stored and events.ErrDamaged for one whose
+// bytes are not what the hash says. The bytes are shared: nobody may change
+// them.
+func (s *Store) Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+	name, err := blobName("heap", tenant, hash)
+	if err != nil {
+		return nil, events.HeapInfo{}, fmt.Errorf("read heap: %w", err)
+	}
+	if blob, info, ok := s.heaps.get(name); ok {
+		return blob, info, nil
+	}
+	blob, info, err := s.blobs.get(ctx, name, hash)
+	if err != nil {
+		return nil, events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
+	}
+	h := heapInfo(hash, len(blob), info)
+	s.heaps.put(name, blob, h)
+	return blob, h, nil
+}
+
+// HeapInfo describes a tenant's heap, or returns events.ErrNotFound.
+func (s *Store) HeapInfo(ctx context.Context, tenant, hash string) (events.HeapInfo, error) {
+	name, err := blobName("heap", tenant, hash)
+	if err != nil {
+		return events.HeapInfo{}, fmt.Errorf("describe heap: %w", err)
+	}
+	if _, info, ok := s.heaps.get(name); ok {
+		return info, nil
+	}
+	info, err := s.blobs.describe(ctx, name)
+	if err != nil {
+		return events.HeapInfo{}, fmt.Errorf("describe heap %s: %w", hash, err)
+	}
+	size, err := blobSize(info)
+	if err != nil {
+		return events.HeapInfo{}, fmt.Errorf("describe heap %s: %w", hash, err)
+	}
+	return heapInfo(hash, size, info), nil
+}
+
+func heapInfo(hash string, size int, info *natsjs.ObjectInfo) events.HeapInfo {
+	return events.HeapInfo{SHA256: hash, Size: int64(size), EngineID: info.Metadata[metaEngine]}
+}
+
+// PutText stores a text for a tenant and returns its hash. A text already there
+// costs one look-up. Once it returns the text is on disk.
+func (s *Store) PutText(ctx context.Context, tenant string, text []byte) (hash string, err error) {
+	hash = events.Hash(text)
+	name, err := blobName("text", tenant, hash)
+	if err != nil {
+		return "", fmt.Errorf("store text: %w", err)
+	}
+	if err := s.blobs.put(ctx, name, text, map[string]string{}); err != nil {
+		return "", fmt.Errorf("store text %s: %w", hash, err)
+	}
+	return hash, nil
+}
+
+// Text returns a tenant's text after checking its hash: events.ErrNotFound for
+// one never stored, events.ErrDamaged for one whose bytes are not what the hash
+// says.
+func (s *Store) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
+	name, err := blobName("text", tenant, hash)
+	if err != nil {
+		return nil, fmt.Errorf("read text: %w", err)
+	}
+	text, _, err := s.blobs.get(ctx, name, hash)
+	if err != nil {
+		return nil, fmt.Errorf("read text %s: %w", hash, err)
+	}
+	return text, nil
+}

@@ -1,0 +1,190 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"daybook/events"
+)
+
+// Execution returns the requested event and then every other control event of
+// an execution (not its output), oldest first. It is empty for an unknown
+// execution.
+func (s *Store) Execution(ctx context.Context, tenant, execution string) ([]events.Event, error) {
+	if err := checkTokens(tenant, execution); err != nil {
+		return nil, err
+	}
+	// The ends are found by subject, at one moment; the events between them
+	// follow from there.
+	run, exec := volume.RunSubject(tenant, "*", execution), volume.ExecSubject(tenant, execution)
+	var requested, last *stored
+	_, err := s.getBatch(ctx, volume.Stream(), getRequest{MultiLast: []string{run, exec}, Batch: 2}, func(m stored) error {
+		if m.subject == exec {
+			last = &m
+		} else {
+			requested = &m
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read execution %s: %w", execution, err)
+	case requested == nil && last == nil:
+		return nil, nil
+	case requested == nil:
+		return nil, s.damaged("execution %s has events up to position %d but was never requested", execution, last.seq)
+	}
+	e, err := s.decode(*requested)
+	if err != nil {
+		return nil, err
+	}
+	list := append(make([]events.Event, 0, 4), e)
+	if last == nil {
+		return list, nil
+	}
+	for from := requested.seq + 1; from < last.seq; {
+		m, err := s.getOne(ctx, volume.Stream(), getRequest{Seq: from, NextBySubject: exec})
+		if err != nil {
+			if errors.Is(err, events.ErrNotFound) {
+				return nil, s.damaged("position %d of execution %s cannot be read", last.seq, execution)
+			}
+			return nil, fmt.Errorf("read execution %s: %w", execution, err)
+		}
+		if m.seq >= last.seq {
+			break
+		}
+		if e, err = s.decode(m); err != nil {
+			return nil, err
+		}
+		list, from = append(list, e), m.seq+1
+	}
+	if e, err = s.decode(*last); err != nil {
+		return nil, err
+	}
+	return append(list, e), nil
+}
+
+// Output calls fn for each output event of an execution stored after the given
+// position and before the call, oldest first.
+func (s *Store) Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error {
+	if err := checkTokens(tenant, execution); err != nil {
+		return err
+	}
+	// The subject is shared with other executions.
+	_, err := s.each(ctx, volume.OutSubject(tenant, execution), after, func(m stored) error {
+		if first(m.header, "ce-subject") != execution {
+			return nil
+		}
+		e, err := s.decode(m)
+		if err != nil {
+			return err
+		}
+		return fn(e)
+	})
+	return err
+}
+
+// LastEntry returns the newest entry of a session, or events.ErrNotFound. The
+// session is named by its key (events.SessionID).
+func (s *Store) LastEntry(ctx context.Context, tenant, sessionID string) (events.Event, error) {
+	if err := checkTokens(tenant, sessionID); err != nil {
+		return events.Event{}, err
+	}
+	m, err := s.getOne(ctx, volume.Stream(), getRequest{LastBySubject: volume.SessionSubject(tenant, sessionID)})
+	if err != nil {
+		return events.Event{}, fmt.Errorf("read the last entry of session %s: %w", sessionID, err)
+	}
+	return s.decode(m)
+}
+
+// errFound ends a search.
+var errFound = errors.New("found")
+
+// Entry returns the session entry of an execution, or events.ErrNotFound,
+// looking only at entries stored after the given position and before the call.
+func (s *Store) Entry(ctx context.Context, tenant, sessionID, execution string, after uint64) (events.Event, error) {
+	if err := checkTokens(tenant, sessionID); err != nil {
+		return events.Event{}, err
+	}
+	var found events.Event
+	_, err := s.each(ctx, volume.SessionSubject(tenant, sessionID), after, func(m stored) error {
+		e, err := s.decode(m)
+		if err != nil {
+			return err
+		}
+		if d, ok := e.Data.(*events.SessionEntryRecorded); ok && d.ExecutionID == execution {
+			found = e
+			return errFound
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errFound):
+		return found, nil
+	case err != nil:
+		return events.Event{}, err
+	default:
+		return events.Event{}, fmt.Errorf("entry of execution %s in session %s: %w", execution, sessionID, events.ErrNotFound)
+	}
+}
+
+// TagEdits returns the tag edits of a heap, oldest first, and the position of
+// the last event on the heap's subject (0: none), for a conditional append.
+func (s *Store) TagEdits(ctx context.Context, tenant, heap string) ([]events.Event, uint64, error) {
+	if err := checkTokens(tenant, heap); err != nil {
+		return nil, 0, err
+	}
+	// The subject is shared with other heaps.
+	var edits []events.Event
+	last, err := s.each(ctx, volume.HeapSubject(tenant, heap), 0, func(m stored) error {
+		if first(m.header, "ce-subject") != heap {
+			return nil
+		}
+		e, err := s.decode(m)
+		if err != nil {
+			return err
+		}
+		edits = append(edits, e)
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return edits, last, nil
+}
+
+// each calls fn for the messages on a subject stored after a position, up to
+// the last one there at the call, and returns that one's position. An error of
+// fn is returned as it is.
+func (s *Store) each(ctx context.Context, subject string, after uint64, fn func(stored) error) (last uint64, err error) {
+	end, err := s.getOne(ctx, volume.Stream(), getRequest{LastBySubject: subject})
+	if errors.Is(err, events.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", subject, err)
+	}
+	if end.seq <= after {
+		return end.seq, nil
+	}
+	for from := after + 1; from <= end.seq; {
+		var got uint64
+		r := getRequest{Seq: from, NextBySubject: subject, Batch: batchMessages, MaxBytes: batchBytes}
+		_, err := s.getBatch(ctx, volume.Stream(), r, func(m stored) error {
+			got = m.seq
+			if m.seq > end.seq {
+				return nil
+			}
+			return fn(m)
+		})
+		if err != nil {
+			return 0, err
+		}
+		if got == 0 {
+			return 0, s.damaged("position %d on %s cannot be read", end.seq, subject)
+		}
+		from = got + 1
+	}
+	return end.seq, nil
+}
