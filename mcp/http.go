@@ -42,18 +42,17 @@ const (
 // session, others belong to one.
 func (s *Server) Handler() http.Handler {
 	get := func(*http.Request) *sdk.Server { return s.sdk }
-	hostsChecked := len(s.opts.Hosts) > 0
 	withSessions := sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{
 		SessionTimeout:             idleSession,
 		EventStore:                 sdk.NewMemoryEventStore(nil),
 		MaxRequestBodyBytes:        maxMessageBytes,
-		DisableLocalhostProtection: hostsChecked,
+		DisableLocalhostProtection: true, // guard knows more hosts
 	})
 	without := sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{
 		Stateless:                    true,
 		PropagateRequestCancellation: true,
 		MaxRequestBodyBytes:          maxMessageBytes,
-		DisableLocalhostProtection:   hostsChecked,
+		DisableLocalhostProtection:   true,
 	})
 	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(versionHeader) >= statelessRevision {
@@ -79,7 +78,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) SSEHandler() http.Handler {
 	sse := sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return s.sdk }, &sdk.SSEOptions{
 		MaxRequestBodyBytes:        maxMessageBytes,
-		DisableLocalhostProtection: len(s.opts.Hosts) > 0,
+		DisableLocalhostProtection: true,
 	})
 	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -146,21 +145,20 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// hostAllowed checks the Host header against Options.Hosts. Without any, the
-// SDK protects loopback addresses.
+// hostAllowed checks the Host header: a page that made its own name point to
+// this machine sends that name.
 func (s *Server) hostAllowed(hostport string) bool {
-	if len(s.opts.Hosts) == 0 {
-		return true
-	}
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h
 	}
-	host = strings.Trim(host, "[]")
-	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() || strings.EqualFold(host, "localhost") {
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	if ip != nil && ip.IsLoopback() || strings.EqualFold(host, "localhost") {
 		return true
 	}
-	return slices.ContainsFunc(s.opts.Hosts, func(h string) bool { return h == "*" || strings.EqualFold(h, host) })
+	return slices.ContainsFunc(s.opts.Hosts, func(h string) bool {
+		return strings.EqualFold(h, host) || strings.EqualFold(h, hostport)
+	})
 }
 
 func address(r *http.Request) string {

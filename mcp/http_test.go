@@ -66,7 +66,7 @@ func TestForeignRequests(t *testing.T) {
 	t.Parallel()
 	plain := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{}))
 	named := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{Hosts: []string{"daybook.example"}}))
-	open := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{Hosts: []string{"*"}}))
+	port := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{Hosts: []string{"daybook.example:8443"}}))
 	for _, c := range []struct {
 		name, url string
 		header    []string
@@ -82,8 +82,10 @@ func TestForeignRequests(t *testing.T) {
 		{"allowed host", named, []string{"Host", "Daybook.Example:8080"}, 200},
 		{"loopback, others allowed", named, nil, 200},
 		{"IPv6 loopback", named, []string{"Host", "[::1]:8080"}, 200},
-		{"any host", open, []string{"Host", "whatever.example"}, 200},
-		{"any host, foreign origin", open, []string{"Host", "a.example", "Origin", "https://b.example"}, 403},
+		{"allowed host and port", port, []string{"Host", "daybook.example:8443"}, 200},
+		{"allowed host, another port", port, []string{"Host", "daybook.example"}, 403},
+		{"allowed host, foreign origin", named, []string{"Host", "daybook.example", "Origin", "https://b.example"}, 403},
+		{"allowed host, own origin", named, []string{"Host", "daybook.example", "Origin", "https://daybook.example"}, 200},
 	} {
 		if got, _, body := post(t, c.url+"/mcp", initializeLine, c.header...); got != c.want {
 			t.Errorf("%s: %d %s, want %d", c.name, got, body, c.want)

@@ -31,10 +31,9 @@ type Options struct {
 	SessionID string
 	// Version is Daybook's version, shown to clients.
 	Version string
-	// Hosts are the host names (without port) that HTTP requests may address
-	// besides those of this machine's loopback interface, for example that of a
-	// proxy in front. Empty means that only the SDK's protection of loopback
-	// addresses is in force; "*" allows every host.
+	// Hosts are the hosts that HTTP requests may address besides loopback names
+	// and addresses, each with or without a port: the public name of a proxy in
+	// front, for example. Requests to other hosts are refused.
 	Hosts []string
 	// Logger gets internal failures; default slog.Default.
 	Logger *slog.Logger
