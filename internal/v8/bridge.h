@@ -21,6 +21,7 @@ typedef struct {
 typedef struct {
   daybook_bytes heap;     // the snapshot to restore; must stay valid until dispose
   int plain;              // an ordinary isolate: no snapshot, all of JavaScript
+  int plain_base;         // to be saved as the heap that plain isolates start from
   daybook_bytes prelude;  // source, for an isolate that restores no heap
   size_t heap_limit;      // bytes of V8 heap, 0 = V8's default
   size_t buffer_limit;    // bytes of ArrayBuffer contents, 0 = no limit

@@ -6,5 +6,5 @@ func NewWithPrelude(cfg Config, prelude string) (*Isolate, error) {
 	if err := start(); err != nil {
 		return nil, err
 	}
-	return newIsolate(cfg, nil, []byte(prelude))
+	return newIsolate(cfg, nil, []byte(prelude), false)
 }

@@ -109,6 +109,26 @@ func TestInternalsAreOutOfReach(t *testing.T) {
 	}
 }
 
+func TestPlainIsolateHasEverything(t *testing.T) {
+	for _, test := range []struct{ source, want string }{
+		{"[typeof WebAssembly, typeof SharedArrayBuffer, typeof Promise.try, typeof RegExp.escape, typeof Error.isError, typeof Atomics.pause, Error.stackTraceLimit].join()", "object,function,function,function,function,function,10"},
+		{"new WebAssembly.Memory({initial: 1}).buffer.byteLength", "65536"},
+		{"const f = new Intl.NumberFormat('de'); f.format(1234.5)", "1.234,5"},
+		{"(() => { try { null.x } catch (e) { return e.stack.split('\\n').length > 1 } })()", "true"},
+		{"class A { #x = 1; get x() { return this.#x } } new A().x + [3, 1, 2].toSorted().join('') + Object.groupBy([1], String)[1]", "11231"},
+		{"(await WebAssembly.compile(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]))) instanceof WebAssembly.Module", "true"},
+	} {
+		if o := run(t, v8.Config{Plain: true}, test.source); o.Status != v8.Completed || o.text != test.want {
+			t.Errorf("%s: %v %q, want %q", test.source, o.Status, o.text, test.want)
+		}
+	}
+	o := run(t, v8.Config{Plain: true}, "console.log(new SharedArrayBuffer(2)); console.log(new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])))")
+	want := "0@0 SharedArrayBuffer { [Uint8Contents]: <00 00>, byteLength: 2 }\n0@0 Module [WebAssembly.Module] {}"
+	if got := strings.Join(o.out, "\n"); got != want {
+		t.Errorf("printed %q (%s), want %q", got, o.text, want)
+	}
+}
+
 func TestBrokenPreludeIsAnError(t *testing.T) {
 	for _, prelude := range []string{"(", "1", "(function () { throw new Error('no') })", "(function () { return 1 })"} {
 		if i, err := v8.NewWithPrelude(v8.Config{Start: start}, prelude); err == nil {

@@ -13,9 +13,16 @@ namespace {
 void on_out_of_memory(const char* where, const v8::OOMDetails& details) { die("oom", where, details.detail); }
 void on_api_failure(const char* where, const char* why) { die("api", where, why); }
 
+// Tells the prelude whether the heap is going to be saved.
+bool set_mode(daybook_isolate* d, v8::Local<v8::Context> context) {
+  v8::Local<v8::Value> stateful;
+  return v8::JSON::Parse(context, new_string(d->isolate, d->creator != nullptr ? "true" : "false")).ToLocal(&stateful) &&
+         !call_entry(d, context, "setMode", 1, &stateful).IsEmpty();
+}
+
 // Evaluates the prelude and keeps its entry object where user code has no way
 // to: in the context's embedder data, which a snapshot carries along.
-bool install_prelude(daybook_isolate* d, v8::Local<v8::Context> context, const daybook_bytes& prelude,
+bool install_prelude(daybook_isolate* d, v8::Local<v8::Context> context, const daybook_config& config,
                      std::string* error) {
   v8::Isolate* isolate = d->isolate;
   v8::TryCatch caught(isolate);
@@ -35,7 +42,8 @@ bool install_prelude(daybook_isolate* d, v8::Local<v8::Context> context, const d
     return false;
   };
   v8::Local<v8::String> source;
-  if (!v8::String::NewFromUtf8(isolate, prelude.data, v8::NewStringType::kNormal, static_cast<int>(prelude.size))
+  if (!v8::String::NewFromUtf8(isolate, config.prelude.data, v8::NewStringType::kNormal,
+                                   static_cast<int>(config.prelude.size))
            .ToLocal(&source)) {
     return fail("prelude source");
   }
@@ -49,9 +57,15 @@ bool install_prelude(daybook_isolate* d, v8::Local<v8::Context> context, const d
     return fail("run the prelude");
   }
   context->SetEmbedderData(kEntryIndex, entry);
-  v8::Local<v8::Value> stateful;
-  if (!v8::JSON::Parse(context, new_string(isolate, d->creator != nullptr ? "true" : "false")).ToLocal(&stateful) ||
-      call_entry(d, context, "setMode", 1, &stateful).IsEmpty()) {
+  if (config.plain_base) {
+    // The isolate that restores it adds this property itself, and V8 dies of
+    // adding one that is there.
+    v8::Local<v8::Value> native;
+    if (!context->Global()->Get(context, new_string(isolate, "Error")).ToLocal(&native) ||
+        !native.As<v8::Object>()->Delete(context, new_string(isolate, "stackTraceLimit")).FromMaybe(false)) {
+      return fail("make the base of plain isolates");
+    }
+  } else if (!set_mode(d, context)) {
     return fail("set the prelude's mode");
   }
   isolate->PerformMicrotaskCheckpoint();
@@ -64,7 +78,7 @@ bool fill(daybook_isolate* d, const daybook_config& config, std::string* error) 
   v8::Local<v8::Context> context;
   if (config.heap.size != 0) {
     context = v8::Context::New(isolate);
-  } else if (d->creator != nullptr) {
+  } else if (d->creator != nullptr && !config.plain_base) {
     FeatureWindow window(isolate);
     context = v8::Context::New(isolate);
   } else {
@@ -76,9 +90,13 @@ bool fill(daybook_isolate* d, const daybook_config& config, std::string* error) 
   }
   d->context.Reset(isolate, context);
   v8::Context::Scope scope(context);
-  if (config.heap.size == 0) return install_prelude(d, context, config.prelude, error);
+  if (config.heap.size == 0) return install_prelude(d, context, config, error);
   if (!context->SlowGetEmbedderData(kEntryIndex)->IsObject()) {
     *error = "the heap was not made by this engine";
+    return false;
+  }
+  if (config.plain && !set_mode(d, context)) {
+    *error = "set the prelude's mode";
     return false;
   }
   return true;

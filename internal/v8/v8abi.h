@@ -233,6 +233,7 @@ class Object : public Value {
  public:
   MaybeLocal<v8::Value> Get(Local<Context>, Local<v8::Value>);
   Maybe<bool> Set(Local<Context>, Local<v8::Value>, Local<v8::Value>);
+  Maybe<bool> Delete(Local<Context>, Local<v8::Value>);
   Local<String> GetConstructorName();
   MaybeLocal<Array> PreviewEntries(bool* is_key_value);
 };
