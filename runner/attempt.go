@@ -127,6 +127,7 @@ func (a *attempt) refuse() error {
 func (a *attempt) run(running context.Context) error {
 	limits := a.plan.Request.Limits
 	timeout := time.Duration(limits.ExecutionTimeoutSecs) * time.Second
+	began := time.Now()
 	late := time.AfterFunc(timeout+a.r.overtime, func() { a.stop(errTimedOut) })
 	defer late.Stop()
 
@@ -158,6 +159,8 @@ func (a *attempt) run(running context.Context) error {
 	if workErr == nil {
 		return a.finish(run, out, res)
 	}
+	// Nobody reported what the script cost; how long it took is known here.
+	res.Usage.WallMillis = time.Since(began).Milliseconds()
 	switch cause := context.Cause(running); {
 	case errors.Is(cause, errCancelled):
 		return a.complete(run, events.StatusCancelled, res)

@@ -24,20 +24,18 @@ func (b *book) cancel(id string) (uint64, error) {
 func TestCancelWhileRunning(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
-	began := make(chan struct{})
 	cause := make(chan error, 1)
 	opts, acked := b.acks(workers{func(ctx context.Context, _ runner.Task, write sink) (runner.Outcome, error) {
 		if err := write(ctx, []events.Line{{Text: "before"}, {Text: "unfinished", Level: events.LevelError, Continued: true}}); err != nil {
 			return runner.Outcome{}, err
 		}
-		close(began)
 		<-ctx.Done()
 		cause <- context.Cause(ctx)
 		return runner.Outcome{}, context.Cause(ctx)
 	}})
 	r, drain := b.begin(opts)
 	id := b.submit(func(s *ledger.Submission) { s.Session = "notes" })
-	soon(t, "the script's beginning", began)
+	b.waitFor(id, isType(events.TypeExecutionOutput))
 	seq, err := b.cancel(id)
 	if err != nil {
 		t.Fatalf("cancel: %v", err)

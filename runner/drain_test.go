@@ -99,6 +99,55 @@ func TestDrainHandsBack(t *testing.T) {
 	sameStart(t, list)
 }
 
+// A ledger that does not answer cannot hold up the shutdown.
+func TestDrainGivesUpOnTheLedger(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, jetstream.Options{AckWait: 200 * time.Millisecond}, ledger.Options{})
+	began := make(chan runner.Task, 1)
+	opts := b.options(hangs(began))
+	opts.DrainWait = -1
+	opts.Ledger = &ledgerPort{Ledger: b.ledger, handBack: func(ctx context.Context, _ *ledger.Run, _ string) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}}
+	r := runner.New(opts)
+	runner.SetHandBackWait(r, time.Millisecond)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	id := b.submit()
+	soon(t, "the script's beginning", began)
+	stop()
+	if err := soon(t, "the runner's end", done); err != nil {
+		t.Error(err)
+	}
+	// It costs an attempt, and nothing else.
+	b.begin(b.options(completes()))
+	if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 2 {
+		t.Errorf("the run is %s: %+v", status, end)
+	}
+}
+
+// A script that ends although it was told to stop keeps its outcome.
+func TestDrainKeepsAnOutcome(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	began := make(chan struct{})
+	opts := b.options(workers{func(ctx context.Context, _ runner.Task, _ sink) (runner.Outcome, error) {
+		close(began)
+		<-ctx.Done()
+		return completed("1"), nil
+	}})
+	opts.DrainWait = -1
+	_, drain := b.begin(opts)
+	id := b.submit()
+	soon(t, "the script's beginning", began)
+	drain()
+	if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 1 {
+		t.Errorf("the run is %s: %+v", status, end)
+	}
+}
+
 // What is delivered while draining goes back untouched.
 func TestDrainTakesNothingNew(t *testing.T) {
 	t.Parallel()

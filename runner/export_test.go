@@ -4,3 +4,6 @@ import "time"
 
 // SetOvertime shortens how long a worker may exceed its limit.
 func SetOvertime(r *Runner, d time.Duration) { r.overtime = d }
+
+// SetHandBackWait shortens how long handing back may take.
+func SetHandBackWait(r *Runner, d time.Duration) { r.handBackWait = d }

@@ -89,6 +89,14 @@ type ledgerPort struct {
 	start    func(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.Run, error)
 	output   func(ctx context.Context, r *ledger.Run, firstLine, firstByte int64, lines []events.Line) (uint64, error)
 	complete func(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error)
+	handBack func(ctx context.Context, r *ledger.Run, reason string) error
+}
+
+func (l *ledgerPort) HandBack(ctx context.Context, r *ledger.Run, reason string) error {
+	if l.handBack != nil {
+		return l.handBack(ctx, r, reason)
+	}
+	return l.Ledger.HandBack(ctx, r, reason)
 }
 
 func (l *ledgerPort) Start(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.Run, error) {

@@ -45,8 +45,8 @@ type Runner struct {
 	stats stats
 	// identity is what the workers said of themselves.
 	identity identity
-	// overtime is the constant, except in tests.
-	overtime time.Duration
+	// overtime and handBackWait are the constants, except in tests.
+	overtime, handBackWait time.Duration
 }
 
 // New makes a runner. It starts nothing. It panics when a port is missing.
@@ -63,7 +63,7 @@ func New(opts Options) *Runner {
 		opts.Logger = slog.Default()
 	}
 	opts.Logger = opts.Logger.With("runner", opts.ID)
-	return &Runner{opts: opts, overtime: overtime}
+	return &Runner{opts: opts, overtime: overtime, handBackWait: handBackWait}
 }
 
 // ID is the name this runner goes by in the ledger.
@@ -105,7 +105,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			return
 		}
 		stop(errDraining)
-		if elapse(over, handBackWait) {
+		if elapse(over, r.handBackWait) {
 			abandon()
 		}
 	})
