@@ -152,6 +152,8 @@ func (s *Server) Conn(name string) (*nats.Conn, error) {
 		nats.InProcessServer(s.server),
 		nats.Name(name),
 		nats.UserInfo(serviceUser, s.service),
+		// A loaded machine may take longer than the client's default of 2 s.
+		nats.Timeout(10*time.Second),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(50*time.Millisecond),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
