@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"net/http"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -14,6 +15,9 @@ type caller struct {
 	session     string
 	actor       events.Actor
 	traceparent string
+	// progress tells a client that asked for it how long it has been waiting;
+	// nil when it did not ask.
+	progress func(ctx context.Context, waited time.Duration)
 }
 
 // origin is what a connection was opened with. The SDK makes the context of
@@ -51,6 +55,14 @@ func (s *Server) callerOf(ctx context.Context, req *sdk.CallToolRequest) caller 
 	}
 	if a := h.Get(addressHeader); a != "" {
 		c.actor.Address = a // of this request, which may not be where the session began
+	}
+	if token := req.Params.GetProgressToken(); token != nil {
+		c.progress = func(ctx context.Context, waited time.Duration) {
+			// A client that cannot be told is found out when it is answered.
+			_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
+				ProgressToken: token, Progress: waited.Seconds(), Message: "running",
+			})
+		}
 	}
 	// Trace context travels in _meta, or in the header of an HTTP request.
 	c.traceparent, _ = req.Params.Meta["traceparent"].(string)

@@ -19,6 +19,9 @@ const (
 	// statelessWait is how long run_js waits for a run; it stays on record.
 	statelessWait    = 300 * time.Second
 	statelessTimeout = "Execution did not complete within polling timeout"
+	// progressEvery is how often a waiting client is told so, if it asked:
+	// often enough to keep it, and what is in between, from giving up.
+	progressEvery = 5 * time.Second
 	// abandonWait bounds the cancelling of a run nobody waits for any more.
 	abandonWait = 10 * time.Second
 )
@@ -52,7 +55,7 @@ func (s *Server) runToEnd(ctx context.Context, c caller, a arguments) (answer, e
 	}
 	wait, stop := context.WithTimeoutCause(ctx, statelessWait, errWaitedLong)
 	defer stop()
-	d, err := s.awaitEnd(wait, r)
+	d, err := s.awaitEnd(wait, r, c.progress)
 	switch {
 	case err == nil:
 	case errors.Is(context.Cause(wait), errWaitedLong):
@@ -78,8 +81,15 @@ func (s *Server) runToEnd(ctx context.Context, c caller, a arguments) (answer, e
 var errWaitedLong = errors.New("the run takes longer than a client is made to wait")
 
 // awaitEnd returns an execution once it has ended.
-func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt) (projections.ExecutionDetail, error) {
+func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, progress func(context.Context, time.Duration)) (projections.ExecutionDetail, error) {
 	q := s.opts.Queries
+	var tick <-chan time.Time
+	if progress != nil {
+		t := time.NewTicker(progressEvery)
+		defer t.Stop()
+		tick = t.C
+	}
+	start := time.Now()
 	if err := q.Wait(ctx, r.Seq); err != nil {
 		return projections.ExecutionDetail{}, err
 	}
@@ -91,6 +101,8 @@ func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt) (projections.Ex
 		}
 		select {
 		case <-changed:
+		case <-tick:
+			progress(ctx, time.Since(start))
 		case <-ctx.Done():
 			return projections.ExecutionDetail{}, fmt.Errorf("wait for execution %s: %w", r.ExecutionID, ctx.Err())
 		}

@@ -173,6 +173,31 @@ func TestStatelessWaits(t *testing.T) {
 	})
 }
 
+// TestStatelessProgress checks that a client that asked is told every five
+// seconds that the run goes on.
+func TestStatelessProgress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		run := newRun("")
+		p := openPipe(t, run.book().serve(t, mcp.Options{Stateless: true}), "")
+		p.initialize()
+		p.send(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"run_js","arguments":{"code":"x"},"_meta":{"progressToken":"t"}}}`)
+		for _, want := range []string{"5", "10"} {
+			m := p.receive()
+			if string(m["method"]) != `"notifications/progress"` || string(m["params"]) != `{"progressToken":"t","message":"running","progress":`+want+`}` {
+				t.Errorf("got %s %s", m["method"], m["params"])
+			}
+		}
+		run.end(events.StatusCompleted, nil)
+		if m := p.receive(); string(m["id"]) != `"x"` {
+			t.Errorf("got %s", m)
+		}
+		if err := p.close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestStatelessGivenUp checks that a client that cancels its call cancels the
 // run.
 func TestStatelessGivenUp(t *testing.T) {
