@@ -148,3 +148,20 @@ type Entry struct {
 	Code        string        `json:"code"`
 	Timestamp   string        `json:"timestamp"`
 }
+
+// HeapPage is a page of heaps, newest first.
+type HeapPage struct {
+	Heaps []Heap `json:"results"`
+	// NextCursor is set only when there is more.
+	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// TagEdit is one edit in the history of a heap's tags.
+type TagEdit struct {
+	Seq         uint64            `json:"seq"`
+	Edit        events.TagEdit    `json:"edit"`
+	Tags        map[string]string `json:"tags"`
+	Actor       events.Actor      `json:"actor"`
+	ExecutionID *string           `json:"execution_id"`
+	Time        string            `json:"time"`
+}

@@ -1,3 +1,240 @@
 // Package projections is the read side of Daybook: SQLite tables folded from
-// the ledger, and the queries answered from them.
+// the ledger's events, and the queries answered from them.
+//
+// The file holds nothing that cannot be rebuilt. The position applied is
+// committed with the rows, so applying an event is exactly-once in effect. The
+// write side never reads it.
 package projections
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"sync"
+
+	_ "github.com/mattn/go-sqlite3" // the "sqlite3" driver
+
+	"daybook/events"
+)
+
+// Texts fetches text that was too large for its event.
+type Texts interface {
+	Text(ctx context.Context, tenant, hash string) ([]byte, error)
+}
+
+// ErrBadQuery is wrapped by errors about a query's own parameters; their text
+// names the parameter and the rule.
+var ErrBadQuery = errors.New("bad query")
+
+func badQuery(format string, args ...any) error { return badQueryError(fmt.Sprintf(format, args...)) }
+
+type badQueryError string
+
+func (e badQueryError) Error() string        { return string(e) }
+func (e badQueryError) Is(target error) bool { return target == ErrBadQuery }
+
+// Options set up a Store. Path is required.
+type Options struct {
+	// Path is the SQLite file. A missing one, or one of another schema version,
+	// is begun anew.
+	Path string
+	// Texts resolves large sources, results and errors; without it their
+	// previews are shown.
+	Texts Texts
+	// Logger gets what nobody is told otherwise; default slog.Default.
+	Logger *slog.Logger
+}
+
+// Store is a set of read models. It is safe for concurrent use: one Run
+// applies events while any number of queries read.
+type Store struct {
+	opts   Options
+	writer *sql.DB // one connection
+	reader *sql.DB
+	insert *statements
+
+	mu      sync.Mutex
+	applied uint64
+	damage  error
+	changed chan struct{} // closed and replaced at every commit
+}
+
+// Open opens or begins a file of read models. The caller closes the Store
+// after its Run has returned.
+func Open(ctx context.Context, opts Options) (*Store, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	s := &Store{opts: opts, changed: make(chan struct{})}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open projections %s: %w", opts.Path, err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) error {
+	version, err := fileVersion(ctx, s.opts.Path)
+	if err != nil {
+		return err
+	}
+	if version != 0 && version != SchemaVersion {
+		s.opts.Logger.InfoContext(ctx, "projections have another schema and are built anew", "found", version, "want", SchemaVersion)
+		if err := removeFile(s.opts.Path); err != nil {
+			return err
+		}
+	}
+	// A commit lost in a power cut is applied again from the ledger, so
+	// synchronous=NORMAL is enough.
+	s.writer, err = sql.Open("sqlite3", dsn(s.opts.Path, "_journal_mode=WAL&_synchronous=NORMAL&_busy_timeout=10000&_txlock=immediate&_cache_size=-32000"))
+	if err != nil {
+		return err
+	}
+	s.writer.SetMaxOpenConns(1)
+	if _, err := s.writer.ExecContext(ctx, schema); err != nil {
+		return fmt.Errorf("create tables: %w", err)
+	}
+	if _, err := s.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version=%d", SchemaVersion)); err != nil {
+		return err
+	}
+	if s.reader, err = sql.Open("sqlite3", dsn(s.opts.Path, "mode=ro&_query_only=1&_busy_timeout=10000&_cache_size=-16000")); err != nil {
+		return err
+	}
+	s.reader.SetMaxOpenConns(8)
+	s.reader.SetMaxIdleConns(8)
+	if s.insert, err = prepare(ctx, s.writer); err != nil {
+		return err
+	}
+	return s.writer.QueryRowContext(ctx, "SELECT applied FROM position").Scan(&s.applied)
+}
+
+// fileVersion reads the schema version of a file: 0 for a missing or new one.
+func fileVersion(ctx context.Context, path string) (version int, err error) {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	db, err := sql.Open("sqlite3", dsn(path, ""))
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return 0, fmt.Errorf("read the schema version (delete the file to build it anew): %w", err)
+	}
+	return version, nil
+}
+
+func removeFile(path string) error {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func dsn(path, params string) string {
+	return (&url.URL{Scheme: "file", Opaque: url.PathEscape(path)}).String() + "?" + params
+}
+
+// Close closes the file. Run must have returned.
+func (s *Store) Close() error {
+	var errs []error
+	if s.insert != nil {
+		errs = append(errs, s.insert.close())
+	}
+	for _, db := range []*sql.DB{s.reader, s.writer} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Applied is the position of the last event applied.
+func (s *Store) Applied() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.applied
+}
+
+// Changed returns a channel that is closed at the next commit.
+func (s *Store) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// Damage is what stopped Run for good, or nil. What was applied before can
+// still be read.
+func (s *Store) Damage() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.damage
+}
+
+// Wait returns once the event at seq is applied. It returns the damage when
+// that can never be, or ctx's error.
+func (s *Store) Wait(ctx context.Context, seq uint64) error {
+	for {
+		s.mu.Lock()
+		applied, damage, changed := s.applied, s.damage, s.changed
+		s.mu.Unlock()
+		switch {
+		case applied >= seq:
+			return nil
+		case damage != nil:
+			return damage
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// advance publishes a commit.
+func (s *Store) advance(applied uint64, damage error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.applied, s.damage = applied, damage
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Unknown counts the events of types this version does not know. They are kept.
+func (s *Store) Unknown(ctx context.Context) (n int64, err error) {
+	err = s.reader.QueryRowContext(ctx, "SELECT count(*) FROM unknown_events").Scan(&n)
+	return n, err
+}
+
+// Anomaly is an event that broke a rule the write side keeps. Its effect, if
+// any, was left out.
+type Anomaly struct {
+	Seq  uint64 `json:"seq"`
+	What string `json:"what"`
+}
+
+// Anomalies lists the events that broke a rule, oldest first, at most 1,000.
+func (s *Store) Anomalies(ctx context.Context) ([]Anomaly, error) {
+	rows, err := s.reader.QueryContext(ctx, "SELECT seq, what FROM anomalies ORDER BY seq LIMIT 1000")
+	if err != nil {
+		return nil, fmt.Errorf("read anomalies: %w", err)
+	}
+	defer rows.Close()
+	var list []Anomaly
+	for rows.Next() {
+		var a Anomaly
+		if err := rows.Scan(&a.Seq, &a.What); err != nil {
+			return nil, fmt.Errorf("read anomalies: %w", err)
+		}
+		list = append(list, a)
+	}
+	return list, rows.Err()
+}
+
+func notFound(what, id string) error { return fmt.Errorf("%s %q: %w", what, id, events.ErrNotFound) }

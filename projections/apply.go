@@ -1,0 +1,234 @@
+package projections
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"daybook/events"
+)
+
+// state is what applying an event needs to know of its execution.
+type state struct {
+	id           int64
+	status       events.Status
+	requestedSeq uint64
+	extent       events.Extent
+	tags         sql.NullString
+	warnings     []string
+	inputHeap    sql.NullString
+}
+
+// execution loads the state of an execution. It reports false, and notes an
+// anomaly, when there is none or it has ended: nothing may follow an end.
+func (a *applier) execution(e *events.Event, id string) (st state, ok bool, err error) {
+	var warnings string
+	err = a.row(a.s.state, e.Tenant, id).Scan(&st.id, &st.status, &st.requestedSeq,
+		&st.extent.Line, &st.extent.Byte, &st.extent.Open, &st.extent.Attempt, &st.tags, &warnings, &st.inputHeap)
+	if errors.Is(err, sql.ErrNoRows) {
+		return st, false, a.anomaly(e, "%s of execution %s, which was never requested", e.Type, id)
+	}
+	if err != nil {
+		return st, false, err
+	}
+	if err := json.Unmarshal([]byte(warnings), &st.warnings); err != nil {
+		return st, false, err
+	}
+	return st, true, nil
+}
+
+func (a *applier) requested(e *events.Event, d *events.ExecutionRequested) error {
+	content := d.Content.Value()
+	var tags any
+	if content.Tags != nil {
+		tags = asJSON(content.Tags)
+	}
+	res, err := a.tx.StmtContext(a.ctx, a.s.request).ExecContext(a.ctx, e.Tenant, d.ExecutionID, e.Seq, e.Time.UnixMilli(), asJSON(content.Source), d.FileName, tags,
+		orNull(d.Heap), orNull(d.Session), orNull(d.SessionID), d.Limits.HeapMemoryMaxMB, d.Limits.ExecutionTimeoutSecs, asJSON(d.Actor), warningsJSON(d.Warnings))
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 1 {
+		return err
+	}
+	return a.anomaly(e, "execution %s was requested twice", d.ExecutionID)
+}
+
+func (a *applier) started(e *events.Event, d *events.ExecutionStarted) error {
+	st, ok, err := a.execution(e, d.ExecutionID)
+	if err != nil || !ok {
+		return err
+	}
+	if st.status.Terminal() {
+		return a.anomaly(e, "started after the end of execution %s", d.ExecutionID)
+	}
+	if err := a.beginAttempt(st, d); err != nil {
+		return err
+	}
+	return a.exec(a.s.start, st.id, e.Seq, e.Time.UnixMilli(), d.Attempt, orNull(d.Engine.ID), orNull(d.InputHeap),
+		warningsJSON(merge(st.warnings, d.Warnings)), d.FirstLine, d.FirstByte)
+}
+
+func (a *applier) touched(e *events.Event, id string) error {
+	return a.exec(a.s.touch, e.Tenant, id, e.Seq)
+}
+
+func (a *applier) handedBack(e *events.Event, d *events.ExecutionHandedBack) error {
+	st, ok, err := a.execution(e, d.ExecutionID)
+	if err != nil || !ok {
+		return err
+	}
+	if st.status.Terminal() {
+		return a.anomaly(e, "handed back after the end of execution %s", d.ExecutionID)
+	}
+	return a.exec(a.s.handBack, st.id, e.Seq)
+}
+
+func (a *applier) ended(e *events.Event, d *events.Ending) error {
+	st, ok, err := a.execution(e, d.ExecutionID)
+	if err != nil || !ok {
+		return err
+	}
+	if st.status.Terminal() {
+		return a.anomaly(e, "a second end of execution %s, which is %s", d.ExecutionID, st.status)
+	}
+	status, _ := e.Type.Status()
+	content := d.Content.Value()
+	var heap, cancelledBy, usage, truncated, sum any
+	if d.Heap != nil {
+		heap = d.Heap.SHA256
+	}
+	if d.Actor != nil {
+		cancelledBy = asJSON(d.Actor)
+	}
+	if d.Usage != nil {
+		usage = asJSON(d.Usage)
+	}
+	truncated = false
+	if d.Output != nil {
+		truncated, sum = d.Output.Truncated, orNull(d.Output.SHA256)
+		if err := a.checkTotals(e, st, d.Output); err != nil {
+			return err
+		}
+	}
+	err = a.exec(a.s.end, st.id, string(status), e.Seq, e.Time.UnixMilli(), heap, body(content.Result), content.ResultTruncated, body(content.Error),
+		orNull(d.Reason), usage, warningsJSON(merge(st.warnings, d.Warnings)), cancelledBy, truncated, sum)
+	if err != nil || d.Heap == nil {
+		return err
+	}
+	if err := a.exec(a.s.heap, e.Tenant, d.Heap.SHA256, e.Seq, d.Heap.Size, d.Heap.EngineID, orNull(d.Heap.Parent), d.ExecutionID, e.Time.UnixMilli()); err != nil {
+		return err
+	}
+	if status != events.StatusCompleted || !st.tags.Valid {
+		return nil
+	}
+	// The tags of a run hold from its end on; the edit recorded next says so
+	// for the history.
+	var tags map[string]string
+	if err := json.Unmarshal([]byte(st.tags.String), &tags); err != nil {
+		return err
+	}
+	return a.setTags(e.Tenant, d.Heap.SHA256, e.Seq, tags)
+}
+
+// checkTotals compares what the runner says it wrote with what is on record.
+func (a *applier) checkTotals(e *events.Event, st state, o *events.OutputTotals) error {
+	if o.Truncated {
+		return nil
+	}
+	lines := st.extent.Line - 1
+	if st.extent.Open {
+		lines++
+	}
+	if o.Lines != lines || o.Bytes != st.extent.Byte {
+		return a.anomaly(e, "output on record is %d lines and %d bytes, the runner counted %d and %d", lines, st.extent.Byte, o.Lines, o.Bytes)
+	}
+	return nil
+}
+
+func (a *applier) entry(e *events.Event, d *events.SessionEntryRecorded) error {
+	if err := a.exec(a.s.session, e.Tenant, d.Session); err != nil {
+		return err
+	}
+	return a.exec(a.s.entry, e.Tenant, d.SessionID, d.Index, d.Session, d.ExecutionID, string(d.Status), orNull(d.InputHeap), orNull(d.OutputHeap), d.CompletedAt.UnixMilli())
+}
+
+func (a *applier) tagged(e *events.Event, d *events.HeapTagged) error {
+	effective := e.Seq
+	if d.AppliesAt != 0 {
+		effective = d.AppliesAt
+	}
+	tags := d.Content.Value().Tags
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	if err := a.exec(a.s.edit, e.Tenant, d.Heap, e.Seq, effective, string(d.Edit), asJSON(d.Actor), asJSON(tags), orNull(d.ExecutionID), e.Time.UnixMilli()); err != nil {
+		return err
+	}
+	return a.setTags(e.Tenant, d.Heap, effective, tags)
+}
+
+// setTags puts tags in force from a position, unless newer ones are.
+func (a *applier) setTags(tenant, heap string, effective uint64, tags map[string]string) error {
+	var since uint64
+	err := a.row(a.s.inForce, tenant, heap).Scan(&since)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if since >= effective {
+		return nil
+	}
+	if err := a.exec(a.s.force, tenant, heap, effective, asJSON(tags)); err != nil {
+		return err
+	}
+	if err := a.exec(a.s.untag, tenant, heap); err != nil {
+		return err
+	}
+	for key, value := range tags {
+		if err := a.exec(a.s.tag, tenant, key, value, heap); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// asJSON encodes values that cannot fail to encode.
+func asJSON(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // plain data of this module's own types
+	}
+	return string(raw)
+}
+
+func body(b *events.Body) any {
+	if b == nil {
+		return nil
+	}
+	return asJSON(b)
+}
+
+func warningsJSON(w []string) string {
+	if w == nil {
+		w = []string{}
+	}
+	return asJSON(w)
+}
+
+// merge appends what is new: each stage repeats what it passes on.
+func merge(have, more []string) []string {
+	for _, w := range more {
+		if !slices.Contains(have, w) {
+			have = append(have, w)
+		}
+	}
+	return have
+}
+
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

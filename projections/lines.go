@@ -1,0 +1,88 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"daybook/events"
+)
+
+// maxLinesBytes bounds the text of one answer of Lines; it holds at least one
+// line whatever its length.
+const maxLinesBytes = 4 << 20
+
+// Lines returns up to limit whole lines from number from on, and the status
+// that was true when they were read: with a terminal one, an answer without
+// lines means that there are none to come. It is for following an output live.
+func (s *Store) Lines(ctx context.Context, tenant, id string, from int64, limit int) ([]OutputLine, events.Status, error) {
+	tx, err := s.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, "", fmt.Errorf("read lines of %s: %w", id, err)
+	}
+	defer tx.Rollback()
+	w, _, err := outputOf(ctx, tx, tenant, id)
+	if err != nil {
+		return nil, "", err
+	}
+	if from > w.lines || limit < 1 {
+		return nil, w.status, nil
+	}
+	list, err := lines(ctx, tx, w, from, min(w.lines, from+int64(limit)-1))
+	if err != nil {
+		return nil, "", fmt.Errorf("read lines of %s: %w", id, err)
+	}
+	return list, w.status, nil
+}
+
+func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) ([]OutputLine, error) {
+	rows, err := tx.QueryContext(ctx, strings.Replace(chunksByLine, "first_line, text", "first_line, text, pieces", 1), w.id, from)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []OutputLine
+	var text strings.Builder
+	var open *OutputLine // the line being put together
+	size := 0
+	finish := func() {
+		open.Text = text.String()
+		size += text.Len()
+		list = append(list, *open)
+		open = nil
+		text.Reset()
+	}
+	for rows.Next() {
+		var firstByte, line int64
+		var raw, pieces []byte
+		if err := rows.Scan(&firstByte, &line, &raw, &pieces); err != nil {
+			return nil, err
+		}
+		chunk, err := unpackChunk(raw, pieces)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range chunk {
+			if line >= from {
+				if open == nil {
+					open = &OutputLine{Line: line, Level: p.Level, Time: formatMillis(p.TimeMillis)}
+				}
+				text.WriteString(p.Text)
+			}
+			if p.Continued {
+				continue
+			}
+			if open != nil {
+				finish()
+			}
+			if line++; line > last || size > maxLinesBytes {
+				return list, nil
+			}
+		}
+	}
+	if open != nil && open.Line == w.lines {
+		finish() // a last line that never got its end
+	}
+	return list, rows.Err()
+}

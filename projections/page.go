@@ -1,0 +1,258 @@
+package projections
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"daybook/events"
+)
+
+// MaxLineLimit is the most lines one page holds; a larger limit is taken as it.
+const MaxLineLimit = 10_000
+
+// written is what is on record of an execution's output at one moment.
+type written struct {
+	id     int64
+	status events.Status
+	lines  int64 // lines that can be read by number
+	bytes  int64
+}
+
+// totalLines counts the lines that can be read by number: while a run is going,
+// a line without its end is not one yet, or a reader of whole lines would miss
+// the rest of it.
+func totalLines(line int64, open bool, status events.Status) int64 {
+	if open && status.Terminal() {
+		return line
+	}
+	return line - 1
+}
+
+// Output returns a page of an execution's output: lines, or bytes when
+// ByteOffset is set. Totals, status and text are of one moment. A bad parameter
+// is an ErrBadQuery, an unknown execution events.ErrNotFound.
+func (s *Store) Output(ctx context.Context, tenant, id string, q OutputQuery) (OutputPage, error) {
+	if err := checkOutputQuery(&q); err != nil {
+		return OutputPage{}, err
+	}
+	tx, err := s.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return OutputPage{}, fmt.Errorf("read output of %s: %w", id, err)
+	}
+	defer tx.Rollback()
+	w, truncated, err := outputOf(ctx, tx, tenant, id)
+	if err != nil {
+		return OutputPage{}, err
+	}
+	page := OutputPage{ExecutionID: id, Status: w.status, TotalLines: w.lines, TotalBytes: w.bytes, Truncated: truncated}
+	if q.ByteOffset != nil {
+		err = bytePage(ctx, tx, w, *q.ByteOffset, q.ByteLimit, &page)
+	} else {
+		err = linePage(ctx, tx, w, q.LineOffset, q.LineLimit, &page)
+	}
+	if err != nil {
+		return OutputPage{}, fmt.Errorf("read output of %s: %w", id, err)
+	}
+	return page, nil
+}
+
+// checkOutputQuery fills defaults and checks the mode in use.
+func checkOutputQuery(q *OutputQuery) error {
+	if q.ByteOffset != nil {
+		if *q.ByteOffset < 0 {
+			return badQuery("byte_offset %d is below 0", *q.ByteOffset)
+		}
+		if q.ByteLimit == 0 {
+			q.ByteLimit = DefaultByteLimit
+		}
+		if q.ByteLimit < 1 {
+			return badQuery("byte_limit %d is below 1", q.ByteLimit)
+		}
+		q.ByteLimit = min(q.ByteLimit, MaxPageBytes)
+		return nil
+	}
+	if q.LineOffset == 0 {
+		q.LineOffset = 1
+	}
+	if q.LineLimit == 0 {
+		q.LineLimit = DefaultLineLimit
+	}
+	if q.LineOffset < 1 {
+		return badQuery("line_offset %d is below 1", q.LineOffset)
+	}
+	if q.LineLimit < 1 {
+		return badQuery("line_limit %d is below 1", q.LineLimit)
+	}
+	q.LineLimit = min(q.LineLimit, MaxLineLimit)
+	return nil
+}
+
+func outputOf(ctx context.Context, tx *sql.Tx, tenant, id string) (w written, truncated bool, err error) {
+	var line int64
+	var open bool
+	err = tx.QueryRowContext(ctx, "SELECT id, status, out_line, out_byte, out_open, out_truncated FROM executions WHERE tenant = ? AND execution_id = ?", tenant, id).
+		Scan(&w.id, &w.status, &line, &w.bytes, &open, &truncated)
+	if errors.Is(err, sql.ErrNoRows) {
+		return w, false, notFound("execution", id)
+	}
+	if err != nil {
+		return w, false, fmt.Errorf("read output of %s: %w", id, err)
+	}
+	w.lines = totalLines(line, open, w.status)
+	return w, truncated, nil
+}
+
+// piece is a chunk as read for a page.
+type piece struct {
+	firstByte, firstLine int64
+	text                 []byte
+}
+
+const (
+	// The chunk that holds the first byte of a line: the first whose line ends
+	// reach that line's number.
+	chunksByLine = `SELECT first_byte, first_line, text FROM output WHERE execution = ?1 AND first_byte >=
+		coalesce((SELECT first_byte FROM output WHERE execution = ?1 AND next_line >= ?2 ORDER BY next_line, first_byte LIMIT 1), 0) ORDER BY first_byte`
+	chunksByByte = `SELECT first_byte, first_line, text FROM output WHERE execution = ?1 AND first_byte >=
+		coalesce((SELECT max(first_byte) FROM output WHERE execution = ?1 AND first_byte <= ?2), 0) ORDER BY first_byte`
+)
+
+// chunks calls fn for chunks in order until it reports that it has enough.
+func chunks(ctx context.Context, tx *sql.Tx, query string, execution, from int64, fn func(piece) (enough bool)) error {
+	rows, err := tx.QueryContext(ctx, query, execution, from)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var c piece
+		if err := rows.Scan(&c.firstByte, &c.firstLine, &c.text); err != nil {
+			return err
+		}
+		if fn(c) {
+			return nil
+		}
+	}
+	return rows.Err()
+}
+
+// linePage fills a page with whole lines.
+func linePage(ctx context.Context, tx *sql.Tx, w written, offset, limit int64, page *OutputPage) error {
+	page.StartLine, page.EndLine = offset, offset-1
+	page.NextLineOffset = w.lines + 1
+	page.StartByte, page.EndByte, page.NextByteOffset = w.bytes, w.bytes, w.bytes
+	if offset > w.lines {
+		return nil
+	}
+	last := min(w.lines, offset+limit-1)
+	var data []byte
+	start, line := int64(-1), int64(0)
+	ends := 0 // length of data up to the last whole line
+	err := chunks(ctx, tx, chunksByLine, w.id, offset, func(c piece) bool {
+		text := c.text
+		if start < 0 {
+			skip := afterLineEnds(text, offset-c.firstLine)
+			if skip < 0 {
+				return false // only for line 1 of an output that begins here
+			}
+			start, line = c.firstByte+int64(skip), offset
+			text = text[skip:]
+		}
+		for line <= last {
+			end := bytes.IndexByte(text, '\n')
+			if end < 0 {
+				data = append(data, text...)
+				return len(data) > MaxPageBytes && line > offset
+			}
+			if line > offset && len(data)+end+1 > MaxPageBytes {
+				return true
+			}
+			data = append(data, text[:end+1]...)
+			text, ends = text[end+1:], len(data)
+			line++
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	if line <= last && line == w.lines && start+int64(len(data)) == w.bytes && len(data) > ends {
+		ends, line = len(data), line+1 // the last line has no end, and never will
+	}
+	data = data[:ends]
+	page.Data = string(data)
+	page.EndLine, page.NextLineOffset = line-1, line
+	page.StartByte, page.EndByte = start, start+int64(len(data))
+	page.NextByteOffset = page.EndByte
+	page.HasMore = page.EndLine < w.lines
+	return nil
+}
+
+// afterLineEnds is the offset after n line ends, or -1 when there are fewer.
+func afterLineEnds(text []byte, n int64) int {
+	at := 0
+	for ; n > 0; n-- {
+		end := bytes.IndexByte(text[at:], '\n')
+		if end < 0 {
+			return -1
+		}
+		at += end + 1
+	}
+	return at
+}
+
+// bytePage fills a page with the bytes from an offset, whole characters only.
+func bytePage(ctx context.Context, tx *sql.Tx, w written, offset, limit int64, page *OutputPage) error {
+	page.StartLine, page.EndLine, page.NextLineOffset = w.lines+1, w.lines, w.lines+1
+	page.StartByte, page.EndByte, page.NextByteOffset = w.bytes, w.bytes, w.bytes
+	if offset >= w.bytes {
+		return nil
+	}
+	var data []byte
+	start := int64(-1)
+	err := chunks(ctx, tx, chunksByByte, w.id, offset, func(c piece) bool {
+		text := c.text
+		if start < 0 {
+			// Chunks hold whole characters, so this one holds the one we are in.
+			skip := int(offset - c.firstByte)
+			for skip > 0 && !utf8.RuneStart(text[skip]) {
+				skip--
+			}
+			start = c.firstByte + int64(skip)
+			page.StartLine = c.firstLine + int64(bytes.Count(text[:skip], []byte{'\n'}))
+			text = text[skip:]
+		}
+		data = append(data, text...)
+		return int64(len(data)) >= limit
+	})
+	if err != nil {
+		return err
+	}
+	if int64(len(data)) > limit {
+		end := int(limit)
+		for end > 0 && !utf8.RuneStart(data[end]) {
+			end--
+		}
+		if end == 0 { // one whole character at least
+			_, end = utf8.DecodeRune(data)
+		}
+		data = data[:end]
+	}
+	page.Data = string(data)
+	page.StartByte, page.EndByte = start, start+int64(len(data))
+	page.NextByteOffset = page.EndByte
+	page.NextLineOffset = page.StartLine + int64(bytes.Count(data, []byte{'\n'}))
+	page.EndLine = page.NextLineOffset
+	if data[len(data)-1] == '\n' {
+		page.EndLine--
+	}
+	page.HasMore = page.EndByte < w.bytes
+	if !page.HasMore {
+		page.NextLineOffset = w.lines + 1
+	}
+	return nil
+}

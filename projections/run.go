@@ -1,0 +1,113 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"daybook/events"
+)
+
+// Feed delivers the ledger in order.
+type Feed interface {
+	// Follow calls fn with every event after a position, in batches as they are
+	// at hand, until ctx is done or fn fails. last is the newest position known.
+	Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error
+}
+
+// Run applies events until ctx is done. A missing position is
+// events.ErrDamaged, also told by Damage: nothing past it is applied, because
+// an answer that leaves something out would be wrong.
+func (s *Store) Run(ctx context.Context, feed Feed) error {
+	err := feed.Follow(ctx, s.Applied(), func(batch []events.Event, _ uint64) error {
+		return s.Apply(ctx, batch)
+	})
+	if errors.Is(err, events.ErrDamaged) {
+		s.advance(s.Applied(), err)
+	}
+	return err
+}
+
+// Apply applies a batch in one transaction. The batch must begin right after
+// the position applied.
+func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
+	applied := s.Applied()
+	for i, e := range batch {
+		if e.Seq != applied+uint64(i)+1 {
+			return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, applied+uint64(i), e.Seq)
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	// A transaction that ctx cuts short is rolled back and applied again later.
+	tx, err := s.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer tx.Rollback()
+	a := &applier{ctx: ctx, tx: tx, s: s.insert}
+	for i := range batch {
+		if err := a.apply(&batch[i]); err != nil {
+			return fmt.Errorf("apply event %d (%s): %w", batch[i].Seq, batch[i].Type, err)
+		}
+	}
+	last := batch[len(batch)-1].Seq
+	if err := a.exec(s.insert.position, last); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	s.advance(last, nil)
+	return nil
+}
+
+// applier applies events within one transaction.
+type applier struct {
+	ctx context.Context //nolint:containedctx // lives no longer than the call it was made for
+	tx  *sql.Tx
+	s   *statements
+}
+
+func (a *applier) exec(stmt *sql.Stmt, args ...any) error {
+	_, err := a.tx.StmtContext(a.ctx, stmt).ExecContext(a.ctx, args...)
+	return err
+}
+
+func (a *applier) row(stmt *sql.Stmt, args ...any) *sql.Row {
+	return a.tx.StmtContext(a.ctx, stmt).QueryRowContext(a.ctx, args...)
+}
+
+// anomaly notes an event that broke a rule.
+func (a *applier) anomaly(e *events.Event, format string, args ...any) error {
+	return a.exec(a.s.anomaly, e.Seq, fmt.Sprintf(format, args...))
+}
+
+func (a *applier) apply(e *events.Event) error {
+	switch d := e.Data.(type) {
+	case *events.ExecutionRequested:
+		return a.requested(e, d)
+	case *events.ExecutionStarted:
+		return a.started(e, d)
+	case *events.ExecutionOutput:
+		return a.output(e, d)
+	case *events.ExecutionOutputTruncated:
+		return a.truncated(e, d)
+	case *events.ExecutionCancelRequested:
+		return a.touched(e, d.ExecutionID)
+	case *events.ExecutionHandedBack:
+		return a.handedBack(e, d)
+	case *events.ExecutionCompleted, *events.ExecutionFailed, *events.ExecutionTimedOut, *events.ExecutionCancelled:
+		return a.ended(e, events.Ended(d))
+	case *events.HeapTagged:
+		return a.tagged(e, d)
+	case *events.SessionEntryRecorded:
+		return a.entry(e, d)
+	case *events.Unknown:
+		return a.exec(a.s.unknown, e.Seq, e.Tenant, string(d.Type), d.StoredSubject, d.Body)
+	default:
+		return fmt.Errorf("no rule for %T", d)
+	}
+}

@@ -1,0 +1,81 @@
+package projections
+
+// SchemaVersion names the layout of the file. A file of another version is
+// begun anew from the ledger.
+const SchemaVersion = 1
+
+// Times are milliseconds since 1970. Bodies (source, result, error), actors and
+// usage are JSON as recorded.
+const schema = `
+CREATE TABLE IF NOT EXISTS position (one INTEGER PRIMARY KEY CHECK (one = 1), applied INTEGER NOT NULL);
+INSERT OR IGNORE INTO position VALUES (1, 0);
+
+CREATE TABLE IF NOT EXISTS executions (
+	id INTEGER PRIMARY KEY,
+	tenant TEXT NOT NULL, execution_id TEXT NOT NULL, status TEXT NOT NULL,
+	requested_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL,
+	requested_at INTEGER NOT NULL, started_at INTEGER, completed_at INTEGER,
+	attempt INTEGER NOT NULL DEFAULT 0, engine_id TEXT,
+	source TEXT NOT NULL, file_name TEXT NOT NULL, tags TEXT,
+	requested_heap TEXT, input_heap TEXT, output_heap TEXT,
+	session TEXT, session_id TEXT,
+	heap_mb INTEGER NOT NULL, timeout_secs INTEGER NOT NULL,
+	actor TEXT NOT NULL, cancelled_by TEXT,
+	result TEXT, result_truncated INTEGER NOT NULL DEFAULT 0, error TEXT, reason TEXT,
+	usage TEXT, warnings TEXT NOT NULL,
+	-- how far the output reaches: see events.Extent
+	out_line INTEGER NOT NULL DEFAULT 1, out_byte INTEGER NOT NULL DEFAULT 0, out_open INTEGER NOT NULL DEFAULT 0, out_attempt INTEGER NOT NULL DEFAULT 0,
+	out_truncated INTEGER NOT NULL DEFAULT 0, out_sha256 TEXT,
+	UNIQUE (tenant, execution_id)
+);
+CREATE INDEX IF NOT EXISTS executions_by_age ON executions (tenant, requested_seq);
+CREATE INDEX IF NOT EXISTS executions_by_status ON executions (tenant, status, requested_seq);
+CREATE INDEX IF NOT EXISTS executions_by_session ON executions (tenant, session_id, requested_seq) WHERE session_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS executions_by_heap ON executions (tenant, output_heap) WHERE output_heap IS NOT NULL;
+
+-- A row is a chunk of output: its text with line ends, and what is known of
+-- each piece. next_line is the number of the line after its last line end.
+CREATE TABLE IF NOT EXISTS output (
+	execution INTEGER NOT NULL, first_byte INTEGER NOT NULL,
+	first_line INTEGER NOT NULL, next_line INTEGER NOT NULL,
+	text BLOB NOT NULL, pieces BLOB NOT NULL,
+	PRIMARY KEY (execution, first_byte)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS output_by_line ON output (execution, next_line, first_byte);
+
+CREATE TABLE IF NOT EXISTS heaps (
+	tenant TEXT NOT NULL, heap TEXT NOT NULL, seq INTEGER NOT NULL,
+	size INTEGER NOT NULL, engine_id TEXT NOT NULL, parent TEXT, execution_id TEXT NOT NULL, created_at INTEGER NOT NULL,
+	PRIMARY KEY (tenant, heap)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS heaps_by_age ON heaps (tenant, seq);
+
+CREATE TABLE IF NOT EXISTS tag_edits (
+	tenant TEXT NOT NULL, heap TEXT NOT NULL, seq INTEGER NOT NULL, effective INTEGER NOT NULL,
+	edit TEXT NOT NULL, actor TEXT NOT NULL, tags TEXT NOT NULL, execution_id TEXT, at INTEGER NOT NULL,
+	PRIMARY KEY (tenant, heap, seq)
+) WITHOUT ROWID;
+-- The tags in force, and since which position.
+CREATE TABLE IF NOT EXISTS tagged (
+	tenant TEXT NOT NULL, heap TEXT NOT NULL, effective INTEGER NOT NULL, tags TEXT NOT NULL,
+	PRIMARY KEY (tenant, heap)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS heap_tags (
+	tenant TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, heap TEXT NOT NULL,
+	PRIMARY KEY (tenant, key, value, heap)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS heap_tags_by_heap ON heap_tags (tenant, heap);
+
+CREATE TABLE IF NOT EXISTS entries (
+	tenant TEXT NOT NULL, session_id TEXT NOT NULL, idx INTEGER NOT NULL,
+	session TEXT NOT NULL, execution_id TEXT NOT NULL, status TEXT NOT NULL,
+	input_heap TEXT, output_heap TEXT, completed_at INTEGER NOT NULL,
+	PRIMARY KEY (tenant, session_id, idx)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sessions (
+	tenant TEXT NOT NULL, session TEXT NOT NULL, PRIMARY KEY (tenant, session)
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS unknown_events (seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, type TEXT NOT NULL, subject TEXT NOT NULL, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS anomalies (seq INTEGER PRIMARY KEY, what TEXT NOT NULL);
+`

@@ -1,0 +1,68 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// statements are what the applier does, prepared once.
+type statements struct {
+	position, anomaly, unknown                       *sql.Stmt
+	request, state, start, touch, handBack, end      *sql.Stmt
+	chunk, extent, truncate, chunksFrom, deleteChunk *sql.Stmt
+	heap, edit, inForce, force, untag, tag           *sql.Stmt
+	entry, session                                   *sql.Stmt
+
+	all []*sql.Stmt
+}
+
+func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
+	s := &statements{}
+	for _, p := range []struct {
+		stmt  **sql.Stmt
+		query string
+	}{
+		{&s.position, `UPDATE position SET applied = ?`},
+		{&s.anomaly, `INSERT OR REPLACE INTO anomalies VALUES (?, ?)`},
+		{&s.unknown, `INSERT OR REPLACE INTO unknown_events VALUES (?, ?, ?, ?, ?)`},
+		{&s.request, `INSERT OR IGNORE INTO executions (tenant, execution_id, status, requested_seq, last_seq, requested_at, source, file_name, tags, requested_heap, session, session_id, heap_mb, timeout_secs, actor, warnings)
+			VALUES (?1, ?2, 'running', ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)`},
+		{&s.state, `SELECT id, status, requested_seq, out_line, out_byte, out_open, out_attempt, tags, warnings, input_heap FROM executions WHERE tenant = ? AND execution_id = ?`},
+		{&s.start, `UPDATE executions SET last_seq = ?2, started_at = ?3, attempt = ?4, engine_id = ?5, input_heap = ?6, warnings = ?7, out_line = ?8, out_byte = ?9, out_open = 0, out_attempt = ?4 WHERE id = ?1`},
+		{&s.touch, `UPDATE executions SET last_seq = ?3 WHERE tenant = ?1 AND execution_id = ?2`},
+		{&s.handBack, `UPDATE executions SET last_seq = ?2, started_at = NULL, out_attempt = 0 WHERE id = ?1`},
+		{&s.end, `UPDATE executions SET status = ?2, last_seq = ?3, completed_at = ?4, output_heap = ?5, result = ?6, result_truncated = ?7, error = ?8, reason = ?9, usage = ?10, warnings = ?11,
+			cancelled_by = ?12, out_truncated = max(out_truncated, ?13), out_sha256 = ?14 WHERE id = ?1`},
+		{&s.chunk, `INSERT INTO output VALUES (?, ?, ?, ?, ?, ?)`},
+		{&s.extent, `UPDATE executions SET last_seq = ?2, out_line = ?3, out_byte = ?4, out_open = ?5 WHERE id = ?1`},
+		{&s.truncate, `UPDATE executions SET last_seq = ?2, out_truncated = 1 WHERE id = ?1`},
+		{&s.chunksFrom, `SELECT first_byte, first_line, text, pieces FROM output WHERE execution = ?1 AND first_byte >= (SELECT coalesce(max(first_byte), 0) FROM output WHERE execution = ?1 AND first_byte <= ?2) ORDER BY first_byte`},
+		{&s.deleteChunk, `DELETE FROM output WHERE execution = ? AND first_byte = ?`},
+		{&s.heap, `INSERT OR IGNORE INTO heaps VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.edit, `INSERT OR IGNORE INTO tag_edits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.inForce, `SELECT effective FROM tagged WHERE tenant = ? AND heap = ?`},
+		{&s.force, `INSERT OR REPLACE INTO tagged VALUES (?, ?, ?, ?)`},
+		{&s.untag, `DELETE FROM heap_tags WHERE tenant = ? AND heap = ?`},
+		{&s.tag, `INSERT INTO heap_tags VALUES (?, ?, ?, ?)`},
+		{&s.entry, `INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.session, `INSERT OR IGNORE INTO sessions VALUES (?, ?)`},
+	} {
+		stmt, err := db.PrepareContext(ctx, p.query)
+		if err != nil {
+			return s, fmt.Errorf("prepare %q: %w", p.query, err)
+		}
+		*p.stmt = stmt
+		s.all = append(s.all, stmt)
+	}
+	return s, nil
+}
+
+func (s *statements) close() error {
+	var errs []error
+	for _, stmt := range s.all {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(errs...)
+}
