@@ -95,6 +95,8 @@ func (cfg Config) check() error {
 	switch {
 	case cfg.Plain && len(cfg.Heap) > 0:
 		return errors.New("new isolate: a plain isolate cannot restore a heap")
+	case len(cfg.Heap) > 0 && len(cfg.Heap) < 1<<10:
+		return fmt.Errorf("new isolate: %d bytes are no heap", len(cfg.Heap)) // V8 would read past them
 	case len(cfg.Heap) > math.MaxInt32:
 		return fmt.Errorf("new isolate: a heap of %d bytes is more than V8 can restore (2 GiB)", len(cfg.Heap))
 	case cfg.HeapLimit < 0 || cfg.BufferLimit < 0:

@@ -347,7 +347,7 @@ func TestUnserializableHeap(t *testing.T) {
 }
 
 func TestBadConfig(t *testing.T) {
-	for _, cfg := range []v8.Config{{Plain: true, Heap: []byte{1}}, {HeapLimit: -1}, {BufferLimit: -1}} {
+	for _, cfg := range []v8.Config{{Plain: true, Heap: make([]byte, 1<<20)}, {Heap: []byte{1}}, {HeapLimit: -1}, {BufferLimit: -1}} {
 		if i, err := v8.New(cfg); err == nil {
 			i.Dispose()
 			t.Errorf("%+v was accepted", cfg)
