@@ -114,9 +114,6 @@ func (a *api) getExecution(ctx context.Context, in *getInput) (*getAnswer, error
 	defer late.Stop()
 	var pace pacer
 	for last := in.Wait.Value == 0; ; {
-		if err := pace.wait(ctx); err != nil {
-			return nil, err
-		}
 		// Taken before the read: a change during it must not be missed.
 		changed := a.q.Changed()
 		d, err := found(ctx, a, func() (projections.ExecutionDetail, error) { return a.q.Execution(ctx, r.tenant, in.ID) })
@@ -126,6 +123,9 @@ func (a *api) getExecution(ctx context.Context, in *getInput) (*getAnswer, error
 		}
 		select {
 		case <-changed:
+			if err := pace.wait(ctx); err != nil {
+				return nil, err
+			}
 		case <-late.C:
 			last = true
 		case <-r.drain:

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -56,12 +57,7 @@ type heapsInput struct {
 	Cursor string        `query:"cursor" doc:"next_cursor of the previous page; not with tag."`
 }
 
-type heapsAnswer struct{ Body heapList }
-
-type heapList struct {
-	Results    []projections.Heap `json:"results"`
-	NextCursor string             `json:"next_cursor,omitempty"`
-}
+type heapsAnswer struct{ Body projections.HeapPage }
 
 func (a *api) listHeaps(ctx context.Context, in *heapsInput) (*heapsAnswer, error) {
 	r := requestOf(ctx)
@@ -79,25 +75,24 @@ func (a *api) listHeaps(ctx context.Context, in *heapsInput) (*heapsAnswer, erro
 	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
-	out := &heapsAnswer{}
-	out.Body.Results = []projections.Heap{}
 	if tags == nil {
 		page, err := a.q.Heaps(ctx, r.tenant, limit, in.Cursor)
-		out.Body.Results = append(out.Body.Results, page.Heaps...)
-		out.Body.NextCursor = page.NextCursor
-		return out, err
+		return &heapsAnswer{Body: page}, err
 	}
 	found, err := a.q.HeapsByTags(ctx, r.tenant, tags)
 	if err != nil {
 		return nil, err
 	}
+	out := &heapsAnswer{Body: projections.HeapPage{Heaps: []projections.Heap{}}}
 	for _, t := range found {
 		h, err := a.q.Heap(ctx, r.tenant, t.Heap)
-		if err != nil {
+		if errors.Is(err, events.ErrNotFound) {
 			h = projections.Heap{Heap: t.Heap} // tagged, but no run is known to have made it
+		} else if err != nil {
+			return nil, err
 		}
 		h.Tags = t.Tags
-		out.Body.Results = append(out.Body.Results, h)
+		out.Body.Heaps = append(out.Body.Heaps, h)
 	}
 	return out, nil
 }

@@ -143,9 +143,6 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 	defer beat.Stop()
 	var pace pacer
 	for {
-		if err := pace.wait(ctx); err != nil {
-			return err
-		}
 		changed := a.q.Changed()
 		lines, status, err := a.q.Lines(ctx, r.tenant, id, from, lineBatch)
 		if err != nil {
@@ -157,8 +154,7 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 			}
 			from = l.Line + 1
 		}
-		// A full batch may not be the last one even of an ended execution.
-		if len(lines) < lineBatch && status.Terminal() {
+		if len(lines) == 0 && status.Terminal() {
 			if err := s.event(endID, "end", end{id, status}); err != nil {
 				return err
 			}
@@ -167,11 +163,14 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 		if err := s.flush(); err != nil {
 			return err
 		}
-		if len(lines) == lineBatch {
-			continue
+		if len(lines) > 0 {
+			continue // only an answer without lines says that there are no more
 		}
 		select {
 		case <-changed:
+			if err := pace.wait(ctx); err != nil {
+				return err
+			}
 		case <-beat.C:
 			if err := a.q.Damage(); err != nil {
 				return err // nothing will ever change again

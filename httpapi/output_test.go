@@ -121,6 +121,28 @@ func TestResumeOutput(t *testing.T) {
 	}
 }
 
+// However the lines are cut into reads, none is left out before the end.
+func TestFollowLongLines(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	id := s.submit(`{"code":"1"}`)
+	run := s.begin(id)
+	const lines = 90
+	for i := range lines { // more than 5 MB
+		run.print(strings.Repeat(string(rune('a'+i%26)), 60_000))
+	}
+	run.finish(events.StatusCompleted, "", "")
+	r := s.open("/api/executions/" + id + "/output")
+	for i := range lines {
+		if l := line(t, r.must()); l.Line != int64(i+1) || len(l.Text) != 60_000 || l.Text[0] != byte('a'+i%26) {
+			t.Fatalf("line %d is line %d with %d bytes", i+1, l.Line, len(l.Text))
+		}
+	}
+	if m := r.must(); m.name != "end" {
+		t.Errorf("at the end: %+v", m)
+	}
+}
+
 func TestOutputPages(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -11,7 +11,8 @@ import (
 // within which a line must appear.
 const readPace = 10 * time.Millisecond
 
-// pacer spaces the reads of one follower. The first is immediate.
+// pacer spaces the reads that one follower makes because something changed. The
+// first is immediate.
 type pacer struct{ last time.Time }
 
 // wait returns when the next read may be made, or with ctx's error.
