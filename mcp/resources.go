@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -24,6 +25,8 @@ type resource struct {
 	scheme, suffix string
 	mime           string
 	read           func(ctx context.Context, named string) (text string, err error)
+	// version returns a text that changes when what read returns does.
+	version func(ctx context.Context, named string) (string, error)
 }
 
 const (
@@ -32,6 +35,10 @@ const (
 )
 
 func (s *Server) resources() []resource {
+	heap := func(ctx context.Context, hash string) (string, error) {
+		h, err := s.opts.Queries.Heap(ctx, s.tenant, hash)
+		return asJSON(h, err)
+	}
 	return []resource{
 		{
 			name: "execution", title: "Execution", scheme: "execution://", mime: jsonType,
@@ -40,19 +47,17 @@ func (s *Server) resources() []resource {
 				d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
 				return asJSON(showExecution(d), err)
 			},
+			version: s.executionVersion,
 		},
 		{
 			name: "execution_output", title: "Console output", scheme: "execution://", suffix: "/output", mime: textType,
 			about: "The console output of a run, as far as it was written.",
-			read:  s.allOutput,
+			read:  s.allOutput, version: s.executionVersion,
 		},
 		{
 			name: "heap", title: "Heap", scheme: "heap://", mime: jsonType,
 			about: "A heap: its tags, size, and the run and heap it comes from.",
-			read: func(ctx context.Context, hash string) (string, error) {
-				h, err := s.opts.Queries.Heap(ctx, s.tenant, hash)
-				return asJSON(h, err)
-			},
+			read:  heap, version: heap,
 		},
 		{
 			name: "session", title: "Session log", scheme: "session://", mime: jsonType,
@@ -64,8 +69,18 @@ func (s *Server) resources() []resource {
 				}
 				return asJSON(entriesAnswer{Entries: showEntries(entries, entryFields)}, err)
 			},
+			// A session can be watched before its first run has ended.
+			version: func(ctx context.Context, name string) (string, error) {
+				entries, err := s.opts.Queries.Entries(ctx, s.tenant, name)
+				return strconv.Itoa(len(entries)), err
+			},
 		},
 	}
+}
+
+func (s *Server) executionVersion(ctx context.Context, id string) (string, error) {
+	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
+	return fmt.Sprintf("%d %d %t", d.Seq, d.TotalBytes, d.Queued), err
 }
 
 func asJSON(v any, err error) (string, error) {
@@ -94,7 +109,7 @@ func (r resource) named(uri string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	if rest, ok = strings.CutSuffix(rest, r.suffix); !ok {
+	if rest, ok = strings.CutSuffix(rest, r.suffix); !ok || strings.Contains(rest, "/") {
 		return "", false
 	}
 	name, err := url.PathUnescape(rest)

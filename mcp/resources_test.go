@@ -1,9 +1,15 @@
 package mcp_test
 
 import (
+	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
 	"daybook/ledger"
@@ -56,6 +62,85 @@ func TestResources(t *testing.T) {
 		}
 		if err := json.Unmarshal(p.receive()["error"], &e); err != nil || e.Code != -32602 && e.Code != -32002 || goDetail.MatchString(e.Message) {
 			t.Errorf("%q: %+v, %v", uri, e, err)
+		}
+	}
+}
+
+// TestSubscriptions watches addresses, in both ways that the protocol has had.
+func TestSubscriptions(t *testing.T) {
+	t.Parallel()
+	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
+		for transport, open := range transports {
+			if transport == "sse" {
+				continue
+			}
+			t.Run(transport+"/"+revision, func(t *testing.T) {
+				t.Parallel()
+				book := openBook(t, ledger.Options{})
+				s := book.serve(t, mcp.Options{})
+				updated := make(chan string, 100)
+				c := sdk.NewClient(&sdk.Implementation{Name: "agent", Version: "3"}, &sdk.ClientOptions{
+					ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) { updated <- r.Params.URI },
+				})
+				cs, err := c.Connect(t.Context(), open(t, s, "watched"), &sdk.ClientSessionOptions{ProtocolVersion: revision})
+				if err != nil {
+					t.Fatalf("connect: %v", err)
+				}
+				a := agent{t, book, cs}
+				waits := a.run(map[string]any{"code": "await forever"})
+				heap := *book.await(t, a.run(map[string]any{"code": "1"})).Heap
+				// The execution first: once the others are known to be watched, it is.
+				for _, uri := range []string{"execution://" + waits, "heap://" + heap, "session://watched"} {
+					if err := cs.Subscribe(t.Context(), &sdk.SubscribeParams{URI: uri}); err != nil {
+						t.Fatalf("subscribe to %s: %v", uri, err)
+					}
+				}
+				seen := map[string]bool{}
+				until := func(uri string, change func()) {
+					t.Helper()
+					deadline := time.After(30 * time.Second)
+					for !seen[uri] {
+						change()
+						select {
+						case u := <-updated:
+							seen[u] = true
+						case <-time.After(500 * time.Millisecond): // subscribing takes effect some time after it returns
+						case <-deadline:
+							t.Fatalf("not notified of %s", uri)
+						}
+					}
+				}
+				n := 0
+				rerun := func() {
+					n++
+					book.await(t, a.run(map[string]any{"code": "1", "tags": map[string]string{"n": strconv.Itoa(n)}}))
+				}
+				until("heap://"+heap, rerun)
+				until("session://watched", rerun)
+				var once sync.Once
+				until("execution://"+waits, func() {
+					once.Do(func() {
+						var ok struct{ OK bool }
+						a.call("cancel_execution", map[string]any{"execution_id": waits}, &ok)
+					})
+				})
+				if err := cs.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// TestSubscribeToNothing is refused.
+func TestSubscribeToNothing(t *testing.T) {
+	t.Parallel()
+	p := openPipe(t, new(fakeBook).serve(t, mcp.Options{}), "")
+	p.initialize()
+	for _, uri := range []string{"execution://nonsense", "heap://" + events.Hash(nil), "file:///x", ""} {
+		p.send(`{"jsonrpc":"2.0","id":"s","method":"resources/subscribe","params":{"uri":` + mustJSON(t, uri) + `}}`)
+		if m := p.receive(); m["error"] == nil || goDetail.Match(m["error"]) {
+			t.Errorf("%q: %s", uri, m)
 		}
 	}
 }

@@ -46,6 +46,8 @@ type Server struct {
 	tenant string
 	sdk    *sdk.Server
 
+	watches *watches
+
 	// life ends with Close; every call in progress ends with it.
 	life context.Context
 	end  context.CancelCauseFunc
@@ -78,17 +80,20 @@ func New(opts Options) *Server {
 			opts.Instructions = statelessInstructions
 		}
 	}
-	s := &Server{opts: opts, logger: opts.Logger, tenant: events.DefaultTenant}
+	s := &Server{opts: opts, logger: opts.Logger, tenant: events.DefaultTenant, watches: newWatches()}
 	s.life, s.end = context.WithCancelCause(context.Background())
-	s.sdk = sdk.NewServer(
-		&sdk.Implementation{Name: "daybook", Title: "Daybook", Version: opts.Version},
-		&sdk.ServerOptions{
-			Instructions: opts.Instructions,
-			Logger:       slog.New(quiet{opts.Logger.Handler()}),
-			// What is offered never changes while a server lives.
-			Capabilities: capabilities(opts.Stateless),
-			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
-		})
+	sdkOpts := &sdk.ServerOptions{
+		Instructions: opts.Instructions,
+		Logger:       slog.New(quiet{opts.Logger.Handler()}),
+		// What is offered never changes while a server lives.
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
+	}
+	if !opts.Stateless {
+		sdkOpts.Capabilities.Resources = &sdk.ResourceCapabilities{Subscribe: true}
+		sdkOpts.SubscribeHandler, sdkOpts.UnsubscribeHandler = s.subscribe, s.unsubscribe
+	}
+	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "daybook", Title: "Daybook", Version: opts.Version}, sdkOpts)
 	for _, t := range s.tools() {
 		s.sdk.AddTool(t.declaration(), s.handler(t))
 	}
@@ -99,14 +104,6 @@ func New(opts Options) *Server {
 		s.sdk.AddReceivingMiddleware(s.refuseBadAddresses)
 	}
 	return s
-}
-
-func capabilities(stateless bool) *sdk.ServerCapabilities {
-	c := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}
-	if !stateless {
-		c.Resources = &sdk.ResourceCapabilities{}
-	}
-	return c
 }
 
 // tools is the table of everything offered.
@@ -132,6 +129,7 @@ func (s *Server) Close() error {
 		wg.Go(func() { _ = ss.Close() }) // a connection already broken is closed
 	}
 	wg.Wait()
+	s.watches.running.Wait()
 	return nil
 }
 

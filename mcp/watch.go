@@ -1,0 +1,168 @@
+package mcp
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/events"
+	"daybook/ledger"
+)
+
+const (
+	// maxWatched bounds the addresses watched at a time, over all clients.
+	maxWatched = 1024
+	// watchPause is the least time between two looks at what is watched: a run
+	// that prints a thousand lines a second is not a thousand notifications.
+	watchPause = 100 * time.Millisecond
+)
+
+// watches are the addresses that clients want to hear of. One goroutine looks
+// at them whenever the projections have changed; it lives while there are any.
+type watches struct {
+	mu      sync.Mutex
+	seen    map[string]string                      // address -> version last told
+	by      map[string]map[*sdk.ServerSession]bool // address -> who wants to know
+	closers map[*sdk.ServerSession]bool            // sessions whose end is awaited
+	looking bool                                   // the goroutine runs
+	running sync.WaitGroup
+}
+
+func newWatches() *watches {
+	return &watches{seen: map[string]string{}, by: map[string]map[*sdk.ServerSession]bool{}, closers: map[*sdk.ServerSession]bool{}}
+}
+
+// subscribe begins to watch an address for a session.
+func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
+	uri := req.Params.URI
+	version, err := s.version(ctx, uri)
+	if err != nil {
+		return s.unreadable(ctx, uri, err)
+	}
+	w := s.watches
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.life.Err() != nil {
+		return errClosing
+	}
+	if w.by[uri] == nil {
+		if len(w.by) >= maxWatched {
+			return s.unreadable(ctx, uri, ledger.Invalid("uri", "too many addresses are watched; unsubscribe from one, or poll with the tools"))
+		}
+		w.by[uri] = map[*sdk.ServerSession]bool{}
+		w.seen[uri] = version
+	}
+	w.by[uri][req.Session] = true
+	if !w.closers[req.Session] {
+		w.closers[req.Session] = true
+		w.running.Go(func() {
+			_ = req.Session.Wait() // however it ended
+			w.forget(req.Session)
+		})
+	}
+	if !w.looking {
+		w.looking = true
+		w.running.Go(s.look)
+	}
+	return nil
+}
+
+// unsubscribe ends watching an address for a session.
+func (s *Server) unsubscribe(_ context.Context, req *sdk.UnsubscribeRequest) error {
+	s.watches.mu.Lock()
+	defer s.watches.mu.Unlock()
+	s.watches.drop(req.Params.URI, req.Session)
+	return nil
+}
+
+// drop is called with the lock held.
+func (w *watches) drop(uri string, ss *sdk.ServerSession) {
+	delete(w.by[uri], ss)
+	if len(w.by[uri]) == 0 {
+		delete(w.by, uri)
+		delete(w.seen, uri)
+	}
+}
+
+// forget drops a session that has ended.
+func (w *watches) forget(ss *sdk.ServerSession) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.closers, ss)
+	for _, uri := range slices.Collect(maps.Keys(w.by)) {
+		w.drop(uri, ss)
+	}
+}
+
+// look tells clients what has changed, until nothing is watched any more or
+// the server is closed.
+func (s *Server) look() {
+	pause := time.NewTimer(watchPause)
+	defer pause.Stop()
+	for {
+		// The pause comes first: the SDK knows a subscriber only some time after
+		// subscribe has returned.
+		select {
+		case <-pause.C:
+		case <-s.life.Done():
+		}
+		changed := s.opts.Queries.Changed() // before looking: a change in between is not missed
+		uris := s.watched()
+		if len(uris) == 0 {
+			return
+		}
+		for _, uri := range uris {
+			s.tell(uri)
+		}
+		select {
+		case <-changed: // that nobody watches any more is noticed then, too
+		case <-s.life.Done():
+		}
+		pause.Reset(watchPause)
+	}
+}
+
+// watched lists what is watched, or ends the looking.
+func (s *Server) watched() []string {
+	w := s.watches
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.by) == 0 || s.life.Err() != nil {
+		w.looking = false
+		return nil
+	}
+	return slices.Collect(maps.Keys(w.by))
+}
+
+// tell notifies those who watch an address if it has changed.
+func (s *Server) tell(uri string) {
+	version, err := s.version(s.life, uri)
+	if err != nil {
+		return // it was there: the projections cannot answer now, and will change
+	}
+	w := s.watches
+	w.mu.Lock()
+	last, ok := w.seen[uri]
+	if ok {
+		w.seen[uri] = version
+	}
+	w.mu.Unlock()
+	if ok && last != version {
+		// A client that cannot be told has gone, and is forgotten when it ends.
+		_ = s.sdk.ResourceUpdated(s.life, &sdk.ResourceUpdatedNotificationParams{URI: uri})
+	}
+}
+
+// version is a text that changes when what is at an address does.
+func (s *Server) version(ctx context.Context, uri string) (string, error) {
+	for _, r := range s.resources() {
+		if name, ok := r.named(uri); ok {
+			return r.version(ctx, name)
+		}
+	}
+	return "", events.ErrNotFound
+}
