@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"internal/bench":                   {"embed", "events", "projections", "internal/v8", "internal/worker"},
 	"embed":                            {"events", "ledger", "projections", "runner", "httpapi", "mcp", "internal/natsserver", "internal/jetstream", "internal/worker"},
 	"internal/cli":                     {"embed", "events"},
+	"internal/docgen":                  {"httpapi", "internal/cli"},
 	"examples/embed":                   {"embed"},
 }
 

@@ -1,0 +1,112 @@
+package embed
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"daybook/events"
+	"daybook/internal/worker"
+	"daybook/ledger"
+	"daybook/projections"
+	"daybook/runner"
+)
+
+// startWorkers starts a first worker, so that a machine that cannot run
+// JavaScript says so now, and makes the ledger, which wants to know the engine.
+func (d *Daybook) startWorkers(ctx context.Context) error {
+	opts := ledger.Options{
+		Stateless:           d.opts.Stateless,
+		HeapMemoryMB:        d.opts.HeapMemoryMB,
+		HeapMemoryCeilingMB: d.opts.HeapMemoryCeilingMB,
+		TimeoutSecs:         d.opts.TimeoutSecs,
+		OutputMaxBytes:      d.opts.OutputMaxBytes,
+		Logger:              d.opts.Logger,
+	}
+	if !d.opts.NoRunner {
+		d.pool = worker.New(worker.Options{
+			Idle:              d.opts.Slots,
+			MaxHeapLimitBytes: int64(d.opts.HeapMemoryCeilingMB) << 20,
+			Logger:            d.opts.Logger,
+		})
+		engine, err := d.pool.Engine(ctx)
+		if err != nil {
+			return err
+		}
+		if !d.opts.Stateless {
+			opts.EngineID = engine.ID()
+		}
+	}
+	d.ledger = ledger.New(d.store, opts)
+	return nil
+}
+
+// startProjections opens the read side and keeps it following the ledger. It
+// returns when what was on record before is applied.
+func (d *Daybook) startProjections(ctx context.Context) error {
+	last, err := d.store.LastSeq(ctx)
+	if err != nil {
+		return err
+	}
+	d.projections, err = projections.Open(ctx, projections.Options{Path: d.projectionsFile(), Texts: d.store, Logger: d.opts.Logger})
+	if err != nil {
+		return err
+	}
+	if applied := d.projections.Applied(); applied > last {
+		return fmt.Errorf("%w: the ledger ends at event %d, but event %d had been recorded; restore the ledger from a copy, or delete %s to accept the loss",
+			events.ErrDamaged, last, applied, d.projectionsFile())
+	}
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d.stopProjector, d.projectorDone = stop, make(chan struct{})
+	go func() {
+		defer close(d.projectorDone)
+		if err := d.projections.Run(following, d.store); err != nil && following.Err() == nil {
+			d.opts.Logger.ErrorContext(following, "the projections stopped", "error", err)
+			d.fail(fmt.Errorf("follow the ledger: %w", err))
+		}
+	}()
+	return d.projections.Wait(ctx, last)
+}
+
+func (d *Daybook) projectionsFile() string {
+	return filepath.Join(d.opts.DataDir, "projections.db")
+}
+
+func (d *Daybook) startRunner(ctx context.Context) error {
+	if d.opts.NoRunner {
+		return nil
+	}
+	d.runner = runner.New(runner.Options{
+		Slots:     d.opts.Slots,
+		Ledger:    d.ledger,
+		Work:      work{d.store},
+		Heaps:     d.store,
+		Texts:     d.store,
+		Workers:   workers{d.pool},
+		DrainWait: d.opts.DrainWait,
+		Logger:    d.opts.Logger,
+	})
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d.stopRunner, d.runnerDone = stop, make(chan struct{})
+	go func() {
+		defer close(d.runnerDone)
+		if err := d.runner.Run(running); err != nil {
+			d.fail(fmt.Errorf("run scripts: %w", err))
+		}
+	}()
+	return nil
+}
+
+// gate is the write side as clients reach it: closed to new runs while
+// draining.
+type gate struct {
+	*ledger.Ledger
+	d *Daybook
+}
+
+func (g gate) Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error) {
+	if g.d.draining.Load() {
+		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down and takes no new runs; try again when it is back"}
+	}
+	return g.Ledger.Submit(ctx, s)
+}

@@ -1,0 +1,171 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"daybook/internal/jetstream"
+	"daybook/internal/natsserver"
+	"daybook/internal/worker"
+	"daybook/ledger"
+	"daybook/mcp"
+	"daybook/projections"
+	"daybook/runner"
+)
+
+// Daybook is a running whole. It is safe for concurrent use. Close ends it.
+type Daybook struct {
+	opts Options
+
+	lock        *dirLock
+	nats        *natsserver.Server // nil with an outside server
+	store       *jetstream.Store
+	closeConns  func()
+	pool        *worker.Pool // nil without a runner
+	ledger      *ledger.Ledger
+	projections *projections.Store
+	runner      *runner.Runner // nil without one
+	mcp         *mcp.Server
+	handler     http.Handler
+	http        *http.Server // nil when nothing listens
+	listener    net.Listener
+	socket      net.Listener // where local MCP clients attach
+
+	// draining refuses new runs while those in progress finish.
+	draining                  atomic.Bool
+	stopRunner, stopProjector context.CancelFunc
+	runnerDone, projectorDone chan struct{}
+	attached                  sync.WaitGroup
+
+	closeOnce sync.Once
+	closeErr  error
+
+	mu   sync.Mutex
+	err  error         // the first failure of a component
+	done chan struct{} // closed with it, or by Close
+}
+
+// Start brings up a Daybook and returns once it serves. ctx bounds the start
+// only; Close ends what was started. A data directory in use by another
+// process is ErrLocked.
+func Start(ctx context.Context, opts Options) (*Daybook, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	d := &Daybook{opts: opts, done: make(chan struct{})}
+	for _, step := range []struct {
+		doing string
+		do    func(context.Context) error
+	}{
+		{"take the data directory", d.takeDirectory},
+		{"open the ledger", d.openLedger},
+		{"start the workers", d.startWorkers},
+		{"open the projections", d.startProjections},
+		{"start the runner", d.startRunner},
+		{"start the interfaces", d.startInterfaces},
+	} {
+		if err := step.do(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", step.doing, err), d.Close())
+		}
+	}
+	return d, nil
+}
+
+func (d *Daybook) takeDirectory(context.Context) error {
+	if err := os.MkdirAll(d.opts.DataDir, 0o700); err != nil {
+		return err
+	}
+	var err error
+	d.lock, err = lockDir(d.opts.DataDir)
+	return err
+}
+
+// Close drains and ends everything: new runs are refused, running ones finish
+// within DrainWait or are handed back, and what was acknowledged is on disk. It
+// may be called more than once and from anywhere.
+func (d *Daybook) Close() error {
+	d.closeOnce.Do(func() { d.closeErr = d.close() })
+	return d.closeErr
+}
+
+func (d *Daybook) close() error {
+	var errs []error
+	d.draining.Store(true)
+	if d.stopRunner != nil { // readers can follow to the end
+		d.stopRunner()
+		<-d.runnerDone
+	}
+	if d.socket != nil {
+		errs = append(errs, ignoreClosed(d.socket.Close()))
+	}
+	if d.mcp != nil {
+		errs = append(errs, d.mcp.Close())
+	}
+	d.attached.Wait()
+	if d.http != nil {
+		ctx, stop := context.WithTimeout(context.Background(), d.opts.DrainWait)
+		if err := d.http.Shutdown(ctx); err != nil {
+			errs = append(errs, d.http.Close())
+		}
+		stop()
+	} else if d.listener != nil {
+		errs = append(errs, ignoreClosed(d.listener.Close()))
+	}
+	if d.stopProjector != nil {
+		d.stopProjector()
+		<-d.projectorDone
+	}
+	if d.projections != nil {
+		errs = append(errs, d.projections.Close())
+	}
+	if d.pool != nil {
+		errs = append(errs, d.pool.Close())
+	}
+	if d.closeConns != nil {
+		d.closeConns()
+	}
+	if d.nats != nil {
+		d.nats.Close()
+	}
+	if d.lock != nil {
+		errs = append(errs, d.lock.release())
+	}
+	d.fail(nil)
+	return errors.Join(errs...)
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Done is closed when a component has failed for good, see Err, or after Close.
+func (d *Daybook) Done() <-chan struct{} { return d.done }
+
+// Err is the failure that ended the Daybook, or nil.
+func (d *Daybook) Err() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
+}
+
+// fail records the first failure and wakes who waits on Done.
+func (d *Daybook) fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-d.done:
+	default:
+		d.err = err
+		close(d.done)
+	}
+}

@@ -1,0 +1,135 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"syscall"
+
+	"daybook/httpapi"
+	"daybook/internal/worker"
+	"daybook/mcp"
+)
+
+// startInterfaces opens HTTP, MCP and the socket for local MCP clients.
+func (d *Daybook) startInterfaces(ctx context.Context) error {
+	commands := gate{d.ledger, d}
+	d.mcp = mcp.New(mcp.Options{
+		Commands:         commands,
+		Queries:          d.projections,
+		Stateless:        d.opts.Stateless,
+		Instructions:     d.opts.Instructions,
+		RunJSDescription: d.opts.RunJSDescription,
+		SessionID:        d.opts.SessionID,
+		Version:          d.opts.Version,
+		Hosts:            d.opts.AllowedHosts,
+		Logger:           d.opts.Logger,
+	})
+	info := httpapi.Version{Version: d.opts.Version, GoVersion: runtime.Version()}
+	if d.pool != nil {
+		engine, err := d.pool.Engine(ctx)
+		if err != nil {
+			return err
+		}
+		info.V8Version, info.EngineID = engine.V8Version, engine.ID()
+	}
+	var err error
+	d.handler, err = httpapi.New(httpapi.Options{
+		Commands: commands,
+		Queries:  d.projections,
+		Events:   d.store,
+		Ready:    d.Ready,
+		Metrics:  d.metrics(),
+		Mounts:   map[string]http.Handler{"/mcp": d.mcp.Handler(), "/sse": d.mcp.SSEHandler()},
+		Hosts:    d.opts.AllowedHosts,
+		Version:  info,
+		Logger:   d.opts.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	if err := d.listenLocal(); err != nil {
+		return err
+	}
+	return d.listenHTTP()
+}
+
+func (d *Daybook) listenHTTP() error {
+	if d.opts.HTTPAddr == "" {
+		return nil
+	}
+	if err := httpapi.CheckBind(d.opts.HTTPAddr, false); err != nil {
+		return err
+	}
+	var err error
+	d.listener, err = net.Listen("tcp", d.opts.HTTPAddr)
+	if errors.Is(err, syscall.EADDRINUSE) && d.opts.HTTPFallback {
+		host, _, splitErr := net.SplitHostPort(d.opts.HTTPAddr)
+		if splitErr != nil {
+			return splitErr
+		}
+		d.listener, err = net.Listen("tcp", net.JoinHostPort(host, "0"))
+	}
+	if err != nil {
+		return fmt.Errorf("listen for HTTP: %w", err)
+	}
+	d.http = httpapi.NewServer(d.listener.Addr().String(), d.handler)
+	go func() {
+		if err := d.http.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
+			d.fail(fmt.Errorf("serve HTTP: %w", err))
+		}
+	}()
+	return nil
+}
+
+// Ready reports why the Daybook cannot serve now, or nil.
+func (d *Daybook) Ready(ctx context.Context) error {
+	if d.draining.Load() {
+		return errors.New("shutting down")
+	}
+	if err := d.projections.Damage(); err != nil {
+		return err
+	}
+	if err := d.Err(); err != nil {
+		return err
+	}
+	return d.store.Health(ctx)
+}
+
+// Handler is the whole HTTP interface, MCP included, for a server of one's own.
+func (d *Daybook) Handler() http.Handler { return d.handler }
+
+// URL is the address of the HTTP interface, or empty when nothing listens.
+func (d *Daybook) URL() string {
+	if d.listener == nil {
+		return ""
+	}
+	return "http://" + d.listener.Addr().String()
+}
+
+// DataDir is the absolute path of the data directory.
+func (d *Daybook) DataDir() string { return d.opts.DataDir }
+
+// VersionInfo names everything whose version can matter.
+type VersionInfo struct {
+	Daybook          string `json:"daybook"`
+	V8               string `json:"v8"`
+	EngineID         string `json:"engine_id"`
+	SnapshotFormat   int    `json:"snapshot_format"`
+	ProjectionSchema int    `json:"projection_schema"`
+	Go               string `json:"go"`
+}
+
+// Versions starts a worker, asks for its engine, and stops it again.
+func Versions(ctx context.Context) (_ VersionInfo, err error) {
+	pool := worker.New(worker.Options{Idle: -1})
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	engine, err := pool.Engine(ctx)
+	if err != nil {
+		return VersionInfo{}, err
+	}
+	return VersionInfo{V8: engine.V8Version, EngineID: engine.ID(), SnapshotFormat: engine.SnapshotFormat, ProjectionSchema: projectionSchema, Go: runtime.Version()}, nil
+}

@@ -1,0 +1,43 @@
+package embed
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"daybook/events"
+)
+
+// metrics serves what operators watch, in the Prometheus format.
+func (d *Daybook) metrics() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{d})
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+}
+
+// collector reads the components when it is asked.
+type collector struct{ d *Daybook }
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("daybook_"+name, help, labels, nil)
+}
+
+// Describe sends nothing: the collector is unchecked.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends one reading of everything.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	out <- prometheus.MustNewConstMetric(desc("projection_applied_position", "Position of the last event applied to the projections."), prometheus.CounterValue, float64(c.d.projections.Applied()))
+	if c.d.runner == nil {
+		return
+	}
+	stats := c.d.runner.Stats()
+	out <- prometheus.MustNewConstMetric(desc("runner_in_flight", "Runs in this process's hands."), prometheus.GaugeValue, float64(stats.InFlight))
+	for _, status := range []events.Status{events.StatusCompleted, events.StatusFailed, events.StatusTimedOut, events.StatusCancelled} {
+		out <- prometheus.MustNewConstMetric(desc("runner_executions_total", "Executions this process brought to an end.", "status"), prometheus.CounterValue, float64(stats.Done[status]), string(status))
+	}
+	out <- prometheus.MustNewConstMetric(desc("runner_handed_back_total", "Runs handed back while draining."), prometheus.CounterValue, float64(stats.HandedBack))
+	out <- prometheus.MustNewConstMetric(desc("runner_retried_total", "Runs given back because something was unavailable."), prometheus.CounterValue, float64(stats.Retried))
+}

@@ -1,0 +1,118 @@
+package embed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/internal/natsserver"
+)
+
+// openLedger starts the embedded NATS server, or reaches an outside one, and
+// opens the ledger on it.
+func (d *Daybook) openLedger(ctx context.Context) error {
+	connect := func(name string) (*jetstream.Conn, error) {
+		return jetstream.Connect(d.opts.NATSURL, name, d.opts.Logger)
+	}
+	if d.opts.NATSURL == "" {
+		reader, err := d.loadReader()
+		if err != nil {
+			return err
+		}
+		d.nats, err = natsserver.Start(ctx, natsserver.Options{
+			StoreDir:          filepath.Join(d.opts.DataDir, "jetstream"),
+			Listen:            d.opts.NATSAddr,
+			Fallback:          d.opts.NATSFallback,
+			ReaderPassword:    reader.Password,
+			ReadableStreams:   jetstream.Streams(),
+			ReservedConsumers: []string{jetstream.WorkConsumer(events.DefaultPool)},
+			NoSync:            d.opts.NoSync,
+			Logger:            d.opts.Logger,
+		})
+		if err != nil {
+			return err
+		}
+		if err := d.saveReader(); err != nil {
+			return err
+		}
+		connect = d.nats.Conn
+	}
+	publish, err := connect("daybook publish")
+	if err != nil {
+		return fmt.Errorf("connect to NATS: %w", err)
+	}
+	d.closeConns = publish.Close
+	consume, err := connect("daybook consume")
+	if err != nil {
+		return fmt.Errorf("connect to NATS: %w", err)
+	}
+	d.closeConns = func() { publish.Close(); consume.Close() }
+	d.store, err = jetstream.Open(ctx, publish, consume, jetstream.Options{
+		Replicas:  d.opts.Replicas,
+		Exclusive: d.opts.NATSURL == "",
+		Logger:    d.opts.Logger,
+	})
+	return err
+}
+
+// reader is how subscribers log in, as left for them in the data directory.
+type reader struct {
+	URL         string `json:"url"`
+	User        string `json:"user"`
+	Password    string `json:"password"`
+	InboxPrefix string `json:"inbox_prefix"`
+}
+
+func (d *Daybook) readerFile() string { return filepath.Join(d.opts.DataDir, "nats-reader.json") }
+
+// loadReader keeps the reader's password from one start to the next.
+func (d *Daybook) loadReader() (r reader, err error) {
+	raw, err := os.ReadFile(d.readerFile())
+	if errors.Is(err, os.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &r)
+	}
+	if err != nil {
+		return r, fmt.Errorf("read the credentials of subscribers (delete the file to make new ones): %w", err)
+	}
+	return r, nil
+}
+
+// saveReader leaves the credentials for whoever may read the data directory.
+func (d *Daybook) saveReader() error {
+	login := d.nats.Reader()
+	raw, err := json.MarshalIndent(reader{URL: d.NATSURL(), User: login.User, Password: login.Password, InboxPrefix: login.InboxPrefix}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(d.readerFile(), append(raw, '\n'), 0o600); err != nil {
+		return fmt.Errorf("leave the credentials of subscribers: %w", err)
+	}
+	return nil
+}
+
+// NATSURL is where subscribers connect, or empty. Their credentials are in the
+// file nats-reader.json of the data directory.
+func (d *Daybook) NATSURL() string {
+	if d.nats == nil || d.nats.Addr() == "" {
+		return d.opts.NATSURL
+	}
+	return "nats://" + d.nats.Addr()
+}
+
+// SubscribeHint is a command line that follows every event live with the nats
+// tool.
+func (d *Daybook) SubscribeHint() string {
+	if d.nats == nil {
+		return ""
+	}
+	login := d.nats.Reader()
+	return fmt.Sprintf("nats --server %s --user %s --password %s --inbox-prefix %s sub 'events.>'", d.NATSURL(), login.User, login.Password, login.InboxPrefix)
+}

@@ -1,0 +1,113 @@
+package embed
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+// Options set up a Daybook. Only DataDir is required; the zero value of
+// everything else is a sensible choice for a program that wants no listeners.
+type Options struct {
+	// DataDir holds everything: the streams, the projections, the sockets. One
+	// process at a time owns it; a second Start fails with ErrLocked.
+	DataDir string
+	// HTTPAddr is where HTTP listens ("127.0.0.1:8080"); empty listens nowhere
+	// (Handler still works). HTTPFallback lets a busy port be replaced by a
+	// free one.
+	HTTPAddr     string
+	HTTPFallback bool
+	// AllowedHosts are Host header values accepted besides loopback names.
+	AllowedHosts []string
+	// NATSAddr is where NATS listens for consumers ("127.0.0.1:4222"); empty
+	// listens nowhere. NATSFallback lets a busy port be replaced by a free one.
+	NATSAddr     string
+	NATSFallback bool
+	// NATSURL uses an outside NATS server or cluster instead of an embedded one.
+	NATSURL string
+	// Replicas is the number of copies of each stream on a cluster; default 1.
+	Replicas int
+	// NoRunner starts no runner: runs wait until a runner elsewhere takes them.
+	NoRunner bool
+	// Slots is how many scripts run at once; default the number of cores.
+	Slots int
+	// Stateless runs every script in a plain isolate: optimising compiler and
+	// WebAssembly, but no heap in or out.
+	Stateless bool
+	// HeapMemoryMB and HeapMemoryCeilingMB are the default heap limit of a run
+	// (64 MiB) and the largest one may ask for (256 MiB).
+	HeapMemoryMB        int
+	HeapMemoryCeilingMB int
+	// TimeoutSecs is the default wall-clock limit of a run, 1-300; default 30.
+	TimeoutSecs int
+	// OutputMaxBytes caps stored output per run: 0 means 64 MiB, negative
+	// uncapped.
+	OutputMaxBytes int64
+	// SessionID names the session that runs over stdio MCP are logged under.
+	SessionID string
+	// Instructions and RunJSDescription replace the texts MCP clients are given.
+	Instructions     string
+	RunJSDescription string
+	// DrainWait is how long Close lets running scripts finish before they are
+	// handed back; default 10 s.
+	DrainWait time.Duration
+	// NoSync acknowledges events before they are on disk. Only for tests.
+	NoSync bool
+	// Version is reported to clients.
+	Version string
+	// Logger receives everything; default discards.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() (Options, error) {
+	var problems []error
+	if o.DataDir == "" {
+		problems = append(problems, errors.New("DataDir is empty: name the directory that holds the ledger"))
+	}
+	if o.NATSURL != "" && o.NATSAddr != "" {
+		problems = append(problems, errors.New("NATSURL and NATSAddr exclude each other: an outside server does its own listening"))
+	}
+	for name, v := range map[string]int{"Slots": o.Slots, "HeapMemoryMB": o.HeapMemoryMB, "HeapMemoryCeilingMB": o.HeapMemoryCeilingMB, "TimeoutSecs": o.TimeoutSecs, "Replicas": o.Replicas} {
+		if v < 0 {
+			problems = append(problems, fmt.Errorf("%s is %d: it cannot be negative", name, v))
+		}
+	}
+	if o.TimeoutSecs > 300 {
+		problems = append(problems, fmt.Errorf("TimeoutSecs is %d: the range is 1 to 300", o.TimeoutSecs))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return o, fmt.Errorf("options: %w", err)
+	}
+	setDefault(&o.Slots, runtime.NumCPU())
+	setDefault(&o.Replicas, 1)
+	setDefault(&o.HeapMemoryMB, 64)
+	setDefault(&o.HeapMemoryCeilingMB, max(256, o.HeapMemoryMB))
+	setDefault(&o.TimeoutSecs, 30)
+	setDefault(&o.DrainWait, 10*time.Second)
+	if o.HeapMemoryMB > o.HeapMemoryCeilingMB {
+		return o, fmt.Errorf("options: HeapMemoryMB (%d) is above HeapMemoryCeilingMB (%d)", o.HeapMemoryMB, o.HeapMemoryCeilingMB)
+	}
+	if o.Version == "" {
+		o.Version = "devel"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	abs, err := filepath.Abs(o.DataDir)
+	if err != nil {
+		return o, fmt.Errorf("options: resolve DataDir: %w", err)
+	}
+	o.DataDir = abs
+	return o, nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

@@ -1,0 +1,134 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// projectionSchema is reported with the versions.
+const projectionSchema = projections.SchemaVersion
+
+// Script is a run asked for by the embedding program.
+type Script struct {
+	// Code is JavaScript or TypeScript.
+	Code string
+	// Heap is the key of the heap to restore; empty for a fresh isolate.
+	Heap string
+	// Session is the name the run is logged under, or empty.
+	Session string
+	// Tags replace those of the output heap; nil leaves them.
+	Tags map[string]string
+	// HeapMemoryMaxMB and ExecutionTimeoutSecs are limits; 0 keeps the defaults.
+	HeapMemoryMaxMB      int
+	ExecutionTimeoutSecs int
+	// IdempotencyKey makes the same key find the same execution; may be empty.
+	IdempotencyKey string
+}
+
+// Submit asks for a run and returns its execution id once that is on record.
+func (d *Daybook) Submit(ctx context.Context, s Script) (string, error) {
+	r, err := gate{d.ledger, d}.Submit(ctx, ledger.Submission{
+		Tenant:               events.DefaultTenant,
+		Code:                 s.Code,
+		Heap:                 s.Heap,
+		Session:              s.Session,
+		Tags:                 s.Tags,
+		HeapMemoryMaxMB:      orNil(s.HeapMemoryMaxMB),
+		ExecutionTimeoutSecs: orNil(s.ExecutionTimeoutSecs),
+		IdempotencyKey:       s.IdempotencyKey,
+		Actor:                events.Actor{Principal: "embedder", Transport: "embed"},
+	})
+	if err != nil {
+		return "", err
+	}
+	return r.ExecutionID, nil
+}
+
+func orNil(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+// Run asks for a run and waits for its end. A script that fails is an answer,
+// not an error. When ctx ends first the run goes on; its id is in the answer.
+func (d *Daybook) Run(ctx context.Context, s Script) (projections.ExecutionDetail, error) {
+	id, err := d.Submit(ctx, s)
+	if err != nil {
+		return projections.ExecutionDetail{}, err
+	}
+	return d.Wait(ctx, id)
+}
+
+// Wait waits for the end of an execution.
+func (d *Daybook) Wait(ctx context.Context, id string) (projections.ExecutionDetail, error) {
+	for {
+		changed := d.projections.Changed()
+		e, err := d.projections.Execution(ctx, events.DefaultTenant, id)
+		switch {
+		case err == nil && e.Status.Terminal():
+			return e, nil
+		case err != nil && !errors.Is(err, events.ErrNotFound): // not applied yet
+			return e, err
+		}
+		select {
+		case <-changed:
+		case <-d.done:
+			return e, fmt.Errorf("wait for %s: the daybook was closed", id)
+		case <-ctx.Done():
+			e.ExecutionID = id
+			return e, ctx.Err()
+		}
+	}
+}
+
+// Cancel ends an execution; it succeeds only once "cancelled" is on record.
+func (d *Daybook) Cancel(ctx context.Context, id string) error {
+	_, err := d.ledger.Cancel(ctx, events.DefaultTenant, id, events.Actor{Principal: "embedder", Transport: "embed"})
+	return err
+}
+
+// Output returns a page of an execution's output.
+func (d *Daybook) Output(ctx context.Context, id string, q projections.OutputQuery) (projections.OutputPage, error) {
+	return d.projections.Output(ctx, events.DefaultTenant, id, q)
+}
+
+// History returns every event of an execution, in order.
+func (d *Daybook) History(ctx context.Context, id string) ([]events.Event, error) {
+	return d.ledger.History(ctx, events.DefaultTenant, id)
+}
+
+// Follow calls fn with every event after a position, first what is on record
+// and then live, until ctx is done or fn fails. A batch is valid until fn
+// returns.
+func (d *Daybook) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
+	return d.store.Follow(ctx, after, fn)
+}
+
+// Rebuild folds the ledger of a stopped Daybook into new projections, beside
+// the old ones, and swaps them in. It returns the number of events.
+func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
+	opts, err = opts.withDefaults()
+	if err != nil {
+		return 0, err
+	}
+	d := &Daybook{opts: opts, done: make(chan struct{})}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if err := d.takeDirectory(ctx); err != nil {
+		return 0, err
+	}
+	if err := d.openLedger(ctx); err != nil {
+		return 0, fmt.Errorf("open the ledger: %w", err)
+	}
+	last, err := d.store.LastSeq(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return last, projections.Rebuild(ctx, projections.Options{Path: d.projectionsFile(), Texts: d.store, Logger: opts.Logger}, d.store, last)
+}

@@ -1,0 +1,55 @@
+package embed
+
+import (
+	"context"
+
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/internal/worker"
+	"daybook/runner"
+)
+
+// workers lets the runner drive real worker processes. It translates between
+// the runner's words and package worker's, and decides nothing.
+type workers struct{ pool *worker.Pool }
+
+func (w workers) Run(ctx context.Context, t runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error) {
+	out, err := w.pool.Run(ctx, worker.Task(t), func(ctx context.Context, batch []worker.Line) error {
+		converted := make([]events.Line, len(batch))
+		for i, l := range batch {
+			converted[i] = events.Line{
+				Text:       l.Text,
+				Level:      events.Level(l.Level.String()),
+				TimeMillis: l.At.UnixMilli(),
+				Continued:  l.Continued,
+			}
+		}
+		return lines(ctx, converted)
+	})
+	return runner.Outcome(out), err
+}
+
+func (w workers) Engine(ctx context.Context, stateful bool) (events.Engine, error) {
+	e, err := w.pool.Engine(ctx)
+	if err != nil {
+		return events.Engine{}, err
+	}
+	if !stateful {
+		// Plain isolates have the optimising compiler and save nothing.
+		e.JIT, e.SnapshotFormat = true, 0
+	}
+	return events.Engine{
+		ID: e.ID(), V8Version: e.V8Version, Flags: e.Flags, JIT: e.JIT, PreludeSHA256: e.PreludeSHA256, SnapshotFormat: e.SnapshotFormat,
+	}, nil
+}
+
+func (w workers) Layers(ctx context.Context) ([]string, error) { return w.pool.Layers(ctx) }
+
+// work hands the runner its deliveries.
+type work struct{ *jetstream.Store }
+
+func (w work) Consume(ctx context.Context, pool string, slots int, fn func(context.Context, runner.Delivery)) error {
+	return w.Store.Consume(ctx, pool, slots, func(ctx context.Context, d jetstream.Delivery) {
+		fn(ctx, runner.Delivery{Event: d.Event, Delivered: d.Delivered, Ack: d.Ack, Nak: d.Nak})
+	})
+}

@@ -1,0 +1,55 @@
+// Embed keeps a daybook inside another Go program: it runs a script, continues
+// its heap in a second run, and prints what was recorded.
+//
+//	go run ./examples/embed
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"daybook/embed"
+)
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "daybook-example-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+
+	book, err := embed.Start(ctx, embed.Options{DataDir: dir})
+	if err != nil {
+		return err
+	}
+	defer book.Close()
+
+	first, err := book.Run(ctx, embed.Script{Code: `const orders: string[] = ["tea"]; orders.length`})
+	if err != nil {
+		return err
+	}
+	fmt.Println("first run:", first.Status, *first.Result)
+
+	second, err := book.Run(ctx, embed.Script{Code: `orders.push("biscuits"); orders.join(" and ")`, Heap: *first.Heap})
+	if err != nil {
+		return err
+	}
+	fmt.Println("second run:", second.Status, *second.Result)
+
+	history, err := book.History(ctx, second.ExecutionID)
+	if err != nil {
+		return err
+	}
+	for _, e := range history {
+		fmt.Println("recorded:", e.Type)
+	}
+	return nil
+}

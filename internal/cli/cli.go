@@ -1,0 +1,130 @@
+// Package cli is the daybook command line: one file per command, each turning
+// flags into a call of package embed or of a server's HTTP interface. It holds
+// no logic of its own.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit statuses, as documented for "daybook run".
+const (
+	exitOK        = 0
+	exitFailed    = 1
+	exitUsage     = 2
+	exitCancelled = 3
+	exitTimedOut  = 4
+)
+
+// commands is the whole command line, in the order of its help.
+type commands struct {
+	Config configFlag `help:"Read defaults from a JSON file: an object of flag names and values." placeholder:"FILE" env:"-"`
+
+	Serve      serveCmd      `cmd:"" help:"Run the whole product in one process: ledger, runner, HTTP and MCP."`
+	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Serve MCP over standard input and output."`
+	Run        runCmd        `cmd:"" help:"Run a script: its output and result go to stdout, its status and heap to stderr."`
+	Exec       execCmd       `cmd:"" help:"List, inspect, follow and cancel executions."`
+	Heap       heapCmd       `cmd:"" help:"List, tag and find heaps."`
+	Session    sessionCmd    `cmd:"" help:"List sessions and read their logs."`
+	Events     eventsCmd     `cmd:"" help:"Read the ledger."`
+	Rebuild    rebuildCmd    `cmd:"" help:"Rebuild the projections of a stopped server from its ledger."`
+	Version    versionCmd    `cmd:"" help:"Show versions."`
+	Completion completionCmd `cmd:"" help:"Print a shell completion script."`
+}
+
+// streams are the standard streams of the process, passed to every command.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// exitError ends the process with a status without printing anything more.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// usageError is a mistake in the command line found after parsing.
+type usageError struct{ error }
+
+// Main runs the command line and returns the process's exit status.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	std := &streams{in: stdin, out: stdout, err: stderr}
+	exited := -1
+	parser, err := newParser(std, func(code int) { exited = code })
+	if err != nil {
+		fmt.Fprintln(stderr, "daybook:", err)
+		return exitUsage
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	kctx, err := parser.Parse(args)
+	if exited >= 0 { // help was asked for and printed
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "daybook: %v\nRun \"daybook --help\" for usage.\n", err)
+		return exitUsage
+	}
+	// The first signal asks the command to end; a second one is left to the
+	// default action, which ends the process at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	kctx.BindTo(ctx, (*context.Context)(nil))
+	return exitStatus(kctx.Run(std), stderr)
+}
+
+func newParser(std *streams, exit func(int)) (*kong.Kong, error) {
+	var cmds commands
+	return kong.New(&cmds,
+		kong.Name("daybook"),
+		kong.Description("Daybook runs JavaScript and TypeScript for AI agents and services, and keeps the book: every run, output line, status change and tag edit is an event in an append-only ledger.\n\nStart with \"daybook serve\", then \"daybook run -e '1 + 1'\" in another terminal."),
+		kong.Writers(std.out, std.err),
+		kong.Exit(exit),
+		kong.DefaultEnvars("DAYBOOK"),
+		kong.Vars{"datadir": defaultDataDir()},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.UsageOnError(),
+	)
+}
+
+func exitStatus(err error, stderr io.Writer) int {
+	var code exitError
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return int(code)
+	case errors.As(err, &usage):
+		fmt.Fprintln(stderr, "daybook:", err)
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(stderr, "daybook: interrupted")
+		return exitFailed
+	default:
+		fmt.Fprintln(stderr, "daybook:", err)
+		return exitFailed
+	}
+}
+
+// defaultDataDir follows the XDG base directory specification.
+func defaultDataDir() string {
+	if base := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(base) {
+		return filepath.Join(base, "daybook")
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		return filepath.Join(home, ".local", "share", "daybook")
+	}
+	return "daybook-data"
+}

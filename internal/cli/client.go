@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// clientFlags are shared by the commands that talk to a running server.
+type clientFlags struct {
+	Server string `help:"Server to talk to." default:"http://127.0.0.1:8080" placeholder:"URL"`
+	Token  string `help:"Bearer token, if the server wants one." placeholder:"TOKEN"`
+	JSON   bool   `help:"Print JSON instead of text for people."`
+}
+
+// call sends one request, with header names and values in pairs, and decodes
+// the JSON answer into out, if not nil.
+func (f clientFlags) call(ctx context.Context, method, path string, body, out any, header ...string) error {
+	resp, err := f.send(ctx, method, path, body, append(header, "Accept", "application/json")...)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if out == nil {
+		return nil
+	}
+	if raw, ok := out.(*json.RawMessage); ok {
+		*raw, err = io.ReadAll(resp.Body)
+		return err
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	return nil
+}
+
+// send sends one request, with header names and values in pairs; the caller closes the body of the answer. An answer
+// that is an error is returned as one.
+func (f clientFlags) send(ctx context.Context, method, path string, body any, header ...string) (*http.Response, error) {
+	var payload io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		payload = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(f.Server, "/")+path, payload)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--server %q: %w", f.Server, err)}
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	req.Header.Set("User-Agent", "daybook-cli/"+version())
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if f.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+f.Token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) && op.Op == "dial" {
+			return nil, fmt.Errorf("no server answers at %s: start one with \"daybook serve\", or name another with --server", f.Server)
+		}
+		return nil, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if resp.StatusCode >= 400 {
+		defer resp.Body.Close()
+		return nil, answerError(resp)
+	}
+	return resp, nil
+}
+
+// serverError is an error the server answered with.
+type serverError struct {
+	status  int
+	message string
+}
+
+func (e *serverError) Error() string { return e.message }
+
+func answerError(resp *http.Response) error {
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	var problem struct {
+		Error  string `json:"error"`
+		Detail string `json:"detail"`
+	}
+	message := strings.TrimSpace(string(raw))
+	if json.Unmarshal(raw, &problem) == nil && problem.Error+problem.Detail != "" {
+		message = problem.Error
+		if message == "" {
+			message = problem.Detail
+		}
+	}
+	if message == "" {
+		message = "the server answered " + resp.Status
+	}
+	return &serverError{status: resp.StatusCode, message: message}
+}
+
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// query renders the non-empty parameters of a URL.
+func query(pairs ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Add(pairs[i], pairs[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}

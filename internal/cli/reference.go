@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Reference renders every command and flag as Markdown, for docs/reference.
+func Reference() ([]byte, error) {
+	parser, err := newParser(&streams{out: io.Discard, err: io.Discard}, func(int) {})
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.WriteString("# Command line\n\nGenerated from the code; do not edit.\n\n" +
+		"A value comes from the flag, else from its environment variable, else from the file named by `--config`, else it is the default.\n")
+	describe(&b, parser.Model.Node, "daybook")
+	return b.Bytes(), nil
+}
+
+func describe(b *bytes.Buffer, n *kong.Node, path string) {
+	if n.Type == kong.CommandNode {
+		fmt.Fprintf(b, "\n## %s\n\n%s\n", path, n.Help)
+		if n.Leaf() {
+			usage := path
+			for _, arg := range n.Positional {
+				name := arg.Summary()
+				usage += " " + name
+			}
+			fmt.Fprintf(b, "\n    %s [flags]\n", usage)
+		}
+		describeFlags(b, n)
+	}
+	for _, child := range n.Children {
+		if !child.Hidden {
+			describe(b, child, path+" "+child.Name)
+		}
+	}
+}
+
+func describeFlags(b *bytes.Buffer, n *kong.Node) {
+	if len(n.Flags) == 0 {
+		return
+	}
+	b.WriteString("\n| flag | meaning | default | environment |\n|---|---|---|---|\n")
+	for _, f := range n.Flags {
+		if f.Hidden {
+			continue
+		}
+		name := "--" + f.Name
+		if f.Short != 0 {
+			name = fmt.Sprintf("-%c, %s", f.Short, name)
+		}
+		if !f.IsBool() && f.PlaceHolder != "" {
+			name += " " + f.PlaceHolder
+		}
+		value := f.Default
+		if f.Name == "data-dir" {
+			value = "$XDG_DATA_HOME/daybook or ~/.local/share/daybook" // not the building user's
+		}
+		if value != "" {
+			value = "`" + value + "`"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", name, strings.ReplaceAll(f.Help, "|", "\\|"), value, strings.Join(f.Envs, ", "))
+	}
+}

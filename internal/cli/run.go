@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+type runCmd struct {
+	clientFlags
+	File    string            `arg:"" optional:"" help:"Script to run; - reads standard input." placeholder:"FILE"`
+	Eval    string            `short:"e" help:"Run this text instead of a file." placeholder:"CODE"`
+	Heap    string            `help:"Key of the heap to restore." placeholder:"HASH"`
+	Session string            `help:"Session to log the run under." placeholder:"NAME"`
+	Tag     map[string]string `help:"Tag the output heap; may be repeated." placeholder:"KEY=VALUE"`
+	Timeout int               `help:"Wall-clock limit in seconds, 1 to 300." placeholder:"SECONDS"`
+	Memory  int               `help:"V8 heap limit in MB." placeholder:"MB"`
+	Key     string            `name:"idempotency-key" help:"Submitting again with the same key finds the same execution." placeholder:"KEY"`
+	Detach  bool              `help:"Print the execution id and return at once."`
+}
+
+// Run submits the script, follows its output, and ends with the status that
+// tells how the run ended.
+func (c *runCmd) Run(ctx context.Context, std *streams) error {
+	name, code, err := c.source(std.in)
+	if err != nil {
+		return err
+	}
+	body := map[string]any{"code": code}
+	for field, value := range map[string]string{"file_name": name, "heap": c.Heap, "session": c.Session} {
+		if value != "" {
+			body[field] = value
+		}
+	}
+	for field, value := range map[string]int{"execution_timeout_secs": c.Timeout, "heap_memory_max_mb": c.Memory} {
+		if value != 0 {
+			body[field] = value
+		}
+	}
+	if c.Tag != nil {
+		body["tags"] = c.Tag
+	}
+	var header []string
+	if c.Key != "" {
+		header = []string{"Idempotency-Key", c.Key}
+	}
+	var accepted struct {
+		ExecutionID string `json:"execution_id"`
+	}
+	if err := c.call(ctx, http.MethodPost, "/api/exec", body, &accepted, header...); err != nil {
+		return err
+	}
+	if c.Detach {
+		fmt.Fprintln(std.out, accepted.ExecutionID)
+		return nil
+	}
+	return c.watch(ctx, std, accepted.ExecutionID)
+}
+
+func (c *runCmd) source(stdin io.Reader) (name, code string, err error) {
+	switch {
+	case c.Eval != "" && c.File != "":
+		return "", "", usageError{errors.New("give a file or -e CODE, not both")}
+	case c.Eval != "":
+		return "", c.Eval, nil
+	case c.File == "":
+		return "", "", usageError{errors.New("nothing to run: name a file, use -e CODE, or - for standard input")}
+	case c.File == "-":
+		raw, err := io.ReadAll(stdin)
+		return "", string(raw), err
+	default:
+		raw, err := os.ReadFile(c.File)
+		return filepath.Base(c.File), string(raw), err
+	}
+}
+
+// watch follows an execution to its end. An interrupt cancels the execution.
+func (c *runCmd) watch(ctx context.Context, std *streams, id string) error {
+	err := c.followOutput(ctx, std, id)
+	if ctx.Err() != nil {
+		stopping, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer stop()
+		if err := c.call(stopping, http.MethodPost, "/api/executions/"+id+"/cancel", nil, nil); err != nil {
+			fmt.Fprintln(std.err, "daybook: cancel:", err)
+		}
+		return c.report(stopping, std, id)
+	}
+	if err != nil {
+		return err
+	}
+	return c.report(ctx, std, id)
+}
+
+func (f clientFlags) followOutput(ctx context.Context, std *streams, id string) error {
+	return f.follow(ctx, "/api/executions/"+id+"/output", func(e sseEvent) (bool, error) {
+		if e.name == "end" {
+			return true, nil
+		}
+		var line struct {
+			Text string `json:"text"`
+		}
+		if err := json.Unmarshal([]byte(e.data), &line); err != nil {
+			return false, fmt.Errorf("read output: %w", err)
+		}
+		if f.JSON {
+			_, err := fmt.Fprintln(std.out, e.data)
+			return false, err
+		}
+		_, err := fmt.Fprintln(std.out, line.Text)
+		return false, err
+	})
+}
+
+// execution is what the commands show of an execution.
+type execution struct {
+	ExecutionID string   `json:"execution_id"`
+	Status      string   `json:"status"`
+	Result      *string  `json:"result"`
+	Heap        *string  `json:"heap"`
+	Error       *string  `json:"error"`
+	Warnings    []string `json:"warnings"`
+}
+
+func (f clientFlags) report(ctx context.Context, std *streams, id string) error {
+	var raw json.RawMessage
+	if err := f.call(ctx, http.MethodGet, "/api/executions/"+id+"?wait=30", nil, &raw); err != nil {
+		return err
+	}
+	var e execution
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	if f.JSON {
+		fmt.Fprintf(std.out, "%s\n", compact(raw))
+	} else {
+		for _, w := range e.Warnings {
+			fmt.Fprintln(std.err, "warning:", w)
+		}
+		if e.Result != nil {
+			fmt.Fprintln(std.out, *e.Result)
+		}
+		if e.Error != nil {
+			fmt.Fprintln(std.err, *e.Error)
+		}
+		fmt.Fprintf(std.err, "status: %s\n", e.Status)
+		if e.Heap != nil {
+			fmt.Fprintf(std.err, "heap:   %s\n", *e.Heap)
+		}
+	}
+	switch e.Status {
+	case "completed":
+		return nil
+	case "cancelled":
+		return exitError(exitCancelled)
+	case "timed_out":
+		return exitError(exitTimedOut)
+	default:
+		return exitError(exitFailed)
+	}
+}

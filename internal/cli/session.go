@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+type sessionCmd struct {
+	List sessionListCmd `cmd:"" help:"List sessions."`
+	Log  sessionLogCmd  `cmd:"" help:"Print the log of a session."`
+}
+
+type sessionListCmd struct{ clientFlags }
+
+// Run prints one session name a line.
+func (c *sessionListCmd) Run(ctx context.Context, std *streams) error {
+	return c.show(ctx, std.out, "/api/sessions", func(raw []byte) error {
+		var answer struct {
+			Sessions []string `json:"sessions"`
+		}
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			return err
+		}
+		for _, name := range answer.Sessions {
+			fmt.Fprintln(std.out, name)
+		}
+		return nil
+	})
+}
+
+type sessionLogCmd struct {
+	clientFlags
+	Name string `arg:"" help:"Session name." placeholder:"NAME"`
+}
+
+// Run prints a session's entries in order.
+func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
+	return c.show(ctx, std.out, "/api/sessions/"+url.PathEscape(c.Name)+"/entries", func(raw []byte) error {
+		var answer struct {
+			Entries []struct {
+				Index       int64   `json:"index"`
+				ExecutionID string  `json:"execution_id"`
+				Status      string  `json:"status"`
+				OutputHeap  *string `json:"output_heap"`
+				Code        string  `json:"code"`
+				Timestamp   string  `json:"timestamp"`
+			} `json:"entries"`
+		}
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			return err
+		}
+		w := table(std.out, "INDEX", "TIME", "STATUS", "HEAP", "CODE")
+		for _, e := range answer.Entries {
+			heap := orDash(e.OutputHeap)
+			fmt.Fprintf(w, "%d\t%s\t%s\t%.12s\t%s\n", e.Index, e.Timestamp, e.Status, heap, oneLine(e.Code, 60))
+		}
+		return w.Flush()
+	})
+}
+
+type eventsCmd struct {
+	Tail eventsTailCmd `cmd:"" help:"Print events as they are recorded."`
+}
+
+type eventsTailCmd struct {
+	clientFlags
+	After     uint64 `help:"Start after this position; 0 prints the whole ledger first." placeholder:"SEQ"`
+	Type      string `help:"Only events of this type." placeholder:"TYPE"`
+	Execution string `help:"Only events of this execution." placeholder:"ID"`
+	Session   string `help:"Only events of this session." placeholder:"NAME"`
+	NoFollow  bool   `help:"Stop at the newest event."`
+}
+
+// Run prints one CloudEvent a line until interrupted.
+func (c *eventsTailCmd) Run(ctx context.Context, std *streams) error {
+	path := "/api/events" + query("after", strconv.FormatUint(c.After, 10), "type", c.Type, "execution", c.Execution, "session", c.Session)
+	err := c.follow(ctx, path, func(e sseEvent) (bool, error) {
+		if e.name == "caught-up" {
+			return c.NoFollow, nil
+		}
+		_, err := fmt.Fprintln(std.out, e.data)
+		return false, err
+	})
+	if ctx.Err() != nil {
+		return nil // an interrupt is how following ends
+	}
+	return err
+}
+
+// oneLine shortens text to one line of at most n runes.
+func oneLine(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,273 @@
+package torture_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"daybook/events"
+)
+
+var (
+	kills = flag.Int("kills", 12, "how often to kill the server")
+	seed  = flag.Uint64("seed", 0, "seed of the random moments; 0 picks one")
+)
+
+// promises is what clients were told and hold the server to.
+type promises struct {
+	mu        sync.Mutex
+	accepted  map[string]string // execution id -> what was asked, for the report
+	cancelled map[string]bool   // cancel answered ok
+	ended     map[string]string // execution id -> terminal status seen
+	edits     map[uint64]string // position of a tag edit -> heap
+	heaps     []string
+}
+
+// TestKill kills a loaded server with SIGKILL at random moments, and then
+// checks that no acknowledged event is missing and every execution has exactly
+// one terminal event. "make torture" runs the long version.
+func TestKill(t *testing.T) {
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("%d kills, -seed=%d", *kills, *seed)
+	random := rand.New(rand.NewPCG(*seed, 1))
+	s := newServer(t)
+	p := &promises{accepted: map[string]string{}, cancelled: map[string]bool{}, ended: map[string]string{}, edits: map[uint64]string{}}
+	var starting time.Duration
+	for round := range *kills {
+		begun := time.Now()
+		s.start()
+		starting += time.Since(begun)
+		// Something must be promised in every round, or it would prove nothing.
+		before := p.count()
+		ctx, stop := context.WithCancel(context.Background())
+		var clients sync.WaitGroup
+		for c := range 6 {
+			clientSeed := random.Uint64()
+			clients.Go(func() { p.load(ctx, s, rand.New(rand.NewPCG(clientSeed, uint64(c)))) })
+		}
+		for p.count() == before {
+			time.Sleep(time.Millisecond) // until the first promise of the round
+		}
+		time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond) // the random moment is the point
+		s.kill()
+		stop()
+		clients.Wait()
+		if round%50 == 49 {
+			t.Logf("%d kills, %d executions, %d cancels, %d tag edits promised", round+1, len(p.accepted), len(p.cancelled), len(p.edits))
+		}
+	}
+	s.start()
+	p.settle(t, s)
+	p.check(t, s)
+	t.Logf("%d kills: %d executions, %d cancels and %d tag edits were acknowledged; mean start %v", *kills, len(p.accepted), len(p.cancelled), len(p.edits), (starting / time.Duration(*kills)).Round(time.Millisecond))
+}
+
+func (p *promises) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.accepted)
+}
+
+// load is one client: it submits, cancels, tags and reads until the server is
+// gone, and notes only what the server acknowledged.
+func (p *promises) load(ctx context.Context, s *server, random *rand.Rand) {
+	// Bounded, so that the backlog of a thousand rounds can be worked off.
+	for n := 0; n < 8 && ctx.Err() == nil; n++ {
+		var body map[string]any
+		kind := random.IntN(6)
+		switch kind {
+		case 0:
+			body = map[string]any{"code": "1 + 1"}
+		case 1:
+			body = map[string]any{"code": "for (let i = 0; i < 300; i++) console.log('line', i); 'done'", "session": fmt.Sprintf("s%d", random.IntN(3))}
+		case 2:
+			body = map[string]any{"code": "globalThis.n = (globalThis.n ?? 0) + 1", "tags": map[string]string{"kind": "counter"}, "session": "tagged"}
+			if heap := p.anyHeap(random); heap != "" {
+				body["heap"] = heap
+			}
+		case 3:
+			body = map[string]any{"code": "while (true) {}", "execution_timeout_secs": 1}
+		case 4:
+			body = map[string]any{"code": "await new Promise(r => setTimeout(r, 150)); console.log('late'); throw new Error('on purpose')"}
+		case 5:
+			body = map[string]any{"code": "console.log('x'.repeat(100000)); [1,2,3]"}
+		}
+		status, answer, _, err := s.send(ctx, http.MethodPost, "/api/exec", body)
+		if err != nil {
+			return
+		}
+		id, _ := answer["execution_id"].(string)
+		if status != http.StatusAccepted || id == "" {
+			continue
+		}
+		p.mu.Lock()
+		p.accepted[id] = fmt.Sprint(body["code"])
+		p.mu.Unlock()
+		switch {
+		case kind == 3 && random.IntN(8) > 0:
+			status, _, _, err := s.send(ctx, http.MethodPost, "/api/executions/"+id+"/cancel", nil)
+			if err != nil {
+				return
+			}
+			if status == http.StatusOK {
+				p.mu.Lock()
+				p.cancelled[id] = true
+				p.mu.Unlock()
+			}
+		case random.IntN(3) == 0:
+			status, answer, _, err := s.send(ctx, http.MethodGet, "/api/executions/"+id+"?wait=1", nil)
+			if err != nil {
+				return
+			}
+			if st, _ := answer["status"].(string); status == http.StatusOK && st != "running" {
+				heap, _ := answer["heap"].(string)
+				p.mu.Lock()
+				p.ended[id] = st
+				if heap != "" {
+					p.heaps = append(p.heaps, heap)
+				}
+				p.mu.Unlock()
+				if heap != "" && !p.tag(ctx, s, heap, n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (p *promises) anyHeap(random *rand.Rand) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.heaps) == 0 {
+		return ""
+	}
+	return p.heaps[random.IntN(len(p.heaps))]
+}
+
+func (p *promises) tag(ctx context.Context, s *server, heap string, n int) bool {
+	status, _, seq, err := s.send(ctx, http.MethodPut, "/api/heaps/"+heap+"/tags", map[string]any{"tags": map[string]string{"n": fmt.Sprint(n)}})
+	if err != nil {
+		return false
+	}
+	if status == http.StatusOK {
+		p.mu.Lock()
+		p.edits[seq] = heap
+		p.mu.Unlock()
+	}
+	return true
+}
+
+// settle waits until no accepted execution is running.
+func (p *promises) settle(t *testing.T, s *server) {
+	t.Helper()
+	deadline := time.Now().Add(5*time.Minute + time.Duration(len(p.accepted))*50*time.Millisecond)
+	for {
+		status, answer, _, err := s.send(context.Background(), http.MethodGet, "/api/executions?status=running&limit=1", nil)
+		if err != nil || status != http.StatusOK {
+			t.Fatalf("list running executions: %d %v %v", status, answer, err)
+		}
+		running, _ := answer["executions"].([]any)
+		if len(running) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still running after the deadline: %v\n%s", running, tail(s.log.String()))
+		}
+		time.Sleep(100 * time.Millisecond) // polling another process
+	}
+}
+
+// check reads the whole ledger and holds it against the promises.
+func (p *promises) check(t *testing.T, s *server) {
+	t.Helper()
+	requested := map[string]int{}
+	terminals := map[string][]string{}
+	settled := map[string]bool{}
+	named := map[string]bool{}
+	entries := map[string][]int64{}
+	bySeq := map[uint64]recorded{}
+	var last uint64
+	for _, e := range s.ledger() {
+		if e.Seq != last+1 {
+			t.Fatalf("position %d follows %d", e.Seq, last)
+		}
+		last = e.Seq
+		bySeq[e.Seq] = e
+		typ := events.Type(e.Type)
+		switch {
+		case typ == events.TypeExecutionRequested:
+			requested[e.Subject]++
+			if strings.Contains(string(e.Data), `"session":`) {
+				named[e.Subject] = true
+			}
+		case typ.Terminal():
+			st, _ := typ.Status()
+			terminals[e.Subject] = append(terminals[e.Subject], string(st))
+		case typ == events.TypeSessionEntryRecorded:
+			var d events.SessionEntryRecorded
+			if err := json.Unmarshal(e.Data, &d); err != nil {
+				t.Fatal(err)
+			}
+			entries[d.Session] = append(entries[d.Session], d.Index)
+			if settled[d.ExecutionID] {
+				t.Errorf("%s has two session entries", d.ExecutionID)
+			}
+			settled[d.ExecutionID] = true
+		}
+	}
+	for id, asked := range p.accepted {
+		if requested[id] != 1 {
+			t.Errorf("%s (%s) was accepted but is on record %d times", id, asked, requested[id])
+		}
+	}
+	for id, n := range requested {
+		if n != 1 {
+			t.Errorf("%s was requested %d times", id, n)
+		}
+		if len(terminals[id]) != 1 {
+			t.Errorf("%s has %d terminal events %v", id, len(terminals[id]), terminals[id])
+		}
+		if named[id] && !settled[id] {
+			t.Errorf("%s ended but its session has no entry for it", id)
+		}
+	}
+	for id := range p.cancelled {
+		if got := terminals[id]; len(got) != 1 || got[0] != "cancelled" {
+			t.Errorf("%s: the cancel was acknowledged, recorded is %v", id, got)
+		}
+	}
+	for id, status := range p.ended {
+		if got := terminals[id]; len(got) != 1 || got[0] != status {
+			t.Errorf("%s was seen %s, recorded is %v", id, status, got)
+		}
+	}
+	for seq, heap := range p.edits {
+		if e := bySeq[seq]; e.Type != string(events.TypeHeapTagged) || e.Subject != heap {
+			t.Errorf("position %d was promised to be a tag edit of %s, it is %s of %s", seq, heap, e.Type, e.Subject)
+		}
+	}
+	for session, indices := range entries {
+		for i, index := range indices {
+			if index != int64(i) {
+				t.Fatalf("session %s: entry %d has index %d", session, i, index)
+			}
+		}
+	}
+	t.Logf("ledger: %d events, %d executions, %d sessions", last, len(requested), len(entries))
+}
+
+func tail(s string) string {
+	if len(s) > 8000 {
+		return "…" + s[len(s)-8000:]
+	}
+	return s
+}

@@ -1,0 +1,269 @@
+// Intl for contexts whose heap is snapshotted.
+//
+// A live Intl object owns native data no snapshot can hold. So the constructors
+// are replaced by ones whose instances keep only what was asked for (canonical
+// locales and a copy of the options) and build the real object for the length of
+// one call. toLocaleString, localeCompare and their kin never expose such an
+// object and stay as they are.
+
+// Instances are ordinary objects with this one private slot; constructors may then
+// be plain functions, which Intl.NumberFormat() without new requires.
+const intlSlot = (() => {
+  class ReturnGiven { constructor(object) { return object; } }
+  class Slot extends ReturnGiven {
+    #record;
+    constructor(object, record) {
+      super(object);
+      this.#record = record;
+    }
+    static read(object) {
+      return (typeof object === "object" || typeof object === "function") && object !== null && #record in object ? object.#record : undefined;
+    }
+  }
+  return { __proto__: null, mark: (object, record) => new Slot(object, record), read: Slot.read };
+})();
+
+// copyPrimitive freezes what a getter or an object option evaluates to: the real
+// constructor converts an option once, at construction.
+const copyPrimitive = (value) => (typeof value === "object" && value !== null ? NativeString(value) : value);
+
+// recordOptions has the real constructor itself read the options, through a proxy
+// that notes each value. So order, conversions and errors are the engine's own,
+// and each getter runs once.
+const recordOptions = (Real, locales, options, construct) => {
+  if (typeof options !== "object" || options === null) {
+    construct(Real, locales, options);
+    return options;
+  }
+  const copy = ObjectCreate(null);
+  const watcher = new NativeProxy(options, {
+    __proto__: null,
+    get(target, key) {
+      const value = copyPrimitive(target[key]);
+      if (value !== undefined) copy[key] = value;
+      return value;
+    },
+  });
+  construct(Real, locales, watcher);
+  return copy;
+};
+
+const constructIntl = (Real, locales, options) => ReflectConstruct(Real, [locales, options]);
+
+// Date formatting without a date means now: the virtual now.
+const clockMethods = { __proto__: null, format: true, formatToParts: true };
+
+const installIntlShim = () => {
+  const intl = global.Intl;
+  if (intl === undefined) return;
+  const canonical = intl.getCanonicalLocales;
+  const callable = { __proto__: null, Collator: true, NumberFormat: true, DateTimeFormat: true };
+  const names = ObjectGetOwnPropertyNames(intl);
+  let Locale; // the shim, for methods that answer with one
+
+  const makeShim = (name, Real) => {
+    const isLocale = name === "Locale";
+    const isDates = name === "DateTimeFormat";
+    const realPrototype = Real.prototype;
+
+    // A Locale is nothing but its tag; everything else is locales plus options.
+    const newRecord = (locales, options) => {
+      if (isLocale) {
+        const real = constructIntl(Real, locales, options);
+        return { __proto__: null, locales: ReflectApply(realPrototypeToString, real, []), options: undefined, bound: undefined };
+      }
+      const list = locales === undefined ? undefined : canonical(locales);
+      return { __proto__: null, locales: list, options: recordOptions(Real, list, options, constructIntl), bound: undefined };
+    };
+    const realPrototypeToString = isLocale ? realPrototype.toString : undefined;
+    const build = (record) => constructIntl(Real, record.locales, record.options);
+
+    const needRecord = (object, method) => {
+      const record = intlSlot.read(object);
+      if (record === undefined || record.kind !== name) {
+        throw hideFrames(new NativeTypeError(`Method ${method} called on incompatible receiver ${safeInspect(object)}`), needRecord);
+      }
+      return record;
+    };
+
+    function Shim(locales, options) {
+      let target = new.target;
+      if (target === undefined) {
+        if (!callable[name]) throw hideFrames(new NativeTypeError(`Constructor Intl.${name} requires 'new'`), Shim);
+        target = Shim;
+      }
+      const object = ReflectConstruct(NativeObject, [], target);
+      const record = newRecord(locales, options);
+      record.kind = name;
+      intlSlot.mark(object, record);
+      return object;
+    }
+    setMeta(Shim, name, Real.length);
+    const prototype = ObjectCreate(ObjectPrototype);
+    ObjectDefineProperty(Shim, "prototype", { __proto__: null, value: prototype, writable: false });
+    defineHidden(prototype, "constructor", Shim);
+
+    const answer = (value) => {
+      if (typeof value === "object" && value !== null && Locale !== undefined && ordinaryHasInstance(realLocale, value)) {
+        return ReflectConstruct(Locale, [ReflectApply(realLocaleToString, value, [])]);
+      }
+      return value;
+    };
+    const callReal = (record, method, args) => {
+      if (isDates && clockMethods[method.name] && (args.length === 0 || args[0] === undefined)) args = [now()];
+      return answer(ReflectApply(method, build(record), args));
+    };
+
+    const keys = ReflectOwnKeys(realPrototype);
+    for (let i = 0; i < keys.length; i++) {
+      const key = keys[i];
+      if (key === "constructor") continue;
+      const descriptor = ObjectGetOwnPropertyDescriptor(realPrototype, key);
+      const label = `Intl.${name}.prototype.${typeof key === "symbol" ? "[symbol]" : key}`;
+      if (typeof descriptor.get === "function") {
+        defineAccessor(prototype, key, descriptor.get, label);
+      } else if (typeof descriptor.value === "function") {
+        defineMethod(prototype, key, descriptor.value, label);
+      } else {
+        ObjectDefineProperty(prototype, key, { __proto__: null, value: descriptor.value, configurable: true });
+      }
+    }
+
+    function defineMethod(object, key, real, label) {
+      const isSegment = name === "Segmenter" && key === "segment";
+      const method = { call(...args) {
+        const record = needRecord(this, label);
+        return isSegment ? newSegments(record, build, `${args[0]}`) : callReal(record, real, args);
+      } }.call;
+      defineHidden(object, key, setMeta(method, real.name, real.length));
+    }
+
+    // format and compare are getters of a function bound to the instance, the same
+    // one every time. Its real counterpart is fetched anew in each call.
+    function defineAccessor(object, key, real, label) {
+      const isBound = key === "format" || key === "compare";
+      const getter = { get() {
+        const record = needRecord(this, label);
+        if (!isBound) return answer(ReflectApply(real, build(record), []));
+        if (record.bound === undefined) {
+          const length = key === "compare" ? 2 : 1;
+          const bound = (...args) => {
+            if (isDates && (args.length === 0 || args[0] === undefined)) args = [now()];
+            return ReflectApply(ReflectApply(real, build(record), []), undefined, args);
+          };
+          record.bound = setMeta(bound, "", length);
+        }
+        return record.bound;
+      } }.get;
+      ObjectDefineProperty(object, key, {
+        __proto__: null, get: setMeta(getter, `get ${NativeString(key)}`, 0), set: undefined, enumerable: false, configurable: true,
+      });
+    }
+
+    const statics = ObjectGetOwnPropertyNames(Real);
+    for (let i = 0; i < statics.length; i++) {
+      const value = Real[statics[i]];
+      if (typeof value === "function" && statics[i] !== "prototype") defineHidden(Shim, statics[i], value);
+    }
+    if (isLocale) makeLocaleReadable(prototype, needRecord);
+    return Shim;
+  };
+
+  // Internal consumers of a locale list (localeCompare, toLocaleString) know real
+  // Locale objects by their slot. The shim answers them as a list of one tag.
+  const makeLocaleReadable = (prototype, needRecord) => {
+    ObjectDefineProperty(prototype, "length", { __proto__: null, get() { return needRecord(this, "length") && 1; }, configurable: true });
+    ObjectDefineProperty(prototype, "0", { __proto__: null, get() { return needRecord(this, "0").locales; }, configurable: true });
+  };
+
+  const realLocale = intl.Locale;
+  const realLocaleToString = realLocale === undefined ? undefined : realLocale.prototype.toString;
+  if (realLocale !== undefined) Locale = makeShim("Locale", realLocale);
+  for (let i = 0; i < names.length; i++) {
+    const real = intl[names[i]];
+    if (typeof real !== "function" || real.prototype === undefined) continue; // getCanonicalLocales and the like
+    defineHidden(intl, names[i], names[i] === "Locale" ? Locale : makeShim(names[i], real));
+  }
+};
+
+// Segments walk a string in batches: each batch builds the real segmenter once,
+// and grows, so that neither many calls nor a long string cost quadratic time.
+const newSegments = (() => {
+  let lazy;
+  return (record, build, text) => (lazy === undefined ? lazy = makeSegments() : lazy)(record, build, text);
+
+  function makeSegments() {
+    // Native methods are reached through a throw-away instance, once per engine call.
+    const iteratorPrototype = ObjectCreate(IteratorPrototype);
+    const open = (state) => {
+      const real = state.build(state.record);
+      return ReflectApply(ObjectGetPrototypeOf(real).segment, real, [state.text]);
+    };
+    const containing = (segments, index) => ReflectApply(ObjectGetPrototypeOf(segments).containing, segments, [index]);
+
+    class Segments {
+      #state;
+      constructor(state) { this.#state = state; }
+      containing(index) { return containing(open(this.#state), index); }
+      [SymbolIterator]() { return ObjectSetPrototypeOf(new SegmentIterator(this.#state), iteratorPrototype); }
+    }
+    class SegmentIterator {
+      #state;
+      #at = 0;
+      #batch = newList();
+      #next = 0;
+      #size = 64;
+      constructor(state) { this.#state = state; }
+      static step(self) {
+        if (self.#next === self.#batch.length) {
+          const text = self.#state.text;
+          if (self.#at >= text.length) return { value: undefined, done: true };
+          const segments = open(self.#state);
+          const batch = newList();
+          let at = self.#at;
+          while (batch.length < self.#size && at < text.length) {
+            const segment = containing(segments, at);
+            batch[batch.length] = segment;
+            at += segment.segment.length;
+          }
+          self.#batch = batch;
+          self.#next = 0;
+          self.#at = at;
+          if (self.#size < 16384) self.#size *= 4;
+        }
+        return { value: self.#batch[self.#next++], done: false };
+      }
+    }
+    const { step } = SegmentIterator;
+    defineHidden(iteratorPrototype, "next", { next() { return step(this); } }.next);
+    setTag(iteratorPrototype, "Segmenter String Iterator");
+    ObjectSetPrototypeOf(Segments.prototype, ObjectPrototype);
+    delete Segments.prototype.constructor;
+    return (record, build, text) => new Segments({ __proto__: null, record, build, text });
+  }
+})();
+
+// bindIntlClock is all a context without snapshots needs: the real Intl, reading
+// the virtual clock where a date is left out.
+const bindIntlClock = () => {
+  const intl = global.Intl;
+  if (intl === undefined || intl.DateTimeFormat === undefined) return;
+  const prototype = intl.DateTimeFormat.prototype;
+  const realFormat = ObjectGetOwnPropertyDescriptor(prototype, "format").get;
+  const realParts = prototype.formatToParts;
+  const bound = new NativeWeakMap();
+  const getter = { get() {
+    const format = ReflectApply(realFormat, this, []);
+    let wrapped = WeakMapPrototypeGet(bound, format);
+    if (wrapped === undefined) {
+      wrapped = setMeta((date) => format(date === undefined ? now() : date), "", 1);
+      WeakMapPrototypeSet(bound, format, wrapped);
+    }
+    return wrapped;
+  } }.get;
+  ObjectDefineProperty(prototype, "format", {
+    __proto__: null, get: setMeta(getter, "get format", 0), set: undefined, enumerable: false, configurable: true,
+  });
+  const parts = { formatToParts(date) { return ReflectApply(realParts, this, [date === undefined ? now() : date]); } }.formatToParts;
+  defineHidden(prototype, "formatToParts", parts);
+};

@@ -1,0 +1,158 @@
+// How single tokens print: quoted strings, property names, numbers, and how wide
+// a text is on a terminal.
+
+// What needs an escape inside quotes: controls, the single quote, the backslash
+// and surrogates without their partner.
+const needsEscape = /[\x00-\x1f\x27\x5c\x7f-\x9f]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;
+const plainIdentifier = /^[a-zA-Z_][a-zA-Z_0-9]*$/;
+
+const shortEscapes = { __proto__: null, 8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 92: "\\\\" };
+
+// escapeText escapes everything unprintable, and the quote character quoteCode.
+const escapeText = (text, quoteCode) => {
+  let out = "";
+  let start = 0;
+  for (let i = 0; i < text.length; i++) {
+    const code = StringPrototypeCharCodeAt(text, i);
+    let escape;
+    if (code === quoteCode) {
+      escape = `\\${text[i]}`;
+    } else if (code === 92 || code < 32 || (code >= 127 && code <= 159)) {
+      escape = shortEscapes[code];
+      if (escape === undefined) {
+        const digits = NumberPrototypeToString(code, 16);
+        escape = `\\x${code < 16 ? "0" : ""}${upperHex(digits)}`;
+      }
+    } else if (code >= 0xd800 && code <= 0xdfff) {
+      if (code <= 0xdbff && i + 1 < text.length) {
+        const next = StringPrototypeCharCodeAt(text, i + 1);
+        if (next >= 0xdc00 && next <= 0xdfff) {
+          i++;
+          continue;
+        }
+      }
+      escape = `\\u${upperHex(NumberPrototypeToString(code, 16))}`;
+    } else {
+      continue;
+    }
+    out += StringPrototypeSlice(text, start, i) + escape;
+    start = i + 1;
+  }
+  return start === 0 ? text : out + StringPrototypeSlice(text, start);
+};
+
+const upperHex = (digits) => {
+  let out = "";
+  for (let i = 0; i < digits.length; i++) {
+    const code = StringPrototypeCharCodeAt(digits, i);
+    out += code >= 97 ? StringFromCharCode(code - 32) : digits[i];
+  }
+  return out;
+};
+
+// quote picks the quotes that need the least escaping: single, then double, then
+// backticks; single with escapes if all three occur.
+const quote = (text) => {
+  if (!matches(needsEscape, text)) return `'${text}'`;
+  let mark = "'";
+  if (StringPrototypeIncludes(text, "'")) {
+    if (!StringPrototypeIncludes(text, '"')) mark = '"';
+    else if (!StringPrototypeIncludes(text, "`") && !StringPrototypeIncludes(text, "${")) mark = "`";
+  }
+  return `${mark}${escapeText(text, mark === "'" ? 39 : -1)}${mark}`;
+};
+
+const formatNumber = (value) => (value === 0 && 1 / value < 0 ? "-0" : `${value}`);
+
+const formatSymbol = (symbol) => SymbolPrototypeToString(symbol);
+
+const formatString = (ctx, text) => {
+  let trailer = "";
+  if (text.length > ctx.maxStringLength) {
+    const rest = text.length - ctx.maxStringLength;
+    text = StringPrototypeSlice(text, 0, ctx.maxStringLength);
+    trailer = `... ${rest} more character${rest > 1 ? "s" : ""}`;
+  }
+  // A long text of several lines is shown line by line, joined with +.
+  if (ctx.compact !== true && text.length > 16 && text.length > ctx.breakLength - ctx.indentationLvl - 4) {
+    const glue = ` +\n${StringPrototypeRepeat(" ", ctx.indentationLvl + 2)}`;
+    let out = "";
+    let start = 0;
+    for (;;) {
+      const end = StringPrototypeIndexOf(text, "\n", start);
+      if (end === -1 || end === text.length - 1) break;
+      out += ctx.stylize(quote(StringPrototypeSlice(text, start, end + 1)), "string") + glue;
+      start = end + 1;
+    }
+    return out + ctx.stylize(quote(StringPrototypeSlice(text, start)), "string") + trailer;
+  }
+  return ctx.stylize(quote(text), "string") + trailer;
+};
+
+const formatPrimitive = (ctx, value) => {
+  switch (typeof value) {
+    case "string": return formatString(ctx, value);
+    case "number": return ctx.stylize(formatNumber(value), "number");
+    case "bigint": return ctx.stylize(`${value}n`, "bigint");
+    case "boolean": return ctx.stylize(`${value}`, "boolean");
+    case "undefined": return ctx.stylize("undefined", "undefined");
+    default: return ctx.stylize(formatSymbol(value), "symbol");
+  }
+};
+
+// propertyName is the left side of "name: value".
+const propertyName = (ctx, key, enumerable) => {
+  if (typeof key === "symbol") return `[${ctx.stylize(escapeText(SymbolPrototypeToString(key), 39), "symbol")}]`;
+  if (key === "__proto__") return "['__proto__']";
+  if (!enumerable) return `[${escapeText(key, 39)}]`;
+  if (matches(plainIdentifier, key)) return ctx.stylize(key, "name");
+  return ctx.stylize(quote(key), "string");
+};
+
+const zeroWidth = /^[\p{Mn}\p{Me}\p{Cf}]$/u;
+const emojiWide = /^\p{Emoji_Presentation}$/u;
+
+const isWide = (code) =>
+  code >= 0x1100 &&
+  (code <= 0x115f || // Hangul Jamo
+    code === 0x2329 || code === 0x232a ||
+    (code >= 0x2e80 && code <= 0x3247 && code !== 0x303f) ||
+    (code >= 0x3250 && code <= 0x4dbf) ||
+    (code >= 0x4e00 && code <= 0xa4c6) ||
+    (code >= 0xa960 && code <= 0xa97c) ||
+    (code >= 0xac00 && code <= 0xd7a3) ||
+    (code >= 0xf900 && code <= 0xfaff) ||
+    (code >= 0xfe10 && code <= 0xfe19) ||
+    (code >= 0xfe30 && code <= 0xfe6b) ||
+    (code >= 0xff01 && code <= 0xff60) ||
+    (code >= 0xffe0 && code <= 0xffe6) ||
+    (code >= 0x16fe0 && code <= 0x1b2ff) ||
+    (code >= 0x1f200 && code <= 0x1f251) ||
+    (code >= 0x20000 && code <= 0x3fffd) ||
+    matches(emojiWide, codePointText(code)));
+
+const codePointText = (code) =>
+  code < 0x10000 ? StringFromCharCode(code) : StringFromCharCode(0xd800 + ((code - 0x10000) >> 10), 0xdc00 + ((code - 0x10000) & 0x3ff));
+
+// displayWidth is the number of terminal columns a text takes.
+const displayWidth = (text) => {
+  let width = 0;
+  for (let i = 0; i < text.length; i++) {
+    const code = StringPrototypeCharCodeAt(text, i);
+    if (code >= 127) return width + wideWidth(StringPrototypeNormalize(StringPrototypeSlice(text, i), "NFC"));
+    if (code >= 32) width++;
+  }
+  return width;
+};
+
+const wideWidth = (text) => {
+  let width = 0;
+  for (let i = 0; i < text.length; i++) {
+    const code = StringPrototypeCodePointAt(text, i);
+    if (code > 0xffff) i++;
+    if (code < 32 || (code >= 127 && code < 160)) continue;
+    if (isWide(code)) width += 2;
+    else if (code < 0x300 ? code !== 0xad : !matches(zeroWidth, codePointText(code))) width++;
+  }
+  return width;
+};

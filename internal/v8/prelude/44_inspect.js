@@ -1,0 +1,407 @@
+// inspect: any value as text, exactly as Node's util.inspect prints it.
+//
+// Kinds are told apart by host.kindOf, which looks at internal slots and cannot be
+// fooled. Proxy traps never run (the target is printed instead) and getters of
+// data never run. What Node reads from an object, this reads too: constructor.name,
+// Symbol.toStringTag, the custom inspection hook, and an error's name, message and stack.
+
+const inspectCustom = SymbolFor("nodejs.util.inspect.custom");
+
+const plainStyle = { stylize(text) { return text; } }.stylize;
+
+// Stop going deeper once a level has printed this many characters: an acyclic
+// value with shared parts can be exponentially larger printed than stored.
+const maxPrinted = 1 << 24;
+
+// A prototype chain longer than this is a proxy making up prototypes.
+const maxPrototypes = 1000;
+
+const newContext = () => ({
+  __proto__: null,
+  budget: ObjectCreate(null), // characters printed so far, by indentation
+  indentationLvl: 0,
+  seen: newList(),
+  currentDepth: 0,
+  circular: undefined,
+  stylize: plainStyle,
+  userOptions: undefined,
+  showHidden: false,
+  depth: 2,
+  customInspect: true,
+  showProxy: false,
+  maxArrayLength: 100,
+  maxStringLength: 10000,
+  breakLength: 80,
+  compact: 3,
+  sorted: false,
+  getters: false,
+});
+
+const optionNames = ["showHidden", "depth", "customInspect", "showProxy", "maxArrayLength", "maxStringLength", "breakLength", "compact", "sorted", "getters", "stylize"];
+
+// inspectWith reads options like util.inspect does; colours are not offered, since
+// the text goes to a ledger and not to a terminal.
+const inspectWith = (value, options) => {
+  const ctx = newContext();
+  if (typeof options === "object" && options !== null) {
+    for (let i = 0; i < optionNames.length; i++) {
+      if (hasOwn(options, optionNames[i])) ctx[optionNames[i]] = options[optionNames[i]];
+    }
+    ctx.userOptions = options;
+    if (ctx.maxArrayLength === null) ctx.maxArrayLength = Infinity;
+    if (ctx.maxStringLength === null) ctx.maxStringLength = Infinity;
+    if (typeof ctx.stylize !== "function") ctx.stylize = plainStyle;
+  }
+  return formatValue(ctx, value, 0, false);
+};
+
+// publicInspect is the third argument custom inspection functions receive.
+const publicInspect = { inspect(value, options) {
+  if (typeof options === "boolean") {
+    const depth = arguments[2];
+    return inspectWith(value, depth === undefined ? { __proto__: null, showHidden: options } : { __proto__: null, showHidden: options, depth });
+  }
+  return inspectWith(value, options);
+} }.inspect;
+ObjectDefineProperty(publicInspect, "custom", { __proto__: null, value: inspectCustom, enumerable: true });
+
+const userOptionsOf = (ctx) => {
+  const options = {
+    stylize: ctx.stylize,
+    showHidden: ctx.showHidden,
+    depth: ctx.depth,
+    colors: false,
+    customInspect: ctx.customInspect,
+    showProxy: ctx.showProxy,
+    maxArrayLength: ctx.maxArrayLength,
+    maxStringLength: ctx.maxStringLength,
+    breakLength: ctx.breakLength,
+    compact: ctx.compact,
+    sorted: ctx.sorted,
+    getters: ctx.getters,
+    numericSeparator: false,
+  };
+  const given = ctx.userOptions;
+  if (given !== undefined) {
+    const keys = ObjectKeys(given);
+    for (let i = 0; i < keys.length; i++) {
+      ObjectDefineProperty(options, keys[i], {
+        __proto__: null, value: given[keys[i]], writable: true, enumerable: true, configurable: true,
+      });
+    }
+  }
+  return options;
+};
+
+const formatValue = (ctx, value, depth, inTypedArray) => {
+  if (value === null) return ctx.stylize("null", "null");
+  const type = typeof value;
+  if (type !== "object" && type !== "function") return formatPrimitive(ctx, value);
+
+  const original = value;
+  let kind = host.kindOf(value);
+  if (kind === "proxy" && ctx.showProxy) return formatProxy(ctx, value, depth);
+  while (kind === "proxy") {
+    value = host.proxyDetails(value)[0];
+    if (value === null) return ctx.stylize("<Revoked Proxy>", "special");
+    kind = host.kindOf(value);
+  }
+
+  if (ctx.customInspect) {
+    const custom = value[inspectCustom];
+    if (typeof custom === "function" && custom !== publicInspect && !isOwnPrototype(value)) {
+      const left = ctx.depth === null ? null : ctx.depth - depth;
+      const result = ReflectApply(custom, original, [left, userOptionsOf(ctx), publicInspect]);
+      // Returning itself means: print me the ordinary way.
+      if (result !== original) {
+        if (typeof result !== "object") return `${result}`;
+        return replaceText(formatValue(ctx, result, depth, false), "\n", `\n${spaces(ctx.indentationLvl)}`);
+      }
+    }
+  }
+
+  if (listIncludes(ctx.seen, value)) {
+    if (ctx.circular === undefined) ctx.circular = new NativeMap();
+    let index = MapPrototypeGet(ctx.circular, value);
+    if (index === undefined) {
+      index = MapPrototypeGetSize(ctx.circular) + 1;
+      MapPrototypeSet(ctx.circular, value, index);
+    }
+    return ctx.stylize(`[Circular *${index}]`, "special");
+  }
+  return formatObject(ctx, value, kind, depth, inTypedArray);
+};
+
+const isOwnPrototype = (value) => {
+  const constructor = value.constructor;
+  return constructor ? constructor.prototype === value : false;
+};
+
+const formatProxy = (ctx, proxy, depth) => {
+  const details = host.proxyDetails(proxy);
+  if (details[0] === null) return ctx.stylize("<Revoked Proxy>", "special");
+  if (ctx.depth !== null && depth > ctx.depth) return ctx.stylize("Proxy [Array]", "special");
+  ctx.indentationLvl += 2;
+  const parts = newList();
+  parts[0] = formatValue(ctx, details[0], depth + 1, false);
+  parts[1] = formatValue(ctx, details[1], depth + 1, false);
+  ctx.indentationLvl -= 2;
+  return joinParts(ctx, parts, "", "Proxy [", "]", layoutArray, depth + 1, undefined);
+};
+
+// constructorName is the name of the nearest constructor on the prototype chain,
+// null without one, and "Name <...>" where the chain is broken before Object.prototype.
+// protoProps, if given, collects inherited data properties (showHidden).
+const constructorName = (value, ctx, depth, protoProps) => {
+  let object = value;
+  let firstPrototype;
+  for (let i = 0; object !== null && i < maxPrototypes; i++) {
+    const descriptor = ObjectGetOwnPropertyDescriptor(object, "constructor");
+    if (descriptor !== undefined && hasOwn(descriptor, "value") && typeof descriptor.value === "function") {
+      const name = descriptor.value.name;
+      if (name !== "" && ordinaryHasInstance(descriptor.value, value)) {
+        if (protoProps !== undefined && (firstPrototype !== object || !SetPrototypeHas(builtinNames, name))) {
+          inheritedProperties(ctx, value, firstPrototype || value, depth, protoProps);
+        }
+        return NativeString(name);
+      }
+    }
+    object = ObjectGetPrototypeOf(object);
+    if (firstPrototype === undefined) firstPrototype = object;
+  }
+  if (firstPrototype === null) return null;
+  const name = host.constructorName(value);
+  if (ctx.depth !== null && depth > ctx.depth) return `${name} <Complex prototype>`;
+  const parent = constructorName(firstPrototype, ctx, depth + 1, protoProps);
+  if (parent === null) {
+    const inner = inspectWith(firstPrototype, { __proto__: null, showHidden: ctx.showHidden, customInspect: false, depth: -1 });
+    return `${name} <${inner}>`;
+  }
+  return `${name} <${parent}>`;
+};
+
+// inheritedProperties lists data properties of up to three user-made prototypes.
+const inheritedProperties = (ctx, main, object, depth, output) => {
+  let keys;
+  let above;
+  for (let layer = 0; layer < 3; layer++) {
+    if (layer !== 0 || main === object) {
+      object = ObjectGetPrototypeOf(object);
+      if (object === null) return;
+      const descriptor = ObjectGetOwnPropertyDescriptor(object, "constructor");
+      if (descriptor !== undefined && hasOwn(descriptor, "value") && typeof descriptor.value === "function" &&
+          SetPrototypeHas(builtinNames, descriptor.value.name)) return;
+    }
+    if (layer === 0) above = new NativeSet();
+    else for (let i = 0; i < keys.length; i++) SetPrototypeAdd(above, keys[i]);
+    keys = ReflectOwnKeys(object);
+    ctx.seen[ctx.seen.length] = main;
+    for (let i = 0; i < keys.length; i++) {
+      const key = keys[i];
+      if (key === "constructor" || hasOwn(main, key) || (layer !== 0 && SetPrototypeHas(above, key))) continue;
+      const descriptor = ObjectGetOwnPropertyDescriptor(object, key);
+      if (hasOwn(descriptor, "value") && typeof descriptor.value === "function") continue;
+      output[output.length] = formatProperty(ctx, object, depth, key, false, descriptor);
+    }
+    ctx.seen.length--;
+  }
+};
+
+// shapeOf decides how an object prints: a finished string, or the text before the
+// braces (base), the braces, the keys to list and the body to print before them.
+const shapeOf = (ctx, value, kind, constructor, tag, inTypedArray, bare) => {
+  const shape = { __proto__: null, base: "", open: "{", close: "}", keys: undefined, layout: layoutObject, body: undefined };
+  // A builtin whose prototype was exchanged has lost its iterator, and Node prints
+  // such a one by its properties alone.
+  const intact = constructor === null || (constructor !== "Object" && !StringPrototypeEndsWith(constructor, ">"));
+  if (intact) {
+    switch (kind) {
+      case "array": {
+        const prefix = constructor !== "Array" || tag !== "" ? prefixOf(constructor, tag, "Array", `(${value.length})`) : "";
+        shape.keys = extraKeys(value, ctx.showHidden);
+        shape.open = `${prefix}[`;
+        shape.close = "]";
+        if (value.length === 0 && shape.keys.length === 0 && bare) return `${shape.open}]`;
+        shape.layout = layoutArray;
+        shape.body = arrayBody;
+        return shape;
+      }
+      case "typedArray": {
+        const length = TypedArrayPrototypeGetLength(value);
+        const fallback = constructor === null ? TypedArrayPrototypeGetName(value) : "";
+        shape.keys = extraKeys(value, ctx.showHidden);
+        shape.open = `${prefixOf(constructor, tag, fallback, `(${length})`)}[`;
+        shape.close = "]";
+        if (length === 0 && !ctx.showHidden && shape.keys.length === 0) return `${shape.open}]`;
+        shape.layout = layoutArray;
+        shape.body = typedArrayBody;
+        return shape;
+      }
+      case "set":
+      case "map": {
+        const isSet = kind === "set";
+        const size = isSet ? SetPrototypeGetSize(value) : MapPrototypeGetSize(value);
+        const prefix = prefixOf(constructor, tag, isSet ? "Set" : "Map", `(${size})`);
+        shape.keys = visibleKeys(value, ctx.showHidden);
+        shape.open = `${prefix}{`;
+        if (size === 0 && shape.keys.length === 0 && bare) return `${prefix}{}`;
+        shape.body = isSet ? setBody : mapBody;
+        return shape;
+      }
+    }
+  }
+  shape.keys = visibleKeys(value, ctx.showHidden);
+  const { keys } = shape;
+  if (kind === "mapIterator" || kind === "setIterator") {
+    const type = kind === "mapIterator" ? "Map" : "Set";
+    let label = tag;
+    if (tag !== `${type} Iterator`) label = `${tag !== "" ? `${tag}] [` : ""}${type} Iterator`;
+    const preview = host.previewEntries(value);
+    const paired = preview[1];
+    if (paired && StringPrototypeEndsWith(label, " Iterator")) label = `${StringPrototypeSlice(label, 0, -9)} Entries`;
+    shape.open = `[${label}] {`;
+    shape.body = (c, v, depth) => previewBody(c, preview[0], paired, false, depth);
+    return shape;
+  }
+  if (constructor === "Object") {
+    if (kind === "arguments") shape.open = `${tag !== "" && tag !== "Arguments" ? prefixOf(constructor, tag, "Arguments") : "[Arguments] "}{`;
+    else if (tag !== "") shape.open = `${prefixOf(constructor, tag, "Object")}{`;
+    return keys.length === 0 && bare ? `${shape.open}}` : shape;
+  }
+  const done = () => keys.length === 0 && bare;
+  if (typeof value === "function") {
+    shape.base = functionText(ctx, value, kind, constructor, tag);
+    return done() ? ctx.stylize(shape.base, "special") : shape;
+  }
+  switch (kind) {
+    case "regexp":
+    case "date": {
+      const fallback = kind === "date" ? "Date" : "RegExp";
+      const prefix = prefixOf(constructor, tag, fallback);
+      shape.base = (prefix === `${fallback} ` ? "" : prefix) + (kind === "date" ? dateText(value) : regExpText(value));
+      return done() ? ctx.stylize(shape.base, kind) : shape;
+    }
+    case "arrayBuffer":
+    case "sharedArrayBuffer": {
+      const prefix = prefixOf(constructor, tag, kind === "arrayBuffer" ? "ArrayBuffer" : "SharedArrayBuffer");
+      shape.open = `${prefix}{`;
+      if (inTypedArray) {
+        if (done()) return `${prefix}{ byteLength: ${ctx.stylize(`${byteLengthOf(value, kind)}`, "number")} }`;
+        return shape;
+      }
+      shape.body = (c, v) => arrayBufferBody(c, v, kind);
+      return shape;
+    }
+    case "dataView":
+      shape.open = `${prefixOf(constructor, tag, "DataView")}{`;
+      shape.body = dataViewBody;
+      return shape;
+    case "promise":
+      shape.open = `${prefixOf(constructor, tag, "Promise")}{`;
+      shape.body = promiseBody;
+      return shape;
+    case "weakSet":
+    case "weakMap":
+      shape.open = `${prefixOf(constructor, tag, kind === "weakSet" ? "WeakSet" : "WeakMap")}{`;
+      shape.body = ctx.showHidden
+        ? (c, v, depth) => {
+            const preview = host.previewEntries(v);
+            return previewBody(c, preview[0], preview[1], true, depth);
+          }
+        : weakBody;
+      return shape;
+    case "moduleNamespace":
+      shape.open = `${prefixOf(constructor, tag, "Module")}{`;
+      shape.keys = newList();
+      shape.body = (c, v, depth) => namespaceBody(c, v, keys, depth);
+      return shape;
+    case "boxedNumber":
+    case "boxedString":
+    case "boxedBoolean":
+    case "boxedBigInt":
+    case "boxedSymbol":
+      shape.base = boxedText(ctx, value, kind, keys, constructor, tag);
+      return done() ? shape.base : shape;
+    case "external":
+      if (done()) return ctx.stylize("[External]", "special");
+      break;
+  }
+  if (kind === "error" || ordinaryHasInstance(NativeError, value)) {
+    shape.base = errorText(ctx, value, constructor, tag, keys);
+    return done() ? shape.base : shape;
+  }
+  shape.open = `${prefixOf(constructor, tag, "Object")}{`;
+  return done() ? `${shape.open}}` : shape;
+};
+
+const weakBody = (ctx) => {
+  const parts = newList();
+  parts[0] = ctx.stylize("<items unknown>", "special");
+  return parts;
+};
+
+const isStackOverflow = (error) =>
+  host.kindOf(error) === "error" && ObjectGetPrototypeOf(error) === RangeErrorPrototype &&
+  error.message === "Maximum call stack size exceeded";
+
+const formatObject = (ctx, value, kind, depth, inTypedArray) => {
+  let protoProps = ctx.showHidden && (ctx.depth === null || depth <= ctx.depth) ? newList() : undefined;
+  const constructor = constructorName(value, ctx, depth, protoProps);
+  if (protoProps !== undefined && protoProps.length === 0) protoProps = undefined;
+
+  // An own visible tag is listed among the properties; it is not repeated up front.
+  let tag = value[SymbolToStringTag];
+  if (typeof tag !== "string" ||
+      (tag !== "" && (ctx.showHidden ? hasOwn(value, SymbolToStringTag) : isEnumerable(value, SymbolToStringTag)))) tag = "";
+
+  const shape = shapeOf(ctx, value, kind, constructor, tag, inTypedArray === true, protoProps === undefined);
+  if (typeof shape === "string") return shape;
+  const shortName = () => StringPrototypeSlice(prefixOf(constructor, tag, kind === "array" ? "Array" : "Object"), 0, -1);
+  if (ctx.depth !== null && depth > ctx.depth) {
+    if (kind === "regexp") return ctx.stylize(shape.base, "regexp");
+    return ctx.stylize(constructor === null ? shortName() : `[${shortName()}]`, "special");
+  }
+
+  depth += 1;
+  ctx.seen[ctx.seen.length] = value;
+  ctx.currentDepth = depth;
+  const indentation = ctx.indentationLvl;
+  let parts;
+  try {
+    parts = shape.body === undefined ? newList() : shape.body(ctx, value, depth);
+    for (let i = 0; i < shape.keys.length; i++) {
+      parts[parts.length] = formatProperty(ctx, value, depth, shape.keys[i], false);
+    }
+    if (protoProps !== undefined) for (let i = 0; i < protoProps.length; i++) parts[parts.length] = protoProps[i];
+  } catch (error) {
+    if (!isStackOverflow(error)) throw error;
+    ctx.seen.length--;
+    ctx.indentationLvl = indentation;
+    return ctx.stylize(`[${shortName()}: Inspection interrupted prematurely. Maximum call stack size exceeded.]`, "special");
+  }
+  let { base, open } = shape;
+  if (ctx.circular !== undefined) {
+    const index = MapPrototypeGet(ctx.circular, value);
+    if (index !== undefined) {
+      const reference = ctx.stylize(`<ref *${index}>`, "special");
+      if (ctx.compact === true) open = `${reference} ${open}`;
+      else base = base === "" ? reference : `${reference} ${base}`;
+    }
+  }
+  ctx.seen.length--;
+  if (ctx.sorted) sortParts(parts, ctx.sorted, shape.layout === layoutArray ? parts.length - shape.keys.length : 0);
+
+  const text = joinParts(ctx, parts, base, open, shape.close, shape.layout, depth, shape.layout === layoutArray ? value : undefined);
+  const printed = (ctx.budget[ctx.indentationLvl] || 0) + text.length;
+  ctx.budget[ctx.indentationLvl] = printed;
+  if (printed > maxPrinted) ctx.depth = -1;
+  return text;
+};
+
+// sortParts sorts the entries from the given one on, leaving array elements alone.
+const sortParts = (parts, order, from) => {
+  const tail = newList();
+  for (let i = from; i < parts.length; i++) tail[tail.length] = parts[i];
+  ArrayPrototypeSort(tail, typeof order === "function" ? order : undefined);
+  for (let i = 0; i < tail.length; i++) parts[from + i] = tail[i];
+};

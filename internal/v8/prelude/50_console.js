@@ -1,0 +1,231 @@
+// console: Node's formatting, written through host.write with the level apart, so
+// that no text a script prints can pass for another level.
+
+const levelLog = 0;
+const levelDebug = 1;
+const levelInfo = 2;
+const levelWarn = 3;
+const levelError = 4;
+const levelTrace = 5;
+const levelPrefixes = ["", "", "[INFO] ", "[WARN] ", "[ERROR] ", ""];
+
+let groupIndent = "";
+const counts = new NativeMap();
+const stopwatches = new NativeMap();
+
+const emit = (level, text) => {
+  if (groupIndent !== "") {
+    text = groupIndent + (StringPrototypeIncludes(text, "\n") ? replaceText(text, "\n", `\n${groupIndent}`) : text);
+  }
+  const prefix = levelPrefixes[level];
+  host.write(level, prefix === "" ? text : prefix + text);
+};
+
+// print is the whole cost of console.log("text"): no formatting machinery.
+const print = (level, args) => {
+  if (args.length === 1 && typeof args[0] === "string") emit(level, args[0]);
+  else emit(level, formatArguments(args));
+};
+
+// formatArguments is util.format: printf-like directives in a leading string, the
+// remaining arguments inspected and joined by spaces.
+const formatArguments = (args) => {
+  const count = args.length;
+  if (count === 0) return "";
+  let text = "";
+  let next = 0;
+  if (typeof args[0] === "string") {
+    if (count === 1) return args[0];
+    const format = args[0];
+    let start = 0;
+    next = 1;
+    for (let i = 0; i < format.length - 1; i++) {
+      if (StringPrototypeCharCodeAt(format, i) !== 37) continue; // %
+      const directive = format[i + 1];
+      if (directive === "%") {
+        text += StringPrototypeSlice(format, start, i + 1);
+        start = i + 2;
+        i++;
+        continue;
+      }
+      if (next === count) continue;
+      const piece = formatDirective(directive, args, next);
+      if (piece === undefined) continue;
+      text += StringPrototypeSlice(format, start, i) + piece;
+      start = i + 2;
+      i++;
+      next++;
+    }
+    text += StringPrototypeSlice(format, start);
+  }
+  for (let i = next; i < count; i++) {
+    if (i > 0) text += " ";
+    const value = args[i];
+    text += typeof value === "string" ? value : inspectWith(value, undefined);
+  }
+  return text;
+};
+
+const formatDirective = (directive, args, index) => {
+  const value = args[index];
+  switch (directive) {
+    case "s": return formatAsString(value);
+    case "d":
+      if (typeof value === "bigint") return `${value}n`;
+      return typeof value === "symbol" ? "NaN" : formatNumber(NativeNumber(value));
+    case "i":
+      if (typeof value === "bigint") return `${value}n`;
+      return typeof value === "symbol" ? "NaN" : formatNumber(NumberParseInt(value));
+    case "f": return typeof value === "symbol" ? "NaN" : formatNumber(NumberParseFloat(value));
+    case "j": return formatAsJSON(value);
+    case "O": return inspectWith(value, undefined);
+    case "o": return inspectWith(value, { __proto__: null, showHidden: true, showProxy: true, depth: 4 });
+    case "c": return ""; // styling is consumed and has no effect on text
+    default: return undefined;
+  }
+};
+
+const formatAsString = (value) => {
+  switch (typeof value) {
+    case "number": return formatNumber(value);
+    case "bigint": return `${value}n`;
+    case "object":
+      if (value !== null && usesBuiltinToString(value)) {
+        return inspectWith(value, { __proto__: null, depth: 0, compact: 3 });
+      }
+      return NativeString(value);
+    default: return NativeString(value);
+  }
+};
+
+// usesBuiltinToString: %s respects a toString the user wrote, and inspects the rest.
+const usesBuiltinToString = (value) => {
+  while (host.kindOf(value) === "proxy") {
+    value = host.proxyDetails(value)[0];
+    if (value === null) return true;
+  }
+  if (typeof value.toString !== "function") return true;
+  if (hasOwn(value, "toString")) return false;
+  let pointer = value;
+  do {
+    pointer = ObjectGetPrototypeOf(pointer);
+    if (pointer === null) return true;
+  } while (!hasOwn(pointer, "toString"));
+  const descriptor = ObjectGetOwnPropertyDescriptor(pointer, "constructor");
+  return descriptor !== undefined && hasOwn(descriptor, "value") && typeof descriptor.value === "function" &&
+    SetPrototypeHas(builtinNames, descriptor.value.name);
+};
+
+const formatAsJSON = (value) => {
+  try {
+    return `${JSONStringify(value)}`;
+  } catch (error) {
+    if (host.kindOf(error) === "error" && typeof error.message === "string" &&
+        StringPrototypeIncludes(error.message, "circular structure")) return "[Circular]";
+    throw error;
+  }
+};
+
+// elapsedText shows a duration in the unit that suits it.
+const elapsedText = (ms) => {
+  if (ms < 1000) return `${NativeNumber(NumberPrototypeToFixed(ms, 3))}ms`;
+  if (ms < 60000) return `${NumberPrototypeToFixed(ms / 1000, 3)}s`;
+  const pad = (n) => StringPrototypePadStart(`${n}`, 2, "0");
+  const hours = MathFloor(ms / 3600000);
+  const minutes = MathFloor((ms % 3600000) / 60000);
+  const seconds = StringPrototypePadStart(NumberPrototypeToFixed((ms % 60000) / 1000, 3), 6, "0");
+  return hours > 0 ? `${hours}:${pad(minutes)}:${seconds} (h:mm:ss.mmm)` : `${minutes}:${seconds} (m:ss.mmm)`;
+};
+
+// reportElapsed serves timeLog and timeEnd; false when no such stopwatch runs.
+const reportElapsed = (method, label, extra) => {
+  const started = MapPrototypeGet(stopwatches, label);
+  if (started === undefined) {
+    emit(levelWarn, `No such label '${label}' for console.${method}()`);
+    return false;
+  }
+  let text = `${label}: ${elapsedText(host.now() - started)}`;
+  for (let i = 0; i < extra.length; i++) {
+    text += ` ${typeof extra[i] === "string" ? extra[i] : inspectWith(extra[i], undefined)}`;
+  }
+  emit(levelLog, text);
+  return true;
+};
+
+const openGroup = (args) => {
+  if (args.length > 0) print(levelLog, args);
+  groupIndent += "  ";
+};
+
+const consoleObject = {
+  log(...args) { print(levelLog, args); },
+  warn(...args) { print(levelWarn, args); },
+  dir(value, options) {
+    if (options === undefined || options === null) options = {};
+    const merged = { __proto__: null, customInspect: false };
+    for (let i = 0; i < optionNames.length; i++) {
+      if (hasOwn(options, optionNames[i])) merged[optionNames[i]] = options[optionNames[i]];
+    }
+    emit(levelLog, inspectWith(value, merged));
+  },
+  time(label = "default") {
+    label = `${label}`;
+    if (MapPrototypeHas(stopwatches, label)) {
+      emit(levelWarn, `Label '${label}' already exists for console.time()`);
+      return;
+    }
+    MapPrototypeSet(stopwatches, label, host.now());
+  },
+  timeEnd(label = "default") {
+    label = `${label}`;
+    if (reportElapsed("timeEnd", label, [])) MapPrototypeDelete(stopwatches, label);
+  },
+  timeLog(label = "default", ...extra) {
+    reportElapsed("timeLog", `${label}`, extra);
+  },
+  trace(...args) {
+    const error = { name: "Trace", message: formatArguments(args) };
+    ErrorCaptureStackTrace(error, consoleObjectTrace);
+    emit(levelTrace, `${error.stack}`);
+  },
+  assert(condition, ...args) {
+    if (condition) return;
+    args[0] = `Assertion failed${args.length === 0 ? "" : `: ${args[0]}`}`;
+    print(levelWarn, args);
+  },
+  clear() {}, // nothing to clear: output is a ledger
+  count(label = "default") {
+    label = `${label}`;
+    const count = (MapPrototypeGet(counts, label) || 0) + 1;
+    MapPrototypeSet(counts, label, count);
+    emit(levelLog, `${label}: ${count}`);
+  },
+  countReset(label = "default") {
+    label = `${label}`;
+    if (!MapPrototypeDelete(counts, label)) emit(levelWarn, `Count for '${label}' does not exist`);
+  },
+  group(...args) { openGroup(args); },
+  groupEnd() { groupIndent = StringPrototypeSlice(groupIndent, 0, groupIndent.length - 2); },
+  table(data, properties) {
+    const text = tableText(data, properties, consoleObjectTable);
+    if (text === undefined) print(levelLog, [data]);
+    else emit(levelLog, text);
+  },
+  debug(...args) { print(levelDebug, args); },
+  info(...args) { print(levelInfo, args); },
+  dirxml(...args) { print(levelLog, args); },
+  error(...args) { print(levelError, args); },
+  groupCollapsed(...args) { openGroup(args); },
+};
+// Held apart from the object, whose methods user code may replace.
+const consoleObjectTrace = consoleObject.trace;
+const consoleObjectTable = consoleObject.table;
+
+(() => {
+  const names = ObjectKeys(consoleObject);
+  for (let i = 0; i < names.length; i++) setMeta(consoleObject[names[i]], names[i], 0);
+  setTag(consoleObject, "console");
+  // Its prototype is an empty object of its own, as the console standard has it.
+  ObjectSetPrototypeOf(consoleObject, {});
+  defineHidden(global, "console", consoleObject);
+})();

@@ -1,0 +1,27 @@
+// entry is what the native side holds of this realm. User code never sees it.
+
+const entry = {
+  __proto__: null,
+  begin(startMs) {
+    timeOrigin = startMs;
+    resumeTimers(startMs);
+  },
+  nextDue,
+  fire: fireNext,
+  end: suspendTimers,
+  result: resultText,
+  error: errorResult,
+  setMode(stateful) {
+    if (stateful) {
+      // Neither survives a snapshot, so neither may be there to be used.
+      delete global.WebAssembly;
+      delete global.SharedArrayBuffer;
+      installIntlShim();
+    } else {
+      captureSharedArrayBuffer();
+      bindIntlClock();
+    }
+  },
+};
+
+return entry;
