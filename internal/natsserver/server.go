@@ -13,7 +13,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -61,6 +63,7 @@ type Server struct {
 	server  *server.Server
 	reader  Reader
 	service string // password of the service's own user
+	gate    *gate  // nil without a listener
 	dir     string
 	log     *slog.Logger
 }
@@ -83,10 +86,6 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err := os.MkdirAll(opts.StoreDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create %s: %w", opts.StoreDir, err)
 	}
-	logins, err := users(opts, s.service, s.reader)
-	if err != nil {
-		return nil, err
-	}
 	cfg := &server.Options{
 		ServerName:             "daybook",
 		DontListen:             opts.Listen == "",
@@ -98,15 +97,23 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		MaxPayload:             maxPayload,
 		NoSigs:                 true, // signals belong to the program
 		DisableJetStreamBanner: true,
-		Users:                  logins,
+	}
+	if err := setUsers(cfg, opts, s.service, s.reader); err != nil {
+		return nil, err
 	}
 	if opts.Listen != "" {
 		if err := listenOn(cfg, opts.Listen, opts.Fallback); err != nil {
 			return nil, err
 		}
 	}
+	var err error
 	if s.server, err = server.NewServer(cfg); err != nil {
 		return nil, fmt.Errorf("configure nats-server: %w", err)
+	}
+	if opts.Listen != "" {
+		if err := connectAccounts(s.server, opts.ReadableStreams); err != nil {
+			return nil, err
+		}
 	}
 	s.server.SetLoggerV2(&logger{log: opts.Logger}, false, false, false)
 	s.server.Start()
@@ -116,7 +123,39 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 			return nil, errors.Join(errors.New("nats-server did not start; its log says why"), ctx.Err())
 		}
 	}
+	if opts.Listen != "" {
+		// With several accounts the server gives streams to none unasked.
+		if err := s.enableStreams(); err != nil {
+			s.Close()
+			return nil, err
+		}
+		if s.gate, err = s.openGate(opts); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
 	return s, nil
+}
+
+// enableStreams lets the ledger's account keep streams, and reads back those it
+// has.
+func (s *Server) enableStreams() error {
+	tasks := make(chan func())
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for task := range tasks {
+				task()
+			}
+		})
+	}
+	err := s.server.GlobalAccount().EnableJetStream(nil, tasks)
+	close(tasks)
+	workers.Wait()
+	if err != nil {
+		return fmt.Errorf("recover the streams: %w", err)
+	}
+	return nil
 }
 
 // listenOn points the configuration at an address that is free now.
@@ -147,11 +186,13 @@ func listenOn(cfg *server.Options, addr string, fallback bool) error {
 
 // Conn opens a connection inside the process, as the service itself. The
 // caller closes it.
-func (s *Server) Conn(name string) (*nats.Conn, error) {
+func (s *Server) Conn(name string) (*nats.Conn, error) { return s.connect(name, serviceUser) }
+
+func (s *Server) connect(name, user string) (*nats.Conn, error) {
 	nc, err := nats.Connect("",
 		nats.InProcessServer(s.server),
 		nats.Name(name),
-		nats.UserInfo(serviceUser, s.service),
+		nats.UserInfo(user, s.service),
 		// A loaded machine may take longer than the client's default of 2 s.
 		nats.Timeout(10*time.Second),
 		nats.MaxReconnects(-1),
@@ -192,6 +233,7 @@ func (s *Server) Sync() error {
 // Close stops the server and returns once its files are closed. It may be
 // called more than once.
 func (s *Server) Close() {
+	s.gate.close()
 	s.server.Shutdown()
 	s.server.WaitForShutdown()
 }

@@ -2,57 +2,118 @@ package natsserver
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"golang.org/x/crypto/bcrypt"
 )
 
-const serviceUser = "daybook"
+// The users of the service itself: its own, and the one at the gate to the
+// readers' account.
+const (
+	serviceUser = "daybook"
+	gateUser    = "gate"
+)
 
-// users are the service itself and those who only read. A reader sees events
-// that were accepted, under events.>, and may fetch by position what the named
-// streams hold; it cannot subscribe to where events are written, because
-// rejected ones pass there too, and it cannot touch the consumers that are
-// named as reserved.
-func users(opts Options, service string, reader Reader) ([]*server.User, error) {
+// readersAccount keeps readers apart. What a client sends may name any subject
+// for the answer, and a consumer any subject to deliver to: in the ledger's own
+// account both would be ways to write to it.
+const readersAccount = "READERS"
+
+// setUsers lets in the service, and with a listener also readers. A reader sees
+// events that were accepted, under events.>, and may read what the named
+// streams hold, by position or through consumers of its own. It cannot
+// subscribe to where events are written, because rejected ones pass there too.
+func setUsers(cfg *server.Options, opts Options, service string, reader Reader) error {
 	// The passwords have 128 random bits: hashing them slowly would add nothing.
 	serviceHash, err := bcrypt.GenerateFromPassword([]byte(service), bcrypt.MinCost)
 	if err != nil {
-		return nil, fmt.Errorf("hash the service's password: %w", err)
+		return fmt.Errorf("hash the service's password: %w", err)
+	}
+	cfg.Users = []*server.User{{Username: serviceUser, Password: string(serviceHash)}}
+	if opts.Listen == "" {
+		return nil
 	}
 	readerHash, err := bcrypt.GenerateFromPassword([]byte(reader.Password), bcrypt.MinCost)
 	if err != nil {
-		return nil, fmt.Errorf("hash the reader's password: %w", err)
+		return fmt.Errorf("hash the reader's password: %w", err)
 	}
-	allow := []string{"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.FC.>"}
-	var deny []string
+	readers := server.NewAccount(readersAccount)
+	cfg.Accounts = []*server.Account{readers}
+	var allow, deny []string
+	for _, s := range services(opts.ReadableStreams) {
+		allow = append(allow, s.subject)
+	}
 	for _, stream := range opts.ReadableStreams {
-		allow = append(allow,
-			"$JS.API.STREAM.INFO."+stream,
-			"$JS.API.STREAM.MSG.GET."+stream,
-			"$JS.API.DIRECT.GET."+stream,
-			"$JS.API.DIRECT.GET."+stream+".>",
-			"$JS.API.CONSUMER.CREATE."+stream,
-			"$JS.API.CONSUMER.CREATE."+stream+".>",
-			"$JS.API.CONSUMER.INFO."+stream+".*",
-			"$JS.API.CONSUMER.MSG.NEXT."+stream+".*",
-			"$JS.ACK."+stream+".>",
-		)
+		allow = append(allow, createSubject(stream))
 		for _, consumer := range opts.ReservedConsumers {
 			deny = append(deny,
-				"$JS.API.CONSUMER.CREATE."+stream+"."+consumer,
-				"$JS.API.CONSUMER.CREATE."+stream+"."+consumer+".>",
 				"$JS.API.CONSUMER.MSG.NEXT."+stream+"."+consumer,
 				"$JS.ACK."+stream+"."+consumer+".>",
 			)
 		}
 	}
-	return []*server.User{
-		{Username: serviceUser, Password: string(serviceHash)},
-		{Username: reader.User, Password: string(readerHash), Permissions: &server.Permissions{
-			Subscribe: &server.SubjectPermission{Allow: []string{"events.>", reader.InboxPrefix + ".>"}},
-			Publish:   &server.SubjectPermission{Allow: allow, Deny: slices.Clip(deny)},
-		}},
-	}, nil
+	cfg.Users = append(cfg.Users,
+		&server.User{Username: gateUser, Password: string(serviceHash), Account: readers},
+		&server.User{Username: reader.User, Password: string(readerHash), Account: readers, Permissions: &server.Permissions{
+			Subscribe: &server.SubjectPermission{Allow: []string{accepted, reader.InboxPrefix + ".>"}},
+			Publish:   &server.SubjectPermission{Allow: allow, Deny: deny},
+		}})
+	return nil
+}
+
+// accepted matches the subjects under which accepted events appear.
+const accepted = "events.>"
+
+// createSubject matches requests to make a consumer.
+func createSubject(stream string) string { return "$JS.API.CONSUMER.CREATE." + stream + ".>" }
+
+// service is something in the ledger's account that readers may ask.
+type service struct {
+	subject string
+	// answers tells whether one question has one answer or many.
+	answers server.ServiceRespType
+}
+
+func services(streams []string) []service {
+	list := []service{
+		{"$JS.API.INFO", server.Singleton},
+		{"$JS.API.STREAM.NAMES", server.Singleton},
+		{"$JS.API.STREAM.LIST", server.Singleton},
+	}
+	for _, stream := range streams {
+		list = append(list,
+			service{"$JS.API.STREAM.INFO." + stream, server.Singleton},
+			service{"$JS.API.STREAM.MSG.GET." + stream, server.Singleton},
+			service{"$JS.API.DIRECT.GET." + stream, server.Streamed},
+			service{"$JS.API.DIRECT.GET." + stream + ".>", server.Singleton},
+			service{"$JS.API.CONSUMER.INFO." + stream + ".*", server.Singleton},
+			service{"$JS.API.CONSUMER.MSG.NEXT." + stream + ".*", server.Streamed},
+			service{"$JS.ACK." + stream + ".>", server.Singleton},
+		)
+	}
+	return list
+}
+
+// connectAccounts opens the ways from the readers' account to the ledger's.
+func connectAccounts(s *server.Server, streams []string) error {
+	readers, err := s.LookupAccount(readersAccount)
+	if err != nil {
+		return fmt.Errorf("set up the readers' account: %w", err)
+	}
+	ledger := s.GlobalAccount()
+	if err := ledger.AddStreamExport(accepted, nil); err != nil {
+		return fmt.Errorf("offer %s to readers: %w", accepted, err)
+	}
+	if err := readers.AddStreamImport(ledger, accepted, ""); err != nil {
+		return fmt.Errorf("offer %s to readers: %w", accepted, err)
+	}
+	for _, sv := range services(streams) {
+		if err := ledger.AddServiceExportWithResponse(sv.subject, sv.answers, nil); err != nil {
+			return fmt.Errorf("offer %s to readers: %w", sv.subject, err)
+		}
+		if err := readers.AddServiceImport(ledger, sv.subject, sv.subject); err != nil {
+			return fmt.Errorf("offer %s to readers: %w", sv.subject, err)
+		}
+	}
+	return nil
 }

@@ -1,0 +1,109 @@
+package natsserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// gateWait bounds how long the ledger's side may take to make a consumer.
+const gateWait = 5 * time.Second
+
+// gate makes consumers for readers. It stands between the accounts because the
+// right to make a consumer cannot be limited by subject: a consumer delivers to
+// whatever subject its description names, with the rights of the account it is
+// in. What the gate lets through is a pull consumer under a name that is free
+// for readers.
+type gate struct {
+	reserved []string
+	ledger   *nats.Conn
+	readers  *nats.Conn
+}
+
+func (s *Server) openGate(opts Options) (*gate, error) {
+	ledger, err := s.connect("gate to the ledger", serviceUser)
+	if err != nil {
+		return nil, err
+	}
+	readers, err := s.connect("gate to the readers", gateUser)
+	if err != nil {
+		ledger.Close()
+		return nil, err
+	}
+	g := &gate{reserved: opts.ReservedConsumers, ledger: ledger, readers: readers}
+	for _, stream := range opts.ReadableStreams {
+		if _, err := readers.Subscribe(createSubject(stream), func(m *nats.Msg) { g.answer(stream, m) }); err != nil {
+			g.close()
+			return nil, fmt.Errorf("listen to readers: %w", err)
+		}
+	}
+	if err := readers.FlushTimeout(gateWait); err != nil {
+		g.close()
+		return nil, fmt.Errorf("listen to readers: %w", err)
+	}
+	return g, nil
+}
+
+func (g *gate) close() {
+	if g == nil {
+		return
+	}
+	g.readers.Close()
+	g.ledger.Close()
+}
+
+func (g *gate) answer(stream string, m *nats.Msg) {
+	if m.Reply == "" {
+		return
+	}
+	answer, err := g.create(stream, m.Subject, m.Data)
+	if err != nil {
+		answer, err = json.Marshal(server.ApiResponse{
+			Type:  server.JSApiConsumerCreateResponseType,
+			Error: &server.ApiError{Code: 403, Description: err.Error()},
+		})
+		if err != nil {
+			return // plain data always encodes
+		}
+	}
+	_ = m.Respond(answer) // a reader that has gone needs none
+}
+
+// create passes a request on, written anew from what was understood of it, so
+// that the server cannot understand it otherwise.
+func (g *gate) create(stream, subject string, body []byte) ([]byte, error) {
+	var r server.CreateConsumerRequest
+	if err := json.Unmarshal(body, &r); err != nil {
+		return nil, fmt.Errorf("the request cannot be read: %w", err)
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(subject, "$JS.API.CONSUMER.CREATE."+stream+"."), ".")
+	c := &r.Config
+	switch {
+	case r.Stream != stream:
+		return nil, fmt.Errorf("the request names stream %q, its subject %q", r.Stream, stream)
+	case c.DeliverSubject != "" || c.DeliverGroup != "":
+		return nil, errors.New("readers may only make pull consumers: leave out deliver_subject")
+	case c.Name != "" && c.Name != name, c.Durable != "" && c.Durable != name:
+		return nil, fmt.Errorf("the request names another consumer than its subject, %q", name)
+	}
+	for _, reserved := range g.reserved {
+		if name == reserved {
+			return nil, fmt.Errorf("consumer %q is not for readers: choose another name", name)
+		}
+	}
+	c.Name = name
+	clean, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	m, err := g.ledger.Request(subject, clean, gateWait)
+	if err != nil {
+		return nil, fmt.Errorf("make the consumer: %w", err)
+	}
+	return m.Data, nil
+}
