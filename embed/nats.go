@@ -19,6 +19,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	connect := func(name string) (*jetstream.Conn, error) {
 		return jetstream.Connect(d.opts.NATSURL, name, d.opts.Logger)
 	}
+	var sync func() error // an outside server sees to that itself
 	if d.opts.NATSURL == "" {
 		reader, err := d.loadReader()
 		if err != nil {
@@ -40,7 +41,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		if err := d.saveReader(); err != nil {
 			return err
 		}
-		connect = d.nats.Conn
+		connect, sync = d.nats.Conn, d.nats.Sync
 	}
 	publish, err := connect("daybook publish")
 	if err != nil {
@@ -55,6 +56,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	d.store, err = jetstream.Open(ctx, publish, consume, jetstream.Options{
 		Replicas:  d.opts.Replicas,
 		Exclusive: d.opts.NATSURL == "",
+		Sync:      sync,
 		Logger:    d.opts.Logger,
 	})
 	return err
