@@ -65,6 +65,7 @@ func TestDrainHandsBack(t *testing.T) {
 	a, drain := b.begin(opts)
 	id := b.submit()
 	task := soon(t, "the script's beginning", first)
+	b.waitFor(id, isType(events.TypeExecutionOutput))
 	drain()
 	if n := a.Stats().HandedBack; n != 1 {
 		t.Errorf("%d runs counted as handed back, want 1", n)
