@@ -129,7 +129,7 @@ func (s *Server) Close() error {
 		wg.Go(func() { _ = ss.Close() }) // a connection already broken is closed
 	}
 	wg.Wait()
-	s.watches.running.Wait()
+	s.watches.wait()
 	return nil
 }
 

@@ -88,6 +88,14 @@ func (w *watches) drop(uri string, ss *sdk.ServerSession) {
 	}
 }
 
+// wait waits for the goroutines. The server must have been closed: nothing new
+// begins once the lock was free after that.
+func (w *watches) wait() {
+	w.mu.Lock()
+	w.mu.Unlock() //nolint:staticcheck // only to let a subscribe in progress finish
+	w.running.Wait()
+}
+
 // forget drops a session that has ended.
 func (w *watches) forget(ss *sdk.ServerSession) {
 	w.mu.Lock()
