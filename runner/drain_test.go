@@ -103,7 +103,7 @@ func TestDrainHandsBack(t *testing.T) {
 // A ledger that does not answer cannot hold up the shutdown.
 func TestDrainGivesUpOnTheLedger(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, jetstream.Options{AckWait: 200 * time.Millisecond}, ledger.Options{})
+	b := openBook(t, jetstream.Options{AckWait: ackWait}, ledger.Options{})
 	began := make(chan runner.Task, 1)
 	opts := b.options(hangs(began))
 	opts.DrainWait = -1

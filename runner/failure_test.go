@@ -274,7 +274,7 @@ func TestRunnerDies(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.at, func(t *testing.T) {
 			t.Parallel()
-			b := openBook(t, jetstream.Options{AckWait: 200 * time.Millisecond}, ledger.Options{})
+			b := openBook(t, jetstream.Options{AckWait: ackWait}, ledger.Options{})
 			tasks := make(chan runner.Task, 10)
 			script := workers{func(ctx context.Context, task runner.Task, write sink) (runner.Outcome, error) {
 				tasks <- task
@@ -337,7 +337,7 @@ func sameStart(t *testing.T, list []events.Event) {
 
 func TestThreeDeathsExhaustARun(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, jetstream.Options{AckWait: 200 * time.Millisecond}, ledger.Options{})
+	b := openBook(t, jetstream.Options{AckWait: ackWait}, ledger.Options{})
 	id := b.submit()
 	for range 3 {
 		b.dies("before terminal", completes("hello"))

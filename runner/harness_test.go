@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 // patience is how long a test waits for what must happen soon.
 const patience = 20 * time.Second
 
+// ackWait is how long a dead runner keeps its work in tests that wait for it: a
+// loaded machine must not take a living one for dead.
+const ackWait = time.Second
+
 var engine = events.Engine{ID: "engine-1", V8Version: "1.2.3"}
 
 // workers is a scripted set of workers.
