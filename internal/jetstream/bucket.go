@@ -116,11 +116,16 @@ func (b *bucket) describe(ctx context.Context, name string) (*natsjs.ObjectInfo,
 		return info, err
 	}
 	stream, err := b.stream.Info(ctx, natsjs.WithSubjectFilter(entryOf(name)))
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case len(stream.State.Subjects) > 0:
-		return nil, b.s.damaged("the description of blob %s cannot be read", name)
+	}
+	if len(stream.State.Subjects) > 0 {
+		// It may have come between the two questions.
+		info, err := b.store.GetInfo(ctx, name)
+		if errors.Is(err, natsjs.ErrObjectNotFound) {
+			return nil, b.s.damaged("the description of blob %s cannot be read", name)
+		}
+		return info, err
 	}
 	if err := b.s.checkState(bucketStream, stream.State); err != nil {
 		return nil, fmt.Errorf("it is not there, but may have been lost: %w", err)
@@ -185,27 +190,24 @@ func (b *bucket) write(ctx context.Context, name string, blob []byte, meta map[s
 	return b.writeEntry(ctx, info)
 }
 
-// writeChunks stores the packed bytes; they are on disk when it returns.
+// writeChunks stores the packed bytes, one chunk after the other: each waits for
+// the disk, which takes them one by one. They are on it when it returns.
 func (b *bucket) writeChunks(ctx context.Context, id string, packed []byte) error {
-	var acks []natsjs.PubAckFuture
 	for len(packed) > 0 {
 		n := min(len(packed), chunkBytes)
-		ack, err := b.s.js.PublishMsgAsync(&nats.Msg{Subject: chunkSubjects + id, Data: packed[:n]})
-		if err != nil {
+		if err := b.publish(ctx, &nats.Msg{Subject: chunkSubjects + id, Data: packed[:n]}); err != nil {
 			return err
 		}
-		acks, packed = append(acks, ack), packed[n:]
-	}
-	for _, ack := range acks {
-		select {
-		case <-ack.Ok():
-		case err := <-ack.Err():
-			return err
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		packed = packed[n:]
 	}
 	return nil
+}
+
+func (b *bucket) publish(ctx context.Context, m *nats.Msg) error {
+	ctx, cancel := context.WithTimeout(ctx, b.s.opts.TryWait)
+	defer cancel()
+	_, err := b.s.js.PublishMsg(ctx, m)
+	return err
 }
 
 // writeEntry makes the blob known, unless another writer was first: it has
@@ -218,9 +220,7 @@ func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo) error {
 	m := nats.NewMsg(entryOf(info.Name))
 	m.Data = body
 	m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, "0")
-	ctx, cancel := context.WithTimeout(ctx, b.s.opts.TryWait)
-	defer cancel()
-	if _, err := b.s.js.PublishMsg(ctx, m); err != nil && !conflicting(err) {
+	if err := b.publish(ctx, m); err != nil && !conflicting(err) {
 		return err
 	}
 	return nil

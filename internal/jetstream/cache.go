@@ -43,7 +43,7 @@ func (c *blobCache) get(name string) ([]byte, events.HeapInfo, bool) {
 
 // put keeps a blob, unless it alone would take more than a quarter of the room.
 func (c *blobCache) put(name string, blob []byte, info events.HeapInfo) {
-	if int64(len(blob)) > c.limit/4 {
+	if c.limit <= 0 || int64(len(blob)) > c.limit/4 {
 		return
 	}
 	c.mu.Lock()

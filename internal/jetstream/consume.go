@@ -95,7 +95,11 @@ func (s *Store) Consume(ctx context.Context, pool string, slots int, fn func(ctx
 		return fmt.Errorf("consume pool: %w", err)
 	}
 	c := &consumption{store: s, pool: pool, fn: fn}
-	if err := c.ensure(ctx); err != nil {
+	switch err := c.ensure(ctx); {
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil
+	default:
 		return fmt.Errorf("consume pool %s: %w", pool, err)
 	}
 	if s.opts.Exclusive {

@@ -1,0 +1,43 @@
+package jetstream
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+
+	"daybook/events"
+)
+
+// DecodeStored reads an answer to a direct get as the Store does.
+func DecodeStored(s *Store, m *nats.Msg) (events.Event, error) {
+	got, err := decodeStored(m)
+	if err != nil {
+		return events.Event{}, err
+	}
+	return s.decode(got)
+}
+
+// ParseReply reads the reply subject of a delivery.
+func ParseReply(reply string) (delivered int, seq uint64, err error) {
+	r, err := parseReply(reply)
+	return r.delivered, r.seq, err
+}
+
+// Compress and Decompress are how blobs are packed.
+var (
+	Compress   = compress
+	Decompress = decompress
+)
+
+// ReadPacked reads the stored form of a heap.
+func ReadPacked(ctx context.Context, s *Store, tenant, hash string) ([]byte, error) {
+	name, err := blobName("heap", tenant, hash)
+	if err != nil {
+		return nil, err
+	}
+	info, err := s.blobs.describe(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.blobs.read(ctx, info)
+}
