@@ -2,6 +2,8 @@ package jetstream_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -190,10 +192,6 @@ func TestLyingDescriptions(t *testing.T) {
 	server := jetstreamtest.StartServer(t, t.TempDir())
 	s := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1})
 	_, js := raw(t, server)
-	store, err := js.ObjectStore(t.Context(), "BLOBS")
-	if err != nil {
-		t.Fatal(err)
-	}
 	blob := []byte(strings.Repeat("x", 1<<20))
 	packed := string(jetstream.Compress(blob))
 	for name, c := range map[string]struct{ codec, size, body string }{
@@ -207,10 +205,7 @@ func TestLyingDescriptions(t *testing.T) {
 		"of unknown encoding": {"lzma", "1048576", packed},
 	} {
 		hash := events.Hash([]byte(name))
-		_, err := store.Put(t.Context(), natsjs.ObjectMeta{Name: "heap/" + tenant + "/" + hash, Metadata: map[string]string{"codec": c.codec, "size": c.size}}, strings.NewReader(c.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		describe(t, js, "heap/"+tenant+"/"+hash, map[string]string{"codec": c.codec, "size": c.size}, c.body)
 		got, _, err := s.Heap(t.Context(), tenant, hash)
 		if err == nil || errors.Is(err, events.ErrNotFound) {
 			t.Errorf("%s: %d bytes, %v; want an error", name, len(got), err)
@@ -218,6 +213,25 @@ func TestLyingDescriptions(t *testing.T) {
 		if c.codec == "zstd" && !errors.Is(err, events.ErrDamaged) {
 			t.Errorf("%s: %v, want damage", name, err)
 		}
+	}
+}
+
+// describe puts an object in the bucket with any description.
+func describe(t *testing.T, js natsjs.JetStream, name string, meta map[string]string, body string) {
+	t.Helper()
+	info := natsjs.ObjectInfo{ObjectMeta: natsjs.ObjectMeta{Name: name, Metadata: meta}, Bucket: "BLOBS", NUID: events.Hash([]byte(name)), Size: uint64(len(body))}
+	if body != "" {
+		info.Chunks = 1
+		if _, err := js.Publish(t.Context(), "$O.BLOBS.C."+info.NUID, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entry, err := json.Marshal(info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), "$O.BLOBS.M."+base64.URLEncoding.EncodeToString([]byte(name)), entry); err != nil {
+		t.Fatal(err)
 	}
 }
 
