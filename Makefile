@@ -27,7 +27,7 @@ torture: ## kill -9 the server 1,000 times under load; about half an hour
 	go test -count=1 -timeout 3h -v -run TestKill ./internal/torture -args -kills=1000
 
 bench: ## print the tables of docs/benchmarks.md
-	go run ./internal/bench
+	go run ./internal/bench -out docs/benchmarks.md
 
 .PHONY: help build test race lint fuzz generate torture bench
 .DEFAULT_GOAL := help

@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log"
 	"os"
 
@@ -14,12 +15,12 @@ import (
 )
 
 func main() {
-	if err := run(context.Background()); err != nil {
+	if err := run(context.Background(), os.Stdout); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "daybook-example-")
 	if err != nil {
 		return err
@@ -36,20 +37,20 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("first run:", first.Status, *first.Result)
+	fmt.Fprintln(out, "first run:", first.Status, *first.Result)
 
 	second, err := book.Run(ctx, embed.Script{Code: `orders.push("biscuits"); orders.join(" and ")`, Heap: *first.Heap})
 	if err != nil {
 		return err
 	}
-	fmt.Println("second run:", second.Status, *second.Result)
+	fmt.Fprintln(out, "second run:", second.Status, *second.Result)
 
 	history, err := book.History(ctx, second.ExecutionID)
 	if err != nil {
 		return err
 	}
 	for _, e := range history {
-		fmt.Println("recorded:", e.Type)
+		fmt.Fprintln(out, "recorded:", e.Type)
 	}
 	return nil
 }

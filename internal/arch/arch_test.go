@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 	"internal/v8":                      {"C"},
 	"internal/worker":                  {"internal/v8"},
 	"internal/torture":                 {"embed", "events", "internal/cli"},
-	"internal/bench":                   {"embed", "events", "projections", "internal/v8", "internal/worker"},
+	"internal/bench":                   {"embed", "events", "projections", "internal/v8", "internal/jetstream", "internal/natsserver"},
 	"embed":                            {"events", "ledger", "projections", "runner", "httpapi", "mcp", "internal/natsserver", "internal/jetstream", "internal/worker"},
 	"internal/cli":                     {"embed", "events"},
 	"internal/docgen":                  {"httpapi", "internal/cli"},

@@ -1,0 +1,208 @@
+// Bench measures Daybook beside the floor of the machine it runs on, and
+// prints the tables of docs/benchmarks.md:
+//
+//	go run ./internal/bench -out docs/benchmarks.md
+//
+// Machines are noisy, so every figure stands beside what the same machine does
+// without Daybook in the same minutes: one fsync, one bare V8 cycle.
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"text/template"
+	"time"
+)
+
+// settings are how much is measured.
+type settings struct {
+	runs   int // executions per row
+	lines  int // output lines
+	events int // events of the large ledger
+	dir    string
+}
+
+func main() {
+	var s settings
+	flag.IntVar(&s.runs, "runs", 600, "executions per row")
+	flag.IntVar(&s.lines, "lines", 100_000, "lines of output")
+	flag.IntVar(&s.events, "events", 1_000_000, "events of the large ledger")
+	out := flag.String("out", "", "file to write instead of standard output")
+	flag.Parse()
+	if err := run(context.Background(), s, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, s settings, out string) error {
+	dir, err := os.MkdirTemp(".", "bench-") // on the disk of the working tree, not in memory
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	s.dir = dir
+	var r report
+	for _, part := range []struct {
+		name    string
+		measure func(context.Context, settings, *report) error
+	}{
+		{"the floor", measureFloor},
+		{"stateful runs", measureStateful},
+		{"stateless runs", measureStateless},
+		{"output", measureOutput},
+		{"projections", measureProjections},
+		{"start and memory", measureStarts},
+	} {
+		fmt.Fprintf(os.Stderr, "measuring %s …\n", part.name)
+		if err := part.measure(ctx, s, &r); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	var page bytes.Buffer
+	if err := r.write(&page); err != nil {
+		return err
+	}
+	if out == "" {
+		_, err = os.Stdout.Write(page.Bytes())
+		return err
+	}
+	return os.WriteFile(out, page.Bytes(), 0o644)
+}
+
+// report is everything measured.
+type report struct {
+	Fsync, FsyncP99      time.Duration
+	Cycle, PlainCycle    time.Duration
+	Stateful, Stateless  []throughput
+	Output               outputResult
+	Projection           projectionResult
+	Starts               []startResult
+	Cores                int
+	GoVersion, Date, CPU string
+}
+
+// throughput is a row of runs at one concurrency.
+type throughput struct {
+	Clients           int
+	P50, P99          time.Duration
+	PerSecond         float64
+	OfFloor, AddedFsy float64 // share of cores/cycle; p50 beyond the cycle, in fsyncs
+}
+
+func (r *report) write(w io.Writer) error {
+	r.Cores, r.GoVersion, r.Date, r.CPU = runtime.NumCPU(), runtime.Version(), time.Now().UTC().Format("2006-01-02"), cpuModel()
+	return page.Execute(w, r)
+}
+
+var page = template.Must(template.New("benchmarks").Funcs(template.FuncMap{
+	"ms": func(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000) },
+	"n":  grouped,
+	"x":  func(f float64) string { return fmt.Sprintf("%.2f", f) },
+	"x1": func(f float64) string { return fmt.Sprintf("%.1f", f) },
+}).Parse(`# Benchmarks
+
+Written by ` + "`make bench`" + ` (` + "`go run ./internal/bench -out docs/benchmarks.md`" + `); do not edit. Each figure stands beside the floor of the same machine in the same run, since machines are
+noisy: compare ratios, not milliseconds.
+
+Measured {{.Date}} on {{.Cores}} cores of {{.CPU}}, {{.GoVersion}}.
+
+## The floor
+
+| | p50 |
+|---|---|
+| append 512 bytes to a file and fsync | {{ms .Fsync}} (p99 {{ms .FsyncP99}}) |
+| bare V8 in this process: restore the fresh heap, run ` + "`1+1`" + `, save, dispose | {{ms .Cycle}} |
+| bare plain V8 isolate: create, run ` + "`1+1`" + `, dispose | {{ms .PlainCycle}} |
+
+## Stateful runs
+
+` + "`1+1`" + ` submitted in process, until its terminal event can be read. Every event is on disk. "Of the floor" is runs/s divided by (cores / V8 cycle); "added" is p50
+beyond the V8 cycle, in fsyncs, and only means something without a queue.
+
+| clients | p50 | p99 | runs/s | of the floor | added |
+|---|---|---|---|---|---|
+{{range .Stateful}}| {{.Clients}} | {{ms .P50}} | {{ms .P99}} | {{x1 .PerSecond}} | {{x .OfFloor}} | {{if eq .Clients 1}}{{x1 .AddedFsy}} fsyncs{{end}} |
+{{end}}
+## Stateless runs
+
+| clients | p50 | p99 | runs/s | of the floor | added |
+|---|---|---|---|---|---|
+{{range .Stateless}}| {{.Clients}} | {{ms .P50}} | {{ms .P99}} | {{x1 .PerSecond}} | {{x .OfFloor}} | {{if eq .Clients 1}}{{x1 .AddedFsy}} fsyncs{{end}} |
+{{end}}
+## Output
+
+One script writes {{n .Output.Lines}} lines of {{.Output.LineBytes}} bytes; each is on disk before the run ends.
+
+| | |
+|---|---|
+| from request to end | {{ms .Output.Took}} |
+| lines/s, durable | {{n .Output.PerSecond}} |
+| events it took | {{n .Output.Events}} |
+| lines per fsync's time | {{x1 .Output.PerFsync}} |
+
+## Projections
+
+| | |
+|---|---|
+| apply events from memory (requested, started, output of 20 lines, completed) | {{n .Projection.ApplyPerSecond}} events/s |
+| rebuild from a ledger of {{n .Projection.Events}} events | {{x1 .Projection.Rebuild.Seconds}} s, {{n .Projection.RebuildPerSecond}} events/s |
+
+## Start and memory
+
+` + "`daybook serve`" + ` from process start to ` + "`/readyz`" + ` answering 200, and resident memory when idle, of the server and of its waiting workers.
+
+| ledger | start | server | workers |
+|---|---|---|---|
+{{range .Starts}}| {{n .Events}} events | {{ms .Ready}} | {{.ServerMiB}} MiB | {{.Workers}} of {{.WorkerMiB}} MiB |
+{{end}}`))
+
+func grouped(v any) string {
+	digits := fmt.Sprintf("%.0f", toFloat(v))
+	var out []byte
+	for i := range len(digits) {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			out = append(out, ',')
+		}
+		out = append(out, digits[i])
+	}
+	return string(out)
+}
+
+func toFloat(v any) float64 {
+	switch v := v.(type) {
+	case int:
+		return float64(v)
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	default:
+		panic(fmt.Sprintf("not a number: %T", v))
+	}
+}
+
+// quantile sorts and picks.
+func quantile(d []time.Duration, q float64) time.Duration {
+	slices.Sort(d)
+	return d[min(len(d)-1, int(float64(len(d))*q))]
+}
+
+func cpuModel() string {
+	raw, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	for line := range bytes.Lines(raw) {
+		if name, ok := bytes.CutPrefix(line, []byte("model name")); ok {
+			return string(bytes.TrimSpace(bytes.TrimLeft(name, "\t :")))
+		}
+	}
+	return runtime.GOARCH
+}
