@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,10 +56,20 @@ func flip(t *testing.T, dir, stream, text string) {
 // it by the server; ours notices wherever it comes by.
 func TestAFlippedBitIsNoticed(t *testing.T) {
 	t.Parallel()
+	testFlippedBit(t, 50, 20)
+}
+
+// Reading fast does not make blind.
+func TestAFlippedBitIsNoticedFarBehind(t *testing.T) {
+	t.Parallel()
+	testFlippedBit(t, 12_000, 9_000)
+}
+
+func testFlippedBit(t *testing.T, n, bad int) {
+	t.Helper()
 	dir := t.TempDir()
 	server := jetstreamtest.StartServer(t, dir)
 	s := jetstreamtest.Open(t, server, jetstream.Options{})
-	const n, bad = 50, 20
 	var hidden string
 	for i := 1; i <= n; i++ {
 		e := requested(newID())
@@ -75,15 +86,15 @@ func TestAFlippedBitIsNoticed(t *testing.T) {
 		t.Logf("already known at the start: %v", err)
 	}
 	list, err := s.Read(t.Context(), 0, n)
-	if !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "19 is followed by 21") {
-		t.Errorf("Read: %d events, %v; want damage after 19", len(list), err)
+	if !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), fmt.Sprintf("%d is followed by %d", bad-1, bad+1)) {
+		t.Errorf("Read: %d events, %v; want damage after %d", len(list), err, bad-1)
 	}
 	var seen uint64
 	err = s.Follow(t.Context(), 0, func(batch []events.Event, _ uint64) error {
 		seen = batch[len(batch)-1].Seq
 		return nil
 	})
-	if !errors.Is(err, events.ErrDamaged) || seen != bad-1 {
+	if !errors.Is(err, events.ErrDamaged) || seen != uint64(bad-1) {
 		t.Errorf("Follow: up to %d, %v; want everything before %d, then damage", seen, err, bad)
 	}
 	if err := s.Health(t.Context()); !errors.Is(err, events.ErrDamaged) {

@@ -149,6 +149,8 @@ func (s *Store) readPages(ctx context.Context, after uint64, a *announcements, p
 		case err != nil:
 			s.log.WarnContext(ctx, "following the ledger", "after", after, "err", err)
 			err = wait(ctx, retryPause)
+		case pending > sprintFrom:
+			after, err = s.sprint(ctx, after, after+pending, pages)
 		case len(list) > 0:
 			// Perhaps there is more.
 		case after < a.newest.Load():
