@@ -17,6 +17,7 @@ import (
 
 var (
 	kills = flag.Int("kills", 12, "how often to kill the server")
+	round = flag.Duration("round", 900*time.Millisecond, "how long the server may live at most after its first promise")
 	seed  = flag.Uint64("seed", 0, "seed of the random moments; 0 picks one")
 )
 
@@ -42,7 +43,7 @@ func TestKill(t *testing.T) {
 	s := newServer(t)
 	p := &promises{accepted: map[string]string{}, cancelled: map[string]bool{}, ended: map[string]string{}, edits: map[uint64]string{}}
 	var starting time.Duration
-	for round := range *kills {
+	for n := range *kills {
 		begun := time.Now()
 		s.start()
 		starting += time.Since(begun)
@@ -57,12 +58,12 @@ func TestKill(t *testing.T) {
 		for p.count() == before {
 			time.Sleep(time.Millisecond) // until the first promise of the round
 		}
-		time.Sleep(time.Duration(random.IntN(900)) * time.Millisecond) // the random moment is the point
+		time.Sleep(time.Duration(random.Int64N(int64(*round)))) // the random moment is the point
 		s.kill()
 		stop()
 		clients.Wait()
-		if round%50 == 49 {
-			t.Logf("%d kills, %d executions, %d cancels, %d tag edits promised", round+1, len(p.accepted), len(p.cancelled), len(p.edits))
+		if n%50 == 49 {
+			t.Logf("%d kills, %d executions, %d cancels, %d tag edits promised", n+1, len(p.accepted), len(p.cancelled), len(p.edits))
 		}
 	}
 	s.start()
