@@ -21,7 +21,7 @@ type state struct {
 }
 
 // execution loads the state of an execution. It reports false, and notes an
-// anomaly, when there is none or it has ended: nothing may follow an end.
+// anomaly, when there is none.
 func (a *applier) execution(e *events.Event, id string) (st state, ok bool, err error) {
 	var warnings string
 	err = a.row(a.s.state, e.Tenant, id).Scan(&st.id, &st.status, &st.requestedSeq,
@@ -44,13 +44,13 @@ func (a *applier) requested(e *events.Event, d *events.ExecutionRequested) error
 	if content.Tags != nil {
 		tags = asJSON(content.Tags)
 	}
-	res, err := a.tx.StmtContext(a.ctx, a.s.request).ExecContext(a.ctx, e.Tenant, d.ExecutionID, e.Seq, e.Time.UnixMilli(), asJSON(content.Source), d.FileName, tags,
+	added, err := a.execCounting(a.s.request, e.Tenant, d.ExecutionID, e.Seq, e.Time.UnixMilli(), asJSON(content.Source), d.FileName, tags,
 		orNull(d.Heap), orNull(d.Session), orNull(d.SessionID), d.Limits.HeapMemoryMaxMB, d.Limits.ExecutionTimeoutSecs, asJSON(d.Actor), warningsJSON(d.Warnings))
 	if err != nil {
 		return err
 	}
-	if n, err := res.RowsAffected(); err != nil || n == 1 {
-		return err
+	if added == 1 {
+		return nil
 	}
 	return a.anomaly(e, "execution %s was requested twice", d.ExecutionID)
 }
@@ -63,15 +63,20 @@ func (a *applier) started(e *events.Event, d *events.ExecutionStarted) error {
 	if st.status.Terminal() {
 		return a.anomaly(e, "started after the end of execution %s", d.ExecutionID)
 	}
-	if err := a.beginAttempt(st, d); err != nil {
+	next, err := a.beginAttempt(e, st, d)
+	if err != nil {
 		return err
 	}
 	return a.exec(a.s.start, st.id, e.Seq, e.Time.UnixMilli(), d.Attempt, orNull(d.Engine.ID), orNull(d.InputHeap),
-		warningsJSON(merge(st.warnings, d.Warnings)), d.FirstLine, d.FirstByte)
+		warningsJSON(merge(st.warnings, d.Warnings)), next.Line, next.Byte)
 }
 
-func (a *applier) touched(e *events.Event, id string) error {
-	return a.exec(a.s.touch, e.Tenant, id, e.Seq)
+func (a *applier) cancelRequested(e *events.Event, d *events.ExecutionCancelRequested) error {
+	st, ok, err := a.execution(e, d.ExecutionID)
+	if err != nil || !ok {
+		return err
+	}
+	return a.exec(a.s.touch, st.id, e.Seq)
 }
 
 func (a *applier) handedBack(e *events.Event, d *events.ExecutionHandedBack) error {
@@ -81,6 +86,9 @@ func (a *applier) handedBack(e *events.Event, d *events.ExecutionHandedBack) err
 	}
 	if st.status.Terminal() {
 		return a.anomaly(e, "handed back after the end of execution %s", d.ExecutionID)
+	}
+	if d.Attempt != st.extent.Attempt {
+		return a.anomaly(e, "attempt %d of execution %s was handed back, which is at attempt %d", d.Attempt, d.ExecutionID, st.extent.Attempt)
 	}
 	return a.exec(a.s.handBack, st.id, e.Seq)
 }
@@ -148,10 +156,17 @@ func (a *applier) checkTotals(e *events.Event, st state, o *events.OutputTotals)
 }
 
 func (a *applier) entry(e *events.Event, d *events.SessionEntryRecorded) error {
-	if err := a.exec(a.s.session, e.Tenant, d.Session); err != nil {
+	if _, ok, err := a.execution(e, d.ExecutionID); err != nil || !ok {
 		return err
 	}
-	return a.exec(a.s.entry, e.Tenant, d.SessionID, d.Index, d.Session, d.ExecutionID, string(d.Status), orNull(d.InputHeap), orNull(d.OutputHeap), d.CompletedAt.UnixMilli())
+	added, err := a.execCounting(a.s.entry, e.Tenant, d.SessionID, d.Index, d.Session, d.ExecutionID, string(d.Status), orNull(d.InputHeap), orNull(d.OutputHeap), d.CompletedAt.UnixMilli())
+	switch {
+	case err != nil:
+		return err
+	case added == 0:
+		return a.anomaly(e, "a second entry %d of session %q", d.Index, d.Session)
+	}
+	return a.exec(a.s.session, e.Tenant, d.Session)
 }
 
 func (a *applier) tagged(e *events.Event, d *events.HeapTagged) error {
@@ -176,7 +191,7 @@ func (a *applier) setTags(tenant, heap string, effective uint64, tags map[string
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	if since >= effective {
+	if since > effective {
 		return nil
 	}
 	if err := a.exec(a.s.force, tenant, heap, effective, asJSON(tags)); err != nil {

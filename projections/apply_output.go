@@ -1,40 +1,52 @@
 package projections
 
 import (
+	"database/sql"
+	"errors"
+
 	"daybook/events"
 )
 
+// output stores a chunk that counts. One that does not is left out: without a
+// word when that happens in a sound ledger (a repetition, a chunk of an attempt
+// that was overtaken), as an anomaly otherwise.
 func (a *applier) output(e *events.Event, d *events.ExecutionOutput) error {
 	st, ok, err := a.execution(e, d.ExecutionID)
 	if err != nil || !ok {
 		return err
 	}
 	if st.status.Terminal() {
-		return nil // an attempt that did not know yet; its output is void
+		return nil // of a runner that did not know yet
 	}
 	before := st.extent
 	if !st.extent.Add(d) {
-		if d.Attempt == before.Attempt && d.FirstByte > before.Byte {
-			return a.anomaly(e, "output of execution %s goes on at byte %d, it ended at %d", d.ExecutionID, d.FirstByte, before.Byte)
-		}
-		return nil // of an older attempt, or a repetition
+		return a.leftOut(e, d, before)
 	}
 	lines := d.Content.Value().Lines
 	if len(lines) == 0 {
 		return nil
 	}
-	if err := a.putChunk(st.id, before.Byte, before.Line, lines); err != nil {
+	if err := a.putChunk(st.id, e.Seq, before.Byte, before.Line, lines); err != nil {
 		return err
 	}
 	return a.exec(a.s.extent, st.id, e.Seq, st.extent.Line, st.extent.Byte, st.extent.Open)
 }
 
-func (a *applier) putChunk(execution, firstByte, firstLine int64, lines []events.Line) error {
-	c := packChunk(lines)
-	if len(c.text) == 0 {
+func (a *applier) leftOut(e *events.Event, d *events.ExecutionOutput, x events.Extent) error {
+	switch {
+	case d.Attempt > x.Attempt:
+		return a.anomaly(e, "output of attempt %d of execution %s, which is at attempt %d", d.Attempt, d.ExecutionID, x.Attempt)
+	case d.Attempt < x.Attempt || d.FirstByte < x.Byte:
 		return nil
+	default:
+		return a.anomaly(e, "output of execution %s goes on at line %d, byte %d; on record it goes on at line %d, byte %d",
+			d.ExecutionID, d.FirstLine, d.FirstByte, x.Line, x.Byte)
 	}
-	return a.exec(a.s.chunk, execution, firstByte, firstLine, firstLine+c.lineEnds, c.text, c.pieces)
+}
+
+func (a *applier) putChunk(execution int64, seq uint64, firstByte, firstLine int64, lines []events.Line) error {
+	c := packChunk(lines)
+	return a.exec(a.s.chunk, execution, firstByte, seq, firstLine, firstLine+c.lineEnds, c.text, c.pieces)
 }
 
 func (a *applier) truncated(e *events.Event, d *events.ExecutionOutputTruncated) error {
@@ -47,68 +59,76 @@ func (a *applier) truncated(e *events.Event, d *events.ExecutionOutputTruncated)
 
 // beginAttempt makes the output on record end where the attempt begins: pieces
 // the attempt did not know of go, and a line left open is ended. See
-// events.ExecutionStarted.FirstByte.
-func (a *applier) beginAttempt(st state, d *events.ExecutionStarted) error {
-	if d.FirstByte == 0 && st.extent.Byte == 0 {
-		return nil
-	}
-	// The chunk before the last byte that can count tells whether a line is open.
-	chunks, err := a.chunksFrom(st.id, max(d.FirstByte-2, 0))
+// events.ExecutionStarted.FirstByte. It returns where the output then goes on.
+//
+// That is where the event says, in a sound ledger. Otherwise what is stored
+// counts, so that the output never has a hole: a page could not be exact.
+func (a *applier) beginAttempt(e *events.Event, st state, d *events.ExecutionStarted) (events.Extent, error) {
+	end, err := a.voidOutput(st.id, d)
 	if err != nil {
-		return err
+		return end, err
 	}
-	open := false
-	for _, c := range chunks {
-		kept, offset := 0, c.firstByte
-		for kept < len(c.lines) && !d.Voids(offset, c.lines[kept]) {
-			offset += c.lines[kept].Bytes()
+	if end.Open {
+		if err := a.putChunk(st.id, e.Seq, end.Byte, end.Line, []events.Line{{}}); err != nil {
+			return end, err
+		}
+	}
+	next := events.Extent{Attempt: d.Attempt}
+	next.Line, next.Byte = end.Next()
+	if next != events.ExtentFrom(d) {
+		err = a.anomaly(e, "attempt %d of execution %s begins at line %d, byte %d; the output on record ends before line %d, byte %d",
+			d.Attempt, d.ExecutionID, d.FirstLine, d.FirstByte, next.Line, next.Byte)
+	}
+	return next, err
+}
+
+// voidOutput deletes the pieces that an attempt voids and returns how far the
+// others reach. Those voided are the last ones: it looks from the end.
+func (a *applier) voidOutput(execution int64, d *events.ExecutionStarted) (events.Extent, error) {
+	for {
+		c, err := a.lastChunk(execution)
+		if errors.Is(err, sql.ErrNoRows) {
+			return events.Extent{Line: 1}, nil
+		}
+		if err != nil {
+			return events.Extent{}, err
+		}
+		end, kept := events.Extent{Line: c.firstLine, Byte: c.firstByte}, 0
+		for _, l := range c.lines {
+			if d.Voids(end.Byte, l) {
+				break
+			}
 			kept++
-		}
-		if kept > 0 {
-			open = c.lines[kept-1].Continued
-		}
-		if kept == len(c.lines) {
-			continue
-		}
-		if err := a.exec(a.s.deleteChunk, st.id, c.firstByte); err != nil {
-			return err
-		}
-		if kept > 0 {
-			if err := a.putChunk(st.id, c.firstByte, c.firstLine, c.lines[:kept]); err != nil {
-				return err
+			end.Byte += l.Bytes()
+			if end.Open = l.Continued; !end.Open {
+				end.Line++
 			}
 		}
+		if kept == len(c.lines) {
+			return end, nil
+		}
+		if err := a.exec(a.s.deleteChunk, execution, c.firstByte, c.seq); err != nil {
+			return end, err
+		}
+		if kept > 0 {
+			return end, a.putChunk(execution, c.seq, c.firstByte, c.firstLine, c.lines[:kept])
+		}
 	}
-	if !open {
-		return nil
-	}
-	return a.putChunk(st.id, d.FirstByte-1, d.FirstLine-1, []events.Line{{}})
 }
 
 // storedChunk is a chunk read back.
 type storedChunk struct {
+	seq                  uint64
 	firstByte, firstLine int64
 	lines                []events.Line
 }
 
-// chunksFrom reads the chunks that reach to an offset or past it.
-func (a *applier) chunksFrom(execution, offset int64) ([]storedChunk, error) {
-	rows, err := a.tx.StmtContext(a.ctx, a.s.chunksFrom).QueryContext(a.ctx, execution, offset)
-	if err != nil {
-		return nil, err
+// lastChunk reads the last chunk of an execution, or sql.ErrNoRows.
+func (a *applier) lastChunk(execution int64) (c storedChunk, err error) {
+	var text, pieces []byte
+	if err := a.row(a.s.lastChunk, execution).Scan(&c.seq, &c.firstByte, &c.firstLine, &text, &pieces); err != nil {
+		return c, err
 	}
-	defer rows.Close()
-	var list []storedChunk
-	for rows.Next() {
-		var c storedChunk
-		var text, pieces []byte
-		if err := rows.Scan(&c.firstByte, &c.firstLine, &text, &pieces); err != nil {
-			return nil, err
-		}
-		if c.lines, err = unpackChunk(text, pieces); err != nil {
-			return nil, err
-		}
-		list = append(list, c)
-	}
-	return list, rows.Err()
+	c.lines, err = unpackChunk(text, pieces)
+	return c, err
 }

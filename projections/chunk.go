@@ -21,7 +21,7 @@ var levels = [...]events.Level{events.LevelLog, events.LevelDebug, events.LevelI
 const continuedBit = 0x80
 
 func packChunk(lines []events.Line) packed {
-	var p packed
+	p := packed{text: []byte{}} // not nil: NULL is not empty
 	var before int64
 	for _, l := range lines {
 		p.text = append(p.text, l.Text...)

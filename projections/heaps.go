@@ -6,117 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 )
 
 // maxLineage bounds an ancestry.
 const maxLineage = 10_000
-
-// HeapTags returns the tags in force on a heap: an empty map when there are
-// none, also for a heap that is not on record.
-func (s *Store) HeapTags(ctx context.Context, tenant, heap string) (map[string]string, error) {
-	tags := map[string]string{}
-	var raw string
-	err := s.reader.QueryRowContext(ctx, "SELECT tags FROM tagged WHERE tenant = ? AND heap = ?", tenant, heap).Scan(&raw)
-	if errors.Is(err, sql.ErrNoRows) {
-		return tags, nil
-	}
-	if err == nil {
-		err = json.Unmarshal([]byte(raw), &tags)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the tags of heap %s: %w", heap, err)
-	}
-	return tags, nil
-}
-
-// HeapsByTags returns the heaps that carry every pair, ordered by key. No pairs
-// find every tagged heap.
-func (s *Store) HeapsByTags(ctx context.Context, tenant string, tags map[string]string) ([]TaggedHeap, error) {
-	query, args := "SELECT heap, tags FROM tagged t WHERE tenant = ? AND tags <> '{}'", []any{tenant}
-	if len(tags) > 0 {
-		// The rarest pair should lead; SQLite cannot know it, so count a little.
-		keys := slices.Sorted(maps.Keys(tags))
-		lead, fewest := keys[0], -1
-		for _, key := range keys {
-			n, err := s.countTagged(ctx, tenant, key, tags[key])
-			if err != nil {
-				return nil, err
-			}
-			if fewest < 0 || n < fewest {
-				lead, fewest = key, n
-			}
-		}
-		var b strings.Builder
-		b.WriteString("SELECT a.heap, t.tags FROM heap_tags a JOIN tagged t ON t.tenant = a.tenant AND t.heap = a.heap WHERE a.tenant = ? AND a.key = ? AND a.value = ?")
-		args = append(args, lead, tags[lead])
-		for _, key := range keys {
-			if key != lead {
-				b.WriteString(" AND EXISTS (SELECT 1 FROM heap_tags o WHERE o.tenant = a.tenant AND o.key = ? AND o.value = ? AND o.heap = a.heap)")
-				args = append(args, key, tags[key])
-			}
-		}
-		b.WriteString(" ORDER BY a.heap")
-		query = b.String()
-	} else {
-		query += " ORDER BY heap"
-	}
-	rows, err := s.reader.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("find heaps by tags: %w", err)
-	}
-	defer rows.Close()
-	list := []TaggedHeap{}
-	for rows.Next() {
-		var h TaggedHeap
-		var raw []byte
-		if err := rows.Scan(&h.Heap, &raw); err != nil {
-			return nil, fmt.Errorf("find heaps by tags: %w", err)
-		}
-		if err := json.Unmarshal(raw, &h.Tags); err != nil {
-			return nil, fmt.Errorf("find heaps by tags: %w", err)
-		}
-		list = append(list, h)
-	}
-	return list, rows.Err()
-}
-
-// countTagged counts the heaps with one pair, up to a bound past which the
-// exact number no longer matters.
-func (s *Store) countTagged(ctx context.Context, tenant, key, value string) (n int, err error) {
-	err = s.reader.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM heap_tags WHERE tenant = ? AND key = ? AND value = ? LIMIT 1000)", tenant, key, value).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("find heaps by tags: %w", err)
-	}
-	return n, nil
-}
-
-// TagHistory returns every edit of a heap's tags, oldest first.
-func (s *Store) TagHistory(ctx context.Context, tenant, heap string) ([]TagEdit, error) {
-	rows, err := s.reader.QueryContext(ctx, "SELECT seq, edit, tags, actor, execution_id, at FROM tag_edits WHERE tenant = ? AND heap = ? ORDER BY seq", tenant, heap)
-	if err != nil {
-		return nil, fmt.Errorf("read the tag history of heap %s: %w", heap, err)
-	}
-	defer rows.Close()
-	list := []TagEdit{}
-	for rows.Next() {
-		var e TagEdit
-		var tags, actor []byte
-		var at int64
-		err := rows.Scan(&e.Seq, &e.Edit, &tags, &actor, &e.ExecutionID, &at)
-		if err == nil {
-			err = errors.Join(json.Unmarshal(tags, &e.Tags), json.Unmarshal(actor, &e.Actor))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read the tag history of heap %s: %w", heap, err)
-		}
-		e.Time = formatMillis(at)
-		list = append(list, e)
-	}
-	return list, rows.Err()
-}
 
 const heapColumns = "SELECT h.heap, h.size, h.engine_id, h.created_at, h.parent, h.execution_id, coalesce(t.tags, '{}'), h.seq FROM heaps h LEFT JOIN tagged t ON t.tenant = h.tenant AND t.heap = h.heap "
 
@@ -134,17 +27,18 @@ func (s *Store) Heap(ctx context.Context, tenant, heap string) (Heap, error) {
 }
 
 // Heaps lists heaps that runs made, newest first. limit is 1 to MaxListLimit.
-func (s *Store) Heaps(ctx context.Context, tenant string, limit int, cursor string) (HeapPage, error) {
+func (s *Store) Heaps(ctx context.Context, tenant string, limit int, after string) (HeapPage, error) {
 	page := HeapPage{Heaps: []Heap{}}
 	if limit < 1 || limit > MaxListLimit {
 		return page, badQuery("limit %d is out of range: 1 to %d", limit, MaxListLimit)
 	}
 	before := uint64(1<<63 - 1)
-	if cursor != "" {
-		var err error
-		if before, err = parseCursor(cursor); err != nil {
+	if after != "" {
+		c, err := parseCursor(after, cursorHeaps)
+		if err != nil {
 			return page, err
 		}
+		before = c.seq
 	}
 	rows, err := s.reader.QueryContext(ctx, heapColumns+"WHERE h.tenant = ? AND h.seq < ? ORDER BY h.seq DESC LIMIT ?", tenant, before, limit+1)
 	if err != nil {
@@ -154,7 +48,7 @@ func (s *Store) Heaps(ctx context.Context, tenant string, limit int, cursor stri
 	var last uint64
 	for rows.Next() {
 		if len(page.Heaps) == limit {
-			page.NextCursor = formatCursor(last)
+			page.NextCursor = cursor{cursorHeaps, last}.String()
 			break
 		}
 		h, seq, err := scanHeap(rows)
@@ -208,6 +102,34 @@ func (s *Store) Lineage(ctx context.Context, tenant, heap string) ([]HeapOrigin,
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("read the lineage of heap %s: %w", heap, err)
+	}
+	if len(list) == 0 {
+		return nil, notFound("heap", heap)
+	}
+	return list, nil
+}
+
+// Producers returns the runs that made a heap, oldest end first, at most
+// MaxListLimit: runs that do the same from the same heap make the same one. A
+// heap that no run is known to have made is events.ErrNotFound.
+func (s *Store) Producers(ctx context.Context, tenant, heap string) ([]HeapOrigin, error) {
+	rows, err := s.reader.QueryContext(ctx, "SELECT output_heap, execution_id, input_heap, completed_at FROM executions WHERE tenant = ? AND output_heap = ? ORDER BY completed_at, id LIMIT ?", tenant, heap, MaxListLimit)
+	if err != nil {
+		return nil, fmt.Errorf("read the producers of heap %s: %w", heap, err)
+	}
+	defer rows.Close()
+	var list []HeapOrigin
+	for rows.Next() {
+		var o HeapOrigin
+		var created int64
+		if err := rows.Scan(&o.Heap, &o.ExecutionID, &o.Parent, &created); err != nil {
+			return nil, fmt.Errorf("read the producers of heap %s: %w", heap, err)
+		}
+		o.CreatedAt = formatMillis(created)
+		list = append(list, o)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read the producers of heap %s: %w", heap, err)
 	}
 	if len(list) == 0 {
 		return nil, notFound("heap", heap)

@@ -26,10 +26,10 @@ func (s *Store) Lines(ctx context.Context, tenant, id string, from int64, limit 
 	if err != nil {
 		return nil, "", err
 	}
-	if from > w.lines || limit < 1 {
+	if from > w.whole || limit < 1 {
 		return nil, w.status, nil
 	}
-	list, err := lines(ctx, tx, w, from, min(w.lines, from+int64(limit)-1))
+	list, err := lines(ctx, tx, w, from, min(w.whole, from+int64(limit)-1))
 	if err != nil {
 		return nil, "", fmt.Errorf("read lines of %s: %w", id, err)
 	}
@@ -81,7 +81,7 @@ func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) ([]Outp
 			}
 		}
 	}
-	if open != nil && open.Line == w.lines {
+	if open != nil && open.Line == w.whole {
 		finish() // a last line that never got its end
 	}
 	return list, rows.Err()

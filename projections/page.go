@@ -18,18 +18,24 @@ const MaxLineLimit = 10_000
 type written struct {
 	id     int64
 	status events.Status
-	lines  int64 // lines that can be read by number
-	bytes  int64
+	// lines counts the lines begun; whole those that can no longer grow, which
+	// are the ones served by number: a reader that was given the beginning of a
+	// line would never ask for the rest.
+	lines, whole int64
+	bytes        int64
 }
 
-// totalLines counts the lines that can be read by number: while a run is going,
-// a line without its end is not one yet, or a reader of whole lines would miss
-// the rest of it.
-func totalLines(line int64, open bool, status events.Status) int64 {
-	if open && status.Terminal() {
-		return line
+// countLines counts the lines begun and the whole ones. A line without its end
+// is whole once the run has ended.
+func countLines(line int64, open bool, status events.Status) (begun, whole int64) {
+	switch {
+	case !open:
+		return line - 1, line - 1
+	case status.Terminal():
+		return line, line
+	default:
+		return line, line - 1
 	}
-	return line - 1
 }
 
 // Output returns a page of an execution's output: lines, or bytes when
@@ -102,7 +108,7 @@ func outputOf(ctx context.Context, tx *sql.Tx, tenant, id string) (w written, tr
 	if err != nil {
 		return w, false, fmt.Errorf("read output of %s: %w", id, err)
 	}
-	w.lines = totalLines(line, open, w.status)
+	w.lines, w.whole = countLines(line, open, w.status)
 	return w, truncated, nil
 }
 
@@ -116,9 +122,9 @@ const (
 	// The chunk that holds the first byte of a line: the first whose line ends
 	// reach that line's number.
 	chunksByLine = `SELECT first_byte, first_line, text FROM output WHERE execution = ?1 AND first_byte >=
-		coalesce((SELECT first_byte FROM output WHERE execution = ?1 AND next_line >= ?2 ORDER BY next_line, first_byte LIMIT 1), 0) ORDER BY first_byte`
+		coalesce((SELECT first_byte FROM output WHERE execution = ?1 AND next_line >= ?2 ORDER BY next_line, first_byte LIMIT 1), 0) ORDER BY first_byte, seq`
 	chunksByByte = `SELECT first_byte, first_line, text FROM output WHERE execution = ?1 AND first_byte >=
-		coalesce((SELECT max(first_byte) FROM output WHERE execution = ?1 AND first_byte <= ?2), 0) ORDER BY first_byte`
+		coalesce((SELECT max(first_byte) FROM output WHERE execution = ?1 AND first_byte <= ?2), 0) ORDER BY first_byte, seq`
 )
 
 // chunks calls fn for chunks in order until it reports that it has enough.
@@ -148,18 +154,18 @@ func linePage(ctx context.Context, tx *sql.Tx, w written, offset, limit int64, p
 	if offset > w.lines {
 		return nil
 	}
-	last := min(w.lines, offset+limit-1)
+	last := min(w.whole, offset+limit-1)
 	var data []byte
-	start, line := int64(-1), int64(0)
+	start, line := int64(-1), offset
 	ends := 0 // length of data up to the last whole line
-	err := chunks(ctx, tx, chunksByLine, w.id, offset, func(c piece) bool {
+	err := chunks(ctx, tx, chunksByLine, w.id, offset, func(c piece) (enough bool) {
 		text := c.text
 		if start < 0 {
 			skip := afterLineEnds(text, offset-c.firstLine)
 			if skip < 0 {
-				return false // only for line 1 of an output that begins here
+				return false // no text; the chunk that follows has the same number
 			}
-			start, line = c.firstByte+int64(skip), offset
+			start = c.firstByte + int64(skip)
 			text = text[skip:]
 		}
 		for line <= last {
@@ -180,13 +186,13 @@ func linePage(ctx context.Context, tx *sql.Tx, w written, offset, limit int64, p
 	if err != nil {
 		return err
 	}
-	if line <= last && line == w.lines && start+int64(len(data)) == w.bytes && len(data) > ends {
+	atEnd := start+int64(len(data)) == w.bytes
+	if line <= last && line == w.lines && atEnd && (line == offset || len(data) <= MaxPageBytes) {
 		ends, line = len(data), line+1 // the last line has no end, and never will
 	}
-	data = data[:ends]
-	page.Data = string(data)
+	page.Data = string(data[:ends])
 	page.EndLine, page.NextLineOffset = line-1, line
-	page.StartByte, page.EndByte = start, start+int64(len(data))
+	page.StartByte, page.EndByte = start, start+int64(ends)
 	page.NextByteOffset = page.EndByte
 	page.HasMore = page.EndLine < w.lines
 	return nil
@@ -217,8 +223,11 @@ func bytePage(ctx context.Context, tx *sql.Tx, w written, offset, limit int64, p
 	err := chunks(ctx, tx, chunksByByte, w.id, offset, func(c piece) bool {
 		text := c.text
 		if start < 0 {
-			// Chunks hold whole characters, so this one holds the one we are in.
 			skip := int(offset - c.firstByte)
+			if skip >= len(text) {
+				return false // no text; the chunk that follows has the same offset
+			}
+			// Chunks hold whole characters, so this one holds the one we are in.
 			for skip > 0 && !utf8.RuneStart(text[skip]) {
 				skip--
 			}

@@ -1,10 +1,12 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"daybook/events"
 )
@@ -12,9 +14,23 @@ import (
 // errBuilt ends the feed of a rebuild.
 var errBuilt = errors.New("built")
 
+// Prepare makes sure that Open finds a file of this schema version: a missing
+// one, and one of another version, is built by Rebuild from the ledger up to
+// position last. It reports whether it was.
+func Prepare(ctx context.Context, opts Options, feed Feed, last uint64) (built bool, err error) {
+	version, err := fileVersion(ctx, opts.Path)
+	if err != nil {
+		return false, fmt.Errorf("prepare projections %s: %w", opts.Path, err)
+	}
+	if version == SchemaVersion {
+		return false, nil
+	}
+	return true, Rebuild(ctx, opts, feed, last)
+}
+
 // Rebuild folds the ledger up to position last into a new file beside
-// opts.Path, and swaps it in. No Store may have the path open. Whatever goes
-// wrong, the old file stays as it was.
+// opts.Path, and swaps it in. No Store may have the path open. When the ledger
+// cannot be folded the old file stays as it was.
 func Rebuild(ctx context.Context, opts Options, feed Feed, last uint64) error {
 	beside := opts
 	beside.Path = opts.Path + ".new"
@@ -41,10 +57,9 @@ func build(ctx context.Context, opts Options, feed Feed, last uint64) (err error
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if last > 0 {
 		err := feed.Follow(ctx, 0, func(batch []events.Event, _ uint64) error {
-			if over := int(batch[len(batch)-1].Seq) - int(last); over > 0 {
-				batch = batch[:len(batch)-over]
-			}
-			if err := s.Apply(ctx, batch); err != nil {
+			// Events that came since are for Run.
+			n, _ := slices.BinarySearchFunc(batch, last+1, func(e events.Event, seq uint64) int { return cmp.Compare(e.Seq, seq) })
+			if err := s.Apply(ctx, batch[:n]); err != nil {
 				return err
 			}
 			if s.Applied() >= last {
@@ -52,7 +67,10 @@ func build(ctx context.Context, opts Options, feed Feed, last uint64) (err error
 			}
 			return nil
 		})
-		if !errors.Is(err, errBuilt) {
+		switch {
+		case err == nil:
+			return fmt.Errorf("the ledger's events ended at %d, before %d", s.Applied(), last)
+		case !errors.Is(err, errBuilt):
 			return err
 		}
 	}

@@ -20,11 +20,12 @@ type Feed interface {
 // events.ErrDamaged, also told by Damage: nothing past it is applied, because
 // an answer that leaves something out would be wrong.
 func (s *Store) Run(ctx context.Context, feed Feed) error {
-	err := feed.Follow(ctx, s.Applied(), func(batch []events.Event, _ uint64) error {
+	err := feed.Follow(ctx, s.Applied(), func(batch []events.Event, last uint64) error {
+		s.known(last)
 		return s.Apply(ctx, batch)
 	})
 	if errors.Is(err, events.ErrDamaged) {
-		s.advance(s.Applied(), err)
+		s.stop(err)
 	}
 	return err
 }
@@ -60,7 +61,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	s.advance(last, nil)
+	s.advance(last, len(batch))
 	return nil
 }
 
@@ -74,6 +75,15 @@ type applier struct {
 func (a *applier) exec(stmt *sql.Stmt, args ...any) error {
 	_, err := a.tx.StmtContext(a.ctx, stmt).ExecContext(a.ctx, args...)
 	return err
+}
+
+// execCounting returns how many rows changed.
+func (a *applier) execCounting(stmt *sql.Stmt, args ...any) (int64, error) {
+	res, err := a.tx.StmtContext(a.ctx, stmt).ExecContext(a.ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
 }
 
 func (a *applier) row(stmt *sql.Stmt, args ...any) *sql.Row {
@@ -96,7 +106,7 @@ func (a *applier) apply(e *events.Event) error {
 	case *events.ExecutionOutputTruncated:
 		return a.truncated(e, d)
 	case *events.ExecutionCancelRequested:
-		return a.touched(e, d.ExecutionID)
+		return a.cancelRequested(e, d)
 	case *events.ExecutionHandedBack:
 		return a.handedBack(e, d)
 	case *events.ExecutionCompleted, *events.ExecutionFailed, *events.ExecutionTimedOut, *events.ExecutionCancelled:
@@ -106,7 +116,7 @@ func (a *applier) apply(e *events.Event) error {
 	case *events.SessionEntryRecorded:
 		return a.entry(e, d)
 	case *events.Unknown:
-		return a.exec(a.s.unknown, e.Seq, e.Tenant, string(d.Type), d.StoredSubject, d.Body)
+		return a.exec(a.s.unknown, e.Seq, e.Tenant, string(d.Type), d.StoredSubject, append([]byte{}, d.Body...))
 	default:
 		return fmt.Errorf("no rule for %T", d)
 	}

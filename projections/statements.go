@@ -9,11 +9,11 @@ import (
 
 // statements are what the applier does, prepared once.
 type statements struct {
-	position, anomaly, unknown                       *sql.Stmt
-	request, state, start, touch, handBack, end      *sql.Stmt
-	chunk, extent, truncate, chunksFrom, deleteChunk *sql.Stmt
-	heap, edit, inForce, force, untag, tag           *sql.Stmt
-	entry, session                                   *sql.Stmt
+	position, anomaly, unknown                      *sql.Stmt
+	request, state, start, touch, handBack, end     *sql.Stmt
+	chunk, extent, truncate, lastChunk, deleteChunk *sql.Stmt
+	heap, edit, inForce, force, untag, tag          *sql.Stmt
+	entry, session                                  *sql.Stmt
 
 	all []*sql.Stmt
 }
@@ -31,15 +31,15 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 			VALUES (?1, ?2, 'running', ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)`},
 		{&s.state, `SELECT id, status, requested_seq, out_line, out_byte, out_open, out_attempt, tags, warnings, input_heap FROM executions WHERE tenant = ? AND execution_id = ?`},
 		{&s.start, `UPDATE executions SET last_seq = ?2, started_at = ?3, attempt = ?4, engine_id = ?5, input_heap = ?6, warnings = ?7, out_line = ?8, out_byte = ?9, out_open = 0, out_attempt = ?4 WHERE id = ?1`},
-		{&s.touch, `UPDATE executions SET last_seq = ?3 WHERE tenant = ?1 AND execution_id = ?2`},
-		{&s.handBack, `UPDATE executions SET last_seq = ?2, started_at = NULL, out_attempt = 0 WHERE id = ?1`},
+		{&s.touch, `UPDATE executions SET last_seq = ?2 WHERE id = ?1`},
+		{&s.handBack, `UPDATE executions SET last_seq = ?2, started_at = NULL WHERE id = ?1`},
 		{&s.end, `UPDATE executions SET status = ?2, last_seq = ?3, completed_at = ?4, output_heap = ?5, result = ?6, result_truncated = ?7, error = ?8, reason = ?9, usage = ?10, warnings = ?11,
 			cancelled_by = ?12, out_truncated = max(out_truncated, ?13), out_sha256 = ?14 WHERE id = ?1`},
-		{&s.chunk, `INSERT INTO output VALUES (?, ?, ?, ?, ?, ?)`},
+		{&s.chunk, `INSERT INTO output VALUES (?, ?, ?, ?, ?, ?, ?)`},
 		{&s.extent, `UPDATE executions SET last_seq = ?2, out_line = ?3, out_byte = ?4, out_open = ?5 WHERE id = ?1`},
 		{&s.truncate, `UPDATE executions SET last_seq = ?2, out_truncated = 1 WHERE id = ?1`},
-		{&s.chunksFrom, `SELECT first_byte, first_line, text, pieces FROM output WHERE execution = ?1 AND first_byte >= (SELECT coalesce(max(first_byte), 0) FROM output WHERE execution = ?1 AND first_byte <= ?2) ORDER BY first_byte`},
-		{&s.deleteChunk, `DELETE FROM output WHERE execution = ? AND first_byte = ?`},
+		{&s.lastChunk, `SELECT seq, first_byte, first_line, text, pieces FROM output WHERE execution = ? ORDER BY first_byte DESC, seq DESC LIMIT 1`},
+		{&s.deleteChunk, `DELETE FROM output WHERE execution = ? AND first_byte = ? AND seq = ?`},
 		{&s.heap, `INSERT OR IGNORE INTO heaps VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.edit, `INSERT OR IGNORE INTO tag_edits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.inForce, `SELECT effective FROM tagged WHERE tenant = ? AND heap = ?`},

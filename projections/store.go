@@ -40,7 +40,7 @@ func (e badQueryError) Is(target error) bool { return target == ErrBadQuery }
 // Options set up a Store. Path is required.
 type Options struct {
 	// Path is the SQLite file. A missing one, or one of another schema version,
-	// is begun anew.
+	// is begun anew: see Prepare for a way without a time of half-built answers.
 	Path string
 	// Texts resolves large sources, results and errors; without it their
 	// previews are shown.
@@ -58,7 +58,7 @@ type Store struct {
 	insert *statements
 
 	mu      sync.Mutex
-	applied uint64
+	stats   Stats
 	damage  error
 	changed chan struct{} // closed and replaced at every commit
 }
@@ -81,8 +81,10 @@ func (s *Store) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if version != 0 && version != SchemaVersion {
-		s.opts.Logger.InfoContext(ctx, "projections have another schema and are built anew", "found", version, "want", SchemaVersion)
+	if version != SchemaVersion {
+		if version != 0 {
+			s.opts.Logger.InfoContext(ctx, "projections have another schema and are begun anew", "found", version, "want", SchemaVersion)
+		}
 		if err := removeFile(s.opts.Path); err != nil {
 			return err
 		}
@@ -100,7 +102,7 @@ func (s *Store) open(ctx context.Context) error {
 	if _, err := s.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version=%d", SchemaVersion)); err != nil {
 		return err
 	}
-	if s.reader, err = sql.Open("sqlite3", dsn(s.opts.Path, "mode=ro&_query_only=1&_busy_timeout=10000&_cache_size=-16000")); err != nil {
+	if s.reader, err = sql.Open("sqlite3", dsn(s.opts.Path, "mode=ro&_query_only=1&_busy_timeout=10000&_cache_size=-4000")); err != nil {
 		return err
 	}
 	s.reader.SetMaxOpenConns(8)
@@ -108,15 +110,20 @@ func (s *Store) open(ctx context.Context) error {
 	if s.insert, err = prepare(ctx, s.writer); err != nil {
 		return err
 	}
-	return s.writer.QueryRowContext(ctx, "SELECT applied FROM position").Scan(&s.applied)
+	if err := s.writer.QueryRowContext(ctx, "SELECT applied FROM position").Scan(&s.stats.Applied); err != nil {
+		return err
+	}
+	s.stats.Known = s.stats.Applied
+	return nil
 }
 
-// fileVersion reads the schema version of a file: 0 for a missing or new one.
+// fileVersion reads the schema version of a file: 0 for a missing one and one
+// whose making was cut short.
 func fileVersion(ctx context.Context, path string) (version int, err error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
-	db, err := sql.Open("sqlite3", dsn(path, ""))
+	db, err := sql.Open("sqlite3", dsn(path, "_busy_timeout=10000"))
 	if err != nil {
 		return 0, err
 	}
@@ -127,6 +134,8 @@ func fileVersion(ctx context.Context, path string) (version int, err error) {
 	return version, nil
 }
 
+// removeFile removes a file and then what belongs to it. In this order, what is
+// left when it is cut short is a log without a file, which SQLite discards.
 func removeFile(path string) error {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -156,9 +165,26 @@ func (s *Store) Close() error {
 
 // Applied is the position of the last event applied.
 func (s *Store) Applied() uint64 {
+	return s.Stats().Applied
+}
+
+// Stats is how far the applier has come; asking costs nothing.
+type Stats struct {
+	// Applied is the position of the last event applied, Known that of the
+	// newest event the feed has told of.
+	Applied, Known uint64
+	// Events and Commits count since Open.
+	Events, Commits uint64
+}
+
+// Lag is the number of events known and not applied yet.
+func (s Stats) Lag() uint64 { return s.Known - s.Applied }
+
+// Stats returns how far Run has come.
+func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.applied
+	return s.stats
 }
 
 // Changed returns a channel that is closed at the next commit.
@@ -181,7 +207,7 @@ func (s *Store) Damage() error {
 func (s *Store) Wait(ctx context.Context, seq uint64) error {
 	for {
 		s.mu.Lock()
-		applied, damage, changed := s.applied, s.damage, s.changed
+		applied, damage, changed := s.stats.Applied, s.damage, s.changed
 		s.mu.Unlock()
 		switch {
 		case applied >= seq:
@@ -197,11 +223,33 @@ func (s *Store) Wait(ctx context.Context, seq uint64) error {
 	}
 }
 
-// advance publishes a commit.
-func (s *Store) advance(applied uint64, damage error) {
+// advance publishes a commit and wakes who waits for one.
+func (s *Store) advance(applied uint64, events int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.applied, s.damage = applied, damage
+	s.stats.Applied, s.stats.Known = applied, max(s.stats.Known, applied)
+	s.stats.Events += uint64(events)
+	s.stats.Commits++
+	s.wake()
+}
+
+// known remembers how far the ledger is known to reach.
+func (s *Store) known(last uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats.Known = max(s.stats.Known, last)
+}
+
+// stop publishes what stopped Run for good.
+func (s *Store) stop(damage error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.damage = damage
+	s.wake()
+}
+
+// wake is called with mu held.
+func (s *Store) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }

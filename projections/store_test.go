@@ -1,0 +1,261 @@
+package projections_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// patience is how long a test waits for what must happen soon.
+const patience = 20 * time.Second
+
+func TestReadYourWrites(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	b.batch = 3
+	follow(t, s, b)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	for n := range 20 {
+		changed := s.Changed()
+		seq := b.add(requested(n))
+		if err := s.Wait(ctx, seq); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-changed:
+		default:
+			t.Fatalf("event %d is applied, but the change was not announced", seq)
+		}
+		if _, err := s.Execution(ctx, tenant, id(n)); err != nil {
+			t.Fatalf("read right after the wait for %d: %v", seq, err)
+		}
+	}
+	if st := s.Stats(); st.Applied != 20 || st.Known != 20 || st.Lag() != 0 || st.Events != 20 || st.Commits == 0 {
+		t.Errorf("stats %+v", st)
+	}
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	s := open(t, projections.Options{})
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := s.Wait(ctx, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if err := s.Wait(ctx, 0); err != nil {
+		t.Errorf("nothing to wait for, error %v", err)
+	}
+}
+
+func TestReopenGoesOn(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a file with ?#%.db")
+	b := newBook()
+	for n := range 3 {
+		b.add(requested(n))
+		s, err := projections.Open(t.Context(), projections.Options{Path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Applied() != uint64(n) {
+			t.Errorf("opened at %d, want %d", s.Applied(), n)
+		}
+		stop := follow(t, s, b)
+		if err := s.Wait(t.Context(), uint64(n+1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := stop(); !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
+// holed leaves out one position.
+type holed struct{ *book }
+
+func (h holed) Follow(ctx context.Context, after uint64, fn func([]events.Event, uint64) error) error {
+	return h.book.Follow(ctx, after, func(batch []events.Event, last uint64) error {
+		return fn(append(batch[:1:1], batch[2:]...), last)
+	})
+}
+
+func TestGapIsDamage(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	b.add(requested(1))
+	apply(t, s, b)
+	b.add(requested(2), requested(3), requested(4))
+	if s.Damage() != nil {
+		t.Fatal("damaged from the beginning")
+	}
+	waiting := make(chan error, 1)
+	go func() { waiting <- s.Wait(context.WithoutCancel(t.Context()), 4) }()
+	err := s.Run(t.Context(), holed{b})
+	if !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "event 2 is followed by 4") {
+		t.Errorf("Run: %v", err)
+	}
+	if !errors.Is(s.Damage(), events.ErrDamaged) {
+		t.Errorf("Damage: %v", s.Damage())
+	}
+	if err := <-waiting; !errors.Is(err, events.ErrDamaged) {
+		t.Errorf("Wait: %v", err)
+	}
+	if s.Applied() != 1 {
+		t.Errorf("applied %d", s.Applied())
+	}
+	if _, err := s.Execution(t.Context(), tenant, id(2)); !errors.Is(err, events.ErrNotFound) {
+		t.Errorf("an event of the refused batch is visible: %v", err)
+	}
+	if _, err := s.Execution(t.Context(), tenant, id(1)); err != nil {
+		t.Errorf("what was applied before: %v", err)
+	}
+}
+
+func TestApplyWantsTheNextPosition(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	b.add(requested(1), requested(2))
+	apply(t, s, b)
+	for _, batch := range [][]events.Event{b.all()[:1], b.all()[1:], {{Seq: 4}}} {
+		if err := s.Apply(t.Context(), batch); !errors.Is(err, events.ErrDamaged) {
+			t.Errorf("position %d after 2: %v", batch[0].Seq, err)
+		}
+	}
+	if err := s.Apply(t.Context(), nil); err != nil || s.Applied() != 2 {
+		t.Errorf("nothing applied: %v, now at %d", err, s.Applied())
+	}
+}
+
+// TestBatchIsAllOrNothing: a batch that ctx cuts short leaves nothing behind.
+func TestBatchIsAllOrNothing(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	for n := range 100 {
+		b.add(requested(n))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := s.Apply(ctx, b.all()); !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v", err)
+	}
+	page, err := s.Executions(t.Context(), tenant, projections.ExecutionFilter{})
+	if err != nil || len(page.Executions) != 0 || s.Applied() != 0 {
+		t.Errorf("%d executions, applied %d, error %v", len(page.Executions), s.Applied(), err)
+	}
+	apply(t, s, b)
+	if s.Applied() != 100 {
+		t.Errorf("applied %d", s.Applied())
+	}
+}
+
+func TestUnknownEventsAreKept(t *testing.T) {
+	t.Parallel()
+	b := newBook()
+	path := filepath.Join(t.TempDir(), "projections.db")
+	s := open(t, projections.Options{Path: path})
+	b.add(
+		requested(1),
+		&events.Unknown{Type: "daybook.execution.paused.v1", StoredSubject: "ledger.0001.default.exec.x", Concerns: id(1), Body: []byte("not JSON \x00\xff")},
+		&events.Unknown{Type: "daybook.execution.completed.v2", StoredSubject: "s", Concerns: id(1)},
+	)
+	apply(t, s, b)
+	if n, err := s.Unknown(t.Context()); n != 2 || err != nil {
+		t.Errorf("%d unknown events, error %v", n, err)
+	}
+	db := raw(t, path)
+	var body []byte
+	if err := db.QueryRowContext(t.Context(), "SELECT body FROM unknown_events WHERE seq = 2").Scan(&body); err != nil || string(body) != "not JSON \x00\xff" {
+		t.Errorf("body %q, error %v", body, err)
+	}
+	if d, err := s.Execution(t.Context(), tenant, id(1)); err != nil || d.Status != events.StatusRunning {
+		t.Errorf("%v, error %v", d.Status, err)
+	}
+	noAnomalies(t, s)
+}
+
+// raw opens the file as any SQLite tool would.
+func raw(t testing.TB, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+path+"?mode=rw&_busy_timeout=10000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func TestAnotherSchemaIsBegunAnew(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "projections.db")
+	b := newBook()
+	b.add(requested(1))
+	s, err := projections.Open(t.Context(), projections.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, b)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{"PRAGMA user_version = 999", "DROP TABLE executions"} {
+		if _, err := raw(t, path).ExecContext(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = open(t, projections.Options{Path: path})
+	if s.Applied() != 0 {
+		t.Errorf("applied %d", s.Applied())
+	}
+	apply(t, s, b)
+	if _, err := s.Execution(t.Context(), tenant, id(1)); err != nil {
+		t.Error(err)
+	}
+	var version int
+	if err := raw(t, path).QueryRowContext(t.Context(), "PRAGMA user_version").Scan(&version); err != nil || version != projections.SchemaVersion {
+		t.Errorf("version %d, error %v", version, err)
+	}
+}
+
+func TestOpenRefusesWhatIsNoDatabase(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "projections.db")
+	if err := os.WriteFile(path, []byte(strings.Repeat("not a database\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, do := range map[string]func() error{
+		"Open": func() error {
+			_, err := projections.Open(t.Context(), projections.Options{Path: path})
+			return err
+		},
+		"Prepare": func() error {
+			_, err := projections.Prepare(t.Context(), projections.Options{Path: path}, newBook(), 0)
+			return err
+		},
+	} {
+		if err := do(); err == nil || !strings.Contains(err.Error(), "delete the file") || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if kept, err := os.ReadFile(path); err != nil || len(kept) != 1500 {
+		t.Errorf("the file was changed: %d bytes, error %v", len(kept), err)
+	}
+	if _, err := projections.Open(t.Context(), projections.Options{Path: filepath.Join(path, "below")}); err == nil {
+		t.Error("opened a file below a file")
+	}
+}
