@@ -58,14 +58,23 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	}
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stopProjector, d.projectorDone = stop, make(chan struct{})
+	waiting, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
 	go func() {
 		defer close(d.projectorDone)
 		if err := d.projections.Run(following, d.store); err != nil && following.Err() == nil {
-			d.opts.Logger.ErrorContext(following, "the projections stopped", "error", err)
-			d.fail(fmt.Errorf("follow the ledger: %w", err))
+			err = fmt.Errorf("follow the ledger: %w", err)
+			d.fail(err)
+			giveUp(err) // what Start waits for will never come
 		}
 	}()
-	return d.projections.Wait(ctx, last)
+	if err := d.projections.Wait(waiting, last); err != nil {
+		if waiting.Err() != nil {
+			return context.Cause(waiting)
+		}
+		return err
+	}
+	return nil
 }
 
 func (d *Daybook) projectionsFile() string {

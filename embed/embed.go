@@ -42,6 +42,9 @@ type Daybook struct {
 	stopRunner, stopProjector context.CancelFunc
 	runnerDone, projectorDone chan struct{}
 	attached                  sync.WaitGroup
+	// closing ends when clients that are still attached are to be gone.
+	closing    context.Context
+	endClients context.CancelFunc
 
 	closeOnce sync.Once
 	closeErr  error
@@ -51,6 +54,9 @@ type Daybook struct {
 	done chan struct{} // closed with it, or by Close
 }
 
+// ErrClosed is what waiting for a Daybook ends with that was closed meanwhile.
+var ErrClosed = errors.New("the daybook was closed")
+
 // Start brings up a Daybook and returns once it serves. ctx bounds the start
 // only; Close ends what was started. A data directory in use by another
 // process is ErrLocked.
@@ -59,7 +65,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daybook{opts: opts, done: make(chan struct{})}
+	d := newDaybook(opts)
 	for _, step := range []struct {
 		doing string
 		do    func(context.Context) error
@@ -76,6 +82,12 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		}
 	}
 	return d, nil
+}
+
+func newDaybook(opts Options) *Daybook {
+	d := &Daybook{opts: opts, done: make(chan struct{})}
+	d.closing, d.endClients = context.WithCancel(context.Background())
+	return d
 }
 
 func (d *Daybook) takeDirectory(context.Context) error {
@@ -105,6 +117,7 @@ func (d *Daybook) close() error {
 	if d.socket != nil {
 		errs = append(errs, ignoreClosed(d.socket.Close()))
 	}
+	d.endClients()
 	if d.mcp != nil {
 		errs = append(errs, d.mcp.Close())
 	}

@@ -2,14 +2,18 @@ package embed
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"daybook/ledger"
 )
 
 // socketName is the socket in the data directory through which local processes
@@ -60,7 +64,7 @@ func (d *Daybook) listenLocal() error {
 			}
 			d.attached.Go(func() {
 				defer conn.Close()
-				if err := d.mcp.ServeStdio(context.Background(), conn, conn, ""); err != nil {
+				if err := d.serveLocal(conn); err != nil {
 					d.opts.Logger.Debug("a local MCP client ended", "error", err)
 				}
 			})
@@ -69,26 +73,99 @@ func (d *Daybook) listenLocal() error {
 	return nil
 }
 
+// greeting is the first line on the socket, before any MCP message.
+type greeting struct {
+	Session string `json:"session,omitempty"`
+}
+
+// maxGreeting bounds that line, in bytes.
+const maxGreeting = 4 << 10
+
+// serveLocal serves one process that attached.
+func (d *Daybook) serveLocal(conn net.Conn) error {
+	// A client that reads nothing would hold up the shutdown: once calls have
+	// had their chance to answer, writing to it fails.
+	stop := context.AfterFunc(d.closing, func() { _ = conn.SetDeadline(time.Now().Add(attachedGrace)) })
+	defer stop()
+	_ = conn.SetReadDeadline(time.Now().Add(greetingWait))
+	line, err := readGreeting(conn)
+	if err != nil {
+		return fmt.Errorf("read the greeting: %w", err)
+	}
+	var hello greeting
+	if err := json.Unmarshal(line, &hello); err != nil {
+		return fmt.Errorf("read the greeting: %w", err)
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	if d.closing.Err() != nil { // the deadline just lifted was perhaps that of the end
+		return ErrClosed
+	}
+	return d.mcp.ServeStdio(context.Background(), conn, conn, hello.Session)
+}
+
+// readGreeting reads one line and nothing after it, which is MCP's.
+func readGreeting(r io.Reader) ([]byte, error) {
+	line := make([]byte, 0, 64)
+	for one := make([]byte, 1); len(line) < maxGreeting; {
+		if _, err := io.ReadFull(r, one); err != nil {
+			return nil, err
+		}
+		if one[0] == '\n' {
+			return line, nil
+		}
+		line = append(line, one[0])
+	}
+	return nil, fmt.Errorf("it is longer than %d bytes", maxGreeting)
+}
+
+const (
+	// greetingWait is how long a process may take to say what it wants.
+	greetingWait = 10 * time.Second
+	// attachedGrace is how long attached clients may take to read their last
+	// answers at the end.
+	attachedGrace = 2 * time.Second
+)
+
 // ServeMCP serves one MCP client over a pair of streams until in ends, ctx is
 // done or the Daybook is closed. Nothing but JSON-RPC is written to out.
 func (d *Daybook) ServeMCP(ctx context.Context, in io.Reader, out io.Writer) error {
 	return d.mcp.ServeStdio(ctx, in, out, "")
 }
 
+// ErrNotServing is returned by AttachMCP when the process that owns the data
+// directory takes no clients: it is starting, stopping or gone.
+var ErrNotServing = errors.New("the process that uses the data directory takes no clients now")
+
 // AttachMCP serves one MCP client over a pair of streams through the process
-// that owns the data directory. It returns when either side ends.
-func AttachMCP(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
+// that owns the data directory. Runs are logged under session; empty leaves it
+// to that process. It returns when either side ends.
+func AttachMCP(ctx context.Context, dir, session string, in io.Reader, out io.Writer) error {
+	if session != "" {
+		if err := ledger.CheckSession(session); err != nil {
+			return err
+		}
+	}
+	hello, err := json.Marshal(greeting{Session: session})
+	if err != nil {
+		return err
+	}
 	var conn net.Conn
-	err := withSocketPath(dir, func(short string) error {
+	err = withSocketPath(dir, func(short string) error {
 		var dialer net.Dialer
 		var err error
 		conn, err = dialer.DialContext(ctx, "unix", short)
 		return err
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED):
+		return fmt.Errorf("attach to %s: %w", filepath.Join(dir, socketName), ErrNotServing)
+	case err != nil:
 		return fmt.Errorf("attach to the process that uses %s: %w", dir, err)
 	}
 	defer conn.Close()
+	if _, err := conn.Write(append(hello, '\n')); err != nil {
+		return fmt.Errorf("attach to the process that uses %s: %w", dir, err)
+	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	go func() {

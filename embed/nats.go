@@ -94,10 +94,24 @@ func (d *Daybook) saveReader() error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(d.readerFile(), append(raw, '\n'), 0o600); err != nil {
+	// Written beside and renamed: a process killed here must not leave half a
+	// file for the next start to trip over.
+	beside := d.readerFile() + ".new"
+	err = errors.Join(ignoreMissing(os.Remove(beside)), os.WriteFile(beside, append(raw, '\n'), 0o600))
+	if err == nil {
+		err = os.Rename(beside, d.readerFile())
+	}
+	if err != nil {
 		return fmt.Errorf("leave the credentials of subscribers: %w", err)
 	}
 	return nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // NATSURL is where subscribers connect, or empty. Their credentials are in the

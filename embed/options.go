@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"time"
+
+	"daybook/ledger"
 )
 
 // Options set up a Daybook. Only DataDir is required; the zero value of
@@ -53,7 +55,7 @@ type Options struct {
 	Instructions     string
 	RunJSDescription string
 	// DrainWait is how long Close lets running scripts finish before they are
-	// handed back; default 10 s.
+	// handed back; default 10 s, negative hands them back at once.
 	DrainWait time.Duration
 	// NoSync acknowledges events before they are on disk. Only for tests.
 	NoSync bool
@@ -71,9 +73,23 @@ func (o Options) withDefaults() (Options, error) {
 	if o.NATSURL != "" && o.NATSAddr != "" {
 		problems = append(problems, errors.New("NATSURL and NATSAddr exclude each other: an outside server does its own listening"))
 	}
-	for name, v := range map[string]int{"Slots": o.Slots, "HeapMemoryMB": o.HeapMemoryMB, "HeapMemoryCeilingMB": o.HeapMemoryCeilingMB, "TimeoutSecs": o.TimeoutSecs, "Replicas": o.Replicas} {
-		if v < 0 {
-			problems = append(problems, fmt.Errorf("%s is %d: it cannot be negative", name, v))
+	for _, field := range []struct {
+		name  string
+		value int
+	}{
+		{"Replicas", o.Replicas},
+		{"Slots", o.Slots},
+		{"HeapMemoryMB", o.HeapMemoryMB},
+		{"HeapMemoryCeilingMB", o.HeapMemoryCeilingMB},
+		{"TimeoutSecs", o.TimeoutSecs},
+	} {
+		if field.value < 0 {
+			problems = append(problems, fmt.Errorf("%s is %d: it cannot be negative", field.name, field.value))
+		}
+	}
+	if o.SessionID != "" {
+		if err := ledger.CheckSession(o.SessionID); err != nil {
+			problems = append(problems, fmt.Errorf("SessionID: %w", err))
 		}
 	}
 	if o.TimeoutSecs > 300 {

@@ -1,9 +1,12 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"daybook/events"
 	"daybook/ledger"
@@ -19,6 +22,8 @@ type Script struct {
 	Code string
 	// Heap is the key of the heap to restore; empty for a fresh isolate.
 	Heap string
+	// FileName is the name shown in stack traces; default main.ts.
+	FileName string
 	// Session is the name the run is logged under, or empty.
 	Session string
 	// Tags replace those of the output heap; nil leaves them.
@@ -35,6 +40,7 @@ func (d *Daybook) Submit(ctx context.Context, s Script) (string, error) {
 	r, err := gate{d.ledger, d}.Submit(ctx, ledger.Submission{
 		Tenant:               events.DefaultTenant,
 		Code:                 s.Code,
+		FileName:             s.FileName,
 		Heap:                 s.Heap,
 		Session:              s.Session,
 		Tags:                 s.Tags,
@@ -63,24 +69,37 @@ func (d *Daybook) Run(ctx context.Context, s Script) (projections.ExecutionDetai
 	if err != nil {
 		return projections.ExecutionDetail{}, err
 	}
-	return d.Wait(ctx, id)
+	return d.wait(ctx, id, true)
 }
 
-// Wait waits for the end of an execution.
+// Wait waits for the end of an execution. An id that was never given out is
+// events.ErrNotFound; a Daybook that ends first is an error.
 func (d *Daybook) Wait(ctx context.Context, id string) (projections.ExecutionDetail, error) {
+	return d.wait(ctx, id, false)
+}
+
+// wait is Wait for an id that may be known to be on record.
+func (d *Daybook) wait(ctx context.Context, id string, recorded bool) (projections.ExecutionDetail, error) {
 	for {
 		changed := d.projections.Changed()
 		e, err := d.projections.Execution(ctx, events.DefaultTenant, id)
 		switch {
 		case err == nil && e.Status.Terminal():
 			return e, nil
-		case err != nil && !errors.Is(err, events.ErrNotFound): // not applied yet
-			return e, err
+		case errors.Is(err, events.ErrNotFound) && !recorded:
+			// Either not applied yet or never recorded; the ledger knows.
+			if _, err := d.ledger.History(ctx, events.DefaultTenant, id); err != nil {
+				return e, fmt.Errorf("wait for %s: %w", id, err)
+			}
+			recorded = true
+			continue
+		case err != nil && !errors.Is(err, events.ErrNotFound):
+			return e, fmt.Errorf("wait for %s: %w", id, err)
 		}
 		select {
 		case <-changed:
 		case <-d.done:
-			return e, fmt.Errorf("wait for %s: the daybook was closed", id)
+			return e, fmt.Errorf("wait for %s: %w", id, cmp.Or(d.Err(), ErrClosed))
 		case <-ctx.Done():
 			e.ExecutionID = id
 			return e, ctx.Err()
@@ -118,7 +137,11 @@ func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	d := &Daybook{opts: opts, done: make(chan struct{})}
+	opts.NATSAddr = "" // nobody is served meanwhile
+	if _, err := os.Stat(filepath.Join(opts.DataDir, "jetstream")); opts.NATSURL == "" && err != nil {
+		return 0, fmt.Errorf("there is no ledger in %s: %w", opts.DataDir, err)
+	}
+	d := newDaybook(opts)
 	defer func() { err = errors.Join(err, d.Close()) }()
 	if err := d.takeDirectory(ctx); err != nil {
 		return 0, err

@@ -1,0 +1,175 @@
+package embed_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"daybook/embed"
+	"daybook/events"
+	"daybook/projections"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("DAYBOOK_TEST_HOLD"); dir != "" {
+		hold(dir)
+		return
+	}
+	goleak.VerifyTestMain(m,
+		// nats.go may start this goroutine for a stored object only after the
+		// object is stored; it then never learns that it is to end.
+		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
+}
+
+// patience is how long a test waits for what must happen soon.
+const patience = 40 * time.Second
+
+// within is a context that ends when patience does.
+func within(t testing.TB) context.Context {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(stop)
+	return ctx
+}
+
+// start runs a Daybook on dir until the test ends, without syncs: what a test
+// process wrote the next one finds all the same.
+func start(t testing.TB, opts embed.Options) *embed.Daybook {
+	t.Helper()
+	if opts.DataDir == "" {
+		opts.DataDir = t.TempDir()
+	}
+	opts.NoSync = true
+	if opts.DrainWait == 0 {
+		opts.DrainWait = -1
+	}
+	book, err := embed.Start(within(t), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeBook(t, book) })
+	return book
+}
+
+func closeBook(t testing.TB, book *embed.Daybook) {
+	t.Helper()
+	if err := book.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// run runs a script to its end, whatever that is.
+func run(t testing.TB, book *embed.Daybook, s embed.Script) projections.ExecutionDetail {
+	t.Helper()
+	e, err := book.Run(within(t), s)
+	if err != nil {
+		t.Fatalf("run %.60q: %v", s.Code, err)
+	}
+	return e
+}
+
+// completes runs a script that must complete, and returns result and heap.
+func completes(t testing.TB, book *embed.Daybook, s embed.Script) (result, heap string) {
+	t.Helper()
+	e := run(t, book, s)
+	if e.Status != events.StatusCompleted {
+		t.Fatalf("%.60q is %s: %s", s.Code, e.Status, deref(e.Error))
+	}
+	return deref(e.Result), deref(e.Heap)
+}
+
+func submit(t testing.TB, book *embed.Daybook, s embed.Script) string {
+	t.Helper()
+	id, err := book.Submit(within(t), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func history(t testing.TB, book *embed.Daybook, id string) []events.Event {
+	t.Helper()
+	list, err := book.History(within(t), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func types(list []events.Event) []events.Type {
+	out := make([]events.Type, len(list))
+	for i, e := range list {
+		out[i] = e.Type
+	}
+	return out
+}
+
+// awaitEvent follows the ledger until an execution has an event of a type.
+func awaitEvent(t testing.TB, book *embed.Daybook, id string, typ events.Type) {
+	t.Helper()
+	err := book.Follow(within(t), 0, func(batch []events.Event, _ uint64) error {
+		for _, e := range batch {
+			if e.About() == id && e.Type == typ {
+				return io.EOF
+			}
+		}
+		return nil
+	})
+	if err != io.EOF {
+		t.Fatalf("wait for %s of %s: %v", typ, id, err)
+	}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return "<null>"
+	}
+	return *s
+}
+
+// busyPort is an address something listens on.
+func busyPort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+// wantError checks that an error says each of some words.
+func wantError(t testing.TB, err error, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one that says %q", words)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("the error is %q, without %q", err, w)
+		}
+	}
+}
+
+// hold keeps a data directory in a process of its own until standard input
+// ends.
+func hold(dir string) {
+	book, err := embed.Start(context.Background(), embed.Options{DataDir: dir, NoSync: true, SessionID: "holder", Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err != nil {
+		os.Stdout.WriteString(err.Error() + "\n")
+		os.Exit(1)
+	}
+	os.Stdout.WriteString("ready\n")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	if err := book.Close(); err != nil {
+		os.Stdout.WriteString(err.Error() + "\n")
+		os.Exit(1)
+	}
+}
