@@ -63,6 +63,8 @@ int daybook_external_references(void);
 
 // Returns NULL and fills error (capacity bytes, NUL-terminated) on failure.
 daybook_isolate* daybook_new(const daybook_config* config, char* error, size_t capacity);
+// Replaces what the isolate was made with of these, before its run.
+void daybook_assign(daybook_isolate*, const uint8_t seed[16], double start_ms, uintptr_t output);
 void daybook_run(daybook_isolate*, daybook_bytes source, daybook_result* result);
 // Ends the isolate's useful life, whatever it returns. The blob is owned by
 // the isolate and valid until daybook_dispose.

@@ -172,6 +172,12 @@ extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* erro
   return d;
 }
 
+extern "C" void daybook_assign(daybook_isolate* d, const uint8_t seed[16], double start_ms, uintptr_t output) {
+  d->random = daybook::Random(seed);
+  d->start_ms = d->clock_ms = start_ms;
+  d->output = output;
+}
+
 extern "C" void daybook_terminate(daybook_isolate* d) {
   {
     std::lock_guard<std::mutex> lock(d->mutex);

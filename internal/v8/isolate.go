@@ -146,6 +146,28 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 	return i, nil
 }
 
+// Assign gives an isolate that was made ahead of its run what only the run
+// knows: Seed, Start and Output of cfg. The rest of cfg must be what the
+// isolate was made with. It must come before Run.
+func (i *Isolate) Assign(cfg Config) error {
+	if i.ptr == nil {
+		return ErrDisposed
+	}
+	if i.output != 0 {
+		i.output.Delete()
+		i.output = 0
+	}
+	if cfg.Output != nil {
+		i.output = cgo.NewHandle(cfg.Output)
+	}
+	var seed [16]C.uint8_t
+	for n, b := range cfg.Seed {
+		seed[n] = C.uint8_t(b)
+	}
+	C.daybook_assign(i.ptr, &seed[0], C.double(toMillis(cfg.Start)), C.uintptr_t(i.output))
+	return nil
+}
+
 // Status tells how a run ended.
 type Status int
 

@@ -27,6 +27,8 @@ type server struct {
 	in  frameReader
 	out io.Writer
 
+	spare spare // only of the goroutine that runs jobs
+
 	mu      sync.Mutex // guards what follows
 	current *v8.Isolate
 	stop    bool // terminate arrived before there was an isolate
@@ -54,13 +56,20 @@ func serve(in io.Reader, out io.Writer) int {
 	}
 	jobs := make(chan *job)
 	go s.read(jobs)
-	for j := range jobs {
+	for {
+		var j *job
+		select {
+		case j = <-jobs:
+		default:
+			// Nobody waits: get ready for a run like the last one.
+			s.spare.prepare()
+			j = <-jobs
+		}
 		if err := s.run(j); err != nil {
 			// The pipe is gone, and with it the parent.
 			return exitClean
 		}
 	}
-	return exitClean
 }
 
 // prepare warms up everything a first run would otherwise wait for, and reports
@@ -170,7 +179,7 @@ func (s *server) run(j *job) error {
 	end.TranspiledSHA256 = hex.EncodeToString(sum[:])
 
 	sink := newLineSink(func(b []byte) error { return s.frame(frameLines, b) })
-	isolate, err := v8.New(v8.Config{
+	isolate, err := s.spare.take(v8.Config{
 		Heap:        j.heap,
 		Plain:       !j.Stateful,
 		HeapLimit:   j.HeapLimit,
