@@ -1,0 +1,268 @@
+package projections_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+type tags = map[string]string
+
+// wantTags checks both ways of asking for the tags of a heap.
+func wantTags(t *testing.T, s *projections.Store, hash string, want tags) {
+	t.Helper()
+	got, err := s.HeapTags(t.Context(), tenant, hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("tags of %.8s: %s", hash[56:], diff)
+	}
+	all, err := s.HeapsByTags(t.Context(), tenant, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found tags
+	for _, h := range all {
+		if h.Heap == hash {
+			found = h.Tags
+		}
+	}
+	if len(want) == 0 {
+		want = nil
+	}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("among all tagged heaps, %.8s: %s", hash[56:], diff)
+	}
+}
+
+// TestTagsOfARun: they hold from the completed event on, whatever comes between
+// it and the edit that repeats them.
+func TestTagsOfARun(t *testing.T) {
+	t.Parallel()
+	run := func(b *book, n int, given tags, status events.Status) (end uint64) {
+		b.add(requested(n, withTags(given)), started(n, 1, fresh, ""))
+		return b.add(ended(n, status, leaving(heap(1), "")))
+	}
+	edit := func(given tags, from uint64) *events.HeapTagged {
+		d := tagged(heap(1), given, events.EditRun, from)
+		d.ExecutionID = id(1)
+		return d
+	}
+	t.Run("from the end on", func(t *testing.T) {
+		t.Parallel()
+		b, s := newBook(), open(t, projections.Options{})
+		end := run(b, 1, tags{"a": "1"}, events.StatusCompleted)
+		apply(t, s, b)
+		wantTags(t, s, heap(1), tags{"a": "1"})
+		b.add(edit(tags{"a": "1"}, end))
+		apply(t, s, b)
+		wantTags(t, s, heap(1), tags{"a": "1"})
+	})
+	t.Run("an edit between the two is newer", func(t *testing.T) {
+		t.Parallel()
+		b, s := newBook(), open(t, projections.Options{})
+		end := run(b, 1, tags{"a": "1"}, events.StatusCompleted)
+		b.add(tagged(heap(1), tags{"b": "2"}, events.EditSet, 0), edit(tags{"a": "1"}, end))
+		apply(t, s, b)
+		wantTags(t, s, heap(1), tags{"b": "2"})
+	})
+	t.Run("omitted tags change nothing, empty ones clear", func(t *testing.T) {
+		t.Parallel()
+		b, s := newBook(), open(t, projections.Options{})
+		b.add(tagged(heap(1), tags{"b": "2"}, events.EditSet, 0))
+		run(b, 1, nil, events.StatusCompleted)
+		apply(t, s, b)
+		wantTags(t, s, heap(1), tags{"b": "2"})
+		run(b, 2, tags{}, events.StatusCompleted)
+		apply(t, s, b)
+		wantTags(t, s, heap(1), tags{})
+	})
+	t.Run("not of a run that did not complete", func(t *testing.T) {
+		t.Parallel()
+		b, s := newBook(), open(t, projections.Options{})
+		run(b, 1, tags{"a": "1"}, events.StatusFailed)
+		apply(t, s, b)
+		wantTags(t, s, heap(1), tags{})
+	})
+	t.Run("of runs that overtake each other, the one that ended last", func(t *testing.T) {
+		t.Parallel()
+		b, s := newBook(), open(t, projections.Options{})
+		first := run(b, 1, tags{"a": "1"}, events.StatusCompleted)
+		second := run(b, 2, tags{"a": "2"}, events.StatusCompleted)
+		b.add(edit(tags{"a": "2"}, second), edit(tags{"a": "1"}, first))
+		apply(t, s, b)
+		wantTags(t, s, heap(1), tags{"a": "2"})
+	})
+}
+
+func TestTagHistory(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	wantTags(t, s, heap(1), tags{})
+	run := tagged(heap(1), tags{"a": "1"}, events.EditRun, 1)
+	run.ExecutionID = id(7)
+	b.add(tagged(heap(1), tags{"b": "2", "a": "é世"}, events.EditSet, 0), run, tagged(heap(1), nil, events.EditDelete, 0), tagged(heap(2), tags{"x": "y"}, events.EditSet, 0))
+	b.addFor("another", tagged(heap(1), tags{"not": "ours"}, events.EditSet, 0))
+	apply(t, s, b)
+	wantTags(t, s, heap(1), tags{})
+	got, err := s.TagHistory(t.Context(), tenant, heap(1))
+	want := []projections.TagEdit{
+		{Seq: 1, Edit: events.EditSet, Tags: tags{"b": "2", "a": "é世"}, Actor: client, Time: at(1)},
+		{Seq: 2, Edit: events.EditRun, Tags: tags{"a": "1"}, Actor: client, ExecutionID: ptr(id(7)), Time: at(2)},
+		{Seq: 3, Edit: events.EditDelete, Tags: tags{}, Actor: client, Time: at(3)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%s, error %v", diff, err)
+	}
+	if none, err := s.TagHistory(t.Context(), tenant, heap(9)); err != nil || len(none) != 0 {
+		t.Errorf("history of an unknown heap: %v, error %v", none, err)
+	}
+}
+
+func TestHeapsByTags(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	for n := range 30 {
+		given := tags{"parity": fmt.Sprint(n % 2), "third": fmt.Sprint(n % 3)}
+		if n == 0 {
+			given[""], given["'; DROP TABLE heaps; --"] = "", "世"
+		}
+		b.add(tagged(heap(29-n), given, events.EditSet, 0))
+	}
+	b.addFor("another", tagged(heap(1), tags{"parity": "0"}, events.EditSet, 0))
+	apply(t, s, b)
+	number := func(h string) (n int) { _, _ = fmt.Sscanf(h, "%x", &n); return n }
+	for name, tt := range map[string]struct {
+		query tags
+		match func(n int) bool // of the number given in the loop above
+	}{
+		"none":          {tags{}, func(int) bool { return true }},
+		"one":           {tags{"parity": "1"}, func(n int) bool { return n%2 == 1 }},
+		"two":           {tags{"parity": "1", "third": "0"}, func(n int) bool { return n%6 == 3 }},
+		"unknown value": {tags{"parity": "1", "third": "3"}, func(int) bool { return false }},
+		"unknown key":   {tags{"parity": "1", "x": "0"}, func(int) bool { return false }},
+		"value prefix":  {tags{"parity": ""}, func(int) bool { return false }},
+		"odd text":      {tags{"": "", "'; DROP TABLE heaps; --": "世"}, func(n int) bool { return n == 0 }},
+	} {
+		got, err := s.HeapsByTags(t.Context(), tenant, tt.query)
+		if err != nil || got == nil {
+			t.Errorf("%s: %v, error %v", name, got, err)
+		}
+		want := []int{}
+		for n := 29; n >= 0; n-- {
+			if tt.match(n) {
+				want = append(want, 29-n)
+			}
+		}
+		found := []int{}
+		for _, h := range got {
+			found = append(found, number(h.Heap))
+			if h.Tags["parity"] != fmt.Sprint((29-number(h.Heap))%2) {
+				t.Errorf("%s: %v", name, h)
+			}
+		}
+		if diff := cmp.Diff(want, found); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// grow records run n, which makes heap to out of heap from (0: none).
+func grow(b *book, n, to, from int) (end uint64) {
+	input := ""
+	if from > 0 {
+		input = heap(from)
+	}
+	b.add(requested(n), started(n, 1, fresh, input))
+	return b.add(ended(n, events.StatusCompleted, leaving(heap(to), input)))
+}
+
+func TestHeapsAndTheirOrigins(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	first := grow(b, 1, 11, 0)
+	second := grow(b, 2, 12, 11)
+	third := grow(b, 3, 13, 12)
+	again := grow(b, 4, 12, 11) // the same heap once more
+	b.add(tagged(heap(12), tags{"k": "v"}, events.EditSet, 0))
+	b.addFor("another", requested(9), ended(9, events.StatusCompleted, leaving(heap(99), heap(13))))
+	apply(t, s, b)
+
+	h, err := s.Heap(t.Context(), tenant, heap(12))
+	want := projections.Heap{
+		Heap: heap(12), Tags: tags{"k": "v"}, Size: ptr(int64(1 << 20)), EngineID: ptr("engine"), CreatedAt: ptr(at(second)), Parent: ptr(heap(11)), ExecutionID: ptr(id(2)),
+	}
+	if diff := cmp.Diff(want, h); diff != "" || err != nil {
+		t.Errorf("%s, error %v", diff, err)
+	}
+	line, err := s.Lineage(t.Context(), tenant, heap(13))
+	origins := []projections.HeapOrigin{
+		{Heap: heap(13), ExecutionID: id(3), Parent: ptr(heap(12)), CreatedAt: at(third)},
+		{Heap: heap(12), ExecutionID: id(2), Parent: ptr(heap(11)), CreatedAt: at(second)},
+		{Heap: heap(11), ExecutionID: id(1), CreatedAt: at(first)},
+	}
+	if diff := cmp.Diff(origins, line); diff != "" || err != nil {
+		t.Errorf("%s, error %v", diff, err)
+	}
+	made, err := s.Producers(t.Context(), tenant, heap(12))
+	both := []projections.HeapOrigin{origins[1], {Heap: heap(12), ExecutionID: id(4), Parent: ptr(heap(11)), CreatedAt: at(again)}}
+	if diff := cmp.Diff(both, made); diff != "" || err != nil {
+		t.Errorf("%s, error %v", diff, err)
+	}
+	for _, unknown := range []string{heap(99), heap(98)} {
+		for name, ask := range map[string]func() error{
+			"Heap":      func() error { _, err := s.Heap(t.Context(), tenant, unknown); return err },
+			"Lineage":   func() error { _, err := s.Lineage(t.Context(), tenant, unknown); return err },
+			"Producers": func() error { _, err := s.Producers(t.Context(), tenant, unknown); return err },
+		} {
+			if err := ask(); !errors.Is(err, events.ErrNotFound) {
+				t.Errorf("%s of an unknown heap: %v", name, err)
+			}
+		}
+	}
+
+	var walked []string
+	for cursor := ""; ; {
+		p, err := s.Heaps(t.Context(), tenant, 2, cursor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range p.Heaps {
+			walked = append(walked, h.Heap)
+		}
+		if cursor = p.NextCursor; cursor == "" {
+			break
+		}
+	}
+	if diff := cmp.Diff([]string{heap(13), heap(12), heap(11)}, walked); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestLineageEnds: a chain that leads back to itself, to a heap nobody made, or
+// very far, has an end.
+func TestLineageEnds(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	grow(b, 1, 1, 2)
+	grow(b, 2, 2, 1)
+	grow(b, 3, 3, 3)
+	grow(b, 4, 4, 404)
+	const long = 10_005
+	for n := 1000; n < 1000+long; n++ {
+		grow(b, n, n, n-1)
+	}
+	apply(t, s, b)
+	for of, want := range map[int]int{1: 2, 3: 1, 4: 1, 999 + long: 10_000} {
+		line, err := s.Lineage(t.Context(), tenant, heap(of))
+		if err != nil || len(line) != want {
+			t.Errorf("the lineage of %d has %d steps, want %d, error %v", of, len(line), want, err)
+		}
+	}
+}
