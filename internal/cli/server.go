@@ -134,7 +134,7 @@ type mcpCmd struct{ engineFlags }
 func (c *mcpCmd) Run(ctx context.Context, std *streams) error {
 	book, err := embed.Start(ctx, c.options(std.err))
 	if errors.Is(err, embed.ErrLocked) {
-		return embed.AttachMCP(ctx, c.DataDir, std.in, std.out)
+		return embed.AttachMCP(ctx, c.DataDir, c.SessionID, std.in, std.out)
 	}
 	if err != nil {
 		return err
