@@ -1,0 +1,328 @@
+package projections_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// historian makes events of many executions, in disorder: retries, late and
+// repeated output, ends that come twice, tags, sessions, types not known yet,
+// and some that break every rule.
+type historian struct {
+	*rand.Rand
+	lives   map[int]*life
+	entries map[string]int64
+}
+
+func newHistorian(seed uint64) *historian {
+	return &historian{rand.New(rand.NewPCG(seed, 2)), map[int]*life{}, map[string]int64{}}
+}
+
+// move makes the next event and whose it is.
+func (h *historian) move() (string, events.Data) {
+	who := []string{tenant, tenant, tenant, "another"}[h.IntN(4)]
+	n := 1 + h.IntN(12)
+	status := []events.Status{events.StatusCompleted, events.StatusCompleted, events.StatusFailed, events.StatusTimedOut, events.StatusCancelled}[h.IntN(5)]
+	given := tags{"k": fmt.Sprint(h.IntN(3)), "l": fmt.Sprint(h.IntN(2))}
+	if h.IntN(4) == 0 {
+		given = tags{}
+	}
+	switch h.IntN(20) {
+	case 0, 1, 2, 3:
+		session := fmt.Sprint("session ", h.IntN(3))
+		return who, requested(n, inSession(session), func(d *events.ExecutionRequested) {
+			if h.IntN(2) == 0 {
+				d.Content.Plain.Tags = given
+			}
+		})
+	case 4:
+		return who, ended(n, status, leaving(heap(h.IntN(9)), heap(h.IntN(9))))
+	case 5:
+		return who, tagged(heap(h.IntN(9)), given, events.EditSet, uint64(h.IntN(50)))
+	case 6:
+		session := fmt.Sprint("session ", h.IntN(3))
+		d := entry(n, session, h.entries[who+session], status, "", heap(h.IntN(9)))
+		h.entries[who+session] += int64(h.IntN(2))
+		return who, d
+	case 7:
+		return who, &events.Unknown{Type: "daybook.execution.paused.v1", StoredSubject: "s", Concerns: id(n), Body: []byte("{}")}
+	case 8:
+		return who, &events.ExecutionHandedBack{ExecutionID: id(n), Attempt: 1 + h.IntN(3)}
+	default:
+		l := h.lives[n]
+		if l == nil {
+			l = &life{rnd: h.Rand, plan: fresh}
+			h.lives[n] = l
+		}
+		d := l.next()
+		rename(d, id(n))
+		return who, d
+	}
+}
+
+// rename makes an event of execution 1 one of another.
+func rename(d events.Data, id string) {
+	switch d := d.(type) {
+	case *events.ExecutionStarted:
+		d.ExecutionID = id
+	case *events.ExecutionOutput:
+		d.ExecutionID = id
+	case *events.ExecutionCancelRequested:
+		d.ExecutionID = id
+	default:
+		events.Ended(d).ExecutionID = id
+	}
+}
+
+// dump reads every table of a file, rows in the order of their keys.
+func dump(t testing.TB, path string) map[string][]string {
+	t.Helper()
+	db := raw(t, path)
+	tables := map[string][]string{}
+	names, err := db.QueryContext(t.Context(), "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for names.Next() {
+		var name string
+		if err := names.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		tables[name] = nil
+	}
+	names.Close()
+	for name := range tables {
+		tables[name] = dumpTable(t, db, name)
+	}
+	return tables
+}
+
+func dumpTable(t testing.TB, db *sql.DB, name string) (list []string) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), "SELECT * FROM "+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows.Next() {
+		values := make([]any, len(columns))
+		for i := range values {
+			values[i] = new(any)
+		}
+		if err := rows.Scan(values...); err != nil {
+			t.Fatal(err)
+		}
+		row := ""
+		for i, v := range values {
+			row += fmt.Sprintf("%s=%#v ", columns[i], *v.(*any))
+		}
+		list = append(list, row)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// rebuilt folds a book anew and returns the file.
+func rebuilt(t testing.TB, b *book) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rebuilt.db")
+	if err := projections.Rebuild(t.Context(), projections.Options{Path: path}, b, uint64(len(b.all()))); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestRebuiltIsTheSame: events applied one by one, in batches, over several
+// openings of the file, or all at once from the beginning give the same tables.
+func TestRebuiltIsTheSame(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			h, b := newHistorian(seed), newBook()
+			path := filepath.Join(t.TempDir(), "projections.db")
+			s := open(t, projections.Options{Path: path})
+			for range 30 {
+				for range 1 + h.IntN(30) {
+					who, d := h.move()
+					b.addFor(who, d)
+				}
+				for s.Applied() < uint64(len(b.all())) {
+					rest := b.all()[s.Applied():]
+					if err := s.Apply(t.Context(), rest[:1+h.IntN(len(rest))]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if h.IntN(4) == 0 {
+					s = open(t, projections.Options{Path: path}) // a second one on the same file
+				}
+				again := rebuilt(t, b)
+				want := dump(t, again)
+				if diff := cmp.Diff(want, dump(t, path)); diff != "" {
+					t.Fatalf("after %d events: %s", len(b.all()), diff)
+				}
+				if len(want["executions"]) == 0 && len(b.all()) > 100 {
+					t.Fatalf("a history of %d events without executions", len(b.all()))
+				}
+				sameAnswers(t, s, open(t, projections.Options{Path: again}))
+			}
+		})
+	}
+}
+
+// sameAnswers compares what two stores answer to every question.
+func sameAnswers(t *testing.T, a, b *projections.Store) {
+	t.Helper()
+	answers := func(s *projections.Store) (list []any) {
+		add := func(v any, err error) {
+			if err != nil && !errors.Is(err, events.ErrNotFound) {
+				t.Fatal(err)
+			}
+			list = append(list, v, fmt.Sprint(err))
+		}
+		for _, who := range []string{tenant, "another"} {
+			for n := 1; n <= 12; n++ {
+				d, err := s.Execution(t.Context(), who, id(n))
+				add(d, err)
+				p, err := s.Output(t.Context(), who, id(n), projections.OutputQuery{ByteOffset: ptr(int64(0)), ByteLimit: 1 << 20})
+				add(p, err)
+				lines, status, err := s.Lines(t.Context(), who, id(n), 1, 1000)
+				add(lines, err)
+				add(status, nil)
+			}
+			for n := range 9 {
+				h, err := s.Heap(t.Context(), who, heap(n))
+				add(h, err)
+				line, err := s.Lineage(t.Context(), who, heap(n))
+				add(line, err)
+				made, err := s.Producers(t.Context(), who, heap(n))
+				add(made, err)
+				history, err := s.TagHistory(t.Context(), who, heap(n))
+				add(history, err)
+			}
+			for _, q := range []tags{nil, {"k": "0"}, {"k": "1", "l": "0"}} {
+				found, err := s.HeapsByTags(t.Context(), who, q)
+				add(found, err)
+				p, err := s.Executions(t.Context(), who, projections.ExecutionFilter{Tags: q})
+				add(p, err)
+			}
+			names, err := s.Sessions(t.Context(), who)
+			add(names, err)
+			for _, name := range names {
+				entries, err := s.Entries(t.Context(), who, name)
+				add(entries, err)
+			}
+		}
+		return list
+	}
+	if diff := cmp.Diff(answers(a), answers(b)); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+// TestPrepare: a missing file and one of another schema are built, a good one is
+// left alone.
+func TestPrepare(t *testing.T) {
+	t.Parallel()
+	b := newBook()
+	b.add(requested(1), requested(2), requested(3))
+	opts := projections.Options{Path: filepath.Join(t.TempDir(), "projections.db")}
+	prepare := func(last uint64) bool {
+		built, err := projections.Prepare(t.Context(), opts, b, last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return built
+	}
+	applied := func() uint64 {
+		s, err := projections.Open(t.Context(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		return s.Applied()
+	}
+	// What a build that was cut short may leave.
+	for _, suffix := range []string{".new", ".new-wal", "-wal", "-shm"} {
+		if err := os.WriteFile(opts.Path+suffix, []byte("left over"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if built := prepare(2); !built || applied() != 2 {
+		t.Errorf("missing file: built %v, applied %d", built, applied())
+	}
+	if built := prepare(3); built || applied() != 2 {
+		t.Errorf("good file: built %v, applied %d", built, applied())
+	}
+	if _, err := raw(t, opts.Path).ExecContext(t.Context(), "PRAGMA user_version = 1"); err != nil {
+		t.Fatal(err)
+	}
+	if built := prepare(3); !built || applied() != 3 {
+		t.Errorf("older file: built %v, applied %d", built, applied())
+	}
+	if err := os.Remove(opts.Path); err != nil {
+		t.Fatal(err)
+	}
+	if built := prepare(0); !built || applied() != 0 {
+		t.Errorf("empty ledger: built %v, applied %d", built, applied())
+	}
+}
+
+// short ends before it is told to.
+type short struct{ *book }
+
+func (f short) Follow(_ context.Context, _ uint64, fn func([]events.Event, uint64) error) error {
+	return fn(f.all()[:1], 1)
+}
+
+// TestFailedRebuildKeepsTheOldFile whatever stopped it.
+func TestFailedRebuildKeepsTheOldFile(t *testing.T) {
+	t.Parallel()
+	b := newBook()
+	b.add(requested(1), requested(2), requested(3), requested(4))
+	dir := t.TempDir()
+	opts := projections.Options{Path: filepath.Join(dir, "projections.db")}
+	if err := projections.Rebuild(t.Context(), opts, b, 4); err != nil {
+		t.Fatal(err)
+	}
+	before := dump(t, opts.Path)
+	gone, stop := context.WithCancel(t.Context())
+	stop()
+	for name, tt := range map[string]struct {
+		ctx  context.Context
+		feed projections.Feed
+		want error
+	}{
+		"a hole":       {t.Context(), holed{b}, events.ErrDamaged},
+		"no more time": {gone, b, context.Canceled},
+		"a short feed": {t.Context(), short{b}, nil},
+	} {
+		err := projections.Rebuild(tt.ctx, opts, tt.feed, 4)
+		if err == nil || tt.want != nil && !errors.Is(err, tt.want) {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if diff := cmp.Diff(before, dump(t, opts.Path)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		left, err := filepath.Glob(filepath.Join(dir, "*.new*"))
+		if err != nil || len(left) > 0 {
+			t.Errorf("%s: left %v, error %v", name, left, err)
+		}
+	}
+}
