@@ -29,7 +29,7 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends one reading of everything.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
-	out <- prometheus.MustNewConstMetric(desc("projection_applied_position", "Position of the last event applied to the projections."), prometheus.CounterValue, float64(c.d.projections.Applied()))
+	out <- prometheus.MustNewConstMetric(desc("projection_applied_position", "Position of the last event applied to the projections."), prometheus.GaugeValue, float64(c.d.projections.Applied()))
 	if c.d.runner == nil {
 		return
 	}

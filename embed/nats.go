@@ -82,7 +82,7 @@ func (d *Daybook) loadReader() (r reader, err error) {
 		err = json.Unmarshal(raw, &r)
 	}
 	if err != nil {
-		return r, fmt.Errorf("read the credentials of subscribers (delete the file to make new ones): %w", err)
+		return r, fmt.Errorf("read the credentials of subscribers from %s (delete the file to make new ones): %w", d.readerFile(), err)
 	}
 	return r, nil
 }

@@ -130,7 +130,9 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, delivered in
 	blob, info, err := r.opts.Heaps.Heap(ctx, req.Tenant, req.Heap)
 	switch {
 	case errors.Is(err, events.ErrNotFound):
-		in.warnings = append(in.warnings, fmt.Sprintf("Heap %s is not on record; the run started in a fresh isolate.", req.Heap))
+		// Word for word what the ledger says at submission, so that readers, who
+		// drop repetitions, show it once.
+		in.warnings = append(in.warnings, fmt.Sprintf("heap %s is not on record; starting from a fresh isolate", req.Heap))
 	case errors.Is(err, events.ErrDamaged):
 		in.refused = &refusal{ReasonHeapDamaged, fmt.Sprintf("Heap %s is damaged in the blob store and was not restored. Run again with another heap, or without one.", req.Heap)}
 	case err != nil && delivered >= patience:

@@ -1,0 +1,322 @@
+package embed_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"daybook/embed"
+	"daybook/events"
+)
+
+func get(t testing.TB, url string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(within(t), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(raw)
+}
+
+// The handler is the whole interface, in a server of somebody else.
+func TestHandler(t *testing.T) {
+	t.Parallel()
+	book := start(t, embed.Options{})
+	server := httptest.NewServer(book.Handler())
+	defer server.Close()
+	resp, err := http.Post(server.URL+"/api/exec", "text/plain", strings.NewReader(`6 * 7`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var accepted struct {
+		ID string `json:"execution_id"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&accepted); err != nil || resp.StatusCode != http.StatusAccepted {
+		t.Fatalf("%s: %v", resp.Status, err)
+	}
+	if _, body := get(t, server.URL+"/api/executions/"+accepted.ID+"?wait=30"); !strings.Contains(body, `"result":"42"`) {
+		t.Errorf("the run is %s", body)
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/docs"} {
+		if status, body := get(t, server.URL+path); status != http.StatusOK || body == "" {
+			t.Errorf("%s answers %d", path, status)
+		}
+	}
+	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	req, err := http.NewRequestWithContext(within(t), http.MethodPost, server.URL+"/mcp", strings.NewReader(initialize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if raw, _ := io.ReadAll(answer.Body); !bytes.Contains(raw, []byte(`"serverInfo"`)) {
+		t.Errorf("/mcp answers %s: %s", answer.Status, raw)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	book := start(t, embed.Options{})
+	server := httptest.NewServer(book.Handler())
+	defer server.Close()
+	completes(t, book, embed.Script{Code: "1"})
+	run(t, book, embed.Script{Code: "throw 1"})
+	_, body := get(t, server.URL+"/metrics")
+	if problems, err := promlint.New(strings.NewReader(body)).Lint(); err != nil || len(problems) != 0 {
+		t.Errorf("metrics do not parse, or break the conventions: %v, %v", err, problems)
+	}
+	for _, want := range []string{
+		`daybook_runner_executions_total{status="completed"} 1`,
+		`daybook_runner_executions_total{status="failed"} 1`,
+		`daybook_runner_executions_total{status="timed_out"} 0`,
+		`daybook_runner_executions_total{status="cancelled"} 0`,
+		`daybook_runner_handed_back_total 0`,
+		`daybook_projection_applied_position 6`,
+	} {
+		if !strings.Contains(body, "\n"+want+"\n") {
+			t.Errorf("no line %q in:\n%s", want, body)
+		}
+	}
+	for _, name := range []string{"daybook_runner_in_flight", "daybook_runner_retried_total", "go_goroutines", "process_open_fds"} {
+		if !strings.Contains(body, "\n"+name+" ") {
+			t.Errorf("no metric %s", name)
+		}
+	}
+}
+
+// A conversation over stdio.
+const (
+	initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n" +
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
+	callRun = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run_js","arguments":{"code":"7*6"}}}` + "\n"
+)
+
+// executionOf finds the execution id that a conversation was given.
+func executionOf(t *testing.T, out string) string {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		var msg struct {
+			JSONRPC string `json:"jsonrpc"`
+			ID      int    `json:"id"`
+			Result  struct {
+				Structured struct {
+					ID string `json:"execution_id"`
+				} `json:"structuredContent"`
+			} `json:"result"`
+		}
+		if err := json.Unmarshal([]byte(line), &msg); err != nil || msg.JSONRPC != "2.0" {
+			t.Fatalf("not JSON-RPC: %q", line)
+		}
+		if msg.ID == 2 {
+			return msg.Result.Structured.ID
+		}
+	}
+	t.Fatalf("no answer to the call in %q", out)
+	return ""
+}
+
+func TestServeMCP(t *testing.T) {
+	t.Parallel()
+	book := start(t, embed.Options{SessionID: "piped"})
+	var out bytes.Buffer
+	if err := book.ServeMCP(within(t), strings.NewReader(initialize+callRun), &out); err != nil {
+		t.Fatal(err)
+	}
+	e, err := book.Wait(within(t), executionOf(t, out.String()))
+	if err != nil || deref(e.Result) != "42" || deref(e.Session) != "piped" {
+		t.Errorf("the run is %s %s in session %s: %v", e.Status, deref(e.Result), deref(e.Session), err)
+	}
+}
+
+// A process finds the ledger that another holds, however long the path of the
+// directory, and keeps the name of its own session.
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	long := filepath.Join(base, strings.Repeat("d", 100), strings.Repeat("e", 200-101-min(len(base), 98)))
+	for name, test := range map[string]struct{ dir, session, want string }{
+		"as the owner": {t.TempDir(), "", "holder"},
+		"long path":    {long, "attached", "attached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stop := holder(t, test.dir)
+			socket, err := os.Lstat(filepath.Join(test.dir, "mcp.sock"))
+			if err != nil || socket.Mode().Perm() != 0o600 {
+				t.Errorf("the socket has mode %v, %v", socket.Mode(), err)
+			}
+			var out bytes.Buffer
+			if err := embed.AttachMCP(within(t), test.dir, test.session, strings.NewReader(initialize+callRun), &out); err != nil {
+				t.Fatal(err)
+			}
+			id := executionOf(t, out.String())
+			stop()
+			// What it recorded is in that ledger.
+			book := start(t, embed.Options{DataDir: test.dir})
+			e, err := book.Wait(within(t), id)
+			if err != nil || deref(e.Result) != "42" || deref(e.Session) != test.want {
+				t.Errorf("the run is %s %s in session %s: %v", e.Status, deref(e.Result), deref(e.Session), err)
+			}
+		})
+	}
+}
+
+func TestAttachRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := embed.AttachMCP(within(t), dir, "", strings.NewReader(""), io.Discard); !errors.Is(err, embed.ErrNotServing) {
+		t.Errorf("attaching to nobody: %v", err)
+	}
+	book := start(t, embed.Options{DataDir: dir, NoRunner: true})
+	if err := embed.AttachMCP(within(t), dir, "bad\nname", strings.NewReader(""), io.Discard); err == nil {
+		t.Error("a bad session name was accepted")
+	}
+	// What does not begin with a greeting is hung up on.
+	for _, sent := range []string{"not JSON\n", "", strings.Repeat("x", 64<<10), "{"} {
+		conn := dial(t, dir)
+		_, _ = io.WriteString(conn, sent) // it may hang up in the middle
+		_ = conn.CloseWrite()
+		if got, err := io.ReadAll(conn); len(got) != 0 {
+			t.Errorf("%.20q was answered with %q, %v", sent, got, err)
+		}
+		conn.Close()
+	}
+	closeBook(t, book)
+	// The socket of a dead process is in nobody's way.
+	if err := embed.AttachMCP(within(t), dir, "", strings.NewReader(""), io.Discard); !errors.Is(err, embed.ErrNotServing) {
+		t.Errorf("attaching to a closed one: %v", err)
+	}
+	start(t, embed.Options{DataDir: dir, NoRunner: true})
+}
+
+func dial(t *testing.T, dir string) *net.UnixConn {
+	t.Helper()
+	conn, err := net.Dial("unix", filepath.Join(dir, "mcp.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn.(*net.UnixConn)
+}
+
+// Attached clients, silent or deaf, do not hold up the end.
+func TestCloseWithClientsAttached(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	book := start(t, embed.Options{DataDir: dir, NoRunner: true})
+	silent, idle, deaf := dial(t, dir), dial(t, dir), dial(t, dir)
+	for _, c := range []*net.UnixConn{silent, idle, deaf} {
+		defer c.Close()
+	}
+	if _, err := io.WriteString(idle, "{}\n"+initialize); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := idle.Read(make([]byte, 1)); n != 1 {
+		t.Fatal(err)
+	}
+	// Ask for more than fits into the socket, and read none of it.
+	_ = deaf.SetWriteDeadline(time.Now().Add(3 * time.Second))
+	_, err := io.WriteString(deaf, "{}\n"+initialize)
+	for err == nil {
+		_, err = io.WriteString(deaf, `{"jsonrpc":"2.0","id":3,"method":"tools/list"}`+"\n")
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- book.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("Close waits for a client that reads nothing")
+	}
+}
+
+// An attached client learns of the end when the owner goes.
+func TestAttachEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	book := start(t, embed.Options{DataDir: dir, NoRunner: true})
+	in, feed := io.Pipe()
+	defer feed.Close()
+	out, answers := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		done <- embed.AttachMCP(within(t), dir, "", in, answers)
+		answers.Close()
+	}()
+	if _, err := io.WriteString(feed, initialize); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := out.Read(make([]byte, 1)); n != 1 {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	closeBook(t, book)
+	if err := <-done; err != nil {
+		t.Errorf("attached: %v", err)
+	}
+
+	// And it ends with its own context.
+	book = start(t, embed.Options{DataDir: dir, NoRunner: true})
+	in2, feed2 := io.Pipe()
+	defer feed2.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := embed.AttachMCP(ctx, dir, "", in2, io.Discard); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// Follow sees what is on record and what comes.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	book := start(t, embed.Options{})
+	first := run(t, book, embed.Script{Code: "1"}).ExecutionID
+	var second string
+	got := map[string][]events.Type{}
+	err := book.Follow(within(t), 0, func(batch []events.Event, _ uint64) error {
+		for _, e := range batch {
+			got[e.About()] = append(got[e.About()], e.Type)
+		}
+		switch {
+		case len(got[first]) == 3 && second == "":
+			second = submit(t, book, embed.Script{Code: "2"})
+		case second != "" && len(got[second]) == 3:
+			return io.EOF
+		}
+		return nil
+	})
+	if err != io.EOF || len(got) != 2 {
+		t.Errorf("followed %v: %v", got, err)
+	}
+}

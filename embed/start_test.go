@@ -1,0 +1,256 @@
+package embed_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"daybook/embed"
+)
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		opts  embed.Options
+		words []string
+	}{
+		{embed.Options{}, []string{"DataDir is empty"}},
+		{embed.Options{DataDir: "x", NATSURL: "nats://h", NATSAddr: "127.0.0.1:0"}, []string{"NATSURL and NATSAddr exclude each other"}},
+		{embed.Options{DataDir: "x", Slots: -1, Replicas: -2}, []string{"Slots is -1", "Replicas is -2"}},
+		{embed.Options{DataDir: "x", TimeoutSecs: 301}, []string{"TimeoutSecs is 301", "1 to 300"}},
+		{embed.Options{DataDir: "x", HeapMemoryMB: 64, HeapMemoryCeilingMB: 32}, []string{"HeapMemoryMB (64)", "HeapMemoryCeilingMB (32)"}},
+		{embed.Options{DataDir: "x", SessionID: "a\x00"}, []string{"SessionID"}},
+	} {
+		book, err := embed.Start(t.Context(), test.opts)
+		if err == nil {
+			closeBook(t, book)
+		}
+		wantError(t, err, append(test.words, "options: ")...)
+	}
+}
+
+// Only one process owns a data directory, and the second is told which does.
+func TestLocked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	book := start(t, embed.Options{DataDir: dir})
+	for range 2 { // the message does not wear off
+		_, err := embed.Start(within(t), embed.Options{DataDir: dir})
+		if !errors.Is(err, embed.ErrLocked) {
+			t.Fatalf("a second start: %v", err)
+		}
+		wantError(t, err, dir, strconv.Itoa(os.Getpid()))
+	}
+	if _, err := embed.Rebuild(within(t), embed.Options{DataDir: dir}); !errors.Is(err, embed.ErrLocked) {
+		t.Errorf("a rebuild meanwhile: %v", err)
+	}
+	completes(t, book, embed.Script{Code: "1"}) // the owner is not disturbed
+	closeBook(t, book)
+	start(t, embed.Options{DataDir: dir})
+}
+
+func TestListening(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		opts  embed.Options
+		words []string // of the error; none: it starts
+	}{
+		"busy HTTP":           {embed.Options{HTTPAddr: busyPort(t)}, []string{"listen for HTTP", "address already in use"}},
+		"busy NATS":           {embed.Options{NATSAddr: busyPort(t)}, []string{"listen for NATS", "address already in use"}},
+		"both replaced":       {embed.Options{HTTPAddr: busyPort(t), HTTPFallback: true, NATSAddr: busyPort(t), NATSFallback: true}, nil},
+		"all interfaces":      {embed.Options{HTTPAddr: ":0"}, []string{"every interface", "no authentication"}},
+		"all by address":      {embed.Options{HTTPAddr: "0.0.0.0:0"}, []string{"0.0.0.0", "no authentication"}},
+		"fallback is no help": {embed.Options{HTTPAddr: "[::]:0", HTTPFallback: true}, []string{"::", "no authentication"}},
+		"no port":             {embed.Options{HTTPAddr: "127.0.0.1"}, []string{"HOST:PORT"}},
+		"NATS without port":   {embed.Options{NATSAddr: "127.0.0.1"}, []string{"host:port"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test.opts.DataDir, test.opts.NoRunner = t.TempDir(), true
+			if test.words == nil {
+				book := start(t, test.opts)
+				for name, addr := range map[string][2]string{
+					"HTTP": {strings.TrimPrefix(book.URL(), "http://"), test.opts.HTTPAddr},
+					"NATS": {strings.TrimPrefix(book.NATSURL(), "nats://"), test.opts.NATSAddr},
+				} {
+					if addr[0] == addr[1] || !strings.HasPrefix(addr[0], "127.0.0.1:") {
+						t.Errorf("%s listens on %q instead of busy %s", name, addr[0], addr[1])
+					}
+				}
+				if status, _ := get(t, book.URL()+"/readyz"); status != http.StatusOK {
+					t.Errorf("/readyz answers %d", status)
+				}
+				return
+			}
+			book, err := embed.Start(within(t), test.opts)
+			if err == nil {
+				closeBook(t, book)
+			}
+			wantError(t, err, test.words...)
+			// A start that failed leaves the directory free.
+			start(t, embed.Options{DataDir: test.opts.DataDir, NoRunner: true})
+		})
+	}
+}
+
+func TestNoListeners(t *testing.T) {
+	t.Parallel()
+	book := start(t, embed.Options{NoRunner: true})
+	if book.URL() != "" || book.NATSURL() != "" {
+		t.Errorf("URLs are %q and %q", book.URL(), book.NATSURL())
+	}
+}
+
+func TestStartCancelled(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	dir := t.TempDir()
+	book, err := embed.Start(ctx, embed.Options{DataDir: dir, NoSync: true})
+	if err == nil {
+		closeBook(t, book)
+		t.Fatal("a cancelled start succeeded")
+	}
+	start(t, embed.Options{DataDir: dir, NoRunner: true})
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	book := start(t, embed.Options{HTTPAddr: "127.0.0.1:0"})
+	select {
+	case <-book.Done():
+		t.Fatal("done before it was closed")
+	default:
+	}
+	closeBook(t, book)
+	closeBook(t, book)
+	<-book.Done()
+	if err := book.Err(); err != nil {
+		t.Errorf("after Close Err is %v", err)
+	}
+	_, err := book.Submit(within(t), embed.Script{Code: "1"})
+	wantError(t, err, "shutting down")
+	if _, err := http.Get(book.URL() + "/healthz"); err == nil {
+		t.Error("it still listens")
+	}
+}
+
+// Subscribers keep their password over restarts, and nobody else reads it.
+func TestReaderCredentials(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "nats-reader.json")
+	var password, url string
+	for i := range 3 {
+		book := start(t, embed.Options{DataDir: dir, NoRunner: true, NATSAddr: "127.0.0.1:0"})
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %s", path, info.Mode())
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var login struct{ URL, User, Password string }
+		if err := json.Unmarshal(raw, &login); err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 && login.Password != password {
+			t.Error("the password changed with a restart")
+		}
+		if len(login.Password) < 20 || login.URL != book.NATSURL() || login.URL == url {
+			t.Errorf("credentials are %+v, server %s", login, book.NATSURL())
+		}
+		password, url = login.Password, login.URL
+		if hint := book.SubscribeHint(); !strings.Contains(hint, password) || !strings.Contains(hint, url) {
+			t.Errorf("the hint is %q", hint)
+		}
+		closeBook(t, book)
+		if err := os.Chmod(path, 0o644); err != nil { // what a careless copy leaves
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := embed.Start(within(t), embed.Options{DataDir: dir, NoRunner: true})
+	wantError(t, err, path, "delete the file")
+}
+
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	v, err := embed.Versions(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.V8 == "" || v.EngineID == "" || v.SnapshotFormat == 0 || v.ProjectionSchema == 0 || v.Go == "" {
+		t.Errorf("versions are %+v", v)
+	}
+}
+
+// holder starts another process that owns dir.
+func holder(t *testing.T, dir string) (stop func()) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "DAYBOOK_TEST_HOLD="+dir)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the other process: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("the other process says %q, %v", line, err)
+	}
+	return stop
+}
+
+func TestLockedByAnotherProcess(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	stop := holder(t, dir)
+	pid, err := os.ReadFile(filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(pid) == fmt.Sprint(os.Getpid()) {
+		t.Fatalf("the lock names this process, %s", pid)
+	}
+	_, err = embed.Start(within(t), embed.Options{DataDir: dir})
+	if !errors.Is(err, embed.ErrLocked) {
+		t.Fatalf("a second process starts: %v", err)
+	}
+	wantError(t, err, "process "+string(pid))
+	stop()
+	start(t, embed.Options{DataDir: dir, NoRunner: true})
+}
