@@ -1,0 +1,180 @@
+package projections_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// mix makes at least n events as runs make them: requested, started, ten chunks
+// of output, completed with a heap and tags, the edit, a session entry.
+func mix(n int) *book {
+	b := newBook()
+	chunk := pieces(strings.Repeat("2026-11-21 a line of output of the usual length, more or less so\n", 8))
+	list := make([]events.Data, 0, n+20)
+	for i := 1; len(list) < n; i++ {
+		input, session := "", fmt.Sprint("session ", i%50)
+		if i > 1 {
+			input = heap(i - 1)
+		}
+		given := tags{"project": fmt.Sprint(i % 100), "stage": fmt.Sprint(i % 7)}
+		list = append(list, requested(i, inSession(session), withTags(given)), started(i, 1, fresh, input))
+		x := events.Extent{Line: 1, Attempt: 1}
+		for range 10 {
+			d := output(i, 1, x, chunk...)
+			x.Add(d)
+			list = append(list, d)
+		}
+		end := uint64(len(list) + 1)
+		list = append(list, ended(i, events.StatusCompleted, leaving(heap(i), input)), tagged(heap(i), given, events.EditRun, end),
+			entry(i, session, int64(i/50), events.StatusCompleted, input, heap(i)))
+	}
+	b.add(list...)
+	return b
+}
+
+func BenchmarkApply(b *testing.B) {
+	for _, size := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
+			s, list := open(b, projections.Options{}), mix(b.N).all()[:b.N]
+			b.ResetTimer()
+			for len(list) > 0 {
+				n := min(size, len(list))
+				if err := s.Apply(b.Context(), list[:n]); err != nil {
+					b.Fatal(err)
+				}
+				list = list[n:]
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}
+
+func BenchmarkRebuild(b *testing.B) {
+	const size = 100_000
+	events := mix(size)
+	last := uint64(len(events.all()))
+	b.ResetTimer()
+	for b.Loop() {
+		if err := projections.Rebuild(b.Context(), projections.Options{Path: filepath.Join(b.TempDir(), "p.db")}, events, last); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(last)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}
+
+// percentiles runs ask b.N times and reports the median and the 99th
+// percentile.
+func percentiles(b *testing.B, ask func(i int) error) {
+	b.Helper()
+	took := make([]time.Duration, 0, b.N)
+	b.ResetTimer()
+	for i := range b.N {
+		start := time.Now()
+		if err := ask(i); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+}
+
+func BenchmarkPage(b *testing.B) {
+	const lines = 100_000
+	s, l := open(b, projections.Options{}), newBook()
+	l.add(requested(1), started(1, 1, fresh, ""))
+	var text strings.Builder
+	for n := range lines {
+		fmt.Fprintf(&text, "%06d a line of output of the usual length, with some ünïcödé 世界 in it, more or less\n", n)
+	}
+	l.print(1, text.String(), 8<<10)
+	apply(b, s, l)
+	size := int64(text.Len())
+	b.Run("100 lines", func(b *testing.B) {
+		percentiles(b, func(i int) error {
+			p, err := s.Output(b.Context(), tenant, id(1), projections.OutputQuery{LineOffset: int64(i)*7919%(lines-100) + 1})
+			if err == nil && p.EndLine-p.StartLine != 99 {
+				err = errors.New("not 100 lines")
+			}
+			return err
+		})
+	})
+	b.Run("4096 bytes", func(b *testing.B) {
+		percentiles(b, func(i int) error {
+			from := int64(i) * 104_729 % (size - 4096)
+			p, err := s.Output(b.Context(), tenant, id(1), projections.OutputQuery{ByteOffset: &from})
+			if err == nil && len(p.Data) < 4093 {
+				err = errors.New("not 4096 bytes")
+			}
+			return err
+		})
+	})
+	b.Run("500 lines to follow", func(b *testing.B) {
+		percentiles(b, func(i int) error {
+			_, _, err := s.Lines(b.Context(), tenant, id(1), int64(i)*7919%(lines-500)+1, 500)
+			return err
+		})
+	})
+}
+
+func BenchmarkQueries(b *testing.B) {
+	const heaps = 100_000
+	s, l := open(b, projections.Options{}), newBook()
+	list := make([]events.Data, 0, heaps+20_000)
+	for n := range heaps {
+		list = append(list, tagged(heap(n), tags{"project": fmt.Sprint(n % 1000), "stage": fmt.Sprint(n % 7), "team": fmt.Sprint(n % 3)}, events.EditSet, 0))
+	}
+	for n := 1; n <= 10_000; n++ {
+		list = append(list, requested(n))
+		if n%100 != 0 {
+			list = append(list, ended(n, events.StatusCompleted))
+		}
+	}
+	l.add(list...)
+	apply(b, s, l)
+	b.Run("heaps by two tags, one rare", func(b *testing.B) {
+		percentiles(b, func(i int) error {
+			found, err := s.HeapsByTags(b.Context(), tenant, tags{"project": fmt.Sprint(i % 1000), "stage": fmt.Sprint(i % 7)})
+			if err == nil && (len(found) < 14 || len(found) > 15) {
+				err = fmt.Errorf("%d heaps", len(found))
+			}
+			return err
+		})
+	})
+	b.Run("heaps by two common tags", func(b *testing.B) {
+		percentiles(b, func(i int) error {
+			found, err := s.HeapsByTags(b.Context(), tenant, tags{"team": fmt.Sprint(i % 3), "stage": fmt.Sprint(i % 7)})
+			if err == nil && len(found) < heaps/21 {
+				err = fmt.Errorf("%d heaps", len(found))
+			}
+			return err
+		})
+	})
+	b.Run("documented list", func(b *testing.B) {
+		percentiles(b, func(int) error {
+			_, err := s.Executions(b.Context(), tenant, projections.ExecutionFilter{})
+			return err
+		})
+	})
+	b.Run("list of 20", func(b *testing.B) {
+		percentiles(b, func(int) error {
+			_, err := s.Executions(b.Context(), tenant, projections.ExecutionFilter{Limit: 20, Status: events.StatusCompleted})
+			return err
+		})
+	})
+	b.Run("execution", func(b *testing.B) {
+		percentiles(b, func(i int) error {
+			_, err := s.Execution(b.Context(), tenant, id(i%10_000+1))
+			return err
+		})
+	})
+}
