@@ -43,7 +43,7 @@ func pause(ctx context.Context, try int) error {
 	if try == 0 {
 		return ctx.Err()
 	}
-	t := time.NewTimer(rand.N(min(time.Duration(try), 20) * time.Millisecond))
+	t := time.NewTimer(rand.N(time.Duration(min(try, 20)) * time.Millisecond))
 	defer t.Stop()
 	select {
 	case <-t.C:

@@ -101,7 +101,7 @@ func (l *Ledger) checkSubmission(s Submission) error {
 
 // refuseState names the first argument that has no meaning without heaps.
 func refuseState(s Submission) error {
-	field := ""
+	var field string
 	switch {
 	case s.Heap != "":
 		field = "heap"

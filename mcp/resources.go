@@ -157,7 +157,7 @@ func (s *Server) unreadable(ctx context.Context, uri string, err error) error {
 		return encodeErr
 	}
 	if codeOf(err) == ledger.CodeNotFound {
-		return &jsonrpc.Error{Code: sdk.CodeResourceNotFound, Message: "nothing is on record at this address", Data: data}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "nothing is on record at this address", Data: data}
 	}
 	message, ours := explain(ctx, err)
 	if ours {

@@ -65,7 +65,7 @@ func (s *Server) runToEnd(ctx context.Context, c caller, a arguments) (answer, e
 			return answer{}, err
 		}
 		return answer{value: outputAnswer{Output: out, Error: &message}, seq: r.Seq}, nil
-	case context.Cause(ctx) == context.Canceled:
+	case errors.Is(context.Cause(ctx), context.Canceled):
 		s.abandon(ctx, c, r.ExecutionID)
 		return answer{}, err
 	default:

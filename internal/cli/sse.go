@@ -57,7 +57,7 @@ func readEvents(r io.Reader, fn func(sseEvent) (bool, error)) (done bool, err er
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
-			return false, nil // the stream broke; follow resumes it
+			return false, nil //nolint:nilerr // the stream broke; follow resumes it
 		}
 		line = strings.TrimRight(line, "\r\n")
 		field, value, _ := strings.Cut(line, ":")

@@ -98,7 +98,7 @@ func (s *Store) Consume(ctx context.Context, pool string, slots int, fn func(ctx
 	switch err := c.ensure(ctx); {
 	case err == nil:
 	case ctx.Err() != nil:
-		return nil
+		return nil //nolint:nilerr // it was told to end, which is not an error
 	default:
 		return fmt.Errorf("consume pool %s: %w", pool, err)
 	}

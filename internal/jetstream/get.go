@@ -95,10 +95,10 @@ func (s *Store) getOne(ctx context.Context, stream string, r getRequest) (stored
 // status is the error that an answer without a message stands for.
 func status(m *nats.Msg) error {
 	code := first(m.Header, headerStatus)
-	switch {
-	case code == "":
+	switch code {
+	case "":
 		return nil
-	case code == "404":
+	case "404":
 		return events.ErrNotFound
 	default:
 		return fmt.Errorf("the server answered %s %s", code, first(m.Header, headerReason))

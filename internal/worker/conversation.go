@@ -39,7 +39,7 @@ func (c *conversation) take(t frameType, payload []byte) ([]Line, error) {
 	case t == frameLines && !c.ended:
 		lines, err := parseLines(payload)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %v", errProtocol, err)
+			return nil, fmt.Errorf("%w: %w", errProtocol, err)
 		}
 		return lines, nil
 	case t == frameEnd && !c.ended:
@@ -56,7 +56,7 @@ func (c *conversation) takeEnd(payload []byte) error {
 		return err
 	}
 	if err := c.checkEnd(); err != nil {
-		return fmt.Errorf("%w: %v", errProtocol, err)
+		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
 	c.ended = true
 	c.text = make([]byte, 0, c.end.TextSize)

@@ -65,9 +65,9 @@ func decodeMessage(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("%w: %v", errProtocol, err)
+		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
-	if _, err := d.Token(); err != io.EOF {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: a message is followed by more", errProtocol)
 	}
 	return nil

@@ -232,14 +232,6 @@ func (p *process) obituary() string {
 	return how
 }
 
-// cpuTime is what the dead process used in its whole life.
-func (p *process) cpuTime() time.Duration {
-	if s := p.cmd.ProcessState; s != nil {
-		return s.UserTime() + s.SystemTime()
-	}
-	return 0
-}
-
 // tail keeps the beginning of what a worker writes to its standard error: the
 // first line names the cause, the rest is a stack trace of ours.
 type tail struct {

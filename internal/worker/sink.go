@@ -22,7 +22,6 @@ type lineSink struct {
 	mu      sync.Mutex // guards what follows
 	changed *sync.Cond
 	pending [][]byte
-	writing bool
 	closed  bool
 	err     error
 	done    chan struct{}
