@@ -9,33 +9,56 @@ import (
 	"daybook/events"
 )
 
-// state is what applying an event needs to know of its execution.
+// state is what applying an event needs to know of its execution. Within a
+// batch it is read once and kept; what changes in it is also written, how far the
+// output reaches at the end of the batch.
 type state struct {
-	id           int64
-	status       events.Status
-	requestedSeq uint64
-	extent       events.Extent
-	tags         sql.NullString
-	warnings     []string
-	inputHeap    sql.NullString
+	id       int64
+	status   events.Status
+	lastSeq  uint64
+	extent   events.Extent
+	unstored bool // extent and lastSeq are newer than their row
+	tags     sql.NullString
+	warnings []string
 }
+
+type executionKey struct{ tenant, id string }
 
 // execution loads the state of an execution. It reports false, and notes an
 // anomaly, when there is none.
-func (a *applier) execution(e *events.Event, id string) (st state, ok bool, err error) {
+func (a *applier) execution(e *events.Event, id string) (st *state, ok bool, err error) {
+	key := executionKey{e.Tenant, id}
+	if st := a.states[key]; st != nil {
+		return st, true, nil
+	}
+	st = new(state)
 	var warnings string
-	err = a.row(a.s.state, e.Tenant, id).Scan(&st.id, &st.status, &st.requestedSeq,
-		&st.extent.Line, &st.extent.Byte, &st.extent.Open, &st.extent.Attempt, &st.tags, &warnings, &st.inputHeap)
+	err = a.row(a.s.state, e.Tenant, id).Scan(&st.id, &st.status, &st.lastSeq,
+		&st.extent.Line, &st.extent.Byte, &st.extent.Open, &st.extent.Attempt, &st.tags, &warnings)
 	if errors.Is(err, sql.ErrNoRows) {
-		return st, false, a.anomaly(e, "%s of execution %s, which was never requested", e.Type, id)
+		return nil, false, a.anomaly(e, "%s of execution %s, which was never requested", e.Type, id)
 	}
 	if err != nil {
-		return st, false, err
+		return nil, false, err
 	}
 	if err := json.Unmarshal([]byte(warnings), &st.warnings); err != nil {
-		return st, false, err
+		return nil, false, err
 	}
+	a.states[key] = st
 	return st, true, nil
+}
+
+// storeExtents writes what was left for the end of the batch.
+func (a *applier) storeExtents() error {
+	for _, st := range a.states {
+		if !st.unstored {
+			continue
+		}
+		if err := a.exec(a.s.extent, st.id, st.lastSeq, st.extent.Line, st.extent.Byte, st.extent.Open); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *applier) requested(e *events.Event, d *events.ExecutionRequested) error {
@@ -67,8 +90,10 @@ func (a *applier) started(e *events.Event, d *events.ExecutionStarted) error {
 	if err != nil {
 		return err
 	}
+	st.extent, st.lastSeq, st.unstored = next, e.Seq, false
+	st.warnings = merge(st.warnings, d.Warnings)
 	return a.exec(a.s.start, st.id, e.Seq, e.Time.UnixMilli(), d.Attempt, orNull(d.Engine.ID), orNull(d.InputHeap),
-		warningsJSON(merge(st.warnings, d.Warnings)), next.Line, next.Byte)
+		warningsJSON(st.warnings), next.Line, next.Byte)
 }
 
 func (a *applier) cancelRequested(e *events.Event, d *events.ExecutionCancelRequested) error {
@@ -76,6 +101,7 @@ func (a *applier) cancelRequested(e *events.Event, d *events.ExecutionCancelRequ
 	if err != nil || !ok {
 		return err
 	}
+	st.lastSeq = e.Seq
 	return a.exec(a.s.touch, st.id, e.Seq)
 }
 
@@ -90,6 +116,7 @@ func (a *applier) handedBack(e *events.Event, d *events.ExecutionHandedBack) err
 	if d.Attempt != st.extent.Attempt {
 		return a.anomaly(e, "attempt %d of execution %s was handed back, which is at attempt %d", d.Attempt, d.ExecutionID, st.extent.Attempt)
 	}
+	st.lastSeq = e.Seq
 	return a.exec(a.s.handBack, st.id, e.Seq)
 }
 
@@ -120,8 +147,10 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 			return err
 		}
 	}
+	st.status, st.lastSeq = status, e.Seq
+	st.warnings = merge(st.warnings, d.Warnings)
 	err = a.exec(a.s.end, st.id, string(status), e.Seq, e.Time.UnixMilli(), heap, body(content.Result), content.ResultTruncated, body(content.Error),
-		orNull(d.Reason), usage, warningsJSON(merge(st.warnings, d.Warnings)), cancelledBy, truncated, sum)
+		orNull(d.Reason), usage, warningsJSON(st.warnings), cancelledBy, truncated, sum)
 	if err != nil || d.Heap == nil {
 		return err
 	}
@@ -141,7 +170,7 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 }
 
 // checkTotals compares what the runner says it wrote with what is on record.
-func (a *applier) checkTotals(e *events.Event, st state, o *events.OutputTotals) error {
+func (a *applier) checkTotals(e *events.Event, st *state, o *events.OutputTotals) error {
 	if o.Truncated {
 		return nil
 	}

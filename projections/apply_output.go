@@ -29,7 +29,8 @@ func (a *applier) output(e *events.Event, d *events.ExecutionOutput) error {
 	if err := a.putChunk(st.id, e.Seq, before.Byte, before.Line, lines); err != nil {
 		return err
 	}
-	return a.exec(a.s.extent, st.id, e.Seq, st.extent.Line, st.extent.Byte, st.extent.Open)
+	st.lastSeq, st.unstored = e.Seq, true
+	return nil
 }
 
 func (a *applier) leftOut(e *events.Event, d *events.ExecutionOutput, x events.Extent) error {
@@ -54,6 +55,7 @@ func (a *applier) truncated(e *events.Event, d *events.ExecutionOutputTruncated)
 	if err != nil || !ok || st.status.Terminal() || d.Attempt != st.extent.Attempt {
 		return err
 	}
+	st.lastSeq = e.Seq
 	return a.exec(a.s.truncate, st.id, e.Seq)
 }
 
@@ -63,7 +65,7 @@ func (a *applier) truncated(e *events.Event, d *events.ExecutionOutputTruncated)
 //
 // That is where the event says, in a sound ledger. Otherwise what is stored
 // counts, so that the output never has a hole: a page could not be exact.
-func (a *applier) beginAttempt(e *events.Event, st state, d *events.ExecutionStarted) (events.Extent, error) {
+func (a *applier) beginAttempt(e *events.Event, st *state, d *events.ExecutionStarted) (events.Extent, error) {
 	end, err := a.voidOutput(st.id, d)
 	if err != nil {
 		return end, err

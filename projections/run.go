@@ -42,21 +42,26 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	// A transaction that ctx cuts short is rolled back and applied again later.
-	tx, err := s.writer.BeginTx(ctx, nil)
+	// The driver pays for each statement that could be interrupted. Between
+	// events is early enough; what was applied of the batch is rolled back.
+	uninterrupted := context.WithoutCancel(ctx)
+	tx, err := s.writer.BeginTx(uninterrupted, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer tx.Rollback()
-	a := &applier{ctx: ctx, tx: tx, s: s.insert}
+	a := &applier{ctx: uninterrupted, tx: tx, s: s.insert, states: map[executionKey]*state{}}
 	for i := range batch {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := a.apply(&batch[i]); err != nil {
 			return fmt.Errorf("apply event %d (%s): %w", batch[i].Seq, batch[i].Type, err)
 		}
 	}
 	last := batch[len(batch)-1].Seq
-	if err := a.exec(s.insert.position, last); err != nil {
-		return err
+	if err := errors.Join(a.storeExtents(), a.exec(s.insert.position, last)); err != nil {
+		return fmt.Errorf("apply events up to %d: %w", last, err)
 	}
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("commit: %w", err)
@@ -70,6 +75,8 @@ type applier struct {
 	ctx context.Context //nolint:containedctx // lives no longer than the call it was made for
 	tx  *sql.Tx
 	s   *statements
+	// states are those of the executions that events of the batch are about.
+	states map[executionKey]*state
 }
 
 func (a *applier) exec(stmt *sql.Stmt, args ...any) error {
