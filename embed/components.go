@@ -48,7 +48,13 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.projections, err = projections.Open(ctx, projections.Options{Path: d.projectionsFile(), Texts: d.store, Logger: d.opts.Logger})
+	opts := projections.Options{Path: d.projectionsFile(), Texts: d.store, Logger: d.opts.Logger}
+	if built, err := projections.Prepare(ctx, opts, d.store, last); err != nil {
+		return err
+	} else if built && last > 0 {
+		d.opts.Logger.InfoContext(ctx, "built the projections anew", "events", last)
+	}
+	d.projections, err = projections.Open(ctx, opts)
 	if err != nil {
 		return err
 	}
