@@ -31,7 +31,7 @@ const escapeText = (text, quoteCode) => {
           continue;
         }
       }
-      escape = `\\u${upperHex(NumberPrototypeToString(code, 16))}`;
+      escape = `\\u${NumberPrototypeToString(code, 16)}`;
     } else {
       continue;
     }

@@ -71,7 +71,7 @@ const groupInColumns = (ctx, parts, source) => {
   if (total / cell <= 5 && longest > 6) return parts;
 
   const bias = MathSqrt(cell - total / parts.length);
-  const biased = MathMax(cell - bias, 1);
+  const biased = MathMax(cell - 3 - bias, 1);
   const columns = MathMin(
     MathRound(MathSqrt(2.5 * biased * count) / biased),
     MathFloor((ctx.breakLength - ctx.indentationLvl) / cell),
