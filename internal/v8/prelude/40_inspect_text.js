@@ -64,6 +64,23 @@ const quote = (text) => {
 
 const formatNumber = (value) => (value === 0 && 1 / value < 0 ? "-0" : `${value}`);
 
+// grouped sets an underscore between each three digits when that is asked for,
+// counted from the decimal point to both sides.
+const grouped = (ctx, text) => {
+  if (!ctx.numericSeparator || !matches(/^-?[0-9]+(?:\.[0-9]+)?$/, text)) return text;
+  const point = StringPrototypeIndexOf(text, ".");
+  const whole = point === -1 ? text : StringPrototypeSlice(text, 0, point);
+  const first = whole[0] === "-" ? 1 : 0;
+  let out = "";
+  let end = whole.length;
+  for (; end - first > 3; end -= 3) out = `_${StringPrototypeSlice(whole, end - 3, end)}${out}`;
+  out = StringPrototypeSlice(whole, 0, end) + out;
+  if (point === -1) return out;
+  let at = point + 1;
+  for (out += "."; text.length - at > 3; at += 3) out += `${StringPrototypeSlice(text, at, at + 3)}_`;
+  return out + StringPrototypeSlice(text, at);
+};
+
 const formatSymbol = (symbol) => SymbolPrototypeToString(symbol);
 
 const formatString = (ctx, text) => {
@@ -92,8 +109,8 @@ const formatString = (ctx, text) => {
 const formatPrimitive = (ctx, value) => {
   switch (typeof value) {
     case "string": return formatString(ctx, value);
-    case "number": return ctx.stylize(formatNumber(value), "number");
-    case "bigint": return ctx.stylize(`${value}n`, "bigint");
+    case "number": return ctx.stylize(grouped(ctx, formatNumber(value)), "number");
+    case "bigint": return ctx.stylize(`${grouped(ctx, `${value}`)}n`, "bigint");
     case "boolean": return ctx.stylize(`${value}`, "boolean");
     case "undefined": return ctx.stylize("undefined", "undefined");
     default: return ctx.stylize(formatSymbol(value), "symbol");

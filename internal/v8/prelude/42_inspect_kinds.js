@@ -352,7 +352,7 @@ const classText = (value, constructor, tag) => {
   if (constructor !== "Function" && constructor !== null) base += ` [${constructor}]`;
   if (tag !== "" && constructor !== tag) base += ` [${tag}]`;
   if (constructor === null) {
-    base += " extends null";
+    base += " extends [null prototype]";
   } else {
     const parent = ObjectGetPrototypeOf(value).name;
     if (parent) base += ` extends ${NativeString(parent)}`;

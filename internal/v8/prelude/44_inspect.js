@@ -35,9 +35,10 @@ const newContext = () => ({
   compact: 3,
   sorted: false,
   getters: false,
+  numericSeparator: false,
 });
 
-const optionNames = ["showHidden", "depth", "customInspect", "showProxy", "maxArrayLength", "maxStringLength", "breakLength", "compact", "sorted", "getters", "stylize"];
+const optionNames = ["showHidden", "depth", "customInspect", "showProxy", "maxArrayLength", "maxStringLength", "breakLength", "compact", "sorted", "getters", "numericSeparator", "stylize"];
 
 // inspectWith reads options like util.inspect does; colours are not offered, since
 // the text goes to a ledger and not to a terminal.
@@ -79,7 +80,7 @@ const userOptionsOf = (ctx) => {
     compact: ctx.compact,
     sorted: ctx.sorted,
     getters: ctx.getters,
-    numericSeparator: false,
+    numericSeparator: ctx.numericSeparator,
   };
   const given = ctx.userOptions;
   if (given !== undefined) {
@@ -114,8 +115,8 @@ const formatValue = (ctx, value, depth, inTypedArray) => {
       const result = ReflectApply(custom, original, [left, userOptionsOf(ctx), publicInspect]);
       // Returning itself means: print me the ordinary way.
       if (result !== original) {
-        if (typeof result !== "object") return `${result}`;
-        return replaceText(formatValue(ctx, result, depth, false), "\n", `\n${spaces(ctx.indentationLvl)}`);
+        if (typeof result !== "string") return formatValue(ctx, result, depth, false);
+        return replaceText(result, "\n", `\n${spaces(ctx.indentationLvl)}`);
       }
     }
   }
@@ -207,13 +208,22 @@ const inheritedProperties = (ctx, main, object, depth, output) => {
   }
 };
 
+// plainPrefixOf names an object nothing else is known of. Without a prototype the
+// engine still knows what made it, though it may take that from the tag.
+const plainPrefixOf = (value, constructor, tag) => {
+  if (constructor !== null) return prefixOf(constructor, tag, "");
+  const maker = host.constructorName(value);
+  return prefixOf(null, tag, maker === tag ? "Object" : maker);
+};
+
 // shapeOf decides how an object prints: a finished string, or the text before the
 // braces (base), the braces, the keys to list and the body to print before them.
 const shapeOf = (ctx, value, kind, constructor, tag, inTypedArray, bare) => {
   const shape = { __proto__: null, base: "", open: "{", close: "}", keys: undefined, layout: layoutObject, body: undefined };
   // A builtin whose prototype was exchanged has lost its iterator, and Node prints
   // such a one by its properties alone.
-  const intact = constructor === null || (constructor !== "Object" && !StringPrototypeEndsWith(constructor, ">"));
+  const intact = constructor === null || value === ArrayPrototype ||
+    (constructor !== "Object" && !StringPrototypeEndsWith(constructor, ">"));
   if (intact) {
     switch (kind) {
       case "array": {
@@ -263,15 +273,15 @@ const shapeOf = (ctx, value, kind, constructor, tag, inTypedArray, bare) => {
     shape.body = (c, v, depth) => previewBody(c, preview[0], paired, false, depth);
     return shape;
   }
-  if (constructor === "Object") {
-    if (kind === "arguments") shape.open = `${tag !== "" && tag !== "Arguments" ? prefixOf(constructor, tag, "Arguments") : "[Arguments] "}{`;
-    else if (tag !== "") shape.open = `${prefixOf(constructor, tag, "Object")}{`;
-    return keys.length === 0 && bare ? `${shape.open}}` : shape;
-  }
   const done = () => keys.length === 0 && bare;
   if (typeof value === "function") {
     shape.base = functionText(ctx, value, kind, constructor, tag);
     return done() ? ctx.stylize(shape.base, "special") : shape;
+  }
+  if (constructor === "Object") {
+    if (kind === "arguments") shape.open = `${tag !== "" && tag !== "Arguments" ? prefixOf(constructor, tag, "Arguments") : "[Arguments] "}{`;
+    else if (tag !== "") shape.open = `${prefixOf(constructor, tag, "Object")}{`;
+    return done() ? `${shape.open}}` : shape;
   }
   switch (kind) {
     case "regexp":
@@ -330,7 +340,7 @@ const shapeOf = (ctx, value, kind, constructor, tag, inTypedArray, bare) => {
     shape.base = errorText(ctx, value, constructor, tag, keys);
     return done() ? shape.base : shape;
   }
-  shape.open = `${prefixOf(constructor, tag, "Object")}{`;
+  shape.open = `${plainPrefixOf(value, constructor, tag)}{`;
   return done() ? `${shape.open}}` : shape;
 };
 
@@ -356,7 +366,7 @@ const formatObject = (ctx, value, kind, depth, inTypedArray) => {
 
   const shape = shapeOf(ctx, value, kind, constructor, tag, inTypedArray === true, protoProps === undefined);
   if (typeof shape === "string") return shape;
-  const shortName = () => StringPrototypeSlice(prefixOf(constructor, tag, kind === "array" ? "Array" : "Object"), 0, -1);
+  const shortName = () => StringPrototypeSlice(plainPrefixOf(value, constructor, tag), 0, -1);
   if (ctx.depth !== null && depth > ctx.depth) {
     if (kind === "regexp") return ctx.stylize(shape.base, "regexp");
     return ctx.stylize(constructor === null ? shortName() : `[${shortName()}]`, "special");
