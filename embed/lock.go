@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,20 +24,41 @@ func lockDir(dir string) (*dirLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := flock(f); err != nil {
 		defer f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			var pid [20]byte
-			n, _ := f.Read(pid[:])
-			return nil, fmt.Errorf("%s: %w (process %s); stop it, or choose another --data-dir", dir, ErrLocked, pid[:n])
+			return nil, fmt.Errorf("%s: %w (process %d); stop it, or choose another --data-dir", dir, ErrLocked, holder(f))
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	// The process id is only for the message above.
+	// The process id is for the message above, and for the wait below.
 	if err := f.Truncate(0); err == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
 	}
 	return &dirLock{file: f}, nil
+}
+
+// flock takes the lock. A process killed while it was starting a worker leaves
+// the lock to that child until the child has become a worker, some milliseconds
+// later; a lock whose holder is gone is therefore worth a wait.
+func flock(f *os.File) error {
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
+			return err
+		}
+		if pid := holder(f); pid == 0 || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			return err
+		}
+	}
+}
+
+// holder is the process that wrote its id into the lock file, or 0.
+func holder(f *os.File) int {
+	var id [20]byte
+	n, _ := f.ReadAt(id[:], 0)
+	pid, _ := strconv.Atoi(string(id[:n]))
+	return pid
 }
 
 func (l *dirLock) release() error { return l.file.Close() }
