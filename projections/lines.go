@@ -81,7 +81,7 @@ func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) ([]Outp
 			}
 		}
 	}
-	if open != nil && open.Line == w.whole {
+	if open != nil {
 		finish() // a last line that never got its end
 	}
 	return list, rows.Err()

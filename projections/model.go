@@ -68,25 +68,31 @@ type ExecutionPage struct {
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
-// OutputQuery asks for a page of output. ByteOffset nil means line mode.
+// OutputQuery asks for a page of output. ByteOffset nil means line mode; what
+// belongs to the other mode is ignored. The zero value asks for the first page.
+// A limit beyond the bounds of a page is taken as the bound.
 type OutputQuery struct {
-	LineOffset int64 // from 1
-	LineLimit  int64
+	LineOffset int64  // from 1; 0: 1
+	LineLimit  int64  // 0: DefaultLineLimit; at most MaxLineLimit
 	ByteOffset *int64 // from 0
-	ByteLimit  int64
+	ByteLimit  int64  // 0: DefaultByteLimit; at most MaxPageBytes
 }
 
 // Defaults and bounds of an output page.
 const (
 	DefaultLineLimit = 100
 	DefaultByteLimit = 4096
+	// MaxLineLimit bounds a line page, in lines.
+	MaxLineLimit = 10_000
 	// MaxPageBytes bounds one page of either mode, in bytes of data; a line
 	// page ends before the line that would exceed it, but holds at least one line.
 	MaxPageBytes = 16 << 20
 )
 
 // OutputPage is a window on an execution's output. Data is exactly the bytes
-// [StartByte, EndByte).
+// [StartByte, EndByte). TotalLines counts the lines begun. While the run goes on
+// a last line without its end is served by bytes only, or a reader of lines
+// would miss the rest of it; until then HasMore is true of the line page before.
 type OutputPage struct {
 	ExecutionID    string        `json:"execution_id"`
 	Data           string        `json:"data"`

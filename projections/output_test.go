@@ -3,6 +3,7 @@ package projections_test
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -161,6 +162,64 @@ func TestPageBounds(t *testing.T) {
 	if err != nil || len(p.Data) != projections.MaxPageBytes || p.Data != text[:len(p.Data)] {
 		t.Errorf("%d bytes, error %v", len(p.Data), err)
 	}
+}
+
+// TestPageBoundBeforeALineWithoutEnd: a last line that never got its end is left
+// to the next page like any other.
+func TestPageBoundBeforeALineWithoutEnd(t *testing.T) {
+	t.Parallel()
+	lines := strings.Repeat(strings.Repeat("x", 4<<20-1)+"\n", 3)
+	last := strings.Repeat("y", 5<<20)
+	s := printed(t, lines+last, events.OutputMaxBytes, ended(1, events.StatusTimedOut))
+	p, err := s.Output(t.Context(), tenant, id(1), projections.OutputQuery{})
+	if err != nil || p.Data != lines || p.NextLineOffset != 4 || !p.HasMore {
+		t.Errorf("%d bytes, lines %d to %d, error %v", len(p.Data), p.StartLine, p.EndLine, err)
+	}
+	p, err = s.Output(t.Context(), tenant, id(1), projections.OutputQuery{LineOffset: p.NextLineOffset})
+	if err != nil || p.Data != last || p.EndLine != 4 || p.HasMore {
+		t.Errorf("%d bytes, lines %d to %d, error %v", len(p.Data), p.StartLine, p.EndLine, err)
+	}
+}
+
+// TestReadersSeeOneMoment: whatever is committed meanwhile, a page agrees with
+// itself, and one with a final status has the final totals.
+func TestReadersSeeOneMoment(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	b.add(requested(1), started(1, 1, fresh, ""))
+	apply(t, s, b)
+	text := strings.Repeat("a líne\n", 300)
+	b.batch = 1
+	var readers sync.WaitGroup
+	for reader := range 3 {
+		readers.Go(func() {
+			var before int64
+			for from := int64(0); ; {
+				changed := s.Changed()
+				p, err := s.Output(t.Context(), tenant, id(1), projections.OutputQuery{ByteOffset: &from, ByteLimit: 50 + int64(reader)})
+				switch {
+				case err != nil:
+					t.Error(err)
+					return
+				case p.TotalBytes < before || p.EndByte > p.TotalBytes || p.Data != text[p.StartByte:p.EndByte]:
+					t.Errorf("page [%d, %d) of %d bytes, %d before: %q", p.StartByte, p.EndByte, p.TotalBytes, before, p.Data)
+					return
+				case p.Status.Terminal() && (p.TotalBytes != int64(len(text)) || p.TotalLines != 300):
+					t.Errorf("%s with %d bytes", p.Status, p.TotalBytes)
+					return
+				case p.Status.Terminal() && !p.HasMore:
+					return
+				case !p.HasMore:
+					<-changed
+				}
+				before, from = p.TotalBytes, p.NextByteOffset
+			}
+		})
+	}
+	b.print(1, text, 32)
+	b.add(ended(1, events.StatusCompleted))
+	follow(t, s, b)
+	readers.Wait()
 }
 
 // TestOutputThatDoesNotCount tells what is left out in a sound ledger from what

@@ -11,9 +11,6 @@ import (
 	"daybook/events"
 )
 
-// MaxLineLimit is the most lines one page holds; a larger limit is taken as it.
-const MaxLineLimit = 10_000
-
 // written is what is on record of an execution's output at one moment.
 type written struct {
 	id     int64
