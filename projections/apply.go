@@ -188,12 +188,20 @@ func (a *applier) entry(e *events.Event, d *events.SessionEntryRecorded) error {
 	if _, ok, err := a.execution(e, d.ExecutionID); err != nil || !ok {
 		return err
 	}
-	added, err := a.execCounting(a.s.entry, e.Tenant, d.SessionID, d.Index, d.Session, d.ExecutionID, string(d.Status), orNull(d.InputHeap), orNull(d.OutputHeap), d.CompletedAt.UnixMilli())
-	switch {
-	case err != nil:
+	var before int64
+	if err := a.row(a.s.lastEntry, e.Tenant, d.SessionID).Scan(&before); err != nil {
 		return err
-	case added == 0:
-		return a.anomaly(e, "a second entry %d of session %q", d.Index, d.Session)
+	}
+	if d.Index <= before {
+		return a.anomaly(e, "entry %d of session %q comes after entry %d", d.Index, d.Session, before)
+	}
+	if d.Index > before+1 {
+		if err := a.anomaly(e, "entries %d to %d of session %q are missing", before+1, d.Index-1, d.Session); err != nil {
+			return err
+		}
+	}
+	if err := a.exec(a.s.entry, e.Tenant, d.SessionID, d.Index, d.Session, d.ExecutionID, string(d.Status), orNull(d.InputHeap), orNull(d.OutputHeap), d.CompletedAt.UnixMilli()); err != nil {
+		return err
 	}
 	return a.exec(a.s.session, e.Tenant, d.Session)
 }

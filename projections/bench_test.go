@@ -34,7 +34,7 @@ func mix(n int) *book {
 		}
 		end := uint64(len(list) + 1)
 		list = append(list, ended(i, events.StatusCompleted, leaving(heap(i), input)), tagged(heap(i), given, events.EditRun, end),
-			entry(i, session, int64(i/50), events.StatusCompleted, input, heap(i)))
+			entry(i, session, int64((i-1)/50), events.StatusCompleted, input, heap(i)))
 	}
 	b.add(list...)
 	return b

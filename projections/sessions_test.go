@@ -1,7 +1,6 @@
 package projections_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,18 +53,28 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestEntriesAreOnce: a second entry with an index changes nothing and is noted.
-func TestEntriesAreOnce(t *testing.T) {
+// TestEntriesInDisorder: an entry whose index is taken changes nothing, one that
+// leaves out an index counts; both are noted.
+func TestEntriesInDisorder(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
-	b.add(requested(1), requested(2), entry(1, "s", 0, events.StatusCompleted, "", ""), entry(2, "s", 0, events.StatusFailed, "", ""))
+	b.add(requested(1), requested(2), requested(3))
+	for n, index := range []int64{0, 0, 3, 2, -1} { // positions 4 to 8
+		b.add(entry(n%3+1, "s", index, events.StatusCompleted, "", ""))
+	}
 	apply(t, s, b)
 	got, err := s.Entries(t.Context(), tenant, "s")
-	if err != nil || len(got) != 1 || got[0].ExecutionID != id(1) {
+	if err != nil || len(got) != 2 || got[0].ExecutionID != id(1) || got[1].Index != 3 || got[1].ExecutionID != id(3) {
 		t.Errorf("entries %v, error %v", got, err)
 	}
 	anomalies, err := s.Anomalies(t.Context())
-	if err != nil || len(anomalies) != 1 || anomalies[0].Seq != 4 || !strings.Contains(anomalies[0].What, `second entry 0 of session "s"`) {
-		t.Errorf("anomalies %v, error %v", anomalies, err)
+	want := []projections.Anomaly{
+		{Seq: 5, What: `entry 0 of session "s" comes after entry 0`},
+		{Seq: 6, What: `entries 1 to 2 of session "s" are missing`},
+		{Seq: 7, What: `entry 2 of session "s" comes after entry 3`},
+		{Seq: 8, What: `entry -1 of session "s" comes after entry 3`},
+	}
+	if diff := cmp.Diff(want, anomalies); diff != "" || err != nil {
+		t.Errorf("%s, error %v", diff, err)
 	}
 }

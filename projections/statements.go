@@ -13,7 +13,7 @@ type statements struct {
 	request, state, start, touch, handBack, end     *sql.Stmt
 	chunk, extent, truncate, lastChunk, deleteChunk *sql.Stmt
 	heap, edit, inForce, force, untag, tag          *sql.Stmt
-	entry, session                                  *sql.Stmt
+	entry, lastEntry, session                       *sql.Stmt
 
 	all []*sql.Stmt
 }
@@ -46,7 +46,8 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.force, `INSERT OR REPLACE INTO tagged VALUES (?, ?, ?, ?)`},
 		{&s.untag, `DELETE FROM heap_tags WHERE tenant = ? AND heap = ?`},
 		{&s.tag, `INSERT INTO heap_tags VALUES (?, ?, ?, ?)`},
-		{&s.entry, `INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.entry, `INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.lastEntry, `SELECT coalesce(max(idx), -1) FROM entries WHERE tenant = ? AND session_id = ?`},
 		{&s.session, `INSERT OR IGNORE INTO sessions VALUES (?, ?)`},
 	} {
 		stmt, err := db.PrepareContext(ctx, p.query)
