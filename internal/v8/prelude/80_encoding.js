@@ -1,0 +1,285 @@
+// TextEncoder and TextDecoder for UTF-8, and atob and btoa.
+
+// Code units are turned into text some thousands at a time: one call for all would
+// exceed the argument limit, one call each is slow.
+const unitsPerCall = 4096;
+
+const newTextBuilder = () => ({ __proto__: null, text: "", units: newList() });
+
+const flushText = (builder) => {
+  builder.text += ReflectApply(StringFromCharCode, undefined, builder.units);
+  builder.units = newList();
+};
+
+const appendCodePoint = (builder, code) => {
+  const { units } = builder;
+  if (code < 0x10000) {
+    units[units.length] = code;
+  } else {
+    units[units.length] = 0xd800 + ((code - 0x10000) >> 10);
+    units[units.length] = 0xdc00 + ((code - 0x10000) & 0x3ff);
+  }
+  if (units.length >= unitsPerCall) flushText(builder);
+};
+
+const finishText = (builder) => {
+  flushText(builder);
+  return builder.text;
+};
+
+// scalarAt is the code point at an index; a surrogate without its partner is U+FFFD.
+const scalarAt = (text, index) => {
+  const code = StringPrototypeCodePointAt(text, index);
+  return code >= 0xd800 && code <= 0xdfff ? 0xfffd : code;
+};
+
+const utf8Size = (code) => (code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4);
+
+const writeUtf8 = (bytes, at, code) => {
+  if (code < 0x80) {
+    bytes[at] = code;
+  } else if (code < 0x800) {
+    bytes[at] = 0xc0 | (code >> 6);
+    bytes[at + 1] = 0x80 | (code & 0x3f);
+  } else if (code < 0x10000) {
+    bytes[at] = 0xe0 | (code >> 12);
+    bytes[at + 1] = 0x80 | ((code >> 6) & 0x3f);
+    bytes[at + 2] = 0x80 | (code & 0x3f);
+  } else {
+    bytes[at] = 0xf0 | (code >> 18);
+    bytes[at + 1] = 0x80 | ((code >> 12) & 0x3f);
+    bytes[at + 2] = 0x80 | ((code >> 6) & 0x3f);
+    bytes[at + 3] = 0x80 | (code & 0x3f);
+  }
+};
+
+// bytesOf views any BufferSource as bytes, or returns undefined.
+const bytesOf = (value) => {
+  switch (typeof value === "object" && value !== null ? host.kindOf(value) : "") {
+    case "arrayBuffer":
+    case "sharedArrayBuffer":
+      return new NativeUint8Array(value);
+    case "typedArray":
+      return new NativeUint8Array(TypedArrayPrototypeGetBuffer(value), TypedArrayPrototypeGetByteOffset(value), TypedArrayPrototypeGetByteLength(value));
+    case "dataView":
+      return new NativeUint8Array(DataViewPrototypeGetBuffer(value), DataViewPrototypeGetByteOffset(value), DataViewPrototypeGetByteLength(value));
+    default:
+      return undefined;
+  }
+};
+
+(() => {
+  class TextEncoder {
+    get encoding() { return "utf-8"; }
+
+    encode(input = "") {
+      const text = `${input}`;
+      let size = 0;
+      for (let i = 0; i < text.length; i++) {
+        const code = scalarAt(text, i);
+        if (code > 0xffff) i++;
+        size += utf8Size(code);
+      }
+      const bytes = new NativeUint8Array(size);
+      let at = 0;
+      for (let i = 0; i < text.length; i++) {
+        const code = scalarAt(text, i);
+        if (code > 0xffff) i++;
+        writeUtf8(bytes, at, code);
+        at += utf8Size(code);
+      }
+      return bytes;
+    }
+
+    encodeInto(source, destination) {
+      const text = `${source}`;
+      if (host.kindOf(destination) !== "typedArray" || TypedArrayPrototypeGetName(destination) !== "Uint8Array") {
+        throw invalidArgument("dest", "an instance of Uint8Array", destination, encodeInto);
+      }
+      const room = TypedArrayPrototypeGetLength(destination);
+      let read = 0;
+      let written = 0;
+      while (read < text.length) {
+        const code = scalarAt(text, read);
+        if (written + utf8Size(code) > room) break;
+        writeUtf8(destination, written, code);
+        written += utf8Size(code);
+        read += code > 0xffff ? 2 : 1;
+      }
+      return { read, written };
+    }
+  }
+  const { encodeInto } = TextEncoder.prototype;
+  setTag(TextEncoder.prototype, "TextEncoder");
+  defineHidden(global, "TextEncoder", TextEncoder);
+
+  const utf8Label = /^[\t\n\f\r ]*(?:unicode-1-1-utf-8|unicode11utf8|unicode20utf8|utf-?8|x-unicode20utf8)[\t\n\f\r ]*$/i;
+
+  class TextDecoder {
+    #fatal;
+    #ignoreBOM;
+    // What a decode with { stream: true } leaves for the next one.
+    #state = newDecoderState();
+
+    constructor(encoding = "utf-8", options = undefined) {
+      const label = `${encoding}`;
+      if (!matches(utf8Label, label)) {
+        throw codedError(NativeRangeError, "ERR_ENCODING_NOT_SUPPORTED", `The "${label}" encoding is not supported`, TextDecoder);
+      }
+      const given = options !== undefined && options !== null;
+      this.#fatal = given && options.fatal ? true : false;
+      this.#ignoreBOM = given && options.ignoreBOM ? true : false;
+    }
+    get encoding() { return "utf-8"; }
+    get fatal() { return this.#fatal; }
+    get ignoreBOM() { return this.#ignoreBOM; }
+
+    decode(input = undefined, options = undefined) {
+      const bytes = input === undefined ? new NativeUint8Array(0) : bytesOf(input);
+      if (bytes === undefined) {
+        throw invalidArgument("list", "an instance of SharedArrayBuffer, ArrayBuffer or ArrayBufferView", input, decode);
+      }
+      const stream = options !== undefined && options !== null && options.stream ? true : false;
+      const state = this.#state;
+      const text = decodeUtf8(state, bytes, this.#ignoreBOM, !stream);
+      if (!stream || state.damaged) this.#state = newDecoderState();
+      if (state.damaged && this.#fatal) {
+        throw codedError(NativeTypeError, "ERR_ENCODING_INVALID_ENCODED_DATA", "The encoded data was not valid for encoding utf-8", decode);
+      }
+      state.damaged = false;
+      if (stream) this.#state = state;
+      return text;
+    }
+  }
+  const { decode } = TextDecoder.prototype;
+  setTag(TextDecoder.prototype, "TextDecoder");
+  defineHidden(global, "TextDecoder", TextDecoder);
+
+  function newDecoderState() {
+    return { __proto__: null, needed: 0, seen: 0, code: 0, lower: 0x80, upper: 0xbf, started: false, damaged: false };
+  }
+
+  // decodeUtf8 follows the decoder of the Encoding standard: each longest prefix of
+  // a valid sequence that is cut short becomes one U+FFFD.
+  function decodeUtf8(state, bytes, keepBOM, last) {
+    const out = newTextBuilder();
+    const emitCode = (code) => {
+      const first = !state.started;
+      state.started = true;
+      if (!(first && code === 0xfeff && !keepBOM)) appendCodePoint(out, code);
+    };
+    const damage = () => {
+      state.damaged = true;
+      state.needed = state.seen = state.code = 0;
+      state.lower = 0x80;
+      state.upper = 0xbf;
+      emitCode(0xfffd);
+    };
+    const length = TypedArrayPrototypeGetLength(bytes);
+    for (let i = 0; i < length; i++) {
+      const byte = bytes[i];
+      if (state.needed === 0) {
+        if (byte < 0x80) {
+          emitCode(byte);
+        } else if (byte >= 0xc2 && byte <= 0xdf) {
+          state.needed = 1;
+          state.code = byte & 0x1f;
+        } else if (byte >= 0xe0 && byte <= 0xef) {
+          if (byte === 0xe0) state.lower = 0xa0; // else overlong
+          if (byte === 0xed) state.upper = 0x9f; // else a surrogate
+          state.needed = 2;
+          state.code = byte & 0xf;
+        } else if (byte >= 0xf0 && byte <= 0xf4) {
+          if (byte === 0xf0) state.lower = 0x90; // else overlong
+          if (byte === 0xf4) state.upper = 0x8f; // else above U+10FFFF
+          state.needed = 3;
+          state.code = byte & 0x7;
+        } else {
+          damage();
+        }
+        continue;
+      }
+      if (byte < state.lower || byte > state.upper) {
+        damage();
+        i--; // the byte starts anew
+        continue;
+      }
+      state.lower = 0x80;
+      state.upper = 0xbf;
+      state.code = (state.code << 6) | (byte & 0x3f);
+      if (++state.seen === state.needed) {
+        const { code } = state;
+        state.needed = state.seen = state.code = 0;
+        emitCode(code);
+      }
+    }
+    if (last && state.needed !== 0) damage();
+    return finishText(out);
+  }
+
+  const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const sextetOf = (code) => {
+    if (code >= 65 && code <= 90) return code - 65;
+    if (code >= 97 && code <= 122) return code - 71;
+    if (code >= 48 && code <= 57) return code + 4;
+    return code === 43 ? 62 : code === 47 ? 63 : -1;
+  };
+  const requireInput = (args, fn) => {
+    if (args.length === 0) throw codedError(NativeTypeError, "ERR_MISSING_ARGS", 'The "data" argument must be specified', fn);
+    return `${args[0]}`;
+  };
+
+  const { atob, btoa } = {
+    btoa() {
+      const text = requireInput(arguments, btoa);
+      let out = "";
+      for (let i = 0; i < text.length; i += 3) {
+        let bits = 0;
+        for (let j = 0; j < 3; j++) {
+          const code = i + j < text.length ? StringPrototypeCharCodeAt(text, i + j) : 0;
+          if (code > 255) throw domError("InvalidCharacterError", "Invalid character", btoa);
+          bits = (bits << 8) | code;
+        }
+        out += alphabet[bits >> 18] + alphabet[(bits >> 12) & 63] +
+          (i + 1 < text.length ? alphabet[(bits >> 6) & 63] : "=") + (i + 2 < text.length ? alphabet[bits & 63] : "=");
+      }
+      return out;
+    },
+    atob() {
+      const text = requireInput(arguments, atob);
+      const fail = (message) => domError("InvalidCharacterError", message, atob);
+      const out = newTextBuilder();
+      let bits = 0;
+      let count = 0; // digits
+      let padding = 0;
+      for (let i = 0; i < text.length; i++) {
+        const code = StringPrototypeCharCodeAt(text, i);
+        if (code === 32 || code === 9 || code === 10 || code === 12 || code === 13) continue;
+        if (code === 61) {
+          padding++;
+          continue;
+        }
+        const sextet = sextetOf(code);
+        if (sextet < 0 || padding > 0) throw fail("Invalid character");
+        bits = ((bits << 6) | sextet) & 0xffffff;
+        if (++count % 4 === 0) {
+          appendCodePoint(out, bits >> 16);
+          appendCodePoint(out, (bits >> 8) & 255);
+          appendCodePoint(out, bits & 255);
+        }
+      }
+      const rest = count % 4;
+      // Padding may be left out, but what there is of it must be right.
+      if (padding > 2 || (padding > 0 && rest !== 1 && rest + padding !== 4)) throw fail("Invalid character");
+      if (rest === 1) throw fail("The string to be decoded is not correctly encoded.");
+      if (rest === 2) appendCodePoint(out, (bits >> 4) & 255);
+      if (rest === 3) {
+        appendCodePoint(out, (bits >> 10) & 255);
+        appendCodePoint(out, (bits >> 2) & 255);
+      }
+      return finishText(out);
+    },
+  };
+  defineHidden(global, "atob", setMeta(atob, "atob", 1));
+  defineHidden(global, "btoa", setMeta(btoa, "btoa", 1));
+})();

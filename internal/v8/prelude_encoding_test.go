@@ -1,0 +1,118 @@
+package v8_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// each evaluates expressions in isolates of both kinds and compares what they
+// print; a thrown error prints as its name and code.
+func each(t *testing.T, cases [][2]string) {
+	t.Helper()
+	var script strings.Builder
+	script.WriteString("const caught = f => { try { return f() } catch (e) { return `${e.name} ${e.code}` } };\n")
+	for _, c := range cases {
+		fmt.Fprintf(&script, "console.log(caught(() => (%s)));\n", c[0])
+	}
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			r, got := print(t, mode.cfg, script.String())
+			if len(got) != len(cases) {
+				t.Fatalf("status %v, %s, %d messages for %d cases", r.Status, textOf(r), len(got), len(cases))
+			}
+			for n, c := range cases {
+				if got[n].Text != c[1] {
+					t.Errorf("%s\n got %q\nwant %q", c[0], got[n].Text, c[1])
+				}
+			}
+		})
+	}
+}
+
+func TestTextEncoding(t *testing.T) {
+	each(t, [][2]string{
+		{"[...new TextEncoder().encode('aé漢😀')].join(' ')", "97 195 169 230 188 162 240 159 152 128"},
+		{`[...new TextEncoder().encode('\ud800x\udc00')].join(' ')`, "239 191 189 120 239 191 189"},
+		{"new TextEncoder().encode().length", "0"},
+		{"(() => { const b = new Uint8Array(4); const r = new TextEncoder().encodeInto('aé漢', b); return [r.read, r.written, ...b].join(' ') })()", "2 3 97 195 169 0"},
+		{"new TextEncoder().encodeInto('a', [])", "TypeError ERR_INVALID_ARG_TYPE"},
+		{"new TextDecoder().decode(Uint8Array.of(97, 195, 169, 240, 159, 152, 128))", "aé😀"},
+		{"new TextDecoder('UTF8 ').encoding", "utf-8"},
+		{"new TextDecoder('latin1')", "RangeError ERR_ENCODING_NOT_SUPPORTED"},
+		// One replacement per longest valid prefix; overlong forms and surrogates are none.
+		{"new TextDecoder().decode(Uint8Array.of(0xf0, 0x9f, 0x98, 65))", "\ufffdA"},
+		{"new TextDecoder().decode(Uint8Array.of(0xc0, 0x80))", "\ufffd\ufffd"},
+		{"new TextDecoder().decode(Uint8Array.of(0xed, 0xa0, 0x80))", "\ufffd\ufffd\ufffd"},
+		{"new TextDecoder().decode(Uint8Array.of(0xf4, 0x90, 0x80, 0x80)).length", "4"},
+		{"new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.of(0xff))", "TypeError ERR_ENCODING_INVALID_ENCODED_DATA"},
+		{"new TextDecoder().decode(Uint8Array.of(0xef, 0xbb, 0xbf, 65)).length", "1"},
+		{"new TextDecoder('utf-8', { ignoreBOM: true }).decode(Uint8Array.of(0xef, 0xbb, 0xbf, 65)).length", "2"},
+		{"(() => { const d = new TextDecoder(); return [d.decode(Uint8Array.of(0xe6, 0xbc), { stream: true }), d.decode(Uint8Array.of(0xa2), { stream: true }), d.decode()].join('|') })()", "|漢|"},
+		{"new TextDecoder().decode(new DataView(Uint8Array.of(1, 65, 66, 1).buffer, 1, 2))", "AB"},
+		{"new TextDecoder().decode('text')", "TypeError ERR_INVALID_ARG_TYPE"},
+		{"new TextDecoder().decode(new TextEncoder().encode('漢'.repeat(100000))) === '漢'.repeat(100000)", "true"},
+	})
+}
+
+func TestBase64(t *testing.T) {
+	each(t, [][2]string{
+		{"btoa('')", ""}, {"btoa('a')", "YQ=="}, {"btoa('ab')", "YWI="}, {"btoa('abc')", "YWJj"}, {`btoa('\xff\xfe')`, "//4="}, {"btoa('é漢')", "InvalidCharacterError 5"},
+		{"btoa()", "TypeError ERR_MISSING_ARGS"}, {"btoa(null)", "bnVsbA=="},
+		{"atob('YQ==')", "a"}, {"atob('YWI')", "ab"}, {"atob(' Y\\nWJ j ')", "abc"}, {`[...atob('//4=')].map(c => c.charCodeAt()).join(' ')`, "255 254"},
+		{"atob('Y')", "InvalidCharacterError 5"}, {"atob('YQ=')", "InvalidCharacterError 5"}, {"atob('YQ===')", "InvalidCharacterError 5"}, {"atob('Y=Q=')", "InvalidCharacterError 5"},
+		{"atob('Y*==')", "InvalidCharacterError 5"}, {"atob('YWJj====')", "InvalidCharacterError 5"},
+	})
+}
+
+func TestStructuredClone(t *testing.T) {
+	each(t, [][2]string{
+		{"structuredClone({ a: [1, , { b: 2n }], c: new Date(0), d: /x/g, e: new Map([[1, new Set([2])]]), f: Object('s') })",
+			"{\n  a: [ 1, <1 empty item>, { b: 2n } ],\n  c: 1970-01-01T00:00:00.000Z,\n  d: /x/g,\n  e: Map(1) { 1 => Set(1) { 2 } },\n  f: [String: 's']\n}"},
+		{"(() => { const a = { m: new Map() }; a.self = a; a.m.set(a, a.m); const c = structuredClone(a); return c !== a && c.self === c && c.m.get(c) === c.m })()", "true"},
+		{"structuredClone(new (class A { x = 1; #y = 2 }))", "{ x: 1 }"},
+		{"structuredClone({ get a() { return 1 } })", "{ a: 1 }"},
+		{"structuredClone(Object.assign(/x/g, { lastIndex: 5 })).lastIndex", "0"},
+		{"(() => { const e = structuredClone(Object.assign(new RangeError('m', { cause: { a: 1 } }), { x: 1 })); return [e instanceof RangeError, e.message, e.cause.a, e.x, Object.keys(e).length].join(' ') })()", "true m 1  0"},
+		{"(() => { const b = new ArrayBuffer(8); const c = structuredClone([new Uint8Array(b, 2, 3), new Uint16Array(b), b, new DataView(b, 1)]); return c[0].buffer === c[2] && c[1].buffer === c[2] && c[3].buffer === c[2] && c[2] !== b && [c[0].byteOffset, c[0].length, c[1].length, c[3].byteLength].join(' ') })()", "2 3 4 7"},
+		{"(() => { const b = new ArrayBuffer(2, { maxByteLength: 9 }); return structuredClone(b).maxByteLength })()", "9"},
+		{"(() => { const u = Uint8Array.of(1, 2, 3); const c = structuredClone({ u }, { transfer: [u.buffer] }); return [u.length, u.buffer.detached, ...c.u].join(' ') })()", "0 true 1 2 3"},
+		// What cannot be cloned leaves the buffers to be moved where they are.
+		{"(() => { const b = new ArrayBuffer(2); try { structuredClone(() => 1, { transfer: [b] }) } catch (e) { return `${e.message} ${b.detached}` } })()", "() => 1 could not be cloned. false"},
+		{"(() => { const b = new ArrayBuffer(2); return structuredClone(1, { transfer: [b, b] }) })()", "DataCloneError 25"},
+		{"(() => { const b = new ArrayBuffer(2); b.transfer(); return structuredClone(b) })()", "DataCloneError 25"},
+		{"structuredClone(1, { transfer: [{}] })", "TypeError ERR_INVALID_TRANSFER_OBJECT"},
+		{"structuredClone()", "TypeError ERR_MISSING_ARGS"},
+		{"['Symbol()', '() => 1', '(class A {})', 'new WeakMap', 'new WeakRef({})', 'Promise.resolve()', 'new Proxy({}, {})', '(function* () {})()', 'new FinalizationRegistry(() => {})', '[].values()', '\"\"[Symbol.iterator]()', 'new Map().keys()', '(function () { return arguments })()', '[Symbol()]', 'Object(Symbol())'].map(x => caught(() => structuredClone(eval(x)))).filter(x => x !== 'DataCloneError 25')", "[]"},
+	})
+}
+
+// Code that replaced builtins changes nothing about what these functions do. The
+// tag stays: printing reads it, as Node does.
+func TestEncodingAmongPatchedBuiltins(t *testing.T) {
+	const patch = `{
+	const bad = () => { throw new Error('patched') };
+	const { defineProperty } = Object, { ownKeys } = Reflect, targets = [];
+	for (const target of [Map.prototype, Set.prototype, Object.getPrototypeOf(Uint8Array.prototype), ArrayBuffer.prototype, String.prototype, RegExp.prototype,
+		Date.prototype, Reflect, Object, String, Object.getPrototypeOf(new Map().entries()), Array.prototype, Function.prototype])
+		for (const key of ownKeys(target)) if (key !== 'constructor' && key !== 'length' && key !== 'name' && key !== Symbol.toStringTag && Object.getOwnPropertyDescriptor(target, key).configurable) targets.push([target, key]);
+	for (let i = 0; i < targets.length; i++) defineProperty(targets[i][0], targets[i][1], { __proto__: null, get: bad, set: bad });
+	for (let i = 0; i < 9; i++) defineProperty(Array.prototype, i, { __proto__: null, get: bad, set: bad, configurable: true });
+}
+`
+	const source = `const e = new TextEncoder(), d = new TextDecoder(), value = { m: new Map([[1, new Set([2])]]), u: new Uint8Array(2), d: new Date(0), r: /x/gi, a: [1, { b: 2 }] };
+` + patch + `console.log(d.decode(e.encode('aé漢😀')) + btoa('abc') + atob('YWJj'));
+const copy = structuredClone(value);
+console.log(copy.a[1].b, copy.m, copy.d, copy.r, copy.u);`
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			r, got := print(t, mode.cfg, source)
+			want := []string{"aé漢😀YWJjabc", "2 Map(1) { 1 => Set(1) { 2 } } 1970-01-01T00:00:00.000Z /x/gi Uint8Array(2) [ 0, 0 ]"}
+			for n := range want {
+				if n >= len(got) || got[n].Text != want[n] {
+					t.Fatalf("%v %s: got %v\nwant %q", r.Status, textOf(r), got, want)
+				}
+			}
+		})
+	}
+}
