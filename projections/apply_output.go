@@ -47,7 +47,7 @@ func (a *applier) leftOut(e *events.Event, d *events.ExecutionOutput, x events.E
 
 func (a *applier) putChunk(execution int64, seq uint64, firstByte, firstLine int64, lines []events.Line) error {
 	c := packChunk(lines)
-	return a.exec(a.s.chunk, execution, firstByte, seq, firstLine, firstLine+c.lineEnds, c.text, c.pieces)
+	return a.exec(a.s.chunk, seq, execution, firstByte, firstLine, firstLine+c.lineEnds, c.text, c.pieces)
 }
 
 func (a *applier) truncated(e *events.Event, d *events.ExecutionOutputTruncated) error {
@@ -109,7 +109,7 @@ func (a *applier) voidOutput(execution int64, d *events.ExecutionStarted) (event
 		if kept == len(c.lines) {
 			return end, nil
 		}
-		if err := a.exec(a.s.deleteChunk, execution, c.firstByte, c.seq); err != nil {
+		if err := a.exec(a.s.deleteChunk, c.seq); err != nil {
 			return end, err
 		}
 		if kept > 0 {

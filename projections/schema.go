@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion names the layout of the file. A file of another version is
 // begun anew from the ledger.
-const SchemaVersion = 2
+const SchemaVersion = 3
 
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -35,14 +35,14 @@ CREATE INDEX IF NOT EXISTS executions_by_heap ON executions (tenant, output_heap
 
 -- A row is a chunk of output: its text with line ends, and what is known of
 -- each piece. next_line is the number of the line after its last line end.
--- Chunks follow each other without a hole. seq, the position of the event, tells
--- apart chunks without text, which can share an offset with the one that follows.
+-- Chunks of an execution follow each other without a hole, in the order of seq,
+-- the position of their event. Those without text share an offset with the next.
 CREATE TABLE IF NOT EXISTS output (
-	execution INTEGER NOT NULL, first_byte INTEGER NOT NULL, seq INTEGER NOT NULL,
+	seq INTEGER PRIMARY KEY, execution INTEGER NOT NULL, first_byte INTEGER NOT NULL,
 	first_line INTEGER NOT NULL, next_line INTEGER NOT NULL,
-	text BLOB NOT NULL, pieces BLOB NOT NULL,
-	PRIMARY KEY (execution, first_byte, seq)
-) WITHOUT ROWID;
+	text BLOB NOT NULL, pieces BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS output_by_byte ON output (execution, first_byte);
 CREATE INDEX IF NOT EXISTS output_by_line ON output (execution, next_line, first_byte);
 
 CREATE TABLE IF NOT EXISTS heaps (

@@ -39,7 +39,7 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.extent, `UPDATE executions SET last_seq = ?2, out_line = ?3, out_byte = ?4, out_open = ?5 WHERE id = ?1`},
 		{&s.truncate, `UPDATE executions SET last_seq = ?2, out_truncated = 1 WHERE id = ?1`},
 		{&s.lastChunk, `SELECT seq, first_byte, first_line, text, pieces FROM output WHERE execution = ? ORDER BY first_byte DESC, seq DESC LIMIT 1`},
-		{&s.deleteChunk, `DELETE FROM output WHERE execution = ? AND first_byte = ? AND seq = ?`},
+		{&s.deleteChunk, `DELETE FROM output WHERE seq = ?`},
 		{&s.heap, `INSERT OR IGNORE INTO heaps VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.edit, `INSERT OR IGNORE INTO tag_edits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.inForce, `SELECT effective FROM tagged WHERE tenant = ? AND heap = ?`},

@@ -99,7 +99,9 @@ func (s *Store) open(ctx context.Context) error {
 	if _, err := s.writer.ExecContext(ctx, schema); err != nil {
 		return fmt.Errorf("create tables: %w", err)
 	}
-	if _, err := s.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version=%d", SchemaVersion)); err != nil {
+	// Moving pages from the log to the file every 4 MB, the default, took a third
+	// of the time of catching up with a large ledger; this is every 32 MB.
+	if _, err := s.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version=%d; PRAGMA wal_autocheckpoint=8000", SchemaVersion)); err != nil {
 		return err
 	}
 	if s.reader, err = sql.Open("sqlite3", dsn(s.opts.Path, "mode=ro&_query_only=1&_busy_timeout=10000&_cache_size=-4000")); err != nil {
