@@ -24,8 +24,12 @@ const intlSlot = (() => {
 })();
 
 // copyPrimitive freezes what a getter or an object option evaluates to: the real
-// constructor converts an option once, at construction.
-const copyPrimitive = (value) => (typeof value === "object" && value !== null ? NativeString(value) : value);
+// constructor converts an option once, at construction. All but the digit counts
+// are strings or, as truth values, come out right as strings.
+const copyPrimitive = (key, value) => {
+  if (typeof value !== "object" || value === null) return value;
+  return StringPrototypeEndsWith(key, "Digits") || key === "roundingIncrement" ? NativeNumber(value) : NativeString(value);
+};
 
 // recordOptions has the real constructor itself read the options, through a proxy
 // that notes each value. So order, conversions and errors are the engine's own,
@@ -39,7 +43,7 @@ const recordOptions = (Real, locales, options, construct) => {
   const watcher = new NativeProxy(options, {
     __proto__: null,
     get(target, key) {
-      const value = copyPrimitive(target[key]);
+      const value = copyPrimitive(key, target[key]);
       if (value !== undefined) copy[key] = value;
       return value;
     },
@@ -104,7 +108,7 @@ const installIntlShim = () => {
     defineHidden(prototype, "constructor", Shim);
 
     const answer = (value) => {
-      if (typeof value === "object" && value !== null && Locale !== undefined && ordinaryHasInstance(realLocale, value)) {
+      if (typeof value === "object" && value !== null && Locale !== undefined && isInstance(realLocale, value)) {
         return ReflectConstruct(Locale, [ReflectApply(realLocaleToString, value, [])]);
       }
       return value;
