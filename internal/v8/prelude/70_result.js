@@ -1,7 +1,8 @@
 // The two texts a run ends with: its result and its error.
 
-// Past this many values a result is shown as the console would show it.
-const maxJSONNodes = 4000000;
+// Past this many values a result is shown as the console would show it: at two
+// bytes each at least, the JSON text would exceed what a result may be.
+const maxJSONNodes = 8000000;
 
 const safeInspect = (value) => {
   try {
@@ -12,74 +13,81 @@ const safeInspect = (value) => {
   }
 };
 
-// inheritsToJSON: JSON.stringify would call a toJSON found on these prototypes.
-const inheritsToJSON = () =>
-  hasOwn(ObjectPrototype, "toJSON") || hasOwn(ArrayPrototype, "toJSON") ||
-  ObjectGetPrototypeOf(ArrayPrototype) !== ObjectPrototype;
+// prototypesAreClean: JSON.stringify would call a toJSON found on these prototypes,
+// and the field of a descriptor that lacks it would be read from the first.
+const prototypesAreClean = () =>
+  !hasOwn(ObjectPrototype, "toJSON") && !hasOwn(ArrayPrototype, "toJSON") && !hasOwn(ObjectPrototype, "value") &&
+  ObjectGetPrototypeOf(ArrayPrototype) === ObjectPrototype;
 
-// plainChildren returns the values JSON.stringify would visit in a plain object or
-// array, or undefined if the object holds anything JSON text would lose or run.
-const plainChildren = (value) => {
-  const kind = host.kindOf(value);
-  const prototype = kind === "proxy" ? undefined : ObjectGetPrototypeOf(value);
-  const children = newList();
-  if (kind === "array") {
-    if (prototype !== ArrayPrototype) return undefined;
-    const length = value.length;
-    if (length > maxJSONNodes) return undefined;
-    for (let i = 0; i < length; i++) {
-      const descriptor = ObjectGetOwnPropertyDescriptor(value, i);
-      if (descriptor === undefined || !hasOwn(descriptor, "value")) return undefined;
-      children[i] = descriptor.value;
-    }
-    return ReflectOwnKeys(value).length === length + 1 ? children : undefined;
+const isJSONPrimitive = (value) => {
+  switch (typeof value) {
+    case "string": case "boolean": return true;
+    case "number": return NumberIsFinite(value) && !(value === 0 && 1 / value < 0);
+    default: return value === null;
   }
-  if (kind !== "object" || (prototype !== ObjectPrototype && prototype !== null)) return undefined;
-  const keys = ReflectOwnKeys(value);
-  for (let i = 0; i < keys.length; i++) {
-    const key = keys[i];
-    if (typeof key === "symbol" || key === "toJSON") return undefined;
-    const descriptor = ObjectGetOwnPropertyDescriptor(value, key);
-    if (!hasOwn(descriptor, "value")) return undefined;
-    if (descriptor.enumerable) children[children.length] = descriptor.value;
-  }
-  return children;
 };
 
-// isJSONValue walks with a stack of its own: depth is no reason to fail here.
-const isJSONValue = (root) => {
-  if (inheritsToJSON()) return false;
-  const frames = newList();
-  const open = new NativeSet(); // the objects on the path from the root
-  let visited = 0;
-  let value = root;
-  for (;;) {
-    switch (typeof value) {
-      case "string": case "boolean": break;
-      case "number":
-        if (!NumberIsFinite(value) || (value === 0 && 1 / value < 0)) return false;
-        break;
-      case "object": {
-        if (value === null) break;
-        if (SetPrototypeHas(open, value)) return false;
-        const children = plainChildren(value);
-        if (children === undefined) return false;
-        SetPrototypeAdd(open, value);
-        frames[frames.length] = { value, children, next: 0 };
-        break;
-      }
-      default: return false;
+// openPlain lists the objects directly inside a plain object or array, with the
+// number of all values in it, or returns undefined if it holds anything JSON text
+// would lose or run. No code of the user runs: accessors and proxies end it.
+const openPlain = (value) => {
+  const kind = host.kindOf(value);
+  const prototype = kind === "proxy" ? undefined : ObjectGetPrototypeOf(value);
+  const isArray = kind === "array";
+  if (isArray ? prototype !== ArrayPrototype : kind !== "object" || (prototype !== ObjectPrototype && prototype !== null)) return undefined;
+  const children = newList();
+  const keys = isArray ? undefined : ReflectOwnKeys(value);
+  const length = isArray ? value.length : keys.length;
+  if (length > maxJSONNodes) return undefined;
+  for (let i = 0; i < length; i++) {
+    const key = isArray ? i : keys[i];
+    if (typeof key === "symbol" || key === "toJSON") return undefined;
+    const descriptor = ObjectGetOwnPropertyDescriptor(value, key);
+    // A hole, an accessor and undefined are all the same here.
+    if (descriptor === undefined) return undefined;
+    if (descriptor.enumerable === false) {
+      if (isArray || !hasOwn(descriptor, "value")) return undefined;
+      continue;
     }
-    if (++visited > maxJSONNodes) return false;
-    for (;;) {
-      if (frames.length === 0) return true;
+    const child = descriptor.value;
+    if (isJSONPrimitive(child)) continue;
+    if (typeof child !== "object") return undefined;
+    children[children.length] = child;
+  }
+  if (isArray && ReflectOwnKeys(value).length !== length + 1) return undefined; // "length" is the one more
+  return { __proto__: null, value, children, next: 0, count: length + 1 - children.length };
+};
+
+// isJSONValue walks with a stack of its own: depth is no reason to fail here. What
+// several places share is walked once, but counted everywhere, since the text
+// would repeat it: forty arrays can hold each other to a trillion values.
+const isJSONValue = (root) => {
+  if (typeof root !== "object" || root === null) return isJSONPrimitive(root);
+  if (!prototypesAreClean()) return false;
+  const counts = new NativeMap(); // of values inside; 0 while on the path from the root
+  const frames = newList();
+  let opening = root;
+  for (;;) {
+    const frame = openPlain(opening);
+    if (frame === undefined) return false;
+    MapPrototypeSet(counts, opening, 0);
+    frames[frames.length] = frame;
+    opening = undefined;
+    while (opening === undefined) {
       const top = frames[frames.length - 1];
+      if (top.count > maxJSONNodes) return false;
       if (top.next < top.children.length) {
-        value = top.children[top.next++];
-        break;
+        const child = top.children[top.next++];
+        const known = MapPrototypeGet(counts, child);
+        if (known === 0) return false; // a cycle
+        if (known === undefined) opening = child;
+        else top.count += known;
+        continue;
       }
-      SetPrototypeDelete(open, top.value);
+      MapPrototypeSet(counts, top.value, top.count);
       frames.length--;
+      if (frames.length === 0) return true;
+      frames[frames.length - 1].count += top.count;
     }
   }
 };
