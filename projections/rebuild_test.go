@@ -152,13 +152,13 @@ func rebuilt(t testing.TB, b *book) string {
 // openings of the file, or all at once from the beginning give the same tables.
 func TestRebuiltIsTheSame(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(6) {
+	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			h, b := newHistorian(seed), newBook()
 			path := filepath.Join(t.TempDir(), "projections.db")
 			s := open(t, projections.Options{Path: path})
-			for range 30 {
+			for range 20 {
 				for range 1 + h.IntN(30) {
 					who, d := h.move()
 					b.addFor(who, d)
