@@ -172,6 +172,25 @@ void host_constructor_name(const Info& info) {
   info.Return(info[0].As<v8::Object>()->GetConstructorName());
 }
 
+// The own keys of an array besides its elements. Object.keys would make a string
+// of every index first.
+void host_own_non_index_keys(const Info& info) {
+  Isolate* isolate = info.GetIsolate();
+  if (info.Length() < 2 || !info[0]->IsObject() || info[0]->IsProxy()) {
+    throw_type_error(isolate, "host.ownNonIndexKeys needs an object and whether only enumerable keys count");
+    return;
+  }
+  Local<v8::Context> context = current->context.Get(isolate);
+  auto filter = info[1]->NumberValue(context).FromMaybe(0) != 0 ? v8::ONLY_ENUMERABLE : v8::ALL_PROPERTIES;
+  Local<v8::Array> keys;
+  if (info[0].As<v8::Object>()
+          ->GetPropertyNames(context, v8::KeyCollectionMode::kOwnOnly, filter, v8::IndexFilter::kSkipIndices,
+                             v8::KeyConversionMode::kKeepNumbers)
+          .ToLocal(&keys)) {
+    info.Return(keys);
+  }
+}
+
 void host_report_error(const Info& info) {
   if (current->has_reported) return;  // the first one ends the run
   current->has_reported = true;
@@ -195,6 +214,7 @@ constexpr Native kNatives[] = {
     {"previewEntries", host_preview_entries},
     {"constructorName", host_constructor_name},
     {"reportError", host_report_error},
+    {"ownNonIndexKeys", host_own_non_index_keys},
 };
 constexpr size_t kNativeCount = sizeof kNatives / sizeof kNatives[0];
 

@@ -51,6 +51,10 @@ enum class NewStringType { kNormal, kInternalized };
 enum class MicrotasksPolicy { kExplicit, kScoped, kAuto };
 enum class ConstructorBehavior { kThrow, kAllow };
 enum class SideEffectType { kHasSideEffect, kHasNoSideEffect, kHasSideEffectToReceiver };
+enum PropertyFilter { ALL_PROPERTIES = 0, ONLY_ENUMERABLE = 2 };
+enum class KeyCollectionMode { kOwnOnly, kIncludePrototypes };
+enum class IndexFilter { kIncludeIndices, kSkipIndices };
+enum class KeyConversionMode { kConvertToString, kKeepNumbers, kNoNumbers };
 enum PropertyAttribute { None = 0, ReadOnly = 1, DontEnum = 2, DontDelete = 4 };
 
 // A handle: one pointer to a slot of the current HandleScope.
@@ -236,6 +240,7 @@ class Object : public Value {
   Maybe<bool> Delete(Local<Context>, Local<v8::Value>);
   Local<String> GetConstructorName();
   MaybeLocal<Array> PreviewEntries(bool* is_key_value);
+  MaybeLocal<Array> GetPropertyNames(Local<Context>, KeyCollectionMode, PropertyFilter, IndexFilter, KeyConversionMode);
 };
 
 class Array : public Object {

@@ -44,6 +44,13 @@ const ArrayPrototypePop = uncurryThis(Array.prototype.pop);
 const FunctionPrototypeToString = uncurryThis(Function.prototype.toString);
 // Ordinary instanceof, deaf to a patched Symbol.hasInstance on the constructor.
 const ordinaryHasInstance = uncurryThis(Function.prototype[Symbol.hasInstance]);
+const isInstance = (constructor, value) => {
+  try {
+    return ordinaryHasInstance(constructor, value);
+  } catch {
+    return false; // a proxy among the prototypes threw, or makes them up without end
+  }
+};
 
 const NativeString = String;
 const StringFromCharCode = String.fromCharCode;

@@ -36,17 +36,8 @@ const visibleKeys = (value, showHidden) => {
 const indexPattern = /^(?:0|[1-9][0-9]{0,9})$/;
 const isIndexKey = (key) => typeof key === "string" && matches(indexPattern, key) && +key < 4294967295;
 
-// extraKeys are the visible keys of an array beyond its elements. Element keys
-// come first in every key list, so only the tail is looked at.
-const extraKeys = (value, showHidden) => {
-  if (host.ownNonIndexKeys !== undefined) return toList(host.ownNonIndexKeys(value, !showHidden));
-  const keys = visibleKeys(value, showHidden);
-  const extras = newList();
-  let start = keys.length;
-  while (start > 0 && !isIndexKey(keys[start - 1])) start--;
-  for (let i = start; i < keys.length; i++) extras[extras.length] = keys[i];
-  return extras;
-};
+// extraKeys are the visible keys of an array beyond its elements.
+const extraKeys = (value, showHidden) => toList(host.ownNonIndexKeys(value, !showHidden));
 
 // formatProperty prints one own property; elements go without their name.
 const formatProperty = (ctx, value, depth, key, isElement, given) => {

@@ -73,7 +73,7 @@ const nameInHeader = (stack, constructor, name, tag) => {
 };
 
 const isErrorValue = (value) =>
-  typeof value === "object" && value !== null && (host.kindOf(value) === "error" || ordinaryHasInstance(NativeError, value));
+  typeof value === "object" && value !== null && (host.kindOf(value) === "error" || isInstance(NativeError, value));
 
 // frameLines shortens the frames an error shares with its cause, which prints them.
 const frameLines = (error, text) => {

@@ -51,7 +51,10 @@ const inspectWith = (value, options) => {
     ctx.userOptions = options;
     if (ctx.maxArrayLength === null) ctx.maxArrayLength = Infinity;
     if (ctx.maxStringLength === null) ctx.maxStringLength = Infinity;
-    if (typeof ctx.stylize !== "function") ctx.stylize = plainStyle;
+    const { stylize } = ctx;
+    if (typeof stylize !== "function") ctx.stylize = plainStyle;
+    // Called as a plain function: it must not see the context as its receiver.
+    else if (stylize !== plainStyle) ctx.stylize = (text, style) => `${stylize(text, style)}`;
   }
   return formatValue(ctx, value, 0, false);
 };
@@ -160,7 +163,7 @@ const constructorName = (value, ctx, depth, protoProps) => {
     const descriptor = ObjectGetOwnPropertyDescriptor(object, "constructor");
     if (descriptor !== undefined && hasOwn(descriptor, "value") && typeof descriptor.value === "function") {
       const name = descriptor.value.name;
-      if (name !== "" && ordinaryHasInstance(descriptor.value, value)) {
+      if (name !== "" && isInstance(descriptor.value, value)) {
         if (protoProps !== undefined && (firstPrototype !== object || !SetPrototypeHas(builtinNames, name))) {
           inheritedProperties(ctx, value, firstPrototype || value, depth, protoProps);
         }
@@ -336,7 +339,7 @@ const shapeOf = (ctx, value, kind, constructor, tag, inTypedArray, bare) => {
       if (done()) return ctx.stylize("[External]", "special");
       break;
   }
-  if (kind === "error" || ordinaryHasInstance(NativeError, value)) {
+  if (kind === "error" || isInstance(NativeError, value)) {
     shape.base = errorText(ctx, value, constructor, tag, keys);
     return done() ? shape.base : shape;
   }

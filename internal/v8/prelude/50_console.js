@@ -190,7 +190,11 @@ const consoleObject = {
   },
   assert(condition, ...args) {
     if (condition) return;
-    args[0] = `Assertion failed${args.length === 0 ? "" : `: ${args[0]}`}`;
+    if (args.length === 0) {
+      emit(levelWarn, "Assertion failed");
+      return;
+    }
+    args[0] = `Assertion failed: ${args[0]}`;
     print(levelWarn, args);
   },
   clear() {}, // nothing to clear: output is a ledger

@@ -3,6 +3,8 @@
 const tableIndex = "(index)";
 const tableIteration = "(iteration index)";
 
+const newColumn = (title, cells) => ({ __proto__: null, title, cells, width: 0 });
+
 // tableText returns undefined for what has no rows; console.table logs that plainly.
 const tableText = (data, properties, caller) => {
   if (data === null || typeof data !== "object") return undefined;
@@ -52,9 +54,9 @@ const collectionTable = (kind, data) => {
       else add(undefined, entries[i], false);
     }
   }
-  columns[0] = { title: tableIteration, cells: indexes };
-  if (paired) columns[1] = { title: "Key", cells: keys };
-  columns[columns.length] = { title: "Values", cells: values };
+  columns[0] = newColumn(tableIteration, indexes);
+  if (paired) columns[1] = newColumn("Key", keys);
+  columns[columns.length] = newColumn("Values", values);
   return drawTable(columns, indexes.length);
 };
 
@@ -64,7 +66,7 @@ const propertyTable = (data, properties) => {
   const byName = new NativeMap();
   const plain = newList(); // cells of rows that are primitives
   let hasPlain = false;
-  columns[0] = { title: tableIndex, cells: rows };
+  columns[0] = newColumn(tableIndex, rows);
   for (let row = 0; row < rows.length; row++) {
     const item = data[rows[row]];
     const primitive = item === null || (typeof item !== "object" && typeof item !== "function");
@@ -92,8 +94,8 @@ const propertyTable = (data, properties) => {
     order[step.value[0]] = step.value[1];
   }
   const names = ObjectKeys(order);
-  for (let i = 0; i < names.length; i++) columns[columns.length] = { title: names[i], cells: order[names[i]] };
-  if (hasPlain) columns[columns.length] = { title: "Values", cells: plain };
+  for (let i = 0; i < names.length; i++) columns[columns.length] = newColumn(names[i], order[names[i]]);
+  if (hasPlain) columns[columns.length] = newColumn("Values", plain);
   return drawTable(columns, rows.length);
 };
 

@@ -54,7 +54,7 @@ const openPlain = (value) => {
     if (typeof child !== "object") return undefined;
     children[children.length] = child;
   }
-  if (isArray && ReflectOwnKeys(value).length !== length + 1) return undefined; // "length" is the one more
+  if (isArray && host.ownNonIndexKeys(value, false).length !== 1) return undefined; // more than "length"
   return { __proto__: null, value, children, next: 0, count: length + 1 - children.length };
 };
 
