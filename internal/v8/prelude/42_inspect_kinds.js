@@ -141,7 +141,7 @@ const typedArrayBody = (ctx, value, depth) => {
 const byteLengthOf = (value, kind) =>
   kind === "arrayBuffer" ? ArrayBufferPrototypeGetByteLength(value) : sharedArrayBufferByteLength(value);
 
-const arrayBufferBody = (ctx, value, kind) => {
+const arrayBufferBody = (ctx, value, kind, orphan) => {
   const parts = newList();
   let bytes;
   try {
@@ -161,7 +161,8 @@ const arrayBufferBody = (ctx, value, kind) => {
   const rest = length - shown;
   if (rest > 0) text += ` ... ${rest} more byte${rest > 1 ? "s" : ""}`;
   parts[0] = `${ctx.stylize("[Uint8Contents]", "special")}: <${text}>`;
-  parts[1] = `byteLength: ${ctx.stylize(`${byteLengthOf(value, kind)}`, "number")}`;
+  // Without a prototype there is no byteLength to read, and Node says so.
+  parts[1] = `byteLength: ${formatPrimitive(ctx, orphan ? undefined : byteLengthOf(value, kind))}`;
   return parts;
 };
 
@@ -362,7 +363,7 @@ const functionText = (ctx, value, kind, constructor, tag) => {
   if (constructor === null) base += " (null prototype)";
   const name = value.name;
   if (name === "") base += " (anonymous)";
-  else base += `: ${typeof name === "string" ? name : formatValue(ctx, name, 0, false)}`;
+  else base += `: ${typeof name === "symbol" ? SymbolPrototypeToString(name) : name}`;
   base += "]";
   if (constructor !== type && constructor !== null) base += ` ${constructor}`;
   if (tag !== "" && constructor !== tag) base += ` [${tag}]`;

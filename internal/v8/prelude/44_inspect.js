@@ -302,7 +302,7 @@ const shapeOf = (ctx, value, kind, constructor, tag, inTypedArray, bare) => {
         if (done()) return `${prefix}{ byteLength: ${ctx.stylize(`${byteLengthOf(value, kind)}`, "number")} }`;
         return shape;
       }
-      shape.body = (c, v) => arrayBufferBody(c, v, kind);
+      shape.body = (c, v) => arrayBufferBody(c, v, kind, constructor === null);
       return shape;
     }
     case "dataView":
