@@ -13,10 +13,9 @@ const safeInspect = (value) => {
   }
 };
 
-// prototypesAreClean: JSON.stringify would call a toJSON found on these prototypes,
-// and the field of a descriptor that lacks it would be read from the first.
+// prototypesAreClean: JSON.stringify would call a toJSON found on these prototypes.
 const prototypesAreClean = () =>
-  !hasOwn(ObjectPrototype, "toJSON") && !hasOwn(ArrayPrototype, "toJSON") && !hasOwn(ObjectPrototype, "value") &&
+  !hasOwn(ObjectPrototype, "toJSON") && !hasOwn(ArrayPrototype, "toJSON") &&
   ObjectGetPrototypeOf(ArrayPrototype) === ObjectPrototype;
 
 const isJSONPrimitive = (value) => {
@@ -43,10 +42,9 @@ const openPlain = (value) => {
     const key = isArray ? i : keys[i];
     if (typeof key === "symbol" || key === "toJSON") return undefined;
     const descriptor = ObjectGetOwnPropertyDescriptor(value, key);
-    // A hole, an accessor and undefined are all the same here.
-    if (descriptor === undefined) return undefined;
+    if (descriptor === undefined || !hasOwn(descriptor, "value")) return undefined; // a hole or an accessor
     if (descriptor.enumerable === false) {
-      if (isArray || !hasOwn(descriptor, "value")) return undefined;
+      if (isArray) return undefined;
       continue;
     }
     const child = descriptor.value;
