@@ -1,0 +1,205 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+
+	"daybook/events"
+)
+
+// recorder opens connections to a file that note each query they are given.
+type recorder struct {
+	dsn string
+
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (r *recorder) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
+
+func (r *recorder) Connect(context.Context) (driver.Conn, error) {
+	c, err := r.Driver().Open(r.dsn)
+	if err != nil {
+		return nil, err
+	}
+	return &recordingConn{c.(*sqlite3.SQLiteConn), r}, nil
+}
+
+func (r *recorder) note(query string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen[query] = true
+}
+
+type recordingConn struct {
+	*sqlite3.SQLiteConn
+	recorder *recorder
+}
+
+func (c *recordingConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	c.recorder.note(query)
+	return c.SQLiteConn.QueryContext(ctx, query, args)
+}
+
+func (c *recordingConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	c.recorder.note(query)
+	return c.SQLiteConn.PrepareContext(ctx, query)
+}
+
+// plan asks SQLite how it would answer a query.
+func plan(t *testing.T, db *sql.DB, query string) (steps []string) {
+	t.Helper()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var args []any
+	err = conn.Raw(func(c any) error {
+		stmt, err := c.(*sqlite3.SQLiteConn).Prepare(query)
+		if err != nil {
+			return err
+		}
+		args = make([]any, stmt.NumInput())
+		return stmt.Close()
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	rows, err := conn.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int
+		var step string
+		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, step)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return steps
+}
+
+// TestPlans: nothing that is asked or applied reads a whole table, or sorts more
+// than a few rows.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "projections.db")
+	s, err := Open(t.Context(), Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var batch []events.Event
+	for i, d := range []events.Data{
+		&events.ExecutionRequested{ExecutionID: "x"},
+		&events.ExecutionStarted{ExecutionID: "x", Attempt: 1, FirstLine: 1},
+		&events.ExecutionOutput{ExecutionID: "x", Attempt: 1, FirstLine: 1, Content: events.Plain(events.OutputContent{Lines: []events.Line{{Text: "one"}}})},
+	} {
+		batch = append(batch, events.Event{Seq: uint64(i + 1), Type: d.EventType(), Tenant: "t", Time: time.UnixMilli(0), Data: d})
+	}
+	if err := s.Apply(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	r := &recorder{dsn: dsn(path, "_busy_timeout=10000"), seen: map[string]bool{}}
+	recorded := sql.OpenDB(r)
+	defer recorded.Close()
+	applies, err := prepare(t.Context(), recorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer applies.close()
+	plain := s.reader
+	s.reader = recorded
+	askEverything(t, s)
+	s.reader = plain
+
+	if len(r.seen) < 60 {
+		t.Errorf("only %d queries were seen", len(r.seen))
+	}
+	for _, query := range slices.Sorted(maps.Keys(r.seen)) {
+		for _, step := range plan(t, plain, query) {
+			if !harmless(step, query) {
+				t.Errorf("%s\n\t%s", query, step)
+			}
+		}
+	}
+}
+
+// harmless tells a step that costs as little as the answer is long.
+func harmless(step, query string) bool {
+	switch {
+	case strings.HasPrefix(step, "SCAN "):
+		// One row; those of the query itself; tables that are empty in a sound
+		// ledger.
+		return slices.Contains([]string{"SCAN position", "SCAN CONSTANT ROW", "SCAN (subquery-1)", "SCAN line", "SCAN anomalies", "SCAN unknown_events"}, step)
+	case strings.Contains(step, "TEMP B-TREE"):
+		// The runs that made one heap, and those with a tag that is rare.
+		return strings.Contains(query, "ORDER BY completed_at, id") || strings.Contains(query, "INDEXED BY executions_by_heap")
+	default:
+		return true
+	}
+}
+
+// askEverything asks every question in every way that makes a query of its own.
+func askEverything(t *testing.T, s *Store) {
+	t.Helper()
+	ctx := t.Context()
+	ask := func(_ any, err error) {
+		t.Helper()
+		if err != nil && !errors.Is(err, events.ErrNotFound) {
+			t.Error(err)
+		}
+	}
+	for _, status := range []events.Status{"", events.StatusRunning, events.StatusFailed} {
+		for _, session := range []string{"", "s"} {
+			for _, tags := range []map[string]string{nil, {"a": "1"}, {"a": "1", "b": "2"}} {
+				for _, limit := range []int{0, 5} {
+					for _, after := range []string{"", cursor{cursorExecutions, 5}.String(), cursor{cursorEnded, 5}.String()} {
+						ask(s.Executions(ctx, "t", ExecutionFilter{Status: status, Session: session, Tags: tags, Limit: limit, Cursor: after}))
+					}
+				}
+			}
+		}
+	}
+	for pairs := range 4 {
+		tags := map[string]string{}
+		for n := range pairs {
+			tags[fmt.Sprint(n)] = "v"
+		}
+		ask(s.HeapsByTags(ctx, "t", tags))
+	}
+	var first int64
+	ask(s.Output(ctx, "t", "x", OutputQuery{}))
+	ask(s.Output(ctx, "t", "x", OutputQuery{ByteOffset: &first}))
+	_, _, err := s.Lines(ctx, "t", "x", 1, 5)
+	ask(nil, err)
+	ask(s.Execution(ctx, "t", "x"))
+	ask(s.Heap(ctx, "t", "h"))
+	ask(s.Heaps(ctx, "t", 5, ""))
+	ask(s.Lineage(ctx, "t", "h"))
+	ask(s.Producers(ctx, "t", "h"))
+	ask(s.HeapTags(ctx, "t", "h"))
+	ask(s.TagHistory(ctx, "t", "h"))
+	ask(s.Sessions(ctx, "t"))
+	ask(s.Entries(ctx, "t", "s"))
+	ask(s.Unknown(ctx))
+	ask(s.Anomalies(ctx))
+}
