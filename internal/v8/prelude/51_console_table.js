@@ -117,15 +117,15 @@ const drawTable = (columns, rowCount) => {
   const rule = (left, middle, right) => {
     let line = left;
     for (let c = 0; c < columns.length; c++) {
-      line += (c === 0 ? "" : middle) + StringPrototypeRepeat("─", columns[c].width + 2);
+      line += (c === 0 ? "" : middle) + StringPrototypeRepeat("\u2500", columns[c].width + 2);
     }
     return line + right;
   };
   const line = (textAt) => {
-    let out = "│";
+    let out = "\u2502";
     for (let c = 0; c < columns.length; c++) {
       const text = textAt(columns[c]);
-      out += ` ${text}${StringPrototypeRepeat(" ", columns[c].width - visibleWidth(text))} │`;
+      out += ` ${text}${StringPrototypeRepeat(" ", columns[c].width - visibleWidth(text))} \u2502`;
     }
     return out;
   };
@@ -135,7 +135,7 @@ const drawTable = (columns, rowCount) => {
     for (let row = 0; row < rowCount; row++) width = MathMax(width, visibleWidth(cellAt(columns[c], row)));
     columns[c].width = width;
   }
-  let out = `${rule("┌", "┬", "┐")}\n${line((column) => column.title)}\n${rule("├", "┼", "┤")}\n`;
+  let out = `${rule("\u250c", "\u252c", "\u2510")}\n${line((column) => column.title)}\n${rule("\u251c", "\u253c", "\u2524")}\n`;
   for (let row = 0; row < rowCount; row++) out += `${line((column) => cellAt(column, row))}\n`;
-  return out + rule("└", "┴", "┘");
+  return out + rule("\u2514", "\u2534", "\u2518");
 };

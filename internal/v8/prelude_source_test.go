@@ -1,0 +1,41 @@
+package v8_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The prelude's source is part of every saved heap. A character beyond ASCII
+// would store all of it in two bytes each; a template literal over several lines
+// would lose its indentation when the source is made lean.
+func TestPreludeSourceIsLean(t *testing.T) {
+	files, err := filepath.Glob("prelude/*.js")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no prelude: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for line := range strings.Lines(string(text)) {
+			n++
+			if strings.IndexFunc(line, func(r rune) bool { return r > 126 || r < 32 && r != '\n' }) >= 0 {
+				t.Errorf("%s:%d: write %q with escapes", file, n, line)
+			}
+			code := strings.TrimLeft(line, " ")
+			if strings.HasPrefix(code, "//") {
+				continue
+			}
+			code, _, _ = strings.Cut(code, " // ")
+			// A quoted backtick opens nothing.
+			code = strings.ReplaceAll(strings.ReplaceAll(code, "\"`\"", ""), "'`'", "")
+			if strings.Count(code, "`")%2 != 0 || strings.Contains(code, "/*") && !strings.Contains(code, "*/") {
+				t.Errorf("%s:%d: a literal or comment that spans lines: %q", file, n, line)
+			}
+		}
+	}
+}
