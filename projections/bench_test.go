@@ -13,11 +13,11 @@ import (
 	"daybook/projections"
 )
 
-// mix makes at least n events as runs make them: requested, started, ten chunks
-// of output, completed with a heap and tags, the edit, a session entry.
-func mix(n int) *book {
+// mix makes at least n events as runs make them: requested, started, chunks of
+// output, completed with a heap and tags, the edit, a session entry.
+func mix(n, chunks, lines int) *book {
 	b := newBook()
-	chunk := pieces(strings.Repeat("2026-11-21 a line of output of the usual length, more or less so\n", 8))
+	chunk := pieces(strings.Repeat("2026-11-21 a line of output of the usual length, more or less so\n", lines))
 	list := make([]events.Data, 0, n+20)
 	for i := 1; len(list) < n; i++ {
 		input, session := "", fmt.Sprint("session ", i%50)
@@ -27,7 +27,7 @@ func mix(n int) *book {
 		given := tags{"project": fmt.Sprint(i % 100), "stage": fmt.Sprint(i % 7)}
 		list = append(list, requested(i, inSession(session), withTags(given)), started(i, 1, fresh, input))
 		x := events.Extent{Line: 1, Attempt: 1}
-		for range 10 {
+		for range chunks {
 			d := output(i, 1, x, chunk...)
 			x.Add(d)
 			list = append(list, d)
@@ -40,34 +40,49 @@ func mix(n int) *book {
 	return b
 }
 
+// shapes are how much the runs of a ledger print.
+var shapes = []struct {
+	name          string
+	chunks, lines int
+}{
+	{"a chunk of 64 lines", 1, 64},
+	{"ten chunks of 8 lines", 10, 8},
+}
+
 func BenchmarkApply(b *testing.B) {
-	for _, size := range []int{1, 1000} {
-		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
-			s, list := open(b, projections.Options{}), mix(b.N).all()[:b.N]
-			b.ResetTimer()
-			for len(list) > 0 {
-				n := min(size, len(list))
-				if err := s.Apply(b.Context(), list[:n]); err != nil {
-					b.Fatal(err)
+	for _, shape := range shapes {
+		for _, size := range []int{1, 1000} {
+			b.Run(fmt.Sprintf("%s/batch=%d", shape.name, size), func(b *testing.B) {
+				s, list := open(b, projections.Options{}), mix(b.N, shape.chunks, shape.lines).all()[:b.N]
+				b.ResetTimer()
+				for len(list) > 0 {
+					n := min(size, len(list))
+					if err := s.Apply(b.Context(), list[:n]); err != nil {
+						b.Fatal(err)
+					}
+					list = list[n:]
 				}
-				list = list[n:]
-			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
-		})
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+			})
+		}
 	}
 }
 
 func BenchmarkRebuild(b *testing.B) {
 	const size = 100_000
-	events := mix(size)
-	last := uint64(len(events.all()))
-	b.ResetTimer()
-	for b.Loop() {
-		if err := projections.Rebuild(b.Context(), projections.Options{Path: filepath.Join(b.TempDir(), "p.db")}, events, last); err != nil {
-			b.Fatal(err)
-		}
+	for _, shape := range shapes {
+		b.Run(shape.name, func(b *testing.B) {
+			feed := mix(size, shape.chunks, shape.lines)
+			last := uint64(len(feed.all()))
+			b.ResetTimer()
+			for b.Loop() {
+				if err := projections.Rebuild(b.Context(), projections.Options{Path: filepath.Join(b.TempDir(), "p.db")}, feed, last); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(last)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+		})
 	}
-	b.ReportMetric(float64(last)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
 // percentiles runs ask b.N times and reports the median and the 99th
@@ -129,15 +144,9 @@ func BenchmarkPage(b *testing.B) {
 func BenchmarkQueries(b *testing.B) {
 	const heaps = 100_000
 	s, l := open(b, projections.Options{}), newBook()
-	list := make([]events.Data, 0, heaps+20_000)
+	list := make([]events.Data, 0, heaps)
 	for n := range heaps {
 		list = append(list, tagged(heap(n), tags{"project": fmt.Sprint(n % 1000), "stage": fmt.Sprint(n % 7), "team": fmt.Sprint(n % 3)}, events.EditSet, 0))
-	}
-	for n := 1; n <= 10_000; n++ {
-		list = append(list, requested(n))
-		if n%100 != 0 {
-			list = append(list, ended(n, events.StatusCompleted))
-		}
 	}
 	l.add(list...)
 	apply(b, s, l)
@@ -159,21 +168,52 @@ func BenchmarkQueries(b *testing.B) {
 			return err
 		})
 	})
-	b.Run("documented list", func(b *testing.B) {
-		percentiles(b, func(int) error {
-			_, err := s.Executions(b.Context(), tenant, projections.ExecutionFilter{})
-			return err
+}
+
+func BenchmarkExecutions(b *testing.B) {
+	const runs = 100_000
+	s, l := open(b, projections.Options{}), newBook()
+	list := make([]events.Data, 0, 3*runs)
+	for n := 1; n <= runs; n++ {
+		list = append(list, requested(n, inSession(fmt.Sprint("session ", n%1000))))
+		switch {
+		case n%1000 == 0: // still running
+		case n%50 == 0:
+			list = append(list, ended(n, events.StatusFailed))
+		default:
+			list = append(list, ended(n, events.StatusCompleted, leaving(heap(n), "")), tagged(heap(n), tags{"project": fmt.Sprint(n % 1000), "team": fmt.Sprint(n % 3)}, events.EditSet, 0))
+		}
+	}
+	l.add(list...)
+	apply(b, s, l)
+	for _, q := range []struct {
+		name   string
+		filter projections.ExecutionFilter
+		want   int
+	}{
+		{"documented list", projections.ExecutionFilter{}, 1100},
+		{"newest 20", projections.ExecutionFilter{Limit: 20}, 20},
+		{"20 running", projections.ExecutionFilter{Limit: 20, Status: events.StatusRunning}, 20},
+		{"20 failed", projections.ExecutionFilter{Limit: 20, Status: events.StatusFailed}, 20},
+		{"20 of a session", projections.ExecutionFilter{Limit: 20, Session: "session 7"}, 20},
+		{"20 with a common tag", projections.ExecutionFilter{Limit: 20, Tags: tags{"team": "1"}}, 20},
+		{"20 with a rare tag", projections.ExecutionFilter{Limit: 20, Tags: tags{"project": "7"}}, 20},
+		{"with two tags, one rare", projections.ExecutionFilter{Tags: tags{"project": "7", "team": "1"}}, 34},
+		{"with a tag nobody has", projections.ExecutionFilter{Limit: 20, Tags: tags{"project": "x"}}, 0},
+	} {
+		b.Run(q.name, func(b *testing.B) {
+			percentiles(b, func(int) error {
+				p, err := s.Executions(b.Context(), tenant, q.filter)
+				if err == nil && len(p.Executions) != q.want {
+					err = fmt.Errorf("%d executions", len(p.Executions))
+				}
+				return err
+			})
 		})
-	})
-	b.Run("list of 20", func(b *testing.B) {
-		percentiles(b, func(int) error {
-			_, err := s.Executions(b.Context(), tenant, projections.ExecutionFilter{Limit: 20, Status: events.StatusCompleted})
-			return err
-		})
-	})
-	b.Run("execution", func(b *testing.B) {
+	}
+	b.Run("one", func(b *testing.B) {
 		percentiles(b, func(i int) error {
-			_, err := s.Execution(b.Context(), tenant, id(i%10_000+1))
+			_, err := s.Execution(b.Context(), tenant, id(i%runs+1))
 			return err
 		})
 	})

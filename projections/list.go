@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"daybook/events"
 )
@@ -35,6 +36,10 @@ func (s *Store) Executions(ctx context.Context, tenant string, f ExecutionFilter
 		return ExecutionPage{}, fmt.Errorf("list executions: %w", err)
 	}
 	defer tx.Rollback()
+	w, err = w.tagged(ctx, tx, tenant, f.Tags)
+	if err != nil {
+		return ExecutionPage{}, fmt.Errorf("list executions: %w", err)
+	}
 	var page ExecutionPage
 	if f.Limit == 0 && f.Cursor == "" {
 		page, err = w.documented(ctx, tx)
@@ -47,7 +52,7 @@ func (s *Store) Executions(ctx context.Context, tenant string, f ExecutionFilter
 	return page, err
 }
 
-// condition is a part of a query with its arguments.
+// condition is the end of a query, from its table on, with its arguments.
 type condition struct {
 	sql  string
 	args []any
@@ -57,9 +62,9 @@ func (c condition) and(sql string, args ...any) condition {
 	return condition{c.sql + " AND " + sql, append(slices.Clip(c.args), args...)}
 }
 
-// matching is the condition a filter stands for, but for its cursor.
+// matching is the condition a filter stands for, but for its tags and cursor.
 func matching(tenant string, f ExecutionFilter) (condition, error) {
-	w := condition{"tenant = ?", []any{tenant}}
+	w := condition{" FROM executions WHERE tenant = ?", []any{tenant}}
 	if f.Limit < 0 || f.Limit > MaxListLimit {
 		return w, badQuery("limit %d is out of range: 1 to %d", f.Limit, MaxListLimit)
 	}
@@ -72,20 +77,40 @@ func matching(tenant string, f ExecutionFilter) (condition, error) {
 	if f.Session != "" {
 		w = w.and("session_id = ?", events.SessionID(tenant, f.Session))
 	}
-	for _, key := range slices.Sorted(maps.Keys(f.Tags)) {
-		w = w.and("output_heap IN (SELECT heap FROM heap_tags WHERE tenant = ? AND key = ? AND value = ?)", tenant, key, f.Tags[key])
-	}
 	return w, nil
 }
 
-const listColumns = "SELECT execution_id, status, requested_at, started_at, completed_at, requested_seq FROM executions WHERE "
+// tagged adds that the heap an execution made carries every pair.
+func (c condition) tagged(ctx context.Context, tx *sql.Tx, tenant string, tags map[string]string) (condition, error) {
+	if len(tags) == 0 {
+		return c, nil
+	}
+	lead, heaps, err := rarest(ctx, tx, tenant, tags)
+	if err != nil {
+		return c, err
+	}
+	if heaps < manyHeaps {
+		// Few heaps have it: begin at them and sort their executions, rather than
+		// look at every execution until a page is full. SQLite cannot know.
+		c.sql = strings.Replace(c.sql, "executions", "executions INDEXED BY executions_by_heap", 1)
+		c = c.and("output_heap IN (SELECT heap FROM heap_tags WHERE tenant = ? AND key = ? AND value = ?)", tenant, lead, tags[lead])
+	}
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		if key != lead || heaps >= manyHeaps {
+			c = c.and("EXISTS (SELECT 1 FROM heap_tags WHERE tenant = ? AND heap = output_heap AND key = ? AND value = ?)", tenant, key, tags[key])
+		}
+	}
+	return c, nil
+}
+
+const listColumns = "SELECT execution_id, status, requested_at, started_at, completed_at, requested_seq"
 
 // documented lists every running execution and the newest ended ones.
 func (w condition) documented(ctx context.Context, tx *sql.Tx) (ExecutionPage, error) {
 	ended := w.and("status <> 'running'")
 	// The oldest ended one that is still listed; 0 when all are.
 	var oldest uint64
-	err := tx.QueryRowContext(ctx, "SELECT requested_seq FROM executions WHERE "+ended.sql+" ORDER BY requested_seq DESC LIMIT 1 OFFSET ?", append(ended.args, defaultEnded-1)...).Scan(&oldest)
+	err := tx.QueryRowContext(ctx, "SELECT requested_seq"+ended.sql+" ORDER BY requested_seq DESC LIMIT 1 OFFSET ?", append(ended.args, defaultEnded-1)...).Scan(&oldest)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return ExecutionPage{}, err
 	}
@@ -101,7 +126,7 @@ func (w condition) documented(ctx context.Context, tx *sql.Tx) (ExecutionPage, e
 	}
 	var more bool
 	older := ended.and("requested_seq < ?", oldest)
-	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM executions WHERE "+older.sql+")", older.args...).Scan(&more)
+	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1"+older.sql+")", older.args...).Scan(&more)
 	if more {
 		page.NextCursor = cursor{cursorEnded, oldest}.String()
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -107,12 +108,16 @@ func TestPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	var batch []events.Event
-	for i, d := range []events.Data{
+	list := []events.Data{
 		&events.ExecutionRequested{ExecutionID: "x"},
 		&events.ExecutionStarted{ExecutionID: "x", Attempt: 1, FirstLine: 1},
 		&events.ExecutionOutput{ExecutionID: "x", Attempt: 1, FirstLine: 1, Content: events.Plain(events.OutputContent{Lines: []events.Line{{Text: "one"}}})},
-	} {
+	}
+	for n := range manyHeaps {
+		list = append(list, &events.HeapTagged{Heap: fmt.Sprint(n), Content: events.Plain(events.TagContent{Tags: map[string]string{"common": "1"}})})
+	}
+	var batch []events.Event
+	for i, d := range list {
 		batch = append(batch, events.Event{Seq: uint64(i + 1), Type: d.EventType(), Tenant: "t", Time: time.UnixMilli(0), Data: d})
 	}
 	if err := s.Apply(t.Context(), batch); err != nil {
@@ -135,10 +140,14 @@ func TestPlans(t *testing.T) {
 		t.Errorf("only %d queries were seen", len(r.seen))
 	}
 	for _, query := range slices.Sorted(maps.Keys(r.seen)) {
-		for _, step := range plan(t, plain, query) {
+		steps := plan(t, plain, query)
+		for _, step := range steps {
 			if !harmless(step, query) {
 				t.Errorf("%s\n\t%s", query, step)
 			}
+		}
+		if filter := regexp.MustCompile(`FROM executions.* (status|session_id|output_heap) (=|IN) `); filter.MatchString(query) && !regexp.MustCompile(`INDEX executions_by_(status|session|heap)`).MatchString(fmt.Sprint(steps)) {
+			t.Errorf("%s\n\tuses no index for what it filters by:\n\t%s", query, strings.Join(steps, "\n\t"))
 		}
 	}
 }
@@ -170,7 +179,7 @@ func askEverything(t *testing.T, s *Store) {
 	}
 	for _, status := range []events.Status{"", events.StatusRunning, events.StatusFailed} {
 		for _, session := range []string{"", "s"} {
-			for _, tags := range []map[string]string{nil, {"a": "1"}, {"a": "1", "b": "2"}} {
+			for _, tags := range []map[string]string{nil, {"a": "1"}, {"a": "1", "common": "1"}, {"common": "1"}} {
 				for _, limit := range []int{0, 5} {
 					for _, after := range []string{"", cursor{cursorExecutions, 5}.String(), cursor{cursorEnded, 5}.String()} {
 						ask(s.Executions(ctx, "t", ExecutionFilter{Status: status, Session: session, Tags: tags, Limit: limit, Cursor: after}))

@@ -34,22 +34,14 @@ func (s *Store) HeapTags(ctx context.Context, tenant, heap string) (map[string]s
 func (s *Store) HeapsByTags(ctx context.Context, tenant string, tags map[string]string) ([]TaggedHeap, error) {
 	query, args := "SELECT heap, tags FROM tagged t WHERE tenant = ? AND tags <> '{}'", []any{tenant}
 	if len(tags) > 0 {
-		// The rarest pair should lead; SQLite cannot know it, so count a little.
-		keys := slices.Sorted(maps.Keys(tags))
-		lead, fewest := keys[0], -1
-		for _, key := range keys {
-			n, err := s.countTagged(ctx, tenant, key, tags[key])
-			if err != nil {
-				return nil, err
-			}
-			if fewest < 0 || n < fewest {
-				lead, fewest = key, n
-			}
+		lead, _, err := rarest(ctx, s.reader, tenant, tags)
+		if err != nil {
+			return nil, fmt.Errorf("find heaps by tags: %w", err)
 		}
 		var b strings.Builder
 		b.WriteString("SELECT a.heap, t.tags FROM heap_tags a JOIN tagged t ON t.tenant = a.tenant AND t.heap = a.heap WHERE a.tenant = ? AND a.key = ? AND a.value = ?")
 		args = append(args, lead, tags[lead])
-		for _, key := range keys {
+		for _, key := range slices.Sorted(maps.Keys(tags)) {
 			if key != lead {
 				b.WriteString(" AND EXISTS (SELECT 1 FROM heap_tags o WHERE o.tenant = a.tenant AND o.key = ? AND o.value = ? AND o.heap = a.heap)")
 				args = append(args, key, tags[key])
@@ -80,14 +72,28 @@ func (s *Store) HeapsByTags(ctx context.Context, tenant string, tags map[string]
 	return list, rows.Err()
 }
 
-// countTagged counts the heaps with one pair, up to a bound past which the
-// exact number no longer matters.
-func (s *Store) countTagged(ctx context.Context, tenant, key, value string) (n int, err error) {
-	err = s.reader.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM heap_tags WHERE tenant = ? AND key = ? AND value = ? LIMIT 1000)", tenant, key, value).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("find heaps by tags: %w", err)
+// manyHeaps is how many heaps with one pair are counted: past it the exact
+// number no longer matters.
+const manyHeaps = 1000
+
+// rarest returns the key of the pair that the fewest heaps have, and how many,
+// at most manyHeaps. A query should begin at it; SQLite cannot know which it is.
+func rarest(ctx context.Context, db interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}, tenant string, tags map[string]string,
+) (lead string, fewest int, err error) {
+	fewest = manyHeaps + 1
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		var n int
+		err := db.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM heap_tags WHERE tenant = ? AND key = ? AND value = ? LIMIT ?)", tenant, key, tags[key], manyHeaps).Scan(&n)
+		if err != nil {
+			return "", 0, err
+		}
+		if n < fewest {
+			lead, fewest = key, n
+		}
 	}
-	return n, nil
+	return lead, fewest, nil
 }
 
 // TagHistory returns every edit of a heap's tags, oldest first.
