@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -27,15 +28,15 @@ const (
 
 // commands is the whole command line, in the order of its help.
 type commands struct {
-	Config configFlag `help:"Read defaults from a JSON file: an object of flag names and values." placeholder:"FILE" env:"-"`
+	Config configFlag `help:"Read values for flags that are not given from a JSON file: {\"http-addr\": \"127.0.0.1:9000\"}." placeholder:"FILE" env:"-"`
 
-	Serve      serveCmd      `cmd:"" help:"Run the whole product in one process: ledger, runner, HTTP and MCP."`
-	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Serve MCP over standard input and output."`
-	Run        runCmd        `cmd:"" help:"Run a script: its output and result go to stdout, its status and heap to stderr."`
+	Serve      serveCmd      `cmd:"" help:"Start the server: ledger, runner, HTTP and MCP in one process."`
+	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Serve MCP over standard input and output, for agents that start their servers."`
+	Run        runCmd        `cmd:"" help:"Run JavaScript or TypeScript on a server and wait for its end."`
 	Exec       execCmd       `cmd:"" help:"List, inspect, follow and cancel executions."`
-	Heap       heapCmd       `cmd:"" help:"List, tag and find heaps."`
+	Heap       heapCmd       `cmd:"" help:"List, show, tag and find saved heaps."`
 	Session    sessionCmd    `cmd:"" help:"List sessions and read their logs."`
-	Events     eventsCmd     `cmd:"" help:"Read the ledger."`
+	Events     eventsCmd     `cmd:"" help:"Read and follow the ledger."`
 	Rebuild    rebuildCmd    `cmd:"" help:"Rebuild the projections of a stopped server from its ledger."`
 	Version    versionCmd    `cmd:"" help:"Show versions."`
 	Completion completionCmd `cmd:"" help:"Print a shell completion script."`
@@ -72,7 +73,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "daybook: %v\nRun \"daybook --help\" for usage.\n", err)
+		fmt.Fprintf(stderr, "daybook: %v\nRun \"%s --help\" for usage.\n", err, commandOf(err))
 		return exitUsage
 	}
 	// The first signal asks the command to end; a second one is left to the
@@ -82,6 +83,17 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	context.AfterFunc(ctx, stop)
 	kctx.BindTo(ctx, (*context.Context)(nil))
 	return exitStatus(kctx.Run(std), stderr)
+}
+
+// commandOf is the command that a mistake was made in, as far as it is known.
+func commandOf(err error) string {
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) && wrong.Context != nil {
+		if cmd := wrong.Context.Selected(); cmd != nil {
+			return cmd.FullPath()
+		}
+	}
+	return "daybook"
 }
 
 func newParser(std *streams, exit func(int)) (*kong.Kong, error) {
@@ -94,8 +106,27 @@ func newParser(std *streams, exit func(int)) (*kong.Kong, error) {
 		kong.DefaultEnvars("DAYBOOK"),
 		kong.Vars{"datadir": defaultDataDir()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
-		kong.UsageOnError(),
+		kong.ValueFormatter(helpOf),
 	)
+}
+
+// helpOf adds to the help of a flag what it is without being given, which kong
+// leaves out where there is a placeholder.
+func helpOf(v *kong.Value) string {
+	if v.Flag == nil {
+		return v.Help
+	}
+	var notes []string
+	if v.HasDefault {
+		notes = append(notes, "default "+v.Default)
+	}
+	for _, env := range v.Flag.Envs {
+		notes = append(notes, "$"+env)
+	}
+	if len(notes) == 0 {
+		return v.Help
+	}
+	return fmt.Sprintf("%s (%s)", v.Help, strings.Join(notes, ", "))
 }
 
 func exitStatus(err error, stderr io.Writer) int {

@@ -20,6 +20,15 @@ type clientFlags struct {
 	JSON   bool   `help:"Print JSON instead of text for people."`
 }
 
+// Validate checks the address before anything is sent to it.
+func (f clientFlags) Validate() error {
+	u, err := url.Parse(f.Server)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("--server %q: give a URL such as http://127.0.0.1:8080", f.Server)
+	}
+	return nil
+}
+
 // call sends one request, with header names and values in pairs, and decodes
 // the JSON answer into out, if not nil.
 func (f clientFlags) call(ctx context.Context, method, path string, body, out any, header ...string) error {
@@ -41,8 +50,8 @@ func (f clientFlags) call(ctx context.Context, method, path string, body, out an
 	return nil
 }
 
-// send sends one request, with header names and values in pairs; the caller closes the body of the answer. An answer
-// that is an error is returned as one.
+// send sends one request, with header names and values in pairs; the caller
+// closes the body of the answer. An answer that is an error is returned as one.
 func (f clientFlags) send(ctx context.Context, method, path string, body any, header ...string) (*http.Response, error) {
 	var payload io.Reader
 	if body != nil {
@@ -54,7 +63,7 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 	}
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(f.Server, "/")+path, payload)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--server %q: %w", f.Server, err)}
+		return nil, fmt.Errorf("--server %q: %w", f.Server, err)
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
@@ -72,7 +81,7 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 		if errors.As(err, &op) && op.Op == "dial" {
 			return nil, fmt.Errorf("no server answers at %s: start one with \"daybook serve\", or name another with --server", f.Server)
 		}
-		return nil, fmt.Errorf("%s %s: %w", method, path, err)
+		return nil, fmt.Errorf("ask the server: %w", err)
 	}
 	if resp.StatusCode >= 400 {
 		defer resp.Body.Close()

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -65,7 +64,7 @@ func collectFlags(n *kong.Node, into map[string]bool) {
 
 func setInEnvironment(flag *kong.Flag) bool {
 	return slices.ContainsFunc(flag.Envs, func(name string) bool {
-		value, ok := os.LookupEnv(name)
-		return ok && strings.TrimSpace(value) != ""
+		_, ok := os.LookupEnv(name)
+		return ok
 	})
 }

@@ -16,16 +16,16 @@ type execCmd struct {
 	List   execListCmd   `cmd:"" help:"List executions, newest first."`
 	Get    execGetCmd    `cmd:"" help:"Show one execution."`
 	Output execOutputCmd `cmd:"" help:"Print the output an execution has written so far."`
-	Watch  execWatchCmd  `cmd:"" help:"Follow an execution to its end, like \"daybook run\"."`
+	Watch  execWatchCmd  `cmd:"" help:"Print the output of an execution as it comes, then its result; exit like \"daybook run\"."`
 	Cancel execCancelCmd `cmd:"" help:"Cancel a running execution."`
-	Events execEventsCmd `cmd:"" help:"Print the events of an execution, in order."`
+	Events execEventsCmd `cmd:"" help:"Print the events of an execution, one CloudEvent a line."`
 }
 
 type execListCmd struct {
 	clientFlags
 	Status  string `help:"Only this status: running, completed, failed, timed_out or cancelled." placeholder:"STATUS"`
 	Session string `help:"Only runs logged under this session." placeholder:"NAME"`
-	Limit   int    `help:"At most this many." default:"20" placeholder:"N"`
+	Limit   int    `help:"At most this many, 1 to 1000." default:"20" placeholder:"N"`
 }
 
 // Run prints a table of executions.
@@ -48,10 +48,7 @@ func (c *execListCmd) Run(ctx context.Context, std *streams) error {
 		for _, e := range page.Executions {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.ExecutionID, e.Status, e.StartedAt, orDash(e.CompletedAt))
 		}
-		if page.NextCursor != "" {
-			fmt.Fprintf(std.err, "There are more; raise --limit (now %d).\n", c.Limit)
-		}
-		return w.Flush()
+		return flushPage(w, std, page.NextCursor, c.Limit)
 	})
 }
 
@@ -81,14 +78,18 @@ func (c *execOutputCmd) Run(ctx context.Context, std *streams) error {
 			More bool   `json:"has_more"`
 		}
 		path := fmt.Sprintf("/api/executions/%s/output?byte_offset=%d&byte_limit=1048576", url.PathEscape(c.ID), offset)
-		if err := c.call(ctx, http.MethodGet, path, nil, &page); err != nil {
+		var raw json.RawMessage
+		if err := c.call(ctx, http.MethodGet, path, nil, &raw); err != nil {
 			return err
 		}
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return fmt.Errorf("read the server's answer: %w", err)
+		}
+		text := page.Data
 		if c.JSON {
-			if err := printJSON(std.out, page); err != nil {
-				return err
-			}
-		} else if _, err := io.WriteString(std.out, page.Data); err != nil {
+			text = compact(raw) + "\n"
+		}
+		if _, err := io.WriteString(std.out, text); err != nil {
 			return err
 		}
 		if !page.More {
@@ -171,6 +172,17 @@ func table(out io.Writer, columns ...string) *tabwriter.Writer {
 	}
 	fmt.Fprintln(w)
 	return w
+}
+
+// flushPage ends a table, and tells when it is not all there is.
+func flushPage(w *tabwriter.Writer, std *streams, cursor string, limit int) error {
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if cursor != "" {
+		fmt.Fprintf(std.err, "There are more than %d; raise --limit to see them.\n", limit)
+	}
+	return nil
 }
 
 // printFields prints the members of a JSON object in the order they came.

@@ -8,23 +8,27 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 type heapCmd struct {
-	List  heapListCmd  `cmd:"" help:"List tagged heaps."`
-	Show  heapShowCmd  `cmd:"" help:"Show a heap and its ancestry."`
+	List  heapListCmd  `cmd:"" help:"List every heap that a run left, newest first; \"heap find\" lists those with given tags."`
+	Show  heapShowCmd  `cmd:"" help:"Show a heap and the runs that led to it."`
 	Tags  heapTagsCmd  `cmd:"" help:"Show the tags of a heap."`
-	Tag   heapTagCmd   `cmd:"" help:"Replace the tags of a heap."`
+	Tag   heapTagCmd   `cmd:"" help:"Replace the tags of a heap: those given are all it has afterwards."`
 	Untag heapUntagCmd `cmd:"" help:"Delete tags of a heap: the keys named, or all."`
 	Find  heapFindCmd  `cmd:"" help:"Find heaps that carry all the tags given."`
 }
 
-type heapListCmd struct{ clientFlags }
+type heapListCmd struct {
+	clientFlags
+	Limit int `help:"At most this many, 1 to 1000." default:"20" placeholder:"N"`
+}
 
-// Run prints every tagged heap.
+// Run prints a table of heaps, tagged or not.
 func (c *heapListCmd) Run(ctx context.Context, std *streams) error {
-	return c.showHeaps(ctx, std, "/api/heaps")
+	return c.showHeaps(ctx, std, "/api/heaps"+query("limit", strconv.Itoa(c.Limit)), c.Limit)
 }
 
 type heapFindCmd struct {
@@ -34,32 +38,46 @@ type heapFindCmd struct {
 
 // Run prints the heaps whose tags include every pair.
 func (c *heapFindCmd) Run(ctx context.Context, std *streams) error {
-	q := url.Values{}
-	for _, pair := range c.Tags {
-		if !strings.Contains(pair, "=") {
-			return usageError{fmt.Errorf("%q is not of the form KEY=VALUE", pair)}
-		}
-		q.Add("tag", pair)
+	if _, err := tagsOf(c.Tags); err != nil {
+		return err
 	}
-	return c.showHeaps(ctx, std, "/api/heaps?"+q.Encode())
+	return c.showHeaps(ctx, std, "/api/heaps?"+url.Values{"tag": c.Tags}.Encode(), 0)
 }
 
-func (f clientFlags) showHeaps(ctx context.Context, std *streams, path string) error {
+// tagsOf reads KEY=VALUE pairs. The value may hold anything, also "=".
+func tagsOf(pairs []string) (map[string]string, error) {
+	tags := map[string]string{}
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, usageError{fmt.Errorf("tag %q is not of the form KEY=VALUE", pair)}
+		}
+		if _, twice := tags[key]; twice {
+			return nil, usageError{fmt.Errorf("tag %q is given twice", key)}
+		}
+		tags[key] = value
+	}
+	return tags, nil
+}
+
+func (f clientFlags) showHeaps(ctx context.Context, std *streams, path string, limit int) error {
 	return f.show(ctx, std.out, path, func(raw []byte) error {
 		var answer struct {
 			Results []struct {
-				Heap string            `json:"heap"`
-				Tags map[string]string `json:"tags"`
+				Heap      string            `json:"heap"`
+				Tags      map[string]string `json:"tags"`
+				CreatedAt *string           `json:"created_at"`
 			} `json:"results"`
+			NextCursor string `json:"next_cursor"`
 		}
 		if err := json.Unmarshal(raw, &answer); err != nil {
 			return err
 		}
-		w := table(std.out, "HEAP", "TAGS")
+		w := table(std.out, "HEAP", "CREATED", "TAGS")
 		for _, h := range answer.Results {
-			fmt.Fprintf(w, "%s\t%s\n", h.Heap, pairs(h.Tags))
+			fmt.Fprintf(w, "%s\t%s\t%s\n", h.Heap, orDash(h.CreatedAt), pairs(h.Tags))
 		}
-		return w.Flush()
+		return flushPage(w, std, answer.NextCursor, limit)
 	})
 }
 
@@ -71,7 +89,8 @@ type heapShowCmd struct {
 // Run prints what is on record about a heap and how it came to be.
 func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
 	path := "/api/heaps/" + url.PathEscape(c.Heap)
-	if err := c.show(ctx, std.out, path, func(raw []byte) error { return printFields(std.out, raw) }); err != nil || c.JSON {
+	err := c.show(ctx, std.out, path, func(raw []byte) error { return printFields(std.out, raw) })
+	if err != nil || c.JSON {
 		return err
 	}
 	fmt.Fprintln(std.out)
@@ -86,7 +105,7 @@ func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
 		if err := json.Unmarshal(raw, &answer); err != nil {
 			return err
 		}
-		w := table(std.out, "HEAP", "MADE BY", "AT")
+		w := table(std.out, "HEAP", "MADE BY", "CREATED")
 		for _, step := range answer.Lineage {
 			fmt.Fprintf(w, "%s\t%s\t%s\n", step.Heap, step.ExecutionID, step.CreatedAt)
 		}
@@ -123,16 +142,12 @@ type heapTagCmd struct {
 
 // Run replaces the tags of a heap.
 func (c *heapTagCmd) Run(ctx context.Context, std *streams) error {
-	tags := map[string]string{}
-	for _, pair := range c.Tags {
-		key, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return usageError{fmt.Errorf("%q is not of the form KEY=VALUE", pair)}
-		}
-		tags[key] = value
+	tags, err := tagsOf(c.Tags)
+	if err != nil {
+		return err
 	}
 	var raw json.RawMessage
-	err := c.call(ctx, http.MethodPut, "/api/heaps/"+url.PathEscape(c.Heap)+"/tags", map[string]any{"tags": tags}, &raw)
+	err = c.call(ctx, http.MethodPut, "/api/heaps/"+url.PathEscape(c.Heap)+"/tags", map[string]any{"tags": tags}, &raw)
 	return c.done(std, raw, err)
 }
 

@@ -25,6 +25,9 @@ func Reference() ([]byte, error) {
 func describe(b *bytes.Buffer, n *kong.Node, path string) {
 	if n.Type == kong.CommandNode {
 		fmt.Fprintf(b, "\n## %s\n\n%s\n", path, n.Help)
+		if n.Detail != "" {
+			fmt.Fprintf(b, "\n%s\n", n.Detail)
+		}
 		if n.Leaf() {
 			usage := path
 			for _, arg := range n.Positional {

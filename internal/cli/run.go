@@ -14,15 +14,22 @@ import (
 
 type runCmd struct {
 	clientFlags
-	File    string            `arg:"" optional:"" help:"Script to run; - reads standard input." placeholder:"FILE"`
-	Eval    string            `short:"e" help:"Run this text instead of a file." placeholder:"CODE"`
-	Heap    string            `help:"Key of the heap to restore." placeholder:"HASH"`
-	Session string            `help:"Session to log the run under." placeholder:"NAME"`
-	Tag     map[string]string `help:"Tag the output heap; may be repeated." placeholder:"KEY=VALUE"`
-	Timeout int               `help:"Wall-clock limit in seconds, 1 to 300." placeholder:"SECONDS"`
-	Memory  int               `help:"V8 heap limit in MB." placeholder:"MB"`
-	Key     string            `name:"idempotency-key" help:"Submitting again with the same key finds the same execution." placeholder:"KEY"`
-	Detach  bool              `help:"Print the execution id and return at once."`
+	File    string   `arg:"" optional:"" help:"Script to run; - reads standard input." placeholder:"FILE"`
+	Eval    *string  `short:"e" help:"Run this text instead of a file." placeholder:"CODE"`
+	Heap    string   `help:"Restore this heap, the key that an earlier run printed, and go on with its state." placeholder:"HASH"`
+	Session string   `help:"Log the run under this name." placeholder:"NAME"`
+	Tags    []string `name:"tag" sep:"none" help:"Tag the heap the run leaves; may be repeated." placeholder:"KEY=VALUE"`
+	Timeout *int     `help:"Wall-clock limit in seconds, 1 to 300; the server's default if not given." placeholder:"SECONDS"`
+	Memory  *int     `help:"Limit of the V8 heap in MB; the server's default if not given." placeholder:"MB"`
+	Key     string   `name:"idempotency-key" help:"Submitting again with the same key finds the same execution." placeholder:"KEY"`
+	Detach  bool     `help:"Print the execution id and return at once."`
+}
+
+// Help is shown by "daybook run --help".
+func (c *runCmd) Help() string {
+	return "What the script writes goes to stdout as it comes, its result after it; the status and the key of the heap it leaves go to stderr. " +
+		"Ctrl-C cancels the execution.\n\n" +
+		"Exit status: 0 completed, 1 failed, 2 mistake in the command line, 3 cancelled, 4 timed out."
 }
 
 // Run submits the script, follows its output, and ends with the status that
@@ -38,13 +45,15 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 			body[field] = value
 		}
 	}
-	for field, value := range map[string]int{"execution_timeout_secs": c.Timeout, "heap_memory_max_mb": c.Memory} {
-		if value != 0 {
-			body[field] = value
+	for field, value := range map[string]*int{"execution_timeout_secs": c.Timeout, "heap_memory_max_mb": c.Memory} {
+		if value != nil {
+			body[field] = *value
 		}
 	}
-	if c.Tag != nil {
-		body["tags"] = c.Tag
+	if c.Tags != nil {
+		if body["tags"], err = tagsOf(c.Tags); err != nil {
+			return err
+		}
 	}
 	var header []string
 	if c.Key != "" {
@@ -53,30 +62,54 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	var accepted struct {
 		ExecutionID string `json:"execution_id"`
 	}
-	if err := c.call(ctx, http.MethodPost, "/api/exec", body, &accepted, header...); err != nil {
+	// An interrupt leaves the request time to be answered: a run whose id is not
+	// known could not be cancelled.
+	submitting, stop := outlasting(ctx, interruptGrace)
+	defer stop()
+	if err := c.call(submitting, http.MethodPost, "/api/exec", body, &accepted, header...); err != nil {
 		return err
 	}
-	if c.Detach {
-		fmt.Fprintln(std.out, accepted.ExecutionID)
-		return nil
+	switch {
+	case c.Detach && c.JSON:
+		return printJSON(std.out, accepted)
+	case c.Detach:
+		_, err := fmt.Fprintln(std.out, accepted.ExecutionID)
+		return err
+	default:
+		return c.watch(ctx, std, accepted.ExecutionID)
 	}
-	return c.watch(ctx, std, accepted.ExecutionID)
+}
+
+// interruptGrace bounds what is still said to the server after an interrupt.
+const interruptGrace = 5 * time.Second
+
+// outlasting is a context that ends some time after its parent.
+func outlasting(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	return longer, func() { stop(); cancel() }
 }
 
 func (c *runCmd) source(stdin io.Reader) (name, code string, err error) {
 	switch {
-	case c.Eval != "" && c.File != "":
+	case c.Eval != nil && c.File != "":
 		return "", "", usageError{errors.New("give a file or -e CODE, not both")}
-	case c.Eval != "":
-		return "", c.Eval, nil
+	case c.Eval != nil:
+		return "", *c.Eval, nil
 	case c.File == "":
 		return "", "", usageError{errors.New("nothing to run: name a file, use -e CODE, or - for standard input")}
 	case c.File == "-":
 		raw, err := io.ReadAll(stdin)
-		return "", string(raw), err
+		if err != nil {
+			return "", "", fmt.Errorf("read standard input: %w", err)
+		}
+		return "", string(raw), nil
 	default:
 		raw, err := os.ReadFile(c.File)
-		return filepath.Base(c.File), string(raw), err
+		if err != nil {
+			return "", "", usageError{err}
+		}
+		return filepath.Base(c.File), string(raw), nil
 	}
 }
 
@@ -84,7 +117,7 @@ func (c *runCmd) source(stdin io.Reader) (name, code string, err error) {
 func (c *runCmd) watch(ctx context.Context, std *streams, id string) error {
 	err := c.followOutput(ctx, std, id)
 	if ctx.Err() != nil {
-		stopping, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		stopping, stop := outlasting(ctx, interruptGrace)
 		defer stop()
 		if err := c.call(stopping, http.MethodPost, "/api/executions/"+id+"/cancel", nil, nil); err != nil {
 			fmt.Fprintln(std.err, "daybook: cancel:", err)
@@ -97,6 +130,7 @@ func (c *runCmd) watch(ctx context.Context, std *streams, id string) error {
 	return c.report(ctx, std, id)
 }
 
+// followOutput prints what an execution writes until it has ended.
 func (f clientFlags) followOutput(ctx context.Context, std *streams, id string) error {
 	return f.follow(ctx, "/api/executions/"+id+"/output", func(e sseEvent) (bool, error) {
 		if e.name == "end" {
@@ -119,14 +153,14 @@ func (f clientFlags) followOutput(ctx context.Context, std *streams, id string) 
 
 // execution is what the commands show of an execution.
 type execution struct {
-	ExecutionID string   `json:"execution_id"`
-	Status      string   `json:"status"`
-	Result      *string  `json:"result"`
-	Heap        *string  `json:"heap"`
-	Error       *string  `json:"error"`
-	Warnings    []string `json:"warnings"`
+	Status   string   `json:"status"`
+	Result   *string  `json:"result"`
+	Heap     *string  `json:"heap"`
+	Error    *string  `json:"error"`
+	Warnings []string `json:"warnings"`
 }
 
+// report prints how an execution ended, and returns the exit status for it.
 func (f clientFlags) report(ctx context.Context, std *streams, id string) error {
 	var raw json.RawMessage
 	if err := f.call(ctx, http.MethodGet, "/api/executions/"+id+"?wait=30", nil, &raw); err != nil {

@@ -18,41 +18,70 @@ import (
 // engineFlags are shared by the commands that hold a ledger themselves.
 type engineFlags struct {
 	DataDir          string        `help:"Directory that holds the ledger and everything derived from it." default:"${datadir}" placeholder:"DIR"`
-	Slots            int           `name:"max-concurrent-executions" help:"Scripts run at once; default the number of cores." placeholder:"N"`
+	Slots            *int          `name:"max-concurrent-executions" help:"How many scripts run at once; the number of cores if not given." placeholder:"N"`
 	Stateless        bool          `help:"Plain isolates: optimising compiler and WebAssembly, but no heaps; MCP offers a blocking run_js only."`
 	HeapMemoryMax    int           `help:"Default heap limit of a run, in MB." default:"64" placeholder:"MB"`
-	HeapCeiling      int           `name:"heap-memory-ceiling" help:"Largest heap limit a run may ask for, in MB." default:"256" placeholder:"MB"`
+	HeapCeiling      *int          `name:"heap-memory-ceiling" help:"Largest heap limit a run may ask for, in MB; 256, or --heap-memory-max if that is more." placeholder:"MB"`
 	Timeout          int           `name:"execution-timeout" help:"Default wall-clock limit of a run, in seconds, 1 to 300." default:"30" placeholder:"SECONDS"`
-	OutputMaxBytes   int64         `help:"Output stored per run, in bytes; -1 is unlimited." default:"67108864" placeholder:"BYTES"`
-	DrainWait        time.Duration `help:"How long running scripts may finish at shutdown before they are handed back." default:"10s" placeholder:"DURATION"`
-	SessionID        string        `name:"session-id" help:"Session that runs over stdio MCP are logged under." placeholder:"NAME"`
+	OutputMaxBytes   int64         `help:"Output stored per run, in bytes; 0 is unlimited." default:"67108864" placeholder:"BYTES"`
+	DrainWait        time.Duration `help:"How long running scripts may go on at shutdown before they are handed back, to be continued at the next start." default:"10s" placeholder:"DURATION"`
+	SessionID        string        `name:"session-id" help:"Name that runs over stdio MCP are logged under." placeholder:"NAME"`
 	Instructions     string        `help:"Replace the instructions given to MCP clients." placeholder:"TEXT"`
 	RunJSDescription string        `name:"run-js-description" help:"Replace the description of the run_js tool." placeholder:"TEXT"`
 	LogLevel         string        `help:"Least severe log record written to stderr: ${enum}." enum:"debug,info,warn,error" default:"warn"`
 }
 
+// Validate checks what package embed would complain of in its own words.
+func (f engineFlags) Validate() error {
+	switch {
+	case f.Slots != nil && *f.Slots < 1:
+		return fmt.Errorf("--max-concurrent-executions is %d: it must be 1 or more", *f.Slots)
+	case f.HeapMemoryMax < 1:
+		return fmt.Errorf("--heap-memory-max is %d: it must be 1 or more", f.HeapMemoryMax)
+	case f.HeapCeiling != nil && *f.HeapCeiling < f.HeapMemoryMax:
+		return fmt.Errorf("--heap-memory-ceiling is %d: it must not be below --heap-memory-max, which is %d", *f.HeapCeiling, f.HeapMemoryMax)
+	case f.Timeout < 1 || f.Timeout > 300:
+		return fmt.Errorf("--execution-timeout is %d: the range is 1 to 300", f.Timeout)
+	case f.DrainWait < 0:
+		return fmt.Errorf("--drain-wait is %s: it cannot be negative", f.DrainWait)
+	}
+	return nil
+}
+
 func (f engineFlags) options(log io.Writer) embed.Options {
-	output := f.OutputMaxBytes
+	// What 0 says on the command line is a negative number there, where 0 is
+	// what was not set.
+	output, drain := f.OutputMaxBytes, f.DrainWait
 	if output == 0 {
-		output = -1 // on the command line 0 means uncapped
+		output = -1
+	}
+	if drain == 0 {
+		drain = -1
 	}
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(f.LogLevel)) // kong has checked the value
 	return embed.Options{
 		DataDir:             f.DataDir,
-		Slots:               f.Slots,
+		Slots:               orZero(f.Slots),
 		Stateless:           f.Stateless,
 		HeapMemoryMB:        f.HeapMemoryMax,
-		HeapMemoryCeilingMB: f.HeapCeiling,
+		HeapMemoryCeilingMB: orZero(f.HeapCeiling),
 		TimeoutSecs:         f.Timeout,
 		OutputMaxBytes:      output,
-		DrainWait:           f.DrainWait,
+		DrainWait:           drain,
 		SessionID:           f.SessionID,
 		Instructions:        f.Instructions,
 		RunJSDescription:    f.RunJSDescription,
 		Version:             version(),
 		Logger:              slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
 	}
+}
+
+func orZero(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
 }
 
 const (
@@ -62,7 +91,7 @@ const (
 
 type serveCmd struct {
 	engineFlags
-	HTTPAddr     string   `name:"http-addr" help:"Where HTTP, MCP and the console listen; default 127.0.0.1:8080, or a free port when that is busy." placeholder:"HOST:PORT" xor:"http"`
+	HTTPAddr     string   `name:"http-addr" help:"Where HTTP and MCP listen; default 127.0.0.1:8080, or a free port when that is busy." placeholder:"HOST:PORT" xor:"http"`
 	HTTPPort     int      `name:"http-port" help:"Short for --http-addr 127.0.0.1:PORT." placeholder:"PORT" xor:"http"`
 	SSEPort      int      `name:"sse-port" help:"Like --http-port: the legacy SSE transport is served on the same address." placeholder:"PORT" xor:"http"`
 	NATSAddr     string   `name:"nats-addr" help:"Where NATS listens for consumers of events; default 127.0.0.1:4222, or a free port when that is busy; off closes it." placeholder:"HOST:PORT"`
@@ -110,10 +139,10 @@ func (c *serveCmd) Run(ctx context.Context, std *streams) error {
 	fmt.Fprintln(std.out, "Ready. Press Ctrl-C to stop.")
 	select {
 	case <-ctx.Done():
-		fmt.Fprintln(std.err, "daybook: draining; press Ctrl-C again to stop at once")
 		again := make(chan os.Signal, 1)
 		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 		defer signal.Stop(again)
+		fmt.Fprintln(std.err, "daybook: finishing what runs; press Ctrl-C again to stop at once")
 		closed := make(chan error, 1)
 		go func() { closed <- book.Close() }()
 		select {
@@ -129,17 +158,46 @@ func (c *serveCmd) Run(ctx context.Context, std *streams) error {
 
 type mcpCmd struct{ engineFlags }
 
+// Help is shown by "daybook mcp --help".
+func (c *mcpCmd) Help() string {
+	return "Where another process uses the data directory already, such as a server, this one works on the same ledger through it; " +
+		"then only --data-dir and --session-id have an effect.\n\n" +
+		"For a client's configuration: {\"command\": \"daybook\", \"args\": [\"mcp\"]}."
+}
+
+// attachWait is how long the owner of the data directory may take to come up,
+// or to go away: clients start several servers at once.
+const attachWait = 30 * time.Second
+
 // Run serves MCP on the standard streams, with a ledger of its own or through
 // the process that holds the data directory already.
 func (c *mcpCmd) Run(ctx context.Context, std *streams) error {
-	book, err := embed.Start(ctx, c.options(std.err))
-	if errors.Is(err, embed.ErrLocked) {
-		return embed.AttachMCP(ctx, c.DataDir, c.SessionID, std.in, std.out)
+	for deadline := time.Now().Add(attachWait); ; {
+		book, err := embed.Start(ctx, c.options(std.err))
+		switch {
+		case err == nil:
+			err := book.ServeMCP(ctx, std.in, std.out)
+			if ctx.Err() != nil {
+				err = nil // a signal is a proper way to end it
+			}
+			return errors.Join(err, book.Close())
+		case !errors.Is(err, embed.ErrLocked):
+			return err
+		}
+		locked := err
+		err = embed.AttachMCP(ctx, c.DataDir, c.SessionID, std.in, std.out)
+		if !errors.Is(err, embed.ErrNotServing) {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return locked
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(book.ServeMCP(ctx, std.in, std.out), book.Close())
 }
 
 type rebuildCmd struct {

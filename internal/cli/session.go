@@ -10,8 +10,8 @@ import (
 )
 
 type sessionCmd struct {
-	List sessionListCmd `cmd:"" help:"List sessions."`
-	Log  sessionLogCmd  `cmd:"" help:"Print the log of a session."`
+	List sessionListCmd `cmd:"" help:"List the names runs were logged under."`
+	Log  sessionLogCmd  `cmd:"" help:"Print the runs logged under a name, oldest first."`
 }
 
 type sessionListCmd struct{ clientFlags }
@@ -63,16 +63,16 @@ func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
 }
 
 type eventsCmd struct {
-	Tail eventsTailCmd `cmd:"" help:"Print events as they are recorded."`
+	Tail eventsTailCmd `cmd:"" help:"Print events as they are recorded, one CloudEvent a line, after those on record."`
 }
 
 type eventsTailCmd struct {
 	clientFlags
-	After     uint64 `help:"Start after this position; 0 prints the whole ledger first." placeholder:"SEQ"`
-	Type      string `help:"Only events of this type." placeholder:"TYPE"`
+	After     uint64 `help:"Begin after this position, the sequence of an event; from the beginning if not given." placeholder:"SEQUENCE"`
+	Type      string `help:"Only events of this type, such as daybook.execution.completed.v1." placeholder:"TYPE"`
 	Execution string `help:"Only events of this execution." placeholder:"ID"`
 	Session   string `help:"Only events of this session." placeholder:"NAME"`
-	NoFollow  bool   `help:"Stop at the newest event."`
+	NoFollow  bool   `help:"Stop after the newest event on record."`
 }
 
 // Run prints one CloudEvent a line until interrupted.

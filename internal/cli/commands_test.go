@@ -1,0 +1,234 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"daybook/internal/cli"
+)
+
+// at is the end of every command line for a server.
+const at = ` --server $url`
+
+const hash = `[0-9a-f]{64}`
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	book := serve(t)
+	known := func(t *testing.T) map[string]string {
+		return map[string]string{
+			"url":   book.URL(),
+			"plan":  written(t, "plan.ts", "interface A { b: string }\n\nfunction plan(a: A) { throw new Error('no ' + a.b) }\nplan({b: 'way'})\n"),
+			"gone":  written(t, "x.js", "") + ".gone",
+			"never": strings.Repeat("ab", 32),
+		}
+	}
+	for name, steps := range map[string][]step{
+		"exit statuses": {
+			{args: `run -e 1+1` + at, stdout: "2\n", stderr: "status: completed\nheap:   " + hash + "\n"},
+			{args: `run -e console.log("one");console.error("two");undefined` + at, stdout: "one\n\\[ERROR\\] two\n", stderr: "status: completed\nheap:   " + hash + "\n"},
+			{args: `run -e throw·new·Error("no")` + at, status: 1, stderr: "Error: no\n    at main.ts:1:7.*\nstatus: failed\nheap:   " + hash + "\n"},
+			{args: `run -e throw·new·Error("timed·out")` + at, status: 1, stderr: "Error: timed out.*status: failed\n.*"},
+			{args: `run -e while(true){} --timeout 1` + at, status: 4, stderr: "Execution timed out\nstatus: timed_out\n"},
+			{args: `run` + at, status: 2, stderr: "daybook: nothing to run.*-e CODE.*\n"},
+			{args: `run -e 1 $plan` + at, status: 2, stderr: "daybook: give a file or -e CODE, not both\n"},
+			{args: `run $gone` + at, status: 2, stderr: "daybook: open $gone: no such file or directory\n"},
+			{args: `run -e 1 --timeout 301` + at, status: 1, stderr: "daybook: .*execution_timeout_secs.*300.*\n"},
+			{args: `run -e 1 --timeout 0` + at, status: 1, stderr: "daybook: .*execution_timeout_secs.*300.*\n"},
+			{args: `run -e 1 --memory 9999` + at, status: 1, stderr: "daybook: .*heap_memory_max_mb.*256.*\n"},
+			{args: `run -e 1 --heap zz` + at, status: 1, stderr: "daybook: .*heap.*\n"},
+			{args: `run -e 1 --tag novalue` + at, status: 2, stderr: "daybook: tag \"novalue\" is not of the form KEY=VALUE\n"},
+			{args: `run -e 1 --tag a=1 --tag a=2` + at, status: 2, stderr: "daybook: tag \"a\" is given twice\n"},
+		},
+		"sources": {
+			{args: `run -` + at, stdin: "const n: number = 20\nn * 2.1", stdout: "42\n", stderr: "status.*"},
+			{args: `run -` + at, stderr: "status: completed\nheap.*"}, // nothing is a script too
+			{args: `run $plan` + at, status: 1, stderr: "Error: no way\n    at plan \\(plan.ts:3:29\\)\n    at plan.ts:4:1.*status: failed\n.*"},
+		},
+		"heaps": {
+			{args: `run -e let·n·=·1 --tag note=a;b,c=d --tag kind=table` + at, stderr: "status: completed\nheap:   (?P<heap>" + hash + ")\n"},
+			{args: `run --heap $heap -e ++n` + at, stdout: "2\n", stderr: "status: completed\nheap:   (?P<next>" + hash + ")\n"},
+			{args: `run --heap $never -e typeof·n` + at, stdout: "undefined\n", stderr: "warning: heap $never is not on record; starting from a fresh isolate\nstatus: completed\nheap:   " + hash + "\n"},
+			{eventually: true, args: `heap tags $heap` + at, stdout: "kind=table\nnote=a;b,c=d\n"},
+			{args: `heap find kind=table` + at, stdout: "HEAP +CREATED +TAGS\n$heap  20\\S+Z  kind=table note=a;b,c=d\n"},
+			{args: `heap find kind=table kind=other` + at, status: 2, stderr: "daybook: tag \"kind\" is given twice\n"},
+			{args: `heap find kind=none` + at, stdout: "HEAP  CREATED  TAGS\n"},
+			{args: `heap find kind` + at, status: 2, stderr: "daybook: tag \"kind\" is not of the form KEY=VALUE\n"},
+			{args: `heap find` + at, status: 2, stderr: "daybook: expected \"<tags>.*"},
+			{args: `heap list` + at, stdout: "HEAP .*$next .*$heap .*kind=table note=a;b,c=d\n.*"},
+			{args: `heap list --limit 1` + at, stdout: "HEAP +CREATED +TAGS\n" + hash + " .*\n", stderr: "There are more than 1; raise --limit to see them.\n"},
+			{args: `heap list --limit 0` + at, status: 1, stderr: "daybook: .*limit.*1000.*\n"},
+			{args: `heap show $next` + at, stdout: "heap +$next\n.*parent +$heap\n.*\nHEAP .*\n$next .*\n$heap .*\n"},
+			{args: `heap show $next --json` + at, stdout: `\{"heap":"$next".*\}` + "\n"},
+			{args: `heap show $never` + at, status: 1, stderr: "daybook: .*$never.*\n"},
+			{args: `heap tag $heap kind=b only=this=that` + at, stdout: "ok\n"},
+			{args: `heap tags $heap --json` + at, stdout: `\{"tags":\{"kind":"b","only":"this=that"\}\}` + "\n"},
+			{args: `heap tag $heap` + at, status: 2, stderr: ".*expected \"<tags>.*"},
+			{args: `heap untag $heap only` + at, stdout: "ok\n"},
+			{args: `heap tags $heap` + at, stdout: "kind=b\n"},
+			{args: `heap untag $heap --json` + at, stdout: `\{"ok":true\}` + "\n"},
+			{args: `heap tags $heap` + at},
+			{args: `heap tag nothash a=b` + at, status: 1, stderr: "daybook: .*64.*\n"},
+		},
+		"json": {
+			{args: `run --json -e console.log("a");({b:1})` + at, stdout: `\{"line":1,"level":"log","time":"[^"]+","text":"a"\}\n\{"execution_id":"(?P<id>[^"]+)","status":"completed".*\}\n`},
+			{args: `run --json -e throw·1` + at, status: 1, stdout: `\{"execution_id":.*"status":"failed".*\}\n`},
+			{args: `run --json --detach -e 1` + at, stdout: `\{\n  "execution_id": "(?P<detached>[^"]+)"\n\}\n`},
+			{args: `exec watch $detached` + at, stdout: "1\n", stderr: "status: completed\n.*"},
+			{args: `exec get $id --json` + at, stdout: `\{"execution_id":"$id","status":"completed","result":"\{\\"b\\":1\}".*\}\n`},
+			{args: `exec output $id --json` + at, stdout: `\{"execution_id":"$id","data":"a\\n","start_line":1.*"status":"completed"\}\n`},
+			{args: `exec list --json --limit 1` + at, stdout: `\{"executions":\[\{"execution_id":.*\}\].*\}\n`},
+			{args: `heap list --json --limit 1` + at, stdout: `\{"results":\[\{"heap":.*\}\].*\}\n`},
+			{args: `session list --json` + at, stdout: `\{"sessions":\[.*\]\}\n`},
+		},
+		"executions": {
+			{args: `run --detach -e console.log("début");for(let·i=0;i<3;i++)console.log(i);"end"` + at, stdout: "(?P<id>\\S+)\n"},
+			{args: `exec watch $id` + at, stdout: "début\n0\n1\n2\nend\n", stderr: "status: completed\nheap:   " + hash + "\n"},
+			{args: `exec output $id` + at, stdout: "début\n0\n1\n2\n"},
+			{args: `exec get $id` + at, stdout: "execution_id +$id\nstatus +completed\nresult +end\n.*error +-\n.*"},
+			{args: `exec events $id` + at, stdout: `\{[^\n]*"type":"daybook.execution.requested.v1"[^\n]*\}\n\{[^\n]*started.v1[^\n]*\}\n(\{[^\n]*output.v1[^\n]*\}\n)+\{[^\n]*completed.v1[^\n]*\}\n`},
+			{args: `exec list` + at, stdout: "EXECUTION +STATUS +STARTED +COMPLETED\n.*$id +completed .*"},
+			{args: `exec list --limit 1` + at, stdout: "EXECUTION .*", stderr: "(There are more than 1; raise --limit to see them.\n)?"},
+			{args: `exec list --status nonsense` + at, status: 1, stderr: "daybook: status must be running, .*\n"},
+			{args: `exec cancel $id` + at, status: 1, stderr: "daybook: .*\n"},
+			{args: `exec get nosuch` + at, status: 1, stderr: "daybook: .*nosuch.*\n"},
+			{args: `exec watch nosuch` + at, status: 1, stderr: "daybook: .*nosuch.*\n"},
+			{args: `exec output a/b` + at, status: 1, stderr: "daybook: .*\n"},
+			{args: `run --detach -e while(true){}` + at, stdout: "(?P<loop>\\S+)\n"},
+			{args: `exec cancel $loop` + at, stdout: "cancelled\n"},
+			{args: `exec watch $loop` + at, status: 3, stderr: "Cancelled by user\nstatus: cancelled\n"},
+			{args: `run --detach -e while(true){}` + at, stdout: "(?P<loop>\\S+)\n"},
+			{args: `exec cancel $loop --json` + at, stdout: `\{"ok":true\}` + "\n"},
+			{args: `run -e "same" --idempotency-key k1 --detach` + at, stdout: "(?P<once>\\S+)\n"},
+			{args: `run -e "same" --idempotency-key k1 --detach` + at, stdout: "$once\n"},
+			{args: `run -e "other" --idempotency-key k1` + at, status: 1, stderr: "daybook: .*\n"},
+		},
+		"sessions": {
+			{args: `run -e let·a·=·1;·//·first --session a/b·c` + at, stderr: "status: completed\nheap:   (?P<heap>[0-9a-f]{12})[0-9a-f]{52}\n"},
+			{args: `run -e throw·0 --session a/b·c` + at, status: 1, stderr: "Uncaught 0\nstatus.*"},
+			{eventually: true, args: `session list` + at, stdout: "a/b c\n(.*\n)?"},
+			{eventually: true, args: `session log a/b·c` + at, stdout: "INDEX +TIME +STATUS +HEAP +CODE\n\\d +\\S+Z +completed +$heap +let a = 1; // first\n\\d +\\S+Z +failed +\\S+ +throw 0\n"},
+			{args: `session log a/b·c --json` + at, stdout: `\{"entries":\[.*\]\}\n`},
+			{args: `exec list --session a/b·c` + at, stdout: "EXECUTION [^\n]*\n[^\n]* failed [^\n]*\n[^\n]* completed [^\n]*\n"},
+			{eventually: true, args: `events tail --no-follow --session a/b·c --type daybook.session.entry_recorded.v1` + at, stdout: `(\{[^\n]*entry_recorded.v1[^\n]*\}\n){2}`},
+		},
+		"ledger": {
+			{args: `run --json -e 1` + at, stdout: `\{"execution_id":"(?P<id>[^"]+)".*"seq":(?P<seq>\d+)\}\n`},
+			{args: `events tail --no-follow --execution $id` + at, stdout: `\{[^\n]*requested.v1[^\n]*\}\n\{[^\n]*started.v1[^\n]*\}\n\{[^\n]*completed.v1[^\n]*\}\n`},
+			{args: `events tail --no-follow --execution $id --after $seq` + at},
+			{args: `events tail --no-follow --type nosuch` + at, status: 1, stderr: "daybook: there is no event type \"nosuch\".*\n"},
+			{args: `events tail --no-follow --after 99999999` + at, status: 1, stderr: "daybook: .*ends at.*\n"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, known(t), steps)
+		})
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	file := written(t, "data", "")
+	play(t, map[string]string{"file": file}, []step{
+		{args: `run -e 1 --bogus`, status: 2, stderr: "daybook: unknown flag --bogus\nRun \"daybook run --help\" for usage.\n"},
+		{args: `runn`, status: 2, stderr: "daybook: unexpected argument runn.*Run \"daybook --help\" for usage.\n"},
+		{args: `exec`, status: 2, stderr: "daybook: expected one of \"list\".*"},
+		{args: `exec get`, status: 2, stderr: "daybook: expected \"<id>\".*"},
+		{args: `run -e 1 --server http://127.0.0.1:1`, status: 1, stderr: "daybook: no server answers at http://127.0.0.1:1: start one with \"daybook serve\", or name another with --server\n"},
+		{args: `run -e 1 --server localhost:8080`, status: 2, stderr: "daybook: .*--server \"localhost:8080\": give a URL such as http://127.0.0.1:8080\n.*"},
+		{args: `run -e 1 --timeout soon`, status: 2, stderr: "daybook: --timeout: .*\"soon\".*"},
+		{args: `serve --data-dir $file --http-port 1 --http-addr 127.0.0.1:0`, status: 2, stderr: "daybook: --http-(port|addr) and --http-(port|addr) can't be used together.*"},
+		{args: `serve --data-dir $file --execution-timeout 400`, status: 2, stderr: "daybook: .*--execution-timeout is 400: the range is 1 to 300\n.*"},
+		{args: `serve --data-dir $file --execution-timeout 0`, status: 2, stderr: "daybook: .*--execution-timeout is 0.*"},
+		{args: `mcp --data-dir $file --max-concurrent-executions 0`, status: 2, stderr: "daybook: .*--max-concurrent-executions is 0.*"},
+		{args: `mcp --data-dir $file --heap-memory-max 64 --heap-memory-ceiling 32`, status: 2, stderr: "daybook: .*--heap-memory-ceiling is 32.*--heap-memory-max, which is 64\n.*"},
+		{args: `mcp --data-dir $file --drain-wait -1s`, status: 2, stderr: "daybook: .*--drain-wait.*"},
+		{args: `mcp --data-dir $file --log-level loud`, status: 2, stderr: "daybook: --log-level must be one of .*"},
+		{args: `serve --data-dir $file`, status: 1, stderr: "daybook: take the data directory: .*$file.*\n"},
+		{args: `serve --data-dir $file/x --http-addr 0.0.0.0:0`, status: 1, stderr: "daybook: .*not a directory\n"},
+		{args: `rebuild --data-dir $file.nowhere`, status: 1, stderr: "daybook: there is no ledger in $file.nowhere: .*\n"},
+		{args: `completion tcsh`, status: 2, stderr: "daybook: .*must be one of .*bash.*"},
+	})
+}
+
+func TestRebuild(t *testing.T) {
+	t.Parallel()
+	book := serve(t)
+	known := map[string]string{"url": book.URL(), "dir": book.DataDir()}
+	play(t, known, []step{
+		{args: `run -e 1` + at, stdout: "1\n", stderr: "status.*"},
+		{args: `rebuild --data-dir $dir`, status: 1, stderr: "daybook: $dir: the data directory is in use by another process \\(process \\d+\\); stop it, or choose another --data-dir\n"},
+	})
+	if err := book.Close(); err != nil {
+		t.Fatal(err)
+	}
+	play(t, known, []step{
+		{args: `rebuild --data-dir $dir`, stdout: "Rebuilt the projections from 3 events in \\S+\\.\n"},
+		{args: `run -e 1` + at, status: 1, stderr: "daybook: no server answers.*"},
+	})
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	play(t, map[string]string{}, []step{
+		{args: `version`, stdout: `daybook +\S+\nV8 +\d+\.\d+\.\S+\nengine +\S+\nsnapshot format +\d+\nprojection schema +\d+\nevent types +\d+, CloudEvents 1\.0\n`},
+	})
+	got := daybook("", "version", "--json")
+	var v map[string]any
+	if err := json.Unmarshal([]byte(got.stdout), &v); err != nil || got.status != 0 {
+		t.Fatalf("%+v: %v", got, err)
+	}
+	for _, name := range []string{"daybook", "v8", "engine_id", "snapshot_format", "projection_schema", "go"} {
+		if v[name] == nil || v[name] == "" || v[name] == 0.0 {
+			t.Errorf("version --json has %s %v", name, v[name])
+		}
+	}
+}
+
+// Everybody's first command, and what it is answered with.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for args, words := range map[string][]string{
+		"":                 {"Usage: daybook <command>", `Start with "daybook serve"`, "completion"},
+		"--help":           {"Usage: daybook <command>", "serve ", "mcp ", "run ", "exec ", "heap ", "session ", "events ", "rebuild ", "version "},
+		"run --help":       {"Usage: daybook run", "Exit status: 0 completed, 1 failed", "default\n", "http://127.0.0.1:8080, $DAYBOOK_SERVER", "-e, --eval=CODE"},
+		"serve --help":     {"--http-addr=HOST:PORT", "$DAYBOOK_DATA_DIR", "(default 10s"},
+		"mcp --help":       {`"args": ["mcp"]`},
+		"heap --help":      {"List every heap that a run left"},
+		"heap list -h":     {"--limit=N", "(default 20"},
+		"completion -h":    {"source <(daybook completion bash)"},
+		"exec watch -h":    {"Usage: daybook exec watch <id>"},
+		"events tail -h":   {"--no-follow"},
+		"rebuild --help":   {"--data-dir=DIR"},
+		"session log -h":   {"<name>"},
+		"exec --help":      {"cancel"},
+		"version --help":   {"--json"},
+		"heap untag -h":    {"all when none is named"},
+		"exec list --help": {"--status=STATUS"},
+	} {
+		got := daybook("", strings.Fields(args)...)
+		if got.status != 0 || got.err != "" {
+			t.Errorf("daybook %s: exit status %d, stderr %s", args, got.status, got.err)
+		}
+		for _, w := range words {
+			if !strings.Contains(got.stdout, w) {
+				t.Errorf("daybook %s does not say %q:\n%s", args, w, got.stdout)
+			}
+		}
+	}
+}
+
+func TestReference(t *testing.T) {
+	t.Parallel()
+	raw, err := cli.Reference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"## daybook run\n", "## daybook heap list\n", "Exit status: 0 completed", "| `--server URL` | Server to talk to. | `http://127.0.0.1:8080` | DAYBOOK_SERVER |"} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("the reference does not say %q", want)
+		}
+	}
+}
