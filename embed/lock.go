@@ -61,4 +61,9 @@ func holder(f *os.File) int {
 	return pid
 }
 
-func (l *dirLock) release() error { return l.file.Close() }
+// release gives the directory up. Closing the file is not enough: a child
+// process that is being started elsewhere in the program shares it until it
+// has become another program, and would hold the lock for that long.
+func (l *dirLock) release() error {
+	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
+}
