@@ -1,0 +1,110 @@
+package cli_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"daybook/internal/cli"
+)
+
+// A stream that breaks is taken up where it broke, and one that only ever
+// breaks is given up.
+func TestFollowResumes(t *testing.T) {
+	t.Parallel()
+	const total = 6
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		last := r.Header.Get("Last-Event-ID")
+		asked = append(asked, last)
+		w.Header().Set("Content-Type", "text/event-stream")
+		from := 1
+		_, _ = fmt.Sscan(last, &from)
+		if last != "" {
+			from++
+		}
+		// Two events, and the beginning of a third.
+		for n := from; n < from+2 && n <= total; n++ {
+			fmt.Fprintf(w, ": a comment\nid: %d\ndata: {\"n\":%d}\n\n", n, n)
+		}
+		if from+2 > total {
+			fmt.Fprintf(w, "id: %d\nevent: caught-up\ndata: {}\n\n", total)
+		} else {
+			fmt.Fprintf(w, "id: %d\ndata: {\"n\":", from+2)
+		}
+	}))
+	defer server.Close()
+	got := daybook("", "events", "tail", "--no-follow", "--server", server.URL)
+	want := ""
+	for n := 1; n <= total; n++ {
+		want += fmt.Sprintf("{\"n\":%d}\n", n)
+	}
+	if got.status != 0 || got.stdout != want {
+		t.Errorf("exit status %d, stdout %q, stderr %q", got.status, got.stdout, got.err)
+	}
+	if !slices.Equal(asked, []string{"", "2", "4"}) {
+		t.Errorf("it resumed after %q", asked)
+	}
+
+	empty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/event-stream") }))
+	defer empty.Close()
+	got = daybook("", "events", "tail", "--no-follow", "--server", empty.URL)
+	if got.status != 1 || !strings.Contains(got.err, "without finishing it") {
+		t.Errorf("exit status %d, stderr %q", got.status, got.err)
+	}
+}
+
+// What a server, or something else at its address, answers with.
+func TestAnswersThatAreErrors(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		status int
+		body   string
+		want   string
+	}{
+		{http.StatusConflict, `{"error":"it is done","detail":"more"}`, "daybook: it is done\n"},
+		{http.StatusConflict, `{"detail":"only detail"}`, "daybook: only detail\n"},
+		{http.StatusBadGateway, "<h1>proxy</h1>", "daybook: <h1>proxy</h1>\n"},
+		{http.StatusServiceUnavailable, "", "daybook: the server answered 503 Service Unavailable\n"},
+		{http.StatusOK, "<h1>something else</h1>", "daybook: read the server's answer: "},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(test.status)
+			_, _ = io.WriteString(w, test.body)
+		}))
+		got := daybook("", "run", "-e", "1", "--server", server.URL)
+		if got.status != 1 || got.stdout != "" || !strings.HasPrefix(got.err, test.want) {
+			t.Errorf("%d %q: exit status %d, stdout %q, stderr %q", test.status, test.body, got.status, got.stdout, got.err)
+		}
+		server.Close()
+	}
+}
+
+func FuzzReadEvents(f *testing.F) {
+	for _, seed := range []string{"", "id: 1\ndata: a\n\n", "data: a\ndata:b\r\n\r\n", "event: end\n\n", ":\n\ndata\n\n", "id: 1\ndata: cut"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, stream string) {
+		read := func(stream string) (out []string) {
+			err := cli.ReadEvents(strings.NewReader(stream), func(id, name, data string) {
+				if strings.ContainsAny(id+name, "\n") {
+					t.Errorf("id %q or name %q has more than one line", id, name)
+				}
+				out = append(out, id+"|"+name+"|"+data)
+			})
+			if err != nil {
+				t.Errorf("%q: %v", stream, err)
+			}
+			return out
+		}
+		got := read(stream)
+		// Only whole events count: what follows the last empty line is cut off.
+		if again := read(stream + "id: x\ndata: cut"); !slices.Equal(got, again) && strings.HasSuffix(stream, "\n") {
+			t.Errorf("%q reads %q, with a beginning of another event %q", stream, got, again)
+		}
+	})
+}
