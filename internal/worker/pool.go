@@ -79,6 +79,9 @@ type Pool struct {
 	using    sync.WaitGroup
 }
 
+// maxReusedCode is the longest source, in bytes, whose worker serves on.
+const maxReusedCode = 64 << 10
+
 type spawnRequest struct {
 	reply chan<- spawned
 }
@@ -143,7 +146,9 @@ func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Li
 			return Outcome{}, err
 		}
 		o, clean, err := w.perform(ctx, &t, lines)
-		p.release(w, clean)
+		// Parsing a large source can leave the process with a stack that V8 then
+		// has no room beside.
+		p.release(w, clean && len(t.Code) <= maxReusedCode)
 		if errors.Is(err, errNotAccepted) && attempt < attempts {
 			continue
 		}
