@@ -208,7 +208,12 @@ func (a *applier) entry(e *events.Event, d *events.SessionEntryRecorded) error {
 
 func (a *applier) tagged(e *events.Event, d *events.HeapTagged) error {
 	effective := e.Seq
-	if d.AppliesAt != 0 {
+	switch {
+	case d.AppliesAt > e.Seq: // would shut out every edit up to there
+		if err := a.anomaly(e, "tags of heap %s are to hold from event %d on, which is yet to come", d.Heap, d.AppliesAt); err != nil {
+			return err
+		}
+	case d.AppliesAt != 0:
 		effective = d.AppliesAt
 	}
 	tags := d.Content.Value().Tags

@@ -3,6 +3,7 @@ package projections_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -264,5 +265,22 @@ func TestLineageEnds(t *testing.T) {
 		if err != nil || len(line) != want {
 			t.Errorf("the lineage of %d has %d steps, want %d, error %v", of, len(line), want, err)
 		}
+	}
+}
+
+// TestTagsFromAPositionToCome: an edit holds from its own position on at the
+// latest; otherwise no later one would change the tags.
+func TestTagsFromAPositionToCome(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	b.add(tagged(heap(1), tags{"a": "1"}, events.EditRun, 1000))
+	apply(t, s, b)
+	wantTags(t, s, heap(1), tags{"a": "1"})
+	b.add(tagged(heap(1), tags{"a": "2"}, events.EditSet, 0))
+	apply(t, s, b)
+	wantTags(t, s, heap(1), tags{"a": "2"})
+	anomalies, err := s.Anomalies(t.Context())
+	if want := []projections.Anomaly{{Seq: 1, What: "tags of heap " + heap(1) + " are to hold from event 1000 on, which is yet to come"}}; !slices.Equal(anomalies, want) || err != nil {
+		t.Errorf("anomalies %v, error %v", anomalies, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // line whatever its length.
 const maxLinesBytes = 4 << 20
 
-// Lines returns up to limit whole lines from number from on, and the status
+// Lines returns up to limit whole lines from number from (at least 1) on, and the status
 // that was true when they were read: with a terminal one, an answer without
 // lines means that there are none to come. It is for following an output live.
 func (s *Store) Lines(ctx context.Context, tenant, id string, from int64, limit int) ([]OutputLine, events.Status, error) {
@@ -26,10 +26,11 @@ func (s *Store) Lines(ctx context.Context, tenant, id string, from int64, limit 
 	if err != nil {
 		return nil, "", err
 	}
+	from = max(from, 1)
 	if from > w.whole || limit < 1 {
 		return nil, w.status, nil
 	}
-	list, err := lines(ctx, tx, w, from, min(w.whole, from+int64(limit)-1))
+	list, err := lines(ctx, tx, w, from, from+min(w.whole-from, int64(limit)-1))
 	if err != nil {
 		return nil, "", fmt.Errorf("read lines of %s: %w", id, err)
 	}

@@ -2,6 +2,7 @@ package projections_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -364,5 +365,21 @@ func TestLinesKeepWhatIsKnownOfThem(t *testing.T) {
 	}
 	if lines, _, err := s.Lines(t.Context(), tenant, id(1), 1, 0); err != nil || len(lines) != 0 {
 		t.Errorf("%d lines of none asked for, error %v", len(lines), err)
+	}
+}
+
+// TestLinesBeforeTheFirst: a reader that asks from before line 1 on begins at
+// line 1, and limit counts from there.
+func TestLinesBeforeTheFirst(t *testing.T) {
+	t.Parallel()
+	s := printed(t, "one\ntwo\nthree\n", 4)
+	for _, from := range []int64{1, 0, -1, -5, -1 << 63} {
+		lines, _, err := s.Lines(t.Context(), tenant, id(1), from, 2)
+		if err != nil || len(lines) != 2 || lines[0].Line != 1 || lines[1].Text != "two" {
+			t.Errorf("from %d: %+v, error %v", from, lines, err)
+		}
+	}
+	if lines, _, err := s.Lines(t.Context(), tenant, id(1), 2, math.MaxInt); err != nil || len(lines) != 2 {
+		t.Errorf("without a limit: %+v, error %v", lines, err)
 	}
 }
