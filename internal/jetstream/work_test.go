@@ -72,10 +72,11 @@ func TestConsumeBoundsWhatRunsAtOnce(t *testing.T) {
 func TestHeartbeatsKeepWork(t *testing.T) {
 	t.Parallel()
 	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: 300 * time.Millisecond})
+	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: 2 * time.Second})
 	mustAppend(t, s, requested(newID()), 0)
 	deliveries := make(chan int, 10)
 	release := make(chan struct{})
+	free := sync.OnceFunc(func() { close(release) })
 	consume(t, s, 2, func(ctx context.Context, d jetstream.Delivery) {
 		deliveries <- d.Delivered
 		if d.Delivered == 1 {
@@ -86,13 +87,14 @@ func TestHeartbeatsKeepWork(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(free) // before the consumer is stopped, which waits
 	<-deliveries
 	select {
 	case n := <-deliveries:
 		t.Fatalf("delivered again (%d) while it was being worked on", n)
-	case <-time.After(1500 * time.Millisecond): // five times the limit
+	case <-time.After(5 * time.Second): // more than twice the limit
 	}
-	close(release)
+	free()
 	if n := <-deliveries; n != 2 {
 		t.Errorf("delivery %d, want the second", n)
 	}
