@@ -287,7 +287,7 @@ func TestAttachEnds(t *testing.T) {
 	}
 
 	// And it ends with its own context.
-	book = start(t, embed.Options{DataDir: dir, NoRunner: true})
+	start(t, embed.Options{DataDir: dir, NoRunner: true})
 	in2, feed2 := io.Pipe()
 	defer feed2.Close()
 	ctx, stop := context.WithCancel(t.Context())

@@ -166,10 +166,7 @@ func fileName(t *testing.T, book *embed.Daybook) {
 
 func sessionAndTags(t *testing.T, book *embed.Daybook) {
 	e := run(t, book, embed.Script{Code: `let a = 1`, Session: "ledger tests", Tags: map[string]string{"kind": "test"}})
-	var got []events.Type
-	for _, typ := range types(history(t, book, e.ExecutionID)) {
-		got = append(got, typ)
-	}
+	got := types(history(t, book, e.ExecutionID))
 	want := []events.Type{events.TypeExecutionRequested, events.TypeExecutionStarted, events.TypeExecutionCompleted}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)

@@ -58,8 +58,8 @@ type condition struct {
 	args []any
 }
 
-func (c condition) and(sql string, args ...any) condition {
-	return condition{c.sql + " AND " + sql, append(slices.Clip(c.args), args...)}
+func (w condition) and(sql string, args ...any) condition {
+	return condition{w.sql + " AND " + sql, append(slices.Clip(w.args), args...)}
 }
 
 // matching is the condition a filter stands for, but for its tags and cursor.
@@ -81,26 +81,26 @@ func matching(tenant string, f ExecutionFilter) (condition, error) {
 }
 
 // tagged adds that the heap an execution made carries every pair.
-func (c condition) tagged(ctx context.Context, tx *sql.Tx, tenant string, tags map[string]string) (condition, error) {
+func (w condition) tagged(ctx context.Context, tx *sql.Tx, tenant string, tags map[string]string) (condition, error) {
 	if len(tags) == 0 {
-		return c, nil
+		return w, nil
 	}
 	lead, heaps, err := rarest(ctx, tx, tenant, tags)
 	if err != nil {
-		return c, err
+		return w, err
 	}
 	if heaps < manyHeaps {
 		// Few heaps have it: begin at them and sort their executions, rather than
 		// look at every execution until a page is full. SQLite cannot know.
-		c.sql = strings.Replace(c.sql, "executions", "executions INDEXED BY executions_by_heap", 1)
-		c = c.and("output_heap IN (SELECT heap FROM heap_tags WHERE tenant = ? AND key = ? AND value = ?)", tenant, lead, tags[lead])
+		w.sql = strings.Replace(w.sql, "executions", "executions INDEXED BY executions_by_heap", 1)
+		w = w.and("output_heap IN (SELECT heap FROM heap_tags WHERE tenant = ? AND key = ? AND value = ?)", tenant, lead, tags[lead])
 	}
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		if key != lead || heaps >= manyHeaps {
-			c = c.and("EXISTS (SELECT 1 FROM heap_tags WHERE tenant = ? AND heap = output_heap AND key = ? AND value = ?)", tenant, key, tags[key])
+			w = w.and("EXISTS (SELECT 1 FROM heap_tags WHERE tenant = ? AND heap = output_heap AND key = ? AND value = ?)", tenant, key, tags[key])
 		}
 	}
-	return c, nil
+	return w, nil
 }
 
 const listColumns = "SELECT execution_id, status, requested_at, started_at, completed_at, requested_seq"

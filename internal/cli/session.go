@@ -86,7 +86,7 @@ func (c *eventsTailCmd) Run(ctx context.Context, std *streams) error {
 		return false, err
 	})
 	if ctx.Err() != nil {
-		return nil // an interrupt is how following ends
+		return nil //nolint:nilerr // an interrupt is how following ends
 	}
 	return err
 }

@@ -93,7 +93,10 @@ func (s *Store) Follow(ctx context.Context, after uint64, fn func(batch []events
 	pages := make(chan page, 1)
 	ended := make(chan error, 1)
 	go func() { ended <- s.readPages(ctx, after, a, pages) }()
-	defer func() { cancel(); <-ended }()
+	defer func() {
+		cancel()
+		<-ended //nolint:errcheck // who returned before it ended has an error of their own
+	}()
 	for {
 		select {
 		case p := <-pages:
