@@ -229,15 +229,20 @@ func (a *applier) tagged(e *events.Event, d *events.HeapTagged) error {
 // setTags puts tags in force from a position, unless newer ones are.
 func (a *applier) setTags(tenant, heap string, effective uint64, tags map[string]string) error {
 	var since uint64
-	err := a.row(a.s.inForce, tenant, heap).Scan(&since)
+	var before string
+	err := a.row(a.s.inForce, tenant, heap).Scan(&since, &before)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	if since > effective {
+	now := asJSON(tags) // keys in order: equal tags have equal texts
+	if since > effective || since == effective && before == now {
 		return nil
 	}
-	if err := a.exec(a.s.force, tenant, heap, effective, asJSON(tags)); err != nil {
+	if err := a.exec(a.s.force, tenant, heap, effective, now); err != nil {
 		return err
+	}
+	if before == now {
+		return nil // the edit of a run's tags comes right after its end
 	}
 	if err := a.exec(a.s.untag, tenant, heap); err != nil {
 		return err

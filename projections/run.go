@@ -50,7 +50,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer tx.Rollback()
-	a := &applier{ctx: uninterrupted, tx: tx, s: s.insert, states: map[executionKey]*state{}}
+	a := &applier{ctx: uninterrupted, tx: tx, s: s.insert, bound: map[*sql.Stmt]*sql.Stmt{}, states: map[executionKey]*state{}}
 	for i := range batch {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -75,18 +75,31 @@ type applier struct {
 	ctx context.Context //nolint:containedctx // lives no longer than the call it was made for
 	tx  *sql.Tx
 	s   *statements
+	// bound are the statements used so far, as those of the transaction.
+	bound map[*sql.Stmt]*sql.Stmt
 	// states are those of the executions that events of the batch are about.
 	states map[executionKey]*state
 }
 
+// bind makes a statement one of the transaction. Doing so for each use took a
+// tenth of the time of applying.
+func (a *applier) bind(stmt *sql.Stmt) *sql.Stmt {
+	b := a.bound[stmt]
+	if b == nil {
+		b = a.tx.StmtContext(a.ctx, stmt)
+		a.bound[stmt] = b
+	}
+	return b
+}
+
 func (a *applier) exec(stmt *sql.Stmt, args ...any) error {
-	_, err := a.tx.StmtContext(a.ctx, stmt).ExecContext(a.ctx, args...)
+	_, err := a.bind(stmt).ExecContext(a.ctx, args...)
 	return err
 }
 
 // execCounting returns how many rows changed.
 func (a *applier) execCounting(stmt *sql.Stmt, args ...any) (int64, error) {
-	res, err := a.tx.StmtContext(a.ctx, stmt).ExecContext(a.ctx, args...)
+	res, err := a.bind(stmt).ExecContext(a.ctx, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -94,7 +107,7 @@ func (a *applier) execCounting(stmt *sql.Stmt, args ...any) (int64, error) {
 }
 
 func (a *applier) row(stmt *sql.Stmt, args ...any) *sql.Row {
-	return a.tx.StmtContext(a.ctx, stmt).QueryRowContext(a.ctx, args...)
+	return a.bind(stmt).QueryRowContext(a.ctx, args...)
 }
 
 // anomaly notes an event that broke a rule.

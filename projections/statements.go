@@ -42,7 +42,7 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.deleteChunk, `DELETE FROM output WHERE seq = ?`},
 		{&s.heap, `INSERT OR IGNORE INTO heaps VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.edit, `INSERT OR IGNORE INTO tag_edits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
-		{&s.inForce, `SELECT effective FROM tagged WHERE tenant = ? AND heap = ?`},
+		{&s.inForce, `SELECT effective, tags FROM tagged WHERE tenant = ? AND heap = ?`},
 		{&s.force, `INSERT OR REPLACE INTO tagged VALUES (?, ?, ?, ?)`},
 		{&s.untag, `DELETE FROM heap_tags WHERE tenant = ? AND heap = ?`},
 		{&s.tag, `INSERT INTO heap_tags VALUES (?, ?, ?, ?)`},
