@@ -23,8 +23,10 @@ const SnapshotFormat = 1
 //     constant one makes equal runs equal heaps, byte for byte;
 //   - asm.js modules cannot be saved;
 //   - optimizing on another thread makes heaps depend on timing;
-//   - reused scope infos break direct eval in functions of a restored heap.
-const flags = "--random-seed=7 --no-validate-asm --no-concurrent-recompilation --no-reuse-scope-infos"
+//   - reused scope infos break direct eval in functions of a restored heap;
+//   - helper threads for the garbage collector cost small heaps a fifth more time
+//     than they save, and the other cores are busy with other runs.
+const flags = "--random-seed=7 --no-validate-asm --no-concurrent-recompilation --no-reuse-scope-infos --single-threaded-gc"
 
 // Engine identifies everything besides its inputs that decides what a run does.
 // A heap can be restored only by the engine that made it.

@@ -212,6 +212,16 @@ func TestDeterministicHeaps(t *testing.T) {
 	}
 }
 
+// Equal state is an equal heap, whenever it was reached and whatever else could
+// have been drawn: it is stored once.
+func TestHeapHoldsNoClock(t *testing.T) {
+	early := run(t, v8.Config{Start: time.Unix(1_700_000_000, 0), Seed: [16]byte{1}}, "var n = 1; n + 1")
+	late := run(t, v8.Config{Start: time.Unix(1_800_000_000, 0), Seed: [16]byte{2}}, "var n = 1; n + 1")
+	if !bytes.Equal(early.heap, late.heap) {
+		t.Error("a run at another time, with another seed, left another heap")
+	}
+}
+
 func determinismHashes(t *testing.T) []string {
 	var hashes []string
 	for _, source := range []string{

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -45,6 +46,12 @@ type job struct {
 // serve answers tasks until the parent closes in, and returns the exit code.
 func serve(in io.Reader, out io.Writer) int {
 	runtime.LockOSThread() // the isolates' thread, the first of the process
+	// There is one thing to do at a time. With more processors than that, the
+	// runtime wakes up every few microseconds to see whether to use them.
+	runtime.GOMAXPROCS(1)
+	// What a worker keeps is small, what a run leaves behind is large: at the
+	// usual setting there would be a collection in most runs.
+	debug.SetGCPercent(800)
 	s := &server{in: frameReader{r: in}, out: out}
 	if t, payload, err := s.in.next(); err != nil || t != frameHello || string(payload) != helloMagic {
 		fmt.Fprintln(os.Stderr, "daybook-worker: this process serves a Daybook and is not meant to be started by hand")

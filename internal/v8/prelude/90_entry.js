@@ -8,7 +8,10 @@ const entry = {
   },
   nextDue,
   fire: fireNext,
-  end: suspendTimers,
+  end() {
+    suspendTimers();
+    timeOrigin = 0; // equal state is an equal heap, whenever it was reached
+  },
   result: resultText,
   error: errorResult,
   setMode(stateful) {
