@@ -35,10 +35,22 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 		}
 		if !d.opts.Stateless {
 			opts.EngineID = engine.ID()
+			if err := d.setBaseHeap(ctx, opts.EngineID); err != nil {
+				return err
+			}
 		}
 	}
 	d.ledger = ledger.New(d.store, opts)
 	return nil
+}
+
+// setBaseHeap lets heaps be stored as what they differ from an empty one.
+func (d *Daybook) setBaseHeap(ctx context.Context, engineID string) error {
+	base, err := d.pool.BaseHeap(ctx)
+	if err != nil {
+		return err
+	}
+	return d.store.SetBase(ctx, engineID, base)
 }
 
 // startProjections opens the read side and keeps it following the ledger. It

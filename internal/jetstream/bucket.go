@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +40,7 @@ const (
 	metaCodec  = "codec"
 	metaSize   = "size" // in bytes, before compression
 	metaEngine = "engine"
+	metaBase   = "base" // hash of the heap it was packed against; absent for none
 
 	codecZstd = "zstd"
 )
@@ -134,7 +136,7 @@ func (b *bucket) describe(ctx context.Context, name string) (*natsjs.ObjectInfo,
 }
 
 // put stores a blob under its name. A name that exists costs one look-up.
-func (b *bucket) put(ctx context.Context, name string, blob []byte, meta map[string]string) error {
+func (b *bucket) put(ctx context.Context, name string, blob []byte, p *packing, meta map[string]string) error {
 	for {
 		b.mu.Lock()
 		w, others := b.writing[name]
@@ -144,7 +146,7 @@ func (b *bucket) put(ctx context.Context, name string, blob []byte, meta map[str
 		}
 		b.mu.Unlock()
 		if !others {
-			w.err = b.write(ctx, name, blob, meta)
+			w.err = b.write(ctx, name, blob, p, meta)
 			b.mu.Lock()
 			delete(b.writing, name)
 			b.mu.Unlock()
@@ -163,7 +165,7 @@ func (b *bucket) put(ctx context.Context, name string, blob []byte, meta map[str
 	}
 }
 
-func (b *bucket) write(ctx context.Context, name string, blob []byte, meta map[string]string) error {
+func (b *bucket) write(ctx context.Context, name string, blob []byte, p *packing, meta map[string]string) error {
 	if len(blob) > maxBlobBytes {
 		return fmt.Errorf("%d bytes are more than the %d MiB a blob may have", len(blob), maxBlobBytes>>20)
 	}
@@ -173,8 +175,11 @@ func (b *bucket) write(ctx context.Context, name string, blob []byte, meta map[s
 	case !errors.Is(err, events.ErrNotFound):
 		return err
 	}
-	packed := compress(blob)
+	packed := p.compress(blob)
 	meta[metaCodec], meta[metaSize] = codecZstd, strconv.Itoa(len(blob))
+	if p.base != "" {
+		meta[metaBase] = p.base
+	}
 	info := natsjs.ObjectInfo{
 		ObjectMeta: natsjs.ObjectMeta{Name: name, Metadata: meta, Opts: &natsjs.ObjectMetaOptions{ChunkSize: chunkBytes}},
 		Bucket:     bucketName,
@@ -241,7 +246,15 @@ func (b *bucket) get(ctx context.Context, name, hash string) ([]byte, *natsjs.Ob
 	if err != nil {
 		return nil, nil, err
 	}
-	blob, err := decompress(packed, size)
+	base := info.Metadata[metaBase]
+	if base != "" && strings.HasPrefix(name, basePrefix) {
+		return nil, nil, fmt.Errorf("%w: a base heap has the base %q itself", events.ErrDamaged, base)
+	}
+	p, err := b.unpackingFor(ctx, base)
+	if err != nil {
+		return nil, nil, err
+	}
+	blob, err := p.decompress(packed, size)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", events.ErrDamaged, err)
 	}

@@ -25,8 +25,8 @@ func ParseReply(reply string) (delivered int, seq uint64, err error) {
 
 // Compress and Decompress are how blobs are packed.
 var (
-	Compress   = compress
-	Decompress = decompress
+	Compress   = whole.compress
+	Decompress = whole.decompress
 )
 
 // ReadPacked reads the stored form of a heap.

@@ -53,6 +53,7 @@ type Store struct {
 	stream  natsjs.Stream
 	blobs   *bucket
 	heaps   *blobCache
+	bases   bases
 	opts    Options
 	log     *slog.Logger
 
@@ -76,6 +77,7 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 		opts.Logger = slog.Default()
 	}
 	s := &Store{conn: publish, consume: consume, opts: opts, log: opts.Logger, heaps: newBlobCache(opts.CacheBytes)}
+	s.bases.ofEngine, s.bases.byHash = map[string]*packing{}, map[string]*packing{}
 	var err error
 	if s.js, err = natsjs.New(publish, natsjs.WithDefaultTimeout(opts.TryWait)); err != nil {
 		return nil, fmt.Errorf("use JetStream: %w", err)

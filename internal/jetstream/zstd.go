@@ -10,36 +10,60 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Encoders and decoders hold megabytes of tables: they are used again. None of
-// them starts goroutines, because only whole blobs are passed through.
-var (
-	encoders = sync.Pool{New: func() any {
-		e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+// packing compresses blobs, by itself or as what they differ from a base. It is
+// safe for concurrent use. Encoders and decoders hold megabytes of tables: they
+// are used again. None of them starts goroutines, because only whole blobs are
+// passed through.
+type packing struct {
+	base               string // hash of the base; empty for none
+	encoders, decoders sync.Pool
+}
+
+// whole packs blobs that share nothing worth knowing.
+var whole = newPacking("", nil)
+
+// newPacking packs against a base, which must not change any more.
+func newPacking(hash string, base []byte) *packing {
+	// Matches reach back into the base from as far as the window goes.
+	const window = 8 << 20
+	enc := []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window)}
+	dec := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlobBytes), zstd.WithDecodeAllCapLimit(true)}
+	if len(base) > 0 {
+		// The fastest level remembers too little of a base to find it again.
+		enc = append(enc, zstd.WithEncoderLevel(zstd.SpeedDefault))
+		// Without an id, as other tools write raw dictionaries.
+		enc = append(enc, zstd.WithEncoderDictRaw(0, base))
+		dec = append(dec, zstd.WithDecoderDictRaw(0, base))
+	}
+	p := &packing{base: hash}
+	p.encoders.New = func() any {
+		e, err := zstd.NewWriter(nil, enc...)
 		if err != nil {
 			panic(err) // the options are constants
 		}
 		return e
-	}}
-	decoders = sync.Pool{New: func() any {
-		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlobBytes), zstd.WithDecodeAllCapLimit(true))
+	}
+	p.decoders.New = func() any {
+		d, err := zstd.NewReader(nil, dec...)
 		if err != nil {
 			panic(err) // the options are constants
 		}
 		return d
-	}}
-)
+	}
+	return p
+}
 
-func compress(blob []byte) []byte {
-	e := encoders.Get().(*zstd.Encoder)
-	defer encoders.Put(e)
-	return e.EncodeAll(blob, make([]byte, 0, len(blob)/3+64))
+func (p *packing) compress(blob []byte) []byte {
+	e := p.encoders.Get().(*zstd.Encoder)
+	defer p.encoders.Put(e)
+	return e.EncodeAll(blob, make([]byte, 0, len(blob)/8+64))
 }
 
 // decompress returns exactly size bytes or an error. It never takes more
 // memory than size, whatever the packed bytes claim.
-func decompress(packed []byte, size int) ([]byte, error) {
-	d := decoders.Get().(*zstd.Decoder)
-	defer decoders.Put(d)
+func (p *packing) decompress(packed []byte, size int) ([]byte, error) {
+	d := p.decoders.Get().(*zstd.Decoder)
+	defer p.decoders.Put(d)
 	blob, err := d.DecodeAll(packed, make([]byte, 0, size))
 	switch {
 	case errors.Is(err, zstd.ErrDecoderSizeExceeded):

@@ -117,6 +117,25 @@ func (p *Pool) Layers(ctx context.Context) ([]string, error) {
 	return slices.Clone(r.Layers), err
 }
 
+// BaseHeap returns the heap of an isolate in which nothing ran, as a worker that
+// served nobody makes it. It is the same in every process of the same engine.
+func (p *Pool) BaseHeap(ctx context.Context) ([]byte, error) {
+	w, err := p.acquire(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	t := Task{Stateful: true, Timeout: p.opts.StartTimeout, Start: time.Unix(0, 0)}
+	o, clean, err := w.perform(ctx, &t, func(context.Context, []Line) error { return nil })
+	p.release(w, clean)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("make the base heap: %w", err)
+	case o.Status != StatusCompleted:
+		return nil, fmt.Errorf("make the base heap: %s", o.Error)
+	}
+	return o.Heap, nil
+}
+
 func (p *Pool) report(ctx context.Context) (readyMessage, error) {
 	w, err := p.acquire(ctx, "")
 	if err != nil {
