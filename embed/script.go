@@ -80,8 +80,9 @@ func (d *Daybook) Wait(ctx context.Context, id string) (projections.ExecutionDet
 
 // wait is Wait for an id that may be known to be on record.
 func (d *Daybook) wait(ctx context.Context, id string, recorded bool) (projections.ExecutionDetail, error) {
+	changed, stop := d.projections.Watch(events.DefaultTenant, id)
+	defer stop()
 	for {
-		changed := d.projections.Changed()
 		e, err := d.projections.Execution(ctx, events.DefaultTenant, id)
 		switch {
 		case err == nil && e.Status.Terminal():

@@ -112,10 +112,10 @@ func (a *api) getExecution(ctx context.Context, in *getInput) (*getAnswer, error
 	r := requestOf(ctx)
 	late := time.NewTimer(time.Duration(in.Wait.Value) * time.Second)
 	defer late.Stop()
+	changed, stop := a.q.Watch(r.tenant, in.ID)
+	defer stop()
 	var pace pacer
 	for last := in.Wait.Value == 0; ; {
-		// Taken before the read: a change during it must not be missed.
-		changed := a.q.Changed()
 		d, err := found(ctx, a, func() (projections.ExecutionDetail, error) { return a.q.Execution(ctx, r.tenant, in.ID) })
 		if err != nil || last || d.Status.Terminal() {
 			d.Warnings = append([]string{}, d.Warnings...)

@@ -51,8 +51,8 @@ type Progress interface {
 	Wait(ctx context.Context, seq uint64) error
 	// Applied is the position of the last event applied.
 	Applied() uint64
-	// Changed is closed at the next commit.
-	Changed() <-chan struct{}
+	// Watch signals after each commit about an execution until stop is called.
+	Watch(tenant, execution string) (changed <-chan struct{}, stop func())
 	// Damage is what stopped the read side for good, or nil.
 	Damage() error
 }

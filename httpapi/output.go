@@ -141,9 +141,10 @@ type end struct {
 func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, from int64) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
+	changed, stop := a.q.Watch(r.tenant, id)
+	defer stop()
 	var pace pacer
 	for {
-		changed := a.q.Changed()
 		lines, status, err := a.q.Lines(ctx, r.tenant, id, from, lineBatch)
 		if err != nil {
 			return err

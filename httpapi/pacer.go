@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// readPace is the least time between two reads of one follower. Every commit
-// wakes every follower, whomever it concerns: without it a busy ledger with
-// many followers would do little but answer them. It is well below the 50 ms
-// within which a line must appear.
+// readPace is the least time between two reads of one follower: a script that
+// writes much commits every millisecond, and its followers would do little but
+// read. It is well below the 50 ms within which a line must appear.
 const readPace = 10 * time.Millisecond
 
 // pacer spaces the reads that one follower makes because something changed. The

@@ -60,6 +60,8 @@ func (f *fakeBook) Changed() <-chan struct{} {
 	return f.changed()
 }
 
+func (f *fakeBook) Watch(string, string) (<-chan struct{}, func()) { return f.Changed(), func() {} }
+
 func (f *fakeBook) Execution(_ context.Context, _, id string) (projections.ExecutionDetail, error) {
 	if f.execution == nil {
 		return projections.ExecutionDetail{}, events.ErrNotFound

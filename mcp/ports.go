@@ -30,6 +30,8 @@ type Progress interface {
 	Wait(ctx context.Context, seq uint64) error
 	// Changed is closed when there is next something new to read.
 	Changed() <-chan struct{}
+	// Watch signals after each commit about an execution until stop is called.
+	Watch(tenant, execution string) (changed <-chan struct{}, stop func())
 }
 
 // Executions answers questions about runs. Unknown ones are

@@ -93,8 +93,9 @@ func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, progress func(c
 	if err := q.Wait(ctx, r.Seq); err != nil {
 		return projections.ExecutionDetail{}, err
 	}
+	changed, stop := q.Watch(s.tenant, r.ExecutionID)
+	defer stop()
 	for {
-		changed := q.Changed() // before looking: a change in between is not missed
 		d, err := q.Execution(ctx, s.tenant, r.ExecutionID)
 		if err != nil || d.Status.Terminal() {
 			return d, err

@@ -66,7 +66,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	s.advance(last, len(batch))
+	s.advance(batch)
 	return nil
 }
 

@@ -61,6 +61,7 @@ type Store struct {
 	stats   Stats
 	damage  error
 	changed chan struct{} // closed and replaced at every commit
+	watchers watchers
 }
 
 // Open opens or begins a file of read models. The caller closes the Store
@@ -69,7 +70,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	s := &Store{opts: opts, changed: make(chan struct{})}
+	s := &Store{opts: opts, changed: make(chan struct{}), watchers: watchers{}}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open projections %s: %w", opts.Path, err), s.Close())
 	}
@@ -104,7 +105,7 @@ func (s *Store) open(ctx context.Context) error {
 	if _, err := s.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version=%d; PRAGMA wal_autocheckpoint=8000", SchemaVersion)); err != nil {
 		return err
 	}
-	if s.reader, err = sql.Open("sqlite3", dsn(s.opts.Path, "mode=ro&_query_only=1&_busy_timeout=10000&_cache_size=-4000")); err != nil {
+	if s.reader, err = sql.Open("sqlite3", dsn(s.opts.Path, "mode=ro&_query_only=1&_busy_timeout=10000&_cache_size=-4000&_stmt_cache_size=32")); err != nil {
 		return err
 	}
 	s.reader.SetMaxOpenConns(8)
@@ -226,13 +227,15 @@ func (s *Store) Wait(ctx context.Context, seq uint64) error {
 }
 
 // advance publishes a commit and wakes who waits for one.
-func (s *Store) advance(applied uint64, events int) {
+func (s *Store) advance(batch []events.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	applied := batch[len(batch)-1].Seq
 	s.stats.Applied, s.stats.Known = applied, max(s.stats.Known, applied)
-	s.stats.Events += uint64(events)
+	s.stats.Events += uint64(len(batch))
 	s.stats.Commits++
 	s.wake()
+	s.watchers.tell(batch)
 }
 
 // known remembers how far the ledger is known to reach.
@@ -248,6 +251,7 @@ func (s *Store) stop(damage error) {
 	defer s.mu.Unlock()
 	s.damage = damage
 	s.wake()
+	s.watchers.tellAll()
 }
 
 // wake is called with mu held.

@@ -44,6 +44,54 @@ func TestReadYourWrites(t *testing.T) {
 	}
 }
 
+// Who watches an execution hears of it, and of nothing else.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	follow(t, s, b)
+	mine, stopMine := s.Watch(tenant, id(0))
+	also, stopAlso := s.Watch(tenant, id(0))
+	other, stopOther := s.Watch(tenant, id(1))
+	foreign, stopForeign := s.Watch("another", id(0))
+	defer stopForeign()
+	silent := func(what string, c <-chan struct{}) {
+		t.Helper()
+		select {
+		case <-c:
+			t.Errorf("%s was signalled", what)
+		default:
+		}
+	}
+	add := func(n int) {
+		t.Helper()
+		if err := s.Wait(t.Context(), b.add(requested(n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(0)
+	// Both had no signal before, and have one now: it is sent before Wait returns.
+	for _, c := range []<-chan struct{}{mine, also} {
+		select {
+		case <-c:
+		default:
+			t.Error("a commit about the execution was not signalled")
+		}
+	}
+	silent("who watches another execution", other)
+	silent("another tenant's watcher", foreign)
+	stopMine()
+	stopMine() // once more does nothing
+	stopAlso()
+	add(1)
+	silent("who has stopped", mine)
+	select {
+	case <-other:
+	default:
+		t.Error("the last watcher was not signalled")
+	}
+	stopOther()
+}
+
 func TestWaitEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	s := open(t, projections.Options{})
