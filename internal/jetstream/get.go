@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -100,6 +101,8 @@ func status(m *nats.Msg) error {
 		return nil
 	case "404":
 		return events.ErrNotFound
+	case "503":
+		return nats.ErrNoResponders
 	default:
 		return fmt.Errorf("the server answered %s %s", code, first(m.Header, headerReason))
 	}
@@ -115,7 +118,10 @@ func (s *Store) getBatch(ctx context.Context, stream string, r getRequest, fn fu
 		return 0, err
 	}
 	inbox := s.conn.NewInbox()
-	sub, err := s.conn.SubscribeSync(inbox)
+	// A channel of our own: the one that comes with a subscription takes half a
+	// megabyte. It holds all that a batch can be, and its end.
+	replies := make(chan *nats.Msg, max(r.Batch, 1)+1)
+	sub, err := s.conn.ChanSubscribe(inbox, replies)
 	if err != nil {
 		return 0, fmt.Errorf("get from stream %s: %w", stream, err)
 	}
@@ -125,7 +131,7 @@ func (s *Store) getBatch(ctx context.Context, stream string, r getRequest, fn fu
 	}
 	var last uint64
 	for {
-		m, err := s.nextReply(ctx, sub)
+		m, err := s.nextReply(ctx, replies)
 		if err != nil {
 			return 0, fmt.Errorf("get from stream %s: %w", stream, err)
 		}
@@ -154,14 +160,26 @@ func (s *Store) getBatch(ctx context.Context, stream string, r getRequest, fn fu
 	}
 }
 
-func (s *Store) nextReply(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
+func (s *Store) nextReply(ctx context.Context, replies <-chan *nats.Msg) (*nats.Msg, error) {
 	// Mostly the next message is here already, and costs no timer.
-	if n, _, err := sub.Pending(); err == nil && n > 0 {
-		return sub.NextMsg(s.opts.TryWait)
+	select {
+	case m := <-replies:
+		return m, nil
+	default:
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
-	defer cancel()
-	return sub.NextMsgWithContext(ctx)
+	late := time.NewTimer(s.opts.TryWait)
+	defer late.Stop()
+	select {
+	case m := <-replies:
+		return m, nil
+	case <-late.C:
+		if s.conn.IsClosed() {
+			return nil, nats.ErrConnectionClosed
+		}
+		return nil, fmt.Errorf("no answer within %s: %w", s.opts.TryWait, context.DeadlineExceeded)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // nextAtLeader fetches the first message on a subject from a position on, from
