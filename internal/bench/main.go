@@ -123,7 +123,7 @@ Measured {{.Date}} on {{.Cores}} cores of {{.CPU}}, {{.GoVersion}}.
 
 ## Stateful runs
 
-` + "`1+1`" + ` submitted in process, until its terminal event can be read. Every event is on disk. "Of the floor" is runs/s divided by (cores / V8 cycle); "added" is p50
+` + "`var n = …; 1+1`" + ` submitted in process, until its terminal event can be read. Every event is on disk. "Of the floor" is runs/s divided by (cores / V8 cycle); "added" is p50
 beyond the V8 cycle, in fsyncs, and only means something without a queue.
 
 | clients | p50 | p99 | runs/s | of the floor | added |
