@@ -169,13 +169,18 @@ func (b *bucket) write(ctx context.Context, name string, blob []byte, p *packing
 	if len(blob) > maxBlobBytes {
 		return fmt.Errorf("%d bytes are more than the %d MiB a blob may have", len(blob), maxBlobBytes>>20)
 	}
-	switch _, err := b.describe(ctx, name); {
+	known := make(chan error, 1)
+	go func() {
+		_, err := b.s.getOne(ctx, bucketStream, getRequest{LastBySubject: entryOf(name)})
+		known <- err
+	}()
+	packed := p.compress(blob) // meanwhile
+	switch err := <-known; {
 	case err == nil:
 		return nil
 	case !errors.Is(err, events.ErrNotFound):
 		return err
 	}
-	packed := p.compress(blob)
 	meta[metaCodec], meta[metaSize] = codecZstd, strconv.Itoa(len(blob))
 	if p.base != "" {
 		meta[metaBase] = p.base
@@ -225,10 +230,11 @@ func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo) error {
 	m := nats.NewMsg(entryOf(info.Name))
 	m.Data = body
 	m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, "0")
-	if err := b.publish(ctx, m); err != nil && !conflicting(err) {
-		return err
+	err = b.publish(ctx, m)
+	if conflicting(err) {
+		_, err = b.describe(ctx, info.Name)
 	}
-	return nil
+	return err
 }
 
 // get reads a blob back and checks it against its hash: events.ErrNotFound, or

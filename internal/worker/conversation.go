@@ -60,7 +60,8 @@ func (c *conversation) takeEnd(payload []byte) error {
 	}
 	c.ended = true
 	c.text = make([]byte, 0, c.end.TextSize)
-	// The heap grows as it comes: its announced size is only a promise.
+	// A large heap grows as it comes: its announced size is only a promise.
+	c.heap = make([]byte, 0, min(c.end.HeapSize, 4<<20))
 	c.complete = c.end.TextSize == 0 && c.end.HeapSize == 0
 	return nil
 }
@@ -120,16 +121,27 @@ func (c *conversation) takeData(payload []byte) error {
 		if int64(len(c.heap)+len(payload)) > c.end.HeapSize {
 			return fmt.Errorf("%w: more heap than announced", errProtocol)
 		}
-		if c.heap == nil {
-			c.heap = make([]byte, 0, min(c.end.HeapSize, 4<<20))
+		if room := c.room(frameData, len(payload)); len(room) > 0 && &room[0] == &payload[0] {
+			c.heap = c.heap[:len(c.heap)+len(payload)] // it was read to where it belongs
+		} else {
+			c.heap = append(c.heap, payload...)
 		}
-		c.heap = append(c.heap, payload...)
 	}
 	c.complete = int64(len(c.text)) == c.end.TextSize && int64(len(c.heap)) == c.end.HeapSize
 	if c.complete && !utf8.Valid(c.text) {
 		return fmt.Errorf("%w: a text that is not UTF-8", errProtocol)
 	}
 	return nil
+}
+
+// room returns where the next piece of the heap may be read to, so that it need
+// not be copied; nil for anything else.
+func (c *conversation) room(t frameType, n int) []byte {
+	have := len(c.heap)
+	if t != frameData || !c.ended || int64(len(c.text)) < c.end.TextSize || int64(have+n) > c.end.HeapSize || have+n > cap(c.heap) {
+		return nil
+	}
+	return c.heap[have : have+n : have+n]
 }
 
 // outcome translates a complete conversation.

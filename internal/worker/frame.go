@@ -13,6 +13,10 @@ const (
 	maxPayload = maxFrame - 5
 )
 
+// copiedPayload is the size in bytes from which a second system call is cheaper
+// than a copy.
+const copiedPayload = 32 << 10
+
 type frameType byte
 
 const (
@@ -31,16 +35,23 @@ const (
 	frameData frameType = 'D' // a piece of a body
 )
 
-// writeFrame writes one frame in one call, so that frames of several goroutines
-// with a lock around it do not mix.
+// writeFrame writes one frame. Frames of several goroutines need a lock around
+// it, so that they do not mix.
 func writeFrame(w io.Writer, t frameType, payload []byte) error {
 	if len(payload) > maxPayload {
 		return fmt.Errorf("write frame %c: %d bytes are more than a frame holds", t, len(payload))
 	}
-	b := make([]byte, 5, 5+len(payload))
+	b := make([]byte, 5, 5+min(len(payload), copiedPayload))
 	binary.BigEndian.PutUint32(b, uint32(1+len(payload)))
 	b[4] = byte(t)
-	_, err := w.Write(append(b, payload...))
+	if len(payload) < copiedPayload {
+		_, err := w.Write(append(b, payload...))
+		return err
+	}
+	if _, err := w.Write(b); err != nil {
+		return err
+	}
+	_, err := w.Write(payload)
 	return err
 }
 
@@ -64,6 +75,8 @@ type frameReader struct {
 	r      io.Reader
 	header [5]byte
 	buf    []byte
+	// room may give the memory for a payload; nil leaves it to the reader.
+	room func(t frameType, n int) []byte
 }
 
 // next returns a frame, its payload valid until the following call. The error is
@@ -76,16 +89,26 @@ func (f *frameReader) next() (frameType, []byte, error) {
 	if size < 1 || size > 1+maxPayload {
 		return 0, nil, fmt.Errorf("%w: a frame of %d bytes", errProtocol, size)
 	}
-	n := int(size) - 1
-	if cap(f.buf) < n {
-		f.buf = make([]byte, n, max(n, 64<<10))
-	}
-	f.buf = f.buf[:n]
-	if _, err := io.ReadFull(f.r, f.buf); err != nil {
+	t, n := frameType(f.header[4]), int(size)-1
+	payload := f.memory(t, n)
+	if _, err := io.ReadFull(f.r, payload); err != nil {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
 		return 0, nil, err
 	}
-	return frameType(f.header[4]), f.buf, nil
+	return t, payload, nil
+}
+
+// memory returns n bytes for a payload.
+func (f *frameReader) memory(t frameType, n int) []byte {
+	if f.room != nil {
+		if b := f.room(t, n); len(b) == n {
+			return b
+		}
+	}
+	if cap(f.buf) < n {
+		f.buf = make([]byte, n, max(n, 64<<10))
+	}
+	return f.buf[:n]
 }

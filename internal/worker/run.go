@@ -72,6 +72,8 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	defer cancel()
 
 	c := conversation{maxHeap: t.maxHeap()}
+	p.from.room = c.room
+	defer func() { p.from.room = nil }()
 	err = p.send(t)
 	for err == nil && !c.complete {
 		var ft frameType

@@ -37,10 +37,14 @@ type server struct {
 	writing sync.Mutex // held while a frame is written
 }
 
-// job is one task as it came in.
+// job is one task as it came in, and what was made of it.
 type job struct {
 	taskHeader
 	code, heap []byte
+
+	began   time.Duration // the process's CPU time then
+	program *program
+	refused error // why there is no program: a syntax error
 }
 
 // serve answers tasks until the parent closes in, and returns the exit code.
@@ -109,7 +113,7 @@ func (s *server) read(jobs chan<- *job) {
 				fmt.Fprintln(os.Stderr, "daybook-worker:", err)
 				os.Exit(exitProtocol)
 			}
-			jobs <- j
+			go s.begin(j, jobs)
 		default:
 			fmt.Fprintf(os.Stderr, "daybook-worker: unexpected frame %q\n", t)
 			os.Exit(exitProtocol)
@@ -139,6 +143,17 @@ func (s *server) readTask(payload []byte) (*job, error) {
 	s.stop = false // a terminate that came before was meant for the previous task
 	s.mu.Unlock()
 	return &j, nil
+}
+
+// begin does what a job needs no isolate for. That is not the isolates' thread:
+// the transpiler's goroutines would wait for a change of threads at every step.
+func (s *server) begin(j *job, jobs chan<- *job) {
+	j.began = cpuTime()
+	if err := s.frame(frameAccepted, nil); err != nil {
+		os.Exit(exitClean) // the pipe is gone, and with it the parent
+	}
+	j.program, j.refused = compile(string(j.code), j.FileName)
+	jobs <- j
 }
 
 func (s *server) terminate() {
@@ -173,15 +188,10 @@ func (s *server) frame(t frameType, payload []byte) error {
 
 // run executes one job and reports it. An error means that the pipe is gone.
 func (s *server) run(j *job) error {
-	started := cpuTime()
-	if err := s.frame(frameAccepted, nil); err != nil {
-		return err
+	if j.refused != nil {
+		return s.end(endHeader{End: endSyntax, CPUMicros: (cpuTime() - j.began).Microseconds()}, j.refused.Error(), nil)
 	}
-	end := endHeader{}
-	p, err := compile(string(j.code), j.FileName)
-	if err != nil {
-		return s.end(endHeader{End: endSyntax, CPUMicros: (cpuTime() - started).Microseconds()}, err.Error(), nil)
-	}
+	end, p := endHeader{}, j.program
 	sum := sha256.Sum256(p.code)
 	end.TranspiledSHA256 = hex.EncodeToString(sum[:])
 
@@ -236,7 +246,7 @@ func (s *server) run(j *job) error {
 			end.Warnings = append(end.Warnings, "heap not saved: "+err.Error())
 		}
 	}
-	end.CPUMicros = (cpuTime() - started).Microseconds()
+	end.CPUMicros = (cpuTime() - j.began).Microseconds()
 	return s.end(end, text, heap)
 }
 
