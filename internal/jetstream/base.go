@@ -22,7 +22,7 @@ type bases struct {
 // is stored like any blob, and must not be changed afterwards.
 func (s *Store) SetBase(ctx context.Context, engineID string, heap []byte) error {
 	hash := events.Hash(heap)
-	if err := s.blobs.put(ctx, baseName(hash), heap, whole, map[string]string{metaEngine: engineID}); err != nil {
+	if err := s.blobs.put(ctx, baseName(hash), whole.pack(heap), map[string]string{metaEngine: engineID}); err != nil {
 		return fmt.Errorf("store the base heap of engine %s: %w", engineID, err)
 	}
 	p := newPacking(hash, heap)

@@ -136,7 +136,7 @@ func (b *bucket) describe(ctx context.Context, name string) (*natsjs.ObjectInfo,
 }
 
 // put stores a blob under its name. A name that exists costs one look-up.
-func (b *bucket) put(ctx context.Context, name string, blob []byte, p *packing, meta map[string]string) error {
+func (b *bucket) put(ctx context.Context, name string, blob packed, meta map[string]string) error {
 	for {
 		b.mu.Lock()
 		w, others := b.writing[name]
@@ -146,7 +146,7 @@ func (b *bucket) put(ctx context.Context, name string, blob []byte, p *packing, 
 		}
 		b.mu.Unlock()
 		if !others {
-			w.err = b.write(ctx, name, blob, p, meta)
+			w.err = b.write(ctx, name, blob, meta)
 			b.mu.Lock()
 			delete(b.writing, name)
 			b.mu.Unlock()
@@ -165,25 +165,20 @@ func (b *bucket) put(ctx context.Context, name string, blob []byte, p *packing, 
 	}
 }
 
-func (b *bucket) write(ctx context.Context, name string, blob []byte, p *packing, meta map[string]string) error {
-	if len(blob) > maxBlobBytes {
-		return fmt.Errorf("%d bytes are more than the %d MiB a blob may have", len(blob), maxBlobBytes>>20)
+func (b *bucket) write(ctx context.Context, name string, blob packed, meta map[string]string) error {
+	if blob.size > maxBlobBytes {
+		return fmt.Errorf("%d bytes are more than the %d MiB a blob may have", blob.size, maxBlobBytes>>20)
 	}
-	known := make(chan error, 1)
-	go func() {
-		_, err := b.s.getOne(ctx, bucketStream, getRequest{LastBySubject: entryOf(name)})
-		known <- err
-	}()
-	packed := p.compress(blob) // meanwhile
-	switch err := <-known; {
+	switch _, err := b.s.getOne(ctx, bucketStream, getRequest{LastBySubject: entryOf(name)}); {
 	case err == nil:
 		return nil
 	case !errors.Is(err, events.ErrNotFound):
 		return err
 	}
-	meta[metaCodec], meta[metaSize] = codecZstd, strconv.Itoa(len(blob))
-	if p.base != "" {
-		meta[metaBase] = p.base
+	packed := blob.bytes()
+	meta[metaCodec], meta[metaSize] = codecZstd, strconv.Itoa(blob.size)
+	if blob.base != "" {
+		meta[metaBase] = blob.base
 	}
 	info := natsjs.ObjectInfo{
 		ObjectMeta: natsjs.ObjectMeta{Name: name, Metadata: meta, Opts: &natsjs.ObjectMetaOptions{ChunkSize: chunkBytes}},

@@ -12,6 +12,7 @@ import (
 // PutHeap stores a heap for a tenant and returns its hash. A heap already there
 // costs one look-up. Once it returns the heap is on disk.
 func (s *Store) PutHeap(ctx context.Context, tenant string, blob []byte, engineID string) (hash string, err error) {
+	pack := s.packingFor(engineID).pack(blob)
 	hash = events.Hash(blob)
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
@@ -20,7 +21,7 @@ func (s *Store) PutHeap(ctx context.Context, tenant string, blob []byte, engineI
 	if _, _, ok := s.heaps.get(name); ok {
 		return hash, nil
 	}
-	if err := s.blobs.put(ctx, name, blob, s.packingFor(engineID), map[string]string{metaEngine: engineID}); err != nil {
+	if err := s.blobs.put(ctx, name, pack, map[string]string{metaEngine: engineID}); err != nil {
 		return "", fmt.Errorf("store heap %s: %w", hash, err)
 	}
 	s.heaps.put(name, blob, events.HeapInfo{SHA256: hash, Size: int64(len(blob)), EngineID: engineID})
@@ -80,7 +81,7 @@ func (s *Store) PutText(ctx context.Context, tenant string, text []byte) (hash s
 	if err != nil {
 		return "", fmt.Errorf("store text: %w", err)
 	}
-	if err := s.blobs.put(ctx, name, text, whole, map[string]string{}); err != nil {
+	if err := s.blobs.put(ctx, name, whole.pack(text), map[string]string{}); err != nil {
 		return "", fmt.Errorf("store text %s: %w", hash, err)
 	}
 	return hash, nil

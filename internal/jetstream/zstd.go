@@ -59,6 +59,20 @@ func (p *packing) compress(blob []byte) []byte {
 	return e.EncodeAll(blob, make([]byte, 0, len(blob)/8+64))
 }
 
+// pack is compress on another core, meanwhile: the answer waits for it.
+func (p *packing) pack(blob []byte) packed {
+	done := make(chan []byte, 1)
+	go func() { done <- p.compress(blob) }()
+	return packed{size: len(blob), base: p.base, bytes: sync.OnceValue(func() []byte { return <-done })}
+}
+
+// packed is a blob on its way into its stored form.
+type packed struct {
+	size  int    // in bytes, before compression
+	base  string // hash of what it is packed against; empty for none
+	bytes func() []byte
+}
+
 // decompress returns exactly size bytes or an error. It never takes more
 // memory than size, whatever the packed bytes claim.
 func (p *packing) decompress(packed []byte, size int) ([]byte, error) {

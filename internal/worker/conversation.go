@@ -61,7 +61,7 @@ func (c *conversation) takeEnd(payload []byte) error {
 	c.ended = true
 	c.text = make([]byte, 0, c.end.TextSize)
 	// A large heap grows as it comes: its announced size is only a promise.
-	c.heap = make([]byte, 0, min(c.end.HeapSize, 4<<20))
+	c.expectHeap(c.end.HeapSize)
 	c.complete = c.end.TextSize == 0 && c.end.HeapSize == 0
 	return nil
 }
@@ -132,6 +132,13 @@ func (c *conversation) takeData(payload []byte) error {
 		return fmt.Errorf("%w: a text that is not UTF-8", errProtocol)
 	}
 	return nil
+}
+
+// expectHeap makes room for a heap of n bytes, if there is not enough.
+func (c *conversation) expectHeap(n int64) {
+	if n = min(n, c.maxHeap, 4<<20); int64(cap(c.heap)) < n {
+		c.heap = make([]byte, 0, n)
+	}
 }
 
 // room returns where the next piece of the heap may be read to, so that it need

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bufio"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -34,6 +35,19 @@ const (
 	// Both ways.
 	frameData frameType = 'D' // a piece of a body
 )
+
+// pipeBuffer is how much is read or written at once at least, in bytes. Waking
+// the other side takes longer than copying a few frames.
+const pipeBuffer = 16 << 10
+
+// together lets write's frames leave in as few pieces as possible.
+func together(w io.Writer, write func(w io.Writer) error) error {
+	b := bufio.NewWriterSize(w, pipeBuffer)
+	if err := write(b); err != nil {
+		return err
+	}
+	return b.Flush()
+}
 
 // writeFrame writes one frame. Frames of several goroutines need a lock around
 // it, so that they do not mix.

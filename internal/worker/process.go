@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -22,6 +23,9 @@ type process struct {
 	tenant string // whom it serves, "" while it is fresh
 	born   time.Time
 	runs   int
+	// lastHeap is the size in bytes of the last heap it claimed to send: a guess
+	// at the next one's.
+	lastHeap int64
 
 	to      *os.File // its standard input
 	writing sync.Mutex
@@ -80,7 +84,7 @@ func startProcess(path string, args []string) (*process, error) {
 		_, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize)
 	}
 
-	p.to, p.fromEnd, p.from = inW, outR, frameReader{r: outR}
+	p.to, p.fromEnd, p.from = inW, outR, frameReader{r: bufio.NewReaderSize(outR, pipeBuffer)}
 	p.cmd = &exec.Cmd{
 		Path:        path,
 		Args:        args,
@@ -180,10 +184,12 @@ func (p *process) send(t *Task) error {
 		Seed:        t.Seed,
 		StartMicros: t.Start.UnixMicro(),
 	}
-	if err := writeMessage(p.to, frameTask, header); err != nil {
-		return err
-	}
-	return writeBody(p.to, t.Code, t.Heap)
+	return together(p.to, func(w io.Writer) error {
+		if err := writeMessage(w, frameTask, header); err != nil {
+			return err
+		}
+		return writeBody(w, t.Code, t.Heap)
+	})
 }
 
 // terminate asks the worker to end its run. It does not wait for a worker that

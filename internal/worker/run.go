@@ -75,6 +75,8 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	p.from.room = c.room
 	defer func() { p.from.room = nil }()
 	err = p.send(t)
+	// While the worker is at work: new memory has to be cleared.
+	c.expectHeap(p.lastHeap)
 	for err == nil && !c.complete {
 		var ft frameType
 		var payload []byte
@@ -91,6 +93,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 			}
 		}
 	}
+	p.lastHeap = c.end.HeapSize
 	timedOut, cause := w.finish()
 	p.runs++
 	defer func() { o.WallTime = time.Since(started) }()

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -56,7 +57,7 @@ func serve(in io.Reader, out io.Writer) int {
 	// What a worker keeps is small, what a run leaves behind is large: at the
 	// usual setting there would be a collection in most runs.
 	debug.SetGCPercent(800)
-	s := &server{in: frameReader{r: in}, out: out}
+	s := &server{in: frameReader{r: bufio.NewReaderSize(in, pipeBuffer)}, out: out}
 	if t, payload, err := s.in.next(); err != nil || t != frameHello || string(payload) != helloMagic {
 		fmt.Fprintln(os.Stderr, "daybook-worker: this process serves a Daybook and is not meant to be started by hand")
 		return exitProtocol
@@ -294,10 +295,12 @@ func (s *server) end(end endHeader, text string, heap []byte) error {
 	end.TextSize, end.HeapSize = int64(len(text)), int64(len(heap))
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if err := writeMessage(s.out, frameEnd, end); err != nil {
-		return err
-	}
-	return writeBody(s.out, []byte(text), heap)
+	return together(s.out, func(w io.Writer) error {
+		if err := writeMessage(w, frameEnd, end); err != nil {
+			return err
+		}
+		return writeBody(w, []byte(text), heap)
+	})
 }
 
 func upperFirst(s string) string {
