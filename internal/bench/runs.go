@@ -15,43 +15,82 @@ import (
 )
 
 func measureStateful(ctx context.Context, s settings, r *report) (err error) {
-	r.Stateful, err = measureRuns(ctx, s, embed.Options{DataDir: filepath.Join(s.dir, "stateful")}, r.Cycle, r)
+	r.Stateful, err = measureRuns(ctx, s, embed.Options{DataDir: filepath.Join(s.dir, "stateful")})
 	return err
 }
 
 func measureStateless(ctx context.Context, s settings, r *report) (err error) {
-	r.Stateless, err = measureRuns(ctx, s, embed.Options{DataDir: filepath.Join(s.dir, "stateless"), Stateless: true}, r.PlainCycle, r)
+	r.Stateless, err = measureRuns(ctx, s, embed.Options{DataDir: filepath.Join(s.dir, "stateless"), Stateless: true})
 	return err
 }
 
-func measureRuns(ctx context.Context, s settings, opts embed.Options, floor time.Duration, r *report) (rows []throughput, err error) {
+func measureRuns(ctx context.Context, s settings, opts embed.Options) (rows []throughput, err error) {
 	book, err := embed.Start(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, book.Close()) }()
-	var unique atomic.Int64
-	if _, err := load(ctx, book, &unique, 4, 50); err != nil { // workers started, caches warm
+	beside, err := newFloor(s.dir, opts.Stateless)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, beside.close()) }()
+	l := &load{book: book}
+	if _, err := l.run(ctx, 4, 50); err != nil { // workers started, caches warm
 		return nil, err
 	}
 	for _, clients := range []int{1, 4, 16} {
-		start := time.Now()
-		took, err := load(ctx, book, &unique, clients, s.runs)
+		row, err := l.measure(ctx, beside, clients, s.runs)
 		if err != nil {
 			return nil, err
 		}
-		rate := float64(len(took)) / time.Since(start).Seconds()
-		row := throughput{Clients: clients, P50: quantile(took, 0.5), P99: quantile(took, 0.99), PerSecond: rate}
-		row.OfFloor = rate * floor.Seconds() / float64(cores)
-		row.AddedFsy = float64(row.P50-floor) / float64(r.Fsync)
 		rows = append(rows, row)
 	}
 	return rows, nil
 }
 
-// load runs n scripts from a number of clients and returns how long each took.
-// unique counts the scripts of a Daybook.
-func load(ctx context.Context, book *embed.Daybook, unique *atomic.Int64, clients, n int) ([]time.Duration, error) {
+// settle is how long the machine is left alone before the floor is sampled.
+const settle = 10 * time.Millisecond
+
+// load is what clients do to a Daybook.
+type load struct {
+	book   *embed.Daybook
+	unique atomic.Int64
+}
+
+// measure runs n scripts in portions of some for each client, and samples the
+// floor between the portions: before every single run of one client, in the same
+// state of rest as the run, and hot for clients that leave no rest.
+func (l *load) measure(ctx context.Context, beside *floor, clients, n int) (throughput, error) {
+	beside.reset()
+	var took []time.Duration
+	var busy time.Duration
+	portion, samples, warm := 1, 1, 0
+	if clients > 1 {
+		portion, samples, warm = max(n/4, 1), 50, 10
+	}
+	for len(took) < n {
+		time.Sleep(settle) // workers get ready for their next run
+		if err := beside.sample(warm, samples); err != nil {
+			return throughput{}, err
+		}
+		start := time.Now()
+		some, err := l.run(ctx, clients, portion)
+		if err != nil {
+			return throughput{}, err
+		}
+		busy += time.Since(start)
+		took = append(took, some...)
+	}
+	row := throughput{Clients: clients, P50: quantile(took, 0.5), P99: quantile(took, 0.99), Cycle: beside.cycle(), Fsync: beside.fsync()}
+	row.PerSecond = float64(len(took)) / busy.Seconds()
+	row.OfFloor = row.PerSecond * row.Cycle.Seconds() / float64(cores)
+	row.AddedFsy = float64(row.P50-row.Cycle) / float64(row.Fsync)
+	return row, nil
+}
+
+// run runs n scripts from a number of clients and returns how long each took.
+func (l *load) run(ctx context.Context, clients, n int) ([]time.Duration, error) {
 	var next atomic.Int64
 	var mu sync.Mutex
 	var took []time.Duration
@@ -59,12 +98,12 @@ func load(ctx context.Context, book *embed.Daybook, unique *atomic.Int64, client
 	var running sync.WaitGroup
 	for range clients {
 		running.Go(func() {
-			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+			for next.Add(1) <= int64(n) {
 				// No two runs leave the same heap: one that is there already costs
 				// almost nothing to store.
-				code := fmt.Sprintf("var n = %d; 1+1", unique.Add(1))
+				code := fmt.Sprintf("var n = %d; 1+1", l.unique.Add(1))
 				start := time.Now()
-				e, err := book.Run(ctx, embed.Script{Code: code})
+				e, err := l.book.Run(ctx, embed.Script{Code: code})
 				if err == nil && (e.Status != events.StatusCompleted || *e.Result != "2") {
 					err = fmt.Errorf("%s is %s", e.ExecutionID, e.Status)
 				}
@@ -95,7 +134,15 @@ func measureOutput(ctx context.Context, s settings, r *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, book.Close()) }()
-	if _, err := load(ctx, book, new(atomic.Int64), 1, 3); err != nil {
+	beside, err := newFloor(s.dir, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, beside.close()) }()
+	if _, err := (&load{book: book}).run(ctx, 1, 3); err != nil {
+		return err
+	}
+	if err := beside.sample(5, 20); err != nil {
 		return err
 	}
 	const text = "a line of output as programs write it, with a number at its end to tell it apart: "
@@ -113,7 +160,7 @@ func measureOutput(ctx context.Context, s settings, r *report) (err error) {
 		return err
 	}
 	r.Output = outputResult{Lines: s.lines, LineBytes: int(e.TotalBytes) / s.lines, Events: len(history), Took: took, PerSecond: float64(s.lines) / took.Seconds()}
-	r.Output.PerFsync = r.Output.PerSecond * r.Fsync.Seconds()
+	r.Output.PerFsync = r.Output.PerSecond * beside.fsync().Seconds()
 	_, err = book.Output(ctx, e.ExecutionID, projections.OutputQuery{LineOffset: int64(s.lines)})
 	return err
 }

@@ -24,7 +24,7 @@ type Options struct {
 	// Idle is how many fresh workers are kept ready, and how many used ones at
 	// most wait for their tenant's next run. 0 means 2, negative none.
 	Idle int
-	// MaxRuns and MaxAge retire a worker. 0 means 200 runs and one hour.
+	// MaxRuns and MaxAge retire a worker. 0 means 1,000 runs and one hour.
 	MaxRuns int
 	MaxAge  time.Duration
 	// MaxHeapLimitBytes is the largest heap limit a task may ask for. 0 means
@@ -42,7 +42,7 @@ func (o Options) withDefaults() Options {
 		o.Idle = 2
 	}
 	if o.MaxRuns <= 0 {
-		o.MaxRuns = 200
+		o.MaxRuns = 1000
 	}
 	if o.MaxAge <= 0 {
 		o.MaxAge = time.Hour
