@@ -45,7 +45,7 @@ type attempt struct {
 // ledger.ErrReplan are the ledger's answers, errHandedBack is a run to be
 // continued elsewhere, and any other error means that the run's fate is open
 // and the request must be delivered again.
-func (r *Runner) attempt(l *life, plan ledger.Plan, delivered int) error {
+func (r *Runner) attempt(l *life, plan ledger.Plan, d Delivery) error {
 	running, stop := context.WithCancelCause(l.runs)
 	defer stop(nil)
 	a := &attempt{r: r, plan: plan, records: l.records, stop: stop, start: newFuture[*ledger.Run](), over: make(chan struct{})}
@@ -57,14 +57,14 @@ func (r *Runner) attempt(l *life, plan ledger.Plan, delivered int) error {
 		return fmt.Errorf("listen for cancel requests: %w", err)
 	}
 	defer silence()
-	err = guard(func() error { return a.do(running, delivered) })
+	err = guard(func() error { return a.do(running, d) })
 	// Before silence: somebody may be waiting for the answer.
 	a.end(err)
 	return err
 }
 
-func (a *attempt) do(running context.Context, delivered int) (err error) {
-	if a.in, err = a.r.fetch(a.records, a.plan.Request, delivered); err != nil {
+func (a *attempt) do(running context.Context, d Delivery) (err error) {
+	if a.in, err = a.r.fetch(a.records, a.plan.Request, d.Delivered); err != nil {
 		return err
 	}
 	var starting sync.WaitGroup
@@ -79,7 +79,7 @@ func (a *attempt) do(running context.Context, delivered int) (err error) {
 	if a.in.refused != nil {
 		return a.refuse()
 	}
-	return a.run(running)
+	return a.run(running, d.Free)
 }
 
 // cancel stops the script for somebody and waits for what becomes of it.
@@ -123,8 +123,9 @@ func (a *attempt) refuse() error {
 	return a.complete(run, events.StatusFailed, ledger.Result{Error: a.in.refused.message, Reason: a.in.refused.reason, Output: totals})
 }
 
-// run executes the script and ends the execution as the script ended.
-func (a *attempt) run(running context.Context) error {
+// run executes the script, gives up the slot, and ends the execution as the
+// script ended.
+func (a *attempt) run(running context.Context, free func()) error {
 	limits := a.plan.Request.Limits
 	timeout := time.Duration(limits.ExecutionTimeoutSecs) * time.Second
 	began := time.Now()
@@ -144,6 +145,7 @@ func (a *attempt) run(running context.Context) error {
 		out, err = a.r.opts.Workers.Run(running, a.task(timeout), p.write)
 		return err
 	})
+	free()
 	totals, outputErr := p.finish()
 	run, startErr := a.start.get(a.records)
 	switch {

@@ -78,7 +78,7 @@ func (r *Runner) do(l *life, d Delivery) error {
 		if plan.Ended != nil {
 			return r.settle(l.records, req, *plan.Ended)
 		}
-		err = r.attempt(l, plan, d.Delivered)
+		err = r.attempt(l, plan, d)
 		var ended *ledger.EndedError
 		switch {
 		case errors.As(err, &ended):

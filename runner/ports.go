@@ -16,6 +16,9 @@ type Delivery struct {
 	Event events.Event
 	// Delivered counts deliveries from 1. A lost count may start over.
 	Delivered int
+	// Free gives up the slot: the script has ended, and what is left to do needs
+	// no worker. It may be called more than once.
+	Free func()
 	// Ack reports the request as dealt with and waits until that is noted.
 	Ack func(ctx context.Context) error
 	// Nak gives the request back, to be delivered again after delay.
@@ -25,7 +28,8 @@ type Delivery struct {
 // Work hands out run requests.
 type Work interface {
 	// Consume calls fn for each request of a pool, each call on a goroutine of
-	// its own, at most slots at a time. When ctx is done it takes no more and
+	// its own, at most slots at a time, not counting those that gave up theirs.
+	// When ctx is done it takes no more and
 	// returns once every fn has returned. ctx MUST NOT cancel fn's context.
 	Consume(ctx context.Context, pool string, slots int, fn func(ctx context.Context, d Delivery)) error
 	// ListenCancel calls fn when somebody asks to cancel the execution, from a

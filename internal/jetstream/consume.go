@@ -40,7 +40,13 @@ type Delivery struct {
 	msg   *nats.Msg
 	store *Store
 	beat  *heartbeat
+	free  func()
 }
+
+// Free gives up the slot: the next request may be taken although the function
+// that the delivery was passed to still has something to do. It may be called
+// more than once.
+func (d Delivery) Free() { d.free() }
 
 // Ack reports the request as dealt with and waits until that is noted.
 func (d Delivery) Ack(ctx context.Context) error {
@@ -78,8 +84,8 @@ func nak(delay time.Duration) []byte {
 func WorkConsumer(pool string) string { return "runners-" + pool }
 
 // Consume calls fn for each run request of a pool, each call on a goroutine of
-// its own, at most slots at a time. It takes a request only when a slot is
-// free. fn's context carries ctx's values but not its end. When ctx is done
+// its own, at most slots at a time, not counting one for each slot that gave it
+// up with Free. It takes a request only when a slot is free. fn's context carries ctx's values but not its end. When ctx is done
 // Consume takes no more, gives back what arrived meanwhile, and returns nil
 // once every fn has returned. Other errors mean that it could not begin.
 //
@@ -184,15 +190,29 @@ func (c *consumption) reclaim(ctx context.Context) error {
 	return s.consume.FlushWithContext(ctx)
 }
 
-// slot runs one request after the other.
+// slot runs one request after the other, each beside what the one before it
+// still has to do.
 func (c *consumption) slot(ctx context.Context) {
 	p := &puller{consumption: c}
 	defer p.close()
+	before := make(chan struct{})
+	close(before)
+	defer func() { <-before }()
 	for ctx.Err() == nil {
 		m, err := p.next(ctx)
 		switch {
 		case err == nil:
-			c.run(ctx, m)
+			freed, ended := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(ended)
+				c.run(ctx, m, sync.OnceFunc(func() { close(freed) }))
+			}()
+			select {
+			case <-freed:
+			case <-ended:
+			}
+			<-before
+			before = ended
 		case ctx.Err() != nil:
 			// Done: see close for what arrives meanwhile.
 		default:
@@ -209,7 +229,7 @@ func (c *consumption) slot(ctx context.Context) {
 }
 
 // run passes one message to the function, with signs of life meanwhile.
-func (c *consumption) run(ctx context.Context, m *nats.Msg) {
+func (c *consumption) run(ctx context.Context, m *nats.Msg, free func()) {
 	s := c.store
 	at, err := parseReply(m.Reply)
 	if err != nil {
@@ -225,7 +245,7 @@ func (c *consumption) run(ctx context.Context, m *nats.Msg) {
 		}
 		return
 	}
-	d := Delivery{Event: e, Delivered: at.delivered, msg: m, store: s, beat: s.startHeartbeat(m.Reply)}
+	d := Delivery{Event: e, Delivered: at.delivered, msg: m, store: s, beat: s.startHeartbeat(m.Reply), free: free}
 	defer d.beat.stop()
 	c.fn(context.WithoutCancel(ctx), d)
 }

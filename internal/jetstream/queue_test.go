@@ -63,6 +63,38 @@ func TestStoppingGivesBack(t *testing.T) {
 	}
 }
 
+// A slot given up takes the next request while the function is still at it, and
+// no further one: what is left to do is bounded, too.
+func TestFreeGivesUpTheSlot(t *testing.T) {
+	t.Parallel()
+	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
+	begun := make(chan string, 10)
+	goOn := make(chan struct{})
+	stop := consume(t, s, 1, func(ctx context.Context, d jetstream.Delivery) {
+		begun <- d.Event.About()
+		d.Free()
+		d.Free()
+		<-goOn
+		if err := d.Ack(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	for range 4 {
+		mustAppend(t, s, requested(newID()), 0)
+	}
+	soon(t, "a first request", begun)
+	soon(t, "a second request beside the first", begun)
+	select {
+	case <-begun:
+		t.Error("a third request was taken while two were unfinished")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(goOn)
+	soon(t, "a third request", begun)
+	soon(t, "a fourth request", begun)
+	stop()
+}
+
 func TestNakWithDelay(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
