@@ -1,7 +1,5 @@
 package events
 
-import "time"
-
 // Actor is who asked for something, as far as the server knows.
 type Actor struct {
 	// Principal is the authenticated identity; "anonymous" without authentication.
@@ -148,8 +146,8 @@ type ExecutionStarted struct {
 	Seed string `json:"seed"`
 	// StartTime is what the script's clock shows first. Every attempt reuses
 	// the first attempt's; the event's own time tells when this one began.
-	StartTime time.Time `json:"start_time"`
-	Limits    Limits    `json:"limits"`
+	StartTime Instant `json:"start_time"`
+	Limits    Limits  `json:"limits"`
 	// InputHeap is the heap really restored; empty for a fresh isolate.
 	InputHeap string `json:"input_heap,omitempty"`
 	// FirstLine and FirstByte number the first line (from 1) and byte (from 0)

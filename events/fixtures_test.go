@@ -89,7 +89,7 @@ func examples() []events.Data {
 		&events.ExecutionStarted{
 			ExecutionID: execution, Attempt: 2, Runner: "runner-b",
 			Engine: events.Engine{ID: "e1b2c3", V8Version: "13.6.233.10", Flags: "--random-seed=1", JIT: true, PreludeSHA256: heapOut, SnapshotFormat: 1},
-			Seed:   "00112233445566778899aabbccddeeff", StartTime: began.Add(time.Second), Limits: limits, InputHeap: heapIn,
+			Seed:   "00112233445566778899aabbccddeeff", StartTime: events.Instant{Time: began.Add(time.Second)}, Limits: limits, InputHeap: heapIn,
 			FirstLine: 2, FirstByte: 9, Layers: []string{"seccomp", "namespaces"}, Warnings: []string{"the input heap was not on record"},
 		},
 		&events.ExecutionOutput{
@@ -114,7 +114,7 @@ func examples() []events.Data {
 		},
 		&events.SessionEntryRecorded{
 			SessionID: session, Session: "trip-planner", Index: 3, ExecutionID: execution, Status: events.StatusCompleted,
-			InputHeap: heapIn, OutputHeap: heapOut, CompletedAt: began.Add(2 * time.Second), TerminalSeq: 1041,
+			InputHeap: heapIn, OutputHeap: heapOut, CompletedAt: events.Instant{Time: began.Add(2 * time.Second)}, TerminalSeq: 1041,
 		},
 	}
 }

@@ -1,7 +1,5 @@
 package events
 
-import "time"
-
 // HeapTagged records the tags of a heap after an edit: always the full map, so
 // that the newest event alone tells the tags.
 type HeapTagged struct {
@@ -52,8 +50,8 @@ type SessionEntryRecorded struct {
 	OutputHeap string `json:"output_heap,omitempty"`
 	// CompletedAt is when the execution ended; TerminalSeq its terminal
 	// event's position.
-	CompletedAt time.Time `json:"completed_at"`
-	TerminalSeq uint64    `json:"terminal_seq"`
+	CompletedAt Instant `json:"completed_at"`
+	TerminalSeq uint64  `json:"terminal_seq"`
 }
 
 // EventType returns TypeHeapTagged.

@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +141,9 @@ func TestFormatTime(t *testing.T) {
 	} {
 		if got := events.FormatTime(at); got != want {
 			t.Errorf("%v is %s, want %s", at, got, want)
+		}
+		if got, err := json.Marshal(events.Instant{Time: at}); err != nil || string(got) != `"`+want+`"` {
+			t.Errorf("%v in a body is %s, %v, want %s", at, got, err, want)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func resume(p *Plan, first *events.ExecutionStarted) error {
 		return fmt.Errorf("resume execution %s: its seed is %q, not 32 hex characters: %w", first.ExecutionID, first.Seed, events.ErrDamaged)
 	}
 	copy(p.Seed[:], seed)
-	p.StartTime = first.StartTime
+	p.StartTime = first.StartTime.Time
 	return nil
 }
 
@@ -140,7 +140,7 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*Run, error) {
 		Runner:      s.Runner,
 		Engine:      s.Engine,
 		Seed:        hex.EncodeToString(p.Seed[:]),
-		StartTime:   p.StartTime,
+		StartTime:   events.Instant{Time: p.StartTime},
 		Limits:      req.Limits,
 		InputHeap:   s.InputHeap,
 		FirstLine:   p.FirstLine,

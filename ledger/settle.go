@@ -82,7 +82,7 @@ func (l *Ledger) settleEntry(ctx context.Context, r Request, terminal events.Eve
 		ExecutionID: r.ExecutionID,
 		Status:      status,
 		InputHeap:   input,
-		CompletedAt: terminal.Time,
+		CompletedAt: events.Instant{Time: terminal.Time},
 		TerminalSeq: terminal.Seq,
 	}
 	if heap := events.Ended(terminal.Data).Heap; heap != nil {

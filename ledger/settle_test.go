@@ -83,7 +83,7 @@ func TestSettleEntries(t *testing.T) {
 		}
 		e := &events.SessionEntryRecorded{
 			SessionID: events.SessionID(tenant, "s"), Session: "s", Index: int64(len(want)), ExecutionID: req.ExecutionID, Status: status,
-			InputHeap: restored, CompletedAt: end.Time, TerminalSeq: end.Seq,
+			InputHeap: restored, CompletedAt: events.Instant{Time: end.Time}, TerminalSeq: end.Seq,
 		}
 		if heap != nil {
 			e.OutputHeap = heap.SHA256

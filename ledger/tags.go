@@ -106,7 +106,7 @@ func newestEdit(edits []events.Event) events.Event {
 			continue
 		}
 		from := e.Seq
-		if d.AppliesAt != 0 {
+		if d.AppliesAt != 0 && d.AppliesAt < e.Seq { // what it says of the future does not count
 			from = d.AppliesAt
 		}
 		if from >= at {

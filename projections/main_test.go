@@ -177,7 +177,7 @@ func withTags(tags map[string]string) func(*events.ExecutionRequested) {
 // started makes the beginning of an attempt whose output begins at x.
 func started(n, attempt int, x events.Extent, input string) *events.ExecutionStarted {
 	return &events.ExecutionStarted{
-		ExecutionID: id(n), Attempt: attempt, Runner: "runner", Engine: events.Engine{ID: "engine"}, StartTime: began,
+		ExecutionID: id(n), Attempt: attempt, Runner: "runner", Engine: events.Engine{ID: "engine"}, StartTime: events.Instant{Time: began},
 		InputHeap: input, FirstLine: x.Line, FirstByte: x.Byte,
 	}
 }

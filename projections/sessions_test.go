@@ -12,7 +12,7 @@ import (
 func entry(n int, session string, index int64, status events.Status, from, to string) *events.SessionEntryRecorded {
 	return &events.SessionEntryRecorded{
 		SessionID: events.SessionID(tenant, session), Session: session, Index: index, ExecutionID: id(n), Status: status,
-		InputHeap: from, OutputHeap: to, CompletedAt: began, TerminalSeq: 1,
+		InputHeap: from, OutputHeap: to, CompletedAt: events.Instant{Time: began}, TerminalSeq: 1,
 	}
 }
 

@@ -329,7 +329,7 @@ func sameStart(t *testing.T, list []events.Event) {
 		case !ok:
 		case first == nil:
 			first = d
-		case d.Seed != first.Seed || !d.StartTime.Equal(first.StartTime):
+		case d.Seed != first.Seed || !d.StartTime.Equal(first.StartTime.Time):
 			t.Errorf("attempt %d began with seed %s at %v, the first with %s at %v", d.Attempt, d.Seed, d.StartTime, first.Seed, first.StartTime)
 		}
 	}

@@ -39,7 +39,7 @@ func synthetic(at time.Time) []events.Event {
 	list := []events.Event{
 		events.New(events.DefaultTenant, at, &events.ExecutionRequested{ExecutionID: id, Pool: events.DefaultPool, Stateful: true,
 			Content: events.Plain(events.RequestedContent{Source: events.Body{Text: strings.Repeat("console.log(1);", 20)}}), Limits: events.Limits{HeapMemoryMaxMB: 64, ExecutionTimeoutSecs: 30}}),
-		events.New(events.DefaultTenant, at, &events.ExecutionStarted{ExecutionID: id, Attempt: 1, Runner: "bench", FirstLine: 1, StartTime: at}),
+		events.New(events.DefaultTenant, at, &events.ExecutionStarted{ExecutionID: id, Attempt: 1, Runner: "bench", FirstLine: 1, StartTime: events.Instant{Time: at}}),
 		events.New(events.DefaultTenant, at, &events.ExecutionOutput{ExecutionID: id, Attempt: 1, FirstLine: 1, Content: events.Plain(events.OutputContent{Lines: lines})}),
 		events.New(events.DefaultTenant, at, &events.ExecutionCompleted{Ending: events.Ending{ExecutionID: id, Attempt: 1, Content: events.Plain(events.EndingContent{Result: &result}),
 			Heap: &events.HeapRecord{SHA256: heap, Size: 1, EngineID: "bench"}}}),
