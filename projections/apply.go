@@ -19,6 +19,7 @@ type state struct {
 	extent   events.Extent
 	unstored bool // extent and lastSeq are newer than their row
 	tags     sql.NullString
+	session  sql.NullString // its id
 	warnings []string
 }
 
@@ -34,7 +35,7 @@ func (a *applier) execution(e *events.Event, id string) (st *state, ok bool, err
 	st = new(state)
 	var warnings string
 	err = a.row(a.s.state, e.Tenant, id).Scan(&st.id, &st.status, &st.lastSeq,
-		&st.extent.Line, &st.extent.Byte, &st.extent.Open, &st.extent.Attempt, &st.tags, &warnings)
+		&st.extent.Line, &st.extent.Byte, &st.extent.Open, &st.extent.Attempt, &st.tags, &st.session, &warnings)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, false, a.anomaly(e, "%s of execution %s, which was never requested", e.Type, id)
 	}
@@ -148,6 +149,7 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 		}
 	}
 	st.status, st.lastSeq = status, e.Seq
+	a.endedInSession(e, st, d.ExecutionID)
 	st.warnings = merge(st.warnings, d.Warnings)
 	err = a.exec(a.s.end, st.id, string(status), e.Seq, e.Time.UnixMilli(), heap, body(content.Result), content.ResultTruncated, body(content.Error),
 		orNull(d.Reason), usage, warningsJSON(st.warnings), cancelledBy, truncated, sum)
@@ -203,6 +205,7 @@ func (a *applier) entry(e *events.Event, d *events.SessionEntryRecorded) error {
 	if err := a.exec(a.s.entry, e.Tenant, d.SessionID, d.Index, d.Session, d.ExecutionID, string(d.Status), orNull(d.InputHeap), orNull(d.OutputHeap), d.CompletedAt.UnixMilli()); err != nil {
 		return err
 	}
+	a.log = append(a.log, logChange{key: sessionKey{e.Tenant, d.SessionID}, execution: d.ExecutionID, entry: true})
 	return a.exec(a.s.session, e.Tenant, d.Session)
 }
 

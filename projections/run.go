@@ -66,7 +66,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	s.advance(batch)
+	s.advance(batch, a.log)
 	return nil
 }
 
@@ -79,6 +79,7 @@ type applier struct {
 	bound map[*sql.Stmt]*sql.Stmt
 	// states are those of the executions that events of the batch are about.
 	states map[executionKey]*state
+	log    []logChange
 }
 
 // bind makes a statement one of the transaction. Doing so for each use took a

@@ -26,12 +26,17 @@ func (s *Store) Sessions(ctx context.Context, tenant string) ([]string, error) {
 	return list, rows.Err()
 }
 
-// Entries returns the log of a session in order. A session without entries is
-// empty, not an error: a name is only a label.
+// Entries returns the log of a session in order, with every run that is known
+// to have ended: it waits for entries that are on their way. A session without
+// entries is empty, not an error: a name is only a label.
 func (s *Store) Entries(ctx context.Context, tenant, session string) ([]Entry, error) {
+	id := events.SessionID(tenant, session)
+	if err := s.logged(ctx, sessionKey{tenant, id}); err != nil {
+		return nil, fmt.Errorf("read session %q: %w", session, err)
+	}
 	rows, err := s.reader.QueryContext(ctx, `SELECT n.idx, n.execution_id, n.status, n.input_heap, n.output_heap, n.completed_at, x.source
 		FROM entries n JOIN executions x ON x.tenant = n.tenant AND x.execution_id = n.execution_id
-		WHERE n.tenant = ? AND n.session_id = ? ORDER BY n.idx`, tenant, events.SessionID(tenant, session))
+		WHERE n.tenant = ? AND n.session_id = ? ORDER BY n.idx`, tenant, id)
 	if err != nil {
 		return nil, fmt.Errorf("read session %q: %w", session, err)
 	}

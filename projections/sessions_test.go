@@ -1,6 +1,8 @@
 package projections_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -76,5 +78,47 @@ func TestEntriesInDisorder(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, anomalies); diff != "" || err != nil {
 		t.Errorf("%s, error %v", diff, err)
+	}
+}
+
+// Who saw a run of a session end finds its entry, although that is recorded
+// after the end; a run whose entry never comes holds nobody up for ever.
+func TestEntriesOnTheirWayAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	follow(t, s, b)
+	end := func(n int) {
+		t.Helper()
+		b.add(requested(n, inSession("s")))
+		b.add(started(n, 1, fresh, ""))
+		if err := s.Wait(t.Context(), b.add(ended(n, events.StatusCompleted))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end(1)
+	got := make(chan []projections.Entry, 1)
+	go func() {
+		list, err := s.Entries(t.Context(), tenant, "s")
+		if err != nil {
+			t.Error(err)
+		}
+		got <- list
+	}()
+	b.add(entry(1, "s", 0, events.StatusCompleted, "", ""))
+	if list := <-got; len(list) != 1 || list[0].ExecutionID != id(1) {
+		t.Errorf("entries %+v, want the one that was on its way", list)
+	}
+
+	end(2)
+	for range 2 {
+		if list, err := s.Entries(t.Context(), tenant, "s"); err != nil || len(list) != 1 {
+			t.Errorf("without the entry of a second run: %+v, %v", list, err)
+		}
+	}
+	end(3)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := s.Entries(ctx, tenant, "s"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a reader who left: %v", err)
 	}
 }

@@ -29,7 +29,7 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.unknown, `INSERT OR REPLACE INTO unknown_events VALUES (?, ?, ?, ?, ?)`},
 		{&s.request, `INSERT OR IGNORE INTO executions (tenant, execution_id, status, requested_seq, last_seq, requested_at, source, file_name, tags, requested_heap, session, session_id, heap_mb, timeout_secs, actor, warnings)
 			VALUES (?1, ?2, 'running', ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)`},
-		{&s.state, `SELECT id, status, last_seq, out_line, out_byte, out_open, out_attempt, tags, warnings FROM executions WHERE tenant = ? AND execution_id = ?`},
+		{&s.state, `SELECT id, status, last_seq, out_line, out_byte, out_open, out_attempt, tags, session_id, warnings FROM executions WHERE tenant = ? AND execution_id = ?`},
 		{&s.start, `UPDATE executions SET last_seq = ?2, started_at = ?3, attempt = ?4, engine_id = ?5, input_heap = ?6, warnings = ?7, out_line = ?8, out_byte = ?9, out_open = 0, out_attempt = ?4 WHERE id = ?1`},
 		{&s.touch, `UPDATE executions SET last_seq = ?2 WHERE id = ?1`},
 		{&s.handBack, `UPDATE executions SET last_seq = ?2, started_at = NULL WHERE id = ?1`},

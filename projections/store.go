@@ -57,11 +57,12 @@ type Store struct {
 	reader *sql.DB
 	insert *statements
 
-	mu      sync.Mutex
-	stats   Stats
-	damage  error
-	changed chan struct{} // closed and replaced at every commit
+	mu       sync.Mutex
+	stats    Stats
+	damage   error
+	changed  chan struct{} // closed and replaced at every commit
 	watchers watchers
+	unlogged unlogged
 }
 
 // Open opens or begins a file of read models. The caller closes the Store
@@ -70,7 +71,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	s := &Store{opts: opts, changed: make(chan struct{}), watchers: watchers{}}
+	s := &Store{opts: opts, changed: make(chan struct{}), watchers: watchers{}, unlogged: unlogged{}}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open projections %s: %w", opts.Path, err), s.Close())
 	}
@@ -227,7 +228,7 @@ func (s *Store) Wait(ctx context.Context, seq uint64) error {
 }
 
 // advance publishes a commit and wakes who waits for one.
-func (s *Store) advance(batch []events.Event) {
+func (s *Store) advance(batch []events.Event, log []logChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	applied := batch[len(batch)-1].Seq
@@ -235,6 +236,7 @@ func (s *Store) advance(batch []events.Event) {
 	s.stats.Events += uint64(len(batch))
 	s.stats.Commits++
 	s.wake()
+	s.unlogged.note(log)
 	s.watchers.tell(batch)
 }
 
