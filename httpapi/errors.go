@@ -240,6 +240,8 @@ func fieldError(d *huma.ErrorDetail) FieldError {
 		return FieldError{field, fmt.Sprintf("unknown query parameter %q", field)}
 	case "invalid integer":
 		return FieldError{field, fmt.Sprintf("%s must be an integer, not %q", field, value)}
+	case "invalid boolean":
+		return FieldError{field, fmt.Sprintf("%s must be true or false, not %q", field, value)}
 	default:
 		return FieldError{field, fmt.Sprintf("%s %s: %s", where, field, d.Message)}
 	}

@@ -23,7 +23,7 @@ func (a *api) heapRoutes(r *router) {
 	r.bounds(http.MethodGet, "/api/heaps", "limit", 1, maxListLimit, 100)
 	register(r, op("get-heap", http.MethodGet, base, "Get a heap", ""),
 		[]int{http.StatusBadRequest, http.StatusNotFound}, a.getHeap)
-	register(r, op("get-heap-tags", http.MethodGet, base+"/tags", "Get the tags of a heap", "An empty object when there are none."),
+	register(r, op("get-heap-tags", http.MethodGet, base+"/tags", "Get the tags of a heap", "An empty object when there are none. With history=1 also every edit that led to them, oldest first: its position, who made it and the tags after it."),
 		[]int{http.StatusBadRequest}, a.heapTags)
 	set := op("set-heap-tags", http.MethodPut, base+"/tags", "Replace the tags of a heap", "Any well-formed heap key may be tagged.")
 	set.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": mediaOf[tagsBody](r)}}
@@ -120,20 +120,34 @@ type tagsBody struct {
 	Tags map[string]string `json:"tags" doc:"All tags of the heap."`
 }
 
-type tagsAnswer struct{ Body tagsBody }
+type tagsInput struct {
+	Reading
+	OneHeap
+	History bool `query:"history" doc:"Whether to list every edit, too."`
+}
 
-func (a *api) heapTags(ctx context.Context, in *heapInput) (*tagsAnswer, error) {
+type tagsAnswer struct {
+	Body struct {
+		Tags    map[string]string      `json:"tags" doc:"All tags of the heap."`
+		History *[]projections.TagEdit `json:"history,omitempty" doc:"Every edit, oldest first; only when asked for."`
+	}
+}
+
+func (a *api) heapTags(ctx context.Context, in *tagsInput) (*tagsAnswer, error) {
 	if err := in.check(); err != nil {
 		return nil, err
 	}
 	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
-	tags, err := a.q.HeapTags(ctx, requestOf(ctx).tenant, in.Heap)
-	if tags == nil {
-		tags = map[string]string{}
+	tenant, out := requestOf(ctx).tenant, &tagsAnswer{}
+	var err error
+	if out.Body.Tags, err = a.q.HeapTags(ctx, tenant, in.Heap); err != nil || !in.History {
+		return out, err
 	}
-	return &tagsAnswer{Body: tagsBody{tags}}, err
+	history, err := a.q.TagHistory(ctx, tenant, in.Heap)
+	out.Body.History = &history
+	return out, err
 }
 
 type setTagsInput struct {

@@ -62,6 +62,40 @@ func TestTags(t *testing.T) {
 	}
 }
 
+func TestTagHistory(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	path := "/api/heaps/" + heapNo("a") + "/tags"
+	type answer struct {
+		Tags    map[string]string
+		History []projections.TagEdit
+	}
+	history := func() (a answer) {
+		t.Helper()
+		s.do("GET", path+"?history=1", "").into(t, http.StatusOK, &a)
+		return a
+	}
+	if got := history(); got.History == nil || len(got.History) != 0 {
+		t.Errorf("of an untagged heap: %#v", got)
+	}
+	s.do("PUT", path, `{"tags":{"env":"prod","n":"1"}}`).into(t, http.StatusOK, nil)
+	s.do("DELETE", path+"?keys=n", "").into(t, http.StatusOK, nil)
+	got := history()
+	if len(got.History) != 2 || got.History[0].Tags["n"] != "1" || got.History[0].Edit != events.EditSet ||
+		len(got.History[1].Tags) != 1 || got.History[1].Edit != events.EditDelete || got.History[0].Actor.Transport != "http" ||
+		got.History[0].Seq >= got.History[1].Seq || len(got.Tags) != 1 {
+		t.Errorf("history: %+v", got)
+	}
+	var plain map[string]any
+	s.do("GET", path, "").into(t, http.StatusOK, &plain)
+	if _, there := plain["history"]; there || len(plain) != 1 {
+		t.Errorf("a history nobody asked for: %v", plain)
+	}
+	if a := s.do("GET", path+"?history=perhaps", ""); a.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "history must be true or false") {
+		t.Errorf("history=perhaps: %d %s", a.StatusCode, a.body)
+	}
+}
+
 func TestHeapsAndLineage(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -36,6 +36,7 @@ type Heaps interface {
 	Heaps(ctx context.Context, tenant string, limit int, cursor string) (projections.HeapPage, error)
 	HeapTags(ctx context.Context, tenant, hash string) (map[string]string, error)
 	HeapsByTags(ctx context.Context, tenant string, tags map[string]string) ([]projections.TaggedHeap, error)
+	TagHistory(ctx context.Context, tenant, hash string) ([]projections.TagEdit, error)
 	Lineage(ctx context.Context, tenant, hash string) ([]projections.HeapOrigin, error)
 }
 

@@ -63,6 +63,7 @@ func TestRun(t *testing.T) {
 			{args: `heap show $next --json` + at, stdout: `\{"heap":"$next".*\}` + "\n"},
 			{args: `heap show $never` + at, status: 1, stderr: "daybook: .*$never.*\n"},
 			{args: `heap tag $heap kind=b only=this=that` + at, stdout: "ok\n"},
+			{args: `heap tags $heap --history` + at, stdout: `EVENT +TIME +EDIT +BY +TAGS AFTER IT\n(?s:.*)\n\d+ +\S+Z +set +anonymous +kind=b only=this=that\n`},
 			{args: `heap tags $heap --json` + at, stdout: `\{"tags":\{"kind":"b","only":"this=that"\}\}` + "\n"},
 			{args: `heap tag $heap` + at, status: 2, stderr: ".*expected \"<tags>.*"},
 			{args: `heap untag $heap only` + at, stdout: "ok\n"},

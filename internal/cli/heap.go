@@ -115,11 +115,15 @@ func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
 
 type heapTagsCmd struct {
 	clientFlags
-	Heap string `arg:"" help:"Heap key." placeholder:"HASH"`
+	Heap    string `arg:"" help:"Heap key." placeholder:"HASH"`
+	History bool   `help:"Show every edit that led to them instead, oldest first."`
 }
 
-// Run prints the tags of a heap.
+// Run prints the tags of a heap, or their history.
 func (c *heapTagsCmd) Run(ctx context.Context, std *streams) error {
+	if c.History {
+		return c.history(ctx, std)
+	}
 	return c.show(ctx, std.out, "/api/heaps/"+url.PathEscape(c.Heap)+"/tags", func(raw []byte) error {
 		var answer struct {
 			Tags map[string]string `json:"tags"`
@@ -131,6 +135,34 @@ func (c *heapTagsCmd) Run(ctx context.Context, std *streams) error {
 			fmt.Fprintf(std.out, "%s=%s\n", key, answer.Tags[key])
 		}
 		return nil
+	})
+}
+
+func (c *heapTagsCmd) history(ctx context.Context, std *streams) error {
+	return c.show(ctx, std.out, "/api/heaps/"+url.PathEscape(c.Heap)+"/tags?history=1", func(raw []byte) error {
+		var answer struct {
+			History []struct {
+				Seq   uint64            `json:"seq"`
+				Time  string            `json:"time"`
+				Edit  string            `json:"edit"`
+				Tags  map[string]string `json:"tags"`
+				Actor struct {
+					Principal string `json:"principal"`
+				} `json:"actor"`
+			} `json:"history"`
+		}
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			return err
+		}
+		w := table(std.out, "EVENT", "TIME", "EDIT", "BY", "TAGS AFTER IT")
+		for _, e := range answer.History {
+			var pairs []string
+			for _, key := range slices.Sorted(maps.Keys(e.Tags)) {
+				pairs = append(pairs, key+"="+e.Tags[key])
+			}
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", e.Seq, e.Time, e.Edit, e.Actor.Principal, strings.Join(pairs, " "))
+		}
+		return w.Flush()
 	})
 }
 
