@@ -3,7 +3,7 @@ package mcp
 import (
 	"context"
 	"net/http"
-	"time"
+	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -15,10 +15,12 @@ type caller struct {
 	session     string
 	actor       events.Actor
 	traceparent string
-	// progress tells a client that asked for it how long it has been waiting;
-	// nil when it did not ask.
-	progress func(ctx context.Context, waited time.Duration)
+	// listener is what it wants to hear of a run that it waits for.
+	listener listener
 }
+
+// anonymous is the principal of requests while nobody is authenticated.
+const anonymous = "anonymous"
 
 // origin is what a connection was opened with. The SDK makes the context of
 // the request that opens a connection the parent of all calls on it, so that
@@ -29,11 +31,14 @@ type origin struct {
 	transport string
 	session   string
 	address   string
+	// logLevel is what the client has set for the connection.
+	logLevel *atomic.Value // of sdk.LoggingLevel
 }
 
 type originKey struct{}
 
 func withOrigin(ctx context.Context, o origin) context.Context {
+	o.logLevel = new(atomic.Value)
 	return context.WithValue(ctx, originKey{}, o)
 }
 
@@ -41,14 +46,9 @@ func (s *Server) callerOf(ctx context.Context, req *sdk.CallToolRequest) caller 
 	o, _ := ctx.Value(originKey{}).(origin)
 	c := caller{
 		session: o.session,
-		actor:   events.Actor{Principal: "anonymous", Transport: o.transport, Address: o.address},
+		actor:   events.Actor{Principal: anonymous, Transport: o.transport, Address: o.address},
 	}
-	if info := req.ClientInfo(); info != nil {
-		c.actor.Client = info.Name
-		if info.Version != "" {
-			c.actor.Client += "/" + info.Version
-		}
-	}
+	c.actor.Client = clientName(req.Session, req.Params.Meta)
 	var h http.Header
 	if req.Extra != nil {
 		h = req.Extra.Header
@@ -56,18 +56,54 @@ func (s *Server) callerOf(ctx context.Context, req *sdk.CallToolRequest) caller 
 	if a := h.Get(addressHeader); a != "" {
 		c.actor.Address = a // of this request, which may not be where the session began
 	}
-	if token := req.Params.GetProgressToken(); token != nil {
-		c.progress = func(ctx context.Context, waited time.Duration) {
-			// A client that cannot be told is found out when it is answered.
-			_ = req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
-				ProgressToken: token, Progress: waited.Seconds(), Message: "running",
-			})
-		}
-	}
+	c.listener = listener{session: req.Session, token: req.Params.GetProgressToken(), level: o.level(req.Params.Meta)}
 	// Trace context travels in _meta, or in the header of an HTTP request.
 	c.traceparent, _ = req.Params.Meta["traceparent"].(string)
 	if c.traceparent == "" {
 		c.traceparent = h.Get("Traceparent")
 	}
 	return c
+}
+
+// clientName is what a client calls itself, in a request or for the whole
+// connection.
+func clientName(ss *sdk.ServerSession, meta sdk.Meta) string {
+	info := (&sdk.ServerRequest[*taskParams]{Session: ss, Params: &taskParams{ParamsBase: sdk.ParamsBase{Meta: meta}}}).ClientInfo()
+	switch {
+	case info == nil:
+		return ""
+	case info.Version == "":
+		return info.Name
+	default:
+		return info.Name + "/" + info.Version
+	}
+}
+
+// level returns what a request asks to be told of console output: itself, or
+// by what the client has set for the connection.
+func (o origin) level(meta sdk.Meta) func() sdk.LoggingLevel {
+	_, sessionless := meta[sdk.MetaKeyProtocolVersion]
+	return func() sdk.LoggingLevel {
+		var level any = meta[sdk.MetaKeyLogLevel]
+		if text, ok := level.(string); ok && sessionless {
+			return sdk.LoggingLevel(text)
+		}
+		if o.logLevel == nil || sessionless {
+			return ""
+		}
+		set, _ := o.logLevel.Load().(sdk.LoggingLevel)
+		return set
+	}
+}
+
+// rememberLevel takes note of the level that a client sets for a connection.
+func rememberLevel(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		res, err := next(ctx, method, req)
+		p, ok := req.GetParams().(*sdk.SetLoggingLevelParams)
+		if o, known := ctx.Value(originKey{}).(origin); err == nil && ok && known && o.logLevel != nil {
+			o.logLevel.Store(p.Level)
+		}
+		return res, err
+	}
 }

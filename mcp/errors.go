@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
@@ -22,6 +23,20 @@ func (s *Server) refuse(ctx context.Context, tool string, err error) *sdk.CallTo
 		IsError: true,
 		Content: []sdk.Content{&sdk.TextContent{Text: message}},
 	}
+}
+
+// fault makes the protocol's error of what a tool would have refused.
+func (s *Server) fault(ctx context.Context, what string, err error) error {
+	message, ours := explain(ctx, err)
+	if ours {
+		s.logger.ErrorContext(ctx, "request", "method", what, "err", err)
+	}
+	code := int64(jsonrpc.CodeInvalidParams)
+	switch codeOf(err) {
+	case ledger.CodeUnavailable, ledger.CodeInternal, ledger.CodeExhausted:
+		code = jsonrpc.CodeInternalError
+	}
+	return &jsonrpc.Error{Code: code, Message: message}
 }
 
 // explain is the one table from errors to what a model is told. It reports

@@ -20,6 +20,7 @@ type fakeBook struct {
 	cancel    func(ctx context.Context, id string) (uint64, error)
 	execution func(id string) (projections.ExecutionDetail, error)
 	output    func(id string, q projections.OutputQuery) (projections.OutputPage, error)
+	lines     func(id string, from int64, limit int) ([]projections.OutputLine, events.Status, error)
 	wait      func(context.Context, uint64) error
 	changed   func() <-chan struct{}
 }
@@ -78,6 +79,13 @@ func (f *fakeBook) Output(_ context.Context, _, id string, q projections.OutputQ
 		return projections.OutputPage{}, events.ErrNotFound
 	}
 	return f.output(id, q)
+}
+
+func (f *fakeBook) Lines(_ context.Context, _, id string, from int64, limit int) ([]projections.OutputLine, events.Status, error) {
+	if f.lines == nil {
+		return nil, "", events.ErrNotFound
+	}
+	return f.lines(id, from, limit)
 }
 
 func (f *fakeBook) Heap(context.Context, string, string) (projections.Heap, error) {

@@ -56,7 +56,7 @@ func (s *Server) Handler() http.Handler {
 	})
 	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(versionHeader) >= statelessRevision {
-			if r, ok := s.open(w, r); ok {
+			if r, ok := s.open(w, r); ok && checkTaskRequest(w, r) {
 				without.ServeHTTP(w, r)
 			}
 			return
@@ -69,7 +69,7 @@ func (s *Server) Handler() http.Handler {
 				return
 			}
 		}
-		withSessions.ServeHTTP(w, r)
+		withSessions.ServeHTTP(w, carryTaskOverHTTP(r))
 	}))
 }
 
@@ -87,7 +87,7 @@ func (s *Server) SSEHandler() http.Handler {
 				return
 			}
 		}
-		sse.ServeHTTP(w, r)
+		sse.ServeHTTP(w, carryTaskOverHTTP(r))
 	}))
 }
 
@@ -171,10 +171,15 @@ func address(r *http.Request) string {
 
 // rpcError answers a request that is refused before the SDK sees it.
 func rpcError(w http.ResponseWriter, status int, code int64, message string) {
+	rpcAnswer(w, status, nil, code, message)
+}
+
+// rpcAnswer answers the request of an id with an error.
+func rpcAnswer(w http.ResponseWriter, status int, id json.RawMessage, code int64, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{ // a client that has gone needs no answer
-		"jsonrpc": "2.0", "id": nil,
+		"jsonrpc": "2.0", "id": id,
 		"error": map[string]any{"code": code, "message": message},
 	})
 }

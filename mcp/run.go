@@ -40,7 +40,7 @@ func (s *Server) runTools() []tool {
 		name: "run_js", title: "Run JavaScript", about: about,
 		input:  input,
 		output: record(is("execution_id", "string"), optional(listOf("warnings", object{{"type", "string"}}))),
-		call:   s.runJS,
+		submit: s.submitRun, finish: accepted,
 	}}
 }
 
@@ -50,12 +50,12 @@ type submitted struct {
 	Warnings    []string `json:"warnings,omitempty"`
 }
 
-func (s *Server) runJS(ctx context.Context, c caller, a arguments) (answer, error) {
+func (s *Server) submitRun(ctx context.Context, c caller, a arguments) (ledger.Receipt, error) {
 	// To the ledger an empty text is an absent one. From a model it is a
 	// mistake: a run without the state it was meant to have, or done twice.
 	for _, name := range []string{"heap", "idempotency_key"} {
 		if a.has(name) && a.text(name) == "" {
-			return answer{}, ledger.Invalid(name, "%s must not be empty; leave it out if there is none", name)
+			return ledger.Receipt{}, ledger.Invalid(name, "%s must not be empty; leave it out if there is none", name)
 		}
 	}
 	sub := s.submission(c, a)
@@ -63,10 +63,11 @@ func (s *Server) runJS(ctx context.Context, c caller, a arguments) (answer, erro
 	sub.Heap = a.text("heap")
 	sub.Tags = a.textMap("tags")
 	sub.IdempotencyKey = a.text("idempotency_key")
-	r, err := s.opts.Commands.Submit(ctx, sub)
-	if err != nil {
-		return answer{}, err
-	}
+	return s.opts.Commands.Submit(ctx, sub)
+}
+
+// accepted answers at once; the run goes on.
+func accepted(_ context.Context, _ caller, r ledger.Receipt) (answer, error) {
 	return answer{value: submitted{ExecutionID: r.ExecutionID, Warnings: r.Warnings}, seq: r.Seq}, nil
 }
 

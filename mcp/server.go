@@ -86,17 +86,25 @@ func New(opts Options) *Server {
 		Instructions: opts.Instructions,
 		Logger:       slog.New(quiet{opts.Logger.Handler()}),
 		// What is offered never changes while a server lives.
-		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+		Capabilities: &sdk.ServerCapabilities{
+			Tools:   &sdk.ToolCapabilities{},
+			Logging: &sdk.LoggingCapabilities{}, //nolint:staticcheck // deprecated, and what clients have
+		},
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
+	sdkOpts.Capabilities.AddExtension(tasksExtension, nil)
 	if !opts.Stateless {
 		sdkOpts.Capabilities.Resources = &sdk.ResourceCapabilities{Subscribe: true}
 		sdkOpts.SubscribeHandler, sdkOpts.UnsubscribeHandler = s.subscribe, s.unsubscribe
 	}
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "daybook", Title: "Daybook", Version: opts.Version}, sdkOpts)
+	byName := map[string]tool{}
 	for _, t := range s.tools() {
 		s.sdk.AddTool(t.declaration(), s.handler(t))
+		byName[t.name] = t
 	}
+	s.addTaskMethods()
+	s.sdk.AddReceivingMiddleware(s.tasksOnCall(byName), rememberLevel)
 	if !opts.Stateless {
 		for _, r := range s.resources() {
 			s.sdk.AddResourceTemplate(r.template(), s.reader(r))

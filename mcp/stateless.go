@@ -19,9 +19,6 @@ const (
 	// statelessWait is how long run_js waits for a run; it stays on record.
 	statelessWait    = 300 * time.Second
 	statelessTimeout = "Execution did not complete within polling timeout"
-	// progressEvery is how often a waiting client is told so, if it asked:
-	// often enough to keep it, and what is in between, from giving up.
-	progressEvery = 5 * time.Second
 	// abandonWait bounds the cancelling of a run nobody waits for any more.
 	abandonWait = 10 * time.Second
 )
@@ -35,7 +32,10 @@ func (s *Server) statelessTools() []tool {
 		name: "run_js", title: "Run JavaScript", about: about,
 		input:  append([]property{codeProperty}, limitProperties...),
 		output: record(is("output", "string"), optional(is("error", "string"))),
-		call:   s.runToEnd,
+		submit: func(ctx context.Context, c caller, a arguments) (ledger.Receipt, error) {
+			return s.opts.Commands.Submit(ctx, s.submission(c, a))
+		},
+		finish: s.waitForEnd,
 	}}
 }
 
@@ -45,17 +45,13 @@ type outputAnswer struct {
 	Error  *string `json:"error,omitempty"`
 }
 
-// runToEnd submits a run and waits for its end. A client that gives up cancels
+// waitForEnd answers when a run has ended. A client that gives up cancels
 // the run: it has no other way to, and nobody can read the outcome. A server
 // that ends, or a pipe that closes, does not.
-func (s *Server) runToEnd(ctx context.Context, c caller, a arguments) (answer, error) {
-	r, err := s.opts.Commands.Submit(ctx, s.submission(c, a))
-	if err != nil {
-		return answer{}, err
-	}
+func (s *Server) waitForEnd(ctx context.Context, c caller, r ledger.Receipt) (answer, error) {
 	wait, stop := context.WithTimeoutCause(ctx, statelessWait, errWaitedLong)
 	defer stop()
-	d, err := s.awaitEnd(wait, r, c.progress)
+	d, err := s.awaitEnd(wait, r, s.newLive(c.listener, r.ExecutionID))
 	switch {
 	case err == nil:
 	case errors.Is(context.Cause(wait), errWaitedLong):
@@ -80,16 +76,19 @@ func (s *Server) runToEnd(ctx context.Context, c caller, a arguments) (answer, e
 
 var errWaitedLong = errors.New("the run takes longer than a client is made to wait")
 
-// awaitEnd returns an execution once it has ended.
-func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, progress func(context.Context, time.Duration)) (projections.ExecutionDetail, error) {
+// awaitEnd returns an execution once it has ended. Until then it tells whoever
+// listens; l is nil if nobody does.
+func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, l *live) (projections.ExecutionDetail, error) {
 	q := s.opts.Queries
 	var tick <-chan time.Time
-	if progress != nil {
-		t := time.NewTicker(progressEvery)
-		defer t.Stop()
-		tick = t.C
+	if l != nil {
+		defer l.stop()
+		if l.token != nil {
+			t := time.NewTicker(progressEvery)
+			defer t.Stop()
+			tick = t.C
+		}
 	}
-	start := time.Now()
 	if err := q.Wait(ctx, r.Seq); err != nil {
 		return projections.ExecutionDetail{}, err
 	}
@@ -97,13 +96,24 @@ func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, progress func(c
 	defer stop()
 	for {
 		d, err := q.Execution(ctx, s.tenant, r.ExecutionID)
-		if err != nil || d.Status.Terminal() {
+		if err != nil {
 			return d, err
+		}
+		if d.Status.Terminal() {
+			if l != nil {
+				l.finish(ctx, d)
+			}
+			return d, nil
+		}
+		if l != nil {
+			l.notice(d)
 		}
 		select {
 		case <-changed:
+		case <-l.window():
+			l.tell(ctx, d)
 		case <-tick:
-			progress(ctx, time.Since(start))
+			l.progress(ctx, d)
 		case <-ctx.Done():
 			return projections.ExecutionDetail{}, fmt.Errorf("wait for execution %s: %w", r.ExecutionID, ctx.Err())
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/ledger"
 )
 
 // tool is one row of the table.
@@ -24,6 +26,26 @@ type tool struct {
 	readOnly, destructive, idempotent bool
 
 	call func(ctx context.Context, c caller, a arguments) (answer, error)
+
+	// A tool that begins an execution can be called as a task: submit begins
+	// it, and the rest is the task's. Then call is nil, and finish makes the
+	// answer for who did not ask for a task.
+	submit func(ctx context.Context, c caller, a arguments) (ledger.Receipt, error)
+	finish func(ctx context.Context, c caller, r ledger.Receipt) (answer, error)
+	// taskOnly refuses calls from clients that do not know tasks.
+	taskOnly bool
+}
+
+// do calls the tool, not as a task.
+func (t tool) do(ctx context.Context, c caller, a arguments) (answer, error) {
+	if t.submit == nil {
+		return t.call(ctx, c, a)
+	}
+	r, err := t.submit(ctx, c, a)
+	if err != nil {
+		return answer{}, err
+	}
+	return t.finish(ctx, c, r)
 }
 
 // answer is what a tool has to say.
@@ -76,24 +98,34 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 		if err != nil {
 			return s.refuse(ctx, t.name, err), nil
 		}
-		ans, err := t.call(ctx, s.callerOf(ctx, req), a)
+		ans, err := t.do(ctx, s.callerOf(ctx, req), a)
 		if err != nil {
 			return s.refuse(ctx, t.name, err), nil
 		}
-		body, err := encode(ans.value)
-		if err != nil {
+		if res, err = result(ans); err != nil {
 			return s.refuse(ctx, t.name, err), nil
-		}
-		res = &sdk.CallToolResult{
-			Content:           []sdk.Content{&sdk.TextContent{Text: string(body)}},
-			StructuredContent: json.RawMessage(body),
 		}
 		if ans.seq != 0 {
-			res.Meta = sdk.Meta{metaSequence: ans.seq}
 			s.awaitReadable(ctx, ans.seq)
 		}
 		return res, nil
 	}
+}
+
+// result puts an answer into the protocol's form.
+func result(ans answer) (*sdk.CallToolResult, error) {
+	body, err := encode(ans.value)
+	if err != nil {
+		return nil, err
+	}
+	res := &sdk.CallToolResult{
+		Content:           []sdk.Content{&sdk.TextContent{Text: string(body)}},
+		StructuredContent: json.RawMessage(body),
+	}
+	if ans.seq != 0 {
+		res.Meta = sdk.Meta{metaSequence: ans.seq}
+	}
+	return res, nil
 }
 
 // untilClose bounds a call by the life of the server, keeping the cause apart

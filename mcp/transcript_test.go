@@ -113,7 +113,8 @@ func play(t *testing.T, path string) (called []string) {
 			if tool := req.Params.Name; tool != "" {
 				called = append(called, tool)
 				var r toolResult
-				if err := json.Unmarshal(answer["result"], &r); err == nil && !r.IsError {
+				isTask := bytes.Contains(answer["result"], []byte(`"taskId"`))
+				if err := json.Unmarshal(answer["result"], &r); err == nil && !r.IsError && !isTask {
 					checkAnswer(t, tool, schemas[tool], r)
 				}
 			}

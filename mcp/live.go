@@ -1,0 +1,223 @@
+package mcp
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+const (
+	// liveWindow is how long output is gathered before a client that listens
+	// hears of it, and so the least time between two notifications of a kind.
+	liveWindow = 100 * time.Millisecond
+	// liveLines and liveBytes bound what one notification tells. The whole
+	// output is on record.
+	liveLines = 1000
+	liveBytes = 64 << 10
+	// progressEvery is how often a client that listens is told that there is
+	// nothing new: often enough to keep it, and what is in between, from giving
+	// up.
+	progressEvery = 5 * time.Second
+)
+
+// listener is what a client wants to hear of a run before it ends. The zero
+// value is nothing.
+type listener struct {
+	session *sdk.ServerSession
+	// token is that of progress notifications, nil for none.
+	token any
+	// level returns the least severe console level that it wants, as it is now;
+	// empty for none.
+	level func() sdk.LoggingLevel
+	// meta goes with each notification.
+	meta sdk.Meta
+}
+
+func (l listener) listens() bool {
+	return l.token != nil || l.level != nil && l.level() != ""
+}
+
+// severities order the levels of the protocol.
+var severities = map[sdk.LoggingLevel]int{
+	"debug": 1, "info": 2, "notice": 3, "warning": 4, "error": 5, "critical": 6, "alert": 7, "emergency": 8,
+}
+
+// protocolLevel is the protocol's name of a console level.
+func protocolLevel(l events.Level) sdk.LoggingLevel {
+	switch l {
+	case events.LevelDebug, events.LevelTrace:
+		return "debug"
+	case events.LevelWarn:
+		return "warning"
+	case events.LevelError:
+		return "error"
+	default:
+		return "info"
+	}
+}
+
+// live tells a listener of one run.
+type live struct {
+	listener
+	queries   Queries
+	tenant    string
+	execution string
+
+	start time.Time
+	last  time.Time // of the last notification
+	line  int64     // the next to tell
+	bytes int64     // how much output had been written at the last look
+	due   *time.Timer
+}
+
+func (s *Server) newLive(l listener, execution string) *live {
+	return &live{listener: l, queries: s.opts.Queries, tenant: s.tenant, execution: execution, start: time.Now(), line: 1}
+}
+
+// notice looks at a run that may have written something. It tells nothing yet:
+// what comes within a window is told together.
+func (l *live) notice(d projections.ExecutionDetail) {
+	if l.due == nil && d.TotalBytes > l.bytes && l.listens() {
+		l.due = time.NewTimer(liveWindow)
+	}
+}
+
+// window ends when there is something to tell.
+func (l *live) window() <-chan time.Time {
+	if l == nil || l.due == nil {
+		return nil
+	}
+	return l.due.C
+}
+
+// stop releases the timer.
+func (l *live) stop() {
+	if l.due != nil {
+		l.due.Stop()
+		l.due = nil
+	}
+}
+
+// finish tells what is left when the run has ended, keeping the pace.
+func (l *live) finish(ctx context.Context, d projections.ExecutionDetail) {
+	l.stop()
+	if d.TotalBytes <= l.bytes || !l.listens() {
+		return
+	}
+	if rest := liveWindow - time.Since(l.last); rest > 0 && !l.last.IsZero() {
+		t := time.NewTimer(rest)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+	l.tell(ctx, d)
+}
+
+// tell tells of the output written since the last time.
+func (l *live) tell(ctx context.Context, d projections.ExecutionDetail) {
+	l.stop()
+	l.last, l.bytes = time.Now(), d.TotalBytes
+	if l.level != nil && l.level() != "" {
+		l.say(ctx, d)
+	}
+	l.progress(ctx, d)
+}
+
+// consoleMessage is the data of a notification: consecutive lines, as the
+// console wrote them, less those that the client does not want.
+type consoleMessage struct {
+	ExecutionID string `json:"execution_id"`
+	StartLine   int64  `json:"start_line"`
+	EndLine     int64  `json:"end_line"`
+	Text        string `json:"text"`
+	// Truncated is set when the text was cut; get_execution_output has it all.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// say sends the next lines as one message, at the level of the most severe.
+func (l *live) say(ctx context.Context, d projections.ExecutionDetail) {
+	lines, _, err := l.queries.Lines(ctx, l.tenant, l.execution, l.line, liveLines)
+	if err != nil || len(lines) == 0 {
+		return // told with the answer, or with the next lines
+	}
+	least := severities[l.level()]
+	m := consoleMessage{ExecutionID: l.execution}
+	var level sdk.LoggingLevel
+	var text strings.Builder
+	for _, line := range lines {
+		l.line = line.Line + 1
+		its := protocolLevel(line.Level)
+		if severities[its] < least {
+			continue
+		}
+		if m.StartLine == 0 {
+			m.StartLine = line.Line
+		}
+		m.EndLine = line.Line
+		if severities[its] > severities[level] {
+			level = its
+		}
+		if room := liveBytes - text.Len(); len(line.Text) <= room {
+			text.WriteString(line.Text)
+			text.WriteByte('\n')
+		} else {
+			text.WriteString(strings.ToValidUTF8(line.Text[:max(room, 0)], ""))
+			m.Truncated = true
+		}
+	}
+	if l.line <= d.TotalLines {
+		// What did not fit comes with the next window, if there is one.
+		l.bytes, m.Truncated = 0, m.Truncated || d.Status.Terminal()
+	}
+	if level == "" {
+		return
+	}
+	m.Text = strings.TrimSuffix(text.String(), "\n")
+	// A client that cannot be told is found out when it is answered.
+	_ = l.session.Log(ctx, &sdk.LoggingMessageParams{Meta: l.meta, Logger: "console", Level: level, Data: m}) //nolint:staticcheck // deprecated, and what clients have
+}
+
+// progress tells how long the run has taken, and what it is at.
+func (l *live) progress(ctx context.Context, d projections.ExecutionDetail) {
+	if l == nil || l.token == nil {
+		return
+	}
+	_ = l.session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
+		Meta: l.meta, ProgressToken: l.token, Progress: time.Since(l.start).Seconds(), Message: runningMessage(d),
+	})
+}
+
+// follow tells a client of a run that it has begun as a task, after the call
+// has been answered. It ends with the run or the server.
+func (s *Server) follow(call *sdk.CallToolRequest, l listener, r ledger.Receipt) {
+	if !l.listens() {
+		return
+	}
+	l.meta = sdk.Meta{relatedTask: object{{"taskId", r.ExecutionID}}}
+	// Not the call's context: its stream ends with the answer, and what comes
+	// later belongs on the session's own.
+	ctx, cancel := context.WithCancelCause(s.life)
+	s.watches.mu.Lock()
+	defer s.watches.mu.Unlock()
+	if s.life.Err() != nil {
+		cancel(errClosing)
+		return
+	}
+	s.watches.running.Go(func() {
+		_ = call.Session.Wait() // however it ended
+		cancel(errClosing)
+	})
+	s.watches.running.Go(func() {
+		defer cancel(nil)
+		_, _ = s.awaitEnd(ctx, r, s.newLive(l, r.ExecutionID)) // the client asks for the outcome itself
+	})
+}

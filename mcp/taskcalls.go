@@ -1,0 +1,228 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// tasksOnCall answers a tools/call with a task where the client asks for one
+// or takes one, and tells what there is of tasks where a client looks for it.
+func (s *Server) tasksOnCall(tools map[string]tool) sdk.Middleware {
+	return func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+			if call, ok := req.(*sdk.CallToolRequest); ok {
+				t := tools[call.Params.Name]
+				begin, err := wantsTask(call, t)
+				if err != nil {
+					return nil, err
+				}
+				if begin {
+					return s.beginTask(ctx, call, t)
+				}
+			}
+			res, err := next(ctx, method, req)
+			if err != nil {
+				return res, err
+			}
+			switch res := res.(type) {
+			case *sdk.InitializeResult:
+				return announced(res), nil
+			case *sdk.ListToolsResult:
+				ss, ok := req.GetSession().(*sdk.ServerSession)
+				if ok && taskingOf(ss, req.GetParams().GetMeta()) == coreTasks {
+					return &toolsWithTasks{ListToolsResult: res, tools: tools}, nil
+				}
+			}
+			return res, nil
+		}
+	}
+}
+
+// wantsTask reports whether a call is to be answered with a task.
+func wantsTask(call *sdk.CallToolRequest, t tool) (bool, error) {
+	switch taskingOf(call.Session, call.Params.Meta) {
+	case coreTasks:
+		if _, asked := call.Params.Meta[metaTask]; !asked {
+			return false, nil
+		}
+		if t.name != "" && t.submit == nil {
+			return false, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("%s cannot be called as a task: it answers at once", t.name)}
+		}
+		return t.submit != nil, nil
+	case extensionTasks:
+		if t.submit == nil || declares(call.ClientCapabilities()) {
+			return t.submit != nil, nil
+		}
+		if t.taskOnly {
+			return false, errUndeclared()
+		}
+	}
+	return false, nil
+}
+
+// declares reports whether a client can take a task for an answer.
+func declares(c *sdk.ClientCapabilities) bool {
+	if c == nil {
+		return false
+	}
+	_, ok := c.Extensions[tasksExtension]
+	return ok
+}
+
+// errUndeclared tells a client what it must declare.
+func errUndeclared() error {
+	data, err := json.Marshal(object{{"requiredCapabilities", object{{"extensions", object{{tasksExtension, object{}}}}}}})
+	if err != nil {
+		return err
+	}
+	return &jsonrpc.Error{
+		Code: sdk.CodeMissingRequiredClientCapabilities, Data: data,
+		Message: "tasks are for clients that declare the extension " + tasksExtension + " in the request's capabilities",
+	}
+}
+
+type (
+	// createdTask is the answer of the extension to a call.
+	createdTask struct {
+		sdk.ResultBase
+		extensionTask
+	}
+	// createdCoreTask is that of revision 2025-11-25.
+	createdCoreTask struct {
+		sdk.ResultBase
+		Task coreTask `json:"task"`
+	}
+)
+
+// beginTask submits the execution that a call asks for. The task is told of
+// when it can be asked about, not before.
+func (s *Server) beginTask(ctx context.Context, call *sdk.CallToolRequest, t tool) (res sdk.Result, err error) {
+	how := taskingOf(call.Session, call.Params.Meta)
+	// A client of the older form cannot read anything but a task.
+	refuse := func(err error) (sdk.Result, error) {
+		if how == coreTasks {
+			return nil, s.fault(ctx, t.name, err)
+		}
+		return s.refuse(ctx, t.name, err), nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			res, err = refuse(fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+		}
+	}()
+	ctx, stop := s.untilClose(ctx)
+	defer stop()
+	a, err := decodeArguments(t.name, t.input, call.Params.Arguments)
+	if err != nil {
+		return refuse(err)
+	}
+	c := s.callerOf(ctx, call)
+	r, err := t.submit(ctx, c, a)
+	if err != nil {
+		return refuse(err)
+	}
+	d, err := s.readable(ctx, r)
+	if err != nil {
+		return refuse(fmt.Errorf("the run was accepted as execution %s and can not be read yet: %w", r.ExecutionID, err))
+	}
+	d = projections.ExecutionDetail{
+		Execution:   projections.Execution{ExecutionID: d.ExecutionID, Status: events.StatusRunning},
+		RequestedAt: d.RequestedAt, Queued: true, // a task begins so, however far the run has come
+	}
+	meta := sdk.ResultBase{Meta: sdk.Meta{metaSequence: r.Seq}}
+	if how == coreTasks {
+		s.follow(call, c.listener, r)
+		return &createdCoreTask{ResultBase: meta, Task: showCoreTask(d)}, nil
+	}
+	return &createdTask{ResultBase: meta, extensionTask: showExtensionTask(d, "task")}, nil
+}
+
+// readable waits until an execution that was just accepted can be read.
+func (s *Server) readable(ctx context.Context, r ledger.Receipt) (projections.ExecutionDetail, error) {
+	wait, stop := context.WithTimeout(ctx, readWait)
+	defer stop()
+	if err := s.opts.Queries.Wait(wait, r.Seq); err != nil {
+		return projections.ExecutionDetail{}, err
+	}
+	return s.opts.Queries.Execution(ctx, s.tenant, r.ExecutionID)
+}
+
+// announced rewrites the answer to initialize, which only sessions use: there
+// tasks are a capability, not an extension, and only in one revision.
+func announced(res *sdk.InitializeResult) sdk.Result {
+	plain := *res
+	caps := *res.Capabilities
+	caps.Extensions = nil // of the extensions there are, none is for sessions
+	plain.Capabilities = &caps
+	if res.ProtocolVersion != coreTasksRevision {
+		return &plain
+	}
+	return &initializeWithTasks{InitializeResult: &plain}
+}
+
+type initializeWithTasks struct{ *sdk.InitializeResult }
+
+// MarshalJSON adds the capability that the SDK has no member for.
+func (r *initializeWithTasks) MarshalJSON() ([]byte, error) {
+	caps, err := addMember(r.Capabilities, "tasks", object{
+		{"list", object{}}, {"cancel", object{}},
+		{"requests", object{{"tools", object{{"call", object{}}}}}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return addMember(r.InitializeResult, "capabilities", json.RawMessage(caps))
+}
+
+type toolsWithTasks struct {
+	*sdk.ListToolsResult
+	tools map[string]tool
+}
+
+// MarshalJSON says of each tool whether it can be called as a task.
+func (r *toolsWithTasks) MarshalJSON() ([]byte, error) {
+	list := make([]json.RawMessage, 0, len(r.Tools))
+	for _, t := range r.Tools {
+		known := r.tools[t.Name]
+		var raw []byte
+		var err error
+		switch {
+		case known.submit == nil:
+			raw, err = encode(t)
+		case known.taskOnly:
+			raw, err = addMember(t, "execution", object{{"taskSupport", "required"}})
+		default:
+			raw, err = addMember(t, "execution", object{{"taskSupport", "optional"}})
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, raw)
+	}
+	return addMember(r.ListToolsResult, "tools", list)
+}
+
+// addMember encodes an object with one more or another member.
+func addMember(v any, name string, member any) ([]byte, error) {
+	raw, err := encode(v)
+	if err != nil {
+		return nil, err
+	}
+	var o map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return nil, fmt.Errorf("add %s to an answer: %w", name, err)
+	}
+	if o[name], err = encode(member); err != nil {
+		return nil, err
+	}
+	return encode(o)
+}

@@ -1,0 +1,193 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// A task is an execution under another name: its id is the execution's, and
+// everything told about it is read from the book. So every execution is a
+// task, however it was submitted, nothing is kept here, and a task outlives
+// the connection and the process that began it.
+//
+// Execution ids have 74 random bits, which nobody guesses. They give no more
+// than list_executions does to the same caller.
+
+// tasking is how a client's protocol revision knows tasks.
+type tasking int
+
+const (
+	// noTasks: revisions before 2025-11-25.
+	noTasks tasking = iota
+	// coreTasks: revision 2025-11-25, where the client asks for a task with a
+	// member of the call, and fetches the result with tasks/result.
+	coreTasks
+	// extensionTasks: from 2026-07-28 on, where the client declares that it can
+	// take a task for an answer, and tasks/get brings the result.
+	extensionTasks
+)
+
+const (
+	coreTasksRevision = "2025-11-25"
+	// tasksExtension is the name of the extension.
+	tasksExtension = "io.modelcontextprotocol/tasks"
+	// relatedTask is the key in _meta that ties a message to a task in revision
+	// 2025-11-25.
+	relatedTask = "io.modelcontextprotocol/related-task"
+	// taskPollMillis is how often a client is advised to ask.
+	taskPollMillis = 500
+	// tasksPerPage is the length of a page of tasks/list.
+	tasksPerPage = 50
+)
+
+// taskingOf tells how a request wants tasks done. A request of a revision
+// without sessions names its revision itself.
+func taskingOf(ss *sdk.ServerSession, meta sdk.Meta) tasking {
+	revision, _ := meta[sdk.MetaKeyProtocolVersion].(string)
+	if p := ss.InitializeParams(); revision == "" && p != nil {
+		revision = p.ProtocolVersion
+	}
+	switch {
+	case revision >= statelessRevision:
+		return extensionTasks
+	case revision == coreTasksRevision:
+		return coreTasks
+	default:
+		return noTasks
+	}
+}
+
+// task is what both forms have in common.
+type task struct {
+	TaskID        string `json:"taskId"`
+	Status        string `json:"status"`
+	StatusMessage string `json:"statusMessage,omitempty"`
+	CreatedAt     string `json:"createdAt"`
+	LastUpdatedAt string `json:"lastUpdatedAt"`
+}
+
+// The statuses of tasks.
+const (
+	taskWorking   = "working"
+	taskCompleted = "completed"
+	taskFailed    = "failed"
+	taskCancelled = "cancelled"
+)
+
+// showTask describes an execution as a task. A script that throws is a failed
+// task in revision 2025-11-25; the extension keeps that word for calls that
+// ended with a protocol error, and such a call has no execution.
+func showTask(d projections.ExecutionDetail, how tasking) task {
+	t := task{TaskID: d.ExecutionID, CreatedAt: d.RequestedAt, LastUpdatedAt: d.RequestedAt}
+	if !d.Queued {
+		t.LastUpdatedAt = d.StartedAt
+	}
+	if d.CompletedAt != nil {
+		t.LastUpdatedAt = *d.CompletedAt
+	}
+	switch d.Status {
+	case events.StatusCompleted:
+		t.Status = taskCompleted
+	case events.StatusCancelled:
+		t.Status = taskCancelled
+	case events.StatusFailed, events.StatusTimedOut:
+		t.Status = taskFailed
+		if how == extensionTasks {
+			t.Status = taskCompleted
+		}
+	default:
+		t.Status, t.StatusMessage = taskWorking, runningMessage(d)
+	}
+	if d.Error != nil {
+		t.StatusMessage, _, _ = strings.Cut(*d.Error, "\n")
+		t.StatusMessage = clip(t.StatusMessage)
+	}
+	return t
+}
+
+// runningMessage says in a few words what a run that has not ended is at.
+func runningMessage(d projections.ExecutionDetail) string {
+	switch {
+	case d.Queued:
+		return "queued"
+	case d.TotalLines == 1:
+		return "running, 1 line of output"
+	case d.TotalLines > 1:
+		return fmt.Sprintf("running, %d lines of output", d.TotalLines)
+	default:
+		return "running"
+	}
+}
+
+// coreTask is a task in revision 2025-11-25. There is no time after which
+// what is on record may be forgotten.
+type coreTask struct {
+	task
+	TTL          *int64 `json:"ttl"`
+	PollInterval int    `json:"pollInterval,omitempty"`
+}
+
+func showCoreTask(d projections.ExecutionDetail) coreTask {
+	t := coreTask{task: showTask(d, coreTasks)}
+	if t.Status == taskWorking {
+		t.PollInterval = taskPollMillis
+	}
+	return t
+}
+
+// extensionTask is a task in the extension, with the result once there is one.
+type extensionTask struct {
+	ResultType string `json:"resultType"`
+	task
+	TTLMs          *int64              `json:"ttlMs"`
+	PollIntervalMs int                 `json:"pollIntervalMs,omitempty"`
+	Result         *sdk.CallToolResult `json:"result,omitempty"`
+}
+
+func showExtensionTask(d projections.ExecutionDetail, resultType string) extensionTask {
+	t := extensionTask{ResultType: resultType, task: showTask(d, extensionTasks)}
+	if t.Status == taskWorking {
+		t.PollIntervalMs = taskPollMillis
+	}
+	return t
+}
+
+// outcome is what the call would have been answered with, had it waited for
+// the end of the execution.
+func (s *Server) outcome(ctx context.Context, d projections.ExecutionDetail) (*sdk.CallToolResult, error) {
+	var value any = showExecution(d)
+	failed := d.Status != events.StatusCompleted
+	if s.opts.Stateless {
+		out, err := s.allOutput(ctx, d.ExecutionID)
+		if err != nil {
+			return nil, err
+		}
+		value, failed = outputAnswer{Output: out, Error: d.Error}, false
+	}
+	res, err := result(answer{value: value, seq: d.Seq})
+	if err != nil {
+		return nil, err
+	}
+	res.IsError = failed
+	return res, nil
+}
+
+// taskFault is the protocol's error about a task.
+func (s *Server) taskFault(ctx context.Context, method, id string, err error) error {
+	if errors.Is(err, events.ErrNotFound) {
+		return invalidParams("Task '%s' not found; a tools/call that was answered with a task tells its id", clip(id))
+	}
+	return s.fault(ctx, method, err)
+}
+
+func invalidParams(format string, args ...any) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,128 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// metaTask is where the member "task" of a call travels inside this process:
+// the SDK has no place for it.
+const metaTask = "daybook/task"
+
+const (
+	methodHeader = "Mcp-Method"
+	nameHeader   = "Mcp-Name"
+)
+
+// carryTask moves the member "task" of a tools/call into its _meta. Everything
+// else is returned as it is.
+func carryTask(message []byte) []byte {
+	if !bytes.Contains(message, []byte(`"task"`)) {
+		return message
+	}
+	var m, params map[string]json.RawMessage
+	if json.Unmarshal(message, &m) != nil || string(m["method"]) != `"tools/call"` || json.Unmarshal(m["params"], &params) != nil {
+		return message
+	}
+	asked, ok := params["task"]
+	if !ok || isNull(asked) {
+		return message
+	}
+	meta := map[string]json.RawMessage{}
+	if raw, ok := params["_meta"]; ok && !isNull(raw) && json.Unmarshal(raw, &meta) != nil {
+		return message
+	}
+	meta[metaTask] = asked
+	delete(params, "task")
+	var err error
+	if params["_meta"], err = encode(meta); err != nil {
+		return message
+	}
+	if m["params"], err = encode(params); err != nil {
+		return message
+	}
+	if moved, err := encode(m); err == nil {
+		return moved
+	}
+	return message
+}
+
+// readBody takes the body of a request as far as it may go, and gives it back.
+func readBody(r *http.Request) []byte {
+	// Whoever reads on meets what stopped this reading, or the rest of a body
+	// that is too long.
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxMessageBytes+1))
+	setBody(r, body, err)
+	return body
+}
+
+func setBody(r *http.Request, body []byte, err error) {
+	parts := []io.Reader{bytes.NewReader(body)}
+	if err != nil {
+		parts = append(parts, failingReader{err})
+	} else {
+		parts = append(parts, r.Body)
+	}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(parts...), r.Body}
+}
+
+type failingReader struct{ err error }
+
+func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
+
+// carryTaskOverHTTP does what carryTask does with the body of a request.
+func carryTaskOverHTTP(r *http.Request) *http.Request {
+	if r.Method != http.MethodPost {
+		return r
+	}
+	r = r.Clone(r.Context()) // the caller's stays as it was
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxMessageBytes+1))
+	if err == nil && len(body) <= maxMessageBytes {
+		body = carryTask(body)
+		r.ContentLength = int64(len(body))
+	}
+	setBody(r, body, err)
+	return r
+}
+
+// checkTaskRequest holds a request about tasks against its headers, by which
+// gateways route it, and answers for methods that only the older form has. It
+// reports false after having answered.
+func checkTaskRequest(w http.ResponseWriter, r *http.Request) bool {
+	method := r.Header.Get(methodHeader)
+	if r.Method != http.MethodPost || !strings.HasPrefix(method, "tasks/") {
+		return true
+	}
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params struct {
+			TaskID string `json:"taskId"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(readBody(r), &m) != nil || m.Method != method {
+		return true // the SDK says what is wrong
+	}
+	switch method {
+	case "tasks/list", "tasks/result":
+		rpcAnswer(w, http.StatusNotFound, m.ID, jsonrpc.CodeMethodNotFound, method+" is not a method of this protocol revision; tasks/get brings the result")
+		return false
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		if name := r.Header.Get(nameHeader); name != m.Params.TaskID {
+			rpcAnswer(w, http.StatusBadRequest, m.ID, sdk.CodeHeaderMismatch,
+				fmt.Sprintf("the header Mcp-Name is %s; it must be the taskId of the request, %s", quote(name), quote(m.Params.TaskID)))
+			return false
+		}
+	}
+	return true
+}
