@@ -23,6 +23,7 @@ type fakeBook struct {
 	lines     func(id string, from int64, limit int) ([]projections.OutputLine, events.Status, error)
 	wait      func(context.Context, uint64) error
 	changed   func() <-chan struct{}
+	watched   chan struct{}
 }
 
 func (f *fakeBook) Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error) {
@@ -61,7 +62,12 @@ func (f *fakeBook) Changed() <-chan struct{} {
 	return f.changed()
 }
 
-func (f *fakeBook) Watch(string, string) (<-chan struct{}, func()) { return f.Changed(), func() {} }
+func (f *fakeBook) Watch(string, string) (<-chan struct{}, func()) {
+	if f.watched != nil {
+		return f.watched, func() {}
+	}
+	return f.Changed(), func() {}
+}
 
 func (f *fakeBook) Execution(_ context.Context, _, id string) (projections.ExecutionDetail, error) {
 	if f.execution == nil {

@@ -23,6 +23,8 @@ type oneRun struct {
 	mu        sync.Mutex
 	detail    projections.ExecutionDetail
 	changed   chan struct{}
+	watched   chan struct{} // signalled when changed is closed
+	lines     []projections.OutputLine
 	output    string
 	more      bool
 	cancelled chan string
@@ -31,7 +33,7 @@ type oneRun struct {
 func newRun(output string) *oneRun {
 	return &oneRun{
 		detail:  projections.ExecutionDetail{Execution: projections.Execution{ExecutionID: "one", Status: events.StatusRunning}},
-		changed: make(chan struct{}), output: output, cancelled: make(chan string, 1),
+		changed: make(chan struct{}), watched: make(chan struct{}, 1), output: output, cancelled: make(chan string, 1),
 	}
 }
 
@@ -39,8 +41,17 @@ func (r *oneRun) end(status events.Status, message *string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.detail.Status, r.detail.Error, r.detail.Seq = status, message, 9
+	r.signal()
+}
+
+// signal is called with the lock held.
+func (r *oneRun) signal() {
 	close(r.changed)
 	r.changed = make(chan struct{})
+	select {
+	case r.watched <- struct{}{}:
+	default:
+	}
 }
 
 func (r *oneRun) book() *fakeBook {
@@ -66,6 +77,8 @@ func (r *oneRun) book() *fakeBook {
 			}
 			return p, nil
 		},
+		lines:   r.readLines,
+		watched: r.watched,
 		cancel: func(_ context.Context, id string) (uint64, error) {
 			r.cancelled <- id
 			return 9, nil
