@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"daybook/httpapi"
+	"daybook/internal/conformance"
 	"daybook/internal/worker"
 	"daybook/mcp"
 )
@@ -17,6 +18,10 @@ import (
 // startInterfaces opens HTTP, MCP and the socket for local MCP clients.
 func (d *Daybook) startInterfaces(ctx context.Context) error {
 	commands := gate{d.ledger, d}
+	var fixtures *mcp.Fixtures
+	if d.opts.ConformanceFixtures {
+		fixtures = conformance.Fixtures()
+	}
 	d.mcp = mcp.New(mcp.Options{
 		Commands:         commands,
 		Queries:          d.projections,
@@ -26,6 +31,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		SessionID:        d.opts.SessionID,
 		Version:          d.opts.Version,
 		Hosts:            d.opts.AllowedHosts,
+		Fixtures:         fixtures,
 		Logger:           d.opts.Logger,
 	})
 	info := httpapi.Version{Version: d.opts.Version, GoVersion: runtime.Version()}

@@ -51,6 +51,9 @@ type Options struct {
 	OutputMaxBytes int64
 	// SessionID names the session that runs over stdio MCP are logged under.
 	SessionID string
+	// ConformanceFixtures mounts what the MCP conformance suite expects to find
+	// on a server, beside the product's own tools.
+	ConformanceFixtures bool
 	// Instructions and RunJSDescription replace the texts MCP clients are given.
 	Instructions     string
 	RunJSDescription string

@@ -35,6 +35,8 @@ type Options struct {
 	// and addresses, each with or without a port: the public name of a proxy in
 	// front, for example. Requests to other hosts are refused.
 	Hosts []string
+	// Fixtures, if any, are mounted for a test suite.
+	Fixtures *Fixtures
 	// Logger gets internal failures; default slog.Default.
 	Logger *slog.Logger
 }
@@ -97,6 +99,9 @@ func New(opts Options) *Server {
 		sdkOpts.Capabilities.Resources = &sdk.ResourceCapabilities{Subscribe: true}
 		sdkOpts.SubscribeHandler, sdkOpts.UnsubscribeHandler = s.subscribe, s.unsubscribe
 	}
+	if opts.Fixtures != nil {
+		declareFixtures(sdkOpts, opts.Fixtures)
+	}
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "daybook", Title: "Daybook", Version: opts.Version}, sdkOpts)
 	byName := map[string]tool{}
 	for _, t := range s.tools() {
@@ -104,6 +109,9 @@ func New(opts Options) *Server {
 		byName[t.name] = t
 	}
 	s.addTaskMethods()
+	if opts.Fixtures != nil {
+		opts.Fixtures.Mount(s.sdk)
+	}
 	s.sdk.AddReceivingMiddleware(s.tasksOnCall(byName), rememberLevel)
 	if !opts.Stateless {
 		for _, r := range s.resources() {
@@ -120,7 +128,7 @@ func (s *Server) tools() []tool {
 		return s.statelessTools()
 	}
 	var all []tool
-	for _, group := range [][]tool{s.runTools(), s.executionTools(), s.heapTools(), s.sessionTools()} {
+	for _, group := range [][]tool{s.runTools(), s.executionTools(), s.heapTools(), s.sessionTools(), s.fixtureTools()} {
 		all = append(all, group...)
 	}
 	return all

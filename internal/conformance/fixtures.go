@@ -1,0 +1,79 @@
+// Package conformance holds what the official MCP conformance suite expects to
+// find on a server under test: tools, prompts and resources of fixed names and
+// answers. They are mounted beside the product's own tools, so that the suite
+// exercises the handlers, guards and middleware that clients meet. It tests
+// nothing itself.
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/mcp"
+)
+
+// scheme begins the addresses of the resources.
+const scheme = "test://"
+
+// Fixtures returns everything, for the options of a server.
+func Fixtures() *mcp.Fixtures {
+	return &mcp.Fixtures{Mount: mount, Scheme: scheme, Complete: complete, Scripts: scripts()}
+}
+
+func mount(s *sdk.Server) {
+	f := &fixtures{server: s, seal: newSeal()}
+	for _, group := range [][]fixture{f.contents(), f.dialogues(), f.wire(), f.rounds()} {
+		for _, t := range group {
+			f.add(t)
+		}
+	}
+	f.addPrompts()
+	f.addResources()
+}
+
+// complete answers every request for completions with none.
+func complete(context.Context, *sdk.CompleteRequest) (*sdk.CompleteResult, error) {
+	return &sdk.CompleteResult{Completion: sdk.CompletionResultDetails{Values: []string{}}}, nil
+}
+
+type fixtures struct {
+	server *sdk.Server
+	seal   seal
+}
+
+// fixture is one tool.
+type fixture struct {
+	name, about string
+	schema      string // of the arguments; empty is any object
+	call        sdk.ToolHandler
+}
+
+func (f *fixtures) add(t fixture) {
+	if t.schema == "" {
+		t.schema = `{"type":"object"}`
+	}
+	f.server.AddTool(&sdk.Tool{Name: t.name, Description: t.about, InputSchema: json.RawMessage(t.schema)}, t.call)
+}
+
+// says makes a tool that always answers the same.
+func says(content ...sdk.Content) sdk.ToolHandler {
+	return func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{Content: content}, nil
+	}
+}
+
+func text(s string) *sdk.TextContent { return &sdk.TextContent{Text: s} }
+
+func say(s string) *sdk.CallToolResult { return &sdk.CallToolResult{Content: []sdk.Content{text(s)}} }
+
+// argument reads one text argument of a call.
+func argument(req *sdk.CallToolRequest, name string) string {
+	var args map[string]any
+	if json.Unmarshal(req.Params.Arguments, &args) != nil {
+		return ""
+	}
+	s, _ := args[name].(string)
+	return s
+}

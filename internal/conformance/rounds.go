@@ -1,0 +1,170 @@
+package conformance
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// seal makes state that goes through the client's hands, and knows its own.
+type seal []byte
+
+func newSeal() seal {
+	key := make(seal, 32)
+	_, _ = rand.Read(key) // never fails: it crashes the program instead
+	return key
+}
+
+func (s seal) close(state string) string {
+	h := hmac.New(sha256.New, s)
+	h.Write([]byte(state))
+	return state + "." + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+func (s seal) open(sealed string) (string, error) {
+	i := strings.LastIndexByte(sealed, '.')
+	if i < 0 || !hmac.Equal([]byte(s.close(sealed[:i])), []byte(sealed)) {
+		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the requestState is not one that was given out"}
+	}
+	return sealed[:i], nil
+}
+
+// ask asks the user for one text.
+func ask(message, name, kind string) *sdk.ElicitParams {
+	return &sdk.ElicitParams{Message: message, RequestedSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{%q:{"type":%q}},"required":[%q]}`, name, kind, name))}
+}
+
+// told is what the user answered; nil when they did not.
+func told(in sdk.InputResponseMap, key string) map[string]any {
+	if res, ok := in[key].(*sdk.ElicitResult); ok && res != nil && res.Action == "accept" {
+		return res.Content
+	}
+	return nil
+}
+
+func toldText(in sdk.InputResponseMap, key, name string) string {
+	s, _ := told(in, key)[name].(string)
+	return s
+}
+
+// completed is the text that the client's model made.
+func completed(in sdk.InputResponseMap, key string) (string, bool) {
+	switch res := in[key].(type) {
+	case *sdk.CreateMessageResult: //nolint:staticcheck // deprecated, and tested by the suite
+		t, ok := res.Content.(*sdk.TextContent)
+		return fmt.Sprint(t), ok
+	case *sdk.CreateMessageWithToolsResult: //nolint:staticcheck // deprecated, and tested by the suite
+		for _, c := range res.Content {
+			if t, ok := c.(*sdk.TextContent); ok {
+				return t.Text, true
+			}
+		}
+	}
+	return "", false
+}
+
+func needs(in sdk.InputRequestMap, state string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{InputRequests: in, RequestState: state}
+}
+
+// rounds are the tools that answer by asking for input first.
+func (f *fixtures) rounds() []fixture {
+	const prefix = "test_input_required_result_"
+	askName := ask("What is your name?", "name", "string")
+	roots := &sdk.ListRootsParams{} //nolint:staticcheck // deprecated, and tested by the suite
+	tool := func(name, about string, call func(in sdk.InputResponseMap, state string) *sdk.CallToolResult) fixture {
+		return fixture{name: prefix + name, about: about, call: func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			state := ""
+			if req.Params.RequestState != "" {
+				var err error
+				if state, err = f.seal.open(req.Params.RequestState); err != nil {
+					return nil, err
+				}
+			}
+			return call(req.Params.InputResponses, state), nil
+		}}
+	}
+	return []fixture{
+		tool("elicitation", "Asks the user for a name", func(in sdk.InputResponseMap, _ string) *sdk.CallToolResult {
+			if name := toldText(in, "user_name", "name"); name != "" {
+				return say("Hello, " + name + "!")
+			}
+			return needs(sdk.InputRequestMap{"user_name": askName}, "")
+		}),
+		tool("sampling", "Asks the client's model", func(in sdk.InputResponseMap, _ string) *sdk.CallToolResult {
+			if s, ok := completed(in, "capital_question"); ok {
+				return say("Sampling response: " + s)
+			}
+			return needs(sdk.InputRequestMap{"capital_question": sampling("What is the capital of France?")}, "")
+		}),
+		tool("list_roots", "Asks for the client's roots", func(in sdk.InputResponseMap, _ string) *sdk.CallToolResult {
+			if res, ok := in["client_roots"].(*sdk.ListRootsResult); ok && res != nil { //nolint:staticcheck // deprecated, and tested by the suite
+				return say(fmt.Sprintf("%d roots", len(res.Roots)))
+			}
+			return needs(sdk.InputRequestMap{"client_roots": roots}, "")
+		}),
+		tool("request_state", "Asks for a confirmation, with state", func(in sdk.InputResponseMap, state string) *sdk.CallToolResult {
+			if told(in, "confirm") != nil && state == "confirming" {
+				return say("state-ok: the state came back")
+			}
+			return needs(sdk.InputRequestMap{"confirm": ask("Please confirm", "ok", "boolean")}, f.seal.close("confirming"))
+		}),
+		tool("tampered_state", "Asks for a confirmation, with state that must not change", func(in sdk.InputResponseMap, state string) *sdk.CallToolResult {
+			if told(in, "confirm") != nil && state == "sealed" {
+				return say("state-ok: the state came back")
+			}
+			return needs(sdk.InputRequestMap{"confirm": ask("Please confirm", "ok", "boolean")}, f.seal.close("sealed"))
+		}),
+		tool("multiple_inputs", "Asks for three things at once", func(in sdk.InputResponseMap, _ string) *sdk.CallToolResult {
+			name := toldText(in, "user_name", "name")
+			greeting, greeted := completed(in, "greeting")
+			list, listed := in["client_roots"].(*sdk.ListRootsResult) //nolint:staticcheck // deprecated, and tested by the suite
+			if name != "" && greeted && listed && list != nil {
+				return say(fmt.Sprintf("%s %s, %d roots", greeting, name, len(list.Roots)))
+			}
+			return needs(sdk.InputRequestMap{"user_name": askName, "greeting": sampling("Generate a greeting"), "client_roots": roots}, f.seal.close("several"))
+		}),
+		tool("multi_round", "Asks twice", func(in sdk.InputResponseMap, state string) *sdk.CallToolResult {
+			name, second := strings.CutPrefix(state, "name=")
+			switch {
+			case second:
+				return say(fmt.Sprintf("%s likes %s", name, toldText(in, "step2", "color")))
+			case state == "first":
+				return needs(sdk.InputRequestMap{"step2": ask("What is your favorite color?", "color", "string")}, f.seal.close("name="+toldText(in, "step1", "name")))
+			default:
+				return needs(sdk.InputRequestMap{"step1": askName}, f.seal.close("first"))
+			}
+		}),
+		{name: prefix + "capabilities", about: "Asks for what the client can give", call: func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			caps, in := req.ClientCapabilities(), sdk.InputRequestMap{}
+			if caps != nil && caps.Elicitation != nil {
+				in["user_name"] = askName
+			}
+			if caps != nil && caps.Sampling != nil {
+				in["greeting"] = sampling("Generate a greeting")
+			}
+			if caps != nil && caps.RootsV2 != nil {
+				in["client_roots"] = roots
+			}
+			if len(in) == 0 || len(req.Params.InputResponses) > 0 {
+				return say("nothing to ask"), nil
+			}
+			return needs(in, ""), nil
+		}},
+	}
+}
+
+func askForContext(_ context.Context, req *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+	if s := toldText(req.Params.InputResponses, "user_context", "context"); s != "" {
+		return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: text("Context: " + s)}}}, nil
+	}
+	return &sdk.GetPromptResult{InputRequests: sdk.InputRequestMap{"user_context": ask("What is the context?", "context", "string")}}, nil
+}

@@ -1,0 +1,71 @@
+package mcp
+
+import (
+	"context"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/ledger"
+)
+
+// Fixtures are what a test suite wants to find beside the product's tools,
+// behind the same handlers.
+type Fixtures struct {
+	// Mount adds tools, prompts and resources, when the server is made.
+	Mount func(*sdk.Server)
+	// Scheme begins the addresses of the resources.
+	Scheme string
+	// Complete answers requests for completions.
+	Complete func(context.Context, *sdk.CompleteRequest) (*sdk.CompleteResult, error)
+	// Scripts are tools that run a script each, also as a task.
+	Scripts []Script
+}
+
+// Script is a tool that runs a script.
+type Script struct {
+	Name, About string
+	// Texts and Integers name the arguments.
+	Texts, Integers []string
+	// TaskOnly refuses clients that do not know tasks.
+	TaskOnly bool
+	// Code makes the script from the arguments of a call; those that are absent
+	// are empty or 0.
+	Code func(text func(name string) string, integer func(name string) int64) string
+}
+
+// declareFixtures declares what the fixtures need.
+func declareFixtures(o *sdk.ServerOptions, f *Fixtures) {
+	o.CompletionHandler = f.Complete
+	o.Capabilities.Completions = &sdk.CompletionCapabilities{}
+	o.Capabilities.Tools.ListChanged = true
+	o.Capabilities.Prompts = &sdk.PromptCapabilities{ListChanged: true}
+}
+
+// isFixture reports whether an address is that of a fixture.
+func (s *Server) isFixture(uri string) bool {
+	return s.opts.Fixtures != nil && strings.HasPrefix(uri, s.opts.Fixtures.Scheme)
+}
+
+func (s *Server) fixtureTools() []tool {
+	if s.opts.Fixtures == nil {
+		return nil
+	}
+	var tools []tool
+	for _, f := range s.opts.Fixtures.Scripts {
+		t := tool{name: f.Name, title: f.Name, about: f.About, output: record(is("execution_id", "string")), finish: accepted, taskOnly: f.TaskOnly}
+		for _, name := range f.Texts {
+			t.input = append(t.input, property{name: name, kind: text})
+		}
+		for _, name := range f.Integers {
+			t.input = append(t.input, property{name: name, kind: integer})
+		}
+		t.submit = func(ctx context.Context, c caller, a arguments) (ledger.Receipt, error) {
+			sub := s.submission(c, a)
+			sub.Code = f.Code(a.text, func(name string) int64 { return a.integer(name, 0) })
+			return s.opts.Commands.Submit(ctx, sub)
+		}
+		tools = append(tools, t)
+	}
+	return tools
+}
