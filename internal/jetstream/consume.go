@@ -169,6 +169,8 @@ func (c *consumption) ensure(ctx context.Context) error {
 // back a position that is not in hand does nothing.
 func (c *consumption) reclaim(ctx context.Context) error {
 	s := c.store
+	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait) // the flush insists on one
+	defer cancel()
 	got, err := s.work.Consumer(ctx, volume.Stream(), WorkConsumer(c.pool))
 	if err != nil {
 		return err

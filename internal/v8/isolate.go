@@ -199,7 +199,8 @@ type Result struct {
 }
 
 // Run evaluates source, which must be valid UTF-8, and blocks until the event
-// loop ends or Terminate is called. Each isolate runs once.
+// loop ends or Terminate is called. Each isolate runs once, but after a
+// SyntaxError, when nothing ran, it takes another source.
 func (i *Isolate) Run(source []byte) (Result, error) {
 	i.mu.Lock()
 	if i.ptr == nil {

@@ -63,7 +63,7 @@ func run(tb testing.TB, cfg v8.Config, source string) outcome {
 	if r.Text != nil {
 		o.text = *r.Text
 	}
-	if cfg.Plain || r.Status == v8.Terminated || r.Status == v8.OutOfMemory {
+	if cfg.Plain || r.Status == v8.Terminated || r.Status == v8.OutOfMemory || r.Status == v8.SyntaxError {
 		return o
 	}
 	blob, err := i.Snapshot()

@@ -256,6 +256,16 @@ bool settle(daybook_isolate* d) {
   return !call_entry(d, context, "end", 0, nullptr).IsEmpty() && !d->stop_requested();
 }
 
+// Takes back what the beginning of a run did to the heap.
+bool rest(daybook_isolate* d) {
+  v8::HandleScope handles(d->isolate);
+  v8::Local<v8::Context> context = d->context.Get(d->isolate);
+  v8::Context::Scope scope(context);
+  v8::TryCatch ignored(d->isolate);
+  d->at_rest = false;
+  return !call_entry(d, context, "end", 0, nullptr).IsEmpty() && !d->stop_requested();
+}
+
 }  // namespace
 }  // namespace daybook
 
@@ -271,7 +281,10 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_bytes source, daybook_re
   }
   d->rejections.clear();
   d->reported.Reset();
-  if (result->status != DAYBOOK_TERMINATED && result->status != DAYBOOK_OUT_OF_MEMORY && !settle(d)) {
+  if (result->status == DAYBOOK_SYNTAX_ERROR) {
+    // Nothing ran and nothing is saved; the isolate may be given another source.
+    if (!rest(d)) result->status = DAYBOOK_TERMINATED;
+  } else if (result->status != DAYBOOK_TERMINATED && result->status != DAYBOOK_OUT_OF_MEMORY && !settle(d)) {
     *result = {};
     d->text.clear();
     result->status = d->out_of_memory ? DAYBOOK_OUT_OF_MEMORY : DAYBOOK_TERMINATED;

@@ -10,14 +10,20 @@
 
 namespace daybook {
 
+thread_local daybook_isolate* current = nullptr;
+
 namespace {
 v8::Platform* the_platform;  // lives as long as the process: V8 cannot be restarted
-void on_check_failure(const char*, int, const char* message) { die("check", "", message); }
+void on_check_failure(const char*, int, const char* message) {
+  // In an isolate that can be saved, V8 makes internalized strings where a
+  // snapshot can hold them. It has nothing better to say of one that is too long
+  // for that.
+  bool saveable = current != nullptr && current->creator != nullptr;
+  die(saveable && strcmp(message, "unreachable code") == 0 ? "string" : "check", "", message);
+}
 }  // namespace
 
 v8::Platform* platform() { return the_platform; }
-
-thread_local daybook_isolate* current = nullptr;
 
 void die(const char* kind, const char* where, const char* why) {
   // The parent reads this line and the exit code; nothing here may allocate.

@@ -213,6 +213,12 @@ func (p *process) ranOutOfMemory() bool {
 	return strings.Contains(s, "daybook-v8: oom") || strings.Contains(s, "out of memory") || strings.Contains(s, "cannot allocate memory") || strings.Contains(s, "std::bad_alloc")
 }
 
+// metLongString tells from a dead worker's last words whether V8 met a string
+// that an isolate with a future cannot hold.
+func (p *process) metLongString() bool {
+	return strings.Contains(p.stderr.String(), "daybook-v8: string")
+}
+
 // obituary says in one line how a dead process ended.
 func (p *process) obituary() string {
 	state := p.cmd.ProcessState

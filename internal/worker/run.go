@@ -122,8 +122,11 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 		return Outcome{}, false, fmt.Errorf("%w: %s", errNotAccepted, p.obituary())
 	}
 	o = Outcome{Status: StatusFailed, Reason: ReasonWorkerDied, Error: "The worker process died: " + p.obituary()}
-	if p.ranOutOfMemory() {
+	switch {
+	case p.ranOutOfMemory():
 		o.Reason, o.Error = ReasonOutOfMemory, outOfMemoryText
+	case p.metLongString():
+		o.Reason, o.Error = ReasonUnserializableHeap, longStringText
 	}
 	return o, false, nil
 }

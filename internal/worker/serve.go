@@ -153,7 +153,11 @@ func (s *server) begin(j *job, jobs chan<- *job) {
 	if err := s.frame(frameAccepted, nil); err != nil {
 		os.Exit(exitClean) // the pipe is gone, and with it the parent
 	}
-	j.program, j.refused = compile(string(j.code), j.FileName)
+	if code := string(j.code); ambiguous(code) {
+		j.program, j.refused = compile(code, j.FileName)
+	} else {
+		j.program = verbatim(code, j.FileName)
+	}
 	jobs <- j
 }
 
@@ -193,8 +197,6 @@ func (s *server) run(j *job) error {
 		return s.end(endHeader{End: endSyntax, CPUMicros: (cpuTime() - j.began).Microseconds()}, j.refused.Error(), nil)
 	}
 	end, p := endHeader{}, j.program
-	sum := sha256.Sum256(p.code)
-	end.TranspiledSHA256 = hex.EncodeToString(sum[:])
 
 	sink := newLineSink(func(b []byte) error { return s.frame(frameLines, b) })
 	isolate, err := s.spare.take(v8.Config{
@@ -215,7 +217,18 @@ func (s *server) run(j *job) error {
 	defer isolate.Dispose()
 	s.setCurrent(isolate)
 	r, err := isolate.Run(p.source())
+	if err == nil && r.Status == v8.SyntaxError && p.maps == nil {
+		// It may be TypeScript.
+		if p, err = compile(string(j.code), j.FileName); err != nil {
+			s.setCurrent(nil)
+			_ = sink.close() // nothing was written
+			return s.end(endHeader{End: endSyntax, CPUMicros: (cpuTime() - j.began).Microseconds()}, err.Error(), nil)
+		}
+		r, err = isolate.Run(p.source())
+	}
 	s.setCurrent(nil)
+	sum := sha256.Sum256(p.code)
+	end.TranspiledSHA256 = hex.EncodeToString(sum[:])
 	if closed := sink.close(); closed != nil {
 		return closed
 	}

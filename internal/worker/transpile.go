@@ -16,13 +16,33 @@ type program struct {
 	code []byte // what V8 evaluates, without the name
 	name string // as stack traces show it
 	file string // as the caller calls it
-	maps []byte
+	maps []byte // nil: it is the caller's source itself
 }
 
 // sourceError is a syntax error with its place in the caller's source.
 type sourceError struct{ text string }
 
 func (e *sourceError) Error() string { return e.text }
+
+// verbatim is a script that goes to V8 as it is. JavaScript should: what esbuild
+// prints has lost comments and layout, which functions show, and statements such
+// as "-1" and "void 0", which are a script's value.
+func verbatim(code, file string) *program {
+	if file == "" {
+		file = "main.ts"
+	}
+	return &program{code: []byte(code), name: scriptName(file), file: file}
+}
+
+// Sources that V8 may accept and TypeScript takes for something else, or that
+// need lowering though V8 knows the syntax: f<T>(x), and using, which needs a
+// DisposableStack that snapshot isolates lack.
+var typedCall, disposal = regexp.MustCompile(`<[^;{}]*>\s*[(\x60]`), regexp.MustCompile(`\busing\b`)
+
+// ambiguous tells whether a source has to be read as TypeScript from the start.
+func ambiguous(code string) bool {
+	return typedCall.MatchString(code) || disposal.MatchString(code)
+}
 
 // compile strips the types off TypeScript and lowers what this V8 lacks. Plain
 // JavaScript passes through. Nothing is shaken off or minified: the value of the
@@ -41,7 +61,7 @@ func compile(code, file string) (*program, error) {
 		Loader: api.LoaderTS,
 		Target: api.ESNext,
 		// Snapshot isolates have no DisposableStack; decorators no V8 has.
-		Supported:   map[string]bool{"using": false},
+		Supported:   map[string]bool{"using": false, "decorators": false},
 		TreeShaking: api.TreeShakingFalse,
 		Sourcemap:   api.SourceMapExternal,
 		// Not the caller's name, which nothing needs here: esbuild never returns
@@ -98,6 +118,9 @@ func (p *program) position(m *sourcemap.Consumer, line, column int) (int, int, b
 }
 
 func (p *program) consumer() *sourcemap.Consumer {
+	if p.maps == nil {
+		return nil
+	}
 	m, err := sourcemap.Parse("", p.maps)
 	if err != nil {
 		return nil // positions stay those of the code V8 saw
@@ -123,14 +146,17 @@ func (p *program) mapStack(stack string) string {
 		if at == nil {
 			continue
 		}
-		if m == nil {
+		if m == nil && p.maps != nil {
 			if m = p.consumer(); m == nil {
 				return stack
 			}
 		}
-		line, _ := strconv.Atoi(text[at[4]:at[5]])
-		column, _ := strconv.Atoi(text[at[6]:at[7]])
-		l, c, ok := p.position(m, line, column)
+		l, lineErr := strconv.Atoi(text[at[4]:at[5]])
+		c, columnErr := strconv.Atoi(text[at[6]:at[7]])
+		ok := lineErr == nil && columnErr == nil
+		if m != nil {
+			l, c, ok = p.position(m, l, c)
+		}
 		if !ok {
 			continue
 		}
