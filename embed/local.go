@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -136,9 +137,14 @@ func (d *Daybook) ServeMCP(ctx context.Context, in io.Reader, out io.Writer) err
 // directory takes no clients: it is starting, stopping or gone.
 var ErrNotServing = errors.New("the process that uses the data directory takes no clients now")
 
+// ErrOwnerEnded is returned by AttachMCP when the process that owns the data
+// directory ended while its client was still there.
+var ErrOwnerEnded = errors.New("the daybook process that served this one has ended; start it again: nothing on record is lost")
+
 // AttachMCP serves one MCP client over a pair of streams through the process
 // that owns the data directory. Runs are logged under session; empty leaves it
-// to that process. It returns when either side ends.
+// to that process. It returns nil when the client ends or ctx is done, and
+// ErrOwnerEnded when the other process does.
 func AttachMCP(ctx context.Context, dir, session string, in io.Reader, out io.Writer) error {
 	if session != "" {
 		if err := ledger.CheckSession(session); err != nil {
@@ -168,15 +174,22 @@ func AttachMCP(ctx context.Context, dir, session string, in io.Reader, out io.Wr
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
+	var left atomic.Bool // the client, by itself
 	go func() {
 		// The end of in is passed on; answers still come.
 		_, _ = io.Copy(conn, in)
+		left.Store(true)
 		if c, ok := conn.(*net.UnixConn); ok {
 			_ = c.CloseWrite()
 		}
 	}()
-	if _, err := io.Copy(out, conn); err != nil && ctx.Err() == nil {
+	_, err = io.Copy(out, conn)
+	switch {
+	case left.Load() || ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return fmt.Errorf("read from the process that uses %s: %w", dir, err)
+	default:
+		return ErrOwnerEnded
 	}
-	return nil
 }
