@@ -8,7 +8,7 @@ import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport as OldHTTP } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { createTaskSessionFromClient, resultFromTaskOutcome } from '@modelcontextprotocol/ext-tasks/client';
+import { createTaskSessionFromClient, resultFromTaskOutcome, toolDeclarationFromMcpTool } from '@modelcontextprotocol/ext-tasks/client';
 
 const [url, daybook, dataDir] = process.argv.slice(2);
 const deadline = 60_000;
@@ -92,9 +92,10 @@ async function oldTasks(client) {
 
 // extTasks does it with the package that clients have for it.
 async function extTasks(client) {
+  const runJS = (await client.listTools()).tools.find((t) => t.name === 'run_js');
   const session = createTaskSessionFromClient(client, { endpointId: 'daybook' });
   try {
-    const done = await (await session.callTool('run_js', { code: slow })).settle();
+    const done = await (await session.callTool('run_js', { code: slow }, { declaration: toolDeclarationFromMcpTool(runJS), task: { preference: 'require' } })).settle();
     const result = resultFromTaskOutcome(done.outcome);
     assert.equal(result.structuredContent.status, 'completed', 'the result is that of the end: it was a task');
     assert.equal(result.structuredContent.result, '42');
