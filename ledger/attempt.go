@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"daybook/events"
@@ -134,6 +135,10 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*Run, error) {
 		return nil, &EndedError{Event: *p.Ended}
 	}
 	req := p.Request
+	warnings := slices.Clone(s.Warnings)
+	if p.FirstLine > 1 {
+		warnings = append(warnings, fmt.Sprintf("the script was begun anew after an interruption: output before line %d is of an earlier try", p.FirstLine))
+	}
 	e := l.event(req.Tenant, req.Traceparent, &events.ExecutionStarted{
 		ExecutionID: req.ExecutionID,
 		Attempt:     p.Attempt,
@@ -146,7 +151,7 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*Run, error) {
 		FirstLine:   p.FirstLine,
 		FirstByte:   p.FirstByte,
 		Layers:      s.Layers,
-		Warnings:    cautions(s.Warnings),
+		Warnings:    cautions(warnings),
 	})
 	seq, err := l.store.Append(ctx, e, int64(p.Position))
 	switch {

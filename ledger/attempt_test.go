@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -242,4 +243,36 @@ func TestPlanContinuesTheOutput(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A reader learns that a script was begun anew, and where.
+func TestOutputOfEarlierTriesIsPointedOut(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	run := b.start(b.submit(ledger.Submission{}), false)
+	if w := startedOf(t, b, run).Warnings; len(w) != 0 {
+		t.Errorf("a first try warns %q", w)
+	}
+	if _, err := b.AppendOutput(t.Context(), run, 1, 0, []events.Line{{Text: "one"}, {Text: "two"}}); err != nil {
+		t.Fatal(err)
+	}
+	again := b.start(run.Plan.Request, true)
+	if w := startedOf(t, b, again).Warnings; len(w) != 1 || !strings.Contains(w[0], "before line 3") {
+		t.Errorf("a second try warns %q", w)
+	}
+}
+
+func startedOf(t *testing.T, b *book, run *ledger.Run) *events.ExecutionStarted {
+	t.Helper()
+	list, err := b.History(t.Context(), tenant, run.Plan.Request.ExecutionID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range slices.Backward(list) {
+		if d, ok := e.Data.(*events.ExecutionStarted); ok {
+			return d
+		}
+	}
+	t.Fatal("no attempt is on record")
+	return nil
 }
