@@ -1,3 +1,4 @@
+//nolint:staticcheck // logging is deprecated, and what clients have
 package mcp
 
 import (
@@ -183,7 +184,7 @@ func (l *live) say(ctx context.Context, d projections.ExecutionDetail) {
 	}
 	m.Text = strings.TrimSuffix(text.String(), "\n")
 	// A client that cannot be told is found out when it is answered.
-	_ = l.session.Log(ctx, &sdk.LoggingMessageParams{Meta: l.meta, Logger: "console", Level: level, Data: m}) //nolint:staticcheck // deprecated, and what clients have
+	_ = l.session.Log(ctx, &sdk.LoggingMessageParams{Meta: l.meta, Logger: "console", Level: level, Data: m})
 }
 
 // progress tells how long the run has taken, and what it is at.
@@ -197,27 +198,21 @@ func (l *live) progress(ctx context.Context, d projections.ExecutionDetail) {
 }
 
 // follow tells a client of a run that it has begun as a task, after the call
-// has been answered. It ends with the run or the server.
-func (s *Server) follow(call *sdk.CallToolRequest, l listener, r ledger.Receipt) {
+// has been answered. It ends with the run or the server; that a client has gone
+// meanwhile makes no difference to anybody.
+func (s *Server) follow(l listener, r ledger.Receipt) {
 	if !l.listens() {
 		return
 	}
 	l.meta = sdk.Meta{relatedTask: object{{"taskId", r.ExecutionID}}}
 	// Not the call's context: its stream ends with the answer, and what comes
 	// later belongs on the session's own.
-	ctx, cancel := context.WithCancelCause(s.life)
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
 	if s.life.Err() != nil {
-		cancel(errClosing)
 		return
 	}
 	s.watches.running.Go(func() {
-		_ = call.Session.Wait() // however it ended
-		cancel(errClosing)
-	})
-	s.watches.running.Go(func() {
-		defer cancel(nil)
-		_, _ = s.awaitEnd(ctx, r, s.newLive(l, r.ExecutionID)) // the client asks for the outcome itself
+		_, _ = s.awaitEnd(s.life, r, s.newLive(l, r.ExecutionID)) // the client asks for the outcome itself
 	})
 }

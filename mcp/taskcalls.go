@@ -140,7 +140,7 @@ func (s *Server) beginTask(ctx context.Context, call *sdk.CallToolRequest, t too
 	}
 	meta := sdk.ResultBase{Meta: sdk.Meta{metaSequence: r.Seq}}
 	if how == coreTasks {
-		s.follow(call, c.listener, r)
+		s.follow(c.listener, r)
 		return &createdCoreTask{ResultBase: meta, Task: showCoreTask(d)}, nil
 	}
 	return &createdTask{ResultBase: meta, extensionTask: showExtensionTask(d, "task")}, nil

@@ -1,3 +1,4 @@
+//nolint:staticcheck // what is deprecated is tested by the suite
 package conformance
 
 import (
@@ -41,7 +42,7 @@ func (f *fixtures) dialogues() []fixture {
 			return say(fmt.Sprint(token)), nil
 		}},
 		{name: "test_sampling", about: "Asks the client's model", call: func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			res, err := req.Session.CreateMessage(ctx, sampling(argument(req, "prompt"))) //nolint:staticcheck // deprecated, and tested by the suite
+			res, err := req.Session.CreateMessage(ctx, sampling(argument(req, "prompt")))
 			if err != nil {
 				return nil, fmt.Errorf("ask the client's model: %w", err)
 			}
@@ -71,10 +72,10 @@ func (f *fixtures) dialogues() []fixture {
 }
 
 func logLine(ctx context.Context, req *sdk.CallToolRequest, message string) error {
-	return req.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: message}) //nolint:staticcheck // deprecated, and tested by the suite
+	return req.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: message})
 }
 
-func sampling(prompt string) *sdk.CreateMessageParams { //nolint:staticcheck // deprecated, and tested by the suite
+func sampling(prompt string) *sdk.CreateMessageParams {
 	return &sdk.CreateMessageParams{MaxTokens: 100, Messages: []*sdk.SamplingMessage{{Role: "user", Content: text(prompt)}}}
 }
 

@@ -1,3 +1,4 @@
+//nolint:staticcheck // what is deprecated is tested by the suite
 package conformance
 
 import (
@@ -58,10 +59,10 @@ func toldText(in sdk.InputResponseMap, key, name string) string {
 // completed is the text that the client's model made.
 func completed(in sdk.InputResponseMap, key string) (string, bool) {
 	switch res := in[key].(type) {
-	case *sdk.CreateMessageResult: //nolint:staticcheck // deprecated, and tested by the suite
+	case *sdk.CreateMessageResult:
 		t, ok := res.Content.(*sdk.TextContent)
 		return fmt.Sprint(t), ok
-	case *sdk.CreateMessageWithToolsResult: //nolint:staticcheck // deprecated, and tested by the suite
+	case *sdk.CreateMessageWithToolsResult:
 		for _, c := range res.Content {
 			if t, ok := c.(*sdk.TextContent); ok {
 				return t.Text, true
@@ -79,7 +80,7 @@ func needs(in sdk.InputRequestMap, state string) *sdk.CallToolResult {
 func (f *fixtures) rounds() []fixture {
 	const prefix = "test_input_required_result_"
 	askName := ask("What is your name?", "name", "string")
-	roots := &sdk.ListRootsParams{} //nolint:staticcheck // deprecated, and tested by the suite
+	roots := &sdk.ListRootsParams{}
 	tool := func(name, about string, call func(in sdk.InputResponseMap, state string) *sdk.CallToolResult) fixture {
 		return fixture{name: prefix + name, about: about, call: func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			state := ""
@@ -106,7 +107,7 @@ func (f *fixtures) rounds() []fixture {
 			return needs(sdk.InputRequestMap{"capital_question": sampling("What is the capital of France?")}, "")
 		}),
 		tool("list_roots", "Asks for the client's roots", func(in sdk.InputResponseMap, _ string) *sdk.CallToolResult {
-			if res, ok := in["client_roots"].(*sdk.ListRootsResult); ok && res != nil { //nolint:staticcheck // deprecated, and tested by the suite
+			if res, ok := in["client_roots"].(*sdk.ListRootsResult); ok && res != nil {
 				return say(fmt.Sprintf("%d roots", len(res.Roots)))
 			}
 			return needs(sdk.InputRequestMap{"client_roots": roots}, "")
@@ -126,7 +127,7 @@ func (f *fixtures) rounds() []fixture {
 		tool("multiple_inputs", "Asks for three things at once", func(in sdk.InputResponseMap, _ string) *sdk.CallToolResult {
 			name := toldText(in, "user_name", "name")
 			greeting, greeted := completed(in, "greeting")
-			list, listed := in["client_roots"].(*sdk.ListRootsResult) //nolint:staticcheck // deprecated, and tested by the suite
+			list, listed := in["client_roots"].(*sdk.ListRootsResult)
 			if name != "" && greeted && listed && list != nil {
 				return say(fmt.Sprintf("%s %s, %d roots", greeting, name, len(list.Roots)))
 			}

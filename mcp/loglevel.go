@@ -1,0 +1,37 @@
+//nolint:staticcheck // logging is deprecated, and what clients have
+package mcp
+
+import (
+	"context"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// level returns what a request asks to be told of console output: itself, or
+// by what the client has set for the connection.
+func (o origin) level(meta sdk.Meta) func() sdk.LoggingLevel {
+	_, sessionless := meta[sdk.MetaKeyProtocolVersion]
+	return func() sdk.LoggingLevel {
+		var level any = meta[sdk.MetaKeyLogLevel]
+		if text, ok := level.(string); ok && sessionless {
+			return sdk.LoggingLevel(text)
+		}
+		if o.logLevel == nil || sessionless {
+			return ""
+		}
+		set, _ := o.logLevel.Load().(sdk.LoggingLevel)
+		return set
+	}
+}
+
+// rememberLevel takes note of the level that a client sets for a connection.
+func rememberLevel(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		res, err := next(ctx, method, req)
+		p, ok := req.GetParams().(*sdk.SetLoggingLevelParams)
+		if o, known := ctx.Value(originKey{}).(origin); err == nil && ok && known && o.logLevel != nil {
+			o.logLevel.Store(p.Level)
+		}
+		return res, err
+	}
+}
