@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 
@@ -18,7 +17,7 @@ func (a *api) heapRoutes(r *router) {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tagHeaps}, Summary: summary, Description: description}
 	}
 	register(r, op("list-heaps", http.MethodGet, "/api/heaps", "List heaps, or find them by tags",
-		"Without tag every heap on record, page by page, newest first. With tags the heaps that carry all of them, ordered by key, on one page."),
+		"Without tag every heap on record, page by page, newest first. With tags the heaps that carry all of them, page by page, ordered by key."),
 		[]int{http.StatusBadRequest}, a.listHeaps)
 	r.bounds(http.MethodGet, "/api/heaps", "limit", 1, maxListLimit, 100)
 	register(r, op("get-heap", http.MethodGet, base, "Get a heap", ""),
@@ -53,8 +52,8 @@ func (h OneHeap) check() error {
 type heapsInput struct {
 	Reading
 	Tags   []string      `query:"tag,explode" doc:"Only heaps with this tag, as KEY=VALUE; repeat it for more."`
-	Limit  optional[int] `query:"limit" doc:"At most this many; not with tag."`
-	Cursor string        `query:"cursor" doc:"next_cursor of the previous page; not with tag."`
+	Limit  optional[int] `query:"limit" doc:"At most this many."`
+	Cursor string        `query:"cursor" doc:"next_cursor of the previous page."`
 }
 
 type heapsAnswer struct{ Body projections.HeapPage }
@@ -69,9 +68,6 @@ func (a *api) listHeaps(ctx context.Context, in *heapsInput) (*heapsAnswer, erro
 	if f := between("limit", limit, 1, maxListLimit); f != nil {
 		return nil, f
 	}
-	if tags != nil && (in.Limit.Set || in.Cursor != "") {
-		return nil, invalid("tag", "heaps found by tag come on one page; leave out limit and cursor")
-	}
 	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
@@ -79,22 +75,8 @@ func (a *api) listHeaps(ctx context.Context, in *heapsInput) (*heapsAnswer, erro
 		page, err := a.q.Heaps(ctx, r.tenant, limit, in.Cursor)
 		return &heapsAnswer{Body: page}, err
 	}
-	found, err := a.q.HeapsByTags(ctx, r.tenant, tags)
-	if err != nil {
-		return nil, err
-	}
-	out := &heapsAnswer{Body: projections.HeapPage{Heaps: []projections.Heap{}}}
-	for _, t := range found {
-		h, err := a.q.Heap(ctx, r.tenant, t.Heap)
-		if errors.Is(err, events.ErrNotFound) {
-			h = projections.Heap{Heap: t.Heap} // tagged, but no run is known to have made it
-		} else if err != nil {
-			return nil, err
-		}
-		h.Tags = t.Tags
-		out.Body.Heaps = append(out.Body.Heaps, h)
-	}
-	return out, nil
+	page, err := a.q.HeapsByTags(ctx, r.tenant, projections.TagQuery{Tags: tags, Limit: limit, Cursor: in.Cursor})
+	return &heapsAnswer{Body: page}, err
 }
 
 type heapInput struct {

@@ -139,7 +139,7 @@ func TestBadInput(t *testing.T) {
 		{"set text", "PUT", "/api/heaps/" + someHeap + "/tags", `a=b`, plain, 415, "Content-Type", "JSON"},
 		{"delete form", "DELETE", "/api/heaps/abc/tags", "", nil, 400, "heap", "64 lowercase hex"},
 		{"heaps by tag form", "GET", "/api/heaps?tag=env", "", nil, 400, "tag", "KEY=VALUE"},
-		{"heaps by tag and limit", "GET", "/api/heaps?tag=a=b&limit=5", "", nil, 400, "tag", "one page"},
+		{"heaps by tag after another list", "GET", "/api/heaps?tag=a=b&cursor=AAAA", "", nil, 400, "", "not one that was given out"},
 		{"heaps limit", "GET", "/api/heaps?limit=0", "", nil, 400, "limit", "1 to 1000"},
 
 		// Sessions and events.

@@ -35,7 +35,7 @@ type Heaps interface {
 	Heap(ctx context.Context, tenant, hash string) (projections.Heap, error)
 	Heaps(ctx context.Context, tenant string, limit int, cursor string) (projections.HeapPage, error)
 	HeapTags(ctx context.Context, tenant, hash string) (map[string]string, error)
-	HeapsByTags(ctx context.Context, tenant string, tags map[string]string) ([]projections.TaggedHeap, error)
+	HeapsByTags(ctx context.Context, tenant string, q projections.TagQuery) (projections.HeapPage, error)
 	TagHistory(ctx context.Context, tenant, hash string) ([]projections.TagEdit, error)
 	Lineage(ctx context.Context, tenant, hash string) ([]projections.HeapOrigin, error)
 }

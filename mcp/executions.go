@@ -164,12 +164,9 @@ func (s *Server) listExecutions(ctx context.Context, _ caller, a arguments) (ans
 		Session: a.text("session"),
 		Cursor:  a.text("cursor"),
 	}
-	if a.has("limit") {
-		n := a.integer("limit", 0)
-		if n < 1 || n > 1000 {
-			return answer{}, ledger.Invalid("limit", "limit must be 1 to 1000, not %d", n)
-		}
-		f.Limit = int(n)
+	var err error
+	if f.Limit, err = a.pageLimit(); err != nil {
+		return answer{}, err
 	}
 	page, err := s.opts.Queries.Executions(ctx, s.tenant, f)
 	if err != nil {
@@ -179,6 +176,18 @@ func (s *Server) listExecutions(ctx context.Context, _ caller, a arguments) (ans
 		page.Executions = []projections.ExecutionSummary{}
 	}
 	return answer{value: page}, nil
+}
+
+// pageLimit is how long a page may be; 0 when nothing was said.
+func (a arguments) pageLimit() (int, error) {
+	if !a.has("limit") {
+		return 0, nil
+	}
+	n := a.integer("limit", 0)
+	if n < 1 || n > projections.MaxListLimit {
+		return 0, ledger.Invalid("limit", "limit must be 1 to %d, not %d", projections.MaxListLimit, n)
+	}
+	return int(n), nil
 }
 
 // aboutExecution names the execution that a question could not be answered

@@ -102,8 +102,8 @@ func (f *fakeBook) HeapTags(context.Context, string, string) (map[string]string,
 	return nil, nil
 }
 
-func (f *fakeBook) HeapsByTags(context.Context, string, map[string]string) ([]projections.TaggedHeap, error) {
-	return nil, nil
+func (f *fakeBook) HeapsByTags(context.Context, string, projections.TagQuery) (projections.HeapPage, error) {
+	return projections.HeapPage{}, nil
 }
 
 func (f *fakeBook) Sessions(context.Context, string) ([]string, error) { return nil, nil }

@@ -36,9 +36,13 @@ func (s *Server) heapTools() []tool {
 		},
 		{
 			name: "query_heaps_by_tags", title: "Find heaps by tags", readOnly: true, idempotent: true,
-			about:  "Heaps that have every given tag with exactly that value; {} finds all tagged heaps.",
-			input:  []property{{name: "tags", kind: textMap, required: true}},
-			output: record(listOf("results", record(is("heap", "string"), stringMap("tags")))),
+			about: "Heaps that have every given tag with exactly that value; {} finds all tagged heaps.",
+			input: []property{
+				{name: "tags", kind: textMap, required: true},
+				{name: "limit", kind: integer, min: 1, max: projections.MaxListLimit},
+				{name: "cursor", kind: text, about: "next_cursor of the previous page"},
+			},
+			output: record(listOf("results", record(is("heap", "string"), stringMap("tags"))), optional(is("next_cursor", "string"))),
 			call:   s.findHeaps,
 		},
 	}
@@ -83,17 +87,28 @@ func (s *Server) deleteTags(ctx context.Context, c caller, a arguments) (answer,
 	return answer{value: okAnswer{OK: true}, seq: seq}, nil
 }
 
+type taggedHeap struct {
+	Heap string            `json:"heap"`
+	Tags map[string]string `json:"tags"`
+}
+
 type heapsAnswer struct {
-	Results []projections.TaggedHeap `json:"results"`
+	Results    []taggedHeap `json:"results"`
+	NextCursor string       `json:"next_cursor,omitempty"`
 }
 
 func (s *Server) findHeaps(ctx context.Context, _ caller, a arguments) (answer, error) {
-	found, err := s.opts.Queries.HeapsByTags(ctx, s.tenant, a.textMap("tags"))
+	limit, err := a.pageLimit()
 	if err != nil {
 		return answer{}, err
 	}
-	if found == nil {
-		found = []projections.TaggedHeap{}
+	page, err := s.opts.Queries.HeapsByTags(ctx, s.tenant, projections.TagQuery{Tags: a.textMap("tags"), Limit: limit, Cursor: a.text("cursor")})
+	if err != nil {
+		return answer{}, err
 	}
-	return answer{value: heapsAnswer{Results: found}}, nil
+	found := heapsAnswer{Results: make([]taggedHeap, 0, len(page.Heaps)), NextCursor: page.NextCursor}
+	for _, h := range page.Heaps {
+		found.Results = append(found.Results, taggedHeap{h.Heap, h.Tags})
+	}
+	return answer{value: found}, nil
 }

@@ -48,7 +48,7 @@ type Executions interface {
 type Heaps interface {
 	Heap(ctx context.Context, tenant, hash string) (projections.Heap, error)
 	HeapTags(ctx context.Context, tenant, hash string) (map[string]string, error)
-	HeapsByTags(ctx context.Context, tenant string, tags map[string]string) ([]projections.TaggedHeap, error)
+	HeapsByTags(ctx context.Context, tenant string, q projections.TagQuery) (projections.HeapPage, error)
 }
 
 // Sessions answers questions about the logs of named sessions.

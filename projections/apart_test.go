@@ -74,8 +74,8 @@ func TestEverythingIsReadableWhileEventsAreApplied(t *testing.T) {
 			return nil
 		},
 		"tags": func() error {
-			found, err := s.HeapsByTags(t.Context(), tenant, tags{"stage": "3"})
-			for _, h := range found {
+			found, err := s.HeapsByTags(t.Context(), tenant, projections.TagQuery{Tags: tags{"stage": "3"}})
+			for _, h := range found.Heaps {
 				if h.Tags["stage"] != "3" {
 					return fmt.Errorf("heap %s has the tags %v", h.Heap, h.Tags)
 				}

@@ -168,7 +168,7 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 	if err := json.Unmarshal([]byte(st.tags.String), &tags); err != nil {
 		return err
 	}
-	return a.setTags(e.Tenant, d.Heap.SHA256, e.Seq, tags)
+	return a.setTags(e, d.Heap.SHA256, e.Seq, tags)
 }
 
 // checkTotals compares what the runner says it wrote with what is on record.
@@ -226,36 +226,7 @@ func (a *applier) tagged(e *events.Event, d *events.HeapTagged) error {
 	if err := a.exec(a.s.edit, e.Tenant, d.Heap, e.Seq, effective, string(d.Edit), asJSON(d.Actor), asJSON(tags), orNull(d.ExecutionID), e.Time.UnixMilli()); err != nil {
 		return err
 	}
-	return a.setTags(e.Tenant, d.Heap, effective, tags)
-}
-
-// setTags puts tags in force from a position, unless newer ones are.
-func (a *applier) setTags(tenant, heap string, effective uint64, tags map[string]string) error {
-	var since uint64
-	var before string
-	err := a.row(a.s.inForce, tenant, heap).Scan(&since, &before)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return err
-	}
-	now := asJSON(tags) // keys in order: equal tags have equal texts
-	if since > effective || since == effective && before == now {
-		return nil
-	}
-	if err := a.exec(a.s.force, tenant, heap, effective, now); err != nil {
-		return err
-	}
-	if before == now {
-		return nil // the edit of a run's tags comes right after its end
-	}
-	if err := a.exec(a.s.untag, tenant, heap); err != nil {
-		return err
-	}
-	for key, value := range tags {
-		if err := a.exec(a.s.tag, tenant, key, value, heap); err != nil {
-			return err
-		}
-	}
-	return nil
+	return a.setTags(e, d.Heap, effective, tags)
 }
 
 // asJSON encodes values that cannot fail to encode.

@@ -1,8 +1,10 @@
 package projections
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"hash/crc32"
 	"strings"
 )
@@ -24,11 +26,34 @@ const (
 	// cursorEnded goes on in a list of executions with ended ones only.
 	cursorEnded cursorKind = 'e'
 	cursorHeaps cursorKind = 'h'
+	// cursorTagged goes on after a heap, by its hash rather than a position.
+	cursorTagged cursorKind = 't'
 )
 
 func (c cursor) String() string {
-	raw := binary.AppendUvarint([]byte{byte(c.kind)}, c.seq)
-	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(raw, crc32.ChecksumIEEE(raw)))
+	return sealCursor(binary.AppendUvarint([]byte{byte(c.kind)}, c.seq))
+}
+
+func sealCursor(body []byte) string {
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(body, crc32.ChecksumIEEE(body)))
+}
+
+// tagCursor goes on after a heap of well-formed hash.
+func tagCursor(heap string) string {
+	hash, _ := hex.DecodeString(heap)
+	return sealCursor(append([]byte{byte(cursorTagged)}, hash...))
+}
+
+// parseTagCursor returns the bytes of the hash.
+func parseTagCursor(text string) (hash []byte, err error) {
+	body, ok := openCursor(text)
+	switch {
+	case !ok:
+		return nil, badQuery("cursor %.40q is not one that was given out; leave it out to begin at the first heap", text)
+	case body[0] != byte(cursorTagged) || len(body) != 1+sha256.Size:
+		return nil, badQuery("cursor %.40q belongs to another list; leave it out to begin at the first heap", text)
+	}
+	return body[1:], nil
 }
 
 // parseCursor reads a cursor of one of the kinds.
@@ -46,18 +71,28 @@ func parseCursor(text string, kinds ...cursorKind) (cursor, error) {
 }
 
 func decodeCursor(text string) (c cursor, ok bool) {
-	if strings.ContainsAny(text, "\r\n") { // the decoder would skip them
-		return c, false
-	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(raw) < 6 {
-		return c, false
-	}
-	body, sum := raw[:len(raw)-4], raw[len(raw)-4:]
-	if binary.BigEndian.Uint32(sum) != crc32.ChecksumIEEE(body) {
+	body, ok := openCursor(text)
+	if !ok {
 		return c, false
 	}
 	seq, n := binary.Uvarint(body[1:])
 	c = cursor{cursorKind(body[0]), seq}
+	if c.kind == cursorTagged {
+		return c, true // well-formed, but of another list
+	}
 	return c, n == len(body)-1 && seq < 1<<63 && c.String() == text
+}
+
+// openCursor checks the form and the sum of a cursor. The body has two bytes or
+// more.
+func openCursor(text string) (body []byte, ok bool) {
+	if strings.ContainsAny(text, "\r\n") { // the decoder would skip them
+		return nil, false
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(raw) < 6 {
+		return nil, false
+	}
+	body, sum := raw[:len(raw)-4], raw[len(raw)-4:]
+	return body, binary.BigEndian.Uint32(sum) == crc32.ChecksumIEEE(body)
 }

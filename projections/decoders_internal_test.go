@@ -2,6 +2,7 @@ package projections
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"strings"
 	"testing"
@@ -28,12 +29,23 @@ func TestCursors(t *testing.T) {
 	if _, err := parseCursor(cursor{cursorHeaps, 1 << 63}.String(), cursorHeaps); !errors.Is(err, ErrBadQuery) {
 		t.Errorf("a position SQLite cannot hold: %v", err)
 	}
+	heap := strings.Repeat("0f", 32)
+	if hash, err := parseTagCursor(tagCursor(heap)); err != nil || hex.EncodeToString(hash) != heap {
+		t.Errorf("heap %s came back as %x, error %v", heap, hash, err)
+	}
+	_, fromTags := parseCursor(tagCursor(heap), cursorHeaps)
+	_, fromHeaps := parseTagCursor(cursor{cursorHeaps, 7}.String())
+	for _, err := range []error{fromTags, fromHeaps} {
+		if !errors.Is(err, ErrBadQuery) || !strings.Contains(err.Error(), "another list") {
+			t.Errorf("the cursor of another list: %v", err)
+		}
+	}
 }
 
 // FuzzCursor: whatever is sent as a cursor is refused with a short sentence, or
 // is exactly one that was given out.
 func FuzzCursor(f *testing.F) {
-	for _, s := range []string{"", "x", "AAAA", cursor{cursorExecutions, 7}.String(), cursor{cursorEnded, 1<<63 - 1}.String(), cursor{cursorHeaps, 300}.String() + "\n", "eAGAgICAgICAgIAB"} {
+	for _, s := range []string{"", "x", "AAAA", cursor{cursorExecutions, 7}.String(), cursor{cursorEnded, 1<<63 - 1}.String(), cursor{cursorHeaps, 300}.String() + "\n", tagCursor(strings.Repeat("0f", 32)), "eAGAgICAgICAgIAB"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -43,6 +55,9 @@ func FuzzCursor(f *testing.F) {
 			t.Errorf("%q is taken for %+v, which is %q", text, c, c)
 		case err != nil && (!errors.Is(err, ErrBadQuery) || !strings.Contains(err.Error(), "cursor") || len(err.Error()) > 400 || !utf8.ValidString(err.Error())):
 			t.Errorf("error %v", err)
+		}
+		if hash, err := parseTagCursor(text); err == nil && tagCursor(hex.EncodeToString(hash)) != text {
+			t.Errorf("%q is taken for heap %x", text, hash)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -82,23 +81,19 @@ func matching(tenant string, f ExecutionFilter) (condition, error) {
 
 // tagged adds that the heap an execution made carries every pair.
 func (w condition) tagged(ctx context.Context, tx *sql.Tx, tenant string, tags map[string]string) (condition, error) {
-	if len(tags) == 0 {
-		return w, nil
-	}
-	lead, heaps, err := rarest(ctx, tx, tenant, tags)
+	pairs, err := pairsOf(ctx, tx, tenant, tags)
 	if err != nil {
 		return w, err
 	}
-	if heaps < manyHeaps {
+	if len(pairs) > 0 && pairs[0].heaps < manyHeaps {
 		// Few heaps have it: begin at them and sort their executions, rather than
 		// look at every execution until a page is full. SQLite cannot know.
 		w.sql = strings.Replace(w.sql, "executions", "executions INDEXED BY executions_by_heap", 1)
-		w = w.and("output_heap IN (SELECT heap FROM heap_tags WHERE tenant = ? AND key = ? AND value = ?)", tenant, lead, tags[lead])
+		w = w.and("output_heap IN (SELECT lower(hex(heap)) FROM heap_tags WHERE pair = ?)", pairs[0].id)
+		pairs = pairs[1:]
 	}
-	for _, key := range slices.Sorted(maps.Keys(tags)) {
-		if key != lead || heaps >= manyHeaps {
-			w = w.and("EXISTS (SELECT 1 FROM heap_tags WHERE tenant = ? AND heap = output_heap AND key = ? AND value = ?)", tenant, key, tags[key])
-		}
+	for _, p := range pairs {
+		w = w.and("EXISTS (SELECT 1 FROM heap_tags WHERE pair = ? AND heap = unhex(output_heap))", p.id)
 	}
 	return w, nil
 }

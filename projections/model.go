@@ -130,10 +130,14 @@ type Heap struct {
 	ExecutionID *string `json:"execution_id"`
 }
 
-// TaggedHeap is a row of a query by tags.
-type TaggedHeap struct {
-	Heap string            `json:"heap"`
-	Tags map[string]string `json:"tags"`
+// TagQuery asks for heaps by their tags.
+type TagQuery struct {
+	// Tags are the pairs that a heap must carry, exactly and all.
+	Tags map[string]string
+	// Limit is 1 to MaxListLimit; 0 finds all on one page.
+	Limit int
+	// Cursor is the NextCursor of the page before, or empty.
+	Cursor string
 }
 
 // HeapOrigin is one step of a heap's ancestry: a run that made it.
@@ -155,7 +159,7 @@ type Entry struct {
 	Timestamp   string        `json:"timestamp"`
 }
 
-// HeapPage is a page of heaps, newest first.
+// HeapPage is a page of heaps.
 type HeapPage struct {
 	Heaps []Heap `json:"results"`
 	// NextCursor is set only when there is more.

@@ -114,7 +114,7 @@ func TestPlans(t *testing.T) {
 		&events.ExecutionOutput{ExecutionID: "x", Attempt: 1, FirstLine: 1, Content: events.Plain(events.OutputContent{Lines: []events.Line{{Text: "one"}}})},
 	}
 	for n := range manyHeaps {
-		list = append(list, &events.HeapTagged{Heap: fmt.Sprint(n), Content: events.Plain(events.TagContent{Tags: map[string]string{"common": "1"}})})
+		list = append(list, &events.HeapTagged{Heap: fmt.Sprintf("%064x", n), Content: events.Plain(events.TagContent{Tags: map[string]string{"common": "1"}})})
 	}
 	var batch []events.Event
 	for i, d := range list {
@@ -193,7 +193,8 @@ func askEverything(t *testing.T, s *Store) {
 		for n := range pairs {
 			tags[fmt.Sprint(n)] = "v"
 		}
-		ask(s.HeapsByTags(ctx, "t", tags))
+		ask(s.HeapsByTags(ctx, "t", TagQuery{Tags: tags}))
+		ask(s.HeapsByTags(ctx, "t", TagQuery{Tags: tags, Limit: 5, Cursor: tagCursor(strings.Repeat("0", 64))}))
 	}
 	var first int64
 	ask(s.Output(ctx, "t", "x", OutputQuery{}))

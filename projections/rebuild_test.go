@@ -232,7 +232,7 @@ func answers(t *testing.T, s *projections.Store, who string) (list []any) {
 		add(p, err)
 	}
 	for _, q := range []tags{nil, {"k": "0"}, {"k": "1", "l": "0"}} {
-		found, err := s.HeapsByTags(t.Context(), who, q)
+		found, err := s.HeapsByTags(t.Context(), who, projections.TagQuery{Tags: q})
 		add(found, err)
 		for _, f := range []projections.ExecutionFilter{{Tags: q}, {Tags: q, Limit: 2}, {Tags: q, Session: "session 1"}, {Tags: q, Status: events.StatusCompleted}} {
 			p, err := s.Executions(t.Context(), who, f)

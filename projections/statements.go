@@ -12,7 +12,8 @@ type statements struct {
 	position, anomaly, unknown                      *sql.Stmt
 	request, state, start, touch, handBack, end     *sql.Stmt
 	chunk, extent, truncate, lastChunk, deleteChunk *sql.Stmt
-	heap, edit, inForce, force, untag, tag          *sql.Stmt
+	heap, edit, inForce, force                      *sql.Stmt
+	pair, unpair, forgetPair, tag, untag            *sql.Stmt
 	entry, lastEntry, session                       *sql.Stmt
 
 	all []*sql.Stmt
@@ -44,8 +45,11 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.edit, `INSERT OR IGNORE INTO tag_edits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.inForce, `SELECT effective, tags FROM tagged WHERE tenant = ? AND heap = ?`},
 		{&s.force, `INSERT OR REPLACE INTO tagged VALUES (?, ?, ?, ?)`},
-		{&s.untag, `DELETE FROM heap_tags WHERE tenant = ? AND heap = ?`},
-		{&s.tag, `INSERT INTO heap_tags VALUES (?, ?, ?, ?)`},
+		{&s.pair, `INSERT INTO tag_pairs (tenant, key, value, heaps) VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET heaps = heaps + 1 RETURNING id`},
+		{&s.unpair, `UPDATE tag_pairs SET heaps = heaps - 1 WHERE tenant = ? AND key = ? AND value = ? RETURNING id`},
+		{&s.forgetPair, `DELETE FROM tag_pairs WHERE id = ? AND heaps = 0`},
+		{&s.tag, `INSERT INTO heap_tags VALUES (?, ?)`},
+		{&s.untag, `DELETE FROM heap_tags WHERE pair = ? AND heap = ?`},
 		{&s.entry, `INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.lastEntry, `SELECT coalesce(max(idx), -1) FROM entries WHERE tenant = ? AND session_id = ?`},
 		{&s.session, `INSERT OR IGNORE INTO sessions VALUES (?, ?)`},

@@ -1,12 +1,13 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -29,71 +30,109 @@ func (s *Store) HeapTags(ctx context.Context, tenant, heap string) (map[string]s
 	return tags, nil
 }
 
-// HeapsByTags returns the heaps that carry every pair, ordered by key. No pairs
-// find every tagged heap.
-func (s *Store) HeapsByTags(ctx context.Context, tenant string, tags map[string]string) ([]TaggedHeap, error) {
-	query, args := "SELECT heap, tags FROM tagged t WHERE tenant = ? AND tags <> '{}'", []any{tenant}
-	if len(tags) > 0 {
-		lead, _, err := rarest(ctx, s.reader, tenant, tags)
-		if err != nil {
-			return nil, fmt.Errorf("find heaps by tags: %w", err)
-		}
-		var b strings.Builder
-		b.WriteString("SELECT a.heap, t.tags FROM heap_tags a JOIN tagged t ON t.tenant = a.tenant AND t.heap = a.heap WHERE a.tenant = ? AND a.key = ? AND a.value = ?")
-		args = append(args, lead, tags[lead])
-		for _, key := range slices.Sorted(maps.Keys(tags)) {
-			if key != lead {
-				b.WriteString(" AND EXISTS (SELECT 1 FROM heap_tags o WHERE o.tenant = a.tenant AND o.key = ? AND o.value = ? AND o.heap = a.heap)")
-				args = append(args, key, tags[key])
-			}
-		}
-		b.WriteString(" ORDER BY a.heap")
-		query = b.String()
-	} else {
-		query += " ORDER BY heap"
+// HeapsByTags finds the heaps that carry every pair, those that no run is known
+// to have made too, ordered by key. No pairs find every tagged heap. A bad query
+// is an ErrBadQuery naming its member.
+func (s *Store) HeapsByTags(ctx context.Context, tenant string, q TagQuery) (HeapPage, error) {
+	page := HeapPage{Heaps: []Heap{}}
+	if q.Limit < 0 || q.Limit > MaxListLimit {
+		return page, badQuery("limit %d is out of range: 1 to %d", q.Limit, MaxListLimit)
 	}
-	rows, err := s.reader.QueryContext(ctx, query, args...)
+	var after []byte // a hash; every hash is more than no bytes
+	if q.Cursor != "" {
+		var err error
+		if after, err = parseTagCursor(q.Cursor); err != nil {
+			return page, err
+		}
+	}
+	tx, err := s.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return nil, fmt.Errorf("find heaps by tags: %w", err)
+		return page, fmt.Errorf("find heaps by tags: %w", err)
+	}
+	defer tx.Rollback()
+	pairs, err := pairsOf(ctx, tx, tenant, q.Tags)
+	if err != nil {
+		return page, fmt.Errorf("find heaps by tags: %w", err)
+	}
+	query, args := carriersQuery(tenant, pairs, after)
+	if q.Limit > 0 {
+		query, args = query+" LIMIT ?", append(args, q.Limit+1)
+	}
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return page, fmt.Errorf("find heaps by tags: %w", err)
 	}
 	defer rows.Close()
-	list := []TaggedHeap{}
 	for rows.Next() {
-		var h TaggedHeap
-		var raw []byte
-		if err := rows.Scan(&h.Heap, &raw); err != nil {
-			return nil, fmt.Errorf("find heaps by tags: %w", err)
+		if q.Limit > 0 && len(page.Heaps) == q.Limit {
+			page.NextCursor = tagCursor(page.Heaps[q.Limit-1].Heap)
+			break
 		}
-		if err := json.Unmarshal(raw, &h.Tags); err != nil {
-			return nil, fmt.Errorf("find heaps by tags: %w", err)
+		h, err := scanTagged(rows)
+		if err != nil {
+			return page, fmt.Errorf("find heaps by tags: %w", err)
 		}
-		list = append(list, h)
+		page.Heaps = append(page.Heaps, h)
 	}
-	return list, rows.Err()
+	return page, rows.Err()
 }
 
-// manyHeaps is how many heaps with one pair are counted: past it the exact
-// number no longer matters.
+// carriersQuery selects what scanTagged reads, of the heaps with every pair and
+// a hash past after, in the order of the hash.
+func carriersQuery(tenant string, pairs []tagPair, after []byte) (query string, args []any) {
+	const columns = "SELECT t.heap, t.tags, h.size, h.engine_id, h.created_at, h.parent, h.execution_id FROM "
+	const made = " LEFT JOIN heaps h ON h.tenant = t.tenant AND h.heap = t.heap"
+	if len(pairs) == 0 {
+		return columns + "tagged t" + made + " WHERE t.tenant = ? AND t.heap > ? AND t.tags <> '{}' ORDER BY t.heap", []any{tenant, hex.EncodeToString(after)}
+	}
+	// From the rarest pair's heaps on, in a fixed order: SQLite knows neither
+	// which pair that is nor that the tags are best read last.
+	var b strings.Builder
+	b.WriteString(columns + "heap_tags a")
+	for n, p := range pairs[1:] {
+		fmt.Fprintf(&b, " CROSS JOIN heap_tags a%d ON a%[1]d.pair = ? AND a%[1]d.heap = a.heap", n)
+		args = append(args, p.id)
+	}
+	b.WriteString(" CROSS JOIN tagged t ON t.tenant = ? AND t.heap = lower(hex(a.heap))" + made + " WHERE a.pair = ? AND a.heap > ? ORDER BY a.heap")
+	if after == nil {
+		after = []byte{}
+	}
+	return b.String(), append(args, tenant, pairs[0].id, after)
+}
+
+// scanTagged reads a row of carriersQuery.
+func scanTagged(rows *sql.Rows) (h Heap, err error) {
+	var tags []byte
+	var created sql.NullInt64
+	if err := rows.Scan(&h.Heap, &tags, &h.Size, &h.EngineID, &created, &h.Parent, &h.ExecutionID); err != nil {
+		return h, err
+	}
+	if created.Valid {
+		at := formatMillis(created.Int64)
+		h.CreatedAt = &at
+	}
+	return h, json.Unmarshal(tags, &h.Tags)
+}
+
+// manyHeaps is how many heaps make a pair a common one.
 const manyHeaps = 1000
 
-// rarest returns the key of the pair that the fewest heaps have, and how many,
-// at most manyHeaps. A query should begin at it; SQLite cannot know which it is.
-func rarest(ctx context.Context, db interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}, tenant string, tags map[string]string,
-) (lead string, fewest int, err error) {
-	fewest = manyHeaps + 1
-	for _, key := range slices.Sorted(maps.Keys(tags)) {
-		var n int
-		err := db.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM heap_tags WHERE tenant = ? AND key = ? AND value = ? LIMIT ?)", tenant, key, tags[key], manyHeaps).Scan(&n)
-		if err != nil {
-			return "", 0, err
+// tagPair is a pair as heap_tags knows it; id is 0 when no heap carries it.
+type tagPair struct{ id, heaps int64 }
+
+// pairsOf finds pairs, the one that the fewest heaps carry first.
+func pairsOf(ctx context.Context, tx *sql.Tx, tenant string, tags map[string]string) ([]tagPair, error) {
+	pairs := make([]tagPair, 0, len(tags))
+	for key, value := range tags {
+		var p tagPair
+		err := tx.QueryRowContext(ctx, "SELECT id, heaps FROM tag_pairs WHERE tenant = ? AND key = ? AND value = ?", tenant, key, value).Scan(&p.id, &p.heaps)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, err
 		}
-		if n < fewest {
-			lead, fewest = key, n
-		}
+		pairs = append(pairs, p)
 	}
-	return lead, fewest, nil
+	slices.SortFunc(pairs, func(a, b tagPair) int { return cmp.Or(cmp.Compare(a.heaps, b.heaps), cmp.Compare(a.id, b.id)) })
+	return pairs, nil
 }
 
 // TagHistory returns every edit of a heap's tags, oldest first.

@@ -33,7 +33,8 @@ func (c *heapListCmd) Run(ctx context.Context, std *streams) error {
 
 type heapFindCmd struct {
 	clientFlags
-	Tags []string `arg:"" help:"Tags as KEY=VALUE." placeholder:"KEY=VALUE"`
+	Tags  []string `arg:"" help:"Tags as KEY=VALUE." placeholder:"KEY=VALUE"`
+	Limit int      `help:"At most this many, 1 to 1000." default:"100" placeholder:"N"`
 }
 
 // Run prints the heaps whose tags include every pair.
@@ -41,7 +42,7 @@ func (c *heapFindCmd) Run(ctx context.Context, std *streams) error {
 	if _, err := tagsOf(c.Tags); err != nil {
 		return err
 	}
-	return c.showHeaps(ctx, std, "/api/heaps?"+url.Values{"tag": c.Tags}.Encode(), 0)
+	return c.showHeaps(ctx, std, "/api/heaps?"+url.Values{"tag": c.Tags, "limit": {strconv.Itoa(c.Limit)}}.Encode(), c.Limit)
 }
 
 // tagsOf reads KEY=VALUE pairs. The value may hold anything, also "=".
