@@ -187,7 +187,7 @@ func AttachMCP(ctx context.Context, dir, session string, in io.Reader, out io.Wr
 	switch {
 	case left.Load() || ctx.Err() != nil:
 		return nil
-	case err != nil:
+	case err != nil && !errors.Is(err, unix.ECONNRESET): // it was killed, or had not read everything
 		return fmt.Errorf("read from the process that uses %s: %w", dir, err)
 	default:
 		return ErrOwnerEnded

@@ -167,39 +167,10 @@ func (c *mcpCmd) Help() string {
 		"For a client's configuration: {\"command\": \"daybook\", \"args\": [\"mcp\"]}."
 }
 
-// attachWait is how long the owner of the data directory may take to come up,
-// or to go away: clients start several servers at once.
-const attachWait = 30 * time.Second
-
 // Run serves MCP on the standard streams, with a ledger of its own or through
 // the process that holds the data directory already.
 func (c *mcpCmd) Run(ctx context.Context, std *streams) error {
-	for deadline := time.Now().Add(attachWait); ; {
-		book, err := embed.Start(ctx, c.options(std.err))
-		switch {
-		case err == nil:
-			err := book.ServeMCP(ctx, std.in, std.out)
-			if ctx.Err() != nil {
-				err = nil // a signal is a proper way to end it
-			}
-			return errors.Join(err, book.Close())
-		case !errors.Is(err, embed.ErrLocked):
-			return err
-		}
-		locked := err
-		err = embed.AttachMCP(ctx, c.DataDir, c.SessionID, std.in, std.out)
-		if !errors.Is(err, embed.ErrNotServing) {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return locked
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	return embed.ServeStdio(ctx, c.options(std.err), std.in, std.out)
 }
 
 type rebuildCmd struct {
