@@ -27,6 +27,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 		d.pool = worker.New(worker.Options{
 			Idle:              d.opts.Slots,
 			MaxHeapLimitBytes: int64(d.opts.HeapMemoryCeilingMB) << 20,
+			Stateless:         d.opts.Stateless,
 			Logger:            d.opts.Logger,
 		})
 		engine, err := d.pool.Engine(ctx)

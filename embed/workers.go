@@ -43,7 +43,9 @@ func (w workers) Engine(ctx context.Context, stateful bool) (events.Engine, erro
 	}, nil
 }
 
-func (w workers) Layers(ctx context.Context) ([]string, error) { return w.pool.Layers(ctx) }
+func (w workers) Layers(ctx context.Context, stateful bool) ([]string, error) {
+	return w.pool.Layers(ctx, stateful)
+}
 
 // work hands the runner its deliveries.
 type work struct{ *jetstream.Store }

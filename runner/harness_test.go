@@ -43,7 +43,7 @@ func (w workers) Run(ctx context.Context, t runner.Task, lines func(context.Cont
 	return w.run(ctx, t, lines)
 }
 func (workers) Engine(context.Context, bool) (events.Engine, error) { return engine, nil }
-func (workers) Layers(context.Context) ([]string, error)            { return []string{"fake"}, nil }
+func (workers) Layers(context.Context, bool) ([]string, error)      { return []string{"fake"}, nil }
 
 // completes is a script that writes lines and ends well.
 func completes(lines ...string) workers {

@@ -46,7 +46,7 @@ type refusal struct{ reason, message string }
 type identity struct {
 	mu      sync.Mutex
 	engines map[bool]events.Engine // by whether runs keep state
-	layers  []string
+	layers  map[bool][]string      // likewise
 }
 
 func (i *identity) get(ctx context.Context, w Workers, stateful bool) (events.Engine, []string, error) {
@@ -58,16 +58,16 @@ func (i *identity) get(ctx context.Context, w Workers, stateful bool) (events.En
 	if err != nil {
 		return engine, nil, fmt.Errorf("ask the workers for their engine: %w", err)
 	}
-	layers, err := w.Layers(ctx)
+	layers, err := w.Layers(ctx, stateful)
 	if err != nil {
 		return engine, nil, fmt.Errorf("ask the workers for their containment: %w", err)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.engines == nil {
-		i.engines = map[bool]events.Engine{}
+		i.engines, i.layers = map[bool]events.Engine{}, map[bool][]string{}
 	}
-	i.engines[stateful], i.layers = engine, layers
+	i.engines[stateful], i.layers[stateful] = engine, layers
 	return engine, layers, nil
 }
 
@@ -75,7 +75,7 @@ func (i *identity) known(stateful bool) (events.Engine, []string, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	engine, ok := i.engines[stateful]
-	return engine, i.layers, ok
+	return engine, i.layers[stateful], ok
 }
 
 // fetch gets everything a run starts from. An error is worth another try; what

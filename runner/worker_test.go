@@ -34,7 +34,9 @@ func (p processes) Engine(ctx context.Context, stateful bool) (events.Engine, er
 	return events.Engine{ID: fmt.Sprintf("%s/%v", e.ID(), stateful), V8Version: e.V8Version}, err
 }
 
-func (p processes) Layers(ctx context.Context) ([]string, error) { return p.pool.Layers(ctx) }
+func (p processes) Layers(ctx context.Context, stateful bool) ([]string, error) {
+	return p.pool.Layers(ctx, stateful)
+}
 
 // newProcesses makes a pool that lives as long as the test.
 func newProcesses(t *testing.T) processes {

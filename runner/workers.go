@@ -17,10 +17,12 @@ type Workers interface {
 	// means that nothing is known about the script's end.
 	Run(ctx context.Context, t Task, lines func(context.Context, []events.Line) error) (Outcome, error)
 	// Engine identifies the engine of runs with or without a heap. Neither it
-	// nor Layers changes while the Workers live: each answer is asked for once.
+	// nor Layers changes while the Workers live: each answer is asked for once
+	// per kind of run.
 	Engine(ctx context.Context, stateful bool) (events.Engine, error)
-	// Layers names the containment layers in force.
-	Layers(ctx context.Context) ([]string, error)
+	// Layers names, sorted, the containment layers that workers of such runs have
+	// proven to be in force.
+	Layers(ctx context.Context, stateful bool) ([]string, error)
 }
 
 // Task is a script to execute.

@@ -30,7 +30,8 @@ var allowed = map[string][]string{
 	"internal/jetstream":               {"events"},
 	"internal/jetstream/jetstreamtest": {"internal/jetstream", "internal/natsserver"},
 	"internal/v8":                      {"C"},
-	"internal/worker":                  {"internal/v8"},
+	"internal/sandbox":                 {},
+	"internal/worker":                  {"internal/v8", "internal/sandbox"},
 	"internal/conformance":             {"mcp"},
 	"internal/torture":                 {"embed", "events", "internal/cli"},
 	"internal/bench":                   {"embed", "events", "projections", "internal/v8", "internal/jetstream", "internal/natsserver"},
@@ -48,6 +49,7 @@ var owners = map[string][]string{
 	"github.com/mattn/go-sqlite3":    {"projections"},
 	"github.com/tommie/v8go":         {"internal/v8"},
 	"github.com/evanw/esbuild":       {"internal/worker"},
+	"github.com/elastic/go-seccomp":  {"internal/sandbox"},
 }
 
 func TestImports(t *testing.T) {

@@ -318,15 +318,16 @@ func makeBase(plain bool) ([]byte, error) {
 	return append([]byte(nil), blob...), nil
 }
 
-// Warm starts V8 and makes the base heap, which New otherwise does when first
-// called.
-func Warm() error {
+// Warm starts V8 and makes the base heap of plain isolates or of those that can
+// be saved, which New otherwise does when first called.
+func Warm(plain bool) error {
 	if err := start(); err != nil {
 		return err
 	}
-	if _, err := baseHeap(); err != nil {
-		return err
+	base := baseHeap
+	if plain {
+		base = plainBaseHeap
 	}
-	_, err := plainBaseHeap()
+	_, err := base()
 	return err
 }

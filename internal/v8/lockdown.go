@@ -5,6 +5,8 @@ package v8
 */
 import "C"
 
+import "errors"
+
 // WorkerArg0 and WorkerArg1 are the first two arguments of a process that must
 // lock itself down before Go or V8 own a thread. Its third argument is its
 // parent's process id, its fourth the limit of its data segment in bytes
@@ -14,8 +16,12 @@ const (
 	WorkerArg1 = "daybook-worker/1"
 )
 
-// LockdownLayers names the layers of confinement that took effect when this
-// process started. It is empty in a process that is no worker.
+// OpenFiles is the limit of a worker's open descriptors.
+const OpenFiles = C.DAYBOOK_OPEN_FILES
+
+// LockdownLayers names the layers of confinement that were set when this process
+// started, by the names of package sandbox, which proves them. It is empty in a
+// process that is no worker.
 func LockdownLayers() []string {
 	bits := C.daybook_lockdown_layers()
 	var layers []string
@@ -30,10 +36,29 @@ func LockdownLayers() []string {
 		{C.DAYBOOK_LAYER_RLIMITS, "rlimits"},
 		{C.DAYBOOK_LAYER_RLIMIT_DATA, "rlimit_data"},
 		{C.DAYBOOK_LAYER_LANDLOCK, "landlock"},
+		{C.DAYBOOK_LAYER_NO_CAPABILITIES, "no_capabilities"},
 	} {
 		if bits&layer.bit != 0 {
 			layers = append(layers, layer.name)
 		}
 	}
 	return layers
+}
+
+// ReportViolations makes a system call that the filter traps write its number to
+// standard error and end the process: "daybook-sandbox: refused NUMBER ARCH",
+// where ARCH is the kernel's AUDIT_ARCH of the call. It comes right before the
+// filter, which must kill on rt_sigaction of SIGSYS.
+func ReportViolations() error {
+	if C.daybook_report_violations() != 0 {
+		return errors.New("catch SIGSYS: not possible on this platform")
+	}
+	return nil
+}
+
+// Image returns where the program itself, its code and its data, lies in memory.
+func Image() (start, end uintptr) {
+	var s, e C.uintptr_t
+	C.daybook_image(&s, &e)
+	return uintptr(s), uintptr(e)
 }

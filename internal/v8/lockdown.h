@@ -1,6 +1,8 @@
 // What the worker's constructor achieved, as bits.
 #pragma once
 
+#include <stdint.h>
+
 enum {
   DAYBOOK_LAYER_PDEATHSIG = 1 << 0,
   DAYBOOK_LAYER_UNDUMPABLE = 1 << 1,
@@ -9,6 +11,14 @@ enum {
   DAYBOOK_LAYER_RLIMITS = 1 << 4,
   DAYBOOK_LAYER_RLIMIT_DATA = 1 << 5,
   DAYBOOK_LAYER_LANDLOCK = 1 << 6,
+  DAYBOOK_LAYER_NO_CAPABILITIES = 1 << 7,
 };
 
+// The most descriptors a worker may have: three pipes, and what Go waits with.
+enum { DAYBOOK_OPEN_FILES = 16 };
+
 int daybook_lockdown_layers(void);
+
+// What the filter of system calls needs of the C side; see violation_linux.c.
+int daybook_report_violations(void);
+void daybook_image(uintptr_t *start, uintptr_t *end);

@@ -14,7 +14,7 @@ import (
 // program, a test binary.
 func init() {
 	if isWorker(os.Args) {
-		os.Exit(serve(os.Stdin, os.Stdout))
+		os.Exit(serve(os.Stdin, os.Stdout, confine))
 	}
 }
 

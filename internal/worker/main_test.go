@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"daybook/internal/sandbox"
 	"daybook/internal/v8"
 	"daybook/internal/worker"
 )
@@ -59,7 +60,7 @@ func misbehave(how string) {
 	if _, _, err := in.Next(); err != nil {
 		os.Exit(6)
 	}
-	ready, _ := json.Marshal(map[string]any{"engine": v8.CurrentEngine(), "layers": []string{"none"}})
+	ready, _ := json.Marshal(map[string]any{"engine": v8.CurrentEngine(), "layers": sandbox.Required(true)})
 	if how == "not ready" {
 		send('L', "x")
 		hang()

@@ -15,12 +15,23 @@ var errProtocol = errors.New("worker broke protocol")
 
 // helloMagic opens the conversation: a process that finds anything else on its
 // standard input was not started by a Pool.
-const helloMagic = "daybook worker protocol 1"
+const helloMagic = "daybook worker protocol 2"
+
+// helloMessage says what a worker is going to be.
+type helloMessage struct {
+	Magic string `json:"magic"`
+	// Stateful workers run tasks whose heap is saved, and only those; the others
+	// run only those whose heap is not.
+	Stateful bool `json:"stateful"`
+}
 
 // readyMessage says that a worker can take a task.
 type readyMessage struct {
 	Engine v8.Engine `json:"engine"`
-	Layers []string  `json:"layers"`
+	// Layers are those of package sandbox that the worker found in force.
+	Layers []string `json:"layers"`
+	// Problem is why there are not more, as far as the worker can tell.
+	Problem string `json:"problem,omitempty"`
 }
 
 // taskHeader precedes the code and the heap.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"daybook/internal/sandbox"
 	"daybook/internal/v8"
 )
 
@@ -32,6 +33,12 @@ type Options struct {
 	MaxHeapLimitBytes int64
 	// StartTimeout bounds the start of a worker. 0 means 20 s.
 	StartTimeout time.Duration
+	// Stateless is the kind of the workers that are started ahead of their tasks.
+	// A task of the other kind waits for a worker of its own.
+	Stateless bool
+	// BestEffort lets workers serve that did not reach every layer of confinement
+	// (package sandbox). Otherwise they are refused, with a *sandbox.MissingError.
+	BestEffort bool
 	// Logger hears about workers that could not be started ahead of time. Nil
 	// discards.
 	Logger *slog.Logger
@@ -70,6 +77,7 @@ type Pool struct {
 	stop  context.CancelCauseFunc
 	spawn chan spawnRequest
 	once  sync.Once      // starts the spawner
+	told  sync.Once      // says what confinement lacks
 	tasks sync.WaitGroup // the spawner, replenishing, disposal of workers
 
 	mu       sync.Mutex // guards what follows
@@ -107,20 +115,21 @@ func New(opts Options) *Pool {
 // Engine returns the identity of the engine, as a worker reports it. It makes
 // sure that a worker can be started at all.
 func (p *Pool) Engine(ctx context.Context) (Engine, error) {
-	r, err := p.report(ctx)
+	r, err := p.report(ctx, !p.opts.Stateless)
 	return r.Engine, err
 }
 
 // Layers names the layers of confinement that workers reach on this machine.
-func (p *Pool) Layers(ctx context.Context) ([]string, error) {
-	r, err := p.report(ctx)
+// They differ between workers for stateful tasks and others.
+func (p *Pool) Layers(ctx context.Context, stateful bool) ([]string, error) {
+	r, err := p.report(ctx, stateful)
 	return slices.Clone(r.Layers), err
 }
 
 // BaseHeap returns the heap of an isolate in which nothing ran, as a worker that
 // served nobody makes it. It is the same in every process of the same engine.
 func (p *Pool) BaseHeap(ctx context.Context) ([]byte, error) {
-	w, err := p.acquire(ctx, "")
+	w, err := p.acquire(ctx, "", true)
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +145,8 @@ func (p *Pool) BaseHeap(ctx context.Context) ([]byte, error) {
 	return o.Heap, nil
 }
 
-func (p *Pool) report(ctx context.Context) (readyMessage, error) {
-	w, err := p.acquire(ctx, "")
+func (p *Pool) report(ctx context.Context, stateful bool) (readyMessage, error) {
+	w, err := p.acquire(ctx, "", stateful)
 	if err != nil {
 		return readyMessage{}, err
 	}
@@ -160,7 +169,7 @@ func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Li
 
 	const attempts = 3
 	for attempt := 1; ; attempt++ {
-		w, err := p.acquire(ctx, t.Tenant)
+		w, err := p.acquire(ctx, t.Tenant, t.Stateful)
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -180,7 +189,7 @@ func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Li
 
 // acquire returns a worker for the tenant: one that served it before, a fresh
 // one, or a new one.
-func (p *Pool) acquire(ctx context.Context, tenant string) (*process, error) {
+func (p *Pool) acquire(ctx context.Context, tenant string, stateful bool) (*process, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -190,15 +199,15 @@ func (p *Pool) acquire(ctx context.Context, tenant string) (*process, error) {
 		return nil, ErrClosed
 	}
 	p.using.Add(1)
-	w := p.takeIdle(tenant)
+	w := p.takeIdle(tenant, stateful)
 	if w == nil && tenant != "" {
-		w = p.takeIdle("")
+		w = p.takeIdle("", stateful)
 	}
 	p.replenish()
 	p.mu.Unlock()
 	if w == nil {
 		var err error
-		if w, err = p.start(ctx); err != nil {
+		if w, err = p.start(ctx, stateful); err != nil {
 			p.using.Done()
 			return nil, err
 		}
@@ -207,13 +216,13 @@ func (p *Pool) acquire(ctx context.Context, tenant string) (*process, error) {
 	return w, nil
 }
 
-// takeIdle removes the most recently used idle worker of the tenant. It needs
-// the lock.
-func (p *Pool) takeIdle(tenant string) *process {
+// takeIdle removes the most recently used idle worker of the tenant and the kind.
+// It needs the lock.
+func (p *Pool) takeIdle(tenant string, stateful bool) *process {
 	for i := len(p.idle) - 1; i >= 0; i-- {
 		w := p.idle[i]
 		usable := w.alive() && time.Since(w.born) < p.opts.MaxAge
-		if usable && w.tenant != tenant {
+		if usable && (w.tenant != tenant || w.stateful != stateful) {
 			continue
 		}
 		p.idle = slices.Delete(p.idle, i, i+1)
@@ -260,14 +269,14 @@ func (p *Pool) discard(w *process) {
 func (p *Pool) replenish() {
 	fresh := p.starting
 	for _, w := range p.idle {
-		if w.tenant == "" {
+		if w.tenant == "" && w.stateful == !p.opts.Stateless {
 			fresh++
 		}
 	}
 	for ; fresh < p.opts.Idle; fresh++ {
 		p.starting++
 		p.tasks.Go(func() {
-			w, err := p.start(p.ctx)
+			w, err := p.start(p.ctx, !p.opts.Stateless)
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.starting--
@@ -286,7 +295,7 @@ func (p *Pool) replenish() {
 }
 
 // start starts a worker and waits until it is ready.
-func (p *Pool) start(ctx context.Context) (*process, error) {
+func (p *Pool) start(ctx context.Context, stateful bool) (*process, error) {
 	p.once.Do(func() { p.tasks.Go(p.runSpawner) })
 	ctx, cancel := context.WithTimeoutCause(ctx, p.opts.StartTimeout, fmt.Errorf("start worker: not ready after %s", p.opts.StartTimeout))
 	defer cancel()
@@ -302,11 +311,37 @@ func (p *Pool) start(ctx context.Context) (*process, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	if err := s.p.greet(ctx); err != nil {
+	err := s.p.greet(ctx, stateful)
+	if err == nil {
+		err = p.admit(s.p)
+	}
+	if err != nil {
 		s.p.close()
 		return nil, err
 	}
 	return s.p, nil
+}
+
+// admit refuses a worker that is confined less than it must be.
+func (p *Pool) admit(w *process) error {
+	if !sandbox.Supported {
+		p.told.Do(func() {
+			p.opts.Logger.Warn("scripts run in separate processes, but nothing confines these on this system: run only code you trust", "system", runtime.GOOS)
+		})
+		return nil
+	}
+	missing := sandbox.Missing(w.ready.Layers, w.stateful)
+	if len(missing) == 0 {
+		return nil
+	}
+	err := &sandbox.MissingError{Layers: missing, Details: w.ready.Problem}
+	if !p.opts.BestEffort {
+		return fmt.Errorf("start worker: %w", err)
+	}
+	p.told.Do(func() {
+		p.opts.Logger.Warn("scripts run with less confinement than they should: run only code you trust", "error", err)
+	})
+	return nil
 }
 
 // runSpawner starts processes on one thread that lives as long as the pool: the

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"daybook/internal/sandbox"
 	"daybook/internal/v8"
 	"daybook/internal/worker"
 )
@@ -204,13 +205,10 @@ func TestEngineAndLayers(t *testing.T) {
 	if err != nil || engine != v8.CurrentEngine() {
 		t.Errorf("engine %+v, %v", engine, err)
 	}
-	layers, err := pool.Layers(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"pdeathsig", "undumpable", "no_new_privs", "closed_files", "rlimits", "rlimit_data"} {
-		if !slices.Contains(layers, want) {
-			t.Errorf("layer %s is missing of %v", want, layers)
+	for _, stateful := range []bool{true, false} {
+		layers, err := pool.Layers(t.Context(), stateful)
+		if err != nil || !slices.Equal(layers, sandbox.Required(stateful)) {
+			t.Errorf("stateful %t: layers %v, %v", stateful, layers, err)
 		}
 	}
 }

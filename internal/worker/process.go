@@ -8,21 +8,25 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"daybook/internal/sandbox"
 )
 
 // process is one worker process, seen from the parent.
 type process struct {
-	cmd    *exec.Cmd
-	ready  readyMessage
-	tenant string // whom it serves, "" while it is fresh
-	born   time.Time
-	runs   int
+	cmd      *exec.Cmd
+	ready    readyMessage
+	stateful bool   // the kind of its tasks
+	tenant   string // whom it serves, "" while it is fresh
+	born     time.Time
+	runs     int
 	// lastHeap is the size in bytes of the last heap it claimed to send: a guess
 	// at the next one's.
 	lastHeap int64
@@ -118,11 +122,13 @@ func startProcess(path string, args []string) (*process, error) {
 	return p, nil
 }
 
-// greet opens the conversation and waits for the worker to be ready.
-func (p *process) greet(ctx context.Context) error {
+// greet opens the conversation and waits for the worker to be ready for tasks of
+// one kind.
+func (p *process) greet(ctx context.Context, stateful bool) error {
 	stop := context.AfterFunc(ctx, p.kill)
 	defer stop()
-	err := writeFrame(p.to, frameHello, []byte(helloMagic))
+	p.stateful = stateful
+	err := writeMessage(p.to, frameHello, helloMessage{Magic: helloMagic, Stateful: stateful})
 	var t frameType
 	var payload []byte
 	if err == nil {
@@ -141,6 +147,15 @@ func (p *process) greet(ctx context.Context) error {
 	if err := decodeMessage(payload, &p.ready); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
+	// No user code has been near it, so its word is as good as ours. But what it
+	// says goes on record.
+	for _, l := range p.ready.Layers {
+		if !sandbox.Known(l) {
+			return fmt.Errorf("start worker: %w: it reached a layer %.40q", errProtocol, l)
+		}
+	}
+	slices.Sort(p.ready.Layers)
+	p.ready.Layers = slices.Compact(p.ready.Layers)
 	return nil
 }
 
@@ -217,6 +232,16 @@ func (p *process) ranOutOfMemory() bool {
 // that an isolate with a future cannot hold.
 func (p *process) metLongString() bool {
 	return strings.Contains(p.stderr.String(), "daybook-v8: string")
+}
+
+// violated tells whether a dead worker was killed by the filter of system calls,
+// and for which call. Only the signal is evidence; the name is the worker's word.
+func (p *process) violated() (call string, ok bool) {
+	ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok || !ws.Signaled() || ws.Signal() != syscall.SIGSYS {
+		return "", false
+	}
+	return sandbox.Violation(p.stderr.String()), true
 }
 
 // obituary says in one line how a dead process ended.

@@ -128,5 +128,8 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	case p.metLongString():
 		o.Reason, o.Error = ReasonUnserializableHeap, longStringText
 	}
+	if call, ok := p.violated(); ok {
+		o.Reason, o.Error = ReasonSandboxViolation, "sandbox violation: "+call
+	}
 	return o, false, nil
 }

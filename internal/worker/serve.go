@@ -26,8 +26,9 @@ const (
 
 // server is the worker's side of the conversation.
 type server struct {
-	in  frameReader
-	out io.Writer
+	in       frameReader
+	out      io.Writer
+	stateful bool // what all its tasks are
 
 	spare spare // only of the goroutine that runs jobs
 
@@ -49,7 +50,8 @@ type job struct {
 }
 
 // serve answers tasks until the parent closes in, and returns the exit code.
-func serve(in io.Reader, out io.Writer) int {
+// confine locks the process down once it is warm, and names the layers reached.
+func serve(in io.Reader, out io.Writer, confine func(stateful bool) (layers []string, problem error)) int {
 	runtime.LockOSThread() // the isolates' thread, the first of the process
 	// There is one thing to do at a time. With more processors than that, the
 	// runtime wakes up every few microseconds to see whether to use them.
@@ -58,11 +60,13 @@ func serve(in io.Reader, out io.Writer) int {
 	// usual setting there would be a collection in most runs.
 	debug.SetGCPercent(800)
 	s := &server{in: frameReader{r: bufio.NewReaderSize(in, pipeBuffer)}, out: out}
-	if t, payload, err := s.in.next(); err != nil || t != frameHello || string(payload) != helloMagic {
+	var hello helloMessage
+	if t, payload, err := s.in.next(); err != nil || t != frameHello || decodeMessage(payload, &hello) != nil || hello.Magic != helloMagic {
 		fmt.Fprintln(os.Stderr, "daybook-worker: this process serves a Daybook and is not meant to be started by hand")
 		return exitProtocol
 	}
-	if err := s.prepare(); err != nil {
+	s.stateful = hello.Stateful
+	if err := s.prepare(confine); err != nil {
 		fmt.Fprintln(os.Stderr, "daybook-worker:", err)
 		return exitProtocol
 	}
@@ -84,17 +88,22 @@ func serve(in io.Reader, out io.Writer) int {
 	}
 }
 
-// prepare warms up everything a first run would otherwise wait for, and reports
-// to the parent. A system call filter belongs right before the report: V8 and
-// esbuild have started their threads by then, and no user code has come in.
-func (s *server) prepare() error {
-	if err := v8.Warm(); err != nil {
+// prepare warms up everything a first run would otherwise wait for, locks the
+// process down, and reports to the parent. V8 and esbuild have by then done what
+// they do only once, and no user code has come in.
+func (s *server) prepare(confine func(bool) ([]string, error)) error {
+	if err := v8.Warm(!s.stateful); err != nil {
 		return err
 	}
 	if _, err := compile("let warm: number = 1", ""); err != nil {
 		return err
 	}
-	return s.message(frameReady, readyMessage{Engine: v8.CurrentEngine(), Layers: v8.LockdownLayers()})
+	ready := readyMessage{Engine: v8.CurrentEngine()}
+	var problem error
+	if ready.Layers, problem = confine(s.stateful); problem != nil {
+		ready.Problem = problem.Error()
+	}
+	return s.message(frameReady, ready)
 }
 
 // read takes frames in, all the time: terminate must arrive during a run, and a
@@ -126,6 +135,9 @@ func (s *server) readTask(payload []byte) (*job, error) {
 	var j job
 	if err := decodeMessage(payload, &j.taskHeader); err != nil {
 		return nil, err
+	}
+	if j.Stateful != s.stateful {
+		return nil, errors.New("a task for another kind of worker")
 	}
 	j.code, j.heap = make([]byte, 0, j.CodeSize), make([]byte, 0, j.HeapSize)
 	for _, part := range []struct {

@@ -112,6 +112,7 @@ const (
 	ReasonUnserializableHeap = "unserializable_heap" // ran, but cannot be saved
 	ReasonProtocol           = "protocol"            // the worker broke protocol and was killed
 	ReasonTimeout            = "timeout"
+	ReasonSandboxViolation   = "sandbox_violation" // a system call that no honest worker makes
 )
 
 // Outcome is what a run came to. A script that fails is an outcome, not an error.

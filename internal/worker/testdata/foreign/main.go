@@ -14,9 +14,10 @@ import (
 
 func main() {
 	code := flag.String("code", "", "script to run")
+	plain := flag.Bool("plain", false, "run it in a plain isolate")
 	flag.Parse()
 	pool := worker.New(worker.Options{Idle: -1})
-	task := worker.Task{Tenant: "t", Code: []byte(*code), Stateful: true, HeapLimitBytes: 64 << 20, Timeout: time.Minute, Start: time.Now()}
+	task := worker.Task{Tenant: "t", Code: []byte(*code), Stateful: !*plain, HeapLimitBytes: 64 << 20, Timeout: time.Minute, Start: time.Now()}
 	o, err := pool.Run(context.Background(), task, func(_ context.Context, lines []worker.Line) error {
 		for _, l := range lines {
 			fmt.Println(l.Text)
