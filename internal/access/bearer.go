@@ -1,0 +1,37 @@
+package access
+
+import (
+	"net/http"
+	"strings"
+)
+
+// maxToken bounds a bearer token, in bytes. Issuers that put every group of a
+// user into it come to some kilobytes.
+const maxToken = 16 << 10
+
+// Bearer takes the token out of a request's headers. Its errors are
+// *TokenError. A token in the query is not looked at: addresses end up in logs.
+func Bearer(h http.Header) (string, error) {
+	values := h.Values("Authorization")
+	switch {
+	case len(values) == 0:
+		return "", &TokenError{Missing: true, Reason: "this needs a token: send the header \"Authorization: Bearer TOKEN\""}
+	case len(values) > 1:
+		return "", badToken("send the Authorization header once")
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	token = strings.TrimLeft(token, " ")
+	switch {
+	case !strings.EqualFold(scheme, "Bearer"):
+		return "", badToken("the Authorization header must be of the form \"Bearer TOKEN\"")
+	case token == "":
+		return "", badToken("the Authorization header has no token after \"Bearer\"")
+	case len(token) > maxToken:
+		return "", badToken("the bearer token is longer than %d bytes", maxToken)
+	}
+	// The alphabet of RFC 6750.
+	if strings.Trim(token, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=") != "" || strings.ContainsAny(token, " \t") {
+		return "", badToken("the bearer token has characters that no token has")
+	}
+	return token, nil
+}

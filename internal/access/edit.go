@@ -1,0 +1,164 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Grant is what a new token is to allow.
+type Grant struct {
+	Tenant, Principal string
+	Scopes            Scopes
+	// Expires is when it ends; zero for never.
+	Expires time.Time
+}
+
+// CreateToken adds a token to a file, which is made if it is missing, and
+// returns it. It is nowhere else: only its hash is kept.
+func CreateToken(path string, g Grant, now time.Time) (secret string, t Token, err error) {
+	secret, id := newSecret()
+	t = Token{
+		ID: id, SHA256: hashOf(secret), Tenant: g.Tenant, Principal: g.Principal, Scopes: g.Scopes,
+		Created: now.UTC().Truncate(time.Second),
+	}
+	if !g.Expires.IsZero() {
+		if !g.Expires.After(now) {
+			return "", t, fmt.Errorf("expires %s is not in the future", g.Expires.UTC().Format(time.RFC3339))
+		}
+		at := g.Expires.UTC().Truncate(time.Second)
+		t.Expires = &at
+	}
+	if err := t.check(); err != nil {
+		return "", t, err
+	}
+	err = edit(path, true, now, func(list []Token) ([]Token, error) { return append(list, t), nil })
+	if err != nil {
+		return "", t, err
+	}
+	return secret, t, nil
+}
+
+// ListTokens returns the records of a file, oldest first.
+func ListTokens(path string, now time.Time) ([]Token, error) {
+	list, _, err := readTokens(path, now)
+	return list, err
+}
+
+// RevokeToken ends a token, for good. Revoking it again changes nothing; an id
+// that is not in the file is an error.
+func RevokeToken(path, id string, now time.Time) (t Token, err error) {
+	if tokenForm.MatchString(id) {
+		id = idOf(id) // somebody pasted the whole token, which is just as clear
+	}
+	err = edit(path, false, now, func(list []Token) ([]Token, error) {
+		for i := range list {
+			if list[i].ID != id {
+				continue
+			}
+			if list[i].Revoked == nil {
+				at := now.UTC().Truncate(time.Second)
+				list[i].Revoked = &at
+			}
+			t = list[i]
+			return list, nil
+		}
+		return nil, fmt.Errorf("there is no token %q in %s; daybook token list shows the ids", clip(id), path)
+	})
+	return t, err
+}
+
+// edit changes a file under a lock, so that two edits at once both happen, and
+// by a rename, so that nobody ever reads half of it.
+func edit(path string, create bool, now time.Time, change func([]Token) ([]Token, error)) (err error) {
+	unlock, err := lock(path + ".lock")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	var list []Token
+	if _, missing := os.Lstat(path); !create || !errors.Is(missing, os.ErrNotExist) {
+		if list, _, err = readTokens(path, now); err != nil {
+			return err
+		}
+	}
+	if list, err = change(list); err != nil {
+		return err
+	}
+	raw, err := encodeTokens(list)
+	if err != nil {
+		return err
+	}
+	if len(raw) > maxFile {
+		return fmt.Errorf("token file %s would be larger than %d MiB: remove tokens that have ended", path, maxFile>>20)
+	}
+	return replace(path, raw)
+}
+
+// lock waits for the right to edit. The lock file stays: removing it would let
+// two editors lock two files of one name.
+func lock(path string) (unlock func() error, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the token file: %w", err)
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("lock the token file: %w", err), f.Close())
+		}
+		return f.Close, nil
+	}
+}
+
+// replace puts a new file in place of another, and returns once that is on
+// disk: a revocation that was reported must outlast a power cut.
+func replace(path string, raw []byte) error {
+	// What a link points to is replaced, not the link.
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	dir := filepath.Dir(path)
+	beside, err := os.CreateTemp(dir, filepath.Base(path)+".new-*") // 0600
+	if err != nil {
+		return fmt.Errorf("write the token file: %w", err)
+	}
+	_, err = beside.Write(raw)
+	err = errors.Join(err, keepOwner(path, beside), beside.Sync(), beside.Close())
+	if err == nil {
+		err = os.Rename(beside.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write the token file: %w", errors.Join(err, os.Remove(beside.Name())))
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("write the token file: %w", err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("write the token file: %w", err)
+	}
+	return nil
+}
+
+// keepOwner leaves a file to whom it belonged: edited by root, it must stay
+// readable for the server.
+func keepOwner(path string, beside *os.File) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil //nolint:nilerr // there is none yet
+	}
+	was, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(was.Uid) == os.Geteuid() {
+		return nil
+	}
+	return beside.Chown(int(was.Uid), int(was.Gid))
+}

@@ -1,0 +1,7 @@
+package access
+
+// What tests of the decoders reach.
+var (
+	DecodeTokens = decodeTokens
+	EncodeTokens = encodeTokens
+)

@@ -1,0 +1,250 @@
+package access
+
+import (
+	"context"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+const (
+	fetchTimeout = 5 * time.Second
+	// fetchPause is the least time between two questions to the issuer, whatever
+	// tokens come: anybody can invent tokens with unknown keys.
+	fetchPause = 10 * time.Second
+	// keysFresh is how long keys are used without asking whether they are still
+	// good, keysStale how long when the issuer does not answer.
+	keysFresh = 5 * time.Minute
+	keysStale = time.Hour
+	// maxAnswer bounds an answer of the issuer, in bytes; maxKeys its keys.
+	maxAnswer = 1 << 20
+	maxKeys   = 64
+	// minRSABits is the shortest RSA key that is believed.
+	minRSABits = 2048
+)
+
+// keys are the public keys of an issuer, fetched when they are needed.
+type keys struct {
+	issuer string
+	client *http.Client
+	now    func() time.Time
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	list    []jose.JSONWebKey
+	fetched time.Time     // when list was
+	asked   time.Time     // when the issuer was last asked
+	err     error         // what came of it
+	asking  chan struct{} // closed when the question being asked is answered
+}
+
+// signature checks one signature. It remembers why it could not, which the
+// verifier that calls it would make a text of.
+type signature struct {
+	keys *keys
+	err  error
+}
+
+// VerifySignature returns the payload of a token that one of the issuer's keys
+// has signed.
+func (s *signature) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	var payload []byte
+	payload, s.err = s.keys.verify(ctx, token)
+	return payload, s.err
+}
+
+var errSignature = errors.New("no key of the issuer has signed this")
+
+func (k *keys) verify(ctx context.Context, token string) ([]byte, error) {
+	algs := make([]jose.SignatureAlgorithm, len(algorithms))
+	for i, a := range algorithms {
+		algs[i] = jose.SignatureAlgorithm(a)
+	}
+	jws, err := jose.ParseSignedCompact(token, algs)
+	if err != nil {
+		return nil, fmt.Errorf("read the token: %w", err)
+	}
+	header := jws.Signatures[0].Protected
+	candidates, err := k.find(ctx, header.KeyID)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range candidates {
+		if !usable(key, header.Algorithm) {
+			continue
+		}
+		if payload, err := jws.Verify(key.Key); err == nil {
+			return payload, nil
+		}
+	}
+	return nil, errSignature
+}
+
+// usable reports whether a key may sign with an algorithm.
+func usable(key jose.JSONWebKey, algorithm string) bool {
+	if !key.Valid() || !key.IsPublic() || key.Use != "" && key.Use != "sig" || key.Algorithm != "" && key.Algorithm != algorithm {
+		return false
+	}
+	if r, ok := key.Key.(*rsa.PublicKey); ok && r.N.BitLen() < minRSABits {
+		return false
+	}
+	return true
+}
+
+// find returns the keys of an id, or all when a token names none. It asks the
+// issuer when it has to and may.
+func (k *keys) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
+	for {
+		k.mu.Lock()
+		now := k.now()
+		found, age := k.withID(id), now.Sub(k.fetched)
+		switch {
+		case k.list != nil && len(found) > 0 && age < keysFresh:
+			k.mu.Unlock()
+			return found, nil
+		case k.asking != nil:
+			asking := k.asking
+			k.mu.Unlock()
+			select {
+			case <-asking:
+				continue
+			case <-ctx.Done():
+				return nil, &UnavailableError{Reason: "the request ended before its token was checked", Err: ctx.Err()}
+			}
+		case k.asked.IsZero() || now.Sub(k.asked) >= fetchPause || now.Before(k.asked):
+			asking := make(chan struct{})
+			k.asking, k.asked = asking, now
+			k.mu.Unlock()
+			k.ask(ctx, asking)
+			continue
+		case k.list == nil || age >= keysStale:
+			err := k.err
+			k.mu.Unlock()
+			return nil, &UnavailableError{Reason: "tokens cannot be checked now: the issuer does not answer; try again in some seconds", Err: err}
+		default:
+			k.mu.Unlock()
+			return found, nil
+		}
+	}
+}
+
+// withID is called with mu held.
+func (k *keys) withID(id string) []jose.JSONWebKey {
+	if id == "" {
+		return k.list
+	}
+	var found []jose.JSONWebKey
+	for _, key := range k.list {
+		if key.KeyID == id {
+			found = append(found, key)
+		}
+	}
+	return found
+}
+
+// ask fetches the keys. The first to need them does it for all who do; that it
+// gives up does not stop it.
+func (k *keys) ask(ctx context.Context, asking chan struct{}) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
+	defer stop()
+	list, err := k.fetch(ctx)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	defer close(asking)
+	k.asking = nil
+	// The pause is between questions, however long one takes.
+	k.asked = k.now()
+	if err != nil {
+		if k.err == nil {
+			k.log.WarnContext(ctx, "the issuer of tokens does not answer as it should; keys known from before are used for up to an hour", "issuer", k.issuer, "err", err)
+		}
+		k.err = err
+		return
+	}
+	if k.err != nil {
+		k.log.InfoContext(ctx, "the issuer of tokens answers again", "issuer", k.issuer)
+	}
+	k.list, k.fetched, k.err = list, k.now(), nil
+}
+
+// check returns why tokens cannot be verified now.
+func (k *keys) check(ctx context.Context) error {
+	_, err := k.find(ctx, "")
+	if err != nil {
+		return fmt.Errorf("the issuer %s: %w", k.issuer, errors.Join(err, errors.Unwrap(err)))
+	}
+	return nil
+}
+
+// fetch reads the issuer's description and then its keys.
+func (k *keys) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
+	var about struct {
+		Issuer string `json:"issuer"`
+		Keys   string `json:"jwks_uri"`
+	}
+	if err := k.get(ctx, strings.TrimSuffix(k.issuer, "/")+"/.well-known/openid-configuration", &about); err != nil {
+		return nil, err
+	}
+	if about.Issuer != k.issuer {
+		return nil, fmt.Errorf("it calls itself %q", clip(about.Issuer))
+	}
+	u, err := url.Parse(about.Keys)
+	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+		return nil, fmt.Errorf("its keys are at %q, which is no https URL", clip(about.Keys))
+	}
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := k.get(ctx, about.Keys, &set); err != nil {
+		return nil, err
+	}
+	list := []jose.JSONWebKey{}
+	for _, raw := range set.Keys[:min(len(set.Keys), maxKeys)] {
+		var key jose.JSONWebKey
+		// A key of a kind we do not know is not for us.
+		if json.Unmarshal(raw, &key) == nil && key.IsPublic() {
+			list = append(list, key)
+		}
+	}
+	if len(list) == 0 {
+		return nil, errors.New("it has no keys that can be used")
+	}
+	return list, nil
+}
+
+func (k *keys) get(ctx context.Context, address string, out any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", address, err)
+	}
+	req.Header.Set("Accept", "application/json")
+	resp, err := k.client.Do(req)
+	if err != nil {
+		return err // names the address
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %s", address, resp.Status)
+	}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return fmt.Errorf("read %s: %w", address, err)
+	}
+	if len(raw) > maxAnswer {
+		return fmt.Errorf("%s answered more than %d bytes", address, maxAnswer)
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return fmt.Errorf("read %s: %w", address, err)
+	}
+	return nil
+}

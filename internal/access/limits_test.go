@@ -1,0 +1,214 @@
+package access_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"daybook/internal/access"
+)
+
+// meter is a tenant's usage that lags behind what was submitted until it is
+// told to catch up.
+type meter struct {
+	mu  sync.Mutex
+	use access.Usage
+	err error
+}
+
+func (m *meter) TenantUsage(context.Context, string) (access.Usage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.use, m.err
+}
+
+func (m *meter) set(u access.Usage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.use = u
+}
+
+func wantLimit(t *testing.T, err error, limit string) *access.LimitError {
+	t.Helper()
+	over, ok := errors.AsType[*access.LimitError](err)
+	if !ok || over.Limit != limit || over.RetryAfterSeconds() < 1 || !strings.Contains(err.Error(), limit) {
+		t.Fatalf("got %v, want a LimitError of %s", err, limit)
+	}
+	return over
+}
+
+func TestAdmission(t *testing.T) {
+	t.Parallel()
+	const gib = 1 << 30
+	for name, test := range map[string]struct {
+		limits access.Limits
+		use    access.Usage
+		over   string
+	}{
+		"unlimited":      {access.Limits{}, access.Usage{Runs: 1e6, OutputBytes: gib, HeapBytes: gib}, ""},
+		"room":           {access.Limits{Runs: 3, OutputBytes: gib, HeapBytes: gib}, access.Usage{Runs: 2, OutputBytes: gib - 1, HeapBytes: gib - 1}, ""},
+		"too many runs":  {access.Limits{Runs: 3}, access.Usage{Runs: 3}, "limit-runs"},
+		"too much text":  {access.Limits{OutputBytes: gib}, access.Usage{OutputBytes: gib}, "limit-output-bytes"},
+		"too many heaps": {access.Limits{HeapBytes: gib}, access.Usage{HeapBytes: gib + 1}, "limit-heap-bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			place, err := access.NewQuotas(test.limits, &meter{use: test.use}, nil).Admit(t.Context(), "acme")
+			switch {
+			case test.over != "":
+				wantLimit(t, err, test.over)
+			case err != nil:
+				t.Error(err)
+			default:
+				place.Taken(1)
+			}
+		})
+	}
+}
+
+// TestPlaces follows runs from being admitted to being counted by the meter:
+// each is counted once at any time.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	m := &meter{}
+	q := access.NewQuotas(access.Limits{Runs: 2}, m, nil)
+	admit := func() *access.Place {
+		t.Helper()
+		p, err := q.Admit(t.Context(), "acme")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	full := func() {
+		t.Helper()
+		_, err := q.Admit(t.Context(), "acme")
+		wantLimit(t, err, "limit-runs")
+	}
+	first, second := admit(), admit()
+	full()
+	if _, err := q.Admit(t.Context(), "other"); err != nil {
+		t.Errorf("another tenant: %v", err)
+	}
+	first.Taken(7)
+	full()
+	m.set(access.Usage{Runs: 1, Applied: 7})
+	full() // the first is in the meter now, the second still only here
+	second.Free()
+	third := admit()
+	third.Taken(9)
+	full()
+	m.set(access.Usage{Runs: 1, Applied: 9}) // the first has ended
+	admit().Taken(10)
+	full()
+}
+
+// TestOldReading admits runs while readings of the meter arrive out of order.
+func TestOldReading(t *testing.T) {
+	t.Parallel()
+	m := &meter{use: access.Usage{Applied: 5}}
+	q := access.NewQuotas(access.Limits{Runs: 2}, m, nil)
+	p, err := q.Admit(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Taken(6)
+	m.set(access.Usage{Runs: 1, Applied: 6})
+	if p, err = q.Admit(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+	p.Taken(7)
+	m.set(access.Usage{Applied: 5}) // read before, and come late
+	_, err = q.Admit(t.Context(), "acme")
+	wantLimit(t, err, "limit-runs")
+}
+
+func TestMeterFails(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("disk on fire")
+	m := &meter{err: broken}
+	q := access.NewQuotas(access.Limits{Runs: 1}, m, nil)
+	if _, err := q.Admit(t.Context(), "acme"); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	m.err = nil
+	if _, err := q.Admit(t.Context(), "acme"); err != nil {
+		t.Errorf("the refused run holds its place: %v", err)
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	const limit, clients = 10, 200
+	q := access.NewQuotas(access.Limits{Runs: limit}, &meter{}, nil)
+	var in sync.Map
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() {
+			p, err := q.Admit(context.Background(), "acme")
+			if err == nil {
+				in.Store(i, p)
+			}
+		})
+	}
+	wg.Wait()
+	n := 0
+	in.Range(func(any, any) bool { n++; return true })
+	if n != limit {
+		t.Errorf("%d got in, the limit is %d", n, limit)
+	}
+}
+
+func TestRequestRate(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	q := access.NewQuotas(access.Limits{RequestsPerSecond: 2}, &meter{}, c.now)
+	acme, other := access.Identity{Tenant: "acme"}, access.Identity{Tenant: "other"}
+	for i := range 20 {
+		if err := q.Request(acme); err != nil {
+			t.Fatalf("request %d of the burst: %v", i, err)
+		}
+	}
+	over := wantLimit(t, q.Request(acme), "limit-requests")
+	if over.RetryAfter != 500*time.Millisecond {
+		t.Errorf("to be asked again in %s, want 500ms", over.RetryAfter)
+	}
+	if err := q.Request(other); err != nil {
+		t.Errorf("another tenant: %v", err)
+	}
+	c.advance(over.RetryAfter)
+	if err := q.Request(acme); err != nil {
+		t.Errorf("after the wait: %v", err)
+	}
+	wantLimit(t, q.Request(acme), "limit-requests")
+}
+
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	q := access.NewQuotas(access.Limits{Streams: 2}, &meter{}, nil)
+	ada := access.Identity{Tenant: "acme", Principal: "ada"}
+	first, err := q.Stream(ada)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Stream(ada); err != nil {
+		t.Fatal(err)
+	}
+	_, err = q.Stream(ada)
+	wantLimit(t, err, "limit-streams")
+	for _, who := range []access.Identity{{Tenant: "acme", Principal: "bob"}, {Tenant: "other", Principal: "ada"}} {
+		if _, err := q.Stream(who); err != nil {
+			t.Errorf("%+v: %v", who, err)
+		}
+	}
+	first()
+	first() // once only
+	if _, err := q.Stream(ada); err != nil {
+		t.Error(err)
+	}
+	_, err = q.Stream(ada)
+	wantLimit(t, err, "limit-streams")
+}

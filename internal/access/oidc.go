@@ -1,0 +1,166 @@
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+)
+
+// OIDCOptions set up an Issuer. Issuer and Audience are required.
+type OIDCOptions struct {
+	// Issuer is the URL of the OpenID Connect provider, exactly as its tokens
+	// name it. Other than on loopback it must be https.
+	Issuer string
+	// Audience is what tokens must be made out for: this service. Without the
+	// check, a token given to any other service of the issuer would do.
+	Audience string
+	// TenantClaim names the claim that holds the tenant; default "tenant".
+	// Tenant, if set, is everybody's, and no claim is looked at.
+	TenantClaim, Tenant string
+	// ScopeClaim names the claim that holds the scopes, as a list or separated by
+	// spaces; default "scope", and "scp" where there is none.
+	ScopeClaim string
+	// Client fetches the issuer's keys; default one with short time limits that
+	// follows no redirect.
+	Client *http.Client
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// Logger gets news of the issuer; default slog.Default.
+	Logger *slog.Logger
+}
+
+// algorithms are those a token may be signed with. All need a private key: with
+// a shared secret, or none, anybody who can read the public key could sign.
+var algorithms = []string{
+	oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512,
+	oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
+}
+
+// Issuer authenticates by the tokens of an OpenID Connect provider. It is safe
+// for concurrent use and starts nothing; keys are fetched when a token comes.
+type Issuer struct {
+	opts OIDCOptions
+	keys *keys
+}
+
+// NewIssuer makes an Issuer. It contacts nobody: an issuer that is down must not
+// keep the service from starting.
+func NewIssuer(o OIDCOptions) (*Issuer, error) {
+	u, err := url.Parse(o.Issuer)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("OIDC issuer %q: give the URL that its tokens have as iss, such as https://login.example.com", clip(o.Issuer))
+	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+		return nil, fmt.Errorf("OIDC issuer %q: it must be an https URL, or anybody on the way could be the issuer", clip(o.Issuer))
+	case o.Audience == "":
+		return nil, errors.New("OIDC needs an audience: the name that the issuer gives this service in its tokens (aud)")
+	case o.Tenant != "" && !validTenant(o.Tenant):
+		return nil, fmt.Errorf("tenant %q is not 1 to 64 characters of a-z, 0-9, _ and -", clip(o.Tenant))
+	}
+	if o.TenantClaim == "" {
+		o.TenantClaim = "tenant"
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Client == nil {
+		o.Client = &http.Client{Timeout: fetchTimeout}
+	}
+	// Where a redirect leads was checked by nobody.
+	client := *o.Client
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	k := &keys{issuer: o.Issuer, client: &client, now: o.Now, log: o.Logger}
+	return &Issuer{opts: o, keys: k}, nil
+}
+
+// Authenticate checks a token's signature, issuer, audience and times, and reads
+// tenant, principal and scopes from it.
+func (i *Issuer) Authenticate(ctx context.Context, token string) (Identity, error) {
+	signature := &signature{keys: i.keys}
+	t, err := oidc.NewVerifier(i.opts.Issuer, signature, &oidc.Config{
+		ClientID:             i.opts.Audience,
+		SupportedSigningAlgs: algorithms,
+		Now:                  i.opts.Now,
+	}).Verify(ctx, token)
+	if down, ok := errors.AsType[*UnavailableError](signature.err); ok {
+		return Identity{}, down
+	}
+	if err != nil {
+		return Identity{}, refusedToken(err)
+	}
+	var claims map[string]json.RawMessage
+	if err := t.Claims(&claims); err != nil {
+		return Identity{}, badToken("the token's claims cannot be read")
+	}
+	id := Identity{Tenant: i.opts.Tenant, Principal: t.Subject, Expires: t.Expiry, Origin: "oidc"}
+	if id.Tenant == "" {
+		if json.Unmarshal(claims[i.opts.TenantClaim], &id.Tenant) != nil || !validTenant(id.Tenant) {
+			return Identity{}, badToken("the token names no tenant: its claim %q must be 1 to 64 characters of a-z, 0-9, _ and -", i.opts.TenantClaim)
+		}
+	}
+	if !validPrincipal(id.Principal) {
+		return Identity{}, badToken("the token's subject (sub) must be 1 to %d visible ASCII characters without spaces", maxPrincipal)
+	}
+	if id.Scopes = granted(i.scopes(claims)); id.Scopes == 0 {
+		return Identity{}, badToken("the token allows nothing here: ask the issuer for the scopes read, run or admin")
+	}
+	return id, nil
+}
+
+func (i *Issuer) scopes(claims map[string]json.RawMessage) []string {
+	raw := claims[i.opts.ScopeClaim]
+	if i.opts.ScopeClaim == "" {
+		if raw = claims["scope"]; raw == nil {
+			raw = claims["scp"]
+		}
+	}
+	var list []string
+	if json.Unmarshal(raw, &list) == nil {
+		return list
+	}
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return nil
+	}
+	return strings.Fields(text)
+}
+
+// Check returns why tokens of the issuer cannot be verified now, or nil.
+func (i *Issuer) Check(ctx context.Context) error { return i.keys.check(ctx) }
+
+// refusedToken turns what the verifier says into one of our errors. Its own
+// texts may quote the token's content, which is nobody else's business.
+func refusedToken(err error) error {
+	var expired *oidc.TokenExpiredError
+	switch {
+	case errors.As(err, &expired) && expired.Expiry.IsZero():
+		return badToken("the token does not say when it expires (exp)")
+	case errors.As(err, &expired):
+		return badToken("the token expired on %s; get another from the issuer", expired.Expiry.UTC().Format(time.RFC3339))
+	case strings.Contains(err.Error(), "expected audience"):
+		return badToken("the token is not made out for this service; ask the issuer for one with its audience")
+	case strings.Contains(err.Error(), "before the nbf"):
+		return badToken("the token is not valid yet (nbf)")
+	case strings.Contains(err.Error(), "different provider"):
+		return badToken("the token is of another issuer")
+	default:
+		return badToken("the bearer token is not one of the issuer's, or its signature is not good")
+	}
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,138 @@
+package access
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// A token is "dbk_", an id that is no secret, "_", and 256 random bits: easy to
+// recognise for those who look for leaked secrets, and to revoke by its id.
+var (
+	tokenForm = regexp.MustCompile(`^dbk_[a-z2-7]{10}_[a-z2-7]{52}$`)
+	idForm    = regexp.MustCompile(`^[a-z2-7]{10}$`)
+	base32en  = base32.StdEncoding.WithPadding(base32.NoPadding)
+)
+
+// Token is what is kept of a token: all but its secret.
+type Token struct {
+	ID string `json:"id"`
+	// SHA256 is the hash of the whole token, in hex. With 256 random bits in it,
+	// nothing slower is needed.
+	SHA256    string `json:"sha256"`
+	Tenant    string `json:"tenant"`
+	Principal string `json:"principal"`
+	Scopes    Scopes `json:"scopes"`
+	// Created, Expires and Revoked are times; nil for never.
+	Created time.Time  `json:"created"`
+	Expires *time.Time `json:"expires,omitempty"`
+	Revoked *time.Time `json:"revoked,omitempty"`
+}
+
+// newSecret draws a token and its id.
+func newSecret() (token, id string) {
+	raw := make([]byte, 7+32)
+	_, _ = rand.Read(raw) // never fails
+	text := strings.ToLower(base32en.EncodeToString(raw[:7])[:10])
+	return "dbk_" + text + "_" + strings.ToLower(base32en.EncodeToString(raw[7:])), text
+}
+
+// idOf is the id within a token of our form.
+func idOf(token string) string { return token[4:14] }
+
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// refusal is why a token that was really given out is not good at a time.
+func (t *Token) refusal(now time.Time) *TokenError {
+	switch {
+	case t.Revoked != nil:
+		return badToken("the token %s was revoked on %s; use another", t.ID, t.Revoked.UTC().Format(time.RFC3339))
+	case t.Expires != nil && !now.Before(*t.Expires):
+		return badToken("the token %s expired on %s; use another", t.ID, t.Expires.UTC().Format(time.RFC3339))
+	default:
+		return nil
+	}
+}
+
+func (t *Token) identity() Identity {
+	i := Identity{Tenant: t.Tenant, Principal: t.Principal, Scopes: t.Scopes, Origin: "token"}
+	if t.Expires != nil {
+		i.Expires = *t.Expires
+	}
+	return i
+}
+
+// check tells what is wrong with a record.
+func (t *Token) check() error {
+	switch {
+	case !idForm.MatchString(t.ID):
+		return fmt.Errorf("id %q is not 10 characters of a-z and 2-7", clip(t.ID))
+	case len(t.SHA256) != 64 || strings.Trim(t.SHA256, "0123456789abcdef") != "":
+		return fmt.Errorf("sha256 of token %s is not 64 lowercase hex characters", t.ID)
+	case !validTenant(t.Tenant):
+		return fmt.Errorf("tenant %q is not 1 to 64 characters of a-z, 0-9, _ and -", clip(t.Tenant))
+	case !validPrincipal(t.Principal):
+		return fmt.Errorf("principal %q is not 1 to %d visible ASCII characters without spaces", clip(t.Principal), maxPrincipal)
+	case t.Scopes == 0:
+		return fmt.Errorf("token %s has no scopes; the scopes are read, run and admin", t.ID)
+	case t.Created.IsZero():
+		return fmt.Errorf("token %s has no time of creation", t.ID)
+	default:
+		return nil
+	}
+}
+
+// decodeTokens reads records, one a line. It is strict: a member that is
+// misspelt must not become a token without an end.
+func decodeTokens(raw []byte) ([]Token, error) {
+	var list []Token
+	seen := map[string]int{}
+	line := 0
+	for text := range bytes.Lines(raw) {
+		line++
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		var t Token
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&t); err != nil {
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		}
+		if _, err := dec.Token(); err != io.EOF { //nolint:errorlint // io.EOF is returned as it is
+			return nil, fmt.Errorf("line %d: more than one JSON object on the line", line)
+		}
+		if err := t.check(); err != nil {
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		}
+		if first := seen[t.ID]; first != 0 {
+			return nil, fmt.Errorf("line %d: token %s is on line %d already", line, t.ID, first)
+		}
+		seen[t.ID] = line
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+// encodeTokens is the inverse of decodeTokens.
+func encodeTokens(list []Token) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	for i := range list {
+		if err := enc.Encode(&list[i]); err != nil {
+			return nil, fmt.Errorf("encode token %s: %w", list[i].ID, err)
+		}
+	}
+	return b.Bytes(), nil
+}
