@@ -74,6 +74,7 @@ func (a *applier) requested(e *events.Event, d *events.ExecutionRequested) error
 		return err
 	}
 	if added == 1 {
+		a.use(e.Tenant).Runs++
 		return nil
 	}
 	return a.anomaly(e, "execution %s was requested twice", d.ExecutionID)
@@ -91,6 +92,7 @@ func (a *applier) started(e *events.Event, d *events.ExecutionStarted) error {
 	if err != nil {
 		return err
 	}
+	a.use(e.Tenant).OutputBytes += next.Byte - st.extent.Byte
 	st.extent, st.lastSeq, st.unstored = next, e.Seq, false
 	st.warnings = merge(st.warnings, d.Warnings)
 	return a.exec(a.s.start, st.id, e.Seq, e.Time.UnixMilli(), d.Attempt, orNull(d.Engine.ID), orNull(d.InputHeap),
@@ -149,6 +151,7 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 		}
 	}
 	st.status, st.lastSeq = status, e.Seq
+	a.use(e.Tenant).Runs--
 	a.endedInSession(e, st, d.ExecutionID)
 	st.warnings = merge(st.warnings, d.Warnings)
 	err = a.exec(a.s.end, st.id, string(status), e.Seq, e.Time.UnixMilli(), heap, body(content.Result), content.ResultTruncated, body(content.Error),
@@ -156,9 +159,11 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 	if err != nil || d.Heap == nil {
 		return err
 	}
-	if err := a.exec(a.s.heap, e.Tenant, d.Heap.SHA256, e.Seq, d.Heap.Size, d.Heap.EngineID, orNull(d.Heap.Parent), d.ExecutionID, e.Time.UnixMilli()); err != nil {
+	added, err := a.execCounting(a.s.heap, e.Tenant, d.Heap.SHA256, e.Seq, d.Heap.Size, d.Heap.EngineID, orNull(d.Heap.Parent), d.ExecutionID, e.Time.UnixMilli())
+	if err != nil {
 		return err
 	}
+	a.use(e.Tenant).HeapBytes += added * d.Heap.Size // an equal heap is stored once
 	if status != events.StatusCompleted || !st.tags.Valid {
 		return nil
 	}

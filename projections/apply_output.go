@@ -29,6 +29,7 @@ func (a *applier) output(e *events.Event, d *events.ExecutionOutput) error {
 	if err := a.putChunk(st.id, e.Seq, before.Byte, before.Line, lines); err != nil {
 		return err
 	}
+	a.use(e.Tenant).OutputBytes += st.extent.Byte - before.Byte
 	st.lastSeq, st.unstored = e.Seq, true
 	return nil
 }

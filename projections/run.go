@@ -50,7 +50,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer tx.Rollback()
-	a := &applier{ctx: uninterrupted, tx: tx, s: s.insert, bound: map[*sql.Stmt]*sql.Stmt{}, states: map[executionKey]*state{}}
+	a := &applier{ctx: uninterrupted, tx: tx, s: s.insert, bound: map[*sql.Stmt]*sql.Stmt{}, states: map[executionKey]*state{}, used: map[string]*Usage{}}
 	for i := range batch {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -60,7 +60,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 		}
 	}
 	last := batch[len(batch)-1].Seq
-	if err := errors.Join(a.storeExtents(), a.exec(s.insert.position, last)); err != nil {
+	if err := errors.Join(a.storeExtents(), a.storeUsage(), a.exec(s.insert.position, last)); err != nil {
 		return fmt.Errorf("apply events up to %d: %w", last, err)
 	}
 	if err := tx.Commit(); err != nil {
@@ -80,6 +80,8 @@ type applier struct {
 	// states are those of the executions that events of the batch are about.
 	states map[executionKey]*state
 	log    []logChange
+	// used is by how much the batch changes what tenants use.
+	used map[string]*Usage
 }
 
 // bind makes a statement one of the transaction. Doing so for each use took a

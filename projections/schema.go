@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion names the layout of the file. A file of another version is
 // begun anew from the ledger.
-const SchemaVersion = 4
+const SchemaVersion = 5
 
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -82,6 +82,11 @@ CREATE TABLE IF NOT EXISTS entries (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sessions (
 	tenant TEXT NOT NULL, session TEXT NOT NULL, PRIMARY KEY (tenant, session)
+) WITHOUT ROWID;
+
+-- What each tenant uses: runs that have not ended, bytes of output and of heaps.
+CREATE TABLE IF NOT EXISTS tenant_usage (
+	tenant TEXT PRIMARY KEY, runs INTEGER NOT NULL, output_bytes INTEGER NOT NULL, heap_bytes INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS unknown_events (seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, type TEXT NOT NULL, subject TEXT NOT NULL, body BLOB NOT NULL);

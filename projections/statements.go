@@ -15,6 +15,7 @@ type statements struct {
 	heap, edit, inForce, force                      *sql.Stmt
 	pair, unpair, forgetPair, tag, untag            *sql.Stmt
 	entry, lastEntry, session                       *sql.Stmt
+	use                                             *sql.Stmt
 
 	all []*sql.Stmt
 }
@@ -53,6 +54,7 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.entry, `INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.lastEntry, `SELECT coalesce(max(idx), -1) FROM entries WHERE tenant = ? AND session_id = ?`},
 		{&s.session, `INSERT OR IGNORE INTO sessions VALUES (?, ?)`},
+		{&s.use, `INSERT INTO tenant_usage VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET runs = runs + ?2, output_bytes = output_bytes + ?3, heap_bytes = heap_bytes + ?4`},
 	} {
 		stmt, err := db.PrepareContext(ctx, p.query)
 		if err != nil {

@@ -1,0 +1,53 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+)
+
+// Usage is what a tenant uses, as of a position.
+type Usage struct {
+	// Runs are those that have not ended.
+	Runs int64
+	// OutputBytes are stored, voided output left out.
+	OutputBytes int64
+	// HeapBytes are those of the heaps on record, each as large as it is restored
+	// and counted once, however many runs made it.
+	HeapBytes int64
+	// Applied is the position of the last event that is counted.
+	Applied uint64
+}
+
+// TenantUsage returns what a tenant uses, in one step with the position it is
+// true for. A tenant that nothing is on record of uses nothing.
+func (s *Store) TenantUsage(ctx context.Context, tenant string) (u Usage, err error) {
+	err = s.reader.QueryRowContext(ctx, `SELECT p.applied, coalesce(u.runs, 0), coalesce(u.output_bytes, 0), coalesce(u.heap_bytes, 0)
+		FROM position p LEFT JOIN tenant_usage u ON u.tenant = ?`, tenant).Scan(&u.Applied, &u.Runs, &u.OutputBytes, &u.HeapBytes)
+	if err != nil {
+		return Usage{}, fmt.Errorf("read the usage of tenant %s: %w", tenant, err)
+	}
+	return u, nil
+}
+
+// use is what the batch has changed so far for a tenant.
+func (a *applier) use(tenant string) *Usage {
+	u := a.used[tenant]
+	if u == nil {
+		u = new(Usage)
+		a.used[tenant] = u
+	}
+	return u
+}
+
+// storeUsage writes the changes at the end of the batch.
+func (a *applier) storeUsage() error {
+	for tenant, u := range a.used {
+		if *u == (Usage{}) {
+			continue
+		}
+		if err := a.exec(a.s.use, tenant, u.Runs, u.OutputBytes, u.HeapBytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
