@@ -50,9 +50,9 @@ var owners = map[string][]string{
 	"github.com/mattn/go-sqlite3":    {"projections"},
 	"github.com/tommie/v8go":         {"internal/v8"},
 	"github.com/evanw/esbuild":       {"internal/worker"},
+	"golang.org/x/net":               {"internal/sandbox"},
 	"github.com/coreos/go-oidc":      {"internal/access"},
 	"github.com/go-jose/go-jose":     {"internal/access"},
-	"github.com/elastic/go-seccomp":  {"internal/sandbox"},
 }
 
 func TestImports(t *testing.T) {

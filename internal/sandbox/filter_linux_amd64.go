@@ -1,10 +1,12 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
+	"unsafe"
 
-	seccomp "github.com/elastic/go-seccomp-bpf"
-	"github.com/elastic/go-seccomp-bpf/arch"
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -14,119 +16,130 @@ const threadFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLON
 	unix.CLONE_SETTLS | unix.CLONE_PARENT_SETTID | unix.CLONE_CHILD_CLEARTID
 
 // plainCalls need no look at their arguments: they reach nothing outside the
-// process but its three pipes.
-var plainCalls = []string{
-	"read", "write", "writev", // writev: the C library's last words
-	"epoll_pwait", "epoll_ctl", "epoll_create1", "eventfd2", // Go's timers and sleepers
-	"brk",
-	"futex", "sched_yield", "sched_getaffinity", "sched_getparam", "sched_getscheduler", // the last two: attributes of a thread
-	"nanosleep", "clock_nanosleep", "clock_gettime", "clock_getres", "gettimeofday", "time", "getcpu", // where there is no vDSO
-	"rt_sigprocmask", "rt_sigreturn", "sigaltstack", "restart_syscall",
-	"exit", "exit_group", "gettid", "getpid", "set_robust_list", "rseq",
-	"getrandom", "getrusage", "sysinfo", // sysinfo: default sizes of heaps
+// process but its three pipes. The most frequent come first.
+var plainCalls = []uint32{
+	unix.SYS_FUTEX, unix.SYS_GETPID, unix.SYS_NANOSLEEP, unix.SYS_READ, unix.SYS_WRITE, unix.SYS_SCHED_YIELD, unix.SYS_RT_SIGRETURN,
+	unix.SYS_WRITEV,                                                                     // the C library's last words
+	unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_CREATE1, unix.SYS_EVENTFD2, // Go's timers and sleepers
+	unix.SYS_BRK,
+	unix.SYS_SCHED_GETAFFINITY, unix.SYS_SCHED_GETPARAM, unix.SYS_SCHED_GETSCHEDULER, // attributes of a new thread
+	unix.SYS_CLOCK_NANOSLEEP,
+	unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_GETRES, unix.SYS_GETTIMEOFDAY, unix.SYS_TIME, unix.SYS_GETCPU, // where there is no vDSO
+	unix.SYS_RT_SIGPROCMASK, unix.SYS_SIGALTSTACK, unix.SYS_RESTART_SYSCALL,
+	unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_GETTID, unix.SYS_SET_ROBUST_LIST, unix.SYS_RSEQ,
+	unix.SYS_GETRANDOM, unix.SYS_GETRUSAGE,
+	unix.SYS_SYSINFO, // default sizes of heaps
 }
 
 // answered are calls that honest code makes and can do without. The answer is
 // that of a system that does not have what they ask for.
 var answered = []struct {
 	errno unix.Errno
-	names []string
+	calls []uint32
 }{
-	{unix.ENOSYS, []string{"clone3", "openat2", "faccessat2"}},
-	{unix.EACCES, []string{"open", "openat", "readlink", "readlinkat"}},
-	{unix.ENOTTY, []string{"ioctl"}},
+	{unix.ENOSYS, []uint32{unix.SYS_CLONE3, unix.SYS_OPENAT2, unix.SYS_FACCESSAT2}},
+	{unix.EACCES, []uint32{unix.SYS_OPEN, unix.SYS_OPENAT, unix.SYS_READLINK, unix.SYS_READLINKAT}},
+	{unix.ENOTTY, []uint32{unix.SYS_IOCTL}},
 }
 
-// condition is shorter than the library's.
-func condition(argument uint32, op seccomp.Operation, value uint64) seccomp.Condition {
-	return seccomp.Condition{Argument: argument, Operation: op, Value: value}
-}
-
-// policy is the filter. What it does not name ends the process.
-func (f Filter) policy() seccomp.Policy {
+// rules are the filter. What they do not name ends the process.
+func (f Filter) rules() []rule {
 	const (
-		prSetVMA = 0x53564d41 // Go names its memory
-		lastHint = 25         // the newest advice of madvise; root's, 100 and up, poison the machine's memory
+		readWrite  = unix.PROT_READ | unix.PROT_WRITE
+		prSetVMA   = 0x53564d41 // Go names its memory
+		lastAdvice = 25         // of madvise; root's, 100 and up, poison the machine's memory
 	)
-	var calls []seccomp.NameWithConditions
-	call := func(name string, conditions ...seccomp.Condition) {
-		calls = append(calls, seccomp.NameWithConditions{Name: name, Conditions: conditions})
-	}
+	var rules []rule
+	add := func(call uint32, allowed ...[]test) { rules = append(rules, rule{call, allowed, trap}) }
 	// elsewhere permits a call on memory that is not the program's own.
-	elsewhere := func(name string, conditions ...seccomp.Condition) {
-		for _, outside := range f.outside() {
-			call(name, append(outside, conditions...)...)
-		}
+	elsewhere := func(call uint32, tests ...test) { add(call, f.outside(tests...)...) }
+
+	protection := uint64(readWrite)
+	if f.ExecutableMemory {
+		protection |= unix.PROT_EXEC
+	}
+	elsewhere(unix.SYS_MPROTECT, atMost(2, protection))
+	elsewhere(unix.SYS_MUNMAP)
+	elsewhere(unix.SYS_MREMAP, atMost(3, unix.MREMAP_MAYMOVE))
+	add(unix.SYS_MADVISE, []test{atMost(2, lastAdvice)})
+	// Memory becomes executable by mprotect alone.
+	private := flags(3, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE, 0)
+	add(unix.SYS_MMAP, append(
+		[][]test{{is(0, 0), atMost(2, readWrite), flags(3, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE, unix.MAP_FIXED)}},
+		f.outside(atMost(2, readWrite), private)...)...)
+
+	for _, call := range plainCalls {
+		rules = append(rules, rule{call, nil, allow})
 	}
 
-	protection := func(argument uint32) []seccomp.Condition {
-		if f.ExecutableMemory {
-			return []seccomp.Condition{condition(argument, seccomp.LessOrEqual, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC)}
-		}
-		return []seccomp.Condition{condition(argument, seccomp.LessOrEqual, unix.PROT_READ|unix.PROT_WRITE)}
-	}
-	// Memory is made executable by mprotect alone.
-	anonymous := []seccomp.Condition{
-		condition(2, seccomp.LessOrEqual, unix.PROT_READ|unix.PROT_WRITE),
-		condition(3, seccomp.BitsSet, unix.MAP_ANONYMOUS),
-		condition(3, seccomp.BitsSet, unix.MAP_PRIVATE),
-	}
-	elsewhere("mmap", anonymous...)
-	call("mmap", append(anonymous, condition(0, seccomp.Equal, 0), condition(3, seccomp.BitsNotSet, unix.MAP_FIXED))...)
-	elsewhere("mprotect", protection(2)...)
-	// With memory keys V8 protects code by them. Key -1 and 0 would be mprotect.
-	elsewhere("pkey_mprotect", condition(2, seccomp.LessOrEqual, 7), condition(3, seccomp.GreaterOrEqual, 1), condition(3, seccomp.LessOrEqual, 15))
-	elsewhere("munmap")
-	elsewhere("mremap", condition(3, seccomp.LessOrEqual, unix.MREMAP_MAYMOVE))
-	call("madvise", condition(2, seccomp.LessOrEqual, lastHint))
+	// With memory keys V8 protects its code by them. Key -1 or 0 would be mprotect.
+	elsewhere(unix.SYS_PKEY_MPROTECT, atMost(2, readWrite|unix.PROT_EXEC), between(3, 1, 15))
+	add(unix.SYS_CLONE, []test{is(0, threadFlags)})
+	add(unix.SYS_TGKILL, []test{is(0, uint64(f.ProcessID))}) // Go's preemption, abort
+	add(unix.SYS_PRCTL, []test{is(0, prSetVMA)}, []test{is(0, unix.PR_SET_NAME)}, []test{is(0, unix.PR_GET_SECCOMP)})
+	// Who asks for the handler of SIGSYS wants to outlive a violation, or is that
+	// handler, done. The kernel would ignore the upper half of the number.
+	rules = append(rules, rule{unix.SYS_RT_SIGACTION, [][]test{
+		{atMost(0, uint64(unix.SIGSYS)-1)},
+		{between(0, uint64(unix.SIGSYS)+1, 64)},
+	}, kill})
 
-	call("clone", condition(0, seccomp.Equal, threadFlags))
-	call("tgkill", condition(0, seccomp.Equal, uint64(f.ProcessID))) // Go's preemption, abort
-	// The kernel reads 32 bits of the number: there must not be more of them.
-	call("rt_sigaction", condition(0, seccomp.NotEqual, uint64(unix.SIGSYS)), condition(0, seccomp.LessOrEqual, 64))
-	for _, option := range []uint64{prSetVMA, unix.PR_SET_NAME, unix.PR_GET_SECCOMP} {
-		call("prctl", condition(0, seccomp.Equal, option))
-	}
-
-	p := seccomp.Policy{
-		DefaultAction: seccomp.ActionTrap,
-		Syscalls: []seccomp.SyscallGroup{
-			{Action: seccomp.ActionAllow, Names: plainCalls, NamesWithCondtions: calls},
-			// Who asks for the handler of SIGSYS wants to outlive a violation, or is
-			// that handler, done.
-			{Action: seccomp.ActionKillProcess, Names: []string{"rt_sigaction"}},
-		},
-	}
 	for _, a := range answered {
-		p.Syscalls = append(p.Syscalls, seccomp.SyscallGroup{Action: seccomp.ActionErrno | seccomp.Action(a.errno), Names: a.names})
+		for _, call := range a.calls {
+			rules = append(rules, rule{call, nil, fail(a.errno)})
+		}
 	}
-	return p
+	return rules
 }
 
-// outside lists conditions, each of which proves that memory from the first
+// outside lists alternatives, each of which proves that memory from the first
 // argument on, as long as the second says, is not the program's own.
-func (f Filter) outside() [][]seccomp.Condition {
-	// BPF cannot add. So what lies below must be far below, and not long.
+func (f Filter) outside(tests ...test) [][]test {
+	// A filter cannot add. So what lies below must be far below, and not long.
 	const far = 1 << 40
-	above := []seccomp.Condition{condition(0, seccomp.GreaterOrEqual, uint64(f.ImageEnd))}
+	with := func(place ...test) []test { return append(place, tests...) }
+	above := with(atLeast(0, uint64(f.ImageEnd)))
 	if f.ImageStart <= far {
-		return [][]seccomp.Condition{above}
+		return [][]test{above}
 	}
-	below := []seccomp.Condition{
-		condition(0, seccomp.LessThan, uint64(f.ImageStart)-far),
-		condition(0, seccomp.GreaterThan, 0), // mmap's 0 means anywhere
-		condition(1, seccomp.LessOrEqual, far),
-	}
-	return [][]seccomp.Condition{above, below}
+	// Not zero: to mmap that means anywhere.
+	return [][]test{above, with(between(0, 1, uint64(f.ImageStart)-far), atMost(1, far))}
 }
 
 // Install installs the filter in every thread of the process. From then on a
 // call that is not permitted raises SIGSYS; whoever handles that must end with
 // rt_sigaction of SIGSYS, which kills.
 func (f Filter) Install() error {
-	err := seccomp.LoadFilter(seccomp.Filter{NoNewPrivs: true, Flag: seccomp.FilterFlagTSync, Policy: f.policy()})
-	if err != nil {
+	if err := f.install(); err != nil {
 		return fmt.Errorf("install the filter of system calls: %w", err)
+	}
+	return nil
+}
+
+func (f Filter) install() error {
+	instructions, err := program(f.rules())
+	if err != nil {
+		return err
+	}
+	raw, err := bpf.Assemble(instructions)
+	if err != nil {
+		return err
+	}
+	code := make([]unix.SockFilter, len(raw))
+	for i, r := range raw {
+		code[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("set no_new_privs: %w", err)
+	}
+	fprog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog)))
+	runtime.KeepAlive(code)
+	switch {
+	case errno != 0:
+		return errno
+	case thread != 0: // how the kernel says that one did not follow
+		return errors.New("a thread has a filter of its own")
 	}
 	return nil
 }
@@ -145,5 +158,3 @@ func (f Filter) Prove() []string {
 		return []string{NoExecutableMemory, Seccomp}
 	}
 }
-
-func callName(number int) string { return arch.X86_64.SyscallNumbers[number] }

@@ -14,5 +14,3 @@ func (f Filter) Install() error {
 
 // Prove names no layer.
 func (f Filter) Prove() []string { return nil }
-
-func callName(int) string { return "" }

@@ -49,6 +49,7 @@ var (
 	OutOfMemory   = outOfMemoryText
 	TimedOutText  = timedOutText
 	DecodeMessage = decodeMessage
+	Confine       = confine
 )
 
 func NewConversation(maxHeap int64) *Conversation { return &conversation{maxHeap: maxHeap} }

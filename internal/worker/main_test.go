@@ -18,6 +18,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Args[0] == v8.WorkerArg0 {
+		attack() // locked down like a worker, but with no pipe to serve
+	}
 	if os.Args[0] == "hostile-worker" {
 		misbehave(os.Args[1])
 		os.Exit(0)
