@@ -58,6 +58,10 @@ func TestSubmitRefusesBadInputAndWritesNothing(t *testing.T) {
 		{"tag key of spaces", ledger.Submission{Tags: map[string]string{" ": "v"}}, ledger.CodeInvalid, []string{"tags", "empty"}},
 		{"tag key with a space around", ledger.Submission{Tags: map[string]string{" a": "v"}}, ledger.CodeInvalid, []string{"tags", "space"}},
 		{"tag key with a comma", ledger.Submission{Tags: map[string]string{"a,b": "v"}}, ledger.CodeInvalid, []string{"tags", "comma", "a,b"}},
+		{"tag key with a NUL", ledger.Submission{Tags: map[string]string{"a\x00b": "v"}}, ledger.CodeInvalid, []string{"tags", "control characters", `a\x00b`}},
+		{"tag key with a line break", ledger.Submission{Tags: map[string]string{"a\nb": "v"}}, ledger.CodeInvalid, []string{"tags", "control characters", `a\nb`}},
+		{"tag key with an escape", ledger.Submission{Tags: map[string]string{"a\x1b[31mb": "v"}}, ledger.CodeInvalid, []string{"tags", "control characters"}},
+		{"heap of control characters", ledger.Submission{Heap: strings.Repeat("\x00", 1<<10)}, ledger.CodeInvalid, []string{"heap", "64", `"\x00\x00`, `..."`}},
 		{"tag key too long", ledger.Submission{Tags: map[string]string{strings.Repeat("k", 257): "v"}}, ledger.CodeInvalid, []string{"tags", "256"}},
 		{"tag value too long", ledger.Submission{Tags: map[string]string{"k": strings.Repeat("v", 4097)}}, ledger.CodeInvalid, []string{"tags", "4096"}},
 		{"tag key not UTF-8", ledger.Submission{Tags: map[string]string{"k\xff": "v"}}, ledger.CodeInvalid, []string{"tags", "UTF-8"}},
@@ -83,7 +87,7 @@ func TestSubmitRefusesBadInputAndWritesNothing(t *testing.T) {
 func worstTags() map[string]string {
 	tags := map[string]string{}
 	for i := range 64 {
-		tags[fmt.Sprintf("%02d", i)+strings.Repeat("\x01", 254)] = strings.Repeat("\x01", 4096)
+		tags[fmt.Sprintf("%02d", i)+strings.Repeat("k", 254)] = strings.Repeat("\x01", 4096)
 	}
 	return tags
 }

@@ -73,11 +73,12 @@ func TestTagsRefuse(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
 	for name, err := range map[string]error{
-		"heap":   second(b.SetTags(t.Context(), tenant, "xyz", nil, alice)),
-		"lower":  second(b.DeleteTags(t.Context(), tenant, strings.ToUpper(heapA), nil, alice)),
-		"tenant": second(b.SetTags(t.Context(), "A", heapA, nil, alice)),
-		"comma":  second(b.SetTags(t.Context(), tenant, heapA, map[string]string{"a,b": ""}, alice)),
-		"64":     second(b.SetTags(t.Context(), tenant, heapA, manyTags(65), alice)),
+		"heap":               second(b.SetTags(t.Context(), tenant, "xyz", nil, alice)),
+		"lower":              second(b.DeleteTags(t.Context(), tenant, strings.ToUpper(heapA), nil, alice)),
+		"tenant":             second(b.SetTags(t.Context(), "A", heapA, nil, alice)),
+		"comma":              second(b.SetTags(t.Context(), tenant, heapA, map[string]string{"a,b": ""}, alice)),
+		"control characters": second(b.SetTags(t.Context(), tenant, heapA, map[string]string{"a\x00b": ""}, alice)),
+		"64":                 second(b.SetTags(t.Context(), tenant, heapA, manyTags(65), alice)),
 	} {
 		wantCode(t, err, ledger.CodeInvalid, name)
 	}
