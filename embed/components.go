@@ -124,17 +124,3 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 	}()
 	return nil
 }
-
-// gate is the write side as clients reach it: closed to new runs while
-// draining.
-type gate struct {
-	*ledger.Ledger
-	d *Daybook
-}
-
-func (g gate) Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error) {
-	if g.d.draining.Load() {
-		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down and takes no new runs; try again when it is back"}
-	}
-	return g.Ledger.Submit(ctx, s)
-}

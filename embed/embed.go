@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"daybook/internal/access"
 	"daybook/internal/jetstream"
 	"daybook/internal/natsserver"
 	"daybook/internal/worker"
@@ -30,7 +31,9 @@ type Daybook struct {
 	pool        *worker.Pool // nil without a runner
 	ledger      *ledger.Ledger
 	projections *projections.Store
-	runner      *runner.Runner // nil without one
+	runner      *runner.Runner       // nil without one
+	auth        access.Authenticator // nil lets everybody in
+	quotas      *access.Quotas
 	mcp         *mcp.Server
 	handler     http.Handler
 	http        *http.Server // nil when nothing listens
@@ -70,6 +73,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		doing string
 		do    func(context.Context) error
 	}{
+		{"read who may come in", d.openAccess},
 		{"take the data directory", d.takeDirectory},
 		{"open the ledger", d.openLedger},
 		{"start the workers", d.startWorkers},

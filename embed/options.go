@@ -25,6 +25,13 @@ type Options struct {
 	HTTPFallback bool
 	// AllowedHosts are Host header values accepted besides loopback names.
 	AllowedHosts []string
+	// TokenFile and OIDC say whose bearer tokens are accepted over HTTP; with
+	// neither everybody who reaches it is let in. TokenFile is made by "daybook
+	// token create".
+	TokenFile string
+	OIDC      OIDC
+	// Limits bound what each tenant may use.
+	Limits Limits
 	// NATSAddr is where NATS listens for consumers ("127.0.0.1:4222"); empty
 	// listens nowhere. NATSFallback lets a busy port be replaced by a free one.
 	NATSAddr     string

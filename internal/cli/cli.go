@@ -37,6 +37,7 @@ type commands struct {
 	Heap       heapCmd       `cmd:"" help:"List, show, tag and find saved heaps."`
 	Session    sessionCmd    `cmd:"" help:"List sessions and read their logs."`
 	Events     eventsCmd     `cmd:"" help:"Read and follow the ledger."`
+	Token      tokenCmd      `cmd:"" help:"Make, list and revoke the tokens of a server that asks for them."`
 	Rebuild    rebuildCmd    `cmd:"" help:"Rebuild the projections of a stopped server from its ledger."`
 	Version    versionCmd    `cmd:"" help:"Show versions."`
 	Completion completionCmd `cmd:"" help:"Print a shell completion script."`

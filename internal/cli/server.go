@@ -91,6 +91,7 @@ const (
 
 type serveCmd struct {
 	engineFlags
+	authFlags
 	HTTPAddr     string   `name:"http-addr" help:"Where HTTP and MCP listen; default 127.0.0.1:8080, or a free port when that is busy." placeholder:"HOST:PORT" xor:"http"`
 	HTTPPort     int      `name:"http-port" help:"Short for --http-addr 127.0.0.1:PORT." placeholder:"PORT" xor:"http"`
 	SSEPort      int      `name:"sse-port" help:"Like --http-port: the legacy SSE transport is served on the same address." placeholder:"PORT" xor:"http"`
@@ -127,7 +128,11 @@ func (c *serveCmd) options(log io.Writer) embed.Options {
 // Run serves until a signal drains it. A second signal ends the process at
 // once; nothing acknowledged is lost either way.
 func (c *serveCmd) Run(ctx context.Context, std *streams) error {
-	book, err := embed.Start(ctx, c.options(std.err))
+	opts := c.options(std.err)
+	if err := c.apply(&opts); err != nil {
+		return usageError{err}
+	}
+	book, err := embed.Start(ctx, opts)
 	if err != nil {
 		return err
 	}

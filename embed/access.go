@@ -1,0 +1,127 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"daybook/events"
+	"daybook/internal/access"
+	"daybook/ledger"
+)
+
+// OIDC names an OpenID Connect issuer whose tokens are accepted. Issuer and
+// Audience are required.
+type OIDC struct {
+	// Issuer is its URL, exactly as its tokens name it.
+	Issuer string
+	// Audience is what tokens must be made out for.
+	Audience string
+	// TenantClaim names the claim that holds the tenant; default "tenant". Tenant,
+	// if set, is everybody's instead.
+	TenantClaim, Tenant string
+	// ScopeClaim names the claim that holds the scopes; default "scope", then
+	// "scp".
+	ScopeClaim string
+}
+
+// Limits bound what each tenant may use; 0 is unlimited everywhere.
+type Limits struct {
+	// RequestsPerSecond is how many HTTP requests it may make.
+	RequestsPerSecond float64
+	// Runs is how many runs may be queued or running.
+	Runs int
+	// OutputBytes and HeapBytes are how much may be stored when another run is
+	// accepted.
+	OutputBytes, HeapBytes int64
+	// Streams is how many event streams each of its principals may hold open.
+	Streams int
+}
+
+// authenticator reads the options; it is nil when no token is asked for.
+func authenticator(o Options) (access.Authenticator, error) {
+	var a access.Authenticators
+	if o.TokenFile != "" {
+		f, err := access.OpenTokens(o.TokenFile, o.Logger, nil)
+		if err != nil {
+			return nil, err
+		}
+		a.Tokens = f
+	}
+	if o.OIDC.Issuer != "" {
+		i, err := access.NewIssuer(access.OIDCOptions{
+			Issuer: o.OIDC.Issuer, Audience: o.OIDC.Audience,
+			TenantClaim: o.OIDC.TenantClaim, Tenant: o.OIDC.Tenant, ScopeClaim: o.OIDC.ScopeClaim,
+			Logger: o.Logger,
+		})
+		if err != nil {
+			return nil, err
+		}
+		a.Issuer = i
+	}
+	if a == (access.Authenticators{}) {
+		return nil, nil
+	}
+	return a, nil
+}
+
+// openAccess reads who may come in and how much each may use.
+func (d *Daybook) openAccess(context.Context) error {
+	var err error
+	if d.auth, err = authenticator(d.opts); err != nil {
+		return err
+	}
+	limits := access.Limits(d.opts.Limits)
+	if err := limits.Check(); err != nil {
+		return err
+	}
+	d.quotas = access.NewQuotas(limits, meter{d}, nil)
+	return nil
+}
+
+// meter reads usage off the projections, once there are any.
+type meter struct{ d *Daybook }
+
+func (m meter) TenantUsage(ctx context.Context, tenant string) (access.Usage, error) {
+	u, err := m.d.projections.TenantUsage(ctx, tenant)
+	return access.Usage(u), err
+}
+
+// gate is the write side as clients reach it: closed to new runs while
+// draining, and to tenants that are over a quota.
+type gate struct {
+	*ledger.Ledger
+	d *Daybook
+}
+
+func (g gate) Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error) {
+	if g.d.draining.Load() {
+		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down and takes no new runs; try again when it is back"}
+	}
+	place, err := g.d.quotas.Admit(ctx, s.Tenant)
+	over, limited := errors.AsType[*access.LimitError](err)
+	switch {
+	case limited && g.repeats(ctx, s):
+		return g.Ledger.Submit(ctx, s) // asks for nothing new
+	case limited:
+		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
+	case err != nil:
+		return ledger.Receipt{}, fmt.Errorf("submit the run: %w", err)
+	}
+	r, err := g.Ledger.Submit(ctx, s)
+	if err != nil {
+		place.Free()
+		return r, err
+	}
+	place.Taken(r.Seq)
+	return r, nil
+}
+
+// repeats reports whether a submission finds an execution that is on record.
+func (g gate) repeats(ctx context.Context, s ledger.Submission) bool {
+	if s.IdempotencyKey == "" {
+		return false
+	}
+	_, err := g.History(ctx, s.Tenant, events.DerivedID(s.Tenant, s.IdempotencyKey))
+	return err == nil
+}

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"daybook/embed"
+)
+
+// authFlags say who a server lets in, and how much each tenant may use.
+type authFlags struct {
+	Auth        []string `help:"Ask for bearer tokens: tokens=FILE takes those made by \"daybook token create\", oidc=ISSUER those of an OpenID Connect issuer; may be given once each." placeholder:"KIND=VALUE" sep:"none"`
+	Audience    string   `name:"auth-audience" help:"What the issuer's tokens must be made out for (aud); needed with oidc." placeholder:"NAME"`
+	TenantClaim string   `name:"auth-tenant-claim" help:"Claim of the issuer's tokens that names the tenant." default:"tenant" placeholder:"NAME"`
+	Tenant      string   `name:"auth-tenant" help:"Tenant of all the issuer's tokens, instead of a claim." placeholder:"NAME"`
+	ScopeClaim  string   `name:"auth-scope-claim" help:"Claim of the issuer's tokens that holds the scopes; scope, then scp, if not given." placeholder:"NAME"`
+
+	Requests    float64 `name:"limit-requests" help:"HTTP requests a second of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
+	Runs        int     `name:"limit-runs" help:"Runs queued or running of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
+	OutputBytes int64   `name:"limit-output-bytes" help:"Bytes of output stored for each tenant, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
+	HeapBytes   int64   `name:"limit-heap-bytes" help:"Bytes of heaps stored for each tenant, as large as they are restored, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
+	Streams     *int    `name:"limit-streams" help:"Event streams each principal may hold open; 64 with --auth, else unlimited, if not given; 0 is unlimited." placeholder:"N"`
+}
+
+// defaultStreams is how many streams a principal may hold open when it can be
+// told from others.
+const defaultStreams = 64
+
+// apply reads the flags into options.
+func (f authFlags) apply(o *embed.Options) error {
+	for _, spec := range f.Auth {
+		kind, value, ok := strings.Cut(spec, "=")
+		switch {
+		case !ok || value == "":
+			return fmt.Errorf("--auth %q: give tokens=FILE or oidc=ISSUER", spec)
+		case kind == "tokens" && o.TokenFile == "":
+			o.TokenFile = value
+		case kind == "oidc" && o.OIDC.Issuer == "":
+			o.OIDC = embed.OIDC{Issuer: value, Audience: f.Audience, TenantClaim: f.TenantClaim, Tenant: f.Tenant, ScopeClaim: f.ScopeClaim}
+		case kind == "tokens" || kind == "oidc":
+			return fmt.Errorf("--auth %s=... is given twice", kind)
+		default:
+			return fmt.Errorf("--auth %q: give tokens=FILE or oidc=ISSUER", spec)
+		}
+	}
+	switch {
+	case o.OIDC.Issuer == "" && (f.Audience != "" || f.Tenant != "" || f.ScopeClaim != ""):
+		return errors.New("--auth-audience, --auth-tenant and --auth-scope-claim need --auth oidc=ISSUER")
+	case o.OIDC.Issuer != "" && f.Audience == "":
+		return errors.New("--auth oidc=ISSUER needs --auth-audience: the name that the issuer gives this service in its tokens (aud)")
+	}
+	o.Limits = embed.Limits{RequestsPerSecond: f.Requests, Runs: f.Runs, OutputBytes: f.OutputBytes, HeapBytes: f.HeapBytes}
+	switch {
+	case f.Streams != nil:
+		o.Limits.Streams = *f.Streams
+	case len(f.Auth) > 0:
+		o.Limits.Streams = defaultStreams
+	}
+	if f.Requests < 0 || f.Runs < 0 || f.OutputBytes < 0 || f.HeapBytes < 0 || o.Limits.Streams < 0 {
+		return errors.New("a --limit-... is negative: 0 is unlimited")
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"daybook/internal/access"
+)
+
+type tokenCmd struct {
+	Create tokenCreateCmd `cmd:"" help:"Make a token and print it, once."`
+	List   tokenListCmd   `cmd:"" help:"List the tokens of a file, without their secrets."`
+	Revoke tokenRevokeCmd `cmd:"" help:"End a token. Servers that use the file refuse it within a second."`
+}
+
+// tokenFlags are shared by the commands that work on a token file, which needs
+// no server to run.
+type tokenFlags struct {
+	File    string `help:"Token file; tokens.jsonl in the data directory if not given." placeholder:"FILE"`
+	DataDir string `help:"Data directory of the server." default:"${datadir}" placeholder:"DIR"`
+}
+
+func (f tokenFlags) path() string {
+	if f.File != "" {
+		return f.File
+	}
+	return filepath.Join(f.DataDir, "tokens.jsonl")
+}
+
+type tokenCreateCmd struct {
+	tokenFlags
+	Tenant    string        `help:"Tenant whose data the token gives access to: 1 to 64 characters of a-z, 0-9, _ and -." default:"default" placeholder:"NAME"`
+	Principal string        `required:"" help:"Who the token is for; recorded with everything it does." placeholder:"NAME"`
+	Scopes    []string      `name:"scope" help:"What it allows: read, run, admin; may be repeated." default:"read,run" placeholder:"SCOPE"`
+	Expires   time.Duration `help:"How long it is good, such as 720h; for ever if not given." placeholder:"DURATION"`
+}
+
+// Help is shown by "daybook token create --help".
+func (c *tokenCreateCmd) Help() string {
+	return "The token is the only thing on stdout, and is kept nowhere: the file holds its hash. The file is made if it is missing. " +
+		"Start the server with \"daybook serve --auth tokens=FILE\", and give the token to clients as DAYBOOK_TOKEN or in an Authorization header."
+}
+
+// Run prints the new token.
+func (c *tokenCreateCmd) Run(std *streams) error {
+	scopes, err := scopesOf(c.Scopes)
+	if err != nil {
+		return usageError{fmt.Errorf("--scope: %w", err)}
+	}
+	now := time.Now()
+	g := access.Grant{Tenant: c.Tenant, Principal: c.Principal, Scopes: scopes}
+	if c.Expires != 0 {
+		g.Expires = now.Add(c.Expires)
+	}
+	if c.File == "" {
+		if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+			return fmt.Errorf("make the data directory: %w", err)
+		}
+	}
+	secret, t, err := access.CreateToken(c.path(), g, now)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.err, "token %s for %s of tenant %s, which may: %s; %s\n", t.ID, t.Principal, t.Tenant, t.Scopes, ends(t))
+	_, err = fmt.Fprintln(std.out, secret)
+	return err
+}
+
+func scopesOf(names []string) (access.Scopes, error) {
+	list := make([]access.Scope, len(names))
+	for i, n := range names {
+		list[i] = access.Scope(n)
+	}
+	return access.NewScopes(list...)
+}
+
+// ends says when a token ends, or did.
+func ends(t access.Token) string {
+	switch {
+	case t.Revoked != nil:
+		return "revoked " + t.Revoked.Format(time.RFC3339)
+	case t.Expires == nil:
+		return "never expires"
+	case time.Now().After(*t.Expires):
+		return "expired " + t.Expires.Format(time.RFC3339)
+	default:
+		return "expires " + t.Expires.Format(time.RFC3339)
+	}
+}
+
+type tokenListCmd struct {
+	tokenFlags
+	JSON bool `help:"Print JSON instead of text for people."`
+}
+
+// listedToken is a token as it is listed: without even its hash.
+type listedToken struct {
+	ID        string        `json:"id"`
+	Tenant    string        `json:"tenant"`
+	Principal string        `json:"principal"`
+	Scopes    access.Scopes `json:"scopes"`
+	Created   time.Time     `json:"created"`
+	Expires   *time.Time    `json:"expires"`
+	Revoked   *time.Time    `json:"revoked"`
+}
+
+// Run prints one token a line, oldest first.
+func (c *tokenListCmd) Run(std *streams) error {
+	list, err := access.ListTokens(c.path(), time.Now())
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		answer := struct {
+			Tokens []listedToken `json:"tokens"`
+		}{[]listedToken{}}
+		for _, t := range list {
+			answer.Tokens = append(answer.Tokens, listedToken{t.ID, t.Tenant, t.Principal, t.Scopes, t.Created, t.Expires, t.Revoked})
+		}
+		return printJSON(std.out, answer)
+	}
+	w := table(std.out, "ID", "TENANT", "PRINCIPAL", "SCOPES", "CREATED", "STATE")
+	for _, t := range list {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", t.ID, t.Tenant, t.Principal, strings.ReplaceAll(t.Scopes.String(), " ", ","), t.Created.Format(time.RFC3339), ends(t))
+	}
+	return w.Flush()
+}
+
+type tokenRevokeCmd struct {
+	tokenFlags
+	ID string `arg:"" help:"Id of the token, the part between the underscores." placeholder:"ID"`
+}
+
+// Run ends the token.
+func (c *tokenRevokeCmd) Run(_ context.Context, std *streams) error {
+	t, err := access.RevokeToken(c.path(), c.ID, time.Now())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(std.err, "token %s of %s, tenant %s, is %s\n", t.ID, t.Principal, t.Tenant, ends(t))
+	return err
+}
