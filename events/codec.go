@@ -176,6 +176,18 @@ func newData(t Type) Data {
 		return new(HeapTagged)
 	case TypeSessionEntryRecorded:
 		return new(SessionEntryRecorded)
+	case TypeWebhookRegistered:
+		return new(WebhookRegistered)
+	case TypeWebhookDeleted:
+		return new(WebhookDeleted)
+	case TypeWebhookDeadLettered:
+		return new(WebhookDeadLettered)
+	case TypeWebhookDisabled:
+		return new(WebhookDisabled)
+	case TypeWebhookRetryRequested:
+		return new(WebhookRetryRequested)
+	case TypeWebhookRedelivered:
+		return new(WebhookRedelivered)
 	default:
 		return nil
 	}

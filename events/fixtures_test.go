@@ -46,6 +46,7 @@ func (f fixture) message(t *testing.T) events.Message {
 // session and tags; two runners have to do with it.
 const (
 	execution = "019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3"
+	webhook   = "019ab3c4-6a3e-7d02-9a11-5f0c77e2b8d4"
 	heapIn    = "3f79bb7b435b05321651daefd374cdc681dc06faa65e374e38337b88ca046dea"
 	heapOut   = "a665a45920422f9d417e4867efdc4fb8a04a1f3fff1fa07e998e86f7f7a27ae3"
 	trace     = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -116,6 +117,18 @@ func examples() []events.Data {
 			SessionID: session, Session: "trip-planner", Index: 3, ExecutionID: execution, Status: events.StatusCompleted,
 			InputHeap: heapIn, OutputHeap: heapOut, CompletedAt: events.Instant{Time: began.Add(2 * time.Second)}, TerminalSeq: 1041,
 		},
+		&events.WebhookRegistered{
+			WebhookID: webhook, Content: events.Plain(events.WebhookContent{URL: "https://hooks.example.com/daybook"}),
+			Types: []events.Type{events.TypeExecutionCompleted, events.TypeExecutionFailed}, Session: "trip-planner", ExecutionID: execution, After: 1042, Actor: client,
+		},
+		&events.WebhookDeleted{WebhookID: webhook, Actor: client},
+		&events.WebhookDeadLettered{
+			WebhookID: webhook, EventSeq: 1041, EventID: "019ab3c4-6a3e-7c51-8f0e-000000000006", EventKind: events.TypeExecutionCompleted,
+			Attempts: 15, FirstAttemptAt: events.Instant{Time: began.Add(3 * time.Second)}, Reason: "the receiver answered 500 Internal Server Error", Status: 500,
+		},
+		&events.WebhookDisabled{WebhookID: webhook, EventSeq: 1041, Reason: "the receiver answered 410 Gone"},
+		&events.WebhookRetryRequested{WebhookID: webhook, EventSeqs: []uint64{1041}, Actor: client},
+		&events.WebhookRedelivered{WebhookID: webhook, EventSeq: 1041},
 	}
 }
 

@@ -110,6 +110,9 @@ func TestSubjects(t *testing.T) {
 		case events.TypeSessionEntryRecorded:
 			want, about = v.SessionSubject("default", session), session
 		}
+		if d.EventType().Webhook() {
+			want, about = v.WebhookSubject("default", webhook), webhook
+		}
 		e := events.New("default", began, d)
 		if e.Subject(v) != want || e.About() != about {
 			t.Errorf("%s is stored on %s about %s, want %s about %s", e.Type, e.Subject(v), e.About(), want, about)

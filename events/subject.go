@@ -59,6 +59,15 @@ func (v Volume) HeapSubject(tenant, heap string) string {
 	return v.prefix() + "." + tenant + ".heap." + bucket
 }
 
+// WebhookSubject is where what happens to a webhook is stored. Its last message
+// decides what may follow.
+func (v Volume) WebhookSubject(tenant, webhook string) string {
+	return v.prefix() + "." + tenant + ".webhook." + webhook
+}
+
+// WebhookSubjects matches everything about webhooks, over all tenants.
+func (v Volume) WebhookSubjects() string { return v.prefix() + ".*.webhook.*" }
+
 func (v Volume) prefix() string { return fmt.Sprintf("ledger.%04d", int(v)) }
 
 // CancelSubject is where the runner of an execution listens for cancel

@@ -19,6 +19,12 @@ const (
 	TypeExecutionCancelled       Type = "daybook.execution.cancelled.v1"
 	TypeHeapTagged               Type = "daybook.heap.tagged.v1"
 	TypeSessionEntryRecorded     Type = "daybook.session.entry_recorded.v1"
+	TypeWebhookRegistered        Type = "daybook.webhook.registered.v1"
+	TypeWebhookDeleted           Type = "daybook.webhook.deleted.v1"
+	TypeWebhookDeadLettered      Type = "daybook.webhook.dead_lettered.v1"
+	TypeWebhookDisabled          Type = "daybook.webhook.disabled.v1"
+	TypeWebhookRetryRequested    Type = "daybook.webhook.retry_requested.v1"
+	TypeWebhookRedelivered       Type = "daybook.webhook.redelivered.v1"
 )
 
 // Types lists every known type in the order of introduction.
@@ -27,6 +33,7 @@ func Types() []Type {
 		TypeExecutionRequested, TypeExecutionStarted, TypeExecutionOutput, TypeExecutionOutputTruncated,
 		TypeExecutionCancelRequested, TypeExecutionHandedBack, TypeExecutionCompleted, TypeExecutionFailed,
 		TypeExecutionTimedOut, TypeExecutionCancelled, TypeHeapTagged, TypeSessionEntryRecorded,
+		TypeWebhookRegistered, TypeWebhookDeleted, TypeWebhookDeadLettered, TypeWebhookDisabled, TypeWebhookRetryRequested, TypeWebhookRedelivered,
 	}
 }
 

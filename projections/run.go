@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"daybook/events"
 )
@@ -18,16 +19,28 @@ type Feed interface {
 
 // Run applies events until ctx is done. A missing position is
 // events.ErrDamaged, also told by Damage: nothing past it is applied, because
-// an answer that leaves something out would be wrong.
+// an answer that leaves something out would be wrong. While its file cannot be
+// written, see Stalled, it tries again and again.
 func (s *Store) Run(ctx context.Context, feed Feed) error {
-	err := feed.Follow(ctx, s.Applied(), func(batch []events.Event, last uint64) error {
-		s.known(last)
-		return s.Apply(ctx, batch)
-	})
-	if errors.Is(err, events.ErrDamaged) {
-		s.stop(err)
+	for {
+		err := feed.Follow(ctx, s.Applied(), func(batch []events.Event, last uint64) error {
+			s.known(last)
+			return s.Apply(ctx, batch)
+		})
+		switch {
+		case errors.Is(err, events.ErrDamaged):
+			s.stop(err)
+			return err
+		case !noRoom(err):
+			return err
+		}
+		s.stall(ctx, err)
+		select {
+		case <-time.After(stallPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return err
 }
 
 // Apply applies a batch in one transaction. The batch must begin right after
@@ -138,6 +151,8 @@ func (a *applier) apply(e *events.Event) error {
 		return a.tagged(e, d)
 	case *events.SessionEntryRecorded:
 		return a.entry(e, d)
+	case *events.WebhookRegistered, *events.WebhookDeleted, *events.WebhookDeadLettered, *events.WebhookDisabled, *events.WebhookRetryRequested, *events.WebhookRedelivered:
+		return nil // package webhook reads these by subject
 	case *events.Unknown:
 		return a.exec(a.s.unknown, e.Seq, e.Tenant, string(d.Type), d.StoredSubject, append([]byte{}, d.Body...))
 	default:

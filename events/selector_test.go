@@ -1,0 +1,110 @@
+package events_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"daybook/events"
+)
+
+// TestSelector takes the example of each type through every kind of selection.
+func TestSelector(t *testing.T) {
+	t.Parallel()
+	var all, aboutRun, entries []events.Type
+	for i, typ := range events.Types() {
+		all = append(all, typ)
+		switch d := examples()[i].(type) {
+		case *events.SessionEntryRecorded:
+			entries = append(entries, typ)
+			aboutRun = append(aboutRun, typ)
+		default:
+			if events.ExecutionOf(events.New("default", began, d)) == execution {
+				aboutRun = append(aboutRun, typ)
+			}
+		}
+	}
+	if len(aboutRun) < 12 {
+		t.Fatalf("only %q are about an execution", aboutRun)
+	}
+	ended := []events.Type{events.TypeExecutionCompleted, events.TypeExecutionFailed}
+	for _, tt := range []struct {
+		name string
+		sel  events.Selection
+		want []events.Type
+	}{
+		{"everything", events.Selection{}, all},
+		{"another tenant", events.Selection{Tenant: "other"}, nil},
+		{"types", events.Selection{Types: ended}, ended},
+		{"execution", events.Selection{Execution: execution}, aboutRun},
+		{"another execution", events.Selection{Execution: webhook}, nil},
+		{"execution and types", events.Selection{Execution: execution, Types: ended}, ended},
+		{"session", events.Selection{Session: "trip-planner"}, aboutRun},
+		{"another session", events.Selection{Session: "other"}, nil},
+		{"session and types", events.Selection{Session: "trip-planner", Types: entries}, entries},
+		{"session and execution and types", events.Selection{Session: "trip-planner", Execution: execution, Types: ended}, ended},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if tt.sel.Tenant == "" {
+				tt.sel.Tenant = "default"
+			}
+			asked := 0
+			s := events.Selector{Selection: tt.sel, SessionOf: func(context.Context, uint64, string) (string, error) {
+				asked++
+				return "trip-planner", nil
+			}}
+			var got []events.Type
+			for i, d := range examples() {
+				in, err := s.Wants(t.Context(), envelope(i, d))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if in {
+					got = append(got, d.EventType())
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+			if asked != 0 {
+				t.Errorf("asked %d times, although the requested event had told", asked)
+			}
+		})
+	}
+}
+
+// A run whose request was not seen is looked up, once; failing to is no answer.
+func TestSelectorAsks(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	var failure error
+	s := events.Selector{Selection: events.Selection{Tenant: "default", Session: "trip-planner"},
+		SessionOf: func(_ context.Context, _ uint64, id string) (string, error) {
+			asked++
+			if id != execution {
+				t.Errorf("asked of %s", id)
+			}
+			return "trip-planner", failure
+		}}
+	e := events.New("default", began, &events.ExecutionCancelRequested{ExecutionID: execution})
+	failure = errors.New("on purpose")
+	if _, err := s.Wants(t.Context(), e); !errors.Is(err, failure) {
+		t.Errorf("%v, want %v", err, failure)
+	}
+	failure = nil
+	for range 3 {
+		if in, err := s.Wants(t.Context(), e); err != nil || !in {
+			t.Errorf("%t, %v", in, err)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("asked %d times, want one failure and one answer", asked)
+	}
+	// A tag edit by hand is of no run.
+	edit := events.New("default", began, &events.HeapTagged{Heap: heapOut, Edit: events.EditSet})
+	if in, err := s.Wants(t.Context(), edit); err != nil || in {
+		t.Errorf("an edit of no run: %t, %v", in, err)
+	}
+}
