@@ -2,8 +2,11 @@ package httpapi_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -81,6 +84,9 @@ func TestEventFilters(t *testing.T) {
 		{"?type=daybook.execution.output.v1", []string{"execution.output", "execution.output"}},
 		{"?type=daybook.execution.output.v1&type=daybook.execution.started.v1&execution=" + second, []string{"execution.started", "execution.output"}},
 		{"?session=s1&type=daybook.execution.completed.v1", []string{"execution.completed"}},
+		{"?session=s1&execution=" + first + "&type=daybook.heap.tagged.v1&type=daybook.execution.started.v1", []string{"execution.started", "heap.tagged"}},
+		{"?session=s1&execution=" + second, nil},
+		{"?session=s1&limit=1&type=daybook.session.entry_recorded.v1", []string{"session.entry_recorded"}},
 		{"?session=s1&after=1&type=daybook.execution.completed.v1", []string{"execution.completed"}}, // the request was skipped
 		{"?limit=2", []string{"execution.requested", "execution.started"}},
 		{"?limit=1&after=1", []string{"execution.started"}},
@@ -197,5 +203,116 @@ func TestExecutionEvents(t *testing.T) {
 	}
 	if err := json.Unmarshal(list[2].Data, &data); err != nil || len(data.Content.Plain.Lines) != 2 || data.Content.Plain.Lines[1].Text != "b" {
 		t.Errorf("output event: %s (%v)", list[2].Data, err)
+	}
+}
+
+// followLines reads a followed NDJSON answer as it comes.
+func (s *stack) followLines(query string, header ...string) (next func() (httpapi.CloudEvent, bool), hangUp func()) {
+	s.t.Helper()
+	ctx, stop := context.WithTimeout(s.t.Context(), patience)
+	s.t.Cleanup(stop)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/api/events?follow=true"+query, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { resp.Body.Close() })
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/x-ndjson" {
+		s.t.Fatalf("%s: %s %s", query, resp.Status, resp.Header.Get("Content-Type"))
+	}
+	dec := json.NewDecoder(resp.Body)
+	return func() (e httpapi.CloudEvent, more bool) {
+		s.t.Helper()
+		err := dec.Decode(&e)
+		if err != nil && !errors.Is(err, io.EOF) {
+			s.t.Fatal(err)
+		}
+		return e, err == nil
+	}, func() { resp.Body.Close() }
+}
+
+// Followed lines bring what is stored, mark the live edge, and go on; a client
+// that comes back with the last position misses nothing and gets nothing twice,
+// whatever it filters.
+func TestFollowLines(t *testing.T) {
+	t.Parallel()
+	for _, filter := range []string{
+		"", "&session=s1", "&type=daybook.execution.requested.v1&type=daybook.session.entry_recorded.v1",
+		"&session=s1&type=daybook.execution.output.v1&type=daybook.heap.tagged.v1",
+	} {
+		t.Run(filter, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			ledgerWith(t, s)
+			stored := s.lastSeq()
+			next, hangUp := s.followLines(filter)
+			var got []string
+			after, edge := "0", false
+			for !edge {
+				e, more := next()
+				if !more {
+					t.Fatal("the stream ended")
+				}
+				after = e.Sequence
+				if edge = e.Type == httpapi.TypeCaughtUp; edge {
+					if e.Sequence != strconv.FormatUint(stored, 10) || e.SpecVersion != "1.0" || len(e.Data) != 0 {
+						t.Errorf("at the live edge: %+v", e)
+					}
+					break
+				}
+				got = append(got, e.Sequence)
+			}
+			ledgerWith(t, s)
+			wanted, _ := s.ndjson("?after=" + after + filter)
+			if len(wanted) == 0 {
+				t.Fatal("nothing to follow")
+			}
+			e, _ := next()
+			got, after = append(got, e.Sequence), e.Sequence
+			hangUp()
+			next, _ = s.followLines(filter, "Last-Event-ID", after)
+			for {
+				e, _ := next()
+				if e.Type == httpapi.TypeCaughtUp {
+					break
+				}
+				got = append(got, e.Sequence)
+			}
+			all, _ := s.ndjson("?after=0" + filter)
+			want := make([]string, len(all))
+			for i, e := range all {
+				want[i] = e.Sequence
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("followed %q, the ledger has %q", got, want)
+			}
+		})
+	}
+}
+
+// A limit ends followed lines, and a position of another ledger is refused.
+func TestFollowLinesEnds(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	ledgerWith(t, s)
+	next, _ := s.followLines("&limit=2&after=1")
+	for _, want := range []string{"2", "3"} {
+		if e, more := next(); !more || e.Sequence != want {
+			t.Errorf("%+v, want position %s", e, want)
+		}
+	}
+	if e, more := next(); more {
+		t.Errorf("past the limit: %+v", e)
+	}
+	for _, query := range []string{"?follow=true&after=99999", "?follow=maybe", "?follow=true&type=nonsense", "?follow=true&limit=0"} {
+		if a := s.do("GET", "/api/events"+query, ""); a.StatusCode != 400 && a.StatusCode != 422 {
+			t.Errorf("%s: %d %s", query, a.StatusCode, a.body)
+		}
 	}
 }

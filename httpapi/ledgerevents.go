@@ -30,7 +30,9 @@ func (a *api) ledgerRoutes(r *router) {
 		OperationID: "list-events", Method: http.MethodGet, Path: path, Tags: []string{tagLedger},
 		Summary: "Read or follow the ledger",
 		Description: "Stored events after a position, in order, as CloudEvents: one JSON object a line up to the newest event, or, with Accept: text/event-stream, " +
-			"as events whose id is their position, with an event named caught-up at the newest one, and on from there as they are recorded. Last-Event-ID resumes.",
+			"as events whose id is their position, with an event named caught-up at the newest one, and on from there as they are recorded. Last-Event-ID resumes. " +
+			"With follow=true NDJSON goes on too: a line of the type daybook.stream.caught_up.v1, which is no event of the ledger, marks the newest one, and repeats as a sign of life " +
+			"with the position reached. Go on after the last sequence seen.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "The events.",
 			Headers: map[string]*huma.Param{lastSequence: {
@@ -50,27 +52,26 @@ type eventsInput struct {
 	Execution   string        `query:"execution" doc:"Only events about this execution."`
 	Session     string        `query:"session" doc:"Only events of runs logged under this session, and its entries."`
 	Limit       optional[int] `query:"limit" doc:"End after this many events."`
+	Follow      bool          `query:"follow" doc:"NDJSON only: go on with events as they are recorded, as a stream of server-sent events always does."`
 	LastEventID string        `header:"Last-Event-ID" doc:"Streams only: id of the last event received; overrides after."`
 }
 
 func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error) {
 	r := requestOf(ctx)
-	reader := &eventReader{a: a, r: r, after: in.After, execution: in.Execution, session: in.Session}
+	reader := &eventReader{a: a, r: r, after: in.After, left: -1, selector: a.selector(events.Selection{Tenant: r.tenant, Execution: in.Execution, Session: in.Session})}
 	if in.Limit.Set {
 		if f := between("limit", in.Limit.Value, 1, maxEventLimit); f != nil {
 			return nil, f
 		}
 		reader.left = in.Limit.Value
-	} else {
-		reader.left = -1
 	}
 	for _, t := range r.query["type"] {
 		if !slices.Contains(events.Types(), events.Type(t)) {
-			return nil, invalid("type", "there is no event type %q; the types are %s", shortened(t), events.Types())
+			return nil, noSuchType(t)
 		}
-		reader.types = append(reader.types, events.Type(t))
+		reader.selector.Types = append(reader.selector.Types, events.Type(t))
 	}
-	if in.LastEventID != "" && r.accept == typeSSE {
+	if in.LastEventID != "" && (r.accept == typeSSE || in.Follow) {
 		n, err := strconv.ParseUint(in.LastEventID, 10, 64)
 		if err != nil {
 			return nil, invalid("Last-Event-ID", "Last-Event-ID must be a position in the ledger, not %q", shortened(in.LastEventID))
@@ -84,10 +85,38 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 	if reader.after > edge {
 		return nil, invalid("after", "after is %d, but the ledger ends at %d: positions never go back, so this one is of another ledger", reader.after, edge)
 	}
-	if r.accept == typeSSE {
-		return stream(func(w http.ResponseWriter, hr *http.Request) { reader.serveSSE(ctx, w, hr, edge) }), nil
+	switch {
+	case r.accept == typeSSE:
+		return stream(func(w http.ResponseWriter, hr *http.Request) { reader.follow(ctx, hr, startSSEEvents(w), edge) }), nil
+	case in.Follow:
+		return stream(func(w http.ResponseWriter, hr *http.Request) { reader.follow(ctx, hr, startLines(w), edge) }), nil
+	default:
+		return stream(func(w http.ResponseWriter, hr *http.Request) { reader.serveNDJSON(ctx, w, hr, edge) }), nil
 	}
-	return stream(func(w http.ResponseWriter, hr *http.Request) { reader.serveNDJSON(ctx, w, hr, edge) }), nil
+}
+
+func noSuchType(t string) *failure {
+	return invalid("type", "there is no event type %q; the types are %s", shortened(t), events.Types())
+}
+
+// selector applies a selection with the help of the read side.
+func (a *api) selector(sel events.Selection) *events.Selector {
+	return &events.Selector{Selection: sel, SessionOf: func(ctx context.Context, seq uint64, execution string) (string, error) {
+		waiting, stop := context.WithTimeout(ctx, freshWait)
+		defer stop()
+		if err := a.q.Wait(waiting, seq); err != nil {
+			return "", err
+		}
+		d, err := a.q.Execution(ctx, sel.Tenant, execution)
+		switch {
+		case errors.Is(err, events.ErrNotFound), err == nil && d.Session == nil:
+			return "", nil
+		case err != nil:
+			return "", err
+		default:
+			return *d.Session, nil
+		}
+	}}
 }
 
 // eventReader walks the ledger for one request.
@@ -96,13 +125,9 @@ type eventReader struct {
 	r *request
 	// after is the position reached, left the number of events still wanted
 	// (-1: all).
-	after uint64
-	left  int
-
-	types              []events.Type
-	execution, session string
-	// inSession remembers, by execution, the answer of belongs.
-	inSession map[string]bool
+	after    uint64
+	left     int
+	selector *events.Selector
 }
 
 func (er *eventReader) done() bool { return er.left == 0 }
@@ -114,7 +139,7 @@ func (er *eventReader) take(ctx context.Context, batch []events.Event, emit func
 			return nil
 		}
 		er.after = e.Seq
-		wanted, err := er.wants(ctx, e)
+		wanted, err := er.selector.Wants(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -133,72 +158,6 @@ func (er *eventReader) take(ctx context.Context, batch []events.Event, emit func
 		}
 	}
 	return nil
-}
-
-// wants applies the filters, the cheap ones first.
-func (er *eventReader) wants(ctx context.Context, e events.Event) (bool, error) {
-	switch {
-	case e.Tenant != er.r.tenant:
-		return false, nil
-	case er.execution != "" && executionOf(e) != er.execution:
-		return false, nil
-	case er.session != "":
-		// Asked before the type filter, since it learns from requested events.
-		in, err := er.belongs(ctx, e)
-		if err != nil || !in {
-			return false, err
-		}
-	}
-	return er.types == nil || slices.Contains(er.types, e.Type), nil
-}
-
-// executionOf is the execution an event is about or came from, or empty.
-func executionOf(e events.Event) string {
-	switch d := e.Data.(type) {
-	case *events.HeapTagged:
-		return d.ExecutionID
-	case *events.SessionEntryRecorded:
-		return d.ExecutionID
-	default:
-		return e.About()
-	}
-}
-
-// rememberedRuns bounds inSession.
-const rememberedRuns = 10_000
-
-// belongs reports whether an event is of the session asked for. Only the
-// requested event of an execution names the session; for later ones the
-// projections know.
-func (er *eventReader) belongs(ctx context.Context, e events.Event) (bool, error) {
-	id := executionOf(e)
-	if er.inSession == nil || len(er.inSession) >= rememberedRuns {
-		er.inSession = map[string]bool{}
-	}
-	switch d := e.Data.(type) {
-	case *events.SessionEntryRecorded:
-		return d.Session == er.session, nil
-	case *events.ExecutionRequested:
-		er.inSession[id] = d.Session == er.session
-	}
-	if id == "" {
-		return false, nil
-	}
-	if in, known := er.inSession[id]; known {
-		return in, nil
-	}
-	waiting, stop := context.WithTimeout(ctx, freshWait)
-	defer stop()
-	if err := er.a.q.Wait(waiting, e.Seq); err != nil {
-		return false, err
-	}
-	d, err := er.a.q.Execution(ctx, er.r.tenant, id)
-	if err != nil && !errors.Is(err, events.ErrNotFound) {
-		return false, err
-	}
-	in := err == nil && d.Session != nil && *d.Session == er.session
-	er.inSession[id] = in
-	return in, nil
 }
 
 // readTo reads stored events up to a position.
@@ -252,35 +211,42 @@ func (er *eventReader) serveNDJSON(ctx context.Context, w http.ResponseWriter, r
 	}
 }
 
-// edgeReached is the data of a caught-up event.
-type edgeReached struct {
-	Sequence string `json:"sequence"`
+// eventStream is how events are written to a client that follows them.
+type eventStream interface {
+	// event adds one, with its position.
+	event(CloudEvent) error
+	// caughtUp marks the place in the stream from which events come as they are
+	// recorded.
+	caughtUp(seq string) error
+	// beat shows that the stream lives, and how far it has come.
+	beat(seq string) error
+	// flush sends what was added.
+	flush() error
 }
 
-func (er *eventReader) serveSSE(ctx context.Context, w http.ResponseWriter, r *http.Request, edge uint64) {
-	s, err := startSSE(w)
+// follow writes what is stored, marks the live edge, and goes on from there.
+func (er *eventReader) follow(ctx context.Context, r *http.Request, begin func() (eventStream, error), edge uint64) {
+	s, err := begin()
 	if err != nil || r.Method == http.MethodHead {
 		return
 	}
-	emit := func(e CloudEvent) error { return s.event(e.Sequence, "", e) }
-	if err := er.readTo(ctx, edge, emit, s.flush); err != nil {
+	if err := er.readTo(ctx, edge, s.event, s.flush); err != nil {
 		er.broke(ctx, err)
 		return
 	}
 	if er.done() {
 		return
 	}
-	at := strconv.FormatUint(er.after, 10)
-	if s.event(at, "caught-up", edgeReached{at}) != nil || s.flush() != nil {
+	if s.caughtUp(strconv.FormatUint(er.after, 10)) != nil || s.flush() != nil {
 		return
 	}
-	er.broke(ctx, er.followLive(ctx, s, emit))
+	er.broke(ctx, er.followLive(ctx, s))
 }
 
 // followLive passes on what is recorded from here on. The events are handed
 // over by the goroutine that follows, so that silence can be broken by signs
 // of life; a slow client makes it wait, and loses its connection if it stalls.
-func (er *eventReader) followLive(ctx context.Context, s *sse, emit func(CloudEvent) error) error {
+func (er *eventReader) followLive(ctx context.Context, s eventStream) error {
 	following, stop := context.WithCancel(ctx)
 	batches, ended, gone := make(chan []events.Event), make(chan error, 1), make(chan struct{})
 	after := er.after
@@ -296,23 +262,25 @@ func (er *eventReader) followLive(ctx context.Context, s *sse, emit func(CloudEv
 			}
 		})
 	}()
-	err := er.relay(ctx, s, emit, batches, ended)
+	err := er.relay(ctx, s, batches, ended)
 	stop()
 	<-gone // nothing of a stream outlives its request
 	return err
 }
 
-func (er *eventReader) relay(ctx context.Context, s *sse, emit func(CloudEvent) error, batches <-chan []events.Event, ended <-chan error) error {
+func (er *eventReader) relay(ctx context.Context, s eventStream, batches <-chan []events.Event, ended <-chan error) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for !er.done() {
 		select {
 		case batch := <-batches:
-			if err := er.take(ctx, batch, emit); err != nil {
+			if err := er.take(ctx, batch, s.event); err != nil {
 				return err
 			}
 		case <-beat.C:
-			s.beat(strconv.FormatUint(er.after, 10))
+			if err := s.beat(strconv.FormatUint(er.after, 10)); err != nil {
+				return err
+			}
 		case err := <-ended:
 			return err
 		case <-er.r.drain:
