@@ -28,6 +28,10 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 			Idle:              d.opts.Slots,
 			MaxHeapLimitBytes: int64(d.opts.HeapMemoryCeilingMB) << 20,
 			Stateless:         d.opts.Stateless,
+			BestEffort:        d.opts.Sandbox == sandboxBestEffort,
+			Reuse:             worker.Reuse(d.opts.WorkerReuse),
+			MaxRuns:           d.opts.WorkerMaxRuns,
+			MaxAge:            d.opts.WorkerMaxAge,
 			Logger:            d.opts.Logger,
 		})
 		engine, err := d.pool.Engine(ctx)

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"time"
 
+	"daybook/internal/worker"
 	"daybook/ledger"
 )
 
@@ -64,6 +65,17 @@ type Options struct {
 	// Instructions and RunJSDescription replace the texts MCP clients are given.
 	Instructions     string
 	RunJSDescription string
+	// Sandbox says what happens on a machine that cannot confine workers as it
+	// should: "strict", the default, refuses to start; "best-effort" logs once what
+	// is missing and runs scripts all the same.
+	Sandbox string
+	// WorkerReuse says which runs may share a worker process, one after another:
+	// those of a "tenant" (the default), of a "session", or none ("run").
+	WorkerReuse string
+	// WorkerMaxRuns and WorkerMaxAge retire a worker; default 1,000 runs and one
+	// hour.
+	WorkerMaxRuns int
+	WorkerMaxAge  time.Duration
 	// DrainWait is how long Close lets running scripts finish before they are
 	// handed back; default 10 s, negative hands them back at once.
 	DrainWait time.Duration
@@ -74,6 +86,12 @@ type Options struct {
 	// Logger receives everything; default discards.
 	Logger *slog.Logger
 }
+
+// The values of Options.Sandbox.
+const (
+	sandboxStrict     = "strict"
+	sandboxBestEffort = "best-effort"
+)
 
 func (o Options) withDefaults() (Options, error) {
 	var problems []error
@@ -92,6 +110,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"HeapMemoryMB", o.HeapMemoryMB},
 		{"HeapMemoryCeilingMB", o.HeapMemoryCeilingMB},
 		{"TimeoutSecs", o.TimeoutSecs},
+		{"WorkerMaxRuns", o.WorkerMaxRuns},
 	} {
 		if field.value < 0 {
 			problems = append(problems, fmt.Errorf("%s is %d: it cannot be negative", field.name, field.value))
@@ -101,6 +120,15 @@ func (o Options) withDefaults() (Options, error) {
 		if err := ledger.CheckSession(o.SessionID); err != nil {
 			problems = append(problems, fmt.Errorf("SessionID: %w", err))
 		}
+	}
+	if o.Sandbox != "" && o.Sandbox != sandboxStrict && o.Sandbox != sandboxBestEffort {
+		problems = append(problems, fmt.Errorf("Sandbox is %q: choose %s or %s", o.Sandbox, sandboxStrict, sandboxBestEffort))
+	}
+	if _, err := worker.ParseReuse(o.WorkerReuse); err != nil {
+		problems = append(problems, fmt.Errorf("WorkerReuse: %w", err))
+	}
+	if o.WorkerMaxAge < 0 {
+		problems = append(problems, fmt.Errorf("WorkerMaxAge is %s: it cannot be negative", o.WorkerMaxAge))
 	}
 	if o.TimeoutSecs > 300 {
 		problems = append(problems, fmt.Errorf("TimeoutSecs is %d: the range is 1 to 300", o.TimeoutSecs))

@@ -180,6 +180,7 @@ func (a *attempt) task(timeout time.Duration) Task {
 	heapLimit := int64(req.Limits.HeapMemoryMaxMB) << 20
 	return Task{
 		Tenant:         req.Tenant,
+		Session:        req.SessionID,
 		Code:           a.in.code,
 		FileName:       req.FileName,
 		Heap:           a.in.heap,

@@ -29,6 +29,8 @@ type Workers interface {
 type Task struct {
 	// Tenant owns the script; workers are never shared between tenants.
 	Tenant string
+	// Session is the session the run belongs to, empty for none.
+	Session string
 	// Code is the source, JavaScript or TypeScript; FileName its name in stacks.
 	Code     []byte
 	FileName string

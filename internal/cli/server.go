@@ -24,6 +24,10 @@ type engineFlags struct {
 	HeapCeiling      *int          `name:"heap-memory-ceiling" help:"Largest heap limit a run may ask for, in MB; 256, or --heap-memory-max if that is more." placeholder:"MB"`
 	Timeout          int           `name:"execution-timeout" help:"Default wall-clock limit of a run, in seconds, 1 to 300." default:"30" placeholder:"SECONDS"`
 	OutputMaxBytes   int64         `help:"Output stored per run, in bytes; 0 is unlimited." default:"67108864" placeholder:"BYTES"`
+	Sandbox          string        `help:"What to do where scripts cannot be confined as they should be: strict refuses to start, best-effort says what is missing and goes on." enum:"strict,best-effort" default:"strict"`
+	WorkerReuse      string        `help:"Which runs may share a worker process, one after another: those of a tenant, of a session, or none (run)." enum:"tenant,session,run" default:"tenant"`
+	WorkerMaxRuns    int           `help:"Runs after which a worker process is replaced." default:"1000" placeholder:"N"`
+	WorkerMaxAge     time.Duration `help:"Age at which a worker process is replaced." default:"1h" placeholder:"DURATION"`
 	DrainWait        time.Duration `help:"How long running scripts may go on at shutdown before they are handed back, to be continued at the next start." default:"10s" placeholder:"DURATION"`
 	SessionID        string        `name:"session-id" help:"Name that runs over stdio MCP are logged under." placeholder:"NAME"`
 	Instructions     string        `help:"Replace the instructions given to MCP clients." placeholder:"TEXT"`
@@ -42,6 +46,10 @@ func (f engineFlags) Validate() error {
 		return fmt.Errorf("--heap-memory-ceiling is %d: it must not be below --heap-memory-max, which is %d", *f.HeapCeiling, f.HeapMemoryMax)
 	case f.Timeout < 1 || f.Timeout > 300:
 		return fmt.Errorf("--execution-timeout is %d: the range is 1 to 300", f.Timeout)
+	case f.WorkerMaxRuns < 1:
+		return fmt.Errorf("--worker-max-runs is %d: it must be 1 or more", f.WorkerMaxRuns)
+	case f.WorkerMaxAge <= 0:
+		return fmt.Errorf("--worker-max-age is %s: it must be more than 0", f.WorkerMaxAge)
 	case f.DrainWait < 0:
 		return fmt.Errorf("--drain-wait is %s: it cannot be negative", f.DrainWait)
 	}
@@ -69,6 +77,10 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 		TimeoutSecs:         f.Timeout,
 		OutputMaxBytes:      output,
 		DrainWait:           drain,
+		Sandbox:             f.Sandbox,
+		WorkerReuse:         f.WorkerReuse,
+		WorkerMaxRuns:       f.WorkerMaxRuns,
+		WorkerMaxAge:        f.WorkerMaxAge,
 		SessionID:           f.SessionID,
 		Instructions:        f.Instructions,
 		RunJSDescription:    f.RunJSDescription,

@@ -1,5 +1,7 @@
 package worker
 
+import "context"
+
 // Helpers for tests that need to see inside.
 
 // UseProgram makes the pool start another program than this one, or this one
@@ -12,9 +14,22 @@ func (p *Pool) IdleWorkers() map[int]string {
 	defer p.mu.Unlock()
 	pids := map[int]string{}
 	for _, w := range p.idle {
-		pids[w.cmd.Process.Pid] = w.tenant
+		pids[w.cmd.Process.Pid] = w.owner.tenant
 	}
 	return pids
+}
+
+// NotePID returns a callback for Run that notes the process the lines come from.
+// Only one task may run.
+func (p *Pool) NotePID(pid *int) func(context.Context, []Line) error {
+	return func(context.Context, []Line) error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for w := range p.running {
+			*pid = w.cmd.Process.Pid
+		}
+		return nil
+	}
 }
 
 // KillIdle kills every idle worker behind the pool's back.

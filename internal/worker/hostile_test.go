@@ -196,7 +196,7 @@ func checkShape(t *testing.T, o worker.Outcome) {
 		t.Error("completed without a heap")
 	case o.Status == worker.StatusTimedOut && o.Error != "Execution timed out":
 		t.Errorf("timed out with error %q", o.Error)
-	case o.Reason == worker.ReasonOutOfMemory && o.Error != "Out of memory: V8 heap limit exceeded. Try increasing heap_memory_max_mb.":
+	case o.Reason == worker.ReasonOutOfMemory && !strings.HasPrefix(o.Error, "Out of memory: ") || !strings.HasSuffix(o.Error, ". Try increasing heap_memory_max_mb."):
 		t.Errorf("out of memory with error %q", o.Error)
 	}
 }

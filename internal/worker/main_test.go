@@ -3,10 +3,15 @@ package worker_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -63,7 +68,16 @@ func misbehave(how string) {
 	if _, _, err := in.Next(); err != nil {
 		os.Exit(6)
 	}
-	ready, _ := json.Marshal(map[string]any{"engine": v8.CurrentEngine(), "layers": sandbox.Required(true)})
+	layers, problem := sandbox.Required(true), ""
+	switch how {
+	case "without landlock":
+		layers = slices.DeleteFunc(layers, func(l string) bool { return l == sandbox.Landlock })
+	case "without a filter":
+		layers, problem = slices.DeleteFunc(layers, func(l string) bool { return l == sandbox.Seccomp || l == sandbox.NoExecutableMemory }), "no filter here"
+	case "with an unknown layer":
+		layers = append(layers, "\x1b[2J")
+	}
+	ready, _ := json.Marshal(map[string]any{"engine": v8.CurrentEngine(), "layers": layers, "problem": problem})
 	if how == "not ready" {
 		send('L', "x")
 		hang()
@@ -156,10 +170,49 @@ func misbehave(how string) {
 			os.Exit(7)
 		}
 		os.Exit(44)
+	case "violates":
+		fmt.Fprintln(os.Stderr, "daybook-sandbox: refused 41 3221225534")
+		dieOfSIGSYS()
+	case "violates, and says nothing":
+		dieOfSIGSYS()
+	case "violates, and says it was ESC":
+		fmt.Fprintln(os.Stderr, "daybook-sandbox: refused \x1b[2J")
+		dieOfSIGSYS()
 	case "floods lines":
 		for i := 0; ; i++ {
 			send('L', string(worker.AppendLine(nil, 0, 0, false, []byte(strconv.Itoa(i)))))
 		}
 	}
 	hang()
+}
+
+// dieOfSIGSYS ends the process as the filter would.
+func dieOfSIGSYS() {
+	filter := sandbox.Filter{}
+	if err := filter.Install(); err != nil {
+		os.Exit(8)
+	}
+	_, _, _ = syscall.RawSyscall(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGSYS), 0, 0)
+}
+
+// log keeps what was logged.
+type log struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func newLog() *log { return new(log) }
+
+func (l *log) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

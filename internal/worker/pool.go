@@ -25,6 +25,8 @@ type Options struct {
 	// Idle is how many fresh workers are kept ready, and how many used ones at
 	// most wait for their tenant's next run. 0 means 2, negative none.
 	Idle int
+	// Reuse says which runs may share a worker. "" means ReuseTenant.
+	Reuse Reuse
 	// MaxRuns and MaxAge retire a worker. 0 means 1,000 runs and one hour.
 	MaxRuns int
 	MaxAge  time.Duration
@@ -47,6 +49,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Idle == 0 {
 		o.Idle = 2
+	}
+	if o.Reuse == "" {
+		o.Reuse = ReuseTenant
 	}
 	if o.MaxRuns <= 0 {
 		o.MaxRuns = 1000
@@ -76,14 +81,15 @@ type Pool struct {
 	ctx   context.Context // ends with the pool; stops whatever its workers do
 	stop  context.CancelCauseFunc
 	spawn chan spawnRequest
-	once  sync.Once      // starts the spawner
+	once  sync.Once      // starts the spawner and the watch
 	told  sync.Once      // says what confinement lacks
 	tasks sync.WaitGroup // the spawner, replenishing, disposal of workers
 
 	mu       sync.Mutex // guards what follows
 	closed   bool
-	idle     []*process // oldest first; tenant "" is fresh
-	starting int        // fresh workers on their way
+	idle     []*process // oldest first; those without an owner are fresh
+	running  map[*process]struct{}
+	starting int // fresh workers on their way
 	using    sync.WaitGroup
 }
 
@@ -102,12 +108,13 @@ type spawned struct {
 // New returns a pool. It starts nothing: workers come with the first task, or
 // with Engine. The caller must call Close.
 func New(opts Options) *Pool {
-	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest)}
+	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest), running: map[*process]struct{}{}}
 	// Not a name in the file system, which may have been replaced since.
 	p.path = "/proc/self/exe"
-	// A heap may need its limit twice while it is saved, and the process as much
-	// again for code ranges, stacks and its own garbage.
-	p.args = workerArgs(int64(1)<<30 + 2*p.opts.MaxHeapLimitBytes)
+	// A heap and its buffers may need their limits twice while they are saved; the
+	// range V8 keeps for code counts half a gigabyte, and the process itself needs
+	// as much again for stacks, parsing and its own garbage.
+	p.args = workerArgs(int64(1)<<30 + 4*p.opts.MaxHeapLimitBytes)
 	p.ctx, p.stop = context.WithCancelCause(context.Background())
 	return p
 }
@@ -129,7 +136,7 @@ func (p *Pool) Layers(ctx context.Context, stateful bool) ([]string, error) {
 // BaseHeap returns the heap of an isolate in which nothing ran, as a worker that
 // served nobody makes it. It is the same in every process of the same engine.
 func (p *Pool) BaseHeap(ctx context.Context) ([]byte, error) {
-	w, err := p.acquire(ctx, "", true)
+	w, err := p.acquire(ctx, owner{}, true)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +153,7 @@ func (p *Pool) BaseHeap(ctx context.Context) ([]byte, error) {
 }
 
 func (p *Pool) report(ctx context.Context, stateful bool) (readyMessage, error) {
-	w, err := p.acquire(ctx, "", stateful)
+	w, err := p.acquire(ctx, owner{}, stateful)
 	if err != nil {
 		return readyMessage{}, err
 	}
@@ -169,7 +176,7 @@ func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Li
 
 	const attempts = 3
 	for attempt := 1; ; attempt++ {
-		w, err := p.acquire(ctx, t.Tenant, t.Stateful)
+		w, err := p.acquire(ctx, p.opts.owner(&t), t.Stateful)
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -187,9 +194,9 @@ func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Li
 	}
 }
 
-// acquire returns a worker for the tenant: one that served it before, a fresh
-// one, or a new one.
-func (p *Pool) acquire(ctx context.Context, tenant string, stateful bool) (*process, error) {
+// acquire returns a worker for the owner: one that served it before, a fresh one,
+// or a new one.
+func (p *Pool) acquire(ctx context.Context, who owner, stateful bool) (*process, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -199,9 +206,12 @@ func (p *Pool) acquire(ctx context.Context, tenant string, stateful bool) (*proc
 		return nil, ErrClosed
 	}
 	p.using.Add(1)
-	w := p.takeIdle(tenant, stateful)
-	if w == nil && tenant != "" {
-		w = p.takeIdle("", stateful)
+	w := p.takeIdle(who, stateful)
+	if w == nil && who != (owner{}) {
+		w = p.takeIdle(owner{}, stateful)
+	}
+	if w != nil {
+		p.running[w] = struct{}{}
 	}
 	p.replenish()
 	p.mu.Unlock()
@@ -211,18 +221,21 @@ func (p *Pool) acquire(ctx context.Context, tenant string, stateful bool) (*proc
 			p.using.Done()
 			return nil, err
 		}
+		p.mu.Lock()
+		p.running[w] = struct{}{}
+		p.mu.Unlock()
 	}
-	w.tenant = tenant
+	w.owner = who
 	return w, nil
 }
 
-// takeIdle removes the most recently used idle worker of the tenant and the kind.
+// takeIdle removes the most recently used idle worker of the owner and the kind.
 // It needs the lock.
-func (p *Pool) takeIdle(tenant string, stateful bool) *process {
+func (p *Pool) takeIdle(who owner, stateful bool) *process {
 	for i := len(p.idle) - 1; i >= 0; i-- {
 		w := p.idle[i]
 		usable := w.alive() && time.Since(w.born) < p.opts.MaxAge
-		if usable && (w.tenant != tenant || w.stateful != stateful) {
+		if usable && (w.owner != who || w.stateful != stateful) {
 			continue
 		}
 		p.idle = slices.Delete(p.idle, i, i+1)
@@ -239,19 +252,20 @@ func (p *Pool) release(w *process, clean bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.using.Done()
-	if p.closed || !clean || p.opts.Idle < 0 || w.runs >= p.opts.MaxRuns || !w.alive() {
+	delete(p.running, w)
+	if p.closed || !clean || !p.opts.reusable(w.owner) || p.opts.Idle < 0 || w.runs >= p.opts.MaxRuns || !w.alive() {
 		p.discard(w)
 		return
 	}
 	p.idle = append(p.idle, w)
 	used := 0
 	for _, other := range p.idle {
-		if other.tenant != "" {
+		if other.owner != (owner{}) {
 			used++
 		}
 	}
 	if used > p.opts.Idle {
-		oldest := slices.IndexFunc(p.idle, func(w *process) bool { return w.tenant != "" })
+		oldest := slices.IndexFunc(p.idle, func(w *process) bool { return w.owner != (owner{}) })
 		p.discard(p.idle[oldest])
 		p.idle = slices.Delete(p.idle, oldest, oldest+1)
 	}
@@ -269,7 +283,7 @@ func (p *Pool) discard(w *process) {
 func (p *Pool) replenish() {
 	fresh := p.starting
 	for _, w := range p.idle {
-		if w.tenant == "" && w.stateful == !p.opts.Stateless {
+		if w.owner == (owner{}) && w.stateful == !p.opts.Stateless {
 			fresh++
 		}
 	}
@@ -296,7 +310,10 @@ func (p *Pool) replenish() {
 
 // start starts a worker and waits until it is ready.
 func (p *Pool) start(ctx context.Context, stateful bool) (*process, error) {
-	p.once.Do(func() { p.tasks.Go(p.runSpawner) })
+	p.once.Do(func() {
+		p.tasks.Go(p.runSpawner)
+		p.tasks.Go(p.watch)
+	})
 	ctx, cancel := context.WithTimeoutCause(ctx, p.opts.StartTimeout, fmt.Errorf("start worker: not ready after %s", p.opts.StartTimeout))
 	defer cancel()
 	reply := make(chan spawned, 1)

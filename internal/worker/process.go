@@ -23,8 +23,9 @@ import (
 type process struct {
 	cmd      *exec.Cmd
 	ready    readyMessage
-	stateful bool   // the kind of its tasks
-	tenant   string // whom it serves, "" while it is fresh
+	stateful bool  // the kind of its tasks
+	owner    owner // whom it serves, zero while it is fresh
+	memory   memory
 	born     time.Time
 	runs     int
 	// lastHeap is the size in bytes of the last heap it claimed to send: a guess

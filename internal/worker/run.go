@@ -74,6 +74,8 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	c := conversation{maxHeap: t.maxHeap()}
 	p.from.room = c.room
 	defer func() { p.from.room = nil }()
+	p.memory.limit.Store(t.maxResident())
+	defer p.memory.limit.Store(0)
 	err = p.send(t)
 	// While the worker is at work: new memory has to be cleared.
 	c.expectHeap(p.lastHeap)
@@ -127,6 +129,10 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 		o.Reason, o.Error = ReasonOutOfMemory, outOfMemoryText
 	case p.metLongString():
 		o.Reason, o.Error = ReasonUnserializableHeap, longStringText
+	}
+	if used := p.memory.killedAt.Load(); used > 0 {
+		o.Reason = ReasonOutOfMemory
+		o.Error = fmt.Sprintf("Out of memory: the worker process used %d MiB, and %d MiB are allowed at this heap limit. Try increasing heap_memory_max_mb.", used>>20, t.maxResident()>>20)
 	}
 	if call, ok := p.violated(); ok {
 		o.Reason, o.Error = ReasonSandboxViolation, "sandbox violation: "+call

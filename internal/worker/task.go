@@ -20,6 +20,9 @@ const MaxFileName = 1 << 10
 type Task struct {
 	// Tenant owns the script. A worker process never serves two.
 	Tenant string
+	// Session narrows that down where workers are reused within a session only;
+	// empty is a session of its own.
+	Session string
 	// Code is TypeScript or JavaScript: valid UTF-8, no NUL byte.
 	Code []byte
 	// FileName is how stack traces call the code; "" is main.ts.
@@ -93,6 +96,16 @@ func (t *Task) maxHeap() int64 {
 		return unlimited
 	}
 	return min(t.HeapLimitBytes+t.ArrayBufferLimitBytes+slack, unlimited)
+}
+
+// maxResident is the most memory the process may use for the task, in bytes; 0
+// is what its data segment may have.
+func (t *Task) maxResident() int64 {
+	const process = 384 << 20 // V8, Go, esbuild, and room V8 granted past its limit
+	if t.HeapLimitBytes == 0 || t.ArrayBufferLimitBytes == 0 {
+		return 0
+	}
+	return process + 2*t.HeapLimitBytes + 2*t.ArrayBufferLimitBytes // twice: once more while a heap is saved
 }
 
 // Statuses of an Outcome.

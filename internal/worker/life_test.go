@@ -1,0 +1,197 @@
+package worker_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/internal/worker"
+)
+
+// pollution changes everything a script can reach, and leaves work behind.
+const pollution = `
+Object.prototype.polluted = 'yes'
+Array.prototype.map = Array.prototype.join = Promise.prototype.then = () => 'forged'
+for (const name of Object.getOwnPropertyNames(globalThis)) { try { globalThis[name] = 'replaced' } catch {} }
+globalThis.left = 'behind'
+try { setInterval(() => console.log('left over'), 1) } catch {}
+`
+
+// What one run did to its heap never reaches another, not even in the same
+// process: no prototype, no global, no timer.
+func TestHeapsDoNotMeet(t *testing.T) {
+	t.Parallel()
+	const look = "const s = [typeof polluted, {}.polluted, typeof left, typeof Map, [1, 2].map(x => x + 1).join('+'), typeof setTimeout]; await new Promise(r => setTimeout(r, 20)); s.map(String).join()"
+	const clean = "undefined,undefined,undefined,function,2+3,function"
+	for _, stateful := range []bool{true, false} {
+		t.Run(fmt.Sprintf("stateful=%t", stateful), func(t *testing.T) {
+			t.Parallel()
+			pool := worker.New(worker.Options{Idle: 1, Stateless: !stateful})
+			defer pool.Close()
+			run := func(code string, heap []byte) (worker.Outcome, []worker.Line) {
+				t.Helper()
+				task := patient(code)
+				task.Stateful, task.Heap = stateful, heap
+				var lines []worker.Line
+				o, err := pool.Run(t.Context(), task, collect(&lines))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return o, lines
+			}
+			check := func(after string) {
+				t.Helper()
+				if o, lines := run(look, nil); o.Result == nil || *o.Result != clean || len(lines) != 0 {
+					t.Errorf("after %s: %+v, %v", after, o, lines)
+				}
+			}
+			check("nothing")
+			before := workersOf(pool, "t")
+			for _, end := range []string{"throw 1", "await new Promise(() => {})", "clearInterval = null; throw new Proxy({}, {})", "null.x"} {
+				if o, _ := run("const Error = null;"+pollution+end, nil); o.Status != worker.StatusFailed {
+					t.Errorf("%s: %+v", end, o)
+				}
+				check(end)
+			}
+			if after := workersOf(pool, "t"); len(before) != 1 || len(after) != 1 || before[0] != after[0] {
+				t.Errorf("it was not one process: %v, then %v", before, after)
+			}
+		})
+	}
+}
+
+func workersOf(pool *worker.Pool, tenant string) (pids []int) {
+	for pid, who := range pool.IdleWorkers() {
+		if who == tenant {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func TestReuse(t *testing.T) {
+	t.Parallel()
+	type run struct{ tenant, session string }
+	for _, test := range []struct {
+		reuse worker.Reuse
+		runs  []run
+		same  string // which runs used the process of an earlier one: its index, or -
+	}{
+		{worker.ReuseTenant, []run{{"a", ""}, {"a", "s"}, {"b", "s"}, {"a", "r"}, {"b", ""}}, "-0-02"},
+		{worker.ReuseSession, []run{{"a", "s"}, {"a", ""}, {"a", "s"}, {"b", "s"}, {"a", ""}, {"a", "r"}, {"a", "r"}}, "--0---5"},
+		{worker.ReuseRun, []run{{"a", "s"}, {"a", "s"}, {"a", ""}}, "---"},
+	} {
+		t.Run(string(test.reuse), func(t *testing.T) {
+			t.Parallel()
+			pool := worker.New(worker.Options{Idle: 4, Reuse: test.reuse})
+			defer pool.Close()
+			first := map[int]int{}
+			var got strings.Builder
+			for i, r := range test.runs {
+				task := patient("console.log(1); 1")
+				task.Tenant, task.Session = r.tenant, r.session
+				var pid int
+				if _, err := pool.Run(t.Context(), task, pool.NotePID(&pid)); err != nil {
+					t.Fatal(err)
+				}
+				if before, ok := first[pid]; ok {
+					fmt.Fprint(&got, before)
+				} else {
+					first[pid] = i
+					got.WriteByte('-')
+				}
+			}
+			if got.String() != test.same {
+				t.Errorf("reused %s, want %s", got.String(), test.same)
+			}
+		})
+	}
+	if _, err := worker.ParseReuse("never"); err == nil || !strings.Contains(err.Error(), "choose tenant, session or run") {
+		t.Errorf("never: %v", err)
+	}
+}
+
+// Idle workers grow old without anybody asking for them.
+func TestIdleWorkersRetire(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1, MaxAge: 500 * time.Millisecond})
+	defer pool.Close()
+	var pid int
+	if _, err := pool.Run(t.Context(), patient("console.log(1)"), pool.NotePID(&pid)); err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, "the worker is gone", func() bool { return !strings.Contains(fmt.Sprint(childProcesses(t)), fmt.Sprintf("%d (", pid)) })
+}
+
+func waitUntil(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(20 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("still not so: %s", what)
+		}
+	}
+}
+
+// Memory that no limit of V8's counts is watched from outside.
+func TestMemoryWatch(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: -1, Stateless: true})
+	defer pool.Close()
+	task := patient("let a = []; for (;;) { const m = new WebAssembly.Memory({initial: 512}); new Uint8Array(m.buffer).fill(1); a.push(m) }")
+	task.Stateful, task.HeapLimitBytes, task.ArrayBufferLimitBytes = false, 8<<20, 8<<20
+	o, err := pool.Run(t.Context(), task, discard)
+	if err != nil || o.Reason != worker.ReasonOutOfMemory || !strings.HasPrefix(o.Error, "Out of memory: the worker process used ") || !strings.Contains(o.Error, "416 MiB are allowed") {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// A worker that is killed by the filter ends its own run, with the call on
+// record, and nothing else.
+func TestViolationIsOnRecord(t *testing.T) {
+	t.Parallel()
+	for how, want := range map[string]string{
+		"violates":                      "sandbox violation: socket",
+		"violates, and says nothing":    "sandbox violation: an unknown system call",
+		"violates, and says it was ESC": "sandbox violation: an unknown system call",
+	} {
+		pool := hostilePool(t, how)
+		o, err := pool.Run(t.Context(), hostileTask("1+1"), discard)
+		if err != nil || o.Status != worker.StatusFailed || o.Reason != worker.ReasonSandboxViolation || o.Error != want {
+			t.Errorf("%s: %+v, %v", how, o, err)
+		}
+	}
+}
+
+// A worker that lacks a layer is refused with what to do about it, unless that
+// was permitted, and then it is said once.
+func TestMissingLayer(t *testing.T) {
+	t.Parallel()
+	for how, want := range map[string]string{
+		"without landlock":      "missing: landlock; landlock: Landlock is needed",
+		"without a filter":      "(the worker says: no filter here)",
+		"with an unknown layer": "it reached a layer",
+	} {
+		pool := hostilePool(t, how)
+		if _, err := pool.Engine(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", how, err)
+		}
+	}
+	log := newLog()
+	pool := worker.New(worker.Options{Idle: -1, BestEffort: true, Logger: log.logger()})
+	pool.UseProgram("/proc/self/exe", "hostile-worker", "without landlock")
+	defer pool.Close()
+	for range 3 {
+		if _, err := pool.Engine(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := strings.Count(log.String(), "missing: landlock"); n != 1 {
+		t.Errorf("said %d times: %s", n, log)
+	}
+}
