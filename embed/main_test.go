@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -159,10 +160,14 @@ func wantError(t testing.TB, err error, words ...string) {
 }
 
 // hold keeps a data directory in a process of its own until standard input
-// ends.
+// ends. It leaves its address in the file url there.
 func hold(dir string) {
-	book, err := embed.Start(context.Background(), embed.Options{DataDir: dir, NoSync: true, SessionID: "holder", Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	book, err := embed.Start(context.Background(), embed.Options{DataDir: dir, NoSync: true, HTTPAddr: "127.0.0.1:0", SessionID: "holder", Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
+		os.Stdout.WriteString(err.Error() + "\n")
+		os.Exit(1)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "url"), []byte(book.URL()), 0o600); err != nil {
 		os.Stdout.WriteString(err.Error() + "\n")
 		os.Exit(1)
 	}

@@ -20,6 +20,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		return jetstream.Connect(d.opts.NATSURL, name, d.opts.Logger)
 	}
 	var sync func() error // an outside server sees to that itself
+	var writable context.Context
 	if d.opts.NATSURL == "" {
 		reader, err := d.loadReader()
 		if err != nil {
@@ -41,7 +42,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		if err := d.saveReader(); err != nil {
 			return err
 		}
-		connect, sync = d.nats.Conn, d.nats.Sync
+		connect, sync, writable = d.nats.Conn, d.nats.Sync, d.nats.Writable()
 	}
 	publish, err := connect("daybook publish")
 	if err != nil {
@@ -57,6 +58,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		Replicas:  d.opts.Replicas,
 		Exclusive: d.opts.NATSURL == "",
 		Sync:      sync,
+		Writable:  writable,
 		Logger:    d.opts.Logger,
 	})
 	return err

@@ -203,6 +203,12 @@ func TestVersions(t *testing.T) {
 // holder starts another process that owns dir.
 func holder(t *testing.T, dir string) (stop func()) {
 	t.Helper()
+	_, stop = holderProcess(t, dir)
+	return stop
+}
+
+func holderProcess(t *testing.T, dir string) (pid int, stop func()) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "DAYBOOK_TEST_HOLD="+dir)
 	cmd.Stderr = os.Stderr
@@ -232,7 +238,7 @@ func holder(t *testing.T, dir string) (stop func()) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
 		t.Fatalf("the other process says %q, %v", line, err)
 	}
-	return stop
+	return cmd.Process.Pid, stop
 }
 
 func TestLockedByAnotherProcess(t *testing.T) {

@@ -15,3 +15,15 @@ var (
 	// ledger's positions have a gap.
 	ErrDamaged = errors.New("stored data is damaged")
 )
+
+// UnwritableError is returned when nothing more can be stored until somebody
+// sees to the storage, such as a full disk. What is stored can be read.
+type UnwritableError struct {
+	// What cannot be written: "the ledger".
+	What string
+	// Reason says what is wrong and what to do.
+	Reason string
+}
+
+// Error names what cannot be written and the reason.
+func (e *UnwritableError) Error() string { return e.What + " cannot be written: " + e.Reason }

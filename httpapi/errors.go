@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
+	"daybook/internal/access"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -44,6 +45,8 @@ type failure struct {
 	problem Problem
 	// retryAfter is sent as Retry-After, in seconds; 0 sends none.
 	retryAfter int
+	// challenge is sent as WWW-Authenticate; empty sends none.
+	challenge string
 }
 
 // Codes of errors that never reach the ledger.
@@ -87,11 +90,14 @@ func (f *failure) Error() string { return f.problem.Error }
 // GetStatus is the HTTP status.
 func (f *failure) GetStatus() int { return f.problem.Status }
 
-// GetHeaders carries Retry-After.
+// GetHeaders carries Retry-After and WWW-Authenticate.
 func (f *failure) GetHeaders() http.Header {
 	h := http.Header{}
 	if f.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(f.retryAfter))
+	}
+	if f.challenge != "" {
+		h.Set("WWW-Authenticate", f.challenge)
 	}
 	return h
 }
@@ -152,6 +158,7 @@ func (s subject) notFound() *failure {
 func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	var f *failure
 	var le *ledger.Error
+	var unwritable *events.UnwritableError
 	switch {
 	case errors.As(err, &f):
 		return f
@@ -160,9 +167,14 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 		if le.Code == ledger.CodeExhausted || le.Code == ledger.CodeUnavailable {
 			f.retryAfter = 1
 		}
+		if limit, ok := errors.AsType[*access.LimitError](err); ok {
+			f.retryAfter = limit.RetryAfterSeconds()
+		}
 		return f
 	case errors.Is(err, events.ErrNotFound):
 		return about.notFound()
+	case errors.As(err, &unwritable):
+		return unavailable("%s", unwritable)
 	case errors.Is(err, projections.ErrBadQuery):
 		return invalid("", "%s", err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

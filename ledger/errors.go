@@ -46,9 +46,12 @@ func Invalid(field, format string, args ...any) *Error {
 // CodeOf classifies any error: CodeInternal for one it does not know.
 func CodeOf(err error) Code {
 	var e *Error
+	var u *events.UnwritableError
 	switch {
 	case errors.As(err, &e):
 		return e.Code
+	case errors.As(err, &u):
+		return CodeUnavailable
 	case errors.Is(err, events.ErrNotFound):
 		return CodeNotFound
 	default:
@@ -62,6 +65,9 @@ func unavailable(doing string, err error) error {
 	// Repeating these is of no use: one needs an operator, the other a fix.
 	if errors.Is(err, events.ErrDamaged) || errors.Is(err, events.ErrTooLarge) {
 		return fmt.Errorf("%s: %w", doing, err)
+	}
+	if u, ok := errors.AsType[*events.UnwritableError](err); ok {
+		return &Error{Code: CodeUnavailable, Message: doing + ": " + u.Error(), Err: err}
 	}
 	return &Error{Code: CodeUnavailable, Message: doing + ": the ledger cannot do this now; try again", Err: err}
 }

@@ -23,8 +23,9 @@ const appendWait = 30 * time.Second
 //
 // When an acknowledgement is lost, Append finds out what became of the event
 // before it tries again or reports a conflict; so may the caller, by appending
-// the same event once more: it is stored once. Any other error means that the
-// outcome is unknown, or that the server refused.
+// the same event once more: it is stored once. *events.UnwritableError means
+// that nothing can be stored, and any other error that the outcome is unknown, or
+// that the server refused.
 func (s *Store) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
 	m, err := s.message(e, after)
 	if err != nil {
@@ -56,7 +57,7 @@ func (s *Store) Append(ctx context.Context, e events.Event, after int64) (uint64
 				return 0, fmt.Errorf("append %s: find out whether it is stored: %w", e.Type, err)
 			}
 			return seq, nil
-		case refused(err):
+		case refused(err), isUnwritable(err):
 			return 0, fmt.Errorf("append %s: %w", e.Type, err)
 		}
 		if werr := wait(ctx, min(time.Duration(try+1)*20*time.Millisecond, time.Second)); werr != nil {
@@ -95,9 +96,7 @@ func (s *Store) message(e events.Event, after int64) (*nats.Msg, error) {
 
 // try publishes once.
 func (s *Store) try(ctx context.Context, m *nats.Msg) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
-	defer cancel()
-	ack, err := s.js.PublishMsg(ctx, m)
+	ack, err := s.publish(ctx, m)
 	if err != nil {
 		return 0, err
 	}

@@ -209,9 +209,7 @@ func (b *bucket) writeChunks(ctx context.Context, id string, packed []byte) erro
 }
 
 func (b *bucket) publish(ctx context.Context, m *nats.Msg) error {
-	ctx, cancel := context.WithTimeout(ctx, b.s.opts.TryWait)
-	defer cancel()
-	_, err := b.s.js.PublishMsg(ctx, m)
+	_, err := b.s.publish(ctx, m)
 	return err
 }
 

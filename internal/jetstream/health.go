@@ -6,10 +6,14 @@ import (
 )
 
 // Health reports why the ledger cannot be relied upon now, or nil: its
-// connections are up, the stream answers, and no damage has been met.
+// connections are up, the stream answers and can be written, and no damage has
+// been met.
 func (s *Store) Health(ctx context.Context) error {
 	if err := s.damage.Load(); err != nil {
 		return *err
+	}
+	if err := s.unwritable(); err != nil {
+		return err
 	}
 	if !s.conn.IsConnected() || !s.consume.IsConnected() {
 		return errors.New("not connected to NATS")

@@ -39,6 +39,10 @@ type Options struct {
 	// writes their descriptions without waiting for the disk. An embedded
 	// server's own Sync belongs here.
 	Sync func() error
+	// Writable, if set, ends when the server can write no more, with the reason as
+	// its cause: an embedded server leaves writes unanswered then. Its own Writable
+	// belongs here.
+	Writable context.Context //nolint:containedctx // it is a state, not a call's
 	// Logger gets what nobody is told otherwise; default slog.Default.
 	Logger *slog.Logger
 }

@@ -66,6 +66,8 @@ type Server struct {
 	gate    *gate  // nil without a listener
 	dir     string
 	log     *slog.Logger
+	// writable ends when the server can write no more.
+	writable context.Context //nolint:containedctx // it is a state, not a call's
 }
 
 // Start runs a server and returns once it takes connections. A busy address
@@ -115,7 +117,10 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.server.SetLoggerV2(&logger{log: opts.Logger}, false, false, false)
+	var unwritable context.CancelCauseFunc
+	s.writable, unwritable = context.WithCancelCause(context.Background())
+	logged := &logger{log: opts.Logger, unwritable: unwritable}
+	s.server.SetLoggerV2(logged, false, false, false)
 	s.server.Start()
 	for deadline := time.Now().Add(recovery); !s.server.ReadyForConnections(100 * time.Millisecond); {
 		if ctx.Err() != nil || time.Now().After(deadline) || !s.server.Running() {
@@ -229,6 +234,12 @@ func (s *Server) Sync() error {
 	}
 	return nil
 }
+
+// Writable ends, with the reason as its cause, when a write to the disk has
+// failed. The server then stores nothing more for as long as it runs and leaves
+// those who publish without an answer, however much room there is by then; what
+// it has stored can be read.
+func (s *Server) Writable() context.Context { return s.writable }
 
 // Close stops the server and returns once its files are closed. It may be
 // called more than once.
