@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,7 +97,7 @@ func (d *Daybook) Ready(ctx context.Context) error {
 	if d.draining.Load() {
 		return errors.New("shutting down")
 	}
-	if err := d.projections.Damage(); err != nil {
+	if err := cmp.Or(d.projections.Damage(), d.projections.Stalled()); err != nil {
 		return err
 	}
 	if err := d.Err(); err != nil {

@@ -60,6 +60,7 @@ type Store struct {
 	mu       sync.Mutex
 	stats    Stats
 	damage   error
+	stalled  error         // why applying has stopped for now
 	changed  chan struct{} // closed and replaced at every commit
 	watchers watchers
 	unlogged unlogged
@@ -206,18 +207,28 @@ func (s *Store) Damage() error {
 	return s.damage
 }
 
+// Stalled is why Run cannot apply anything now, an *events.UnwritableError, or
+// nil. It tries again by itself.
+func (s *Store) Stalled() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stalled
+}
+
 // Wait returns once the event at seq is applied. It returns the damage when
-// that can never be, or ctx's error.
+// that can never be, what Stalled tells when it cannot be now, or ctx's error.
 func (s *Store) Wait(ctx context.Context, seq uint64) error {
 	for {
 		s.mu.Lock()
-		applied, damage, changed := s.stats.Applied, s.damage, s.changed
+		applied, damage, stalled, changed := s.stats.Applied, s.damage, s.stalled, s.changed
 		s.mu.Unlock()
 		switch {
 		case applied >= seq:
 			return nil
 		case damage != nil:
 			return damage
+		case stalled != nil:
+			return stalled
 		}
 		select {
 		case <-changed:
@@ -235,6 +246,7 @@ func (s *Store) advance(batch []events.Event, log []logChange) {
 	s.stats.Applied, s.stats.Known = applied, max(s.stats.Known, applied)
 	s.stats.Events += uint64(len(batch))
 	s.stats.Commits++
+	s.stalled = nil
 	s.wake()
 	s.unlogged.note(log)
 	s.watchers.tell(batch)
