@@ -103,7 +103,8 @@ func (a *attempt) insist(do func() error) error {
 
 // worthAnotherTry tells what may pass by itself from what will not.
 func worthAnotherTry(err error) bool {
-	return !errors.Is(err, ledger.ErrSuperseded) && !errors.Is(err, events.ErrDamaged) && !errors.Is(err, events.ErrTooLarge)
+	var unwritable *events.UnwritableError
+	return !errors.As(err, &unwritable) && !errors.Is(err, ledger.ErrSuperseded) && !errors.Is(err, events.ErrDamaged) && !errors.Is(err, events.ErrTooLarge)
 }
 
 // pause waits for d. It reports false when ctx ended first.
