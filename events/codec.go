@@ -188,6 +188,8 @@ func newData(t Type) Data {
 		return new(WebhookRetryRequested)
 	case TypeWebhookRedelivered:
 		return new(WebhookRedelivered)
+	case TypeLedgerCheckpointed:
+		return new(LedgerCheckpointed)
 	default:
 		return nil
 	}

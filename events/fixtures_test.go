@@ -129,6 +129,10 @@ func examples() []events.Data {
 		&events.WebhookDisabled{WebhookID: webhook, EventSeq: 1041, Reason: "the receiver answered 410 Gone"},
 		&events.WebhookRetryRequested{WebhookID: webhook, EventSeqs: []uint64{1041}, Actor: client},
 		&events.WebhookRedelivered{WebhookID: webhook, EventSeq: 1041},
+		&events.LedgerCheckpointed{
+			LedgerID: webhook, Origin: "daybook/" + webhook, Size: 1042, RootHash: "n9vhZ1JWmoVxaLrOZ4ALUSQbI2kkZsQF6OQdVzhB1Vs=",
+			Note: "daybook/" + webhook + "\n1042\nn9vhZ1JWmoVxaLrOZ4ALUSQbI2kkZsQF6OQdVzhB1Vs=\n\n\u2014 daybook/" + webhook + " AAAA\n",
+		},
 	}
 }
 
@@ -137,6 +141,9 @@ func envelope(i int, d events.Data) events.Event {
 	e := events.New(events.DefaultTenant, began.Add(time.Duration(i)*250*time.Millisecond), d)
 	e.ID = "019ab3c4-6a3e-7c51-8f0e-0000000000" + string("0123456789abcdef"[i/16]) + string("0123456789abcdef"[i%16])
 	e.Traceparent = trace
+	if e.Type == events.TypeLedgerCheckpointed {
+		e.Tenant = events.LedgerTenant
+	}
 	return e
 }
 

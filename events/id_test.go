@@ -109,6 +109,8 @@ func TestSubjects(t *testing.T) {
 			want, about = v.HeapSubject("default", heapOut), heapOut
 		case events.TypeSessionEntryRecorded:
 			want, about = v.SessionSubject("default", session), session
+		case events.TypeLedgerCheckpointed:
+			want, about = v.CheckpointSubject("default"), webhook
 		}
 		if d.EventType().Webhook() {
 			want, about = v.WebhookSubject("default", webhook), webhook

@@ -6,7 +6,8 @@ import (
 )
 
 // Selection says which events of a tenant somebody wants. What is empty does
-// not limit.
+// not limit. What is about the ledger itself concerns every tenant, and no
+// execution or session.
 type Selection struct {
 	Tenant    string
 	Types     []Type
@@ -32,6 +33,10 @@ const rememberedRuns = 10_000
 // Wants reports whether an event is selected. The cheap tests come first.
 func (s *Selector) Wants(ctx context.Context, e Event) (bool, error) {
 	switch {
+	case e.Tenant == LedgerTenant:
+		if s.Execution != "" || s.Session != "" {
+			return false, nil
+		}
 	case e.Tenant != s.Tenant:
 		return false, nil
 	case s.Execution != "" && ExecutionOf(e) != s.Execution:
@@ -80,6 +85,8 @@ func ExecutionOf(e Event) string {
 		return d.ExecutionID
 	case *SessionEntryRecorded:
 		return d.ExecutionID
+	case *LedgerCheckpointed:
+		return ""
 	}
 	if e.Type.Webhook() || !ValidID(e.About()) {
 		return ""

@@ -68,6 +68,12 @@ func (v Volume) WebhookSubject(tenant, webhook string) string {
 // WebhookSubjects matches everything about webhooks, over all tenants.
 func (v Volume) WebhookSubjects() string { return v.prefix() + ".*.webhook.*" }
 
+// CheckpointSubject is where the ledger's checkpoints are stored; tenant is
+// LedgerTenant.
+func (v Volume) CheckpointSubject(tenant string) string {
+	return v.prefix() + "." + tenant + ".checkpoint"
+}
+
 func (v Volume) prefix() string { return fmt.Sprintf("ledger.%04d", int(v)) }
 
 // CancelSubject is where the runner of an execution listens for cancel

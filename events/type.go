@@ -25,6 +25,7 @@ const (
 	TypeWebhookDisabled          Type = "daybook.webhook.disabled.v1"
 	TypeWebhookRetryRequested    Type = "daybook.webhook.retry_requested.v1"
 	TypeWebhookRedelivered       Type = "daybook.webhook.redelivered.v1"
+	TypeLedgerCheckpointed       Type = "daybook.ledger.checkpointed.v1"
 )
 
 // Types lists every known type in the order of introduction.
@@ -34,6 +35,7 @@ func Types() []Type {
 		TypeExecutionCancelRequested, TypeExecutionHandedBack, TypeExecutionCompleted, TypeExecutionFailed,
 		TypeExecutionTimedOut, TypeExecutionCancelled, TypeHeapTagged, TypeSessionEntryRecorded,
 		TypeWebhookRegistered, TypeWebhookDeleted, TypeWebhookDeadLettered, TypeWebhookDisabled, TypeWebhookRetryRequested, TypeWebhookRedelivered,
+		TypeLedgerCheckpointed,
 	}
 }
 
