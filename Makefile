@@ -26,8 +26,11 @@ generate: ## write the generated reference under docs/
 torture: ## kill -9 the server 1,000 times under load; about half an hour
 	go test -count=1 -timeout 3h -v -run TestKill ./internal/torture -args -kills=1000
 
+torture-workers: ## start 10,000 workers and have each run an honest script; about ten minutes
+	go test -count=1 -timeout 3h -v -run 'TestTortureWorkers|TestManyRunsLeaveNothing' ./internal/worker -args -starts=10000
+
 bench: ## print the tables of docs/benchmarks.md
 	go run ./internal/bench -out docs/benchmarks.md
 
-.PHONY: help build test race lint fuzz generate torture bench
+.PHONY: help build test race lint fuzz generate torture torture-workers bench
 .DEFAULT_GOAL := help
