@@ -97,13 +97,14 @@ func (d *Daybook) Ready(ctx context.Context) error {
 	if d.draining.Load() {
 		return errors.New("shutting down")
 	}
-	if err := cmp.Or(d.projections.Damage(), d.projections.Stalled()); err != nil {
+	if err := d.projections.Damage(); err != nil {
 		return err
 	}
 	if err := d.Err(); err != nil {
 		return err
 	}
-	return d.store.Health(ctx)
+	// The ledger first: when both have no room, it is what needs a restart.
+	return cmp.Or(d.store.Health(ctx), d.projections.Stalled())
 }
 
 // Handler is the whole HTTP interface, MCP included, for a server of one's own.
