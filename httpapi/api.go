@@ -11,6 +11,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"daybook/internal/access"
 )
 
 // api holds what the handlers share. It is immutable but for wrote.
@@ -21,6 +23,7 @@ type api struct {
 	ready  func(ctx context.Context) error
 	log    *slog.Logger
 	guard  *guard
+	gate   *gatekeeper
 	info   Version
 	wrote  highWater
 }
@@ -35,6 +38,7 @@ func New(o Options) (http.Handler, error) {
 		return nil, fmt.Errorf("httpapi: %w", err)
 	}
 	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version}
+	a.gate = &gatekeeper{auth: o.Auth, quotas: o.Quotas, public: o.PublicURL, scopes: map[string]access.Scope{"GET /metrics": access.Admin}}
 	if a.log == nil {
 		a.log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
@@ -64,7 +68,7 @@ func New(o Options) (http.Handler, error) {
 // OpenAPI returns the OpenAPI 3.1 document of the REST interface, as served at
 // /openapi.json, indented. It is the same bytes each time.
 func OpenAPI() ([]byte, error) {
-	doc, err := (&api{}).routes(http.NewServeMux())
+	doc, err := (&api{gate: &gatekeeper{scopes: map[string]access.Scope{}}}).routes(http.NewServeMux())
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +88,13 @@ func (a *api) routes(mux *http.ServeMux) (*document, error) {
 					"Errors are problem documents (RFC 9457) that repeat their message as `error`. A failing script is a result, not an error.",
 				License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 			},
-			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)},
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				SecuritySchemes: map[string]*huma.SecurityScheme{bearerScheme: {
+					Type: "http", Scheme: "bearer",
+					Description: "Needed when the server was started with --auth: a token of its token file, or of the issuer it trusts.",
+				}},
+			},
 			Tags: []*huma.Tag{
 				{Name: tagExecutions, Description: "Submit runs, follow them, cancel them."},
 				{Name: tagHeaps, Description: "Snapshots that runs leave behind, their tags and ancestry."},

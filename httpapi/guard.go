@@ -115,5 +115,5 @@ func CheckBind(addr string, authConfigured bool) error {
 	if host == "" {
 		host = "every interface"
 	}
-	return fmt.Errorf("HTTP address %q: binding to %s lets other machines run code here, and no authentication is configured; bind to 127.0.0.1, and put an authenticating proxy in front to reach it from elsewhere", addr, host)
+	return fmt.Errorf("HTTP address %q: binding to %s lets other machines run code here, and no authentication is configured; ask for tokens with --auth tokens=FILE, or bind to 127.0.0.1", addr, host)
 }

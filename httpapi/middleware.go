@@ -24,6 +24,11 @@ func (a *api) outer(next http.Handler) http.Handler {
 			writeFailure(w, f)
 			return
 		}
+		r, f := a.gate.admit(r)
+		if f != nil {
+			writeFailure(w, f)
+			return
+		}
 		if r.ContentLength > maxBody {
 			writeFailure(w, tooLarge())
 			return
@@ -65,6 +70,19 @@ func (a *api) routed(mux *http.ServeMux) http.Handler {
 		if pattern == "" {
 			unrouted(w, r, h)
 			return
+		}
+		if f := a.gate.authorize(r, pattern); f != nil {
+			writeFailure(w, f)
+			return
+		}
+		if standing(r) {
+			held, release, f := a.gate.hold(r)
+			if f != nil {
+				writeFailure(w, f)
+				return
+			}
+			defer release()
+			r = held
 		}
 		if !strings.HasPrefix(r.URL.Path, "/api/") {
 			mux.ServeHTTP(w, r)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"daybook/events"
+	"daybook/internal/access"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -100,6 +101,15 @@ type Options struct {
 	// Hosts are accepted values of the Host header besides loopback names and
 	// addresses, each with or without a port.
 	Hosts []string
+	// Auth tells whose a bearer token is; nil lets everybody in. Issuers are where
+	// clients get tokens, for those that can ask.
+	Auth    access.Authenticator
+	Issuers []string
+	// Quotas limit requests and streams; nil for no limits.
+	Quotas *access.Quotas
+	// PublicURL is the address clients know the service by, where a proxy changes
+	// it; empty for the one they use.
+	PublicURL string
 	// Version is reported by /api/version.
 	Version Version
 	// Logger receives what the client is not told; default discards.

@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
+	"daybook/internal/access"
 	"daybook/projections"
 )
 
@@ -52,21 +53,19 @@ type landingData struct {
 	Position uint64
 	Running  int
 	Sessions int
-	// Known is false when the read side could not be asked.
-	Known bool
+	// Known is false when the read side could not be asked, Closed true when the
+	// visitor has shown no token.
+	Known, Closed bool
 }
 
 func (a *api) landing(w http.ResponseWriter, r *http.Request) {
-	tenant, _ := identify(r)
+	id, known := access.From(r.Context())
 	ctx, stop := context.WithTimeout(r.Context(), 2*time.Second)
 	defer stop()
-	data := landingData{Version: a.info.Version, Host: r.Host, Position: a.q.Applied()}
-	running, err := a.q.Executions(ctx, tenant, projections.ExecutionFilter{Status: events.StatusRunning, Limit: maxListLimit})
-	if err == nil {
-		var sessions []string
-		if sessions, err = a.q.Sessions(ctx, tenant); err == nil {
-			data.Known, data.Running, data.Sessions = true, len(running.Executions), len(sessions)
-		}
+	data := landingData{Host: r.Host, Closed: !known || !id.Scopes.Has(access.Read)}
+	if known && id.Scopes.Has(access.Read) {
+		data.Version, data.Position = a.info.Version, a.q.Applied()
+		a.count(ctx, id.Tenant, &data)
 	}
 	var b bytes.Buffer
 	if err := landingPage.Execute(&b, data); err != nil {
@@ -74,6 +73,19 @@ func (a *api) landing(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writePage(w, b.Bytes())
+}
+
+// count adds what a tenant has on record, as far as it can be read.
+func (a *api) count(ctx context.Context, tenant string, data *landingData) {
+	running, err := a.q.Executions(ctx, tenant, projections.ExecutionFilter{Status: events.StatusRunning, Limit: maxListLimit})
+	if err != nil {
+		return
+	}
+	sessions, err := a.q.Sessions(ctx, tenant)
+	if err != nil {
+		return
+	}
+	data.Known, data.Running, data.Sessions = true, len(running.Executions), len(sessions)
 }
 
 // referenceOperation is an operation as the reference page shows it.

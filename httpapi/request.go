@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"daybook/events"
+	"daybook/internal/access"
 )
 
 // maxClient bounds what is recorded of a User-Agent, in bytes.
@@ -38,18 +39,12 @@ func requestOf(ctx context.Context) *request {
 	return r
 }
 
-// identify tells whose request it is. Until there is authentication everybody
-// is anonymous in the default tenant.
-func identify(*http.Request) (tenant, principal string) {
-	return events.DefaultTenant, "anonymous"
-}
-
 func newRequest(r *http.Request, query url.Values) *request {
-	tenant, principal := identify(r)
+	id, _ := access.From(r.Context()) // every route that gets here was admitted
 	info := &request{
-		tenant: tenant,
+		tenant: id.Tenant,
 		actor: events.Actor{
-			Principal: principal,
+			Principal: id.Principal,
 			Transport: "http",
 			Client:    clientName(r.UserAgent()),
 			Address:   remoteHost(r.RemoteAddr),

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/internal/access"
 )
 
 // router registers operations with huma and completes their documentation.
@@ -31,12 +33,16 @@ func register[I, O any](r *router, op huma.Operation, errs []int, handler func(c
 	if op.Responses == nil {
 		op.Responses = map[string]*huma.Response{}
 	}
-	common := []int{http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusServiceUnavailable}
+	common := []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusServiceUnavailable}
 	for _, code := range append(common, errs...) {
 		op.Responses[strconv.Itoa(code)] = &huma.Response{
 			Description: http.StatusText(code),
 			Content:     map[string]*huma.MediaType{problemType: {Schema: problem}},
 		}
+	}
+	if scope := scopeOf(op); scope != "" {
+		r.a.gate.scopes[op.Method+" "+op.Path] = scope
+		op.Security = []map[string][]string{{bearerScheme: {string(scope)}}, {}}
 	}
 	op.BodyReadTimeout = bodyTimeout
 	op.MaxBodyBytes = maxBody
@@ -52,6 +58,29 @@ func register[I, O any](r *router, op huma.Operation, errs []int, handler func(c
 		}
 		return out, nil
 	})
+}
+
+// bearerScheme names, in the document, the way to say who one is.
+const bearerScheme = "bearer"
+
+// needs, in an operation's metadata, names a scope other than its method
+// stands for; "" for none.
+const needs = "scope"
+
+// scopeOf is the scope an operation needs: reading to read, everything else to
+// run.
+func scopeOf(op huma.Operation) access.Scope {
+	if s, ok := op.Metadata[needs].(access.Scope); ok {
+		return s
+	}
+	switch {
+	case !strings.HasPrefix(op.Path, "/api/"):
+		return ""
+	case op.Method == http.MethodGet:
+		return access.Read
+	default:
+		return access.Run
+	}
 }
 
 func (r *router) schema(t reflect.Type) *huma.Schema {

@@ -6,13 +6,17 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/internal/access"
 )
 
 func (a *api) serviceRoutes(r *router) {
 	op := func(id, path, summary, description string) huma.Operation {
 		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Tags: []string{tagService}, Summary: summary, Description: description}
 	}
-	register(r, op("get-version", "/api/version", "Get versions", ""), nil,
+	version := op("get-version", "/api/version", "Get versions", "")
+	version.Metadata = map[string]any{needs: access.Scope("")}
+	register(r, version, nil,
 		func(context.Context, *struct{}) (*versionAnswer, error) { return &versionAnswer{Body: a.info}, nil })
 	register(r, op("get-health", "/healthz", "Tell that the process is alive", "For liveness checks: says nothing about whether it can serve."), nil,
 		func(context.Context, *struct{}) (*healthAnswer, error) { return &healthAnswer{Body: health{"ok"}}, nil })
@@ -29,6 +33,9 @@ type healthAnswer struct{ Body health }
 
 func (a *api) readiness(ctx context.Context, _ *struct{}) (*healthAnswer, error) {
 	if err := a.ready(ctx); err != nil {
+		if _, known := access.From(ctx); !known { // the reason is not for everybody
+			return nil, unavailable("not ready; ask with a token to learn why")
+		}
 		return nil, unavailable("not ready: %v", err)
 	}
 	return &healthAnswer{Body: health{"ready"}}, nil
@@ -40,6 +47,10 @@ func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) error {
 		w.Header().Set("Content-Type", "application/openapi+json;version=3.1")
 		_, _ = w.Write(doc.json)
 	})
+	if o.Auth != nil {
+		mux.Handle("GET "+metadataPath, a.gate.metadata(o.Issuers))
+		mux.Handle("GET "+metadataPath+"/", a.gate.metadata(o.Issuers))
+	}
 	if o.Metrics != nil {
 		mux.Handle("GET /metrics", o.Metrics)
 	}

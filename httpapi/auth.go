@@ -1,0 +1,228 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"daybook/internal/access"
+)
+
+// codeUnauthenticated is the code of a request whose sender is not known.
+const codeUnauthenticated = "unauthenticated"
+
+// recheckStreams is how often those who hold a stream open are asked again who
+// they are: a token that was revoked ends what it had begun.
+const recheckStreams = 2 * time.Second
+
+// metadataPath is where clients learn how to get a token (RFC 9728). What
+// follows it is the path of the resource they ask about.
+const metadataPath = "/.well-known/oauth-protected-resource"
+
+// gatekeeper knows who requests are from and what they may do.
+type gatekeeper struct {
+	auth   access.Authenticator // nil lets everybody in
+	quotas *access.Quotas       // nil for no limits
+	// scopes is what routes need, by pattern; those that are not in it need a
+	// good token only.
+	scopes map[string]access.Scope
+	// public is the address clients know the service by; empty for the one they
+	// used.
+	public string
+}
+
+// open reports whether a path is answered without a token.
+func open(path string) bool {
+	switch path {
+	case "/", "/healthz", "/readyz":
+		return true
+	}
+	return path == metadataPath || strings.HasPrefix(path, metadataPath+"/")
+}
+
+// admit puts the identity behind a request into its context, or refuses it. On
+// open paths a token is believed if it is good, and else not needed.
+func (g *gatekeeper) admit(r *http.Request) (*http.Request, *failure) {
+	id, f := g.identify(r)
+	switch {
+	case f != nil && open(r.URL.Path):
+		return r, nil
+	case f != nil:
+		return r, f
+	}
+	if g.quotas != nil && !open(r.URL.Path) {
+		if err := g.quotas.Request(id); err != nil {
+			return r, refusal(err)
+		}
+	}
+	return r.WithContext(access.With(r.Context(), id)), nil
+}
+
+func (g *gatekeeper) identify(r *http.Request) (access.Identity, *failure) {
+	if g.auth == nil {
+		return access.Anybody(), nil
+	}
+	token, err := access.Bearer(r.Header)
+	if err != nil {
+		return access.Identity{}, g.challenge(r, err)
+	}
+	id, err := g.auth.Authenticate(r.Context(), token)
+	if err != nil {
+		return access.Identity{}, g.challenge(r, err)
+	}
+	return id, nil
+}
+
+// challenge turns an error of package access into an answer that tells clients
+// how to do better.
+func (g *gatekeeper) challenge(r *http.Request, err error) *failure {
+	f := refusal(err)
+	about := metadataPath
+	if r.URL.Path == "/mcp" || r.URL.Path == "/sse" {
+		about += r.URL.Path
+	}
+	params := []string{fmt.Sprintf("resource_metadata=%q", g.base(r)+about)}
+	var bad *access.TokenError
+	var scope *access.ScopeError
+	switch {
+	case errors.As(err, &bad) && !bad.Missing:
+		params = append(params, `error="invalid_token"`, fmt.Sprintf("error_description=%q", quotable(bad.Reason)))
+	case errors.As(err, &scope):
+		params = append(params, `error="insufficient_scope"`, fmt.Sprintf("scope=%q", scope.Missing))
+	case !errors.As(err, &bad):
+		return f
+	}
+	f.challenge = "Bearer " + strings.Join(params, ", ")
+	return f
+}
+
+// quotable leaves out what may not stand in a quoted parameter (RFC 6750).
+func quotable(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '"' || c == '\\' || c < 0x20 || c > 0x7e {
+			return -1
+		}
+		return c
+	}, s)
+}
+
+// refusal is the one table from errors of package access to HTTP.
+func refusal(err error) *failure {
+	var token *access.TokenError
+	var scope *access.ScopeError
+	var limit *access.LimitError
+	var down *access.UnavailableError
+	switch {
+	case errors.As(err, &token):
+		return fail(http.StatusUnauthorized, codeUnauthenticated, "Authorization", "%s", token.Error())
+	case errors.As(err, &scope):
+		return fail(http.StatusForbidden, codeForbidden, "Authorization", "%s", scope.Error())
+	case errors.As(err, &limit):
+		f := fail(http.StatusTooManyRequests, "exhausted", "", "%s", limit.Error())
+		f.retryAfter = limit.RetryAfterSeconds()
+		return f
+	case errors.As(err, &down):
+		f := unavailable("%s", down.Error())
+		f.retryAfter = 5
+		return f
+	default:
+		return unavailable("the request ended before it could be answered; try again")
+	}
+}
+
+// authorize checks that the identity of an admitted request may use a route.
+func (g *gatekeeper) authorize(r *http.Request, pattern string) *failure {
+	scope, needed := g.scopes[pattern]
+	id, known := access.From(r.Context())
+	if !needed || !known && open(r.URL.Path) {
+		return nil
+	}
+	if err := id.Require(scope); err != nil {
+		return g.challenge(r, err)
+	}
+	return nil
+}
+
+// standing reports whether a request asks for a stream without an end.
+func standing(r *http.Request) bool {
+	return r.Method == http.MethodGet && streamType(r.Header.Values("Accept")) == typeSSE ||
+		r.Header.Get("Mcp-Method") == "subscriptions/listen"
+}
+
+// hold counts a stream and ends it with the right to have it. release must be
+// called.
+func (g *gatekeeper) hold(r *http.Request) (_ *http.Request, release func(), _ *failure) {
+	done := func() {}
+	id, known := access.From(r.Context())
+	if !known { // nothing that needs no token is a stream
+		return r, done, nil
+	}
+	if g.quotas != nil {
+		var err error
+		if done, err = g.quotas.Stream(id); err != nil {
+			return r, nil, refusal(err)
+		}
+	}
+	// Read here: handlers may change the header while the stream lasts.
+	token, err := access.Bearer(r.Header)
+	if g.auth == nil || err != nil {
+		return r, done, nil
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		again := time.NewTicker(recheckStreams)
+		defer again.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-again.C:
+			}
+			now, err := g.auth.Authenticate(ctx, token)
+			if _, refused := errors.AsType[*access.TokenError](err); refused || err == nil && now.Scopes != id.Scopes {
+				cancel()
+				return
+			}
+		}
+	}()
+	return r.WithContext(ctx), func() { cancel(); <-gone; done() }, nil
+}
+
+// base is the address of the service as clients see it.
+func (g *gatekeeper) base(r *http.Request) string {
+	switch {
+	case g.public != "":
+		return strings.TrimSuffix(g.public, "/")
+	case r.TLS != nil:
+		return "https://" + r.Host
+	default:
+		return "http://" + r.Host
+	}
+}
+
+// resourceMetadata is a protected resource's description of itself (RFC 9728).
+type resourceMetadata struct {
+	Resource             string         `json:"resource"`
+	Name                 string         `json:"resource_name"`
+	AuthorizationServers []string       `json:"authorization_servers,omitempty"`
+	ScopesSupported      []access.Scope `json:"scopes_supported"`
+	BearerMethods        []string       `json:"bearer_methods_supported"`
+}
+
+// metadata serves that description for the service and for each path in it.
+func (g *gatekeeper) metadata(issuers []string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, resourceMetadata{
+			Resource:             g.base(r) + strings.TrimPrefix(r.URL.Path, metadataPath),
+			Name:                 "Daybook",
+			AuthorizationServers: issuers,
+			ScopesSupported:      access.AllScopes.List(),
+			BearerMethods:        []string{"header"},
+		})
+	})
+}
