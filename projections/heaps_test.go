@@ -3,6 +3,7 @@ package projections_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -193,6 +194,40 @@ func TestHeapsByTags(t *testing.T) {
 		if diff := cmp.Diff(want, found); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+	}
+}
+
+// TestHeapsByManyTags asks for as many tags as a heap can have.
+func TestHeapsByManyTags(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	all := tags{}
+	for n := range 64 {
+		all[fmt.Sprintf("k%02d", n)] = "v"
+	}
+	b.add(tagged(heap(1), all, events.EditSet, 0))
+	other := maps.Clone(all)
+	other["k63"] = "w"
+	b.add(tagged(heap(2), other, events.EditSet, 0))
+	b.add(tagged(heap(3), tags{"k00": "v"}, events.EditSet, 0))
+	apply(t, s, b)
+	for _, n := range []int{1, 31, 32, 33, 34, 63, 64} {
+		query := tags{}
+		for i := range n {
+			query[fmt.Sprintf("k%02d", 63-i)] = "v" // the one that differs first
+		}
+		got, err := findHeaps(t, s, query, 1)
+		if err != nil || len(got) != 1 || got[0].Heap != heap(1) {
+			t.Errorf("%d tags: %v, error %v", n, got, err)
+		}
+		query["k63"] = "w"
+		if got, err = findHeaps(t, s, query, 1); err != nil || len(got) != 1 || got[0].Heap != heap(2) {
+			t.Errorf("%d tags of the other: %v, error %v", n, got, err)
+		}
+	}
+	all["one more"] = "v"
+	if _, err := findHeaps(t, s, all, 0); !errors.Is(err, projections.ErrBadQuery) {
+		t.Errorf("65 tags: %v", err)
 	}
 }
 

@@ -38,6 +38,9 @@ func (s *Store) HeapsByTags(ctx context.Context, tenant string, q TagQuery) (Hea
 	if q.Limit < 0 || q.Limit > MaxListLimit {
 		return page, badQuery("limit %d is out of range: 1 to %d", q.Limit, MaxListLimit)
 	}
+	if len(q.Tags) > maxQueryTags {
+		return page, badQuery("tags are %d, and no heap has more than %d: ask for fewer", len(q.Tags), maxQueryTags)
+	}
 	var after []byte // a hash; every hash is more than no bytes
 	if q.Cursor != "" {
 		var err error
@@ -77,6 +80,13 @@ func (s *Store) HeapsByTags(ctx context.Context, tenant string, q TagQuery) (Hea
 	return page, rows.Err()
 }
 
+const (
+	// maxQueryTags is how many tags a heap can have.
+	maxQueryTags = 64
+	// maxJoins keeps a query below the 64 tables that SQLite joins at most.
+	maxJoins = 32
+)
+
 // carriersQuery selects what scanTagged reads, of the heaps with every pair and
 // a hash past after, in the order of the hash.
 func carriersQuery(tenant string, pairs []tagPair, after []byte) (query string, args []any) {
@@ -89,15 +99,21 @@ func carriersQuery(tenant string, pairs []tagPair, after []byte) (query string, 
 	// which pair that is nor that the tags are best read last.
 	var b strings.Builder
 	b.WriteString(columns + "heap_tags a")
-	for n, p := range pairs[1:] {
+	joined := pairs[1:min(len(pairs), maxJoins)]
+	for n, p := range joined {
 		fmt.Fprintf(&b, " CROSS JOIN heap_tags a%d ON a%[1]d.pair = ? AND a%[1]d.heap = a.heap", n)
 		args = append(args, p.id)
 	}
-	b.WriteString(" CROSS JOIN tagged t ON t.tenant = ? AND t.heap = lower(hex(a.heap))" + made + " WHERE a.pair = ? AND a.heap > ? ORDER BY a.heap")
+	b.WriteString(" CROSS JOIN tagged t ON t.tenant = ? AND t.heap = lower(hex(a.heap))" + made + " WHERE a.pair = ? AND a.heap > ?")
 	if after == nil {
 		after = []byte{}
 	}
-	return b.String(), append(args, tenant, pairs[0].id, after)
+	args = append(args, tenant, pairs[0].id, after)
+	for _, p := range pairs[1+len(joined):] {
+		b.WriteString(" AND EXISTS (SELECT 1 FROM heap_tags e WHERE e.pair = ? AND e.heap = a.heap)")
+		args = append(args, p.id)
+	}
+	return b.String() + " ORDER BY a.heap", args
 }
 
 // scanTagged reads a row of carriersQuery.
