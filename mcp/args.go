@@ -51,6 +51,7 @@ func decodeArguments(tool string, ps []property, raw json.RawMessage) (arguments
 	a := arguments{}
 	raw = bytes.TrimSpace(raw)
 	var given map[string]json.RawMessage
+	var twice string
 	if len(raw) > 0 && !isNull(raw) {
 		if !utf8.Valid(raw) {
 			return nil, ledger.Invalid("arguments", "the arguments of %s must be valid UTF-8", tool)
@@ -58,9 +59,13 @@ func decodeArguments(tool string, ps []property, raw json.RawMessage) (arguments
 		if raw[0] != '{' {
 			return nil, ledger.Invalid("arguments", "the arguments of %s must be an object, not %s", tool, describe(raw))
 		}
-		if err := json.Unmarshal(raw, &given); err != nil {
+		var err error
+		if given, twice, err = members(raw); err != nil {
 			return nil, ledger.Invalid("arguments", "the arguments of %s are not well-formed JSON", tool)
 		}
+	}
+	if twice != "" {
+		return nil, ledger.Invalid(twice, "the arguments of %s have %s twice; which one is meant?", tool, quote(twice))
 	}
 	if err := refuseUnknown(tool, ps, given); err != nil {
 		return nil, err
@@ -80,6 +85,33 @@ func decodeArguments(tool string, ps []property, raw json.RawMessage) (arguments
 		a[p.name] = value
 	}
 	return a, nil
+}
+
+// members reads an object. A name that is there twice is returned as such: one
+// reader takes the first, another the last.
+func members(raw json.RawMessage) (m map[string]json.RawMessage, twice string, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := d.Token(); err != nil {
+		return nil, "", err
+	}
+	m = map[string]json.RawMessage{}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, "", err
+		}
+		name, _ := t.(string)
+		var v json.RawMessage
+		if err := d.Decode(&v); err != nil {
+			return nil, "", err
+		}
+		if _, ok := m[name]; ok && twice == "" {
+			twice = name
+		}
+		m[name] = v
+	}
+	_, err = d.Token()
+	return m, twice, err
 }
 
 func refuseUnknown(tool string, ps []property, given map[string]json.RawMessage) error {
@@ -134,9 +166,12 @@ func (p property) decode(raw json.RawMessage) (any, error) {
 }
 
 func (p property) decodeMap(raw json.RawMessage) (map[string]string, error) {
-	var given map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &given); err != nil {
+	given, twice, err := members(raw)
+	if err != nil {
 		return nil, ledger.Invalid(p.name, "%s is not well-formed JSON", p.name)
+	}
+	if twice != "" {
+		return nil, ledger.Invalid(p.name, "%s has the key %s twice; which one is meant?", p.name, quote(twice))
 	}
 	m := make(map[string]string, len(given))
 	for _, k := range slices.Sorted(maps.Keys(given)) {
@@ -240,7 +275,23 @@ func describe(raw json.RawMessage) string {
 }
 
 // quote shows a client's text in a message: escaped, and not at any length.
-func quote(s string) string { return strconv.Quote(clip(s)) }
+func quote(s string) string { return `"` + escape(s) + `"` }
+
+// escape is quote without the quotes.
+func escape(s string) string {
+	var b strings.Builder
+	for i, width := 0, 0; i < len(s); i += width {
+		_, width = utf8.DecodeRuneInString(s[i:])
+		escaped := strconv.Quote(s[i : i+width])
+		escaped = escaped[1 : len(escaped)-1]
+		if b.Len()+len(escaped) > clipBytes {
+			b.WriteString("...")
+			break
+		}
+		b.WriteString(escaped)
+	}
+	return b.String()
+}
 
 const clipBytes = 80
 

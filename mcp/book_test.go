@@ -27,6 +27,23 @@ type realBook struct {
 
 func openBook(t testing.TB, opts ledger.Options) *realBook {
 	t.Helper()
+	b := openIdleBook(t, opts)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.store.Consume(ctx, events.DefaultPool, 2, b.work(ctx, t)) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("runner: %v", err)
+		}
+	})
+	return b
+}
+
+// openIdleBook is a book without a runner: nothing is recorded but what clients
+// ask for.
+func openIdleBook(t testing.TB, opts ledger.Options) *realBook {
+	t.Helper()
 	store := jetstreamtest.Start(t)
 	opts.Logger = jetstreamtest.Logger(t)
 	b := &realBook{store: store, ledger: ledger.New(store, opts)}
@@ -38,20 +55,13 @@ func openBook(t testing.TB, opts ledger.Options) *realBook {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := b.views.Run(ctx, store); err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("projections: %v", err)
-		}
-	})
-	running.Go(func() {
-		if err := store.Consume(ctx, events.DefaultPool, 2, b.work(ctx, t)); err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("runner: %v", err)
-		}
-	})
+	done := make(chan error, 1)
+	go func() { done <- b.views.Run(ctx, store) }()
 	t.Cleanup(func() {
 		stop()
-		running.Wait()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("projections: %v", err)
+		}
 		if err := b.views.Close(); err != nil {
 			t.Errorf("close the projections: %v", err)
 		}

@@ -80,6 +80,6 @@ func codeOf(err error) ledger.Code {
 func noExecution(id string) error {
 	return &ledger.Error{
 		Code: ledger.CodeNotFound, Field: "execution_id",
-		Message: "Execution '" + clip(id) + "' not found; run_js returns ids, list_executions lists them",
+		Message: "Execution '" + escape(id) + "' not found; take execution_id from run_js or list_executions",
 	}
 }

@@ -165,6 +165,11 @@ func (s *Server) listExecutions(ctx context.Context, _ caller, a arguments) (ans
 		Cursor:  a.text("cursor"),
 	}
 	var err error
+	if a.has("session") { // no run is logged under a name that cannot be
+		if err := ledger.CheckSession(f.Session); err != nil {
+			return answer{}, err
+		}
+	}
 	if f.Limit, err = a.pageLimit(); err != nil {
 		return answer{}, err
 	}

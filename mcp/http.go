@@ -56,7 +56,7 @@ func (s *Server) Handler() http.Handler {
 	})
 	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(versionHeader) >= statelessRevision {
-			if r, ok := s.open(w, r); ok && checkTaskRequest(w, r) {
+			if r, ok := s.open(w, r); ok && checkRequest(w, r) && checkTaskRequest(w, r) {
 				without.ServeHTTP(w, r)
 			}
 			return
@@ -69,7 +69,7 @@ func (s *Server) Handler() http.Handler {
 				return
 			}
 		}
-		withSessions.ServeHTTP(w, carryTaskOverHTTP(r))
+		withSessions.ServeHTTP(w, carryOverHTTP(r))
 	}))
 }
 
@@ -87,7 +87,7 @@ func (s *Server) SSEHandler() http.Handler {
 				return
 			}
 		}
-		sse.ServeHTTP(w, carryTaskOverHTTP(r))
+		sse.ServeHTTP(w, carryOverHTTP(r))
 	}))
 }
 
@@ -112,7 +112,9 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request) (*http.Request, bo
 	return r.WithContext(withOrigin(r.Context(), o)), true
 }
 
-// sessionName reads and checks the name a client gives its session.
+// sessionName reads and checks the name a client gives its session. An empty
+// header is none: that is what clients send whose configuration names a variable
+// that is not set, and list_session_snapshots tells them.
 func sessionName(h http.Header) (string, error) {
 	values := h.Values(sessionHeader)
 	switch {
@@ -129,6 +131,7 @@ func sessionName(h http.Header) (string, error) {
 func (s *Server) guard(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w = &problemWriter{ResponseWriter: w}
 		if !s.hostAllowed(r.Host) {
 			http.Error(w, fmt.Sprintf("host %s is not served here; start the server with that host allowed", quote(r.Host)), http.StatusForbidden)
 			return

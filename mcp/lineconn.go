@@ -211,7 +211,7 @@ func decodeLine(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 	case line[0] == '[':
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "batches are not supported; send one message a line"}
 	}
-	msg, err := jsonrpc.DecodeMessage(carryTask(line))
+	msg, err := jsonrpc.DecodeMessage(carry(line))
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the line is not a JSON-RPC message; send one message a line"}
 	}

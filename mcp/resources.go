@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -139,16 +140,25 @@ func (s *Server) reader(r resource) sdk.ResourceHandler {
 	}
 }
 
-// refuseBadAddresses answers for the SDK where an address is none: it would
-// break the connection over text that it cannot encode.
+// refuseBadAddresses answers for the SDK where an address is none of ours: it
+// would repeat it at any length, and break the connection over text that it
+// cannot encode.
 func (s *Server) refuseBadAddresses(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-		if r, ok := req.(*sdk.ReadResourceRequest); ok && strings.ContainsFunc(r.Params.URI, func(c rune) bool { return c <= ' ' || c > '~' }) {
-			return nil, s.unreadable(ctx, r.Params.URI, events.ErrNotFound)
+		r, ok := req.(*sdk.ReadResourceRequest)
+		if !ok || s.isFixture(r.Params.URI) {
+			return next(ctx, method, req)
+		}
+		uri := r.Params.URI
+		if strings.ContainsFunc(uri, func(c rune) bool { return c <= ' ' || c > '~' }) ||
+			!slices.ContainsFunc(s.resources(), func(r resource) bool { _, ok := r.named(uri); return ok }) {
+			return nil, s.unreadable(ctx, uri, events.ErrNotFound)
 		}
 		return next(ctx, method, req)
 	}
 }
+
+const notOnRecord = "nothing is on record at this address; a uri is execution://{id}, execution://{id}/output, heap://{hash} or session://{name}"
 
 // unreadable is the protocol's error for an address that cannot be read.
 func (s *Server) unreadable(ctx context.Context, uri string, err error) error {
@@ -157,7 +167,7 @@ func (s *Server) unreadable(ctx context.Context, uri string, err error) error {
 		return encodeErr
 	}
 	if codeOf(err) == ledger.CodeNotFound {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "nothing is on record at this address", Data: data}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: notOnRecord, Data: data}
 	}
 	message, ours := explain(ctx, err)
 	if ours {

@@ -119,6 +119,7 @@ func New(opts Options) *Server {
 		}
 		s.sdk.AddReceivingMiddleware(s.refuseBadAddresses)
 	}
+	s.sdk.AddReceivingMiddleware(s.refuseUnknownNames(byName), answerRefused)
 	return s
 }
 

@@ -183,7 +183,7 @@ func (s *Server) outcome(ctx context.Context, d projections.ExecutionDetail) (*s
 // taskFault is the protocol's error about a task.
 func (s *Server) taskFault(ctx context.Context, method, id string, err error) error {
 	if errors.Is(err, events.ErrNotFound) {
-		return invalidParams("Task '%s' not found; a tools/call that was answered with a task tells its id", clip(id))
+		return invalidParams("Task '%s' not found; take taskId from the task that a tools/call was answered with", escape(id))
 	}
 	return s.fault(ctx, method, err)
 }

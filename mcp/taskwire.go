@@ -21,6 +21,17 @@ const (
 	nameHeader   = "Mcp-Name"
 )
 
+// carry makes a message fit for the SDK: what it would answer with its insides
+// is answered by us, and what it has no place for gets one.
+func carry(message []byte) []byte {
+	if id, problem := checkParams(message); problem != nil {
+		if answered, err := refused(id, problem); err == nil {
+			return answered
+		}
+	}
+	return carryTask(message)
+}
+
 // carryTask moves the member "task" of a tools/call into its _meta. Everything
 // else is returned as it is.
 func carryTask(message []byte) []byte {
@@ -80,19 +91,37 @@ type failingReader struct{ err error }
 
 func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
-// carryTaskOverHTTP does what carryTask does with the body of a request.
-func carryTaskOverHTTP(r *http.Request) *http.Request {
+// carryOverHTTP does what carry does with the body of a request.
+func carryOverHTTP(r *http.Request) *http.Request {
 	if r.Method != http.MethodPost {
 		return r
 	}
 	r = r.Clone(r.Context()) // the caller's stays as it was
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxMessageBytes+1))
 	if err == nil && len(body) <= maxMessageBytes {
-		body = carryTask(body)
+		body = carry(body)
 		r.ContentLength = int64(len(body))
 	}
 	setBody(r, body, err)
 	return r
+}
+
+// checkRequest answers a request whose params do not have their form. It
+// reports false after having answered.
+func checkRequest(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodPost {
+		return true
+	}
+	id, problem := checkParams(readBody(r))
+	if problem == nil {
+		return true
+	}
+	status := http.StatusBadRequest
+	if problem.Code == jsonrpc.CodeMethodNotFound {
+		status = http.StatusNotFound
+	}
+	rpcAnswer(w, status, id, problem.Code, problem.Message)
+	return false
 }
 
 // checkTaskRequest holds a request about tasks against its headers, by which

@@ -1,0 +1,130 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// paramForms are the forms that the params of methods are read into. Where
+// they do not fit, the SDK's own error would repeat them at full length, with
+// the names of Go's types.
+var paramForms = map[string]func() any{
+	"initialize":               func() any { return new(sdk.InitializeParams) },
+	"ping":                     func() any { return new(sdk.PingParams) },
+	"server/discover":          func() any { return new(sdk.DiscoverParams) },
+	"tools/list":               func() any { return new(sdk.ListToolsParams) },
+	"tools/call":               func() any { return new(callParams) },
+	"resources/list":           func() any { return new(sdk.ListResourcesParams) },
+	"resources/templates/list": func() any { return new(sdk.ListResourceTemplatesParams) },
+	"resources/read":           func() any { return new(sdk.ReadResourceParams) },
+	"resources/subscribe":      func() any { return new(sdk.SubscribeParams) },
+	"resources/unsubscribe":    func() any { return new(sdk.UnsubscribeParams) },
+	"subscriptions/listen":     func() any { return new(sdk.SubscriptionsListenParams) },
+	"prompts/list":             func() any { return new(sdk.ListPromptsParams) },
+	"prompts/get":              func() any { return new(sdk.GetPromptParams) },
+	"completion/complete":      func() any { return new(sdk.CompleteParams) },
+	"logging/setLevel":         func() any { return new(sdk.SetLoggingLevelParams) }, //nolint:staticcheck // deprecated, and what clients have
+	"tasks/get":                func() any { return new(taskParams) },
+	"tasks/cancel":             func() any { return new(taskParams) },
+	"tasks/update":             func() any { return new(taskParams) },
+	"tasks/result":             func() any { return new(taskParams) },
+	"tasks/list":               func() any { return new(taskParams) },
+}
+
+// callParams are those of tools/call, with the member the SDK does not know.
+type callParams struct {
+	sdk.CallToolParamsRaw
+	Task map[string]json.RawMessage `json:"task"`
+}
+
+// maxMethodChars bounds the name of a method: it is repeated to who asked for
+// one that does not exist.
+const maxMethodChars = 100
+
+// checkParams says what is wrong with the params of a request, as far as that
+// shows from their form; nil for what is not a request.
+func checkParams(message []byte) (id json.RawMessage, problem *jsonrpc.Error) {
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
+	if json.Unmarshal(message, &m) != nil || len(m.ID) == 0 || m.ID[0] == '{' || m.ID[0] == '[' || isNull(m.ID) {
+		return nil, nil
+	}
+	refuse := func(code int64, format string, args ...any) (json.RawMessage, *jsonrpc.Error) {
+		return m.ID, &jsonrpc.Error{Code: code, Message: fmt.Sprintf(format, args...)}
+	}
+	form, known := paramForms[m.Method]
+	switch {
+	case len(m.Method) > maxMethodChars:
+		return refuse(jsonrpc.CodeMethodNotFound, "there is no method %s", quote(m.Method))
+	case strings.HasPrefix(m.Method, "notifications/"):
+		return refuse(jsonrpc.CodeInvalidRequest, "%s is a notification: send it without an id", quote(m.Method))
+	case !known || len(m.Params) == 0 || isNull(m.Params):
+		return nil, nil // the SDK says so, in few words
+	case m.Params[0] != '{':
+		return refuse(jsonrpc.CodeInvalidParams, "the params of %s must be an object, not %s", m.Method, describe(m.Params))
+	}
+	err := json.Unmarshal(m.Params, form())
+	if err == nil {
+		return nil, nil
+	}
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok || wrong.Field == "" {
+		return refuse(jsonrpc.CodeInvalidParams, "the params of %s do not have the form that the protocol gives them", m.Method)
+	}
+	return refuse(jsonrpc.CodeInvalidParams, "the params of %s are wrong: %s must be %s", m.Method, clip(wrong.Field), jsonKind(wrong.Type))
+}
+
+// jsonKind names what JSON value a Go type takes.
+func jsonKind(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct, reflect.Pointer, reflect.Interface:
+		return "an object"
+	default:
+		return "a number"
+	}
+}
+
+// metaRefused is where a request that checkParams found fault with carries the
+// answer to it, through the SDK's transports to answerRefused.
+const metaRefused = "daybook/refused"
+
+// refused makes a request that is answered with a problem: a ping, which may
+// come at any time.
+func refused(id json.RawMessage, problem *jsonrpc.Error) ([]byte, error) {
+	return encode(object{{"jsonrpc", "2.0"}, {"id", id}, {"method", "ping"},
+		{"params", object{{"_meta", object{{metaRefused, object{{"code", problem.Code}, {"message", problem.Message}}}}}}}})
+}
+
+// answerRefused answers what refused made. A client that writes such a thing
+// itself gets back what it wrote.
+func answerRefused(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		p, ok := req.GetParams().(*sdk.PingParams)
+		if !ok || p == nil {
+			return next(ctx, method, req)
+		}
+		carried, ok := p.Meta[metaRefused].(map[string]any)
+		if !ok {
+			return next(ctx, method, req)
+		}
+		code, _ := carried["code"].(float64)
+		message, _ := carried["message"].(string)
+		return nil, &jsonrpc.Error{Code: int64(code), Message: message}
+	}
+}

@@ -1,0 +1,49 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// problemWriter turns the plain-text errors of the handlers below, ours and
+// the SDK's, into problem documents (RFC 9457) with the member error that all
+// of Daybook's errors have. JSON-RPC errors stay what they are.
+type problemWriter struct {
+	http.ResponseWriter
+	problem bool
+	status  int
+}
+
+// Unwrap lets http.ResponseController reach what the writer below can do.
+func (w *problemWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader looks whether an error begins.
+func (w *problemWriter) WriteHeader(status int) {
+	h := w.Header()
+	if status >= http.StatusBadRequest && strings.HasPrefix(h.Get("Content-Type"), "text/plain") {
+		w.problem, w.status = true, status
+		h.Set("Content-Type", "application/problem+json")
+		h.Del("Content-Length")
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write takes the whole text of an error at once, as http.Error writes it.
+func (w *problemWriter) Write(p []byte) (int, error) {
+	if !w.problem {
+		return w.ResponseWriter.Write(p)
+	}
+	text := string(bytes.TrimSpace(p))
+	body, err := json.Marshal(object{
+		{"type", "about:blank"}, {"title", http.StatusText(w.status)}, {"status", w.status}, {"detail", text}, {"error", text},
+	})
+	if err != nil {
+		return 0, err
+	}
+	if _, err := w.ResponseWriter.Write(append(body, '\n')); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
