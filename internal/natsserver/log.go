@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 )
 
 // logger passes the server's log on. The server's notices are our debug
@@ -14,6 +15,7 @@ import (
 type logger struct {
 	log        *slog.Logger
 	unwritable context.CancelCauseFunc
+	fatal      atomic.Pointer[string] // the first reason not to start
 }
 
 func (l *logger) record(level slog.Level, format string, args []any) {
@@ -21,7 +23,36 @@ func (l *logger) record(level slog.Level, format string, args []any) {
 		return
 	}
 	text := strings.TrimSpace(fmt.Sprintf(format, args...))
-	l.log.Log(context.Background(), level, "nats-server", slog.String("message", text))
+	attrs := []slog.Attr{slog.String("message", text)}
+	if m := meaning(text); m != "" {
+		attrs = append(attrs, slog.String("means", m))
+	}
+	l.log.LogAttrs(context.Background(), level, "nats-server", attrs...)
+}
+
+// meaning puts the server's words about its files into what they mean for the
+// ledger and what is to be done, or is empty.
+func meaning(text string) string {
+	for _, known := range []struct {
+		words []string
+		means string
+	}{
+		{[]string{"no space left", "write error", "failed to store a msg", "out of space", "resources, will be DISABLED", "permission denied"},
+			"the ledger cannot be written; make room on the disk, or see to it, then restart the server: what was acknowledged is safe"},
+		{[]string{"corrupt", "checkMsgs", "loadBlock error", "internal inconsistency", "Error loading msg"},
+			"files of the ledger are damaged; what they lack is reported when it is read, and never served: restore the data directory from a copy"},
+		{[]string{"metafile", "checksum file", "recreating stream", "could not be recovered"},
+			"the description of a stream or consumer is damaged, and it is left out: restore the data directory from a copy"},
+		{[]string{"Stream state ", "state is outdated", "stream state from index"},
+			"an index was not written at the last stop, as after a crash; it is made anew from the messages"},
+	} {
+		for _, w := range known.words {
+			if strings.Contains(text, w) {
+				return known.means
+			}
+		}
+	}
+	return ""
 }
 
 // watch looks for the lines with which the server gives up a stream, or all of
@@ -51,7 +82,26 @@ func (l *logger) Errorf(format string, args ...any) {
 	l.watch(format, args)
 }
 
-// Fatalf only records: the server then fails to become ready, and Start says so.
-func (l *logger) Fatalf(format string, args ...any) { l.record(slog.LevelError, format, args) }
+// Fatalf does not end the process: the server fails to become ready, and Start
+// says so with these words.
+func (l *logger) Fatalf(format string, args ...any) {
+	l.record(slog.LevelError, format, args)
+	text := strings.TrimSpace(fmt.Sprintf(format, args...))
+	l.fatal.CompareAndSwap(nil, &text)
+}
+
+// why is what kept the server from starting, as far as it said so.
+func (l *logger) why() string {
+	text := l.fatal.Load()
+	switch {
+	case text == nil:
+		return "its log may say why"
+	case meaning(*text) == "":
+		return *text
+	default:
+		return *text + ": " + meaning(*text)
+	}
+}
+
 func (l *logger) Debugf(string, ...any)             {}
 func (l *logger) Tracef(string, ...any)             {}

@@ -125,7 +125,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	for deadline := time.Now().Add(recovery); !s.server.ReadyForConnections(100 * time.Millisecond); {
 		if ctx.Err() != nil || time.Now().After(deadline) || !s.server.Running() {
 			s.Close()
-			return nil, errors.Join(errors.New("nats-server did not start; its log says why"), ctx.Err())
+			return nil, errors.Join(fmt.Errorf("the embedded NATS server did not start: %s", logged.why()), ctx.Err())
 		}
 	}
 	if opts.Listen != "" {
