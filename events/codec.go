@@ -53,6 +53,13 @@ type Message struct {
 	Body    []byte
 }
 
+// Stored is a message as the ledger holds it at a position.
+type Stored struct {
+	// Seq is the position.
+	Seq uint64
+	Message
+}
+
 // Encode turns an event into its wire form within a volume. It returns
 // ErrTooLarge for a body over MaxEventBytes.
 func Encode(v Volume, e Event) (Message, error) {

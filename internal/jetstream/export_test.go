@@ -41,3 +41,13 @@ func ReadPacked(ctx context.Context, s *Store, tenant, hash string) ([]byte, err
 	}
 	return s.blobs.read(ctx, info)
 }
+
+// SetLimit bounds the bodies that the tail keeps, in bytes.
+func (t *Tail) SetLimit(n int) { t.limit = n }
+
+// Kept is how many pages the tail keeps.
+func (t *Tail) Kept() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.pages)
+}

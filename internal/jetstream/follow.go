@@ -28,37 +28,40 @@ const (
 // Read returns up to limit events stored after a position, oldest first: what
 // exists now, without waiting for more. A hole is events.ErrDamaged.
 func (s *Store) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
-	var list []events.Event
-	for len(list) < limit {
-		n := len(list)
-		_, err := s.readBatch(ctx, after, min(limit-n, batchMessages), &list)
-		if err != nil {
-			return nil, err
-		}
-		if len(list) == n {
-			break
-		}
-		after = list[len(list)-1].Seq
-	}
-	return list, nil
+	p, err := s.readUpTo(ctx, after, limit, decoded)
+	return p.events, err
 }
 
-// readBatch appends to list what one request brings of the events after a
-// position, and returns how many are still to come.
-func (s *Store) readBatch(ctx context.Context, after uint64, limit int, list *[]events.Event) (pending uint64, err error) {
-	r := getRequest{Seq: after + 1, Batch: limit, MaxBytes: batchBytes}
-	pending, err = s.getBatch(ctx, volume.Stream(), r, func(m stored) error {
-		if m.seq != after+1 {
-			return s.damaged("the ledger has a hole: position %d is followed by %d", after, m.seq)
+// ReadRaw is Read for messages as the ledger holds them, none of them decoded.
+func (s *Store) ReadRaw(ctx context.Context, after uint64, limit int) ([]events.Stored, error) {
+	p, err := s.readUpTo(ctx, after, limit, raw)
+	return p.raw, err
+}
+
+func (s *Store) readUpTo(ctx context.Context, after uint64, limit int, form form) (page, error) {
+	p := page{form: form, end: after}
+	for int(p.end-after) < limit {
+		before := p.end
+		if _, err := s.readBatch(ctx, min(limit-int(p.end-after), batchMessages), &p); err != nil {
+			return page{}, err
 		}
-		e, err := s.decode(m)
-		if err != nil {
-			return err
+		if p.end == before {
+			break
 		}
-		*list, after = append(*list, e), m.seq
-		return nil
+	}
+	return p, nil
+}
+
+// readBatch adds to a page what one request brings of the events after its end,
+// and returns how many are still to come.
+func (s *Store) readBatch(ctx context.Context, limit int, p *page) (pending uint64, err error) {
+	r := getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: batchBytes}
+	return s.getBatch(ctx, volume.Stream(), r, func(m stored) error {
+		if m.seq != p.end+1 {
+			return s.damaged("the ledger has a hole: position %d is followed by %d", p.end, m.seq)
+		}
+		return s.add(p, m)
 	})
-	return pending, err
 }
 
 // Follow calls fn with every event after a position, in order and without
@@ -71,6 +74,16 @@ func (s *Store) readBatch(ctx context.Context, after uint64, limit int, list *[]
 // the end of the ledger are events.ErrDamaged, naming the place. An unreachable
 // server is waited for.
 func (s *Store) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
+	return s.follow(ctx, after, decoded, func(p page) error { return fn(p.events, p.last) })
+}
+
+// FollowRaw is Follow for messages as the ledger holds them: none of them is
+// decoded, so that one that is no event does not end it.
+func (s *Store) FollowRaw(ctx context.Context, after uint64, fn func(batch []events.Stored, last uint64) error) error {
+	return s.follow(ctx, after, raw, func(p page) error { return fn(p.raw, p.last) })
+}
+
+func (s *Store) follow(ctx context.Context, after uint64, form form, fn func(page) error) error {
 	a, err := s.listen()
 	if err != nil {
 		return fmt.Errorf("follow the ledger: %w", err)
@@ -92,7 +105,7 @@ func (s *Store) Follow(ctx context.Context, after uint64, fn func(batch []events
 	ctx, cancel := context.WithCancel(ctx)
 	pages := make(chan page, 1)
 	ended := make(chan error, 1)
-	go func() { ended <- s.readPages(ctx, after, a, pages) }()
+	go func() { ended <- s.readPages(ctx, after, form, a, pages) }()
 	defer func() {
 		cancel()
 		<-ended //nolint:errcheck // who returned before it ended has an error of their own
@@ -100,7 +113,7 @@ func (s *Store) Follow(ctx context.Context, after uint64, fn func(batch []events
 	for {
 		select {
 		case p := <-pages:
-			if err := fn(p.events, p.last); err != nil {
+			if err := fn(p); err != nil {
 				return err
 			}
 		case err := <-ended:
@@ -108,7 +121,7 @@ func (s *Store) Follow(ctx context.Context, after uint64, fn func(batch []events
 			// What was read before the damage is still good.
 			select {
 			case p := <-pages:
-				if err := fn(p.events, p.last); err != nil {
+				if err := fn(p); err != nil {
 					return err
 				}
 			default:
@@ -118,30 +131,71 @@ func (s *Store) Follow(ctx context.Context, after uint64, fn func(batch []events
 	}
 }
 
+// form is what a follower wants of each event, one or both.
+type form uint8
+
+const (
+	decoded form = 1 << iota
+	raw
+)
+
 // page is a batch on its way to the function that follows.
 type page struct {
-	events []events.Event
-	last   uint64
+	form   form
+	events []events.Event  // if decoded
+	raw    []events.Stored // if raw
+	// end is the position of the last event in the page, or what comes before its
+	// first; last that of the newest known.
+	end, last uint64
+}
+
+// newPage makes room for size events after a position.
+func newPage(form form, after uint64, size int) page {
+	p := page{form: form, end: after}
+	if form&decoded != 0 {
+		p.events = make([]events.Event, 0, size)
+	}
+	if form&raw != 0 {
+		p.raw = make([]events.Stored, 0, size)
+	}
+	return p
+}
+
+// add appends a message, which must be the next one.
+func (s *Store) add(p *page, m stored) error {
+	if p.form&decoded != 0 {
+		e, err := s.decode(m)
+		if err != nil {
+			return err
+		}
+		p.events = append(p.events, e)
+	}
+	if p.form&raw != 0 {
+		p.raw = append(p.raw, events.Stored{Seq: m.seq, Message: events.Message{Subject: m.subject, Header: m.header, Body: m.data}})
+	}
+	p.end = m.seq
+	return nil
 }
 
 // readPages reads ahead of the function that follows, so that the server, the
 // decoding and that function work at the same time.
-func (s *Store) readPages(ctx context.Context, after uint64, a *announcements, pages chan<- page) error {
+func (s *Store) readPages(ctx context.Context, after uint64, form form, a *announcements, pages chan<- page) error {
 	var behind time.Time // since when an announced event could not be read
 	size := 64
 	for {
-		list := make([]events.Event, 0, size)
-		pending, err := s.readBatch(ctx, after, batchMessages, &list)
+		p := newPage(form, after, size)
+		pending, err := s.readBatch(ctx, batchMessages, &p)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if len(list) > 0 {
-			after = list[len(list)-1].Seq
-			size = len(list)
+		some := p.end > after
+		if some {
+			size, after = int(p.end-after), p.end
 			behind = time.Time{}
 			a.raise(after)
+			p.last = max(after+pending, after)
 			select {
-			case pages <- page{list, max(after+pending, after)}:
+			case pages <- p:
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
@@ -153,8 +207,8 @@ func (s *Store) readPages(ctx context.Context, after uint64, a *announcements, p
 			s.log.WarnContext(ctx, "following the ledger", "after", after, "err", err)
 			err = wait(ctx, retryPause)
 		case pending > sprintFrom:
-			after, err = s.sprint(ctx, after, after+pending, pages)
-		case len(list) > 0:
+			after, err = s.sprint(ctx, after, after+pending, form, pages)
+		case some:
 			// Perhaps there is more.
 		case after < a.newest.Load():
 			if behind.IsZero() {

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
-
-	"daybook/events"
 )
 
 const (
@@ -23,7 +21,7 @@ const (
 // position it came to. It decides nothing: whatever is unusual, a hole, an
 // event that cannot be read, silence, ends it early, and is met again and named
 // by the requests that follow. An error means that ctx is done.
-func (s *Store) sprint(ctx context.Context, after, end uint64, pages chan<- page) (uint64, error) {
+func (s *Store) sprint(ctx context.Context, after, end uint64, form form, pages chan<- page) (uint64, error) {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	c, err := s.work.OrderedConsumer(running, volume.Stream(), natsjs.OrderedConsumerConfig{
@@ -55,14 +53,15 @@ func (s *Store) sprint(ctx context.Context, after, end uint64, pages chan<- page
 	for after < end {
 		select {
 		case m := <-arrived:
-			list, whole := s.gather(m, arrived, after)
-			if len(list) == 0 {
+			p := newPage(form, after, min(len(arrived)+1, batchMessages))
+			whole := s.gather(m, arrived, &p)
+			if p.end == after {
 				return after, ctx.Err()
 			}
-			next := list[len(list)-1].Seq
+			p.last = max(end, p.end)
 			select {
-			case pages <- page{list, max(end, next)}:
-				after = next
+			case pages <- p:
+				after = p.end
 			case <-ctx.Done():
 				return after, context.Cause(ctx)
 			}
@@ -79,27 +78,22 @@ func (s *Store) sprint(ctx context.Context, after, end uint64, pages chan<- page
 	return after, nil
 }
 
-// gather decodes a message and those that have arrived behind it, up to a full
-// batch. It reports false when it stopped at one that is not the next event.
-func (s *Store) gather(m natsjs.Msg, arrived <-chan natsjs.Msg, after uint64) (list []events.Event, whole bool) {
-	list = make([]events.Event, 0, min(len(arrived)+1, batchMessages))
-	for {
-		next, ok := sprinted(m, after)
-		if !ok {
-			return list, false
+// gather adds to an empty page a message and those that have arrived behind it,
+// up to a full batch. It reports false when it stopped at one that is not the
+// next event.
+func (s *Store) gather(m natsjs.Msg, arrived <-chan natsjs.Msg, p *page) (whole bool) {
+	for n := 1; ; n++ {
+		next, ok := sprinted(m, p.end)
+		if !ok || s.add(p, next) != nil {
+			return false
 		}
-		e, err := s.decode(next)
-		if err != nil {
-			return list, false
-		}
-		list, after = append(list, e), e.Seq
-		if len(list) == batchMessages {
-			return list, true
+		if n == batchMessages {
+			return true
 		}
 		select {
 		case m = <-arrived:
 		default:
-			return list, true
+			return true
 		}
 	}
 }
