@@ -103,5 +103,5 @@ func (l *logger) why() string {
 	}
 }
 
-func (l *logger) Debugf(string, ...any)             {}
-func (l *logger) Tracef(string, ...any)             {}
+func (l *logger) Debugf(string, ...any) {}
+func (l *logger) Tracef(string, ...any) {}
