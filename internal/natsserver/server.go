@@ -12,9 +12,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,8 +36,8 @@ const recovery = 10 * time.Minute
 type Options struct {
 	// StoreDir holds the streams.
 	StoreDir string
-	// Listen is the "host:port" that subscribers connect to; empty serves this
-	// process only. With Fallback a busy port is replaced by a free one.
+	// Listen is the "host:port" that subscribers connect to, on loopback; empty
+	// serves this process only. With Fallback a busy port is replaced by a free one.
 	Listen   string
 	Fallback bool
 	// ReaderPassword lets subscribers in as Reader; empty draws one.
@@ -169,6 +171,13 @@ func listenOn(cfg *server.Options, addr string, fallback bool) error {
 	if err != nil {
 		return fmt.Errorf("NATS address %q: %w; it has the form host:port", addr, err)
 	}
+	if !loopback(host) {
+		if host == "" {
+			host = "every interface"
+		}
+		return fmt.Errorf("NATS address %q: binding to %s lets other machines read every event, and passwords would cross the network in the clear; "+
+			"bind to 127.0.0.1, and put an encrypting proxy or tunnel in front to reach it from elsewhere", addr, host)
+	}
 	cfg.Host = host
 	if cfg.Port, err = strconv.Atoi(port); err != nil {
 		return fmt.Errorf("NATS address %q: %q is not a port", addr, port)
@@ -187,6 +196,15 @@ func listenOn(cfg *server.Options, addr string, fallback bool) error {
 	default:
 		return fmt.Errorf("listen for NATS clients: %w", err)
 	}
+}
+
+// loopback reports whether a host names this machine only.
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
 }
 
 // Conn opens a connection inside the process, as the service itself. The
