@@ -362,3 +362,26 @@ func TestBadFilters(t *testing.T) {
 		t.Errorf("heaps, cursor of executions: %v", err)
 	}
 }
+
+// A list tells which runs were begun more than once.
+func TestListTellsAttempts(t *testing.T) {
+	t.Parallel()
+	s, b := open(t, projections.Options{}), newBook()
+	b.add(requested(1), started(1, 1, fresh, ""), requested(2), started(2, 1, fresh, ""), started(2, 2, fresh, ""), requested(3))
+	if err := s.Apply(t.Context(), b.all()); err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int{0, 10} {
+		page, err := s.Executions(t.Context(), tenant, projections.ExecutionFilter{Limit: limit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]int{}
+		for _, e := range page.Executions {
+			got[e.ExecutionID] = e.Attempt
+		}
+		if diff := cmp.Diff(map[string]int{id(1): 0, id(2): 2, id(3): 0}, got); diff != "" {
+			t.Errorf("limit %d: attempts (-want +got):\n%s", limit, diff)
+		}
+	}
+}

@@ -98,7 +98,7 @@ func (w condition) tagged(ctx context.Context, tx *sql.Tx, tenant string, tags m
 	return w, nil
 }
 
-const listColumns = "SELECT execution_id, status, requested_at, started_at, completed_at, requested_seq"
+const listColumns = "SELECT execution_id, status, requested_at, started_at, completed_at, requested_seq, iif(attempt > 1, attempt, 0)"
 
 // documented lists every running execution and the newest ended ones.
 func (w condition) documented(ctx context.Context, tx *sql.Tx) (ExecutionPage, error) {
@@ -169,7 +169,7 @@ func scanSummaries(rows *sql.Rows) (list []ExecutionSummary, positions []uint64,
 		var requested int64
 		var started, completed sql.NullInt64
 		var position uint64
-		if err := rows.Scan(&e.ExecutionID, &e.Status, &requested, &started, &completed, &position); err != nil {
+		if err := rows.Scan(&e.ExecutionID, &e.Status, &requested, &started, &completed, &position, &e.Attempt); err != nil {
 			return nil, nil, err
 		}
 		e.StartedAt = formatMillis(requested)

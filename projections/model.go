@@ -49,6 +49,8 @@ type ExecutionSummary struct {
 	Status      events.Status `json:"status"`
 	StartedAt   string        `json:"started_at"`
 	CompletedAt *string       `json:"completed_at"`
+	// Attempt is how often the run was begun, where that is more than once.
+	Attempt int `json:"attempt,omitempty" doc:"How often the run was begun; absent unless an interruption made it more than once."`
 }
 
 // ExecutionFilter selects executions. The zero value selects what the
