@@ -243,10 +243,17 @@ type order struct {
 	Stateful bool
 }
 
+// An attack happens on the first thread of its process, as a worker's life does:
+// that is where the parent-death signal is kept.
+func init() {
+	if os.Args[0] == v8.WorkerArg0 {
+		runtime.LockOSThread()
+	}
+}
+
 // attack is the life of a process that was locked down as a worker and does one
 // thing a worker must not do. It does not return.
 func attack() {
-	runtime.LockOSThread()
 	b, err := io.ReadAll(os.Stdin)
 	var o order
 	if err == nil {

@@ -24,10 +24,7 @@ const (
 
 // hostileScripts try to hang, exhaust, crash or fool the worker. Where several
 // verdicts are listed, the machine's speed decides which comes first.
-var hostileScripts = []struct {
-	name, code string
-	want       []string
-}{
+var hostileScripts = []hostileScript{
 	{"object bomb", "let a = []; for (;;) a.push({x: 1})", []string{memory}},
 	{"array bomb", "let a = []; for (;;) a.push(new Array(1000).fill(0))", []string{memory}},
 	{"map bomb", "let m = new Map; for (let i = 0;; i++) m.set(i, {})", []string{memory, exception, timedOut}},
@@ -134,16 +131,28 @@ func hostileTask(code string) worker.Task {
 }
 
 func TestHostileScripts(t *testing.T) {
+	for name, scripts := range map[string][]hostileScript{
+		"classics": hostileScripts, "language": hostileLanguage, "resources": hostileResources, "text": hostileText,
+	} {
+		t.Run(name, func(t *testing.T) { runHostile(t, scripts, true) })
+	}
+}
+
+// The same for isolates that have more of JavaScript, and keep nothing.
+func TestHostilePlainScripts(t *testing.T) { runHostile(t, hostilePlain, false) }
+
+func runHostile(t *testing.T, scripts []hostileScript, stateful bool) {
 	const lanes = 2
-	pool := worker.New(worker.Options{Idle: lanes})
+	pool := worker.New(worker.Options{Idle: lanes, Stateless: !stateful})
 	t.Cleanup(func() { pool.Close() })
 	turn := make(chan struct{}, lanes)
-	for _, test := range hostileScripts {
+	for _, test := range scripts {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			turn <- struct{}{}
 			defer func() { <-turn }()
 			task := hostileTask(test.code)
+			task.Stateful = stateful
 			if !slices.Contains(test.want, timedOut) {
 				task.Timeout = 20 * time.Second // it ends by itself, on a slow machine too
 			}
@@ -167,11 +176,13 @@ func TestHostileScripts(t *testing.T) {
 			case o.WallTime > limit:
 				t.Logf("took %s on this machine", o.WallTime)
 			}
-			checkShape(t, o)
+			if stateful {
+				checkShape(t, o)
+			}
 			t.Logf("%s in %s, %d bytes out, %.100q", verdict, o.WallTime.Round(time.Millisecond), bytes, o.Error)
 
 			after := hostileTask("1+1")
-			after.Timeout = 20 * time.Second
+			after.Stateful, after.Timeout = stateful, 20*time.Second
 			if o, err := pool.Run(t.Context(), after, discard); err != nil || o.Result == nil || *o.Result != "2" {
 				t.Errorf("afterwards 1+1 gave %+v, %v", o, err)
 			}
@@ -196,7 +207,7 @@ func checkShape(t *testing.T, o worker.Outcome) {
 		t.Error("completed without a heap")
 	case o.Status == worker.StatusTimedOut && o.Error != "Execution timed out":
 		t.Errorf("timed out with error %q", o.Error)
-	case o.Reason == worker.ReasonOutOfMemory && !strings.HasPrefix(o.Error, "Out of memory: ") || !strings.HasSuffix(o.Error, ". Try increasing heap_memory_max_mb."):
+	case o.Reason == worker.ReasonOutOfMemory && (!strings.HasPrefix(o.Error, "Out of memory: ") || !strings.HasSuffix(o.Error, ". Try increasing heap_memory_max_mb.")):
 		t.Errorf("out of memory with error %q", o.Error)
 	}
 }
