@@ -17,14 +17,19 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Exit statuses, as documented for "daybook run".
+// Exit statuses, the same for every command.
 const (
-	exitOK        = 0
-	exitFailed    = 1
-	exitUsage     = 2
-	exitCancelled = 3
-	exitTimedOut  = 4
+	exitOK          = 0
+	exitFailed      = 1 // the script, or a command without a server
+	exitUsage       = 2 // the command line, or a request that the server refused
+	exitCancelled   = 3
+	exitTimedOut    = 4
+	exitUnavailable = 5 // no server, or none that can answer now
 )
+
+// exitHelp describes them at the end of the help.
+const exitHelp = "Exit status: 0 done, 1 failed, 2 mistake in the command line or request refused by the server, 3 the run was cancelled, 4 the run timed out, " +
+	"5 no server answers, or it cannot do this now."
 
 // commands is the whole command line, in the order of its help.
 type commands struct {
@@ -101,7 +106,7 @@ func newParser(std *streams, exit func(int)) (*kong.Kong, error) {
 	var cmds commands
 	return kong.New(&cmds,
 		kong.Name("daybook"),
-		kong.Description("Daybook runs JavaScript and TypeScript for AI agents and services, and keeps the book: every run, output line, status change and tag edit is an event in an append-only ledger.\n\nStart with \"daybook serve\", then \"daybook run -e '1 + 1'\" in another terminal."),
+		kong.Description("Daybook runs JavaScript and TypeScript for AI agents and services, and keeps the book: every run, output line, status change and tag edit is an event in an append-only ledger.\n\nStart with \"daybook serve\", then \"daybook run -e '1 + 1'\" in another terminal.\n\n"+exitHelp),
 		kong.Writers(std.out, std.err),
 		kong.Exit(exit),
 		kong.DefaultEnvars("DAYBOOK"),
@@ -133,6 +138,8 @@ func helpOf(v *kong.Value) string {
 func exitStatus(err error, stderr io.Writer) int {
 	var code exitError
 	var usage usageError
+	var refused *serverError
+	var silent *unavailableError
 	switch {
 	case err == nil:
 		return exitOK
@@ -141,6 +148,15 @@ func exitStatus(err error, stderr io.Writer) int {
 	case errors.As(err, &usage):
 		fmt.Fprintln(stderr, "daybook:", err)
 		return exitUsage
+	case errors.As(err, &refused):
+		fmt.Fprintln(stderr, "daybook:", err)
+		if refused.temporary() {
+			return exitUnavailable
+		}
+		return exitUsage
+	case errors.As(err, &silent):
+		fmt.Fprintln(stderr, "daybook:", err)
+		return exitUnavailable
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "daybook: interrupted")
 		return exitFailed

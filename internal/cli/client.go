@@ -41,11 +41,13 @@ func (f clientFlags) call(ctx context.Context, method, path string, body, out an
 		return nil
 	}
 	if raw, ok := out.(*json.RawMessage); ok {
-		*raw, err = io.ReadAll(resp.Body)
-		return err
+		if *raw, err = io.ReadAll(resp.Body); err != nil {
+			return unanswered(ctx, fmt.Errorf("read the server's answer: %w", err))
+		}
+		return nil
 	}
 	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
+		return unanswered(ctx, fmt.Errorf("read the server's answer: %w", err))
 	}
 	return nil
 }
@@ -79,15 +81,28 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 	if err != nil {
 		var op *net.OpError
 		if errors.As(err, &op) && op.Op == "dial" {
-			return nil, fmt.Errorf("no server answers at %s: start one with \"daybook serve\", or name another with --server", f.Server)
+			err = fmt.Errorf("no server answers at %s: start one with \"daybook serve\", or name another with --server", f.Server)
+			return nil, unanswered(ctx, err)
 		}
-		return nil, fmt.Errorf("ask the server: %w", err)
+		return nil, unanswered(ctx, fmt.Errorf("ask the server: %w", err))
 	}
 	if resp.StatusCode >= 400 {
 		defer resp.Body.Close()
 		return nil, answerError(resp)
 	}
 	return resp, nil
+}
+
+// unavailableError is a server that gives no answer, or none that can be
+// understood.
+type unavailableError struct{ error }
+
+// unanswered marks an error as one of the server, unless it is an interrupt.
+func unanswered(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return &unavailableError{err}
 }
 
 // serverError is an error the server answered with.
@@ -97,6 +112,11 @@ type serverError struct {
 }
 
 func (e *serverError) Error() string { return e.message }
+
+// temporary tells a server that cannot do it now from a request it refuses.
+func (e *serverError) temporary() bool {
+	return e.status >= http.StatusInternalServerError || e.status == http.StatusTooManyRequests
+}
 
 func answerError(resp *http.Response) error {
 	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))

@@ -23,7 +23,7 @@ func TestPrecedence(t *testing.T) {
 				t.Setenv("DAYBOOK_SERVER", test.env)
 			}
 			got := daybook("", strings.Fields(test.args)...)
-			if want := "no server answers at " + test.want + ":"; got.status != 1 || !strings.Contains(got.err, want) {
+			if want := "no server answers at " + test.want + ":"; got.status != 5 || !strings.Contains(got.err, want) {
 				t.Errorf("exit status %d, %s; want %q", got.status, got.err, want)
 			}
 		})

@@ -38,15 +38,17 @@ func (c *execListCmd) Run(ctx context.Context, std *streams) error {
 				Status      string  `json:"status"`
 				StartedAt   string  `json:"started_at"`
 				CompletedAt *string `json:"completed_at"`
+				Attempt     int     `json:"attempt"`
 			} `json:"executions"`
 			NextCursor string `json:"next_cursor"`
 		}
 		if err := json.Unmarshal(raw, &page); err != nil {
 			return err
 		}
-		w := table(std.out, "EXECUTION", "STATUS", "STARTED", "COMPLETED")
+		w := table(std.out, "EXECUTION", "STATUS", "STARTED", "COMPLETED", "ATTEMPT")
 		for _, e := range page.Executions {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.ExecutionID, e.Status, e.StartedAt, orDash(e.CompletedAt))
+			// Only runs that were interrupted have had more than one.
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\n", e.ExecutionID, e.Status, e.StartedAt, orDash(e.CompletedAt), max(e.Attempt, 1))
 		}
 		return flushPage(w, std, page.NextCursor, c.Limit)
 	})

@@ -29,7 +29,8 @@ type runCmd struct {
 func (c *runCmd) Help() string {
 	return "What the script writes goes to stdout as it comes, its result after it; the status and the key of the heap it leaves go to stderr. " +
 		"Ctrl-C cancels the execution.\n\n" +
-		"Exit status: 0 completed, 1 failed, 2 mistake in the command line, 3 cancelled, 4 timed out."
+		"Exit status: 0 completed, 1 failed, 2 mistake in the command line or request refused by the server, 3 cancelled, 4 timed out, " +
+		"5 no server answers, or it cannot take the run now."
 }
 
 // Run submits the script, follows its output, and ends with the status that

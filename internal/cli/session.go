@@ -37,20 +37,20 @@ type sessionLogCmd struct {
 	Name string `arg:"" help:"Session name." placeholder:"NAME"`
 }
 
-// Run prints a session's entries in order.
+// Run prints a session's entries in order. A name without any is an error.
 func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
-	return c.show(ctx, std.out, "/api/sessions/"+url.PathEscape(c.Name)+"/entries", func(raw []byte) error {
-		var answer struct {
-			Entries []struct {
-				Index       int64   `json:"index"`
-				ExecutionID string  `json:"execution_id"`
-				Status      string  `json:"status"`
-				OutputHeap  *string `json:"output_heap"`
-				Code        string  `json:"code"`
-				Timestamp   string  `json:"timestamp"`
-			} `json:"entries"`
-		}
-		if err := json.Unmarshal(raw, &answer); err != nil {
+	var answer struct {
+		Entries []struct {
+			Index       int64   `json:"index"`
+			ExecutionID string  `json:"execution_id"`
+			Status      string  `json:"status"`
+			OutputHeap  *string `json:"output_heap"`
+			Code        string  `json:"code"`
+			Timestamp   string  `json:"timestamp"`
+		} `json:"entries"`
+	}
+	err := c.show(ctx, std.out, "/api/sessions/"+url.PathEscape(c.Name)+"/entries", func(raw []byte) error {
+		if err := json.Unmarshal(raw, &answer); err != nil || len(answer.Entries) == 0 {
 			return err
 		}
 		w := table(std.out, "INDEX", "TIME", "STATUS", "HEAP", "CODE")
@@ -60,6 +60,11 @@ func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
 		}
 		return w.Flush()
 	})
+	if err != nil || c.JSON || len(answer.Entries) > 0 {
+		return err
+	}
+	// To a program an empty log is an answer; here it is mostly a misspelt name.
+	return usageError{fmt.Errorf("no run that has ended is logged under %q; \"daybook session list\" names the sessions", c.Name)}
 }
 
 type eventsCmd struct {

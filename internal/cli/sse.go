@@ -37,7 +37,7 @@ func (f clientFlags) follow(ctx context.Context, path string, fn func(sseEvent) 
 			return ctx.Err()
 		}
 		if broken++; broken > 5 {
-			return fmt.Errorf("the server closed %s without finishing it", path)
+			return unanswered(ctx, fmt.Errorf("the server closed %s without finishing it", path))
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestFollowResumes(t *testing.T) {
 	empty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/event-stream") }))
 	defer empty.Close()
 	got = daybook("", "events", "tail", "--no-follow", "--server", empty.URL)
-	if got.status != 1 || !strings.Contains(got.err, "without finishing it") {
+	if got.status != 5 || !strings.Contains(got.err, "without finishing it") {
 		t.Errorf("exit status %d, stderr %q", got.status, got.err)
 	}
 }
@@ -65,19 +65,21 @@ func TestAnswersThatAreErrors(t *testing.T) {
 		status int
 		body   string
 		want   string
+		exit   int
 	}{
-		{http.StatusConflict, `{"error":"it is done","detail":"more"}`, "daybook: it is done\n"},
-		{http.StatusConflict, `{"detail":"only detail"}`, "daybook: only detail\n"},
-		{http.StatusBadGateway, "<h1>proxy</h1>", "daybook: <h1>proxy</h1>\n"},
-		{http.StatusServiceUnavailable, "", "daybook: the server answered 503 Service Unavailable\n"},
-		{http.StatusOK, "<h1>something else</h1>", "daybook: read the server's answer: "},
+		{http.StatusConflict, `{"error":"it is done","detail":"more"}`, "daybook: it is done\n", 2},
+		{http.StatusConflict, `{"detail":"only detail"}`, "daybook: only detail\n", 2},
+		{http.StatusBadGateway, "<h1>proxy</h1>", "daybook: <h1>proxy</h1>\n", 5},
+		{http.StatusTooManyRequests, `{"error":"over a quota"}`, "daybook: over a quota\n", 5},
+		{http.StatusServiceUnavailable, "", "daybook: the server answered 503 Service Unavailable\n", 5},
+		{http.StatusOK, "<h1>something else</h1>", "daybook: read the server's answer: ", 5},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(test.status)
 			_, _ = io.WriteString(w, test.body)
 		}))
 		got := daybook("", "run", "-e", "1", "--server", server.URL)
-		if got.status != 1 || got.stdout != "" || !strings.HasPrefix(got.err, test.want) {
+		if got.status != test.exit || got.stdout != "" || !strings.HasPrefix(got.err, test.want) {
 			t.Errorf("%d %q: exit status %d, stdout %q, stderr %q", test.status, test.body, got.status, got.stdout, got.err)
 		}
 		server.Close()
