@@ -1,38 +1,8 @@
 package httpapi
 
-import (
-	"encoding/json"
-	"strconv"
+import "daybook/events"
 
-	"daybook/events"
-)
+// CloudEvent is an event as answers show it.
+type CloudEvent = events.CloudEvent
 
-// CloudEvent is an event in CloudEvents 1.0 structured mode.
-type CloudEvent struct {
-	SpecVersion string `json:"specversion" doc:"Always 1.0."`
-	ID          string `json:"id" doc:"Unique for ever."`
-	Source      string `json:"source" doc:"Always daybook."`
-	Type        string `json:"type" doc:"Kind and version." example:"daybook.execution.completed.v1"`
-	Subject     string `json:"subject" doc:"What the event concerns: an execution id, heap key or session id."`
-	Time        string `json:"time" format:"date-time" doc:"When the fact was established."`
-	// Sequence is text because positions outgrow the numbers of JavaScript.
-	Sequence        string          `json:"sequence" doc:"Position in the ledger, a decimal number."`
-	Tenant          string          `json:"tenant" doc:"Who owns the event."`
-	Traceparent     string          `json:"traceparent,omitempty" doc:"W3C trace context of the request that caused it."`
-	DataContentType string          `json:"datacontenttype" doc:"Always application/json."`
-	Data            json.RawMessage `json:"data" doc:"The payload; its schema depends on the type."`
-}
-
-// cloudEvent renders a stored event, also one of a type this version does not
-// know.
-func cloudEvent(e events.Event) (CloudEvent, error) {
-	m, err := events.Encode(1, e) // the volume only names the subject, which is not used
-	if err != nil {
-		return CloudEvent{}, err
-	}
-	return CloudEvent{
-		SpecVersion: "1.0", ID: e.ID, Source: events.Source, Type: string(e.Type), Subject: e.About(),
-		Time: events.FormatTime(e.Time), Sequence: strconv.FormatUint(e.Seq, 10), Tenant: e.Tenant,
-		Traceparent: e.Traceparent, DataContentType: "application/json", Data: m.Body,
-	}, nil
-}
+func cloudEvent(e events.Event) (CloudEvent, error) { return events.Structured(e) }

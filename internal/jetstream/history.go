@@ -188,3 +188,16 @@ func (s *Store) each(ctx context.Context, subject string, after uint64, fn func(
 	}
 	return end.seq, nil
 }
+
+// Webhooks calls fn with every event about webhooks stored before the call, of
+// all tenants, oldest first.
+func (s *Store) Webhooks(ctx context.Context, fn func(events.Event) error) error {
+	_, err := s.each(ctx, volume.WebhookSubjects(), 0, func(m stored) error {
+		e, err := s.decode(m)
+		if err != nil {
+			return err
+		}
+		return fn(e)
+	})
+	return err
+}

@@ -1,0 +1,38 @@
+package events
+
+import (
+	"encoding/json"
+	"strconv"
+)
+
+// CloudEvent is an event in CloudEvents 1.0 structured mode: one JSON object,
+// as interfaces other than NATS show it.
+type CloudEvent struct {
+	SpecVersion string `json:"specversion" doc:"Always 1.0."`
+	ID          string `json:"id" doc:"Unique for ever."`
+	Source      string `json:"source" doc:"Always daybook."`
+	Type        string `json:"type" doc:"Kind and version." example:"daybook.execution.completed.v1"`
+	Subject     string `json:"subject" doc:"What the event concerns: an execution id, heap key or session id."`
+	Time        string `json:"time" format:"date-time" doc:"When the fact was established."`
+	// Sequence is text because positions outgrow the numbers of JavaScript.
+	Sequence        string          `json:"sequence" doc:"Position in the ledger, a decimal number."`
+	Tenant          string          `json:"tenant" doc:"Who owns the event."`
+	Traceparent     string          `json:"traceparent,omitempty" doc:"W3C trace context of the request that caused it."`
+	Replayed        bool            `json:"replayed,omitempty" doc:"True when it is told once more by a replay of history."`
+	DataContentType string          `json:"datacontenttype" doc:"Always application/json."`
+	Data            json.RawMessage `json:"data" doc:"The payload; its schema depends on the type."`
+}
+
+// Structured renders a stored event, also one of a type this version does not
+// know.
+func Structured(e Event) (CloudEvent, error) {
+	m, err := Encode(1, e) // the volume only names the subject, which is not used
+	if err != nil {
+		return CloudEvent{}, err
+	}
+	return CloudEvent{
+		SpecVersion: "1.0", ID: e.ID, Source: Source, Type: string(e.Type), Subject: e.About(),
+		Time: FormatTime(e.Time), Sequence: strconv.FormatUint(e.Seq, 10), Tenant: e.Tenant,
+		Traceparent: e.Traceparent, DataContentType: "application/json", Data: m.Body,
+	}, nil
+}

@@ -1,0 +1,77 @@
+package webhook
+
+import (
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+func TestPublic(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]bool{
+		"93.184.215.14": true, "1.1.1.1": true, "172.15.0.1": true, "172.32.0.1": true, "100.63.0.1": true, "100.128.0.1": true, "2606:4700::1111": true,
+		"0.0.0.0": false, "0.1.2.3": false, "10.0.0.1": false, "127.0.0.1": false, "127.255.255.254": false, "169.254.169.254": false,
+		"172.16.0.1": false, "172.31.255.255": false, "192.168.1.1": false, "100.64.0.1": false, "100.127.255.255": false, "192.0.0.8": false,
+		"192.0.2.1": false, "198.18.0.1": false, "198.51.100.7": false, "203.0.113.7": false, "224.0.0.1": false, "239.1.1.1": false, "240.0.0.1": false, "255.255.255.255": false,
+		"::": false, "::1": false, "fe80::1": false, "fe80::1%eth0": false, "fc00::1": false, "fd12:3456::1": false, "fec0::1": false, "ff02::1": false,
+		"::ffff:127.0.0.1": false, "::ffff:10.1.2.3": false, "::ffff:1.1.1.1": true, "::7f00:1": false,
+		"64:ff9b::7f00:1": false, "64:ff9b::101:101": false, "2002:7f00:1::1": false, "2001:db8::1": false, "2001:0:7f00:1::": false, "100::1": false,
+	} {
+		if got := public(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("%s: %t", addr, got)
+		}
+	}
+	if public(netip.Addr{}) {
+		t.Error("no address at all is public")
+	}
+}
+
+func TestOnlyPublic(t *testing.T) {
+	t.Parallel()
+	for address, ok := range map[string]bool{"1.1.1.1:443": true, "[2606:4700::1111]:443": true, "127.0.0.1:443": false, "[::ffff:127.0.0.1]:443": false, "[fe80::1%eth0]:443": false, "nonsense": false, "example.com:443": false} {
+		if err := onlyPublic(t.Context(), "tcp", address, nil); (err == nil) != ok {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// The client does what no test of deliveries can see: no proxy.
+func TestClientHasNoProxy(t *testing.T) {
+	t.Parallel()
+	if tr := newClient(Options{}).Transport.(*http.Transport); tr.Proxy != nil || tr.DialContext == nil || tr.DialTLSContext != nil {
+		t.Errorf("%+v", tr)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	o, err := Options{Dir: "x"}.withDefaults()
+	if err == nil {
+		t.Error("options without a ledger were accepted")
+	}
+	o.BackoffFirst, o.BackoffMax = time.Second, 15*time.Minute
+	for failed, base := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 10: 512 * time.Second, 11: 15 * time.Minute, 40: 15 * time.Minute, 1 << 20: 15 * time.Minute} {
+		var least, most time.Duration = 1 << 62, 0
+		for range 200 {
+			d := o.backoff(failed)
+			least, most = min(least, d), max(most, d)
+		}
+		if least < base*3/4 || most > base*5/4 || most-least < base/10 {
+			t.Errorf("after %d failures between %s and %s, around %s", failed, least, most, base)
+		}
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"": 0, "120": 2 * time.Minute, "0": 0, "-5": 0, "soon": 0, "99999999999999999999": 0,
+		"Sat, 21 Nov 2026 09:31:00 GMT": time.Minute, "Sat, 21 Nov 2026 09:29:00 GMT": 0,
+	} {
+		if got := retryAfter(http.Header{"Retry-After": {text}}, now); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}

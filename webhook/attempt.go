@@ -1,0 +1,103 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// outcome is what became of one attempt. The zero value is success.
+type outcome struct {
+	// reason tells why it failed, for people; empty when it did not. It never
+	// holds what the receiver sent, nor its URL: either may hold a secret.
+	reason string
+	// status is the HTTP status of the answer, 0 without one.
+	status int
+	// wait is how long the receiver asked to be left alone.
+	wait time.Duration
+}
+
+func (o outcome) failed() bool { return o.reason != "" }
+
+// gone reports whether the receiver wants no more deliveries.
+func (o outcome) gone() bool { return o.status == http.StatusGone }
+
+// message is what one event looks like to a receiver: the same at each attempt.
+type message struct {
+	id   string
+	body []byte
+}
+
+// attempt posts a message once.
+func attempt(ctx context.Context, client *http.Client, to string, secret Secret, m message) outcome {
+	now := time.Now()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(m.body))
+	if err != nil {
+		return outcome{reason: "the URL cannot be used"}
+	}
+	req.Header.Set("Content-Type", "application/cloudevents+json; charset=utf-8")
+	req.Header.Set("User-Agent", "Daybook-Webhook/1")
+	req.Header.Set(HeaderID, m.id)
+	req.Header.Set(HeaderTimestamp, fmt.Sprint(now.Unix()))
+	req.Header.Set(HeaderSignature, secret.sign(m.id, now, m.body))
+	resp, err := client.Do(req)
+	if err != nil {
+		return outcome{reason: why(err)}
+	}
+	defer resp.Body.Close()
+	// Read, so that the connection can be used again, unless it is too much.
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswerBody)
+	switch code := resp.StatusCode; {
+	case code >= 200 && code < 300:
+		return outcome{}
+	case code >= 300 && code < 400:
+		return outcome{reason: fmt.Sprintf("the receiver answered %s: redirects are not followed, register the address it leads to", statusText(code)), status: code}
+	default:
+		return outcome{reason: "the receiver answered " + statusText(code), status: code, wait: retryAfter(resp.Header, now)}
+	}
+}
+
+// statusText names a status in our words: the receiver's own could say
+// anything.
+func statusText(code int) string {
+	if text := http.StatusText(code); text != "" {
+		return fmt.Sprintf("%d %s", code, text)
+	}
+	return fmt.Sprint(code)
+}
+
+// why tells what went wrong without the URL, which the client puts into every
+// error.
+func why(err error) string {
+	var at *url.Error
+	if errors.As(err, &at) {
+		if at.Timeout() {
+			return "the receiver did not answer in time"
+		}
+		err = at.Err
+	}
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		return refused.Error()
+	}
+	return shorten(err.Error())
+}
+
+// maxReason bounds the reason on record, in bytes.
+const maxReason = 300
+
+func shorten(s string) string {
+	if len(s) <= maxReason {
+		return s
+	}
+	cut := maxReason
+	for cut > 0 && s[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return s[:cut] + "…"
+}

@@ -1,0 +1,237 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"daybook/events"
+)
+
+// pageSize is how many events a courier reads at once.
+const pageSize = 256
+
+// courier delivers for one webhook: one event at a time, in ledger order, each
+// until it is accepted or given up. Couriers share nothing, so that a receiver
+// that fails or dawdles holds up its own webhook only.
+type courier struct {
+	s        *Service
+	h        *hook // what changes in it is guarded by s.mu
+	place    place
+	client   *http.Client
+	selector *events.Selector
+	// at is the position reached.
+	at uint64
+}
+
+func (s *Service) selector(h *hook) *events.Selector {
+	return &events.Selector{Selection: h.selection, SessionOf: func(ctx context.Context, seq uint64, execution string) (string, error) {
+		return s.opts.SessionOf(ctx, h.tenant, seq, execution)
+	}}
+}
+
+// run delivers until ctx is done.
+func (c *courier) run(ctx context.Context) {
+	defer c.client.CloseIdleConnections()
+	defer c.place.close()
+	for ctx.Err() == nil {
+		c.redeliver(ctx)
+		err := c.page(ctx)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		// The ledger or the disk: it is the same for all, and not the receiver's
+		// fault. What was not recorded is done again.
+		c.s.opts.Logger.WarnContext(ctx, "a webhook waits", "webhook", c.h.id, "position", c.at, "error", err)
+		c.pause(ctx, c.s.opts.BackoffFirst)
+	}
+}
+
+// page takes what is stored after the position, or waits until there is more.
+func (c *courier) page(ctx context.Context) error {
+	applied, moved := c.s.progress()
+	if c.disabled() || c.at >= applied {
+		select {
+		case <-moved:
+		case <-c.h.changed:
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	batch, err := c.s.opts.Feed.Read(ctx, c.at, pageSize)
+	if err != nil {
+		return err
+	}
+	written := c.at
+	for _, e := range batch {
+		wanted, err := c.wants(ctx, e)
+		if err != nil {
+			return err
+		}
+		if wanted {
+			if on, err := c.deliver(ctx, e); !on || err != nil {
+				return err
+			}
+			if err := c.place.set(e.Seq, true); err != nil {
+				return fmt.Errorf("keep the position: %w", err)
+			}
+			written = e.Seq
+		}
+		c.reached(e.Seq)
+	}
+	if c.at > written {
+		// Losing this only means passing over the same events again.
+		return c.place.set(c.at, false)
+	}
+	return nil
+}
+
+func (c *courier) wants(ctx context.Context, e events.Event) (bool, error) {
+	if e.Type.Webhook() {
+		return false, nil
+	}
+	return c.selector.Wants(ctx, e)
+}
+
+// deliver tries an event until the receiver has accepted it, or it is a dead
+// letter on record: then it reports true. False means that the receiver wants
+// no more, or ctx is done.
+func (c *courier) deliver(ctx context.Context, e events.Event) (bool, error) {
+	m, err := newMessage(e)
+	if err != nil {
+		return false, err
+	}
+	began := time.Now()
+	for n := 1; ; n++ {
+		o := attempt(ctx, c.client, c.h.url, c.h.secret, m)
+		switch {
+		case ctx.Err() != nil:
+			return false, nil // whatever came of it: it was broken off
+		case !o.failed():
+			c.report(0, outcome{}, time.Time{})
+			return true, nil
+		case o.gone():
+			return false, c.record(ctx, &events.WebhookDisabled{WebhookID: c.h.id, EventSeq: e.Seq, Reason: o.reason})
+		case n >= c.s.opts.Attempts:
+			err := c.record(ctx, c.letter(e, n, began, o))
+			c.report(0, o, time.Time{})
+			return err == nil, err
+		}
+		d := max(c.s.opts.backoff(n), min(o.wait, c.s.opts.BackoffMax))
+		c.report(n, o, time.Now().Add(d))
+		if !c.pause(ctx, d) {
+			return false, nil
+		}
+	}
+}
+
+func (c *courier) letter(e events.Event, attempts int, began time.Time, o outcome) *events.WebhookDeadLettered {
+	return &events.WebhookDeadLettered{
+		WebhookID: c.h.id, EventSeq: e.Seq, EventID: e.ID, EventKind: e.Type,
+		Attempts: attempts, FirstAttemptAt: events.Instant{Time: began.UTC().Truncate(time.Millisecond)}, Reason: o.reason, Status: o.status,
+	}
+}
+
+// pause waits between two attempts. Letters that are to be retried go out
+// meanwhile: the receiver may have mended what ailed them. It reports false
+// when ctx is done.
+func (c *courier) pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			return true
+		case <-c.h.changed:
+			c.redeliver(ctx)
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// redeliver tries each letter that somebody wants retried, once, in order.
+func (c *courier) redeliver(ctx context.Context) {
+	for _, seq := range c.queued() {
+		if ctx.Err() != nil || c.disabled() {
+			return
+		}
+		if err := c.retry(ctx, seq); err != nil && ctx.Err() == nil {
+			c.s.opts.Logger.WarnContext(ctx, "a dead letter waits", "webhook", c.h.id, "position", seq, "error", err)
+			return
+		}
+	}
+}
+
+func (c *courier) retry(ctx context.Context, seq uint64) error {
+	list, err := c.s.opts.Feed.Read(ctx, seq-1, 1)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 || list[0].Seq != seq {
+		return fmt.Errorf("event %d cannot be read: %w", seq, events.ErrNotFound)
+	}
+	m, err := newMessage(list[0])
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	o := attempt(ctx, c.client, c.h.url, c.h.secret, m)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case !o.failed():
+		return c.record(ctx, &events.WebhookRedelivered{WebhookID: c.h.id, EventSeq: seq})
+	case o.gone():
+		return c.record(ctx, &events.WebhookDisabled{WebhookID: c.h.id, EventSeq: seq, Reason: o.reason})
+	default:
+		return c.record(ctx, c.letter(list[0], 1, began, o))
+	}
+}
+
+// record appends what became of a delivery, and returns once that shows.
+func (c *courier) record(ctx context.Context, d events.Data) error {
+	_, err := c.s.append(ctx, c.h.tenant, d, -1)
+	if err != nil {
+		return fmt.Errorf("record %s: %w", d.EventType(), err)
+	}
+	return nil
+}
+
+func (c *courier) disabled() bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.h.disabled != ""
+}
+
+func (c *courier) queued() []uint64 {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.h.queued()
+}
+
+func (c *courier) reached(seq uint64) {
+	c.at = seq
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.h.position = seq
+}
+
+// report shows how the event at hand fares.
+func (c *courier) report(failed int, o outcome, next time.Time) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.h.failed, c.h.problem, c.h.next = failed, o.reason, next
+}
+
+// newMessage renders an event for receivers.
+func newMessage(e events.Event) (message, error) {
+	ce, err := events.Structured(e)
+	if err != nil {
+		return message{}, err
+	}
+	body, err := json.Marshal(ce)
+	return message{id: e.ID, body: body}, err
+}

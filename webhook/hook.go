@@ -1,0 +1,178 @@
+package webhook
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"daybook/events"
+)
+
+// State tells what a webhook is doing.
+type State string
+
+// The states. A webhook whose secret is not here belongs to another server of
+// the same ledger, which delivers for it, or its secret was lost.
+const (
+	StateActive    State = "active"
+	StateFailing   State = "failing"
+	StateDisabled  State = "disabled"
+	StateElsewhere State = "elsewhere"
+)
+
+// Hook is a registered webhook as users see it.
+type Hook struct {
+	ID          string        `json:"id" doc:"Id of the webhook."`
+	URL         string        `json:"url" doc:"Where deliveries are posted."`
+	Types       []events.Type `json:"types" doc:"Types of the events delivered; empty for all."`
+	Session     string        `json:"session,omitempty" doc:"Only events of runs logged under this session."`
+	ExecutionID string        `json:"execution_id,omitempty" doc:"Only events of this execution."`
+	CreatedAt   string        `json:"created_at" doc:"When it was registered."`
+	CreatedBy   string        `json:"created_by" doc:"Who registered it."`
+	State       State         `json:"state" enum:"active,failing,disabled,elsewhere" doc:"active; failing while an event is tried again; disabled when the receiver answered 410 Gone; elsewhere when its secret is not with this server."`
+	Position    string        `json:"position" doc:"Position in the ledger up to which everything was delivered or dead-lettered, a decimal number."`
+	Attempts    int           `json:"attempts" doc:"Failed attempts for the event it is at."`
+	LastError   string        `json:"last_error,omitempty" doc:"What became of the last attempt, if it failed."`
+	NextAttempt string        `json:"next_attempt,omitempty" doc:"When the next attempt is due, while failing."`
+	DeadLetters int           `json:"dead_letters" doc:"Events that could not be delivered."`
+}
+
+// DeadLetter is an event that could not be delivered.
+type DeadLetter struct {
+	Sequence       string      `json:"sequence" doc:"Position of the event, a decimal number."`
+	EventID        string      `json:"event_id" doc:"Id of the event."`
+	Type           events.Type `json:"type" doc:"Type of the event."`
+	Attempts       int         `json:"attempts" doc:"How often delivery was tried the last time."`
+	FirstAttemptAt string      `json:"first_attempt_at" doc:"When that began."`
+	DeadLetteredAt string      `json:"dead_lettered_at" doc:"When that was given up."`
+	Reason         string      `json:"reason" doc:"What became of the last attempt."`
+	Status         int         `json:"status,omitempty" doc:"HTTP status of the last answer, if there was one."`
+	Retrying       bool        `json:"retrying" doc:"A retry was asked for and is still to come."`
+}
+
+// hook is a webhook as the events about it tell. The fold is by apply alone, in
+// ledger order.
+type hook struct {
+	id, tenant string
+	url        string
+	selection  events.Selection
+	after      uint64
+	created    time.Time
+	creator    string
+	// seq is the position of the last event about it.
+	seq      uint64
+	deleted  bool
+	disabled string // why, or empty
+	letters  map[uint64]*letter
+
+	// What follows is not on record: how this server fares delivering.
+	secret   Secret
+	here     bool // its secret is
+	position uint64
+	failed   int // attempts for the event at hand
+	problem  string
+	next     time.Time
+	// changed wakes who delivers for it, stop ends that, and ended is closed when
+	// it has ended; closed, too, when nobody does.
+	changed chan struct{}
+	stop    func()
+	ended   chan struct{}
+}
+
+type letter struct {
+	event    *events.WebhookDeadLettered
+	at       time.Time
+	retrying bool
+}
+
+func newHook(e events.Event, d *events.WebhookRegistered) *hook {
+	return &hook{
+		id: d.WebhookID, tenant: e.Tenant, url: d.Content.Value().URL, after: d.After, position: d.After,
+		selection: events.Selection{Tenant: e.Tenant, Types: d.Types, Session: d.Session, Execution: d.ExecutionID},
+		created:   e.Time, creator: d.Actor.Principal, letters: map[uint64]*letter{}, changed: make(chan struct{}, 1),
+		stop: func() {}, ended: closed(),
+	}
+}
+
+func closed() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+// apply takes an event about the webhook into account, once.
+func (h *hook) apply(e events.Event) {
+	if e.Seq <= h.seq || h.deleted {
+		return
+	}
+	h.seq = e.Seq
+	switch d := e.Data.(type) {
+	case *events.WebhookDeleted:
+		h.deleted = true
+	case *events.WebhookDeadLettered:
+		h.letters[d.EventSeq] = &letter{event: d, at: e.Time}
+	case *events.WebhookDisabled:
+		h.disabled = d.Reason
+		for _, l := range h.letters {
+			l.retrying = false
+		}
+	case *events.WebhookRetryRequested:
+		h.disabled = ""
+		for _, seq := range d.EventSeqs {
+			if l := h.letters[seq]; l != nil {
+				l.retrying = true
+			}
+		}
+	case *events.WebhookRedelivered:
+		delete(h.letters, d.EventSeq)
+	}
+	select {
+	case h.changed <- struct{}{}:
+	default:
+	}
+}
+
+// queued are the positions of the letters to deliver once more, in order.
+func (h *hook) queued() []uint64 {
+	var list []uint64
+	for seq, l := range h.letters {
+		if l.retrying {
+			list = append(list, seq)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (h *hook) view() Hook {
+	v := Hook{
+		ID: h.id, URL: h.url, Types: append([]events.Type{}, h.selection.Types...), Session: h.selection.Session, ExecutionID: h.selection.Execution,
+		CreatedAt: events.FormatTime(h.created), CreatedBy: h.creator, State: StateActive,
+		Position: decimal(h.position), Attempts: h.failed, LastError: h.problem, DeadLetters: len(h.letters),
+	}
+	switch {
+	case h.disabled != "":
+		v.State, v.LastError = StateDisabled, h.disabled
+	case !h.here:
+		v.State = StateElsewhere
+	case h.failed > 0:
+		v.State = StateFailing
+		if !h.next.IsZero() {
+			v.NextAttempt = events.FormatTime(h.next)
+		}
+	}
+	return v
+}
+
+func (h *hook) deadLetters() []DeadLetter {
+	list := make([]DeadLetter, 0, len(h.letters))
+	for _, seq := range slices.Sorted(maps.Keys(h.letters)) {
+		l := h.letters[seq]
+		list = append(list, DeadLetter{
+			Sequence: decimal(seq), EventID: l.event.EventID, Type: l.event.EventKind, Attempts: l.event.Attempts,
+			FirstAttemptAt: events.FormatTime(l.event.FirstAttemptAt.Time), DeadLetteredAt: events.FormatTime(l.at),
+			Reason: l.event.Reason, Status: l.event.Status, Retrying: l.retrying,
+		})
+	}
+	return list
+}

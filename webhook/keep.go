@@ -1,0 +1,145 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"daybook/events"
+)
+
+// keep is the folder of what must not be in the ledger: for each webhook the
+// file ID.secret, and ID.position with how far it has come.
+type keep struct{ dir string }
+
+const (
+	secretSuffix   = ".secret"
+	positionSuffix = ".position"
+)
+
+func openKeep(dir string) (keep, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return keep{}, fmt.Errorf("create the folder of webhooks: %w", err)
+	}
+	return keep{dir}, nil
+}
+
+func (k keep) path(id, suffix string) string { return filepath.Join(k.dir, id+suffix) }
+
+// storeSecret returns once the secret is on disk: what is registered after it
+// can be signed for ever.
+func (k keep) storeSecret(id string, s Secret) error {
+	f, err := os.OpenFile(k.path(id, secretSuffix), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("keep the secret of webhook %s: %w", id, err)
+	}
+	_, err = f.WriteString(s.Reveal() + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close(), syncDir(k.dir)); err != nil {
+		return errors.Join(fmt.Errorf("keep the secret of webhook %s: %w", id, err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// secret is os.ErrNotExist for a webhook registered at another server, or whose
+// secret was lost. A file that others can read is refused: the secret in it may
+// be known.
+func (k keep) secret(id string) (Secret, error) {
+	path := k.path(id, secretSuffix)
+	info, err := os.Stat(path)
+	if err != nil {
+		return Secret{}, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return Secret{}, fmt.Errorf("%s can be read by others: delete webhook %s and register it anew, or, if nobody has read it, chmod 600 the file and restart", path, id)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return Secret{}, err
+	}
+	s, err := ParseSecret(strings.TrimSpace(string(raw)))
+	if err != nil {
+		return Secret{}, fmt.Errorf("read %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// forget removes what is kept of a webhook.
+func (k keep) forget(id string) error {
+	var errs []error
+	for _, suffix := range []string{secretSuffix, positionSuffix} {
+		if err := os.Remove(k.path(id, suffix)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sweep removes what is kept of webhooks that are not on record: a process that
+// died between the two steps of registering leaves a secret behind, one that
+// died while deleting too.
+func (k keep) sweep(known func(id string) bool) error {
+	list, err := os.ReadDir(k.dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, entry := range list {
+		id, ok := strings.CutSuffix(entry.Name(), secretSuffix)
+		if !ok {
+			id, ok = strings.CutSuffix(entry.Name(), positionSuffix)
+		}
+		if ok && events.ValidID(id) && !known(id) {
+			errs = append(errs, k.forget(id))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// positionDigits is the length of every position as written. A file never
+// changes its size, so that writing it anew touches one sector of the disk and
+// is there wholly or not at all.
+const positionDigits = 20
+
+// place is where a webhook's position is kept. Its owner closes it.
+type place struct{ f *os.File }
+
+// openPlace returns the place and the position in it. A place that was never
+// written, or cannot be understood, holds from: that repeats deliveries rather
+// than lose one.
+func (k keep) openPlace(id string, from uint64) (place, uint64, error) {
+	f, err := os.OpenFile(k.path(id, positionSuffix), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return place{}, 0, err
+	}
+	buf := make([]byte, positionDigits)
+	n, _ := f.ReadAt(buf, 0)
+	at, err := strconv.ParseUint(string(buf[:n]), 10, 64)
+	if err != nil || n != positionDigits || at < from {
+		at = from
+	}
+	return place{f}, at, nil
+}
+
+// set writes the position; with sync it returns once that is on disk.
+func (p place) set(at uint64, sync bool) error {
+	if _, err := p.f.WriteAt(fmt.Appendf(nil, "%0*d\n", positionDigits, at), 0); err != nil {
+		return err
+	}
+	if sync {
+		return p.f.Sync()
+	}
+	return nil
+}
+
+func (p place) close() error { return p.f.Close() }
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,106 @@
+package webhook
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+
+	"daybook/events"
+)
+
+// Registration asks for events to be posted somewhere.
+type Registration struct {
+	// Tenant owns the webhook and the events.
+	Tenant string
+	// URL is where deliveries are posted.
+	URL string
+	// Types, Session and ExecutionID limit the events; what is empty does not.
+	Types       []events.Type
+	Session     string
+	ExecutionID string
+	// After is the position after which delivery begins; nil means now.
+	After *uint64
+	// Actor is who asks.
+	Actor events.Actor
+}
+
+// Error is a mistake in a request. Its message is for whoever made it.
+type Error struct {
+	// Field is the member at fault, or empty.
+	Field   string
+	Message string
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
+
+func mistake(field, format string, args ...any) error {
+	return &Error{field, fmt.Sprintf(format, args...)}
+}
+
+// maxURL bounds a URL, in bytes.
+const maxURL = 2048
+
+// check finds mistakes that can be found without asking anybody.
+func (r Registration) check(allowPrivate bool) error {
+	if err := checkURL(r.URL, allowPrivate); err != nil {
+		return err
+	}
+	for i, t := range r.Types {
+		switch {
+		case t.Webhook():
+			return mistake("types", "events of type %s are about webhooks and never posted to one; read them at /api/events", t)
+		case !slices.Contains(events.Types(), t):
+			return mistake("types", "there is no event type %q; docs/events.md lists them", clip(string(t)))
+		case slices.Contains(r.Types[:i], t):
+			return mistake("types", "%s is given twice", t)
+		}
+	}
+	switch {
+	case r.ExecutionID != "" && !events.ValidID(r.ExecutionID):
+		return mistake("execution_id", "%q is no execution id", clip(r.ExecutionID))
+	case len(r.Session) > 256 || strings.ContainsFunc(r.Session, unicode.IsControl):
+		return mistake("session", "a session name has at most 256 bytes and no control characters")
+	}
+	return nil
+}
+
+func checkURL(text string, allowPrivate bool) error {
+	const field = "url"
+	if len(text) > maxURL {
+		return mistake(field, "url is longer than %d bytes", maxURL)
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil, u.Host == "", u.Opaque != "", strings.ContainsFunc(text, unicode.IsControl):
+		return mistake(field, "url must be the full address of the receiver, such as https://example.com/hooks")
+	case u.Scheme != "https" && u.Scheme != "http":
+		return mistake(field, "url must begin with https://")
+	case u.User != nil:
+		return mistake(field, "url holds a user name: it would be on record for ever; receivers know deliveries by their signature")
+	case u.Fragment != "":
+		return mistake(field, "url ends in a fragment (#%s), which is never sent; leave it out", clip(u.Fragment))
+	case allowPrivate:
+		return nil
+	case u.Scheme != "https":
+		return mistake(field, "url must begin with https://: anybody on the way could read what is sent over http (the server allows it when started with --webhook-allow-private)")
+	}
+	// Names are checked when they are dialled; this is only to say it early.
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	addr, err := netip.ParseAddr(host)
+	if err == nil && !public(addr) || net.ParseIP(host) == nil && (host == "localhost" || strings.HasSuffix(host, ".localhost")) {
+		return mistake(field, "url leads to this machine or a private network; the server sends there only when started with --webhook-allow-private")
+	}
+	return nil
+}
+
+func clip(s string) string {
+	if len(s) > 80 {
+		return strings.ToValidUTF8(s[:80], "") + "…"
+	}
+	return s
+}

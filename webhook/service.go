@@ -1,0 +1,343 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"daybook/events"
+)
+
+// Service holds the webhooks of a ledger and delivers for those whose secret it
+// keeps. It is safe for concurrent use. Run delivers; without it, commands
+// wait, since they answer only once the record shows their effect.
+type Service struct {
+	opts Options
+	keep keep
+
+	mu    sync.Mutex
+	hooks map[string]*hook
+	// applied is the position up to which hooks is true; moved is closed and
+	// replaced when it grows.
+	applied uint64
+	moved   chan struct{}
+	// deliver begins to deliver for a webhook; nil unless Run does.
+	deliver func(*hook)
+	// registering counts per tenant the registrations that are on their way.
+	registering map[string]int
+}
+
+// Open reads the webhooks on record. It starts nothing and holds nothing to
+// close.
+func Open(ctx context.Context, opts Options) (*Service, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{opts: opts, hooks: map[string]*hook{}, moved: make(chan struct{}), registering: map[string]int{}}
+	if s.keep, err = openKeep(opts.Dir); err != nil {
+		return nil, err
+	}
+	// First the end, then the events: what is recorded between is met again by
+	// Run, and applied once.
+	if s.applied, err = opts.Feed.LastSeq(ctx); err != nil {
+		return nil, fmt.Errorf("read the webhooks: %w", err)
+	}
+	err = opts.Journal.Webhooks(ctx, func(e events.Event) error {
+		s.apply(e)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the webhooks: %w", err)
+	}
+	if err := s.keep.sweep(func(id string) bool { return s.hooks[id] != nil }); err != nil {
+		return nil, fmt.Errorf("remove what is left of deleted webhooks: %w", err)
+	}
+	return s, nil
+}
+
+// apply takes an event into account. The caller holds mu, or is alone.
+func (s *Service) apply(e events.Event) {
+	if !e.Type.Webhook() {
+		return
+	}
+	h := s.hooks[e.About()]
+	if d, ok := e.Data.(*events.WebhookRegistered); ok && h == nil {
+		h = newHook(e, d)
+		s.recall(h)
+		s.hooks[h.id] = h
+		h.apply(e)
+		if s.deliver != nil {
+			s.deliver(h)
+		}
+		return
+	}
+	if h == nil {
+		return // of a webhook deleted before
+	}
+	if h.apply(e); h.deleted {
+		delete(s.hooks, h.id)
+		h.stop()
+	}
+}
+
+// recall finds the secret of a webhook, if it is here.
+func (s *Service) recall(h *hook) {
+	var err error
+	h.secret, err = s.keep.secret(h.id)
+	if h.here = err == nil; !h.here && !errors.Is(err, os.ErrNotExist) {
+		s.opts.Logger.Error("a webhook is not served", "webhook", h.id, "error", err)
+	}
+}
+
+// advance applies a batch and wakes who waits for it.
+func (s *Service) advance(batch []events.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range batch {
+		s.apply(e)
+		s.applied = max(s.applied, e.Seq)
+	}
+	close(s.moved)
+	s.moved = make(chan struct{})
+}
+
+// progress is the position applied, and a channel that is closed once there is
+// more.
+func (s *Service) progress() (uint64, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.applied, s.moved
+}
+
+// wait returns once the event at seq is applied.
+func (s *Service) wait(ctx context.Context, seq uint64) error {
+	for {
+		applied, moved := s.progress()
+		if applied >= seq {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// append records an event and waits until it shows.
+func (s *Service) append(ctx context.Context, tenant string, d events.Data, after int64) (uint64, error) {
+	seq, err := s.opts.Journal.Append(ctx, events.New(tenant, time.Now(), d), after)
+	if err != nil {
+		return 0, err
+	}
+	return seq, s.wait(ctx, seq)
+}
+
+// Registered is what Register answers with.
+type Registered struct {
+	Hook Hook
+	// Secret is what deliveries are signed with. It is told this once.
+	Secret Secret
+	// Seq is the position of the event on record.
+	Seq uint64
+}
+
+// Register adds a webhook. An error of type *Error tells what is wrong with the
+// request. The secret is on disk before the webhook is on record.
+func (s *Service) Register(ctx context.Context, r Registration) (Registered, error) {
+	if err := r.check(s.opts.AllowPrivate); err != nil {
+		return Registered{}, err
+	}
+	after, err := s.opts.Feed.LastSeq(ctx)
+	if err != nil {
+		return Registered{}, fmt.Errorf("register a webhook: %w", err)
+	}
+	if r.After != nil {
+		if *r.After > after {
+			return Registered{}, mistake("after", "after is %d, but the ledger ends at %d", *r.After, after)
+		}
+		after = *r.After
+	}
+	done, err := s.reserve(r.Tenant)
+	if err != nil {
+		return Registered{}, err
+	}
+	defer done()
+	id, secret := events.NewID(time.Now()), newSecret()
+	if err := s.keep.storeSecret(id, secret); err != nil {
+		return Registered{}, err
+	}
+	seq, err := s.append(ctx, r.Tenant, &events.WebhookRegistered{
+		WebhookID: id, Content: events.Plain(events.WebhookContent{URL: r.URL}), Types: r.Types, Session: r.Session, ExecutionID: r.ExecutionID,
+		After: after, Actor: r.Actor,
+	}, 0)
+	if err != nil {
+		// The secret stays: the event may be on record all the same. If it is not,
+		// the next start removes it.
+		return Registered{}, fmt.Errorf("register a webhook: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.hooks[id]
+	if h == nil {
+		return Registered{}, fmt.Errorf("webhook %s was deleted meanwhile: %w", id, events.ErrNotFound)
+	}
+	return Registered{Hook: h.view(), Secret: secret, Seq: seq}, nil
+}
+
+// reserve takes one of the tenant's places until done is called.
+func (s *Service) reserve(tenant string) (done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.registering[tenant]
+	for _, h := range s.hooks {
+		if h.tenant == tenant {
+			n++
+		}
+	}
+	if n >= s.opts.MaxPerTenant {
+		return nil, mistake("", "there are %d webhooks already, which is the most; delete one", n)
+	}
+	s.registering[tenant]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.registering[tenant]--; s.registering[tenant] == 0 {
+			delete(s.registering, tenant)
+		}
+	}, nil
+}
+
+// find returns a tenant's webhook, or events.ErrNotFound. The caller holds mu.
+func (s *Service) find(tenant, id string) (*hook, error) {
+	h := s.hooks[id]
+	if h == nil || h.tenant != tenant {
+		return nil, fmt.Errorf("webhook %.80s: %w", id, events.ErrNotFound)
+	}
+	return h, nil
+}
+
+// Delete removes a webhook and destroys its secret. It returns the position of
+// the event on record. An attempt under way is broken off.
+func (s *Service) Delete(ctx context.Context, tenant, id string, actor events.Actor) (uint64, error) {
+	s.mu.Lock()
+	h, err := s.find(tenant, id)
+	s.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	seq, err := s.append(ctx, tenant, &events.WebhookDeleted{WebhookID: id, Actor: actor}, -1)
+	if err == nil {
+		s.mu.Lock()
+		ended := h.ended
+		s.mu.Unlock()
+		// Whoever delivers for it may be in the middle of an attempt.
+		select {
+		case <-ended:
+			err = s.keep.forget(id)
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("delete webhook %s: %w", id, err)
+	}
+	return seq, nil
+}
+
+// maxRetries bounds the letters of one request, so that its event stays small.
+const maxRetries = 1000
+
+// Retry asks for dead letters to be delivered once more, those of the given
+// positions, or without any the oldest 1000, and for a disabled webhook to go
+// on. It returns how many letters that are, and the position of the event on
+// record; nothing to do is an *Error.
+func (s *Service) Retry(ctx context.Context, tenant, id string, seqs []uint64, actor events.Actor) (n int, seq uint64, err error) {
+	if len(seqs) > maxRetries {
+		return 0, 0, mistake("sequences", "at most %d letters can be retried at once", maxRetries)
+	}
+	seqs, err = s.retriable(tenant, id, seqs)
+	if err != nil {
+		return 0, 0, err
+	}
+	seq, err = s.append(ctx, tenant, &events.WebhookRetryRequested{WebhookID: id, EventSeqs: seqs, Actor: actor}, -1)
+	if err != nil {
+		return 0, 0, fmt.Errorf("retry webhook %s: %w", id, err)
+	}
+	return len(seqs), seq, nil
+}
+
+func (s *Service) retriable(tenant, id string, seqs []uint64) ([]uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, err := s.find(tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	if !h.here {
+		return nil, mistake("", "the secret of this webhook is not with this server: ask the one it was registered at, or delete it and register it anew")
+	}
+	list := make([]uint64, 0, len(seqs))
+	for _, seq := range seqs {
+		if h.letters[seq] == nil {
+			return nil, mistake("sequences", "the event at %d is no dead letter of this webhook", seq)
+		}
+		list = append(list, seq)
+	}
+	if len(seqs) == 0 {
+		for _, seq := range slices.Sorted(maps.Keys(h.letters)) {
+			if !h.letters[seq].retrying && len(list) < maxRetries {
+				list = append(list, seq)
+			}
+		}
+	}
+	if len(list) == 0 && h.disabled == "" {
+		return nil, mistake("", "there is nothing to retry")
+	}
+	return list, nil
+}
+
+// List returns a tenant's webhooks, oldest first.
+func (s *Service) List(tenant string) []Hook {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []Hook{}
+	for _, h := range s.hooks {
+		if h.tenant == tenant {
+			list = append(list, h.view())
+		}
+	}
+	// Ids are ordered by time.
+	slices.SortFunc(list, func(a, b Hook) int { return strings.Compare(a.ID, b.ID) })
+	return list
+}
+
+// Get returns one webhook, or events.ErrNotFound.
+func (s *Service) Get(tenant, id string) (Hook, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, err := s.find(tenant, id)
+	if err != nil {
+		return Hook{}, err
+	}
+	return h.view(), nil
+}
+
+// DeadLetters returns what could not be delivered for a webhook, in ledger
+// order, or events.ErrNotFound.
+func (s *Service) DeadLetters(tenant, id string) ([]DeadLetter, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, err := s.find(tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	return h.deadLetters(), nil
+}
