@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,20 +81,19 @@ func agreeable() *fakeBook {
 // FuzzArguments sends any JSON as the arguments of any tool. Whatever comes is
 // answered: with what the schema promises, or with a sentence.
 func FuzzArguments(f *testing.F) {
+	var seeds []string
 	for _, seed := range []string{
 		`{}`, `null`, `[]`, `5`, `{"code":"1"}`, `{"code":null,"heap":1}`, `{"code":"\ud800\\","tags":{"a":"b","":null}}`,
 		`{"execution_id":"x","line_offset":1e3,"byte_offset":-0}`, `{"execution_id":"x","line_limit":99999999999999999999}`,
 		`{"heap":"` + strings.Repeat("ab", 32) + `","keys":" a, ,b"}`, `{"tags":{}}`, `{"fields":"index,,code"}`, `{"limit":1.0,"status":"running"}`,
 		`{"code":"x","code":5}`, "{\"code\":\"\xff\"}", `{"":{"":{"":[]}}}`,
 	} {
-		for i := range 12 {
-			f.Add(uint8(i), []byte(seed))
-		}
+		seeds = append(seeds, seed)
 	}
 	type target struct {
-		p       *pipe
-		tools   []listed
-		schemas map[string]*jsonschema.Schema
+		p      *pipe
+		tool   string
+		schema *jsonschema.Schema
 	}
 	var targets []target
 	for _, stateless := range []bool{false, true} {
@@ -99,27 +101,30 @@ func FuzzArguments(f *testing.F) {
 		_, tools := listTools(f, opts)
 		p := openPipe(f, agreeable().serve(f, opts), "fuzz")
 		p.initialize()
-		targets = append(targets, target{p, tools, outputSchemas(f, tools)})
+		schemas := outputSchemas(f, tools)
+		for _, tool := range tools {
+			targets = append(targets, target{p, tool.Name, schemas[tool.Name]})
+		}
+	}
+	for i := range targets {
+		for _, seed := range seeds {
+			f.Add(uint8(i), []byte(seed))
+		}
 	}
 	f.Fuzz(func(t *testing.T, which uint8, raw []byte) {
 		var line bytes.Buffer
 		if json.Compact(&line, raw) != nil || bytes.ContainsAny(line.Bytes(), "\n") {
 			return // not JSON: TestStdioSurvivesGarbage and FuzzLines
 		}
-		n := int(which) % 12
-		tg := targets[0]
-		if n == 11 {
-			tg, n = targets[1], 0
-		}
-		name := tg.tools[n].Name
+		tg := targets[int(which)%len(targets)]
+		name := tg.tool
 		p := *tg.p
 		p.t = t
 		p.send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"` + name + `","arguments":` + line.String() + `}}`)
 		m := p.receive()
 		if m["error"] != nil {
-			// The SDK refuses nesting beyond a thousand levels on its own.
-			if bytes.Count(raw, []byte("["))+bytes.Count(raw, []byte("{")) < 900 {
-				t.Fatalf("%s %s: protocol error %s", name, line.Bytes(), m["error"])
+			if message := rpcErrorOf(t, m["error"]); !strings.Contains(message, "nests deeper") && !strings.Contains(message, "nested far too deep") {
+				t.Fatalf("%s %s: protocol error %s", name, line.Bytes(), message)
 			}
 			return
 		}
@@ -130,7 +135,44 @@ func FuzzArguments(f *testing.F) {
 		if r.IsError {
 			checkSentence(t, name, r)
 		} else {
-			checkAnswer(t, name, tg.schemas[name], r)
+			checkAnswer(t, name, tg.schema, r)
+		}
+	})
+}
+
+// FuzzParams sends any JSON as the params of any method. Whatever comes is
+// answered, with a result or a sentence.
+func FuzzParams(f *testing.F) {
+	methods := slices.Sorted(maps.Keys(methodParams))
+	for i, method := range methods {
+		for _, seed := range []string{`{}`, `null`, `[1]`, `"\ud800"`, `{"_meta":{"progressToken":[]}}`, `{"name":"run_js","arguments":{"code":5},"task":{}}`,
+			`{"uri":"execution://%00/output"}`, `{"taskId":"\u0000","cursor":"x"}`, `{"ref":{"type":"ref/resource","uri":5}}`} {
+			f.Add(uint8(i), []byte(seed))
+		}
+		params := "{"
+		for k, v := range methodParams[method] {
+			params += fmt.Sprintf("%q:%s,", k, v)
+		}
+		f.Add(uint8(i), []byte(strings.TrimSuffix(params, ",")+"}"))
+	}
+	shared := openPipe(f, agreeable().serve(f, mcp.Options{}), "fuzz")
+	shared.initialize()
+	f.Fuzz(func(t *testing.T, which uint8, raw []byte) {
+		var line bytes.Buffer
+		if json.Compact(&line, raw) != nil {
+			return // not JSON: FuzzLines
+		}
+		p := *shared
+		p.t = t
+		method := methods[int(which)%len(methods)]
+		p.send(message(method, line.String()))
+		for {
+			m := p.receive()
+			if m["id"] == nil {
+				continue // a notification, of a run that is watched
+			}
+			checkReply(t, method+" "+line.String(), []byte(encoded(t, m)))
+			return
 		}
 	})
 }

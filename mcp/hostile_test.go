@@ -39,7 +39,7 @@ var hostileTexts = map[string]string{
 	"heap of look-alikes":   `"` + strings.Repeat("\u0430", 64) + `"`,
 	"heap one too long":     `"` + strings.Repeat("a", 65) + `"`,
 	"1 MiB":                 `"` + strings.Repeat("x", 1<<20) + `"`,
-	"1 MiB of NUL":          `"` + strings.Repeat(`\u0000`, 1<<20) + `"`,
+	"64 KiB of NUL":         `"` + strings.Repeat(`\u0000`, 1<<16) + `"`,
 }
 
 // notTexts and so on are no value of the type at all.

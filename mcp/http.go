@@ -55,6 +55,10 @@ func (s *Server) Handler() http.Handler {
 		DisableLocalhostProtection:   true,
 	})
 	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.Clone(r.Context()) // the caller's body stays as it was
+		if !checkBody(w, r) {
+			return
+		}
 		if r.Header.Get(versionHeader) >= statelessRevision {
 			if r, ok := s.open(w, r); ok && checkRequest(w, r) && checkTaskRequest(w, r) {
 				without.ServeHTTP(w, r)
@@ -81,6 +85,10 @@ func (s *Server) SSEHandler() http.Handler {
 		DisableLocalhostProtection: true,
 	})
 	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.Clone(r.Context()) // the caller's body stays as it was
+		if !checkBody(w, r) {
+			return
+		}
 		if r.Method == http.MethodGet {
 			var ok bool
 			if r, ok = s.open(w, r); !ok {

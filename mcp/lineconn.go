@@ -213,7 +213,7 @@ func decodeLine(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 	}
 	msg, err := jsonrpc.DecodeMessage(carry(line))
 	if err != nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the line is not a JSON-RPC message; send one message a line"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the line is not a JSON-RPC message, or nested far too deep; send one message a line"}
 	}
 	return msg, nil
 }

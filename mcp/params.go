@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,6 +49,33 @@ type callParams struct {
 // one that does not exist.
 const maxMethodChars = 100
 
+// maxDepth is how deep a message may nest. The SDK takes little more, and cannot
+// tell whose request it was that did.
+const maxDepth = 900
+
+func tooDeep(message []byte) bool {
+	if bytes.Count(message, []byte{'['})+bytes.Count(message, []byte{'{'}) <= maxDepth {
+		return false
+	}
+	depth, inText := 0, false
+	for i := 0; i < len(message); i++ {
+		switch c := message[i]; {
+		case inText && c == '\\':
+			i++
+		case c == '"':
+			inText = !inText
+		case inText:
+		case c == '[' || c == '{':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return false
+}
+
 // checkParams says what is wrong with the params of a request, as far as that
 // shows from their form; nil for what is not a request.
 func checkParams(message []byte) (id json.RawMessage, problem *jsonrpc.Error) {
@@ -64,6 +92,8 @@ func checkParams(message []byte) (id json.RawMessage, problem *jsonrpc.Error) {
 	}
 	form, known := paramForms[m.Method]
 	switch {
+	case tooDeep(message):
+		return refuse(jsonrpc.CodeInvalidRequest, "the message nests deeper than %d levels; send such a value as a text", maxDepth)
 	case len(m.Method) > maxMethodChars:
 		return refuse(jsonrpc.CodeMethodNotFound, "there is no method %s", quote(m.Method))
 	case strings.HasPrefix(m.Method, "notifications/"):

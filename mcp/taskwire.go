@@ -24,6 +24,20 @@ const (
 // carry makes a message fit for the SDK: what it would answer with its insides
 // is answered by us, and what it has no place for gets one.
 func carry(message []byte) []byte {
+	var batch []json.RawMessage
+	if m := bytes.TrimSpace(message); len(m) == 0 || m[0] != '[' || json.Unmarshal(m, &batch) != nil {
+		return carryOne(message)
+	}
+	for i, m := range batch {
+		batch[i] = carryOne(m)
+	}
+	if carried, err := encode(batch); err == nil {
+		return carried
+	}
+	return message
+}
+
+func carryOne(message []byte) []byte {
 	if id, problem := checkParams(message); problem != nil {
 		if answered, err := refused(id, problem); err == nil {
 			return answered
@@ -96,7 +110,6 @@ func carryOverHTTP(r *http.Request) *http.Request {
 	if r.Method != http.MethodPost {
 		return r
 	}
-	r = r.Clone(r.Context()) // the caller's stays as it was
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxMessageBytes+1))
 	if err == nil && len(body) <= maxMessageBytes {
 		body = carry(body)
@@ -104,6 +117,30 @@ func carryOverHTTP(r *http.Request) *http.Request {
 	}
 	setBody(r, body, err)
 	return r
+}
+
+// checkBody answers a body that is no message, of which the SDK would repeat
+// all. It reports false after having answered.
+func checkBody(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodPost {
+		return true
+	}
+	body := bytes.TrimSpace(readBody(r))
+	var m struct { // what has a type in every message
+		JSONRPC string          `json:"jsonrpc"`
+		Method  string          `json:"method"`
+		ID      json.RawMessage `json:"id"`
+	}
+	switch {
+	case len(body) == 0 || len(body) > maxMessageBytes:
+		return true // the SDK says so
+	case body[0] == '[' && json.Valid(body): // a batch, which old revisions have
+		return true
+	case body[0] == '{' && json.Unmarshal(body, &m) == nil && (len(m.ID) == 0 || !strings.ContainsAny(string(m.ID[:1]), "{[tf")):
+		return true
+	}
+	rpcError(w, http.StatusBadRequest, jsonrpc.CodeParseError, "the body is not a JSON-RPC message, or nested far too deep; send one as a JSON object")
+	return false
 }
 
 // checkRequest answers a request whose params do not have their form. It
