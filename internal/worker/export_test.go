@@ -1,6 +1,12 @@
 package worker
 
-import "context"
+import (
+	"context"
+	"os"
+	"time"
+
+	"daybook/internal/sandbox"
+)
 
 // Helpers for tests that need to see inside.
 
@@ -31,6 +37,30 @@ func (p *Pool) NotePID(pid *int) func(context.Context, []Line) error {
 		return nil
 	}
 }
+
+// TimeStart starts a worker, stops it, and returns how long it took to be ready.
+func (p *Pool) TimeStart(ctx context.Context, stateful bool) (time.Duration, error) {
+	began := time.Now()
+	w, err := p.start(ctx, stateful)
+	took := time.Since(began)
+	if err == nil {
+		w.close()
+	}
+	return took, err
+}
+
+// KeepIdle changes how many workers wait.
+func (p *Pool) KeepIdle(n int) { p.opts.Idle = n }
+
+// A process of this name serves as a worker that no layer confines and that
+// claims them all. It begins when a worker does: before the tests' own packages
+// cost time.
+var _ = func() bool {
+	if os.Args[0] == "bare-worker" {
+		os.Exit(serve(os.Stdin, os.Stdout, func(stateful bool) ([]string, error) { return sandbox.Required(stateful), nil }))
+	}
+	return false
+}()
 
 // KillIdle kills every idle worker behind the pool's back.
 func (p *Pool) KillIdle() {
