@@ -23,9 +23,10 @@ var allowed = map[string][]string{
 	"events":                           {},
 	"ledger":                           {"events"},
 	"projections":                      {"events"},
+	"audit":                            {"events"},
 	"runner":                           {"events", "ledger"},
 	"webhook":                          {"events"},
-	"httpapi":                          {"events", "ledger", "projections", "webhook", "internal/access"},
+	"httpapi":                          {"events", "ledger", "projections", "audit", "webhook", "internal/access"},
 	"mcp":                              {"events", "ledger", "projections", "internal/access"},
 	"internal/natsserver":              {},
 	"internal/jetstream":               {"events"},
@@ -37,7 +38,7 @@ var allowed = map[string][]string{
 	"internal/conformance":             {"mcp"},
 	"internal/torture":                 {"embed", "events", "internal/cli"},
 	"internal/bench":                   {"embed", "events", "projections", "internal/v8", "internal/jetstream", "internal/natsserver"},
-	"embed":                            {"events", "ledger", "projections", "runner", "webhook", "httpapi", "mcp", "internal/natsserver", "internal/jetstream", "internal/worker", "internal/access", "internal/conformance"},
+	"embed":                            {"events", "ledger", "projections", "audit", "runner", "webhook", "httpapi", "mcp", "internal/natsserver", "internal/jetstream", "internal/worker", "internal/access", "internal/conformance"},
 	"internal/cli":                     {"embed", "events", "internal/access"},
 	"internal/docgen":                  {"httpapi", "internal/cli"},
 	"examples/embed":                   {"embed"},
@@ -54,6 +55,7 @@ var owners = map[string][]string{
 	"golang.org/x/net":               {"internal/sandbox"},
 	"github.com/coreos/go-oidc":      {"internal/access"},
 	"github.com/go-jose/go-jose":     {"internal/access"},
+	"golang.org/x/mod":               {"audit"},
 }
 
 func TestImports(t *testing.T) {

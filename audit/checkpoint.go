@@ -1,0 +1,131 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+// Checkpoint is what a signed checkpoint says: the first Size events of the
+// ledger have the tree hash Root.
+type Checkpoint struct {
+	// Origin names the ledger.
+	Origin string
+	Size   uint64
+	Root   Hash
+	// Note is the signed note, as published.
+	Note []byte
+}
+
+// maxNoteBytes bounds a checkpoint that is read.
+const maxNoteBytes = 64 << 10
+
+// text is the part that is signed (C2SP tlog-checkpoint).
+func (c Checkpoint) text() string {
+	return fmt.Sprintf("%s\n%d\n%s\n", c.Origin, c.Size, base64.StdEncoding.EncodeToString(c.Root[:]))
+}
+
+// sign makes the note.
+func (c Checkpoint) sign(signer note.Signer) (Checkpoint, error) {
+	signed, err := note.Sign(&note.Note{Text: c.text()}, signer)
+	if err != nil {
+		return c, fmt.Errorf("sign a checkpoint: %w", err)
+	}
+	c.Note = signed
+	return c, nil
+}
+
+// ParseCheckpoint reads a signed note without checking its signatures. Lines
+// after the third of its text are allowed and ignored.
+func ParseCheckpoint(signed []byte) (Checkpoint, error) {
+	if len(signed) > maxNoteBytes {
+		return Checkpoint{}, fmt.Errorf("a checkpoint of %d bytes is longer than any", len(signed))
+	}
+	text, _, ok := bytes.Cut(signed, []byte("\n\n"))
+	if !ok {
+		return Checkpoint{}, errors.New("it is not a signed note: no empty line before the signatures")
+	}
+	return parseText(string(text)+"\n", signed)
+}
+
+// parseText reads the signed part.
+func parseText(text string, signed []byte) (Checkpoint, error) {
+	lines := strings.SplitN(text, "\n", 4)
+	if len(lines) != 4 || lines[0] == "" {
+		return Checkpoint{}, errors.New("a checkpoint has three lines: origin, size and tree hash")
+	}
+	size, err := strconv.ParseUint(lines[1], 10, 63)
+	if err != nil || strconv.FormatUint(size, 10) != lines[1] {
+		return Checkpoint{}, fmt.Errorf("the size %q of a checkpoint is not a decimal number", lines[1])
+	}
+	root, err := decodeHash(lines[2])
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("the tree hash of a checkpoint: %w", err)
+	}
+	return Checkpoint{Origin: lines[0], Size: size, Root: root, Note: signed}, nil
+}
+
+// decodeHash reads a hash in base64, in the one way of writing it.
+func decodeHash(s string) (h Hash, err error) {
+	raw, err := base64.StdEncoding.Strict().DecodeString(s)
+	if err != nil || len(raw) != len(h) || len(s) != base64.StdEncoding.EncodedLen(len(h)) {
+		return h, fmt.Errorf("%.64q is not the base64 of 32 bytes", s)
+	}
+	copy(h[:], raw)
+	return h, nil
+}
+
+// encodeHash writes a hash in base64.
+func encodeHash(h Hash) string { return base64.StdEncoding.EncodeToString(h[:]) }
+
+// ErrUnknownKey is returned for a checkpoint that none of the given keys signed.
+var ErrUnknownKey = errors.New("it is signed by none of the keys given")
+
+// OpenCheckpoint reads a signed note and checks its signature against
+// verification keys, in the form name+hash+base64. The key must be of the name
+// that the origin says.
+func OpenCheckpoint(signed []byte, keys ...string) (Checkpoint, error) {
+	c, err := ParseCheckpoint(signed)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	known, err := verifiers(keys, c.Origin)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	n, err := note.Open(signed, known)
+	var unverified *note.UnverifiedNoteError
+	switch {
+	case errors.As(err, &unverified):
+		return Checkpoint{}, fmt.Errorf("checkpoint of %s at %d: %w", c.Origin, c.Size, ErrUnknownKey)
+	case err != nil:
+		return Checkpoint{}, fmt.Errorf("checkpoint of %s at %d: %w", c.Origin, c.Size, err)
+	}
+	return parseText(n.Text, signed)
+}
+
+// verifiers are those of the keys that have some name.
+func verifiers(keys []string, name string) (note.Verifiers, error) {
+	var list []note.Verifier
+	seen := map[string]bool{}
+	for _, key := range keys {
+		key = strings.TrimSpace(key)
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		v, err := note.NewVerifier(key)
+		if err != nil {
+			return nil, fmt.Errorf("%.80q is not a verification key; one is name+hash+base64, as in the file vkey: %w", key, err)
+		}
+		if v.Name() == name {
+			list = append(list, v)
+		}
+	}
+	return note.VerifierList(list...), nil
+}

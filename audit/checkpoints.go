@@ -1,0 +1,104 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// The file "checkpoints" holds every checkpoint, oldest first, each followed by
+// an empty line. It says again what the stream says, in a place of its own.
+
+// keepCheckpoint appends a signed note.
+func keepCheckpoint(dir string, signed []byte) error {
+	f, err := os.OpenFile(filepath.Join(dir, fileCheckpoints), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	// A process killed while it wrote may have left half a note.
+	var tail [2]byte
+	if end > 0 {
+		if _, err := f.ReadAt(tail[:], max(0, end-2)); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if string(tail[:]) != "\n\n" {
+			signed = append([]byte("\n\n"), signed...)
+		}
+	}
+	_, err = f.Write(append(bytes.Clone(signed), '\n'))
+	return err
+}
+
+// lastCheckpoint is the last of the kept checkpoints that one of the keys
+// signed; its Note is nil when there is none.
+func lastCheckpoint(dir string, vkeys []string) (Checkpoint, error) {
+	f, err := os.Open(filepath.Join(dir, fileCheckpoints))
+	if errors.Is(err, os.ErrNotExist) {
+		return Checkpoint{}, nil
+	}
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	defer f.Close()
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	raw, err := io.ReadAll(io.NewSectionReader(f, max(0, end-maxNoteBytes), maxNoteBytes))
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	var last Checkpoint
+	for _, signed := range splitNotes(raw) {
+		if c, err := OpenCheckpoint(signed, vkeys...); err == nil {
+			last = c
+		}
+	}
+	return last, nil
+}
+
+// keptCheckpoints reads all kept checkpoints, unchecked. A note cut short by a
+// crash is left out.
+func keptCheckpoints(dir string) ([]Checkpoint, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, fileCheckpoints))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []Checkpoint
+	for _, signed := range splitNotes(raw) {
+		if c, err := ParseCheckpoint(signed); err == nil {
+			list = append(list, c)
+		}
+	}
+	return list, nil
+}
+
+// splitNotes finds the notes in a file of them: a text, an empty line, lines of
+// signatures.
+func splitNotes(raw []byte) [][]byte {
+	var notes [][]byte
+	var text []byte
+	for part := range bytes.SplitSeq(raw, []byte("\n\n")) {
+		if !bytes.HasPrefix(part, []byte("\u2014 ")) {
+			text = part
+			continue
+		}
+		if text != nil {
+			signed := append(bytes.Clone(bytes.TrimLeft(text, "\n")), "\n\n"...)
+			signed = append(signed, bytes.TrimRight(part, "\n")...)
+			notes = append(notes, append(signed, '\n'))
+		}
+		text = nil
+	}
+	return notes
+}

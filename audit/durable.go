@@ -1,0 +1,66 @@
+package audit
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// The file "durable" says up to which size the tree's files are on disk, and
+// what hash they had then. Whatever came later is computed again.
+const durableVersion = "daybook-tree-v1"
+
+// durable is what that file says; real is Log.real.
+type durable struct {
+	size, real uint64
+	root       Hash
+}
+
+func readDurable(dir string) (d durable, err error) {
+	path := filepath.Join(dir, fileDurable)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return d, err
+	}
+	lines := strings.Split(string(raw), "\n")
+	if len(lines) != 5 || lines[0] != durableVersion || lines[4] != "" {
+		return d, fmt.Errorf("%s is malformed", path)
+	}
+	for i, n := range []*uint64{&d.size, &d.real} {
+		if *n, err = strconv.ParseUint(lines[i+1], 10, 63); err != nil {
+			return d, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if d.root, err = decodeHash(lines[3]); err != nil {
+		return d, fmt.Errorf("%s: %w", path, err)
+	}
+	return d, nil
+}
+
+// makeDurable brings the tree's files to disk, then the note that they are.
+func (l *Log) makeDurable() error {
+	l.mu.Lock()
+	size, real, root := l.tree.size, l.real, l.tree.root()
+	if size == l.durable || len(l.confirm) > 0 {
+		l.mu.Unlock()
+		return nil
+	}
+	err := l.tree.save()
+	l.mu.Unlock()
+	if err == nil && !l.opts.NoSync {
+		err = syncFileSystem(l.opts.Dir)
+	}
+	if err == nil {
+		text := fmt.Sprintf("%s\n%d\n%d\n%s\n", durableVersion, size, real, encodeHash(root))
+		err = replaceFile(filepath.Join(l.opts.Dir, fileDurable), []byte(text), 0o644, !l.opts.NoSync)
+	}
+	if err != nil {
+		return fmt.Errorf("save the tree of hashes: %w", err)
+	}
+	l.mu.Lock()
+	l.durable = size
+	l.mu.Unlock()
+	return nil
+}

@@ -1,0 +1,146 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"daybook/events"
+)
+
+// Names of the files beside the tiles.
+const (
+	fileIdentity    = "ledger.json"
+	fileKey         = "key"
+	fileVKey        = "vkey"
+	fileCheckpoints = "checkpoints"
+	fileDurable     = "durable"
+)
+
+// identity is what a ledger is known by, for ever.
+type identity struct {
+	ID     string `json:"id"`
+	Origin string `json:"origin"`
+}
+
+// keys are what checkpoints are signed with, and what they are known by.
+type keys struct {
+	identity
+	signer note.Signer
+	// vkey is the verification key that belongs to signer; known are those of
+	// earlier ones too.
+	vkey  string
+	known []string
+}
+
+// openKeys reads the ledger's identity and key, or makes them. An existing key
+// of another name is an error: it would sign for another ledger.
+func openKeys(dir, keyFile string) (keys, error) {
+	var k keys
+	raw, err := os.ReadFile(filepath.Join(dir, fileIdentity))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		k.ID = events.NewID(time.Now())
+	case err != nil:
+		return k, err
+	default:
+		if err := json.Unmarshal(raw, &k.identity); err != nil || k.ID == "" || k.Origin == "" {
+			return k, fmt.Errorf("%s is not what a ledger is known by; restore it from a copy", filepath.Join(dir, fileIdentity))
+		}
+	}
+	keyFile = cmp.Or(keyFile, filepath.Join(dir, fileKey))
+	skey, err := readKey(keyFile)
+	if errors.Is(err, os.ErrNotExist) {
+		skey, err = makeKey(keyFile, cmp.Or(k.Origin, "daybook/"+k.ID))
+	}
+	if err != nil {
+		return k, err
+	}
+	if k.signer, err = note.NewSigner(skey); err != nil {
+		return k, fmt.Errorf("%s holds no signing key: %w", keyFile, err)
+	}
+	if k.vkey, err = vkeyOf(skey); err != nil {
+		return k, fmt.Errorf("%s: %w", keyFile, err)
+	}
+	if name := k.signer.Name(); k.Origin != "" && name != k.Origin {
+		return k, fmt.Errorf("the key in %s signs for %s, but this ledger is %s; give the ledger's own key", keyFile, name, k.Origin)
+	}
+	if k.Origin == "" {
+		k.Origin = k.signer.Name()
+		raw, err := json.Marshal(k.identity)
+		if err != nil {
+			return k, err
+		}
+		if err := replaceFile(filepath.Join(dir, fileIdentity), append(raw, '\n'), 0o644, true); err != nil {
+			return k, fmt.Errorf("record what the ledger is known by: %w", err)
+		}
+	}
+	k.known, err = keepVKey(dir, k.vkey)
+	return k, err
+}
+
+// readKey reads a key that nobody else may.
+func readKey(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("the signing key %s can be read by others (mode %o); chmod 600 it, or make a new one if others may have", path, info.Mode().Perm())
+	}
+	raw, err := os.ReadFile(path)
+	return strings.TrimSpace(string(raw)), err
+}
+
+func makeKey(path, name string) (skey string, err error) {
+	skey, _, err = note.GenerateKey(rand.Reader, name)
+	if err == nil {
+		err = replaceFile(path, []byte(skey+"\n"), 0o600, true)
+	}
+	if err != nil {
+		return "", fmt.Errorf("make a signing key: %w", err)
+	}
+	return skey, nil
+}
+
+// keepVKey lists every verification key that the ledger ever had, the newest
+// last, so that old checkpoints can still be checked.
+func keepVKey(dir, vkey string) ([]string, error) {
+	known, err := VKeys(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	if len(known) > 0 && known[len(known)-1] == vkey {
+		return known, nil
+	}
+	known = append(known, vkey)
+	err = replaceFile(filepath.Join(dir, fileVKey), []byte(strings.Join(known, "\n")+"\n"), 0o644, true)
+	if err != nil {
+		return nil, fmt.Errorf("leave the verification key: %w", err)
+	}
+	return known, nil
+}
+
+// VKeys reads the verification keys that a ledger left in its directory.
+func VKeys(dir string) ([]string, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, fileVKey))
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for line := range bytes.Lines(raw) {
+		if s := strings.TrimSpace(string(line)); s != "" {
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}

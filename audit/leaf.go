@@ -1,0 +1,117 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"daybook/events"
+)
+
+// Hash is the SHA-256 of a leaf or of a node of the tree.
+type Hash = tlog.Hash
+
+// recordVersion is the first line of every record.
+const recordVersion = "daybook-event-v1"
+
+// maxRecordBytes bounds a record, so that it fits an entry of a bundle.
+const maxRecordBytes = 1<<16 - 1
+
+// delivery are the headers that describe how a message came and not what is
+// stored: servers add them to what they deliver, republish or copy.
+var delivery = map[string]bool{
+	"Nats-Stream":        true,
+	"Nats-Subject":       true,
+	"Nats-Sequence":      true,
+	"Nats-Time-Stamp":    true,
+	"Nats-Last-Sequence": true,
+	"Nats-Num-Pending":   true,
+	"Nats-UpTo-Sequence": true,
+	"Nats-Msg-Size":      true,
+	"Nats-Stream-Source": true,
+}
+
+// AppendRecord appends the record of a stored message: the bytes whose RFC 6962
+// leaf hash stands for the event in the tree. They are
+//
+//	daybook-event-v1
+//	<position>
+//	<subject>
+//	<name>: <value>      for each header, by name
+//
+//	<SHA-256 of the payload in hex>
+//
+// each line ended by a newline. Headers that servers add on delivery are left
+// out. A message that no client could have stored so is an error.
+func AppendRecord(dst []byte, m events.Stored) ([]byte, error) {
+	begin := len(dst)
+	dst = append(dst, recordVersion...)
+	dst = append(dst, '\n')
+	dst = strconv.AppendUint(dst, m.Seq, 10)
+	dst = append(dst, '\n')
+	if m.Subject == "" || strings.ContainsAny(m.Subject, " \t\r\n") {
+		return dst, fmt.Errorf("position %d: %q cannot be a subject", m.Seq, m.Subject)
+	}
+	dst = append(dst, m.Subject...)
+	dst = append(dst, '\n')
+	dst, err := appendHeader(dst, m)
+	if err != nil {
+		return dst, err
+	}
+	dst = append(dst, '\n')
+	sum := sha256.Sum256(m.Body)
+	dst = hex.AppendEncode(dst, sum[:])
+	dst = append(dst, '\n')
+	if len(dst)-begin > maxRecordBytes {
+		return dst, fmt.Errorf("position %d: its subject and headers are longer than %d bytes", m.Seq, maxRecordBytes)
+	}
+	return dst, nil
+}
+
+// appendHeader appends the lines of the headers that are stored.
+func appendHeader(dst []byte, m events.Stored) ([]byte, error) {
+	var room [16]string
+	names := room[:0]
+	for name := range m.Header {
+		if !delivery[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if name == "" || strings.ContainsAny(name, ": \t\r\n") {
+			return dst, fmt.Errorf("position %d: %q cannot be the name of a header", m.Seq, name)
+		}
+		for _, value := range m.Header[name] {
+			if strings.ContainsAny(value, "\r\n") {
+				return dst, fmt.Errorf("position %d: the header %s holds a line end", m.Seq, name)
+			}
+			dst = append(dst, name...)
+			dst = append(dst, ": "...)
+			dst = append(dst, strings.Trim(value, " \t")...)
+			dst = append(dst, '\n')
+		}
+	}
+	return dst, nil
+}
+
+// LeafHash is the hash of an event's leaf: SHA-256 over a zero byte and the
+// record.
+func LeafHash(m events.Stored) (Hash, error) {
+	h, _, err := leafHash(nil, m)
+	return h, err
+}
+
+// leafHash is LeafHash with a buffer to be used again.
+func leafHash(buf []byte, m events.Stored) (Hash, []byte, error) {
+	buf, err := AppendRecord(append(buf[:0], 0), m)
+	if err != nil {
+		return Hash{}, buf, err
+	}
+	return sha256.Sum256(buf), buf, nil
+}

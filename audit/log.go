@@ -1,0 +1,342 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"daybook/events"
+)
+
+// Feed delivers the ledger in order, as it is stored.
+type Feed interface {
+	// FollowRaw calls fn with every message after a position, in batches as they
+	// are at hand, until ctx is done or fn fails. last is the newest position
+	// known.
+	FollowRaw(ctx context.Context, after uint64, fn func(batch []events.Stored, last uint64) error) error
+}
+
+// Ledger is what checkpoints are written to.
+type Ledger interface {
+	// Append stores an event; a negative after expects nothing.
+	Append(ctx context.Context, e events.Event, after int64) (uint64, error)
+	// LastSeq is the position of the last event.
+	LastSeq(ctx context.Context) (uint64, error)
+}
+
+// Options set up a Log. Dir is required.
+type Options struct {
+	// Dir holds tiles, checkpoints and, without KeyFile, the signing key. It must
+	// not be inside the directory of the stream.
+	Dir string
+	// KeyFile holds the signing key; it is made if it does not exist.
+	KeyFile string
+	// Every is the least time between two checkpoints that nobody asked for;
+	// default 1 s.
+	Every time.Duration
+	// WitnessURL is sent every checkpoint, by POST; empty sends none.
+	WitnessURL string
+	// NoSync does not wait for the disk. Only for tests.
+	NoSync bool
+	// Logger gets what nobody is told otherwise; default slog.Default.
+	Logger *slog.Logger
+}
+
+// durableEvery is how many events may have to be hashed again after a crash.
+const durableEvery = 1 << 16
+
+// Log is the tree over a ledger that grows, and its checkpoints. It is safe for
+// concurrent use; one Run makes it follow.
+type Log struct {
+	opts    Options
+	keys    keys
+	log     *slog.Logger
+	witness *witness // nil without one
+	poke    chan struct{}
+
+	mu   sync.Mutex
+	tree *tree
+	// confirm are the leaves on file behind the last full tile: the first ones
+	// that are read must be equal.
+	confirm []Hash
+	// durable is the size that is safe on disk, target the end of the ledger when
+	// Run began, real the position of the last event that is no checkpoint, latest
+	// the newest checkpoint of our own.
+	durable, target, real uint64
+	latest                Checkpoint
+	wanted                uint64 // a checkpoint of this size is waited for
+	started               bool
+	damage                error
+	changed               chan struct{} // closed and replaced when any of these changed
+}
+
+// Open reads what is kept in opts.Dir, and makes the ledger's identity and key
+// if there are none. What cannot be confirmed is computed again by Run.
+func Open(opts Options) (*Log, error) {
+	opts.Every = cmp.Or(opts.Every, time.Second)
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open the audit log: %w", err)
+	}
+	l := &Log{opts: opts, log: opts.Logger, poke: make(chan struct{}, 1), changed: make(chan struct{})}
+	var err error
+	if l.keys, err = openKeys(opts.Dir, opts.KeyFile); err != nil {
+		return nil, fmt.Errorf("open the audit log: %w", err)
+	}
+	if l.witness, err = newWitness(opts.WitnessURL, opts.Logger); err != nil {
+		return nil, err
+	}
+	if l.latest, err = lastCheckpoint(opts.Dir, l.keys.known); err != nil {
+		return nil, fmt.Errorf("open the audit log: %w", err)
+	}
+	l.load()
+	return l, nil
+}
+
+// load takes up the tree where it was last safe on disk, or begins anew.
+func (l *Log) load() {
+	d, err := readDurable(l.opts.Dir)
+	if err == nil {
+		l.tree, err = loadTree(l.opts.Dir, d.size)
+	}
+	if err == nil && l.tree.root() != d.root {
+		err = errors.New("its files do not have the hash on record")
+	}
+	if err != nil {
+		if !errors.Is(err, os.ErrNotExist) {
+			l.log.Warn("the tree of hashes is computed anew", "err", err)
+		}
+		l.tree = &tree{dir: l.opts.Dir}
+		return
+	}
+	l.durable, l.real = d.size, d.real
+	if len(l.tree.edge) > 0 {
+		// The stream is read again from the last full tile on.
+		l.confirm = l.tree.edge[0]
+	}
+}
+
+// Origin is the name that checkpoints are signed under.
+func (l *Log) Origin() string { return l.keys.Origin }
+
+// VKey is the key that checkpoints of this ledger are verified with.
+func (l *Log) VKey() string { return l.keys.vkey }
+
+// VKeys are that key and, before it, any earlier ones.
+func (l *Log) VKeys() []string { return l.keys.known }
+
+// Run hashes what feed delivers and writes checkpoints to ledger, until ctx is
+// done or the feed fails. Damage ends it with events.ErrDamaged: it is also told
+// by Damage, and nothing is signed any more.
+func (l *Log) Run(ctx context.Context, feed Feed, ledger Ledger) error {
+	err := l.run(ctx, feed, ledger)
+	if errors.Is(err, events.ErrDamaged) {
+		l.mu.Lock()
+		l.damage = err
+		l.wake()
+		l.mu.Unlock()
+		return err
+	}
+	return errors.Join(err, l.makeDurable())
+}
+
+func (l *Log) run(ctx context.Context, feed Feed, ledger Ledger) error {
+	last, err := ledger.LastSeq(ctx)
+	if err != nil {
+		return fmt.Errorf("follow the ledger: %w", err)
+	}
+	l.mu.Lock()
+	from := l.tree.size - uint64(len(l.confirm))
+	l.target, l.started = last, true
+	hashed, signed := l.tree.size, l.latest
+	l.mu.Unlock()
+	if hashed > last {
+		return fmt.Errorf("%w: the ledger ends at event %d, but %d had been hashed; restore the ledger from a copy", events.ErrDamaged, last, hashed)
+	}
+	if signed.Size > last {
+		return fmt.Errorf("%w: the ledger ends at event %d, but a checkpoint of %d events was signed; restore the ledger from a copy", events.ErrDamaged, last, signed.Size)
+	}
+	if err := l.agrees(signed); err != nil {
+		return err
+	}
+	signing, stop := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() { l.sign(signing, ledger) })
+	if l.witness != nil {
+		beside.Go(func() { l.witness.run(signing) })
+	}
+	l.signal()
+	err = feed.FollowRaw(ctx, from, l.take)
+	stop()
+	beside.Wait()
+	return err
+}
+
+// take adds a batch to the tree.
+func (l *Log) take(batch []events.Stored, _ uint64) error {
+	leaves := make([]Hash, len(batch))
+	var buf []byte
+	for i := range batch {
+		var err error
+		if leaves[i], buf, err = leafHash(buf, batch[i]); err != nil {
+			return fmt.Errorf("%w: %w", events.ErrDamaged, err)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, m := range batch {
+		if len(l.confirm) > 0 {
+			if leaves[i] != l.confirm[0] {
+				return fmt.Errorf("%w: event %d is not the one that was hashed when it was recorded", events.ErrDamaged, m.Seq)
+			}
+			l.confirm = l.confirm[1:]
+			continue
+		}
+		if m.Seq != l.tree.size+1 {
+			return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, l.tree.size, m.Seq)
+		}
+		if err := l.tree.add(leaves[i]); err != nil {
+			return err
+		}
+		if l.tree.size == l.latest.Size && l.tree.root() != l.latest.Root {
+			return disagrees(l.latest, l.tree.root())
+		}
+		if !isCheckpoint(m) {
+			l.real = m.Seq
+		} else if err := l.passed(m); err != nil {
+			return err
+		}
+	}
+	l.wake()
+	if due, _ := l.due(); due {
+		l.signal()
+	}
+	if l.tree.size-l.durable >= durableEvery {
+		// The lock is given up while the disk is waited for.
+		l.mu.Unlock()
+		defer l.mu.Lock()
+		return l.makeDurable()
+	}
+	return nil
+}
+
+// isCheckpoint reports whether a message is a checkpoint of the ledger.
+func isCheckpoint(m events.Stored) bool {
+	v := m.Header["ce-type"]
+	return len(v) == 1 && v[0] == string(events.TypeLedgerCheckpointed)
+}
+
+// passed compares a checkpoint on record with the events before it. It is called
+// with mu held.
+func (l *Log) passed(m events.Stored) error {
+	c, err := recorded(m)
+	if err != nil {
+		return err
+	}
+	if c.Origin == l.latest.Origin && c.Size == l.latest.Size && c.Root == l.latest.Root {
+		return nil // just made
+	}
+	if c.Size >= m.Seq {
+		return fmt.Errorf("%w: the checkpoint at position %d covers %d events", events.ErrDamaged, m.Seq, c.Size)
+	}
+	root, err := l.tree.rootAt(c.Size)
+	if err != nil {
+		return fmt.Errorf("read the tree: %w", err)
+	}
+	if root != c.Root {
+		return disagrees(c, root)
+	}
+	if c.Origin != l.keys.Origin || c.Size <= l.latest.Size {
+		return nil
+	}
+	if _, err := OpenCheckpoint(c.Note, l.keys.known...); err != nil {
+		l.log.Warn("a checkpoint on record has no signature of this ledger's keys", "position", m.Seq, "err", err)
+		return nil
+	}
+	l.latest = c
+	return nil
+}
+
+// recorded reads the checkpoint that an event records.
+func recorded(m events.Stored) (Checkpoint, error) {
+	e, err := events.Decode(m.Seq, m.Message)
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("%w: %w", events.ErrDamaged, err)
+	}
+	d, ok := e.Data.(*events.LedgerCheckpointed)
+	if !ok {
+		return Checkpoint{}, fmt.Errorf("%w: event %d is %s", events.ErrDamaged, m.Seq, e.Type)
+	}
+	c, err := ParseCheckpoint([]byte(d.Note))
+	if err != nil {
+		return c, fmt.Errorf("%w: event %d: %w", events.ErrDamaged, m.Seq, err)
+	}
+	if c.Origin != d.Origin || c.Size != d.Size || encodeHash(c.Root) != d.RootHash {
+		return c, fmt.Errorf("%w: event %d says something else than the checkpoint it holds", events.ErrDamaged, m.Seq)
+	}
+	return c, nil
+}
+
+func disagrees(c Checkpoint, root Hash) error {
+	return fmt.Errorf("%w: a checkpoint of %s says that the first %d events have the tree hash %s, those on record have %s",
+		events.ErrDamaged, c.Origin, c.Size, encodeHash(c.Root), encodeHash(root))
+}
+
+// agrees compares a checkpoint with the tree, if that has come so far.
+func (l *Log) agrees(c Checkpoint) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.Note == nil || c.Size > l.tree.size {
+		return nil
+	}
+	root, err := l.tree.rootAt(c.Size)
+	if err != nil {
+		return fmt.Errorf("read the tree: %w", err)
+	}
+	if root != c.Root {
+		return disagrees(c, root)
+	}
+	return nil
+}
+
+// wake tells those who wait that something changed. It is called with mu held.
+func (l *Log) wake() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// signal makes the signer look.
+func (l *Log) signal() {
+	select {
+	case l.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Damage is what stopped Run for good, or nil.
+func (l *Log) Damage() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.damage
+}
+
+// Size is how many events the tree has.
+func (l *Log) Size() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree.size - uint64(len(l.confirm))
+}
+
+// Latest is the newest checkpoint, or false when there is none yet.
+func (l *Log) Latest() (Checkpoint, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.latest, l.latest.Note != nil
+}

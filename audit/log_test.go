@@ -1,0 +1,414 @@
+package audit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/audit"
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/internal/jetstream/jetstreamtest"
+)
+
+// A checkpoint is signed with the ledger's key, covers what was asked for, is on
+// record, and proofs under it hold for the leaves of the events as stored.
+func TestCheckpointAndProofs(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	fill(t, store, 300)
+	log := start(t, store, audit.Options{Dir: t.TempDir()})
+	first := mustCheckpoint(t, log, 300)
+	if first.Size != 300 {
+		t.Fatalf("the checkpoint covers %d events, want 300", first.Size)
+	}
+	if c, err := audit.OpenCheckpoint(first.Note, log.VKey()); err != nil || c.Size != 300 || c.Root != first.Root || c.Origin != log.Origin() {
+		t.Fatalf("opened: %+v, %v", c, err)
+	}
+	// It is event 301; more follow.
+	last := fill(t, store, 500)
+	second := mustCheckpoint(t, log, last)
+	if second.Size != last {
+		t.Fatalf("the checkpoint covers %d events, want %d", second.Size, last)
+	}
+	stored, err := store.ReadRaw(t.Context(), 0, int(last))
+	if err != nil {
+		t.Fatal(err)
+	}
+	prover := log.Prover(second)
+	for _, seq := range []uint64{1, 2, 256, 257, 300, 301, 302, 512, last} {
+		for _, size := range []uint64{300, 513, last} {
+			proof, err := prover.Inclusion(seq, size)
+			if seq > size {
+				if !errors.Is(err, audit.ErrBeyond) {
+					t.Errorf("event %d in %d: %v, want that it is beyond", seq, size, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatalf("event %d in %d: %v", seq, size, err)
+			}
+			leaf, err := audit.LeafHash(stored[seq-1])
+			if err != nil || leaf != proof.Leaf {
+				t.Errorf("event %d has another leaf, %v", seq, err)
+			}
+			if err := proof.Check(); err != nil {
+				t.Errorf("event %d in %d: %v", seq, size, err)
+			}
+			if size == 300 && proof.Root != first.Root {
+				t.Error("the hash at 300 is not that of its checkpoint")
+			}
+			proof.Leaf[3] ^= 1
+			if proof.Check() == nil {
+				t.Errorf("event %d in %d: another leaf passes", seq, size)
+			}
+		}
+	}
+	for _, sizes := range [][2]uint64{{1, 2}, {300, last}, {300, 300}, {256, 512}} {
+		proof, err := prover.Consistency(sizes[0], sizes[1])
+		if err != nil || proof.Check() != nil {
+			t.Errorf("from %d to %d: %v, %v", sizes[0], sizes[1], err, proof.Check())
+		}
+	}
+	if _, err := prover.Consistency(1, last+1); !errors.Is(err, audit.ErrBeyond) {
+		t.Errorf("beyond the checkpoint: %v", err)
+	}
+}
+
+// What is on file when a log is opened again is taken up; what is missing or
+// wrong is computed again, and the hashes are the same.
+func TestLogGoesOn(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	dir := t.TempDir()
+	last := fill(t, store, 600)
+	log := start(t, store, audit.Options{Dir: dir})
+	c := mustCheckpoint(t, log, last)
+	if err := log.close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		harm func(t *testing.T)
+	}{
+		{"untouched", func(*testing.T) {}},
+		{"no durable mark", func(t *testing.T) { remove(t, dir, "durable") }},
+		{"no tiles", func(t *testing.T) { remove(t, dir, "tile") }},
+		{"a changed partial tile", func(t *testing.T) {
+			paths, err := filepath.Glob(filepath.Join(dir, "tile", "0", "002.p", "*"))
+			if err != nil || len(paths) != 1 {
+				t.Fatalf("partial tiles %v, %v", paths, err)
+			}
+			flip(t, paths[0], 5)
+		}},
+		{"a cut durable mark", func(t *testing.T) {
+			if err := os.Truncate(filepath.Join(dir, "durable"), 20); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"half a checkpoint at the end of the file", func(t *testing.T) {
+			f, err := os.OpenFile(filepath.Join(dir, "checkpoints"), os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.WriteString("daybook/half\n12"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.harm(t)
+			again := start(t, store, audit.Options{Dir: dir})
+			if again.Origin() != log.Origin() || again.VKey() != log.VKey() {
+				t.Error("it has another name or key")
+			}
+			if latest, ok := again.Latest(); !ok || latest.Size < c.Size {
+				t.Errorf("it forgot its checkpoint: %+v", latest)
+			}
+			last = fill(t, store, 3)
+			newer := mustCheckpoint(t, again, last)
+			proof, err := again.Prover(newer).Consistency(c.Size, newer.Size)
+			if err != nil || proof.Check() != nil || proof.FromRoot != c.Root {
+				t.Errorf("it is not the same tree: %v", err)
+			}
+			if err := again.close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func remove(t *testing.T, dir, name string) {
+	t.Helper()
+	if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func flip(t *testing.T, path string, at int) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[at] ^= 0x10
+	if err := os.WriteFile(path, raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A log that belongs to more than the stream holds, or to other events, says so
+// and signs nothing.
+func TestLogOfAnotherLedger(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store := newStore(t)
+	log := start(t, store, audit.Options{Dir: dir})
+	c := mustCheckpoint(t, log, fill(t, store, 40))
+	if err := log.close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name  string
+		n     int
+		harm  func()
+		wants string
+	}{
+		{"shorter", 10, func() {}, "ends at event 10"},
+		{"other events", 50, func() {}, "is not the one that was hashed"},
+		{"shorter, without tiles", 12, func() { remove(t, dir, "durable") }, fmt.Sprintf("a checkpoint of %d events was signed", c.Size)},
+		{"other events, without tiles", 60, func() { remove(t, dir, "durable") }, "have the tree hash"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.harm()
+			other := newStore(t)
+			fill(t, other, tt.n)
+			wrong := start(t, other, audit.Options{Dir: dir})
+			err := <-wrong.ended
+			if !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), tt.wants) {
+				t.Fatalf("Run: %v; want damage, %q", err, tt.wants)
+			}
+			if _, err := wrong.Checkpoint(t.Context(), 60); !errors.Is(err, events.ErrDamaged) {
+				t.Errorf("Checkpoint: %v, want the damage", err)
+			}
+			if wrong.Damage() == nil {
+				t.Error("Damage tells nothing")
+			}
+		})
+	}
+}
+
+// An event changed in the stream after it was signed is found when the tree is
+// computed anew, by the checkpoints on record.
+func TestLogFindsAForgedCheckpoint(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	fill(t, store, 5)
+	forged := events.New(events.LedgerTenant, time.Now(), &events.LedgerCheckpointed{
+		LedgerID: events.NewID(time.Now()), Origin: "daybook/other", Size: 4, RootHash: "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+		Note: "daybook/other\n4\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n\u2014 daybook/other AAAAAAAA\n",
+	})
+	if _, err := store.Append(t.Context(), forged, -1); err != nil {
+		t.Fatal(err)
+	}
+	log := start(t, store, audit.Options{Dir: t.TempDir()})
+	if err := <-log.ended; !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "first 4 events") {
+		t.Errorf("Run: %v; want damage naming the checkpoint", err)
+	}
+}
+
+// A ledger in which nothing happens gets no checkpoints; one in which something
+// does gets one, and one more when it is closed.
+func TestIdleLedgerGetsNoCheckpoints(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	dir := t.TempDir()
+	log := start(t, store, audit.Options{Dir: dir, Every: time.Millisecond})
+	last := fill(t, store, 1)
+	waitFor(t, log, last)
+	quiet(t, store)
+	fill(t, store, 4)
+	if err := log.Seal(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.close(); err != nil {
+		t.Fatal(err)
+	}
+	end, err := store.LastSeq(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Started and closed again it adds nothing.
+	for range 2 {
+		again := start(t, store, audit.Options{Dir: dir, Every: time.Millisecond})
+		if err := again.Seal(t.Context(), store); err != nil {
+			t.Fatal(err)
+		}
+		if err := again.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now, err := store.LastSeq(t.Context()); err != nil || now != end {
+		t.Errorf("the idle ledger went from %d to %d events, %v", end, now, err)
+	}
+}
+
+// waitFor returns once a checkpoint made unasked covers a position.
+func waitFor(t *testing.T, log *running, covers uint64) {
+	t.Helper()
+	for {
+		if c, ok := log.Latest(); ok && c.Size >= covers {
+			return
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal("no checkpoint came")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// quiet returns once the ledger ends with a checkpoint of all that is before it.
+func quiet(t *testing.T, store *jetstream.Store) {
+	t.Helper()
+	end, err := store.LastSeq(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := store.Read(t.Context(), 0, int(end))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkpoints := 0
+	for _, e := range list {
+		if e.Type == events.TypeLedgerCheckpointed {
+			checkpoints++
+		}
+	}
+	if list[end-1].Type != events.TypeLedgerCheckpointed || checkpoints != 1 {
+		t.Errorf("%d checkpoints in %d events, the last is %s; want one, at the end", checkpoints, end, list[end-1].Type)
+	}
+}
+
+// A ledger that cannot be written to is told of, and tried again.
+func TestCheckpointsOutlastAFailingLedger(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	fill(t, store, 3)
+	failing := &failingLedger{Store: store, left: 2}
+	log, err := audit.Open(audit.Options{Dir: t.TempDir(), Every: time.Millisecond, NoSync: true, Logger: jetstreamtest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- log.Run(ctx, store, failing) }()
+	if c, err := log.Checkpoint(t.Context(), 3); err != nil || c.Size < 3 || failing.left != 0 {
+		t.Errorf("Checkpoint: %+v, %v", c, err)
+	}
+	stop()
+	<-ended
+}
+
+type failingLedger struct {
+	*jetstream.Store
+	left int
+}
+
+func (f *failingLedger) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	if f.left > 0 {
+		f.left--
+		return 0, &events.UnwritableError{Reason: "the disk is full"}
+	}
+	return f.Store.Append(ctx, e, after)
+}
+
+// The witness gets every checkpoint it has time for, and one that is down holds
+// up nothing.
+func TestWitness(t *testing.T) {
+	t.Parallel()
+	got := make(chan []byte, 10)
+	refuse := make(chan struct{}, 1)
+	refuse <- struct{}{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-refuse:
+			http.Error(w, "not now", http.StatusServiceUnavailable)
+			return
+		default:
+		}
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- raw
+	}))
+	defer server.Close()
+	store := newStore(t)
+	log := start(t, store, audit.Options{Dir: t.TempDir(), WitnessURL: server.URL})
+	for range 2 {
+		c := mustCheckpoint(t, log, fill(t, store, 2))
+		if seen := <-got; string(seen) != string(c.Note) {
+			t.Errorf("the witness got\n%s\nwant\n%s", seen, c.Note)
+		}
+	}
+	if _, err := audit.Open(audit.Options{Dir: t.TempDir(), WitnessURL: "witness.example.com"}); err == nil || !strings.Contains(err.Error(), "https://") {
+		t.Errorf("a witness without a scheme: %v", err)
+	}
+}
+
+// The key is made once, 0600; a key given is used, and must be this ledger's.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "secret", "key")
+	open := func(dir, key string) (*audit.Log, error) {
+		return audit.Open(audit.Options{Dir: dir, KeyFile: key})
+	}
+	log, err := open(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(dir, "key"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key's file: %v, %v", info.Mode(), err)
+	}
+	again, err := open(dir, "")
+	if err != nil || again.VKey() != log.VKey() || again.Origin() != log.Origin() {
+		t.Errorf("opened again it has another key: %v", err)
+	}
+	moved, err := open(dir, elsewhere)
+	if err != nil || moved.Origin() != log.Origin() || moved.VKey() == log.VKey() || len(moved.VKeys()) != 2 {
+		t.Errorf("a new key elsewhere: %v, keys %v", err, moved.VKeys())
+	}
+	if _, err := open(t.TempDir(), elsewhere); err != nil {
+		t.Errorf("a new ledger takes its name from the key: %v", err)
+	}
+	foreign := t.TempDir()
+	if _, err := open(foreign, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(foreign, elsewhere); err == nil || !strings.Contains(err.Error(), log.Origin()) {
+		t.Errorf("another ledger's key: %v, want an error that names it", err)
+	}
+	if err := os.Chmod(elsewhere, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(dir, elsewhere); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a key that others can read: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "key"), []byte("nonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(dir, ""); err == nil || !strings.Contains(err.Error(), "holds no signing key") {
+		t.Errorf("nonsense for a key: %v", err)
+	}
+}

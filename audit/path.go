@@ -1,0 +1,76 @@
+package audit
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// tileHeight is the height of a tile; tileWidth how many hashes a full one has.
+const (
+	tileHeight = 8
+	tileWidth  = 1 << tileHeight
+)
+
+// Tile names a tile of the tree: the hashes of Width subtrees of 256^Level
+// events each, from subtree 256*Index on. Entries are bundles of records instead.
+type Tile struct {
+	Level   int
+	Entries bool
+	Index   uint64
+	Width   int
+}
+
+// maxLevel is above any level that 2^63 events need.
+const maxLevel = 63
+
+// Path is the tile's path as in C2SP tlog-tiles, such as
+// "tile/0/x001/x234/067.p/8".
+func (t Tile) Path() string {
+	var b strings.Builder
+	b.WriteString("tile/")
+	if t.Entries {
+		b.WriteString("entries")
+	} else {
+		b.WriteString(strconv.Itoa(t.Level))
+	}
+	digits := strconv.FormatUint(t.Index, 10)
+	digits = strings.Repeat("0", (3-len(digits)%3)%3) + digits
+	for ; len(digits) > 3; digits = digits[3:] {
+		b.WriteString("/x" + digits[:3])
+	}
+	b.WriteString("/" + digits)
+	if t.Width != tileWidth {
+		b.WriteString(".p/" + strconv.Itoa(t.Width))
+	}
+	return b.String()
+}
+
+// ParseTilePath reads the path of a tile or of an entry bundle. Each has one
+// path.
+func ParseTilePath(path string) (Tile, error) {
+	bad := fmt.Errorf("%q is not the path of a tile; one is tile/0/x001/234 or tile/entries/000.p/7", path)
+	rest, ok := strings.CutPrefix(path, "tile/")
+	level, rest, ok2 := strings.Cut(rest, "/")
+	if !ok || !ok2 || len(rest) > 64 {
+		return Tile{}, bad
+	}
+	t := Tile{Width: tileWidth, Entries: level == "entries"}
+	var err error
+	if !t.Entries {
+		if t.Level, err = strconv.Atoi(level); err != nil || t.Level < 0 || t.Level > maxLevel {
+			return Tile{}, bad
+		}
+	}
+	if index, width, partial := strings.Cut(rest, ".p/"); partial {
+		rest = index
+		if t.Width, err = strconv.Atoi(width); err != nil || t.Width < 1 || t.Width >= tileWidth {
+			return Tile{}, bad
+		}
+	}
+	digits := strings.ReplaceAll(strings.ReplaceAll(rest, "/", ""), "x", "")
+	if t.Index, err = strconv.ParseUint(digits, 10, 64); err != nil || t.Path() != path {
+		return Tile{}, bad
+	}
+	return t, nil
+}

@@ -1,0 +1,148 @@
+package audit
+
+import (
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"daybook/events"
+)
+
+// Prover makes proofs under one checkpoint. Everything it reads is checked
+// against the checkpoint: tiles that do not fit it are events.ErrDamaged. It is
+// not safe for concurrent use.
+type Prover struct {
+	c      Checkpoint
+	tiles  *confirmedTiles
+	reader tlog.HashReader
+}
+
+// Prover makes proofs under a checkpoint of this log.
+func (l *Log) Prover(c Checkpoint) *Prover {
+	tiles := &confirmedTiles{l: l, known: map[tlog.Tile][]byte{}}
+	return &Prover{c: c, tiles: tiles, reader: tlog.TileHashReader(tlog.Tree{N: int64(c.Size), Hash: c.Root}, tiles)}
+}
+
+// Inclusion proves that the event at a position is in the tree of some size, at
+// most the checkpoint's.
+func (p *Prover) Inclusion(seq, size uint64) (Inclusion, error) {
+	if seq == 0 || seq > size || size > p.c.Size {
+		return Inclusion{}, fmt.Errorf("event %d in the first %d, of which %d are signed: %w", seq, size, p.c.Size, ErrBeyond)
+	}
+	proof := Inclusion{Seq: seq, Size: size}
+	var err error
+	if proof.Root, err = p.root(size); err != nil {
+		return proof, err
+	}
+	leaf, err := p.ReadHashes([]int64{tlog.StoredHashIndex(0, int64(seq)-1)})
+	if err != nil {
+		return proof, err
+	}
+	proof.Leaf = leaf[0]
+	proof.Hashes, err = tlog.ProveRecord(int64(size), int64(seq)-1, p)
+	return proof, err
+}
+
+// Consistency proves that the tree of size from is the beginning of that of size
+// to, at most the checkpoint's.
+func (p *Prover) Consistency(from, to uint64) (Consistency, error) {
+	if from == 0 || from > to || to > p.c.Size {
+		return Consistency{}, fmt.Errorf("sizes %d and %d, of %d that are signed: %w", from, to, p.c.Size, ErrBeyond)
+	}
+	proof := Consistency{From: from, To: to}
+	var err error
+	if proof.FromRoot, err = p.root(from); err != nil {
+		return proof, err
+	}
+	if proof.ToRoot, err = p.root(to); err != nil {
+		return proof, err
+	}
+	if from < to {
+		proof.Hashes, err = tlog.ProveTree(int64(to), int64(from), p)
+	}
+	return proof, err
+}
+
+func (p *Prover) root(size uint64) (Hash, error) {
+	if size == p.c.Size {
+		return p.c.Root, nil
+	}
+	return tlog.TreeHash(int64(size), p)
+}
+
+// ReadHashes implements tlog.HashReader: from tiles confirmed before, or from
+// files, which are confirmed.
+func (p *Prover) ReadHashes(indexes []int64) ([]Hash, error) {
+	hashes := make([]Hash, len(indexes))
+	for i, index := range indexes {
+		tile := p.tiles.holding(index, p.c.Size)
+		raw, ok := p.tiles.known[tile]
+		if !ok {
+			hashes, err := p.reader.ReadHashes(indexes)
+			if err != nil {
+				return nil, fmt.Errorf("%w: the files of the tree do not fit its checkpoint (%w); stop the server, delete the directory \"tile\" and the file \"durable\" beside it, and they are computed anew",
+					events.ErrDamaged, err)
+			}
+			return hashes, nil
+		}
+		var err error
+		if hashes[i], err = tlog.HashFromTile(tile, raw, index); err != nil {
+			return nil, err
+		}
+	}
+	return hashes, nil
+}
+
+// confirmedTiles reads tiles for package tlog and keeps those it has confirmed.
+type confirmedTiles struct {
+	l     *Log
+	known map[tlog.Tile][]byte
+}
+
+// mostTiles bounds the tiles kept, of 8 KiB each.
+const mostTiles = 512
+
+func (*confirmedTiles) Height() int { return tileHeight }
+
+// SaveTiles is called with tiles that fit the checkpoint.
+func (t *confirmedTiles) SaveTiles(tiles []tlog.Tile, data [][]byte) {
+	if len(t.known) > mostTiles {
+		clear(t.known)
+	}
+	for i, tile := range tiles {
+		t.known[tile] = data[i]
+	}
+}
+
+func (t *confirmedTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
+	list := make([][]byte, len(tiles))
+	for i, tile := range tiles {
+		raw, err := t.l.Tile(Tile{Level: tile.L, Index: uint64(tile.N), Width: tile.W})
+		if err != nil {
+			return nil, err
+		}
+		list[i] = raw
+	}
+	return list, nil
+}
+
+// holding is the tile that a tree of some size has a hash in, as wide as it is
+// there.
+func (*confirmedTiles) holding(index int64, size uint64) tlog.Tile {
+	tile := tlog.TileForIndex(tileHeight, index)
+	has := size >> (tileHeight * tile.L)
+	tile.W = int(min(tileWidth, has-uint64(tile.N)<<tileHeight))
+	return tile
+}
+
+// Tile returns the hashes of a tile, 32 bytes each. One that the tree does not
+// have, and any entry bundle, is fs.ErrNotExist.
+func (l *Log) Tile(t Tile) ([]byte, error) {
+	if t.Entries {
+		return nil, fmt.Errorf("%s: %w", t.Path(), fs.ErrNotExist)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree.read(t)
+}

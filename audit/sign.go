@@ -1,0 +1,140 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"daybook/events"
+)
+
+// longestPause is how long the signer waits at most after a checkpoint that
+// could not be recorded.
+const longestPause = time.Minute
+
+// sign makes checkpoints until ctx is done: as often as Every allows while there
+// is something new, at once when somebody waits for one. A ledger in which
+// nothing happens gets none.
+func (l *Log) sign(ctx context.Context, ledger Ledger) {
+	var last time.Time
+	pause := l.opts.Every
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		l.mu.Lock()
+		due, urgent := l.due()
+		l.mu.Unlock()
+		wait := pause - time.Since(last)
+		switch {
+		case due && (wait <= 0 || urgent && pause == l.opts.Every):
+			last = time.Now()
+			if err := l.checkpoint(ctx, ledger); err != nil && ctx.Err() == nil {
+				pause = min(2*pause, longestPause)
+				l.log.WarnContext(ctx, "no checkpoint of the ledger could be recorded", "err", err, "again_in", pause)
+			} else {
+				pause = l.opts.Every
+			}
+			continue
+		case due:
+			timer.Reset(wait)
+		}
+		select {
+		case <-l.poke:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// due reports whether there is something to sign, and whether somebody waits for
+// it. It is called with mu held.
+func (l *Log) due() (due, urgent bool) {
+	if !l.started || l.damage != nil || len(l.confirm) > 0 || l.tree.size < l.target || l.tree.size == 0 {
+		return false, false
+	}
+	urgent = l.wanted > l.latest.Size && l.tree.size >= l.wanted
+	return urgent || l.real > l.latest.Size || l.latest.Note == nil, urgent
+}
+
+// checkpoint signs the tree as it is and records that.
+func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
+	l.mu.Lock()
+	c := Checkpoint{Origin: l.keys.Origin, Size: l.tree.size, Root: l.tree.root()}
+	l.mu.Unlock()
+	c, err := c.sign(l.keys.signer)
+	if err != nil {
+		return err
+	}
+	_, err = ledger.Append(ctx, events.New(events.LedgerTenant, time.Now(), &events.LedgerCheckpointed{
+		LedgerID: l.keys.ID, Origin: c.Origin, Size: c.Size, RootHash: encodeHash(c.Root), Note: string(c.Note),
+	}), -1)
+	if err != nil {
+		return err
+	}
+	if err := keepCheckpoint(l.opts.Dir, c.Note); err != nil {
+		return fmt.Errorf("keep the checkpoint: %w", err)
+	}
+	l.mu.Lock()
+	if c.Size > l.latest.Size {
+		l.latest = c
+	}
+	l.wake()
+	l.mu.Unlock()
+	if l.witness != nil {
+		l.witness.offer(c.Note)
+	}
+	return nil
+}
+
+// Checkpoint returns the newest checkpoint that covers a position, made for the
+// purpose if need be; with 0 the newest there is. It waits for the position to
+// be hashed, until ctx is done.
+func (l *Log) Checkpoint(ctx context.Context, covers uint64) (Checkpoint, error) {
+	for {
+		l.mu.Lock()
+		c, damage, changed := l.latest, l.damage, l.changed
+		l.wanted = max(l.wanted, covers, 1)
+		l.mu.Unlock()
+		switch {
+		case damage != nil:
+			return Checkpoint{}, damage
+		case c.Note != nil && c.Size >= covers:
+			return c, nil
+		}
+		l.signal()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return Checkpoint{}, context.Cause(ctx)
+		}
+	}
+}
+
+// Seal makes a checkpoint of everything that is on record, if there is not one:
+// the last act before Run ends.
+func (l *Log) Seal(ctx context.Context, ledger Ledger) error {
+	last, err := ledger.LastSeq(ctx)
+	if err != nil {
+		return fmt.Errorf("seal the ledger: %w", err)
+	}
+	for {
+		l.mu.Lock()
+		hashed, real, signed, damage, changed := l.tree.size, l.real, l.latest, l.damage, l.changed
+		l.mu.Unlock()
+		switch {
+		case damage != nil:
+			return fmt.Errorf("seal the ledger: %w", damage)
+		case hashed >= last && real <= signed.Size:
+			return nil // only checkpoints came since
+		case hashed >= last:
+			_, err := l.Checkpoint(ctx, real)
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("seal the ledger: %w", context.Cause(ctx))
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package audit_test
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"daybook/audit"
+)
+
+func leaf(i int) audit.Hash {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(i))
+	return tlog.Hash(sha256.Sum256(b[:]))
+}
+
+// reference is the tree as package tlog computes it.
+type reference struct{ hashes []tlog.Hash }
+
+func (r *reference) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	list := make([]tlog.Hash, len(indexes))
+	for i, x := range indexes {
+		list[i] = r.hashes[x]
+	}
+	return list, nil
+}
+
+func (r *reference) add(t *testing.T, i int, h tlog.Hash) {
+	t.Helper()
+	stored, err := tlog.StoredHashesForRecordHash(int64(i), h, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.hashes = append(r.hashes, stored...)
+}
+
+func (r *reference) root(t *testing.T, n int) tlog.Hash {
+	t.Helper()
+	h, err := tlog.TreeHash(int64(n), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// The tree has the hash that package tlog computes, at every size, and still has
+// it when it is loaded from its files.
+func TestTreeIsTheReferences(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	tree, ref := audit.NewTree(dir), &reference{}
+	if tree.Root() != ref.root(t, 0) {
+		t.Error("the empty tree has another hash")
+	}
+	const n = 256*256 + 700
+	for i := range n {
+		if err := tree.Add(leaf(i)); err != nil {
+			t.Fatal(err)
+		}
+		ref.add(t, i, leaf(i))
+		size := i + 1
+		if size < 600 || size%4093 == 0 || size > 256*256-3 && size < 256*256+3 {
+			if tree.Root() != ref.root(t, size) {
+				t.Fatalf("at size %d the hash is another", size)
+			}
+		}
+	}
+	for _, size := range []int{1, 255, 256, 257, 65535, 65536, 65537, n - 1, n} {
+		got, err := tree.RootAt(uint64(size))
+		if err != nil || got != ref.root(t, size) {
+			t.Errorf("the hash it had at size %d is another: %v", size, err)
+		}
+	}
+	if _, err := tree.RootAt(n + 1); err == nil {
+		t.Error("it has a hash for a size it never had")
+	}
+	if err := tree.Save(); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := audit.LoadTree(dir, n)
+	if err != nil || loaded.Root() != tree.Root() {
+		t.Fatalf("loaded it is another: %v", err)
+	}
+	// Saving again replaces the partial tiles, and goes on from there.
+	for i := n; i < n+300; i++ {
+		if err := loaded.Add(leaf(i)); err != nil {
+			t.Fatal(err)
+		}
+		ref.add(t, i, leaf(i))
+	}
+	if err := loaded.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if loaded.Root() != ref.root(t, n+300) {
+		t.Error("grown after loading it has another hash")
+	}
+	partial, err := filepath.Glob(filepath.Join(dir, "tile", "*", "*.p", "*"))
+	if err != nil || len(partial) > 3 {
+		t.Errorf("partial tiles are left behind: %v %v", partial, err)
+	}
+}
+
+// Tiles are those of package tlog, of any width.
+func TestTilesAreTheReferences(t *testing.T) {
+	t.Parallel()
+	const n = 70_000
+	tree, ref := audit.NewTree(t.TempDir()), &reference{}
+	for i := range n {
+		if err := tree.Add(leaf(i)); err != nil {
+			t.Fatal(err)
+		}
+		ref.add(t, i, leaf(i))
+	}
+	for _, tile := range []audit.Tile{
+		{Level: 0, Index: 0, Width: 256}, {Level: 0, Index: 0, Width: 3}, {Level: 0, Index: 273, Width: 112},
+		{Level: 1, Index: 0, Width: 256}, {Level: 1, Index: 1, Width: 17}, {Level: 2, Index: 0, Width: 1},
+	} {
+		want, err := tlog.ReadTileData(tlog.Tile{H: 8, L: tile.Level, N: int64(tile.Index), W: tile.Width}, ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := tree.Read(tile)
+		if err != nil || string(got) != string(want) {
+			t.Errorf("%s is another: %v", tile.Path(), err)
+		}
+	}
+	for _, tile := range []audit.Tile{
+		{Level: 0, Index: 273, Width: 113}, {Level: 0, Index: 274, Width: 1}, {Level: 1, Index: 1, Width: 18},
+		{Level: 3, Index: 0, Width: 1}, {Level: 63, Index: 0, Width: 1}, {Level: 0, Index: 1 << 60, Width: 1},
+	} {
+		if _, err := tree.Read(tile); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s, which the tree does not have: %v", tile.Path(), err)
+		}
+	}
+}
+
+func TestTilePaths(t *testing.T) {
+	t.Parallel()
+	for tile, want := range map[audit.Tile]string{
+		{Width: 256}:                                "tile/0/000",
+		{Level: 1, Index: 67, Width: 256}:           "tile/1/067",
+		{Index: 1234067, Width: 8}:                  "tile/0/x001/x234/067.p/8",
+		{Index: 1000, Width: 256}:                   "tile/0/x001/000",
+		{Level: 63, Index: 999, Width: 255}:         "tile/63/999.p/255",
+		{Entries: true, Index: 123456789, Width: 1}: "tile/entries/x123/x456/789.p/1",
+	} {
+		if got := tile.Path(); got != want {
+			t.Errorf("%+v is at %s, want %s", tile, got, want)
+		}
+		if got, err := audit.ParseTilePath(want); err != nil || got != tile {
+			t.Errorf("%s is %+v, %v; want %+v", want, got, err, tile)
+		}
+	}
+	for _, path := range []string{
+		"", "tile", "tile/0", "tile/0/", "tile/0/1", "tile/0/0000", "tile/0/x000/001", "tile/0/000.p/0", "tile/0/000.p/256", "tile/0/000.p/01", "tile/64/000",
+		"tile/00/000", "tile/-1/000", "tile/0/001/002", "tile/0/x001/x002", "tile/0/x01/002", "/tile/0/000", "tile/0/../000", "tile/data/000", "tile/0/x999/x999/x999/x999/x999/x999/x999/999",
+	} {
+		if got, err := audit.ParseTilePath(path); err == nil {
+			t.Errorf("%q is taken for %+v", path, got)
+		}
+	}
+}
+
+func FuzzParseTilePath(f *testing.F) {
+	f.Add("tile/0/x001/x234/067.p/8")
+	f.Add("tile/entries/000")
+	f.Fuzz(func(t *testing.T, path string) {
+		if tile, err := audit.ParseTilePath(path); err == nil && tile.Path() != path {
+			t.Errorf("%q is taken for %+v, which is at %q", path, tile, tile.Path())
+		}
+	})
+}
+
+// A tile cut short is noticed when it is loaded.
+func TestLoadTreeRefusesCutTiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	tree := audit.NewTree(dir)
+	for i := range 300 {
+		if err := tree.Add(leaf(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tree.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, "tile", "0", "001.p", "44"), 100); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := audit.LoadTree(dir, 300); err == nil {
+		t.Error("a tree was loaded from a tile cut short")
+	}
+}

@@ -1,0 +1,106 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+const (
+	// witnessTries is how often a checkpoint is offered to a witness; a newer one
+	// takes its place at once.
+	witnessTries = 3
+	// witnessWait bounds one try.
+	witnessWait = 10 * time.Second
+)
+
+// witness sends checkpoints to somebody who remembers them. It holds up nobody:
+// while it waits, the newest checkpoint replaces those not sent yet.
+type witness struct {
+	url    string
+	log    *slog.Logger
+	client *http.Client
+	next   chan []byte
+	pause  time.Duration // before the second try; doubled after each
+}
+
+func newWitness(address string, log *slog.Logger) (*witness, error) {
+	if address == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("the witness %q has no address: give a URL such as https://witness.example.com/daybook", address)
+	}
+	return &witness{url: address, log: log, client: &http.Client{Timeout: witnessWait}, next: make(chan []byte, 1), pause: time.Second}, nil
+}
+
+// offer gives the witness a checkpoint to send. One goroutine calls it.
+func (w *witness) offer(signed []byte) {
+	select {
+	case <-w.next:
+	default:
+	}
+	w.next <- signed
+}
+
+func (w *witness) run(ctx context.Context) {
+	defer w.client.CloseIdleConnections()
+	failing := false
+	for {
+		select {
+		case signed := <-w.next:
+			err := w.send(ctx, signed)
+			if err != nil && ctx.Err() == nil && !failing {
+				w.log.WarnContext(ctx, "the witness does not take checkpoints", "url", w.url, "err", err)
+			}
+			failing = err != nil
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// send offers one checkpoint until it is taken, replaced or given up.
+func (w *witness) send(ctx context.Context, signed []byte) error {
+	pause := w.pause
+	for try := 1; ; try++ {
+		err := w.post(ctx, signed)
+		if err == nil || try == witnessTries {
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+			pause *= 2
+		case signed = <-w.next:
+			timer.Stop()
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (w *witness) post(ctx context.Context, signed []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(signed))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	resp, err := w.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxNoteBytes))
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("it answered %s", resp.Status)
+	}
+	return nil
+}
