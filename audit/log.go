@@ -71,6 +71,7 @@ type Log struct {
 	latest                Checkpoint
 	wanted                uint64 // a checkpoint of this size is waited for
 	started               bool
+	failing               error // why the last checkpoint could not be recorded
 	damage                error
 	changed               chan struct{} // closed and replaced when any of these changed
 }

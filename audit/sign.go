@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -28,7 +29,12 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 		switch {
 		case due && (wait <= 0 || urgent && pause == l.opts.Every):
 			last = time.Now()
-			if err := l.checkpoint(ctx, ledger); err != nil && ctx.Err() == nil {
+			err := l.checkpoint(ctx, ledger)
+			l.mu.Lock()
+			l.failing = err
+			l.wake()
+			l.mu.Unlock()
+			if err != nil && ctx.Err() == nil {
 				pause = min(2*pause, longestPause)
 				l.log.WarnContext(ctx, "no checkpoint of the ledger could be recorded", "err", err, "again_in", pause)
 			} else {
@@ -120,16 +126,18 @@ func (l *Log) Seal(ctx context.Context, ledger Ledger) error {
 	}
 	for {
 		l.mu.Lock()
-		hashed, real, signed, damage, changed := l.tree.size, l.real, l.latest, l.damage, l.changed
+		hashed, real, signed, broken, changed := l.tree.size, l.real, l.latest, cmp.Or(l.damage, l.failing), l.changed
+		if hashed >= last && real > signed.Size {
+			l.wanted = max(l.wanted, real)
+		}
 		l.mu.Unlock()
 		switch {
-		case damage != nil:
-			return fmt.Errorf("seal the ledger: %w", damage)
+		case broken != nil:
+			return fmt.Errorf("seal the ledger: %w", broken)
 		case hashed >= last && real <= signed.Size:
 			return nil // only checkpoints came since
 		case hashed >= last:
-			_, err := l.Checkpoint(ctx, real)
-			return err
+			l.signal()
 		}
 		select {
 		case <-changed:

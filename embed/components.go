@@ -85,7 +85,7 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	defer giveUp(nil)
 	go func() {
 		defer close(d.projectorDone)
-		if err := d.projections.Run(following, d.store); err != nil && following.Err() == nil {
+		if err := d.projections.Run(following, d.tail); err != nil && following.Err() == nil {
 			err = fmt.Errorf("follow the ledger: %w", err)
 			d.fail(err)
 			giveUp(err) // what Start waits for will never come

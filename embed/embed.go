@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"daybook/audit"
 	"daybook/internal/access"
 	"daybook/internal/jetstream"
 	"daybook/internal/natsserver"
@@ -18,6 +19,7 @@ import (
 	"daybook/mcp"
 	"daybook/projections"
 	"daybook/runner"
+	"daybook/webhook"
 )
 
 // Daybook is a running whole. It is safe for concurrent use. Close ends it.
@@ -30,6 +32,8 @@ type Daybook struct {
 	closeConns  func()
 	pool        *worker.Pool // nil without a runner
 	ledger      *ledger.Ledger
+	tail        *jetstream.Tail
+	audit       *audit.Log // nil without proofs
 	projections *projections.Store
 	runner      *runner.Runner       // nil without one
 	auth        access.Authenticator // nil lets everybody in
@@ -44,6 +48,8 @@ type Daybook struct {
 	draining                  atomic.Bool
 	stopRunner, stopProjector context.CancelFunc
 	runnerDone, projectorDone chan struct{}
+	stopWebhooks              func() // nil before they are started
+	tailing, auditing         *follower
 	attached                  sync.WaitGroup
 	// closing ends when clients that are still attached are to be gone.
 	closing    context.Context
@@ -77,7 +83,10 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"take the data directory", d.takeDirectory},
 		{"open the ledger", d.openLedger},
 		{"start the workers", d.startWorkers},
+		{"follow the ledger", d.startTail},
 		{"open the projections", d.startProjections},
+		{"open the audit log", d.startAudit},
+		{"start the webhooks", d.startWebhooks},
 		{"start the runner", d.startRunner},
 		{"start the interfaces", d.startInterfaces},
 	} {
@@ -135,10 +144,15 @@ func (d *Daybook) close() error {
 	} else if d.listener != nil {
 		errs = append(errs, ignoreClosed(d.listener.Close()))
 	}
+	d.sealAudit()
+	if d.stopWebhooks != nil {
+		d.stopWebhooks()
+	}
 	if d.stopProjector != nil {
 		d.stopProjector()
 		<-d.projectorDone
 	}
+	d.tailing.end()
 	if d.projections != nil {
 		errs = append(errs, d.projections.Close())
 	}

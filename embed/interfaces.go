@@ -48,6 +48,8 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Commands: commands,
 		Queries:  d.projections,
 		Events:   d.store,
+		Webhooks: d.webhooks,
+		Replay:   d.store,
 		Ready:    d.Ready,
 		Metrics:  d.metrics(),
 		Mounts:   map[string]http.Handler{"/mcp": d.mcp.Handler(), "/sse": d.mcp.SSEHandler()},
@@ -101,6 +103,9 @@ func (d *Daybook) Ready(ctx context.Context) error {
 		return err
 	}
 	if err := d.Err(); err != nil {
+		return err
+	}
+	if err := d.auditDamage(); err != nil {
 		return err
 	}
 	// The ledger first: when both have no room, it is what needs a restart.

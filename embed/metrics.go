@@ -30,6 +30,11 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends one reading of everything.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(desc("projection_applied_position", "Position of the last event applied to the projections."), prometheus.GaugeValue, float64(c.d.projections.Applied()))
+	if c.d.audit != nil {
+		signed, _ := c.d.audit.Latest()
+		out <- prometheus.MustNewConstMetric(desc("audit_hashed_position", "Position of the last event in the Merkle tree."), prometheus.GaugeValue, float64(c.d.audit.Size()))
+		out <- prometheus.MustNewConstMetric(desc("audit_signed_position", "Position of the last event that a signed checkpoint covers."), prometheus.GaugeValue, float64(signed.Size))
+	}
 	if c.d.runner == nil {
 		return
 	}

@@ -41,6 +41,9 @@ type Options struct {
 	NATSURL string
 	// Replicas is the number of copies of each stream on a cluster; default 1.
 	Replicas int
+	// WebhookAllowPrivate lets webhooks lead to this machine and private networks,
+	// and over plain HTTP. Whoever may register one can then reach those.
+	WebhookAllowPrivate bool
 	// NoRunner starts no runner: runs wait until a runner elsewhere takes them.
 	NoRunner bool
 	// Slots is how many scripts run at once; default the number of cores.
@@ -79,6 +82,12 @@ type Options struct {
 	// DrainWait is how long Close lets running scripts finish before they are
 	// handed back; default 10 s, negative hands them back at once.
 	DrainWait time.Duration
+	// AuditKey is the file of the key that checkpoints of the ledger are signed
+	// with, made if it does not exist; empty keeps one in DataDir. WitnessURL is
+	// sent every checkpoint. NoAudit keeps no proofs at all.
+	AuditKey   string
+	WitnessURL string
+	NoAudit    bool
 	// NoSync acknowledges events before they are on disk. Only for tests.
 	NoSync bool
 	// Version is reported to clients.
