@@ -13,6 +13,10 @@ const (
 	ClosedFiles = "closed_files"
 	// Landlock: no file, no directory, no TCP port, no abstract socket.
 	Landlock = "landlock"
+	// Namespaces: users, network, processes, mounts, System V objects and the
+	// host's name are the worker's own, and empty. Never required: the others do
+	// without, and not every system permits it.
+	Namespaces = "namespaces"
 	// NoCapabilities: root's powers are dropped.
 	NoCapabilities = "no_capabilities"
 	// NoExecutableMemory: the filter bars making memory executable. Only workers
@@ -65,7 +69,7 @@ func Required(stateful bool) []string {
 }
 
 // Known tells whether a layer goes by this name.
-func Known(layer string) bool { return remedies[layer] != "" }
+func Known(layer string) bool { return layer == Namespaces || remedies[layer] != "" }
 
 // Missing lists what reached lacks of what is required, in the same order.
 func Missing(reached []string, stateful bool) []string {

@@ -78,8 +78,11 @@ __attribute__((constructor(101))) static void lock_down(int argc, char **argv, c
   if (argc != 4 || strcmp(argv[0], "daybook-worker") != 0 || strcmp(argv[1], "daybook-worker/1") != 0) return;
 
   if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0) layers |= DAYBOOK_LAYER_PDEATHSIG;
-  // The parent may have died before the line above took effect.
-  if (getppid() != (pid_t)strtol(argv[2], NULL, 10)) _exit(88);
+  // The parent may have died before the line above took effect. Seen from a
+  // process namespace of its own a worker's parent has no number; should it be
+  // dead, so is its end of our standard input.
+  pid_t parent = getppid();
+  if (parent != 0 && parent != (pid_t)strtol(argv[2], NULL, 10)) _exit(88);
   if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0) layers |= DAYBOOK_LAYER_UNDUMPABLE;
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) layers |= DAYBOOK_LAYER_NO_NEW_PRIVS;
   if (closed()) layers |= DAYBOOK_LAYER_CLOSED_FILES;

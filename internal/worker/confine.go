@@ -16,8 +16,9 @@ import (
 // hold: what the constructor of package v8 set is asked for again, for what was
 // asked of the kernel is not what it does. It must be called on the first thread.
 func confine(stateful bool) (layers []string, problem error) {
-	limit, _ := strconv.ParseUint(os.Args[3], 10, 64) // 0 proves nothing
-	layers = sandbox.Prove(sandbox.Claims{Layers: v8.LockdownLayers(), DataLimit: limit, OpenFiles: v8.OpenFiles})
+	limit, _ := strconv.ParseUint(os.Args[3], 10, 64)      // 0 proves nothing
+	set := append(v8.LockdownLayers(), sandbox.Namespaces) // set by the parent, if at all
+	layers = sandbox.Prove(sandbox.Claims{Layers: set, DataLimit: limit, OpenFiles: v8.OpenFiles})
 	start, end := v8.Image()
 	filter := sandbox.Filter{ProcessID: unix.Getpid(), ImageStart: start, ImageEnd: end, ExecutableMemory: !stateful}
 	// Without the handler the filter would end the process as well, but nobody

@@ -62,6 +62,9 @@ var _ = func() bool {
 	return false
 }()
 
+// ShareNamespaces starts workers in the namespaces of the parent.
+func (p *Pool) ShareNamespaces() { p.isolate = false }
+
 // KillIdle kills every idle worker behind the pool's back.
 func (p *Pool) KillIdle() {
 	p.mu.Lock()

@@ -2,10 +2,15 @@ package worker_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"daybook/internal/sandbox"
 	"daybook/internal/worker"
 )
 
@@ -193,5 +198,59 @@ func TestMissingLayer(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "missing: landlock"); n != 1 {
 		t.Errorf("said %d times: %s", n, log)
+	}
+}
+
+// What /proc shows of a worker agrees with what it says of itself: every thread
+// is filtered, and nothing of the namespaces is shared.
+func TestLayersFromOutside(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("there are no layers on this system")
+	}
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	layers, err := pool.Layers(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	task := patient("console.log(1); [1, 2, 3].sort(); 1")
+	if _, err := pool.Run(t.Context(), task, pool.NotePID(&pid)); err != nil {
+		t.Fatal(err)
+	}
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil || len(threads) < 2 {
+		t.Fatalf("threads %v, %v", threads, err)
+	}
+	for _, name := range threads {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		for _, want := range []string{"\nSeccomp:\t2\n", "\nNoNewPrivs:\t1\n", "\nCapEff:\t0000000000000000\n", "\nCapPrm:\t0000000000000000\n"} {
+			if !strings.Contains(string(b), want) {
+				t.Errorf("%s lacks %q:\n%s", name, want, b)
+			}
+		}
+	}
+	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err == nil && len(b) > 0 {
+		t.Errorf("it has an environment: %q", b)
+	}
+	if os.Geteuid() != 0 {
+		return // only root may look further
+	}
+	for _, kind := range []string{"user", "net", "pid", "mnt", "ipc", "uts"} {
+		ours, err := os.Readlink("/proc/self/ns/" + kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if own := ours != theirs; own != slices.Contains(layers, sandbox.Namespaces) {
+			t.Errorf("%s namespace of its own: %t, layers %v", kind, own, layers)
+		}
 	}
 }

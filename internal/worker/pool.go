@@ -77,6 +77,9 @@ type Pool struct {
 	opts Options
 	path string   // of the program that serves as worker
 	args []string // its arguments
+	// isolate gives workers namespaces of their own, until that has failed. Only of
+	// the spawner.
+	isolate bool
 
 	ctx   context.Context // ends with the pool; stops whatever its workers do
 	stop  context.CancelCauseFunc
@@ -92,6 +95,10 @@ type Pool struct {
 	starting int // fresh workers on their way
 	using    sync.WaitGroup
 }
+
+// errNoNamespaces reports a system that lets us have no namespaces, or has none
+// left.
+var errNoNamespaces = errors.New("no namespaces of its own")
 
 // maxReusedCode is the longest source, in bytes, whose worker serves on.
 const maxReusedCode = 64 << 10
@@ -109,8 +116,7 @@ type spawned struct {
 // with Engine. The caller must call Close.
 func New(opts Options) *Pool {
 	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest), running: map[*process]struct{}{}}
-	// Not a name in the file system, which may have been replaced since.
-	p.path = "/proc/self/exe"
+	p.path, p.isolate = executable(), namespaces
 	// A heap and its buffers may need their limits twice while they are saved; the
 	// range V8 keeps for code counts half a gigabyte, and the process itself needs
 	// as much again for stacks, parsing and its own garbage.
@@ -370,7 +376,11 @@ func (p *Pool) runSpawner() {
 	for {
 		select {
 		case request := <-p.spawn:
-			w, err := startProcess(p.path, p.args)
+			w, err := startProcess(p.path, p.args, p.isolate)
+			if errors.Is(err, errNoNamespaces) {
+				p.isolate = false
+				w, err = startProcess(p.path, p.args, false)
+			}
 			request.reply <- spawned{w, err}
 		case <-p.ctx.Done():
 			return

@@ -52,7 +52,10 @@ const lastWords = 250 * time.Millisecond
 // startProcess starts a worker and sends the greeting. It must be called from a
 // thread that lives as long as the worker may: the kernel kills the worker when
 // the thread that started it ends.
-func startProcess(path string, args []string) (*process, error) {
+//
+// With isolate it gets namespaces of its own; where those cannot be had, the
+// error is errNoNamespaces.
+func startProcess(path string, args []string, isolate bool) (*process, error) {
 	p := &process{born: time.Now(), dead: make(chan struct{})}
 	var theirs []*os.File
 	defer func() {
@@ -86,7 +89,7 @@ func startProcess(path string, args []string) (*process, error) {
 	}
 	theirs = append(theirs, errW)
 	for _, f := range []*os.File{inR, outW} {
-		_, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize)
+		enlargePipe(f)
 	}
 
 	p.to, p.fromEnd, p.from = inW, outR, frameReader{r: bufio.NewReaderSize(outR, pipeBuffer)}
@@ -98,12 +101,15 @@ func startProcess(path string, args []string) (*process, error) {
 		Stdin:       inR,
 		Stdout:      outW,
 		Stderr:      errW,
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+		SysProcAttr: processAttributes(isolate),
 	}
 	if err := p.cmd.Start(); err != nil {
 		inW.Close()
 		outR.Close()
 		errR.Close()
+		if isolate {
+			return nil, fmt.Errorf("start worker: %w: %w", errNoNamespaces, err)
+		}
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
 	p.waiting.Go(func() {

@@ -9,7 +9,10 @@ import (
 )
 
 // bareProgram makes the pool start workers that no layer confines.
-func bareProgram(p *worker.Pool) { p.UseProgram("/proc/self/exe", "bare-worker") }
+func bareProgram(p *worker.Pool) {
+	p.UseProgram("/proc/self/exe", "bare-worker")
+	p.ShareNamespaces()
+}
 
 // versus measures confined and bare workers in turn, since a machine's mood
 // changes, and reports the median of each and of the differences.

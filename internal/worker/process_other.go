@@ -1,0 +1,24 @@
+//go:build !linux
+
+package worker
+
+import (
+	"os"
+	"syscall"
+)
+
+func processAttributes(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func enlargePipe(*os.File) {}
+
+// executable is the file that was started. Should it be replaced while this
+// process runs, workers do not start.
+func executable() string {
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}
+
+const namespaces = false
