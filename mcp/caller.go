@@ -8,6 +8,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
+	"daybook/internal/access"
 )
 
 // caller is who calls a tool, and under which session name.
@@ -19,9 +20,6 @@ type caller struct {
 	listener listener
 }
 
-// anonymous is the principal of requests while nobody is authenticated.
-const anonymous = "anonymous"
-
 // origin is what a connection was opened with. The SDK makes the context of
 // the request that opens a connection the parent of all calls on it, so that
 // what is put there once holds for the connection: from initialize on with
@@ -31,6 +29,9 @@ type origin struct {
 	transport string
 	session   string
 	address   string
+	// identity is who opened the connection. Requests with a token of their own
+	// are their own token's.
+	identity access.Identity
 	// logLevel is what the client has set for the connection.
 	logLevel *atomic.Value // of sdk.LoggingLevel
 }
@@ -44,10 +45,7 @@ func withOrigin(ctx context.Context, o origin) context.Context {
 
 func (s *Server) callerOf(ctx context.Context, req *sdk.CallToolRequest) caller {
 	o, _ := ctx.Value(originKey{}).(origin)
-	c := caller{
-		session: o.session,
-		actor:   events.Actor{Principal: anonymous, Transport: o.transport, Address: o.address},
-	}
+	c := caller{session: o.session, actor: actorOf(ctx)}
 	c.actor.Client = clientName(req.Session, req.Params.Meta)
 	var h http.Header
 	if req.Extra != nil {
@@ -63,6 +61,13 @@ func (s *Server) callerOf(ctx context.Context, req *sdk.CallToolRequest) caller 
 		c.traceparent = h.Get("Traceparent")
 	}
 	return c
+}
+
+// actorOf is who is behind a request, but for what the client calls itself.
+func actorOf(ctx context.Context) events.Actor {
+	o, _ := ctx.Value(originKey{}).(origin)
+	id, _ := access.From(ctx)
+	return events.Actor{Principal: id.Principal, Transport: o.transport, Address: o.address}
 }
 
 // clientName is what a client calls itself, in a request or for the whole

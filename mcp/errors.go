@@ -8,6 +8,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
+	"daybook/internal/access"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -52,6 +53,9 @@ func explain(ctx context.Context, err error) (message string, ours bool) {
 	case ledger.CodeInvalid, ledger.CodeTooLarge, ledger.CodeNotFound, ledger.CodeConflict, ledger.CodeGone:
 		return err.Error(), false
 	case ledger.CodeExhausted:
+		if _, known := errors.AsType[*access.LimitError](err); known {
+			return err.Error(), false // says which, and when to try again
+		}
 		return err.Error() + " (over a quota: wait before trying again)", false
 	case ledger.CodeUnavailable:
 		return err.Error() + " (temporary: try again in a few seconds; with the same idempotency_key run_js never runs twice)", true

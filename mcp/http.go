@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"daybook/internal/access"
 	"daybook/ledger"
 )
 
@@ -35,13 +36,16 @@ const (
 	// many may be open: each costs memory until then.
 	idleSession = 30 * time.Minute
 	maxSessions = 4096
+	// maxTenantSessions is how many a tenant among several may have: none can
+	// keep the others out.
+	maxTenantSessions = maxSessions / 4
 )
 
 // Handler serves Streamable HTTP, all protocol revisions at one URL: requests
 // that name revision 2026-07-28 or later are answered without a transport
 // session, others belong to one.
 func (s *Server) Handler() http.Handler {
-	get := func(*http.Request) *sdk.Server { return s.sdk }
+	get := s.serverFor
 	withSessions := sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{
 		SessionTimeout:             idleSession,
 		EventStore:                 sdk.NewMemoryEventStore(nil),
@@ -54,7 +58,7 @@ func (s *Server) Handler() http.Handler {
 		MaxRequestBodyBytes:          maxMessageBytes,
 		DisableLocalhostProtection:   true,
 	})
-	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.guard(s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context()) // the caller's body stays as it was
 		if !checkBody(w, r) {
 			return
@@ -74,21 +78,27 @@ func (s *Server) Handler() http.Handler {
 			}
 		}
 		withSessions.ServeHTTP(w, carryOverHTTP(r))
-	}))
+	})))
+}
+
+// serverFor is the server of the tenant that a request is of.
+func (s *Server) serverFor(r *http.Request) *sdk.Server {
+	id, ok := access.From(r.Context())
+	if !ok {
+		return nil
+	}
+	return s.of(id.Tenant).sdk
 }
 
 // SSEHandler serves the legacy HTTP+SSE transport. Mount it at one path: a GET
 // opens a connection, and its first event tells where to POST.
 func (s *Server) SSEHandler() http.Handler {
-	sse := sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return s.sdk }, &sdk.SSEOptions{
+	sse := sdk.NewSSEHandler(s.serverFor, &sdk.SSEOptions{
 		MaxRequestBodyBytes:        maxMessageBytes,
 		DisableLocalhostProtection: true,
 	})
-	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = r.Clone(r.Context()) // the caller's body stays as it was
-		if !checkBody(w, r) {
-			return
-		}
+	owners := &bindings{by: map[string]access.Identity{}}
+	connected := owners.bound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			var ok bool
 			if r, ok = s.open(w, r); !ok {
@@ -97,6 +107,12 @@ func (s *Server) SSEHandler() http.Handler {
 		}
 		sse.ServeHTTP(w, carryOverHTTP(r))
 	}))
+	return s.guard(s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.Clone(r.Context()) // the caller's body stays as it was
+		if checkBody(w, r) {
+			connected.ServeHTTP(w, r)
+		}
+	})))
 }
 
 // open prepares a request that begins a connection. It reports false after
@@ -107,17 +123,30 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request) (*http.Request, bo
 		rpcError(w, http.StatusBadRequest, jsonrpc.CodeInvalidParams, "X-MCP-Session-Id: "+err.Error())
 		return nil, false
 	}
-	open := 0
-	for range s.sdk.Sessions() {
-		open++
-	}
-	if open >= maxSessions || s.life.Err() != nil {
+	id, _ := access.From(r.Context())
+	all, own := s.openSessions(id.Tenant)
+	if all >= maxSessions || s.opts.Auth != nil && own >= maxTenantSessions || s.life.Err() != nil {
 		w.Header().Set("Retry-After", "30")
 		rpcError(w, http.StatusServiceUnavailable, jsonrpc.CodeInternalError, "no more connections now; try again in 30 seconds")
 		return nil, false
 	}
-	o := origin{transport: "mcp-http", session: name, address: address(r)}
+	o := origin{transport: "mcp-http", session: name, address: address(r), identity: id}
 	return r.WithContext(withOrigin(r.Context(), o)), true
+}
+
+// openSessions counts the transport sessions there are, and those of a tenant.
+func (s *Server) openSessions(tenant string) (all, own int) {
+	for _, one := range s.tenants.all() {
+		n := 0
+		for range one.sdk.Sessions() {
+			n++
+		}
+		all += n
+		if one.tenant == tenant {
+			own = n
+		}
+	}
+	return all, own
 }
 
 // sessionName reads and checks the name a client gives its session. An empty

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
+	"daybook/internal/access"
 )
 
 // Options set up a Server. Commands and Queries are required.
@@ -35,6 +38,12 @@ type Options struct {
 	// and addresses, each with or without a port: the public name of a proxy in
 	// front, for example. Requests to other hosts are refused.
 	Hosts []string
+	// Auth tells whose a bearer token of an HTTP request is; nil lets everybody
+	// in. Streams are served to the user of this process, without a token.
+	Auth access.Authenticator
+	// PublicURL is the address clients know the service by, where a proxy changes
+	// it; empty for the one they use.
+	PublicURL string
 	// Fixtures, if any, are mounted for a test suite.
 	Fixtures *Fixtures
 	// Logger gets internal failures; default slog.Default.
@@ -42,11 +51,16 @@ type Options struct {
 }
 
 // Server offers the tools. It is safe for concurrent use. Close ends it.
+//
+// Each tenant has one of its own, so that nothing one does, reads or watches
+// can reach another's clients; New makes that of the default tenant, and the
+// others come with their first request.
 type Server struct {
-	opts   Options
-	logger *slog.Logger
-	tenant string
-	sdk    *sdk.Server
+	opts    Options
+	logger  *slog.Logger
+	tenant  string
+	sdk     *sdk.Server
+	tenants *tenants
 
 	watches *watches
 
@@ -82,8 +96,40 @@ func New(opts Options) *Server {
 			opts.Instructions = statelessInstructions
 		}
 	}
-	s := &Server{opts: opts, logger: opts.Logger, tenant: events.DefaultTenant, watches: newWatches()}
+	s := &Server{opts: opts, logger: opts.Logger, tenants: &tenants{by: map[string]*Server{}}}
 	s.life, s.end = context.WithCancelCause(context.Background())
+	return s.of(events.DefaultTenant)
+}
+
+// tenants are the servers of all tenants.
+type tenants struct {
+	mu sync.Mutex
+	by map[string]*Server
+}
+
+// all returns them.
+func (t *tenants) all() []*Server {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Values(t.by))
+}
+
+// of returns the server of a tenant, which is made if there is none yet.
+func (s *Server) of(tenant string) *Server {
+	s.tenants.mu.Lock()
+	defer s.tenants.mu.Unlock()
+	if known := s.tenants.by[tenant]; known != nil {
+		return known
+	}
+	one := &Server{opts: s.opts, logger: s.logger, tenant: tenant, tenants: s.tenants, life: s.life, end: s.end, watches: newWatches()}
+	one.build()
+	s.tenants.by[tenant] = one
+	return one
+}
+
+// build sets up what the SDK serves.
+func (s *Server) build() {
+	opts := s.opts
 	sdkOpts := &sdk.ServerOptions{
 		Instructions: opts.Instructions,
 		Logger:       slog.New(quiet{opts.Logger.Handler()}),
@@ -120,7 +166,7 @@ func New(opts Options) *Server {
 		s.sdk.AddReceivingMiddleware(s.refuseBadAddresses)
 	}
 	s.sdk.AddReceivingMiddleware(s.refuseUnknownNames(byName), answerRefused)
-	return s
+	s.sdk.AddReceivingMiddleware(s.identified) // the last one added is the first to see a request
 }
 
 // tools is the table of everything offered.
@@ -142,11 +188,15 @@ func (s *Server) tools() []tool {
 func (s *Server) Close() error {
 	s.end(errClosing)
 	var wg sync.WaitGroup
-	for ss := range s.sdk.Sessions() {
-		wg.Go(func() { _ = ss.Close() }) // a connection already broken is closed
+	for _, one := range s.tenants.all() {
+		for ss := range one.sdk.Sessions() {
+			wg.Go(func() { _ = ss.Close() }) // a connection already broken is closed
+		}
 	}
 	wg.Wait()
-	s.watches.wait()
+	for _, one := range s.tenants.all() {
+		one.watches.wait()
+	}
 	return nil
 }
 

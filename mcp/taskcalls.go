@@ -37,10 +37,12 @@ func (s *Server) tasksOnCall(tools map[string]tool) sdk.Middleware {
 			case *sdk.InitializeResult:
 				return announced(res), nil
 			case *sdk.ListToolsResult:
+				res = visible(ctx, res, tools)
 				ss, ok := req.GetSession().(*sdk.ServerSession)
 				if ok && taskingOf(ss, req.GetParams().GetMeta()) == coreTasks {
 					return &toolsWithTasks{ListToolsResult: res, tools: tools}, nil
 				}
+				return res, nil
 			}
 			return res, nil
 		}
@@ -121,6 +123,9 @@ func (s *Server) beginTask(ctx context.Context, call *sdk.CallToolRequest, t too
 	}()
 	ctx, stop := s.untilClose(ctx)
 	defer stop()
+	if err := allowed(ctx, t); err != nil {
+		return refuse(err)
+	}
 	a, err := decodeArguments(t.name, t.input, call.Params.Arguments)
 	if err != nil {
 		return refuse(err)

@@ -98,8 +98,8 @@ func (s *Server) taskHandler(m taskMethod) func(context.Context, *sdk.ServerSess
 		if p.TaskID == "" && m.name != "tasks/list" {
 			return nil, invalidParams("%s needs taskId, the id of a task", m.name)
 		}
-		o, _ := ctx.Value(originKey{}).(origin)
-		p.actor = events.Actor{Principal: anonymous, Transport: o.transport, Address: o.address, Client: clientName(ss, p.Meta)}
+		p.actor = actorOf(ctx)
+		p.actor.Client = clientName(ss, p.Meta)
 		ctx, stop := s.untilClose(ctx)
 		defer stop()
 		if res, err = do(ctx, p); err != nil {

@@ -94,6 +94,9 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 		}()
 		ctx, stop := s.untilClose(ctx)
 		defer stop()
+		if err := allowed(ctx, t); err != nil {
+			return s.refuse(ctx, t.name, err), nil
+		}
 		a, err := decodeArguments(t.name, t.input, req.Params.Arguments)
 		if err != nil {
 			return s.refuse(ctx, t.name, err), nil
