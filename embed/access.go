@@ -65,6 +65,14 @@ func authenticator(o Options) (access.Authenticator, error) {
 	return a, nil
 }
 
+// issuers are where clients get tokens.
+func (d *Daybook) issuers() []string {
+	if d.opts.OIDC.Issuer == "" {
+		return nil
+	}
+	return []string{d.opts.OIDC.Issuer}
+}
+
 // openAccess reads who may come in and how much each may use.
 func (d *Daybook) openAccess(context.Context) error {
 	var err error

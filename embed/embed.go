@@ -38,6 +38,7 @@ type Daybook struct {
 	runner      *runner.Runner       // nil without one
 	auth        access.Authenticator // nil lets everybody in
 	quotas      *access.Quotas
+	certificate *certificate // nil without TLS
 	mcp         *mcp.Server
 	handler     http.Handler
 	http        *http.Server // nil when nothing listens

@@ -32,6 +32,8 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		SessionID:        d.opts.SessionID,
 		Version:          d.opts.Version,
 		Hosts:            d.opts.AllowedHosts,
+		Auth:             d.auth,
+		PublicURL:        d.opts.PublicURL,
 		Fixtures:         fixtures,
 		Logger:           d.opts.Logger,
 	})
@@ -45,17 +47,21 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 	}
 	var err error
 	d.handler, err = httpapi.New(httpapi.Options{
-		Commands: commands,
-		Queries:  d.projections,
-		Events:   d.store,
-		Webhooks: d.webhooks,
-		Replay:   d.store,
-		Ready:    d.Ready,
-		Metrics:  d.metrics(),
-		Mounts:   map[string]http.Handler{"/mcp": d.mcp.Handler(), "/sse": d.mcp.SSEHandler()},
-		Hosts:    d.opts.AllowedHosts,
-		Version:  info,
-		Logger:   d.opts.Logger,
+		Commands:  commands,
+		Queries:   d.projections,
+		Events:    d.store,
+		Webhooks:  d.webhooks,
+		Replay:    d.store,
+		Ready:     d.Ready,
+		Metrics:   d.metrics(),
+		Mounts:    map[string]http.Handler{"/mcp": d.mcp.Handler(), "/sse": d.mcp.SSEHandler()},
+		Hosts:     d.opts.AllowedHosts,
+		Auth:      d.auth,
+		Issuers:   d.issuers(),
+		Quotas:    d.quotas,
+		PublicURL: d.opts.PublicURL,
+		Version:   info,
+		Logger:    d.opts.Logger,
 	})
 	if err != nil {
 		return err
@@ -70,10 +76,17 @@ func (d *Daybook) listenHTTP() error {
 	if d.opts.HTTPAddr == "" {
 		return nil
 	}
-	if err := httpapi.CheckBind(d.opts.HTTPAddr, false); err != nil {
+	if err := httpapi.CheckBind(d.opts.HTTPAddr, d.auth != nil); err != nil {
 		return err
 	}
 	var err error
+	if d.opts.CertFile != "" {
+		if d.certificate, err = openCertificate(d.opts.CertFile, d.opts.KeyFile, d.opts.Logger); err != nil {
+			return err
+		}
+	} else if httpapi.CheckBind(d.opts.HTTPAddr, false) != nil {
+		d.opts.Logger.Warn("tokens and everything else travel to other machines as plain text; give a TLS certificate, or put a proxy that has one in front", "http", d.opts.HTTPAddr)
+	}
 	d.listener, err = net.Listen("tcp", d.opts.HTTPAddr)
 	if errors.Is(err, syscall.EADDRINUSE) && d.opts.HTTPFallback {
 		host, _, splitErr := net.SplitHostPort(d.opts.HTTPAddr)
@@ -86,8 +99,13 @@ func (d *Daybook) listenHTTP() error {
 		return fmt.Errorf("listen for HTTP: %w", err)
 	}
 	d.http = httpapi.NewServer(d.listener.Addr().String(), d.handler)
+	serve := d.http.Serve
+	if d.certificate != nil {
+		d.http.TLSConfig = d.certificate.config()
+		serve = func(l net.Listener) error { return d.http.ServeTLS(l, "", "") }
+	}
 	go func() {
-		if err := d.http.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
 			d.fail(fmt.Errorf("serve HTTP: %w", err))
 		}
 	}()
@@ -108,6 +126,11 @@ func (d *Daybook) Ready(ctx context.Context) error {
 	if err := d.auditDamage(); err != nil {
 		return err
 	}
+	if d.auth != nil {
+		if err := d.auth.Check(ctx); err != nil {
+			return err
+		}
+	}
 	// The ledger first: when both have no room, it is what needs a restart.
 	return cmp.Or(d.store.Health(ctx), d.projections.Stalled())
 }
@@ -119,6 +142,9 @@ func (d *Daybook) Handler() http.Handler { return d.handler }
 func (d *Daybook) URL() string {
 	if d.listener == nil {
 		return ""
+	}
+	if d.certificate != nil {
+		return "https://" + d.listener.Addr().String()
 	}
 	return "http://" + d.listener.Addr().String()
 }

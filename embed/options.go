@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"daybook/internal/worker"
@@ -33,6 +36,11 @@ type Options struct {
 	OIDC      OIDC
 	// Limits bound what each tenant may use.
 	Limits Limits
+	// CertFile and KeyFile make HTTP speak TLS. They may be replaced at any time.
+	CertFile, KeyFile string
+	// PublicURL is the address clients know the service by, where a proxy changes
+	// it; empty for the one they use. Its host is accepted like AllowedHosts.
+	PublicURL string
 	// NATSAddr is where NATS listens for consumers ("127.0.0.1:4222"); empty
 	// listens nowhere. NATSFallback lets a busy port be replaced by a free one.
 	NATSAddr     string
@@ -106,6 +114,18 @@ func (o Options) withDefaults() (Options, error) {
 	var problems []error
 	if o.DataDir == "" {
 		problems = append(problems, errors.New("DataDir is empty: name the directory that holds the ledger"))
+	}
+	if (o.CertFile == "") != (o.KeyFile == "") {
+		problems = append(problems, errors.New("CertFile and KeyFile belong together: give both or none"))
+	}
+	if o.PublicURL != "" {
+		u, err := url.Parse(o.PublicURL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
+			problems = append(problems, fmt.Errorf("PublicURL is %q: give a URL without a path, such as https://book.example.com", o.PublicURL))
+		} else {
+			o.PublicURL = u.Scheme + "://" + u.Host
+			o.AllowedHosts = append(slices.Clip(o.AllowedHosts), u.Host)
+		}
 	}
 	if o.NATSURL != "" && o.NATSAddr != "" {
 		problems = append(problems, errors.New("NATSURL and NATSAddr exclude each other: an outside server does its own listening"))

@@ -16,6 +16,10 @@ type authFlags struct {
 	Tenant      string   `name:"auth-tenant" help:"Tenant of all the issuer's tokens, instead of a claim." placeholder:"NAME"`
 	ScopeClaim  string   `name:"auth-scope-claim" help:"Claim of the issuer's tokens that holds the scopes; scope, then scp, if not given." placeholder:"NAME"`
 
+	CertFile  string `name:"tls-cert" help:"Certificate, in PEM; HTTP then speaks TLS. Read again when it is replaced." placeholder:"FILE"`
+	KeyFile   string `name:"tls-key" help:"Private key of the certificate, in PEM." placeholder:"FILE"`
+	PublicURL string `name:"public-url" help:"Address that clients know the server by, where a proxy in front changes it; its host is accepted like --allowed-host." placeholder:"URL"`
+
 	Requests    float64 `name:"limit-requests" help:"HTTP requests a second of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
 	Runs        int     `name:"limit-runs" help:"Runs queued or running of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
 	OutputBytes int64   `name:"limit-output-bytes" help:"Bytes of output stored for each tenant, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
@@ -50,6 +54,10 @@ func (f authFlags) apply(o *embed.Options) error {
 	case o.OIDC.Issuer != "" && f.Audience == "":
 		return errors.New("--auth oidc=ISSUER needs --auth-audience: the name that the issuer gives this service in its tokens (aud)")
 	}
+	if (f.CertFile == "") != (f.KeyFile == "") {
+		return errors.New("--tls-cert and --tls-key belong together: give both or none")
+	}
+	o.CertFile, o.KeyFile, o.PublicURL = f.CertFile, f.KeyFile, f.PublicURL
 	o.Limits = embed.Limits{RequestsPerSecond: f.Requests, Runs: f.Runs, OutputBytes: f.OutputBytes, HeapBytes: f.HeapBytes}
 	switch {
 	case f.Streams != nil:
