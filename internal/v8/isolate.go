@@ -192,6 +192,9 @@ type Result struct {
 	Truncated bool
 	// Line and Column, 1-based, of a SyntaxError; 0 when unknown.
 	Line, Column int
+	// CarriedTimers counts the timers that came with the heap and had to be over
+	// before the run could end.
+	CarriedTimers int
 	// PeakHeap is the most V8 heap in use before any collection, in bytes.
 	PeakHeap int64
 	// Clock is where the script's clock stood at the end.
@@ -228,7 +231,9 @@ func (i *Isolate) Run(source []byte) (Result, error) {
 		Line:      int(c.line),
 		Column:    int(c.column),
 		PeakHeap:  int64(c.peak_heap),
-		Clock:     fromMillis(float64(c.clock_ms)),
+
+		CarriedTimers: int(c.carried_timers),
+		Clock:         fromMillis(float64(c.clock_ms)),
 	}
 	if c.has_text != 0 {
 		text := string(unsafe.Slice((*byte)(unsafe.Pointer(c.text.data)), int(c.text.size)))

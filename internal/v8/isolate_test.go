@@ -126,11 +126,42 @@ func TestTimersPersist(t *testing.T) {
 	if first.Status != v8.Exception || !strings.HasPrefix(first.text, "Error: stop") {
 		t.Fatalf("first run: %v %q", first.Status, first.text)
 	}
+	if first.CarriedTimers != 0 {
+		t.Errorf("the first run carries %d timers", first.CarriedTimers)
+	}
 	later := start.Add(time.Hour)
 	then := run(t, v8.Config{Heap: first.heap, Start: later}, "'ran'")
 	want := fmt.Sprintf("0@%d long %d", (time.Hour + 30*time.Millisecond).Milliseconds(), later.Add(30*time.Millisecond).UnixMilli())
 	if len(then.out) != 1 || then.out[0] != want || then.text != "ran" {
 		t.Fatalf("got %q, result %q; want %q", then.out, then.text, want)
+	}
+	if then.CarriedTimers != 1 {
+		t.Errorf("the second run carries %d timers, want 1", then.CarriedTimers)
+	}
+	if third := run(t, v8.Config{Heap: then.heap}, "setTimeout(() => {}, 1).unref()"); third.CarriedTimers != 0 {
+		t.Errorf("a run after all timers are over carries %d", third.CarriedTimers)
+	} else if fourth := run(t, v8.Config{Heap: third.heap}, "1"); fourth.CarriedTimers != 0 {
+		t.Errorf("a timer that does not keep the run from ending is counted")
+	}
+}
+
+// An error says what it can whatever has been done to it.
+func TestErrorsWithoutAStack(t *testing.T) {
+	for _, test := range []struct{ source, want string }{
+		{"const e = new TypeError('kept'); e.stack = 5; throw e", "TypeError: kept"},
+		{"const e = new Error('kept'); e.stack = ''; throw e", "Error: kept"},
+		{"const e = new Error('kept'); delete e.stack; throw e", "Error: kept"},
+		{"const e = new RangeError('kept'); Object.defineProperty(e, 'stack', {get() { throw 1 }}); throw e", "RangeError: kept"},
+		{"class Mine extends Error { get name() { throw 1 } }; const e = new Mine('kept'); e.stack = null; throw e", "Error: kept"},
+		{"const e = new Error('lost'); e.stack = 5; Object.defineProperty(e, 'message', {get() { throw 1 }}); throw e", "Error"},
+		{"const e = new Error(''); e.stack = 5; e.name = 'Named'; throw e", "Named"},
+		{"const e = new Error('alone'); e.stack = 5; e.name = ''; throw e", "alone"},
+		{"const e = new Error('kept'); e.stack = {}; e.name = {toString() { throw 1 }}; throw e", "Error: kept"},
+		{"Error.prepareStackTrace = () => { throw 1 }; throw new Error('kept')", "Error: kept"},
+	} {
+		if o := run(t, v8.Config{}, test.source); o.Status != v8.Exception || strings.SplitN(o.text, "\n", 2)[0] != test.want {
+			t.Errorf("%s: %v %q, want %q", test.source, o.Status, o.text, test.want)
+		}
 	}
 }
 

@@ -19,7 +19,9 @@ class Run {
       : d_(d), isolate_(d->isolate), context_(context), caught_(d->isolate), result_(result) {}
 
   void execute(daybook_bytes source) {
-    if (!call_number("begin", d_->start_ms)) return conclude_exception(caught_exception());
+    Local<Value> start = v8::Number::New(isolate_, d_->start_ms), carried;
+    if (!call_entry(d_, context_, "begin", 1, &start).ToLocal(&carried)) return conclude_exception(caught_exception());
+    result_->carried_timers = static_cast<int>(carried->NumberValue(context_).FromMaybe(0));
     Local<v8::String> text;
     if (!v8::String::NewFromUtf8(isolate_, source.data, v8::NewStringType::kNormal, static_cast<int>(source.size))
              .ToLocal(&text)) {
@@ -155,11 +157,6 @@ class Run {
     return thrown;
   }
 
-  bool call_number(const char* name, double argument) {
-    Local<Value> number = v8::Number::New(isolate_, argument);
-    return !call_entry(d_, context_, name, 1, &number).IsEmpty();
-  }
-
   void set_text(std::string text) {
     d_->text = std::move(text);
     result_->has_text = 1;
@@ -285,7 +282,9 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_bytes source, daybook_re
     // Nothing ran and nothing is saved; the isolate may be given another source.
     if (!rest(d)) result->status = DAYBOOK_TERMINATED;
   } else if (result->status != DAYBOOK_TERMINATED && result->status != DAYBOOK_OUT_OF_MEMORY && !settle(d)) {
+    const int carried = result->carried_timers;
     *result = {};
+    result->carried_timers = carried;
     d->text.clear();
     result->status = d->out_of_memory ? DAYBOOK_OUT_OF_MEMORY : DAYBOOK_TERMINATED;
   }

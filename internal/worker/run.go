@@ -106,6 +106,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	case timedOut:
 		o := Outcome{Status: StatusTimedOut, Reason: ReasonTimeout, Error: timedOutText}
 		if c.complete {
+			o.Warnings = c.end.Warnings
 			o.CPUTime, o.PeakHeapBytes, o.TranspiledSHA256 = time.Duration(c.end.CPUMicros)*time.Microsecond, c.end.PeakHeap, c.end.TranspiledSHA256
 		}
 		return o, false, nil

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"daybook/internal/worker"
 )
@@ -73,5 +74,57 @@ func TestPrintedPositions(t *testing.T) {
 	}
 	if len(lines) < 2 || !strings.Contains(lines[1].Text, ":4:9)") {
 		t.Errorf("the script printed %+v", lines)
+	}
+}
+
+// A run that an earlier run's timers keep from ending says so, however it ends.
+func TestCarriedTimersAreTold(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	failed, err := pool.Run(t.Context(), patient("let n = 0; const tick = setInterval(() => n++, 5); setTimeout(() => { throw new Error('stop') }, 12)"), discard)
+	if err != nil || failed.Status != worker.StatusFailed || len(failed.Heap) == 0 || len(failed.Warnings) != 0 {
+		t.Fatalf("the first run is %s, warnings %q, heap of %d bytes, %v", failed.Status, failed.Warnings, len(failed.Heap), err)
+	}
+	const said = "the heap holds a timer that an earlier run set"
+	for _, test := range []struct{ code, status string }{
+		{"n", worker.StatusTimedOut},
+		{"clearInterval(tick); n", worker.StatusCompleted},
+	} {
+		task := patient(test.code)
+		task.Heap, task.Timeout = failed.Heap, time.Second
+		o, err := pool.Run(t.Context(), task, discard)
+		if err != nil || o.Status != test.status || len(o.Warnings) != 1 || !strings.HasPrefix(o.Warnings[0], said) {
+			t.Errorf("%s: %s, warnings %q; want %s, %q (%v)", test.code, o.Status, o.Warnings, test.status, said, err)
+		}
+	}
+}
+
+// Whoever expects modules is told that there are none, and what to do.
+func TestNoModules(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	const told = "scripts run without modules"
+	for _, test := range []struct {
+		code, first string
+		told        bool
+	}{
+		{`import x from "y"`, "SyntaxError: Cannot use import statement outside a module", true},
+		{"import { a } from 'y'; const n: number = 2", "SyntaxError: Cannot use import statement outside a module", true},
+		{`export const a = 1`, "SyntaxError: Unexpected token 'export'", true},
+		{`import.meta.url`, "SyntaxError: Cannot use 'import.meta' outside a module", true},
+		{`await import("y")`, "Error: Not supported", true},
+		{`const fs = require("fs")`, "ReferenceError: require is not defined", true},
+		{`throw new Error("Not supported")`, "Error: Not supported", false},
+		{`throw new Error("import")`, "Error: import", false},
+	} {
+		o, err := pool.Run(t.Context(), patient(test.code), discard)
+		if err != nil || o.Status != worker.StatusFailed || !strings.HasPrefix(o.Error, test.first) || strings.Contains(o.Error, told) != test.told {
+			t.Errorf("%s: %s %q, %v; want %q", test.code, o.Status, o.Error, err, test.first)
+		}
+		if !strings.Contains(o.Error, "\n    at cell.ts:1:") {
+			t.Errorf("%s: the place is lost: %q", test.code, o.Error)
+		}
 	}
 }

@@ -101,6 +101,22 @@ const resultText = (value) => {
   return safeInspect(value);
 };
 
+// errorHeader is what is left of an error whose stack user code has taken away.
+// Each part may be an accessor that throws, and costs only itself then.
+const errorHeader = (value) => {
+  const read = (key, otherwise) => {
+    try {
+      const part = value[key];
+      return typeof part === "string" ? part : otherwise;
+    } catch {
+      return otherwise;
+    }
+  };
+  const name = read("name", "Error");
+  const message = read("message", "");
+  return name === "" || message === "" ? name + message : `${name}: ${message}`;
+};
+
 const errorResult = (value) => {
   if (host.kindOf(value) !== "error") return `Uncaught ${safeInspect(value)}`;
   try {
@@ -114,7 +130,7 @@ const errorResult = (value) => {
   } catch {
     // A user's Error.prepareStackTrace threw.
   }
-  return safeInspect(value);
+  return errorHeader(value);
 };
 
 const nativeStackGetter = (() => {

@@ -5,6 +5,7 @@ const entry = {
   begin(startMs) {
     timeOrigin = startMs;
     resumeTimers(startMs);
+    return activeRefs;
   },
   nextDue,
   fire: fireNext,
