@@ -40,6 +40,11 @@ func (a *attempt) finish(run *ledger.Run, out Outcome, res ledger.Result) error 
 			return err
 		}
 	}
+	// What never ran leaves the state as it found it: the heap it was given, or
+	// none for a fresh isolate.
+	if out.Reason == ReasonSyntaxError && a.in.hash != "" {
+		res.Heap = &events.HeapRecord{SHA256: a.in.hash, Size: int64(len(a.in.heap)), EngineID: a.in.engine.ID, Parent: a.in.hash}
+	}
 	return a.complete(run, status, res)
 }
 

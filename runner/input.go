@@ -20,6 +20,10 @@ const (
 	ReasonHeapUnavailable    = "heap_unavailable"
 )
 
+// ReasonSyntaxError is the reason that Workers give for a script that was
+// refused before any of it ran.
+const ReasonSyntaxError = "syntax_error"
+
 // patience is how many deliveries of a request find the blob store unreachable
 // before the run fails for it. With the default delays that is about three
 // minutes, and a store that is back earlier costs the run nothing.
