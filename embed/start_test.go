@@ -29,6 +29,9 @@ func TestOptions(t *testing.T) {
 		{embed.Options{DataDir: "x", TimeoutSecs: 301}, []string{"TimeoutSecs is 301", "1 to 300"}},
 		{embed.Options{DataDir: "x", HeapMemoryMB: 64, HeapMemoryCeilingMB: 32}, []string{"HeapMemoryMB (64)", "HeapMemoryCeilingMB (32)"}},
 		{embed.Options{DataDir: "x", SessionID: "a\x00"}, []string{"SessionID"}},
+		{embed.Options{DataDir: "x", Sandbox: "none"}, []string{`Sandbox is "none"`, "strict or best-effort"}},
+		{embed.Options{DataDir: "x", WorkerReuse: "always"}, []string{`WorkerReuse: workers cannot be reused by "always"`, "tenant, session or run"}},
+		{embed.Options{DataDir: "x", WorkerMaxRuns: -1, WorkerMaxAge: -1}, []string{"WorkerMaxRuns is -1", "WorkerMaxAge is -1ns"}},
 	} {
 		book, err := embed.Start(t.Context(), test.opts)
 		if err == nil {

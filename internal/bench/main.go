@@ -57,6 +57,7 @@ func run(ctx context.Context, s settings, out string) error {
 		{"projections", measureProjections},
 		{"tags", measureTags},
 		{"start and memory", measureStarts},
+		{"sandbox", measureSandbox},
 	} {
 		fmt.Fprintf(os.Stderr, "measuring %s …\n", part.name)
 		if err := part.measure(ctx, s, &r); err != nil {

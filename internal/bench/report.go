@@ -15,6 +15,7 @@ type report struct {
 	Projection           projectionResult
 	Tags                 tagResult
 	Starts               []startResult
+	Sandbox              []sandboxRow
 	Cores                int
 	GoVersion, Date, CPU string
 }
@@ -98,6 +99,14 @@ Exact queries of two pairs among {{n .Tags.Heaps}} tagged heaps. Reading the tag
 | ledger | start | server | workers |
 |---|---|---|---|
 {{range .Starts}}| {{n .Events}} events | {{ms .Ready}} | {{.ServerMiB}} MiB | {{.Workers}} of {{.WorkerMiB}} MiB |
+{{end}}
+## Sandbox
+
+What confining a worker costs: all layers beside none, one after the other in turn. Medians; the difference is the median of the differences.
+
+| | confined | bare | difference |
+|---|---|---|---|
+{{range .Sandbox}}| {{.What}} | {{x .Confined}} ms | {{x .Bare}} ms | {{x .Added}} ms |
 {{end}}`))
 
 func grouped(v any) string {

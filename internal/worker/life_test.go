@@ -1,12 +1,14 @@
 package worker_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -170,6 +172,26 @@ func TestViolationIsOnRecord(t *testing.T) {
 		if err != nil || o.Status != worker.StatusFailed || o.Reason != worker.ReasonSandboxViolation || o.Error != want {
 			t.Errorf("%s: %+v, %v", how, o, err)
 		}
+	}
+}
+
+// The same with a real worker, and a signal from somebody else.
+func TestSIGSYSEndsARun(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	o, err := pool.Run(t.Context(), patient("console.log(1); for (;;);"), func(ctx context.Context, lines []worker.Line) error {
+		var pid int
+		if err := pool.NotePID(&pid)(ctx, lines); err != nil {
+			return err
+		}
+		return syscall.Kill(pid, syscall.SIGSYS)
+	})
+	if err != nil || o.Reason != worker.ReasonSandboxViolation || o.Error != "sandbox violation: an unknown system call" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if o, err := pool.Run(t.Context(), patient("1+1"), discard); err != nil || o.Result == nil || *o.Result != "2" {
+		t.Errorf("afterwards: %+v, %v", o, err)
 	}
 }
 
