@@ -10,6 +10,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/sandbox"
 	"daybook/internal/worker"
 	"daybook/ledger"
 	"daybook/runner"
@@ -76,6 +77,10 @@ func TestRealWorkers(t *testing.T) {
 		t.Errorf("the end is %+v, output %+v", end, end.Output)
 	}
 
+	if missing := sandbox.Missing(started(t, b.history(id)).Layers, true); len(missing) != 0 {
+		t.Errorf("the record of the run lacks the layers %v", missing)
+	}
+
 	id, status, end = b.script(`x + 1`, func(s *ledger.Submission) { s.Heap = end.Heap.SHA256 })
 	if status != events.StatusCompleted || end.Content.Value().Result.Text != "42" {
 		t.Fatalf("the run is %s: %s", status, errorText(end))
@@ -92,6 +97,19 @@ func TestRealWorkers(t *testing.T) {
 	one := 1
 	_, status, end = b.script(`for (;;) {}`, func(s *ledger.Submission) { s.ExecutionTimeoutSecs = &one })
 	if status != events.StatusTimedOut || errorText(end) != "Execution timed out" || end.Heap != nil {
+		t.Errorf("the run is %s: %s %+v", status, errorText(end), end)
+	}
+}
+
+// A worker that was killed for what it tried leaves why on record.
+func TestViolationIsOnRecord(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	b.begin(b.options(workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
+		return runner.Outcome{Status: "failed", Reason: "sandbox_violation", Error: "sandbox violation: socket"}, nil
+	}}))
+	_, status, end := b.script(`1`)
+	if status != events.StatusFailed || end.Reason != "sandbox_violation" || errorText(end) != "sandbox violation: socket" {
 		t.Errorf("the run is %s: %s %+v", status, errorText(end), end)
 	}
 }
