@@ -39,6 +39,7 @@ type Daybook struct {
 	auth        access.Authenticator // nil lets everybody in
 	quotas      *access.Quotas
 	certificate *certificate // nil without TLS
+	webhooks    *webhook.Service
 	mcp         *mcp.Server
 	handler     http.Handler
 	http        *http.Server // nil when nothing listens

@@ -24,6 +24,8 @@ type api struct {
 	log    *slog.Logger
 	guard  *guard
 	gate   *gatekeeper
+	hooks  Webhooks  // nil without
+	replay Publisher // nil without
 	info   Version
 	wrote  highWater
 }
@@ -37,7 +39,7 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("httpapi: %w", err)
 	}
-	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version}
+	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, hooks: o.Webhooks, replay: o.Replay}
 	a.gate = &gatekeeper{auth: o.Auth, quotas: o.Quotas, public: o.PublicURL, scopes: map[string]access.Scope{"GET /metrics": access.Admin}}
 	if a.log == nil {
 		a.log = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -121,7 +123,9 @@ func (a *api) routes(mux *http.ServeMux) (*document, error) {
 	a.outputRoutes(r)
 	a.heapRoutes(r)
 	a.sessionRoutes(r)
+	a.replayRoutes(r)
 	a.ledgerRoutes(r)
+	a.webhookRoutes(r)
 	a.serviceRoutes(r)
 	return r.document()
 }

@@ -91,6 +91,10 @@ type Options struct {
 	Commands Commands
 	Queries  Queries
 	Events   EventLog
+	// Webhooks answers /api/webhooks; without it that is 503.
+	Webhooks Webhooks
+	// Replay publishes history under subjects; without it asking for that is 503.
+	Replay Publisher
 	// Ready reports why the service cannot serve yet, or nil; default: ready.
 	Ready func(ctx context.Context) error
 	// Metrics answers /metrics; default 404.

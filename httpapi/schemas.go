@@ -10,7 +10,7 @@ import (
 
 // requests are the schemas of what clients send. They are closed: a field not
 // listed is refused. Those of answers are open: they may grow.
-var requests = map[string]bool{"Submission": true, "TagsBody": true}
+var requests = map[string]bool{"Submission": true, "TagsBody": true, "WebhookBody": true, "RetryBody": true}
 
 // meanings describe the fields of answers that other packages define, by name:
 // a name means the same wherever it occurs.
@@ -41,6 +41,8 @@ var meanings = map[string]string{
 	"next_byte_offset":       "byte_offset of the next page.",
 	"next_cursor":            "Set only when there is more: cursor of the next page.",
 	"next_line_offset":       "line_offset of the next page.",
+	"written_lines":          "Lines the script wrote in all, stored or not; only when output was cut, once the run has ended.",
+	"written_bytes":          "Bytes the script wrote in all, stored or not; only when output was cut, once the run has ended.",
 	"output_sha256":          "Hash of all output of the final attempt.",
 	"output_truncated":       "Output past the cap was not stored.",
 	"parent":                 "The heap it was made from; null for a fresh isolate.",

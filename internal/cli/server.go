@@ -109,6 +109,7 @@ type serveCmd struct {
 	SSEPort      int      `name:"sse-port" help:"Like --http-port: the legacy SSE transport is served on the same address." placeholder:"PORT" xor:"http"`
 	NATSAddr     string   `name:"nats-addr" help:"Where NATS listens for consumers of events; default 127.0.0.1:4222, or a free port when that is busy; off closes it." placeholder:"HOST:PORT"`
 	NATSURL      string   `name:"nats-url" help:"Keep the ledger on an outside NATS server or cluster." placeholder:"URL"`
+	AllowPrivate bool     `name:"webhook-allow-private" help:"Let webhooks lead to this machine and private networks, and over plain HTTP."`
 	Fixtures     bool     `name:"conformance-fixtures" hidden:"" help:"Also serve what the MCP conformance suite expects of a server under test."`
 	AllowedHosts []string `name:"allowed-host" help:"Accept this Host header besides loopback names; may be repeated." placeholder:"HOST"`
 }
@@ -117,6 +118,7 @@ func (c *serveCmd) options(log io.Writer) embed.Options {
 	opts := c.engineFlags.options(log)
 	opts.AllowedHosts = c.AllowedHosts
 	opts.ConformanceFixtures = c.Fixtures
+	opts.WebhookAllowPrivate = c.AllowPrivate
 	opts.HTTPAddr = c.HTTPAddr
 	for _, port := range []int{c.HTTPPort, c.SSEPort} {
 		if port != 0 {

@@ -1,0 +1,59 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"daybook/events"
+	"daybook/webhook"
+)
+
+// startWebhooks delivers events to the webhooks on record until stopWebhooks.
+func (d *Daybook) startWebhooks(ctx context.Context) error {
+	var err error
+	d.webhooks, err = webhook.Open(ctx, webhook.Options{
+		Journal:      d.store,
+		Feed:         d.store,
+		Dir:          filepath.Join(d.opts.DataDir, "webhooks"),
+		SessionOf:    d.sessionOf,
+		AllowPrivate: d.opts.WebhookAllowPrivate,
+		Logger:       d.opts.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	d.stopWebhooks = func() { stop(); <-done }
+	go func() {
+		defer close(done)
+		if err := d.webhooks.Run(running); err != nil {
+			d.fail(fmt.Errorf("deliver to webhooks: %w", err))
+		}
+	}()
+	return nil
+}
+
+// sessionWait bounds how long a webhook waits for the read side; it asks again.
+const sessionWait = 10 * time.Second
+
+// sessionOf tells under which name an execution is logged.
+func (d *Daybook) sessionOf(ctx context.Context, tenant string, seq uint64, execution string) (string, error) {
+	ctx, stop := context.WithTimeout(ctx, sessionWait)
+	defer stop()
+	if err := d.projections.Wait(ctx, seq); err != nil {
+		return "", fmt.Errorf("wait for the projections: %w", err)
+	}
+	e, err := d.projections.Execution(ctx, tenant, execution)
+	switch {
+	case errors.Is(err, events.ErrNotFound), err == nil && e.Session == nil:
+		return "", nil
+	case err != nil:
+		return "", err
+	default:
+		return *e.Session, nil
+	}
+}

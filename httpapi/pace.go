@@ -1,0 +1,55 @@
+package httpapi
+
+import (
+	"math"
+	"strconv"
+	"time"
+)
+
+// pace spreads events over time as they were spread when they were recorded.
+type pace struct {
+	// speed divides the pauses; infinite leaves them out.
+	speed float64
+	// longest bounds a pause; 0 does not.
+	longest time.Duration
+	// last is the time of the event before, due when it was to be told.
+	last, due time.Time
+}
+
+// newPace reads how a client wants it.
+func newPace(speed, longest string) (*pace, *failure) {
+	p := &pace{speed: math.Inf(1)}
+	if speed != "max" {
+		var err error
+		if p.speed, err = strconv.ParseFloat(speed, 64); err != nil || !(p.speed >= 1e-3 && p.speed <= 1e6) {
+			return nil, invalid("speed", "speed must be max, or a factor from 0.001 to 1000000 such as 10, not %q", shortened(speed))
+		}
+	}
+	if longest != "" {
+		var err error
+		if p.longest, err = time.ParseDuration(longest); err != nil || p.longest <= 0 {
+			return nil, invalid("max_pause", "max_pause must be a length of time such as 5s or 500ms, not %q", shortened(longest))
+		}
+	}
+	return p, nil
+}
+
+// before is how long to wait before the next event is told, given its time and
+// the present. Delays do not add up: a late event does not make the next late.
+func (p *pace) before(at, now time.Time) time.Duration {
+	pause := time.Duration(0)
+	if !p.last.IsZero() && at.After(p.last) {
+		pause = time.Duration(min(float64(at.Sub(p.last))/p.speed, math.MaxInt64/4))
+		if p.longest > 0 {
+			pause = min(pause, p.longest)
+		}
+	}
+	if at.After(p.last) {
+		p.last = at
+	}
+	if p.due.IsZero() {
+		p.due = now
+	}
+	p.due = p.due.Add(pause)
+	return max(p.due.Sub(now), 0)
+}

@@ -1,0 +1,305 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/events"
+	"daybook/internal/access"
+	"daybook/projections"
+)
+
+// Publisher tells events of history once more, under subjects apart from those
+// of the ledger.
+type Publisher interface {
+	// Republish sends an event, marked as replayed, to those who listen to a
+	// subject below "replay.<tenant>."; any other subject is refused.
+	Republish(ctx context.Context, subject string, e events.Event) error
+}
+
+func (a *api) replayRoutes(r *router) {
+	const path = "/api/sessions/{name}/replay"
+	one := mediaOf[CloudEvent](r)
+	op := func(method, id, summary, description string) huma.Operation {
+		return huma.Operation{
+			OperationID: id, Method: method, Path: path, Tags: []string{tagSessions}, Summary: summary,
+			Description: description + " They have the content that is on record, and are marked with replayed: true. At the original speed the pauses between them are those between their times; " +
+				"a speed of 10 makes them a tenth as long, max leaves them out.",
+			Responses: map[string]*huma.Response{"200": {Description: "The events.", Content: map[string]*huma.MediaType{typeNDJSON: one, typeSSE: one}}},
+		}
+	}
+	errs := []int{http.StatusBadRequest, http.StatusNotFound}
+	publish := op(http.MethodPost, "republish-session", "Publish the history of a session under a NATS subject",
+		"Sends the events to the subject, and answers with each as it is sent, as the other form does. It ends when the request does.")
+	publish.Metadata = map[string]any{needs: access.Read} // it records nothing, and tells what reading does
+	register(r, op(http.MethodGet, "replay-session", "Tell the history of a session once more",
+		"The events of the session's runs and its entries, in order: one JSON object a line, or, with Accept: text/event-stream, as events whose id is their position, and one named end after the last."),
+		errs, a.replaySession)
+	register(r, publish, errs, a.republishSession)
+}
+
+// ReplayInput is embedded in the input of the form that publishes.
+type ReplayInput struct {
+	Reading
+	Name        string           `path:"name" doc:"Session name."`
+	Speed       string           `query:"speed" doc:"Factor of the original speed, such as 1, 10 or 0.5, or max for no pauses." default:"1"`
+	MaxPause    string           `query:"max_pause" doc:"Longest pause between two events, such as 5s; without it pauses are as long as they were."`
+	From        optional[uint64] `query:"from" doc:"Begin at this position."`
+	To          optional[uint64] `query:"to" doc:"End after this position."`
+	FromEntry   optional[int64]  `query:"from_entry" doc:"Only runs of the entries from this index on."`
+	ToEntry     optional[int64]  `query:"to_entry" doc:"Only runs of the entries up to this index."`
+	LastEventID string           `header:"Last-Event-ID" doc:"Streams only: id of the last event received; the replay goes on after it."`
+}
+
+func (in ReplayInput) about() subject { return subject{"session", "Session", in.Name} }
+
+type republishInput struct {
+	ReplayInput
+	Subject string `query:"subject" required:"true" doc:"Subject to publish under, below replay.TENANT., such as replay.default.review."`
+}
+
+func (a *api) replaySession(ctx context.Context, in *ReplayInput) (*streamed, error) {
+	return a.startReplay(ctx, in, func(context.Context, events.Event) error { return nil })
+}
+
+func (a *api) republishSession(ctx context.Context, in *republishInput) (*streamed, error) {
+	if a.replay == nil {
+		return nil, unavailable("this server publishes no history")
+	}
+	tenant := requestOf(ctx).tenant
+	if f := checkReplaySubject(tenant, in.Subject); f != nil {
+		return nil, f
+	}
+	return a.startReplay(ctx, &in.ReplayInput, func(ctx context.Context, e events.Event) error {
+		return a.replay.Republish(ctx, in.Subject, e)
+	})
+}
+
+func checkReplaySubject(tenant, s string) *failure {
+	rest, ok := strings.CutPrefix(s, "replay."+tenant+".")
+	if !ok || len(s) > 256 || strings.ContainsAny(rest, "*> \t\r\n\x00") || strings.Contains("."+rest+".", "..") {
+		return invalid("subject", "subject must be a subject below replay.%s., without wildcards, such as replay.%s.review, not %q", tenant, tenant, shortened(s))
+	}
+	return nil
+}
+
+// startReplay checks a request and answers it. also is called with every event,
+// before the client is told of it.
+func (a *api) startReplay(ctx context.Context, in *ReplayInput, also func(context.Context, events.Event) error) (*streamed, error) {
+	p, f := newPace(in.Speed, in.MaxPause)
+	if f != nil {
+		return nil, f
+	}
+	if err := a.fresh(ctx, in.Reading); err != nil {
+		return nil, err
+	}
+	re, err := a.newReplay(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	re.pace, re.also = p, also
+	return stream(func(w http.ResponseWriter, hr *http.Request) { re.serve(ctx, w, hr) }), nil
+}
+
+// replay tells the events of a session once more, for one request.
+type replay struct {
+	a *api
+	r *request
+	// after is the position reached, edge where it ends.
+	after, edge uint64
+	selector    *events.Selector
+	// runs are those of the entries asked for; nil for all of the session.
+	runs map[string]bool
+	pace *pace
+	also func(context.Context, events.Event) error
+}
+
+func (a *api) newReplay(ctx context.Context, in *ReplayInput) (*replay, error) {
+	r := requestOf(ctx)
+	re := &replay{a: a, r: r, selector: a.selector(events.Selection{Tenant: r.tenant, Session: in.Name})}
+	var err error
+	if re.edge, err = a.events.LastSeq(ctx); err != nil {
+		return nil, fmt.Errorf("read the end of the ledger: %w", err)
+	}
+	if in.To.Set {
+		re.edge = min(re.edge, in.To.Value)
+	}
+	if in.From.Set && in.From.Value > 0 {
+		re.after = in.From.Value - 1
+	}
+	if in.LastEventID != "" && r.accept == typeSSE {
+		n, err := strconv.ParseUint(in.LastEventID, 10, 64)
+		if err != nil {
+			return nil, invalid("Last-Event-ID", "Last-Event-ID must be a position in the ledger, not %q", shortened(in.LastEventID))
+		}
+		re.after = n
+	}
+	return re, re.choose(ctx, in)
+}
+
+// choose finds the session, and the runs of the entries asked for.
+func (re *replay) choose(ctx context.Context, in *ReplayInput) error {
+	entries, err := re.a.q.Entries(ctx, re.r.tenant, in.Name)
+	if err != nil && !errors.Is(err, events.ErrNotFound) {
+		return err
+	}
+	if len(entries) == 0 { // no run of it has ended; some may have begun
+		page, err := re.a.q.Executions(ctx, re.r.tenant, projections.ExecutionFilter{Session: in.Name, Limit: 1})
+		switch {
+		case err != nil:
+			return err
+		case len(page.Executions) == 0:
+			return events.ErrNotFound
+		case in.FromEntry.Set || in.ToEntry.Set:
+			return invalid("from_entry", "the session has no entries yet")
+		}
+	}
+	if !in.FromEntry.Set && !in.ToEntry.Set {
+		return nil
+	}
+	first, last := in.FromEntry.or(0), in.ToEntry.or(int64(len(entries))-1)
+	if first < 0 || first > last || last >= int64(len(entries)) {
+		return invalid("from_entry", "the session has the entries 0 to %d; %d to %d are not among them", len(entries)-1, first, last)
+	}
+	re.runs = map[string]bool{}
+	earliest := re.edge
+	for _, e := range entries[first : last+1] {
+		re.runs[e.ExecutionID] = true
+		if len(re.runs) > maxLookups {
+			earliest = 0
+		}
+		if earliest == 0 {
+			continue
+		}
+		history, err := re.a.cmd.History(ctx, re.r.tenant, e.ExecutionID)
+		if err != nil {
+			return err
+		}
+		earliest = min(earliest, history[0].Seq-1)
+	}
+	re.after = max(re.after, earliest)
+	return nil
+}
+
+// maxLookups is up to how many runs are looked up to find where the first
+// began, before the ledger is rather read from its beginning.
+const maxLookups = 200
+
+func (re *replay) wants(ctx context.Context, e events.Event) (bool, error) {
+	if re.runs != nil {
+		return e.Tenant == re.r.tenant && re.runs[events.ExecutionOf(e)], nil
+	}
+	return re.selector.Wants(ctx, e)
+}
+
+func (re *replay) serve(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	begin := startLines(w)
+	sse := re.r.accept == typeSSE
+	if sse {
+		begin = startSSEEvents(w)
+	}
+	s, err := begin()
+	if err != nil || r.Method == http.MethodHead {
+		return
+	}
+	err = re.tell(ctx, s)
+	if err == nil {
+		if out, ok := s.(sseEvents); ok {
+			err = errors.Join(out.sse.event("", "end", edgeReached{strconv.FormatUint(re.after, 10)}), out.flush())
+		}
+	}
+	if err == nil {
+		return
+	}
+	if ctx.Err() == nil && !errors.Is(err, errDraining) {
+		re.a.log.WarnContext(ctx, "a replay broke off", "after", re.after, "error", err)
+	}
+	if !sse {
+		// A clean end would pass for the whole answer.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// tell writes what is wanted up to the edge.
+func (re *replay) tell(ctx context.Context, s eventStream) error {
+	for re.after < re.edge {
+		batch, err := re.a.events.Read(ctx, re.after, eventBatch)
+		if err != nil {
+			return err
+		}
+		for _, e := range batch {
+			if e.Seq > re.edge {
+				break
+			}
+			if err := re.one(ctx, s, e); err != nil {
+				return err
+			}
+			re.after = e.Seq
+		}
+		if err := s.flush(); err != nil {
+			return err
+		}
+		if len(batch) == 0 || batch[len(batch)-1].Seq >= re.edge {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (re *replay) one(ctx context.Context, s eventStream, e events.Event) error {
+	wanted, err := re.wants(ctx, e)
+	if err != nil || !wanted {
+		return err
+	}
+	if pause := re.pace.before(e.Time, time.Now()); pause > 0 {
+		if err := s.flush(); err != nil {
+			return err
+		}
+		if err := re.sleep(ctx, s, pause); err != nil {
+			return err
+		}
+	}
+	ce, err := cloudEvent(e)
+	if err != nil {
+		return err
+	}
+	ce.Replayed = true
+	if err := re.also(ctx, e); err != nil {
+		return err
+	}
+	return s.event(ce)
+}
+
+var errDraining = errors.New("the server is shutting down")
+
+// sleep waits for the next event, and shows that the stream lives where that
+// fires no event.
+func (re *replay) sleep(ctx context.Context, s eventStream, d time.Duration) error {
+	t, beat := time.NewTimer(d), time.NewTicker(heartbeat)
+	defer t.Stop()
+	defer beat.Stop()
+	for {
+		select {
+		case <-t.C:
+			return nil
+		case <-beat.C:
+			if out, ok := s.(sseEvents); ok {
+				out.sse.beat("")
+				if err := out.flush(); err != nil {
+					return err
+				}
+			}
+		case <-re.r.drain:
+			return errDraining
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/events"
+	"daybook/internal/access"
+	"daybook/webhook"
+)
+
+// Webhooks registers webhooks and tells what became of their deliveries, as
+// *webhook.Service does.
+type Webhooks interface {
+	Register(ctx context.Context, r webhook.Registration) (webhook.Registered, error)
+	Delete(ctx context.Context, tenant, id string, actor events.Actor) (uint64, error)
+	List(tenant string) []webhook.Hook
+	DeadLetters(tenant, id string) ([]webhook.DeadLetter, error)
+	Retry(ctx context.Context, tenant, id string, seqs []uint64, actor events.Actor) (n int, seq uint64, err error)
+}
+
+func (a *api) webhookRoutes(r *router) {
+	const base, one = "/api/webhooks", "/api/webhooks/{id}"
+	op := func(id, method, path, summary, description string) huma.Operation {
+		o := huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tagLedger}, Summary: summary, Description: description}
+		if method != http.MethodGet {
+			// A webhook carries events out of the house.
+			o.Metadata = map[string]any{needs: access.Admin}
+		}
+		return o
+	}
+	register(r, op("list-webhooks", http.MethodGet, base, "List webhooks", "Oldest first, with how each fares."), nil, a.listWebhooks)
+	add := op("add-webhook", http.MethodPost, base, "Register a webhook",
+		"Events recorded from now on, or after a position, are posted to the URL as CloudEvents in JSON, signed as Standard Webhooks describes, one at a time and in order. "+
+			"Each is tried again, with growing pauses, until the answer is 2xx; after 15 attempts it is a dead letter. The answer tells the secret that deliveries are signed with, this once.")
+	add.DefaultStatus = http.StatusCreated
+	add.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": mediaOf[webhookBody](r)}}
+	register(r, add, []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.addWebhook)
+	delete(add.RequestBody.Content, "application/octet-stream")
+	register(r, op("delete-webhook", http.MethodDelete, one, "Delete a webhook", "Nothing more is posted, and its secret is destroyed."),
+		[]int{http.StatusNotFound}, a.deleteWebhook)
+	register(r, op("list-dead-letters", http.MethodGet, one+"/dead-letters", "List what could not be delivered", "In ledger order."),
+		[]int{http.StatusNotFound}, a.deadLetters)
+	retry := op("retry-dead-letters", http.MethodPost, one+"/retry", "Deliver dead letters after all",
+		"Tries each once more, in order, while other deliveries go on; with an empty body the oldest 1000. A webhook that was disabled by an answer of 410 Gone goes on.")
+	retry.DefaultStatus = http.StatusAccepted
+	retry.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": mediaOf[retryBody](r)}}
+	register(r, retry, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.retryWebhook)
+	delete(retry.RequestBody.Content, "application/octet-stream")
+}
+
+// webhooks is the service, or why there is none.
+func (a *api) webhooks() (Webhooks, *failure) {
+	if a.hooks == nil {
+		return nil, unavailable("this server delivers no webhooks")
+	}
+	return a.hooks, nil
+}
+
+// hookFailure turns a mistake found by the service into the answer to it.
+func hookFailure(err error) error {
+	if m, ok := errors.AsType[*webhook.Error](err); ok {
+		return invalid(m.Field, "%s", m.Message)
+	}
+	return err
+}
+
+// OneWebhook is embedded in the input of what concerns one webhook.
+type OneWebhook struct {
+	ID string `path:"id" doc:"Id of the webhook."`
+}
+
+func (h OneWebhook) about() subject { return subject{"id", "Webhook", h.ID} }
+
+type webhooksAnswer struct{ Body webhookList }
+
+type webhookList struct {
+	Webhooks []webhook.Hook `json:"webhooks"`
+}
+
+func (a *api) listWebhooks(ctx context.Context, _ *struct{}) (*webhooksAnswer, error) {
+	hooks, f := a.webhooks()
+	if f != nil {
+		return nil, f
+	}
+	return &webhooksAnswer{webhookList{hooks.List(requestOf(ctx).tenant)}}, nil
+}
+
+// webhookBody is the JSON form of a registration, for the document;
+// decodeWebhook reads it.
+type webhookBody struct {
+	URL         string   `json:"url" doc:"Where deliveries are posted: https, and a public address unless the server was started with --webhook-allow-private. It is on record for ever: put no secret into it."`
+	Types       []string `json:"types,omitempty" nullable:"true" doc:"Only events of these types; without it all, except those about webhooks."`
+	Session     *string  `json:"session,omitempty" nullable:"true" doc:"Only events of runs logged under this session, and its entries."`
+	ExecutionID *string  `json:"execution_id,omitempty" nullable:"true" doc:"Only events of this execution."`
+	After       *int64   `json:"after,omitempty" nullable:"true" minimum:"0" doc:"Begin after this position, 0 for the beginning; without it with what is recorded from now on."`
+}
+
+type addWebhookInput struct{ RawBody []byte }
+
+type addedWebhook struct {
+	Written
+	Body newWebhook
+}
+
+type newWebhook struct {
+	webhook.Hook
+	Secret string `json:"secret" doc:"What deliveries are signed with, told this once."`
+}
+
+func (a *api) addWebhook(ctx context.Context, in *addWebhookInput) (*addedWebhook, error) {
+	hooks, f := a.webhooks()
+	if f != nil {
+		return nil, f
+	}
+	r := requestOf(ctx)
+	reg := webhook.Registration{Tenant: r.tenant, Actor: r.actor}
+	if f := decodeWebhook(r, in.RawBody, &reg); f != nil {
+		return nil, f
+	}
+	added, err := hooks.Register(ctx, reg)
+	if err != nil {
+		return nil, hookFailure(err)
+	}
+	return &addedWebhook{a.wroteAt(added.Seq), newWebhook{added.Hook, added.Secret.Reveal()}}, nil
+}
+
+func decodeWebhook(r *request, raw []byte, reg *webhook.Registration) *failure {
+	if asJSON, f := bodyForm(r, raw); f != nil || !asJSON {
+		return unsupported("Content-Type", `a webhook is registered with JSON: curl -H 'Content-Type: application/json' --data '{"url":"https://..."}' ...`)
+	}
+	var after *int
+	given := false
+	f := decodeObject(raw, map[string]member{
+		"url":          text(&reg.URL, &given),
+		"types":        types(&reg.Types),
+		"session":      text(&reg.Session, nil),
+		"execution_id": text(&reg.ExecutionID, nil),
+		"after":        integer(&after),
+	})
+	switch {
+	case f != nil:
+		return f
+	case !given:
+		return mistyped("url", "url is missing: give the address that deliveries are to be posted to")
+	case after != nil && *after < 0:
+		return invalid("after", "after must not be negative")
+	case after != nil:
+		n := uint64(*after)
+		reg.After = &n
+	}
+	return nil
+}
+
+// types reads a list of event types; whether there are such is for others to
+// say.
+func types(list *[]events.Type) member {
+	return func(where string, raw []byte) *failure {
+		var given []*string
+		if json.Unmarshal(raw, &given) != nil || slices.Contains(given, nil) {
+			return mistyped(where, "%s must be a list of event types, such as [\"daybook.execution.completed.v1\"]", where)
+		}
+		for _, t := range given {
+			*list = append(*list, events.Type(*t))
+		}
+		return nil
+	}
+}
+
+func (a *api) deleteWebhook(ctx context.Context, in *OneWebhook) (*okAnswer, error) {
+	hooks, f := a.webhooks()
+	if f != nil {
+		return nil, f
+	}
+	r := requestOf(ctx)
+	seq, err := hooks.Delete(ctx, r.tenant, in.ID, r.actor)
+	if err != nil {
+		return nil, err
+	}
+	return &okAnswer{Written: a.wroteAt(seq), Body: ok{true}}, nil
+}
+
+type lettersAnswer struct{ Body letterList }
+
+type letterList struct {
+	DeadLetters []webhook.DeadLetter `json:"dead_letters"`
+}
+
+func (a *api) deadLetters(ctx context.Context, in *OneWebhook) (*lettersAnswer, error) {
+	hooks, f := a.webhooks()
+	if f != nil {
+		return nil, f
+	}
+	list, err := hooks.DeadLetters(requestOf(ctx).tenant, in.ID)
+	return &lettersAnswer{letterList{list}}, err
+}
+
+// retryBody is the JSON form of a retry, for the document.
+type retryBody struct {
+	Sequences []string `json:"sequences,omitempty" nullable:"true" doc:"Positions of the events to deliver, as the list of dead letters shows them."`
+}
+
+type retryInput struct {
+	OneWebhook
+	RawBody []byte
+}
+
+type retryAnswer struct {
+	Written
+	Body retried
+}
+
+type retried struct {
+	Retrying int `json:"retrying" doc:"How many dead letters will be tried."`
+}
+
+func (a *api) retryWebhook(ctx context.Context, in *retryInput) (*retryAnswer, error) {
+	hooks, f := a.webhooks()
+	if f != nil {
+		return nil, f
+	}
+	r := requestOf(ctx)
+	var seqs []uint64
+	if len(strings.TrimSpace(string(in.RawBody))) > 0 {
+		if f := decodeObject(in.RawBody, map[string]member{"sequences": positions(&seqs)}); f != nil {
+			return nil, f
+		}
+	}
+	n, seq, err := hooks.Retry(ctx, r.tenant, in.ID, seqs, r.actor)
+	if err != nil {
+		return nil, hookFailure(err)
+	}
+	return &retryAnswer{a.wroteAt(seq), retried{n}}, nil
+}
+
+// positions reads a list of positions, as text or, where they fit, as numbers.
+func positions(list *[]uint64) member {
+	return func(where string, raw []byte) *failure {
+		var given []json.RawMessage
+		if json.Unmarshal(raw, &given) != nil {
+			return mistyped(where, "%s must be a list of positions, such as [\"1041\"]", where)
+		}
+		for _, g := range given {
+			n, err := strconv.ParseUint(strings.Trim(string(g), `"`), 10, 64)
+			if err != nil || n == 0 {
+				return mistyped(where, "%s: %s is no position in the ledger", where, shortened(string(g)))
+			}
+			*list = append(*list, n)
+		}
+		return nil
+	}
+}
