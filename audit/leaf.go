@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -67,6 +68,9 @@ func AppendRecord(dst []byte, m events.Stored) ([]byte, error) {
 	sum := sha256.Sum256(m.Body)
 	dst = hex.AppendEncode(dst, sum[:])
 	dst = append(dst, '\n')
+	if !utf8.Valid(dst[begin:]) {
+		return dst, fmt.Errorf("position %d: its subject or headers are not text", m.Seq)
+	}
 	if len(dst)-begin > maxRecordBytes {
 		return dst, fmt.Errorf("position %d: its subject and headers are longer than %d bytes", m.Seq, maxRecordBytes)
 	}

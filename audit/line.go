@@ -1,0 +1,234 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"daybook/events"
+)
+
+// A line of an export is a CloudEvent in structured mode, and all that its
+// record consists of: "sequence", "natssubject" and "natsheaders", the lines of
+// the headers as in the record. "data" comes last and is the payload byte for
+// byte; a payload that cannot be, because it is no JSON on one line, is
+// "data_base64". What is not data is written in one way only: a line that differs
+// in a blank is not the same line.
+
+// attributes are the CloudEvents attributes of a line that repeat a header, in
+// order; "sequence" and the rest follow.
+var attributes = []struct{ name, header string }{
+	{"specversion", "ce-specversion"},
+	{"id", "ce-id"},
+	{"source", "ce-source"},
+	{"type", "ce-type"},
+	{"subject", "ce-subject"},
+	{"time", "ce-time"},
+	{"tenant", "ce-tenant"},
+	{"traceparent", "ce-traceparent"},
+	{"datacontenttype", "content-type"},
+}
+
+const (
+	memberData   = `,"data":`
+	memberBase64 = `,"data_base64":`
+)
+
+// AppendLine appends the line of a stored message, without a line end.
+func AppendLine(dst []byte, m events.Stored) ([]byte, error) {
+	var room [1 << 10]byte
+	header, err := appendHeader(room[:0], m)
+	if err != nil {
+		return dst, err
+	}
+	if !utf8.Valid(header) || !utf8.ValidString(m.Subject) {
+		return dst, fmt.Errorf("position %d: its subject or headers are not text", m.Seq)
+	}
+	dst = append(dst, '{')
+	for _, a := range attributes {
+		if v := m.Header[a.header]; len(v) > 0 {
+			dst = appendMember(dst, a.name, strings.Trim(v[0], " \t"))
+		}
+	}
+	dst = appendMember(dst, "sequence", strconv.FormatUint(m.Seq, 10))
+	dst = appendMember(dst, "natssubject", m.Subject)
+	dst = appendMember(dst, "natsheaders", string(header))
+	if oneLineJSON(m.Body) {
+		dst = append(dst, memberData...)
+		dst = append(dst, m.Body...)
+	} else {
+		dst = append(dst, memberBase64...)
+		dst = append(dst, '"')
+		dst = base64.StdEncoding.AppendEncode(dst, m.Body)
+		dst = append(dst, '"')
+	}
+	return append(dst, '}'), nil
+}
+
+// oneLineJSON reports whether a payload can stand in a line as it is.
+func oneLineJSON(body []byte) bool {
+	return !bytes.ContainsAny(body, "\r\n") && utf8.Valid(body) && json.Valid(body)
+}
+
+func appendMember(dst []byte, name, value string) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	dst = appendString(dst, name)
+	dst = append(dst, ':')
+	return appendString(dst, value)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendString writes a JSON string in ASCII, in one way: the short escapes
+// where there is one, \u and lowercase digits for everything else that is not
+// printable ASCII.
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case r >= ' ' && r <= '~':
+			dst = append(dst, byte(r))
+		case r == '\n':
+			dst = append(dst, `\n`...)
+		case r == '\r':
+			dst = append(dst, `\r`...)
+		case r == '\t':
+			dst = append(dst, `\t`...)
+		case r == '\b':
+			dst = append(dst, `\b`...)
+		case r == '\f':
+			dst = append(dst, `\f`...)
+		case r > 0xffff:
+			r -= 0x10000
+			dst = appendUnit(appendUnit(dst, 0xd800+r>>10), 0xdc00+r&0x3ff)
+		default:
+			dst = appendUnit(dst, r)
+		}
+	}
+	return append(dst, '"')
+}
+
+func appendUnit(dst []byte, r rune) []byte {
+	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+}
+
+// ParseLine reads a line, without its end. One that is not written as AppendLine
+// writes it is an error.
+func ParseLine(line []byte) (events.Stored, error) {
+	var m events.Stored
+	head, body, err := splitLine(line)
+	if err != nil {
+		return m, err
+	}
+	var members struct {
+		Sequence    string `json:"sequence"`
+		NATSSubject string `json:"natssubject"`
+		NATSHeaders string `json:"natsheaders"`
+	}
+	if err := json.Unmarshal(append(bytes.Clone(head), '}'), &members); err != nil {
+		return m, fmt.Errorf("it is no JSON object: %w", err)
+	}
+	if m.Seq, err = strconv.ParseUint(members.Sequence, 10, 63); err != nil || m.Seq == 0 {
+		return m, fmt.Errorf("its sequence %.40q is not a position", members.Sequence)
+	}
+	m.Subject, m.Body, m.Header = members.NATSSubject, body, map[string][]string{}
+	for text := range strings.Lines(members.NATSHeaders) {
+		name, value, ok := strings.Cut(strings.TrimSuffix(text, "\n"), ": ")
+		if !ok || delivery[name] {
+			return m, fmt.Errorf("event %d: %.80q is not the line of a stored header", m.Seq, text)
+		}
+		m.Header[name] = append(m.Header[name], value)
+	}
+	again, err := AppendLine(nil, m)
+	if err != nil {
+		return m, err
+	}
+	if !bytes.Equal(again, line) && !sameData(again, line, head) {
+		return m, fmt.Errorf("event %d: the line is not written as an export writes it, or says two things", m.Seq)
+	}
+	return m, nil
+}
+
+// sameData allows a payload in base64 that could have stood there as it is.
+func sameData(again, line, head []byte) bool {
+	return bytes.HasPrefix(again, head) && bytes.HasPrefix(line[len(head):], []byte(memberBase64)) && bytes.HasPrefix(again[len(head):], []byte(memberData))
+}
+
+// splitLine divides a line before its data, which it decodes. The data is the
+// last member; in front of it there are only strings, in which no quotation mark
+// stands by itself.
+func splitLine(line []byte) (head, body []byte, err error) {
+	if len(line) == 0 || line[0] != '{' || line[len(line)-1] != '}' {
+		return nil, nil, fmt.Errorf("%.40q is no JSON object", line)
+	}
+	if i := bytes.Index(line, []byte(memberData)); i >= 0 {
+		body := line[i+len(memberData) : len(line)-1]
+		if !oneLineJSON(body) {
+			return nil, nil, fmt.Errorf("the data is no JSON")
+		}
+		return line[:i], body, nil
+	}
+	i := bytes.Index(line, []byte(memberBase64))
+	if i < 0 {
+		return nil, nil, fmt.Errorf("it has no data")
+	}
+	var text string
+	if err := json.Unmarshal(line[i+len(memberBase64):len(line)-1], &text); err != nil {
+		return nil, nil, fmt.Errorf("the data is no text: %w", err)
+	}
+	body, err = base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil || base64.StdEncoding.EncodeToString(body) != text || !bytes.Equal(line[i+len(memberBase64):len(line)-1], []byte(`"`+text+`"`)) {
+		return nil, nil, fmt.Errorf("the data is not in base64")
+	}
+	return line[:i], body, nil
+}
+
+// appendProof appends the line of a proof, without a line end.
+func appendProof(dst []byte, seq uint64, hashes []Hash) []byte {
+	dst = append(dst, `{"sequence":"`...)
+	dst = strconv.AppendUint(dst, seq, 10)
+	dst = append(dst, `","hashes":[`...)
+	for i, h := range hashes {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '"')
+		dst = base64.StdEncoding.AppendEncode(dst, h[:])
+		dst = append(dst, '"')
+	}
+	return append(dst, "]}"...)
+}
+
+// parseProof reads the line of a proof, which must be written as appendProof
+// writes it.
+func parseProof(line []byte) (seq uint64, hashes []Hash, err error) {
+	var p struct {
+		Sequence string   `json:"sequence"`
+		Hashes   []string `json:"hashes"`
+	}
+	if err := json.Unmarshal(line, &p); err != nil {
+		return 0, nil, fmt.Errorf("a proof is no JSON object: %w", err)
+	}
+	if seq, err = strconv.ParseUint(p.Sequence, 10, 63); err != nil || len(p.Hashes) > 64 {
+		return 0, nil, fmt.Errorf("%.40q is not the proof of an event", line)
+	}
+	for _, s := range p.Hashes {
+		h, err := decodeHash(s)
+		if err != nil {
+			return 0, nil, fmt.Errorf("the proof of event %d: %w", seq, err)
+		}
+		hashes = append(hashes, h)
+	}
+	if !bytes.Equal(appendProof(nil, seq, hashes), line) {
+		return 0, nil, fmt.Errorf("the proof of event %d is not written as an export writes it", seq)
+	}
+	return seq, hashes, nil
+}
