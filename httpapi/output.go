@@ -26,7 +26,8 @@ func (a *api) outputRoutes(r *router) {
 		OperationID: "get-execution-output", Method: http.MethodGet, Path: path, Tags: []string{tagExecutions},
 		Summary: "Read or follow the output of an execution",
 		Description: "A page of what was written so far, by lines or, with byte_offset, by bytes. " +
-			"With Accept: text/event-stream every line as an event, from line_offset or after Last-Event-ID, as it is written, and an event named end with the status at the end; the event id is the line number.",
+			"With Accept: text/event-stream every line as an event, from line_offset or after Last-Event-ID, as it is written, and an event named end with the status at the end; the event id is the line number. " +
+			"When output was cut at the run's limit, an event named truncated before that tells how much is stored, how much was written, and the hash of all of it.",
 		Responses: map[string]*huma.Response{
 			"200": {Description: "The page, or the stream.", Content: map[string]*huma.MediaType{
 				"application/json": mediaOf[projections.OutputPage](r),
@@ -132,6 +133,34 @@ func (a *api) followOutput(ctx context.Context, r *request, in *outputInput, q p
 	}), nil
 }
 
+// truncated is the data of the event that stands for output that was not
+// stored. It comes before the last event.
+type truncated struct {
+	ExecutionID string `json:"execution_id"`
+	// TotalLines and TotalBytes are what is stored and was sent.
+	TotalLines int64 `json:"total_lines"`
+	TotalBytes int64 `json:"total_bytes"`
+	// WrittenLines and WrittenBytes are what the script wrote in all, of which
+	// SHA256 is the hash; null when nobody counted to the end.
+	WrittenLines *int64  `json:"written_lines"`
+	WrittenBytes *int64  `json:"written_bytes"`
+	SHA256       *string `json:"sha256"`
+}
+
+// tellTruncated sends that event if output was cut.
+func (a *api) tellTruncated(ctx context.Context, s *sse, tenant, id string) error {
+	var from int64
+	page, err := a.q.Output(ctx, tenant, id, projections.OutputQuery{ByteOffset: &from, ByteLimit: 1})
+	if err != nil || !page.Truncated {
+		return err
+	}
+	d, err := a.q.Execution(ctx, tenant, id)
+	if err != nil {
+		return err
+	}
+	return s.event("", "truncated", truncated{id, d.TotalLines, d.TotalBytes, d.WrittenLines, d.WrittenBytes, d.OutputSHA256})
+}
+
 // end is the data of the last event of an output stream.
 type end struct {
 	ExecutionID string        `json:"execution_id"`
@@ -156,6 +185,9 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 			from = l.Line + 1
 		}
 		if len(lines) == 0 && status.Terminal() {
+			if err := a.tellTruncated(ctx, s, r.tenant, id); err != nil {
+				return err
+			}
 			if err := s.event(endID, "end", end{id, status}); err != nil {
 				return err
 			}

@@ -133,7 +133,7 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 	}
 	status, _ := e.Type.Status()
 	content := d.Content.Value()
-	var heap, cancelledBy, usage, truncated, sum any
+	var heap, cancelledBy, usage, truncated, sum, lines, bytes any
 	if d.Heap != nil {
 		heap = d.Heap.SHA256
 	}
@@ -146,6 +146,9 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 	truncated = false
 	if d.Output != nil {
 		truncated, sum = d.Output.Truncated, orNull(d.Output.SHA256)
+		if d.Output.Truncated {
+			lines, bytes = d.Output.Lines, d.Output.Bytes
+		}
 		if err := a.checkTotals(e, st, d.Output); err != nil {
 			return err
 		}
@@ -155,7 +158,7 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 	a.endedInSession(e, st, d.ExecutionID)
 	st.warnings = merge(st.warnings, d.Warnings)
 	err = a.exec(a.s.end, st.id, string(status), e.Seq, e.Time.UnixMilli(), heap, body(content.Result), content.ResultTruncated, body(content.Error),
-		orNull(d.Reason), usage, warningsJSON(st.warnings), cancelledBy, truncated, sum)
+		orNull(d.Reason), usage, warningsJSON(st.warnings), cancelledBy, truncated, sum, lines, bytes)
 	if err != nil || d.Heap == nil {
 		return err
 	}

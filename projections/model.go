@@ -36,9 +36,13 @@ type ExecutionDetail struct {
 	TotalBytes           int64         `json:"total_bytes"`
 	OutputTruncated      bool          `json:"output_truncated"`
 	OutputSHA256         *string       `json:"output_sha256"`
-	Usage                *events.Usage `json:"usage"`
-	EngineID             *string       `json:"engine_id"`
-	Warnings             []string      `json:"warnings"`
+	// WrittenLines and WrittenBytes are what the script had written in all, of
+	// which OutputSHA256 is the hash, once a run whose output was cut has ended.
+	WrittenLines *int64        `json:"written_lines,omitempty"`
+	WrittenBytes *int64        `json:"written_bytes,omitempty"`
+	Usage        *events.Usage `json:"usage"`
+	EngineID     *string       `json:"engine_id"`
+	Warnings     []string      `json:"warnings"`
 	// Seq is the position of the newest event about the execution.
 	Seq uint64 `json:"seq"`
 }

@@ -314,7 +314,8 @@ func TestTruncatedOutput(t *testing.T) {
 		t.Errorf("%+v, error %v", p, err)
 	}
 	d, err := s.Execution(t.Context(), tenant, id(1))
-	if err != nil || !d.OutputTruncated || d.OutputSHA256 == nil || *d.OutputSHA256 != heap(7) {
+	if err != nil || !d.OutputTruncated || d.OutputSHA256 == nil || *d.OutputSHA256 != heap(7) ||
+		d.WrittenLines == nil || *d.WrittenLines != 500 || d.WrittenBytes == nil || *d.WrittenBytes != 5000 {
 		t.Errorf("%+v, error %v", d, err)
 	}
 }

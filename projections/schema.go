@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion names the layout of the file. A file of another version is
 // begun anew from the ledger.
-const SchemaVersion = 5
+const SchemaVersion = 6
 
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -25,7 +25,8 @@ CREATE TABLE IF NOT EXISTS executions (
 	usage TEXT, warnings TEXT NOT NULL,
 	-- how far the output reaches: see events.Extent
 	out_line INTEGER NOT NULL DEFAULT 1, out_byte INTEGER NOT NULL DEFAULT 0, out_open INTEGER NOT NULL DEFAULT 0, out_attempt INTEGER NOT NULL DEFAULT 0,
-	out_truncated INTEGER NOT NULL DEFAULT 0, out_sha256 TEXT,
+	-- and, of a run whose output was cut, what it had written in all
+	out_truncated INTEGER NOT NULL DEFAULT 0, out_sha256 TEXT, written_lines INTEGER, written_bytes INTEGER,
 	UNIQUE (tenant, execution_id)
 );
 CREATE INDEX IF NOT EXISTS executions_by_age ON executions (tenant, requested_seq);

@@ -134,8 +134,11 @@ func (c *runCmd) watch(ctx context.Context, std *streams, id string) error {
 // followOutput prints what an execution writes until it has ended.
 func (f clientFlags) followOutput(ctx context.Context, std *streams, id string) error {
 	return f.follow(ctx, "/api/executions/"+id+"/output", func(e sseEvent) (bool, error) {
-		if e.name == "end" {
+		switch e.name {
+		case "end":
 			return true, nil
+		case "truncated":
+			return false, tellTruncated(std.err, e.data)
 		}
 		var line struct {
 			Text string `json:"text"`
@@ -150,6 +153,23 @@ func (f clientFlags) followOutput(ctx context.Context, std *streams, id string) 
 		_, err := fmt.Fprintln(std.out, line.Text)
 		return false, err
 	})
+}
+
+// tellTruncated says how much of the output was not stored.
+func tellTruncated(w io.Writer, data string) error {
+	var t struct {
+		TotalBytes   int64  `json:"total_bytes"`
+		WrittenBytes *int64 `json:"written_bytes"`
+	}
+	if err := json.Unmarshal([]byte(data), &t); err != nil {
+		return fmt.Errorf("read output: %w", err)
+	}
+	of := ""
+	if t.WrittenBytes != nil {
+		of = fmt.Sprintf(" of %d", *t.WrittenBytes)
+	}
+	_, err := fmt.Fprintf(w, "warning: the output was cut: %d%s bytes are stored; the server's --output-max-bytes is the limit\n", t.TotalBytes, of)
+	return err
 }
 
 // execution is what the commands show of an execution.
