@@ -40,7 +40,7 @@ func TestSubmitRefusesBadInputAndWritesNothing(t *testing.T) {
 		{"upper case heap", ledger.Submission{Heap: strings.ToUpper(heapA)}, ledger.CodeInvalid, []string{"heap", "lowercase"}},
 		{"timeout 0", ledger.Submission{ExecutionTimeoutSecs: ptr(0)}, ledger.CodeInvalid, []string{"execution_timeout_secs", "1 to 300", "not 0"}},
 		{"timeout 301", ledger.Submission{ExecutionTimeoutSecs: ptr(301)}, ledger.CodeInvalid, []string{"execution_timeout_secs", "1 to 300"}},
-		{"memory 0", ledger.Submission{HeapMemoryMaxMB: ptr(0)}, ledger.CodeInvalid, []string{"heap_memory_max_mb", "8 to 256"}},
+		{"memory 0", ledger.Submission{HeapMemoryMaxMB: ptr(0)}, ledger.CodeInvalid, []string{"heap_memory_max_mb", "1 to 256 (less than 8 counts as 8), not 0"}},
 		{"memory -1", ledger.Submission{HeapMemoryMaxMB: ptr(-1)}, ledger.CodeInvalid, []string{"heap_memory_max_mb"}},
 		{"memory above the ceiling", ledger.Submission{HeapMemoryMaxMB: ptr(257)}, ledger.CodeInvalid, []string{"heap_memory_max_mb", "256", "257"}},
 		{"session too long", ledger.Submission{Session: strings.Repeat("é", 129)}, ledger.CodeInvalid, []string{"session", "128"}},

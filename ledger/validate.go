@@ -147,7 +147,7 @@ func (l *Ledger) limits(s Submission) (lim events.Limits, warnings []string, err
 	if m := s.HeapMemoryMaxMB; m != nil {
 		switch {
 		case *m < 1 || *m > l.opts.HeapMemoryCeilingMB:
-			return lim, nil, Invalid("heap_memory_max_mb", "heap_memory_max_mb must be %d to %d, not %d", MinHeapMemoryMB, l.opts.HeapMemoryCeilingMB, *m)
+			return lim, nil, Invalid("heap_memory_max_mb", "heap_memory_max_mb must be 1 to %d (less than %d counts as %[2]d), not %[3]d", l.opts.HeapMemoryCeilingMB, MinHeapMemoryMB, *m)
 		case *m < MinHeapMemoryMB:
 			warnings = append(warnings, "heap_memory_max_mb was raised to 8, the least an isolate starts with")
 			lim.HeapMemoryMaxMB = MinHeapMemoryMB
