@@ -47,7 +47,7 @@ func (l *Log) makeDurable() error {
 		l.mu.Unlock()
 		return nil
 	}
-	err := l.tree.save()
+	err := l.file.save(l.tree)
 	l.mu.Unlock()
 	if err == nil && !l.opts.NoSync {
 		err = syncFileSystem(l.opts.Dir)

@@ -61,6 +61,7 @@ type Log struct {
 
 	mu   sync.Mutex
 	tree *tree
+	file *tileFiles
 	// confirm are the leaves on file behind the last full tile: the first ones
 	// that are read must be equal.
 	confirm []Hash
@@ -86,7 +87,7 @@ func Open(opts Options) (*Log, error) {
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
-	l := &Log{opts: opts, log: opts.Logger, poke: make(chan struct{}, 1), changed: make(chan struct{})}
+	l := &Log{file: &tileFiles{dir: opts.Dir}, opts: opts, log: opts.Logger, poke: make(chan struct{}, 1), changed: make(chan struct{})}
 	var err error
 	if l.keys, err = openKeys(opts.Dir, opts.KeyFile); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
@@ -105,7 +106,7 @@ func Open(opts Options) (*Log, error) {
 func (l *Log) load() {
 	d, err := readDurable(l.opts.Dir)
 	if err == nil {
-		l.tree, err = loadTree(l.opts.Dir, d.size)
+		l.tree, err = l.file.load(d.size)
 	}
 	if err == nil && l.tree.root() != d.root {
 		err = errors.New("its files do not have the hash on record")
@@ -114,7 +115,7 @@ func (l *Log) load() {
 		if !errors.Is(err, os.ErrNotExist) {
 			l.log.Warn("the tree of hashes is computed anew", "err", err)
 		}
-		l.tree = &tree{dir: l.opts.Dir}
+		l.tree = &tree{kept: l.file}
 		return
 	}
 	l.durable, l.real = d.size, d.real

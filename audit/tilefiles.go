@@ -1,0 +1,104 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// tileFiles are the files of a tree, under dir. Nothing waits for the disk: what
+// a power cut takes is computed again.
+type tileFiles struct {
+	dir string
+	// partial are the tiles that save wrote, to be removed when replaced.
+	partial []Tile
+}
+
+func (f *tileFiles) put(tile Tile, hashes []Hash) error {
+	if err := replaceFile(filepath.Join(f.dir, filepath.FromSlash(tile.Path())), tileBytes(hashes), 0o644, false); err != nil {
+		return fmt.Errorf("write %s: %w", tile.Path(), err)
+	}
+	return nil
+}
+
+func (f *tileFiles) get(tile Tile, width int) ([]byte, error) {
+	return readTile(f.dir, tile, width)
+}
+
+// tileBytes is how a tile is written: its hashes, one after the other.
+func tileBytes(hashes []Hash) []byte {
+	raw := make([]byte, 0, len(hashes)*tlog.HashSize)
+	for i := range hashes {
+		raw = append(raw, hashes[i][:]...)
+	}
+	return raw
+}
+
+// readTile reads the first hashes of a tile's file.
+func readTile(dir string, tile Tile, width int) ([]byte, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(tile.Path())))
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) != tile.Width*tlog.HashSize {
+		return nil, fmt.Errorf("%s has %d bytes, not %d", tile.Path(), len(raw), tile.Width*tlog.HashSize)
+	}
+	return raw[:width*tlog.HashSize], nil
+}
+
+// save writes the tiles that are not full, so that load finds the tree as it is.
+func (f *tileFiles) save(t *tree) error {
+	var partial []Tile
+	for level, hashes := range t.edge {
+		if len(hashes) == 0 {
+			continue
+		}
+		tile := Tile{Level: level, Index: t.size >> (tileHeight * (level + 1)), Width: len(hashes)}
+		if err := f.put(tile, hashes); err != nil {
+			return err
+		}
+		partial = append(partial, tile)
+	}
+	for _, old := range f.partial {
+		if slices.Contains(partial, old) {
+			continue
+		}
+		path := filepath.Join(f.dir, filepath.FromSlash(old.Path()))
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		_ = os.Remove(filepath.Dir(path)) // its folder, unless something is in it
+	}
+	f.partial = partial
+	return nil
+}
+
+// load reads the right edge of a tree of some size from the files that save
+// left. Full tiles are read when they are needed.
+func (f *tileFiles) load(size uint64) (*tree, error) {
+	t := &tree{kept: f, size: size}
+	f.partial = nil
+	for level := 0; size>>(tileHeight*level) > 0; level++ {
+		has := size >> (tileHeight * level)
+		hashes := make([]Hash, has&(tileWidth-1), tileWidth)
+		t.edge = append(t.edge, hashes)
+		if len(hashes) == 0 {
+			continue
+		}
+		tile := Tile{Level: level, Index: has >> tileHeight, Width: len(hashes)}
+		raw, err := readTile(f.dir, tile, tile.Width)
+		if err != nil {
+			return nil, fmt.Errorf("load the tree: %w", err)
+		}
+		for i := range hashes {
+			copy(hashes[i][:], raw[i*tlog.HashSize:])
+		}
+		f.partial = append(f.partial, tile)
+	}
+	return t, nil
+}
