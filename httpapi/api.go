@@ -108,12 +108,12 @@ func (a *api) routes(mux *http.ServeMux) (*document, error) {
 		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
-		Transformers: []huma.Transformer{func(_ huma.Context, _ string, v any) (any, error) {
+		Transformers: []huma.Transformer{func(hc huma.Context, _ string, v any) (any, error) {
 			if _, ours := v.(*failure); ours {
 				return v, nil
 			}
 			if err, ok := v.(huma.StatusError); ok {
-				return fromHuma(err), nil
+				return fromHuma(hc.Operation(), err), nil
 			}
 			return v, nil
 		}},

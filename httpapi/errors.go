@@ -176,7 +176,12 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	case errors.As(err, &unwritable):
 		return unavailable("%s", unwritable)
 	case errors.Is(err, projections.ErrBadQuery):
-		return invalid("", "%s", err)
+		// The text begins with the name of the parameter at fault.
+		field, _, _ := strings.Cut(err.Error(), " ")
+		if r := requestOf(ctx); r == nil || !r.query.Has(field) {
+			field = ""
+		}
+		return invalid(field, "%s", err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return unavailable("the request ended before it could be answered; try again")
 	default:
@@ -200,8 +205,8 @@ func (a *api) internal(ctx context.Context, err error) *failure {
 	return fail(http.StatusInternalServerError, string(ledger.CodeInternal), "", "%s", text)
 }
 
-// fromHuma rewrites an error that huma made itself.
-func fromHuma(err huma.StatusError) *failure {
+// fromHuma rewrites an error that huma made itself about a request for op.
+func fromHuma(op *huma.Operation, err huma.StatusError) *failure {
 	var model *huma.ErrorModel
 	if !errors.As(err, &model) {
 		return fail(err.GetStatus(), string(ledger.CodeInvalid), "", "%s", err.Error())
@@ -212,7 +217,7 @@ func fromHuma(err huma.StatusError) *failure {
 	case model.Status == http.StatusRequestTimeout:
 		return fail(model.Status, string(ledger.CodeInvalid), "", "the body did not arrive in time")
 	case model.Status == http.StatusBadRequest && len(model.Errors) == 0:
-		return invalid("", "the request has no body: send the script, or a JSON object")
+		return invalid("", "the request has no body: send %s", wantedBody(op))
 	case model.Status >= http.StatusInternalServerError:
 		// Huma answers so when the body breaks off; whoever sent it is gone.
 		return invalid("", "the body could not be read to its end")
@@ -221,7 +226,7 @@ func fromHuma(err huma.StatusError) *failure {
 	var all []FieldError
 	for _, d := range model.Errors {
 		if d != nil {
-			all = append(all, fieldError(d))
+			all = append(all, fieldError(op, d))
 		}
 	}
 	if len(all) == 0 {
@@ -238,7 +243,25 @@ func fromHuma(err huma.StatusError) *failure {
 	return f
 }
 
-func fieldError(d *huma.ErrorDetail) FieldError {
+// Operations that are told from others by their name.
+const (
+	idSubmit  = "submit"
+	idSetTags = "set-heap-tags"
+)
+
+// wantedBody says what an operation takes.
+func wantedBody(op *huma.Operation) string {
+	switch op.OperationID {
+	case idSubmit:
+		return "the script, or a JSON object"
+	case idSetTags:
+		return `the tags as a JSON object: {"tags":{"KEY":"VALUE"}}`
+	default:
+		return "a JSON object; /docs describes it"
+	}
+}
+
+func fieldError(op *huma.Operation, d *huma.ErrorDetail) FieldError {
 	where, field, ok := strings.Cut(d.Location, ".")
 	if !ok {
 		where, field = "request", d.Location
@@ -249,14 +272,35 @@ func fieldError(d *huma.ErrorDetail) FieldError {
 	}
 	switch d.Message {
 	case "unknown query parameter":
-		return FieldError{field, fmt.Sprintf("unknown query parameter %q", field)}
+		return FieldError{field, fmt.Sprintf("unknown query parameter %q; %s", field, knownParameters(op))}
 	case "invalid integer":
+		_, err := strconv.ParseInt(value, 10, 64)
+		switch {
+		case err == nil: // but a negative one, and no such parameter can be
+			return FieldError{field, fmt.Sprintf("%s must be 0 or more, not %s", field, value)}
+		case errors.Is(err, strconv.ErrRange):
+			return FieldError{field, fmt.Sprintf("%s is out of range: %s", field, value)}
+		}
 		return FieldError{field, fmt.Sprintf("%s must be an integer, not %q", field, value)}
 	case "invalid boolean":
 		return FieldError{field, fmt.Sprintf("%s must be true or false, not %q", field, value)}
 	default:
 		return FieldError{field, fmt.Sprintf("%s %s: %s", where, field, d.Message)}
 	}
+}
+
+// knownParameters lists what an operation can be asked for in the query.
+func knownParameters(op *huma.Operation) string {
+	var names []string
+	for _, p := range op.Parameters {
+		if p.In == "query" {
+			names = append(names, p.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "there are none here"
+	}
+	return "those here are " + strings.Join(names, ", ")
 }
 
 // writeFailure answers outside of huma.

@@ -159,7 +159,7 @@ func unsupported(field, format string, args ...any) *failure {
 func execOperation(r *router) huma.Operation {
 	script := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "The script itself; parameters go in the query."}}
 	return huma.Operation{
-		OperationID: "submit", Method: http.MethodPost, Path: "/api/exec", Tags: []string{tagExecutions},
+		OperationID: idSubmit, Method: http.MethodPost, Path: "/api/exec", Tags: []string{tagExecutions},
 		Summary:       "Run a script",
 		Description:   "Records that the script is to be run and answers at once. Send a JSON object, or the script itself under any other content type with parameters in the query. A body without content type is taken for JSON.",
 		DefaultStatus: http.StatusAccepted,

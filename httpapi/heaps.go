@@ -24,7 +24,7 @@ func (a *api) heapRoutes(r *router) {
 		[]int{http.StatusBadRequest, http.StatusNotFound}, a.getHeap)
 	register(r, op("get-heap-tags", http.MethodGet, base+"/tags", "Get the tags of a heap", "An empty object when there are none. With history=1 also every edit that led to them, oldest first: its position, who made it and the tags after it."),
 		[]int{http.StatusBadRequest}, a.heapTags)
-	set := op("set-heap-tags", http.MethodPut, base+"/tags", "Replace the tags of a heap", "Any well-formed heap key may be tagged.")
+	set := op(idSetTags, http.MethodPut, base+"/tags", "Replace the tags of a heap", "Any well-formed heap key may be tagged.")
 	set.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": mediaOf[tagsBody](r)}}
 	register(r, set, []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.setHeapTags)
 	delete(set.RequestBody.Content, "application/octet-stream") // what huma says of every RawBody

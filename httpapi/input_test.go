@@ -90,7 +90,8 @@ func TestBadInput(t *testing.T) {
 		{"raw tag twice", "POST", "/api/exec?tag=a=1&tag=a=2", "1", plain, 400, "tag", `"a" twice`},
 		{"raw time", "POST", "/api/exec?execution_timeout_secs=0", "1", plain, 400, "execution_timeout_secs", "1 to 300"},
 		{"raw time as text", "POST", "/api/exec?execution_timeout_secs=soon", "1", plain, 422, "execution_timeout_secs", `must be an integer, not "soon"`},
-		{"raw unknown", "POST", "/api/exec?timeout=1", "1", plain, 422, "timeout", `unknown query parameter "timeout"`},
+		{"raw unknown", "POST", "/api/exec?timeout=1", "1", plain, 422, "timeout", `unknown query parameter "timeout"; those here are `},
+		{"raw unknown, with those known", "POST", "/api/exec?timeout=1", "1", plain, 422, "timeout", "execution_timeout_secs"},
 		{"raw twice", "POST", "/api/exec?session=a&session=b", "1", plain, 400, "session", "given 2 times"},
 		{"raw heap", "POST", "/api/exec?heap=abc", "1", plain, 400, "heap", "64 lowercase hex"},
 
@@ -100,6 +101,12 @@ func TestBadInput(t *testing.T) {
 		{"NUL in query", "GET", "/api/executions?session=%00", "", nil, 400, "session", "NUL"},
 		{"invalid UTF-8 in query", "GET", "/api/executions?session=%ff", "", nil, 400, "session", "UTF-8"},
 		{"position", "GET", "/api/executions", "", []string{"Daybook-Min-Sequence", "now"}, 422, "Daybook-Min-Sequence", "must be an integer"},
+		{"negative position", "GET", "/api/executions", "", []string{"Daybook-Min-Sequence", "-1"}, 422, "Daybook-Min-Sequence", "Daybook-Min-Sequence must be 0 or more, not -1"},
+		{"negative after", "GET", "/api/events?after=-1", "", nil, 422, "after", "after must be 0 or more, not -1"},
+		{"far too large", "GET", "/api/executions?limit=99999999999999999999", "", nil, 422, "limit", "limit is out of range"},
+		{"nothing to ask for", "GET", "/api/version?x=1", "", nil, 422, "x", "there are none here"},
+		{"types are listed", "GET", "/api/events?type=zz", "", nil, 400, "type", "daybook.execution.requested.v1, daybook.execution.started.v1"},
+		{"tags without a body", "PUT", "/api/heaps/" + strings.Repeat("ab", 32) + "/tags", "", nil, 400, "", `{"tags":{"KEY":"VALUE"}}`},
 
 		// Executions.
 		{"status", "GET", "/api/executions?status=done", "", nil, 400, "status", "running, completed"},
@@ -107,7 +114,7 @@ func TestBadInput(t *testing.T) {
 		{"limit 1001", "GET", "/api/executions?limit=1001", "", nil, 400, "limit", "1 to 1000"},
 		{"limit text", "GET", "/api/executions?limit=many", "", nil, 422, "limit", "integer"},
 		{"tag form", "GET", "/api/executions?tag=env", "", nil, 400, "tag", "KEY=VALUE"},
-		{"cursor", "GET", "/api/executions?cursor=%3F%3F", "", nil, 400, "", "cursor"},
+		{"cursor", "GET", "/api/executions?cursor=%3F%3F", "", nil, 400, "cursor", "cursor"},
 		{"two mistakes", "GET", "/api/executions?limit=x&bogus=1", "", nil, 422, "bogus", "bogus"},
 		{"unknown execution", "GET", "/api/executions/" + someID, "", nil, 404, "execution_id", someID},
 		{"no id at all", "GET", "/api/executions/nonsense", "", nil, 404, "execution_id", "nonsense"},
@@ -141,7 +148,7 @@ func TestBadInput(t *testing.T) {
 		{"set text", "PUT", "/api/heaps/" + someHeap + "/tags", `a=b`, plain, 415, "Content-Type", "JSON"},
 		{"delete form", "DELETE", "/api/heaps/abc/tags", "", nil, 400, "heap", "64 lowercase hex"},
 		{"heaps by tag form", "GET", "/api/heaps?tag=env", "", nil, 400, "tag", "KEY=VALUE"},
-		{"heaps by tag after another list", "GET", "/api/heaps?tag=a=b&cursor=AAAA", "", nil, 400, "", "not one that was given out"},
+		{"heaps by tag after another list", "GET", "/api/heaps?tag=a=b&cursor=AAAA", "", nil, 400, "cursor", "not one that was given out"},
 		{"heaps limit", "GET", "/api/heaps?limit=0", "", nil, 400, "limit", "1 to 1000"},
 
 		// Sessions and events.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -96,7 +97,11 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 }
 
 func noSuchType(t string) *failure {
-	return invalid("type", "there is no event type %q; the types are %s", shortened(t), events.Types())
+	names := make([]string, 0, len(events.Types()))
+	for _, known := range events.Types() {
+		names = append(names, string(known))
+	}
+	return invalid("type", "there is no event type %q; the types are %s", shortened(t), strings.Join(names, ", "))
 }
 
 // selector applies a selection with the help of the read side.
