@@ -7,6 +7,9 @@ const LedgerTenant = "@ledger"
 // LedgerCheckpointed records a signed statement of what the ledger held: its
 // first Size events have the Merkle tree hash RootHash. It binds everything
 // before it, earlier checkpoints included.
+//
+// Appended at most once a second while events are recorded, on demand, and when
+// the server stops.
 type LedgerCheckpointed struct {
 	// LedgerID is the ledger's own id, minted once.
 	LedgerID string `json:"ledger_id"`

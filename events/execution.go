@@ -93,7 +93,11 @@ type Sealed struct {
 
 // ExecutionRequested records that a run was accepted. It is the first event of
 // every execution and the message that runners consume.
+//
+// Appended when a client asks for a run, before it is told that the run is
+// accepted.
 type ExecutionRequested struct {
+	// ExecutionID is the run's id, a UUID.
 	ExecutionID string `json:"execution_id"`
 	// Pool names the group of runners that may take the run.
 	Pool string `json:"pool"`
@@ -134,12 +138,16 @@ type RequestedContent struct {
 
 // ExecutionStarted records that a runner took the run. With the source and the
 // input heap it holds all that the outcome depends on.
+//
+// Appended by a runner at each attempt, before any output of the attempt.
 type ExecutionStarted struct {
+	// ExecutionID is the run's id.
 	ExecutionID string `json:"execution_id"`
 	// Attempt counts from 1.
 	Attempt int `json:"attempt"`
 	// Runner is the id of the runner process.
 	Runner string `json:"runner"`
+	// Engine is the JavaScript engine that ran it.
 	Engine Engine `json:"engine"`
 	// Seed is the run's 128-bit random seed, 32 hex characters. Every attempt
 	// reuses the first attempt's.
@@ -147,7 +155,8 @@ type ExecutionStarted struct {
 	// StartTime is what the script's clock shows first. Every attempt reuses
 	// the first attempt's; the event's own time tells when this one began.
 	StartTime Instant `json:"start_time"`
-	Limits    Limits  `json:"limits"`
+	// Limits are the limits in force.
+	Limits Limits `json:"limits"`
 	// InputHeap is the heap really restored; empty for a fresh isolate.
 	InputHeap string `json:"input_heap,omitempty"`
 	// FirstLine and FirstByte number the first line (from 1) and byte (from 0)
@@ -168,18 +177,29 @@ type ExecutionStarted struct {
 }
 
 // ExecutionCancelRequested records that somebody asked for a run to end.
+//
+// Appended when a client cancels a run that has not ended. It does not end the
+// run: that is what cancelled, or another end that came first, records.
 type ExecutionCancelRequested struct {
+	// ExecutionID is the run's id.
 	ExecutionID string `json:"execution_id"`
-	Actor       Actor  `json:"actor"`
+	// Actor asked for it.
+	Actor Actor `json:"actor"`
 }
 
 // ExecutionHandedBack records that a draining runner gave a run back. It costs
 // no attempt: the next started event reuses the number.
+//
+// Appended by a runner that shuts down while the run goes on.
 type ExecutionHandedBack struct {
+	// ExecutionID is the run's id.
 	ExecutionID string `json:"execution_id"`
-	Attempt     int    `json:"attempt"`
-	Runner      string `json:"runner"`
-	Reason      string `json:"reason"`
+	// Attempt is the one that was broken off.
+	Attempt int `json:"attempt"`
+	// Runner is the id of the runner process.
+	Runner string `json:"runner"`
+	// Reason tells why, for people.
+	Reason string `json:"reason"`
 }
 
 // HeapRecord describes the heap a run left behind.
@@ -198,6 +218,7 @@ type HeapRecord struct {
 // OutputTotals sums up the output of an execution, over all attempts' lines
 // that count.
 type OutputTotals struct {
+	// Lines and Bytes count the output, line ends included.
 	Lines int64 `json:"lines"`
 	Bytes int64 `json:"bytes"`
 	// SHA256 is the hash of the final attempt's output bytes, line ends
@@ -210,13 +231,17 @@ type OutputTotals struct {
 
 // Usage is what the run cost.
 type Usage struct {
-	CPUMillis     int64 `json:"cpu_ms"`
-	WallMillis    int64 `json:"wall_ms"`
+	// CPUMillis and WallMillis are the processor time and the elapsed time of the
+	// attempt that ended, in milliseconds.
+	CPUMillis  int64 `json:"cpu_ms"`
+	WallMillis int64 `json:"wall_ms"`
+	// PeakHeapBytes is the largest size of the V8 heap, in bytes.
 	PeakHeapBytes int64 `json:"peak_heap_bytes"`
 }
 
 // Ending is what the four terminal events share.
 type Ending struct {
+	// ExecutionID is the run's id.
 	ExecutionID string `json:"execution_id"`
 	// Attempt that ended; 0 when the run never started.
 	Attempt int `json:"attempt"`
@@ -231,9 +256,11 @@ type Ending struct {
 	// Output is nil when the event was not written by the runner.
 	Output *OutputTotals `json:"output,omitempty"`
 	// TranspiledSHA256 is the hash of the JavaScript that really ran.
-	TranspiledSHA256 string   `json:"transpiled_sha256,omitempty"`
-	Usage            *Usage   `json:"usage,omitempty"`
-	Warnings         []string `json:"warnings,omitempty"`
+	TranspiledSHA256 string `json:"transpiled_sha256,omitempty"`
+	// Usage is what the run cost; nil when the event was not written by the runner.
+	Usage *Usage `json:"usage,omitempty"`
+	// Warnings tell what differs from what was asked for.
+	Warnings []string `json:"warnings,omitempty"`
 	// Actor asked for the end; only for cancelled.
 	Actor *Actor `json:"actor,omitempty"`
 }
@@ -249,15 +276,27 @@ type EndingContent struct {
 }
 
 // ExecutionCompleted ends a run whose script returned normally.
+//
+// Appended by the runner, after all output of the run. An execution has exactly
+// one event that ends it.
 type ExecutionCompleted struct{ Ending }
 
 // ExecutionFailed ends a run whose script threw, or that could not go on.
+//
+// Appended by the runner, after all output of the run, or by whoever finds a run
+// that cannot be continued. An execution has exactly one event that ends it.
 type ExecutionFailed struct{ Ending }
 
 // ExecutionTimedOut ends a run that exceeded its wall-clock limit.
+//
+// Appended by the runner, after all output of the run. An execution has exactly
+// one event that ends it.
 type ExecutionTimedOut struct{ Ending }
 
 // ExecutionCancelled ends a run that somebody cancelled.
+//
+// Appended by the runner that had the run, or by the server when none answers in
+// time. An execution has exactly one event that ends it.
 type ExecutionCancelled struct{ Ending }
 
 // Ended returns the shared part of a terminal payload, or nil for any other.

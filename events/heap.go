@@ -2,6 +2,9 @@ package events
 
 // HeapTagged records the tags of a heap after an edit: always the full map, so
 // that the newest event alone tells the tags.
+//
+// Appended when a client edits the tags, and after a run that was given tags has
+// completed.
 type HeapTagged struct {
 	// Heap is the heap's key.
 	Heap string `json:"heap"`
@@ -31,17 +34,22 @@ const (
 
 // TagContent is the erasable part of HeapTagged.
 type TagContent struct {
+	// Tags are all tags of the heap.
 	Tags map[string]string `json:"tags"`
 }
 
 // SessionEntryRecorded records one execution in a session's log.
+//
+// Appended after the event that ended the execution, if it was run under a
+// session's name.
 type SessionEntryRecorded struct {
 	// SessionID is the session's key; Session the name it goes by.
 	SessionID string `json:"session_id"`
 	Session   string `json:"session"`
 	// Index counts the session's entries from 0, without gaps, in the order in
 	// which executions ended.
-	Index       int64  `json:"index"`
+	Index int64 `json:"index"`
+	// ExecutionID and Status are the run's id and how it ended.
 	ExecutionID string `json:"execution_id"`
 	Status      Status `json:"status"`
 	// InputHeap is the heap really restored, OutputHeap the execution's heap;

@@ -9,7 +9,11 @@ const (
 
 // ExecutionOutput records a chunk of console output. The logical unit is the
 // line; a chunk carries many so that one disk sync covers them all.
+//
+// Appended by the runner as the script writes: the first line at once, then every
+// 25 ms, 256 lines or 64 KiB.
 type ExecutionOutput struct {
+	// ExecutionID is the run's id.
 	ExecutionID string `json:"execution_id"`
 	// Attempt that wrote the chunk; chunks of an attempt older than the newest
 	// started event are void.
@@ -26,6 +30,7 @@ type ExecutionOutput struct {
 
 // OutputContent is the erasable part of ExecutionOutput.
 type OutputContent struct {
+	// Lines are in order.
 	Lines []Line `json:"lines"`
 }
 
@@ -52,9 +57,13 @@ func (l Line) Bytes() int64 {
 
 // ExecutionOutputTruncated records that output reached its cap; what follows
 // is counted and hashed by the terminal event but not stored.
+//
+// Appended by the runner, once, when output passes the cap.
 type ExecutionOutputTruncated struct {
+	// ExecutionID is the run's id.
 	ExecutionID string `json:"execution_id"`
-	Attempt     int    `json:"attempt"`
+	// Attempt that wrote it.
+	Attempt int `json:"attempt"`
 	// FirstLine and FirstByte number what would have come next.
 	FirstLine int64 `json:"first_line"`
 	FirstByte int64 `json:"first_byte"`

@@ -40,7 +40,8 @@ var allowed = map[string][]string{
 	"internal/bench":                   {"embed", "events", "projections", "internal/v8", "internal/jetstream", "internal/natsserver"},
 	"embed":                            {"events", "ledger", "projections", "audit", "runner", "webhook", "httpapi", "mcp", "internal/natsserver", "internal/jetstream", "internal/worker", "internal/access", "internal/conformance"},
 	"internal/cli":                     {"embed", "events", "internal/access"},
-	"internal/docgen":                  {"httpapi", "internal/cli"},
+	"internal/docgen":                  {"httpapi", "internal/cli", "internal/docgen/eventdoc"},
+	"internal/docgen/eventdoc":         {"events"},
 	"examples/embed":                   {"embed"},
 }
 

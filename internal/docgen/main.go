@@ -1,5 +1,5 @@
-// Docgen writes the reference under docs/reference from the code that it
-// describes. CI runs it and fails when a file changes.
+// Docgen writes docs/events.md and the reference under docs/reference from the
+// code that it describes. CI runs it and fails when a file changes.
 package main
 
 import (
@@ -9,18 +9,20 @@ import (
 
 	"daybook/httpapi"
 	"daybook/internal/cli"
+	"daybook/internal/docgen/eventdoc"
 )
 
 func main() {
-	if err := run(filepath.Join("docs", "reference")); err != nil {
+	if err := run("docs", "events"); err != nil {
 		fmt.Fprintln(os.Stderr, "docgen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+func run(docs, catalogue string) error {
+	files, err := eventdoc.Files(catalogue)
+	if err != nil {
+		return fmt.Errorf("describe the events: %w", err)
 	}
 	commands, err := cli.Reference()
 	if err != nil {
@@ -30,8 +32,17 @@ func run(dir string) error {
 	if err != nil {
 		return fmt.Errorf("describe the HTTP interface: %w", err)
 	}
-	for name, content := range map[string][]byte{"cli.md": commands, "openapi.json": api} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+	files["reference/cli.md"], files["reference/openapi.json"] = commands, api
+	// A schema of a type that is no more must not stay.
+	schemas := filepath.Join(docs, "reference", "events")
+	if err := os.RemoveAll(schemas); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(schemas, 0o755); err != nil {
+		return err
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(docs, name), content, 0o644); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,150 @@
+package eventdoc
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// AsyncAPI returns an AsyncAPI 3 document of what subscribers to NATS receive.
+func (c *Catalogue) AsyncAPI() ([]byte, error) {
+	schemas, messages, channels, operations := node{}, node{}, node{}, node{}
+	for _, e := range c.Events {
+		name := string(e.Type)
+		schemas[e.Body.Name] = c.schema(e.Body, "#/components/schemas/", schemas)
+		messages[name] = node{
+			"name": name, "title": name, "summary": joined(e.Meaning), "description": joined(append(slices.Clone(e.Meaning), e.Appended)),
+			"contentType": "application/json",
+			"headers":     node{"allOf": []any{node{"$ref": "#/components/schemas/Headers"}, node{"type": "object", "properties": node{"ce-type": node{"const": name}}}}},
+			"payload":     node{"$ref": "#/components/schemas/" + e.Body.Name},
+			"examples":    []any{node{"name": "recorded", "headers": e.Example.Headers, "payload": e.Example.Body}},
+		}
+		key := channelKey(e.Live)
+		channel, ok := channels[key].(node)
+		if !ok {
+			channel = c.channel(e)
+			channels[key] = channel
+			operations["receive-"+key] = node{
+				"action": "send", "summary": "Daybook publishes an event here once it is on record.",
+				"channel": node{"$ref": "#/channels/" + key}, "messages": []any{},
+			}
+		}
+		channel["messages"].(node)[name] = node{"$ref": "#/components/messages/" + name}
+		op := operations["receive-"+key].(node)
+		op["messages"] = append(op["messages"].([]any), node{"$ref": "#/channels/" + key + "/messages/" + name})
+	}
+	schemas["Headers"] = headersSchema()
+	return encode(node{
+		"asyncapi": "3.0.0",
+		"info": node{
+			"title": "Daybook events", "version": "1.0.0",
+			"description": "Every event of the ledger appears live under events.> once it is accepted, at most once for each subscriber; what was refused never does. " +
+				"Whoever must miss nothing reads the streams LEDGER-0001 and on through a consumer, or /api/events, and resumes by position. Generated from the Go types; do not edit.",
+			"license": node{"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
+		},
+		"defaultContentType": "application/json",
+		"servers": node{"local": node{
+			"host": "127.0.0.1:4222", "protocol": "nats",
+			"description": "The server that is part of \"daybook serve\". It prints its address, and leaves the credentials of readers in nats-reader.json in its data directory.",
+			"security":    []any{node{"$ref": "#/components/securitySchemes/reader"}},
+		}},
+		"channels":   channels,
+		"operations": operations,
+		"components": node{
+			"messages": messages, "schemas": schemas,
+			"securitySchemes": node{"reader": node{"type": "userPassword", "description": "Read-only. Clients must set the inbox prefix that stands beside user and password."}},
+		},
+	})
+}
+
+func (c *Catalogue) channel(e *Event) node {
+	ch := node{
+		"address": strings.NewReplacer("<", "{", ">", "}").Replace(e.Live), "messages": node{},
+		"description": fmt.Sprintf("Recorded under %s.", e.Subject),
+		"servers":     []any{node{"$ref": "#/servers/local"}},
+	}
+	if len(e.Params) == 0 {
+		return ch
+	}
+	params := node{}
+	for _, p := range e.Params {
+		params[p.Name] = node{"description": paramMeaning(p.Name), "examples": []string{p.Example}}
+	}
+	ch["parameters"] = params
+	return ch
+}
+
+// meanings of the variable tokens.
+var meanings = map[string]string{
+	"tenant":    "Owner of the event.",
+	"pool":      "Group of runners that may take the run.",
+	"execution": "Id of the execution.",
+	"bucket":    "First byte of a hash, in hex: many share a subject.",
+	"session":   "Key of the session.",
+	"webhook":   "Id of the webhook.",
+}
+
+func paramMeaning(name string) string {
+	if m, ok := meanings[name]; ok {
+		return m
+	}
+	return "Part of the subject."
+}
+
+// channelKey names a channel by its tokens that do not vary.
+func channelKey(live string) string {
+	var fixed []string
+	for part := range strings.SplitSeq(live, ".") {
+		if !strings.HasPrefix(part, "<") {
+			fixed = append(fixed, strings.Trim(part, "@"))
+		}
+	}
+	return strings.Join(fixed, "-")
+}
+
+// header describes one header of every event.
+type header struct{ name, doc, example string }
+
+var headers = []header{
+	{"ce-specversion", "Version of CloudEvents; always 1.0.", "1.0"},
+	{"ce-id", "Unique for ever. Deliveries of one event share it.", "019ab3c4-6a3e-7c51-8f0e-000000000000"},
+	{"ce-source", "Always daybook.", "daybook"},
+	{"ce-type", "Kind and version of the event.", "daybook.execution.requested.v1"},
+	{"ce-subject", "What the event concerns: an execution id, heap key, session key or the like.", "019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3"},
+	{"ce-time", "When the fact was established: RFC 3339, UTC, milliseconds.", "2026-11-21T09:30:00.125Z"},
+	{"ce-tenant", "Owner of the event.", "default"},
+	{"ce-traceparent", "W3C trace context of the request that caused it; absent if it had none.", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+	{"content-type", "Always application/json.", "application/json"},
+}
+
+// natsHeaders come with live events, added by the server.
+var natsHeaders = []header{
+	{"Nats-Stream", "Stream that holds the event.", "LEDGER-0001"},
+	{"Nats-Subject", "Subject it is recorded under.", "ledger.0001.default.exec.019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3"},
+	{"Nats-Sequence", "Position in the ledger.", "1041"},
+	{"Nats-Last-Sequence", "Position of the event before it under the same subject, 0 for none.", "1037"},
+	{"Nats-Time-Stamp", "When it was stored.", "2026-11-21T09:30:00.131Z"},
+}
+
+func headersSchema() node {
+	properties, required := node{}, []string{}
+	for _, h := range headers {
+		properties[h.name] = node{"type": "string", "description": h.doc, "examples": []string{h.example}}
+		if h.name != "ce-traceparent" {
+			required = append(required, h.name)
+		}
+	}
+	for _, h := range natsHeaders {
+		properties[h.name] = node{"type": "string", "description": h.doc, "examples": []string{h.example}}
+	}
+	return node{"type": "object", "description": "CloudEvents attributes, and what the NATS server adds to live events.", "properties": properties, "required": required}
+}
+
+// joined makes one text of paragraphs.
+func joined(list []string) string {
+	return strings.TrimSpace(strings.Join(list, " "))
+}
+
+// sortedKeys are the names of a node's members.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,252 @@
+package eventdoc
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"daybook/events"
+)
+
+// Catalogue describes every event type.
+type Catalogue struct {
+	// Events are in the order of introduction.
+	Events []*Event
+	// Objects are what payloads are made of, by name, in the order in which they
+	// are first met.
+	Objects []*Object
+
+	source  *source
+	objects map[reflect.Type]*Object
+}
+
+// Event describes one event type.
+type Event struct {
+	Type events.Type
+	// Meaning is what an event of the type says; Appended when it is recorded,
+	// empty if the source does not say.
+	Meaning  []string
+	Appended string
+	// Subject is where it is recorded, with parameters in angle brackets, and Live
+	// where it appears live.
+	Subject, Live string
+	// Params are the parameters of Live, by name, with those of the example.
+	Params []Param
+	// About is the member that the CloudEvents attribute "subject" repeats.
+	About string
+	// Body describes the payload.
+	Body *Object
+	// Example is one, as it is recorded.
+	Example Example
+}
+
+// Param is a variable token of a subject.
+type Param struct{ Name, Example string }
+
+// Example is an event as it is recorded.
+type Example struct {
+	Subject string            `json:"subject"`
+	Headers map[string]string `json:"headers"`
+	Body    json.RawMessage   `json:"body"`
+}
+
+// Object describes a JSON object.
+type Object struct {
+	Name    string
+	Doc     []string
+	Members []Member
+}
+
+// Member describes one member of an object.
+type Member struct {
+	Name string
+	Doc  string
+	// Optional members may be absent.
+	Optional bool
+
+	typ reflect.Type
+}
+
+// Load describes the catalogue whose source and fixtures are in a folder.
+func Load(dir string) (*Catalogue, error) {
+	src, err := readSource(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &Catalogue{source: src, objects: map[reflect.Type]*Object{}}
+	for _, typ := range events.Types() {
+		e, err := c.event(dir, typ)
+		if err != nil {
+			return nil, fmt.Errorf("describe %s: %w", typ, err)
+		}
+		c.Events = append(c.Events, e)
+	}
+	return c, nil
+}
+
+func (c *Catalogue) event(dir string, typ events.Type) (*Event, error) {
+	raw, err := readFile(filepath.Join(dir, "testdata", string(typ)+".json"))
+	if err != nil {
+		return nil, err
+	}
+	e := &Event{Type: typ}
+	if err := json.Unmarshal(raw, &e.Example); err != nil {
+		return nil, fmt.Errorf("read the example: %w", err)
+	}
+	m := events.Message{Subject: e.Example.Subject, Header: map[string][]string{}, Body: e.Example.Body}
+	for name, value := range e.Example.Headers {
+		m.Header[name] = []string{value}
+	}
+	decoded, err := events.Decode(0, m)
+	if err != nil {
+		return nil, err
+	}
+	payload := reflect.TypeOf(decoded.Data).Elem()
+	e.Body = c.build(payload)
+	for i, p := range e.Body.Doc {
+		if rest, ok := strings.CutPrefix(p, e.Body.Name+" "); i == 0 && ok {
+			p = strings.ToUpper(rest[:1]) + rest[1:]
+		}
+		if strings.HasPrefix(p, "Appended ") {
+			e.Appended = p
+		} else {
+			e.Meaning = append(e.Meaning, p)
+		}
+	}
+	e.About = memberWith(e.Example.Body, e.Example.Headers["ce-subject"])
+	e.route()
+	return e, nil
+}
+
+// memberWith is the member of a JSON object that holds a text.
+func memberWith(body []byte, text string) string {
+	var members map[string]any
+	_ = json.Unmarshal(body, &members) // it was decoded before
+	for name, value := range members {
+		if value == text {
+			return name
+		}
+	}
+	return ""
+}
+
+// tokens name the variable tokens of subjects, by the one that tells the kind.
+var tokens = map[string][]string{
+	"run": {"pool", "execution"}, "exec": {"execution"}, "out": {"bucket"}, "session": {"session"}, "heap": {"bucket"}, "webhook": {"webhook"},
+}
+
+// route derives the pattern of the subjects from the example's.
+func (e *Event) route() {
+	parts := strings.Split(e.Example.Subject, ".") // ledger, volume, tenant, kind, ...
+	tenant := "<tenant>"
+	if parts[2] == events.LedgerTenant {
+		tenant = parts[2]
+	} else {
+		e.Params = append(e.Params, Param{"tenant", parts[2]})
+	}
+	pattern := []string{tenant, parts[3]}
+	for i, part := range parts[4:] {
+		name := fmt.Sprintf("part%d", i+1)
+		if known := tokens[parts[3]]; i < len(known) {
+			name = known[i]
+		}
+		e.Params = append(e.Params, Param{name, part})
+		pattern = append(pattern, "<"+name+">")
+	}
+	e.Live = "events." + strings.Join(pattern, ".")
+	e.Subject = "ledger.<volume>." + strings.Join(pattern, ".")
+}
+
+// object describes a struct that payloads are made of.
+func (c *Catalogue) object(t reflect.Type) *Object {
+	if o := c.objects[t]; o != nil {
+		return o
+	}
+	o := c.build(t)
+	c.Objects = append(c.Objects, o)
+	return o
+}
+
+func (c *Catalogue) build(t reflect.Type) *Object {
+	o := &Object{Name: objectName(t)}
+	c.objects[t] = o
+	src := c.source.of(sourceName(t))
+	wire := wireNames(t)
+	inDoc := maps.Clone(wire)
+	delete(inDoc, o.Name) // there it is the type that is meant
+	o.Doc = paragraphs(src.doc, inDoc)
+	c.members(o, t, wire)
+	return o
+}
+
+func (c *Catalogue) members(o *Object, t reflect.Type, wire map[string]string) {
+	src := c.source.of(sourceName(t))
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			c.members(o, f.Type, wireNames(f.Type))
+			continue
+		}
+		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		m := Member{Name: name, Doc: strings.Join(paragraphs(src.fields[f.Name], wire), " "), typ: f.Type}
+		m.Optional = slices.Contains(strings.Split(opts, ","), "omitempty")
+		m.Doc = absent(m)
+		o.Members = append(o.Members, m)
+		c.visit(f.Type)
+	}
+}
+
+// visit meets the objects inside a type.
+func (c *Catalogue) visit(t reflect.Type) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		c.visit(t.Elem())
+	case reflect.Struct:
+		if t != instant {
+			c.object(t)
+		}
+	}
+}
+
+var instant = reflect.TypeFor[events.Instant]()
+
+// absent says of a member in JSON's words what Go calls nil.
+func absent(m Member) string {
+	other := "null"
+	if m.Optional {
+		other = "absent"
+	}
+	return strings.NewReplacer("; nil ", "; "+other+" ", " nil ", " "+other+" ", "Nil ", strings.ToUpper(other[:1])+other[1:]+" ").Replace(m.Doc)
+}
+
+func wireNames(t reflect.Type) map[string]string {
+	names := map[string]string{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			names[f.Name] = name
+		}
+	}
+	return names
+}
+
+// sourceName is the name of a type in the source, without type arguments.
+func sourceName(t reflect.Type) string {
+	name, _, _ := strings.Cut(t.Name(), "[")
+	return name
+}
+
+// objectName is what readers know a type by. Content of something is named
+// after that.
+func objectName(t reflect.Type) string {
+	generic, arg, ok := strings.Cut(t.Name(), "[")
+	if !ok {
+		return generic
+	}
+	arg = strings.TrimSuffix(arg, "]")
+	return arg[strings.LastIndex(arg, ".")+1:] + "OrSealed"
+}

@@ -1,0 +1,133 @@
+package eventdoc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+const intro = `# Events
+
+Generated from the Go types in ` + "`events/`" + `; do not edit.
+
+Everything Daybook does is an event in the ledger. This page lists every type: what it says, when it is recorded, where, and what is in it. The same as JSON Schemas
+(draft 2020-12, of the bodies) is in [reference/events](reference/events), and as an AsyncAPI 3 document in [reference/asyncapi.json](reference/asyncapi.json).
+How to receive them: [guides/subscribing.md](guides/subscribing.md).
+
+An event is a CloudEvents 1.0 event. On NATS its attributes are headers and its body is JSON; over HTTP it is one JSON object, with the body as ` + "`data`" + ` and the position as ` + "`sequence`" + `.
+A type never changes its meaning: within a version members are only added, optional. Let members and types pass that you do not know. Times are RFC 3339, UTC, with milliseconds.
+
+`
+
+// Markdown returns the catalogue for people.
+func (c *Catalogue) Markdown() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString(intro)
+	c.overview(&b)
+	headerTable(&b, "Attributes of every event", "| header on NATS | member over HTTP | meaning |", headers, func(h header) string {
+		name, _ := strings.CutPrefix(h.name, "ce-")
+		if name == "content-type" {
+			name = "datacontenttype"
+		}
+		return fmt.Sprintf("| `%s` | `%s` | %s |", h.name, name, h.doc)
+	})
+	headerTable(&b, "Headers of live events besides", "| header | meaning | example |", natsHeaders, func(h header) string {
+		return fmt.Sprintf("| `%s` | %s | `%s` |", h.name, h.doc, h.example)
+	})
+	for _, e := range c.Events {
+		if err := c.section(&b, e); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteString("\n# Objects\n\nWhat bodies are made of.\n")
+	for _, o := range c.Objects {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", o.Name, strings.Join(o.Doc, "\n\n"))
+		c.table(&b, o)
+	}
+	return b.Bytes(), nil
+}
+
+func (c *Catalogue) overview(b *bytes.Buffer) {
+	b.WriteString("| type | live subject | says |\n|---|---|---|\n")
+	for _, e := range c.Events {
+		first, _, _ := strings.Cut(joined(e.Meaning), ". ")
+		fmt.Fprintf(b, "| [`%s`](#%s) | `%s` | %s |\n", e.Type, anchor(string(e.Type)), e.Live, cell(strings.TrimSuffix(first, ".")))
+	}
+}
+
+func headerTable(b *bytes.Buffer, title, head string, list []header, row func(header) string) {
+	fmt.Fprintf(b, "\n## %s\n\n%s\n|---|---|---|\n", title, head)
+	for _, h := range list {
+		fmt.Fprintln(b, row(h))
+	}
+}
+
+func (c *Catalogue) section(b *bytes.Buffer, e *Event) error {
+	fmt.Fprintf(b, "\n## %s\n\n%s\n", e.Type, strings.Join(e.Meaning, "\n\n"))
+	if e.Appended != "" {
+		fmt.Fprintf(b, "\n%s\n", e.Appended)
+	}
+	fmt.Fprintf(b, "\n- recorded under `%s`, live under `%s`\n", e.Subject, e.Live)
+	if e.About != "" {
+		fmt.Fprintf(b, "- `ce-subject` is `%s`\n", e.About)
+	}
+	fmt.Fprintf(b, "- schema: [`%s.json`](reference/events/%s.json)\n", e.Type, e.Type)
+	c.table(b, e.Body)
+	var body bytes.Buffer
+	if err := json.Indent(&body, e.Example.Body, "", "  "); err != nil {
+		return fmt.Errorf("indent the example of %s: %w", e.Type, err)
+	}
+	fmt.Fprintf(b, "\nExample, on `%s`:\n\n```\n", e.Example.Subject)
+	for _, name := range sortedKeys(e.Example.Headers) {
+		fmt.Fprintf(b, "%s: %s\n", name, e.Example.Headers[name])
+	}
+	fmt.Fprintf(b, "```\n\n```json\n%s\n```\n", body.Bytes())
+	return nil
+}
+
+func (c *Catalogue) table(b *bytes.Buffer, o *Object) {
+	b.WriteString("\n| member | type | meaning |\n|---|---|---|\n")
+	for _, m := range o.Members {
+		optional := ""
+		if m.Optional {
+			optional = ", optional"
+		}
+		fmt.Fprintf(b, "| `%s` | %s%s | %s |\n", m.Name, c.typeName(m.typ), optional, cell(m.Doc))
+	}
+}
+
+// typeName is the type of a member for people.
+func (c *Catalogue) typeName(t reflect.Type) string {
+	switch {
+	case t == instant:
+		return "time"
+	case t.Kind() == reflect.Pointer:
+		return c.typeName(t.Elem())
+	case t.Kind() == reflect.Struct:
+		o := c.object(t)
+		return fmt.Sprintf("[%s](#%s)", o.Name, anchor(o.Name))
+	case t == reflect.TypeFor[[]byte]():
+		return "base64"
+	case t.Kind() == reflect.Slice:
+		return "list of " + c.typeName(t.Elem())
+	case t.Kind() == reflect.Map:
+		return "object of " + c.typeName(t.Elem())
+	case t.Kind() == reflect.Bool:
+		return "boolean"
+	case signed(t), unsigned(t):
+		return "integer"
+	}
+	if values := c.source.of(t.Name()).values; len(values) > 0 && t.Name() != "Type" {
+		return "`" + strings.Join(values, "`, `") + "`"
+	}
+	return "string"
+}
+
+func cell(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
+
+// anchor is what GitHub makes of a heading.
+func anchor(heading string) string {
+	return strings.ReplaceAll(strings.ToLower(heading), ".", "")
+}

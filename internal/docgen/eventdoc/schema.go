@@ -1,0 +1,117 @@
+package eventdoc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+)
+
+// node is a part of a JSON document. Its members are written sorted.
+type node = map[string]any
+
+// Schemas returns a JSON Schema (draft 2020-12) of the payload of each type, by
+// file name.
+func (c *Catalogue) Schemas() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, e := range c.Events {
+		defs := node{}
+		s := c.schema(e.Body, "#/$defs/", defs)
+		s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+		s["$id"] = "urn:daybook:event:" + string(e.Type)
+		s["title"] = string(e.Type)
+		s["examples"] = []any{e.Example.Body}
+		if len(defs) > 0 {
+			s["$defs"] = defs
+		}
+		raw, err := encode(s)
+		if err != nil {
+			return nil, fmt.Errorf("encode the schema of %s: %w", e.Type, err)
+		}
+		files[string(e.Type)+".json"] = raw
+	}
+	return files, nil
+}
+
+// schema describes an object. What it refers to is added to defs, found under
+// the prefix.
+func (c *Catalogue) schema(o *Object, prefix string, defs node) node {
+	s := node{"type": "object"}
+	if len(o.Doc) > 0 {
+		s["description"] = joined(o.Doc)
+	}
+	properties, required := node{}, []string{}
+	for _, m := range o.Members {
+		p := c.value(m.typ, !m.Optional, prefix, defs)
+		if m.Doc != "" {
+			p["description"] = m.Doc
+		}
+		properties[m.Name] = p
+		if !m.Optional {
+			required = append(required, m.Name)
+		}
+	}
+	s["properties"] = properties
+	if len(required) > 0 {
+		s["required"] = required
+	}
+	// Members may be added to a type: whoever reads events must let others pass.
+	s["additionalProperties"] = true
+	return s
+}
+
+// value describes a value. Lists and maps that are always there may be null.
+func (c *Catalogue) value(t reflect.Type, nullable bool, prefix string, defs node) node {
+	kind := func(name string) any {
+		if nullable {
+			return []string{name, "null"}
+		}
+		return name
+	}
+	switch {
+	case t == instant:
+		return node{"type": "string", "format": "date-time"}
+	case t.Kind() == reflect.Pointer:
+		return c.value(t.Elem(), nullable, prefix, defs)
+	case t.Kind() == reflect.Struct:
+		o := c.object(t)
+		if _, known := defs[o.Name]; !known {
+			defs[o.Name] = node{} // it may refer to itself
+			defs[o.Name] = c.schema(o, prefix, defs)
+		}
+		return node{"$ref": prefix + o.Name}
+	case t == reflect.TypeFor[[]byte]():
+		return node{"type": kind("string"), "contentEncoding": "base64"}
+	case t.Kind() == reflect.Slice:
+		return node{"type": kind("array"), "items": c.value(t.Elem(), false, prefix, defs)}
+	case t.Kind() == reflect.Map:
+		return node{"type": kind("object"), "additionalProperties": c.value(t.Elem(), false, prefix, defs)}
+	case t.Kind() == reflect.Bool:
+		return node{"type": "boolean"}
+	case unsigned(t):
+		return node{"type": "integer", "minimum": 0}
+	case signed(t):
+		return node{"type": "integer"}
+	case t.Kind() == reflect.String:
+		s := node{"type": "string"}
+		if values := c.source.of(t.Name()).values; len(values) > 0 && t.Name() != "Type" {
+			s["enum"] = values
+		}
+		return s
+	default:
+		panic(fmt.Sprintf("eventdoc: no JSON form of %s", t))
+	}
+}
+
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(v)
+	return b.Bytes(), err
+}
+
+func signed(t reflect.Type) bool { return t.Kind() >= reflect.Int && t.Kind() <= reflect.Int64 }
+
+func unsigned(t reflect.Type) bool { return t.Kind() >= reflect.Uint && t.Kind() <= reflect.Uint64 }
