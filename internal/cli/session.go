@@ -10,8 +10,9 @@ import (
 )
 
 type sessionCmd struct {
-	List sessionListCmd `cmd:"" help:"List the names runs were logged under."`
-	Log  sessionLogCmd  `cmd:"" help:"Print the runs logged under a name, oldest first."`
+	List   sessionListCmd   `cmd:"" help:"List the names runs were logged under."`
+	Log    sessionLogCmd    `cmd:"" help:"Print the runs logged under a name, oldest first."`
+	Replay sessionReplayCmd `cmd:"" help:"Print or publish the events of a session once more, at their original speed or faster."`
 }
 
 type sessionListCmd struct{ clientFlags }

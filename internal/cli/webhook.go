@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+type webhookCmd struct {
+	Add    webhookAddCmd    `cmd:"" help:"Register a URL that events are posted to."`
+	List   webhookListCmd   `cmd:"" help:"List webhooks and how each fares."`
+	Remove webhookRemoveCmd `cmd:"" help:"Delete a webhook."`
+	Dead   webhookDeadCmd   `cmd:"" help:"List the events that could not be delivered."`
+	Retry  webhookRetryCmd  `cmd:"" help:"Deliver dead letters after all, and let a disabled webhook go on."`
+}
+
+type webhookAddCmd struct {
+	clientFlags
+	URL       string   `arg:"" help:"Where deliveries are posted. It is on record for ever: put no secret into it." placeholder:"URL"`
+	Type      []string `help:"Only events of this type, such as daybook.execution.completed.v1; may be repeated." placeholder:"TYPE"`
+	Session   string   `help:"Only events of runs logged under this session." placeholder:"NAME"`
+	Execution string   `help:"Only events of this execution." placeholder:"ID"`
+	After     *uint64  `help:"Begin after this position, 0 for the beginning; if not given, with what is recorded from now on." placeholder:"SEQUENCE"`
+}
+
+// Run prints the id, and the secret that deliveries are signed with, which is
+// told this once.
+func (c *webhookAddCmd) Run(ctx context.Context, std *streams) error {
+	body := map[string]any{"url": c.URL}
+	for name, value := range map[string]string{"session": c.Session, "execution_id": c.Execution} {
+		if value != "" {
+			body[name] = value
+		}
+	}
+	if len(c.Type) > 0 {
+		body["types"] = c.Type
+	}
+	if c.After != nil {
+		body["after"] = *c.After
+	}
+	var raw json.RawMessage
+	if err := c.call(ctx, http.MethodPost, "/api/webhooks", body, &raw); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(std.out, raw)
+	}
+	var added struct {
+		ID     string `json:"id"`
+		Secret string `json:"secret"`
+	}
+	if err := json.Unmarshal(raw, &added); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	fmt.Fprintf(std.out, "id      %s\nsecret  %s\n", added.ID, added.Secret)
+	fmt.Fprintln(std.err, "Keep the secret: deliveries are signed with it, and it is not shown again.")
+	return nil
+}
+
+type webhookListCmd struct{ clientFlags }
+
+// Run prints a table of webhooks.
+func (c *webhookListCmd) Run(ctx context.Context, std *streams) error {
+	return c.show(ctx, std.out, "/api/webhooks", func(raw []byte) error {
+		var answer struct {
+			Webhooks []struct {
+				ID          string `json:"id"`
+				URL         string `json:"url"`
+				State       string `json:"state"`
+				Position    string `json:"position"`
+				DeadLetters int    `json:"dead_letters"`
+				LastError   string `json:"last_error"`
+			} `json:"webhooks"`
+		}
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			return err
+		}
+		w := table(std.out, "WEBHOOK", "STATE", "POSITION", "DEAD", "URL", "LAST ERROR")
+		for _, h := range answer.Webhooks {
+			last := "-"
+			if h.LastError != "" {
+				last = oneLine(h.LastError, 80)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", h.ID, h.State, h.Position, h.DeadLetters, h.URL, last)
+		}
+		return w.Flush()
+	})
+}
+
+// oneWebhook is shared by the commands about one webhook.
+type oneWebhook struct {
+	ID string `arg:"" help:"Webhook id." placeholder:"ID"`
+}
+
+func (o oneWebhook) path(rest string) string { return "/api/webhooks/" + url.PathEscape(o.ID) + rest }
+
+type webhookRemoveCmd struct {
+	clientFlags
+	oneWebhook
+}
+
+// Run deletes a webhook.
+func (c *webhookRemoveCmd) Run(ctx context.Context, std *streams) error {
+	var raw json.RawMessage
+	err := c.call(ctx, http.MethodDelete, c.path(""), nil, &raw)
+	return c.done(std, raw, err)
+}
+
+type webhookDeadCmd struct {
+	clientFlags
+	oneWebhook
+}
+
+// Run prints a table of dead letters.
+func (c *webhookDeadCmd) Run(ctx context.Context, std *streams) error {
+	return c.show(ctx, std.out, c.path("/dead-letters"), func(raw []byte) error {
+		var answer struct {
+			DeadLetters []struct {
+				Sequence       string `json:"sequence"`
+				Type           string `json:"type"`
+				Attempts       int    `json:"attempts"`
+				DeadLetteredAt string `json:"dead_lettered_at"`
+				Reason         string `json:"reason"`
+				Retrying       bool   `json:"retrying"`
+			} `json:"dead_letters"`
+		}
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			return err
+		}
+		w := table(std.out, "SEQUENCE", "TYPE", "ATTEMPTS", "GIVEN UP", "REASON")
+		for _, l := range answer.DeadLetters {
+			reason := oneLine(l.Reason, 80)
+			if l.Retrying {
+				reason = "to be retried; " + reason
+			}
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", l.Sequence, l.Type, l.Attempts, l.DeadLetteredAt, reason)
+		}
+		return w.Flush()
+	})
+}
+
+type webhookRetryCmd struct {
+	clientFlags
+	oneWebhook
+	Sequences []string `arg:"" optional:"" help:"Positions of the events, as \"daybook webhook dead\" shows them; without any the oldest 1000." placeholder:"SEQUENCE"`
+}
+
+// Run asks for dead letters to be delivered once more.
+func (c *webhookRetryCmd) Run(ctx context.Context, std *streams) error {
+	body := map[string]any{}
+	if len(c.Sequences) > 0 {
+		body["sequences"] = c.Sequences
+	}
+	var raw json.RawMessage
+	if err := c.call(ctx, http.MethodPost, c.path("/retry"), body, &raw); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(std.out, raw)
+	}
+	var answer struct {
+		Retrying int `json:"retrying"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	fmt.Fprintf(std.out, "Retrying %d. See how it went with \"daybook webhook dead %s\".\n", answer.Retrying, strings.TrimSpace(c.ID))
+	return nil
+}
