@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"runtime"
@@ -99,6 +100,8 @@ func (d *Daybook) listenHTTP() error {
 		return fmt.Errorf("listen for HTTP: %w", err)
 	}
 	d.http = httpapi.NewServer(d.listener.Addr().String(), d.handler)
+	// What clients do wrong before there is a request.
+	d.http.ErrorLog = slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug)
 	serve := d.http.Serve
 	if d.certificate != nil {
 		d.http.TLSConfig = d.certificate.config()

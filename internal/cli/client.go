@@ -10,14 +10,17 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 )
 
 // clientFlags are shared by the commands that talk to a running server.
 type clientFlags struct {
-	Server string `help:"Server to talk to." default:"http://127.0.0.1:8080" placeholder:"URL"`
-	Token  string `help:"Bearer token, if the server wants one." placeholder:"TOKEN"`
-	JSON   bool   `help:"Print JSON instead of text for people."`
+	Server    string `help:"Server to talk to." default:"http://127.0.0.1:8080" placeholder:"URL"`
+	Token     string `help:"Bearer token, if the server wants one. Other users can see flags: rather use the environment variable or --token-file." placeholder:"TOKEN" xor:"token"`
+	TokenFile string `help:"File that holds the bearer token." placeholder:"FILE" xor:"token"`
+	Insecure  bool   `help:"Send the token to another machine over http, where anybody on the way can read it."`
+	JSON      bool   `help:"Print JSON instead of text for people."`
 }
 
 // Validate checks the address before anything is sent to it.
@@ -74,10 +77,17 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if f.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+f.Token)
+	token, err := f.token()
+	if err != nil {
+		return nil, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	if token != "" {
+		if req.URL.Scheme == "http" && !thisMachine(req.URL.Hostname()) && !f.Insecure {
+			return nil, fmt.Errorf("--server %s: the token would travel as plain text, for anybody on the way to read; use https, or --insecure if the way is safe", f.Server)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		var op *net.OpError
 		if errors.As(err, &op) && op.Op == "dial" {
@@ -85,6 +95,10 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 			return nil, unanswered(ctx, err)
 		}
 		return nil, unanswered(ctx, fmt.Errorf("ask the server: %w", err))
+	}
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+		resp.Body.Close()
+		return nil, fmt.Errorf("--server %s answers that it is at %s; name that", f.Server, resp.Header.Get("Location"))
 	}
 	if resp.StatusCode >= 400 {
 		defer resp.Body.Close()
@@ -103,6 +117,31 @@ func unanswered(ctx context.Context, err error) error {
 		return err
 	}
 	return &unavailableError{err}
+}
+
+// client follows no redirects: a token is for the server that was named.
+var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// token is what the flags say, or empty.
+func (f clientFlags) token() (string, error) {
+	if f.TokenFile == "" {
+		return f.Token, nil
+	}
+	raw, err := os.ReadFile(f.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	token := strings.TrimSpace(string(raw))
+	if token == "" || strings.ContainsAny(token, " \r\n\t") {
+		return "", fmt.Errorf("--token-file %s: it must hold one token and nothing else", f.TokenFile)
+	}
+	return token, nil
+}
+
+// thisMachine reports whether a host is the machine itself.
+func thisMachine(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // serverError is an error the server answered with.

@@ -1,10 +1,13 @@
 package cli_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"daybook/embed"
 )
 
 const tokenForm = `dbk_[a-z2-7]{10}_[a-z2-7]{52}`
@@ -60,5 +63,42 @@ func TestAuthMistakes(t *testing.T) {
 		{args: `serve --data-dir $dir --limit-runs=-1`, status: 2, stderr: "daybook: a --limit-... is negative: 0 is unlimited\n"},
 		{args: `serve --data-dir $dir --http-addr 127.0.0.1:0 --nats-addr off --auth tokens=$dir/none`, status: 1, stderr: "daybook: read who may come in: there is no token file .*\n"},
 		{args: `serve --data-dir $dir --http-addr 127.0.0.1:0 --nats-addr off --auth oidc=http://login.example.com --auth-audience x`, status: 1, stderr: "daybook: read who may come in: OIDC issuer .* must be an https URL.*\n"},
+	})
+}
+
+// TestTokenIsSent has a server that asks for one.
+func TestTokenIsSent(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "tokens")
+	known := map[string]string{"file": file, "two": written(t, "two", "a\nb\n"), "gone": filepath.Join(t.TempDir(), "gone")}
+	play(t, known, []step{
+		{args: `token create --file $file --principal ada`, stdout: "(?P<token>" + tokenForm + ")\n", stderr: "token (?P<id>\\S+) .*"},
+		{args: `token create --file $file --principal eve --scope read`, stdout: "(?P<reader>" + tokenForm + ")\n", stderr: "token .*"},
+	})
+	known["held"] = written(t, "held", known["token"]+"\n")
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTPAddr: "127.0.0.1:0", NoSync: true, DrainWait: -1, TokenFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := book.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	known["url"] = book.URL()
+	play(t, known, []step{
+		{args: `run -e 1+1` + at, status: 2, stderr: "daybook: this needs a token: .*\n"},
+		{args: `run -e 1+1 --token $token` + at, stdout: "2\n", stderr: "status: completed.*"},
+		{args: `run -e 1+1 --token-file $held` + at, stdout: "2\n", stderr: "status: completed.*"},
+		{args: `exec list --token $reader` + at, stdout: "EXECUTION .*\n.* completed .*\n.* completed .*\n"},
+		{args: `run -e 1+1 --token $reader` + at, status: 2, stderr: "daybook: this needs the scope \"run\"; the token has \"read\": .*\n"},
+		{args: `run -e 1+1 --token-file $two` + at, status: 1, stderr: "daybook: --token-file $two: it must hold one token and nothing else\n"},
+		{args: `run -e 1+1 --token-file $gone` + at, status: 1, stderr: "daybook: --token-file: open $gone: .*\n"},
+		{args: `run -e 1+1 --token a --token-file $held` + at, status: 2, stderr: "daybook: .*--token.* can't be used together.*"},
+		{args: `run -e 1+1 --token $token --server http://192.0.2.1:1`, status: 1, stderr: "daybook: --server http://192.0.2.1:1: the token would travel as plain text.*https.*--insecure.*\n"},
+		{args: `token revoke --file $file $id`, stderr: "token .* is revoked .*"},
+		{eventually: true, args: `exec list --token $token` + at, status: 2, stderr: "daybook: the token $id was revoked on .*\n"},
 	})
 }
