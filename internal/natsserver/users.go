@@ -21,8 +21,8 @@ const readersAccount = "READERS"
 
 // setUsers lets in the service, and with a listener also readers. A reader sees
 // events that were accepted, under events.>, and may read what the named
-// streams hold, by position or through consumers of its own. It cannot
-// subscribe to where events are written, because rejected ones pass there too.
+// streams hold, by position or through consumers of its own; and history that is
+// told once more, under replay.>. It cannot subscribe to where events are written, because rejected ones pass there too.
 func setUsers(cfg *server.Options, opts Options, service string, reader Reader) error {
 	// The passwords have 128 random bits: hashing them slowly would add nothing.
 	serviceHash, err := bcrypt.GenerateFromPassword([]byte(service), bcrypt.MinCost)
@@ -55,14 +55,18 @@ func setUsers(cfg *server.Options, opts Options, service string, reader Reader) 
 	cfg.Users = append(cfg.Users,
 		&server.User{Username: gateUser, Password: string(serviceHash), Account: readers},
 		&server.User{Username: reader.User, Password: string(readerHash), Account: readers, Permissions: &server.Permissions{
-			Subscribe: &server.SubjectPermission{Allow: []string{accepted, reader.InboxPrefix + ".>"}},
+			Subscribe: &server.SubjectPermission{Allow: []string{accepted, replayed, reader.InboxPrefix + ".>"}},
 			Publish:   &server.SubjectPermission{Allow: allow, Deny: deny},
 		}})
 	return nil
 }
 
-// accepted matches the subjects under which accepted events appear.
-const accepted = "events.>"
+// accepted matches the subjects under which accepted events appear, replayed
+// those under which history is told once more.
+const (
+	accepted = "events.>"
+	replayed = "replay.>"
+)
 
 // createSubject matches requests to make a consumer.
 func createSubject(stream string) string { return "$JS.API.CONSUMER.CREATE." + stream + ".>" }
@@ -101,11 +105,13 @@ func connectAccounts(s *server.Server, streams []string) error {
 		return fmt.Errorf("set up the readers' account: %w", err)
 	}
 	ledger := s.GlobalAccount()
-	if err := ledger.AddStreamExport(accepted, nil); err != nil {
-		return fmt.Errorf("offer %s to readers: %w", accepted, err)
-	}
-	if err := readers.AddStreamImport(ledger, accepted, ""); err != nil {
-		return fmt.Errorf("offer %s to readers: %w", accepted, err)
+	for _, subject := range []string{accepted, replayed} {
+		if err := ledger.AddStreamExport(subject, nil); err != nil {
+			return fmt.Errorf("offer %s to readers: %w", subject, err)
+		}
+		if err := readers.AddStreamImport(ledger, subject, ""); err != nil {
+			return fmt.Errorf("offer %s to readers: %w", subject, err)
+		}
 	}
 	for _, sv := range services(streams) {
 		if err := ledger.AddServiceExportWithResponse(sv.subject, sv.answers, nil); err != nil {
