@@ -42,8 +42,9 @@ type Options struct {
 	Fallback bool
 	// ReaderPassword lets subscribers in as Reader; empty draws one.
 	ReaderPassword string
-	// ReadableStreams may be read by subscribers; ReservedConsumers of those
-	// streams are not theirs to use or replace.
+	// ReadableStreams may be read by subscribers, and nobody may remove anything
+	// from them; ReservedConsumers of those streams are not theirs to use or
+	// replace.
 	ReadableStreams, ReservedConsumers []string
 	// NoSync acknowledges messages before they are on disk. Only for tests.
 	NoSync bool

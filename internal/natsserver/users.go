@@ -29,7 +29,7 @@ func setUsers(cfg *server.Options, opts Options, service string, reader Reader) 
 	if err != nil {
 		return fmt.Errorf("hash the service's password: %w", err)
 	}
-	cfg.Users = []*server.User{{Username: serviceUser, Password: string(serviceHash)}}
+	cfg.Users = []*server.User{{Username: serviceUser, Password: string(serviceHash), Permissions: keeping(opts.ReadableStreams)}}
 	if opts.Listen == "" {
 		return nil
 	}
@@ -59,6 +59,22 @@ func setUsers(cfg *server.Options, opts Options, service string, reader Reader) 
 			Publish:   &server.SubjectPermission{Allow: allow, Deny: deny},
 		}})
 	return nil
+}
+
+// keeping is what the service itself may do: everything but take something away
+// from what is on record, or change how it is kept. A fault in this program, or
+// somebody in it, cannot do by a request what only the files' owner should.
+func keeping(streams []string) *server.Permissions {
+	var deny []string
+	for _, stream := range streams {
+		for _, request := range []string{"DELETE", "PURGE", "UPDATE", "MSG.DELETE", "RESTORE", "PEER.REMOVE"} {
+			deny = append(deny, "$JS.API.STREAM."+request+"."+stream)
+		}
+	}
+	if deny == nil {
+		return nil
+	}
+	return &server.Permissions{Publish: &server.SubjectPermission{Deny: append(deny, "$JS.API.ACCOUNT.PURGE.>")}}
 }
 
 // accepted matches the subjects under which accepted events appear, replayed
