@@ -102,7 +102,7 @@ Exact queries of two pairs among {{n .Tags.Heaps}} tagged heaps. Reading the tag
 {{end}}
 ## Sandbox
 
-What confining a worker costs: all layers beside none, one after the other in turn. Medians; the difference is the median of the differences.
+What confining a worker costs: all layers beside none, one after the other in turn. What a tenth of them stayed below.
 
 | | confined | bare | difference |
 |---|---|---|---|

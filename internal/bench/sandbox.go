@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// sandboxRow is what confinement costs, in milliseconds: medians, and the median
-// of the differences between neighbours.
+// sandboxRow is what confinement costs, in milliseconds, at the lower tenth.
 type sandboxRow struct {
 	What                  string
 	Confined, Bare, Added float64
