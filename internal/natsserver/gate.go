@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,11 +15,11 @@ import (
 // gateWait bounds how long the ledger's side may take to make a consumer.
 const gateWait = 5 * time.Second
 
-// gate makes consumers for readers. It stands between the accounts because the
+// gate makes and removes consumers for readers. It stands between the accounts because the
 // right to make a consumer cannot be limited by subject: a consumer delivers to
 // whatever subject its description names, with the rights of the account it is
 // in. What the gate lets through is a pull consumer under a name that is free
-// for readers.
+// for readers, and the removal of one.
 type gate struct {
 	reserved []string
 	ledger   *nats.Conn
@@ -37,9 +38,11 @@ func (s *Server) openGate(opts Options) (*gate, error) {
 	}
 	g := &gate{reserved: opts.ReservedConsumers, ledger: ledger, readers: readers}
 	for _, stream := range opts.ReadableStreams {
-		if _, err := readers.Subscribe(createSubject(stream), func(m *nats.Msg) { g.answer(stream, m) }); err != nil {
-			g.close()
-			return nil, fmt.Errorf("listen to readers: %w", err)
+		for subject, do := range map[string]request{createSubject(stream): g.create, removeSubject(stream): g.remove} {
+			if _, err := readers.Subscribe(subject, func(m *nats.Msg) { answer(stream, m, do) }); err != nil {
+				g.close()
+				return nil, fmt.Errorf("listen to readers: %w", err)
+			}
 		}
 	}
 	if err := readers.FlushTimeout(gateWait); err != nil {
@@ -57,14 +60,21 @@ func (g *gate) close() {
 	g.ledger.Close()
 }
 
-func (g *gate) answer(stream string, m *nats.Msg) {
+// request does what a message to the gate asks for, and returns the answer.
+type request func(stream, subject string, body []byte) ([]byte, error)
+
+func answer(stream string, m *nats.Msg, do request) {
 	if m.Reply == "" {
 		return
 	}
-	answer, err := g.create(stream, m.Subject, m.Data)
+	answer, err := do(stream, m.Subject, m.Data)
 	if err != nil {
+		kind := server.JSApiConsumerCreateResponseType
+		if strings.HasPrefix(m.Subject, removePrefix) {
+			kind = server.JSApiConsumerDeleteResponseType
+		}
 		answer, err = json.Marshal(server.ApiResponse{
-			Type:  server.JSApiConsumerCreateResponseType,
+			Type:  kind,
 			Error: &server.ApiError{Code: 403, Description: err.Error()},
 		})
 		if err != nil {
@@ -91,10 +101,8 @@ func (g *gate) create(stream, subject string, body []byte) ([]byte, error) {
 	case c.Name != "" && c.Name != name, c.Durable != "" && c.Durable != name:
 		return nil, fmt.Errorf("the request names another consumer than its subject, %q", name)
 	}
-	for _, reserved := range g.reserved {
-		if name == reserved {
-			return nil, fmt.Errorf("consumer %q is not for readers: choose another name", name)
-		}
+	if slices.Contains(g.reserved, name) {
+		return nil, fmt.Errorf("consumer %q is not for readers: choose another name", name)
 	}
 	c.Name = name
 	clean, err := json.Marshal(r)
@@ -104,6 +112,19 @@ func (g *gate) create(stream, subject string, body []byte) ([]byte, error) {
 	m, err := g.ledger.Request(subject, clean, gateWait)
 	if err != nil {
 		return nil, fmt.Errorf("make the consumer: %w", err)
+	}
+	return m.Data, nil
+}
+
+// remove passes on that a consumer is not needed any more.
+func (g *gate) remove(stream, subject string, _ []byte) ([]byte, error) {
+	name := strings.TrimPrefix(subject, removePrefix+stream+".")
+	if slices.Contains(g.reserved, name) {
+		return nil, fmt.Errorf("consumer %q is not for readers to remove", name)
+	}
+	m, err := g.ledger.Request(subject, nil, gateWait)
+	if err != nil {
+		return nil, fmt.Errorf("remove the consumer: %w", err)
 	}
 	return m.Data, nil
 }

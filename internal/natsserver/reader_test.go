@@ -2,7 +2,9 @@ package natsserver_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +131,66 @@ func TestReaderMayAcknowledge(t *testing.T) {
 	}
 }
 
+// A reader sees the consumers there are, and removes its own, not those that the
+// work goes through.
+func TestReaderRemovesConsumers(t *testing.T) {
+	t.Parallel()
+	server := listening(t, t.TempDir())
+	store := jetstreamtest.Open(t, server, jetstream.Options{})
+	record(t, store, 1)
+	stream := jetstream.Streams()[0]
+	owner, err := server.Conn("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(owner.Close)
+	inside, err := natsjs.New(owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := jetstream.WorkConsumer(events.DefaultPool)
+	if _, err := inside.CreateConsumer(t.Context(), stream, natsjs.ConsumerConfig{Durable: work, AckPolicy: natsjs.AckExplicitPolicy}); err != nil {
+		t.Fatal(err)
+	}
+	js, err := natsjs.New(reader(t, server), natsjs.WithDefaultTimeout(2*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateConsumer(t.Context(), stream, natsjs.ConsumerConfig{Durable: "auditor"}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func() (list []string) {
+		all := s.ConsumerNames(t.Context())
+		for name := range all.Name() {
+			list = append(list, name)
+		}
+		if all.Err() != nil {
+			t.Error(all.Err())
+		}
+		slices.Sort(list)
+		return list
+	}
+	if got := names(); !slices.Equal(got, []string{"auditor", work}) {
+		t.Errorf("the consumers are %q", got)
+	}
+	if err := s.DeleteConsumer(t.Context(), work); err == nil {
+		t.Error("a reader removed the consumer of the work")
+	}
+	if err := s.DeleteConsumer(t.Context(), "nobody"); !errors.Is(err, natsjs.ErrConsumerNotFound) {
+		t.Errorf("remove what is not there: %v", err)
+	}
+	if err := s.DeleteConsumer(t.Context(), "auditor"); err != nil {
+		t.Errorf("remove one of its own: %v", err)
+	}
+	if got := names(); !slices.Equal(got, []string{work}) {
+		t.Errorf("the consumers are %q", got)
+	}
+}
+
 // Whatever a reader sends, the ledger, the blobs, the work and the cancel
 // subjects stay as they are. Most of these ways use a right the reader has, with
 // an answer or a delivery addressed to where it has none.
@@ -170,6 +232,15 @@ func TestReaderCannotWrite(t *testing.T) {
 		"$JS.API.CONSUMER.CREATE.LEDGER-0001.a":              `{"stream_name":"LEDGER-0001","config":{"ack_policy":"none"}}`,
 		"$JS.API.CONSUMER.MSG.NEXT.LEDGER-0001.a":            `1`,
 		"$JS.API.CONSUMER.MSG.NEXT.LEDGER-0001.runners-test": `1`,
+		"$JS.API.CONSUMER.NAMES.LEDGER-0001":                 ``,
+		"$JS.API.CONSUMER.LIST.LEDGER-0001":                  ``,
+		"$JS.API.CONSUMER.DELETE.LEDGER-0001.a":              ``,
+		"$JS.API.STREAM.DELETE.LEDGER-0001":                  ``,
+		"$JS.API.STREAM.PURGE.LEDGER-0001":                   ``,
+		"$JS.API.STREAM.UPDATE.LEDGER-0001":                  `{"name":"LEDGER-0001","max_age":1}`,
+		"$JS.API.STREAM.MSG.DELETE.LEDGER-0001":              `{"seq":1}`,
+		"$JS.API.CONSUMER.PAUSE.LEDGER-0001.runners-default": `{}`,
+		"$JS.API.CONSUMER.RESET.LEDGER-0001.runners-default": `{}`,
 	}
 	for _, target := range targets {
 		for subject, body := range questions {

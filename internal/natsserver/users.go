@@ -44,11 +44,12 @@ func setUsers(cfg *server.Options, opts Options, service string, reader Reader) 
 		allow = append(allow, s.subject)
 	}
 	for _, stream := range opts.ReadableStreams {
-		allow = append(allow, createSubject(stream))
+		allow = append(allow, createSubject(stream), removeSubject(stream))
 		for _, consumer := range opts.ReservedConsumers {
 			deny = append(deny,
 				"$JS.API.CONSUMER.MSG.NEXT."+stream+"."+consumer,
 				"$JS.ACK."+stream+"."+consumer+".>",
+				removePrefix+stream+"."+consumer,
 			)
 		}
 	}
@@ -87,6 +88,11 @@ const (
 // createSubject matches requests to make a consumer.
 func createSubject(stream string) string { return "$JS.API.CONSUMER.CREATE." + stream + ".>" }
 
+// removeSubject matches requests to remove a consumer.
+func removeSubject(stream string) string { return removePrefix + stream + ".*" }
+
+const removePrefix = "$JS.API.CONSUMER.DELETE."
+
 // service is something in the ledger's account that readers may ask.
 type service struct {
 	subject string
@@ -106,6 +112,8 @@ func services(streams []string) []service {
 			service{"$JS.API.STREAM.MSG.GET." + stream, server.Singleton},
 			service{"$JS.API.DIRECT.GET." + stream, server.Streamed},
 			service{"$JS.API.DIRECT.GET." + stream + ".>", server.Singleton},
+			service{"$JS.API.CONSUMER.NAMES." + stream, server.Singleton},
+			service{"$JS.API.CONSUMER.LIST." + stream, server.Singleton},
 			service{"$JS.API.CONSUMER.INFO." + stream + ".*", server.Singleton},
 			service{"$JS.API.CONSUMER.MSG.NEXT." + stream + ".*", server.Streamed},
 			service{"$JS.ACK." + stream + ".>", server.Singleton},
