@@ -110,6 +110,14 @@ func (d *Daybook) AuditKey() string {
 	return d.audit.VKey()
 }
 
+// proofs is the ledger as it proves itself, or nil.
+func (d *Daybook) proofs() *audit.Local {
+	if d.audit == nil {
+		return nil
+	}
+	return &audit.Local{Log: d.audit, Stream: d.store, Blobs: d.store, SessionOf: d.sessionOf}
+}
+
 // auditDamage is why nothing is signed any more, or nil.
 func (d *Daybook) auditDamage() error {
 	if d.audit == nil {

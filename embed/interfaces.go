@@ -53,6 +53,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Events:    d.store,
 		Webhooks:  d.webhooks,
 		Replay:    d.store,
+		Audit:     d.proofs(),
 		Ready:     d.Ready,
 		Metrics:   d.metrics(),
 		Mounts:    map[string]http.Handler{"/mcp": d.mcp.Handler(), "/sse": d.mcp.SSEHandler()},
@@ -167,7 +168,7 @@ type VersionInfo struct {
 
 // Versions starts a worker, asks for its engine, and stops it again.
 func Versions(ctx context.Context) (_ VersionInfo, err error) {
-	pool := worker.New(worker.Options{Idle: -1})
+	pool := worker.New(worker.Options{Idle: -1, BestEffort: true}) // no script runs
 	defer func() { err = errors.Join(err, pool.Close()) }()
 	engine, err := pool.Engine(ctx)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"daybook/audit"
 	"daybook/internal/access"
 )
 
@@ -24,8 +25,9 @@ type api struct {
 	log    *slog.Logger
 	guard  *guard
 	gate   *gatekeeper
-	hooks  Webhooks  // nil without
-	replay Publisher // nil without
+	hooks  Webhooks     // nil without
+	replay Publisher    // nil without
+	audit  *audit.Local // nil without
 	info   Version
 	wrote  highWater
 }
@@ -40,6 +42,11 @@ func New(o Options) (http.Handler, error) {
 		return nil, fmt.Errorf("httpapi: %w", err)
 	}
 	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, hooks: o.Webhooks, replay: o.Replay}
+	if o.Audit != nil {
+		local := *o.Audit
+		local.SessionOf = a.sessionOf
+		a.audit = &local
+	}
 	a.gate = &gatekeeper{auth: o.Auth, quotas: o.Quotas, public: o.PublicURL, scopes: map[string]access.Scope{"GET /metrics": access.Admin}}
 	if a.log == nil {
 		a.log = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -125,6 +132,7 @@ func (a *api) routes(mux *http.ServeMux) (*document, error) {
 	a.sessionRoutes(r)
 	a.replayRoutes(r)
 	a.ledgerRoutes(r)
+	a.proofRoutes(r)
 	a.webhookRoutes(r)
 	a.serviceRoutes(r)
 	return r.document()

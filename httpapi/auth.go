@@ -148,7 +148,7 @@ func (g *gatekeeper) authorize(r *http.Request, pattern string) *failure {
 
 // standing reports whether a request asks for a stream without an end.
 func standing(r *http.Request) bool {
-	return r.Method == http.MethodGet && (streamType(r.Header.Values("Accept")) == typeSSE || r.URL.Query().Has("follow")) ||
+	return r.Method == http.MethodGet && (r.URL.Path == "/sse" || streamType(r.Header.Values("Accept")) == typeSSE || r.URL.Query().Has("follow")) ||
 		strings.HasPrefix(r.URL.Path, "/api/") && strings.HasSuffix(r.URL.Path, "/replay") ||
 		r.Header.Get("Mcp-Method") == "subscriptions/listen"
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -107,20 +106,7 @@ func noSuchType(t string) *failure {
 // selector applies a selection with the help of the read side.
 func (a *api) selector(sel events.Selection) *events.Selector {
 	return &events.Selector{Selection: sel, SessionOf: func(ctx context.Context, seq uint64, execution string) (string, error) {
-		waiting, stop := context.WithTimeout(ctx, freshWait)
-		defer stop()
-		if err := a.q.Wait(waiting, seq); err != nil {
-			return "", err
-		}
-		d, err := a.q.Execution(ctx, sel.Tenant, execution)
-		switch {
-		case errors.Is(err, events.ErrNotFound), err == nil && d.Session == nil:
-			return "", nil
-		case err != nil:
-			return "", err
-		default:
-			return *d.Session, nil
-		}
+		return a.sessionOf(ctx, sel.Tenant, seq, execution)
 	}}
 }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/access"
 	"daybook/ledger"
@@ -95,6 +96,8 @@ type Options struct {
 	Webhooks Webhooks
 	// Replay publishes history under subjects; without it asking for that is 503.
 	Replay Publisher
+	// Audit answers /api/ledger; without it that is 503. Its SessionOf is not used.
+	Audit *audit.Local
 	// Ready reports why the service cannot serve yet, or nil; default: ready.
 	Ready func(ctx context.Context) error
 	// Metrics answers /metrics; default 404.

@@ -54,6 +54,7 @@ func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) error {
 	if o.Metrics != nil {
 		mux.Handle("GET /metrics", o.Metrics)
 	}
+	a.tileRoutes(mux)
 	reference, err := renderReference(doc)
 	if err != nil {
 		return fmt.Errorf("render the reference page: %w", err)

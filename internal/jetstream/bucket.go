@@ -70,7 +70,7 @@ type blobWrite struct {
 func (s *Store) openBucket(ctx context.Context) (b *bucket, made bool, err error) {
 	b = &bucket{s: s, writing: map[string]*blobWrite{}}
 	b.store, err = s.js.ObjectStore(ctx, bucketName)
-	if errors.Is(err, natsjs.ErrBucketNotFound) {
+	if errors.Is(err, natsjs.ErrBucketNotFound) && !s.opts.Existing {
 		made = true
 		b.store, err = s.js.CreateObjectStore(ctx, natsjs.ObjectStoreConfig{
 			Bucket: bucketName, Description: "Daybook heaps and texts, by tenant and hash", Storage: natsjs.FileStorage, Replicas: s.opts.Replicas,

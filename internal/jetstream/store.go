@@ -32,6 +32,8 @@ type Options struct {
 	// earlier process left unacknowledged is handed out again at once, not after
 	// AckWait.
 	Exclusive bool
+	// Existing refuses to make what does not exist: the ledger is only to be read.
+	Existing bool
 	// CacheBytes bounds the heaps kept in memory; default 64 MiB, negative keeps
 	// none.
 	CacheBytes int64

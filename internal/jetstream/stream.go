@@ -64,7 +64,7 @@ func Streams() []string { return []string{volume.Stream()} }
 func (s *Store) openStream(ctx context.Context) (made bool, err error) {
 	want := s.streamConfig()
 	s.stream, err = s.js.Stream(ctx, want.Name)
-	if errors.Is(err, natsjs.ErrStreamNotFound) {
+	if errors.Is(err, natsjs.ErrStreamNotFound) && !s.opts.Existing {
 		made = true
 		s.stream, err = s.js.CreateStream(ctx, want)
 	}

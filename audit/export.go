@@ -1,0 +1,391 @@
+package audit
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"daybook/events"
+)
+
+// ExportOptions say what to export and where to.
+type ExportOptions struct {
+	// Dir is made; an unfinished export in it is gone on with if Resume is set.
+	Dir       string
+	Resume    bool
+	Selection ExportSelection
+	// Checkpoint is a signed checkpoint to export under; nil takes the newest. The
+	// same selection under the same checkpoint gives the same bytes.
+	Checkpoint []byte
+	// Blobs adds the heaps and texts that the events name.
+	Blobs bool
+	// Progress, if set, is told how far it has come: a position, and the last one.
+	Progress func(done, total uint64)
+}
+
+// Exported sums up an export.
+type Exported struct {
+	Dir        string          `json:"dir"`
+	Events     uint64          `json:"events"`
+	Blobs      int             `json:"blobs"`
+	Bytes      uint64          `json:"bytes"`
+	Size       uint64          `json:"checkpoint_size"`
+	Root       string          `json:"root"`
+	Complete   bool            `json:"complete"`
+	Selection  ExportSelection `json:"-"`
+	Resumed    bool            `json:"resumed"`
+	Checkpoint []byte          `json:"-"`
+}
+
+// Export writes an export: a directory that proves itself to whoever knows the
+// ledger's key. Interrupted it can be resumed, to the same bytes.
+func Export(ctx context.Context, src Source, opts ExportOptions) (Exported, error) {
+	x := &export{opts: opts, src: src}
+	if err := x.begin(ctx); err != nil {
+		return Exported{}, fmt.Errorf("export to %s: %w", opts.Dir, err)
+	}
+	if err := x.write(ctx); err != nil {
+		return Exported{}, fmt.Errorf("export to %s (--resume goes on): %w", opts.Dir, err)
+	}
+	if err := x.end(ctx); err != nil {
+		return Exported{}, fmt.Errorf("export to %s (--resume goes on): %w", opts.Dir, err)
+	}
+	return x.done, nil
+}
+
+// export is one on its way.
+type export struct {
+	opts     ExportOptions
+	src      Source
+	c        Checkpoint
+	manifest manifest
+	complete bool
+	done     Exported
+}
+
+func (x *export) path(name ...string) string {
+	return filepath.Join(append([]string{x.opts.Dir}, name...)...)
+}
+
+// begin makes the directory, or finds what to go on with.
+func (x *export) begin(ctx context.Context) error {
+	unfinished, err := os.ReadFile(x.path(exportUnfinished))
+	switch {
+	case err == nil && !x.opts.Resume:
+		return errors.New("there is an unfinished export in it; go on with --resume, or remove it")
+	case err == nil:
+		return x.resume(unfinished)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	case x.opts.Resume:
+		return errors.New("there is no unfinished export to go on with")
+	}
+	if list, err := os.ReadDir(x.opts.Dir); err == nil && len(list) > 0 {
+		return errors.New("it is not empty; name a directory that does not exist")
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	signed, err := x.src.Signed(ctx, x.opts.Selection.To)
+	if err != nil {
+		return err
+	}
+	x.c = signed.Checkpoint
+	if x.opts.Checkpoint != nil {
+		if x.c, err = OpenCheckpoint(x.opts.Checkpoint, signed.VKeys...); err != nil {
+			return err
+		}
+	}
+	s := x.opts.Selection
+	if signed.Tenant != "" {
+		s.Tenant = signed.Tenant
+	}
+	if s, err = s.resolve(x.c.Size); err != nil {
+		return err
+	}
+	x.manifest = manifest{origin: x.c.Origin, vkeys: signed.VKeys, size: x.c.Size, root: x.c.Root, selection: s, blobs: x.opts.Blobs}
+	x.complete = s.complete(x.c.Size)
+	if err := os.MkdirAll(x.opts.Dir, 0o755); err != nil {
+		return err
+	}
+	if err := replaceFile(x.path(exportCheckpoint), x.c.Note, 0o644, false); err != nil {
+		return err
+	}
+	return replaceFile(x.path(exportUnfinished), x.manifest.encode(), 0o644, false)
+}
+
+// resume takes up an unfinished export of the same selection.
+func (x *export) resume(raw []byte) error {
+	var err error
+	if x.manifest, err = parseManifest(raw); err != nil {
+		return err
+	}
+	note, err := os.ReadFile(x.path(exportCheckpoint))
+	if err != nil {
+		return err
+	}
+	if x.c, err = OpenCheckpoint(note, x.manifest.vkeys...); err != nil {
+		return err
+	}
+	want, err := x.opts.Selection.resolve(x.c.Size)
+	if err != nil {
+		return err
+	}
+	if want.Tenant == "" {
+		want.Tenant = x.manifest.selection.Tenant
+	}
+	if want != x.manifest.selection || x.opts.Blobs != x.manifest.blobs {
+		return errors.New("the unfinished export is of another selection; give the same flags as when it was begun")
+	}
+	x.done.Resumed = true
+	x.complete = want.complete(x.c.Size)
+	return nil
+}
+
+// write writes what is not there yet of the events and proofs.
+func (x *export) write(ctx context.Context) error {
+	after, err := x.cut()
+	if err != nil {
+		return err
+	}
+	lines, err := openLines(x.path(exportEvents))
+	if err != nil {
+		return err
+	}
+	defer lines.file.Close()
+	var proofs *lineFile
+	if !x.complete {
+		if proofs, err = openLines(x.path(exportProofs)); err != nil {
+			return err
+		}
+		defer proofs.file.Close()
+	}
+	s := x.manifest.selection
+	seen := 0
+	err = x.src.Lines(ctx, x.c, s, after, func(line, proof []byte) error {
+		if seen++; x.opts.Progress != nil && seen%readAtOnce == 0 {
+			if m, err := ParseLine(line); err == nil {
+				x.opts.Progress(m.Seq, s.To)
+			}
+		}
+		if err := lines.write(line); err != nil || proofs == nil {
+			return err
+		}
+		return proofs.write(proof)
+	})
+	err = errors.Join(err, lines.close())
+	if proofs != nil {
+		err = errors.Join(err, proofs.close())
+	}
+	return err
+}
+
+// lineFile is a file that lines are appended to.
+type lineFile struct {
+	file *os.File
+	w    *bufio.Writer
+}
+
+func openLines(path string) (*lineFile, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return &lineFile{f, bufio.NewWriterSize(f, 256<<10)}, nil
+}
+
+func (l *lineFile) write(line []byte) error {
+	if _, err := l.w.Write(line); err != nil {
+		return err
+	}
+	return l.w.WriteByte('\n')
+}
+
+func (l *lineFile) close() error { return errors.Join(l.w.Flush(), l.file.Close()) }
+
+// cut removes what an interruption left half written, and returns the position of
+// the last event that is there, with its proof.
+func (x *export) cut() (after uint64, err error) {
+	proven := int64(-1)
+	if !x.complete {
+		if proven, err = countLines(x.path(exportProofs)); err != nil {
+			return 0, err
+		}
+	}
+	kept, after, err := cutLines(x.path(exportEvents), proven)
+	if err != nil || x.complete {
+		return after, err
+	}
+	_, _, err = cutLines(x.path(exportProofs), kept)
+	return after, err
+}
+
+func countLines(path string) (n int64, err error) {
+	err = eachLine(path, func([]byte) error { n++; return nil })
+	return n, err
+}
+
+// cutLines shortens a file to its whole lines, at most so many (-1: all), and
+// returns how many those are and the position in the last.
+func cutLines(path string, most int64) (kept int64, last uint64, err error) {
+	var size int64
+	var newest []byte
+	err = eachLine(path, func(line []byte) error {
+		if kept == most {
+			return errEnough
+		}
+		kept++
+		size += int64(len(line)) + 1
+		newest = append(newest[:0], line...)
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return 0, 0, err
+	}
+	if m, err := ParseLine(newest); err == nil {
+		last = m.Seq
+	}
+	if err := os.Truncate(path, size); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, err
+	}
+	return kept, last, nil
+}
+
+var errEnough = errors.New("enough")
+
+// maxLineBytes bounds a line: an event in base64 and its headers.
+const maxLineBytes = events.MaxEventBytes*4/3 + 2*maxRecordBytes*6
+
+// eachLine calls fn with every line of a file that has an end; a missing file has
+// none.
+func eachLine(path string, fn func(line []byte) error) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(f, 256<<10)
+	var long []byte
+	for {
+		line, err := nextLine(in, &long)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = fn(line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// end adds the blobs and writes the manifest.
+func (x *export) end(ctx context.Context) error {
+	named := newRules(&Report{}, true)
+	err := eachLine(x.path(exportEvents), func(line []byte) error {
+		x.manifest.events++
+		if !x.opts.Blobs {
+			return nil
+		}
+		m, err := ParseLine(line)
+		if err != nil {
+			return err
+		}
+		e, err := events.Decode(m.Seq, m.Message)
+		if err != nil {
+			return err
+		}
+		named.apply(&e)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if x.manifest.events == 0 {
+		return errors.New("no event on record matches")
+	}
+	names := []string{exportCheckpoint, exportEvents}
+	if !x.complete {
+		names = append(names, exportProofs)
+	}
+	fetched := map[string]bool{} // two tenants may have the same
+	for b := range named.blobs {
+		if fetched[b.file()] {
+			continue
+		}
+		if err := x.fetch(ctx, b); err != nil {
+			return err
+		}
+		fetched[b.file()] = true
+	}
+	blobs := slices.Sorted(maps.Keys(fetched))
+	x.manifest.files = nil
+	for _, name := range append(names, blobs...) {
+		f, err := hashFile(x.opts.Dir, name)
+		if err != nil {
+			return err
+		}
+		x.manifest.files = append(x.manifest.files, f)
+		x.done.Bytes += f.Bytes
+	}
+	if err := replaceFile(x.path(exportManifest), x.manifest.encode(), 0o644, true); err != nil {
+		return err
+	}
+	x.done.Dir, x.done.Events, x.done.Blobs, x.done.Complete = x.opts.Dir, x.manifest.events, len(blobs), x.complete
+	x.done.Size, x.done.Root, x.done.Selection, x.done.Checkpoint = x.c.Size, encodeHash(x.c.Root), x.manifest.selection, x.c.Note
+	return os.Remove(x.path(exportUnfinished))
+}
+
+// file is the name of a blob's file in an export.
+func (b Blob) file() string {
+	if b.Heap {
+		return exportBlobs + "/heap-" + b.SHA256
+	}
+	return exportBlobs + "/text-" + b.SHA256
+}
+
+// fetch brings a blob, unless it is there.
+func (x *export) fetch(ctx context.Context, b Blob) error {
+	if !events.ValidHash(b.SHA256) {
+		return fmt.Errorf("%w: an event names the blob %.80q", events.ErrDamaged, b.SHA256)
+	}
+	path := x.path(filepath.FromSlash(b.file()))
+	if raw, err := os.ReadFile(path); err == nil && events.Hash(raw) == b.SHA256 {
+		return nil
+	}
+	raw, err := x.src.Blob(ctx, b)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", b.file(), err)
+	}
+	if events.Hash(raw) != b.SHA256 {
+		return fmt.Errorf("%w: %s came with other bytes", events.ErrDamaged, b.file())
+	}
+	return replaceFile(path, raw, 0o644, false)
+}
+
+// hashFile describes a file of an export.
+func hashFile(dir, name string) (exportFile, error) {
+	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
+	if err != nil {
+		return exportFile{}, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	if err != nil {
+		return exportFile{}, err
+	}
+	return exportFile{Name: name, Bytes: uint64(n), SHA256: hex.EncodeToString(h.Sum(nil))}, nil
+}

@@ -1,0 +1,71 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// errLines is wrapped by errors about lines that are not as an export has them.
+var errLines = errors.New("the lines are not whole")
+
+// lineReader reads a file of lines, each of which has an end.
+type lineReader struct {
+	file *os.File
+	in   *bufio.Reader
+	long []byte
+}
+
+func openLineReader(path string) (*lineReader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &lineReader{file: f, in: bufio.NewReaderSize(f, 256<<10)}, nil
+}
+
+func (r *lineReader) close() { r.file.Close() }
+
+// next returns the next line without its end, until the one after; nil at the end
+// of the file.
+func (r *lineReader) next() ([]byte, error) {
+	line, err := nextLine(r.in, &r.long)
+	if errors.Is(err, io.EOF) && len(line) == 0 {
+		return nil, nil
+	}
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: the last line of %s has no end", errLines, filepath.Base(r.file.Name()))
+	}
+	return line, err
+}
+
+// nextLine reads a line, without its end. With io.EOF it is one without an end,
+// or empty. The bytes are good until the next call.
+func nextLine(in *bufio.Reader, long *[]byte) ([]byte, error) {
+	*long = (*long)[:0]
+	for {
+		part, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			if *long = append(*long, part...); len(*long) > maxLineBytes {
+				return nil, fmt.Errorf("a line is longer than %d bytes", maxLineBytes)
+			}
+			continue
+		}
+		if len(*long) > 0 {
+			*long = append(*long, part...)
+			part = *long
+		}
+		if err != nil {
+			return part, err
+		}
+		line := bytes.TrimSuffix(part, []byte("\n"))
+		if line == nil {
+			line = []byte{}
+		}
+		return line, nil
+	}
+}

@@ -1,0 +1,187 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"daybook/events"
+)
+
+// exportFormat is the version of exports.
+const exportFormat = "daybook-export-v1"
+
+// Names of the files of an export.
+const (
+	exportManifest   = "manifest.json"
+	exportUnfinished = "manifest.partial"
+	exportCheckpoint = "checkpoint"
+	exportEvents     = "events.ndjson"
+	exportProofs     = "proofs.ndjson"
+	exportBlobs      = "blobs"
+)
+
+// ExportSelection says which events an export has; what is empty does not limit.
+type ExportSelection struct {
+	// From and To are positions, both included; To 0 is the checkpoint's size.
+	From, To uint64
+	// Since and Until bound the time that an event gives itself, both included.
+	Since, Until time.Time
+	// Tenant, Execution and Session are as in events.Selection.
+	Tenant, Execution, Session string
+}
+
+// whole reports whether every event of a range is selected.
+func (s ExportSelection) whole() bool {
+	return s.Tenant == "" && s.Execution == "" && s.Session == "" && s.Since.IsZero() && s.Until.IsZero()
+}
+
+// complete reports whether the selection is all that a checkpoint covers: then
+// the tree can be computed, and no proofs are needed.
+func (s ExportSelection) complete(size uint64) bool { return s.whole() && s.From == 1 && s.To == size }
+
+// resolve fills in what the checkpoint says, and checks the range.
+func (s ExportSelection) resolve(size uint64) (ExportSelection, error) {
+	s.From = max(s.From, 1)
+	if s.To == 0 {
+		s.To = size
+	}
+	switch {
+	case s.From > s.To:
+		return s, fmt.Errorf("the range from %d to %d is empty", s.From, s.To)
+	case s.To > size:
+		return s, fmt.Errorf("position %d is beyond the checkpoint, which covers %d events: %w", s.To, size, ErrBeyond)
+	case !s.Since.IsZero() && !s.Until.IsZero() && s.Until.Before(s.Since):
+		return s, errors.New("the time until comes before the time since")
+	}
+	s.Since, s.Until = s.Since.UTC().Truncate(time.Millisecond), s.Until.UTC().Truncate(time.Millisecond)
+	return s, nil
+}
+
+// manifest describes an export. Its file is written in one way only.
+type manifest struct {
+	origin    string
+	vkeys     []string
+	size      uint64
+	root      Hash
+	selection ExportSelection
+	events    uint64
+	blobs     bool
+	files     []exportFile
+}
+
+// exportFile is a file of an export.
+type exportFile struct {
+	Name   string `json:"name"`
+	Bytes  uint64 `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// encode writes the manifest: one line, in ASCII, members in this order.
+func (m manifest) encode() []byte {
+	b := append([]byte(`{"format":`), `"`+exportFormat+`"`...)
+	text := func(name, value string) {
+		b = append(b, `,"`+name+`":`...)
+		b = appendString(b, value)
+	}
+	number := func(name string, n uint64) {
+		b = append(b, `,"`+name+`":`...)
+		b = strconv.AppendUint(b, n, 10)
+	}
+	text("origin", m.origin)
+	b = append(b, `,"vkeys":[`...)
+	for i, key := range m.vkeys {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, key)
+	}
+	b = append(b, ']')
+	number("size", m.size)
+	text("root", encodeHash(m.root))
+	number("from", m.selection.From)
+	number("to", m.selection.To)
+	text("since", formatBound(m.selection.Since))
+	text("until", formatBound(m.selection.Until))
+	text("tenant", m.selection.Tenant)
+	text("execution", m.selection.Execution)
+	text("session", m.selection.Session)
+	number("events", m.events)
+	b = append(b, `,"blobs":`...)
+	b = strconv.AppendBool(b, m.blobs)
+	b = append(b, `,"files":[`...)
+	for i, f := range m.files {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"name":`...)
+		b = appendString(b, f.Name)
+		b = append(b, `,"bytes":`...)
+		b = strconv.AppendUint(b, f.Bytes, 10)
+		b = append(b, `,"sha256":`...)
+		b = appendString(b, f.SHA256)
+		b = append(b, '}')
+	}
+	return append(b, "]}\n"...)
+}
+
+func formatBound(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return events.FormatTime(t)
+}
+
+func parseBound(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	return time.Parse(time.RFC3339, s)
+}
+
+// parseManifest reads a manifest, which must be written as encode writes it.
+func parseManifest(raw []byte) (m manifest, err error) {
+	var p struct {
+		Format    string       `json:"format"`
+		Origin    string       `json:"origin"`
+		VKeys     []string     `json:"vkeys"`
+		Size      uint64       `json:"size"`
+		Root      string       `json:"root"`
+		From      uint64       `json:"from"`
+		To        uint64       `json:"to"`
+		Since     string       `json:"since"`
+		Until     string       `json:"until"`
+		Tenant    string       `json:"tenant"`
+		Execution string       `json:"execution"`
+		Session   string       `json:"session"`
+		Events    uint64       `json:"events"`
+		Blobs     bool         `json:"blobs"`
+		Files     []exportFile `json:"files"`
+	}
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return m, fmt.Errorf("the manifest is no JSON object: %w", err)
+	}
+	if p.Format != exportFormat {
+		return m, fmt.Errorf("the export is of the format %.40q; this version reads %s", p.Format, exportFormat)
+	}
+	m = manifest{
+		origin: p.Origin, vkeys: p.VKeys, size: p.Size, events: p.Events, blobs: p.Blobs, files: p.Files,
+		selection: ExportSelection{From: p.From, To: p.To, Tenant: p.Tenant, Execution: p.Execution, Session: p.Session},
+	}
+	if m.root, err = decodeHash(p.Root); err != nil {
+		return m, fmt.Errorf("the manifest's tree hash: %w", err)
+	}
+	if m.selection.Since, err = parseBound(p.Since); err != nil {
+		return m, fmt.Errorf("the manifest's time: %w", err)
+	}
+	if m.selection.Until, err = parseBound(p.Until); err != nil {
+		return m, fmt.Errorf("the manifest's time: %w", err)
+	}
+	if !bytes.Equal(m.encode(), raw) {
+		return m, errors.New("the manifest is not written as an export writes it")
+	}
+	return m, nil
+}

@@ -1,0 +1,81 @@
+package audit
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"daybook/events"
+)
+
+// prepared is an event with all that can be computed without the others.
+type prepared struct {
+	stored events.Stored
+	leaf   Hash
+	event  events.Event
+	// err says why it is no event, or its line no line.
+	err error
+}
+
+// prepare hashes and decodes a stored message.
+func prepare(buf []byte, m events.Stored) (prepared, []byte) {
+	p := prepared{stored: m}
+	p.leaf, buf, p.err = leafHash(buf, m)
+	if p.err == nil {
+		p.event, p.err = events.Decode(m.Seq, m.Message)
+	}
+	return p, buf
+}
+
+// inOrder computes work on every core, and hands the results over one after the
+// other, in the order of the work, until produce returns or take fails.
+func inOrder[W, R any](ctx context.Context, produce func(emit func(W) error) error, compute func(W) R, take func(R) error) error {
+	type job struct {
+		work   W
+		result R
+		done   chan struct{}
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	cores := max(2, runtime.GOMAXPROCS(0))
+	jobs, ordered := make(chan *job, cores), make(chan *job, 2*cores)
+	var workers sync.WaitGroup
+	for range cores {
+		workers.Go(func() {
+			for j := range jobs {
+				j.result = compute(j.work)
+				close(j.done)
+			}
+		})
+	}
+	taken := make(chan error, 1)
+	go func() {
+		var err error
+		for j := range ordered {
+			<-j.done
+			if err == nil {
+				if err = take(j.result); err != nil {
+					stop(err)
+				}
+			}
+		}
+		taken <- err
+	}()
+	err := produce(func(w W) error {
+		j := &job{work: w, done: make(chan struct{})}
+		select {
+		case ordered <- j:
+			jobs <- j
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	close(jobs)
+	close(ordered)
+	workers.Wait()
+	if terr := <-taken; terr != nil {
+		return terr
+	}
+	return err
+}

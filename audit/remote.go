@@ -1,0 +1,210 @@
+package audit
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"daybook/events"
+)
+
+// Remote is a Source behind the HTTP interface of a server.
+type Remote struct {
+	base, token string
+	client      *http.Client
+}
+
+// NewRemote reaches the server at a URL; token may be empty.
+func NewRemote(base, token string) *Remote {
+	return &Remote{base: strings.TrimSuffix(base, "/") + "/api/ledger/", token: token, client: &http.Client{}}
+}
+
+// maxAnswerBytes bounds an answer that is held in memory: the largest blob.
+const maxAnswerBytes = 1 << 30
+
+// get asks for something; the caller closes the body of the answer.
+func (r *Remote) get(ctx context.Context, path string, query url.Values, header ...string) (*http.Response, error) {
+	address := r.base + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the server: %w", err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxNoteBytes))
+	var problem struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(raw, &problem) != nil || problem.Error == "" {
+		problem.Error = "the server answered " + resp.Status
+	}
+	return nil, errors.New(problem.Error)
+}
+
+// Signed implements Source.
+func (r *Remote) Signed(ctx context.Context, covers uint64) (Signed, error) {
+	header := []string{"Accept", "application/json"}
+	if covers > 0 {
+		header = append(header, "Daybook-Min-Sequence", strconv.FormatUint(covers, 10))
+	}
+	resp, err := r.get(ctx, "checkpoint", nil, header...)
+	if err != nil {
+		return Signed{}, err
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Note   string   `json:"note"`
+		VKeys  []string `json:"vkeys"`
+		Tenant string   `json:"tenant"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&answer); err != nil {
+		return Signed{}, fmt.Errorf("read the server's checkpoint: %w", err)
+	}
+	c, err := ParseCheckpoint([]byte(answer.Note))
+	if err != nil {
+		return Signed{}, fmt.Errorf("read the server's checkpoint: %w", err)
+	}
+	return Signed{Checkpoint: c, VKeys: answer.VKeys, Tenant: answer.Tenant}, nil
+}
+
+// Lines implements Source.
+func (r *Remote) Lines(ctx context.Context, c Checkpoint, s ExportSelection, after uint64, fn func(line, proof []byte) error) error {
+	query := url.Values{"size": {strconv.FormatUint(c.Size, 10)}, "from": {strconv.FormatUint(s.From, 10)}, "to": {strconv.FormatUint(s.To, 10)}}
+	set := func(name, value string) {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if after > 0 {
+		set("after", strconv.FormatUint(after, 10))
+	}
+	set("since", formatBound(s.Since))
+	set("until", formatBound(s.Until))
+	set("execution", s.Execution)
+	set("session", s.Session)
+	resp, err := r.get(ctx, "export", query, "Accept", "application/x-ndjson")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	in := bufio.NewReaderSize(resp.Body, 256<<10)
+	var long, long2, first []byte
+	for {
+		line, err := nextLine(in, &long)
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("the server broke off: %w", err)
+		}
+		if s.complete(c.Size) {
+			if err := fn(line, nil); err != nil {
+				return err
+			}
+			continue
+		}
+		first = append(first[:0], line...)
+		proof, err := nextLine(in, &long2)
+		if err != nil {
+			return fmt.Errorf("the server broke off before a proof: %w", err)
+		}
+		if err := fn(first, proof); err != nil {
+			return err
+		}
+	}
+}
+
+// Blob implements Source.
+func (r *Remote) Blob(ctx context.Context, b Blob) ([]byte, error) {
+	kind := "texts"
+	if b.Heap {
+		kind = "heaps"
+	}
+	resp, err := r.get(ctx, "blobs/"+kind+"/"+b.SHA256, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
+}
+
+// Heap implements Blobs.
+func (r *Remote) Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+	raw, err := r.checked(ctx, Blob{Tenant: tenant, Heap: true, SHA256: hash})
+	return raw, events.HeapInfo{}, err
+}
+
+// Text implements Blobs.
+func (r *Remote) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
+	return r.checked(ctx, Blob{Tenant: tenant, SHA256: hash})
+}
+
+func (r *Remote) checked(ctx context.Context, b Blob) ([]byte, error) {
+	raw, err := r.Blob(ctx, b)
+	if err == nil && events.Hash(raw) != b.SHA256 {
+		err = fmt.Errorf("%w: it came with other bytes", events.ErrDamaged)
+	}
+	return raw, err
+}
+
+// VerifyServer verifies what a server answers, without believing it: its events
+// under its checkpoint, all of them or, where it shows those of one tenant only,
+// each with a proof.
+func VerifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, error) {
+	began := time.Now()
+	signed, err := r.Signed(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	pinned := len(opts.Keys) > 0
+	if !pinned {
+		opts.Keys = signed.VKeys
+	}
+	c, err := OpenCheckpoint(signed.Checkpoint.Note, opts.Keys...)
+	if err != nil {
+		return Unreadable(opts, began, err), nil
+	}
+	s, err := ExportSelection{Tenant: signed.Tenant}.resolve(c.Size)
+	if err != nil {
+		return nil, err
+	}
+	l := newLineVerifier(opts, c, s)
+	l.report.Pinned = pinned
+	err = l.run(ctx, func(emit func([]pair) error) error {
+		b := batches{emit: emit}
+		if err := r.Lines(ctx, c, s, 0, b.add); err != nil {
+			return err
+		}
+		return b.flush()
+	})
+	if err == nil && !opts.SkipBlobs {
+		err = l.readBlobs(ctx, r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("verify %s: %w", opts.Source, err)
+	}
+	return l.report.conclude(began), nil
+}

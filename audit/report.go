@@ -1,0 +1,143 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Finding is something that does not hold.
+type Finding struct {
+	// Position is that of the event concerned; 0 when it is none in particular.
+	Position uint64 `json:"position,omitempty"`
+	What     string `json:"what"`
+}
+
+// mostFindings bounds those that are listed; all are counted.
+const mostFindings = 100
+
+// Report is the outcome of a verification.
+type Report struct {
+	// OK is true when everything that was checked holds.
+	OK bool `json:"ok"`
+	// Source says what was verified.
+	Source string `json:"source"`
+	Origin string `json:"origin,omitempty"`
+	// Key is the one the newest checkpoint is signed with. Pinned is true when the
+	// caller gave the keys to trust; otherwise they were found beside the data,
+	// where whoever forges one can forge the other.
+	Key    string `json:"key,omitempty"`
+	Pinned bool   `json:"key_pinned"`
+	// Events is how many were read; First and Last are positions.
+	Events uint64 `json:"events"`
+	First  uint64 `json:"first,omitempty"`
+	Last   uint64 `json:"last,omitempty"`
+	// Complete is true when every event from the first to the last was there: a
+	// part proves what it holds, not that it is all there was.
+	Complete bool `json:"complete"`
+	// Signed is the size of the largest checkpoint that holds, Root its tree hash,
+	// Checkpoints how many were compared. Foreign ones are signed with other keys.
+	Signed      uint64 `json:"signed"`
+	Root        string `json:"root,omitempty"`
+	Checkpoints int    `json:"checkpoints"`
+	Foreign     int    `json:"foreign_checkpoints"`
+	// Unsigned is how many events no checkpoint covers yet.
+	Unsigned uint64 `json:"unsigned"`
+	// Executions, Ended and Entries count what the rules were applied to; Blobs
+	// what was read and hashed, Tiles the files of the tree that were compared.
+	Executions int `json:"executions"`
+	Ended      int `json:"ended"`
+	Entries    int `json:"session_entries"`
+	Blobs      int `json:"blobs"`
+	Tiles      int `json:"tiles"`
+	// Findings lists the first hundred things that do not hold, Found counts all.
+	Findings []Finding     `json:"findings"`
+	Found    int           `json:"found"`
+	Elapsed  time.Duration `json:"elapsed_ns"`
+}
+
+func (r *Report) find(seq uint64, format string, args ...any) {
+	r.Found++
+	if len(r.Findings) < mostFindings {
+		r.Findings = append(r.Findings, Finding{seq, fmt.Sprintf(format, args...)})
+	}
+}
+
+// conclude settles the verdict.
+func (r *Report) conclude(began time.Time) *Report {
+	r.OK = r.Found == 0
+	if r.Findings == nil {
+		r.Findings = []Finding{}
+	}
+	r.Elapsed = time.Since(began)
+	return r
+}
+
+// String is the report for people, on one screen.
+func (r *Report) String() string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-12s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	if r.OK {
+		fmt.Fprintf(&b, "INTACT  %s\n", r.Source)
+	} else {
+		fmt.Fprintf(&b, "NOT INTACT  %s\n", r.Source)
+	}
+	switch {
+	case r.Events == 0:
+		line("events", "none")
+	case r.Complete:
+		line("events", "%d, positions %d to %d without a hole", r.Events, r.First, r.Last)
+	default:
+		line("events", "%d between positions %d and %d, each proven to be on record", r.Events, r.First, r.Last)
+	}
+	if r.Origin != "" {
+		line("ledger", "%s", r.Origin)
+	}
+	if r.Signed > 0 {
+		line("signed", "%d events, tree hash %s", r.Signed, r.Root)
+		line("checkpoints", "%d compared", r.Checkpoints)
+	}
+	if r.Foreign > 0 {
+		line("", "%d more are signed with keys that were not given", r.Foreign)
+	}
+	if r.Key != "" {
+		trust := "found beside the data; give --key to pin one you know"
+		if r.Pinned {
+			trust = "the one given"
+		}
+		line("key", "%s", r.Key)
+		line("", "(%s)", trust)
+	}
+	if r.Unsigned > 0 {
+		line("not signed", "%d events after the last checkpoint", r.Unsigned)
+	}
+	line("executions", "%d, of which %d ended; %d session entries", r.Executions, r.Ended, r.Entries)
+	line("blobs", "%d read and hashed", r.Blobs)
+	if r.Tiles > 0 {
+		line("tiles", "%d compared", r.Tiles)
+	}
+	line("took", "%s", r.Elapsed.Round(time.Millisecond))
+	for i, f := range r.Findings {
+		if i == 10 {
+			break
+		}
+		if f.Position > 0 {
+			fmt.Fprintf(&b, "  ! event %d: %s\n", f.Position, f.What)
+		} else {
+			fmt.Fprintf(&b, "  ! %s\n", f.What)
+		}
+	}
+	if more := r.Found - 10; more > 0 {
+		fmt.Fprintf(&b, "  ! and %d more (--json lists up to %d)\n", more, mostFindings)
+	}
+	return b.String()
+}
+
+// Unreadable is the report of a ledger whose storage is too damaged to be read.
+func Unreadable(opts VerifyOptions, began time.Time, err error) *Report {
+	r := &Report{Source: opts.Source, Pinned: len(opts.Keys) > 0}
+	r.find(0, "%v", err)
+	return r.conclude(began)
+}

@@ -1,0 +1,286 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"strings"
+
+	"daybook/events"
+)
+
+// rules check what every sound ledger keeps, over its events in order: an
+// execution is requested once and first, its attempts count up without a gap, it
+// ends at most once, the output on record is what its end says; entries of a
+// session are numbered without a gap, and each is that of an execution that ended
+// so.
+type rules struct {
+	report *Report
+	// partial is true when earlier events may be missing: executions whose request
+	// was not seen are left alone.
+	partial  bool
+	running  map[runKey]*run
+	ended    map[runKey]ended
+	sessions map[runKey]int64 // the next index
+	tenants  map[string]uint32
+	// blobs are those that events name, with the first event that does.
+	blobs map[Blob]uint64
+}
+
+// Blob names content that is stored apart from its event.
+type Blob struct {
+	Tenant string
+	// Heap is true for the heap of a run, false for a text.
+	Heap bool
+	// SHA256 is the hash of the content, in hex.
+	SHA256 string
+}
+
+// runKey is a tenant and an id, small: there are millions.
+type runKey struct {
+	tenant uint32
+	id     [16]byte
+}
+
+// run is an execution that has not ended.
+type run struct {
+	attempt    int
+	handedBack bool
+	extent     events.Extent
+	sum        hash.Hash // of the attempt's output
+	sealed     bool      // some output is encrypted
+	truncated  bool
+}
+
+type ended struct {
+	seq    uint64
+	status events.Status
+}
+
+func newRules(report *Report, partial bool) *rules {
+	return &rules{
+		report: report, partial: partial, running: map[runKey]*run{}, ended: map[runKey]ended{},
+		sessions: map[runKey]int64{}, tenants: map[string]uint32{}, blobs: map[Blob]uint64{},
+	}
+}
+
+func (r *rules) key(tenant, id string) runKey {
+	n, ok := r.tenants[tenant]
+	if !ok {
+		n = uint32(len(r.tenants))
+		r.tenants[tenant] = n
+	}
+	k := runKey{tenant: n}
+	if events.ValidID(id) {
+		if _, err := hex.Decode(k.id[:], []byte(strings.ReplaceAll(id, "-", ""))); err == nil {
+			return k
+		}
+	}
+	sum := sha256.Sum256([]byte(id))
+	copy(k.id[:], sum[:])
+	return k
+}
+
+func (r *rules) apply(e *events.Event) {
+	switch d := e.Data.(type) {
+	case *events.ExecutionRequested:
+		r.requested(e, d)
+	case *events.ExecutionStarted:
+		r.started(e, d)
+	case *events.ExecutionOutput:
+		r.output(e, d)
+	case *events.ExecutionOutputTruncated:
+		if run := r.run(e, d.ExecutionID); run != nil && d.Attempt == run.attempt {
+			run.truncated = true
+		}
+	case *events.ExecutionHandedBack:
+		r.handedBack(e, d)
+	case *events.ExecutionCancelRequested:
+		r.run(e, d.ExecutionID)
+	case *events.SessionEntryRecorded:
+		r.entry(e, d)
+	default:
+		if end := events.Ended(e.Data); end != nil {
+			r.end(e, end)
+		}
+	}
+}
+
+// run finds an execution that has not ended. That it was never requested is a
+// finding; that it has ended is for the caller.
+func (r *rules) run(e *events.Event, id string) *run {
+	k := r.key(e.Tenant, id)
+	found := r.running[k]
+	if found == nil && !r.partial {
+		if _, over := r.ended[k]; !over {
+			r.report.find(e.Seq, "%s of execution %s, which was never requested", e.Type, id)
+		}
+	}
+	return found
+}
+
+// over reports whether an execution has ended.
+func (r *rules) over(e *events.Event, id string) (ended, bool) {
+	end, ok := r.ended[r.key(e.Tenant, id)]
+	return end, ok
+}
+
+func (r *rules) requested(e *events.Event, d *events.ExecutionRequested) {
+	r.blob(e, d.Content.Value().Source.Blob)
+	k := r.key(e.Tenant, d.ExecutionID)
+	_, over := r.ended[k]
+	if over || r.running[k] != nil {
+		r.report.find(e.Seq, "execution %s is requested a second time", d.ExecutionID)
+		return
+	}
+	r.running[k] = &run{}
+	r.report.Executions++
+}
+
+func (r *rules) started(e *events.Event, d *events.ExecutionStarted) {
+	run := r.run(e, d.ExecutionID)
+	if run == nil {
+		if end, over := r.over(e, d.ExecutionID); over {
+			r.report.find(e.Seq, "execution %s is started after its end at %d", d.ExecutionID, end.seq)
+		}
+		return
+	}
+	next := run.attempt + 1
+	if run.handedBack {
+		next = run.attempt
+	}
+	if d.Attempt != next {
+		r.report.find(e.Seq, "attempt %d of execution %s is started, but %d is next", d.Attempt, d.ExecutionID, next)
+	}
+	run.attempt, run.handedBack, run.extent = d.Attempt, false, events.ExtentFrom(d)
+	run.sum, run.sealed, run.truncated = nil, false, false
+}
+
+func (r *rules) output(e *events.Event, d *events.ExecutionOutput) {
+	run := r.run(e, d.ExecutionID)
+	if run == nil {
+		return // after the end: of a runner that did not know yet
+	}
+	at := run.extent
+	if !run.extent.Add(d) {
+		switch {
+		case d.Attempt > at.Attempt:
+			r.report.find(e.Seq, "output of attempt %d of execution %s, which is at attempt %d", d.Attempt, d.ExecutionID, at.Attempt)
+		case d.Attempt == at.Attempt && d.FirstByte >= at.Byte:
+			r.report.find(e.Seq, "output of execution %s goes on at line %d, byte %d; on record it goes on at line %d, byte %d",
+				d.ExecutionID, d.FirstLine, d.FirstByte, at.Line, at.Byte)
+		}
+		return
+	}
+	if d.Content.Plain == nil {
+		run.sealed = true
+		return
+	}
+	if run.sum == nil {
+		run.sum = sha256.New()
+	}
+	for _, l := range d.Content.Plain.Lines {
+		run.sum.Write([]byte(l.Text))
+		if !l.Continued {
+			run.sum.Write([]byte{'\n'})
+		}
+	}
+}
+
+func (r *rules) handedBack(e *events.Event, d *events.ExecutionHandedBack) {
+	run := r.run(e, d.ExecutionID)
+	if run == nil {
+		if end, over := r.over(e, d.ExecutionID); over {
+			r.report.find(e.Seq, "execution %s is handed back after its end at %d", d.ExecutionID, end.seq)
+		}
+		return
+	}
+	if d.Attempt != run.attempt || run.handedBack {
+		r.report.find(e.Seq, "attempt %d of execution %s is handed back, which is at attempt %d", d.Attempt, d.ExecutionID, run.attempt)
+		return
+	}
+	run.handedBack = true
+}
+
+func (r *rules) end(e *events.Event, d *events.Ending) {
+	content := d.Content.Value()
+	for _, body := range []*events.Body{content.Result, content.Error} {
+		if body != nil {
+			r.blob(e, body.Blob)
+		}
+	}
+	if d.Heap != nil {
+		r.named(e, Blob{Tenant: e.Tenant, Heap: true, SHA256: d.Heap.SHA256})
+	}
+	k := r.key(e.Tenant, d.ExecutionID)
+	run := r.run(e, d.ExecutionID)
+	if run == nil {
+		if end, over := r.ended[k]; over {
+			r.report.find(e.Seq, "execution %s ends a second time, as %s; it was %s at %d", d.ExecutionID, e.Type, end.status, end.seq)
+		}
+		return
+	}
+	switch {
+	case d.Attempt > run.attempt:
+		r.report.find(e.Seq, "attempt %d of execution %s ends, which is at attempt %d", d.Attempt, d.ExecutionID, run.attempt)
+	case d.Output != nil && run.attempt == 0:
+		r.report.find(e.Seq, "execution %s ends with output and was never started", d.ExecutionID)
+	case d.Output != nil:
+		r.totals(e, d, run)
+	}
+	status, _ := e.Type.Status()
+	delete(r.running, k)
+	r.ended[k] = ended{e.Seq, status}
+	r.report.Ended++
+}
+
+// totals compares what the end says of the output with what is on record.
+func (r *rules) totals(e *events.Event, d *events.Ending, run *run) {
+	if d.Output.Truncated || run.truncated || run.sealed {
+		return // not all of it is on record, or readable
+	}
+	lines := run.extent.Line - 1
+	if run.extent.Open {
+		lines++
+	}
+	if d.Output.Lines != lines || d.Output.Bytes != run.extent.Byte {
+		r.report.find(e.Seq, "the output of execution %s on record has %d lines and %d bytes; its end counts %d and %d",
+			d.ExecutionID, lines, run.extent.Byte, d.Output.Lines, d.Output.Bytes)
+		return
+	}
+	sum := run.sum
+	if sum == nil {
+		sum = sha256.New()
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); d.Output.SHA256 != "" && got != d.Output.SHA256 {
+		r.report.find(e.Seq, "the output of execution %s on record has the hash %s; its end says %s", d.ExecutionID, got, d.Output.SHA256)
+	}
+}
+
+func (r *rules) entry(e *events.Event, d *events.SessionEntryRecorded) {
+	if r.partial {
+		return
+	}
+	r.report.Entries++
+	k := r.key(e.Tenant, d.SessionID)
+	if want := r.sessions[k]; d.Index != want {
+		r.report.find(e.Seq, "entry %d of session %q follows, but %d is next", d.Index, d.Session, want)
+	}
+	r.sessions[k] = d.Index + 1
+	end, over := r.over(e, d.ExecutionID)
+	if !over || end.status != d.Status || end.seq != d.TerminalSeq {
+		r.report.find(e.Seq, "entry %d of session %q says that execution %s was %s at %d, which is not on record", d.Index, d.Session, d.ExecutionID, d.Status, d.TerminalSeq)
+	}
+}
+
+func (r *rules) blob(e *events.Event, ref *events.BlobRef) {
+	if ref != nil {
+		r.named(e, Blob{Tenant: e.Tenant, SHA256: ref.SHA256})
+	}
+}
+
+func (r *rules) named(e *events.Event, b Blob) {
+	if _, known := r.blobs[b]; !known {
+		r.blobs[b] = e.Seq
+	}
+}

@@ -1,0 +1,143 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+
+	"daybook/events"
+)
+
+// Source is a ledger that can be exported.
+type Source interface {
+	// Signed returns a checkpoint that covers a position, the verification keys of
+	// the ledger, and the tenant whose events alone can be had, empty for all.
+	Signed(ctx context.Context, covers uint64) (Signed, error)
+	// Lines calls fn with the line of every selected event after a position, in
+	// order, and with the line of its proof under c, unless the selection is all
+	// that c covers: then proof is nil.
+	Lines(ctx context.Context, c Checkpoint, s ExportSelection, after uint64, fn func(line, proof []byte) error) error
+	// Blob returns content that an event names.
+	Blob(ctx context.Context, b Blob) ([]byte, error)
+}
+
+// Signed is what a source says of itself.
+type Signed struct {
+	Checkpoint Checkpoint
+	VKeys      []string
+	Tenant     string
+}
+
+// Stream reads the ledger as it is stored.
+type Stream interface {
+	// ReadRaw returns up to limit messages after a position.
+	ReadRaw(ctx context.Context, after uint64, limit int) ([]events.Stored, error)
+}
+
+// Local is a Source in this process.
+type Local struct {
+	Log       *Log
+	Stream    Stream
+	Blobs     Blobs
+	SessionOf SessionOf
+}
+
+// Signed implements Source.
+func (l Local) Signed(ctx context.Context, covers uint64) (Signed, error) {
+	c, err := l.Log.Checkpoint(ctx, covers)
+	return Signed{Checkpoint: c, VKeys: l.Log.VKeys()}, err
+}
+
+// readAtOnce is how many messages are read in one go.
+const readAtOnce = 1000
+
+// Lines implements Source.
+func (l Local) Lines(ctx context.Context, c Checkpoint, s ExportSelection, after uint64, fn func(line, proof []byte) error) error {
+	s, err := s.resolve(c.Size)
+	if err != nil {
+		return err
+	}
+	latest, ok := l.Log.Latest()
+	if !ok || latest.Size < c.Size {
+		return fmt.Errorf("a checkpoint of %d events, of which %d are signed: %w", c.Size, latest.Size, ErrBeyond)
+	}
+	prover := l.Log.Prover(latest)
+	root, err := prover.root(c.Size)
+	if err != nil {
+		return err
+	}
+	if root != c.Root {
+		return fmt.Errorf("%w: the checkpoint of %d events is not of this ledger", ErrBeyond, c.Size)
+	}
+	e := exporter{
+		c: c, complete: s.complete(c.Size), plain: s.whole(),
+		selector: newSelector(s, l.SessionOf), prover: prover, fn: fn,
+	}
+	for after = max(after, s.From-1); after < s.To; {
+		batch, err := l.Stream.ReadRaw(ctx, after, int(min(s.To-after, readAtOnce)))
+		if err != nil {
+			return fmt.Errorf("read the ledger: %w", err)
+		}
+		if len(batch) == 0 {
+			return fmt.Errorf("%w: the ledger ends at %d, before %d", events.ErrDamaged, after, s.To)
+		}
+		for _, m := range batch {
+			if err := e.take(ctx, m); err != nil {
+				return err
+			}
+			after = m.Seq
+		}
+	}
+	return nil
+}
+
+// Blob implements Source.
+func (l Local) Blob(ctx context.Context, b Blob) ([]byte, error) {
+	if b.Heap {
+		heap, _, err := l.Blobs.Heap(ctx, b.Tenant, b.SHA256)
+		return heap, err
+	}
+	return l.Blobs.Text(ctx, b.Tenant, b.SHA256)
+}
+
+// exporter turns messages into lines and proofs.
+type exporter struct {
+	c               Checkpoint
+	complete, plain bool
+	selector        *selector
+	prover          *Prover
+	fn              func(line, proof []byte) error
+	line, proof     []byte
+	record          []byte
+}
+
+func (e *exporter) take(ctx context.Context, m events.Stored) error {
+	if !e.plain {
+		event, err := events.Decode(m.Seq, m.Message)
+		if err != nil {
+			return fmt.Errorf("%w: %w", events.ErrDamaged, err)
+		}
+		if in, err := e.selector.wants(ctx, event); err != nil || !in {
+			return err
+		}
+	}
+	var err error
+	if e.line, err = AppendLine(e.line[:0], m); err != nil {
+		return err
+	}
+	if e.complete {
+		return e.fn(e.line, nil)
+	}
+	p, err := e.prover.Inclusion(m.Seq, e.c.Size)
+	if err != nil {
+		return err
+	}
+	var leaf Hash
+	if leaf, e.record, err = leafHash(e.record, m); err != nil {
+		return err
+	}
+	if leaf != p.Leaf {
+		return fmt.Errorf("%w: event %d is not the one that was hashed when it was recorded", events.ErrDamaged, m.Seq)
+	}
+	e.proof = appendProof(e.proof[:0], m.Seq, p.Hashes)
+	return e.fn(e.line, e.proof)
+}

@@ -1,0 +1,340 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"daybook/events"
+)
+
+// Archive is a ledger that is at rest: nobody writes to it.
+type Archive interface {
+	Feed
+	// LastSeq is the position of the last event.
+	LastSeq(ctx context.Context) (uint64, error)
+}
+
+// Blobs are what is stored apart from the events. Each method checks the content
+// against its hash: events.ErrNotFound, or events.ErrDamaged.
+type Blobs interface {
+	Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error)
+	Text(ctx context.Context, tenant, hash string) ([]byte, error)
+}
+
+// VerifyOptions say what to trust and what to look at.
+type VerifyOptions struct {
+	// Keys are the verification keys to trust; empty takes those found beside the
+	// data, which proves that nothing was changed by mistake or by somebody
+	// without the key, and no more.
+	Keys []string
+	// Dir is the audit directory to compare with, for a data directory; empty for
+	// none.
+	Dir string
+	// SkipBlobs leaves heaps and texts unread.
+	SkipBlobs bool
+	// Source names what is verified, for the report.
+	Source string
+	// Progress, if set, is told how far it has come, now and then.
+	Progress func(done, total uint64)
+}
+
+// verifier folds events, in order, into a report.
+type verifier struct {
+	opts   VerifyOptions
+	report *Report
+	rules  *rules
+	tree   *tree
+	// kept are checkpoints known beforehand, by size.
+	kept map[uint64][]Checkpoint
+	// proven is true when each event comes with a proof of its own, and there is no
+	// tree to compute.
+	proven bool
+}
+
+func newVerifier(opts VerifyOptions, partial bool) *verifier {
+	r := &Report{Source: opts.Source, Complete: true, Pinned: len(opts.Keys) > 0}
+	return &verifier{
+		opts: opts, report: r, rules: newRules(r, partial), kept: map[uint64][]Checkpoint{},
+		tree: &tree{kept: &window{tiles: map[Tile][]byte{}}},
+	}
+}
+
+// Verify computes everything anew from a ledger at rest and compares: the tree
+// with every checkpoint, on record and in the audit directory, the files of the
+// tree, signatures, positions, the rules of package rules, and blobs. What does
+// not hold is in the report; an error means that it could not be found out.
+func Verify(ctx context.Context, archive Archive, blobs Blobs, opts VerifyOptions) (*Report, error) {
+	began := time.Now()
+	pinned := len(opts.Keys) > 0
+	if opts.Dir != "" && !pinned {
+		var err error
+		if opts.Keys, err = VKeys(opts.Dir); err != nil {
+			return nil, fmt.Errorf("read the keys beside the ledger (give --key instead): %w", err)
+		}
+	}
+	v := newVerifier(opts, false)
+	v.report.Pinned = pinned
+	if err := v.openDir(); err != nil {
+		return nil, err
+	}
+	last, err := archive.LastSeq(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	if last > 0 {
+		err = v.follow(ctx, archive, last)
+	}
+	switch {
+	case errors.Is(err, events.ErrDamaged):
+		v.report.find(0, "%v", err)
+		v.report.Complete = false
+	case err != nil:
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	v.finish()
+	if !opts.SkipBlobs {
+		if err := v.readBlobs(ctx, blobs); err != nil {
+			return nil, fmt.Errorf("verify: %w", err)
+		}
+	}
+	return v.report.conclude(began), nil
+}
+
+// openDir takes up what the audit directory says beforehand.
+func (v *verifier) openDir() error {
+	if v.opts.Dir == "" {
+		return nil
+	}
+	list, err := keptCheckpoints(v.opts.Dir)
+	if err != nil {
+		return fmt.Errorf("read the checkpoints beside the ledger: %w", err)
+	}
+	for _, c := range list {
+		v.kept[c.Size] = append(v.kept[c.Size], c)
+	}
+	safe, err := readDurable(v.opts.Dir)
+	if err != nil {
+		return nil //nolint:nilerr // then the files of the tree are computed anew by the next start
+	}
+	v.tree.kept.(*window).see = func(t Tile, hashes []Hash) {
+		if (t.Index+1)<<(tileHeight*(t.Level+1)) > safe.size {
+			return // not safe on disk yet
+		}
+		v.report.Tiles++
+		raw, err := readTile(v.opts.Dir, t, tileWidth)
+		if err != nil || !slices.Equal(raw, tileBytes(hashes)) {
+			v.report.find(0, "the file %s is not that part of the tree", filepath.Join(v.opts.Dir, filepath.FromSlash(t.Path())))
+		}
+	}
+	return nil
+}
+
+// errRead ends the reading at the last event.
+var errRead = errors.New("read")
+
+// follow reads everything up to a position.
+func (v *verifier) follow(ctx context.Context, feed Feed, last uint64) error {
+	produce := func(emit func([]events.Stored) error) error {
+		err := feed.FollowRaw(ctx, 0, func(batch []events.Stored, _ uint64) error {
+			if over := batch[len(batch)-1].Seq; over >= last {
+				batch = batch[:uint64(len(batch))-(over-last)]
+			}
+			if err := emit(slices.Clone(batch)); err != nil {
+				return err
+			}
+			if batch[len(batch)-1].Seq == last {
+				return errRead
+			}
+			return nil
+		})
+		if errors.Is(err, errRead) {
+			return nil
+		}
+		return err
+	}
+	compute := func(batch []events.Stored) []prepared {
+		list := make([]prepared, len(batch))
+		buf := make([]byte, 0, 1<<10)
+		for i := range batch {
+			list[i], buf = prepare(buf, batch[i])
+		}
+		return list
+	}
+	return inOrder(ctx, produce, compute, func(list []prepared) error {
+		for i := range list {
+			if err := v.take(&list[i]); err != nil {
+				return err
+			}
+		}
+		if v.opts.Progress != nil {
+			v.opts.Progress(v.tree.size, last)
+		}
+		return nil
+	})
+}
+
+// take adds the next event.
+func (v *verifier) take(p *prepared) error {
+	seq := p.stored.Seq
+	r := v.report
+	if p.err != nil && p.leaf == (Hash{}) {
+		return fmt.Errorf("%w: %w", events.ErrDamaged, p.err)
+	}
+	if r.Events == 0 {
+		r.First = seq
+	}
+	r.Events++
+	r.Last = seq
+	if !v.proven {
+		if seq != v.tree.size+1 {
+			return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, v.tree.size, seq)
+		}
+		if err := v.tree.add(p.leaf); err != nil {
+			return err
+		}
+	}
+	if p.err != nil {
+		r.find(seq, "%v", p.err)
+		return nil
+	}
+	v.rules.apply(&p.event)
+	if isCheckpoint(p.stored) {
+		v.recorded(p)
+	}
+	if !v.proven {
+		for _, c := range v.kept[seq] {
+			v.compare(c, v.tree.root(), 0)
+		}
+		delete(v.kept, seq)
+	}
+	return nil
+}
+
+// recorded compares a checkpoint on record with the events before it.
+func (v *verifier) recorded(p *prepared) {
+	c, err := recorded(p.stored)
+	switch {
+	case err != nil:
+		v.report.find(p.stored.Seq, "%v", err)
+	case c.Size >= p.stored.Seq:
+		v.report.find(p.stored.Seq, "the checkpoint covers %d events, more than there were", c.Size)
+	case v.proven:
+		// Its signature was checked with the proof of the event it is in.
+	default:
+		root, err := v.tree.rootAt(c.Size)
+		if err != nil {
+			v.report.find(p.stored.Seq, "the checkpoint covers the first %d events only, too few to compare", c.Size)
+			return
+		}
+		v.compare(c, root, p.stored.Seq)
+	}
+}
+
+// compare checks a checkpoint against the tree hash that was computed.
+func (v *verifier) compare(c Checkpoint, root Hash, seq uint64) {
+	r := v.report
+	if c.Root != root {
+		r.find(seq, "a checkpoint of %s says that the first %d events have the tree hash %s; computed from the events it is %s", c.Origin, c.Size, encodeHash(c.Root), encodeHash(root))
+		return
+	}
+	switch _, err := OpenCheckpoint(c.Note, v.opts.Keys...); {
+	case errors.Is(err, ErrUnknownKey):
+		r.Foreign++
+	case err != nil:
+		r.find(seq, "%v", err)
+	default:
+		r.Checkpoints++
+		if c.Size >= r.Signed {
+			r.Signed, r.Root, r.Origin = c.Size, encodeHash(c.Root), c.Origin
+			r.Key = keyOf(c, v.opts.Keys)
+		}
+	}
+}
+
+// keyOf is the key among several that signed a checkpoint.
+func keyOf(c Checkpoint, keys []string) string {
+	for _, key := range keys {
+		if _, err := OpenCheckpoint(c.Note, key); err == nil {
+			return key
+		}
+	}
+	return ""
+}
+
+// finish looks at what was expected and did not come.
+func (v *verifier) finish() {
+	r := v.report
+	sizes := make([]uint64, 0, len(v.kept))
+	for size := range v.kept {
+		sizes = append(sizes, size)
+	}
+	slices.Sort(sizes)
+	for _, size := range sizes {
+		for _, c := range v.kept[size] {
+			if _, err := OpenCheckpoint(c.Note, v.opts.Keys...); err == nil || !errors.Is(err, ErrUnknownKey) {
+				r.find(0, "a checkpoint of %s covers %d events, but the ledger ends at %d", c.Origin, c.Size, r.Last)
+			}
+		}
+	}
+	r.Unsigned = r.Last - min(r.Signed, r.Last)
+	if r.Events > 0 && r.Signed == 0 {
+		if r.Foreign > 0 {
+			r.find(0, "none of the %d checkpoints is signed with the keys given", r.Foreign)
+		} else {
+			r.find(0, "nothing is signed: there is no checkpoint")
+		}
+	}
+}
+
+// readBlobs reads every blob that an event names, which checks its hash.
+func (v *verifier) readBlobs(ctx context.Context, blobs Blobs) error {
+	type outcome struct {
+		blob Blob
+		err  error
+	}
+	work := make(chan Blob)
+	outcomes := make(chan outcome)
+	var readers sync.WaitGroup
+	for range max(2, runtime.GOMAXPROCS(0)) {
+		readers.Go(func() {
+			for b := range work {
+				var err error
+				if b.Heap {
+					_, _, err = blobs.Heap(ctx, b.Tenant, b.SHA256)
+				} else {
+					_, err = blobs.Text(ctx, b.Tenant, b.SHA256)
+				}
+				outcomes <- outcome{b, err}
+			}
+		})
+	}
+	go func() {
+		defer close(outcomes)
+		for b := range v.rules.blobs {
+			if ctx.Err() != nil {
+				break
+			}
+			work <- b
+		}
+		close(work)
+		readers.Wait()
+	}()
+	for o := range outcomes {
+		if o.err != nil && ctx.Err() == nil {
+			what := "the text"
+			if o.blob.Heap {
+				what = "the heap"
+			}
+			v.report.find(v.rules.blobs[o.blob], "%s %s cannot be read: %v", what, o.blob.SHA256, o.err)
+			continue
+		}
+		v.report.Blobs++
+	}
+	return ctx.Err()
+}

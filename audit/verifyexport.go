@@ -1,0 +1,261 @@
+package audit
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+// maxManifestBytes bounds a manifest that is read.
+const maxManifestBytes = 256 << 20
+
+// VerifyExport verifies an export with nothing but its own files and the keys to
+// trust. What does not hold is in the report; an error means that it could not be
+// read.
+func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report, error) {
+	began := time.Now()
+	if info, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("verify an export: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("verify an export: %s is not a directory; an export is one", dir)
+	}
+	pinned := len(opts.Keys) > 0
+	m, c, err := openExport(dir, &opts)
+	if err != nil {
+		if os.IsPermission(err) {
+			return nil, fmt.Errorf("verify an export: %w", err)
+		}
+		return Unreadable(opts, began, err), nil
+	}
+	l := newLineVerifier(opts, c, m.selection)
+	l.report.Pinned = pinned
+	if err := checkFiles(ctx, dir, m); err != nil {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		l.report.find(0, "%v", err)
+		return l.report.conclude(began), nil
+	}
+	complete := l.report.Complete
+	err = l.run(ctx, func(emit func([]pair) error) error {
+		err := readPairs(dir, !complete, emit)
+		if errors.Is(err, errLines) {
+			l.report.find(0, "%v", err)
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("verify an export: %w", err)
+	}
+	if l.report.Events != m.events {
+		l.report.find(0, "the export has %d events; its manifest says %d", l.report.Events, m.events)
+	}
+	l.checkBlobs(m)
+	return l.report.conclude(began), nil
+}
+
+// openExport reads the manifest and the checkpoint of an export, and the keys to
+// trust if there are none yet.
+func openExport(dir string, opts *VerifyOptions) (manifest, Checkpoint, error) {
+	raw, err := readSmall(filepath.Join(dir, exportManifest), maxManifestBytes)
+	if err != nil {
+		if _, partial := os.Stat(filepath.Join(dir, exportUnfinished)); partial == nil {
+			err = errors.New("the export is unfinished: go on with it first (--resume)")
+		}
+		return manifest{}, Checkpoint{}, err
+	}
+	m, err := parseManifest(raw)
+	if err != nil {
+		return m, Checkpoint{}, err
+	}
+	for _, key := range m.vkeys {
+		if v, err := note.NewVerifier(key); err != nil || v.Name() != m.origin {
+			return m, Checkpoint{}, fmt.Errorf("the manifest lists %.80q, which is no key of %s", key, m.origin)
+		}
+	}
+	if len(opts.Keys) == 0 {
+		opts.Keys = m.vkeys
+	}
+	signed, err := readSmall(filepath.Join(dir, exportCheckpoint), maxNoteBytes)
+	if err != nil {
+		return m, Checkpoint{}, err
+	}
+	c, err := OpenCheckpoint(signed, opts.Keys...)
+	if err != nil {
+		return m, c, err
+	}
+	if err := plainNote(signed); err != nil {
+		return m, c, err
+	}
+	if c.Origin != m.origin || c.Size != m.size || c.Root != m.root {
+		return m, c, errors.New("the manifest is not of the checkpoint beside it")
+	}
+	s, err := m.selection.resolve(c.Size)
+	if err == nil && s != m.selection {
+		err = errors.New("the manifest's range is not one that an export has")
+	}
+	return m, c, err
+}
+
+// plainNote refuses a checkpoint that holds more than three lines and one
+// signature, or another way to write it.
+func plainNote(signed []byte) error {
+	text, sig, _ := strings.Cut(string(signed), "\n\n")
+	name, _, _ := strings.Cut(text, "\n")
+	encoded, ok := strings.CutPrefix(sig, "\u2014 "+name+" ")
+	raw, err := base64.StdEncoding.Strict().DecodeString(strings.TrimSuffix(encoded, "\n"))
+	if !ok || err != nil || strings.Count(text, "\n") != 2 || base64.StdEncoding.EncodeToString(raw)+"\n" != encoded {
+		return errors.New("the checkpoint is not written as a ledger writes it")
+	}
+	return nil
+}
+
+func readSmall(path string, most int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > most {
+		return nil, fmt.Errorf("%s is longer than %d bytes", path, most)
+	}
+	return os.ReadFile(path)
+}
+
+// checkFiles compares the files there are with those of the manifest.
+func checkFiles(ctx context.Context, dir string, m manifest) error {
+	listed := map[string]bool{exportManifest: true}
+	want := []string{exportCheckpoint, exportEvents}
+	if !m.selection.complete(m.size) {
+		want = append(want, exportProofs)
+	}
+	for i, f := range m.files {
+		if i < len(want) && f.Name != want[i] || i >= len(want) && !isBlobFile(f.Name) || listed[f.Name] ||
+			i > len(want) && f.Name <= m.files[i-1].Name {
+			return fmt.Errorf("the manifest lists the file %.80q, which does not belong there", f.Name)
+		}
+		listed[f.Name] = true
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		got, err := hashFile(dir, f.Name)
+		if err != nil {
+			return err
+		}
+		if got != f {
+			return fmt.Errorf("the file %s has %d bytes with the hash %s; the manifest says %d and %s", f.Name, got.Bytes, got.SHA256, f.Bytes, f.SHA256)
+		}
+	}
+	if len(m.files) < len(want) {
+		return fmt.Errorf("the manifest does not list the file %s", want[len(m.files)])
+	}
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		if d.IsDir() && (name == "." || name == exportBlobs) || listed[name] {
+			return nil
+		}
+		return fmt.Errorf("the manifest does not list the file %s", name)
+	})
+}
+
+func isBlobFile(name string) bool {
+	_, ok := parseBlobFile(name)
+	return ok
+}
+
+// parseBlobFile is the blob a file is named for, of no tenant.
+func parseBlobFile(name string) (Blob, bool) {
+	for _, heap := range []bool{true, false} {
+		b := Blob{Heap: heap}
+		if hash, ok := strings.CutPrefix(name, b.file()); ok && len(hash) == 64 && strings.Trim(hash, "0123456789abcdef") == "" {
+			b.SHA256 = hash
+			return b, true
+		}
+	}
+	return Blob{}, false
+}
+
+// readPairs reads events, and proofs beside them.
+func readPairs(dir string, proven bool, emit func([]pair) error) error {
+	b := batches{emit: emit}
+	var proofs *lineReader
+	if proven {
+		var err error
+		if proofs, err = openLineReader(filepath.Join(dir, exportProofs)); err != nil {
+			return err
+		}
+		defer proofs.close()
+	}
+	lines, err := openLineReader(filepath.Join(dir, exportEvents))
+	if err != nil {
+		return err
+	}
+	defer lines.close()
+	for {
+		line, err := lines.next()
+		if err != nil {
+			return err
+		}
+		var proof []byte
+		if proofs != nil {
+			if proof, err = proofs.next(); err != nil {
+				return err
+			}
+			if (line == nil) != (proof == nil) {
+				return errors.Join(b.flush(), fmt.Errorf("%w: there is not one proof for each event", errLines))
+			}
+		}
+		if line == nil {
+			return b.flush()
+		}
+		if err := b.add(line, proof); err != nil {
+			return err
+		}
+	}
+}
+
+// checkBlobs compares the blobs of an export with those that its events name.
+func (l *lineVerifier) checkBlobs(m manifest) {
+	have := map[string]bool{}
+	for _, f := range m.files {
+		if b, ok := parseBlobFile(f.Name); ok {
+			have[f.Name] = true
+			l.report.Blobs++
+			if f.SHA256 != b.SHA256 {
+				l.report.find(0, "the file %s has the hash %s", f.Name, f.SHA256)
+			}
+		}
+	}
+	missing := map[string]bool{}
+	for b, seq := range l.rules.blobs {
+		name := b.file()
+		if m.blobs && !have[name] && !missing[name] {
+			missing[name] = true
+			l.report.find(seq, "the export lacks %s", name)
+		}
+		delete(have, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		l.report.find(0, "no event names %s", name)
+	}
+	if !m.blobs && l.report.Blobs > 0 {
+		l.report.find(0, "the manifest says that there are no blobs")
+	}
+}

@@ -1,0 +1,166 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"daybook/events"
+)
+
+// lineVerifier verifies the lines of an export or of a server.
+type lineVerifier struct {
+	*verifier
+	c        Checkpoint
+	s        ExportSelection
+	selector *selector
+	sessions map[string]string // of executions whose request was seen
+	last     uint64
+}
+
+// newLineVerifier verifies lines under a checkpoint, which was opened.
+func newLineVerifier(opts VerifyOptions, c Checkpoint, s ExportSelection) *lineVerifier {
+	complete := s.complete(c.Size)
+	l := &lineVerifier{verifier: newVerifier(opts, !complete), c: c, s: s, sessions: map[string]string{}, last: s.From - 1}
+	l.proven = !complete
+	l.report.Complete = complete
+	l.selector = newSelector(s, func(_ context.Context, tenant string, _ uint64, execution string) (string, error) {
+		if session, seen := l.sessions[tenant+" "+execution]; seen {
+			return session, nil
+		}
+		return s.Session, nil // its request lies before the range: it cannot be told
+	})
+	if complete {
+		l.kept[c.Size] = []Checkpoint{c}
+	}
+	return l
+}
+
+// pair is a line and the line of its proof, if it has one.
+type pair struct{ line, proof []byte }
+
+// prepareLine parses and hashes a line, and checks its proof.
+func (l *lineVerifier) prepareLine(buf []byte, p pair) (prepared, []byte) {
+	m, err := ParseLine(p.line)
+	if err != nil {
+		return prepared{err: err}, buf
+	}
+	out, buf := prepare(buf, m)
+	if !l.proven || out.leaf == (Hash{}) {
+		return out, buf
+	}
+	seq, hashes, err := parseProof(p.proof)
+	switch {
+	case err != nil:
+	case seq != m.Seq:
+		err = fmt.Errorf("its proof is that of event %d", seq)
+	case m.Seq > l.c.Size:
+		err = fmt.Errorf("the checkpoint covers %d events only", l.c.Size)
+	default:
+		err = Inclusion{Seq: m.Seq, Size: l.c.Size, Leaf: out.leaf, Root: l.c.Root, Hashes: hashes}.Check()
+	}
+	if err != nil {
+		out.leaf = Hash{} // it is not on record
+		out.err = fmt.Errorf("event %d is not proven: %w", m.Seq, err)
+	}
+	return out, buf
+}
+
+// run verifies what produce delivers.
+func (l *lineVerifier) run(ctx context.Context, produce func(emit func([]pair) error) error) error {
+	compute := func(pairs []pair) []prepared {
+		list := make([]prepared, len(pairs))
+		buf := make([]byte, 0, 1<<10)
+		for i := range pairs {
+			list[i], buf = l.prepareLine(buf, pairs[i])
+		}
+		return list
+	}
+	err := inOrder(ctx, produce, compute, func(list []prepared) error {
+		for i := range list {
+			if err := l.takeLine(ctx, &list[i]); err != nil {
+				return err
+			}
+		}
+		if l.opts.Progress != nil {
+			l.opts.Progress(l.last, l.s.To)
+		}
+		return nil
+	})
+	if errors.Is(err, events.ErrDamaged) {
+		l.report.find(0, "%v", err)
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	l.finishLines()
+	return nil
+}
+
+// takeLine adds the next line.
+func (l *lineVerifier) takeLine(ctx context.Context, p *prepared) error {
+	seq := p.stored.Seq
+	switch {
+	case p.err != nil && p.leaf == (Hash{}):
+		return fmt.Errorf("after event %d: %w: %w", l.last, p.err, events.ErrDamaged)
+	case seq <= l.last || l.s.whole() && seq != l.last+1:
+		return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, l.last, seq)
+	}
+	l.last = seq
+	if p.err == nil {
+		if d, ok := p.event.Data.(*events.ExecutionRequested); ok && l.s.Session != "" {
+			l.sessions[p.event.Tenant+" "+d.ExecutionID] = d.Session
+		}
+		in, err := l.selector.wants(ctx, p.event)
+		if err != nil {
+			return err
+		}
+		if !in {
+			l.report.find(seq, "it is not of what was selected")
+		}
+	}
+	return l.take(p)
+}
+
+// finishLines looks at what was expected and did not come.
+func (l *lineVerifier) finishLines() {
+	if l.s.whole() && l.last != l.s.To {
+		l.report.find(0, "the events end at %d, not at %d", l.last, l.s.To)
+	}
+	if l.report.Complete {
+		l.finish()
+		return
+	}
+	// A part is signed by the checkpoint that its proofs lead to.
+	l.report.Complete = l.s.whole()
+	l.compare(l.c, l.c.Root, 0)
+	if l.report.Signed == 0 && l.report.Foreign > 0 {
+		l.report.find(0, "the checkpoint is not signed with the keys given")
+	}
+}
+
+// batches collects pairs, so that work is handed out in pieces that are worth it.
+type batches struct {
+	emit func([]pair) error
+	list []pair
+}
+
+// add copies a line and its proof.
+func (b *batches) add(line, proof []byte) error {
+	b.list = append(b.list, pair{slices.Clone(line), slices.Clone(proof)})
+	if len(b.list) < readAtOnce {
+		return nil
+	}
+	return b.flush()
+}
+
+func (b *batches) flush() error {
+	if len(b.list) == 0 {
+		return nil
+	}
+	list := b.list
+	b.list = make([]pair, 0, readAtOnce)
+	return b.emit(list)
+}

@@ -1,0 +1,114 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"daybook/audit"
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/internal/natsserver"
+)
+
+// VerifyOptions say what to verify and whom to trust. One of DataDir, Export and
+// Server is set.
+type VerifyOptions struct {
+	// DataDir is the directory of a Daybook that does not run.
+	DataDir string
+	// Export is a directory that an export was written to.
+	Export string
+	// Server is the URL of a running server, Token what it asks for.
+	Server, Token string
+	// Keys are the verification keys to trust; empty takes those found beside the
+	// data.
+	Keys []string
+	// SkipBlobs leaves heaps and texts unread.
+	SkipBlobs bool
+	// Progress, if set, is told how far it has come, now and then.
+	Progress func(done, total uint64)
+	// Logger receives what the storage says; default discards.
+	Logger *slog.Logger
+}
+
+// Report is the outcome of Verify.
+type Report = audit.Report
+
+// Verify computes everything that a ledger's signatures, hashes and rules promise
+// anew and compares. What does not hold is in the report; an error means that it
+// could not be found out.
+func Verify(ctx context.Context, opts VerifyOptions) (*Report, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	settings := audit.VerifyOptions{Keys: opts.Keys, SkipBlobs: opts.SkipBlobs, Progress: opts.Progress}
+	switch {
+	case opts.Export != "":
+		settings.Source = opts.Export
+		return audit.VerifyExport(ctx, opts.Export, settings)
+	case opts.Server != "":
+		settings.Source = opts.Server
+		return audit.VerifyServer(ctx, audit.NewRemote(opts.Server, opts.Token), settings)
+	default:
+		settings.Source = opts.DataDir
+		return verifyDirectory(ctx, opts, settings)
+	}
+}
+
+// verifyDirectory opens the streams of a directory that nobody uses, to read
+// them.
+func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.VerifyOptions) (*Report, error) {
+	began := time.Now()
+	streams := filepath.Join(opts.DataDir, "jetstream")
+	if _, err := os.Stat(streams); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("there is no ledger in %s", opts.DataDir)
+		}
+		return nil, err
+	}
+	lock, err := lockDir(opts.DataDir)
+	if err != nil {
+		if errors.Is(err, ErrLocked) {
+			err = fmt.Errorf("%w; or verify it through its server, with --server", err)
+		}
+		return nil, err
+	}
+	defer lock.release() //nolint:errcheck // the process gives it up in any case
+	server, err := natsserver.Start(ctx, natsserver.Options{StoreDir: streams, NoSync: true, Logger: opts.Logger})
+	if err != nil {
+		return nil, err
+	}
+	defer server.Close()
+	publish, err := server.Conn("verify")
+	if err != nil {
+		return nil, err
+	}
+	defer publish.Close()
+	consume, err := server.Conn("verify follow")
+	if err != nil {
+		return nil, err
+	}
+	defer consume.Close()
+	store, err := jetstream.Open(ctx, publish, consume, jetstream.Options{Exclusive: true, Existing: true, Logger: opts.Logger})
+	if errors.Is(err, events.ErrDamaged) {
+		return audit.Unreadable(settings, began, err), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the ledger: %w", err)
+	}
+	if dir := auditDir(opts.DataDir); dirExists(dir) {
+		settings.Dir = dir
+	}
+	return audit.Verify(ctx, store, store, settings)
+}
+
+func dirExists(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

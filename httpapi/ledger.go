@@ -1,0 +1,341 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/audit"
+	"daybook/events"
+)
+
+// Paths and media types of what proves the ledger.
+const (
+	checkpointPath = "/api/ledger/checkpoint"
+	typeText       = "text/plain"
+	typeBytes      = "application/octet-stream"
+)
+
+func (a *api) proofRoutes(r *router) {
+	register(r, huma.Operation{
+		OperationID: "get-checkpoint", Method: http.MethodGet, Path: checkpointPath, Tags: []string{tagLedger},
+		Summary: "Get the newest signed checkpoint",
+		Description: "A signed note (C2SP tlog-checkpoint) of how many events there are and what their Merkle tree hash is; with Accept: application/json as an object. " +
+			"Daybook-Min-Sequence asks for one that covers that position, made for the purpose if need be. The tiles that belong to it are under /api/ledger/tile/ (C2SP tlog-tiles).",
+		Responses: map[string]*huma.Response{"200": {
+			Description: "The checkpoint.",
+			Content:     map[string]*huma.MediaType{typeText: {Schema: &huma.Schema{Type: huma.TypeString}}, "application/json": mediaOf[Checkpoint](r)},
+		}},
+	}, nil, a.checkpoint)
+	register(r, huma.Operation{
+		OperationID: "get-proof", Method: http.MethodGet, Path: "/api/ledger/proof", Tags: []string{tagLedger},
+		Summary: "Prove that an event is on record, or that nothing before was changed",
+		Description: "With seq: an inclusion proof of the event at that position. With from and to: a consistency proof between the trees of the first from and the first to events. " +
+			"Hashes are those of RFC 6962, in base64.",
+	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.proof)
+	register(r, huma.Operation{
+		OperationID: "export-events", Method: http.MethodGet, Path: "/api/ledger/export", Tags: []string{tagLedger},
+		Summary: "Export events with all that their proofs need",
+		Description: "One JSON object a line: a CloudEvent with the headers and the exact payload that its leaf is computed from. Unless the selection is everything that the checkpoint covers, " +
+			"each is followed by a line with its inclusion proof. daybook events export makes a directory of it that verifies itself.",
+		Responses: map[string]*huma.Response{"200": {Description: "Events, and proofs.", Content: map[string]*huma.MediaType{typeNDJSON: mediaOf[ExportLine](r)}}},
+	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.exportEvents)
+	register(r, huma.Operation{
+		OperationID: "get-blob", Method: http.MethodGet, Path: "/api/ledger/blobs/{kind}/{hash}", Tags: []string{tagLedger},
+		Summary: "Get a heap or a text that an event names", Description: "Its bytes have the hash, which was checked.",
+		Responses: map[string]*huma.Response{"200": {
+			Description: "The content.",
+			Content:     map[string]*huma.MediaType{typeBytes: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
+		}},
+	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.blob)
+}
+
+// Checkpoint is a signed statement of what the ledger holds.
+type Checkpoint struct {
+	Origin   string   `json:"origin" doc:"Name of the ledger, which the checkpoint is signed under."`
+	Size     uint64   `json:"size" doc:"How many events it covers: those at positions 1 to size."`
+	RootHash string   `json:"root_hash" doc:"RFC 6962 tree hash over their leaves, in base64."`
+	Note     string   `json:"note" doc:"The signed note."`
+	VKeys    []string `json:"vkeys" doc:"Keys that checkpoints of this ledger are verified with, the newest last. Who verifies should know them from elsewhere."`
+	Tenant   string   `json:"tenant,omitempty" doc:"The tenant whose events alone the caller may see; left out when that is all."`
+}
+
+// unproven is the answer while nothing proves the ledger.
+func (a *api) unproven() error {
+	if a.audit == nil {
+		return unavailable("this server keeps no proofs of its ledger")
+	}
+	return nil
+}
+
+// signed is the newest checkpoint, or one that covers a position.
+func (a *api) signed(ctx context.Context, covers uint64) (audit.Checkpoint, error) {
+	if err := a.unproven(); err != nil {
+		return audit.Checkpoint{}, err
+	}
+	waiting, stop := context.WithTimeout(ctx, freshWait)
+	defer stop()
+	c, err := a.audit.Log.Checkpoint(waiting, covers)
+	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
+		return c, unavailable("no checkpoint covers position %d yet; %d events are hashed; try again", covers, a.audit.Log.Size())
+	}
+	return c, err
+}
+
+func (a *api) checkpoint(ctx context.Context, in *struct{ Reading }) (*streamed, error) {
+	c, err := a.signed(ctx, in.MinSequence)
+	if err != nil {
+		return nil, err
+	}
+	if !wantsJSON(requestOf(ctx).header.Values("Accept")) {
+		return stream(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", typeText+"; charset=utf-8")
+			w.Header().Set("Cache-Control", "no-cache")
+			_, _ = w.Write(c.Note)
+		}), nil
+	}
+	body := Checkpoint{
+		Origin: c.Origin, Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:]), Note: string(c.Note),
+		VKeys: a.audit.Log.VKeys(), Tenant: a.visible(ctx),
+	}
+	return stream(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, body) }), nil
+}
+
+// wantsJSON reports whether an Accept header names JSON. Tools that read signed
+// notes send none, or */*.
+func wantsJSON(accept []string) bool {
+	for part := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		if name, _, err := mime.ParseMediaType(part); err == nil && name == "application/json" {
+			return true
+		}
+	}
+	return false
+}
+
+// visible is the tenant whose events alone the caller may see, or empty where
+// everybody may see everything.
+func (a *api) visible(ctx context.Context) string {
+	if a.gate.auth == nil {
+		return ""
+	}
+	return requestOf(ctx).tenant
+}
+
+type proofInput struct {
+	Reading
+	Seq  optional[uint64] `query:"seq" doc:"Position of the event to prove."`
+	Size optional[uint64] `query:"size" doc:"Size of the tree it is proven to be in; that of the newest checkpoint if not given."`
+	From optional[uint64] `query:"from" doc:"Size of the older tree."`
+	To   optional[uint64] `query:"to" doc:"Size of the newer tree; that of the newest checkpoint if not given."`
+}
+
+// Proof is an inclusion or a consistency proof.
+type Proof struct {
+	Kind   string `json:"kind" enum:"inclusion,consistency" doc:"What it proves."`
+	Origin string `json:"origin" doc:"Name of the ledger."`
+	// The members of an inclusion proof.
+	Sequence  *uint64 `json:"sequence,omitempty" doc:"Inclusion: position of the event."`
+	LeafIndex *uint64 `json:"leaf_index,omitempty" doc:"Inclusion: index of its leaf, the position less one."`
+	LeafHash  string  `json:"leaf_hash,omitempty" doc:"Inclusion: hash of its leaf."`
+	FromSize  *uint64 `json:"from_size,omitempty" doc:"Consistency: size of the older tree."`
+	FromRoot  string  `json:"from_root_hash,omitempty" doc:"Consistency: its hash."`
+	// Size and RootHash are of the tree that is proven to hold the other.
+	Size       uint64   `json:"size" doc:"Size of the tree, of the newer one for consistency."`
+	RootHash   string   `json:"root_hash" doc:"Its hash."`
+	Hashes     []string `json:"hashes" doc:"The proof: RFC 6962 path, in base64."`
+	Checkpoint string   `json:"checkpoint,omitempty" doc:"The newest checkpoint as a signed note, when it is of this size."`
+}
+
+func (a *api) proof(ctx context.Context, in *proofInput) (*struct{ Body Proof }, error) {
+	switch {
+	case in.Seq.Set == (in.From.Set || in.To.Set):
+		return nil, invalid("seq", "give seq for an inclusion proof, or from and to for a consistency proof")
+	case in.To.Set && !in.From.Set:
+		return nil, invalid("from", "give from, the size of the older tree, with to")
+	case in.From.Set && in.Size.Set:
+		return nil, invalid("size", "size belongs to seq; give to with from")
+	case in.Seq.Set && in.Seq.Value == 0, in.From.Set && in.From.Value == 0:
+		return nil, invalid("", "positions and sizes begin at 1")
+	case in.Size.Set && in.Size.Value < in.Seq.Value:
+		return nil, invalid("size", "event %d is not among the first %d", in.Seq.Value, in.Size.Value)
+	case in.To.Set && in.To.Value < in.From.Value:
+		return nil, invalid("to", "to is %d: it must not be below from, which is %d", in.To.Value, in.From.Value)
+	}
+	need := max(in.MinSequence, in.Seq.Value, in.Size.Value, in.From.Value, in.To.Value)
+	edge, err := a.events.LastSeq(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the end of the ledger: %w", err)
+	}
+	if need > edge {
+		return nil, fail(http.StatusNotFound, "not_found", "", "position %d is not on record: the ledger ends at %d", need, edge)
+	}
+	c, err := a.signed(ctx, need)
+	if err != nil {
+		return nil, err
+	}
+	out := &struct{ Body Proof }{Body: Proof{Origin: c.Origin}}
+	if err := out.Body.fill(a.audit.Log.Prover(c), c, in); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (p *Proof) fill(prover *audit.Prover, c audit.Checkpoint, in *proofInput) error {
+	encode := func(h audit.Hash) string { return base64.StdEncoding.EncodeToString(h[:]) }
+	var hashes []audit.Hash
+	if in.Seq.Set {
+		proof, err := prover.Inclusion(in.Seq.Value, in.Size.or(c.Size))
+		if err != nil {
+			return err
+		}
+		index := proof.Seq - 1
+		p.Kind, p.Sequence, p.LeafIndex, p.LeafHash = "inclusion", &proof.Seq, &index, encode(proof.Leaf)
+		p.Size, p.RootHash, hashes = proof.Size, encode(proof.Root), proof.Hashes
+	} else {
+		proof, err := prover.Consistency(in.From.Value, in.To.or(c.Size))
+		if err != nil {
+			return err
+		}
+		p.Kind, p.FromSize, p.FromRoot = "consistency", &proof.From, encode(proof.FromRoot)
+		p.Size, p.RootHash, hashes = proof.To, encode(proof.ToRoot), proof.Hashes
+	}
+	p.Hashes = make([]string, len(hashes))
+	for i, h := range hashes {
+		p.Hashes[i] = encode(h)
+	}
+	if p.Size == c.Size {
+		p.Checkpoint = string(c.Note)
+	}
+	return nil
+}
+
+type exportInput struct {
+	Size      uint64 `query:"size" doc:"Prove the events to be in the tree of this size; that of the newest checkpoint if not given."`
+	From      uint64 `query:"from" doc:"First position; 1 if not given."`
+	To        uint64 `query:"to" doc:"Last position; the size if not given."`
+	After     uint64 `query:"after" doc:"Go on after this position."`
+	Since     string `query:"since" format:"date-time" doc:"Only events of this time or later."`
+	Until     string `query:"until" format:"date-time" doc:"Only events of this time or earlier."`
+	Execution string `query:"execution" doc:"Only events about this execution."`
+	Session   string `query:"session" doc:"Only events of runs logged under this session, and its entries."`
+}
+
+// ExportLine is an event as exports hold it, or the proof of the event before.
+type ExportLine struct {
+	CloudEvent
+	NATSSubject string   `json:"natssubject" doc:"Subject that it is stored under."`
+	NATSHeaders string   `json:"natsheaders" doc:"Its headers as they are stored, by name, one a line."`
+	DataBase64  string   `json:"data_base64,omitempty" doc:"In place of data, for a payload that is no JSON on one line."`
+	Hashes      []string `json:"hashes,omitempty" doc:"Lines with proofs have only this and sequence: the RFC 6962 path from the leaf."`
+}
+
+func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, error) {
+	s := audit.ExportSelection{From: in.From, To: in.To, Execution: in.Execution, Session: in.Session}
+	for _, bound := range []struct {
+		name, value string
+		to          *time.Time
+	}{{"since", in.Since, &s.Since}, {"until", in.Until, &s.Until}} {
+		if bound.value == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, bound.value)
+		if err != nil {
+			return nil, invalid(bound.name, "%s must be a time such as 2026-11-21T09:30:00Z, not %q", bound.name, shortened(bound.value))
+		}
+		*bound.to = at
+	}
+	latest, err := a.signed(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	c := latest
+	if in.Size != 0 && in.Size != latest.Size {
+		p, err := a.audit.Log.Prover(latest).Consistency(min(in.Size, latest.Size), latest.Size)
+		if err != nil {
+			return nil, err
+		}
+		c = audit.Checkpoint{Origin: latest.Origin, Size: in.Size, Root: p.FromRoot}
+	}
+	s.Tenant = a.visible(ctx)
+	if c.Size > latest.Size || max(s.To, s.From) > c.Size || s.To != 0 && s.From > s.To {
+		return nil, invalid("to", "from is %d and to is %d, of %d events; %d are signed", s.From, s.To, c.Size, latest.Size)
+	}
+	return stream(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", typeNDJSON)
+		w.WriteHeader(http.StatusOK)
+		if r.Method == http.MethodHead {
+			return
+		}
+		newline := []byte{'\n'}
+		err := a.audit.Lines(ctx, c, s, in.After, func(line, proof []byte) error {
+			for _, part := range [][]byte{line, proof} {
+				if part == nil {
+					continue
+				}
+				if _, err := w.Write(part); err != nil {
+					return err
+				}
+				if _, err := w.Write(newline); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			if ctx.Err() == nil {
+				a.log.WarnContext(ctx, "export broke off", "error", err)
+			}
+			panic(http.ErrAbortHandler) // a clean end would pass for the whole answer
+		}
+	}), nil
+}
+
+type blobInput struct {
+	Kind string `path:"kind" enum:"heaps,texts" doc:"heaps or texts."`
+	Hash string `path:"hash" doc:"SHA-256 of the content, 64 lowercase hex characters."`
+}
+
+func (in blobInput) about() subject { return subject{"hash", "Blob", in.Hash} }
+
+func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
+	if err := a.unproven(); err != nil {
+		return nil, err
+	}
+	if !events.ValidHash(in.Hash) {
+		return nil, invalid("hash", "hash must be 64 lowercase hex characters, not %q", shortened(in.Hash))
+	}
+	raw, err := a.audit.Blob(ctx, audit.Blob{Tenant: requestOf(ctx).tenant, Heap: in.Kind == "heaps", SHA256: in.Hash})
+	if err != nil {
+		return nil, err
+	}
+	return stream(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", typeBytes)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(raw)
+	}), nil
+}
+
+// sessionOf tells the session of an execution, from the read side.
+func (a *api) sessionOf(ctx context.Context, tenant string, seq uint64, execution string) (string, error) {
+	waiting, stop := context.WithTimeout(ctx, freshWait)
+	defer stop()
+	if err := a.q.Wait(waiting, seq); err != nil {
+		return "", err
+	}
+	d, err := a.q.Execution(ctx, tenant, execution)
+	switch {
+	case errors.Is(err, events.ErrNotFound), err == nil && d.Session == nil:
+		return "", nil
+	case err != nil:
+		return "", err
+	default:
+		return *d.Session, nil
+	}
+}

@@ -1,0 +1,90 @@
+package httpapi
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+
+	"daybook/audit"
+	"daybook/events"
+	"daybook/internal/access"
+)
+
+// tilePattern is where the tiles of the Merkle tree are, as files (C2SP
+// tlog-tiles).
+const tilePattern = "GET /api/ledger/tile/{path...}"
+
+// foreverCache lets full tiles be kept: they never change.
+const foreverCache = "public, max-age=604800, immutable"
+
+func (a *api) tileRoutes(mux *http.ServeMux) {
+	a.gate.scopes[tilePattern] = access.Read
+	mux.HandleFunc(tilePattern, func(w http.ResponseWriter, r *http.Request) {
+		raw, full, err := a.tile(r)
+		if err != nil {
+			writeFailure(w, a.failed(r.Context(), err, subject{"path", "Tile", r.PathValue("path")}))
+			return
+		}
+		w.Header().Set("Content-Type", typeBytes)
+		if full {
+			w.Header().Set("Cache-Control", foreverCache)
+		}
+		_, _ = w.Write(raw)
+	})
+}
+
+func (a *api) tile(r *http.Request) (raw []byte, full bool, err error) {
+	if err := a.unproven(); err != nil {
+		return nil, false, err
+	}
+	t, err := audit.ParseTilePath("tile/" + r.PathValue("path"))
+	if err != nil {
+		return nil, false, fail(http.StatusNotFound, "not_found", "path", "%v", err)
+	}
+	if t.Entries {
+		raw, err = a.bundle(r, t)
+	} else {
+		raw, err = a.audit.Log.Tile(t)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fail(http.StatusNotFound, "not_found", "path", "the tree has no %s yet; it has %d leaves", t.Path(), a.audit.Log.Size())
+	}
+	return raw, t.Width == 256, err
+}
+
+// bundle makes an entry bundle from the stream: keeping them would store every
+// event's headers twice. An entry is the record of an event, which names its
+// tenant, ids and the hash of its payload: it is not for others.
+func (a *api) bundle(r *http.Request, t audit.Tile) ([]byte, error) {
+	first := t.Index*256 + 1
+	last := first + uint64(t.Width) - 1
+	if t.Index > 1<<50 || last > a.audit.Log.Size() {
+		return nil, fs.ErrNotExist
+	}
+	var raw []byte
+	tenant := a.visible(r.Context())
+	for after := first - 1; after < last; {
+		batch, err := a.audit.Stream.ReadRaw(r.Context(), after, int(last-after))
+		if err != nil {
+			return nil, err
+		}
+		if len(batch) == 0 {
+			return nil, fmt.Errorf("%w: position %d cannot be read", events.ErrDamaged, after+1)
+		}
+		for _, m := range batch {
+			after = m.Seq
+			if owner := m.Header["ce-tenant"]; tenant != "" && (len(owner) != 1 || owner[0] != tenant && owner[0] != events.LedgerTenant) {
+				return nil, fail(http.StatusForbidden, codeForbidden, "path", "events %d to %d are not all of your tenant; ask for proofs of yours instead", first, last)
+			}
+			at := len(raw)
+			raw = append(raw, 0, 0)
+			if raw, err = audit.AppendRecord(raw, m); err != nil {
+				return nil, err
+			}
+			binary.BigEndian.PutUint16(raw[at:], uint16(len(raw)-at-2))
+		}
+	}
+	return raw, nil
+}
