@@ -17,8 +17,8 @@ import (
 // clientFlags are shared by the commands that talk to a running server.
 type clientFlags struct {
 	Server    string `help:"Server to talk to." default:"http://127.0.0.1:8080" placeholder:"URL"`
-	Token     string `help:"Bearer token, if the server wants one. Other users can see flags: rather use the environment variable or --token-file." placeholder:"TOKEN" xor:"token"`
-	TokenFile string `help:"File that holds the bearer token." placeholder:"FILE" xor:"token"`
+	Token     string `help:"Bearer token, if the server wants one. Other users can see flags: rather use the environment variable or --token-file." placeholder:"TOKEN"`
+	TokenFile string `help:"File that holds the bearer token." placeholder:"FILE"`
 	Insecure  bool   `help:"Send the token to another machine over http, where anybody on the way can read it."`
 	JSON      bool   `help:"Print JSON instead of text for people."`
 }
@@ -122,9 +122,15 @@ func unanswered(ctx context.Context, err error) error {
 // client follows no redirects: a token is for the server that was named.
 var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// token is what the flags say, or empty.
+// token is what the flags say, or empty. One that is given as a flag wins over
+// one in the environment, whichever of the two it is.
 func (f clientFlags) token() (string, error) {
-	if f.TokenFile == "" {
+	text := f.Token != "" && f.Token != os.Getenv("DAYBOOK_TOKEN")
+	file := f.TokenFile != "" && f.TokenFile != os.Getenv("DAYBOOK_TOKEN_FILE")
+	switch {
+	case text && file:
+		return "", usageError{errors.New("give --token or --token-file, not both")}
+	case f.TokenFile == "", text, !file && f.Token != "":
 		return f.Token, nil
 	}
 	raw, err := os.ReadFile(f.TokenFile)

@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,9 +98,33 @@ func TestTokenIsSent(t *testing.T) {
 		{args: `run -e 1+1 --token $reader` + at, status: 2, stderr: "daybook: this needs the scope \"run\"; the token has \"read\": .*\n"},
 		{args: `run -e 1+1 --token-file $two` + at, status: 1, stderr: "daybook: --token-file $two: it must hold one token and nothing else\n"},
 		{args: `run -e 1+1 --token-file $gone` + at, status: 1, stderr: "daybook: --token-file: open $gone: .*\n"},
-		{args: `run -e 1+1 --token a --token-file $held` + at, status: 2, stderr: "daybook: .*--token.* can't be used together.*"},
+		{args: `run -e 1+1 --token a --token-file $held` + at, status: 2, stderr: "daybook: give --token or --token-file, not both\n"},
 		{args: `run -e 1+1 --token $token --server http://192.0.2.1:1`, status: 1, stderr: "daybook: --server http://192.0.2.1:1: the token would travel as plain text.*https.*--insecure.*\n"},
 		{args: `token revoke --file $file $id`, stderr: "token .* is revoked .*"},
 		{eventually: true, args: `exec list --token $token` + at, status: 2, stderr: "daybook: the token $id was revoked on .*\n"},
 	})
+}
+
+// TestTokenFromTheEnvironment gives way to a flag.
+func TestTokenFromTheEnvironment(t *testing.T) {
+	t.Setenv("DAYBOOK_TOKEN", "from-the-environment")
+	known := map[string]string{"held": written(t, "held", "from-the-file\n")}
+	asked := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Header.Get("Authorization")
+		_, _ = w.Write([]byte(`{"sessions":[]}`))
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	known["url"] = server.URL
+	for args, want := range map[string]string{
+		`session list` + at:                     "Bearer from-the-environment",
+		`session list --token-file $held` + at:  "Bearer from-the-file",
+		`session list --token from-a-flag` + at: "Bearer from-a-flag",
+	} {
+		play(t, known, []step{{args: args}})
+		if got := <-asked; got != want {
+			t.Errorf("daybook %s sent %q, want %q", args, got, want)
+		}
+	}
 }
