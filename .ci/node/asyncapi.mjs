@@ -1,0 +1,13 @@
+// Checks an AsyncAPI document with the official parser: no error, no warning
+// but about a newer version of AsyncAPI.
+//
+// usage: node asyncapi.mjs FILE
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { Parser } from '@asyncapi/parser';
+
+const { document, diagnostics } = await new Parser().parse(readFileSync(process.argv[2], 'utf8'));
+const problems = diagnostics.filter((d) => d.code !== 'asyncapi-latest-version').map((d) => `${d.path.join('.')}: ${d.message}`);
+assert.deepEqual(problems, []);
+assert.ok(document.messages().all().length >= 19, 'messages are missing');
+console.log(`ok  asyncapi, ${document.operations().all().length} operations, ${document.messages().all().length} messages`);

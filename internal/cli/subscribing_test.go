@@ -1,0 +1,258 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"daybook/embed"
+)
+
+// The clients of others, which CI installs; see .ci/subscribers.
+var (
+	natsCLI = flag.String("nats-cli", "", "the nats command")
+	node    = flag.String("node", "", "the node command")
+	nodeDir = flag.String("node-dir", "", "folder of the packages for node")
+)
+
+var snippetBlock = regexp.MustCompile("(?ms)^```(sh|python|js|go)( \\w+)?\n(.*?)^```$")
+
+// Every snippet of the guide to events works as it is, but for the address of
+// the server: those that follow show what was on record before, if they begin
+// there, and what happens after.
+func TestGuideToEvents(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "subscribing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := t.TempDir() // what XDG_DATA_HOME is to the snippets
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	book, err := embed.Start(ctx, embed.Options{
+		DataDir: filepath.Join(data, "daybook"), HTTPAddr: "127.0.0.1:0", NATSAddr: "127.0.0.1:0", NoSync: true, DrainWait: -1, Slots: 2, WebhookAllowPrivate: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := book.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	before := runIn(t, book, "demo")
+	g := &guide{book: book, bin: bin, data: data, before: before}
+	count := map[string]int{}
+	for _, m := range snippetBlock.FindAllStringSubmatch(string(raw), -1) {
+		kind := m[1] + strings.TrimSpace(m[2])
+		if kind == "shsetup" {
+			g.setup = m[3]
+			continue
+		}
+		count[kind]++
+		t.Run(fmt.Sprintf("%s %d", kind, count[kind]), func(t *testing.T) { g.try(t, kind, m[3]) })
+	}
+	for kind, least := range map[string]int{"sh": 3, "python": 1, "shnats": 3, "js": 1, "go": 1, "pythonwebhook": 1, "shreplay": 1} {
+		if count[kind] < least {
+			t.Errorf("%d snippets of the kind %s", count[kind], kind)
+		}
+	}
+}
+
+// runIn runs a script in a session and waits until it is logged.
+func runIn(t *testing.T, book *embed.Daybook, session string) (execution string) {
+	t.Helper()
+	known := map[string]string{"url": book.URL()}
+	play(t, known, []step{
+		{args: `run --detach -e 1 --session ` + session + at, stdout: "(?P<id>" + uuid + ")\n"},
+		{args: `exec watch $id` + at, stdout: "1\n", stderr: ".*"},
+		{eventually: true, args: `session log ` + session + ` --json` + at, stdout: ".*$id.*"},
+	})
+	return known["id"]
+}
+
+type guide struct {
+	book                     *embed.Daybook
+	bin, data, setup, before string
+}
+
+// try starts a snippet as a reader would.
+func (g *guide) try(t *testing.T, kind, text string) {
+	text = strings.ReplaceAll(text, "http://127.0.0.1:8080", g.book.URL())
+	dir := t.TempDir()
+	var cmd *exec.Cmd
+	live := true
+	switch kind {
+	case "sh", "shnats", "shreplay":
+		needs(t, "bash", "curl")
+		live = !strings.Contains(text, "consumer next") && kind != "shreplay" && (strings.Contains(text, "follow=true") || strings.Contains(text, "event-stream") || kind == "shnats")
+		if kind == "shnats" {
+			given(t, *natsCLI)
+		}
+		if kind == "shreplay" {
+			text = strings.ReplaceAll(text, "--speed max", "--speed max --server "+g.book.URL())
+		}
+		cmd = exec.Command("bash", "-c", g.setup+text)
+		cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(*natsCLI)+":"+filepath.Dir(g.bin)+":"+os.Getenv("PATH"))
+	case "python":
+		needs(t, "python3")
+		cmd = exec.Command("python3", written(t, "follow.py", text))
+	case "js":
+		given(t, *node)
+		given(t, *nodeDir)
+		path := filepath.Join(*nodeDir, "guide-follow.mjs")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd = exec.Command(*node, path)
+	case "go":
+		bin := filepath.Join(dir, "follow")
+		out, err := exec.Command("go", "build", "-o", bin, written(t, "main.go", text)).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		cmd = exec.Command(bin)
+	case "pythonwebhook":
+		g.tryReceiver(t, text)
+		return
+	default:
+		t.Fatalf("a snippet of %s, which this test cannot check", kind)
+	}
+	if cmd.Env == nil {
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	}
+	cmd.Env = append(cmd.Env, "XDG_DATA_HOME="+g.data, "HOME="+dir)
+	cmd.Dir = dir
+	shown := g.run(t, cmd)
+	if !strings.Contains(text, "'events.default.>'") {
+		shown.until(t, g.before, nil)
+	}
+	if live {
+		// A subscription that is not there yet misses what happens: more happens
+		// until it does not.
+		shown.until(t, "", func() string { return runIn(t, g.book, "demo") })
+	}
+}
+
+func needs(t *testing.T, commands ...string) {
+	t.Helper()
+	for _, c := range commands {
+		if _, err := exec.LookPath(c); err != nil {
+			t.Skipf("needs %s", c)
+		}
+	}
+}
+
+func given(t *testing.T, value string) {
+	t.Helper()
+	if value == "" {
+		t.Skip("needs the clients that .ci/subscribers installs")
+	}
+}
+
+// display is what a snippet prints, as it does.
+type display struct{ lines chan string }
+
+// run starts a snippet, and ends it and what it started with the test.
+func (g *guide) run(t *testing.T, cmd *exec.Cmd) display {
+	t.Helper()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stderr = t.Output()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	d := display{make(chan string, 100_000)}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		defer close(d.lines)
+		for in := bufio.NewReader(r); ; {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				_, _ = io.Copy(io.Discard, in)
+				return
+			}
+			d.lines <- line
+		}
+	}()
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait() // it was killed
+		r.Close()
+		<-gone
+	})
+	return d
+}
+
+// until reads up to a line that holds a text, or, with more, one of the texts
+// that more returns each time nothing came for a while.
+func (d display) until(t *testing.T, text string, more func() string) {
+	t.Helper()
+	var texts []string
+	if text != "" {
+		texts = append(texts, text)
+	}
+	late := time.After(patience)
+	for {
+		if more != nil {
+			texts = append(texts, more())
+		}
+		quiet := time.After(300 * time.Millisecond)
+		for again := true; again; {
+			select {
+			case line, ok := <-d.lines:
+				if !ok {
+					t.Fatalf("it ended without showing %q", texts)
+				}
+				for _, text := range texts {
+					if strings.Contains(line, text) {
+						return
+					}
+				}
+			case <-quiet:
+				again = false
+			case <-late:
+				t.Fatalf("it never showed %q", texts)
+			}
+		}
+	}
+}
+
+// tryReceiver lets the receiver of the guide have deliveries.
+func (g *guide) tryReceiver(t *testing.T, text string) {
+	needs(t, "python3")
+	// A port that is free now; python tells of none it chose itself.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	l.Close()
+	known := map[string]string{"url": g.book.URL(), "to": "http://127.0.0.1:" + port + "/hook"}
+	play(t, known, []step{{args: `webhook add $to --session demo` + at, stdout: "id      (?P<id>.*)\nsecret  (?P<secret>.*)\n", stderr: ".*"}})
+	cmd := exec.Command("python3", written(t, "receive.py", strings.Replace(text, `("127.0.0.1", 8000)`, `("127.0.0.1", `+port+`)`, 1)))
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "WEBHOOK_SECRET=" + known["secret"]}
+	g.run(t, cmd).until(t, "", func() string { return runIn(t, g.book, "demo") })
+	play(t, known, []step{{args: `webhook remove $id` + at, stdout: "ok\n"}})
+}
