@@ -254,3 +254,17 @@ func TestLimits(t *testing.T) {
 		t.Errorf("the code is %q, %v", p.Code, err)
 	}
 }
+
+// TestStrictTransport asks browsers for TLS where there is TLS, but for
+// loopback names, which every program of the machine shares.
+func TestStrictTransport(t *testing.T) {
+	t.Parallel()
+	h := bare(t, func(o *httpapi.Options) { o.Hosts = []string{"book.example"} })
+	for url, want := range map[string]string{"https://book.example/healthz": "max-age=31536000", "https://localhost:8080/healthz": "", "http://book.example/healthz": ""} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, url, nil))
+		if got := w.Header().Get("Strict-Transport-Security"); w.Code != http.StatusOK || got != want {
+			t.Errorf("%s: %d, %q, want %q", url, w.Code, got, want)
+		}
+	}
+}

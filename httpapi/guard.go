@@ -60,11 +60,16 @@ func (g *guard) allowedHost(host string) bool {
 	if g.hosts[host] {
 		return true
 	}
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
+	name := hostName(host)
 	return g.hosts[name] || loopbackName(name)
+}
+
+// hostName is a Host header without its port.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return host
 }
 
 func loopbackName(name string) bool {

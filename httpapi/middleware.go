@@ -20,6 +20,9 @@ func (a *api) outer(next http.Handler) http.Handler {
 		// A kept-alive connection still has the previous request's deadline.
 		_ = w.rc.SetWriteDeadline(time.Time{})
 		secure(w.Header())
+		if r.TLS != nil && !loopbackName(hostName(r.Host)) {
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		}
 		if f := a.guard.check(r); f != nil {
 			writeFailure(w, f)
 			return

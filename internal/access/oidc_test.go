@@ -420,3 +420,49 @@ func TestNewIssuerRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// FuzzClaims signs whatever claims there are: what comes of them is an identity
+// that may be recorded, or a refusal.
+func FuzzClaims(f *testing.F) {
+	f.Add(`"tenant":"acme","sub":"ada","scope":"read run"`)
+	f.Add(`"tenant":["acme"],"sub":7,"scp":["read",{}]`)
+	f.Add(`"tenant":"a.>","sub":"","scope":null,"_claim_names":{"x":"y"}`)
+	c := newClock()
+	signing := ecKey()
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	f.Cleanup(server.Close)
+	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, server.URL, server.URL+"/keys")
+	})
+	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: signing.private.Public(), KeyID: signing.id}}})
+	})
+	a, err := access.NewIssuer(access.OIDCOptions{Issuer: server.URL, Audience: "daybook", Now: c.now, Logger: new(lines).logger()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: signing.alg, Key: jose.JSONWebKey{Key: signing.private, KeyID: signing.id}}, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, members string) {
+		jws, err := signer.Sign(fmt.Appendf(nil, `{"iss":%q,"aud":"daybook","exp":%d,%s}`, server.URL, c.now().Add(time.Hour).Unix(), members))
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, err := jws.CompactSerialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := a.Authenticate(t.Context(), token)
+		switch {
+		case err != nil:
+			if !errors.As(err, new(*access.TokenError)) {
+				t.Fatalf("%s: %v", members, err)
+			}
+		case id.Scopes == 0 || id.Tenant == "" || strings.Trim(id.Tenant, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" || id.Principal == "" || strings.ContainsAny(id.Principal, " \n\x00"):
+			t.Fatalf("%s made %+v", members, id)
+		}
+	})
+}
