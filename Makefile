@@ -11,7 +11,7 @@ test: ## run every test
 	go test ./...
 
 race: ## run the tests of the concurrent packages under the race detector
-	go test -race ./events ./ledger ./projections ./runner ./httpapi ./mcp ./internal/jetstream ./internal/natsserver
+	go test -race ./events ./ledger ./projections ./runner ./webhook ./httpapi ./mcp ./internal/jetstream ./internal/natsserver
 
 lint: ## format, vet and lint
 	test -z "$$(gofmt -l .)" && go vet ./... && $(GOLANGCI) run
@@ -23,8 +23,8 @@ fuzz: ## run every fuzz target for 20 seconds
 generate: ## write the generated reference under docs/
 	go run ./internal/docgen
 
-torture: ## kill -9 the server 1,000 times under load; about half an hour
-	go test -count=1 -timeout 3h -v -run TestKill ./internal/torture -args -kills=1000
+torture: ## kill -9 the server 1,000 times under load, and consumers 100 times; about half an hour
+	go test -count=1 -timeout 3h -v -run TestKill ./internal/torture -args -kills=1000 -consumer-kills=100
 
 torture-workers: ## start 10,000 workers and have each run an honest script; about ten minutes
 	go test -count=1 -timeout 3h -v -run 'TestTortureWorkers|TestManyRunsLeaveNothing' ./internal/worker -args -starts=10000

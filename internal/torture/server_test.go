@@ -3,6 +3,7 @@ package torture_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,6 +35,9 @@ var buildDaybook = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	if consume, ok := consumers[os.Getenv(consumerVariable)]; ok {
+		consume() // this process is a consumer that a test has started
+	}
 	code := m.Run()
 	if bin, err := buildDaybook(); err == nil {
 		os.RemoveAll(filepath.Dir(bin))
@@ -48,6 +52,7 @@ type server struct {
 	bin  string
 	dir  string
 	addr string
+	nats string // address of the NATS listener; empty for none
 	cmd  *exec.Cmd
 	log  *lockedBuffer
 }
@@ -75,7 +80,7 @@ func (s *server) url() string { return "http://" + s.addr }
 func (s *server) start() {
 	s.t.Helper()
 	s.log = &lockedBuffer{}
-	s.cmd = exec.Command(s.bin, "serve", "--data-dir", s.dir, "--http-addr", s.addr, "--nats-addr", "off", "--log-level", "info")
+	s.cmd = exec.Command(s.bin, "serve", "--data-dir", s.dir, "--http-addr", s.addr, "--nats-addr", cmp.Or(s.nats, "off"), "--log-level", "info")
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.cmd.Env = []string{"HOME=" + s.dir, "PATH=" + os.Getenv("PATH")}
