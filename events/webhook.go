@@ -9,7 +9,8 @@ type WebhookRegistered struct {
 	WebhookID string `json:"webhook_id"`
 	// Content is where the deliveries go.
 	Content Content[WebhookContent] `json:"content"`
-	// Types are the types of the events wanted; without any, all are.
+	// Types are the types of the events wanted; without any, all are but those
+	// about webhooks and the ledger itself.
 	Types []Type `json:"types,omitempty"`
 	// Session limits the events to those of runs logged under this name.
 	Session string `json:"session,omitempty"`

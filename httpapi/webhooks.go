@@ -97,7 +97,7 @@ func (a *api) listWebhooks(ctx context.Context, _ *struct{}) (*webhooksAnswer, e
 // decodeWebhook reads it.
 type webhookBody struct {
 	URL         string   `json:"url" doc:"Where deliveries are posted: https, and a public address unless the server was started with --webhook-allow-private. It is on record for ever: put no secret into it."`
-	Types       []string `json:"types,omitempty" nullable:"true" doc:"Only events of these types; without it all, except those about webhooks."`
+	Types       []string `json:"types,omitempty" nullable:"true" doc:"Only events of these types; without it all, except those about webhooks and the ledger itself."`
 	Session     *string  `json:"session,omitempty" nullable:"true" doc:"Only events of runs logged under this session, and its entries."`
 	ExecutionID *string  `json:"execution_id,omitempty" nullable:"true" doc:"Only events of this execution."`
 	After       *int64   `json:"after,omitempty" nullable:"true" minimum:"0" doc:"Begin after this position, 0 for the beginning; without it with what is recorded from now on."`

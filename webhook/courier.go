@@ -89,7 +89,12 @@ func (c *courier) page(ctx context.Context) error {
 }
 
 func (c *courier) wants(ctx context.Context, e events.Event) (bool, error) {
-	if e.Type.Webhook() {
+	switch {
+	case e.Type.Webhook():
+		return false, nil
+	case e.Tenant == events.LedgerTenant && len(c.selector.Types) == 0:
+		// A dead letter makes the ledger move, and that makes a checkpoint: who did
+		// not ask for checkpoints must not have dead letters of them.
 		return false, nil
 	}
 	return c.selector.Wants(ctx, e)

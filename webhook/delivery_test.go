@@ -49,15 +49,21 @@ func TestDeliversWhatIsWanted(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	first, second := h.request("s1"), h.request("")
+	checkpoint := events.New(events.LedgerTenant, time.Now(), &events.LedgerCheckpointed{LedgerID: "l"})
+	var err error
+	if checkpoint.Seq, err = h.store.Append(t.Context(), checkpoint, -1); err != nil {
+		t.Fatal(err)
+	}
 	firstEnd, secondEnd := h.complete(first), h.complete(second)
 	for name, tt := range map[string]struct {
 		change func(*webhook.Registration)
 		want   []uint64
 	}{
-		"all":       {func(*webhook.Registration) {}, positions(first, second, firstEnd, secondEnd)},
-		"type":      {func(r *webhook.Registration) { r.Types = []events.Type{events.TypeExecutionCompleted} }, positions(firstEnd, secondEnd)},
-		"session":   {func(r *webhook.Registration) { r.Session = "s1" }, positions(first, firstEnd)},
-		"execution": {func(r *webhook.Registration) { r.ExecutionID = second.About() }, positions(second, secondEnd)},
+		"all":         {func(*webhook.Registration) {}, positions(first, second, firstEnd, secondEnd)},
+		"type":        {func(r *webhook.Registration) { r.Types = []events.Type{events.TypeExecutionCompleted} }, positions(firstEnd, secondEnd)},
+		"checkpoints": {func(r *webhook.Registration) { r.Types = []events.Type{events.TypeLedgerCheckpointed} }, positions(checkpoint)},
+		"session":     {func(r *webhook.Registration) { r.Session = "s1" }, positions(first, firstEnd)},
+		"execution":   {func(r *webhook.Registration) { r.ExecutionID = second.About() }, positions(second, secondEnd)},
 		"together": {func(r *webhook.Registration) {
 			r.Session, r.Types = "s1", []events.Type{events.TypeExecutionCompleted, events.TypeExecutionFailed}
 		}, positions(firstEnd)},

@@ -24,7 +24,7 @@ const (
 type Hook struct {
 	ID          string        `json:"id" doc:"Id of the webhook."`
 	URL         string        `json:"url" doc:"Where deliveries are posted."`
-	Types       []events.Type `json:"types" doc:"Types of the events delivered; empty for all."`
+	Types       []events.Type `json:"types" doc:"Types of the events delivered; empty for all but those about webhooks and the ledger itself."`
 	Session     string        `json:"session,omitempty" doc:"Only events of runs logged under this session."`
 	ExecutionID string        `json:"execution_id,omitempty" doc:"Only events of this execution."`
 	CreatedAt   string        `json:"created_at" doc:"When it was registered."`
