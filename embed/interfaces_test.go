@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -98,9 +99,9 @@ func TestMetrics(t *testing.T) {
 		`daybook_runner_executions_total{status="timed_out"} 0`,
 		`daybook_runner_executions_total{status="cancelled"} 0`,
 		`daybook_runner_handed_back_total 0`,
-		`daybook_projection_applied_position 6`,
+		`daybook_projection_applied_position ([6-9]|\d\d)`, // six, and checkpoints
 	} {
-		if !strings.Contains(body, "\n"+want+"\n") {
+		if !regexp.MustCompile(`\n` + want + `\n`).MatchString(body) {
 			t.Errorf("no line %q in:\n%s", want, body)
 		}
 	}
@@ -306,7 +307,9 @@ func TestFollow(t *testing.T) {
 	got := map[string][]events.Type{}
 	err := book.Follow(within(t), 0, func(batch []events.Event, _ uint64) error {
 		for _, e := range batch {
-			got[e.About()] = append(got[e.About()], e.Type)
+			if e.Type != events.TypeLedgerCheckpointed { // those come by the clock
+				got[e.About()] = append(got[e.About()], e.Type)
+			}
 		}
 		switch {
 		case len(got[first]) == 3 && second == "":
