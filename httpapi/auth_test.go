@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -265,6 +266,55 @@ func TestStrictTransport(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, url, nil))
 		if got := w.Header().Get("Strict-Transport-Security"); w.Code != http.StatusOK || got != want {
 			t.Errorf("%s: %d, %q, want %q", url, w.Code, got, want)
+		}
+	}
+}
+
+// TestScopesAreDocumented compares the guide with what the document says of
+// routes that need another scope than their method stands for.
+func TestScopesAreDocumented(t *testing.T) {
+	t.Parallel()
+	raw, err := httpapi.OpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Security []map[string][]string
+		}
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	guide, err := os.ReadFile(filepath.Join("..", "docs", "guides", "access.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for line := range strings.Lines(string(guide)) {
+		if scope, rest, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "` | "); ok {
+			rows[scope] += rest
+		}
+	}
+	for path, item := range doc.Paths {
+		for method, op := range item {
+			scope, usual := "", "run"
+			if len(op.Security) > 0 {
+				scope = strings.Join(op.Security[0]["bearer"], " ")
+			}
+			if method == "get" {
+				usual = "read"
+			}
+			if scope == usual || scope == "" && strings.Contains(string(guide), "`"+path+"`") {
+				continue
+			}
+			known := path
+			for !strings.Contains(rows[scope], known) && strings.Contains(known, "/{") {
+				known = known[:strings.LastIndex(known, "/{")]
+			}
+			if scope == "" || !strings.Contains(rows[scope], known) {
+				t.Errorf("%s %s needs %q, which the guide does not say", method, path, scope)
+			}
 		}
 	}
 }
