@@ -1,6 +1,10 @@
 package httpapi
 
-import "net/http"
+import (
+	"net/http"
+
+	"daybook/webhook"
+)
 
 // What the tests of decoders and writers need from inside.
 var (
@@ -34,4 +38,17 @@ func DecodeSubmission(raw []byte) (s DecodedSubmission, refusal string) {
 		return s, f.Error()
 	}
 	return s, ""
+}
+
+// DecodeWebhook decodes a registration, and a retry. It returns the messages of
+// those that were refused.
+func DecodeWebhook(raw []byte) (reg webhook.Registration, seqs []uint64, refusals []string) {
+	r := &request{header: http.Header{"Content-Type": {"application/json"}}}
+	if f := decodeWebhook(r, raw, &reg); f != nil {
+		refusals = append(refusals, f.Error())
+	}
+	if f := decodeObject(raw, map[string]member{"sequences": positions(&seqs)}); f != nil {
+		refusals = append(refusals, f.Error())
+	}
+	return reg, seqs, refusals
 }

@@ -54,6 +54,7 @@ func (a *api) webhookRoutes(r *router) {
 	retry.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": mediaOf[retryBody](r)}}
 	register(r, retry, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.retryWebhook)
 	delete(retry.RequestBody.Content, "application/octet-stream")
+	retry.RequestBody.Required = false // huma takes every RawBody for required
 }
 
 // webhooks is the service, or why there is none.
