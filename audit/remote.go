@@ -10,59 +10,27 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"daybook/events"
 )
 
 // Remote is a Source behind the HTTP interface of a server.
-type Remote struct {
-	base, token string
-	client      *http.Client
-}
+type Remote struct{ get Get }
 
-// NewRemote reaches the server at a URL; token may be empty.
-func NewRemote(base, token string) *Remote {
-	return &Remote{base: strings.TrimSuffix(base, "/") + "/api/ledger/", token: token, client: &http.Client{}}
-}
+// Get asks a server for a path, such as "/api/ledger/checkpoint", with header
+// names and values in pairs. It returns answers with status 200 only, and any
+// other as an error. The caller closes the body.
+type Get func(ctx context.Context, path string, header ...string) (*http.Response, error)
+
+// NewRemote reaches the server that get asks.
+func NewRemote(get Get) *Remote { return &Remote{get} }
 
 // maxAnswerBytes bounds an answer that is held in memory: the largest blob.
 const maxAnswerBytes = 1 << 30
 
-// get asks for something; the caller closes the body of the answer.
-func (r *Remote) get(ctx context.Context, path string, query url.Values, header ...string) (*http.Response, error) {
-	address := r.base + path
-	if len(query) > 0 {
-		address += "?" + query.Encode()
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, err
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	if r.token != "" {
-		req.Header.Set("Authorization", "Bearer "+r.token)
-	}
-	resp, err := r.client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("ask the server: %w", err)
-	}
-	if resp.StatusCode == http.StatusOK {
-		return resp, nil
-	}
-	defer resp.Body.Close()
-	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxNoteBytes))
-	var problem struct {
-		Error string `json:"error"`
-	}
-	if json.Unmarshal(raw, &problem) != nil || problem.Error == "" {
-		problem.Error = "the server answered " + resp.Status
-	}
-	return nil, errors.New(problem.Error)
-}
+// ledgerPath begins the paths of what is asked for.
+const ledgerPath = "/api/ledger/"
 
 // Signed implements Source.
 func (r *Remote) Signed(ctx context.Context, covers uint64) (Signed, error) {
@@ -70,7 +38,7 @@ func (r *Remote) Signed(ctx context.Context, covers uint64) (Signed, error) {
 	if covers > 0 {
 		header = append(header, "Daybook-Min-Sequence", strconv.FormatUint(covers, 10))
 	}
-	resp, err := r.get(ctx, "checkpoint", nil, header...)
+	resp, err := r.get(ctx, ledgerPath+"checkpoint", header...)
 	if err != nil {
 		return Signed{}, err
 	}
@@ -105,7 +73,7 @@ func (r *Remote) Lines(ctx context.Context, c Checkpoint, s ExportSelection, aft
 	set("until", formatBound(s.Until))
 	set("execution", s.Execution)
 	set("session", s.Session)
-	resp, err := r.get(ctx, "export", query, "Accept", "application/x-ndjson")
+	resp, err := r.get(ctx, ledgerPath+"export?"+query.Encode(), "Accept", "application/x-ndjson")
 	if err != nil {
 		return err
 	}
@@ -143,7 +111,7 @@ func (r *Remote) Blob(ctx context.Context, b Blob) ([]byte, error) {
 	if b.Heap {
 		kind = "heaps"
 	}
-	resp, err := r.get(ctx, "blobs/"+kind+"/"+b.SHA256, nil)
+	resp, err := r.get(ctx, ledgerPath+"blobs/"+kind+"/"+b.SHA256)
 	if err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ func (r *Report) String() string {
 		line("", "(%s)", trust)
 	}
 	if r.Unsigned > 0 {
-		line("not signed", "%d events after the last checkpoint", r.Unsigned)
+		line("not signed", "%d after the last checkpoint, which the next one covers", r.Unsigned)
 	}
 	line("executions", "%d, of which %d ended; %d session entries", r.Executions, r.Ended, r.Entries)
 	line("blobs", "%d read and hashed", r.Blobs)

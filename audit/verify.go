@@ -52,6 +52,8 @@ type verifier struct {
 	tree   *tree
 	// kept are checkpoints known beforehand, by size.
 	kept map[uint64][]Checkpoint
+	// counted are the sizes of the checkpoints that hold.
+	counted map[uint64]bool
 	// proven is true when each event comes with a proof of its own, and there is no
 	// tree to compute.
 	proven bool
@@ -60,7 +62,7 @@ type verifier struct {
 func newVerifier(opts VerifyOptions, partial bool) *verifier {
 	r := &Report{Source: opts.Source, Complete: true, Pinned: len(opts.Keys) > 0}
 	return &verifier{
-		opts: opts, report: r, rules: newRules(r, partial), kept: map[uint64][]Checkpoint{},
+		opts: opts, report: r, rules: newRules(r, partial), kept: map[uint64][]Checkpoint{}, counted: map[uint64]bool{},
 		tree: &tree{kept: &window{tiles: map[Tile][]byte{}}},
 	}
 }
@@ -249,7 +251,10 @@ func (v *verifier) compare(c Checkpoint, root Hash, seq uint64) {
 	case err != nil:
 		r.find(seq, "%v", err)
 	default:
-		r.Checkpoints++
+		if !v.counted[c.Size] { // mostly the file says what the stream says
+			v.counted[c.Size] = true
+			r.Checkpoints++
+		}
 		if c.Size >= r.Signed {
 			r.Signed, r.Root, r.Origin = c.Size, encodeHash(c.Root), c.Origin
 			r.Key = keyOf(c, v.opts.Keys)

@@ -24,8 +24,9 @@ type VerifyOptions struct {
 	DataDir string
 	// Export is a directory that an export was written to.
 	Export string
-	// Server is the URL of a running server, Token what it asks for.
-	Server, Token string
+	// Server asks a running server; its URL is ServerURL.
+	Server    audit.Get
+	ServerURL string
 	// Keys are the verification keys to trust; empty takes those found beside the
 	// data.
 	Keys []string
@@ -52,9 +53,9 @@ func Verify(ctx context.Context, opts VerifyOptions) (*Report, error) {
 	case opts.Export != "":
 		settings.Source = opts.Export
 		return audit.VerifyExport(ctx, opts.Export, settings)
-	case opts.Server != "":
-		settings.Source = opts.Server
-		return audit.VerifyServer(ctx, audit.NewRemote(opts.Server, opts.Token), settings)
+	case opts.Server != nil:
+		settings.Source = opts.ServerURL
+		return audit.VerifyServer(ctx, audit.NewRemote(opts.Server), settings)
 	default:
 		settings.Source = opts.DataDir
 		return verifyDirectory(ctx, opts, settings)

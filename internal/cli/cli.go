@@ -44,6 +44,7 @@ type commands struct {
 	Events     eventsCmd     `cmd:"" help:"Read and follow the ledger."`
 	Token      tokenCmd      `cmd:"" help:"Make, list and revoke the tokens of a server that asks for them."`
 	Webhook    webhookCmd    `cmd:"" help:"Register webhooks and see what became of their deliveries."`
+	Verify     verifyCmd     `cmd:"" help:"Prove that a ledger, or an export of it, is what was signed."`
 	Rebuild    rebuildCmd    `cmd:"" help:"Rebuild the projections of a stopped server from its ledger."`
 	Version    versionCmd    `cmd:"" help:"Show versions."`
 	Completion completionCmd `cmd:"" help:"Print a shell completion script."`

@@ -32,6 +32,8 @@ type engineFlags struct {
 	SessionID        string        `name:"session-id" help:"Name that runs over stdio MCP are logged under." placeholder:"NAME"`
 	Instructions     string        `help:"Replace the instructions given to MCP clients." placeholder:"TEXT"`
 	RunJSDescription string        `name:"run-js-description" help:"Replace the description of the run_js tool." placeholder:"TEXT"`
+	AuditKey         string        `help:"File of the key that checkpoints of the ledger are signed with, made if it does not exist; one in the data directory if not given." placeholder:"FILE"`
+	WitnessURL       string        `name:"witness-url" help:"Send every signed checkpoint there, by POST, to be remembered by somebody else." placeholder:"URL"`
 	LogLevel         string        `help:"Least severe log record written to stderr: ${enum}." enum:"debug,info,warn,error" default:"warn"`
 }
 
@@ -84,6 +86,8 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 		SessionID:           f.SessionID,
 		Instructions:        f.Instructions,
 		RunJSDescription:    f.RunJSDescription,
+		AuditKey:            f.AuditKey,
+		WitnessURL:          f.WitnessURL,
 		Version:             version(),
 		Logger:              slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
 	}

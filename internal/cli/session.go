@@ -69,7 +69,8 @@ func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
 }
 
 type eventsCmd struct {
-	Tail eventsTailCmd `cmd:"" help:"Print events as they are recorded, one CloudEvent a line, after those on record."`
+	Tail   eventsTailCmd   `cmd:"" help:"Print events as they are recorded, one CloudEvent a line, after those on record."`
+	Export eventsExportCmd `cmd:"" help:"Write events, with what proves them, to a directory."`
 }
 
 type eventsTailCmd struct {

@@ -1,0 +1,65 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"daybook/audit"
+)
+
+// ExportOptions say what to export, from where and to where. One of DataDir and
+// Server is set.
+type ExportOptions struct {
+	// DataDir is the directory of a Daybook that does not run.
+	DataDir string
+	// AuditKey is Options.AuditKey, for DataDir.
+	AuditKey string
+	// Server asks a running server.
+	Server audit.Get
+	// Dir is the directory to make. Resume goes on with an unfinished export.
+	Dir    string
+	Resume bool
+	// From and To are positions, both included; 0 is the first, and the last that
+	// is signed. Since and Until bound the time of events.
+	From, To     uint64
+	Since, Until time.Time
+	// Execution and Session limit it to one.
+	Execution, Session string
+	// Checkpoint is a signed checkpoint to export under; nil takes the newest.
+	Checkpoint []byte
+	// Blobs adds the heaps and texts that the events name.
+	Blobs bool
+	// Progress, if set, is told how far it has come, now and then.
+	Progress func(done, total uint64)
+	// Logger receives what the storage says; default discards.
+	Logger *slog.Logger
+}
+
+// Exported sums up an export.
+type Exported = audit.Exported
+
+// Export writes events, and what proves them, to a directory of their own.
+func Export(ctx context.Context, opts ExportOptions) (exported Exported, err error) {
+	settings := audit.ExportOptions{
+		Dir: opts.Dir, Resume: opts.Resume, Checkpoint: opts.Checkpoint, Blobs: opts.Blobs, Progress: opts.Progress,
+		Selection: audit.ExportSelection{
+			From: opts.From, To: opts.To, Since: opts.Since, Until: opts.Until, Execution: opts.Execution, Session: opts.Session,
+		},
+	}
+	if opts.Server != nil {
+		return audit.Export(ctx, audit.NewRemote(opts.Server), settings)
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	// Without a runner and listeners: it only signs what was not signed yet.
+	book, err := Start(ctx, Options{DataDir: opts.DataDir, AuditKey: opts.AuditKey, NoRunner: true, Logger: opts.Logger})
+	if err != nil {
+		return Exported{}, err
+	}
+	defer func() { err = errors.Join(err, book.Close()) }()
+	return audit.Export(ctx, *book.proofs(), settings)
+}

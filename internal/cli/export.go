@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"daybook/embed"
+)
+
+type eventsExportCmd struct {
+	clientFlags
+	Dir        string    `arg:"" help:"Directory to make." placeholder:"DIR"`
+	DataDir    string    `help:"Export from the data directory of a stopped server instead." placeholder:"DIR" env:"-"`
+	AuditKey   string    `help:"With --data-dir: the file of its signing key, if it is kept elsewhere." placeholder:"FILE" env:"-"`
+	From       uint64    `help:"First position; 1 if not given." placeholder:"SEQUENCE"`
+	To         uint64    `help:"Last position; the last one that the checkpoint covers if not given." placeholder:"SEQUENCE"`
+	Since      time.Time `help:"Only events of this time or later, such as 2026-11-21T09:30:00Z." placeholder:"TIME"`
+	Until      time.Time `help:"Only events of this time or earlier." placeholder:"TIME"`
+	Execution  string    `help:"Only events about this execution." placeholder:"ID"`
+	Session    string    `help:"Only events of runs logged under this session, and its entries." placeholder:"NAME"`
+	Heaps      bool      `help:"Add the heaps, and the texts too large for their events."`
+	Checkpoint string    `help:"Export under the signed checkpoint in this file, not the newest: the same bytes again." placeholder:"FILE" env:"-"`
+	Resume     bool      `help:"Go on with an unfinished export."`
+}
+
+// Help is shown by "daybook events export --help".
+func (c *eventsExportCmd) Help() string {
+	return "Writes a directory that proves itself: events as CloudEvents with every byte their leaves are computed from, a signed checkpoint, proofs, and a manifest. " +
+		"\"daybook verify --export DIR\" verifies it without the server; so does examples/verify-python."
+}
+
+// Run writes the export and tells what is in it.
+func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
+	p := newProgress(std.err, "exported")
+	opts := embed.ExportOptions{
+		Dir: c.Dir, Resume: c.Resume, From: c.From, To: c.To, Since: c.Since, Until: c.Until, Execution: c.Execution, Session: c.Session,
+		Blobs: c.Heaps, Progress: p.show, Server: c.get,
+	}
+	if c.DataDir != "" {
+		opts.Server, opts.DataDir, opts.AuditKey = nil, c.DataDir, c.AuditKey
+	}
+	if c.Checkpoint != "" {
+		var err error
+		if opts.Checkpoint, err = os.ReadFile(c.Checkpoint); err != nil {
+			return usageError{err}
+		}
+	}
+	exported, err := embed.Export(ctx, opts)
+	p.clear()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(std.out, exported)
+	}
+	kind := "each with a proof"
+	if exported.Complete {
+		kind = "all that the checkpoint covers"
+	}
+	_, err = fmt.Fprintf(std.out, "Exported %d events (%s) and %d blobs, %d bytes, to %s\nunder the checkpoint of %d events with the tree hash %s.\n",
+		exported.Events, kind, exported.Blobs, exported.Bytes, exported.Dir, exported.Size, exported.Root)
+	return err
+}
+
+// get asks the server for a path.
+func (f clientFlags) get(ctx context.Context, path string, header ...string) (*http.Response, error) {
+	return f.send(ctx, http.MethodGet, path, nil, header...)
+}
