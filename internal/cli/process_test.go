@@ -446,7 +446,7 @@ func TestCompletion(t *testing.T) {
 		t.Fatalf("bash does not read it: %v\n%s", err, out)
 	}
 	for typed, want := range map[string]string{
-		"":                              "serve mcp run exec heap session events rebuild version completion --help --config",
+		"":                              "serve mcp run exec heap session events token webhook verify rebuild version completion --help --config",
 		"he":                            "heap",
 		"exec ":                         "list get output watch cancel events --help",
 		"exec w":                        "watch",
