@@ -294,11 +294,9 @@ func eachLine(path string, fn func(line []byte) error) error {
 // end adds the blobs and writes the manifest.
 func (x *export) end(ctx context.Context) error {
 	named := newRules(&Report{}, true)
+	var real extremes
 	err := eachLine(x.path(exportEvents), func(line []byte) error {
 		x.manifest.events++
-		if !x.opts.Blobs {
-			return nil
-		}
 		m, err := ParseLine(line)
 		if err != nil {
 			return err
@@ -307,7 +305,10 @@ func (x *export) end(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		named.apply(&e)
+		real.add(e)
+		if x.opts.Blobs {
+			named.apply(&e)
+		}
 		return nil
 	})
 	if err != nil {
@@ -316,6 +317,7 @@ func (x *export) end(ctx context.Context) error {
 	if x.manifest.events == 0 {
 		return errors.New("no event on record matches")
 	}
+	x.manifest.selection = real.tighten(x.manifest.selection)
 	names := []string{exportCheckpoint, exportEvents}
 	if !x.complete {
 		names = append(names, exportProofs)

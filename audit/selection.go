@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"time"
 
 	"daybook/events"
 )
@@ -39,4 +40,36 @@ func (s *selector) wants(ctx context.Context, e events.Event) (bool, error) {
 		s.inner.Tenant = e.Tenant // of any
 	}
 	return s.inner.Wants(ctx, e)
+}
+
+// extremes are the first and last of some events, by position and by time.
+type extremes struct {
+	first, last      uint64
+	earliest, latest time.Time
+}
+
+func (x *extremes) add(e events.Event) {
+	if x.first == 0 {
+		x.first, x.earliest, x.latest = e.Seq, e.Time, e.Time
+	}
+	x.last = e.Seq
+	if e.Time.Before(x.earliest) {
+		x.earliest = e.Time
+	}
+	if e.Time.After(x.latest) {
+		x.latest = e.Time
+	}
+}
+
+// tighten makes the bounds of a selection those of the events in it, so that a
+// manifest says nothing that its events do not show.
+func (x extremes) tighten(s ExportSelection) ExportSelection {
+	s.From, s.To = x.first, x.last
+	if !s.Since.IsZero() {
+		s.Since = x.earliest
+	}
+	if !s.Until.IsZero() {
+		s.Until = x.latest
+	}
+	return s
 }

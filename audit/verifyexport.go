@@ -61,6 +61,9 @@ func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	if l.report.Events != m.events {
 		l.report.find(0, "the export has %d events; its manifest says %d", l.report.Events, m.events)
 	}
+	if l.report.Found == 0 && l.real.tighten(m.selection) != m.selection {
+		l.report.find(0, "the manifest's bounds are not those of the events")
+	}
 	l.checkBlobs(m)
 	return l.report.conclude(began), nil
 }

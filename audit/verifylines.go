@@ -17,6 +17,7 @@ type lineVerifier struct {
 	selector *selector
 	sessions map[string]string // of executions whose request was seen
 	last     uint64
+	real     extremes
 }
 
 // newLineVerifier verifies lines under a checkpoint, which was opened.
@@ -110,6 +111,7 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *prepared) error {
 	}
 	l.last = seq
 	if p.err == nil {
+		l.real.add(p.event)
 		if d, ok := p.event.Data.(*events.ExecutionRequested); ok && l.s.Session != "" {
 			l.sessions[p.event.Tenant+" "+d.ExecutionID] = d.Session
 		}

@@ -1,0 +1,496 @@
+#!/usr/bin/env python3
+"""Verifies an export of a Daybook ledger with nothing but this file and Python.
+
+    verify.py [--key KEY] DIR
+
+It shares no code with Daybook and was written from docs/integrity.md alone: SHA-256
+and JSON come from the standard library, Ed25519 (RFC 8032) and the Merkle tree
+(RFC 6962) are below. Without --key it believes the keys that the export itself
+names, which proves no more than that nothing was changed by accident.
+
+It checks what makes an export a proof: every byte of every file is covered by the
+manifest, every event by the tree, the tree by the signature; events are in order
+and of what was selected; blobs have their hashes. The rules of the ledger itself
+(one end per execution, attempts and entries without a gap, output hashes) are
+checked by "daybook verify --export".
+
+Exit status: 0 intact, 1 not intact, 2 wrong usage.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import sys
+from datetime import datetime
+
+
+class Bad(Exception):
+    """Something does not hold."""
+
+
+def need(condition, what):
+    if not condition:
+        raise Bad(what)
+
+
+# --- Ed25519 (RFC 8032, section 5.1) -----------------------------------------
+
+P = 2**255 - 19
+L = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, P - 2, P) % P
+SQRT_M1 = pow(2, (P - 1) // 4, P)
+
+
+def recover_x(y, sign):
+    if y >= P:
+        return None
+    x2 = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
+    if x2 == 0:
+        return None if sign else 0
+    x = pow(x2, (P + 3) // 8, P)
+    if (x * x - x2) % P:
+        x = x * SQRT_M1 % P
+    if (x * x - x2) % P:
+        return None
+    return P - x if (x & 1) != sign else x
+
+
+def point_add(p, q):  # extended coordinates: x = X/Z, y = Y/Z, x*y = T/Z
+    a = (p[1] - p[0]) * (q[1] - q[0]) % P
+    b = (p[1] + p[0]) * (q[1] + q[0]) % P
+    c = 2 * p[3] * q[3] * D % P
+    d = 2 * p[2] * q[2] % P
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return (e * f % P, g * h % P, f * g % P, e * h % P)
+
+
+def point_mul(s, p):
+    q = (0, 1, 1, 0)
+    while s:
+        if s & 1:
+            q = point_add(q, p)
+        p = point_add(p, p)
+        s >>= 1
+    return q
+
+
+def point_equal(p, q):
+    return (p[0] * q[2] - q[0] * p[2]) % P == 0 and (p[1] * q[2] - q[1] * p[2]) % P == 0
+
+
+def point_decode(raw):
+    y = int.from_bytes(raw, "little")
+    sign, y = y >> 255, y & ((1 << 255) - 1)
+    x = recover_x(y, sign)
+    return None if x is None else (x, y, 1, x * y % P)
+
+
+BASE_Y = 4 * pow(5, P - 2, P) % P
+BASE_X = recover_x(BASE_Y, 0)
+BASE = (BASE_X, BASE_Y, 1, BASE_X * BASE_Y % P)
+
+
+def ed25519_verify(public, message, signature):
+    if len(public) != 32 or len(signature) != 64:
+        return False
+    a, r = point_decode(public), point_decode(signature[:32])
+    s = int.from_bytes(signature[32:], "little")
+    if a is None or r is None or s >= L:
+        return False
+    h = int.from_bytes(hashlib.sha512(signature[:32] + public + message).digest(), "little") % L
+    return point_equal(point_mul(s, BASE), point_add(r, point_mul(h, a)))
+
+
+# --- The Merkle tree (RFC 6962) ----------------------------------------------
+
+
+def sha256(data):
+    return hashlib.sha256(data).digest()
+
+
+def leaf_hash(record):
+    return sha256(b"\x00" + record)
+
+
+def node_hash(left, right):
+    return sha256(b"\x01" + left + right)
+
+
+class Tree:
+    """The hash of a list of leaves that grows: one hash per digit of its size."""
+
+    def __init__(self):
+        self.size, self.parts = 0, []
+
+    def add(self, leaf):
+        size = self.size
+        while size & 1:
+            leaf = node_hash(self.parts.pop(), leaf)
+            size >>= 1
+        self.parts.append(leaf)
+        self.size += 1
+
+    def root(self):
+        if not self.parts:
+            return sha256(b"")
+        root = self.parts[-1]
+        for part in reversed(self.parts[:-1]):
+            root = node_hash(part, root)
+        return root
+
+
+def root_of_proof(leaf, index, size, hashes):
+    """The root that an inclusion proof leads to (RFC 9162, section 2.1.3.2)."""
+    need(index < size, "the leaf is not in a tree of that size")
+    fn, sn, r = index, size - 1, leaf
+    for h in hashes:
+        need(sn, "the proof is too long")
+        if fn & 1 or fn == sn:
+            r = node_hash(h, r)
+            while fn and not fn & 1:
+                fn, sn = fn >> 1, sn >> 1
+        else:
+            r = node_hash(r, h)
+        fn, sn = fn >> 1, sn >> 1
+    need(sn == 0, "the proof is too short")
+    return r
+
+
+# --- The files of an export --------------------------------------------------
+
+
+def unbase64(text, what):
+    need(isinstance(text, str), what + " is not text")
+    try:
+        raw = base64.b64decode(text.encode("ascii"), validate=True)
+    except ValueError:
+        raise Bad(what + " is not base64") from None
+    need(base64.b64encode(raw).decode() == text, what + " is not written as it should be")
+    return raw
+
+
+def unhash(text, what):
+    raw = unbase64(text, what)
+    need(len(raw) == 32, what + " is not a hash")
+    return raw
+
+
+def once(pairs):
+    """Builds an object and refuses members that are there twice."""
+    members = dict(pairs)
+    need(len(members) == len(pairs), "an object has a member twice")
+    return members
+
+
+def parse(raw, what):
+    try:
+        return json.loads(raw.decode("utf-8"), object_pairs_hook=once)
+    except (ValueError, RecursionError):
+        raise Bad(what + " is not JSON") from None
+
+
+def dump(value):
+    """The one way in which an export writes what it composes itself."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+MANIFEST = {
+    "format": str, "origin": str, "vkeys": list, "size": int, "root": str, "from": int, "to": int, "since": str,
+    "until": str, "tenant": str, "execution": str, "session": str, "events": int, "blobs": bool, "files": list,
+}
+
+
+def read(directory, name):
+    try:
+        with open(os.path.join(directory, name), "rb") as f:
+            return f.read()
+    except OSError as e:
+        raise Bad(f"{name} cannot be read: {e.strerror}") from None
+
+
+def read_manifest(directory):
+    raw = read(directory, "manifest.json")
+    m = parse(raw, "the manifest")
+    need(isinstance(m, dict) and list(m) == list(MANIFEST), "the manifest does not have its members in their order")
+    for name, kind in MANIFEST.items():
+        need(type(m[name]) is kind, f"the manifest's {name} is not what it should be")
+    need(m["format"] == "daybook-export-v1", "the export is of another format")
+    for f in m["files"]:
+        need(isinstance(f, dict) and list(f) == ["name", "bytes", "sha256"], "the manifest lists something that is no file")
+        need(type(f["name"]) is str and type(f["bytes"]) is int and type(f["sha256"]) is str, "the manifest lists something that is no file")
+    need(dump(m) + b"\n" == raw, "the manifest is not written as an export writes it")
+    for name in ("size", "from", "to", "events"):
+        need(0 < m[name] < 2**63, f"the manifest's {name} is out of range")
+    need(m["from"] <= m["to"] <= m["size"], "the manifest's range is empty or beyond its checkpoint")
+    for name in ("since", "until"):
+        need(m[name] == "" or re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", m[name]), f"the manifest's {name} is no time")
+    need(not m["since"] or not m["until"] or m["since"] <= m["until"], "the manifest's times are the wrong way round")
+    return m
+
+
+def parse_key(text, origin):
+    """The public key in name+hash+base64 (golang.org/x/mod/sumdb/note)."""
+    parts = text.split("+", 2)
+    need(len(parts) == 3 and parts[0] == origin, f"{text!r} is no key of {origin}")
+    raw = unbase64(parts[2], "a key")
+    need(len(raw) == 33 and raw[0] == 1, "a key is not of the kind Ed25519")
+    number = sha256(parts[0].encode() + b"\n" + raw)[:4]
+    need(number.hex() == parts[1], "a key has another number than it says")
+    return number, raw[1:]
+
+
+def open_checkpoint(raw, m, keys):
+    """Checks the signed note (C2SP signed-note, tlog-checkpoint)."""
+    try:
+        text, signature = raw.decode("utf-8").split("\n\n")
+    except ValueError:
+        raise Bad("the checkpoint is not a text and a signature") from None
+    lines = text.split("\n")
+    need(len(lines) == 3, "the checkpoint does not have three lines")
+    need(lines == [m["origin"], str(m["size"]), m["root"]], "the manifest is not of the checkpoint beside it")
+    prefix = "\u2014 " + lines[0] + " "
+    need(signature.startswith(prefix) and signature.endswith("\n"), "the checkpoint is not signed by the ledger it names")
+    sig = unbase64(signature[len(prefix):-1], "the signature")
+    for number, public in keys:
+        if sig[:4] == number:
+            need(ed25519_verify(public, (text + "\n").encode(), sig[4:]), "the signature of the checkpoint is wrong")
+            return unhash(lines[2], "the tree hash")
+    raise Bad("the checkpoint is signed by none of the keys given")
+
+
+def check_files(directory, m, complete):
+    wanted = ["checkpoint", "events.ndjson"] + ([] if complete else ["proofs.ndjson"])
+    names = [f["name"] for f in m["files"]]
+    blobs = names[len(wanted):]
+    need(names[:len(wanted)] == wanted, "the manifest does not list the files that an export has")
+    need(all(re.fullmatch(r"blobs/(heap|text)-[0-9a-f]{64}", b) for b in blobs), "the manifest lists a file that does not belong there")
+    need(blobs == sorted(set(blobs)), "the manifest lists blobs twice or out of order")
+    for f in m["files"]:
+        digest, size = hashlib.sha256(), 0
+        try:
+            with open(os.path.join(directory, f["name"]), "rb") as file:
+                while chunk := file.read(1 << 20):
+                    digest.update(chunk)
+                    size += len(chunk)
+        except OSError as e:
+            raise Bad(f"{f['name']} cannot be read: {e.strerror}") from None
+        need((size, digest.hexdigest()) == (f["bytes"], f["sha256"]), f"{f['name']} is not the file that the manifest lists")
+    there = set()
+    for folder, folders, files in os.walk(directory):
+        rel = os.path.relpath(folder, directory)
+        need(rel in (".", "blobs"), f"the folder {rel} does not belong there")
+        there |= {f if rel == "." else rel + "/" + f for f in files}
+    need(there == set(names) | {"manifest.json"}, "there are files that the manifest does not list")
+    return blobs
+
+
+def lines_of(directory, name):
+    """Yields the lines of a file, each of which has an end."""
+    with open(os.path.join(directory, name), "rb") as f:
+        for line in f:
+            need(line.endswith(b"\n"), f"the last line of {name} has no end")
+            yield line[:-1]
+
+
+ATTRIBUTES = [  # CloudEvents attributes, and the headers they repeat
+    ("specversion", "ce-specversion"), ("id", "ce-id"), ("source", "ce-source"), ("type", "ce-type"), ("subject", "ce-subject"),
+    ("time", "ce-time"), ("tenant", "ce-tenant"), ("traceparent", "ce-traceparent"), ("datacontenttype", "content-type"),
+]
+DELIVERY = {
+    "Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Last-Sequence", "Nats-Num-Pending",
+    "Nats-UpTo-Sequence", "Nats-Msg-Size", "Nats-Stream-Source",
+}
+
+
+class Event:
+    """A line of events.ndjson."""
+
+    def __init__(self, line):
+        plain, coded = line.find(b',"data":'), line.find(b',"data_base64":')
+        need(line[:1] == b"{" and line[-1:] == b"}" and (plain >= 0 or coded >= 0), "a line is not an event with data")
+        if plain >= 0:
+            head, self.data = line[:plain], line[plain + len(b',"data":'):-1]
+            need(b"\r" not in self.data, "the data of a line holds a line end")
+            parse(self.data, "the data of a line")
+        else:
+            head, text = line[:coded], line[coded + len(b',"data_base64":'):-1]
+            need(len(text) >= 2 and text[:1] == b'"' == text[-1:] and b'"' not in text[1:-1], "the data of a line is not text")
+            self.data = unbase64(text[1:-1].decode("ascii", "replace"), "the data of a line")
+        members = parse(head + b"}", "a line")
+        need(isinstance(members, dict) and all(isinstance(v, str) for v in members.values()), "a line holds something else than text")
+        for name in ("sequence", "natssubject", "natsheaders"):
+            need(name in members, f"a line has no {name}")
+        self.subject, self.headers = members["natssubject"], members["natsheaders"]
+        need(re.fullmatch(r"[1-9][0-9]{0,18}", members["sequence"], re.ASCII), "a position is not a number")
+        self.seq = int(members["sequence"])
+        need(self.subject and not re.search(r"[ \t\r\n]", self.subject), "a subject holds a blank")
+        self.header = self.parse_headers()
+        again = {}
+        for name, header in ATTRIBUTES:
+            if header in self.header:
+                again[name] = self.header[header][0]
+        again.update(sequence=members["sequence"], natssubject=self.subject, natsheaders=self.headers)
+        need(dump(again)[:-1] == head, f"event {self.seq} is not written as an export writes it, or says two things")
+
+    def parse_headers(self):
+        header, names = {}, []
+        need(self.headers == "" or self.headers.endswith("\n"), "the last header has no end")
+        for text in self.headers.split("\n")[:-1]:
+            name, sep, value = text.partition(": ")
+            need(sep and name and not re.search(r"[: \t\r\n]", name) and name not in DELIVERY, f"{text!r} is no stored header")
+            need("\r" not in value and value == value.strip(" \t"), f"{text!r} is no stored header")
+            header.setdefault(name, []).append(value)
+            names.append(name.encode())
+        need(names == sorted(names), "headers are not in order")
+        return header
+
+    def attribute(self, name):
+        return self.header.get(name, [""])[0]
+
+    def record(self):
+        """What the leaf is the hash of."""
+        text = f"daybook-event-v1\n{self.seq}\n{self.subject}\n{self.headers}\n"
+        return text.encode() + hashlib.sha256(self.data).hexdigest().encode() + b"\n"
+
+
+class Selection:
+    """Whether events are of what the manifest says was selected."""
+
+    def __init__(self, m):
+        self.m, self.sessions = m, {}
+
+    def has(self, e):
+        m, time, tenant = self.m, e.attribute("ce-time"), e.attribute("ce-tenant")
+        if not m["from"] <= e.seq <= m["to"]:
+            return False
+        if m["since"] or m["until"]:
+            at = self.instant(time)
+            if m["since"] and at < self.instant(m["since"]) or m["until"] and at > self.instant(m["until"]):
+                return False
+        kind = e.attribute("ce-type")
+        if tenant == "@ledger":
+            return not m["execution"] and not m["session"]
+        if m["tenant"] and tenant != m["tenant"]:
+            return False
+        if not m["execution"] and not m["session"]:
+            return True
+        data = parse(e.data, "the data of an event")
+        about = e.attribute("ce-subject")
+        if kind in ("daybook.heap.tagged.v1", "daybook.session.entry_recorded.v1"):
+            about = data.get("execution_id", "")
+        elif kind.startswith("daybook.webhook.") or not re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", about):
+            about = ""
+        if m["execution"] and about != m["execution"]:
+            return False
+        if not m["session"]:
+            return True
+        if kind == "daybook.session.entry_recorded.v1":
+            return data.get("session") == m["session"]
+        if kind == "daybook.execution.requested.v1":
+            self.sessions[tenant, about] = data.get("session", "")
+        # A request before the range cannot be seen.
+        return about != "" and self.sessions.get((tenant, about), m["session"]) == m["session"]
+
+    @staticmethod
+    def instant(text):
+        try:
+            return datetime.fromisoformat(text.replace("Z", "+00:00"))
+        except ValueError:
+            raise Bad(f"{text!r} is no time") from None
+
+
+TERMINAL = {"daybook.execution." + s + ".v1" for s in ("completed", "failed", "timed_out", "cancelled")}
+
+
+def blobs_named(e):
+    """The files of the blobs that an event names."""
+    kind = e.attribute("ce-type")
+    if kind != "daybook.execution.requested.v1" and kind not in TERMINAL:
+        return
+    data = parse(e.data, "the data of an event")
+    need(isinstance(data, dict), "the data of an event is no object")
+    plain = (data.get("content") or {}).get("plain") or {}
+    for member in ("source",) if kind not in TERMINAL else ("result", "error"):
+        blob = (plain.get(member) or {}).get("blob")
+        if blob:
+            yield "blobs/text-" + blob["sha256"]
+    if kind in TERMINAL and data.get("heap"):
+        yield "blobs/heap-" + data["heap"]["sha256"]
+
+
+def verify(directory, keys):
+    m = read_manifest(directory)
+    listed = [parse_key(key, m["origin"]) for key in m["vkeys"]]
+    trusted = [parse_key(key, m["origin"]) for key in keys] if keys else listed
+    root = open_checkpoint(read(directory, "checkpoint"), m, trusted)
+    whole = not any(m[name] for name in ("since", "until", "tenant", "execution", "session"))
+    complete = whole and m["from"] == 1 and m["to"] == m["size"]
+    blobs = set(check_files(directory, m, complete))
+
+    tree, selection, last, count, named, times = Tree(), Selection(m), m["from"] - 1, 0, set(), []
+    proofs = None if complete else lines_of(directory, "proofs.ndjson")
+    for line in lines_of(directory, "events.ndjson"):
+        e = Event(line)
+        need(e.seq > last and (not whole or e.seq == last + 1), f"event {last} is followed by {e.seq}")
+        need(count or e.seq == m["from"], "the first event is not the one that the manifest says")
+        need(selection.has(e), f"event {e.seq} is not of what was selected")
+        if m["since"] or m["until"]:
+            at = Selection.instant(e.attribute("ce-time"))
+            times = [min(times + [at]), max(times + [at])]
+        leaf = leaf_hash(e.record())
+        if complete:
+            tree.add(leaf)
+        else:
+            raw = next(proofs, None)
+            need(raw is not None, f"event {e.seq} has no proof")
+            p = parse(raw, "a proof")
+            need(isinstance(p, dict) and list(p) == ["sequence", "hashes"] and isinstance(p["hashes"], list), "a proof is not one")
+            need(dump(p) == raw and p["sequence"] == str(e.seq), f"the proof beside event {e.seq} is not its own")
+            hashes = [unhash(h, "a hash of a proof") for h in p["hashes"]]
+            need(root_of_proof(leaf, e.seq - 1, m["size"], hashes) == root, f"event {e.seq} is not on record")
+        named.update(blobs_named(e))
+        last, count = e.seq, count + 1
+    if complete:
+        need(tree.size == m["size"] and tree.root() == root, "the events do not have the tree hash that was signed")
+    else:
+        need(next(proofs, None) is None, "there are more proofs than events")
+    need(count == m["events"], "there are not as many events as the manifest says")
+    need(last == m["to"], "the last event is not the one that the manifest says")
+    for name, i in (("since", 0), ("until", 1)):
+        need(not m[name] or times[i] == Selection.instant(m[name]), "the manifest's times are not those of the events")
+    need(blobs == (named if m["blobs"] else set()), "the blobs are not those that the events name")
+    for name in blobs:
+        listed_hash = next(f["sha256"] for f in m["files"] if f["name"] == name)
+        need(name.endswith(listed_hash), f"{name} has another hash")
+    kind = "complete" if complete else "a part"
+    return f"{count} events ({kind}) of {m['origin']}, under the checkpoint of {m['size']}"
+
+
+def main(args):
+    keys = []
+    while args[:1] == ["--key"] and len(args) > 1:
+        keys.append(args[1])
+        args = args[2:]
+    if args == ["--batch"]:  # a directory a line, a verdict a line: for tests
+        for line in sys.stdin:
+            print(verdict(line.rstrip("\n"), keys)[1], flush=True)
+        return 0
+    if len(args) != 1 or args[0].startswith("-"):
+        print(__doc__.strip().split("\n\n")[1].strip(), file=sys.stderr)
+        return 2
+    ok, text = verdict(args[0], keys)
+    print(text)
+    return 0 if ok else 1
+
+
+def verdict(directory, keys):
+    try:
+        return True, "INTACT " + verify(directory, keys)
+    except (Bad, KeyError, TypeError, AttributeError, UnicodeError) as e:
+        return False, "NOT INTACT " + str(e)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

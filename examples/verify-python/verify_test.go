@@ -1,0 +1,349 @@
+// Package verifypython_test runs verify.py on exports, honest and edited, and
+// compares its verdicts with those of package audit.
+package verifypython_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/audit"
+	"daybook/events"
+	"daybook/internal/jetstream/jetstreamtest"
+)
+
+// python finds the interpreter, or skips.
+func python(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed, so verify.py cannot be run")
+	}
+	return path
+}
+
+// judge runs verify.py on directories and returns whether each is intact.
+func judge(t *testing.T, dirs []string, args ...string) []bool {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), python(t), append(append([]string{"verify.py"}, args...), "--batch")...)
+	cmd.Stdin = strings.NewReader(strings.Join(dirs, "\n") + "\n")
+	cmd.Stderr = t.Output()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("verify.py: %v", err)
+	}
+	var verdicts []bool
+	for in := bufio.NewScanner(bytes.NewReader(out)); in.Scan(); {
+		verdicts = append(verdicts, strings.HasPrefix(in.Text(), "INTACT "))
+	}
+	if len(verdicts) != len(dirs) {
+		t.Fatalf("verify.py gave %d verdicts on %d exports:\n%s", len(verdicts), len(dirs), out)
+	}
+	return verdicts
+}
+
+// exports makes a small ledger, and exports of all of it and of one session.
+func exports(t *testing.T) (all, session, vkey string) {
+	t.Helper()
+	store := jetstreamtest.Start(t)
+	append1 := func(d events.Data, after int64) uint64 {
+		seq, err := store.Append(t.Context(), events.New(events.DefaultTenant, time.Now(), d), after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seq
+	}
+	for i := range 8 {
+		id, name := events.NewID(time.Now()), []string{"alpha", "beta \u00e9\u2028"}[i%2]
+		source := events.Body{Text: fmt.Sprintf("console.log(%q)", "line "+strconv.Itoa(i)+" \u2028 \U0001F600 <&>")}
+		if i == 3 {
+			text := bytes.Repeat([]byte("// long\n"), 100)
+			hash, err := store.PutText(t.Context(), events.DefaultTenant, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source = events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: "// long"}}
+		}
+		append1(&events.ExecutionRequested{
+			ExecutionID: id, Pool: events.DefaultPool, Content: events.Plain(events.RequestedContent{Source: source}),
+			Session: name, SessionID: events.SessionID(events.DefaultTenant, name),
+		}, 0)
+		started := append1(&events.ExecutionStarted{ExecutionID: id, Attempt: 1, FirstLine: 1}, 0)
+		text := fmt.Sprintf("line %d", i)
+		append1(&events.ExecutionOutput{
+			ExecutionID: id, Attempt: 1, FirstLine: 1,
+			Content: events.Plain(events.OutputContent{Lines: []events.Line{{Text: text, TimeMillis: 1}}}),
+		}, -1)
+		heap := []byte("the heap of run " + strconv.Itoa(i/2)) // equal heaps are stored once
+		hash, err := store.PutHeap(t.Context(), events.DefaultTenant, heap, "engine")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := append1(events.NewEnding(events.StatusCompleted, events.Ending{
+			ExecutionID: id, Attempt: 1, Content: events.Plain(events.EndingContent{Result: &events.Body{Text: "1"}}),
+			Heap:   &events.HeapRecord{SHA256: hash, Size: int64(len(heap)), EngineID: "engine"},
+			Output: &events.OutputTotals{Lines: 1, Bytes: int64(len(text)) + 1, SHA256: events.Hash([]byte(text + "\n"))},
+		}), int64(started))
+		append1(&events.SessionEntryRecorded{
+			SessionID: events.SessionID(events.DefaultTenant, name), Session: name, Index: int64(i / 2), ExecutionID: id, Status: events.StatusCompleted, TerminalSeq: ended,
+		}, -1)
+	}
+	log, err := audit.Open(audit.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Logger: jetstreamtest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := log.Run(ctx, store, store); err != nil && ctx.Err() == nil {
+			t.Errorf("follow the ledger: %v", err)
+		}
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	src := audit.Local{Log: log, Stream: store, Blobs: store}
+	// The first checkpoint is an event itself, which the second covers.
+	for range 2 {
+		last, err := store.LastSeq(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := log.Checkpoint(t.Context(), last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, session = filepath.Join(t.TempDir(), "all"), filepath.Join(t.TempDir(), "session")
+	if _, err := audit.Export(t.Context(), src, audit.ExportOptions{Dir: all, Blobs: true}); err != nil {
+		t.Fatal(err)
+	}
+	part := audit.ExportOptions{Dir: session, Blobs: true, Selection: audit.ExportSelection{Session: "beta \u00e9\u2028", Since: time.Now().Add(-time.Hour)}}
+	if _, err := audit.Export(t.Context(), src, part); err != nil {
+		t.Fatal(err)
+	}
+	return all, session, log.VKey()
+}
+
+// intact is the verdict of package audit.
+func intact(t *testing.T, dir string, keys ...string) bool {
+	t.Helper()
+	report, err := audit.VerifyExport(t.Context(), dir, audit.VerifyOptions{Keys: keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report.OK
+}
+
+// Both verifiers accept what is honest, under the right key only.
+func TestHonestExports(t *testing.T) {
+	python(t)
+	all, session, vkey := exports(t)
+	for _, dir := range []string{all, session} {
+		report, err := audit.VerifyExport(t.Context(), dir, audit.VerifyOptions{})
+		if err != nil || !report.OK {
+			t.Fatalf("%v\n%v", err, report)
+		}
+		if !intact(t, dir, vkey) {
+			t.Error("with its key given it is not intact")
+		}
+	}
+	other := "daybook/other+2f1ab2d3+AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAh"
+	if got := judge(t, []string{all, session}); !slices.Equal(got, []bool{true, true}) {
+		t.Errorf("verify.py: %v", got)
+	}
+	if got := judge(t, []string{all, session}, "--key", vkey); !slices.Equal(got, []bool{true, true}) {
+		t.Errorf("verify.py with its key: %v", got)
+	}
+	if got := judge(t, []string{all, session}, "--key", other); !slices.Equal(got, []bool{false, false}) {
+		t.Errorf("verify.py with another key: %v", got)
+	}
+}
+
+// seed makes the edits the same each time.
+const seed = 20261121
+
+// TestEditedExports edits exports in a thousand ways. Half of the edits are those
+// of somebody who then makes the manifest fit again. Not among them are edits that
+// leave a true statement: taking an event out of a part together with its proof
+// (a part does not say that it is all there was), and writing a payload in base64
+// that could stand as it is (it is the same payload).
+func TestEditedExports(t *testing.T) {
+	python(t)
+	all, session, _ := exports(t)
+	edits := 1000
+	if testing.Short() {
+		edits = 100
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	root := t.TempDir()
+	var dirs, what []string
+	for i := range edits {
+		dir := filepath.Join(root, strconv.Itoa(i))
+		from := []string{all, session}[i%2]
+		if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+		e := &editor{t: t, dir: dir, rng: rng, part: from == session}
+		what = append(what, e.edit(i%4 >= 2))
+		dirs = append(dirs, dir)
+	}
+	verdicts := judge(t, dirs)
+	kinds := map[string]int{}
+	for i, dir := range dirs {
+		kinds[strings.Fields(what[i])[0]]++
+		if verdicts[i] {
+			t.Errorf("verify.py accepts edit %d: %s", i, what[i])
+		}
+		if intact(t, dir) {
+			t.Errorf("package audit accepts edit %d: %s", i, what[i])
+		}
+	}
+	t.Log(kinds)
+}
+
+// editor makes one edit of an export.
+type editor struct {
+	t    *testing.T
+	dir  string
+	rng  *rand.Rand
+	part bool
+}
+
+// edit changes something and says what. With refit it makes the manifest fit the
+// files again.
+func (e *editor) edit(refit bool) string {
+	for {
+		name := e.file(refit)
+		old := e.read(name)
+		changed, what := e.change(name, old)
+		if what == "" || bytes.Equal(old, changed) {
+			continue
+		}
+		e.write(name, changed)
+		if refit {
+			e.refit(name)
+		}
+		return fmt.Sprintf("%s of %s, manifest made to fit: %t", what, name, refit)
+	}
+}
+
+// file picks one; the small ones as often as the large.
+func (e *editor) file(refit bool) string {
+	names := []string{"events.ndjson", "events.ndjson", "checkpoint"}
+	if e.part {
+		names = append(names, "proofs.ndjson", "proofs.ndjson")
+	}
+	if !refit {
+		names = append(names, "manifest.json")
+	}
+	blobs, err := filepath.Glob(filepath.Join(e.dir, "blobs", "*"))
+	if err != nil || len(blobs) == 0 {
+		e.t.Fatalf("no blobs: %v", err)
+	}
+	names = append(names, "blobs/"+filepath.Base(blobs[e.rng.IntN(len(blobs))]))
+	return names[e.rng.IntN(len(names))]
+}
+
+func (e *editor) read(name string) []byte {
+	raw, err := os.ReadFile(filepath.Join(e.dir, name))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return raw
+}
+
+func (e *editor) write(name string, raw []byte) {
+	if err := os.WriteFile(filepath.Join(e.dir, name), raw, 0o644); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+var value = regexp.MustCompile(`"[a-z_]+":("[^"\\]+"|[0-9]+|true|false)`)
+
+// change is one of the ways to change a file; no name means that it does not apply.
+func (e *editor) change(name string, old []byte) (changed []byte, what string) {
+	at := e.rng.IntN(len(old))
+	changed = bytes.Clone(old)
+	lines := bytes.SplitAfter(changed, []byte("\n"))
+	lines = lines[:max(1, len(lines)-1)]
+	i, j := e.rng.IntN(len(lines)), e.rng.IntN(len(lines))
+	ndjson := strings.HasSuffix(name, ".ndjson")
+	switch e.rng.IntN(9) {
+	case 0, 1:
+		changed[at] ^= 1 << e.rng.IntN(8)
+		return changed, "flip"
+	case 2:
+		return changed[:at], "truncate"
+	case 3:
+		return slices.Insert(changed, at, " \n0a\x00"[e.rng.IntN(5)]), "insert"
+	case 4:
+		return slices.Delete(changed, at, at+1), "delete"
+	case 5:
+		if !ndjson {
+			return nil, ""
+		}
+		return bytes.Join(slices.Delete(lines, i, i+1), nil), "drop"
+	case 6:
+		if !ndjson {
+			return nil, ""
+		}
+		return bytes.Join(slices.Insert(slices.Clone(lines), j, lines[i]), nil), "duplicate"
+	case 7:
+		if !ndjson {
+			return nil, ""
+		}
+		lines[i], lines[j] = lines[j], lines[i]
+		return bytes.Join(lines, nil), "swap"
+	default: // another value for a member
+		found := value.FindAllSubmatchIndex(changed, -1)
+		if len(found) == 0 {
+			return nil, ""
+		}
+		m := found[e.rng.IntN(len(found))]
+		from, to := m[2], m[3]
+		text := string(changed[from:to])
+		switch {
+		case text == "true":
+			text = "false"
+		case text == "false":
+			text = "true"
+		case text[0] == '"':
+			c := from + 1 + e.rng.IntN(to-from-2)
+			changed[c] = "abcdef0123456789"[e.rng.IntN(16)]
+			return changed, "member"
+		default:
+			n, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				return nil, ""
+			}
+			text = strconv.FormatUint(n+1+uint64(e.rng.IntN(9)), 10)
+		}
+		return append(append(bytes.Clone(changed[:from]), text...), changed[to:]...), "member"
+	}
+}
+
+// refit makes the manifest say what a file is now, and how many events there are.
+func (e *editor) refit(name string) {
+	raw := e.read(name)
+	sum := sha256.Sum256(raw)
+	entry := regexp.MustCompile(`\{"name":"` + regexp.QuoteMeta(name) + `","bytes":\d+,"sha256":"[0-9a-f]+"\}`)
+	manifest := entry.ReplaceAll(e.read("manifest.json"),
+		fmt.Appendf(nil, `{"name":"%s","bytes":%d,"sha256":"%s"}`, name, len(raw), hex.EncodeToString(sum[:])))
+	if name == "events.ndjson" {
+		count := bytes.Count(raw, []byte("\n"))
+		manifest = regexp.MustCompile(`"events":\d+`).ReplaceAll(manifest, fmt.Appendf(nil, `"events":%d`, count))
+	}
+	e.write("manifest.json", manifest)
+}
