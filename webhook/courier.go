@@ -35,7 +35,11 @@ func (s *Service) selector(h *hook) *events.Selector {
 // run delivers until ctx is done.
 func (c *courier) run(ctx context.Context) {
 	defer c.client.CloseIdleConnections()
-	defer c.place.close()
+	defer func() {
+		if err := c.place.close(); err != nil {
+			c.s.opts.Logger.WarnContext(ctx, "the position of a webhook may be lost", "webhook", c.h.id, "error", err)
+		}
+	}()
 	for ctx.Err() == nil {
 		c.redeliver(ctx)
 		err := c.page(ctx)
@@ -113,7 +117,7 @@ func (c *courier) deliver(ctx context.Context, e events.Event) (bool, error) {
 		o := attempt(ctx, c.client, c.h.url, c.h.secret, m)
 		switch {
 		case ctx.Err() != nil:
-			return false, nil // whatever came of it: it was broken off
+			return false, nil //nolint:nilerr // whatever came of it: it was broken off
 		case !o.failed():
 			c.report(0, outcome{}, time.Time{})
 			return true, nil
@@ -186,7 +190,7 @@ func (c *courier) retry(ctx context.Context, seq uint64) error {
 	o := attempt(ctx, c.client, c.h.url, c.h.secret, m)
 	switch {
 	case ctx.Err() != nil:
-		return nil
+		return nil //nolint:nilerr // it was broken off, and is still to be retried
 	case !o.failed():
 		return c.record(ctx, &events.WebhookRedelivered{WebhookID: c.h.id, EventSeq: seq})
 	case o.gone():

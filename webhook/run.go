@@ -35,7 +35,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil
 	})
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // that is how it is asked to end
+		return nil // that is how it is asked to end
 	}
 	return fmt.Errorf("follow the ledger for webhooks: %w", err)
 }

@@ -24,7 +24,7 @@ const (
 func (s *Store) Republish(_ context.Context, subject string, e events.Event) error {
 	rest, ok := strings.CutPrefix(subject, "replay."+e.Tenant+".")
 	if !ok {
-		return fmt.Errorf("republish event %d: %q is not below replay.%s.", e.Seq, subject, e.Tenant)
+		return fmt.Errorf("republish event %d: %q is not a subject below replay.%s", e.Seq, subject, e.Tenant)
 	}
 	if err := checkTokens(strings.Split(rest, ".")...); err != nil {
 		return fmt.Errorf("republish event %d: %w", e.Seq, err)
