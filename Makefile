@@ -23,7 +23,7 @@ fuzz: ## run every fuzz target for 20 seconds
 generate: ## write the generated reference under docs/
 	go run ./internal/docgen
 
-torture: ## kill -9 the server 1,000 times under load, and consumers 100 times; about half an hour
+torture: ## kill -9 the server 1,000 times under load, and consumers and webhooks 100 times; about half an hour
 	go test -count=1 -timeout 3h -v -run TestKill ./internal/torture -args -kills=1000 -consumer-kills=100
 
 torture-workers: ## start 10,000 workers and have each run an honest script; about ten minutes

@@ -53,8 +53,10 @@ type server struct {
 	dir  string
 	addr string
 	nats string // address of the NATS listener; empty for none
-	cmd  *exec.Cmd
-	log  *lockedBuffer
+	// flags are given to the server besides.
+	flags []string
+	cmd   *exec.Cmd
+	log   *lockedBuffer
 }
 
 func newServer(t testing.TB) *server {
@@ -80,7 +82,7 @@ func (s *server) url() string { return "http://" + s.addr }
 func (s *server) start() {
 	s.t.Helper()
 	s.log = &lockedBuffer{}
-	s.cmd = exec.Command(s.bin, "serve", "--data-dir", s.dir, "--http-addr", s.addr, "--nats-addr", cmp.Or(s.nats, "off"), "--log-level", "info")
+	s.cmd = exec.Command(s.bin, append([]string{"serve", "--data-dir", s.dir, "--http-addr", s.addr, "--nats-addr", cmp.Or(s.nats, "off"), "--log-level", "info"}, s.flags...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.cmd.Env = []string{"HOME=" + s.dir, "PATH=" + os.Getenv("PATH")}
