@@ -86,7 +86,7 @@ func TestTokensStaySecret(t *testing.T) {
 	for _, tool := range []string{"run_js", "get_execution", "list_sessions"} {
 		res, err := ss.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: map[string]any{"code": "1", "execution_id": "x"}})
 		raw, encodeErr := json.Marshal(res)
-		answers.WriteString(fmt.Sprint(string(raw), err, encodeErr))
+		fmt.Fprint(&answers, string(raw), err, encodeErr)
 	}
 	if err := g.book.Close(); err != nil {
 		t.Fatal(err)

@@ -168,8 +168,8 @@ func (g *gatekeeper) hold(r *http.Request) (_ *http.Request, release func(), _ *
 		}
 	}
 	// Read here: handlers may change the header while the stream lasts.
-	token, err := access.Bearer(r.Header)
-	if g.auth == nil || err != nil {
+	token, missing := access.Bearer(r.Header)
+	if g.auth == nil || missing != nil {
 		return r, done, nil
 	}
 	ctx, cancel := context.WithCancel(r.Context())

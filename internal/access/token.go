@@ -110,7 +110,7 @@ func decodeTokens(raw []byte) ([]Token, error) {
 		if err := dec.Decode(&t); err != nil {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
-		if _, err := dec.Token(); err != io.EOF { //nolint:errorlint // io.EOF is returned as it is
+		if _, err := dec.Token(); err != io.EOF {
 			return nil, fmt.Errorf("line %d: more than one JSON object on the line", line)
 		}
 		if err := t.check(); err != nil {
