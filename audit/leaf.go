@@ -55,7 +55,7 @@ func AppendRecord(dst []byte, m events.Stored) ([]byte, error) {
 	dst = append(dst, '\n')
 	dst = strconv.AppendUint(dst, m.Seq, 10)
 	dst = append(dst, '\n')
-	if m.Subject == "" || strings.ContainsAny(m.Subject, " \t\r\n") {
+	if m.Subject == "" || blank(m.Subject) {
 		return dst, fmt.Errorf("position %d: %q cannot be a subject", m.Seq, m.Subject)
 	}
 	dst = append(dst, m.Subject...)
@@ -82,32 +82,51 @@ func appendHeader(dst []byte, m events.Stored) ([]byte, error) {
 	var room [16]string
 	names := room[:0]
 	for name := range m.Header {
-		if !delivery[name] {
+		if !strings.HasPrefix(name, "Nats-") || !delivery[name] {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if name == "" || strings.ContainsAny(name, ": \t\r\n") {
+		if name == "" || blank(name) || strings.IndexByte(name, ':') >= 0 {
 			return dst, fmt.Errorf("position %d: %q cannot be the name of a header", m.Seq, name)
 		}
 		for _, value := range m.Header[name] {
-			if strings.ContainsAny(value, "\r\n") {
+			if strings.IndexByte(value, '\n') >= 0 || strings.IndexByte(value, '\r') >= 0 {
 				return dst, fmt.Errorf("position %d: the header %s holds a line end", m.Seq, name)
 			}
 			dst = append(dst, name...)
 			dst = append(dst, ": "...)
-			dst = append(dst, strings.Trim(value, " \t")...)
+			dst = append(dst, trim(value)...)
 			dst = append(dst, '\n')
 		}
 	}
 	return dst, nil
 }
 
+// blank reports whether a text holds a blank or a line end.
+func blank(s string) bool {
+	for i := range len(s) {
+		switch s[i] {
+		case ' ', '\t', '\r', '\n':
+			return true
+		}
+	}
+	return false
+}
+
+// trim removes blanks and tabs at both ends.
+func trim(value string) string {
+	if n := len(value); n == 0 || value[0] > ' ' && value[n-1] > ' ' {
+		return value // mostly there are none
+	}
+	return strings.Trim(value, " \t")
+}
+
 // LeafHash is the hash of an event's leaf: SHA-256 over a zero byte and the
 // record.
 func LeafHash(m events.Stored) (Hash, error) {
-	h, _, err := leafHash(nil, m)
+	h, _, err := leafHash(make([]byte, 0, 1<<10), m)
 	return h, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"time"
 
 	"daybook/events"
 )
@@ -109,7 +110,12 @@ func (t *Tail) Follow(ctx context.Context, after uint64, fn func(batch []events.
 	return t.follow(ctx, after, decoded, func(p page) error { return fn(p.events, p.last) })
 }
 
-// FollowRaw is Store.FollowRaw, except that a message that is no event ends it.
+// rawPause is how long a raw follower that has caught up lets events gather: it
+// is woken fifty times a second, not for each of thousands.
+const rawPause = 20 * time.Millisecond
+
+// FollowRaw is Store.FollowRaw, except that a message that is no event ends it,
+// and that events may come some milliseconds late, many at a time.
 func (t *Tail) FollowRaw(ctx context.Context, after uint64, fn func(batch []events.Stored, last uint64) error) error {
 	return t.follow(ctx, after, raw, func(p page) error { return fn(p.raw, p.last) })
 }
@@ -154,6 +160,11 @@ func (t *Tail) follow(ctx context.Context, after uint64, form form, fn func(page
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
+			if form == raw {
+				if err := wait(ctx, rawPause); err != nil {
+					return err
+				}
+			}
 		}
 	}
 }
@@ -190,13 +201,34 @@ func (t *Tail) next(me *tailing, after uint64) (p page, more <-chan struct{}, ok
 	t.at[me] = after
 	t.trim()
 	from := t.begin
-	for _, p := range t.pages {
+	for i, p := range t.pages {
 		if p.end > after {
-			return p.from(int(max(after, from)-from), me.form, t.last), nil, true, nil
+			p = p.from(int(max(after, from)-from), me.form, t.last)
+			if me.form == raw {
+				p = t.joined(p, t.pages[i+1:])
+			}
+			return p, nil, true, nil
 		}
 		from = p.end
 	}
 	return page{end: after}, t.changed, true, t.err
+}
+
+// joined adds the pages that follow one, up to a full batch.
+func (t *Tail) joined(p page, more []page) page {
+	var list []events.Stored
+	for _, q := range more {
+		if len(p.raw)+len(q.raw) > batchMessages {
+			break
+		}
+		if list == nil { // the first page is others' too
+			list = append(make([]events.Stored, 0, batchMessages), p.raw...)
+		}
+		list = append(list, q.raw...)
+		p.raw, p.end = list, q.end
+	}
+	p.last = max(p.last, p.end)
+	return p
 }
 
 // from is the page without its first n events, in one form.

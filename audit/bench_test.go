@@ -1,0 +1,159 @@
+package audit_test
+
+import (
+	"context"
+	"flag"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"daybook/audit"
+	"daybook/events"
+	"daybook/internal/jetstream"
+)
+
+// size is how many events the ledgers of benchmarks have.
+var size = flag.Int("events", 100_000, "events in the ledger that is verified")
+
+// runs appends whole executions, four events each, until there are n events.
+func runs(b *testing.B, store *jetstream.Store, n int) {
+	b.Helper()
+	work := make(chan struct{})
+	var writers sync.WaitGroup
+	for range 32 {
+		writers.Go(func() {
+			for range work {
+				oneRun(b, store)
+			}
+		})
+	}
+	for range n / 4 {
+		work <- struct{}{}
+	}
+	close(work)
+	writers.Wait()
+}
+
+func oneRun(b *testing.B, store *jetstream.Store) {
+	id, text := events.NewID(time.Now()), "counted to a number that is not small"
+	append1 := func(d events.Data, after int64) uint64 {
+		seq, err := store.Append(context.Background(), events.New(events.DefaultTenant, time.Now(), d), after)
+		if err != nil {
+			b.Error(err)
+		}
+		return seq
+	}
+	append1(&events.ExecutionRequested{
+		ExecutionID: id, Pool: events.DefaultPool, Content: events.Plain(events.RequestedContent{Source: events.Body{Text: "let n = 0; while (n < 1e6) n++; console.log(n)"}}),
+	}, 0)
+	started := append1(&events.ExecutionStarted{ExecutionID: id, Attempt: 1, FirstLine: 1, Seed: "00112233445566778899aabbccddeeff"}, 0)
+	append1(&events.ExecutionOutput{
+		ExecutionID: id, Attempt: 1, FirstLine: 1, Content: events.Plain(events.OutputContent{Lines: []events.Line{{Text: text, TimeMillis: 1795253401125}}}),
+	}, -1)
+	append1(events.NewEnding(events.StatusCompleted, events.Ending{
+		ExecutionID: id, Attempt: 1, Content: events.Plain(events.EndingContent{Result: &events.Body{Text: "1000000"}}),
+		Output: &events.OutputTotals{Lines: 1, Bytes: int64(len(text)) + 1, SHA256: events.Hash([]byte(text + "\n"))},
+	}), int64(started))
+}
+
+// cpuTime is the processor time of this process: on a busy machine it says more
+// than the clock.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkVerify verifies a whole ledger. For the figure in docs/integrity.md:
+// -events 1000000 -benchtime 1x.
+func BenchmarkVerify(b *testing.B) {
+	store := newStore(b)
+	runs(b, store, *size)
+	dir := b.TempDir()
+	log := start(b, store, audit.Options{Dir: dir})
+	last, err := store.LastSeq(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	mustCheckpoint(b, log, last)
+	if err := log.close(); err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	for b.Loop() {
+		report, err := audit.Verify(b.Context(), store, store, audit.VerifyOptions{Dir: dir})
+		if err != nil || !report.OK {
+			b.Fatalf("%v\n%v", err, report)
+		}
+	}
+	b.ReportMetric(float64(last)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}
+
+// BenchmarkHash is what the tree costs per event, beside everything else.
+func BenchmarkHash(b *testing.B) {
+	store := newStore(b)
+	runs(b, store, 1000)
+	stored, err := store.ReadRaw(b.Context(), 0, 1000)
+	if err != nil {
+		b.Fatal(err)
+	}
+	tree := audit.NewTree(b.TempDir())
+	b.ReportAllocs()
+	before, i := cpuTime(b), 0
+	for b.Loop() {
+		leaf, err := audit.LeafHash(stored[i%len(stored)])
+		if err == nil {
+			err = tree.Add(leaf)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+	b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/op")
+}
+
+// BenchmarkAppend is the throughput of appends from many writers while one reader
+// follows, as the projections do, without and with a log that hashes and signs
+// beside it.
+func BenchmarkAppend(b *testing.B) {
+	for _, with := range []bool{false, true} {
+		name := "plain"
+		if with {
+			name = "audited"
+		}
+		b.Run(name, func(b *testing.B) {
+			store := newStore(b)
+			tail := store.NewTail()
+			ctx, stop := context.WithCancel(context.Background())
+			var beside sync.WaitGroup
+			beside.Go(func() { _ = tail.Run(ctx, 0) })
+			beside.Go(func() { _ = tail.Follow(ctx, 0, func([]events.Event, uint64) error { return nil }) })
+			if with {
+				log, err := audit.Open(audit.Options{Dir: b.TempDir(), NoSync: true})
+				if err != nil {
+					b.Fatal(err)
+				}
+				beside.Go(func() { _ = log.Run(ctx, tail, store) })
+			}
+			b.Cleanup(func() { stop(); beside.Wait() })
+			b.SetParallelism(16)
+			before := cpuTime(b)
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if _, err := store.Append(b.Context(), request(events.NewID(time.Now())), 0); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-us/event")
+		})
+	}
+}
