@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/jetstream"
 	"daybook/webhook"
 )
 
@@ -16,7 +17,7 @@ func (d *Daybook) startWebhooks(ctx context.Context) error {
 	var err error
 	d.webhooks, err = webhook.Open(ctx, webhook.Options{
 		Journal:      d.store,
-		Feed:         d.store,
+		Feed:         webhookFeed{d.store, d.tail},
 		Dir:          filepath.Join(d.opts.DataDir, "webhooks"),
 		SessionOf:    d.sessionOf,
 		AllowPrivate: d.opts.WebhookAllowPrivate,
@@ -35,6 +36,17 @@ func (d *Daybook) startWebhooks(ctx context.Context) error {
 		}
 	}()
 	return nil
+}
+
+// webhookFeed reads the ledger for webhooks, the newest part together with the
+// other followers.
+type webhookFeed struct {
+	*jetstream.Store
+	tail *jetstream.Tail
+}
+
+func (f webhookFeed) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
+	return f.tail.Follow(ctx, after, fn)
 }
 
 // sessionWait bounds how long a webhook waits for the read side; it asks again.
