@@ -13,6 +13,10 @@ import (
 // pageSize is how many events a courier reads at once.
 const pageSize = 256
 
+// lagPause is how long a courier waits for an event that is announced and cannot
+// be read yet.
+const lagPause = 10 * time.Millisecond
+
 // courier delivers for one webhook: one event at a time, in ledger order, each
 // until it is accepted or given up. Couriers share nothing, so that a receiver
 // that fails or dawdles holds up its own webhook only.
@@ -67,6 +71,10 @@ func (c *courier) page(ctx context.Context) error {
 	batch, err := c.s.opts.Feed.Read(ctx, c.at, pageSize)
 	if err != nil {
 		return err
+	}
+	if len(batch) == 0 { // the copy of the ledger that was asked lags behind
+		c.pause(ctx, lagPause)
+		return nil
 	}
 	written := c.at
 	for _, e := range batch {
