@@ -307,7 +307,7 @@ func (x *export) end(ctx context.Context) error {
 		}
 		real.add(e)
 		if x.opts.Blobs {
-			named.apply(&e)
+			named.collect(&e)
 		}
 		return nil
 	})

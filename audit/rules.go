@@ -18,7 +18,9 @@ type rules struct {
 	report *Report
 	// partial is true when earlier events may be missing: executions whose request
 	// was not seen are left alone.
-	partial  bool
+	partial bool
+	// off is true when events may be missing anywhere: only blobs are collected.
+	off      bool
 	running  map[runKey]*run
 	ended    map[runKey]ended
 	sessions map[runKey]int64 // the next index
@@ -82,6 +84,10 @@ func (r *rules) key(tenant, id string) runKey {
 }
 
 func (r *rules) apply(e *events.Event) {
+	r.collect(e)
+	if r.off {
+		return
+	}
 	switch d := e.Data.(type) {
 	case *events.ExecutionRequested:
 		r.requested(e, d)
@@ -126,7 +132,6 @@ func (r *rules) over(e *events.Event, id string) (ended, bool) {
 }
 
 func (r *rules) requested(e *events.Event, d *events.ExecutionRequested) {
-	r.blob(e, d.Content.Value().Source.Blob)
 	k := r.key(e.Tenant, d.ExecutionID)
 	_, over := r.ended[k]
 	if over || r.running[k] != nil {
@@ -203,15 +208,6 @@ func (r *rules) handedBack(e *events.Event, d *events.ExecutionHandedBack) {
 }
 
 func (r *rules) end(e *events.Event, d *events.Ending) {
-	content := d.Content.Value()
-	for _, body := range []*events.Body{content.Result, content.Error} {
-		if body != nil {
-			r.blob(e, body.Blob)
-		}
-	}
-	if d.Heap != nil {
-		r.named(e, Blob{Tenant: e.Tenant, Heap: true, SHA256: d.Heap.SHA256})
-	}
 	k := r.key(e.Tenant, d.ExecutionID)
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
@@ -270,6 +266,26 @@ func (r *rules) entry(e *events.Event, d *events.SessionEntryRecorded) {
 	end, over := r.over(e, d.ExecutionID)
 	if !over || end.status != d.Status || end.seq != d.TerminalSeq {
 		r.report.find(e.Seq, "entry %d of session %q says that execution %s was %s at %d, which is not on record", d.Index, d.Session, d.ExecutionID, d.Status, d.TerminalSeq)
+	}
+}
+
+// collect notes the blobs that an event names.
+func (r *rules) collect(e *events.Event) {
+	if d, ok := e.Data.(*events.ExecutionRequested); ok {
+		r.blob(e, d.Content.Value().Source.Blob)
+	}
+	end := events.Ended(e.Data)
+	if end == nil {
+		return
+	}
+	content := end.Content.Value()
+	for _, body := range []*events.Body{content.Result, content.Error} {
+		if body != nil {
+			r.blob(e, body.Blob)
+		}
+	}
+	if end.Heap != nil {
+		r.named(e, Blob{Tenant: e.Tenant, Heap: true, SHA256: end.Heap.SHA256})
 	}
 }
 

@@ -1,0 +1,181 @@
+package audit_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/audit"
+)
+
+// files reads every file of a directory.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		got[name] = string(raw)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// interrupted is a source that breaks off after some lines.
+type interrupted struct {
+	audit.Local
+	left int
+}
+
+var errInterrupted = errors.New("interrupted")
+
+func (s *interrupted) Lines(ctx context.Context, c audit.Checkpoint, sel audit.ExportSelection, after uint64, fn func(line, proof []byte) error) error {
+	return s.Local.Lines(ctx, c, sel, after, func(line, proof []byte) error {
+		if s.left--; s.left < 0 {
+			return errInterrupted
+		}
+		return fn(line, proof)
+	})
+}
+
+// The same selection under the same checkpoint is the same bytes, interrupted or
+// not, however much was recorded since.
+func TestExportIsDeterministic(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	for i := range 16 {
+		id := one[:35] + string("0123456789abcdef"[i])
+		record(t, store, requested(id))
+		record(t, store, started(id, 1, 1, 0))
+		record(t, store, output(id, 1, 1, 0, "x"))
+	}
+	fill(t, store, 300)
+	log := start(t, store, audit.Options{Dir: t.TempDir()})
+	last, err := store.LastSeq(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mustCheckpoint(t, log, last)
+	src := audit.Local{Log: log.Log, Stream: store, Blobs: store, SessionOf: func(_ context.Context, _ string, _ uint64, execution string) (string, error) {
+		if strings.HasPrefix(execution, one[:35]) {
+			return "s", nil
+		}
+		return "", nil
+	}}
+	for name, sel := range map[string]audit.ExportSelection{
+		"everything":   {},
+		"a range":      {From: 20, To: 290},
+		"an execution": {Execution: one[:35] + "2"},
+		"a session":    {Session: "s"},
+		"a time":       {Since: at, Until: at},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Not under the newest checkpoint: more is recorded and signed meanwhile.
+			opts := audit.ExportOptions{Selection: sel, Checkpoint: c.Note}
+			opts.Dir = filepath.Join(t.TempDir(), "whole")
+			done, err := audit.Export(t.Context(), src, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if done.Complete != (name == "everything") || done.Size != c.Size || done.Events == 0 {
+				t.Errorf("%+v", done)
+			}
+			want := files(t, opts.Dir)
+			r, err := audit.VerifyExport(t.Context(), opts.Dir, audit.VerifyOptions{Keys: []string{log.VKey()}})
+			if err != nil || !r.OK {
+				t.Fatalf("%v\n%s", err, r)
+			}
+			mustCheckpoint(t, log, fill(t, store, 5))
+
+			again := opts
+			again.Dir = filepath.Join(t.TempDir(), "again")
+			if _, err := audit.Export(t.Context(), &interrupted{src, int(done.Events) / 2}, again); !errors.Is(err, errInterrupted) {
+				t.Fatalf("interrupted: %v", err)
+			}
+			if r, err := audit.VerifyExport(t.Context(), again.Dir, audit.VerifyOptions{}); err != nil || r.OK || !strings.Contains(r.String(), "unfinished") {
+				t.Errorf("an unfinished export: %v\n%s", err, r)
+			}
+			if _, err := audit.Export(t.Context(), src, again); err == nil || !strings.Contains(err.Error(), "--resume") {
+				t.Errorf("over an unfinished export: %v", err)
+			}
+			tear(t, filepath.Join(again.Dir, "events.ndjson"))
+			again.Resume, again.Checkpoint = true, nil
+			other := again
+			other.Selection.From = 7
+			if _, err := audit.Export(t.Context(), src, other); err == nil || !strings.Contains(err.Error(), "another selection") {
+				t.Errorf("resumed with another selection: %v", err)
+			}
+			resumed, err := audit.Export(t.Context(), src, again)
+			if err != nil || !resumed.Resumed {
+				t.Fatalf("resumed: %+v, %v", resumed, err)
+			}
+			if diff := cmp.Diff(want, files(t, again.Dir)); diff != "" {
+				t.Errorf("resumed it is another export:\n%s", diff)
+			}
+			if _, err := audit.Export(t.Context(), src, again); err == nil {
+				t.Error("a finished export was resumed")
+			}
+		})
+	}
+}
+
+// tear cuts the end of a file off in the middle of a line, as a crash may.
+func tear(t *testing.T, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, max(0, info.Size()-10)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestExportRefuses(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	last := fill(t, store, 5)
+	log := start(t, store, audit.Options{Dir: t.TempDir()})
+	mustCheckpoint(t, log, last)
+	src := audit.Local{Log: log.Log, Stream: store, Blobs: store, SessionOf: func(context.Context, string, uint64, string) (string, error) { return "", nil }}
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "something"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	short, stop := context.WithTimeout(t.Context(), 100_000_000)
+	defer stop()
+	for name, tt := range map[string]struct {
+		opts audit.ExportOptions
+		want string
+	}{
+		"a directory in use":      {audit.ExportOptions{Dir: full}, "not empty"},
+		"nothing to resume":       {audit.ExportOptions{Resume: true}, "no unfinished export"},
+		"the wrong way round":     {audit.ExportOptions{Selection: audit.ExportSelection{From: 4, To: 2}}, "empty"},
+		"nothing matches":         {audit.ExportOptions{Selection: audit.ExportSelection{Execution: one}}, "no event on record matches"},
+		"beyond the end":          {audit.ExportOptions{Selection: audit.ExportSelection{To: 10_000}}, "deadline"},
+		"a checkpoint of another": {audit.ExportOptions{Checkpoint: []byte("x\n5\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n\u2014 x AAAAAAAA\n")}, "none of the keys"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.opts.Dir == "" {
+				tt.opts.Dir = filepath.Join(t.TempDir(), "x")
+			}
+			if _, err := audit.Export(short, src, tt.opts); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+	if _, err := audit.VerifyExport(t.Context(), filepath.Join(full, "something"), audit.VerifyOptions{}); err == nil {
+		t.Error("a file was verified as an export")
+	}
+}

@@ -1,0 +1,270 @@
+package audit_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/audit"
+	"daybook/events"
+	"daybook/internal/jetstream"
+)
+
+// at is when everything in these tests happened.
+var at = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+
+// record appends an event unconditionally, as only a broken writer would.
+func record(t *testing.T, store *jetstream.Store, d events.Data) uint64 {
+	t.Helper()
+	seq, err := store.Append(t.Context(), events.New(events.DefaultTenant, at, d), -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seq
+}
+
+const (
+	one = "019ab3c4-6a3e-7c51-8f0e-000000000001"
+	two = "019ab3c4-6a3e-7c51-8f0e-000000000002"
+)
+
+func requested(id string) *events.ExecutionRequested {
+	return &events.ExecutionRequested{ExecutionID: id, Pool: events.DefaultPool, Session: "s", SessionID: events.SessionID(events.DefaultTenant, "s")}
+}
+
+func started(id string, attempt int, line, offset int64) *events.ExecutionStarted {
+	return &events.ExecutionStarted{ExecutionID: id, Attempt: attempt, FirstLine: line, FirstByte: offset}
+}
+
+func output(id string, attempt int, line, offset int64, text string) *events.ExecutionOutput {
+	return &events.ExecutionOutput{
+		ExecutionID: id, Attempt: attempt, FirstLine: line, FirstByte: offset,
+		Content: events.Plain(events.OutputContent{Lines: []events.Line{{Text: text}}}),
+	}
+}
+
+// ended ends a run that wrote text in its last attempt, and lines and bytes in all.
+func ended(id string, attempt int, lines, size int64, text string) events.Data {
+	return events.NewEnding(events.StatusCompleted, events.Ending{
+		ExecutionID: id, Attempt: attempt, Output: &events.OutputTotals{Lines: lines, Bytes: size, SHA256: events.Hash([]byte(text))},
+	})
+}
+
+func entry(id string, index int64, terminal uint64) *events.SessionEntryRecorded {
+	return &events.SessionEntryRecorded{
+		SessionID: events.SessionID(events.DefaultTenant, "s"), Session: "s", Index: index, ExecutionID: id, Status: events.StatusCompleted, TerminalSeq: terminal,
+	}
+}
+
+// signed signs a ledger and stops; it returns the directory of what proves it.
+func signed(t *testing.T, store *jetstream.Store) (dir, vkey string) {
+	t.Helper()
+	dir = t.TempDir()
+	log := start(t, store, audit.Options{Dir: dir})
+	if err := log.Seal(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir, log.VKey()
+}
+
+// verdict verifies a ledger and returns what does not hold.
+func verdict(t *testing.T, store *jetstream.Store, opts audit.VerifyOptions) (*audit.Report, []string) {
+	t.Helper()
+	r, err := audit.Verify(t.Context(), store, store, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, f := range r.Findings {
+		found = append(found, f.What)
+	}
+	if r.OK != (len(found) == 0) {
+		t.Errorf("the verdict is %t with %d findings", r.OK, len(found))
+	}
+	return r, found
+}
+
+// The rules of a sound ledger hold where they should, and each is missed where it
+// is broken.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	sound := []events.Data{requested(one), started(one, 1, 1, 0), output(one, 1, 1, 0, "a"), ended(one, 1, 1, 2, "a\n"), entry(one, 0, 4)}
+	replaced := func(i int, d ...events.Data) []events.Data { return slices.Replace(slices.Clone(sound), i, i+1, d...) }
+	for _, tt := range []struct {
+		name  string
+		list  []events.Data
+		wants []string // a part of each finding
+	}{
+		{"sound", sound, nil},
+		{"a second attempt", replaced(3, started(one, 2, 2, 2), output(one, 2, 2, 2, "b"), ended(one, 2, 2, 4, "b\n"), &events.HeapTagged{Heap: events.Hash(nil)})[:7], nil},
+		{"late output", append(slices.Clone(sound), output(one, 1, 2, 2, "late")), nil},
+		{"output repeated", replaced(2, output(one, 1, 1, 0, "a"), output(one, 1, 1, 0, "a"))[:4], nil},
+		{"handed back", []events.Data{requested(one), started(one, 1, 1, 0), &events.ExecutionHandedBack{ExecutionID: one, Attempt: 1}, started(one, 1, 1, 0)}, nil},
+		{"cancelled before it started", []events.Data{requested(one), events.NewEnding(events.StatusCancelled, events.Ending{ExecutionID: one})}, nil},
+		{"requested twice", append(slices.Clone(sound), requested(one)), []string{"requested a second time"}},
+		{"never requested", []events.Data{started(two, 1, 1, 0)}, []string{"never requested"}},
+		{"two ends", append(slices.Clone(sound), ended(one, 1, 1, 2, "a\n")), []string{"ends a second time"}},
+		{"started after its end", append(slices.Clone(sound), started(one, 2, 2, 2)), []string{"started after its end"}},
+		{"handed back after its end", append(slices.Clone(sound), &events.ExecutionHandedBack{ExecutionID: one, Attempt: 1}), []string{"handed back after its end"}},
+		{"an attempt left out", []events.Data{requested(one), started(one, 2, 1, 0)}, []string{"1 is next"}},
+		{"ended without a start", []events.Data{requested(one), ended(one, 0, 0, 0, "")}, []string{"never started"}},
+		{"ended ahead of its attempts", []events.Data{requested(one), started(one, 1, 1, 0), ended(one, 2, 0, 0, "")}, []string{"attempt 2"}},
+		{"output missing", replaced(2)[:3], []string{"its end counts 1 and 2"}},
+		{"output changed", replaced(2, output(one, 1, 1, 0, "b")), []string{"its end says"}},
+		{"a hole in the output", replaced(2, output(one, 1, 2, 5, "a"))[:3], []string{"goes on at line 2"}},
+		{"output of an attempt to come", replaced(2, output(one, 2, 1, 0, "a"))[:3], []string{"output of attempt 2"}},
+		{"an entry left out", replaced(4, entry(one, 1, 4)), []string{"but 0 is next"}},
+		{"an entry of another end", replaced(4, entry(one, 0, 3)), []string{"not on record"}},
+		{"an entry of nothing", []events.Data{entry(two, 0, 1)}, []string{"not on record"}},
+		{"a blob that is not there", []events.Data{&events.ExecutionRequested{
+			ExecutionID: one, Pool: events.DefaultPool,
+			Content: events.Plain(events.RequestedContent{Source: events.Body{Blob: &events.BlobRef{SHA256: events.Hash([]byte("gone"))}}}),
+		}}, []string{"cannot be read"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			store := newStore(t)
+			for _, d := range tt.list {
+				record(t, store, d)
+			}
+			dir, _ := signed(t, store)
+			_, found := verdict(t, store, audit.VerifyOptions{Dir: dir})
+			if len(found) != len(tt.wants) {
+				t.Fatalf("found %q, want %q", found, tt.wants)
+			}
+			for i, want := range tt.wants {
+				if !strings.Contains(found[i], want) {
+					t.Errorf("found %q, want %q", found[i], want)
+				}
+			}
+		})
+	}
+}
+
+// What is beside the stream is compared with it, and keys that are given are the
+// only ones believed.
+func TestVerifyFindsWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	fill(t, store, 600)
+	dir, vkey := signed(t, store)
+	_, foreign := signed(t, newFilled(t))
+	for _, tt := range []struct {
+		name string
+		harm func(t *testing.T, dir string)
+		keys []string
+		want string // empty for intact
+	}{
+		{"nothing", func(*testing.T, string) {}, nil, ""},
+		{"its key given", func(*testing.T, string) {}, []string{vkey}, ""},
+		{"another key given", func(*testing.T, string) {}, []string{foreign}, "none of the"},
+		{"a changed tile", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, "tile", "0", "001"), 100) }, nil, filepath.Join("tile", "0", "001")},
+		{"a missing tile", func(t *testing.T, dir string) { remove(t, dir, filepath.Join("tile", "0", "000")) }, nil, filepath.Join("tile", "0", "000")},
+		{"a changed checkpoint on file", func(t *testing.T, dir string) {
+			path := filepath.Join(dir, "checkpoints")
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			changed := strings.Replace(string(raw), "\n60", "\n61", 1)
+			if changed == string(raw) {
+				t.Fatalf("no checkpoint of 60x events in\n%s", raw)
+			}
+			if err := os.WriteFile(path, []byte(changed), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}, nil, "but the ledger ends at"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			harmed := t.TempDir()
+			if err := os.CopyFS(harmed, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			tt.harm(t, harmed)
+			r, found := verdict(t, store, audit.VerifyOptions{Dir: harmed, Keys: tt.keys})
+			if tt.want == "" {
+				if !r.OK || r.Signed < 600 || r.Tiles != 2 || r.Events < 601 || r.Pinned != (tt.keys != nil) || r.Key != vkey {
+					t.Errorf("%+v", r)
+				}
+				return
+			}
+			if len(found) == 0 || !strings.Contains(found[0], tt.want) {
+				t.Errorf("found %q, want %q", found, tt.want)
+			}
+			if !strings.Contains(r.String(), "NOT INTACT") || !strings.Contains(r.String(), tt.want) {
+				t.Errorf("the report says\n%s", r)
+			}
+		})
+	}
+}
+
+func newFilled(t *testing.T) *jetstream.Store {
+	store := newStore(t)
+	fill(t, store, 3)
+	return store
+}
+
+// A ledger whose events are not those that were signed is found out, although the
+// stream is sound.
+func TestVerifyFindsAnotherHistory(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	fill(t, store, 40)
+	dir, _ := signed(t, store)
+	for name, tt := range map[string]struct {
+		events int
+		want   string
+	}{"other events": {60, "computed from the events it is"}, "fewer events": {20, "but the ledger ends at 20"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			other := newStore(t)
+			fill(t, other, tt.events)
+			_, found := verdict(t, other, audit.VerifyOptions{Dir: dir})
+			if len(found) == 0 || !strings.Contains(strings.Join(found, "\n"), tt.want) {
+				t.Errorf("found %q, want %q", found, tt.want)
+			}
+		})
+	}
+}
+
+// An empty ledger is intact; one that nobody signed is not.
+func TestVerifyWithoutCheckpoints(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	if r, found := verdict(t, store, audit.VerifyOptions{}); !r.OK {
+		t.Errorf("found %q in nothing", found)
+	}
+	fill(t, store, 1)
+	if _, found := verdict(t, store, audit.VerifyOptions{}); len(found) != 1 || !strings.Contains(found[0], "no checkpoint") {
+		t.Errorf("found %q, want that nothing is signed", found)
+	}
+}
+
+// The example of docs/integrity.md is a golden vector.
+func TestIntegrityDocument(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join("..", "docs", "integrity.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := audit.AppendRecord(nil, samples()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := audit.LeafHash(samples()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"```text record\n" + string(record) + "```\n", leaf.String(), string(samples()[0].Body)} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("docs/integrity.md does not say\n%s", want)
+		}
+	}
+}
