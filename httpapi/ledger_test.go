@@ -1,0 +1,255 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"daybook/audit"
+	"daybook/events"
+	"daybook/httpapi"
+	"daybook/internal/jetstream/jetstreamtest"
+)
+
+// audited is a stack whose ledger proves itself.
+func audited(t *testing.T) (*stack, *audit.Log) {
+	t.Helper()
+	log, err := audit.Open(audit.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Logger: jetstreamtest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t)
+	s.serve(func(o *httpapi.Options) { o.Audit = &audit.Local{Log: log, Stream: s.store, Blobs: s.store} })
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := log.Run(ctx, s.store, s.store); err != nil && ctx.Err() == nil {
+			t.Errorf("follow the ledger: %v", err)
+		}
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	return s, log
+}
+
+// request appends requests of runs and returns the last position.
+func (s *stack) request(tenant string, n int) (last uint64) {
+	s.t.Helper()
+	for range n {
+		var err error
+		last, err = s.store.Append(s.t.Context(), events.New(tenant, time.Now(), &events.ExecutionRequested{
+			ExecutionID: events.NewID(time.Now()), Pool: events.DefaultPool, Content: events.Plain(events.RequestedContent{Source: events.Body{Text: "1"}}),
+		}), 0)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return last
+}
+
+// A checkpoint covers what is asked for, as a note or as an object; tiles below it
+// give the same tree.
+func TestCheckpointAndTiles(t *testing.T) {
+	t.Parallel()
+	s, log := audited(t)
+	last := s.request(events.DefaultTenant, 300)
+	text := s.do("GET", "/api/ledger/checkpoint", "", "Daybook-Min-Sequence", fmt.Sprint(last))
+	if text.StatusCode != http.StatusOK || !strings.HasPrefix(text.Header.Get("Content-Type"), "text/plain") {
+		t.Fatalf("%s: %s", text.Status, text.body)
+	}
+	c, err := audit.OpenCheckpoint(text.body, log.VKey())
+	if err != nil || c.Size < last {
+		t.Fatalf("%+v, %v; want one that covers %d", c, err, last)
+	}
+	var object httpapi.Checkpoint
+	if err := json.Unmarshal(s.do("GET", "/api/ledger/checkpoint", "", "Accept", "application/json").body, &object); err != nil {
+		t.Fatal(err)
+	}
+	if object.Note != string(text.body) || object.Size != c.Size || object.Origin != log.Origin() || len(object.VKeys) != 1 || object.Tenant != "" {
+		t.Errorf("as an object: %+v", object)
+	}
+	// A client of package tlog reads the tiles, and checks them as it does.
+	tree := tlog.Tree{N: int64(c.Size), Hash: c.Root}
+	reader := tlog.TileHashReader(tree, tileClient{s})
+	proof, err := tlog.ProveRecord(tree.N, 255, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle := s.do("GET", "/api/ledger/tile/entries/000", "").body
+	var leaves []tlog.Hash
+	for len(bundle) > 2 {
+		n := int(binary.BigEndian.Uint16(bundle))
+		leaves = append(leaves, tlog.RecordHash(bundle[2:2+n]))
+		bundle = bundle[2+n:]
+	}
+	if len(leaves) != 256 {
+		t.Fatalf("the bundle has %d entries", len(leaves))
+	}
+	if err := tlog.CheckRecord(proof, tree.N, tree.Hash, 255, leaves[255]); err != nil {
+		t.Errorf("the last entry of the bundle: %v", err)
+	}
+	full := s.do("GET", "/api/ledger/tile/0/000", "")
+	if !strings.Contains(full.Header.Get("Cache-Control"), "immutable") || !bytes.Equal(full.body[255*32:], leaves[255][:]) {
+		t.Errorf("the full tile: %v", full.Header)
+	}
+	for _, path := range []string{"0/001", "0/002.p/1", "0/000.p/256", "entries/001", "nonsense", "0/0", "9/000"} {
+		if a := s.do("GET", "/api/ledger/tile/"+path, ""); a.StatusCode != http.StatusNotFound || !strings.Contains(string(a.body), `"error"`) {
+			t.Errorf("tile %s: %s %s", path, a.Status, a.body)
+		}
+	}
+}
+
+// tileClient reads tiles over HTTP for package tlog.
+type tileClient struct{ s *stack }
+
+func (tileClient) Height() int                     { return 8 }
+func (tileClient) SaveTiles([]tlog.Tile, [][]byte) {}
+func (c tileClient) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
+	var list [][]byte
+	for _, tile := range tiles {
+		path := audit.Tile{Level: tile.L, Index: uint64(tile.N), Width: tile.W}.Path()
+		a := c.s.do("GET", "/api/ledger/"+path, "")
+		if a.StatusCode != http.StatusOK {
+			return nil, errors.New(path + ": " + a.Status)
+		}
+		list = append(list, a.body)
+	}
+	return list, nil
+}
+
+// Proofs hold, also for events and sizes that no checkpoint covered before.
+func TestProofs(t *testing.T) {
+	t.Parallel()
+	s, log := audited(t)
+	last := s.request(events.DefaultTenant, 20)
+	hash := func(text string) (h tlog.Hash) {
+		raw, err := base64.StdEncoding.DecodeString(text)
+		if err != nil || len(raw) != 32 {
+			t.Errorf("%q is no hash", text)
+		}
+		copy(h[:], raw)
+		return h
+	}
+	var p httpapi.Proof
+	get := func(query string) httpapi.Proof {
+		t.Helper()
+		a := s.do("GET", "/api/ledger/proof?"+query, "")
+		p = httpapi.Proof{}
+		if err := json.Unmarshal(a.body, &p); err != nil || a.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s %s", query, a.Status, a.body)
+		}
+		return p
+	}
+	hashes := func() (list []tlog.Hash) {
+		for _, h := range p.Hashes {
+			list = append(list, hash(h))
+		}
+		return list
+	}
+	for _, query := range []string{fmt.Sprintf("seq=%d", last), "seq=3", "seq=3&size=7", "seq=7&size=7"} {
+		get(query)
+		if err := tlog.CheckRecord(hashes(), int64(p.Size), hash(p.RootHash), int64(*p.LeafIndex), hash(p.LeafHash)); err != nil {
+			t.Errorf("%s: %v", query, err)
+		}
+		stored, err := s.store.ReadRaw(t.Context(), *p.Sequence-1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if leaf, err := audit.LeafHash(stored[0]); err != nil || leaf != hash(p.LeafHash) {
+			t.Errorf("%s: another leaf, %v", query, err)
+		}
+		if p.Checkpoint != "" {
+			if c, err := audit.OpenCheckpoint([]byte(p.Checkpoint), log.VKey()); err != nil || c.Root != hash(p.RootHash) {
+				t.Errorf("%s: its checkpoint: %v", query, err)
+			}
+		}
+	}
+	for _, query := range []string{"from=3", "from=3&to=9", "from=9&to=9"} {
+		get(query)
+		proof := audit.Consistency{From: *p.FromSize, To: p.Size, FromRoot: hash(p.FromRoot), ToRoot: hash(p.RootHash), Hashes: hashes()}
+		if err := proof.Check(); err != nil {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+	for query, status := range map[string]int{
+		"": 400, "seq=0": 400, "seq=1&from=1": 400, "to=3": 400, "from=1&size=2": 400, "seq=5&size=4": 400, "from=5&to=4": 400, "from=0": 400,
+		"seq=100000": 404, "seq=1&size=100000": 404, "from=1&to=100000": 404, "seq=x": 422, "seq=1&color=red": 422,
+	} {
+		if a := s.do("GET", "/api/ledger/proof?"+query, ""); a.StatusCode != status {
+			t.Errorf("%q: %s, want %d: %s", query, a.Status, status, a.body)
+		}
+	}
+}
+
+// What the command line exports from a server is verified without it; so is the
+// server itself.
+func TestExportAndVerifyOverHTTP(t *testing.T) {
+	t.Parallel()
+	s, log := audited(t)
+	s.request(events.DefaultTenant, 30)
+	s.request("other", 2)
+	heap := []byte("a heap")
+	hash, err := s.store.PutHeap(t.Context(), events.DefaultTenant, heap, "engine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(ctx context.Context, path string, header ...string) (*http.Response, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
+		if err != nil {
+			return nil, err
+		}
+		for i := 0; i+1 < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		return s.client.Do(req)
+	}
+	remote := audit.NewRemote(get)
+	for _, sel := range []audit.ExportSelection{{}, {From: 5, To: 9}} {
+		dir := filepath.Join(t.TempDir(), "x")
+		if _, err := audit.Export(t.Context(), remote, audit.ExportOptions{Dir: dir, Selection: sel}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := audit.VerifyExport(t.Context(), dir, audit.VerifyOptions{Keys: []string{log.VKey()}})
+		if err != nil || !r.OK || sel.To > 0 && r.Events != 5 {
+			t.Errorf("%+v: %v\n%s", sel, err, r)
+		}
+	}
+	r, err := audit.VerifyServer(t.Context(), remote, audit.VerifyOptions{Keys: []string{log.VKey()}})
+	if err != nil || !r.OK || !r.Complete {
+		t.Errorf("the server: %v\n%s", err, r)
+	}
+	if raw, err := remote.Blob(t.Context(), audit.Blob{Heap: true, SHA256: hash}); err != nil || !bytes.Equal(raw, heap) {
+		t.Errorf("the heap: %q, %v", raw, err)
+	}
+	for path, status := range map[string]int{
+		"/api/ledger/export?from=9&to=3": 400, "/api/ledger/export?to=100000": 400, "/api/ledger/export?size=100000": 400, "/api/ledger/export?since=yesterday": 422,
+		"/api/ledger/blobs/heaps/" + events.Hash(nil): 404, "/api/ledger/blobs/heaps/x": 400, "/api/ledger/blobs/dogs/" + hash: 422,
+	} {
+		if a := s.do("GET", path, ""); a.StatusCode != status {
+			t.Errorf("%s: %s, want %d: %s", path, a.Status, status, a.body)
+		}
+	}
+}
+
+// Without proofs everything that proves answers so.
+func TestLedgerWithoutProofs(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.request(events.DefaultTenant, 1)
+	for _, path := range []string{"checkpoint", "proof?seq=1", "export", "tile/0/000", "blobs/heaps/" + events.Hash(nil)} {
+		if a := s.do("GET", "/api/ledger/"+path, ""); a.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(a.body), "keeps no proofs") {
+			t.Errorf("%s: %s %s", path, a.Status, a.body)
+		}
+	}
+}
