@@ -23,14 +23,14 @@ import (
 )
 
 // audited is a stack whose ledger proves itself.
-func audited(t *testing.T) (*stack, *audit.Log) {
+func audited(t *testing.T, change ...func(*httpapi.Options)) (*stack, *audit.Log) {
 	t.Helper()
 	log, err := audit.Open(audit.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Logger: jetstreamtest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := start(t)
-	s.serve(func(o *httpapi.Options) { o.Audit = &audit.Local{Log: log, Stream: s.store, Blobs: s.store} })
+	s.serve(append(change, func(o *httpapi.Options) { o.Audit = &audit.Local{Log: log, Stream: s.store, Blobs: s.store} })...)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {

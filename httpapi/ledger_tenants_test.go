@@ -1,0 +1,94 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"daybook/audit"
+	"daybook/internal/access"
+)
+
+// Who comes with a token sees the events of its tenant and no others: an export
+// of them proves itself, and entries that name others' are refused.
+func TestTenantsProveTheirOwn(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	s, log := audited(t, k.option)
+	s.request("acme", 5)
+	s.request("other", 5)
+	last := s.request("acme", 246)
+	heap, err := s.store.PutHeap(t.Context(), "other", []byte("a heap of others"), "engine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := bearer(k.token("acme", "auditor", access.Read))
+	get := func(ctx context.Context, path string, header ...string) (*http.Response, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
+		if err != nil {
+			return nil, err
+		}
+		for all, i := append(header, token...), 0; i+1 < len(all); i += 2 {
+			req.Header.Set(all[i], all[i+1])
+		}
+		resp, err := s.client.Do(req)
+		if err == nil && resp.StatusCode != http.StatusOK {
+			resp.Body.Close()
+			err = fmt.Errorf("%s: %s", path, resp.Status)
+		}
+		return resp, err
+	}
+	remote := audit.NewRemote(get)
+	if _, err := remote.Signed(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "x")
+	done, err := audit.Export(t.Context(), remote, audit.ExportOptions{Dir: dir})
+	if err != nil || done.Complete || done.Selection.Tenant != "acme" {
+		t.Fatalf("%+v, %v; want a part", done, err)
+	}
+	r, err := audit.VerifyExport(t.Context(), dir, audit.VerifyOptions{Keys: []string{log.VKey()}})
+	if err != nil || !r.OK || r.Executions != 251 {
+		t.Errorf("%v\n%s", err, r)
+	}
+	for name, content := range filesOf(t, dir) {
+		if strings.Contains(content, `"tenant":"other"`) || strings.Contains(content, ".other.") {
+			t.Errorf("%s shows events of another tenant", name)
+		}
+	}
+	if r, err := audit.VerifyServer(t.Context(), remote, audit.VerifyOptions{Keys: []string{log.VKey()}}); err != nil || !r.OK || r.Complete {
+		t.Errorf("the server: %v\n%s", err, r)
+	}
+	for path, status := range map[string]int{
+		"tile/0/000":           http.StatusOK, // hashes tell nothing
+		"tile/entries/000.p/5": http.StatusOK,
+		"tile/entries/000":     http.StatusForbidden,
+		"proof?seq=7":          http.StatusOK,
+		"blobs/heaps/" + heap:  http.StatusNotFound,
+	} {
+		if a := s.do("GET", "/api/ledger/"+path, "", token...); a.StatusCode != status {
+			t.Errorf("%s: %s, want %d: %s", path, a.Status, status, a.body)
+		}
+		if a := s.do("GET", "/api/ledger/"+path, ""); a.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s without a token: %s", path, a.Status)
+		}
+	}
+}
+
+// filesOf reads the files of an export.
+func filesOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	for _, name := range []string{"manifest.json", "checkpoint", "events.ndjson", "proofs.ndjson"} {
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[name] = string(raw)
+	}
+	return got
+}
