@@ -151,7 +151,7 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	if o.Sandbox != "" && o.Sandbox != sandboxStrict && o.Sandbox != sandboxBestEffort {
-		problems = append(problems, fmt.Errorf("Sandbox is %q: choose %s or %s", o.Sandbox, sandboxStrict, sandboxBestEffort))
+		problems = append(problems, fmt.Errorf("option Sandbox is %q: choose %s or %s", o.Sandbox, sandboxStrict, sandboxBestEffort))
 	}
 	if _, err := worker.ParseReuse(o.WorkerReuse); err != nil {
 		problems = append(problems, fmt.Errorf("WorkerReuse: %w", err))

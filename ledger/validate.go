@@ -185,8 +185,8 @@ func tracing(traceparent string) string {
 func clip(s string) string {
 	const most = 80
 	var b strings.Builder
-	for i, width := 0, 0; i < len(s); i += width {
-		_, width = utf8.DecodeRuneInString(s[i:])
+	for i := 0; i < len(s); {
+		_, width := utf8.DecodeRuneInString(s[i:])
 		escaped := strconv.Quote(s[i : i+width])
 		escaped = escaped[1 : len(escaped)-1]
 		if b.Len()+len(escaped) > most {
@@ -194,6 +194,7 @@ func clip(s string) string {
 			break
 		}
 		b.WriteString(escaped)
+		i += width
 	}
 	return b.String()
 }

@@ -280,8 +280,8 @@ func quote(s string) string { return `"` + escape(s) + `"` }
 // escape is quote without the quotes.
 func escape(s string) string {
 	var b strings.Builder
-	for i, width := 0, 0; i < len(s); i += width {
-		_, width = utf8.DecodeRuneInString(s[i:])
+	for i := 0; i < len(s); {
+		_, width := utf8.DecodeRuneInString(s[i:])
 		escaped := strconv.Quote(s[i : i+width])
 		escaped = escaped[1 : len(escaped)-1]
 		if b.Len()+len(escaped) > clipBytes {
@@ -289,6 +289,7 @@ func escape(s string) string {
 			break
 		}
 		b.WriteString(escaped)
+		i += width
 	}
 	return b.String()
 }

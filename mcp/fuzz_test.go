@@ -81,14 +81,11 @@ func agreeable() *fakeBook {
 // FuzzArguments sends any JSON as the arguments of any tool. Whatever comes is
 // answered: with what the schema promises, or with a sentence.
 func FuzzArguments(f *testing.F) {
-	var seeds []string
-	for _, seed := range []string{
+	seeds := []string{
 		`{}`, `null`, `[]`, `5`, `{"code":"1"}`, `{"code":null,"heap":1}`, `{"code":"\ud800\\","tags":{"a":"b","":null}}`,
 		`{"execution_id":"x","line_offset":1e3,"byte_offset":-0}`, `{"execution_id":"x","line_limit":99999999999999999999}`,
 		`{"heap":"` + strings.Repeat("ab", 32) + `","keys":" a, ,b"}`, `{"tags":{}}`, `{"fields":"index,,code"}`, `{"limit":1.0,"status":"running"}`,
 		`{"code":"x","code":5}`, "{\"code\":\"\xff\"}", `{"":{"":{"":[]}}}`,
-	} {
-		seeds = append(seeds, seed)
 	}
 	type target struct {
 		p      *pipe

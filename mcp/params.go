@@ -84,7 +84,8 @@ func checkParams(message []byte) (id json.RawMessage, problem *jsonrpc.Error) {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params"`
 	}
-	if json.Unmarshal(message, &m) != nil || len(m.ID) == 0 || m.ID[0] == '{' || m.ID[0] == '[' || isNull(m.ID) {
+	readable := json.Unmarshal(message, &m) == nil
+	if !readable || len(m.ID) == 0 || m.ID[0] == '{' || m.ID[0] == '[' || isNull(m.ID) {
 		return nil, nil
 	}
 	refuse := func(code int64, format string, args ...any) (json.RawMessage, *jsonrpc.Error) {

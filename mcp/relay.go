@@ -84,7 +84,7 @@ func (r *Relay) Serve(ctx context.Context, serve func(ctx context.Context, in io
 		err := serve(ctx, fromClient, toClient)
 		close(gone)
 		fromClient.CloseWithError(errServerGone)
-		toClient.Close()
+		_ = toClient.Close()
 		served <- err
 	}()
 	r.talk.begin()
@@ -98,7 +98,7 @@ func (r *Relay) Serve(ctx context.Context, serve func(ctx context.Context, in io
 		answered <- err
 	}()
 	passed := r.passRequests(toServer, gone)
-	toServer.Close()
+	_ = toServer.Close()
 	if passed != nil && !errors.Is(passed, errServerGone) {
 		cancel()
 	}
@@ -191,7 +191,7 @@ func (r *Relay) passAnswers(from io.Reader) error {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return nil // a line without its end is no message
+			break // a line without its end is no message
 		}
 		line = bytes.TrimRight(line, "\r\n")
 		if !r.talk.fromServer(line) {
@@ -201,6 +201,7 @@ func (r *Relay) passAnswers(from io.Reader) error {
 			return err
 		}
 	}
+	return nil
 }
 
 func (r *Relay) tell(line []byte) error {
