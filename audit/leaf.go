@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -77,25 +76,41 @@ func AppendRecord(dst []byte, m events.Stored) ([]byte, error) {
 	return dst, nil
 }
 
+// header is a name and its values.
+type header struct {
+	name   string
+	values []string
+}
+
+// storedHeaders adds to list the headers that are stored, by name. There are
+// about ten, for every event: they are put in order as they come.
+func storedHeaders(list []header, m events.Stored) []header {
+	for name, values := range m.Header {
+		if strings.HasPrefix(name, "Nats-") && delivery[name] {
+			continue
+		}
+		at := len(list)
+		list = append(list, header{})
+		for ; at > 0 && list[at-1].name > name; at-- {
+			list[at] = list[at-1]
+		}
+		list[at] = header{name, values}
+	}
+	return list
+}
+
 // appendHeader appends the lines of the headers that are stored.
 func appendHeader(dst []byte, m events.Stored) ([]byte, error) {
-	var room [16]string
-	names := room[:0]
-	for name := range m.Header {
-		if !strings.HasPrefix(name, "Nats-") || !delivery[name] {
-			names = append(names, name)
+	var room [16]header
+	for _, h := range storedHeaders(room[:0], m) {
+		if h.name == "" || blank(h.name) || strings.IndexByte(h.name, ':') >= 0 {
+			return dst, fmt.Errorf("position %d: %q cannot be the name of a header", m.Seq, h.name)
 		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		if name == "" || blank(name) || strings.IndexByte(name, ':') >= 0 {
-			return dst, fmt.Errorf("position %d: %q cannot be the name of a header", m.Seq, name)
-		}
-		for _, value := range m.Header[name] {
+		for _, value := range h.values {
 			if strings.IndexByte(value, '\n') >= 0 || strings.IndexByte(value, '\r') >= 0 {
-				return dst, fmt.Errorf("position %d: the header %s holds a line end", m.Seq, name)
+				return dst, fmt.Errorf("position %d: the header %s holds a line end", m.Seq, h.name)
 			}
-			dst = append(dst, name...)
+			dst = append(dst, h.name...)
 			dst = append(dst, ": "...)
 			dst = append(dst, trim(value)...)
 			dst = append(dst, '\n')

@@ -19,7 +19,24 @@ type tileFiles struct {
 	partial []Tile
 }
 
+// put writes a full tile where it stays. One that a crash cuts short is behind
+// what is known to be durable, and is written again.
 func (f *tileFiles) put(tile Tile, hashes []Hash) error {
+	path, raw := filepath.Join(f.dir, filepath.FromSlash(tile.Path())), tileBytes(hashes)
+	err := os.WriteFile(path, raw, 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			err = os.WriteFile(path, raw, 0o644)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", tile.Path(), err)
+	}
+	return nil
+}
+
+// replace writes a tile that is not full at once, in place of one like it.
+func (f *tileFiles) replace(tile Tile, hashes []Hash) error {
 	if err := replaceFile(filepath.Join(f.dir, filepath.FromSlash(tile.Path())), tileBytes(hashes), 0o644, false); err != nil {
 		return fmt.Errorf("write %s: %w", tile.Path(), err)
 	}
@@ -59,7 +76,7 @@ func (f *tileFiles) save(t *tree) error {
 			continue
 		}
 		tile := Tile{Level: level, Index: t.size >> (tileHeight * (level + 1)), Width: len(hashes)}
-		if err := f.put(tile, hashes); err != nil {
+		if err := f.replace(tile, hashes); err != nil {
 			return err
 		}
 		partial = append(partial, tile)
