@@ -34,11 +34,13 @@ const ledgerPath = "/api/ledger/"
 
 // Signed implements Source.
 func (r *Remote) Signed(ctx context.Context, covers uint64) (Signed, error) {
-	header := []string{"Accept", "application/json"}
-	if covers > 0 {
+	header, path := []string{"Accept", "application/json"}, ledgerPath+"checkpoint"
+	if covers == 0 {
+		path += "?fresh=true"
+	} else {
 		header = append(header, "Daybook-Min-Sequence", strconv.FormatUint(covers, 10))
 	}
-	resp, err := r.get(ctx, ledgerPath+"checkpoint", header...)
+	resp, err := r.get(ctx, path, header...)
 	if err != nil {
 		return Signed{}, err
 	}

@@ -121,9 +121,19 @@ func (l *Log) Checkpoint(ctx context.Context, covers uint64) (Checkpoint, error)
 // the last act before Run ends.
 func (l *Log) Seal(ctx context.Context, ledger Ledger) error {
 	last, err := ledger.LastSeq(ctx)
+	if err == nil {
+		_, err = l.Settled(ctx, last)
+	}
 	if err != nil {
 		return fmt.Errorf("seal the ledger: %w", err)
 	}
+	return nil
+}
+
+// Settled returns a checkpoint that covers every event up to a position but
+// checkpoints at the end, made for the purpose if need be: asking again adds
+// nothing. It fails at once when checkpoints cannot be recorded now.
+func (l *Log) Settled(ctx context.Context, last uint64) (Checkpoint, error) {
 	for {
 		l.mu.Lock()
 		hashed, real, signed, broken, changed := l.tree.size, l.real, l.latest, cmp.Or(l.damage, l.failing), l.changed
@@ -133,16 +143,16 @@ func (l *Log) Seal(ctx context.Context, ledger Ledger) error {
 		l.mu.Unlock()
 		switch {
 		case broken != nil:
-			return fmt.Errorf("seal the ledger: %w", broken)
-		case hashed >= last && real <= signed.Size:
-			return nil // only checkpoints came since
+			return Checkpoint{}, broken
+		case hashed >= last && real <= signed.Size && (signed.Note != nil || last == 0):
+			return signed, nil
 		case hashed >= last:
 			l.signal()
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("seal the ledger: %w", context.Cause(ctx))
+			return Checkpoint{}, context.Cause(ctx)
 		}
 	}
 }

@@ -9,8 +9,9 @@ import (
 
 // Source is a ledger that can be exported.
 type Source interface {
-	// Signed returns a checkpoint that covers a position, the verification keys of
-	// the ledger, and the tenant whose events alone can be had, empty for all.
+	// Signed returns a checkpoint that covers a position, or with 0 everything
+	// recorded so far, the verification keys of the ledger, and the tenant whose
+	// events alone can be had, empty for all.
 	Signed(ctx context.Context, covers uint64) (Signed, error)
 	// Lines calls fn with the line of every selected event after a position, in
 	// order, and with the line of its proof under c, unless the selection is all
@@ -31,6 +32,8 @@ type Signed struct {
 type Stream interface {
 	// ReadRaw returns up to limit messages after a position.
 	ReadRaw(ctx context.Context, after uint64, limit int) ([]events.Stored, error)
+	// LastSeq is the position of the last message.
+	LastSeq(ctx context.Context) (uint64, error)
 }
 
 // Local is a Source in this process.
@@ -43,7 +46,18 @@ type Local struct {
 
 // Signed implements Source.
 func (l Local) Signed(ctx context.Context, covers uint64) (Signed, error) {
-	c, err := l.Log.Checkpoint(ctx, covers)
+	if covers > 0 {
+		c, err := l.Log.Checkpoint(ctx, covers)
+		return Signed{Checkpoint: c, VKeys: l.Log.VKeys()}, err
+	}
+	last, err := l.Stream.LastSeq(ctx)
+	if err != nil {
+		return Signed{}, err
+	}
+	c, err := l.Log.Settled(ctx, last)
+	if err == nil && c.Note == nil {
+		err = fmt.Errorf("the ledger is empty: %w", ErrBeyond)
+	}
 	return Signed{Checkpoint: c, VKeys: l.Log.VKeys()}, err
 }
 

@@ -33,7 +33,7 @@ func (a *api) proofRoutes(r *router) {
 			Description: "The checkpoint.",
 			Content:     map[string]*huma.MediaType{typeText: {Schema: &huma.Schema{Type: huma.TypeString}}, "application/json": mediaOf[Checkpoint](r)},
 		}},
-	}, nil, a.checkpoint)
+	}, []int{http.StatusNotFound}, a.checkpoint)
 	register(r, huma.Operation{
 		OperationID: "get-proof", Method: http.MethodGet, Path: "/api/ledger/proof", Tags: []string{tagLedger},
 		Summary: "Prove that an event is on record, or that nothing before was changed",
@@ -80,6 +80,9 @@ func (a *api) signed(ctx context.Context, covers uint64) (audit.Checkpoint, erro
 	if err := a.unproven(); err != nil {
 		return audit.Checkpoint{}, err
 	}
+	if _, ok := a.audit.Log.Latest(); !ok && covers == 0 {
+		return a.settled(ctx) // an empty ledger will not be signed soon
+	}
 	waiting, stop := context.WithTimeout(ctx, freshWait)
 	defer stop()
 	c, err := a.audit.Log.Checkpoint(waiting, covers)
@@ -89,8 +92,34 @@ func (a *api) signed(ctx context.Context, covers uint64) (audit.Checkpoint, erro
 	return c, err
 }
 
-func (a *api) checkpoint(ctx context.Context, in *struct{ Reading }) (*streamed, error) {
-	c, err := a.signed(ctx, in.MinSequence)
+type checkpointInput struct {
+	Reading
+	Fresh bool `query:"fresh" doc:"One that covers everything recorded so far, not the newest there is."`
+}
+
+// settled is a checkpoint of everything that is on record now.
+func (a *api) settled(ctx context.Context) (audit.Checkpoint, error) {
+	if err := a.unproven(); err != nil {
+		return audit.Checkpoint{}, err
+	}
+	waiting, stop := context.WithTimeout(ctx, freshWait)
+	defer stop()
+	s, err := a.audit.Signed(waiting, 0)
+	switch {
+	case errors.Is(err, audit.ErrBeyond):
+		err = fail(http.StatusNotFound, "not_found", "", "nothing is on record yet, so there is nothing to sign")
+	case err != nil && !errors.Is(err, events.ErrDamaged) && ctx.Err() == nil:
+		err = unavailable("no checkpoint could be made now: %v", err)
+	}
+	return s.Checkpoint, err
+}
+
+func (a *api) checkpoint(ctx context.Context, in *checkpointInput) (*streamed, error) {
+	newest := func() (audit.Checkpoint, error) { return a.signed(ctx, in.MinSequence) }
+	if in.Fresh {
+		newest = func() (audit.Checkpoint, error) { return a.settled(ctx) }
+	}
+	c, err := newest()
 	if err != nil {
 		return nil, err
 	}

@@ -63,6 +63,16 @@ func (s *stack) request(tenant string, n int) (last uint64) {
 func TestCheckpointAndTiles(t *testing.T) {
 	t.Parallel()
 	s, log := audited(t)
+	if a := s.do("GET", "/api/ledger/checkpoint", ""); a.StatusCode != http.StatusNotFound || !strings.Contains(string(a.body), "nothing is on record") {
+		t.Errorf("of an empty ledger: %s %s", a.Status, a.body)
+	}
+	s.request(events.DefaultTenant, 2)
+	for range 2 { // the second finds that of the first
+		fresh, err := audit.ParseCheckpoint(s.do("GET", "/api/ledger/checkpoint?fresh=true", "").body)
+		if end, lerr := s.store.LastSeq(t.Context()); err != nil || lerr != nil || fresh.Size+1 < end || end > 4 {
+			t.Errorf("a fresh one covers %d of %d: %v, %v", fresh.Size, end, err, lerr)
+		}
+	}
 	last := s.request(events.DefaultTenant, 300)
 	text := s.do("GET", "/api/ledger/checkpoint", "", "Daybook-Min-Sequence", fmt.Sprint(last))
 	if text.StatusCode != http.StatusOK || !strings.HasPrefix(text.Header.Get("Content-Type"), "text/plain") {
