@@ -36,3 +36,21 @@ func (t *Tree) Save() error { return t.files.save(t.tree) }
 
 // SplitNotes finds the notes in a file of checkpoints.
 var SplitNotes = splitNotes
+
+// RewriteManifest reads a manifest and writes it again.
+func RewriteManifest(raw []byte) ([]byte, error) {
+	m, err := parseManifest(raw)
+	if err != nil {
+		return nil, err
+	}
+	return m.encode(), nil
+}
+
+// RewriteProof reads the line of a proof and writes it again.
+func RewriteProof(line []byte) ([]byte, error) {
+	seq, hashes, err := parseProof(line)
+	if err != nil {
+		return nil, err
+	}
+	return appendProof(nil, seq, hashes), nil
+}

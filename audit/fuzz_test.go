@@ -1,0 +1,31 @@
+package audit_test
+
+import (
+	"bytes"
+	"testing"
+
+	"daybook/audit"
+)
+
+// What is taken for a manifest is written in the one way there is.
+func FuzzParseManifest(f *testing.F) {
+	f.Add([]byte(`{"format":"daybook-export-v1","origin":"daybook/x","vkeys":["daybook/x+00000000+AQ=="],"size":3,"root":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",` +
+		`"from":1,"to":3,"since":"","until":"2026-11-21T09:30:00.000Z","tenant":"","execution":"","session":"\u00e9","events":3,"blobs":false,` +
+		`"files":[{"name":"checkpoint","bytes":9,"sha256":"00"}]}` + "\n"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if again, err := audit.RewriteManifest(raw); err == nil && !bytes.Equal(again, raw) {
+			t.Errorf("%q is written again as %q", raw, again)
+		}
+	})
+}
+
+// What is taken for a proof is written in the one way there is.
+func FuzzParseProof(f *testing.F) {
+	f.Add([]byte(`{"sequence":"12","hashes":["AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="]}`))
+	f.Add([]byte(`{"sequence":"1","hashes":[]}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if again, err := audit.RewriteProof(line); err == nil && !bytes.Equal(again, line) {
+			t.Errorf("%q is written again as %q", line, again)
+		}
+	})
+}
