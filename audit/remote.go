@@ -113,7 +113,11 @@ func (r *Remote) Blob(ctx context.Context, b Blob) ([]byte, error) {
 	if b.Heap {
 		kind = "heaps"
 	}
-	resp, err := r.get(ctx, ledgerPath+"blobs/"+kind+"/"+b.SHA256)
+	path := ledgerPath + "blobs/" + kind + "/" + b.SHA256
+	if b.Tenant != "" {
+		path += "?tenant=" + url.QueryEscape(b.Tenant)
+	}
+	resp, err := r.get(ctx, path)
 	if err != nil {
 		return nil, err
 	}

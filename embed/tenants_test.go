@@ -231,6 +231,8 @@ func queryFor(t *testing.T, op operation, n names) []string {
 			list = append(list, "?heap="+n.heap)
 		case "query history":
 			list = append(list, "?history=1")
+		case "query tenant": // naming it does not help
+			list = append(list, "?tenant=acme")
 		case "query subject":
 			list = append(list, "?subject=replay.acme.stolen", "?subject=events.acme.stolen")
 		case "query after", "query type", "query limit", "query cursor", "query status", "query wait", "query follow", "query keys", "query fields", "query file_name",

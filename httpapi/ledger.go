@@ -329,6 +329,8 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 type blobInput struct {
 	Kind string `path:"kind" enum:"heaps,texts" doc:"heaps or texts."`
 	Hash string `path:"hash" doc:"SHA-256 of the content, 64 lowercase hex characters."`
+	// Of says whose it is, to who may see every tenant's events.
+	Of string `query:"tenant" doc:"Tenant whose content it is, where the events of all tenants are visible; the caller's own if not given."`
 }
 
 func (in blobInput) about() subject { return subject{"hash", "Blob", in.Hash} }
@@ -340,7 +342,11 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 	if !events.ValidHash(in.Hash) {
 		return nil, invalid("hash", "hash must be 64 lowercase hex characters, not %q", shortened(in.Hash))
 	}
-	raw, err := a.audit.Blob(ctx, audit.Blob{Tenant: requestOf(ctx).tenant, Heap: in.Kind == "heaps", SHA256: in.Hash})
+	tenant := requestOf(ctx).tenant
+	if in.Of != "" && a.visible(ctx) == "" {
+		tenant = in.Of
+	}
+	raw, err := a.audit.Blob(ctx, audit.Blob{Tenant: tenant, Heap: in.Kind == "heaps", SHA256: in.Hash})
 	if err != nil {
 		return nil, err
 	}

@@ -242,6 +242,15 @@ func TestExportAndVerifyOverHTTP(t *testing.T) {
 	if raw, err := remote.Blob(t.Context(), audit.Blob{Heap: true, SHA256: hash}); err != nil || !bytes.Equal(raw, heap) {
 		t.Errorf("the heap: %q, %v", raw, err)
 	}
+	// Where nobody is asked for a token, the blobs of all tenants are read as
+	// their events are.
+	theirs := []byte("another tenant's heap")
+	if _, err := s.store.PutHeap(t.Context(), "other", theirs, "engine"); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := remote.Blob(t.Context(), audit.Blob{Tenant: "other", Heap: true, SHA256: events.Hash(theirs)}); err != nil || !bytes.Equal(raw, theirs) {
+		t.Errorf("the other tenant's heap: %q, %v", raw, err)
+	}
 	for path, status := range map[string]int{
 		"/api/ledger/export?from=9&to=3": 400, "/api/ledger/export?to=100000": 400, "/api/ledger/export?size=100000": 400, "/api/ledger/export?since=yesterday": 422,
 		"/api/ledger/blobs/heaps/" + events.Hash(nil): 404, "/api/ledger/blobs/heaps/x": 400, "/api/ledger/blobs/dogs/" + hash: 422,
