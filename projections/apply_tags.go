@@ -47,30 +47,41 @@ func (a *applier) indexTags(tenant, heap string, had, has map[string]string) err
 	if err != nil {
 		return err
 	}
-	// In order, so that equal ledgers give equal files.
-	for _, k := range slices.Sorted(maps.Keys(had)) {
-		if v, still := has[k]; still && v == had[k] {
-			continue
+	// In order, so that equal ledgers give equal files. What is kept is counted
+	// before it is counted off, or its pair would be forgotten in between.
+	var carried []int64
+	for _, k := range slices.Sorted(maps.Keys(has)) {
+		var pair int64
+		if err := a.row(a.s.pair, tenant, k, has[k]).Scan(&pair); err != nil {
+			return err
 		}
+		carried = append(carried, pair)
+	}
+	for _, k := range slices.Sorted(maps.Keys(had)) {
 		var pair int64
 		if err := a.row(a.s.unpair, tenant, k, had[k]).Scan(&pair); err != nil {
 			return err
+		}
+		if slices.Contains(carried, pair) {
+			continue
 		}
 		if err := errors.Join(a.exec(a.s.untag, pair, key), a.exec(a.s.forgetPair, pair)); err != nil {
 			return err
 		}
 	}
-	for _, k := range slices.Sorted(maps.Keys(has)) {
-		if v, already := had[k]; already && v == has[k] {
-			continue
-		}
-		var pair int64
-		if err := a.row(a.s.pair, tenant, k, has[k]).Scan(&pair); err != nil {
-			return err
-		}
-		if err := a.exec(a.s.tag, pair, key); err != nil {
+	for _, pair := range carried {
+		if err := a.exec(a.s.tag, pair, key, maskOf(carried...)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// maskOf has a bit for each of some pairs, which others may share: a heap whose
+// mask lacks a bit of a pair's does not carry the pair.
+func maskOf(pairs ...int64) (mask int64) {
+	for _, pair := range pairs {
+		mask |= 1 << (pair % 62)
+	}
+	return mask
 }

@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion names the layout of the file. A file of another version is
 // begun anew from the ledger.
-const SchemaVersion = 6
+const SchemaVersion = 7
 
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -72,6 +72,7 @@ CREATE TABLE IF NOT EXISTS tag_pairs (
 );
 CREATE TABLE IF NOT EXISTS heap_tags (
 	pair INTEGER NOT NULL, heap BLOB NOT NULL,
+	mask INTEGER NOT NULL, -- of all pairs the heap carries: see maskOf
 	PRIMARY KEY (pair, heap)
 ) WITHOUT ROWID;
 

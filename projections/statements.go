@@ -49,7 +49,7 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.pair, `INSERT INTO tag_pairs (tenant, key, value, heaps) VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET heaps = heaps + 1 RETURNING id`},
 		{&s.unpair, `UPDATE tag_pairs SET heaps = heaps - 1 WHERE tenant = ? AND key = ? AND value = ? RETURNING id`},
 		{&s.forgetPair, `DELETE FROM tag_pairs WHERE id = ? AND heaps = 0`},
-		{&s.tag, `INSERT INTO heap_tags VALUES (?, ?)`},
+		{&s.tag, `INSERT OR REPLACE INTO heap_tags VALUES (?, ?, ?)`},
 		{&s.untag, `DELETE FROM heap_tags WHERE pair = ? AND heap = ?`},
 		{&s.entry, `INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.lastEntry, `SELECT coalesce(max(idx), -1) FROM entries WHERE tenant = ? AND session_id = ?`},

@@ -96,7 +96,12 @@ func carriersQuery(tenant string, pairs []tagPair, after []byte) (query string, 
 		return columns + "tagged t" + made + " WHERE t.tenant = ? AND t.heap > ? AND t.tags <> '{}' ORDER BY t.heap", []any{tenant, hex.EncodeToString(after)}
 	}
 	// From the rarest pair's heaps on, in a fixed order: SQLite knows neither
-	// which pair that is nor that the tags are best read last.
+	// which pair that is nor that the tags are best read last. The mask spares
+	// looking up most heaps that lack one of the others.
+	var mask int64
+	for _, p := range pairs {
+		mask |= maskOf(p.id)
+	}
 	var b strings.Builder
 	b.WriteString(columns + "heap_tags a")
 	joined := pairs[1:min(len(pairs), maxJoins)]
@@ -104,11 +109,11 @@ func carriersQuery(tenant string, pairs []tagPair, after []byte) (query string, 
 		fmt.Fprintf(&b, " CROSS JOIN heap_tags a%d ON a%[1]d.pair = ? AND a%[1]d.heap = a.heap", n)
 		args = append(args, p.id)
 	}
-	b.WriteString(" CROSS JOIN tagged t ON t.tenant = ? AND t.heap = lower(hex(a.heap))" + made + " WHERE a.pair = ? AND a.heap > ?")
+	b.WriteString(" CROSS JOIN tagged t ON t.tenant = ? AND t.heap = lower(hex(a.heap))" + made + " WHERE a.pair = ? AND a.heap > ? AND (a.mask & ?) = ?")
 	if after == nil {
 		after = []byte{}
 	}
-	args = append(args, tenant, pairs[0].id, after)
+	args = append(args, tenant, pairs[0].id, after, mask, mask)
 	for _, p := range pairs[1+len(joined):] {
 		b.WriteString(" AND EXISTS (SELECT 1 FROM heap_tags e WHERE e.pair = ? AND e.heap = a.heap)")
 		args = append(args, p.id)
