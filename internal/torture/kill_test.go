@@ -31,6 +31,10 @@ type promises struct {
 	heaps     []string
 }
 
+func newPromises() *promises {
+	return &promises{accepted: map[string]string{}, cancelled: map[string]bool{}, ended: map[string]string{}, edits: map[uint64]string{}}
+}
+
 // TestKill kills a loaded server with SIGKILL at random moments, and then
 // checks that no acknowledged event is missing and every execution has exactly
 // one terminal event. "make torture" runs the long version.
@@ -41,7 +45,7 @@ func TestKill(t *testing.T) {
 	t.Logf("%d kills, -seed=%d", *kills, *seed)
 	random := rand.New(rand.NewPCG(*seed, 1))
 	s := newServer(t)
-	p := &promises{accepted: map[string]string{}, cancelled: map[string]bool{}, ended: map[string]string{}, edits: map[uint64]string{}}
+	p := newPromises()
 	var starting time.Duration
 	for n := range *kills {
 		begun := time.Now()
@@ -50,21 +54,7 @@ func TestKill(t *testing.T) {
 		if n == 0 {
 			p.makeHeaps(t, s)
 		}
-		// Something must be promised in every round, or it would prove nothing.
-		before := p.count()
-		ctx, stop := context.WithCancel(context.Background())
-		var clients sync.WaitGroup
-		for c := range 6 {
-			clientSeed := random.Uint64()
-			clients.Go(func() { p.load(ctx, s, c, rand.New(rand.NewPCG(clientSeed, uint64(c)))) })
-		}
-		for p.count() == before {
-			time.Sleep(time.Millisecond) // until the first promise of the round
-		}
-		time.Sleep(time.Duration(random.Int64N(int64(*round)))) // the random moment is the point
-		s.kill()
-		stop()
-		clients.Wait()
+		p.round(s, random, s.kill)
 		if n%50 == 49 {
 			t.Logf("%d kills, %d executions, %d cancels, %d tag edits promised", n+1, len(p.accepted), len(p.cancelled), len(p.edits))
 		}
@@ -73,6 +63,26 @@ func TestKill(t *testing.T) {
 	p.settle(t, s)
 	p.check(t, s)
 	t.Logf("%d kills: %d executions, %d cancels and %d tag edits were acknowledged; mean start %v", *kills, len(p.accepted), len(p.cancelled), len(p.edits), (starting / time.Duration(*kills)).Round(time.Millisecond))
+}
+
+// round loads a ready server from six clients until something was promised and a
+// random moment has come, and then has it ended.
+func (p *promises) round(s *server, random *rand.Rand, end func()) {
+	// Something must be promised in every round, or it would prove nothing.
+	before := p.count()
+	ctx, stop := context.WithCancel(context.Background())
+	var clients sync.WaitGroup
+	for c := range 6 {
+		clientSeed := random.Uint64()
+		clients.Go(func() { p.load(ctx, s, c, rand.New(rand.NewPCG(clientSeed, uint64(c)))) })
+	}
+	for p.count() == before {
+		time.Sleep(time.Millisecond) // until the first promise of the round
+	}
+	time.Sleep(time.Duration(random.Int64N(int64(*round)))) // the random moment is the point
+	end()
+	stop()
+	clients.Wait()
 }
 
 func (p *promises) count() int {
