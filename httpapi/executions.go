@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
+	"daybook/ledger"
 	"daybook/projections"
 )
 
@@ -62,7 +63,7 @@ func (a *api) listExecutions(ctx context.Context, in *listInput) (*listAnswer, e
 	if in.Status != "" {
 		s, ok := events.ParseStatus(in.Status)
 		if !ok {
-			return nil, invalid("status", "status must be running, completed, failed, timed_out or cancelled, not %q", shortened(in.Status))
+			return nil, invalid("status", `status must be running, completed, failed, timed_out or cancelled, not "%s"`, ledger.Excerpt(in.Status))
 		}
 		filter.Status = s
 	}

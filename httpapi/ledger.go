@@ -14,6 +14,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/ledger"
 )
 
 // Paths and media types of what proves the ledger.
@@ -276,7 +277,7 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 		}
 		at, err := time.Parse(time.RFC3339, bound.value)
 		if err != nil {
-			return nil, invalid(bound.name, "%s must be a time such as 2026-11-21T09:30:00Z, not %q", bound.name, shortened(bound.value))
+			return nil, invalid(bound.name, `%s must be a time such as 2026-11-21T09:30:00Z, not "%s"`, bound.name, ledger.Excerpt(bound.value))
 		}
 		*bound.to = at
 	}
@@ -340,7 +341,7 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 		return nil, err
 	}
 	if !events.ValidHash(in.Hash) {
-		return nil, invalid("hash", "hash must be 64 lowercase hex characters, not %q", shortened(in.Hash))
+		return nil, invalid("hash", `hash must be 64 lowercase hex characters, not "%s"`, ledger.Excerpt(in.Hash))
 	}
 	tenant := requestOf(ctx).tenant
 	if in.Of != "" && a.visible(ctx) == "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
+	"daybook/ledger"
 )
 
 const (
@@ -74,7 +75,7 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 	if in.LastEventID != "" && (r.accept == typeSSE || in.Follow) {
 		n, err := strconv.ParseUint(in.LastEventID, 10, 64)
 		if err != nil {
-			return nil, invalid("Last-Event-ID", "Last-Event-ID must be a position in the ledger, not %q", shortened(in.LastEventID))
+			return nil, invalid("Last-Event-ID", `Last-Event-ID must be a position in the ledger, not "%s"`, ledger.Excerpt(in.LastEventID))
 		}
 		reader.after = n
 	}
@@ -100,7 +101,7 @@ func noSuchType(t string) *failure {
 	for _, known := range events.Types() {
 		names = append(names, string(known))
 	}
-	return invalid("type", "there is no event type %q; the types are %s", shortened(t), strings.Join(names, ", "))
+	return invalid("type", `there is no event type "%s"; the types are %s`, ledger.Excerpt(t), strings.Join(names, ", "))
 }
 
 // selector applies a selection with the help of the read side.

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
+	"daybook/ledger"
 	"daybook/projections"
 )
 
@@ -118,7 +119,7 @@ func (a *api) followOutput(ctx context.Context, r *request, in *outputInput, q p
 	default:
 		n, err := strconv.ParseInt(in.LastEventID, 10, 64)
 		if err != nil || n < 0 || n == math.MaxInt64 {
-			return nil, invalid("Last-Event-ID", "Last-Event-ID must be the id of an event of this stream, a line number, not %q", shortened(in.LastEventID))
+			return nil, invalid("Last-Event-ID", `Last-Event-ID must be the id of an event of this stream, a line number, not "%s"`, ledger.Excerpt(in.LastEventID))
 		}
 		from = n + 1
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"daybook/ledger"
 )
 
 // pace spreads events over time as they were spread when they were recorded.
@@ -22,13 +24,13 @@ func newPace(speed, longest string) (*pace, *failure) {
 	if speed != "max" {
 		var err error
 		if p.speed, err = strconv.ParseFloat(speed, 64); err != nil || !(p.speed >= 1e-3 && p.speed <= 1e6) {
-			return nil, invalid("speed", "speed must be max, or a factor from 0.001 to 1000000 such as 10, not %q", shortened(speed))
+			return nil, invalid("speed", `speed must be max, or a factor from 0.001 to 1000000 such as 10, not "%s"`, ledger.Excerpt(speed))
 		}
 	}
 	if longest != "" {
 		var err error
 		if p.longest, err = time.ParseDuration(longest); err != nil || p.longest <= 0 {
-			return nil, invalid("max_pause", "max_pause must be a length of time such as 5s or 500ms, not %q", shortened(longest))
+			return nil, invalid("max_pause", `max_pause must be a length of time such as 5s or 500ms, not "%s"`, ledger.Excerpt(longest))
 		}
 	}
 	return p, nil

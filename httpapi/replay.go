@@ -13,6 +13,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/access"
+	"daybook/ledger"
 	"daybook/projections"
 )
 
@@ -85,7 +86,7 @@ func (a *api) republishSession(ctx context.Context, in *republishInput) (*stream
 func checkReplaySubject(tenant, s string) *failure {
 	rest, ok := strings.CutPrefix(s, "replay."+tenant+".")
 	if !ok || len(s) > 256 || strings.ContainsAny(rest, "*> \t\r\n\x00") || strings.Contains("."+rest+".", "..") {
-		return invalid("subject", "subject must be a subject below replay.%s., without wildcards, such as replay.%s.review, not %q", tenant, tenant, shortened(s))
+		return invalid("subject", `subject must be a subject below replay.%s., without wildcards, such as replay.%s.review, not "%s"`, tenant, tenant, ledger.Excerpt(s))
 	}
 	return nil
 }
@@ -137,7 +138,7 @@ func (a *api) newReplay(ctx context.Context, in *ReplayInput) (*replay, error) {
 	if in.LastEventID != "" && r.accept == typeSSE {
 		n, err := strconv.ParseUint(in.LastEventID, 10, 64)
 		if err != nil {
-			return nil, invalid("Last-Event-ID", "Last-Event-ID must be a position in the ledger, not %q", shortened(in.LastEventID))
+			return nil, invalid("Last-Event-ID", `Last-Event-ID must be a position in the ledger, not "%s"`, ledger.Excerpt(in.LastEventID))
 		}
 		re.after = n
 	}

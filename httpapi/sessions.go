@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
+	"daybook/ledger"
 	"daybook/projections"
 )
 
@@ -111,7 +112,7 @@ func fieldNames(list string) ([]string, *failure) {
 	}
 	for _, name := range names {
 		if _, ok := entryFields[name]; !ok {
-			return nil, invalid("fields", "fields: there is no field %q; the fields are %s", shortened(name), strings.Join(known, ", "))
+			return nil, invalid("fields", `fields: there is no field "%s"; the fields are %s`, ledger.Excerpt(name), strings.Join(known, ", "))
 		}
 	}
 	return names, nil

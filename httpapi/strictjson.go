@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"daybook/ledger"
 )
 
 // member reads the value of one member of a JSON object. where is its path,
@@ -157,9 +159,9 @@ func integer(n **int) member {
 		v, err := strconv.ParseInt(string(raw), 10, 32)
 		switch {
 		case errors.Is(err, strconv.ErrRange):
-			return invalid(where, "%s is out of range: %s", where, shortened(string(raw)))
+			return invalid(where, "%s is out of range: %s", where, ledger.Excerpt(string(raw)))
 		case err != nil:
-			return mistyped(where, "%s must be an integer, not %s", where, shortened(string(raw)))
+			return mistyped(where, "%s must be an integer, not %s", where, ledger.Excerpt(string(raw)))
 		}
 		i := int(v)
 		*n = &i
@@ -208,13 +210,6 @@ func loneSurrogate(raw []byte) bool {
 	return high
 }
 
-func shortened(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
-}
-
 // tagList reads tags given as repeated key=value parameters; nil when there
 // are none.
 func tagList(field string, pairs []string) (map[string]string, *failure) {
@@ -225,7 +220,7 @@ func tagList(field string, pairs []string) (map[string]string, *failure) {
 	for _, pair := range pairs {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
-			return nil, invalid(field, "%s must have the form KEY=VALUE, not %q", field, shortened(pair))
+			return nil, invalid(field, `%s must have the form KEY=VALUE, not "%s"`, field, ledger.Excerpt(pair))
 		}
 		if _, dup := tags[key]; dup {
 			return nil, invalid(field, "%s gives the key %q twice", field, key)

@@ -13,6 +13,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/access"
+	"daybook/ledger"
 	"daybook/webhook"
 )
 
@@ -251,7 +252,7 @@ func positions(list *[]uint64) member {
 		for _, g := range given {
 			n, err := strconv.ParseUint(strings.Trim(string(g), `"`), 10, 64)
 			if err != nil || n == 0 {
-				return mistyped(where, "%s: %s is no position in the ledger", where, shortened(string(g)))
+				return mistyped(where, "%s: %s is no position in the ledger", where, ledger.Excerpt(string(g)))
 			}
 			*list = append(*list, n)
 		}

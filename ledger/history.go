@@ -81,7 +81,7 @@ func (l *Ledger) history(ctx context.Context, tenant, execution string) (*histor
 }
 
 func notFound(execution string) error {
-	return &Error{Code: CodeNotFound, Field: "execution_id", Message: fmt.Sprintf("Execution '%s' not found", clip(execution))}
+	return &Error{Code: CodeNotFound, Field: "execution_id", Message: fmt.Sprintf("Execution '%s' not found", Excerpt(execution))}
 }
 
 func fold(list []events.Event) *history {

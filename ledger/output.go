@@ -67,7 +67,7 @@ func checkChunk(firstLine, firstByte int64, lines []events.Line) error {
 		case !utf8.ValidString(line.Text):
 			return Invalid("lines", "line %d of an output chunk is not valid UTF-8", i)
 		case len(line.Level) > 16:
-			return Invalid("lines", `line %d of an output chunk has the level "%s"`, i, clip(string(line.Level)))
+			return Invalid("lines", `line %d of an output chunk has the level "%s"`, i, Excerpt(string(line.Level)))
 		}
 	}
 	if size > events.OutputMaxBytes {

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"regexp"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -43,7 +42,7 @@ var (
 
 func checkTenant(tenant string) error {
 	if !tenantForm.MatchString(tenant) {
-		return Invalid("tenant", `tenant must be 1 to 64 characters of a-z, 0-9, _ and -, not "%s"`, clip(tenant))
+		return Invalid("tenant", `tenant must be 1 to 64 characters of a-z, 0-9, _ and -, not "%s"`, Excerpt(tenant))
 	}
 	return nil
 }
@@ -63,7 +62,7 @@ func checkCode(code string) error {
 
 func checkHeap(heap string) error {
 	if !events.ValidHash(heap) {
-		return Invalid("heap", `heap must be 64 lowercase hex characters, as an execution returns it, not "%s"`, clip(heap))
+		return Invalid("heap", `heap must be 64 lowercase hex characters, as an execution returns it, not "%s"`, Excerpt(heap))
 	}
 	return nil
 }
@@ -109,19 +108,19 @@ func checkTags(tags map[string]string) error {
 		case strings.TrimSpace(k) == "":
 			return Invalid("tags", "tags: a key must not be empty")
 		case strings.TrimSpace(k) != k:
-			return Invalid("tags", `tags: key "%s" must not begin or end with a space`, clip(k))
+			return Invalid("tags", `tags: key "%s" must not begin or end with a space`, Excerpt(k))
 		case strings.ContainsFunc(k, unicode.IsControl):
-			return Invalid("tags", `tags: key "%s" must not contain control characters such as line breaks, tabs and NUL`, clip(k))
+			return Invalid("tags", `tags: key "%s" must not contain control characters such as line breaks, tabs and NUL`, Excerpt(k))
 		case strings.Contains(k, ","):
-			return Invalid("tags", `tags: key "%s" must not contain a comma, which separates keys when tags are deleted`, clip(k))
+			return Invalid("tags", `tags: key "%s" must not contain a comma, which separates keys when tags are deleted`, Excerpt(k))
 		case len(k) > MaxTagKeyBytes:
-			return Invalid("tags", `tags: key "%s" is longer than %d bytes`, clip(k), MaxTagKeyBytes)
+			return Invalid("tags", `tags: key "%s" is longer than %d bytes`, Excerpt(k), MaxTagKeyBytes)
 		case len(v) > MaxTagValueBytes:
-			return Invalid("tags", `tags: the value of "%s" is longer than %d bytes`, clip(k), MaxTagValueBytes)
+			return Invalid("tags", `tags: the value of "%s" is longer than %d bytes`, Excerpt(k), MaxTagValueBytes)
 		case !utf8.ValidString(k):
-			return Invalid("tags", `tags: key "%s" must be valid UTF-8`, clip(k))
+			return Invalid("tags", `tags: key "%s" must be valid UTF-8`, Excerpt(k))
 		case !utf8.ValidString(v):
-			return Invalid("tags", `tags: the value of "%s" must be valid UTF-8`, clip(k))
+			return Invalid("tags", `tags: the value of "%s" must be valid UTF-8`, Excerpt(k))
 		}
 	}
 	if n := jsonLen(tags); n > MaxTagsJSONBytes {
@@ -178,25 +177,6 @@ func tracing(traceparent string) string {
 		return ""
 	}
 	return traceparent
-}
-
-// clip prepares a client's text to be shown in a message: escaped, so that it
-// stays in its line, and not at any length.
-func clip(s string) string {
-	const most = 80
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		_, width := utf8.DecodeRuneInString(s[i:])
-		escaped := strconv.Quote(s[i : i+width])
-		escaped = escaped[1 : len(escaped)-1]
-		if b.Len()+len(escaped) > most {
-			b.WriteString("...")
-			break
-		}
-		b.WriteString(escaped)
-		i += width
-	}
-	return b.String()
 }
 
 // cut returns at most n bytes of s, never half a character.

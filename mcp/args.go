@@ -275,24 +275,7 @@ func describe(raw json.RawMessage) string {
 }
 
 // quote shows a client's text in a message: escaped, and not at any length.
-func quote(s string) string { return `"` + escape(s) + `"` }
-
-// escape is quote without the quotes.
-func escape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		_, width := utf8.DecodeRuneInString(s[i:])
-		escaped := strconv.Quote(s[i : i+width])
-		escaped = escaped[1 : len(escaped)-1]
-		if b.Len()+len(escaped) > clipBytes {
-			b.WriteString("...")
-			break
-		}
-		b.WriteString(escaped)
-		i += width
-	}
-	return b.String()
-}
+func quote(s string) string { return `"` + ledger.Excerpt(s) + `"` }
 
 const clipBytes = 80
 

@@ -84,6 +84,6 @@ func codeOf(err error) ledger.Code {
 func noExecution(id string) error {
 	return &ledger.Error{
 		Code: ledger.CodeNotFound, Field: "execution_id",
-		Message: "Execution '" + escape(id) + "' not found; take execution_id from run_js or list_executions",
+		Message: "Execution '" + ledger.Excerpt(id) + "' not found; take execution_id from run_js or list_executions",
 	}
 }

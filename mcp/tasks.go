@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
+	"daybook/ledger"
 	"daybook/projections"
 )
 
@@ -183,7 +184,7 @@ func (s *Server) outcome(ctx context.Context, d projections.ExecutionDetail) (*s
 // taskFault is the protocol's error about a task.
 func (s *Server) taskFault(ctx context.Context, method, id string, err error) error {
 	if errors.Is(err, events.ErrNotFound) {
-		return invalidParams("Task '%s' not found; take taskId from the task that a tools/call was answered with", escape(id))
+		return invalidParams("Task '%s' not found; take taskId from the task that a tools/call was answered with", ledger.Excerpt(id))
 	}
 	return s.fault(ctx, method, err)
 }
