@@ -197,6 +197,26 @@ func newData(t Type) Data {
 		return new(WebhookRedelivered)
 	case TypeLedgerCheckpointed:
 		return new(LedgerCheckpointed)
+	case TypeLedgerVolumeSealed:
+		return new(LedgerVolumeSealed)
+	case TypeLedgerVolumeOpened:
+		return new(LedgerVolumeOpened)
+	case TypeSessionNamed:
+		return new(SessionNamed)
+	case TypeSessionOpened:
+		return new(SessionOpened)
+	case TypeSessionExpanded:
+		return new(SessionExpanded)
+	case TypeSessionTurnQueued:
+		return new(SessionTurnQueued)
+	case TypeSessionTurnSkipped:
+		return new(SessionTurnSkipped)
+	case TypeSessionRebound:
+		return new(SessionRebound)
+	case TypeSessionRefAssigned:
+		return new(SessionRefAssigned)
+	case TypeHeapCollected:
+		return new(HeapCollected)
 	default:
 		return nil
 	}

@@ -1,6 +1,10 @@
 package events
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"time"
+)
 
 // Errors that whatever stores events or blobs answers with, so that callers
 // need not know what it is.
@@ -11,6 +15,9 @@ var (
 	// ErrConflict is returned by an append whose expected position is no longer
 	// the last on its subject: somebody else wrote first. Nothing was stored.
 	ErrConflict = errors.New("another event was recorded first")
+	// ErrRemoved is returned for a blob that was stored and then removed on
+	// purpose. What the ledger says of it tells why.
+	ErrRemoved = errors.New("removed")
 	// ErrDamaged is returned when stored bytes do not match their hash, or the
 	// ledger's positions have a gap.
 	ErrDamaged = errors.New("stored data is damaged")
@@ -27,3 +34,26 @@ type UnwritableError struct {
 
 // Error names what cannot be written and the reason.
 func (e *UnwritableError) Error() string { return e.What + " cannot be written: " + e.Reason }
+
+// RemovedError tells of something on record whose content was removed on
+// purpose, and by which event. It is an ErrRemoved.
+type RemovedError struct {
+	// What was removed and how: "heap 3f… was collected".
+	What string
+	// Seq is the position of the event that says so, At its time.
+	Seq uint64
+	At  time.Time
+}
+
+// Error names the event and its time.
+func (e *RemovedError) Error() string {
+	return fmt.Sprintf("%s on %s by event %d", e.What, FormatTime(e.At), e.Seq)
+}
+
+// Is reports that it is an ErrRemoved.
+func (e *RemovedError) Is(target error) bool { return target == ErrRemoved }
+
+// Collected is the error of a heap that an event says is kept no longer.
+func Collected(heap string, seq uint64, at time.Time) *RemovedError {
+	return &RemovedError{What: "heap " + heap + " was collected", Seq: seq, At: at}
+}

@@ -116,6 +116,9 @@ type ExecutionRequested struct {
 	// Session is the name the run is logged under, or empty; SessionID its key.
 	Session   string `json:"session,omitempty"`
 	SessionID string `json:"session_id,omitempty"`
+	// Turn is the run's place in a session that keeps state; nil outside of one.
+	// Heap is then empty: the turn says what the run starts from.
+	Turn *Turn `json:"turn,omitempty"`
 	// RequestSHA256 is the hash of everything asked for, compared when an
 	// idempotency key comes again.
 	RequestSHA256 string `json:"request_sha256"`

@@ -26,6 +26,16 @@ const (
 	TypeWebhookRetryRequested    Type = "daybook.webhook.retry_requested.v1"
 	TypeWebhookRedelivered       Type = "daybook.webhook.redelivered.v1"
 	TypeLedgerCheckpointed       Type = "daybook.ledger.checkpointed.v1"
+	TypeSessionNamed             Type = "daybook.session.named.v1"
+	TypeSessionOpened            Type = "daybook.session.opened.v1"
+	TypeSessionExpanded          Type = "daybook.session.expanded.v1"
+	TypeSessionTurnQueued        Type = "daybook.session.turn_queued.v1"
+	TypeSessionTurnSkipped       Type = "daybook.session.turn_skipped.v1"
+	TypeSessionRebound           Type = "daybook.session.rebound.v1"
+	TypeSessionRefAssigned       Type = "daybook.session.ref_assigned.v1"
+	TypeLedgerVolumeSealed       Type = "daybook.ledger.volume_sealed.v1"
+	TypeLedgerVolumeOpened       Type = "daybook.ledger.volume_opened.v1"
+	TypeHeapCollected            Type = "daybook.heap.collected.v1"
 )
 
 // Types lists every known type in the order of introduction.
@@ -35,7 +45,9 @@ func Types() []Type {
 		TypeExecutionCancelRequested, TypeExecutionHandedBack, TypeExecutionCompleted, TypeExecutionFailed,
 		TypeExecutionTimedOut, TypeExecutionCancelled, TypeHeapTagged, TypeSessionEntryRecorded,
 		TypeWebhookRegistered, TypeWebhookDeleted, TypeWebhookDeadLettered, TypeWebhookDisabled, TypeWebhookRetryRequested, TypeWebhookRedelivered,
-		TypeLedgerCheckpointed,
+		TypeLedgerCheckpointed, TypeHeapCollected,
+		TypeSessionNamed, TypeSessionOpened, TypeSessionExpanded, TypeSessionTurnQueued, TypeSessionTurnSkipped, TypeSessionRebound, TypeSessionRefAssigned,
+		TypeLedgerVolumeSealed, TypeLedgerVolumeOpened,
 	}
 }
 
