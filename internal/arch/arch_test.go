@@ -29,6 +29,7 @@ var allowed = map[string][]string{
 	"httpapi":                          {"events", "ledger", "projections", "audit", "webhook", "internal/access"},
 	"mcp":                              {"events", "ledger", "projections", "internal/access"},
 	"internal/natsserver":              {},
+	"internal/streamfiles":             {},
 	"internal/jetstream":               {"events"},
 	"internal/jetstream/jetstreamtest": {"internal/jetstream", "internal/natsserver"},
 	"internal/access":                  {"events"},

@@ -1,0 +1,131 @@
+package streamfiles
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash"
+
+	"github.com/minio/highwayhash"
+)
+
+// A block is records one after the other:
+//
+//	length 4 | position 8 | time 8 | subject length 2 | subject | [header length 4 | header] | body | checksum 8
+//
+// The highest bit of the length says that there is a header; the highest two of
+// the position, that the record stands for a message that was taken away. The
+// checksum covers neither of the lengths.
+const (
+	recordHeader = 22
+	recordSum    = 8
+	hasHeader    = 1 << 31
+	erasedBit    = 1 << 63
+	tombBit      = 1 << 62
+	maxRecord    = 32 << 20
+)
+
+// packedMagic begins a block that the server has compressed.
+var packedMagic = []byte("cmp")
+
+// Record is one message as a block holds it. Its bytes are the block's.
+type Record struct {
+	Seq                   uint64
+	Subject, Header, Body []byte
+	raw                   []byte
+	// gone says that the record stands for a message that is no more.
+	gone bool
+}
+
+// sums computes the checksums of one block.
+type sums struct{ digest hash.Hash }
+
+func newSums(stream string, block int) (sums, error) {
+	key := sha256.Sum256(fmt.Appendf(nil, "%s-%d", stream, block))
+	d, err := highwayhash.NewDigest64(key[:])
+	return sums{d}, err
+}
+
+// record reads the record that raw begins with, or reports why it is none.
+func (s sums) record(raw []byte) (Record, string) {
+	if len(raw) < recordHeader+recordSum {
+		return Record{}, "a record is cut short"
+	}
+	length := binary.LittleEndian.Uint32(raw)
+	headed := length&hasHeader != 0
+	length &^= hasHeader
+	subject := int(binary.LittleEndian.Uint16(raw[20:]))
+	lead := recordHeader + subject
+	if headed {
+		lead += 4
+	}
+	switch {
+	case length > maxRecord || int(length) < lead+recordSum:
+		return Record{}, "the length of a record cannot be right"
+	case int(length) > len(raw):
+		return Record{}, "a record is cut short"
+	}
+	raw = raw[:length]
+	r := Record{raw: raw, Seq: binary.LittleEndian.Uint64(raw[4:]), Subject: raw[recordHeader : recordHeader+subject], Body: raw[lead : length-recordSum]}
+	s.digest.Reset()
+	s.digest.Write(raw[4:20])
+	s.digest.Write(r.Subject)
+	s.digest.Write(r.Body)
+	if !bytes.Equal(s.digest.Sum(nil), raw[length-recordSum:]) {
+		return Record{}, "a record does not have its checksum"
+	}
+	r.gone = r.Seq&(erasedBit|tombBit) != 0
+	r.Seq &^= erasedBit | tombBit
+	if !headed {
+		return r, ""
+	}
+	size := int(binary.LittleEndian.Uint32(raw[lead-4:]))
+	if size > len(r.Body) {
+		return Record{}, "the length of a header cannot be right"
+	}
+	r.Header, r.Body = r.Body[:size], r.Body[size:]
+	// The checksum does not say where the header ends; its own form does.
+	if !bytes.HasPrefix(r.Header, []byte("NATS/1.0")) || bytes.Index(r.Header, []byte("\r\n\r\n")) != size-4 {
+		return Record{}, "the length of a header cannot be right"
+	}
+	return r, ""
+}
+
+// scan calls found with every record of a block, in the order of the bytes, and
+// wrong with every stretch that holds none: from an offset on, up to another.
+// after is the position before the block.
+func (s sums) scan(raw []byte, after uint64, found func(Record), wrong func(from, to int, what string)) {
+	for at := 0; at < len(raw); {
+		r, what := s.record(raw[at:])
+		if what == "" {
+			found(r)
+			after = max(after, r.Seq)
+			at += len(r.raw)
+			continue
+		}
+		next := at + 1
+		for ; next < len(raw); next++ {
+			if !plausible(raw[next:], after) {
+				continue
+			}
+			if _, what := s.record(raw[next:]); what == "" {
+				break
+			}
+		}
+		wrong(at, next, what)
+		at = next
+	}
+}
+
+// plausible reports whether bytes may be the beginning of a record after a
+// position. It spares the checksum of what cannot be one.
+func plausible(raw []byte, after uint64) bool {
+	if len(raw) < recordHeader+recordSum {
+		return false
+	}
+	length := binary.LittleEndian.Uint32(raw) &^ hasHeader
+	seq := binary.LittleEndian.Uint64(raw[4:])
+	return length <= maxRecord && int(length) <= len(raw) && length >= recordHeader+recordSum &&
+		(seq > after && seq-after < 1<<32 || seq&(erasedBit|tombBit) != 0)
+}

@@ -1,0 +1,251 @@
+package streamfiles
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/minio/highwayhash"
+)
+
+// Names of the server's files.
+const (
+	accountDir  = "jetstream/$G/streams"
+	blocksDir   = "msgs"
+	indexFile   = "index.db"
+	metaFile    = "meta.inf"
+	metaSum     = "meta.sum"
+	blockSuffix = ".blk"
+)
+
+// Range is positions From to To, both included.
+type Range struct{ From, To uint64 }
+
+// String names the positions.
+func (r Range) String() string {
+	if r.From == r.To {
+		return fmt.Sprintf("position %d", r.From)
+	}
+	return fmt.Sprintf("positions %d to %d", r.From, r.To)
+}
+
+// Fault is a place in a file that cannot be what was written.
+type Fault struct {
+	// File is relative to the directory that was checked; Offset is in bytes.
+	File   string
+	Offset int64
+	What   string
+	// AtEnd says that nothing follows: a crash while a message was written leaves
+	// the same.
+	AtEnd bool
+}
+
+// String names the place and what is wrong.
+func (f Fault) String() string { return fmt.Sprintf("%s at byte %d of %s", f.What, f.Offset, f.File) }
+
+// Stream is what the files of a stream hold.
+type Stream struct {
+	Name string
+	// Described says that its description is there and has its checksum; Begins is
+	// the first position that it gives out.
+	Described bool
+	Begins    uint64
+	// First and Last are the lowest and highest positions found, 0 without any;
+	// Gaps the ones between that were not.
+	First, Last uint64
+	Gaps        []Range
+	Faults      []Fault
+	// Opening is the message at First, in memory of its own.
+	Opening Record
+	// Blocks counts the files of messages, Skipped those that were not read, which
+	// are the oldest; Bytes is what was read.
+	Blocks, Skipped int
+	Bytes           int64
+}
+
+// Options bound a Check. The zero value reads everything.
+type Options struct {
+	// Newest is how many bytes of each stream are read, the newest; 0 is all.
+	Newest int64
+	// Pace, if set, is called before a file is read, with its size in bytes.
+	Pace func(ctx context.Context, bytes int64) error
+}
+
+// Check reads the streams below the directory of a server that does not run. No
+// directory is no stream. The error says that a file could not be read; what is
+// wrong with those that could is in the streams.
+func Check(ctx context.Context, dir string, opts Options) ([]Stream, error) {
+	list, err := os.ReadDir(filepath.Join(dir, accountDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("check the streams: %w", err)
+	}
+	var streams []Stream
+	for _, e := range list {
+		if !e.IsDir() {
+			continue
+		}
+		s, err := checkStream(ctx, dir, e.Name(), opts)
+		if err != nil {
+			return nil, fmt.Errorf("check stream %s: %w", e.Name(), err)
+		}
+		streams = append(streams, s)
+	}
+	return streams, nil
+}
+
+func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, error) {
+	s := Stream{Name: name, Begins: 1}
+	at := filepath.Join(accountDir, name)
+	var err error
+	if s.Described, s.Begins, err = description(filepath.Join(dir, at), name); err != nil {
+		return s, err
+	}
+	if !s.Described {
+		s.Faults = append(s.Faults, Fault{File: filepath.Join(at, metaFile), What: "the description of the stream does not have its checksum"})
+	}
+	blocks, err := blocksOf(filepath.Join(dir, at, blocksDir))
+	if err != nil {
+		return s, err
+	}
+	s.Blocks = len(blocks)
+	for left := size(blocks); opts.Newest > 0 && left > opts.Newest && s.Skipped < len(blocks)-1; s.Skipped++ {
+		left -= blocks[s.Skipped].size
+	}
+	for i, b := range blocks[s.Skipped:] {
+		if opts.Pace != nil {
+			if err := opts.Pace(ctx, b.size); err != nil {
+				return s, err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return s, err
+		}
+		if err := s.readBlock(dir, filepath.Join(at, blocksDir, b.name), b, s.Skipped+i == len(blocks)-1); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// readBlock adds what a block holds.
+func (s *Stream) readBlock(dir, file string, b block, newest bool) error {
+	raw, err := os.ReadFile(filepath.Join(dir, file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a server at work has taken it away
+	}
+	if err != nil {
+		return err
+	}
+	s.Bytes += int64(len(raw))
+	if bytes.HasPrefix(raw, packedMagic) {
+		s.Faults = append(s.Faults, Fault{File: file, What: "the block is compressed, which no ledger's is"})
+		return nil
+	}
+	sum, err := newSums(s.Name, b.number)
+	if err != nil {
+		return err
+	}
+	sum.scan(raw, s.Last, s.found, func(from, to int, what string) {
+		s.Faults = append(s.Faults, Fault{File: file, Offset: int64(from), What: what, AtEnd: newest && to == len(raw)})
+	})
+	return nil
+}
+
+func (s *Stream) found(r Record) {
+	switch {
+	case r.gone || r.Seq == 0:
+	case s.First == 0:
+		s.First, s.Last = r.Seq, r.Seq
+		s.Opening = Record{Seq: r.Seq, Subject: bytes.Clone(r.Subject), Header: bytes.Clone(r.Header), Body: bytes.Clone(r.Body)}
+	case r.Seq > s.Last:
+		if r.Seq > s.Last+1 {
+			s.Gaps = append(s.Gaps, Range{s.Last + 1, r.Seq - 1})
+		}
+		s.Last = r.Seq
+	}
+}
+
+// block is a file of messages.
+type block struct {
+	name   string
+	number int
+	size   int64
+}
+
+// blocksOf lists the blocks of a stream, oldest first.
+func blocksOf(dir string) ([]block, error) {
+	list, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var blocks []block
+	for _, e := range list {
+		name, ok := strings.CutSuffix(e.Name(), blockSuffix)
+		n, err := strconv.Atoi(name)
+		if !ok || err != nil {
+			continue
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		blocks = append(blocks, block{e.Name(), n, info.Size()})
+	}
+	slices.SortFunc(blocks, func(a, b block) int { return a.number - b.number })
+	return blocks, nil
+}
+
+func size(blocks []block) (n int64) {
+	for _, b := range blocks {
+		n += b.size
+	}
+	return n
+}
+
+// description reports whether a stream's description has its checksum, and the
+// first position it names.
+func description(dir, name string) (sound bool, begins uint64, err error) {
+	raw, err := os.ReadFile(filepath.Join(dir, metaFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, 1, nil
+	}
+	if err != nil {
+		return false, 1, err
+	}
+	sum, err := os.ReadFile(filepath.Join(dir, metaSum))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, 1, err
+	}
+	key := sha256.Sum256([]byte(name))
+	d, err := highwayhash.NewDigest64(key[:])
+	if err != nil {
+		return false, 1, err
+	}
+	d.Write(raw)
+	var said struct {
+		FirstSeq uint64 `json:"first_seq"`
+	}
+	if string(sum) != hex.EncodeToString(d.Sum(nil)) || json.Unmarshal(raw, &said) != nil {
+		return false, 1, nil
+	}
+	return true, max(1, said.FirstSeq), nil
+}

@@ -1,0 +1,156 @@
+package streamfiles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Salvage makes a directory that a server can be started on, of what is sound in
+// another one: records that can be read, under descriptions that have their
+// checksum, or those kept by KeepDescriptions in kept. What a server would only
+// rebuild or begin anew, indexes and consumers, is left out. Nothing in from is
+// changed, not even by a server that writes to the result: a block that it may
+// append to is a copy, the others are links.
+//
+// into must not exist; it is there, and whole, when Salvage returns nil.
+func Salvage(ctx context.Context, from, into, kept string) error {
+	if err := salvage(ctx, from, into, kept); err != nil {
+		return errors.Join(fmt.Errorf("salvage what is sound of the streams: %w", err), os.RemoveAll(into+".part"))
+	}
+	return nil
+}
+
+func salvage(ctx context.Context, from, into, kept string) error {
+	part := into + ".part"
+	if err := os.RemoveAll(part); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(part, accountDir), 0o700); err != nil {
+		return err
+	}
+	list, err := os.ReadDir(filepath.Join(from, accountDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range list {
+		if !e.IsDir() {
+			continue
+		}
+		at := filepath.Join(accountDir, e.Name())
+		if err := salvageStream(ctx, filepath.Join(from, at), filepath.Join(part, at), filepath.Join(kept, e.Name()), e.Name()); err != nil {
+			return fmt.Errorf("%s: %w", e.Name(), err)
+		}
+	}
+	return os.Rename(part, into)
+}
+
+func salvageStream(ctx context.Context, from, into, kept, name string) error {
+	described := from
+	if ok, _, err := description(from, name); err != nil {
+		return err
+	} else if !ok {
+		described = kept
+		if ok, _, err := description(kept, name); err != nil || !ok {
+			return err // without one the server does not see the stream
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(into, blocksDir), 0o700); err != nil {
+		return err
+	}
+	for _, file := range []string{metaFile, metaSum} {
+		if err := copyFile(filepath.Join(described, file), filepath.Join(into, file)); err != nil {
+			return err
+		}
+	}
+	blocks, err := blocksOf(filepath.Join(from, blocksDir))
+	if err != nil {
+		return err
+	}
+	for i, b := range blocks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := salvageBlock(filepath.Join(from, blocksDir, b.name), filepath.Join(into, blocksDir, b.name), name, b.number, i == len(blocks)-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// salvageBlock takes over the records of a block that can be read.
+func salvageBlock(from, into, stream string, number int, newest bool) error {
+	raw, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	sum, err := newSums(stream, number)
+	if err != nil {
+		return err
+	}
+	whole := true
+	sound := make([]byte, 0, len(raw))
+	sum.scan(raw, 0, func(r Record) { sound = append(sound, r.raw...) }, func(int, int, string) { whole = false })
+	switch {
+	case len(sound) == 0 && !newest:
+		return nil
+	case whole && !newest:
+		if os.Link(from, into) == nil {
+			return nil
+		}
+	}
+	return os.WriteFile(into, sound, 0o600)
+}
+
+// KeepDescriptions copies the descriptions of the streams that have their
+// checksum to a directory, a folder for each, where Salvage finds them.
+func KeepDescriptions(from, kept string) error {
+	list, err := os.ReadDir(filepath.Join(from, accountDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("keep the descriptions of the streams: %w", err)
+	}
+	for _, e := range list {
+		at := filepath.Join(from, accountDir, e.Name())
+		if ok, _, err := description(at, e.Name()); err != nil || !ok {
+			if err != nil {
+				return fmt.Errorf("keep the descriptions of the streams: %w", err)
+			}
+			continue
+		}
+		into := filepath.Join(kept, e.Name())
+		if err := os.MkdirAll(into, 0o700); err != nil {
+			return fmt.Errorf("keep the descriptions of the streams: %w", err)
+		}
+		for _, file := range []string{metaFile, metaSum} {
+			if err := copyFile(filepath.Join(at, file), filepath.Join(into, file)); err != nil {
+				return fmt.Errorf("keep the descriptions of the streams: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// copyFile writes a file beside and renames it.
+func copyFile(from, into string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(into+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	return os.Rename(into+".new", into)
+}
