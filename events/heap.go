@@ -1,5 +1,7 @@
 package events
 
+import "time"
+
 // HeapTagged records the tags of a heap after an edit: always the full map, so
 // that the newest event alone tells the tags.
 //
@@ -86,4 +88,18 @@ type HeapInfo struct {
 	Size   int64
 	// EngineID is the engine that can restore it.
 	EngineID string
+}
+
+// BlobInfo describes a blob as the store lists it.
+type BlobInfo struct {
+	Tenant string
+	// Heap is true for the heap of a run, false for a text.
+	Heap bool
+	// SHA256 is the key; Size the uncompressed length in bytes.
+	SHA256 string
+	Size   int64
+	// StoredAt is when somebody last relied on storing it.
+	StoredAt time.Time
+	// Version changes whenever it is stored again.
+	Version uint64
 }

@@ -105,12 +105,16 @@ func TestSubjects(t *testing.T) {
 			want = v.RunSubject("default", "default", execution)
 		case events.TypeExecutionOutput, events.TypeExecutionOutputTruncated:
 			want = out
-		case events.TypeHeapTagged:
+		case events.TypeHeapTagged, events.TypeHeapCollected:
 			want, about = v.HeapSubject("default", heapOut), heapOut
 		case events.TypeSessionEntryRecorded:
 			want, about = v.SessionSubject("default", session), session
 		case events.TypeLedgerCheckpointed:
 			want, about = v.CheckpointSubject("default"), webhook
+		case events.TypeLedgerVolumeSealed:
+			want, about = v.VolumeSubject("default"), "LEDGER-0001"
+		case events.TypeLedgerVolumeOpened:
+			want, about = v.VolumeSubject("default"), "LEDGER-0002"
 		}
 		if d.EventType().Webhook() {
 			want, about = v.WebhookSubject("default", webhook), webhook

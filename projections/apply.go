@@ -166,7 +166,12 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 	if err != nil {
 		return err
 	}
-	a.use(e.Tenant).HeapBytes += added * d.Heap.Size // an equal heap is stored once
+	if added == 0 { // an equal heap is stored once, unless it was collected meanwhile
+		if added, err = a.execCounting(a.s.remake, e.Tenant, d.Heap.SHA256); err != nil {
+			return err
+		}
+	}
+	a.use(e.Tenant).HeapBytes += added * d.Heap.Size
 	if status != events.StatusCompleted || !st.tags.Valid {
 		return nil
 	}

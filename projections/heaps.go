@@ -6,27 +6,32 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
+
+	"daybook/events"
 )
 
 // maxLineage bounds an ancestry.
 const maxLineage = 10_000
 
-const heapColumns = "SELECT h.heap, h.size, h.engine_id, h.created_at, h.parent, h.execution_id, coalesce(t.tags, '{}'), h.seq FROM heaps h LEFT JOIN tagged t ON t.tenant = h.tenant AND t.heap = h.heap "
+const heapColumns = "SELECT h.heap, h.size, h.engine_id, h.created_at, h.parent, h.execution_id, coalesce(t.tags, '{}'), h.seq, h.collected_seq, h.collected_at FROM heaps h LEFT JOIN tagged t ON t.tenant = h.tenant AND t.heap = h.heap "
 
 // Heap returns what is on record about a heap that a run made, or
-// events.ErrNotFound.
+// events.ErrNotFound; for one that was collected an *events.RemovedError.
 func (s *Store) Heap(ctx context.Context, tenant, heap string) (Heap, error) {
-	h, _, err := scanHeap(s.reader.QueryRowContext(ctx, heapColumns+"WHERE h.tenant = ? AND h.heap = ?", tenant, heap))
-	if errors.Is(err, sql.ErrNoRows) {
+	h, _, removed, err := scanHeap(s.reader.QueryRowContext(ctx, heapColumns+"WHERE h.tenant = ? AND h.heap = ?", tenant, heap))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
 		return h, notFound("heap", heap)
-	}
-	if err != nil {
+	case err != nil:
 		return h, fmt.Errorf("read heap %s: %w", heap, err)
+	case removed != nil:
+		return Heap{}, removed
 	}
 	return h, nil
 }
 
-// Heaps lists heaps that runs made, newest first. limit is 1 to MaxListLimit.
+// Heaps lists the heaps that runs made and that are kept, newest first. limit is 1 to MaxListLimit.
 func (s *Store) Heaps(ctx context.Context, tenant string, limit int, after string) (HeapPage, error) {
 	page := HeapPage{Heaps: []Heap{}}
 	if limit < 1 || limit > MaxListLimit {
@@ -40,7 +45,7 @@ func (s *Store) Heaps(ctx context.Context, tenant string, limit int, after strin
 		}
 		before = c.seq
 	}
-	rows, err := s.reader.QueryContext(ctx, heapColumns+"WHERE h.tenant = ? AND h.seq < ? ORDER BY h.seq DESC LIMIT ?", tenant, before, limit+1)
+	rows, err := s.reader.QueryContext(ctx, heapColumns+"WHERE h.tenant = ? AND h.seq < ? AND h.collected_seq IS NULL ORDER BY h.seq DESC LIMIT ?", tenant, before, limit+1)
 	if err != nil {
 		return page, fmt.Errorf("list heaps: %w", err)
 	}
@@ -51,7 +56,7 @@ func (s *Store) Heaps(ctx context.Context, tenant string, limit int, after strin
 			page.NextCursor = cursor{cursorHeaps, last}.String()
 			break
 		}
-		h, seq, err := scanHeap(rows)
+		h, seq, _, err := scanHeap(rows)
 		if err != nil {
 			return page, fmt.Errorf("list heaps: %w", err)
 		}
@@ -61,15 +66,19 @@ func (s *Store) Heaps(ctx context.Context, tenant string, limit int, after strin
 	return page, rows.Err()
 }
 
-func scanHeap(row interface{ Scan(...any) error }) (h Heap, seq uint64, err error) {
+func scanHeap(row interface{ Scan(...any) error }) (h Heap, seq uint64, removed *events.RemovedError, err error) {
 	var created int64
 	var tags []byte
-	if err := row.Scan(&h.Heap, &h.Size, &h.EngineID, &created, &h.Parent, &h.ExecutionID, &tags, &seq); err != nil {
-		return h, 0, err
+	var collected, at sql.NullInt64
+	if err := row.Scan(&h.Heap, &h.Size, &h.EngineID, &created, &h.Parent, &h.ExecutionID, &tags, &seq, &collected, &at); err != nil {
+		return h, 0, nil, err
 	}
-	at := formatMillis(created)
-	h.CreatedAt = &at
-	return h, seq, json.Unmarshal(tags, &h.Tags)
+	if collected.Valid {
+		removed = events.Collected(h.Heap, uint64(collected.Int64), time.UnixMilli(at.Int64))
+	}
+	made := formatMillis(created)
+	h.CreatedAt = &made
+	return h, seq, removed, json.Unmarshal(tags, &h.Tags)
 }
 
 // Lineage returns the ancestry of a heap: the first run known to have made it,

@@ -153,8 +153,10 @@ func (a *applier) apply(e *events.Event) error {
 		return a.entry(e, d)
 	case *events.WebhookRegistered, *events.WebhookDeleted, *events.WebhookDeadLettered, *events.WebhookDisabled, *events.WebhookRetryRequested, *events.WebhookRedelivered:
 		return nil // package webhook reads these by subject
-	case *events.LedgerCheckpointed:
-		return nil // what it proves is read by package audit
+	case *events.HeapCollected:
+		return a.collected(e, d)
+	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed, *events.LedgerVolumeOpened:
+		return nil // what they prove is read by package audit
 	case *events.Unknown:
 		return a.exec(a.s.unknown, e.Seq, e.Tenant, string(d.Type), d.StoredSubject, append([]byte{}, d.Body...))
 	default:

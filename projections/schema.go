@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion names the layout of the file. A file of another version is
 // begun anew from the ledger.
-const SchemaVersion = 7
+const SchemaVersion = 8
 
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -49,6 +49,8 @@ CREATE INDEX IF NOT EXISTS output_by_line ON output (execution, next_line, first
 CREATE TABLE IF NOT EXISTS heaps (
 	tenant TEXT NOT NULL, heap TEXT NOT NULL, seq INTEGER NOT NULL,
 	size INTEGER NOT NULL, engine_id TEXT NOT NULL, parent TEXT, execution_id TEXT NOT NULL, created_at INTEGER NOT NULL,
+	-- the event since which the heap is collected, and its time; null while it is kept
+	collected_seq INTEGER, collected_at INTEGER,
 	PRIMARY KEY (tenant, heap)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS heaps_by_age ON heaps (tenant, seq);

@@ -12,7 +12,7 @@ type statements struct {
 	position, anomaly, unknown                      *sql.Stmt
 	request, state, start, touch, handBack, end     *sql.Stmt
 	chunk, extent, truncate, lastChunk, deleteChunk *sql.Stmt
-	heap, edit, inForce, force                      *sql.Stmt
+	heap, remake, collect, edit, inForce, force     *sql.Stmt
 	pair, unpair, forgetPair, tag, untag            *sql.Stmt
 	entry, lastEntry, session                       *sql.Stmt
 	use                                             *sql.Stmt
@@ -42,7 +42,9 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.truncate, `UPDATE executions SET last_seq = ?2, out_truncated = 1 WHERE id = ?1`},
 		{&s.lastChunk, `SELECT seq, first_byte, first_line, text, pieces FROM output WHERE execution = ? ORDER BY first_byte DESC, seq DESC LIMIT 1`},
 		{&s.deleteChunk, `DELETE FROM output WHERE seq = ?`},
-		{&s.heap, `INSERT OR IGNORE INTO heaps VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.heap, `INSERT OR IGNORE INTO heaps (tenant, heap, seq, size, engine_id, parent, execution_id, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.remake, `UPDATE heaps SET collected_seq = NULL, collected_at = NULL WHERE tenant = ? AND heap = ? AND collected_seq IS NOT NULL`},
+		{&s.collect, `UPDATE heaps SET collected_seq = ?3, collected_at = ?4 WHERE tenant = ?1 AND heap = ?2 AND collected_seq IS NULL RETURNING size`},
 		{&s.edit, `INSERT OR IGNORE INTO tag_edits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.inForce, `SELECT effective, tags FROM tagged WHERE tenant = ? AND heap = ?`},
 		{&s.force, `INSERT OR REPLACE INTO tagged VALUES (?, ?, ?, ?)`},

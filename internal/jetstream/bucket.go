@@ -45,10 +45,10 @@ const (
 	codecZstd = "zstd"
 )
 
-// bucket stores blobs named by tenant and hash. A blob is written once, never
-// changed and never removed, which tells a blob that was lost from one that
-// never was. That is why blobs are written here: the client library's way of
-// putting an object replaces what is there.
+// bucket stores blobs named by tenant and hash. A blob is never changed, and
+// what is removed is counted (remove.go), which tells a blob that was lost from
+// one that never was. That is why blobs are written here: the client library's
+// way of putting an object replaces what is there.
 type bucket struct {
 	s      *Store
 	store  natsjs.ObjectStore
@@ -109,12 +109,42 @@ func entryOf(name string) string {
 	return entrySubject + base64.URLEncoding.EncodeToString([]byte(name))
 }
 
+// entry is a blob's description as it is stored.
+type entry struct {
+	natsjs.ObjectInfo
+	seq uint64
+	at  time.Time
+}
+
+func decodeEntry(m stored) (entry, error) {
+	e := entry{seq: m.seq}
+	if err := json.Unmarshal(m.data, &e.ObjectInfo); err != nil {
+		return e, fmt.Errorf("%w: the description of a blob at %d: %w", events.ErrDamaged, m.seq, err)
+	}
+	var err error
+	if e.at, err = time.Parse(time.RFC3339Nano, first(m.header, headerTime)); err != nil {
+		return e, fmt.Errorf("the time of message %d: %w", m.seq, err)
+	}
+	return e, nil
+}
+
+// entry reads a blob's description, also of one that was removed. Without any it
+// is events.ErrNotFound.
+func (b *bucket) entry(ctx context.Context, name string) (entry, error) {
+	m, err := b.s.getOne(ctx, bucketStream, getRequest{LastBySubject: entryOf(name)})
+	if err != nil {
+		return entry{}, err
+	}
+	return decodeEntry(m)
+}
+
 // describe returns what is known of a blob without reading it. It is
-// events.ErrNotFound only when the blob surely never was there: where messages
-// are missing, its description may be one of them, and that is damage.
+// events.ErrRemoved for one removed on purpose, and events.ErrNotFound only when
+// the blob surely never was there: where messages are missing, its description
+// may be one of them, and that is damage.
 func (b *bucket) describe(ctx context.Context, name string) (*natsjs.ObjectInfo, error) {
-	info, err := b.store.GetInfo(ctx, name)
-	if !errors.Is(err, natsjs.ErrObjectNotFound) {
+	info, err := b.described(ctx, name)
+	if !errors.Is(err, events.ErrNotFound) {
 		return info, err
 	}
 	stream, err := b.stream.Info(ctx, natsjs.WithSubjectFilter(entryOf(name)))
@@ -123,16 +153,27 @@ func (b *bucket) describe(ctx context.Context, name string) (*natsjs.ObjectInfo,
 	}
 	if len(stream.State.Subjects) > 0 {
 		// It may have come between the two questions.
-		info, err := b.store.GetInfo(ctx, name)
-		if errors.Is(err, natsjs.ErrObjectNotFound) {
+		info, err := b.described(ctx, name)
+		if errors.Is(err, events.ErrNotFound) {
 			return nil, b.s.damaged("the description of blob %s cannot be read", name)
 		}
 		return info, err
 	}
-	if err := b.s.checkState(bucketStream, stream.State); err != nil {
+	if err := b.checkWhole(ctx, stream.State); err != nil {
 		return nil, fmt.Errorf("it is not there, but may have been lost: %w", err)
 	}
 	return nil, events.ErrNotFound
+}
+
+func (b *bucket) described(ctx context.Context, name string) (*natsjs.ObjectInfo, error) {
+	e, err := b.entry(ctx, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case e.Deleted:
+		return nil, events.ErrRemoved
+	}
+	return &e.ObjectInfo, nil
 }
 
 // put stores a blob under its name. A name that exists costs one look-up.
@@ -147,6 +188,9 @@ func (b *bucket) put(ctx context.Context, name string, blob packed, meta map[str
 		b.mu.Unlock()
 		if !others {
 			w.err = b.write(ctx, name, blob, meta)
+			for errors.Is(w.err, events.ErrRemoved) { // under our hands
+				w.err = b.write(ctx, name, blob, meta)
+			}
 			b.mu.Lock()
 			delete(b.writing, name)
 			b.mu.Unlock()
@@ -169,9 +213,12 @@ func (b *bucket) write(ctx context.Context, name string, blob packed, meta map[s
 	if blob.size > maxBlobBytes {
 		return fmt.Errorf("%d bytes are more than the %d MiB a blob may have", blob.size, maxBlobBytes>>20)
 	}
-	switch _, err := b.s.getOne(ctx, bucketStream, getRequest{LastBySubject: entryOf(name)}); {
+	var after uint64
+	switch e, err := b.entry(ctx, name); {
+	case err == nil && !e.Deleted:
+		return b.relyOn(ctx, e)
 	case err == nil:
-		return nil
+		after = e.seq // it exists again
 	case !errors.Is(err, events.ErrNotFound):
 		return err
 	}
@@ -192,7 +239,7 @@ func (b *bucket) write(ctx context.Context, name string, blob packed, meta map[s
 	if err := b.writeChunks(ctx, info.NUID, packed); err != nil {
 		return err
 	}
-	return b.writeEntry(ctx, info)
+	return b.writeEntry(ctx, info, after)
 }
 
 // writeChunks stores the packed bytes, one chunk after the other: each waits for
@@ -213,16 +260,16 @@ func (b *bucket) publish(ctx context.Context, m *nats.Msg) error {
 	return err
 }
 
-// writeEntry makes the blob known, unless another writer was first: it has
-// stored the same bytes.
-func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo) error {
+// writeEntry makes the blob known in place of the description at after, 0 for
+// none, unless another writer was first: it has stored the same bytes.
+func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo, after uint64) error {
 	body, err := json.Marshal(info)
 	if err != nil {
 		return err
 	}
 	m := nats.NewMsg(entryOf(info.Name))
 	m.Data = body
-	m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, "0")
+	m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, strconv.FormatUint(after, 10))
 	err = b.publish(ctx, m)
 	if conflicting(err) {
 		_, err = b.describe(ctx, info.Name)

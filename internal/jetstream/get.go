@@ -23,6 +23,7 @@ const (
 	headerPending  = "Nats-Num-Pending"
 	headerStatus   = "Status"
 	headerReason   = "Description"
+	headerTime     = "Nats-Time-Stamp"
 )
 
 // batchMessages and batchBytes bound one answer to a batched direct get.

@@ -10,7 +10,8 @@ import (
 )
 
 // PutHeap stores a heap for a tenant and returns its hash. A heap already there
-// costs one look-up. Once it returns the heap is on disk.
+// costs one look-up. Once it returns the heap is on disk, and is not removed
+// before the event that names it, if that follows within half of Options.Settle.
 func (s *Store) PutHeap(ctx context.Context, tenant string, blob []byte, engineID string) (hash string, err error) {
 	pack := s.packingFor(engineID).pack(blob)
 	hash = events.Hash(blob)
@@ -18,19 +19,20 @@ func (s *Store) PutHeap(ctx context.Context, tenant string, blob []byte, engineI
 	if err != nil {
 		return "", fmt.Errorf("store heap: %w", err)
 	}
-	if _, _, ok := s.heaps.get(name); ok {
+	if s.heaps.safe(name, s.opts.Settle/4) {
 		return hash, nil
 	}
 	if err := s.blobs.put(ctx, name, pack, map[string]string{metaEngine: engineID}); err != nil {
 		return "", fmt.Errorf("store heap %s: %w", hash, err)
 	}
 	s.heaps.put(name, blob, events.HeapInfo{SHA256: hash, Size: int64(len(blob)), EngineID: engineID})
+	s.heaps.relyOn(name)
 	return hash, nil
 }
 
 // Heap returns a tenant's heap after checking its hash. It returns
-// events.ErrNotFound for one never stored and events.ErrDamaged for one whose
-// bytes are not what the hash says. The bytes are shared: nobody may change
+// events.ErrNotFound for one never stored, events.ErrRemoved for one that was
+// removed, and events.ErrDamaged for one whose bytes are not what the hash says. The bytes are shared: nobody may change
 // them.
 func (s *Store) Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
@@ -49,7 +51,8 @@ func (s *Store) Heap(ctx context.Context, tenant, hash string) ([]byte, events.H
 	return blob, h, nil
 }
 
-// HeapInfo describes a tenant's heap, or returns events.ErrNotFound.
+// HeapInfo describes a tenant's heap, or returns events.ErrNotFound or
+// events.ErrRemoved.
 func (s *Store) HeapInfo(ctx context.Context, tenant, hash string) (events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {

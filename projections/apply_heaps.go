@@ -1,0 +1,23 @@
+package projections
+
+import (
+	"database/sql"
+	"errors"
+
+	"daybook/events"
+)
+
+// collected notes that a heap is kept no longer. One that no run is known to
+// have left has no row, and needs none.
+func (a *applier) collected(e *events.Event, d *events.HeapCollected) error {
+	var size int64
+	err := a.row(a.s.collect, e.Tenant, d.Heap, e.Seq, e.Time.UnixMilli()).Scan(&size)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	a.use(e.Tenant).HeapBytes -= size
+	return nil
+}
