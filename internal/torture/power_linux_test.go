@@ -1,6 +1,7 @@
 package torture_test
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -122,6 +123,18 @@ func (d *disk) unmount() {
 		d.t.Fatalf("unmount: %v\n%s", err, out)
 	}
 	d.mounted = false
+	// Workers have mount namespaces of their own, and take a moment to be gone.
+	// Until then the file system lives, and would be found dead by the next mount.
+	for {
+		out, err := exec.Command("losetup", "--associated", d.image).CombinedOutput()
+		if err != nil {
+			d.t.Fatalf("list loop devices: %v\n%s", err, out)
+		}
+		if len(bytes.TrimSpace(out)) == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond) // polling the kernel
+	}
 }
 
 // cut takes the disk away: nothing more reaches it, and what had not is gone.
