@@ -54,6 +54,8 @@ func CodeOf(err error) Code {
 		return CodeUnavailable
 	case errors.Is(err, events.ErrNotFound):
 		return CodeNotFound
+	case errors.Is(err, events.ErrRemoved):
+		return CodeGone
 	default:
 		return CodeInternal
 	}

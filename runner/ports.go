@@ -44,6 +44,8 @@ type Planner interface {
 	Plan(ctx context.Context, r ledger.Request, redelivered bool) (ledger.Plan, error)
 	Start(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.Run, error)
 	HandBack(ctx context.Context, r *ledger.Run, reason string) error
+	// Removed explains why a heap on record is not there any more.
+	Removed(ctx context.Context, tenant, heap string) error
 }
 
 // OutputLog records output.
@@ -69,7 +71,8 @@ type Ledger interface {
 // Heaps stores heap blobs by tenant and hash.
 type Heaps interface {
 	// Heap returns a heap after checking its hash: events.ErrNotFound when the
-	// tenant never stored it, events.ErrDamaged when its bytes are not what the
+	// tenant never stored it, events.ErrRemoved when it was removed,
+	// events.ErrDamaged when its bytes are not what the
 	// hash says, any other error when that cannot be told now.
 	Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error)
 	// PutHeap stores a heap and returns its hash. A heap already there costs
