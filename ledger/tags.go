@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
 
 	"daybook/events"
@@ -76,6 +77,7 @@ func (l *Ledger) editTags(ctx context.Context, tenant, heap string, edit func([]
 		if err != nil {
 			return err
 		}
+		edits = slices.DeleteFunc(edits, func(e events.Event) bool { return e.Type == events.TypeHeapCollected })
 		for _, e := range edits {
 			if _, ok := e.Data.(*events.HeapTagged); !ok {
 				return &Error{Code: CodeUnavailable, Message: "heap " + heap + " has tag edits written by a newer version of Daybook; upgrade this one"}

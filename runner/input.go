@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"daybook/events"
@@ -18,6 +19,7 @@ const (
 	ReasonHeapDamaged        = "heap_damaged"
 	ReasonHeapEngineMismatch = "heap_engine_mismatch"
 	ReasonHeapUnavailable    = "heap_unavailable"
+	ReasonHeapCollected      = "heap_collected"
 )
 
 // ReasonSyntaxError is the reason that Workers give for a script that was
@@ -137,6 +139,12 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, delivered in
 		// Word for word what the ledger says at submission, so that readers, who
 		// drop repetitions, show it once.
 		in.warnings = append(in.warnings, fmt.Sprintf("heap %s is not on record; starting from a fresh isolate", req.Heap))
+	case errors.Is(err, events.ErrRemoved):
+		removed := r.opts.Ledger.Removed(ctx, req.Tenant, req.Heap)
+		if ledger.CodeOf(removed) != ledger.CodeGone {
+			return fmt.Errorf("read heap %s: %w", req.Heap, removed)
+		}
+		in.refused = &refusal{ReasonHeapCollected, strings.ToUpper(removed.Error()[:1]) + removed.Error()[1:] + "."}
 	case errors.Is(err, events.ErrDamaged):
 		in.refused = &refusal{ReasonHeapDamaged, fmt.Sprintf("Heap %s is damaged in the blob store and was not restored. Run again with another heap, or without one.", req.Heap)}
 	case err != nil && delivered >= patience:

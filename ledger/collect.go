@@ -1,0 +1,93 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"daybook/events"
+)
+
+// CollectHeaps records that heaps of a tenant are kept no longer. They must share
+// a subject, that is the first two characters of their keys, and a Decided
+// position. A heap of which anything was recorded after that, a tag above all,
+// is left out: the decision did not know of it. recorded is called with the
+// position of each event, once it is on disk, in the order of the list. It is not
+// idempotent: a heap collected twice is recorded twice.
+func (l *Ledger) CollectHeaps(ctx context.Context, tenant string, list []events.HeapCollected, recorded func(heap string, seq uint64)) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if err := checkTenant(tenant); err != nil {
+		return err
+	}
+	waiting := make(map[string]bool, len(list))
+	for i := range list {
+		if err := checkHeap(list[i].Heap); err != nil {
+			return err
+		}
+		if list[i].Heap[:2] != list[0].Heap[:2] || list[i].Decided != list[0].Decided {
+			return fmt.Errorf("collect heaps %s and %s together: they differ in subject or decision", list[0].Heap, list[i].Heap)
+		}
+		waiting[list[i].Heap] = true
+	}
+	doing := "collect heaps"
+	unlock, err := l.heaps.lock(ctx, tenant+" "+list[0].Heap[:2])
+	if err != nil {
+		return unavailable(doing, err)
+	}
+	defer unlock()
+	seen, position := list[0].Decided, uint64(0)
+	look := func() error {
+		last, err := l.store.HeapEvents(ctx, tenant, list[0].Heap, seen, func(e events.Event) error {
+			delete(waiting, e.About())
+			return nil
+		})
+		if err == nil {
+			seen, position = max(seen, last), last
+		}
+		return err
+	}
+	if err := look(); err != nil {
+		return unavailable(doing, err)
+	}
+	for i := range list {
+		d := &list[i]
+		err := retry(ctx, doing, func() error {
+			if !waiting[d.Heap] {
+				return nil
+			}
+			seq, err := l.store.Append(ctx, l.event(tenant, "", d), int64(position))
+			switch {
+			case errors.Is(err, events.ErrConflict):
+				return errors.Join(err, look())
+			case err != nil:
+				return err
+			}
+			seen, position = seq, seq
+			recorded(d.Heap, seq)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Removed explains why a heap that is on record is not there any more: the
+// CodeGone error that everybody is told. Without an event that says so it is
+// damage: somebody else removed the heap.
+func (l *Ledger) Removed(ctx context.Context, tenant, heap string) error {
+	edits, _, err := l.store.TagEdits(ctx, tenant, heap)
+	if err != nil {
+		return unavailable("find out what became of heap "+heap, err)
+	}
+	for i := len(edits) - 1; i >= 0; i-- {
+		if edits[i].Type == events.TypeHeapCollected {
+			removed := events.Collected(heap, edits[i].Seq, edits[i].Time)
+			return &Error{Code: CodeGone, Field: "heap", Message: removed.Error() + "; go on from another heap, or start without one", Err: removed}
+		}
+	}
+	return fmt.Errorf("heap %s was removed, and no event says why: %w", heap, events.ErrDamaged)
+}
