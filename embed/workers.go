@@ -2,6 +2,7 @@ package embed
 
 import (
 	"context"
+	"time"
 
 	"daybook/events"
 	"daybook/internal/jetstream"
@@ -14,7 +15,15 @@ import (
 type workers struct{ pool *worker.Pool }
 
 func (w workers) Run(ctx context.Context, t runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error) {
-	out, err := w.pool.Run(ctx, worker.Task(t), func(ctx context.Context, batch []worker.Line) error {
+	task := worker.Task{
+		Tenant: t.Tenant, Session: t.Session, Code: t.Code, FileName: t.FileName, Heap: t.Heap, Stateful: t.Stateful,
+		HeapLimitBytes: t.HeapLimitBytes, ArrayBufferLimitBytes: t.ArrayBufferLimitBytes, Timeout: t.Timeout, Seed: t.Seed, Start: t.Start,
+		Servers: t.Servers,
+	}
+	if t.Host != nil {
+		task.Host = host{t.Host}
+	}
+	out, err := w.pool.Run(ctx, task, func(ctx context.Context, batch []worker.Line) error {
 		converted := make([]events.Line, len(batch))
 		for i, l := range batch {
 			converted[i] = events.Line{
@@ -27,6 +36,14 @@ func (w workers) Run(ctx context.Context, t runner.Task, lines func(context.Cont
 		return lines(ctx, converted)
 	})
 	return runner.Outcome(out), err
+}
+
+// host lets a worker call what the runner carries out.
+type host struct{ runner.Host }
+
+func (h host) Next(ctx context.Context, due time.Time) (worker.Answer, error) {
+	a, err := h.Host.Next(ctx, due)
+	return worker.Answer(a), err
 }
 
 func (w workers) Engine(ctx context.Context, stateful bool) (events.Engine, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -20,7 +21,15 @@ import (
 type processes struct{ pool *worker.Pool }
 
 func (p processes) Run(ctx context.Context, t runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error) {
-	out, err := p.pool.Run(ctx, worker.Task(t), func(ctx context.Context, batch []worker.Line) error {
+	task := worker.Task{
+		Tenant: t.Tenant, Session: t.Session, Code: t.Code, FileName: t.FileName, Heap: t.Heap, Stateful: t.Stateful,
+		HeapLimitBytes: t.HeapLimitBytes, ArrayBufferLimitBytes: t.ArrayBufferLimitBytes, Timeout: t.Timeout, Seed: t.Seed, Start: t.Start,
+		Servers: t.Servers,
+	}
+	if t.Host != nil {
+		task.Host = host{t.Host}
+	}
+	out, err := p.pool.Run(ctx, task, func(ctx context.Context, batch []worker.Line) error {
 		converted := make([]events.Line, len(batch))
 		for i, l := range batch {
 			converted[i] = events.Line{Text: l.Text, Level: events.Level(l.Level.String()), TimeMillis: l.At.UnixMilli(), Continued: l.Continued}
@@ -28,6 +37,14 @@ func (p processes) Run(ctx context.Context, t runner.Task, lines func(context.Co
 		return lines(ctx, converted)
 	})
 	return runner.Outcome(out), err
+}
+
+// host lets a worker call what the runner carries out.
+type host struct{ runner.Host }
+
+func (h host) Next(ctx context.Context, due time.Time) (worker.Answer, error) {
+	a, err := h.Host.Next(ctx, due)
+	return worker.Answer(a), err
 }
 
 func (p processes) Engine(ctx context.Context, stateful bool) (events.Engine, error) {

@@ -46,6 +46,34 @@ type Task struct {
 	// Seed and Start are what the script's randomness and clock begin with.
 	Seed  [16]byte
 	Start time.Time
+	// Servers is what the script may call, tool names by server name; Host
+	// carries the calls out, and is nil when there are none.
+	Servers map[string][]string
+	Host    Host
+}
+
+// Host carries out what a running script calls. Workers call its methods one
+// after another.
+type Host interface {
+	// Call begins a call, numbered from 1, and must not wait for its answer; the
+	// receiver owns the arguments. An error ends the run.
+	Call(ctx context.Context, number int, server, tool string, arguments []byte) error
+	// Next is called while calls are pending, and blocks until one is answered or
+	// until the script's clock reaches due, which is zero when the script waits
+	// for no timer. Of an answer and a timer the earlier one is first, and of
+	// equals the timer. ctx ends when the run is to end.
+	Next(ctx context.Context, due time.Time) (HostAnswer, error)
+}
+
+// HostAnswer is a Host's word to a waiting script.
+type HostAnswer struct {
+	// Number is the call that is answered; 0 says that the timer is due.
+	Number int
+	// OK says that Text is a value as JSON; otherwise it is an error's message.
+	OK   bool
+	Text []byte
+	// At is the script's time of the answer.
+	At time.Time
 }
 
 // Outcome is how a script ended.

@@ -28,6 +28,7 @@ typedef struct {
   uint8_t seed[16];
   double start_ms;        // the clock's first reading, milliseconds since 1970
   uintptr_t output;       // passed to daybook_write, 0 = discard
+  uintptr_t host;         // passed to daybook_call and daybook_await, 0 = nothing can be called
 } daybook_config;
 
 enum {
@@ -65,8 +66,9 @@ int daybook_external_references(void);
 // Returns NULL and fills error (capacity bytes, NUL-terminated) on failure.
 daybook_isolate* daybook_new(const daybook_config* config, char* error, size_t capacity);
 // Replaces what the isolate was made with of these, before its run.
-void daybook_assign(daybook_isolate*, const uint8_t seed[16], double start_ms, uintptr_t output);
-void daybook_run(daybook_isolate*, daybook_bytes source, daybook_result* result);
+void daybook_assign(daybook_isolate*, const uint8_t seed[16], double start_ms, uintptr_t output, uintptr_t host);
+// servers is the JSON of what the script may call, empty for nothing.
+void daybook_run(daybook_isolate*, daybook_bytes source, daybook_bytes servers, daybook_result* result);
 // Ends the isolate's useful life, whatever it returns. The blob is owned by
 // the isolate and valid until daybook_dispose.
 int daybook_snapshot(daybook_isolate*, daybook_bytes* blob);
@@ -76,6 +78,27 @@ void daybook_dispose(daybook_isolate*);
 
 // Implemented in Go. Returns 0 to go on, anything else to end the run.
 int daybook_write(uintptr_t output, int level, double clock_ms, char* text, size_t size);
+
+// What ends a wait for the host.
+enum {
+  DAYBOOK_HOST_STOPPED = 0,
+  DAYBOOK_HOST_TICK = 1,    // due is reached, and no answer is from before it
+  DAYBOOK_HOST_ANSWER = 2,
+};
+
+typedef struct {
+  double number;    // of the call
+  int ok;           // the text is a value as JSON, and otherwise a message
+  double clock_ms;  // when it was given
+  char* text;       // from malloc, the receiver's to free
+  size_t size;
+} daybook_answer;
+
+// Implemented in Go. Begins a call; 0 to go on, anything else to end the run.
+int daybook_call(uintptr_t host, double number, daybook_bytes server, daybook_bytes tool, daybook_bytes arguments);
+// Implemented in Go. Blocks until there is an answer or due_ms (none when
+// negative) is reached. daybook_terminate does not end it: its owner does.
+int daybook_await(uintptr_t host, double due_ms, daybook_answer* answer);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 package v8
 
 /*
+#include <stdlib.h>
 #include "bridge.h"
 */
 import "C"
@@ -32,3 +33,41 @@ func daybook_write(output C.uintptr_t, level C.int, clock C.double, text *C.char
 	}
 	return 0
 }
+
+// goBytes views what C lent for one call.
+func goBytes(b C.daybook_bytes) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(b.data)), int(b.size))
+}
+
+//export daybook_call
+func daybook_call(host C.uintptr_t, number C.double, server, tool, arguments C.daybook_bytes) C.int {
+	h := cgo.Handle(host).Value().(Host)
+	if err := h.Call(int(number), string(goBytes(server)), string(goBytes(tool)), goBytes(arguments)); err != nil {
+		return 1
+	}
+	return 0
+}
+
+//export daybook_await
+func daybook_await(host C.uintptr_t, dueMillis C.double, answer *C.daybook_answer) C.int {
+	var due time.Time
+	if dueMillis >= 0 {
+		due = dueAt(float64(dueMillis))
+	}
+	a, err := cgo.Handle(host).Value().(Host).Await(due)
+	switch {
+	case err != nil:
+		return C.DAYBOOK_HOST_STOPPED
+	case a.Number == 0:
+		return C.DAYBOOK_HOST_TICK
+	}
+	answer.number, answer.clock_ms = C.double(a.Number), C.double(toMillis(a.At))
+	if a.OK {
+		answer.ok = 1
+	}
+	answer.text, answer.size = (*C.char)(C.CBytes(a.Text)), C.size_t(len(a.Text))
+	return C.DAYBOOK_HOST_ANSWER
+}
+
+// dueAt rounds up: an answer of the very microsecond then comes after the timer.
+func dueAt(ms float64) time.Time { return time.UnixMicro(int64(math.Ceil(min(ms, 1e15) * 1000))).UTC() }

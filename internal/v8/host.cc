@@ -197,6 +197,38 @@ void host_report_error(const Info& info) {
   if (info.Length() > 0) current->reported.Reset(info.GetIsolate(), info[0]);
 }
 
+// host.call(number, server, tool, arguments) sends a call on its way. The prelude
+// counts the calls and bounds what they carry.
+void host_call(const Info& info) {
+  Isolate* isolate = info.GetIsolate();
+  bool texts = info.Length() >= 4 && info[0]->IsNumber();
+  for (int i = 1; texts && i < 4; i++) texts = info[i]->FullIsString();
+  if (!texts) {
+    throw_type_error(isolate, "host.call needs a number and three strings");
+    return;
+  }
+  double number = info[0]->NumberValue(current->context.Get(isolate)).FromMaybe(0);
+  constexpr size_t kLongest = size_t{4} << 20;
+  std::string text[3];
+  for (int i = 0; i < 3; i++) {
+    bool cut = false;
+    text[i] = to_utf8(isolate, info[i + 1].As<v8::String>(), kLongest, &cut);
+    if (cut) {
+      isolate->ThrowException(v8::Exception::RangeError(new_string(isolate, "Host call too large")));
+      return;
+    }
+  }
+  if (current->host == 0) {
+    throw_type_error(isolate, "There is nothing to call");
+    return;
+  }
+  auto view = [](const std::string& s) { return daybook_bytes{s.data(), s.size()}; };
+  current->pending_calls++;
+  if (daybook_call(current->host, number, view(text[0]), view(text[1]), view(text[2])) != 0) {
+    isolate->TerminateExecution();
+  }
+}
+
 struct Native {
   const char* name;
   v8::FunctionCallback callback;
@@ -215,6 +247,7 @@ constexpr Native kNatives[] = {
     {"constructorName", host_constructor_name},
     {"reportError", host_report_error},
     {"ownNonIndexKeys", host_own_non_index_keys},
+    {"call", host_call},
 };
 constexpr size_t kNativeCount = sizeof kNatives / sizeof kNatives[0];
 

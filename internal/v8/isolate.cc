@@ -172,10 +172,12 @@ extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* erro
   return d;
 }
 
-extern "C" void daybook_assign(daybook_isolate* d, const uint8_t seed[16], double start_ms, uintptr_t output) {
+extern "C" void daybook_assign(daybook_isolate* d, const uint8_t seed[16], double start_ms, uintptr_t output,
+                               uintptr_t host) {
   d->random = daybook::Random(seed);
   d->start_ms = d->clock_ms = start_ms;
   d->output = output;
+  d->host = host;
 }
 
 extern "C" void daybook_terminate(daybook_isolate* d) {

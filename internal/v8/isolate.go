@@ -41,6 +41,11 @@ type Config struct {
 	Start time.Time
 	// Output gets console messages as they are written; nil discards them.
 	Output Output
+	// Servers is what the script may call: the JSON of an object that holds, by
+	// the name of each server, the names of its tools. Empty is nothing.
+	Servers []byte
+	// Host carries out the calls; required with Servers.
+	Host Host
 }
 
 // Output receives console messages on the isolate's thread.
@@ -48,6 +53,31 @@ type Output interface {
 	// WriteMessage gets one message of valid UTF-8 without the final line end. It
 	// must not keep text. An error ends the run.
 	WriteMessage(level uint8, at time.Time, text []byte) error
+}
+
+// Host carries out what a script calls. Its methods are called on the isolate's
+// thread.
+type Host interface {
+	// Call begins a call and must not wait for its answer. Calls of a run are
+	// numbered from 1. The bytes must not be kept. An error ends the run.
+	Call(number int, server, tool string, arguments []byte) error
+	// Await is called while calls are pending and blocks until there is an
+	// answer to one, or until due, which is zero when no timer is waited for. It
+	// must end when the run is to end, with an error: Terminate alone does not
+	// reach it.
+	Await(due time.Time) (Answer, error)
+}
+
+// Answer is the host's word to a waiting script.
+type Answer struct {
+	// Number is the call that is answered, or 0 when it is none: then the timer
+	// is due, and no later answer may be from before it.
+	Number int
+	// OK says that Text is a value as JSON; otherwise it is an error's message.
+	OK   bool
+	Text []byte
+	// At is what the script's clock moves to, if it stands before it.
+	At time.Time
 }
 
 // turn holds the process's one right to have an isolate: a second one that can
@@ -59,7 +89,10 @@ var turn = make(chan struct{}, 1)
 type Isolate struct {
 	plain  bool
 	output cgo.Handle
-	pinned runtime.Pinner
+	host   cgo.Handle
+	// servers is what the run may call.
+	servers []byte
+	pinned  runtime.Pinner
 
 	mu      sync.Mutex // guards what follows, against Terminate
 	ptr     *C.daybook_isolate
@@ -131,6 +164,11 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 		i.output = cgo.NewHandle(cfg.Output)
 		c.output = C.uintptr_t(i.output)
 	}
+	if cfg.Host != nil {
+		i.host = cgo.NewHandle(cfg.Host)
+		c.host = C.uintptr_t(i.host)
+	}
+	i.servers = cfg.Servers
 	c.heap_limit, c.buffer_limit = C.size_t(cfg.HeapLimit), C.size_t(cfg.BufferLimit)
 	for n, b := range cfg.Seed {
 		c.seed[n] = C.uint8_t(b)
@@ -147,7 +185,7 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 }
 
 // Assign gives an isolate that was made ahead of its run what only the run
-// knows: Seed, Start and Output of cfg. The rest of cfg must be what the
+// knows: Seed, Start, Output, Servers and Host of cfg. The rest of cfg must be what the
 // isolate was made with. It must come before Run.
 func (i *Isolate) Assign(cfg Config) error {
 	if i.ptr == nil {
@@ -160,11 +198,19 @@ func (i *Isolate) Assign(cfg Config) error {
 	if cfg.Output != nil {
 		i.output = cgo.NewHandle(cfg.Output)
 	}
+	if i.host != 0 {
+		i.host.Delete()
+		i.host = 0
+	}
+	if cfg.Host != nil {
+		i.host = cgo.NewHandle(cfg.Host)
+	}
+	i.servers = cfg.Servers
 	var seed [16]C.uint8_t
 	for n, b := range cfg.Seed {
 		seed[n] = C.uint8_t(b)
 	}
-	C.daybook_assign(i.ptr, &seed[0], C.double(toMillis(cfg.Start)), C.uintptr_t(i.output))
+	C.daybook_assign(i.ptr, &seed[0], C.double(toMillis(cfg.Start)), C.uintptr_t(i.output), C.uintptr_t(i.host))
 	return nil
 }
 
@@ -218,7 +264,7 @@ func (i *Isolate) Run(source []byte) (Result, error) {
 	i.mu.Unlock()
 
 	var c C.daybook_result
-	C.daybook_run(i.ptr, cBytes(source), &c)
+	C.daybook_run(i.ptr, cBytes(source), cBytes(i.servers), &c)
 	runtime.KeepAlive(source)
 
 	i.mu.Lock()
@@ -296,6 +342,9 @@ func (i *Isolate) Dispose() {
 func (i *Isolate) release() {
 	if i.output != 0 {
 		i.output.Delete()
+	}
+	if i.host != 0 {
+		i.host.Delete()
 	}
 	i.pinned.Unpin()
 	runtime.UnlockOSThread()

@@ -25,7 +25,11 @@ struct Rejection {
 
 struct daybook_isolate {
   explicit daybook_isolate(const daybook_config& config)
-      : random(config.seed), output(config.output), start_ms(config.start_ms), clock_ms(config.start_ms) {}
+      : random(config.seed),
+        output(config.output),
+        host(config.host),
+        start_ms(config.start_ms),
+        clock_ms(config.start_ms) {}
 
   v8::Isolate* isolate = nullptr;
   v8::SnapshotCreator* creator = nullptr;  // null in a plain isolate
@@ -37,6 +41,8 @@ struct daybook_isolate {
 
   daybook::Random random;
   uintptr_t output;
+  uintptr_t host;
+  int pending_calls = 0;  // that the host has not answered
   double start_ms;
   double clock_ms;
 

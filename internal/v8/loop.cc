@@ -1,6 +1,7 @@
 // One run: evaluate the source, then turn the event loop until it ends.
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 
 #include "isolate.h"
 
@@ -18,9 +19,16 @@ class Run {
   Run(daybook_isolate* d, Local<v8::Context> context, daybook_result* result)
       : d_(d), isolate_(d->isolate), context_(context), caught_(d->isolate), result_(result) {}
 
-  void execute(daybook_bytes source) {
-    Local<Value> start = v8::Number::New(isolate_, d_->start_ms), carried;
-    if (!call_entry(d_, context_, "begin", 1, &start).ToLocal(&carried)) return conclude_exception(caught_exception());
+  void execute(daybook_bytes source, daybook_bytes servers) {
+    d_->pending_calls = 0;
+    Local<v8::String> callable;
+    if (!v8::String::NewFromUtf8(isolate_, servers.data == nullptr ? "" : servers.data, v8::NewStringType::kNormal,
+                                 static_cast<int>(servers.size))
+             .ToLocal(&callable)) {
+      return conclude_stopped();
+    }
+    Local<Value> start[2] = {v8::Number::New(isolate_, d_->start_ms), callable}, carried;
+    if (!call_entry(d_, context_, "begin", 2, start).ToLocal(&carried)) return conclude_exception(caught_exception());
     result_->carried_timers = static_cast<int>(carried->NumberValue(context_).FromMaybe(0));
     Local<v8::String> text;
     if (!v8::String::NewFromUtf8(isolate_, source.data, v8::NewStringType::kNormal, static_cast<int>(source.size))
@@ -61,7 +69,11 @@ class Run {
       if (awaited->State() == v8::Promise::kRejected) return conclude_exception(awaited->Result());
 
       bool settled = unwrapped && awaited->State() == v8::Promise::kFulfilled;
-      switch (next_timer()) {
+      if (d_->pending_calls > 0 && isolate_->HasPendingBackgroundTasks()) {
+        if (!wait_until(Clock::now() + std::chrono::milliseconds(1))) return conclude_stopped();
+        continue;
+      }
+      switch (d_->pending_calls > 0 ? next_from_host() : next_timer()) {
         case Next::kFired:
           continue;
         case Next::kOver:
@@ -103,6 +115,44 @@ class Run {
 
   enum class Next { kNone, kFired, kOver };
 
+  // Waits for the host's next word: an answer, or that none comes before the
+  // earliest timer is due. The host decides which is first, so that a run which is
+  // given the same answers at the same times goes the same way.
+  Next next_from_host() {
+    v8::HandleScope handles(isolate_);
+    Local<Value> value;
+    if (!call_entry(d_, context_, "nextDue", 0, nullptr).ToLocal(&value)) return over(caught_exception());
+    double due = value->NumberValue(context_).FromMaybe(-1);
+    if (due >= 0 && due <= d_->clock_ms) return fire(due);  // nothing can come before
+    daybook_answer answer = {};
+    switch (daybook_await(d_->host, due, &answer)) {
+      case DAYBOOK_HOST_TICK:
+        if (due >= 0 && !stopped()) return fire(due);
+        break;
+      case DAYBOOK_HOST_ANSWER:
+        return take(answer);
+    }
+    conclude_stopped();
+    return Next::kOver;
+  }
+
+  // Moves the clock to when the host answered and settles the call's promise.
+  Next take(const daybook_answer& answer) {
+    std::unique_ptr<char, decltype(&free)> owned(answer.text, &free);
+    d_->pending_calls--;
+    if (answer.clock_ms > d_->clock_ms) d_->clock_ms = answer.clock_ms;
+    Local<v8::String> text;
+    if (stopped() || !v8::String::NewFromUtf8(isolate_, answer.text == nullptr ? "" : answer.text,
+                                              v8::NewStringType::kNormal, static_cast<int>(answer.size))
+                          .ToLocal(&text)) {
+      conclude_stopped();
+      return Next::kOver;
+    }
+    Local<Value> given[3] = {v8::Number::New(isolate_, answer.number), v8::Number::New(isolate_, answer.ok), text};
+    if (call_entry(d_, context_, "answer", 3, given).IsEmpty()) return over(caught_exception());
+    return Next::kFired;
+  }
+
   // Waits for the earliest timer in real time, moves the clock to exactly when
   // it was due, and fires it.
   Next next_timer() {
@@ -118,6 +168,10 @@ class Run {
       conclude_stopped();
       return Next::kOver;
     }
+    return fire(due);
+  }
+
+  Next fire(double due) {
     if (due > d_->clock_ms) d_->clock_ms = due;
     if (call_entry(d_, context_, "fire", 0, nullptr).IsEmpty()) {
       Local<Value> thrown = caught_exception();
@@ -266,7 +320,7 @@ bool rest(daybook_isolate* d) {
 }  // namespace
 }  // namespace daybook
 
-extern "C" void daybook_run(daybook_isolate* d, daybook_bytes source, daybook_result* result) {
+extern "C" void daybook_run(daybook_isolate* d, daybook_bytes source, daybook_bytes servers, daybook_result* result) {
   using namespace daybook;
   *result = {};
   d->text.clear();
@@ -274,7 +328,7 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_bytes source, daybook_re
     v8::HandleScope handles(d->isolate);
     v8::Local<v8::Context> context = d->context.Get(d->isolate);
     v8::Context::Scope scope(context);
-    Run(d, context, result).execute(source);
+    Run(d, context, result).execute(source, servers);
   }
   d->rejections.clear();
   d->reported.Reset();

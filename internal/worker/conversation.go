@@ -2,6 +2,7 @@ package worker
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -14,6 +15,8 @@ const maxText = 16 << 20
 // out of bounds or malformed is an error that ends the worker.
 type conversation struct {
 	maxHeap int64 // bytes of heap it may send
+	calls   calls
+	call    *call // one that is whole and to be carried out
 
 	accepted bool
 	ended    bool // the end header came; bodies follow
@@ -36,6 +39,17 @@ func (c *conversation) take(t frameType, payload []byte) ([]Line, error) {
 		return nil, nil
 	case !c.accepted:
 		return nil, fmt.Errorf("%w: frame %q before the task was accepted", errProtocol, t)
+	case c.calls.coming != nil:
+		if t != frameData {
+			return nil, fmt.Errorf("%w: frame %q instead of arguments", errProtocol, t)
+		}
+		return nil, c.broke(c.calls.takeArguments(payload))
+	case c.calls.waiting && t != frameEnd && !c.ended:
+		return nil, fmt.Errorf("%w: frame %q while it waits", errProtocol, t)
+	case t == frameCall && !c.ended:
+		return nil, c.broke(c.calls.takeCall(payload))
+	case t == frameWait && !c.ended:
+		return nil, c.broke(nil, c.calls.takeWait(payload))
 	case t == frameLines && !c.ended:
 		lines, err := parseLines(payload)
 		if err != nil {
@@ -49,6 +63,15 @@ func (c *conversation) take(t frameType, payload []byte) ([]Line, error) {
 	default:
 		return nil, fmt.Errorf("%w: unexpected frame %q", errProtocol, t)
 	}
+}
+
+// broke keeps a call that is whole, and says of an error whose it is.
+func (c *conversation) broke(whole *call, err error) error {
+	if err != nil && !errors.Is(err, errProtocol) {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	c.call = whole
+	return err
 }
 
 func (c *conversation) takeEnd(payload []byte) error {
@@ -82,6 +105,8 @@ func (c *conversation) checkEnd() error {
 		return fmt.Errorf("no text, yet %d bytes of it", e.TextSize)
 	case e.TextSize == 0 && e.End != endCompleted && e.End != endOutOfMemory && e.End != endTerminated:
 		return fmt.Errorf("no word on a run that ended as %s", e.End)
+	case e.End == endCompleted && len(c.calls.inFlight) > 0:
+		return fmt.Errorf("a run that completed before %d of its calls were answered", len(c.calls.inFlight))
 	case e.HeapSize < 0 || e.HeapSize > c.maxHeap:
 		return fmt.Errorf("a heap of %d bytes, %d are allowed", e.HeapSize, c.maxHeap)
 	case e.HeapSize > 0 && !savable:

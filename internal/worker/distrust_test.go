@@ -25,11 +25,15 @@ func TestWorkerBreaksProtocol(t *testing.T) {
 		"line cut short", "line of invalid UTF-8", "line with a line end", "line of no level", "data before the end", "end that is no JSON",
 		"end with unknown fields", "end of no kind", "huge text", "huge heap", "negative heap", "heap after running out of memory",
 		"more text than announced", "more heap than announced", "lines after the end", "text of invalid UTF-8",
+		"calls what is not offered", "calls a server of no name", "repeats a call", "skips a call", "calls with huge arguments", "calls with no arguments", "calls with arguments that are not UTF-8",
+		"more arguments than announced", "lines among arguments", "more calls at a time", "waits for nothing", "waits until no time", "calls after the end",
+		"completes with a call pending",
 	} {
 		t.Run(how, func(t *testing.T) {
 			pool := hostilePool(t, how)
 			task := hostileTask("1+1")
 			task.Timeout = 20 * time.Second
+			task.Servers, task.Host = map[string][]string{"s": {"t"}}, &silent{make(chan struct{})}
 			o, err := pool.Run(t.Context(), task, discard)
 			if err != nil || o.Status != worker.StatusFailed || o.Reason != worker.ReasonProtocol || !strings.HasPrefix(o.Error, "Worker broke protocol: ") || o.Heap != nil {
 				t.Fatalf("%+v, %v", o, err)

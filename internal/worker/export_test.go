@@ -102,6 +102,24 @@ var (
 
 func NewConversation(maxHeap int64) *Conversation { return &conversation{maxHeap: maxHeap} }
 
+// NewCallingConversation is one whose script may call s.t.
+func NewCallingConversation(maxHeap int64) *Conversation {
+	return &conversation{maxHeap: maxHeap, calls: calls{servers: map[string][]string{"s": {"t"}}}}
+}
+
+// Reply lets the host answer, or a timer fire for call 0.
+func (c *conversation) Reply(number int) error {
+	return c.calls.answer(Answer{Number: number, At: time.Unix(0, 0)})
+}
+
+// Called returns the call that became whole with the last frame, 0 for none.
+func (c *conversation) Called() (number, size int) {
+	if c.call == nil {
+		return 0, 0
+	}
+	return c.call.Number, len(c.call.arguments)
+}
+
 func (c *conversation) Take(t byte, payload []byte) ([]Line, error) {
 	return c.take(frameType(t), payload)
 }

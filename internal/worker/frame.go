@@ -24,12 +24,15 @@ const (
 	// Parent to worker.
 	frameHello     frameType = 'H' // magic
 	frameTask      frameType = 'T' // taskHeader, then its bodies in data frames
+	frameAnswer    frameType = 'N' // answerHeader, then its text in data frames; only to a wait
 	frameTerminate frameType = 'X' // empty; stale ones are ignored
 
 	// Worker to parent.
 	frameReady    frameType = 'R' // readyMessage
 	frameAccepted frameType = 'A' // empty: the task is here whole and begins
 	frameLines    frameType = 'L' // lines
+	frameCall     frameType = 'C' // callHeader, then the arguments in data frames
+	frameWait     frameType = 'W' // waitMessage; nothing but an end comes before the answer
 	frameEnd      frameType = 'E' // endHeader, then its bodies in data frames
 
 	// Both ways.

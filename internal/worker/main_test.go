@@ -62,6 +62,9 @@ func misbehave(how string) {
 		return string(b)
 	}
 
+	call := func(number, size int) string {
+		return fmt.Sprintf(`{"number":%d,"server":"s","tool":"t","size":%d}`, number, size)
+	}
 	if how == "never ready" {
 		hang()
 	}
@@ -83,8 +86,12 @@ func misbehave(how string) {
 		hang()
 	}
 	send('R', string(ready))
-	// The header and the code; tasks of these tests have one data frame.
-	for range 2 {
+	// The header, what may be called, and the code.
+	bodies := 2
+	if strings.Contains(how, "call") || strings.Contains(how, "argument") || strings.Contains(how, "wait") {
+		bodies = 3
+	}
+	for range bodies {
 		if _, _, err := in.Next(); err != nil {
 			os.Exit(0)
 		}
@@ -105,6 +112,47 @@ func misbehave(how string) {
 		out.Write([]byte{0, 0x20, 0, 0, 'L'})
 	case "empty frame":
 		out.Write([]byte{0, 0, 0, 0, 'L'})
+	case "calls what is not offered":
+		send('C', `{"number":1,"server":"s","tool":"other","size":2}`)
+	case "calls a server of no name":
+		send('C', `{"number":1,"server":"","tool":"t","size":2}`)
+	case "repeats a call":
+		send('C', call(1, 2))
+		send('D', "{}")
+		send('C', call(1, 2))
+	case "skips a call":
+		send('C', call(2, 2))
+	case "calls with huge arguments":
+		send('C', call(1, worker.MaxArguments+1))
+	case "calls with no arguments":
+		send('C', call(1, 0))
+	case "calls with arguments that are not UTF-8":
+		send('C', call(1, 2))
+		send('D', "\xff\xff")
+	case "more arguments than announced":
+		send('C', call(1, 2))
+		send('D', "{}}")
+	case "lines among arguments":
+		send('C', call(1, 2))
+		send('L', line)
+	case "more calls at a time":
+		for n := range 17 {
+			send('C', call(n+1, 2))
+			send('D', "{}")
+		}
+	case "waits for nothing":
+		send('W', `{"timed":false,"due_micros":0}`)
+	case "waits until no time":
+		send('C', call(1, 2))
+		send('D', "{}")
+		send('W', `{"timed":true,"due_micros":9223372036854775807}`)
+	case "calls after the end":
+		send('E', end("{}"))
+		send('C', call(1, 2))
+	case "completes with a call pending":
+		send('C', call(1, 2))
+		send('D', "{}")
+		send('E', end(`{"end": "completed"}`))
 	case "unknown frame":
 		send('Z', "")
 	case "accepts twice":

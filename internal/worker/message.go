@@ -15,7 +15,7 @@ var errProtocol = errors.New("worker broke protocol")
 
 // helloMagic opens the conversation: a process that finds anything else on its
 // standard input was not started by a Pool.
-const helloMagic = "daybook worker protocol 2"
+const helloMagic = "daybook worker protocol 3"
 
 // helloMessage says what a worker is going to be.
 type helloMessage struct {
@@ -44,6 +44,8 @@ type taskHeader struct {
 	BufferLimit int64    `json:"buffer_limit"`
 	Seed        [16]byte `json:"seed"`
 	StartMicros int64    `json:"start_micros"`
+	// ServersSize is the length of what may be called, as JSON; it comes first.
+	ServersSize int `json:"servers_size"`
 }
 
 // How a worker says a run ended. The parent makes statuses and reasons of it.

@@ -18,6 +18,9 @@ import (
 type rules struct {
 	accepted, ended bool
 	text, heap      int // bytes still to come
+
+	made, coming, pending int // calls, bytes of arguments to come, calls without an answer
+	waiting               bool
 }
 
 // allows tells whether the frame may come now, and takes it.
@@ -31,6 +34,24 @@ func (o *rules) allows(frame byte, size, text, heap int) bool {
 		return ok
 	case !o.accepted:
 		return false
+	case o.coming > 0:
+		ok := frame == 'D' && size > 0 && size <= o.coming
+		if ok {
+			o.coming -= size
+		}
+		return ok
+	case o.waiting && !o.ended && frame != 'E':
+		return false
+	case frame == 'C':
+		ok := !o.ended && text > 0 && heap == o.made+1 && o.pending < 16
+		if ok {
+			o.made, o.coming, o.pending = o.made+1, text, o.pending+1
+		}
+		return ok
+	case frame == 'W':
+		ok := !o.ended && o.pending > 0
+		o.waiting = o.waiting || ok
+		return ok
 	case frame == 'L':
 		return !o.ended
 	case frame == 'E':
@@ -57,12 +78,12 @@ func (o *rules) allows(frame byte, size, text, heap int) bool {
 // FuzzOrder sends frames that are well-formed one by one, in any order: the state
 // machine takes exactly the conversations that the plain rules allow.
 func FuzzOrder(f *testing.F) {
-	for _, seed := range []string{"ALE5D2D3", "ALLE91D9D1", "E", "AA", "ADE", "AE1D1D1", "AE1D1L", "AE0", "LA", "aZRTHX", "AE12D1D1D1", "AE21D2D1", "AE21D3"} {
+	for _, seed := range []string{"ALE5D2D3", "ALLE91D9D1", "E", "AA", "ADE", "AE1D1D1", "AE1D1L", "AE0", "LA", "aZRTHX", "AE12D1D1D1", "AE21D2D1", "AE21D3", "AC3D3WNE1D1", "AC3D1D2C1D1WNWNWE", "AC3L", "AC2D3", "AC0", "AW", "AcD1", "AC1D1WL", "AC1D1WC", "AC1D1E1D1", "AC1D1WEN", "AC1D1WWN", "AC1D1NW"} {
 		f.Add([]byte(seed))
 	}
 	line := worker.AppendLine(nil, worker.LevelLog, time.Unix(1, 0).UnixMicro(), false, []byte("x"))
 	f.Fuzz(func(t *testing.T, script []byte) {
-		c, o := worker.NewConversation(1<<20), rules{}
+		c, o := worker.NewCallingConversation(1<<20), rules{}
 		for i := 0; i < len(script); i++ {
 			digit := func() int {
 				if i+1 < len(script) && script[i+1] >= '0' && script[i+1] <= '9' {
@@ -81,6 +102,23 @@ func FuzzOrder(f *testing.F) {
 				payload = fmt.Appendf(nil, `{"end":"exception","has_text":true,"text_size":%d,"heap_size":%d,"transpiled_sha256":%q}`, text, heap, strings.Repeat("ab", 32))
 			case 'D':
 				payload = bytes.Repeat([]byte("d"), digit())
+			case 'C', 'c': // and one of another number
+				text, heap = digit(), o.made+1
+				if frame == 'c' {
+					frame, heap = 'C', o.made+2
+				}
+				payload = fmt.Appendf(nil, `{"number":%d,"server":"s","tool":"t","size":%d}`, heap, text)
+			case 'W':
+				payload = []byte(`{"timed":false,"due_micros":0}`)
+			case 'N':
+				if !o.waiting || o.ended {
+					continue // the host speaks only when it is asked
+				}
+				if err := c.Reply(o.made - o.pending + 1); err != nil {
+					t.Fatalf("%q: %v", script, err)
+				}
+				o.pending, o.waiting = o.pending-1, false
+				continue
 			case 'a':
 				frame, payload = 'A', []byte("x") // an acceptance with something in it
 			}
@@ -91,6 +129,9 @@ func FuzzOrder(f *testing.F) {
 			}
 			if err != nil {
 				return // the worker is killed
+			}
+			if number, size := c.Called(); number != 0 && (o.coming > 0 || number != o.made || size == 0) {
+				t.Fatalf("%q: call %d of %d bytes after %q", script, number, size, script[:i])
 			}
 			if done := o.ended && o.text == 0 && o.heap == 0; done != c.Complete() {
 				t.Fatalf("%q: complete %t, want %t", script, c.Complete(), done)

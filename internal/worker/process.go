@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -206,11 +207,19 @@ func (p *process) send(t *Task) error {
 		Seed:        t.Seed,
 		StartMicros: t.Start.UnixMicro(),
 	}
+	var servers []byte
+	if len(t.Servers) > 0 {
+		var err error
+		if servers, err = json.Marshal(t.Servers); err != nil {
+			return fmt.Errorf("encode what may be called: %w", err)
+		}
+		header.ServersSize = len(servers)
+	}
 	return together(p.to, func(w io.Writer) error {
 		if err := writeMessage(w, frameTask, header); err != nil {
 			return err
 		}
-		return writeBody(w, t.Code, t.Heap)
+		return writeBody(w, servers, t.Code, t.Heap)
 	})
 }
 

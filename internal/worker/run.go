@@ -26,6 +26,7 @@ type watch struct {
 	over     bool       // the run has its outcome; nothing ends it any more
 	timedOut bool
 	cause    error
+	endHost  context.CancelFunc
 	timers   []*time.Timer
 }
 
@@ -42,7 +43,11 @@ func (w *watch) end(cause error, timedOut bool, grace time.Duration) {
 	}
 	w.cause, w.timedOut = cause, timedOut
 	w.after(grace, w.p.kill)
+	endHost := w.endHost
 	w.mu.Unlock()
+	if endHost != nil {
+		endHost()
+	}
 	w.p.terminate()
 }
 
@@ -71,7 +76,14 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	lineCtx, cancel := context.WithTimeout(ctx, t.Timeout+2*timeoutGrace)
 	defer cancel()
 
-	c := conversation{maxHeap: t.maxHeap()}
+	// What the script calls ends with the run, whoever ends it.
+	hostCtx, endHost := context.WithCancel(ctx)
+	defer endHost()
+	w.mu.Lock()
+	w.endHost = endHost
+	w.mu.Unlock()
+
+	c := conversation{maxHeap: t.maxHeap(), calls: calls{servers: t.Servers}}
 	p.from.room = c.room
 	defer func() { p.from.room = nil }()
 	p.memory.limit.Store(t.maxResident())
@@ -92,6 +104,11 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 		if len(got) > 0 && ctx.Err() == nil {
 			if err := lines(lineCtx, got); err != nil {
 				w.end(fmt.Errorf("take output: %w", err), false, cancelGrace)
+			}
+		}
+		if t.Host != nil && hostCtx.Err() == nil {
+			if err := p.carry(hostCtx, &c, t.Host); err != nil {
+				w.end(fmt.Errorf("carry out what the script calls: %w", err), false, cancelGrace)
 			}
 		}
 	}

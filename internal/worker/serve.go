@@ -35,6 +35,7 @@ type server struct {
 	mu      sync.Mutex // guards what follows
 	current *v8.Isolate
 	stop    bool // terminate arrived before there was an isolate
+	link    *hostLink
 
 	writing sync.Mutex // held while a frame is written
 }
@@ -42,7 +43,7 @@ type server struct {
 // job is one task as it came in, and what was made of it.
 type job struct {
 	taskHeader
-	code, heap []byte
+	servers, code, heap []byte
 
 	began   time.Duration // the process's CPU time then
 	program *program
@@ -117,6 +118,11 @@ func (s *server) read(jobs chan<- *job) {
 		switch t {
 		case frameTerminate:
 			s.terminate()
+		case frameAnswer:
+			if err := s.readAnswer(payload); err != nil {
+				fmt.Fprintln(os.Stderr, "daybook-worker:", err)
+				os.Exit(exitProtocol)
+			}
 		case frameTask:
 			j, err := s.readTask(payload)
 			if err != nil {
@@ -139,11 +145,12 @@ func (s *server) readTask(payload []byte) (*job, error) {
 	if j.Stateful != s.stateful {
 		return nil, errors.New("a task for another kind of worker")
 	}
+	j.servers = make([]byte, 0, j.ServersSize)
 	j.code, j.heap = make([]byte, 0, j.CodeSize), make([]byte, 0, j.HeapSize)
 	for _, part := range []struct {
 		to   *[]byte
 		size int
-	}{{&j.code, j.CodeSize}, {&j.heap, j.HeapSize}} {
+	}{{&j.servers, j.ServersSize}, {&j.code, j.CodeSize}, {&j.heap, j.HeapSize}} {
 		for len(*part.to) < part.size {
 			t, data, err := s.in.next()
 			if err != nil || t != frameData || len(*part.to)+len(data) > part.size {
@@ -177,6 +184,9 @@ func (s *server) terminate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stop = true
+	if s.link != nil {
+		s.link.halt()
+	}
 	if s.current != nil {
 		s.current.Terminate()
 	}
@@ -211,6 +221,8 @@ func (s *server) run(j *job) error {
 	end, p := endHeader{}, j.program
 
 	sink := newLineSink(func(b []byte) error { return s.frame(frameLines, b) })
+	link := s.newLink(sink)
+	defer s.dropLink()
 	isolate, err := s.spare.take(v8.Config{
 		Heap:        j.heap,
 		Plain:       !j.Stateful,
@@ -219,6 +231,8 @@ func (s *server) run(j *job) error {
 		Seed:        j.Seed,
 		Start:       time.UnixMicro(j.StartMicros),
 		Output:      sink,
+		Servers:     j.servers,
+		Host:        link,
 	})
 	if err != nil {
 		_ = sink.close() // nothing was written

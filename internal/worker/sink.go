@@ -24,6 +24,7 @@ type lineSink struct {
 	pending [][]byte
 	closed  bool
 	err     error
+	writing bool // a chunk is on its way
 	done    chan struct{}
 }
 
@@ -95,9 +96,11 @@ func (s *lineSink) run() {
 		}
 		chunk := s.pending[0]
 		s.pending = s.pending[1:]
+		s.writing = true
 		s.mu.Unlock()
 		err := s.write(chunk)
 		s.mu.Lock()
+		s.writing = false
 		if err != nil {
 			s.err = err
 		}
@@ -106,6 +109,16 @@ func (s *lineSink) run() {
 			return
 		}
 	}
+}
+
+// flush returns once all that was added is in the pipe.
+func (s *lineSink) flush() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for (len(s.pending) > 0 || s.writing) && s.err == nil {
+		s.changed.Wait()
+	}
+	return s.err
 }
 
 // close writes what is pending and returns once it is in the pipe.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -43,6 +44,10 @@ type Task struct {
 	// Seed decides Math.random and crypto, Start what the clock says at first.
 	Seed  [16]byte
 	Start time.Time
+	// Servers is what the script may call: tool names by server name. Host carries
+	// the calls out; required with Servers.
+	Servers map[string][]string
+	Host    Host
 }
 
 func (t *Task) check(maxHeapLimit int64) error {
@@ -74,6 +79,7 @@ func (t *Task) check(maxHeapLimit int64) error {
 	if t.Timeout <= 0 {
 		add("timeout is missing")
 	}
+	problems = append(problems, t.checkServers()...)
 	if us := t.Start.UnixMicro(); us < earliestLine || us > latestLine {
 		add("start time %s is outside the years 0 to 9999", t.Start)
 	}
@@ -81,6 +87,22 @@ func (t *Task) check(maxHeapLimit int64) error {
 		return nil
 	}
 	return fmt.Errorf("bad task: %w", errors.Join(problems...))
+}
+
+func (t *Task) checkServers() (problems []error) {
+	if len(t.Servers) > 0 && t.Host == nil {
+		problems = append(problems, errors.New("servers are offered, and nobody carries out the calls"))
+	}
+	named := func(s string) bool { return s != "" && len(s) <= maxCallName && utf8.ValidString(s) }
+	for server, tools := range t.Servers {
+		if !named(server) {
+			problems = append(problems, fmt.Errorf("a server's name is not 1 to %d bytes of UTF-8", maxCallName))
+		}
+		if slices.ContainsFunc(tools, func(s string) bool { return !named(s) }) {
+			problems = append(problems, fmt.Errorf("a tool's name is not 1 to %d bytes of UTF-8", maxCallName))
+		}
+	}
+	return problems
 }
 
 // maxHeap is the largest heap a worker may return for the task.

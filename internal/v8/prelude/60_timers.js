@@ -217,7 +217,7 @@ const timerIdOf = (text) => {
 };
 
 // nextDue is when the loop has to wake up, or -1 when nothing keeps the run alive.
-const nextDue = () => (activeRefs === 0 ? -1 : timerHeap[0].due);
+const nextDue = () => (timerHeap.length === 0 || (activeRefs === 0 && callsInFlight === 0) ? -1 : timerHeap[0].due);
 
 // fireNext runs the earliest entry. What its callback throws is the caller's to
 // report; an interval is armed again either way.

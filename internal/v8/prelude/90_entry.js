@@ -2,15 +2,18 @@
 
 const entry = {
   __proto__: null,
-  begin(startMs) {
+  begin(startMs, servers) {
     timeOrigin = startMs;
+    offerServers(servers);
     resumeTimers(startMs);
     return activeRefs;
   },
   nextDue,
   fire: fireNext,
+  answer: answerCall,
   end() {
     suspendTimers();
+    forgetCalls();
     timeOrigin = 0; // equal state is an equal heap, whenever it was reached
   },
   result: resultText,

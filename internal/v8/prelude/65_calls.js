@@ -1,0 +1,222 @@
+// Calls to the MCP servers of a run: mcp.<server>.<tool>(arguments) is a promise.
+//
+// What may be called belongs to the run, not to the heap: the functions hold only
+// names, and look them up when they are called. So a heap that kept one may be
+// resumed where other servers are there, or none. A promise whose run ended first
+// stays pending for ever.
+
+const NativePromise = Promise;
+const JSONParse = JSON.parse;
+
+const mostInFlight = 16; // further calls wait here for their turn
+const mostCalls = 1000;
+const longestArguments = 1048576; // bytes of JSON
+
+let callsInFlight = 0;
+let callsMade = 0;
+let pendingCalls; // number -> call; made for the first one of a run
+let waitingCalls; // the calls after those in flight, first come first served
+let waitingAt = 0;
+let serversText = "";
+let servers; // name -> list of tool names, read when first needed
+let mcpObject; // what the global shows, made when first looked at
+
+const offerServers = (text) => { serversText = text; };
+
+const forgetCalls = () => {
+  callsInFlight = 0;
+  callsMade = 0;
+  pendingCalls = undefined;
+  waitingCalls = undefined;
+  waitingAt = 0;
+  serversText = "";
+  servers = undefined;
+  mcpObject = undefined;
+};
+
+const callableServers = () => {
+  if (servers === undefined) {
+    servers = new NativeMap();
+    if (serversText !== "") {
+      const table = JSONParse(serversText);
+      const names = ObjectKeys(table);
+      for (let i = 0; i < names.length; i++) MapPrototypeSet(servers, names[i], toList(table[names[i]]));
+    }
+  }
+  return servers;
+};
+
+const serverNames = () => {
+  const names = newList();
+  const all = MapPrototypeEntries(callableServers());
+  for (let next = MapIteratorPrototypeNext(all); !next.done; next = MapIteratorPrototypeNext(all)) names[names.length] = next.value[0];
+  return names;
+};
+
+const someOf = (names) => {
+  const few = newList();
+  for (let i = 0; i < names.length && i < 50; i++) few[i] = names[i];
+  return listJoin(few, ", ") + (names.length > few.length ? ` and ${names.length - few.length} more` : "");
+};
+
+// whyNot explains a name that cannot be called in this run; undefined when it can.
+const whyNot = (server, tool) => {
+  const tools = MapPrototypeGet(callableServers(), server);
+  if (tools === undefined) {
+    const names = serverNames();
+    if (names.length === 0) return `this run has no MCP server "${server}", and no other: the operator adds them, with --mcp-server`;
+    return `this run has no MCP server "${server}"; it has ${someOf(names)}`;
+  }
+  if (listIncludes(tools, tool)) return undefined;
+  if (tools.length === 0) return `MCP server "${server}" has no tools now`;
+  return `MCP server "${server}" has no tool "${tool}"; it has ${someOf(tools)}`;
+};
+
+// The bytes of a JSON text, which has no lone surrogates.
+const jsonBytes = (text) => {
+  let bytes = text.length;
+  for (let i = 0; i < text.length; i++) {
+    const unit = StringPrototypeCharCodeAt(text, i);
+    if (unit > 0x7f) bytes += unit > 0x7ff && (unit < 0xd800 || unit > 0xdfff) ? 2 : 1;
+  }
+  return bytes;
+};
+
+// argumentsText returns the arguments as JSON, or throws what is wrong with them.
+const argumentsText = (given, fail) => {
+  if (given === undefined) return "{}";
+  if (typeof given !== "object" || given === null || ArrayIsArray(given)) throw fail("arguments are one object, such as { query: \"...\" }");
+  const text = JSONStringify(given);
+  if (typeof text !== "string" || text[0] !== "{") throw fail("arguments are one object, and toJSON made something else of it");
+  if (text.length > longestArguments || (text.length * 3 > longestArguments && jsonBytes(text) > longestArguments)) {
+    throw fail("arguments are longer than 1 MiB as JSON");
+  }
+  return text;
+};
+
+// The error is made where the call is, so that its trace leads there, and gets its
+// words when they are known.
+const callError = (server, tool, caller) => {
+  const error = hideFrames(new NativeError(""), caller);
+  defineHidden(error, "name", "McpError");
+  return (text) => {
+    const message = `${server}.${tool}: ${text}`;
+    defineHidden(error, "message", message);
+    const trace = error.stack; // a script may decide what that is
+    if (typeof trace === "string") {
+      const at = StringPrototypeIndexOf(trace, "\n");
+      defineHidden(error, "stack", `McpError: ${message}${at < 0 ? "" : StringPrototypeSlice(trace, at)}`);
+    }
+    return error;
+  };
+};
+
+const sendCall = (call) => {
+  if (pendingCalls === undefined) pendingCalls = new NativeMap();
+  MapPrototypeSet(pendingCalls, call.number, call);
+  callsInFlight++;
+  host.call(call.number, call.server, call.tool, call.text);
+};
+
+const callTool = (server, tool, given, caller) => {
+  let resolve;
+  let reject;
+  const promise = new NativePromise((yes, no) => {
+    resolve = yes;
+    reject = no;
+  });
+  const fail = callError(server, tool, caller);
+  try {
+    const reason = whyNot(server, tool);
+    if (reason !== undefined) throw fail(reason);
+    const text = argumentsText(given, fail);
+    if (callsMade >= mostCalls) throw fail(`a run makes at most ${mostCalls} calls`);
+    const call = { __proto__: null, number: ++callsMade, server, tool, text, resolve, reject, fail };
+    if (callsInFlight < mostInFlight) {
+      sendCall(call);
+    } else {
+      if (waitingCalls === undefined) waitingCalls = newList();
+      waitingCalls[waitingCalls.length] = call;
+    }
+  } catch (error) {
+    reject(error);
+  }
+  return promise;
+};
+
+const answerCall = (number, ok, text) => {
+  const call = MapPrototypeGet(pendingCalls, number);
+  MapPrototypeDelete(pendingCalls, number);
+  callsInFlight--;
+  if (waitingCalls !== undefined && waitingAt < waitingCalls.length) {
+    const next = waitingCalls[waitingAt];
+    waitingCalls[waitingAt++] = undefined;
+    sendCall(next);
+  }
+  if (ok === 0) {
+    call.reject(call.fail(text));
+    return;
+  }
+  let value;
+  try {
+    value = JSONParse(text);
+  } catch {
+    call.reject(call.fail("the answer is not JSON"));
+    return;
+  }
+  call.resolve(value);
+};
+
+// awkward names are looked up by the language itself on anything: a promise
+// resolved with the object asks for then, JSON.stringify for toJSON.
+const awkward = (key) => typeof key === "symbol" || key === "then" || key === "toJSON";
+
+const toolFunction = (server, tool) => {
+  const call = { call(given) { return callTool(server, tool, given, call); } }.call;
+  return ObjectFreeze(setMeta(call, tool, 1));
+};
+
+const showNames = (target, missing) => new NativeProxy(ObjectFreeze(target), ObjectFreeze({
+  __proto__: null,
+  get(shown, key) {
+    if (hasOwn(shown, key)) return shown[key];
+    return awkward(key) ? undefined : missing(key);
+  },
+}));
+
+const serverObject = (server, tools) => {
+  const target = { __proto__: null };
+  for (let i = 0; i < tools.length; i++) {
+    if (!awkward(tools[i])) {
+      ObjectDefineProperty(target, tools[i], { __proto__: null, value: toolFunction(server, tools[i]), enumerable: true });
+    }
+  }
+  return showNames(target, (tool) => toolFunction(server, tool));
+};
+
+const makeMcp = () => {
+  const target = { mcp(server, tool, given) { return callTool(`${server}`, `${tool}`, given, target); } }.mcp;
+  delete target.name;
+  delete target.length;
+  ObjectSetPrototypeOf(target, null);
+  const names = serverNames();
+  for (let i = 0; i < names.length; i++) {
+    if (awkward(names[i])) continue;
+    const value = serverObject(names[i], MapPrototypeGet(servers, names[i]));
+    ObjectDefineProperty(target, names[i], { __proto__: null, value, enumerable: true });
+  }
+  return showNames(target, (server) => serverObject(server, newList()));
+};
+
+(() => {
+  const { get, set } = {
+    get() {
+      if (mcpObject === undefined) mcpObject = makeMcp();
+      return mcpObject;
+    },
+    set() {
+      throw hideFrames(new NativeTypeError("mcp holds the MCP servers of the run and cannot be assigned to; declare a variable of that name with let or const"), set);
+    },
+  };
+  ObjectDefineProperty(global, "mcp", { __proto__: null, get: setMeta(get, "get mcp", 0), set: setMeta(set, "set mcp", 1), enumerable: false, configurable: true });
+})();
