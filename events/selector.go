@@ -85,7 +85,7 @@ func ExecutionOf(e Event) string {
 		return d.ExecutionID
 	case *SessionEntryRecorded:
 		return d.ExecutionID
-	case *LedgerCheckpointed:
+	case *LedgerVolumeSealed, *LedgerVolumeOpened, *LedgerCheckpointed:
 		return ""
 	}
 	if e.Type.Webhook() || !ValidID(e.About()) {

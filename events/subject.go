@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // DefaultTenant owns everything until authentication names others.
@@ -72,6 +74,23 @@ func (v Volume) WebhookSubjects() string { return v.prefix() + ".*.webhook.*" }
 // LedgerTenant.
 func (v Volume) CheckpointSubject(tenant string) string {
 	return v.prefix() + "." + tenant + ".checkpoint"
+}
+
+// VolumeSubject is where a volume records its own opening and sealing; tenant is
+// LedgerTenant.
+func (v Volume) VolumeSubject(tenant string) string {
+	return v.prefix() + "." + tenant + ".volume"
+}
+
+// VolumeOf reads a volume from the name of its stream, with false for the name
+// of anything else.
+func VolumeOf(stream string) (Volume, bool) {
+	digits, ok := strings.CutPrefix(stream, "LEDGER-")
+	n, err := strconv.Atoi(digits)
+	if v := Volume(n); ok && err == nil && n > 0 && v.Stream() == stream {
+		return v, true
+	}
+	return 0, false
 }
 
 func (v Volume) prefix() string { return fmt.Sprintf("ledger.%04d", int(v)) }

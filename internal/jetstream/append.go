@@ -27,8 +27,7 @@ const appendWait = 30 * time.Second
 // that nothing can be stored, and any other error that the outcome is unknown, or
 // that the server refused.
 func (s *Store) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
-	m, err := s.message(e, after)
-	if err != nil {
+	if _, err := message(1, e); err != nil {
 		return 0, err
 	}
 	if _, ok := ctx.Deadline(); !ok {
@@ -36,48 +35,99 @@ func (s *Store) Append(ctx context.Context, e events.Event, after int64) (uint64
 		ctx, cancel = context.WithTimeout(ctx, appendWait)
 		defer cancel()
 	}
-	// Output bears no message id, so a second try has to look for the first.
-	identified := m.Header.Get(natsjs.MsgIDHeader) != ""
-	since := s.newest.Load()
+	a := appending{s: s, e: e, after: after, since: s.last.Load()}
 	if after >= 0 {
-		since = uint64(after)
+		a.since = uint64(after)
 	}
 	for try := 0; ; try++ {
-		seq, err := s.try(ctx, m)
+		seq, err := a.once(ctx)
 		switch {
 		case err == nil:
-			s.sawStored(seq)
 			return seq, nil
-		case conflicting(err):
-			seq, err := s.find(ctx, m.Subject, e.ID, since)
-			if errors.Is(err, events.ErrNotFound) {
-				return 0, fmt.Errorf("append %s on %s after %d: %w", e.Type, m.Subject, after, events.ErrConflict)
+		case errors.Is(err, events.ErrConflict):
+			return 0, fmt.Errorf("append %s on %s after %d: %w", e.Type, e.Subject(s.volumes().active().number), after, err)
+		case sealedNow(err):
+			// Another process has sealed the volume. There is a next one, or will be.
+			if rerr := s.refresh(ctx); rerr != nil {
+				s.log.WarnContext(ctx, "finding the next volume", "err", rerr)
+			} else {
+				continue
 			}
-			if err != nil {
-				return 0, fmt.Errorf("append %s: find out whether it is stored: %w", e.Type, err)
-			}
-			return seq, nil
 		case refused(err), isUnwritable(err):
 			return 0, fmt.Errorf("append %s: %w", e.Type, err)
 		}
 		if werr := wait(ctx, min(time.Duration(try+1)*20*time.Millisecond, time.Second)); werr != nil {
 			return 0, fmt.Errorf("append %s: outcome unknown: %w", e.Type, err)
 		}
-		if identified {
-			continue
-		}
-		switch seq, ferr := s.find(ctx, m.Subject, e.ID, since); {
-		case ferr == nil:
-			return seq, nil
-		case !errors.Is(ferr, events.ErrNotFound):
-			return 0, fmt.Errorf("append %s: outcome unknown: %w", e.Type, errors.Join(err, ferr))
-		}
 	}
 }
 
-// message is the wire form of an append.
-func (s *Store) message(e events.Event, after int64) (*nats.Msg, error) {
-	w, err := events.Encode(volume, e)
+// appending is one call of Append.
+type appending struct {
+	s     *Store
+	e     events.Event
+	after int64
+	// since is a position before that of the event, wherever it may be stored.
+	since uint64
+	// unknown is the volume of an earlier try whose outcome is unknown; 0: none.
+	unknown events.Volume
+}
+
+// once tries once, in the volume that is written now: nobody seals it meanwhile
+// but another process.
+func (a *appending) once(ctx context.Context) (uint64, error) {
+	s := a.s
+	s.turn.RLock()
+	defer s.turn.RUnlock()
+	now := s.volumes()
+	v := now.active()
+	// Within a volume the server knows identified events again.
+	if a.unknown != 0 && (a.unknown != v.number || !identified(a.e)) {
+		if seq, err := s.find(ctx, now, a.e, a.since); !errors.Is(err, events.ErrNotFound) {
+			return seq, err
+		}
+	}
+	m, err := message(v.number, a.e)
+	if err != nil {
+		return 0, err
+	}
+	if a.after >= 0 {
+		position, err := s.expectation(ctx, now, a.e.Subject, uint64(a.after))
+		if errors.Is(err, events.ErrConflict) {
+			return a.lost(ctx, now)
+		}
+		if err != nil {
+			return 0, err
+		}
+		m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, strconv.FormatUint(position, 10))
+	}
+	seq, err := s.try(ctx, v, m)
+	switch {
+	case err == nil:
+		s.sawStored(seq)
+	case conflicting(err):
+		return a.lost(ctx, now)
+	case !refused(err) && !isUnwritable(err):
+		a.unknown = v.number
+	}
+	return seq, err
+}
+
+// lost finds out who was first on the event's subject: perhaps the event itself.
+func (a *appending) lost(ctx context.Context, now *volumes) (uint64, error) {
+	seq, err := a.s.find(ctx, now, a.e, a.since)
+	if errors.Is(err, events.ErrNotFound) {
+		return 0, events.ErrConflict
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find out whether it is stored: %w", err)
+	}
+	return seq, nil
+}
+
+// message is the wire form of an append to a volume.
+func message(v events.Volume, e events.Event) (*nats.Msg, error) {
+	w, err := events.Encode(v, e)
 	if err != nil {
 		return nil, err
 	}
@@ -85,41 +135,48 @@ func (s *Store) message(e events.Event, after int64) (*nats.Msg, error) {
 		return nil, fmt.Errorf("append %s: %w", e.Type, err)
 	}
 	m := &nats.Msg{Subject: w.Subject, Header: nats.Header(w.Header), Data: w.Body}
-	if after >= 0 {
-		m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, strconv.FormatInt(after, 10))
-	}
-	if e.Type != events.TypeExecutionOutput {
+	if identified(e) {
 		m.Header.Set(natsjs.MsgIDHeader, e.ID)
 	}
 	return m, nil
 }
 
+// identified reports whether an event bears a message id. Output does not, so
+// that the server need not remember it; a second try has to look for the first.
+func identified(e events.Event) bool { return e.Type != events.TypeExecutionOutput }
+
 // try publishes once.
-func (s *Store) try(ctx context.Context, m *nats.Msg) (uint64, error) {
+func (s *Store) try(ctx context.Context, v volume, m *nats.Msg) (uint64, error) {
 	ack, err := s.publish(ctx, m)
 	if err != nil {
 		return 0, err
 	}
-	if ack.Stream != volume.Stream() {
-		return 0, fmt.Errorf("stream %s stored the event, not %s: %w", ack.Stream, volume.Stream(), errRefused)
+	if ack.Stream != v.stream() {
+		return 0, fmt.Errorf("stream %s stored the event, not %s: %w", ack.Stream, v.stream(), errRefused)
 	}
 	return ack.Sequence, nil
 }
 
-// find looks for an event by its id among those stored on a subject after a
-// position. It asks the stream's leader: what another copy lacks may be there.
-func (s *Store) find(ctx context.Context, subject, id string, after uint64) (uint64, error) {
-	for from := after + 1; ; {
-		seq, header, err := s.nextAtLeader(ctx, subject, from)
-		if err != nil {
-			return 0, err
+// find looks for an event by its id among those stored on its subject after a
+// position. It asks the streams' leaders: what another copy lacks may be there.
+func (s *Store) find(ctx context.Context, now *volumes, e events.Event, after uint64) (uint64, error) {
+	for _, v := range now.list[now.from(after+1):] {
+		for from := max(after+1, v.first); ; {
+			seq, header, err := s.nextAtLeader(ctx, v, e.Subject(v.number), from)
+			if errors.Is(err, events.ErrNotFound) {
+				break
+			}
+			if err != nil {
+				return 0, err
+			}
+			if first(header, "ce-id") == e.ID {
+				s.sawStored(seq)
+				return seq, nil
+			}
+			from = seq + 1
 		}
-		if first(header, "ce-id") == id {
-			s.sawStored(seq)
-			return seq, nil
-		}
-		from = seq + 1
 	}
+	return 0, events.ErrNotFound
 }
 
 var errRefused = errors.New("refused")

@@ -101,7 +101,7 @@ func (s *Store) Consume(ctx context.Context, pool string, slots int, fn func(ctx
 		return fmt.Errorf("consume pool: %w", err)
 	}
 	c := &consumption{store: s, pool: pool, fn: fn}
-	switch err := c.ensure(ctx); {
+	switch _, err := c.arrange(ctx); {
 	case err == nil:
 	case ctx.Err() != nil:
 		return nil //nolint:nilerr // it was told to end, which is not an error
@@ -109,8 +109,10 @@ func (s *Store) Consume(ctx context.Context, pool string, slots int, fn func(ctx
 		return fmt.Errorf("consume pool %s: %w", pool, err)
 	}
 	if s.opts.Exclusive {
-		if err := c.reclaim(ctx); err != nil {
-			s.log.WarnContext(ctx, "work of an earlier process is only taken over when its time is up", "pool", pool, "err", err)
+		for _, v := range append(c.unfinished(), s.volumes().active()) {
+			if err := c.reclaim(ctx, v); err != nil {
+				s.log.WarnContext(ctx, "work of an earlier process is only taken over when its time is up", "pool", pool, "volume", v.number, "err", err)
+			}
 		}
 	}
 	var running sync.WaitGroup
@@ -126,13 +128,14 @@ type consumption struct {
 	store *Store
 	pool  string
 	fn    func(ctx context.Context, d Delivery)
+	backlog
 }
 
-func (c *consumption) config() natsjs.ConsumerConfig {
+func (c *consumption) config(v volume) natsjs.ConsumerConfig {
 	return natsjs.ConsumerConfig{
 		Durable:       WorkConsumer(c.pool),
 		Description:   "run requests of pool " + c.pool,
-		FilterSubject: volume.PoolSubjects(c.pool),
+		FilterSubject: v.number.PoolSubjects(c.pool),
 		DeliverPolicy: natsjs.DeliverAllPolicy,
 		AckPolicy:     natsjs.AckExplicitPolicy,
 		AckWait:       c.store.opts.AckWait,
@@ -143,35 +146,37 @@ func (c *consumption) config() natsjs.ConsumerConfig {
 	}
 }
 
-// ensure makes the pool's consumer unless it exists. It forgets nothing: what
-// was dealt with stays so.
-func (c *consumption) ensure(ctx context.Context) error {
+// ensure makes the pool's consumer of a volume unless it exists, and describes
+// it. It forgets nothing: what was dealt with stays so.
+func (c *consumption) ensure(ctx context.Context, v volume) (*natsjs.ConsumerInfo, error) {
 	s := c.store
-	got, err := s.work.Consumer(ctx, volume.Stream(), WorkConsumer(c.pool))
+	got, err := s.work.Consumer(ctx, v.stream(), WorkConsumer(c.pool))
+	made := errors.Is(err, natsjs.ErrConsumerNotFound)
 	switch {
-	case errors.Is(err, natsjs.ErrConsumerNotFound):
-		if _, err := s.work.CreateConsumer(ctx, volume.Stream(), c.config()); err != nil {
-			return err
-		}
-		return s.sync()
-	case err != nil:
-		return err
-	case got.CachedInfo().Config.AckWait != s.opts.AckWait:
-		_, err := s.work.UpdateConsumer(ctx, volume.Stream(), c.config())
-		return err
-	default:
-		return nil
+	case made:
+		got, err = s.work.CreateConsumer(ctx, v.stream(), c.config(v))
+	case err == nil && got.CachedInfo().Config.AckWait != s.opts.AckWait:
+		got, err = s.work.UpdateConsumer(ctx, v.stream(), c.config(v))
 	}
+	if err != nil {
+		return nil, err
+	}
+	if made {
+		if err := s.sync(); err != nil {
+			return nil, err
+		}
+	}
+	return got.CachedInfo(), nil
 }
 
 // reclaim has everything in hand delivered again. The consumer's state names
 // what was delivered and not acknowledged only as a range of positions; giving
 // back a position that is not in hand does nothing.
-func (c *consumption) reclaim(ctx context.Context) error {
+func (c *consumption) reclaim(ctx context.Context, v volume) error {
 	s := c.store
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait) // the flush insists on one
 	defer cancel()
-	got, err := s.work.Consumer(ctx, volume.Stream(), WorkConsumer(c.pool))
+	got, err := s.work.Consumer(ctx, v.stream(), WorkConsumer(c.pool))
 	if err != nil {
 		return err
 	}
@@ -179,12 +184,12 @@ func (c *consumption) reclaim(ctx context.Context) error {
 	if info.NumAckPending == 0 {
 		return nil
 	}
-	first, last := info.AckFloor.Stream+1, info.Delivered.Stream
+	first, last := max(info.AckFloor.Stream+1, v.first), info.Delivered.Stream
 	if last-first >= maxReclaim {
 		return fmt.Errorf("positions %d to %d are too many to look through", first, last)
 	}
 	for seq := first; seq <= last; seq++ {
-		reply := fmt.Sprintf("$JS.ACK.%s.%s.1.%d.%d.%d.0", volume.Stream(), WorkConsumer(c.pool), seq, info.Delivered.Consumer, time.Now().UnixNano())
+		reply := fmt.Sprintf("$JS.ACK.%s.%s.1.%d.%d.%d.0", v.stream(), WorkConsumer(c.pool), seq, info.Delivered.Consumer, time.Now().UnixNano())
 		if err := s.consume.Publish(reply, nak(0)); err != nil {
 			return err
 		}
@@ -217,13 +222,13 @@ func (c *consumption) slot(ctx context.Context) {
 			before = ended
 		case ctx.Err() != nil:
 			// Done: see close for what arrives meanwhile.
+		case errors.Is(err, errNextVolume):
+			p.close()
 		default:
 			c.store.log.WarnContext(ctx, "asking for work", "pool", c.pool, "err", err)
 			p.close()
 			if errors.Is(err, natsjs.ErrConsumerDeleted) || errors.Is(err, nats.ErrNoResponders) {
-				if err := c.ensure(ctx); err != nil && ctx.Err() == nil {
-					c.store.log.WarnContext(ctx, "asking for work", "pool", c.pool, "err", err)
-				}
+				c.forget()
 			}
 			_ = wait(ctx, retryPause) // the loop looks at ctx
 		}

@@ -39,10 +39,10 @@ func (s *Store) ReadRaw(ctx context.Context, after uint64, limit int) ([]events.
 }
 
 func (s *Store) readUpTo(ctx context.Context, after uint64, limit int, form form) (page, error) {
-	p := page{form: form, end: after}
-	for int(p.end-after) < limit {
+	p := page{form: form, begin: after, end: after}
+	for int(p.end-p.begin) < limit {
 		before := p.end
-		if _, err := s.readBatch(ctx, min(limit-int(p.end-after), batchMessages), &p); err != nil {
+		if _, _, err := s.readBatch(ctx, min(limit-int(p.end-p.begin), batchMessages), &p); err != nil {
 			return page{}, err
 		}
 		if p.end == before {
@@ -53,15 +53,37 @@ func (s *Store) readUpTo(ctx context.Context, after uint64, limit int, form form
 }
 
 // readBatch adds to a page what one request brings of the events after its end,
-// and returns how many are still to come.
-func (s *Store) readBatch(ctx context.Context, limit int, p *page) (pending uint64, err error) {
+// and returns how many are still to come in the same volume, and in all. An
+// empty page begins behind a hole that is on record.
+func (s *Store) readBatch(ctx context.Context, limit int, p *page) (here, pending uint64, err error) {
+	now := s.volumes()
+	i := now.from(p.end + 1)
+	v := now.list[i]
+	if p.end+1 < v.first {
+		// What is missing between two volumes was accepted when the later was opened.
+		if p.end > p.begin {
+			return 0, 0, nil
+		}
+		p.begin, p.end = v.first-1, v.first-1
+	}
 	r := getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: batchBytes}
-	return s.getBatch(ctx, volume.Stream(), r, func(m stored) error {
+	here, err = s.getBatch(ctx, v.stream(), r, func(m stored) error {
 		if m.seq != p.end+1 {
 			return s.damaged("the ledger has a hole: position %d is followed by %d", p.end, m.seq)
 		}
 		return s.add(p, m)
 	})
+	if err != nil {
+		return 0, 0, err
+	}
+	if v.sealed && p.end < v.last && here == 0 && p.end == p.begin {
+		return 0, 0, s.damaged("the ledger has a hole: position %d cannot be read", p.end+1)
+	}
+	pending = here
+	if known := s.last.Load(); v.sealed && known > v.last {
+		pending += known - v.last
+	}
+	return here, pending, nil
 }
 
 // Follow calls fn with every event after a position, in order and without
@@ -144,14 +166,14 @@ type page struct {
 	form   form
 	events []events.Event  // if decoded
 	raw    []events.Stored // if raw
-	// end is the position of the last event in the page, or what comes before its
-	// first; last that of the newest known.
-	end, last uint64
+	// begin is the position before that of the first event in the page, end that of
+	// the last, without a hole between them; last that of the newest known.
+	begin, end, last uint64
 }
 
 // newPage makes room for size events after a position.
 func newPage(form form, after uint64, size int) page {
-	p := page{form: form, end: after}
+	p := page{form: form, begin: after, end: after}
 	if form&decoded != 0 {
 		p.events = make([]events.Event, 0, size)
 	}
@@ -184,13 +206,13 @@ func (s *Store) readPages(ctx context.Context, after uint64, form form, a *annou
 	size := 64
 	for {
 		p := newPage(form, after, size)
-		pending, err := s.readBatch(ctx, batchMessages, &p)
+		here, pending, err := s.readBatch(ctx, batchMessages, &p)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		some := p.end > after
+		some := p.end > p.begin
 		if some {
-			size, after = int(p.end-after), p.end
+			size, after = int(p.end-p.begin), p.end
 			behind = time.Time{}
 			a.raise(after)
 			p.last = max(after+pending, after)
@@ -206,24 +228,39 @@ func (s *Store) readPages(ctx context.Context, after uint64, form form, a *annou
 		case err != nil:
 			s.log.WarnContext(ctx, "following the ledger", "after", after, "err", err)
 			err = wait(ctx, retryPause)
-		case pending > sprintFrom:
-			after, err = s.sprint(ctx, after, after+pending, form, pages)
+		case here > sprintFrom:
+			after, err = s.sprint(ctx, after, after+here, form, pages)
 		case some:
 			// Perhaps there is more.
 		case after < a.newest.Load():
 			if behind.IsZero() {
 				behind = time.Now()
+				s.lookForVolumes(ctx)
 			}
 			if time.Since(behind) > lagWait {
 				return s.damaged("position %d was recorded but cannot be read; the ledger ends at %d", after+1, after)
 			}
 			err = wait(ctx, lagPause)
 		default:
-			err = a.wait(ctx)
+			var told bool
+			if told, err = a.wait(ctx); !told && err == nil {
+				s.lookForVolumes(ctx)
+			}
 		}
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// lookForVolumes finds a volume that another process opened. Whoever calls it
+// will look again.
+func (s *Store) lookForVolumes(ctx context.Context) {
+	if s.opts.Existing {
+		return
+	}
+	if err := s.refresh(ctx); err != nil && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "looking for the next volume", "err", err)
 	}
 }
 
@@ -240,7 +277,10 @@ func (s *Store) listen() (*announcements, error) {
 	a := &announcements{wake: make(chan struct{}, 1)}
 	var err error
 	a.sub, err = s.conn.Subscribe(accepted, func(m *nats.Msg) {
-		if seq, err := strconv.ParseUint(first(m.Header, headerSequence), 10, 64); err == nil && first(m.Header, headerStream) == volume.Stream() {
+		if seq, err := strconv.ParseUint(first(m.Header, headerSequence), 10, 64); err == nil {
+			if _, ok := events.VolumeOf(first(m.Header, headerStream)); !ok {
+				return
+			}
 			a.raise(seq)
 			select {
 			case a.wake <- struct{}{}:
@@ -259,17 +299,17 @@ func (a *announcements) raise(seq uint64) {
 	}
 }
 
-// wait returns when there may be something new.
-func (a *announcements) wait(ctx context.Context) error {
+// wait returns when there may be something new, and whether it was told so.
+func (a *announcements) wait(ctx context.Context) (told bool, err error) {
 	t := time.NewTimer(pollEvery)
 	defer t.Stop()
 	select {
 	case <-a.wake:
-		return nil
+		return true, nil
 	case <-t.C:
-		return nil
+		return false, nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
 }
 

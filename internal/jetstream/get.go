@@ -183,17 +183,17 @@ func (s *Store) nextReply(ctx context.Context, replies <-chan *nats.Msg) (*nats.
 	}
 }
 
-// nextAtLeader fetches the first message on a subject from a position on, from
-// the copy of the stream that takes the writes. It returns events.ErrNotFound
+// nextAtLeader fetches the first message on a subject of a volume from a position
+// on, from the copy of the stream that takes the writes. It returns events.ErrNotFound
 // when there is none.
-func (s *Store) nextAtLeader(ctx context.Context, subject string, from uint64) (uint64, nats.Header, error) {
+func (s *Store) nextAtLeader(ctx context.Context, v volume, subject string, from uint64) (uint64, nats.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
 	defer cancel()
 	body, err := json.Marshal(getRequest{Seq: from, NextBySubject: subject})
 	if err != nil {
 		return 0, nil, err
 	}
-	m, err := s.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+volume.Stream(), body)
+	m, err := s.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+v.stream(), body)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -18,16 +18,19 @@ func (s *Store) Health(ctx context.Context) error {
 	if !s.conn.IsConnected() || !s.consume.IsConnected() {
 		return errors.New("not connected to NATS")
 	}
-	newest := s.newest.Load()
-	st, err := s.state(ctx)
-	if err != nil {
-		return err
-	}
-	if err := s.checkState(volume.Stream(), st); err != nil {
-		return err
-	}
-	if st.LastSeq < newest {
-		return s.damaged("the ledger ends at position %d, but %d was recorded", st.LastSeq, newest)
+	// Asked before the state, which must not be older.
+	recorded := s.last.Load()
+	for _, v := range s.volumes().list {
+		info, err := s.streamInfo(ctx, v.stream())
+		if err != nil {
+			return err
+		}
+		if err := s.checkVolume(v, info.State); err != nil {
+			return err
+		}
+		if !v.sealed && !info.Config.Sealed && max(info.State.LastSeq, v.first-1) < recorded {
+			return s.damaged("the ledger ends at position %d, but %d was recorded", info.State.LastSeq, recorded)
+		}
 	}
 	return s.blobs.reach(ctx)
 }

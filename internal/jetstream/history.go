@@ -17,16 +17,8 @@ func (s *Store) Execution(ctx context.Context, tenant, execution string) ([]even
 	}
 	// The ends are found by subject, at one moment; the events between them
 	// follow from there.
-	run, exec := volume.RunSubject(tenant, "*", execution), volume.ExecSubject(tenant, execution)
-	var requested, last *stored
-	_, err := s.getBatch(ctx, volume.Stream(), getRequest{MultiLast: []string{run, exec}, Batch: 2}, func(m stored) error {
-		if m.subject == exec {
-			last = &m
-		} else {
-			requested = &m
-		}
-		return nil
-	})
+	now := s.volumes()
+	requested, last, err := s.endsOf(ctx, now, tenant, execution)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read execution %s: %w", execution, err)
@@ -43,8 +35,9 @@ func (s *Store) Execution(ctx context.Context, tenant, execution string) ([]even
 	if last == nil {
 		return list, nil
 	}
+	exec := func(v events.Volume) string { return v.ExecSubject(tenant, execution) }
 	for from := requested.seq + 1; from < last.seq; {
-		m, err := s.getOne(ctx, volume.Stream(), getRequest{Seq: from, NextBySubject: exec})
+		m, err := s.next(ctx, now, exec, from)
 		if err != nil {
 			if errors.Is(err, events.ErrNotFound) {
 				return nil, s.damaged("position %d of execution %s cannot be read", last.seq, execution)
@@ -65,6 +58,28 @@ func (s *Store) Execution(ctx context.Context, tenant, execution string) ([]even
 	return append(list, e), nil
 }
 
+// endsOf finds the request of an execution and its last other control event; nil
+// for what there is not. The request is the older of the two.
+func (s *Store) endsOf(ctx context.Context, now *volumes, tenant, execution string) (requested, last *stored, err error) {
+	for i := len(now.list) - 1; i >= 0 && requested == nil; i-- {
+		v := now.list[i]
+		run, exec := v.number.RunSubject(tenant, "*", execution), v.number.ExecSubject(tenant, execution)
+		_, err := s.getBatch(ctx, v.stream(), getRequest{MultiLast: []string{run, exec}, Batch: 2}, func(m stored) error {
+			switch {
+			case m.subject != exec:
+				requested = &m
+			case last == nil:
+				last = &m
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return requested, last, nil
+}
+
 // Output calls fn for each output event of an execution stored after the given
 // position and before the call, oldest first.
 func (s *Store) Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error {
@@ -72,7 +87,7 @@ func (s *Store) Output(ctx context.Context, tenant, execution string, after uint
 		return err
 	}
 	// The subject is shared with other executions.
-	_, err := s.each(ctx, volume.OutSubject(tenant, execution), after, func(m stored) error {
+	_, err := s.each(ctx, func(v events.Volume) string { return v.OutSubject(tenant, execution) }, after, func(m stored) error {
 		if first(m.header, "ce-subject") != execution {
 			return nil
 		}
@@ -91,7 +106,7 @@ func (s *Store) LastEntry(ctx context.Context, tenant, sessionID string) (events
 	if err := checkTokens(tenant, sessionID); err != nil {
 		return events.Event{}, err
 	}
-	m, err := s.getOne(ctx, volume.Stream(), getRequest{LastBySubject: volume.SessionSubject(tenant, sessionID)})
+	m, err := s.newest(ctx, func(v events.Volume) string { return v.SessionSubject(tenant, sessionID) })
 	if err != nil {
 		return events.Event{}, fmt.Errorf("read the last entry of session %s: %w", sessionID, err)
 	}
@@ -108,7 +123,7 @@ func (s *Store) Entry(ctx context.Context, tenant, sessionID, execution string, 
 		return events.Event{}, err
 	}
 	var found events.Event
-	_, err := s.each(ctx, volume.SessionSubject(tenant, sessionID), after, func(m stored) error {
+	_, err := s.each(ctx, func(v events.Volume) string { return v.SessionSubject(tenant, sessionID) }, after, func(m stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err
@@ -129,15 +144,32 @@ func (s *Store) Entry(ctx context.Context, tenant, sessionID, execution string, 
 	}
 }
 
-// TagEdits returns the tag edits of a heap, oldest first, and the position of
-// the last event on the heap's subject (0: none), for a conditional append.
+// HeapEvents calls fn for each event on a heap's subject, which other heaps
+// share, stored after a position and before the call, oldest first. It returns
+// the position of the last one there (0: none).
+func (s *Store) HeapEvents(ctx context.Context, tenant, heap string, after uint64, fn func(events.Event) error) (last uint64, err error) {
+	if err := checkTokens(tenant, heap); err != nil {
+		return 0, err
+	}
+	return s.each(ctx, func(v events.Volume) string { return v.HeapSubject(tenant, heap) }, after, func(m stored) error {
+		e, err := s.decode(m)
+		if err != nil {
+			return err
+		}
+		return fn(e)
+	})
+}
+
+// TagEdits returns the tag edits of a heap and the events it was collected by,
+// oldest first, and the position of the last event on the heap's subject (0:
+// none), for a conditional append.
 func (s *Store) TagEdits(ctx context.Context, tenant, heap string) ([]events.Event, uint64, error) {
 	if err := checkTokens(tenant, heap); err != nil {
 		return nil, 0, err
 	}
 	// The subject is shared with other heaps.
 	var edits []events.Event
-	last, err := s.each(ctx, volume.HeapSubject(tenant, heap), 0, func(m stored) error {
+	last, err := s.each(ctx, func(v events.Volume) string { return v.HeapSubject(tenant, heap) }, 0, func(m stored) error {
 		if first(m.header, "ce-subject") != heap {
 			return nil
 		}
@@ -154,45 +186,10 @@ func (s *Store) TagEdits(ctx context.Context, tenant, heap string) ([]events.Eve
 	return edits, last, nil
 }
 
-// each calls fn for the messages on a subject stored after a position, up to
-// the last one there at the call, and returns that one's position. An error of
-// fn is returned as it is.
-func (s *Store) each(ctx context.Context, subject string, after uint64, fn func(stored) error) (last uint64, err error) {
-	end, err := s.getOne(ctx, volume.Stream(), getRequest{LastBySubject: subject})
-	if errors.Is(err, events.ErrNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", subject, err)
-	}
-	if end.seq <= after {
-		return end.seq, nil
-	}
-	for from := after + 1; from <= end.seq; {
-		var got uint64
-		r := getRequest{Seq: from, NextBySubject: subject, Batch: batchMessages, MaxBytes: batchBytes}
-		_, err := s.getBatch(ctx, volume.Stream(), r, func(m stored) error {
-			got = m.seq
-			if m.seq > end.seq {
-				return nil
-			}
-			return fn(m)
-		})
-		if err != nil {
-			return 0, err
-		}
-		if got == 0 {
-			return 0, s.damaged("position %d on %s cannot be read", end.seq, subject)
-		}
-		from = got + 1
-	}
-	return end.seq, nil
-}
-
 // Webhooks calls fn with every event about webhooks stored before the call, of
 // all tenants, oldest first.
 func (s *Store) Webhooks(ctx context.Context, fn func(events.Event) error) error {
-	_, err := s.each(ctx, volume.WebhookSubjects(), 0, func(m stored) error {
+	_, err := s.each(ctx, events.Volume.WebhookSubjects, 0, func(m stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err

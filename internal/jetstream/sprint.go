@@ -16,15 +16,17 @@ const (
 	sprintIdle = 30 * time.Second
 )
 
-// sprint reads far more events than fit one answer, through a consumer that
+// sprint reads far more events of one volume than fit one answer, through a consumer that
 // lasts as long: almost three times as fast as asking for them. It returns the
 // position it came to. It decides nothing: whatever is unusual, a hole, an
 // event that cannot be read, silence, ends it early, and is met again and named
 // by the requests that follow. An error means that ctx is done.
 func (s *Store) sprint(ctx context.Context, after, end uint64, form form, pages chan<- page) (uint64, error) {
+	now := s.volumes()
+	stream := now.list[now.from(after+1)].stream()
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	c, err := s.work.OrderedConsumer(running, volume.Stream(), natsjs.OrderedConsumerConfig{
+	c, err := s.work.OrderedConsumer(running, stream, natsjs.OrderedConsumerConfig{
 		DeliverPolicy:     natsjs.DeliverByStartSequencePolicy,
 		OptStartSeq:       after + 1,
 		InactiveThreshold: sprintIdle,
@@ -46,7 +48,7 @@ func (s *Store) sprint(ctx context.Context, after, end uint64, form form, pages 
 		stop()
 		consuming.Stop()
 		// Without this it ends by itself, after sprintIdle.
-		_ = s.work.DeleteConsumer(context.WithoutCancel(ctx), volume.Stream(), c.CachedInfo().Name)
+		_ = s.work.DeleteConsumer(context.WithoutCancel(ctx), stream, c.CachedInfo().Name)
 	}()
 	silence := time.NewTimer(s.opts.TryWait)
 	defer silence.Stop()
@@ -58,7 +60,7 @@ func (s *Store) sprint(ctx context.Context, after, end uint64, form form, pages 
 			if p.end == after {
 				return after, ctx.Err()
 			}
-			p.last = max(end, p.end)
+			p.last = max(end, p.end, s.last.Load())
 			select {
 			case pages <- p:
 				after = p.end

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,9 +15,6 @@ import (
 
 	"daybook/events"
 )
-
-// volume is the stretch of the ledger that this version writes.
-const volume events.Volume = 1
 
 // Options set up a Store. The zero value works.
 type Options struct {
@@ -44,10 +42,24 @@ type Options struct {
 	// writes their descriptions without waiting for the disk. An embedded
 	// server's own Sync belongs here.
 	Sync func() error
+	// Keeper, if set, opens a connection that may seal and remove volumes, which
+	// the others need not. An embedded server's own Keeper belongs here.
+	Keeper func(name string) (*nats.Conn, error)
+	// Opened, if set, is told of each volume's stream before anything is read from
+	// or written to it by this Store, and again when there may be another.
+	Opened func(stream string) error
 	// Writable, if set, ends when the server can write no more, with the reason as
 	// its cause: an embedded server leaves writes unanswered then. Its own Writable
 	// belongs here.
 	Writable context.Context //nolint:containedctx // it is a state, not a call's
+	// Stored, if set, is told the stream and position of what this process stored,
+	// each time before whoever stored it is.
+	Stored func(stream string, seq uint64)
+	// Damaged, if set, is told of damage whenever it is met, perhaps more than
+	// once. Open then goes on with what is sound.
+	Damaged func(err error)
+	// ReadOnly, if set, is why nothing may be stored now, or nil.
+	ReadOnly func() error
 	// Logger gets what nobody is told otherwise; default slog.Default.
 	Logger *slog.Logger
 }
@@ -59,21 +71,25 @@ type Store struct {
 	consume *nats.Conn // work and cancel requests, which must not hold up acknowledgements
 	js      natsjs.JetStream
 	work    natsjs.JetStream // js over consume
-	stream  natsjs.Stream
 	blobs   *bucket
 	heaps   *blobCache
 	bases   bases
 	opts    Options
 	log     *slog.Logger
 
-	// newest is the highest position known to be stored.
-	newest atomic.Uint64
+	// known is the list of volumes. turn is shared by those who append and taken
+	// by who seals; turning is held while the list is changed.
+	known   atomic.Pointer[volumes]
+	turn    sync.RWMutex
+	turning sync.Mutex
+	// last is the highest position known to be stored.
+	last atomic.Uint64
 	// damage is the first damage met, for Health.
 	damage atomic.Pointer[error]
 }
 
-// Open makes sure that the ledger's stream and buckets exist and are whole, and
-// returns a Store over them. Damage is events.ErrDamaged naming what is wrong.
+// Open makes sure that the ledger's volumes and buckets exist and are whole,
+// finishes a sealing that was cut short, and returns a Store over them. Damage is events.ErrDamaged naming what is wrong.
 // An existing stream that is not set up as a ledger is an error: it is never
 // changed. The connections stay the caller's, to close after the last use of
 // the Store; two, so that slow readers do not hold up acknowledgements.
@@ -95,7 +111,7 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 	if s.work, err = natsjs.New(consume, natsjs.WithDefaultTimeout(opts.TryWait)); err != nil {
 		return nil, fmt.Errorf("use JetStream: %w", err)
 	}
-	made, err := s.openStream(ctx)
+	made, err := s.openVolumes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -125,13 +141,16 @@ func (s *Store) sync() error {
 func (s *Store) damaged(format string, args ...any) error {
 	err := fmt.Errorf(format+": %w", append(args, events.ErrDamaged)...)
 	s.damage.CompareAndSwap(nil, &err)
+	if s.opts.Damaged != nil {
+		s.opts.Damaged(err)
+	}
 	return err
 }
 
-// sawStored raises newest.
+// sawStored raises last.
 func (s *Store) sawStored(seq uint64) {
-	for old := s.newest.Load(); seq > old; old = s.newest.Load() {
-		if s.newest.CompareAndSwap(old, seq) {
+	for old := s.last.Load(); seq > old; old = s.last.Load() {
+		if s.last.CompareAndSwap(old, seq) {
 			return
 		}
 	}

@@ -1,7 +1,6 @@
 package jetstream
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,13 +14,19 @@ import (
 // duplicates is how long the server remembers the ids of control events.
 const duplicates = 2 * time.Minute
 
-// streamConfig is how a volume's stream is set up: nothing is ever removed, and
-// what was accepted, never what was refused, appears under events.>.
-func (s *Store) streamConfig() natsjs.StreamConfig {
+// streamConfig is how the stream of a volume that begins at a position is set
+// up: nothing is ever removed, and what was accepted, never what was refused,
+// appears under events.>, where the volume's prefix has given way, so that
+// subscribers need not know of volumes.
+func (s *Store) streamConfig(v events.Volume, first uint64) natsjs.StreamConfig {
+	if first == 1 {
+		first = 0 // as the first volume has always been made
+	}
 	return natsjs.StreamConfig{
-		Name:              volume.Stream(),
+		Name:              v.Stream(),
 		Description:       "Daybook ledger",
-		Subjects:          []string{volume.Subjects()},
+		Subjects:          []string{v.Subjects()},
+		FirstSeq:          first,
 		Retention:         natsjs.LimitsPolicy,
 		Discard:           natsjs.DiscardNew,
 		Storage:           natsjs.FileStorage,
@@ -36,19 +41,11 @@ func (s *Store) streamConfig() natsjs.StreamConfig {
 		AllowDirect:       true,
 		Duplicates:        duplicates,
 		RePublish: &natsjs.RePublish{
-			Source:      republishSource,
-			Destination: republishDestination,
+			Source:      fmt.Sprintf("ledger.%04d.*.>", int(v)),
+			Destination: "events.{{wildcard(1)}}.>",
 		},
 	}
 }
-
-// Where accepted events appear: the volume's prefix gives way, so that
-// subscribers need not know of volumes.
-var (
-	republishSource      = "ledger." + volumeToken + ".*.>"
-	republishDestination = "events.{{wildcard(1)}}.>"
-	volumeToken          = fmt.Sprintf("%04d", int(volume))
-)
 
 // accepted matches the subjects under which accepted events appear live.
 const accepted = "events.>"
@@ -56,37 +53,9 @@ const accepted = "events.>"
 // headerBytes is room for the headers of an event.
 const headerBytes = 16 << 10
 
-// Streams names the streams of the ledger, for access rules.
-func Streams() []string { return []string{volume.Stream()} }
-
-// openStream binds the ledger's stream, made if it does not exist, and checks
-// that it is whole.
-func (s *Store) openStream(ctx context.Context) (made bool, err error) {
-	want := s.streamConfig()
-	s.stream, err = s.js.Stream(ctx, want.Name)
-	if errors.Is(err, natsjs.ErrStreamNotFound) && !s.opts.Existing {
-		made = true
-		s.stream, err = s.js.CreateStream(ctx, want)
-	}
-	if err != nil {
-		return false, fmt.Errorf("open stream %s: %w", want.Name, err)
-	}
-	info, err := s.stream.Info(ctx)
-	if err != nil {
-		return false, fmt.Errorf("open stream %s: %w", want.Name, err)
-	}
-	if err := checkConfig(info.Config, want); err != nil {
-		return false, fmt.Errorf("stream %s is not set up as a ledger: %w; it was not changed", want.Name, err)
-	}
-	if info.Config.Replicas != want.Replicas {
-		s.log.WarnContext(ctx, "the stream keeps its number of copies", "stream", want.Name, "copies", info.Config.Replicas, "asked", want.Replicas)
-	}
-	if err := s.checkState(want.Name, info.State); err != nil {
-		return false, err
-	}
-	s.sawStored(info.State.LastSeq)
-	return made, nil
-}
+// Streams names the streams that every ledger has, for access rules: that of the
+// first volume. Options.Opened tells of others.
+func Streams() []string { return []string{events.Volume(1).Stream()} }
 
 // checkConfig compares what the ledger's promises rest on.
 func checkConfig(got, want natsjs.StreamConfig) error {
@@ -123,20 +92,4 @@ func (s *Store) checkState(name string, st natsjs.StreamState) error {
 		return s.damaged("stream %s holds %d messages but ends at position %d", name, st.Msgs, st.LastSeq)
 	}
 	return nil
-}
-
-// LastSeq is the position of the last event in the ledger, 0 when it is empty.
-func (s *Store) LastSeq(ctx context.Context) (uint64, error) {
-	st, err := s.state(ctx)
-	return st.LastSeq, err
-}
-
-func (s *Store) state(ctx context.Context) (natsjs.StreamState, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
-	defer cancel()
-	info, err := s.stream.Info(ctx)
-	if err != nil {
-		return natsjs.StreamState{}, fmt.Errorf("read the state of stream %s: %w", volume.Stream(), err)
-	}
-	return info.State, nil
 }

@@ -23,8 +23,9 @@ type Tail struct {
 	limit int // of size
 
 	mu sync.Mutex
-	// pages follow each other without a hole, from the event after begin on to
-	// the one at end. size is that of their bodies, in bytes.
+	// pages follow each other, without a hole but those that are on record, from
+	// the event after begin on to the one at end. size is that of their bodies, in
+	// bytes.
 	pages            []page
 	begin, end, last uint64
 	size             int
@@ -200,16 +201,14 @@ func (t *Tail) next(me *tailing, after uint64) (p page, more <-chan struct{}, ok
 	}
 	t.at[me] = after
 	t.trim()
-	from := t.begin
 	for i, p := range t.pages {
 		if p.end > after {
-			p = p.from(int(max(after, from)-from), me.form, t.last)
+			p = p.from(int(max(after, p.begin)-p.begin), me.form, t.last)
 			if me.form == raw {
 				p = t.joined(p, t.pages[i+1:])
 			}
 			return p, nil, true, nil
 		}
-		from = p.end
 	}
 	return page{end: after}, t.changed, true, t.err
 }
@@ -218,7 +217,7 @@ func (t *Tail) next(me *tailing, after uint64) (p page, more <-chan struct{}, ok
 func (t *Tail) joined(p page, more []page) page {
 	var list []events.Stored
 	for _, q := range more {
-		if len(p.raw)+len(q.raw) > batchMessages {
+		if len(p.raw)+len(q.raw) > batchMessages || q.begin != p.end {
 			break
 		}
 		if list == nil { // the first page is others' too
@@ -234,6 +233,7 @@ func (t *Tail) joined(p page, more []page) page {
 // from is the page without its first n events, in one form.
 func (p page) from(n int, form form, last uint64) page {
 	p.last = max(last, p.end)
+	p.begin += uint64(n)
 	if form&decoded != 0 {
 		p.events = p.events[n:]
 	}

@@ -1,0 +1,98 @@
+package events
+
+// LedgerVolumeSealed records that a volume of the ledger is complete: nothing is
+// written to it any more. What follows is in the next volume.
+//
+// Appended when a volume is sealed, as its last event. Only where several
+// processes write to one ledger may some of their events come between it and
+// the end; where the volume really ended is what the next one's opening says.
+type LedgerVolumeSealed struct {
+	// Volume is the volume's number, from 1; it is the stream of that number.
+	Volume Volume `json:"volume"`
+	// First is the position of the volume's first event.
+	First uint64 `json:"first"`
+	// Reason tells why: "size", "age" or "asked".
+	Reason VolumeReason `json:"reason"`
+	// Closing is the signed checkpoint of everything before this event; absent
+	// where no proofs are kept.
+	Closing *ClosingCheckpoint `json:"closing,omitempty"`
+	// Actor asked for it, or is the server itself.
+	Actor Actor `json:"actor"`
+}
+
+// ClosingCheckpoint is a signed statement of what the ledger held when a volume
+// was sealed. Its members are those of LedgerCheckpointed.
+type ClosingCheckpoint struct {
+	// Origin is the name the checkpoint is signed under.
+	Origin string `json:"origin"`
+	// Size is how many events the checkpoint covers: those at positions 1 to
+	// Size.
+	Size uint64 `json:"size"`
+	// RootHash is the RFC 6962 tree hash over their leaves, in base64.
+	RootHash string `json:"root_hash"`
+	// Note is the whole signed checkpoint, as a C2SP signed note.
+	Note string `json:"note"`
+}
+
+// LedgerVolumeOpened records that a volume of the ledger follows another.
+//
+// Appended as the first event of every volume but the first.
+type LedgerVolumeOpened struct {
+	// Volume is the new volume's number.
+	Volume Volume `json:"volume"`
+	// First is the position of this event.
+	First uint64 `json:"first"`
+	// Predecessor is the volume that it follows.
+	Predecessor Predecessor `json:"predecessor"`
+	// Reason tells why the volume before it ended: "size", "age", "asked" or
+	// "damage".
+	Reason VolumeReason `json:"reason"`
+	// Hole are the positions between the two volumes that no event has; only
+	// where the reason is "damage".
+	Hole *Hole `json:"hole,omitempty"`
+	// Note tells what was found damaged, for people; only where that is the
+	// reason.
+	Note string `json:"note,omitempty"`
+	// Actor asked for it, or is the server itself.
+	Actor Actor `json:"actor"`
+}
+
+// Predecessor is a volume as it was when the next one was opened.
+type Predecessor struct {
+	Volume Volume `json:"volume"`
+	// First and Last are the positions of its first and last event.
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	// LastID is the id of its last event.
+	LastID string `json:"last_id"`
+}
+
+// Hole is a range of positions, both included, that hold no event.
+type Hole struct {
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+}
+
+// VolumeReason tells why a volume ended.
+type VolumeReason string
+
+// Why a volume ends: it has grown to its size, its month is over, somebody
+// asked, or it is damaged and that was accepted.
+const (
+	VolumeFull    VolumeReason = "size"
+	VolumeAged    VolumeReason = "age"
+	VolumeAsked   VolumeReason = "asked"
+	VolumeDamaged VolumeReason = "damage"
+)
+
+// EventType returns TypeLedgerVolumeSealed.
+func (*LedgerVolumeSealed) EventType() Type { return TypeLedgerVolumeSealed }
+
+// EventType returns TypeLedgerVolumeOpened.
+func (*LedgerVolumeOpened) EventType() Type { return TypeLedgerVolumeOpened }
+
+func (d *LedgerVolumeSealed) about() string { return d.Volume.Stream() }
+func (d *LedgerVolumeOpened) about() string { return d.Volume.Stream() }
+
+func (d *LedgerVolumeSealed) subject(v Volume, tenant string) string { return v.VolumeSubject(tenant) }
+func (d *LedgerVolumeOpened) subject(v Volume, tenant string) string { return v.VolumeSubject(tenant) }

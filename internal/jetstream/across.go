@@ -1,0 +1,113 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"daybook/events"
+)
+
+// place is a subject as it is called within a volume. What is asked for by place
+// is found in whichever volume it is: nobody else needs to know of volumes.
+type place func(v events.Volume) string
+
+// newest fetches the last message at a place; events.ErrNotFound when there is
+// none. Sealed volumes do not change, so the answer is that of one moment.
+func (s *Store) newest(ctx context.Context, at place) (stored, error) {
+	return s.newestIn(ctx, s.volumes().list, at)
+}
+
+// newestIn is newest for some volumes.
+func (s *Store) newestIn(ctx context.Context, list []volume, at place) (stored, error) {
+	for i := len(list) - 1; i >= 0; i-- {
+		m, err := s.getOne(ctx, list[i].stream(), getRequest{LastBySubject: at(list[i].number)})
+		if !errors.Is(err, events.ErrNotFound) {
+			return m, err
+		}
+	}
+	return stored{}, events.ErrNotFound
+}
+
+// each calls fn for the messages at a place stored after a position, up to the
+// last one there at the call, and returns that one's position. An error of fn is
+// returned as it is.
+func (s *Store) each(ctx context.Context, at place, after uint64, fn func(stored) error) (last uint64, err error) {
+	now := s.volumes()
+	end, err := s.newestIn(ctx, now.list, at)
+	if errors.Is(err, events.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", at(now.active().number), err)
+	}
+	if end.seq <= after {
+		return end.seq, nil
+	}
+	return end.seq, s.between(ctx, now, at, after+1, end.seq, fn)
+}
+
+// between calls fn for the messages at a place from one position to another,
+// which must be that of a message there.
+func (s *Store) between(ctx context.Context, now *volumes, at place, from, end uint64, fn func(stored) error) error {
+	for _, v := range now.list[now.from(from):] {
+		for from <= end {
+			var got uint64
+			r := getRequest{Seq: max(from, v.first), NextBySubject: at(v.number), Batch: batchMessages, MaxBytes: batchBytes}
+			_, err := s.getBatch(ctx, v.stream(), r, func(m stored) error {
+				got = m.seq
+				if m.seq > end {
+					return nil
+				}
+				return fn(m)
+			})
+			if err != nil {
+				return err
+			}
+			if got == 0 {
+				break // no more of it in this volume
+			}
+			from = got + 1
+		}
+	}
+	if from <= end {
+		return s.damaged("position %d on %s cannot be read", end, at(now.active().number))
+	}
+	return nil
+}
+
+// next fetches the first message at a place from a position on;
+// events.ErrNotFound when there is none.
+func (s *Store) next(ctx context.Context, now *volumes, at place, from uint64) (stored, error) {
+	for _, v := range now.list[now.from(from):] {
+		m, err := s.getOne(ctx, v.stream(), getRequest{Seq: max(from, v.first), NextBySubject: at(v.number)})
+		if !errors.Is(err, events.ErrNotFound) {
+			return m, err
+		}
+	}
+	return stored{}, events.ErrNotFound
+}
+
+// expectation is what the server is told to expect on a subject of the active
+// volume, where position is expected over all: the same, or, where that is in a
+// sealed volume, none. If it is not the last there, it is events.ErrConflict.
+func (s *Store) expectation(ctx context.Context, now *volumes, at place, position uint64) (uint64, error) {
+	if position >= now.active().first {
+		return position, nil
+	}
+	before := now.sealed()
+	if position > 0 {
+		before = before[now.from(position):]
+	}
+	var last uint64
+	switch m, err := s.newestIn(ctx, before, at); {
+	case err == nil:
+		last = m.seq
+	case !errors.Is(err, events.ErrNotFound):
+		return 0, fmt.Errorf("look into the sealed volumes: %w", err)
+	}
+	if last != position {
+		return 0, events.ErrConflict
+	}
+	return 0, nil
+}

@@ -1,0 +1,67 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+)
+
+// checkVolume looks for signs of lost messages: nothing is ever removed from a
+// volume, so there is one message for each position from its first to its last.
+func (s *Store) checkVolume(v volume, st natsjs.StreamState) error {
+	name := v.stream()
+	switch {
+	case st.Msgs == 0 && st.LastSeq < v.first && v.last < v.first:
+		return nil
+	case st.FirstSeq != v.first:
+		return s.damaged("stream %s begins at position %d, not %d", name, st.FirstSeq, v.first)
+	case st.NumDeleted != 0:
+		return s.damaged("stream %s lacks %d of its %d messages", name, st.NumDeleted, st.LastSeq-v.first+1)
+	case st.Msgs != st.LastSeq-v.first+1:
+		return s.damaged("stream %s holds %d messages from position %d on but ends at position %d", name, st.Msgs, v.first, st.LastSeq)
+	case v.sealed && st.LastSeq != v.last:
+		return s.damaged("stream %s ends at position %d, but was sealed at %d", name, st.LastSeq, v.last)
+	}
+	return nil
+}
+
+// checkSuccession looks whether a volume follows the one before it as its first
+// event says: then nothing is missing between them but what that event names.
+func (s *Store) checkSuccession(ctx context.Context, before, v volume, st natsjs.StreamState) error {
+	if v.number != before.number+1 {
+		return s.damaged("stream %s is missing: %s is followed by %s", (before.number + 1).Stream(), before.stream(), v.stream())
+	}
+	if st.Msgs == 0 {
+		// Its making was cut short. It begins where it was told to.
+		if v.first != before.last+1 {
+			return s.damaged("stream %s begins at position %d, but %s ends at %d", v.stream(), v.first, before.stream(), before.last)
+		}
+		return nil
+	}
+	m, err := s.getOne(ctx, v.stream(), getRequest{Seq: v.first})
+	if errors.Is(err, events.ErrNotFound) {
+		return s.damaged("position %d of stream %s cannot be read", v.first, v.stream())
+	}
+	if err != nil {
+		return err
+	}
+	e, err := s.decode(m)
+	if err != nil {
+		return err
+	}
+	d, ok := e.Data.(*events.LedgerVolumeOpened)
+	switch {
+	case !ok:
+		return s.damaged("stream %s begins with %s at position %d, not with its opening", v.stream(), e.Type, e.Seq)
+	case d.Predecessor.Volume != before.number || d.Predecessor.First != before.first || d.Predecessor.Last != before.last:
+		return s.damaged("stream %s holds positions %d to %d, but ended at %d when %s was opened", before.stream(), before.first, before.last, d.Predecessor.Last, v.stream())
+	case before.last+1 == v.first:
+		return nil
+	case d.Hole == nil || d.Hole.From != before.last+1 || d.Hole.To != v.first-1:
+		return s.damaged("positions %d to %d between %s and %s are missing", before.last+1, v.first-1, before.stream(), v.stream())
+	}
+	return nil
+}

@@ -1,0 +1,264 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+)
+
+// Sealing tells why and for whom the active volume is sealed.
+type Sealing struct {
+	Reason events.VolumeReason
+	Actor  events.Actor
+	// Close, if set, signs what the ledger holds up to a position, its last while
+	// it is called: nothing can be appended meanwhile. An error of it leaves the
+	// volume as it is.
+	Close func(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error)
+}
+
+// ErrEmptyVolume is returned for a volume that holds nothing worth sealing yet.
+var ErrEmptyVolume = errors.New("the volume holds nothing yet but its opening")
+
+// Seal ends the active volume and opens the next one, and returns the one
+// sealed. Appends wait meanwhile and then go to the new volume: to who appends,
+// it is one moment. A crash, or an error, after the volume's last event was
+// recorded is mended by the next Open, or the next append that meets it.
+func (s *Store) Seal(ctx context.Context, how Sealing) (Volume, error) {
+	s.turning.Lock()
+	defer s.turning.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	now := s.volumes()
+	v := now.active()
+	info, err := s.streamInfo(ctx, v.stream())
+	if err != nil {
+		return Volume{}, err
+	}
+	st := info.State
+	if err := s.checkVolume(v, st); err != nil {
+		return Volume{}, err
+	}
+	if st.Msgs == 0 || st.Msgs == 1 && v.number > 1 {
+		return Volume{}, fmt.Errorf("seal volume %d: %w", v.number, ErrEmptyVolume)
+	}
+	if !info.Config.Sealed {
+		if err := s.recordSealing(ctx, v, st.LastSeq, how); err != nil {
+			return Volume{}, fmt.Errorf("seal volume %d: %w", v.number, err)
+		}
+	}
+	list, _, err := s.complete(ctx, now.list)
+	if err != nil {
+		return Volume{}, fmt.Errorf("seal volume %d: %w", v.number, err)
+	}
+	s.setVolumes(list)
+	done := list[len(list)-2]
+	return Volume{Number: done.number, First: done.first, Last: done.last, Bytes: st.Bytes, Sealed: true, Began: st.FirstTime, Ended: time.Now()}, nil
+}
+
+// recordSealing appends a volume's last event, unless somebody else did.
+func (s *Store) recordSealing(ctx context.Context, v volume, last uint64, how Sealing) error {
+	opened := uint64(0) // where the volume's own opening is
+	if v.number > 1 {
+		opened = v.first
+	}
+	d := &events.LedgerVolumeSealed{Volume: v.number, First: v.first, Reason: how.Reason, Actor: how.Actor}
+	if how.Close != nil {
+		var err error
+		if d.Closing, err = how.Close(ctx, last); err != nil {
+			return fmt.Errorf("sign what it holds: %w", err)
+		}
+	}
+	_, err := s.appendTo(ctx, v, events.New(events.LedgerTenant, time.Now(), d), natsjs.ExpectedLastSubjSeqHeader, opened)
+	if conflicting(err) {
+		return nil // another process seals it too
+	}
+	return err
+}
+
+// complete brings a sealing to its end from wherever it was left: after a
+// volume's last event, its stream is sealed, the next one is made where it ends,
+// and begins with its opening. Each step finds out whether it was taken. It is
+// called with turning held.
+func (s *Store) complete(ctx context.Context, list []volume) (now []volume, changed bool, err error) {
+	list = append([]volume(nil), list...)
+	for i := range list {
+		v := &list[i]
+		ending := i < len(list)-1 // a successor exists, so it was sealed
+		if !ending {
+			e, err := s.lastOfVolume(ctx, *v)
+			if err != nil {
+				return nil, false, err
+			}
+			_, ending = e.Data.(*events.LedgerVolumeSealed)
+		}
+		if !ending && !v.sealed {
+			continue
+		}
+		if !v.sealed {
+			if err := s.sealStream(ctx, v.number); err != nil {
+				return nil, false, err
+			}
+			changed = true
+		}
+		info, err := s.streamInfo(ctx, v.stream())
+		if err != nil {
+			return nil, false, err
+		}
+		v.sealed, v.last = true, info.State.LastSeq
+		if err := s.checkVolume(*v, info.State); err != nil {
+			return nil, false, err
+		}
+	}
+	if newest := list[len(list)-1]; newest.sealed {
+		next, err := s.makeVolume(ctx, newest.number+1, newest.last+1)
+		if err != nil {
+			return nil, false, err
+		}
+		list, changed = append(list, next), true
+	}
+	if changed {
+		// What follows must not be on disk before what it follows.
+		if err := s.sync(); err != nil {
+			return nil, false, err
+		}
+	}
+	opened, err := s.recordOpening(ctx, list)
+	return list, changed || opened, err
+}
+
+// lastOfVolume is the newest event that a volume records about itself; the zero
+// event when there is none.
+func (s *Store) lastOfVolume(ctx context.Context, v volume) (events.Event, error) {
+	m, err := s.getOne(ctx, v.stream(), getRequest{LastBySubject: v.number.VolumeSubject(events.LedgerTenant)})
+	if errors.Is(err, events.ErrNotFound) {
+		return events.Event{}, nil
+	}
+	if err != nil {
+		return events.Event{}, fmt.Errorf("read what volume %d says of itself: %w", v.number, err)
+	}
+	return s.decode(m)
+}
+
+// recordOpening appends the first event of the newest volume, unless it has one.
+func (s *Store) recordOpening(ctx context.Context, list []volume) (bool, error) {
+	if len(list) < 2 {
+		return false, nil
+	}
+	v, before := list[len(list)-1], list[len(list)-2]
+	info, err := s.streamInfo(ctx, v.stream())
+	if err != nil || info.State.Msgs > 0 {
+		return false, err
+	}
+	closing, err := s.lastOfVolume(ctx, before)
+	if err != nil {
+		return false, err
+	}
+	last, err := s.getOne(ctx, before.stream(), getRequest{Seq: before.last})
+	if err != nil {
+		return false, fmt.Errorf("read the last event of volume %d: %w", before.number, err)
+	}
+	d := &events.LedgerVolumeOpened{
+		Volume: v.number, First: v.first,
+		Predecessor: events.Predecessor{Volume: before.number, First: before.first, Last: before.last, LastID: first(last.header, "ce-id")},
+	}
+	if e, ok := closing.Data.(*events.LedgerVolumeSealed); ok {
+		d.Reason, d.Actor = e.Reason, e.Actor
+	}
+	return true, s.appendOpening(ctx, v, d)
+}
+
+// appendOpening appends the first event of a volume. Of several processes that
+// do, one succeeds.
+func (s *Store) appendOpening(ctx context.Context, v volume, d *events.LedgerVolumeOpened) error {
+	seq, err := s.appendTo(ctx, v, events.New(events.LedgerTenant, time.Now(), d), natsjs.ExpectedLastSeqHeader, v.first-1)
+	switch {
+	case conflicting(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("open volume %d: %w", v.number, err)
+	case seq != v.first:
+		return s.damaged("the first event of volume %d was stored at position %d, not %d", v.number, seq, v.first)
+	}
+	return nil
+}
+
+// appendTo stores an event of a volume about itself.
+func (s *Store) appendTo(ctx context.Context, v volume, e events.Event, expect string, position uint64) (uint64, error) {
+	m, err := message(v.number, e)
+	if err != nil {
+		return 0, err
+	}
+	m.Header.Set(expect, strconv.FormatUint(position, 10))
+	for try := 0; ; try++ {
+		seq, err := s.try(ctx, v, m)
+		if err == nil {
+			s.sawStored(seq)
+			return seq, nil
+		}
+		if conflicting(err) || refused(err) || isUnwritable(err) {
+			return 0, err
+		}
+		if werr := wait(ctx, retryPause); werr != nil || try == sealTries {
+			return 0, err
+		}
+	}
+}
+
+// sealTries bounds how often an event of a volume about itself is tried while
+// everybody else waits.
+const sealTries = 20
+
+// sealStream makes the server refuse everything more. Whoever is asked to may
+// do nothing else: see Options.Keeper.
+func (s *Store) sealStream(ctx context.Context, number events.Volume) error {
+	js, done, err := s.keeper()
+	if err != nil {
+		return err
+	}
+	defer done()
+	info, err := s.streamInfo(ctx, number.Stream())
+	if err != nil {
+		return err
+	}
+	config := info.Config
+	config.Sealed = true
+	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
+	defer cancel()
+	if _, err := js.UpdateStream(ctx, config); err != nil {
+		return fmt.Errorf("seal stream %s: %w", number.Stream(), err)
+	}
+	return nil
+}
+
+// keeper is a connection that may seal and remove volumes, for as long as that
+// takes.
+func (s *Store) keeper() (natsjs.JetStream, func(), error) {
+	if s.opts.Keeper == nil {
+		return s.js, func() {}, nil
+	}
+	conn, err := s.opts.Keeper("keeper of the volumes")
+	if err != nil {
+		return nil, nil, err
+	}
+	js, err := natsjs.New(conn, natsjs.WithDefaultTimeout(s.opts.TryWait))
+	if err != nil {
+		conn.Close()
+		return nil, nil, fmt.Errorf("use JetStream: %w", err)
+	}
+	return js, conn.Close, nil
+}
+
+// sealedNow reports whether the server refused because the volume is sealed.
+func sealedNow(err error) bool {
+	var ae *natsjs.APIError
+	return errors.As(err, &ae) && ae.ErrorCode == streamSealed
+}
+
+// streamSealed is the server's code for a write to a sealed stream.
+const streamSealed natsjs.ErrorCode = 10109

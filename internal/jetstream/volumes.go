@@ -1,0 +1,254 @@
+package jetstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+)
+
+// volume is a stretch of the ledger as this process knows it: one stream.
+type volume struct {
+	number events.Volume
+	// first is the position of its first event. last is that of its last once it
+	// is sealed, and 0 before.
+	first, last uint64
+	sealed      bool
+}
+
+func (v volume) stream() string { return v.number.Stream() }
+
+// volumes are all of them, oldest first and never none. Only the last one is
+// written. A list never changes: another takes its place.
+type volumes struct {
+	list []volume
+	// replaced ends when another list has taken the place of this one.
+	replaced context.Context //nolint:containedctx // it is a state, not a call's
+	replace  context.CancelFunc
+}
+
+func newVolumes(list []volume) *volumes {
+	l := &volumes{list: list}
+	l.replaced, l.replace = context.WithCancel(context.Background())
+	return l
+}
+
+func (l *volumes) active() volume   { return l.list[len(l.list)-1] }
+func (l *volumes) sealed() []volume { return l.list[:len(l.list)-1] }
+
+// from is the index of the first volume that could hold a position or a later
+// one.
+func (l *volumes) from(seq uint64) int {
+	i, _ := slices.BinarySearchFunc(l.sealed(), seq, func(v volume, seq uint64) int { return cmp.Compare(v.last, seq) })
+	return i
+}
+
+// volumes is the list as it is now.
+func (s *Store) volumes() *volumes { return s.known.Load() }
+
+func (s *Store) setVolumes(list []volume) {
+	if old := s.known.Swap(newVolumes(list)); old != nil {
+		old.replace()
+	}
+}
+
+// refresh looks whether another process has sealed the active volume, and
+// finishes what it may have left undone.
+func (s *Store) refresh(ctx context.Context) error {
+	s.turning.Lock()
+	defer s.turning.Unlock()
+	now := s.volumes()
+	info, err := s.streamInfo(ctx, now.active().stream())
+	if err != nil {
+		return err
+	}
+	if !info.Config.Sealed {
+		return nil
+	}
+	list, err := s.findVolumes(ctx)
+	if err != nil {
+		return err
+	}
+	if list, _, err = s.complete(ctx, list); err != nil {
+		return err
+	}
+	if !slices.Equal(list, now.list) {
+		s.setVolumes(list)
+	}
+	return nil
+}
+
+// openVolumes finds the ledger's volumes, makes the first if there is none, and
+// finishes a sealing that was cut short.
+func (s *Store) openVolumes(ctx context.Context) (made bool, err error) {
+	s.turning.Lock()
+	defer s.turning.Unlock()
+	list, err := s.findVolumes(ctx)
+	if err != nil {
+		return false, err
+	}
+	if len(list) == 0 {
+		if s.opts.Existing {
+			return false, fmt.Errorf("open stream %s: %w", events.Volume(1).Stream(), natsjs.ErrStreamNotFound)
+		}
+		v, err := s.makeVolume(ctx, 1, 1)
+		if err != nil {
+			return false, err
+		}
+		list, made = []volume{v}, true
+	}
+	if !s.opts.Existing {
+		var changed bool
+		if list, changed, err = s.complete(ctx, list); err != nil {
+			return false, err
+		}
+		made = made || changed
+	}
+	for i := range list[:len(list)-1] {
+		list[i].sealed = true // or as good as: nobody writes there
+	}
+	s.setVolumes(list)
+	return made, nil
+}
+
+// findVolumes reads which volumes there are and checks that each is whole and
+// follows its predecessor.
+func (s *Store) findVolumes(ctx context.Context) ([]volume, error) {
+	numbers, err := s.volumeNumbers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]volume, 0, len(numbers))
+	for i, number := range numbers {
+		v, st, err := s.openVolume(ctx, number)
+		if err != nil {
+			return nil, err
+		}
+		if i < len(numbers)-1 {
+			v.last = st.LastSeq
+		}
+		if err := s.checkVolume(v, st); err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			if err := s.checkSuccession(ctx, list[i-1], v, st); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, v)
+		s.sawStored(st.LastSeq)
+	}
+	return list, nil
+}
+
+// volumeNumbers lists the volumes whose streams exist, in order.
+func (s *Store) volumeNumbers(ctx context.Context) ([]events.Volume, error) {
+	var numbers []events.Volume
+	names := s.js.StreamNames(ctx)
+	for name := range names.Name() {
+		if v, ok := events.VolumeOf(name); ok {
+			numbers = append(numbers, v)
+		}
+	}
+	if err := names.Err(); err != nil && !errors.Is(err, natsjs.ErrEndOfData) {
+		return nil, fmt.Errorf("list the volumes of the ledger: %w", err)
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// openVolume reads how an existing volume is set up.
+func (s *Store) openVolume(ctx context.Context, number events.Volume) (volume, natsjs.StreamState, error) {
+	info, err := s.streamInfo(ctx, number.Stream())
+	if err != nil {
+		return volume{}, natsjs.StreamState{}, err
+	}
+	want := s.streamConfig(number, 1)
+	if err := checkConfig(info.Config, want); err != nil {
+		return volume{}, natsjs.StreamState{}, fmt.Errorf("stream %s is not set up as a ledger: %w; it was not changed", want.Name, err)
+	}
+	if info.Config.Replicas != want.Replicas {
+		s.log.WarnContext(ctx, "the stream keeps its number of copies", "stream", want.Name, "copies", info.Config.Replicas, "asked", want.Replicas)
+	}
+	v := volume{number: number, first: max(info.Config.FirstSeq, 1), sealed: info.Config.Sealed}
+	if v.sealed {
+		v.last = info.State.LastSeq
+	}
+	return v, info.State, nil
+}
+
+func (s *Store) streamInfo(ctx context.Context, name string) (*natsjs.StreamInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
+	defer cancel()
+	stream, err := s.js.Stream(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("read the state of stream %s: %w", name, err)
+	}
+	return stream.CachedInfo(), nil
+}
+
+// makeVolume creates a volume that begins at a position, unless it exists.
+func (s *Store) makeVolume(ctx context.Context, number events.Volume, first uint64) (volume, error) {
+	if _, err := s.js.CreateStream(ctx, s.streamConfig(number, first)); err != nil {
+		return volume{}, fmt.Errorf("make stream %s: %w", number.Stream(), err)
+	}
+	return volume{number: number, first: first}, nil
+}
+
+// LastSeq is the position of the last event in the ledger, 0 when it is empty.
+func (s *Store) LastSeq(ctx context.Context) (uint64, error) {
+	for {
+		v := s.volumes().active()
+		info, err := s.streamInfo(ctx, v.stream())
+		if err != nil {
+			return 0, err
+		}
+		if info.Config.Sealed && !s.opts.Existing {
+			if err := s.refresh(ctx); err != nil {
+				return 0, err
+			}
+			if s.volumes().active().number != v.number {
+				continue
+			}
+		}
+		// A volume that nothing was written to yet ends before it begins.
+		return max(info.State.LastSeq, v.first-1), nil
+	}
+}
+
+// Volume describes a volume of the ledger.
+type Volume struct {
+	Number events.Volume
+	// First and Last are the positions of its first and last event; Last is
+	// First-1 while there is none.
+	First, Last uint64
+	// Bytes is what its events take on disk.
+	Bytes uint64
+	// Sealed tells that nothing is written to it any more.
+	Sealed bool
+	// Began and Ended are when its first and last event were stored; zero while
+	// there is none.
+	Began, Ended time.Time
+}
+
+// Volumes describes every volume, oldest first. The last one is being written.
+func (s *Store) Volumes(ctx context.Context) ([]Volume, error) {
+	var list []Volume
+	for _, v := range s.volumes().list {
+		info, err := s.streamInfo(ctx, v.stream())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Volume{
+			Number: v.number, First: v.first, Last: max(info.State.LastSeq, v.first-1), Bytes: info.State.Bytes, Sealed: info.Config.Sealed,
+			Began: info.State.FirstTime, Ended: info.State.LastTime,
+		})
+	}
+	return list, nil
+}
