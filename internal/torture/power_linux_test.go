@@ -119,8 +119,17 @@ func (d *disk) unmount() {
 	if !d.mounted {
 		return
 	}
-	if out, err := exec.Command("umount", d.dir).CombinedOutput(); err != nil {
-		d.t.Fatalf("unmount: %v\n%s", err, out)
+	// A process that was killed may take a moment to let go of its files.
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		out, err := exec.Command("umount", d.dir).CombinedOutput()
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			d.t.Fatalf("unmount: %v\n%s", err, out)
+		}
+		time.Sleep(10 * time.Millisecond) // polling the kernel
 	}
 	d.mounted = false
 	// Workers have mount namespaces of their own, and take a moment to be gone.
