@@ -25,7 +25,22 @@ const ReasonAttemptsExhausted = "attempts_exhausted"
 //
 // A history that this version does not understand is refused with
 // CodeUnavailable: leave the work to a newer runner.
+//
+// A run that has a turn in a session is planned by the record even then, and may
+// have to wait: see Plan.After.
 func (l *Ledger) Plan(ctx context.Context, r Request, redelivered bool) (Plan, error) {
+	p, err := l.plan(ctx, r, redelivered)
+	switch {
+	case err != nil || p.Ended != nil:
+		return p, err
+	case r.Turn != nil:
+		return l.planTurn(ctx, p)
+	}
+	p.Heap = r.Heap
+	return p, nil
+}
+
+func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, error) {
 	if !redelivered {
 		p := Plan{Request: r, Attempt: 1, FirstLine: 1}
 		l.newRun(&p)

@@ -18,6 +18,10 @@ type Submission struct {
 	Heap string
 	// Session is the name to log the run under: 1-128 visible characters, or empty.
 	Session string
+	// LogicalSession is the id of the session that keeps state in which the run
+	// takes the next turn, or empty. It starts from what the turn before leaves,
+	// once that has ended; Heap must be empty.
+	LogicalSession string
 	// HeapMemoryMaxMB and ExecutionTimeoutSecs override the defaults; nil keeps them.
 	HeapMemoryMaxMB      *int
 	ExecutionTimeoutSecs *int
@@ -71,6 +75,12 @@ type Plan struct {
 	FirstLine, FirstByte int64
 	// Position is the last position on the execution's control subject.
 	Position uint64
+	// After is the execution whose end the run has to wait for: it is not its turn
+	// yet. Plan again then.
+	After string
+	// Heap is the heap to restore, empty for a fresh isolate: what was asked for,
+	// or what the run's session is at.
+	Heap string
 	// Ended is the terminal event when the execution has already ended (also
 	// when planning itself ended it: cancelled while queued, or too many
 	// attempts). There is then nothing to run, only to settle.

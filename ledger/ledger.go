@@ -48,14 +48,20 @@ type Histories interface {
 	// Entry returns the session entry of an execution, or events.ErrNotFound,
 	// looking only at entries stored after the given position.
 	Entry(ctx context.Context, tenant, sessionID, execution string, after uint64) (events.Event, error)
-	// TagEdits returns the tag edits of a heap and the position of the last
-	// event on the heap's subject (0: none), for a conditional append.
+	// TagEdits returns the tag edits of a heap, and the events that it was
+	// collected by, and the position of the last event on the heap's subject (0:
+	// none), for a conditional append.
 	TagEdits(ctx context.Context, tenant, heap string) ([]events.Event, uint64, error)
+	// HeapEvents calls fn for each event stored after a position on a heap's
+	// subject, which other heaps share, and returns the position of the last one
+	// there (0: none).
+	HeapEvents(ctx context.Context, tenant, heap string, after uint64, fn func(events.Event) error) (last uint64, err error)
 }
 
 // Heaps stores heap blobs by tenant and hash.
 type Heaps interface {
-	// HeapInfo describes a stored heap, or returns events.ErrNotFound.
+	// HeapInfo describes a stored heap, or returns events.ErrNotFound, or
+	// events.ErrRemoved for one that was removed on purpose.
 	HeapInfo(ctx context.Context, tenant, hash string) (events.HeapInfo, error)
 }
 
@@ -83,6 +89,7 @@ type Store interface {
 	Heaps
 	Texts
 	Canceller
+	Sessions
 }
 
 // Options set up a Ledger. The zero value works.
@@ -105,6 +112,9 @@ type Options struct {
 	EngineID string
 	// CancelWait is how long Cancel waits for a runner (2 s).
 	CancelWait time.Duration
+	// TurnGrace is how long a turn of a session waits for its run to be requested
+	// before it is passed over (5 s).
+	TurnGrace time.Duration
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Logger gets what nobody is told otherwise; default slog.Default.
@@ -121,6 +131,8 @@ type Ledger struct {
 	// conflicts and keep entries in the order of terminal events; correctness
 	// rests on expected positions alone.
 	sessions, heaps keyedLocks
+	// heads spares look-ups.
+	heads heads
 }
 
 // New makes a ledger over a store. It starts nothing.
@@ -134,6 +146,7 @@ func (o Options) withDefaults() Options {
 	o.HeapMemoryCeilingMB = max(cmp.Or(o.HeapMemoryCeilingMB, 256), o.HeapMemoryMB)
 	o.TimeoutSecs = cmp.Or(o.TimeoutSecs, 30)
 	o.OutputMaxBytes = max(cmp.Or(o.OutputMaxBytes, 64<<20), -1)
+	o.TurnGrace = cmp.Or(o.TurnGrace, turnGrace)
 	o.CancelWait = cmp.Or(o.CancelWait, 2*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now

@@ -16,7 +16,7 @@ import (
 // Errors are *Error: CodeInvalid and CodeTooLarge name the field and the rule
 // and leave no trace in the ledger; CodeConflict tells that an idempotency key
 // was used for something else, or that the heap was made by another engine;
-// CodeUnavailable that nothing is known to be recorded. Repeating a submission
+// CodeGone that the heap was collected; CodeUnavailable that nothing is known to be recorded. Repeating a submission
 // with its idempotency key is always safe.
 func (l *Ledger) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	if s.FileName == "" {
@@ -64,6 +64,20 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		return Receipt{}, err
 	}
 	req.Content = events.Plain(events.RequestedContent{Source: source, Tags: s.Tags})
+	if s.LogicalSession != "" {
+		unlock, err := l.sessions.lock(ctx, s.LogicalSession)
+		if err != nil {
+			return Receipt{}, unavailable("submit the run", err)
+		}
+		defer unlock()
+		if req.Turn, err = l.queueTurn(ctx, s, req.ExecutionID); err != nil {
+			return Receipt{}, err
+		}
+		// The turn is taken, and the session waits for the request.
+		var stop context.CancelFunc
+		ctx, stop = decided(ctx)
+		defer stop()
+	}
 
 	seq, err := l.store.Append(ctx, l.event(s.Tenant, tracing(s.Traceparent), req), 0)
 	switch {
@@ -90,6 +104,9 @@ func (l *Ledger) checkSubmission(s Submission) error {
 	if s.Session != "" {
 		checks = append(checks, checkVisible("session", "session", s.Session, maxSessionChars))
 	}
+	if s.LogicalSession != "" {
+		checks = append(checks, checkTurn(s))
+	}
 	checks = append(checks, checkTags(s.Tags), checkIdempotencyKey(s.IdempotencyKey))
 	for _, err := range checks {
 		if err != nil {
@@ -97,6 +114,14 @@ func (l *Ledger) checkSubmission(s Submission) error {
 		}
 	}
 	return nil
+}
+
+// checkTurn holds for runs in a session that keeps state.
+func checkTurn(s Submission) error {
+	if s.Heap != "" {
+		return Invalid("heap", "heap cannot be given together with a logical session: the run starts from what the session's last run left; leave one of the two out")
+	}
+	return checkSessionID("logical_session", s.LogicalSession)
 }
 
 // refuseState names the first argument that has no meaning without heaps.
@@ -107,6 +132,8 @@ func refuseState(s Submission) error {
 		field = "heap"
 	case s.Session != "":
 		field = "session"
+	case s.LogicalSession != "":
+		field = "logical_session"
 	case s.Tags != nil:
 		field = "tags"
 	default:
@@ -125,6 +152,8 @@ func (l *Ledger) checkInputHeap(ctx context.Context, tenant, heap string) (warni
 	switch {
 	case errors.Is(err, events.ErrNotFound):
 		return []string{fmt.Sprintf("heap %s is not on record; starting from a fresh isolate", heap)}, nil
+	case errors.Is(err, events.ErrRemoved):
+		return nil, l.Removed(ctx, tenant, heap)
 	case err != nil:
 		return nil, unavailable("look up heap "+heap, err)
 	case l.opts.EngineID != "" && info.EngineID != "" && info.EngineID != l.opts.EngineID:
@@ -172,7 +201,8 @@ func fingerprint(s Submission, stateful bool) string {
 		MemoryMB *int              `json:"heap_memory_max_mb"`
 		Timeout  *int              `json:"execution_timeout_secs"`
 		Tags     map[string]string `json:"tags"`
-	}{"daybook request 1", events.Hash([]byte(s.Code)), s.FileName, stateful, s.Heap, s.Session, s.HeapMemoryMaxMB, s.ExecutionTimeoutSecs, s.Tags})
+		Logical  string            `json:"logical_session,omitempty"`
+	}{"daybook request 1", events.Hash([]byte(s.Code)), s.FileName, stateful, s.Heap, s.Session, s.HeapMemoryMaxMB, s.ExecutionTimeoutSecs, s.Tags, s.LogicalSession})
 	if err != nil {
 		panic(err) // strings, ints and maps of strings always encode
 	}

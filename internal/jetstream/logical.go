@@ -1,0 +1,75 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+
+	"daybook/events"
+)
+
+// LastLogical returns the last event of a session that keeps state, or
+// events.ErrNotFound.
+func (s *Store) LastLogical(ctx context.Context, tenant, session string) (events.Event, error) {
+	e, err := s.lastOn(ctx, tenant, session, events.Volume.LogicalSubject)
+	if err != nil {
+		return events.Event{}, fmt.Errorf("read the last event of session %s: %w", session, err)
+	}
+	return e, nil
+}
+
+// Logical calls fn for each event of a session that keeps state stored after a
+// position and before the call, oldest first. An error of fn is returned as it
+// is.
+func (s *Store) Logical(ctx context.Context, tenant, session string, after uint64, fn func(events.Event) error) error {
+	if err := checkTokens(tenant, session); err != nil {
+		return err
+	}
+	_, err := s.each(ctx, func(v events.Volume) string { return v.LogicalSubject(tenant, session) }, after, func(m stored) error {
+		e, err := s.decode(m)
+		if err != nil {
+			return err
+		}
+		return fn(e)
+	})
+	return err
+}
+
+// Intent returns the event that says which session an intent stands for, by the
+// intent's key, or events.ErrNotFound.
+func (s *Store) Intent(ctx context.Context, tenant, key string) (events.Event, error) {
+	e, err := s.lastOn(ctx, tenant, key, events.Volume.IntentSubject)
+	if err != nil {
+		return events.Event{}, fmt.Errorf("read intent %s: %w", key, err)
+	}
+	return e, nil
+}
+
+// Refs returns the short names given out to a holder, oldest first, and the
+// position of the last (0: none), for a conditional append.
+func (s *Store) Refs(ctx context.Context, tenant, holder string) ([]events.Event, uint64, error) {
+	if err := checkTokens(tenant, holder); err != nil {
+		return nil, 0, err
+	}
+	var list []events.Event
+	last, err := s.each(ctx, func(v events.Volume) string { return v.RefSubject(tenant, holder) }, 0, func(m stored) error {
+		e, err := s.decode(m)
+		list = append(list, e)
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return list, last, nil
+}
+
+// lastOn returns the last event on a subject made of a tenant and a key.
+func (s *Store) lastOn(ctx context.Context, tenant, key string, subject func(v events.Volume, tenant, key string) string) (events.Event, error) {
+	if err := checkTokens(tenant, key); err != nil {
+		return events.Event{}, err
+	}
+	m, err := s.newest(ctx, func(v events.Volume) string { return subject(v, tenant, key) })
+	if err != nil {
+		return events.Event{}, err
+	}
+	return s.decode(m)
+}

@@ -1,0 +1,257 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"daybook/events"
+)
+
+// MaxIntentBytes bounds the intent a session is opened with.
+const MaxIntentBytes = 512
+
+// Sessions reads the events of sessions that keep state, straight from the
+// stream.
+type Sessions interface {
+	// LastLogical returns the last event of a session, or events.ErrNotFound.
+	LastLogical(ctx context.Context, tenant, session string) (events.Event, error)
+	// Logical calls fn for each event of a session stored after a position,
+	// oldest first. An error of fn is returned as it is.
+	Logical(ctx context.Context, tenant, session string, after uint64, fn func(events.Event) error) error
+	// Intent returns the event that says which session an intent stands for, by
+	// the intent's key, or events.ErrNotFound.
+	Intent(ctx context.Context, tenant, key string) (events.Event, error)
+}
+
+// Opening asks for a session that keeps state.
+type Opening struct {
+	Tenant string
+	// Kind is what it is used through; empty means events.SessionLogical.
+	Kind events.SessionKind
+	// Intent names the session of a tenant: the same text is the same session, for
+	// ever, byte for byte. 1 to 512 bytes; only a session of another kind than
+	// events.SessionLogical may be without one, and is then a new one.
+	Intent string
+	// Parent is the session it is split off from, or empty.
+	Parent string
+	// Head is the heap its first turn starts from; empty for a fresh isolate.
+	Head        string
+	Actor       events.Actor
+	Traceparent string
+}
+
+// Opened answers an Opening.
+type Opened struct {
+	// SessionID is the session's canonical id.
+	SessionID string
+	// New is true when this opened it.
+	New bool
+	// Seq is the position of the event that opened it, when New.
+	Seq uint64
+}
+
+// OpenSession opens a session that keeps state, or finds the one that its
+// intent stands for. Of any number of openings with one intent, in any number
+// of processes, one makes the session. Errors are CodeInvalid, naming the field,
+// and CodeUnavailable; repeating an opening with an intent is always safe.
+func (l *Ledger) OpenSession(ctx context.Context, o Opening) (Opened, error) {
+	if o.Kind == "" {
+		o.Kind = events.SessionLogical
+	}
+	if err := l.checkOpening(o); err != nil {
+		return Opened{}, err
+	}
+	id := events.NewSessionID()
+	if o.Intent != "" {
+		var err error
+		if id, err = l.named(ctx, o); err != nil {
+			return Opened{}, err
+		}
+		switch _, err := l.store.LastLogical(ctx, o.Tenant, id); {
+		case err == nil:
+			return Opened{SessionID: id}, nil
+		case !errors.Is(err, events.ErrNotFound):
+			return Opened{}, unavailable("open the session", err)
+		}
+	}
+	d := &events.SessionOpened{
+		SessionID: id, Kind: o.Kind, Content: events.Plain(events.SessionContent{Intent: o.Intent}),
+		Actor: bounded(o.Actor), Parent: o.Parent, Head: o.Head,
+	}
+	if o.Intent != "" {
+		d.IntentSHA256 = events.Hash([]byte(o.Intent))
+	}
+	seq, err := l.store.Append(ctx, l.event(o.Tenant, tracing(o.Traceparent), d), 0)
+	switch {
+	case errors.Is(err, events.ErrConflict):
+		return Opened{SessionID: id}, nil // another opening with this intent was first
+	case err != nil:
+		return Opened{}, unavailable("open the session", err)
+	}
+	return Opened{SessionID: id, New: true, Seq: seq}, nil
+}
+
+func (l *Ledger) checkOpening(o Opening) error {
+	if err := checkTenant(o.Tenant); err != nil {
+		return err
+	}
+	if l.opts.Stateless {
+		return Invalid("intent", "sessions are not available: this server runs in stateless mode, where no heap is kept")
+	}
+	if o.Kind != events.SessionLogical && o.Kind != events.SessionACP {
+		return Invalid("kind", `kind must be "%s" or "%s", not "%s"`, events.SessionLogical, events.SessionACP, Excerpt(string(o.Kind)))
+	}
+	if o.Intent != "" || o.Kind == events.SessionLogical {
+		if err := CheckIntent(o.Intent); err != nil {
+			return err
+		}
+	}
+	if o.Parent != "" {
+		if err := checkSessionID("parent", o.Parent); err != nil {
+			return err
+		}
+	}
+	if o.Head != "" {
+		return checkHeap(o.Head)
+	}
+	return nil
+}
+
+// CheckIntent tells whether a text can be an intent: 1 to 512 bytes of valid
+// UTF-8. Nothing is trimmed or folded. The error is a CodeInvalid *Error.
+func CheckIntent(intent string) error {
+	switch {
+	case intent == "":
+		return Invalid("intent", "intent must not be empty: choose a text that stays the same for the task, and tells it from others")
+	case len(intent) > MaxIntentBytes:
+		return Invalid("intent", "intent must be 1 to %d bytes, not %d", MaxIntentBytes, len(intent))
+	case !utf8.ValidString(intent):
+		return Invalid("intent", "intent must be valid UTF-8")
+	}
+	return nil
+}
+
+func checkSessionID(field, id string) error {
+	if !events.ValidHash(id) {
+		return Invalid(field, `%s must be the id of a session, 64 lowercase hex characters, not "%s"`, field, Excerpt(id))
+	}
+	return nil
+}
+
+// named is the id of the session that an intent stands for. The first to ask
+// decides it.
+func (l *Ledger) named(ctx context.Context, o Opening) (id string, err error) {
+	key := events.IntentKey(o.Tenant, o.Intent)
+	err = retry(ctx, "look up the intent", func() error {
+		e, err := l.store.Intent(ctx, o.Tenant, key)
+		switch {
+		case err == nil:
+			d, ok := e.Data.(*events.SessionNamed)
+			if !ok {
+				return newerSession(key, e)
+			}
+			id = d.SessionID
+			return nil
+		case !errors.Is(err, events.ErrNotFound):
+			return err
+		}
+		id = events.NewSessionID()
+		_, err = l.store.Append(ctx, l.event(o.Tenant, tracing(o.Traceparent), &events.SessionNamed{IntentKey: key, SessionID: id}), 0)
+		return err
+	})
+	return id, err
+}
+
+// LogicalSession is what is on record about a session that keeps state.
+type LogicalSession struct {
+	ID       string
+	Kind     events.SessionKind
+	Intent   string
+	OpenedAt time.Time
+	Actor    events.Actor
+	Parent   string
+	// Next is where the next turn continues.
+	Next events.SessionNext
+	// Revision counts expansions. Binding is what the symbols in force hold for,
+	// Taught are those: what was given out since the last break. Symbols is how
+	// many were given out ever.
+	Revision int64
+	Binding  events.SessionBinding
+	Taught   []events.TaughtEntry
+	Symbols  int
+	// Position is that of the session's last event.
+	Position uint64
+}
+
+// LogicalSession reads a session from the stream. An unknown one is
+// CodeNotFound.
+func (l *Ledger) LogicalSession(ctx context.Context, tenant, id string) (LogicalSession, error) {
+	var s LogicalSession
+	if err := checkTenant(tenant); err != nil {
+		return s, err
+	}
+	if !events.ValidHash(id) {
+		return s, noSession(id)
+	}
+	err := l.store.Logical(ctx, tenant, id, 0, func(e events.Event) error { return s.apply(e) })
+	var answer *Error
+	switch {
+	case errors.As(err, &answer):
+		return s, err
+	case err != nil:
+		return s, unavailable("read session "+id, err)
+	case s.Position == 0:
+		return s, noSession(id)
+	}
+	return s, nil
+}
+
+func (s *LogicalSession) apply(e events.Event) error {
+	next, err := nextOf(e)
+	if err != nil {
+		return err
+	}
+	s.Next, s.Position = next, e.Seq
+	switch d := e.Data.(type) {
+	case *events.SessionOpened:
+		s.ID, s.Kind, s.Intent, s.OpenedAt, s.Actor, s.Parent = d.SessionID, d.Kind, d.Content.Value().Intent, e.Time, d.Actor, d.Parent
+	case *events.SessionExpanded:
+		s.Revision, s.Binding = d.DomainRevision, d.Binding
+		s.Taught = append(s.Taught, d.Added...)
+		s.Symbols += len(d.Added)
+	case *events.SessionRebound:
+		s.Binding, s.Taught = events.SessionBinding{}, nil
+	}
+	return nil
+}
+
+// nextOf is where the next turn of a session continues after its last event.
+func nextOf(e events.Event) (events.SessionNext, error) {
+	switch d := e.Data.(type) {
+	case *events.SessionOpened:
+		return events.SessionNext{Heap: d.Head}, nil
+	case *events.SessionTurnQueued:
+		return events.SessionNext{Turn: d.Number, ExecutionID: d.ExecutionID}, nil
+	case *events.SessionExpanded:
+		return d.Next, nil
+	case *events.SessionTurnSkipped:
+		return d.Next, nil
+	case *events.SessionRebound:
+		return d.Next, nil
+	default:
+		return events.SessionNext{}, newerSession(e.About(), e)
+	}
+}
+
+func newerSession(id string, e events.Event) error {
+	return &Error{Code: CodeUnavailable, Message: fmt.Sprintf(
+		"session %s has an event of type %s at position %d, written by a newer version of Daybook; upgrade this one", id, e.Type, e.Seq)}
+}
+
+func noSession(id string) error {
+	return &Error{Code: CodeNotFound, Field: "logical_session", Message: fmt.Sprintf(
+		"there is no session '%s'; call open_session to open one", Excerpt(id))}
+}

@@ -1,0 +1,298 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"daybook/events"
+)
+
+// ReasonTurnSkipped is the reason of a run that fails without being started
+// because its session went on without it.
+const ReasonTurnSkipped = "turn_skipped"
+
+// turnGrace is how long a turn waits for its run to be requested. It only keeps
+// a slow writer from losing its turn; nothing rests on clocks.
+const turnGrace = 5 * time.Second
+
+// queueTurn gives a run the next turn of its session. If the request never
+// follows, the turn is passed over.
+func (l *Ledger) queueTurn(ctx context.Context, s Submission, execution string) (*events.Turn, error) {
+	var turn *events.Turn
+	err := retry(ctx, "queue the run in its session", func() error {
+		last, err := l.store.LastLogical(ctx, s.Tenant, s.LogicalSession)
+		if errors.Is(err, events.ErrNotFound) {
+			return noSession(s.LogicalSession)
+		}
+		if err != nil {
+			return err
+		}
+		next, err := nextOf(last)
+		if err != nil {
+			return err
+		}
+		d := &events.SessionTurnQueued{
+			SessionID: s.LogicalSession, Number: next.Turn + 1, ExecutionID: execution,
+			After: next.ExecutionID, Reset: next.Reset, Heap: next.Heap,
+		}
+		seq, err := l.store.Append(ctx, l.event(s.Tenant, tracing(s.Traceparent), d), int64(last.Seq))
+		turn = turnOf(d, seq)
+		return err
+	})
+	return turn, err
+}
+
+func turnOf(d *events.SessionTurnQueued, seq uint64) *events.Turn {
+	return &events.Turn{SessionID: d.SessionID, Number: d.Number, After: d.After, Reset: d.Reset, Heap: d.Heap, QueuedSeq: seq}
+}
+
+// planTurn completes the plan of a run that has a turn: what it waits for, or
+// what it starts from.
+func (l *Ledger) planTurn(ctx context.Context, p Plan) (Plan, error) {
+	r := p.Request
+	skipped, err := l.skippedBefore(ctx, r)
+	if err != nil {
+		return Plan{}, err
+	}
+	if skipped {
+		return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) { return l.endSkipped(ctx, r) })
+	}
+	head, err := l.inherit(ctx, r.Tenant, *r.Turn)
+	if err != nil {
+		return Plan{}, err
+	}
+	p.After, p.Heap = head.running, head.heap
+	return p, nil
+}
+
+func (l *Ledger) endSkipped(ctx context.Context, r Request) (events.Event, error) {
+	return l.end(ctx, r, func(h *history) events.Data {
+		return events.NewEnding(events.StatusFailed, events.Ending{
+			ExecutionID: r.ExecutionID,
+			Attempt:     h.attempt(),
+			Reason:      ReasonTurnSkipped,
+			Content:     errorContent("The session went on without this run: its request was recorded too late. Run it again."),
+		})
+	})
+}
+
+// errStop ends a reading that has found what it looked for.
+var errStop = errors.New("found")
+
+// skippedBefore reports whether a run's turn was given up before the run was
+// requested. Both are decided by their positions alone: a skip after the
+// request does not count.
+func (l *Ledger) skippedBefore(ctx context.Context, r Request) (bool, error) {
+	if r.Seq == r.Turn.QueuedSeq+1 {
+		return false, nil // nothing came between
+	}
+	_, skipped, err := l.turn(ctx, r.Tenant, r.Turn.SessionID, r.Turn.Number, r.Turn.QueuedSeq-1)
+	return skipped != 0 && skipped < r.Seq, err
+}
+
+// turn finds the event that queued a turn, looking after a position, and the
+// position at which the turn was given up (0: it was not).
+func (l *Ledger) turn(ctx context.Context, tenant, session string, number int64, after uint64) (queued events.Event, skipped uint64, err error) {
+	err = l.store.Logical(ctx, tenant, session, after, func(e events.Event) error {
+		switch d := e.Data.(type) {
+		case *events.SessionTurnQueued:
+			if d.Number == number {
+				queued = e
+			}
+		case *events.SessionTurnSkipped:
+			if d.Number == number {
+				skipped = e.Seq
+				return errStop
+			}
+		case *events.Unknown:
+			return newerSession(session, e)
+		}
+		return nil
+	})
+	var answer *Error
+	switch {
+	case errors.Is(err, errStop), err == nil:
+		return queued, skipped, nil
+	case errors.As(err, &answer):
+		return queued, skipped, err
+	default:
+		return queued, skipped, unavailable("read session "+session, err)
+	}
+}
+
+// head is the state that a session is in at a turn.
+type head struct {
+	// running is the run to wait for; empty when the others are final.
+	running string
+	// heap is the state; empty for a fresh isolate. from is the run that left it,
+	// empty when none did.
+	heap, from string
+}
+
+// inherit finds what a turn starts from: the heap that the run before left, or
+// if it left none, what that one started from, and so on. Before the first turn
+// and after a break that is what the turn itself says. A run that never started
+// may have ended before those ahead of it: they are waited for as well.
+func (l *Ledger) inherit(ctx context.Context, tenant string, t events.Turn) (head, error) {
+	h, err := l.trace(ctx, tenant, t)
+	if err == nil && h.running == "" && t.After != "" && !t.Reset {
+		l.heads.put(t.SessionID, t.Number-1, h)
+	}
+	return h, err
+}
+
+// trace is inherit without remembering.
+func (l *Ledger) trace(ctx context.Context, tenant string, t events.Turn) (head, error) {
+	var found *head
+	if t.Reset || t.After == "" {
+		found = &head{heap: t.Heap}
+	}
+	for t.After != "" {
+		if found == nil {
+			if h, ok := l.heads.get(t.SessionID, t.Number-1); ok {
+				return h, nil
+			}
+		}
+		h, before, err := l.turnBefore(ctx, tenant, t)
+		switch {
+		case err != nil:
+			return head{}, err
+		case before == nil:
+			return head{running: t.After}, nil
+		}
+		if h != nil {
+			end := events.Ended(h.terminal.Data)
+			switch {
+			case found != nil:
+			case end.Heap != nil:
+				found = &head{heap: end.Heap.SHA256, from: t.After}
+			case h.inputHeap() != "":
+				found = &head{heap: h.inputHeap(), from: t.After}
+			}
+			if found != nil && h.newest != nil {
+				return *found, nil // it was started when those ahead of it had ended
+			}
+		}
+		t = *before
+		if found == nil && (t.Reset || t.After == "") {
+			found = &head{heap: t.Heap}
+		}
+	}
+	return *found, nil
+}
+
+// turnBefore reads what became of the turn before another: its run's history,
+// nil if it never had one, and its own place. before is nil while it is to be
+// waited for.
+func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (h *history, before *events.Turn, err error) {
+	for {
+		h, req, err := l.requestOf(ctx, tenant, t.After)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case req != nil && req.Turn != nil && req.Turn.SessionID == t.SessionID && req.Turn.Number == t.Number-1:
+			// It is the one. If it was skipped it is not yet ended, but will be.
+			if h.terminal == nil {
+				return nil, nil, h.decidable(t.After)
+			}
+			return h, req.Turn, nil
+		}
+		queued, skipped, err := l.turn(ctx, tenant, t.SessionID, t.Number-1, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		d, ok := queued.Data.(*events.SessionTurnQueued)
+		if !ok {
+			return nil, nil, fmt.Errorf("turn %d of session %s follows one that is not on record: %w", t.Number, t.SessionID, events.ErrDamaged)
+		}
+		if req != nil {
+			return nil, turnOf(d, queued.Seq), nil // the run has another turn, and this one never will
+		}
+		if skipped == 0 {
+			if l.opts.Now().Sub(queued.Time) < l.opts.TurnGrace {
+				return nil, nil, nil
+			}
+			if skipped, err = l.skip(ctx, tenant, d); err != nil {
+				return nil, nil, err
+			}
+		}
+		// The request may have come before the skip, which then does not count.
+		if _, req, err = l.requestOf(ctx, tenant, t.After); err != nil {
+			return nil, nil, err
+		}
+		if req == nil || req.Seq > skipped {
+			return nil, turnOf(d, queued.Seq), nil
+		}
+	}
+}
+
+// requestOf reads an execution; both are nil when it was never requested.
+func (l *Ledger) requestOf(ctx context.Context, tenant, execution string) (*history, *Request, error) {
+	h, err := l.history(ctx, tenant, execution)
+	if CodeOf(err) == CodeNotFound {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	req, ok := NewRequest(h.events[0])
+	if !ok {
+		return nil, nil, newer(execution, h.events[0])
+	}
+	return h, &req, nil
+}
+
+// skip records that a turn is given up, and returns where.
+func (l *Ledger) skip(ctx context.Context, tenant string, d *events.SessionTurnQueued) (seq uint64, err error) {
+	err = retry(ctx, "pass over a turn of session "+d.SessionID, func() error {
+		last, err := l.store.LastLogical(ctx, tenant, d.SessionID)
+		if err != nil {
+			return err
+		}
+		next, err := nextOf(last)
+		if err != nil {
+			return err
+		}
+		if _, seq, err = l.turn(ctx, tenant, d.SessionID, d.Number, 0); err != nil || seq != 0 {
+			return err
+		}
+		e := l.event(tenant, "", &events.SessionTurnSkipped{SessionID: d.SessionID, Number: d.Number, ExecutionID: d.ExecutionID, Next: next})
+		seq, err = l.store.Append(ctx, e, int64(last.Seq))
+		return err
+	})
+	return seq, err
+}
+
+// heads remembers the state that sessions were in after a turn. It never
+// changes, so that forgetting all of it at once costs only look-ups.
+type heads struct {
+	mu sync.Mutex
+	by map[headKey]head
+}
+
+type headKey struct {
+	session string
+	turn    int64
+}
+
+// maxHeads bounds heads; one takes about 300 bytes.
+const maxHeads = 10_000
+
+func (c *heads) get(session string, turn int64) (head, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h, ok := c.by[headKey{session, turn}]
+	return h, ok
+}
+
+func (c *heads) put(session string, turn int64, h head) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by == nil || len(c.by) >= maxHeads {
+		c.by = map[headKey]head{}
+	}
+	c.by[headKey{session, turn}] = h
+}

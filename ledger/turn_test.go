@@ -1,0 +1,382 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/ledger"
+)
+
+// open opens a session by intent.
+func (b *book) open(intent string) string {
+	b.t.Helper()
+	o, err := b.OpenSession(b.t.Context(), ledger.Opening{Tenant: tenant, Intent: intent, Actor: alice})
+	if err != nil {
+		b.t.Fatalf("open session: %v", err)
+	}
+	return o.SessionID
+}
+
+func (b *book) turn(session string) ledger.Request {
+	b.t.Helper()
+	return b.submit(ledger.Submission{Code: "1", LogicalSession: session})
+}
+
+// plan plans a run that is expected to wait for the run after, or if that is
+// empty to start from heap.
+func (b *book) plan(req ledger.Request, after, heap string) ledger.Plan {
+	b.t.Helper()
+	p, err := b.Plan(b.t.Context(), req, false)
+	if err != nil {
+		b.t.Fatalf("plan: %v", err)
+	}
+	if p.After != after || p.Heap != heap || p.Ended != nil {
+		b.t.Fatalf("turn %d is to wait for %q and start from heap %q, ended %t; want %q and %q", req.Turn.Number, p.After, p.Heap, p.Ended != nil, after, heap)
+	}
+	return p
+}
+
+// end runs a request to an end with a heap, or none.
+func (b *book) end(req ledger.Request, status events.Status, heap string) {
+	b.t.Helper()
+	p, err := b.Plan(b.t.Context(), req, false)
+	if err != nil || p.After != "" {
+		b.t.Fatalf("plan: waits for %q, %v", p.After, err)
+	}
+	start := robot
+	start.InputHeap = p.Heap
+	run, err := b.Start(b.t.Context(), p, start)
+	if err != nil {
+		b.t.Fatalf("start: %v", err)
+	}
+	res := ledger.Result{}
+	if heap != "" {
+		res.Heap = &events.HeapRecord{SHA256: heap, Size: 1, EngineID: engine, Parent: p.Heap}
+	}
+	if _, err := b.Complete(b.t.Context(), run, status, res); err != nil {
+		b.t.Fatalf("complete: %v", err)
+	}
+}
+
+func (b *book) cancel(req ledger.Request) {
+	b.t.Helper()
+	if _, err := b.Cancel(b.t.Context(), tenant, req.ExecutionID, alice); err != nil {
+		b.t.Fatalf("cancel: %v", err)
+	}
+}
+
+func TestTurnsFollowEachOther(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	s := b.open("trip")
+	one, two, three := b.turn(s), b.turn(s), b.turn(s)
+	for i, req := range []ledger.Request{one, two, three} {
+		if req.Turn == nil || req.Turn.Number != int64(i+1) || req.Turn.SessionID != s {
+			t.Fatalf("run %d has the turn %+v", i+1, req.Turn)
+		}
+	}
+	b.plan(one, "", "")
+	b.plan(two, one.ExecutionID, "")
+	b.plan(three, two.ExecutionID, "")
+	b.end(one, events.StatusCompleted, heapA)
+	b.plan(two, "", heapA)
+	b.plan(three, two.ExecutionID, "")
+	b.end(two, events.StatusFailed, heapB)
+	b.plan(three, "", heapB)
+}
+
+// TestTurnsInherit: a run that leaves no heap leaves the state it started from.
+func TestTurnsInherit(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	for name, end := range map[string]func(ledger.Request){
+		"timed out":               func(r ledger.Request) { b.end(r, events.StatusTimedOut, "") },
+		"failed without a heap":   func(r ledger.Request) { b.end(r, events.StatusFailed, "") },
+		"cancelled before it ran": b.cancel,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := b.open(name)
+			first, second := b.turn(s), b.turn(s)
+			end(first)
+			b.plan(second, "", "") // nothing yet: a fresh isolate
+			b.end(second, events.StatusCompleted, heapA)
+			for range 3 {
+				end(b.turn(s))
+			}
+			b.plan(b.turn(s), "", heapA)
+		})
+	}
+}
+
+// TestCancelledTurnKeepsTheOrder: a queued run that is cancelled ends before
+// those ahead of it, which are waited for all the same.
+func TestCancelledTurnKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	s := b.open("order")
+	one, two, three := b.turn(s), b.turn(s), b.turn(s)
+	b.cancel(two)
+	p, err := b.Plan(t.Context(), two, true)
+	if err != nil || p.Ended == nil {
+		t.Fatalf("the cancelled run is not over: %+v, %v", p, err)
+	}
+	b.plan(three, one.ExecutionID, "")
+	b.end(one, events.StatusCompleted, heapA)
+	b.plan(three, "", heapA)
+}
+
+// TestTurnWithoutRequest: a writer that dies between its two appends leaves a
+// turn that never gets a request.
+func TestTurnWithoutRequest(t *testing.T) {
+	t.Parallel()
+	store := jetstreamtest.Start(t)
+	now := time.Now()
+	b := bookOn(t, store, ledger.Options{Now: func() time.Time { return now }, TurnGrace: time.Minute})
+	s := b.open("crash")
+	one := b.turn(s)
+	dying := ledger.New(&interposed{store, func(_ context.Context, e events.Event) error {
+		if e.Type == events.TypeExecutionRequested {
+			return errDisk
+		}
+		return nil
+	}}, ledger.Options{Now: func() time.Time { return now }})
+	lost := ledger.Submission{Tenant: tenant, Code: "1", LogicalSession: s, IdempotencyKey: "k"}
+	if _, err := dying.Submit(t.Context(), lost); err == nil {
+		t.Fatal("the request was recorded")
+	}
+	three := b.turn(s)
+	if three.Turn.Number != 3 {
+		t.Fatalf("turn %d after a lost one", three.Turn.Number)
+	}
+	b.end(one, events.StatusCompleted, heapA)
+	b.plan(three, events.DerivedID(tenant, "k"), "") // it may still come
+	now = now.Add(time.Minute)
+	b.plan(three, "", heapA)
+	b.plan(three, "", heapA) // decided for good
+
+	// The same submission again, with its key, gets a turn of its own.
+	b.end(three, events.StatusCompleted, heapB)
+	again := b.submit(lost)
+	if again.Turn.Number != 4 {
+		t.Fatalf("turn %d on repetition", again.Turn.Number)
+	}
+	b.plan(again, "", heapB)
+}
+
+// TestLateRequest: a request that is recorded after its turn was passed over
+// never runs, and one recorded just before does.
+func TestLateRequest(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{TurnGrace: time.Nanosecond})
+	late := func(t *testing.T, s string, before bool) (req, next ledger.Request) {
+		slow := ledger.New(&interposed{b.store, func(_ context.Context, e events.Event) error {
+			if e.Type != events.TypeExecutionRequested {
+				return nil
+			}
+			next = b.turn(s)
+			if !before {
+				b.plan(next, "", "")
+			}
+			return nil
+		}}, ledger.Options{})
+		r, err := slow.Submit(t.Context(), ledger.Submission{Tenant: tenant, Code: "1", LogicalSession: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.request(r.ExecutionID), next
+	}
+	t.Run("after", func(t *testing.T) {
+		req, next := late(t, b.open("late"), false)
+		p, err := b.Plan(t.Context(), req, false)
+		if err != nil || p.Ended == nil || events.Ended(p.Ended.Data).Reason != ledger.ReasonTurnSkipped {
+			t.Fatalf("the late run is not over: %+v, %v", p, err)
+		}
+		b.plan(next, "", "")
+	})
+	t.Run("before", func(t *testing.T) {
+		req, next := late(t, b.open("in time"), true)
+		b.plan(next, req.ExecutionID, "")
+		b.end(req, events.StatusCompleted, heapA)
+		b.plan(next, "", heapA)
+	})
+}
+
+// TestSameKeyTwiceAtOnce: one of two submissions with a key gets the run, the
+// turn of the other is passed over.
+func TestSameKeyTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	s := b.open("keys")
+	sub := ledger.Submission{Tenant: tenant, Code: "1", LogicalSession: s, IdempotencyKey: "same"}
+	var other ledger.Receipt
+	first := ledger.New(&interposed{b.store, func(ctx context.Context, e events.Event) (err error) {
+		if e.Type == events.TypeExecutionRequested {
+			other, err = b.Submit(ctx, sub)
+		}
+		return err
+	}}, ledger.Options{})
+	mine, err := first.Submit(t.Context(), sub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mine.ExecutionID != other.ExecutionID || !mine.Repeated || other.Repeated {
+		t.Fatalf("the key gave %+v and %+v", mine, other)
+	}
+	req := b.request(mine.ExecutionID)
+	if req.Turn.Number != 2 {
+		t.Fatalf("the run has turn %d", req.Turn.Number)
+	}
+	b.plan(req, "", "")
+	next := b.turn(s)
+	b.plan(next, req.ExecutionID, "")
+	b.end(req, events.StatusCompleted, heapA)
+	b.plan(next, "", heapA)
+	if again, err := b.Submit(t.Context(), sub); err != nil || again.ExecutionID != mine.ExecutionID || !again.Repeated {
+		t.Fatalf("the key later gives %+v, %v", again, err)
+	}
+}
+
+func TestTurnRules(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	s := b.open("rules")
+	unknown := events.NewSessionID()
+	for name, c := range map[string]struct {
+		sub  ledger.Submission
+		code ledger.Code
+		says string
+	}{
+		"heap as well":    {ledger.Submission{LogicalSession: s, Heap: heapA}, ledger.CodeInvalid, "together with a logical session"},
+		"malformed":       {ledger.Submission{LogicalSession: "s0"}, ledger.CodeInvalid, "64 lowercase hex"},
+		"unknown":         {ledger.Submission{LogicalSession: unknown}, ledger.CodeNotFound, "open_session"},
+		"another tenants": {ledger.Submission{LogicalSession: s, Tenant: "other"}, ledger.CodeNotFound, "open_session"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := b.lastSeq()
+			if c.sub.Tenant == "" {
+				c.sub.Tenant = tenant
+			}
+			_, err := b.Submit(t.Context(), c.sub)
+			wantCode(t, err, c.code, c.says)
+			if b.lastSeq() != before {
+				t.Error("the refused submission left a trace")
+			}
+		})
+	}
+	stateless := bookOn(t, b.store, ledger.Options{Stateless: true})
+	_, err := stateless.Submit(t.Context(), ledger.Submission{Tenant: tenant, LogicalSession: s})
+	wantCode(t, err, ledger.CodeInvalid, "stateless")
+}
+
+// TestManyWritersOfOneSession: turns are numbered without a gap whoever asks,
+// from however many processes.
+func TestManyWritersOfOneSession(t *testing.T) {
+	t.Parallel()
+	store := jetstreamtest.Start(t)
+	b := bookOn(t, store, ledger.Options{})
+	s := b.open("crowd")
+	books := []*book{b, bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	seen := map[int64]string{}
+	for i := range 30 {
+		wg.Go(func() {
+			r, err := books[i%3].Submit(t.Context(), ledger.Submission{Tenant: tenant, Code: fmt.Sprint(i), LogicalSession: s})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req := books[i%3].request(r.ExecutionID)
+			mu.Lock()
+			defer mu.Unlock()
+			if other, taken := seen[req.Turn.Number]; taken {
+				t.Errorf("turn %d went to %s and %s", req.Turn.Number, other, r.ExecutionID)
+			}
+			seen[req.Turn.Number] = r.ExecutionID
+		})
+	}
+	wg.Wait()
+	heap := ""
+	for n := int64(1); n <= 30; n++ {
+		req := b.request(seen[n])
+		if n > 1 && req.Turn.After != seen[n-1] {
+			t.Fatalf("turn %d comes after %s, not %s", n, req.Turn.After, seen[n-1])
+		}
+		b.plan(req, "", heap)
+		heap = events.Hash([]byte{byte(n)})
+		b.end(req, events.StatusCompleted, heap)
+	}
+}
+
+func TestOpenSession(t *testing.T) {
+	t.Parallel()
+	store := jetstreamtest.Start(t)
+	b, elsewhere := bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})
+	acp := ledger.Opening{Tenant: tenant, Kind: events.SessionACP, Actor: alice, Head: heapA}
+	one, err := b.OpenSession(t.Context(), acp)
+	if err != nil || !one.New || !events.ValidHash(one.SessionID) {
+		t.Fatalf("opened %+v, %v", one, err)
+	}
+	acp.Parent = one.SessionID
+	two, err := b.OpenSession(t.Context(), acp)
+	if err != nil || two.SessionID == one.SessionID {
+		t.Fatalf("a session without an intent was opened as %+v, %v", two, err)
+	}
+	b.plan(b.turn(two.SessionID), "", heapA)
+	got, err := elsewhere.LogicalSession(t.Context(), tenant, two.SessionID)
+	if err != nil || got.Kind != events.SessionACP || got.Parent != one.SessionID || got.Next.Turn != 1 {
+		t.Errorf("on record is %+v, %v", got, err)
+	}
+	_, err = b.LogicalSession(t.Context(), "other", two.SessionID)
+	wantCode(t, err, ledger.CodeNotFound, "open_session")
+
+	for name, c := range map[string]struct {
+		o    ledger.Opening
+		says string
+	}{
+		"no intent":   {ledger.Opening{}, "intent must not be empty"},
+		"long intent": {ledger.Opening{Intent: string(make([]byte, 513))}, "1 to 512 bytes"},
+		"not UTF-8":   {ledger.Opening{Intent: "\xff"}, "UTF-8"},
+		"kind":        {ledger.Opening{Intent: "x", Kind: "other"}, `"logical" or "acp"`},
+		"head":        {ledger.Opening{Intent: "x", Head: "abc"}, "64 lowercase hex"},
+		"parent":      {ledger.Opening{Intent: "x", Parent: "abc"}, "parent must be"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.o.Tenant = tenant
+			_, err := b.OpenSession(t.Context(), c.o)
+			wantCode(t, err, ledger.CodeInvalid, c.says)
+		})
+	}
+}
+
+// TestOpenSessionCutShort: a process that dies after the intent was taken leaves
+// a session for the next to open.
+func TestOpenSessionCutShort(t *testing.T) {
+	t.Parallel()
+	store := jetstreamtest.Start(t)
+	dying := bookOn(t, store, ledger.Options{})
+	dying.Ledger = ledger.New(&interposed{store, func(_ context.Context, e events.Event) error {
+		if e.Type == events.TypeSessionOpened {
+			return errDisk
+		}
+		return nil
+	}}, ledger.Options{})
+	o := ledger.Opening{Tenant: tenant, Intent: "cut short", Actor: alice}
+	if _, err := dying.OpenSession(t.Context(), o); !errors.Is(err, errDisk) {
+		t.Fatalf("opened: %v", err)
+	}
+	b := bookOn(t, store, ledger.Options{})
+	got, err := b.OpenSession(t.Context(), o)
+	if err != nil || !got.New {
+		t.Fatalf("opened as %+v, %v", got, err)
+	}
+	if b.turn(got.SessionID).Turn.Number != 1 {
+		t.Error("its first turn is not the first")
+	}
+}
