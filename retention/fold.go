@@ -1,0 +1,292 @@
+package retention
+
+import (
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"daybook/events"
+)
+
+// heapKey is a tenant and a heap's key, small: there may be a million.
+type heapKey struct {
+	tenant uint32
+	hash   [32]byte
+}
+
+// heap is what the events say of one.
+type heap struct {
+	size   int64
+	madeAt uint64 // position of the event that named it last as an output; 0: never
+	used   int64  // when it was last made, restored or tagged, in ms since 1970
+	// tagged tells of the tags in force, which hold from taggedAt on.
+	tagged   bool
+	taggedAt uint64
+	// collected is the position of the newest event that says so, at its time.
+	collected   uint64
+	collectedAt int64
+	// holds counts what keeps it: entries, runs, sessions.
+	holds int32
+}
+
+// exists reports whether the heap is kept, as far as events tell.
+func (h *heap) exists() bool { return h.madeAt > h.collected }
+
+// run is an execution that is not over yet: it has not ended, or the entry in its
+// session's log is still to come.
+type run struct {
+	input, output *heap
+	turn          string // the session that keeps state, whose turn it is
+	logged        bool   // an entry is to follow the end
+	started       *heap  // what the newest attempt restored, when it is not input
+}
+
+// window are the newest entries of a session.
+type window struct {
+	entries [][2]*heap
+	next    int
+}
+
+// head is where the next turn of a session that keeps state may start from.
+type head struct{ output, given *heap }
+
+// fold is what the events up to a position say.
+type fold struct {
+	keep    int // how many entries of a session hold their heaps
+	tenants map[string]uint32
+	names   []string
+	heaps   map[heapKey]*heap
+	runs    map[string]*run
+	windows map[string]*window
+	heads   map[string]*head
+	// first is the time of the first event that was read.
+	first time.Time
+}
+
+func newFold(keepEntries int) *fold {
+	return &fold{
+		keep: keepEntries, tenants: map[string]uint32{}, heaps: map[heapKey]*heap{},
+		runs: map[string]*run{}, windows: map[string]*window{}, heads: map[string]*head{},
+	}
+}
+
+// matters are the types that say something of heaps. The others are known and
+// passed over without being decoded.
+var matters = func() map[events.Type]bool {
+	all := map[events.Type]bool{}
+	for _, t := range events.Types() {
+		all[t] = false
+	}
+	for _, t := range []events.Type{
+		events.TypeExecutionRequested, events.TypeExecutionStarted, events.TypeExecutionCompleted, events.TypeExecutionFailed,
+		events.TypeExecutionTimedOut, events.TypeExecutionCancelled, events.TypeHeapTagged, events.TypeHeapCollected,
+		events.TypeSessionEntryRecorded, events.TypeSessionOpened, events.TypeSessionExpanded, events.TypeSessionTurnQueued,
+		events.TypeSessionTurnSkipped, events.TypeSessionRebound,
+	} {
+		all[t] = true
+	}
+	return all
+}()
+
+// take adds the next event. A type of a newer version is refused: it may need a
+// heap in a way that this one does not know.
+func (f *fold) take(m events.Stored) error {
+	var typ events.Type
+	if v := m.Header["ce-type"]; len(v) > 0 {
+		typ = events.Type(v[0])
+	}
+	matter, known := matters[typ]
+	if !known {
+		return fmt.Errorf("event %d is of type %s, written by a newer version of Daybook, and may need heaps in a way this one does not know; upgrade this one", m.Seq, typ)
+	}
+	if !matter && !f.first.IsZero() {
+		return nil
+	}
+	e, err := events.Decode(m.Seq, m.Message)
+	if err != nil {
+		return err
+	}
+	if f.first.IsZero() {
+		f.first = e.Time
+	}
+	f.apply(&e)
+	return nil
+}
+
+func (f *fold) apply(e *events.Event) {
+	switch d := e.Data.(type) {
+	case *events.ExecutionRequested:
+		r := &run{input: f.use(e, d.Heap), logged: d.Session != ""}
+		if d.Turn != nil {
+			r.turn = d.Turn.SessionID
+			f.given(e, r.turn, d.Turn.Heap)
+		}
+		hold(r.input)
+		f.runs[e.Tenant+" "+d.ExecutionID] = r
+	case *events.ExecutionStarted:
+		if r := f.runs[e.Tenant+" "+d.ExecutionID]; r != nil {
+			release(r.started)
+			r.started = hold(f.use(e, d.InputHeap))
+		}
+	case *events.HeapTagged:
+		f.tagged(e, d)
+	case *events.HeapCollected:
+		if h := f.heap(e.Tenant, d.Heap); h != nil {
+			h.collected, h.collectedAt = e.Seq, e.Time.UnixMilli()
+		}
+	case *events.SessionEntryRecorded:
+		f.entry(e, d)
+	case *events.SessionOpened:
+		f.given(e, d.SessionID, d.Head)
+	case *events.SessionExpanded:
+		f.given(e, d.SessionID, d.Next.Heap)
+	case *events.SessionTurnQueued:
+		f.given(e, d.SessionID, d.Heap)
+	case *events.SessionTurnSkipped:
+		f.given(e, d.SessionID, d.Next.Heap)
+	case *events.SessionRebound:
+		f.given(e, d.SessionID, d.Next.Heap)
+	default:
+		if end := events.Ended(e.Data); end != nil {
+			f.ended(e, end)
+		}
+	}
+}
+
+// heap finds the state of a heap, nil for no heap.
+func (f *fold) heap(tenant, hash string) *heap {
+	if hash == "" {
+		return nil
+	}
+	k := f.key(tenant, hash)
+	h := f.heaps[k]
+	if h == nil {
+		h = &heap{}
+		f.heaps[k] = h
+	}
+	return h
+}
+
+func (f *fold) key(tenant, hash string) heapKey {
+	n, ok := f.tenants[tenant]
+	if !ok {
+		n = uint32(len(f.names))
+		f.tenants[tenant], f.names = n, append(f.names, tenant)
+	}
+	k := heapKey{tenant: n}
+	_, _ = hex.Decode(k.hash[:], []byte(hash[:min(len(hash), 64)])) // keys on record are hashes
+	return k
+}
+
+// use notes that an event needed a heap.
+func (f *fold) use(e *events.Event, hash string) *heap {
+	h := f.heap(e.Tenant, hash)
+	if h != nil {
+		h.used = max(h.used, e.Time.UnixMilli())
+	}
+	return h
+}
+
+func hold(h *heap) *heap {
+	if h != nil {
+		h.holds++
+	}
+	return h
+}
+
+func release(h *heap) {
+	if h != nil {
+		h.holds--
+	}
+}
+
+func (f *fold) tagged(e *events.Event, d *events.HeapTagged) {
+	h := f.use(e, d.Heap)
+	from := e.Seq
+	if d.AppliesAt != 0 && d.AppliesAt < e.Seq {
+		from = d.AppliesAt
+	}
+	if h != nil && from >= h.taggedAt {
+		// What is encrypted may be tags.
+		h.taggedAt, h.tagged = from, d.Content.Sealed != nil || len(d.Content.Value().Tags) > 0
+	}
+}
+
+func (f *fold) ended(e *events.Event, d *events.Ending) {
+	k := e.Tenant + " " + d.ExecutionID
+	r := f.runs[k]
+	if d.Heap != nil {
+		h := f.use(e, d.Heap.SHA256)
+		h.size, h.madeAt = d.Heap.Size, e.Seq
+		if r != nil {
+			r.output = hold(h)
+			if r.turn != "" {
+				f.leads(e, r.turn, h)
+			}
+		}
+	}
+	if r == nil {
+		return
+	}
+	release(r.started)
+	r.started = nil
+	if !r.logged {
+		f.over(k, r)
+	}
+}
+
+func (f *fold) over(k string, r *run) {
+	release(r.input)
+	release(r.output)
+	delete(f.runs, k)
+}
+
+func (f *fold) entry(e *events.Event, d *events.SessionEntryRecorded) {
+	k := e.Tenant + " " + d.ExecutionID
+	if r := f.runs[k]; r != nil {
+		f.over(k, r)
+	}
+	if f.keep == 0 {
+		return
+	}
+	w := f.windows[e.Tenant+" "+d.SessionID]
+	if w == nil {
+		w = &window{}
+		f.windows[e.Tenant+" "+d.SessionID] = w
+	}
+	pair := [2]*heap{hold(f.heap(e.Tenant, d.InputHeap)), hold(f.heap(e.Tenant, d.OutputHeap))}
+	if len(w.entries) < f.keep {
+		w.entries = append(w.entries, pair)
+		return
+	}
+	release(w.entries[w.next][0])
+	release(w.entries[w.next][1])
+	w.entries[w.next] = pair
+	w.next = (w.next + 1) % f.keep
+}
+
+// given notes the heap that a session that keeps state was told to go on from.
+func (f *fold) given(e *events.Event, session, hash string) {
+	h := f.use(e, hash)
+	if h == nil {
+		return
+	}
+	at := f.head(e, session)
+	release(at.given)
+	at.given = hold(h)
+}
+
+// leads notes the heap that a turn of a session left.
+func (f *fold) leads(e *events.Event, session string, h *heap) {
+	at := f.head(e, session)
+	release(at.output)
+	at.output = hold(h)
+}
+
+func (f *fold) head(e *events.Event, session string) *head {
+	k := e.Tenant + " " + session
+	if f.heads[k] == nil {
+		f.heads[k] = &head{}
+	}
+	return f.heads[k]
+}

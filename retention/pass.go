@@ -1,0 +1,245 @@
+package retention
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"daybook/events"
+)
+
+// Pass asks for a pass.
+type Pass struct {
+	Rule Rule
+	// Tenant limits it to one; empty takes all.
+	Tenant string
+	// DryRun only tells what would go.
+	DryRun bool
+	Actor  events.Actor
+}
+
+// Report is what a pass did, or would do.
+type Report struct {
+	// Heaps is how many heaps were there and looked at; Collected how many the rule
+	// let go, and Bytes their size, uncompressed.
+	Heaps     int   `json:"heaps" doc:"Heaps that were there and looked at."`
+	Collected int   `json:"collected" doc:"Heaps that the rule let go."`
+	Bytes     int64 `json:"bytes" doc:"Their size before compression."`
+	// Finished counts heaps whose collection was on record and whose blob was not
+	// removed yet.
+	Finished int `json:"finished" doc:"Heaps collected before whose content was still there."`
+	// Orphans counts blobs that no event names.
+	Orphans int `json:"orphans" doc:"Contents that no event names, stored more than an hour ago."`
+	// Chunks is how many pieces of up to 512 KiB came free.
+	Chunks uint64 `json:"chunks" doc:"Pieces of up to 512 KiB that came free."`
+	// Decided is the position up to which events were taken into account.
+	Decided uint64 `json:"decided" doc:"Position up to which events were taken into account."`
+	DryRun  bool   `json:"dry_run" doc:"True when nothing was done."`
+	// List has the first heaps collected, longest unused first.
+	List []Collected `json:"list" doc:"The first 1000 of them, longest unused first."`
+}
+
+// Collected is a heap that went, or would.
+type Collected struct {
+	Tenant  string `json:"tenant"`
+	Heap    string `json:"heap"`
+	Size    int64  `json:"size"`
+	LastUse string `json:"last_use" format:"date-time"`
+	// Seq is the position of the event; 0 in a dry run.
+	Seq uint64 `json:"seq,omitempty" doc:"Position of the event that says so."`
+}
+
+// maxListed bounds Report.List.
+const maxListed = 1000
+
+// readAtOnce is how many events are read in one go.
+const readAtOnce = 1000
+
+// candidate is a heap that the rule lets go.
+type candidate struct {
+	Collected
+	event events.HeapCollected
+	blob  events.BlobInfo
+}
+
+// Collect makes a pass: it reads the ledger, decides, records what goes, and
+// removes it. ErrBusy when another one is under way. What a pass that was cut
+// short has left is finished by the next.
+func (s *Service) Collect(ctx context.Context, p Pass) (Report, error) {
+	if err := p.Rule.Check(); err != nil {
+		return Report{}, err
+	}
+	select {
+	case <-s.turn:
+		defer func() { s.turn <- struct{}{} }()
+	default:
+		return Report{}, ErrBusy
+	}
+	// First what is stored, then the events: a blob that is stored meanwhile is
+	// not in the list, and one stored again is not removed as it was listed.
+	stored := map[heapKey]events.BlobInfo{}
+	orphans := map[[32]byte][]events.BlobInfo{}
+	f := newFold(p.Rule.KeepEntries)
+	now := s.opts.Now()
+	err := s.opts.Blobs.StoredBlobs(ctx, func(b events.BlobInfo) error {
+		if p.Tenant != "" && b.Tenant != p.Tenant {
+			return nil
+		}
+		k := f.key(b.Tenant, b.SHA256)
+		if b.Heap {
+			stored[k] = b
+		}
+		if now.Sub(b.StoredAt) > orphanAge {
+			orphans[k.hash] = append(orphans[k.hash], b)
+		}
+		return nil
+	})
+	if err != nil {
+		return Report{}, fmt.Errorf("collect heaps: %w", err)
+	}
+	last, err := s.read(ctx, f, orphans)
+	if err != nil {
+		return Report{}, fmt.Errorf("collect heaps: %w", err)
+	}
+	report := Report{Heaps: len(stored), Decided: last, DryRun: p.DryRun, List: []Collected{}}
+	list, unfinished := s.decide(f, p, stored, last, now)
+	var strays []events.BlobInfo
+	for _, bs := range orphans {
+		for _, b := range bs {
+			// What the ledger no longer holds the events of may have been named by them.
+			if !f.first.IsZero() && b.StoredAt.After(f.first) {
+				strays = append(strays, b)
+			}
+		}
+	}
+	if !p.DryRun {
+		if list, err = s.collect(ctx, list); err == nil {
+			err = s.remove(ctx, list, unfinished, strays, &report)
+		}
+	} else {
+		report.Finished, report.Orphans = len(unfinished), len(strays)
+	}
+	for _, c := range list {
+		report.Collected++
+		report.Bytes += c.Size
+		if len(report.List) < maxListed {
+			report.List = append(report.List, c.Collected)
+		}
+	}
+	if err != nil {
+		return report, fmt.Errorf("collect heaps: %w", err)
+	}
+	return report, nil
+}
+
+// read folds the ledger, and takes from orphans what it names.
+func (s *Service) read(ctx context.Context, f *fold, orphans map[[32]byte][]events.BlobInfo) (last uint64, err error) {
+	if last, err = s.opts.Feed.LastSeq(ctx); err != nil {
+		return 0, err
+	}
+	for after := uint64(0); after < last; {
+		batch, err := s.opts.Feed.ReadRaw(ctx, after, readAtOnce)
+		if err != nil {
+			return 0, err
+		}
+		if len(batch) == 0 {
+			return 0, fmt.Errorf("the ledger ends at %d, before %d: %w", after, last, events.ErrDamaged)
+		}
+		for _, m := range batch {
+			if after = m.Seq; after > last {
+				break
+			}
+			if err := f.take(m); err != nil {
+				return 0, err
+			}
+			if len(orphans) > 0 {
+				hashes(m.Body, func(hash [32]byte) { delete(orphans, hash) })
+			}
+		}
+	}
+	return last, nil
+}
+
+// decide finds what the rule lets go, longest unused first, and what is on
+// record as collected and still stored.
+func (s *Service) decide(f *fold, p Pass, stored map[heapKey]events.BlobInfo, decided uint64, now time.Time) (list []candidate, unfinished []events.BlobInfo) {
+	before := now.Add(-p.Rule.OlderThan).UnixMilli()
+	for k, h := range f.heaps {
+		b, ok := stored[k]
+		if !ok {
+			continue
+		}
+		switch {
+		case h.collected > h.madeAt && b.StoredAt.UnixMilli() < h.collectedAt:
+			unfinished = append(unfinished, b)
+		case h.exists() && !h.tagged && h.holds == 0 && h.used < before:
+			c := candidate{blob: b, Collected: Collected{
+				Tenant: f.names[k.tenant], Heap: hex.EncodeToString(k.hash[:]), Size: h.size, LastUse: events.FormatTime(time.UnixMilli(h.used)),
+			}}
+			c.event = events.HeapCollected{
+				Heap: c.Heap, Rule: events.CollectionRule{OlderThanSecs: int64(p.Rule.OlderThan / time.Second), KeepEntries: p.Rule.KeepEntries},
+				Size: h.size, MadeAt: h.madeAt, LastUse: events.Instant{Time: time.UnixMilli(h.used).UTC()}, Decided: decided, Actor: p.Actor,
+			}
+			list = append(list, c)
+		}
+	}
+	slices.SortFunc(list, func(a, b candidate) int {
+		return cmp.Or(a.event.LastUse.Compare(b.event.LastUse.Time), cmp.Compare(a.Heap, b.Heap), cmp.Compare(a.Tenant, b.Tenant))
+	})
+	return list, unfinished
+}
+
+// collect records what goes, those that share a subject together. It returns
+// those that were recorded.
+func (s *Service) collect(ctx context.Context, list []candidate) ([]candidate, error) {
+	type subject struct{ tenant, bucket string }
+	together := map[subject][]*candidate{}
+	for i := range list {
+		c := &list[i]
+		k := subject{c.Tenant, c.Heap[:2]}
+		together[k] = append(together[k], c)
+	}
+	var err error
+	for k, group := range together {
+		named := make(map[string]*candidate, len(group))
+		data := make([]events.HeapCollected, len(group))
+		for i, c := range group {
+			data[i], named[c.Heap] = c.event, c
+		}
+		err = s.opts.Recorder.CollectHeaps(ctx, k.tenant, data, func(heap string, seq uint64) { named[heap].Seq = seq })
+		if err != nil {
+			break // what was recorded is removed all the same
+		}
+	}
+	return slices.DeleteFunc(list, func(c candidate) bool { return c.Seq == 0 }), err
+}
+
+// remove takes away what is recorded as collected, what was before, and what
+// nobody names.
+func (s *Service) remove(ctx context.Context, list []candidate, unfinished, strays []events.BlobInfo, report *Report) error {
+	for _, c := range list {
+		if _, err := s.opts.Blobs.RemoveBlob(ctx, c.blob); err != nil {
+			return err
+		}
+	}
+	for _, group := range []struct {
+		blobs []events.BlobInfo
+		count *int
+	}{{unfinished, &report.Finished}, {strays, &report.Orphans}} {
+		for _, b := range group.blobs {
+			removed, err := s.opts.Blobs.RemoveBlob(ctx, b)
+			if err != nil {
+				return err
+			}
+			if removed {
+				*group.count++
+			}
+		}
+	}
+	var err error
+	report.Chunks, err = s.opts.Blobs.ReclaimBlobs(ctx)
+	return err
+}
