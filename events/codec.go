@@ -217,6 +217,22 @@ func newData(t Type) Data {
 		return new(SessionRefAssigned)
 	case TypeHeapCollected:
 		return new(HeapCollected)
+	case TypeAgentSessionCreated:
+		return new(AgentSessionCreated)
+	case TypeAgentSessionAttached:
+		return new(AgentSessionAttached)
+	case TypeAgentSessionConfigured:
+		return new(AgentSessionConfigured)
+	case TypeAgentPrompted:
+		return new(AgentPrompted)
+	case TypeAgentAnswered:
+		return new(AgentAnswered)
+	case TypeAgentPermissionDecided:
+		return new(AgentPermissionDecided)
+	case TypeAgentSessionClosed:
+		return new(AgentSessionClosed)
+	case TypeAgentSessionDeleted:
+		return new(AgentSessionDeleted)
 	default:
 		return nil
 	}

@@ -57,6 +57,7 @@ const (
 var (
 	began   = time.Date(2026, 11, 21, 9, 30, 0, 125_000_000, time.UTC)
 	session = events.SessionID(events.DefaultTenant, "trip-planner")
+	editor  = events.Actor{Principal: "anonymous", Transport: "acp", Client: "example-editor 2.1"}
 	client  = events.Actor{Principal: "anonymous", Transport: "mcp-http", Client: "example-agent 1.4", Address: "127.0.0.1:51122"}
 	limits  = events.Limits{HeapMemoryMaxMB: 64, ExecutionTimeoutSecs: 30, OutputMaxBytes: 64 << 20}
 	usage   = events.Usage{CPUMillis: 12, WallMillis: 40, PeakHeapBytes: 4 << 20}
@@ -169,6 +170,25 @@ func examples() []events.Data {
 			Reason: events.VolumeDamaged, Hole: &events.Hole{From: 1044, To: 1050}, Note: "the ledger ends at position 1043, but 1050 was recorded",
 			Actor: events.Actor{Principal: "daybook", Transport: "embed"},
 		},
+		&events.AgentSessionCreated{
+			SessionID: logical, Content: events.Plain(events.AgentWorkspace{Cwd: "/home/user/project", AdditionalDirectories: []string{"/home/user/shared"}}),
+			Config: events.AgentConfig{Mode: events.AgentAsks, HeapMemoryMaxMB: 128, ExecutionTimeoutSecs: 60}, Servers: []string{"filesystem"},
+			Fork: &events.AgentFork{SessionID: heapIn, Position: 1041}, Actor: editor,
+		},
+		&events.AgentSessionAttached{
+			SessionID: logical, Replayed: true, Content: events.Plain(events.AgentWorkspace{Cwd: "/home/user/project"}), Servers: []string{"filesystem"}, Actor: editor,
+		},
+		&events.AgentSessionConfigured{SessionID: logical, Config: events.AgentConfig{Mode: events.AgentActs, ExecutionTimeoutSecs: 120}, Actor: editor},
+		&events.AgentPrompted{
+			SessionID: logical, PromptID: webhook, ExecutionID: execution, Actor: editor,
+			Content: events.Plain(events.PromptContent{Blocks: events.Body{Text: `[{"type":"text","text":"1 + 1"}]`}, Title: "1 + 1"}),
+		},
+		&events.AgentAnswered{SessionID: logical, PromptID: webhook, Content: events.Plain(events.AnswerContent{Text: events.Body{Text: "The session has no heap yet."}}), Cleared: true},
+		&events.AgentPermissionDecided{
+			SessionID: logical, ExecutionID: execution, Server: "filesystem", Tool: "delete_file", Outcome: "rejected", Mode: events.AgentAsks, Actor: editor,
+		},
+		&events.AgentSessionClosed{SessionID: logical, Actor: editor},
+		&events.AgentSessionDeleted{SessionID: logical, Actor: editor},
 	}
 }
 

@@ -109,6 +109,16 @@ func TestSubjects(t *testing.T) {
 			want, about = v.HeapSubject("default", heapOut), heapOut
 		case events.TypeSessionEntryRecorded:
 			want, about = v.SessionSubject("default", session), session
+		case events.TypeSessionNamed:
+			key := events.IntentKey(events.DefaultTenant, "plan a trip")
+			want, about = v.IntentSubject("default", key), key
+		case events.TypeSessionOpened, events.TypeSessionExpanded, events.TypeSessionTurnQueued, events.TypeSessionTurnSkipped, events.TypeSessionRebound:
+			want, about = v.LogicalSubject("default", logical), logical
+		case events.TypeSessionRefAssigned:
+			want, about = v.RefSubject("default", heapOut), heapOut
+		case events.TypeAgentSessionCreated, events.TypeAgentSessionAttached, events.TypeAgentSessionConfigured, events.TypeAgentPrompted,
+			events.TypeAgentAnswered, events.TypeAgentPermissionDecided, events.TypeAgentSessionClosed, events.TypeAgentSessionDeleted:
+			want, about = v.AgentSubject("default", logical), logical
 		case events.TypeLedgerCheckpointed:
 			want, about = v.CheckpointSubject("default"), webhook
 		case events.TypeLedgerVolumeSealed:

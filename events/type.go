@@ -36,6 +36,14 @@ const (
 	TypeLedgerVolumeSealed       Type = "daybook.ledger.volume_sealed.v1"
 	TypeLedgerVolumeOpened       Type = "daybook.ledger.volume_opened.v1"
 	TypeHeapCollected            Type = "daybook.heap.collected.v1"
+	TypeAgentSessionCreated      Type = "daybook.acp.session_created.v1"
+	TypeAgentSessionAttached     Type = "daybook.acp.session_attached.v1"
+	TypeAgentSessionConfigured   Type = "daybook.acp.session_configured.v1"
+	TypeAgentPrompted            Type = "daybook.acp.prompted.v1"
+	TypeAgentAnswered            Type = "daybook.acp.answered.v1"
+	TypeAgentPermissionDecided   Type = "daybook.acp.permission_decided.v1"
+	TypeAgentSessionClosed       Type = "daybook.acp.session_closed.v1"
+	TypeAgentSessionDeleted      Type = "daybook.acp.session_deleted.v1"
 )
 
 // Types lists every known type in the order of introduction.
@@ -48,6 +56,7 @@ func Types() []Type {
 		TypeLedgerCheckpointed, TypeHeapCollected,
 		TypeSessionNamed, TypeSessionOpened, TypeSessionExpanded, TypeSessionTurnQueued, TypeSessionTurnSkipped, TypeSessionRebound, TypeSessionRefAssigned,
 		TypeLedgerVolumeSealed, TypeLedgerVolumeOpened,
+		TypeAgentSessionCreated, TypeAgentSessionAttached, TypeAgentSessionConfigured, TypeAgentPrompted, TypeAgentAnswered, TypeAgentPermissionDecided, TypeAgentSessionClosed, TypeAgentSessionDeleted,
 	}
 }
 
