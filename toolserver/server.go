@@ -1,0 +1,328 @@
+package toolserver
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// server is one configured server and the connection to it, if there is one.
+type server struct {
+	config Config
+	opts   Options
+	scrub  scrubber
+	log    *slog.Logger
+	life   context.Context
+	tasks  *sync.WaitGroup
+
+	mu         sync.Mutex // guards what follows
+	link       *link
+	connecting chan struct{} // closed when the attempt under way is over; nil without one
+	closed     bool
+	failures   int // in a row
+	retryAt    time.Time
+	problem    error // of the last attempt
+}
+
+// link is one connection.
+type link struct {
+	session *sdk.ClientSession
+	child   *child // nil for a server that is not ours
+	idle    func()
+	end     context.CancelCauseFunc
+	tools   atomic.Pointer[[]Tool]
+	changes atomic.Int64 // of the list, that the server told of and nobody looked at
+	began   time.Time
+}
+
+func newServer(c Config, opts Options, life context.Context, tasks *sync.WaitGroup) *server {
+	return &server{
+		config: c, opts: opts, scrub: newScrubber(c), life: life, tasks: tasks,
+		log: opts.Logger.With("mcp_server", c.Name),
+	}
+}
+
+func (s *server) allows(tenant string) bool {
+	return s.config.Tenants == nil || slices.Contains(s.config.Tenants, tenant)
+}
+
+var errClosed = errors.New("it was closed")
+
+// connection returns the connection, making it if need be. While a server that
+// failed is left alone, the error is why it failed.
+func (s *server) connection(ctx context.Context) (*link, error) {
+	for {
+		s.mu.Lock()
+		switch {
+		case s.link != nil:
+			defer s.mu.Unlock()
+			return s.link, nil
+		case s.closed:
+			s.mu.Unlock()
+			return nil, errClosed
+		case s.connecting == nil && time.Now().Before(s.retryAt):
+			defer s.mu.Unlock()
+			return nil, s.problem
+		case s.connecting == nil:
+			s.begin()
+		}
+		over := s.connecting
+		s.mu.Unlock()
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return nil, errors.New("it is not connected yet")
+		}
+	}
+}
+
+// wake starts connecting, if nothing else is to be done first.
+func (s *server) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link == nil && s.connecting == nil && !s.closed {
+		s.begin()
+	}
+}
+
+// begin starts an attempt to connect. It needs the lock.
+func (s *server) begin() {
+	over := make(chan struct{})
+	s.connecting = over
+	s.tasks.Go(func() {
+		defer close(over)
+		l, err := s.connect()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.connecting = nil
+		switch {
+		case s.closed:
+			if l != nil {
+				s.tasks.Go(l.close)
+			}
+		case err != nil:
+			s.failed(err)
+		default:
+			s.link, s.problem = l, nil
+			s.log.Info("connected to an MCP server", "tools", len(*l.tools.Load()))
+			s.tasks.Go(func() { s.watch(l) })
+		}
+	})
+}
+
+// failed notes a failure. It needs the lock.
+func (s *server) failed(err error) {
+	delay := s.opts.Backoff << min(s.failures, 5)
+	s.failures++
+	s.problem, s.retryAt = err, time.Now().Add(delay)
+	s.log.Warn("MCP server is not available", "error", err, "next_attempt_in", delay)
+}
+
+// steady is how long a connection lasts whose end is no failure in a row.
+const steady = time.Minute
+
+// watch waits for the end of a connection.
+func (s *server) watch(l *link) {
+	err := l.session.Wait()
+	s.mu.Lock()
+	current := s.link == l
+	if current {
+		s.link = nil
+		if time.Since(l.began) > steady {
+			s.failures = 0
+		}
+		s.failed(errors.New(s.explain("it ended the connection", err)))
+	}
+	s.mu.Unlock()
+	if current {
+		l.close()
+	}
+}
+
+// connect makes a connection and reads the list of tools.
+func (s *server) connect() (*link, error) {
+	// Some connections live only as long as the context they were made with.
+	ctx, end := context.WithCancelCause(s.life)
+	late := time.AfterFunc(s.opts.ConnectTimeout, func() { end(fmt.Errorf("no answer within %s", s.opts.ConnectTimeout)) })
+	defer late.Stop()
+	l := &link{began: time.Now(), idle: func() {}, end: end}
+	var transport sdk.Transport
+	if s.config.transport() == Stdio {
+		p, err := startChild(s.config, s.log, s.scrub)
+		if err != nil {
+			l.close()
+			return nil, errors.New(s.explain("it does not start", err))
+		}
+		l.child, transport = p, p
+	} else {
+		var err error
+		if transport, l.idle, err = dial(s.config); err != nil {
+			l.idle = func() {}
+			l.close()
+			return nil, errors.New(s.explain("it cannot be reached", err))
+		}
+	}
+	client := sdk.NewClient(&sdk.Implementation{Name: "daybook", Version: s.opts.Version}, &sdk.ClientOptions{
+		// Servers have nothing to ask of us.
+		Capabilities: &sdk.ClientCapabilities{},
+		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
+			s.changed(l)
+		},
+	})
+	// A child that never answers is ended by the deadline; the library itself
+	// would wait for its output.
+	stop := context.AfterFunc(ctx, func() {
+		if l.child != nil {
+			killChild(l.child.cmd)
+		}
+	})
+	defer stop()
+	session, err := client.Connect(ctx, transport, nil)
+	if err != nil {
+		err = cmp.Or(context.Cause(ctx), err)
+		l.close()
+		return nil, errors.New(s.explain("it does not connect", err))
+	}
+	l.session = session
+	tools, err := s.list(ctx, session)
+	if err != nil {
+		err = cmp.Or(context.Cause(ctx), err)
+		l.close()
+		return nil, errors.New(s.explain("its tools cannot be listed", err))
+	}
+	l.tools.Store(&tools)
+	return l, nil
+}
+
+// explain says what went wrong without any secret.
+func (s *server) explain(what string, err error) string {
+	if err == nil || errors.Is(err, io.EOF) {
+		return what
+	}
+	return what + ": " + s.scrub.text(err.Error())
+}
+
+// calm is how often at most a list is read anew that keeps changing.
+const calm = time.Second
+
+// changed notes that the server's list of tools is another one now.
+func (s *server) changed(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Before the connection counts as one, its list is being read anyway.
+	if s.link != l || l.changes.Add(1) > 1 {
+		return
+	}
+	s.tasks.Go(func() {
+		for {
+			seen := l.changes.Load()
+			s.refresh(l)
+			if l.changes.CompareAndSwap(seen, 0) {
+				return
+			}
+			t := time.NewTimer(calm)
+			select {
+			case <-t.C:
+			case <-s.life.Done():
+				t.Stop()
+				return
+			}
+		}
+	})
+}
+
+// refresh reads the list of tools anew. A failure leaves the old one.
+func (s *server) refresh(l *link) {
+	ctx, cancel := context.WithTimeout(s.life, s.opts.ConnectTimeout)
+	defer cancel()
+	tools, err := s.list(ctx, l.session)
+	if err != nil {
+		s.log.Warn("the tools of an MCP server cannot be listed anew", "error", s.scrub.text(err.Error()))
+		return
+	}
+	l.tools.Store(&tools)
+}
+
+// call calls a tool within the time for one.
+func (s *server) call(ctx context.Context, tool string, arguments []byte) Result {
+	limit := s.config.Timeout
+	if limit == 0 {
+		limit = s.opts.CallTimeout
+	}
+	timed, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	l, err := s.connection(timed)
+	var r *sdk.CallToolResult
+	if err == nil {
+		r, err = l.session.CallTool(timed, &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(arguments)})
+	}
+	var refused *jsonrpc.Error
+	switch {
+	case err == nil && r.IsError:
+		return Result{Failed, []byte(s.scrub.long(failure(r)))}
+	case err == nil:
+		text, err := value(r, s.opts.MaxResultBytes)
+		if err != nil {
+			return Result{Failed, []byte(err.Error())}
+		}
+		return Result{OK, text}
+	case ctx.Err() != nil:
+		return Result{Cancelled, []byte("the call was given up")}
+	case timed.Err() != nil:
+		return Result{TimedOut, fmt.Appendf(nil, "no answer within %s", limit)}
+	case errors.As(err, &refused):
+		return Result{Failed, []byte(s.scrub.text(refused.Message))}
+	default:
+		return Result{Failed, []byte("the server is not available: " + s.scrub.text(err.Error()))}
+	}
+}
+
+func (s *server) status() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return "closed"
+	case s.link != nil:
+		return fmt.Sprintf("connected, %d tools", len(*s.link.tools.Load()))
+	case s.connecting != nil:
+		return "connecting"
+	case s.problem != nil:
+		return "failed: " + s.problem.Error()
+	default:
+		return "not started"
+	}
+}
+
+func (s *server) close() {
+	s.mu.Lock()
+	l := s.link
+	s.closed, s.link = true, nil
+	s.mu.Unlock()
+	if l != nil {
+		l.close()
+	}
+}
+
+// close ends the connection and waits for a child to be gone.
+func (l *link) close() {
+	defer l.end(errClosed)
+	if l.session != nil {
+		_ = l.session.Close() // what it says of a connection that is over is no news
+	}
+	if l.child != nil {
+		_ = l.child.Close()
+	}
+	l.idle()
+}

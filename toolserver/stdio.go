@@ -1,0 +1,171 @@
+package toolserver
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// inherited are the variables of our environment that a child gets. Nothing of
+// ours is its business: not our tokens either.
+var inherited = []string{"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"}
+
+// quitting is how long a child may take to end once its input is closed.
+const quitting = 2 * time.Second
+
+// child is a server that runs as a process of ours.
+type child struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *os.File
+	exited chan struct{} // closed once it has been reaped
+	once   sync.Once
+}
+
+// startChild starts the program on a thread of its own: the kernel ends a child
+// with the thread that started it, so that none outlives us.
+func startChild(c Config, log *slog.Logger, scrub scrubber) (*child, error) {
+	cmd := exec.Command(c.Command, c.Args...)
+	cmd.Dir = c.Dir
+	for _, name := range inherited {
+		if v, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+v)
+		}
+	}
+	for name, value := range c.Env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.SysProcAttr = childAttributes()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	said := &logWriter{log: log, scrub: scrub}
+	cmd.Stdout, cmd.Stderr = theirOut, said
+	cmd.WaitDelay = quitting
+	p := &child{cmd: cmd, in: in, out: out, exited: make(chan struct{})}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		theirOut.Close()
+		started <- err
+		if err != nil {
+			return
+		}
+		_ = cmd.Wait() // that it ended is what matters
+		close(p.exited)
+		// What it left behind may hold the pipe; nobody reads from that.
+		_ = out.SetReadDeadline(time.Now().Add(quitting))
+	}()
+	if err := <-started; err != nil {
+		out.Close()
+		return nil, fmt.Errorf("start: %w", startProblem(err))
+	}
+	return p, nil
+}
+
+// startProblem is what a person can do about a program that does not start. The
+// path is the configuration's, and may be a secret's.
+func startProblem(err error) error {
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
+		return errors.New("there is no such program, or directory to start it in")
+	case errors.Is(err, os.ErrPermission):
+		return errors.New("the program may not be executed")
+	default:
+		return err
+	}
+}
+
+// Connect gives the conversation over the child's pipes.
+func (p *child) Connect(ctx context.Context) (sdk.Connection, error) {
+	return (&sdk.IOTransport{Reader: p.out, Writer: p, MaxLineLength: maxMessageBytes}).Connect(ctx)
+}
+
+func (p *child) Write(b []byte) (int, error) { return p.in.Write(b) }
+
+// Close asks the child to end by closing its input, and kills it if it does not.
+func (p *child) Close() error {
+	p.once.Do(func() {
+		_ = p.in.Close()
+		t := time.NewTimer(quitting)
+		defer t.Stop()
+		select {
+		case <-p.exited:
+		case <-t.C:
+			killChild(p.cmd)
+			<-p.exited
+		}
+		_ = p.out.Close()
+	})
+	return nil
+}
+
+// logWriter puts what a child says on standard error into our log, a bounded part
+// of it: a line has at most maxMessage bytes, and a burst at most burstLines lines.
+type logWriter struct {
+	log   *slog.Logger
+	scrub scrubber
+
+	line    []byte
+	since   time.Time
+	lines   int
+	dropped int
+}
+
+const (
+	burstLines = 100
+	burstTime  = 10 * time.Second
+)
+
+// Write never fails: the child must not block.
+func (w *logWriter) Write(b []byte) (int, error) {
+	n := len(b)
+	for len(b) > 0 {
+		advance, token, _ := bufio.ScanLines(b, false)
+		if advance == 0 {
+			token = b
+		}
+		if room := 2*maxMessage - len(w.line); room > 0 {
+			w.line = append(w.line, token[:min(room, len(token))]...)
+		}
+		if advance == 0 {
+			break
+		}
+		w.flush()
+		b = b[advance:]
+	}
+	return n, nil
+}
+
+func (w *logWriter) flush() {
+	text := w.scrub.text(string(w.line))
+	w.line = w.line[:0]
+	if time.Since(w.since) > burstTime {
+		if w.dropped > 0 {
+			w.log.Warn("MCP server wrote more to its log than is kept", "lines", w.dropped)
+		}
+		w.since, w.lines, w.dropped = time.Now(), 0, 0
+	}
+	if w.lines++; w.lines > burstLines {
+		w.dropped++
+		return
+	}
+	w.log.Info("MCP server says", "text", text)
+}

@@ -1,0 +1,90 @@
+package toolserver
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Tool is one that a server offers.
+type Tool struct {
+	Server, Name string
+	// Description is the server's word, at most 4 KiB.
+	Description string
+	// InputSchema and OutputSchema are JSON Schemas, at most 64 KiB each, or nil.
+	InputSchema, OutputSchema json.RawMessage
+}
+
+// Bounds of a list of tools.
+const (
+	maxTools       = 1000
+	maxToolName    = 128
+	maxDescription = 4 << 10
+	maxSchema      = 64 << 10
+	maxPages       = 100
+)
+
+// list reads the tools of a server: the first thousand with a name that can be
+// called, in the order of their names.
+func (s *server) list(ctx context.Context, session *sdk.ClientSession) ([]Tool, error) {
+	var tools []Tool
+	seen := map[string]bool{}
+	params := &sdk.ListToolsParams{}
+	skipped := 0
+	for page := 0; ; page++ {
+		if page == maxPages {
+			return nil, fmt.Errorf("the list has more than %d pages", maxPages)
+		}
+		r, err := session.ListTools(ctx, params)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range r.Tools {
+			if t == nil || !callable(t.Name) || seen[t.Name] || len(tools) == maxTools {
+				skipped++
+				continue
+			}
+			seen[t.Name] = true
+			tools = append(tools, Tool{
+				Server: s.config.Name, Name: t.Name,
+				Description: cut(s.scrub.words.Replace(strings.ToValidUTF8(t.Description, "\ufffd")), maxDescription),
+				InputSchema: schema(t.InputSchema), OutputSchema: schema(t.OutputSchema),
+			})
+		}
+		if r.NextCursor == "" {
+			break
+		}
+		if r.NextCursor == params.Cursor {
+			return nil, errors.New("the list never ends")
+		}
+		params = &sdk.ListToolsParams{Cursor: r.NextCursor}
+	}
+	if skipped > 0 {
+		s.log.Warn("some tools of an MCP server are left out: at most 1,000 are kept, with names of 1 to 128 printable characters that differ", "left_out", skipped)
+	}
+	slices.SortFunc(tools, func(a, b Tool) int { return cmp.Compare(a.Name, b.Name) })
+	return tools, nil
+}
+
+func callable(name string) bool {
+	return name != "" && len(name) <= maxToolName && utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+func schema(v any) json.RawMessage {
+	if v == nil {
+		return nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil || len(b) > maxSchema {
+		return nil
+	}
+	return b
+}

@@ -1,0 +1,90 @@
+package toolserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// web reaches a server over HTTP. Headers and credentials go to the configured
+// origin only, and nothing else is ever asked: a server that redirects, or that
+// names another host for its messages, gets an error.
+type web struct {
+	origin  *url.URL
+	headers map[string]string
+	user    *url.Userinfo
+	next    http.RoundTripper
+}
+
+// RoundTrip adds the headers and bounds the answer.
+func (w *web) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != w.origin.Scheme || r.URL.Host != w.origin.Host {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, errors.New("the server refers to another host, which is not asked")
+	}
+	r = r.Clone(r.Context())
+	for name, value := range w.headers {
+		r.Header.Set(name, value)
+	}
+	if w.user != nil && r.Header.Get("Authorization") == "" {
+		password, _ := w.user.Password()
+		r.SetBasicAuth(w.user.Username(), password)
+	}
+	resp, err := w.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	// A stream of events is bounded event by event.
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxMessageBytes}
+	}
+	return resp, nil
+}
+
+// boundedBody is a body with an end.
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLong
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	return n, err
+}
+
+// dial returns the transport to an HTTP or SSE server, and what closes its idle
+// connections.
+func dial(c Config) (t sdk.Transport, idle func(), err error) {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return nil, nil, errors.New("the url is malformed")
+	}
+	base, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return nil, nil, fmt.Errorf("the default transport is a %T", http.DefaultTransport)
+	}
+	base = base.Clone()
+	w := &web{origin: &url.URL{Scheme: u.Scheme, Host: u.Host}, headers: c.Headers, user: u.User, next: base}
+	client := &http.Client{Transport: w, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return errors.New("the server redirects, which is not followed: configure the url it redirects to")
+	}}
+	u.User = nil
+	if c.transport() == SSE {
+		return &sdk.SSEClientTransport{Endpoint: u.String(), HTTPClient: client, MaxEventSize: maxMessageBytes}, base.CloseIdleConnections, nil
+	}
+	return &sdk.StreamableClientTransport{Endpoint: u.String(), HTTPClient: client, MaxEventSize: maxMessageBytes, MaxRetries: 2}, base.CloseIdleConnections, nil
+}
