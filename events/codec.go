@@ -233,6 +233,14 @@ func newData(t Type) Data {
 		return new(AgentSessionClosed)
 	case TypeAgentSessionDeleted:
 		return new(AgentSessionDeleted)
+	case TypeContextUpdated:
+		return new(ContextUpdated)
+	case TypeContextCleared:
+		return new(ContextCleared)
+	case TypeContextExpired:
+		return new(ContextExpired)
+	case TypeContextNoted:
+		return new(ContextNoted)
 	default:
 		return nil
 	}

@@ -45,12 +45,12 @@ func (v Volume) NoteSubject(tenant, key string) string {
 // ContextRef names a context in what is recorded of it.
 type ContextRef struct {
 	// Key is the context's key within its tenant.
-	Key string `json:"key"`
+	Key string `json:"context_key"`
 	// SessionID is the id clients know the context by, 256 random bits in 64
 	// lowercase hex characters. The first event about a key decides it.
 	SessionID string `json:"session_id"`
 	// Kind is what the context belongs to.
-	Kind ContextKind `json:"kind"`
+	Kind ContextKind `json:"context_kind"`
 }
 
 // ContextUpdated records what a client has set in a context. It holds all
@@ -59,8 +59,7 @@ type ContextRef struct {
 //
 // Appended when a client sets something, under the position of the edit before.
 type ContextUpdated struct {
-	// Context is the context edited.
-	Context ContextRef `json:"context"`
+	ContextRef
 	// Content is what holds from now on.
 	Content Content[ContextContent] `json:"content"`
 	// Actor set it.
@@ -91,8 +90,7 @@ type UserPreferences struct {
 //
 // Appended when a client asks for it.
 type ContextCleared struct {
-	// Context is the context cleared.
-	Context ContextRef `json:"context"`
+	ContextRef
 	// Actor asked for it.
 	Actor Actor `json:"actor"`
 }
@@ -102,8 +100,7 @@ type ContextCleared struct {
 //
 // Appended when that is noticed: by a sweep, or by the next to use it.
 type ContextExpired struct {
-	// Context is the context that has expired.
-	Context ContextRef `json:"context"`
+	ContextRef
 	// LastUse is when it was used last.
 	LastUse Instant `json:"last_use"`
 	// IdleSecs is how long a context could go unused then, in seconds.
@@ -117,8 +114,7 @@ type ContextExpired struct {
 // Appended soon after the calls, several at once, and before the answer to a
 // call that changed something.
 type ContextNoted struct {
-	// Context is the context used.
-	Context ContextRef `json:"context"`
+	ContextRef
 	// Since is when it came to be, for the first event about it.
 	Since Instant `json:"since"`
 	// UsedAt is when it was used last.
@@ -140,7 +136,7 @@ type NotedCall struct {
 	// Tool is the tool's name.
 	Tool string `json:"tool"`
 	// Arguments are those of the call, with long texts cut and secrets left out.
-	Arguments map[string]any `json:"args"`
+	Arguments map[string]json.RawMessage `json:"args"`
 	// ArgumentsSHA256 is the hash of tool and arguments as they were.
 	ArgumentsSHA256 string `json:"args_sha256"`
 	// CalledAt is when it was called; of several, the last.
@@ -179,23 +175,23 @@ func (*ContextExpired) EventType() Type { return TypeContextExpired }
 // EventType returns TypeContextNoted.
 func (*ContextNoted) EventType() Type { return TypeContextNoted }
 
-func (d *ContextUpdated) about() string { return d.Context.Key }
-func (d *ContextCleared) about() string { return d.Context.Key }
-func (d *ContextExpired) about() string { return d.Context.Key }
-func (d *ContextNoted) about() string   { return d.Context.Key }
+func (d *ContextUpdated) about() string { return d.Key }
+func (d *ContextCleared) about() string { return d.Key }
+func (d *ContextExpired) about() string { return d.Key }
+func (d *ContextNoted) about() string   { return d.Key }
 
 func (d *ContextUpdated) subject(v Volume, tenant string) string {
-	return v.ContextSubject(tenant, d.Context.Key)
+	return v.ContextSubject(tenant, d.Key)
 }
 
 func (d *ContextCleared) subject(v Volume, tenant string) string {
-	return v.ContextSubject(tenant, d.Context.Key)
+	return v.ContextSubject(tenant, d.Key)
 }
 
 func (d *ContextExpired) subject(v Volume, tenant string) string {
-	return v.ContextSubject(tenant, d.Context.Key)
+	return v.ContextSubject(tenant, d.Key)
 }
 
 func (d *ContextNoted) subject(v Volume, tenant string) string {
-	return v.NoteSubject(tenant, d.Context.Key)
+	return v.NoteSubject(tenant, d.Key)
 }

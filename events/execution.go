@@ -119,6 +119,9 @@ type ExecutionRequested struct {
 	// Turn is the run's place in a session that keeps state; nil outside of one.
 	// Heap is then empty: the turn says what the run starts from.
 	Turn *Turn `json:"turn,omitempty"`
+	// Context is the conversation context the run was asked for in; nil outside of
+	// one.
+	Context *ContextRef `json:"context,omitempty"`
 	// RequestSHA256 is the hash of everything asked for, compared when an
 	// idempotency key comes again.
 	RequestSHA256 string `json:"request_sha256"`

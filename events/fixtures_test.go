@@ -61,6 +61,7 @@ var (
 	client  = events.Actor{Principal: "anonymous", Transport: "mcp-http", Client: "example-agent 1.4", Address: "127.0.0.1:51122"}
 	limits  = events.Limits{HeapMemoryMaxMB: 64, ExecutionTimeoutSecs: 30, OutputMaxBytes: 64 << 20}
 	usage   = events.Usage{CPUMillis: 12, WallMillis: 40, PeakHeapBytes: 4 << 20}
+	talk    = events.ContextRef{Key: events.ContextKey(events.DefaultTenant, events.ContextSession, "trip-planner"), SessionID: logical, Kind: events.ContextSession}
 	totals  = events.OutputTotals{Lines: 2, Bytes: 17, SHA256: events.Hash([]byte("planning\n[WARN] 3"))}
 )
 
@@ -189,6 +190,28 @@ func examples() []events.Data {
 		},
 		&events.AgentSessionClosed{SessionID: logical, Actor: editor},
 		&events.AgentSessionDeleted{SessionID: logical, Actor: editor},
+		&events.ContextUpdated{
+			ContextRef: talk, Actor: client,
+			Content: events.Plain(events.ContextContent{
+				UserPreferences: events.UserPreferences{OutputFormat: "markdown", MaxResults: 20, Language: "pt-BR"},
+				Custom:          map[string]json.RawMessage{"cities": json.RawMessage(`["Oslo"]`)},
+			}),
+		},
+		&events.ContextCleared{ContextRef: talk, Actor: client},
+		&events.ContextExpired{ContextRef: talk, LastUse: events.Instant{Time: began}, IdleSecs: 1800},
+		&events.ContextNoted{
+			ContextRef: talk, Since: events.Instant{Time: began}, UsedAt: events.Instant{Time: began.Add(time.Second)},
+			Content: events.Plain(events.NotedContent{
+				Calls: []events.NotedCall{{
+					Tool: "query_heaps_by_tags", Arguments: map[string]json.RawMessage{"tags": json.RawMessage(`{"env":"test"}`)}, ArgumentsSHA256: heapIn,
+					CalledAt: events.Instant{Time: began}, ResultSummary: "2 heaps", ResultSHA256: heapOut, Results: new(int64(2)),
+				}},
+				Resources: []events.NotedResource{{
+					ResourceID: "session://trip-planner", ResourceType: "document", FetchedAt: events.Instant{Time: began.Add(time.Second)},
+					ContentSHA256: heapOut, Summary: `{"entries":[`,
+				}},
+			}),
+		},
 	}
 }
 
@@ -196,7 +219,7 @@ func examples() []events.Data {
 // written, which never changes.
 func later() []events.Data {
 	return []events.Data{
-		&events.ExecutionRequested{Turn: &events.Turn{SessionID: logical, Number: 5, After: webhook, Reset: true, Heap: heapIn, QueuedSeq: 1040}},
+		&events.ExecutionRequested{Turn: &events.Turn{SessionID: logical, Number: 5, After: webhook, Reset: true, Heap: heapIn, QueuedSeq: 1040}, Context: &talk},
 	}
 }
 

@@ -119,6 +119,10 @@ func TestSubjects(t *testing.T) {
 		case events.TypeAgentSessionCreated, events.TypeAgentSessionAttached, events.TypeAgentSessionConfigured, events.TypeAgentPrompted,
 			events.TypeAgentAnswered, events.TypeAgentPermissionDecided, events.TypeAgentSessionClosed, events.TypeAgentSessionDeleted:
 			want, about = v.AgentSubject("default", logical), logical
+		case events.TypeContextUpdated, events.TypeContextCleared, events.TypeContextExpired:
+			want, about = v.ContextSubject("default", talk.Key), talk.Key
+		case events.TypeContextNoted:
+			want, about = v.NoteSubject("default", talk.Key), talk.Key
 		case events.TypeLedgerCheckpointed:
 			want, about = v.CheckpointSubject("default"), webhook
 		case events.TypeLedgerVolumeSealed:

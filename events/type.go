@@ -44,6 +44,10 @@ const (
 	TypeAgentPermissionDecided   Type = "daybook.acp.permission_decided.v1"
 	TypeAgentSessionClosed       Type = "daybook.acp.session_closed.v1"
 	TypeAgentSessionDeleted      Type = "daybook.acp.session_deleted.v1"
+	TypeContextUpdated           Type = "daybook.context.updated.v1"
+	TypeContextCleared           Type = "daybook.context.cleared.v1"
+	TypeContextExpired           Type = "daybook.context.expired.v1"
+	TypeContextNoted             Type = "daybook.context.noted.v1"
 )
 
 // Types lists every known type in the order of introduction.
@@ -57,6 +61,7 @@ func Types() []Type {
 		TypeSessionNamed, TypeSessionOpened, TypeSessionExpanded, TypeSessionTurnQueued, TypeSessionTurnSkipped, TypeSessionRebound, TypeSessionRefAssigned,
 		TypeLedgerVolumeSealed, TypeLedgerVolumeOpened,
 		TypeAgentSessionCreated, TypeAgentSessionAttached, TypeAgentSessionConfigured, TypeAgentPrompted, TypeAgentAnswered, TypeAgentPermissionDecided, TypeAgentSessionClosed, TypeAgentSessionDeleted,
+		TypeContextUpdated, TypeContextCleared, TypeContextExpired, TypeContextNoted,
 	}
 }
 

@@ -137,6 +137,7 @@ func memberWith(body []byte, text string) string {
 // tokens name the variable tokens of subjects, by the one that tells the kind.
 var tokens = map[string][]string{
 	"run": {"pool", "execution"}, "exec": {"execution"}, "out": {"bucket"}, "session": {"session"}, "heap": {"bucket"}, "webhook": {"webhook"},
+	"logical": {"session"}, "intent": {"intent"}, "ref": {"holder"}, "acp": {"session"}, "context": {"context"}, "note": {"bucket"},
 }
 
 // route derives the pattern of the subjects from the example's.

@@ -33,6 +33,9 @@ func (c *Catalogue) Schemas() (map[string][]byte, error) {
 	return files, nil
 }
 
+// anyJSON is a member that may be anything.
+var anyJSON = reflect.TypeFor[json.RawMessage]()
+
 // schema describes an object. What it refers to is added to defs, found under
 // the prefix.
 func (c *Catalogue) schema(o *Object, prefix string, defs node) node {
@@ -71,6 +74,8 @@ func (c *Catalogue) value(t reflect.Type, nullable bool, prefix string, defs nod
 	switch {
 	case t == instant:
 		return node{"type": "string", "format": "date-time"}
+	case t == anyJSON:
+		return node{}
 	case t.Kind() == reflect.Pointer:
 		return c.value(t.Elem(), nullable, prefix, defs)
 	case t.Kind() == reflect.Struct:
