@@ -14,6 +14,10 @@ import (
 // because its session went on without it.
 const ReasonTurnSkipped = "turn_skipped"
 
+// ReasonSessionHeadLost is the reason of a run that cannot go on from where its
+// session is at, because that heap cannot be restored.
+const ReasonSessionHeadLost = "session_head_lost"
+
 // turnGrace is how long a turn waits for its run to be requested. It only keeps
 // a slow writer from losing its turn; nothing rests on clocks.
 const turnGrace = 5 * time.Second

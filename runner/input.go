@@ -86,7 +86,9 @@ func (i *identity) known(stateful bool) (events.Engine, []string, bool) {
 
 // fetch gets everything a run starts from. An error is worth another try; what
 // another try would not change is in input.refused.
-func (r *Runner) fetch(ctx context.Context, req ledger.Request, delivered int) (input, error) {
+func (r *Runner) fetch(ctx context.Context, plan ledger.Plan, delivered int) (input, error) {
+	req := plan.Request
+	req.Heap = plan.Heap // which in a session is what the run before left
 	var in input
 	var err error
 	if in.engine, in.layers, err = r.identity.get(ctx, r.opts.Workers, req.Stateful); err != nil {
@@ -95,7 +97,11 @@ func (r *Runner) fetch(ctx context.Context, req ledger.Request, delivered int) (
 	if err := r.fetchSource(ctx, req, &in); err != nil || in.refused != nil {
 		return in, err
 	}
-	return in, r.fetchHeap(ctx, req, delivered, &in)
+	err = r.fetchHeap(ctx, req, delivered, &in)
+	if err == nil {
+		headLost(req, &in)
+	}
+	return in, err
 }
 
 func (r *Runner) fetchSource(ctx context.Context, req ledger.Request, in *input) error {

@@ -19,6 +19,10 @@ type Delivery struct {
 	// Free gives up the slot: the script has ended, and what is left to do needs
 	// no worker. It may be called more than once.
 	Free func()
+	// Park gives up the slot as Free does, for a run that is not to be done yet:
+	// any number may be parked. The request is to be given back when it is time,
+	// not to be done.
+	Park func()
 	// Ack reports the request as dealt with and waits until that is noted.
 	Ack func(ctx context.Context) error
 	// Nak gives the request back, to be delivered again after delay.

@@ -45,6 +45,8 @@ type Runner struct {
 	stats stats
 	// identity is what the workers said of themselves.
 	identity identity
+	// hands are the executions that this runner deals with at the moment.
+	hands hands
 	// overtime and handBackWait are the constants, except in tests.
 	overtime, handBackWait time.Duration
 }

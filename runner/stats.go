@@ -11,6 +11,8 @@ import (
 type Stats struct {
 	// InFlight is the number of requests in hand.
 	InFlight int
+	// Waiting is how many of them wait for their turn in a session.
+	Waiting int
 	// Done counts the executions this runner brought to an end, by status.
 	Done map[events.Status]int64
 	// HandedBack counts runs handed back while draining, Retried requests given

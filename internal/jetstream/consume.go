@@ -41,12 +41,17 @@ type Delivery struct {
 	store *Store
 	beat  *heartbeat
 	free  func()
+	park  func()
 }
 
 // Free gives up the slot: the next request may be taken although the function
 // that the delivery was passed to still has something to do. It may be called
 // more than once.
 func (d Delivery) Free() { d.free() }
+
+// Park gives up the slot for a request that is not to be done yet: unlike those
+// that gave theirs up with Free, any number may be parked.
+func (d Delivery) Park() { d.park() }
 
 // Ack reports the request as dealt with and waits until that is noted.
 func (d Delivery) Ack(ctx context.Context) error {
@@ -120,6 +125,7 @@ func (s *Store) Consume(ctx context.Context, pool string, slots int, fn func(ctx
 		running.Go(func() { c.slot(ctx) })
 	}
 	running.Wait()
+	c.parked.Wait()
 	return nil
 }
 
@@ -128,6 +134,8 @@ type consumption struct {
 	store *Store
 	pool  string
 	fn    func(ctx context.Context, d Delivery)
+	// parked are the calls of fn that no slot waits for.
+	parked sync.WaitGroup
 	backlog
 }
 
@@ -209,12 +217,14 @@ func (c *consumption) slot(ctx context.Context) {
 		m, err := p.next(ctx)
 		switch {
 		case err == nil:
-			freed, ended := make(chan struct{}), make(chan struct{})
-			go func() {
+			freed, parked, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			c.parked.Go(func() {
 				defer close(ended)
-				c.run(ctx, m, sync.OnceFunc(func() { close(freed) }))
-			}()
+				c.run(ctx, m, sync.OnceFunc(func() { close(freed) }), sync.OnceFunc(func() { close(parked) }))
+			})
 			select {
+			case <-parked:
+				continue
 			case <-freed:
 			case <-ended:
 			}
@@ -236,7 +246,7 @@ func (c *consumption) slot(ctx context.Context) {
 }
 
 // run passes one message to the function, with signs of life meanwhile.
-func (c *consumption) run(ctx context.Context, m *nats.Msg, free func()) {
+func (c *consumption) run(ctx context.Context, m *nats.Msg, free, park func()) {
 	s := c.store
 	at, err := parseReply(m.Reply)
 	if err != nil {
@@ -252,7 +262,7 @@ func (c *consumption) run(ctx context.Context, m *nats.Msg, free func()) {
 		}
 		return
 	}
-	d := Delivery{Event: e, Delivered: at.delivered, msg: m, store: s, beat: s.startHeartbeat(m.Reply), free: free}
+	d := Delivery{Event: e, Delivered: at.delivered, msg: m, store: s, beat: s.startHeartbeat(m.Reply), free: free, park: park}
 	defer d.beat.stop()
 	c.fn(context.WithoutCancel(ctx), d)
 }

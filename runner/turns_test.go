@@ -1,0 +1,303 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/ledger"
+	"daybook/runner"
+)
+
+func (b *book) session(intent string) string {
+	b.t.Helper()
+	o, err := b.ledger.OpenSession(b.t.Context(), ledger.Opening{Tenant: events.DefaultTenant, Intent: intent, Actor: canceller})
+	if err != nil {
+		b.t.Fatalf("open session: %v", err)
+	}
+	return o.SessionID
+}
+
+func (b *book) turn(session, code string) string {
+	b.t.Helper()
+	return b.submit(func(s *ledger.Submission) { s.LogicalSession, s.Code = session, code })
+}
+
+// appends are scripts whose heap is the one they were given and their code, so
+// that a heap tells which runs led to it, and in which order.
+func appends() workers {
+	return workers{func(_ context.Context, t runner.Task, _ sink) (runner.Outcome, error) {
+		out := completed("1")
+		out.Heap = append(append([]byte{}, t.Heap...), t.Code...)
+		return out, nil
+	}}
+}
+
+func (b *book) heapOf(end *events.Ending) string {
+	b.t.Helper()
+	if end.Heap == nil {
+		return ""
+	}
+	blob, _, err := b.store.Heap(b.t.Context(), events.DefaultTenant, end.Heap.SHA256)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(blob)
+}
+
+// waiting waits until n runs wait for their turn.
+func waiting(t *testing.T, r *runner.Runner, n int) {
+	t.Helper()
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for r.Stats().Waiting < n {
+		select {
+		case <-look.C:
+		case <-time.After(patience):
+			t.Fatalf("%d runs wait, not %d", r.Stats().Waiting, n)
+		}
+	}
+}
+
+var errGone = errors.New("the process is gone")
+
+// TestTurnsRunInOrder: the runs of a session follow each other, each from the
+// state the one before left, while there are slots for all at once.
+func TestTurnsRunInOrder(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	s := b.session("in order")
+	var ids []string
+	want := ""
+	for i := range 20 {
+		code := fmt.Sprintf("%d ", i)
+		ids = append(ids, b.turn(s, code))
+		want += code
+	}
+	var busy, most atomic.Int32
+	w := appends()
+	opts, acked := b.acks(workers{func(ctx context.Context, t runner.Task, write sink) (runner.Outcome, error) {
+		most.Store(max(most.Load(), busy.Add(1)))
+		defer busy.Add(-1)
+		return w.run(ctx, t, write)
+	}})
+	r, _ := b.begin(opts)
+	for range ids {
+		soon(t, "the next end", acked)
+	}
+	if most.Load() != 1 {
+		t.Errorf("%d runs of the session at once", most.Load())
+	}
+	_, last := b.ended(ids[19])
+	if got := b.heapOf(last); got != want {
+		t.Errorf("the session's state is %q, want %q", got, want)
+	}
+	if st := r.Stats(); st.Retried != 0 || st.HandedBack != 0 || st.Done[events.StatusCompleted] != 20 {
+		t.Errorf("stats %+v", st)
+	}
+	for _, id := range ids {
+		want := []events.Type{events.TypeExecutionRequested, events.TypeExecutionStarted, events.TypeExecutionCompleted}
+		if diff := cmp.Diff(want, types(b.history(id))); diff != "" {
+			t.Errorf("run %s (-want +got):\n%s", id, diff)
+		}
+	}
+}
+
+// TestWaitingTakesNoSlot: with one slot, a run that waits for another session's
+// turn to end lets others through, and different sessions run side by side.
+func TestWaitingTakesNoSlot(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	held, other := b.session("held"), b.session("other")
+	release := make(chan struct{})
+	began := make(chan string, 10)
+	opts, acked := b.acks(workers{func(ctx context.Context, t runner.Task, _ sink) (runner.Outcome, error) {
+		began <- string(t.Code)
+		if string(t.Code) == "hold" {
+			select {
+			case <-release:
+			case <-ctx.Done():
+				return runner.Outcome{}, context.Cause(ctx)
+			}
+		}
+		return completed("1"), nil
+	}})
+	opts.Slots = 2
+	b.begin(opts)
+	b.turn(held, "hold")
+	if got := soon(t, "the first run", began); got != "hold" {
+		t.Fatalf("%q ran", got)
+	}
+	for range 5 {
+		b.turn(held, "behind")
+	}
+	b.turn(other, "beside")
+	if got := soon(t, "the run beside", began); got != "beside" {
+		t.Fatalf("%q ran", got)
+	}
+	soon(t, "its end", acked)
+	close(release)
+	for range 6 {
+		soon(t, "an end", acked)
+	}
+}
+
+// TestCancelledTurn: a run that waits is cancelled at once, never runs, and the
+// next one goes on.
+func TestCancelledTurn(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	s := b.session("cancel")
+	release, began := make(chan struct{}), make(chan string, 10)
+	w := appends()
+	opts, acked := b.acks(workers{func(ctx context.Context, t runner.Task, write sink) (runner.Outcome, error) {
+		began <- string(t.Code)
+		if string(t.Code) == "first " {
+			<-release
+		}
+		return w.run(ctx, t, write)
+	}})
+	r, _ := b.begin(opts)
+	first, second, third := b.turn(s, "first "), b.turn(s, "second "), b.turn(s, "third")
+	soon(t, "the first run", began)
+	waiting(t, r, 2)
+	if _, err := b.cancel(second); err != nil {
+		t.Fatal(err)
+	}
+	if got := soon(t, "the cancelled run's end", acked); got != second {
+		t.Fatalf("%s was acknowledged first, not %s", got, second)
+	}
+	close(release)
+	if got := soon(t, "the third run", began); got != "third" {
+		t.Fatalf("%q ran", got)
+	}
+	soon(t, "the first end", acked)
+	soon(t, "the third end", acked)
+	if status, end := b.ended(third); status != events.StatusCompleted || b.heapOf(end) != "first third" {
+		t.Errorf("the third run %s with the state %q", status, b.heapOf(end))
+	}
+	if status, _ := b.ended(second); status != events.StatusCancelled {
+		t.Errorf("the second run %s", status)
+	}
+	if status, _ := b.ended(first); status != events.StatusCompleted {
+		t.Errorf("the first run %s", status)
+	}
+}
+
+// TestTurnsOfTwoRunners: order holds between processes, which tell each other
+// nothing.
+func TestTurnsOfTwoRunners(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	sessions := []string{b.session("a"), b.session("b"), b.session("c")}
+	acked := make(chan string, 100)
+	for range 2 {
+		opts := b.options(appends())
+		opts.Slots = 2
+		opts.Work = work{Store: b.store, ack: func(ctx context.Context, d jetstream.Delivery) error {
+			defer func() { acked <- d.Event.About() }()
+			return d.Ack(ctx)
+		}}
+		b.begin(opts)
+	}
+	last, want := map[string]string{}, map[string]string{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, s := range sessions {
+		wg.Go(func() {
+			for i := range 8 {
+				code := fmt.Sprintf("%d ", i)
+				id := b.turn(s, code)
+				mu.Lock()
+				last[s] = id
+				want[s] += code
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for range 24 {
+		soon(t, "an end", acked)
+	}
+	for s, id := range last {
+		if _, end := b.ended(id); b.heapOf(end) != want[s] {
+			t.Errorf("the state of session %s is %q, want %q", s, b.heapOf(end), want[s])
+		}
+	}
+}
+
+// TestDeadRunnerLosesNoTurn: what a runner had waiting when it died is done by
+// the next.
+func TestDeadRunnerLosesNoTurn(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	store := jetstreamtest.Open(t, server, jetstream.Options{AckWait: ackWait})
+	b := &book{t: t, store: store, ledger: ledger.New(store, ledger.Options{Logger: jetstreamtest.Logger(t)})}
+	s := b.session("death")
+	began := make(chan runner.Task, 10)
+	opts := b.options(hangs(began))
+	doomed := jetstreamtest.Open(t, server, jetstream.Options{AckWait: ackWait})
+	opts.Work = work{Store: doomed,
+		ack: func(context.Context, jetstream.Delivery) error { return nil },
+		nak: func(context.Context, jetstream.Delivery, time.Duration) error { return nil }}
+	opts.DrainWait = -1
+	opts.Ledger = &ledgerPort{Ledger: b.ledger, handBack: func(context.Context, *ledger.Run, string) error { return errGone }}
+	r, drain := b.begin(opts)
+	first, second := b.turn(s, "one "), b.turn(s, "two")
+	soon(t, "the first run", began)
+	waiting(t, r, 1)
+	drain() // as a crash: nothing is given back, nothing recorded
+
+	opts, acked := b.acks(appends())
+	b.begin(opts)
+	if got := soon(t, "the first end", acked); got != first {
+		t.Fatalf("%s ended first", got)
+	}
+	soon(t, "the second end", acked)
+	if status, end := b.ended(second); status != events.StatusCompleted || b.heapOf(end) != "one two" {
+		t.Errorf("the second run %s with the state %q", status, b.heapOf(end))
+	}
+}
+
+// TestLostHead: a session whose heap cannot be restored says so at each run,
+// and never begins silently with nothing.
+func TestLostHead(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	s := b.session("lost")
+	opts, acked := b.acks(appends())
+	var lost atomic.Bool
+	opts.Heaps = heaps{Heaps: b.store, get: func(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+		if lost.Load() {
+			return nil, events.HeapInfo{}, fmt.Errorf("heap %s: %w", hash, events.ErrNotFound)
+		}
+		return b.store.Heap(ctx, tenant, hash)
+	}}
+	b.begin(opts)
+	b.turn(s, "one ")
+	soon(t, "the first end", acked)
+	lost.Store(true)
+	for range 2 {
+		id := b.turn(s, "two ")
+		soon(t, "the next end", acked)
+		status, end := b.ended(id)
+		if status != events.StatusFailed || end.Reason != ledger.ReasonSessionHeadLost || end.Heap != nil {
+			t.Errorf("without its heap the run %s, reason %q", status, end.Reason)
+		}
+	}
+	lost.Store(false)
+	id := b.turn(s, "three")
+	soon(t, "the last end", acked)
+	if _, end := b.ended(id); b.heapOf(end) != "one three" {
+		t.Errorf("when the heap is back the state is %q", b.heapOf(end))
+	}
+}
