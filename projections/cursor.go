@@ -28,6 +28,7 @@ const (
 	cursorHeaps cursorKind = 'h'
 	// cursorTagged goes on after a heap, by its hash rather than a position.
 	cursorTagged cursorKind = 't'
+	cursorAgents cursorKind = 'a'
 )
 
 func (c cursor) String() string {

@@ -30,39 +30,40 @@ func (s *Store) Lines(ctx context.Context, tenant, id string, from int64, limit 
 	if from > w.whole || limit < 1 {
 		return nil, w.status, nil
 	}
-	list, err := lines(ctx, tx, w, from, from+min(w.whole-from, int64(limit)-1))
+	list, _, err := lines(ctx, tx, w, from, from+min(w.whole-from, int64(limit)-1))
 	if err != nil {
 		return nil, "", fmt.Errorf("read lines of %s: %w", id, err)
 	}
 	return list, w.status, nil
 }
 
-func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) ([]OutputLine, error) {
-	rows, err := tx.QueryContext(ctx, strings.Replace(chunksByLine, "first_line, text", "first_line, text, pieces", 1), w.id, from)
+// lines also returns the positions of the events that each line was whole with.
+func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) (list []OutputLine, seqs []uint64, err error) {
+	rows, err := tx.QueryContext(ctx, strings.Replace(chunksByLine, "first_line, text", "first_line, text, pieces, seq", 1), w.id, from)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer rows.Close()
-	var list []OutputLine
 	var text strings.Builder
 	var open *OutputLine // the line being put together
 	size := 0
+	var seq uint64
 	finish := func() {
 		open.Text = text.String()
 		size += text.Len()
-		list = append(list, *open)
+		list, seqs = append(list, *open), append(seqs, seq)
 		open = nil
 		text.Reset()
 	}
 	for rows.Next() {
 		var firstByte, line int64
 		var raw, pieces []byte
-		if err := rows.Scan(&firstByte, &line, &raw, &pieces); err != nil {
-			return nil, err
+		if err := rows.Scan(&firstByte, &line, &raw, &pieces, &seq); err != nil {
+			return nil, nil, err
 		}
 		chunk, err := unpackChunk(raw, pieces)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, p := range chunk {
 			if line >= from {
@@ -78,12 +79,12 @@ func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) ([]Outp
 				finish()
 			}
 			if line++; line > last || size > maxLinesBytes {
-				return list, nil
+				return list, seqs, nil
 			}
 		}
 	}
 	if open != nil {
 		finish() // a last line that never got its end
 	}
-	return list, rows.Err()
+	return list, seqs, rows.Err()
 }

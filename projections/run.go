@@ -153,6 +153,9 @@ func (a *applier) apply(e *events.Event) error {
 		return a.entry(e, d)
 	case *events.WebhookRegistered, *events.WebhookDeleted, *events.WebhookDeadLettered, *events.WebhookDisabled, *events.WebhookRetryRequested, *events.WebhookRedelivered:
 		return nil // package webhook reads these by subject
+	case *events.AgentSessionCreated, *events.AgentSessionAttached, *events.AgentSessionConfigured, *events.AgentPrompted,
+		*events.AgentAnswered, *events.AgentPermissionDecided, *events.AgentSessionClosed, *events.AgentSessionDeleted:
+		return a.agent(e)
 	case *events.HeapCollected:
 		return a.collected(e, d)
 	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed, *events.LedgerVolumeOpened:

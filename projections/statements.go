@@ -16,8 +16,16 @@ type statements struct {
 	pair, unpair, forgetPair, tag, untag            *sql.Stmt
 	entry, lastEntry, session                       *sql.Stmt
 	use                                             *sql.Stmt
+	agentStatements
 
 	all []*sql.Stmt
+}
+
+// agentStatements are those about sessions of the Agent Client Protocol.
+type agentStatements struct {
+	agentID, agentCreate, agentTouch, agentAttach, agentConfigure *sql.Stmt
+	agentPrompt, agentTitle, agentAnswer, agentClear              *sql.Stmt
+	agentClose, agentDelete                                       *sql.Stmt
 }
 
 func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
@@ -56,6 +64,18 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.entry, `INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.lastEntry, `SELECT coalesce(max(idx), -1) FROM entries WHERE tenant = ? AND session_id = ?`},
 		{&s.session, `INSERT OR IGNORE INTO sessions VALUES (?, ?)`},
+		{&s.agentID, `SELECT id FROM agent_sessions WHERE tenant = ? AND session_id = ?`},
+		{&s.agentCreate, `INSERT OR IGNORE INTO agent_sessions (tenant, session_id, created_seq, updated_seq, updated_at, cwd, directories, config, parent, parent_seq)
+			VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9)`},
+		{&s.agentTouch, `UPDATE agent_sessions SET updated_seq = ?2, updated_at = ?3 WHERE id = ?1`},
+		{&s.agentAttach, `UPDATE agent_sessions SET cwd = ?2, directories = ?3, closed = 0 WHERE id = ?1`},
+		{&s.agentConfigure, `UPDATE agent_sessions SET config = ?2 WHERE id = ?1`},
+		{&s.agentPrompt, `INSERT INTO agent_prompts (seq, session, prompt_id, at, blocks, title, execution_id) VALUES (?, ?, ?, ?, ?, ?, ?)`},
+		{&s.agentTitle, `UPDATE agent_sessions SET title = coalesce(title, ?2) WHERE id = ?1`},
+		{&s.agentAnswer, `UPDATE agent_prompts SET answer = coalesce(answer, ?3) WHERE session = ?1 AND prompt_id = ?2`},
+		{&s.agentClear, `UPDATE agent_prompts SET cleared_seq = ?3 WHERE session = ?1 AND prompt_id = ?2`},
+		{&s.agentClose, `UPDATE agent_sessions SET closed = 1 WHERE id = ?1`},
+		{&s.agentDelete, `UPDATE agent_sessions SET deleted_seq = coalesce(deleted_seq, ?2) WHERE id = ?1`},
 		{&s.use, `INSERT INTO tenant_usage VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET runs = runs + ?2, output_bytes = output_bytes + ?3, heap_bytes = heap_bytes + ?4`},
 	} {
 		stmt, err := db.PrepareContext(ctx, p.query)

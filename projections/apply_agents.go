@@ -1,0 +1,73 @@
+package projections
+
+import (
+	"database/sql"
+	"errors"
+
+	"daybook/events"
+)
+
+// agent applies an event of a session of the Agent Client Protocol.
+func (a *applier) agent(e *events.Event) error {
+	if d, ok := e.Data.(*events.AgentSessionCreated); ok {
+		return a.agentCreated(e, d)
+	}
+	var id int64
+	err := a.row(a.s.agentID, e.Tenant, e.About()).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return a.anomaly(e, "%s in session %s, which was never created", e.Type, e.About())
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.exec(a.s.agentTouch, id, e.Seq, e.Time.UnixMilli()); err != nil {
+		return err
+	}
+	switch d := e.Data.(type) {
+	case *events.AgentSessionAttached:
+		w := d.Content.Value()
+		return a.exec(a.s.agentAttach, id, w.Cwd, directoriesJSON(w))
+	case *events.AgentSessionConfigured:
+		return a.exec(a.s.agentConfigure, id, asJSON(d.Config))
+	case *events.AgentPrompted:
+		c := d.Content.Value()
+		if err := a.exec(a.s.agentPrompt, e.Seq, id, d.PromptID, e.Time.UnixMilli(), asJSON(c.Blocks), orNull(c.Title), orNull(d.ExecutionID)); err != nil {
+			return err
+		}
+		return a.exec(a.s.agentTitle, id, orNull(c.Title))
+	case *events.AgentAnswered:
+		c := d.Content.Value()
+		if err := a.exec(a.s.agentAnswer, id, d.PromptID, asJSON(c.Text)); err != nil || !d.Cleared {
+			return err
+		}
+		return a.exec(a.s.agentClear, id, d.PromptID, e.Seq)
+	case *events.AgentSessionClosed:
+		return a.exec(a.s.agentClose, id)
+	case *events.AgentSessionDeleted:
+		return a.exec(a.s.agentDelete, id, e.Seq)
+	}
+	return nil // what was decided about a call is of no interest to the conversation
+}
+
+func (a *applier) agentCreated(e *events.Event, d *events.AgentSessionCreated) error {
+	w := d.Content.Value()
+	var parent, position any
+	if d.Fork != nil {
+		parent, position = d.Fork.SessionID, min(d.Fork.Position, e.Seq)
+	}
+	added, err := a.execCounting(a.s.agentCreate, e.Tenant, d.SessionID, e.Seq, e.Time.UnixMilli(), w.Cwd, directoriesJSON(w), asJSON(d.Config), parent, position)
+	if err != nil {
+		return err
+	}
+	if added == 0 {
+		return a.anomaly(e, "session %s was created twice", d.SessionID)
+	}
+	return nil
+}
+
+func directoriesJSON(w events.AgentWorkspace) string {
+	if w.AdditionalDirectories == nil {
+		return "[]"
+	}
+	return asJSON(w.AdditionalDirectories)
+}
