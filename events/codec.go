@@ -241,6 +241,10 @@ func newData(t Type) Data {
 		return new(ContextExpired)
 	case TypeContextNoted:
 		return new(ContextNoted)
+	case TypeHostCalled:
+		return new(HostCalled)
+	case TypeHostReturned:
+		return new(HostReturned)
 	default:
 		return nil
 	}

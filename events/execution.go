@@ -176,6 +176,9 @@ type ExecutionStarted struct {
 	// Extent apply the rule.
 	FirstLine int64 `json:"first_line"`
 	FirstByte int64 `json:"first_byte"`
+	// Callable is what the script may call: the JSON of an object with the names
+	// of the tools by the names of the MCP servers. Nil when there is none.
+	Callable *Body `json:"callable,omitempty"`
 	// Layers names the containment layers the worker attested.
 	Layers []string `json:"layers,omitempty"`
 	// Warnings tell what differs from what was asked for.

@@ -212,6 +212,14 @@ func examples() []events.Data {
 				}},
 			}),
 		},
+		&events.HostCalled{
+			ExecutionID: execution, Attempt: 2, Number: 1, Server: "geo", Tool: "locate", ArgumentsSHA256: events.Hash([]byte(`{"city":"Oslo"}`)),
+			Content: events.Plain(events.HostCalledContent{Arguments: &events.Body{Text: `{"city":"Oslo"}`}}),
+		},
+		&events.HostReturned{
+			ExecutionID: execution, Attempt: 2, Number: 1, Outcome: events.HostOK, DurationMillis: 84, AnsweredAt: events.Instant{Time: began.Add(1084 * time.Millisecond)},
+			ResultSHA256: events.Hash([]byte(`{"lat":59.91,"lon":10.75}`)), Content: events.Plain(events.HostReturnedContent{Result: &events.Body{Text: `{"lat":59.91,"lon":10.75}`}}),
+		},
 	}
 }
 
@@ -220,6 +228,7 @@ func examples() []events.Data {
 func later() []events.Data {
 	return []events.Data{
 		&events.ExecutionRequested{Turn: &events.Turn{SessionID: logical, Number: 5, After: webhook, Reset: true, Heap: heapIn, QueuedSeq: 1040}, Context: &talk},
+		&events.ExecutionStarted{Callable: &events.Body{Text: `{"geo":["locate"]}`}},
 	}
 }
 

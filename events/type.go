@@ -48,6 +48,8 @@ const (
 	TypeContextCleared           Type = "daybook.context.cleared.v1"
 	TypeContextExpired           Type = "daybook.context.expired.v1"
 	TypeContextNoted             Type = "daybook.context.noted.v1"
+	TypeHostCalled               Type = "daybook.host.called.v1"
+	TypeHostReturned             Type = "daybook.host.returned.v1"
 )
 
 // Types lists every known type in the order of introduction.
@@ -62,6 +64,7 @@ func Types() []Type {
 		TypeLedgerVolumeSealed, TypeLedgerVolumeOpened,
 		TypeAgentSessionCreated, TypeAgentSessionAttached, TypeAgentSessionConfigured, TypeAgentPrompted, TypeAgentAnswered, TypeAgentPermissionDecided, TypeAgentSessionClosed, TypeAgentSessionDeleted,
 		TypeContextUpdated, TypeContextCleared, TypeContextExpired, TypeContextNoted,
+		TypeHostCalled, TypeHostReturned,
 	}
 }
 
