@@ -271,8 +271,12 @@ func (r *rules) entry(e *events.Event, d *events.SessionEntryRecorded) {
 
 // collect notes the blobs that an event names.
 func (r *rules) collect(e *events.Event) {
-	if d, ok := e.Data.(*events.ExecutionRequested); ok {
+	switch d := e.Data.(type) {
+	case *events.ExecutionRequested:
 		r.blob(e, d.Content.Value().Source.Blob)
+	case *events.HeapCollected:
+		r.collected(e, d)
+		return
 	}
 	end := events.Ended(e.Data)
 	if end == nil {
@@ -287,6 +291,16 @@ func (r *rules) collect(e *events.Event) {
 	if end.Heap != nil {
 		r.named(e, Blob{Tenant: e.Tenant, Heap: true, SHA256: end.Heap.SHA256})
 	}
+}
+
+// collected takes a heap from those that must be there, until another event
+// names it.
+func (r *rules) collected(e *events.Event, d *events.HeapCollected) {
+	b := Blob{Tenant: e.Tenant, Heap: true, SHA256: d.Heap}
+	if _, named := r.blobs[b]; !named && !r.partial && !r.off {
+		r.report.find(e.Seq, "heap %s is collected, which no run has left, or which was collected before", d.Heap)
+	}
+	delete(r.blobs, b)
 }
 
 func (r *rules) blob(e *events.Event, ref *events.BlobRef) {

@@ -90,6 +90,11 @@ func verdict(t *testing.T, store *jetstream.Store, opts audit.VerifyOptions) (*a
 	return r, found
 }
 
+// leaving ends a run that never started with a heap.
+func leaving(id, heap string) events.Data {
+	return events.NewEnding(events.StatusFailed, events.Ending{ExecutionID: id, Heap: &events.HeapRecord{SHA256: events.Hash([]byte(heap)), Size: int64(len(heap))}})
+}
+
 // The rules of a sound ledger hold where they should, and each is missed where it
 // is broken.
 func TestRules(t *testing.T) {
@@ -126,6 +131,14 @@ func TestRules(t *testing.T) {
 			ExecutionID: one, Pool: events.DefaultPool,
 			Content: events.Plain(events.RequestedContent{Source: events.Body{Blob: &events.BlobRef{SHA256: events.Hash([]byte("gone"))}}}),
 		}}, []string{"cannot be read"}},
+		{"a heap that is not there", []events.Data{requested(one), leaving(one, "gone")}, []string{"cannot be read"}},
+		{"a heap that was collected", []events.Data{requested(one), leaving(one, "gone"), &events.HeapCollected{Heap: events.Hash([]byte("gone"))}}, nil},
+		{"a heap that was collected and left again", []events.Data{
+			requested(one), leaving(one, "gone"), &events.HeapCollected{Heap: events.Hash([]byte("gone"))}, requested(two), leaving(two, "gone"),
+		}, []string{"cannot be read"}},
+		{"a heap that was collected twice", []events.Data{
+			requested(one), leaving(one, "gone"), &events.HeapCollected{Heap: events.Hash([]byte("gone"))}, &events.HeapCollected{Heap: events.Hash([]byte("gone"))},
+		}, []string{"collected before"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

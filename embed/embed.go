@@ -18,6 +18,7 @@ import (
 	"daybook/ledger"
 	"daybook/mcp"
 	"daybook/projections"
+	"daybook/retention"
 	"daybook/runner"
 	"daybook/webhook"
 )
@@ -40,6 +41,7 @@ type Daybook struct {
 	quotas      *access.Quotas
 	certificate *certificate // nil without TLS
 	webhooks    *webhook.Service
+	retention   *retention.Service
 	mcp         *mcp.Server
 	handler     http.Handler
 	http        *http.Server // nil when nothing listens
@@ -52,6 +54,7 @@ type Daybook struct {
 	runnerDone, projectorDone chan struct{}
 	stopWebhooks              func() // nil before they are started
 	tailing, auditing         *follower
+	retaining                 *follower
 	attached                  sync.WaitGroup
 	// closing ends when clients that are still attached are to be gone.
 	closing    context.Context
@@ -89,6 +92,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"open the projections", d.startProjections},
 		{"open the audit log", d.startAudit},
 		{"start the webhooks", d.startWebhooks},
+		{"start the collection of heaps", d.startRetention},
 		{"start the runner", d.startRunner},
 		{"start the interfaces", d.startInterfaces},
 	} {
@@ -146,6 +150,7 @@ func (d *Daybook) close() error {
 	} else if d.listener != nil {
 		errs = append(errs, ignoreClosed(d.listener.Close()))
 	}
+	d.retaining.end()
 	d.sealAudit()
 	if d.stopWebhooks != nil {
 		d.stopWebhooks()

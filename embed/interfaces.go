@@ -52,6 +52,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Queries:   d.projections,
 		Events:    d.store,
 		Webhooks:  d.webhooks,
+		Collector: d.retention,
 		Replay:    d.store,
 		Audit:     d.proofs(),
 		Ready:     d.Ready,

@@ -52,6 +52,12 @@ type Options struct {
 	// WebhookAllowPrivate lets webhooks lead to this machine and private networks,
 	// and over plain HTTP. Whoever may register one can then reach those.
 	WebhookAllowPrivate bool
+	// HeapRetention collects heaps by itself, now and then: those without tags that
+	// nothing refers to and that were not used for this long, at least an hour; 0
+	// keeps all. The newest HeapRetentionEntries entries of each session keep
+	// theirs: 0 means 100, negative none.
+	HeapRetention        time.Duration
+	HeapRetentionEntries int
 	// NoRunner starts no runner: runs wait until a runner elsewhere takes them.
 	NoRunner bool
 	// Slots is how many scripts run at once; default the number of cores.
@@ -152,6 +158,11 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Sandbox != "" && o.Sandbox != sandboxStrict && o.Sandbox != sandboxBestEffort {
 		problems = append(problems, fmt.Errorf("option Sandbox is %q: choose %s or %s", o.Sandbox, sandboxStrict, sandboxBestEffort))
+	}
+	if o.HeapRetention != 0 {
+		if err := o.retentionRule().Check(); err != nil {
+			problems = append(problems, fmt.Errorf("HeapRetention: %w", err))
+		}
 	}
 	if _, err := worker.ParseReuse(o.WorkerReuse); err != nil {
 		problems = append(problems, fmt.Errorf("WorkerReuse: %w", err))

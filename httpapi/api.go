@@ -25,11 +25,13 @@ type api struct {
 	log    *slog.Logger
 	guard  *guard
 	gate   *gatekeeper
-	hooks  Webhooks     // nil without
-	replay Publisher    // nil without
-	audit  *audit.Local // nil without
-	info   Version
-	wrote  highWater
+	hooks  Webhooks // nil without
+	// collector is nil without.
+	collector Collector
+	replay    Publisher    // nil without
+	audit     *audit.Local // nil without
+	info      Version
+	wrote     highWater
 }
 
 // New returns the handler of everything under one address. It starts nothing.
@@ -41,7 +43,7 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("httpapi: %w", err)
 	}
-	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, hooks: o.Webhooks, replay: o.Replay}
+	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector}
 	if o.Audit != nil {
 		local := *o.Audit
 		local.SessionOf = a.sessionOf
@@ -129,6 +131,7 @@ func (a *api) routes(mux *http.ServeMux) (*document, error) {
 	a.executionRoutes(r)
 	a.outputRoutes(r)
 	a.heapRoutes(r)
+	a.collectRoutes(r)
 	a.sessionRoutes(r)
 	a.replayRoutes(r)
 	a.ledgerRoutes(r)

@@ -153,6 +153,16 @@ func (s subject) notFound() *failure {
 	return fail(http.StatusNotFound, string(ledger.CodeNotFound), s.field, "%s", text)
 }
 
+// gone is the answer about what was removed on purpose: it names the event.
+func gone(err error, about subject) *failure {
+	var removed *events.RemovedError
+	text := "it was removed on purpose"
+	if errors.As(err, &removed) {
+		text = removed.Error()
+	}
+	return fail(http.StatusGone, string(ledger.CodeGone), about.field, "%s", text)
+}
+
 // failed turns any error of the layers below into the answer to it. What is
 // our fault is logged here, once, under a reference that the client is given.
 func (a *api) failed(ctx context.Context, err error, about subject) *failure {
@@ -173,6 +183,8 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 		return f
 	case errors.Is(err, events.ErrNotFound):
 		return about.notFound()
+	case errors.Is(err, events.ErrRemoved):
+		return gone(err, about)
 	case errors.As(err, &unwritable):
 		return unavailable("%s", unwritable)
 	case errors.Is(err, projections.ErrBadQuery):

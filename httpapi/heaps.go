@@ -21,7 +21,7 @@ func (a *api) heapRoutes(r *router) {
 		[]int{http.StatusBadRequest}, a.listHeaps)
 	r.bounds(http.MethodGet, "/api/heaps", "limit", 1, maxListLimit, 100)
 	register(r, op("get-heap", http.MethodGet, base, "Get a heap", ""),
-		[]int{http.StatusBadRequest, http.StatusNotFound}, a.getHeap)
+		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusGone}, a.getHeap)
 	register(r, op("get-heap-tags", http.MethodGet, base+"/tags", "Get the tags of a heap", "An empty object when there are none. With history=1 also every edit that led to them, oldest first: its position, who made it and the tags after it."),
 		[]int{http.StatusBadRequest}, a.heapTags)
 	set := op(idSetTags, http.MethodPut, base+"/tags", "Replace the tags of a heap", "Any well-formed heap key may be tagged.")

@@ -348,6 +348,11 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 		tenant = in.Of
 	}
 	raw, err := a.audit.Blob(ctx, audit.Blob{Tenant: tenant, Heap: in.Kind == "heaps", SHA256: in.Hash})
+	if errors.Is(err, events.ErrRemoved) && in.Kind == "heaps" {
+		if _, why := a.q.Heap(ctx, tenant, in.Hash); errors.Is(why, events.ErrRemoved) {
+			err = why
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func TestOpenAPIIsComplete(t *testing.T) {
 		"get /api/executions/{id}/events", "get /api/executions/{id}/output", "get /api/heaps", "get /api/heaps/{heap}",
 		"get /api/heaps/{heap}/lineage", "get /api/heaps/{heap}/tags", "get /api/ledger/blobs/{kind}/{hash}", "get /api/ledger/checkpoint", "get /api/ledger/export", "get /api/ledger/proof", "get /api/sessions", "get /api/sessions/{name}/entries",
 		"get /api/sessions/{name}/replay", "get /api/version", "get /api/webhooks", "get /api/webhooks/{id}/dead-letters", "get /healthz", "get /readyz",
-		"post /api/exec", "post /api/executions/{id}/cancel", "post /api/sessions/{name}/replay", "post /api/webhooks", "post /api/webhooks/{id}/retry", "put /api/heaps/{heap}/tags",
+		"post /api/exec", "post /api/executions/{id}/cancel", "post /api/heaps/collect", "post /api/sessions/{name}/replay", "post /api/webhooks", "post /api/webhooks/{id}/retry", "put /api/heaps/{heap}/tags",
 	}
 	// projected are answered by the read side.
 	projected := map[string]bool{}

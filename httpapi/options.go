@@ -94,6 +94,8 @@ type Options struct {
 	Events   EventLog
 	// Webhooks answers /api/webhooks; without it that is 503.
 	Webhooks Webhooks
+	// Collector answers /api/heaps/collect; without it that is 503.
+	Collector Collector
 	// Replay publishes history under subjects; without it asking for that is 503.
 	Replay Publisher
 	// Audit answers /api/ledger; without it that is 503. Its SessionOf is not used.

@@ -40,7 +40,7 @@ type stack struct {
 
 func start(t *testing.T, change ...func(*httpapi.Options)) *stack {
 	t.Helper()
-	s := &stack{t: t, store: jetstreamtest.Start(t), log: &logged{}}
+	s := &stack{t: t, store: jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{Settle: -1}), log: &logged{}}
 	s.ledger = ledger.New(s.store, ledger.Options{CancelWait: time.Millisecond})
 	ctx, stop := context.WithCancel(context.Background())
 	q, err := projections.Open(ctx, projections.Options{Path: filepath.Join(t.TempDir(), "projections.db"), Texts: s.store})

@@ -170,6 +170,18 @@ func integer(n **int) member {
 }
 
 // textMap reads an object of strings. An empty one stays different from none.
+// boolean reads true or false.
+func boolean(to *bool) member {
+	return func(where string, raw []byte) *failure {
+		switch string(raw) {
+		case "true", "false":
+			*to = string(raw) == "true"
+			return nil
+		}
+		return mistyped(where, "%s must be true or false, not %s", where, kindOf(raw))
+	}
+}
+
 func textMap(m *map[string]string) member {
 	return func(where string, raw []byte) *failure {
 		out := map[string]string{}

@@ -174,7 +174,7 @@ func (s *Server) unreadable(ctx context.Context, uri string, err error) error {
 		s.logger.ErrorContext(ctx, "read resource", "uri", clip(uri), "err", err)
 	}
 	code := int64(jsonrpc.CodeInternalError)
-	if codeOf(err) == ledger.CodeInvalid {
+	if c := codeOf(err); c == ledger.CodeInvalid || c == ledger.CodeGone {
 		code = jsonrpc.CodeInvalidParams
 	}
 	return &jsonrpc.Error{Code: code, Message: message, Data: data}

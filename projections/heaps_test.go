@@ -341,3 +341,37 @@ func TestTagsFromAPositionToCome(t *testing.T) {
 		t.Errorf("anomalies %v, error %v", anomalies, err)
 	}
 }
+
+// A collected heap is told as such, is in no list and counts for nothing, until a
+// run leaves it again. Its tags and its ancestry are on record all the same.
+func TestCollectedHeap(t *testing.T) {
+	t.Parallel()
+	s, b := open(t, projections.Options{}), newBook()
+	b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusCompleted, leaving(heap(1), "")))
+	b.add(requested(2), started(2, 1, fresh, heap(1)), ended(2, events.StatusCompleted, leaving(heap(2), heap(1))))
+	seq := b.add(&events.HeapCollected{Heap: heap(1)})
+	b.add(&events.HeapCollected{Heap: heap(3)}) // that no run is known to have left
+	apply(t, s, b)
+	var removed *events.RemovedError
+	if _, err := s.Heap(t.Context(), tenant, heap(1)); !errors.As(err, &removed) || removed.Seq != seq || events.FormatTime(removed.At) != at(seq) {
+		t.Errorf("read: %v", err)
+	}
+	if page, err := s.Heaps(t.Context(), tenant, 10, ""); err != nil || len(page.Heaps) != 1 || page.Heaps[0].Heap != heap(2) {
+		t.Errorf("listed: %+v, %v", page, err)
+	}
+	if line, err := s.Lineage(t.Context(), tenant, heap(2)); err != nil || len(line) != 2 {
+		t.Errorf("lineage: %+v, %v", line, err)
+	}
+	if got := usage(t, s, tenant).HeapBytes; got != 1<<20 {
+		t.Errorf("%d bytes of heaps", got)
+	}
+	b.add(requested(3), started(3, 1, fresh, ""), ended(3, events.StatusCompleted, leaving(heap(1), "")))
+	apply(t, s, b)
+	if _, err := s.Heap(t.Context(), tenant, heap(1)); err != nil {
+		t.Errorf("left again: %v", err)
+	}
+	if got := usage(t, s, tenant).HeapBytes; got != 2<<20 {
+		t.Errorf("%d bytes of heaps", got)
+	}
+	noAnomalies(t, s)
+}

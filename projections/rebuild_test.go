@@ -61,6 +61,8 @@ func (h *historian) move() (string, events.Data) {
 		return who, &events.Unknown{Type: "daybook.execution.paused.v1", StoredSubject: "s", Concerns: id(n), Body: []byte("{}")}
 	case 8:
 		return who, &events.ExecutionHandedBack{ExecutionID: id(n), Attempt: 1 + h.IntN(3)}
+	case 9:
+		return who, &events.HeapCollected{Heap: heap(h.IntN(9))}
 	default:
 		l := h.lives[n]
 		if l == nil {
@@ -201,7 +203,7 @@ func sameAnswers(t *testing.T, a, b *projections.Store) {
 func answers(t *testing.T, s *projections.Store, who string) (list []any) {
 	t.Helper()
 	add := func(v any, err error) {
-		if err != nil && !errors.Is(err, events.ErrNotFound) {
+		if err != nil && !errors.Is(err, events.ErrNotFound) && !errors.Is(err, events.ErrRemoved) {
 			t.Error(err)
 		}
 		list = append(list, v, fmt.Sprint(err))

@@ -169,11 +169,11 @@ func (s *Service) decide(f *fold, p Pass, stored map[heapKey]events.BlobInfo, de
 	before := now.Add(-p.Rule.OlderThan).UnixMilli()
 	for k, h := range f.heaps {
 		b, ok := stored[k]
-		if !ok {
-			continue
+		if !ok || now.Sub(b.StoredAt) < MinAge {
+			continue // not there, or somebody relies on it just now
 		}
 		switch {
-		case h.collected > h.madeAt && b.StoredAt.UnixMilli() < h.collectedAt:
+		case h.collected > h.madeAt && b.StoredAt.UnixMilli() <= h.collectedAt:
 			unfinished = append(unfinished, b)
 		case h.exists() && !h.tagged && h.holds == 0 && h.used < before:
 			c := candidate{blob: b, Collected: Collected{

@@ -19,6 +19,8 @@ type heapCmd struct {
 	Tag   heapTagCmd   `cmd:"" help:"Replace the tags of a heap: those given are all it has afterwards."`
 	Untag heapUntagCmd `cmd:"" help:"Delete tags of a heap: the keys named, or all."`
 	Find  heapFindCmd  `cmd:"" help:"Find heaps that carry all the tags given."`
+
+	Collect heapCollectCmd `cmd:"" help:"Remove heaps that nobody needs: untagged, unreferenced, unused for long."`
 }
 
 type heapListCmd struct {

@@ -108,14 +108,16 @@ const (
 type serveCmd struct {
 	engineFlags
 	authFlags
-	HTTPAddr     string   `name:"http-addr" help:"Where HTTP and MCP listen; default 127.0.0.1:8080, or a free port when that is busy." placeholder:"HOST:PORT" xor:"http"`
-	HTTPPort     int      `name:"http-port" help:"Short for --http-addr 127.0.0.1:PORT." placeholder:"PORT" xor:"http"`
-	SSEPort      int      `name:"sse-port" help:"Like --http-port: the legacy SSE transport is served on the same address." placeholder:"PORT" xor:"http"`
-	NATSAddr     string   `name:"nats-addr" help:"Where NATS listens for consumers of events; default 127.0.0.1:4222, or a free port when that is busy; off closes it." placeholder:"HOST:PORT"`
-	NATSURL      string   `name:"nats-url" help:"Keep the ledger on an outside NATS server or cluster." placeholder:"URL"`
-	AllowPrivate bool     `name:"webhook-allow-private" help:"Let webhooks lead to this machine and private networks, and over plain HTTP."`
-	Fixtures     bool     `name:"conformance-fixtures" hidden:"" help:"Also serve what the MCP conformance suite expects of a server under test."`
-	AllowedHosts []string `name:"allowed-host" help:"Accept this Host header besides loopback names; may be repeated." placeholder:"HOST"`
+	HTTPAddr             string        `name:"http-addr" help:"Where HTTP and MCP listen; default 127.0.0.1:8080, or a free port when that is busy." placeholder:"HOST:PORT" xor:"http"`
+	HTTPPort             int           `name:"http-port" help:"Short for --http-addr 127.0.0.1:PORT." placeholder:"PORT" xor:"http"`
+	SSEPort              int           `name:"sse-port" help:"Like --http-port: the legacy SSE transport is served on the same address." placeholder:"PORT" xor:"http"`
+	NATSAddr             string        `name:"nats-addr" help:"Where NATS listens for consumers of events; default 127.0.0.1:4222, or a free port when that is busy; off closes it." placeholder:"HOST:PORT"`
+	NATSURL              string        `name:"nats-url" help:"Keep the ledger on an outside NATS server or cluster." placeholder:"URL"`
+	AllowPrivate         bool          `name:"webhook-allow-private" help:"Let webhooks lead to this machine and private networks, and over plain HTTP."`
+	HeapRetention        time.Duration `name:"heap-retention" help:"Collect heaps by itself: untagged ones that nothing refers to and that were not used for this long, 1h or more; 0 keeps all." default:"0" placeholder:"DURATION"`
+	HeapRetentionEntries int           `name:"heap-retention-entries" help:"The newest entries of each session that keep their heaps all the same." default:"100" placeholder:"N"`
+	Fixtures             bool          `name:"conformance-fixtures" hidden:"" help:"Also serve what the MCP conformance suite expects of a server under test."`
+	AllowedHosts         []string      `name:"allowed-host" help:"Accept this Host header besides loopback names; may be repeated." placeholder:"HOST"`
 }
 
 func (c *serveCmd) options(log io.Writer) embed.Options {
@@ -123,6 +125,10 @@ func (c *serveCmd) options(log io.Writer) embed.Options {
 	opts.AllowedHosts = c.AllowedHosts
 	opts.ConformanceFixtures = c.Fixtures
 	opts.WebhookAllowPrivate = c.AllowPrivate
+	opts.HeapRetention, opts.HeapRetentionEntries = c.HeapRetention, c.HeapRetentionEntries
+	if c.HeapRetentionEntries == 0 {
+		opts.HeapRetentionEntries = -1
+	}
 	opts.HTTPAddr = c.HTTPAddr
 	for _, port := range []int{c.HTTPPort, c.SSEPort} {
 		if port != 0 {

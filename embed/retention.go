@@ -1,0 +1,36 @@
+package embed
+
+import (
+	"context"
+	"log/slog"
+
+	"daybook/retention"
+)
+
+// startRetention makes what collects heaps, and lets it do so by itself where
+// that is asked for.
+func (d *Daybook) startRetention(ctx context.Context) error {
+	d.retention = retention.New(retention.Options{Feed: d.store, Recorder: d.ledger, Blobs: d.store, Logger: d.opts.Logger})
+	if d.opts.HeapRetention == 0 {
+		return nil
+	}
+	rule := d.opts.retentionRule()
+	d.retaining = follow(ctx, func(ctx context.Context) {
+		if err := d.retention.Run(ctx, rule); err != nil {
+			d.opts.Logger.Error("heaps are not collected", slog.Any("error", err))
+		}
+	})
+	return nil
+}
+
+// retentionRule is the rule of HeapRetention.
+func (o Options) retentionRule() retention.Rule {
+	rule := retention.Rule{OlderThan: o.HeapRetention, KeepEntries: retention.DefaultKeepEntries}
+	switch {
+	case o.HeapRetentionEntries > 0:
+		rule.KeepEntries = o.HeapRetentionEntries
+	case o.HeapRetentionEntries < 0:
+		rule.KeepEntries = 0
+	}
+	return rule
+}

@@ -1,0 +1,97 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/internal/access"
+	"daybook/ledger"
+	"daybook/retention"
+)
+
+// Collector removes heaps that nobody needs any more, as *retention.Service does.
+type Collector interface {
+	Collect(ctx context.Context, p retention.Pass) (retention.Report, error)
+}
+
+// defaultOlderThan is the age of heaps that go, unless told otherwise.
+const defaultOlderThan = 30 * 24 * time.Hour
+
+func (a *api) collectRoutes(r *router) {
+	const path = "/api/heaps/collect"
+	o := huma.Operation{
+		OperationID: "collect-heaps", Method: http.MethodPost, Path: path, Tags: []string{tagHeaps},
+		Summary: "Collect heaps that nobody needs",
+		Description: "Removes the heaps without tags that were last made, restored or tagged long ago, that no run waiting or under way starts from, that none of the newest entries of a session names, " +
+			"and that no session that keeps state would go on from; and contents that no event names. Each heap removed is an event. What asks for one afterwards is answered 410, naming that event.",
+		Metadata:    map[string]any{needs: access.Admin},
+		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": mediaOf[collectBody](r)}},
+	}
+	register(r, o, []int{http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.collectHeaps)
+	delete(o.RequestBody.Content, "application/octet-stream")
+	o.RequestBody.Required = false // huma takes every RawBody for required
+}
+
+// collectBody is the JSON form of a pass, for the document; collectHeaps reads it.
+type collectBody struct {
+	OlderThanSecs *int  `json:"older_than_secs,omitempty" nullable:"true" minimum:"3600" doc:"How long ago the last use must be, in seconds; 2592000 (30 days) if not given."`
+	KeepEntries   *int  `json:"keep_entries,omitempty" nullable:"true" minimum:"0" doc:"How many entries of each session keep their heaps; 100 if not given."`
+	DryRun        *bool `json:"dry_run,omitempty" nullable:"true" doc:"Only tell what would go."`
+}
+
+type collectInput struct{ RawBody []byte }
+
+type collectAnswer struct {
+	Written
+	Body retention.Report
+}
+
+func (a *api) collectHeaps(ctx context.Context, in *collectInput) (*collectAnswer, error) {
+	r := requestOf(ctx)
+	if a.collector == nil {
+		return nil, unavailable("this server keeps no heaps")
+	}
+	var older, keep *int
+	var dry bool
+	if len(in.RawBody) > 0 {
+		asJSON, f := bodyForm(r, in.RawBody)
+		if f != nil || !asJSON {
+			return nil, unsupported("Content-Type", "the rule is sent as JSON: curl -X POST -H 'Content-Type: application/json' --data '{\"dry_run\":true}' ...")
+		}
+		if f := decodeObject(in.RawBody, map[string]member{"older_than_secs": integer(&older), "keep_entries": integer(&keep), "dry_run": boolean(&dry)}); f != nil {
+			return nil, f
+		}
+	}
+	rule := retention.Rule{OlderThan: defaultOlderThan, KeepEntries: retention.DefaultKeepEntries}
+	if older != nil {
+		rule.OlderThan = time.Duration(*older) * time.Second
+	}
+	if keep != nil {
+		rule.KeepEntries = *keep
+	}
+	report, err := a.collector.Collect(ctx, retention.Pass{Rule: rule, Tenant: r.tenant, DryRun: dry, Actor: r.actor})
+	var bad *retention.RuleError
+	switch {
+	case errors.As(err, &bad):
+		field := bad.Field
+		if field == "older_than" {
+			field = "older_than_secs"
+		}
+		return nil, invalid(field, "%s", bad.Message)
+	case errors.Is(err, retention.ErrBusy):
+		return nil, fail(http.StatusConflict, string(ledger.CodeConflict), "", "%s", err)
+	case err != nil:
+		return nil, err
+	}
+	out := &collectAnswer{Body: report}
+	var last uint64
+	for _, c := range report.List {
+		last = max(last, c.Seq)
+	}
+	out.Written = a.wroteAt(last)
+	return out, nil
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+type heapCollectCmd struct {
+	clientFlags
+	DryRun      bool          `help:"Only show what would go."`
+	OlderThan   time.Duration `help:"How long ago the last use of a heap must be, 1h or more." default:"720h" placeholder:"DURATION"`
+	KeepEntries int           `help:"How many entries of each session, from the newest, keep their heaps." default:"100" placeholder:"N"`
+}
+
+// Help is shown by "daybook heap collect --help".
+func (c *heapCollectCmd) Help() string {
+	return "A heap goes when it has no tags, was last made, restored or tagged longer ago than --older-than, and nothing refers to it: no run that waits or goes on, none of the newest entries of a session, " +
+		"no session that keeps state. Each heap that goes is an event; a run that asks for it afterwards is refused, naming that event. What no event names goes too."
+}
+
+// Run asks the server for a pass and prints what it did.
+func (c *heapCollectCmd) Run(ctx context.Context, std *streams) error {
+	var raw json.RawMessage
+	body := map[string]any{"older_than_secs": int64(c.OlderThan / time.Second), "keep_entries": c.KeepEntries, "dry_run": c.DryRun}
+	if err := c.call(ctx, http.MethodPost, "/api/heaps/collect", body, &raw); err != nil {
+		return err
+	}
+	if c.JSON {
+		_, err := fmt.Fprintf(std.out, "%s\n", compact(raw))
+		return err
+	}
+	var report struct {
+		Heaps, Collected, Finished, Orphans int
+		Bytes                               int64
+		List                                []struct {
+			Heap    string `json:"heap"`
+			Size    int64  `json:"size"`
+			LastUse string `json:"last_use"`
+			Seq     uint64 `json:"seq"`
+		}
+	}
+	if err := json.Unmarshal(raw, &report); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	if len(report.List) > 0 {
+		w := table(std.out, "HEAP", "SIZE", "LAST USE", "EVENT")
+		for _, h := range report.List {
+			event := "-"
+			if h.Seq != 0 {
+				event = fmt.Sprint(h.Seq)
+			}
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", h.Heap, h.Size, h.LastUse, event)
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	verb := "Collected"
+	if c.DryRun {
+		verb = "Would collect"
+	}
+	_, err := fmt.Fprintf(std.out, "%s %d of %d heaps, %d bytes before compression; %d contents that no event names, %d that were left over.\n",
+		verb, report.Collected, report.Heaps, report.Bytes, report.Orphans, report.Finished)
+	return err
+}

@@ -1,0 +1,27 @@
+package cli_test
+
+import (
+	"context"
+	"testing"
+
+	"daybook/embed"
+)
+
+// Heaps of today are too young for any rule.
+func TestHeapCollect(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTPAddr: "127.0.0.1:0", NoSync: true, DrainWait: -1, Slots: 1, HeapRetention: 1 << 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	play(t, map[string]string{"url": book.URL()}, []step{
+		{args: `run -e 1` + at, stdout: "1\n", stderr: ".*"},
+		{args: `heap collect --dry-run --older-than 1h --keep-entries 0` + at,
+			stdout: "Would collect 0 of 1 heaps, 0 bytes before compression; 0 contents that no event names, 0 that were left over.\n"},
+		{args: `heap collect --json` + at, stdout: `.*"heaps": ?1, ?"collected": ?0.*` + "\n"},
+		{args: `heap collect --older-than 59m` + at, status: 2, stderr: "daybook: older_than is 59m0s: it must be 1h0m0s or more.*\n"},
+	})
+}
