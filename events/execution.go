@@ -127,6 +127,9 @@ type ExecutionRequested struct {
 	RequestSHA256 string `json:"request_sha256"`
 	// Idempotent is true when the id was derived from an idempotency key.
 	Idempotent bool `json:"idempotent,omitempty"`
+	// Interactive is true for a run that somebody waits for: once interrupted it is
+	// not begun anew.
+	Interactive bool `json:"interactive,omitempty"`
 	// Actor asked for the run.
 	Actor Actor `json:"actor"`
 	// Warnings were given at acceptance.

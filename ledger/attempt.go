@@ -59,6 +59,10 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 		return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) {
 			return l.endCancelled(ctx, r, h.cancel.Actor)
 		})
+	case r.Interactive && h.first != nil:
+		return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) {
+			return l.endInterrupted(ctx, r)
+		})
 	case h.attempts >= MaxAttempts:
 		return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) {
 			return l.endExhausted(ctx, r)
@@ -71,6 +75,15 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 	}
 	if err := resume(&p, h.first); err != nil {
 		return Plan{}, err
+	}
+	why, err := l.resumeCalls(ctx, &p, h)
+	switch {
+	case err != nil:
+		return Plan{}, err
+	case why != "":
+		return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) {
+			return l.endInterrupted(ctx, r, why)
+		})
 	}
 	p.FirstLine, p.FirstByte, err = l.outputEnd(ctx, r, h)
 	return p, err
@@ -150,6 +163,10 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*Run, error) {
 		return nil, &EndedError{Event: *p.Ended}
 	}
 	req := p.Request
+	callable, err := l.callableBody(ctx, req.Tenant, s.Callable)
+	if err != nil {
+		return nil, err
+	}
 	warnings := slices.Clone(s.Warnings)
 	if p.FirstLine > 1 {
 		warnings = append(warnings, fmt.Sprintf("the script was begun anew after an interruption: output before line %d is of an earlier try", p.FirstLine))
@@ -165,6 +182,7 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*Run, error) {
 		InputHeap:   s.InputHeap,
 		FirstLine:   p.FirstLine,
 		FirstByte:   p.FirstByte,
+		Callable:    callable,
 		Layers:      s.Layers,
 		Warnings:    cautions(warnings),
 	})

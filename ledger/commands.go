@@ -22,6 +22,9 @@ type Submission struct {
 	// takes the next turn, or empty. It starts from what the turn before leaves,
 	// once that has ended; Heap must be empty.
 	LogicalSession string
+	// Interactive runs have somebody waiting. One that was started and interrupted
+	// is not begun anew.
+	Interactive bool
 	// HeapMemoryMaxMB and ExecutionTimeoutSecs override the defaults; nil keeps them.
 	HeapMemoryMaxMB      *int
 	ExecutionTimeoutSecs *int
@@ -81,6 +84,12 @@ type Plan struct {
 	// Heap is the heap to restore, empty for a fresh isolate: what was asked for,
 	// or what the run's session is at.
 	Heap string
+	// Calls are what earlier attempts called, all with their answers: the next
+	// one is given these instead of calling again. Callable is what the first
+	// attempt was allowed to call, and Resumed tells that it is known.
+	Calls    []RecordedCall
+	Callable map[string][]string
+	Resumed  bool
 	// Ended is the terminal event when the execution has already ended (also
 	// when planning itself ended it: cancelled while queued, or too many
 	// attempts). There is then nothing to run, only to settle.
@@ -108,8 +117,10 @@ type Start struct {
 	Runner    string
 	Engine    events.Engine
 	InputHeap string
-	Layers    []string
-	Warnings  []string
+	// Callable is what the script may call: tools by server.
+	Callable map[string][]string
+	Layers   []string
+	Warnings []string
 }
 
 // Result is how a runner says a run ended; Complete turns it into the terminal

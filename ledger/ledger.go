@@ -90,6 +90,7 @@ type Store interface {
 	Texts
 	Canceller
 	Sessions
+	Agents
 }
 
 // Options set up a Ledger. The zero value works.
@@ -110,6 +111,8 @@ type Options struct {
 	// EngineID is the engine of the runners, when known: a heap made by another
 	// is then refused at once. Empty leaves that to the runner.
 	EngineID string
+	// HostCallHashes keeps of what scripts call and get only the hashes.
+	HostCallHashes bool
 	// CancelWait is how long Cancel waits for a runner (2 s).
 	CancelWait time.Duration
 	// TurnGrace is how long a turn of a session waits for its run to be requested

@@ -38,6 +38,7 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		Limits:        limits,
 		Session:       s.Session,
 		Idempotent:    s.IdempotencyKey != "",
+		Interactive:   s.Interactive,
 		Actor:         bounded(s.Actor),
 		RequestSHA256: fingerprint(s, !l.opts.Stateless),
 	}

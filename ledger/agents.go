@@ -1,0 +1,348 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"daybook/events"
+)
+
+// Agents reads the events of sessions of the Agent Client Protocol.
+type Agents interface {
+	// LastAgent returns the last event of a session, of those that do not concern
+	// its state, or events.ErrNotFound.
+	LastAgent(ctx context.Context, tenant, session string) (events.Event, error)
+}
+
+// Bounds of what a client of the Agent Client Protocol may say.
+const (
+	maxPathBytes   = 4096
+	maxRoots       = 64
+	maxToolServers = 64
+	maxTitleBytes  = 256
+)
+
+// AgentOpening asks for a session of the Agent Client Protocol.
+type AgentOpening struct {
+	Tenant    string
+	Workspace events.AgentWorkspace
+	Config    events.AgentConfig
+	// Servers are the names of the tool servers the client brought along.
+	Servers []string
+	// Parent is the session to split the new one off from, or empty. It starts from
+	// the state, and begins with the conversation, that the other one has now.
+	Parent      string
+	Actor       events.Actor
+	Traceparent string
+}
+
+// OpenAgentSession opens a session of the Agent Client Protocol and returns its
+// id and the position of the event that says so. Errors are CodeInvalid,
+// CodeNotFound for an unknown parent, CodeConflict for one with a run that has
+// not ended, and CodeUnavailable; a session that was begun then is never seen.
+func (l *Ledger) OpenAgentSession(ctx context.Context, o AgentOpening) (id string, seq uint64, err error) {
+	if err := errors.Join(checkTenant(o.Tenant), l.checkAgentConfig(o.Config)); err != nil {
+		return "", 0, err
+	}
+	if err := checkWorkspace(o.Workspace); err != nil {
+		return "", 0, err
+	}
+	d := &events.AgentSessionCreated{
+		Content: events.Plain(o.Workspace), Config: o.Config, Servers: serverNames(o.Servers), Actor: bounded(o.Actor),
+	}
+	opening := Opening{Tenant: o.Tenant, Kind: events.SessionACP, Parent: o.Parent, Actor: o.Actor, Traceparent: o.Traceparent}
+	if o.Parent != "" {
+		last, err := l.agentSession(ctx, o.Tenant, o.Parent)
+		if err != nil {
+			return "", 0, err
+		}
+		if opening.Head, err = l.SessionHeap(ctx, o.Tenant, o.Parent); err != nil {
+			return "", 0, err
+		}
+		d.Fork = &events.AgentFork{SessionID: o.Parent, Position: last.Seq}
+	}
+	opened, err := l.OpenSession(ctx, opening)
+	if err != nil {
+		return "", 0, err
+	}
+	d.SessionID = opened.SessionID
+	if seq, err = l.store.Append(ctx, l.event(o.Tenant, tracing(o.Traceparent), d), 0); err != nil {
+		return "", 0, unavailable("open the session", err)
+	}
+	return opened.SessionID, seq, nil
+}
+
+// SessionHeap is the heap that the next turn of a session starts from, as things
+// are: empty for a fresh isolate. A session with a run that has not ended is
+// CodeConflict, an unknown one CodeNotFound.
+func (l *Ledger) SessionHeap(ctx context.Context, tenant, session string) (string, error) {
+	last, err := l.store.LastLogical(ctx, tenant, session)
+	if errors.Is(err, events.ErrNotFound) {
+		return "", noAgentSession(session)
+	}
+	if err != nil {
+		return "", unavailable("read session "+session, err)
+	}
+	next, err := nextOf(last)
+	if err != nil {
+		return "", err
+	}
+	if next.Reset || next.ExecutionID == "" {
+		return next.Heap, nil
+	}
+	h, err := l.inherit(ctx, tenant, events.Turn{SessionID: session, Number: next.Turn + 1, After: next.ExecutionID})
+	switch {
+	case err != nil:
+		return "", err
+	case h.running != "":
+		return "", &Error{Code: CodeConflict, Field: "session_id", Message: "the session's last run has not ended yet; wait for it, or cancel it"}
+	}
+	return h.heap, nil
+}
+
+// ReasonAsked is the reason of a session that goes on from another heap because
+// its user said so.
+const ReasonAsked = "asked"
+
+// SetSessionHeap lets the next turn of a session start from another heap, empty
+// for a fresh isolate, whatever its last run leaves. The heap must be on record
+// and made by this engine. It returns the position of the event that says so.
+func (l *Ledger) SetSessionHeap(ctx context.Context, tenant, session, heap string, actor events.Actor) (seq uint64, err error) {
+	if heap != "" {
+		if err := checkHeap(heap); err != nil {
+			return 0, err
+		}
+		unknown, err := l.checkInputHeap(ctx, tenant, heap)
+		if err != nil {
+			return 0, err
+		}
+		if unknown != nil {
+			return 0, &Error{Code: CodeNotFound, Field: "heap", Message: "heap " + heap + " is not on record"}
+		}
+	}
+	err = retry(ctx, "set the heap of session "+session, func() error {
+		last, err := l.store.LastLogical(ctx, tenant, session)
+		if errors.Is(err, events.ErrNotFound) {
+			return noAgentSession(session)
+		}
+		if err != nil {
+			return err
+		}
+		next, err := nextOf(last)
+		if err != nil {
+			return err
+		}
+		d := &events.SessionRebound{
+			SessionID: session, Reason: ReasonAsked, PreviousExecutionID: next.ExecutionID, Actor: bounded(actor),
+			Next: events.SessionNext{Turn: next.Turn, ExecutionID: next.ExecutionID, Reset: true, Heap: heap},
+		}
+		seq, err = l.store.Append(ctx, l.event(tenant, "", d), int64(last.Seq))
+		return err
+	})
+	return seq, err
+}
+
+// AttachAgentSession records that a client took a session up again.
+func (l *Ledger) AttachAgentSession(ctx context.Context, tenant string, d events.AgentSessionAttached) (seq uint64, err error) {
+	if err := checkWorkspace(d.Content.Value()); err != nil {
+		return 0, err
+	}
+	d.Servers, d.Actor = serverNames(d.Servers), bounded(d.Actor)
+	return l.inAgentSession(ctx, tenant, &d)
+}
+
+// ConfigureAgentSession records new settings of a session.
+func (l *Ledger) ConfigureAgentSession(ctx context.Context, tenant, session string, c events.AgentConfig, actor events.Actor) (seq uint64, err error) {
+	if err := l.checkAgentConfig(c); err != nil {
+		return 0, err
+	}
+	return l.inAgentSession(ctx, tenant, &events.AgentSessionConfigured{SessionID: session, Config: c, Actor: bounded(actor)})
+}
+
+// CloseAgentSession records that a client put a session away.
+func (l *Ledger) CloseAgentSession(ctx context.Context, tenant, session string, actor events.Actor) (seq uint64, err error) {
+	return l.inAgentSession(ctx, tenant, &events.AgentSessionClosed{SessionID: session, Actor: bounded(actor)})
+}
+
+// DeleteAgentSession records that a session is not to be found any more. One
+// that was deleted before, or never was, is CodeNotFound.
+func (l *Ledger) DeleteAgentSession(ctx context.Context, tenant, session string, actor events.Actor) (seq uint64, err error) {
+	return l.inAgentSession(ctx, tenant, &events.AgentSessionDeleted{SessionID: session, Actor: bounded(actor)})
+}
+
+// DecidePermission records whether code was let call a tool.
+func (l *Ledger) DecidePermission(ctx context.Context, tenant string, d events.AgentPermissionDecided) (seq uint64, err error) {
+	d.Actor = bounded(d.Actor)
+	return l.inAgentSession(ctx, tenant, &d)
+}
+
+// AgentPrompt is what a user sent in a session.
+type AgentPrompt struct {
+	Tenant, Session string
+	// Blocks are the content blocks as a JSON array; Title names a session that has
+	// no name yet.
+	Blocks, Title string
+	// Run is what the prompt asks to be run; nil for a command to the session. Its
+	// tenant, session, actor and idempotency key are the prompt's.
+	Run         *Submission
+	Actor       events.Actor
+	Traceparent string
+}
+
+// Prompted is a prompt on record.
+type Prompted struct {
+	PromptID string
+	// ExecutionID is its run, empty for a command; Seq the position by which all of
+	// it can be read.
+	ExecutionID string
+	Seq         uint64
+	At          events.Instant
+}
+
+// Prompt records a prompt, and that its run is to be done. When only the latter
+// fails the prompt stays on record, Prompted is set, and the error is Submit's.
+func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (Prompted, error) {
+	if p.Run != nil {
+		// What is wrong with it is said before anything is on record.
+		p.Run.Tenant, p.Run.LogicalSession, p.Run.Actor, p.Run.Traceparent = p.Tenant, p.Session, p.Actor, p.Traceparent
+		p.Run.Interactive = true
+		if err := l.checkSubmission(*p.Run); err != nil {
+			return Prompted{}, err
+		}
+	}
+	blocks, err := l.body(ctx, p.Tenant, p.Blocks)
+	if err != nil {
+		return Prompted{}, err
+	}
+	d := &events.AgentPrompted{
+		SessionID: p.Session, PromptID: events.NewID(l.opts.Now()), Actor: bounded(p.Actor),
+		Content: events.Plain(events.PromptContent{Blocks: blocks, Title: cut(strings.ToValidUTF8(p.Title, "\uFFFD"), maxTitleBytes)}),
+	}
+	if p.Run != nil {
+		p.Run.IdempotencyKey = "acp prompt " + d.PromptID
+		d.ExecutionID = events.DerivedID(p.Tenant, p.Run.IdempotencyKey)
+	}
+	e, err := l.appendInAgentSession(ctx, p.Tenant, p.Traceparent, d)
+	if err != nil {
+		return Prompted{}, err
+	}
+	done := Prompted{PromptID: d.PromptID, ExecutionID: d.ExecutionID, Seq: e.Seq, At: events.Instant{Time: e.Time}}
+	if p.Run == nil {
+		return done, nil
+	}
+	r, err := l.Submit(ctx, *p.Run)
+	if err != nil {
+		return done, err
+	}
+	done.Seq = r.Seq
+	return done, nil
+}
+
+// AnswerCommand records the answer to a prompt that was a command.
+func (l *Ledger) AnswerCommand(ctx context.Context, tenant, session, prompt, text string, cleared bool) (seq uint64, err error) {
+	body, err := l.body(ctx, tenant, text)
+	if err != nil {
+		return 0, err
+	}
+	return l.inAgentSession(ctx, tenant, &events.AgentAnswered{
+		SessionID: session, PromptID: prompt, Content: events.Plain(events.AnswerContent{Text: body}), Cleared: cleared,
+	})
+}
+
+// agentSession returns the last event of a session that was not deleted.
+func (l *Ledger) agentSession(ctx context.Context, tenant, session string) (events.Event, error) {
+	if !events.ValidHash(session) {
+		return events.Event{}, noAgentSession(session)
+	}
+	last, err := l.store.LastAgent(ctx, tenant, session)
+	switch {
+	case errors.Is(err, events.ErrNotFound):
+		return last, noAgentSession(session)
+	case err != nil:
+		return last, unavailable("read session "+session, err)
+	case last.Type == events.TypeAgentSessionDeleted:
+		return last, noAgentSession(session)
+	}
+	if _, ok := last.Data.(*events.Unknown); ok {
+		return last, newerSession(session, last)
+	}
+	return last, nil
+}
+
+func (l *Ledger) inAgentSession(ctx context.Context, tenant string, d events.Data) (uint64, error) {
+	e, err := l.appendInAgentSession(ctx, tenant, "", d)
+	return e.Seq, err
+}
+
+// appendInAgentSession appends an event to a session that is there.
+func (l *Ledger) appendInAgentSession(ctx context.Context, tenant, traceparent string, d events.Data) (events.Event, error) {
+	if err := checkTenant(tenant); err != nil {
+		return events.Event{}, err
+	}
+	e := l.event(tenant, tracing(traceparent), d)
+	err := retry(ctx, "write to session "+e.About(), func() error {
+		last, err := l.agentSession(ctx, tenant, e.About())
+		if err != nil {
+			return err
+		}
+		e.Seq, err = l.store.Append(ctx, e, int64(last.Seq))
+		return err
+	})
+	return e, err
+}
+
+func noAgentSession(id string) error {
+	return &Error{Code: CodeNotFound, Field: "session_id", Message: "there is no session '" + Excerpt(id) + "'; session/list tells those there are"}
+}
+
+func checkWorkspace(w events.AgentWorkspace) error {
+	if err := checkDirectory("cwd", w.Cwd); err != nil {
+		return err
+	}
+	if len(w.AdditionalDirectories) > maxRoots {
+		return Invalid("additionalDirectories", "additionalDirectories has %d entries: at most %d are accepted", len(w.AdditionalDirectories), maxRoots)
+	}
+	for _, dir := range w.AdditionalDirectories {
+		if err := checkDirectory("additionalDirectories", dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkDirectory(field, dir string) error {
+	switch {
+	case !filepath.IsAbs(dir):
+		return Invalid(field, `%s must be an absolute path, not "%s"`, field, Excerpt(dir))
+	case len(dir) > maxPathBytes || !utf8.ValidString(dir) || strings.ContainsRune(dir, 0):
+		return Invalid(field, "%s must be a path of at most %d bytes of valid UTF-8 without NUL", field, maxPathBytes)
+	}
+	return nil
+}
+
+func (l *Ledger) checkAgentConfig(c events.AgentConfig) error {
+	if !slices.Contains([]events.AgentMode{events.AgentAsks, events.AgentActs, events.AgentReads}, c.Mode) {
+		return Invalid("mode", `mode must be ask, auto or readonly, not "%s"`, Excerpt(string(c.Mode)))
+	}
+	s := Submission{}
+	if c.HeapMemoryMaxMB != 0 {
+		s.HeapMemoryMaxMB = &c.HeapMemoryMaxMB
+	}
+	if c.ExecutionTimeoutSecs != 0 {
+		s.ExecutionTimeoutSecs = &c.ExecutionTimeoutSecs
+	}
+	_, _, err := l.limits(s)
+	return err
+}
+
+func serverNames(names []string) []string {
+	var list []string
+	for _, n := range names[:min(len(names), maxToolServers)] {
+		list = append(list, cut(strings.ToValidUTF8(n, "\uFFFD"), maxActorBytes))
+	}
+	return list
+}

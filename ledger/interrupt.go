@@ -1,0 +1,51 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+
+	"daybook/events"
+)
+
+// ReasonInterrupted is the reason of a run that was broken off and is not begun
+// anew.
+const ReasonInterrupted = "interrupted"
+
+// endInterrupted ends a run that is not to be begun anew.
+func (l *Ledger) endInterrupted(ctx context.Context, r Request) (events.Event, error) {
+	return l.end(ctx, r, func(h *history) events.Data {
+		return events.NewEnding(events.StatusFailed, events.Ending{
+			ExecutionID: r.ExecutionID,
+			Attempt:     h.attempt(),
+			Reason:      ReasonInterrupted,
+			Content:     errorContent("The run was interrupted, and is not begun anew: what it had done so far may be done twice then. Send the prompt again."),
+		})
+	})
+}
+
+// Interrupt ends a run whose client has gone with the process that served it,
+// unless it has ended. It returns the position of the event that ends it.
+func (l *Ledger) Interrupt(ctx context.Context, tenant, execution string) (seq uint64, err error) {
+	h, err := l.history(ctx, tenant, execution)
+	if err != nil {
+		return 0, err
+	}
+	if h.terminal != nil {
+		return h.terminal.Seq, nil
+	}
+	req, ok := NewRequest(h.events[0])
+	if !ok {
+		return 0, newer(execution, h.events[0])
+	}
+	if err := h.decidable(execution); err != nil {
+		return 0, err
+	}
+	ctx, stop := decided(ctx)
+	defer stop()
+	e, err := l.endInterrupted(ctx, req)
+	var ended *EndedError
+	if errors.As(err, &ended) {
+		return ended.Event.Seq, nil
+	}
+	return e.Seq, err
+}
