@@ -61,7 +61,7 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 		})
 	case r.Interactive && h.first != nil:
 		return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) {
-			return l.endInterrupted(ctx, r)
+			return l.endAbandoned(ctx, r)
 		})
 	case h.attempts >= MaxAttempts:
 		return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) {
@@ -82,7 +82,7 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 		return Plan{}, err
 	case why != "":
 		return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) {
-			return l.endInterrupted(ctx, r, why)
+			return l.endAfterCalls(ctx, r, why)
 		})
 	}
 	p.FirstLine, p.FirstByte, err = l.outputEnd(ctx, r, h)

@@ -11,8 +11,8 @@ import (
 // anew.
 const ReasonInterrupted = "interrupted"
 
-// endInterrupted ends a run that is not to be begun anew.
-func (l *Ledger) endInterrupted(ctx context.Context, r Request) (events.Event, error) {
+// endAbandoned ends a run that is not to be begun anew.
+func (l *Ledger) endAbandoned(ctx context.Context, r Request) (events.Event, error) {
 	return l.end(ctx, r, func(h *history) events.Data {
 		return events.NewEnding(events.StatusFailed, events.Ending{
 			ExecutionID: r.ExecutionID,
@@ -42,7 +42,7 @@ func (l *Ledger) Interrupt(ctx context.Context, tenant, execution string) (seq u
 	}
 	ctx, stop := decided(ctx)
 	defer stop()
-	e, err := l.endInterrupted(ctx, req)
+	e, err := l.endAbandoned(ctx, req)
 	var ended *EndedError
 	if errors.As(err, &ended) {
 		return ended.Event.Seq, nil
