@@ -58,6 +58,8 @@ type history struct {
 	attempts int
 	// handedBack is true when the newest attempt was.
 	handedBack bool
+	// calls are what the script called, by number.
+	calls []RecordedCall
 	// unknown is an event of a newer version, or nil.
 	unknown *events.Event
 }
@@ -119,6 +121,8 @@ func (h *history) apply(e *events.Event, requested bool) {
 		if h.cancel == nil {
 			h.cancel = d
 		}
+	case *events.HostCalled, *events.HostReturned:
+		h.applyHost(e)
 	case *events.Unknown:
 		h.unknown = e
 	}

@@ -1,0 +1,240 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"daybook/events"
+)
+
+// inlineCallable is the longest list of what a script may call that each start
+// repeats, in bytes. Longer ones are stored once.
+const inlineCallable = 2 << 10
+
+// HostCall is a call that a script makes.
+type HostCall struct {
+	// Number counts the calls of the execution from 1.
+	Number       int
+	Server, Tool string
+	// Arguments is their JSON text.
+	Arguments []byte
+}
+
+// HostReturn is the answer to a call.
+type HostReturn struct {
+	Number   int
+	Outcome  events.HostOutcome
+	Duration time.Duration
+	// AnsweredAt is the script's time of the answer, in whole milliseconds.
+	AnsweredAt time.Time
+	// Result is a value's JSON text, or a message.
+	Result []byte
+}
+
+// RecordedCall is a call on record.
+type RecordedCall struct {
+	Number          int
+	Server, Tool    string
+	ArgumentsSHA256 string
+	// Answer is nil for a call whose answer is not on record, or was never to
+	// reach the script.
+	Answer *RecordedAnswer
+}
+
+// RecordedAnswer is the answer on record to a call.
+type RecordedAnswer struct {
+	// Position is where it is on record: answers reached the script in this order.
+	Position   uint64
+	OK         bool
+	AnsweredAt time.Time
+	// Result is nil when only its hash is on record.
+	Result []byte
+	sha256 string
+	body   *events.Body
+}
+
+// RecordCall records that the script calls something. The call may leave once it
+// returns. *EndedError and ErrSuperseded mean that it must not.
+func (l *Ledger) RecordCall(ctx context.Context, r *Run, c HostCall) error {
+	req := r.Plan.Request
+	d := &events.HostCalled{
+		ExecutionID: req.ExecutionID, Attempt: r.Plan.Attempt, Number: c.Number, Server: c.Server, Tool: c.Tool,
+		ArgumentsSHA256: events.Hash(c.Arguments), Content: events.Plain(events.HostCalledContent{}),
+	}
+	body, err := l.hostBody(ctx, req.Tenant, c.Arguments)
+	if err != nil {
+		return err
+	}
+	d.Content.Plain.Arguments = body
+	return l.recordHost(ctx, r, d, fmt.Sprintf("record call %d of execution %s", c.Number, req.ExecutionID))
+}
+
+// RecordReturn records the answer to a call. The script may have it once it
+// returns. Errors are those of RecordCall. It is recorded even if ctx ends
+// meanwhile: the call was made.
+func (l *Ledger) RecordReturn(ctx context.Context, r *Run, a HostReturn) error {
+	ctx, stop := decided(ctx)
+	defer stop()
+	req := r.Plan.Request
+	d := &events.HostReturned{
+		ExecutionID: req.ExecutionID, Attempt: r.Plan.Attempt, Number: a.Number, Outcome: a.Outcome, DurationMillis: a.Duration.Milliseconds(),
+		AnsweredAt: events.Instant{Time: a.AnsweredAt}, ResultSHA256: events.Hash(a.Result), Content: events.Plain(events.HostReturnedContent{}),
+	}
+	body, err := l.hostBody(ctx, req.Tenant, a.Result)
+	if err != nil {
+		return err
+	}
+	d.Content.Plain.Result = body
+	return l.recordHost(ctx, r, d, fmt.Sprintf("record the answer to call %d of execution %s", a.Number, req.ExecutionID))
+}
+
+// hostBody is what is kept of arguments or a result.
+func (l *Ledger) hostBody(ctx context.Context, tenant string, text []byte) (*events.Body, error) {
+	if l.opts.HostCallHashes {
+		return nil, nil
+	}
+	b, err := l.body(ctx, tenant, string(text))
+	return &b, err
+}
+
+func (l *Ledger) recordHost(ctx context.Context, r *Run, d events.Data, doing string) error {
+	req := r.Plan.Request
+	e := l.event(req.Tenant, req.Traceparent, d)
+	return l.underRun(ctx, r, doing, func(h *history) error {
+		if h != nil && h.terminal != nil {
+			return &EndedError{Event: *h.terminal}
+		}
+		seq, err := l.store.Append(ctx, e, int64(r.Position))
+		if err == nil {
+			r.Position = seq
+		}
+		return err
+	})
+}
+
+// HostCalls returns the calls of an execution on record, by number, with their
+// answers where these are.
+func (l *Ledger) HostCalls(ctx context.Context, tenant, execution string) ([]RecordedCall, error) {
+	h, err := l.history(ctx, tenant, execution)
+	if err != nil {
+		return nil, err
+	}
+	return l.recorded(ctx, tenant, h)
+}
+
+// recorded reads what answers hold that is stored apart.
+func (l *Ledger) recorded(ctx context.Context, tenant string, h *history) ([]RecordedCall, error) {
+	for i := range h.calls {
+		a := h.calls[i].Answer
+		switch {
+		case a == nil || a.body == nil:
+		case a.body.Blob == nil:
+			a.Result = []byte(a.body.Text)
+		default:
+			text, err := l.store.Text(ctx, tenant, a.body.Blob.SHA256)
+			if err != nil {
+				return nil, unavailable(fmt.Sprintf("read the answer to call %d", h.calls[i].Number), err)
+			}
+			a.Result = text
+		}
+		if a != nil && a.Result != nil && events.Hash(a.Result) != a.sha256 {
+			return nil, fmt.Errorf("the answer to call %d is not what its hash says: %w", h.calls[i].Number, events.ErrDamaged)
+		}
+	}
+	return h.calls, nil
+}
+
+// applyHost takes up what an event says of a call.
+func (h *history) applyHost(e *events.Event) {
+	switch d := e.Data.(type) {
+	case *events.HostCalled:
+		h.calls = append(h.calls, RecordedCall{Number: d.Number, Server: d.Server, Tool: d.Tool, ArgumentsSHA256: d.ArgumentsSHA256})
+	case *events.HostReturned:
+		if d.Number < 1 || d.Number > len(h.calls) || d.Outcome == events.HostCancelled {
+			return // a call that was given up never got its answer
+		}
+		h.calls[d.Number-1].Answer = &RecordedAnswer{
+			Position: e.Seq, OK: d.Outcome == events.HostOK, AnsweredAt: d.AnsweredAt.Time, sha256: d.ResultSHA256, body: d.Content.Value().Result,
+		}
+	}
+}
+
+// resumeCalls gives a plan what earlier attempts called, if all of it can be fed
+// back; otherwise it says why the run cannot go on.
+func (l *Ledger) resumeCalls(ctx context.Context, p *Plan, h *history) (why string, err error) {
+	if h.first.Callable != nil {
+		if p.Callable, err = l.callable(ctx, p.Request.Tenant, h.first.Callable); err != nil {
+			return "", err
+		}
+		p.Resumed = true
+	}
+	if len(h.calls) == 0 {
+		return "", nil
+	}
+	if l.opts.EngineID != "" && p.Request.Stateful && h.newest.Engine.ID != l.opts.EngineID {
+		return "the engine is another one now", nil
+	}
+	if p.Calls, err = l.recorded(ctx, p.Request.Tenant, h); err != nil {
+		return "", err
+	}
+	for _, c := range p.Calls {
+		switch {
+		case c.Answer == nil:
+			return fmt.Sprintf("whether call %d (%s.%s) was carried out is not known", c.Number, c.Server, c.Tool), nil
+		case c.Answer.Result == nil:
+			return fmt.Sprintf("the answer to call %d (%s.%s) is not on record, only its hash", c.Number, c.Server, c.Tool), nil
+		}
+	}
+	return "", nil
+}
+
+// callable reads what the first attempt was allowed to call.
+func (l *Ledger) callable(ctx context.Context, tenant string, b *events.Body) (map[string][]string, error) {
+	text := []byte(b.Text)
+	if b.Blob != nil {
+		var err error
+		if text, err = l.store.Text(ctx, tenant, b.Blob.SHA256); err != nil {
+			return nil, unavailable("read what the script may call", err)
+		}
+	}
+	var servers map[string][]string
+	if err := json.Unmarshal(text, &servers); err != nil {
+		return nil, errors.Join(events.ErrDamaged, fmt.Errorf("read what the script may call: %w", err))
+	}
+	return servers, nil
+}
+
+// callableBody is what a start says of what the script may call.
+func (l *Ledger) callableBody(ctx context.Context, tenant string, servers map[string][]string) (*events.Body, error) {
+	if len(servers) == 0 {
+		return nil, nil
+	}
+	text, err := json.Marshal(servers)
+	if err != nil {
+		return nil, fmt.Errorf("write down what the script may call: %w", err)
+	}
+	if len(text) <= inlineCallable {
+		return &events.Body{Text: string(text)}, nil
+	}
+	hash, err := l.store.PutText(ctx, tenant, text)
+	if err != nil {
+		return nil, unavailable("store what the script may call", err)
+	}
+	return &events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: cut(string(text), events.PreviewBytes)}}, nil
+}
+
+// endAfterCalls ends a run that was interrupted after it had called something
+// outside, and that cannot be fed what it got: doing it again might do harm.
+func (l *Ledger) endAfterCalls(ctx context.Context, r Request, why string) (events.Event, error) {
+	return l.end(ctx, r, func(h *history) events.Data {
+		return events.NewEnding(events.StatusFailed, events.Ending{
+			ExecutionID: r.ExecutionID,
+			Attempt:     h.attempt(),
+			Reason:      ReasonInterrupted,
+			Content:     errorContent("The runner ended while this script was at work, and the script had called other services: it is not run again, because " + why + "."),
+		})
+	})
+}
