@@ -29,6 +29,22 @@ type promises struct {
 	ended     map[string]string // execution id -> terminal status seen
 	edits     map[uint64]string // position of a tag edit -> heap
 	heaps     []string
+	// From began on, the disk was being taken away, and since done it is gone. An
+	// acknowledgement that a client sees in between may be one that a machine
+	// without power could not have given, and is no promise; of what was asked
+	// later there must be none.
+	began, done time.Time
+	late        []string
+}
+
+// note records a promise of something that was asked at a time, with p.mu held.
+func (p *promises) note(asked time.Time, what string, record func()) {
+	switch {
+	case p.began.IsZero():
+		record()
+	case !p.done.IsZero() && asked.After(p.done):
+		p.late = append(p.late, what)
+	}
 }
 
 func newPromises() *promises {
@@ -118,6 +134,7 @@ func (p *promises) load(ctx context.Context, s *server, client int, random *rand
 		case 5:
 			body = map[string]any{"code": "console.log('x'.repeat(100000)); [1,2,3]"}
 		}
+		asked := time.Now()
 		status, answer, _, err := s.send(ctx, http.MethodPost, "/api/exec", body)
 		if err != nil {
 			return
@@ -127,7 +144,7 @@ func (p *promises) load(ctx context.Context, s *server, client int, random *rand
 			continue
 		}
 		p.mu.Lock()
-		p.accepted[id] = fmt.Sprint(body["code"])
+		p.note(asked, "execution "+id, func() { p.accepted[id] = fmt.Sprint(body["code"]) })
 		p.mu.Unlock()
 		// Heaps of earlier rounds: this round's runs may wait behind a long queue.
 		if heap := p.anyHeap(random); heap != "" && random.IntN(3) == 0 && !p.tag(ctx, s, heap, n) {
@@ -141,7 +158,9 @@ func (p *promises) load(ctx context.Context, s *server, client int, random *rand
 			}
 			if status == http.StatusOK {
 				p.mu.Lock()
-				p.cancelled[id] = true
+				if p.began.IsZero() {
+					p.cancelled[id] = true
+				}
 				p.mu.Unlock()
 			}
 		case random.IntN(3) == 0:
@@ -152,8 +171,10 @@ func (p *promises) load(ctx context.Context, s *server, client int, random *rand
 			if st, _ := answer["status"].(string); status == http.StatusOK && st != "running" {
 				heap, _ := answer["heap"].(string)
 				p.mu.Lock()
-				p.ended[id] = st
-				if heap != "" {
+				if p.began.IsZero() {
+					p.ended[id] = st
+				}
+				if heap != "" && p.began.IsZero() {
 					p.heaps = append(p.heaps, heap)
 				}
 				p.mu.Unlock()
@@ -195,13 +216,14 @@ func (p *promises) anyHeap(random *rand.Rand) string {
 }
 
 func (p *promises) tag(ctx context.Context, s *server, heap string, n int) bool {
+	asked := time.Now()
 	status, _, seq, err := s.send(ctx, http.MethodPut, "/api/heaps/"+heap+"/tags", map[string]any{"tags": map[string]string{"n": fmt.Sprint(n)}})
 	if err != nil {
 		return false
 	}
 	if status == http.StatusOK {
 		p.mu.Lock()
-		p.edits[seq] = heap
+		p.note(asked, fmt.Sprintf("tag edit %d", seq), func() { p.edits[seq] = heap })
 		p.mu.Unlock()
 	}
 	return true
@@ -264,6 +286,9 @@ func (p *promises) check(t *testing.T, s *server) {
 			}
 			settled[d.ExecutionID] = true
 		}
+	}
+	for _, what := range p.late {
+		t.Errorf("%s was acknowledged although the disk was gone before it was asked for", what)
 	}
 	for id, asked := range p.accepted {
 		if requested[id] != 1 {

@@ -48,13 +48,19 @@ func TestPowerCut(t *testing.T) {
 			p.makeHeaps(t, s)
 		}
 		p.round(s, random, func() {
+			p.mu.Lock()
+			p.began = time.Now()
+			p.mu.Unlock()
 			d.cut()
-			// The server lives on over a disk that takes nothing more: what it
-			// promises now, it must not.
+			p.mu.Lock()
+			p.done = time.Now()
+			p.mu.Unlock()
+			// The server lives on over a disk that takes nothing more.
 			time.Sleep(time.Duration(random.Int64N(int64(50 * time.Millisecond))))
 			s.kill()
 		})
 		d.unmount()
+		p.began, p.done = time.Time{}, time.Time{}
 	}
 	d.mount()
 	s.start()
