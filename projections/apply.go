@@ -20,6 +20,8 @@ type state struct {
 	unstored bool // extent and lastSeq are newer than their row
 	tags     sql.NullString
 	session  sql.NullString // its id
+	logical  sql.NullString // the session in which it has a turn
+	turn     int64
 	warnings []string
 }
 
@@ -35,7 +37,7 @@ func (a *applier) execution(e *events.Event, id string) (st *state, ok bool, err
 	st = new(state)
 	var warnings string
 	err = a.row(a.s.state, e.Tenant, id).Scan(&st.id, &st.status, &st.lastSeq,
-		&st.extent.Line, &st.extent.Byte, &st.extent.Open, &st.extent.Attempt, &st.tags, &st.session, &warnings)
+		&st.extent.Line, &st.extent.Byte, &st.extent.Open, &st.extent.Attempt, &st.tags, &st.session, &st.logical, &st.turn, &warnings)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, false, a.anomaly(e, "%s of execution %s, which was never requested", e.Type, id)
 	}
@@ -68,14 +70,18 @@ func (a *applier) requested(e *events.Event, d *events.ExecutionRequested) error
 	if content.Tags != nil {
 		tags = asJSON(content.Tags)
 	}
+	var logical, turn any
+	if d.Turn != nil {
+		logical, turn = d.Turn.SessionID, d.Turn.Number
+	}
 	added, err := a.execCounting(a.s.request, e.Tenant, d.ExecutionID, e.Seq, e.Time.UnixMilli(), asJSON(content.Source), d.FileName, tags,
-		orNull(d.Heap), orNull(d.Session), orNull(d.SessionID), d.Limits.HeapMemoryMaxMB, d.Limits.ExecutionTimeoutSecs, asJSON(d.Actor), warningsJSON(d.Warnings))
+		orNull(d.Heap), orNull(d.Session), orNull(d.SessionID), d.Limits.HeapMemoryMaxMB, d.Limits.ExecutionTimeoutSecs, asJSON(d.Actor), warningsJSON(d.Warnings), logical, turn)
 	if err != nil {
 		return err
 	}
 	if added == 1 {
 		a.use(e.Tenant).Runs++
-		return nil
+		return a.requestedInContext(e, d)
 	}
 	return a.anomaly(e, "execution %s was requested twice", d.ExecutionID)
 }
@@ -156,11 +162,19 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 	st.status, st.lastSeq = status, e.Seq
 	a.use(e.Tenant).Runs--
 	a.endedInSession(e, st, d.ExecutionID)
+	if err := a.endedInContext(e, status, d); err != nil {
+		return err
+	}
 	st.warnings = merge(st.warnings, d.Warnings)
 	err = a.exec(a.s.end, st.id, string(status), e.Seq, e.Time.UnixMilli(), heap, body(content.Result), content.ResultTruncated, body(content.Error),
 		orNull(d.Reason), usage, warningsJSON(st.warnings), cancelledBy, truncated, sum, lines, bytes)
 	if err != nil || d.Heap == nil {
 		return err
+	}
+	if st.logical.Valid {
+		if err := a.headMoved(e, st.logical.String, st.turn, d.Heap.SHA256); err != nil {
+			return err
+		}
 	}
 	added, err := a.execCounting(a.s.heap, e.Tenant, d.Heap.SHA256, e.Seq, d.Heap.Size, d.Heap.EngineID, orNull(d.Heap.Parent), d.ExecutionID, e.Time.UnixMilli())
 	if err != nil {

@@ -27,8 +27,9 @@ const (
 	cursorEnded cursorKind = 'e'
 	cursorHeaps cursorKind = 'h'
 	// cursorTagged goes on after a heap, by its hash rather than a position.
-	cursorTagged cursorKind = 't'
-	cursorAgents cursorKind = 'a'
+	cursorTagged  cursorKind = 't'
+	cursorAgents  cursorKind = 'a'
+	cursorLogical cursorKind = 'l'
 )
 
 func (c cursor) String() string {

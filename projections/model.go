@@ -18,11 +18,15 @@ type Execution struct {
 // ExecutionDetail is an Execution with everything else on record about it.
 type ExecutionDetail struct {
 	Execution
-	Queued               bool          `json:"queued"`
-	RequestedAt          string        `json:"requested_at"`
-	InputHeap            *string       `json:"input_heap"`
-	RequestedHeap        *string       `json:"requested_heap"`
-	Session              *string       `json:"session"`
+	Queued        bool    `json:"queued"`
+	RequestedAt   string  `json:"requested_at"`
+	InputHeap     *string `json:"input_heap"`
+	RequestedHeap *string `json:"requested_heap"`
+	Session       *string `json:"session"`
+	// LogicalSession and Turn are the session that keeps state in which the run
+	// takes a turn, and which one.
+	LogicalSession       *string       `json:"logical_session,omitempty"`
+	Turn                 *int64        `json:"turn,omitempty"`
 	Code                 string        `json:"code"`
 	FileName             string        `json:"file_name"`
 	Actor                events.Actor  `json:"actor"`

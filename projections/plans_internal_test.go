@@ -210,6 +210,8 @@ func askEverything(t *testing.T, s *Store) {
 	ask(s.TagHistory(ctx, "t", "h"))
 	ask(s.Sessions(ctx, "t"))
 	ask(s.Entries(ctx, "t", "s"))
+	ask(s.LogicalSession(ctx, "t", "s"))
+	ask(s.LogicalSessions(ctx, "t", 5, ""))
 	ask(s.Unknown(ctx))
 	ask(s.Anomalies(ctx))
 }

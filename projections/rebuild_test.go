@@ -63,6 +63,8 @@ func (h *historian) move() (string, events.Data) {
 		return who, &events.ExecutionHandedBack{ExecutionID: id(n), Attempt: 1 + h.IntN(3)}
 	case 9:
 		return who, &events.HeapCollected{Heap: heap(h.IntN(9))}
+	case 10, 11:
+		return who, logicalMove(h.Rand)
 	default:
 		l := h.lives[n]
 		if l == nil {
@@ -207,6 +209,10 @@ func answers(t *testing.T, s *projections.Store, who string) (list []any) {
 			t.Error(err)
 		}
 		list = append(list, v, fmt.Sprint(err))
+	}
+	for n := range 3 {
+		d, err := s.LogicalSession(t.Context(), who, sessionID(n))
+		add(d, err)
 	}
 	for n := 1; n <= 12; n++ {
 		d, err := s.Execution(t.Context(), who, id(n))

@@ -73,12 +73,13 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 		}
 	}
 	last := batch[len(batch)-1].Seq
-	if err := errors.Join(a.storeExtents(), a.storeUsage(), a.exec(s.insert.position, last)); err != nil {
+	if err := errors.Join(a.storeExtents(), a.storeUsage(), a.storeContexts(), a.exec(s.insert.position, last)); err != nil {
 		return fmt.Errorf("apply events up to %d: %w", last, err)
 	}
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
+	s.tellContexts(a.contexts)
 	s.advance(batch, a.log)
 	return nil
 }
@@ -95,6 +96,8 @@ type applier struct {
 	log    []logChange
 	// used is by how much the batch changes what tenants use.
 	used map[string]*Usage
+	// contexts are those that the batch has to do with.
+	contexts map[contextKey]*contextRow
 }
 
 // bind makes a statement one of the transaction. Doing so for each use took a
@@ -147,6 +150,10 @@ func (a *applier) apply(e *events.Event) error {
 		return a.handedBack(e, d)
 	case *events.ExecutionCompleted, *events.ExecutionFailed, *events.ExecutionTimedOut, *events.ExecutionCancelled:
 		return a.ended(e, events.Ended(d))
+	case *events.SessionOpened, *events.SessionExpanded, *events.SessionTurnQueued, *events.SessionTurnSkipped, *events.SessionRebound:
+		return a.logical(e)
+	case *events.SessionNamed, *events.SessionRefAssigned:
+		return nil // the write side reads them by subject
 	case *events.HeapTagged:
 		return a.tagged(e, d)
 	case *events.SessionEntryRecorded:
@@ -156,6 +163,8 @@ func (a *applier) apply(e *events.Event) error {
 	case *events.AgentSessionCreated, *events.AgentSessionAttached, *events.AgentSessionConfigured, *events.AgentPrompted,
 		*events.AgentAnswered, *events.AgentPermissionDecided, *events.AgentSessionClosed, *events.AgentSessionDeleted:
 		return a.agent(e)
+	case *events.ContextUpdated, *events.ContextCleared, *events.ContextExpired, *events.ContextNoted:
+		return a.contextEvent(e)
 	case *events.HeapCollected:
 		return a.collected(e, d)
 	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed, *events.LedgerVolumeOpened:

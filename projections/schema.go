@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion names the layout of the file. A file of another version is
 // begun anew from the ledger.
-const SchemaVersion = 9
+const SchemaVersion = 10
 
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -19,6 +19,7 @@ CREATE TABLE IF NOT EXISTS executions (
 	source TEXT NOT NULL, file_name TEXT NOT NULL, tags TEXT,
 	requested_heap TEXT, input_heap TEXT, output_heap TEXT,
 	session TEXT, session_id TEXT,
+	logical_id TEXT, turn INTEGER,
 	heap_mb INTEGER NOT NULL, timeout_secs INTEGER NOT NULL,
 	actor TEXT NOT NULL, cancelled_by TEXT,
 	result TEXT, result_truncated INTEGER NOT NULL DEFAULT 0, error TEXT, reason TEXT,

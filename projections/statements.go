@@ -16,7 +16,11 @@ type statements struct {
 	pair, unpair, forgetPair, tag, untag            *sql.Stmt
 	entry, lastEntry, session                       *sql.Stmt
 	use                                             *sql.Stmt
+	logicalOpen, logicalUse, logicalTurn            *sql.Stmt
+	logicalExpand, logicalBreak, logicalReset       *sql.Stmt
+	logicalHead, teach, unteach                     *sql.Stmt
 	agentStatements
+	contextStatements
 
 	all []*sql.Stmt
 }
@@ -28,18 +32,21 @@ type agentStatements struct {
 	agentClose, agentDelete                                       *sql.Stmt
 }
 
+// preparing is a statement to be.
+type preparing struct {
+	stmt  **sql.Stmt
+	query string
+}
+
 func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 	s := &statements{}
-	for _, p := range []struct {
-		stmt  **sql.Stmt
-		query string
-	}{
+	for _, p := range append(s.contextStatements.queries(), []preparing{
 		{&s.position, `UPDATE position SET applied = ?`},
 		{&s.anomaly, `INSERT OR REPLACE INTO anomalies VALUES (?, ?)`},
 		{&s.unknown, `INSERT OR REPLACE INTO unknown_events VALUES (?, ?, ?, ?, ?)`},
-		{&s.request, `INSERT OR IGNORE INTO executions (tenant, execution_id, status, requested_seq, last_seq, requested_at, source, file_name, tags, requested_heap, session, session_id, heap_mb, timeout_secs, actor, warnings)
-			VALUES (?1, ?2, 'running', ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)`},
-		{&s.state, `SELECT id, status, last_seq, out_line, out_byte, out_open, out_attempt, tags, session_id, warnings FROM executions WHERE tenant = ? AND execution_id = ?`},
+		{&s.request, `INSERT OR IGNORE INTO executions (tenant, execution_id, status, requested_seq, last_seq, requested_at, source, file_name, tags, requested_heap, session, session_id, heap_mb, timeout_secs, actor, warnings, logical_id, turn)
+			VALUES (?1, ?2, 'running', ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)`},
+		{&s.state, `SELECT id, status, last_seq, out_line, out_byte, out_open, out_attempt, tags, session_id, logical_id, coalesce(turn, 0), warnings FROM executions WHERE tenant = ? AND execution_id = ?`},
 		{&s.start, `UPDATE executions SET last_seq = ?2, started_at = ?3, attempt = ?4, engine_id = ?5, input_heap = ?6, warnings = ?7, out_line = ?8, out_byte = ?9, out_open = 0, out_attempt = ?4 WHERE id = ?1`},
 		{&s.touch, `UPDATE executions SET last_seq = ?2 WHERE id = ?1`},
 		{&s.handBack, `UPDATE executions SET last_seq = ?2, started_at = NULL WHERE id = ?1`},
@@ -76,8 +83,18 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.agentClear, `UPDATE agent_prompts SET cleared_seq = ?3 WHERE session = ?1 AND prompt_id = ?2`},
 		{&s.agentClose, `UPDATE agent_sessions SET closed = 1 WHERE id = ?1`},
 		{&s.agentDelete, `UPDATE agent_sessions SET deleted_seq = coalesce(deleted_seq, ?2) WHERE id = ?1`},
+		{&s.logicalOpen, `INSERT OR IGNORE INTO logical_sessions (tenant, session_id, kind, intent, intent_sha256, actor, parent, opened_seq, opened_at, used_at, head)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10)`},
+		{&s.logicalUse, `UPDATE logical_sessions SET used_at = max(used_at, ?3) WHERE tenant = ?1 AND session_id = ?2`},
+		{&s.logicalTurn, `UPDATE logical_sessions SET turns = ?3, last_execution = ?4 WHERE tenant = ?1 AND session_id = ?2`},
+		{&s.logicalExpand, `UPDATE logical_sessions SET revision = ?3, primary_source = ?4, catalog_sha256 = ?5 WHERE tenant = ?1 AND session_id = ?2`},
+		{&s.logicalBreak, `UPDATE logical_sessions SET broken = ?3 WHERE tenant = ?1 AND session_id = ?2`},
+		{&s.logicalReset, `UPDATE logical_sessions SET broken = ?3, head = ?4, head_turn = ?5, reset_turn = ?5 WHERE tenant = ?1 AND session_id = ?2`},
+		{&s.logicalHead, `UPDATE logical_sessions SET head = ?4, head_turn = ?3, used_at = max(used_at, ?5) WHERE tenant = ?1 AND session_id = ?2 AND head_turn < ?3 AND reset_turn < ?3`},
+		{&s.teach, `INSERT INTO taught SELECT ?1, ?2, coalesce(max(n), 0) + 1, ?3, ?4, ?5 FROM taught WHERE tenant = ?1 AND session_id = ?2`},
+		{&s.unteach, `DELETE FROM taught WHERE tenant = ? AND session_id = ?`},
 		{&s.use, `INSERT INTO tenant_usage VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET runs = runs + ?2, output_bytes = output_bytes + ?3, heap_bytes = heap_bytes + ?4`},
-	} {
+	}...) {
 		stmt, err := db.PrepareContext(ctx, p.query)
 		if err != nil {
 			return s, fmt.Errorf("prepare %q: %w", p.query, err)

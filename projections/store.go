@@ -99,7 +99,7 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	s.writer.SetMaxOpenConns(1)
-	if _, err := s.writer.ExecContext(ctx, schema+agentSchema); err != nil {
+	if _, err := s.writer.ExecContext(ctx, schema+agentSchema+contextSchema+logicalSchema); err != nil {
 		return fmt.Errorf("create tables: %w", err)
 	}
 	// Moving pages from the log to the file every 4 MB, the default, took a third

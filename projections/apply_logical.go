@@ -1,0 +1,56 @@
+package projections
+
+import (
+	"daybook/events"
+)
+
+// logical applies an event of a session that keeps state.
+func (a *applier) logical(e *events.Event) error {
+	if d, ok := e.Data.(*events.SessionOpened); ok {
+		return a.logicalOpened(e, d)
+	}
+	known, err := a.execCounting(a.s.logicalUse, e.Tenant, e.About(), e.Time.UnixMilli())
+	if err != nil {
+		return err
+	}
+	if known == 0 {
+		return a.anomaly(e, "%s in session %s, which was never opened", e.Type, e.About())
+	}
+	switch d := e.Data.(type) {
+	case *events.SessionTurnQueued:
+		return a.exec(a.s.logicalTurn, e.Tenant, d.SessionID, d.Number, d.ExecutionID)
+	case *events.SessionExpanded:
+		if err := a.exec(a.s.logicalExpand, e.Tenant, d.SessionID, d.DomainRevision, d.Binding.Primary, d.Binding.CatalogSHA256); err != nil {
+			return err
+		}
+		for _, t := range d.Added {
+			if err := a.exec(a.s.teach, e.Tenant, d.SessionID, t.Symbol, t.ID, t.SHA256); err != nil {
+				return err
+			}
+		}
+	case *events.SessionRebound:
+		if err := a.exec(a.s.unteach, e.Tenant, d.SessionID); err != nil {
+			return err
+		}
+		if !d.Next.Reset {
+			return a.exec(a.s.logicalBreak, e.Tenant, d.SessionID, d.Reason)
+		}
+		return a.exec(a.s.logicalReset, e.Tenant, d.SessionID, d.Reason, orNull(d.Next.Heap), d.Next.Turn)
+	}
+	return nil
+}
+
+func (a *applier) logicalOpened(e *events.Event, d *events.SessionOpened) error {
+	added, err := a.execCounting(a.s.logicalOpen, e.Tenant, d.SessionID, string(d.Kind), orNull(d.Content.Value().Intent), orNull(d.IntentSHA256),
+		asJSON(d.Actor), orNull(d.Parent), e.Seq, e.Time.UnixMilli(), orNull(d.Head))
+	if err != nil || added == 1 {
+		return err
+	}
+	return a.anomaly(e, "session %s was opened twice", d.SessionID)
+}
+
+// headMoved notes the heap that a turn left. A turn queued before a break moves
+// nothing after it.
+func (a *applier) headMoved(e *events.Event, session string, turn int64, heap string) error {
+	return a.exec(a.s.logicalHead, e.Tenant, session, turn, heap, e.Time.UnixMilli())
+}

@@ -1,0 +1,162 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"daybook/events"
+)
+
+// logicalSchema holds the sessions that keep state. The head is the heap that
+// the session's next turn would start from were it to begin now.
+const logicalSchema = `
+CREATE TABLE IF NOT EXISTS logical_sessions (
+	tenant TEXT NOT NULL, session_id TEXT NOT NULL,
+	kind TEXT NOT NULL, intent TEXT, intent_sha256 TEXT, actor TEXT NOT NULL, parent TEXT,
+	opened_seq INTEGER NOT NULL, opened_at INTEGER NOT NULL, used_at INTEGER NOT NULL,
+	-- the state, which turn left it, and the last turn before a break
+	head TEXT, head_turn INTEGER NOT NULL DEFAULT 0, reset_turn INTEGER NOT NULL DEFAULT 0,
+	turns INTEGER NOT NULL DEFAULT 0, last_execution TEXT,
+	revision INTEGER NOT NULL DEFAULT 0, primary_source TEXT, catalog_sha256 TEXT, broken TEXT,
+	PRIMARY KEY (tenant, session_id)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX IF NOT EXISTS logical_sessions_by_age ON logical_sessions (tenant, opened_seq);
+-- What a session was told of since its last break.
+CREATE TABLE IF NOT EXISTS taught (
+	tenant TEXT NOT NULL, session_id TEXT NOT NULL, n INTEGER NOT NULL,
+	symbol TEXT NOT NULL, entry TEXT NOT NULL, sha256 TEXT NOT NULL,
+	PRIMARY KEY (tenant, session_id, n)
+) WITHOUT ROWID;
+`
+
+// LogicalSession is a session that keeps state: its runs take turns, each from
+// the heap that the one before left.
+type LogicalSession struct {
+	SessionID string             `json:"session_id"`
+	Kind      events.SessionKind `json:"kind"`
+	// Intent is the text it was opened with; nil without one.
+	Intent       *string      `json:"intent"`
+	IntentSHA256 *string      `json:"intent_sha256"`
+	OpenedAt     string       `json:"opened_at"`
+	LastUsedAt   string       `json:"last_used_at"`
+	Actor        events.Actor `json:"actor"`
+	// Parent is the session it was split off from.
+	Parent *string `json:"parent"`
+	// Head is the heap its state is in; nil for nothing yet.
+	Head *string `json:"head"`
+	// Turns counts the runs that were given a turn, LastExecution is the last.
+	Turns         int64   `json:"turns"`
+	LastExecution *string `json:"last_execution"`
+	// DomainRevision counts how often it was told of more to use.
+	DomainRevision int64 `json:"domain_revision"`
+	// Primary and CatalogSHA256 tell what that was taken from.
+	Primary       *string `json:"primary"`
+	CatalogSHA256 *string `json:"catalog_sha256"`
+	// Broken is the reason of the last break in its continuity.
+	Broken *string `json:"broken"`
+}
+
+// TaughtEntry is something that a session was told it may use.
+type TaughtEntry struct {
+	Symbol string `json:"symbol"`
+	ID     string `json:"id"`
+	SHA256 string `json:"sha256"`
+}
+
+// LogicalSessionDetail is a LogicalSession with what it was told of.
+type LogicalSessionDetail struct {
+	LogicalSession
+	Taught []TaughtEntry `json:"taught"`
+}
+
+// LogicalSessionPage is a page of sessions, the last opened first.
+type LogicalSessionPage struct {
+	Sessions []LogicalSession `json:"sessions"`
+	// NextCursor is set only when there is more.
+	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// DefaultLogicalSessions is the length of a page of sessions.
+const DefaultLogicalSessions = 100
+
+const logicalColumns = `session_id, kind, intent, intent_sha256, opened_at, used_at, actor, parent, head, turns, last_execution,
+	revision, primary_source, catalog_sha256, broken, opened_seq`
+
+func scanLogical(scan func(...any) error) (s LogicalSession, seq uint64, err error) {
+	var opened, used int64
+	var actor string
+	if err := scan(&s.SessionID, &s.Kind, &s.Intent, &s.IntentSHA256, &opened, &used, &actor, &s.Parent, &s.Head, &s.Turns, &s.LastExecution,
+		&s.DomainRevision, &s.Primary, &s.CatalogSHA256, &s.Broken, &seq); err != nil {
+		return s, 0, err
+	}
+	s.OpenedAt, s.LastUsedAt = formatMillis(opened), formatMillis(used)
+	return s, seq, json.Unmarshal([]byte(actor), &s.Actor)
+}
+
+// LogicalSession returns a session that keeps state, or events.ErrNotFound.
+func (s *Store) LogicalSession(ctx context.Context, tenant, id string) (LogicalSessionDetail, error) {
+	row := s.reader.QueryRowContext(ctx, `SELECT `+logicalColumns+` FROM logical_sessions WHERE tenant = ? AND session_id = ?`, tenant, id)
+	one, _, err := scanLogical(row.Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return LogicalSessionDetail{}, notFound("session", id)
+	}
+	if err != nil {
+		return LogicalSessionDetail{}, fmt.Errorf("read session %s: %w", id, err)
+	}
+	rows, err := s.reader.QueryContext(ctx, `SELECT symbol, entry, sha256 FROM taught WHERE tenant = ? AND session_id = ? ORDER BY n`, tenant, id)
+	if err != nil {
+		return LogicalSessionDetail{}, fmt.Errorf("read session %s: %w", id, err)
+	}
+	defer rows.Close()
+	d := LogicalSessionDetail{LogicalSession: one, Taught: []TaughtEntry{}}
+	for rows.Next() {
+		var t TaughtEntry
+		if err := rows.Scan(&t.Symbol, &t.ID, &t.SHA256); err != nil {
+			return LogicalSessionDetail{}, fmt.Errorf("read session %s: %w", id, err)
+		}
+		d.Taught = append(d.Taught, t)
+	}
+	return d, rows.Err()
+}
+
+// LogicalSessions lists sessions that keep state, of any kind, the last opened
+// first. Limit is 1 to MaxListLimit, or 0 for DefaultLogicalSessions.
+func (s *Store) LogicalSessions(ctx context.Context, tenant string, limit int, from string) (LogicalSessionPage, error) {
+	page := LogicalSessionPage{Sessions: []LogicalSession{}}
+	switch {
+	case limit == 0:
+		limit = DefaultLogicalSessions
+	case limit < 1 || limit > MaxListLimit:
+		return page, badQuery("limit must be 1 to %d, not %d", MaxListLimit, limit)
+	}
+	before := uint64(math.MaxInt64)
+	if from != "" {
+		c, err := parseCursor(from, cursorLogical)
+		if err != nil {
+			return page, err
+		}
+		before = c.seq
+	}
+	rows, err := s.reader.QueryContext(ctx, `SELECT `+logicalColumns+` FROM logical_sessions WHERE tenant = ? AND opened_seq < ? ORDER BY opened_seq DESC LIMIT ?`, tenant, before, limit+1)
+	if err != nil {
+		return page, fmt.Errorf("list sessions: %w", err)
+	}
+	defer rows.Close()
+	var last uint64
+	for rows.Next() {
+		if len(page.Sessions) == limit {
+			page.NextCursor = cursor{cursorLogical, last}.String()
+			break
+		}
+		one, seq, err := scanLogical(rows.Scan)
+		if err != nil {
+			return page, fmt.Errorf("list sessions: %w", err)
+		}
+		page.Sessions, last = append(page.Sessions, one), seq
+	}
+	return page, rows.Err()
+}
