@@ -139,6 +139,8 @@ type NotedCall struct {
 	Arguments map[string]json.RawMessage `json:"args"`
 	// ArgumentsSHA256 is the hash of tool and arguments as they were.
 	ArgumentsSHA256 string `json:"args_sha256"`
+	// Times is how often it was called in a row; absent for once.
+	Times int `json:"times,omitempty"`
 	// CalledAt is when it was called; of several, the last.
 	CalledAt Instant `json:"called_at"`
 	// ResultSummary says in a sentence what came of it.

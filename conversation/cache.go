@@ -1,0 +1,240 @@
+package conversation
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// entry is a context in use or held in memory.
+type entry struct {
+	key  Key
+	text string // key.String()
+
+	// The store's lock guards these.
+	users   int           // who holds or wants mu
+	place   *list.Element // by last use
+	size    int64         // as counted
+	usedAt  time.Time
+	running bool
+	dirty   bool // something noted is not on record yet
+	dropped bool
+
+	// mu serializes work on the context.
+	mu      sync.Mutex
+	state   *projections.ContextState // nil until read
+	changed <-chan struct{}
+	stop    func()
+	pending pending
+	// fresh is when a context that nothing is on record of came to be.
+	fresh time.Time
+}
+
+// overhead is what an entry takes besides its content, about, in bytes: its
+// structures, its place in two maps and in the list, and its signal.
+const overhead = 1 << 10
+
+// cache holds contexts by key, the most recently used first.
+type cache struct {
+	mu      sync.Mutex
+	entries map[string]*entry // by key on record, which holds tenant and kind
+	order   *list.List        // of *entry
+	bytes   int64
+	dirty   map[*entry]struct{} // those with something to record
+	evicted map[Eviction]int64
+}
+
+// Eviction is why a context was dropped from memory.
+type Eviction string
+
+// The reasons, as metrics name them.
+const (
+	EvictedIdle     Eviction = "idle"
+	EvictedLRU      Eviction = "lru"
+	EvictedPressure Eviction = "memory_pressure"
+)
+
+// take returns the entry of a key, locked. release must follow.
+func (s *Store) take(ctx context.Context, k Key) (*entry, error) {
+	if k.IsZero() {
+		return nil, ErrNone
+	}
+	c, text := &s.cache, k.String()
+	c.mu.Lock()
+	e := c.entries[text]
+	if e == nil {
+		e = &entry{key: k, text: text}
+		e.place = c.order.PushFront(e)
+		c.entries[text] = e
+		c.resize(e, overhead)
+		s.bound(e)
+	}
+	e.users++
+	c.order.MoveToFront(e.place)
+	c.mu.Unlock()
+	e.mu.Lock()
+	if err := ctx.Err(); err != nil {
+		s.release(e)
+		return nil, err
+	}
+	return e, nil
+}
+
+// hold locks an entry without using its context. It reports false for one that
+// is there no more; else release must follow.
+func (s *Store) hold(e *entry) bool {
+	s.cache.mu.Lock()
+	if e.dropped {
+		s.cache.mu.Unlock()
+		return false
+	}
+	e.users++
+	s.cache.mu.Unlock()
+	e.mu.Lock()
+	return true
+}
+
+// release unlocks an entry, and makes room if it has grown.
+func (s *Store) release(e *entry) {
+	size, running, dirty := int64(overhead), false, !e.pending.empty()
+	if e.state != nil {
+		// The texts are held about once more by the structures around them.
+		size += 2 * int64(e.state.Bytes)
+		running = e.state.Running > 0
+	}
+	size += e.pending.bytes
+	c := &s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.mu.Unlock()
+	e.users--
+	if e.running, e.dirty = running, dirty; dirty {
+		c.dirty[e] = struct{}{}
+	} else {
+		delete(c.dirty, e)
+	}
+	if !e.dropped {
+		c.resize(e, size)
+		s.bound(e)
+	}
+}
+
+// resize counts an entry. c.mu is held.
+func (c *cache) resize(e *entry, size int64) {
+	c.bytes += size - e.size
+	e.size = size
+}
+
+// bound evicts what was not used for longest, until the bounds are kept. Contexts
+// at work stay, and those with runs in progress stay if others do for it; so does
+// the one that the room is made for. c.mu is held.
+func (s *Store) bound(keep *entry) {
+	over := func() bool {
+		return s.cache.order.Len() > s.opts.MaxSessions || s.cache.bytes > s.opts.MaxBytes
+	}
+	for _, alsoRunning := range []bool{false, true} {
+		for at := s.cache.order.Back(); at != nil && over(); {
+			e, before := at.Value.(*entry), at.Prev()
+			if e != keep && (alsoRunning || !e.running) {
+				s.cache.evict(e, EvictedLRU)
+			}
+			at = before
+		}
+	}
+}
+
+// evict drops an entry that nobody works on and that holds nothing of its own.
+// c.mu is held.
+func (c *cache) evict(e *entry, why Eviction) bool {
+	if e.users > 0 || e.dirty || e.dropped {
+		return false
+	}
+	e.dropped = true
+	c.order.Remove(e.place)
+	delete(c.entries, e.text)
+	c.resize(e, 0)
+	c.evicted[why]++
+	if e.stop != nil {
+		e.stop()
+	}
+	return true
+}
+
+// relieve drops the fifth of the contexts that was not used for longest if the
+// process's heap is too large.
+func (s *Store) relieve() (dropped int) {
+	if s.opts.HeapBytes() < s.opts.HighWaterBytes {
+		return 0
+	}
+	c := &s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	want := (c.order.Len() + 4) / 5
+	for at := c.order.Back(); at != nil && dropped < want; {
+		e, before := at.Value.(*entry), at.Prev()
+		if !e.running && c.evict(e, EvictedPressure) {
+			dropped++
+		}
+		at = before
+	}
+	return dropped
+}
+
+// load brings the state of an entry up to what can be read. e.mu is held.
+func (s *Store) load(ctx context.Context, e *entry) error {
+	if e.changed == nil {
+		e.changed, e.stop = s.opts.Views.Watch(e.key.Tenant, e.text)
+	}
+	select {
+	case <-e.changed:
+		e.state = nil
+	default:
+	}
+	if e.state != nil {
+		return nil
+	}
+	st, err := s.opts.Views.Context(ctx, e.key.Tenant, e.text)
+	switch {
+	case errors.Is(err, events.ErrNotFound):
+		st = s.begun(e)
+	case err != nil:
+		return err
+	case st.Key != e.text || st.Kind != e.key.Kind || e.key.Kind != events.ContextSession && events.ValidHash(e.key.ID) && st.SessionID != e.key.ID:
+		s.opts.Logger.ErrorContext(ctx, "a context is not the one asked for", "want", e.text, "have", st.Key)
+		return fmt.Errorf("read context %s: %w", e.text, errMismatch)
+	}
+	e.state = &st
+	s.seen(e, st.UsedAt)
+	return nil
+}
+
+// begun is a context that nothing is on record of yet. That it began is noted, so
+// that it comes back as it is.
+func (s *Store) begun(e *entry) projections.ContextState {
+	if e.fresh.IsZero() {
+		e.fresh = s.opts.Now().UTC().Truncate(time.Millisecond)
+	}
+	if e.pending.sessionID == "" {
+		e.pending.sessionID = e.key.sessionID()
+	}
+	at := events.FormatTime(e.fresh)
+	ref := events.ContextRef{Key: e.text, SessionID: e.pending.sessionID, Kind: e.key.Kind}
+	st := projections.ContextState{ContextRef: ref, UsedAt: e.fresh, Empty: true}
+	st.Context = projections.FreshContext(ref.SessionID, at)
+	return st
+}
+
+// seen moves the time of the last use on.
+func (s *Store) seen(e *entry, at time.Time) {
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	if at.After(e.usedAt) {
+		e.usedAt = at
+	}
+}

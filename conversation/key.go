@@ -1,0 +1,30 @@
+package conversation
+
+import (
+	"daybook/events"
+)
+
+// Key is what a context belongs to, as the server knows it. The zero Key belongs
+// to nothing: there is no context.
+type Key struct {
+	Tenant string
+	Kind   events.ContextKind
+	// ID is the canonical id of a logical session, a session name, or the id of a
+	// connection.
+	ID string
+}
+
+// IsZero reports whether there is no context.
+func (k Key) IsZero() bool { return k.ID == "" }
+
+// String is the key on record.
+func (k Key) String() string { return events.ContextKey(k.Tenant, k.Kind, k.ID) }
+
+// sessionID is the id clients are to know a new context by. What is random
+// itself is its own; a name gets one.
+func (k Key) sessionID() string {
+	if k.Kind != events.ContextSession && events.ValidHash(k.ID) {
+		return k.ID
+	}
+	return events.NewSessionID()
+}

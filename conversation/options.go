@@ -1,0 +1,97 @@
+package conversation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"runtime/metrics"
+	"time"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// Log stores events about contexts.
+type Log interface {
+	// Append stores e and returns its position once it is on disk. With a negative
+	// after it appends unconditionally; otherwise after must be the position of the
+	// last event on e's subject (0: none yet), else the error is events.ErrConflict.
+	Append(ctx context.Context, e events.Event, after int64) (uint64, error)
+	// LastContext returns the last edit of a context, or events.ErrNotFound.
+	LastContext(ctx context.Context, tenant, key string) (events.Event, error)
+}
+
+// Views is the read side. *projections.Store implements it.
+type Views interface {
+	// Context returns a context by its key, or events.ErrNotFound.
+	Context(ctx context.Context, tenant, key string) (projections.ContextState, error)
+	// IdleContexts returns contexts with something in them that were not used since
+	// a time.
+	IdleContexts(ctx context.Context, since time.Time, limit int) ([]projections.IdleContext, error)
+	// Watch signals after each commit about a context until stop is called.
+	Watch(tenant, key string) (changed <-chan struct{}, stop func())
+	// Wait returns once everything up to seq can be read.
+	Wait(ctx context.Context, seq uint64) error
+}
+
+// Options set up a Store. Log and Views are required.
+type Options struct {
+	Log   Log
+	Views Views
+	// Check reports why the ledger cannot serve now, or nil; for Health.
+	Check func(ctx context.Context) error
+	// MaxSessions and MaxBytes bound what is held in memory: contexts (10,000) and
+	// their size in bytes as text (64 MiB).
+	MaxSessions int
+	MaxBytes    int64
+	// HighWaterBytes is the size of the process's heap from which a fifth of the
+	// contexts is dropped (512 MiB).
+	HighWaterBytes uint64
+	// IdleTTL is how long a context may go unused before it begins anew (30 min).
+	IdleTTL time.Duration
+	// SweepEvery and FlushEvery are how often Run looks for idle contexts (1 min)
+	// and records what was noted (1 s).
+	SweepEvery, FlushEvery time.Duration
+	// SecretKeys are parts of names, in lower case, whose values are kept out of
+	// contexts, besides the usual ones.
+	SecretKeys []string
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// HeapBytes is the size of the process's heap; default asks the runtime.
+	HeapBytes func() uint64
+	// Logger gets every read at debug level, and what nobody is told otherwise;
+	// default slog.Default.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Log == nil || o.Views == nil {
+		return o, errors.New("conversation: Log and Views must both be set")
+	}
+	o.MaxSessions = cmp.Or(o.MaxSessions, 10_000)
+	o.MaxBytes = cmp.Or(o.MaxBytes, 64<<20)
+	o.HighWaterBytes = cmp.Or(o.HighWaterBytes, 512<<20)
+	o.IdleTTL = cmp.Or(o.IdleTTL, 30*time.Minute)
+	o.SweepEvery = cmp.Or(o.SweepEvery, time.Minute)
+	o.FlushEvery = cmp.Or(o.FlushEvery, time.Second)
+	if o.Check == nil {
+		o.Check = func(context.Context) error { return nil }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.HeapBytes == nil {
+		o.HeapBytes = heapBytes
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o, nil
+}
+
+func heapBytes() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}

@@ -1,0 +1,287 @@
+package conversation
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// Store holds contexts. It is safe for concurrent use. Run records what is noted
+// and lets contexts expire; what was noted when it ends is on record.
+type Store struct {
+	opts    Options
+	cache   cache
+	latency latency
+}
+
+// New makes a Store. It starts nothing.
+func New(opts Options) (*Store, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Store{
+		opts: opts,
+		cache: cache{
+			entries: map[string]*entry{}, order: list.New(), dirty: map[*entry]struct{}{},
+			evicted: map[Eviction]int64{EvictedIdle: 0, EvictedLRU: 0, EvictedPressure: 0},
+		},
+	}, nil
+}
+
+// conflicts is how often an edit is tried again that others were faster than.
+const conflicts = 16
+
+// touchEvery is how far what is on record of the last use may lag behind.
+const touchEvery = time.Minute
+
+// Ref names a context as it is or will be on record, for a run that is asked for
+// in it.
+func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
+	e, err := s.take(ctx, k)
+	if err != nil {
+		return events.ContextRef{}, err
+	}
+	defer s.release(e)
+	if err := s.open(ctx, e, ""); err != nil {
+		return events.ContextRef{}, err
+	}
+	return e.state.ContextRef, nil
+}
+
+// Get returns a context. reader is who reads, for the audit: a tool's name. The
+// maps and lists in it are not to be changed.
+func (s *Store) Get(ctx context.Context, k Key, reader string) (projections.Context, error) {
+	st, err := s.read(ctx, k, reader, true)
+	return st.Context, err
+}
+
+// Preferences returns those of a context. Nothing set is the zero value.
+func (s *Store) Preferences(ctx context.Context, k Key, reader string) (events.UserPreferences, error) {
+	st, err := s.read(ctx, k, reader, false)
+	return st.Context.UserPreferences, err
+}
+
+// Tried returns what came of a call when it was made before in the context, or
+// nil. sha256 is the hash of a request for a run, or CallHash.
+func (s *Store) Tried(ctx context.Context, k Key, reader, sha256 string) (*projections.Tried, error) {
+	st, err := s.read(ctx, k, reader, true)
+	for i := range st.Tried {
+		if st.Tried[i].ArgsSHA256 == sha256 {
+			return &st.Tried[i], err
+		}
+	}
+	return nil, err
+}
+
+// Fetched returns what is known of a resource that was read before in the
+// context, or nil.
+func (s *Store) Fetched(ctx context.Context, k Key, reader, resource string) (*projections.FetchedResource, error) {
+	st, err := s.read(ctx, k, reader, true)
+	for i := range st.Context.FetchedResources {
+		if st.Context.FetchedResources[i].ResourceID == resource {
+			return &st.Context.FetchedResources[i], err
+		}
+	}
+	return nil, err
+}
+
+// read returns the state of a context. With all of it, what was noted is
+// recorded first, so that it is there.
+func (s *Store) read(ctx context.Context, k Key, reader string, all bool) (projections.ContextState, error) {
+	begun := time.Now()
+	defer func() { s.latency.observe(time.Since(begun)) }()
+	e, err := s.take(ctx, k)
+	if err != nil {
+		return projections.ContextState{}, err
+	}
+	defer s.release(e)
+	if all {
+		if err := s.flush(ctx, e, true); err != nil {
+			// What is on record can be read, also when nothing can be written.
+			s.opts.Logger.WarnContext(ctx, "record what was noted in a context", "context", e.text, "err", err)
+		}
+	}
+	if err := s.open(ctx, e, reader); err != nil {
+		return projections.ContextState{}, err
+	}
+	return *e.state, nil
+}
+
+// open brings an entry up to date for somebody who uses its context: one that
+// nobody has used for long begins anew first. e.mu is held.
+func (s *Store) open(ctx context.Context, e *entry, reader string) error {
+	if err := s.load(ctx, e); err != nil {
+		return unavailable("read the context", err)
+	}
+	now := s.opts.Now()
+	if s.idle(e, now) {
+		if err := s.expire(ctx, e); err != nil {
+			return unavailable("begin the context anew", err)
+		}
+	}
+	s.seen(e, now)
+	if now.Sub(e.state.UsedAt) >= touchEvery || e.state.Seq == 0 && reader != "" {
+		e.pending.touched = true
+	}
+	if e.pending.touched {
+		e.pending.usedAt = now
+	}
+	if reader != "" && s.opts.Logger.Enabled(ctx, slog.LevelDebug) {
+		// The hash tells sessions apart as well as the id, and opens none.
+		s.opts.Logger.DebugContext(ctx, "context read", "session_id_sha256", events.Hash([]byte(e.state.SessionID)), "tenant", e.key.Tenant, "kind", e.key.Kind, "tool", reader)
+	}
+	return nil
+}
+
+// idle reports whether a context with something in it was not used for long.
+// e.mu is held.
+func (s *Store) idle(e *entry, now time.Time) bool {
+	return !e.state.Empty && e.state.Running == 0 && now.Sub(s.lastUse(e)) > s.opts.IdleTTL
+}
+
+func (s *Store) lastUse(e *entry) time.Time {
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	return e.usedAt
+}
+
+// expire records that a context begins anew, unless somebody was faster to edit
+// it. e.mu is held.
+func (s *Store) expire(ctx context.Context, e *entry) error {
+	if err := s.flush(ctx, e, false); err != nil {
+		return err
+	}
+	_, position, err := s.lastEdit(ctx, e)
+	if err != nil {
+		return err
+	}
+	d := &events.ContextExpired{ContextRef: e.state.ContextRef, LastUse: events.Instant{Time: s.lastUse(e).UTC()}, IdleSecs: int64(s.opts.IdleTTL / time.Second)}
+	seq, err := s.append(ctx, e.key.Tenant, d, int64(position))
+	if err != nil && !errors.Is(err, events.ErrConflict) {
+		return err
+	}
+	e.fresh = time.Time{}
+	return s.reload(ctx, e, seq)
+}
+
+// reload reads a context again once an event is applied.
+func (s *Store) reload(ctx context.Context, e *entry, seq uint64) error {
+	if err := s.opts.Views.Wait(ctx, seq); err != nil {
+		return err
+	}
+	e.state = nil
+	return s.load(ctx, e)
+}
+
+func (s *Store) append(ctx context.Context, tenant string, d events.Data, after int64) (uint64, error) {
+	return s.opts.Log.Append(ctx, events.New(tenant, s.opts.Now(), d), after)
+}
+
+// lastEdit is what the last edit of a context has left, and its position.
+func (s *Store) lastEdit(ctx context.Context, e *entry) (events.ContextContent, uint64, error) {
+	last, err := s.opts.Log.LastContext(ctx, e.key.Tenant, e.text)
+	if errors.Is(err, events.ErrNotFound) {
+		return events.ContextContent{}, 0, nil
+	}
+	if err != nil {
+		return events.ContextContent{}, 0, err
+	}
+	switch d := last.Data.(type) {
+	case *events.ContextUpdated:
+		return d.Content.Value(), last.Seq, nil
+	case *events.ContextCleared, *events.ContextExpired:
+		return events.ContextContent{}, last.Seq, nil
+	default:
+		return events.ContextContent{}, 0, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the context was edited by a newer version of Daybook; upgrade this one"}
+	}
+}
+
+// Set records preferences and values, and returns the context with them and the
+// position of the event. What others set at the same time stays set. A patch
+// that changes nothing is not recorded.
+func (s *Store) Set(ctx context.Context, k Key, p Patch, actor events.Actor) (_ projections.Context, seq uint64, err error) {
+	e, err := s.take(ctx, k)
+	if err != nil {
+		return projections.Context{}, 0, err
+	}
+	defer s.release(e)
+	if err := s.open(ctx, e, "set_context"); err != nil {
+		return projections.Context{}, 0, err
+	}
+	seq, err = s.edit(ctx, e, func(have events.ContextContent) (events.Data, error) {
+		next, err := s.apply(p, have)
+		if err != nil || same(next, have) {
+			return nil, err
+		}
+		return &events.ContextUpdated{ContextRef: e.state.ContextRef, Content: events.Plain(next), Actor: actor}, nil
+	})
+	if err != nil {
+		return projections.Context{}, 0, unavailable("set the context", err)
+	}
+	return e.state.Context, seq, nil
+}
+
+// Clear records that a context begins anew and returns it as it is then, and the
+// position of the event. What happened before stays on record.
+func (s *Store) Clear(ctx context.Context, k Key, actor events.Actor) (_ projections.Context, seq uint64, err error) {
+	e, err := s.take(ctx, k)
+	if err != nil {
+		return projections.Context{}, 0, err
+	}
+	defer s.release(e)
+	if err := s.open(ctx, e, "context_clear"); err != nil {
+		return projections.Context{}, 0, err
+	}
+	seq, err = s.edit(ctx, e, func(events.ContextContent) (events.Data, error) {
+		return &events.ContextCleared{ContextRef: e.state.ContextRef, Actor: actor}, nil
+	})
+	if err != nil {
+		return projections.Context{}, 0, unavailable("clear the context", err)
+	}
+	return e.state.Context, seq, nil
+}
+
+// edit records an edit made of the one before; nil is none. What was noted before
+// is recorded before. e.mu is held.
+func (s *Store) edit(ctx context.Context, e *entry, next func(have events.ContextContent) (events.Data, error)) (uint64, error) {
+	if err := s.flush(ctx, e, false); err != nil {
+		return 0, err
+	}
+	for try := 0; ; try++ {
+		have, position, err := s.lastEdit(ctx, e)
+		if err != nil {
+			return 0, err
+		}
+		d, err := next(have)
+		if d == nil || err != nil {
+			return position, err
+		}
+		seq, err := s.append(ctx, e.key.Tenant, d, int64(position))
+		switch {
+		case errors.Is(err, events.ErrConflict) && try < conflicts:
+			continue
+		case err != nil:
+			return 0, err
+		}
+		return seq, s.reload(ctx, e, seq)
+	}
+}
+
+func same(a, b events.ContextContent) bool {
+	if a.UserPreferences != b.UserPreferences || len(a.Custom) != len(b.Custom) {
+		return false
+	}
+	for name, v := range a.Custom {
+		if old, ok := b.Custom[name]; !ok || string(old) != string(v) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,241 @@
+package projections
+
+import (
+	"cmp"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"daybook/events"
+)
+
+// contextSchema has a row for each context that something is on record of, and
+// one for each of their runs that has not ended.
+const contextSchema = `
+CREATE TABLE IF NOT EXISTS contexts (
+	tenant TEXT NOT NULL, context_key TEXT NOT NULL, session_id TEXT NOT NULL, kind TEXT NOT NULL,
+	created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, used_at INTEGER NOT NULL,
+	running INTEGER NOT NULL, seq INTEGER NOT NULL, empty INTEGER NOT NULL,
+	state TEXT NOT NULL, -- contextBody as JSON
+	PRIMARY KEY (tenant, context_key)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS contexts_by_use ON contexts (used_at, tenant, context_key) WHERE empty = 0 AND running = 0;
+CREATE TABLE IF NOT EXISTS context_runs (
+	tenant TEXT NOT NULL, execution_id TEXT NOT NULL, context_key TEXT NOT NULL, PRIMARY KEY (tenant, execution_id)
+) WITHOUT ROWID;
+`
+
+// contextStatements are those about contexts.
+type contextStatements struct {
+	context, putContext, dropContext    *sql.Stmt
+	contextRun, runContext, endContexts *sql.Stmt
+}
+
+func (s *contextStatements) queries() []preparing {
+	return []preparing{
+		{&s.context, selectContext + ` WHERE tenant = ? AND context_key = ?`},
+		{&s.putContext, `INSERT OR REPLACE INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.dropContext, `DELETE FROM contexts WHERE tenant = ? AND context_key = ?`},
+		{&s.contextRun, `INSERT OR IGNORE INTO context_runs VALUES (?, ?, ?)`},
+		{&s.runContext, `SELECT context_key FROM context_runs WHERE tenant = ? AND execution_id = ?`},
+		{&s.endContexts, `DELETE FROM context_runs WHERE tenant = ? AND execution_id = ?`},
+	}
+}
+
+// contextKey tells contexts of a batch apart. Watchers know a context by the
+// same key as events about it.
+type contextKey = executionKey
+
+func scanContext(row interface{ Scan(dest ...any) error }) (*contextRow, error) {
+	var r contextRow
+	var state string
+	var empty bool
+	if err := row.Scan(&r.Key, &r.SessionID, &r.Kind, &r.createdAt, &r.updatedAt, &r.usedAt, &r.running, &r.seq, &empty, &state); err != nil {
+		return nil, err
+	}
+	r.bytes = len(state)
+	return &r, json.Unmarshal([]byte(state), &r.contextBody)
+}
+
+// contextOf is a context as the batch has left it so far: nil when nothing is on
+// record of it.
+func (a *applier) contextOf(tenant, key string) (*contextRow, error) {
+	k := contextKey{tenant, key}
+	if r, known := a.contexts[k]; known {
+		if r != nil && r.gone {
+			r = nil
+		}
+		return r, nil
+	}
+	r, err := scanContext(a.row(a.s.context, tenant, key))
+	if errors.Is(err, sql.ErrNoRows) {
+		r, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a.contexts == nil {
+		a.contexts = map[contextKey]*contextRow{}
+	}
+	a.contexts[k] = r
+	return r, nil
+}
+
+// inContext is the context that an event is about, begun if need be.
+func (a *applier) inContext(e *events.Event, ref events.ContextRef) (*contextRow, error) {
+	r, err := a.contextOf(e.Tenant, ref.Key)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		r = &contextRow{ContextRef: ref}
+		r.begin(e.Time)
+		a.contexts[contextKey{e.Tenant, ref.Key}] = r
+	}
+	r.seq = e.Seq
+	return r, nil
+}
+
+// storeContexts writes what the batch has changed.
+func (a *applier) storeContexts() error {
+	keys := make([]contextKey, 0, len(a.contexts))
+	for k := range a.contexts {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(x, y contextKey) int { return cmp.Or(cmp.Compare(x.tenant, y.tenant), cmp.Compare(x.id, y.id)) })
+	for _, k := range keys {
+		r := a.contexts[k]
+		if r == nil {
+			continue
+		}
+		if r.gone {
+			if err := a.exec(a.s.dropContext, k.tenant, k.id); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := a.exec(a.s.putContext, k.tenant, k.id, r.SessionID, string(r.Kind), r.createdAt, r.updatedAt, r.usedAt, r.running, r.seq, r.empty(), asJSON(r.contextBody)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellContexts signals those who watch the contexts that a batch has changed. It
+// comes before the batch is known to be applied: who waits for that finds the
+// signal.
+func (s *Store) tellContexts(changed map[contextKey]*contextRow) {
+	if len(changed) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range changed {
+		s.watchers.signal(k)
+	}
+}
+
+func (a *applier) contextEvent(e *events.Event) error {
+	switch d := e.Data.(type) {
+	case *events.ContextUpdated:
+		r, err := a.inContext(e, d.ContextRef)
+		if err != nil {
+			return err
+		}
+		content := d.Content.Value()
+		r.Preferences, r.Custom = content.UserPreferences, content.Custom
+		r.updated(e.Time)
+	case *events.ContextCleared:
+		return a.beginAnew(e, d.ContextRef)
+	case *events.ContextExpired:
+		if err := a.beginAnew(e, d.ContextRef); err != nil {
+			return err
+		}
+		// Connections end, and most of the expired ones have. What is left of them
+		// is nothing.
+		r := a.contexts[contextKey{e.Tenant, d.Key}]
+		r.gone = r.Kind == events.ContextTransport && r.running == 0
+	case *events.ContextNoted:
+		return a.noted(e, d)
+	}
+	return nil
+}
+
+func (a *applier) beginAnew(e *events.Event, ref events.ContextRef) error {
+	r, err := a.inContext(e, ref)
+	if err == nil {
+		r.begin(e.Time)
+		r.used(e.Time)
+	}
+	return err
+}
+
+func (a *applier) noted(e *events.Event, d *events.ContextNoted) error {
+	before, err := a.contextOf(e.Tenant, d.Key)
+	if err != nil {
+		return err
+	}
+	r, err := a.inContext(e, d.ContextRef)
+	if err != nil {
+		return err
+	}
+	if before == nil && !d.Since.IsZero() {
+		r.begin(d.Since.Time)
+	}
+	r.used(d.UsedAt.Time)
+	content := d.Content.Value()
+	for _, c := range content.Calls {
+		at := events.FormatTime(c.CalledAt.Time)
+		r.call(keptCall{ArgsSHA256: c.ArgumentsSHA256, ToolCallRecord: ToolCallRecord{
+			Tool: c.Tool, Args: c.Arguments, CalledAt: at, ResultSummary: excerpt(c.ResultSummary, maxCallSummary), Times: c.Times,
+		}})
+		r.try(Tried{
+			ArgsSHA256: c.ArgumentsSHA256, Tool: c.Tool, CalledAt: at, Times: c.Times, Summary: excerpt(c.ResultSummary, maxCallSummary), Results: c.Results, ResultSHA256: c.ResultSHA256,
+		})
+		r.updated(c.CalledAt.Time)
+	}
+	for _, f := range content.Resources {
+		r.fetched(FetchedResource{
+			ResourceID: f.ResourceID, ResourceType: f.ResourceType, FetchedAt: events.FormatTime(f.FetchedAt.Time), ContentHash: f.ContentSHA256, Summary: f.Summary,
+		})
+		r.updated(f.FetchedAt.Time)
+	}
+	return nil
+}
+
+// requestedInContext notes a run that was asked for in a context.
+func (a *applier) requestedInContext(e *events.Event, d *events.ExecutionRequested) error {
+	if d.Context == nil {
+		return nil
+	}
+	r, err := a.inContext(e, *d.Context)
+	if err != nil {
+		return err
+	}
+	r.requested(e, d)
+	r.running++
+	r.updated(e.Time)
+	return a.exec(a.s.contextRun, e.Tenant, d.ExecutionID, d.Context.Key)
+}
+
+// endedInContext notes how it ended.
+func (a *applier) endedInContext(e *events.Event, status events.Status, d *events.Ending) error {
+	var key string
+	err := a.row(a.s.runContext, e.Tenant, d.ExecutionID).Scan(&key)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r, err := a.contextOf(e.Tenant, key)
+	if err != nil || r == nil {
+		return err
+	}
+	r.seq = e.Seq
+	r.running--
+	r.ended(status, d)
+	r.updated(e.Time)
+	return a.exec(a.s.endContexts, e.Tenant, d.ExecutionID)
+}

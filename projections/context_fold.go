@@ -1,0 +1,274 @@
+package projections
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"daybook/events"
+)
+
+// Bounds of a context. At compressAt calls all but the last keepCalls become a
+// summary.
+const (
+	compressAt      = 15
+	keepCalls       = 10
+	maxSummaryBytes = 8 << 10
+	maxResources    = 200
+	maxTried        = 200
+	// maxCallSummary bounds what is kept of the outcome of a call, in characters.
+	maxCallSummary = 280
+	// maxCodeExcerpt bounds what is kept of the code of a run, in characters.
+	maxCodeExcerpt = 200
+	// notableCalls are quoted in a summary.
+	notableCalls = 3
+)
+
+// contextRow is a context as stored.
+type contextRow struct {
+	events.ContextRef
+	createdAt, updatedAt, usedAt int64 // milliseconds since 1970
+	running                      int
+	seq                          uint64
+	contextBody
+	bytes int
+	// gone is true for a row to be removed: what comes next in it begins it.
+	gone bool
+}
+
+// contextBody is what a context is emptied of when it begins anew.
+type contextBody struct {
+	Preferences events.UserPreferences     `json:"preferences,omitzero"`
+	Custom      map[string]json.RawMessage `json:"custom,omitempty"`
+	Calls       []keptCall                 `json:"calls,omitempty"`
+	Resources   []FetchedResource          `json:"resources,omitempty"`
+	Tried       []Tried                    `json:"tried,omitempty"`
+	Summary     string                     `json:"summary,omitempty"`
+	WindowStart int                        `json:"window_start,omitempty"`
+}
+
+// keptCall is a record and what tells it from others.
+type keptCall struct {
+	ToolCallRecord
+	ArgsSHA256 string `json:"args_sha256"`
+}
+
+func (b *contextBody) empty() bool {
+	return b.Preferences == (events.UserPreferences{}) && len(b.Custom)+len(b.Calls)+len(b.Resources)+len(b.Tried) == 0
+}
+
+// public is the row as it is shown.
+func (r *contextRow) public() ContextState {
+	c := Context{
+		SchemaVersion: ContextSchemaVersion, SessionID: r.SessionID,
+		CreatedAt: formatMillis(r.createdAt), LastUpdatedAt: formatMillis(r.updatedAt),
+		UserPreferences: r.Preferences, RecentToolCalls: make([]ToolCallRecord, len(r.Calls)),
+		FetchedResources: append([]FetchedResource{}, r.Resources...), Custom: r.Custom,
+		SummaryBeforeWindow: r.Summary, WindowStartIndex: r.WindowStart,
+	}
+	for i, call := range r.Calls {
+		c.RecentToolCalls[i] = call.ToolCallRecord
+	}
+	if c.Custom == nil {
+		c.Custom = map[string]json.RawMessage{}
+	}
+	return ContextState{
+		ContextRef: r.ContextRef, Context: c, Tried: r.Tried, UsedAt: time.UnixMilli(r.usedAt).UTC(),
+		Running: r.running, Empty: r.empty(), Seq: r.seq, Bytes: r.bytes,
+	}
+}
+
+// begin makes the context a fresh one.
+func (r *contextRow) begin(at time.Time) {
+	r.contextBody = contextBody{}
+	r.createdAt, r.updatedAt = at.UnixMilli(), at.UnixMilli()
+}
+
+// used notes that somebody had to do with the context.
+func (r *contextRow) used(at time.Time) { r.usedAt = max(r.usedAt, at.UnixMilli()) }
+
+// updated notes that something in it has changed.
+func (r *contextRow) updated(at time.Time) {
+	r.used(at)
+	r.updatedAt = max(r.updatedAt, at.UnixMilli())
+}
+
+// call adds a call, and sums up the oldest ones when there are many.
+func (b *contextBody) call(c keptCall) {
+	if last := len(b.Calls) - 1; last >= 0 && c.ExecutionID == "" && b.Calls[last].ExecutionID == "" && b.Calls[last].ArgsSHA256 == c.ArgsSHA256 {
+		c.Times = max(b.Calls[last].Times, 1) + max(c.Times, 1)
+		b.Calls[last] = c
+		return
+	}
+	b.Calls = append(b.Calls, c)
+	if len(b.Calls) < compressAt {
+		return
+	}
+	old := b.Calls[:len(b.Calls)-keepCalls]
+	b.WindowStart += len(old)
+	b.Summary = joinSummaries(b.Summary, sumUp(old), b.WindowStart)
+	b.Calls = slices.Clone(b.Calls[len(old):])
+}
+
+// sumUp tells of calls in some lines.
+func sumUp(calls []keptCall) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Summary of %d earlier tool calls (%s to %s):", len(calls), calls[0].CalledAt, calls[len(calls)-1].CalledAt)
+	var tools []string
+	times := map[string]int{}
+	for _, c := range calls {
+		if times[c.Tool] == 0 {
+			tools = append(tools, c.Tool)
+		}
+		times[c.Tool] += max(c.Times, 1)
+	}
+	for _, tool := range tools {
+		plural := "s"
+		if times[tool] == 1 {
+			plural = ""
+		}
+		fmt.Fprintf(&b, "\n  - %s: called %d time%s", tool, times[tool], plural)
+	}
+	notable := 0
+	for _, c := range calls {
+		if c.ResultSummary != "" && notable < notableCalls {
+			fmt.Fprintf(&b, "\n  - %s result: %s", c.Tool, c.ResultSummary)
+			notable++
+		}
+	}
+	return b.String()
+}
+
+// joinSummaries appends a summary to earlier ones. Where that is too long, the
+// oldest of them are only counted.
+func joinSummaries(before, next string, calls int) string {
+	var parts []string
+	if before != "" {
+		parts = strings.Split(before, "\n\n")
+	}
+	counted := len(parts) > 0 && strings.HasPrefix(parts[0], countedPrefix)
+	if counted {
+		parts = parts[1:]
+	}
+	parts = append(parts, next)
+	for {
+		all := strings.Join(parts, "\n\n")
+		if counted {
+			all = fmt.Sprintf(countedPrefix+"%d earlier tool calls only the last are told here.\n\n", calls) + all
+		}
+		if len(all) <= maxSummaryBytes || len(parts) == 1 {
+			return all
+		}
+		parts, counted = parts[1:], true
+	}
+}
+
+// countedPrefix begins the line that stands for summaries left out.
+const countedPrefix = "Of "
+
+// fetched adds a resource, or what it is now.
+func (b *contextBody) fetched(r FetchedResource) {
+	b.Resources = slices.DeleteFunc(b.Resources, func(have FetchedResource) bool { return have.ResourceID == r.ResourceID })
+	b.Resources = append(b.Resources, r)
+	if over := len(b.Resources) - maxResources; over > 0 {
+		b.Resources = slices.Clone(b.Resources[over:])
+	}
+}
+
+// try remembers a call among those tried.
+func (b *contextBody) try(t Tried) {
+	t.Times = max(t.Times, 1)
+	if i := slices.IndexFunc(b.Tried, func(have Tried) bool { return have.ArgsSHA256 == t.ArgsSHA256 }); i >= 0 {
+		t.Times += b.Tried[i].Times
+		b.Tried = slices.Delete(b.Tried, i, i+1)
+	}
+	b.Tried = append(b.Tried, t)
+	if over := len(b.Tried) - maxTried; over > 0 {
+		b.Tried = slices.Clone(b.Tried[over:])
+	}
+}
+
+// requested adds the call that began a run.
+func (b *contextBody) requested(e *events.Event, d *events.ExecutionRequested) {
+	content := d.Content.Value()
+	source := content.Source.Text
+	if content.Source.Blob != nil {
+		source = content.Source.Blob.Preview
+	}
+	args := map[string]json.RawMessage{"code": quoted(excerpt(source, maxCodeExcerpt))}
+	if d.Heap != "" {
+		args["heap"] = quoted(d.Heap)
+	}
+	at := events.FormatTime(e.Time)
+	const summary = "running"
+	b.call(keptCall{ArgsSHA256: d.RequestSHA256, ToolCallRecord: ToolCallRecord{
+		Tool: runTool, Args: args, CalledAt: at, ResultSummary: summary, ExecutionID: d.ExecutionID,
+	}})
+	if d.Turn != nil {
+		return // what it starts from differs from turn to turn
+	}
+	b.try(Tried{
+		ArgsSHA256: d.RequestSHA256, Tool: runTool, CalledAt: at, Summary: summary, ExecutionID: d.ExecutionID, Status: events.StatusRunning,
+		Reusable: content.Tags == nil && len(d.Warnings) == 0,
+	})
+}
+
+// runTool is the tool that begins runs, whoever asked for them.
+const runTool = "run_js"
+
+// ended completes what is known of a run.
+func (b *contextBody) ended(status events.Status, d *events.Ending) {
+	summary := outcome(status, d)
+	for i := range b.Calls {
+		if b.Calls[i].ExecutionID == d.ExecutionID {
+			b.Calls[i].ResultSummary = summary
+			break
+		}
+	}
+	for i := range b.Tried {
+		if b.Tried[i].ExecutionID == d.ExecutionID {
+			t := &b.Tried[i]
+			t.Summary, t.Status = summary, status
+			// What ended for another reason may end otherwise the next time.
+			t.Reusable = t.Reusable && (status == events.StatusCompleted || status == events.StatusFailed && d.Reason == reasonException)
+			break
+		}
+	}
+}
+
+// reasonException is the reason of a run that its script let fail.
+const reasonException = "exception"
+
+func outcome(status events.Status, d *events.Ending) string {
+	content := d.Content.Value()
+	text := content.Result
+	if status != events.StatusCompleted {
+		text = content.Error
+	}
+	if text == nil {
+		return string(status)
+	}
+	said := text.Text
+	if text.Blob != nil {
+		said = text.Blob.Preview
+	}
+	return excerpt(string(status)+": "+said, maxCallSummary)
+}
+
+// excerpt is the beginning of a text, in one line.
+func excerpt(s string, limit int) string {
+	const margin = 4 // the longest character
+	if len(s) > limit*margin*2 {
+		s = s[:limit*margin*2]
+	}
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	return string([]rune(s)[:limit-1]) + "…"
+}
+
+func quoted(s string) json.RawMessage { return json.RawMessage(asJSON(s)) }
