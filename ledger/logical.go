@@ -24,6 +24,9 @@ type Sessions interface {
 	// Intent returns the event that says which session an intent stands for, by
 	// the intent's key, or events.ErrNotFound.
 	Intent(ctx context.Context, tenant, key string) (events.Event, error)
+	// Refs returns the short names given out to a holder, oldest first, and the
+	// position of the last (0: none), for a conditional append.
+	Refs(ctx context.Context, tenant, holder string) ([]events.Event, uint64, error)
 }
 
 // Opening asks for a session that keeps state.
@@ -184,6 +187,9 @@ type LogicalSession struct {
 	Symbols  int
 	// Position is that of the session's last event.
 	Position uint64
+
+	// lastBreak is the last break in its continuity, or nil.
+	lastBreak *events.SessionRebound
 }
 
 // LogicalSession reads a session from the stream. An unknown one is
@@ -223,7 +229,7 @@ func (s *LogicalSession) apply(e events.Event) error {
 		s.Taught = append(s.Taught, d.Added...)
 		s.Symbols += len(d.Added)
 	case *events.SessionRebound:
-		s.Binding, s.Taught = events.SessionBinding{}, nil
+		s.Binding, s.Taught, s.lastBreak = events.SessionBinding{}, nil, d
 	}
 	return nil
 }
