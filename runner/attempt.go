@@ -102,6 +102,7 @@ func (a *attempt) recordStart() (run *ledger.Run, err error) {
 			Runner:    a.r.opts.ID,
 			Engine:    a.in.engine,
 			InputHeap: a.in.hash,
+			Callable:  a.in.callable,
 			Layers:    a.in.layers,
 			Warnings:  a.in.warnings,
 		})
@@ -140,19 +141,26 @@ func (a *attempt) run(running context.Context, free func()) error {
 			a.stop(err)
 		}
 	})
+	var x *exchange
+	if len(a.in.callable) > 0 {
+		x = newExchange(a)
+	}
 	var out Outcome
 	workErr := guard(func() (err error) {
-		out, err = a.r.opts.Workers.Run(running, a.task(timeout), p.write)
+		out, err = a.r.opts.Workers.Run(running, a.task(timeout, x), p.write)
 		return err
 	})
 	free()
 	totals, outputErr := p.finish()
+	hostErr := x.close()
 	run, startErr := a.start.get(a.records)
 	switch {
 	case startErr != nil:
 		return startErr
 	case outputErr != nil:
 		return fmt.Errorf("record output: %w", outputErr)
+	case hostErr != nil:
+		return hostErr
 	}
 
 	res := ledger.Result{Output: totals}
@@ -164,6 +172,9 @@ func (a *attempt) run(running context.Context, free func()) error {
 	// Nobody reported what the script cost; how long it took is known here.
 	res.Usage.WallMillis = time.Since(began).Milliseconds()
 	switch cause := context.Cause(running); {
+	case errors.Is(workErr, errDiverged):
+		res.Reason, res.Error = ledger.ReasonInterrupted, "The run was interrupted, and could not go on from what it had called: "+workErr.Error()
+		return a.complete(run, events.StatusFailed, res)
 	case errors.Is(cause, errCancelled):
 		return a.complete(run, events.StatusCancelled, res)
 	case errors.Is(cause, errTimedOut):
@@ -175,10 +186,10 @@ func (a *attempt) run(running context.Context, free func()) error {
 	}
 }
 
-func (a *attempt) task(timeout time.Duration) Task {
+func (a *attempt) task(timeout time.Duration, x *exchange) Task {
 	req := a.plan.Request
 	heapLimit := int64(req.Limits.HeapMemoryMaxMB) << 20
-	return Task{
+	t := Task{
 		Tenant:         req.Tenant,
 		Session:        req.SessionID,
 		Code:           a.in.code,
@@ -192,6 +203,10 @@ func (a *attempt) task(timeout time.Duration) Task {
 		Seed:                  a.plan.Seed,
 		Start:                 a.plan.StartTime,
 	}
+	if x != nil {
+		t.Servers, t.Host = a.in.callable, x
+	}
+	return t
 }
 
 // handBack gives a run that outlasted the draining to the next runner.

@@ -40,6 +40,8 @@ type input struct {
 	heap     []byte
 	hash     string
 	warnings []string
+	// callable is what the script may call.
+	callable map[string][]string
 	// refused, when not nil, is why the script cannot be run at all.
 	refused *refusal
 }
@@ -100,8 +102,22 @@ func (r *Runner) fetch(ctx context.Context, plan ledger.Plan, delivered int) (in
 	err = r.fetchHeap(ctx, req, delivered, &in)
 	if err == nil {
 		headLost(req, &in)
+		in.callable = r.callable(ctx, plan)
 	}
 	return in, err
+}
+
+// callable is what a run may call: for a later attempt what the first one might,
+// as a script can see it.
+func (r *Runner) callable(ctx context.Context, plan ledger.Plan) map[string][]string {
+	switch {
+	case r.opts.Servers == nil:
+		return nil
+	case plan.Resumed:
+		return plan.Callable
+	default:
+		return r.opts.Servers.Servers(ctx, plan.Request)
+	}
 }
 
 func (r *Runner) fetchSource(ctx context.Context, req ledger.Request, in *input) error {

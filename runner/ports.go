@@ -64,11 +64,35 @@ type Finisher interface {
 	Settle(ctx context.Context, r ledger.Request, terminal events.Event) error
 }
 
+// HostLog records what scripts call.
+type HostLog interface {
+	RecordCall(ctx context.Context, r *ledger.Run, c ledger.HostCall) error
+	RecordReturn(ctx context.Context, r *ledger.Run, a ledger.HostReturn) error
+}
+
+// Servers are the MCP servers that scripts may call.
+type Servers interface {
+	// Servers names the tools that a run may call, by server. It may wait a little
+	// for servers that are being connected to; one that fails has no tools.
+	Servers(ctx context.Context, r ledger.Request) map[string][]string
+	// Call calls a tool and always comes to a result. ctx ends with the run.
+	Call(ctx context.Context, r ledger.Request, server, tool string, arguments []byte) ServerResult
+}
+
+// ServerResult is what a call came to.
+type ServerResult struct {
+	Outcome events.HostOutcome
+	// Text is a value as JSON when the Outcome is ok, and otherwise a message:
+	// valid UTF-8 of at most 16 MiB.
+	Text []byte
+}
+
 // Ledger is the runner's side of the write side. *ledger.Ledger implements it
 // and documents it.
 type Ledger interface {
 	Planner
 	OutputLog
+	HostLog
 	Finisher
 }
 

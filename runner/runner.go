@@ -27,6 +27,8 @@ type Options struct {
 	Heaps   Heaps
 	Texts   Texts
 	Workers Workers
+	// Servers may be nil: then scripts have nothing to call.
+	Servers Servers
 
 	// DrainWait is how long runs may go on once Run is told to end, before they
 	// are handed back; default 10 s, negative hands them back at once.

@@ -127,7 +127,10 @@ class Run {
     daybook_answer answer = {};
     switch (daybook_await(d_->host, due, &answer)) {
       case DAYBOOK_HOST_TICK:
-        if (due >= 0 && !stopped()) return fire(due);
+        if (due >= 0 && !stopped()) {
+          catch_up(due);
+          return fire(due);
+        }
         break;
       case DAYBOOK_HOST_ANSWER:
         return take(answer);
@@ -136,11 +139,21 @@ class Run {
     return Next::kOver;
   }
 
+  // Lets real time be at least as far as the script's: a host that answers from a
+  // record need not wait, and nor do the timers after it.
+  void catch_up(double clock_ms) {
+    const double ahead = clock_ms - d_->start_ms - std::chrono::duration<double, std::milli>(Clock::now() - started_).count();
+    if (ahead > 0) {
+      started_ -= std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(std::fmin(ahead, 1e9)));
+    }
+  }
+
   // Moves the clock to when the host answered and settles the call's promise.
   Next take(const daybook_answer& answer) {
     std::unique_ptr<char, decltype(&free)> owned(answer.text, &free);
     d_->pending_calls--;
     if (answer.clock_ms > d_->clock_ms) d_->clock_ms = answer.clock_ms;
+    catch_up(answer.clock_ms);
     Local<v8::String> text;
     if (stopped() || !v8::String::NewFromUtf8(isolate_, answer.text == nullptr ? "" : answer.text,
                                               v8::NewStringType::kNormal, static_cast<int>(answer.size))
@@ -276,7 +289,7 @@ class Run {
   const Local<v8::Context> context_;
   v8::TryCatch caught_;
   daybook_result* const result_;
-  const Clock::time_point started_ = Clock::now();
+  Clock::time_point started_ = Clock::now();
 };
 
 // Brings the heap to rest, so that it can be saved. No handle to it is left by

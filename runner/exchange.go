@@ -1,0 +1,250 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"daybook/events"
+	"daybook/ledger"
+)
+
+// exchange carries out what one attempt's script calls: each call is on record
+// before it leaves, each answer before the script gets it, in the order in which
+// it does. It also is the script's clock while calls are pending: of an answer and
+// a timer the earlier one is first, and what it once said about that it keeps to.
+type exchange struct {
+	request ledger.Request
+	servers Servers
+	log     HostLog
+	start   *future[*ledger.Run]
+	records context.Context // for what is recorded
+	began   time.Time
+	origin  time.Time // the script's time at began
+	calling sync.WaitGroup
+	over    context.Context // ends with the script
+	end     context.CancelFunc
+
+	recording sync.Mutex // held while an event about calls is appended: they share a position
+
+	mu      sync.Mutex // guards what follows
+	feed    *feed
+	changed chan struct{} // closed, and replaced, at every change
+	ready   []HostAnswer  // on record, not yet with the script
+	stamped time.Time     // of the answer that is being recorded; zero without one
+	floor   time.Time     // no later answer is from before it
+	err     error         // why calls can no longer be recorded
+}
+
+func newExchange(a *attempt) *exchange {
+	over, end := context.WithCancel(a.records)
+	return &exchange{
+		over: over, end: end,
+		request: a.plan.Request, servers: a.r.opts.Servers, log: a.r.opts.Ledger, start: &a.start, records: a.records,
+		began: time.Now(), origin: a.plan.StartTime, floor: a.plan.StartTime, feed: newFeed(a.plan.Calls), changed: make(chan struct{}),
+	}
+}
+
+// Call implements Host.
+func (x *exchange) Call(ctx context.Context, number int, server, tool string, arguments []byte) error {
+	x.mu.Lock()
+	recorded, err := x.feed.call(number, server, tool, arguments)
+	if err == nil {
+		err = x.err
+	}
+	x.mu.Unlock()
+	if err != nil || recorded {
+		return err
+	}
+	x.calling.Go(func() {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(x.over, cancel)()
+		if err := guard(func() error {
+			return x.carry(ctx, ledger.HostCall{Number: number, Server: server, Tool: tool, Arguments: arguments})
+		}); err != nil {
+			x.fail(err)
+		}
+	})
+	return nil
+}
+
+// carry makes one call, from its record to that of its answer.
+func (x *exchange) carry(ctx context.Context, c ledger.HostCall) error {
+	run, err := x.start.get(x.records)
+	if err != nil {
+		return err
+	}
+	if called, err := x.recordCall(ctx, run, c); err != nil || !called {
+		return err
+	}
+	began := time.Now()
+	r := x.servers.Call(ctx, x.request, c.Server, c.Tool, c.Arguments)
+	if ctx.Err() != nil {
+		// The run ended first. Whatever came, no script gets it.
+		r = ServerResult{Outcome: events.HostCancelled, Text: []byte("the run ended first")}
+	}
+	return x.recordReturn(run, ledger.HostReturn{Number: c.Number, Outcome: r.Outcome, Duration: time.Since(began), Result: r.Text})
+}
+
+// recordCall reports whether the call is on record. It is not when the script has
+// ended meanwhile.
+func (x *exchange) recordCall(ctx context.Context, run *ledger.Run, c ledger.HostCall) (called bool, err error) {
+	x.recording.Lock()
+	defer x.recording.Unlock()
+	if ctx.Err() != nil {
+		return false, nil
+	}
+	err = x.log.RecordCall(x.records, run, c)
+	return err == nil, err
+}
+
+func (x *exchange) recordReturn(run *ledger.Run, a ledger.HostReturn) error {
+	x.recording.Lock()
+	defer x.recording.Unlock()
+	a.AnsweredAt = x.stamp()
+	err := x.log.RecordReturn(x.records, run, a)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.stamped = time.Time{}
+	if err == nil && a.Outcome != events.HostCancelled {
+		x.ready = append(x.ready, HostAnswer{Number: a.Number, OK: a.Outcome == events.HostOK, Text: a.Result, At: a.AnsweredAt})
+	}
+	x.announce()
+	return err
+}
+
+// stamp decides the script's time of the next answer.
+func (x *exchange) stamp() time.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	at := later(wholeMillis(x.now()), x.floor)
+	x.floor, x.stamped = at, at
+	x.announce()
+	return at
+}
+
+// now is the script's time. It needs the lock.
+func (x *exchange) now() time.Time { return x.origin.Add(time.Since(x.began)) }
+
+// reach moves the script's time forward to at, if it stands before it: answers on
+// record are given without waiting. It needs the lock.
+func (x *exchange) reach(at time.Time) {
+	if now := x.now(); at.After(now) {
+		x.origin = x.origin.Add(at.Sub(now))
+	}
+	x.floor = later(x.floor, wholeMillis(at))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// wholeMillis rounds up: events keep milliseconds.
+func wholeMillis(t time.Time) time.Time {
+	if whole := t.Truncate(time.Millisecond); whole.Before(t) {
+		return whole.Add(time.Millisecond)
+	}
+	return t
+}
+
+// announce wakes who waits for a change. It needs the lock.
+func (x *exchange) announce() {
+	close(x.changed)
+	x.changed = make(chan struct{})
+}
+
+func (x *exchange) fail(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.err == nil {
+		x.err = err
+	}
+	x.announce()
+}
+
+// Next implements Host.
+func (x *exchange) Next(ctx context.Context, due time.Time) (HostAnswer, error) {
+	for {
+		a, known, changed, err := x.look(due)
+		if known || err != nil {
+			return a, err
+		}
+		if !x.wait(ctx, due, changed) {
+			return HostAnswer{}, context.Cause(ctx)
+		}
+	}
+}
+
+// look returns what the script is to be told, if that is known already.
+func (x *exchange) look(due time.Time) (a HostAnswer, known bool, changed <-chan struct{}, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if a, ok, err := x.feed.next(due); ok || err != nil {
+		at := a.At
+		if a.Number == 0 {
+			at = due
+		}
+		x.reach(at)
+		return a, true, nil, err
+	}
+	tick := func(at time.Time) bool { return !due.IsZero() && !due.After(at) }
+	switch {
+	case len(x.ready) > 0 && !tick(x.ready[0].At):
+		a, x.ready = x.ready[0], x.ready[1:]
+		return a, true, nil, nil
+	case len(x.ready) > 0:
+		return HostAnswer{}, true, nil, nil
+	case x.err != nil:
+		return HostAnswer{}, false, nil, x.err
+	case !x.stamped.IsZero():
+		return HostAnswer{}, tick(x.stamped), x.changed, nil
+	case tick(x.now()):
+		x.floor = later(x.floor, wholeMillis(due))
+		return HostAnswer{}, true, nil, nil
+	}
+	return HostAnswer{}, false, x.changed, nil
+}
+
+// wait returns when something changed or due is reached, and false when ctx ended.
+func (x *exchange) wait(ctx context.Context, due time.Time, changed <-chan struct{}) bool {
+	var reached <-chan time.Time
+	if !due.IsZero() {
+		x.mu.Lock()
+		left := due.Sub(x.now())
+		x.mu.Unlock()
+		t := time.NewTimer(left)
+		defer t.Stop()
+		reached = t.C
+	}
+	select {
+	case <-changed:
+	case <-reached:
+		if ctx.Err() == nil {
+			return true
+		}
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// close waits until no call is under way and everything about them is on record.
+// The script has ended: what is still under way is given up. The error is why
+// something could not be recorded.
+func (x *exchange) close() error {
+	if x == nil {
+		return nil
+	}
+	x.end()
+	x.calling.Wait()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.err != nil {
+		return fmt.Errorf("record what the script calls: %w", x.err)
+	}
+	return nil
+}

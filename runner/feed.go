@@ -1,0 +1,100 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"daybook/events"
+	"daybook/ledger"
+)
+
+// errDiverged reports a script that calls something else than it did when its
+// calls were recorded.
+var errDiverged = errors.New("the script does not call what it called before")
+
+// feed gives a script the answers on record instead of calling again.
+type feed struct {
+	calls   map[int]ledger.RecordedCall
+	answers []ledger.RecordedCall // still to be given, in the order they reached the script
+	begun   map[int]bool
+}
+
+func newFeed(calls []ledger.RecordedCall) *feed {
+	f := &feed{calls: map[int]ledger.RecordedCall{}, begun: map[int]bool{}}
+	for _, c := range calls {
+		f.calls[c.Number] = c
+		if c.Answer != nil {
+			f.answers = append(f.answers, c)
+		}
+	}
+	slices.SortFunc(f.answers, func(a, b ledger.RecordedCall) int { return cmp.Compare(a.Answer.Position, b.Answer.Position) })
+	return f
+}
+
+// call reports whether a call is on record. One that is, but was another, is
+// errDiverged.
+func (f *feed) call(number int, server, tool string, arguments []byte) (recorded bool, err error) {
+	c, ok := f.calls[number]
+	if !ok {
+		return false, nil
+	}
+	if c.Server != server || c.Tool != tool || c.ArgumentsSHA256 != events.Hash(arguments) {
+		return true, fmt.Errorf("%w: call %d was %s.%s with arguments of SHA-256 %.12s, and is %s.%s with %.12s",
+			errDiverged, number, c.Server, c.Tool, c.ArgumentsSHA256, server, tool, events.Hash(arguments))
+	}
+	f.begun[number] = true
+	return true, nil
+}
+
+// next returns what the script is told next; false when the record has no more
+// to say.
+func (f *feed) next(due time.Time) (a HostAnswer, ok bool, err error) {
+	if len(f.answers) == 0 {
+		return HostAnswer{}, false, nil
+	}
+	c := f.answers[0]
+	switch {
+	case !due.IsZero() && !due.After(c.Answer.AnsweredAt):
+		return HostAnswer{}, true, nil
+	case !f.begun[c.Number]:
+		return HostAnswer{}, true, fmt.Errorf("%w: it waits, and call %d comes next", errDiverged, c.Number)
+	}
+	f.answers = f.answers[1:]
+	return HostAnswer{Number: c.Number, OK: c.Answer.OK, Text: c.Answer.Result, At: c.Answer.AnsweredAt}, true, nil
+}
+
+// Feed is a Host that answers from the record of an earlier run and calls nothing.
+// With the same source, input heap, seed, start and engine a script ends as it did
+// then. A call that is not on record, or was another, ends the run with an error.
+type Feed struct{ feed *feed }
+
+// NewFeed makes a Feed of the calls of an execution, with their results.
+func NewFeed(calls []ledger.RecordedCall) *Feed { return &Feed{newFeed(calls)} }
+
+// Call implements Host.
+func (f *Feed) Call(_ context.Context, number int, server, tool string, arguments []byte) error {
+	recorded, err := f.feed.call(number, server, tool, arguments)
+	if err == nil && !recorded {
+		err = fmt.Errorf("%w: call %d is not on record", errDiverged, number)
+	}
+	return err
+}
+
+// Next implements Host. A call without an answer on record never gets one.
+func (f *Feed) Next(ctx context.Context, due time.Time) (HostAnswer, error) {
+	a, ok, err := f.feed.next(due)
+	switch {
+	case err != nil || ok && (a.Number == 0 || a.Text != nil):
+		return a, err
+	case ok:
+		return a, fmt.Errorf("the answer to call %d is not on record, only its hash", a.Number)
+	case !due.IsZero():
+		return HostAnswer{}, nil // nothing comes before it any more
+	}
+	<-ctx.Done()
+	return HostAnswer{}, context.Cause(ctx)
+}

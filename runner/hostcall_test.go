@@ -1,0 +1,343 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/ledger"
+	"daybook/runner"
+)
+
+// servers is a scripted set of MCP servers.
+type servers struct {
+	call func(ctx context.Context, tool, arguments string) runner.ServerResult
+
+	mu   sync.Mutex
+	made []string
+}
+
+func (s *servers) Servers(context.Context, ledger.Request) map[string][]string {
+	return map[string][]string{"shop": {"price", "buy"}, "down": {}}
+}
+
+func (s *servers) Call(ctx context.Context, _ ledger.Request, server, tool string, arguments []byte) runner.ServerResult {
+	s.mu.Lock()
+	s.made = append(s.made, fmt.Sprintf("%s.%s%s", server, tool, arguments))
+	s.mu.Unlock()
+	return s.call(ctx, tool, string(arguments))
+}
+
+func (s *servers) calls() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.made)
+}
+
+// answers gives each call its arguments back, and refuses to buy.
+func answers(_ context.Context, tool, arguments string) runner.ServerResult {
+	if tool == "buy" {
+		return runner.ServerResult{Outcome: events.HostError, Text: []byte("sold out")}
+	}
+	return runner.ServerResult{Outcome: events.HostOK, Text: []byte(arguments)}
+}
+
+// hostEvents are the events about calls, in short.
+func hostEvents(list []events.Event) []string {
+	var out []string
+	for _, e := range list {
+		switch d := e.Data.(type) {
+		case *events.HostCalled:
+			out = append(out, fmt.Sprintf("%d called %d %s.%s%s", d.Attempt, d.Number, d.Server, d.Tool, bodyText(d.Content.Value().Arguments)))
+		case *events.HostReturned:
+			out = append(out, fmt.Sprintf("%d %s %d %s", d.Attempt, d.Outcome, d.Number, bodyText(d.Content.Value().Result)))
+		}
+	}
+	return out
+}
+
+func bodyText(b *events.Body) string {
+	switch {
+	case b == nil:
+		return "<hash>"
+	case b.Blob != nil:
+		return fmt.Sprintf("<blob of %d>", b.Blob.Size)
+	default:
+		return b.Text
+	}
+}
+
+const shopping = `
+	const seen = [];
+	setTimeout(() => seen.push("timer"), 2);
+	seen.push((await mcp.shop.price({ of: "tea" })).of);
+	seen.push(await mcp.shop.buy({ of: "tea" }).catch(e => e.message));
+	const kept = [Date.now(), Math.random()];
+	console.log(JSON.stringify(seen));
+	seen.includes("tea") && seen.includes("shop.buy: sold out")`
+
+// What a script calls is on record, call before answer, and fed back it makes the
+// same output and the same heap.
+func TestHostCallsAndReplay(t *testing.T) {
+	b := newBook(t)
+	pool := newProcesses(t)
+	s := &servers{call: answers}
+	opts := b.options(pool)
+	opts.Servers = s
+	b.begin(opts)
+	id := b.submit(func(s *ledger.Submission) { s.Code = shopping })
+	status, end := b.ended(id)
+	if status != events.StatusCompleted || end.Content.Value().Result.Text != "true" {
+		t.Fatalf("%s %s", status, errorText(end))
+	}
+	list := b.history(id)
+	want := []string{`1 called 1 shop.price{"of":"tea"}`, `1 ok 1 {"of":"tea"}`, `1 called 2 shop.buy{"of":"tea"}`, `1 error 2 sold out`}
+	if got := hostEvents(list); !slices.Equal(got, want) {
+		t.Fatalf("on record:\n%q, want\n%q", got, want)
+	}
+	var started *events.ExecutionStarted
+	for _, e := range list {
+		if d, ok := e.Data.(*events.ExecutionStarted); ok {
+			started = d
+		}
+	}
+	if bodyText(started.Callable) != `{"down":[],"shop":["price","buy"]}` {
+		t.Errorf("callable: %s", bodyText(started.Callable))
+	}
+
+	calls, err := b.ledger.HostCalls(t.Context(), events.DefaultTenant, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var callable map[string][]string
+	if err := json.Unmarshal([]byte(started.Callable.Text), &callable); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	out, err := pool.Run(t.Context(), again(t, started, shopping, callable, runner.NewFeed(calls)), func(_ context.Context, lines []events.Line) error {
+		for _, l := range lines {
+			said = append(said, l.Text)
+		}
+		return nil
+	})
+	if err != nil || out.Status != "completed" {
+		t.Fatalf("replay: %s %s, %v", out.Status, out.Error, err)
+	}
+	if got := events.Hash(out.Heap); got != end.Heap.SHA256 {
+		t.Errorf("the replay left heap %s, the run %s", got, end.Heap.SHA256)
+	}
+	if got := strings.Join(said, "\n") + "\n"; got != text(list) {
+		t.Errorf("the replay printed %q, the run %q", got, text(list))
+	}
+	if len(s.calls()) != 2 {
+		t.Errorf("the replay called: %q", s.calls())
+	}
+	// Another script is not fed what this one got.
+	other := again(t, started, strings.ReplaceAll(shopping, "tea", "milk"), callable, runner.NewFeed(calls))
+	if _, err := pool.Run(t.Context(), other, func(context.Context, []events.Line) error { return nil }); err == nil || !strings.Contains(err.Error(), "does not call what it called before") {
+		t.Errorf("another script: %v", err)
+	}
+}
+
+// again is the task of a run on record.
+func again(t *testing.T, s *events.ExecutionStarted, code string, callable map[string][]string, h runner.Host) runner.Task {
+	t.Helper()
+	task := runner.Task{
+		Tenant: events.DefaultTenant, Code: []byte(code), FileName: "main.ts", Stateful: true, Timeout: patience, Start: s.StartTime.Time, Servers: callable, Host: h,
+		HeapLimitBytes: int64(s.Limits.HeapMemoryMaxMB) << 20, ArrayBufferLimitBytes: int64(s.Limits.HeapMemoryMaxMB) << 20,
+	}
+	seed, err := hex.DecodeString(s.Seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(task.Seed[:], seed)
+	return task
+}
+
+// Large arguments and results are stored apart; by policy nothing but hashes is.
+func TestHostCallBodies(t *testing.T) {
+	pool := newProcesses(t)
+	const code = `(await mcp.shop.price({ of: "x".repeat(100000) })).of.length`
+	for _, hashes := range []bool{false, true} {
+		b := openBook(t, jetstream.Options{}, ledger.Options{HostCallHashes: hashes})
+		opts := b.options(pool)
+		opts.Servers = &servers{call: answers}
+		b.begin(opts)
+		id := b.submit(func(s *ledger.Submission) { s.Code = code })
+		if status, end := b.ended(id); status != events.StatusCompleted || end.Content.Value().Result.Text != "100000" {
+			t.Fatalf("%s %s", status, errorText(end))
+		}
+		want := []string{"1 called 1 shop.price<blob of 100009>", "1 ok 1 <blob of 100009>"}
+		if hashes {
+			want = []string{"1 called 1 shop.price<hash>", "1 ok 1 <hash>"}
+		}
+		if got := hostEvents(b.history(id)); !slices.Equal(got, want) {
+			t.Errorf("on record: %q, want %q", got, want)
+		}
+		calls, err := b.ledger.HostCalls(t.Context(), events.DefaultTenant, id)
+		if err != nil || len(calls) != 1 || (calls[0].Answer.Result == nil) != hashes {
+			t.Errorf("%d calls, %v", len(calls), err)
+		}
+	}
+}
+
+// A run that is cancelled or out of time while a call is pending ends, and the
+// record says that nobody knows what became of the call.
+func TestEndedWhileCalling(t *testing.T) {
+	b := newBook(t)
+	began := make(chan struct{}, 2)
+	s := &servers{call: func(ctx context.Context, _, _ string) runner.ServerResult {
+		began <- struct{}{}
+		<-ctx.Done()
+		return runner.ServerResult{Outcome: events.HostCancelled}
+	}}
+	opts := b.options(newProcesses(t))
+	opts.Servers = s
+	b.begin(opts)
+	id := b.submit(func(s *ledger.Submission) { s.Code = "await mcp.shop.buy()" })
+	soon(t, "the call", began)
+	if err := cancelRun(t, b, id); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := b.ended(id); status != events.StatusCancelled {
+		t.Errorf("cancelled: %s", status)
+	}
+	late := b.submit(func(s *ledger.Submission) {
+		s.Code = "await mcp.shop.buy()"
+		s.ExecutionTimeoutSecs = new(int)
+		*s.ExecutionTimeoutSecs = 1
+	})
+	if status, _ := b.ended(late); status != events.StatusTimedOut {
+		t.Errorf("late: %s", status)
+	}
+	for _, id := range []string{id, late} {
+		if got := hostEvents(b.history(id)); len(got) != 2 || !strings.HasPrefix(got[1], "1 cancelled 1 ") {
+			t.Errorf("on record: %q", got)
+		}
+	}
+}
+
+func cancelRun(t *testing.T, b *book, id string) error {
+	t.Helper()
+	_, err := b.ledger.Cancel(t.Context(), events.DefaultTenant, id, events.Actor{Principal: "anonymous", Transport: "embed"})
+	return err
+}
+
+// crash makes a runner die for its run at a point of its calls: what it wants to
+// record then is not recorded, and the run is delivered again.
+type crash struct {
+	runner.Ledger
+	at   func(event string, number int) bool
+	once sync.Once
+}
+
+var errCrash = fmt.Errorf("the runner died here")
+
+func (c *crash) dies(event string, number int) (dies bool) {
+	if c.at(event, number) {
+		c.once.Do(func() { dies = true })
+	}
+	return dies
+}
+
+func (c *crash) RecordCall(ctx context.Context, r *ledger.Run, call ledger.HostCall) error {
+	if c.dies("before call", call.Number) {
+		return errCrash
+	}
+	return c.Ledger.RecordCall(ctx, r, call)
+}
+
+func (c *crash) RecordReturn(ctx context.Context, r *ledger.Run, a ledger.HostReturn) error {
+	if c.dies("before return", a.Number) {
+		return errCrash
+	}
+	err := c.Ledger.RecordReturn(ctx, r, a)
+	if err == nil && c.dies("after return", a.Number) {
+		return errCrash
+	}
+	return err
+}
+
+// A run whose runner died goes on with the answers on record, calls nothing twice,
+// and is given up when it is not known what a call did.
+func TestInterruptedAfterCalls(t *testing.T) {
+	pool := newProcesses(t)
+	const code = `
+		const first = await mcp.shop.price({ n: 1 });
+		const [a, b] = await Promise.all([mcp.shop.price({ n: 2 }), new Promise(r => setTimeout(r, 1, "tick"))]);
+		await mcp.shop.price({ n: 3 });
+		console.log(first.n + a.n, b); "done"`
+	for _, test := range []struct {
+		name, event string
+		number      int
+		hashes      bool
+		status      events.Status
+		calls       int
+		reason      string
+	}{
+		{"before the second call is on record", "before call", 2, false, events.StatusCompleted, 3, ""},
+		{"after the first answer", "after return", 1, false, events.StatusCompleted, 3, ""},
+		{"after the last answer", "after return", 3, false, events.StatusCompleted, 3, ""},
+		{"before an answer is on record", "before return", 2, false, events.StatusFailed, 2, "whether call 2 (shop.price) was carried out is not known"},
+		{"with only hashes on record", "after return", 1, true, events.StatusFailed, 1, "the answer to call 1 (shop.price) is not on record, only its hash"},
+	} {
+		b := openBook(t, jetstream.Options{}, ledger.Options{HostCallHashes: test.hashes})
+		s := &servers{call: answers}
+		opts := b.options(pool)
+		opts.Servers = s
+		opts.Ledger = &crash{Ledger: b.ledger, at: func(event string, number int) bool { return event == test.event && number == test.number }}
+		b.begin(opts)
+		id := b.submit(func(s *ledger.Submission) { s.Code = code })
+		status, end := b.ended(id)
+		if status != test.status || len(s.calls()) != test.calls {
+			t.Errorf("%s: %s %q after the calls %q", test.name, status, errorText(end), s.calls())
+		}
+		if test.reason != "" && (end.Reason != ledger.ReasonInterrupted || !strings.Contains(errorText(end), test.reason)) {
+			t.Errorf("%s: %s %q", test.name, end.Reason, errorText(end))
+		}
+		if test.status == events.StatusCompleted && !strings.HasSuffix(text(b.history(id)), "3 tick\n") {
+			t.Errorf("%s: printed %q", test.name, text(b.history(id)))
+		}
+		for i, c := range must(b.ledger.HostCalls(t.Context(), events.DefaultTenant, id)) {
+			if c.Number != i+1 {
+				t.Errorf("%s: call %d has number %d", test.name, i+1, c.Number)
+			}
+		}
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// A script that waits for a timer beside a call that never ends goes on in time.
+func TestTimersBesideCalls(t *testing.T) {
+	b := newBook(t)
+	opts := b.options(newProcesses(t))
+	opts.Servers = &servers{call: func(ctx context.Context, _, _ string) runner.ServerResult {
+		<-ctx.Done()
+		return runner.ServerResult{Outcome: events.HostCancelled}
+	}}
+	b.begin(opts)
+	began := time.Now()
+	id := b.submit(func(s *ledger.Submission) {
+		s.Code = `const r = await Promise.race([mcp.shop.price(), new Promise(r => setTimeout(r, 200, Date.now()))]); const took = Date.now() - r; if (took !== 200) throw new Error(took); throw new Error("over")`
+	})
+	if _, end := b.ended(id); !strings.HasPrefix(errorText(end), "Error: over") {
+		t.Errorf("ended with %q", errorText(end))
+	}
+	if time.Since(began) < 200*time.Millisecond {
+		t.Error("the timer did not wait")
+	}
+}
