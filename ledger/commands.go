@@ -33,8 +33,11 @@ type Submission struct {
 	Tags map[string]string
 	// IdempotencyKey, if not empty, makes the same key give the same execution for ever.
 	IdempotencyKey string
-	Actor          events.Actor
-	Traceparent    string
+	// Context is the conversation context the run is asked for in; nil for none. It
+	// is no part of what is asked for.
+	Context     *events.ContextRef
+	Actor       events.Actor
+	Traceparent string
 }
 
 // Receipt answers a submission.

@@ -39,6 +39,7 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		Session:       s.Session,
 		Idempotent:    s.IdempotencyKey != "",
 		Interactive:   s.Interactive,
+		Context:       s.Context,
 		Actor:         bounded(s.Actor),
 		RequestSHA256: fingerprint(s, !l.opts.Stateless),
 	}
@@ -108,7 +109,7 @@ func (l *Ledger) checkSubmission(s Submission) error {
 	if s.LogicalSession != "" {
 		checks = append(checks, checkTurn(s))
 	}
-	checks = append(checks, checkTags(s.Tags), checkIdempotencyKey(s.IdempotencyKey))
+	checks = append(checks, checkTags(s.Tags), checkIdempotencyKey(s.IdempotencyKey), checkContext(s.Context))
 	for _, err := range checks {
 		if err != nil {
 			return err
