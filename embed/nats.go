@@ -21,6 +21,8 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	}
 	var sync func() error // an outside server sees to that itself
 	var writable context.Context
+	var keeper func(string) (*jetstream.Conn, error)
+	var offer func(string) error
 	if d.opts.NATSURL == "" {
 		reader, err := d.loadReader()
 		if err != nil {
@@ -42,7 +44,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		if err := d.saveReader(); err != nil {
 			return err
 		}
-		connect, sync, writable = d.nats.Conn, d.nats.Sync, d.nats.Writable()
+		connect, sync, writable, keeper, offer = d.nats.Conn, d.nats.Sync, d.nats.Writable(), d.nats.Keeper, d.nats.Offer
 	}
 	publish, err := connect("daybook publish")
 	if err != nil {
@@ -59,6 +61,8 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		Exclusive: d.opts.NATSURL == "",
 		Sync:      sync,
 		Writable:  writable,
+		Keeper:    keeper,
+		Opened:    offer,
 		Logger:    d.opts.Logger,
 	})
 	return err

@@ -51,3 +51,29 @@ func (t *Tail) Kept() int {
 	defer t.mu.Unlock()
 	return len(t.pages)
 }
+
+// The steps of sealing the active volume, in order, for tests that stop between
+// them.
+func (s *Store) SealingSteps() []func(context.Context) error {
+	v := s.volumes().active()
+	return []func(context.Context) error{
+		func(ctx context.Context) error {
+			return s.recordSealing(ctx, v, 0, Sealing{Reason: events.VolumeAsked})
+		},
+		func(ctx context.Context) error { return s.sealStream(ctx, v.number) },
+		func(ctx context.Context) error {
+			info, err := s.streamInfo(ctx, v.stream())
+			if err == nil {
+				_, err = s.makeVolume(ctx, v.number+1, info.State.LastSeq+1)
+			}
+			return err
+		},
+		func(ctx context.Context) error {
+			list, err := s.findVolumes(ctx)
+			if err == nil {
+				_, err = s.recordOpening(ctx, list)
+			}
+			return err
+		},
+	}
+}

@@ -39,31 +39,30 @@ func (s *Store) ReadRaw(ctx context.Context, after uint64, limit int) ([]events.
 }
 
 func (s *Store) readUpTo(ctx context.Context, after uint64, limit int, form form) (page, error) {
-	p := page{form: form, begin: after, end: after}
-	for int(p.end-p.begin) < limit {
-		before := p.end
-		if _, _, err := s.readBatch(ctx, min(limit-int(p.end-p.begin), batchMessages), &p); err != nil {
+	all := page{form: form, begin: after, end: after}
+	for n := 0; n < limit; {
+		p := page{form: form, begin: all.end, end: all.end}
+		if _, _, err := s.readBatch(ctx, min(limit-n, batchMessages), &p); err != nil {
 			return page{}, err
 		}
-		if p.end == before {
+		if p.end == p.begin {
 			break
 		}
+		n += int(p.end - p.begin)
+		all.events, all.raw, all.end = append(all.events, p.events...), append(all.raw, p.raw...), p.end
 	}
-	return p, nil
+	return all, nil
 }
 
-// readBatch adds to a page what one request brings of the events after its end,
-// and returns how many are still to come in the same volume, and in all. An
-// empty page begins behind a hole that is on record.
+// readBatch fills an empty page with what one request brings of the events after
+// its end, and returns how many are still to come in the same volume, and in all.
+// Where a hole that is on record follows, the page begins behind it.
 func (s *Store) readBatch(ctx context.Context, limit int, p *page) (here, pending uint64, err error) {
 	now := s.volumes()
 	i := now.from(p.end + 1)
 	v := now.list[i]
 	if p.end+1 < v.first {
 		// What is missing between two volumes was accepted when the later was opened.
-		if p.end > p.begin {
-			return 0, 0, nil
-		}
 		p.begin, p.end = v.first-1, v.first-1
 	}
 	r := getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: batchBytes}

@@ -47,17 +47,20 @@ func (s *Store) Seal(ctx context.Context, how Sealing) (Volume, error) {
 	if st.Msgs == 0 || st.Msgs == 1 && v.number > 1 {
 		return Volume{}, fmt.Errorf("seal volume %d: %w", v.number, ErrEmptyVolume)
 	}
-	if !info.Config.Sealed {
-		if err := s.recordSealing(ctx, v, st.LastSeq, how); err != nil {
-			return Volume{}, fmt.Errorf("seal volume %d: %w", v.number, err)
-		}
+	list := now.list
+	if info.Config.Sealed {
+		list, err = s.findVolumes(ctx) // another process has
+	} else {
+		err = s.recordSealing(ctx, v, st.LastSeq, how)
 	}
-	list, _, err := s.complete(ctx, now.list)
+	if err == nil {
+		list, _, err = s.complete(ctx, list)
+	}
 	if err != nil {
 		return Volume{}, fmt.Errorf("seal volume %d: %w", v.number, err)
 	}
 	s.setVolumes(list)
-	done := list[len(list)-2]
+	done := list[len(now.list)-1]
 	return Volume{Number: done.number, First: done.first, Last: done.last, Bytes: st.Bytes, Sealed: true, Began: st.FirstTime, Ended: time.Now()}, nil
 }
 
@@ -87,35 +90,33 @@ func (s *Store) recordSealing(ctx context.Context, v volume, last uint64, how Se
 // called with turning held.
 func (s *Store) complete(ctx context.Context, list []volume) (now []volume, changed bool, err error) {
 	list = append([]volume(nil), list...)
+	last := len(list) - 1
+	e, err := s.lastOfVolume(ctx, list[last])
+	if err != nil {
+		return nil, false, err
+	}
+	_, ending := e.Data.(*events.LedgerVolumeSealed)
+	if list[last].sealed && !ending {
+		// A next volume at its end could take positions that had been given out.
+		return nil, false, s.damaged("stream %s is sealed, but no event on record says so", list[last].stream())
+	}
 	for i := range list {
-		v := &list[i]
-		ending := i < len(list)-1 // a successor exists, so it was sealed
-		if !ending {
-			e, err := s.lastOfVolume(ctx, *v)
-			if err != nil {
-				return nil, false, err
-			}
-			_, ending = e.Data.(*events.LedgerVolumeSealed)
-		}
-		if !ending && !v.sealed {
-			continue
-		}
-		if !v.sealed {
+		// A volume that has a successor was sealed, whatever it says now.
+		if v := &list[i]; !v.sealed && (i < last || ending) {
 			if err := s.sealStream(ctx, v.number); err != nil {
 				return nil, false, err
 			}
-			changed = true
-		}
-		info, err := s.streamInfo(ctx, v.stream())
-		if err != nil {
-			return nil, false, err
-		}
-		v.sealed, v.last = true, info.State.LastSeq
-		if err := s.checkVolume(*v, info.State); err != nil {
-			return nil, false, err
+			info, err := s.streamInfo(ctx, v.stream())
+			if err != nil {
+				return nil, false, err
+			}
+			v.sealed, v.last, changed = true, info.State.LastSeq, true
+			if err := s.checkVolume(*v, info.State); err != nil {
+				return nil, false, err
+			}
 		}
 	}
-	if newest := list[len(list)-1]; newest.sealed {
+	if newest := list[last]; newest.sealed {
 		next, err := s.makeVolume(ctx, newest.number+1, newest.last+1)
 		if err != nil {
 			return nil, false, err
@@ -171,6 +172,61 @@ func (s *Store) recordOpening(ctx context.Context, list []volume) (bool, error) 
 		d.Reason, d.Actor = e.Reason, e.Actor
 	}
 	return true, s.appendOpening(ctx, v, d)
+}
+
+// OpenVolume ends the active volume as it is, damaged, and opens the next one at a
+// position, which may lie beyond the end: the positions between are then a hole
+// that the new volume's first event names. Note tells people what was damaged. A
+// volume whose opening was cut short gets its first event.
+func (s *Store) OpenVolume(ctx context.Context, position uint64, note string, actor events.Actor) (Volume, error) {
+	s.turning.Lock()
+	defer s.turning.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	list := append([]volume(nil), s.volumes().list...)
+	v := &list[len(list)-1]
+	info, err := s.streamInfo(ctx, v.stream())
+	if err != nil {
+		return Volume{}, err
+	}
+	if info.State.Msgs > 0 || v.number == 1 || info.State.LastSeq >= v.first {
+		if position <= info.State.LastSeq {
+			return Volume{}, fmt.Errorf("open a volume at position %d: volume %d goes on to %d", position, v.number, info.State.LastSeq)
+		}
+		if !info.Config.Sealed {
+			if err := s.sealStream(ctx, v.number); err != nil {
+				return Volume{}, err
+			}
+		}
+		v.sealed, v.last = true, info.State.LastSeq
+		next, err := s.makeVolume(ctx, v.number+1, position)
+		if err != nil {
+			return Volume{}, err
+		}
+		list = append(list, next)
+		if err := s.sync(); err != nil {
+			return Volume{}, err
+		}
+	}
+	next, before := list[len(list)-1], list[len(list)-2]
+	d := &events.LedgerVolumeOpened{
+		Volume: next.number, First: next.first, Reason: events.VolumeDamaged, Note: note, Actor: actor,
+		Predecessor: events.Predecessor{Volume: before.number, First: before.first, Last: before.last},
+	}
+	if next.first > before.last+1 {
+		d.Hole = &events.Hole{From: before.last + 1, To: next.first - 1}
+	}
+	switch m, err := s.getOne(ctx, before.stream(), getRequest{Seq: before.last}); {
+	case err == nil && m.seq == before.last:
+		d.Predecessor.LastID = first(m.header, "ce-id")
+	case err != nil && !errors.Is(err, events.ErrNotFound):
+		return Volume{}, fmt.Errorf("read the last event of volume %d: %w", before.number, err)
+	}
+	if err := s.appendOpening(ctx, next, d); err != nil {
+		return Volume{}, err
+	}
+	s.setVolumes(list)
+	return Volume{Number: next.number, First: next.first, Last: next.first}, nil
 }
 
 // appendOpening appends the first event of a volume. Of several processes that

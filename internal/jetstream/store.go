@@ -45,8 +45,8 @@ type Options struct {
 	// Keeper, if set, opens a connection that may seal and remove volumes, which
 	// the others need not. An embedded server's own Keeper belongs here.
 	Keeper func(name string) (*nats.Conn, error)
-	// Opened, if set, is told of each volume's stream before anything is read from
-	// or written to it by this Store, and again when there may be another.
+	// Opened, if set, is told of the stream of each volume, more than once. An
+	// embedded server's own Offer belongs here.
 	Opened func(stream string) error
 	// Writable, if set, ends when the server can write no more, with the reason as
 	// its cause: an embedded server leaves writes unanswered then. Its own Writable

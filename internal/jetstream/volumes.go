@@ -53,6 +53,14 @@ func (l *volumes) from(seq uint64) int {
 func (s *Store) volumes() *volumes { return s.known.Load() }
 
 func (s *Store) setVolumes(list []volume) {
+	for _, v := range list {
+		if s.opts.Opened == nil {
+			break
+		}
+		if err := s.opts.Opened(v.stream()); err != nil {
+			s.log.Error("a volume cannot be read by others", "volume", v.number, "err", err)
+		}
+	}
 	if old := s.known.Swap(newVolumes(list)); old != nil {
 		old.replace()
 	}

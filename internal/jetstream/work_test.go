@@ -2,6 +2,8 @@ package jetstream_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -204,13 +206,24 @@ func TestReader(t *testing.T) {
 		}
 	}
 	for _, subject := range []string{"ledger.0001.default.exec.x", "$JS.API.STREAM.DELETE.LEDGER-0001", "$JS.API.STREAM.PURGE.LEDGER-0001", "$JS.API.STREAM.UPDATE.LEDGER-0001",
-		"$JS.API.CONSUMER.DELETE.LEDGER-0001.runners-default", "$JS.API.CONSUMER.MSG.NEXT.LEDGER-0001.runners-default", "$JS.API.STREAM.MSG.GET.OBJ_BLOBS"} {
+		"$JS.API.CONSUMER.DELETE.LEDGER-0001.runners-default", "$JS.API.CONSUMER.MSG.NEXT.LEDGER-0001.runners-default"} {
 		if err := nc.Publish(subject, nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-refused; err == nil {
 			t.Errorf("%s was allowed", subject)
 		}
+	}
+	// What is not offered does not exist on the readers' side.
+	for _, subject := range []string{"$JS.API.STREAM.MSG.GET.OBJ_BLOBS", "$JS.API.STREAM.INFO.OBJ_BLOBS", "$JS.API.DIRECT.GET.OBJ_BLOBS", "$JS.API.CONSUMER.CREATE.OBJ_BLOBS.a"} {
+		if m, err := nc.Request(subject, []byte(`{"seq":1}`), 10*time.Second); !errors.Is(err, nats.ErrNoResponders) {
+			t.Errorf("%s was answered: %v, %v", subject, m, err)
+		}
+	}
+	// A volume that comes later is offered too.
+	seal(t, s)
+	if m, err := nc.Request("$JS.API.STREAM.MSG.GET.LEDGER-0002", []byte(`{"seq":4}`), 10*time.Second); err != nil || !strings.Contains(string(m.Data), `"subject":"ledger.0002.@ledger.volume"`) {
+		t.Errorf("the next volume: %v, %v", m, err)
 	}
 	if _, err := nats.Connect("nats://" + server.Addr()); err == nil {
 		t.Error("connected without credentials")

@@ -36,20 +36,20 @@ func (s *Server) openGate(opts Options) (*gate, error) {
 		ledger.Close()
 		return nil, err
 	}
-	g := &gate{reserved: opts.ReservedConsumers, ledger: ledger, readers: readers}
-	for _, stream := range opts.ReadableStreams {
-		for subject, do := range map[string]request{createSubject(stream): g.create, removeSubject(stream): g.remove} {
-			if _, err := readers.Subscribe(subject, func(m *nats.Msg) { answer(stream, m, do) }); err != nil {
-				g.close()
-				return nil, fmt.Errorf("listen to readers: %w", err)
-			}
+	return &gate{reserved: opts.ReservedConsumers, ledger: ledger, readers: readers}, nil
+}
+
+// open takes the requests that are about a stream.
+func (g *gate) open(stream string) error {
+	for subject, do := range map[string]request{createSubject(stream): g.create, removeSubject(stream): g.remove} {
+		if _, err := g.readers.Subscribe(subject, func(m *nats.Msg) { answer(stream, m, do) }); err != nil {
+			return fmt.Errorf("listen to readers: %w", err)
 		}
 	}
-	if err := readers.FlushTimeout(gateWait); err != nil {
-		g.close()
-		return nil, fmt.Errorf("listen to readers: %w", err)
+	if err := g.readers.FlushTimeout(gateWait); err != nil {
+		return fmt.Errorf("listen to readers: %w", err)
 	}
-	return g, nil
+	return nil
 }
 
 func (g *gate) close() {

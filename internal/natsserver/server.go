@@ -42,9 +42,10 @@ type Options struct {
 	Fallback bool
 	// ReaderPassword lets subscribers in as Reader; empty draws one.
 	ReaderPassword string
-	// ReadableStreams may be read by subscribers, and nobody may remove anything
-	// from them; ReservedConsumers of those streams are not theirs to use or
-	// replace.
+	// ReadableStreams are offered to subscribers from the start (see Offer). With
+	// any, the service itself cannot remove anything from a stream or change how it
+	// is kept; a Keeper can. ReservedConsumers of a stream are not subscribers' to
+	// use or replace.
 	ReadableStreams, ReservedConsumers []string
 	// NoSync acknowledges messages before they are on disk. Only for tests.
 	NoSync bool
@@ -71,6 +72,9 @@ type Server struct {
 	log     *slog.Logger
 	// writable ends when the server can write no more.
 	writable context.Context //nolint:containedctx // it is a state, not a call's
+
+	offering sync.Mutex
+	offered  map[string]bool // the streams that readers may read
 }
 
 // Start runs a server and returns once it takes connections. A busy address
@@ -84,6 +88,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		reader:  Reader{User: "reader", Password: opts.ReaderPassword, InboxPrefix: "_INBOX.reader"},
 		dir:     opts.StoreDir,
 		log:     opts.Logger,
+		offered: map[string]bool{},
 	}
 	if s.reader.Password == "" {
 		s.reader.Password = rand.Text()
@@ -116,7 +121,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		return nil, fmt.Errorf("configure nats-server: %w", err)
 	}
 	if opts.Listen != "" {
-		if err := connectAccounts(s.server, opts.ReadableStreams); err != nil {
+		if err := connectAccounts(s.server); err != nil {
 			return nil, err
 		}
 	}
@@ -140,6 +145,12 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		if s.gate, err = s.openGate(opts); err != nil {
 			s.Close()
 			return nil, err
+		}
+		for _, stream := range opts.ReadableStreams {
+			if err := s.Offer(stream); err != nil {
+				s.Close()
+				return nil, err
+			}
 		}
 	}
 	return s, nil
@@ -211,6 +222,10 @@ func loopback(host string) bool {
 // Conn opens a connection inside the process, as the service itself. The
 // caller closes it.
 func (s *Server) Conn(name string) (*nats.Conn, error) { return s.connect(name, serviceUser) }
+
+// Keeper opens a connection inside the process that may seal and remove streams,
+// and nothing else. The caller closes it, soon.
+func (s *Server) Keeper(name string) (*nats.Conn, error) { return s.connect(name, keeperUser) }
 
 func (s *Server) connect(name, user string) (*nats.Conn, error) {
 	nc, err := nats.Connect("",

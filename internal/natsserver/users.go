@@ -7,11 +7,12 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// The users of the service itself: its own, and the one at the gate to the
-// readers' account.
+// The users of the service itself: its own, the one at the gate to the readers'
+// account, and the one that may seal streams and remove them.
 const (
 	serviceUser = "daybook"
 	gateUser    = "gate"
+	keeperUser  = "keeper"
 )
 
 // readersAccount keeps readers apart. What a client sends may name any subject
@@ -20,8 +21,8 @@ const (
 const readersAccount = "READERS"
 
 // setUsers lets in the service, and with a listener also readers. A reader sees
-// events that were accepted, under events.>, and may read what the named
-// streams hold, by position or through consumers of its own; and history that is
+// events that were accepted, under events.>, and may read what the streams hold
+// that are offered (see Offer), by position or through consumers of its own; and history that is
 // told once more, under replay.>. It cannot subscribe to where events are written, because rejected ones pass there too.
 func setUsers(cfg *server.Options, opts Options, service string, reader Reader) error {
 	// The passwords have 128 random bits: hashing them slowly would add nothing.
@@ -29,7 +30,10 @@ func setUsers(cfg *server.Options, opts Options, service string, reader Reader) 
 	if err != nil {
 		return fmt.Errorf("hash the service's password: %w", err)
 	}
-	cfg.Users = []*server.User{{Username: serviceUser, Password: string(serviceHash), Permissions: keeping(opts.ReadableStreams)}}
+	cfg.Users = []*server.User{
+		{Username: serviceUser, Password: string(serviceHash), Permissions: keeping(opts.ReadableStreams)},
+		{Username: keeperUser, Password: string(serviceHash), Permissions: sealing()},
+	}
 	if opts.Listen == "" {
 		return nil
 	}
@@ -39,19 +43,19 @@ func setUsers(cfg *server.Options, opts Options, service string, reader Reader) 
 	}
 	readers := server.NewAccount(readersAccount)
 	cfg.Accounts = []*server.Account{readers}
-	var allow, deny []string
-	for _, s := range services(opts.ReadableStreams) {
+	// These hold for every stream: which ones there are to ask is a matter of
+	// what is offered across the accounts.
+	allow := []string{createSubject("*"), removeSubject("*")}
+	for _, s := range append(general(), ofStream("*")...) {
 		allow = append(allow, s.subject)
 	}
-	for _, stream := range opts.ReadableStreams {
-		allow = append(allow, createSubject(stream), removeSubject(stream))
-		for _, consumer := range opts.ReservedConsumers {
-			deny = append(deny,
-				"$JS.API.CONSUMER.MSG.NEXT."+stream+"."+consumer,
-				"$JS.ACK."+stream+"."+consumer+".>",
-				removePrefix+stream+"."+consumer,
-			)
-		}
+	var deny []string
+	for _, consumer := range opts.ReservedConsumers {
+		deny = append(deny,
+			"$JS.API.CONSUMER.MSG.NEXT.*."+consumer,
+			"$JS.ACK.*."+consumer+".>",
+			removePrefix+"*."+consumer,
+		)
 	}
 	cfg.Users = append(cfg.Users,
 		&server.User{Username: gateUser, Password: string(serviceHash), Account: readers},
@@ -65,17 +69,27 @@ func setUsers(cfg *server.Options, opts Options, service string, reader Reader) 
 // keeping is what the service itself may do: everything but take something away
 // from what is on record, or change how it is kept. A fault in this program, or
 // somebody in it, cannot do by a request what only the files' owner should.
+// Streams that come later refuse to be purged by themselves.
 func keeping(streams []string) *server.Permissions {
-	var deny []string
-	for _, stream := range streams {
-		for _, request := range []string{"DELETE", "PURGE", "UPDATE", "MSG.DELETE", "RESTORE", "PEER.REMOVE"} {
-			deny = append(deny, "$JS.API.STREAM."+request+"."+stream)
-		}
-	}
-	if deny == nil {
+	if len(streams) == 0 {
 		return nil
 	}
-	return &server.Permissions{Publish: &server.SubjectPermission{Deny: append(deny, "$JS.API.ACCOUNT.PURGE.>")}}
+	deny := []string{"$JS.API.ACCOUNT.PURGE.>"}
+	for _, request := range []string{"DELETE", "UPDATE", "MSG.DELETE", "RESTORE", "PEER.REMOVE"} {
+		deny = append(deny, "$JS.API.STREAM."+request+".*")
+	}
+	for _, stream := range streams {
+		deny = append(deny, "$JS.API.STREAM.PURGE."+stream)
+	}
+	return &server.Permissions{Publish: &server.SubjectPermission{Deny: deny}}
+}
+
+// sealing is what the keeper may do: seal a stream, which is a change of how it
+// is kept, and remove one.
+func sealing() *server.Permissions {
+	return &server.Permissions{Publish: &server.SubjectPermission{
+		Allow: []string{"$JS.API.STREAM.UPDATE.*", "$JS.API.STREAM.DELETE.*", "$JS.API.STREAM.INFO.*"},
+	}}
 }
 
 // accepted matches the subjects under which accepted events appear, replayed
@@ -100,30 +114,32 @@ type service struct {
 	answers server.ServiceRespType
 }
 
-func services(streams []string) []service {
-	list := []service{
+// general are those that name no stream.
+func general() []service {
+	return []service{
 		{"$JS.API.INFO", server.Singleton},
 		{"$JS.API.STREAM.NAMES", server.Singleton},
 		{"$JS.API.STREAM.LIST", server.Singleton},
 	}
-	for _, stream := range streams {
-		list = append(list,
-			service{"$JS.API.STREAM.INFO." + stream, server.Singleton},
-			service{"$JS.API.STREAM.MSG.GET." + stream, server.Singleton},
-			service{"$JS.API.DIRECT.GET." + stream, server.Streamed},
-			service{"$JS.API.DIRECT.GET." + stream + ".>", server.Singleton},
-			service{"$JS.API.CONSUMER.NAMES." + stream, server.Singleton},
-			service{"$JS.API.CONSUMER.LIST." + stream, server.Singleton},
-			service{"$JS.API.CONSUMER.INFO." + stream + ".*", server.Singleton},
-			service{"$JS.API.CONSUMER.MSG.NEXT." + stream + ".*", server.Streamed},
-			service{"$JS.ACK." + stream + ".>", server.Singleton},
-		)
+}
+
+// ofStream are those about one stream.
+func ofStream(stream string) []service {
+	return []service{
+		{"$JS.API.STREAM.INFO." + stream, server.Singleton},
+		{"$JS.API.STREAM.MSG.GET." + stream, server.Singleton},
+		{"$JS.API.DIRECT.GET." + stream, server.Streamed},
+		{"$JS.API.DIRECT.GET." + stream + ".>", server.Singleton},
+		{"$JS.API.CONSUMER.NAMES." + stream, server.Singleton},
+		{"$JS.API.CONSUMER.LIST." + stream, server.Singleton},
+		{"$JS.API.CONSUMER.INFO." + stream + ".*", server.Singleton},
+		{"$JS.API.CONSUMER.MSG.NEXT." + stream + ".*", server.Streamed},
+		{"$JS.ACK." + stream + ".>", server.Singleton},
 	}
-	return list
 }
 
 // connectAccounts opens the ways from the readers' account to the ledger's.
-func connectAccounts(s *server.Server, streams []string) error {
+func connectAccounts(s *server.Server) error {
 	readers, err := s.LookupAccount(readersAccount)
 	if err != nil {
 		return fmt.Errorf("set up the readers' account: %w", err)
@@ -137,7 +153,17 @@ func connectAccounts(s *server.Server, streams []string) error {
 			return fmt.Errorf("offer %s to readers: %w", subject, err)
 		}
 	}
-	for _, sv := range services(streams) {
+	return offer(s, general())
+}
+
+// offer lets readers ask for something in the ledger's account.
+func offer(s *server.Server, list []service) error {
+	readers, err := s.LookupAccount(readersAccount)
+	if err != nil {
+		return fmt.Errorf("set up the readers' account: %w", err)
+	}
+	ledger := s.GlobalAccount()
+	for _, sv := range list {
 		if err := ledger.AddServiceExportWithResponse(sv.subject, sv.answers, nil); err != nil {
 			return fmt.Errorf("offer %s to readers: %w", sv.subject, err)
 		}
@@ -145,5 +171,25 @@ func connectAccounts(s *server.Server, streams []string) error {
 			return fmt.Errorf("offer %s to readers: %w", sv.subject, err)
 		}
 	}
+	return nil
+}
+
+// Offer lets readers read a stream, from now on. Offering one again does nothing.
+func (s *Server) Offer(stream string) error {
+	if s.gate == nil {
+		return nil
+	}
+	s.offering.Lock()
+	defer s.offering.Unlock()
+	if s.offered[stream] {
+		return nil
+	}
+	if err := offer(s.server, ofStream(stream)); err != nil {
+		return err
+	}
+	if err := s.gate.open(stream); err != nil {
+		return err
+	}
+	s.offered[stream] = true
 	return nil
 }

@@ -45,6 +45,12 @@ func Open(t testing.TB, server *natsserver.Server, opts jetstream.Options) *jets
 	if opts.Logger == nil {
 		opts.Logger = Logger(t)
 	}
+	if opts.Keeper == nil {
+		opts.Keeper = server.Keeper
+	}
+	if opts.Opened == nil {
+		opts.Opened = server.Offer
+	}
 	publish, err := server.Conn("publish")
 	if err != nil {
 		t.Fatalf("connect: %v", err)
