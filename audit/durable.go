@@ -33,6 +33,9 @@ func readDurable(dir string) (d durable, err error) {
 			return d, fmt.Errorf("%s: %w", path, err)
 		}
 	}
+	if d.real > d.size {
+		return d, fmt.Errorf("%s is malformed", path)
+	}
 	if d.root, err = decodeHash(lines[3]); err != nil {
 		return d, fmt.Errorf("%s: %w", path, err)
 	}

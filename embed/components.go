@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"daybook/events"
+	"daybook/damage"
 	"daybook/internal/worker"
 	"daybook/ledger"
 	"daybook/projections"
@@ -23,7 +23,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 		OutputMaxBytes:      d.opts.OutputMaxBytes,
 		Logger:              d.opts.Logger,
 	}
-	if !d.opts.NoRunner {
+	if d.runs() {
 		d.pool = worker.New(worker.Options{
 			Idle:              d.opts.Slots,
 			MaxHeapLimitBytes: int64(d.opts.HeapMemoryCeilingMB) << 20,
@@ -61,7 +61,7 @@ func (d *Daybook) setBaseHeap(ctx context.Context, engineID string) error {
 // startProjections opens the read side and keeps it following the ledger. It
 // returns when what was on record before is applied.
 func (d *Daybook) startProjections(ctx context.Context) error {
-	last, err := d.store.LastSeq(ctx)
+	last, err := d.soundEnd(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,9 +75,14 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if applied := d.projections.Applied(); applied > last {
-		return fmt.Errorf("%w: the ledger ends at event %d, but event %d had been recorded; restore the ledger from a copy, or delete %s to accept the loss",
-			events.ErrDamaged, last, applied, d.projectionsFile())
+	if applied := d.projections.Applied(); applied > last && !d.damage.Damaged() {
+		d.damage.Report(damage.Finding{
+			Stream: "LEDGER", First: last + 1, Last: applied, By: damage.AtStart,
+			What: "events were on record that are gone; " + d.projectionsFile() + " was made of them",
+		})
+	}
+	if d.damage.Damaged() {
+		return d.readProjections(ctx)
 	}
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stopProjector, d.projectorDone = stop, make(chan struct{})
@@ -87,7 +92,7 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 		defer close(d.projectorDone)
 		if err := d.projections.Run(following, d.tail); err != nil && following.Err() == nil {
 			err = fmt.Errorf("follow the ledger: %w", err)
-			d.fail(err)
+			d.failOrRead(err)
 			giveUp(err) // what Start waits for will never come
 		}
 	}()
@@ -100,12 +105,15 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	return nil
 }
 
+// runs reports whether scripts are run here.
+func (d *Daybook) runs() bool { return !d.opts.NoRunner && !d.damage.Damaged() }
+
 func (d *Daybook) projectionsFile() string {
 	return filepath.Join(d.opts.DataDir, "projections.db")
 }
 
 func (d *Daybook) startRunner(ctx context.Context) error {
-	if d.opts.NoRunner {
+	if !d.runs() {
 		return nil
 	}
 	d.runner = runner.New(runner.Options{
@@ -123,7 +131,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 	go func() {
 		defer close(d.runnerDone)
 		if err := d.runner.Run(running); err != nil {
-			d.fail(fmt.Errorf("run scripts: %w", err))
+			d.failOrRead(fmt.Errorf("run scripts: %w", err))
 		}
 	}()
 	return nil

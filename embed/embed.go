@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"daybook/audit"
+	"daybook/damage"
 	"daybook/internal/access"
 	"daybook/internal/jetstream"
 	"daybook/internal/natsserver"
@@ -28,6 +29,8 @@ type Daybook struct {
 	opts Options
 
 	lock        *dirLock
+	damage      *damage.State
+	marks       marks
 	nats        *natsserver.Server // nil with an outside server
 	store       *jetstream.Store
 	closeConns  func()
@@ -55,6 +58,7 @@ type Daybook struct {
 	stopWebhooks              func() // nil before they are started
 	tailing, auditing         *follower
 	retaining                 *follower
+	watching                  *follower // of damage
 	attached                  sync.WaitGroup
 	// closing ends when clients that are still attached are to be gone.
 	closing    context.Context
@@ -86,6 +90,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 	}{
 		{"read who may come in", d.openAccess},
 		{"take the data directory", d.takeDirectory},
+		{"look for damage", d.lookForDamage},
 		{"open the ledger", d.openLedger},
 		{"start the workers", d.startWorkers},
 		{"follow the ledger", d.startTail},
@@ -95,6 +100,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"start the collection of heaps", d.startRetention},
 		{"start the runner", d.startRunner},
 		{"start the interfaces", d.startInterfaces},
+		{"watch for damage", d.watchDamage},
 	} {
 		if err := step.do(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", step.doing, err), d.Close())
@@ -104,7 +110,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 }
 
 func newDaybook(opts Options) *Daybook {
-	d := &Daybook{opts: opts, done: make(chan struct{})}
+	d := &Daybook{opts: opts, damage: damage.NewState(), done: make(chan struct{})}
 	d.closing, d.endClients = context.WithCancel(context.Background())
 	return d
 }
@@ -129,6 +135,7 @@ func (d *Daybook) Close() error {
 func (d *Daybook) close() error {
 	var errs []error
 	d.draining.Store(true)
+	d.watching.end()
 	if d.stopRunner != nil { // readers can follow to the end
 		d.stopRunner()
 		<-d.runnerDone
@@ -172,6 +179,7 @@ func (d *Daybook) close() error {
 	if d.nats != nil {
 		d.nats.Close()
 	}
+	errs = append(errs, d.closeMarks())
 	if d.lock != nil {
 		errs = append(errs, d.lock.release())
 	}

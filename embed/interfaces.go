@@ -51,8 +51,8 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Commands:  commands,
 		Queries:   d.projections,
 		Events:    d.store,
-		Webhooks:  d.webhooks,
 		Collector: d.retention,
+		Webhooks:  d.webhooksOrNone(),
 		Replay:    d.store,
 		Audit:     d.proofs(),
 		Ready:     d.Ready,
@@ -121,6 +121,9 @@ func (d *Daybook) listenHTTP() error {
 func (d *Daybook) Ready(ctx context.Context) error {
 	if d.draining.Load() {
 		return errors.New("shutting down")
+	}
+	if err := d.damage.Err(); err != nil {
+		return err
 	}
 	if err := d.projections.Damage(); err != nil {
 		return err

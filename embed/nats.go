@@ -28,8 +28,14 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		dir := d.streamsDir()
+		if d.damage.Damaged() {
+			if dir, err = d.salvaged(ctx); err != nil {
+				return d.unopenable(err)
+			}
+		}
 		d.nats, err = natsserver.Start(ctx, natsserver.Options{
-			StoreDir:          filepath.Join(d.opts.DataDir, "jetstream"),
+			StoreDir:          dir,
 			Listen:            d.opts.NATSAddr,
 			Fallback:          d.opts.NATSFallback,
 			ReaderPassword:    reader.Password,
@@ -39,7 +45,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 			Logger:            d.opts.Logger,
 		})
 		if err != nil {
-			return err
+			return d.unopenable(err)
 		}
 		if err := d.saveReader(); err != nil {
 			return err
@@ -57,15 +63,23 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	}
 	d.closeConns = func() { publish.Close(); consume.Close() }
 	d.store, err = jetstream.Open(ctx, publish, consume, jetstream.Options{
-		Replicas:  d.opts.Replicas,
-		Exclusive: d.opts.NATSURL == "",
-		Sync:      sync,
-		Writable:  writable,
-		Keeper:    keeper,
-		Opened:    offer,
-		Logger:    d.opts.Logger,
+		Replicas:   d.opts.Replicas,
+		Exclusive:  d.opts.NATSURL == "",
+		Existing:   d.damage.Damaged(),
+		Sync:       sync,
+		Writable:   writable,
+		Stored:     d.stored,
+		Damaged:    d.met,
+		ReadOnly:   d.damage.ReadOnly,
+		Incomplete: d.incomplete,
+		Keeper:     keeper,
+		Opened:     offer,
+		Logger:     d.opts.Logger,
 	})
-	return err
+	if err != nil {
+		return d.unopenable(err)
+	}
+	return d.keepDescriptions()
 }
 
 // reader is how subscribers log in, as left for them in the data directory.

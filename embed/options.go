@@ -102,6 +102,9 @@ type Options struct {
 	AuditKey   string
 	WitnessURL string
 	NoAudit    bool
+	// CheckBytes is how much of each stream's files is looked at for damage before
+	// they are used, the newest; default 16 GiB, negative is all of it.
+	CheckBytes int64
 	// NoSync acknowledges events before they are on disk. Only for tests.
 	NoSync bool
 	// Version is reported to clients.
@@ -182,6 +185,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.HeapMemoryCeilingMB, max(256, o.HeapMemoryMB))
 	setDefault(&o.TimeoutSecs, 30)
 	setDefault(&o.DrainWait, 10*time.Second)
+	setDefault(&o.CheckBytes, 16<<30)
 	if o.HeapMemoryMB > o.HeapMemoryCeilingMB {
 		return o, fmt.Errorf("options: HeapMemoryMB (%d) is above HeapMemoryCeilingMB (%d)", o.HeapMemoryMB, o.HeapMemoryCeilingMB)
 	}

@@ -11,7 +11,7 @@ import (
 // that is asked for.
 func (d *Daybook) startRetention(ctx context.Context) error {
 	d.retention = retention.New(retention.Options{Feed: d.store, Recorder: d.ledger, Blobs: d.store, Logger: d.opts.Logger})
-	if d.opts.HeapRetention == 0 {
+	if d.opts.HeapRetention == 0 || d.damage.Damaged() {
 		return nil
 	}
 	rule := d.opts.retentionRule()

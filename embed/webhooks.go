@@ -14,6 +14,9 @@ import (
 
 // startWebhooks delivers events to the webhooks on record until stopWebhooks.
 func (d *Daybook) startWebhooks(ctx context.Context) error {
+	if d.damage.Damaged() {
+		return nil // they record what they did
+	}
 	var err error
 	d.webhooks, err = webhook.Open(ctx, webhook.Options{
 		Journal:      d.store,
@@ -32,7 +35,7 @@ func (d *Daybook) startWebhooks(ctx context.Context) error {
 	go func() {
 		defer close(done)
 		if err := d.webhooks.Run(running); err != nil {
-			d.fail(fmt.Errorf("deliver to webhooks: %w", err))
+			d.failOrRead(fmt.Errorf("deliver to webhooks: %w", err))
 		}
 	}()
 	return nil

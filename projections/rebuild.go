@@ -18,12 +18,20 @@ var errBuilt = errors.New("built")
 // one, and one of another version, is built by Rebuild from the ledger up to
 // position last. It reports whether it was.
 func Prepare(ctx context.Context, opts Options, feed Feed, last uint64) (built bool, err error) {
-	version, err := fileVersion(ctx, opts.Path)
+	why, err := checkSum(opts.Path)
 	if err != nil {
 		return false, fmt.Errorf("prepare projections %s: %w", opts.Path, err)
 	}
-	if version == SchemaVersion {
-		return false, nil
+	if why == "" {
+		version, err := fileVersion(ctx, opts.Path)
+		if err != nil {
+			return false, fmt.Errorf("prepare projections %s: %w", opts.Path, err)
+		}
+		if version == SchemaVersion {
+			return false, nil
+		}
+	} else if opts.Logger != nil {
+		opts.Logger.WarnContext(ctx, "the projections are not relied upon and are built anew", "file", opts.Path, "why", why)
 	}
 	return true, Rebuild(ctx, opts, feed, last)
 }
@@ -43,8 +51,10 @@ func Rebuild(ctx context.Context, opts Options, feed Feed, last uint64) error {
 	if err := removeFile(opts.Path); err != nil {
 		return fmt.Errorf("rebuild projections: %w", err)
 	}
-	if err := os.Rename(beside.Path, opts.Path); err != nil {
-		return fmt.Errorf("rebuild projections: %w", err)
+	for _, suffix := range []string{"", sumSuffix} {
+		if err := os.Rename(beside.Path+suffix, opts.Path+suffix); err != nil {
+			return fmt.Errorf("rebuild projections: %w", err)
+		}
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (s *Store) Run(ctx context.Context, feed Feed) error {
 		})
 		switch {
 		case errors.Is(err, events.ErrDamaged):
-			s.stop(err)
+			s.Stop(err)
 			return err
 		case !noRoom(err):
 			return err

@@ -56,6 +56,7 @@ type Store struct {
 	writer *sql.DB // one connection
 	reader *sql.DB
 	insert *statements
+	opened bool // to its end, so that its file may be sealed
 
 	mu       sync.Mutex
 	stats    Stats
@@ -119,6 +120,10 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	s.stats.Known = s.stats.Applied
+	if err := writeSum(s.opts.Path, sumOpen); err != nil {
+		return err
+	}
+	s.opened = true
 	return nil
 }
 
@@ -142,7 +147,7 @@ func fileVersion(ctx context.Context, path string) (version int, err error) {
 // removeFile removes a file and then what belongs to it. In this order, what is
 // left when it is cut short is a log without a file, which SQLite discards.
 func removeFile(path string) error {
-	for _, suffix := range []string{"", "-wal", "-shm"} {
+	for _, suffix := range []string{"", "-wal", "-shm", sumSuffix} {
 		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -164,6 +169,9 @@ func (s *Store) Close() error {
 		if db != nil {
 			errs = append(errs, db.Close())
 		}
+	}
+	if s.opened {
+		errs = append(errs, sealFile(s.opts.Path))
 	}
 	return errors.Join(errs...)
 }
@@ -259,8 +267,9 @@ func (s *Store) known(last uint64) {
 	s.stats.Known = max(s.stats.Known, last)
 }
 
-// stop publishes what stopped Run for good.
-func (s *Store) stop(damage error) {
+// Stop makes Damage tell what keeps answers from being whole: it stopped Run for
+// good, or Run was not even begun.
+func (s *Store) Stop(damage error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.damage = damage

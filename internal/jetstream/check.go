@@ -11,7 +11,13 @@ import (
 
 // checkVolume looks for signs of lost messages: nothing is ever removed from a
 // volume, so there is one message for each position from its first to its last.
+//
+// Who was told of damage by Options.Damaged goes on with what is sound.
 func (s *Store) checkVolume(v volume, st natsjs.StreamState) error {
+	return s.tolerate(s.checkWhole(v, st))
+}
+
+func (s *Store) checkWhole(v volume, st natsjs.StreamState) error {
 	name := v.stream()
 	switch {
 	case st.Msgs == 0 && st.LastSeq < v.first && v.last < v.first:
@@ -30,7 +36,12 @@ func (s *Store) checkVolume(v volume, st natsjs.StreamState) error {
 
 // checkSuccession looks whether a volume follows the one before it as its first
 // event says: then nothing is missing between them but what that event names.
+// It tolerates as checkVolume does.
 func (s *Store) checkSuccession(ctx context.Context, before, v volume, st natsjs.StreamState) error {
+	return s.tolerate(s.checkFollows(ctx, before, v, st))
+}
+
+func (s *Store) checkFollows(ctx context.Context, before, v volume, st natsjs.StreamState) error {
 	if v.number != before.number+1 {
 		return s.damaged("stream %s is missing: %s is followed by %s", (before.number + 1).Stream(), before.stream(), v.stream())
 	}

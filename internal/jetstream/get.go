@@ -78,6 +78,9 @@ func first(h nats.Header, name string) string {
 
 // getOne fetches a single message; events.ErrNotFound when there is none.
 func (s *Store) getOne(ctx context.Context, stream string, r getRequest) (stored, error) {
+	if err := s.answerable(stream, r); err != nil {
+		return stored{}, err
+	}
 	body, err := json.Marshal(r)
 	if err != nil {
 		return stored{}, err
@@ -89,7 +92,7 @@ func (s *Store) getOne(ctx context.Context, stream string, r getRequest) (stored
 		return stored{}, fmt.Errorf("get from stream %s: %w", stream, err)
 	}
 	if err := status(m); err != nil {
-		return stored{}, fmt.Errorf("get from stream %s: %w", stream, err)
+		return stored{}, fmt.Errorf("get from stream %s: %w", stream, s.unless(stream, err))
 	}
 	return decodeStored(m)
 }
@@ -114,6 +117,9 @@ func status(m *nats.Msg) error {
 // fn must not keep m.data past its return without owning it: it does own it,
 // each message has memory of its own.
 func (s *Store) getBatch(ctx context.Context, stream string, r getRequest, fn func(m stored) error) (pending uint64, err error) {
+	if err := s.answerable(stream, r); err != nil {
+		return 0, err
+	}
 	body, err := json.Marshal(r)
 	if err != nil {
 		return 0, err

@@ -60,6 +60,10 @@ type Options struct {
 	Damaged func(err error)
 	// ReadOnly, if set, is why nothing may be stored now, or nil.
 	ReadOnly func() error
+	// Incomplete, if set, is why messages may be missing from a stream, or nil:
+	// then what is looked up in it by subject is not answered, because an answer
+	// that leaves something out would be wrong.
+	Incomplete func(stream string) error
 	// Logger gets what nobody is told otherwise; default slog.Default.
 	Logger *slog.Logger
 }

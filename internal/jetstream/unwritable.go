@@ -15,6 +15,11 @@ import (
 
 // unwritable is why nothing can be stored, or nil.
 func (s *Store) unwritable() error {
+	if s.opts.ReadOnly != nil {
+		if err := s.opts.ReadOnly(); err != nil {
+			return err
+		}
+	}
 	if s.opts.Writable == nil || s.opts.Writable.Err() == nil {
 		return nil
 	}
@@ -34,6 +39,9 @@ func (s *Store) publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, error
 	}
 	ack, err := s.js.PublishMsg(ctx, m)
 	if err == nil {
+		if s.opts.Stored != nil {
+			s.opts.Stored(ack.Stream, ack.Sequence)
+		}
 		return ack, nil
 	}
 	return nil, cmp.Or(s.unwritable(), err)

@@ -63,7 +63,10 @@ type Stream struct {
 	// First and Last are the lowest and highest positions found, 0 without any;
 	// Gaps the ones between that were not.
 	First, Last uint64
-	Gaps        []Range
+	// Highest is the highest position that the files tell of, also of a message
+	// that was removed.
+	Highest uint64
+	Gaps    []Range
 	Faults      []Fault
 	// Opening is the message at First, in memory of its own.
 	Opening Record
@@ -165,6 +168,7 @@ func (s *Stream) readBlock(dir, file string, b block, newest bool) error {
 }
 
 func (s *Stream) found(r Record) {
+	s.Highest = max(s.Highest, r.Seq)
 	switch {
 	case r.gone || r.Seq == 0:
 	case s.First == 0:

@@ -1,0 +1,279 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"daybook/audit"
+	"daybook/damage"
+	"daybook/events"
+	"daybook/httpapi"
+	"daybook/internal/streamfiles"
+)
+
+// marks are how far streams are known to have come, apart from them.
+type marks struct{ ledger, blobs *damage.Mark }
+
+// blobStream is where heaps and texts are.
+const blobStream = "OBJ_BLOBS"
+
+// Places in the data directory.
+func (d *Daybook) streamsDir() string   { return filepath.Join(d.opts.DataDir, "jetstream") }
+func (d *Daybook) salvageDir() string   { return filepath.Join(d.opts.DataDir, "readonly") }
+func (d *Daybook) describedDir() string { return filepath.Join(d.opts.DataDir, "descriptions") }
+
+// openMarks opens the marks. One that cannot be read is begun anew: what else
+// there is says whether anything is missing.
+func (d *Daybook) openMarks() error {
+	for name, mark := range map[string]**damage.Mark{"mark": &d.marks.ledger, "mark-blobs": &d.marks.blobs} {
+		m, err := damage.OpenMark(filepath.Join(d.opts.DataDir, name))
+		if errors.Is(err, damage.ErrMarkUnreadable) {
+			d.opts.Logger.Warn("a mark is begun anew", slog.Any("error", err))
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		*mark = m
+	}
+	return nil
+}
+
+// closeMarks may be called when they were never opened. With damage they stay as
+// they are found.
+func (d *Daybook) closeMarks() error {
+	var errs []error
+	for _, m := range []*damage.Mark{d.marks.ledger, d.marks.blobs} {
+		if m != nil {
+			errs = append(errs, m.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// stored marks what this process stored.
+func (d *Daybook) stored(stream string, seq uint64) {
+	if stream == blobStream {
+		d.marks.blobs.Raise(seq)
+	} else if _, ok := events.VolumeOf(stream); ok {
+		d.marks.ledger.Raise(seq)
+	}
+}
+
+// lookForDamage looks at the files of the embedded server before it does, which
+// would mend what it can without telling. What is wrong makes the server
+// read-only, on a copy of what is sound: nothing that was found is changed.
+func (d *Daybook) lookForDamage(ctx context.Context) error {
+	if err := d.openMarks(); err != nil {
+		return err
+	}
+	if d.opts.NATSURL != "" {
+		return nil // another server's files
+	}
+	began := time.Now()
+	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Newest: max(0, d.opts.CheckBytes)})
+	if err != nil {
+		return err
+	}
+	reach, err := d.reach()
+	if err != nil {
+		return err
+	}
+	for _, f := range judge(streams, reach, d.marks.blobs.At()) {
+		f.By = damage.AtStart
+		d.damage.Report(f)
+	}
+	var bytes int64
+	for _, s := range streams {
+		bytes += s.Bytes
+		if s.Skipped > 0 {
+			d.opts.Logger.InfoContext(ctx, "the oldest files of a stream were not looked at; the scrub does", "stream", s.Name, "files", s.Skipped)
+		}
+	}
+	d.opts.Logger.DebugContext(ctx, "looked for damage", "bytes", bytes, "took", time.Since(began))
+	return os.RemoveAll(d.salvageDir())
+}
+
+// reach is how far the ledger is known to have come, by all that is kept apart
+// from it.
+func (d *Daybook) reach() (uint64, error) {
+	signed, err := audit.Reach(auditDir(d.opts.DataDir))
+	if err != nil {
+		return 0, fmt.Errorf("read how far the ledger was signed: %w", err)
+	}
+	return max(signed, d.marks.ledger.At()), nil
+}
+
+// judge says what is wrong with the streams of a ledger that is known to have
+// come to a position, and its blobs to another.
+func judge(streams []streamfiles.Stream, reach, blobs uint64) []damage.Finding {
+	var found []damage.Finding
+	report := func(stream string, first, last uint64, format string, args ...any) {
+		found = append(found, damage.Finding{Stream: stream, First: first, Last: last, What: fmt.Sprintf(format, args...)})
+	}
+	var volume events.Volume // the last one seen, of which the end is known
+	var end uint64
+	for _, s := range streams {
+		v, ledger := events.VolumeOf(s.Name)
+		switch {
+		case ledger:
+			if v != volume+1 {
+				report(s.Name, 0, 0, "volume %d of the ledger is missing", volume+1)
+			} else if s.Begins != end+1 && s.Described {
+				report(s.Name, end+1, s.Begins-1, "no event is there")
+			}
+			if s.First > s.Begins && s.Skipped == 0 && s.Described {
+				report(s.Name, s.Begins, s.First-1, "no event is there")
+			}
+			for _, g := range s.Gaps {
+				report(s.Name, g.From, g.To, "no event can be read")
+			}
+			volume, end = v, max(s.Last, s.Begins-1)
+		case s.Name == blobStream && s.Highest < blobs:
+			report(s.Name, s.Highest+1, blobs, "blobs were stored that are gone")
+		}
+	}
+	newest := volume.Stream()
+	if volume == 0 {
+		newest = events.Volume(1).Stream()
+	}
+	if end < reach {
+		report(newest, end+1, reach, "events were on record that are gone")
+	}
+	for _, s := range streams {
+		for _, f := range s.Faults {
+			// A crash may leave half a message that nobody was told is stored.
+			if torn := f.AtEnd && (s.Name != newest && s.Name != blobStream || s.Name == newest && s.Last >= reach || s.Name == blobStream && s.Highest >= blobs); torn {
+				continue
+			}
+			report(s.Name, 0, 0, "%s", f)
+		}
+	}
+	return found
+}
+
+// salvaged makes the directory that a server may be started on when the streams
+// are damaged.
+func (d *Daybook) salvaged(ctx context.Context) (string, error) {
+	if err := streamfiles.Salvage(ctx, d.streamsDir(), d.salvageDir(), d.describedDir()); err != nil {
+		return "", err
+	}
+	return d.salvageDir(), nil
+}
+
+// unopenable is the error of a ledger that is too damaged to be read at all.
+func (d *Daybook) unopenable(err error) error {
+	if !d.damage.Damaged() {
+		return err
+	}
+	return fmt.Errorf("%w; what is left cannot be opened (%w); nothing was changed: restore the data directory from a copy", d.damage.Err(), err)
+}
+
+// keepDescriptions keeps how the streams are set up, for the day they are damaged.
+func (d *Daybook) keepDescriptions() error {
+	if d.opts.NATSURL != "" || d.damage.Damaged() {
+		return nil
+	}
+	return streamfiles.KeepDescriptions(d.streamsDir(), d.describedDir())
+}
+
+// incomplete is why messages may be missing from a stream, or nil. A finding
+// that names none may be about any.
+func (d *Daybook) incomplete(stream string) error {
+	list, _ := d.damage.Findings()
+	for _, f := range list {
+		if f.Stream == "" || (f.Stream == blobStream) == (stream == blobStream) {
+			return d.damage.Err()
+		}
+	}
+	return nil
+}
+
+// met remembers damage that some reader met.
+func (d *Daybook) met(err error) {
+	d.damage.Report(damage.Finding{What: err.Error(), By: damage.OnReading})
+}
+
+// watchDamage stops what must not go on when damage is found while it runs.
+func (d *Daybook) watchDamage(ctx context.Context) error {
+	d.watching = follow(ctx, func(ctx context.Context) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.damage.Found():
+		}
+		d.opts.Logger.Error("the ledger is read-only from now on", slog.Any("error", d.damage.Err()))
+		if d.stopRunner != nil {
+			d.stopRunner()
+		}
+	})
+	return nil
+}
+
+// Damage is what is known to be wrong with the ledger, at most 100 findings, and
+// how many more there are. With any the Daybook is read-only.
+func (d *Daybook) Damage() (list []damage.Finding, more int) { return d.damage.Findings() }
+
+// soundEnd is up to where the ledger can be read from its beginning: to its end,
+// or to where the first event is missing.
+func (d *Daybook) soundEnd(ctx context.Context) (uint64, error) {
+	last, err := d.store.LastSeq(ctx)
+	if err != nil {
+		return 0, err
+	}
+	list, _ := d.damage.Findings()
+	for _, f := range list {
+		if _, ledger := events.VolumeOf(f.Stream); ledger && f.First > 0 {
+			last = min(last, f.First-1)
+		}
+	}
+	return last, nil
+}
+
+// readProjections lets what was applied be read where the ledger is damaged. If
+// anything is known to have been on record that was not, nothing is answered: an
+// answer that leaves something out would be wrong.
+func (d *Daybook) readProjections(ctx context.Context) error {
+	d.projectorDone = make(chan struct{})
+	close(d.projectorDone)
+	d.stopProjector = func() {}
+	last, err := d.store.LastSeq(ctx)
+	if err != nil {
+		return err
+	}
+	reach, err := d.reach()
+	if err != nil {
+		return err
+	}
+	if applied, known := d.projections.Applied(), max(last, reach); applied < known {
+		d.projections.Stop(fmt.Errorf("%w: answers would stop at event %d of %d", events.ErrDamaged, applied, known))
+	}
+	return nil
+}
+
+// failOrRead ends the Daybook for what cannot go on, except for damage: what is
+// sound can still be read.
+func (d *Daybook) failOrRead(err error) {
+	if errors.Is(err, events.ErrDamaged) {
+		d.met(err)
+		return
+	}
+	if d.damage.Damaged() {
+		d.opts.Logger.Warn("stopped by damage", slog.Any("error", err))
+		return
+	}
+	d.fail(err)
+}
+
+// webhooksOrNone is nil, not a nil service, where there are none.
+func (d *Daybook) webhooksOrNone() httpapi.Webhooks {
+	if d.webhooks == nil {
+		return nil
+	}
+	return d.webhooks
+}

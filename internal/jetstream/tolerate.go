@@ -1,0 +1,38 @@
+package jetstream
+
+import (
+	"errors"
+	"fmt"
+
+	"daybook/events"
+)
+
+// tolerate leaves out damage that somebody was told of, see Options.Damaged: who
+// opens a ledger to read what is sound of it goes on.
+func (s *Store) tolerate(err error) error {
+	if s.opts.Damaged != nil && errors.Is(err, events.ErrDamaged) {
+		return nil
+	}
+	return err
+}
+
+// answerable is why a stream is not asked for messages by their subject, or nil:
+// only by position it shows what it lacks. Blobs show that by themselves.
+func (s *Store) answerable(stream string, r getRequest) error {
+	bySubject := r.NextBySubject != "" || r.LastBySubject != "" || len(r.MultiLast) > 0
+	if s.opts.Incomplete == nil || !bySubject || stream == bucketStream {
+		return nil
+	}
+	return s.opts.Incomplete(stream)
+}
+
+// unless makes damage of "not found" where a stream may lack what was asked for.
+func (s *Store) unless(stream string, err error) error {
+	if s.opts.Incomplete == nil || !errors.Is(err, events.ErrNotFound) {
+		return err
+	}
+	if why := s.opts.Incomplete(stream); why != nil {
+		return fmt.Errorf("it is not there, but may have been lost: %w", why)
+	}
+	return err
+}

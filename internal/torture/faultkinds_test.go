@@ -1,0 +1,225 @@
+package torture_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+)
+
+// faultKind is a way in which files change that nobody wrote.
+type faultKind struct {
+	name string
+	// inject does it to some of the files, and says what it did.
+	inject func(r *rand.Rand, files map[string][]byte) string
+}
+
+const (
+	ledgerFiles = "jetstream/jetstream/$G/streams/LEDGER-0001/"
+	blobFiles   = "jetstream/jetstream/$G/streams/OBJ_BLOBS/"
+)
+
+var faultKinds = []faultKind{
+	{"a bit of the ledger's blocks", flip(ledgerFiles + "msgs/*.blk")},
+	{"a bit of a record's header", flipHeader(ledgerFiles + "msgs/*.blk")},
+	{"a bit of the last block's end", flipTail(ledgerFiles + "msgs/*.blk")},
+	{"a block of the ledger is cut", truncate(ledgerFiles + "msgs/*.blk")},
+	{"the last block is cut between records", cutAtRecord(ledgerFiles + "msgs/*.blk")},
+	{"a block of the ledger is gone", remove(ledgerFiles + "msgs/*.blk")},
+	{"two blocks are swapped", swap(ledgerFiles+"msgs/*.blk", ledgerFiles+"msgs/*.blk")},
+	{"a block is swapped with one of the blobs", swap(ledgerFiles+"msgs/*.blk", blobFiles+"msgs/*.blk")},
+	{"a page of zeros in a block", zero(ledgerFiles + "msgs/*.blk")},
+	{"garbage behind a block", garbage(ledgerFiles + "msgs/*.blk")},
+	{"all blocks of the ledger are gone", removeAll(ledgerFiles + "msgs/*.blk")},
+	{"the ledger's stream is gone", removeBelow(ledgerFiles)},
+	{"all streams are gone", removeBelow("jetstream/")},
+	{"a bit of the ledger's index", flip(ledgerFiles + "msgs/index.db")},
+	{"the ledger's index is cut", truncate(ledgerFiles + "msgs/index.db")},
+	{"the ledger's index is gone", remove(ledgerFiles + "msgs/index.db")},
+	{"a bit of the stream's description", flip(ledgerFiles + "meta.*")},
+	{"the stream's description is cut", truncate(ledgerFiles + "meta.*")},
+	{"the stream's description is gone", remove(ledgerFiles + "meta.*")},
+	{"a bit of a consumer's state", flip(ledgerFiles + "obs/*/*")},
+	{"a consumer's state is cut", truncate(ledgerFiles + "obs/*/*")},
+	{"a consumer's state is gone", remove(ledgerFiles + "obs/*/*")},
+	{"a bit of the blobs' blocks", flip(blobFiles + "msgs/*.blk")},
+	{"a block of the blobs is cut", truncate(blobFiles + "msgs/*.blk")},
+	{"a block of the blobs is gone", remove(blobFiles + "msgs/*.blk")},
+	{"the blobs' index", flip(blobFiles + "msgs/index.db")},
+	{"the blobs' description", flip(blobFiles + "meta.*")},
+	{"a bit of a tile", flip("audit/tile/*/*/*", "audit/tile/*/*")},
+	{"a tile is cut", truncate("audit/tile/*/*/*", "audit/tile/*/*")},
+	{"a tile is gone", remove("audit/tile/*/*/*", "audit/tile/*/*")},
+	{"a bit of the checkpoints", flip("audit/checkpoints")},
+	{"the checkpoints are gone", remove("audit/checkpoints")},
+	{"a bit of the note of what is durable", flip("audit/durable")},
+	{"a bit of a key or of the identity", flip("audit/key", "audit/vkey", "audit/ledger.json")},
+	{"a key or the identity is gone", remove("audit/key", "audit/vkey", "audit/ledger.json")},
+	{"all of the proofs are gone", removeBelow("audit/")},
+	{"a bit of a mark", flip("mark", "mark-blobs")},
+	{"a mark is cut or gone", either(truncate("mark", "mark-blobs"), remove("mark", "mark-blobs"))},
+	{"a bit of the projections", flip("projections.db")},
+	{"the projections are cut", truncate("projections.db")},
+	{"the projections are gone", remove("projections.db")},
+	{"the projections' hash", either(flip("projections.db.sum"), remove("projections.db.sum"))},
+	{"a kept description", either(flip("descriptions/*/*"), remove("descriptions/*/*"))},
+	{"the readers' credentials", either(flip("nats-reader.json"), remove("nats-reader.json"))},
+}
+
+// pick is one of the files that match, with something in it.
+func pick(r *rand.Rand, files map[string][]byte, patterns ...string) string {
+	list := match(files, patterns...)
+	return list[r.IntN(len(list))]
+}
+
+func match(files map[string][]byte, patterns ...string) []string {
+	var list []string
+	for name, content := range files {
+		for _, p := range patterns {
+			// $ and the like have no meaning for path.Match, but [ would.
+			if ok, err := path.Match(p, name); err == nil && ok && len(content) > 0 {
+				list = append(list, name)
+			}
+		}
+	}
+	if len(list) == 0 {
+		panic(fmt.Sprintf("no file matches %q", patterns))
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+type injection = func(r *rand.Rand, files map[string][]byte) string
+
+func either(list ...injection) injection {
+	return func(r *rand.Rand, files map[string][]byte) string { return list[r.IntN(len(list))](r, files) }
+}
+
+func flipAt(r *rand.Rand, files map[string][]byte, name string, at int) string {
+	content, bit := slices.Clone(files[name]), r.IntN(8)
+	content[at] ^= 1 << bit
+	files[name] = content
+	return fmt.Sprintf("bit %d of byte %d of %s", bit, at, name)
+}
+
+func flip(patterns ...string) injection {
+	return func(r *rand.Rand, files map[string][]byte) string {
+		name := pick(r, files, patterns...)
+		return flipAt(r, files, name, r.IntN(len(files[name])))
+	}
+}
+
+// records are where the records of a block begin.
+func records(block []byte) []int {
+	var list []int
+	for at := 0; at < len(block); at += int(binary.LittleEndian.Uint32(block[at:]) &^ (1 << 31)) {
+		list = append(list, at)
+	}
+	return list
+}
+
+func flipHeader(pattern string) injection {
+	return func(r *rand.Rand, files map[string][]byte) string {
+		name := pick(r, files, pattern)
+		list := records(files[name])
+		at := list[r.IntN(len(list))]
+		// The lengths, position and time; and the length of the headers.
+		offset := r.IntN(22 + 4)
+		if offset >= 22 {
+			offset += int(binary.LittleEndian.Uint16(files[name][at+20:]))
+		}
+		return flipAt(r, files, name, at+offset)
+	}
+}
+
+func flipTail(pattern string) injection {
+	return func(r *rand.Rand, files map[string][]byte) string {
+		list := match(files, pattern)
+		name := list[len(list)-1]
+		return flipAt(r, files, name, len(files[name])-1-r.IntN(min(2000, len(files[name]))))
+	}
+}
+
+func truncate(patterns ...string) injection {
+	return func(r *rand.Rand, files map[string][]byte) string {
+		name := pick(r, files, patterns...)
+		n := r.IntN(len(files[name]))
+		files[name] = files[name][:n]
+		return fmt.Sprintf("%s cut to %d bytes", name, n)
+	}
+}
+
+func cutAtRecord(pattern string) injection {
+	return func(r *rand.Rand, files map[string][]byte) string {
+		list := match(files, pattern)
+		name := list[len(list)-1]
+		begins := records(files[name])
+		n := begins[r.IntN(len(begins))]
+		files[name] = files[name][:n]
+		return fmt.Sprintf("%s cut to %d bytes", name, n)
+	}
+}
+
+func remove(patterns ...string) injection {
+	return func(r *rand.Rand, files map[string][]byte) string {
+		name := pick(r, files, patterns...)
+		delete(files, name)
+		return name + " removed"
+	}
+}
+
+func removeAll(pattern string) injection {
+	return func(_ *rand.Rand, files map[string][]byte) string {
+		for _, name := range match(files, pattern) {
+			delete(files, name)
+		}
+		return pattern + " removed"
+	}
+}
+
+func removeBelow(dir string) injection {
+	return func(_ *rand.Rand, files map[string][]byte) string {
+		for name := range files {
+			if strings.HasPrefix(name, dir) {
+				delete(files, name)
+			}
+		}
+		return dir + " removed"
+	}
+}
+
+func swap(a, b string) injection {
+	return func(r *rand.Rand, files map[string][]byte) string {
+		one := pick(r, files, a)
+		others := slices.DeleteFunc(match(files, b), func(name string) bool { return name == one })
+		other := others[r.IntN(len(others))]
+		files[one], files[other] = files[other], files[one]
+		return one + " and " + other + " swapped"
+	}
+}
+
+func zero(pattern string) injection {
+	return func(r *rand.Rand, files map[string][]byte) string {
+		name := pick(r, files, pattern)
+		content := slices.Clone(files[name])
+		at := r.IntN(max(1, len(content)/4096)) * 4096
+		clear(content[at:min(len(content), at+4096)])
+		files[name] = content
+		return fmt.Sprintf("4 KiB of zeros at byte %d of %s", at, name)
+	}
+}
+
+func garbage(pattern string) injection {
+	return func(r *rand.Rand, files map[string][]byte) string {
+		name := pick(r, files, pattern)
+		content := slices.Clone(files[name])
+		n := 1 + r.IntN(5000)
+		for range n {
+			content = append(content, byte(r.Uint32()))
+		}
+		files[name] = content
+		return fmt.Sprintf("%d random bytes behind %s", n, name)
+	}
+}

@@ -1,0 +1,352 @@
+package torture_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"daybook/embed"
+	"daybook/events"
+)
+
+var (
+	faultCount = flag.Int("faults", 220, "how many single faults TestFaults injects")
+	faultSeed  = flag.Uint64("fault-seed", 1, "seed of the first of them")
+)
+
+// A store with one fault in its files either says that it is damaged or has
+// changed in nothing that can be asked. It never gives out a wrong answer, nor a
+// position twice, and what was found damaged is still as it was found.
+func TestFaults(t *testing.T) {
+	original := t.TempDir()
+	truth := buildStore(t, original)
+	t.Logf("a store of %d events, %d questions, %d files", len(truth.events), len(truth.answers), len(truth.files))
+
+	table := tally{}
+	limit := make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
+	var running sync.WaitGroup
+	for n := range *faultCount {
+		kind := faultKinds[n%len(faultKinds)]
+		seed := *faultSeed + uint64(n)
+		limit <- struct{}{}
+		running.Go(func() {
+			defer func() { <-limit }()
+			table.add(kind.name, truth.try(t, kind, seed))
+		})
+	}
+	running.Wait()
+	t.Logf("verdicts of %d faults:\n%s", *faultCount, &table)
+}
+
+// verdict is what became of a fault.
+type verdict string
+
+const (
+	reported  verdict = "reported"
+	harmless  verdict = "nothing changed"
+	refused   verdict = "start refused"
+	forbidden verdict = "FAILED"
+)
+
+// tally counts verdicts by kind.
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]map[verdict]int
+}
+
+func (y *tally) add(kind string, v verdict) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.counts == nil {
+		y.counts = map[string]map[verdict]int{}
+	}
+	if y.counts[kind] == nil {
+		y.counts[kind] = map[verdict]int{}
+	}
+	y.counts[kind][v]++
+}
+
+func (y *tally) String() string {
+	var b strings.Builder
+	b.WriteString("| fault | tried | reported, read-only | start refused | nothing changed | failed |\n|---|---|---|---|---|---|\n")
+	for _, kind := range faultKinds {
+		c := y.counts[kind.name]
+		all := 0
+		for _, n := range c {
+			all += n
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d |\n", kind.name, all, c[reported], c[refused], c[harmless], c[forbidden])
+	}
+	return b.String()
+}
+
+// truth is a store and everything that it answers.
+type truth struct {
+	files   map[string][]byte
+	answers map[string]string
+	events  []string
+}
+
+// buildStore fills a directory with what every part of a store has something
+// of, and takes down its answers.
+func buildStore(t *testing.T, dir string) *truth {
+	t.Helper()
+	book := startBook(t, dir, false)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
+	heap := ""
+	for n := range 4 {
+		e, err := book.Run(ctx, embed.Script{Code: fmt.Sprintf("globalThis.n = (globalThis.n ?? 0) + %d; console.log('n is', n); n", n+1), Heap: heap, Session: "ledger of faults", Tags: map[string]string{"round": fmt.Sprint(n)}})
+		if err != nil || e.Heap == nil {
+			t.Fatalf("run: %s, %v", e.Status, err)
+		}
+		heap = *e.Heap
+	}
+	for _, code := range []string{
+		"throw new Error('as it should')",
+		"/*" + strings.Repeat("a large source ", 8000) + "*/ 'y'.repeat(100_000)",
+		// Two blocks of the ledger, which have 8 MiB each.
+		"let line = ''; for (let i = 0; i < 20_000; i++) line += (i * 7919 % 1000) + ','; for (let i = 0; i < 140; i++) console.log(i, line); 1",
+	} {
+		if _, err := book.Run(ctx, embed.Script{Code: code, Session: "ledger of faults"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := book.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// A second start, so that there is what only a later one leaves.
+	book = startBook(t, dir, true)
+	y := &truth{answers: map[string]string{}}
+	var err error
+	if y.events, err = readEvents(book); err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range questions(t, book) {
+		status, body := ask(book, url)
+		if status != http.StatusOK {
+			t.Fatalf("%s is answered %d: %s", url, status, body)
+		}
+		y.answers[url] = body
+	}
+	if err := book.Close(); err != nil {
+		t.Fatal(err)
+	}
+	y.files = readFiles(t, dir)
+	return y
+}
+
+func startBook(t *testing.T, dir string, noRunner bool) *embed.Daybook {
+	t.Helper()
+	book, err := embed.Start(t.Context(), faultOptions(dir, noRunner))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return book
+}
+
+func faultOptions(dir string, noRunner bool) embed.Options {
+	return embed.Options{DataDir: dir, NoRunner: noRunner, NoSync: true, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// questions are everything that the store can be asked.
+func questions(t *testing.T, book *embed.Daybook) []string {
+	t.Helper()
+	list := []string{"/api/executions", "/api/heaps", "/api/sessions", "/api/sessions/ledger%20of%20faults/entries", "/api/heaps?tag=round%3D2"}
+	var all struct {
+		Executions []struct {
+			ID string `json:"execution_id"`
+		}
+		Results []struct{ Heap string }
+	}
+	for _, url := range []string{"/api/executions", "/api/heaps"} {
+		if _, body := ask(book, url); json.Unmarshal([]byte(body), &all) != nil {
+			t.Fatalf("%s: %s", url, body)
+		}
+	}
+	if len(all.Executions) != 7 || len(all.Results) < 4 {
+		t.Fatalf("%d executions and %d heaps", len(all.Executions), len(all.Results))
+	}
+	for _, e := range all.Executions {
+		at := "/api/executions/" + e.ID
+		list = append(list, at, at+"/events", at+"/output", at+"/output?byte_offset=0&byte_limit=1000000")
+	}
+	for _, h := range all.Results {
+		at := "/api/heaps/" + h.Heap
+		list = append(list, at, at+"/tags", at+"/lineage", "/api/ledger/blobs/heaps/"+h.Heap)
+	}
+	return list
+}
+
+// ask returns an answer; one that breaks off has the status 500.
+func ask(book *embed.Daybook, url string) (status int, body string) {
+	defer func() {
+		if v := recover(); v == http.ErrAbortHandler {
+			status = http.StatusInternalServerError
+		} else if v != nil {
+			panic(v)
+		}
+	}()
+	r := httptest.NewRequest(http.MethodGet, "http://localhost"+url, nil)
+	w := httptest.NewRecorder()
+	book.Handler().ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// readEvents reads the ledger from its beginning to where it ends, or breaks.
+func readEvents(book *embed.Daybook) ([]string, error) {
+	if status, body := ask(book, "/api/events?limit=1"); status == http.StatusOK && body == "" {
+		return nil, nil // following would wait for the first
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var list []string
+	enough := errors.New("that was all")
+	err := book.Follow(ctx, 0, func(batch []events.Event, last uint64) error {
+		for _, e := range batch {
+			raw, err := json.Marshal(e)
+			if err != nil {
+				return err
+			}
+			list = append(list, string(raw))
+		}
+		if batch[len(batch)-1].Seq >= last {
+			return enough
+		}
+		return nil
+	})
+	if errors.Is(err, enough) {
+		err = nil
+	}
+	return list, err
+}
+
+func readFiles(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err == nil {
+			files[name], err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(files, "lock")
+	return files
+}
+
+// try injects one fault into a copy and says what became of it.
+func (y *truth) try(t *testing.T, kind faultKind, seed uint64) verdict {
+	name := fmt.Sprintf("%s, seed %d", kind.name, seed)
+	bad := func(format string, args ...any) verdict {
+		t.Errorf("%s: "+format, append([]any{name}, args...)...)
+		return forbidden
+	}
+	dir, err := os.MkdirTemp("", "daybook-fault-")
+	if err != nil {
+		return bad("%v", err)
+	}
+	defer os.RemoveAll(dir)
+	files := maps.Clone(y.files)
+	name += ": " + kind.inject(rand.New(rand.NewPCG(seed, 0)), files)
+	for file, content := range files {
+		path := filepath.Join(dir, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)); err != nil {
+			return bad("%v", err)
+		}
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer stop()
+	book, err := embed.Start(ctx, faultOptions(dir, true))
+	if err != nil {
+		if ctx.Err() != nil || len(err.Error()) < 20 {
+			return bad("the start ended with %v", err)
+		}
+		return y.untouched(dir, files, refused, bad)
+	}
+	defer book.Close()
+	damaged := book.Ready(ctx) != nil
+	v := harmless
+	if damaged {
+		v = reported
+	}
+	got, err := readEvents(book)
+	switch {
+	case !slices.Equal(got[:min(len(got), len(y.events))], y.events[:min(len(got), len(y.events))]):
+		return bad("an event was read that is not the one recorded")
+	case err == nil && len(got) < len(y.events) && !damaged:
+		return bad("%d of %d events are there, and nobody was told", len(got), len(y.events))
+	case err != nil && !errors.Is(err, events.ErrDamaged):
+		return bad("reading the ledger: %v", err)
+	case err != nil:
+		v = reported
+	}
+	for url, want := range y.answers {
+		switch status, body := ask(book, url); {
+		case status == http.StatusOK && body == want:
+		case status == http.StatusOK:
+			return bad("%s is answered %.300s, want %.300s", url, body, want)
+		case status < http.StatusInternalServerError:
+			return bad("%s is answered %d: %.300s", url, status, body)
+		case !damaged && book.Ready(ctx) == nil:
+			return bad("%s is answered %d, and the server is ready: %.300s", url, status, body)
+		default:
+			v = reported
+		}
+	}
+	damaged = book.Ready(ctx) != nil
+	switch id, err := book.Submit(ctx, embed.Script{Code: "1"}); {
+	case err == nil && damaged:
+		return bad("a damaged ledger takes a run")
+	case err != nil && !damaged:
+		return bad("a run is refused: %v", err)
+	case err == nil && !damaged && len(got) < len(y.events):
+		return bad("a run is taken, but only %d of %d events can be read", len(got), len(y.events))
+	case err == nil:
+		history, err := book.History(ctx, id)
+		if err != nil || len(history) != 1 || history[0].Seq <= uint64(len(y.events)) {
+			return bad("the run is recorded as %v, %v, after %d events", history, err, len(y.events))
+		}
+		return v
+	}
+	if err := book.Close(); err != nil {
+		return bad("close: %v", err)
+	}
+	return y.untouched(dir, files, v, bad)
+}
+
+// untouched reports v unless files of the streams are not as they were found.
+func (y *truth) untouched(dir string, files map[string][]byte, v verdict, bad func(string, ...any) verdict) verdict {
+	for file, content := range files {
+		if !strings.HasSuffix(file, ".blk") || strings.HasPrefix(file, "readonly") {
+			continue
+		}
+		if now, err := os.ReadFile(filepath.Join(dir, file)); err != nil || !bytes.Equal(now, content) {
+			return bad("the damaged file %s was changed, %v", file, err)
+		}
+	}
+	return v
+}

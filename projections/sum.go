@@ -1,0 +1,83 @@
+package projections
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// SQLite does not notice a changed byte in a row. A file that was closed
+// therefore has a hash beside it, and one that does not have its hash is built
+// anew. While it is open there is none: after a crash what SQLite recovers is
+// relied upon.
+const (
+	sumSuffix = ".sum"
+	sumFormat = "daybook-projections-sum-v1\n"
+	sumOpen   = "open"
+)
+
+// sumOf is the hash of a file's bytes.
+func sumOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// writeSum writes beside and renames: half a hash would be as bad as none.
+func writeSum(path, sum string) error {
+	beside := path + sumSuffix + ".new"
+	if err := os.WriteFile(beside, []byte(sumFormat+sum+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(beside, path+sumSuffix)
+}
+
+// checkSum reports why a file cannot be relied upon, empty if it can.
+func checkSum(path string) (why string, err error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", nil // it is to be made
+	}
+	raw, err := os.ReadFile(path + sumSuffix)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "it has no hash beside it", nil
+	case err != nil:
+		return "", err
+	case string(raw) == sumFormat+sumOpen+"\n":
+		return "", nil
+	}
+	sum, err := sumOf(path)
+	if err != nil {
+		return "", err
+	}
+	if string(raw) != sumFormat+sum+"\n" {
+		return "it does not have the hash it was closed with", nil
+	}
+	return "", nil
+}
+
+// sealFile leaves the hash of a file that was closed.
+func sealFile(path string) error {
+	if _, err := os.Stat(path + "-wal"); err == nil {
+		return nil // something is not in the file yet
+	}
+	sum, err := sumOf(path)
+	if err == nil {
+		err = writeSum(path, sum)
+	}
+	if err != nil {
+		return fmt.Errorf("leave the hash of %s: %w", path, err)
+	}
+	return nil
+}
