@@ -59,6 +59,8 @@ type Log struct {
 	witness *witness // nil without one
 	poke    chan struct{}
 
+	keeping sync.Mutex // of the file of checkpoints
+
 	mu   sync.Mutex
 	tree *tree
 	file *tileFiles
@@ -202,7 +204,9 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 			continue
 		}
 		if m.Seq != l.tree.size+1 {
-			return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, l.tree.size, m.Seq)
+			if err := fillHole(l.tree, m); err != nil {
+				return err
+			}
 		}
 		if err := l.tree.add(leaves[i]); err != nil {
 			return err
@@ -212,8 +216,11 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 		}
 		if !isCheckpoint(m) {
 			l.real = m.Seq
-		} else if err := l.passed(m); err != nil {
-			return err
+		}
+		if claims(m) {
+			if err := l.passed(m); err != nil {
+				return err
+			}
 		}
 	}
 	l.wake()
@@ -231,8 +238,7 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 
 // isCheckpoint reports whether a message is a checkpoint of the ledger.
 func isCheckpoint(m events.Stored) bool {
-	v := m.Header["ce-type"]
-	return len(v) == 1 && v[0] == string(events.TypeLedgerCheckpointed)
+	return hasType(m, events.TypeLedgerCheckpointed)
 }
 
 // passed compares a checkpoint on record with the events before it. It is called
@@ -242,8 +248,8 @@ func (l *Log) passed(m events.Stored) error {
 	if err != nil {
 		return err
 	}
-	if c.Origin == l.latest.Origin && c.Size == l.latest.Size && c.Root == l.latest.Root {
-		return nil // just made
+	if c.Note == nil || c.Origin == l.latest.Origin && c.Size == l.latest.Size && c.Root == l.latest.Root {
+		return nil // none, or just made
 	}
 	if c.Size >= m.Seq {
 		return fmt.Errorf("%w: the checkpoint at position %d covers %d events", events.ErrDamaged, m.Seq, c.Size)
@@ -266,14 +272,23 @@ func (l *Log) passed(m events.Stored) error {
 	return nil
 }
 
-// recorded reads the checkpoint that an event records.
+// recorded reads the checkpoint that an event records. Its Note is nil where the
+// sealing of a volume has none.
 func recorded(m events.Stored) (Checkpoint, error) {
 	e, err := events.Decode(m.Seq, m.Message)
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("%w: %w", events.ErrDamaged, err)
 	}
-	d, ok := e.Data.(*events.LedgerCheckpointed)
-	if !ok {
+	var d events.ClosingCheckpoint
+	switch data := e.Data.(type) {
+	case *events.LedgerCheckpointed:
+		d = events.ClosingCheckpoint{Origin: data.Origin, Size: data.Size, RootHash: data.RootHash, Note: data.Note}
+	case *events.LedgerVolumeSealed:
+		if data.Closing == nil {
+			return Checkpoint{}, nil
+		}
+		d = *data.Closing
+	default:
 		return Checkpoint{}, fmt.Errorf("%w: event %d is %s", events.ErrDamaged, m.Seq, e.Type)
 	}
 	c, err := ParseCheckpoint([]byte(d.Note))

@@ -78,19 +78,7 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	if err != nil {
 		return err
 	}
-	if err := keepCheckpoint(l.opts.Dir, c.Note); err != nil {
-		return fmt.Errorf("keep the checkpoint: %w", err)
-	}
-	l.mu.Lock()
-	if c.Size > l.latest.Size {
-		l.latest = c
-	}
-	l.wake()
-	l.mu.Unlock()
-	if l.witness != nil {
-		l.witness.offer(c.Note)
-	}
-	return nil
+	return l.keep(c)
 }
 
 // Checkpoint returns the newest checkpoint that covers a position, made for the

@@ -57,6 +57,12 @@ type LedgerVolumeOpened struct {
 	Actor Actor `json:"actor"`
 }
 
+// Fills reports whether the event names exactly the positions between the last
+// event before it and its own as lost, so that their absence is no damage.
+func (d *LedgerVolumeOpened) Fills(before, position uint64) bool {
+	return d.Reason == VolumeDamaged && d.First == position && d.Hole != nil && d.Hole.From == before+1 && d.Hole.To == position-1
+}
+
 // Predecessor is a volume as it was when the next one was opened.
 type Predecessor struct {
 	Volume Volume `json:"volume"`
