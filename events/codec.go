@@ -215,6 +215,8 @@ func newData(t Type) Data {
 		return new(SessionRebound)
 	case TypeSessionRefAssigned:
 		return new(SessionRefAssigned)
+	case TypeSessionShredded:
+		return new(SessionShredded)
 	case TypeHeapCollected:
 		return new(HeapCollected)
 	case TypeAgentSessionCreated:

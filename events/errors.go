@@ -18,6 +18,9 @@ var (
 	// ErrRemoved is returned for a blob that was stored and then removed on
 	// purpose. What the ledger says of it tells why.
 	ErrRemoved = errors.New("removed")
+	// ErrShredded is returned where content is needed whose key is not there, or
+	// was destroyed.
+	ErrShredded = errors.New("its key is not there, or was destroyed")
 	// ErrDamaged is returned when stored bytes do not match their hash, or the
 	// ledger's positions have a gap.
 	ErrDamaged = errors.New("stored data is damaged")

@@ -21,6 +21,9 @@ type Event struct {
 	// Traceparent is the W3C trace context of the request that caused the
 	// event, or empty.
 	Traceparent string
+	// SealUnder names the key that the content is encrypted under when the event is
+	// stored; empty stores it as it is. It is not part of what is stored.
+	SealUnder string
 	// Data is the payload; Unknown for a type this version does not know.
 	Data Data
 }

@@ -89,6 +89,10 @@ type Sealed struct {
 	// Nonce and Ciphertext are the cipher's output.
 	Nonce      []byte `json:"nonce"`
 	Ciphertext []byte `json:"ciphertext"`
+	// Packed is true when what was encrypted is compressed, by deflate.
+	Packed bool `json:"packed,omitempty"`
+	// Blobs are the hashes of the blobs, encrypted too, that the content names.
+	Blobs []string `json:"blobs,omitempty"`
 }
 
 // ExecutionRequested records that a run was accepted. It is the first event of

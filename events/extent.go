@@ -28,11 +28,14 @@ func (x *Extent) Add(c *ExecutionOutput) bool {
 	if c.Attempt != x.Attempt || c.FirstLine != x.Line || c.FirstByte != x.Byte {
 		return false
 	}
-	for _, l := range c.Content.Value().Lines {
-		x.Byte += l.Bytes()
-		if x.Open = l.Continued; !x.Open {
-			x.Line++
-		}
+	reach := c.Hidden
+	if reach == nil || c.Content.Plain != nil {
+		reach = measure(c.Content.Value().Lines)
+	}
+	if reach.Bytes > 0 || reach.Lines > 0 || len(c.Content.Value().Lines) > 0 {
+		x.Byte += reach.Bytes
+		x.Line += reach.Lines
+		x.Open = reach.Open
 	}
 	return true
 }

@@ -203,7 +203,7 @@ func examples() []events.Data {
 			ContextRef: talk, Since: events.Instant{Time: began}, UsedAt: events.Instant{Time: began.Add(time.Second)},
 			Content: events.Plain(events.NotedContent{
 				Calls: []events.NotedCall{{
-					Tool: "query_heaps_by_tags", Arguments: map[string]json.RawMessage{"tags": json.RawMessage(`{"env":"test"}`)}, ArgumentsSHA256: heapIn,
+					Tool: "query_heaps_by_tags", Arguments: map[string]json.RawMessage{"tags": json.RawMessage(`{"env":"test"}`)}, ArgumentsSHA256: heapIn, Times: 3,
 					CalledAt: events.Instant{Time: began}, ResultSummary: "2 heaps", ResultSHA256: heapOut, Results: new(int64(2)),
 				}},
 				Resources: []events.NotedResource{{
@@ -220,6 +220,7 @@ func examples() []events.Data {
 			ExecutionID: execution, Attempt: 2, Number: 1, Outcome: events.HostOK, DurationMillis: 84, AnsweredAt: events.Instant{Time: began.Add(1084 * time.Millisecond)},
 			ResultSHA256: events.Hash([]byte(`{"lat":59.91,"lon":10.75}`)), Content: events.Plain(events.HostReturnedContent{Result: &events.Body{Text: `{"lat":59.91,"lon":10.75}`}}),
 		},
+		&events.SessionShredded{SessionID: session, Session: "trip-planner", KeyIDs: []string{"5f0c77e2b8d49a11-7d026a3e019ab3c4"}, Executions: 4, Actor: client},
 	}
 }
 
@@ -229,6 +230,7 @@ func later() []events.Data {
 	return []events.Data{
 		&events.ExecutionRequested{Interactive: true, Turn: &events.Turn{SessionID: logical, Number: 5, After: webhook, Reset: true, Heap: heapIn, QueuedSeq: 1040}, Context: &talk},
 		&events.ExecutionStarted{Callable: &events.Body{Text: `{"geo":["locate"]}`}},
+		&events.ExecutionOutput{Hidden: &events.OutputExtent{Lines: 1, Bytes: 17, Open: true}},
 	}
 }
 

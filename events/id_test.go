@@ -107,6 +107,8 @@ func TestSubjects(t *testing.T) {
 			want = out
 		case events.TypeHeapTagged, events.TypeHeapCollected:
 			want, about = v.HeapSubject("default", heapOut), heapOut
+		case events.TypeSessionShredded:
+			want, about = v.ShredSubject("default", session), session
 		case events.TypeSessionEntryRecorded:
 			want, about = v.SessionSubject("default", session), session
 		case events.TypeSessionNamed:

@@ -26,6 +26,17 @@ type ExecutionOutput struct {
 	FirstByte int64 `json:"first_byte"`
 	// Content is the text.
 	Content Content[OutputContent] `json:"content"`
+	// Hidden is how far the text reaches; only where it is encrypted.
+	Hidden *OutputExtent `json:"hidden,omitempty"`
+}
+
+// OutputExtent is how far a chunk of output reaches.
+type OutputExtent struct {
+	// Lines counts the line ends, Bytes the text with them.
+	Lines int64 `json:"lines"`
+	Bytes int64 `json:"bytes"`
+	// Open is true when the last line goes on in the next chunk.
+	Open bool `json:"open,omitempty"`
 }
 
 // OutputContent is the erasable part of ExecutionOutput.

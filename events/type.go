@@ -36,6 +36,7 @@ const (
 	TypeLedgerVolumeSealed       Type = "daybook.ledger.volume_sealed.v1"
 	TypeLedgerVolumeOpened       Type = "daybook.ledger.volume_opened.v1"
 	TypeHeapCollected            Type = "daybook.heap.collected.v1"
+	TypeSessionShredded          Type = "daybook.session.shredded.v1"
 	TypeAgentSessionCreated      Type = "daybook.acp.session_created.v1"
 	TypeAgentSessionAttached     Type = "daybook.acp.session_attached.v1"
 	TypeAgentSessionConfigured   Type = "daybook.acp.session_configured.v1"
@@ -65,6 +66,7 @@ func Types() []Type {
 		TypeAgentSessionCreated, TypeAgentSessionAttached, TypeAgentSessionConfigured, TypeAgentPrompted, TypeAgentAnswered, TypeAgentPermissionDecided, TypeAgentSessionClosed, TypeAgentSessionDeleted,
 		TypeContextUpdated, TypeContextCleared, TypeContextExpired, TypeContextNoted,
 		TypeHostCalled, TypeHostReturned,
+		TypeSessionShredded,
 	}
 }
 

@@ -80,6 +80,11 @@ func (a *applier) requested(e *events.Event, d *events.ExecutionRequested) error
 		return err
 	}
 	if added == 1 {
+		if key := events.SealedUnder(d); key != "" {
+			if err := a.exec(a.s.seal, e.Tenant, d.ExecutionID, key); err != nil {
+				return err
+			}
+		}
 		a.use(e.Tenant).Runs++
 		return a.requestedInContext(e, d)
 	}

@@ -23,11 +23,13 @@ func (a *applier) output(e *events.Event, d *events.ExecutionOutput) error {
 		return a.leftOut(e, d, before)
 	}
 	lines := d.Content.Value().Lines
-	if len(lines) == 0 {
+	if len(lines) == 0 && d.Content.Sealed == nil {
 		return nil
 	}
-	if err := a.putChunk(st.id, e.Seq, before.Byte, before.Line, lines); err != nil {
-		return err
+	if len(lines) > 0 {
+		if err := a.putChunk(st.id, e.Seq, before.Byte, before.Line, lines); err != nil {
+			return err
+		}
 	}
 	a.use(e.Tenant).OutputBytes += st.extent.Byte - before.Byte
 	st.lastSeq, st.unstored = e.Seq, true
@@ -78,6 +80,13 @@ func (a *applier) beginAttempt(e *events.Event, st *state, d *events.ExecutionSt
 	}
 	next := events.Extent{Attempt: d.Attempt}
 	next.Line, next.Byte = end.Next()
+	var sealed bool
+	if err := a.row(a.s.sealed, st.id).Scan(&sealed); err != nil {
+		return end, err
+	}
+	if sealed { // what is stored may be unreadable: the event alone tells, now and later
+		return events.ExtentFrom(d), nil
+	}
 	if next != events.ExtentFrom(d) {
 		err = a.anomaly(e, "attempt %d of execution %s begins at line %d, byte %d; the output on record ends before line %d, byte %d",
 			d.Attempt, d.ExecutionID, d.FirstLine, d.FirstByte, next.Line, next.Byte)

@@ -61,6 +61,15 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (ExecutionDeta
 		return d, fmt.Errorf("read the source of execution %s: %w", id, err)
 	}
 	d.Code = *code
+	if d.Code == "" {
+		removed, err := shredOf(ctx, s.reader, tenant, id)
+		if err != nil {
+			return d, err
+		}
+		if removed != nil {
+			d.Shredded = &Shredded{Seq: removed.Seq, At: events.FormatTime(removed.At)}
+		}
+	}
 	if d.Result, err = s.text(ctx, tenant, result); err != nil {
 		return d, fmt.Errorf("read the result of execution %s: %w", id, err)
 	}

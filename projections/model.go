@@ -47,8 +47,17 @@ type ExecutionDetail struct {
 	Usage        *events.Usage `json:"usage"`
 	EngineID     *string       `json:"engine_id"`
 	Warnings     []string      `json:"warnings"`
+	// Shredded tells when the content of the run was erased, and by which event;
+	// absent while it is there.
+	Shredded *Shredded `json:"shredded,omitempty"`
 	// Seq is the position of the newest event about the execution.
 	Seq uint64 `json:"seq"`
+}
+
+// Shredded tells that code, result, error, output and tags of a run are erased.
+type Shredded struct {
+	At  string `json:"at" format:"date-time"`
+	Seq uint64 `json:"seq" doc:"Position of the event that says so."`
 }
 
 // ExecutionSummary is a row of a list.

@@ -106,6 +106,12 @@ func outputOf(ctx context.Context, tx *sql.Tx, tenant, id string) (w written, tr
 		return w, false, fmt.Errorf("read output of %s: %w", id, err)
 	}
 	w.lines, w.whole = countLines(line, open, w.status)
+	if removed, err := shredOf(ctx, tx, tenant, id); err != nil || removed != nil {
+		if err == nil {
+			err = removed
+		}
+		return w, false, err
+	}
 	return w, truncated, nil
 }
 

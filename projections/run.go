@@ -46,11 +46,13 @@ func (s *Store) Run(ctx context.Context, feed Feed) error {
 // Apply applies a batch in one transaction. The batch must begin right after
 // the position applied.
 func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
-	applied := s.Applied()
-	for i, e := range batch {
-		if e.Seq != applied+uint64(i)+1 {
-			return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, applied+uint64(i), e.Seq)
+	before := s.Applied()
+	for _, e := range batch {
+		// A gap is damage, unless the opening of a volume names it as accepted.
+		if d, ok := e.Data.(*events.LedgerVolumeOpened); e.Seq != before+1 && (!ok || !d.Fills(before, e.Seq)) {
+			return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, before, e.Seq)
 		}
+		before = e.Seq
 	}
 	if len(batch) == 0 {
 		return nil
@@ -81,6 +83,9 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	}
 	s.tellContexts(a.contexts)
 	s.advance(batch, a.log)
+	if a.erased || s.unscrubbed {
+		return s.scrub(uninterrupted)
+	}
 	return nil
 }
 
@@ -94,6 +99,8 @@ type applier struct {
 	// states are those of the executions that events of the batch are about.
 	states map[executionKey]*state
 	log    []logChange
+	// erased is true when content was.
+	erased bool
 	// used is by how much the batch changes what tenants use.
 	used map[string]*Usage
 	// contexts are those that the batch has to do with.
@@ -165,6 +172,12 @@ func (a *applier) apply(e *events.Event) error {
 		return a.agent(e)
 	case *events.ContextUpdated, *events.ContextCleared, *events.ContextExpired, *events.ContextNoted:
 		return a.contextEvent(e)
+	case *events.SessionShredded:
+		return a.shredded(e, d)
+	case *events.HostCalled:
+		return a.called(e, d)
+	case *events.HostReturned:
+		return a.returned(e, d)
 	case *events.HeapCollected:
 		return a.collected(e, d)
 	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed, *events.LedgerVolumeOpened:

@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion names the layout of the file. A file of another version is
 // begun anew from the ledger.
-const SchemaVersion = 10
+const SchemaVersion = 12
 
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -92,6 +92,13 @@ CREATE TABLE IF NOT EXISTS sessions (
 -- What each tenant uses: runs that have not ended, bytes of output and of heaps.
 CREATE TABLE IF NOT EXISTS tenant_usage (
 	tenant TEXT PRIMARY KEY, runs INTEGER NOT NULL, output_bytes INTEGER NOT NULL, heap_bytes INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Runs whose content is encrypted in the ledger, and the keys that were destroyed.
+CREATE TABLE IF NOT EXISTS sealed_runs (execution INTEGER PRIMARY KEY, tenant TEXT NOT NULL, key_id TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS sealed_runs_by_key ON sealed_runs (tenant, key_id);
+CREATE TABLE IF NOT EXISTS shreds (
+	tenant TEXT NOT NULL, key_id TEXT NOT NULL, session TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (tenant, key_id)
 ) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS unknown_events (seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, type TEXT NOT NULL, subject TEXT NOT NULL, body BLOB NOT NULL);

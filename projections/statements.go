@@ -15,12 +15,15 @@ type statements struct {
 	heap, remake, collect, edit, inForce, force     *sql.Stmt
 	pair, unpair, forgetPair, tag, untag            *sql.Stmt
 	entry, lastEntry, session                       *sql.Stmt
+	seal, sealed, shred, blank, blankOutput         *sql.Stmt
+	sealedEdits, blankEdit                          *sql.Stmt
 	use                                             *sql.Stmt
 	logicalOpen, logicalUse, logicalTurn            *sql.Stmt
 	logicalExpand, logicalBreak, logicalReset       *sql.Stmt
 	logicalHead, teach, unteach                     *sql.Stmt
 	agentStatements
 	contextStatements
+	callStatements
 
 	all []*sql.Stmt
 }
@@ -40,7 +43,7 @@ type preparing struct {
 
 func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 	s := &statements{}
-	for _, p := range append(s.contextStatements.queries(), []preparing{
+	for _, p := range append(append(s.contextStatements.queries(), s.callStatements.queries()...), []preparing{
 		{&s.position, `UPDATE position SET applied = ?`},
 		{&s.anomaly, `INSERT OR REPLACE INTO anomalies VALUES (?, ?)`},
 		{&s.unknown, `INSERT OR REPLACE INTO unknown_events VALUES (?, ?, ?, ?, ?)`},
@@ -93,6 +96,14 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.logicalHead, `UPDATE logical_sessions SET head = ?4, head_turn = ?3, used_at = max(used_at, ?5) WHERE tenant = ?1 AND session_id = ?2 AND head_turn < ?3 AND reset_turn < ?3`},
 		{&s.teach, `INSERT INTO taught SELECT ?1, ?2, coalesce(max(n), 0) + 1, ?3, ?4, ?5 FROM taught WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.unteach, `DELETE FROM taught WHERE tenant = ? AND session_id = ?`},
+		{&s.seal, `INSERT OR IGNORE INTO sealed_runs SELECT id, tenant, ?3 FROM executions WHERE tenant = ?1 AND execution_id = ?2`},
+		{&s.sealed, `SELECT count(*) FROM sealed_runs WHERE execution = ?`},
+		{&s.shred, `INSERT OR IGNORE INTO shreds VALUES (?, ?, ?, ?, ?)`},
+		{&s.blank, `UPDATE executions SET source = ?3, tags = NULL, result = NULL, result_truncated = 0, error = NULL WHERE id IN (SELECT execution FROM sealed_runs WHERE tenant = ?1 AND key_id = ?2)`},
+		{&s.blankOutput, `DELETE FROM output WHERE execution IN (SELECT execution FROM sealed_runs WHERE tenant = ?1 AND key_id = ?2)`},
+		{&s.sealedEdits, `SELECT t.heap, t.seq, t.effective FROM executions x JOIN sealed_runs r ON r.execution = x.id JOIN tag_edits t ON t.tenant = r.tenant AND t.heap = x.output_heap AND t.execution_id = x.execution_id
+			WHERE r.tenant = ? AND r.key_id = ?`},
+		{&s.blankEdit, `UPDATE tag_edits SET tags = '{}' WHERE tenant = ? AND heap = ? AND seq = ?`},
 		{&s.use, `INSERT INTO tenant_usage VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET runs = runs + ?2, output_bytes = output_bytes + ?3, heap_bytes = heap_bytes + ?4`},
 	}...) {
 		stmt, err := db.PrepareContext(ctx, p.query)

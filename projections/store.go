@@ -57,6 +57,9 @@ type Store struct {
 	reader *sql.DB
 	insert *statements
 	opened bool // to its end, so that its file may be sealed
+	// unscrubbed is true while the log may hold content that was erased. It is
+	// Apply's.
+	unscrubbed bool
 
 	mu       sync.Mutex
 	stats    Stats
@@ -95,12 +98,12 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	// A commit lost in a power cut is applied again from the ledger, so
 	// synchronous=NORMAL is enough.
-	s.writer, err = sql.Open("sqlite3", dsn(s.opts.Path, "_journal_mode=WAL&_synchronous=NORMAL&_busy_timeout=10000&_txlock=immediate&_cache_size=-32000"))
+	s.writer, err = sql.Open("sqlite3", dsn(s.opts.Path, "_journal_mode=WAL&_synchronous=NORMAL&_busy_timeout=10000&_txlock=immediate&_cache_size=-32000&_secure_delete=on"))
 	if err != nil {
 		return err
 	}
 	s.writer.SetMaxOpenConns(1)
-	if _, err := s.writer.ExecContext(ctx, schema+agentSchema+contextSchema+logicalSchema); err != nil {
+	if _, err := s.writer.ExecContext(ctx, schema+callSchema+agentSchema+contextSchema+logicalSchema); err != nil {
 		return fmt.Errorf("create tables: %w", err)
 	}
 	// Moving pages from the log to the file every 4 MB, the default, took a third
