@@ -52,6 +52,8 @@ type run struct {
 	sum        hash.Hash // of the attempt's output
 	sealed     bool      // some output is encrypted
 	truncated  bool
+	calls      int          // made so far
+	pending    map[int]bool // without an answer on record
 }
 
 type ended struct {
@@ -103,6 +105,10 @@ func (r *rules) apply(e *events.Event) {
 		r.handedBack(e, d)
 	case *events.ExecutionCancelRequested:
 		r.run(e, d.ExecutionID)
+	case *events.HostCalled:
+		r.called(e, d)
+	case *events.HostReturned:
+		r.returned(e, d)
 	case *events.SessionEntryRecorded:
 		r.entry(e, d)
 	default:
@@ -192,6 +198,44 @@ func (r *rules) output(e *events.Event, d *events.ExecutionOutput) {
 	}
 }
 
+// called checks that the calls of an execution are numbered without a gap, over all
+// its attempts.
+func (r *rules) called(e *events.Event, d *events.HostCalled) {
+	run := r.run(e, d.ExecutionID)
+	if run == nil {
+		if end, over := r.over(e, d.ExecutionID); over {
+			r.report.find(e.Seq, "execution %s calls %s.%s after its end at %d", d.ExecutionID, d.Server, d.Tool, end.seq)
+		}
+		return
+	}
+	switch {
+	case d.Number != run.calls+1:
+		r.report.find(e.Seq, "call %d of execution %s follows, but %d is next", d.Number, d.ExecutionID, run.calls+1)
+	case d.Attempt != run.attempt:
+		r.report.find(e.Seq, "attempt %d of execution %s calls %s.%s, which is at attempt %d", d.Attempt, d.ExecutionID, d.Server, d.Tool, run.attempt)
+	}
+	run.calls = d.Number
+	if run.pending == nil {
+		run.pending = map[int]bool{}
+	}
+	run.pending[d.Number] = true
+}
+
+// returned checks that an answer is one to a call that has none.
+func (r *rules) returned(e *events.Event, d *events.HostReturned) {
+	run := r.run(e, d.ExecutionID)
+	if run == nil {
+		if end, over := r.over(e, d.ExecutionID); over {
+			r.report.find(e.Seq, "call %d of execution %s is answered after its end at %d", d.Number, d.ExecutionID, end.seq)
+		}
+		return
+	}
+	if !run.pending[d.Number] {
+		r.report.find(e.Seq, "call %d of execution %s is answered, which is not pending", d.Number, d.ExecutionID)
+	}
+	delete(run.pending, d.Number)
+}
+
 func (r *rules) handedBack(e *events.Event, d *events.ExecutionHandedBack) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
@@ -274,6 +318,12 @@ func (r *rules) collect(e *events.Event) {
 	switch d := e.Data.(type) {
 	case *events.ExecutionRequested:
 		r.blob(e, d.Content.Value().Source.Blob)
+	case *events.ExecutionStarted:
+		r.body(e, d.Callable)
+	case *events.HostCalled:
+		r.body(e, d.Content.Value().Arguments)
+	case *events.HostReturned:
+		r.body(e, d.Content.Value().Result)
 	case *events.HeapCollected:
 		r.collected(e, d)
 		return
@@ -283,13 +333,17 @@ func (r *rules) collect(e *events.Event) {
 		return
 	}
 	content := end.Content.Value()
-	for _, body := range []*events.Body{content.Result, content.Error} {
-		if body != nil {
-			r.blob(e, body.Blob)
-		}
-	}
+	r.body(e, content.Result)
+	r.body(e, content.Error)
 	if end.Heap != nil {
 		r.named(e, Blob{Tenant: e.Tenant, Heap: true, SHA256: end.Heap.SHA256})
+	}
+}
+
+// body notes the blob of a text, if it is stored apart.
+func (r *rules) body(e *events.Event, b *events.Body) {
+	if b != nil {
+		r.blob(e, b.Blob)
 	}
 }
 

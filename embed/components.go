@@ -21,6 +21,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 		HeapMemoryCeilingMB: d.opts.HeapMemoryCeilingMB,
 		TimeoutSecs:         d.opts.TimeoutSecs,
 		OutputMaxBytes:      d.opts.OutputMaxBytes,
+		HostCallHashes:      d.opts.HostCallBodies == hostCallsHashed,
 		Logger:              d.opts.Logger,
 	}
 	if d.runs() {
@@ -116,7 +117,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 	if !d.runs() {
 		return nil
 	}
-	d.runner = runner.New(runner.Options{
+	opts := runner.Options{
 		Slots:     d.opts.Slots,
 		Ledger:    d.ledger,
 		Work:      work{d.store},
@@ -125,7 +126,11 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		Workers:   workers{d.pool},
 		DrainWait: d.opts.DrainWait,
 		Logger:    d.opts.Logger,
-	})
+	}
+	if d.toolServers != nil {
+		opts.Servers = callables{d.toolServers}
+	}
+	d.runner = runner.New(opts)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stopRunner, d.runnerDone = stop, make(chan struct{})
 	go func() {

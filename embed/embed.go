@@ -22,6 +22,7 @@ import (
 	"daybook/retention"
 	"daybook/runner"
 	"daybook/webhook"
+	"daybook/toolserver"
 )
 
 // Daybook is a running whole. It is safe for concurrent use. Close ends it.
@@ -41,6 +42,7 @@ type Daybook struct {
 	projections *projections.Store
 	runner      *runner.Runner       // nil without one
 	auth        access.Authenticator // nil lets everybody in
+	toolServers *toolserver.Set      // nil without any
 	quotas      *access.Quotas
 	certificate *certificate // nil without TLS
 	webhooks    *webhook.Service
@@ -100,6 +102,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"start the collection of heaps", d.startRetention},
 		{"start the runner", d.startRunner},
 		{"start the interfaces", d.startInterfaces},
+		{"start the MCP servers", d.startToolServers},
 		{"watch for damage", d.watchDamage},
 	} {
 		if err := step.do(ctx); err != nil {
@@ -142,6 +145,9 @@ func (d *Daybook) close() error {
 	}
 	if d.socket != nil {
 		errs = append(errs, ignoreClosed(d.socket.Close()))
+	if d.toolServers != nil {
+		errs = append(errs, d.toolServers.Close())
+	}
 	}
 	d.endClients()
 	if d.mcp != nil {

@@ -14,6 +14,7 @@ import (
 
 	"daybook/internal/worker"
 	"daybook/ledger"
+	"daybook/toolserver"
 )
 
 // Options set up a Daybook. Only DataDir is required; the zero value of
@@ -74,6 +75,12 @@ type Options struct {
 	// OutputMaxBytes caps stored output per run: 0 means 64 MiB, negative
 	// uncapped.
 	OutputMaxBytes int64
+	// MCPServers are servers whose tools scripts may call; see ReadMCPServers.
+	// Those that are commands run as children of this process, unconfined.
+	MCPServers []toolserver.Config
+	// HostCallBodies says what is kept of what scripts call and get: "full", the
+	// default, or the "hash" of each, which cannot be fed back.
+	HostCallBodies string
 	// SessionID names the session that runs over stdio MCP are logged under.
 	SessionID string
 	// ConformanceFixtures mounts what the MCP conformance suite expects to find
@@ -169,6 +176,12 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if _, err := worker.ParseReuse(o.WorkerReuse); err != nil {
 		problems = append(problems, fmt.Errorf("WorkerReuse: %w", err))
+	}
+	if err := toolserver.CheckAll(o.MCPServers); err != nil {
+		problems = append(problems, fmt.Errorf("MCPServers: %w", err))
+	}
+	if o.HostCallBodies != "" && o.HostCallBodies != hostCallsFull && o.HostCallBodies != hostCallsHashed {
+		problems = append(problems, fmt.Errorf("option HostCallBodies is %q: choose %s or %s", o.HostCallBodies, hostCallsFull, hostCallsHashed))
 	}
 	if o.WorkerMaxAge < 0 {
 		problems = append(problems, fmt.Errorf("WorkerMaxAge is %s: it cannot be negative", o.WorkerMaxAge))

@@ -129,6 +129,7 @@ func (a *api) routes(mux *http.ServeMux) (*document, error) {
 	}
 	r := &router{api: humago.New(mux, config), a: a}
 	a.executionRoutes(r)
+	a.callRoutes(r)
 	a.outputRoutes(r)
 	a.heapRoutes(r)
 	a.collectRoutes(r)

@@ -26,6 +26,7 @@ type Executions interface {
 	Execution(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
 	Executions(ctx context.Context, tenant string, f projections.ExecutionFilter) (projections.ExecutionPage, error)
 	Output(ctx context.Context, tenant, id string, q projections.OutputQuery) (projections.OutputPage, error)
+	Calls(ctx context.Context, tenant, id string) ([]projections.Call, error)
 	// Lines returns whole lines from number from on, maybe fewer than there are,
 	// and the status that was true when they were read: with a terminal one, no
 	// lines means that there are none to come.

@@ -18,6 +18,7 @@ type execCmd struct {
 	Output execOutputCmd `cmd:"" help:"Print the output an execution has written so far."`
 	Watch  execWatchCmd  `cmd:"" help:"Print the output of an execution as it comes, then its result; exit like \"daybook run\"."`
 	Cancel execCancelCmd `cmd:"" help:"Cancel a running execution."`
+	Calls  execCallsCmd  `cmd:"" help:"List what an execution called on MCP servers."`
 	Events execEventsCmd `cmd:"" help:"Print the events of an execution, one CloudEvent a line."`
 }
 

@@ -29,6 +29,9 @@ type engineFlags struct {
 	WorkerMaxRuns    int           `help:"Runs after which a worker process is replaced." default:"1000" placeholder:"N"`
 	WorkerMaxAge     time.Duration `help:"Age at which a worker process is replaced." default:"1h" placeholder:"DURATION"`
 	DrainWait        time.Duration `help:"How long running scripts may go on at shutdown before they are handed back, to be continued at the next start." default:"10s" placeholder:"DURATION"`
+	MCPServers       []string      `name:"mcp-server" sep:"none" help:"Let scripts call the tools of this MCP server, as name=command with arguments or name=https://host/path; may be repeated." placeholder:"NAME=COMMAND|URL"`
+	MCPConfig        string        `name:"mcp-config" help:"File with MCP servers that scripts may call, in the mcpServers form of MCP clients; $${NAME} in it is taken from the environment." placeholder:"FILE"`
+	HostCallBodies   string        `name:"host-call-bodies" help:"What is kept of what scripts call on MCP servers and get from them: all of it (full), or only its hash." enum:"full,hash" default:"full"`
 	SessionID        string        `name:"session-id" help:"Name that runs over stdio MCP are logged under." placeholder:"NAME"`
 	Instructions     string        `help:"Replace the instructions given to MCP clients." placeholder:"TEXT"`
 	RunJSDescription string        `name:"run-js-description" help:"Replace the description of the run_js tool." placeholder:"TEXT"`
@@ -83,6 +86,7 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 		WorkerReuse:         f.WorkerReuse,
 		WorkerMaxRuns:       f.WorkerMaxRuns,
 		WorkerMaxAge:        f.WorkerMaxAge,
+		HostCallBodies:      f.HostCallBodies,
 		SessionID:           f.SessionID,
 		Instructions:        f.Instructions,
 		RunJSDescription:    f.RunJSDescription,
@@ -156,6 +160,9 @@ func (c *serveCmd) Run(ctx context.Context, std *streams) error {
 	if err := c.apply(&opts); err != nil {
 		return usageError{err}
 	}
+	if err := c.mcpServers(&opts); err != nil {
+		return err
+	}
 	book, err := embed.Start(ctx, opts)
 	if err != nil {
 		return err
@@ -199,7 +206,11 @@ func (c *mcpCmd) Help() string {
 // Run serves MCP on the standard streams, with a ledger of its own or through
 // the process that holds the data directory already.
 func (c *mcpCmd) Run(ctx context.Context, std *streams) error {
-	return embed.ServeStdio(ctx, c.options(std.err), std.in, std.out)
+	opts := c.options(std.err)
+	if err := c.mcpServers(&opts); err != nil {
+		return err
+	}
+	return embed.ServeStdio(ctx, opts, std.in, std.out)
 }
 
 type rebuildCmd struct {

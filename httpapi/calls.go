@@ -1,0 +1,42 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/projections"
+)
+
+func (a *api) callRoutes(r *router) {
+	register(r, huma.Operation{
+		OperationID: "get-execution-calls", Method: http.MethodGet, Path: "/api/executions/{id}/calls", Tags: []string{tagExecutions},
+		Summary:     "List the calls of an execution",
+		Description: "What the script called on MCP servers, in the order of the calls, and what came of it.",
+	}, []int{http.StatusNotFound}, a.executionCalls)
+}
+
+type callsInput struct {
+	Reading
+	OneExecution
+}
+
+type callsAnswer struct {
+	Body struct {
+		Calls []projections.Call `json:"calls"`
+	}
+}
+
+func (a *api) executionCalls(ctx context.Context, in *callsInput) (*callsAnswer, error) {
+	if err := a.fresh(ctx, in.Reading); err != nil {
+		return nil, err
+	}
+	calls, err := found(ctx, a, func() ([]projections.Call, error) { return a.q.Calls(ctx, requestOf(ctx).tenant, in.ID) })
+	if err != nil {
+		return nil, err
+	}
+	out := new(callsAnswer)
+	out.Body.Calls = calls
+	return out, nil
+}

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+
+	"daybook/embed"
+	"daybook/events"
+)
+
+// mcpServers reads what scripts may call into the options.
+func (f engineFlags) mcpServers(o *embed.Options) error {
+	servers, err := embed.ReadMCPServers(f.MCPServers, f.MCPConfig)
+	if err != nil {
+		return usageError{err}
+	}
+	o.MCPServers = servers
+	return nil
+}
+
+type execCallsCmd struct {
+	clientFlags
+	ID string `arg:"" help:"Execution id." placeholder:"ID"`
+}
+
+// Run prints a table of the calls, or all that is known of them with --json.
+func (c *execCallsCmd) Run(ctx context.Context, std *streams) error {
+	return c.show(ctx, std.out, "/api/executions/"+url.PathEscape(c.ID)+"/calls", func(raw []byte) error {
+		var list struct {
+			Calls []struct {
+				Number    int          `json:"number"`
+				Server    string       `json:"server"`
+				Tool      string       `json:"tool"`
+				Outcome   *string      `json:"outcome"`
+				Duration  *int64       `json:"duration_ms"`
+				Arguments *events.Body `json:"arguments"`
+				Result    *events.Body `json:"result"`
+			} `json:"calls"`
+		}
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return err
+		}
+		w := table(std.out, "CALL", "TOOL", "OUTCOME", "TOOK", "ARGUMENTS", "RESULT")
+		for _, call := range list.Calls {
+			took := "-"
+			if call.Duration != nil {
+				took = fmt.Sprintf("%d ms", *call.Duration)
+			}
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", call.Number, call.Server+"."+call.Tool, orDash(call.Outcome), took, shortBody(call.Arguments), shortBody(call.Result))
+		}
+		return w.Flush()
+	})
+}
+
+// shortBody is the beginning of a text in one line, quoted: a server may say
+// anything.
+func shortBody(b *events.Body) string {
+	if b == nil {
+		return "-"
+	}
+	text := b.Text
+	if b.Blob != nil {
+		text = b.Blob.Preview
+	}
+	const most = 40
+	if r := []rune(text); len(r) > most {
+		text = string(r[:most]) + "..."
+	}
+	return fmt.Sprintf("%q", text)
+}

@@ -1,0 +1,141 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"daybook/events"
+)
+
+// callSchema has a row for each call that a script made. Arguments and result are
+// bodies as recorded, null where only hashes are kept.
+const callSchema = `
+CREATE TABLE IF NOT EXISTS calls (
+	execution INTEGER NOT NULL, number INTEGER NOT NULL, seq INTEGER NOT NULL, attempt INTEGER NOT NULL,
+	server TEXT NOT NULL, tool TEXT NOT NULL, arguments_sha256 TEXT NOT NULL, arguments TEXT, called_at INTEGER NOT NULL,
+	returned_seq INTEGER, outcome TEXT, duration INTEGER, result_sha256 TEXT, result TEXT, returned_at INTEGER,
+	PRIMARY KEY (execution, number)
+) WITHOUT ROWID;
+`
+
+// callStatements are those about calls.
+type callStatements struct{ call, lastCall, answer *sql.Stmt }
+
+func (s *callStatements) queries() []preparing {
+	return []preparing{
+		{&s.call, `INSERT OR IGNORE INTO calls (execution, number, seq, attempt, server, tool, arguments_sha256, arguments, called_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.lastCall, `SELECT coalesce(max(number), 0) FROM calls WHERE execution = ?`},
+		{&s.answer, `UPDATE calls SET returned_seq = ?3, outcome = ?4, duration = ?5, result_sha256 = ?6, result = ?7, returned_at = ?8 WHERE execution = ?1 AND number = ?2 AND returned_seq IS NULL`},
+	}
+}
+
+func (a *applier) called(e *events.Event, d *events.HostCalled) error {
+	st, ok, err := a.execution(e, d.ExecutionID)
+	if err != nil || !ok {
+		return err
+	}
+	var last int
+	if err := a.row(a.s.lastCall, st.id).Scan(&last); err != nil {
+		return err
+	}
+	if d.Number != last+1 {
+		return a.anomaly(e, "call %d of execution %s follows call %d", d.Number, d.ExecutionID, last)
+	}
+	if err := a.exec(a.s.call, st.id, d.Number, e.Seq, d.Attempt, d.Server, d.Tool, d.ArgumentsSHA256, body(d.Content.Value().Arguments), e.Time.UnixMilli()); err != nil {
+		return err
+	}
+	return a.touched(e, st)
+}
+
+func (a *applier) returned(e *events.Event, d *events.HostReturned) error {
+	st, ok, err := a.execution(e, d.ExecutionID)
+	if err != nil || !ok {
+		return err
+	}
+	added, err := a.execCounting(a.s.answer, st.id, d.Number, e.Seq, string(d.Outcome), d.DurationMillis, d.ResultSHA256, body(d.Content.Value().Result), e.Time.UnixMilli())
+	if err != nil {
+		return err
+	}
+	if added == 0 {
+		return a.anomaly(e, "an answer to call %d of execution %s, which is not pending", d.Number, d.ExecutionID)
+	}
+	return a.touched(e, st)
+}
+
+// touched notes that an event is about an execution.
+func (a *applier) touched(e *events.Event, st *state) error {
+	st.lastSeq = e.Seq
+	return a.exec(a.s.touch, st.id, e.Seq)
+}
+
+// Call is a call that a script made to an MCP server.
+type Call struct {
+	Number  int    `json:"number" doc:"Counts the calls of the execution from 1."`
+	Server  string `json:"server"`
+	Tool    string `json:"tool"`
+	Attempt int    `json:"attempt" doc:"The attempt that made the call."`
+	// ArgumentsSHA256 and ResultSHA256 are hashes of the texts.
+	ArgumentsSHA256 string       `json:"arguments_sha256"`
+	Arguments       *events.Body `json:"arguments" doc:"The arguments as JSON text; null where only hashes are kept. Long ones are a blob with a preview."`
+	CalledAt        string       `json:"called_at"`
+	// Outcome is null while the call is pending.
+	Outcome      *string      `json:"outcome" doc:"ok, error, timeout or cancelled; null while the call is pending, or when nobody knows what became of it."`
+	DurationMS   *int64       `json:"duration_ms"`
+	ResultSHA256 *string      `json:"result_sha256"`
+	Result       *events.Body `json:"result" doc:"A value as JSON text if the outcome is ok, otherwise a message."`
+	ReturnedAt   *string      `json:"returned_at"`
+}
+
+// Calls returns the calls of an execution by number, or events.ErrNotFound for an
+// unknown one.
+func (s *Store) Calls(ctx context.Context, tenant, id string) ([]Call, error) {
+	reading := func(err error) error { return fmt.Errorf("read the calls of execution %s: %w", id, err) }
+	rows, err := s.reader.QueryContext(ctx, `SELECT c.number, c.server, c.tool, c.attempt, c.arguments_sha256, c.arguments, c.called_at,
+			c.outcome, c.duration, c.result_sha256, c.result, c.returned_at
+		FROM executions e LEFT JOIN calls c ON c.execution = e.id WHERE e.tenant = ? AND e.execution_id = ? ORDER BY c.number`, tenant, id)
+	if err != nil {
+		return nil, reading(err)
+	}
+	defer rows.Close()
+	calls, known := []Call{}, false
+	for rows.Next() {
+		known = true
+		var number sql.NullInt64
+		var server, tool, argumentsHash, arguments, result sql.NullString
+		var attempt, called, returned sql.NullInt64
+		var c Call
+		if err := rows.Scan(&number, &server, &tool, &attempt, &argumentsHash, &arguments, &called, &c.Outcome, &c.DurationMS, &c.ResultSHA256, &result, &returned); err != nil {
+			return nil, reading(err)
+		}
+		if !number.Valid {
+			continue // it made none
+		}
+		c.Number, c.Server, c.Tool, c.Attempt, c.ArgumentsSHA256 = int(number.Int64), server.String, tool.String, int(attempt.Int64), argumentsHash.String
+		c.CalledAt = formatMillis(called.Int64)
+		if returned.Valid {
+			at := formatMillis(returned.Int64)
+			c.ReturnedAt = &at
+		}
+		for _, field := range []struct {
+			text sql.NullString
+			into **events.Body
+		}{{arguments, &c.Arguments}, {result, &c.Result}} {
+			if !field.text.Valid {
+				continue
+			}
+			if err := json.Unmarshal([]byte(field.text.String), field.into); err != nil {
+				return nil, reading(err)
+			}
+		}
+		calls = append(calls, c)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, reading(err)
+	}
+	if !known {
+		return nil, notFound("execution", id)
+	}
+	return calls, nil
+}
