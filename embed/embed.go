@@ -59,6 +59,7 @@ type Daybook struct {
 	runnerDone, projectorDone chan struct{}
 	stopWebhooks              func() // nil before they are started
 	tailing, auditing         *follower
+	sealing                   *follower // seals volumes when they are due
 	retaining                 *follower
 	watching                  *follower // of damage
 	attached                  sync.WaitGroup
@@ -100,6 +101,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"open the audit log", d.startAudit},
 		{"start the webhooks", d.startWebhooks},
 		{"start the collection of heaps", d.startRetention},
+		{"seal volumes", d.startVolumes},
 		{"start the runner", d.startRunner},
 		{"start the interfaces", d.startInterfaces},
 		{"start the MCP servers", d.startToolServers},
@@ -164,6 +166,7 @@ func (d *Daybook) close() error {
 		errs = append(errs, ignoreClosed(d.listener.Close()))
 	}
 	d.retaining.end()
+	d.sealing.end()
 	d.sealAudit()
 	if d.stopWebhooks != nil {
 		d.stopWebhooks()

@@ -56,7 +56,7 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 		opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	// Without a runner and listeners: it only signs what was not signed yet.
-	book, err := Start(ctx, Options{DataDir: opts.DataDir, AuditKey: opts.AuditKey, NoRunner: true, Logger: opts.Logger})
+	book, err := Start(ctx, Options{DataDir: opts.DataDir, AuditKey: opts.AuditKey, NoRunner: true, SealEvery: sealNever, SealBytes: -1, Logger: opts.Logger})
 	if err != nil {
 		return Exported{}, err
 	}

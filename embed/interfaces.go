@@ -52,6 +52,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Queries:   d.projections,
 		Events:    d.store,
 		Collector: d.retention,
+		Volumes:   ledgerVolumes{d},
 		Webhooks:  d.webhooksOrNone(),
 		Replay:    d.store,
 		Audit:     d.proofs(),

@@ -112,6 +112,11 @@ type Options struct {
 	// CheckBytes is how much of each stream's files is looked at for damage before
 	// they are used, the newest; default 16 GiB, negative is all of it.
 	CheckBytes int64
+	// SealEvery says when a volume of the ledger is complete: with the "month" (UTC)
+	// it was begun in, the default, or "never". SealBytes is the size on disk at
+	// which it is in any case; default 64 GiB, negative for none.
+	SealEvery string
+	SealBytes int64
 	// NoSync acknowledges events before they are on disk. Only for tests.
 	NoSync bool
 	// Version is reported to clients.
@@ -183,6 +188,12 @@ func (o Options) withDefaults() (Options, error) {
 	if o.HostCallBodies != "" && o.HostCallBodies != hostCallsFull && o.HostCallBodies != hostCallsHashed {
 		problems = append(problems, fmt.Errorf("option HostCallBodies is %q: choose %s or %s", o.HostCallBodies, hostCallsFull, hostCallsHashed))
 	}
+	if o.SealEvery != "" && o.SealEvery != sealMonthly && o.SealEvery != sealNever {
+		problems = append(problems, fmt.Errorf("option SealEvery is %q: choose %s or %s", o.SealEvery, sealMonthly, sealNever))
+	}
+	if o.SealBytes > 0 && o.SealBytes < 1<<20 {
+		problems = append(problems, fmt.Errorf("SealBytes is %d: the least is 1 MiB (1048576)", o.SealBytes))
+	}
 	if o.WorkerMaxAge < 0 {
 		problems = append(problems, fmt.Errorf("WorkerMaxAge is %s: it cannot be negative", o.WorkerMaxAge))
 	}
@@ -192,6 +203,8 @@ func (o Options) withDefaults() (Options, error) {
 	if err := errors.Join(problems...); err != nil {
 		return o, fmt.Errorf("options: %w", err)
 	}
+	setDefault(&o.SealEvery, sealMonthly)
+	setDefault(&o.SealBytes, 64<<30)
 	setDefault(&o.Slots, runtime.NumCPU())
 	setDefault(&o.Replicas, 1)
 	setDefault(&o.HeapMemoryMB, 64)

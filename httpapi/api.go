@@ -26,7 +26,8 @@ type api struct {
 	guard  *guard
 	gate   *gatekeeper
 	hooks  Webhooks // nil without
-	// collector is nil without.
+	// volumes is nil without, collector too.
+	volumes   Volumes
 	collector Collector
 	replay    Publisher    // nil without
 	audit     *audit.Local // nil without
@@ -43,7 +44,7 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("httpapi: %w", err)
 	}
-	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector}
+	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector, volumes: o.Volumes}
 	if o.Audit != nil {
 		local := *o.Audit
 		local.SessionOf = a.sessionOf
@@ -137,6 +138,7 @@ func (a *api) routes(mux *http.ServeMux) (*document, error) {
 	a.replayRoutes(r)
 	a.ledgerRoutes(r)
 	a.proofRoutes(r)
+	a.volumeRoutes(r)
 	a.webhookRoutes(r)
 	a.serviceRoutes(r)
 	return r.document()

@@ -97,6 +97,8 @@ type Options struct {
 	Webhooks Webhooks
 	// Collector answers /api/heaps/collect; without it that is 503.
 	Collector Collector
+	// Volumes answers /api/ledger/volumes; without it that is 503.
+	Volumes Volumes
 	// Replay publishes history under subjects; without it asking for that is 503.
 	Replay Publisher
 	// Audit answers /api/ledger; without it that is 503. Its SessionOf is not used.

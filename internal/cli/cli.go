@@ -42,6 +42,7 @@ type commands struct {
 	Heap       heapCmd       `cmd:"" help:"List, show, tag and find saved heaps."`
 	Session    sessionCmd    `cmd:"" help:"List sessions and read their logs."`
 	Events     eventsCmd     `cmd:"" help:"Read and follow the ledger."`
+	Volume     volumeCmd     `cmd:"" help:"List, seal and export the volumes that the ledger is kept in."`
 	Token      tokenCmd      `cmd:"" help:"Make, list and revoke the tokens of a server that asks for them."`
 	Webhook    webhookCmd    `cmd:"" help:"Register webhooks and see what became of their deliveries."`
 	Verify     verifyCmd     `cmd:"" help:"Prove that a ledger, or an export of it, is what was signed."`

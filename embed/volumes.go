@@ -1,0 +1,149 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"daybook/events"
+	"daybook/httpapi"
+	"daybook/internal/jetstream"
+)
+
+// The values of Options.SealEvery.
+const (
+	sealMonthly = "month"
+	sealNever   = "never"
+)
+
+const (
+	// sealCheck is how often the volume that is written is looked at.
+	sealCheck = 10 * time.Second
+	// sealSettle and closeWait bound how long the events before a sealing may take
+	// to be signed, first while others append and then while they wait.
+	sealSettle = time.Minute
+	closeWait  = 10 * time.Second
+)
+
+// itself is the actor of what nobody asked for.
+var itself = events.Actor{Principal: "daybook", Transport: "embed"}
+
+// startVolumes seals volumes when they are due.
+func (d *Daybook) startVolumes(ctx context.Context) error {
+	if d.damage.Damaged() || d.opts.SealEvery == sealNever && d.opts.SealBytes < 0 {
+		return nil
+	}
+	d.sealing = follow(ctx, func(ctx context.Context) {
+		tick := time.NewTicker(sealCheck)
+		defer tick.Stop()
+		for {
+			if err := d.sealIfDue(ctx, time.Now()); err != nil && ctx.Err() == nil {
+				d.opts.Logger.Warn("the volume is sealed later", slog.Any("error", err))
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return nil
+}
+
+func (d *Daybook) sealIfDue(ctx context.Context, now time.Time) error {
+	list, err := d.store.Volumes(ctx)
+	if err != nil {
+		return err
+	}
+	reason := d.opts.sealingDue(list[len(list)-1], now)
+	if reason == "" {
+		return nil
+	}
+	v, err := d.seal(ctx, reason, itself)
+	if errors.Is(err, jetstream.ErrEmptyVolume) {
+		return nil // next time
+	}
+	if err == nil {
+		d.opts.Logger.Info("sealed a volume of the ledger", "volume", int(v.Number), "first", v.First, "last", v.Last, "reason", string(reason))
+	}
+	return err
+}
+
+// sealingDue tells why a volume is to be sealed now, or is empty. Months are
+// those of UTC.
+func (o Options) sealingDue(v jetstream.Volume, now time.Time) events.VolumeReason {
+	switch {
+	case v.Began.IsZero():
+		return ""
+	case o.SealBytes > 0 && v.Bytes >= uint64(o.SealBytes):
+		return events.VolumeFull
+	case o.SealEvery == sealMonthly && monthOf(now) > monthOf(v.Began):
+		return events.VolumeAged
+	default:
+		return ""
+	}
+}
+
+// monthOf counts months, so that a clock set back does not end one.
+func monthOf(t time.Time) int {
+	t = t.UTC()
+	return t.Year()*12 + int(t.Month())
+}
+
+// seal ends the volume that is written, under a checkpoint of all it holds.
+func (d *Daybook) seal(ctx context.Context, reason events.VolumeReason, actor events.Actor) (jetstream.Volume, error) {
+	how := jetstream.Sealing{Reason: reason, Actor: actor}
+	if d.audit != nil {
+		if err := d.settle(ctx); err != nil {
+			return jetstream.Volume{}, fmt.Errorf("sign what the volume holds: %w", err)
+		}
+		how.Close = func(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+			ctx, stop := context.WithTimeout(ctx, closeWait)
+			defer stop()
+			return d.audit.Closing(ctx, last)
+		}
+	}
+	return d.store.Seal(ctx, how)
+}
+
+// settle signs what is on record, so that little is left to do while all wait.
+func (d *Daybook) settle(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, sealSettle)
+	defer stop()
+	last, err := d.store.LastSeq(ctx)
+	if err == nil {
+		_, err = d.audit.Settled(ctx, last)
+	}
+	return err
+}
+
+// ledgerVolumes is what the interface shows of volumes.
+type ledgerVolumes struct{ d *Daybook }
+
+func (l ledgerVolumes) Volumes(ctx context.Context) ([]httpapi.Volume, error) {
+	list, err := l.d.store.Volumes(ctx)
+	shown := make([]httpapi.Volume, 0, len(list))
+	for _, v := range list {
+		shown = append(shown, showVolume(v))
+	}
+	return shown, err
+}
+
+func (l ledgerVolumes) SealVolume(ctx context.Context, actor events.Actor) (httpapi.Volume, error) {
+	v, err := l.d.seal(ctx, events.VolumeAsked, actor)
+	if errors.Is(err, jetstream.ErrEmptyVolume) {
+		err = httpapi.ErrNothingToSeal
+	}
+	return showVolume(v), err
+}
+
+func showVolume(v jetstream.Volume) httpapi.Volume {
+	shown := httpapi.Volume{Volume: int(v.Number), Stream: v.Number.Stream(), First: v.First, Last: v.Last, Bytes: v.Bytes, Sealed: v.Sealed}
+	if !v.Began.IsZero() {
+		began, ended := events.FormatTime(v.Began), events.FormatTime(v.Ended)
+		shown.FirstAt, shown.LastAt = &began, &ended
+	}
+	return shown
+}

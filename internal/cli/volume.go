@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+type volumeCmd struct {
+	List   volumeListCmd   `cmd:"" help:"List the volumes that the ledger is kept in."`
+	Seal   volumeSealCmd   `cmd:"" help:"End the volume that is written and open the next one."`
+	Export volumeExportCmd `cmd:"" help:"Export a sealed volume to a directory that proves itself."`
+}
+
+// shownVolume is a volume as the server describes it.
+type shownVolume struct {
+	Volume  int     `json:"volume"`
+	Stream  string  `json:"stream"`
+	First   uint64  `json:"first"`
+	Last    uint64  `json:"last"`
+	Bytes   uint64  `json:"bytes"`
+	Sealed  bool    `json:"sealed"`
+	FirstAt *string `json:"first_at"`
+	LastAt  *string `json:"last_at"`
+}
+
+const volumesPath = "/api/ledger/volumes"
+
+type volumeListCmd struct{ clientFlags }
+
+// Run prints one volume a line, oldest first.
+func (c *volumeListCmd) Run(ctx context.Context, std *streams) error {
+	return c.show(ctx, std.out, volumesPath, func(raw []byte) error {
+		list, err := readVolumes(raw)
+		if err != nil {
+			return err
+		}
+		w := table(std.out, "VOLUME", "FIRST", "LAST", "BYTES", "STATE", "FIRST EVENT", "LAST EVENT")
+		for _, v := range list {
+			state := "written"
+			if v.Sealed {
+				state = "sealed"
+			}
+			fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%s\t%s\t%s\n", v.Volume, v.First, v.Last, v.Bytes, state, orDash(v.FirstAt), orDash(v.LastAt))
+		}
+		return w.Flush()
+	})
+}
+
+func readVolumes(raw []byte) ([]shownVolume, error) {
+	var answer struct {
+		Volumes []shownVolume `json:"volumes"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return nil, fmt.Errorf("read the server's answer: %w", err)
+	}
+	return answer.Volumes, nil
+}
+
+type volumeSealCmd struct{ clientFlags }
+
+// Help is shown by "daybook volume seal --help".
+func (c *volumeSealCmd) Help() string {
+	return "Volumes are sealed by themselves: each month, and when they have grown large (serve --seal-every, --seal-bytes). Runs that are under way go on in the next volume. It cannot be undone."
+}
+
+// Run seals the active volume and tells which that was.
+func (c *volumeSealCmd) Run(ctx context.Context, std *streams) error {
+	var raw json.RawMessage
+	if err := c.call(ctx, http.MethodPost, volumesPath+"/seal", nil, &raw); err != nil {
+		return err
+	}
+	if c.JSON {
+		_, err := fmt.Fprintf(std.out, "%s\n", compact(raw))
+		return err
+	}
+	var v shownVolume
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	_, err := fmt.Fprintf(std.out, "Sealed volume %d, positions %d to %d. The next one begins at %d.\n", v.Volume, v.First, v.Last, v.Last+1)
+	return err
+}
+
+type volumeExportCmd struct {
+	clientFlags
+	Volume int    `arg:"" help:"Number of the volume." placeholder:"VOLUME"`
+	Dir    string `arg:"" help:"Directory to make." placeholder:"DIR"`
+	Heaps  bool   `help:"Add the heaps, and the texts too large for their events."`
+	Resume bool   `help:"Go on with an unfinished export."`
+}
+
+// Help is shown by "daybook volume export --help".
+func (c *volumeExportCmd) Help() string {
+	return "The same as \"daybook events export\" from the volume's first position to its last: verified without the server by \"daybook verify --export DIR\" and by examples/verify-python."
+}
+
+// Run finds out what the volume holds and exports that.
+func (c *volumeExportCmd) Run(ctx context.Context, std *streams) error {
+	answer, err := c.get(ctx, volumesPath)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(answer.Body, 16<<20))
+	if err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	list, err := readVolumes(raw)
+	if err != nil {
+		return err
+	}
+	for _, v := range list {
+		switch {
+		case v.Volume != c.Volume:
+		case !v.Sealed:
+			return usageError{fmt.Errorf("volume %d is still written; seal it first with \"daybook volume seal\", or export what it holds now with \"daybook events export\"", v.Volume)}
+		default:
+			export := eventsExportCmd{clientFlags: c.clientFlags, Dir: c.Dir, From: v.First, To: v.Last, Heaps: c.Heaps, Resume: c.Resume}
+			return export.Run(ctx, std)
+		}
+	}
+	return usageError{fmt.Errorf("there is no volume %d; \"daybook volume list\" shows those there are", c.Volume)}
+}
