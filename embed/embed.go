@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"daybook/acp"
 	"daybook/audit"
 	"daybook/damage"
 	"daybook/internal/access"
@@ -48,6 +49,7 @@ type Daybook struct {
 	webhooks    *webhook.Service
 	retention   *retention.Service
 	mcp         *mcp.Server
+	acp         *acp.Server
 	handler     http.Handler
 	http        *http.Server // nil when nothing listens
 	listener    net.Listener
@@ -154,6 +156,9 @@ func (d *Daybook) close() error {
 	d.endClients()
 	if d.mcp != nil {
 		errs = append(errs, d.mcp.Close())
+	}
+	if d.acp != nil {
+		errs = append(errs, d.acp.Close())
 	}
 	d.attached.Wait()
 	if d.http != nil {

@@ -70,6 +70,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.acp = d.newAgent()
 	if err := d.listenLocal(); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func withSocketPath(dir string, fn func(path string) error) error {
 	return fn(fmt.Sprintf("/proc/self/fd/%d/%s", fd, socketName))
 }
 
-// listenLocal serves MCP to other processes of this user. The directory is the
+// listenLocal serves MCP and ACP to other processes of this user. The directory is the
 // lock's owner's, so a socket that is there already was left by a dead process.
 func (d *Daybook) listenLocal() error {
 	path := filepath.Join(d.opts.DataDir, socketName)
@@ -74,9 +74,11 @@ func (d *Daybook) listenLocal() error {
 	return nil
 }
 
-// greeting is the first line on the socket, before any MCP message.
+// greeting is the first line on the socket, before any message of the protocol.
 type greeting struct {
-	Session string `json:"session,omitempty"`
+	// Protocol is what is spoken after it: empty is MCP.
+	Protocol string `json:"protocol,omitempty"`
+	Session  string `json:"session,omitempty"`
 }
 
 // maxGreeting bounds that line, in bytes.
@@ -101,7 +103,14 @@ func (d *Daybook) serveLocal(conn net.Conn) error {
 	if d.closing.Err() != nil { // the deadline just lifted was perhaps that of the end
 		return ErrClosed
 	}
-	return d.mcp.ServeStdio(context.Background(), conn, conn, hello.Session)
+	switch hello.Protocol {
+	case "":
+		return d.mcp.ServeStdio(context.Background(), conn, conn, hello.Session)
+	case protocolACP:
+		return d.acp.Serve(context.Background(), conn, conn)
+	default:
+		return fmt.Errorf("the protocol %.20q of the greeting is not known: the process that sent it is of a newer version", hello.Protocol)
+	}
 }
 
 // readGreeting reads one line and nothing after it, which is MCP's.
@@ -151,7 +160,14 @@ func AttachMCP(ctx context.Context, dir, session string, in io.Reader, out io.Wr
 			return err
 		}
 	}
-	hello, err := json.Marshal(greeting{Session: session})
+	return attach(ctx, dir, greeting{Session: session}, in, out)
+}
+
+// attach carries a conversation to the process that owns the data directory and
+// back. It returns nil when the client ends or ctx is done, and ErrOwnerEnded
+// when the other process does.
+func attach(ctx context.Context, dir string, as greeting, in io.Reader, out io.Writer) error {
+	hello, err := json.Marshal(as)
 	if err != nil {
 		return err
 	}

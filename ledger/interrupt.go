@@ -49,3 +49,24 @@ func (l *Ledger) Interrupt(ctx context.Context, tenant, execution string) (seq u
 	}
 	return e.Seq, err
 }
+
+// InterruptSession is Interrupt for the run that has the last turn of a session,
+// if there is one that has not ended. It returns 0 when there is none.
+func (l *Ledger) InterruptSession(ctx context.Context, tenant, session string) (seq uint64, err error) {
+	last, err := l.store.LastLogical(ctx, tenant, session)
+	switch {
+	case errors.Is(err, events.ErrNotFound):
+		return 0, nil
+	case err != nil:
+		return 0, unavailable("read session "+session, err)
+	}
+	next, err := nextOf(last)
+	if err != nil || next.ExecutionID == "" {
+		return 0, err
+	}
+	seq, err = l.Interrupt(ctx, tenant, next.ExecutionID)
+	if CodeOf(err) == CodeNotFound {
+		return 0, nil // its turn was queued, and its request never followed
+	}
+	return seq, err
+}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 
 	"daybook/events"
 )
@@ -94,3 +95,7 @@ func (s *Store) trace(ctx context.Context, tenant, id string, after TraceMark) (
 	t.Error, err = s.text(ctx, tenant, errorText)
 	return t, err
 }
+
+// PastLines is a mark past any line: from there Trace tells only of the run as a
+// whole.
+func PastLines() TraceMark { return TraceMark{math.MaxInt64} }

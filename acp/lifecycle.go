@@ -1,0 +1,179 @@
+package acp
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	sdk "github.com/coder/acp-go-sdk"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// place is where a client works: what new, load, resume and fork have in common.
+// What it says holds from then on; nothing of what was said before is kept.
+func place(cwd string, additional []string) (events.AgentWorkspace, error) {
+	for _, dir := range append([]string{cwd}, additional...) {
+		if !filepath.IsAbs(dir) {
+			return events.AgentWorkspace{}, invalid("cwd and additionalDirectories must be absolute paths")
+		}
+	}
+	return events.AgentWorkspace{Cwd: cwd, AdditionalDirectories: additional}, nil
+}
+
+// initial is how a session begins.
+func initial() events.AgentConfig { return events.AgentConfig{Mode: events.AgentAsks} }
+
+func (c *client) newSession(ctx context.Context, p sdk.NewSessionRequest) (sdk.NewSessionResponse, error) {
+	return c.create(ctx, p.Cwd, p.AdditionalDirectories, p.McpServers, "", initial())
+}
+
+// forkSession takes the same parameters as session/load.
+func (c *client) forkSession(ctx context.Context, p sdk.LoadSessionRequest) (sdk.NewSessionResponse, error) {
+	parent, err := c.server.opts.Queries.AgentSession(ctx, tenant, string(p.SessionId))
+	if err != nil {
+		return sdk.NewSessionResponse{}, err
+	}
+	return c.create(ctx, p.Cwd, p.AdditionalDirectories, p.McpServers, parent.SessionID, parent.Config)
+}
+
+func (c *client) create(ctx context.Context, cwd string, additional []string, servers []sdk.McpServer, parent string, config events.AgentConfig) (sdk.NewSessionResponse, error) {
+	where, err := place(cwd, additional)
+	if err != nil {
+		return sdk.NewSessionResponse{}, err
+	}
+	list := toolServers(servers, cwd)
+	id, seq, err := c.server.opts.Commands.OpenAgentSession(ctx, ledger.AgentOpening{
+		Tenant: tenant, Workspace: where, Config: config, Servers: list.names(), Parent: parent, Actor: c.actor(),
+	})
+	if err != nil {
+		return sdk.NewSessionResponse{}, err
+	}
+	if err := c.server.opts.Queries.Wait(ctx, seq); err != nil {
+		return sdk.NewSessionResponse{}, err
+	}
+	c.open(ctx, projections.AgentSession{SessionID: id, Config: config}, list)
+	return sdk.NewSessionResponse{SessionId: sdk.SessionId(id), Modes: modes(config), ConfigOptions: c.server.options(config)}, nil
+}
+
+// open gives the client a session with its servers, and tells it of the commands
+// once it has been answered.
+func (c *client) open(ctx context.Context, on projections.AgentSession, list serverList) {
+	n := &session{id: on.SessionID, client: c, config: on.Config, titled: on.Title != nil, unusable: list.unusable, settled: map[toolKey]bool{}}
+	c.connect(n, list)
+	c.server.open(n)
+	ctx = context.WithoutCancel(ctx) // the request's, which will have been answered
+	c.after = func() { _ = c.tell(ctx, n.id, commandsUpdate()) }
+}
+
+// take makes a session that is on record the client's: what still runs in it is
+// ended, since nobody is told of it any more.
+func (c *client) take(ctx context.Context, id string, replayed bool, where events.AgentWorkspace, list serverList) (projections.AgentSession, error) {
+	seq, err := c.server.opts.Commands.AttachAgentSession(ctx, tenant, events.AgentSessionAttached{
+		SessionID: id, Replayed: replayed, Content: events.Plain(where), Servers: list.names(), Actor: c.actor(),
+	})
+	if err != nil {
+		return projections.AgentSession{}, err
+	}
+	c.server.release(id)
+	ended, err := c.server.opts.Commands.InterruptSession(ctx, tenant, id)
+	if err != nil {
+		return projections.AgentSession{}, err
+	}
+	if err := c.server.opts.Queries.Wait(ctx, max(seq, ended)); err != nil {
+		return projections.AgentSession{}, err
+	}
+	return c.server.opts.Queries.AgentSession(ctx, tenant, id)
+}
+
+func (c *client) loadSession(ctx context.Context, p sdk.LoadSessionRequest) (sdk.LoadSessionResponse, error) {
+	where, err := place(p.Cwd, p.AdditionalDirectories)
+	if err != nil {
+		return sdk.LoadSessionResponse{}, err
+	}
+	list := toolServers(p.McpServers, p.Cwd)
+	on, err := c.take(ctx, string(p.SessionId), true, where, list)
+	if err != nil {
+		return sdk.LoadSessionResponse{}, err
+	}
+	c.open(ctx, on, list)
+	if err := c.replay(ctx, on.SessionID); err != nil {
+		return sdk.LoadSessionResponse{}, err
+	}
+	return sdk.LoadSessionResponse{Modes: modes(on.Config), ConfigOptions: c.server.options(on.Config)}, nil
+}
+
+func (c *client) resumeSession(ctx context.Context, p sdk.ResumeSessionRequest) (sdk.ResumeSessionResponse, error) {
+	where, err := place(p.Cwd, p.AdditionalDirectories)
+	if err != nil {
+		return sdk.ResumeSessionResponse{}, err
+	}
+	list := toolServers(p.McpServers, p.Cwd)
+	on, err := c.take(ctx, string(p.SessionId), false, where, list)
+	if err != nil {
+		return sdk.ResumeSessionResponse{}, err
+	}
+	c.open(ctx, on, list)
+	return sdk.ResumeSessionResponse{Modes: modes(on.Config), ConfigOptions: c.server.options(on.Config)}, nil
+}
+
+func (c *client) listSessions(ctx context.Context, p sdk.ListSessionsRequest) (sdk.ListSessionsResponse, error) {
+	var f projections.AgentSessionFilter
+	if p.Cwd != nil {
+		if !filepath.IsAbs(*p.Cwd) {
+			return sdk.ListSessionsResponse{}, invalid("cwd must be an absolute path")
+		}
+		f.Cwd = *p.Cwd
+	}
+	if p.Cursor != nil {
+		if f.Cursor = *p.Cursor; f.Cursor == "" {
+			return sdk.ListSessionsResponse{}, invalid("cursor is empty; leave it out to begin at the newest")
+		}
+	}
+	page, err := c.server.opts.Queries.AgentSessions(ctx, tenant, f)
+	if err != nil {
+		return sdk.ListSessionsResponse{}, err
+	}
+	r := sdk.ListSessionsResponse{Sessions: []sdk.SessionInfo{}}
+	for _, s := range page.Sessions {
+		r.Sessions = append(r.Sessions, sdk.SessionInfo{
+			SessionId: sdk.SessionId(s.SessionID), Cwd: s.Cwd, AdditionalDirectories: s.AdditionalDirectories, Title: s.Title, UpdatedAt: &s.UpdatedAt,
+		})
+	}
+	if page.NextCursor != "" {
+		r.NextCursor = &page.NextCursor
+	}
+	return r, nil
+}
+
+// closeSession puts a session away. One that nobody has open is closed already.
+func (c *client) closeSession(ctx context.Context, p sdk.CloseSessionRequest) (sdk.CloseSessionResponse, error) {
+	id := string(p.SessionId)
+	if c.server.session(id) == nil {
+		_, err := c.server.opts.Queries.AgentSession(ctx, tenant, id)
+		return sdk.CloseSessionResponse{}, err
+	}
+	c.server.release(id)
+	seq, err := c.server.opts.Commands.CloseAgentSession(ctx, tenant, id, c.actor())
+	if err != nil {
+		return sdk.CloseSessionResponse{}, err
+	}
+	return sdk.CloseSessionResponse{}, c.server.opts.Queries.Wait(ctx, seq)
+}
+
+// deleteSession makes sure that a session is not there.
+func (c *client) deleteSession(ctx context.Context, p sdk.UnstableDeleteSessionRequest) (sdk.UnstableDeleteSessionResponse, error) {
+	id := string(p.SessionId)
+	c.server.release(id)
+	seq, err := c.server.opts.Commands.DeleteAgentSession(ctx, tenant, id, c.actor())
+	switch code := ledger.CodeOf(err); {
+	case err == nil:
+		return sdk.UnstableDeleteSessionResponse{}, c.server.opts.Queries.Wait(ctx, seq)
+	case code == ledger.CodeNotFound, errors.Is(err, events.ErrNotFound):
+		return sdk.UnstableDeleteSessionResponse{}, nil
+	default:
+		return sdk.UnstableDeleteSessionResponse{}, err
+	}
+}

@@ -1,0 +1,110 @@
+package acp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	sdk "github.com/coder/acp-go-sdk"
+)
+
+// handle answers a request. The SDK calls it, each time in a goroutine of its own.
+func (c *client) handle(ctx context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
+	if method == sdk.AgentMethodSessionPrompt {
+		// However it ends: whoever waits for the turn waits no longer.
+		if t := c.turnOf(envelope{Params: params}.session()); t != nil {
+			defer t.finish()
+		}
+	}
+	if method != sdk.AgentMethodInitialize && !c.greeted.Load() {
+		return nil, &sdk.RequestError{Code: codeInvalidRequest, Message: "the connection is not initialized; send initialize first"}
+	}
+	result, err := c.dispatch(ctx, method, params)
+	if err != nil {
+		return nil, c.refusal(err)
+	}
+	return result, nil
+}
+
+func (c *client) dispatch(ctx context.Context, method string, params json.RawMessage) (any, error) {
+	switch method {
+	case sdk.AgentMethodInitialize:
+		return with(ctx, params, c.initialize)
+	case sdk.AgentMethodAuthenticate:
+		return nil, invalid("there is nothing to authenticate with: authMethods is empty")
+	case sdk.AgentMethodSessionNew:
+		return with(ctx, params, c.newSession)
+	case sdk.AgentMethodSessionLoad:
+		return with(ctx, params, c.loadSession)
+	case sdk.AgentMethodSessionResume:
+		return with(ctx, params, c.resumeSession)
+	case sdk.AgentMethodSessionFork:
+		return with(ctx, params, c.forkSession)
+	case sdk.AgentMethodSessionList:
+		return with(ctx, params, c.listSessions)
+	case sdk.AgentMethodSessionClose:
+		return with(ctx, params, c.closeSession)
+	case sdk.AgentMethodSessionDelete:
+		return with(ctx, params, c.deleteSession)
+	case sdk.AgentMethodSessionPrompt:
+		return with(ctx, params, c.prompt)
+	case sdk.AgentMethodSessionSetMode:
+		return with(ctx, params, c.setMode)
+	case sdk.AgentMethodSessionSetConfigOption:
+		return with(ctx, params, c.setOption)
+	default:
+		return nil, &sdk.RequestError{Code: codeMethodUnknown, Message: fmt.Sprintf("there is no method %.60q", method)}
+	}
+}
+
+// validator is what the SDK makes of the protocol's rules.
+type validator interface{ Validate() error }
+
+// with reads the parameters of a method and calls it.
+func with[P, R any](ctx context.Context, params json.RawMessage, fn func(context.Context, P) (R, error)) (any, error) {
+	var p P
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, invalid("params do not have the form of this method: " + err.Error())
+	}
+	if v, ok := any(&p).(validator); ok {
+		if err := v.Validate(); err != nil {
+			return nil, invalid("params do not have the form of this method: " + err.Error())
+		}
+	}
+	return fn(ctx, p)
+}
+
+// protocolVersion is the one spoken, whatever a client asks for: it is to leave
+// if it cannot.
+const protocolVersion = 1
+
+func (c *client) initialize(_ context.Context, p sdk.InitializeRequest) (sdk.InitializeResponse, error) {
+	if p.ClientInfo != nil {
+		name := p.ClientInfo.Name
+		if p.ClientInfo.Version != "" {
+			name += "/" + p.ClientInfo.Version
+		}
+		c.name.Store(name)
+	}
+	c.greeted.Store(true)
+	title := "Daybook"
+	tools := c.server.opts.Connect != nil
+	return sdk.InitializeResponse{
+		ProtocolVersion: protocolVersion,
+		AgentInfo:       &sdk.Implementation{Name: "daybook", Title: &title, Version: c.server.opts.Version},
+		AuthMethods:     []sdk.AuthMethod{},
+		AgentCapabilities: sdk.AgentCapabilities{
+			LoadSession:        true,
+			McpCapabilities:    sdk.McpCapabilities{Http: tools, Sse: tools},
+			PromptCapabilities: sdk.PromptCapabilities{EmbeddedContext: true},
+			SessionCapabilities: sdk.SessionCapabilities{
+				List: &sdk.SessionListCapabilities{}, Resume: &sdk.SessionResumeCapabilities{}, Close: &sdk.SessionCloseCapabilities{},
+				Delete: &sdk.SessionDeleteCapabilities{}, Fork: &sdk.SessionForkCapabilities{},
+				AdditionalDirectories: &sdk.SessionAdditionalDirectoriesCapabilities{},
+			},
+		},
+	}, nil
+}

@@ -1,0 +1,178 @@
+package acp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	sdk "github.com/coder/acp-go-sdk"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// promptRequest keeps the blocks as they were sent.
+type promptRequest struct {
+	sdk.PromptRequest
+	blocks json.RawMessage
+}
+
+// UnmarshalJSON reads the request twice.
+func (p *promptRequest) UnmarshalJSON(b []byte) error {
+	var raw struct {
+		Prompt json.RawMessage `json:"prompt"`
+	}
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	p.blocks = raw.Prompt
+	return json.Unmarshal(b, &p.PromptRequest)
+}
+
+var (
+	ended     = sdk.PromptResponse{StopReason: sdk.StopReasonEndTurn}
+	cancelled = sdk.PromptResponse{StopReason: sdk.StopReasonCancelled}
+)
+
+func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptResponse, error) {
+	id := string(p.SessionId)
+	n, err := c.session(ctx, id)
+	if err != nil {
+		return sdk.PromptResponse{}, err
+	}
+	a, err := readPrompt(p.Prompt)
+	if err != nil {
+		return sdk.PromptResponse{}, err
+	}
+	t := c.turnOf(id)
+	if t == nil {
+		return cancelled, nil // the connection is at its end
+	}
+	// A request that the client takes back is cancelled like its turn.
+	stop := context.AfterFunc(ctx, t.cancel)
+	defer stop()
+	if t.ctx.Err() != nil {
+		return cancelled, nil
+	}
+	asking := ledger.AgentPrompt{Tenant: tenant, Session: id, Blocks: string(p.blocks), Actor: c.actor(), Traceparent: traceparent(p.Meta)}
+	if a.command == "" {
+		asking.Run = run(a, n.settings())
+		if !n.hasTitle() {
+			asking.Title = a.title
+		}
+	}
+	// What is begun is carried to its end, even if the client goes: only the turn
+	// is cancelled then.
+	ctx = context.WithoutCancel(ctx)
+	done, err := c.server.opts.Commands.Prompt(ctx, asking)
+	if err != nil {
+		return sdk.PromptResponse{}, err
+	}
+	if asking.Title != "" {
+		n.setTitle()
+	}
+	if err := c.server.opts.Queries.Wait(ctx, done.Seq); err != nil {
+		return sdk.PromptResponse{}, err
+	}
+	r := rendering{asked: a, prompt: projections.AgentPrompt{
+		PromptID: done.PromptID, At: events.FormatTime(done.At.Time), Blocks: asking.Blocks, Title: asking.Title, ExecutionID: done.ExecutionID,
+	}}
+	if err := c.tellAll(ctx, id, r.begin()); err != nil {
+		return sdk.PromptResponse{}, err
+	}
+	if a.command != "" {
+		return c.command(ctx, n, r)
+	}
+	return c.follow(ctx, n, t, r)
+}
+
+func run(a asked, config events.AgentConfig) *ledger.Submission {
+	s := &ledger.Submission{Code: a.code, FileName: "prompt.ts"}
+	if config.HeapMemoryMaxMB != 0 {
+		s.HeapMemoryMaxMB = &config.HeapMemoryMaxMB
+	}
+	if config.ExecutionTimeoutSecs != 0 {
+		s.ExecutionTimeoutSecs = &config.ExecutionTimeoutSecs
+	}
+	return s
+}
+
+func traceparent(meta map[string]any) string {
+	s, _ := meta["traceparent"].(string)
+	return s
+}
+
+func (n *session) hasTitle() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.titled
+}
+
+func (n *session) setTitle() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.titled = true
+}
+
+func (c *client) tellAll(ctx context.Context, session string, list []sdk.SessionUpdate) error {
+	for _, u := range list {
+		if err := c.tell(ctx, session, u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow tells of a run until it has ended. When the turn is cancelled the run
+// is.
+func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (sdk.PromptResponse, error) {
+	execution := r.prompt.ExecutionID
+	changed, stop := c.server.opts.Queries.Watch(tenant, execution)
+	defer stop()
+	var mark projections.TraceMark
+	stopped := t.ctx.Done()
+	var late <-chan time.Time
+	for {
+		trace, err := c.server.opts.Queries.Trace(ctx, tenant, execution, mark)
+		if err != nil {
+			return sdk.PromptResponse{}, err
+		}
+		mark = trace.Next
+		// A client that cannot be told has gone, which cancels the turn.
+		_ = c.tellAll(ctx, n.id, r.progress(trace))
+		if trace.More {
+			continue
+		}
+		if trace.Status.Terminal() {
+			if err := c.tellAll(ctx, n.id, r.end(trace)); err != nil {
+				return sdk.PromptResponse{}, err
+			}
+			if stopped == nil {
+				return cancelled, nil
+			}
+			return ended, nil
+		}
+		select {
+		case <-changed:
+		case <-stopped:
+			stopped = nil
+			timer := time.NewTimer(endGrace)
+			defer timer.Stop()
+			late = timer.C
+			seq, err := c.server.opts.Commands.Cancel(ctx, tenant, execution, c.actor())
+			switch {
+			case err == nil:
+				err = c.server.opts.Queries.Wait(ctx, seq)
+			case ledger.CodeOf(err) == ledger.CodeConflict:
+				err = nil // it has ended meanwhile
+			}
+			if err != nil {
+				return sdk.PromptResponse{}, err
+			}
+		case <-late:
+			return sdk.PromptResponse{}, errors.New("the run was cancelled, and its end cannot be read")
+		}
+	}
+}

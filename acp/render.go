@@ -1,0 +1,146 @@
+package acp
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	sdk "github.com/coder/acp-go-sdk"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// rendering makes updates of what is on record of a prompt. It is the only place
+// that does, live and in a replay, so that both tell the same.
+type rendering struct {
+	prompt projections.AgentPrompt
+	asked  asked
+}
+
+// Bounds of what one update tells.
+const (
+	// chunkBytes is the longest text of a chunk: longer ones are cut in pieces.
+	chunkBytes = 256 << 10
+	// detailBytes bounds texts in the details of a tool call.
+	detailBytes = 4 << 10
+	// rawBytes bounds results in its raw output. The chunks hold all of it.
+	rawBytes = 64 << 10
+)
+
+// userMessage is the prompt itself, as a client is told it that did not send it.
+func userMessage(blocks []sdk.ContentBlock, id string) []sdk.SessionUpdate {
+	list := make([]sdk.SessionUpdate, 0, len(blocks))
+	for _, b := range blocks {
+		list = append(list, sdk.SessionUpdate{UserMessageChunk: &sdk.SessionUpdateUserMessageChunk{Content: b, MessageId: &id}})
+	}
+	return list
+}
+
+// begin tells that the prompt is being dealt with.
+func (r rendering) begin() []sdk.SessionUpdate {
+	var list []sdk.SessionUpdate
+	if r.prompt.Title != "" {
+		list = append(list, sdk.SessionUpdate{SessionInfoUpdate: &sdk.SessionSessionInfoUpdate{Title: &r.prompt.Title, UpdatedAt: &r.prompt.At}})
+	}
+	if r.prompt.ExecutionID == "" {
+		return list
+	}
+	return append(list, sdk.SessionUpdate{ToolCall: &sdk.SessionUpdateToolCall{
+		ToolCallId: sdk.ToolCallId(r.prompt.ExecutionID), Title: r.asked.title, Kind: sdk.ToolKindExecute, Status: sdk.ToolCallStatusInProgress,
+		RawInput: map[string]any{"code": r.asked.code},
+	}})
+}
+
+// progress tells what a run did.
+func (r rendering) progress(t projections.RunTrace) []sdk.SessionUpdate {
+	var list []sdk.SessionUpdate
+	for _, l := range t.Lines {
+		list = append(list, chunks(r.prompt.ExecutionID, l.Text+"\n")...)
+	}
+	return list
+}
+
+// end tells how a run ended.
+func (r rendering) end(t projections.RunTrace) []sdk.SessionUpdate {
+	status := sdk.ToolCallStatusFailed
+	raw := map[string]any{"execution_id": r.prompt.ExecutionID, "status": t.Status}
+	said := ""
+	switch {
+	case t.Status == events.StatusCompleted:
+		status = sdk.ToolCallStatusCompleted
+		raw["result"] = nil
+		if t.Result != nil {
+			said = *t.Result
+			raw["result"] = cut(said, rawBytes)
+		}
+	case t.Error != nil:
+		said = *t.Error
+		raw["error"] = cut(said, rawBytes)
+	}
+	if t.OutputHeap != "" {
+		raw["heap"] = t.OutputHeap
+	}
+	if t.Reason != "" {
+		raw["reason"] = t.Reason
+	}
+	if t.OutputTruncated || t.ResultTruncated {
+		raw["truncated"] = true
+	}
+	done := sdk.SessionToolCallUpdate{ToolCallId: sdk.ToolCallId(r.prompt.ExecutionID), Status: &status, RawOutput: raw}
+	if said != "" {
+		done.Content = []sdk.ToolCallContent{sdk.ToolContent(sdk.TextBlock(cut(said, detailBytes)))}
+	}
+	list := []sdk.SessionUpdate{{ToolCallUpdate: &done}}
+	if said != "" && t.Status != events.StatusCancelled {
+		list = append(list, chunks(r.answerID(), said)...)
+	}
+	return list
+}
+
+// interrupted tells of a run that was never requested: the process died between
+// the prompt and that.
+func (r rendering) interrupted() []sdk.SessionUpdate {
+	why := "The prompt was interrupted before it was run. Send it again."
+	return r.end(projections.RunTrace{Status: events.StatusFailed, Error: &why, Reason: "interrupted"})
+}
+
+// answer tells the answer to a command.
+func (r rendering) answer(text string) []sdk.SessionUpdate {
+	if text == "" {
+		return nil
+	}
+	return chunks(r.answerID(), text)
+}
+
+// answerID is the message that answers the prompt: another one than what its run
+// writes, which has the run's id.
+func (r rendering) answerID() string {
+	return events.DerivedID(tenant, "acp answer "+r.prompt.PromptID)
+}
+
+// chunks are a text as parts of a message.
+func chunks(message, s string) []sdk.SessionUpdate {
+	var list []sdk.SessionUpdate
+	for s != "" {
+		part := s
+		if len(part) > chunkBytes {
+			end := chunkBytes
+			for !utf8.RuneStart(s[end]) {
+				end--
+			}
+			part = s[:end]
+		}
+		s = s[len(part):]
+		list = append(list, sdk.SessionUpdate{AgentMessageChunk: &sdk.SessionUpdateAgentMessageChunk{Content: sdk.TextBlock(part), MessageId: &message}})
+	}
+	return list
+}
+
+// cut shortens a text to about n bytes, and says so.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + fmt.Sprintf("… (%d bytes in all)", len(s))
+}

@@ -1,0 +1,65 @@
+package acp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	sdk "github.com/coder/acp-go-sdk"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// replay tells a client the whole conversation of a session, as it was told live.
+func (c *client) replay(ctx context.Context, id string) error {
+	prompts, err := c.server.opts.Queries.AgentPrompts(ctx, tenant, id)
+	if err != nil {
+		return err
+	}
+	for _, p := range prompts {
+		if err := c.replayPrompt(ctx, id, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *client) replayPrompt(ctx context.Context, id string, p projections.AgentPrompt) error {
+	var blocks []sdk.ContentBlock
+	if err := json.Unmarshal([]byte(p.Blocks), &blocks); err != nil {
+		return fmt.Errorf("read prompt %s: %w", p.PromptID, err)
+	}
+	a, err := readPrompt(blocks)
+	if err != nil {
+		return fmt.Errorf("read prompt %s: %w", p.PromptID, err)
+	}
+	r := rendering{prompt: p, asked: a}
+	list := append(userMessage(blocks, p.PromptID), r.begin()...)
+	if p.ExecutionID == "" {
+		if p.Answer != nil {
+			list = append(list, r.answer(*p.Answer)...)
+		}
+		return c.tellAll(ctx, id, list)
+	}
+	var mark projections.TraceMark
+	for {
+		t, err := c.server.opts.Queries.Trace(ctx, tenant, p.ExecutionID, mark)
+		if errors.Is(err, events.ErrNotFound) {
+			return c.tellAll(ctx, id, append(list, r.interrupted()...))
+		}
+		if err != nil {
+			return err
+		}
+		mark = t.Next
+		list = append(list, r.progress(t)...)
+		if !t.More && t.Status.Terminal() {
+			list = append(list, r.end(t)...)
+		}
+		if err := c.tellAll(ctx, id, list); err != nil || !t.More {
+			return err
+		}
+		list = nil
+	}
+}

@@ -1,0 +1,105 @@
+package acp
+
+import (
+	"context"
+	"sync"
+
+	"daybook/events"
+)
+
+// session is one that a client has open. Everything about it that is to last is
+// on record.
+type session struct {
+	id     string
+	client *client
+	// tools are the servers that the client brought along; nil without any.
+	tools Toolbox
+	// unusable tells of those that could not even be tried, by the client's name.
+	unusable map[string]string
+
+	mu     sync.Mutex
+	config events.AgentConfig
+	// titled is true once a prompt has given the session its title.
+	titled bool
+	// settled are the calls that the user decided about for good.
+	settled map[toolKey]bool
+}
+
+type toolKey struct{ server, tool string }
+
+func (s *session) settings() events.AgentConfig {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.config
+}
+
+// open makes a session the client's own: whoever had it open before loses it.
+func (s *Server) open(n *session) {
+	s.mu.Lock()
+	before := s.live[n.id]
+	s.live[n.id] = n
+	s.mu.Unlock()
+	before.end(s)
+}
+
+// release takes a session from whoever has it open: what runs is cancelled, and
+// its servers are ended.
+func (s *Server) release(id string) {
+	s.mu.Lock()
+	before := s.live[id]
+	delete(s.live, id)
+	s.mu.Unlock()
+	before.end(s)
+}
+
+// end undoes what opening a session did.
+func (n *session) end(s *Server) {
+	if n == nil {
+		return
+	}
+	n.client.stopTurn(n.id)
+	if n.tools == nil {
+		return
+	}
+	if err := n.tools.Close(); err != nil {
+		s.opts.Logger.Warn("close the MCP servers of a session", "session", n.id, "error", err)
+	}
+}
+
+// leave releases all that a client has open.
+func (s *Server) leave(c *client) {
+	s.mu.Lock()
+	var gone []*session
+	for id, n := range s.live {
+		if n.client == c {
+			gone = append(gone, n)
+			delete(s.live, id)
+		}
+	}
+	s.mu.Unlock()
+	for _, n := range gone {
+		n.end(s)
+	}
+}
+
+// session is one that some client has open, or nil.
+func (s *Server) session(id string) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live[id]
+}
+
+// session is one that this client has open.
+func (c *client) session(ctx context.Context, id string) (*session, error) {
+	n := c.server.session(id)
+	switch {
+	case n != nil && n.client == c:
+		return n, nil
+	case n != nil:
+		return nil, invalid("the session is open in another connection now; load or resume it to have it back")
+	}
+	if _, err := c.server.opts.Queries.AgentSession(ctx, tenant, id); err != nil {
+		return nil, err
+	}
+	return nil, invalid("the session is not open; load or resume it first")
+}

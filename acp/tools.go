@@ -1,0 +1,181 @@
+package acp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	sdk "github.com/coder/acp-go-sdk"
+)
+
+// serverList is what a client says of its MCP servers.
+type serverList struct {
+	servers []ToolServer
+	// unusable are those that cannot even be tried, by the client's name, and why.
+	unusable map[string]string
+}
+
+// names are the names of all, as code knows them, and of the others as the
+// client does.
+func (l serverList) names() []string {
+	list := slices.Sorted(maps.Keys(l.unusable))
+	for _, s := range l.servers {
+		list = append(list, s.Name)
+	}
+	return list
+}
+
+// maxServers bounds the servers of a session.
+const maxServers = 64
+
+// toolServers reads what a client says. Programs are started in cwd.
+func toolServers(list []sdk.McpServer, cwd string) serverList {
+	l := serverList{unusable: map[string]string{}}
+	taken := map[string]bool{}
+	for _, s := range list {
+		var t ToolServer
+		switch {
+		case s.Stdio != nil:
+			t = ToolServer{Name: s.Stdio.Name, Transport: "stdio", Command: s.Stdio.Command, Args: s.Stdio.Args, Env: map[string]string{}, Dir: cwd}
+			for _, v := range s.Stdio.Env {
+				t.Env[v.Name] = v.Value
+			}
+		case s.Http != nil:
+			t = ToolServer{Name: s.Http.Name, Transport: "http", URL: s.Http.Url, Headers: headers(s.Http.Headers)}
+		case s.Sse != nil:
+			t = ToolServer{Name: s.Sse.Name, Transport: "sse", URL: s.Sse.Url, Headers: headers(s.Sse.Headers)}
+		default:
+			l.unusable[fmt.Sprintf("server %d", len(l.unusable)+1)] = "its transport is none of stdio, http and sse"
+			continue
+		}
+		if len(l.servers) == maxServers {
+			l.unusable[t.Name] = fmt.Sprintf("a session has at most %d servers", maxServers)
+			continue
+		}
+		t.Name = unique(callName(t.Name), taken)
+		l.servers = append(l.servers, t)
+	}
+	return l
+}
+
+func headers(list []sdk.HttpHeader) map[string]string {
+	m := map[string]string{}
+	for _, h := range list {
+		m[h.Name] = h.Value
+	}
+	return m
+}
+
+// callName makes a name for people one for code: what is no letter, digit, "_",
+// "-" or "." becomes "_".
+func callName(name string) string {
+	ok := func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r) {
+			return r
+		}
+		return '_'
+	}
+	name = strings.Map(ok, strings.ToValidUTF8(strings.TrimSpace(name), "_"))
+	if name == "" {
+		name = "server"
+	}
+	return name[:min(len(name), 60)]
+}
+
+// unique adds a number to a name that is taken.
+func unique(name string, taken map[string]bool) string {
+	one := name
+	for n := 2; taken[one]; n++ {
+		one = fmt.Sprintf("%s_%d", name, n)
+	}
+	taken[one] = true
+	return one
+}
+
+// connect begins to connect to a session's servers. Whatever goes wrong is told
+// by /tools, and by the calls that fail.
+func (c *client) connect(n *session, list serverList) {
+	if len(list.servers) == 0 {
+		return
+	}
+	fail := func(why string) {
+		for _, s := range list.servers {
+			n.unusable[s.Name] = why
+		}
+	}
+	if c.server.opts.Connect == nil {
+		fail("this server connects to no MCP servers")
+		return
+	}
+	tools, err := c.server.opts.Connect(list.servers)
+	if err == nil {
+		n.tools = tools
+		return
+	}
+	// One that cannot be tried is not to keep the others from being tried.
+	if len(list.servers) == 1 {
+		fail(err.Error())
+		return
+	}
+	var boxes toolboxes
+	for _, s := range list.servers {
+		one, err := c.server.opts.Connect([]ToolServer{s})
+		if err != nil {
+			n.unusable[s.Name] = err.Error()
+			continue
+		}
+		boxes = append(boxes, one)
+	}
+	if len(boxes) > 0 {
+		n.tools = boxes
+	}
+}
+
+// toolboxes are several as one.
+type toolboxes []Toolbox
+
+// Tools lists those of all.
+func (b toolboxes) Tools(ctx context.Context) []Tool {
+	var list []Tool
+	for _, one := range b {
+		list = append(list, one.Tools(ctx)...)
+	}
+	return list
+}
+
+// Status tells of all.
+func (b toolboxes) Status() map[string]string {
+	all := map[string]string{}
+	for _, one := range b {
+		maps.Copy(all, one.Status())
+	}
+	return all
+}
+
+// Close ends all.
+func (b toolboxes) Close() error {
+	var errs []error
+	for _, one := range b {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
+
+// callText is how code calls a tool.
+func callText(server, tool string) string {
+	text := "mcp"
+	for _, name := range []string{server, tool} {
+		if identifier.MatchString(name) {
+			text += "." + name
+		} else {
+			text += fmt.Sprintf("[%q]", name)
+		}
+	}
+	return text + "(args)"
+}

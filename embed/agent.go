@@ -1,0 +1,135 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"daybook/acp"
+	"daybook/events"
+	"daybook/internal/access"
+	"daybook/ledger"
+	"daybook/toolserver"
+)
+
+// protocolACP is the Agent Client Protocol in a greeting.
+const protocolACP = "acp"
+
+// newAgent makes what serves the Agent Client Protocol.
+func (d *Daybook) newAgent() *acp.Server {
+	return acp.New(acp.Options{
+		Commands:            agentGate{gate{d.ledger, d}},
+		Queries:             d.projections,
+		Connect:             d.connectTools,
+		HeapMemoryMB:        d.opts.HeapMemoryMB,
+		HeapMemoryCeilingMB: d.opts.HeapMemoryCeilingMB,
+		TimeoutSecs:         d.opts.TimeoutSecs,
+		Version:             d.opts.Version,
+		Logger:              d.opts.Logger,
+	})
+}
+
+// ServeACP serves one client of the Agent Client Protocol over a pair of streams
+// until in ends, ctx is done or the Daybook is closed. Nothing but its messages is
+// written to out.
+func (d *Daybook) ServeACP(ctx context.Context, in io.Reader, out io.Writer) error {
+	return d.acp.Serve(ctx, in, out)
+}
+
+// ServeACPStdio serves one client of the Agent Client Protocol over a pair of
+// streams until in ends or ctx is done: with a Daybook of its own, or through the
+// process that holds opts.DataDir. When that process ends the error is
+// ErrOwnerEnded: editors start their agents again, and load their sessions.
+//
+// A Read of in may still be waiting when it returns; it takes at most one more
+// message, which is lost, unless the caller closes in.
+func ServeACPStdio(ctx context.Context, opts Options, in io.Reader, out io.Writer) error {
+	for deadline := time.Now().Add(takeOverWait); ; {
+		book, err := Start(ctx, opts)
+		switch {
+		case err == nil:
+			err := book.ServeACP(ctx, in, out)
+			if errors.Is(err, acp.ErrClosed) {
+				err = book.Err()
+			}
+			return errors.Join(err, book.Close())
+		case !errors.Is(err, ErrLocked):
+			return err
+		}
+		locked := err
+		err = attach(ctx, opts.DataDir, greeting{Protocol: protocolACP}, in, out)
+		if !errors.Is(err, ErrNotServing) {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return locked
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// agentGate holds prompts to what holds for runs.
+type agentGate struct{ gate }
+
+// Prompt refuses runs while shutting down, and those over a quota.
+func (g agentGate) Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.Prompted, error) {
+	if p.Run == nil {
+		return g.Ledger.Prompt(ctx, p)
+	}
+	if g.d.draining.Load() {
+		return ledger.Prompted{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down and takes no new runs; try again when it is back"}
+	}
+	place, err := g.d.quotas.Admit(ctx, p.Tenant)
+	if over, limited := errors.AsType[*access.LimitError](err); limited {
+		return ledger.Prompted{}, &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
+	}
+	if err != nil {
+		return ledger.Prompted{}, fmt.Errorf("take the prompt: %w", err)
+	}
+	done, err := g.Ledger.Prompt(ctx, p)
+	if err != nil {
+		place.Free()
+		return done, err
+	}
+	place.Taken(done.Seq)
+	return done, nil
+}
+
+// toolConfig is a client's server as package toolserver knows it.
+func toolConfig(s acp.ToolServer) toolserver.Config {
+	return toolserver.Config{
+		Name: s.Name, Transport: toolserver.Transport(s.Transport),
+		Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers,
+	}
+}
+
+func (d *Daybook) connectTools(servers []acp.ToolServer) (acp.Toolbox, error) {
+	configs := make([]toolserver.Config, len(servers))
+	for i, s := range servers {
+		configs[i] = toolConfig(s)
+	}
+	set, err := toolserver.Connect(configs, toolserver.Options{Version: d.opts.Version, Logger: d.opts.Logger})
+	if err != nil {
+		return nil, err
+	}
+	return toolbox{set}, nil
+}
+
+// toolbox is a set of servers as package acp sees it.
+type toolbox struct{ *toolserver.Set }
+
+// Tools lists what can be called.
+func (b toolbox) Tools(ctx context.Context) []acp.Tool {
+	tools := b.Set.Tools(ctx, events.DefaultTenant)
+	list := make([]acp.Tool, len(tools))
+	for i, t := range tools {
+		list[i] = acp.Tool{Server: t.Server, Name: t.Name, Description: t.Description}
+	}
+	return list
+}
