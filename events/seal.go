@@ -316,13 +316,19 @@ func (d *ExecutionCancelled) prepared() (Data, []string) { c := *d; return &c, d
 func (d *HostCalled) sealable() sealable { return &d.Content }
 func (d *HostCalled) prepared() (Data, []string) {
 	copied := *d
-	return &copied, nil
+	if d.Content.Plain == nil {
+		return &copied, nil
+	}
+	return &copied, blobsOf(d.Content.Plain.Arguments)
 }
 
 func (d *HostReturned) sealable() sealable { return &d.Content }
 func (d *HostReturned) prepared() (Data, []string) {
 	copied := *d
-	return &copied, nil
+	if d.Content.Plain == nil {
+		return &copied, nil
+	}
+	return &copied, blobsOf(d.Content.Plain.Result)
 }
 
 // measure is what encrypted output still tells: how far it reaches.

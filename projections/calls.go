@@ -21,13 +21,14 @@ CREATE TABLE IF NOT EXISTS calls (
 `
 
 // callStatements are those about calls.
-type callStatements struct{ call, lastCall, answer *sql.Stmt }
+type callStatements struct{ call, lastCall, answer, blankCalls *sql.Stmt }
 
 func (s *callStatements) queries() []preparing {
 	return []preparing{
 		{&s.call, `INSERT OR IGNORE INTO calls (execution, number, seq, attempt, server, tool, arguments_sha256, arguments, called_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.lastCall, `SELECT coalesce(max(number), 0) FROM calls WHERE execution = ?`},
 		{&s.answer, `UPDATE calls SET returned_seq = ?3, outcome = ?4, duration = ?5, result_sha256 = ?6, result = ?7, returned_at = ?8 WHERE execution = ?1 AND number = ?2 AND returned_seq IS NULL`},
+		{&s.blankCalls, `UPDATE calls SET arguments = NULL, result = NULL WHERE execution IN (SELECT execution FROM sealed_runs WHERE tenant = ?1 AND key_id = ?2)`},
 	}
 }
 
