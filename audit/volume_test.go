@@ -1,0 +1,160 @@
+package audit_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/audit"
+	"daybook/events"
+	"daybook/internal/jetstream"
+)
+
+func sealVolume(t *testing.T, store *jetstream.Store, log *running) jetstream.Volume {
+	t.Helper()
+	v, err := store.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked, Close: log.Closing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// A volume ends with a checkpoint of all it holds, which the next start and who
+// verifies compare with the events.
+func TestSealedVolumesVerify(t *testing.T) {
+	t.Parallel()
+	store, dir := newStore(t), t.TempDir()
+	log := start(t, store, audit.Options{Dir: dir})
+	fill(t, store, 3)
+	v := sealVolume(t, store, log)
+	list, err := store.Read(t.Context(), v.Last-1, 2)
+	if err != nil || len(list) != 2 {
+		t.Fatal(list, err)
+	}
+	d, ok := list[0].Data.(*events.LedgerVolumeSealed)
+	if !ok || d.Closing == nil || d.Closing.Size != v.Last-1 {
+		t.Fatalf("the last event of the volume is %+v", list[0].Data)
+	}
+	if _, err := audit.OpenCheckpoint([]byte(d.Closing.Note), log.VKey()); err != nil {
+		t.Error(err)
+	}
+	if c, ok := log.Latest(); !ok || c.Size != d.Closing.Size {
+		t.Errorf("the newest checkpoint is %+v, not the closing one", c)
+	}
+	fill(t, store, 3)
+	sealVolume(t, store, log)
+	fill(t, store, 3)
+	if err := log.Seal(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.close(); err != nil {
+		t.Fatal(err)
+	}
+	r, found := verdict(t, store, audit.VerifyOptions{Dir: dir, Keys: []string{log.VKey()}})
+	if len(found) > 0 || r.Unsigned > 1 || r.Checkpoints < 3 {
+		t.Errorf("%v\n%s", found, r)
+	}
+
+	// A range that spans volumes, and all of it, prove themselves.
+	again := start(t, store, audit.Options{Dir: dir})
+	for name, s := range map[string]audit.ExportSelection{"all": {}, "across": {From: 2, To: v.Last + 2}, "the second": {From: v.Last + 1, To: v.Last + 5}} {
+		out := t.TempDir() + "/export"
+		if _, err := audit.Export(t.Context(), audit.Local{Log: again.Log, Stream: store, Blobs: store}, audit.ExportOptions{Dir: out, Selection: s}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r, err := audit.VerifyExport(t.Context(), out, audit.VerifyOptions{Keys: []string{log.VKey()}})
+		if err != nil || !r.OK {
+			t.Errorf("%s: %v\n%s", name, err, r)
+		}
+	}
+}
+
+// A closing checkpoint of another history is found.
+func TestAFalseClosingIsFound(t *testing.T) {
+	t.Parallel()
+	store, dir := newStore(t), t.TempDir()
+	log := start(t, store, audit.Options{Dir: dir})
+	fill(t, store, 2)
+	lie := func(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+		return log.Closing(ctx, last-1) // true, but not what it will say
+	}
+	c, err := lie(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Note = strings.Replace(c.Note, "\n1\n", "\n2\n", 1)
+	c.Size = 2
+	if _, err := store.Seal(t.Context(), jetstream.Sealing{
+		Reason: events.VolumeAsked, Close: func(context.Context, uint64) (*events.ClosingCheckpoint, error) { return c, nil },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-log.ended; !errors.Is(err, events.ErrDamaged) {
+		t.Errorf("the log goes on: %v", err)
+	}
+	if _, found := verdict(t, store, audit.VerifyOptions{Keys: []string{log.VKey()}}); len(found) == 0 || !strings.Contains(found[0], "tree hash") {
+		t.Errorf("found %q", found)
+	}
+}
+
+// A sealing that cannot be signed leaves the volume as it is.
+func TestSealingWaitsForTheSignature(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	last := fill(t, store, 2)
+	log, err := audit.Open(audit.Options{Dir: t.TempDir(), NoSync: true}) // it does not run
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer stop()
+	_, err = store.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+		return log.Closing(ctx, last)
+	}})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("sealed without a signature: %v", err)
+	}
+	if next := fill(t, store, 1); next != last+1 {
+		t.Errorf("the next event is at %d, want %d", next, last+1)
+	}
+}
+
+// A hole that a volume's opening names has leaves of its own. Another is damage.
+func TestAHoleOnRecordVerifies(t *testing.T) {
+	t.Parallel()
+	store, dir := newStore(t), t.TempDir()
+	log := start(t, store, audit.Options{Dir: dir})
+	fill(t, store, 3)
+	if _, err := store.OpenVolume(t.Context(), 10, "lost", events.Actor{Principal: "operator"}); err != nil {
+		t.Fatal(err)
+	}
+	last := fill(t, store, 3)
+	if err := log.Seal(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	if c, ok := log.Latest(); !ok || c.Size != last {
+		t.Errorf("the newest checkpoint covers %d of %d", c.Size, last)
+	}
+	if err := log.close(); err != nil {
+		t.Fatal(err)
+	}
+	if r, found := verdict(t, store, audit.VerifyOptions{Dir: dir, Keys: []string{log.VKey()}}); len(found) > 0 {
+		t.Errorf("%v\n%s", found, r)
+	}
+	if audit.HoleHash(4) == audit.HoleHash(5) {
+		t.Error("two positions have one leaf")
+	}
+	for name, d := range map[string]*events.LedgerVolumeOpened{
+		"another reason":  {First: 10, Reason: events.VolumeAged, Hole: &events.Hole{From: 4, To: 9}},
+		"no hole":         {First: 10, Reason: events.VolumeDamaged},
+		"a larger hole":   {First: 10, Reason: events.VolumeDamaged, Hole: &events.Hole{From: 3, To: 9}},
+		"a smaller hole":  {First: 10, Reason: events.VolumeDamaged, Hole: &events.Hole{From: 4, To: 8}},
+		"another's first": {First: 11, Reason: events.VolumeDamaged, Hole: &events.Hole{From: 4, To: 9}},
+	} {
+		if d.Fills(3, 10) {
+			t.Errorf("%s fills the hole", name)
+		}
+	}
+}
