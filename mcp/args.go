@@ -15,7 +15,7 @@ import (
 
 // arguments are those of one call, checked against the tool's properties:
 // what is present has the declared type, what is required is present.
-type arguments map[string]any // string, int64 or map[string]string
+type arguments map[string]any // string, int64, bool, []string, map[string]string or map[string]json.RawMessage
 
 func (a arguments) text(name string) string { s, _ := a[name].(string); return s }
 
@@ -39,9 +39,23 @@ func (a arguments) optionalInt(name string) *int {
 	return &i
 }
 
+// textList returns nil for an absent argument.
+func (a arguments) textList(name string) []string {
+	l, _ := a[name].([]string)
+	return l
+}
+
+func (a arguments) truth(name string) bool { b, _ := a[name].(bool); return b }
+
 // textMap returns nil for an absent argument, and a map for an empty one.
 func (a arguments) textMap(name string) map[string]string {
 	m, _ := a[name].(map[string]string)
+	return m
+}
+
+// anyMap returns nil for an absent argument, and a map for an empty one.
+func (a arguments) anyMap(name string) map[string]json.RawMessage {
+	m, _ := a[name].(map[string]json.RawMessage)
 	return m
 }
 
@@ -145,11 +159,26 @@ func (p property) decode(raw json.RawMessage) (any, error) {
 			return nil, wrong()
 		}
 		return n, nil
+	case boolean:
+		if raw[0] != 't' && raw[0] != 'f' {
+			return nil, wrong()
+		}
+		return raw[0] == 't', nil
+	case anyMap:
+		if raw[0] != '{' {
+			return nil, wrong()
+		}
+		return p.decodeAny(raw)
 	case textMap:
 		if raw[0] != '{' {
 			return nil, wrong()
 		}
 		return p.decodeMap(raw)
+	case textList:
+		if raw[0] != '[' {
+			return nil, wrong()
+		}
+		return p.decodeList(raw)
 	default:
 		if raw[0] != '"' {
 			return nil, wrong()
@@ -163,6 +192,41 @@ func (p property) decode(raw json.RawMessage) (any, error) {
 		}
 		return s, nil
 	}
+}
+
+func (p property) decodeList(raw json.RawMessage) ([]string, error) {
+	var given []json.RawMessage
+	if err := json.Unmarshal(raw, &given); err != nil {
+		return nil, ledger.Invalid(p.name, "%s is not well-formed JSON", p.name)
+	}
+	list := make([]string, len(given))
+	for i, v := range given {
+		if v[0] != '"' {
+			return nil, ledger.Invalid(p.name, "%s: item %d must be a string, not %s", p.name, i+1, describe(v))
+		}
+		s, err := decodeString(p.name, v)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = s
+	}
+	return list, nil
+}
+
+// decodeAny reads an object of anything. What is in it is kept as it is, so it
+// must be what every reader takes for the same.
+func (p property) decodeAny(raw json.RawMessage) (map[string]json.RawMessage, error) {
+	if half := loneSurrogate(raw); half != "" {
+		return nil, ledger.Invalid(p.name, "%s contains %s, half of a surrogate pair, which is not a character", p.name, half)
+	}
+	given, twice, err := members(raw)
+	if err != nil {
+		return nil, ledger.Invalid(p.name, "%s is not well-formed JSON", p.name)
+	}
+	if twice != "" {
+		return nil, ledger.Invalid(p.name, "%s has the key %s twice; which one is meant?", p.name, quote(twice))
+	}
+	return given, nil
 }
 
 func (p property) decodeMap(raw json.RawMessage) (map[string]string, error) {

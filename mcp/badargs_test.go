@@ -35,6 +35,8 @@ func (p schemaProperty) sample() any {
 		return *p.Minimum
 	case p.Type == "integer":
 		return 16
+	case p.Type == "array":
+		return []string{"builtin.console"}
 	case p.Type == "object":
 		return map[string]string{"k": "v"}
 	default:
@@ -79,11 +81,12 @@ func TestBadArguments(t *testing.T) {
 	wrong := map[string][]string{ // by declared type
 		"string":  {`5`, `true`, `{}`, `["a"]`, huge, `"\ud800"`, `"a\udfffb"`},
 		"integer": {`"5"`, `1.5`, `true`, `{}`, `[1]`, `""`, huge, `-` + huge, `1e400`, `9007199254740993`},
+		"array":   {`"a"`, `5`, `{}`, `true`, `[5]`, `[null]`, `[["a"]]`, `["\ud800"]`, `[]`, `[""]`, `["no such thing"]`},
 		"object":  {`"a=b"`, `5`, `["a"]`, `{"k":1}`, `{"k":null}`, `{"k":{"a":"b"}}`, `{"k":"\udc00"}`, `false`},
 	}
 	for mode, stateless := range map[string]bool{"stateful": false, "stateless": true} {
 		_, tools := listTools(t, mcp.Options{Stateless: stateless})
-		if want := map[bool]int{false: 11, true: 1}[stateless]; len(tools) != want {
+		if want := map[bool]int{false: 13, true: 1}[stateless]; len(tools) != want {
 			t.Fatalf("%s: %d tools, want %d", mode, len(tools), want)
 		}
 		for _, tool := range tools {

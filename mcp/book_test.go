@@ -5,9 +5,11 @@ import (
 	"errors"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"daybook/events"
 	"daybook/internal/jetstream"
@@ -131,7 +133,14 @@ func (b *realBook) settled(t testing.TB, d projections.ExecutionDetail) bool {
 func (b *realBook) work(ctx context.Context, t testing.TB) func(context.Context, jetstream.Delivery) {
 	return func(_ context.Context, d jetstream.Delivery) {
 		ctx := context.WithoutCancel(ctx)
-		if err := b.run(ctx, d); err != nil {
+		err := b.run(ctx, d)
+		if errors.Is(err, errNotItsTurn) {
+			if err := d.Nak(ctx, time.Millisecond); err != nil {
+				t.Errorf("give back: %v", err)
+			}
+			return
+		}
+		if err != nil {
 			t.Errorf("run: %v", err)
 		}
 		if err := d.Ack(ctx); err != nil {
@@ -142,12 +151,21 @@ func (b *realBook) work(ctx context.Context, t testing.TB) func(context.Context,
 
 const testEngine = "test-engine"
 
+// errNotItsTurn is a run that has to wait for another of its session.
+var errNotItsTurn = errors.New("not its turn")
+
 // start takes a run, planning again when somebody recorded something first.
 func (b *realBook) start(ctx context.Context, req ledger.Request, input string, redelivered bool) (*ledger.Run, error) {
 	for {
 		plan, err := b.ledger.Plan(ctx, req, redelivered)
 		if err != nil {
 			return nil, err
+		}
+		if plan.After != "" {
+			return nil, errNotItsTurn
+		}
+		if req.Turn != nil {
+			input = plan.Heap
 		}
 		run, err := b.ledger.Start(ctx, plan, ledger.Start{Runner: "test", Engine: events.Engine{ID: testEngine}, InputHeap: input})
 		if !errors.Is(err, ledger.ErrReplan) {
@@ -197,6 +215,7 @@ func (b *realBook) run(ctx context.Context, d jetstream.Delivery) error {
 	if err != nil {
 		return err
 	}
+	input = run.InputHeap
 	asked, over := make(chan struct{}), make(chan struct{})
 	defer close(over)
 	var once sync.Once
@@ -242,6 +261,13 @@ func (b *realBook) run(ctx context.Context, d jetstream.Delivery) error {
 	res.Output = events.OutputTotals{Lines: line - 1, Bytes: at, SHA256: events.Hash(nil)}
 	if req.Stateful && status != events.StatusCancelled {
 		blob := []byte(input + code)
+		if req.Turn != nil && input != "" { // so that a heap tells what led to it
+			before, _, err := b.store.Heap(ctx, req.Tenant, input)
+			if err != nil {
+				return err
+			}
+			blob = append(slices.Clone(before), code...)
+		}
 		hash, err := b.store.PutHeap(ctx, req.Tenant, blob, testEngine)
 		if err != nil {
 			return err

@@ -16,9 +16,16 @@ type caller struct {
 	session     string
 	actor       events.Actor
 	traceparent string
+	// connection is the id of the connection, empty where there is none that lasts.
+	connection string
 	// listener is what it wants to hear of a run that it waits for.
 	listener listener
+	// earlier is what a run that it asks for is told of one before.
+	earlier *earlierRun
 }
+
+// earlierRun is filled when a run is submitted.
+type earlierRun struct{ before *triedBefore }
 
 // origin is what a connection was opened with. The SDK makes the context of
 // the request that opens a connection the parent of all calls on it, so that
@@ -29,6 +36,8 @@ type origin struct {
 	transport string
 	session   string
 	address   string
+	// connection is an id for a connection that outlasts a request, minted here.
+	connection string
 	// identity is who opened the connection. Requests with a token of their own
 	// are their own token's.
 	identity access.Identity
@@ -45,7 +54,7 @@ func withOrigin(ctx context.Context, o origin) context.Context {
 
 func (s *Server) callerOf(ctx context.Context, req *sdk.CallToolRequest) caller {
 	o, _ := ctx.Value(originKey{}).(origin)
-	c := caller{session: o.session, actor: actorOf(ctx)}
+	c := caller{session: o.session, connection: o.connection, actor: actorOf(ctx), earlier: new(earlierRun)}
 	c.actor.Client = clientName(req.Session, req.Params.Meta)
 	var h http.Header
 	if req.Extra != nil {

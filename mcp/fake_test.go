@@ -48,6 +48,25 @@ func (f *fakeBook) DeleteTags(context.Context, string, string, []string, events.
 	return 1, nil
 }
 
+func (f *fakeBook) OpenSession(_ context.Context, o ledger.Opening) (ledger.Opened, error) {
+	if err := ledger.CheckIntent(o.Intent); err != nil {
+		return ledger.Opened{}, err
+	}
+	return ledger.Opened{SessionID: events.Hash([]byte(o.Intent))}, nil
+}
+
+func (f *fakeBook) Teach(_ context.Context, t ledger.Teaching) (ledger.Taught, error) {
+	return ledger.Taught{Added: t.Entries, All: t.Entries, Revision: 1, NewSymbolSpace: true}, nil
+}
+
+func (f *fakeBook) AssignRef(context.Context, string, string, string) (string, uint64, error) {
+	return "s0", 0, nil
+}
+
+func (f *fakeBook) ResolveRef(_ context.Context, _, _, ref string) (string, error) {
+	return "", &ledger.Error{Code: ledger.CodeNotFound, Message: "there is no session"}
+}
+
 func (f *fakeBook) Wait(ctx context.Context, seq uint64) error {
 	if f.wait == nil {
 		return nil

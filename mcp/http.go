@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"daybook/events"
 	"daybook/internal/access"
 	"daybook/ledger"
 )
@@ -131,6 +132,9 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request) (*http.Request, bo
 		return nil, false
 	}
 	o := origin{transport: "mcp-http", session: name, address: address(r), identity: id}
+	if r.Header.Get(versionHeader) < statelessRevision {
+		o.connection = events.NewSessionID()
+	}
 	return r.WithContext(withOrigin(r.Context(), o)), true
 }
 

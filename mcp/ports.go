@@ -10,6 +10,7 @@ import (
 
 // Commands is the write side. *ledger.Ledger implements it.
 type Commands interface {
+	LogicalCommands
 	Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error)
 	Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error)
 	SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (seq uint64, err error)

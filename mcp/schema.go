@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 )
 
 // kind is the type of an argument.
@@ -13,6 +14,11 @@ const (
 	text    kind = "string"
 	integer kind = "integer"
 	textMap kind = "object" // of strings
+	boolean kind = "boolean"
+	// anyMap is an object of anything. Its name tells it from the one of strings.
+	anyMap kind = "any object"
+	// textList is an array of strings.
+	textList kind = "array"
 )
 
 // article reads well in a sentence about what was expected.
@@ -22,6 +28,12 @@ func (k kind) article() string {
 		return "an integer"
 	case textMap:
 		return "an object whose values are strings"
+	case boolean:
+		return "true or false"
+	case anyMap:
+		return "an object"
+	case textList:
+		return "a list of strings"
 	default:
 		return "a string"
 	}
@@ -94,12 +106,15 @@ func inputSchema(ps []property) object {
 }
 
 func (p property) schema() object {
-	s := object{{"type", string(p.kind)}}
+	s := object{{"type", strings.TrimPrefix(string(p.kind), "any ")}}
 	if p.about != "" {
 		s = append(s, member{"description", p.about})
 	}
 	if p.kind == textMap {
 		s = append(s, member{"additionalProperties", object{{"type", "string"}}})
+	}
+	if p.kind == textList {
+		s = append(s, member{"items", object{{"type", "string"}}})
 	}
 	if len(p.oneOf) > 0 {
 		s = append(s, member{"enum", p.oneOf})

@@ -10,6 +10,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"daybook/catalog"
 	"daybook/events"
 	"daybook/internal/access"
 )
@@ -20,6 +21,11 @@ type Options struct {
 	// Commands write.
 	Commands Commands
 	Queries  Queries
+	// Contexts keeps what happened in each conversation; without it the tools about
+	// that answer that there is none.
+	Contexts Contexts
+	// Catalog tells what code may use; default what every isolate has built in.
+	Catalog Catalog
 	// Stateless offers one tool, a run_js that waits for the end of the run.
 	// The ledger must be stateless too.
 	Stateless bool
@@ -86,6 +92,9 @@ const (
 func New(opts Options) *Server {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
+	}
+	if opts.Catalog == nil {
+		opts.Catalog = catalog.New(nil, catalog.Builtin{})
 	}
 	if opts.Version == "" {
 		opts.Version = "dev"
@@ -175,7 +184,7 @@ func (s *Server) tools() []tool {
 		return s.statelessTools()
 	}
 	var all []tool
-	for _, group := range [][]tool{s.runTools(), s.executionTools(), s.heapTools(), s.sessionTools(), s.fixtureTools()} {
+	for _, group := range [][]tool{s.runTools(), s.executionTools(), s.heapTools(), s.sessionTools(), s.logicalTools(), s.contextTools(), s.fixtureTools()} {
 		all = append(all, group...)
 	}
 	return all

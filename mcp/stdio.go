@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"daybook/events"
 	"daybook/internal/access"
 	"daybook/ledger"
 )
@@ -34,7 +35,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, se
 		}
 	}
 	conn := newLineConn(in, out, eofGrace)
-	ss, err := s.sdk.Connect(withOrigin(ctx, origin{transport: "mcp-stdio", session: session, identity: access.Anybody()}), conn, nil)
+	ss, err := s.sdk.Connect(withOrigin(ctx, origin{transport: "mcp-stdio", session: session, connection: events.NewSessionID(), identity: access.Anybody()}), conn, nil)
 	if err != nil {
 		return fmt.Errorf("open the connection: %w", err)
 	}

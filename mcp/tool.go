@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"time"
 
@@ -34,6 +35,11 @@ type tool struct {
 	finish func(ctx context.Context, c caller, r ledger.Receipt) (answer, error)
 	// taskOnly refuses calls from clients that do not know tasks.
 	taskOnly bool
+
+	// unnoted calls leave nothing in their context.
+	unnoted bool
+	// repeats tells whoever calls the tool again with the same arguments so.
+	repeats bool
 }
 
 // do calls the tool, not as a task.
@@ -54,6 +60,10 @@ type answer struct {
 	value any
 	// seq is the position of the event a command recorded; 0 for a question.
 	seq uint64
+	// failed marks an answer that tells of a failure in its documented form.
+	failed bool
+	// meta is what is told beside the answer, under keys of its own.
+	meta sdk.Meta
 }
 
 // metaSequence is the key in a result's _meta under which a command tells the
@@ -101,13 +111,18 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 		if err != nil {
 			return s.refuse(ctx, t.name, err), nil
 		}
-		ans, err := t.do(ctx, s.callerOf(ctx, req), a)
+		c := s.callerOf(ctx, req)
+		use := s.enter(ctx, c, t, a)
+		ans, err := t.do(ctx, c, a)
+		if err != nil {
+			s.leave(ctx, use, t, a, ans, nil, err)
+			return s.refuse(ctx, t.name, err), nil
+		}
+		body, err := encode(ans.value)
 		if err != nil {
 			return s.refuse(ctx, t.name, err), nil
 		}
-		if res, err = result(ans); err != nil {
-			return s.refuse(ctx, t.name, err), nil
-		}
+		res = resultOf(ans, s.leave(ctx, use, t, a, ans, body, nil), use.format())
 		if ans.seq != 0 {
 			s.awaitReadable(ctx, ans.seq)
 		}
@@ -121,14 +136,25 @@ func result(ans answer) (*sdk.CallToolResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	return resultOf(ans, body, ""), nil
+}
+
+// resultOf does so with an answer that is encoded already, and written in a
+// format for people.
+func resultOf(ans answer, body []byte, format string) *sdk.CallToolResult {
 	res := &sdk.CallToolResult{
-		Content:           []sdk.Content{&sdk.TextContent{Text: string(body)}},
+		IsError:           ans.failed,
+		Content:           []sdk.Content{&sdk.TextContent{Text: formatted(body, format)}},
 		StructuredContent: json.RawMessage(body),
 	}
-	if ans.seq != 0 {
-		res.Meta = sdk.Meta{metaSequence: ans.seq}
+	if ans.seq != 0 || ans.meta != nil {
+		res.Meta = sdk.Meta{}
+		maps.Copy(res.Meta, ans.meta)
 	}
-	return res, nil
+	if ans.seq != 0 {
+		res.Meta[metaSequence] = ans.seq
+	}
+	return res
 }
 
 // untilClose bounds a call by the life of the server, keeping the cause apart

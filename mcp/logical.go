@@ -1,0 +1,251 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/catalog"
+	"daybook/events"
+	"daybook/ledger"
+)
+
+// LogicalCommands is the write side of sessions that keep state.
+// *ledger.Ledger implements it.
+type LogicalCommands interface {
+	OpenSession(ctx context.Context, o ledger.Opening) (ledger.Opened, error)
+	Teach(ctx context.Context, t ledger.Teaching) (ledger.Taught, error)
+	AssignRef(ctx context.Context, tenant, holder, session string) (ref string, seq uint64, err error)
+	ResolveRef(ctx context.Context, tenant, holder, ref string) (session string, err error)
+}
+
+// Catalog tells what code of a tenant may use. *catalog.Catalog is one.
+type Catalog interface {
+	Snapshot(ctx context.Context, tenant string) *catalog.Snapshot
+}
+
+const (
+	// metaSession is the key in a result's _meta under which open_session tells of
+	// the session's continuity.
+	metaSession = "daybook/session"
+	// maxSeeds bounds the seeds of one call, maxDiscovered the entries found.
+	maxSeeds      = 256
+	maxDiscovered = 50
+)
+
+var intentProperty = property{name: "intent", kind: text, required: true, about: "the same text is the same session"}
+
+func (s *Server) logicalTools() []tool {
+	return []tool{
+		{
+			name: "discover_tools", title: "Discover tools", readOnly: true, idempotent: true,
+			about:  "Ids of what code may use, for seeds of open_session.",
+			input:  []property{intentProperty, {name: "query", kind: text}},
+			output: record(listOf("entries", record(is("id", "string"), is("summary", "string")))),
+			call:   s.discover,
+		},
+		{
+			name: "open_session", title: "Open session", idempotent: true,
+			about: "Open or extend a session: run_js with its logical_session_ref starts where the last run ended. " +
+				"Answers what new seeds declare. State is kept on record.",
+			input: []property{
+				intentProperty,
+				{name: "seeds", kind: textList, required: true, about: "ids"},
+				{name: "registry_aliases", kind: textMap},
+			},
+			output: record(is("logical_session_ref", "string"), is("table", "string"), optional(is("notice", "string"))),
+			call:   s.openSession,
+		},
+	}
+}
+
+type discovered struct {
+	Entries []discoveredEntry `json:"entries"`
+}
+
+type discoveredEntry struct {
+	ID      string `json:"id"`
+	Summary string `json:"summary"`
+}
+
+func (s *Server) discover(ctx context.Context, _ caller, a arguments) (answer, error) {
+	if err := ledger.CheckIntent(a.text("intent")); err != nil {
+		return answer{}, err
+	}
+	now := s.opts.Catalog.Snapshot(ctx, s.tenant)
+	found := now.Search(a.text("query"), maxDiscovered)
+	if len(found) == 0 {
+		found = now.Search("", maxDiscovered) // better something to choose from than nothing
+	}
+	list := discovered{Entries: []discoveredEntry{}}
+	for _, e := range found {
+		list.Entries = append(list.Entries, discoveredEntry{e.ID, e.Summary})
+	}
+	return answer{value: list}, nil
+}
+
+// opened is the answer of open_session.
+type opened struct {
+	Ref    string `json:"logical_session_ref"`
+	Table  string `json:"table"`
+	Notice string `json:"notice,omitempty"`
+}
+
+// sessionMeta is what a model is told of a session's continuity.
+type sessionMeta struct {
+	Ref            string     `json:"logical_session_ref"`
+	Continuity     continuity `json:"continuity"`
+	DomainRevision int64      `json:"domain_revision"`
+	// Relations tell what the symbols of the answer stand for.
+	Relations map[string]string `json:"relations,omitempty"`
+}
+
+type continuity struct {
+	StaleBindingRecovered bool             `json:"stale_binding_recovered"`
+	NewSymbolSpace        bool             `json:"new_symbol_space"`
+	DiscardCachedSymbols  bool             `json:"discard_cached_symbols"`
+	PreviousExecute       *previousExecute `json:"previous_execute,omitempty"`
+}
+
+// previousExecute is the state before a break, and the run that left it.
+type previousExecute struct {
+	Heap        string `json:"heap"`
+	ExecutionID string `json:"execution_id,omitempty"`
+}
+
+func (s *Server) openSession(ctx context.Context, c caller, a arguments) (answer, error) {
+	intent, seeds := a.text("intent"), a.textList("seeds")
+	if err := checkSeeds(seeds); err != nil {
+		return answer{}, err
+	}
+	now := s.opts.Catalog.Snapshot(ctx, s.tenant)
+	// Before anything is recorded: what is asked for must exist.
+	entries, err := now.Resolve(seeds, a.textMap("registry_aliases"))
+	if unknown, ok := errors.AsType[*catalog.UnknownError](err); ok {
+		near := make([]string, len(unknown.Near))
+		for i, n := range unknown.Near {
+			near[i] = clip(n)
+		}
+		return answer{}, ledger.Invalid("seeds", "seeds: nothing is called %s; there is %s; discover_tools lists what there is", quote(unknown.Seed), strings.Join(near, ", "))
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	o, err := s.opts.Commands.OpenSession(ctx, ledger.Opening{Tenant: s.tenant, Intent: intent, Actor: c.actor, Traceparent: c.traceparent})
+	if err != nil {
+		return answer{}, err
+	}
+	t := ledger.Teaching{
+		Tenant: s.tenant, Session: o.SessionID, Primary: catalog.Primary(entries), Sources: now.Sources(), Known: now.Hashes(),
+		Actor: c.actor, Traceparent: c.traceparent,
+	}
+	for _, e := range entries {
+		t.Entries = append(t.Entries, events.TaughtEntry{ID: e.ID, SHA256: e.SHA256()})
+	}
+	done, err := s.opts.Commands.Teach(ctx, t)
+	if err != nil {
+		return answer{}, err
+	}
+	ref, named, err := s.opts.Commands.AssignRef(ctx, s.tenant, c.holder(s.tenant), o.SessionID)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{
+		value: opened{Ref: ref, Table: table(now, done), Notice: notice(done)},
+		seq:   max(o.Seq, done.Seq, named),
+		meta:  sdk.Meta{metaSession: metaOf(ref, done)},
+	}, nil
+}
+
+func checkSeeds(seeds []string) error {
+	switch {
+	case len(seeds) == 0:
+		return ledger.Invalid("seeds", "seeds must not be empty: take ids from discover_tools, for example %q", catalog.BuiltinSource)
+	case len(seeds) > maxSeeds:
+		return ledger.Invalid("seeds", "seeds must be at most %d, not %d: name a whole source by the part of its ids before the last dot", maxSeeds, len(seeds))
+	}
+	for _, seed := range seeds {
+		if seed == "" {
+			return ledger.Invalid("seeds", "seeds must not contain an empty text: take ids from discover_tools")
+		}
+	}
+	return nil
+}
+
+// table is what the model is to learn: the declarations that are new to the
+// session, or one line when none is.
+func table(now *catalog.Snapshot, t ledger.Taught) string {
+	if len(t.Added) == 0 {
+		return fmt.Sprintf("_Session unchanged (`%s`…`%s`). Use `run_js` with this logical_session_ref._", t.All[0].Symbol, t.All[len(t.All)-1].Symbol)
+	}
+	var b strings.Builder
+	b.WriteString("```ts\n")
+	for _, one := range t.Added {
+		e, _ := now.Entry(one.ID)
+		fmt.Fprintf(&b, "// %s %s\n%s\n", one.Symbol, one.ID, e.Declaration)
+	}
+	b.WriteString("```")
+	return b.String()
+}
+
+// notice says what no longer holds.
+func notice(t ledger.Taught) string {
+	switch {
+	case t.Broken == "" || !t.NewSymbolSpace:
+		return ""
+	case t.StateLost:
+		return "The state of this session could not be restored (" + t.Broken + "): it starts anew, with no variable, function or class of before. " +
+			"All symbols given out before are void; read the table again."
+	default:
+		return "What this session may use has changed (" + t.Broken + "): its state is kept, but all symbols given out before are void; read the table again."
+	}
+}
+
+func metaOf(ref string, t ledger.Taught) sessionMeta {
+	m := sessionMeta{Ref: ref, DomainRevision: t.Revision, Continuity: continuity{
+		StaleBindingRecovered: t.NewSymbolSpace && t.StateLost,
+		NewSymbolSpace:        t.NewSymbolSpace,
+		DiscardCachedSymbols:  t.NewSymbolSpace,
+	}}
+	if m.Continuity.StaleBindingRecovered {
+		m.Continuity.PreviousExecute = &previousExecute{Heap: t.PreviousHeap, ExecutionID: t.PreviousExecution}
+	}
+	for _, e := range t.Added {
+		if m.Relations == nil {
+			m.Relations = map[string]string{}
+		}
+		m.Relations[e.Symbol] = e.ID
+	}
+	return m
+}
+
+// holder is the key of what the short names of sessions hold for: the session
+// name if the connection has one, else the connection, else, where there are no
+// connections, the principal.
+func (c caller) holder(tenant string) string {
+	kind, value := "principal", c.actor.Principal
+	switch {
+	case c.session != "":
+		kind, value = "name", c.session
+	case c.connection != "":
+		kind, value = "connection", c.connection
+	}
+	return events.Hash([]byte("daybook ref\x00" + tenant + "\x00" + kind + "\x00" + value))
+}
+
+// sessionOf is the session that a run is to take a turn in, or empty.
+func (s *Server) sessionOf(ctx context.Context, c caller, a arguments) (string, error) {
+	ref := a.text("logical_session_ref")
+	if ref == "" || events.ValidHash(ref) {
+		return ref, nil
+	}
+	id, err := s.opts.Commands.ResolveRef(ctx, s.tenant, c.holder(s.tenant), ref)
+	if codeOf(err) == ledger.CodeNotFound {
+		return "", &ledger.Error{Code: ledger.CodeNotFound, Field: "logical_session_ref", Message: fmt.Sprintf(
+			"there is no session %s on this connection; call open_session, which answers a logical_session_ref", quote(ref))}
+	}
+	return id, err
+}
