@@ -1,0 +1,43 @@
+package embed
+
+import (
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/jetstream"
+)
+
+func TestSealingDue(t *testing.T) {
+	t.Parallel()
+	at := func(s string) time.Time {
+		v, err := time.Parse(time.RFC3339, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	november := jetstream.Volume{Number: 1, First: 1, Last: 9, Bytes: 1 << 20, Began: at("2026-11-21T09:00:00Z")}
+	for _, tt := range []struct {
+		name  string
+		every string
+		bytes int64
+		v     jetstream.Volume
+		now   string
+		want  events.VolumeReason
+	}{
+		{"the same month", sealMonthly, 1 << 30, november, "2026-11-30T23:59:59Z", ""},
+		{"the next month", sealMonthly, 1 << 30, november, "2026-12-01T00:00:00Z", events.VolumeAged},
+		{"the next month elsewhere only", sealMonthly, 1 << 30, november, "2026-12-01T00:30:00+02:00", ""},
+		{"the same month of another year", sealMonthly, 1 << 30, november, "2027-11-21T09:00:00Z", events.VolumeAged},
+		{"a clock set back", sealMonthly, 1 << 30, november, "2026-10-31T00:00:00Z", ""},
+		{"never", sealNever, 1 << 30, november, "2027-01-01T00:00:00Z", ""},
+		{"full", sealNever, 1 << 20, november, "2026-11-22T00:00:00Z", events.VolumeFull},
+		{"no size", sealNever, -1, november, "2026-11-22T00:00:00Z", ""},
+		{"nothing in it", sealMonthly, 1, jetstream.Volume{Number: 1, First: 1}, "2027-01-01T00:00:00Z", ""},
+	} {
+		if got := (Options{SealEvery: tt.every, SealBytes: tt.bytes}).sealingDue(tt.v, at(tt.now)); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
