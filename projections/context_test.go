@@ -1,0 +1,306 @@
+package projections_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+func contextRef(kind events.ContextKind, name string) events.ContextRef {
+	return events.ContextRef{Key: events.ContextKey(tenant, kind, name), SessionID: events.Hash([]byte(name)), Kind: kind}
+}
+
+func inContext(ref events.ContextRef) func(*events.ExecutionRequested) {
+	return func(d *events.ExecutionRequested) { d.Context = &ref }
+}
+
+func noted(ref events.ContextRef, at time.Time, calls ...events.NotedCall) *events.ContextNoted {
+	return &events.ContextNoted{
+		ContextRef: ref, UsedAt: events.Instant{Time: at}, Content: events.Plain(events.NotedContent{Calls: calls}),
+	}
+}
+
+func called(tool string, n int, at time.Time) events.NotedCall {
+	return events.NotedCall{
+		Tool: tool, Arguments: map[string]json.RawMessage{"n": fmt.Append(nil, n)}, ArgumentsSHA256: events.Hash(fmt.Append(nil, tool, n)),
+		CalledAt: events.Instant{Time: at}, ResultSummary: fmt.Sprintf("result %d", n),
+	}
+}
+
+func contextNow(t *testing.T, s *projections.Store, ref events.ContextRef) projections.ContextState {
+	t.Helper()
+	c, err := s.Context(t.Context(), tenant, ref.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Calls beyond the window are summed up: at the fifteenth the newest ten stay.
+func TestA12_CompressesAtFifteen(t *testing.T) {
+	t.Parallel()
+	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	for n := range 40 {
+		b.add(noted(ref, began, called("search", n, began.Add(time.Duration(n)*time.Second))))
+		apply(t, s, b)
+		c := contextNow(t, s, ref).Context
+		live, first := n+1, 0
+		for live >= 15 { // each five more
+			live, first = live-5, first+5
+		}
+		if len(c.RecentToolCalls) != live || c.WindowStartIndex != first || c.RecentToolCalls[live-1].ResultSummary != fmt.Sprintf("result %d", n) {
+			t.Fatalf("after %d calls %d are live, %d summed up, the last is %+v", n+1, len(c.RecentToolCalls), c.WindowStartIndex, c.RecentToolCalls[live-1])
+		}
+		if (c.SummaryBeforeWindow != "") != (first > 0) {
+			t.Fatalf("after %d calls the summary is %q", n+1, c.SummaryBeforeWindow)
+		}
+	}
+}
+
+// A summary counts calls by tool, and quotes the first three results.
+func TestA13_SummaryText(t *testing.T) {
+	t.Parallel()
+	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	for n := range 15 {
+		tool := "get_execution"
+		if n == 1 {
+			tool = "list_sessions"
+		}
+		b.add(noted(ref, began, called(tool, n, began.Add(time.Duration(n)*time.Second))))
+	}
+	apply(t, s, b)
+	want := `Summary of 5 earlier tool calls (2026-11-21T09:30:00.125Z to 2026-11-21T09:30:04.125Z):
+  - get_execution: called 4 times
+  - list_sessions: called 1 time
+  - get_execution result: result 0
+  - list_sessions result: result 1
+  - get_execution result: result 2`
+	if diff := cmp.Diff(want, contextNow(t, s, ref).Context.SummaryBeforeWindow); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The summary stays within 8 KiB, however many calls there were, and says how
+// many it leaves out.
+func TestA14_SummaryIsBounded(t *testing.T) {
+	t.Parallel()
+	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	for n := range 500 {
+		c := called("search", n, began.Add(time.Duration(n)*time.Second))
+		c.ResultSummary = strings.Repeat("ä", 5_000)
+		b.add(noted(ref, began, c))
+	}
+	apply(t, s, b)
+	c := contextNow(t, s, ref).Context
+	if n := len(c.SummaryBeforeWindow); n > 8<<10 || n < 4<<10 {
+		t.Errorf("the summary is %d bytes", n)
+	}
+	if want := fmt.Sprintf("Of %d earlier tool calls", c.WindowStartIndex); !strings.HasPrefix(c.SummaryBeforeWindow, want) || c.WindowStartIndex+len(c.RecentToolCalls) != 500 {
+		t.Errorf("%d summed up, %d live, and the summary begins %.60q", c.WindowStartIndex, len(c.RecentToolCalls), c.SummaryBeforeWindow)
+	}
+	for _, call := range c.RecentToolCalls {
+		if n := len([]rune(call.ResultSummary)); n > 280 {
+			t.Errorf("a result summary has %d characters", n)
+		}
+	}
+}
+
+// Two hundred resources are kept, each once, and the one read longest ago goes.
+func TestA16_ResourcesAreBounded(t *testing.T) {
+	t.Parallel()
+	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	read := func(n int) {
+		b.add(&events.ContextNoted{ContextRef: ref, UsedAt: events.Instant{Time: began}, Content: events.Plain(events.NotedContent{Resources: []events.NotedResource{{
+			ResourceID: fmt.Sprint("execution://", n), ResourceType: "database_row", FetchedAt: events.Instant{Time: began}, ContentSHA256: heap(n), Summary: "s",
+		}}})})
+	}
+	for n := range 200 {
+		read(n)
+	}
+	read(0) // again: now 1 is the oldest
+	read(200)
+	apply(t, s, b)
+	got := contextNow(t, s, ref).Context.FetchedResources
+	if len(got) != 200 || got[0].ResourceID != "execution://2" || got[198].ResourceID != "execution://0" || got[199].ResourceID != "execution://200" {
+		t.Errorf("%d resources, from %s to %s, %s", len(got), got[0].ResourceID, got[198].ResourceID, got[199].ResourceID)
+	}
+	if got[199] != (projections.FetchedResource{ResourceID: "execution://200", ResourceType: "database_row", FetchedAt: "2026-11-21T09:30:00.125Z", ContentHash: heap(200), Summary: "s"}) {
+		t.Errorf("%+v", got[199])
+	}
+}
+
+// A run is in its context from its request on, and its outcome with its end.
+func TestContextOfARun(t *testing.T) {
+	t.Parallel()
+	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	b.add(requested(1, inContext(ref), func(d *events.ExecutionRequested) { d.RequestSHA256 = heap(1) }))
+	apply(t, s, b)
+	c := contextNow(t, s, ref)
+	if len(c.Context.RecentToolCalls) != 1 || c.Context.RecentToolCalls[0].ExecutionID != id(1) || c.Context.RecentToolCalls[0].ResultSummary != "running" || c.Running != 1 {
+		t.Errorf("requested: %+v", c)
+	}
+	b.add(ended(1, events.StatusCompleted, func(d *events.Ending) {
+		d.Content = events.Plain(events.EndingContent{Result: &events.Body{Text: "4\n2"}})
+	}))
+	apply(t, s, b)
+	c = contextNow(t, s, ref)
+	if got := c.Context.RecentToolCalls[0]; got.ResultSummary != "completed: 4 2" || c.Running != 0 {
+		t.Errorf("ended: %+v, %d running", got, c.Running)
+	}
+	if len(c.Tried) != 1 || c.Tried[0].ArgsSHA256 != heap(1) || c.Tried[0].Status != events.StatusCompleted || !c.Tried[0].Reusable {
+		t.Errorf("tried: %+v", c.Tried)
+	}
+	// Another run that is asked to change tags may not stand for it.
+	b.add(requested(2, inContext(ref), func(d *events.ExecutionRequested) {
+		d.RequestSHA256 = heap(2)
+		d.Content.Plain.Tags = tags{"k": "v"}
+	}), ended(2, events.StatusCompleted))
+	b.add(requested(3, inContext(ref), func(d *events.ExecutionRequested) { d.RequestSHA256 = heap(3) }), ended(3, events.StatusTimedOut))
+	b.add(requested(4, inContext(ref), func(d *events.ExecutionRequested) {
+		d.RequestSHA256 = heap(4)
+		d.Turn = &events.Turn{SessionID: heap(9), Number: 1}
+	}))
+	apply(t, s, b)
+	c = contextNow(t, s, ref)
+	if len(c.Tried) != 3 || c.Tried[1].Reusable || c.Tried[2].Reusable {
+		t.Errorf("tried: %+v", c.Tried)
+	}
+	// Cleared, it knows of nothing, and the run in progress still counts.
+	b.add(&events.ContextCleared{ContextRef: ref})
+	apply(t, s, b)
+	c = contextNow(t, s, ref)
+	if !c.Empty || c.Running != 1 || c.Context.CreatedAt != c.Context.LastUpdatedAt || c.SessionID != ref.SessionID {
+		t.Errorf("cleared: %+v", c)
+	}
+	b.add(ended(4, events.StatusFailed))
+	apply(t, s, b)
+	if c = contextNow(t, s, ref); c.Running != 0 || !c.Empty {
+		t.Errorf("after the last run: %+v", c)
+	}
+}
+
+// What is left of the context of a connection that expired is nothing; a name
+// keeps its id.
+func TestExpiredContexts(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	name, line := contextRef(events.ContextSession, "a"), contextRef(events.ContextTransport, "b")
+	for _, ref := range []events.ContextRef{name, line} {
+		b.add(noted(ref, began, called("search", 1, began)))
+	}
+	apply(t, s, b)
+	idle, err := s.IdleContexts(t.Context(), began, 10)
+	if err != nil || len(idle) != 2 || idle[0].Tenant != tenant || !idle[0].UsedAt.Equal(began) {
+		t.Errorf("idle: %+v, %v", idle, err)
+	}
+	if idle, err = s.IdleContexts(t.Context(), began.Add(-time.Millisecond), 10); err != nil || len(idle) != 0 {
+		t.Errorf("idle a moment before: %+v, %v", idle, err)
+	}
+	b.add(&events.ContextExpired{ContextRef: name}, &events.ContextExpired{ContextRef: line})
+	apply(t, s, b)
+	if c := contextNow(t, s, name); !c.Empty || c.SessionID != name.SessionID {
+		t.Errorf("%+v", c)
+	}
+	if _, err := s.Context(t.Context(), tenant, line.Key); !errors.Is(err, events.ErrNotFound) {
+		t.Errorf("an expired connection: %v", err)
+	}
+	if idle, err = s.IdleContexts(t.Context(), began.Add(time.Hour), 10); err != nil || len(idle) != 0 {
+		t.Errorf("idle after: %+v, %v", idle, err)
+	}
+}
+
+// The fold is the same however the events come, in batches of any size and after
+// a restart at any of them.
+func TestContextsRebuildEqual(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(7, 7))
+	b := newBook()
+	refs := []events.ContextRef{
+		contextRef(events.ContextSession, "a"), contextRef(events.ContextTransport, "b"), contextRef(events.ContextLogical, "c"), contextRef(events.ContextTransport, "d"),
+	}
+	for n := range 600 {
+		ref, at := refs[rnd.IntN(len(refs))], began.Add(time.Duration(n)*time.Second)
+		switch rnd.IntN(12) {
+		case 0:
+			b.add(&events.ContextUpdated{ContextRef: ref, Content: events.Plain(events.ContextContent{
+				UserPreferences: events.UserPreferences{MaxResults: n}, Custom: map[string]json.RawMessage{"k": fmt.Append(nil, n)},
+			})})
+		case 1:
+			b.add(&events.ContextCleared{ContextRef: ref})
+		case 2, 3:
+			b.add(&events.ContextExpired{ContextRef: ref})
+		case 4, 5:
+			b.add(requested(n, inContext(ref)))
+		case 6, 7:
+			b.add(ended(rnd.IntN(n+1), events.StatusCompleted))
+		case 8:
+			b.add(&events.ContextNoted{ContextRef: ref, Since: events.Instant{Time: at}, UsedAt: events.Instant{Time: at}, Content: events.Plain(events.NotedContent{
+				Resources: []events.NotedResource{{ResourceID: fmt.Sprint("r", rnd.IntN(5)), FetchedAt: events.Instant{Time: at}}},
+			})})
+		default:
+			b.add(noted(ref, at, called("search", rnd.IntN(3), at)))
+		}
+	}
+	var want []projections.ContextState
+	for _, batch := range []int{600, 1, 7, 64} {
+		path := filepath.Join(t.TempDir(), "projections.db")
+		var got []projections.ContextState
+		for from := 0; from < 600; from += 200 { // each part in a process of its own
+			s, err := projections.Open(t.Context(), projections.Options{Path: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for at := from; at < from+200; at += batch {
+				if err := s.Apply(t.Context(), b.all()[at:min(at+batch, from+200)]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if from == 400 {
+				for _, ref := range refs {
+					c, err := s.Context(t.Context(), tenant, ref.Key)
+					if err != nil && !errors.Is(err, events.ErrNotFound) {
+						t.Fatal(err)
+					}
+					got = append(got, c)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want == nil {
+			want = got
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("in batches of %d:\n%s", batch, diff)
+		}
+	}
+}
+
+// Watchers of a context hear of its runs' ends, which are events about
+// something else.
+func TestContextIsWatched(t *testing.T) {
+	t.Parallel()
+	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	b.add(requested(1, inContext(ref)))
+	apply(t, s, b)
+	changed, stop := s.Watch(tenant, ref.Key)
+	defer stop()
+	b.add(ended(1, events.StatusCompleted))
+	apply(t, s, b)
+	select {
+	case <-changed:
+	default:
+		t.Error("nobody was told")
+	}
+}
