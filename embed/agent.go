@@ -129,7 +129,7 @@ func (b toolbox) Tools(ctx context.Context) []acp.Tool {
 	tools := b.Set.Tools(ctx, events.DefaultTenant)
 	list := make([]acp.Tool, len(tools))
 	for i, t := range tools {
-		list[i] = acp.Tool{Server: t.Server, Name: t.Name, Description: t.Description}
+		list[i] = acp.Tool{Server: t.Server, Name: t.Name, Description: t.Description, ReadOnly: t.ReadOnly, Destructive: t.Destructive}
 	}
 	return list
 }

@@ -26,6 +26,10 @@ type exchange struct {
 	over    context.Context // ends with the script
 	end     context.CancelFunc
 
+	// last is closed once the newest call is on record, or never will be: they are
+	// recorded in the order of their numbers. Only of Call.
+	last chan struct{}
+
 	recording sync.Mutex // held while an event about calls is appended: they share a position
 
 	mu      sync.Mutex // guards what follows
@@ -57,47 +61,62 @@ func (x *exchange) Call(ctx context.Context, number int, server, tool string, ar
 	if err != nil || recorded {
 		return err
 	}
+	before, done := x.last, make(chan struct{})
+	x.last = done
+	c := ledger.HostCall{Number: number, Server: server, Tool: tool, Arguments: arguments}
 	x.calling.Go(func() {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(x.over, cancel)()
-		if err := guard(func() error {
-			return x.carry(ctx, ledger.HostCall{Number: number, Server: server, Tool: tool, Arguments: arguments})
-		}); err != nil {
+		var run *ledger.Run
+		err := guard(func() (err error) {
+			run, err = x.recordCall(ctx, before, c)
+			return err
+		})
+		if err != nil {
+			x.fail(err) // before the next call looks
+		}
+		close(done)
+		if run == nil {
+			return
+		}
+		if err := guard(func() error { return x.carry(ctx, run, c) }); err != nil {
 			x.fail(err)
 		}
 	})
 	return nil
 }
 
-// carry makes one call, from its record to that of its answer.
-func (x *exchange) carry(ctx context.Context, c ledger.HostCall) error {
+// recordCall records a call after the one before it. Without a run it is not on
+// record, and never will be: the script has ended, or recording has failed.
+func (x *exchange) recordCall(ctx context.Context, before <-chan struct{}, c ledger.HostCall) (*ledger.Run, error) {
 	run, err := x.start.get(x.records)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if called, err := x.recordCall(ctx, run, c); err != nil || !called {
-		return err
+	if before != nil {
+		<-before
 	}
+	x.recording.Lock()
+	defer x.recording.Unlock()
+	if ctx.Err() != nil || x.failed() {
+		return nil, nil
+	}
+	if err := x.log.RecordCall(x.records, run, c); err != nil {
+		return nil, err
+	}
+	return run, nil
+}
+
+// carry makes a call that is on record, and records its answer.
+func (x *exchange) carry(ctx context.Context, run *ledger.Run, c ledger.HostCall) error {
 	began := time.Now()
-	r := x.servers.Call(ctx, x.request, c.Server, c.Tool, c.Arguments)
+	r := x.servers.Call(ctx, x.request, c)
 	if ctx.Err() != nil {
 		// The run ended first. Whatever came, no script gets it.
 		r = ServerResult{Outcome: events.HostCancelled, Text: []byte("the run ended first")}
 	}
 	return x.recordReturn(run, ledger.HostReturn{Number: c.Number, Outcome: r.Outcome, Duration: time.Since(began), Result: r.Text})
-}
-
-// recordCall reports whether the call is on record. It is not when the script has
-// ended meanwhile.
-func (x *exchange) recordCall(ctx context.Context, run *ledger.Run, c ledger.HostCall) (called bool, err error) {
-	x.recording.Lock()
-	defer x.recording.Unlock()
-	if ctx.Err() != nil {
-		return false, nil
-	}
-	err = x.log.RecordCall(x.records, run, c)
-	return err == nil, err
 }
 
 func (x *exchange) recordReturn(run *ledger.Run, a ledger.HostReturn) error {
@@ -156,6 +175,12 @@ func wholeMillis(t time.Time) time.Time {
 func (x *exchange) announce() {
 	close(x.changed)
 	x.changed = make(chan struct{})
+}
+
+func (x *exchange) failed() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.err != nil
 }
 
 func (x *exchange) fail(err error) {

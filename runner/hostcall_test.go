@@ -29,11 +29,11 @@ func (s *servers) Servers(context.Context, ledger.Request) map[string][]string {
 	return map[string][]string{"shop": {"price", "buy"}, "down": {}}
 }
 
-func (s *servers) Call(ctx context.Context, _ ledger.Request, server, tool string, arguments []byte) runner.ServerResult {
+func (s *servers) Call(ctx context.Context, _ ledger.Request, c ledger.HostCall) runner.ServerResult {
 	s.mu.Lock()
-	s.made = append(s.made, fmt.Sprintf("%s.%s%s", server, tool, arguments))
+	s.made = append(s.made, fmt.Sprintf("%s.%s%s", c.Server, c.Tool, c.Arguments))
 	s.mu.Unlock()
-	return s.call(ctx, tool, string(arguments))
+	return s.call(ctx, c.Tool, string(c.Arguments))
 }
 
 func (s *servers) calls() []string {
@@ -319,6 +319,37 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// Calls made at once are on record in the order of their numbers, whatever their
+// answers do, and the answers in the order in which the script got them.
+func TestManyCallsAtOnce(t *testing.T) {
+	b := newBook(t)
+	opts := b.options(newProcesses(t))
+	opts.Servers = &servers{call: answers}
+	b.begin(opts)
+	id := b.submit(func(s *ledger.Submission) {
+		s.Code = `const order = []; await Promise.all(Array.from({ length: 100 }, (_, n) => mcp.shop.price({ n }).then(r => order.push(r.n + 1)))); order.join()`
+	})
+	status, end := b.ended(id)
+	if status != events.StatusCompleted {
+		t.Fatalf("%s %s", status, errorText(end))
+	}
+	made := 0
+	var order []string
+	for _, e := range b.history(id) {
+		switch d := e.Data.(type) {
+		case *events.HostCalled:
+			if made++; d.Number != made {
+				t.Errorf("call %d is on record as number %d", made, d.Number)
+			}
+		case *events.HostReturned:
+			order = append(order, fmt.Sprint(d.Number))
+		}
+	}
+	if got := end.Content.Value().Result.Text; made != 100 || got != strings.Join(order, ",") {
+		t.Errorf("%d calls; the script got %s, on record is %s", made, got, strings.Join(order, ","))
+	}
 }
 
 // A script that waits for a timer beside a call that never ends goes on in time.

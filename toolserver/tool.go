@@ -21,6 +21,9 @@ type Tool struct {
 	Description string
 	// InputSchema and OutputSchema are JSON Schemas, at most 64 KiB each, or nil.
 	InputSchema, OutputSchema json.RawMessage
+	// ReadOnly is the server's word that the tool changes nothing, Destructive that
+	// it may destroy something, which is also assumed where the server says neither.
+	ReadOnly, Destructive bool
 }
 
 // Bounds of a list of tools.
@@ -53,7 +56,9 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) ([]Tool, 
 				continue
 			}
 			seen[t.Name] = true
+			readOnly, destructive := manners(t.Annotations)
 			tools = append(tools, Tool{
+				ReadOnly: readOnly, Destructive: destructive,
 				Server: s.config.Name, Name: t.Name,
 				Description: cut(s.scrub.words.Replace(strings.ToValidUTF8(t.Description, "\ufffd")), maxDescription),
 				InputSchema: schema(t.InputSchema), OutputSchema: schema(t.OutputSchema),
@@ -72,6 +77,14 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) ([]Tool, 
 	}
 	slices.SortFunc(tools, func(a, b Tool) int { return cmp.Compare(a.Name, b.Name) })
 	return tools, nil
+}
+
+// manners are what the annotations of a tool say, with the defaults of MCP.
+func manners(a *sdk.ToolAnnotations) (readOnly, destructive bool) {
+	if a == nil {
+		return false, true
+	}
+	return a.ReadOnlyHint, !a.ReadOnlyHint && (a.DestructiveHint == nil || *a.DestructiveHint)
 }
 
 func callable(name string) bool {

@@ -51,6 +51,7 @@ var allowed = map[string][]string{
 	"internal/docgen":                  {"httpapi", "internal/cli", "internal/docgen/eventdoc"},
 	"internal/docgen/eventdoc":         {"events"},
 	"examples/embed":                   {"embed"},
+	"examples/host-calls":              {"embed", "events", "toolserver"},
 }
 
 // owners lists the outside modules that only some packages may import, and
