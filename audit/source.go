@@ -95,6 +95,9 @@ func (l Local) Lines(ctx context.Context, c Checkpoint, s ExportSelection, after
 			return fmt.Errorf("%w: the ledger ends at %d, before %d", events.ErrDamaged, after, s.To)
 		}
 		for _, m := range batch {
+			if m.Seq > s.To { // there are fewer events than positions behind a hole
+				return nil
+			}
 			if err := e.take(ctx, m); err != nil {
 				return err
 			}

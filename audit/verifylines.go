@@ -107,7 +107,7 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *prepared) error {
 	switch {
 	case p.err != nil && p.leaf == (Hash{}):
 		return fmt.Errorf("after event %d: %w: %w", l.last, p.err, events.ErrDamaged)
-	case seq <= l.last || l.s.whole() && seq != l.last+1:
+	case seq <= l.last || l.s.whole() && seq != l.last+1 && !fillsHole(l.last, p):
 		return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, l.last, seq)
 	}
 	l.last = seq

@@ -82,19 +82,22 @@ func hasType(m events.Stored, t events.Type) bool {
 // holeVersion is the first line of the record of a position that holds nothing.
 const holeVersion = "daybook-hole-v1"
 
-// HoleHash is the hash of the leaf of a position that no event has, where the
-// opening of a volume says so: SHA-256 over a zero byte and the lines
+// AppendHole appends the record of a position that no event has, where the
+// opening of a volume says so:
 //
 //	daybook-hole-v1
 //	<position>
 //
 // It keeps every later event at the leaf of its position.
-func HoleHash(position uint64) Hash {
-	record := append([]byte{0}, holeVersion...)
-	record = append(record, '\n')
-	record = strconv.AppendUint(record, position, 10)
-	return sha256.Sum256(append(record, '\n'))
+func AppendHole(dst []byte, position uint64) []byte {
+	dst = append(dst, holeVersion...)
+	dst = append(dst, '\n')
+	dst = strconv.AppendUint(dst, position, 10)
+	return append(dst, '\n')
 }
+
+// HoleHash is the hash of the leaf of such a position.
+func HoleHash(position uint64) Hash { return sha256.Sum256(AppendHole([]byte{0}, position)) }
 
 // fillHole adds the leaves of the positions between the end of a tree and a
 // message that follows with a gap. Unless the message is the opening of a volume
@@ -118,4 +121,11 @@ func fillHole(t *tree, m events.Stored) error {
 		}
 	}
 	return nil
+}
+
+// fillsHole reports whether the next event of an export is the opening of a
+// volume that names the positions left out before it as lost.
+func fillsHole(before uint64, p *prepared) bool {
+	d, ok := p.event.Data.(*events.LedgerVolumeOpened)
+	return ok && d.Fills(before, p.stored.Seq)
 }

@@ -137,6 +137,16 @@ func TestAHoleOnRecordVerifies(t *testing.T) {
 	if c, ok := log.Latest(); !ok || c.Size != last {
 		t.Errorf("the newest checkpoint covers %d of %d", c.Size, last)
 	}
+	for name, s := range map[string]audit.ExportSelection{"all": {}, "across": {From: 2, To: last}} {
+		out := t.TempDir() + "/export"
+		if _, err := audit.Export(t.Context(), audit.Local{Log: log.Log, Stream: store, Blobs: store}, audit.ExportOptions{Dir: out, Selection: s}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r, err := audit.VerifyExport(t.Context(), out, audit.VerifyOptions{Keys: []string{log.VKey()}})
+		if err != nil || !r.OK {
+			t.Errorf("%s: %v\n%s", name, err, r)
+		}
+	}
 	if err := log.close(); err != nil {
 		t.Fatal(err)
 	}

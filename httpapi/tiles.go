@@ -74,17 +74,27 @@ func (a *api) bundle(r *http.Request, t audit.Tile) ([]byte, error) {
 			return nil, fmt.Errorf("%w: position %d cannot be read", events.ErrDamaged, after+1)
 		}
 		for _, m := range batch {
-			after = m.Seq
+			for after++; after < m.Seq && after <= last; after++ { // behind the end of a damaged volume
+				raw = appendEntry(raw, audit.AppendHole(nil, after))
+			}
+			if after = m.Seq; after > last {
+				break
+			}
 			if owner := m.Header["ce-tenant"]; tenant != "" && (len(owner) != 1 || owner[0] != tenant && owner[0] != events.LedgerTenant) {
 				return nil, fail(http.StatusForbidden, codeForbidden, "path", "events %d to %d are not all of your tenant; ask for proofs of yours instead", first, last)
 			}
-			at := len(raw)
-			raw = append(raw, 0, 0)
-			if raw, err = audit.AppendRecord(raw, m); err != nil {
+			record, err := audit.AppendRecord(nil, m)
+			if err != nil {
 				return nil, err
 			}
-			binary.BigEndian.PutUint16(raw[at:], uint16(len(raw)-at-2))
+			raw = appendEntry(raw, record)
 		}
 	}
 	return raw, nil
+}
+
+// appendEntry appends a record, which is shorter than 64 KiB, and its length
+// before it.
+func appendEntry(raw, record []byte) []byte {
+	return append(binary.BigEndian.AppendUint16(raw, uint16(len(record))), record...)
 }

@@ -420,6 +420,20 @@ def blobs_named(e):
         yield "blobs/heap-" + data["heap"]["sha256"]
 
 
+def hole_leaf(seq):
+    """The leaf of a position that no event has, as the opening of a volume says."""
+    return leaf_hash(f"daybook-hole-v1\n{seq}\n".encode())
+
+
+def fills(e, last):
+    """Whether an event is the opening of a volume that names what is missing before it as lost."""
+    if e.attribute("ce-type") != "daybook.ledger.volume_opened.v1":
+        return False
+    data = parse(e.data, "the data of an event")
+    return isinstance(data, dict) and data.get("reason") == "damage" and data.get("first") == e.seq and \
+        data.get("hole") == {"from": last + 1, "to": e.seq - 1}
+
+
 def verify(directory, keys):
     m = read_manifest(directory)
     listed = [parse_key(key, m["origin"]) for key in m["vkeys"]]
@@ -433,7 +447,7 @@ def verify(directory, keys):
     proofs = None if complete else lines_of(directory, "proofs.ndjson")
     for line in lines_of(directory, "events.ndjson"):
         e = Event(line)
-        need(e.seq > last and (not whole or e.seq == last + 1), f"event {last} is followed by {e.seq}")
+        need(e.seq > last and (not whole or e.seq == last + 1 or fills(e, last)), f"event {last} is followed by {e.seq}")
         need(count or e.seq == m["from"], "the first event is not the one that the manifest says")
         need(selection.has(e), f"event {e.seq} is not of what was selected")
         if m["since"] or m["until"]:
@@ -441,6 +455,8 @@ def verify(directory, keys):
             times = [min(times + [at]), max(times + [at])]
         leaf = leaf_hash(e.record())
         if complete:
+            for lost in range(last + 1, e.seq):
+                tree.add(hole_leaf(lost))
             tree.add(leaf)
         else:
             raw = next(proofs, None)

@@ -22,6 +22,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/jetstream"
 	"daybook/internal/jetstream/jetstreamtest"
 )
 
@@ -67,6 +68,21 @@ func exports(t *testing.T) (all, session, vkey string) {
 		return seq
 	}
 	for i := range 8 {
+		// Two volumes follow each other, a third comes behind a hole.
+		switch i {
+		case 2:
+			if _, err := store.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked}); err != nil {
+				t.Fatal(err)
+			}
+		case 5:
+			last, err := store.LastSeq(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := store.OpenVolume(t.Context(), last+4, "three were lost", events.Actor{Principal: "operator"}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		id, name := events.NewID(time.Now()), []string{"alpha", "beta \u00e9\u2028"}[i%2]
 		source := events.Body{Text: fmt.Sprintf("console.log(%q)", "line "+strconv.Itoa(i)+" \u2028 \U0001F600 <&>")}
 		if i == 3 {

@@ -1,0 +1,32 @@
+package cli_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"daybook/embed"
+)
+
+func TestVolumes(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTPAddr: "127.0.0.1:0", NoSync: true, DrainWait: -1, Slots: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	dir := filepath.Join(t.TempDir(), "volume-1")
+	play(t, map[string]string{"url": book.URL(), "dir": dir}, []step{
+		{args: `volume seal` + at, status: 2, stderr: "daybook: the volume that is written holds nothing yet.*\n"},
+		{args: `run -e 1` + at, stdout: "1\n", stderr: ".*"},
+		{args: `volume export 1 $dir` + at, status: 2, stderr: "daybook: volume 1 is still written; seal it first.*\n"},
+		{args: `volume seal` + at, stdout: "Sealed volume 1, positions 1 to [0-9]+. The next one begins at [0-9]+.\n"},
+		{args: `volume list` + at, stdout: "VOLUME +FIRST.*\n1 +1 .* sealed .*\n2 .* written .*\n"},
+		{args: `volume list --json` + at, stdout: `.*"sealed": ?true.*` + "\n"},
+		{args: `volume export 1 $dir` + at, stdout: "Exported [0-9]+ events .*\n.*\n"},
+		{args: `verify --export $dir`, stdout: "(?s).*INTACT.*", stderr: ".*"},
+		{args: `volume export 7 $dirx` + at, status: 2, stderr: "daybook: there is no volume 7; .*\n"},
+	})
+}
