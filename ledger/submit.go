@@ -46,9 +46,10 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	if s.Session != "" {
 		req.SessionID = events.SessionID(s.Tenant, s.Session)
 	}
+	asked := req.RequestSHA256
 	if req.Idempotent {
 		req.ExecutionID = events.DerivedID(s.Tenant, s.IdempotencyKey)
-		r, err := l.repeated(ctx, s.Tenant, req)
+		r, err := l.repeated(ctx, s.Tenant, req, asked)
 		if !errors.Is(err, events.ErrNotFound) {
 			return r, err
 		}
@@ -61,7 +62,11 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		return Receipt{}, err
 	}
 	req.Warnings = append(warnings, unknown...)
-	source, err := l.body(ctx, s.Tenant, s.Code)
+	keyID, err := l.sealRequest(s.Tenant, req)
+	if err != nil {
+		return Receipt{}, err
+	}
+	source, err := l.bodyUnder(ctx, s.Tenant, keyID, s.Code)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -72,6 +77,7 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (Receipt, error) {
 			return Receipt{}, unavailable("submit the run", err)
 		}
 		defer unlock()
+		s.Traceparent = sessionTrace(s, req.ExecutionID)
 		if req.Turn, err = l.queueTurn(ctx, s, req.ExecutionID); err != nil {
 			return Receipt{}, err
 		}
@@ -81,10 +87,12 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		defer stop()
 	}
 
-	seq, err := l.store.Append(ctx, l.event(s.Tenant, tracing(s.Traceparent), req), 0)
+	e := l.event(s.Tenant, tracing(s.Traceparent), req)
+	e.SealUnder = keyID
+	seq, err := l.store.Append(ctx, e, 0)
 	switch {
 	case errors.Is(err, events.ErrConflict) && req.Idempotent:
-		r, err := l.repeated(ctx, s.Tenant, req)
+		r, err := l.repeated(ctx, s.Tenant, req, asked)
 		if errors.Is(err, events.ErrNotFound) {
 			err = unavailable("submit the run", err)
 		}
@@ -169,7 +177,7 @@ func (l *Ledger) checkInputHeap(ctx context.Context, tenant, heap string) (warni
 // repeated answers a submission whose execution id is already on record:
 // with the first receipt, or with a conflict when something else was asked. It
 // returns events.ErrNotFound when the id is free.
-func (l *Ledger) repeated(ctx context.Context, tenant string, req *events.ExecutionRequested) (Receipt, error) {
+func (l *Ledger) repeated(ctx context.Context, tenant string, req *events.ExecutionRequested, fingerprint string) (Receipt, error) {
 	past, err := l.store.Execution(ctx, tenant, req.ExecutionID)
 	if err != nil {
 		return Receipt{}, unavailable("look up the idempotency key", err)
@@ -181,7 +189,10 @@ func (l *Ledger) repeated(ctx context.Context, tenant string, req *events.Execut
 	if !ok {
 		return Receipt{}, newer(req.ExecutionID, past[0])
 	}
-	if first.RequestSHA256 != req.RequestSHA256 {
+	if fingerprint, err = l.hidden(events.SealedUnder(first), fingerprint); err != nil {
+		return Receipt{}, err
+	}
+	if first.RequestSHA256 != fingerprint {
 		return Receipt{}, &Error{Code: CodeConflict, Field: "idempotency_key", Message: fmt.Sprintf(
 			"idempotency_key was already used for another request, execution %s; use a new key for a new request", req.ExecutionID)}
 	}

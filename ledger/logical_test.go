@@ -1,0 +1,197 @@
+package ledger_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"daybook/events"
+	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/ledger"
+)
+
+func TestP02_TenantsAreApart(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	mine := b.open("same words")
+	o, err := b.OpenSession(t.Context(), ledger.Opening{Tenant: "other", Intent: "same words", Actor: alice})
+	if err != nil || o.SessionID == mine || !o.New {
+		t.Fatalf("another tenant's session is %+v, %v", o, err)
+	}
+	_, err = b.Submit(t.Context(), ledger.Submission{Tenant: "other", LogicalSession: mine, Actor: alice})
+	wantCode(t, err, ledger.CodeNotFound, "open_session")
+	_, err = b.LogicalSession(t.Context(), "other", mine)
+	wantCode(t, err, ledger.CodeNotFound)
+	_, err = b.Teach(t.Context(), ledger.Teaching{Tenant: "other", Session: mine, Entries: []events.TaughtEntry{{ID: "a"}}})
+	wantCode(t, err, ledger.CodeNotFound)
+	if events.IntentKey("other", "same words") == events.IntentKey(tenant, "same words") {
+		t.Error("two tenants share the key of an intent")
+	}
+}
+
+// TestP07_ManyOpensAtOnce: of 100 openings with one intent, in two processes,
+// one makes the session.
+func TestP07_ManyOpensAtOnce(t *testing.T) {
+	t.Parallel()
+	store := jetstreamtest.Start(t)
+	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
+	var wg sync.WaitGroup
+	ids := make([]ledger.Opened, 100)
+	for i := range ids {
+		wg.Go(func() {
+			o, err := books[i%2].OpenSession(t.Context(), ledger.Opening{Tenant: tenant, Intent: "at once", Actor: alice})
+			if err != nil {
+				t.Error(err)
+			}
+			ids[i] = o
+		})
+	}
+	wg.Wait()
+	made := 0
+	for _, o := range ids {
+		if o.New {
+			made++
+		}
+		if o.SessionID != ids[0].SessionID {
+			t.Errorf("two sessions: %s and %s", o.SessionID, ids[0].SessionID)
+		}
+	}
+	opened := 0
+	for _, e := range books[0].all() {
+		if e.Type == events.TypeSessionOpened {
+			opened++
+		}
+	}
+	if made != 1 || opened != 1 {
+		t.Errorf("%d callers made it, %d events opened it", made, opened)
+	}
+}
+
+func TestP32_TraceOfASession(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	s, other := b.open("traced"), b.open("traced apart")
+	one, two, apart := b.turn(s), b.turn(s), b.turn(other)
+	id := func(r ledger.Request) string { return strings.Split(r.Traceparent, "-")[1] }
+	if id(one) != id(two) || id(one) == id(apart) || one.Traceparent == two.Traceparent {
+		t.Errorf("traces %s, %s and %s", one.Traceparent, two.Traceparent, apart.Traceparent)
+	}
+	const given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	if got := b.submit(ledger.Submission{LogicalSession: s, Traceparent: given}).Traceparent; got != given {
+		t.Errorf("the client's trace became %s", got)
+	}
+}
+
+func teaching(session string, ids ...string) ledger.Teaching {
+	t := ledger.Teaching{Tenant: tenant, Session: session, Primary: "p", Sources: map[string]string{"p": "1"}, Known: map[string]string{}, Actor: alice}
+	for _, id := range ids {
+		t.Entries = append(t.Entries, events.TaughtEntry{ID: id, SHA256: "h" + id})
+		t.Known[id] = "h" + id
+	}
+	return t
+}
+
+// TestTeachCutShort: a process that dies between recording a break and the
+// declarations after it leaves a session whose next opening tells of the break.
+func TestTeachCutShort(t *testing.T) {
+	t.Parallel()
+	store := jetstreamtest.Start(t)
+	b := bookOn(t, store, ledger.Options{})
+	s := b.open("cut short")
+	run := b.turn(s)
+	b.end(run, events.StatusCompleted, heapA) // which nobody has stored
+	if _, err := b.Teach(t.Context(), teaching(s, "a")); err != nil {
+		t.Fatal(err)
+	}
+	next := b.turn(s)
+	b.end(next, events.StatusCompleted, heapB)
+	dying := ledger.New(&interposed{store, func(_ context.Context, e events.Event) error {
+		if e.Type == events.TypeSessionExpanded {
+			return errDisk
+		}
+		return nil
+	}}, ledger.Options{})
+	if _, err := dying.Teach(t.Context(), teaching(s, "a")); err == nil {
+		t.Fatal("the declarations were recorded")
+	}
+	got, err := b.Teach(t.Context(), teaching(s, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.NewSymbolSpace || !got.StateLost || got.Broken != ledger.BreakHeapLost || got.PreviousHeap != heapB || got.PreviousExecution != next.ExecutionID {
+		t.Errorf("told %+v", got)
+	}
+	if got.Added[0].Symbol != "t2" {
+		t.Errorf("the symbol is %s", got.Added[0].Symbol)
+	}
+	b.plan(b.turn(s), "", "")
+}
+
+// TestTeachAtOnce: expansions from many at once each get symbols and a revision
+// of their own.
+func TestTeachAtOnce(t *testing.T) {
+	t.Parallel()
+	store := jetstreamtest.Start(t)
+	books := []*book{bookOn(t, store, ledger.Options{}), bookOn(t, store, ledger.Options{})}
+	s := books[0].open("at once")
+	var wg sync.WaitGroup
+	all := strings.Split("abcdefghij", "")
+	known := teaching(s, all...).Known
+	for i, id := range all {
+		wg.Go(func() {
+			one := teaching(s, id)
+			one.Known = known
+			if _, err := books[i%2].Teach(t.Context(), one); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	got, err := books[0].LogicalSession(t.Context(), tenant, s)
+	if err != nil || got.Revision != 10 || got.Symbols != 10 || len(got.Taught) != 10 {
+		t.Errorf("on record is %+v, %v", got, err)
+	}
+	seen := map[string]bool{}
+	for _, e := range got.Taught {
+		seen[e.Symbol] = true
+	}
+	if len(seen) != 10 {
+		t.Errorf("symbols %v", seen)
+	}
+}
+
+func TestTeachPrincipal(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	s := b.open("principals")
+	one := teaching(s, "a")
+	one.Principal = "alice"
+	if _, err := b.Teach(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	one.Principal = "bob"
+	got, err := b.Teach(t.Context(), one)
+	if err != nil || got.Broken != ledger.BreakPrincipalChanged || !got.NewSymbolSpace || got.StateLost {
+		t.Errorf("for another principal %+v, %v", got, err)
+	}
+}
+
+func TestRefs(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	holder, other := events.Hash([]byte("1")), events.Hash([]byte("2"))
+	one, two := b.open("one"), b.open("two")
+	for i, c := range []struct{ holder, session, ref string }{{holder, one, "s0"}, {holder, two, "s1"}, {holder, one, "s0"}, {other, two, "s0"}} {
+		if ref, _, err := b.AssignRef(t.Context(), tenant, c.holder, c.session); err != nil || ref != c.ref {
+			t.Errorf("%d: %s, %v; want %s", i, ref, err, c.ref)
+		}
+		if got, err := b.ResolveRef(t.Context(), tenant, c.holder, c.ref); err != nil || got != c.session {
+			t.Errorf("%d: %s stands for %s, %v", i, c.ref, got, err)
+		}
+	}
+	_, err := b.ResolveRef(t.Context(), tenant, holder, "s2")
+	wantCode(t, err, ledger.CodeNotFound, "open_session")
+	_, err = b.ResolveRef(t.Context(), "other", holder, "s0")
+	wantCode(t, err, ledger.CodeNotFound)
+}
