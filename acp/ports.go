@@ -78,6 +78,8 @@ type Tool struct {
 type Toolbox interface {
 	// Tools lists what can be called now, by server and name.
 	Tools(ctx context.Context) []Tool
+	// Call calls a tool with arguments that are a JSON object. ctx ends with the run.
+	Call(ctx context.Context, server, tool string, arguments []byte) CallResult
 	// Status tells how each server is doing, without secrets.
 	Status() map[string]string
 	// Close ends all connections and the processes behind them.

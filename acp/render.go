@@ -55,10 +55,32 @@ func (r rendering) begin() []sdk.SessionUpdate {
 // progress tells what a run did.
 func (r rendering) progress(t projections.RunTrace) []sdk.SessionUpdate {
 	var list []sdk.SessionUpdate
-	for _, l := range t.Lines {
-		list = append(list, chunks(r.prompt.ExecutionID, l.Text+"\n")...)
+	for _, step := range t.Steps {
+		switch {
+		case step.Line != nil:
+			list = append(list, chunks(r.prompt.ExecutionID, step.Line.Text+"\n")...)
+		case step.Called != nil:
+			c := step.Called
+			list = append(list, sdk.SessionUpdate{ToolCall: &sdk.SessionUpdateToolCall{
+				ToolCallId: callID(r.prompt.ExecutionID, c.Number), Title: callText(c.Server, c.Tool), Kind: sdk.ToolKindOther,
+				Status: sdk.ToolCallStatusInProgress, RawInput: rawJSON(c.Arguments),
+			}})
+		case step.Answered != nil:
+			list = append(list, r.answered(step.Answered))
+		}
 	}
 	return list
+}
+
+// answered tells what a call came to.
+func (r rendering) answered(c *projections.TracedCall) sdk.SessionUpdate {
+	status := sdk.ToolCallStatusFailed
+	if c.Outcome == events.HostOK {
+		status = sdk.ToolCallStatusCompleted
+	}
+	return sdk.SessionUpdate{ToolCallUpdate: &sdk.SessionToolCallUpdate{
+		ToolCallId: callID(r.prompt.ExecutionID, c.Number), Status: &status, RawOutput: map[string]any{"outcome": c.Outcome, "result": rawJSON(c.Result)},
+	}}
 }
 
 // end tells how a run ended.

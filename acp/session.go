@@ -21,6 +21,8 @@ type session struct {
 	config events.AgentConfig
 	// titled is true once a prompt has given the session its title.
 	titled bool
+	// offered are the tools that the run was told of.
+	offered []Tool
 	// settled are the calls that the user decided about for good.
 	settled map[toolKey]bool
 }

@@ -147,6 +147,16 @@ func (b toolboxes) Tools(ctx context.Context) []Tool {
 	return list
 }
 
+// Call calls a tool of the one that has the server.
+func (b toolboxes) Call(ctx context.Context, server, tool string, arguments []byte) CallResult {
+	for _, one := range b {
+		if _, ok := one.Status()[server]; ok {
+			return one.Call(ctx, server, tool, arguments)
+		}
+	}
+	return failed("there is no such server")
+}
+
 // Status tells of all.
 func (b toolboxes) Status() map[string]string {
 	all := map[string]string{}

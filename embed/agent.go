@@ -124,6 +124,12 @@ func (d *Daybook) connectTools(servers []acp.ToolServer) (acp.Toolbox, error) {
 // toolbox is a set of servers as package acp sees it.
 type toolbox struct{ *toolserver.Set }
 
+// Call calls a tool.
+func (b toolbox) Call(ctx context.Context, server, tool string, arguments []byte) acp.CallResult {
+	got := b.Set.Call(ctx, events.DefaultTenant, server, tool, arguments)
+	return acp.CallResult{Outcome: events.HostOutcome(got.Outcome), Text: got.Text}
+}
+
 // Tools lists what can be called.
 func (b toolbox) Tools(ctx context.Context) []acp.Tool {
 	tools := b.Set.Tools(ctx, events.DefaultTenant)

@@ -127,8 +127,9 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		DrainWait: d.opts.DrainWait,
 		Logger:    d.opts.Logger,
 	}
-	if d.toolServers != nil {
-		opts.Servers = callables{d.toolServers}
+	d.acp = d.newAgent()
+	if !d.opts.Stateless || d.toolServers != nil {
+		opts.Servers = callables{d.toolServers, d.acp}
 	}
 	d.runner = runner.New(opts)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))

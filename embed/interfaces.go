@@ -27,6 +27,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 	d.mcp = mcp.New(mcp.Options{
 		Commands:         commands,
 		Queries:          d.projections,
+		Catalog:          d.catalog(),
 		Stateless:        d.opts.Stateless,
 		Instructions:     d.opts.Instructions,
 		RunJSDescription: d.opts.RunJSDescription,
@@ -50,6 +51,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 	d.handler, err = httpapi.New(httpapi.Options{
 		Commands:  commands,
 		Queries:   d.projections,
+		Catalog:   d.catalog(),
 		Events:    d.store,
 		Collector: d.retention,
 		Volumes:   ledgerVolumes{d},
@@ -70,7 +72,9 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.acp = d.newAgent()
+	if d.acp == nil { // no runner runs here
+		d.acp = d.newAgent()
+	}
 	if err := d.listenLocal(); err != nil {
 		return err
 	}

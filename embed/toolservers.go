@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"daybook/acp"
 	"daybook/events"
 	"daybook/ledger"
 	"daybook/runner"
@@ -60,17 +61,37 @@ func (d *Daybook) startToolServers(context.Context) error {
 	return err
 }
 
-// callables lets the runner call tools of a set of servers.
-type callables struct{ set *toolserver.Set }
+// callables lets the runner call tools: those of the server, and for a prompt of
+// an ACP session those that its client brought along, and no others.
+type callables struct {
+	set   *toolserver.Set // nil without any
+	agent *acp.Server
+}
 
 func (c callables) Servers(ctx context.Context, r ledger.Request) map[string][]string {
-	return c.set.Servers(ctx, r.Tenant)
+	switch {
+	case prompted(r):
+		return c.agent.Servers(ctx, r.Turn.SessionID)
+	case c.set == nil:
+		return nil
+	default:
+		return c.set.Servers(ctx, r.Tenant)
+	}
 }
 
-func (c callables) Call(ctx context.Context, r ledger.Request, server, tool string, arguments []byte) runner.ServerResult {
-	got := c.set.Call(ctx, r.Tenant, server, tool, arguments)
+func (c callables) Call(ctx context.Context, r ledger.Request, call ledger.HostCall) runner.ServerResult {
+	if prompted(r) {
+		got := c.agent.Call(ctx, acp.Call{
+			Session: r.Turn.SessionID, Execution: r.ExecutionID, Number: call.Number, Server: call.Server, Tool: call.Tool, Arguments: call.Arguments,
+		})
+		return runner.ServerResult{Outcome: got.Outcome, Text: got.Text}
+	}
+	got := c.set.Call(ctx, r.Tenant, call.Server, call.Tool, call.Arguments)
 	return runner.ServerResult{Outcome: events.HostOutcome(got.Outcome), Text: got.Text}
 }
+
+// prompted reports whether a run is that of a prompt of an ACP session.
+func prompted(r ledger.Request) bool { return r.Interactive && r.Turn != nil }
 
 // MCPServers tells how each MCP server that scripts may call is doing, for people.
 func (d *Daybook) MCPServers() map[string]string {

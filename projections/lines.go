@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"strings"
 
 	"daybook/events"
@@ -84,7 +85,8 @@ func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) (list [
 		}
 	}
 	if open != nil {
-		finish() // a last line that never got its end
+		seq = math.MaxInt64 // a last line that never got its end: known as such only at the end
+		finish()
 	}
 	return list, seqs, rows.Err()
 }

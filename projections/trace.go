@@ -1,11 +1,14 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"daybook/events"
 )
@@ -15,17 +18,20 @@ const traceLines = 1000
 
 // TraceMark is how far a reader of a run has come. The zero value is its
 // beginning.
-type TraceMark struct{ line int64 }
+type TraceMark struct {
+	line int64
+	// seq is that of the last event read: a call or an answer that comes later is
+	// new.
+	seq uint64
+}
 
 // RunTrace is what is new of a run since a mark, all of one moment. What ended
 // the run is told when Status is terminal.
 type RunTrace struct {
 	Status events.Status
-	// Lines are whole lines of output, in order.
-	Lines []OutputLine
-	// LineSeqs are the positions of the events that each line was whole with.
-	LineSeqs []uint64
-	// More is true when there are further lines already.
+	// Steps are what the run did, in the order of the ledger.
+	Steps []TraceStep
+	// More is true when there are further steps already.
 	More bool
 	// Next is where to go on.
 	Next TraceMark
@@ -39,6 +45,26 @@ type RunTrace struct {
 	ResultTruncated, OutputTruncated bool
 	// StoredLines and StoredBytes count the output on record.
 	StoredLines, StoredBytes int64
+}
+
+// TraceStep is one thing that a run did: exactly one member is set.
+type TraceStep struct {
+	// Line is a whole line of output.
+	Line *OutputLine
+	// Called is a call that a script made, Answered one that has come back.
+	Called, Answered *TracedCall
+
+	seq uint64
+}
+
+// TracedCall is a call of a script, as far as it had come. Arguments and Result
+// are nil where only hashes are kept, and previews where they are long.
+type TracedCall struct {
+	Number            int
+	Server, Tool      string
+	Arguments, Result *events.Body
+	// Outcome is set of a call that has come back.
+	Outcome events.HostOutcome
 }
 
 // Trace reads what a run has done since a mark. An unknown run is
@@ -75,17 +101,10 @@ func (s *Store) trace(ctx context.Context, tenant, id string, after TraceMark) (
 	w.status, w.bytes = t.Status, t.StoredBytes
 	w.lines, w.whole = countLines(line, open, w.status)
 	t.StoredLines, t.Reason, t.InputHeap, t.OutputHeap = w.lines, reason.String, input.String, output.String
-	from := max(after.line, 1)
-	t.Next = TraceMark{from}
-	if from <= w.whole {
-		if t.Lines, t.LineSeqs, err = lines(ctx, tx, w, from, min(w.whole, from+traceLines-1)); err != nil {
-			return t, err
-		}
-		if n := len(t.Lines); n > 0 {
-			t.Next.line = t.Lines[n-1].Line + 1
-		}
-		t.More = t.Next.line <= w.whole
+	if t.Steps, t.Next, err = steps(ctx, tx, w, after); err != nil {
+		return t, err
 	}
+	t.More = t.Next.line <= w.whole
 	if !t.Status.Terminal() {
 		return t, nil
 	}
@@ -96,6 +115,81 @@ func (s *Store) trace(ctx context.Context, tenant, id string, after TraceMark) (
 	return t, err
 }
 
+// steps are those since a mark. A call is left to the next time when there are
+// lines before it that are.
+func steps(ctx context.Context, tx *sql.Tx, w written, after TraceMark) ([]TraceStep, TraceMark, error) {
+	next := TraceMark{max(after.line, 1), after.seq}
+	before := uint64(math.MaxInt64)
+	var list []TraceStep
+	if next.line <= w.whole {
+		text, seqs, err := lines(ctx, tx, w, next.line, min(w.whole, next.line+traceLines-1))
+		if err != nil {
+			return nil, next, err
+		}
+		for i := range text {
+			list = append(list, TraceStep{Line: &text[i], seq: seqs[i]})
+			next.line = text[i].Line + 1
+		}
+		if next.line <= w.whole && len(list) > 0 {
+			before = seqs[len(seqs)-1]
+		}
+	}
+	calls, err := tracedCalls(ctx, tx, w.id, after.seq, before)
+	if err != nil {
+		return nil, next, err
+	}
+	for _, c := range calls {
+		next.seq = max(next.seq, c.seq)
+	}
+	list = append(list, calls...)
+	slices.SortStableFunc(list, func(a, b TraceStep) int { return cmp.Compare(a.seq, b.seq) })
+	return list, next, nil
+}
+
+// tracedCalls are the calls made and those answered between two positions, the
+// first exclusive.
+func tracedCalls(ctx context.Context, tx *sql.Tx, execution int64, after, until uint64) ([]TraceStep, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT number, server, tool, arguments, seq, returned_seq, outcome, result FROM calls
+		WHERE execution = ?1 AND (seq > ?2 OR returned_seq > ?2)`, execution, after)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []TraceStep
+	for rows.Next() {
+		var c TracedCall
+		var called uint64
+		var returned sql.NullInt64
+		var arguments, outcome, result sql.NullString
+		if err := rows.Scan(&c.Number, &c.Server, &c.Tool, &arguments, &called, &returned, &outcome, &result); err != nil {
+			return nil, err
+		}
+		if err := inlineBody(arguments, &c.Arguments); err != nil {
+			return nil, err
+		}
+		if called > after && called <= until {
+			begun := c
+			list = append(list, TraceStep{Called: &begun, seq: called})
+		}
+		if at := uint64(returned.Int64); returned.Valid && at > after && at <= until {
+			if err := inlineBody(result, &c.Result); err != nil {
+				return nil, err
+			}
+			c.Outcome = events.HostOutcome(outcome.String)
+			list = append(list, TraceStep{Answered: &c, seq: at})
+		}
+	}
+	return list, rows.Err()
+}
+
+// inlineBody reads a body without fetching what is stored apart.
+func inlineBody(stored sql.NullString, into **events.Body) error {
+	if !stored.Valid {
+		return nil
+	}
+	return json.Unmarshal([]byte(stored.String), into)
+}
+
 // PastLines is a mark past any line: from there Trace tells only of the run as a
 // whole.
-func PastLines() TraceMark { return TraceMark{math.MaxInt64} }
+func PastLines() TraceMark { return TraceMark{line: math.MaxInt64} }

@@ -76,7 +76,7 @@ type Servers interface {
 	// for servers that are being connected to; one that fails has no tools.
 	Servers(ctx context.Context, r ledger.Request) map[string][]string
 	// Call calls a tool and always comes to a result. ctx ends with the run.
-	Call(ctx context.Context, r ledger.Request, server, tool string, arguments []byte) ServerResult
+	Call(ctx context.Context, r ledger.Request, c ledger.HostCall) ServerResult
 }
 
 // ServerResult is what a call came to.

@@ -1,0 +1,210 @@
+package acp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	sdk "github.com/coder/acp-go-sdk"
+
+	"daybook/events"
+)
+
+// Call is a call of a tool by the run of a prompt.
+type Call struct {
+	// Session is the session of the prompt, Execution its run.
+	Session, Execution string
+	// Number counts the calls of the run from 1.
+	Number       int
+	Server, Tool string
+	// Arguments is a JSON object.
+	Arguments []byte
+}
+
+// CallResult is what a call came to. Text is a value as JSON when the Outcome is
+// events.HostOK, and otherwise a message for the code that called.
+type CallResult struct {
+	Outcome events.HostOutcome
+	Text    []byte
+}
+
+func failed(format string, args ...any) CallResult {
+	return CallResult{events.HostError, fmt.Appendf(nil, format, args...)}
+}
+
+// Servers names the tools that the runs of a session may call, by server. They are
+// those that its client brought along, in this process only.
+func (s *Server) Servers(ctx context.Context, session string) map[string][]string {
+	names := map[string][]string{}
+	n := s.session(session)
+	if n == nil || n.tools == nil {
+		return names
+	}
+	for server := range n.tools.Status() {
+		names[server] = []string{}
+	}
+	offered := n.tools.Tools(ctx)
+	n.mu.Lock()
+	n.offered = offered
+	n.mu.Unlock()
+	for _, t := range offered {
+		names[t.Server] = append(names[t.Server], t.Name)
+	}
+	return names
+}
+
+// Call calls a tool of a session if its mode, and where that says so its user,
+// allow it. ctx ends with the run. There is always a result.
+func (s *Server) Call(ctx context.Context, call Call) CallResult {
+	n := s.session(call.Session)
+	if n == nil || n.tools == nil {
+		return failed("the session of this run is not open in the process that runs it, and only there are its MCP servers connected")
+	}
+	if refused := n.permit(ctx, call); refused != "" {
+		return failed("%s", refused)
+	}
+	return n.tools.Call(ctx, call.Server, call.Tool, call.Arguments)
+}
+
+// permit decides whether a call may be made, and says why not.
+func (n *session) permit(ctx context.Context, call Call) (refused string) {
+	mode := n.settings().Mode
+	tool := n.tool(call)
+	switch {
+	case mode == events.AgentActs, tool.ReadOnly:
+		return ""
+	case mode == events.AgentReads:
+		n.decided(ctx, call, "forbidden", mode)
+		return fmt.Sprintf("%s is not called: the session is read-only, and the tool does not say that it changes nothing", callText(call.Server, call.Tool))
+	case !tool.Destructive:
+		return ""
+	}
+	key := toolKey{call.Server, call.Tool}
+	n.mu.Lock()
+	allowed, known := n.settled[key]
+	n.mu.Unlock()
+	outcome := outcomes[sdk.PermissionOptionKindAllowAlways]
+	switch {
+	case !known:
+		outcome = n.ask(ctx, call)
+	case !allowed:
+		outcome = outcomes[sdk.PermissionOptionKindRejectAlways]
+	}
+	n.mu.Lock()
+	switch outcome {
+	case outcomes[sdk.PermissionOptionKindAllowAlways]:
+		n.settled[key] = true
+	case outcomes[sdk.PermissionOptionKindRejectAlways]:
+		n.settled[key] = false
+	}
+	n.mu.Unlock()
+	if err := n.decided(ctx, call, outcome, mode); err != nil {
+		return "the decision about this call could not be recorded, so it is not made"
+	}
+	if strings.HasPrefix(outcome, "allowed") {
+		return ""
+	}
+	return fmt.Sprintf("%s is not called: its user did not allow it", callText(call.Server, call.Tool))
+}
+
+// tool is what a call is of. Nothing good is assumed of one that has gone.
+func (n *session) tool(call Call) Tool {
+	n.mu.Lock()
+	tools := n.offered
+	n.mu.Unlock()
+	at := slices.IndexFunc(tools, func(t Tool) bool { return t.Server == call.Server && t.Name == call.Tool })
+	if at < 0 {
+		return Tool{Server: call.Server, Name: call.Tool, Destructive: true}
+	}
+	return tools[at]
+}
+
+// outcomes are the words of the ledger for what a user may choose.
+var outcomes = map[sdk.PermissionOptionKind]string{
+	sdk.PermissionOptionKindAllowOnce:    "allowed",
+	sdk.PermissionOptionKindAllowAlways:  "allowed_always",
+	sdk.PermissionOptionKindRejectOnce:   "rejected",
+	sdk.PermissionOptionKindRejectAlways: "rejected_always",
+}
+
+// ask has the user decide.
+func (n *session) ask(ctx context.Context, call Call) (outcome string) {
+	const gone = "cancelled"
+	turn := n.client.turnOf(n.id)
+	if turn == nil {
+		return gone
+	}
+	// Whoever cancels the prompt takes the question back with it.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(turn.ctx, cancel)
+	defer stop()
+	title, kind, status := callText(call.Server, call.Tool), sdk.ToolKindOther, sdk.ToolCallStatusPending
+	answer, err := sdk.SendRequest[sdk.RequestPermissionResponse](n.client.rpc, ctx, sdk.ClientMethodSessionRequestPermission, sdk.RequestPermissionRequest{
+		SessionId: sdk.SessionId(n.id),
+		ToolCall: sdk.ToolCallUpdate{
+			ToolCallId: callID(call.Execution, call.Number), Title: &title, Kind: &kind, Status: &status,
+			RawInput: rawJSON(&events.Body{Text: string(call.Arguments)}),
+		},
+		Options: []sdk.PermissionOption{
+			{OptionId: "allow", Name: "Allow", Kind: sdk.PermissionOptionKindAllowOnce},
+			{OptionId: "allow_always", Name: "Allow in this session", Kind: sdk.PermissionOptionKindAllowAlways},
+			{OptionId: "reject", Name: "Reject", Kind: sdk.PermissionOptionKindRejectOnce},
+			{OptionId: "reject_always", Name: "Reject in this session", Kind: sdk.PermissionOptionKindRejectAlways},
+		},
+	})
+	switch {
+	case err != nil && ctx.Err() == nil:
+		n.client.server.opts.Logger.Warn("ask an ACP client for permission", "session", n.id, "error", err)
+		return outcomes[sdk.PermissionOptionKindRejectOnce]
+	case err != nil:
+		return gone
+	case answer.Outcome.Selected == nil:
+		// The client cancels the prompt, and says so by this.
+		turn.cancel()
+		return gone
+	}
+	switch answer.Outcome.Selected.OptionId {
+	case "allow":
+		return outcomes[sdk.PermissionOptionKindAllowOnce]
+	case "allow_always":
+		return outcomes[sdk.PermissionOptionKindAllowAlways]
+	case "reject_always":
+		return outcomes[sdk.PermissionOptionKindRejectAlways]
+	default:
+		return outcomes[sdk.PermissionOptionKindRejectOnce]
+	}
+}
+
+// decided records a decision, even if the run has ended meanwhile.
+func (n *session) decided(ctx context.Context, call Call, outcome string, mode events.AgentMode) error {
+	_, err := n.client.server.opts.Commands.DecidePermission(context.WithoutCancel(ctx), tenant, events.AgentPermissionDecided{
+		SessionID: n.id, ExecutionID: call.Execution, Server: call.Server, Tool: call.Tool, Outcome: outcome, Mode: mode, Actor: n.client.actor(),
+	})
+	if err != nil {
+		n.client.server.opts.Logger.Error("record a decision about a call", "session", n.id, "error", err)
+	}
+	return err
+}
+
+// callID names a call of a run among the tool calls of a session.
+func callID(execution string, number int) sdk.ToolCallId {
+	return sdk.ToolCallId(fmt.Sprintf("%s/%d", execution, number))
+}
+
+// rawJSON is a JSON text for the raw members of a tool call: what it says, or how
+// it begins where it is long.
+func rawJSON(b *events.Body) any {
+	switch {
+	case b == nil:
+		return nil
+	case b.Blob != nil:
+		return map[string]any{"size": b.Blob.Size, "preview": b.Blob.Preview}
+	case len(b.Text) <= rawBytes && json.Valid([]byte(b.Text)):
+		return json.RawMessage(b.Text)
+	default:
+		return cut(b.Text, rawBytes)
+	}
+}
