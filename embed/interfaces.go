@@ -54,6 +54,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Catalog:   d.catalog(),
 		Events:    d.store,
 		Collector: d.retention,
+		Shredder:  d,
 		Volumes:   ledgerVolumes{d},
 		Webhooks:  d.webhooksOrNone(),
 		Replay:    d.store,

@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"daybook/audit"
+	"daybook/catalog"
 	"daybook/internal/access"
 )
 
@@ -29,10 +30,13 @@ type api struct {
 	// volumes is nil without, collector too.
 	volumes   Volumes
 	collector Collector
-	replay    Publisher    // nil without
-	audit     *audit.Local // nil without
-	info      Version
-	wrote     highWater
+	catalog   Catalog
+	// shredder is nil without.
+	shredder Shredder
+	replay   Publisher    // nil without
+	audit    *audit.Local // nil without
+	info     Version
+	wrote    highWater
 }
 
 // New returns the handler of everything under one address. It starts nothing.
@@ -44,7 +48,10 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("httpapi: %w", err)
 	}
-	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector, volumes: o.Volumes}
+	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
+	if a.catalog == nil {
+		a.catalog = catalog.New(nil, catalog.Builtin{})
+	}
 	if o.Audit != nil {
 		local := *o.Audit
 		local.SessionOf = a.sessionOf
@@ -134,7 +141,9 @@ func (a *api) routes(mux *http.ServeMux) (*document, error) {
 	a.outputRoutes(r)
 	a.heapRoutes(r)
 	a.collectRoutes(r)
+	a.shredRoutes(r)
 	a.sessionRoutes(r)
+	a.logicalRoutes(r)
 	a.replayRoutes(r)
 	a.ledgerRoutes(r)
 	a.proofRoutes(r)

@@ -19,6 +19,7 @@ type submission struct {
 	Code                 string            `json:"code" doc:"JavaScript or TypeScript source: up to 16 MiB of valid UTF-8 without NUL bytes."`
 	Heap                 *string           `json:"heap,omitempty" nullable:"true" doc:"Key of the heap to restore; absent for a fresh isolate." example:"a3f8b2c1d4e5f6a7b8c9d0e1f2a3b4c5d6e7f8a9b0c1d2e3f4a5b6c7d8e9f0a1"`
 	Session              *string           `json:"session,omitempty" nullable:"true" doc:"Session to log the run under."`
+	LogicalSession       *string           `json:"logical_session,omitempty" nullable:"true" doc:"Id of a session that keeps state; the run starts where the session's last run ended, and heap must be absent."`
 	HeapMemoryMaxMB      *int              `json:"heap_memory_max_mb,omitempty" nullable:"true" doc:"Cap of the V8 heap in MiB."`
 	ExecutionTimeoutSecs *int              `json:"execution_timeout_secs,omitempty" nullable:"true" doc:"Wall-clock limit in seconds, 1 to 300."`
 	Tags                 map[string]string `json:"tags,omitempty" nullable:"true" doc:"Replace the tags of the output heap once the run completes; {} clears them."`
@@ -28,6 +29,7 @@ type submission struct {
 type execInput struct {
 	Heap                 string        `query:"heap" doc:"Key of the heap to restore. This and the parameters below are for raw bodies only."`
 	Session              string        `query:"session" doc:"Session to log the run under."`
+	LogicalSession       string        `query:"logical_session" doc:"Id of a session that keeps state."`
 	HeapMemoryMaxMB      optional[int] `query:"heap_memory_max_mb" doc:"Cap of the V8 heap in MiB."`
 	ExecutionTimeoutSecs optional[int] `query:"execution_timeout_secs" doc:"Wall-clock limit in seconds, 1 to 300."`
 	Tags                 []string      `query:"tag,explode" doc:"A tag for the output heap as KEY=VALUE; repeat it for more."`
@@ -82,6 +84,7 @@ func decodeExec(raw []byte, r *request, s *ledger.Submission) *failure {
 		"code":                   text(&s.Code, &given),
 		"heap":                   text(&s.Heap, nil),
 		"session":                text(&s.Session, nil),
+		"logical_session":        text(&s.LogicalSession, nil),
 		"heap_memory_max_mb":     integer(&s.HeapMemoryMaxMB),
 		"execution_timeout_secs": integer(&s.ExecutionTimeoutSecs),
 		"tags":                   textMap(&s.Tags),
@@ -103,6 +106,7 @@ func rawExec(in *execInput, r *request, s *ledger.Submission) *failure {
 		return f
 	}
 	s.Code, s.Heap, s.Session, s.FileName, s.Tags = string(in.RawBody), in.Heap, in.Session, in.FileName, tags
+	s.LogicalSession = in.LogicalSession
 	if in.HeapMemoryMaxMB.Set {
 		s.HeapMemoryMaxMB = &in.HeapMemoryMaxMB.Value
 	}

@@ -14,6 +14,7 @@ import (
 
 // Commands is the write side, as *ledger.Ledger offers it.
 type Commands interface {
+	LogicalCommands
 	Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error)
 	Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (uint64, error)
 	SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (uint64, error)
@@ -66,6 +67,7 @@ type Queries interface {
 	Executions
 	Heaps
 	Sessions
+	LogicalSessions
 	Progress
 }
 
@@ -93,12 +95,16 @@ type Options struct {
 	Commands Commands
 	Queries  Queries
 	Events   EventLog
+	// Catalog tells what code may use; default what every isolate has built in.
+	Catalog Catalog
 	// Webhooks answers /api/webhooks; without it that is 503.
 	Webhooks Webhooks
 	// Collector answers /api/heaps/collect; without it that is 503.
 	Collector Collector
 	// Volumes answers /api/ledger/volumes; without it that is 503.
 	Volumes Volumes
+	// Shredder answers DELETE /api/sessions/{name}/content; without it that is 503.
+	Shredder Shredder
 	// Replay publishes history under subjects; without it asking for that is 503.
 	Replay Publisher
 	// Audit answers /api/ledger; without it that is 503. Its SessionOf is not used.

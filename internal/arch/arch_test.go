@@ -31,7 +31,7 @@ var allowed = map[string][]string{
 	"toolserver":                       {},
 	"retention":                        {"events"},
 	"catalog":                          {},
-	"httpapi":                          {"events", "ledger", "projections", "conversation", "audit", "webhook", "damage", "retention", "internal/access"},
+	"httpapi":                          {"catalog", "events", "ledger", "projections", "conversation", "audit", "webhook", "damage", "retention", "internal/access"},
 	"mcp":                              {"catalog", "events", "ledger", "projections", "conversation", "internal/access"},
 	"acp":                              {"events", "ledger", "projections"},
 	"internal/natsserver":              {},

@@ -18,6 +18,7 @@ type runCmd struct {
 	Eval    *string  `short:"e" help:"Run this text instead of a file." placeholder:"CODE"`
 	Heap    string   `help:"Restore this heap, the key that an earlier run printed, and go on with its state." placeholder:"HASH"`
 	Session string   `help:"Log the run under this name." placeholder:"NAME"`
+	In      string   `help:"Run in a session opened with \"daybook session open\": start from where its last run ended." placeholder:"SESSION-ID"`
 	Tags    []string `name:"tag" sep:"none" help:"Tag the heap the run leaves; may be repeated." placeholder:"KEY=VALUE"`
 	Timeout *int     `help:"Wall-clock limit in seconds, 1 to 300; the server's default if not given." placeholder:"SECONDS"`
 	Memory  *int     `help:"Limit of the V8 heap in MB; the server's default if not given." placeholder:"MB"`
@@ -41,7 +42,7 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	body := map[string]any{"code": code}
-	for field, value := range map[string]string{"file_name": name, "heap": c.Heap, "session": c.Session} {
+	for field, value := range map[string]string{"file_name": name, "heap": c.Heap, "session": c.Session, "logical_session": c.In} {
 		if value != "" {
 			body[field] = value
 		}

@@ -12,6 +12,8 @@ import (
 type sessionCmd struct {
 	List   sessionListCmd   `cmd:"" help:"List the names runs were logged under."`
 	Log    sessionLogCmd    `cmd:"" help:"Print the runs logged under a name, oldest first."`
+	Shred  sessionShredCmd  `cmd:"" help:"Erase the content of the runs logged under a name, for good."`
+	Open   sessionOpenCmd   `cmd:"" help:"Open a session whose runs share state, and print its id."`
 	Replay sessionReplayCmd `cmd:"" help:"Print or publish the events of a session once more, at their original speed or faster."`
 }
 

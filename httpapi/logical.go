@@ -1,0 +1,203 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/catalog"
+	"daybook/events"
+	"daybook/internal/access"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// Catalog tells what code of a tenant may use. *catalog.Catalog is one.
+type Catalog interface {
+	Snapshot(ctx context.Context, tenant string) *catalog.Snapshot
+}
+
+// LogicalCommands is the write side of sessions that keep state.
+// *ledger.Ledger implements it.
+type LogicalCommands interface {
+	OpenSession(ctx context.Context, o ledger.Opening) (ledger.Opened, error)
+	Teach(ctx context.Context, t ledger.Teaching) (ledger.Taught, error)
+}
+
+// LogicalSessions answers questions about sessions that keep state.
+type LogicalSessions interface {
+	LogicalSession(ctx context.Context, tenant, id string) (projections.LogicalSessionDetail, error)
+	LogicalSessions(ctx context.Context, tenant string, limit int, cursor string) (projections.LogicalSessionPage, error)
+}
+
+func (a *api) logicalRoutes(r *router) {
+	const base = "/api/logical-sessions"
+	open := huma.Operation{
+		OperationID: "open-logical-session", Method: http.MethodPost, Path: base, Tags: []string{tagSessions},
+		Summary: "Open a session that keeps state",
+		Description: "Each run submitted with its session_id as logical_session starts from the heap that the session's last run left, once that has ended. " +
+			"The same intent opens the same session, for ever. Seeds say what code is to be told of: ids of entries, or sources for all they offer. The answer declares what is new.",
+		Metadata:    map[string]any{needs: access.Run},
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": mediaOf[openingBody](r)}},
+	}
+	register(r, open, []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.openLogical)
+	delete(open.RequestBody.Content, "application/octet-stream")
+	register(r, huma.Operation{
+		OperationID: "list-logical-sessions", Method: http.MethodGet, Path: base, Tags: []string{tagSessions},
+		Summary: "List sessions that keep state", Description: "The last opened first.",
+	}, []int{http.StatusBadRequest}, a.listLogical)
+	register(r, huma.Operation{
+		OperationID: "get-logical-session", Method: http.MethodGet, Path: base + "/{id}", Tags: []string{tagSessions},
+		Summary: "Get a session that keeps state", Description: "With the heap it is at, and what code in it was told of.",
+	}, []int{http.StatusNotFound}, a.getLogical)
+}
+
+// openingBody is the JSON form of an opening, for the document; openLogical
+// reads it.
+type openingBody struct {
+	Intent  string            `json:"intent" doc:"What the session is for: 1 to 512 bytes, compared as they are. Keep it the same for the whole task."`
+	Seeds   []string          `json:"seeds" doc:"What code is to be told of: ids such as builtin.console, or a source such as builtin."`
+	Aliases map[string]string `json:"registry_aliases,omitempty" nullable:"true" doc:"Other names used in seeds, and the ids they stand for."`
+}
+
+type openLogicalInput struct{ RawBody []byte }
+
+type openLogicalAnswer struct {
+	Written
+	Body openedSession
+}
+
+type openedSession struct {
+	SessionID string `json:"session_id" doc:"Give it to runs as logical_session."`
+	New       bool   `json:"new" doc:"True when this opened it."`
+	// DomainRevision and Table are what MCP tells as _meta and table.
+	DomainRevision int64         `json:"domain_revision" doc:"Counts how often the session was told of more."`
+	NewSymbolSpace bool          `json:"new_symbol_space" doc:"True when symbols of before are void."`
+	Broken         *string       `json:"broken" doc:"Why continuity broke, just now; null if it did not."`
+	StateLost      bool          `json:"state_lost" doc:"True when the state could not be restored and the session starts anew."`
+	Added          []declaration `json:"added" doc:"What is new to the session."`
+}
+
+type declaration struct {
+	Symbol      string `json:"symbol"`
+	ID          string `json:"id"`
+	Declaration string `json:"declaration" doc:"TypeScript."`
+}
+
+func (a *api) openLogical(ctx context.Context, in *openLogicalInput) (*openLogicalAnswer, error) {
+	r := requestOf(ctx)
+	asJSON, f := bodyForm(r, in.RawBody)
+	if f != nil || !asJSON {
+		return nil, unsupported("Content-Type", "a session is opened with JSON: curl -H 'Content-Type: application/json' --data '{\"intent\":\"...\",\"seeds\":[\"builtin\"]}' ...")
+	}
+	o := ledger.Opening{Tenant: r.tenant, Actor: r.actor, Traceparent: r.traceparent}
+	var seeds []string
+	var aliases map[string]string
+	if f := decodeObject(in.RawBody, map[string]member{"intent": text(&o.Intent, nil), "seeds": texts(&seeds), "registry_aliases": textMap(&aliases)}); f != nil {
+		return nil, f
+	}
+	if len(seeds) == 0 {
+		return nil, invalid("seeds", "seeds must name something, for example %q for what every isolate has built in", catalog.BuiltinSource)
+	}
+	now := a.catalog.Snapshot(ctx, r.tenant)
+	entries, err := now.Resolve(seeds, aliases)
+	if unknown, ok := errors.AsType[*catalog.UnknownError](err); ok {
+		return nil, invalid("seeds", "seeds: %s", unknown.Error())
+	}
+	if err != nil {
+		return nil, err
+	}
+	opened, err := a.cmd.OpenSession(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	t := ledger.Teaching{
+		Tenant: r.tenant, Session: opened.SessionID, Primary: catalog.Primary(entries), Sources: now.Sources(), Known: now.Hashes(),
+		Actor: r.actor, Traceparent: r.traceparent,
+	}
+	for _, e := range entries {
+		t.Entries = append(t.Entries, events.TaughtEntry{ID: e.ID, SHA256: e.SHA256()})
+	}
+	done, err := a.cmd.Teach(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	out := &openLogicalAnswer{Body: openedSession{
+		SessionID: opened.SessionID, New: opened.New, DomainRevision: done.Revision, NewSymbolSpace: done.NewSymbolSpace, StateLost: done.StateLost,
+		Added: []declaration{},
+	}}
+	if done.Broken != "" {
+		out.Body.Broken = &done.Broken
+	}
+	for _, one := range done.Added {
+		e, _ := now.Entry(one.ID)
+		out.Body.Added = append(out.Body.Added, declaration{one.Symbol, one.ID, e.Declaration})
+	}
+	if seq := max(opened.Seq, done.Seq); seq != 0 {
+		out.Written = a.wroteAt(seq)
+	}
+	return out, nil
+}
+
+// texts reads a list of strings.
+func texts(list *[]string) member {
+	return func(where string, raw []byte) *failure {
+		var given []*string
+		if json.Unmarshal(raw, &given) != nil || slices.Contains(given, nil) {
+			return mistyped(where, "%s must be a list of strings", where)
+		}
+		for _, t := range given {
+			*list = append(*list, *t)
+		}
+		return nil
+	}
+}
+
+type listLogicalInput struct {
+	Reading
+	Limit  optional[int] `query:"limit" minimum:"1" maximum:"1000" doc:"How many at most; 100 if not given."`
+	Cursor string        `query:"cursor" doc:"next_cursor of the page before."`
+}
+
+type listLogicalAnswer struct {
+	Body projections.LogicalSessionPage
+}
+
+func (a *api) listLogical(ctx context.Context, in *listLogicalInput) (*listLogicalAnswer, error) {
+	if in.Limit.Set && in.Limit.Value < 1 {
+		return nil, invalid("limit", "limit must be 1 to %d, not %d", projections.MaxListLimit, in.Limit.Value)
+	}
+	if err := a.fresh(ctx, in.Reading); err != nil {
+		return nil, err
+	}
+	page, err := a.q.LogicalSessions(ctx, requestOf(ctx).tenant, in.Limit.Value, in.Cursor)
+	return &listLogicalAnswer{page}, err
+}
+
+type getLogicalInput struct {
+	Reading
+	ID string `path:"id" doc:"Id of the session."`
+}
+
+func (in getLogicalInput) about() subject { return subject{"session_id", "Session", in.ID} }
+
+type getLogicalAnswer struct {
+	Body projections.LogicalSessionDetail
+}
+
+func (a *api) getLogical(ctx context.Context, in *getLogicalInput) (*getLogicalAnswer, error) {
+	if err := a.fresh(ctx, in.Reading); err != nil {
+		return nil, err
+	}
+	d, err := found(ctx, a, func() (projections.LogicalSessionDetail, error) {
+		return a.q.LogicalSession(ctx, requestOf(ctx).tenant, in.ID)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &getLogicalAnswer{d}, nil
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+type sessionOpenCmd struct {
+	clientFlags
+	Intent string   `arg:"" help:"What the session is for; the same text opens the same session." placeholder:"INTENT"`
+	Seed   []string `help:"What code is to be told of: an id such as builtin.console, or a source such as builtin; may be repeated." default:"builtin" placeholder:"ID"`
+}
+
+// Run prints the id of the session, for "daybook run --in", and to standard
+// error what is new to it.
+func (c *sessionOpenCmd) Run(ctx context.Context, std *streams) error {
+	var raw json.RawMessage
+	if err := c.call(ctx, http.MethodPost, "/api/logical-sessions", map[string]any{"intent": c.Intent, "seeds": c.Seed}, &raw); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(std.out, raw)
+	}
+	var answer struct {
+		SessionID string  `json:"session_id"`
+		Broken    *string `json:"broken"`
+		StateLost bool    `json:"state_lost"`
+		Added     []struct {
+			Symbol      string `json:"symbol"`
+			ID          string `json:"id"`
+			Declaration string `json:"declaration"`
+		} `json:"added"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	if answer.StateLost && answer.Broken != nil {
+		fmt.Fprintf(std.err, "The state of this session could not be restored (%s): it starts anew.\n", *answer.Broken)
+	}
+	for _, d := range answer.Added {
+		fmt.Fprintf(std.err, "// %s %s\n%s\n", d.Symbol, d.ID, d.Declaration)
+	}
+	fmt.Fprintln(std.out, answer.SessionID)
+	return nil
+}
