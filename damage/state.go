@@ -48,7 +48,7 @@ func (f Finding) String() string {
 }
 
 // Advice says what to do about damage.
-const Advice = "restore the data directory from a copy, or start with --accept-damage to go on in a new volume that names what is missing"
+const Advice = "restore the data directory from a copy"
 
 // State is what is known to be wrong. It is safe for concurrent use; what was
 // reported stays.

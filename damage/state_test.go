@@ -35,7 +35,7 @@ func TestState(t *testing.T) {
 	if err := s.Err(); !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "LEDGER-0001, positions 5 to 9: missing") {
 		t.Errorf("Err: %v", err)
 	}
-	if err := s.ReadOnly(); !errors.As(err, &unwritable) || !strings.Contains(err.Error(), "--accept-damage") || !strings.Contains(err.Error(), "and 196 more") {
+	if err := s.ReadOnly(); !errors.As(err, &unwritable) || !strings.Contains(err.Error(), "restore the data directory") || !strings.Contains(err.Error(), "and 196 more") {
 		t.Errorf("ReadOnly: %v", err)
 	}
 }

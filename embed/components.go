@@ -62,12 +62,12 @@ func (d *Daybook) setBaseHeap(ctx context.Context, engineID string) error {
 // startProjections opens the read side and keeps it following the ledger. It
 // returns when what was on record before is applied.
 func (d *Daybook) startProjections(ctx context.Context) error {
-	last, err := d.soundEnd(ctx)
+	last, err := d.store.LastSeq(ctx)
 	if err != nil {
 		return err
 	}
 	opts := projections.Options{Path: d.projectionsFile(), Texts: d.store, Logger: d.opts.Logger}
-	if built, err := projections.Prepare(ctx, opts, d.store, last); err != nil {
+	if built, err := projections.Prepare(ctx, opts, d.store, d.soundEnd(last)); err != nil {
 		return err
 	} else if built && last > 0 {
 		d.opts.Logger.InfoContext(ctx, "built the projections anew", "events", last)
@@ -82,8 +82,8 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 			What: "events were on record that are gone; " + d.projectionsFile() + " was made of them",
 		})
 	}
-	if d.damage.Damaged() {
-		return d.readProjections(ctx)
+	if d.damage.Damaged() && d.projections.Applied() >= last {
+		return d.checkAnswers(last) // there is nothing to follow
 	}
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stopProjector, d.projectorDone = stop, make(chan struct{})
@@ -97,7 +97,11 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 			giveUp(err) // what Start waits for will never come
 		}
 	}()
-	if err := d.projections.Wait(waiting, last); err != nil {
+	err = d.projections.Wait(waiting, last)
+	if d.damage.Damaged() && ctx.Err() == nil {
+		return d.checkAnswers(last)
+	}
+	if err != nil {
 		if waiting.Err() != nil {
 			return context.Cause(waiting)
 		}

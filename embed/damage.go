@@ -219,38 +219,28 @@ func (d *Daybook) watchDamage(ctx context.Context) error {
 // how many more there are. With any the Daybook is read-only.
 func (d *Daybook) Damage() (list []damage.Finding, more int) { return d.damage.Findings() }
 
-// soundEnd is up to where the ledger can be read from its beginning: to its end,
-// or to where the first event is missing.
-func (d *Daybook) soundEnd(ctx context.Context) (uint64, error) {
-	last, err := d.store.LastSeq(ctx)
-	if err != nil {
-		return 0, err
-	}
+// soundEnd is up to where the ledger, which ends at last, can be read from its
+// beginning: to its end, or to where the first event is missing.
+func (d *Daybook) soundEnd(last uint64) uint64 {
 	list, _ := d.damage.Findings()
 	for _, f := range list {
 		if _, ledger := events.VolumeOf(f.Stream); ledger && f.First > 0 {
 			last = min(last, f.First-1)
 		}
 	}
-	return last, nil
+	return last
 }
 
-// readProjections lets what was applied be read where the ledger is damaged. If
-// anything is known to have been on record that was not, nothing is answered: an
-// answer that leaves something out would be wrong.
-func (d *Daybook) readProjections(ctx context.Context) error {
-	d.projectorDone = make(chan struct{})
-	close(d.projectorDone)
-	d.stopProjector = func() {}
-	last, err := d.store.LastSeq(ctx)
-	if err != nil {
-		return err
-	}
+// checkAnswers lets what was applied be read where the ledger, which ends at
+// last, is damaged. If anything is known to have been on record that was not
+// applied, nothing is answered: an answer that leaves something out would be
+// wrong.
+func (d *Daybook) checkAnswers(last uint64) error {
 	reach, err := d.reach()
 	if err != nil {
 		return err
 	}
-	if applied, known := d.projections.Applied(), max(last, reach); applied < known {
+	if applied, known := d.projections.Applied(), max(last, reach); applied < known && d.projections.Damage() == nil {
 		d.projections.Stop(fmt.Errorf("%w: answers would stop at event %d of %d", events.ErrDamaged, applied, known))
 	}
 	return nil

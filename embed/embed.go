@@ -64,6 +64,8 @@ type Daybook struct {
 	sealing                   *follower // seals volumes when they are due
 	retaining                 *follower
 	watching                  *follower // of damage
+	scrubbing                 *follower
+	scrub                     *audit.Scrub // nil without
 	attached                  sync.WaitGroup
 	// closing ends when clients that are still attached are to be gone.
 	closing    context.Context
@@ -105,6 +107,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"start the collection of heaps", d.startRetention},
 		{"seal volumes", d.startVolumes},
 		{"start the runner", d.startRunner},
+		{"start the scrub", d.startScrub},
 		{"start the interfaces", d.startInterfaces},
 		{"start the MCP servers", d.startToolServers},
 		{"watch for damage", d.watchDamage},
@@ -143,6 +146,7 @@ func (d *Daybook) close() error {
 	var errs []error
 	d.draining.Store(true)
 	d.watching.end()
+	d.scrubbing.end()
 	if d.stopRunner != nil { // readers can follow to the end
 		d.stopRunner()
 		<-d.runnerDone

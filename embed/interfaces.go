@@ -59,6 +59,8 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Webhooks:  d.webhooksOrNone(),
 		Replay:    d.store,
 		Audit:     d.proofs(),
+		Damage:    d.damage,
+		Scrub:     d.scrubProgress(),
 		Ready:     d.Ready,
 		Metrics:   d.metrics(),
 		Mounts:    map[string]http.Handler{"/mcp": d.mcp.Handler(), "/sse": d.mcp.SSEHandler()},

@@ -30,6 +30,17 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends one reading of everything.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(desc("projection_applied_position", "Position of the last event applied to the projections."), prometheus.GaugeValue, float64(c.d.projections.Applied()))
+	list, more := c.d.damage.Findings()
+	out <- prometheus.MustNewConstMetric(desc("damage", "What is known to be wrong with the ledger; with anything the server is read-only."), prometheus.GaugeValue, float64(len(list)+more))
+	if c.d.scrub != nil {
+		p := c.d.scrub.Progress()
+		out <- prometheus.MustNewConstMetric(desc("scrub_position", "Up to where the round of the scrub has come."), prometheus.GaugeValue, float64(p.Position))
+		out <- prometheus.MustNewConstMetric(desc("scrub_rounds_total", "Rounds of the scrub that are done."), prometheus.CounterValue, float64(p.Rounds))
+		out <- prometheus.MustNewConstMetric(desc("scrub_events_total", "Events that the scrub has compared with their hashes."), prometheus.CounterValue, float64(p.Events))
+		out <- prometheus.MustNewConstMetric(desc("scrub_bytes_total", "Bytes that the scrub has read."), prometheus.CounterValue, float64(p.Bytes))
+		out <- prometheus.MustNewConstMetric(desc("scrub_findings_total", "What the scrub has found wrong."), prometheus.CounterValue, float64(p.Findings))
+		out <- prometheus.MustNewConstMetric(desc("scrub_tiles_repaired_total", "Files of hashes that were wrong and are written anew."), prometheus.CounterValue, float64(p.TilesRepaired))
+	}
 	if c.d.audit != nil {
 		signed, _ := c.d.audit.Latest()
 		out <- prometheus.MustNewConstMetric(desc("audit_hashed_position", "Position of the last event in the Merkle tree."), prometheus.GaugeValue, float64(c.d.audit.Size()))

@@ -117,6 +117,9 @@ type Options struct {
 	// which it is in any case; default 64 GiB, negative for none.
 	SealEvery string
 	SealBytes int64
+	// ScrubEvents is how many events a second the scrub reads again to compare them
+	// with their hashes, besides 4 MiB a second; default 2,000, negative does without.
+	ScrubEvents int
 	// NoSync acknowledges events before they are on disk. Only for tests.
 	NoSync bool
 	// Version is reported to clients.
@@ -212,6 +215,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.TimeoutSecs, 30)
 	setDefault(&o.DrainWait, 10*time.Second)
 	setDefault(&o.CheckBytes, 16<<30)
+	setDefault(&o.ScrubEvents, 2000)
 	if o.HeapMemoryMB > o.HeapMemoryCeilingMB {
 		return o, fmt.Errorf("options: HeapMemoryMB (%d) is above HeapMemoryCeilingMB (%d)", o.HeapMemoryMB, o.HeapMemoryCeilingMB)
 	}

@@ -26,6 +26,11 @@ func (d *Daybook) startWebhooks(ctx context.Context) error {
 		AllowPrivate: d.opts.WebhookAllowPrivate,
 		Logger:       d.opts.Logger,
 	})
+	if errors.Is(err, events.ErrDamaged) {
+		d.met(err)
+		d.webhooks = nil
+		return nil
+	}
 	if err != nil {
 		return err
 	}

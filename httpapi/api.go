@@ -37,6 +37,9 @@ type api struct {
 	audit    *audit.Local // nil without
 	info     Version
 	wrote    highWater
+	// damage and scrub are nil without.
+	damage Damage
+	scrub  Scrub
 }
 
 // New returns the handler of everything under one address. It starts nothing.
@@ -49,6 +52,7 @@ func New(o Options) (http.Handler, error) {
 		return nil, fmt.Errorf("httpapi: %w", err)
 	}
 	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
+	a.damage, a.scrub = o.Damage, o.Scrub
 	if a.catalog == nil {
 		a.catalog = catalog.New(nil, catalog.Builtin{})
 	}
@@ -139,6 +143,7 @@ func (a *api) routes(mux *http.ServeMux) (*document, error) {
 	a.executionRoutes(r)
 	a.callRoutes(r)
 	a.outputRoutes(r)
+	a.damageRoutes(r)
 	a.heapRoutes(r)
 	a.collectRoutes(r)
 	a.shredRoutes(r)

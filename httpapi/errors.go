@@ -14,6 +14,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"daybook/damage"
 	"daybook/events"
 	"daybook/internal/access"
 	"daybook/ledger"
@@ -187,6 +188,8 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 		return gone(err, about)
 	case errors.As(err, &unwritable):
 		return unavailable("%s", unwritable)
+	case errors.Is(err, events.ErrDamaged) && a.damage != nil && a.damage.Err() != nil:
+		return unavailable("this cannot be answered from what is left of the ledger: %v; %s", a.damage.Err(), damage.Advice)
 	case errors.Is(err, projections.ErrBadQuery):
 		// The text begins with the name of the parameter at fault.
 		field, _, _ := strings.Cut(err.Error(), " ")

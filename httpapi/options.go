@@ -109,6 +109,10 @@ type Options struct {
 	Replay Publisher
 	// Audit answers /api/ledger; without it that is 503. Its SessionOf is not used.
 	Audit *audit.Local
+	// Damage answers /api/ledger/damage; without it nothing is wrong. Scrub answers
+	// /api/ledger/scrub; without it that is 503.
+	Damage Damage
+	Scrub  Scrub
 	// Ready reports why the service cannot serve yet, or nil; default: ready.
 	Ready func(ctx context.Context) error
 	// Metrics answers /metrics; default 404.

@@ -46,6 +46,7 @@ type commands struct {
 	Volume     volumeCmd     `cmd:"" help:"List, seal and export the volumes that the ledger is kept in."`
 	Token      tokenCmd      `cmd:"" help:"Make, list and revoke the tokens of a server that asks for them."`
 	Webhook    webhookCmd    `cmd:"" help:"Register webhooks and see what became of their deliveries."`
+	Status     statusCmd     `cmd:"" help:"Tell whether anything is wrong with a server's ledger."`
 	Verify     verifyCmd     `cmd:"" help:"Prove that a ledger, or an export of it, is what was signed."`
 	Rebuild    rebuildCmd    `cmd:"" help:"Rebuild the projections of a stopped server from its ledger."`
 	Version    versionCmd    `cmd:"" help:"Show versions."`

@@ -37,6 +37,7 @@ type engineFlags struct {
 	RunJSDescription string        `name:"run-js-description" help:"Replace the description of the run_js tool." placeholder:"TEXT"`
 	AuditKey         string        `help:"File of the key that checkpoints of the ledger are signed with, made if it does not exist; one in the data directory if not given." placeholder:"FILE"`
 	WitnessURL       string        `name:"witness-url" help:"Send every signed checkpoint there, by POST, to be remembered by somebody else." placeholder:"URL"`
+	ScrubRate        int           `name:"scrub-rate" help:"How many events a second are read again in the background and compared with their hashes; 0 does without." default:"2000" placeholder:"N"`
 	LogLevel         string        `help:"Least severe log record written to stderr: ${enum}." enum:"debug,info,warn,error" default:"warn"`
 }
 
@@ -55,6 +56,8 @@ func (f engineFlags) Validate() error {
 		return fmt.Errorf("--worker-max-runs is %d: it must be 1 or more", f.WorkerMaxRuns)
 	case f.WorkerMaxAge <= 0:
 		return fmt.Errorf("--worker-max-age is %s: it must be more than 0", f.WorkerMaxAge)
+	case f.ScrubRate < 0:
+		return fmt.Errorf("--scrub-rate is %d: it must be 0 or more", f.ScrubRate)
 	case f.DrainWait < 0:
 		return fmt.Errorf("--drain-wait is %s: it cannot be negative", f.DrainWait)
 	}
@@ -70,6 +73,10 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 	}
 	if drain == 0 {
 		drain = -1
+	}
+	scrub := f.ScrubRate
+	if scrub == 0 {
+		scrub = -1
 	}
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(f.LogLevel)) // kong has checked the value
@@ -91,6 +98,7 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 		Instructions:        f.Instructions,
 		RunJSDescription:    f.RunJSDescription,
 		AuditKey:            f.AuditKey,
+		ScrubEvents:         scrub,
 		WitnessURL:          f.WitnessURL,
 		Version:             version(),
 		Logger:              slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
@@ -179,6 +187,15 @@ func (c *serveCmd) Run(ctx context.Context, std *streams) error {
 	fmt.Fprintf(std.out, "  mcp      %s/mcp\n", book.URL())
 	if url := book.NATSURL(); url != "" {
 		fmt.Fprintf(std.out, "  events   %s\n", book.SubscribeHint())
+	}
+	if list, more := book.Damage(); len(list) > 0 {
+		fmt.Fprintln(std.out, "READ-ONLY: the ledger is damaged. daybook status says more.")
+		for _, f := range list {
+			fmt.Fprintf(std.err, "daybook: damaged: %s\n", f)
+		}
+		if more > 0 {
+			fmt.Fprintf(std.err, "daybook: damaged: and %d more\n", more)
+		}
 	}
 	fmt.Fprintln(std.out, "Ready. Press Ctrl-C to stop.")
 	select {

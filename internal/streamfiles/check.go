@@ -67,7 +67,7 @@ type Stream struct {
 	// that was removed.
 	Highest uint64
 	Gaps    []Range
-	Faults      []Fault
+	Faults  []Fault
 	// Opening is the message at First, in memory of its own.
 	Opening Record
 	// Blocks counts the files of messages, Skipped those that were not read, which
@@ -80,6 +80,10 @@ type Stream struct {
 type Options struct {
 	// Newest is how many bytes of each stream are read, the newest; 0 is all.
 	Newest int64
+	// Names, if set, are the only streams that are read.
+	Names func(stream string) bool
+	// SkipNewest leaves out the block that a server may be writing to.
+	SkipNewest bool
 	// Pace, if set, is called before a file is read, with its size in bytes.
 	Pace func(ctx context.Context, bytes int64) error
 }
@@ -97,7 +101,7 @@ func Check(ctx context.Context, dir string, opts Options) ([]Stream, error) {
 	}
 	var streams []Stream
 	for _, e := range list {
-		if !e.IsDir() {
+		if !e.IsDir() || opts.Names != nil && !opts.Names(e.Name()) {
 			continue
 		}
 		s, err := checkStream(ctx, dir, e.Name(), opts)
@@ -123,6 +127,9 @@ func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, e
 	if err != nil {
 		return s, err
 	}
+	if opts.SkipNewest && len(blocks) > 0 {
+		blocks = blocks[:len(blocks)-1]
+	}
 	s.Blocks = len(blocks)
 	for left := size(blocks); opts.Newest > 0 && left > opts.Newest && s.Skipped < len(blocks)-1; s.Skipped++ {
 		left -= blocks[s.Skipped].size
@@ -136,7 +143,7 @@ func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, e
 		if err := ctx.Err(); err != nil {
 			return s, err
 		}
-		if err := s.readBlock(dir, filepath.Join(at, blocksDir, b.name), b, s.Skipped+i == len(blocks)-1); err != nil {
+		if err := s.readBlock(dir, filepath.Join(at, blocksDir, b.name), b, !opts.SkipNewest && s.Skipped+i == len(blocks)-1); err != nil {
 			return s, err
 		}
 	}

@@ -1,0 +1,112 @@
+package audit_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/audit"
+	"daybook/events"
+	"daybook/internal/jetstream"
+)
+
+// tampered shows one event with another payload than the one recorded.
+type tampered struct {
+	*jetstream.Store
+	seq uint64
+}
+
+func (s tampered) ReadRaw(ctx context.Context, after uint64, limit int) ([]events.Stored, error) {
+	batch, err := s.Store.ReadRaw(ctx, after, limit)
+	for i := range batch {
+		if batch[i].Seq == s.seq {
+			batch[i].Body = bytes.Replace(batch[i].Body, []byte("1 + 1"), []byte("1 + 2"), 1)
+		}
+	}
+	return batch, err
+}
+
+// The scrub tells an event that was changed from a hash that was, mends the
+// latter and finds nothing where nothing is wrong.
+func TestScrub(t *testing.T) {
+	t.Parallel()
+	store, dir := newStore(t), t.TempDir()
+	log := start(t, store, audit.Options{Dir: dir})
+	mustCheckpoint(t, log, fill(t, store, 600))
+	round := func(stream audit.Stream) (found []uint64, p audit.ScrubProgress) {
+		t.Helper()
+		s := log.NewScrub(audit.ScrubOptions{
+			Stream: stream, Blobs: store, EventsPerSecond: 1e6, BytesPerSecond: 1 << 30,
+			Found: func(first, last uint64, what string) {
+				if first != last || what == "" {
+					t.Errorf("found %q at %d to %d", what, first, last)
+				}
+				found = append(found, first)
+			},
+		})
+		if err := s.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return found, s.Progress()
+	}
+	end := log.Size()
+	if found, p := round(store); len(found) != 0 || p.Events != end || p.Position != end || p.Rounds != 1 || p.RoundEnded.IsZero() {
+		t.Errorf("a whole ledger: found %v, %+v", found, p)
+	}
+	for _, seq := range []uint64{1, 256, 257, 599} {
+		found, p := round(tampered{store, seq})
+		if diff := cmp.Diff([]uint64{seq}, found); diff != "" || p.Findings != 1 || p.TilesRepaired != 0 {
+			t.Errorf("event %d changed (-want +got):\n%s%+v", seq, diff, p)
+		}
+	}
+	tile := filepath.Join(dir, "tile", "0", "000")
+	whole, err := os.ReadFile(tile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, bad := range map[string][]byte{"a bit": append([]byte{whole[0] ^ 1}, whole[1:]...), "cut": whole[:100]} {
+		if err := os.WriteFile(tile, bad, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if found, p := round(store); len(found) != 0 || p.TilesRepaired != 1 {
+			t.Errorf("%s of a tile: found %v, %+v", name, found, p)
+		}
+		if now, err := os.ReadFile(tile); err != nil || !bytes.Equal(now, whole) {
+			t.Errorf("%s of a tile: it is not as it was, %v", name, err)
+		}
+	}
+}
+
+// How far a ledger had come is known from what is kept beside it, and nothing
+// that is damaged adds to that.
+func TestReach(t *testing.T) {
+	t.Parallel()
+	store, dir := newStore(t), t.TempDir()
+	if n, err := audit.Reach(dir); n != 0 || err != nil {
+		t.Errorf("nothing reaches %d, %v", n, err)
+	}
+	log := start(t, store, audit.Options{Dir: dir})
+	last := fill(t, store, 20)
+	mustCheckpoint(t, log, last)
+	if n, err := audit.Reach(dir); n < last || err != nil {
+		t.Errorf("with a checkpoint it reaches %d, %v; want %d", n, err, last)
+	}
+	if err := log.close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "checkpoints")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, bytes.Replace(raw, []byte("\n20\n"), []byte("\n90\n"), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := audit.Reach(dir); n > log.Size() || err != nil {
+		t.Errorf("a forged checkpoint makes it reach %d, %v", n, err)
+	}
+}

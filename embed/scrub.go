@@ -1,0 +1,63 @@
+package embed
+
+import (
+	"context"
+
+	"daybook/audit"
+	"daybook/damage"
+	"daybook/events"
+	"daybook/httpapi"
+	"daybook/internal/streamfiles"
+)
+
+// startScrub reads the ledger again and again for what changes on a disk unasked.
+func (d *Daybook) startScrub(ctx context.Context) error {
+	if d.audit == nil || d.opts.ScrubEvents < 0 || d.damage.Damaged() {
+		return nil
+	}
+	opts := audit.ScrubOptions{Stream: d.store, Blobs: d.store, EventsPerSecond: d.opts.ScrubEvents, Found: d.scrubFound}
+	if d.opts.NATSURL == "" {
+		opts.Before = d.scrubFiles
+	}
+	d.scrub = d.audit.NewScrub(opts)
+	d.scrubbing = follow(ctx, func(ctx context.Context) {
+		_ = d.scrub.Run(ctx) // it ends with ctx only
+	})
+	return nil
+}
+
+// scrubFiles looks at the ledger's files before the server is asked to read them:
+// it may count without end over a position that was never given out. The blocks
+// that are looked at are never written again.
+func (d *Daybook) scrubFiles(ctx context.Context, pace func(ctx context.Context, bytes int64) error) error {
+	isVolume := func(stream string) bool {
+		_, ok := events.VolumeOf(stream)
+		return ok
+	}
+	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Names: isVolume, SkipNewest: true, Pace: pace})
+	if err != nil {
+		return err
+	}
+	for _, s := range streams {
+		for _, g := range s.Gaps {
+			d.damage.Report(damage.Finding{Stream: s.Name, First: g.From, Last: g.To, What: "no event can be read", By: damage.ByScrub})
+		}
+		for _, f := range s.Faults {
+			d.damage.Report(damage.Finding{Stream: s.Name, What: f.String(), By: damage.ByScrub})
+		}
+	}
+	return d.damage.Err() // the server is not made to read what it may not survive
+}
+
+// scrubFound is told what the scrub finds.
+func (d *Daybook) scrubFound(first, last uint64, what string) {
+	d.damage.Report(damage.Finding{Stream: "LEDGER", First: first, Last: last, What: what, By: damage.ByScrub})
+}
+
+// scrubProgress is nil where there is no scrub.
+func (d *Daybook) scrubProgress() httpapi.Scrub {
+	if d.scrub == nil {
+		return nil
+	}
+	return d.scrub.Progress
+}

@@ -1,0 +1,85 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/audit"
+	"daybook/damage"
+)
+
+// Damage tells what is wrong with the ledger, as *damage.State does.
+type Damage interface {
+	Findings() (list []damage.Finding, more int)
+	// Err is all of it in a sentence, or nil.
+	Err() error
+}
+
+func (a *api) damageRoutes(r *router) {
+	op := func(id, path, summary, description string) huma.Operation {
+		return huma.Operation{
+			OperationID: id, Method: http.MethodGet, Path: path, Tags: []string{tagLedger}, Summary: summary, Description: description,
+		}
+	}
+	register(r, op("get-damage", "/api/ledger/damage", "Tell what is wrong with the ledger",
+		"With any finding the server is read-only: runs and tags are refused with 503, what is sound can be read, and /readyz answers 503."), nil, a.damaged)
+	register(r, op("get-scrub", "/api/ledger/scrub", "Tell how far the scrub has come",
+		"The scrub reads the whole ledger again, slowly and over and over, and compares it with the hashes that were taken when it was recorded."), nil, a.scrubbed)
+}
+
+// DamageReport is what GET /api/ledger/damage answers.
+type DamageReport struct {
+	Damaged  bool             `json:"damaged" doc:"Whether anything is wrong: the server is then read-only."`
+	Findings []damage.Finding `json:"findings" doc:"What is wrong, in the order found, at most 100."`
+	More     int              `json:"more" doc:"How many more findings there were."`
+	Advice   string           `json:"advice,omitempty" doc:"What to do about it."`
+}
+
+type damageAnswer struct{ Body DamageReport }
+
+func (a *api) damaged(context.Context, *struct{}) (*damageAnswer, error) {
+	report := DamageReport{Findings: []damage.Finding{}}
+	if a.damage == nil {
+		return &damageAnswer{Body: report}, nil
+	}
+	if list, more := a.damage.Findings(); len(list) > 0 {
+		report = DamageReport{Damaged: true, Findings: list, More: more, Advice: damage.Advice}
+	}
+	return &damageAnswer{Body: report}, nil
+}
+
+// ScrubReport is what GET /api/ledger/scrub answers.
+type ScrubReport struct {
+	Position      uint64     `json:"position" doc:"Up to where this round has come."`
+	End           uint64     `json:"end" doc:"Where this round ends."`
+	Rounds        uint64     `json:"rounds" doc:"Rounds done since the start."`
+	Events        uint64     `json:"events" doc:"Events compared since the start."`
+	Bytes         uint64     `json:"bytes" doc:"Bytes read since the start."`
+	Blobs         uint64     `json:"blobs" doc:"Heaps and texts compared with their hash since the start."`
+	TilesRepaired uint64     `json:"tiles_repaired" doc:"Files of hashes found wrong, where the events were right, and written anew."`
+	Findings      uint64     `json:"findings" doc:"What it found wrong since the start; see /api/ledger/damage."`
+	RoundEnded    *time.Time `json:"round_ended" doc:"When the last round was done; null before."`
+}
+
+type scrubAnswer struct{ Body ScrubReport }
+
+func (a *api) scrubbed(context.Context, *struct{}) (*scrubAnswer, error) {
+	if a.scrub == nil {
+		return nil, unavailable("this server does not scrub its ledger")
+	}
+	p := a.scrub()
+	report := ScrubReport{
+		Position: p.Position, End: p.End, Rounds: p.Rounds, Events: p.Events, Bytes: p.Bytes, Blobs: p.Blobs,
+		TilesRepaired: p.TilesRepaired, Findings: p.Findings,
+	}
+	if !p.RoundEnded.IsZero() {
+		report.RoundEnded = &p.RoundEnded
+	}
+	return &scrubAnswer{Body: report}, nil
+}
+
+// Scrub tells how far the scrub has come.
+type Scrub func() audit.ScrubProgress
