@@ -17,7 +17,7 @@ import (
 
 // startDurable is a running runner over a ledger that syncs every event, as in
 // production. The channel receives a value for each run dealt with.
-func startDurable(b *testing.B, w runner.Workers, slots int) (*ledger.Ledger, <-chan struct{}) {
+func startDurable(b *testing.B, w runner.Workers, slots int, callable ...runner.Servers) (*ledger.Ledger, <-chan struct{}) {
 	b.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	server, err := natsserver.Start(b.Context(), natsserver.Options{StoreDir: b.TempDir(), Logger: quiet})
@@ -45,7 +45,11 @@ func startDurable(b *testing.B, w runner.Workers, slots int) (*ledger.Ledger, <-
 		defer func() { acked <- struct{}{} }()
 		return d.Ack(ctx)
 	}}
-	r := runner.New(runner.Options{Slots: slots, Ledger: l, Work: queue, Heaps: store, Texts: store, Workers: w, Logger: quiet})
+	opts := runner.Options{Slots: slots, Ledger: l, Work: queue, Heaps: store, Texts: store, Workers: w, Logger: quiet}
+	if len(callable) > 0 {
+		opts.Servers = callable[0]
+	}
+	r := runner.New(opts)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
