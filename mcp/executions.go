@@ -10,28 +10,27 @@ import (
 )
 
 func (s *Server) executionTools() []tool {
-	id := property{name: "execution_id", kind: text, required: true, about: "as returned by run_js"}
+	id := property{name: "execution_id", kind: text, required: true, about: "from run_js"}
 	return []tool{
 		{
 			name: "get_execution", title: "Get execution", readOnly: true, idempotent: true,
-			about: "Status of a run: running, completed, failed, timed_out or cancelled. result is set when completed, " +
-				"error otherwise, heap when there is state to continue from.",
+			about: "Status of a run (running, completed, failed, timed_out, cancelled), result when completed, else error, and heap to continue from.",
 			input: []property{id},
 			output: record(is("execution_id", "string"), statusField(), orNull("result", "string"), orNull("heap", "string"),
 				orNull("error", "string"), is("started_at", "string"), orNull("completed_at", "string"),
 				is("queued", "boolean"), is("requested_at", "string"),
-				optional(is("result_truncated", "boolean")), optional(listOf("warnings", object{{"type", "string"}}))),
+				optional(is("result_truncated", "boolean")), optional(is("result_preview", "boolean")), optional(listOf("warnings", object{{"type", "string"}}))),
 			call: s.getExecution,
 		},
 		{
 			name: "get_execution_output", title: "Get console output", readOnly: true, idempotent: true,
-			about: "A page of a run's console output, by lines or, with byte_offset, by bytes. Works while it runs: " +
-				"call again with line_offset = next_line_offset until has_more is false and status is not \"running\".",
+			about: "A page of a run's console output, by lines or, with byte_offset, by bytes. " +
+				"Call again with line_offset = next_line_offset until has_more is false and status not \"running\".",
 			input: []property{
 				id,
 				{name: "line_offset", kind: integer, deflt: 1, min: 1, about: "first line, from 1"},
 				{name: "line_limit", kind: integer, deflt: projections.DefaultLineLimit, min: 1},
-				{name: "byte_offset", kind: integer, about: "first byte, from 0; line arguments are then ignored"},
+				{name: "byte_offset", kind: integer, about: "first byte, from 0, instead of lines"},
 				{name: "byte_limit", kind: integer, deflt: projections.DefaultByteLimit, min: 1},
 			},
 			output: record(is("execution_id", "string"), is("data", "string"),
@@ -42,19 +41,19 @@ func (s *Server) executionTools() []tool {
 		},
 		{
 			name: "cancel_execution", title: "Cancel execution", destructive: true, idempotent: true,
-			about:  "Stop a running execution. {ok: true} once it is cancelled; {ok: false, error} if it is not running. Its heap is not kept.",
+			about:  "Stop a running execution: {ok: true} once cancelled, {ok: false, error} if it is not running. Leaves no heap.",
 			input:  []property{id},
 			output: record(is("ok", "boolean"), optional(is("error", "string"))),
 			call:   s.cancelExecution,
 		},
 		{
 			name: "list_executions", title: "List executions", readOnly: true, idempotent: true,
-			about: "All running executions and the recently ended ones, newest first.",
+			about: "Running and recently ended executions, newest first.",
 			input: []property{
 				{name: "status", kind: text, oneOf: statuses()},
-				{name: "session", kind: text, about: "only runs logged under this session name"},
+				{name: "session", kind: text, about: "session name"},
 				{name: "limit", kind: integer, min: 1, max: 1000},
-				{name: "cursor", kind: text, about: "next_cursor of the previous page"},
+				{name: "cursor", kind: text, about: "next_cursor of the page before"},
 			},
 			output: record(
 				listOf("executions", record(is("execution_id", "string"), statusField(), is("started_at", "string"), orNull("completed_at", "string"))),
@@ -82,6 +81,7 @@ type executionAnswer struct {
 	Queued          bool     `json:"queued"`
 	RequestedAt     string   `json:"requested_at"`
 	ResultTruncated bool     `json:"result_truncated,omitempty"`
+	ResultPreview   bool     `json:"result_preview,omitempty"`
 	Warnings        []string `json:"warnings,omitempty"`
 }
 
@@ -91,7 +91,8 @@ func (s *Server) getExecution(ctx context.Context, _ caller, a arguments) (answe
 	if err != nil {
 		return answer{}, aboutExecution(id, err)
 	}
-	return answer{value: showExecution(d)}, nil
+	shown := showExecution(d)
+	return answer{link: preview(d, &shown), value: shown}, nil
 }
 
 func showExecution(d projections.ExecutionDetail) executionAnswer {

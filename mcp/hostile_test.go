@@ -62,6 +62,14 @@ var (
 	}
 )
 
+// The same for objects of anything, and for truths.
+var (
+	wrongObjects = map[string]string{
+		"text": `"a=b"`, "number": `5`, "half a pair": `{"k":"\udc00"}`, "half a pair within": `{"k":{"\ud800":[1]}}`, "twice": `{"k":"a","k":"b"}`,
+	}
+	wrongTruths = map[string]string{"text": `"true"`, "number": `1`}
+)
+
 // hostileMaps have the right type. Those marked true break a rule of tags.
 var hostileMaps = map[string]struct {
 	json string
@@ -92,18 +100,28 @@ func manyKeys(n int) string {
 	return b.String()
 }
 
+// wrongLists are no lists of strings.
+var wrongLists = map[string]string{
+	"a text": `"builtin"`, "a number": `5`, "an object": `{}`, "true": `true`, "of numbers": `[5]`, "of null": `[null]`, "of lists": `[["builtin"]]`,
+	"half a pair": `["\ud800"]`, "empty": `[]`, "of an empty text": `[""]`, "of 257": "[" + strings.Repeat(`"builtin",`, 256) + `"builtin"]`,
+	"of what is not there": `["__proto__"]`, "of 1 MiB": `["` + strings.Repeat("x", 1<<20) + `"]`,
+}
+
 // takes says of each argument that is a text which of the hostile ones it takes
 // all the same; none, where it names one of few things. Everything declared
 // must be here: decide, when you add an argument, what it does with such text.
 var takes = map[string]func(tool, kind string) bool{
-	"code":            func(_, kind string) bool { return !strings.Contains(kind, "NUL") },
-	"heap":            none,
-	"execution_id":    none,
-	"cursor":          func(_, kind string) bool { return kind == "empty" }, // the first page
-	"status":          none,
-	"fields":          none,
-	"keys":            func(string, string) bool { return true }, // what is not there need not be deleted
-	"idempotency_key": only("escaped path", "path", "subject wildcards", "__proto__", "a number", "null", "heap with a capital", "heap one too long", "braces"),
+	"code":                func(_, kind string) bool { return !strings.Contains(kind, "NUL") },
+	"heap":                none,
+	"execution_id":        none,
+	"logical_session_ref": none,
+	"intent":              func(_, kind string) bool { return !slices.Contains([]string{"empty", "1 MiB", "64 KiB of NUL"}, kind) },
+	"query":               func(string, string) bool { return true },
+	"cursor":              func(_, kind string) bool { return kind == "empty" }, // the first page
+	"status":              none,
+	"fields":              none,
+	"keys":                func(string, string) bool { return true }, // what is not there need not be deleted
+	"idempotency_key":     only("escaped path", "path", "subject wildcards", "__proto__", "a number", "null", "heap with a capital", "heap one too long", "braces"),
 	"session": only("path", "escaped path", "subject wildcards", "quotes", "braces", "__proto__", "a number", "null", "emoji", "replacement character",
 		"heap with a capital", "heap of look-alikes", "heap one too long"),
 }
@@ -166,16 +184,25 @@ func attacks(t testing.TB, tool listed) (list []attack) {
 		add(attack{what: name + " in capitals", args: set(strings.ToUpper(name), `1`), mention: name, refuse: true})
 		twice := strings.TrimSuffix(set(name, encoded(t, p.sample())), "}") + `,"` + name + `":` + encoded(t, p.sample()) + "}"
 		add(attack{what: name + " twice", args: twice, mention: name, refuse: true})
-		wrong := map[string]map[string]string{"string": wrongTexts, "integer": wrongIntegers, "object": wrongMaps}[p.Type]
+		wrong := map[string]map[string]string{
+			"string": wrongTexts, "integer": wrongIntegers, "object": wrongMaps, "array": wrongLists, "any object": wrongObjects, "boolean": wrongTruths,
+		}[p.kind()]
 		if wrong == nil {
 			t.Fatalf("%s: nothing is known about arguments of the type %q", name, p.Type)
 		}
 		for _, m := range []map[string]string{wrong, wrongForAll} {
 			for what, v := range m {
+				if v == "true" && p.Type == "boolean" {
+					continue
+				}
 				add(attack{what: name + " is wrong: " + what, args: set(name, v), mention: name, refuse: true})
 			}
 		}
-		switch p.Type {
+		switch p.kind() {
+		case "any object":
+			for what, m := range hostileMaps {
+				add(attack{what: name + ": " + what, args: set(name, m.json), mention: name})
+			}
 		case "string":
 			takesIt := takes[name]
 			if takesIt == nil {
@@ -194,6 +221,7 @@ func attacks(t testing.TB, tool listed) (list []attack) {
 			for what, m := range hostileMaps {
 				// A question may ask for what cannot be.
 				question := tool.Annotations.ReadOnly && what != "65 keys"
+				question = question || name == "registry_aliases" // names that nobody uses need not be good ones
 				add(attack{what: name + ": " + what, args: set(name, m.json), mention: name, refuse: m.bad && !question, accept: !m.bad || question})
 			}
 		}

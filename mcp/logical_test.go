@@ -644,3 +644,90 @@ func TestP34_RestoredIsReused(t *testing.T) {
 		t.Errorf("the state is %s", state)
 	}
 }
+
+func TestP29_LongResultsAreLinked(t *testing.T) {
+	t.Parallel()
+	b := openLogical(t, ledger.Options{})
+	p := b.connect(t)
+	ref := openSession(p, "long", "builtin.console").Ref
+	long := strings.Repeat("ö", 20_000)
+	read := func(uri string) string {
+		var got struct {
+			Contents []struct{ Text string }
+		}
+		if err := json.Unmarshal(p.call("resources/read", mustJSON(t, map[string]string{"uri": uri})), &got); err != nil || len(got.Contents) != 1 {
+			t.Fatalf("read %s: %v", uri, err)
+		}
+		return got.Contents[0].Text
+	}
+	type shown struct {
+		Result  string `json:"result"`
+		Preview bool   `json:"result_preview"`
+	}
+	get := func(id string) (s shown, link string) {
+		var r struct {
+			Content           []struct{ Type, URI string }
+			StructuredContent shown
+		}
+		raw := p.call("tools/call", mustJSON(t, map[string]any{"name": "get_execution", "arguments": map[string]string{"execution_id": id}}))
+		if err := json.Unmarshal(raw, &r); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range r.Content {
+			if c.Type == "resource_link" {
+				link = c.URI
+			}
+		}
+		return r.StructuredContent, link
+	}
+	id := b.runIn(p, ref, long)
+	got, link := get(id)
+	if !got.Preview || !strings.HasPrefix(long, got.Result) || len(got.Result) > 16<<10 || len(got.Result) < 16<<10-4 {
+		t.Errorf("shown are %d bytes, preview %t", len(got.Result), got.Preview)
+	}
+	if link != "execution://"+id+"/result" {
+		t.Fatalf("the link is %q", link)
+	}
+	if whole := read(link); whole != long {
+		t.Errorf("the resource has %d bytes of %d", len(whole), len(long))
+	}
+	if got, link := get(b.runIn(p, ref, "short")); got.Preview || got.Result != "short" || link != "" {
+		t.Errorf("a short result: %+v, %q", got, link)
+	}
+	if d, err := b.views.Execution(t.Context(), events.DefaultTenant, id); err != nil || d.Result == nil || *d.Result != long {
+		t.Errorf("the record has another result, %v", err)
+	}
+}
+
+// TestP30_ShapingIsNotProjection: what a script selects is its result, on record
+// in full; shortening it for a model changes nothing there.
+func TestP30_ShapingIsNotProjection(t *testing.T) {
+	t.Parallel()
+	b := openLogical(t, ledger.Options{})
+	p := b.connect(t)
+	ref := openSession(p, "shaped", "builtin.console").Ref
+	long := strings.Repeat("x", 30_000)
+	id := b.runIn(p, ref, long)
+	p.tool("get_execution", mustJSON(t, map[string]string{"execution_id": id}))
+	list, err := b.ledger.History(t.Context(), events.DefaultTenant, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := events.Ended(list[len(list)-1].Data)
+	if end == nil || end.Content.Value().Result.Text != long {
+		t.Error("the ledger does not have the whole result")
+	}
+}
+
+// TestP31_AnswersEchoNothing: an answer has the result and no code.
+func TestP31_AnswersEchoNothing(t *testing.T) {
+	t.Parallel()
+	b := openLogical(t, ledger.Options{})
+	p := b.connect(t)
+	ref := openSession(p, "echo", "builtin.console").Ref
+	id := b.runIn(p, ref, "console.log(\"not to be echoed\")\n42")
+	r := p.tool("get_execution", mustJSON(t, map[string]string{"execution_id": id}))
+	if text := r.Content[0].Text; strings.Contains(text, "echoed") || strings.Contains(text, "output:") || !strings.Contains(text, `"result":"42"`) {
+		t.Errorf("the answer is %s", text)
+	}
+}

@@ -28,6 +28,8 @@ type resource struct {
 	read           func(ctx context.Context, named string) (text string, err error)
 	// version returns a text that changes when what read returns does.
 	version func(ctx context.Context, named string) (string, error)
+	// unnoted resources leave nothing in the context of who reads them.
+	unnoted bool
 }
 
 const (
@@ -56,6 +58,11 @@ func (s *Server) resources() []resource {
 			read:  s.allOutput, version: s.executionVersion,
 		},
 		{
+			name: "execution_result", title: "Result", scheme: "execution://", suffix: "/result", mime: textType,
+			about: "The value of a run's last expression, exactly.",
+			read:  s.wholeResult, version: s.executionVersion,
+		},
+		{
 			name: "heap", title: "Heap", scheme: "heap://", mime: jsonType,
 			about: "A heap: its tags, size, and the run and heap it comes from.",
 			read:  heap, version: heap,
@@ -76,6 +83,7 @@ func (s *Server) resources() []resource {
 				return strconv.Itoa(len(entries)), err
 			},
 		},
+		s.contextResource(),
 	}
 }
 
@@ -136,7 +144,11 @@ func (s *Server) reader(r resource) sdk.ResourceHandler {
 		if err != nil {
 			return nil, s.unreadable(ctx, uri, err)
 		}
-		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: r.mime, Text: text}}}, nil
+		res = &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: r.mime, Text: text}}}
+		if before := s.noteRead(ctx, r, uri, text); before != nil {
+			res.Meta = sdk.Meta{metaFetched: before}
+		}
+		return res, nil
 	}
 }
 
@@ -158,7 +170,7 @@ func (s *Server) refuseBadAddresses(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-const notOnRecord = "nothing is on record at this address; a uri is execution://{id}, execution://{id}/output, heap://{hash} or session://{name}"
+const notOnRecord = "nothing is on record at this address; a uri is execution://{id}, execution://{id}/output, execution://{id}/result, heap://{hash}, session://{name} or, under that name, session://{name}/context"
 
 // unreadable is the protocol's error for an address that cannot be read.
 func (s *Server) unreadable(ctx context.Context, uri string, err error) error {

@@ -62,6 +62,8 @@ type answer struct {
 	seq uint64
 	// failed marks an answer that tells of a failure in its documented form.
 	failed bool
+	// link leads to what the answer shows only a part of; nil when it shows all.
+	link *sdk.ResourceLink
 	// meta is what is told beside the answer, under keys of its own.
 	meta sdk.Meta
 }
@@ -115,14 +117,13 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 		use := s.enter(ctx, c, t, a)
 		ans, err := t.do(ctx, c, a)
 		if err != nil {
-			s.leave(ctx, use, t, a, ans, nil, err)
 			return s.refuse(ctx, t.name, err), nil
 		}
 		body, err := encode(ans.value)
 		if err != nil {
 			return s.refuse(ctx, t.name, err), nil
 		}
-		res = resultOf(ans, s.leave(ctx, use, t, a, ans, body, nil), use.format())
+		res = resultOf(ans, s.leave(ctx, use, t, a, ans, body), use.format())
 		if ans.seq != 0 {
 			s.awaitReadable(ctx, ans.seq)
 		}
@@ -146,6 +147,9 @@ func resultOf(ans answer, body []byte, format string) *sdk.CallToolResult {
 		IsError:           ans.failed,
 		Content:           []sdk.Content{&sdk.TextContent{Text: formatted(body, format)}},
 		StructuredContent: json.RawMessage(body),
+	}
+	if ans.link != nil {
+		res.Content = append(res.Content, ans.link)
 	}
 	if ans.seq != 0 || ans.meta != nil {
 		res.Meta = sdk.Meta{}
