@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"strconv"
 	"time"
 )
 
@@ -48,6 +49,19 @@ func ValidID(s string) bool {
 		}
 	}
 	return true
+}
+
+// MintedAt is when an id was minted, to the millisecond, by the clock of the
+// process that did. It reports false for ids that were derived.
+func MintedAt(id string) (time.Time, bool) {
+	if !ValidID(id) || id[14] != '7' {
+		return time.Time{}, false
+	}
+	ms, err := strconv.ParseInt(id[:8]+id[9:13], 16, 64)
+	if err != nil {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(ms).UTC(), true
 }
 
 // ValidHash reports whether s is a SHA-256 in 64 lowercase hex characters, the

@@ -172,3 +172,16 @@ func TestFormatTime(t *testing.T) {
 		}
 	}
 }
+
+func TestMintedAt(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 9, 30, 0, 125_000_000, time.UTC)
+	if got, ok := events.MintedAt(events.NewID(at)); !ok || !got.Equal(at) {
+		t.Errorf("got %v, %t; want %v", got, ok, at)
+	}
+	for _, id := range []string{"", events.DerivedID("t", "k"), "019ab3c4", strings.Repeat("g", 36), heapIn} {
+		if got, ok := events.MintedAt(id); ok {
+			t.Errorf("%q was minted at %v", id, got)
+		}
+	}
+}

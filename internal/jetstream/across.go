@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"daybook/events"
 )
@@ -88,19 +91,34 @@ func (s *Store) next(ctx context.Context, now *volumes, at place, from uint64) (
 	return stored{}, events.ErrNotFound
 }
 
-// expectation is what the server is told to expect on a subject of the active
-// volume, where position is expected over all: the same, or, where that is in a
-// sealed volume, none. If it is not the last there, it is events.ErrConflict.
-func (s *Store) expectation(ctx context.Context, now *volumes, at place, position uint64) (uint64, error) {
+// clockSlack is by how much clocks may differ, of processes and from one day to
+// the next, before an event could be in a volume that ended before its subject
+// existed.
+const clockSlack = 24 * time.Hour
+
+// expectation is what the server is told to expect on an event's subject in the
+// active volume, where position is expected over all: the same, or, where that is
+// in a sealed volume, none. If it is not the last there, it is events.ErrConflict.
+//
+// What is on a subject named by an id cannot be older than that, if it tells its
+// age: volumes that ended long before are not asked, or a run would cost more
+// with every volume there is.
+func (s *Store) expectation(ctx context.Context, now *volumes, e events.Event, position uint64) (uint64, error) {
 	if position >= now.active().first {
 		return position, nil
 	}
 	before := now.sealed()
 	if position > 0 {
 		before = before[now.from(position):]
+	} else if minted, ok := events.MintedAt(e.About()); ok && strings.HasSuffix(e.Subject(now.active().number), "."+e.About()) {
+		i := slices.IndexFunc(before, func(v volume) bool { return v.ended.After(minted.Add(-clockSlack)) })
+		if i < 0 {
+			i = len(before)
+		}
+		before = before[i:]
 	}
 	var last uint64
-	switch m, err := s.newestIn(ctx, before, at); {
+	switch m, err := s.newestIn(ctx, before, e.Subject); {
 	case err == nil:
 		last = m.seq
 	case !errors.Is(err, events.ErrNotFound):

@@ -27,6 +27,12 @@ const appendWait = 30 * time.Second
 // that nothing can be stored, and any other error that the outcome is unknown, or
 // that the server refused.
 func (s *Store) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	if e.SealUnder != "" {
+		var err error // once, so that every try stores the same
+		if e, err = events.Seal(e, e.SealUnder, s.opts.Keys); err != nil {
+			return 0, fmt.Errorf("append %s: %w", e.Type, err)
+		}
+	}
 	if _, err := message(1, e); err != nil {
 		return 0, err
 	}
@@ -92,7 +98,7 @@ func (a *appending) once(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	if a.after >= 0 {
-		position, err := s.expectation(ctx, now, a.e.Subject, uint64(a.after))
+		position, err := s.expectation(ctx, now, a.e, uint64(a.after))
 		if errors.Is(err, events.ErrConflict) {
 			return a.lost(ctx, now)
 		}

@@ -110,7 +110,7 @@ func (s *Store) complete(ctx context.Context, list []volume) (now []volume, chan
 			if err != nil {
 				return nil, false, err
 			}
-			v.sealed, v.last, changed = true, info.State.LastSeq, true
+			v.sealed, v.last, v.ended, changed = true, info.State.LastSeq, info.State.LastTime, true
 			if err := s.checkVolume(*v, info.State); err != nil {
 				return nil, false, err
 			}
@@ -198,7 +198,7 @@ func (s *Store) OpenVolume(ctx context.Context, position uint64, note string, ac
 				return Volume{}, err
 			}
 		}
-		v.sealed, v.last = true, info.State.LastSeq
+		v.sealed, v.last, v.ended = true, info.State.LastSeq, info.State.LastTime
 		next, err := s.makeVolume(ctx, v.number+1, position)
 		if err != nil {
 			return Volume{}, err

@@ -20,6 +20,8 @@ type volume struct {
 	// is sealed, and 0 before.
 	first, last uint64
 	sealed      bool
+	// ended is when its last event was stored, once it is sealed.
+	ended time.Time
 }
 
 func (v volume) stream() string { return v.number.Stream() }
@@ -139,7 +141,7 @@ func (s *Store) findVolumes(ctx context.Context) ([]volume, error) {
 			return nil, err
 		}
 		if i < len(numbers)-1 {
-			v.last = st.LastSeq
+			v.last, v.ended = st.LastSeq, st.LastTime
 		}
 		if err := s.checkVolume(v, st); err != nil {
 			return nil, err
@@ -186,7 +188,7 @@ func (s *Store) openVolume(ctx context.Context, number events.Volume) (volume, n
 	}
 	v := volume{number: number, first: max(info.Config.FirstSeq, 1), sealed: info.Config.Sealed}
 	if v.sealed {
-		v.last = info.State.LastSeq
+		v.last, v.ended = info.State.LastSeq, info.State.LastTime
 	}
 	return v, info.State, nil
 }

@@ -128,7 +128,8 @@ func TestSealing(t *testing.T) {
 func TestExpectationsCrossVolumes(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Start(t)
-	id, other := newID(), newID()
+	// The ids of runs tell when they were made; volumes are sealed later than that.
+	id, other := events.NewID(time.Now().Add(-72*time.Hour)), events.DerivedID(tenant, "a key")
 	mustAppend(t, s, requested(id), 0)
 	begun := started(id, 1)
 	at := mustAppend(t, s, begun, 0)
@@ -141,6 +142,7 @@ func TestExpectationsCrossVolumes(t *testing.T) {
 		after int64
 	}{
 		"a request once more, with the same id": {requested(id), 0},
+		"a request once more, by its key":       {requested(other), 0},
 		"as if nothing had been there":          {started(id, 2), 0},
 		"after another event":                   {started(id, 2), int64(at) - 1},
 		"after one of another subject":          {started(id, 2), int64(at) + 1},
