@@ -26,6 +26,9 @@ generate: ## write the generated reference under docs/
 torture: ## kill -9 the server 1,000 times under load, and consumers and webhooks 100 times; about half an hour
 	go test -count=1 -timeout 3h -v -run TestKill ./internal/torture -args -kills=1000 -consumer-kills=100
 
+torture-faults: ## put 2,000 single faults into copies of a store, one each; about ten minutes
+	go test -count=1 -timeout 3h -v -run TestFaults ./internal/torture -args -faults=2000
+
 torture-power: ## as root, cut the power of the server's disk 20 times under load; about five minutes
 	go test -count=1 -timeout 1h -v -run TestPowerCut ./internal/torture -args -power-cuts=20
 
@@ -35,5 +38,5 @@ torture-workers: ## start 10,000 workers and have each run an honest script; abo
 bench: ## print the tables of docs/benchmarks.md
 	go run ./internal/bench -out docs/benchmarks.md
 
-.PHONY: help build test race lint fuzz generate torture torture-power torture-workers bench
+.PHONY: help build test race lint fuzz generate torture torture-faults torture-power torture-workers bench
 .DEFAULT_GOAL := help
