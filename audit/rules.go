@@ -276,8 +276,8 @@ func (r *rules) end(e *events.Event, d *events.Ending) {
 
 // totals compares what the end says of the output with what is on record.
 func (r *rules) totals(e *events.Event, d *events.Ending, run *run) {
-	if d.Output.Truncated || run.truncated || run.sealed {
-		return // not all of it is on record, or readable
+	if d.Output.Truncated || run.truncated {
+		return // not all of it is on record
 	}
 	lines := run.extent.Line - 1
 	if run.extent.Open {
@@ -287,6 +287,9 @@ func (r *rules) totals(e *events.Event, d *events.Ending, run *run) {
 		r.report.find(e.Seq, "the output of execution %s on record has %d lines and %d bytes; its end counts %d and %d",
 			d.ExecutionID, lines, run.extent.Byte, d.Output.Lines, d.Output.Bytes)
 		return
+	}
+	if run.sealed || d.Content.Sealed != nil {
+		return // it cannot be read, and its hash is hidden
 	}
 	sum := run.sum
 	if sum == nil {

@@ -115,7 +115,7 @@ func (d *Daybook) proofs() *audit.Local {
 	if d.audit == nil {
 		return nil
 	}
-	return &audit.Local{Log: d.audit, Stream: d.store, Blobs: d.store, SessionOf: d.sessionOf}
+	return &audit.Local{Log: d.audit, Stream: d.store, Blobs: storedBlobs{d.store}, SessionOf: d.sessionOf}
 }
 
 // auditDamage is why nothing is signed any more, or nil.

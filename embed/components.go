@@ -21,6 +21,8 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 		HeapMemoryCeilingMB: d.opts.HeapMemoryCeilingMB,
 		TimeoutSecs:         d.opts.TimeoutSecs,
 		OutputMaxBytes:      d.opts.OutputMaxBytes,
+		Keys:                d.ledgerKeys(),
+		Erasable:            d.opts.ErasableSessions,
 		HostCallHashes:      d.opts.HostCallBodies == hostCallsHashed,
 		Logger:              d.opts.Logger,
 	}

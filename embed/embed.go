@@ -15,6 +15,7 @@ import (
 	"daybook/damage"
 	"daybook/internal/access"
 	"daybook/internal/jetstream"
+	"daybook/internal/keyring"
 	"daybook/internal/natsserver"
 	"daybook/internal/worker"
 	"daybook/ledger"
@@ -22,8 +23,8 @@ import (
 	"daybook/projections"
 	"daybook/retention"
 	"daybook/runner"
-	"daybook/webhook"
 	"daybook/toolserver"
+	"daybook/webhook"
 )
 
 // Daybook is a running whole. It is safe for concurrent use. Close ends it.
@@ -42,8 +43,8 @@ type Daybook struct {
 	audit       *audit.Log // nil without proofs
 	projections *projections.Store
 	runner      *runner.Runner       // nil without one
-	auth        access.Authenticator // nil lets everybody in
 	toolServers *toolserver.Set      // nil without any
+	auth        access.Authenticator // nil lets everybody in
 	quotas      *access.Quotas
 	certificate *certificate // nil without TLS
 	webhooks    *webhook.Service
@@ -63,7 +64,9 @@ type Daybook struct {
 	tailing, auditing         *follower
 	sealing                   *follower // seals volumes when they are due
 	retaining                 *follower
-	watching                  *follower // of damage
+	keys                      *keyring.Ring       // nil without erasable sessions
+	shredder                  *retention.Shredder // likewise
+	watching                  *follower           // of damage
 	scrubbing                 *follower
 	scrub                     *audit.Scrub // nil without
 	attached                  sync.WaitGroup
@@ -100,16 +103,17 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"look for damage", d.lookForDamage},
 		{"open the ledger", d.openLedger},
 		{"start the workers", d.startWorkers},
+		{"finish erasing sessions", d.startShredder},
 		{"follow the ledger", d.startTail},
 		{"open the projections", d.startProjections},
 		{"open the audit log", d.startAudit},
 		{"start the webhooks", d.startWebhooks},
 		{"start the collection of heaps", d.startRetention},
+		{"start the MCP servers", d.startToolServers},
 		{"seal volumes", d.startVolumes},
 		{"start the runner", d.startRunner},
 		{"start the scrub", d.startScrub},
 		{"start the interfaces", d.startInterfaces},
-		{"start the MCP servers", d.startToolServers},
 		{"watch for damage", d.watchDamage},
 	} {
 		if err := step.do(ctx); err != nil {
@@ -151,11 +155,11 @@ func (d *Daybook) close() error {
 		d.stopRunner()
 		<-d.runnerDone
 	}
-	if d.socket != nil {
-		errs = append(errs, ignoreClosed(d.socket.Close()))
 	if d.toolServers != nil {
 		errs = append(errs, d.toolServers.Close())
 	}
+	if d.socket != nil {
+		errs = append(errs, ignoreClosed(d.socket.Close()))
 	}
 	d.endClients()
 	if d.mcp != nil {

@@ -37,6 +37,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Auth:             d.auth,
 		PublicURL:        d.opts.PublicURL,
 		Fixtures:         fixtures,
+		Unanswerable:     d.unanswerable,
 		Logger:           d.opts.Logger,
 	})
 	info := httpapi.Version{Version: d.opts.Version, GoVersion: runtime.Version()}

@@ -16,6 +16,9 @@ import (
 // openLedger starts the embedded NATS server, or reaches an outside one, and
 // opens the ledger on it.
 func (d *Daybook) openLedger(ctx context.Context) error {
+	if err := d.openKeys(); err != nil {
+		return err
+	}
 	connect := func(name string) (*jetstream.Conn, error) {
 		return jetstream.Connect(d.opts.NATSURL, name, d.opts.Logger)
 	}
@@ -65,6 +68,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	d.store, err = jetstream.Open(ctx, publish, consume, jetstream.Options{
 		Replicas:   d.opts.Replicas,
 		Exclusive:  d.opts.NATSURL == "",
+		Keys:       d.storeKeys(),
 		Existing:   d.damage.Damaged(),
 		Sync:       sync,
 		Writable:   writable,

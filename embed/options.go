@@ -59,6 +59,12 @@ type Options struct {
 	// theirs: 0 means 100, negative none.
 	HeapRetention        time.Duration
 	HeapRetentionEntries int
+	// ErasableSessions encrypts the content of runs in named sessions, a key for each
+	// session, so that Shred can erase it: consumers on NATS, webhooks and exports
+	// then see cipher text. KeyDir holds the keys; default DataDir/keys. What was
+	// encrypted can be read as long as the keys are there, with this option or not.
+	ErasableSessions bool
+	KeyDir           string
 	// NoRunner starts no runner: runs wait until a runner elsewhere takes them.
 	NoRunner bool
 	// Slots is how many scripts run at once; default the number of cores.

@@ -30,6 +30,8 @@ type VerifyOptions struct {
 	// Keys are the verification keys to trust; empty takes those found beside the
 	// data.
 	Keys []string
+	// KeyDir is Options.KeyDir, for DataDir: heaps may be encrypted.
+	KeyDir string
 	// SkipBlobs leaves heaps and texts unread.
 	SkipBlobs bool
 	// Progress, if set, is told how far it has come, now and then.
@@ -73,6 +75,10 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 		}
 		return nil, err
 	}
+	keys := newDaybook(Options{DataDir: opts.DataDir, KeyDir: opts.KeyDir})
+	if err := keys.openKeys(); err != nil {
+		return nil, err
+	}
 	lock, err := lockDir(opts.DataDir)
 	if err != nil {
 		if errors.Is(err, ErrLocked) {
@@ -81,6 +87,11 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 		return nil, err
 	}
 	defer lock.release() //nolint:errcheck // the process gives it up in any case
+	if err := checkFiles(ctx, opts.DataDir, streams); errors.Is(err, events.ErrDamaged) {
+		return audit.Unreadable(settings, began, err), nil
+	} else if err != nil {
+		return nil, err
+	}
 	server, err := natsserver.Start(ctx, natsserver.Options{StoreDir: streams, NoSync: true, Logger: opts.Logger})
 	if err != nil {
 		return nil, err
@@ -96,7 +107,7 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 		return nil, err
 	}
 	defer consume.Close()
-	store, err := jetstream.Open(ctx, publish, consume, jetstream.Options{Exclusive: true, Existing: true, Logger: opts.Logger})
+	store, err := jetstream.Open(ctx, publish, consume, jetstream.Options{Keys: keys.storeKeys(), Exclusive: true, Existing: true, Logger: opts.Logger})
 	if errors.Is(err, events.ErrDamaged) {
 		return audit.Unreadable(settings, began, err), nil
 	}
@@ -106,7 +117,7 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 	if dir := auditDir(opts.DataDir); dirExists(dir) {
 		settings.Dir = dir
 	}
-	return audit.Verify(ctx, store, store, settings)
+	return audit.Verify(ctx, store, storedBlobs{store}, settings)
 }
 
 func dirExists(path string) bool {

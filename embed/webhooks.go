@@ -54,7 +54,13 @@ type webhookFeed struct {
 }
 
 func (f webhookFeed) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
-	return f.tail.Follow(ctx, after, fn)
+	return f.tail.Follow(ctx, after, func(batch []events.Event, last uint64) error { return fn(concealed(batch), last) })
+}
+
+// Read returns up to limit events after a position, as they are on record.
+func (f webhookFeed) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
+	batch, err := f.Store.Read(ctx, after, limit)
+	return concealed(batch), err
 }
 
 // sessionWait bounds how long a webhook waits for the read side; it asks again.

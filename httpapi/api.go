@@ -26,7 +26,9 @@ type api struct {
 	log    *slog.Logger
 	guard  *guard
 	gate   *gatekeeper
-	hooks  Webhooks // nil without
+	// contexts is nil without
+	contexts Contexts
+	hooks    Webhooks // nil without
 	// volumes is nil without, collector too.
 	volumes   Volumes
 	collector Collector
@@ -51,7 +53,7 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("httpapi: %w", err)
 	}
-	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
+	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
 	a.damage, a.scrub = o.Damage, o.Scrub
 	if a.catalog == nil {
 		a.catalog = catalog.New(nil, catalog.Builtin{})
@@ -148,6 +150,7 @@ func (a *api) routes(mux *http.ServeMux) (*document, error) {
 	a.collectRoutes(r)
 	a.shredRoutes(r)
 	a.sessionRoutes(r)
+	a.contextRoutes(r)
 	a.logicalRoutes(r)
 	a.replayRoutes(r)
 	a.ledgerRoutes(r)

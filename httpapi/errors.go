@@ -184,7 +184,7 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 		return f
 	case errors.Is(err, events.ErrNotFound):
 		return about.notFound()
-	case errors.Is(err, events.ErrRemoved):
+	case errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrShredded):
 		return gone(err, about)
 	case errors.As(err, &unwritable):
 		return unavailable("%s", unwritable)

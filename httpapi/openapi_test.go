@@ -85,7 +85,7 @@ func TestOpenAPIIsComplete(t *testing.T) {
 		t.Errorf("openapi is %q", doc.OpenAPI)
 	}
 	want := []string{
-		"delete /api/heaps/{heap}/tags", "delete /api/webhooks/{id}", "get /api/events", "get /api/executions", "get /api/executions/{id}",
+		"delete /api/heaps/{heap}/tags", "delete /api/sessions/{name}/content", "delete /api/webhooks/{id}", "get /api/events", "get /api/executions", "get /api/executions/{id}",
 		"get /api/executions/{id}/events", "get /api/executions/{id}/output", "get /api/heaps", "get /api/heaps/{heap}",
 		"get /api/heaps/{heap}/lineage", "get /api/heaps/{heap}/tags", "get /api/ledger/blobs/{kind}/{hash}", "get /api/ledger/checkpoint", "get /api/ledger/damage", "get /api/ledger/export", "get /api/ledger/proof", "get /api/ledger/scrub", "get /api/sessions", "get /api/sessions/{name}/entries",
 		"get /api/sessions/{name}/replay", "get /api/version", "get /api/webhooks", "get /api/webhooks/{id}/dead-letters", "get /healthz", "get /readyz",

@@ -97,6 +97,8 @@ type Options struct {
 	Events   EventLog
 	// Catalog tells what code may use; default what every isolate has built in.
 	Catalog Catalog
+	// Contexts answers /api/context; without it that is 503.
+	Contexts Contexts
 	// Webhooks answers /api/webhooks; without it that is 503.
 	Webhooks Webhooks
 	// Collector answers /api/heaps/collect; without it that is 503.

@@ -54,7 +54,7 @@ func CodeOf(err error) Code {
 		return CodeUnavailable
 	case errors.Is(err, events.ErrNotFound):
 		return CodeNotFound
-	case errors.Is(err, events.ErrRemoved):
+	case errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrShredded):
 		return CodeGone
 	default:
 		return CodeInternal

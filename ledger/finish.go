@@ -60,7 +60,7 @@ func (l *Ledger) finish(ctx context.Context, r *Run, status events.Status, res R
 	if data == nil {
 		return events.Event{}, "", fmt.Errorf("finish execution %s: %q is not a final status", req.ExecutionID, status)
 	}
-	e := l.event(req.Tenant, req.Traceparent, data)
+	e := l.ofRun(req, data)
 	input = r.InputHeap
 	err = l.underRun(ctx, r, "finish execution "+req.ExecutionID, func(h *history) error {
 		if h != nil {
@@ -86,18 +86,25 @@ func (l *Ledger) ending(ctx context.Context, r *Run, status events.Status, res R
 	req := r.Plan.Request
 	var content events.EndingContent
 	if res.Value != nil && status == events.StatusCompleted {
-		b, err := l.body(ctx, req.Tenant, *res.Value)
+		b, err := l.bodyUnder(ctx, req.Tenant, req.KeyID(), *res.Value)
 		if err != nil {
 			return events.Ending{}, err
 		}
 		content.Result, content.ResultTruncated = &b, res.ValueTruncated
 	}
 	if message := errorMessage(status, res.Error); message != "" {
-		b, err := l.body(ctx, req.Tenant, message)
+		b, err := l.bodyUnder(ctx, req.Tenant, req.KeyID(), message)
 		if err != nil {
 			return events.Ending{}, err
 		}
 		content.Error = &b
+	}
+	transpiled, err := l.hidden(req.KeyID(), res.TranspiledSHA256)
+	if err != nil {
+		return events.Ending{}, err
+	}
+	if res.Output.SHA256, err = l.hidden(req.KeyID(), res.Output.SHA256); err != nil {
+		return events.Ending{}, err
 	}
 	return events.Ending{
 		ExecutionID:      req.ExecutionID,
@@ -107,7 +114,7 @@ func (l *Ledger) ending(ctx context.Context, r *Run, status events.Status, res R
 		Content:          events.Plain(content),
 		Heap:             res.Heap,
 		Output:           &res.Output,
-		TranspiledSHA256: res.TranspiledSHA256,
+		TranspiledSHA256: transpiled,
 		Usage:            &res.Usage,
 		Warnings:         cautions(res.Warnings),
 	}, nil
@@ -154,7 +161,7 @@ func (l *Ledger) end(ctx context.Context, req Request, ending func(*history) eve
 		if err := h.decidable(req.ExecutionID); err != nil {
 			return err
 		}
-		e := l.event(req.Tenant, req.Traceparent, ending(h))
+		e := l.ofRun(req, ending(h))
 		if e.Seq, err = l.store.Append(ctx, e, int64(h.position)); err != nil {
 			return err
 		}

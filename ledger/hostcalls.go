@@ -102,7 +102,7 @@ func (l *Ledger) hostBody(ctx context.Context, tenant string, text []byte) (*eve
 
 func (l *Ledger) recordHost(ctx context.Context, r *Run, d events.Data, doing string) error {
 	req := r.Plan.Request
-	e := l.event(req.Tenant, req.Traceparent, d)
+	e := l.ofRun(req, d)
 	return l.underRun(ctx, r, doing, func(h *history) error {
 		if h != nil && h.terminal != nil {
 			return &EndedError{Event: *h.terminal}

@@ -69,6 +69,8 @@ type Heaps interface {
 type Texts interface {
 	// PutText stores text under its hash; storing it again costs nothing.
 	PutText(ctx context.Context, tenant string, text []byte) (hash string, err error)
+	// PutSealedText stores text encrypted under a key, under the hash of that.
+	PutSealedText(ctx context.Context, tenant, keyID string, text []byte) (hash string, err error)
 	// Text returns a stored text after checking its hash, events.ErrNotFound, or
 	// events.ErrDamaged.
 	Text(ctx context.Context, tenant, hash string) ([]byte, error)
@@ -113,6 +115,10 @@ type Options struct {
 	EngineID string
 	// HostCallHashes keeps of what scripts call and get only the hashes.
 	HostCallHashes bool
+	// Keys are those that content is encrypted under; nil without. Erasable encrypts
+	// the content of runs in a named session, so that it can be erased.
+	Keys     Keys
+	Erasable bool
 	// CancelWait is how long Cancel waits for a runner (2 s).
 	CancelWait time.Duration
 	// TurnGrace is how long a turn of a session waits for its run to be requested

@@ -20,7 +20,7 @@ func (l *Ledger) AppendOutput(ctx context.Context, r *Run, firstLine, firstByte 
 		return 0, err
 	}
 	req := r.Plan.Request
-	e := l.event(req.Tenant, req.Traceparent, &events.ExecutionOutput{
+	e := l.ofRun(req, &events.ExecutionOutput{
 		ExecutionID: req.ExecutionID,
 		Attempt:     r.Plan.Attempt,
 		FirstLine:   firstLine,

@@ -53,7 +53,7 @@ func (l *Ledger) settleTags(ctx context.Context, r Request, terminal events.Even
 	if tags == nil || heap == nil || terminal.Type != events.TypeExecutionCompleted {
 		return nil
 	}
-	_, err := l.editTags(ctx, r.Tenant, heap.SHA256, func(edits []events.Event) *events.HeapTagged {
+	_, err := l.editTagsUnder(ctx, r.Tenant, heap.SHA256, r.KeyID(), func(edits []events.Event) *events.HeapTagged {
 		for _, e := range edits {
 			if d, ok := e.Data.(*events.HeapTagged); ok && d.ExecutionID == r.ExecutionID {
 				return nil

@@ -59,6 +59,12 @@ func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []str
 // editTags records an edit of a heap's tags, made from all earlier edits: none
 // can come in between. edit returns nil when there is nothing to record.
 func (l *Ledger) editTags(ctx context.Context, tenant, heap string, edit func([]events.Event) *events.HeapTagged) (seq uint64, err error) {
+	return l.editTagsUnder(ctx, tenant, heap, "", edit)
+}
+
+// editTagsUnder is editTags for tags that are encrypted under a key, if it is not
+// empty.
+func (l *Ledger) editTagsUnder(ctx context.Context, tenant, heap, keyID string, edit func([]events.Event) *events.HeapTagged) (seq uint64, err error) {
 	if err := checkTenant(tenant); err != nil {
 		return 0, err
 	}
@@ -90,7 +96,9 @@ func (l *Ledger) editTags(ctx context.Context, tenant, heap string, edit func([]
 			}
 			return nil
 		}
-		seq, err = l.store.Append(ctx, l.event(tenant, "", d), int64(position))
+		e := l.event(tenant, "", d)
+		e.SealUnder = keyID
+		seq, err = l.store.Append(ctx, e, int64(position))
 		return err
 	})
 	return seq, err

@@ -22,11 +22,23 @@ const (
 // body keeps short text for the event and stores longer text as a blob first,
 // so that no event is ever refused for its size.
 func (l *Ledger) body(ctx context.Context, tenant, text string) (events.Body, error) {
+	return l.bodyUnder(ctx, tenant, "", text)
+}
+
+// bodyUnder is body for an event that is encrypted under a key, if it is not
+// empty, and the blob with it.
+func (l *Ledger) bodyUnder(ctx context.Context, tenant, keyID, text string) (events.Body, error) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= events.InlineBytes && jsonLen(text) <= inlineJSONBytes {
 		return events.Body{Text: text}, nil
 	}
-	hash, err := l.store.PutText(ctx, tenant, []byte(text))
+	put := l.store.PutText
+	if keyID != "" {
+		put = func(ctx context.Context, tenant string, text []byte) (string, error) {
+			return l.store.PutSealedText(ctx, tenant, keyID, text)
+		}
+	}
+	hash, err := put(ctx, tenant, []byte(text))
 	if err != nil {
 		return events.Body{}, unavailable("store a text of the run", err)
 	}

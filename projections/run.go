@@ -82,11 +82,11 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	s.tellContexts(a.contexts)
-	s.advance(batch, a.log)
-	if a.erased || s.unscrubbed {
-		return s.scrub(uninterrupted)
+	if a.erased || s.unscrubbed { // before anybody is told
+		err = s.scrub(uninterrupted)
 	}
-	return nil
+	s.advance(batch, a.log)
+	return err
 }
 
 // applier applies events within one transaction.

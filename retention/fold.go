@@ -91,13 +91,10 @@ var matters = func() map[events.Type]bool {
 // take adds the next event. A type of a newer version is refused: it may need a
 // heap in a way that this one does not know.
 func (f *fold) take(m events.Stored) error {
-	var typ events.Type
-	if v := m.Header["ce-type"]; len(v) > 0 {
-		typ = events.Type(v[0])
-	}
+	typ := typeOf(m)
 	matter, known := matters[typ]
 	if !known {
-		return fmt.Errorf("event %d is of type %s, written by a newer version of Daybook, and may need heaps in a way this one does not know; upgrade this one", m.Seq, typ)
+		return newerType(m.Seq, typ)
 	}
 	if !matter && !f.first.IsZero() {
 		return nil
@@ -111,6 +108,17 @@ func (f *fold) take(m events.Stored) error {
 	}
 	f.apply(&e)
 	return nil
+}
+
+func typeOf(m events.Stored) events.Type {
+	if v := m.Header["ce-type"]; len(v) > 0 {
+		return events.Type(v[0])
+	}
+	return ""
+}
+
+func newerType(seq uint64, typ events.Type) error {
+	return fmt.Errorf("event %d is of type %s, written by a newer version of Daybook, and may need heaps in a way this one does not know; upgrade this one", seq, typ)
 }
 
 func (f *fold) apply(e *events.Event) {

@@ -137,11 +137,22 @@ func (s *Service) Collect(ctx context.Context, p Pass) (Report, error) {
 
 // read folds the ledger, and takes from orphans what it names.
 func (s *Service) read(ctx context.Context, f *fold, orphans map[[32]byte][]events.BlobInfo) (last uint64, err error) {
-	if last, err = s.opts.Feed.LastSeq(ctx); err != nil {
+	return readAll(ctx, s.opts.Feed, func(m events.Stored) error {
+		if len(orphans) > 0 {
+			hashes(m.Body, func(hash [32]byte) { delete(orphans, hash) })
+		}
+		return f.take(m)
+	})
+}
+
+// readAll calls fn with every event on record now, and returns the position of
+// the last one.
+func readAll(ctx context.Context, feed Feed, fn func(events.Stored) error) (last uint64, err error) {
+	if last, err = feed.LastSeq(ctx); err != nil {
 		return 0, err
 	}
 	for after := uint64(0); after < last; {
-		batch, err := s.opts.Feed.ReadRaw(ctx, after, readAtOnce)
+		batch, err := feed.ReadRaw(ctx, after, readAtOnce)
 		if err != nil {
 			return 0, err
 		}
@@ -152,11 +163,8 @@ func (s *Service) read(ctx context.Context, f *fold, orphans map[[32]byte][]even
 			if after = m.Seq; after > last {
 				break
 			}
-			if err := f.take(m); err != nil {
+			if err := fn(m); err != nil {
 				return 0, err
-			}
-			if len(orphans) > 0 {
-				hashes(m.Body, func(hash [32]byte) { delete(orphans, hash) })
 			}
 		}
 	}

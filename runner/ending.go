@@ -51,6 +51,10 @@ func (a *attempt) finish(run *ledger.Run, out Outcome, res ledger.Result) error 
 func (a *attempt) storeHeap(blob []byte) (*events.HeapRecord, error) {
 	var hash string
 	err := a.insist(func() (err error) {
+		if key := a.plan.Request.KeyID(); key != "" {
+			hash, err = a.r.opts.Heaps.PutSealedHeap(a.records, a.plan.Request.Tenant, blob, a.in.engine.ID, key)
+			return err
+		}
 		hash, err = a.r.opts.Heaps.PutHeap(a.records, a.plan.Request.Tenant, blob, a.in.engine.ID)
 		return err
 	})

@@ -121,7 +121,7 @@ func (r *Runner) callable(ctx context.Context, plan ledger.Plan) map[string][]st
 }
 
 func (r *Runner) fetchSource(ctx context.Context, req ledger.Request, in *input) error {
-	if req.Content.Sealed != nil {
+	if req.Content.Sealed != nil && req.Content.Plain == nil {
 		in.refused = &refusal{ReasonSourceSealed, "The source of this run is encrypted, and this runner has no key for it."}
 		return nil
 	}
@@ -134,6 +134,9 @@ func (r *Runner) fetchSource(ctx context.Context, req ledger.Request, in *input)
 		case errors.Is(err, events.ErrNotFound):
 			in.refused = &refusal{ReasonSourceMissing, fmt.Sprintf("The source of this run, text %s, is not in the blob store.", source.Blob.SHA256)}
 			return nil
+		case errors.Is(err, events.ErrShredded):
+			in.refused = &refusal{ReasonSourceSealed, "The source of this run is encrypted, and this runner has no key for it."}
+			return nil
 		case errors.Is(err, events.ErrDamaged):
 			in.refused = &refusal{ReasonSourceDamaged, fmt.Sprintf("The source of this run, text %s, is damaged in the blob store.", source.Blob.SHA256)}
 			return nil
@@ -141,7 +144,8 @@ func (r *Runner) fetchSource(ctx context.Context, req ledger.Request, in *input)
 			return fmt.Errorf("read the source: %w", err)
 		}
 	}
-	if got := events.Hash(in.code); got != req.SourceSHA256 {
+	// What was encrypted has been checked by that; its hash is hidden.
+	if got := events.Hash(in.code); got != req.SourceSHA256 && req.KeyID() == "" {
 		in.refused = &refusal{ReasonSourceDamaged, fmt.Sprintf("The source of this run is damaged: its SHA-256 is %s, the request says %s.", got, req.SourceSHA256)}
 	}
 	return nil

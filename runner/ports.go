@@ -106,6 +106,8 @@ type Heaps interface {
 	// PutHeap stores a heap and returns its hash. A heap already there costs
 	// one look-up.
 	PutHeap(ctx context.Context, tenant string, blob []byte, engineID string) (hash string, err error)
+	// PutSealedHeap is PutHeap for a heap that is stored encrypted under a key.
+	PutSealedHeap(ctx context.Context, tenant string, blob []byte, engineID, keyID string) (hash string, err error)
 }
 
 // Texts reads sources too large for an event.

@@ -128,6 +128,8 @@ type serveCmd struct {
 	AllowPrivate         bool          `name:"webhook-allow-private" help:"Let webhooks lead to this machine and private networks, and over plain HTTP."`
 	HeapRetention        time.Duration `name:"heap-retention" help:"Collect heaps by itself: untagged ones that nothing refers to and that were not used for this long, 1h or more; 0 keeps all." default:"0" placeholder:"DURATION"`
 	HeapRetentionEntries int           `name:"heap-retention-entries" help:"The newest entries of each session that keep their heaps all the same." default:"100" placeholder:"N"`
+	ErasableSessions     bool          `name:"erasable-sessions" help:"Encrypt the content of runs in named sessions, so that \"session shred\" can erase it. Consumers on NATS, webhooks and exports then see cipher text."`
+	KeyDir               string        `name:"key-dir" help:"Directory of the keys that sessions are encrypted under; keys in the data directory if not given." placeholder:"DIR"`
 	SealEvery            string        `name:"seal-every" help:"When a volume of the ledger is complete: with its month, or never." enum:"month,never" default:"month"`
 	SealBytes            int64         `name:"seal-bytes" help:"The size at which a volume is complete in any case, in bytes, 1048576 or more; 0 is unlimited." default:"68719476736" placeholder:"BYTES"`
 	Fixtures             bool          `name:"conformance-fixtures" hidden:"" help:"Also serve what the MCP conformance suite expects of a server under test."`
@@ -139,6 +141,7 @@ func (c *serveCmd) options(log io.Writer) embed.Options {
 	opts.AllowedHosts = c.AllowedHosts
 	opts.ConformanceFixtures = c.Fixtures
 	opts.WebhookAllowPrivate = c.AllowPrivate
+	opts.ErasableSessions, opts.KeyDir = c.ErasableSessions, c.KeyDir
 	opts.HeapRetention, opts.HeapRetentionEntries = c.HeapRetention, c.HeapRetentionEntries
 	if c.HeapRetentionEntries == 0 {
 		opts.HeapRetentionEntries = -1

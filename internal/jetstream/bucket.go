@@ -170,7 +170,7 @@ func (b *bucket) described(ctx context.Context, name string) (*natsjs.ObjectInfo
 	switch {
 	case err != nil:
 		return nil, err
-	case e.Deleted:
+	case e.Deleted, strings.HasPrefix(name, "heap/") && !b.readable(e.Metadata):
 		return nil, events.ErrRemoved
 	}
 	return &e.ObjectInfo, nil
@@ -215,7 +215,7 @@ func (b *bucket) write(ctx context.Context, name string, blob packed, meta map[s
 	}
 	var after uint64
 	switch e, err := b.entry(ctx, name); {
-	case err == nil && !e.Deleted:
+	case err == nil && !e.Deleted && b.readable(e.Metadata):
 		return b.relyOn(ctx, e)
 	case err == nil:
 		after = e.seq // it exists again
@@ -295,6 +295,14 @@ func (b *bucket) get(ctx context.Context, name, hash string) ([]byte, *natsjs.Ob
 	base := info.Metadata[metaBase]
 	if base != "" && strings.HasPrefix(name, basePrefix) {
 		return nil, nil, fmt.Errorf("%w: a base heap has the base %q itself", events.ErrDamaged, base)
+	}
+	if id := info.Metadata[metaKey]; id != "" && strings.HasPrefix(name, "heap/") {
+		tenant, _, _ := strings.Cut(strings.TrimPrefix(name, "heap/"), "/")
+		if packed, err = events.OpenText(tenant, id, packed, b.s.opts.Keys); errors.Is(err, events.ErrShredded) {
+			return nil, nil, events.ErrRemoved
+		} else if err != nil {
+			return nil, nil, err
+		}
 	}
 	p, err := b.unpackingFor(ctx, base)
 	if err != nil {

@@ -253,7 +253,7 @@ func (c *consumption) run(ctx context.Context, m *nats.Msg, free, park func()) {
 		s.log.ErrorContext(ctx, "a message on the work queue is not a delivery", "subject", m.Subject, "err", err)
 		return
 	}
-	e, err := events.Decode(at.seq, events.Message{Subject: m.Subject, Header: m.Header, Body: m.Data})
+	e, err := s.opened(events.Decode(at.seq, events.Message{Subject: m.Subject, Header: m.Header, Body: m.Data}))
 	if err != nil {
 		s.log.ErrorContext(ctx, "a run request cannot be read and will never run", "position", at.seq, "subject", m.Subject, "err", err)
 		reason := strings.Join(strings.Fields(err.Error()), " ")

@@ -58,7 +58,7 @@ func (s *Store) decode(m stored) (events.Event, error) {
 	if err != nil {
 		return events.Event{}, s.damaged("%w", err)
 	}
-	return e, nil
+	return s.opened(e, nil)
 }
 
 func decodeStored(m *nats.Msg) (stored, error) {

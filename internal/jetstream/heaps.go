@@ -90,16 +90,16 @@ func (s *Store) PutText(ctx context.Context, tenant string, text []byte) (hash s
 	return hash, nil
 }
 
-// Text returns a tenant's text after checking its hash: events.ErrNotFound for
-// one never stored, events.ErrDamaged for one whose bytes are not what the hash
+// Text returns a tenant's text after checking its hash, decrypted where it is
+// encrypted: events.ErrNotFound for one never stored, events.ErrShredded for one
+// whose key is not there, events.ErrDamaged for one whose bytes are not what the hash
 // says.
 func (s *Store) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
-	name, err := blobName("text", tenant, hash)
-	if err != nil {
-		return nil, fmt.Errorf("read text: %w", err)
+	text, keyID, err := s.storedText(ctx, tenant, hash)
+	if err != nil || keyID == "" {
+		return text, err
 	}
-	text, _, err := s.blobs.get(ctx, name, hash)
-	if err != nil {
+	if text, err = events.OpenText(tenant, keyID, text, s.opts.Keys); err != nil {
 		return nil, fmt.Errorf("read text %s: %w", hash, err)
 	}
 	return text, nil

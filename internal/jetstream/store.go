@@ -38,6 +38,9 @@ type Options struct {
 	// Settle is how long a blob cannot be removed after somebody has relied on
 	// storing it; default 1 h. An event must name it within half of that.
 	Settle time.Duration
+	// Keys are those that content is encrypted under; without, content that is
+	// encrypted cannot be read, and none can be encrypted.
+	Keys events.Keys
 	// Sync, if set, is called after a stream or consumer was made: the server
 	// writes their descriptions without waiting for the disk. An embedded
 	// server's own Sync belongs here.
@@ -101,6 +104,9 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 	opts.Replicas = cmp.Or(opts.Replicas, 1)
 	opts.AckWait = cmp.Or(opts.AckWait, 10*time.Second)
 	opts.TryWait = cmp.Or(opts.TryWait, 5*time.Second)
+	if opts.Keys == nil {
+		opts.Keys = noKeys{}
+	}
 	opts.Settle = cmp.Or(opts.Settle, time.Hour)
 	opts.CacheBytes = cmp.Or(opts.CacheBytes, 64<<20)
 	if opts.Logger == nil {

@@ -1,0 +1,57 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/events"
+	"daybook/internal/access"
+	"daybook/ledger"
+	"daybook/retention"
+)
+
+// Shredder erases the content of sessions, as *embed.Daybook does.
+type Shredder interface {
+	Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (retention.Erasure, error)
+}
+
+func (a *api) shredRoutes(r *router) {
+	register(r, huma.Operation{
+		OperationID: "shred-session", Method: http.MethodDelete, Path: "/api/sessions/{name}/content", Tags: []string{tagSessions},
+		Summary: "Erase the content of a session",
+		Description: "Destroys the keys that the session's sources, output, results, errors, the tags its runs gave and their heaps are encrypted under. What is on record besides stays, and so do all proofs; what asks for the content afterwards is told when and by which event it went. " +
+			"Only for runs recorded while the server was started with --erasable-sessions. Refused while runs of the session are under way, and while others have use of its heaps unless force is given.",
+		Metadata: map[string]any{needs: access.Admin},
+	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.shred)
+}
+
+type shredInput struct {
+	Name  string `path:"name" doc:"Session name."`
+	Force bool   `query:"force" doc:"Remove heaps that runs outside of the session have use of, too."`
+}
+
+func (in shredInput) about() subject { return subject{"session", "Session", in.Name} }
+
+type shredAnswer struct {
+	Written
+	Body retention.Erasure
+}
+
+func (a *api) shred(ctx context.Context, in *shredInput) (*shredAnswer, error) {
+	if a.shredder == nil {
+		return nil, unavailable("this server erases no content")
+	}
+	r := requestOf(ctx)
+	done, err := a.shredder.Shred(ctx, r.tenant, in.Name, in.Force, r.actor)
+	var refused *retention.RefusedError
+	if errors.As(err, &refused) {
+		return nil, fail(http.StatusConflict, string(ledger.CodeConflict), "session", "%s", refused.Message)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &shredAnswer{Written: a.wroteAt(done.Last), Body: done}, nil
+}

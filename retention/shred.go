@@ -1,0 +1,286 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"daybook/events"
+)
+
+// Shredder erases the content of sessions whose runs were recorded under keys.
+// It is safe for concurrent use and holds nothing to close.
+type Shredder struct {
+	opts ShredOptions
+	// turn holds one token while nothing is being erased.
+	turn chan struct{}
+}
+
+// Keys are what content is encrypted under.
+type Keys interface {
+	// Retire lets nothing new go under the keys that a session has, and returns
+	// their ids.
+	Retire(tenant, sessionID string) (ids []string, err error)
+	// SealKey tells whether a key is there.
+	SealKey(id string) ([]byte, bool)
+	// Destroy destroys a key for good.
+	Destroy(id string) error
+}
+
+// ShredRecorder records what is erased. *ledger.Ledger is one.
+type ShredRecorder interface {
+	Recorder
+	RecordShred(ctx context.Context, tenant string, d *events.SessionShredded) (events.Event, error)
+}
+
+// ShredStore is the ledger, and what is to be forgotten of it.
+type ShredStore interface {
+	Feed
+	// Shreds calls fn with every event that says that content was erased.
+	Shreds(ctx context.Context, fn func(events.Event) error) error
+	// ForgetHeap drops a heap from memory.
+	ForgetHeap(tenant, hash string)
+}
+
+// ShredOptions set up a Shredder. All are required.
+type ShredOptions struct {
+	Store    ShredStore
+	Recorder ShredRecorder
+	Keys     Keys
+}
+
+// NewShredder makes one. It starts nothing.
+func NewShredder(opts ShredOptions) *Shredder {
+	s := &Shredder{opts: opts, turn: make(chan struct{}, 1)}
+	s.turn <- struct{}{}
+	return s
+}
+
+// Erasure is what was erased.
+type Erasure struct {
+	// Seq is the position of the event, At its time.
+	Seq uint64 `json:"seq" doc:"Position of the event that says so."`
+	At  string `json:"at" format:"date-time"`
+	// Last is the position of the last event that belongs to it.
+	Last uint64 `json:"-"`
+	// Executions counts the runs whose content is gone, Heaps the heaps.
+	Executions int `json:"executions" doc:"Runs whose content is gone."`
+	Heaps      int `json:"heaps" doc:"Heaps they left, which are gone too."`
+	// Kept counts runs of the session whose content stays: it was recorded without
+	// a key.
+	Kept int `json:"kept" doc:"Runs of the session whose content stays, because it was recorded before sessions were erasable."`
+}
+
+// RefusedError tells why nothing was erased, for people.
+type RefusedError struct{ Message string }
+
+// Error returns the message.
+func (e *RefusedError) Error() string { return e.Message }
+
+// Shred erases the content of a session's runs: it records that, collects the
+// heaps they left, and destroys the keys. A *RefusedError means that nothing
+// was: runs go on, somebody else has use of a heap, or nothing was recorded
+// under a key. force collects heaps that others have use of, too.
+//
+// A run that is asked for meanwhile goes under a new key, and stays.
+func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (Erasure, error) {
+	select {
+	case <-s.turn:
+		defer func() { s.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return Erasure{}, context.Cause(ctx)
+	}
+	id := events.SessionID(tenant, session)
+	keys, err := s.opts.Keys.Retire(tenant, id)
+	if err != nil {
+		return Erasure{}, fmt.Errorf("shred session: %w", err)
+	}
+	f, err := s.find(ctx, tenant, id, keys)
+	if err != nil {
+		return Erasure{}, fmt.Errorf("shred session: %w", err)
+	}
+	switch {
+	case len(f.sealed) == 0 && f.kept > 0:
+		return Erasure{}, &RefusedError{fmt.Sprintf("the %d runs of session %q were recorded without a key, before --erasable-sessions: their content cannot be erased", f.kept, session)}
+	case len(f.sealed) == 0:
+		return Erasure{}, fmt.Errorf("session %q: %w", session, events.ErrNotFound)
+	case len(f.open) > 0:
+		return Erasure{}, &RefusedError{"runs of the session are under way: cancel them, or wait until they have ended and are logged: " + some(f.open)}
+	}
+	if users := f.users(); len(users) > 0 && !force {
+		return Erasure{}, &RefusedError{"heaps that the session left were used, or left too, by runs outside of it: " + some(users) + "; with force they are removed all the same"}
+	}
+	e, err := s.opts.Recorder.RecordShred(ctx, tenant, &events.SessionShredded{SessionID: id, Session: session, KeyIDs: sorted(keys), Executions: len(f.sealed), Actor: actor})
+	if err != nil {
+		return Erasure{}, err
+	}
+	last, err := s.finish(context.WithoutCancel(ctx), tenant, id, keys, f, actor)
+	if err != nil {
+		return Erasure{}, fmt.Errorf("session %q is on record as shredded, by event %d, and not everything is destroyed yet; restart the server to try again: %w", session, e.Seq, err)
+	}
+	return Erasure{Seq: e.Seq, Last: max(e.Seq, last), At: events.FormatTime(e.Time), Executions: len(f.sealed), Heaps: len(f.heaps), Kept: f.kept}, nil
+}
+
+// Finish destroys what is on record as erased and still there: what a crash has
+// left.
+func (s *Shredder) Finish(ctx context.Context) error {
+	var unfinished []events.Event
+	err := s.opts.Store.Shreds(ctx, func(e events.Event) error {
+		if d, ok := e.Data.(*events.SessionShredded); ok && slices.ContainsFunc(d.KeyIDs, func(id string) bool { _, there := s.opts.Keys.SealKey(id); return there }) {
+			unfinished = append(unfinished, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("find what is shredded: %w", err)
+	}
+	for _, e := range unfinished {
+		d := e.Data.(*events.SessionShredded)
+		f, err := s.find(ctx, e.Tenant, d.SessionID, d.KeyIDs)
+		if err == nil {
+			_, err = s.finish(ctx, e.Tenant, d.SessionID, d.KeyIDs, f, d.Actor)
+		}
+		if err != nil {
+			return fmt.Errorf("finish shredding session %q: %w", d.Session, err)
+		}
+	}
+	return nil
+}
+
+// finish collects the heaps and destroys the keys. It returns the position of
+// the last event it recorded.
+func (s *Shredder) finish(ctx context.Context, tenant, session string, keys []string, f *findings, actor events.Actor) (last uint64, err error) {
+	together := map[string][]events.HeapCollected{}
+	for hash, h := range f.heaps {
+		if h.collected > h.madeAt {
+			continue
+		}
+		together[hash[:2]] = append(together[hash[:2]], events.HeapCollected{
+			Heap: hash, Rule: events.CollectionRule{Session: session}, Size: h.size, MadeAt: h.madeAt,
+			LastUse: events.Instant{Time: h.lastUse}, Decided: f.decided, Actor: actor,
+		})
+	}
+	for _, list := range together {
+		if err := s.opts.Recorder.CollectHeaps(ctx, tenant, list, func(_ string, seq uint64) { last = max(last, seq) }); err != nil {
+			return last, err
+		}
+	}
+	var errs []error
+	for _, key := range keys {
+		errs = append(errs, s.opts.Keys.Destroy(key))
+	}
+	for hash := range f.heaps {
+		s.opts.Store.ForgetHeap(tenant, hash)
+	}
+	return last, errors.Join(errs...)
+}
+
+func sorted(list []string) []string {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return list
+}
+
+// some names a few of many.
+func some(list []string) string {
+	const few = 5
+	if len(list) <= few {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:few], ", "), len(list)-few)
+}
+
+// findings are what the ledger says of a session and its heaps.
+type findings struct {
+	decided uint64
+	// sealed are its runs under the keys; kept counts the others.
+	sealed map[string]bool
+	kept   int
+	// open are those that are not over.
+	open  []string
+	heaps map[string]*sessionHeap
+	// others are runs outside of the session, by the heaps they used or left.
+	others map[string][]string
+}
+
+type sessionHeap struct {
+	size              int64
+	madeAt, collected uint64
+	lastUse           time.Time
+}
+
+// users are the runs outside of the session that used or left its heaps.
+func (f *findings) users() []string {
+	found := map[string]bool{}
+	for hash := range f.heaps {
+		for _, id := range f.others[hash] {
+			found[id] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// find reads the ledger for a session.
+func (s *Shredder) find(ctx context.Context, tenant, session string, keys []string) (*findings, error) {
+	f := &findings{sealed: map[string]bool{}, heaps: map[string]*sessionHeap{}, others: map[string][]string{}}
+	open := map[string]bool{}
+	last, err := readAll(ctx, s.opts.Store, func(m events.Stored) error {
+		typ := typeOf(m)
+		if !matters[typ] {
+			if _, known := matters[typ]; !known {
+				return newerType(m.Seq, typ)
+			}
+			return nil
+		}
+		e, err := events.Decode(m.Seq, m.Message)
+		if err != nil || e.Tenant != tenant {
+			return err
+		}
+		use := func(id, hash string) {
+			if hash != "" && !f.sealed[id] {
+				f.others[hash] = append(f.others[hash], id)
+			}
+		}
+		switch d := e.Data.(type) {
+		case *events.ExecutionRequested:
+			switch {
+			case d.SessionID == session && slices.Contains(keys, events.SealedUnder(d)):
+				f.sealed[d.ExecutionID], open[d.ExecutionID] = true, true
+			case d.SessionID == session:
+				f.kept++
+			}
+			use(d.ExecutionID, d.Heap)
+		case *events.ExecutionStarted:
+			use(d.ExecutionID, d.InputHeap)
+		case *events.SessionEntryRecorded:
+			delete(open, d.ExecutionID)
+		case *events.HeapCollected:
+			if h := f.heaps[d.Heap]; h != nil {
+				h.collected = e.Seq
+			}
+		default:
+			if end := events.Ended(e.Data); end != nil && end.Heap != nil {
+				use(end.ExecutionID, end.Heap.SHA256)
+				if f.sealed[end.ExecutionID] {
+					f.made(end.Heap, &e)
+				}
+			}
+		}
+		return nil
+	})
+	f.decided, f.open = last, slices.Sorted(maps.Keys(open))
+	return f, err
+}
+
+func (f *findings) made(r *events.HeapRecord, e *events.Event) {
+	h := f.heaps[r.SHA256]
+	if h == nil {
+		h = &sessionHeap{}
+		f.heaps[r.SHA256] = h
+	}
+	h.size, h.madeAt, h.lastUse = r.Size, e.Seq, e.Time
+}
