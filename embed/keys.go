@@ -55,6 +55,9 @@ func (d *Daybook) startShredder(ctx context.Context) error {
 		return nil
 	}
 	d.shredder = retention.NewShredder(retention.ShredOptions{Store: d.store, Recorder: d.ledger, Keys: d.keys})
+	if d.damage.Damaged() { // nothing can be recorded now
+		return nil
+	}
 	return d.shredder.Finish(ctx)
 }
 

@@ -21,6 +21,7 @@ func (a *applier) shredded(e *events.Event, d *events.SessionShredded) error {
 			a.exec(a.s.blank, e.Tenant, key, asJSON(events.Body{})),
 			a.exec(a.s.blankOutput, e.Tenant, key),
 			a.exec(a.s.blankCalls, e.Tenant, key),
+			a.exec(a.s.blankCalls, e.Tenant, key),
 			a.blankTags(e, key),
 		); err != nil {
 			return err
