@@ -55,63 +55,92 @@ func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
 	return e.state.ContextRef, nil
 }
 
-// Get returns a context. reader is who reads, for the audit: a tool's name. The
-// maps and lists in it are not to be changed.
+// Get returns a context, with all that was noted in it. reader is who reads, for
+// the audit: a tool's name. The maps and lists in it are not to be changed.
 func (s *Store) Get(ctx context.Context, k Key, reader string) (projections.Context, error) {
-	st, err := s.read(ctx, k, reader, true)
-	return st.Context, err
-}
-
-// Preferences returns those of a context. Nothing set is the zero value.
-func (s *Store) Preferences(ctx context.Context, k Key, reader string) (events.UserPreferences, error) {
-	st, err := s.read(ctx, k, reader, false)
-	return st.Context.UserPreferences, err
-}
-
-// Tried returns what came of a call when it was made before in the context, or
-// nil. sha256 is the hash of a request for a run, or CallHash.
-func (s *Store) Tried(ctx context.Context, k Key, reader, sha256 string) (*projections.Tried, error) {
-	st, err := s.read(ctx, k, reader, true)
-	for i := range st.Tried {
-		if st.Tried[i].ArgsSHA256 == sha256 {
-			return &st.Tried[i], err
-		}
-	}
-	return nil, err
-}
-
-// Fetched returns what is known of a resource that was read before in the
-// context, or nil.
-func (s *Store) Fetched(ctx context.Context, k Key, reader, resource string) (*projections.FetchedResource, error) {
-	st, err := s.read(ctx, k, reader, true)
-	for i := range st.Context.FetchedResources {
-		if st.Context.FetchedResources[i].ResourceID == resource {
-			return &st.Context.FetchedResources[i], err
-		}
-	}
-	return nil, err
-}
-
-// read returns the state of a context. With all of it, what was noted is
-// recorded first, so that it is there.
-func (s *Store) read(ctx context.Context, k Key, reader string, all bool) (projections.ContextState, error) {
 	begun := time.Now()
 	defer func() { s.latency.observe(time.Since(begun)) }()
 	e, err := s.take(ctx, k)
 	if err != nil {
-		return projections.ContextState{}, err
+		return projections.Context{}, err
 	}
 	defer s.release(e)
-	if all {
-		if err := s.flush(ctx, e, true); err != nil {
-			// What is on record can be read, also when nothing can be written.
-			s.opts.Logger.WarnContext(ctx, "record what was noted in a context", "context", e.text, "err", err)
-		}
+	if err := s.flush(ctx, e, true); err != nil {
+		// What is on record can be read, also when nothing can be written.
+		s.opts.Logger.WarnContext(ctx, "record what was noted in a context", "context", e.text, "err", err)
 	}
 	if err := s.open(ctx, e, reader); err != nil {
-		return projections.ContextState{}, err
+		return projections.Context{}, err
 	}
-	return *e.state, nil
+	return e.state.Context, nil
+}
+
+// Preferences returns those of a context. Nothing set is the zero value.
+func (s *Store) Preferences(ctx context.Context, k Key, reader string) (prefs events.UserPreferences, err error) {
+	err = s.look(ctx, k, reader, func(st *projections.ContextState, _ *pending) { prefs = st.Context.UserPreferences })
+	return prefs, err
+}
+
+// Tried returns what came of a call when it was made before in the context, or
+// nil. sha256 is the hash of a request for a run, or CallHash.
+func (s *Store) Tried(ctx context.Context, k Key, reader, sha256 string) (tried *projections.Tried, err error) {
+	err = s.look(ctx, k, reader, func(st *projections.ContextState, p *pending) {
+		for i := range st.Tried {
+			if st.Tried[i].ArgsSHA256 == sha256 {
+				tried = new(st.Tried[i])
+			}
+		}
+		for _, c := range p.calls { // newer than what is on record
+			if c.ArgumentsSHA256 != sha256 {
+				continue
+			}
+			times := max(c.Times, 1)
+			if tried != nil {
+				times += tried.Times
+			}
+			tried = &projections.Tried{
+				ArgsSHA256: sha256, Tool: c.Tool, CalledAt: events.FormatTime(c.CalledAt.Time), Times: times,
+				Summary: c.ResultSummary, Results: c.Results, ResultSHA256: c.ResultSHA256,
+			}
+		}
+	})
+	return tried, err
+}
+
+// Fetched returns what is known of a resource that was read before in the
+// context, or nil.
+func (s *Store) Fetched(ctx context.Context, k Key, reader, resource string) (fetched *projections.FetchedResource, err error) {
+	err = s.look(ctx, k, reader, func(st *projections.ContextState, p *pending) {
+		for i := range st.Context.FetchedResources {
+			if st.Context.FetchedResources[i].ResourceID == resource {
+				fetched = new(st.Context.FetchedResources[i])
+			}
+		}
+		for _, r := range p.resources {
+			if r.ResourceID == resource {
+				fetched = &projections.FetchedResource{
+					ResourceID: resource, ResourceType: r.ResourceType, FetchedAt: events.FormatTime(r.FetchedAt.Time), ContentHash: r.ContentSHA256, Summary: r.Summary,
+				}
+			}
+		}
+	})
+	return fetched, err
+}
+
+// look shows a context and what is not on record of it yet.
+func (s *Store) look(ctx context.Context, k Key, reader string, at func(*projections.ContextState, *pending)) error {
+	begun := time.Now()
+	defer func() { s.latency.observe(time.Since(begun)) }()
+	e, err := s.take(ctx, k)
+	if err != nil {
+		return err
+	}
+	defer s.release(e)
+	if err := s.open(ctx, e, reader); err != nil {
+		return err
+	}
+	at(e.state, &e.pending)
+	return nil
 }
 
 // open brings an entry up to date for somebody who uses its context: one that

@@ -67,6 +67,7 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 	if f != nil {
 		return nil, f
 	}
+	a.inContext(ctx, &s)
 	receipt, err := a.cmd.Submit(ctx, s)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,16 @@ type schemaProperty struct {
 	Enum    []string
 	Minimum *int64
 	Maximum *int64
+	// AdditionalProperties is absent where an object may hold anything.
+	AdditionalProperties json.RawMessage
+}
+
+// kind is the type, and for objects whether they may hold anything.
+func (p schemaProperty) kind() string {
+	if p.Type == "object" && p.AdditionalProperties == nil {
+		return "any object"
+	}
+	return p.Type
 }
 
 // sample is a value that a property accepts.
@@ -79,14 +89,16 @@ func TestBadArguments(t *testing.T) {
 	t.Parallel()
 	huge := strings.Repeat("9", 400)
 	wrong := map[string][]string{ // by declared type
-		"string":  {`5`, `true`, `{}`, `["a"]`, huge, `"\ud800"`, `"a\udfffb"`},
-		"integer": {`"5"`, `1.5`, `true`, `{}`, `[1]`, `""`, huge, `-` + huge, `1e400`, `9007199254740993`},
-		"array":   {`"a"`, `5`, `{}`, `true`, `[5]`, `[null]`, `[["a"]]`, `["\ud800"]`, `[]`, `[""]`, `["no such thing"]`},
-		"object":  {`"a=b"`, `5`, `["a"]`, `{"k":1}`, `{"k":null}`, `{"k":{"a":"b"}}`, `{"k":"\udc00"}`, `false`},
+		"string":     {`5`, `true`, `{}`, `["a"]`, huge, `"\ud800"`, `"a\udfffb"`},
+		"integer":    {`"5"`, `1.5`, `true`, `{}`, `[1]`, `""`, huge, `-` + huge, `1e400`, `9007199254740993`},
+		"array":      {`"a"`, `5`, `{}`, `true`, `[5]`, `[null]`, `[["a"]]`, `["\ud800"]`, `[]`, `[""]`, `["no such thing"]`},
+		"object":     {`"a=b"`, `5`, `["a"]`, `{"k":1}`, `{"k":null}`, `{"k":{"a":"b"}}`, `{"k":"\udc00"}`, `false`},
+		"boolean":    {`"true"`, `1`, `[]`, `{}`},
+		"any object": {`"a=b"`, `5`, `["a"]`, `false`, `{"k":"\udc00"}`, `{"k":{"\ud800":1}}`, `{"k":1,"k":2}`},
 	}
 	for mode, stateless := range map[string]bool{"stateful": false, "stateless": true} {
 		_, tools := listTools(t, mcp.Options{Stateless: stateless})
-		if want := map[bool]int{false: 13, true: 1}[stateless]; len(tools) != want {
+		if want := map[bool]int{false: 17, true: 1}[stateless]; len(tools) != want {
 			t.Fatalf("%s: %d tools, want %d", mode, len(tools), want)
 		}
 		for _, tool := range tools {
@@ -135,7 +147,7 @@ func TestBadArguments(t *testing.T) {
 				refused("arguments that are a text", `"code"`, "must be an object")
 				for _, name := range slices.Sorted(maps.Keys(in.Properties)) {
 					prop := in.Properties[name]
-					for _, v := range wrong[prop.Type] {
+					for _, v := range wrong[prop.kind()] {
 						refused(fmt.Sprintf("%s: %.20s", name, v), with(t, in.minimal(), name, v), name)
 					}
 					if len(prop.Enum) > 0 {

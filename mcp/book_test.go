@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"daybook/conversation"
 	"daybook/events"
 	"daybook/internal/jetstream"
 	"daybook/internal/jetstream/jetstreamtest"
@@ -74,6 +75,9 @@ func openIdleBook(t testing.TB, opts ledger.Options) *realBook {
 func (b *realBook) serve(t testing.TB, opts mcp.Options) *mcp.Server {
 	t.Helper()
 	opts.Commands, opts.Queries, opts.Logger = b.ledger, b.views, jetstreamtest.Logger(t)
+	if opts.Contexts == nil {
+		opts.Contexts = b.contexts(t)
+	}
 	s := mcp.New(opts)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
@@ -81,6 +85,17 @@ func (b *realBook) serve(t testing.TB, opts mcp.Options) *mcp.Server {
 		}
 	})
 	return s
+}
+
+// contexts are those of one process. What is noted in them is recorded when it
+// is asked for.
+func (b *realBook) contexts(t testing.TB) *conversation.Store {
+	t.Helper()
+	contexts, err := conversation.New(conversation.Options{Log: b.store, Views: b.views, HeapBytes: func() uint64 { return 42 << 20 }, Logger: jetstreamtest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return contexts
 }
 
 // await waits until an execution has ended, as the projections see it.

@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// conversation is what a Relay has to know of a client's to carry it on with
+// dialogue is what a Relay has to know of a client's to carry it on with
 // another server. Lines are JSON-RPC messages without their ends.
-type conversation struct {
+type dialogue struct {
 	mu          sync.Mutex
 	initialize  json.RawMessage   // the params of the handshake that succeeded, or nil
 	initialized []byte            // the client's line after it
@@ -42,12 +42,12 @@ type message struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-func newConversation() *conversation {
-	return &conversation{watched: map[string]string{}, open: map[string]*call{}, asked: map[string]bool{}, ours: map[string]bool{}}
+func newDialogue() *dialogue {
+	return &dialogue{watched: map[string]string{}, open: map[string]*call{}, asked: map[string]bool{}, ours: map[string]bool{}}
 }
 
 // begin forgets what concerned the server before.
-func (c *conversation) begin() {
+func (c *dialogue) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.asked)
@@ -57,7 +57,7 @@ func (c *conversation) begin() {
 
 // fromClient notes a line of the client's, and tells whether it is for the
 // server there is now. note undoes it, by forget.
-func (c *conversation) fromClient(line []byte) (pass bool, note string) {
+func (c *dialogue) fromClient(line []byte) (pass bool, note string) {
 	var m message
 	if json.Unmarshal(line, &m) != nil {
 		return true, "" // the server says what is wrong with it
@@ -94,7 +94,7 @@ func (c *conversation) fromClient(line []byte) (pass bool, note string) {
 }
 
 // forget takes back a request that could not be passed on.
-func (c *conversation) forget(note string) {
+func (c *dialogue) forget(note string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.open, note)
@@ -102,7 +102,7 @@ func (c *conversation) forget(note string) {
 
 // fromServer notes a line of the server's, and tells whether it is for the
 // client.
-func (c *conversation) fromServer(line []byte) (pass bool) {
+func (c *dialogue) fromServer(line []byte) (pass bool) {
 	var m message
 	if json.Unmarshal(line, &m) != nil {
 		return true
@@ -133,7 +133,7 @@ func (c *conversation) fromServer(line []byte) (pass bool) {
 }
 
 // learn remembers what a request that succeeded has set. c.mu is held.
-func (c *conversation) learn(done *call) {
+func (c *dialogue) learn(done *call) {
 	var p struct {
 		URI string `json:"uri"`
 	}
@@ -155,7 +155,7 @@ func (c *conversation) learn(done *call) {
 
 // handshake is the client's, to be sent to another server; nil when there was
 // none. answer yields the error it is answered with, or nil.
-func (c *conversation) handshake() (line []byte, answer <-chan json.RawMessage) {
+func (c *dialogue) handshake() (line []byte, answer <-chan json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.initialize == nil {
@@ -166,7 +166,7 @@ func (c *conversation) handshake() (line []byte, answer <-chan json.RawMessage) 
 }
 
 // settings are the lines that follow the handshake.
-func (c *conversation) settings() (lines [][]byte) {
+func (c *dialogue) settings() (lines [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.initialized != nil {
@@ -182,7 +182,7 @@ func (c *conversation) settings() (lines [][]byte) {
 }
 
 // ask makes a request of our own. c.mu is held.
-func (c *conversation) ask(method string, params json.RawMessage) []byte {
+func (c *dialogue) ask(method string, params json.RawMessage) []byte {
 	c.count++
 	id := fmt.Sprintf("daybook-resumes-%d", c.count)
 	c.ours[idText(mustEncode(id))] = true
@@ -192,7 +192,7 @@ func (c *conversation) ask(method string, params json.RawMessage) []byte {
 // unanswered are the requests that the server before left open: those to ask
 // again, and for all others the answers to give, and with them the news that
 // may have been missed of watched resources.
-func (c *conversation) unanswered() (again, answers [][]byte) {
+func (c *dialogue) unanswered() (again, answers [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, open := range slices.SortedFunc(maps.Values(c.open), func(a, b *call) int { return cmp.Compare(a.number, b.number) }) {

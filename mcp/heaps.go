@@ -10,7 +10,7 @@ import (
 )
 
 func (s *Server) heapTools() []tool {
-	heap := property{name: "heap", kind: text, required: true, about: "heap key, 64 hex characters"}
+	heap := property{name: "heap", kind: text, required: true, about: "64 hex characters"}
 	ok := record(is("ok", "boolean"))
 	return []tool{
 		{
@@ -22,25 +22,25 @@ func (s *Server) heapTools() []tool {
 		},
 		{
 			name: "set_heap_tags", title: "Set heap tags", destructive: true, idempotent: true,
-			about:  "Replace all tags of a heap, to find it again with query_heaps_by_tags.",
+			about:  "Replace all tags of a heap, for query_heaps_by_tags.",
 			input:  []property{heap, {name: "tags", kind: textMap, required: true, about: "the new tags; {} clears"}},
 			output: ok,
 			call:   s.setTags,
 		},
 		{
 			name: "delete_heap_tags", title: "Delete heap tags", destructive: true, idempotent: true,
-			about:  "Remove tags of a heap: those named in keys, or all without keys.",
+			about:  "Remove a heap's tags: those in keys, or all.",
 			input:  []property{heap, {name: "keys", kind: text, about: "comma-separated tag keys"}},
 			output: ok,
 			call:   s.deleteTags,
 		},
 		{
-			name: "query_heaps_by_tags", title: "Find heaps by tags", readOnly: true, idempotent: true,
-			about: "Heaps that have every given tag with exactly that value; {} finds all tagged heaps.",
+			name: "query_heaps_by_tags", title: "Find heaps by tags", readOnly: true, idempotent: true, repeats: true,
+			about: "Heaps with all the given tags; {} finds all tagged heaps.",
 			input: []property{
 				{name: "tags", kind: textMap, required: true},
 				{name: "limit", kind: integer, min: 1, max: projections.MaxListLimit},
-				{name: "cursor", kind: text, about: "next_cursor of the previous page"},
+				{name: "cursor", kind: text, about: "next_cursor of the page before"},
 			},
 			output: record(listOf("results", record(is("heap", "string"), stringMap("tags"))), optional(is("next_cursor", "string"))),
 			call:   s.findHeaps,

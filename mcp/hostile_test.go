@@ -1,8 +1,10 @@
 package mcp_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +12,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"daybook/conversation"
+	"daybook/events"
 	"daybook/ledger"
 	"daybook/mcp"
 )
@@ -276,6 +280,7 @@ func TestHostileArguments(t *testing.T) {
 				_, tools := listTools(t, opts)
 				schemas := outputSchemas(t, tools)
 				book := openIdleBook(t, ledger.Options{Stateless: stateless})
+				opts.Contexts = unnoted(t, book)
 				p := openPipe(t, book.serve(t, opts), "")
 				p.initialize()
 				count := 0
@@ -295,6 +300,26 @@ func TestHostileArguments(t *testing.T) {
 			})
 		}
 	}
+}
+
+// unnoted are contexts that record edits only. What is asked is noted a while
+// later, which would look like a trace of something else.
+func unnoted(t testing.TB, book *realBook) *conversation.Store {
+	t.Helper()
+	contexts, err := conversation.New(conversation.Options{Log: editsOnly{book.store}, Views: book.views, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return contexts
+}
+
+type editsOnly struct{ conversation.Log }
+
+func (l editsOnly) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	if e.Type == events.TypeContextNoted {
+		return 0, nil
+	}
+	return l.Log.Append(ctx, e, after)
 }
 
 func strike(t testing.TB, book *realBook, p *pipe, tool listed, answers *jsonschema.Schema, a attack, asTask bool) {

@@ -30,12 +30,12 @@ type Relay struct {
 	held []byte // a line that no server has taken yet; passRequests's
 	left bool   // the client has ended; Serve's
 
-	talk *conversation
+	talk *dialogue
 }
 
 // NewRelay starts reading in.
 func NewRelay(in io.Reader, out io.Writer) *Relay {
-	r := &Relay{lines: make(chan []byte), ended: make(chan struct{}), out: out, talk: newConversation()}
+	r := &Relay{lines: make(chan []byte), ended: make(chan struct{}), out: out, talk: newDialogue()}
 	go r.readLines(in)
 	return r
 }

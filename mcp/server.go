@@ -52,6 +52,9 @@ type Options struct {
 	PublicURL string
 	// Fixtures, if any, are mounted for a test suite.
 	Fixtures *Fixtures
+	// Unanswerable, if set, is why no tool can answer, or nil: the read side lacks
+	// something that is on record.
+	Unanswerable func() error
 	// Logger gets internal failures; default slog.Default.
 	Logger *slog.Logger
 }

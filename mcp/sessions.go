@@ -22,14 +22,13 @@ func (s *Server) sessionTools() []tool {
 	return []tool{
 		{
 			name: "list_sessions", title: "List sessions", readOnly: true, idempotent: true,
-			about:  "Names of the sessions that have log entries.",
+			about:  "Names of sessions that have log entries.",
 			output: record(listOf("sessions", object{{"type", "string"}})),
 			call:   s.listSessions,
 		},
 		{
-			name: "list_session_snapshots", title: "List session log", readOnly: true, idempotent: true,
-			about: "The ended runs of this connection's session, oldest first, with the heap each started from and left: " +
-				"the last output_heap that is not null continues where the session stopped.",
+			name: "list_session_snapshots", title: "List session log", readOnly: true, idempotent: true, repeats: true,
+			about: "The ended runs of this connection's session, oldest first; the last output_heap that is not null continues it.",
 			input: []property{{name: "fields", kind: text,
 				about: "comma-separated: " + strings.Join(entryFields, ", ") + "; default the first five"}},
 			output: record(listOf("entries", record(optional(is("index", "integer")), optional(orNull("input_heap", "string")),

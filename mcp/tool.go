@@ -109,6 +109,11 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 		if err := allowed(ctx, t); err != nil {
 			return s.refuse(ctx, t.name, err), nil
 		}
+		if s.opts.Unanswerable != nil {
+			if err := s.opts.Unanswerable(); err != nil {
+				return s.refuse(ctx, t.name, err), nil
+			}
+		}
 		a, err := decodeArguments(t.name, t.input, req.Params.Arguments)
 		if err != nil {
 			return s.refuse(ctx, t.name, err), nil

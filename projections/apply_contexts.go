@@ -147,7 +147,10 @@ func (a *applier) contextEvent(e *events.Event) error {
 		r.Preferences, r.Custom = content.UserPreferences, content.Custom
 		r.updated(e.Time)
 	case *events.ContextCleared:
-		return a.beginAnew(e, d.ContextRef)
+		if err := a.beginAnew(e, d.ContextRef); err != nil {
+			return err
+		}
+		a.contexts[contextKey{e.Tenant, d.Key}].used(e.Time)
 	case *events.ContextExpired:
 		if err := a.beginAnew(e, d.ContextRef); err != nil {
 			return err
@@ -166,7 +169,6 @@ func (a *applier) beginAnew(e *events.Event, ref events.ContextRef) error {
 	r, err := a.inContext(e, ref)
 	if err == nil {
 		r.begin(e.Time)
-		r.used(e.Time)
 	}
 	return err
 }

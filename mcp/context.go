@@ -1,0 +1,195 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+
+	"daybook/conversation"
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// Contexts keeps what happened in each conversation. *conversation.Store
+// implements it.
+type Contexts interface {
+	Ref(ctx context.Context, k conversation.Key) (events.ContextRef, error)
+	Get(ctx context.Context, k conversation.Key, reader string) (projections.Context, error)
+	Set(ctx context.Context, k conversation.Key, p conversation.Patch, actor events.Actor) (projections.Context, uint64, error)
+	Clear(ctx context.Context, k conversation.Key, actor events.Actor) (projections.Context, uint64, error)
+	Health(ctx context.Context) conversation.Health
+	ContextNotes
+}
+
+// ContextNotes is what calls leave in contexts, and find in them.
+type ContextNotes interface {
+	CallHash(tool string, args map[string]any) string
+	Preferences(ctx context.Context, k conversation.Key, reader string) (events.UserPreferences, error)
+	Tried(ctx context.Context, k conversation.Key, reader, sha256 string) (*projections.Tried, error)
+	Fetched(ctx context.Context, k conversation.Key, reader, resource string) (*projections.FetchedResource, error)
+	Note(ctx context.Context, k conversation.Key, c conversation.Call) error
+	NoteResource(ctx context.Context, k conversation.Key, r conversation.Resource) error
+}
+
+// errNoContexts is the answer of a server that was set up without.
+var errNoContexts = &ledger.Error{Code: ledger.CodeUnavailable, Message: "this server keeps no conversation contexts"}
+
+func (s *Server) contextTools() []tool {
+	ref := property{name: "logical_session_ref", kind: text}
+	ctx := record(is("schema_version", "integer"), is("session_id", "string"), is("created_at", "string"), is("last_updated_at", "string"),
+		is("user_preferences", "object"), listOf("recent_tool_calls", object{{"type", "object"}}), listOf("fetched_resources", object{{"type", "object"}}),
+		is("custom", "object"), optional(is("summary_before_window", "string")), optional(is("window_start_index", "integer")))
+	return []tool{
+		{
+			name: "get_context", title: "Get context", readOnly: true, idempotent: true, unnoted: true,
+			about:  "What this session did and set so far. Begins anew after 30 idle minutes.",
+			input:  []property{ref},
+			output: ctx, call: s.getContext,
+		},
+		{
+			name: "set_context", title: "Set context", idempotent: true, unnoted: true,
+			about: "Keep values for later calls; null removes. Preferences: output_format (json, markdown, plain), max_results, language.",
+			input: []property{{name: "user_preferences", kind: anyMap}, {name: "custom", kind: anyMap}, ref},
+			// A value given replaces the one before.
+			destructive: true,
+			output:      ctx, call: s.setContext,
+		},
+		{
+			name: "context_clear", title: "Clear context", destructive: true, idempotent: true, unnoted: true,
+			about: "Begin this session's context anew, for a new task.", input: []property{ref},
+			output: record(is("status", "string"), is("session_id", "string"), is("message", "string")), call: s.clearContext,
+		},
+		{
+			name: "health_check", title: "Check health", readOnly: true, idempotent: true, unnoted: true,
+			about:  "State of the server.",
+			output: record(is("status", "string"), is("context_store", "object"), is("timestamp", "string")),
+			call: func(ctx context.Context, _ caller, _ arguments) (answer, error) {
+				if s.opts.Contexts == nil {
+					return answer{}, errNoContexts
+				}
+				h := s.opts.Contexts.Health(ctx)
+				return answer{value: h, failed: h.Degraded()}, nil
+			},
+		},
+	}
+}
+
+func (s *Server) getContext(ctx context.Context, c caller, a arguments) (answer, error) {
+	k, err := s.contextFor(ctx, c, a)
+	if err != nil {
+		return answer{}, err
+	}
+	now, err := s.opts.Contexts.Get(ctx, k, "get_context")
+	return answer{value: now}, err
+}
+
+func (s *Server) setContext(ctx context.Context, c caller, a arguments) (answer, error) {
+	patch := conversation.Patch{UserPreferences: a.anyMap("user_preferences"), Custom: a.anyMap("custom")}
+	k, err := s.contextFor(ctx, c, a)
+	if err != nil {
+		return answer{}, err
+	}
+	now, seq, err := s.opts.Contexts.Set(ctx, k, patch, c.actor)
+	return answer{value: now, seq: seq}, err
+}
+
+type clearedAnswer struct {
+	Status    string `json:"status"`
+	SessionID string `json:"session_id"`
+	Message   string `json:"message"`
+}
+
+func (s *Server) clearContext(ctx context.Context, c caller, a arguments) (answer, error) {
+	k, err := s.contextFor(ctx, c, a)
+	if err != nil {
+		return answer{}, err
+	}
+	now, seq, err := s.opts.Contexts.Clear(ctx, k, c.actor)
+	return answer{value: clearedAnswer{"cleared", now.SessionID, "Conversation context has been reset. Starting fresh."}, seq: seq}, err
+}
+
+// contextFor is the context that a call about contexts is about. It is an error
+// if there is none.
+func (s *Server) contextFor(ctx context.Context, c caller, a arguments) (conversation.Key, error) {
+	if s.opts.Contexts == nil {
+		return conversation.Key{}, errNoContexts
+	}
+	switch ref := a.text("logical_session_ref"); {
+	case a.has("logical_session_ref") && ref == "":
+		return conversation.Key{}, ledger.Invalid("logical_session_ref", "logical_session_ref must not be empty; leave it out for the context of this connection")
+	case events.ValidHash(ref):
+		// An id opens a session for who knows it. What others did in it is theirs.
+		return conversation.Key{}, ledger.Invalid("logical_session_ref", "logical_session_ref must be one that open_session gave this connection, such as s0, not the id of a session")
+	}
+	logical, err := s.sessionOf(ctx, c, a)
+	if err != nil {
+		return conversation.Key{}, err
+	}
+	k := c.contextKey(s.tenant, logical)
+	if k.IsZero() {
+		return k, conversation.ErrNone
+	}
+	return k, nil
+}
+
+// contextKey is whose context a call concerns: that of the logical session, else
+// of the session name, else of the connection. It is zero where there is none of
+// these.
+func (c caller) contextKey(tenant, logical string) conversation.Key {
+	switch {
+	case logical != "":
+		return conversation.Key{Tenant: tenant, Kind: events.ContextLogical, ID: logical}
+	case c.session != "":
+		return conversation.Key{Tenant: tenant, Kind: events.ContextSession, ID: c.session}
+	case c.connection != "":
+		return conversation.Key{Tenant: tenant, Kind: events.ContextTransport, ID: c.connection}
+	default:
+		return conversation.Key{}
+	}
+}
+
+// contextResource is the context of a named session, for connections under that
+// name. Another name's is answered like none.
+func (s *Server) contextResource() resource {
+	read := func(ctx context.Context, name string) (projections.Context, error) {
+		o, _ := ctx.Value(originKey{}).(origin)
+		if s.opts.Contexts == nil || o.session == "" {
+			return projections.Context{}, events.ErrNotFound
+		}
+		if name != o.session {
+			s.logger.ErrorContext(ctx, "context isolation violation: a session asked for the context of another", "tenant", s.tenant,
+				"session_sha256", events.Hash([]byte(o.session)), "asked_sha256", events.Hash([]byte(name)))
+			return projections.Context{}, events.ErrNotFound
+		}
+		return s.opts.Contexts.Get(ctx, conversation.Key{Tenant: s.tenant, Kind: events.ContextSession, ID: name}, "resources/read")
+	}
+	return resource{
+		name: "session_context", title: "Session context", scheme: "session://", suffix: "/context", mime: jsonType, unnoted: true,
+		about: "The context of this connection's own session.",
+		read: func(ctx context.Context, name string) (string, error) {
+			c, err := read(ctx, name)
+			return asJSON(c, err)
+		},
+		version: func(ctx context.Context, name string) (string, error) {
+			c, err := read(ctx, name)
+			return c.LastUpdatedAt, err
+		},
+	}
+}
+
+// withMember adds a member to a JSON object.
+func withMember(body []byte, name string, v any) ([]byte, error) {
+	raw, err := encode(v)
+	if err != nil || len(body) < 2 || body[len(body)-1] != '}' {
+		return body, err
+	}
+	key, err := json.Marshal(name)
+	if err != nil {
+		return body, err
+	}
+	head := body[: len(body)-1 : len(body)-1]
+	if len(head) > 1 {
+		head = append(head, ',')
+	}
+	return append(append(append(append(head, key...), ':'), raw...), '}'), nil
+}

@@ -1,0 +1,310 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"daybook/conversation"
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// contextUse is what one call has to do with its context. Nothing of it may keep
+// a call from being done.
+type contextUse struct {
+	key   conversation.Key
+	begun time.Time
+	prefs events.UserPreferences
+	tried *triedBefore
+}
+
+// triedBefore tells a model that it has made a call before, and what came of it.
+type triedBefore struct {
+	Note     string `json:"note"`
+	CalledAt string `json:"called_at"`
+	Times    int    `json:"times"`
+	Summary  string `json:"summary,omitempty"`
+	Results  *int64 `json:"results,omitempty"`
+	ExecutionID string        `json:"execution_id,omitempty"`
+	Status      events.Status `json:"status,omitempty"`
+	Result      *string       `json:"result,omitempty"`
+	Error       *string       `json:"error,omitempty"`
+	Heap        *string       `json:"heap,omitempty"`
+	// Reused is true when the earlier run is the answer and none was begun.
+	Reused bool `json:"reused,omitempty"`
+
+	sha256 string
+}
+
+// Members and keys of answers.
+const (
+	memberTried = "already_tried"
+	metaFetched = "daybook/already_fetched"
+	// maxTriedResult bounds the result of an earlier run in an answer, in bytes.
+	maxTriedResult = 4 << 10
+)
+
+// enter begins a call in its context: it applies the preferences, and looks for
+// an earlier call like it. It returns nil where there is no context.
+func (s *Server) enter(ctx context.Context, c caller, t tool, a arguments) *contextUse {
+	if s.opts.Contexts == nil || t.unnoted || t.submit != nil {
+		return nil
+	}
+	u := &contextUse{key: c.contextKey(s.tenant, ""), begun: time.Now()}
+	if u.key.IsZero() {
+		return nil
+	}
+	var err error
+	if u.prefs, err = s.opts.Contexts.Preferences(ctx, u.key, t.name); err != nil {
+		s.contextFault(ctx, t.name, err)
+		return nil
+	}
+	if limit, ok := t.property("limit"); ok && u.prefs.MaxResults > 0 && !a.has("limit") {
+		a["limit"] = min(int64(u.prefs.MaxResults), limit.max)
+	}
+	if !t.repeats {
+		return u
+	}
+	before, err := s.opts.Contexts.Tried(ctx, u.key, t.name, s.opts.Contexts.CallHash(t.name, a))
+	if err != nil {
+		s.contextFault(ctx, t.name, err)
+	}
+	if before != nil {
+		u.tried = showTried(before)
+		if u.tried.Note = "already tried"; before.Results != nil {
+			u.tried.Note = fmt.Sprintf("already tried, returned %d results", *before.Results)
+		}
+	}
+	return u
+}
+
+// format is how the client wants to read answers.
+func (u *contextUse) format() string {
+	if u == nil {
+		return ""
+	}
+	return u.prefs.OutputFormat
+}
+
+func showTried(t *projections.Tried) *triedBefore {
+	return &triedBefore{
+		CalledAt: t.CalledAt, Times: t.Times, Summary: t.Summary, Results: t.Results,
+		ExecutionID: t.ExecutionID, Status: t.Status, sha256: t.ResultSHA256,
+	}
+}
+
+func (t tool) property(name string) (property, bool) {
+	for _, p := range t.input {
+		if p.name == name {
+			return p, true
+		}
+	}
+	return property{}, false
+}
+
+// counted is an answer that lists things.
+type counted interface{ count() int }
+
+func (h heapsAnswer) count() int   { return len(h.Results) }
+func (e entriesAnswer) count() int { return len(e.Entries) }
+
+// leave ends a call in its context: it is noted, and the answer says whether the
+// same was answered before. Calls that are refused leave no trace.
+func (s *Server) leave(ctx context.Context, u *contextUse, t tool, a arguments, ans answer, body []byte) []byte {
+	if u == nil {
+		return body
+	}
+	call := conversation.Call{
+		Tool: t.name, Arguments: a, CalledAt: u.begun, Summary: summaryOf(ans, body), ResultSHA256: events.Hash(body),
+		// What was recorded is in the context before the client is told.
+		Durable: ans.seq != 0,
+	}
+	if list, ok := ans.value.(counted); ok {
+		n := int64(list.count())
+		call.Results = &n
+	}
+	// The call was made, also when the client has gone meanwhile.
+	if err := s.opts.Contexts.Note(context.WithoutCancel(ctx), u.key, call); err != nil {
+		s.contextFault(ctx, t.name, err)
+	}
+	if u.tried == nil || u.tried.sha256 != call.ResultSHA256 {
+		return body // or something has changed in between
+	}
+	told, err := withMember(body, memberTried, u.tried)
+	if err != nil {
+		return body
+	}
+	return told
+}
+
+// summaryOf says in a sentence what an answer tells.
+func summaryOf(ans answer, body []byte) string {
+	switch v := ans.value.(type) {
+	case heapsAnswer:
+		return plural(len(v.Results), "heap")
+	case entriesAnswer:
+		return plural(len(v.Entries), "entry", "entries")
+	case projections.ExecutionPage:
+		return plural(len(v.Executions), "execution")
+	case executionAnswer:
+		said := "status " + string(v.Status)
+		switch {
+		case v.Result != nil:
+			said += ", result " + *v.Result
+		case v.Error != nil:
+			said += ", error " + *v.Error
+		}
+		return oneLine(said)
+	case okAnswer:
+		if !v.OK {
+			return oneLine(string(body))
+		}
+		return "done"
+	default:
+		return oneLine(string(body))
+	}
+}
+
+func plural(n int, word string, many ...string) string {
+	switch {
+	case n == 1:
+		return "1 " + word
+	case len(many) > 0:
+		return fmt.Sprintf("%d %s", n, many[0])
+	default:
+		return fmt.Sprintf("%d %ss", n, word)
+	}
+}
+
+// oneLine shows a text in one line, and not at any length.
+func oneLine(s string) string {
+	const most = 1 << 10 // what is kept is cut once more
+	if len(s) > most {
+		n := most
+		for n > 0 && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		s = s[:n]
+	}
+	return collapse(s)
+}
+
+// runContext puts a submission into its context, and tells what is known of an
+// equal one before.
+func (s *Server) runContext(ctx context.Context, c caller, sub *ledger.Submission) *triedBefore {
+	if s.opts.Contexts == nil {
+		return nil
+	}
+	k := c.contextKey(s.tenant, sub.LogicalSession)
+	if k.IsZero() {
+		return nil
+	}
+	ref, err := s.opts.Contexts.Ref(ctx, k)
+	if err != nil {
+		s.contextFault(ctx, "run_js", err)
+		return nil
+	}
+	sub.Context = &ref
+	if sub.LogicalSession != "" {
+		return nil // no two turns start from the same
+	}
+	before, err := s.opts.Contexts.Tried(ctx, k, "run_js", ledger.RequestSHA256(*sub))
+	if err != nil {
+		s.contextFault(ctx, "run_js", err)
+	}
+	if before == nil || before.ExecutionID == "" {
+		return nil
+	}
+	t := showTried(before)
+	t.Note = "already tried: the same code on the same heap"
+	t.Reused = before.Reusable // for now: that it could be
+	s.tellOutcome(ctx, t)
+	return t
+}
+
+// noteReuse notes a call that was answered with an earlier run: no request tells
+// of it.
+func (s *Server) noteReuse(ctx context.Context, c caller, a arguments, before *triedBefore) {
+	err := s.opts.Contexts.Note(context.WithoutCancel(ctx), c.contextKey(s.tenant, ""), conversation.Call{
+		Tool: "run_js", Arguments: a, CalledAt: time.Now(), Summary: "answered with execution " + before.ExecutionID, Durable: true,
+	})
+	if err != nil {
+		s.contextFault(ctx, "run_js", err)
+	}
+}
+
+// tellOutcome adds what is on record of an earlier run.
+func (s *Server) tellOutcome(ctx context.Context, t *triedBefore) {
+	d, err := s.opts.Queries.Execution(ctx, s.tenant, t.ExecutionID)
+	if err != nil {
+		if !errors.Is(err, events.ErrNotFound) {
+			s.contextFault(ctx, "run_js", err)
+		}
+		return
+	}
+	t.Status, t.Heap, t.Summary = d.Status, d.Heap, ""
+	t.Result, t.Error = beginningOf(d.Result), beginningOf(d.Error)
+}
+
+func beginningOf(s *string) *string {
+	if s == nil || len(*s) <= maxTriedResult {
+		return s
+	}
+	n := maxTriedResult
+	for n > 0 && !utf8.RuneStart((*s)[n]) {
+		n--
+	}
+	short := (*s)[:n] + "… (get_execution has all of it)"
+	return &short
+}
+
+// contextFault notes that a context could not be used. The call goes on.
+func (s *Server) contextFault(ctx context.Context, tool string, err error) {
+	if ctx.Err() == nil {
+		s.logger.WarnContext(ctx, "conversation context", "tool", tool, "err", err)
+	}
+}
+
+// fetchedMeta tells of a resource that was read before.
+type fetchedMeta struct {
+	Note      string `json:"note"`
+	FetchedAt string `json:"fetched_at"`
+	Summary   string `json:"summary"`
+	Unchanged bool   `json:"unchanged"`
+}
+
+// read notes a resource in the context of the connection, and tells what is
+// known of it; nil for one that is read for the first time.
+func (s *Server) noteRead(ctx context.Context, r resource, uri, text string) *fetchedMeta {
+	if s.opts.Contexts == nil || r.unnoted {
+		return nil
+	}
+	o, _ := ctx.Value(originKey{}).(origin)
+	k := caller{session: o.session, connection: o.connection}.contextKey(s.tenant, "")
+	if k.IsZero() {
+		return nil
+	}
+	before, err := s.opts.Contexts.Fetched(ctx, k, "resources/read", uri)
+	if err == nil {
+		err = s.opts.Contexts.NoteResource(context.WithoutCancel(ctx), k, conversation.Resource{ID: uri, Type: r.contextType(), Content: text, FetchedAt: time.Now()})
+	}
+	if err != nil {
+		s.contextFault(ctx, "resources/read", err)
+	}
+	if before == nil {
+		return nil
+	}
+	return &fetchedMeta{"document_already_fetched_this_session", before.FetchedAt, before.Summary, before.ContentHash == events.Hash([]byte(text))}
+}
+
+// contextType is what contexts call a kind of resource.
+func (r resource) contextType() string {
+	if r.mime == jsonType && r.scheme != "session://" {
+		return "database_row"
+	}
+	return "document"
+}
