@@ -26,6 +26,9 @@ type Script struct {
 	FileName string
 	// Session is the name the run is logged under, or empty.
 	Session string
+	// LogicalSession is the id of a session that keeps state, in which the run takes
+	// the next turn, or empty. Heap is then empty too.
+	LogicalSession string
 	// Tags replace those of the output heap; nil leaves them.
 	Tags map[string]string
 	// HeapMemoryMaxMB and ExecutionTimeoutSecs are limits; 0 keeps the defaults.
@@ -43,6 +46,7 @@ func (d *Daybook) Submit(ctx context.Context, s Script) (string, error) {
 		FileName:             s.FileName,
 		Heap:                 s.Heap,
 		Session:              s.Session,
+		LogicalSession:       s.LogicalSession,
 		Tags:                 s.Tags,
 		HeapMemoryMaxMB:      orNil(s.HeapMemoryMaxMB),
 		ExecutionTimeoutSecs: orNil(s.ExecutionTimeoutSecs),
