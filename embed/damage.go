@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/streamfiles"
+	"daybook/ledger"
 )
 
 // marks are how far streams are known to have come, apart from them.
@@ -266,4 +268,34 @@ func (d *Daybook) webhooksOrNone() httpapi.Webhooks {
 		return nil
 	}
 	return d.webhooks
+}
+
+// checkFiles is what is wrong with the files of a ledger that nobody uses, or nil:
+// a server that opened them might mend them.
+func checkFiles(ctx context.Context, dataDir, streamsDir string) error {
+	streams, err := streamfiles.Check(ctx, streamsDir, streamfiles.Options{})
+	if err != nil {
+		return err
+	}
+	reach, err := audit.Reach(auditDir(dataDir))
+	if err != nil {
+		return fmt.Errorf("read how far the ledger was signed: %w", err)
+	}
+	state := damage.NewState()
+	for _, f := range judge(streams, reach, 0) {
+		state.Report(f)
+	}
+	return state.Err()
+}
+
+// unanswerable is why clients of MCP are answered nothing, or nil.
+func (d *Daybook) unanswerable() error {
+	if err := d.projections.Damage(); err != nil {
+		return &ledger.Error{
+			Code:    ledger.CodeUnavailable,
+			Message: fmt.Sprintf("this cannot be answered from what is left of the ledger: %v; %s", cmp.Or(d.damage.Err(), err), damage.Advice),
+			Err:     err,
+		}
+	}
+	return nil
 }
