@@ -12,6 +12,7 @@ import (
 
 	"daybook/acp"
 	"daybook/audit"
+	"daybook/conversation"
 	"daybook/damage"
 	"daybook/internal/access"
 	"daybook/internal/jetstream"
@@ -42,6 +43,7 @@ type Daybook struct {
 	tail        *jetstream.Tail
 	audit       *audit.Log // nil without proofs
 	projections *projections.Store
+	contexts    *conversation.Store  // nil in stateless mode
 	runner      *runner.Runner       // nil without one
 	toolServers *toolserver.Set      // nil without any
 	auth        access.Authenticator // nil lets everybody in
@@ -64,6 +66,7 @@ type Daybook struct {
 	tailing, auditing         *follower
 	sealing                   *follower // seals volumes when they are due
 	retaining                 *follower
+	contextsRunning           *follower
 	keys                      *keyring.Ring       // nil without erasable sessions
 	shredder                  *retention.Shredder // likewise
 	watching                  *follower           // of damage
@@ -106,6 +109,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"finish erasing sessions", d.startShredder},
 		{"follow the ledger", d.startTail},
 		{"open the projections", d.startProjections},
+		{"open the contexts", d.startContexts},
 		{"open the audit log", d.startAudit},
 		{"start the webhooks", d.startWebhooks},
 		{"start the collection of heaps", d.startRetention},
@@ -178,6 +182,7 @@ func (d *Daybook) close() error {
 	} else if d.listener != nil {
 		errs = append(errs, ignoreClosed(d.listener.Close()))
 	}
+	d.contextsRunning.end()
 	d.retaining.end()
 	d.sealing.end()
 	d.sealAudit()

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"daybook/ledger"
+	"daybook/mcp"
 )
 
 // socketName is the socket in the data directory through which local processes
@@ -79,6 +80,9 @@ type greeting struct {
 	// Protocol is what is spoken after it: empty is MCP.
 	Protocol string `json:"protocol,omitempty"`
 	Session  string `json:"session,omitempty"`
+	// Connection is the id of the client's connection, which may have been served by
+	// another process before.
+	Connection string `json:"connection,omitempty"`
 }
 
 // maxGreeting bounds that line, in bytes.
@@ -105,7 +109,7 @@ func (d *Daybook) serveLocal(conn net.Conn) error {
 	}
 	switch hello.Protocol {
 	case "":
-		return d.mcp.ServeStdio(context.Background(), conn, conn, hello.Session)
+		return d.mcp.ServeStdio(mcp.WithConnection(context.Background(), hello.Connection), conn, conn, hello.Session)
 	case protocolACP:
 		return d.acp.Serve(context.Background(), conn, conn)
 	default:
@@ -160,7 +164,7 @@ func AttachMCP(ctx context.Context, dir, session string, in io.Reader, out io.Wr
 			return err
 		}
 	}
-	return attach(ctx, dir, greeting{Session: session}, in, out)
+	return attach(ctx, dir, greeting{Session: session, Connection: mcp.ConnectionOf(ctx)}, in, out)
 }
 
 // attach carries a conversation to the process that owns the data directory and

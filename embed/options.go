@@ -87,6 +87,8 @@ type Options struct {
 	// HostCallBodies says what is kept of what scripts call and get: "full", the
 	// default, or the "hash" of each, which cannot be fed back.
 	HostCallBodies string
+	// Contexts bounds the contexts of conversations.
+	Contexts ContextOptions
 	// SessionID names the session that runs over stdio MCP are logged under.
 	SessionID string
 	// ConformanceFixtures mounts what the MCP conformance suite expects to find
@@ -202,6 +204,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.SealBytes > 0 && o.SealBytes < 1<<20 {
 		problems = append(problems, fmt.Errorf("SealBytes is %d: the least is 1 MiB (1048576)", o.SealBytes))
+	}
+	if err := o.Contexts.check(); err != nil {
+		problems = append(problems, err)
 	}
 	if o.WorkerMaxAge < 0 {
 		problems = append(problems, fmt.Errorf("WorkerMaxAge is %s: it cannot be negative", o.WorkerMaxAge))

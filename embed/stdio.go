@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"daybook/events"
 	"daybook/mcp"
 )
 
@@ -23,6 +24,8 @@ const takeOverWait = 30 * time.Second
 // A Read of in may still be waiting when ServeStdio returns; it takes at most
 // one more message, which is lost, unless the caller closes in.
 func ServeStdio(ctx context.Context, opts Options, in io.Reader, out io.Writer) error {
+	// The connection is the client's, whichever process serves it.
+	ctx = mcp.WithConnection(ctx, events.NewSessionID())
 	relay := mcp.NewRelay(in, out)
 	defer relay.Close()
 	for deadline := time.Now().Add(takeOverWait); ; {

@@ -47,6 +47,25 @@ type origin struct {
 
 type originKey struct{}
 
+type connectionKey struct{}
+
+// WithConnection makes ctx that of a connection which outlives the server it is
+// served by, for ServeStdio: the client then finds in the next what it had in
+// this one. id has 64 hex characters, from events.NewSessionID; another is
+// ignored. It is a secret of the two ends.
+func WithConnection(ctx context.Context, id string) context.Context {
+	if !events.ValidHash(id) {
+		return ctx
+	}
+	return context.WithValue(ctx, connectionKey{}, id)
+}
+
+// ConnectionOf is the id that WithConnection put into ctx, or empty.
+func ConnectionOf(ctx context.Context) string {
+	id, _ := ctx.Value(connectionKey{}).(string)
+	return id
+}
+
 func withOrigin(ctx context.Context, o origin) context.Context {
 	o.logLevel = new(atomic.Value)
 	return context.WithValue(ctx, originKey{}, o)

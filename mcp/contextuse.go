@@ -24,11 +24,11 @@ type contextUse struct {
 
 // triedBefore tells a model that it has made a call before, and what came of it.
 type triedBefore struct {
-	Note     string `json:"note"`
-	CalledAt string `json:"called_at"`
-	Times    int    `json:"times"`
-	Summary  string `json:"summary,omitempty"`
-	Results  *int64 `json:"results,omitempty"`
+	Note        string        `json:"note"`
+	CalledAt    string        `json:"called_at"`
+	Times       int           `json:"times"`
+	Summary     string        `json:"summary,omitempty"`
+	Results     *int64        `json:"results,omitempty"`
 	ExecutionID string        `json:"execution_id,omitempty"`
 	Status      events.Status `json:"status,omitempty"`
 	Result      *string       `json:"result,omitempty"`

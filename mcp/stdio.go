@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, se
 		}
 	}
 	conn := newLineConn(in, out, eofGrace)
-	ss, err := s.sdk.Connect(withOrigin(ctx, origin{transport: "mcp-stdio", session: session, connection: events.NewSessionID(), identity: access.Anybody()}), conn, nil)
+	ss, err := s.sdk.Connect(withOrigin(ctx, origin{transport: "mcp-stdio", session: session, connection: cmp.Or(ConnectionOf(ctx), events.NewSessionID()), identity: access.Anybody()}), conn, nil)
 	if err != nil {
 		return fmt.Errorf("open the connection: %w", err)
 	}

@@ -42,6 +42,7 @@ type commands struct {
 	Exec       execCmd       `cmd:"" help:"List, inspect, follow and cancel executions."`
 	Heap       heapCmd       `cmd:"" help:"List, show, tag and find saved heaps."`
 	Session    sessionCmd    `cmd:"" help:"List sessions and read their logs."`
+	Context    contextCmd    `cmd:"" help:"Show, set and clear what a session remembers."`
 	Events     eventsCmd     `cmd:"" help:"Read and follow the ledger."`
 	Volume     volumeCmd     `cmd:"" help:"List, seal and export the volumes that the ledger is kept in."`
 	Token      tokenCmd      `cmd:"" help:"Make, list and revoke the tokens of a server that asks for them."`

@@ -32,6 +32,10 @@ type engineFlags struct {
 	MCPServers       []string      `name:"mcp-server" sep:"none" help:"Let scripts call the tools of this MCP server, as name=command with arguments or name=https://host/path; may be repeated." placeholder:"NAME=COMMAND|URL"`
 	MCPConfig        string        `name:"mcp-config" help:"File with MCP servers that scripts may call, in the mcpServers form of MCP clients; $${NAME} in it is taken from the environment." placeholder:"FILE"`
 	HostCallBodies   string        `name:"host-call-bodies" help:"What is kept of what scripts call on MCP servers and get from them: all of it (full), or only its hash." enum:"full,hash" default:"full"`
+	ContextIdle      time.Duration `name:"context-idle" help:"How long the context of a session may go unused before it begins anew." default:"30m" placeholder:"DURATION"`
+	ContextSessions  int           `name:"context-max-sessions" help:"Contexts held in memory; the others are read when they are needed." default:"10000" placeholder:"N"`
+	ContextMemory    int           `name:"context-memory" help:"What contexts in memory may take, in MB." default:"64" placeholder:"MB"`
+	ContextSecrets   []string      `name:"context-secret-key" help:"Part of the names whose values are kept out of contexts, besides the usual ones; may be repeated." placeholder:"NAME"`
 	SessionID        string        `name:"session-id" help:"Name that runs over stdio MCP are logged under." placeholder:"NAME"`
 	Instructions     string        `help:"Replace the instructions given to MCP clients." placeholder:"TEXT"`
 	RunJSDescription string        `name:"run-js-description" help:"Replace the description of the run_js tool." placeholder:"TEXT"`
@@ -54,6 +58,12 @@ func (f engineFlags) Validate() error {
 		return fmt.Errorf("--execution-timeout is %d: the range is 1 to 300", f.Timeout)
 	case f.WorkerMaxRuns < 1:
 		return fmt.Errorf("--worker-max-runs is %d: it must be 1 or more", f.WorkerMaxRuns)
+	case f.ContextIdle <= 0:
+		return fmt.Errorf("--context-idle is %s: it must be more than 0", f.ContextIdle)
+	case f.ContextSessions < 1:
+		return fmt.Errorf("--context-max-sessions is %d: it must be 1 or more", f.ContextSessions)
+	case f.ContextMemory < 1:
+		return fmt.Errorf("--context-memory is %d: it must be 1 or more", f.ContextMemory)
 	case f.WorkerMaxAge <= 0:
 		return fmt.Errorf("--worker-max-age is %s: it must be more than 0", f.WorkerMaxAge)
 	case f.ScrubRate < 0:
@@ -95,6 +105,7 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 		WorkerMaxAge:        f.WorkerMaxAge,
 		HostCallBodies:      f.HostCallBodies,
 		SessionID:           f.SessionID,
+		Contexts:            embed.ContextOptions{Idle: f.ContextIdle, MaxSessions: f.ContextSessions, MaxMB: f.ContextMemory, SecretKeys: f.ContextSecrets},
 		Instructions:        f.Instructions,
 		RunJSDescription:    f.RunJSDescription,
 		AuditKey:            f.AuditKey,

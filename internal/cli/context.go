@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+type contextCmd struct {
+	Get   contextGetCmd   `cmd:"" help:"Show what a session did and set so far."`
+	Set   contextSetCmd   `cmd:"" help:"Set values and preferences of a session."`
+	Clear contextClearCmd `cmd:"" help:"Begin the context of a session anew; what happened stays on record."`
+}
+
+// oneContext names a context by its session.
+type oneContext struct {
+	Session string `arg:"" help:"Session name, or with --logical the id of a session that keeps state." placeholder:"SESSION"`
+	Logical bool   `help:"SESSION is the id of a session that keeps state."`
+}
+
+func (c oneContext) path() string {
+	if c.Logical {
+		return "/api/context" + query("logical_session", c.Session)
+	}
+	return "/api/context" + query("session", c.Session)
+}
+
+type contextGetCmd struct {
+	clientFlags
+	oneContext
+}
+
+// Run prints the context as text for people.
+func (c *contextGetCmd) Run(ctx context.Context, std *streams) error {
+	return c.show(ctx, std.out, c.path(), func(raw []byte) error {
+		var answer struct {
+			SessionID     string                     `json:"session_id"`
+			CreatedAt     string                     `json:"created_at"`
+			LastUpdatedAt string                     `json:"last_updated_at"`
+			Preferences   map[string]any             `json:"user_preferences"`
+			Custom        map[string]json.RawMessage `json:"custom"`
+			Calls         []struct {
+				Tool          string `json:"tool"`
+				CalledAt      string `json:"called_at"`
+				ResultSummary string `json:"result_summary"`
+			} `json:"recent_tool_calls"`
+			Resources []struct {
+				ID string `json:"resource_id"`
+			} `json:"fetched_resources"`
+			Summary string `json:"summary_before_window"`
+		}
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			return err
+		}
+		fmt.Fprintf(std.out, "id:       %s\nbegan:    %s\nupdated:  %s\n", answer.SessionID, answer.CreatedAt, answer.LastUpdatedAt)
+		for _, name := range slices.Sorted(maps.Keys(answer.Preferences)) {
+			fmt.Fprintf(std.out, "prefers:  %s = %v\n", name, answer.Preferences[name])
+		}
+		for _, name := range slices.Sorted(maps.Keys(answer.Custom)) {
+			fmt.Fprintf(std.out, "custom:   %s = %s\n", oneLine(name, 40), oneLine(string(answer.Custom[name]), 80))
+		}
+		fmt.Fprintf(std.out, "read:     %d resources\n", len(answer.Resources))
+		for line := range strings.Lines(answer.Summary) {
+			fmt.Fprintf(std.out, "earlier:  %s\n", oneLine(strings.TrimRight(line, "\n"), 100))
+		}
+		if len(answer.Calls) == 0 {
+			return nil
+		}
+		w := table(std.out, "TIME", "TOOL", "RESULT")
+		for _, call := range answer.Calls {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", call.CalledAt, call.Tool, oneLine(call.ResultSummary, 80))
+		}
+		return w.Flush()
+	})
+}
+
+type contextSetCmd struct {
+	clientFlags
+	oneContext
+	Values []string          `arg:"" optional:"" help:"Values as KEY=JSON, or KEY=TEXT for what is no JSON; KEY= removes one." placeholder:"KEY=VALUE"`
+	Prefer map[string]string `help:"Preferences: output_format (json, markdown, plain), max_results, language." placeholder:"NAME=VALUE"`
+}
+
+// Run sends the values as one patch.
+func (c *contextSetCmd) Run(ctx context.Context, std *streams) error {
+	patch := map[string]any{}
+	if len(c.Values) > 0 {
+		custom := map[string]any{}
+		for _, pair := range c.Values {
+			name, value, ok := strings.Cut(pair, "=")
+			if !ok || name == "" {
+				return usageError{fmt.Errorf("%q: give values as KEY=VALUE", pair)}
+			}
+			custom[name] = jsonOrText(value)
+		}
+		patch["custom"] = custom
+	}
+	if len(c.Prefer) > 0 {
+		prefer := map[string]any{}
+		for name, value := range c.Prefer {
+			prefer[name] = jsonOrText(value)
+		}
+		patch["user_preferences"] = prefer
+	}
+	if len(patch) == 0 {
+		return usageError{errors.New("nothing is to be set: give KEY=VALUE, --prefer NAME=VALUE or both")}
+	}
+	var raw json.RawMessage
+	if err := c.call(ctx, http.MethodPatch, c.path(), patch, &raw); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(std.out, raw)
+	}
+	fmt.Fprintln(std.out, "Set.")
+	return nil
+}
+
+// jsonOrText is what a value on the command line means: nothing is null, JSON is
+// itself, and everything else a text.
+func jsonOrText(value string) any {
+	switch {
+	case value == "":
+		return nil
+	case json.Valid([]byte(value)):
+		return json.RawMessage(value)
+	default:
+		return value
+	}
+}
+
+type contextClearCmd struct {
+	clientFlags
+	oneContext
+}
+
+// Run clears the context.
+func (c *contextClearCmd) Run(ctx context.Context, std *streams) error {
+	var raw json.RawMessage
+	if err := c.call(ctx, http.MethodDelete, c.path(), nil, &raw); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(std.out, raw)
+	}
+	fmt.Fprintln(std.out, "Cleared. What happened before stays on record.")
+	return nil
+}
