@@ -87,10 +87,10 @@ func TestOpenAPIIsComplete(t *testing.T) {
 	want := []string{
 		"delete /api/heaps/{heap}/tags", "delete /api/sessions/{name}/content", "delete /api/webhooks/{id}", "get /api/events", "get /api/executions", "get /api/executions/{id}",
 		"get /api/executions/{id}/events", "get /api/executions/{id}/output", "get /api/heaps", "get /api/heaps/{heap}",
-		"get /api/heaps/{heap}/lineage", "get /api/heaps/{heap}/tags", "get /api/ledger/blobs/{kind}/{hash}", "get /api/ledger/checkpoint", "get /api/ledger/damage", "get /api/ledger/export", "get /api/ledger/proof", "get /api/ledger/scrub", "get /api/ledger/volumes", "get /api/logical-sessions", "get /api/logical-sessions/{id}", "post /api/logical-sessions",
+		"get /api/heaps/{heap}/lineage", "get /api/heaps/{heap}/tags", "get /api/ledger/blobs/{kind}/{hash}", "get /api/ledger/checkpoint", "get /api/ledger/damage", "get /api/ledger/export", "get /api/ledger/proof", "get /api/ledger/scrub", "get /api/ledger/volumes", "get /api/logical-sessions", "get /api/logical-sessions/{id}",
 		"get /api/sessions", "get /api/sessions/{name}/entries",
 		"get /api/sessions/{name}/replay", "get /api/version", "get /api/webhooks", "get /api/webhooks/{id}/dead-letters", "get /healthz", "get /readyz",
-		"post /api/exec", "post /api/executions/{id}/cancel", "post /api/heaps/collect", "post /api/ledger/volumes/seal", "post /api/sessions/{name}/replay", "post /api/webhooks", "post /api/webhooks/{id}/retry", "put /api/heaps/{heap}/tags",
+		"post /api/exec", "post /api/executions/{id}/cancel", "post /api/heaps/collect", "post /api/ledger/volumes/seal", "post /api/logical-sessions", "post /api/sessions/{name}/replay", "post /api/webhooks", "post /api/webhooks/{id}/retry", "put /api/heaps/{heap}/tags",
 	}
 	// projected are answered by the read side.
 	projected := map[string]bool{}
