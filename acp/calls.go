@@ -68,6 +68,9 @@ func (s *Server) Call(ctx context.Context, call Call) CallResult {
 	return n.tools.Call(ctx, call.Server, call.Tool, call.Arguments)
 }
 
+// unrecorded refuses a call that the ledger cannot answer for.
+const unrecorded = "not called: the decision about it could not be recorded"
+
 // permit decides whether a call may be made, and says why not.
 func (n *session) permit(ctx context.Context, call Call) (refused string) {
 	mode := n.settings().Mode
@@ -76,8 +79,10 @@ func (n *session) permit(ctx context.Context, call Call) (refused string) {
 	case mode == events.AgentActs, tool.ReadOnly:
 		return ""
 	case mode == events.AgentReads:
-		n.decided(ctx, call, "forbidden", mode)
-		return fmt.Sprintf("%s is not called: the session is read-only, and the tool does not say that it changes nothing", callText(call.Server, call.Tool))
+		if err := n.decided(ctx, call, "forbidden", mode); err != nil {
+			return unrecorded
+		}
+		return "not called: the session is read-only, and the tool does not say that it changes nothing"
 	case !tool.Destructive:
 		return ""
 	}
@@ -101,12 +106,12 @@ func (n *session) permit(ctx context.Context, call Call) (refused string) {
 	}
 	n.mu.Unlock()
 	if err := n.decided(ctx, call, outcome, mode); err != nil {
-		return "the decision about this call could not be recorded, so it is not made"
+		return unrecorded
 	}
 	if strings.HasPrefix(outcome, "allowed") {
 		return ""
 	}
-	return fmt.Sprintf("%s is not called: its user did not allow it", callText(call.Server, call.Tool))
+	return "not called: its user did not allow it"
 }
 
 // tool is what a call is of. Nothing good is assumed of one that has gone.

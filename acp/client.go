@@ -42,8 +42,10 @@ type client struct {
 
 	mu      sync.Mutex
 	pending map[string]*call // by idKey: read and not answered
-	idle    chan struct{}    // closed when pending is empty again; nil if nobody waits
-	turns   map[string]*turn // by session
+	// answering counts those whose answer is being written.
+	answering int
+	idle      chan struct{}    // closed when nothing is left to answer; nil if nobody waits
+	turns     map[string]*turn // by session
 
 	// after is what the request being handled wants done once it is answered. Only
 	// one of those that use it is handled at a time.
@@ -277,10 +279,14 @@ func (t *turn) finish() { t.once.Do(func() { t.cancel(); close(t.finished) }) }
 
 // Write sends lines of the SDK, each of which is one message.
 func (c *client) Write(text []byte) (int, error) {
-	n, err := c.write(text)
-	if key, ok := answerTo(text); ok {
-		c.settled(key)
+	key, answer := answerTo(text)
+	if !answer {
+		return c.write(text)
 	}
+	// The client may go on as soon as it reads this.
+	r := c.release(key)
+	n, err := c.write(text)
+	c.settled(r)
 	return n, err
 }
 
@@ -298,25 +304,41 @@ func (c *client) write(text []byte) (int, error) {
 	return n, err
 }
 
-// settled notes that a request was answered.
-func (c *client) settled(key string) {
+// release ends the turn of a request that is about to be answered, and gives its
+// id back. It returns nil for a request that is not known.
+func (c *client) release(key string) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.pending[key]
 	if r == nil {
-		return
+		return nil
 	}
 	delete(c.pending, key)
-	close(r.answered)
+	c.answering++
 	if t := c.turns[r.session]; t != nil && r.session != "" {
 		t.finish()
 		delete(c.turns, r.session)
 	}
-	if len(c.pending) == 0 && c.idle != nil {
+	return r
+}
+
+// settled notes that a request was answered.
+func (c *client) settled(r *call) {
+	if r == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(r.answered)
+	c.answering--
+	if c.settledAll() && c.idle != nil {
 		close(c.idle)
 		c.idle = nil
 	}
 }
+
+// settledAll reports whether nothing is left to answer.
+func (c *client) settledAll() bool { return len(c.pending) == 0 && c.answering == 0 }
 
 // refuse answers a message without the SDK. A message whose id is not known is
 // answered with null.
@@ -349,7 +371,7 @@ func (c *client) quiet() <-chan struct{} {
 	defer c.mu.Unlock()
 	if c.idle == nil {
 		c.idle = make(chan struct{})
-		if len(c.pending) == 0 {
+		if c.settledAll() {
 			idle := c.idle
 			c.idle = nil
 			close(idle)

@@ -30,8 +30,8 @@ func (c *client) newSession(ctx context.Context, p sdk.NewSessionRequest) (sdk.N
 	return c.create(ctx, p.Cwd, p.AdditionalDirectories, p.McpServers, "", initial())
 }
 
-// forkSession takes the same parameters as session/load.
-func (c *client) forkSession(ctx context.Context, p sdk.LoadSessionRequest) (sdk.NewSessionResponse, error) {
+// forkSession takes the same parameters as session/resume.
+func (c *client) forkSession(ctx context.Context, p sdk.ResumeSessionRequest) (sdk.NewSessionResponse, error) {
 	parent, err := c.server.opts.Queries.AgentSession(ctx, tenant, string(p.SessionId))
 	if err != nil {
 		return sdk.NewSessionResponse{}, err

@@ -223,7 +223,7 @@ func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (Prompted, error) {
 		Content: events.Plain(events.PromptContent{Blocks: blocks, Title: cut(strings.ToValidUTF8(p.Title, "\uFFFD"), maxTitleBytes)}),
 	}
 	if p.Run != nil {
-		p.Run.IdempotencyKey = "acp prompt " + d.PromptID
+		p.Run.IdempotencyKey = "acp-prompt-" + d.PromptID
 		d.ExecutionID = events.DerivedID(p.Tenant, p.Run.IdempotencyKey)
 	}
 	e, err := l.appendInAgentSession(ctx, p.Tenant, p.Traceparent, d)

@@ -1,0 +1,386 @@
+package acp_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/coder/acp-go-sdk"
+	"go.uber.org/goleak"
+
+	"daybook/embed"
+)
+
+func TestMain(m *testing.M) {
+	if mode := os.Getenv("DAYBOOK_TEST_TOOLS"); mode != "" {
+		serveTools(mode)
+		return
+	}
+	if dir := os.Getenv("DAYBOOK_TEST_AGENT"); dir != "" {
+		serveAgent(dir)
+		return
+	}
+	goleak.VerifyTestMain(suite{m},
+		// nats.go may start this goroutine for a stored object only after the
+		// object is stored; it then never learns that it is to end.
+		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
+}
+
+// patience is how long a test waits for what must happen soon.
+const patience = 60 * time.Second
+
+// within is a context that ends when patience does.
+func within(t testing.TB) context.Context {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(stop)
+	return ctx
+}
+
+// start runs a Daybook on dir until the test ends, without syncs.
+func start(t testing.TB, dir string) *embed.Daybook {
+	t.Helper()
+	book, err := embed.Start(within(t), embed.Options{DataDir: dir, NoSync: true, DrainWait: -1, Logger: testLog(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := book.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return book
+}
+
+func testLog(t testing.TB) *slog.Logger {
+	return slog.New(slog.NewTextHandler(logTo{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+type logTo struct{ t testing.TB }
+
+func (l logTo) Write(b []byte) (int, error) {
+	l.t.Log(strings.TrimSpace(string(b)))
+	return len(b), nil
+}
+
+// message is one from the agent.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *rpcError       `json:"error"`
+	// line is all of it.
+	line []byte
+}
+
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// peer is a client that sees every byte.
+type peer struct {
+	t     testing.TB
+	in    io.WriteCloser
+	done  chan struct{} // closed when the agent has ended
+	ended error
+
+	mu       sync.Mutex
+	next     int
+	messages []message
+	grown    chan struct{} // closed and replaced with each message
+	// answer deals with requests of the agent; nil refuses them.
+	answer func(m message) any
+}
+
+// connect speaks with a Daybook.
+func connect(t testing.TB, book *embed.Daybook) *peer {
+	t.Helper()
+	fromClient, toAgent := io.Pipe()
+	fromAgent, toClient := io.Pipe()
+	p := newPeer(t, toAgent, fromAgent)
+	go func() {
+		p.ended = book.ServeACP(context.Background(), fromClient, toClient)
+		fromClient.Close()
+		toClient.Close()
+		close(p.done)
+	}()
+	t.Cleanup(p.leave)
+	return p
+}
+
+func newPeer(t testing.TB, in io.WriteCloser, out io.Reader) *peer {
+	p := &peer{t: t, in: in, done: make(chan struct{}), grown: make(chan struct{})}
+	go p.read(out)
+	return p
+}
+
+// leave ends the connection and waits for the agent to notice.
+func (p *peer) leave() {
+	p.in.Close()
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+		p.t.Error("the agent goes on after its client has gone")
+	}
+}
+
+func (p *peer) read(out io.Reader) {
+	dec := json.NewDecoder(out)
+	for {
+		var raw json.RawMessage
+		if dec.Decode(&raw) != nil {
+			return
+		}
+		var m message
+		if err := json.Unmarshal(raw, &m); err != nil {
+			p.t.Errorf("the agent wrote %.200s: %v", raw, err)
+			return
+		}
+		m.line = raw
+		p.mu.Lock()
+		p.messages = append(p.messages, m)
+		close(p.grown)
+		p.grown = make(chan struct{})
+		answer := p.answer
+		p.mu.Unlock()
+		if m.Method != "" && m.ID != nil && answer != nil {
+			go p.send(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": answer(m)})
+		}
+	}
+}
+
+func (p *peer) send(m any) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	p.line(string(b))
+}
+
+func (p *peer) line(s string) {
+	if _, err := io.WriteString(p.in, s+"\n"); err != nil {
+		p.t.Logf("write to the agent: %v", err)
+	}
+}
+
+// ask sends a request and returns its id.
+func (p *peer) ask(method string, params any) int {
+	p.mu.Lock()
+	p.next++
+	id := p.next
+	p.mu.Unlock()
+	p.send(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+	return id
+}
+
+// await returns the first message that a test wants.
+func (p *peer) await(what string, want func(message) bool) message {
+	p.t.Helper()
+	limit := time.After(patience)
+	for seen := 0; ; {
+		p.mu.Lock()
+		news, grown := p.messages[seen:], p.grown
+		p.mu.Unlock()
+		for _, m := range news {
+			if want(m) {
+				return m
+			}
+		}
+		seen += len(news)
+		select {
+		case <-grown:
+		case <-p.done:
+			// What it wrote last may still be on its way.
+			select {
+			case <-grown:
+			case <-time.After(time.Second):
+				p.t.Fatalf("the agent ended before %s: %v", what, p.ended)
+			}
+		case <-limit:
+			p.t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// answered returns the answer to a request.
+func (p *peer) answered(id int) message {
+	p.t.Helper()
+	want, _ := json.Marshal(id)
+	return p.await("the answer to request "+string(want), func(m message) bool { return m.Method == "" && string(m.ID) == string(want) })
+}
+
+// call asks and waits for the answer.
+func (p *peer) call(method string, params any) message {
+	p.t.Helper()
+	return p.answered(p.ask(method, params))
+}
+
+// must is call for what has to succeed.
+func (p *peer) must(method string, params, result any) message {
+	p.t.Helper()
+	m := p.call(method, params)
+	if m.Error != nil {
+		p.t.Fatalf("%s: %d %s", method, m.Error.Code, m.Error.Message)
+	}
+	if result != nil {
+		if err := json.Unmarshal(m.Result, result); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	return m
+}
+
+// refused is call for what has to fail with a code.
+func (p *peer) refused(code int, method string, params any) {
+	p.t.Helper()
+	m := p.call(method, params)
+	if m.Error == nil || m.Error.Code != code || m.Error.Message == "" {
+		p.t.Errorf("%s with %v answers %s, want an error %d that says why", method, params, m.line, code)
+	}
+}
+
+type obj = map[string]any
+
+func (p *peer) initialize() *peer {
+	p.t.Helper()
+	p.must("initialize", obj{"protocolVersion": 1, "clientCapabilities": obj{}, "clientInfo": obj{"name": "test", "version": "1"}}, nil)
+	return p
+}
+
+// newSession opens a session on the temporary directory.
+func (p *peer) newSession(extra ...obj) string {
+	p.t.Helper()
+	params := obj{"cwd": os.TempDir(), "mcpServers": []any{}}
+	for _, e := range extra {
+		for k, v := range e {
+			params[k] = v
+		}
+	}
+	var r struct{ SessionID string }
+	p.must("session/new", params, &r)
+	return r.SessionID
+}
+
+func text(s string) []any { return []any{obj{"type": "text", "text": s}} }
+
+// prompt sends a prompt and returns why it stopped.
+func (p *peer) prompt(session, code string) string {
+	p.t.Helper()
+	var r struct{ StopReason string }
+	p.must("session/prompt", obj{"sessionId": session, "prompt": text(code)}, &r)
+	return r.StopReason
+}
+
+// mark is where the messages to come begin.
+func (p *peer) mark() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.messages)
+}
+
+// since are the messages since a mark.
+func (p *peer) since(mark int) []message {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.messages[mark:len(p.messages):len(p.messages)]
+}
+
+// updates are those of a session among messages, but for offers of commands,
+// which are no part of the conversation.
+func updates(t testing.TB, list []message, session string) []sdk.SessionUpdate {
+	t.Helper()
+	var out []sdk.SessionUpdate
+	for _, m := range list {
+		if m.Method != sdk.ClientMethodSessionUpdate {
+			continue
+		}
+		var n sdk.SessionNotification
+		if err := json.Unmarshal(m.Params, &n); err != nil {
+			t.Fatalf("%s: %v", m.line, err)
+		}
+		if string(n.SessionId) == session && n.Update.AvailableCommandsUpdate == nil {
+			out = append(out, n.Update)
+		}
+	}
+	return out
+}
+
+// said puts the agent's messages together, by their id, in order.
+func said(list []sdk.SessionUpdate) []string {
+	var texts []string
+	last := ""
+	for _, u := range list {
+		c := u.AgentMessageChunk
+		if c == nil || c.Content.Text == nil {
+			continue
+		}
+		id := ""
+		if c.MessageId != nil {
+			id = *c.MessageId
+		}
+		if len(texts) > 0 && id == last {
+			texts[len(texts)-1] += c.Content.Text.Text
+		} else {
+			texts = append(texts, c.Content.Text.Text)
+		}
+		last = id
+	}
+	return texts
+}
+
+// says runs a prompt and returns what the agent said about it.
+func (p *peer) says(session, code string) []string {
+	p.t.Helper()
+	mark := p.mark()
+	p.prompt(session, code)
+	return said(updates(p.t, p.since(mark), session))
+}
+
+// one is a Daybook that many tests use, each through a connection of its own.
+var one struct {
+	once sync.Once
+	dir  string
+	book *embed.Daybook
+	err  error
+}
+
+// shared connects to it.
+func shared(t testing.TB) *peer {
+	t.Helper()
+	one.once.Do(func() {
+		if one.dir, one.err = os.MkdirTemp("", "daybook-acp"); one.err != nil {
+			return
+		}
+		one.book, one.err = embed.Start(context.Background(), embed.Options{DataDir: one.dir, NoSync: true, DrainWait: -1})
+	})
+	if one.err != nil {
+		t.Fatal(one.err)
+	}
+	return connect(t, one.book).initialize()
+}
+
+// suite closes the shared Daybook before leaks are looked for.
+type suite struct{ *testing.M }
+
+func (s suite) Run() int {
+	code := s.M.Run()
+	if one.book != nil {
+		if err := one.book.Close(); err != nil {
+			os.Stderr.WriteString(err.Error() + "\n")
+			code = 1
+		}
+	}
+	if one.dir != "" {
+		_ = os.RemoveAll(one.dir)
+	}
+	return code
+}

@@ -1,0 +1,287 @@
+package acp_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	mcp "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/events"
+)
+
+// serveTools makes the test binary an MCP server on its standard streams.
+func serveTools(mode string) {
+	if mode == "dies" {
+		os.Exit(3)
+	}
+	_ = newTools(mode).Run(context.Background(), &mcp.StdioTransport{})
+}
+
+// newTools is an MCP server whose tools tell where they ran.
+func newTools(name string) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: name, Version: "1"}, nil)
+	yes, no := true, false
+	add := func(tool string, hints *mcp.ToolAnnotations, answer func(text string) string) {
+		mcp.AddTool(s, &mcp.Tool{Name: tool, Description: "Tests " + tool, Annotations: hints}, func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+			Text string `json:"text,omitempty"`
+		}) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: answer(in.Text)}}}, nil, nil
+		})
+	}
+	add("echo", &mcp.ToolAnnotations{ReadOnlyHint: true}, func(text string) string { return name + " says " + text })
+	add("write", &mcp.ToolAnnotations{DestructiveHint: &no}, func(string) string { return "written" })
+	add("destroy", &mcp.ToolAnnotations{DestructiveHint: &yes}, func(string) string { return "destroyed" })
+	add("silent-about-itself", nil, func(string) string { return "done" })
+	add("where", &mcp.ToolAnnotations{ReadOnlyHint: true}, func(string) string {
+		dir, _ := os.Getwd()
+		return dir
+	})
+	add("environment", &mcp.ToolAnnotations{ReadOnlyHint: true}, func(text string) string { return strconv.Itoa(len(os.Getenv(text))) })
+	return s
+}
+
+const secret = "s3cr3t-value-23"
+
+// child is this binary as a stdio server, as a client gives it.
+func child(t testing.TB, name, mode string) obj {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj{"name": name, "command": exe, "args": []string{}, "env": []obj{{"name": "DAYBOOK_TEST_TOOLS", "value": mode}, {"name": "API_KEY", "value": secret}}}
+}
+
+// remote is a server over HTTP or SSE that counts the requests with and without
+// the header.
+func remote(t testing.TB, kind, name string) (server obj, with, without *atomic.Int64) {
+	t.Helper()
+	with, without = new(atomic.Int64), new(atomic.Int64)
+	tools := newTools(name)
+	get := func(*http.Request) *mcp.Server { return tools }
+	var h http.Handler = mcp.NewStreamableHTTPHandler(get, nil)
+	if kind == "sse" {
+		h = mcp.NewSSEHandler(get, nil)
+	}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "Bearer "+secret {
+			with.Add(1)
+		} else {
+			without.Add(1)
+		}
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
+	return obj{"type": kind, "name": name, "url": web.URL, "headers": []obj{{"name": "Authorization", "value": "Bearer " + secret}}}, with, without
+}
+
+func TestACP28_StdioServers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	book := start(t, t.TempDir())
+	p := connect(t, book).initialize()
+	id := p.newSession(obj{"cwd": dir, "mcpServers": []obj{child(t, "local", "local")}})
+	if got := p.says(id, `await mcp.local.echo({text: "hello"})`); !slices.Equal(got, []string{"local says hello"}) {
+		t.Errorf("a tool says %q", got)
+	}
+	if got := p.says(id, `await mcp.local.where({})`); !slices.Equal(got, []string{real}) {
+		t.Errorf("the server runs in %q, want %q", got, real)
+	}
+	if got := p.says(id, `await mcp.local.environment({text: "API_KEY"})`); !slices.Equal(got, []string{"15"}) {
+		t.Errorf("the server's secret is %q long", got)
+	}
+	// Neither the ledger nor an answer has it.
+	err = book.Follow(within(t), 0, func(batch []events.Event, last uint64) error {
+		for _, e := range batch {
+			b, err := json.Marshal(e.Data)
+			if err != nil {
+				return err
+			}
+			if strings.Contains(string(b), secret) {
+				t.Errorf("%s has the secret: %s", e.Type, b)
+			}
+			if e.Seq == last {
+				return context.Canceled
+			}
+		}
+		return nil
+	})
+	if err != context.Canceled { //nolint:errorlint // returned as it is
+		t.Fatal(err)
+	}
+	for _, m := range p.since(0) {
+		if strings.Contains(string(m.line), secret) {
+			t.Errorf("the agent says the secret: %s", m.line)
+		}
+	}
+}
+
+func TestACP29_HTTPServers(t *testing.T) { t.Parallel(); testRemote(t, "http") }
+
+func TestACP30_SSEServers(t *testing.T) { t.Parallel(); testRemote(t, "sse") }
+
+func testRemote(t *testing.T, kind string) {
+	server, with, without := remote(t, kind, "far")
+	p := shared(t)
+	id := p.newSession(obj{"mcpServers": []obj{server}})
+	if got := p.says(id, `await mcp.far.echo({text: "hello"})`); !slices.Equal(got, []string{"far says hello"}) {
+		t.Errorf("a tool says %q", got)
+	}
+	if with.Load() == 0 || without.Load() != 0 {
+		t.Errorf("%d requests have the header, and %d have not", with.Load(), without.Load())
+	}
+	p.must("session/close", obj{"sessionId": id}, nil)
+}
+
+func TestACP31_AFailingServerFailsNothing(t *testing.T) {
+	t.Parallel()
+	p := shared(t)
+	gone, _, _ := remote(t, "http", "gone")
+	gone["url"] = "http://127.0.0.1:1/mcp"
+	id := p.newSession(obj{"mcpServers": []obj{
+		child(t, "dies", "dies"), {"name": "missing", "command": "/does/not/exist", "args": []string{}, "env": []obj{}},
+		gone, {"type": "http", "name": "bad", "url": "no url", "headers": []obj{}}, child(t, "works", "works"),
+	}})
+	if got := p.says(id, `await mcp.works.echo({text: "still"})`); !slices.Equal(got, []string{"works says still"}) {
+		t.Errorf("the server that works says %q", got)
+	}
+	told := strings.Join(p.says(id, "/tools"), "")
+	for _, want := range []string{"**dies**", "**missing**", "**gone**", "**bad**", "**works**", "`mcp.works.echo(args)`", `mcp.works["silent-about-itself"](args)`} {
+		if !strings.Contains(told, want) {
+			t.Errorf("/tools does not tell of %s:\n%s", want, told)
+		}
+	}
+	if got := p.says(id, `try { await mcp.dies.echo({}) } catch (e) { "refused" }`); !slices.Equal(got, []string{"refused"}) {
+		t.Errorf("the server that died says %q", got)
+	}
+}
+
+func TestACP32_NamesStayReachable(t *testing.T) {
+	t.Parallel()
+	p := shared(t)
+	p.allow("reject")
+	id := p.newSession(obj{"mcpServers": []obj{child(t, "My Server!", "a"), child(t, "My Server?", "b")}})
+	for code, want := range map[string]string{
+		`await mcp.My_Server_.echo({text: "1"})`:                              "a says 1",
+		`await mcp["My_Server__2"].echo({text: "2"})`:                         "b says 2",
+		`await mcp.My_Server_["silent-about-itself"]({}).catch(e => "asked")`: "asked",
+		`Object.keys(mcp).sort().join()`:                                      "My_Server_,My_Server__2",
+	} {
+		if got := p.says(id, code); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s is %q, want %q", code, got, want)
+		}
+	}
+}
+
+func TestACP33_ServersAreOfOneSession(t *testing.T) {
+	t.Parallel()
+	p := shared(t)
+	a := p.newSession(obj{"mcpServers": []obj{child(t, "only", "a")}})
+	b := p.newSession()
+	if got := p.says(b, `typeof mcp === "undefined" ? "none" : Object.keys(mcp).join()`); !slices.Equal(got, []string{"none"}) && got != nil {
+		t.Errorf("the other session has %q", got)
+	}
+	if got := p.says(a, `await mcp.only.echo({text: "mine"})`); !slices.Equal(got, []string{"a says mine"}) {
+		t.Errorf("its own session is told %q", got)
+	}
+}
+
+// allow answers questions of the agent, and counts them.
+func (p *peer) allow(option string) *atomic.Int64 {
+	var asked atomic.Int64
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer = func(message) any {
+		asked.Add(1)
+		if option == "" {
+			return obj{"outcome": obj{"outcome": "cancelled"}}
+		}
+		return obj{"outcome": obj{"outcome": "selected", "optionId": option}}
+	}
+	return &asked
+}
+
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	const call = `await mcp.tools.destroy({}).catch(e => "refused: " + e.message)`
+	for _, tt := range []struct {
+		name, mode, option, code string
+		asked                    int64
+		want                     string
+	}{
+		{"allowed", "ask", "allow", call, 2, "destroyed"},
+		{"allowed for good", "ask", "allow_always", call, 1, "destroyed"},
+		{"rejected", "ask", "reject", call, 2, "refused: tools.destroy: not called: its user did not allow it"},
+		{"rejected for good", "ask", "reject_always", call, 1, "refused: tools.destroy: not called: its user did not allow it"},
+		{"an unknown choice", "ask", "whatever", call, 2, "refused: tools.destroy: not called: its user did not allow it"},
+		{"says nothing of itself", "ask", "allow", `await mcp.tools["silent-about-itself"]({})`, 2, "done"},
+		{"destroys nothing", "ask", "reject", `await mcp.tools.write({})`, 0, "written"},
+		{"only reads", "ask", "reject", `await mcp.tools.echo({text: "x"})`, 0, "tools says x"},
+		{"auto", "auto", "reject", call, 0, "destroyed"},
+		{"read only", "readonly", "allow", call, 0, "refused: tools.destroy: not called: the session is read-only, and the tool does not say that it changes nothing"},
+		{"read only and writes", "readonly", "allow", `await mcp.tools.write({}).catch(e => "refused")`, 0, "refused"},
+		{"read only and reads", "readonly", "allow", `await mcp.tools.echo({text: "x"})`, 0, "tools says x"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := shared(t)
+			asked := p.allow(tt.option)
+			id := p.newSession(obj{"mcpServers": []obj{child(t, "tools", "tools")}})
+			if tt.mode != "ask" {
+				p.must("session/set_mode", obj{"sessionId": id, "modeId": tt.mode}, nil)
+			}
+			for range 2 {
+				if got := p.says(id, tt.code); !slices.Equal(got, []string{tt.want}) {
+					t.Errorf("the call gives %q, want %q", got, tt.want)
+				}
+			}
+			if asked.Load() != tt.asked {
+				t.Errorf("the user was asked %d times, want %d", asked.Load(), tt.asked)
+			}
+		})
+	}
+}
+
+// TestACP36_QuestionsTakenBack: a client that answers a question with "cancelled"
+// cancels the prompt.
+func TestACP36_QuestionsTakenBack(t *testing.T) {
+	t.Parallel()
+	p := shared(t)
+	p.allow("")
+	id := p.newSession(obj{"mcpServers": []obj{child(t, "tools", "tools")}})
+	if got := p.prompt(id, `await mcp.tools.destroy({}); await new Promise(r => setTimeout(r, 20000))`); got != "cancelled" {
+		t.Errorf("the prompt ends with %q", got)
+	}
+	// So does one that is cancelled while the question is open.
+	p.mu.Lock()
+	p.answer = nil
+	p.mu.Unlock()
+	ask := p.ask("session/prompt", obj{"sessionId": id, "prompt": text(`await mcp.tools.destroy({})`)})
+	mark := 0
+	p.await("the second question", func(m message) bool {
+		if m.Method == "session/request_permission" {
+			mark++
+		}
+		return mark == 2
+	})
+	p.send(obj{"jsonrpc": "2.0", "method": "session/cancel", "params": obj{"sessionId": id}})
+	if m := p.answered(ask); m.Error != nil || !strings.Contains(string(m.Result), `"cancelled"`) {
+		t.Errorf("the prompt is answered by %s", m.line)
+	}
+	if got := p.says(id, "1 + 1"); !slices.Equal(got, []string{"2"}) {
+		t.Errorf("the next prompt gives %q", got)
+	}
+}
