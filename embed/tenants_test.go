@@ -100,12 +100,12 @@ func (g *guarded) ask(token, method, path, body string, header ...string) (int, 
 }
 
 // names are what a tenant's things are called.
-type names struct{ execution, heap, session, tag, secret, webhook string }
+type names struct{ execution, heap, session, tag, secret, webhook, logical string }
 
 // never are names that nobody has given.
 var never = names{
 	execution: "01990000-0000-7000-8000-00000000dead", heap: strings.Repeat("de", 32), session: "never was", tag: "never=was",
-	webhook: "01990000-0000-7000-8000-00000000beef",
+	webhook: "01990000-0000-7000-8000-00000000beef", logical: strings.Repeat("0dead", 12) + "0dea",
 }
 
 // owns makes something of every kind for a tenant.
@@ -137,6 +137,14 @@ func (g *guarded) owns(token, word string) names {
 		g.t.Fatalf("register a webhook: %d %s", status, answer)
 	}
 	n.webhook = hook.ID
+	var opened struct {
+		ID string `json:"session_id"`
+	}
+	g.decode(token, http.MethodPost, "/api/logical-sessions", `{"intent":"`+word+` intent","seeds":["builtin"]}`, &opened)
+	n.logical = opened.ID
+	for _, of := range []string{"session=" + word + "+session", "logical_session=" + n.logical} {
+		g.decode(token, http.MethodPatch, "/api/context?"+of, `{"custom":{"word":"`+n.secret+`"}}`, new(struct{}))
+	}
 	return n
 }
 
@@ -157,16 +165,21 @@ var (
 	momentForm = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	placeForm  = regexp.MustCompile(`("(sequence|seq|applied|daybook/sequence)": ?"?|\bid: |event )[0-9A-Z_]+`)
 	traceForm  = regexp.MustCompile(`ref [0-9a-f]{12}`)
+	// The id of a context is its own in each.
+	contextForm = regexp.MustCompile(`"session_id":"[0-9a-f]{64}"`)
+	gaugeForm   = regexp.MustCompile(`(heap_used_mb|heap_pressure_pct|session_count)(\\?"): ?\d+`)
 )
 
 // anonymous replaces what differs between any two answers, and the names asked
 // about.
 func anonymous(text string, asked names) string {
-	for _, name := range []string{asked.execution, asked.heap, asked.session, strings.ReplaceAll(asked.session, " ", "%20"), asked.tag, asked.webhook} {
+	for _, name := range []string{asked.execution, asked.heap, asked.session, strings.ReplaceAll(asked.session, " ", "%20"), asked.tag, asked.webhook, asked.logical} {
 		text = strings.ReplaceAll(text, name, "NAME")
 	}
 	key, value, _ := strings.Cut(asked.tag, "=")
 	text = strings.ReplaceAll(text, fmt.Sprintf("%q:%q", key, value), "NAME")
+	text = gaugeForm.ReplaceAllString(text, "$1$2: N")
+	text = contextForm.ReplaceAllString(text, "CONTEXT")
 	text = uuidForm.ReplaceAllString(text, "UUID")
 	text = momentForm.ReplaceAllString(text, "TIME")
 	text = placeForm.ReplaceAllString(text, "$1 N")
@@ -198,6 +211,8 @@ func pathFor(t *testing.T, path string, n names) string {
 		switch {
 		case strings.HasPrefix(path, "/api/webhooks/"):
 			return n.webhook
+		case strings.HasPrefix(path, "/api/logical-sessions/"):
+			return n.logical
 		case param == "{id}" && strings.HasPrefix(path, "/api/executions/"):
 			return n.execution
 		case param == "{heap}":
@@ -225,6 +240,8 @@ func queryFor(t *testing.T, op operation, n names) []string {
 			list = append(list, "?execution="+n.execution)
 		case "query session":
 			list = append(list, "?session="+strings.ReplaceAll(n.session, " ", "+"))
+		case "query logical_session":
+			list = append(list, "?logical_session="+n.logical)
 		case "query tag":
 			list = append(list, "?tag="+strings.ReplaceAll(n.tag, "=", "%3D"))
 		case "query heap":
@@ -237,7 +254,7 @@ func queryFor(t *testing.T, op operation, n names) []string {
 			list = append(list, "?subject=replay.acme.stolen", "?subject=events.acme.stolen")
 		case "query after", "query type", "query limit", "query cursor", "query status", "query wait", "query follow", "query keys", "query fields", "query file_name",
 			"query heap_memory_max_mb", "query execution_timeout_secs", "query line_offset", "query line_limit", "query byte_offset", "query byte_limit",
-			"query seq", "query size", "query since", "query until", "query fresh",
+			"query force", "query keep_heaps", "query seq", "query size", "query since", "query until", "query fresh",
 			"query speed", "query max_pause", "query from", "query to", "query from_entry", "query to_entry",
 			"header Daybook-Min-Sequence", "header Last-Event-ID", "header Idempotency-Key":
 		default:
@@ -258,6 +275,12 @@ func bodyFor(t *testing.T, method, path string, op operation, n names) string {
 	switch method + " " + path {
 	case "POST /api/exec":
 		return fmt.Sprintf(`{"code":"typeof v","heap":%q,"session":%q}`, n.heap, n.session)
+	case "POST /api/logical-sessions":
+		return `{"intent":"stolen","seeds":["builtin"]}`
+	case "POST /api/heaps/collect":
+		return `{"dry_run":true}`
+	case "PATCH /api/context":
+		return `{"custom":{"stolen":"yes"}}`
 	case "PUT /api/heaps/{heap}/tags":
 		return `{"stolen":"yes"}`
 	case "POST /api/webhooks":
@@ -303,6 +326,8 @@ func TestTenantsCannotTell(t *testing.T) {
 			}
 		}
 	}
+	// Contexts tell of runs, so what is asked of them comes before there are any.
+	slices.SortFunc(writes, func(a, b route) int { return strings.Compare(a.path+" "+a.method, b.path+" "+b.method) })
 	asked := 0
 	for _, r := range append(reads, writes...) {
 		foreignQueries, neverQueries := queryFor(t, r.op, theirs), queryFor(t, r.op, never)
@@ -378,6 +403,12 @@ func argumentsFor(t *testing.T, tool *sdk.Tool, n names) map[string]any {
 			args[name] = n.heap
 		case name == "session":
 			args[name] = n.session
+		case name == "logical_session_ref" && tool.Name != "run_js": // where it excludes heap
+			args[name] = n.logical
+		case name == "intent":
+			args[name] = "stolen"
+		case name == "seeds":
+			args[name] = []string{"builtin"}
 		case name == "code":
 			args[name] = "typeof v"
 		case name == "tags" && tool.Name == "query_heaps_by_tags":
@@ -449,6 +480,11 @@ func TestTenantsCannotTellOverMCP(t *testing.T) {
 			t.Fatalf("%d tools, %v", len(tools.Tools), err)
 		}
 		for _, tool := range tools.Tools {
+			if tool.Name == "open_session" { // it tells whether there was one before
+				if _, err := ss.CallTool(t.Context(), &sdk.CallToolParams{Name: tool.Name, Arguments: argumentsFor(t, tool, never)}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			same(tool.Name, func(n names) (any, error) {
 				return ss.CallTool(t.Context(), &sdk.CallToolParams{Name: tool.Name, Arguments: argumentsFor(t, tool, n)})
 			})

@@ -115,7 +115,7 @@ func renderReference(doc *document) ([]byte, error) {
 	for _, tag := range doc.api.Tags {
 		g := referenceGroup{Name: tag.Name, Text: tag.Description}
 		for path, item := range doc.api.Paths {
-			for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
+			for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
 				if op != nil && slices.Contains(op.Tags, tag.Name) {
 					g.Operations = append(g.Operations, describe(schemas, path, op))
 				}

@@ -127,7 +127,7 @@ func (r *router) document() (*document, error) {
 	delete(schemas, "ErrorDetail")
 	refine(schemas)
 	for _, item := range doc.Paths {
-		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
+		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
 			if op == nil {
 				continue
 			}

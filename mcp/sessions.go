@@ -27,7 +27,7 @@ func (s *Server) sessionTools() []tool {
 			call:   s.listSessions,
 		},
 		{
-			name: "list_session_snapshots", title: "List session log", readOnly: true, idempotent: true, repeats: true,
+			name: "list_session_snapshots", title: "List session log", readOnly: true, idempotent: true,
 			about: "The ended runs of this connection's session, oldest first; the last output_heap that is not null continues it.",
 			input: []property{{name: "fields", kind: text,
 				about: "comma-separated: " + strings.Join(entryFields, ", ") + "; default the first five"}},
