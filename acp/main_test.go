@@ -105,7 +105,8 @@ func connect(t testing.TB, book *embed.Daybook) *peer {
 	t.Helper()
 	fromClient, toAgent := io.Pipe()
 	fromAgent, toClient := io.Pipe()
-	p := newPeer(t, toAgent, fromAgent)
+	in, out := written(t, toAgent, fromAgent)
+	p := newPeer(t, in, out)
 	go func() {
 		p.ended = book.ServeACP(context.Background(), fromClient, toClient)
 		fromClient.Close()

@@ -142,10 +142,7 @@ func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (
 		mark = trace.Next
 		// A client that cannot be told has gone, which cancels the turn.
 		_ = c.tellAll(ctx, n.id, r.progress(trace))
-		if trace.More {
-			continue
-		}
-		if trace.Status.Terminal() {
+		if !trace.More && trace.Status.Terminal() {
 			if err := c.tellAll(ctx, n.id, r.end(trace)); err != nil {
 				return sdk.PromptResponse{}, err
 			}
@@ -153,6 +150,9 @@ func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (
 				return cancelled, nil
 			}
 			return ended, nil
+		}
+		if trace.More && (stopped == nil || t.ctx.Err() == nil) {
+			continue
 		}
 		select {
 		case <-changed:

@@ -630,7 +630,8 @@ func TestCommands(t *testing.T) {
 	says("/heap", "empty heap")
 	says("/tags", "no tags")
 	says("/tools", "no MCP servers")
-	says("let n = 5; n", "5")
+	// A heap of its own: equal ones share their tags.
+	says(fmt.Sprintf("globalThis.own = %d; let n = 5; n", time.Now().UnixNano()), "5")
 	heap := says("/heap", "starts from heap")
 	hash := strings.Split(heap, "`")[1]
 	says("/tags", "no tags")
