@@ -21,7 +21,6 @@ func (a *applier) shredded(e *events.Event, d *events.SessionShredded) error {
 			a.exec(a.s.blank, e.Tenant, key, asJSON(events.Body{})),
 			a.exec(a.s.blankOutput, e.Tenant, key),
 			a.exec(a.s.blankCalls, e.Tenant, key),
-			a.exec(a.s.blankCalls, e.Tenant, key),
 			a.blankTags(e, key),
 		); err != nil {
 			return err
@@ -72,22 +71,39 @@ func (a *applier) blankTags(e *events.Event, key string) error {
 	return nil
 }
 
+// scrubWait is how long SQLite waits for readers of the log before scrub gives up
+// for now, in milliseconds.
+const scrubWait = 2000
+
 // scrub empties the log, which holds what the file held before: erased rows are
 // overwritten in the file (secure_delete), and only there. While somebody reads
-// the log it cannot be emptied; then the next commit does it.
+// the log it cannot be emptied. SQLite waits for that; when it takes long, the
+// next commit tries again, or Close, or the next Open.
 func (s *Store) scrub(ctx context.Context) error {
-	s.unscrubbed = true
-	for try := 0; try < 50; try++ {
-		var busy, log, moved int
-		if err := s.writer.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &moved); err != nil {
-			return fmt.Errorf("empty the log of what was erased: %w", err)
-		}
-		if s.unscrubbed = busy != 0; !s.unscrubbed {
-			return nil
-		}
-		time.Sleep(10 * time.Millisecond) // a reader that began before the commit
+	if !s.unscrubbed {
+		s.unscrubbed = true
+		s.opts.Logger.DebugContext(ctx, "empty the log of what was erased", "file", s.opts.Path)
+	}
+	busy, err := emptyLog(ctx, s.writer)
+	if err != nil {
+		return fmt.Errorf("empty the log of what was erased: %w", err)
+	}
+	if s.unscrubbed = busy; busy {
+		s.opts.Logger.WarnContext(ctx, "erased content is in the log of the projections until a query that is under way has ended; this is tried again with the next event", "file", s.opts.Path+"-wal")
 	}
 	return nil
+}
+
+// emptyLog moves what the log holds to the file, and reports whether somebody who
+// reads it stood in the way.
+func emptyLog(ctx context.Context, writer *sql.DB) (busy bool, err error) {
+	if _, err := writer.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d", scrubWait)); err != nil {
+		return false, err
+	}
+	var log, moved int
+	err = writer.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &moved)
+	_, reset := writer.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d", busyWait))
+	return busy, errors.Join(err, reset)
 }
 
 // shredOf tells whether the content of an execution was erased.

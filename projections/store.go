@@ -49,6 +49,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// busyWait is how long a commit waits for another process, in milliseconds.
+const busyWait = 10_000
+
 // Store is a set of read models. It is safe for concurrent use: one Run
 // applies events while any number of queries read.
 type Store struct {
@@ -58,7 +61,7 @@ type Store struct {
 	insert *statements
 	opened bool // to its end, so that its file may be sealed
 	// unscrubbed is true while the log may hold content that was erased. It is
-	// Apply's.
+	// Apply's, and Close's.
 	unscrubbed bool
 
 	mu       sync.Mutex
@@ -98,11 +101,17 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	// A commit lost in a power cut is applied again from the ledger, so
 	// synchronous=NORMAL is enough.
-	s.writer, err = sql.Open("sqlite3", dsn(s.opts.Path, "_journal_mode=WAL&_synchronous=NORMAL&_busy_timeout=10000&_txlock=immediate&_cache_size=-32000&_secure_delete=on"))
+	s.writer, err = sql.Open("sqlite3", dsn(s.opts.Path, fmt.Sprintf("_journal_mode=WAL&_synchronous=NORMAL&_busy_timeout=%d&_txlock=immediate&_cache_size=-32000&_secure_delete=on", busyWait)))
 	if err != nil {
 		return err
 	}
 	s.writer.SetMaxOpenConns(1)
+	// A process that died may have left content in the log that was erased.
+	if busy, err := emptyLog(ctx, s.writer); err != nil {
+		return fmt.Errorf("empty the log: %w", err)
+	} else if busy {
+		return fmt.Errorf("empty the log: another process reads the file %s; end it first", s.opts.Path)
+	}
 	if _, err := s.writer.ExecContext(ctx, schema+callSchema+agentSchema+contextSchema+logicalSchema); err != nil {
 		return fmt.Errorf("create tables: %w", err)
 	}
@@ -168,10 +177,17 @@ func (s *Store) Close() error {
 	if s.insert != nil {
 		errs = append(errs, s.insert.close())
 	}
-	for _, db := range []*sql.DB{s.reader, s.writer} {
-		if db != nil {
-			errs = append(errs, db.Close())
+	if s.reader != nil {
+		errs = append(errs, s.reader.Close())
+	}
+	if s.unscrubbed {
+		errs = append(errs, s.scrub(context.Background()))
+		if s.unscrubbed {
+			errs = append(errs, fmt.Errorf("erased content is still in %s-wal: another process reads it; start the server again when it has ended", s.opts.Path))
 		}
+	}
+	if s.writer != nil {
+		errs = append(errs, s.writer.Close())
 	}
 	if s.opened {
 		errs = append(errs, sealFile(s.opts.Path))

@@ -1,0 +1,147 @@
+package projections_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// fileSays reports whether a file contains a text; a missing one does not.
+func fileSays(t *testing.T, path, text string) bool {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return bytes.Contains(raw, []byte(text))
+}
+
+// sealedRun is a run whose source can be read, and is encrypted on record.
+func sealedRun(n int, session, key, code string) *events.ExecutionRequested {
+	content := events.Plain(events.RequestedContent{Source: events.Body{Text: code}})
+	content.Sealed = &events.Sealed{KeyID: key}
+	return &events.ExecutionRequested{ExecutionID: id(n), Session: session, SessionID: events.SessionID(tenant, session), Content: content}
+}
+
+// Whoever reads while content is erased keeps it in the log, until the next event
+// or the end.
+func TestErasedContentLeavesTheLog(t *testing.T) {
+	t.Parallel()
+	const secret = "a-secret-to-be-erased"
+	for _, c := range []struct {
+		name string
+		then func(t *testing.T, s *projections.Store, b *book)
+	}{
+		{"with the next event", func(t *testing.T, s *projections.Store, b *book) {
+			b.add(requested(2))
+			if err := s.Apply(t.Context(), b.all()[s.Applied():]); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"at the end", func(t *testing.T, s *projections.Store, _ *book) {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "p.db")
+			s, err := projections.Open(t.Context(), projections.Options{Path: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			b := newBook()
+			b.add(sealedRun(1, "s", "k", secret))
+			if err := s.Apply(t.Context(), b.all()); err != nil {
+				t.Fatal(err)
+			}
+			free := reading(t, path)
+			b.add(&events.SessionShredded{SessionID: events.SessionID(tenant, "s"), Session: "s", KeyIDs: []string{"k"}})
+			if err := s.Apply(t.Context(), b.all()[1:]); err != nil {
+				t.Fatal(err)
+			}
+			e, err := s.Execution(t.Context(), tenant, id(1))
+			if err != nil || e.Code != "" || e.Shredded == nil {
+				t.Errorf("%+v, %v", e, err)
+			}
+			if !fileSays(t, path+"-wal", secret) {
+				t.Fatal("the log is empty though it is read, so nothing is shown by what comes after")
+			}
+			free()
+			c.then(t, s, b)
+			if fileSays(t, path, secret) || fileSays(t, path+"-wal", secret) {
+				t.Error("the secret is on disk")
+			}
+		})
+	}
+}
+
+// reading begins to read a file as another process might, until free is called.
+func reading(t *testing.T, path string) (free func()) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	tx, err := db.BeginTx(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := tx.QueryRow("SELECT count(*) FROM executions").Scan(&n); err != nil || n != 1 {
+		t.Fatalf("%d executions, %v", n, err)
+	}
+	return func() {
+		if err := errors.Join(tx.Rollback(), db.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A process that died before it emptied the log leaves that to the next.
+func TestTheNextOpenEmptiesTheLog(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "p.db")
+	s, err := projections.Open(t.Context(), projections.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBook()
+	b.add(requested(1))
+	if err := s.Apply(t.Context(), b.all()); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "p.db")
+	for _, suffix := range []string{"", "-wal"} {
+		raw, err := os.ReadFile(path + suffix)
+		if err != nil || len(raw) == 0 && suffix != "" {
+			t.Fatalf("%d bytes, %v", len(raw), err)
+		}
+		if err := os.WriteFile(copied+suffix, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = projections.Open(t.Context(), projections.Options{Path: copied}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.Applied() != 1 {
+		t.Errorf("applied %d", s.Applied())
+	}
+	if info, err := os.Stat(copied + "-wal"); err == nil && info.Size() > 16<<10 {
+		t.Errorf("the log has %d bytes", info.Size())
+	}
+}
