@@ -3,9 +3,11 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -129,6 +131,34 @@ func TestHeapThatCannotBeRestored(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A heap that was collected after a run was accepted fails the run, which names
+// the event. It never begins afresh.
+func TestCollectedHeap(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	hash, err := b.store.PutHeap(t.Context(), events.DefaultTenant, []byte("before"), engine.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := b.submit(func(s *ledger.Submission) { s.Heap = hash })
+	seq, err := b.store.Append(t.Context(), events.New(events.DefaultTenant, time.Now(), &events.HeapCollected{Heap: hash}), ledger.AnyPosition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := b.options(workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
+		t.Error("the script was run")
+		return completed("1"), nil
+	}})
+	opts.Heaps = heaps{Heaps: b.store, get: func(context.Context, string, string) ([]byte, events.HeapInfo, error) {
+		return nil, events.HeapInfo{}, events.ErrRemoved
+	}}
+	b.begin(opts)
+	status, end := b.ended(id)
+	if status != events.StatusFailed || end.Reason != runner.ReasonHeapCollected || !strings.Contains(errorText(end), fmt.Sprintf("by event %d", seq)) {
+		t.Errorf("the run is %s: %+v, %q", status, end, errorText(end))
 	}
 }
 

@@ -1,0 +1,70 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"daybook/events"
+	"daybook/httpapi"
+	"daybook/retention"
+)
+
+// shredder answers as it is told to.
+type shredder func(tenant, session string, force bool, actor events.Actor) (retention.Erasure, error)
+
+func (s shredder) Shred(_ context.Context, tenant, session string, force bool, actor events.Actor) (retention.Erasure, error) {
+	return s(tenant, session, force, actor)
+}
+
+func TestShredSession(t *testing.T) {
+	t.Parallel()
+	const name = "notes/of mine"
+	erased := retention.Erasure{Seq: 7, Last: 9, At: "2026-11-21T10:00:00.000Z", Executions: 2, Heaps: 1, Kept: 3}
+	for _, c := range []struct {
+		name, query string
+		done        retention.Erasure
+		err         error
+		status      int
+		want        []string
+	}{
+		{"erased", "", erased, nil, http.StatusOK, []string{`"seq":7`, `"executions":2`, `"heaps":1`, `"kept":3`, erased.At}},
+		{"with force", "?force=true", erased, nil, http.StatusOK, []string{`"seq":7`}},
+		{"malformed force", "?force=perhaps", erased, nil, http.StatusUnprocessableEntity, []string{"force"}},
+		{"refused", "", retention.Erasure{}, &retention.RefusedError{Message: "runs go on"}, http.StatusConflict, []string{"runs go on", `"code":"conflict"`}},
+		{"unknown", "", retention.Erasure{}, fmt.Errorf("session: %w", events.ErrNotFound), http.StatusNotFound, []string{`"code":"not_found"`}},
+		{"failed", "", retention.Erasure{}, errors.New("disk on fire"), http.StatusInternalServerError, []string{`"code":"internal"`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, func(o *httpapi.Options) {
+				o.Shredder = shredder(func(tenant, session string, force bool, actor events.Actor) (retention.Erasure, error) {
+					if tenant != events.DefaultTenant || session != name || force != (c.query == "?force=true") || actor.Transport == "" {
+						t.Errorf("tenant %q, session %q, force %t, actor %+v", tenant, session, force, actor)
+					}
+					return c.done, c.err
+				})
+			})
+			a := s.do(http.MethodDelete, "/api/sessions/"+url.PathEscape(name)+"/content"+c.query, "")
+			if a.StatusCode != c.status {
+				t.Errorf("%d %s, want %d", a.StatusCode, a.body, c.status)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(string(a.body), want) {
+					t.Errorf("%s does not say %s", a.body, want)
+				}
+			}
+			if c.status == http.StatusOK && a.Header.Get("Daybook-Sequence") != "9" {
+				t.Errorf("sequence %q", a.Header.Get("Daybook-Sequence"))
+			}
+			if strings.Contains(string(a.body), "disk on fire") {
+				t.Errorf("it tells what is inside: %s", a.body)
+			}
+		})
+	}
+	start(t).do(http.MethodDelete, "/api/sessions/x/content", "").into(t, http.StatusServiceUnavailable, nil)
+}

@@ -1,0 +1,27 @@
+package cli_test
+
+import (
+	"context"
+	"testing"
+
+	"daybook/embed"
+)
+
+func TestSessionShred(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTPAddr: "127.0.0.1:0", NoSync: true, DrainWait: -1, Slots: 1, ErasableSessions: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	play(t, map[string]string{"url": book.URL()}, []step{
+		{args: `run -e globalThis.a=1 --session mine` + at, stdout: "1\n", stderr: ".*"},
+		{args: `run -e globalThis.a=2 --session yours` + at, stdout: "2\n", stderr: ".*"},
+		{args: `session shred unknown` + at, status: 2, stderr: `daybook: Session 'unknown' not found` + "\n"},
+		{args: `session shred mine` + at, stdout: `Erased the content of 1 runs and 1 heaps on \S+, by event \d+\.` + "\n"},
+		{args: `session shred --force --json yours` + at, stdout: `.*"executions": ?1, ?"heaps": ?1, ?"kept": ?0.*` + "\n"},
+		{args: `session shred` + at, status: 2, stderr: `daybook: expected "<name>".*`},
+	})
+}
