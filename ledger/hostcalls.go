@@ -36,12 +36,30 @@ type HostReturn struct {
 
 // RecordedCall is a call on record.
 type RecordedCall struct {
-	Number          int
-	Server, Tool    string
+	Number       int
+	Server, Tool string
+	// ArgumentsSHA256 is the hash as it is recorded: for a run whose content is
+	// encrypted it is hidden, see Made.
 	ArgumentsSHA256 string
 	// Answer is nil for a call whose answer is not on record, or was never to
 	// reach the script.
 	Answer *RecordedAnswer
+
+	keyID string
+	// hide makes of a hash what is recorded of it; nil leaves it as it is.
+	hide func(hash string) (string, error)
+}
+
+// Made reports whether the call was made with the arguments, their JSON text.
+func (c RecordedCall) Made(arguments []byte) bool {
+	hash := events.Hash(arguments)
+	if c.hide != nil {
+		var err error
+		if hash, err = c.hide(hash); err != nil {
+			return false
+		}
+	}
+	return hash == c.ArgumentsSHA256
 }
 
 // RecordedAnswer is the answer on record to a call.
@@ -60,15 +78,14 @@ type RecordedAnswer struct {
 // returns. *EndedError and ErrSuperseded mean that it must not.
 func (l *Ledger) RecordCall(ctx context.Context, r *Run, c HostCall) error {
 	req := r.Plan.Request
-	d := &events.HostCalled{
-		ExecutionID: req.ExecutionID, Attempt: r.Plan.Attempt, Number: c.Number, Server: c.Server, Tool: c.Tool,
-		ArgumentsSHA256: events.Hash(c.Arguments), Content: events.Plain(events.HostCalledContent{}),
-	}
-	body, err := l.hostBody(ctx, req.Tenant, c.Arguments)
+	body, hash, err := l.hostBody(ctx, req, c.Arguments)
 	if err != nil {
 		return err
 	}
-	d.Content.Plain.Arguments = body
+	d := &events.HostCalled{
+		ExecutionID: req.ExecutionID, Attempt: r.Plan.Attempt, Number: c.Number, Server: c.Server, Tool: c.Tool,
+		ArgumentsSHA256: hash, Content: events.Plain(events.HostCalledContent{Arguments: body}),
+	}
 	return l.recordHost(ctx, r, d, fmt.Sprintf("record call %d of execution %s", c.Number, req.ExecutionID))
 }
 
@@ -79,25 +96,26 @@ func (l *Ledger) RecordReturn(ctx context.Context, r *Run, a HostReturn) error {
 	ctx, stop := decided(ctx)
 	defer stop()
 	req := r.Plan.Request
-	d := &events.HostReturned{
-		ExecutionID: req.ExecutionID, Attempt: r.Plan.Attempt, Number: a.Number, Outcome: a.Outcome, DurationMillis: a.Duration.Milliseconds(),
-		AnsweredAt: events.Instant{Time: a.AnsweredAt}, ResultSHA256: events.Hash(a.Result), Content: events.Plain(events.HostReturnedContent{}),
-	}
-	body, err := l.hostBody(ctx, req.Tenant, a.Result)
+	body, hash, err := l.hostBody(ctx, req, a.Result)
 	if err != nil {
 		return err
 	}
-	d.Content.Plain.Result = body
+	d := &events.HostReturned{
+		ExecutionID: req.ExecutionID, Attempt: r.Plan.Attempt, Number: a.Number, Outcome: a.Outcome, DurationMillis: a.Duration.Milliseconds(),
+		AnsweredAt: events.Instant{Time: a.AnsweredAt}, ResultSHA256: hash, Content: events.Plain(events.HostReturnedContent{Result: body}),
+	}
 	return l.recordHost(ctx, r, d, fmt.Sprintf("record the answer to call %d of execution %s", a.Number, req.ExecutionID))
 }
 
-// hostBody is what is kept of arguments or a result.
-func (l *Ledger) hostBody(ctx context.Context, tenant string, text []byte) (*events.Body, error) {
-	if l.opts.HostCallHashes {
-		return nil, nil
+// hostBody is what is kept of arguments or a result, and the hash that is
+// recorded of them.
+func (l *Ledger) hostBody(ctx context.Context, req Request, text []byte) (*events.Body, string, error) {
+	hash, err := l.hidden(req.KeyID(), events.Hash(text))
+	if err != nil || l.opts.HostCallHashes {
+		return nil, hash, err
 	}
-	b, err := l.body(ctx, tenant, string(text))
-	return &b, err
+	b, err := l.bodyUnder(ctx, req.Tenant, req.KeyID(), string(text))
+	return &b, hash, err
 }
 
 func (l *Ledger) recordHost(ctx context.Context, r *Run, d events.Data, doing string) error {
@@ -128,7 +146,10 @@ func (l *Ledger) HostCalls(ctx context.Context, tenant, execution string) ([]Rec
 // recorded reads what answers hold that is stored apart.
 func (l *Ledger) recorded(ctx context.Context, tenant string, h *history) ([]RecordedCall, error) {
 	for i := range h.calls {
-		a := h.calls[i].Answer
+		a, keyID := h.calls[i].Answer, h.calls[i].keyID
+		if keyID != "" {
+			h.calls[i].hide = func(hash string) (string, error) { return l.hidden(keyID, hash) }
+		}
 		switch {
 		case a == nil || a.body == nil:
 		case a.body.Blob == nil:
@@ -140,7 +161,14 @@ func (l *Ledger) recorded(ctx context.Context, tenant string, h *history) ([]Rec
 			}
 			a.Result = text
 		}
-		if a != nil && a.Result != nil && events.Hash(a.Result) != a.sha256 {
+		if a == nil || a.Result == nil {
+			continue
+		}
+		hash, err := l.hidden(keyID, events.Hash(a.Result))
+		if err != nil {
+			return nil, err
+		}
+		if hash != a.sha256 {
 			return nil, fmt.Errorf("the answer to call %d is not what its hash says: %w", h.calls[i].Number, events.ErrDamaged)
 		}
 	}
@@ -151,7 +179,7 @@ func (l *Ledger) recorded(ctx context.Context, tenant string, h *history) ([]Rec
 func (h *history) applyHost(e *events.Event) {
 	switch d := e.Data.(type) {
 	case *events.HostCalled:
-		h.calls = append(h.calls, RecordedCall{Number: d.Number, Server: d.Server, Tool: d.Tool, ArgumentsSHA256: d.ArgumentsSHA256})
+		h.calls = append(h.calls, RecordedCall{Number: d.Number, Server: d.Server, Tool: d.Tool, ArgumentsSHA256: d.ArgumentsSHA256, keyID: events.SealedUnder(d)})
 	case *events.HostReturned:
 		if d.Number < 1 || d.Number > len(h.calls) || d.Outcome == events.HostCancelled {
 			return // a call that was given up never got its answer

@@ -42,7 +42,7 @@ func (f *feed) call(number int, server, tool string, arguments []byte) (recorded
 	if !ok {
 		return false, nil
 	}
-	if c.Server != server || c.Tool != tool || c.ArgumentsSHA256 != events.Hash(arguments) {
+	if c.Server != server || c.Tool != tool || !c.Made(arguments) {
 		return true, fmt.Errorf("%w: call %d was %s.%s with arguments of SHA-256 %.12s, and is %s.%s with %.12s",
 			errDiverged, number, c.Server, c.Tool, c.ArgumentsSHA256, server, tool, events.Hash(arguments))
 	}

@@ -1,0 +1,76 @@
+package ledger_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/keyring"
+	"daybook/ledger"
+)
+
+// sealedBook is a book whose sessions are erasable.
+func sealedBook(t *testing.T, opts ledger.Options) *book {
+	t.Helper()
+	keys, err := keyring.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Keys, opts.Erasable = keys, true
+	return bookOn(t, jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{Settle: -1, Keys: keys}), opts)
+}
+
+// Calls of a run whose content is encrypted can be continued by whoever has the
+// key, and tell nobody else what was sent and answered, nor let them try it out.
+func TestSealedHostCalls(t *testing.T) {
+	t.Parallel()
+	const secret = "an-account-number"
+	long := `"` + strings.Repeat(secret+" ", events.InlineBytes/len(secret)) + `"`
+	for name, opts := range map[string]ledger.Options{"with bodies": {}, "with hashes only": {HostCallHashes: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := sealedBook(t, opts)
+			run := b.start(b.submit(ledger.Submission{Code: "call()", Session: "s"}), false)
+			texts := [][2]string{{`{"of":"` + secret + `"}`, `"` + secret + `"`}, {long, long}}
+			for i, text := range texts {
+				if err := b.RecordCall(t.Context(), run, ledger.HostCall{Number: i + 1, Server: "bank", Tool: "balance", Arguments: []byte(text[0])}); err != nil {
+					t.Fatal(err)
+				}
+				if err := b.RecordReturn(t.Context(), run, ledger.HostReturn{Number: i + 1, Outcome: events.HostOK, AnsweredAt: time.Now(), Result: []byte(text[1])}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			stored, err := b.store.ReadRaw(t.Context(), 0, 100)
+			if err != nil || len(stored) < 6 {
+				t.Fatalf("%d events, %v", len(stored), err)
+			}
+			for _, m := range stored {
+				for _, hint := range []string{secret, events.Hash([]byte(texts[0][0])), events.Hash([]byte(texts[0][1])), events.Hash([]byte(long))} {
+					if bytes.Contains(m.Body, []byte(hint)) {
+						t.Errorf("event %d tells %s", m.Seq, hint)
+					}
+				}
+			}
+			calls, err := b.HostCalls(t.Context(), tenant, run.Plan.Request.ExecutionID)
+			if err != nil || len(calls) != len(texts) {
+				t.Fatalf("%d calls, %v", len(calls), err)
+			}
+			for i, c := range calls {
+				if !c.Made([]byte(texts[i][0])) || c.Made([]byte(`{}`)) {
+					t.Errorf("call %d is not known by its arguments", c.Number)
+				}
+				want := texts[i][1]
+				if opts.HostCallHashes {
+					want = ""
+				}
+				if string(c.Answer.Result) != want {
+					t.Errorf("answer %d: %.60q", c.Number, c.Answer.Result)
+				}
+			}
+		})
+	}
+}
