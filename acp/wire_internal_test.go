@@ -1,0 +1,164 @@
+package acp
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	sdk "github.com/coder/acp-go-sdk"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// FuzzLine: whatever a client sends is a message or refused, and the answer to a
+// request is known by the id that the request had.
+func FuzzLine(f *testing.F) {
+	for _, s := range []string{`{"jsonrpc":"2.0","id":1,"method":"x"}`, `{"id":"a<b\u2028","method":"session/prompt","params":{"sessionId":"s"}}`, `{"id":1.50}`, `[]`, `{"id":null}`, `"`, `{"id":-0,"method":""}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		text, err := readLine(bufio.NewReader(bytes.NewReader(append(line, '\n'))), 1<<10)
+		if errors.Is(err, errLineTooLong) || len(text) == 0 {
+			return
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		e, bad := decodeLine(text)
+		if bad != nil {
+			if bad.Message == "" || bad.Code == 0 {
+				t.Errorf("%q is refused without a reason", text)
+			}
+			return
+		}
+		_ = e.session()
+		key, ok := idKey(e.ID)
+		if !ok {
+			return
+		}
+		answer, err := json.Marshal(struct {
+			JSONRPC string          `json:"jsonrpc"`
+			ID      json.RawMessage `json:"id"`
+			Result  any             `json:"result"`
+		}{"2.0", e.ID, 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := answerTo(answer); !ok || got != key {
+			t.Errorf("the answer to %s is known as %q, the request as %q", e.ID, got, key)
+		}
+	})
+}
+
+func TestAnswerTo(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":5,"result":{}}`:                "5",
+		`{"jsonrpc":"2.0","id":"a\u003cb","error":{}}`:        `"a\u003cb"`,
+		`{"jsonrpc":"2.0","id":5,"method":"session/x"}`:       "",
+		`{"jsonrpc":"2.0","method":"session/update","id":5}`:  "",
+		`{"jsonrpc":"2.0","id":null,"error":{}}`:              "",
+		`{"jsonrpc":"2.0","method":"x","params":{"id":"no"}}`: "",
+	} {
+		if got, ok := answerTo([]byte(line)); got != want || ok != (want != "") {
+			t.Errorf("%s answers %q", line, got)
+		}
+	}
+}
+
+// FuzzPrompt: any text is a command, or code of which nothing in a fence is lost.
+func FuzzPrompt(f *testing.F) {
+	for _, s := range []string{"1 + 1", "/help", " /load abc ", "/a/.test('x')", "```js\n1\n```", "text\n```ts\nlet a = 1\n```\nmore\n````js\n```\n````", "```js\nunclosed", "//\n\n// title", "\xff", "/* c */"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		a, err := readPrompt([]sdk.ContentBlock{sdk.TextBlock(s)})
+		switch {
+		case err != nil:
+			return
+		case a.command != "":
+			if !strings.Contains(s, "/"+a.command) {
+				t.Errorf("%q is taken for /%s", s, a.command)
+			}
+		case !strings.Contains(s, "```") && a.code != s:
+			t.Errorf("%q is run as %q", s, a.code)
+		}
+		if !utf8.ValidString(a.title) || strings.ContainsAny(a.title, "\n\r") || utf8.RuneCountInString(a.title) > maxTitle || a.title == "" {
+			t.Errorf("%q has the title %q", s, a.title)
+		}
+	})
+}
+
+func TestUnfenced(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"1":                "1",
+		"```js\na\nb\n```": "a\nb",
+		"do:\n```TypeScript\na\n```\nand\n```mjs\nb\n```": "a\nb",
+		"```python\na\n```":    "```python\na\n```",
+		"```\na\n```":          "```\na\n```",
+		"```js\na":             "```js\na",
+		"````ts\n```\na\n````": "```\na",
+		"x = `\n```js\n`":      "x = `\n```js\n`",
+	} {
+		if got := unfenced(in); got != want {
+			t.Errorf("%q is run as %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestChunks(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"", "a", strings.Repeat("é", chunkBytes), strings.Repeat("x", chunkBytes) + "😀", strings.Repeat("😀", chunkBytes/2)} {
+		var all strings.Builder
+		for _, u := range chunks("m", s) {
+			part := u.AgentMessageChunk.Content.Text.Text
+			if part == "" || len(part) > chunkBytes || !utf8.ValidString(part) {
+				t.Errorf("a part of %d bytes, valid: %t", len(part), utf8.ValidString(part))
+			}
+			all.WriteString(part)
+		}
+		if all.String() != s {
+			t.Errorf("%d bytes come out as %d", len(s), all.Len())
+		}
+	}
+}
+
+// TestInterrupted: a prompt whose run was never requested is told as failed.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	r := rendering{prompt: projections.AgentPrompt{PromptID: "p", ExecutionID: "e"}}
+	list := r.interrupted()
+	if len(list) != 2 || list[0].ToolCallUpdate == nil || *list[0].ToolCallUpdate.Status != sdk.ToolCallStatusFailed || list[1].AgentMessageChunk == nil {
+		t.Errorf("it is told as %+v", list)
+	}
+	r.prompt.Title = "t"
+	if done := r.end(projections.RunTrace{Status: events.StatusCancelled}); len(done) != 1 {
+		t.Errorf("a cancelled run is told as %+v", done)
+	}
+}
+
+func TestToolServers(t *testing.T) {
+	t.Parallel()
+	l := toolServers([]sdk.McpServer{
+		{Stdio: &sdk.McpServerStdio{Name: "a b", Command: "/x"}}, {Stdio: &sdk.McpServerStdio{Name: "a.b", Command: "/x"}},
+		{Http: &sdk.McpServerHttpInline{Name: "a_b", Url: "http://x"}}, {Sse: &sdk.McpServerSseInline{Name: "", Url: "http://x"}}, {},
+		{Stdio: &sdk.McpServerStdio{Name: strings.Repeat("é", 100), Command: "/x"}},
+	}, "/work")
+	var names []string
+	for _, s := range l.servers {
+		names = append(names, s.Name)
+		if s.Transport == "stdio" && s.Dir != "/work" {
+			t.Errorf("%s is started in %q", s.Name, s.Dir)
+		}
+	}
+	if got := strings.Join(names, " "); got != "a_b a.b a_b_2 server "+strings.Repeat("_", 60) || len(l.unusable) != 1 {
+		t.Errorf("the servers are called %s; %v cannot be used", got, l.unusable)
+	}
+}
