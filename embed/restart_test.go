@@ -147,12 +147,10 @@ func TestProjectorFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	book := start(t, embed.Options{DataDir: dir})
-	closeBook(t, book)
 	file := filepath.Join(dir, "projections.db")
 	if err := inFile(file, `CREATE TRIGGER refuse BEFORE INSERT ON executions BEGIN SELECT RAISE(ABORT, 'refused by a test'); END`); err != nil {
 		t.Fatal(err)
 	}
-	book = start(t, embed.Options{DataDir: dir})
 	// While it runs, too, waiting ends with the reason.
 	_, err := book.Run(within(t), embed.Script{Code: "1"})
 	wantError(t, err, "refused by a test")

@@ -177,11 +177,16 @@ type SessionRefAssigned struct {
 
 // Turn is a run's place in a session: see SessionTurnQueued, which it repeats.
 type Turn struct {
+	// SessionID is the session's key.
 	SessionID string `json:"session_id"`
-	Number    int64  `json:"number"`
-	After     string `json:"after,omitempty"`
-	Reset     bool   `json:"reset,omitempty"`
-	Heap      string `json:"heap,omitempty"`
+	// Number is that of the turn, from 1.
+	Number int64 `json:"number"`
+	// After is the run of the turn before; empty for the first.
+	After string `json:"after,omitempty"`
+	// Reset is true when the turn starts from Heap, whatever the one before
+	// leaves; an empty Heap is a fresh isolate.
+	Reset bool   `json:"reset,omitempty"`
+	Heap  string `json:"heap,omitempty"`
 	// QueuedSeq is the position of the turn's SessionTurnQueued.
 	QueuedSeq uint64 `json:"queued_seq"`
 }

@@ -36,7 +36,8 @@ type Event struct {
 	Subject, Live string
 	// Params are the parameters of Live, by name, with those of the example.
 	Params []Param
-	// About is the member that the CloudEvents attribute "subject" repeats.
+	// About tells what the CloudEvents attribute "subject" is: a member, or the
+	// stream of the one that is a volume.
 	About string
 	// Body describes the payload.
 	Body *Object
@@ -117,7 +118,12 @@ func (c *Catalogue) event(dir string, typ events.Type) (*Event, error) {
 			e.Meaning = append(e.Meaning, p)
 		}
 	}
-	e.About = memberWith(e.Example.Body, e.Example.Headers["ce-subject"])
+	about := e.Example.Headers["ce-subject"]
+	if _, ok := events.VolumeOf(about); ok {
+		e.About = "the stream of `volume`"
+	} else if name := memberWith(e.Example.Body, about); name != "" {
+		e.About = "`" + name + "`"
+	}
 	e.route()
 	return e, nil
 }
@@ -137,7 +143,7 @@ func memberWith(body []byte, text string) string {
 // tokens name the variable tokens of subjects, by the one that tells the kind.
 var tokens = map[string][]string{
 	"run": {"pool", "execution"}, "exec": {"execution"}, "out": {"bucket"}, "session": {"session"}, "heap": {"bucket"}, "webhook": {"webhook"},
-	"logical": {"session"}, "intent": {"intent"}, "ref": {"holder"}, "acp": {"session"}, "context": {"context"}, "note": {"bucket"},
+	"logical": {"session"}, "intent": {"intent"}, "ref": {"holder"}, "acp": {"session"}, "context": {"context"}, "note": {"bucket"}, "shred": {"session"},
 }
 
 // route derives the pattern of the subjects from the example's.

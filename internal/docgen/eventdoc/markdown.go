@@ -71,7 +71,7 @@ func (c *Catalogue) section(b *bytes.Buffer, e *Event) error {
 	}
 	fmt.Fprintf(b, "\n- recorded under `%s`, live under `%s`\n", e.Subject, e.Live)
 	if e.About != "" {
-		fmt.Fprintf(b, "- `ce-subject` is `%s`\n", e.About)
+		fmt.Fprintf(b, "- `ce-subject` is %s\n", e.About)
 	}
 	fmt.Fprintf(b, "- schema: [`%s.json`](reference/events/%s.json)\n", e.Type, e.Type)
 	c.table(b, e.Body)
