@@ -51,6 +51,9 @@ func (s *Store) Note(ctx context.Context, k Key, c Call) error {
 		Tool: c.Tool, Arguments: args, ArgumentsSHA256: sha256, CalledAt: instant(c.CalledAt),
 		ResultSummary: cut(c.Summary, maxResultSummary), ResultSHA256: c.ResultSHA256, Results: c.Results,
 	}
+	if s.opts.WithoutAnswers {
+		noted.ResultSummary, noted.ResultSHA256 = "", ""
+	}
 	return s.note(ctx, k, c.Durable, func(p *pending) { p.call(noted) })
 }
 
@@ -58,6 +61,9 @@ func (s *Store) Note(ctx context.Context, k Key, c Call) error {
 func (s *Store) NoteResource(ctx context.Context, k Key, r Resource) error {
 	noted := events.NotedResource{
 		ResourceID: r.ID, ResourceType: r.Type, FetchedAt: instant(r.FetchedAt), ContentSHA256: events.Hash([]byte(r.Content)), Summary: beginning(r.Content),
+	}
+	if s.opts.WithoutAnswers {
+		noted.Summary, noted.ContentSHA256 = "", ""
 	}
 	return s.note(ctx, k, false, func(p *pending) { p.resource(noted) })
 }

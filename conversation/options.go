@@ -56,6 +56,9 @@ type Options struct {
 	// SecretKeys are parts of names, in lower case, whose values are kept out of
 	// contexts, besides the usual ones.
 	SecretKeys []string
+	// WithoutAnswers keeps what answers and resources said, and their hashes, out of
+	// what is recorded: it may be content that is to be erased one day.
+	WithoutAnswers bool
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// HeapBytes is the size of the process's heap; default asks the runtime.

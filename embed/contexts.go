@@ -49,7 +49,7 @@ func (d *Daybook) startContexts(ctx context.Context) error {
 	d.contexts, err = conversation.New(conversation.Options{
 		Log: d.store, Views: d.projections, Check: d.contextHealth,
 		MaxSessions: o.MaxSessions, MaxBytes: int64(o.MaxMB) << 20, HighWaterBytes: uint64(o.HighWaterMB) << 20,
-		IdleTTL: o.Idle, SecretKeys: o.SecretKeys, Logger: d.opts.Logger,
+		IdleTTL: o.Idle, SecretKeys: o.SecretKeys, WithoutAnswers: d.opts.ErasableSessions, Logger: d.opts.Logger,
 	})
 	if err != nil || d.damage.Damaged() {
 		return err

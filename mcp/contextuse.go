@@ -274,7 +274,8 @@ type fetchedMeta struct {
 	Note      string `json:"note"`
 	FetchedAt string `json:"fetched_at"`
 	Summary   string `json:"summary"`
-	Unchanged bool   `json:"unchanged"`
+	// Unchanged is nil where no hash of what was read is kept.
+	Unchanged *bool `json:"unchanged,omitempty"`
 }
 
 // read notes a resource in the context of the connection, and tells what is
@@ -298,7 +299,11 @@ func (s *Server) noteRead(ctx context.Context, r resource, uri, text string) *fe
 	if before == nil {
 		return nil
 	}
-	return &fetchedMeta{"document_already_fetched_this_session", before.FetchedAt, before.Summary, before.ContentHash == events.Hash([]byte(text))}
+	meta := &fetchedMeta{Note: "document_already_fetched_this_session", FetchedAt: before.FetchedAt, Summary: before.Summary}
+	if before.ContentHash != "" {
+		meta.Unchanged = new(before.ContentHash == events.Hash([]byte(text)))
+	}
+	return meta
 }
 
 // contextType is what contexts call a kind of resource.

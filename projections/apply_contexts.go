@@ -30,6 +30,7 @@ CREATE TABLE IF NOT EXISTS context_runs (
 type contextStatements struct {
 	context, putContext, dropContext    *sql.Stmt
 	contextRun, runContext, endContexts *sql.Stmt
+	contextsTelling                     *sql.Stmt
 }
 
 func (s *contextStatements) queries() []preparing {
@@ -39,6 +40,8 @@ func (s *contextStatements) queries() []preparing {
 		{&s.dropContext, `DELETE FROM contexts WHERE tenant = ? AND context_key = ?`},
 		{&s.contextRun, `INSERT OR IGNORE INTO context_runs VALUES (?, ?, ?)`},
 		{&s.runContext, `SELECT context_key FROM context_runs WHERE tenant = ? AND execution_id = ?`},
+		// Keys are random: nothing else looks like one.
+		{&s.contextsTelling, `SELECT context_key FROM contexts WHERE tenant = ? AND instr(state, ?) > 0`},
 		{&s.endContexts, `DELETE FROM context_runs WHERE tenant = ? AND execution_id = ?`},
 	}
 }
@@ -206,6 +209,37 @@ func (a *applier) noted(e *events.Event, d *events.ContextNoted) error {
 	return nil
 }
 
+// forgetInContexts erases what contexts tell of runs under a key, and all else
+// they tell: what was said of a run cannot be taken out of a summary.
+func (a *applier) forgetInContexts(tenant, key string) error {
+	rows, err := a.bind(a.s.contextsTelling).QueryContext(a.ctx, tenant, key)
+	if err != nil {
+		return err
+	}
+	var stored []string
+	for rows.Next() {
+		var k string
+		if err := rows.Scan(&k); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+		stored = append(stored, k)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return err
+	}
+	for _, k := range stored {
+		if _, err := a.contextOf(tenant, k); err != nil {
+			return err
+		}
+	}
+	for k, r := range a.contexts { // also what the batch itself has told
+		if k.tenant == tenant && r != nil && slices.Contains(r.Sealed, key) {
+			r.forget()
+		}
+	}
+	return nil
+}
+
 // requestedInContext notes a run that was asked for in a context.
 func (a *applier) requestedInContext(e *events.Event, d *events.ExecutionRequested) error {
 	if d.Context == nil {
@@ -216,6 +250,7 @@ func (a *applier) requestedInContext(e *events.Event, d *events.ExecutionRequest
 		return err
 	}
 	r.requested(e, d)
+	r.sealedUnder(events.SealedUnder(d))
 	r.running++
 	r.updated(e.Time)
 	return a.exec(a.s.contextRun, e.Tenant, d.ExecutionID, d.Context.Key)

@@ -22,6 +22,7 @@ func (a *applier) shredded(e *events.Event, d *events.SessionShredded) error {
 			a.exec(a.s.blankOutput, e.Tenant, key),
 			a.exec(a.s.blankCalls, e.Tenant, key),
 			a.blankTags(e, key),
+			a.forgetInContexts(e.Tenant, key),
 		); err != nil {
 			return err
 		}

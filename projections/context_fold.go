@@ -48,6 +48,8 @@ type contextBody struct {
 	Tried       []Tried                    `json:"tried,omitempty"`
 	Summary     string                     `json:"summary,omitempty"`
 	WindowStart int                        `json:"window_start,omitempty"`
+	// Sealed are the keys that runs told of here are encrypted under.
+	Sealed []string `json:"sealed,omitempty"`
 }
 
 // keptCall is a record and what tells it from others.
@@ -85,6 +87,19 @@ func (r *contextRow) public() ContextState {
 func (r *contextRow) begin(at time.Time) {
 	r.contextBody = contextBody{}
 	r.createdAt, r.updatedAt = at.UnixMilli(), at.UnixMilli()
+}
+
+// forget erases what the context tells of runs, answers and resources, some of
+// which was erased everywhere else. What the client has set stays.
+func (b *contextBody) forget() {
+	*b = contextBody{Preferences: b.Preferences, Custom: b.Custom}
+}
+
+// sealedUnder notes the key of a run that the context tells of.
+func (b *contextBody) sealedUnder(key string) {
+	if key != "" && !slices.Contains(b.Sealed, key) {
+		b.Sealed = append(b.Sealed, key)
+	}
 }
 
 // used notes that somebody had to do with the context.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"daybook/events"
 	"daybook/projections"
 )
@@ -143,5 +145,79 @@ func TestTheNextOpenEmptiesTheLog(t *testing.T) {
 	}
 	if info, err := os.Stat(copied + "-wal"); err == nil && info.Size() > 16<<10 {
 		t.Errorf("the log has %d bytes", info.Size())
+	}
+}
+
+// A context forgets what it told of a run that was erased; a fold that never
+// could read the run gives the same.
+func TestContextsForgetErasedRuns(t *testing.T) {
+	t.Parallel()
+	const secret = "a-secret-in-a-context"
+	ref := func(n int) *events.ContextRef {
+		return &events.ContextRef{Key: events.Hash([]byte{byte(n)}), SessionID: events.Hash([]byte{byte(n), 1}), Kind: events.ContextSession}
+	}
+	var told []projections.ContextState
+	for _, readable := range []bool{true, false} {
+		b := newBook()
+		sealed := func(n int, session, key string, in *events.ContextRef) {
+			r := sealedRun(n, session, key, "'"+secret+"'")
+			r.Context = in
+			end := events.Ending{ExecutionID: id(n), Content: events.Plain(events.EndingContent{Result: &events.Body{Text: secret}})}
+			end.Content.Sealed = &events.Sealed{KeyID: key}
+			if !readable {
+				r.Content.Plain, end.Content.Plain = nil, nil
+			}
+			b.add(r, events.NewEnding(events.StatusCompleted, end))
+		}
+		b.add(&events.ContextUpdated{ContextRef: *ref(1), Content: events.Plain(events.ContextContent{UserPreferences: events.UserPreferences{Language: "en"}})})
+		for n := range 20 { // the oldest are in a summary
+			sealed(n+1, "s", "key-s", ref(1))
+		}
+		sealed(21, "other", "key-other", ref(2))
+		b.add(requested(22, func(r *events.ExecutionRequested) { r.Context = ref(3) }))
+		path := filepath.Join(t.TempDir(), "p.db")
+		s, err := projections.Open(t.Context(), projections.Options{Path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if err := s.Apply(t.Context(), b.all()); err != nil {
+			t.Fatal(err)
+		}
+		if readable && !fileSays(t, path+"-wal", secret) {
+			t.Fatal("nothing readable before, so nothing is shown by what comes after")
+		}
+		before, err := s.Context(t.Context(), tenant, ref(3).Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := len(b.all())
+		b.add(&events.SessionShredded{SessionID: events.SessionID(tenant, "s"), Session: "s", KeyIDs: []string{"key-s"}})
+		b.add(&events.SessionShredded{SessionID: events.SessionID(tenant, "other"), Session: "other", KeyIDs: []string{"key-other"}})
+		if err := s.Apply(t.Context(), b.all()[n:]); err != nil {
+			t.Fatal(err)
+		}
+		if fileSays(t, path, secret) || fileSays(t, path+"-wal", secret) {
+			t.Error("the secret is on disk")
+		}
+		for i := range 3 {
+			c, err := s.Context(t.Context(), tenant, ref(i+1).Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i == 2 && !cmp.Equal(before, c) {
+				t.Errorf("another context changed: %s", cmp.Diff(before, c))
+			}
+			if i < 2 && len(c.Context.RecentToolCalls)+len(c.Tried)+len(c.Context.SummaryBeforeWindow) != 0 {
+				t.Errorf("context %d: %+v", i+1, c)
+			}
+			told = append(told, c)
+		}
+	}
+	if got := told[0].Context.UserPreferences.Language; got != "en" {
+		t.Errorf("what the client has set is %q", got)
+	}
+	if diff := cmp.Diff(told[:3], told[3:]); diff != "" {
+		t.Errorf("without the keys: %s", diff)
 	}
 }
