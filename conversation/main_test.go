@@ -54,7 +54,6 @@ type book struct {
 	log   *jetstream.Store
 	views *projections.Store
 	clock *clock
-	last  uint64
 }
 
 func openBook(t testing.TB) *book {
