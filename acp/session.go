@@ -29,10 +29,10 @@ type session struct {
 
 type toolKey struct{ server, tool string }
 
-func (s *session) settings() events.AgentConfig {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.config
+func (n *session) settings() events.AgentConfig {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.config
 }
 
 // open makes a session the client's own: whoever had it open before loses it.

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	mcp "github.com/modelcontextprotocol/go-sdk/mcp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
 )
@@ -23,29 +23,29 @@ func serveTools(mode string) {
 	if mode == "dies" {
 		os.Exit(3)
 	}
-	_ = newTools(mode).Run(context.Background(), &mcp.StdioTransport{})
+	_ = newTools(mode).Run(context.Background(), &sdk.StdioTransport{})
 }
 
 // newTools is an MCP server whose tools tell where they ran.
-func newTools(name string) *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: name, Version: "1"}, nil)
+func newTools(name string) *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, nil)
 	yes, no := true, false
-	add := func(tool string, hints *mcp.ToolAnnotations, answer func(text string) string) {
-		mcp.AddTool(s, &mcp.Tool{Name: tool, Description: "Tests " + tool, Annotations: hints}, func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+	add := func(tool string, hints *sdk.ToolAnnotations, answer func(text string) string) {
+		sdk.AddTool(s, &sdk.Tool{Name: tool, Description: "Tests " + tool, Annotations: hints}, func(_ context.Context, _ *sdk.CallToolRequest, in struct {
 			Text string `json:"text,omitempty"`
-		}) (*mcp.CallToolResult, any, error) {
-			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: answer(in.Text)}}}, nil, nil
+		}) (*sdk.CallToolResult, any, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: answer(in.Text)}}}, nil, nil
 		})
 	}
-	add("echo", &mcp.ToolAnnotations{ReadOnlyHint: true}, func(text string) string { return name + " says " + text })
-	add("write", &mcp.ToolAnnotations{DestructiveHint: &no}, func(string) string { return "written" })
-	add("destroy", &mcp.ToolAnnotations{DestructiveHint: &yes}, func(string) string { return "destroyed" })
+	add("echo", &sdk.ToolAnnotations{ReadOnlyHint: true}, func(text string) string { return name + " says " + text })
+	add("write", &sdk.ToolAnnotations{DestructiveHint: &no}, func(string) string { return "written" })
+	add("destroy", &sdk.ToolAnnotations{DestructiveHint: &yes}, func(string) string { return "destroyed" })
 	add("silent-about-itself", nil, func(string) string { return "done" })
-	add("where", &mcp.ToolAnnotations{ReadOnlyHint: true}, func(string) string {
+	add("where", &sdk.ToolAnnotations{ReadOnlyHint: true}, func(string) string {
 		dir, _ := os.Getwd()
 		return dir
 	})
-	add("environment", &mcp.ToolAnnotations{ReadOnlyHint: true}, func(text string) string { return strconv.Itoa(len(os.Getenv(text))) })
+	add("environment", &sdk.ToolAnnotations{ReadOnlyHint: true}, func(text string) string { return strconv.Itoa(len(os.Getenv(text))) })
 	return s
 }
 
@@ -67,10 +67,10 @@ func remote(t testing.TB, kind, name string) (server obj, with, without *atomic.
 	t.Helper()
 	with, without = new(atomic.Int64), new(atomic.Int64)
 	tools := newTools(name)
-	get := func(*http.Request) *mcp.Server { return tools }
-	var h http.Handler = mcp.NewStreamableHTTPHandler(get, nil)
+	get := func(*http.Request) *sdk.Server { return tools }
+	var h http.Handler = sdk.NewStreamableHTTPHandler(get, nil)
 	if kind == "sse" {
-		h = mcp.NewSSEHandler(get, nil)
+		h = sdk.NewSSEHandler(get, nil)
 	}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "Bearer "+secret {
@@ -119,7 +119,7 @@ func TestACP28_StdioServers(t *testing.T) {
 		}
 		return nil
 	})
-	if err != context.Canceled { //nolint:errorlint // returned as it is
+	if err != context.Canceled {
 		t.Fatal(err)
 	}
 	for _, m := range p.since(0) {
