@@ -110,7 +110,7 @@ func TestRunsOverManyVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err = embed.Verify(within(t), embed.VerifyOptions{Export: dir, Keys: []string{key}})
-	if err != nil || !r.OK || uint64(exported.Events) != list.Volumes[2].Last-list.Volumes[1].First+1 {
+	if err != nil || !r.OK || exported.Events != list.Volumes[2].Last-list.Volumes[1].First+1 {
 		t.Errorf("%d events, %v\n%s", exported.Events, err, r)
 	}
 

@@ -46,7 +46,7 @@ type link struct {
 	began   time.Time
 }
 
-func newServer(c Config, opts Options, life context.Context, tasks *sync.WaitGroup) *server {
+func newServer(life context.Context, c Config, opts Options, tasks *sync.WaitGroup) *server {
 	return &server{
 		config: c, opts: opts, scrub: newScrubber(c), life: life, tasks: tasks,
 		log: opts.Logger.With("mcp_server", c.Name),

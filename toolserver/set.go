@@ -60,7 +60,7 @@ func New(configs []Config, opts Options) (*Set, error) {
 	var life context.Context
 	life, s.end = context.WithCancel(context.Background())
 	for _, c := range configs {
-		s.servers = append(s.servers, newServer(c, s.opts, life, &s.tasks))
+		s.servers = append(s.servers, newServer(life, c, s.opts, &s.tasks))
 	}
 	slices.SortFunc(s.servers, func(a, b *server) int { return cmp.Compare(a.config.Name, b.config.Name) })
 	return s, nil

@@ -13,7 +13,7 @@ import (
 	"log"
 	"os"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/embed"
 	"daybook/events"
@@ -23,7 +23,7 @@ import (
 func main() {
 	var err error
 	if len(os.Args) > 1 && os.Args[1] == "shop" {
-		err = shop().Run(context.Background(), &mcp.StdioTransport{})
+		err = shop().Run(context.Background(), &sdk.StdioTransport{})
 	} else {
 		err = run(context.Background(), os.Stdout)
 	}
@@ -42,11 +42,11 @@ type price struct {
 }
 
 // shop is an MCP server with one tool.
-func shop() *mcp.Server {
+func shop() *sdk.Server {
 	prices := map[string]int{"tea": 390, "biscuits": 240}
-	s := mcp.NewServer(&mcp.Implementation{Name: "shop", Version: "1"}, nil)
-	mcp.AddTool(s, &mcp.Tool{Name: "price", Description: "Tells what something costs."},
-		func(_ context.Context, _ *mcp.CallToolRequest, in item) (*mcp.CallToolResult, price, error) {
+	s := sdk.NewServer(&sdk.Implementation{Name: "shop", Version: "1"}, nil)
+	sdk.AddTool(s, &sdk.Tool{Name: "price", Description: "Tells what something costs."},
+		func(_ context.Context, _ *sdk.CallToolRequest, in item) (*sdk.CallToolResult, price, error) {
 			cents, ok := prices[in.Name]
 			if !ok {
 				return nil, price{}, fmt.Errorf("the shop has no %s", in.Name)

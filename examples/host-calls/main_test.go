@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // TestMain lets the test binary be the shop, as the program is.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "shop" {
-		_ = shop().Run(context.Background(), &mcp.StdioTransport{})
+		_ = shop().Run(context.Background(), &sdk.StdioTransport{})
 		return
 	}
 	os.Exit(m.Run())
