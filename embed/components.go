@@ -68,7 +68,7 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := projections.Options{Path: d.projectionsFile(), Texts: d.store, Logger: d.opts.Logger}
+	opts := projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), Logger: d.opts.Logger}
 	if built, err := projections.Prepare(ctx, opts, d.store, d.soundEnd(last)); err != nil {
 		return err
 	} else if built && last > 0 {

@@ -109,6 +109,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"finish erasing sessions", d.startShredder},
 		{"follow the ledger", d.startTail},
 		{"open the projections", d.startProjections},
+		{"look for lost keys", d.missKeys},
 		{"open the contexts", d.startContexts},
 		{"open the audit log", d.startAudit},
 		{"start the webhooks", d.startWebhooks},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"daybook/events"
 	"daybook/internal/jetstream"
@@ -14,22 +15,106 @@ import (
 	"daybook/retention"
 )
 
-// openKeys reads the keys of sessions, where there are any or are to be.
+// keyPlace is the file of a data directory that says where its keys are.
+const keyPlace = "key-dir"
+
+// openKeys reads the keys of sessions, where there are any or are to be. Once
+// there were, a directory that is missing is an error: what is encrypted under
+// its keys would seem erased, and what is recorded from now on would go under
+// others.
 func (d *Daybook) openKeys() error {
-	dir := d.opts.keyDir()
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) && !d.opts.ErasableSessions {
+	dir, known, err := d.opts.keyDir()
+	if err != nil {
+		return err
+	}
+	_, err = os.Stat(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && known != "":
+		return fmt.Errorf("sessions of this ledger are encrypted, and the directory of their keys, %s, is missing (they were in %s): bring it back, or say where it is with --key-dir; "+
+			"if the keys are lost for good, daybook rebuild --without-keys goes on without what was encrypted under them", dir, known)
+	case errors.Is(err, os.ErrNotExist) && !d.opts.ErasableSessions:
 		return nil
 	}
-	var err error
-	d.keys, err = keyring.Open(dir)
-	return err
+	if d.keys, err = keyring.Open(dir); err != nil {
+		return err
+	}
+	if known == "" || known != dir && d.keys.Len() > 0 {
+		return d.opts.writeKeyPlace(dir)
+	}
+	return nil
 }
 
-func (o Options) keyDir() string {
-	if o.KeyDir != "" {
-		return o.KeyDir
+// keyDir is where the keys are to be, and where the data directory says that they
+// were last, which is empty before there were any.
+func (o Options) keyDir() (dir, known string, err error) {
+	raw, err := os.ReadFile(filepath.Join(o.DataDir, keyPlace))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", "", fmt.Errorf("find out where the keys are: %w", err)
 	}
-	return filepath.Join(o.DataDir, "keys")
+	if known = strings.TrimSuffix(string(raw), "\n"); known != "" && !filepath.IsAbs(known) {
+		known = filepath.Join(o.DataDir, known)
+	}
+	switch {
+	case o.KeyDir != "":
+		dir, err = filepath.Abs(o.KeyDir)
+		return dir, known, err
+	case known != "":
+		return known, known, nil
+	default:
+		return filepath.Join(o.DataDir, "keys"), "", nil
+	}
+}
+
+// writeKeyPlace remembers where the keys are. Below the data directory they move
+// with it.
+func (o Options) writeKeyPlace(dir string) error {
+	if rel, err := filepath.Rel(o.DataDir, dir); err == nil && filepath.IsLocal(rel) {
+		dir = rel
+	}
+	if err := os.WriteFile(filepath.Join(o.DataDir, keyPlace), []byte(dir+"\n"), 0o600); err != nil {
+		return fmt.Errorf("remember where the keys are: %w", err)
+	}
+	return nil
+}
+
+// forgetKeys lets a ledger go on whose keys are lost.
+func (o Options) forgetKeys() error {
+	dir, _, err := o.keyDir()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		return err // it is there, and some of the keys may be
+	}
+	if err := os.Remove(filepath.Join(o.DataDir, keyPlace)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("forget where the keys were: %w", err)
+	}
+	return nil
+}
+
+// knownKeys are those that readers have, which may be none.
+func (d *Daybook) knownKeys() events.Keys {
+	if d.keys == nil {
+		return noKeys{}
+	}
+	return d.keys
+}
+
+type noKeys struct{}
+
+func (noKeys) SealKey(string) ([]byte, bool) { return nil, false }
+
+// missKeys tells in the log when runs are on record whose content nobody here can
+// read, and nobody has erased.
+func (d *Daybook) missKeys(ctx context.Context) error {
+	lost, err := d.projections.LostKeys(ctx, d.knownKeys())
+	if err != nil {
+		return err
+	}
+	if lost != nil {
+		d.opts.Logger.WarnContext(ctx, "keys are missing: what is encrypted under them cannot be read, and a rebuild would lose what the projections hold of it; put their files back into the directory of keys", "keys", lost.Keys, "runs", lost.Runs)
+	}
+	return nil
 }
 
 // storeKeys are those the store reads with, or nil.

@@ -61,10 +61,13 @@ type Options struct {
 	HeapRetentionEntries int
 	// ErasableSessions encrypts the content of runs in named sessions, a key for each
 	// session, so that Shred can erase it: consumers on NATS, webhooks and exports
-	// then see cipher text. KeyDir holds the keys; default DataDir/keys. What was
-	// encrypted can be read as long as the keys are there, with this option or not.
+	// then see cipher text. KeyDir holds the keys; default where they were the last
+	// time, and at first DataDir/keys. What was encrypted can be read as long as the
+	// keys are there, with this option or not. WithoutKeys has Rebuild go on without
+	// content whose keys are lost, which it refuses to otherwise.
 	ErasableSessions bool
 	KeyDir           string
+	WithoutKeys      bool
 	// NoRunner starts no runner: runs wait until a runner elsewhere takes them.
 	NoRunner bool
 	// Slots is how many scripts run at once; default the number of cores.

@@ -152,11 +152,22 @@ func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 		return 0, err
 	}
 	if err := d.openLedger(ctx); err != nil {
+	if opts.WithoutKeys {
+		if err := opts.forgetKeys(); err != nil {
+			return 0, err
+		}
+	}
+	if err := d.lookForDamage(ctx); err != nil {
+		return 0, fmt.Errorf("look for damage: %w", err)
+	}
+	if err := d.damage.Err(); err != nil {
+		return 0, fmt.Errorf("%w; nothing was changed: %s", err, damage.Advice)
+	}
 		return 0, fmt.Errorf("open the ledger: %w", err)
 	}
 	last, err := d.store.LastSeq(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return last, projections.Rebuild(ctx, projections.Options{Path: d.projectionsFile(), Texts: d.store, Logger: opts.Logger}, d.store, last)
+	return last, projections.Rebuild(ctx, projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), WithoutKeys: opts.WithoutKeys, Logger: opts.Logger}, d.store, last)
 }

@@ -75,10 +75,6 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 		}
 		return nil, err
 	}
-	keys := newDaybook(Options{DataDir: opts.DataDir, KeyDir: opts.KeyDir})
-	if err := keys.openKeys(); err != nil {
-		return nil, err
-	}
 	lock, err := lockDir(opts.DataDir)
 	if err != nil {
 		if errors.Is(err, ErrLocked) {
@@ -87,7 +83,13 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 		return nil, err
 	}
 	defer lock.release() //nolint:errcheck // the process gives it up in any case
-	if err := checkFiles(ctx, opts.DataDir, streams); errors.Is(err, events.ErrDamaged) {
+	keys := newDaybook(Options{DataDir: opts.DataDir, KeyDir: opts.KeyDir})
+	if !opts.SkipBlobs { // nothing else is decrypted
+		if err := keys.openKeys(); err != nil {
+			return nil, fmt.Errorf("%w; or verify without heaps and texts, with --skip-blobs", err)
+		}
+	}
+	if err := checkFiles(ctx, opts.DataDir, streams, ""); errors.Is(err, events.ErrDamaged) {
 		return audit.Unreadable(settings, began, err), nil
 	} else if err != nil {
 		return nil, err

@@ -38,7 +38,8 @@ func Prepare(ctx context.Context, opts Options, feed Feed, last uint64) (built b
 
 // Rebuild folds the ledger up to position last into a new file beside
 // opts.Path, and swaps it in. No Store may have the path open. When the ledger
-// cannot be folded the old file stays as it was.
+// cannot be folded the old file stays as it was; neither can it, a
+// *LostKeysError, when content that is not erased cannot be decrypted.
 func Rebuild(ctx context.Context, opts Options, feed Feed, last uint64) error {
 	beside := opts
 	beside.Path = opts.Path + ".new"
@@ -82,6 +83,15 @@ func build(ctx context.Context, opts Options, feed Feed, last uint64) (err error
 			return fmt.Errorf("the ledger's events ended at %d, before %d", s.Applied(), last)
 		case !errors.Is(err, errBuilt):
 			return err
+		}
+	}
+	if !opts.WithoutKeys {
+		lost, err := lostKeys(ctx, s.writer, opts.Keys)
+		if err != nil {
+			return err
+		}
+		if lost != nil {
+			return lost
 		}
 	}
 	// One file, so that a rename moves all of it.

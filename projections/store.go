@@ -45,6 +45,10 @@ type Options struct {
 	// Texts resolves large sources, results and errors; without it their
 	// previews are shown.
 	Texts Texts
+	// Keys are those that the feed decrypts with, if any: without all that are
+	// needed Prepare and Rebuild refuse, unless WithoutKeys is set.
+	Keys        events.Keys
+	WithoutKeys bool
 	// Logger gets what nobody is told otherwise; default slog.Default.
 	Logger *slog.Logger
 }

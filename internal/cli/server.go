@@ -140,7 +140,7 @@ type serveCmd struct {
 	HeapRetention        time.Duration `name:"heap-retention" help:"Collect heaps by itself: untagged ones that nothing refers to and that were not used for this long, 1h or more; 0 keeps all." default:"0" placeholder:"DURATION"`
 	HeapRetentionEntries int           `name:"heap-retention-entries" help:"The newest entries of each session that keep their heaps all the same." default:"100" placeholder:"N"`
 	ErasableSessions     bool          `name:"erasable-sessions" help:"Encrypt the content of runs in named sessions, so that \"session shred\" can erase it. Consumers on NATS, webhooks and exports then see cipher text."`
-	KeyDir               string        `name:"key-dir" help:"Directory of the keys that sessions are encrypted under; keys in the data directory if not given." placeholder:"DIR"`
+	KeyDir               string        `name:"key-dir" help:"Directory of the keys that sessions are encrypted under; where they were the last time, and at first keys in the data directory, if not given." placeholder:"DIR"`
 	SealEvery            string        `name:"seal-every" help:"When a volume of the ledger is complete: with its month, or never." enum:"month,never" default:"month"`
 	SealBytes            int64         `name:"seal-bytes" help:"The size at which a volume is complete in any case, in bytes, 1048576 or more; 0 is unlimited." default:"68719476736" placeholder:"BYTES"`
 	Fixtures             bool          `name:"conformance-fixtures" hidden:"" help:"Also serve what the MCP conformance suite expects of a server under test."`
@@ -251,13 +251,15 @@ func (c *mcpCmd) Run(ctx context.Context, std *streams) error {
 }
 
 type rebuildCmd struct {
-	DataDir string `help:"Directory that holds the ledger." default:"${datadir}" placeholder:"DIR"`
+	DataDir     string `help:"Directory that holds the ledger." default:"${datadir}" placeholder:"DIR"`
+	KeyDir      string `name:"key-dir" help:"Directory of the keys that sessions are encrypted under, if it was moved since the server ran." placeholder:"DIR"`
+	WithoutKeys bool   `name:"without-keys" help:"Leave out content whose keys are lost. Without it that is refused, because it may be all that is left of the content."`
 }
 
 // Run builds the projections anew beside the old ones and swaps them.
 func (c *rebuildCmd) Run(ctx context.Context, std *streams) error {
 	start := time.Now()
-	n, err := embed.Rebuild(ctx, embed.Options{DataDir: c.DataDir})
+	n, err := embed.Rebuild(ctx, embed.Options{DataDir: c.DataDir, KeyDir: c.KeyDir, WithoutKeys: c.WithoutKeys})
 	if err != nil {
 		return err
 	}

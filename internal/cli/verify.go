@@ -18,6 +18,7 @@ type verifyCmd struct {
 	Token     string   `help:"Bearer token, if the server wants one. Other users can see flags: rather use the environment variable or --token-file." placeholder:"TOKEN"`
 	TokenFile string   `help:"File that holds the bearer token." placeholder:"FILE"`
 	Insecure  bool     `help:"Send the token to another machine over http, where anybody on the way can read it."`
+	KeyDir    string   `name:"key-dir" help:"Directory of the keys that sessions are encrypted under, if it was moved since the server ran." placeholder:"DIR"`
 	SkipBlobs bool     `help:"Do not read heaps and texts."`
 	JSON      bool     `help:"Print JSON instead of text for people."`
 }
@@ -46,7 +47,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	p := newProgress(std.err, "verified")
-	opts := embed.VerifyOptions{DataDir: c.DataDir, Export: c.Export, ServerURL: c.Server, Keys: keys, SkipBlobs: c.SkipBlobs, Progress: p.show}
+	opts := embed.VerifyOptions{DataDir: c.DataDir, Export: c.Export, ServerURL: c.Server, Keys: keys, KeyDir: c.KeyDir, SkipBlobs: c.SkipBlobs, Progress: p.show}
 	if c.Server != "" {
 		opts.Server = clientFlags{Server: c.Server, Token: c.Token, TokenFile: c.TokenFile, Insecure: c.Insecure}.get
 	}

@@ -149,6 +149,13 @@ func (r *Ring) SealKey(id string) ([]byte, bool) {
 	return e.raw, ok
 }
 
+// Len is the number of keys that are here.
+func (r *Ring) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.keys)
+}
+
 // Retire lets nothing new go under the keys that a session has, and returns
 // their ids, those retired earlier too. They can still be read.
 func (r *Ring) Retire(tenant, session string) (ids []string, err error) {

@@ -1,0 +1,86 @@
+package embed_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"daybook/embed"
+	"daybook/projections"
+)
+
+// Where the keys are is remembered. When they are missing, nothing is done that
+// would take their sessions for erased.
+func TestMissingKeys(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: t.TempDir(), ErasableSessions: true, KeyDir: filepath.Join(t.TempDir(), "keys")}
+	book := start(t, opts)
+	a := run(t, book, embed.Script{Code: "globalThis.a = 1; 'of a'", Session: "a"})
+	b := run(t, book, embed.Script{Code: "globalThis.a = 2; 'of b'", Session: "b"})
+	closeBook(t, book)
+	says := func(opts embed.Options, id, want string) {
+		t.Helper()
+		book := start(t, opts)
+		defer closeBook(t, book)
+		if e, err := book.Wait(within(t), id); err != nil || deref(e.Result) != want {
+			t.Errorf("result %q, want %q, %v", deref(e.Result), want, err)
+		}
+	}
+	plain := embed.Options{DataDir: opts.DataDir, NoRunner: true}
+	if _, err := embed.Rebuild(within(t), plain); err != nil {
+		t.Fatalf("where the keys are is on disk: %v", err)
+	}
+	says(plain, a.ExecutionID, "of a")
+
+	moved := filepath.Join(t.TempDir(), "moved")
+	if err := os.Rename(opts.KeyDir, moved); err != nil {
+		t.Fatal(err)
+	}
+	tries := map[string]func() error{
+		"start":             func() error { _, err := embed.Start(within(t), plain); return err },
+		"start with option": func() error { _, err := embed.Start(within(t), opts); return err },
+		"rebuild":           func() error { _, err := embed.Rebuild(within(t), plain); return err },
+		"verify":            func() error { _, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: opts.DataDir}); return err },
+	}
+	for name, try := range tries {
+		if err := try(); err == nil || !strings.Contains(err.Error(), opts.KeyDir) || !strings.Contains(err.Error(), "--key-dir") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, v := range []embed.VerifyOptions{{DataDir: opts.DataDir, SkipBlobs: true}, {DataDir: opts.DataDir, KeyDir: moved}} {
+		if report, err := embed.Verify(within(t), v); err != nil || !report.OK {
+			t.Errorf("verify %+v: %s, %v", v, report, err)
+		}
+	}
+	there := plain
+	there.KeyDir = moved
+	if _, err := embed.Rebuild(within(t), there); err != nil {
+		t.Fatal(err)
+	}
+	says(plain, b.ExecutionID, "of b") // where they are now is remembered, too
+
+	list, err := os.ReadDir(moved)
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%d keys, %v", len(list), err)
+	}
+	if err := os.Remove(filepath.Join(moved, list[0].Name())); err != nil {
+		t.Fatal(err)
+	}
+	var lost *projections.LostKeysError
+	if _, err := embed.Rebuild(within(t), plain); !errors.As(err, &lost) || lost.Keys != 1 || lost.Runs != 1 || !strings.Contains(err.Error(), "--without-keys") {
+		t.Fatalf("a rebuild without one key: %v", err)
+	}
+	says(plain, a.ExecutionID, "of a") // the answers are as they were
+	says(plain, b.ExecutionID, "of b")
+
+	if err := os.RemoveAll(moved); err != nil {
+		t.Fatal(err)
+	}
+	plain.WithoutKeys = true
+	if _, err := embed.Rebuild(within(t), plain); err != nil {
+		t.Fatal(err)
+	}
+	says(plain, a.ExecutionID, deref(nil))
+}
