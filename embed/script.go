@@ -157,12 +157,6 @@ func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 			return 0, err
 		}
 	}
-	if err := d.lookForDamage(ctx); err != nil {
-		return 0, fmt.Errorf("look for damage: %w", err)
-	}
-	if err := d.damage.Err(); err != nil {
-		return 0, fmt.Errorf("%w; nothing was changed: %s", err, damage.Advice)
-	}
 		return 0, fmt.Errorf("open the ledger: %w", err)
 	}
 	last, err := d.store.LastSeq(ctx)
