@@ -50,6 +50,17 @@ type LedgerVolumeOpened struct {
 	// Hole are the positions between the two volumes that no event has; only
 	// where the reason is "damage".
 	Hole *Hole `json:"hole,omitempty"`
+	// Lost are all positions of the ledger that no event has any more, in whatever
+	// volume, also those that an earlier opening named, and what is known of them;
+	// only where the reason is "damage".
+	Lost Lost `json:"lost,omitempty"`
+	// LostBlobs are the heaps and texts that were found missing, at most 1000.
+	LostBlobs []LostBlob `json:"lost_blobs,omitempty"`
+	// Signed is the newest checkpoint known of when the loss was accepted.
+	Signed *Covers `json:"signed,omitempty"`
+	// Kept is the directory, in that of the data, that the damaged files were moved
+	// to as they were found.
+	Kept string `json:"kept,omitempty"`
 	// Note tells what was found damaged, for people; only where that is the
 	// reason.
 	Note string `json:"note,omitempty"`
@@ -65,6 +76,7 @@ func (d *LedgerVolumeOpened) Fills(before, position uint64) bool {
 
 // Predecessor is a volume as it was when the next one was opened.
 type Predecessor struct {
+	// Volume is its number.
 	Volume Volume `json:"volume"`
 	// First and Last are the positions of its first and last event.
 	First uint64 `json:"first"`
@@ -75,6 +87,7 @@ type Predecessor struct {
 
 // Hole is a range of positions, both included, that hold no event.
 type Hole struct {
+	// From and To are its first and its last position.
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`
 }

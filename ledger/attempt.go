@@ -41,6 +41,11 @@ func (l *Ledger) Plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 }
 
 func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, error) {
+	if l.opts.Lost != nil {
+		if namedAt, lost := l.opts.Lost(r.Seq); lost {
+			return l.planBehindLoss(ctx, r, namedAt)
+		}
+	}
 	if !redelivered {
 		p := Plan{Request: r, Attempt: 1, FirstLine: 1}
 		l.newRun(&p)

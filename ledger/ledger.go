@@ -124,6 +124,9 @@ type Options struct {
 	// TurnGrace is how long a turn of a session waits for its run to be requested
 	// before it is passed over (5 s).
 	TurnGrace time.Duration
+	// Lost, if set, tells which event names events after a position as lost, and false
+	// where none are.
+	Lost func(after uint64) (namedAt uint64, lost bool)
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Logger gets what nobody is told otherwise; default slog.Default.

@@ -1,0 +1,38 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+
+	"daybook/events"
+)
+
+// ReasonHistoryLost is the reason of a run given up because events were lost after
+// it was requested.
+const ReasonHistoryLost = "history_lost"
+
+// planBehindLoss plans a run that was requested before events that were lost, which
+// the event at namedAt says. It has ended, or nobody can know whether it was begun,
+// and what it did: it is not run, and not once more.
+func (l *Ledger) planBehindLoss(ctx context.Context, r Request, namedAt uint64) (Plan, error) {
+	h, err := l.history(ctx, r.Tenant, r.ExecutionID)
+	switch {
+	case err != nil:
+		return Plan{}, err
+	case h.terminal != nil:
+		return Plan{Request: r, Attempt: h.attempt(), Position: h.position, Ended: h.terminal}, nil
+	case h.unknown != nil:
+		return Plan{}, newer(r.ExecutionID, *h.unknown)
+	}
+	return l.planEnd(ctx, r, func(ctx context.Context) (events.Event, error) {
+		return l.end(ctx, r, func(h *history) events.Data {
+			return events.NewEnding(events.StatusFailed, events.Ending{
+				ExecutionID: r.ExecutionID,
+				Attempt:     h.attempt(),
+				Reason:      ReasonHistoryLost,
+				Content: errorContent(fmt.Sprintf("Events that were recorded after this run was requested are lost (event %d says which). "+
+					"Whether it was run, and how it ended, cannot be known, so it is not run again. Submit it anew if that does no harm.", namedAt)),
+			})
+		})
+	})
+}
