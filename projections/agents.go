@@ -174,10 +174,10 @@ func (s *Store) lineage(ctx context.Context, tenant, id string) ([]stretch, erro
 		var position sql.NullInt64
 		err := s.reader.QueryRowContext(ctx, `SELECT id, parent, parent_seq,
 				coalesce((SELECT max(cleared_seq) FROM agent_prompts WHERE session = a.id AND cleared_seq < ?3), 0)
-			FROM agent_sessions a WHERE tenant = ?1 AND session_id = ?2`, tenant, id, before).Scan(&p.session, &parent, &position, &p.after)
+			FROM agent_sessions a WHERE tenant = ?1 AND session_id = ?2 AND created_seq < ?3`, tenant, id, before).Scan(&p.session, &parent, &position, &p.after)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			id = "" // it began before this ledger did
+			id = "" // it is not there, or was not yet
 			continue
 		case err != nil:
 			return nil, err
@@ -186,7 +186,7 @@ func (s *Store) lineage(ctx context.Context, tenant, id string) ([]stretch, erro
 		if id = parent.String; p.after > 0 {
 			id = ""
 		}
-		before = min(before, uint64(position.Int64)+1) // older each time, so this ends
+		before = min(before, uint64(position.Int64)+1) // before this one began: older each time, so this ends
 	}
 	slices.Reverse(list)
 	return list, nil

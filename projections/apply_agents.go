@@ -53,7 +53,7 @@ func (a *applier) agentCreated(e *events.Event, d *events.AgentSessionCreated) e
 	w := d.Content.Value()
 	var parent, position any
 	if d.Fork != nil {
-		parent, position = d.Fork.SessionID, min(d.Fork.Position, e.Seq)
+		parent, position = d.Fork.SessionID, min(d.Fork.Position, e.Seq-1)
 	}
 	added, err := a.execCounting(a.s.agentCreate, e.Tenant, d.SessionID, e.Seq, e.Time.UnixMilli(), w.Cwd, directoriesJSON(w), asJSON(d.Config), parent, position)
 	if err != nil {
