@@ -151,12 +151,12 @@ func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 	if err := d.takeDirectory(ctx); err != nil {
 		return 0, err
 	}
-	if err := d.openLedger(ctx); err != nil {
 	if opts.WithoutKeys {
 		if err := opts.forgetKeys(); err != nil {
 			return 0, err
 		}
 	}
+	if err := d.openLedger(ctx); err != nil {
 		return 0, fmt.Errorf("open the ledger: %w", err)
 	}
 	last, err := d.store.LastSeq(ctx)
