@@ -2,6 +2,7 @@ package acp
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	sdk "github.com/coder/acp-go-sdk"
 
 	"daybook/events"
+	"daybook/internal/lines"
 )
 
 // ErrClosed is returned by Serve when the server ended before its client did.
@@ -106,23 +108,24 @@ type line struct {
 }
 
 func readLines(in io.Reader, ended <-chan struct{}) <-chan line {
-	lines := make(chan line)
+	out := make(chan line)
 	go func() {
-		defer close(lines)
+		defer close(out)
 		r := bufio.NewReaderSize(in, 64<<10)
 		for {
-			text, err := readLine(r, maxLine)
-			if len(text) > 0 || errors.Is(err, errLineTooLong) {
+			raw, err := lines.Read(r, maxLine+1)
+			text := bytes.TrimSpace(raw)
+			if len(text) > 0 || errors.Is(err, lines.ErrTooLong) {
 				select {
-				case lines <- line{text: text}:
+				case out <- line{text: text}:
 				case <-ended:
 					return
 				}
 			}
-			if err != nil && !errors.Is(err, errLineTooLong) {
+			if err != nil && !errors.Is(err, lines.ErrTooLong) {
 				if !errors.Is(err, io.EOF) {
 					select {
-					case lines <- line{err: fmt.Errorf("read from the client: %w", err)}:
+					case out <- line{err: fmt.Errorf("read from the client: %w", err)}:
 					case <-ended:
 					}
 				}
@@ -130,7 +133,7 @@ func readLines(in io.Reader, ended <-chan struct{}) <-chan line {
 			}
 		}
 	}()
-	return lines
+	return out
 }
 
 // relay takes lines in until there is a reason not to.

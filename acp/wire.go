@@ -1,11 +1,8 @@
 package acp
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 )
 
 // maxLine bounds a message of a client, in bytes; the SDK takes no longer ones.
@@ -21,31 +18,6 @@ const (
 	codeInternal       = -32603
 	codeNotFound       = -32002
 )
-
-var errLineTooLong = errors.New("line too long")
-
-// readLine returns the next line without its end. One that is longer than limit
-// is read to its end, dropped, and reported as errLineTooLong.
-func readLine(r *bufio.Reader, limit int) ([]byte, error) {
-	var line []byte
-	tooLong := false
-	for {
-		part, err := r.ReadSlice('\n')
-		if len(line)+len(part) > limit+1 {
-			tooLong, line = true, nil
-		}
-		if !tooLong {
-			line = append(line, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case tooLong && (err == nil || errors.Is(err, io.EOF)):
-			return nil, errLineTooLong
-		}
-		return bytes.TrimSpace(line), err
-	}
-}
 
 // envelope is what the order of messages is decided by.
 type envelope struct {

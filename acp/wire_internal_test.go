@@ -13,6 +13,7 @@ import (
 	sdk "github.com/coder/acp-go-sdk"
 
 	"daybook/events"
+	"daybook/internal/lines"
 	"daybook/projections"
 )
 
@@ -23,8 +24,9 @@ func FuzzLine(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		text, err := readLine(bufio.NewReader(bytes.NewReader(append(line, '\n'))), 1<<10)
-		if errors.Is(err, errLineTooLong) || len(text) == 0 {
+		raw, err := lines.Read(bufio.NewReader(bytes.NewReader(append(line, '\n'))), 1<<10)
+		text := bytes.TrimSpace(raw)
+		if errors.Is(err, lines.ErrTooLong) || len(text) == 0 {
 			return
 		}
 		if err != nil && !errors.Is(err, io.EOF) {

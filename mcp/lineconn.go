@@ -12,6 +12,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/internal/lines"
 )
 
 // lineConn carries messages over a pair of streams, one a line. Unlike the
@@ -65,46 +67,21 @@ func (c *lineConn) readLines(in io.Reader) {
 	defer close(c.lines)
 	r := bufio.NewReaderSize(in, 64<<10)
 	for {
-		line, err := readLine(r, maxMessageBytes)
-		if len(bytes.TrimSpace(line)) > 0 || errors.Is(err, errLineTooLong) {
+		line, err := lines.Read(r, maxMessageBytes)
+		if len(bytes.TrimSpace(line)) > 0 || errors.Is(err, lines.ErrTooLong) {
 			select {
 			case c.lines <- line:
 			case <-c.ended:
 				return
 			}
 		}
-		if err != nil && !errors.Is(err, errLineTooLong) {
+		if err != nil && !errors.Is(err, lines.ErrTooLong) {
 			if !errors.Is(err, io.EOF) {
 				c.mu.Lock()
 				c.readErr = err
 				c.mu.Unlock()
 			}
 			return
-		}
-	}
-}
-
-var errLineTooLong = errors.New("line too long")
-
-// readLine returns the next line. One that is longer than limit is read to its
-// end, dropped, and reported as errLineTooLong.
-func readLine(r *bufio.Reader, limit int) ([]byte, error) {
-	var line []byte
-	tooLong := false
-	for {
-		part, err := r.ReadSlice('\n')
-		if len(line)+len(part) > limit {
-			tooLong, line = true, nil
-		}
-		if !tooLong {
-			line = append(line, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-		case tooLong && (err == nil || errors.Is(err, io.EOF)):
-			return nil, errLineTooLong
-		default:
-			return line, err
 		}
 	}
 }

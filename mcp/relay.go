@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"daybook/internal/lines"
 )
 
 // Relay carries the messages of one client between a pair of streams and the
@@ -51,8 +53,8 @@ func (r *Relay) readLines(in io.Reader) {
 	from := bufio.NewReaderSize(in, 64<<10)
 	for {
 		// One byte more than the server takes, so that it is the one to complain.
-		line, err := readLine(from, maxMessageBytes+2)
-		if errors.Is(err, errLineTooLong) {
+		line, err := lines.Read(from, maxMessageBytes+2)
+		if errors.Is(err, lines.ErrTooLong) {
 			line, err = bytes.Repeat([]byte(" "), maxMessageBytes+1), nil
 		}
 		if len(line) > 0 {
