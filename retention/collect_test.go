@@ -11,6 +11,8 @@ import (
 	"daybook/retention"
 )
 
+var conversation = &events.ContextRef{Key: events.Hash(nil), SessionID: events.Hash(nil), Kind: events.ContextTransport}
+
 var rule = retention.Rule{OlderThan: month, KeepEntries: 2}
 
 // Each case makes one heap, which the rule keeps or lets go.
@@ -123,6 +125,32 @@ func TestTheRule(t *testing.T) {
 			h.append(tenant, old, &events.SessionOpened{SessionID: "l", Head: x, Actor: actor})
 			return x
 		}, true},
+		{"left in a conversation that goes on", func(h *house) string {
+			return h.ran(tenant, old, request{Context: conversation}, "x")
+		}, true},
+		{"restored in a conversation that goes on", func(h *house) string {
+			x := h.ran(tenant, old, request{}, "x")
+			h.ran(tenant, old, request{Context: conversation, Heap: x}, "")
+			return x
+		}, true},
+		{"left in a conversation that began anew", func(h *house) string {
+			x := h.ran(tenant, old, request{Context: conversation}, "x")
+			h.append(tenant, old, &events.ContextCleared{ContextRef: *conversation, Actor: actor})
+			h.ran(tenant, old, request{Context: conversation}, "y")
+			return x
+		}, false},
+		{"left in a conversation that nobody went on with", func(h *house) string {
+			x := h.ran(tenant, old, request{Context: conversation}, "x")
+			h.append(tenant, old, &events.ContextExpired{ContextRef: *conversation})
+			return x
+		}, false},
+		{"left in a conversation that has come to other things", func(h *house) string {
+			x := h.ran(tenant, old, request{Context: conversation}, "x")
+			for range 200 {
+				h.ran(tenant, old, request{Context: conversation}, "y")
+			}
+			return x
+		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

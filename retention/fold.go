@@ -38,6 +38,7 @@ type run struct {
 	input, output *heap
 	turn          string // the session that keeps state, whose turn it is
 	logged        bool   // an entry is to follow the end
+	context       string // the conversation it was asked for in
 	started       *heap  // what the newest attempt restored, when it is not input
 }
 
@@ -46,6 +47,33 @@ type window struct {
 	entries [][2]*heap
 	next    int
 }
+
+// add holds what the newest entry refers to, and lets go of the oldest when there
+// are more than keep.
+func (w *window) add(keep int, input, output *heap) {
+	pair := [2]*heap{hold(input), hold(output)}
+	if len(w.entries) < keep {
+		w.entries = append(w.entries, pair)
+		return
+	}
+	release(w.entries[w.next][0])
+	release(w.entries[w.next][1])
+	w.entries[w.next] = pair
+	w.next = (w.next + 1) % keep
+}
+
+// end lets go of everything.
+func (w *window) end() {
+	for _, pair := range w.entries {
+		release(pair[0])
+		release(pair[1])
+	}
+}
+
+// keepTried is how many of the newest runs of a conversation hold their heaps
+// while its context goes on: it tells of as many, and what it tells can be asked
+// for again.
+const keepTried = 200
 
 // head is where the next turn of a session that keeps state may start from.
 type head struct{ output, given *heap }
@@ -59,6 +87,8 @@ type fold struct {
 	runs    map[string]*run
 	windows map[string]*window
 	heads   map[string]*head
+	// contexts are the runs of each conversation since its context began.
+	contexts map[string]*window
 	// first is the time of the first event that was read.
 	first time.Time
 }
@@ -66,7 +96,7 @@ type fold struct {
 func newFold(keepEntries int) *fold {
 	return &fold{
 		keep: keepEntries, tenants: map[string]uint32{}, heaps: map[heapKey]*heap{},
-		runs: map[string]*run{}, windows: map[string]*window{}, heads: map[string]*head{},
+		runs: map[string]*run{}, windows: map[string]*window{}, heads: map[string]*head{}, contexts: map[string]*window{},
 	}
 }
 
@@ -82,6 +112,7 @@ var matters = func() map[events.Type]bool {
 		events.TypeExecutionTimedOut, events.TypeExecutionCancelled, events.TypeHeapTagged, events.TypeHeapCollected,
 		events.TypeSessionEntryRecorded, events.TypeSessionOpened, events.TypeSessionExpanded, events.TypeSessionTurnQueued,
 		events.TypeSessionTurnSkipped, events.TypeSessionRebound,
+		events.TypeContextCleared, events.TypeContextExpired,
 	} {
 		all[t] = true
 	}
@@ -129,6 +160,9 @@ func (f *fold) apply(e *events.Event) {
 			r.turn = d.Turn.SessionID
 			f.given(e, r.turn, d.Turn.Heap)
 		}
+		if d.Context != nil {
+			r.context = d.Context.Key
+		}
 		hold(r.input)
 		f.runs[e.Tenant+" "+d.ExecutionID] = r
 	case *events.ExecutionStarted:
@@ -154,6 +188,10 @@ func (f *fold) apply(e *events.Event) {
 		f.given(e, d.SessionID, d.Next.Heap)
 	case *events.SessionRebound:
 		f.given(e, d.SessionID, d.Next.Heap)
+	case *events.ContextCleared:
+		f.anew(e, d.Key)
+	case *events.ContextExpired:
+		f.anew(e, d.Key)
 	default:
 		if end := events.Ended(e.Data); end != nil {
 			f.ended(e, end)
@@ -236,6 +274,7 @@ func (f *fold) ended(e *events.Event, d *events.Ending) {
 	if r == nil {
 		return
 	}
+	f.told(e, r, r.output)
 	release(r.started)
 	r.started = nil
 	if !r.logged {
@@ -262,15 +301,30 @@ func (f *fold) entry(e *events.Event, d *events.SessionEntryRecorded) {
 		w = &window{}
 		f.windows[e.Tenant+" "+d.SessionID] = w
 	}
-	pair := [2]*heap{hold(f.heap(e.Tenant, d.InputHeap)), hold(f.heap(e.Tenant, d.OutputHeap))}
-	if len(w.entries) < f.keep {
-		w.entries = append(w.entries, pair)
+	w.add(f.keep, f.heap(e.Tenant, d.InputHeap), f.heap(e.Tenant, d.OutputHeap))
+}
+
+// told notes that a context tells of a run that has ended.
+func (f *fold) told(e *events.Event, r *run, output *heap) {
+	if r.context == "" || r.input == nil && output == nil {
 		return
 	}
-	release(w.entries[w.next][0])
-	release(w.entries[w.next][1])
-	w.entries[w.next] = pair
-	w.next = (w.next + 1) % f.keep
+	k := e.Tenant + " " + r.context
+	w := f.contexts[k]
+	if w == nil {
+		w = &window{}
+		f.contexts[k] = w
+	}
+	w.add(keepTried, r.input, output)
+}
+
+// anew notes that a context begins anew, and tells of no run.
+func (f *fold) anew(e *events.Event, key string) {
+	k := e.Tenant + " " + key
+	if w := f.contexts[k]; w != nil {
+		w.end()
+		delete(f.contexts, k)
+	}
 }
 
 // given notes the heap that a session that keeps state was told to go on from.
