@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"daybook/events"
 	"daybook/internal/jetstream"
 	"daybook/webhook"
@@ -82,4 +84,20 @@ func (d *Daybook) sessionOf(ctx context.Context, tenant string, seq uint64, exec
 	default:
 		return *e.Session, nil
 	}
+}
+
+// webhookMetrics sends a reading of the webhooks.
+func (c *collector) webhookMetrics(out chan<- prometheus.Metric) {
+	if c.d.webhooks == nil {
+		return
+	}
+	st := c.d.webhooks.Stats()
+	for state, n := range st.Webhooks {
+		out <- prometheus.MustNewConstMetric(desc("webhooks", "Webhooks of all tenants.", "state"), prometheus.GaugeValue, float64(n), string(state))
+	}
+	attempts := desc("webhook_attempts_total", "Attempts of this process to deliver an event.", "outcome")
+	out <- prometheus.MustNewConstMetric(attempts, prometheus.CounterValue, float64(st.Delivered), "delivered")
+	out <- prometheus.MustNewConstMetric(attempts, prometheus.CounterValue, float64(st.Failed), "failed")
+	out <- prometheus.MustNewConstMetric(desc("webhook_dead_letters", "Events that could not be delivered to a webhook."), prometheus.GaugeValue, float64(st.DeadLetters))
+	out <- prometheus.MustNewConstMetric(desc("webhook_behind_events", "How many events the slowest webhook is behind."), prometheus.GaugeValue, float64(st.Behind))
 }

@@ -112,6 +112,15 @@ func (c *courier) wants(ctx context.Context, e events.Event) (bool, error) {
 	return c.selector.Wants(ctx, e)
 }
 
+// attempt posts a message once, and counts that unless it was broken off.
+func (c *courier) attempt(ctx context.Context, m message) outcome {
+	o := attempt(ctx, c.client, c.h.url, c.h.secret, m)
+	if ctx.Err() == nil {
+		c.s.count(o)
+	}
+	return o
+}
+
 // deliver tries an event until the receiver has accepted it, or it is a dead
 // letter on record: then it reports true. False means that the receiver wants
 // no more, or ctx is done.
@@ -122,7 +131,7 @@ func (c *courier) deliver(ctx context.Context, e events.Event) (bool, error) {
 	}
 	began := time.Now()
 	for n := 1; ; n++ {
-		o := attempt(ctx, c.client, c.h.url, c.h.secret, m)
+		o := c.attempt(ctx, m)
 		switch {
 		case ctx.Err() != nil:
 			return false, nil //nolint:nilerr // whatever came of it: it was broken off
@@ -195,7 +204,7 @@ func (c *courier) retry(ctx context.Context, seq uint64) error {
 		return err
 	}
 	began := time.Now()
-	o := attempt(ctx, c.client, c.h.url, c.h.secret, m)
+	o := c.attempt(ctx, m)
 	switch {
 	case ctx.Err() != nil:
 		return nil //nolint:nilerr // it was broken off, and is still to be retried

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"daybook/events"
@@ -20,6 +21,8 @@ import (
 type Service struct {
 	opts Options
 	keep keep
+	// delivered and failed count attempts.
+	delivered, failed atomic.Int64
 
 	mu    sync.Mutex
 	hooks map[string]*hook
