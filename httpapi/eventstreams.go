@@ -87,6 +87,10 @@ type marker struct {
 // move past what its filters left out.
 func (l *lines) beat(seq string) error { return l.caughtUp(seq) }
 
+// blank adds an empty line, which readers of JSON lines pass over: a sign of life
+// where a marker would tell nothing.
+func (l *lines) blank() { l.buf.WriteByte('\n') }
+
 func (l *lines) flush() error {
 	if l.buf.Len() == 0 {
 		return nil

@@ -32,7 +32,7 @@ func (a *api) replayRoutes(r *router) {
 		return huma.Operation{
 			OperationID: id, Method: method, Path: path, Tags: []string{tagSessions}, Summary: summary,
 			Description: description + " They have the content that is on record, and are marked with replayed: true. At the original speed the pauses between them are those between their times; " +
-				"a speed of 10 makes them a tenth as long, max leaves them out.",
+				"a speed of 10 makes them a tenth as long, max leaves them out. In long pauses empty lines are sent, or comments, as a sign of life.",
 			Responses: map[string]*huma.Response{"200": {Description: "The events.", Content: map[string]*huma.MediaType{typeNDJSON: one, typeSSE: one}}},
 		}
 	}
@@ -291,11 +291,14 @@ func (re *replay) sleep(ctx context.Context, s eventStream, d time.Duration) err
 		case <-t.C:
 			return nil
 		case <-beat.C:
-			if out, ok := s.(sseEvents); ok {
+			switch out := s.(type) {
+			case sseEvents:
 				out.sse.beat("")
-				if err := out.flush(); err != nil {
-					return err
-				}
+			case *lines:
+				out.blank()
+			}
+			if err := s.flush(); err != nil {
+				return err
 			}
 		case <-re.r.drain:
 			return errDraining

@@ -64,6 +64,9 @@ func copyLines(out io.Writer, in io.Reader, show bool) (n int, err error) {
 		case err != nil:
 			return n, err
 		}
+		if len(line) == 1 {
+			continue // a sign of life
+		}
 		n++
 		if !show {
 			continue

@@ -1,0 +1,28 @@
+package httpapi
+
+import (
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A long pause of a replay shows in JSON lines that the stream lives.
+func TestReplayShowsLifeInPauses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := httptest.NewRecorder()
+		s, err := startLines(w)()
+		if err != nil {
+			t.Fatal(err)
+		}
+		re := &replay{r: &request{}}
+		begun := time.Now()
+		if err := re.sleep(t.Context(), s, 3*heartbeat+time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.Body.String(); got != "\n\n\n" || time.Since(begun) != 3*heartbeat+time.Second {
+			t.Errorf("%q in %s", got, time.Since(begun))
+		}
+	})
+}
