@@ -42,7 +42,10 @@ func TestMissingKeys(t *testing.T) {
 		"start":             func() error { _, err := embed.Start(within(t), plain); return err },
 		"start with option": func() error { _, err := embed.Start(within(t), opts); return err },
 		"rebuild":           func() error { _, err := embed.Rebuild(within(t), plain); return err },
-		"verify":            func() error { _, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: opts.DataDir}); return err },
+		"verify": func() error {
+			_, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: opts.DataDir})
+			return err
+		},
 	}
 	for name, try := range tries {
 		if err := try(); err == nil || !strings.Contains(err.Error(), opts.KeyDir) || !strings.Contains(err.Error(), "--key-dir") {
