@@ -15,14 +15,15 @@ func TestStats(t *testing.T) {
 		t.Errorf("before: %+v", st)
 	}
 	well, gone := receive(t, status(http.StatusNoContent)), receive(t, status(http.StatusGone))
-	h.register(well.url)
-	id := h.register(gone.url).ID
+	well.expect(h.register(well.url).Secret)
+	unwanted := h.register(gone.url)
+	gone.expect(unwanted.Secret)
 	for range 3 {
 		h.request("")
 	}
 	well.count(3)
 	var st webhook.Stats
-	h.until(id, func(webhook.Hook) bool {
+	h.until(unwanted.Hook.ID, func(webhook.Hook) bool {
 		st = h.service.Stats()
 		return st.Webhooks[webhook.StateDisabled] == 1 && st.Delivered == 3 && st.Behind > 0
 	})
