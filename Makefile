@@ -11,7 +11,7 @@ test: ## run every test
 	go test ./...
 
 race: ## run the tests of the concurrent packages under the race detector
-	go test -race ./acp ./audit ./conversation ./damage ./events ./ledger ./projections ./retention ./runner ./toolserver ./webhook ./httpapi ./mcp ./internal/jetstream ./internal/natsserver
+	go test -short -race ./acp ./audit ./conversation ./damage ./events ./ledger ./projections ./retention ./runner ./toolserver ./webhook ./httpapi ./mcp ./internal/jetstream ./internal/natsserver
 
 lint: ## format, vet and lint
 	test -z "$$(gofmt -l .)" && go vet ./... && $(GOLANGCI) run
