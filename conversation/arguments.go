@@ -2,24 +2,12 @@ package conversation
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"daybook/events"
+	"daybook/internal/redact"
+	"daybook/projections"
 )
-
-// Bounds of what is kept of the arguments of a call: characters of a text, and
-// bytes of all.
-const (
-	maxArgumentChars = 200
-	maxArgumentBytes = 1 << 10
-)
-
-const redacted = `"[redacted]"`
 
 // arguments makes those of a call fit to be kept, and returns their hash: of
 // tool and arguments as they were, but without secrets, which must not be
@@ -27,26 +15,18 @@ const redacted = `"[redacted]"`
 func (s *Store) arguments(tool string, args map[string]any) (kept map[string]json.RawMessage, sha256 string) {
 	whole := map[string]any{}
 	for name, v := range args {
-		whole[name] = s.withoutSecrets(name, plain(v))
+		whole[name] = plain(v)
 	}
+	whole = s.names().Hide(whole)
 	raw, err := json.Marshal(map[string]any{"tool": tool, "args": whole})
 	if err != nil {
 		raw = []byte(tool) // cannot be: it was JSON
 	}
-	kept = map[string]json.RawMessage{}
-	room := maxArgumentBytes
-	for _, name := range slices.Sorted(maps.Keys(whole)) {
-		v, err := json.Marshal(short(whole[name]))
-		if err != nil || len(v)+len(name) > room {
-			v = fmt.Appendf(nil, `"… (%d bytes)"`, len(v))
-		}
-		if room -= len(v) + len(name); room < 0 {
-			break
-		}
-		kept[name] = v
-	}
-	return kept, events.Hash(raw)
+	return redact.Excerpt(whole), events.Hash(raw)
 }
+
+// names are those of secrets.
+func (s *Store) names() redact.Names { return redact.Names{More: s.opts.SecretKeys} }
 
 // plain turns typed values into those of plain JSON.
 func plain(v any) any {
@@ -61,92 +41,21 @@ func plain(v any) any {
 	return p
 }
 
-// withoutSecrets replaces values whose names look like secrets.
-func (s *Store) withoutSecrets(name string, v any) any {
-	if s.secret(name) {
-		return json.RawMessage(redacted)
+// hide leaves out of the calls that scripts made what only this server takes for
+// secrets: what is folded from the record must not depend on that.
+func (s *Store) hide(st *projections.ContextState) {
+	if len(s.opts.SecretKeys) == 0 {
+		return
 	}
-	switch v := v.(type) {
-	case map[string]any:
-		for k, item := range v {
-			v[k] = s.withoutSecrets(k, item)
+	for i := range st.Context.RecentToolCalls {
+		call := &st.Context.RecentToolCalls[i]
+		if !strings.HasPrefix(call.Tool, projections.HostToolPrefix) {
+			continue
 		}
-	case []any:
-		for i, item := range v {
-			v[i] = s.withoutSecrets("", item)
+		whole := make(map[string]any, len(call.Args))
+		for name, v := range call.Args {
+			whole[name] = plain(v)
 		}
+		call.Args = redact.Excerpt(s.names().Hide(whole))
 	}
-	return v
-}
-
-// short cuts long texts.
-func short(v any) any {
-	switch v := v.(type) {
-	case string:
-		return cut(v, maxArgumentChars)
-	case map[string]any:
-		for k, item := range v {
-			v[k] = short(item)
-		}
-	case []any:
-		for i, item := range v {
-			v[i] = short(item)
-		}
-	}
-	return v
-}
-
-func cut(s string, limit int) string {
-	if utf8.RuneCountInString(s) <= limit {
-		return s
-	}
-	return string([]rune(s)[:limit-1]) + "…"
-}
-
-// Words and joined words that make a name that of a secret.
-var (
-	secretWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "token", "authorization", "credential", "credentials", "cookie", "bearer"}
-	secretPairs = []string{"apikey", "privatekey", "accesskey", "secretkey", "signingkey", "authkey"}
-)
-
-// secret reports whether a name looks like that of a secret: "apiKey" and
-// "db_password" do, "max_tokens" does not.
-func (s *Store) secret(name string) bool {
-	lower := strings.ToLower(name)
-	for _, part := range s.opts.SecretKeys {
-		if part != "" && strings.Contains(lower, strings.ToLower(part)) {
-			return true
-		}
-	}
-	parts := words(name)
-	joined := strings.Join(parts, "")
-	return slices.ContainsFunc(parts, func(w string) bool { return slices.Contains(secretWords, w) }) ||
-		slices.ContainsFunc(secretPairs, func(p string) bool { return strings.Contains(joined, p) })
-}
-
-// words splits a name at case changes and at everything that is no letter.
-func words(name string) []string {
-	var list []string
-	var word []rune
-	end := func() {
-		if len(word) > 0 {
-			list = append(list, strings.ToLower(string(word)))
-		}
-		word = nil
-	}
-	lower := false
-	for _, c := range name {
-		switch {
-		case !unicode.IsLetter(c):
-			end()
-		case unicode.IsUpper(c) && lower:
-			end()
-			word = append(word, c)
-		default:
-			word = append(word, c)
-		}
-		lower = unicode.IsLower(c)
-	}
-	end()
-	return list
 }

@@ -34,6 +34,8 @@ type entry struct {
 	pending pending
 	// fresh is when a context that nothing is on record of came to be.
 	fresh time.Time
+	// recorded is the position of what was noted last, 0 once it was waited for.
+	recorded uint64
 }
 
 // overhead is what an entry takes besides its content, about, in bytes: its
@@ -186,10 +188,23 @@ func (s *Store) relieve() (dropped int) {
 	return dropped
 }
 
+// ownWait bounds how long a context may take to show what was noted in it.
+const ownWait = 5 * time.Second
+
 // load brings the state of an entry up to what can be read. e.mu is held.
 func (s *Store) load(ctx context.Context, e *entry) error {
 	if e.changed == nil {
 		e.changed, e.stop = s.opts.Views.Watch(e.key.Tenant, e.text)
+	}
+	if e.recorded != 0 {
+		// What was noted here is there for whoever comes next, unless the read side is
+		// in trouble: then the context is shown as it was.
+		wait, stop := context.WithTimeout(ctx, ownWait)
+		if err := s.opts.Views.Wait(wait, e.recorded); err != nil && ctx.Err() == nil {
+			s.opts.Logger.WarnContext(ctx, "wait for what was noted in a context", "context", e.text, "err", err)
+		}
+		stop()
+		e.recorded, e.state = 0, nil
 	}
 	select {
 	case <-e.changed:
@@ -209,6 +224,7 @@ func (s *Store) load(ctx context.Context, e *entry) error {
 		s.opts.Logger.ErrorContext(ctx, "a context is not the one asked for", "want", e.text, "have", st.Key)
 		return fmt.Errorf("read context %s: %w", e.text, errMismatch)
 	}
+	s.hide(&st)
 	e.state = &st
 	s.seen(e, st.UsedAt)
 	return nil

@@ -136,7 +136,7 @@ func (s *Store) checkCustom(name string, raw json.RawMessage) error {
 
 // findSecret returns the first name within a value that looks like a secret.
 func (s *Store) findSecret(name string, v any, levels int) (found string, deep bool) {
-	if s.secret(name) {
+	if s.names().Secret(name) {
 		return name, false
 	}
 	if levels == 0 {

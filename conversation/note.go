@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/redact"
 )
 
 // Call is a tool call to be noted.
@@ -49,7 +50,7 @@ func (s *Store) Note(ctx context.Context, k Key, c Call) error {
 	args, sha256 := s.arguments(c.Tool, c.Arguments)
 	noted := events.NotedCall{
 		Tool: c.Tool, Arguments: args, ArgumentsSHA256: sha256, CalledAt: instant(c.CalledAt),
-		ResultSummary: cut(c.Summary, maxResultSummary), ResultSHA256: c.ResultSHA256, Results: c.Results,
+		ResultSummary: redact.Cut(c.Summary, maxResultSummary), ResultSHA256: c.ResultSHA256, Results: c.Results,
 	}
 	if s.opts.WithoutAnswers {
 		noted.ResultSummary, noted.ResultSHA256 = "", ""
@@ -132,6 +133,7 @@ func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 	}
 	p.done()
 	if !wait {
+		e.recorded = seq
 		return nil
 	}
 	return s.reload(ctx, e, seq)

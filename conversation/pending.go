@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/redact"
 )
 
 // Bounds of what waits to be recorded of one context.
@@ -64,7 +65,7 @@ func (p *pending) done() { *p = pending{sessionID: p.sessionID} }
 func size(v any) int64 {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return maxArgumentBytes // plain data, some of it JSON that was checked
+		return redact.MaxBytes // plain data, some of it JSON that was checked
 	}
 	return int64(len(raw))
 }

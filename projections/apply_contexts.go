@@ -22,7 +22,9 @@ CREATE TABLE IF NOT EXISTS contexts (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS contexts_by_use ON contexts (used_at, tenant, context_key) WHERE empty = 0 AND running = 0;
 CREATE TABLE IF NOT EXISTS context_runs (
-	tenant TEXT NOT NULL, execution_id TEXT NOT NULL, context_key TEXT NOT NULL, PRIMARY KEY (tenant, execution_id)
+	tenant TEXT NOT NULL, execution_id TEXT NOT NULL, context_key TEXT NOT NULL,
+	since INTEGER NOT NULL, -- created_at of the context when the run was asked for
+	PRIMARY KEY (tenant, execution_id)
 ) WITHOUT ROWID;
 `
 
@@ -38,8 +40,8 @@ func (s *contextStatements) queries() []preparing {
 		{&s.context, selectContext + ` WHERE tenant = ? AND context_key = ?`},
 		{&s.putContext, `INSERT OR REPLACE INTO contexts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.dropContext, `DELETE FROM contexts WHERE tenant = ? AND context_key = ?`},
-		{&s.contextRun, `INSERT OR IGNORE INTO context_runs VALUES (?, ?, ?)`},
-		{&s.runContext, `SELECT context_key FROM context_runs WHERE tenant = ? AND execution_id = ?`},
+		{&s.contextRun, `INSERT OR IGNORE INTO context_runs VALUES (?, ?, ?, ?)`},
+		{&s.runContext, `SELECT context_key, since FROM context_runs WHERE tenant = ? AND execution_id = ?`},
 		// Keys are random: nothing else looks like one.
 		{&s.contextsTelling, `SELECT context_key FROM contexts WHERE tenant = ? AND instr(state, ?) > 0`},
 		{&s.endContexts, `DELETE FROM context_runs WHERE tenant = ? AND execution_id = ?`},
@@ -161,6 +163,7 @@ func (a *applier) contextEvent(e *events.Event) error {
 		// Connections end, and most of the expired ones have. What is left of them
 		// is nothing.
 		r := a.contexts[contextKey{e.Tenant, d.Key}]
+		r.used(d.LastUse.Time) // known, unless what came before was removed with its volume
 		r.gone = r.Kind == events.ContextTransport && r.running == 0
 	case *events.ContextNoted:
 		return a.noted(e, d)
@@ -253,20 +256,12 @@ func (a *applier) requestedInContext(e *events.Event, d *events.ExecutionRequest
 	r.sealedUnder(events.SealedUnder(d))
 	r.running++
 	r.updated(e.Time)
-	return a.exec(a.s.contextRun, e.Tenant, d.ExecutionID, d.Context.Key)
+	return a.exec(a.s.contextRun, e.Tenant, d.ExecutionID, d.Context.Key, r.createdAt)
 }
 
 // endedInContext notes how it ended.
 func (a *applier) endedInContext(e *events.Event, status events.Status, d *events.Ending) error {
-	var key string
-	err := a.row(a.s.runContext, e.Tenant, d.ExecutionID).Scan(&key)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	r, err := a.contextOf(e.Tenant, key)
+	r, _, err := a.contextOfRun(e.Tenant, d.ExecutionID)
 	if err != nil || r == nil {
 		return err
 	}
@@ -275,4 +270,20 @@ func (a *applier) endedInContext(e *events.Event, status events.Status, d *event
 	r.ended(status, d)
 	r.updated(e.Time)
 	return a.exec(a.s.endContexts, e.Tenant, d.ExecutionID)
+}
+
+// contextOfRun is the context that a run in progress was asked for in, nil where
+// there is none; told is false when it has begun anew since.
+func (a *applier) contextOfRun(tenant, execution string) (r *contextRow, told bool, err error) {
+	var key string
+	var since int64
+	err = a.row(a.s.runContext, tenant, execution).Scan(&key, &since)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	r, err = a.contextOf(tenant, key)
+	return r, r != nil && r.createdAt == since, err
 }

@@ -47,6 +47,9 @@ func (a *applier) called(e *events.Event, d *events.HostCalled) error {
 	if err := a.exec(a.s.call, st.id, d.Number, e.Seq, d.Attempt, d.Server, d.Tool, d.ArgumentsSHA256, body(d.Content.Value().Arguments), e.Time.UnixMilli()); err != nil {
 		return err
 	}
+	if err := a.calledInContext(e, d); err != nil {
+		return err
+	}
 	return a.touched(e, st)
 }
 
@@ -61,6 +64,9 @@ func (a *applier) returned(e *events.Event, d *events.HostReturned) error {
 	}
 	if added == 0 {
 		return a.anomaly(e, "an answer to call %d of execution %s, which is not pending", d.Number, d.ExecutionID)
+	}
+	if err := a.returnedInContext(e, d); err != nil {
+		return err
 	}
 	return a.touched(e, st)
 }

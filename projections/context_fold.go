@@ -56,6 +56,8 @@ type contextBody struct {
 type keptCall struct {
 	ToolCallRecord
 	ArgsSHA256 string `json:"args_sha256"`
+	// HostCall is the number of a call that the run made, 0 for one of the client's.
+	HostCall int `json:"host_call,omitempty"`
 }
 
 func (b *contextBody) empty() bool {
@@ -238,9 +240,12 @@ const runTool = "run_js"
 func (b *contextBody) ended(status events.Status, d *events.Ending) {
 	summary := outcome(status, d)
 	for i := range b.Calls {
-		if b.Calls[i].ExecutionID == d.ExecutionID {
-			b.Calls[i].ResultSummary = summary
-			break
+		switch c := &b.Calls[i]; {
+		case c.ExecutionID != d.ExecutionID:
+		case c.HostCall == 0:
+			c.ResultSummary = summary
+		case c.ResultSummary == hostPending:
+			c.ResultSummary = hostUnanswered
 		}
 	}
 	for i := range b.Tried {

@@ -1,0 +1,85 @@
+package redact_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"daybook/internal/redact"
+)
+
+func decode(t testing.TB, s string) map[string]any {
+	t.Helper()
+	var args map[string]any
+	if err := json.Unmarshal([]byte(s), &args); err != nil {
+		t.Fatal(err)
+	}
+	return args
+}
+
+// What is named like a secret is left out at any depth, and what is long is cut.
+func TestHideAndExcerpt(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ä", 250)
+	for name, tt := range map[string]struct {
+		more []string
+		in   string
+		want map[string]string
+	}{
+		"plain":        {in: `{"city":"Oslo","n":[1,{"a":2}]}`, want: map[string]string{"city": `"Oslo"`, "n": `[1,{"a":2}]`}},
+		"a secret":     {in: `{"apiKey":"k1","max_tokens":5}`, want: map[string]string{"apiKey": `"[redacted]"`, "max_tokens": `5`}},
+		"deep":         {in: `{"a":[{"b":{"db_password":{"x":"k1"}}}]}`, want: map[string]string{"a": `[{"b":{"db_password":"[redacted]"}}]`}},
+		"another name": {more: []string{"Pin"}, in: `{"pinCode":"k1"}`, want: map[string]string{"pinCode": `"[redacted]"`}},
+		"long":         {in: `{"text":"` + long + `"}`, want: map[string]string{"text": `"` + strings.Repeat("ä", 199) + `…"`}},
+		"large":        {in: `{"list":["` + strings.Repeat(`x","`, 400) + `"]}`, want: map[string]string{"list": `"… (1604 bytes)"`}},
+		"null":         {in: `null`, want: map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := map[string]string{}
+			for k, v := range redact.Excerpt(redact.Names{More: tt.more}.Hide(decode(t, tt.in))) {
+				got[k] = string(v)
+			}
+			if !maps.Equal(got, tt.want) {
+				t.Errorf("%s gives %q, want %q", tt.in, got, tt.want)
+			}
+		})
+	}
+}
+
+// Whatever the arguments are, what is kept is JSON within the bounds, and no
+// value under the name of a secret is in it.
+func FuzzExcerpt(f *testing.F) {
+	for _, s := range []string{`{}`, `{"a":{"token":"s3cret"}}`, `{"Authorization":["s3cret"]}`, `{"x":"` + strings.Repeat("y", 2000) + `"}`, `{"":null}`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var args map[string]any
+		if json.Unmarshal([]byte(s), &args) != nil {
+			return
+		}
+		names := redact.Names{}
+		secrets := map[string]bool{}
+		for name := range args {
+			secrets[name] = names.Secret(name)
+		}
+		kept := redact.Excerpt(names.Hide(args))
+		size := 0
+		for _, name := range slices.Sorted(maps.Keys(kept)) {
+			v := kept[name]
+			size += len(name) + len(v)
+			if !json.Valid(v) || !utf8.Valid(v) {
+				t.Errorf("%q is no JSON", v)
+			}
+			if secrets[name] && string(v) != `"[redacted]"` && !strings.HasPrefix(string(v), `"… (`) {
+				t.Errorf("%q is kept as %s", name, v)
+			}
+		}
+		if size > redact.MaxBytes {
+			t.Errorf("%d bytes are kept", size)
+		}
+	})
+}
