@@ -3,6 +3,7 @@ package acp
 import (
 	"context"
 
+	"daybook/conversation"
 	"daybook/events"
 	"daybook/ledger"
 	"daybook/projections"
@@ -47,6 +48,13 @@ type Queries interface {
 	AgentSessions(ctx context.Context, tenant string, f projections.AgentSessionFilter) (projections.AgentSessionPage, error)
 	AgentPrompts(ctx context.Context, tenant, id string) ([]projections.AgentPrompt, error)
 	Heap(ctx context.Context, tenant, hash string) (projections.Heap, error)
+}
+
+// Contexts keeps what happened in each conversation. *conversation.Store
+// implements it.
+type Contexts interface {
+	// Ref names a context for a run that is asked for in it.
+	Ref(ctx context.Context, k conversation.Key) (events.ContextRef, error)
 }
 
 // ToolServer is an MCP server as a client names it. Env and Headers hold secrets.

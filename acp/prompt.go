@@ -8,6 +8,7 @@ import (
 
 	sdk "github.com/coder/acp-go-sdk"
 
+	"daybook/conversation"
 	"daybook/events"
 	"daybook/ledger"
 	"daybook/projections"
@@ -59,6 +60,7 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 	asking := ledger.AgentPrompt{Tenant: tenant, Session: id, Blocks: string(p.blocks), Actor: c.actor(), Traceparent: traceparent(p.Meta)}
 	if a.command == "" {
 		asking.Run = run(a, n.settings())
+		asking.Run.Context = c.contextOf(ctx, id)
 		if !n.hasTitle() {
 			asking.Title = a.title
 		}
@@ -97,6 +99,22 @@ func run(a asked, config events.AgentConfig) *ledger.Submission {
 		s.ExecutionTimeoutSecs = &config.ExecutionTimeoutSecs
 	}
 	return s
+}
+
+// contextOf is the context of a session, by which others who work in it see what
+// was run. No prompt fails because that cannot be found.
+func (c *client) contextOf(ctx context.Context, session string) *events.ContextRef {
+	if c.server.opts.Contexts == nil {
+		return nil
+	}
+	ref, err := c.server.opts.Contexts.Ref(ctx, conversation.Key{Tenant: tenant, Kind: events.ContextLogical, ID: session})
+	if err != nil {
+		if ctx.Err() == nil {
+			c.server.opts.Logger.WarnContext(ctx, "conversation context", "session", session, "err", err)
+		}
+		return nil
+	}
+	return &ref
 }
 
 func traceparent(meta map[string]any) string {

@@ -12,6 +12,8 @@ import (
 type Options struct {
 	Commands Commands
 	Queries  Queries
+	// Contexts are those that runs belong to; nil for none.
+	Contexts Contexts
 	// Connect begins to connect to the tool servers of a session and does not wait
 	// for any of them. Nil offers none: sessions are told so.
 	Connect func(servers []ToolServer) (Toolbox, error)

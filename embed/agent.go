@@ -22,6 +22,7 @@ func (d *Daybook) newAgent() *acp.Server {
 	return acp.New(acp.Options{
 		Commands:            agentGate{gate{d.ledger, d}},
 		Queries:             d.projections,
+		Contexts:            d.agentContexts(),
 		Connect:             d.connectTools,
 		HeapMemoryMB:        d.opts.HeapMemoryMB,
 		HeapMemoryCeilingMB: d.opts.HeapMemoryCeilingMB,

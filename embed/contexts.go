@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"daybook/acp"
 	"daybook/conversation"
 	"daybook/httpapi"
 	"daybook/mcp"
@@ -33,7 +34,7 @@ type ContextOptions struct {
 
 func (o ContextOptions) check() error {
 	if o.Idle < 0 || o.MaxSessions < 0 || o.MaxMB < 0 || o.HighWaterMB < 0 {
-		return errors.New("Contexts: nothing in it can be negative")
+		return errors.New("nothing in Contexts can be negative")
 	}
 	return nil
 }
@@ -76,8 +77,15 @@ func (d *Daybook) contextHealth(ctx context.Context) error {
 	return nil
 }
 
-// mcpContexts and httpContexts are the contexts, or none.
+// mcpContexts, agentContexts and httpContexts are the contexts, or none.
 func (d *Daybook) mcpContexts() mcp.Contexts {
+	if d.contexts == nil {
+		return nil
+	}
+	return d.contexts
+}
+
+func (d *Daybook) agentContexts() acp.Contexts {
 	if d.contexts == nil {
 		return nil
 	}
