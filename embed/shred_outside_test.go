@@ -104,17 +104,36 @@ func TestSealedContentLeavesAsCipherText(t *testing.T) {
 	}
 	closeBook(t, book)
 	before := export()
+	decrypts(t, opts, before, secret, embed.Decrypted{Readable: 4})
 	book = start(t, opts)
 	if _, err := book.Shred(within(t), events.DefaultTenant, "private", false, eraser); err != nil {
 		t.Fatal(err)
 	}
 	key := book.AuditKey()
 	closeBook(t, book)
+	decrypts(t, opts, before, "", embed.Decrypted{Unreadable: 4})
 	for _, dir := range []string{before, export()} {
 		if report, err := embed.Verify(within(t), embed.VerifyOptions{Export: dir, Keys: []string{key}}); err != nil || !report.OK {
 			t.Errorf("%s, %v", report, err)
 		}
 		accepts(t, dir, key)
+	}
+}
+
+// decrypts reads an export with the keys that are left.
+func decrypts(t *testing.T, opts embed.Options, dir, secret string, want embed.Decrypted) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "plain.ndjson")
+	got, err := embed.DecryptExport(within(t), embed.Options{DataDir: opts.DataDir}, dir, file)
+	if err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil || secret != "" && bytes.Count(raw, []byte(secret)) < 4 || bytes.Count(raw, []byte("\n")) < 5 {
+		t.Errorf("%s, %v", raw, err)
+	}
+	if _, err := embed.DecryptExport(within(t), embed.Options{DataDir: opts.DataDir}, dir, file); err == nil {
+		t.Error("a file that exists was written over")
 	}
 }
 

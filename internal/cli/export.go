@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -24,12 +25,22 @@ type eventsExportCmd struct {
 	Heaps      bool      `help:"Add the heaps, and the texts too large for their events."`
 	Checkpoint string    `help:"Export under the signed checkpoint in this file, not the newest: the same bytes again." placeholder:"FILE" env:"-"`
 	Resume     bool      `help:"Go on with an unfinished export."`
+	Decrypt    string    `help:"Also write the events to this file, outside of the export, with the content of erasable sessions in plain, as far as the keys are there. Erasing does not reach it." placeholder:"FILE" env:"-"`
+	KeyDir     string    `name:"key-dir" help:"With --decrypt: the directory of the keys; not needed with --data-dir." placeholder:"DIR" env:"-"`
 }
 
 // Help is shown by "daybook events export --help".
 func (c *eventsExportCmd) Help() string {
 	return "Writes a directory that proves itself: events as CloudEvents with every byte their leaves are computed from, a signed checkpoint, proofs, and a manifest. " +
 		"\"daybook verify --export DIR\" verifies it without the server; so does examples/verify-python."
+}
+
+// Validate checks the flags against each other.
+func (c *eventsExportCmd) Validate() error {
+	if c.Decrypt != "" && c.KeyDir == "" && c.DataDir == "" {
+		return errors.New("--decrypt needs the keys: give --key-dir, or --data-dir")
+	}
+	return c.clientFlags.Validate()
 }
 
 // Run writes the export and tells what is in it.
@@ -52,6 +63,13 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 	p.clear()
 	if err != nil {
 		return err
+	}
+	if c.Decrypt != "" {
+		done, err := embed.DecryptExport(ctx, embed.Options{DataDir: c.DataDir, KeyDir: c.KeyDir}, c.Dir, c.Decrypt)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(std.err, "Decrypted %d events to %s; %d cannot be: their keys are not there.\n", done.Readable, c.Decrypt, done.Unreadable)
 	}
 	if c.JSON {
 		return printJSON(std.out, exported)

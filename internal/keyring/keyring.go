@@ -61,6 +61,15 @@ func Open(dir string) (*Ring, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of keys: %w", err)
 	}
+	return load(dir, true)
+}
+
+// Read reads the keys of a directory that may be in use, and changes nothing in
+// it. It is for decrypting only.
+func Read(dir string) (*Ring, error) { return load(dir, false) }
+
+// load reads the keys; with sweep it removes what never became one.
+func load(dir string, sweep bool) (*Ring, error) {
 	r := &Ring{dir: dir, keys: map[string]entry{}, current: map[owner]string{}}
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -69,7 +78,7 @@ func Open(dir string) (*Ring, error) {
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name())
 		if !strings.HasSuffix(f.Name(), suffix) {
-			if strings.HasSuffix(f.Name(), suffix+".new") { // never came into use
+			if sweep && strings.HasSuffix(f.Name(), suffix+".new") { // never came into use
 				if err := destroyFile(path); err != nil {
 					return nil, fmt.Errorf("remove an unfinished key: %w", err)
 				}

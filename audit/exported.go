@@ -1,0 +1,25 @@
+package audit
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"daybook/events"
+)
+
+// ExportedEvents calls fn with every event of an export, in order, as it was
+// stored. It proves nothing: that is VerifyExport's.
+func ExportedEvents(dir string, fn func(events.Stored) error) error {
+	path := filepath.Join(dir, exportEvents)
+	err := eachLine(path, func(line []byte) error {
+		m, err := ParseLine(line)
+		if err != nil {
+			return err
+		}
+		return fn(m)
+	})
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}

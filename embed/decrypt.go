@@ -1,0 +1,70 @@
+package embed
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"daybook/audit"
+	"daybook/events"
+	"daybook/internal/keyring"
+)
+
+// Decrypted counts the events of an export whose content is encrypted.
+type Decrypted struct {
+	// Readable are those that were decrypted, Unreadable those whose key is not
+	// there: erased, or lost.
+	Readable, Unreadable int
+}
+
+// DecryptExport writes the events of an export to a file that must not exist, mode
+// 0600, one CloudEvent a line, decrypted by the keys of opts. The export stays as
+// it is: what is encrypted is what it proves. A server may use the keys meanwhile.
+func DecryptExport(ctx context.Context, opts Options, dir, file string) (done Decrypted, err error) {
+	place, _, err := opts.keyDir()
+	if err != nil {
+		return done, err
+	}
+	keys, err := keyring.Read(place)
+	if err != nil {
+		return done, fmt.Errorf("%w; say where the keys are with --key-dir", err)
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return done, fmt.Errorf("write what is decrypted: %w", err)
+	}
+	out := bufio.NewWriter(f)
+	defer func() { err = errors.Join(err, out.Flush(), f.Close()) }()
+	return done, audit.ExportedEvents(dir, func(m events.Stored) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		e, err := events.Decode(m.Seq, m.Message)
+		if err != nil {
+			return err
+		}
+		if key := events.SealedUnder(e.Data); key != "" {
+			if _, here := keys.SealKey(key); here {
+				done.Readable++
+			} else {
+				done.Unreadable++
+			}
+		}
+		if err := events.Open(&e, keys); err != nil {
+			return err
+		}
+		ce, err := events.Structured(e)
+		if err != nil {
+			return err
+		}
+		line, err := json.Marshal(ce)
+		if err != nil {
+			return fmt.Errorf("encode event %d: %w", e.Seq, err)
+		}
+		_, err = out.Write(append(line, '\n'))
+		return err
+	})
+}
