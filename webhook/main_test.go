@@ -179,11 +179,13 @@ type receiver struct {
 	answer  func(n int, d delivery, w http.ResponseWriter, r *http.Request)
 	got     []delivery // in order of arrival, failed attempts too
 	arrived chan struct{}
+	tell    sync.Once
+	told    chan struct{} // closed once the secret is known
 }
 
 func receive(t *testing.T, answer func(n int, d delivery, w http.ResponseWriter, r *http.Request)) *receiver {
 	t.Helper()
-	r := &receiver{t: t, answer: answer, arrived: make(chan struct{}, 1)}
+	r := &receiver{t: t, answer: answer, arrived: make(chan struct{}, 1), told: make(chan struct{})}
 	r.server = httptest.NewServer(r)
 	t.Cleanup(r.server.Close)
 	r.url = r.server.URL + "/hook?key=value"
@@ -195,12 +197,18 @@ func (r *receiver) expect(s webhook.Secret) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.secret = s
+	r.tell.Do(func() { close(r.told) })
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		return // the attempt was broken off
+	}
+	select {
+	case <-r.told: // the first delivery may be faster than the answer to the registration
+	case <-req.Context().Done():
+		return
 	}
 	r.mu.Lock()
 	secret := r.secret
