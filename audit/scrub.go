@@ -1,9 +1,11 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -134,6 +136,11 @@ func (s *Scrub) Round(ctx context.Context) error {
 			s.found(at+1, end, "events are gone")
 			return nil
 		}
+		// Behind a hole on record there may be events that came since.
+		batch = upTo(batch, end)
+		if len(batch) == 0 {
+			break
+		}
 		if err := s.compare(ctx, batch); err != nil {
 			return err
 		}
@@ -142,6 +149,12 @@ func (s *Scrub) Round(ctx context.Context) error {
 	}
 	s.note(func(p *ScrubProgress) { p.Rounds++; p.RoundEnded = time.Now().UTC() })
 	return nil
+}
+
+// upTo are the messages up to a position.
+func upTo(batch []events.Stored, last uint64) []events.Stored {
+	n, _ := slices.BinarySearchFunc(batch, last+1, func(m events.Stored, seq uint64) int { return cmp.Compare(m.Seq, seq) })
+	return batch[:n]
 }
 
 // pace waits until some more bytes may be read.

@@ -25,9 +25,11 @@ type tree struct {
 }
 
 // add appends a leaf. Full tiles are written on the way.
-func (t *tree) add(leaf Hash) error {
-	hash := leaf
-	for level := 0; ; level++ {
+func (t *tree) add(leaf Hash) error { return t.addAt(0, leaf) }
+
+// addAt appends the hash of a full subtree at a tile level: 0 is that of leaves.
+func (t *tree) addAt(from int, hash Hash) error {
+	for level := from; ; level++ {
 		if level == len(t.edge) {
 			t.edge = append(t.edge, make([]Hash, 0, tileWidth))
 		}
@@ -42,7 +44,7 @@ func (t *tree) add(leaf Hash) error {
 		hash = perfect(t.edge[level])
 		t.edge[level] = t.edge[level][:0]
 	}
-	t.size++
+	t.size += 1 << (tileHeight * from)
 	return nil
 }
 

@@ -1,0 +1,230 @@
+package audit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"daybook/events"
+)
+
+// addTile appends the leaves of a full tile, of which only the hash over all of
+// them is known.
+func (t *tree) addTile(hash Hash) error {
+	if t.size%tileWidth != 0 {
+		return fmt.Errorf("a tile cannot begin at leaf %d", t.size)
+	}
+	if len(t.edge) == 0 {
+		t.edge = append(t.edge, make([]Hash, 0, tileWidth))
+	}
+	return t.addAt(1, hash)
+}
+
+// addLost appends the leaves of positions that are on record as lost, up to one,
+// and calls passed after each that it appended.
+func addLost(t *tree, lost events.Lost, to uint64, passed func()) error {
+	for t.size < to {
+		r, in := lost.At(t.size + 1)
+		if !in || r.From != t.size+1 {
+			return fmt.Errorf("%w: position %d is missing", events.ErrDamaged, t.size+1)
+		}
+		err := r.Pieces(func(from, to uint64, hash []byte) error {
+			var err error
+			switch {
+			case to > from:
+				err = t.addTile(Hash(hash))
+			case hash != nil:
+				err = t.add(Hash(hash))
+			default:
+				err = t.add(HoleHash(from))
+			}
+			if err == nil && passed != nil {
+				passed()
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// incomparable reports whether the tree hash of a size cannot be computed any
+// more, because leaves of events that are lost are not known, or not one by one.
+func incomparable(lost events.Lost, size uint64) bool {
+	return slices.ContainsFunc(lost, func(r events.LostRange) bool {
+		if len(r.Hashes) == 0 {
+			return r.From <= size && size < r.NamedAt
+		}
+		return r.From <= size && size < r.To
+	})
+}
+
+// lostIn is what a line of an export, or of a server, says was lost; nil for any
+// line but the opening of a volume because of damage.
+func lostIn(line []byte) events.Lost {
+	m, err := ParseLine(line)
+	if err != nil || !hasType(m, events.TypeLedgerVolumeOpened) {
+		return nil
+	}
+	var d events.LedgerVolumeOpened
+	if json.Unmarshal(m.Body, &d) != nil {
+		return nil
+	}
+	return d.Losses(m.Seq)
+}
+
+// Known are the hashes of leaves that the files of a tree still prove, of a
+// ledger that has lost the events.
+type Known struct {
+	size   uint64
+	reader tlog.HashReader
+	// leaves of the tile that was asked for last.
+	tile   uint64
+	leaves []Hash
+}
+
+// KnownLeaves takes up the files of a tree in an audit directory: as far as they
+// have the tree hash on record beside them, or in the newest checkpoint. Without
+// any nothing is known.
+func KnownLeaves(dir string) *Known {
+	k := &Known{}
+	try := func(size uint64, root Hash) {
+		if size <= k.size {
+			return
+		}
+		files := savedTiles{dir: dir, size: size}
+		reader := tlog.TileHashReader(tlog.Tree{N: int64(size), Hash: root}, files)
+		// The right edge shows whether the files are of that tree.
+		if _, err := reader.ReadHashes([]int64{tlog.StoredHashIndex(0, int64(size)-1)}); err == nil {
+			k.size, k.reader = size, reader
+		}
+	}
+	if d, err := readDurable(dir); err == nil && d.size > 0 {
+		try(d.size, d.root)
+	}
+	if keys, err := VKeys(dir); err == nil {
+		if c, err := lastCheckpoint(dir, keys); err == nil && c.Size > 0 {
+			try(c.Size, c.Root)
+		}
+	}
+	return k
+}
+
+// Size is up to which position something may be known.
+func (k *Known) Size() uint64 { return k.size }
+
+// Leaf is the hash of the leaf of a position, or false where it is not known.
+func (k *Known) Leaf(position uint64) (Hash, bool) {
+	if position == 0 || position > k.size {
+		return Hash{}, false
+	}
+	tile := (position - 1) / tileWidth
+	if k.leaves == nil || k.tile != tile {
+		first := tile * tileWidth
+		indexes := make([]int64, min(tileWidth, k.size-first))
+		for i := range indexes {
+			indexes[i] = tlog.StoredHashIndex(0, int64(first)+int64(i))
+		}
+		leaves, err := k.reader.ReadHashes(indexes)
+		if err != nil {
+			leaves = []Hash{}
+		}
+		k.tile, k.leaves = tile, leaves
+	}
+	i := (position - 1) % tileWidth
+	if i >= uint64(len(k.leaves)) {
+		return Hash{}, false
+	}
+	return k.leaves[i], true
+}
+
+// over is the hash over a full tile of leaves, by the position of its first.
+func (k *Known) over(first uint64) (Hash, bool) {
+	if first+tileWidth-1 > k.size {
+		return Hash{}, false
+	}
+	hashes, err := k.reader.ReadHashes([]int64{tlog.StoredHashIndex(tileHeight, int64((first-1)/tileWidth))})
+	if err != nil {
+		return Hash{}, false
+	}
+	return hashes[0], true
+}
+
+// Ranges describes positions that are lost by what is known of them, in ranges of
+// which all is known or nothing. budget is how many hashes may be used, and is
+// counted down.
+func (k *Known) Ranges(from, to, namedAt uint64, budget *int) events.Lost {
+	var list events.Lost
+	add := func(from, to uint64, hash string) {
+		n := len(list)
+		if n == 0 || (len(list[n-1].Hashes) > 0) != (hash != "") {
+			list = append(list, events.LostRange{From: from, NamedAt: namedAt})
+			n++
+		}
+		r := &list[n-1]
+		r.To = to
+		if hash != "" {
+			r.Hashes = append(r.Hashes, hash)
+			*budget--
+		}
+	}
+	end := min(to, k.size)
+	for at := from; at <= end; {
+		first := (at-1)/tileWidth*tileWidth + 1
+		full := first >= from && first+tileWidth-1 <= end
+		var hash Hash
+		var known bool
+		last := at
+		switch {
+		case *budget <= 0:
+		case full: // one hash for all, or none
+			last = first + tileWidth - 1
+			hash, known = k.over(first)
+		default:
+			hash, known = k.Leaf(at)
+		}
+		if known {
+			add(at, last, encodeHash(hash))
+		} else {
+			add(at, last, "")
+		}
+		at = last + 1
+	}
+	if to > end {
+		add(max(from, end+1), to, "")
+	}
+	return list
+}
+
+// savedTiles reads the files that a tree of some size left. A tile that is not
+// full may have been saved when it held more.
+type savedTiles struct {
+	dir  string
+	size uint64
+}
+
+func (savedTiles) Height() int                     { return tileHeight }
+func (savedTiles) SaveTiles([]tlog.Tile, [][]byte) {}
+
+func (s savedTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
+	list := make([][]byte, len(tiles))
+	for i, t := range tiles {
+		err := errors.New("no such tile")
+		for width := t.W; width <= tileWidth && err != nil; width++ {
+			list[i], err = readTile(s.dir, Tile{Level: t.L, Index: uint64(t.N), Width: width}, t.W)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// ForgetTree makes the next Log compute its tree anew, with what is on record as
+// lost by then.
+func ForgetTree(dir string) error { return removeIfThere(dir, fileDurable) }
