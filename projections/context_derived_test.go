@@ -1,0 +1,58 @@
+package projections_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// What follows from a context, such as whether a resource was read before, is
+// computed when it is asked for: neither events nor contexts hold a truth value
+// that could contradict what they list.
+func TestA33_DerivedIsNotStored(t *testing.T) {
+	t.Parallel()
+	for _, v := range []any{events.ContextUpdated{}, events.ContextCleared{}, events.ContextExpired{}, events.ContextNoted{}, projections.Context{}} {
+		noBooleans(t, reflect.TypeOf(v), reflect.TypeOf(v).Name())
+	}
+	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	for range 2 { // as when it is read once more
+		b.add(&events.ContextNoted{ContextRef: ref, UsedAt: events.Instant{Time: began}, Content: events.Plain(events.NotedContent{
+			Calls:     []events.NotedCall{called("search", 1, began)},
+			Resources: []events.NotedResource{{ResourceID: "heap://1", ResourceType: "document", FetchedAt: events.Instant{Time: began}, ContentSHA256: heap(1), Summary: "s"}},
+		})})
+	}
+	apply(t, s, b)
+	raw, err := json.Marshal(contextNow(t, s, ref).Context)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(raw); strings.Contains(text, "true") || strings.Contains(text, "false") || !strings.Contains(text, "heap://1") {
+		t.Errorf("the context holds a truth value, or not what was read: %s", text)
+	}
+}
+
+// noBooleans goes through all that a type holds.
+func noBooleans(t *testing.T, typ reflect.Type, path string) {
+	t.Helper()
+	switch typ.Kind() {
+	case reflect.Bool:
+		t.Errorf("%s is a truth value", path)
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		noBooleans(t, typ.Elem(), path)
+	case reflect.Struct:
+		switch typ {
+		case reflect.TypeFor[time.Time](), reflect.TypeFor[events.Sealed](): // how it is stored, not what
+			return
+		}
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			noBooleans(t, f.Type, path+"."+f.Name)
+		}
+	default:
+	}
+}
