@@ -1,0 +1,101 @@
+package audit
+
+import (
+	"fmt"
+	"testing"
+
+	"daybook/events"
+)
+
+// What the files of a tree prove of lost events gives the same tree as the events
+// did, wherever the loss begins and ends, and never a wrong hash where a file is.
+func TestKnownLeavesGiveTheSameTree(t *testing.T) {
+	t.Parallel()
+	const size = 3*tileWidth + 77
+	dir := t.TempDir()
+	files := &tileFiles{dir: dir}
+	whole := &tree{kept: files}
+	leaf := func(position uint64) Hash { return HoleHash(position + 1<<40) }
+	for p := uint64(1); p <= size; p++ {
+		if err := whole.add(leaf(p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := files.save(whole); err != nil {
+		t.Fatal(err)
+	}
+	note := fmt.Sprintf("%s\n%d\n%d\n%s\n", durableVersion, size, size, encodeHash(whole.root()))
+	if err := replaceFile(dir+"/"+fileDurable, []byte(note), 0o644, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range [][2]uint64{{1, 1}, {1, size}, {size, size}, {2, 255}, {200, 300}, {255, 258}, {256, 769}, {257, 512}, {258, 512}, {257, 768}, {1, 256}, {700, size}} {
+		budget := events.MaxLostHashes
+		lost := KnownLeaves(dir).Ranges(r[0], r[1], size+1, &budget)
+		if len(lost) != 1 || lost[0].From != r[0] || lost[0].To != r[1] || len(lost[0].Hashes) == 0 {
+			t.Errorf("%v: %d ranges", r, len(lost))
+			continue
+		}
+		d := &events.LedgerVolumeOpened{First: size + 1, Reason: events.VolumeDamaged, Lost: lost}
+		if d.Losses(size+1) == nil {
+			t.Errorf("%v: no event can name it", r)
+		}
+		again := &tree{kept: &window{tiles: map[Tile][]byte{}}}
+		for p := uint64(1); p <= size; p++ {
+			if _, in := lost.At(p); !in {
+				if err := again.add(leaf(p)); err != nil {
+					t.Fatal(err)
+				}
+			} else if p == r[0] {
+				if err := addLost(again, lost, r[1], nil); err != nil {
+					t.Fatalf("%v: %v", r, err)
+				}
+			}
+		}
+		if again.size != size || again.root() != whole.root() {
+			t.Errorf("%v: another tree of %d leaves", r, again.size)
+		}
+	}
+	// Beyond the tree, and beyond what an event can hold, nothing is known.
+	budget := 3
+	lost := KnownLeaves(dir).Ranges(size-5, size+10, size+11, &budget)
+	if len(lost) != 2 || len(lost[0].Hashes) != 3 || lost[0].To != size-3 || lost[1].From != size-2 || lost[1].Hashes != nil || lost[1].To != size+10 {
+		t.Errorf("%+v", lost)
+	}
+	// A tile that is not of the tree proves nothing.
+	bad := make([]Hash, tileWidth)
+	if err := files.put(Tile{Index: 1, Width: tileWidth}, bad); err != nil {
+		t.Fatal(err)
+	}
+	k := KnownLeaves(dir)
+	if _, ok := k.Leaf(300); ok {
+		t.Error("a leaf is known by a file that is wrong")
+	}
+	if h, ok := k.Leaf(600); !ok || h != leaf(600) {
+		t.Error("a leaf beside it is not")
+	}
+}
+
+// A range that contradicts itself is not believed.
+func TestLossesThatAreNone(t *testing.T) {
+	t.Parallel()
+	hash := encodeHash(HoleHash(1))
+	for name, lost := range map[string]events.Lost{
+		"reversed":         {{From: 5, To: 4, NamedAt: 10}},
+		"overlapping":      {{From: 2, To: 5, NamedAt: 10}, {From: 5, To: 6, NamedAt: 10}},
+		"beyond the event": {{From: 2, To: 10, NamedAt: 11}},
+		"named before":     {{From: 2, To: 5, NamedAt: 4}},
+		"named later":      {{From: 2, To: 5, NamedAt: 12}},
+		"too few hashes":   {{From: 2, To: 3, NamedAt: 10, Hashes: []string{hash}}},
+		"too many hashes":  {{From: 2, To: 2, NamedAt: 10, Hashes: []string{hash, hash}}},
+		"no hash":          {{From: 2, To: 2, NamedAt: 10, Hashes: []string{"AAAA"}}},
+	} {
+		d := &events.LedgerVolumeOpened{First: 10, Reason: events.VolumeDamaged, Lost: lost}
+		if d.Losses(10) != nil {
+			t.Errorf("%s is believed", name)
+		}
+	}
+	d := &events.LedgerVolumeOpened{First: 10, Reason: events.VolumeDamaged, Lost: events.Lost{{From: 2, To: 2, NamedAt: 10, Hashes: []string{hash}}}}
+	if d.Losses(10) == nil || d.Losses(11) != nil {
+		t.Error("a sound one is not, or one at another position is")
+	}
+}
