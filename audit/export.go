@@ -111,6 +111,11 @@ func (x *export) begin(ctx context.Context) error {
 	if s, err = s.resolve(x.c.Size); err != nil {
 		return err
 	}
+	for _, r := range signed.Lost {
+		if s.whole() && r.From <= s.To && r.To >= s.From && r.NamedAt > s.To {
+			return fmt.Errorf("positions %d to %d were lost, which event %d says: export up to that one at least", r.From, r.To, r.NamedAt)
+		}
+	}
 	x.manifest = manifest{origin: x.c.Origin, vkeys: signed.VKeys, size: x.c.Size, root: x.c.Root, selection: s, blobs: x.opts.Blobs}
 	x.complete = s.complete(x.c.Size)
 	if err := os.MkdirAll(x.opts.Dir, 0o755); err != nil {
@@ -295,6 +300,7 @@ func eachLine(path string, fn func(line []byte) error) error {
 func (x *export) end(ctx context.Context) error {
 	named := newRules(&Report{}, true)
 	var real extremes
+	var lost events.Lost
 	err := eachLine(x.path(exportEvents), func(line []byte) error {
 		x.manifest.events++
 		m, err := ParseLine(line)
@@ -306,6 +312,9 @@ func (x *export) end(ctx context.Context) error {
 			return err
 		}
 		real.add(e)
+		if d, ok := e.Data.(*events.LedgerVolumeOpened); ok && d.Reason == events.VolumeDamaged {
+			lost = d.Losses(e.Seq)
+		}
 		if x.opts.Blobs {
 			named.collect(&e)
 		}
@@ -317,7 +326,7 @@ func (x *export) end(ctx context.Context) error {
 	if x.manifest.events == 0 {
 		return errors.New("no event on record matches")
 	}
-	x.manifest.selection = real.tighten(x.manifest.selection)
+	x.manifest.selection = real.tighten(x.manifest.selection, lost)
 	names := []string{exportCheckpoint, exportEvents}
 	if !x.complete {
 		names = append(names, exportProofs)

@@ -41,6 +41,14 @@ type Options struct {
 	Every time.Duration
 	// WitnessURL is sent every checkpoint, by POST; empty sends none.
 	WitnessURL string
+	// Lost, if set, tells which positions are on record as lost; any other that is
+	// missing is damage.
+	Lost func() events.Lost
+	// Removed, if set, tells up to where volumes were removed: of their events there
+	// are hashes only.
+	Removed func() events.Removal
+	// Kept, if set, is called after a checkpoint was written beside the ledger.
+	Kept func()
 	// NoSync does not wait for the disk. Only for tests.
 	NoSync bool
 	// Logger gets what nobody is told otherwise; default slog.Default.
@@ -162,10 +170,10 @@ func (l *Log) run(ctx context.Context, feed Feed, ledger Ledger) error {
 	hashed, signed := l.tree.size, l.latest
 	l.mu.Unlock()
 	if hashed > last {
-		return fmt.Errorf("%w: the ledger ends at event %d, but %d had been hashed; restore the ledger from a copy", events.ErrDamaged, last, hashed)
+		return fmt.Errorf("%w: the ledger ends at event %d, but %d had been hashed; restore the ledger from a copy, or start once with --accept-damage", events.ErrDamaged, last, hashed)
 	}
 	if signed.Size > last {
-		return fmt.Errorf("%w: the ledger ends at event %d, but a checkpoint of %d events was signed; restore the ledger from a copy", events.ErrDamaged, last, signed.Size)
+		return fmt.Errorf("%w: the ledger ends at event %d, but a checkpoint of %d events was signed; restore the ledger from a copy, or start once with --accept-damage", events.ErrDamaged, last, signed.Size)
 	}
 	if err := l.agrees(signed); err != nil {
 		return err
@@ -195,7 +203,11 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	lost := l.Lost()
 	for i, m := range batch {
+		if err := l.cross(m, lost); err != nil {
+			return err
+		}
 		if len(l.confirm) > 0 {
 			if leaves[i] != l.confirm[0] {
 				return fmt.Errorf("%w: event %d is not the one that was hashed when it was recorded", events.ErrDamaged, m.Seq)
@@ -211,7 +223,7 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 		if err := l.tree.add(leaves[i]); err != nil {
 			return err
 		}
-		if l.tree.size == l.latest.Size && l.tree.root() != l.latest.Root {
+		if l.tree.size == l.latest.Size && l.tree.root() != l.latest.Root && !incomparable(lost, l.tree.size) {
 			return disagrees(l.latest, l.tree.root())
 		}
 		if !isCheckpoint(m) {
@@ -236,6 +248,34 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 	return nil
 }
 
+// Lost are the positions that are on record as lost.
+func (l *Log) Lost() events.Lost {
+	if l.opts.Lost == nil {
+		return nil
+	}
+	return l.opts.Lost()
+}
+
+// cross takes the positions between what was read and a message as lost, if that
+// is on record; what else is missing is for others to judge. It is called with mu
+// held.
+func (l *Log) cross(m events.Stored, lost events.Lost) error {
+	at := l.tree.size - uint64(len(l.confirm))
+	if gone := min(l.removed().UpTo(), m.Seq-1); at < gone {
+		if gone-at > uint64(len(l.confirm)) {
+			return fmt.Errorf("%w: the hashes of events %d to %d are missing, which were removed with their volume; restore the directory %s from a copy", events.ErrDamaged, l.tree.size+1, gone, l.opts.Dir)
+		}
+		l.confirm = l.confirm[gone-at:]
+		at = gone
+	}
+	if m.Seq <= at+1 || !lost.Covers(at+1, m.Seq-1) {
+		return nil
+	}
+	known := min(m.Seq-1-at, uint64(len(l.confirm)))
+	l.confirm = l.confirm[known:]
+	return addLost(l.tree, lost, m.Seq-1, nil)
+}
+
 // isCheckpoint reports whether a message is a checkpoint of the ledger.
 func isCheckpoint(m events.Stored) bool {
 	return hasType(m, events.TypeLedgerCheckpointed)
@@ -253,6 +293,9 @@ func (l *Log) passed(m events.Stored) error {
 	}
 	if c.Size >= m.Seq {
 		return fmt.Errorf("%w: the checkpoint at position %d covers %d events", events.ErrDamaged, m.Seq, c.Size)
+	}
+	if incomparable(l.Lost(), c.Size) {
+		return nil
 	}
 	root, err := l.tree.rootAt(c.Size)
 	if err != nil {
@@ -310,7 +353,7 @@ func disagrees(c Checkpoint, root Hash) error {
 func (l *Log) agrees(c Checkpoint) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.Note == nil || c.Size > l.tree.size {
+	if c.Note == nil || c.Size > l.tree.size || incomparable(l.Lost(), c.Size) {
 		return nil
 	}
 	root, err := l.tree.rootAt(c.Size)

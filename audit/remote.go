@@ -46,9 +46,12 @@ func (r *Remote) Signed(ctx context.Context, covers uint64) (Signed, error) {
 	}
 	defer resp.Body.Close()
 	var answer struct {
-		Note   string   `json:"note"`
-		VKeys  []string `json:"vkeys"`
-		Tenant string   `json:"tenant"`
+		Note   string      `json:"note"`
+		VKeys  []string    `json:"vkeys"`
+		Tenant string      `json:"tenant"`
+		Lost   events.Lost `json:"lost"`
+		// Removed is up to which position volumes were removed.
+		Removed uint64 `json:"removed"`
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&answer); err != nil {
 		return Signed{}, fmt.Errorf("read the server's checkpoint: %w", err)
@@ -57,7 +60,7 @@ func (r *Remote) Signed(ctx context.Context, covers uint64) (Signed, error) {
 	if err != nil {
 		return Signed{}, fmt.Errorf("read the server's checkpoint: %w", err)
 	}
-	return Signed{Checkpoint: c, VKeys: answer.VKeys, Tenant: answer.Tenant}, nil
+	return Signed{Checkpoint: c, VKeys: answer.VKeys, Tenant: answer.Tenant, Lost: answer.Lost, Removed: answer.Removed}, nil
 }
 
 // Lines implements Source.
@@ -161,11 +164,13 @@ func VerifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 	if err != nil {
 		return Unreadable(opts, began, err), nil
 	}
-	s, err := ExportSelection{Tenant: signed.Tenant}.resolve(c.Size)
+	s, err := ExportSelection{From: signed.Removed + 1, Tenant: signed.Tenant}.resolve(c.Size)
 	if err != nil {
 		return nil, err
 	}
 	l := newLineVerifier(opts, c, s)
+	l.expectLost(signed.Lost)
+	l.gone = signed.Removed
 	l.report.Pinned = pinned
 	err = l.run(ctx, func(emit func([]pair) error) error {
 		b := batches{emit: emit}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"daybook/events"
 )
 
 // Finding is something that does not hold.
@@ -41,6 +43,16 @@ type Report struct {
 	Root        string `json:"root,omitempty"`
 	Checkpoints int    `json:"checkpoints"`
 	Foreign     int    `json:"foreign_checkpoints"`
+	// Lost are positions whose events were lost, which an event on record says.
+	// Affected counts, and LostEffects lists up to a hundred of, the rules that cannot
+	// be seen to be kept because of that. Incomparable counts checkpoints that cover
+	// lost events of which nothing is known any more.
+	Lost         []LostPositions `json:"lost,omitempty"`
+	LostEffects  []Finding       `json:"lost_effects,omitempty"`
+	Affected     int             `json:"affected,omitempty"`
+	Incomparable int             `json:"incomparable_checkpoints,omitempty"`
+	// Removed are the volumes that were removed, as events on record say.
+	Removed []RemovedVolume `json:"removed,omitempty"`
 	// Unsigned is how many events no checkpoint covers yet.
 	Unsigned uint64 `json:"unsigned"`
 	// Executions, Ended and Entries count what the rules were applied to; Blobs
@@ -54,6 +66,25 @@ type Report struct {
 	Findings []Finding     `json:"findings"`
 	Found    int           `json:"found"`
 	Elapsed  time.Duration `json:"elapsed_ns"`
+}
+
+// LostPositions are positions whose events were lost.
+type LostPositions struct {
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+	// NamedBy is the position of the event that says so.
+	NamedBy uint64 `json:"named_by"`
+	// Proven is true where the hashes of the lost events are known, so that
+	// checkpoints of before the loss still hold.
+	Proven bool `json:"proven"`
+}
+
+// excuse notes what does not hold because of what was lost.
+func (r *Report) excuse(seq uint64, lost events.LostRange, format string, args ...any) {
+	r.Affected++
+	if len(r.LostEffects) < mostFindings {
+		r.LostEffects = append(r.LostEffects, Finding{seq, fmt.Sprintf(format, args...) + fmt.Sprintf(": lost in the hole named by event %d", lost.NamedAt)})
+	}
 }
 
 func (r *Report) find(seq uint64, format string, args ...any) {
@@ -87,10 +118,33 @@ func (r *Report) String() string {
 	switch {
 	case r.Events == 0:
 		line("events", "none")
+	case r.Complete && len(r.Lost) > 0:
+		line("events", "%d, positions %d to %d but for those lost", r.Events, r.First, r.Last)
 	case r.Complete:
 		line("events", "%d, positions %d to %d without a hole", r.Events, r.First, r.Last)
 	default:
 		line("events", "%d between positions %d and %d, each proven to be on record", r.Events, r.First, r.Last)
+	}
+	for i, l := range r.Lost {
+		if i == 10 {
+			line("", "and %d more", len(r.Lost)-i)
+			break
+		}
+		known := "nothing is known of them, and checkpoints over them cannot be compared"
+		if l.Proven {
+			known = "their hashes are known, and checkpoints over them hold"
+		}
+		line("lost", "positions %d to %d, as event %d says; %s", l.From, l.To, l.NamedBy, known)
+	}
+	for _, v := range r.Removed {
+		line("removed", "positions %d to %d (volume %d) on %s by event %d, proven by the checkpoint of %d events that it was sealed with; export %s",
+			v.First, v.Last, v.Volume, v.At, v.NamedBy, v.Signed, v.ExportSHA256)
+	}
+	if r.Affected > 0 {
+		line("", "%d rules cannot be checked because of that (--json lists up to %d)", r.Affected, mostFindings)
+	}
+	if r.Incomparable > 0 {
+		line("", "%d checkpoints cannot be compared because of that", r.Incomparable)
 	}
 	if r.Origin != "" {
 		line("ledger", "%s", r.Origin)

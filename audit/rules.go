@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"hash"
 	"strings"
+	"time"
 
 	"daybook/events"
 )
@@ -20,10 +21,14 @@ type rules struct {
 	// was not seen are left alone.
 	partial bool
 	// off is true when events may be missing anywhere: only blobs are collected.
-	off      bool
+	off bool
+	// goneSince is when the last event of removed volumes was stored; zero without any.
+	goneSince time.Time
+	// lost is what may be missing without breaking a rule.
+	lost     events.Lost
 	running  map[runKey]*run
 	ended    map[runKey]ended
-	sessions map[runKey]int64 // the next index
+	sessions map[runKey]entries
 	tenants  map[string]uint32
 	// blobs are those that events name, with the first event that does.
 	blobs map[Blob]uint64
@@ -44,16 +49,28 @@ type runKey struct {
 	id     [16]byte
 }
 
+// entries are those of a session so far: the next one's index, and the position of
+// the last.
+type entries struct {
+	next int64
+	seen uint64
+}
+
 // run is an execution that has not ended.
 type run struct {
-	attempt    int
-	handedBack bool
-	extent     events.Extent
-	sum        hash.Hash // of the attempt's output
-	sealed     bool      // some output is encrypted
-	truncated  bool
-	calls      int          // made so far
-	pending    map[int]bool // without an answer on record
+	// seen is the position of its last event, before that of the one before it while
+	// an event is looked at; part is what it lost events in, after
+	// which nothing about it can be counted.
+	seen, before uint64
+	part         *events.LostRange
+	attempt      int
+	handedBack   bool
+	extent       events.Extent
+	sum          hash.Hash // of the attempt's output
+	sealed       bool      // some output is encrypted
+	truncated    bool
+	calls        int          // made so far
+	pending      map[int]bool // without an answer on record
 }
 
 type ended struct {
@@ -61,10 +78,38 @@ type ended struct {
 	status events.Status
 }
 
+// lostAfter is a loss between one position and another, or nil: what follows a loss
+// may rest on what is lost.
+func (r *rules) lostAfter(seen, seq uint64) *events.LostRange {
+	if l, ok := r.lost.After(seen); ok && l.To < seq {
+		return &l
+	}
+	return nil
+}
+
+// violated reports a rule that an event breaks, or that cannot be seen to be kept
+// because of a loss; lost is nil without any.
+func (r *rules) violated(e *events.Event, lost *events.LostRange, format string, args ...any) {
+	if lost != nil {
+		r.report.excuse(e.Seq, *lost, format, args...)
+		return
+	}
+	r.report.find(e.Seq, format, args...)
+}
+
+// wrong is violated for a rule about a run that goes on.
+func (r *rules) wrong(e *events.Event, run *run, format string, args ...any) {
+	if run.part != nil {
+		return // told when it was noticed
+	}
+	run.part = r.lostAfter(run.before, e.Seq)
+	r.violated(e, run.part, format, args...)
+}
+
 func newRules(report *Report, partial bool) *rules {
 	return &rules{
 		report: report, partial: partial, running: map[runKey]*run{}, ended: map[runKey]ended{},
-		sessions: map[runKey]int64{}, tenants: map[string]uint32{}, blobs: map[Blob]uint64{},
+		sessions: map[runKey]entries{}, tenants: map[string]uint32{}, blobs: map[Blob]uint64{},
 	}
 }
 
@@ -123,10 +168,19 @@ func (r *rules) apply(e *events.Event) {
 func (r *rules) run(e *events.Event, id string) *run {
 	k := r.key(e.Tenant, id)
 	found := r.running[k]
-	if found == nil && !r.partial {
-		if _, over := r.ended[k]; !over {
-			r.report.find(e.Seq, "%s of execution %s, which was never requested", e.Type, id)
-		}
+	if found != nil {
+		found.before, found.seen = found.seen, e.Seq
+		return found
+	}
+	if _, over := r.ended[k]; over || r.partial || r.maybeRemoved(id) {
+		return nil
+	}
+	lost := r.lostAfter(0, e.Seq)
+	r.violated(e, lost, "%s of execution %s, which was never requested", e.Type, id)
+	if lost != nil { // it was, by an event that is lost
+		found = &run{seen: e.Seq, part: lost}
+		r.running[k] = found
+		r.report.Executions++
 	}
 	return found
 }
@@ -144,7 +198,7 @@ func (r *rules) requested(e *events.Event, d *events.ExecutionRequested) {
 		r.report.find(e.Seq, "execution %s is requested a second time", d.ExecutionID)
 		return
 	}
-	r.running[k] = &run{}
+	r.running[k] = &run{seen: e.Seq}
 	r.report.Executions++
 }
 
@@ -161,7 +215,7 @@ func (r *rules) started(e *events.Event, d *events.ExecutionStarted) {
 		next = run.attempt
 	}
 	if d.Attempt != next {
-		r.report.find(e.Seq, "attempt %d of execution %s is started, but %d is next", d.Attempt, d.ExecutionID, next)
+		r.wrong(e, run, "attempt %d of execution %s is started, but %d is next", d.Attempt, d.ExecutionID, next)
 	}
 	run.attempt, run.handedBack, run.extent = d.Attempt, false, events.ExtentFrom(d)
 	run.sum, run.sealed, run.truncated = nil, false, false
@@ -176,9 +230,9 @@ func (r *rules) output(e *events.Event, d *events.ExecutionOutput) {
 	if !run.extent.Add(d) {
 		switch {
 		case d.Attempt > at.Attempt:
-			r.report.find(e.Seq, "output of attempt %d of execution %s, which is at attempt %d", d.Attempt, d.ExecutionID, at.Attempt)
+			r.wrong(e, run, "output of attempt %d of execution %s, which is at attempt %d", d.Attempt, d.ExecutionID, at.Attempt)
 		case d.Attempt == at.Attempt && d.FirstByte >= at.Byte:
-			r.report.find(e.Seq, "output of execution %s goes on at line %d, byte %d; on record it goes on at line %d, byte %d",
+			r.wrong(e, run, "output of execution %s goes on at line %d, byte %d; on record it goes on at line %d, byte %d",
 				d.ExecutionID, d.FirstLine, d.FirstByte, at.Line, at.Byte)
 		}
 		return
@@ -210,9 +264,9 @@ func (r *rules) called(e *events.Event, d *events.HostCalled) {
 	}
 	switch {
 	case d.Number != run.calls+1:
-		r.report.find(e.Seq, "call %d of execution %s follows, but %d is next", d.Number, d.ExecutionID, run.calls+1)
+		r.wrong(e, run, "call %d of execution %s follows, but %d is next", d.Number, d.ExecutionID, run.calls+1)
 	case d.Attempt != run.attempt:
-		r.report.find(e.Seq, "attempt %d of execution %s calls %s.%s, which is at attempt %d", d.Attempt, d.ExecutionID, d.Server, d.Tool, run.attempt)
+		r.wrong(e, run, "attempt %d of execution %s calls %s.%s, which is at attempt %d", d.Attempt, d.ExecutionID, d.Server, d.Tool, run.attempt)
 	}
 	run.calls = d.Number
 	if run.pending == nil {
@@ -231,7 +285,7 @@ func (r *rules) returned(e *events.Event, d *events.HostReturned) {
 		return
 	}
 	if !run.pending[d.Number] {
-		r.report.find(e.Seq, "call %d of execution %s is answered, which is not pending", d.Number, d.ExecutionID)
+		r.wrong(e, run, "call %d of execution %s is answered, which is not pending", d.Number, d.ExecutionID)
 	}
 	delete(run.pending, d.Number)
 }
@@ -245,7 +299,7 @@ func (r *rules) handedBack(e *events.Event, d *events.ExecutionHandedBack) {
 		return
 	}
 	if d.Attempt != run.attempt || run.handedBack {
-		r.report.find(e.Seq, "attempt %d of execution %s is handed back, which is at attempt %d", d.Attempt, d.ExecutionID, run.attempt)
+		r.wrong(e, run, "attempt %d of execution %s is handed back, which is at attempt %d", d.Attempt, d.ExecutionID, run.attempt)
 		return
 	}
 	run.handedBack = true
@@ -262,9 +316,9 @@ func (r *rules) end(e *events.Event, d *events.Ending) {
 	}
 	switch {
 	case d.Attempt > run.attempt:
-		r.report.find(e.Seq, "attempt %d of execution %s ends, which is at attempt %d", d.Attempt, d.ExecutionID, run.attempt)
+		r.wrong(e, run, "attempt %d of execution %s ends, which is at attempt %d", d.Attempt, d.ExecutionID, run.attempt)
 	case d.Output != nil && run.attempt == 0:
-		r.report.find(e.Seq, "execution %s ends with output and was never started", d.ExecutionID)
+		r.wrong(e, run, "execution %s ends with output and was never started", d.ExecutionID)
 	case d.Output != nil:
 		r.totals(e, d, run)
 	}
@@ -284,7 +338,7 @@ func (r *rules) totals(e *events.Event, d *events.Ending, run *run) {
 		lines++
 	}
 	if d.Output.Lines != lines || d.Output.Bytes != run.extent.Byte {
-		r.report.find(e.Seq, "the output of execution %s on record has %d lines and %d bytes; its end counts %d and %d",
+		r.wrong(e, run, "the output of execution %s on record has %d lines and %d bytes; its end counts %d and %d",
 			d.ExecutionID, lines, run.extent.Byte, d.Output.Lines, d.Output.Bytes)
 		return
 	}
@@ -296,7 +350,7 @@ func (r *rules) totals(e *events.Event, d *events.Ending, run *run) {
 		sum = sha256.New()
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); d.Output.SHA256 != "" && got != d.Output.SHA256 {
-		r.report.find(e.Seq, "the output of execution %s on record has the hash %s; its end says %s", d.ExecutionID, got, d.Output.SHA256)
+		r.wrong(e, run, "the output of execution %s on record has the hash %s; its end says %s", d.ExecutionID, got, d.Output.SHA256)
 	}
 }
 
@@ -306,13 +360,18 @@ func (r *rules) entry(e *events.Event, d *events.SessionEntryRecorded) {
 	}
 	r.report.Entries++
 	k := r.key(e.Tenant, d.SessionID)
-	if want := r.sessions[k]; d.Index != want {
-		r.report.find(e.Seq, "entry %d of session %q follows, but %d is next", d.Index, d.Session, want)
+	so := r.sessions[k]
+	if d.Index != so.next && !e.Kept() {
+		r.violated(e, r.lostAfter(so.seen, e.Seq), "entry %d of session %q follows, but %d is next", d.Index, d.Session, so.next)
 	}
-	r.sessions[k] = d.Index + 1
+	r.sessions[k] = entries{d.Index + 1, e.Seq}
 	end, over := r.over(e, d.ExecutionID)
 	if !over || end.status != d.Status || end.seq != d.TerminalSeq {
-		r.report.find(e.Seq, "entry %d of session %q says that execution %s was %s at %d, which is not on record", d.Index, d.Session, d.ExecutionID, d.Status, d.TerminalSeq)
+		var lost *events.LostRange
+		if l, in := r.lost.At(d.TerminalSeq); in {
+			lost = &l
+		}
+		r.violated(e, lost, "entry %d of session %q says that execution %s was %s at %d, which is not on record", d.Index, d.Session, d.ExecutionID, d.Status, d.TerminalSeq)
 	}
 }
 
@@ -329,6 +388,16 @@ func (r *rules) collect(e *events.Event) {
 		r.body(e, d.Content.Value().Result)
 	case *events.HeapCollected:
 		r.collected(e, d)
+		return
+	case *events.LedgerVolumeRemoved:
+		if d.Kept.SHA256 != "" {
+			r.named(e, Blob{Tenant: events.LedgerTenant, SHA256: d.Kept.SHA256})
+		}
+		return
+	case *events.LedgerVolumeOpened:
+		for _, l := range d.LostBlobs {
+			delete(r.blobs, Blob{Tenant: l.Tenant, Heap: l.Kind == "heap", SHA256: l.SHA256})
+		}
 		return
 	}
 	end := events.Ended(e.Data)
@@ -354,8 +423,8 @@ func (r *rules) body(e *events.Event, b *events.Body) {
 // names it.
 func (r *rules) collected(e *events.Event, d *events.HeapCollected) {
 	b := Blob{Tenant: e.Tenant, Heap: true, SHA256: d.Heap}
-	if _, named := r.blobs[b]; !named && !r.partial && !r.off {
-		r.report.find(e.Seq, "heap %s is collected, which no run has left, or which was collected before", d.Heap)
+	if _, named := r.blobs[b]; !named && !r.partial && !r.off && r.goneSince.IsZero() {
+		r.violated(e, r.lostAfter(0, e.Seq), "heap %s is collected, which no run has left, or which was collected before", d.Heap)
 	}
 	delete(r.blobs, b)
 }

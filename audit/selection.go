@@ -62,9 +62,13 @@ func (x *extremes) add(e events.Event) {
 }
 
 // tighten makes the bounds of a selection those of the events in it, so that a
-// manifest says nothing that its events do not show.
-func (x extremes) tighten(s ExportSelection) ExportSelection {
-	s.From, s.To = x.first, x.last
+// manifest says nothing that its events do not show; what is lost in front of the
+// first they do show.
+func (x extremes) tighten(s ExportSelection, lost events.Lost) ExportSelection {
+	if !s.whole() || !lost.Covers(s.From, x.first-1) {
+		s.From = x.first
+	}
+	s.To = x.last
 	if !s.Since.IsZero() {
 		s.Since = x.earliest
 	}

@@ -26,6 +26,11 @@ type Signed struct {
 	Checkpoint Checkpoint
 	VKeys      []string
 	Tenant     string
+	// Lost are the positions on record as lost. Who verifies believes it only when
+	// the event that says so is there.
+	Lost events.Lost
+	// Removed is up to which position volumes were removed; likewise.
+	Removed uint64
 }
 
 // Stream reads the ledger as it is stored.
@@ -48,7 +53,7 @@ type Local struct {
 func (l Local) Signed(ctx context.Context, covers uint64) (Signed, error) {
 	if covers > 0 {
 		c, err := l.Log.Checkpoint(ctx, covers)
-		return Signed{Checkpoint: c, VKeys: l.Log.VKeys()}, err
+		return Signed{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.removed().UpTo()}, err
 	}
 	last, err := l.Stream.LastSeq(ctx)
 	if err != nil {
@@ -58,7 +63,7 @@ func (l Local) Signed(ctx context.Context, covers uint64) (Signed, error) {
 	if err == nil && c.Note == nil {
 		err = fmt.Errorf("the ledger is empty: %w", ErrBeyond)
 	}
-	return Signed{Checkpoint: c, VKeys: l.Log.VKeys()}, err
+	return Signed{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.removed().UpTo()}, err
 }
 
 // readAtOnce is how many messages are read in one go.
@@ -81,6 +86,9 @@ func (l Local) Lines(ctx context.Context, c Checkpoint, s ExportSelection, after
 	}
 	if root != c.Root {
 		return fmt.Errorf("%w: the checkpoint of %d events is not of this ledger", ErrBeyond, c.Size)
+	}
+	if gone := l.Log.removed(); s.From <= gone.UpTo() {
+		return gone.Gone(fmt.Sprintf("events %d to %d were", s.From, min(s.To, gone.UpTo())))
 	}
 	e := exporter{
 		c: c, complete: s.complete(c.Size), plain: s.whole(),

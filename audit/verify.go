@@ -54,9 +54,13 @@ type verifier struct {
 	kept map[uint64][]Checkpoint
 	// counted are the sizes of the checkpoints that hold.
 	counted map[uint64]bool
+	// lost is what is claimed to be lost, before the event that says so was read;
+	// named is what such an event says.
+	lost, named events.Lost
 	// proven is true when each event comes with a proof of its own, and there is no
 	// tree to compute.
 	proven bool
+	removedSoFar
 }
 
 func newVerifier(opts VerifyOptions, partial bool) *verifier {
@@ -84,6 +88,12 @@ func Verify(ctx context.Context, archive Archive, blobs Blobs, opts VerifyOption
 	v.report.Pinned = pinned
 	if err := v.openDir(); err != nil {
 		return nil, err
+	}
+	if l, ok := archive.(interface{ Lost() events.Lost }); ok {
+		v.expectLost(l.Lost())
+	}
+	if r, ok := archive.(interface{ Removed() events.Removal }); ok {
+		v.expectRemoved(r.Removed())
 	}
 	last, err := archive.LastSeq(ctx)
 	if err != nil {
@@ -194,7 +204,16 @@ func (v *verifier) take(p *prepared) error {
 	r.Events++
 	r.Last = seq
 	if !v.proven {
-		if seq != v.tree.size+1 {
+		if err := v.addRemoved(seq - 1); err != nil {
+			return err
+		}
+		switch {
+		case seq == v.tree.size+1:
+		case seq > v.tree.size+1 && v.lost.Covers(v.tree.size+1, seq-1):
+			if err := addLost(v.tree, v.lost, seq-1, v.keptHere); err != nil {
+				return err
+			}
+		default:
 			if err := fillHole(v.tree, p.stored); err != nil {
 				return err
 			}
@@ -207,17 +226,40 @@ func (v *verifier) take(p *prepared) error {
 		r.find(seq, "%v", p.err)
 		return nil //nolint:nilerr // it is told in the report, and the rest is still worth reading
 	}
+	if d, ok := p.event.Data.(*events.LedgerVolumeOpened); ok && d.Reason == events.VolumeDamaged {
+		v.named = d.Losses(seq)
+	}
+	p.event.Skips, p.event.Removed = p.stored.Skips, p.stored.Removed
+	if d, ok := p.event.Data.(*events.LedgerVolumeRemoved); ok {
+		v.sawRemoval(&p.event, d)
+	}
 	v.rules.apply(&p.event)
 	if claims(p.stored) {
 		v.recorded(p)
 	}
 	if !v.proven {
-		for _, c := range v.kept[seq] {
-			v.compare(c, v.tree.root(), 0)
-		}
-		delete(v.kept, seq)
+		v.keptHere()
 	}
 	return nil
+}
+
+// keptHere compares the checkpoints known beforehand of as many leaves as the tree
+// has now.
+func (v *verifier) keptHere() {
+	for _, c := range v.kept[v.tree.size] {
+		if !incomparable(v.lost, c.Size) {
+			v.compare(c, v.tree.root(), 0)
+		} else {
+			v.report.Incomparable++
+		}
+	}
+	delete(v.kept, v.tree.size)
+}
+
+// expectLost takes for granted that positions were lost, until the event that says
+// so is read.
+func (v *verifier) expectLost(lost events.Lost) {
+	v.lost, v.rules.lost = lost, lost
 }
 
 // recorded compares a checkpoint on record with the events before it.
@@ -232,6 +274,8 @@ func (v *verifier) recorded(p *prepared) {
 		v.report.find(p.stored.Seq, "the checkpoint covers %d events, more than there were", c.Size)
 	case v.proven:
 		// Its signature was checked with the proof of the event it is in.
+	case incomparable(v.lost, c.Size):
+		v.report.Incomparable++
 	default:
 		root, err := v.tree.rootAt(c.Size)
 		if err != nil {
@@ -279,6 +323,8 @@ func keyOf(c Checkpoint, keys []string) string {
 // finish looks at what was expected and did not come.
 func (v *verifier) finish() {
 	r := v.report
+	v.checkRemoved()
+	v.checkLost()
 	sizes := make([]uint64, 0, len(v.kept))
 	for size := range v.kept {
 		sizes = append(sizes, size)
@@ -286,6 +332,10 @@ func (v *verifier) finish() {
 	slices.Sort(sizes)
 	for _, size := range sizes {
 		for _, c := range v.kept[size] {
+			if incomparable(v.lost, size) {
+				r.Incomparable++
+				continue
+			}
 			if _, err := OpenCheckpoint(c.Note, v.opts.Keys...); err == nil || !errors.Is(err, ErrUnknownKey) {
 				r.find(0, "a checkpoint of %s covers %d events, but the ledger ends at %d", c.Origin, c.Size, r.Last)
 			}
@@ -298,6 +348,21 @@ func (v *verifier) finish() {
 		} else {
 			r.find(0, "nothing is signed: there is no checkpoint")
 		}
+	}
+}
+
+// checkLost looks whether what was taken for lost is what the ledger says.
+func (v *verifier) checkLost() {
+	for _, r := range v.lost {
+		if r.From > v.report.Last || v.report.Events == 0 {
+			break
+		}
+		i := slices.IndexFunc(v.named, func(n events.LostRange) bool { return n.From == r.From })
+		if i < 0 || v.named[i].To != r.To || v.named[i].NamedAt != r.NamedAt || !slices.Equal(v.named[i].Hashes, r.Hashes) {
+			v.report.find(0, "positions %d to %d are missing, and no event that was read names them as lost", r.From, r.To)
+			continue
+		}
+		v.report.Lost = append(v.report.Lost, LostPositions{From: r.From, To: r.To, NamedBy: r.NamedAt, Proven: len(r.Hashes) > 0})
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
+
+	"daybook/events"
 )
 
 // maxManifestBytes bounds a manifest that is read.
@@ -46,6 +48,9 @@ func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 		l.report.find(0, "%v", err)
 		return l.report.conclude(began), nil
 	}
+	if err := l.findLost(dir); err != nil {
+		return nil, fmt.Errorf("verify an export: %w", err)
+	}
 	complete := l.report.Complete
 	err = l.run(ctx, func(emit func([]pair) error) error {
 		err := readPairs(dir, !complete, emit)
@@ -61,11 +66,25 @@ func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	if l.report.Events != m.events {
 		l.report.find(0, "the export has %d events; its manifest says %d", l.report.Events, m.events)
 	}
-	if l.report.Found == 0 && l.real.tighten(m.selection) != m.selection {
+	if l.report.Found == 0 && l.real.tighten(m.selection, l.lost) != m.selection {
 		l.report.find(0, "the manifest's bounds are not those of the events")
 	}
 	l.checkBlobs(m)
 	return l.report.conclude(began), nil
+}
+
+// findLost reads what the events of an export say was lost: the newest that does
+// says all, and comes behind what it speaks of.
+func (l *lineVerifier) findLost(dir string) error {
+	var lost events.Lost
+	err := eachLine(filepath.Join(dir, exportEvents), func(line []byte) error {
+		if found := lostIn(line); found != nil {
+			lost = found
+		}
+		return nil
+	})
+	l.expectLost(lost)
+	return err
 }
 
 // openExport reads the manifest and the checkpoint of an export, and the keys to

@@ -107,7 +107,7 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *prepared) error {
 	switch {
 	case p.err != nil && p.leaf == (Hash{}):
 		return fmt.Errorf("after event %d: %w: %w", l.last, p.err, events.ErrDamaged)
-	case seq <= l.last || l.s.whole() && seq != l.last+1 && !fillsHole(l.last, p):
+	case seq <= l.last || l.s.whole() && seq != l.last+1 && !l.lost.Covers(l.last+1, seq-1) && !fillsHole(l.last, p):
 		return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, l.last, seq)
 	}
 	l.last = seq
@@ -135,6 +135,10 @@ func (l *lineVerifier) finishLines() {
 	if l.report.Complete {
 		l.finish()
 		return
+	}
+	l.checkRemoved()
+	if l.proven && l.s.Execution == "" && l.s.Session == "" {
+		l.checkLost()
 	}
 	// A part is signed by the checkpoint that its proofs lead to.
 	l.report.Complete = l.s.whole()

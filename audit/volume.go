@@ -57,6 +57,9 @@ func (l *Log) keep(c Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("keep the checkpoint: %w", err)
 	}
+	if l.opts.Kept != nil {
+		l.opts.Kept()
+	}
 	l.mu.Lock()
 	if c.Size > l.latest.Size {
 		l.latest = c

@@ -48,7 +48,7 @@ func (f Finding) String() string {
 }
 
 // Advice says what to do about damage.
-const Advice = "restore the data directory from a copy"
+const Advice = "restore the data directory from a copy, or go on without what is lost: start once with --accept-damage"
 
 // State is what is known to be wrong. It is safe for concurrent use; what was
 // reported stays.

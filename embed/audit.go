@@ -63,6 +63,9 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 		Dir:        auditDir(d.opts.DataDir),
 		KeyFile:    d.opts.AuditKey,
 		WitnessURL: d.opts.WitnessURL,
+		Lost:       d.store.Lost,
+		Kept:       d.syncMark,
+		Removed:    d.store.Removed,
 		NoSync:     d.opts.NoSync,
 		Logger:     d.opts.Logger,
 	})

@@ -22,6 +22,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 		TimeoutSecs:         d.opts.TimeoutSecs,
 		OutputMaxBytes:      d.opts.OutputMaxBytes,
 		Keys:                d.ledgerKeys(),
+		Lost:                d.lostAfter,
 		Erasable:            d.opts.ErasableSessions,
 		HostCallHashes:      d.opts.HostCallBodies == hostCallsHashed,
 		Logger:              d.opts.Logger,

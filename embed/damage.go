@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"daybook/audit"
@@ -58,6 +59,17 @@ func (d *Daybook) closeMarks() error {
 	return errors.Join(errs...)
 }
 
+// syncMark brings the mark of the ledger to the disk. It is called at most once for
+// each checkpoint, by who signs: nobody who appends waits for it.
+func (d *Daybook) syncMark() {
+	if d.opts.NoSync {
+		return
+	}
+	if err := d.marks.ledger.Sync(); err != nil {
+		d.opts.Logger.Warn("a power cut may take how far the ledger has come", slog.Any("error", err))
+	}
+}
+
 // stored marks what this process stored.
 func (d *Daybook) stored(stream string, seq uint64) {
 	if stream == blobStream {
@@ -75,10 +87,17 @@ func (d *Daybook) lookForDamage(ctx context.Context) error {
 		return err
 	}
 	if d.opts.NATSURL != "" {
+		if d.opts.AcceptDamage {
+			return errors.New("damage of a ledger on an outside NATS server cannot be accepted here: its files are that server's")
+		}
 		return nil // another server's files
 	}
+	if err := d.acceptDamage(ctx); err != nil {
+		return err
+	}
+	seen := newLook()
 	began := time.Now()
-	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Newest: max(0, d.opts.CheckBytes)})
+	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Newest: max(0, d.opts.CheckBytes), Found: seen.see})
 	if err != nil {
 		return err
 	}
@@ -86,7 +105,13 @@ func (d *Daybook) lookForDamage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range judge(streams, reach, d.marks.blobs.At()) {
+	lost, accepted := acceptedLast(streams)
+	var proofs []damage.Finding
+	if seen.checkpoint > accepted { // who accepted the damage accepted that of the proofs
+		proofs = d.judgeProofs(seen)
+	}
+	d.warnOfProofs(proofs)
+	for _, f := range append(judge(withRemoved(d.opts.DataDir, streams), lost, reach, d.marks.blobs.At()), proofs...) {
 		f.By = damage.AtStart
 		d.damage.Report(f)
 	}
@@ -112,11 +137,17 @@ func (d *Daybook) reach() (uint64, error) {
 }
 
 // judge says what is wrong with the streams of a ledger that is known to have
-// come to a position, and its blobs to another.
-func judge(streams []streamfiles.Stream, reach, blobs uint64) []damage.Finding {
+// come to a position, and its blobs to another. What is on record as lost is not.
+func judge(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint64) []damage.Finding {
 	var found []damage.Finding
 	report := func(stream string, first, last uint64, format string, args ...any) {
 		found = append(found, damage.Finding{Stream: stream, First: first, Last: last, What: fmt.Sprintf(format, args...)})
+	}
+	// gap reports what of a range is not on record as lost.
+	gap := func(stream string, first, last uint64, what string) {
+		for _, r := range without(first, last, lost) {
+			report(stream, r.From, r.To, "%s", what)
+		}
 	}
 	var volume events.Volume // the last one seen, of which the end is known
 	var end uint64
@@ -124,16 +155,19 @@ func judge(streams []streamfiles.Stream, reach, blobs uint64) []damage.Finding {
 		v, ledger := events.VolumeOf(s.Name)
 		switch {
 		case ledger:
-			if v != volume+1 {
+			if v != volume+1 && !(s.Begins > end+1 && lost.Covers(end+1, s.Begins-1)) {
 				report(s.Name, 0, 0, "volume %d of the ledger is missing", volume+1)
 			} else if s.Begins != end+1 && s.Described {
-				report(s.Name, end+1, s.Begins-1, "no event is there")
+				if s.Begins <= end {
+					report(s.Name, 0, 0, "the volume begins at position %d, but the one before it goes on to %d", s.Begins, end)
+				}
+				gap(s.Name, end+1, s.Begins-1, "no event is there")
 			}
 			if s.First > s.Begins && s.Skipped == 0 && s.Described {
-				report(s.Name, s.Begins, s.First-1, "no event is there")
+				gap(s.Name, s.Begins, s.First-1, "no event is there")
 			}
 			for _, g := range s.Gaps {
-				report(s.Name, g.From, g.To, "no event can be read")
+				gap(s.Name, g.From, g.To, "no event can be read")
 			}
 			volume, end = v, max(s.Last, s.Begins-1)
 		case s.Name == blobStream && s.Highest < blobs:
@@ -145,7 +179,7 @@ func judge(streams []streamfiles.Stream, reach, blobs uint64) []damage.Finding {
 		newest = events.Volume(1).Stream()
 	}
 	if end < reach {
-		report(newest, end+1, reach, "events were on record that are gone")
+		gap(newest, end+1, reach, "events were on record that are gone")
 	}
 	for _, s := range streams {
 		for _, f := range s.Faults {
@@ -159,10 +193,66 @@ func judge(streams []streamfiles.Stream, reach, blobs uint64) []damage.Finding {
 	return found
 }
 
+// acceptedLast is what was lost when damage was last accepted, and the position of
+// the event that says so; 0 if none ever was.
+func acceptedLast(streams []streamfiles.Stream) (lost events.Lost, at uint64) {
+	for _, s := range slices.Backward(streams) {
+		if _, ledger := events.VolumeOf(s.Name); !ledger || s.Opening.Seq == 0 {
+			continue
+		}
+		m := storedOf(s.Opening)
+		e, err := events.Decode(m.Seq, m.Message)
+		if err != nil {
+			continue
+		}
+		if d, ok := e.Data.(*events.LedgerVolumeOpened); ok && d.Reason == events.VolumeDamaged {
+			return d.Losses(m.Seq), m.Seq
+		}
+	}
+	return nil, 0
+}
+
+// without are the parts of a range that are not on record as lost.
+func without(first, last uint64, lost events.Lost) []streamfiles.Range {
+	var list []streamfiles.Range
+	for at := lost.Skip(first); at <= last; {
+		to := last
+		if r, ok := lost.After(at - 1); ok && r.From <= last {
+			to = r.From - 1
+		}
+		list = append(list, streamfiles.Range{From: at, To: to})
+		at = lost.Skip(to + 1)
+	}
+	return list
+}
+
+// missing are the positions up to one that no event has, and that are not on record
+// as lost.
+func missing(streams []streamfiles.Stream, lost events.Lost, reach uint64) []streamfiles.Range {
+	var list []streamfiles.Range
+	end := uint64(0)
+	for _, s := range streams {
+		if _, ledger := events.VolumeOf(s.Name); !ledger || s.First == 0 {
+			continue
+		}
+		if s.First > end+1 {
+			list = append(list, without(end+1, s.First-1, lost)...)
+		}
+		for _, g := range s.Gaps {
+			list = append(list, without(max(g.From, end+1), g.To, lost)...)
+		}
+		end = max(end, s.Last)
+	}
+	if end < reach {
+		list = append(list, without(end+1, reach, lost)...)
+	}
+	return list
+}
+
 // salvaged makes the directory that a server may be started on when the streams
 // are damaged.
 func (d *Daybook) salvaged(ctx context.Context) (string, error) {
-	if err := streamfiles.Salvage(ctx, d.streamsDir(), d.salvageDir(), d.describedDir()); err != nil {
+	if err := streamfiles.Salvage(ctx, d.streamsDir(), d.salvageDir(), d.describedDir(), streamfiles.SalvageOptions{}); err != nil {
 		return "", err
 	}
 	return d.salvageDir(), nil
@@ -173,7 +263,7 @@ func (d *Daybook) unopenable(err error) error {
 	if !d.damage.Damaged() {
 		return err
 	}
-	return fmt.Errorf("%w; what is left cannot be opened (%w); nothing was changed: restore the data directory from a copy", d.damage.Err(), err)
+	return fmt.Errorf("%w; what is left cannot be opened (%w); nothing was changed: %s", d.damage.Err(), err, damage.Advice)
 }
 
 // keepDescriptions keeps how the streams are set up, for the day they are damaged.
@@ -272,8 +362,9 @@ func (d *Daybook) webhooksOrNone() httpapi.Webhooks {
 
 // checkFiles is what is wrong with the files of a ledger that nobody uses, or nil:
 // a server that opened them might mend them.
-func checkFiles(ctx context.Context, dataDir, streamsDir string) error {
-	streams, err := streamfiles.Check(ctx, streamsDir, streamfiles.Options{})
+func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) error {
+	seen := newLook()
+	streams, err := streamfiles.Check(ctx, streamsDir, streamfiles.Options{Found: seen.see})
 	if err != nil {
 		return err
 	}
@@ -282,7 +373,12 @@ func checkFiles(ctx context.Context, dataDir, streamsDir string) error {
 		return fmt.Errorf("read how far the ledger was signed: %w", err)
 	}
 	state := damage.NewState()
-	for _, f := range judge(streams, reach, 0) {
+	lost, accepted := acceptedLast(streams)
+	var proofs []damage.Finding
+	if seen.checkpoint > accepted {
+		proofs = newDaybook(Options{DataDir: dataDir, AuditKey: keyFile}).judgeProofs(seen)
+	}
+	for _, f := range append(judge(withRemoved(dataDir, streams), lost, reach, 0), proofs...) {
 		state.Report(f)
 	}
 	return state.Err()

@@ -3,6 +3,7 @@ package embed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -62,4 +63,14 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 	}
 	defer func() { err = errors.Join(err, book.Close()) }()
 	return audit.Export(ctx, *book.proofs(), settings)
+}
+
+// ExportHash is the SHA-256 of the events of an export that holds everything
+// between two positions, as its manifest says, which Verify has compared.
+func ExportHash(dir string) (string, error) {
+	_, _, sha, err := audit.ExportedVolume(dir)
+	if err != nil {
+		return "", fmt.Errorf("read the export in %s: %w", dir, err)
+	}
+	return sha, nil
 }

@@ -120,6 +120,10 @@ type Options struct {
 	AuditKey   string
 	WitnessURL string
 	NoAudit    bool
+	// AcceptDamage goes on although the ledger is damaged: what is lost is named by
+	// the first event of a new volume, and the damaged files are kept aside. It does
+	// nothing where nothing is damaged, and is needed for one start only.
+	AcceptDamage bool
 	// CheckBytes is how much of each stream's files is looked at for damage before
 	// they are used, the newest; default 16 GiB, negative is all of it.
 	CheckBytes int64

@@ -38,9 +38,12 @@ func (d *Daybook) scrubFiles(ctx context.Context, pace func(ctx context.Context,
 	if err != nil {
 		return err
 	}
+	lost := d.store.Lost()
 	for _, s := range streams {
 		for _, g := range s.Gaps {
-			d.damage.Report(damage.Finding{Stream: s.Name, First: g.From, Last: g.To, What: "no event can be read", By: damage.ByScrub})
+			for _, r := range without(g.From, g.To, lost) {
+				d.damage.Report(damage.Finding{Stream: s.Name, First: r.From, Last: r.To, What: "no event can be read", By: damage.ByScrub})
+			}
 		}
 		for _, f := range s.Faults {
 			d.damage.Report(damage.Finding{Stream: s.Name, What: f.String(), By: damage.ByScrub})

@@ -58,7 +58,12 @@ type Stored struct {
 	// Seq is the position.
 	Seq uint64
 	Message
+	// Skips and Removed are as in Event.
+	Skips, Removed uint64
 }
+
+// Kept reports whether the message is of a volume that was removed.
+func (m Stored) Kept() bool { return m.Removed >= m.Seq && m.Seq > 0 }
 
 // Encode turns an event into its wire form within a volume. It returns
 // ErrTooLarge for a body over MaxEventBytes.
@@ -201,6 +206,8 @@ func newData(t Type) Data {
 		return new(LedgerVolumeSealed)
 	case TypeLedgerVolumeOpened:
 		return new(LedgerVolumeOpened)
+	case TypeLedgerVolumeRemoved:
+		return new(LedgerVolumeRemoved)
 	case TypeSessionNamed:
 		return new(SessionNamed)
 	case TypeSessionOpened:

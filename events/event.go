@@ -24,6 +24,14 @@ type Event struct {
 	// SealUnder names the key that the content is encrypted under when the event is
 	// stored; empty stores it as it is. It is not part of what is stored.
 	SealUnder string
+	// Skips is how many positions between this event and the one read before it are
+	// missing because their volumes were removed; Removed is up to which position
+	// volumes were, where that has to do with it. Only who reads the ledger in order
+	// is told.
+	Skips, Removed uint64
+	// Lost is how many positions between this event and the one read before it are
+	// on record as lost, not counting Skips. Likewise.
+	Lost uint64
 	// Data is the payload; Unknown for a type this version does not know.
 	Data Data
 }
@@ -39,6 +47,10 @@ type Data interface {
 	// id, heap hash or session id.
 	about() string
 }
+
+// Kept reports whether the event is of a volume that was removed: events around it
+// may be missing.
+func (e Event) Kept() bool { return e.Removed >= e.Seq && e.Seq > 0 }
 
 // New wraps a payload in an envelope with a fresh id and the given time, cut
 // to milliseconds.

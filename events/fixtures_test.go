@@ -221,6 +221,14 @@ func examples() []events.Data {
 			ResultSHA256: events.Hash([]byte(`{"lat":59.91,"lon":10.75}`)), Content: events.Plain(events.HostReturnedContent{Result: &events.Body{Text: `{"lat":59.91,"lon":10.75}`}}),
 		},
 		&events.SessionShredded{SessionID: session, Session: "trip-planner", KeyIDs: []string{"5f0c77e2b8d49a11-7d026a3e019ab3c4"}, Executions: 4, Actor: client},
+		&events.LedgerVolumeRemoved{
+			Volume: 1, First: 1, Last: 1043, Ended: events.Instant{Time: began}, RootHash: "n9vhZ1JWmoVxaLrOZ4ALUSQbI2kkZsQF6OQdVzhB1Vs=",
+			Closing: events.ClosingCheckpoint{
+				Origin: "daybook/" + webhook, Size: 1042, RootHash: "n9vhZ1JWmoVxaLrOZ4ALUSQbI2kkZsQF6OQdVzhB1Vs=",
+				Note: "daybook/" + webhook + "\n1042\nn9vhZ1JWmoVxaLrOZ4ALUSQbI2kkZsQF6OQdVzhB1Vs=\n\n\u2014 daybook/" + webhook + " AAAA\n",
+			},
+			Export: events.VolumeExport{SHA256: heapIn, Bytes: 812345, Events: 1043}, Kept: events.KeptEvents{SHA256: heapOut, Events: 12}, Actor: client,
+		},
 	}
 }
 
@@ -240,7 +248,7 @@ func envelope(i int, d events.Data) events.Event {
 	e.ID = "019ab3c4-6a3e-7c51-8f0e-0000000000" + string("0123456789abcdef"[i/16]) + string("0123456789abcdef"[i%16])
 	e.Traceparent = trace
 	switch e.Type {
-	case events.TypeLedgerCheckpointed, events.TypeLedgerVolumeSealed, events.TypeLedgerVolumeOpened:
+	case events.TypeLedgerCheckpointed, events.TypeLedgerVolumeSealed, events.TypeLedgerVolumeOpened, events.TypeLedgerVolumeRemoved:
 		e.Tenant = events.LedgerTenant
 	}
 	return e

@@ -131,6 +131,8 @@ func TestSubjects(t *testing.T) {
 			want, about = v.VolumeSubject("default"), "LEDGER-0001"
 		case events.TypeLedgerVolumeOpened:
 			want, about = v.VolumeSubject("default"), "LEDGER-0002"
+		case events.TypeLedgerVolumeRemoved:
+			want, about = v.RemovalSubject("default"), "LEDGER-0001"
 		}
 		if d.EventType().Webhook() {
 			want, about = v.WebhookSubject("default", webhook), webhook

@@ -85,7 +85,7 @@ func ExecutionOf(e Event) string {
 		return d.ExecutionID
 	case *SessionEntryRecorded:
 		return d.ExecutionID
-	case *LedgerVolumeSealed, *LedgerVolumeOpened, *LedgerCheckpointed:
+	case *LedgerVolumeSealed, *LedgerVolumeOpened, *LedgerVolumeRemoved, *LedgerCheckpointed:
 		return ""
 	}
 	if e.Type.Webhook() || !ValidID(e.About()) {

@@ -37,6 +37,7 @@ const (
 	TypeLedgerVolumeOpened       Type = "daybook.ledger.volume_opened.v1"
 	TypeHeapCollected            Type = "daybook.heap.collected.v1"
 	TypeSessionShredded          Type = "daybook.session.shredded.v1"
+	TypeLedgerVolumeRemoved      Type = "daybook.ledger.volume_removed.v1"
 	TypeAgentSessionCreated      Type = "daybook.acp.session_created.v1"
 	TypeAgentSessionAttached     Type = "daybook.acp.session_attached.v1"
 	TypeAgentSessionConfigured   Type = "daybook.acp.session_configured.v1"
@@ -67,6 +68,7 @@ func Types() []Type {
 		TypeContextUpdated, TypeContextCleared, TypeContextExpired, TypeContextNoted,
 		TypeHostCalled, TypeHostReturned,
 		TypeSessionShredded,
+		TypeLedgerVolumeRemoved,
 	}
 }
 

@@ -60,12 +60,14 @@ func (a *api) proofRoutes(r *router) {
 
 // Checkpoint is a signed statement of what the ledger holds.
 type Checkpoint struct {
-	Origin   string   `json:"origin" doc:"Name of the ledger, which the checkpoint is signed under."`
-	Size     uint64   `json:"size" doc:"How many events it covers: those at positions 1 to size."`
-	RootHash string   `json:"root_hash" doc:"RFC 6962 tree hash over their leaves, in base64."`
-	Note     string   `json:"note" doc:"The signed note."`
-	VKeys    []string `json:"vkeys" doc:"Keys that checkpoints of this ledger are verified with, the newest last. Who verifies should know them from elsewhere."`
-	Tenant   string   `json:"tenant,omitempty" doc:"The tenant whose events alone the caller may see; left out when that is all."`
+	Origin   string      `json:"origin" doc:"Name of the ledger, which the checkpoint is signed under."`
+	Size     uint64      `json:"size" doc:"How many events it covers: those at positions 1 to size."`
+	RootHash string      `json:"root_hash" doc:"RFC 6962 tree hash over their leaves, in base64."`
+	Note     string      `json:"note" doc:"The signed note."`
+	VKeys    []string    `json:"vkeys" doc:"Keys that checkpoints of this ledger are verified with, the newest last. Who verifies should know them from elsewhere."`
+	Removed  uint64      `json:"removed,omitempty" doc:"Up to which position volumes were removed; left out when none was."`
+	Lost     events.Lost `json:"lost,omitempty" doc:"Positions whose events were lost, which an event on record names; left out when there are none."`
+	Tenant   string      `json:"tenant,omitempty" doc:"The tenant whose events alone the caller may see; left out when that is all."`
 }
 
 // unproven is the answer while nothing proves the ledger.
@@ -133,7 +135,7 @@ func (a *api) checkpoint(ctx context.Context, in *checkpointInput) (*streamed, e
 	}
 	body := Checkpoint{
 		Origin: c.Origin, Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:]), Note: string(c.Note),
-		VKeys: a.audit.Log.VKeys(), Tenant: a.visible(ctx),
+		VKeys: a.audit.Log.VKeys(), Lost: a.audit.Log.Lost(), Removed: a.removal().UpTo(), Tenant: a.visible(ctx),
 	}
 	return stream(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, body) }), nil
 }

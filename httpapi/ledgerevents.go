@@ -79,6 +79,12 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 		}
 		reader.after = n
 	}
+	switch gone := a.removal(); {
+	case reader.after == 0:
+		reader.after = gone.UpTo() // from the beginning is from the first that is there
+	case reader.after < gone.UpTo():
+		return nil, gone.Gone(fmt.Sprintf("events %d to %d were", reader.after+1, gone.UpTo()))
+	}
 	edge, err := a.events.LastSeq(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the end of the ledger: %w", err)

@@ -63,6 +63,9 @@ func (a *api) bundle(r *http.Request, t audit.Tile) ([]byte, error) {
 	if t.Index > 1<<50 || last > a.audit.Log.Size() {
 		return nil, fs.ErrNotExist
 	}
+	if gone := a.removal(); first <= gone.UpTo() {
+		return nil, gone.Gone(fmt.Sprintf("events %d to %d were", first, min(last, gone.UpTo())))
+	}
 	var raw []byte
 	tenant := a.visible(r.Context())
 	for after := first - 1; after < last; {

@@ -3,7 +3,9 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -18,10 +20,28 @@ type Volumes interface {
 	Volumes(ctx context.Context) ([]Volume, error)
 	// SealVolume ends the one that is written and returns it, or ErrNothingToSeal.
 	SealVolume(ctx context.Context, actor events.Actor) (Volume, error)
+	// RemoveVolume removes the oldest one, if the SHA-256 is that of the file of
+	// events that its export has; else, and for any other reason not to, it is a
+	// *NotRemovableError.
+	RemoveVolume(ctx context.Context, number int, export string, actor events.Actor) (events.Removal, error)
+	// Removed is the newest removal.
+	Removed() events.Removal
 }
 
 // ErrNothingToSeal is returned while a volume holds nothing yet but its opening.
 var ErrNothingToSeal = errors.New("the volume that is written holds nothing yet, so there is nothing to seal; seal it when something was recorded")
+
+// NotRemovableError tells why a volume cannot be removed.
+type NotRemovableError struct {
+	Volume int
+	// Reasons are sentences for people, at least one.
+	Reasons []string
+}
+
+// Error lists the reasons.
+func (e *NotRemovableError) Error() string {
+	return fmt.Sprintf("volume %d cannot be removed: %s", e.Volume, strings.Join(e.Reasons, "; "))
+}
 
 // Volume is a stretch of the ledger.
 type Volume struct {
@@ -49,11 +69,19 @@ func (a *api) volumeRoutes(r *router) {
 		Description: "Signs what it holds, ends it for good and opens the next one. Who records events meanwhile notices nothing but a short wait. The answer is the volume that was sealed.",
 		Metadata:    map[string]any{needs: access.Admin},
 	}, []int{http.StatusConflict}, a.sealVolume)
+	register(r, huma.Operation{
+		OperationID: "remove-volume", Method: http.MethodPost, Path: volumesPath + "/{volume}/remove", Tags: []string{tagLedger},
+		Summary: "Remove the oldest volume",
+		Description: "Removes a sealed volume that the caller has an export of, shown by the SHA-256 of its file events.ndjson, which is computed anew and compared. What others rest on is kept. " +
+			"With 409 all reasons are told why it cannot be removed. It cannot be undone; the answer names the event that records it.",
+		Metadata: map[string]any{needs: access.Admin},
+	}, []int{http.StatusBadRequest, http.StatusConflict}, a.removeVolume)
 }
 
 type volumesAnswer struct {
 	Body struct {
-		Volumes []Volume `json:"volumes" nullable:"false" doc:"All volumes, oldest first."`
+		Volumes []Volume       `json:"volumes" nullable:"false" doc:"All volumes, oldest first."`
+		Removed *RemovedVolume `json:"removed,omitempty" doc:"The newest of the volumes that were removed, which are all up to it; left out when none was."`
 	}
 }
 
@@ -67,6 +95,10 @@ func (a *api) listVolumes(ctx context.Context, _ *struct{}) (*volumesAnswer, err
 	}
 	out := &volumesAnswer{}
 	out.Body.Volumes = list
+	if r := a.volumes.Removed(); r.UpTo() > 0 {
+		shown := showRemoval(r)
+		out.Body.Removed = &shown
+	}
 	return out, nil
 }
 
@@ -87,4 +119,60 @@ func (a *api) sealVolume(ctx context.Context, _ *struct{}) (*sealAnswer, error) 
 		return nil, err
 	}
 	return &sealAnswer{Written: a.wroteAt(v.Last + 1), Body: v}, nil
+}
+
+// RemovedVolume is a volume that was removed.
+type RemovedVolume struct {
+	Volume       int    `json:"volume" doc:"Its number. Those before it were removed, too."`
+	First        uint64 `json:"first" doc:"Position of its first event."`
+	Last         uint64 `json:"last" doc:"Position of its last event."`
+	RemovedAt    string `json:"removed_at" doc:"When it was removed."`
+	Sequence     uint64 `json:"sequence" doc:"Position of the event that says so."`
+	ExportSHA256 string `json:"export_sha256" doc:"SHA-256 of the file of events that its export has."`
+	RootHash     string `json:"root_hash" doc:"Tree hash over everything up to its last event, in base64."`
+	KeptEvents   int    `json:"kept_events" doc:"How many events are kept of this and earlier volumes, because others rest on them."`
+}
+
+func showRemoval(r events.Removal) RemovedVolume {
+	return RemovedVolume{
+		Volume: int(r.Volume), First: r.First, Last: r.Last, RemovedAt: events.FormatTime(r.At), Sequence: r.Seq,
+		ExportSHA256: r.Export.SHA256, RootHash: r.RootHash, KeptEvents: r.Kept.Events,
+	}
+}
+
+type removeInput struct {
+	Volume int `path:"volume" doc:"Number of the volume."`
+	Body   struct {
+		ExportSHA256 string `json:"export_sha256" doc:"SHA-256 of the file events.ndjson of an export of the volume, 64 lowercase hex characters."`
+	}
+}
+
+type removeAnswer struct {
+	Written
+	Body RemovedVolume
+}
+
+func (a *api) removeVolume(ctx context.Context, in *removeInput) (*removeAnswer, error) {
+	if a.volumes == nil {
+		return nil, unavailable("this server does not keep the ledger")
+	}
+	if !events.ValidHash(in.Body.ExportSHA256) {
+		return nil, invalid("export_sha256", "export_sha256 must be a SHA-256 in 64 lowercase hex characters, that of the file events.ndjson of an export")
+	}
+	r, err := a.volumes.RemoveVolume(ctx, in.Volume, in.Body.ExportSHA256, requestOf(ctx).actor)
+	if why, ok := errors.AsType[*NotRemovableError](err); ok {
+		return nil, fail(http.StatusConflict, string(ledger.CodeConflict), "", "%s", why)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &removeAnswer{Written: a.wroteAt(r.Seq), Body: showRemoval(r)}, nil
+}
+
+// removal is the newest removal of a volume, if there is any.
+func (a *api) removal() events.Removal {
+	if a.volumes == nil {
+		return events.Removal{}
+	}
+	return a.volumes.Removed()
 }

@@ -4,13 +4,17 @@ import (
 	"context"
 	"net/http"
 	"testing"
+	"time"
 
 	"daybook/events"
 	"daybook/httpapi"
 )
 
 // stretches is a ledger of volumes that are only counted.
-type stretches struct{ sealed int }
+type stretches struct {
+	sealed  int
+	removed events.Removal
+}
 
 func (s *stretches) Volumes(context.Context) ([]httpapi.Volume, error) {
 	return []httpapi.Volume{{Volume: s.sealed + 1, Stream: events.Volume(s.sealed + 1).Stream(), First: 1}}, nil
@@ -22,6 +26,43 @@ func (s *stretches) SealVolume(_ context.Context, actor events.Actor) (httpapi.V
 	}
 	s.sealed++
 	return httpapi.Volume{Volume: 1, First: 1, Last: 9, Sealed: actor.Principal == "anonymous"}, nil
+}
+
+// RemoveVolume removes the first volume, once.
+func (s *stretches) RemoveVolume(_ context.Context, n int, export string, actor events.Actor) (events.Removal, error) {
+	if n != 1 || s.removed.UpTo() > 0 {
+		return events.Removal{}, &httpapi.NotRemovableError{Volume: n, Reasons: []string{"it is gone", "it never was"}}
+	}
+	s.removed = events.Removal{Seq: 12, At: time.Unix(0, 0), LedgerVolumeRemoved: &events.LedgerVolumeRemoved{
+		Volume: 1, First: 1, Last: 9, RootHash: "r", Export: events.VolumeExport{SHA256: export}, Actor: actor,
+	}}
+	return s.removed, nil
+}
+
+func (s *stretches) Removed() events.Removal { return s.removed }
+
+// TestRemoval removes a volume, and asks for what was in it.
+func TestRemoval(t *testing.T) {
+	t.Parallel()
+	without := start(t)
+	sum := `{"export_sha256": "` + events.Hash([]byte("an export")) + `"}`
+	without.do("POST", "/api/ledger/volumes/1/remove", sum).into(t, http.StatusServiceUnavailable, nil)
+	s := start(t, func(o *httpapi.Options) { o.Volumes = &stretches{} })
+	s.do("POST", "/api/ledger/volumes/1/remove", `{"export_sha256": "ab"}`).into(t, http.StatusBadRequest, nil)
+	s.do("POST", "/api/ledger/volumes/7/remove", sum).into(t, http.StatusConflict, nil)
+	var v httpapi.RemovedVolume
+	removed := s.do("POST", "/api/ledger/volumes/1/remove", sum)
+	if removed.into(t, http.StatusOK, &v); v.Volume != 1 || v.Last != 9 || v.Sequence != 12 || v.ExportSHA256 != events.Hash([]byte("an export")) {
+		t.Errorf("removed %+v", v)
+	}
+	if got := removed.Header.Get("Daybook-Sequence"); got != "12" {
+		t.Errorf("the event is at %s, want 12", got)
+	}
+	var list struct{ Removed *httpapi.RemovedVolume }
+	if s.do("GET", "/api/ledger/volumes", "").into(t, http.StatusOK, &list); list.Removed == nil || *list.Removed != v {
+		t.Errorf("removed: %+v", list.Removed)
+	}
+	s.do("GET", "/api/events?after=3", "").into(t, http.StatusGone, nil)
 }
 
 func TestVolumes(t *testing.T) {

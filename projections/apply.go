@@ -39,7 +39,7 @@ func (a *applier) execution(e *events.Event, id string) (st *state, ok bool, err
 	err = a.row(a.s.state, e.Tenant, id).Scan(&st.id, &st.status, &st.lastSeq,
 		&st.extent.Line, &st.extent.Byte, &st.extent.Open, &st.extent.Attempt, &st.tags, &st.session, &st.logical, &st.turn, &warnings)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, false, a.anomaly(e, "%s of execution %s, which was never requested", e.Type, id)
+		return nil, false, a.unrequested(e, id)
 	}
 	if err != nil {
 		return nil, false, err
@@ -229,7 +229,7 @@ func (a *applier) entry(e *events.Event, d *events.SessionEntryRecorded) error {
 	if d.Index <= before {
 		return a.anomaly(e, "entry %d of session %q comes after entry %d", d.Index, d.Session, before)
 	}
-	if d.Index > before+1 {
+	if d.Index > before+1 && !e.Kept() {
 		if err := a.anomaly(e, "entries %d to %d of session %q are missing", before+1, d.Index-1, d.Session); err != nil {
 			return err
 		}

@@ -142,7 +142,7 @@ func (s *Store) Calls(ctx context.Context, tenant, id string) ([]Call, error) {
 		return nil, reading(err)
 	}
 	if !known {
-		return nil, notFound("execution", id)
+		return nil, noExecution(ctx, s.reader, id)
 	}
 	return calls, nil
 }

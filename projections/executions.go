@@ -29,7 +29,7 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (ExecutionDeta
 		&d.InputHeap, &d.RequestedHeap, &d.Session, &d.LogicalSession, &d.Turn, &source, &d.FileName, &actor, &cancelledBy, &d.Attempt, &d.Reason, &d.ResultTruncated, &d.HeapMemoryMaxMB, &d.ExecutionTimeoutSecs,
 		&line, &d.TotalBytes, &open, &d.OutputTruncated, &d.OutputSHA256, &d.WrittenLines, &d.WrittenBytes, &usage, &d.EngineID, &warnings, &d.Seq)
 	if errors.Is(err, sql.ErrNoRows) {
-		return d, notFound("execution", id)
+		return d, noExecution(ctx, s.reader, id)
 	}
 	if err != nil {
 		return d, fmt.Errorf("read execution %s: %w", id, err)

@@ -100,7 +100,7 @@ func outputOf(ctx context.Context, tx *sql.Tx, tenant, id string) (w written, tr
 	err = tx.QueryRowContext(ctx, "SELECT id, status, out_line, out_byte, out_open, out_truncated FROM executions WHERE tenant = ? AND execution_id = ?", tenant, id).
 		Scan(&w.id, &w.status, &line, &w.bytes, &open, &truncated)
 	if errors.Is(err, sql.ErrNoRows) {
-		return w, false, notFound("execution", id)
+		return w, false, noExecution(ctx, tx, id)
 	}
 	if err != nil {
 		return w, false, fmt.Errorf("read output of %s: %w", id, err)

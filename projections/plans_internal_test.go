@@ -139,6 +139,10 @@ func TestPlans(t *testing.T) {
 	if len(r.seen) < 60 {
 		t.Errorf("only %d queries were seen", len(r.seen))
 	}
+	// A removal goes through whole tables, once in months.
+	for _, p := range (&removalStatements{}).queries() {
+		delete(r.seen, p.query)
+	}
 	for _, query := range slices.Sorted(maps.Keys(r.seen)) {
 		steps := plan(t, plain, query)
 		for _, step := range steps {

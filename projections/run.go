@@ -48,7 +48,8 @@ func (s *Store) Run(ctx context.Context, feed Feed) error {
 func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	before := s.Applied()
 	for _, e := range batch {
-		// A gap is damage, unless the opening of a volume names it as accepted.
+		// A gap is damage, unless a removed volume or the opening of one accounts for it.
+		before += e.Skips + e.Lost
 		if d, ok := e.Data.(*events.LedgerVolumeOpened); e.Seq != before+1 && (!ok || !d.Fills(before, e.Seq)) {
 			return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, before, e.Seq)
 		}
@@ -65,7 +66,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer tx.Rollback()
-	a := &applier{ctx: uninterrupted, tx: tx, s: s.insert, bound: map[*sql.Stmt]*sql.Stmt{}, states: map[executionKey]*state{}, used: map[string]*Usage{}}
+	a := &applier{ctx: uninterrupted, tx: tx, s: s.insert, texts: s.opts.Texts, bound: map[*sql.Stmt]*sql.Stmt{}, states: map[executionKey]*state{}, used: map[string]*Usage{}}
 	for i := range batch {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -94,6 +95,8 @@ type applier struct {
 	ctx context.Context //nolint:containedctx // lives no longer than the call it was made for
 	tx  *sql.Tx
 	s   *statements
+	// texts are those of Options.
+	texts Texts
 	// bound are the statements used so far, as those of the transaction.
 	bound map[*sql.Stmt]*sql.Stmt
 	// states are those of the executions that events of the batch are about.
@@ -142,6 +145,11 @@ func (a *applier) anomaly(e *events.Event, format string, args ...any) error {
 }
 
 func (a *applier) apply(e *events.Event) error {
+	if e.Removed > 0 {
+		if err := a.exec(a.s.skip, e.Removed); err != nil {
+			return err
+		}
+	}
 	switch d := e.Data.(type) {
 	case *events.ExecutionRequested:
 		return a.requested(e, d)
@@ -180,6 +188,8 @@ func (a *applier) apply(e *events.Event) error {
 		return a.returned(e, d)
 	case *events.HeapCollected:
 		return a.collected(e, d)
+	case *events.LedgerVolumeRemoved:
+		return a.removed(e, d)
 	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed, *events.LedgerVolumeOpened:
 		return nil // what they prove is read by package audit
 	case *events.Unknown:

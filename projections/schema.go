@@ -7,8 +7,16 @@ const SchemaVersion = 14
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
 const schema = `
-CREATE TABLE IF NOT EXISTS position (one INTEGER PRIMARY KEY CHECK (one = 1), applied INTEGER NOT NULL);
-INSERT OR IGNORE INTO position VALUES (1, 0);
+-- Up to position removed only some events are there: see removals.
+CREATE TABLE IF NOT EXISTS position (one INTEGER PRIMARY KEY CHECK (one = 1), applied INTEGER NOT NULL, removed INTEGER NOT NULL DEFAULT 0);
+INSERT OR IGNORE INTO position VALUES (1, 0, 0);
+-- The volumes that were removed, each by the event at seq.
+CREATE TABLE IF NOT EXISTS removals (
+	volume INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, ended_at INTEGER NOT NULL,
+	seq INTEGER NOT NULL, at INTEGER NOT NULL, export TEXT NOT NULL
+);
+-- Positions that a removal keeps, while it is applied.
+CREATE TABLE IF NOT EXISTS kept_events (seq INTEGER PRIMARY KEY);
 
 CREATE TABLE IF NOT EXISTS executions (
 	id INTEGER PRIMARY KEY,

@@ -5,11 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // statements are what the applier does, prepared once.
 type statements struct {
-	position, anomaly, unknown                      *sql.Stmt
+	position, anomaly, unknown *sql.Stmt
+	removalStatements
 	request, state, start, touch, handBack, end     *sql.Stmt
 	chunk, extent, truncate, lastChunk, deleteChunk *sql.Stmt
 	heap, remake, collect, edit, inForce, force     *sql.Stmt
@@ -44,7 +46,7 @@ type preparing struct {
 
 func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 	s := &statements{}
-	for _, p := range append(append(s.contextStatements.queries(), s.callStatements.queries()...), []preparing{
+	for _, p := range append(slices.Concat(s.contextStatements.queries(), s.callStatements.queries(), s.removalStatements.queries()), []preparing{
 		{&s.position, `UPDATE position SET applied = ?`},
 		{&s.anomaly, `INSERT OR REPLACE INTO anomalies VALUES (?, ?)`},
 		{&s.unknown, `INSERT OR REPLACE INTO unknown_events VALUES (?, ?, ?, ?, ?)`},

@@ -93,7 +93,7 @@ func (s *Store) trace(ctx context.Context, tenant, id string, after TraceMark) (
 		FROM executions WHERE tenant = ? AND execution_id = ?`, tenant, id).
 		Scan(&w.id, &t.Status, &line, &t.StoredBytes, &open, &t.OutputTruncated, &result, &t.ResultTruncated, &errorText, &reason, &input, &output)
 	if errors.Is(err, sql.ErrNoRows) {
-		return t, notFound("execution", id)
+		return t, noExecution(ctx, tx, id)
 	}
 	if err != nil {
 		return t, err

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+
+	"daybook/embed"
 )
 
 type volumeCmd struct {
 	List   volumeListCmd   `cmd:"" help:"List the volumes that the ledger is kept in."`
 	Seal   volumeSealCmd   `cmd:"" help:"End the volume that is written and open the next one."`
 	Export volumeExportCmd `cmd:"" help:"Export a sealed volume to a directory that proves itself."`
+	Remove volumeRemoveCmd `cmd:"" help:"Remove the oldest volume, of which an export exists."`
 }
 
 // shownVolume is a volume as the server describes it.
@@ -123,4 +126,58 @@ func (c *volumeExportCmd) Run(ctx context.Context, std *streams) error {
 		}
 	}
 	return usageError{fmt.Errorf("there is no volume %d; \"daybook volume list\" shows those there are", c.Volume)}
+}
+
+type volumeRemoveCmd struct {
+	clientFlags
+	Volume int      `arg:"" help:"Number of the volume, the oldest there is." placeholder:"VOLUME"`
+	Export string   `required:"" help:"Directory of an export of exactly that volume, which is verified first." placeholder:"DIR" env:"-"`
+	Keys   []string `name:"key" sep:"none" help:"Verify the export with this key, as in the file audit/vkey, or a file of keys; may be repeated." placeholder:"KEY"`
+}
+
+// Help is shown by "daybook volume remove --help".
+func (c *volumeRemoveCmd) Help() string {
+	return "The server computes the same export anew and compares its hash. It refuses while something rests on the volume, and says what. What of the volume is still needed is kept; everything else is " +
+		"gone from the server but for its hashes, so that all proofs hold. It cannot be undone: keep the export, and copies of the directory \"audit\", without which the hashes of what was removed are lost."
+}
+
+// Run verifies the export and has the volume removed.
+func (c *volumeRemoveCmd) Run(ctx context.Context, std *streams) error {
+	keys, err := readKeys(c.Keys)
+	if err != nil {
+		return err
+	}
+	report, err := embed.Verify(ctx, embed.VerifyOptions{Export: c.Export, Keys: keys})
+	if err != nil {
+		return err
+	}
+	if !report.OK {
+		fmt.Fprint(std.err, report)
+		return fmt.Errorf("the export in %s does not verify: nothing was removed", c.Export)
+	}
+	sha, err := embed.ExportHash(c.Export)
+	if err != nil {
+		return err
+	}
+	var raw json.RawMessage
+	body := map[string]string{"export_sha256": sha}
+	if err := c.call(ctx, http.MethodPost, fmt.Sprintf("%s/%d/remove", volumesPath, c.Volume), body, &raw); err != nil {
+		return err
+	}
+	if c.JSON {
+		_, err := fmt.Fprintf(std.out, "%s\n", compact(raw))
+		return err
+	}
+	var v struct {
+		Volume   int    `json:"volume"`
+		First    uint64 `json:"first"`
+		Last     uint64 `json:"last"`
+		Sequence uint64 `json:"sequence"`
+		Kept     int    `json:"kept_events"`
+	}
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	_, err = fmt.Fprintf(std.out, "Removed volume %d, positions %d to %d, by event %d; %d events are kept that others rest on.\n", v.Volume, v.First, v.Last, v.Sequence, v.Kept)
+	return err
 }

@@ -24,7 +24,7 @@ func (s *Store) newest(ctx context.Context, at place) (stored, error) {
 // newestIn is newest for some volumes.
 func (s *Store) newestIn(ctx context.Context, list []volume, at place) (stored, error) {
 	for i := len(list) - 1; i >= 0; i-- {
-		m, err := s.getOne(ctx, list[i].stream(), getRequest{LastBySubject: at(list[i].number)})
+		m, err := s.getOneIn(ctx, list[i], getRequest{LastBySubject: at(list[i].number)})
 		if !errors.Is(err, events.ErrNotFound) {
 			return m, err
 		}
@@ -57,7 +57,7 @@ func (s *Store) between(ctx context.Context, now *volumes, at place, from, end u
 		for from <= end {
 			var got uint64
 			r := getRequest{Seq: max(from, v.first), NextBySubject: at(v.number), Batch: batchMessages, MaxBytes: batchBytes}
-			_, err := s.getBatch(ctx, v.stream(), r, func(m stored) error {
+			_, err := s.getBatchIn(ctx, v, r, func(m stored) error {
 				got = m.seq
 				if m.seq > end {
 					return nil
@@ -74,6 +74,9 @@ func (s *Store) between(ctx context.Context, now *volumes, at place, from, end u
 		}
 	}
 	if from <= end {
+		if end <= s.Removed().UpTo() {
+			return nil // while it was read
+		}
 		return s.damaged("position %d on %s cannot be read", end, at(now.active().number))
 	}
 	return nil
@@ -83,7 +86,7 @@ func (s *Store) between(ctx context.Context, now *volumes, at place, from, end u
 // events.ErrNotFound when there is none.
 func (s *Store) next(ctx context.Context, now *volumes, at place, from uint64) (stored, error) {
 	for _, v := range now.list[now.from(from):] {
-		m, err := s.getOne(ctx, v.stream(), getRequest{Seq: max(from, v.first), NextBySubject: at(v.number)})
+		m, err := s.getOneIn(ctx, v, getRequest{Seq: max(from, v.first), NextBySubject: at(v.number)})
 		if !errors.Is(err, events.ErrNotFound) {
 			return m, err
 		}

@@ -167,6 +167,12 @@ func (s *Store) try(ctx context.Context, v volume, m *nats.Msg) (uint64, error) 
 // position. It asks the streams' leaders: what another copy lacks may be there.
 func (s *Store) find(ctx context.Context, now *volumes, e events.Event, after uint64) (uint64, error) {
 	for _, v := range now.list[now.from(after+1):] {
+		if v.gone != nil {
+			if seq := v.gone.find(e, after+1); seq != 0 {
+				return seq, nil
+			}
+			continue
+		}
 		for from := max(after+1, v.first); ; {
 			seq, header, err := s.nextAtLeader(ctx, v, e.Subject(v.number), from)
 			if errors.Is(err, events.ErrNotFound) {

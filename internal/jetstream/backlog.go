@@ -44,7 +44,7 @@ func (c *consumption) arrange(ctx context.Context) (*volumes, error) {
 	}
 	c.left = nil
 	for _, v := range now.sealed() {
-		if c.done[v.number] {
+		if c.done[v.number] || v.gone != nil {
 			continue
 		}
 		info, err := c.ensure(ctx, v)

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"testing"
 
 	"github.com/nats-io/nats.go"
 
@@ -75,5 +76,31 @@ func (s *Store) SealingSteps() []func(context.Context) error {
 			}
 			return err
 		},
+	}
+}
+
+// StreamsOf names the streams of the volumes.
+func StreamsOf(t testing.TB, s *Store) (names []string) {
+	t.Helper()
+	numbers, err := s.volumeNumbers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range numbers {
+		names = append(names, n.Stream())
+	}
+	return names
+}
+
+// DeleteStream removes a stream behind the back of everybody.
+func DeleteStream(t testing.TB, s *Store, name string) {
+	t.Helper()
+	js, done, err := s.keeper()
+	if err == nil {
+		defer done()
+		err = js.DeleteStream(t.Context(), name)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

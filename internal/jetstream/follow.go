@@ -45,10 +45,11 @@ func (s *Store) readUpTo(ctx context.Context, after uint64, limit int, form form
 		if _, _, err := s.readBatch(ctx, min(limit-n, batchMessages), &p); err != nil {
 			return page{}, err
 		}
-		if p.end == p.begin {
+		got := max(len(p.events), len(p.raw))
+		if got == 0 {
 			break
 		}
-		n += int(p.end - p.begin)
+		n += got
 		all.events, all.raw, all.end = append(all.events, p.events...), append(all.raw, p.raw...), p.end
 	}
 	return all, nil
@@ -61,17 +62,42 @@ func (s *Store) readBatch(ctx context.Context, limit int, p *page) (here, pendin
 	now := s.volumes()
 	i := now.from(p.end + 1)
 	v := now.list[i]
+	if v.gone != nil {
+		some, left, err := s.readKept(v, limit, p)
+		if err != nil {
+			return 0, 0, err
+		}
+		if some {
+			return 0, left + s.last.Load() - min(s.last.Load(), v.last), nil
+		}
+		v = now.list[i+1]
+	}
+	lost := s.Lost()
+	if next := lost.Skip(p.end + 1); next > p.end+1 {
+		p.lost += next - 1 - p.end
+		p.begin, p.end = next-1, next-1
+		v = now.list[now.from(next)]
+	}
 	if p.end+1 < v.first {
 		// What is missing between two volumes was accepted when the later was opened.
 		p.begin, p.end = v.first-1, v.first-1
 	}
 	r := getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: batchBytes}
 	here, err = s.getBatch(ctx, v.stream(), r, func(m stored) error {
+		if m.seq != p.end+1 && p.end > p.begin && lost.Skip(p.end+1) == m.seq {
+			return errLostNext
+		}
 		if m.seq != p.end+1 {
 			return s.damaged("the ledger has a hole: position %d is followed by %d", p.end, m.seq)
 		}
 		return s.add(p, m)
 	})
+	if v, _ := s.gone(ctx, v, err); v.gone != nil && p.end == r.Seq-1 {
+		return s.readBatch(ctx, limit, p) // it was removed under our hands
+	}
+	if errors.Is(err, errLostNext) {
+		return 0, max(s.last.Load(), p.end) - p.end, nil
+	}
 	if err != nil {
 		return 0, 0, err
 	}
@@ -80,10 +106,13 @@ func (s *Store) readBatch(ctx context.Context, limit int, p *page) (here, pendin
 	}
 	pending = here
 	if known := s.last.Load(); v.sealed && known > v.last {
-		pending += known - v.last
+		pending = known - p.end
 	}
 	return here, pending, nil
 }
+
+// errLostNext ends a page before positions that are on record as lost.
+var errLostNext = errors.New("the next events are lost")
 
 // Follow calls fn with every event after a position, in order and without
 // holes, until ctx is done or fn fails; it returns that error. last is the
@@ -168,6 +197,11 @@ type page struct {
 	// begin is the position before that of the first event in the page, end that of
 	// the last, without a hole between them; last that of the newest known.
 	begin, end, last uint64
+	// skip is how many positions before the next event were removed, and removed up to
+	// where volumes were. Behind such there is a hole in the page, after all.
+	skip, removed uint64
+	// lost is how many before the next event are on record as lost.
+	lost uint64
 }
 
 // newPage makes room for size events after a position.
@@ -189,12 +223,13 @@ func (s *Store) add(p *page, m stored) error {
 		if err != nil {
 			return err
 		}
+		e.Skips, e.Removed, e.Lost = p.skip, max(p.removed, m.removed), p.lost
 		p.events = append(p.events, e)
 	}
 	if p.form&raw != 0 {
-		p.raw = append(p.raw, events.Stored{Seq: m.seq, Message: events.Message{Subject: m.subject, Header: m.header, Body: m.data}})
+		p.raw = append(p.raw, events.Stored{Seq: m.seq, Message: events.Message{Subject: m.subject, Header: m.header, Body: m.data}, Skips: p.skip, Removed: max(p.removed, m.removed)})
 	}
-	p.end = m.seq
+	p.end, p.skip, p.lost, p.removed = m.seq, 0, 0, 0
 	return nil
 }
 
@@ -209,9 +244,9 @@ func (s *Store) readPages(ctx context.Context, after uint64, form form, a *annou
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		some := p.end > p.begin
+		some := p.end > p.begin && max(len(p.events), len(p.raw)) > 0
 		if some {
-			size, after = int(p.end-p.begin), p.end
+			size, after = max(len(p.events), len(p.raw)), p.end
 			behind = time.Time{}
 			a.raise(after)
 			p.last = max(after+pending, after)

@@ -49,6 +49,8 @@ type stored struct {
 	subject string
 	header  nats.Header
 	data    []byte
+	// removed is up to where volumes were removed, if its own was.
+	removed uint64
 }
 
 // decode reads the event. One that cannot be read is damage: only this package
@@ -81,6 +83,15 @@ func (s *Store) getOne(ctx context.Context, stream string, r getRequest) (stored
 	if err := s.answerable(stream, r); err != nil {
 		return stored{}, err
 	}
+	m, err := s.lookUp(ctx, stream, r)
+	if err != nil {
+		return stored{}, fmt.Errorf("get from stream %s: %w", stream, s.unless(stream, err))
+	}
+	return m, nil
+}
+
+// lookUp is getOne also where messages may be missing.
+func (s *Store) lookUp(ctx context.Context, stream string, r getRequest) (stored, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return stored{}, err
@@ -89,10 +100,10 @@ func (s *Store) getOne(ctx context.Context, stream string, r getRequest) (stored
 	defer cancel()
 	m, err := s.conn.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream, body)
 	if err != nil {
-		return stored{}, fmt.Errorf("get from stream %s: %w", stream, err)
+		return stored{}, err
 	}
 	if err := status(m); err != nil {
-		return stored{}, fmt.Errorf("get from stream %s: %w", stream, s.unless(stream, err))
+		return stored{}, err
 	}
 	return decodeStored(m)
 }

@@ -21,6 +21,9 @@ func (s *Store) Health(ctx context.Context) error {
 	// Asked before the state, which must not be older.
 	recorded := s.last.Load()
 	for _, v := range s.volumes().list {
+		if v.gone != nil {
+			continue
+		}
 		info, err := s.streamInfo(ctx, v.stream())
 		if err != nil {
 			return err

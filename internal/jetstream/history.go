@@ -15,17 +15,41 @@ func (s *Store) Execution(ctx context.Context, tenant, execution string) ([]even
 	if err := checkTokens(tenant, execution); err != nil {
 		return nil, err
 	}
+	for {
+		now := s.volumes()
+		list, err := s.execution(ctx, now, tenant, execution)
+		if errors.Is(err, errRemovedMeanwhile) {
+			continue
+		}
+		return list, err
+	}
+}
+
+// errRemovedMeanwhile is returned where something is missing that may have been
+// removed while it was read.
+var errRemovedMeanwhile = errors.New("a volume was removed meanwhile")
+
+// missing is the error of something that is not where it must be.
+func (s *Store) missing(now *volumes, format string, args ...any) error {
+	if s.volumes() != now {
+		return errRemovedMeanwhile
+	}
+	return s.damaged(format, args...)
+}
+
+func (s *Store) execution(ctx context.Context, now *volumes, tenant, execution string) ([]events.Event, error) {
 	// The ends are found by subject, at one moment; the events between them
 	// follow from there.
-	now := s.volumes()
 	requested, last, err := s.endsOf(ctx, now, tenant, execution)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read execution %s: %w", execution, err)
 	case requested == nil && last == nil:
 		return nil, nil
+	case requested == nil && s.Lost().Between(1, last.seq) > 0:
+		return nil, nil // as if it had never been: its request is lost
 	case requested == nil:
-		return nil, s.damaged("execution %s has events up to position %d but was never requested", execution, last.seq)
+		return nil, s.missing(now, "execution %s has events up to position %d but was never requested", execution, last.seq)
 	}
 	e, err := s.decode(*requested)
 	if err != nil {
@@ -40,7 +64,7 @@ func (s *Store) Execution(ctx context.Context, tenant, execution string) ([]even
 		m, err := s.next(ctx, now, exec, from)
 		if err != nil {
 			if errors.Is(err, events.ErrNotFound) {
-				return nil, s.damaged("position %d of execution %s cannot be read", last.seq, execution)
+				return nil, s.missing(now, "position %d of execution %s cannot be read", last.seq, execution)
 			}
 			return nil, fmt.Errorf("read execution %s: %w", execution, err)
 		}
@@ -64,7 +88,7 @@ func (s *Store) endsOf(ctx context.Context, now *volumes, tenant, execution stri
 	for i := len(now.list) - 1; i >= 0 && requested == nil; i-- {
 		v := now.list[i]
 		run, exec := v.number.RunSubject(tenant, "*", execution), v.number.ExecSubject(tenant, execution)
-		_, err := s.getBatch(ctx, v.stream(), getRequest{MultiLast: []string{run, exec}, Batch: 2}, func(m stored) error {
+		_, err := s.getBatchIn(ctx, v, getRequest{MultiLast: []string{run, exec}, Batch: 2}, func(m stored) error {
 			switch {
 			case m.subject != exec:
 				requested = &m

@@ -174,9 +174,7 @@ func (s *Store) RemoveBlob(ctx context.Context, info events.BlobInfo) (removed b
 	if time.Since(info.StoredAt) < s.opts.Settle {
 		return false, nil
 	}
-	body, err := json.Marshal(natsjs.ObjectInfo{
-		ObjectMeta: natsjs.ObjectMeta{Name: name}, Bucket: bucketName, NUID: events.NewID(time.Now()), Digest: digest(nil), Deleted: true,
-	})
+	body, err := deletedEntry(name)
 	if err != nil {
 		return false, err
 	}
@@ -188,6 +186,13 @@ func (s *Store) RemoveBlob(ctx context.Context, info events.BlobInfo) (removed b
 	}
 	s.heaps.drop(name)
 	return true, nil
+}
+
+// deletedEntry is the description of a blob that is no more.
+func deletedEntry(name string) ([]byte, error) {
+	return json.Marshal(natsjs.ObjectInfo{
+		ObjectMeta: natsjs.ObjectMeta{Name: name}, Bucket: bucketName, NUID: events.NewID(time.Now()), Digest: digest(nil), Deleted: true,
+	})
 }
 
 // ReclaimBlobs gives back the room of what belongs to no blob: removed ones,

@@ -136,7 +136,7 @@ func (s *Store) complete(ctx context.Context, list []volume) (now []volume, chan
 // lastOfVolume is the newest event that a volume records about itself; the zero
 // event when there is none.
 func (s *Store) lastOfVolume(ctx context.Context, v volume) (events.Event, error) {
-	m, err := s.getOne(ctx, v.stream(), getRequest{LastBySubject: v.number.VolumeSubject(events.LedgerTenant)})
+	m, err := s.getHeld(ctx, v, getRequest{LastBySubject: v.number.VolumeSubject(events.LedgerTenant)})
 	if errors.Is(err, events.ErrNotFound) {
 		return events.Event{}, nil
 	}
@@ -160,7 +160,7 @@ func (s *Store) recordOpening(ctx context.Context, list []volume) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	last, err := s.getOne(ctx, before.stream(), getRequest{Seq: before.last})
+	last, err := s.getHeld(ctx, before, getRequest{Seq: before.last})
 	if err != nil {
 		return false, fmt.Errorf("read the last event of volume %d: %w", before.number, err)
 	}
@@ -216,7 +216,7 @@ func (s *Store) OpenVolume(ctx context.Context, position uint64, note string, ac
 	if next.first > before.last+1 {
 		d.Hole = &events.Hole{From: before.last + 1, To: next.first - 1}
 	}
-	switch m, err := s.getOne(ctx, before.stream(), getRequest{Seq: before.last}); {
+	switch m, err := s.getHeld(ctx, before, getRequest{Seq: before.last}); {
 	case err == nil && m.seq == before.last:
 		d.Predecessor.LastID = first(m.header, "ce-id")
 	case err != nil && !errors.Is(err, events.ErrNotFound):

@@ -67,6 +67,9 @@ type Options struct {
 	// then what is looked up in it by subject is not answered, because an answer
 	// that leaves something out would be wrong.
 	Incomplete func(stream string) error
+	// Accept, if set, is a loss that is not on record yet: Open takes it for granted,
+	// and makes the volume to go on with. RecordLoss must follow.
+	Accept *Acceptance
 	// Logger gets what nobody is told otherwise; default slog.Default.
 	Logger *slog.Logger
 }
@@ -89,6 +92,10 @@ type Store struct {
 	known   atomic.Pointer[volumes]
 	turn    sync.RWMutex
 	turning sync.Mutex
+	// removing is held by who removes a volume.
+	removing sync.Mutex
+	// lost are the positions that are on record as lost.
+	lost atomic.Pointer[events.Lost]
 	// last is the highest position known to be stored.
 	last atomic.Uint64
 	// damage is the first damage met, for Health.

@@ -22,6 +22,9 @@ type volume struct {
 	sealed      bool
 	// ended is when its last event was stored, once it is sealed.
 	ended time.Time
+	// gone, unless it is nil, is what is kept of this volume and all before it, which
+	// are removed: then first is 1, and there is no stream.
+	gone *extract
 }
 
 func (v volume) stream() string { return v.number.Stream() }
@@ -59,6 +62,9 @@ func (s *Store) setVolumes(list []volume) {
 		if s.opts.Opened == nil {
 			break
 		}
+		if v.gone != nil {
+			continue
+		}
 		if err := s.opts.Opened(v.stream()); err != nil {
 			s.log.Error("a volume cannot be read by others", "volume", v.number, "err", err)
 		}
@@ -88,7 +94,7 @@ func (s *Store) refresh(ctx context.Context) error {
 	if list, _, err = s.complete(ctx, list); err != nil {
 		return err
 	}
-	if !slices.Equal(list, now.list) {
+	if !slices.EqualFunc(list, now.list, sameVolume) {
 		s.setVolumes(list)
 	}
 	return nil
@@ -102,6 +108,13 @@ func (s *Store) openVolumes(ctx context.Context) (made bool, err error) {
 	list, err := s.findVolumes(ctx)
 	if err != nil {
 		return false, err
+	}
+	if s.opts.Accept != nil {
+		if list, err = s.openBehind(ctx, list); err != nil {
+			return false, err
+		}
+		s.setVolumes(list)
+		return true, nil
 	}
 	if len(list) == 0 {
 		if s.opts.Existing {
@@ -124,6 +137,11 @@ func (s *Store) openVolumes(ctx context.Context) (made bool, err error) {
 		list[i].sealed = true // or as good as: nobody writes there
 	}
 	s.setVolumes(list)
+	if !s.opts.Existing {
+		if err := s.finishRemoval(ctx); err != nil {
+			return false, err
+		}
+	}
 	return made, nil
 }
 
@@ -134,20 +152,45 @@ func (s *Store) findVolumes(ctx context.Context) ([]volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]volume, 0, len(numbers))
+	list := make([]volume, 0, len(numbers)+1)
+	removed, err := s.findRemoved(ctx, numbers)
+	switch {
+	case err != nil:
+		return nil, err
+	case removed != nil:
+		list = append(list, *removed)
+		numbers = slices.DeleteFunc(numbers, func(n events.Volume) bool { return n <= removed.number })
+		if len(numbers) == 0 {
+			return nil, s.damaged("stream %s is missing, which follows the volumes that were removed", (removed.number + 1).Stream())
+		}
+	case len(numbers) > 0 && numbers[0] != 1:
+		err := s.damaged("stream %s is missing, and no event on record says that the volume was removed", events.Volume(1).Stream())
+		if err := s.tolerate(err); err != nil {
+			return nil, err
+		}
+	}
+	states := make(map[events.Volume]natsjs.StreamState, len(numbers))
+	found := make([]volume, 0, len(numbers))
 	for i, number := range numbers {
 		v, st, err := s.openVolume(ctx, number)
 		if err != nil {
 			return nil, err
 		}
 		if i < len(numbers)-1 {
-			v.last, v.ended = st.LastSeq, st.LastTime
+			v.last, v.ended = max(st.LastSeq, v.first-1), st.LastTime
 		}
+		found, states[number] = append(found, v), st
+	}
+	if err := s.readLost(ctx, found); err != nil {
+		return nil, err
+	}
+	for _, v := range found {
+		st := states[v.number]
 		if err := s.checkVolume(v, st); err != nil {
 			return nil, err
 		}
-		if i > 0 {
-			if err := s.checkSuccession(ctx, list[i-1], v, st); err != nil {
+		if len(list) > 0 {
+			if err := s.checkSuccession(ctx, list[len(list)-1], v, st); err != nil {
 				return nil, err
 			}
 		}
@@ -251,6 +294,9 @@ type Volume struct {
 func (s *Store) Volumes(ctx context.Context) ([]Volume, error) {
 	var list []Volume
 	for _, v := range s.volumes().list {
+		if v.gone != nil {
+			continue
+		}
 		info, err := s.streamInfo(ctx, v.stream())
 		if err != nil {
 			return nil, err

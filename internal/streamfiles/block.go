@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash"
+	"strings"
 
 	"github.com/minio/highwayhash"
 )
@@ -36,6 +37,18 @@ type Record struct {
 	raw                   []byte
 	// gone says that the record stands for a message that is no more.
 	gone bool
+}
+
+// Fields are the header, by name, as a client is given it.
+func (r Record) Fields() map[string][]string {
+	_, text, _ := strings.Cut(string(r.Header), "\r\n")
+	fields := map[string][]string{}
+	for line := range strings.SplitSeq(text, "\r\n") {
+		if name, value, ok := strings.Cut(line, ":"); ok {
+			fields[name] = append(fields[name], strings.Trim(value, " \t"))
+		}
+	}
+	return fields
 }
 
 // sums computes the checksums of one block.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -68,7 +69,8 @@ type Stream struct {
 	Highest uint64
 	Gaps    []Range
 	Faults  []Fault
-	// Opening is the message at First, in memory of its own.
+	// Opening is the oldest message, in memory of its own, also where the oldest blocks
+	// are not read otherwise.
 	Opening Record
 	// Blocks counts the files of messages, Skipped those that were not read, which
 	// are the oldest; Bytes is what was read.
@@ -84,6 +86,11 @@ type Options struct {
 	Names func(stream string) bool
 	// SkipNewest leaves out the block that a server may be writing to.
 	SkipNewest bool
+	// Sound, if set, says whether a record that can be read is what was written.
+	Sound func(stream string, r Record) bool
+	// Found, if set, is shown every record that is taken for sound; its bytes are only
+	// lent.
+	Found func(stream string, r Record)
 	// Pace, if set, is called before a file is read, with its size in bytes.
 	Pace func(ctx context.Context, bytes int64) error
 }
@@ -134,6 +141,11 @@ func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, e
 	for left := size(blocks); opts.Newest > 0 && left > opts.Newest && s.Skipped < len(blocks)-1; s.Skipped++ {
 		left -= blocks[s.Skipped].size
 	}
+	if s.Skipped > 0 {
+		if err := s.readOpening(filepath.Join(dir, at, blocksDir, blocks[0].name), blocks[0].number); err != nil {
+			return s, err
+		}
+	}
 	for i, b := range blocks[s.Skipped:] {
 		if opts.Pace != nil {
 			if err := opts.Pace(ctx, b.size); err != nil {
@@ -143,7 +155,7 @@ func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, e
 		if err := ctx.Err(); err != nil {
 			return s, err
 		}
-		if err := s.readBlock(dir, filepath.Join(at, blocksDir, b.name), b, !opts.SkipNewest && s.Skipped+i == len(blocks)-1); err != nil {
+		if err := s.readBlock(dir, filepath.Join(at, blocksDir, b.name), b, !opts.SkipNewest && s.Skipped+i == len(blocks)-1, opts); err != nil {
 			return s, err
 		}
 	}
@@ -151,7 +163,7 @@ func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, e
 }
 
 // readBlock adds what a block holds.
-func (s *Stream) readBlock(dir, file string, b block, newest bool) error {
+func (s *Stream) readBlock(dir, file string, b block, newest bool, opts Options) error {
 	raw, err := os.ReadFile(filepath.Join(dir, file))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // a server at work has taken it away
@@ -168,7 +180,19 @@ func (s *Stream) readBlock(dir, file string, b block, newest bool) error {
 	if err != nil {
 		return err
 	}
-	sum.scan(raw, s.Last, s.found, func(from, to int, what string) {
+	at := 0
+	found := func(r Record) {
+		if opts.Sound != nil && !r.gone && r.Seq != 0 && !opts.Sound(s.Name, r) {
+			s.Faults = append(s.Faults, Fault{File: file, Offset: int64(at), What: fmt.Sprintf("position %d is not what was recorded", r.Seq)})
+			return
+		}
+		at += len(r.raw)
+		s.found(r)
+		if opts.Found != nil && !r.gone {
+			opts.Found(s.Name, r)
+		}
+	}
+	sum.scan(raw, s.Last, found, func(from, to int, what string) {
 		s.Faults = append(s.Faults, Fault{File: file, Offset: int64(from), What: what, AtEnd: newest && to == len(raw)})
 	})
 	return nil
@@ -180,13 +204,46 @@ func (s *Stream) found(r Record) {
 	case r.gone || r.Seq == 0:
 	case s.First == 0:
 		s.First, s.Last = r.Seq, r.Seq
-		s.Opening = Record{Seq: r.Seq, Subject: bytes.Clone(r.Subject), Header: bytes.Clone(r.Header), Body: bytes.Clone(r.Body)}
+		if s.Skipped == 0 {
+			s.Opening = r.clone()
+		}
 	case r.Seq > s.Last:
 		if r.Seq > s.Last+1 {
 			s.Gaps = append(s.Gaps, Range{s.Last + 1, r.Seq - 1})
 		}
 		s.Last = r.Seq
 	}
+}
+
+// readOpening reads the first message of the oldest block.
+func (s *Stream) readOpening(path string, number int) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxOpening))
+	if err != nil {
+		return err
+	}
+	sum, err := newSums(s.Name, number)
+	if err != nil {
+		return err
+	}
+	if r, wrong := sum.record(raw); wrong == "" && !r.gone {
+		s.Opening = r.clone()
+	}
+	return nil
+}
+
+// maxOpening bounds what is read for the first message of a block.
+const maxOpening = 1 << 20
+
+func (r Record) clone() Record {
+	return Record{Seq: r.Seq, Subject: bytes.Clone(r.Subject), Header: bytes.Clone(r.Header), Body: bytes.Clone(r.Body)}
 }
 
 // block is a file of messages.

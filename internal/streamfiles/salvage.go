@@ -10,6 +10,16 @@ import (
 	"path/filepath"
 )
 
+// SalvageOptions say what Salvage takes over. The zero value takes every record that
+// can be read.
+type SalvageOptions struct {
+	// Sound, if set, says which of them are what was written.
+	Sound func(stream string, r Record) bool
+	// Copy, if set, names streams of which no block is linked: a server may write to
+	// blocks that are not the newest when it removes messages.
+	Copy func(stream string) bool
+}
+
 // Salvage makes a directory that a server can be started on, of what is sound in
 // another one: records that can be read, under descriptions that have their
 // checksum, or those kept by KeepDescriptions in kept. What a server would only
@@ -18,14 +28,14 @@ import (
 // append to is a copy, the others are links.
 //
 // into must not exist; it is there, and whole, when Salvage returns nil.
-func Salvage(ctx context.Context, from, into, kept string) error {
-	if err := salvage(ctx, from, into, kept); err != nil {
+func Salvage(ctx context.Context, from, into, kept string, how SalvageOptions) error {
+	if err := salvage(ctx, from, into, kept, how); err != nil {
 		return errors.Join(fmt.Errorf("salvage what is sound of the streams: %w", err), os.RemoveAll(into+".part"))
 	}
 	return nil
 }
 
-func salvage(ctx context.Context, from, into, kept string) error {
+func salvage(ctx context.Context, from, into, kept string, how SalvageOptions) error {
 	part := into + ".part"
 	if err := os.RemoveAll(part); err != nil {
 		return err
@@ -42,14 +52,14 @@ func salvage(ctx context.Context, from, into, kept string) error {
 			continue
 		}
 		at := filepath.Join(accountDir, e.Name())
-		if err := salvageStream(ctx, filepath.Join(from, at), filepath.Join(part, at), filepath.Join(kept, e.Name()), e.Name()); err != nil {
+		if err := salvageStream(ctx, filepath.Join(from, at), filepath.Join(part, at), filepath.Join(kept, e.Name()), e.Name(), how); err != nil {
 			return fmt.Errorf("%s: %w", e.Name(), err)
 		}
 	}
 	return os.Rename(part, into)
 }
 
-func salvageStream(ctx context.Context, from, into, kept, name string) error {
+func salvageStream(ctx context.Context, from, into, kept, name string, how SalvageOptions) error {
 	described := from
 	if ok, _, err := description(from, name); err != nil {
 		return err
@@ -75,7 +85,7 @@ func salvageStream(ctx context.Context, from, into, kept, name string) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := salvageBlock(filepath.Join(from, blocksDir, b.name), filepath.Join(into, blocksDir, b.name), name, b.number, i == len(blocks)-1); err != nil {
+		if err := salvageBlock(filepath.Join(from, blocksDir, b.name), filepath.Join(into, blocksDir, b.name), name, b.number, i == len(blocks)-1, how); err != nil {
 			return err
 		}
 	}
@@ -83,7 +93,7 @@ func salvageStream(ctx context.Context, from, into, kept, name string) error {
 }
 
 // salvageBlock takes over the records of a block that can be read.
-func salvageBlock(from, into, stream string, number int, newest bool) error {
+func salvageBlock(from, into, stream string, number int, newest bool, how SalvageOptions) error {
 	raw, err := os.ReadFile(from)
 	if err != nil {
 		return err
@@ -94,11 +104,23 @@ func salvageBlock(from, into, stream string, number int, newest bool) error {
 	}
 	whole := true
 	sound := make([]byte, 0, len(raw))
-	sum.scan(raw, 0, func(r Record) { sound = append(sound, r.raw...) }, func(int, int, string) { whole = false })
+	last := uint64(0)
+	take := func(r Record) {
+		// A block that took the place of another repeats positions.
+		if !r.gone && (r.Seq <= last || how.Sound != nil && !how.Sound(stream, r)) {
+			whole = false
+			return
+		}
+		if !r.gone {
+			last = r.Seq
+		}
+		sound = append(sound, r.raw...)
+	}
+	sum.scan(raw, 0, take, func(int, int, string) { whole = false })
 	switch {
 	case len(sound) == 0 && !newest:
 		return nil
-	case whole && !newest:
+	case whole && !newest && (how.Copy == nil || !how.Copy(stream)):
 		if os.Link(from, into) == nil {
 			return nil
 		}

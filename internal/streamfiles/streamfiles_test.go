@@ -156,7 +156,7 @@ func TestCheckAndSalvage(t *testing.T) {
 			}
 
 			into := filepath.Join(t.TempDir(), "sound")
-			if err := streamfiles.Salvage(t.Context(), dir, into, kept); err != nil {
+			if err := streamfiles.Salvage(t.Context(), dir, into, kept, streamfiles.SalvageOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			again := check(t, into, streamfiles.Options{})[ledger]

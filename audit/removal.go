@@ -1,0 +1,200 @@
+package audit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+
+	"daybook/events"
+)
+
+// RemovedVolume is a volume that was removed, as an event on record says.
+type RemovedVolume struct {
+	Volume int    `json:"volume"`
+	First  uint64 `json:"first"`
+	Last   uint64 `json:"last"`
+	// NamedBy is the position of that event, At its time.
+	NamedBy uint64 `json:"named_by"`
+	At      string `json:"at"`
+	// Signed is the size of the checkpoint that the volume was sealed with, RootHash
+	// the tree hash over everything up to Last.
+	Signed   uint64 `json:"signed"`
+	RootHash string `json:"root_hash"`
+	// ExportSHA256 is the hash of the file of events that its export has.
+	ExportSHA256 string `json:"export_sha256"`
+}
+
+// removedSoFar is what a verification knows of removed volumes.
+type removedSoFar struct {
+	// gone is up to which position they reach, by what the source says.
+	gone  uint64
+	known *Known
+}
+
+// expectRemoved takes up what the source says of removed volumes. What proves it
+// is looked for later.
+func (v *verifier) expectRemoved(r events.Removal) {
+	if v.gone = r.UpTo(); v.gone == 0 {
+		return
+	}
+	v.rules.goneSince = r.Ended.Time
+	c, err := ParseCheckpoint([]byte(r.Closing.Note))
+	if err != nil || c.Size != r.Closing.Size || c.Size >= r.Last || c.Size+1 < r.First {
+		v.report.find(r.Seq, "what it says of the checkpoint that volume %d was sealed with is not one", r.Volume)
+		return
+	}
+	v.kept[c.Size] = append(v.kept[c.Size], c)
+}
+
+// addRemoved adds the leaves of events of removed volumes up to a position from the
+// files of the tree. Whether they are the ones that were signed is seen when a
+// checkpoint over them is compared.
+func (v *verifier) addRemoved(to uint64) error {
+	for to = min(to, v.gone); v.tree.size < to; {
+		if v.known == nil {
+			v.known = KnownLeaves(v.opts.Dir)
+		}
+		leaf, ok := v.known.Leaf(v.tree.size + 1)
+		if !ok {
+			return fmt.Errorf("%w: event %d was removed with its volume, and its hash is not in the files of the tree", events.ErrDamaged, v.tree.size+1)
+		}
+		if err := v.tree.add(leaf); err != nil {
+			return err
+		}
+		v.keptHere()
+	}
+	return nil
+}
+
+// sawRemoval compares a removal with what is known of it.
+func (v *verifier) sawRemoval(e *events.Event, d *events.LedgerVolumeRemoved) {
+	v.report.Removed = append(v.report.Removed, RemovedVolume{
+		Volume: int(d.Volume), First: d.First, Last: d.Last, NamedBy: e.Seq, At: events.FormatTime(e.Time),
+		Signed: d.Closing.Size, RootHash: d.RootHash, ExportSHA256: d.Export.SHA256,
+	})
+	if d.Last >= e.Seq {
+		v.report.find(e.Seq, "it says that positions up to %d were removed, which are yet to come", d.Last)
+		return
+	}
+	if v.proven {
+		return
+	}
+	root, err := v.tree.rootAt(d.Last)
+	if err != nil {
+		return // too long ago to be computed: the checkpoints over it are compared
+	}
+	if encodeHash(root) != d.RootHash {
+		v.report.find(e.Seq, "it says that the first %d events have the tree hash %s; computed from the hashes it is %s", d.Last, d.RootHash, encodeHash(root))
+	}
+}
+
+// checkRemoved looks whether events say that what is missing was removed.
+func (v *verifier) checkRemoved() {
+	if v.gone == 0 {
+		return
+	}
+	for _, r := range v.report.Removed {
+		if r.Last == v.gone {
+			return
+		}
+	}
+	v.report.find(0, "positions up to %d are missing, and no event on record says that their volumes were removed", v.gone)
+}
+
+// maybeRemoved reports whether an execution may have been requested in a removed
+// volume. Ids that were derived tell no time.
+func (r *rules) maybeRemoved(id string) bool {
+	minted, ok := events.MintedAt(id)
+	return !r.goneSince.IsZero() && (!ok || !minted.After(r.goneSince))
+}
+
+func (l *Log) removed() events.Removal {
+	if l.opts.Removed == nil {
+		return events.Removal{}
+	}
+	return l.opts.Removed()
+}
+
+// Preserve brings the hashes of everything up to a position to disk: then the
+// events may be removed. It returns the tree hash over them. It waits for the
+// position to be hashed, until ctx is done.
+func (l *Log) Preserve(ctx context.Context, last uint64) (root string, err error) {
+	for {
+		l.mu.Lock()
+		hashed, damage, changed := l.tree.size-uint64(len(l.confirm)), l.damage, l.changed
+		l.mu.Unlock()
+		if damage != nil {
+			return "", damage
+		}
+		if hashed >= last {
+			break
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return "", fmt.Errorf("%d of %d events are hashed: %w", hashed, last, context.Cause(ctx))
+		}
+	}
+	if err := l.makeDurable(); err != nil {
+		return "", err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.durable < last {
+		return "", fmt.Errorf("the hashes of %d events are on disk, not of %d", l.durable, last)
+	}
+	hash, err := l.tree.rootAt(last)
+	if err != nil {
+		return "", fmt.Errorf("read the tree: %w", err)
+	}
+	return encodeHash(hash), nil
+}
+
+// VolumeExport computes the file of events that an export of some positions has,
+// and keeps nothing of it but its hash. Each event is compared with its leaf in the
+// tree.
+func (l Local) VolumeExport(ctx context.Context, first, last uint64) (events.VolumeExport, error) {
+	signed, err := l.Signed(ctx, last)
+	if err != nil {
+		return events.VolumeExport{}, err
+	}
+	var x events.VolumeExport
+	sum := sha256.New()
+	err = l.Lines(ctx, signed.Checkpoint, ExportSelection{From: first, To: last}, 0, func(line, _ []byte) error {
+		x.Events++
+		x.Bytes += uint64(len(line)) + 1
+		sum.Write(line)
+		sum.Write([]byte{'\n'})
+		return nil
+	})
+	if err != nil {
+		return events.VolumeExport{}, err
+	}
+	x.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	return x, nil
+}
+
+// ExportedVolume reads from the manifest of an export, which was verified, which
+// positions it holds, and the hash of its file of events. It is an error unless
+// that is everything between two positions.
+func ExportedVolume(dir string) (first, last uint64, sha string, err error) {
+	raw, err := readSmall(filepath.Join(dir, exportManifest), maxManifestBytes)
+	if err != nil {
+		return 0, 0, "", err
+	}
+	m, err := parseManifest(raw)
+	if err != nil {
+		return 0, 0, "", err
+	}
+	if !m.selection.whole() {
+		return 0, 0, "", fmt.Errorf("the export in %s does not hold everything between two positions", dir)
+	}
+	for _, f := range m.files {
+		if f.Name == exportEvents {
+			return m.selection.From, m.selection.To, f.SHA256, nil
+		}
+	}
+	return 0, 0, "", fmt.Errorf("the export in %s holds no events", dir)
+}

@@ -1,0 +1,418 @@
+package embed
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"daybook/audit"
+	"daybook/damage"
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/internal/natsserver"
+	"daybook/internal/streamfiles"
+	"daybook/projections"
+)
+
+// acceptance is a loss that was accepted, and what is to be done about it. It is
+// written down before anything is, so that a start that is cut short goes on with
+// it at the next one, with the same outcome.
+type acceptance struct {
+	Lost   events.Lost    `json:"lost"`
+	Volume events.Volume  `json:"volume"`
+	First  uint64         `json:"first"`
+	Kept   string         `json:"kept"`
+	Note   string         `json:"note"`
+	Signed *events.Covers `json:"signed,omitempty"`
+}
+
+// Places in the data directory.
+func (d *Daybook) acceptanceFile() string { return filepath.Join(d.opts.DataDir, "accepting.json") }
+func (d *Daybook) acceptedDir() string    { return filepath.Join(d.opts.DataDir, "accepted") }
+
+// acceptDamage goes on behind what is lost, if that was asked for: the streams are
+// moved aside as they are found, and what is sound of them takes their place, with
+// a new volume whose first event names every position that is lost.
+func (d *Daybook) acceptDamage(ctx context.Context) error {
+	var a acceptance
+	switch raw, err := os.ReadFile(d.acceptanceFile()); {
+	case err == nil:
+		if err := json.Unmarshal(raw, &a); err != nil {
+			return fmt.Errorf("%s does not say what was accepted: %w; restore the data directory from a copy, or move that file away and start with --accept-damage again", d.acceptanceFile(), err)
+		}
+		d.opts.Logger.WarnContext(ctx, "going on with accepting the damage, which was cut short")
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	case !d.opts.AcceptDamage:
+		return nil
+	default:
+		planned, err := d.planAcceptance(ctx)
+		if err != nil {
+			return err
+		}
+		if planned == nil {
+			d.opts.Logger.WarnContext(ctx, "there is no damage to accept; the flag is not needed")
+			return nil
+		}
+		a = *planned
+		raw, err := json.Marshal(a)
+		if err == nil {
+			err = writeSynced(d.acceptanceFile(), raw)
+		}
+		if err != nil {
+			return fmt.Errorf("write down what is accepted: %w", err)
+		}
+	}
+	if err := d.carryOut(ctx, a); err != nil {
+		return fmt.Errorf("accept the damage (the next start goes on with it): %w", err)
+	}
+	d.opts.Logger.WarnContext(ctx, "the damage was accepted; the ledger goes on behind it",
+		"volume", int(a.Volume), "position", a.First, "lost_positions", a.Lost.Between(1, a.First), "damaged_files", filepath.Join(d.opts.DataDir, a.Kept))
+	return nil
+}
+
+// planAcceptance says what to do, or nil where nothing is damaged. Everything is
+// read, and compared with the hashes that were taken when it was recorded.
+func (d *Daybook) planAcceptance(ctx context.Context) (*acceptance, error) {
+	known := audit.KnownLeaves(auditDir(d.opts.DataDir))
+	look := newLook()
+	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Sound: soundBy(known), Found: look.see})
+	if err != nil {
+		return nil, err
+	}
+	reach, err := d.reach()
+	if err != nil {
+		return nil, err
+	}
+	reach = max(reach, projections.Reached(ctx, d.projectionsFile()))
+	streams = withRemoved(d.opts.DataDir, streams)
+	before, accepted := acceptedLast(streams)
+	found := judge(streams, before, reach, d.marks.blobs.At())
+	if look.checkpoint > accepted {
+		found = append(found, d.judgeProofs(look)...)
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	for _, f := range found {
+		f.By = damage.AtStart
+		d.opts.Logger.WarnContext(ctx, "damage", "what", f.String())
+	}
+	highest := reach
+	for _, s := range streams {
+		if _, ledger := events.VolumeOf(s.Name); ledger {
+			highest = max(highest, s.Highest, s.Begins-1)
+		}
+	}
+	for _, r := range before {
+		highest = max(highest, r.To)
+	}
+	last, err := d.lastVolume(streams)
+	if err != nil {
+		return nil, err
+	}
+	a := &acceptance{Volume: last + 1, First: highest + 1, Kept: "damaged-" + time.Now().UTC().Format("20060102T150405.000Z"), Note: noteOf(found)}
+	a.Lost = slices.Clone(before)
+	budget := events.MaxLostHashes
+	for _, r := range before {
+		budget -= len(r.Hashes)
+	}
+	for _, g := range missing(streams, before, highest) {
+		a.Lost = append(a.Lost, known.Ranges(g.From, g.To, a.First, &budget)...)
+	}
+	slices.SortFunc(a.Lost, func(a, b events.LostRange) int { return int(a.From) - int(b.From) })
+	if c, ok := audit.Newest(auditDir(d.opts.DataDir)); ok {
+		a.Signed = &events.Covers{Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:])}
+	}
+	return a, nil
+}
+
+// noteOf tells people what was found.
+func noteOf(found []damage.Finding) string {
+	const most = 20
+	var parts []string
+	for i, f := range found {
+		if i == most {
+			parts = append(parts, fmt.Sprintf("and %d more", len(found)-most))
+			break
+		}
+		parts = append(parts, f.String())
+	}
+	return strings.Join(parts, "; ")
+}
+
+// soundBy compares records of the ledger with the hashes that are known of them.
+func soundBy(known *audit.Known) func(stream string, r streamfiles.Record) bool {
+	return func(stream string, r streamfiles.Record) bool {
+		if _, ledger := events.VolumeOf(stream); !ledger {
+			return true
+		}
+		m := storedOf(r)
+		if want, ok := known.Leaf(r.Seq); ok {
+			got, err := audit.LeafHash(m)
+			return err == nil && got == want
+		}
+		_, err := events.Decode(m.Seq, m.Message)
+		return err == nil
+	}
+}
+
+// storedOf is a record as the ledger would deliver it.
+func storedOf(r streamfiles.Record) events.Stored {
+	return events.Stored{Seq: r.Seq, Message: events.Message{Subject: string(r.Subject), Header: r.Fields(), Body: r.Body}}
+}
+
+// lastVolume is the highest number of a volume that there is, or was when the
+// descriptions were kept.
+func (d *Daybook) lastVolume(streams []streamfiles.Stream) (last events.Volume, err error) {
+	for _, s := range streams {
+		if v, ok := events.VolumeOf(s.Name); ok {
+			last = max(last, v)
+		}
+	}
+	list, err := os.ReadDir(d.describedDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	for _, e := range list {
+		if v, ok := events.VolumeOf(e.Name()); ok {
+			last = max(last, v)
+		}
+	}
+	return last, nil
+}
+
+// carryOut does what was planned. Each step finds out whether it was taken.
+func (d *Daybook) carryOut(ctx context.Context, a acceptance) error {
+	if err := d.moveAside(ctx, filepath.Join(d.opts.DataDir, a.Kept)); err != nil {
+		return err
+	}
+	if err := d.recordLoss(ctx, a); err != nil {
+		return err
+	}
+	// What was derived of what is lost is derived again, of what is left.
+	for _, remove := range []func() error{
+		func() error { return projections.Remove(d.projectionsFile()) },
+		func() error { return audit.ForgetTree(auditDir(d.opts.DataDir)) },
+		func() error { return d.beginMark("mark-blobs", &d.marks.blobs) },
+		func() error { return os.RemoveAll(d.describedDir()) },
+	} {
+		if err := remove(); err != nil {
+			return err
+		}
+	}
+	if err := syncDir(d.opts.DataDir); err != nil {
+		return err
+	}
+	return os.Remove(d.acceptanceFile())
+}
+
+// beginMark begins a mark anew.
+func (d *Daybook) beginMark(name string, mark **damage.Mark) error {
+	path := filepath.Join(d.opts.DataDir, name)
+	err := errors.Join((*mark).Close(), ignoreMissing(os.Remove(path)))
+	if err != nil {
+		return err
+	}
+	*mark, err = damage.OpenMark(path)
+	return err
+}
+
+// moveAside puts what is sound of the streams in the place of what was found.
+func (d *Daybook) moveAside(ctx context.Context, kept string) error {
+	if _, err := os.Stat(kept); errors.Is(err, fs.ErrNotExist) {
+		if err := os.RemoveAll(d.acceptedDir()); err != nil {
+			return err
+		}
+		how := streamfiles.SalvageOptions{
+			Sound: soundBy(audit.KnownLeaves(auditDir(d.opts.DataDir))),
+			// Only sealed volumes are never written again.
+			Copy: func(stream string) bool { _, ledger := events.VolumeOf(stream); return !ledger },
+		}
+		if err := streamfiles.Salvage(ctx, d.streamsDir(), d.acceptedDir(), d.describedDir(), how); err != nil {
+			return err
+		}
+		if err := syncTree(d.acceptedDir()); err != nil {
+			return err
+		}
+		err := os.Rename(d.streamsDir(), kept)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = os.Mkdir(kept, 0o700)
+		}
+		if err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	if err := os.Rename(d.acceptedDir(), d.streamsDir()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return syncDir(d.opts.DataDir)
+}
+
+// recordLoss makes the new volume, and appends the event that names what is lost.
+func (d *Daybook) recordLoss(ctx context.Context, a acceptance) error {
+	if err := d.openKeys(); err != nil {
+		return err
+	}
+	server, err := natsserver.Start(ctx, natsserver.Options{StoreDir: d.streamsDir(), NoSync: d.opts.NoSync, Logger: d.opts.Logger})
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	publish, err := server.Conn("accept damage")
+	if err != nil {
+		return err
+	}
+	defer publish.Close()
+	consume, err := server.Conn("accept damage")
+	if err != nil {
+		return err
+	}
+	defer consume.Close()
+	store, err := jetstream.Open(ctx, publish, consume, jetstream.Options{
+		Keys: d.storeKeys(), Exclusive: true, Sync: server.Sync, Keeper: server.Keeper, Stored: d.stored, Logger: d.opts.Logger,
+		Accept: &jetstream.Acceptance{Lost: a.Lost, Volume: a.Volume, First: a.First},
+	})
+	if err != nil {
+		return fmt.Errorf("open what is left: %w", err)
+	}
+	blobs, more, err := lostBlobs(ctx, store)
+	if err != nil {
+		return err
+	}
+	if err := store.ForgetBlobs(ctx, append(slices.Clone(blobs), more...)); err != nil {
+		return err
+	}
+	note := a.Note
+	if len(more) > 0 {
+		note += fmt.Sprintf("; %d more heaps and texts are missing than are named", len(more))
+	}
+	return store.RecordLoss(ctx, &events.LedgerVolumeOpened{Lost: a.Lost, LostBlobs: blobs, Signed: a.Signed, Kept: a.Kept, Note: note, Actor: itself})
+}
+
+// lostBlobs reads every heap and text that events name, and returns those that
+// cannot be read: as many as an event can name, and the others.
+func lostBlobs(ctx context.Context, store *jetstream.Store) (list, more []events.LostBlob, err error) {
+	named, err := audit.NamedBlobs(ctx, store)
+	if err != nil {
+		return nil, nil, fmt.Errorf("find out which heaps and texts there should be: %w", err)
+	}
+	for _, b := range named {
+		l := events.LostBlob{Tenant: b.Tenant, Kind: "text", SHA256: b.SHA256}
+		if b.Heap {
+			l.Kind = "heap"
+			_, _, err = store.Heap(ctx, b.Tenant, b.SHA256)
+		} else {
+			_, err = store.Text(ctx, b.Tenant, b.SHA256)
+		}
+		switch {
+		case err == nil, errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrShredded):
+		case !errors.Is(err, events.ErrNotFound) && !errors.Is(err, events.ErrDamaged):
+			return nil, nil, fmt.Errorf("find out which heaps and texts are left: %w", err)
+		case len(list) < events.MaxLostBlobs:
+			list = append(list, l)
+		default:
+			more = append(more, l)
+		}
+	}
+	return list, more, nil
+}
+
+// writeSynced writes a file so that it is there as a whole, on disk, or not at all.
+func writeSynced(path string, raw []byte) error {
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncTree brings a directory and all in it to the disk.
+func syncTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return syncDir(path)
+	})
+}
+
+// syncDir brings a file, or the names in a directory, to the disk.
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// look is what a reading of the files shows besides damage.
+type look struct {
+	// checkpoint is the position of the newest checkpoint on record, and origin whose
+	// it is.
+	checkpoint uint64
+	origin     string
+}
+
+func newLook() *look { return &look{} }
+
+// see is shown every record.
+func (l *look) see(stream string, r streamfiles.Record) {
+	v, ledger := events.VolumeOf(stream)
+	if !ledger || string(r.Subject) != v.CheckpointSubject(events.LedgerTenant) || r.Seq <= l.checkpoint {
+		return
+	}
+	var c events.LedgerCheckpointed
+	if json.Unmarshal(r.Body, &c) == nil {
+		l.checkpoint, l.origin = r.Seq, c.Origin
+	}
+}
+
+// judgeProofs reports that the directory of the proofs is gone, where the ledger
+// holds checkpoints: a new key would be made otherwise, and nobody told.
+func (d *Daybook) judgeProofs(l *look) []damage.Finding {
+	if d.opts.NoAudit || l.checkpoint == 0 {
+		return nil
+	}
+	dir := auditDir(d.opts.DataDir)
+	origin, err := audit.OriginOf(dir, d.opts.AuditKey)
+	if err != nil || origin == l.origin {
+		return nil //nolint:nilerr // a key that cannot be read is told by who opens it
+	}
+	what := "are gone"
+	if origin != "" {
+		what = "are of " + origin
+	}
+	return []damage.Finding{{What: fmt.Sprintf("the proofs in %s %s, but the ledger holds checkpoints signed as %s, the last at position %d", dir, what, l.origin, l.checkpoint)}}
+}
+
+// warnOfProofs logs that the key of the proofs is another one.
+func (d *Daybook) warnOfProofs(found []damage.Finding) {
+	for _, f := range found {
+		d.opts.Logger.Error("the proofs of the ledger are lost", slog.String("what", f.What))
+	}
+}
+
+// lostAfter is the event that names events after a position as lost.
+func (d *Daybook) lostAfter(seq uint64) (namedAt uint64, lost bool) {
+	r, lost := d.store.Lost().After(seq)
+	return r.NamedAt, lost
+}

@@ -1,0 +1,190 @@
+package embed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"daybook/events"
+	"daybook/httpapi"
+	"daybook/internal/jetstream"
+	"daybook/internal/streamfiles"
+	"daybook/retention"
+)
+
+// preserveWait bounds how long the events of a volume that is to be removed may
+// take to be hashed.
+const preserveWait = time.Minute
+
+// removeVolume removes the oldest volume, which somebody has an export of: who
+// knows the hash of its file of events, computed here anew. Why not is a
+// *jetstream.NotRemovableError.
+func (d *Daybook) removeVolume(ctx context.Context, n events.Volume, export string, actor events.Actor) (events.Removal, error) {
+	refuse := func(reasons ...string) error { return &jetstream.NotRemovableError{Volume: n, Reasons: reasons} }
+	var none events.Removal
+	if d.audit == nil || d.projections == nil {
+		return none, refuse("this server keeps no proofs, so nothing would show what was removed")
+	}
+	v, _, err := d.store.Removable(ctx, n)
+	if err != nil {
+		return none, err
+	}
+	facts, reasons, err := d.restsOn(ctx, v)
+	if err != nil {
+		return none, err
+	}
+	if len(reasons) > 0 {
+		return none, refuse(reasons...)
+	}
+	x, err := d.proofs().VolumeExport(ctx, v.First, v.Last)
+	if err != nil {
+		return none, fmt.Errorf("compare the export: %w", err)
+	}
+	if x.SHA256 != export {
+		return none, refuse(fmt.Sprintf("the file of events of its export has the SHA-256 %s, not the one given; export it with \"daybook volume export %d DIR\"", x.SHA256, n))
+	}
+	plan, err := retention.PlanVolume(ctx, d.store, v.Last, facts)
+	if err != nil {
+		return none, err
+	}
+	waiting, stop := context.WithTimeout(ctx, preserveWait)
+	defer stop()
+	root, err := d.audit.Preserve(waiting, v.Last)
+	if err != nil {
+		return none, fmt.Errorf("preserve the hashes: %w", err)
+	}
+	seq, err := d.store.Remove(ctx, jetstream.Removal{Volume: n, Keep: plan.Keep, RootHash: root, Export: x, Actor: actor, Recorded: d.rememberRemoval})
+	if err != nil {
+		return none, err
+	}
+	gone := d.store.Removed()
+	d.opts.Logger.InfoContext(ctx, "removed a volume of the ledger", "volume", int(n), "last", v.Last, "kept_events", gone.Kept.Events, "kept_runs", plan.Kept, "event", seq)
+	return gone, d.projections.Wait(ctx, seq)
+}
+
+// mostNamed bounds the executions that a reason names.
+const mostNamed = 5
+
+// restsOn finds what is kept of a volume because of what only the read side knows,
+// and what keeps it from being removed at all.
+func (d *Daybook) restsOn(ctx context.Context, v jetstream.Volume) (facts retention.VolumeFacts, reasons []string, err error) {
+	last, err := d.store.LastSeq(ctx)
+	if err != nil {
+		return facts, nil, err
+	}
+	if err := d.projections.Wait(ctx, last); err != nil {
+		return facts, nil, err
+	}
+	found, err := d.projections.RestsOn(ctx, v.Last)
+	if err != nil {
+		return facts, nil, err
+	}
+	for _, part := range []struct {
+		into *[]retention.Run
+		from [][2]string
+	}{{&facts.Running, found.Running}, {&facts.Later, found.Later}, {&facts.Makers, found.Makers}} {
+		for _, pair := range part.from {
+			*part.into = append(*part.into, retention.Run{Tenant: pair[0], ExecutionID: pair[1]})
+		}
+	}
+	if n := len(facts.Running); n > 0 {
+		var names []string
+		for _, r := range facts.Running[:min(n, mostNamed)] {
+			names = append(names, r.ExecutionID)
+		}
+		reasons = append(reasons, fmt.Sprintf("%d executions requested in it, or before, have not ended: %s", n, strings.Join(names, ", ")))
+	}
+	if left, err := d.store.WorkLeft(ctx, v.Number); err != nil {
+		return facts, nil, err
+	} else if left > 0 && len(facts.Running) == 0 {
+		reasons = append(reasons, fmt.Sprintf("runners have %d of its requests in hand; try again when they are done", left))
+	}
+	if d.webhooks != nil {
+		reasons = append(reasons, d.webhooks.RestsOn(v.Last)...)
+	}
+	return facts, reasons, nil
+}
+
+// removedVolumes tells, apart from the streams, up to which one they were removed:
+// so that their absence is not taken for damage before the ledger can be asked. What
+// is in it is compared with the ledger then.
+type removedVolumes struct {
+	Volume events.Volume `json:"volume"`
+	Last   uint64        `json:"last"`
+}
+
+func removedFile(dataDir string) string { return filepath.Join(dataDir, "removed.json") }
+
+// rememberRemoval is called before a stream goes.
+func (d *Daybook) rememberRemoval(r *events.LedgerVolumeRemoved) error {
+	if d.opts.NATSURL != "" {
+		return nil
+	}
+	return writeRemoved(d.opts.DataDir, removedVolumes{r.Volume, r.Last})
+}
+
+func writeRemoved(dataDir string, r removedVolumes) error {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	path := removedFile(dataDir)
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("note what was removed: %w", err)
+	}
+	_, err = f.Write(append(raw, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err == nil {
+		err = syncDir(dataDir)
+	}
+	if err != nil {
+		return fmt.Errorf("note what was removed: %w", err)
+	}
+	return nil
+}
+
+// withRemoved puts volumes that were removed in front of the streams that are
+// there: as if they were there, and nothing was wrong with them.
+//
+// A file that is missing, or cannot be read, says of none that it was removed.
+func withRemoved(dataDir string, streams []streamfiles.Stream) []streamfiles.Stream {
+	raw, err := os.ReadFile(removedFile(dataDir))
+	var r removedVolumes
+	if err != nil || json.Unmarshal(raw, &r) != nil {
+		return streams
+	}
+	var list []streamfiles.Stream
+	for v := events.Volume(1); v <= r.Volume; v++ {
+		s := streamfiles.Stream{Name: v.Stream(), Described: true, Begins: 1}
+		if v == r.Volume {
+			s.First, s.Last, s.Highest = 1, r.Last, r.Last
+		}
+		list = append(list, s)
+	}
+	// A stream that a crash has left is on its way out: it is not looked at.
+	return append(list, slices.DeleteFunc(slices.Clone(streams), func(s streamfiles.Stream) bool {
+		v, ok := events.VolumeOf(s.Name)
+		return ok && v <= r.Volume
+	})...)
+}
+
+// RemoveVolume implements httpapi.Volumes.
+func (l ledgerVolumes) RemoveVolume(ctx context.Context, n int, export string, actor events.Actor) (events.Removal, error) {
+	r, err := l.d.removeVolume(ctx, events.Volume(n), export, actor)
+	if why, ok := errors.AsType[*jetstream.NotRemovableError](err); ok {
+		return r, &httpapi.NotRemovableError{Volume: n, Reasons: why.Reasons}
+	}
+	return r, err
+}
+
+// Removed implements httpapi.Volumes.
+func (l ledgerVolumes) Removed() events.Removal { return l.d.store.Removed() }

@@ -1,0 +1,150 @@
+package embed_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/audit"
+	"daybook/embed"
+)
+
+// answer sends a request with a body and returns the status and the answer.
+func answer(t *testing.T, book *embed.Daybook, method, path, body string) (int, string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(within(t), method, "http://127.0.0.1"+path, bytes.NewReader([]byte(body)))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	w := httptest.NewRecorder()
+	book.Handler().ServeHTTP(w, r)
+	raw, err := io.ReadAll(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Code, string(raw)
+}
+
+// getFrom asks a Daybook as a client would.
+func getFrom(book *embed.Daybook) audit.Get {
+	return func(ctx context.Context, path string, header ...string) (*http.Response, error) {
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1"+path, nil)
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		w := httptest.NewRecorder()
+		book.Handler().ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			return nil, fmt.Errorf("GET %s: %d %s", path, w.Code, w.Body)
+		}
+		return w.Result(), nil
+	}
+}
+
+// removeOldest exports and removes a volume.
+func removeOldest(t *testing.T, book *embed.Daybook, number int) (dir string) {
+	t.Helper()
+	var list struct{ Volumes []volume }
+	ask(t, book, http.MethodGet, "/api/ledger/volumes", http.StatusOK, &list)
+	v := list.Volumes[0]
+	if v.Volume != number {
+		t.Fatalf("the oldest volume is %+v, want %d", v, number)
+	}
+	dir = filepath.Join(t.TempDir(), "volume")
+	if _, err := embed.Export(within(t), embed.ExportOptions{Server: getFrom(book), Dir: dir, From: v.First, To: v.Last}); err != nil {
+		t.Fatal(err)
+	}
+	sha, err := embed.ExportHash(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, text := answer(t, book, http.MethodPost, "/api/ledger/volumes/"+string(rune('0'+number))+"/remove", `{"export_sha256":"`+sha+`"}`); code != http.StatusOK {
+		t.Fatalf("removing volume %d: %d %s", number, code, text)
+	}
+	return dir
+}
+
+// TestRemoval removes two volumes in a row: what is kept is answered as before, what
+// is not is gone, all of it verifies, and projections built anew answer the same.
+func TestRemoval(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: t.TempDir()}
+	book := start(t, opts)
+	gone := run(t, book, embed.Script{Code: "console.log('gone'); for (;;);", Session: "counted", ExecutionTimeoutSecs: 1}).ExecutionID
+	code := "globalThis.n = (globalThis.n ?? 0) + 1; console.log(n); n"
+	var heap string
+	for range 4 {
+		_, heap = completes(t, book, embed.Script{Code: code, Heap: heap, Session: "counted", Tags: map[string]string{"keep": "yes"}})
+	}
+	var v volume
+	ask(t, book, http.MethodPost, "/api/ledger/volumes/seal", http.StatusOK, &v)
+	if code, text := answer(t, book, http.MethodPost, "/api/ledger/volumes/1/remove", `{"export_sha256":"`+strings.Repeat("a", 64)+`"}`); code != http.StatusConflict || !strings.Contains(text, "the file of events of its export has the SHA-256") {
+		t.Errorf("without an export: %d %s", code, text)
+	}
+	export := removeOldest(t, book, 1)
+	if code, text := answer(t, book, http.MethodGet, "/api/executions/"+gone, ""); code != http.StatusGone || !strings.Contains(text, "removed with volume 1 of the ledger") {
+		t.Errorf("a removed execution: %d %s", code, text)
+	}
+	if code, text := answer(t, book, http.MethodGet, "/api/events?after=3", ""); code != http.StatusGone {
+		t.Errorf("events of a removed volume: %d %s", code, text)
+	}
+	if code, text := answer(t, book, http.MethodGet, "/api/events", ""); code != http.StatusOK || !strings.Contains(text, "volume_removed") {
+		t.Errorf("events from the first that is left: %d %s", code, text)
+	}
+	result, heap := completes(t, book, embed.Script{Code: code, Heap: heap, Session: "counted"})
+	if result != "5" {
+		t.Errorf("going on from a heap of the removed volume gives %s", result)
+	}
+	paths := []string{"/api/executions", "/api/heaps", "/api/heaps/" + heap + "/lineage", "/api/sessions", "/api/sessions/counted/entries", "/api/ledger/volumes"}
+	answers := func(book *embed.Daybook) map[string]any {
+		all := map[string]any{}
+		for _, path := range paths {
+			var a any
+			ask(t, book, http.MethodGet, path, http.StatusOK, &a)
+			all[path] = a
+		}
+		return all
+	}
+	key := book.AuditKey()
+	check := func() {
+		t.Helper()
+		if r, err := embed.Verify(within(t), embed.VerifyOptions{Server: getFrom(book), ServerURL: "here", Keys: []string{key}}); err != nil || !r.OK || len(r.Removed) == 0 {
+			t.Errorf("the server: %v\n%s", err, r)
+		}
+		before := answers(book)
+		closeBook(t, book)
+		if r, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: opts.DataDir, Keys: []string{key}}); err != nil || !r.OK || len(r.Removed) == 0 {
+			t.Errorf("the directory: %v\n%s", err, r)
+		}
+		book = start(t, opts)
+		if diff := cmp.Diff(before, answers(book)); diff != "" {
+			t.Errorf("after a start (-before +after):\n%s", diff)
+		}
+		closeBook(t, book)
+		if err := rebuild(t, opts.DataDir); err != nil {
+			t.Fatal(err)
+		}
+		book = start(t, opts)
+		if diff := cmp.Diff(before, answers(book)); diff != "" {
+			t.Errorf("after the projections were built anew (-before +after):\n%s", diff)
+		}
+	}
+	check()
+	if r, err := embed.Verify(within(t), embed.VerifyOptions{Export: export, Keys: []string{key}}); err != nil || !r.OK {
+		t.Errorf("the export: %v\n%s", err, r)
+	}
+	ask(t, book, http.MethodPost, "/api/ledger/volumes/seal", http.StatusOK, &v)
+	removeOldest(t, book, 2)
+	check()
+	if result, _ := completes(t, book, embed.Script{Code: code, Heap: heap, Session: "counted"}); result != "6" {
+		t.Errorf("going on from a heap of two removed volumes gives %s", result)
+	}
+}

@@ -1,0 +1,170 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"daybook/events"
+)
+
+// Acceptance is a loss that somebody has accepted: the ledger goes on behind it.
+type Acceptance struct {
+	// Lost are all positions without an event; those at the end reach up to First-1.
+	Lost events.Lost
+	// Volume is the one to go on with, and First its first position. Every volume
+	// before it is sealed as it is.
+	Volume events.Volume
+	First  uint64
+}
+
+// Lost are the positions that are on record as lost.
+func (s *Store) Lost() events.Lost {
+	if p := s.lost.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// readLost finds what is on record as lost: the newest volume that was opened
+// because of damage says all of it.
+func (s *Store) readLost(ctx context.Context, list []volume) error {
+	if s.opts.Accept != nil {
+		s.lost.Store(&s.opts.Accept.Lost)
+		return nil
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		v := list[i]
+		m, err := s.getOne(ctx, v.stream(), getRequest{Seq: v.first})
+		if errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrDamaged) {
+			continue // whether it may be missing is found by the checks
+		}
+		if err != nil {
+			return err
+		}
+		e, err := events.Decode(m.seq, events.Message{Subject: m.subject, Header: m.header, Body: m.data})
+		if err != nil {
+			continue //nolint:nilerr // likewise
+		}
+		if d, ok := e.Data.(*events.LedgerVolumeOpened); ok && d.Reason == events.VolumeDamaged {
+			lost := d.Losses(m.seq)
+			s.lost.Store(&lost)
+			return nil
+		}
+	}
+	return nil
+}
+
+// openBehind makes the volume to go on with behind a loss, and seals those before
+// it. It may be called again after it was cut short. turning is held.
+func (s *Store) openBehind(ctx context.Context, list []volume) ([]volume, error) {
+	a := s.opts.Accept
+	made := len(list) > 0 && list[len(list)-1].number == a.Volume
+	for i := range list {
+		v := &list[i]
+		if v.number >= a.Volume || v.sealed {
+			continue
+		}
+		if err := s.sealStream(ctx, v.number); err != nil {
+			return nil, err
+		}
+		info, err := s.streamInfo(ctx, v.stream())
+		if err != nil {
+			return nil, err
+		}
+		v.sealed, v.last, v.ended = true, max(info.State.LastSeq, v.first-1), info.State.LastTime
+	}
+	if !made {
+		next, err := s.makeVolume(ctx, a.Volume, a.First)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, next)
+	}
+	return list, s.sync()
+}
+
+// RecordLoss appends the first event of the volume that Options.Accept asked for,
+// unless it has one. The volume, its position and its predecessor are filled in.
+func (s *Store) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) error {
+	s.turning.Lock()
+	defer s.turning.Unlock()
+	list := s.volumes().list
+	v := list[len(list)-1]
+	info, err := s.streamInfo(ctx, v.stream())
+	if err != nil || info.State.Msgs > 0 {
+		return err
+	}
+	d.Volume, d.First, d.Reason = v.number, v.first, events.VolumeDamaged
+	if len(list) > 1 {
+		before := list[len(list)-2]
+		d.Predecessor = events.Predecessor{Volume: before.number, First: before.first, Last: before.last}
+		if before.last < before.first {
+			before.last = 0 // nothing of it is left
+		}
+		switch m, err := s.lastOf(ctx, before); {
+		case err == nil && m.seq == before.last:
+			d.Predecessor.LastID = first(m.header, "ce-id")
+		case err != nil && !errors.Is(err, events.ErrNotFound):
+			return fmt.Errorf("read the last event of volume %d: %w", before.number, err)
+		}
+	}
+	if v.first > d.Predecessor.Last+1 {
+		d.Hole = &events.Hole{From: d.Predecessor.Last + 1, To: v.first - 1}
+	}
+	return s.appendOpening(ctx, v, d)
+}
+
+// lastOf is the last event of a volume of which perhaps nothing is left.
+func (s *Store) lastOf(ctx context.Context, v volume) (stored, error) {
+	if v.last == 0 {
+		return stored{}, events.ErrNotFound
+	}
+	return s.getOneIn(ctx, v, getRequest{Seq: v.last})
+}
+
+// ForgetBlobs makes blobs that cannot be read ones that are not there, so that
+// they can be stored again, and counts what is missing of the bucket as known.
+func (s *Store) ForgetBlobs(ctx context.Context, list []events.LostBlob) error {
+	for _, l := range list {
+		name, err := blobName(l.Kind, l.Tenant, l.SHA256)
+		if err != nil {
+			return fmt.Errorf("give up blob: %w", err)
+		}
+		e, err := s.blobs.entry(ctx, name)
+		if errors.Is(err, events.ErrNotFound) || err == nil && e.Deleted {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("give up blob %s: %w", name, err)
+		}
+		body, err := deletedEntry(name)
+		if err != nil {
+			return err
+		}
+		if err := s.blobs.replace(ctx, name, body, e.seq); err != nil {
+			return fmt.Errorf("give up blob %s: %w", name, err)
+		}
+		s.heaps.drop(name)
+	}
+	return s.blobs.acceptMissing(ctx)
+}
+
+// acceptMissing counts messages that are gone as purged.
+func (b *bucket) acceptMissing(ctx context.Context) error {
+	info, err := b.stream.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("count what the blob store lacks: %w", err)
+	}
+	purged, seq, err := b.purged(ctx)
+	if errors.Is(err, events.ErrDamaged) {
+		err = nil // the count is one of them
+	}
+	if err != nil {
+		return err
+	}
+	if missing := info.State.LastSeq - info.State.Msgs; missing > purged {
+		return b.setPurged(ctx, missing, seq)
+	}
+	return nil
+}

@@ -1,0 +1,356 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+)
+
+// mostKept bounds what is kept of removed volumes, in events and bytes: it is in
+// memory for good.
+const (
+	mostKept      = 200_000
+	mostKeptBytes = 64 << 20
+)
+
+// NotRemovableError tells why a volume cannot be removed.
+type NotRemovableError struct {
+	Volume events.Volume
+	// Reasons are sentences for people, at least one.
+	Reasons []string
+}
+
+// Error lists the reasons.
+func (e *NotRemovableError) Error() string {
+	text := fmt.Sprintf("volume %d cannot be removed:", e.Volume)
+	for i, r := range e.Reasons {
+		if i > 0 {
+			text += ";"
+		}
+		text += " " + r
+	}
+	return text
+}
+
+func notRemovable(n events.Volume, format string, args ...any) error {
+	return &NotRemovableError{n, []string{fmt.Sprintf(format, args...)}}
+}
+
+// Removable returns a volume that may be removed, and the checkpoint that it was
+// sealed with: the oldest there is, sealed under a checkpoint. Any other is a
+// *NotRemovableError.
+func (s *Store) Removable(ctx context.Context, n events.Volume) (Volume, events.ClosingCheckpoint, error) {
+	now := s.volumes()
+	i := slices.IndexFunc(now.list, func(v volume) bool { return v.gone == nil })
+	v := now.list[i]
+	var none events.ClosingCheckpoint
+	switch {
+	case n < 1 || n > now.active().number:
+		return Volume{}, none, notRemovable(n, "there is no such volume")
+	case n < v.number:
+		return Volume{}, none, notRemovable(n, "it was removed already, by event %d", now.list[0].gone.removed.Seq)
+	case n == now.active().number:
+		return Volume{}, none, notRemovable(n, "it is still written; seal it first")
+	case n > v.number:
+		return Volume{}, none, notRemovable(n, "volume %d is older; volumes are removed from the oldest on", v.number)
+	}
+	info, err := s.streamInfo(ctx, v.stream())
+	if err != nil {
+		return Volume{}, none, err
+	}
+	closing, err := s.lastOfVolume(ctx, v)
+	if err != nil {
+		return Volume{}, none, err
+	}
+	d, ok := closing.Data.(*events.LedgerVolumeSealed)
+	if !ok || d.Closing == nil {
+		return Volume{}, none, notRemovable(n, "it was not sealed under a checkpoint, so nothing would prove what was in it")
+	}
+	return Volume{
+		Number: v.number, First: v.first, Last: v.last, Bytes: info.State.Bytes, Sealed: true, Began: info.State.FirstTime, Ended: info.State.LastTime,
+	}, *d.Closing, nil
+}
+
+// WorkLeft counts the requests of a sealed volume that runners have yet to take, or
+// have in hand.
+func (s *Store) WorkLeft(ctx context.Context, n events.Volume) (left uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
+	defer cancel()
+	stream, err := s.js.Stream(ctx, n.Stream())
+	if err != nil {
+		return 0, fmt.Errorf("look for work in volume %d: %w", n, err)
+	}
+	list := stream.ListConsumers(ctx)
+	for info := range list.Info() {
+		if strings.HasPrefix(info.Config.Durable, WorkConsumer("")) {
+			left += info.NumPending + uint64(info.NumAckPending)
+		}
+	}
+	if err := list.Err(); err != nil {
+		return 0, fmt.Errorf("look for work in volume %d: %w", n, err)
+	}
+	return left, nil
+}
+
+// Removal says what is to be removed, and what of it is to be kept.
+type Removal struct {
+	Volume events.Volume
+	// Keep are the positions, in order, of the events to be kept of this volume and
+	// those before it.
+	Keep []uint64
+	// RootHash is the tree hash over positions 1 to the volume's last.
+	RootHash string
+	Export   events.VolumeExport
+	Actor    events.Actor
+	// Recorded, if set, is called when the removal is on record, and before the
+	// stream goes; an error of it leaves that to the next Open.
+	Recorded func(d *events.LedgerVolumeRemoved) error
+}
+
+// Remove removes a volume that is Removable and returns the position of the event
+// that says so. Reading goes on meanwhile and does not fail; whoever reads in
+// order passes from the events that are kept to the next volume. A crash, or an
+// error, after the event was recorded is mended by the next Open.
+func (s *Store) Remove(ctx context.Context, r Removal) (seq uint64, err error) {
+	s.removing.Lock()
+	defer s.removing.Unlock()
+	v, closing, err := s.Removable(ctx, r.Volume)
+	if err != nil {
+		return 0, err
+	}
+	list, err := s.extract(ctx, r.Keep)
+	if err != nil {
+		return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
+	}
+	d := &events.LedgerVolumeRemoved{
+		Volume: v.Number, First: v.First, Last: v.Last, Ended: events.Instant{Time: v.Ended.UTC().Truncate(time.Millisecond)},
+		RootHash: r.RootHash, Closing: closing, Export: r.Export, Kept: events.KeptEvents{Events: len(list)}, Actor: r.Actor,
+	}
+	if len(list) > 0 {
+		raw, err := events.EncodeKept(list)
+		if err != nil {
+			return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
+		}
+		if len(list) > mostKept || len(raw) > mostKeptBytes {
+			return 0, notRemovable(r.Volume, "%d of its events, or of those before it, are still needed, which take %d bytes; at most %d events and %d bytes can be kept", len(list), len(raw), mostKept, mostKeptBytes)
+		}
+		if d.Kept.SHA256, err = s.PutText(ctx, events.LedgerTenant, raw); err != nil {
+			return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
+		}
+	}
+	before := uint64(0)
+	if now := s.volumes().list[0]; now.gone != nil {
+		before = now.gone.removed.Seq
+	}
+	// The event must find the one before it where it is, and no other.
+	e := events.New(events.LedgerTenant, time.Now(), d)
+	if seq, err = s.Append(ctx, e, int64(before)); err != nil {
+		return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
+	}
+	s.turning.Lock()
+	defer s.turning.Unlock()
+	s.letGo(newExtract(events.Removal{LedgerVolumeRemoved: d, Seq: seq, At: e.Time}, list))
+	if r.Recorded != nil {
+		if err := r.Recorded(d); err != nil {
+			return seq, fmt.Errorf("remove volume %d: %w", r.Volume, err)
+		}
+	}
+	return seq, s.finishRemoval(ctx)
+}
+
+// extract reads events by their positions.
+func (s *Store) extract(ctx context.Context, keep []uint64) ([]events.Stored, error) {
+	list := make([]events.Stored, 0, len(keep))
+	for len(keep) > 0 {
+		// One request brings many where they are close together.
+		n := 1
+		for n < len(keep) && keep[n]-keep[0] < batchMessages {
+			n++
+		}
+		p := page{form: raw, begin: keep[0] - 1, end: keep[0] - 1}
+		if _, _, err := s.readBatch(ctx, int(keep[n-1]-keep[0]+1), &p); err != nil {
+			return nil, err
+		}
+		begin := len(list)
+		for _, m := range p.raw {
+			if len(keep) > 0 && m.Seq == keep[0] {
+				list, keep = append(list, m), keep[1:]
+			}
+		}
+		if len(list) == begin {
+			return nil, s.damaged("position %d cannot be read", keep[0])
+		}
+	}
+	return list, nil
+}
+
+// letGo reads what is kept instead of volumes. It is called with turning held.
+func (s *Store) letGo(x *extract) {
+	list := []volume{goneVolume(x)}
+	for _, v := range s.volumes().list {
+		if v.number > x.removed.Volume {
+			list = append(list, v)
+		}
+	}
+	s.setVolumes(list)
+}
+
+func goneVolume(x *extract) volume {
+	return volume{number: x.removed.Volume, first: 1, last: x.removed.Last, sealed: true, ended: x.removed.Ended.Time, gone: x}
+}
+
+// finishRemoval removes the streams of volumes whose removal is on record.
+func (s *Store) finishRemoval(ctx context.Context) error {
+	gone := s.volumes().list[0]
+	if gone.gone == nil {
+		return nil
+	}
+	numbers, err := s.volumeNumbers(ctx)
+	if err != nil {
+		return err
+	}
+	if numbers[0] > gone.number {
+		return nil
+	}
+	js, done, err := s.keeper()
+	if err != nil {
+		return err
+	}
+	defer done()
+	for _, n := range numbers {
+		if n > gone.number {
+			break
+		}
+		if err := js.DeleteStream(ctx, n.Stream()); err != nil && !errors.Is(err, natsjs.ErrStreamNotFound) {
+			return fmt.Errorf("remove stream %s: %w", n.Stream(), err)
+		}
+	}
+	return s.sync()
+}
+
+// findRemoved reads what was removed, by the newest event that says so; nil when
+// none does.
+func (s *Store) findRemoved(ctx context.Context, numbers []events.Volume) (*volume, error) {
+	for _, n := range slices.Backward(numbers) {
+		m, err := s.lookUp(ctx, n.Stream(), getRequest{LastBySubject: n.RemovalSubject(events.LedgerTenant)})
+		if errors.Is(err, events.ErrNotFound) || noStream(err) {
+			continue // what cannot be asked is no stream of a ledger, or is damaged: others say so
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read what was removed: %w", err)
+		}
+		e, err := s.decode(m)
+		if err != nil {
+			return nil, err
+		}
+		d, ok := e.Data.(*events.LedgerVolumeRemoved)
+		if !ok || d.Volume < 1 || d.Volume >= n || d.Last >= e.Seq || d.Last > math.MaxInt64 {
+			return nil, s.damaged("event %d is %s and says of volume %d that it was removed", e.Seq, e.Type, n)
+		}
+		// Kept in memory already, mostly.
+		if now := s.known.Load(); now != nil && now.list[0].gone != nil && now.list[0].gone.removed.Seq == e.Seq {
+			return &now.list[0], nil
+		}
+		list, err := s.readExtract(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		v := goneVolume(newExtract(events.Removal{LedgerVolumeRemoved: d, Seq: e.Seq, At: e.Time}, list))
+		return &v, nil
+	}
+	return nil, nil
+}
+
+func (s *Store) readExtract(ctx context.Context, d *events.LedgerVolumeRemoved) ([]events.Stored, error) {
+	if d.Kept.SHA256 == "" {
+		return nil, nil
+	}
+	if s.blobs == nil {
+		var err error
+		if s.blobs, _, err = s.openBucket(ctx); err != nil {
+			return nil, err
+		}
+	}
+	raw, err := s.Text(ctx, events.LedgerTenant, d.Kept.SHA256)
+	if errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrRemoved) {
+		return nil, s.damaged("what is kept of volume %d is missing: text %s", d.Volume, d.Kept.SHA256)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what is kept of volume %d: %w", d.Volume, err)
+	}
+	list, err := events.DecodeKept(raw, d.Last)
+	if err == nil && len(list) != d.Kept.Events {
+		err = fmt.Errorf("it has %d events, not %d", len(list), d.Kept.Events)
+	}
+	if err != nil {
+		return nil, s.damaged("what is kept of volume %d: %w", d.Volume, err)
+	}
+	return list, nil
+}
+
+// lookForRemoval finds a removal by another process. Whoever calls it will look
+// again.
+func (s *Store) lookForRemoval(ctx context.Context) {
+	now := s.volumes()
+	// Whoever has it may wait for the caller to have appended: only so long.
+	for try := 0; !s.turning.TryLock(); try++ {
+		if s.volumes() != now || try == lookTries || wait(ctx, lagPause) != nil {
+			return
+		}
+	}
+	defer s.turning.Unlock()
+	numbers, err := s.volumeNumbers(ctx)
+	if err == nil {
+		var v *volume
+		if v, err = s.findRemoved(ctx, numbers); err == nil && v != nil && s.volumes().list[0].gone != v.gone {
+			s.letGo(v.gone)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "looking for what was removed", "err", err)
+	}
+}
+
+// lookTries bounds how often lookForRemoval tries to look.
+const lookTries = 100
+
+// readKept fills an empty page with kept events after its end. It reports false
+// when there is none: then the page ends with the last removed volume.
+func (s *Store) readKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
+	list, more := v.gone.answer(getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: batchBytes})
+	for _, m := range list {
+		p.skip = m.seq - 1 - p.end
+		if err := s.add(p, m); err != nil {
+			return false, 0, err
+		}
+	}
+	if len(list) > 0 {
+		return true, uint64(more), nil
+	}
+	if p.end < v.last {
+		p.skip, p.removed = v.last-p.end, v.last
+		p.begin, p.end = v.last, v.last
+	}
+	return false, 0, nil
+}
+
+// Removed is the newest removal of a volume; the zero value when all volumes are
+// there.
+func (s *Store) Removed() events.Removal {
+	if v := s.volumes().list[0]; v.gone != nil {
+		return v.gone.removed
+	}
+	return events.Removal{}
+}
+
+func sameVolume(a, b volume) bool {
+	return a.number == b.number && a.first == b.first && a.last == b.last && a.sealed == b.sealed && a.gone == b.gone
+}

@@ -1,0 +1,77 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+)
+
+// getOneIn is getOne for a volume, which may be removed or be so any moment.
+func (s *Store) getOneIn(ctx context.Context, v volume, r getRequest) (stored, error) {
+	if v.gone == nil {
+		m, err := s.getOne(ctx, v.stream(), r)
+		if v, err = s.gone(ctx, v, err); v.gone == nil {
+			return m, err
+		}
+	}
+	if list, _ := v.gone.answer(r); len(list) > 0 {
+		return list[0], nil
+	}
+	return stored{}, events.ErrNotFound
+}
+
+// getHeld is getOneIn for who holds turning, so that nothing is removed meanwhile.
+func (s *Store) getHeld(ctx context.Context, v volume, r getRequest) (stored, error) {
+	if v.gone == nil {
+		return s.getOne(ctx, v.stream(), r)
+	}
+	return s.getOneIn(ctx, v, r)
+}
+
+// getBatchIn is getBatch for a volume, which may be removed or be so any moment.
+// Where it is after some messages, the request ends with an error.
+func (s *Store) getBatchIn(ctx context.Context, v volume, r getRequest, fn func(m stored) error) (pending uint64, err error) {
+	if v.gone == nil {
+		some := false
+		pending, err := s.getBatch(ctx, v.stream(), r, func(m stored) error {
+			some = true
+			return fn(m)
+		})
+		if some {
+			return pending, err
+		}
+		if v, err = s.gone(ctx, v, err); v.gone == nil {
+			return pending, err
+		}
+	}
+	list, more := v.gone.answer(r)
+	for _, m := range list {
+		if err := fn(m); err != nil {
+			return 0, err
+		}
+	}
+	return uint64(more), nil
+}
+
+// gone is a volume as it is now if a request that failed found no stream to answer
+// it; else the volume and the error as they were.
+func (s *Store) gone(ctx context.Context, v volume, err error) (volume, error) {
+	if !noStream(err) || !v.sealed {
+		return v, err
+	}
+	if now := s.volumes().list[0]; now.gone == nil || now.number < v.number {
+		s.lookForRemoval(ctx) // perhaps another process has removed it
+	}
+	if now := s.volumes().list[0]; now.gone != nil && now.number >= v.number {
+		return now, nil
+	}
+	return v, err
+}
+
+func noStream(err error) bool {
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, natsjs.ErrStreamNotFound)
+}

@@ -1,0 +1,184 @@
+package projections
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"daybook/events"
+)
+
+// removalStatements are those about removed volumes.
+type removalStatements struct {
+	skip, removedUpTo, removal                      *sql.Stmt
+	keepNothing, keep, dropOutput, dropCalls        *sql.Stmt
+	dropSealed, dropContextRuns, dropEntries        *sql.Stmt
+	dropSessions, dropRuns, dropEdits, dropNotes    *sql.Stmt
+	dropUnknown, madeAnew, dropHeaps, putHeap, tags *sql.Stmt
+	dropTags, recount, dropUsage                    *sql.Stmt
+}
+
+// unkept is a query of the rows of executions that a removal drops.
+const unkept = `SELECT id FROM executions WHERE requested_seq <= ?1 AND requested_seq NOT IN (SELECT seq FROM kept_events)`
+
+func (s *removalStatements) queries() []preparing {
+	return []preparing{
+		{&s.skip, `UPDATE position SET removed = max(removed, ?)`},
+		{&s.removedUpTo, `SELECT removed FROM position`},
+		{&s.removal, `INSERT OR REPLACE INTO removals VALUES (?, ?, ?, ?, ?, ?, ?)`},
+		{&s.keepNothing, `DELETE FROM kept_events`},
+		{&s.keep, `INSERT INTO kept_events VALUES (?)`},
+		{&s.dropOutput, `DELETE FROM output WHERE execution IN (` + unkept + `)`},
+		{&s.dropCalls, `DELETE FROM calls WHERE execution IN (` + unkept + `)`},
+		{&s.dropSealed, `DELETE FROM sealed_runs WHERE execution IN (` + unkept + `)`},
+		{&s.dropContextRuns, `DELETE FROM context_runs WHERE EXISTS (SELECT 1 FROM executions x WHERE x.tenant = context_runs.tenant AND x.execution_id = context_runs.execution_id AND x.id IN (` + unkept + `))`},
+		{&s.dropEntries, `DELETE FROM entries WHERE EXISTS (SELECT 1 FROM executions x WHERE x.tenant = entries.tenant AND x.execution_id = entries.execution_id AND x.id IN (` + unkept + `))`},
+		{&s.dropSessions, `DELETE FROM sessions WHERE NOT EXISTS (SELECT 1 FROM entries e WHERE e.tenant = sessions.tenant AND e.session = sessions.session)`},
+		{&s.dropRuns, `DELETE FROM executions WHERE id IN (` + unkept + `)`},
+		{&s.dropEdits, `DELETE FROM tag_edits WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
+		{&s.dropNotes, `DELETE FROM anomalies WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
+		{&s.dropUnknown, `DELETE FROM unknown_events WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
+		// Heaps whose first maker goes and that a run which stays has left, too.
+		{&s.madeAnew, `SELECT h.tenant, h.heap, h.size, h.engine_id, h.collected_seq, h.collected_at, x.execution_id, x.input_heap, x.completed_at, min(x.last_seq)
+			FROM heaps h JOIN executions x ON x.tenant = h.tenant AND x.output_heap = h.heap
+			WHERE h.seq <= ? AND h.seq NOT IN (SELECT seq FROM kept_events) GROUP BY h.tenant, h.heap ORDER BY h.tenant, h.heap`},
+		{&s.dropHeaps, `DELETE FROM heaps WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
+		{&s.putHeap, `INSERT INTO heaps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.tags, `SELECT t.tenant, t.heap, t.tags FROM tagged t WHERE t.effective <= ?
+			AND NOT EXISTS (SELECT 1 FROM executions x WHERE x.tenant = t.tenant AND x.output_heap = t.heap)
+			AND NOT EXISTS (SELECT 1 FROM tag_edits d WHERE d.tenant = t.tenant AND d.heap = t.heap AND d.effective = t.effective)
+			ORDER BY t.tenant, t.heap`},
+		{&s.dropTags, `DELETE FROM tagged WHERE tenant = ? AND heap = ?`},
+		{&s.dropUsage, `DELETE FROM tenant_usage WHERE tenant NOT IN (SELECT DISTINCT tenant FROM executions)`},
+		{&s.recount, `UPDATE tenant_usage SET
+			runs = (SELECT count(*) FROM executions x WHERE x.tenant = tenant_usage.tenant AND x.status = 'running'),
+			output_bytes = (SELECT coalesce(sum(x.out_byte), 0) FROM executions x WHERE x.tenant = tenant_usage.tenant),
+			heap_bytes = (SELECT coalesce(sum(h.size), 0) FROM heaps h WHERE h.tenant = tenant_usage.tenant AND h.collected_seq IS NULL)`},
+	}
+}
+
+// unrequested notes an event of an execution that is not known, unless it may have
+// been removed: what a runner says after its end may come late.
+func (a *applier) unrequested(e *events.Event, id string) error {
+	var removed uint64
+	if err := a.row(a.s.removedUpTo).Scan(&removed); err != nil || removed > 0 {
+		return err
+	}
+	return a.anomaly(e, "%s of execution %s, which was never requested", e.Type, id)
+}
+
+// removed makes the tables what a rebuild would find that reads only what is left:
+// what came from events up to d.Last goes, except for those that are kept.
+func (a *applier) removed(e *events.Event, d *events.LedgerVolumeRemoved) error {
+	err := a.exec(a.s.removal, d.Volume, d.First, d.Last, d.Ended.UnixMilli(), e.Seq, e.Time.UnixMilli(), d.Export.SHA256)
+	if err != nil || e.Kept() {
+		return err // a later removal came before it
+	}
+	if err := errors.Join(a.exec(a.s.skip, d.Last), a.storeExtents(), a.storeUsage()); err != nil {
+		return err
+	}
+	clear(a.states) // they are read anew
+	clear(a.used)
+	if err := a.readKept(d); err != nil {
+		return err
+	}
+	for _, stmt := range []*sql.Stmt{
+		a.s.dropOutput, a.s.dropCalls, a.s.dropSealed, a.s.dropContextRuns, a.s.dropEntries, a.s.dropRuns, a.s.dropEdits, a.s.dropNotes, a.s.dropUnknown,
+	} {
+		if err := a.exec(stmt, d.Last); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(a.exec(a.s.dropSessions), a.dropHeaps(d.Last), a.dropTags(d.Last), a.exec(a.s.dropUsage), a.exec(a.s.recount)); err != nil {
+		return err
+	}
+	a.erased = true // what is gone is gone from the log, too
+	return a.exec(a.s.keepNothing)
+}
+
+// readKept fills the list of the positions that are kept.
+func (a *applier) readKept(d *events.LedgerVolumeRemoved) error {
+	if err := a.exec(a.s.keepNothing); err != nil || d.Kept.SHA256 == "" {
+		return err
+	}
+	if a.texts == nil {
+		return errors.New("what is kept of removed volumes cannot be read without texts")
+	}
+	raw, err := a.texts.Text(a.ctx, events.LedgerTenant, d.Kept.SHA256)
+	if err != nil {
+		return fmt.Errorf("read what is kept of removed volumes: %w", err)
+	}
+	list, err := events.DecodeKept(raw, d.Last)
+	if err != nil {
+		return fmt.Errorf("%w: what is kept of removed volumes: %w", events.ErrDamaged, err)
+	}
+	for _, m := range list {
+		if err := a.exec(a.s.keep, m.Seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropHeaps drops heaps whose maker was, unless another run that stays has left
+// the same: then that one is the first.
+func (a *applier) dropHeaps(last uint64) error {
+	type heap struct {
+		tenant, heap, engine, execution string
+		size, seq                       int64
+		parent                          sql.NullString
+		made, collected, collectedAt    sql.NullInt64
+	}
+	rows, err := a.bind(a.s.madeAnew).QueryContext(a.ctx, last)
+	if err != nil {
+		return err
+	}
+	var list []heap
+	for rows.Next() {
+		var h heap
+		if err := rows.Scan(&h.tenant, &h.heap, &h.size, &h.engine, &h.collected, &h.collectedAt, &h.execution, &h.parent, &h.made, &h.seq); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+		list = append(list, h)
+	}
+	if err := errors.Join(rows.Err(), rows.Close(), a.exec(a.s.dropHeaps, last)); err != nil {
+		return err
+	}
+	for _, h := range list {
+		if err := a.exec(a.s.putHeap, h.tenant, h.heap, h.seq, h.size, h.engine, h.parent, h.execution, h.made.Int64, h.collected, h.collectedAt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropTags takes tags out of force that only dropped events had put there.
+func (a *applier) dropTags(last uint64) error {
+	type tagged struct{ tenant, heap, tags string }
+	rows, err := a.bind(a.s.tags).QueryContext(a.ctx, last)
+	if err != nil {
+		return err
+	}
+	var list []tagged
+	for rows.Next() {
+		var t tagged
+		if err := rows.Scan(&t.tenant, &t.heap, &t.tags); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+		list = append(list, t)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return err
+	}
+	for _, t := range list {
+		had := map[string]string{}
+		if err := json.Unmarshal([]byte(t.tags), &had); err != nil {
+			return err
+		}
+		if err := errors.Join(a.indexTags(t.tenant, t.heap, had, nil), a.exec(a.s.dropTags, t.tenant, t.heap)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

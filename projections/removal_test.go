@@ -1,0 +1,352 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/ledger"
+	"daybook/projections"
+	"daybook/retention"
+)
+
+// soundLife is an execution as a sound ledger has it, an event at a time.
+type soundLife struct {
+	n       int
+	session string
+	tags    bool
+	context *events.ContextRef
+	turn    *events.Turn
+	todo    []func(at uint64) []events.Data
+}
+
+// soundBook writes a history of everything that there is, as the write side would.
+type soundBook struct {
+	*rand.Rand
+	t       *testing.T
+	store   *jetstream.Store
+	clock   time.Time
+	n       int
+	lives   []*soundLife
+	entries map[string]int64
+	turns   map[int]int64
+	after   map[int]string
+	heaps   []int // that are kept
+	last    uint64
+	context map[events.ContextRef]time.Time // last use
+	running map[events.ContextRef]int
+}
+
+func (b *soundBook) add(data ...events.Data) {
+	b.t.Helper()
+	for _, d := range data {
+		b.clock = b.clock.Add(time.Second)
+		who := tenant
+		seq, err := b.store.Append(b.t.Context(), events.New(who, b.clock, d), ledger.AnyPosition)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		b.last = seq
+	}
+}
+
+// begin requests an execution and plans what becomes of it.
+func (b *soundBook) begin() {
+	b.n++
+	l := &soundLife{n: b.n}
+	var edit []func(*events.ExecutionRequested)
+	if b.IntN(2) == 0 {
+		l.session = fmt.Sprint("session ", b.IntN(3))
+		edit = append(edit, inSession(l.session))
+	}
+	if l.tags = b.IntN(3) == 0; l.tags {
+		edit = append(edit, withTags(tags{"run": fmt.Sprint(b.IntN(3))}))
+	}
+	if b.IntN(4) == 0 {
+		ref := contextRef([]events.ContextKind{events.ContextLogical, events.ContextSession, events.ContextTransport}[b.IntN(3)], fmt.Sprint(b.IntN(2)))
+		l.context = &ref
+		b.running[ref]++
+		edit = append(edit, inContext(ref))
+	}
+	if b.IntN(4) == 0 {
+		s := b.IntN(2)
+		b.turns[s]++
+		b.add(turnQueued(s, int(b.turns[s]), l.n))
+		l.turn = &events.Turn{SessionID: sessionID(s), Number: b.turns[s], After: b.after[s], QueuedSeq: b.last}
+		b.after[s] = id(l.n)
+		edit = append(edit, func(d *events.ExecutionRequested) { d.Turn = l.turn })
+	}
+	b.add(requested(l.n, edit...))
+	if l.context != nil {
+		b.context[*l.context] = b.clock
+	}
+	if b.IntN(5) == 0 {
+		b.add(&events.AgentPrompted{SessionID: sessionID(40), PromptID: id(100_000 + l.n), ExecutionID: id(l.n), Actor: client, Content: events.Plain(events.PromptContent{Blocks: events.Body{Text: "[]"}})})
+	}
+	step := func(f func(at uint64) []events.Data) { l.todo = append(l.todo, f) }
+	just := func(d ...events.Data) { step(func(uint64) []events.Data { return d }) }
+	just(started(l.n, 1, fresh, ""))
+	x := events.Extent{Line: 1, Attempt: 1}
+	for range b.IntN(3) {
+		d := output(l.n, 1, x, pieces("line\n")...)
+		x.Add(d)
+		just(d)
+	}
+	if b.IntN(4) == 0 {
+		just(&events.HostCalled{ExecutionID: id(l.n), Attempt: 1, Number: 1, Server: "s", Tool: "t", ArgumentsSHA256: heap(1)})
+		just(&events.HostReturned{ExecutionID: id(l.n), Attempt: 1, Number: 1, Outcome: "ok"})
+	}
+	status := events.StatusCompleted
+	var how []func(*events.Ending)
+	made := -1
+	if b.IntN(3) == 0 {
+		status = events.StatusFailed
+	} else {
+		made = b.IntN(12)
+		how = append(how, leaving(heap(made), ""))
+	}
+	how = append(how, func(e *events.Ending) { e.Output = &events.OutputTotals{Lines: x.Line - 1, Bytes: x.Byte} })
+	var end uint64
+	step(func(uint64) []events.Data {
+		if made >= 0 && !slices.Contains(b.heaps, made) {
+			b.heaps = append(b.heaps, made)
+		}
+		return []events.Data{ended(l.n, status, how...)}
+	})
+	if l.tags && made >= 0 {
+		step(func(at uint64) []events.Data {
+			end = at
+			d := tagged(heap(made), tags{"run": "x"}, events.EditSet, at)
+			d.ExecutionID = id(l.n)
+			return []events.Data{d}
+		})
+	}
+	if l.session != "" {
+		step(func(at uint64) []events.Data {
+			if end == 0 {
+				end = at
+			}
+			out := ""
+			if made >= 0 {
+				out = heap(made)
+			}
+			d := entry(l.n, l.session, b.entries[l.session], status, "", out)
+			d.TerminalSeq = end
+			b.entries[l.session]++
+			return []events.Data{d}
+		})
+	}
+	b.lives = append(b.lives, l)
+}
+
+// goOn lets a run do its next step.
+func (b *soundBook) goOn() {
+	if len(b.lives) == 0 {
+		return
+	}
+	i := b.IntN(len(b.lives))
+	l := b.lives[i]
+	data := l.todo[0](b.last)
+	l.todo = l.todo[1:]
+	b.add(data...)
+	if events.Ended(data[0]) != nil && l.context != nil {
+		b.context[*l.context] = b.clock
+		b.running[*l.context]--
+	}
+	if len(l.todo) == 0 {
+		b.lives = slices.Delete(b.lives, i, i+1)
+	}
+}
+
+func (b *soundBook) move() {
+	ref := contextRef([]events.ContextKind{events.ContextLogical, events.ContextSession, events.ContextTransport}[b.IntN(3)], fmt.Sprint(b.IntN(2)))
+	switch b.IntN(30) {
+	case 0:
+		if len(b.heaps) > 0 {
+			b.add(tagged(heap(b.heaps[b.IntN(len(b.heaps))]), tags{"k": fmt.Sprint(b.IntN(3)), "l": "1"}, events.EditSet, 0))
+		}
+	case 1, 2, 3, 4:
+		if len(b.heaps) > 0 {
+			i := b.IntN(len(b.heaps))
+			b.add(tagged(heap(b.heaps[i]), tags{}, events.EditSet, 0), &events.HeapCollected{Heap: heap(b.heaps[i])})
+			b.heaps = slices.Delete(b.heaps, i, i+1)
+		}
+	case 5:
+		b.add(&events.ContextUpdated{ContextRef: ref, Content: events.Plain(events.ContextContent{UserPreferences: events.UserPreferences{Language: fmt.Sprint(b.n)}})})
+		b.context[ref] = b.clock
+	case 6:
+		b.add(&events.ContextCleared{ContextRef: ref})
+		b.context[ref] = b.clock
+	case 7, 8:
+		if used, ok := b.context[ref]; ok && b.running[ref] == 0 {
+			b.add(&events.ContextExpired{ContextRef: ref, LastUse: events.Instant{Time: used}})
+			if ref.Kind == events.ContextTransport {
+				delete(b.context, ref)
+			}
+		}
+	case 9:
+		b.add(noted(ref, b.clock, events.NotedCall{Tool: "t", ArgumentsSHA256: heap(b.n), CalledAt: events.Instant{Time: b.clock}}))
+		b.context[ref] = laterOf(b.context[ref], b.clock.Add(-time.Second))
+	case 10:
+		hook := id(200_000 + b.n)
+		b.add(&events.WebhookRegistered{WebhookID: hook, Content: events.Plain(events.WebhookContent{URL: "https://h"}), Actor: client})
+		if b.IntN(2) == 0 {
+			b.add(&events.WebhookDeleted{WebhookID: hook, Actor: client})
+		}
+	case 11:
+		b.add(&events.SessionShredded{SessionID: heap(77), Session: "erased", KeyIDs: []string{fmt.Sprint("key ", b.n)}, Actor: client})
+	case 12, 13, 14, 15, 16, 17:
+		if len(b.lives) < 6 {
+			b.begin()
+		}
+	default:
+		b.goOn()
+	}
+}
+
+func laterOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// tables reads every table, with what names rows in place of numbers that only
+// count them.
+func tables(t *testing.T, path string) map[string][]string {
+	t.Helper()
+	db := raw(t, path)
+	names := map[string]string{}
+	lookUp := func(prefix, query string) {
+		rows, err := db.QueryContext(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id, name string
+			if err := rows.Scan(&id, &name); err != nil {
+				t.Fatal(err)
+			}
+			names[prefix+id] = name
+		}
+	}
+	lookUp("x", "SELECT id, execution_id FROM executions")
+	lookUp("a", "SELECT id, session_id FROM agent_sessions")
+	lookUp("p", "SELECT id, key || '=' || value FROM tag_pairs")
+	number := regexp.MustCompile(`\b(id|execution|session|pair)=(\d+) `)
+	all := dump(t, path)
+	for table, list := range all {
+		prefix := map[string]string{"executions": "x", "output": "x", "calls": "x", "sealed_runs": "x", "agent_sessions": "a", "agent_prompts": "a", "tag_pairs": "p", "heap_tags": "p"}[table]
+		kept := list[:0]
+		for _, row := range list {
+			row = number.ReplaceAllStringFunc(row, func(s string) string {
+				m := number.FindStringSubmatch(s)
+				return m[1] + "=" + names[prefix+m[2]] + " "
+			})
+			row = regexp.MustCompile(`mask=\d+ `).ReplaceAllString(row, "")
+			if table == "tenant_usage" && strings.Count(row, "=0 ") == 3 {
+				continue
+			}
+			kept = append(kept, row)
+		}
+		slices.Sort(kept)
+		all[table] = kept
+	}
+	return all
+}
+
+// TestRemovalLeavesWhatARebuildFinds writes histories of everything there is, removes
+// volume after volume, and compares whole tables with those of a rebuild.
+func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			store := jetstreamtest.Start(t)
+			path := filepath.Join(t.TempDir(), "live.db")
+			s := open(t, projections.Options{Path: path, Texts: store})
+			follow(t, s, store)
+			b := &soundBook{
+				Rand: rand.New(rand.NewPCG(seed, 7)), t: t, store: store, clock: began, entries: map[string]int64{}, turns: map[int]int64{}, after: map[int]string{},
+				context: map[events.ContextRef]time.Time{}, running: map[events.ContextRef]int{},
+			}
+			b.add(opened(0, "a"), opened(1, "b"), &events.AgentSessionCreated{SessionID: sessionID(40), Content: events.Plain(events.AgentWorkspace{Cwd: "/"}), Actor: client})
+			dropped := 0
+			for volume := events.Volume(1); volume <= 4; volume++ {
+				for range 120 {
+					b.move()
+				}
+				v, err := store.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked, Actor: client, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+					return &events.ClosingCheckpoint{Origin: "o", Size: last, RootHash: "r", Note: "n"}, nil
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for len(b.lives) > 0 {
+					b.goOn()
+				}
+				for range b.IntN(60) {
+					b.move()
+				}
+				for len(b.lives) > 0 {
+					b.goOn()
+				}
+				if err := s.Wait(t.Context(), b.last); err != nil {
+					t.Fatal(err)
+				}
+				rests, err := s.RestsOn(t.Context(), v.Last)
+				if err != nil || len(rests.Running) > 0 {
+					t.Fatalf("%v are running, error %v", rests.Running, err)
+				}
+				plan, err := retention.PlanVolume(t.Context(), store, v.Last, retention.VolumeFacts{Later: pairs(rests.Later), Makers: pairs(rests.Makers)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				dropped += plan.Executions - plan.Kept
+				seq, err := store.Remove(t.Context(), jetstream.Removal{Volume: volume, Keep: plan.Keep, RootHash: "r", Export: events.VolumeExport{SHA256: heap(1)}, Actor: client})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Wait(t.Context(), seq); err != nil {
+					t.Fatal(err)
+				}
+				noAnomalies(t, s)
+				got := tables(t, path)
+				anew := projections.Options{Path: filepath.Join(t.TempDir(), "anew.db"), Texts: store}
+				if err := projections.Rebuild(t.Context(), anew, store, seq); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tables(t, anew.Path), got); diff != "" {
+					t.Fatalf("after the removal of volume %d (-rebuilt +removed):\n%s", volume, diff)
+				}
+			}
+			if dropped < 10 {
+				t.Errorf("only %d executions went", dropped)
+			}
+			_, err := s.Execution(t.Context(), tenant, events.NewID(began.Add(-time.Hour)))
+			if !errors.Is(err, events.ErrRemoved) {
+				t.Errorf("an execution of the removed time: %v", err)
+			}
+		})
+	}
+}
+
+func pairs(list [][2]string) (runs []retention.Run) {
+	for _, p := range list {
+		runs = append(runs, retention.Run{Tenant: p[0], ExecutionID: p[1]})
+	}
+	return runs
+}

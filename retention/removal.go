@@ -1,0 +1,344 @@
+package retention
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"daybook/events"
+)
+
+// Run names an execution.
+type Run struct{ Tenant, ExecutionID string }
+
+// VolumeFacts is what rests on the volumes up to a position, as far as only the
+// read side knows.
+type VolumeFacts struct {
+	// Running are executions requested there that have not ended.
+	Running []Run
+	// Later are those of which something is on record after the position.
+	Later []Run
+	// Makers are those that left a heap first that is kept.
+	Makers []Run
+}
+
+// VolumePlan says what is to be kept of volumes that are removed.
+type VolumePlan struct {
+	// Keep are the positions of the events, in order.
+	Keep []uint64
+	// Events counts those that were looked at, Executions those among them that
+	// began, Kept how many of these are kept.
+	Events, Executions, Kept int
+	// Running counts executions that have not ended: with any, nothing may be
+	// removed.
+	Running int
+}
+
+// PlanVolume decides what is kept of everything up to a position, the last of a
+// volume. An execution is kept whole or not at all. It is kept while its heap is,
+// while a session or a conversation goes on from it or names it, and where
+// something about it is on record later. Of what is no execution all is kept but
+// what has no effect any more.
+//
+// A type of a newer version is an error: it may rest on something in a way that
+// this one does not know.
+func PlanVolume(ctx context.Context, feed Feed, last uint64, facts VolumeFacts) (VolumePlan, error) {
+	f := &volumeFold{
+		runs: map[Run]*volumeRun{}, sessions: map[Run]Run{}, contexts: map[Run]*volumeContext{}, deleted: map[string]bool{},
+		turns: map[Run]*volumeTurns{}, prompts: map[Run][]Run{}, agentsGone: map[Run]bool{}, collected: map[Run]bool{},
+	}
+	plan := VolumePlan{Running: len(facts.Running)}
+	if err := readTo(ctx, feed, last, func(m events.Stored) error {
+		if _, known := matters[typeOf(m)]; !known {
+			return newerType(m.Seq, typeOf(m))
+		}
+		e, err := events.Decode(m.Seq, m.Message)
+		if err != nil {
+			return err
+		}
+		plan.Events++
+		f.take(&e)
+		return nil
+	}); err != nil {
+		return plan, fmt.Errorf("decide what is kept: %w", err)
+	}
+	f.decide(facts)
+	plan.Executions = len(f.runs)
+	for _, r := range f.runs {
+		if r.keep {
+			plan.Kept++
+		}
+	}
+	err := readTo(ctx, feed, last, func(m events.Stored) error {
+		e, err := events.Decode(m.Seq, m.Message)
+		if err == nil && f.keeps(&e) {
+			plan.Keep = append(plan.Keep, m.Seq)
+		}
+		return err
+	})
+	if err != nil {
+		return plan, fmt.Errorf("decide what is kept: %w", err)
+	}
+	return plan, nil
+}
+
+// readTo calls fn with every event up to a position.
+func readTo(ctx context.Context, feed Feed, last uint64, fn func(events.Stored) error) error {
+	for after := uint64(0); after < last; {
+		batch, err := feed.ReadRaw(ctx, after, readAtOnce)
+		if err != nil {
+			return err
+		}
+		if len(batch) == 0 {
+			return fmt.Errorf("the ledger ends at %d, before %d: %w", after, last, events.ErrDamaged)
+		}
+		for _, m := range batch {
+			if m.Seq > last {
+				return nil
+			}
+			if err := fn(m); err != nil {
+				return err
+			}
+		}
+		after = batch[len(batch)-1].Seq
+	}
+	return nil
+}
+
+// volumeRun is an execution as the events say that are looked at.
+type volumeRun struct {
+	end             uint64
+	heap            string
+	logged, entered bool
+	tags, tagged    bool
+	context         string
+	keep            bool
+}
+
+// volumeContext is a conversation context. What came before reset has no effect.
+type volumeContext struct {
+	reset   uint64
+	used    int64
+	unsure  bool
+	running int
+}
+
+// volumeTurns are the runs of a session that keeps state since the last turn that
+// left a heap.
+type volumeTurns struct {
+	since int64
+	runs  []turnOf
+}
+
+type turnOf struct {
+	number int64
+	run    Run
+}
+
+// volumeFold is what the events up to a position say. Its keys are a tenant and
+// the id of an execution, a session, a context or a heap.
+type volumeFold struct {
+	runs     map[Run]*volumeRun
+	sessions map[Run]Run // the run of a session's last entry
+	contexts map[Run]*volumeContext
+	turns    map[Run]*volumeTurns
+	// deleted are webhooks, agentsGone sessions of agents, prompts the runs of these.
+	deleted               map[string]bool
+	agentsGone            map[Run]bool
+	prompts               map[Run][]Run
+	made, kept, collected map[Run]bool // heaps
+}
+
+func (f *volumeFold) context(tenant, key string) *volumeContext {
+	k := Run{tenant, key}
+	if f.contexts[k] == nil {
+		f.contexts[k] = &volumeContext{}
+	}
+	return f.contexts[k]
+}
+
+func (c *volumeContext) use(at time.Time) { c.used = max(c.used, at.UnixMilli()) }
+
+func (f *volumeFold) take(e *events.Event) {
+	switch d := e.Data.(type) {
+	case *events.ExecutionRequested:
+		r := &volumeRun{logged: d.SessionID != "", tags: len(d.Content.Value().Tags) > 0}
+		f.runs[Run{e.Tenant, d.ExecutionID}] = r
+		if d.Context != nil {
+			r.context = d.Context.Key
+			c := f.context(e.Tenant, d.Context.Key)
+			c.running++
+			c.use(e.Time)
+		}
+		if d.Turn != nil {
+			k := Run{e.Tenant, d.Turn.SessionID}
+			if f.turns[k] == nil {
+				f.turns[k] = &volumeTurns{}
+			}
+			f.turns[k].runs = append(f.turns[k].runs, turnOf{d.Turn.Number, Run{e.Tenant, d.ExecutionID}})
+		}
+	case *events.SessionEntryRecorded:
+		if r := f.runs[Run{e.Tenant, d.ExecutionID}]; r != nil {
+			r.entered = true
+		}
+		f.sessions[Run{e.Tenant, d.SessionID}] = Run{e.Tenant, d.ExecutionID}
+	case *events.HeapTagged:
+		if r := f.runs[Run{e.Tenant, d.ExecutionID}]; r != nil {
+			r.tagged = true
+		}
+	case *events.HeapCollected:
+		f.collected[Run{e.Tenant, d.Heap}] = true
+	case *events.AgentPrompted:
+		if d.ExecutionID != "" {
+			k := Run{e.Tenant, d.SessionID}
+			f.prompts[k] = append(f.prompts[k], Run{e.Tenant, d.ExecutionID})
+		}
+	case *events.AgentSessionDeleted:
+		f.agentsGone[Run{e.Tenant, d.SessionID}] = true
+	case *events.WebhookDeleted:
+		f.deleted[d.WebhookID] = true
+	case *events.ContextUpdated, *events.ContextCleared, *events.ContextExpired, *events.ContextNoted:
+		f.inContext(e)
+	default:
+		if end := events.Ended(e.Data); end != nil {
+			f.ended(e, end)
+		}
+	}
+}
+
+func (f *volumeFold) ended(e *events.Event, d *events.Ending) {
+	r := f.runs[Run{e.Tenant, d.ExecutionID}]
+	if r == nil || r.end != 0 {
+		return
+	}
+	r.end = e.Seq
+	if d.Heap != nil {
+		r.heap = d.Heap.SHA256
+	}
+	if r.context != "" {
+		c := f.context(e.Tenant, r.context)
+		c.running--
+		c.use(e.Time)
+	}
+}
+
+// inContext notes from where on events of a context matter. Where it was not clear
+// when the context was used last, nothing is forgotten.
+func (f *volumeFold) inContext(e *events.Event) {
+	c := f.context(e.Tenant, e.About())
+	switch d := e.Data.(type) {
+	case *events.ContextUpdated:
+		c.use(e.Time)
+	case *events.ContextCleared:
+		c.reset = e.Seq
+		c.use(e.Time)
+	case *events.ContextExpired:
+		switch {
+		case c.running > 0:
+		case d.Kind == events.ContextTransport:
+			c.reset, c.used, c.unsure = e.Seq, 0, false
+		case !c.unsure && d.LastUse.UnixMilli() == c.used:
+			c.reset = e.Seq
+		}
+	case *events.ContextNoted:
+		c.use(d.UsedAt.Time)
+		c.unsure = c.unsure || d.Content.Plain == nil
+		content := d.Content.Value()
+		for _, call := range content.Calls {
+			c.use(call.CalledAt.Time)
+		}
+		for _, r := range content.Resources {
+			c.use(r.FetchedAt.Time)
+		}
+	}
+}
+
+func (f *volumeFold) decide(facts VolumeFacts) {
+	hold := func(k Run) {
+		if r := f.runs[k]; r != nil {
+			r.keep = true
+		}
+	}
+	for _, list := range [][]Run{facts.Running, facts.Later, facts.Makers} {
+		for _, k := range list {
+			hold(k)
+		}
+	}
+	for k, r := range f.runs {
+		switch {
+		case r.end == 0, r.logged && !r.entered, r.tags && r.heap != "" && !r.tagged:
+			r.keep = true // something about it is to come
+		case r.context != "" && r.end >= f.context(k.Tenant, r.context).reset:
+			r.keep = true
+		}
+	}
+	for _, k := range f.sessions {
+		hold(k)
+	}
+	for session, list := range f.prompts {
+		for _, k := range list {
+			if !f.agentsGone[session] {
+				hold(k)
+			}
+		}
+	}
+	for _, t := range f.turns {
+		for _, at := range t.runs {
+			if r := f.runs[at.run]; r.heap != "" {
+				t.since = max(t.since, at.number)
+			}
+		}
+		for _, at := range t.runs {
+			if at.number >= t.since {
+				hold(at.run)
+			}
+		}
+	}
+	f.made, f.kept = map[Run]bool{}, map[Run]bool{}
+	for k, r := range f.runs {
+		if r.heap != "" {
+			h := Run{k.Tenant, r.heap}
+			f.made[h] = true
+			if r.keep {
+				f.kept[h] = true
+			}
+		}
+	}
+	// A heap that was collected was made again by a later run, perhaps.
+	for k, r := range f.runs {
+		if h := (Run{k.Tenant, r.heap}); r.heap != "" && f.kept[h] && f.collected[h] {
+			r.keep = true
+		}
+	}
+}
+
+// keeps decides about an event.
+func (f *volumeFold) keeps(e *events.Event) bool {
+	switch d := e.Data.(type) {
+	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed, *events.LedgerVolumeOpened:
+		return false
+	case *events.HeapTagged:
+		h := Run{e.Tenant, d.Heap}
+		return f.kept[h] || !f.made[h]
+	case *events.HeapCollected:
+		return f.kept[Run{e.Tenant, d.Heap}]
+	case *events.ContextUpdated, *events.ContextCleared, *events.ContextExpired, *events.ContextNoted:
+		return e.Seq >= f.context(e.Tenant, e.About()).reset
+	case *events.SessionEntryRecorded:
+		return f.keepsRun(e.Tenant, d.ExecutionID)
+	}
+	if e.Type.Webhook() {
+		return !f.deleted[e.About()]
+	}
+	if e.Type.OfExecution() {
+		return f.keepsRun(e.Tenant, e.About())
+	}
+	return true
+}
+
+// keepsRun decides about an event of an execution. One of which the request is not
+// among what was looked at was removed before, or never was.
+func (f *volumeFold) keepsRun(tenant, id string) bool {
+	r := f.runs[Run{tenant, id}]
+	return r != nil && r.keep
+}
