@@ -22,15 +22,18 @@ func Prepare(ctx context.Context, opts Options, feed Feed, last uint64) (built b
 	if err != nil {
 		return false, fmt.Errorf("prepare projections %s: %w", opts.Path, err)
 	}
-	if why == "" {
+	if why == "" || why == withoutSum {
+		// A file that nobody hashed may be no database of ours at all: it is refused,
+		// not built over.
 		version, err := fileVersion(ctx, opts.Path)
 		if err != nil {
 			return false, fmt.Errorf("prepare projections %s: %w", opts.Path, err)
 		}
-		if version == SchemaVersion {
+		if version == SchemaVersion && why == "" {
 			return false, nil
 		}
-	} else if opts.Logger != nil {
+	}
+	if why != "" && opts.Logger != nil {
 		opts.Logger.WarnContext(ctx, "the projections are not relied upon and are built anew", "file", opts.Path, "why", why)
 	}
 	return true, Rebuild(ctx, opts, feed, last)

@@ -18,6 +18,8 @@ const (
 	sumSuffix = ".sum"
 	sumFormat = "daybook-projections-sum-v1\n"
 	sumOpen   = "open"
+	// withoutSum is why a file that nobody hashed is not relied upon.
+	withoutSum = "it has no hash beside it"
 )
 
 // sumOf is the hash of a file's bytes.
@@ -51,7 +53,7 @@ func checkSum(path string) (why string, err error) {
 	raw, err := os.ReadFile(path + sumSuffix)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "it has no hash beside it", nil
+		return withoutSum, nil
 	case err != nil:
 		return "", err
 	case string(raw) == sumFormat+sumOpen+"\n":
