@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 	"catalog":                          {},
 	"httpapi":                          {"catalog", "events", "ledger", "projections", "conversation", "audit", "webhook", "damage", "retention", "internal/access"},
 	"mcp":                              {"catalog", "events", "ledger", "projections", "conversation", "internal/access", "internal/lines"},
-	"acp":                              {"events", "ledger", "projections", "internal/lines"},
+	"acp":                              {"events", "ledger", "projections", "conversation", "internal/lines"},
 	"internal/lines":                   {},
 	"internal/natsserver":              {},
 	"internal/streamfiles":             {},
