@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"daybook/damage"
 	"daybook/events"
 	"daybook/ledger"
 	"daybook/projections"
@@ -155,6 +156,12 @@ func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 		if err := opts.forgetKeys(); err != nil {
 			return 0, err
 		}
+	}
+	if err := d.lookForDamage(ctx); err != nil {
+		return 0, fmt.Errorf("look for damage: %w", err)
+	}
+	if err := d.damage.Err(); err != nil {
+		return 0, fmt.Errorf("%w; nothing was changed: %s", err, damage.Advice)
 	}
 	if err := d.openLedger(ctx); err != nil {
 		return 0, fmt.Errorf("open the ledger: %w", err)

@@ -132,6 +132,15 @@ class Tree:
         self.parts.append(leaf)
         self.size += 1
 
+    def add_full(self, subtree, leaves):
+        """Adds as many leaves, a power of two, of which the hash over all is known."""
+        need(self.size % leaves == 0, "a subtree does not begin where one can")
+        size, self.size = self.size // leaves, self.size + leaves
+        while size & 1:
+            subtree = node_hash(self.parts.pop(), subtree)
+            size >>= 1
+        self.parts.append(subtree)
+
     def root(self):
         if not self.parts:
             return sha256(b"")
@@ -425,13 +434,47 @@ def hole_leaf(seq):
     return leaf_hash(f"daybook-hole-v1\n{seq}\n".encode())
 
 
-def fills(e, last):
-    """Whether an event is the opening of a volume that names what is missing before it as lost."""
+def losses(e):
+    """What the opening of a volume says was lost, as a list of ranges; of nothing else."""
     if e.attribute("ce-type") != "daybook.ledger.volume_opened.v1":
-        return False
+        return None
     data = parse(e.data, "the data of an event")
-    return isinstance(data, dict) and data.get("reason") == "damage" and data.get("first") == e.seq and \
-        data.get("hole") == {"from": last + 1, "to": e.seq - 1}
+    if not isinstance(data, dict) or data.get("reason") != "damage" or data.get("first") != e.seq:
+        return None
+    ranges, last = data.get("lost") or ([dict(data["hole"], named_at=e.seq)] if data.get("hole") else []), 0
+    for r in ranges:
+        need(last < r["from"] <= r["to"] < r["named_at"] <= e.seq, "an event names what cannot be lost")
+        last = r["to"]
+    return ranges, {(b["tenant"], f"blobs/{b['kind']}-{b['sha256']}") for b in data.get("lost_blobs") or []}
+
+
+def add_lost(tree, r):
+    """Adds the leaves of lost events: what is known of them, or the leaves of holes."""
+    need(tree.size + 1 == r["from"], "what is lost does not begin where events are missing")
+    hashes = [unhash(h, "the hash of a lost event") for h in r.get("hashes") or []]
+    at = r["from"]
+    while at <= r["to"]:
+        if not r.get("hashes"):
+            tree.add(hole_leaf(at))
+            at += 1
+            continue
+        need(hashes, "there are too few hashes of lost events")
+        if at % 256 == 1 and at + 255 <= r["to"]:
+            tree.add_full(hashes.pop(0), 256)
+            at += 256
+        else:
+            tree.add(hashes.pop(0))
+            at += 1
+    need(not hashes, "there are too many hashes of lost events")
+
+
+def find_lost(directory):
+    """The event that names what is lost comes behind it: the newest says all."""
+    ranges = []
+    for line in lines_of(directory, "events.ndjson"):
+        if b'"type":"daybook.ledger.volume_opened.v1"' in line:
+            ranges = (losses(Event(line)) or (ranges, None))[0]
+    return ranges
 
 
 def verify(directory, keys):
@@ -444,19 +487,30 @@ def verify(directory, keys):
     blobs = set(check_files(directory, m, complete))
 
     tree, selection, last, count, named, times = Tree(), Selection(m), m["from"] - 1, 0, set(), []
+    lost = find_lost(directory)
+
+    def missing_as_named(first, end):
+        for r in lost:
+            if first >= end:
+                break
+            if r["from"] <= first <= r["to"]:
+                first = r["to"] + 1
+        return first >= end
+
     proofs = None if complete else lines_of(directory, "proofs.ndjson")
     for line in lines_of(directory, "events.ndjson"):
         e = Event(line)
-        need(e.seq > last and (not whole or e.seq == last + 1 or fills(e, last)), f"event {last} is followed by {e.seq}")
-        need(count or e.seq == m["from"], "the first event is not the one that the manifest says")
+        need(e.seq > last and (not whole or e.seq == last + 1 or missing_as_named(last + 1, e.seq)), f"event {last} is followed by {e.seq}")
+        need(count or e.seq == m["from"] or whole and missing_as_named(m["from"], e.seq), "the first event is not the one that the manifest says")
         need(selection.has(e), f"event {e.seq} is not of what was selected")
         if m["since"] or m["until"]:
             at = Selection.instant(e.attribute("ce-time"))
             times = [min(times + [at]), max(times + [at])]
         leaf = leaf_hash(e.record())
         if complete:
-            for lost in range(last + 1, e.seq):
-                tree.add(hole_leaf(lost))
+            for r in lost:
+                if last < r["from"] < e.seq:
+                    add_lost(tree, r)
             tree.add(leaf)
         else:
             raw = next(proofs, None)
@@ -466,7 +520,12 @@ def verify(directory, keys):
             need(dump(p) == raw and p["sequence"] == str(e.seq), f"the proof beside event {e.seq} is not its own")
             hashes = [unhash(h, "a hash of a proof") for h in p["hashes"]]
             need(root_of_proof(leaf, e.seq - 1, m["size"], hashes) == root, f"event {e.seq} is not on record")
-        named.update(blobs_named(e))
+        tenant, gone = e.attribute("ce-tenant"), losses(e)
+        named.update((tenant, name) for name in blobs_named(e))
+        if gone:
+            named -= gone[1]
+        if e.attribute("ce-type") == "daybook.heap.collected.v1":
+            named.discard((tenant, "blobs/heap-" + parse(e.data, "the data of an event")["heap"]))
         last, count = e.seq, count + 1
     if complete:
         need(tree.size == m["size"] and tree.root() == root, "the events do not have the tree hash that was signed")
@@ -476,7 +535,7 @@ def verify(directory, keys):
     need(last == m["to"], "the last event is not the one that the manifest says")
     for name, i in (("since", 0), ("until", 1)):
         need(not m[name] or times[i] == Selection.instant(m[name]), "the manifest's times are not those of the events")
-    need(blobs == (named if m["blobs"] else set()), "the blobs are not those that the events name")
+    need(blobs == ({name for _, name in named} if m["blobs"] else set()), "the blobs are not those that the events name")
     for name in blobs:
         listed_hash = next(f["sha256"] for f in m["files"] if f["name"] == name)
         need(name.endswith(listed_hash), f"{name} has another hash")

@@ -1,0 +1,119 @@
+package embed_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"daybook/embed"
+	"daybook/events"
+)
+
+var errEnough = errors.New("enough")
+
+// allEvents reads the whole ledger.
+func allEvents(t *testing.T, book *embed.Daybook) []events.Event {
+	t.Helper()
+	var list []events.Event
+	err := book.Follow(within(t), 0, func(batch []events.Event, last uint64) error {
+		list = append(list, batch...)
+		if batch[len(batch)-1].Seq >= last {
+			return errEnough
+		}
+		return nil
+	})
+	if !errors.Is(err, errEnough) {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// What is lost is named by the first event of a new volume, and everything goes on
+// behind it: reading, running, proving, and the next start.
+func TestAcceptDamage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	book := start(t, embed.Options{DataDir: dir})
+	completes(t, book, embed.Script{Code: "globalThis.a = 1; 'x'.repeat(70_000)", Session: "s"})
+	victim := run(t, book, embed.Script{Code: "console.log('find' + ' me'); 2", Session: "s"})
+	completes(t, book, embed.Script{Code: "3", Session: "s"})
+	closeBook(t, book)
+	book = start(t, embed.Options{DataDir: dir, NoRunner: true})
+	before := allEvents(t, book)
+	closeBook(t, book)
+	block := blockOf(dir, "1")
+	raw, err := os.ReadFile(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := strings.Index(string(raw), "find me")
+	if at < 0 {
+		t.Fatal("the output is not there")
+	}
+	flipped := flipByte(t, block, at)
+
+	// Without the flag it is read-only, and says what to do.
+	book = start(t, embed.Options{DataDir: dir})
+	_, err = book.Submit(within(t), embed.Script{Code: "1"})
+	wantError(t, err, "--accept-damage", "from a copy")
+	closeBook(t, book)
+
+	book = start(t, embed.Options{DataDir: dir, AcceptDamage: true})
+	if err := book.Ready(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	after := allEvents(t, book)
+	var opened *events.LedgerVolumeOpened
+	for _, e := range after {
+		if d, ok := e.Data.(*events.LedgerVolumeOpened); ok {
+			opened = d
+			if e.Seq <= before[len(before)-1].Seq {
+				t.Errorf("position %d is used again", e.Seq)
+			}
+		}
+	}
+	if opened == nil || opened.Volume != 2 || opened.Reason != events.VolumeDamaged || len(opened.Lost) != 1 || len(opened.Lost[0].Hashes) != 1 || opened.Signed == nil {
+		t.Fatalf("the opening is %+v", opened)
+	}
+	hole := opened.Lost[0].From
+	for _, e := range before {
+		i := slices.IndexFunc(after, func(a events.Event) bool { return a.Seq == e.Seq })
+		if (e.Seq == hole) != (i < 0) || i >= 0 && after[i].ID != e.ID {
+			t.Errorf("event %d: found at %d", e.Seq, i)
+		}
+	}
+	kept, err := os.ReadFile(filepath.Join(dir, opened.Kept, "jetstream", "$G", "streams", "LEDGER-0001", "msgs", "1.blk"))
+	if err != nil || string(kept) != string(flipped) {
+		t.Errorf("the damaged block is not kept as it was found: %v", err)
+	}
+	completes(t, book, embed.Script{Code: "4", Session: "s"})
+	if got, err := book.Wait(within(t), victim.ExecutionID); err != nil || got.Status != events.StatusCompleted {
+		t.Errorf("the run that lost its output: %s, %v", got.Status, err)
+	}
+	closeBook(t, book)
+
+	// The next start needs no flag.
+	book = start(t, embed.Options{DataDir: dir})
+	if err := book.Ready(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	completes(t, book, embed.Script{Code: "5"})
+	closeBook(t, book)
+	r, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: dir})
+	if err != nil || !r.OK || len(r.Lost) != 1 || r.Lost[0].From != hole || !r.Lost[0].Proven || r.Affected == 0 || r.Incomparable != 0 ||
+		!strings.Contains(r.LostEffects[0].What, "lost in the hole named by event") {
+		t.Fatalf("%v\n%s", err, r)
+	}
+
+	// And the flag without damage does nothing.
+	book = start(t, embed.Options{DataDir: dir, AcceptDamage: true, NoRunner: true})
+	if n := len(allEvents(t, book)); n <= len(after) {
+		t.Errorf("%d events", n)
+	}
+	if list, err := filepath.Glob(filepath.Join(dir, "damaged-*")); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
