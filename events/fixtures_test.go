@@ -169,7 +169,13 @@ func examples() []events.Data {
 		&events.LedgerVolumeOpened{
 			Volume: 2, First: 1051, Predecessor: events.Predecessor{Volume: 1, First: 1, Last: 1043, LastID: execution},
 			Reason: events.VolumeDamaged, Hole: &events.Hole{From: 1044, To: 1050}, Note: "the ledger ends at position 1043, but 1050 was recorded",
-			Actor: events.Actor{Principal: "daybook", Transport: "embed"},
+			Lost: events.Lost{
+				{From: 12, To: 12, NamedAt: 1051, Hashes: []string{"n9vhZ1JWmoVxaLrOZ4ALUSQbI2kkZsQF6OQdVzhB1Vs="}}, {From: 1044, To: 1050, NamedAt: 1051},
+			},
+			LostBlobs: []events.LostBlob{{Tenant: "default", Kind: "heap", SHA256: heapOut}},
+			Signed:    &events.Covers{Size: 1042, RootHash: "n9vhZ1JWmoVxaLrOZ4ALUSQbI2kkZsQF6OQdVzhB1Vs="},
+			Kept:      "damaged-20261121T093002.625Z",
+			Actor:     events.Actor{Principal: "daybook", Transport: "embed"},
 		},
 		&events.AgentSessionCreated{
 			SessionID: logical, Content: events.Plain(events.AgentWorkspace{Cwd: "/home/user/project", AdditionalDirectories: []string{"/home/user/shared"}}),
