@@ -96,11 +96,12 @@ func (s *Store) Sweep(ctx context.Context) error {
 			}
 			last = max(last, seq)
 		}
-		if last == 0 || len(list) < sweepBatch {
-			return nil
-		}
+		// Also after the last few: the next sweep must not find them as they were.
 		if err := s.opts.Views.Wait(ctx, last); err != nil {
 			return err
+		}
+		if last == 0 || len(list) < sweepBatch {
+			return nil
 		}
 	}
 }

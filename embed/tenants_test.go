@@ -221,6 +221,8 @@ func pathFor(t *testing.T, path string, n names) string {
 			return "heaps"
 		case param == "{hash}":
 			return n.heap
+		case param == "{volume}":
+			return "1" // the operator's, not a tenant's
 		case param == "{name}" && strings.HasPrefix(path, "/api/sessions/"):
 			return strings.ReplaceAll(n.session, " ", "%20")
 		}

@@ -19,6 +19,7 @@ const MaxLostBlobs = 1000
 // LostRange is positions whose events were lost, and whose loss was accepted.
 // Nothing else ever has one of these positions.
 type LostRange struct {
+	// From and To are its first and its last position.
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`
 	// NamedAt is the position of the event that named the range first.
@@ -32,9 +33,11 @@ type LostRange struct {
 
 // LostBlob is content stored apart from its event that was lost.
 type LostBlob struct {
+	// Tenant is whose it was.
 	Tenant string `json:"tenant"`
 	// Kind is "heap" or "text".
-	Kind   string `json:"kind"`
+	Kind string `json:"kind"`
+	// SHA256 is the hash of the content, in hex.
 	SHA256 string `json:"sha256"`
 }
 

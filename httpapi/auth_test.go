@@ -84,10 +84,10 @@ func TestEveryRouteNeedsAToken(t *testing.T) {
 				scope = ""
 			case method == "get" || strings.HasSuffix(path, "/replay"):
 				scope = "read"
-			case strings.HasPrefix(path, "/api/webhooks"), path == "/api/heaps/collect", path == "/api/ledger/volumes/seal", path == "/api/sessions/{name}/content":
+			case strings.HasPrefix(path, "/api/webhooks"), path == "/api/heaps/collect", strings.HasPrefix(path, "/api/ledger/volumes/"), path == "/api/sessions/{name}/content":
 				scope = "admin"
 			}
-			routes = append(routes, route{strings.ToUpper(method), strings.NewReplacer("{id}", "x", "{heap}", strings.Repeat("0", 64), "{hash}", strings.Repeat("0", 64), "{name}", "x").Replace(path), scope})
+			routes = append(routes, route{strings.ToUpper(method), strings.NewReplacer("{id}", "x", "{heap}", strings.Repeat("0", 64), "{hash}", strings.Repeat("0", 64), "{name}", "x", "{volume}", "1").Replace(path), scope})
 		}
 	}
 	for _, r := range routes {
