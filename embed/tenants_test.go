@@ -281,6 +281,8 @@ func bodyFor(t *testing.T, method, path string, op operation, n names) string {
 		return `{"intent":"stolen","seeds":["builtin"]}`
 	case "POST /api/heaps/collect":
 		return `{"dry_run":true}`
+	case "POST /api/ledger/volumes/{volume}/remove":
+		return fmt.Sprintf(`{"export_sha256":%q}`, n.heap)
 	case "PATCH /api/context":
 		return `{"custom":{"stolen":"yes"}}`
 	case "PUT /api/heaps/{heap}/tags":

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/access"
 )
@@ -68,7 +69,7 @@ func TestEveryRouteNeedsAToken(t *testing.T) {
 		})}
 	})
 	reader, runner := k.token("acme", "reader", access.Read), k.token("acme", "runner", access.Run)
-	admin := k.token("ops", "admin", access.Admin)
+	admin := k.token(events.DefaultTenant, "admin", access.Admin) // whose administrators are the operators
 	type route struct{ method, path, scope string }
 	routes := []route{
 		{http.MethodGet, "/metrics", "admin"}, {http.MethodGet, "/docs", ""}, {http.MethodGet, "/openapi.json", ""},

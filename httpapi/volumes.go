@@ -66,14 +66,14 @@ func (a *api) volumeRoutes(r *router) {
 	register(r, huma.Operation{
 		OperationID: "seal-volume", Method: http.MethodPost, Path: volumesPath + "/seal", Tags: []string{tagLedger},
 		Summary:     "Seal the volume that is written",
-		Description: "Signs what it holds, ends it for good and opens the next one. Who records events meanwhile notices nothing but a short wait. The answer is the volume that was sealed.",
+		Description: "Signs what it holds, ends it for good and opens the next one. Who records events meanwhile notices nothing but a short wait. The answer is the volume that was sealed. For administrators of the tenant default only.",
 		Metadata:    map[string]any{needs: access.Admin},
 	}, []int{http.StatusConflict}, a.sealVolume)
 	register(r, huma.Operation{
 		OperationID: "remove-volume", Method: http.MethodPost, Path: volumesPath + "/{volume}/remove", Tags: []string{tagLedger},
 		Summary: "Remove the oldest volume",
 		Description: "Removes a sealed volume that the caller has an export of, shown by the SHA-256 of its file events.ndjson, which is computed anew and compared. What others rest on is kept. " +
-			"With 409 all reasons are told why it cannot be removed. It cannot be undone; the answer names the event that records it.",
+			"With 409 all reasons are told why it cannot be removed. It cannot be undone; the answer names the event that records it. For administrators of the tenant default only.",
 		Metadata: map[string]any{needs: access.Admin},
 	}, []int{http.StatusBadRequest, http.StatusConflict}, a.removeVolume)
 }
@@ -107,7 +107,20 @@ type sealAnswer struct {
 	Body Volume
 }
 
+// ofOperator refuses what no tenant may do: a volume holds the records of all of
+// them, and why it cannot go may tell of any.
+func ofOperator(ctx context.Context) error {
+	if requestOf(ctx).tenant == events.DefaultTenant {
+		return nil
+	}
+	return fail(http.StatusForbidden, codeForbidden, "Authorization",
+		"volumes hold the records of every tenant: this needs a token of the tenant %s with the scope admin", events.DefaultTenant)
+}
+
 func (a *api) sealVolume(ctx context.Context, _ *struct{}) (*sealAnswer, error) {
+	if err := ofOperator(ctx); err != nil {
+		return nil, err
+	}
 	if a.volumes == nil {
 		return nil, unavailable("this server does not keep the ledger")
 	}
@@ -153,6 +166,9 @@ type removeAnswer struct {
 }
 
 func (a *api) removeVolume(ctx context.Context, in *removeInput) (*removeAnswer, error) {
+	if err := ofOperator(ctx); err != nil {
+		return nil, err
+	}
 	if a.volumes == nil {
 		return nil, unavailable("this server does not keep the ledger")
 	}

@@ -3,11 +3,13 @@ package httpapi_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"daybook/events"
 	"daybook/httpapi"
+	"daybook/internal/access"
 )
 
 // stretches is a ledger of volumes that are only counted.
@@ -85,5 +87,25 @@ func TestVolumes(t *testing.T) {
 	s.do("GET", "/api/ledger/volumes", "").into(t, http.StatusOK, &list)
 	if len(list.Volumes) != 1 || list.Volumes[0].Stream != "LEDGER-0002" || list.Volumes[0].FirstAt != nil {
 		t.Errorf("volumes %+v", list.Volumes)
+	}
+}
+
+// Volumes hold what every tenant has: only the operator's tenant may end or
+// remove them, whatever scopes another's token has.
+func TestVolumesAreTheOperators(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	s := start(t, k.option)
+	for _, path := range []string{"/api/ledger/volumes/seal", "/api/ledger/volumes/1/remove"} {
+		body := ""
+		if strings.HasSuffix(path, "remove") {
+			body = `{"export_sha256":"` + strings.Repeat("0", 64) + `"}`
+		}
+		for tenant, refused := range map[string]bool{"acme": true, events.DefaultTenant: false} {
+			got := s.do("POST", path, body, bearer(k.token(tenant, "admin", access.Admin))...)
+			if (got.StatusCode == http.StatusForbidden) != refused {
+				t.Errorf("POST %s by an administrator of %s: %d %s", path, tenant, got.StatusCode, got.body)
+			}
+		}
 	}
 }
