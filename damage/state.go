@@ -37,10 +37,10 @@ type Finding struct {
 
 // String says what is wrong and where.
 func (f Finding) String() string {
-	switch {
-	case f.First == 0:
+	switch f.First {
+	case 0:
 		return f.What
-	case f.First == f.Last:
+	case f.Last:
 		return fmt.Sprintf("%s, position %d: %s", f.Stream, f.First, f.What)
 	default:
 		return fmt.Sprintf("%s, positions %d to %d: %s", f.Stream, f.First, f.Last, f.What)

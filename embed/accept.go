@@ -395,7 +395,7 @@ func (d *Daybook) judgeProofs(l *look) []damage.Finding {
 	dir := auditDir(d.opts.DataDir)
 	origin, err := audit.OriginOf(dir, d.opts.AuditKey)
 	if err != nil || origin == l.origin {
-		return nil //nolint:nilerr // a key that cannot be read is told by who opens it
+		return nil // a key that cannot be read is told by who opens it
 	}
 	what := "are gone"
 	if origin != "" {

@@ -155,7 +155,7 @@ func judge(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint64) 
 		v, ledger := events.VolumeOf(s.Name)
 		switch {
 		case ledger:
-			if v != volume+1 && !(s.Begins > end+1 && lost.Covers(end+1, s.Begins-1)) {
+			if v != volume+1 && (s.Begins <= end+1 || !lost.Covers(end+1, s.Begins-1)) {
 				report(s.Name, 0, 0, "volume %d of the ledger is missing", volume+1)
 			} else if s.Begins != end+1 && s.Described {
 				if s.Begins <= end {

@@ -49,7 +49,7 @@ var allowed = map[string][]string{
 	"internal/torture":                 {"embed", "events", "internal/cli"},
 	"internal/bench":                   {"embed", "events", "projections", "internal/v8", "internal/jetstream", "internal/natsserver"},
 	"embed":                            {"catalog", "events", "ledger", "projections", "conversation", "audit", "damage", "runner", "webhook", "toolserver", "retention", "httpapi", "mcp", "acp", "internal/natsserver", "internal/streamfiles", "internal/jetstream", "internal/worker", "internal/access", "internal/keyring", "internal/conformance"},
-	"internal/cli":                     {"embed", "events", "internal/access"},
+	"internal/cli":                     {"damage", "embed", "events", "internal/access"},
 	"internal/docgen":                  {"httpapi", "internal/cli", "internal/docgen/eventdoc"},
 	"internal/docgen/eventdoc":         {"events"},
 	"examples/embed":                   {"embed"},

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"daybook/damage"
 )
 
 type statusCmd struct{ clientFlags }
@@ -64,7 +66,7 @@ func (s *serverStatus) print(out io.Writer, asJSON bool) error {
 	if s.Damage.Damaged {
 		fmt.Fprintln(out, "READ-ONLY: the ledger is damaged.")
 		for _, f := range s.Damage.Findings {
-			fmt.Fprintf(out, "  %s\n", describeFinding(f.Stream, f.First, f.Last, f.What))
+			fmt.Fprintf(out, "  %s\n", damage.Finding{Stream: f.Stream, First: f.First, Last: f.Last, What: f.What}.String())
 		}
 		if s.Damage.More > 0 {
 			fmt.Fprintf(out, "  and %d more\n", s.Damage.More)
@@ -82,15 +84,4 @@ func (s *serverStatus) print(out io.Writer, asJSON bool) error {
 		fmt.Fprintf(out, "The scrub is at event %d of %d, in its first round.\n", s.Scrub.Position, s.Scrub.End)
 	}
 	return nil
-}
-
-func describeFinding(stream string, first, last uint64, what string) string {
-	switch {
-	case first == 0:
-		return what
-	case first == last:
-		return fmt.Sprintf("%s, position %d: %s", stream, first, what)
-	default:
-		return fmt.Sprintf("%s, positions %d to %d: %s", stream, first, last, what)
-	}
 }

@@ -44,7 +44,7 @@ func (s *Store) readLost(ctx context.Context, list []volume) error {
 		}
 		e, err := events.Decode(m.seq, events.Message{Subject: m.subject, Header: m.header, Body: m.data})
 		if err != nil {
-			continue //nolint:nilerr // likewise
+			continue // likewise
 		}
 		if d, ok := e.Data.(*events.LedgerVolumeOpened); ok && d.Reason == events.VolumeDamaged {
 			lost := d.Losses(m.seq)

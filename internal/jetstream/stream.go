@@ -77,19 +77,3 @@ func checkConfig(got, want natsjs.StreamConfig) error {
 		"it does not republish %s to %s", want.RePublish.Source, want.RePublish.Destination)
 	return errors.Join(problems...)
 }
-
-// checkState looks for signs of lost messages: nothing is ever removed, so there
-// is one message for each position from 1 to the last.
-func (s *Store) checkState(name string, st natsjs.StreamState) error {
-	switch {
-	case st.LastSeq == 0 && st.Msgs == 0:
-		return nil
-	case st.FirstSeq != 1:
-		return s.damaged("stream %s begins at position %d, not 1", name, st.FirstSeq)
-	case st.NumDeleted != 0:
-		return s.damaged("stream %s lacks %d of its %d messages", name, st.NumDeleted, st.LastSeq)
-	case st.Msgs != st.LastSeq:
-		return s.damaged("stream %s holds %d messages but ends at position %d", name, st.Msgs, st.LastSeq)
-	}
-	return nil
-}

@@ -308,11 +308,12 @@ func description(dir, name string) (sound bool, begins uint64, err error) {
 	if err != nil {
 		return false, 1, err
 	}
-	d.Write(raw)
+	_, _ = d.Write(raw) // a hash takes everything
 	var said struct {
 		FirstSeq uint64 `json:"first_seq"`
 	}
-	if string(sum) != hex.EncodeToString(d.Sum(nil)) || json.Unmarshal(raw, &said) != nil {
+	damaged := json.Unmarshal(raw, &said) != nil
+	if damaged || string(sum) != hex.EncodeToString(d.Sum(nil)) {
 		return false, 1, nil
 	}
 	return true, max(1, said.FirstSeq), nil
