@@ -108,6 +108,9 @@ func (x *export) begin(ctx context.Context) error {
 	if signed.Tenant != "" {
 		s.Tenant = signed.Tenant
 	}
+	if s, err = s.left(signed.Removed); err != nil {
+		return err
+	}
 	if s, err = s.resolve(x.c.Size); err != nil {
 		return err
 	}

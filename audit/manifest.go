@@ -43,6 +43,19 @@ func (s ExportSelection) whole() bool {
 // the tree can be computed, and no proofs are needed.
 func (s ExportSelection) complete(size uint64) bool { return s.whole() && s.From == 1 && s.To == size }
 
+// left begins a selection that does not say where with the first event that is
+// left, when the volumes up to a position were removed.
+func (s ExportSelection) left(removed uint64) (ExportSelection, error) {
+	switch {
+	case removed == 0 || s.From > removed:
+	case s.From != 0:
+		return s, fmt.Errorf("positions %d to %d were removed: export from %d on; the exports of the removed volumes have the rest", s.From, removed, removed+1)
+	default:
+		s.From = removed + 1
+	}
+	return s, nil
+}
+
 // resolve fills in what the checkpoint says, and checks the range.
 func (s ExportSelection) resolve(size uint64) (ExportSelection, error) {
 	s.From = max(s.From, 1)

@@ -116,6 +116,17 @@ func TestRemoval(t *testing.T) {
 	key := book.AuditKey()
 	check := func() {
 		t.Helper()
+		// What is left can be exported and verified, and what is not is named.
+		left := filepath.Join(t.TempDir(), "left")
+		if _, err := embed.Export(within(t), embed.ExportOptions{Server: getFrom(book), Dir: left}); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := embed.Verify(within(t), embed.VerifyOptions{Export: left, Keys: []string{key}}); err != nil || !r.OK {
+			t.Errorf("an export of what is left: %v\n%s", err, r)
+		}
+		if _, err := embed.Export(within(t), embed.ExportOptions{Server: getFrom(book), Dir: filepath.Join(t.TempDir(), "all"), From: 1}); err == nil || !strings.Contains(err.Error(), "were removed: export from") {
+			t.Errorf("an export from the beginning: %v", err)
+		}
 		if r, err := embed.Verify(within(t), embed.VerifyOptions{Server: getFrom(book), ServerURL: "here", Keys: []string{key}}); err != nil || !r.OK || len(r.Removed) == 0 {
 			t.Errorf("the server: %v\n%s", err, r)
 		}

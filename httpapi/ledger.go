@@ -250,7 +250,7 @@ func (p *Proof) fill(prover *audit.Prover, c audit.Checkpoint, in *proofInput) e
 
 type exportInput struct {
 	Size      uint64 `query:"size" doc:"Prove the events to be in the tree of this size; that of the newest checkpoint if not given."`
-	From      uint64 `query:"from" doc:"First position; 1 if not given."`
+	From      uint64 `query:"from" doc:"First position; that of the first event that is left if not given."`
 	To        uint64 `query:"to" doc:"Last position; the size if not given."`
 	After     uint64 `query:"after" doc:"Go on after this position."`
 	Since     string `query:"since" format:"date-time" doc:"Only events of this time or later."`
@@ -296,6 +296,13 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 		c = audit.Checkpoint{Origin: latest.Origin, Size: in.Size, Root: p.FromRoot}
 	}
 	s.Tenant = a.visible(ctx)
+	switch gone := a.removal(); {
+	case gone.UpTo() == 0 || s.From > gone.UpTo():
+	case s.From != 0:
+		return nil, gone.Gone(fmt.Sprintf("events %d to %d were", s.From, gone.UpTo()))
+	default:
+		s.From = gone.UpTo() + 1
+	}
 	if c.Size > latest.Size || max(s.To, s.From) > c.Size || s.To != 0 && s.From > s.To {
 		return nil, invalid("to", "from is %d and to is %d, of %d events; %d are signed", s.From, s.To, c.Size, latest.Size)
 	}

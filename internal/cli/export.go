@@ -16,7 +16,7 @@ type eventsExportCmd struct {
 	Dir        string    `arg:"" help:"Directory to make." placeholder:"DIR"`
 	DataDir    string    `help:"Export from the data directory of a stopped server instead." placeholder:"DIR" env:"-"`
 	AuditKey   string    `help:"With --data-dir: the file of its signing key, if it is kept elsewhere." placeholder:"FILE" env:"-"`
-	From       uint64    `help:"First position; 1 if not given." placeholder:"SEQUENCE"`
+	From       uint64    `help:"First position; that of the first event that is left if not given." placeholder:"SEQUENCE"`
 	To         uint64    `help:"Last position; the last one that the checkpoint covers if not given." placeholder:"SEQUENCE"`
 	Since      time.Time `help:"Only events of this time or later, such as 2026-11-21T09:30:00Z." placeholder:"TIME"`
 	Until      time.Time `help:"Only events of this time or earlier." placeholder:"TIME"`
