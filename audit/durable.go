@@ -42,6 +42,11 @@ func readDurable(dir string) (d durable, err error) {
 	return d, nil
 }
 
+func writeDurable(dir string, d durable, sync bool) error {
+	text := fmt.Sprintf("%s\n%d\n%d\n%s\n", durableVersion, d.size, d.real, encodeHash(d.root))
+	return replaceFile(filepath.Join(dir, fileDurable), []byte(text), 0o644, sync)
+}
+
 // makeDurable brings the tree's files to disk, then the note that they are.
 func (l *Log) makeDurable() error {
 	l.mu.Lock()
@@ -56,8 +61,7 @@ func (l *Log) makeDurable() error {
 		err = syncFileSystem(l.opts.Dir)
 	}
 	if err == nil {
-		text := fmt.Sprintf("%s\n%d\n%d\n%s\n", durableVersion, size, real, encodeHash(root))
-		err = replaceFile(filepath.Join(l.opts.Dir, fileDurable), []byte(text), 0o644, !l.opts.NoSync)
+		err = writeDurable(l.opts.Dir, durable{size, real, root}, !l.opts.NoSync)
 	}
 	if err != nil {
 		return fmt.Errorf("save the tree of hashes: %w", err)

@@ -226,5 +226,45 @@ func (s savedTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 }
 
 // ForgetTree makes the next Log compute its tree anew, with what is on record as
-// lost by then.
-func ForgetTree(dir string) error { return removeIfThere(dir, fileDurable) }
+// lost by then. The first leaves of it, those of removed events, are kept: nothing
+// is left to compute them from. Where they cannot be kept the Log will say so.
+func ForgetTree(dir string, keep uint64) error {
+	d, err := readDurable(dir)
+	if keep == 0 || err != nil || d.size < keep {
+		return removeIfThere(dir, fileDurable)
+	}
+	files := &tileFiles{dir: dir}
+	whole, err := files.load(d.size)
+	if err != nil || whole.root() != d.root {
+		return removeIfThere(dir, fileDurable)
+	}
+	root, err := whole.rootAt(keep)
+	if err != nil {
+		return fmt.Errorf("read the tree: %w", err)
+	}
+	kept := &tree{kept: files, size: keep}
+	for level := 0; keep>>(tileHeight*level) > 0; level++ {
+		has := keep >> (tileHeight * level)
+		hashes := make([]Hash, has&(tileWidth-1), tileWidth)
+		kept.edge = append(kept.edge, hashes)
+		if len(hashes) == 0 {
+			continue
+		}
+		tile := Tile{Level: level, Index: has >> tileHeight}
+		tile.Width = int(min(tileWidth, d.size>>(tileHeight*level)-tile.Index<<tileHeight))
+		raw, err := readTile(dir, tile, len(hashes))
+		if err != nil {
+			return fmt.Errorf("read the tree: %w", err)
+		}
+		for i := range hashes {
+			copy(hashes[i][:], raw[i*tlog.HashSize:])
+		}
+	}
+	if kept.root() != root {
+		return fmt.Errorf("%w: the tree of hashes cannot be cut off at %d leaves", events.ErrDamaged, keep)
+	}
+	if err := files.save(kept); err != nil {
+		return err
+	}
+	return writeDurable(dir, durable{keep, min(d.real, keep), root}, true)
+}

@@ -202,7 +202,7 @@ func (d *Daybook) carryOut(ctx context.Context, a acceptance) error {
 	// What was derived of what is lost is derived again, of what is left.
 	for _, remove := range []func() error{
 		func() error { return projections.Remove(d.projectionsFile()) },
-		func() error { return audit.ForgetTree(auditDir(d.opts.DataDir)) },
+		func() error { return audit.ForgetTree(auditDir(d.opts.DataDir), readRemoved(d.opts.DataDir).Last) },
 		func() error { return d.beginMark("mark-blobs", &d.marks.blobs) },
 		func() error { return os.RemoveAll(d.describedDir()) },
 	} {

@@ -2,6 +2,7 @@ package embed_test
 
 import (
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -115,5 +116,52 @@ func TestAcceptDamage(t *testing.T) {
 	}
 	if list, err := filepath.Glob(filepath.Join(dir, "damaged-*")); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// What is lost behind a volume that was removed: the leaves of the removed events,
+// which nothing is left to compute, outlive the new beginning of the tree.
+func TestAcceptDamageBehindARemoval(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	book := start(t, embed.Options{DataDir: dir})
+	completes(t, book, embed.Script{Code: "1", Session: "s"})
+	var v volume
+	ask(t, book, http.MethodPost, "/api/ledger/volumes/seal", http.StatusOK, &v)
+	completes(t, book, embed.Script{Code: "console.log('find' + ' me'); 2"})
+	completes(t, book, embed.Script{Code: "3"})
+	removeOldest(t, book, 1)
+	key := book.AuditKey()
+	closeBook(t, book)
+
+	blocks, err := filepath.Glob(filepath.Join(dir, "jetstream", "jetstream", "$G", "streams", "LEDGER-0002", "msgs", "*.blk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := false
+	for _, path := range blocks {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := strings.Index(string(raw), "find me"); at >= 0 {
+			flipByte(t, path, at)
+			damaged = true
+		}
+	}
+	if !damaged {
+		t.Fatal("the output is not there")
+	}
+	book = start(t, embed.Options{DataDir: dir, AcceptDamage: true})
+	for range 2 {
+		completes(t, book, embed.Script{Code: "40 + 2"})
+		if r, err := embed.Verify(within(t), embed.VerifyOptions{Server: getFrom(book), ServerURL: "here", Keys: []string{key}}); err != nil || !r.OK || len(r.Removed) == 0 {
+			t.Errorf("the server: %v\n%s", err, r)
+		}
+		closeBook(t, book)
+		if r, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: dir, Keys: []string{key}}); err != nil || !r.OK || len(r.Removed) == 0 {
+			t.Errorf("the directory: %v\n%s", err, r)
+		}
+		book = start(t, embed.Options{DataDir: dir}) // the flag is needed once
 	}
 }

@@ -152,14 +152,22 @@ func writeRemoved(dataDir string, r removedVolumes) error {
 	return nil
 }
 
+// readRemoved is zero where nothing is known to have been removed.
+func readRemoved(dataDir string) (r removedVolumes) {
+	raw, err := os.ReadFile(removedFile(dataDir))
+	if err != nil || json.Unmarshal(raw, &r) != nil {
+		return removedVolumes{}
+	}
+	return r
+}
+
 // withRemoved puts volumes that were removed in front of the streams that are
 // there: as if they were there, and nothing was wrong with them.
 //
 // A file that is missing, or cannot be read, says of none that it was removed.
 func withRemoved(dataDir string, streams []streamfiles.Stream) []streamfiles.Stream {
-	raw, err := os.ReadFile(removedFile(dataDir))
-	var r removedVolumes
-	if err != nil || json.Unmarshal(raw, &r) != nil {
+	r := readRemoved(dataDir)
+	if r.Volume == 0 {
 		return streams
 	}
 	var list []streamfiles.Stream
