@@ -31,7 +31,9 @@ for (const [name, target] of Object.entries(targets)) {
 
   assert.deepEqual((await ask(target, '--method', 'resources/list')).resources, []);
   const { resourceTemplates } = await ask(target, '--method', 'resources/templates/list');
-  assert.deepEqual(resourceTemplates.map((r) => r.uriTemplate).sort(), ['execution://{id}', 'execution://{id}/output', 'heap://{hash}', 'session://{name}']);
+  assert.deepEqual(resourceTemplates.map((r) => r.uriTemplate).sort(), [
+    'execution://{id}', 'execution://{id}/output', 'execution://{id}/result', 'heap://{hash}', 'session://{name}', 'session://{name}/context',
+  ]);
 
   const run = await ask(target, '--method', 'tools/call', '--tool-name', 'run_js', '--tool-arg', 'code=console.log("hi"); 1+1');
   assert.match(run.structuredContent.execution_id, /^[0-9a-f-]{36}$/);
