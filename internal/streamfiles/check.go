@@ -312,9 +312,12 @@ func description(dir, name string) (sound bool, begins uint64, err error) {
 	var said struct {
 		FirstSeq uint64 `json:"first_seq"`
 	}
-	damaged := json.Unmarshal(raw, &said) != nil
-	if damaged || string(sum) != hex.EncodeToString(d.Sum(nil)) {
+	// What cannot be read as it was written is a finding, not an error.
+	if string(sum) != hex.EncodeToString(d.Sum(nil)) || !reads(raw, &said) {
 		return false, 1, nil
 	}
 	return true, max(1, said.FirstSeq), nil
 }
+
+// reads reports whether some bytes are JSON that fits v.
+func reads(raw []byte, v any) bool { return json.Unmarshal(raw, v) == nil }
