@@ -129,32 +129,23 @@ func (s *Store) AgentSessions(ctx context.Context, tenant string, f AgentSession
 	if f.Cwd != "" {
 		w = w.and("cwd = ?", f.Cwd)
 	}
-	if f.Cursor != "" {
-		c, err := parseCursor(f.Cursor, cursorAgents)
-		if err != nil {
-			return page, err
-		}
-		w = w.and("updated_seq < ?", c.seq)
+	before, err := startOf(f.Cursor, cursorAgents)
+	if err != nil {
+		return page, err
 	}
+	w = w.and("updated_seq < ?", before)
 	rows, err := s.reader.QueryContext(ctx, "SELECT "+agentSessionColumns+w.sql+" ORDER BY updated_seq DESC LIMIT ?", append(w.args, limit+1)...)
 	if err != nil {
 		return page, fmt.Errorf("list sessions: %w", err)
 	}
-	defer rows.Close()
-	var last uint64
-	for rows.Next() {
-		if len(page.Sessions) == limit {
-			page.NextCursor = cursor{cursorAgents, last}.String()
-			break
-		}
-		r, err := scanAgentSession(rows.Scan)
-		if err != nil {
-			return page, fmt.Errorf("list sessions: %w", err)
-		}
-		last = r.seq
-		page.Sessions = append(page.Sessions, r.AgentSession)
+	page.Sessions, page.NextCursor, err = newest(rows, limit, cursorAgents, func(row func(...any) error) (AgentSession, uint64, error) {
+		r, err := scanAgentSession(row)
+		return r.AgentSession, r.seq, err
+	})
+	if err != nil {
+		return page, fmt.Errorf("list sessions: %w", err)
 	}
-	return page, rows.Err()
+	return page, nil
 }
 
 // stretch is a part of a conversation: the prompts of one session between two

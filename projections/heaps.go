@@ -19,7 +19,7 @@ const heapColumns = "SELECT h.heap, h.size, h.engine_id, h.created_at, h.parent,
 // Heap returns what is on record about a heap that a run made, or
 // events.ErrNotFound; for one that was collected an *events.RemovedError.
 func (s *Store) Heap(ctx context.Context, tenant, heap string) (Heap, error) {
-	h, _, removed, err := scanHeap(s.reader.QueryRowContext(ctx, heapColumns+"WHERE h.tenant = ? AND h.heap = ?", tenant, heap))
+	h, _, removed, err := scanHeap(s.reader.QueryRowContext(ctx, heapColumns+"WHERE h.tenant = ? AND h.heap = ?", tenant, heap).Scan)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return h, notFound("heap", heap)
@@ -31,46 +31,36 @@ func (s *Store) Heap(ctx context.Context, tenant, heap string) (Heap, error) {
 	return h, nil
 }
 
-// Heaps lists the heaps that runs made and that are kept, newest first. limit is 1 to MaxListLimit.
+// Heaps lists the heaps that runs made and that are kept, newest first. limit is 1
+// to MaxListLimit.
 func (s *Store) Heaps(ctx context.Context, tenant string, limit int, after string) (HeapPage, error) {
 	page := HeapPage{Heaps: []Heap{}}
 	if limit < 1 || limit > MaxListLimit {
 		return page, badQuery("limit %d is out of range: 1 to %d", limit, MaxListLimit)
 	}
-	before := uint64(1<<63 - 1)
-	if after != "" {
-		c, err := parseCursor(after, cursorHeaps)
-		if err != nil {
-			return page, err
-		}
-		before = c.seq
+	before, err := startOf(after, cursorHeaps)
+	if err != nil {
+		return page, err
 	}
 	rows, err := s.reader.QueryContext(ctx, heapColumns+"WHERE h.tenant = ? AND h.seq < ? AND h.collected_seq IS NULL ORDER BY h.seq DESC LIMIT ?", tenant, before, limit+1)
 	if err != nil {
 		return page, fmt.Errorf("list heaps: %w", err)
 	}
-	defer rows.Close()
-	var last uint64
-	for rows.Next() {
-		if len(page.Heaps) == limit {
-			page.NextCursor = cursor{cursorHeaps, last}.String()
-			break
-		}
-		h, seq, _, err := scanHeap(rows)
-		if err != nil {
-			return page, fmt.Errorf("list heaps: %w", err)
-		}
-		last = seq
-		page.Heaps = append(page.Heaps, h)
+	page.Heaps, page.NextCursor, err = newest(rows, limit, cursorHeaps, func(row func(...any) error) (Heap, uint64, error) {
+		h, seq, _, err := scanHeap(row)
+		return h, seq, err
+	})
+	if err != nil {
+		return page, fmt.Errorf("list heaps: %w", err)
 	}
-	return page, rows.Err()
+	return page, nil
 }
 
-func scanHeap(row interface{ Scan(...any) error }) (h Heap, seq uint64, removed *events.RemovedError, err error) {
+func scanHeap(scan func(...any) error) (h Heap, seq uint64, removed *events.RemovedError, err error) {
 	var created int64
 	var tags []byte
 	var collected, at sql.NullInt64
-	if err := row.Scan(&h.Heap, &h.Size, &h.EngineID, &created, &h.Parent, &h.ExecutionID, &tags, &seq, &collected, &at); err != nil {
+	if err := scan(&h.Heap, &h.Size, &h.EngineID, &created, &h.Parent, &h.ExecutionID, &tags, &seq, &collected, &at); err != nil {
 		return h, 0, nil, err
 	}
 	if collected.Valid {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 
 	"daybook/events"
 )
@@ -133,30 +132,16 @@ func (s *Store) LogicalSessions(ctx context.Context, tenant string, limit int, f
 	case limit < 1 || limit > MaxListLimit:
 		return page, badQuery("limit must be 1 to %d, not %d", MaxListLimit, limit)
 	}
-	before := uint64(math.MaxInt64)
-	if from != "" {
-		c, err := parseCursor(from, cursorLogical)
-		if err != nil {
-			return page, err
-		}
-		before = c.seq
+	before, err := startOf(from, cursorLogical)
+	if err != nil {
+		return page, err
 	}
 	rows, err := s.reader.QueryContext(ctx, `SELECT `+logicalColumns+` FROM logical_sessions WHERE tenant = ? AND opened_seq < ? ORDER BY opened_seq DESC LIMIT ?`, tenant, before, limit+1)
 	if err != nil {
 		return page, fmt.Errorf("list sessions: %w", err)
 	}
-	defer rows.Close()
-	var last uint64
-	for rows.Next() {
-		if len(page.Sessions) == limit {
-			page.NextCursor = cursor{cursorLogical, last}.String()
-			break
-		}
-		one, seq, err := scanLogical(rows.Scan)
-		if err != nil {
-			return page, fmt.Errorf("list sessions: %w", err)
-		}
-		page.Sessions, last = append(page.Sessions, one), seq
+	if page.Sessions, page.NextCursor, err = newest(rows, limit, cursorLogical, scanLogical); err != nil {
+		return page, fmt.Errorf("list sessions: %w", err)
 	}
-	return page, rows.Err()
+	return page, nil
 }
