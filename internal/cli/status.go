@@ -79,9 +79,9 @@ func (s *serverStatus) print(out io.Writer, asJSON bool) error {
 	case s.Scrub == nil:
 		fmt.Fprintln(out, "The scrub does not run.")
 	case s.Scrub.RoundEnded != nil:
-		fmt.Fprintf(out, "The scrub has done %d rounds, the last at %s.\n", s.Scrub.Rounds, s.Scrub.RoundEnded.Format(time.RFC3339))
+		fmt.Fprintf(out, "The scrub has completed %d passes; the last ended at %s.\n", s.Scrub.Rounds, s.Scrub.RoundEnded.Format(time.RFC3339))
 	default:
-		fmt.Fprintf(out, "The scrub is at event %d of %d, in its first round.\n", s.Scrub.Position, s.Scrub.End)
+		fmt.Fprintf(out, "The scrub is at event %d of %d in its first pass.\n", s.Scrub.Position, s.Scrub.End)
 	}
 	return nil
 }
