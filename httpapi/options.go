@@ -68,6 +68,7 @@ type Queries interface {
 	Heaps
 	Sessions
 	LogicalSessions
+	Resolver
 	Progress
 }
 
