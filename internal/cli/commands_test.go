@@ -120,6 +120,7 @@ func TestRun(t *testing.T) {
 			{args: `run --json -e 1` + at, stdout: `\{"execution_id":"(?P<id>[^"]+)".*"seq":(?P<seq>\d+)\}\n`},
 			{args: `events tail --no-follow --execution $id` + at, stdout: `\{[^\n]*requested.v1[^\n]*\}\n\{[^\n]*started.v1[^\n]*\}\n\{[^\n]*completed.v1[^\n]*\}\n`},
 			{args: `events tail --no-follow --execution $id --after $seq` + at},
+			{args: `events tail --no-follow --execution $id --type daybook.execution.requested.v1 --type daybook.execution.completed.v1` + at, stdout: `\{[^\n]*requested.v1[^\n]*\}\n\{[^\n]*completed.v1[^\n]*\}\n`},
 			{args: `events tail --no-follow --type nosuch` + at, status: 2, stderr: "daybook: there is no event type \"nosuch\".*\n"},
 			{args: `events tail --no-follow --after 99999999` + at, status: 2, stderr: "daybook: .*ends at.*\n"},
 		},
