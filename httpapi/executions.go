@@ -49,6 +49,8 @@ type listInput struct {
 	Reading
 	Status  string        `query:"status" doc:"Only this status: running, completed, failed, timed_out or cancelled."`
 	Session string        `query:"session" doc:"Only runs logged under this session."`
+	Since   string        `query:"since" doc:"Only runs accepted at this time or later."`
+	Text    string        `query:"text" doc:"Only runs whose source contains this, without regard to case. Of a source above 64 KiB only the beginning is searched. A page looks at no more than 20,000 runs: it may hold fewer than limit, or none, and have a next_cursor."`
 	Tags    []string      `query:"tag,explode" doc:"Only runs whose output heap carries this tag, as KEY=VALUE; repeat it for more."`
 	Limit   optional[int] `query:"limit" doc:"At most this many."`
 	Cursor  string        `query:"cursor" doc:"next_cursor of the previous page."`
@@ -58,7 +60,14 @@ type listAnswer struct{ Body projections.ExecutionPage }
 
 func (a *api) listExecutions(ctx context.Context, in *listInput) (*listAnswer, error) {
 	r := requestOf(ctx)
-	filter := projections.ExecutionFilter{Session: in.Session, Cursor: in.Cursor}
+	filter := projections.ExecutionFilter{Session: in.Session, Cursor: in.Cursor, Text: in.Text, Details: true}
+	if in.Since != "" {
+		at, err := time.Parse(time.RFC3339, in.Since)
+		if err != nil {
+			return nil, invalid("since", `since must be a time such as 2026-11-21T09:30:00Z, not "%s"`, ledger.Excerpt(in.Since))
+		}
+		filter.Since = at
+	}
 	if in.Status != "" {
 		s, ok := events.ParseStatus(in.Status)
 		if !ok {

@@ -71,6 +71,7 @@ type Queries interface {
 	Heaps
 	Sessions
 	LogicalSessions
+	Resolver
 	Progress
 }
 
