@@ -242,7 +242,7 @@ func (s *server) run(j *job) error {
 	// The parent has its answer before the isolate is taken down.
 	defer isolate.Dispose()
 	s.setCurrent(isolate)
-	r, err := isolate.Run(p.source())
+	r, err := isolate.Run(p.script(j.code))
 	if err == nil && r.Status == v8.SyntaxError && p.maps == nil {
 		// It may be TypeScript.
 		if p, err = compile(string(j.code), j.FileName); err != nil {
@@ -250,7 +250,7 @@ func (s *server) run(j *job) error {
 			_ = sink.close() // nothing was written
 			return s.end(endHeader{End: endSyntax, CPUMicros: (cpuTime() - j.began).Microseconds()}, err.Error(), nil)
 		}
-		r, err = isolate.Run(p.source())
+		r, err = isolate.Run(p.script(j.code))
 	}
 	s.setCurrent(nil)
 	sum := sha256.Sum256(p.code)
@@ -318,7 +318,7 @@ func endOf(status v8.Status) string {
 // describe puts an error into terms of the caller's source.
 func (p *program) describe(text string, r v8.Result) string {
 	if r.Status != v8.SyntaxError || r.Line == 0 {
-		return p.mapStack(text)
+		return text
 	}
 	line, column := r.Line, r.Column
 	if m := p.consumer(); m != nil {
@@ -326,7 +326,7 @@ func (p *program) describe(text string, r v8.Result) string {
 			line, column = l, c
 		}
 	}
-	return fmt.Sprintf("%s\n    at %s:%d:%d", p.mapStack(text), p.file, line, column)
+	return fmt.Sprintf("%s\n    at %s:%d:%d", text, p.file, line, column)
 }
 
 func (s *server) end(end endHeader, text string, heap []byte) error {

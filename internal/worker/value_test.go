@@ -1,6 +1,8 @@
 package worker_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -71,8 +73,49 @@ func TestPrintedPositions(t *testing.T) {
 	if err != nil || !strings.Contains(o.Error, "at f (my notes.js:4:9)") || !strings.Contains(o.Error, "at my notes.js:7:1") {
 		t.Errorf("the run ended with %q, %v", o.Error, err)
 	}
-	if len(lines) < 2 || !strings.Contains(lines[1].Text, ":4:9)") {
+	if len(lines) < 2 || !strings.Contains(lines[1].Text, "at f (my notes.js:4:9)") {
 		t.Errorf("the script printed %+v", lines)
+	}
+	if strings.Contains(o.Error, "daybook:prelude") {
+		t.Errorf("the error shows frames that are none of the script's: %q", o.Error)
+	}
+}
+
+// A function of one run that throws in a later one is reported at its place in its
+// own source, whether that was generated from TypeScript or not.
+func TestPositionsInEarlierRuns(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	for name, code := range map[string]string{
+		"JavaScript":           "// one\n\nfunction fail() {\n  throw new Error('x')\n}",
+		"TypeScript":           "interface A {\n}\nfunction fail(why?: string): never {\n  throw new Error('x')\n}",
+		"generated JavaScript": "enum Color {\n  Red }\nfunction fail(why: Color = Color.Red) {\n  throw new Error('x')\n}",
+	} {
+		first := patient(code)
+		first.FileName = "lib.ts"
+		o, err := pool.Run(t.Context(), first, discard)
+		if err != nil || len(o.Heap) == 0 {
+			t.Fatalf("%s: %+v, %v", name, o, err)
+		}
+		hash := sha256.Sum256([]byte(code))
+		earlier := fmt.Sprintf("lib.ts#%x:4:9", hash[:4])
+		for _, then := range []string{
+			"\n\ntry { fail() } catch (e) { console.log(e.stack) }\nfail()",
+			"enum Other { X }\n\ntry { fail() } catch (e) { console.log(e.stack) }\nfail()",
+		} {
+			task := patient(then)
+			task.FileName, task.Heap = "", o.Heap
+			var lines []worker.Line
+			got, err := pool.Run(t.Context(), task, collect(&lines))
+			want := "Error: x\n    at fail (" + earlier + ")\n    at main.ts:4:1"
+			if err != nil || got.Error != want {
+				t.Errorf("%s: %q, want %q (%v)", name, got.Error, want, err)
+			}
+			if len(lines) != 3 || lines[1].Text != "    at fail ("+earlier+")" || lines[2].Text != "    at main.ts:3:7" {
+				t.Errorf("%s: printed %+v", name, lines)
+			}
+		}
 	}
 }
 

@@ -120,20 +120,10 @@ const errorHeader = (value) => {
 const errorResult = (value) => {
   if (host.kindOf(value) !== "error") return `Uncaught ${safeInspect(value)}`;
   try {
-    const descriptor = ObjectGetOwnPropertyDescriptor(value, "stack");
-    // Newer engines keep the stack behind an accessor of their own.
-    const stack = descriptor === undefined ? undefined
-      : hasOwn(descriptor, "value") ? descriptor.value
-      : descriptor.get === nativeStackGetter && nativeStackGetter !== undefined ? ReflectApply(nativeStackGetter, value, [])
-      : undefined;
+    const stack = nativeStack(value);
     if (typeof stack === "string" && stack !== "") return stack;
   } catch {
     // A user's Error.prepareStackTrace threw.
   }
   return errorHeader(value);
 };
-
-const nativeStackGetter = (() => {
-  const descriptor = ObjectGetOwnPropertyDescriptor(new NativeError(), "stack");
-  return descriptor === undefined ? undefined : descriptor.get;
-})();
