@@ -67,7 +67,11 @@ func serve(in io.Reader, out io.Writer, confine func(stateful bool) (layers []st
 		return exitProtocol
 	}
 	s.stateful = hello.Stateful
-	if err := s.prepare(confine); err != nil {
+	base, err := readBase(&s.in, hello.BaseSize)
+	if err == nil {
+		err = s.prepare(base, confine)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "daybook-worker:", err)
 		return exitProtocol
 	}
@@ -92,9 +96,14 @@ func serve(in io.Reader, out io.Writer, confine func(stateful bool) (layers []st
 // prepare warms up everything a first run would otherwise wait for, locks the
 // process down, and reports to the parent. V8 and esbuild have by then done what
 // they do only once, and no user code has come in.
-func (s *server) prepare(confine func(bool) ([]string, error)) error {
-	if err := v8.Warm(!s.stateful); err != nil {
+// Without a base heap it makes one and sends it.
+func (s *server) prepare(base []byte, confine func(bool) ([]string, error)) error {
+	made, err := v8.Warm(!s.stateful, base)
+	if err != nil {
 		return err
+	}
+	if len(base) > 0 {
+		made = nil // the parent has it
 	}
 	if _, err := compile("let warm: number = 1", ""); err != nil {
 		return err
@@ -104,7 +113,15 @@ func (s *server) prepare(confine func(bool) ([]string, error)) error {
 	if ready.Layers, problem = confine(s.stateful); problem != nil {
 		ready.Problem = problem.Error()
 	}
-	return s.message(frameReady, ready)
+	ready.BaseSize = len(made)
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return together(s.out, func(w io.Writer) error {
+		if err := writeMessage(w, frameReady, ready); err != nil {
+			return err
+		}
+		return writeBody(w, made)
+	})
 }
 
 // read takes frames in, all the time: terminate must arrive during a run, and a
