@@ -10,7 +10,8 @@ type Execution struct {
 	Result      *string       `json:"result"`
 	Heap        *string       `json:"heap"`
 	Error       *string       `json:"error"`
-	// StartedAt is the acceptance time until an isolate starts the run.
+	// StartedAt is the acceptance time until an isolate starts the execution, then
+	// the start of its first attempt.
 	StartedAt   string  `json:"started_at"`
 	CompletedAt *string `json:"completed_at"`
 }

@@ -106,6 +106,7 @@ class Run {
       conclude_exception(error);
       return Turn::kOver;
     }
+    if (!d_->rejections.empty()) drop_handled_rejections(d_);
     if (!d_->rejections.empty()) {
       conclude_exception(d_->rejections.front().reason.Get(isolate_));
       return Turn::kOver;
