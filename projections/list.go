@@ -76,6 +76,9 @@ func matching(tenant string, f ExecutionFilter) (condition, error) {
 	if f.Session != "" {
 		w = w.and("session_id = ?", events.SessionID(tenant, f.Session))
 	}
+	if f.LogicalSession != "" {
+		w = w.and("logical_id = ?", f.LogicalSession)
+	}
 	return w, nil
 }
 

@@ -75,10 +75,12 @@ type ExecutionSummary struct {
 // documented tool lists: every running one plus the newest 1,000 ended.
 type ExecutionFilter struct {
 	Status  events.Status // empty: any
-	Session string        // empty: any
-	Tags    map[string]string
-	Limit   int    // 0: the documented default; else 1-1000
-	Cursor  string // from a previous page
+	Session string        // name of a named session; empty: any
+	// LogicalSession is the id of a logical or ACP session; empty: any.
+	LogicalSession string
+	Tags           map[string]string
+	Limit          int    // 0: the documented default; else 1-1000
+	Cursor         string // from a previous page
 }
 
 // ExecutionPage is a page of a list, newest first by acceptance.
