@@ -90,7 +90,7 @@ var (
 	NewLineSink   = newLineSink
 	IsWorker      = isWorker
 	WorkerArgs    = workerArgs
-	Compile       = compile
+	TypeScript    = typeScript
 	EarliestLine  = earliestLine
 	LatestLine    = latestLine
 	HelloMagic    = helloMagic
