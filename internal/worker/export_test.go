@@ -104,7 +104,7 @@ var (
 	NewLineSink   = newLineSink
 	IsWorker      = isWorker
 	WorkerArgs    = workerArgs
-	Compile       = compile
+	TypeScript    = typeScript
 	EarliestLine  = earliestLine
 	LatestLine    = latestLine
 	HelloMagic    = helloMagic
