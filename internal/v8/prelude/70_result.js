@@ -1,4 +1,4 @@
-// The two texts a run ends with: its result and its error.
+// The text of a run's result.
 
 // Past this many values a result is shown as the console would show it: at two
 // bytes each at least, the JSON text would exceed what a result may be.
@@ -99,31 +99,4 @@ const resultText = (value) => {
     // Too deep or too long for JSON text; the console form has limits of its own.
   }
   return safeInspect(value);
-};
-
-// errorHeader is what is left of an error whose stack user code has taken away.
-// Each part may be an accessor that throws, and costs only itself then.
-const errorHeader = (value) => {
-  const read = (key, otherwise) => {
-    try {
-      const part = value[key];
-      return typeof part === "string" ? part : otherwise;
-    } catch {
-      return otherwise;
-    }
-  };
-  const name = read("name", "Error");
-  const message = read("message", "");
-  return name === "" || message === "" ? name + message : `${name}: ${message}`;
-};
-
-const errorResult = (value) => {
-  if (host.kindOf(value) !== "error") return `Uncaught ${safeInspect(value)}`;
-  try {
-    const stack = nativeStack(value);
-    if (typeof stack === "string" && stack !== "") return stack;
-  } catch {
-    // A user's Error.prepareStackTrace threw.
-  }
-  return errorHeader(value);
 };
