@@ -36,6 +36,10 @@ func inNamedFlags(err error, names []string) error {
 			refused.message = regexp.MustCompile(`\b`+field+`\b`).ReplaceAllString(refused.message, "--"+flag)
 		}
 	}
+	// This flag is set by the command, not by the user.
+	if before, _, found := strings.Cut(refused.message, " is not recorded here and require_heap is set"); found {
+		refused.message = "--" + before + ` is not recorded; check the key: "daybook heap list" lists heaps`
+	}
 	flag, renamed := flagNames[refused.field]
 	if !renamed {
 		flag = strings.ReplaceAll(refused.field, "_", "-")

@@ -166,6 +166,9 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 			body[field] = value
 		}
 	}
+	if r.heap != "" {
+		body["require_heap"] = true
+	}
 	for field, value := range map[string]*int{"execution_timeout_secs": r.Timeout, "heap_memory_max_mb": r.Memory} {
 		if value != nil {
 			body[field] = *value

@@ -53,6 +53,9 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 			body[field] = value
 		}
 	}
+	if heap != "" {
+		body["require_heap"] = true // a mistyped key must not start from nothing
+	}
 	for field, value := range map[string]*int{"execution_timeout_secs": c.Timeout, "heap_memory_max_mb": c.Memory} {
 		if value != nil {
 			body[field] = *value

@@ -34,7 +34,7 @@ func TestWebhooks(t *testing.T) {
 		{args: `webhook list` + at, stdout: "WEBHOOK  STATE  POSITION  DEAD  URL  LAST ERROR\n"},
 		{args: `webhook add mailto:me` + at, status: 2, stderr: "daybook: url must be the full address .*\n"},
 		{args: `webhook add $to --type nonsense` + at, status: 2, stderr: "daybook: there is no event type \"nonsense\".*\n"},
-		{args: `webhook add $to --after 999` + at, status: 2, stderr: "daybook: after is 999, but the ledger ends at .*\n"},
+		{args: `webhook add $to --after 999` + at, status: 2, stderr: "daybook: --after is 999, but the ledger ends at .*\n"},
 		{args: `webhook add $to --type daybook.execution.completed.v1 --session s1` + at,
 			stdout: "id      (?P<id>" + uuid + ")\nsecret  whsec_[A-Za-z0-9+/]{43}=\n", stderr: "Keep the secret: .*not shown again.\n"},
 		{args: `webhook list` + at, stdout: "WEBHOOK .*\n$id  active +\\d+ +0 +$to +-\n"},
