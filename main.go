@@ -1,3 +1,5 @@
+//go:build cgo
+
 // Daybook runs JavaScript and TypeScript for AI agents and services, and keeps
 // the book. See README.md.
 package main

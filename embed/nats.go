@@ -147,6 +147,15 @@ func (d *Daybook) NATSURL() string {
 	return "nats://" + d.nats.Addr()
 }
 
+// ReaderFile is the file with the credentials of subscribers, in the data
+// directory, or empty where the NATS server is an outside one.
+func (d *Daybook) ReaderFile() string {
+	if d.nats == nil {
+		return ""
+	}
+	return d.readerFile()
+}
+
 // SubscribeHint is a command line that follows every event live with the nats
 // tool.
 func (d *Daybook) SubscribeHint() string {

@@ -49,7 +49,7 @@ func TestRun(t *testing.T) {
 		"heaps": {
 			{args: `run -e let·n·=·1 --tag note=a;b,c=d --tag kind=table` + at, stderr: "status: completed\nheap:   (?P<heap>" + hash + ")\n"},
 			{args: `run --heap $heap -e ++n` + at, stdout: "2\n", stderr: "status: completed\nheap:   (?P<next>" + hash + ")\n"},
-{args: `run --heap $never -e typeof·n` + at, status: 2, stderr: "daybook: --heap $never is not recorded; check the key: \"daybook heap list\" lists heaps\n"},
+			{args: `run --heap $never -e typeof·n` + at, status: 2, stderr: "daybook: --heap $never is not recorded; check the key: \"daybook heap list\" lists heaps\n"},
 			{eventually: true, args: `heap tags $heap` + at, stdout: "kind=table\nnote=a;b,c=d\n"},
 			{args: `heap find kind=table` + at, stdout: "HEAP +CREATED +TAGS\n$heap  20\\S+Z  kind=table note=a;b,c=d\n"},
 			{args: `heap find kind=table kind=other` + at, status: 2, stderr: "daybook: tag \"kind\" is given twice\n"},

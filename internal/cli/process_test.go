@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -172,9 +173,39 @@ func launchServer(t *testing.T, dir string, args ...string) (p *process, url str
 	if mcp := p.until(`^  mcp +(\S+)\n`)[1]; mcp != url+"/mcp" {
 		t.Errorf("it says MCP is at %s", mcp)
 	}
-	p.until(`^  events +nats --server nats://127\.0\.0\.1:\d+ --user \w+ --password \w+ --inbox-prefix \S+ sub 'events\.>'\n`)
+	file := p.until(`^  events +nats://127\.0\.0\.1:\d+   \(NATS, to read; user and password are in (\S+)\)\n`)[1]
+	if raw, err := os.ReadFile(file); err != nil || !strings.Contains(string(raw), `"password"`) {
+		t.Errorf("the credentials are in %s: %s, %v", file, raw, err)
+	}
 	p.until(`^Ready\. `)
 	return p, url
+}
+
+// A default port that another program uses is named, because clients look for
+// the server there; no output holds the subscribers' password.
+func TestServeNamesABusyPort(t *testing.T) {
+	t.Parallel()
+	if l, err := net.Listen("tcp", "127.0.0.1:8080"); err == nil {
+		defer l.Close() // else it is busy without us
+	}
+	dir := t.TempDir()
+	p := launch(t, "serve", "--data-dir", dir, "--nats-addr", "127.0.0.1:0")
+	url := p.until(`^  http +(http://127\.0\.0\.1:\d+) `)[1]
+	if named := p.until(`^Another program uses 127\.0\.0\.1:8080, the default HTTP address: clients need --server (\S+)\.\n`)[1]; named != url {
+		t.Errorf("it names %s, but is at %s", named, url)
+	}
+	p.signal(syscall.SIGTERM)
+	raw, err := os.ReadFile(filepath.Join(dir, "nats-reader.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var login struct{ Password string }
+	if err := json.Unmarshal(raw, &login); err != nil || login.Password == "" {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	if all := p.rest() + p.errs.String(); strings.Contains(all, login.Password) {
+		t.Errorf("the password is printed:\n%s", all)
+	}
 }
 
 func TestServe(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -197,13 +196,7 @@ func (c *serveCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "Daybook %s\n", version())
-	fmt.Fprintf(std.out, "  data     %s\n", book.DataDir())
-	fmt.Fprintf(std.out, "  http     %s   (REST at /api, documentation at /docs)\n", book.URL())
-	fmt.Fprintf(std.out, "  mcp      %s/mcp\n", book.URL())
-	if url := book.NATSURL(); url != "" {
-		fmt.Fprintf(std.out, "  events   %s\n", book.SubscribeHint())
-	}
+	printBanner(std.out, book, opts)
 	if list, more := book.Damage(); len(list) > 0 {
 		fmt.Fprintln(std.out, "READ-ONLY: the ledger is damaged. daybook status says more.")
 		for _, f := range list {
@@ -267,13 +260,4 @@ func (c *rebuildCmd) Run(ctx context.Context, std *streams) error {
 	}
 	fmt.Fprintf(std.out, "Rebuilt the projections from %d events in %s.\n", n, time.Since(start).Round(time.Millisecond))
 	return nil
-}
-
-// version is the module's version as the Go toolchain recorded it.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
 }

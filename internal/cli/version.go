@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 
 	"daybook/embed"
 	"daybook/events"
@@ -29,4 +30,34 @@ func (c *versionCmd) Run(ctx context.Context, std *streams) error {
 	fmt.Fprintf(std.out, "projection schema %d\n", v.ProjectionSchema)
 	fmt.Fprintf(std.out, "event types       %d, CloudEvents 1.0\n", len(events.Types()))
 	return nil
+}
+
+// version is what the Go toolchain recorded of the build: the module's version,
+// which holds the commit where it was built in a checkout; else the commit; else
+// devel, as with "go run".
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	return versionOf(info)
+}
+
+func versionOf(info *debug.BuildInfo) string {
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	commit := settings["vcs.revision"]
+	if commit == "" {
+		return "devel"
+	}
+	text := "devel-" + short(commit)
+	if settings["vcs.modified"] == "true" {
+		text += "+dirty"
+	}
+	return text
 }
