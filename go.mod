@@ -33,6 +33,8 @@ require (
 	golang.org/x/tools v0.52.0
 )
 
+require github.com/yuin/goldmark v1.8.7
+
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect

@@ -33,7 +33,7 @@ func (a *api) ledgerRoutes(r *router) {
 		Description: "Stored events after a position, in order, as CloudEvents: one JSON object a line up to the newest event, or, with Accept: text/event-stream, " +
 			"as events whose id is their position, with an event named caught-up at the newest one, and on from there as they are recorded. Last-Event-ID resumes. " +
 			"With follow=true NDJSON goes on too: a line of the type daybook.stream.caught_up.v1, which is no event of the ledger, marks the newest one, and repeats as a sign of life " +
-			"with the position reached. Go on after the last sequence seen.",
+			"with the position reached. Go on after the last sequence seen. A browser gets a page of the newest events.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "The events.",
 			Headers: map[string]*huma.Param{lastSequence: {
@@ -93,6 +93,13 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 		return nil, invalid("after", "after is %d, but the ledger ends at %d: positions never go back, so this one is of another ledger", reader.after, edge)
 	}
 	switch {
+	case !in.Follow && wantsHTML(r.header.Values("Accept")):
+		removed := a.removal().UpTo()
+		return stream(func(w http.ResponseWriter, _ *http.Request) {
+			if err := reader.browse(ctx, w, r.query, removed, edge); err != nil {
+				writeFailure(w, a.failed(ctx, err, subject{}))
+			}
+		}), nil
 	case r.accept == typeSSE:
 		return stream(func(w http.ResponseWriter, hr *http.Request) { reader.follow(ctx, hr, startSSEEvents(w), edge) }), nil
 	case in.Follow:

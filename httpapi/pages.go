@@ -29,7 +29,7 @@ var (
 	//go:embed pages/reference.html
 	referenceSource string
 
-	pageFuncs     = template.FuncMap{"style": func() template.CSS { return template.CSS(styleSheet) }} //nolint:gosec // our own file
+	pageFuncs     = template.FuncMap{"style": func() template.CSS { return template.CSS(styleSheet) }, "markdown": markdown} //nolint:gosec // our own file
 	landingPage   = template.Must(template.New("landing").Funcs(pageFuncs).Parse(landingSource))
 	referencePage = template.Must(template.New("reference").Funcs(pageFuncs).Parse(referenceSource))
 

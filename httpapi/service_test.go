@@ -77,6 +77,18 @@ func TestReferencePageIsComplete(t *testing.T) {
 	}
 }
 
+// Texts of the document are CommonMark, and the page renders them.
+func TestReferencePageRendersMarkdown(t *testing.T) {
+	t.Parallel()
+	page := get(t, bare(t), "/docs").Body.String()
+	if !strings.Contains(page, "<code>@last</code> is the newest execution") || !strings.Contains(page, "repeat their message as <code>error</code>") {
+		t.Error("code in texts is not rendered")
+	}
+	if strings.Contains(page, "`") || strings.Contains(page, "raw HTML omitted") {
+		t.Error("the page holds backquotes, or lacks HTML that a text holds")
+	}
+}
+
 func TestOpenAPIIsServed(t *testing.T) {
 	t.Parallel()
 	want, err := httpapi.OpenAPI()

@@ -1,0 +1,125 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"html/template"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+//go:embed pages/events.html
+var eventsSource string
+
+var eventsPage = template.Must(template.New("events").Funcs(pageFuncs).Parse(eventsSource))
+
+// How many positions one page of events covers: more where a filter leaves out
+// most of them.
+const (
+	pagePositions     = 100
+	filteredPositions = 2000
+)
+
+// wantsHTML reports whether an Accept header is a browser's: it names HTML, and
+// none of the formats for programs.
+func wantsHTML(accept []string) bool {
+	html := false
+	for part := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		name, params, err := mime.ParseMediaType(part)
+		if err != nil || params["q"] == "0" {
+			continue
+		}
+		switch name {
+		case "text/html":
+			html = true
+		case "application/json", typeSSE, typeNDJSON:
+			return false
+		}
+	}
+	return html
+}
+
+// eventsView is what the page shows.
+type eventsView struct {
+	Events               []eventView
+	First, Last, Edge    uint64
+	Filtered             bool
+	Older, Newer, Newest string
+}
+
+type eventView struct {
+	CloudEvent
+	Data, Link string
+}
+
+// browse answers a browser: a page of the newest events, or of those after a
+// position, with links to the others.
+func (er *eventReader) browse(ctx context.Context, w http.ResponseWriter, query url.Values, removed, edge uint64) error {
+	sel := er.selector
+	view := eventsView{Edge: edge, Filtered: len(sel.Types) > 0 || sel.Execution != "" || sel.Session != ""}
+	positions := uint64(pagePositions)
+	if view.Filtered {
+		positions = filteredPositions
+	}
+	if !query.Has("after") && edge > positions {
+		er.after = max(removed, edge-positions)
+	}
+	after := er.after
+	view.First, view.Last = after+1, min(edge, after+positions)
+	err := er.readTo(ctx, view.Last, func(e CloudEvent) error {
+		view.Events = append(view.Events, viewOf(e))
+		return nil
+	}, func() error { return nil })
+	if err != nil {
+		return err
+	}
+	slices.Reverse(view.Events)
+	at := func(after uint64) string {
+		q := cloneQuery(query)
+		q.Set("after", strconv.FormatUint(after, 10))
+		return "?" + q.Encode()
+	}
+	if after > removed {
+		view.Older = at(max(removed, after-min(after, positions)))
+	}
+	if view.Last < edge {
+		view.Newer = at(view.Last)
+	}
+	newest := cloneQuery(query)
+	newest.Del("after")
+	view.Newest = "/api/events?" + newest.Encode()
+	var b bytes.Buffer
+	if err := eventsPage.Execute(&b, view); err != nil {
+		return err
+	}
+	writePage(w, b.Bytes())
+	return nil
+}
+
+// cloneQuery copies a query.
+func cloneQuery(query url.Values) url.Values {
+	q := url.Values{}
+	for name, values := range query {
+		q[name] = slices.Clone(values)
+	}
+	return q
+}
+
+// viewOf is an event as the page shows it.
+func viewOf(e CloudEvent) eventView {
+	v := eventView{CloudEvent: e, Data: string(e.Data)}
+	var b bytes.Buffer
+	if json.Indent(&b, e.Data, "", "  ") == nil {
+		v.Data = b.String()
+	}
+	if strings.HasPrefix(e.Type, "daybook.execution.") {
+		v.Link = "/api/executions/" + url.PathEscape(e.Subject)
+	}
+	return v
+}

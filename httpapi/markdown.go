@@ -1,0 +1,24 @@
+package httpapi
+
+import (
+	"bytes"
+	"html/template"
+	"strings"
+
+	"github.com/yuin/goldmark"
+)
+
+// markdown renders a text of the OpenAPI document, which is CommonMark by its
+// specification, for a page. A single paragraph comes without its element, so
+// that it fits into a line or a cell. HTML in the text is left out.
+func markdown(text string) (template.HTML, error) {
+	var b bytes.Buffer
+	if err := goldmark.Convert([]byte(text), &b); err != nil {
+		return "", err
+	}
+	page := strings.TrimSpace(b.String())
+	if inner, ok := strings.CutPrefix(page, "<p>"); ok && strings.Count(page, "<p>") == 1 && strings.HasSuffix(inner, "</p>") {
+		page = strings.TrimSuffix(inner, "</p>")
+	}
+	return template.HTML(page), nil //nolint:gosec // made of our own texts, without their HTML
+}
