@@ -68,6 +68,9 @@ type Options struct {
 	ErasableSessions bool
 	KeyDir           string
 	WithoutKeys      bool
+	// Progress, if set, is called by Rebuild with the position reached and the last
+	// one.
+	Progress func(done, total uint64)
 	// NoRunner starts no runner: runs wait until a runner elsewhere takes them.
 	NoRunner bool
 	// Slots is how many scripts run at once; default the number of cores.

@@ -170,5 +170,5 @@ func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return last, projections.Rebuild(ctx, projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), WithoutKeys: opts.WithoutKeys, Logger: opts.Logger}, d.store, last)
+	return last, projections.Rebuild(ctx, projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), WithoutKeys: opts.WithoutKeys, Progress: opts.Progress, Logger: opts.Logger}, d.store, last)
 }

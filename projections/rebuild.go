@@ -76,6 +76,9 @@ func build(ctx context.Context, opts Options, feed Feed, last uint64) (err error
 			if err := s.Apply(ctx, batch[:n]); err != nil {
 				return err
 			}
+			if opts.Progress != nil {
+				opts.Progress(s.Applied(), last)
+			}
 			if s.Applied() >= last {
 				return errBuilt
 			}

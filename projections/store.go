@@ -49,7 +49,10 @@ type Options struct {
 	// needed Prepare and Rebuild refuse, unless WithoutKeys is set.
 	Keys        events.Keys
 	WithoutKeys bool
-	// Logger gets what nobody is told otherwise; default slog.Default.
+	// Progress, if set, is called by Rebuild after each batch with the position
+	// reached and the last one.
+	Progress func(done, total uint64)
+	// Logger receives errors that no caller can receive. Default: slog.Default().
 	Logger *slog.Logger
 }
 

@@ -2,43 +2,66 @@ package cli
 
 import (
 	"fmt"
-	"io"
-	"os"
+	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// progress shows how far something has come, on a terminal only. It is safe for
-// concurrent use.
+// progress shows how much of a task is done, and how long the rest will take, on
+// a terminal only. It is safe for concurrent use.
 type progress struct {
-	out  io.Writer // nil when nobody watches
+	out  *screen // nil where nothing is shown
 	what string
+	now  func() time.Time
 
 	mu    sync.Mutex
+	begun time.Time // of the first report, which may come late
+	first uint64    // what was done then
 	shown time.Time
 }
 
-func newProgress(out io.Writer, what string) *progress {
-	p := &progress{what: what}
-	if f, ok := out.(*os.File); ok {
-		if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err == nil {
-			p.out = f
-		}
+func newProgress(out *screen, what string) *progress {
+	p := &progress{what: what, now: time.Now}
+	if out.terminal {
+		p.out = out
 	}
 	return p
 }
 
-// show tells that done of total is done.
+const (
+	// progressPause is the least time between two reports.
+	progressPause = 100 * time.Millisecond
+	// estimateAfter is how long a task runs before the rest is estimated.
+	estimateAfter = 2 * time.Second
+	barWidth      = 20
+)
+
+// show reports that done of total events are done.
 func (p *progress) show(done, total uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.out == nil || total == 0 || time.Since(p.shown) < 100*time.Millisecond {
+	now := p.now()
+	if p.begun.IsZero() {
+		p.begun, p.first = now, done
+	}
+	if p.out == nil || total == 0 || now.Sub(p.shown) < progressPause {
 		return
 	}
-	p.shown = time.Now()
-	fmt.Fprintf(p.out, "\r\x1b[K%s %d of %d events (%d %%)", p.what, done, total, done*100/total)
+	p.shown = now
+	done = min(done, total)
+	filled := int(done * barWidth / total)
+	line := fmt.Sprintf("%s [%s%s] %d of %d events, %d %%%s", p.what, strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), done, total, done*100/total, p.rest(now, done, total))
+	p.out.printf("\r\x1b[K%s", cut(p.out, line, 1))
+}
+
+// rest estimates the time that is left from the speed so far, or is empty.
+func (p *progress) rest(now time.Time, done, total uint64) string {
+	elapsed := now.Sub(p.begun)
+	if elapsed < estimateAfter || done <= p.first || done == total {
+		return ""
+	}
+	left := time.Duration(float64(elapsed) * float64(total-done) / float64(done-p.first))
+	return ", about " + took(max(left, time.Second).Round(time.Second)) + " left"
 }
 
 // clear removes what is shown.
@@ -46,6 +69,6 @@ func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.out != nil && !p.shown.IsZero() {
-		fmt.Fprint(p.out, "\r\x1b[K")
+		p.out.printf("\r\x1b[K")
 	}
 }

@@ -254,7 +254,9 @@ type rebuildCmd struct {
 // Run builds the projections anew beside the old ones and swaps them.
 func (c *rebuildCmd) Run(ctx context.Context, std *streams) error {
 	start := time.Now()
-	n, err := embed.Rebuild(ctx, embed.Options{DataDir: c.DataDir, KeyDir: c.KeyDir, WithoutKeys: c.WithoutKeys})
+	p := newProgress(std.err, "rebuilt")
+	n, err := embed.Rebuild(ctx, embed.Options{DataDir: c.DataDir, KeyDir: c.KeyDir, WithoutKeys: c.WithoutKeys, Progress: p.show})
+	p.clear()
 	if err != nil {
 		return err
 	}
