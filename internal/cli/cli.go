@@ -54,6 +54,8 @@ type commands struct {
 	Rebuild    rebuildCmd    `cmd:"" help:"Rebuild the projections of a stopped server from its ledger."`
 	Version    versionCmd    `cmd:"" help:"Show versions."`
 	Completion completionCmd `cmd:"" help:"Print a shell completion script."`
+
+	CompleteSessions completeSessionsCmd `cmd:"" hidden:"" help:"Print session names for completion."`
 }
 
 // streams are the standard streams of the process, passed to every command.

@@ -1,13 +1,18 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
+
+	"daybook/events"
 )
 
 type completionCmd struct {
@@ -21,7 +26,7 @@ func (c *completionCmd) Help() string {
 		"For fish: daybook completion fish > ~/.config/fish/completions/daybook.fish"
 }
 
-// Run prints a script that completes command and flag names.
+// Run prints a script that completes commands, flags, and the values of some.
 func (c *completionCmd) Run(kctx *kong.Context, std *streams) error {
 	words := map[string][]string{}
 	completionWords(kctx.Model.Node, nil, words)
@@ -41,6 +46,9 @@ func (c *completionCmd) Run(kctx *kong.Context, std *streams) error {
 func completionWords(n *kong.Node, path []string, into map[string][]string) {
 	var list []string
 	for _, child := range n.Children {
+		if child.Hidden {
+			continue
+		}
 		list = append(list, child.Name)
 		completionWords(child, append(path, child.Name), into)
 	}
@@ -81,9 +89,16 @@ func bashCompletion(out io.Writer, words map[string][]string) error {
       %s) path="$longer" ;;
     esac
   done
-  local words=""
+  local words="" IFS=$' \t\n'
+  case "${COMP_WORDS[COMP_CWORD-1]}" in
+%s    --session)
+      IFS=$'\n'
+      COMPREPLY=($(compgen -W "$(daybook complete-sessions 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
+      compopt -o filenames 2>/dev/null # quotes what a shell would split
+      return ;;
+  esac
   case "$path" in
-`, commandPaths(words, "|"))
+`, commandPaths(words, "|"), bashValues())
 	for _, path := range slices.Sorted(maps.Keys(words)) {
 		fmt.Fprintf(&b, "    '%s') words='%s' ;;\n", path, strings.Join(words[path], " "))
 	}
@@ -94,6 +109,47 @@ complete -o default -F _daybook daybook
 `)
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// flagValues are the values that a flag may have, by its name.
+func flagValues() map[string][]string {
+	types := make([]string, 0, len(events.Types()))
+	for _, t := range events.Types() {
+		types = append(types, string(t))
+	}
+	return map[string][]string{"status": {"running", "completed", "failed", "timed_out", "cancelled"}, "type": types}
+}
+
+// bashValues are cases for the flags whose values are known.
+func bashValues() string {
+	var b strings.Builder
+	values := flagValues()
+	for _, flag := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(&b, "    --%s) COMPREPLY=($(compgen -W '%s' -- \"${COMP_WORDS[COMP_CWORD]}\")); return ;;\n", flag, strings.Join(values[flag], " "))
+	}
+	return b.String()
+}
+
+// completeSessionsCmd prints the session names that completion offers. It says
+// nothing where no server answers.
+type completeSessionsCmd struct{ clientFlags }
+
+// Run prints a name a line.
+func (c *completeSessionsCmd) Run(ctx context.Context, std *streams) error {
+	ctx, stop := context.WithTimeout(ctx, 2*time.Second)
+	defer stop()
+	var answer struct {
+		Sessions []string `json:"sessions"`
+	}
+	if err := c.call(ctx, http.MethodGet, "/api/sessions", nil, &answer); err != nil {
+		return exitError(exitUnavailable)
+	}
+	for _, name := range answer.Sessions {
+		if visible(name, "") == name { // others cannot be typed
+			fmt.Fprintln(std.out, name)
+		}
+	}
+	return nil
 }
 
 func fishCompletion(out io.Writer, words map[string][]string) error {
@@ -116,6 +172,11 @@ end
 		}
 		fmt.Fprintf(&b, "complete -c daybook%s -n 'test \"$(__daybook_command)\" = \"%s\"' -a '%s'\n", files, path, strings.Join(words[path], " "))
 	}
+	values := flagValues()
+	for _, flag := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(&b, "complete -c daybook -l %s -x -a '%s'\n", flag, strings.Join(values[flag], " "))
+	}
+	b.WriteString("complete -c daybook -l session -x -a '(daybook complete-sessions 2>/dev/null)'\n")
 	_, err := io.WriteString(out, b.String())
 	return err
 }

@@ -477,9 +477,9 @@ func TestCompletion(t *testing.T) {
 		t.Fatalf("bash does not read it: %v\n%s", err, out)
 	}
 	for typed, want := range map[string]string{
-		"":                              "serve mcp acp run exec heap session context events volume token webhook status verify rebuild version completion --help --config",
+		"":                              "serve mcp acp run repl exec heap session context events volume token webhook status verify rebuild version completion --help --config",
 		"he":                            "heap",
-		"exec ":                         "list get output watch cancel calls events --help",
+		"exec ":                         "list show get output watch cancel calls events --help",
 		"exec w":                        "watch",
 		"run plan.ts --ti":              "--timeout",
 		"run --tag a=b plan.ts --det":   "--detach",

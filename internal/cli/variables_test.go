@@ -1,0 +1,71 @@
+package cli_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"daybook/internal/cli"
+)
+
+// Options of the server, the server's address and the token have variables; what
+// a command selects has none, so that a variable cannot change an answer.
+func TestVariables(t *testing.T) { // not parallel: it sets variables
+	book := serve(t)
+	known := map[string]string{"url": book.URL()}
+	t.Setenv("DAYBOOK_SERVER", book.URL())
+	play(t, known, []step{
+		{args: `run -e 1 --session kept`, stdout: "1\n", stderr: ".*"},
+	})
+	for name, value := range map[string]string{"DAYBOOK_SESSION": "other", "DAYBOOK_STATUS": "failed", "DAYBOOK_LIMIT": "0", "DAYBOOK_TOKEN_FILE": "/nonexistent", "DAYBOOK_JSON": "true", "DAYBOOK_TYPE": "nonsense", "DAYBOOK_HEAP": "zz"} {
+		t.Setenv(name, value)
+	}
+	play(t, known, []step{
+		{args: `exec list`, stdout: "EXECUTION .*completed .*kept .*"},
+		{args: `events tail --no-follow --type daybook.execution.requested.v1`, stdout: ".*session \"kept\".*"},
+		{args: `run -e 2`, stdout: "2\n", stderr: ".*"},
+	})
+	reference, err := cli.Reference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, variable := range []string{"DAYBOOK_HTTP_ADDR", "DAYBOOK_EXECUTION_TIMEOUT", "DAYBOOK_DATA_DIR", "DAYBOOK_TOKEN |"} {
+		if !strings.Contains(string(reference), variable) {
+			t.Errorf("%s is no variable any more", variable)
+		}
+	}
+	for _, variable := range []string{"DAYBOOK_STATUS", "DAYBOOK_HEAP |", "DAYBOOK_KEY |", "DAYBOOK_TYPE", "DAYBOOK_TOKEN_FILE"} {
+		if strings.Contains(string(reference), variable) {
+			t.Errorf("%s is a variable", variable)
+		}
+	}
+}
+
+// The script for bash completes the values of flags, and session names by asking
+// the server.
+func TestCompletionOfValues(t *testing.T) {
+	t.Parallel()
+	bin, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	book := serve(t)
+	play(t, map[string]string{"url": book.URL()}, []step{
+		{args: `run -e 1 --session nightly·import` + at, stdout: "1\n", stderr: ".*"},
+		{eventually: true, args: `complete-sessions` + at, stdout: "nightly import\n"},
+		{args: `complete-sessions --server http://127.0.0.1:1`, status: 5},
+	})
+	for line, want := range map[string]string{
+		"daybook exec list --status fa":                    "failed",
+		"daybook events tail --type daybook.execution.tim": "daybook.execution.timed_out.v1",
+		"daybook exec sh":                                  "show",
+		"daybook exec list --session night":                "nightly import",
+	} {
+		words := strings.Fields(line)
+		script := `source <("` + bin + `" completion bash); daybook() { "` + bin + `" "$@" --server ` + book.URL() + `; }; COMP_WORDS=(` + line + `); COMP_CWORD=` + string(rune('0'+len(words)-1)) + `; _daybook; printf '%s\n' "${COMPREPLY[@]}"`
+		out, err := exec.Command("bash", "-c", script).CombinedOutput()
+		if err != nil || strings.TrimSpace(string(out)) != want {
+			t.Errorf("%q completes to %q, want %q, %v", line, out, want, err)
+		}
+	}
+}
