@@ -269,7 +269,7 @@ func (s *server) run(j *job) error {
 	if r.Text != nil {
 		text, end.HasText = *r.Text, true
 		if r.Status != v8.Completed {
-			text = explainModules(p.describe(text, r), j.code)
+			text = withHint(p.describe(text, r), j.code)
 		}
 		if text == "" && r.Status != v8.Completed { // an error whose stack was set to ""
 			text = "Uncaught error without a description"
