@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -317,7 +318,7 @@ func endOf(status v8.Status) string {
 
 // describe puts an error into terms of the caller's source.
 func (p *program) describe(text string, r v8.Result) string {
-	if r.Status != v8.SyntaxError || r.Line == 0 {
+	if r.Status != v8.SyntaxError || r.Line == 0 || strings.Contains(text, "\n    at ") {
 		return text
 	}
 	line, column := r.Line, r.Column

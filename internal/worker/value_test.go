@@ -192,3 +192,24 @@ func TestHints(t *testing.T) {
 		t.Errorf("scripts see %+v, %v", o, err)
 	}
 }
+
+// A name that an earlier run declared in another way is explained, with its place.
+func TestTakenNames(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	first, err := pool.Run(t.Context(), patient("let x = 1; let y = 2; 0"), discard)
+	if err != nil || len(first.Heap) == 0 {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	hash := sha256.Sum256([]byte("let x = 1; let y = 2; 0"))
+	for _, code := range []string{"const x = 2", "const n: number = 1; const x = n", "enum E { A }; const x = 2", "var y"} {
+		task := patient(code)
+		task.Heap = first.Heap
+		o, err := pool.Run(t.Context(), task, discard)
+		said := fmt.Sprintf("has already been declared; an earlier run (cell.ts#%x) declared it: ", hash[:4])
+		if err != nil || o.Reason != worker.ReasonSyntaxError || !strings.Contains(o.Error, said) || strings.Count(o.Error, "\n    at cell.ts:1:") != 1 {
+			t.Errorf("%s: %s %q, %v; want %q", code, o.Reason, o.Error, err, said)
+		}
+	}
+}
