@@ -22,7 +22,7 @@ type floor struct {
 }
 
 func newFloor(dir string, plain bool) (*floor, error) {
-	if err := v8.Warm(plain); err != nil {
+	if _, err := v8.Warm(plain, nil); err != nil {
 		return nil, err
 	}
 	file, err := os.Create(filepath.Join(dir, fmt.Sprintf("floor-plain-%t", plain)))
