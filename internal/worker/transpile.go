@@ -11,7 +11,6 @@ import (
 // program is a script made ready for V8.
 type program struct {
 	code []byte // what V8 evaluates, without the name
-	name string // as stack traces show it
 	file string // as the caller calls it
 	maps []byte // nil: positions are those of the caller's source
 }
@@ -25,7 +24,7 @@ func newProgram(code, maps []byte, file string) *program {
 	if file == "" {
 		file = "main.ts"
 	}
-	return &program{code: code, name: scriptName(file), file: file, maps: maps}
+	return &program{code: code, file: file, maps: maps}
 }
 
 // javaScript prepares a source for V8 as the JavaScript it may be. V8 evaluates
