@@ -95,7 +95,7 @@ func (s *server) prepare(confine func(bool) ([]string, error)) error {
 	if err := v8.Warm(!s.stateful); err != nil {
 		return err
 	}
-	if _, err := typeScript([]byte("let warm: number = 1"), ""); err != nil {
+	if _, err := typeScript([]byte("let warm: number = 1"), "", s.stateful); err != nil {
 		return err
 	}
 	ready := readyMessage{Engine: v8.CurrentEngine()}
@@ -171,7 +171,7 @@ func (s *server) begin(j *job, jobs chan<- *job) {
 	if err := s.frame(frameAccepted, nil); err != nil {
 		os.Exit(exitClean) // the pipe is gone, and with it the parent
 	}
-	j.program = javaScript(j.code, j.FileName)
+	j.program = javaScript(j.code, j.FileName, j.Stateful)
 	jobs <- j
 }
 
@@ -237,7 +237,7 @@ func (s *server) run(j *job) error {
 	r, err := isolate.Run(p.source())
 	if err == nil && r.Status == v8.SyntaxError {
 		// It may be TypeScript.
-		typed, refused := typeScript(j.code, j.FileName)
+		typed, refused := typeScript(j.code, j.FileName, j.Stateful)
 		if refused != nil {
 			s.setCurrent(nil)
 			_ = sink.close() // nothing was written

@@ -19,7 +19,7 @@ func TestTypeScript(t *testing.T) {
 		{"a directive stays", "'use strict'; 1 as any", "'use strict'; 1       "},
 		{"enums become JavaScript", "enum A { B = 1 }", "var A = /* @__PURE__ */ ((A2) => {\n  A2[A2[\"B\"] = 1] = \"B\";\n  return A2;\n})(A || {});\n"},
 	} {
-		p, err := worker.TypeScript([]byte(test.code), "")
+		p, err := worker.TypeScript([]byte(test.code), "", true)
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
@@ -39,7 +39,7 @@ func TestSyntaxErrorsHaveAPlace(t *testing.T) {
 		{"let a = 1\nlet b = ]", "my cell.ts", "SyntaxError: Unexpected \"]\"\n    at my cell.ts:2:9\n\nlet b = ]\n        ^"},
 		{"let x: any; let x", "", "SyntaxError: The symbol \"x\" has already been declared\n    at main.ts:1:17\n\nlet x: any; let x\n                ^"},
 	} {
-		_, err := worker.TypeScript([]byte(test.code), test.file)
+		_, err := worker.TypeScript([]byte(test.code), test.file, true)
 		if err == nil || err.Error() != test.want {
 			t.Errorf("%q: %q, want %q", test.code, err, test.want)
 		}
@@ -49,7 +49,7 @@ func TestSyntaxErrorsHaveAPlace(t *testing.T) {
 func TestMapStack(t *testing.T) {
 	t.Parallel()
 	// The throw is in line 4 of what V8 sees, 7 of the source.
-	p, err := worker.TypeScript([]byte("const enum A {}\n// gone\n\n\n\n\nthrow new Error('x')"), "dir/a b.ts")
+	p, err := worker.TypeScript([]byte("const enum A {}\n// gone\n\n\n\n\nthrow new Error('x')"), "dir/a b.ts", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestMapStack(t *testing.T) {
 
 // FuzzMapStack maps what a script may pass off as a stack trace.
 func FuzzMapStack(f *testing.F) {
-	p, err := worker.TypeScript([]byte("const enum A {}\n// gone\n\nthrow new Error('x')\nfunction f() { return 1 }"), "a.ts")
+	p, err := worker.TypeScript([]byte("const enum A {}\n// gone\n\nthrow new Error('x')\nfunction f() { return 1 }"), "a.ts", true)
 	if err != nil {
 		f.Fatal(err)
 	}
