@@ -116,7 +116,7 @@ func (l *Ledger) SetSessionHeap(ctx context.Context, tenant, session, heap strin
 		if err := checkHeap(heap); err != nil {
 			return 0, err
 		}
-		unknown, err := l.checkInputHeap(ctx, tenant, heap)
+		unknown, err := l.checkInputHeap(ctx, tenant, heap, false)
 		if err != nil {
 			return 0, err
 		}

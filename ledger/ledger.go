@@ -63,6 +63,12 @@ type Heaps interface {
 	// HeapInfo describes a stored heap, or returns events.ErrNotFound, or
 	// events.ErrRemoved for one that was removed on purpose.
 	HeapInfo(ctx context.Context, tenant, hash string) (events.HeapInfo, error)
+	// Heap returns a heap after checking its hash. The errors are those of
+	// HeapInfo, and events.ErrDamaged.
+	Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error)
+	// LostHeap returns the position of the event that records the loss of a heap
+	// with accepted damage, or events.ErrNotFound.
+	LostHeap(ctx context.Context, tenant, hash string) (uint64, error)
 }
 
 // Texts stores text too large for an event, by tenant and hash.

@@ -253,7 +253,7 @@ func nextOf(e events.Event) (events.SessionNext, error) {
 }
 
 func newerSession(id string, e events.Event) error {
-	return &Error{Code: CodeUnavailable, Message: fmt.Sprintf(
+	return &Error{Code: CodeUnavailable, Permanent: true, Message: fmt.Sprintf(
 		"session %s has an event of type %s at position %d, written by a newer version of Daybook; upgrade this one", id, e.Type, e.Seq)}
 }
 

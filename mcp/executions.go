@@ -10,11 +10,11 @@ import (
 )
 
 func (s *Server) executionTools() []tool {
-	id := property{name: "execution_id", kind: text, required: true, about: "from run_js"}
+	id := property{name: "execution_id", kind: text, required: true}
 	return []tool{
 		{
 			name: "get_execution", title: "Get execution", readOnly: true, idempotent: true,
-			about: "Status of a run (running, completed, failed, timed_out, cancelled), result when completed, else error, and heap to continue from.",
+			about: "Get status (running, completed, failed, timed_out, cancelled), result or error, and heap of a run.",
 			input: []property{id},
 			output: record(is("execution_id", "string"), statusField(), orNull("result", "string"), orNull("heap", "string"),
 				orNull("error", "string"), is("started_at", "string"), orNull("completed_at", "string"),
@@ -24,14 +24,14 @@ func (s *Server) executionTools() []tool {
 		},
 		{
 			name: "get_execution_output", title: "Get console output", readOnly: true, idempotent: true,
-			about: "A page of a run's console output, by lines or, with byte_offset, by bytes. " +
-				"Call again with line_offset = next_line_offset until has_more is false and status not \"running\".",
+			about: "Read a run's console output by lines or, with byte_offset, by bytes. " +
+				"Continue at next_line_offset until has_more is false and status is not \"running\".",
 			input: []property{
 				id,
-				{name: "line_offset", kind: integer, deflt: 1, min: 1, about: "first line, from 1"},
-				{name: "line_limit", kind: integer, deflt: projections.DefaultLineLimit, min: 1},
-				{name: "byte_offset", kind: integer, about: "first byte, from 0, instead of lines"},
-				{name: "byte_limit", kind: integer, deflt: projections.DefaultByteLimit, min: 1},
+				{name: "line_offset", kind: integer, deflt: 1},
+				{name: "line_limit", kind: integer, deflt: projections.DefaultLineLimit},
+				{name: "byte_offset", kind: integer, about: "from 0"},
+				{name: "byte_limit", kind: integer, deflt: projections.DefaultByteLimit},
 			},
 			output: record(is("execution_id", "string"), is("data", "string"),
 				is("start_line", "integer"), is("end_line", "integer"), is("next_line_offset", "integer"), is("total_lines", "integer"),
@@ -41,19 +41,19 @@ func (s *Server) executionTools() []tool {
 		},
 		{
 			name: "cancel_execution", title: "Cancel execution", destructive: true, idempotent: true,
-			about:  "Stop a running execution: {ok: true} once cancelled, {ok: false, error} if it is not running. Leaves no heap.",
+			about:  "Cancel a run. Returns {ok: true} once cancelled, else {ok: false, error}.",
 			input:  []property{id},
 			output: record(is("ok", "boolean"), optional(is("error", "string"))),
 			call:   s.cancelExecution,
 		},
 		{
 			name: "list_executions", title: "List executions", readOnly: true, idempotent: true,
-			about: "Running and recently ended executions, newest first.",
+			about: "List running and recently ended executions, newest first.",
 			input: []property{
 				{name: "status", kind: text, oneOf: statuses()},
-				{name: "session", kind: text, about: "session name"},
+				{name: "session", kind: text},
 				{name: "limit", kind: integer, min: 1, max: 1000},
-				{name: "cursor", kind: text, about: "next_cursor of the page before"},
+				{name: "cursor", kind: text, about: "next_cursor"},
 			},
 			output: record(
 				listOf("executions", record(is("execution_id", "string"), statusField(), is("started_at", "string"), orNull("completed_at", "string"))),

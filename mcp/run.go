@@ -6,19 +6,18 @@ import (
 	"daybook/ledger"
 )
 
-const runJSDescription = "Run JavaScript or TypeScript in V8. Returns {execution_id} at once; " +
-	"call get_execution until status is not \"running\": result is the value of the last expression (top-level await works), " +
-	"heap a snapshot of all state. Pass heap to the next run_js to continue with every variable, function and class; " +
-	"without it the isolate is fresh. console.* output: get_execution_output. " +
-	"A failed script still yields its heap; a timed out or cancelled one does not."
+const runJSDescription = "Run JavaScript or TypeScript in V8. Returns {execution_id}; " +
+	"call get_execution until status is not \"running\". result is the value of the last expression; top-level await works. " +
+	"Pass heap to the next run_js to continue with all variables and functions; without it the isolate is fresh. " +
+	"A failed run has a heap too; a timed out or cancelled one has none."
 
 // The arguments both modes know.
 var (
-	codeProperty = property{name: "code", kind: text, required: true, about: "source; types are stripped, not checked"}
+	codeProperty = property{name: "code", kind: text, required: true, about: "types are stripped, not checked"}
 
 	limitProperties = []property{
-		{name: "heap_memory_max_mb", kind: integer, about: "V8 heap limit in MB"},
-		{name: "execution_timeout_secs", kind: integer, about: "wall-clock limit in seconds", min: 1, max: ledger.MaxTimeoutSecs},
+		{name: "heap_memory_max_mb", kind: integer},
+		{name: "execution_timeout_secs", kind: integer, min: 1, max: ledger.MaxTimeoutSecs},
 	}
 )
 
@@ -29,14 +28,14 @@ func (s *Server) runTools() []tool {
 	}
 	input := []property{
 		codeProperty,
-		{name: "heap", kind: text, about: "heap of an earlier run, to continue from"},
-		{name: "logical_session_ref", kind: text, about: "of open_session, instead of heap"},
+		{name: "heap", kind: text, about: "from an earlier run"},
+		{name: "logical_session_ref", kind: text, about: "from open_session, instead of heap"},
 	}
 	input = append(input, limitProperties...)
 	input = append(input,
-		property{name: "tags", kind: textMap, about: "tags of the resulting heap, if the run completes"},
-		property{name: "reuse", kind: boolean, about: "if this session ran the same before, answer that run"},
-		property{name: "idempotency_key", kind: text, about: "unique text; a call repeated with it answers the same execution"},
+		property{name: "tags", kind: textMap, about: "of the heap, if the run completes"},
+		property{name: "reuse", kind: boolean, about: "return an equal earlier run of this session"},
+		property{name: "idempotency_key", kind: text, about: "a call repeated with it returns the same execution"},
 	)
 	return []tool{{
 		name: "run_js", title: "Run JavaScript", about: about,

@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion names the layout of the file. A file of another version is
 // begun anew from the ledger.
-const SchemaVersion = 14
+const SchemaVersion = 15
 
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -23,6 +23,8 @@ CREATE TABLE IF NOT EXISTS executions (
 	tenant TEXT NOT NULL, execution_id TEXT NOT NULL, status TEXT NOT NULL,
 	requested_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL,
 	requested_at INTEGER NOT NULL, started_at INTEGER, completed_at INTEGER,
+	-- started_at is the start of the first attempt; queued is 1 while no runner has the execution
+	queued INTEGER NOT NULL DEFAULT 1,
 	attempt INTEGER NOT NULL DEFAULT 0, engine_id TEXT,
 	source TEXT NOT NULL, file_name TEXT NOT NULL, tags TEXT,
 	requested_heap TEXT, input_heap TEXT, output_heap TEXT,
@@ -39,6 +41,7 @@ CREATE TABLE IF NOT EXISTS executions (
 	UNIQUE (tenant, execution_id)
 );
 CREATE INDEX IF NOT EXISTS executions_by_age ON executions (tenant, requested_seq);
+CREATE INDEX IF NOT EXISTS executions_by_time ON executions (tenant, requested_at, requested_seq);
 CREATE INDEX IF NOT EXISTS executions_by_status ON executions (tenant, status, requested_seq);
 CREATE INDEX IF NOT EXISTS executions_by_session ON executions (tenant, session_id, requested_seq) WHERE session_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS executions_by_heap ON executions (tenant, output_heap) WHERE output_heap IS NOT NULL;

@@ -286,6 +286,7 @@ class Promise : public Object {
   enum PromiseState { kPending, kFulfilled, kRejected };
   PromiseState State();
   Local<v8::Value> Result();
+  bool HasHandler() const;
 };
 
 enum PromiseRejectEvent {

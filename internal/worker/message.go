@@ -71,15 +71,17 @@ const (
 
 // endHeader precedes the text, a result or an error, and the heap.
 type endHeader struct {
-	End              string   `json:"end"`
-	HasText          bool     `json:"has_text"`
-	Truncated        bool     `json:"truncated"`
-	TextSize         int64    `json:"text_size"`
-	HeapSize         int64    `json:"heap_size"`
-	TranspiledSHA256 string   `json:"transpiled_sha256"`
-	CPUMicros        int64    `json:"cpu_micros"`
-	PeakHeap         int64    `json:"peak_heap"`
-	Warnings         []string `json:"warnings,omitempty"`
+	End              string `json:"end"`
+	HasText          bool   `json:"has_text"`
+	Truncated        bool   `json:"truncated"`
+	TextSize         int64  `json:"text_size"`
+	HeapSize         int64  `json:"heap_size"`
+	TranspiledSHA256 string `json:"transpiled_sha256"`
+	CPUMicros        int64  `json:"cpu_micros"`
+	PeakHeap         int64  `json:"peak_heap"`
+	// TimersCancelled belongs to the heap of a failed run.
+	TimersCancelled int      `json:"timers_cancelled,omitempty"`
+	Warnings        []string `json:"warnings,omitempty"`
 }
 
 // decodeMessage decodes exactly one JSON value with known fields.

@@ -147,6 +147,7 @@ VALUE(Promise::kPending, 0);
 VALUE(Promise::kRejected, 2);
 METHOD(Promise, State, Promise::PromiseState (Promise::*)());
 METHOD(Promise, Result, Local<Value> (Promise::*)());
+METHOD(Promise, HasHandler, bool (Promise::*)() const);
 METHOD(String, Utf8LengthV2, size_t (String::*)(Isolate*) const);
 METHOD(String, WriteUtf8V2, size_t (String::*)(Isolate*, char*, size_t, int, size_t*) const);
 METHOD(Value, NumberValue, Maybe<double> (Value::*)(Local<Context>) const);
