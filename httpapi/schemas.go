@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -97,6 +98,11 @@ func refine(schemas map[string]*huma.Schema) {
 	if d := schemas["ExecutionDetail"]; d != nil {
 		usage := d.Properties["usage"]
 		d.Properties["usage"] = &huma.Schema{Description: meanings["usage"], AnyOf: []*huma.Schema{{Ref: usage.Ref}, {Type: "null"}}}
+	}
+	if d := schemas["ExecutionDetail"]; d != nil {
+		d.Required = slices.DeleteFunc(d.Required, func(name string) bool {
+			return name == "output" || name == "next_line_offset" || name == "next_byte_offset" || name == "has_more"
+		})
 	}
 	// Every member may be left out by asking for some fields only.
 	if e := schemas["Entry"]; e != nil {

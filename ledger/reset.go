@@ -152,7 +152,7 @@ func (l *Ledger) checkResetHeap(ctx context.Context, r Reset, place resetPlace, 
 	if !owned {
 		return Invalid("heap", "heap %s is not of this session: no run of it left or started from that heap; the session's runs and their heaps are in its log", r.Heap)
 	}
-	unknown, err := l.checkInputHeap(ctx, r.Tenant, r.Heap)
+	unknown, err := l.checkInputHeap(ctx, r.Tenant, r.Heap, false)
 	if err != nil {
 		return err
 	}

@@ -88,6 +88,25 @@ func TestEndings(t *testing.T) {
 	}
 }
 
+// TestTimersCancelled: the count on the terminal event is a warning in plain words.
+func TestTimersCancelled(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{
+		1: "the run failed, so 1 timer that it or earlier runs had set was cancelled; a later run that needs them sets them again",
+		3: "the run failed, so 3 timers that it or earlier runs had set were cancelled; a later run that needs them sets them again",
+	} {
+		b, s := newBook(), open(t, projections.Options{})
+		b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusFailed, func(e *events.Ending) {
+			e.TimersCancelled, e.Warnings = n, []string{"late"}
+		}))
+		apply(t, s, b)
+		d, err := s.Execution(t.Context(), tenant, id(1))
+		if diff := cmp.Diff([]string{"late", want}, d.Warnings); diff != "" || err != nil {
+			t.Errorf("%d timers: %s, error %v", n, diff, err)
+		}
+	}
+}
+
 // TestNothingFollowsAnEnd: what comes behind the terminal event changes nothing
 // and is noted.
 func TestNothingFollowsAnEnd(t *testing.T) {

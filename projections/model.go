@@ -1,6 +1,10 @@
 package projections
 
-import "daybook/events"
+import (
+	"time"
+
+	"daybook/events"
+)
 
 // Execution is the answer to "how is this run doing". Its JSON form is the
 // documented one: result, heap, error and completed_at are always present.
@@ -67,8 +71,15 @@ type ExecutionSummary struct {
 	Status      events.Status `json:"status"`
 	StartedAt   string        `json:"started_at"`
 	CompletedAt *string       `json:"completed_at"`
-	// Attempt is how often the run was begun, where that is more than once.
-	Attempt int `json:"attempt,omitempty" doc:"How often the run was begun; absent unless an interruption made it more than once."`
+	// Attempt is the number of attempts, where that is more than one.
+	Attempt int `json:"attempt,omitempty" doc:"Number of attempts; absent unless an interruption made it more than one."`
+	// The others are set only when the filter asks for details.
+	Queued         bool    `json:"queued,omitempty"`
+	Session        *string `json:"session,omitempty"`
+	LogicalSession *string `json:"logical_session,omitempty"`
+	Heap           *string `json:"heap,omitempty"`
+	// CodePreview is the beginning of the source, at most 200 characters.
+	CodePreview string `json:"code_preview,omitempty" doc:"Beginning of the source, at most 200 characters; absent when the source was erased."`
 }
 
 // ExecutionFilter selects executions. The zero value selects what the
@@ -79,8 +90,17 @@ type ExecutionFilter struct {
 	// LogicalSession is the id of a logical or ACP session; empty: any.
 	LogicalSession string
 	Tags           map[string]string
-	Limit          int    // 0: the documented default; else 1-1000
-	Cursor         string // from a previous page
+	// Since leaves out executions accepted before it; zero: none.
+	Since time.Time
+	// Text leaves out executions whose source does not contain it, without regard
+	// to case; empty: none. Of a source stored apart only the preview is searched,
+	// and one page looks at no more than maxSearched executions: it may hold fewer
+	// than its limit, or none, and still have a cursor.
+	Text string
+	// Details adds to each row its session, heap and the beginning of its source.
+	Details bool
+	Limit   int    // 0: the documented default; else 1-1000
+	Cursor  string // from a previous page
 }
 
 // ExecutionPage is a page of a list, newest first by acceptance.

@@ -41,6 +41,7 @@ CREATE TABLE IF NOT EXISTS executions (
 	UNIQUE (tenant, execution_id)
 );
 CREATE INDEX IF NOT EXISTS executions_by_age ON executions (tenant, requested_seq);
+CREATE INDEX IF NOT EXISTS executions_by_time ON executions (tenant, requested_at, requested_seq);
 CREATE INDEX IF NOT EXISTS executions_by_status ON executions (tenant, status, requested_seq);
 CREATE INDEX IF NOT EXISTS executions_by_session ON executions (tenant, session_id, requested_seq) WHERE session_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS executions_by_logical ON executions (tenant, logical_id, requested_seq) WHERE logical_id IS NOT NULL;

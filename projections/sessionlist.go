@@ -127,8 +127,8 @@ func (s *Store) SessionList(ctx context.Context, tenant string, f SessionFilter)
 	return page, nil
 }
 
-// maxCandidates bounds the sessions that an error names.
-const maxCandidates = 8
+// maxSessionCandidates bounds the sessions that an error names.
+const maxSessionCandidates = 8
 
 // ResolveSession finds the session that a text means, in this order: the name of a
 // named session, the id of any session, an intent or a short name (ref), and a
@@ -158,7 +158,7 @@ func (s *Store) ResolveSession(ctx context.Context, tenant, text string) (Sessio
 }
 
 func (s *Store) sessionsWhere(ctx context.Context, tenant, where, text string) (found []Session, more bool, err error) {
-	rows, err := s.reader.QueryContext(ctx, sessionColumns+" WHERE "+where+" ORDER BY used_seq DESC LIMIT ?3", tenant, text, maxCandidates+1)
+	rows, err := s.reader.QueryContext(ctx, sessionColumns+" WHERE "+where+" ORDER BY used_seq DESC LIMIT ?3", tenant, text, maxSessionCandidates+1)
 	if err != nil {
 		return nil, false, err
 	}
@@ -168,7 +168,7 @@ func (s *Store) sessionsWhere(ctx context.Context, tenant, where, text string) (
 		if err != nil {
 			return nil, false, err
 		}
-		if len(found) == maxCandidates {
+		if len(found) == maxSessionCandidates {
 			return found, true, rows.Err()
 		}
 		found = append(found, one)

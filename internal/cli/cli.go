@@ -25,11 +25,12 @@ const (
 	exitCancelled   = 3
 	exitTimedOut    = 4
 	exitUnavailable = 5 // no server, or none that can answer now
+	exitWrongKey    = 6 // the ledger is intact, but signed with other keys than those given
 )
 
 // exitHelp describes them at the end of the help.
 const exitHelp = "Exit status: 0 done, 1 failed, 2 mistake in the command line or request refused by the server, 3 the run was cancelled, 4 the run timed out, " +
-	"5 no server answers, or it cannot do this now."
+	"5 no server answers, or it cannot do this now, 6 the ledger is not signed with the key given (verify)."
 
 // commands is the whole command line, in the order of its help.
 type commands struct {

@@ -117,9 +117,10 @@ func TestRun(t *testing.T) {
 			{eventually: true, args: `events tail --no-follow --session a/b·c --type daybook.session.entry_recorded.v1` + at, stdout: `(\{[^\n]*entry_recorded.v1[^\n]*\}\n){2}`},
 		},
 		"ledger": {
-			{args: `run --json -e 1` + at, stdout: `\{"execution_id":"(?P<id>[^"]+)".*"seq":(?P<seq>\d+)\}\n`},
+			{args: `run --json -e 1` + at, stdout: `\{"execution_id":"(?P<id>[^"]+)".*"seq":(?P<seq>\d+),[^\n]*\}\n`},
 			{args: `events tail --no-follow --execution $id` + at, stdout: `\{[^\n]*requested.v1[^\n]*\}\n\{[^\n]*started.v1[^\n]*\}\n\{[^\n]*completed.v1[^\n]*\}\n`},
 			{args: `events tail --no-follow --execution $id --after $seq` + at},
+			{args: `events tail --no-follow --execution $id --type daybook.execution.requested.v1 --type daybook.execution.completed.v1` + at, stdout: `\{[^\n]*requested.v1[^\n]*\}\n\{[^\n]*completed.v1[^\n]*\}\n`},
 			{args: `events tail --no-follow --type nosuch` + at, status: 2, stderr: "daybook: there is no event type \"nosuch\".*\n"},
 			{args: `events tail --no-follow --after 99999999` + at, status: 2, stderr: "daybook: .*ends at.*\n"},
 		},

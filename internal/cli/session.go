@@ -77,16 +77,20 @@ type eventsCmd struct {
 
 type eventsTailCmd struct {
 	clientFlags
-	After     uint64 `help:"Begin after this position, the sequence of an event; from the beginning if not given." placeholder:"SEQUENCE"`
-	Type      string `help:"Only events of this type, such as daybook.execution.completed.v1." placeholder:"TYPE"`
-	Execution string `help:"Only events of this execution." placeholder:"ID"`
-	Session   string `help:"Only events of this session." placeholder:"NAME"`
-	NoFollow  bool   `help:"Stop after the newest event on record."`
+	After     uint64   `help:"Begin after this position, the sequence of an event; from the beginning if not given." placeholder:"SEQUENCE"`
+	Types     []string `name:"type" sep:"none" help:"Only events of this type, such as daybook.execution.completed.v1; may be repeated." placeholder:"TYPE"`
+	Execution string   `help:"Only events of this execution." placeholder:"ID"`
+	Session   string   `help:"Only events of this session." placeholder:"NAME"`
+	NoFollow  bool     `help:"Stop after the newest recorded event."`
 }
 
 // Run prints one CloudEvent a line until interrupted.
 func (c *eventsTailCmd) Run(ctx context.Context, std *streams) error {
-	path := "/api/events" + query("after", strconv.FormatUint(c.After, 10), "type", c.Type, "execution", c.Execution, "session", c.Session)
+	params := []string{"after", strconv.FormatUint(c.After, 10), "execution", c.Execution, "session", c.Session}
+	for _, t := range c.Types {
+		params = append(params, "type", t)
+	}
+	path := "/api/events" + query(params...)
 	err := c.follow(ctx, path, func(e sseEvent) (bool, error) {
 		if e.name == "caught-up" {
 			return c.NoFollow, nil

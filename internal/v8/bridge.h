@@ -47,7 +47,7 @@ typedef struct {
   int truncated;       // text was cut at the cap
   daybook_bytes text;  // owned by the isolate, valid until its next call
   int line, column;    // of a syntax error, 1-based, 0 = unknown
-  int carried_timers;  // set by an earlier run, and keeping this one from ending
+  int timers_cancelled;  // because the run failed, its own and those of earlier runs
   size_t peak_heap;    // bytes, sampled before each collection and at the end
   double clock_ms;     // where the clock stood at the end
 } daybook_result;

@@ -11,7 +11,7 @@ import (
 const openPrelude = `(function (host) {
 	globalThis.host = host;
 	return {
-		begin() {}, end() {}, setMode() {}, fire() {}, nextDue() { return -1 },
+		begin() {}, end() {}, setMode() {}, fire() {}, cancelTimers() { return 0 }, nextDue() { return -1 },
 		result(v) { return v === undefined ? null : String(v) },
 		error(e) { return String(e) },
 	};

@@ -238,9 +238,9 @@ type Result struct {
 	Truncated bool
 	// Line and Column, 1-based, of a SyntaxError; 0 when unknown.
 	Line, Column int
-	// CarriedTimers counts the timers that came with the heap and had to be over
-	// before the run could end.
-	CarriedTimers int
+	// TimersCancelled counts the timers that a failed run left, its own and those
+	// of earlier runs. They were cancelled.
+	TimersCancelled int
 	// PeakHeap is the most V8 heap in use before any collection, in bytes.
 	PeakHeap int64
 	// Clock is where the script's clock stood at the end.
@@ -278,8 +278,8 @@ func (i *Isolate) Run(source []byte) (Result, error) {
 		Column:    int(c.column),
 		PeakHeap:  int64(c.peak_heap),
 
-		CarriedTimers: int(c.carried_timers),
-		Clock:         fromMillis(float64(c.clock_ms)),
+		TimersCancelled: int(c.timers_cancelled),
+		Clock:           fromMillis(float64(c.clock_ms)),
 	}
 	if c.has_text != 0 {
 		text := string(unsafe.Slice((*byte)(unsafe.Pointer(c.text.data)), int(c.text.size)))

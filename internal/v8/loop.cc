@@ -27,9 +27,8 @@ class Run {
              .ToLocal(&callable)) {
       return conclude_stopped();
     }
-    Local<Value> start[2] = {v8::Number::New(isolate_, d_->start_ms), callable}, carried;
-    if (!call_entry(d_, context_, "begin", 2, start).ToLocal(&carried)) return conclude_exception(caught_exception());
-    result_->carried_timers = static_cast<int>(carried->NumberValue(context_).FromMaybe(0));
+    Local<Value> start[2] = {v8::Number::New(isolate_, d_->start_ms), callable};
+    if (call_entry(d_, context_, "begin", 2, start).IsEmpty()) return conclude_exception(caught_exception());
     Local<v8::String> text;
     if (!v8::String::NewFromUtf8(isolate_, source.data, v8::NewStringType::kNormal, static_cast<int>(source.size))
              .ToLocal(&text)) {
@@ -296,14 +295,25 @@ class Run {
 // Brings the heap to rest, so that it can be saved. No handle to it is left by
 // now: what only the run itself still held becomes garbage here. V8 cannot save a
 // FinalizationRegistry that has callbacks to run, so they run, after the result
-// is known; what they throw is nobody's business. False when stopped.
-bool settle(daybook_isolate* d) {
+// is known; what they throw is dropped. A run that failed loses every timer, so that
+// none keeps a later run from ending. False when stopped.
+bool settle(daybook_isolate* d, daybook_result* result) {
   v8::Isolate* isolate = d->isolate;
   v8::HandleScope handles(isolate);
   v8::Local<v8::Context> context = d->context.Get(isolate);
   v8::Context::Scope scope(context);
   v8::TryCatch ignored(isolate);
   isolate->PerformMicrotaskCheckpoint();  // jobs do not survive a snapshot
+  const bool failed = result->status != DAYBOOK_COMPLETED;
+  // Before each collection: a cancelled timer may hold the last reference to an object.
+  auto cancel_timers = [&] {
+    v8::Local<v8::Value> count;
+    if (!failed || !call_entry(d, context, "cancelTimers", 0, nullptr).ToLocal(&count)) return false;
+    const int cancelled = static_cast<int>(count->NumberValue(context).FromMaybe(0));
+    result->timers_cancelled += cancelled;
+    return cancelled > 0;
+  };
+  cancel_timers();
   d->at_rest = false;
   // Callbacks that keep making garbage with callbacks could go on for ever.
   for (int round = 0; d->creator != nullptr && !d->at_rest && round < 16; round++) {
@@ -315,7 +325,7 @@ bool settle(daybook_isolate* d) {
     }
     d->rejections.clear();
     d->reported.Reset();
-    d->at_rest = !ran;
+    d->at_rest = !cancel_timers() && !ran;
     if (d->stop_requested() || d->out_of_memory) return false;
   }
   return !call_entry(d, context, "end", 0, nullptr).IsEmpty() && !d->stop_requested();
@@ -349,10 +359,8 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_bytes source, daybook_by
   if (result->status == DAYBOOK_SYNTAX_ERROR) {
     // Nothing ran and nothing is saved; the isolate may be given another source.
     if (!rest(d)) result->status = DAYBOOK_TERMINATED;
-  } else if (result->status != DAYBOOK_TERMINATED && result->status != DAYBOOK_OUT_OF_MEMORY && !settle(d)) {
-    const int carried = result->carried_timers;
+  } else if (result->status != DAYBOOK_TERMINATED && result->status != DAYBOOK_OUT_OF_MEMORY && !settle(d, result)) {
     *result = {};
-    result->carried_timers = carried;
     d->text.clear();
     result->status = d->out_of_memory ? DAYBOOK_OUT_OF_MEMORY : DAYBOOK_TERMINATED;
   }

@@ -15,7 +15,7 @@ var errProtocol = errors.New("worker broke protocol")
 
 // helloMagic opens the conversation: a process that finds anything else on its
 // standard input was not started by a Pool.
-const helloMagic = "daybook worker protocol 3"
+const helloMagic = "daybook worker protocol 4"
 
 // helloMessage says what a worker is going to be.
 type helloMessage struct {
@@ -62,15 +62,17 @@ const (
 
 // endHeader precedes the text, a result or an error, and the heap.
 type endHeader struct {
-	End              string   `json:"end"`
-	HasText          bool     `json:"has_text"`
-	Truncated        bool     `json:"truncated"`
-	TextSize         int64    `json:"text_size"`
-	HeapSize         int64    `json:"heap_size"`
-	TranspiledSHA256 string   `json:"transpiled_sha256"`
-	CPUMicros        int64    `json:"cpu_micros"`
-	PeakHeap         int64    `json:"peak_heap"`
-	Warnings         []string `json:"warnings,omitempty"`
+	End              string `json:"end"`
+	HasText          bool   `json:"has_text"`
+	Truncated        bool   `json:"truncated"`
+	TextSize         int64  `json:"text_size"`
+	HeapSize         int64  `json:"heap_size"`
+	TranspiledSHA256 string `json:"transpiled_sha256"`
+	CPUMicros        int64  `json:"cpu_micros"`
+	PeakHeap         int64  `json:"peak_heap"`
+	// TimersCancelled belongs to the heap of a failed run.
+	TimersCancelled int      `json:"timers_cancelled,omitempty"`
+	Warnings        []string `json:"warnings,omitempty"`
 }
 
 // decodeMessage decodes exactly one JSON value with known fields.

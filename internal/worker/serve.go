@@ -265,9 +265,6 @@ func (s *server) run(j *job) error {
 
 	end.PeakHeap, end.Truncated = r.PeakHeap, r.Truncated
 	end.End = endOf(r.Status)
-	if r.CarriedTimers > 0 && r.Status != v8.SyntaxError {
-		end.Warnings = append(end.Warnings, carriedText(r.CarriedTimers))
-	}
 	text := ""
 	if r.Text != nil {
 		text, end.HasText = *r.Text, true
@@ -287,19 +284,12 @@ func (s *server) run(j *job) error {
 			text = upperFirst(err.Error())
 		case err != nil:
 			end.Warnings = append(end.Warnings, "heap not saved: "+err.Error())
+		default:
+			end.TimersCancelled = r.TimersCancelled
 		}
 	}
 	end.CPUMicros = (cpuTime() - j.began).Microseconds()
 	return s.end(end, text, heap)
-}
-
-// carriedText explains a run that seems to have ended and goes on: timers that
-// were set before a failure go on in every run that resumes its heap.
-func carriedText(n int) string {
-	if n == 1 {
-		return "the heap holds a timer that an earlier run set and did not see the end of: this run lasts until it is over, and an interval never is; clear it (clearTimeout, clearInterval), or resume an earlier heap"
-	}
-	return fmt.Sprintf("the heap holds %d timers that an earlier run set and did not see the end of: this run lasts until they are over, and an interval never is; clear them (clearTimeout, clearInterval), or resume an earlier heap", n)
 }
 
 // saved tells whether a run that ended so leaves a heap worth keeping: not one

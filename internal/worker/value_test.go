@@ -3,7 +3,6 @@ package worker_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"daybook/internal/worker"
 )
@@ -77,26 +76,27 @@ func TestPrintedPositions(t *testing.T) {
 	}
 }
 
-// A run that an earlier run's timers keep from ending says so, however it ends.
-func TestCarriedTimersAreTold(t *testing.T) {
+// A run that fails reports how many timers it cancelled, and the next run of its heap
+// ends.
+func TestFailureCancelsTimers(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
-	failed, err := pool.Run(t.Context(), patient("let n = 0; const tick = setInterval(() => n++, 5); setTimeout(() => { throw new Error('stop') }, 12)"), discard)
-	if err != nil || failed.Status != worker.StatusFailed || len(failed.Heap) == 0 || len(failed.Warnings) != 0 {
-		t.Fatalf("the first run is %s, warnings %q, heap of %d bytes, %v", failed.Status, failed.Warnings, len(failed.Heap), err)
+	failed, err := pool.Run(t.Context(), patient("setInterval(() => {}, 1000); setTimeout(() => {}, 9).unref(); oops()"), discard)
+	if err != nil || failed.Status != worker.StatusFailed || len(failed.Heap) == 0 || failed.TimersCancelled != 2 {
+		t.Fatalf("the first run is %s, %d timers cancelled, heap of %d bytes, %v", failed.Status, failed.TimersCancelled, len(failed.Heap), err)
 	}
-	const said = "the heap holds a timer that an earlier run set"
-	for _, test := range []struct{ code, status string }{
-		{"n", worker.StatusTimedOut},
-		{"clearInterval(tick); n", worker.StatusCompleted},
-	} {
-		task := patient(test.code)
-		task.Heap, task.Timeout = failed.Heap, time.Second
-		o, err := pool.Run(t.Context(), task, discard)
-		if err != nil || o.Status != test.status || len(o.Warnings) != 1 || !strings.HasPrefix(o.Warnings[0], said) {
-			t.Errorf("%s: %s, warnings %q; want %s, %q (%v)", test.code, o.Status, o.Warnings, test.status, said, err)
-		}
+	task := patient("'ended'")
+	task.Heap = failed.Heap
+	o, err := pool.Run(t.Context(), task, discard)
+	if err != nil || o.Status != worker.StatusCompleted || o.TimersCancelled != 0 {
+		t.Errorf("the second run is %s %s, %d timers cancelled, %v", o.Status, o.Error, o.TimersCancelled, err)
+	}
+	// No heap is left whose timers could matter.
+	task = patient("setInterval(() => {}, 1000); oops()")
+	task.Stateful = false
+	if o, err := pool.Run(t.Context(), task, discard); err != nil || o.Status != worker.StatusFailed || o.TimersCancelled != 0 {
+		t.Errorf("a stateless run is %s, %d timers cancelled, %v", o.Status, o.TimersCancelled, err)
 	}
 }
 

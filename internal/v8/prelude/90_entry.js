@@ -6,14 +6,15 @@ const entry = {
     timeOrigin = startMs;
     offerServers(servers);
     resumeTimers(startMs);
-    return activeRefs;
   },
   nextDue,
   fire: fireNext,
   answer: answerCall,
+  cancelTimers: cancelAllTimers,
   end() {
     suspendTimers();
     forgetCalls();
+    groupIndent = ""; // a run that left a console.group open must not indent the next
     timeOrigin = 0; // equal state is an equal heap, whenever it was reached
   },
   result: resultText,
