@@ -38,7 +38,7 @@ func TestFollowResumes(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	got := daybook("", "events", "tail", "--no-follow", "--server", server.URL)
+	got := daybook("", "events", "tail", "--json", "--no-follow", "--server", server.URL)
 	want := ""
 	for n := 1; n <= total; n++ {
 		want += fmt.Sprintf("{\"n\":%d}\n", n)
@@ -52,7 +52,7 @@ func TestFollowResumes(t *testing.T) {
 
 	empty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/event-stream") }))
 	defer empty.Close()
-	got = daybook("", "events", "tail", "--no-follow", "--server", empty.URL)
+	got = daybook("", "events", "tail", "--json", "--no-follow", "--server", empty.URL)
 	if got.status != 5 || !strings.Contains(got.err, "without finishing it") {
 		t.Errorf("exit status %d, stderr %q", got.status, got.err)
 	}
