@@ -19,19 +19,17 @@ class Run {
   Run(daybook_isolate* d, Local<v8::Context> context, daybook_result* result)
       : d_(d), isolate_(d->isolate), context_(context), caught_(d->isolate), result_(result) {}
 
-  void execute(daybook_bytes source, daybook_bytes servers) {
+  void execute(daybook_script script, daybook_bytes servers) {
     d_->pending_calls = 0;
-    Local<v8::String> callable;
-    if (!v8::String::NewFromUtf8(isolate_, servers.data == nullptr ? "" : servers.data, v8::NewStringType::kNormal,
-                                 static_cast<int>(servers.size))
-             .ToLocal(&callable)) {
+    Local<v8::String> callable, name, file, mappings;
+    if (!string_of(servers, &callable) || !string_of(script.name, &name) || !string_of(script.file, &file) ||
+        !string_of(script.mappings, &mappings)) {
       return conclude_stopped();
     }
-    Local<Value> start[2] = {v8::Number::New(isolate_, d_->start_ms), callable};
-    if (call_entry(d_, context_, "begin", 2, start).IsEmpty()) return conclude_exception(caught_exception());
+    Local<Value> start[5] = {v8::Number::New(isolate_, d_->start_ms), callable, name, file, mappings};
+    if (call_entry(d_, context_, "begin", 5, start).IsEmpty()) return conclude_exception(caught_exception());
     Local<v8::String> text;
-    if (!v8::String::NewFromUtf8(isolate_, source.data, v8::NewStringType::kNormal, static_cast<int>(source.size))
-             .ToLocal(&text)) {
+    if (!string_of(script.source, &text)) {
       result_->status = DAYBOOK_INTERNAL;
       return set_text("The source is too large for a JavaScript string.");
     }
@@ -45,6 +43,12 @@ class Run {
   }
 
  private:
+  bool string_of(daybook_bytes bytes, Local<v8::String>* text) {
+    return v8::String::NewFromUtf8(isolate_, bytes.data == nullptr ? "" : bytes.data, v8::NewStringType::kNormal,
+                                   static_cast<int>(bytes.size))
+        .ToLocal(text);
+  }
+
   // What ends a turn of the loop.
   enum class Turn { kContinue, kOver };
 
@@ -328,7 +332,8 @@ bool settle(daybook_isolate* d, daybook_result* result) {
     d->at_rest = !cancel_timers() && !ran;
     if (d->stop_requested() || d->out_of_memory) return false;
   }
-  return !call_entry(d, context, "end", 0, nullptr).IsEmpty() && !d->stop_requested();
+  v8::Local<v8::Value> ran = v8::Number::New(isolate, 1);
+  return !call_entry(d, context, "end", 1, &ran).IsEmpty() && !d->stop_requested();
 }
 
 // Takes back what the beginning of a run did to the heap.
@@ -338,13 +343,14 @@ bool rest(daybook_isolate* d) {
   v8::Context::Scope scope(context);
   v8::TryCatch ignored(d->isolate);
   d->at_rest = false;
-  return !call_entry(d, context, "end", 0, nullptr).IsEmpty() && !d->stop_requested();
+  v8::Local<v8::Value> ran = v8::Number::New(d->isolate, 0);
+  return !call_entry(d, context, "end", 1, &ran).IsEmpty() && !d->stop_requested();
 }
 
 }  // namespace
 }  // namespace daybook
 
-extern "C" void daybook_run(daybook_isolate* d, daybook_bytes source, daybook_bytes servers, daybook_result* result) {
+extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_bytes servers, daybook_result* result) {
   using namespace daybook;
   *result = {};
   d->text.clear();
@@ -352,7 +358,7 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_bytes source, daybook_by
     v8::HandleScope handles(d->isolate);
     v8::Local<v8::Context> context = d->context.Get(d->isolate);
     v8::Context::Scope scope(context);
-    Run(d, context, result).execute(source, servers);
+    Run(d, context, result).execute(script, servers);
   }
   d->rejections.clear();
   d->reported.Reset();

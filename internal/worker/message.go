@@ -23,7 +23,14 @@ type helloMessage struct {
 	// Stateful workers run tasks whose heap is saved, and only those; the others
 	// run only those whose heap is not.
 	Stateful bool `json:"stateful"`
+	// BaseSize is the size in bytes of the base heap that follows: an earlier worker
+	// of the pool made it. 0 asks the worker to make one and to send it.
+	BaseSize int `json:"base_size,omitempty"`
 }
+
+// maxBaseHeap bounds the base heap of the protocol, in bytes. It has about half a
+// megabyte.
+const maxBaseHeap = 8 << 20
 
 // readyMessage says that a worker can take a task.
 type readyMessage struct {
@@ -32,6 +39,8 @@ type readyMessage struct {
 	Layers []string `json:"layers"`
 	// Problem is why there are not more, as far as the worker can tell.
 	Problem string `json:"problem,omitempty"`
+	// BaseSize is the size in bytes of the base heap that follows, 0 for none.
+	BaseSize int `json:"base_size,omitempty"`
 }
 
 // taskHeader precedes the code and the heap.
