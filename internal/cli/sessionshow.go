@@ -13,6 +13,7 @@ type sessionShowCmd struct {
 	clientFlags
 	oneSession
 	Last  int `short:"n" help:"Most runs to show, the newest, 1 to 200." default:"20" placeholder:"N"`
+	Lines int `help:"Most lines of each code, output, result and error to show; 0 shows all within --bytes." default:"12" placeholder:"N"`
 	Bytes int `help:"Most bytes of each code, output, result and error to show, 0 to 65536." default:"2048" placeholder:"N"`
 }
 
@@ -63,6 +64,14 @@ type turnExcerpt struct {
 	Bytes int64  `json:"bytes"`
 }
 
+// Validate checks the bound.
+func (c *sessionShowCmd) Validate() error {
+	if c.Lines < 0 {
+		return fmt.Errorf("--lines is %d: it must be 0 or more", c.Lines)
+	}
+	return c.clientFlags.Validate()
+}
+
 // Run prints the conversation, oldest first.
 func (c *sessionShowCmd) Run(ctx context.Context, std *streams) error {
 	path := c.path() + "/turns" + query("last", strconv.Itoa(c.Last), "max_bytes", strconv.Itoa(c.Bytes))
@@ -92,7 +101,7 @@ func (t shownTurns) print(out *screen, c *sessionShowCmd) {
 		switch {
 		case m.Run != nil:
 			number++
-			m.Run.print(out, number)
+			m.Run.print(out, number, c.Lines)
 		case m.Reset != nil:
 			to, why := "nothing", "reset"
 			if m.Reset.Heap != nil {
@@ -106,7 +115,7 @@ func (t shownTurns) print(out *screen, c *sessionShowCmd) {
 			out.printf("\n%s\n", out.paint(dim, visible(fmt.Sprintf("── command, %s", day(m.Command.At)), "")))
 			section(out, "", m.Command.Text, "")
 			if m.Command.Answer != nil {
-				section(out, "answer", *m.Command.Answer, "")
+				section(out, "answer", firstLines(*m.Command.Answer, c.Lines), "")
 			}
 		}
 	}
@@ -121,7 +130,7 @@ func them(n int64) string {
 }
 
 // print shows a run: what it is, then its code, output, result or error, and heap.
-func (t shownTurn) print(out *screen, number int64) {
+func (t shownTurn) print(out *screen, number int64, lines int) {
 	word := "run"
 	if t.Turn != nil {
 		word, number = "turn", *t.Turn
@@ -142,13 +151,13 @@ func (t shownTurn) print(out *screen, number int64) {
 		out.printf("    erased\n")
 	} else {
 		get := "daybook exec get " + visible(t.ExecutionID, "")
-		section(out, "", t.Code.Text, t.Code.rest(get))
-		section(out, "output", t.Output.Text, t.Output.rest("daybook exec output "+visible(t.ExecutionID, "")))
+		t.Code.print(out, "", lines, get)
+		t.Output.print(out, "output", lines, "daybook exec output "+visible(t.ExecutionID, ""))
 		if t.Result != nil {
-			section(out, "result", t.Result.Text, t.Result.rest(get))
+			t.Result.print(out, "result", lines, get)
 		}
 		if t.Error != nil {
-			section(out, "error", t.Error.Text, t.Error.rest(get))
+			t.Error.print(out, "error", lines, get)
 		}
 	}
 	if t.Heap != nil {
@@ -156,12 +165,31 @@ func (t shownTurn) print(out *screen, number int64) {
 	}
 }
 
-// rest says how much of a text is not shown, and which command shows it all.
-func (e turnExcerpt) rest(command string) string {
-	if left := e.Bytes - int64(len(e.Text)); left > 0 {
-		return fmt.Sprintf("… %d of %d bytes more: %s", left, e.Bytes, command)
+// print shows the first lines of a text beside its name, how much is left out, and
+// the command that shows it all.
+func (e turnExcerpt) print(out *screen, name string, lines int, command string) {
+	text := firstLines(e.Text, lines)
+	rest := ""
+	if left := e.Bytes - int64(len(text)); left > 0 {
+		rest = fmt.Sprintf("… %d of %d bytes more: %s", left, e.Bytes, command)
 	}
-	return ""
+	section(out, name, text, rest)
+}
+
+// firstLines returns at most some lines of a text; 0 means all.
+func firstLines(text string, most int) string {
+	end := 0
+	for range most {
+		i := strings.IndexByte(text[end:], '\n')
+		if i < 0 {
+			return text
+		}
+		end += i + 1
+	}
+	if most == 0 {
+		return text
+	}
+	return text[:end]
 }
 
 // section prints a text, indented, beside its name. Control characters in it are
