@@ -2,13 +2,17 @@ package embed
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"time"
 
 	"daybook/audit"
+	"daybook/events"
 )
 
 // ExportOptions say what to export, from where and to where. One of DataDir and
@@ -27,7 +31,8 @@ type ExportOptions struct {
 	// is signed. Since and Until bound the time of events.
 	From, To     uint64
 	Since, Until time.Time
-	// Execution and Session limit it to one.
+	// Execution and Session limit it to one. Session is a name, an id, an intent, a
+	// ref or a unique prefix.
 	Execution, Session string
 	// Checkpoint is a signed checkpoint to export under; nil takes the newest.
 	Checkpoint []byte
@@ -51,6 +56,9 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 		},
 	}
 	if opts.Server != nil {
+		if settings.Selection.Session, err = resolveOverREST(ctx, opts.Server, opts.Session); err != nil {
+			return Exported{}, err
+		}
 		return audit.Export(ctx, audit.NewRemote(opts.Server), settings)
 	}
 	if opts.Logger == nil {
@@ -62,6 +70,11 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 		return Exported{}, err
 	}
 	defer func() { err = errors.Join(err, book.Close()) }()
+	if opts.Session != "" {
+		if settings.Selection.Session, err = book.resolveSession(ctx, opts.Session); err != nil {
+			return Exported{}, err
+		}
+	}
 	return audit.Export(ctx, *book.proofs(), settings)
 }
 
@@ -73,4 +86,62 @@ func ExportHash(dir string) (string, error) {
 		return "", fmt.Errorf("read the export in %s: %w", dir, err)
 	}
 	return sha, nil
+}
+
+// resolveSession returns a session as events.Selection names it. One that is not
+// known is taken for a name.
+func (d *Daybook) resolveSession(ctx context.Context, text string) (string, error) {
+	last, err := d.store.LastSeq(ctx)
+	if err != nil {
+		return "", fmt.Errorf("read the end of the ledger: %w", err)
+	}
+	if err := d.projections.Wait(ctx, last); err != nil {
+		return "", fmt.Errorf("wait for the projections: %w", err)
+	}
+	s, err := d.projections.ResolveSession(ctx, events.DefaultTenant, text)
+	switch {
+	case errors.Is(err, events.ErrNotFound):
+		return text, nil
+	case err != nil:
+		return "", err
+	}
+	return selectionOf(s.SessionID, s.Kind, s.Name), nil
+}
+
+func selectionOf(id string, kind events.SessionKind, name *string) string {
+	if kind == events.SessionLog && name != nil {
+		return *name
+	}
+	return id
+}
+
+// resolveOverREST is resolveSession through a server. A server of an earlier version,
+// which knows only names, answers that there is no such path.
+func resolveOverREST(ctx context.Context, get audit.Get, text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	resp, err := get(ctx, "/api/sessions/"+url.PathEscape(text), "Accept", "application/json")
+	if err != nil {
+		if status, ok := errors.AsType[interface {
+			error
+			Status() int
+		}](err); ok && status.Status() == http.StatusNotFound {
+			return text, nil
+		}
+		return "", err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNotFound {
+		return text, nil
+	}
+	var s struct {
+		SessionID string             `json:"session_id"`
+		Kind      events.SessionKind `json:"kind"`
+		Name      *string            `json:"name"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&s); err != nil || s.SessionID == "" {
+		return "", fmt.Errorf("find session %q: the server answered %s: %w", text, resp.Status, err)
+	}
+	return selectionOf(s.SessionID, s.Kind, s.Name), nil
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -254,5 +256,23 @@ func TestSessionsOfEveryKind(t *testing.T) {
 	}
 	if status, raw := get("/api/sessions/"+agent+"/turns", &talk); status != http.StatusOK || len(talk.Moments) != 4 || !strings.Contains(raw, "agentWas + 2") {
 		t.Errorf("the conversation of an ACP session: %d: %s", status, raw)
+	}
+
+	// Exports of one session, which prove themselves.
+	for _, text := range []string{"keeps", "let agent", "nightly"} {
+		dir := filepath.Join(t.TempDir(), "export")
+		done, err := embed.Export(within(t), embed.ExportOptions{Dir: dir, Server: getFrom(book), Session: text})
+		if err != nil || done.Events < 5 {
+			t.Fatalf("export of %q: %+v, %v", text, done, err)
+		}
+		if r, err := embed.Verify(within(t), embed.VerifyOptions{Export: dir, Keys: []string{book.AuditKey()}}); err != nil || !r.OK {
+			t.Errorf("the export of %q: %v\n%s", text, err, r)
+		}
+		if _, err := exec.LookPath("python3"); err != nil {
+			continue
+		}
+		if out, err := exec.CommandContext(within(t), "python3", filepath.Join("..", "examples", "verify-python", "verify.py"), dir).CombinedOutput(); err != nil {
+			t.Errorf("the export of %q in Python: %v\n%s", text, err, out)
+		}
 	}
 }

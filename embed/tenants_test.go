@@ -242,6 +242,8 @@ func queryFor(t *testing.T, op operation, n names) []string {
 			list = append(list, "?execution="+n.execution)
 		case "query session":
 			list = append(list, "?session="+strings.ReplaceAll(n.session, " ", "+"))
+		case "query id": // of /api/resolve
+			list = append(list, "?kind=heap&id="+n.heap, "?kind=execution&id="+n.execution, "?kind=heap&id=@last&session="+n.logical)
 		case "query logical_session":
 			list = append(list, "?logical_session="+n.logical)
 		case "query tag":
@@ -256,7 +258,7 @@ func queryFor(t *testing.T, op operation, n names) []string {
 			list = append(list, "?subject=replay.acme.stolen", "?subject=events.acme.stolen")
 		case "query after", "query type", "query limit", "query cursor", "query status", "query wait", "query follow", "query keys", "query fields", "query file_name",
 			"query heap_memory_max_mb", "query execution_timeout_secs", "query line_offset", "query line_limit", "query byte_offset", "query byte_limit",
-			"query force", "query keep_heaps", "query seq", "query size", "query since", "query until", "query fresh",
+			"query kind", "query text", "query require_heap", "query last", "query max_bytes", "query force", "query keep_heaps", "query seq", "query size", "query since", "query until", "query fresh",
 			"query speed", "query max_pause", "query from", "query to", "query from_entry", "query to_entry",
 			"header Daybook-Min-Sequence", "header Last-Event-ID", "header Idempotency-Key":
 		default:
@@ -283,6 +285,8 @@ func bodyFor(t *testing.T, method, path string, op operation, n names) string {
 		return `{"dry_run":true}`
 	case "POST /api/ledger/volumes/{volume}/remove":
 		return fmt.Sprintf(`{"export_sha256":%q}`, n.heap)
+	case "POST /api/sessions/{name}/reset":
+		return fmt.Sprintf(`{"heap":%q}`, n.heap)
 	case "PATCH /api/context":
 		return `{"custom":{"stolen":"yes"}}`
 	case "PUT /api/heaps/{heap}/tags":

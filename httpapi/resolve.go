@@ -24,7 +24,7 @@ func (a *api) resolveRoutes(r *router) {
 		OperationID: "resolve-id", Method: http.MethodGet, Path: "/api/resolve", Tags: []string{tagService},
 		Summary: "Find an id by its beginning",
 		Description: "The one execution or heap whose id begins with the text. If several do, the answer is 409 and lists up to ten. `@last` is the newest execution, or the heap of the newest execution that left one; " +
-			"with session, among the runs logged under it: the heap that the session continues from, empty if it was reset to nothing.",
+			"with session, the newest execution of the session, or the heap that it continues from, empty if it was reset to nothing.",
 	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.resolve)
 }
 
@@ -32,7 +32,7 @@ type resolveInput struct {
 	Reading
 	Kind    string `query:"kind" required:"true" enum:"execution,heap" doc:"What it is the id of."`
 	ID      string `query:"id" required:"true" doc:"Beginning of the id, or @last."`
-	Session string `query:"session" doc:"With @last: only runs logged under this session."`
+	Session string `query:"session" doc:"With @last: only this session, by name, id, intent, ref or unique prefix."`
 }
 
 func (in resolveInput) about() subject {
@@ -54,8 +54,8 @@ func (a *api) resolve(ctx context.Context, in *resolveInput) (*struct{ Body reso
 	if in.Kind == "heap" {
 		find = a.q.ResolveHeap
 	}
-	if in.Kind == "heap" && in.ID == projections.Newest && in.Session != "" {
-		return a.sessionHead(ctx, in)
+	if in.ID == projections.Newest && in.Session != "" {
+		return a.newestInSession(ctx, in)
 	}
 	id, err := found(ctx, a, func() (string, error) { return find(ctx, requestOf(ctx).tenant, in.ID, in.Session) })
 	if many, ok := errors.AsType[*projections.AmbiguousError](err); ok {
@@ -67,14 +67,26 @@ func (a *api) resolve(ctx context.Context, in *resolveInput) (*struct{ Body reso
 	return &struct{ Body resolved }{resolved{id}}, err
 }
 
-// sessionHead answers which heap a session continues from.
-func (a *api) sessionHead(ctx context.Context, in *resolveInput) (*struct{ Body resolved }, error) {
+// newestInSession answers which heap a session continues from, or which run of it
+// was accepted last.
+func (a *api) newestInSession(ctx context.Context, in *resolveInput) (*struct{ Body resolved }, error) {
 	s, err := a.session(ctx, in.Session)
 	switch {
 	case errors.Is(err, events.ErrNotFound):
 		return nil, in.noneYet()
 	case err != nil:
 		return nil, err
+	case in.Kind == "execution":
+		list, err := a.q.SessionMoments(ctx, requestOf(ctx).tenant, s, 1)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range list {
+			if m.ExecutionID != "" {
+				return &struct{ Body resolved }{resolved{m.ExecutionID}}, nil
+			}
+		}
+		return nil, in.noneYet()
 	case s.Head != nil:
 		return &struct{ Body resolved }{resolved{*s.Head}}, nil
 	case s.ResetAt != nil:

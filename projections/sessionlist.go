@@ -224,8 +224,7 @@ type SessionMoment struct {
 }
 
 // SessionMoments returns the last runs of a session, at most limit, and the resets
-// and commands since the first of them, in the order of the ledger; with all its
-// runs, all of these.
+// and commands since the run before the first of them, in the order of the ledger.
 func (s *Store) SessionMoments(ctx context.Context, tenant string, of Session, limit int) ([]SessionMoment, error) {
 	list, since, err := s.lastRuns(ctx, tenant, of, limit)
 	if err != nil {
@@ -248,7 +247,7 @@ func (s *Store) SessionMoments(ctx context.Context, tenant string, of Session, l
 }
 
 // lastRuns returns the last runs of a session, at most limit, and the position of
-// the first of them, or 0 when there are no others.
+// the run before the first of them, 0 for none.
 func (s *Store) lastRuns(ctx context.Context, tenant string, of Session, limit int) (list []SessionMoment, since uint64, err error) {
 	column := "logical_id"
 	if of.Kind == events.SessionLog {
@@ -268,8 +267,8 @@ func (s *Store) lastRuns(ctx context.Context, tenant string, of Session, limit i
 		list = append(list, m)
 	}
 	if len(list) > limit {
+		since = list[limit].Seq
 		list = list[:limit]
-		since = list[limit-1].Seq
 	}
 	return list, since, rows.Err()
 }

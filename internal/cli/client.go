@@ -159,6 +159,9 @@ type serverError struct {
 
 func (e *serverError) Error() string { return e.message }
 
+// Status is the HTTP status of the answer.
+func (e *serverError) Status() int { return e.status }
+
 // temporary tells a server that cannot do it now from a request it refuses.
 func (e *serverError) temporary() bool {
 	return e.status >= http.StatusInternalServerError || e.status == http.StatusTooManyRequests

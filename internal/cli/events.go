@@ -21,7 +21,7 @@ type eventsTailCmd struct {
 	After     uint64   `help:"Begin after this position, the sequence of an event; from the beginning if not given." placeholder:"SEQUENCE"`
 	Types     []string `name:"type" sep:"none" help:"Only events of this type, such as daybook.execution.completed.v1; may be repeated." placeholder:"TYPE"`
 	Execution string   `help:"Only events of this execution: its id, the beginning of it, or @last." placeholder:"ID"`
-	Session   string   `help:"Only events of this session." placeholder:"NAME"`
+	Session   string   `help:"Only events of this session and its runs: a name, intent, ref or id, or a unique beginning." placeholder:"SESSION"`
 	NoFollow  bool     `help:"Stop after the newest recorded event."`
 }
 

@@ -14,7 +14,7 @@ type execListCmd struct {
 	clientFlags
 	Search  string   `arg:"" optional:"" help:"Only runs whose code contains this text, without regard to case." placeholder:"TEXT"`
 	Status  string   `help:"Only this status: running, completed, failed, timed_out or cancelled." placeholder:"STATUS"`
-	Session string   `help:"Only runs logged under this session." placeholder:"NAME"`
+	Session string   `help:"Only runs of this session: a name, intent, ref or id, or a unique beginning." placeholder:"SESSION"`
 	Tags    []string `name:"tag" sep:"none" help:"Only runs whose heap has this tag; may be repeated." placeholder:"KEY=VALUE"`
 	Since   moment   `help:"Only runs accepted since then: a time, a day, or an age such as 90s, 2h or 7d." placeholder:"TIME"`
 	Limit   int      `short:"n" help:"Most runs to list; 0 lists all." default:"20" placeholder:"N"`

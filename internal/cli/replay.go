@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 )
 
 type sessionReplayCmd struct {
 	clientFlags
-	Name      string `arg:"" help:"Session name." placeholder:"NAME"`
+	oneSession
 	Speed     string `help:"Factor of the original speed, such as 1, 10 or 0.5, or max for no pauses." default:"1" placeholder:"FACTOR"`
 	MaxPause  string `help:"Longest pause between two events, such as 5s." placeholder:"DURATION"`
 	From      string `help:"Begin at this position." placeholder:"SEQUENCE"`
@@ -34,7 +33,7 @@ func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
 	if c.Subject != "" {
 		method = http.MethodPost
 	}
-	path := "/api/sessions/" + url.PathEscape(c.Name) + "/replay" + query("speed", c.Speed, "max_pause", c.MaxPause,
+	path := c.path() + "/replay" + query("speed", c.Speed, "max_pause", c.MaxPause,
 		"from", c.From, "to", c.To, "from_entry", c.FromEntry, "to_entry", c.ToEntry, "subject", c.Subject)
 	resp, err := c.send(ctx, method, path, nil, "Accept", "application/x-ndjson")
 	if err != nil {

@@ -20,7 +20,7 @@ type runCmd struct {
 	Heap    string   `help:"Restore this heap and continue with its state: its key, the beginning of it, or @last." placeholder:"HASH" xor:"start"`
 	Last    bool     `name:"continue" help:"Restore the heap of the newest run: of those in --session if given, else of all." xor:"start"`
 	Session string   `help:"Log the run under this name." placeholder:"NAME"`
-	In      string   `help:"Run in a session opened with \"daybook session open\": start from where its last run ended." placeholder:"SESSION-ID"`
+	In      string   `help:"Run in a session opened with \"daybook session open\", by id, intent, ref or a unique beginning: start from where its last run ended." placeholder:"SESSION"`
 	Tags    []string `name:"tag" sep:"none" help:"Tag the heap the run leaves; may be repeated." placeholder:"KEY=VALUE"`
 	Timeout *int     `help:"Wall-clock limit in seconds, 1 to 300; the server's default if not given." placeholder:"SECONDS"`
 	Memory  *int     `help:"Limit of the V8 heap in MB; the server's default if not given." placeholder:"MB"`
@@ -47,8 +47,12 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
+	session, err := c.sessionKey(ctx, c.In)
+	if err != nil {
+		return err
+	}
 	body := map[string]any{"code": code}
-	for field, value := range map[string]string{"file_name": name, "heap": heap, "session": c.Session, "logical_session": c.In} {
+	for field, value := range map[string]string{"file_name": name, "heap": heap, "session": c.Session, "logical_session": session} {
 		if value != "" {
 			body[field] = value
 		}

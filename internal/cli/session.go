@@ -4,41 +4,89 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
+	"strconv"
 )
 
 type sessionCmd struct {
-	List   sessionListCmd   `cmd:"" help:"List the names runs were logged under."`
-	Log    sessionLogCmd    `cmd:"" help:"Print the runs logged under a name, oldest first."`
-	Shred  sessionShredCmd  `cmd:"" help:"Erase the content of the runs logged under a name, for good."`
+	List   sessionListCmd   `cmd:"" help:"List sessions of every kind, the last used first."`
+	Show   sessionShowCmd   `cmd:"" help:"Show the conversation of a session: code, output, results, resets."`
+	Log    sessionLogCmd    `cmd:"" help:"List the ended runs of a session, oldest first."`
 	Open   sessionOpenCmd   `cmd:"" help:"Open a session whose runs share state, and print its id."`
+	Reset  sessionResetCmd  `cmd:"" help:"Set a session to one of its heaps, or to nothing."`
 	Replay sessionReplayCmd `cmd:"" help:"Print or publish the events of a session once more, at their original speed or faster."`
+	Shred  sessionShredCmd  `cmd:"" help:"Erase the content of the runs logged under a name, for good."`
 }
 
-type sessionListCmd struct{ clientFlags }
+// sessionHelp says what a session may be named by.
+const sessionHelp = "Name, intent or ref of a session, its id, or a unique beginning of one of them."
 
-// Run prints one session name a line.
+// oneSession is embedded in commands about one session.
+type oneSession struct {
+	Name string `arg:"" help:"${session_help}" placeholder:"SESSION"`
+}
+
+// path is the REST path of the session.
+func (o oneSession) path() string { return "/api/sessions/" + url.PathEscape(o.Name) }
+
+type sessionListCmd struct {
+	clientFlags
+	Kind  string `help:"Only this kind: named, logical or acp." enum:"all,named,logical,acp" default:"all" placeholder:"KIND"`
+	Limit int    `short:"n" help:"Most sessions to list, 1 to 1000." default:"100" placeholder:"N"`
+}
+
+// listedSession is a session as the server describes it.
+type listedSession struct {
+	SessionID      string  `json:"session_id"`
+	Kind           string  `json:"kind"`
+	Name           *string `json:"name"`
+	CreatedAt      string  `json:"created_at"`
+	LastActivityAt string  `json:"last_activity_at"`
+	Runs           int64   `json:"runs"`
+	Head           *string `json:"head"`
+	ResetAt        *string `json:"reset_at"`
+}
+
+// shortKey is how many characters of an id or a key tables show.
+const shortKey = 12
+
+func shortKeyOf(key *string) string {
+	if key == nil {
+		return "-"
+	}
+	return (*key)[:min(len(*key), shortKey)]
+}
+
+// Run prints a table of sessions.
 func (c *sessionListCmd) Run(ctx context.Context, std *streams) error {
-	return c.show(ctx, std.out, "/api/sessions", func(raw []byte) error {
+	path := "/api/sessions" + query("kind", c.Kind, "limit", strconv.Itoa(c.Limit))
+	return c.show(ctx, std.out, path, func(raw []byte) error {
 		var answer struct {
-			Sessions []string `json:"sessions"`
+			Items      []listedSession `json:"items"`
+			NextCursor string          `json:"next_cursor"`
 		}
 		if err := json.Unmarshal(raw, &answer); err != nil {
-			return err
+			return fmt.Errorf("read the server's answer: %w", err)
 		}
-		for _, name := range answer.Sessions {
-			fmt.Fprintln(std.out, name)
+		w := table(std.out, "KIND", "NAME", "SESSION", "RUNS", "HEAP", "LAST USED")
+		for _, s := range answer.Items {
+			name := "-"
+			if s.Name != nil {
+				name = oneLine(*s.Name, 60)
+			}
+			w.row(s.Kind, name, shortKeyOf(&s.SessionID), s.Runs, shortKeyOf(s.Head), std.out.when(s.LastActivityAt))
 		}
-		return nil
+		return flushPage(w, std, answer.NextCursor, c.Limit)
 	})
 }
 
 type sessionLogCmd struct {
 	clientFlags
-	Name string `arg:"" help:"Session name." placeholder:"NAME"`
+	oneSession
 }
 
-// Run prints a session's entries in order. A name without any is an error.
+// Run prints a session's entries in order. A session without any is an error.
 func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
 	var answer struct {
 		Entries []struct {
@@ -50,20 +98,90 @@ func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
 			Timestamp   string  `json:"timestamp"`
 		} `json:"entries"`
 	}
-	err := c.show(ctx, std.out, "/api/sessions/"+url.PathEscape(c.Name)+"/entries", func(raw []byte) error {
+	err := c.show(ctx, std.out, c.path()+"/entries", func(raw []byte) error {
 		if err := json.Unmarshal(raw, &answer); err != nil || len(answer.Entries) == 0 {
 			return err
 		}
 		w := table(std.out, "INDEX", "TIME", "STATUS", "HEAP", "CODE")
 		for _, e := range answer.Entries {
-			heap := orDash(e.OutputHeap)
-			fmt.Fprintf(w, "%d\t%s\t%s\t%.12s\t%s\n", e.Index, e.Timestamp, e.Status, heap, oneLine(e.Code, 60))
+			w.row(e.Index, e.Timestamp, e.Status, shortKeyOf(e.OutputHeap), oneLine(e.Code, 60))
 		}
 		return w.Flush()
 	})
 	if err != nil || c.JSON || len(answer.Entries) > 0 {
 		return err
 	}
-	// To a program an empty log is an answer; here it is mostly a misspelt name.
+	// To a program an empty log is an answer; on the command line it is mostly a
+	// misspelt name.
 	return usageError{fmt.Errorf("no run that has ended is logged under %q; \"daybook session list\" names the sessions", c.Name)}
+}
+
+type sessionResetCmd struct {
+	clientFlags
+	oneSession
+	Heap string `help:"Heap of the session to continue from: its key, or the beginning of it; nothing if not given." placeholder:"HASH"`
+	Key  string `name:"idempotency-key" help:"Resetting again with the same key finds the first reset." placeholder:"KEY"`
+}
+
+// Help is shown by "daybook session reset --help".
+func (c *sessionResetCmd) Help() string {
+	return "Runs accepted before the reset keep their state; later ones start from the heap. In a named session the heap is where \"daybook run --continue --session NAME\" starts. " +
+		"The heap must be one that a run of the session left or started from: \"daybook session log\" lists them. The reset is recorded; nothing is deleted."
+}
+
+// Run resets a session and prints where it continues.
+func (c *sessionResetCmd) Run(ctx context.Context, std *streams) error {
+	body := map[string]string{}
+	if c.Heap != "" {
+		key, err := c.heapKey(ctx, c.Heap)
+		if err != nil {
+			return err
+		}
+		body["heap"] = key
+	}
+	var header []string
+	if c.Key != "" {
+		header = []string{"Idempotency-Key", c.Key}
+	}
+	var raw json.RawMessage
+	if err := c.call(ctx, http.MethodPost, c.path()+"/reset", body, &raw, header...); err != nil {
+		return err
+	}
+	if c.JSON {
+		_, err := fmt.Fprintf(std.out, "%s\n", compact(raw))
+		return err
+	}
+	var s listedSession
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	to := "nothing"
+	if s.Head != nil {
+		to = "heap " + *s.Head
+	}
+	_, err := fmt.Fprintf(std.out, "%s session %s reset to %s\n", s.Kind, s.label(), to)
+	return err
+}
+
+// label names a session for people.
+func (s listedSession) label() string {
+	if s.Name != nil && *s.Name != "" {
+		return strconv.Quote(oneLine(*s.Name, 60))
+	}
+	return s.SessionID
+}
+
+// sessionKey is the id of the session that a text means.
+func (f clientFlags) sessionKey(ctx context.Context, text string) (string, error) {
+	if text == "" || wholeHeap.MatchString(text) {
+		return text, nil
+	}
+	var s listedSession
+	if err := f.call(ctx, http.MethodGet, oneSession{text}.path(), nil, &s); err != nil {
+		return "", err
+	}
+	if s.Kind == "named" {
+		return "", usageError{fmt.Errorf("session %s only logs runs: give it as --session, with --continue to start from its last heap", s.label())}
+	}
+	return s.SessionID, nil
 }

@@ -81,7 +81,7 @@ func TestTerminal(t *testing.T) { // not parallel: it sets variables
 		t.Setenv("NO_COLOR", map[bool]string{true: "", false: "1"}[color])
 		for _, args := range [][]string{
 			{"exec", "list"}, {"exec", "show", "@last"}, {"exec", "output", "@last"}, {"exec", "watch", "@last"}, {"exec", "get", "@last", "--json"}, {"exec", "get", "@last"},
-			{"heap", "list"}, {"session", "log", "a session with a rather long name"}, {"events", "tail", "--no-follow"}, {"events", "tail", "--no-follow", "--json"},
+			{"heap", "list"}, {"session", "log", "a session with a rather long name"}, {"session", "show", "a session with"}, {"session", "list"}, {"events", "tail", "--no-follow"}, {"events", "tail", "--no-follow", "--json"},
 		} {
 			shown := onTerminal(t, 78, append(args, server...)...)
 			name := strings.Join(args, " ")

@@ -1,0 +1,32 @@
+package cli_test
+
+import "testing"
+
+// Sessions of two kinds: shown as conversations, reset, listed and replayed.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	play(t, map[string]string{"url": serve(t).URL()}, []step{
+		{args: `run -e let·a·=·1;·//·first --session talk·1` + at, stderr: "status: completed\nheap:   (?P<heap>[0-9a-f]{12})[0-9a-f]{52}\n"},
+		{args: `run -e throw·0 --session talk·1` + at, status: 1, stderr: "Uncaught 0\nstatus.*"},
+		{args: `session show talk·1` + at, stdout: "named session \"talk 1\"\n.*2 runs, continues from heap [0-9a-f]{12}\n\nrun 1  completed in .*\n         let a = 1; // first\n  heap   $heap\n\nrun 2  failed in .*\n         throw 0\n  error  Uncaught 0\n  heap   .*\n"},
+		{args: `session show talk·1 --last 1 --bytes 3` + at, stdout: ".*… 1 earlier run; --last 2 shows it\n\nrun 2 .*\n         thr\n         … 4 of 7 bytes more: daybook exec get \\S+\n.*"},
+		{args: `session show nope` + at, status: 2, stderr: "daybook: .*nope.*\n"},
+		{args: `session reset talk·1 --heap $heap` + at, stdout: "named session \"talk 1\" reset to heap $heap[0-9a-f]{52}\n"},
+		{args: `run --continue --session talk·1 -e typeof·a` + at, stdout: "number\n", stderr: "status.*"},
+		{args: `session reset talk·1` + at, stdout: "named session \"talk 1\" reset to nothing\n"},
+		{args: `run --continue --session talk·1 -e typeof·a` + at, stdout: "undefined\n", stderr: "status.*"},
+		{args: `session show talk·1 --last 1` + at, stdout: ".*── reset to nothing, .*\n\nrun 4 .*"},
+		{args: `session open keeps·state` + at, stdout: "(?P<logical>\\S+)\n", stderr: ".*"},
+		{args: `run --in keeps -e let·b·=·1` + at, stderr: "status.*heap:   (?P<first>[0-9a-f]{64})\n"},
+		{args: `run --in keeps·state -e b·=·2;console.log("\x1b[2J")` + at, stdout: ".*", stderr: "status.*"},
+		{args: `run --in talk·1 -e 1` + at, status: 2, stderr: "daybook: session \"talk 1\" only logs runs: .*--session.*\n"},
+		{args: `session reset keeps --heap $first` + at, stdout: "logical session \"keeps state\" reset to heap $first\n"},
+		{args: `run --in $logical -e b` + at, stdout: "1\n", stderr: "status.*"},
+		{args: `session show keeps` + at, stdout: "logical session \"keeps state\"\n.*turn 2  completed.*  output \\\\x1b\\[2J\n.*── reset to heap [0-9a-f]{12}, .*turn 3 .*  result 1\n.*"},
+		{args: `session log keeps` + at, stdout: "INDEX +TIME +STATUS +HEAP +CODE\n0 .*\n1 .*\n2 .*\n"},
+		{args: `exec list --session keeps` + at, stdout: "EXECUTION [^\n]*\n([^\n]* completed [^\n]*\n){3}"},
+		{args: `events tail --no-follow --session keeps --type daybook.session.reset.v1` + at, stdout: "[^\n]*session.reset[^\n]*\n"},
+		{args: `session replay keeps --speed max` + at, stdout: ".*session.opened.v1.*session.reset.v1.*"},
+		{args: `session list --kind logical` + at, stdout: "KIND .*\nlogical +keeps state .*\n"},
+	})
+}

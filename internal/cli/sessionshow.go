@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type sessionShowCmd struct {
+	clientFlags
+	oneSession
+	Last  int `short:"n" help:"Most runs to show, the newest, 1 to 200." default:"20" placeholder:"N"`
+	Lines int `help:"Most lines of each code, output, result and error to show; 0 shows all within --bytes." default:"12" placeholder:"N"`
+	Bytes int `help:"Most bytes of each code, output, result and error to show, 0 to 65536." default:"2048" placeholder:"N"`
+}
+
+// Help is shown by "daybook session show --help".
+func (c *sessionShowCmd) Help() string {
+	return "Shows the last runs of a session in the order in which they were accepted, each with its code, output, result or error, and the heap it left. Resets stand between them. Times are in UTC. " +
+		"Control characters are escaped, also where the output goes to a pager or a file; --json has the bytes."
+}
+
+// shownTurns is the conversation of a session.
+type shownTurns struct {
+	Session listedSession `json:"session"`
+	Earlier int64         `json:"earlier"`
+	Moments []struct {
+		Run   *shownTurn `json:"run"`
+		Reset *struct {
+			At     string  `json:"at"`
+			Reason *string `json:"reason"`
+			Heap   *string `json:"heap"`
+		} `json:"reset"`
+		Command *struct {
+			At     string  `json:"at"`
+			Text   string  `json:"text"`
+			Answer *string `json:"answer"`
+		} `json:"command"`
+	} `json:"moments"`
+}
+
+type shownTurn struct {
+	ExecutionID string       `json:"execution_id"`
+	Turn        *int64       `json:"turn"`
+	Status      string       `json:"status"`
+	Queued      bool         `json:"queued"`
+	RequestedAt string       `json:"requested_at"`
+	DurationMS  *int64       `json:"duration_ms"`
+	Heap        *string      `json:"heap"`
+	Reason      *string      `json:"reason"`
+	Code        turnExcerpt  `json:"code"`
+	Output      turnExcerpt  `json:"output"`
+	Result      *turnExcerpt `json:"result"`
+	Error       *turnExcerpt `json:"error"`
+	Erased      bool         `json:"erased"`
+}
+
+// turnExcerpt is the beginning of a text of some bytes.
+type turnExcerpt struct {
+	Text  string `json:"text"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Validate checks the bound.
+func (c *sessionShowCmd) Validate() error {
+	if c.Lines < 0 {
+		return fmt.Errorf("--lines is %d: it must be 0 or more", c.Lines)
+	}
+	return c.clientFlags.Validate()
+}
+
+// Run prints the conversation, oldest first.
+func (c *sessionShowCmd) Run(ctx context.Context, std *streams) error {
+	path := c.path() + "/turns" + query("last", strconv.Itoa(c.Last), "max_bytes", strconv.Itoa(c.Bytes))
+	return c.show(ctx, std.out, path, func(raw []byte) error {
+		var t shownTurns
+		if err := json.Unmarshal(raw, &t); err != nil {
+			return fmt.Errorf("read the server's answer: %w", err)
+		}
+		t.print(std.out, c)
+		return nil
+	})
+}
+
+func (t shownTurns) print(out *screen, c *sessionShowCmd) {
+	s := t.Session
+	head := "nothing"
+	if s.Head != nil {
+		head = "heap " + shortKeyOf(s.Head)
+	}
+	out.printf("%s\n", out.paint(bold, visible(fmt.Sprintf("%s session %s", s.Kind, s.label()), "")))
+	out.printf("%s, since %s, %d %s, continues from %s\n", visible(shortKeyOf(&s.SessionID), ""), day(s.CreatedAt), s.Runs, plural(int(s.Runs), "run"), visible(head, ""))
+	if t.Earlier > 0 {
+		out.printf("\n%s\n", out.paint(dim, visible(fmt.Sprintf("… %d earlier %s; --last %d shows %s", t.Earlier, plural(int(t.Earlier), "run"), min(t.Earlier+int64(c.Last), 200), them(t.Earlier)), "")))
+	}
+	number := t.Earlier
+	for _, m := range t.Moments {
+		switch {
+		case m.Run != nil:
+			number++
+			m.Run.print(out, number, c.Lines)
+		case m.Reset != nil:
+			to, why := "nothing", "reset"
+			if m.Reset.Heap != nil {
+				to = "heap " + shortKeyOf(m.Reset.Heap)
+			}
+			if m.Reset.Reason != nil {
+				why = "state lost (" + *m.Reset.Reason + "), reset"
+			}
+			out.printf("\n%s\n", out.paint(yellow, visible(fmt.Sprintf("── %s to %s, %s", why, to, day(m.Reset.At)), "")))
+		case m.Command != nil:
+			out.printf("\n%s\n", out.paint(dim, visible(fmt.Sprintf("── command, %s", day(m.Command.At)), "")))
+			section(out, "", m.Command.Text, "")
+			if m.Command.Answer != nil {
+				section(out, "answer", firstLines(*m.Command.Answer, c.Lines), "")
+			}
+		}
+	}
+}
+
+// them refers to some things that were counted.
+func them(n int64) string {
+	if n == 1 {
+		return "it"
+	}
+	return "them"
+}
+
+// print shows a run: what it is, then its code, output, result or error, and heap.
+func (t shownTurn) print(out *screen, number int64, lines int) {
+	word := "run"
+	if t.Turn != nil {
+		word, number = "turn", *t.Turn
+	}
+	state := t.Status
+	switch {
+	case t.Queued:
+		state = "queued"
+	case t.Reason != nil && *t.Reason != t.Status && *t.Reason != "exception":
+		state += " (" + *t.Reason + ")"
+	}
+	if t.DurationMS != nil {
+		state += " in " + took(time.Duration(*t.DurationMS)*time.Millisecond)
+	}
+	out.printf("\n%s  %s  %s\n", out.paint(bold, fmt.Sprintf("%s %d", word, number)), out.paint(colorOf(t.Status), visible(state, "")),
+		out.paint(dim, day(t.RequestedAt)+"  "+visible(t.ExecutionID, "")))
+	if t.Erased {
+		out.printf("    erased\n")
+	} else {
+		get := "daybook exec get " + visible(t.ExecutionID, "")
+		t.Code.print(out, "", lines, get)
+		t.Output.print(out, "output", lines, "daybook exec output "+visible(t.ExecutionID, ""))
+		if t.Result != nil {
+			t.Result.print(out, "result", lines, get)
+		}
+		if t.Error != nil {
+			t.Error.print(out, "error", lines, get)
+		}
+	}
+	if t.Heap != nil {
+		out.printf("%s %s\n", out.paint(dim, "  heap  "), visible(shortKeyOf(t.Heap), ""))
+	}
+}
+
+// print shows the first lines of a text beside its name, how much is left out, and
+// the command that shows it all.
+func (e turnExcerpt) print(out *screen, name string, lines int, command string) {
+	text := firstLines(e.Text, lines)
+	rest := ""
+	if left := e.Bytes - int64(len(text)); left > 0 {
+		rest = fmt.Sprintf("… %d of %d bytes more: %s", left, e.Bytes, command)
+	}
+	section(out, name, text, rest)
+}
+
+// firstLines returns at most some lines of a text; 0 means all.
+func firstLines(text string, most int) string {
+	end := 0
+	for range most {
+		i := strings.IndexByte(text[end:], '\n')
+		if i < 0 {
+			return text
+		}
+		end += i + 1
+	}
+	if most == 0 {
+		return text
+	}
+	return text[:end]
+}
+
+// section prints a text, indented, beside its name. Control characters in it are
+// escaped. rest is a line about what is left out.
+func section(out *screen, name, text, rest string) {
+	if text == "" && rest == "" {
+		return
+	}
+	const column = 9
+	label := fmt.Sprintf("  %-*s", column-2, name)
+	show := func(line string) {
+		out.printf("%s%s\n", out.paint(dim, label), line)
+		label = strings.Repeat(" ", column)
+	}
+	if text != "" {
+		for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+			show(visible(line, "\t"))
+		}
+	}
+	if rest != "" {
+		show(out.paint(dim, rest))
+	}
+}
+
+// day shows a time of an answer to the second, in UTC.
+func day(text string) string {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return visible(text, "")
+	}
+	return at.UTC().Format("2006-01-02 15:04:05")
+}
