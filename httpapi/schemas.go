@@ -60,7 +60,7 @@ var meanings = map[string]string{
 	"size":                   "Size of the uncompressed snapshot in bytes.",
 	"start_byte":             "Offset of the first byte of the page.",
 	"start_line":             "First line of the page, from 1.",
-	"started_at":             "When an isolate started it; until then, when it was accepted.",
+	"started_at":             "When an isolate started its first attempt; until then, when it was accepted.",
 	"status":                 "running until it has ended in one of the other ways, for ever.",
 	"tags":                   "Tags, by key.",
 	"text":                   "The line, without its end.",

@@ -144,5 +144,7 @@ type Result struct {
 	Output           events.OutputTotals
 	TranspiledSHA256 string
 	Usage            events.Usage
-	Warnings         []string
+	// TimersCancelled counts the timers that were cancelled because the run failed.
+	TimersCancelled int
+	Warnings        []string
 }

@@ -19,6 +19,7 @@ type LogicalCommands interface {
 	OpenSession(ctx context.Context, o ledger.Opening) (ledger.Opened, error)
 	Teach(ctx context.Context, t ledger.Teaching) (ledger.Taught, error)
 	AssignRef(ctx context.Context, tenant, holder, session string) (ref string, seq uint64, err error)
+	ResetSession(ctx context.Context, r ledger.Reset) (ledger.ResetDone, error)
 	ResolveRef(ctx context.Context, tenant, holder, ref string) (session string, err error)
 }
 

@@ -196,7 +196,7 @@ func (s *Server) tools() []tool {
 		return s.statelessTools()
 	}
 	var all []tool
-	for _, group := range [][]tool{s.runTools(), s.executionTools(), s.heapTools(), s.sessionTools(), s.logicalTools(), s.contextTools(), s.fixtureTools()} {
+	for _, group := range [][]tool{s.runTools(), s.executionTools(), s.heapTools(), s.sessionTools(), s.logicalTools(), {s.resetTool()}, s.contextTools(), s.fixtureTools()} {
 		all = append(all, group...)
 	}
 	return all

@@ -109,8 +109,8 @@ func TestDescriptionBudget(t *testing.T) {
 func TestHints(t *testing.T) {
 	t.Parallel()
 	_, tools := listTools(t, mcp.Options{})
-	changes := map[string]bool{"run_js": true, "cancel_execution": true, "set_heap_tags": true, "delete_heap_tags": true, "open_session": true, "set_context": true, "context_clear": true}
-	destroys := map[string]bool{"cancel_execution": true, "set_heap_tags": true, "delete_heap_tags": true, "set_context": true, "context_clear": true}
+	changes := map[string]bool{"run_js": true, "cancel_execution": true, "set_heap_tags": true, "delete_heap_tags": true, "open_session": true, "reset_session": true, "set_context": true, "context_clear": true}
+	destroys := map[string]bool{"reset_session": true, "cancel_execution": true, "set_heap_tags": true, "delete_heap_tags": true, "set_context": true, "context_clear": true}
 	for _, tool := range tools {
 		a := tool.Annotations
 		if a.ReadOnly == changes[tool.Name] {

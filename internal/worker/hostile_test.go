@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"daybook/internal/tier"
 	"daybook/internal/worker"
 )
 
@@ -109,7 +110,8 @@ var hostileScripts = []hostileScript{
 	{"long sum", "1" + strings.Repeat("+1", 1<<19), []string{completed, exception, syntax, died, timedOut, memory}},
 	{"evaluated long sum", "eval('1' + '+1'.repeat(5e5))", []string{completed, exception, memory}},
 	{"unending comment", "/*" + strings.Repeat("*", 1<<20), []string{syntax}},
-	{"literal too long to save", "'" + strings.Repeat("x", 140_000) + "'.length", []string{unsaved}},
+	{"literal too long to save", "String.raw`" + strings.Repeat("x", 140_000) + "`.length", []string{unsaved}},
+	{"long literal", "'" + strings.Repeat("x", 140_000) + "'.length", []string{completed}},
 	{"name too long to save", "var o = {}; o['x'.repeat(140_000)] = 1", []string{unsaved}},
 	{"long text that is no name", "var s = 'x'.repeat(5e6); s.length", []string{completed}},
 	{"finalizers without end", "globalThis.f = new FinalizationRegistry(() => f.register({})); f.register({}); 1", []string{unsaved}},
@@ -152,7 +154,7 @@ func runHostile(t *testing.T, scripts []hostileScript, stateful bool) {
 			turn <- struct{}{}
 			defer func() { <-turn }()
 			task := hostileTask(test.code)
-			task.Stateful = stateful
+			task.Stateful, task.Timeout = stateful, tier.Choose(150*time.Millisecond, time.Second)
 			if !slices.Contains(test.want, timedOut) {
 				task.Timeout = 20 * time.Second // it ends by itself, on a slow machine too
 			}
