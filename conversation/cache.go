@@ -67,6 +67,9 @@ func (s *Store) take(ctx context.Context, k Key) (*entry, error) {
 	if k.IsZero() {
 		return nil, ErrNone
 	}
+	if s.opts.TenantScope {
+		k.Principal = ""
+	}
 	c, text := &s.cache, k.String()
 	c.mu.Lock()
 	e := c.entries[text]
@@ -166,6 +169,14 @@ func (c *cache) evict(e *entry, why Eviction) bool {
 		e.stop()
 	}
 	return true
+}
+
+// countExpired counts a context whose expiry was found when it was used: what was
+// held of it is dropped as in a sweep.
+func (s *Store) countExpired() {
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	s.cache.evicted[EvictedIdle]++
 }
 
 // relieve drops the fifth of the contexts that was not used for longest if the

@@ -53,6 +53,9 @@ type Options struct {
 	// SweepEvery and FlushEvery are how often Run looks for idle contexts (1 min)
 	// and records what was noted (1 s).
 	SweepEvery, FlushEvery time.Duration
+	// TenantScope lets all principals of a tenant share the context of a session
+	// name. Otherwise each principal with a token has one of its own.
+	TenantScope bool
 	// SecretKeys are parts of names, in lower case, whose values are kept out of
 	// contexts, besides the usual ones.
 	SecretKeys []string

@@ -143,8 +143,8 @@ func (s *Store) look(ctx context.Context, k Key, reader string, at func(*project
 	return nil
 }
 
-// open brings an entry up to date for somebody who uses its context: one that
-// nobody has used for long begins anew first. e.mu is held.
+// open brings an entry up to date for a caller that uses its context. A context
+// that was idle for too long expires first. The caller must hold e.mu.
 func (s *Store) open(ctx context.Context, e *entry, reader string) error {
 	if err := s.load(ctx, e); err != nil {
 		return unavailable("read the context", err)
@@ -152,8 +152,9 @@ func (s *Store) open(ctx context.Context, e *entry, reader string) error {
 	now := s.opts.Now()
 	if s.idle(e, now) {
 		if err := s.expire(ctx, e); err != nil {
-			return unavailable("begin the context anew", err)
+			return unavailable("expire the context", err)
 		}
+		s.countExpired()
 	}
 	s.seen(e, now)
 	if now.Sub(e.state.UsedAt) >= touchEvery || e.state.Seq == 0 && reader != "" {

@@ -27,6 +27,9 @@ type ContextOptions struct {
 	// HighWaterMB is the size of the process's own heap, in MiB, from which contexts
 	// are dropped from memory (512).
 	HighWaterMB int
+	// TenantScope lets all principals of a tenant share the context of a session
+	// name. Otherwise each principal with a token has its own.
+	TenantScope bool
 	// SecretKeys are parts of names whose values are kept out of contexts, besides
 	// the usual ones.
 	SecretKeys []string
@@ -50,7 +53,7 @@ func (d *Daybook) startContexts(ctx context.Context) error {
 	d.contexts, err = conversation.New(conversation.Options{
 		Log: d.store, Views: d.projections, Check: d.contextHealth,
 		MaxSessions: o.MaxSessions, MaxBytes: int64(o.MaxMB) << 20, HighWaterBytes: uint64(o.HighWaterMB) << 20,
-		IdleTTL: o.Idle, SecretKeys: o.SecretKeys, WithoutAnswers: d.opts.ErasableSessions, Logger: d.opts.Logger,
+		IdleTTL: o.Idle, TenantScope: o.TenantScope, SecretKeys: o.SecretKeys, WithoutAnswers: d.opts.ErasableSessions, Logger: d.opts.Logger,
 	})
 	if err != nil || d.damage.Damaged() {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 
 	"daybook/embed"
 	"daybook/events"
+	"daybook/ledger"
 )
 
 func get(t testing.TB, url string) (status int, body string) {
@@ -80,6 +82,54 @@ func TestHandler(t *testing.T) {
 	defer answer.Body.Close()
 	if raw, _ := io.ReadAll(answer.Body); !bytes.Contains(raw, []byte(`"serverInfo"`)) {
 		t.Errorf("/mcp answers %s: %s", answer.Status, raw)
+	}
+}
+
+// One limit holds for requests of every interface, and one error.
+func TestRequestLimit(t *testing.T) {
+	t.Parallel()
+	book := start(t, embed.Options{NoRunner: true})
+	server := httptest.NewServer(book.Handler())
+	defer server.Close()
+	// The longest source, with every character escaped.
+	source := strings.Repeat(`\u00e9`, ledger.MaxCodeBytes/2)
+	call := func(id int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"run_js","arguments":{"code":"%s"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`, id, source)
+	}
+	send := func(path string, body io.Reader) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(within(t), http.MethodPost, server.URL+path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "run_js"} {
+			req.Header.Set(name, value)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		raw, _ := io.ReadAll(resp.Body) // a body that is too long may be cut off
+		return resp.StatusCode, string(raw)
+	}
+	if status, body := send("/mcp", strings.NewReader(call(1))); status != http.StatusOK || !strings.Contains(body, "execution_id") {
+		t.Errorf("the longest source over MCP: %d %.300s", status, body)
+	}
+	if status, body := send("/api/exec", strings.NewReader(`{"code":"`+source+`"}`)); status != http.StatusAccepted {
+		t.Errorf("the longest source over REST: %d %.300s", status, body)
+	}
+	long := strings.Repeat(" ", ledger.MaxRequestBytes) + "{}"
+	for _, path := range []string{"/mcp", "/api/exec"} {
+		for _, chunked := range []bool{false, true} {
+			var body io.Reader = strings.NewReader(long)
+			if chunked {
+				body = io.MultiReader(body)
+			}
+			if status, answer := send(path, body); status != http.StatusRequestEntityTooLarge || !strings.Contains(answer, ledger.ErrRequestTooLarge.Message) {
+				t.Errorf("%s, chunked %t: %d %.300s", path, chunked, status, answer)
+			}
+		}
 	}
 }
 

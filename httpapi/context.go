@@ -11,6 +11,7 @@ import (
 
 	"daybook/conversation"
 	"daybook/events"
+	"daybook/internal/access"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -101,6 +102,12 @@ func (contextPatch) Schema(huma.Registry) *huma.Schema {
 	}}
 }
 
+// tokenUser is whose token a request has, empty without tokens.
+func tokenUser(ctx context.Context) string {
+	id, _ := access.From(ctx)
+	return id.TokenUser()
+}
+
 // contextKey is the context that a request names by what it belongs to.
 func (a *api) contextKey(ctx context.Context, c OneContext) (conversation.Key, error) {
 	tenant := requestOf(ctx).tenant
@@ -115,7 +122,7 @@ func (a *api) contextKey(ctx context.Context, c OneContext) (conversation.Key, e
 		}
 		return conversation.Key{Tenant: tenant, Kind: events.ContextLogical, ID: c.LogicalSession}, nil
 	case c.Session != "":
-		return conversation.Key{Tenant: tenant, Kind: events.ContextSession, ID: c.Session}, ledger.CheckSession(c.Session)
+		return conversation.Key{Tenant: tenant, Kind: events.ContextSession, ID: c.Session, Principal: tokenUser(ctx)}, ledger.CheckSession(c.Session)
 	default:
 		return conversation.Key{}, invalid("session", "session is missing: name the session, or give the id of one that keeps state as logical_session")
 	}
@@ -203,7 +210,7 @@ func (a *api) inContext(ctx context.Context, s *ledger.Submission) {
 	if a.contexts == nil {
 		return
 	}
-	k := conversation.Key{Tenant: s.Tenant, Kind: events.ContextSession, ID: s.Session}
+	k := conversation.Key{Tenant: s.Tenant, Kind: events.ContextSession, ID: s.Session, Principal: tokenUser(ctx)}
 	if s.LogicalSession != "" {
 		k.Kind, k.ID = events.ContextLogical, s.LogicalSession
 	}

@@ -7,11 +7,12 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"daybook/ledger"
 )
 
-// maxBody bounds every request body, in bytes: 16 MiB of code as it is, or
-// escaped as JSON to twice its size, and some room for the rest.
-const maxBody = 33 << 20
+// maxBody bounds every request body, in bytes.
+const maxBody = ledger.MaxRequestBytes
 
 // guard refuses requests that a browser may have been tricked into sending: a
 // foreign Host (DNS rebinding) and a foreign origin (cross-site requests).
@@ -103,8 +104,7 @@ func secure(h http.Header) {
 }
 
 func tooLarge() *failure {
-	return fail(http.StatusRequestEntityTooLarge, "too_large", "",
-		"the body is larger than %d MiB; code may have 16 MiB: send a long script as it is (Content-Type: text/plain), not as JSON", maxBody>>20)
+	return fail(http.StatusRequestEntityTooLarge, string(ledger.CodeTooLarge), "", "%s", ledger.ErrRequestTooLarge.Message)
 }
 
 // CheckBind refuses to serve other machines without authentication: addr

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"daybook/httpapi"
+	"daybook/ledger"
 )
 
 const (
@@ -210,8 +211,8 @@ func TestBodySizes(t *testing.T) {
 		{"escaped JSON at the limit", "application/json", escaped, false, 202},
 		{"raw over it", "text/javascript", append(code, '/'), false, 413},
 		{"JSON over it", "application/json", asJSON(append(code, '/')), false, 413},
-		{"body over the cap", "text/plain", make([]byte, 34<<20), false, 413},
-		{"body over the cap in chunks", "text/plain", make([]byte, 34<<20), true, 413},
+		{"body over the cap", "text/plain", make([]byte, ledger.MaxRequestBytes+1<<20), false, 413},
+		{"body over the cap in chunks", "text/plain", make([]byte, ledger.MaxRequestBytes+1<<20), true, 413},
 	} {
 		before := s.lastSeq()
 		var body io.Reader = bytes.NewReader(tc.body)
@@ -225,7 +226,7 @@ func TestBodySizes(t *testing.T) {
 		if tc.status == 413 && !strings.Contains(string(a.body), "16 MiB") {
 			t.Errorf("%s: %s does not name the limit", tc.name, a.body)
 		}
-		if len(tc.body) > 33<<20 && !a.Close {
+		if len(tc.body) > ledger.MaxRequestBytes && !a.Close {
 			// Else the rest of the body would be read as the next request.
 			t.Errorf("%s: the connection stays open", tc.name)
 		}

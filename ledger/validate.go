@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"unicode"
@@ -11,6 +12,10 @@ import (
 
 // Bounds of what a client may ask for.
 const (
+	// MaxRequestBytes bounds a request of any interface, in bytes: the longest
+	// source with every character escaped as clients in some languages do, and the
+	// rest.
+	MaxRequestBytes = 3*MaxCodeBytes + 1<<20
 	// MaxCodeBytes is the longest source accepted.
 	MaxCodeBytes = 16 << 20
 	// MaxTags, MaxTagKeyBytes and MaxTagValueBytes bound the tags of one heap.
@@ -189,3 +194,8 @@ func cut(s string, n int) string {
 	}
 	return s[:n]
 }
+
+// ErrRequestTooLarge is the answer of every interface to a request of more than
+// MaxRequestBytes.
+var ErrRequestTooLarge = &Error{Code: CodeTooLarge, Message: fmt.Sprintf(
+	"the request is larger than %d MiB; code may have %d MiB: send a shorter script, or keep data in the heap of an earlier run", MaxRequestBytes>>20, MaxCodeBytes>>20)}

@@ -16,6 +16,8 @@ type caller struct {
 	session     string
 	actor       events.Actor
 	traceparent string
+	// principal is the user of the caller's token, empty without tokens.
+	principal string
 	// connection is the id of the connection, empty where there is none that lasts.
 	connection string
 	// listener is what it wants to hear of a run that it waits for.
@@ -74,6 +76,8 @@ func withOrigin(ctx context.Context, o origin) context.Context {
 func (s *Server) callerOf(ctx context.Context, req *sdk.CallToolRequest) caller {
 	o, _ := ctx.Value(originKey{}).(origin)
 	c := caller{session: o.session, connection: o.connection, actor: actorOf(ctx), earlier: new(earlierRun)}
+	id, _ := access.From(ctx)
+	c.principal = id.TokenUser()
 	c.actor.Client = clientName(req.Session, req.Params.Meta)
 	var h http.Header
 	if req.Extra != nil {

@@ -6,6 +6,7 @@ import (
 
 	"daybook/conversation"
 	"daybook/events"
+	"daybook/internal/access"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -140,7 +141,7 @@ func (c caller) contextKey(tenant, logical string) conversation.Key {
 	case logical != "":
 		return conversation.Key{Tenant: tenant, Kind: events.ContextLogical, ID: logical}
 	case c.session != "":
-		return conversation.Key{Tenant: tenant, Kind: events.ContextSession, ID: c.session}
+		return conversation.Key{Tenant: tenant, Kind: events.ContextSession, ID: c.session, Principal: c.principal}
 	case c.connection != "":
 		return conversation.Key{Tenant: tenant, Kind: events.ContextTransport, ID: c.connection}
 	default:
@@ -161,7 +162,8 @@ func (s *Server) contextResource() resource {
 				"session_sha256", events.Hash([]byte(o.session)), "asked_sha256", events.Hash([]byte(name)))
 			return projections.Context{}, events.ErrNotFound
 		}
-		return s.opts.Contexts.Get(ctx, conversation.Key{Tenant: s.tenant, Kind: events.ContextSession, ID: name}, "resources/read")
+		id, _ := access.From(ctx)
+		return s.opts.Contexts.Get(ctx, caller{session: name, principal: id.TokenUser()}.contextKey(s.tenant, ""), "resources/read")
 	}
 	return resource{
 		name: "session_context", title: "Session context", scheme: "session://", suffix: "/context", mime: jsonType, unnoted: true,

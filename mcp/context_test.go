@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -9,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"daybook/conversation"
+	"daybook/events"
 	"daybook/ledger"
 	"daybook/mcp"
 )
@@ -95,12 +98,13 @@ func TestA17_AlreadyFetched(t *testing.T) {
 		var told struct {
 			Note, Summary string
 			FetchedAt     string `json:"fetched_at"`
+			DocumentID    string `json:"document_id"`
 			Unchanged     bool
 		}
 		if err := json.Unmarshal(meta["daybook/already_fetched"], &told); err != nil {
 			t.Fatalf("%v in %s", err, meta)
 		}
-		if told.Note != "document_already_fetched_this_session" || told.FetchedAt == "" || told.Unchanged != unchanged || len([]rune(told.Summary)) > 201 || !strings.Contains(text, id) {
+		if told.Note != "document_already_fetched_this_session" || told.FetchedAt == "" || told.DocumentID != "session://a%20session" || told.Unchanged != unchanged || len([]rune(told.Summary)) > 201 || !strings.Contains(text, id) {
 			t.Errorf("%+v, %s", told, text)
 		}
 	}
@@ -253,4 +257,126 @@ func TestA37_NoSession(t *testing.T) {
 			t.Errorf("%s: %s", tool, text)
 		}
 	}
+}
+
+// noteEvents counts the events about the use of contexts.
+func (b *realBook) noteEvents(t testing.TB) (n int) {
+	t.Helper()
+	last, err := b.store.LastSeq(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := b.store.Read(t.Context(), 0, int(last)+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		if e.Type == events.TypeContextNoted {
+			n++
+		}
+	}
+	return n
+}
+
+// Calls that only read leave no event and no trace in the context, however often
+// they are made; searches and changes do.
+func TestPollsAreNotNoted(t *testing.T) {
+	t.Parallel()
+	book := openBook(t, ledger.Options{})
+	contexts := book.contexts(t)
+	p := openPipe(t, book.serve(t, mcp.Options{Contexts: contexts}), "a session")
+	p.initialize()
+	var id string
+	if err := json.Unmarshal(p.tool("run_js", `{"code":"1"}`).member(t, "execution_id"), &id); err != nil {
+		t.Fatal(err)
+	}
+	heap := *book.await(t, id).Heap
+	contexts.Flush(t.Context())
+	before := book.noteEvents(t)
+	for range 10 {
+		p.tool("get_execution", `{"execution_id":"`+id+`"}`)
+		p.tool("get_execution", `{"execution_id":"`+id+`","wait_secs":1}`)
+		p.tool("get_execution_output", `{"execution_id":"`+id+`"}`)
+		p.tool("list_executions", `{}`)
+		p.tool("get_heap_tags", `{"heap":"`+heap+`"}`)
+		p.tool("discover_tools", `{"intent":"anything"}`)
+		contexts.Flush(t.Context())
+	}
+	if n := book.noteEvents(t) - before; n != 0 {
+		t.Errorf("polling left %d events", n)
+	}
+	p.call("resources/read", `{"uri":"execution://`+id+`"}`)
+	contexts.Flush(t.Context())
+	noted := book.noteEvents(t)
+	for range 5 {
+		p.call("resources/read", `{"uri":"execution://`+id+`"}`)
+		contexts.Flush(t.Context())
+	}
+	if n := book.noteEvents(t) - noted; n != 0 {
+		t.Errorf("polling a resource left %d events", n)
+	}
+	p.tool("set_heap_tags", `{"heap":"`+heap+`","tags":{"a":"b"}}`)
+	p.tool("query_heaps_by_tags", `{"tags":{}}`)
+	var calls []struct{ Tool string }
+	if err := json.Unmarshal(p.tool("get_context", `{}`).member(t, "recent_tool_calls"), &calls); err != nil {
+		t.Fatal(err)
+	}
+	var tools []string
+	for _, c := range calls {
+		tools = append(tools, c.Tool)
+	}
+	if diff := cmp.Diff([]string{"run_js", "set_heap_tags", "query_heaps_by_tags"}, tools); diff != "" {
+		t.Errorf("the context tells of (-want +got):\n%s", diff)
+	}
+}
+
+// With tokens, two principals of a tenant under one session name have a context
+// each, over MCP; one principal has the same on every connection.
+func TestContextOfAPrincipal(t *testing.T) {
+	t.Parallel()
+	auth, list := tokens(t, "default/ada read run", "default/bob read run", "default/ada read run")
+	for _, tenantScope := range []bool{false, true} {
+		book := openBook(t, ledger.Options{})
+		contexts, err := conversation.New(conversation.Options{Log: book.store, Views: book.views, TenantScope: tenantScope})
+		if err != nil {
+			t.Fatal(err)
+		}
+		url := serveHTTP(t, book.serve(t, mcp.Options{Auth: auth, Contexts: contexts}))
+		connect := func(token string) *sdk.ClientSession {
+			transport := &sdk.StreamableClientTransport{Endpoint: url + "/mcp", HTTPClient: &http.Client{Transport: bothHeaders{"Authorization", "Bearer " + token, "X-Mcp-Session-Id", "shared"}}}
+			ss, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), transport, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = ss.Close() })
+			return ss
+		}
+		ada, bob, adaAgain := connect(list[0]), connect(list[1]), connect(list[2])
+		if text, refused := call(t, ada, "set_context", map[string]any{"custom": map[string]any{"city": "Oslo"}}); refused {
+			t.Fatal(text)
+		}
+		for who, c := range map[string]struct {
+			ss   *sdk.ClientSession
+			want bool
+		}{"ada": {ada, true}, "bob": {bob, tenantScope}, "ada on another connection": {adaAgain, true}} {
+			text, refused := call(t, c.ss, "get_context", nil)
+			if refused || strings.Contains(text, "Oslo") != c.want {
+				t.Errorf("tenant scope %t: %s reads %s", tenantScope, who, text)
+			}
+			res, err := c.ss.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "session://shared/context"})
+			if err != nil || strings.Contains(res.Contents[0].Text, "Oslo") != c.want {
+				t.Errorf("tenant scope %t: %s reads the resource %+v, %v", tenantScope, who, res, err)
+			}
+		}
+	}
+}
+
+// bothHeaders are two headers that every request gets: name, value, name, value.
+type bothHeaders [4]string
+
+func (h bothHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set(h[0], h[1])
+	r.Header.Set(h[2], h[3])
+	return http.DefaultTransport.RoundTrip(r)
 }

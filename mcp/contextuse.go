@@ -9,6 +9,7 @@ import (
 
 	"daybook/conversation"
 	"daybook/events"
+	"daybook/internal/access"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -47,6 +48,10 @@ const (
 	// maxTriedResult bounds the result of an earlier run in an answer, in bytes.
 	maxTriedResult = 4 << 10
 )
+
+// noted reports whether calls are noted in contexts: those that change something,
+// and searches, of which the next one is told. A poll is not worth remembering.
+func (t tool) noted() bool { return !t.readOnly || t.repeats }
 
 // enter begins a call in its context: it applies the preferences, and looks for
 // an earlier call like it. It returns nil where there is no context.
@@ -113,9 +118,10 @@ func (h heapsAnswer) count() int   { return len(h.Results) }
 func (e entriesAnswer) count() int { return len(e.Entries) }
 
 // leave ends a call in its context: it is noted, and the answer says whether the
-// same was answered before. Calls that are refused leave no trace.
+// same was answered before. Calls that are refused, and those that only read,
+// leave no trace.
 func (s *Server) leave(ctx context.Context, u *contextUse, t tool, a arguments, ans answer, body []byte) []byte {
-	if u == nil {
+	if u == nil || !t.noted() {
 		return body
 	}
 	call := conversation.Call{
@@ -273,9 +279,10 @@ func (s *Server) contextFault(ctx context.Context, tool string, err error) {
 
 // fetchedMeta tells of a resource that was read before.
 type fetchedMeta struct {
-	Note      string `json:"note"`
-	FetchedAt string `json:"fetched_at"`
-	Summary   string `json:"summary"`
+	Note       string `json:"note"`
+	DocumentID string `json:"document_id"`
+	FetchedAt  string `json:"fetched_at"`
+	Summary    string `json:"summary"`
 	// Unchanged is nil where no hash of what was read is kept.
 	Unchanged *bool `json:"unchanged,omitempty"`
 }
@@ -287,12 +294,13 @@ func (s *Server) noteRead(ctx context.Context, r resource, uri, text string) *fe
 		return nil
 	}
 	o, _ := ctx.Value(originKey{}).(origin)
-	k := caller{session: o.session, connection: o.connection}.contextKey(s.tenant, "")
+	id, _ := access.From(ctx)
+	k := caller{session: o.session, connection: o.connection, principal: id.TokenUser()}.contextKey(s.tenant, "")
 	if k.IsZero() {
 		return nil
 	}
 	before, err := s.opts.Contexts.Fetched(ctx, k, "resources/read", uri)
-	if err == nil {
+	if err == nil && !polled(before, text) {
 		err = s.opts.Contexts.NoteResource(context.WithoutCancel(ctx), k, conversation.Resource{ID: uri, Type: r.contextType(), Content: text, FetchedAt: time.Now()})
 	}
 	if err != nil {
@@ -301,11 +309,24 @@ func (s *Server) noteRead(ctx context.Context, r resource, uri, text string) *fe
 	if before == nil {
 		return nil
 	}
-	meta := &fetchedMeta{Note: "document_already_fetched_this_session", FetchedAt: before.FetchedAt, Summary: before.Summary}
+	meta := &fetchedMeta{Note: "document_already_fetched_this_session", DocumentID: uri, FetchedAt: before.FetchedAt, Summary: before.Summary}
 	if before.ContentHash != "" {
 		meta.Unchanged = new(before.ContentHash == events.Hash([]byte(text)))
 	}
 	return meta
+}
+
+// pollEvery is how often the same contents are noted for one resource.
+const pollEvery = time.Minute
+
+// polled reports whether a resource is read again so soon, with the same
+// contents, that the context has nothing to add.
+func polled(before *projections.FetchedResource, text string) bool {
+	if before == nil || before.ContentHash != "" && before.ContentHash != events.Hash([]byte(text)) {
+		return false
+	}
+	at, err := time.Parse(time.RFC3339, before.FetchedAt)
+	return err == nil && time.Since(at) < pollEvery
 }
 
 // contextType is what contexts call a kind of resource.

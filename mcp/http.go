@@ -30,9 +30,8 @@ const (
 	// statelessRevision is the first revision without transport sessions.
 	statelessRevision = "2026-07-28"
 
-	// maxMessageBytes bounds one message of any transport: the longest source,
-	// with every character escaped as clients in some languages do.
-	maxMessageBytes = 3*ledger.MaxCodeBytes + 1<<20
+	// maxMessageBytes bounds one message of any transport.
+	maxMessageBytes = ledger.MaxRequestBytes
 	// idleSession is when an unused transport session ends, and maxSessions how
 	// many may be open: each costs memory until then.
 	idleSession = 30 * time.Minute

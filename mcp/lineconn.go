@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/internal/lines"
+	"daybook/ledger"
 )
 
 // lineConn carries messages over a pair of streams, one a line. Unlike the
@@ -184,7 +185,7 @@ func decodeLine(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 	line = bytes.TrimSpace(line)
 	switch {
 	case len(line) == 0:
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the message is longer than %d bytes", maxMessageBytes)}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: ledger.ErrRequestTooLarge.Message}
 	case line[0] == '[':
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "batches are not supported; send one message a line"}
 	}

@@ -79,7 +79,7 @@ func TestStdioSurvivesGarbage(t *testing.T) {
 		p.send(blank)
 	}
 	p.send(strings.Repeat("x", 50<<20)) // beyond the limit
-	if m := p.receive(); !strings.Contains(string(m["error"]), "longer than") {
+	if m := p.receive(); !strings.Contains(string(m["error"]), "larger than 49 MiB") {
 		t.Errorf("a line that is too long: answered %s", m)
 	}
 	p.call("ping", `{}`)

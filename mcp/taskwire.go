@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/ledger"
 )
 
 // metaTask is where the member "task" of a call travels inside this process:
@@ -80,12 +83,12 @@ func carryTask(message []byte) []byte {
 }
 
 // readBody takes the body of a request as far as it may go, and gives it back.
-func readBody(r *http.Request) []byte {
+func readBody(r *http.Request) ([]byte, error) {
 	// Whoever reads on meets what stopped this reading, or the rest of a body
 	// that is too long.
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxMessageBytes+1))
 	setBody(r, body, err)
-	return body
+	return body, err
 }
 
 func setBody(r *http.Request, body []byte, err error) {
@@ -125,14 +128,19 @@ func checkBody(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return true
 	}
-	body := bytes.TrimSpace(readBody(r))
+	body, err := readBody(r)
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge || len(body) > maxMessageBytes {
+		http.Error(w, ledger.ErrRequestTooLarge.Message, http.StatusRequestEntityTooLarge)
+		return false
+	}
+	body = bytes.TrimSpace(body)
 	var m struct { // what has a type in every message
 		JSONRPC string          `json:"jsonrpc"`
 		Method  string          `json:"method"`
 		ID      json.RawMessage `json:"id"`
 	}
 	switch {
-	case len(body) == 0 || len(body) > maxMessageBytes:
+	case len(body) == 0:
 		return true // the SDK says so
 	case body[0] == '[' && json.Valid(body): // a batch, which old revisions have
 		return true
@@ -149,7 +157,8 @@ func checkRequest(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return true
 	}
-	id, problem := checkParams(readBody(r))
+	body, _ := readBody(r) // checkBody has seen how that ended
+	id, problem := checkParams(body)
 	if problem == nil {
 		return true
 	}
@@ -176,7 +185,7 @@ func checkTaskRequest(w http.ResponseWriter, r *http.Request) bool {
 			TaskID string `json:"taskId"`
 		} `json:"params"`
 	}
-	if json.Unmarshal(readBody(r), &m) != nil || m.Method != method {
+	if body, _ := readBody(r); json.Unmarshal(body, &m) != nil || m.Method != method {
 		return true // the SDK says what is wrong
 	}
 	switch method {

@@ -113,14 +113,20 @@ func (r *contextRow) updated(at time.Time) {
 	r.updatedAt = max(r.updatedAt, at.UnixMilli())
 }
 
-// call adds a call, and sums up the oldest ones when there are many.
+// call adds a call, and sums up the oldest ones when there are many. The calls
+// are in the order in which they were made: notes are recorded in batches, and
+// so after runs that were asked for later.
 func (b *contextBody) call(c keptCall) {
-	if last := len(b.Calls) - 1; last >= 0 && c.ExecutionID == "" && b.Calls[last].ExecutionID == "" && b.Calls[last].ArgsSHA256 == c.ArgsSHA256 {
+	at := len(b.Calls)
+	for at > 0 && b.Calls[at-1].CalledAt > c.CalledAt { // all times have the same form
+		at--
+	}
+	if last := at - 1; last >= 0 && c.ExecutionID == "" && b.Calls[last].ExecutionID == "" && b.Calls[last].ArgsSHA256 == c.ArgsSHA256 {
 		c.Times = max(b.Calls[last].Times, 1) + max(c.Times, 1)
 		b.Calls[last] = c
 		return
 	}
-	b.Calls = append(b.Calls, c)
+	b.Calls = slices.Insert(b.Calls, at, c)
 	if len(b.Calls) < compressAt {
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +65,37 @@ func TestA12_CompressesAtFifteen(t *testing.T) {
 		}
 		if (c.SummaryBeforeWindow != "") != (first > 0) {
 			t.Fatalf("after %d calls the summary is %q", n+1, c.SummaryBeforeWindow)
+		}
+	}
+}
+
+// Notes are recorded in batches, and so after runs that were asked for later.
+// The window has the calls in the order in which they were made, and so have the
+// summaries.
+func TestWindowIsInOrder(t *testing.T) {
+	t.Parallel()
+	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
+	var late []events.NotedCall
+	for n := range 40 {
+		at := b.add(requested(n, inContext(ref))) // one a second
+		late = append(late, called("set_heap_tags", n, began.Add(time.Duration(at)*time.Second-1500*time.Millisecond)))
+		if n%4 == 3 {
+			b.add(noted(ref, began.Add(time.Duration(at)*time.Second), late...))
+			late = nil
+		}
+	}
+	apply(t, s, b)
+	c := contextNow(t, s, ref).Context
+	if !slices.IsSortedFunc(c.RecentToolCalls, func(x, y projections.ToolCallRecord) int { return strings.Compare(x.CalledAt, y.CalledAt) }) {
+		t.Errorf("the window is out of order: %+v", c.RecentToolCalls)
+	}
+	ranges := regexp.MustCompile(`\((\S+) to (\S+)\)`).FindAllStringSubmatch(c.SummaryBeforeWindow, -1)
+	if len(ranges) < 5 {
+		t.Fatalf("%d summaries in %q", len(ranges), c.SummaryBeforeWindow)
+	}
+	for _, r := range ranges {
+		if r[1] > r[2] {
+			t.Errorf("a summary is of %s to %s", r[1], r[2])
 		}
 	}
 }

@@ -25,7 +25,7 @@ for (const [name, target] of Object.entries(targets)) {
   assert.deepEqual(tools.map((t) => t.name), [
     'cancel_execution', 'context_clear', 'delete_heap_tags', 'discover_tools', 'get_context', 'get_execution', 'get_execution_output',
     'get_heap_tags', 'health_check', 'list_executions', 'list_session_snapshots', 'list_sessions', 'open_session', 'query_heaps_by_tags',
-    'run_js', 'set_context', 'set_heap_tags',
+    'reset_session', 'run_js', 'set_context', 'set_heap_tags',
   ]);
   for (const t of tools) assert.ok(t.description && t.inputSchema.type === 'object' && t.outputSchema.type === 'object', t.name);
 

@@ -34,6 +34,14 @@ func Anybody() Identity {
 // continued under it only.
 func (i Identity) User() string { return i.Origin + "|" + i.Tenant + "|" + i.Principal }
 
+// TokenUser is User, or empty for a request that needed no token.
+func (i Identity) TokenUser() string {
+	if i.Origin == "" {
+		return ""
+	}
+	return i.User()
+}
+
 // Require returns a *ScopeError unless the identity has the scope.
 func (i Identity) Require(s Scope) error {
 	if i.Scopes.Has(s) {

@@ -34,6 +34,8 @@ type engineFlags struct {
 	ContextIdle      time.Duration `name:"context-idle" help:"How long the context of a session may go unused before it begins anew." default:"30m" placeholder:"DURATION"`
 	ContextSessions  int           `name:"context-max-sessions" help:"Contexts held in memory; the others are read when they are needed." default:"10000" placeholder:"N"`
 	ContextMemory    int           `name:"context-memory" help:"What contexts in memory may take, in MB." default:"64" placeholder:"MB"`
+	ContextHighWater int           `name:"context-high-water" help:"Size of the process's heap, in MB, from which contexts are dropped from memory." default:"512" placeholder:"MB"`
+	ContextScope     string        `name:"context-scope" help:"Who shares the context of a session name where tokens are asked for: principal (each has its own) or tenant." default:"principal" enum:"principal,tenant" placeholder:"SCOPE"`
 	ContextSecrets   []string      `name:"context-secret-key" help:"Part of the names whose values are kept out of contexts, besides the usual ones; may be repeated." placeholder:"NAME"`
 	SessionID        string        `name:"session-id" help:"Name that runs over stdio MCP are logged under." placeholder:"NAME"`
 	Instructions     string        `help:"Replace the instructions given to MCP clients." placeholder:"TEXT"`
@@ -63,6 +65,8 @@ func (f engineFlags) Validate() error {
 		return fmt.Errorf("--context-max-sessions is %d: it must be 1 or more", f.ContextSessions)
 	case f.ContextMemory < 1:
 		return fmt.Errorf("--context-memory is %d: it must be 1 or more", f.ContextMemory)
+	case f.ContextHighWater < 1:
+		return fmt.Errorf("--context-high-water is %d: it must be 1 or more", f.ContextHighWater)
 	case f.WorkerMaxAge <= 0:
 		return fmt.Errorf("--worker-max-age is %s: it must be more than 0", f.WorkerMaxAge)
 	case f.ScrubRate < 0:
@@ -104,7 +108,7 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 		WorkerMaxAge:        f.WorkerMaxAge,
 		HostCallBodies:      f.HostCallBodies,
 		SessionID:           f.SessionID,
-		Contexts:            embed.ContextOptions{Idle: f.ContextIdle, MaxSessions: f.ContextSessions, MaxMB: f.ContextMemory, SecretKeys: f.ContextSecrets},
+		Contexts:            embed.ContextOptions{Idle: f.ContextIdle, MaxSessions: f.ContextSessions, MaxMB: f.ContextMemory, HighWaterMB: f.ContextHighWater, TenantScope: f.ContextScope == "tenant", SecretKeys: f.ContextSecrets},
 		Instructions:        f.Instructions,
 		RunJSDescription:    f.RunJSDescription,
 		AuditKey:            f.AuditKey,
