@@ -105,7 +105,7 @@ func (s *server) prepare(base []byte, confine func(bool) ([]string, error)) erro
 	if len(base) > 0 {
 		made = nil // the parent has it
 	}
-	if _, err := typeScript([]byte("let warm: number = 1"), ""); err != nil {
+	if _, err := typeScript([]byte("let warm: number = 1"), "", s.stateful); err != nil {
 		return err
 	}
 	ready := readyMessage{Engine: v8.CurrentEngine()}
@@ -189,7 +189,7 @@ func (s *server) begin(j *job, jobs chan<- *job) {
 	if err := s.frame(frameAccepted, nil); err != nil {
 		os.Exit(exitClean) // the pipe is gone, and with it the parent
 	}
-	j.program = javaScript(j.code, j.FileName)
+	j.program = javaScript(j.code, j.FileName, j.Stateful)
 	jobs <- j
 }
 
@@ -255,7 +255,7 @@ func (s *server) run(j *job) error {
 	r, err := isolate.Run(p.script(j.code))
 	if err == nil && r.Status == v8.SyntaxError {
 		// It may be TypeScript.
-		typed, refused := typeScript(j.code, j.FileName)
+		typed, refused := typeScript(j.code, j.FileName, j.Stateful)
 		if refused != nil {
 			s.setCurrent(nil)
 			_ = sink.close() // nothing was written
