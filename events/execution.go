@@ -1,5 +1,10 @@
 package events
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Actor is who asked for something, as far as the server knows.
 type Actor struct {
 	// Principal is the authenticated identity; "anonymous" without authentication.
@@ -282,6 +287,19 @@ type Ending struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// Actor asked for the end; only for cancelled.
 	Actor *Actor `json:"actor,omitempty"`
+}
+
+// AllWarnings returns Warnings and what TimersCancelled counts, in plain words.
+func (d *Ending) AllWarnings() []string {
+	if d.TimersCancelled == 0 {
+		return d.Warnings
+	}
+	const words = "the run failed, so %d %s that it or earlier runs had set %s cancelled; a later run that needs them sets them again"
+	text := fmt.Sprintf(words, d.TimersCancelled, "timers", "were")
+	if d.TimersCancelled == 1 {
+		text = fmt.Sprintf(words, 1, "timer", "was")
+	}
+	return append(slices.Clip(d.Warnings), text)
 }
 
 // EndingContent is the erasable part of a terminal event.

@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	"daybook/events"
@@ -176,10 +175,7 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 	if err := a.endedInContext(e, status, d); err != nil {
 		return err
 	}
-	st.warnings = merge(st.warnings, d.Warnings)
-	if d.TimersCancelled > 0 {
-		st.warnings = merge(st.warnings, []string{timersWarning(d.TimersCancelled)})
-	}
+	st.warnings = merge(st.warnings, d.AllWarnings())
 	err = a.exec(a.s.end, st.id, string(status), e.Seq, e.Time.UnixMilli(), heap, body(content.Result), content.ResultTruncated, body(content.Error),
 		orNull(d.Reason), usage, warningsJSON(st.warnings), cancelledBy, truncated, sum, lines, bytes)
 	if err != nil || d.Heap == nil {
@@ -294,15 +290,6 @@ func warningsJSON(w []string) string {
 }
 
 // merge appends what is new: each stage repeats what it passes on.
-// timersWarning says what a failed run did to the timers in its heap.
-func timersWarning(n int) string {
-	const those = "the run failed, so %d %s that it or earlier runs had set %s cancelled; a later run that needs them sets them again"
-	if n == 1 {
-		return fmt.Sprintf(those, n, "timer", "was")
-	}
-	return fmt.Sprintf(those, n, "timers", "were")
-}
-
 func merge(have, more []string) []string {
 	for _, w := range more {
 		if !slices.Contains(have, w) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -190,7 +191,20 @@ func (w condition) page(ctx context.Context, tx *sql.Tx, limit int, after string
 	return page, nil
 }
 
-// search lists the executions whose source contains a text. SQLite would search
+// scriptName matches the name that stack traces give the script of an earlier run,
+// with or without a position: main.ts#1a2b3c4d:3:7. It holds the beginning of the
+// source's hash.
+var scriptName = regexp.MustCompile(`#([0-9a-f]{8})(?::\d+:\d+)?$`)
+
+func bodyHash(b events.Body) string {
+	if b.Blob != nil {
+		return b.Blob.SHA256
+	}
+	return events.Hash([]byte(b.Text))
+}
+
+// search lists the executions whose source contains a text, or is the script that the
+// text names. SQLite would search
 // the JSON that a source is stored as, in which some characters are escaped.
 func (w condition) search(ctx context.Context, tx *sql.Tx, limit int, kind cursorKind) (ExecutionPage, error) {
 	page := ExecutionPage{Executions: []ExecutionSummary{}}
@@ -199,7 +213,7 @@ func (w condition) search(ctx context.Context, tx *sql.Tx, limit int, kind curso
 		return page, err
 	}
 	defer rows.Close()
-	text := strings.ToLower(w.text)
+	text, name := strings.ToLower(w.text), scriptName.FindStringSubmatch(w.text)
 	var last uint64
 	for searched := 0; rows.Next(); searched++ {
 		if searched == maxSearched || len(page.Executions) == limit {
@@ -216,10 +230,11 @@ func (w condition) search(ctx context.Context, tx *sql.Tx, limit int, kind curso
 		if err := json.Unmarshal(source, &b); err != nil {
 			return page, err
 		}
+		named := name != nil && strings.HasPrefix(bodyHash(b), name[1])
 		if b.Blob != nil {
 			b.Text = b.Blob.Preview
 		}
-		if strings.Contains(strings.ToLower(b.Text), text) {
+		if named || strings.Contains(strings.ToLower(b.Text), text) {
 			page.Executions = append(page.Executions, e)
 		}
 	}

@@ -95,7 +95,8 @@ type ExecutionFilter struct {
 	// Text leaves out executions whose source does not contain it, without regard
 	// to case; empty: none. Of a source stored apart only the preview is searched,
 	// and one page looks at no more than maxSearched executions: it may hold fewer
-	// than its limit, or none, and still have a cursor.
+	// than its limit, or none, and still have a cursor. A script's name from a stack
+	// trace (main.ts#1a2b3c4d) also finds the executions of that source.
 	Text string
 	// Details adds to each row its session, heap and the beginning of its source.
 	Details bool

@@ -68,9 +68,10 @@ func TestResolve(t *testing.T) {
 // A list can hold details, leave out what is older, and search the sources.
 func TestListDetails(t *testing.T) {
 	t.Parallel()
+	const source = "say(\"50% of <b>\\n\")\n// ÉTÉ"
 	b, s := newBook(), open(t, projections.Options{})
 	b.add(requested(1), requested(2, inSession("s"), func(d *events.ExecutionRequested) {
-		d.Content = events.Plain(events.RequestedContent{Source: events.Body{Text: "say(\"50% of <b>\\n\")\n// ÉTÉ"}})
+		d.Content = events.Plain(events.RequestedContent{Source: events.Body{Text: source}})
 	}), requested(3, func(d *events.ExecutionRequested) {
 		d.Content = events.Plain(events.RequestedContent{Source: events.Body{Blob: &events.BlobRef{SHA256: heap(9), Size: 1 << 20, Preview: strings.Repeat("x", 300)}}})
 	}))
@@ -85,6 +86,10 @@ func TestListDetails(t *testing.T) {
 		{"no pattern", projections.ExecutionFilter{Text: "50_"}, ""},
 		{"a percent sign", projections.ExecutionFilter{Text: "50%"}, "2"},
 		{"other letters", projections.ExecutionFilter{Text: "été"}, "2"},
+		{"a script's name", projections.ExecutionFilter{Text: "lib.ts#" + events.Hash([]byte(source))[:8]}, "2"},
+		{"a place in a script", projections.ExecutionFilter{Text: "lib.ts#" + events.Hash([]byte(source))[:8] + ":3:7"}, "2"},
+		{"a large script's name", projections.ExecutionFilter{Text: "#" + heap(9)[:8]}, "3"},
+		{"no script's name", projections.ExecutionFilter{Text: "#" + heap(9)[:9]}, ""},
 		{"a preview", projections.ExecutionFilter{Text: "xxx"}, "3"},
 		{"since the second", projections.ExecutionFilter{Since: timeOf(2)}, "3 2"},
 		{"since the second, one", projections.ExecutionFilter{Since: timeOf(2), Limit: 1}, "3"},

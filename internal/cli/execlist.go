@@ -22,7 +22,7 @@ type execListCmd struct {
 
 // Help is shown by "daybook exec list --help".
 func (c *execListCmd) Help() string {
-	return "TEXT is searched in the code as given, without patterns; of code above 64 KiB only the beginning is searched. The server reads the runs one by one, from the newest: a search through a million of them takes seconds.\n\n" +
+	return "TEXT is searched in the code as given, without patterns; of code above 64 KiB only the beginning is searched. A script's name from a stack trace, such as main.ts#1a2b3c4d, finds the runs of that code. The server reads the runs one by one, from the newest: a search through a million of them takes seconds.\n\n" +
 		"On a terminal times are relative, the table fits the width, and an id may be cut: its beginning is enough wherever an id is wanted."
 }
 

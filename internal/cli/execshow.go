@@ -203,7 +203,7 @@ func (t *timeline) end(e events.CloudEvent) {
 	if d.Heap != nil {
 		t.note("heap %s", d.Heap.SHA256)
 	}
-	t.warnings(d.Warnings)
+	t.warnings(d.AllWarnings())
 }
 
 // output prints the lines of a chunk.

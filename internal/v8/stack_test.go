@@ -54,6 +54,20 @@ func TestStackPositions(t *testing.T) {
 	}, "Error: x\n    at fail ("+earlier+":2:9)\n    at main.ts:6:26")
 }
 
+// The errors of calls keep up with the runs as all errors do.
+func TestStacksOfCallErrors(t *testing.T) {
+	const source = "var kept; try { await mcp.shop.buy() } catch (e) { kept = e; e.stack }"
+	first := runNamed(t, v8.Config{}, "a.ts", source, "")
+	const header = `McpError: shop.buy: this run has no MCP server "shop", and no other: the operator adds them, with --mcp-server`
+	if want := header + "\n    at a.ts:1:32"; first.text != want {
+		t.Errorf("%q, want %q", first.text, want)
+	}
+	second := runNamed(t, v8.Config{Heap: first.heap}, "b.ts", "kept.stack", "")
+	if want := header + "\n    at " + v8.ScriptName("a.ts", []byte(source)) + ":1:32"; second.text != want {
+		t.Errorf("later %q, want %q", second.text, want)
+	}
+}
+
 // Positions in generated code are mapped, in the run itself and in later ones.
 func TestMappedPositions(t *testing.T) {
 	// Generated lines 1 to 3 are lines 11 to 13 of the source, two columns further

@@ -199,6 +199,22 @@ const { get: nativeStackGetter, set: nativeStackSetter } = (() => {
   return descriptor === undefined ? { get: undefined, set: undefined } : descriptor;
 })();
 
+// setStackHeader replaces the first line of a trace. The message is set by then.
+const setStackHeader = (error, header) => {
+  const trace = error.stack; // a script may decide what that is
+  if (typeof trace !== "string") return;
+  const withHeader = (text) => {
+    const at = StringPrototypeIndexOf(text, "\n");
+    return at < 0 ? header : header + StringPrototypeSlice(text, at);
+  };
+  const text = withHeader(trace);
+  defineHidden(error, "stack", text);
+  const known = formattedErrors === undefined ? undefined : WeakMapPrototypeGet(formattedErrors, error);
+  if (known !== undefined) {
+    WeakMapPrototypeSet(formattedErrors, error, { __proto__: null, text, later: withHeader(known.later) });
+  }
+};
+
 // ---- runs -----------------------------------------------------------------------
 
 const beginScript = (name, file, mappings) => {
@@ -212,17 +228,20 @@ const beginScript = (name, file, mappings) => {
 const renameStacks = () => {
   if (formattedErrors === undefined) return;
   const entries = host.previewEntries(formattedErrors)[0];
+  const texts = new NativeMap(); // many errors have equal traces: one text serves all in the heap
   for (let i = 0; i + 1 < entries.length; i += 2) {
     const error = entries[i];
     const stack = entries[i + 1];
     const descriptor = ObjectGetOwnPropertyDescriptor(error, "stack");
     if (descriptor === undefined) continue;
+    let later = MapPrototypeGet(texts, stack.later);
+    if (later === undefined) MapPrototypeSet(texts, stack.later, later = stack.later);
     if (hasOwn(descriptor, "value")) {
       if (descriptor.value === stack.text && descriptor.writable) {
-        ObjectDefineProperty(error, "stack", { __proto__: null, value: stack.later });
+        ObjectDefineProperty(error, "stack", { __proto__: null, value: later });
       }
     } else if (descriptor.get === nativeStackGetter && ReflectApply(nativeStackGetter, error, []) === stack.text) {
-      ReflectApply(nativeStackSetter, error, [stack.later]);
+      ReflectApply(nativeStackSetter, error, [later]);
     }
   }
   formattedErrors = undefined;

@@ -102,11 +102,7 @@ const callError = (server, tool, caller) => {
   return (text) => {
     const message = `${server}.${tool}: ${text}`;
     defineHidden(error, "message", message);
-    const trace = error.stack; // a script may decide what that is
-    if (typeof trace === "string") {
-      const at = StringPrototypeIndexOf(trace, "\n");
-      defineHidden(error, "stack", `McpError: ${message}${at < 0 ? "" : StringPrototypeSlice(trace, at)}`);
-    }
+    setStackHeader(error, `McpError: ${message}`);
     return error;
   };
 };
