@@ -68,11 +68,12 @@ func parse(source []byte) (*tree, error) {
 	if !isText(source) {
 		return nil, ErrNotText
 	}
-	t, _, err := parseAsWritten(source)
+	readable := joinNames(source)
+	t, _, err := parseAsWritten(readable)
 	if candidates := usingCandidates(source); len(candidates) > 0 && (err == nil || errors.Is(err, ErrSyntax)) {
 		// The grammar knows no using declarations. They have the form of
 		// constants, whose keyword is as long.
-		replaced := replaceUsing(source, candidates)
+		replaced := replaceUsing(readable, candidates)
 		c, _, cErr := parseAsWritten(replaced)
 		if errors.Is(cErr, ErrSyntax) && err != nil {
 			c, cErr = repair(replaced)
@@ -84,7 +85,7 @@ func parse(source []byte) (*tree, error) {
 		}
 	}
 	if errors.Is(err, ErrSyntax) {
-		t, err = repair(source)
+		t, err = repair(readable)
 	}
 	if err != nil {
 		return nil, err
