@@ -54,12 +54,18 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 	// A request that the client takes back is cancelled like its turn.
 	stop := context.AfterFunc(ctx, t.cancel)
 	defer stop()
+	select {
+	case <-n.announced:
+	case <-t.ctx.Done():
+	}
 	if t.ctx.Err() != nil {
 		return cancelled, nil
 	}
 	asking := ledger.AgentPrompt{Tenant: tenant, Session: id, Blocks: string(p.blocks), Actor: c.actor(), Traceparent: traceparent(p.Meta)}
-	if a.command == "" {
-		asking.Run = run(a, n.settings())
+	assign := false
+	if !a.runsNothing() {
+		assign = n.assignsResources(a)
+		asking.Run = run(a.source(assign), n.settings())
 		asking.Run.Context = c.contextOf(ctx, id)
 		if !n.hasTitle() {
 			asking.Title = a.title
@@ -84,14 +90,18 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 	if err := c.tellAll(ctx, id, r.begin()); err != nil {
 		return sdk.PromptResponse{}, err
 	}
-	if a.command != "" {
+	if a.runsNothing() {
 		return c.command(ctx, n, r)
 	}
-	return c.follow(ctx, n, t, r)
+	stopped, trace, err := c.follow(ctx, n, t, r)
+	if err == nil && assign && trace.OutputHeap != "" {
+		n.heapHasResources(len(a.resources) > 0)
+	}
+	return stopped, err
 }
 
-func run(a asked, config events.AgentConfig) *ledger.Submission {
-	s := &ledger.Submission{Code: a.code, FileName: "prompt.ts"}
+func run(code string, config events.AgentConfig) *ledger.Submission {
+	s := &ledger.Submission{Code: code, FileName: "prompt.ts"}
 	if config.HeapMemoryMaxMB != 0 {
 		s.HeapMemoryMaxMB = &config.HeapMemoryMaxMB
 	}
@@ -143,31 +153,33 @@ func (c *client) tellAll(ctx context.Context, session string, list []sdk.Session
 	return nil
 }
 
-// follow tells of a run until it has ended. When the turn is cancelled the run
-// is.
-func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (sdk.PromptResponse, error) {
+// follow sends the updates of a run until it has ended, and returns the last part
+// of its trace. When the turn is cancelled the run is.
+func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (sdk.PromptResponse, projections.RunTrace, error) {
 	execution := r.prompt.ExecutionID
 	changed, stop := c.server.opts.Queries.Watch(tenant, execution)
 	defer stop()
 	var mark projections.TraceMark
 	stopped := t.ctx.Done()
 	var late <-chan time.Time
+	var trace projections.RunTrace
 	for {
-		trace, err := c.server.opts.Queries.Trace(ctx, tenant, execution, mark)
+		var err error
+		trace, err = c.server.opts.Queries.Trace(ctx, tenant, execution, mark)
 		if err != nil {
-			return sdk.PromptResponse{}, err
+			return sdk.PromptResponse{}, trace, err
 		}
 		mark = trace.Next
 		// A client that cannot be told has gone, which cancels the turn.
 		_ = c.tellAll(ctx, n.id, r.progress(trace))
 		if !trace.More && trace.Status.Terminal() {
 			if err := c.tellAll(ctx, n.id, r.end(trace)); err != nil {
-				return sdk.PromptResponse{}, err
+				return sdk.PromptResponse{}, trace, err
 			}
 			if stopped == nil {
-				return cancelled, nil
+				return cancelled, trace, nil
 			}
-			return ended, nil
+			return ended, trace, nil
 		}
 		if trace.More && (stopped == nil || t.ctx.Err() == nil) {
 			continue
@@ -187,10 +199,10 @@ func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (
 				err = nil // it has ended meanwhile
 			}
 			if err != nil {
-				return sdk.PromptResponse{}, err
+				return sdk.PromptResponse{}, trace, err
 			}
 		case <-late:
-			return sdk.PromptResponse{}, errors.New("the run was cancelled, and its end cannot be read")
+			return sdk.PromptResponse{}, trace, errors.New("the run was cancelled, and its end cannot be read")
 		}
 	}
 }

@@ -52,6 +52,7 @@ const (
 	TypeContextNoted             Type = "daybook.context.noted.v1"
 	TypeHostCalled               Type = "daybook.host.called.v1"
 	TypeHostReturned             Type = "daybook.host.returned.v1"
+	TypeSessionReset             Type = "daybook.session.reset.v1"
 )
 
 // Types lists every known type in the order of introduction.
@@ -69,6 +70,7 @@ func Types() []Type {
 		TypeHostCalled, TypeHostReturned,
 		TypeSessionShredded,
 		TypeLedgerVolumeRemoved,
+		TypeSessionReset,
 	}
 }
 
@@ -76,6 +78,19 @@ func Types() []Type {
 func (t Type) Terminal() bool {
 	_, ok := t.Status()
 	return ok
+}
+
+// OfSession reports whether events of this type are about a logical or ACP session
+// and have its id as their subject. SessionReset may be about a named session.
+func (t Type) OfSession() bool {
+	switch t {
+	case TypeSessionOpened, TypeSessionExpanded, TypeSessionTurnQueued, TypeSessionTurnSkipped, TypeSessionRebound, TypeSessionReset,
+		TypeAgentSessionCreated, TypeAgentSessionAttached, TypeAgentSessionConfigured, TypeAgentPrompted, TypeAgentAnswered,
+		TypeAgentPermissionDecided, TypeAgentSessionClosed, TypeAgentSessionDeleted:
+		return true
+	default:
+		return false
+	}
 }
 
 // Status is the execution status that an event of this type leads to, with

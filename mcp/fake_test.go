@@ -88,6 +88,10 @@ func (f *fakeBook) Watch(string, string) (<-chan struct{}, func()) {
 	return f.Changed(), func() {}
 }
 
+func (f *fakeBook) WatchEnd(tenant, execution string) (<-chan struct{}, func()) {
+	return f.Watch(tenant, execution)
+}
+
 func (f *fakeBook) Execution(_ context.Context, _, id string) (projections.ExecutionDetail, error) {
 	if f.execution == nil {
 		return projections.ExecutionDetail{}, events.ErrNotFound
@@ -123,6 +127,14 @@ func (f *fakeBook) HeapTags(context.Context, string, string) (map[string]string,
 
 func (f *fakeBook) HeapsByTags(context.Context, string, projections.TagQuery) (projections.HeapPage, error) {
 	return projections.HeapPage{}, nil
+}
+
+func (f *fakeBook) ResolveSession(_ context.Context, _, text string) (projections.Session, error) {
+	return projections.Session{}, events.ErrNotFound
+}
+
+func (f *fakeBook) ResetSession(context.Context, ledger.Reset) (ledger.ResetDone, error) {
+	return ledger.ResetDone{}, &ledger.Error{Code: ledger.CodeNotFound, Message: "no session"}
 }
 
 func (f *fakeBook) Sessions(context.Context, string) ([]string, error) { return nil, nil }

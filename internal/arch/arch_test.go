@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"mcp":                              {"catalog", "events", "ledger", "projections", "conversation", "internal/access", "internal/lines"},
 	"acp":                              {"events", "ledger", "projections", "conversation", "internal/lines"},
 	"internal/lines":                   {},
+	"internal/tier":                    {},
 	"internal/natsserver":              {},
 	"internal/streamfiles":             {},
 	"internal/jetstream":               {"events"},

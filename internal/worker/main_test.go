@@ -85,7 +85,21 @@ func misbehave(how string) {
 		send('L', "x")
 		hang()
 	}
+	switch how {
+	case "huge base heap":
+		ready, _ = json.Marshal(map[string]any{"engine": v8.CurrentEngine(), "layers": layers, "base_size": 1 << 40})
+	case "more base heap than announced", "less base heap than announced":
+		ready, _ = json.Marshal(map[string]any{"engine": v8.CurrentEngine(), "layers": layers, "base_size": 5})
+	}
 	send('R', string(ready))
+	switch how {
+	case "more base heap than announced":
+		send('D', "heaps!")
+		hang()
+	case "less base heap than announced":
+		send('D', "heap")
+		os.Exit(10)
+	}
 	// The header, what may be called, and the code.
 	bodies := 2
 	if strings.Contains(how, "call") || strings.Contains(how, "argument") || strings.Contains(how, "wait") {
@@ -153,6 +167,13 @@ func misbehave(how string) {
 		send('C', call(1, 2))
 		send('D', "{}")
 		send('E', end(`{"end": "completed"}`))
+	case "writes when told to stop":
+		send('L', line)
+		if _, _, err := in.Next(); err != nil {
+			os.Exit(8)
+		}
+		send('L', string(worker.AppendLine(nil, 0, 0, false, []byte("last"))))
+		send('E', end(`{"end": "terminated", "has_text": false, "text_size": 0, "heap_size": 0}`))
 	case "unknown frame":
 		send('Z', "")
 	case "accepts twice":

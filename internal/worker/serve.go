@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,7 +67,11 @@ func serve(in io.Reader, out io.Writer, confine func(stateful bool) (layers []st
 		return exitProtocol
 	}
 	s.stateful = hello.Stateful
-	if err := s.prepare(confine); err != nil {
+	base, err := readBase(&s.in, hello.BaseSize)
+	if err == nil {
+		err = s.prepare(base, confine)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "daybook-worker:", err)
 		return exitProtocol
 	}
@@ -90,10 +95,15 @@ func serve(in io.Reader, out io.Writer, confine func(stateful bool) (layers []st
 
 // prepare warms up everything a first run would otherwise wait for, locks the
 // process down, and reports to the parent. V8 and the parsers have by then done what
-// they do only once, and no user code has come in.
-func (s *server) prepare(confine func(bool) ([]string, error)) error {
-	if err := v8.Warm(!s.stateful); err != nil {
+// they do only once, and no user code has come in. Without a base heap it makes one
+// and sends it.
+func (s *server) prepare(base []byte, confine func(bool) ([]string, error)) error {
+	made, err := v8.Warm(!s.stateful, base)
+	if err != nil {
 		return err
+	}
+	if len(base) > 0 {
+		made = nil // the parent has it
 	}
 	if _, err := typeScript([]byte("let warm: number = 1"), "", s.stateful); err != nil {
 		return err
@@ -103,7 +113,15 @@ func (s *server) prepare(confine func(bool) ([]string, error)) error {
 	if ready.Layers, problem = confine(s.stateful); problem != nil {
 		ready.Problem = problem.Error()
 	}
-	return s.message(frameReady, ready)
+	ready.BaseSize = len(made)
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return together(s.out, func(w io.Writer) error {
+		if err := writeMessage(w, frameReady, ready); err != nil {
+			return err
+		}
+		return writeBody(w, made)
+	})
 }
 
 // read takes frames in, all the time: terminate must arrive during a run, and a
@@ -234,7 +252,7 @@ func (s *server) run(j *job) error {
 	// The parent has its answer before the isolate is taken down.
 	defer isolate.Dispose()
 	s.setCurrent(isolate)
-	r, err := isolate.Run(p.source())
+	r, err := isolate.Run(p.script(j.code))
 	if err == nil && r.Status == v8.SyntaxError {
 		// It may be TypeScript.
 		typed, refused := typeScript(j.code, j.FileName, j.Stateful)
@@ -245,7 +263,7 @@ func (s *server) run(j *job) error {
 		}
 		if typed != nil {
 			p = typed
-			r, err = isolate.Run(p.source())
+			r, err = isolate.Run(p.script(j.code))
 		}
 	}
 	s.setCurrent(nil)
@@ -261,14 +279,11 @@ func (s *server) run(j *job) error {
 
 	end.PeakHeap, end.Truncated = r.PeakHeap, r.Truncated
 	end.End = endOf(r.Status)
-	if r.CarriedTimers > 0 && r.Status != v8.SyntaxError {
-		end.Warnings = append(end.Warnings, carriedText(r.CarriedTimers))
-	}
 	text := ""
 	if r.Text != nil {
 		text, end.HasText = *r.Text, true
 		if r.Status != v8.Completed {
-			text = explainModules(p.describe(text, r), j.code)
+			text = withHint(p.describe(text, r), j.code)
 		}
 		if text == "" && r.Status != v8.Completed { // an error whose stack was set to ""
 			text = "Uncaught error without a description"
@@ -283,19 +298,12 @@ func (s *server) run(j *job) error {
 			text = upperFirst(err.Error())
 		case err != nil:
 			end.Warnings = append(end.Warnings, "heap not saved: "+err.Error())
+		default:
+			end.TimersCancelled = r.TimersCancelled
 		}
 	}
 	end.CPUMicros = (cpuTime() - j.began).Microseconds()
 	return s.end(end, text, heap)
-}
-
-// carriedText explains a run that seems to have ended and goes on: timers that
-// were set before a failure go on in every run that resumes its heap.
-func carriedText(n int) string {
-	if n == 1 {
-		return "the heap holds a timer that an earlier run set and did not see the end of: this run lasts until it is over, and an interval never is; clear it (clearTimeout, clearInterval), or resume an earlier heap"
-	}
-	return fmt.Sprintf("the heap holds %d timers that an earlier run set and did not see the end of: this run lasts until they are over, and an interval never is; clear them (clearTimeout, clearInterval), or resume an earlier heap", n)
 }
 
 // saved tells whether a run that ended so leaves a heap worth keeping: not one
@@ -323,8 +331,8 @@ func endOf(status v8.Status) string {
 
 // describe puts an error into terms of the caller's source.
 func (p *program) describe(text string, r v8.Result) string {
-	if r.Status != v8.SyntaxError || r.Line == 0 {
-		return p.mapStack(text)
+	if r.Status != v8.SyntaxError || r.Line == 0 || strings.Contains(text, "\n    at ") {
+		return text
 	}
 	line, column := r.Line, r.Column
 	if m := p.consumer(); m != nil {
@@ -332,7 +340,7 @@ func (p *program) describe(text string, r v8.Result) string {
 			line, column = l, c
 		}
 	}
-	return fmt.Sprintf("%s\n    at %s:%d:%d", p.mapStack(text), p.file, line, column)
+	return fmt.Sprintf("%s\n    at %s:%d:%d", text, p.file, line, column)
 }
 
 func (s *server) end(end endHeader, text string, heap []byte) error {

@@ -11,7 +11,6 @@ import (
 // program is a script made ready for V8.
 type program struct {
 	code []byte // what V8 evaluates, without the name
-	name string // as stack traces show it
 	file string // as the caller calls it
 	maps []byte // nil: positions are those of the caller's source
 }
@@ -27,7 +26,7 @@ func newProgram(p *typescript.Program, file string, stateful bool) *program {
 	if stateful {
 		p = typescript.SplitLiterals(p)
 	}
-	return &program{code: p.Code, name: scriptName(file), file: file, maps: p.Map}
+	return &program{code: p.Code, file: file, maps: p.Map}
 }
 
 func fileName(file string) string {

@@ -1,9 +1,10 @@
 package worker_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"daybook/internal/worker"
 )
@@ -80,59 +81,143 @@ func TestPrintedPositions(t *testing.T) {
 	if err != nil || !strings.Contains(o.Error, "at f (my notes.js:4:9)") || !strings.Contains(o.Error, "at my notes.js:7:1") {
 		t.Errorf("the run ended with %q, %v", o.Error, err)
 	}
-	if len(lines) < 2 || !strings.Contains(lines[1].Text, ":4:9)") {
+	if len(lines) < 2 || !strings.Contains(lines[1].Text, "at f (my notes.js:4:9)") {
 		t.Errorf("the script printed %+v", lines)
 	}
+	if strings.Contains(o.Error, "daybook:prelude") {
+		t.Errorf("the error shows frames that are none of the script's: %q", o.Error)
+	}
 }
 
-// A run that an earlier run's timers keep from ending says so, however it ends.
-func TestCarriedTimersAreTold(t *testing.T) {
+// A function of one run that throws in a later one is reported at its place in its
+// own source, whether that was generated from TypeScript or not.
+func TestPositionsInEarlierRuns(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
-	failed, err := pool.Run(t.Context(), patient("let n = 0; const tick = setInterval(() => n++, 5); setTimeout(() => { throw new Error('stop') }, 12)"), discard)
-	if err != nil || failed.Status != worker.StatusFailed || len(failed.Heap) == 0 || len(failed.Warnings) != 0 {
-		t.Fatalf("the first run is %s, warnings %q, heap of %d bytes, %v", failed.Status, failed.Warnings, len(failed.Heap), err)
-	}
-	const said = "the heap holds a timer that an earlier run set"
-	for _, test := range []struct{ code, status string }{
-		{"n", worker.StatusTimedOut},
-		{"clearInterval(tick); n", worker.StatusCompleted},
+	for name, code := range map[string]string{
+		"JavaScript":           "// one\n\nfunction fail() {\n  throw new Error('x')\n}",
+		"TypeScript":           "interface A {\n}\nfunction fail(why?: string): never {\n  throw new Error('x')\n}",
+		"generated JavaScript": "enum Color {\n  Red }\nfunction fail(why: Color = Color.Red) {\n  throw new Error('x')\n}",
 	} {
-		task := patient(test.code)
-		task.Heap, task.Timeout = failed.Heap, time.Second
-		o, err := pool.Run(t.Context(), task, discard)
-		if err != nil || o.Status != test.status || len(o.Warnings) != 1 || !strings.HasPrefix(o.Warnings[0], said) {
-			t.Errorf("%s: %s, warnings %q; want %s, %q (%v)", test.code, o.Status, o.Warnings, test.status, said, err)
+		first := patient(code)
+		first.FileName = "lib.ts"
+		o, err := pool.Run(t.Context(), first, discard)
+		if err != nil || len(o.Heap) == 0 {
+			t.Fatalf("%s: %+v, %v", name, o, err)
+		}
+		hash := sha256.Sum256([]byte(code))
+		earlier := fmt.Sprintf("lib.ts#%x:4:9", hash[:4])
+		for _, then := range []string{
+			"\n\ntry { fail() } catch (e) { console.log(e.stack) }\nfail()",
+			"enum Other { X }\n\ntry { fail() } catch (e) { console.log(e.stack) }\nfail()",
+		} {
+			task := patient(then)
+			task.FileName, task.Heap = "", o.Heap
+			var lines []worker.Line
+			got, err := pool.Run(t.Context(), task, collect(&lines))
+			want := "Error: x\n    at fail (" + earlier + ")\n    at main.ts:4:1"
+			if err != nil || got.Error != want {
+				t.Errorf("%s: %q, want %q (%v)", name, got.Error, want, err)
+			}
+			if len(lines) != 3 || lines[1].Text != "    at fail ("+earlier+")" || lines[2].Text != "    at main.ts:3:7" {
+				t.Errorf("%s: printed %+v", name, lines)
+			}
 		}
 	}
 }
 
-// Whoever expects modules is told that there are none, and what to do.
-func TestNoModules(t *testing.T) {
+// A run that fails reports how many timers it cancelled, and the next run of its heap
+// ends.
+func TestFailureCancelsTimers(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
-	const told = "scripts run without modules"
-	for _, test := range []struct {
-		code, first string
-		told        bool
-	}{
-		{`import x from "y"`, "SyntaxError: Cannot use import statement outside a module", true},
-		{"import { a } from 'y'; const n: number = 2", "SyntaxError: Cannot use import statement outside a module", true},
-		{`export const a = 1`, "SyntaxError: Unexpected token 'export'", true},
-		{`import.meta.url`, "SyntaxError: Cannot use 'import.meta' outside a module", true},
-		{`await import("y")`, "Error: Not supported", true},
-		{`const fs = require("fs")`, "ReferenceError: require is not defined", true},
-		{`throw new Error("Not supported")`, "Error: Not supported", false},
-		{`throw new Error("import")`, "Error: import", false},
+	failed, err := pool.Run(t.Context(), patient("setInterval(() => {}, 1000); setTimeout(() => {}, 9).unref(); oops()"), discard)
+	if err != nil || failed.Status != worker.StatusFailed || len(failed.Heap) == 0 || failed.TimersCancelled != 2 {
+		t.Fatalf("the first run is %s, %d timers cancelled, heap of %d bytes, %v", failed.Status, failed.TimersCancelled, len(failed.Heap), err)
+	}
+	task := patient("'ended'")
+	task.Heap = failed.Heap
+	o, err := pool.Run(t.Context(), task, discard)
+	if err != nil || o.Status != worker.StatusCompleted || o.TimersCancelled != 0 {
+		t.Errorf("the second run is %s %s, %d timers cancelled, %v", o.Status, o.Error, o.TimersCancelled, err)
+	}
+	// No heap is left whose timers could matter.
+	task = patient("setInterval(() => {}, 1000); oops()")
+	task.Stateful = false
+	if o, err := pool.Run(t.Context(), task, discard); err != nil || o.Status != worker.StatusFailed || o.TimersCancelled != 0 {
+		t.Errorf("a stateless run is %s, %d timers cancelled, %v", o.Status, o.TimersCancelled, err)
+	}
+}
+
+// An error from a habit of Node or browsers says what to do here.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	const modules, network = "scripts run without modules", "scripts have no network"
+	for _, test := range []struct{ code, first, hint string }{
+		{`import x from "y"`, "SyntaxError: Cannot use import statement outside a module", modules},
+		{"import { a } from 'y'; const n: number = 2", "SyntaxError: Cannot use import statement outside a module", modules},
+		{`export const a = 1`, "SyntaxError: Unexpected token 'export'", modules},
+		{`import.meta.url`, "SyntaxError: Cannot use 'import.meta' outside a module", modules},
+		{`await import("y")`, "Error: Not supported", modules},
+		{`const fs = require("fs")`, "ReferenceError: require is not defined", modules},
+		{`module.exports = 1`, "ReferenceError: module is not defined", modules},
+		{`const r = await fetch("https://example.com")`, "ReferenceError: fetch is not defined", network},
+		{`(() => { const n: number = 1; return new XMLHttpRequest(n) })()`, "ReferenceError: XMLHttpRequest is not defined", network},
+		{`process.env.HOME`, "ReferenceError: process is not defined", "scripts have no process"},
+		{`Buffer.from("x")`, "ReferenceError: Buffer is not defined", "use Uint8Array"},
+		{`window.x = 1`, "ReferenceError: window is not defined", "scripts run without a browser page"},
+		{`document.title`, "ReferenceError: document is not defined", "scripts run without a browser page"},
+		{`__dirname`, "ReferenceError: __dirname is not defined", "scripts have no files"},
+		{`localStorage.getItem("a")`, "ReferenceError: localStorage is not defined", "scripts need no storage"},
+		{`alert(1)`, "ReferenceError: alert is not defined", "scripts cannot ask"},
+		{`global.x = 1`, "ReferenceError: global is not defined", "use globalThis"},
+		{`Deno.args`, "ReferenceError: Deno is not defined", "scripts have no process"},
+		{`new URL("http://a/b")`, "ReferenceError: URL is not defined", "take addresses apart"},
+		{`new AbortController()`, "ReferenceError: AbortController is not defined", "scripts have neither events"},
+		{`new SharedArrayBuffer(1)`, "ReferenceError: SharedArrayBuffer is not defined", "run stateless"},
+		{`return 5`, "SyntaxError: Illegal return statement", "the value of the last expression"},
+		{`const n: number = 5; return n`, "SyntaxError: Illegal return statement", "the value of the last expression"},
+		{`throw new Error("Not supported")`, "Error: Not supported\n", ""},
+		{`throw new Error("import")`, "Error: import\n", ""},
+		{`fetched()`, "ReferenceError: fetched is not defined\n", ""},
+		{`typeof fetch + typeof process + typeof Buffer + (() => { try { fetch } catch (e) { throw new Error(e.message) } })()`, "Error: fetch is not defined\n", ""},
 	} {
 		o, err := pool.Run(t.Context(), patient(test.code), discard)
-		if err != nil || o.Status != worker.StatusFailed || !strings.HasPrefix(o.Error, test.first) || strings.Contains(o.Error, told) != test.told {
-			t.Errorf("%s: %s %q, %v; want %q", test.code, o.Status, o.Error, err, test.first)
+		first, _, _ := strings.Cut(o.Error, "\n")
+		if err != nil || o.Status != worker.StatusFailed || !strings.HasPrefix(o.Error, test.first) || !strings.Contains(first, test.hint) || test.hint == "" && strings.Contains(first, "; ") {
+			t.Errorf("%s: %s %q, %v; want %q with %q", test.code, o.Status, o.Error, err, test.first, test.hint)
 		}
-		if !strings.Contains(o.Error, "\n    at cell.ts:1:") {
+		if !strings.Contains(o.Error, "cell.ts:1:") {
 			t.Errorf("%s: the place is lost: %q", test.code, o.Error)
+		}
+	}
+	task := patient(`[typeof fetch, typeof process, typeof Buffer, typeof window, typeof global, typeof require].join()`)
+	if o, err := pool.Run(t.Context(), task, discard); err != nil || o.Result == nil || *o.Result != strings.TrimSuffix(strings.Repeat("undefined,", 6), ",") {
+		t.Errorf("scripts see %+v, %v", o, err)
+	}
+}
+
+// A name that an earlier run declared in another way is explained, with its place.
+func TestTakenNames(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	first, err := pool.Run(t.Context(), patient("let x = 1; let y = 2; 0"), discard)
+	if err != nil || len(first.Heap) == 0 {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	hash := sha256.Sum256([]byte("let x = 1; let y = 2; 0"))
+	for _, code := range []string{"const x = 2", "const n: number = 1; const x = n", "enum E { A }; const x = 2", "var y"} {
+		task := patient(code)
+		task.Heap = first.Heap
+		o, err := pool.Run(t.Context(), task, discard)
+		said := fmt.Sprintf("has already been declared; an earlier run (cell.ts#%x) declared it: ", hash[:4])
+		if err != nil || o.Reason != worker.ReasonSyntaxError || !strings.Contains(o.Error, said) || strings.Count(o.Error, "\n    at cell.ts:1:") != 1 {
+			t.Errorf("%s: %s %q, %v; want %q", code, o.Reason, o.Error, err, said)
 		}
 	}
 }
