@@ -3,6 +3,7 @@ package typescript
 import (
 	"bytes"
 	"errors"
+	"strings"
 )
 
 var errMarks = errors.New("the marks of statements were lost")
@@ -103,7 +104,7 @@ func (t *tree) directives() map[int]bool {
 			continue
 		}
 		e := t.expression(c)
-		if t.kind(c) != "expression_statement" || e == none || t.kind(e) != "string" || t.child(e, "escape_sequence") != none {
+		if t.kind(c) != "expression_statement" || e == none || t.kind(e) != "string" || strings.Contains(t.text(e), `\`) {
 			break
 		}
 		found[c] = true

@@ -196,7 +196,8 @@ func flatten(source []byte, root *sitter.Node, kinds []string) (*tree, error) {
 		}
 		start, end := n.ByteRange()
 		t.nodes = append(t.nodes, node{kind: n.KindId(), named: n.IsNamed(), broken: n.HasError(), parent: parent, start: uint32(start), end: uint32(end)})
-		if c.GotoFirstChild() {
+		// The parts of a string are of no interest, and there can be millions.
+		if kinds[min(int(n.KindId()), len(kinds)-1)] != "string" && c.GotoFirstChild() {
 			if len(open) > maxDepth {
 				return nil, ErrTooDeep
 			}
