@@ -32,19 +32,28 @@ func Erase(source []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.erase()
+	erased, kept, err := t.erase()
+	if err != nil {
+		return nil, err
+	}
+	if kept != nil {
+		return nil, kept
+	}
+	return erased, nil
 }
 
-func (t *tree) erase() ([]byte, error) {
+// erase erases what it can of the types. The first construct that has to stay is
+// returned beside the result, which is TypeScript then.
+func (t *tree) erase() (erased []byte, stays *NotErasableError, err error) {
 	e := &eraser{tree: t, out: slices.Clone(t.source), kept: map[int]int{}, before: map[int]int{}}
 	if len(t.using) > 0 {
-		return nil, e.refuse(usingDeclaration, t.using[0])
+		e.stay(usingDeclaration, t.using[0])
 	}
 	for i := 0; i < len(t.nodes); {
 		if p := t.parent(i); p != none && isList(t.kind(p)) {
 			skip, err := e.member(i)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if skip {
 				i = e.after(i)
@@ -58,7 +67,7 @@ func (t *tree) erase() ([]byte, error) {
 		skip, err := e.node(i)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case skip:
 			i = t.last(i)
 		default:
@@ -66,7 +75,7 @@ func (t *tree) erase() ([]byte, error) {
 		}
 	}
 	e.separate()
-	return e.out, nil
+	return e.out, e.stays, nil
 }
 
 // usingDeclaration is a construct that is JavaScript, but not to this V8.
@@ -80,6 +89,7 @@ type eraser struct {
 	// before that of the one before it. 0: there is none.
 	kept, before map[int]int
 	gaps         []gap
+	stays        *NotErasableError // the first thing that cannot be erased
 }
 
 // gap is a place where something was erased and a statement may need an end.
@@ -99,9 +109,12 @@ func isList(kind string) bool {
 	return false
 }
 
-func (e *eraser) refuse(construct string, at int) error {
-	line, column := position(e.source, at)
-	return &NotErasableError{Construct: construct, Line: line, Column: column}
+// stay notes a construct that cannot be erased.
+func (e *eraser) stay(construct string, at int) {
+	if e.stays == nil {
+		line, column := position(e.source, at)
+		e.stays = &NotErasableError{Construct: construct, Line: line, Column: column}
+	}
 }
 
 // position returns the line and column of an offset, 1-based.
@@ -273,6 +286,11 @@ func (e *eraser) node(i int) (skip bool, err error) {
 		}
 		return true, nil
 	case "type_arguments", "implements_clause":
+		if parent == "type_assertion" {
+			if safe, err := e.assertion(e.parent(i)); err != nil || !safe {
+				return true, err
+			}
+		}
 		e.blank(e.start(i), e.end(i))
 		return true, nil
 
@@ -290,8 +308,6 @@ func (e *eraser) node(i int) (skip bool, err error) {
 		if parent == "as_expression" || parent == "satisfies_expression" {
 			return true, nil // erased with the keyword
 		}
-	case "type_assertion":
-		return false, e.assertion(i)
 	case "!":
 		switch parent {
 		case "non_null_expression", "variable_declarator", "public_field_definition":
@@ -305,7 +321,7 @@ func (e *eraser) node(i int) (skip bool, err error) {
 	case "accessibility_modifier", "override_modifier", "readonly":
 		switch parent {
 		case "required_parameter", "optional_parameter":
-			return false, e.refuse("a parameter property", e.start(i))
+			e.stay("a parameter property", e.start(i))
 		case "method_definition", "public_field_definition":
 			e.blank(e.start(i), e.end(i))
 			if class := e.parent(e.parent(i)); e.start(i) == e.start(e.parent(i)) && e.open(e.before[class]) {
@@ -330,21 +346,21 @@ func (e *eraser) node(i int) (skip bool, err error) {
 		}
 	case "accessor":
 		if parent == "public_field_definition" {
-			return false, e.refuse("an accessor field", e.start(i))
+			e.stay("an accessor field", e.start(i))
 		}
 	case "decorator":
-		return false, e.refuse("a decorator", e.start(i))
+		e.stay("a decorator", e.start(i))
 	case "enum_declaration":
-		return false, e.refuse("an enum", e.start(i))
+		e.stay("an enum", e.start(i))
 	case "internal_module", "module":
 		if e.nodes[i].named {
-			return false, e.refuse("a namespace", e.start(i))
+			e.stay("a namespace", e.start(i))
 		}
 	case "import_alias", "import_require_clause":
-		return false, e.refuse("an import assignment", e.start(i))
+		e.stay("an import assignment", e.start(i))
 	case "export_statement":
 		if c := e.child(i, "=", "namespace"); c != none {
-			return false, e.refuse("an export assignment", e.start(i))
+			e.stay("an export assignment", e.start(i))
 		}
 	}
 	return false, nil
@@ -376,47 +392,53 @@ func (e *eraser) closeParameters(annotation int) {
 	if !e.breaksLine(closing, e.end(annotation)) {
 		return
 	}
-	at := e.end(annotation) - 1
-	if e.source[at] >= utf8.RuneSelf {
-		return // the caller compares, and lowers the source instead
+	for at := e.end(annotation) - 1; at > closing && !startsLineEnd(e.source[at:]); at-- {
+		if e.source[at] < utf8.RuneSelf {
+			e.out[closing], e.out[at] = ' ', ')'
+			return
+		}
 	}
-	e.out[closing], e.out[at] = ' ', ')'
+	e.stay("a type before an arrow", e.start(annotation))
 }
 
-// assertion refuses "<T>x" where the bare x would be read as something else.
-func (e *eraser) assertion(i int) error {
+// assertion reports whether "<T>x" can be x: not where the bare x would be read as
+// something else.
+func (e *eraser) assertion(i int) (safe bool, err error) {
 	types := e.child(i, "type_arguments")
 	if types == none || e.breaksLine(e.start(types), e.end(types)) {
-		return e.refuse("a type assertion over several lines", e.start(i))
+		e.stay("a type assertion over several lines", e.start(i))
+		return false, nil
 	}
 	operand := e.next(types)
 	for operand != none && e.kind(operand) == "comment" {
 		operand = e.next(operand)
 	}
 	if operand == none {
-		return ErrSyntax
+		return false, ErrSyntax
 	}
 	if e.breaksLine(e.end(types), e.start(operand)) {
-		return e.refuse("a type assertion over several lines", e.start(i))
+		e.stay("a type assertion over several lines", e.start(i))
+		return false, nil
 	}
 	switch leading := e.leading(operand); leading {
 	case "{", "function", "class", "async", "let", "[":
 	default:
-		return nil
+		return true, nil
 	}
 	for n := i; ; n = e.parent(n) {
 		p := e.parent(n)
 		if p == none {
-			return nil
+			return true, nil
 		}
 		if e.start(p) == e.start(i) && e.kind(p) != "expression_statement" {
 			continue
 		}
 		switch e.kind(p) {
 		case "expression_statement", "arrow_function", "export_statement":
-			return e.refuse("a type assertion at the start of a statement", e.start(i))
+			e.stay("a type assertion at the start of a statement", e.start(i))
+			return false, nil
 		}
-		return nil
+		return true, nil
 	}
 }
 

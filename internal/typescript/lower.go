@@ -40,36 +40,44 @@ var ErrJavaScript = errors.New("the source is JavaScript")
 //
 // The error is ErrJavaScript, or a *SyntaxError.
 func JavaScript(source []byte) (*Program, error) {
-	erased, err := Erase(source)
-	if errors.Is(err, ErrNotText) || errors.Is(err, ErrTooDeep) || err != nil && nesting(source) > maxDepth {
+	if nesting(source) > maxDepth {
+		return nil, explain(ErrTooDeep)
+	}
+	t, err := parse(source)
+	if errors.Is(err, ErrNotText) || errors.Is(err, ErrTooDeep) {
 		return nil, explain(err)
 	}
-	var notErasable *NotErasableError
-	if errors.As(err, &notErasable) && notErasable.Construct == usingDeclaration && len(transform(source, api.LoaderJS, false).Errors) == 0 {
-		return lower(source, api.LoaderJS) // JavaScript, but for what this V8 lacks
+	var erased []byte
+	var stays *NotErasableError
+	if err == nil {
+		erased, stays, err = t.erase()
 	}
-	original := transform(source, api.LoaderTS, false)
-	if len(original.Errors) > 0 {
-		if err == nil && bytes.Equal(erased, source) {
-			return nil, ErrJavaScript
-		}
-		return nil, syntaxError(source, original.Errors)
+	loader := api.LoaderTS
+	if stays != nil && stays.Construct == usingDeclaration && len(transform(source, api.LoaderJS, false).Errors) == 0 {
+		loader = api.LoaderJS // but for what this V8 lacks, it is JavaScript
 	}
+	original := transform(source, loader, false)
 	switch {
-	case errors.As(err, &notErasable):
-		return lower(source, api.LoaderTS)
-	case errors.Is(err, ErrSyntax):
-		return lowerLoosely(source)
+	case len(original.Errors) > 0 && err == nil && bytes.Equal(erased, source):
+		return nil, ErrJavaScript
+	case len(original.Errors) > 0:
+		return nil, syntaxError(original.Errors)
 	case err != nil:
-		return nil, explain(err)
+		return lowerLoosely(source)
 	}
-	if printed := transform(erased, api.LoaderJS, false); len(printed.Errors) == 0 && equalPrints(printed.Code, original.Code) {
-		if bytes.Equal(erased, source) {
-			return nil, ErrJavaScript
-		}
-		return &Program{Code: erased}, nil
+	if stays == nil {
+		loader = api.LoaderJS
 	}
-	return lower(source, api.LoaderTS)
+	printed := transform(erased, loader, false)
+	switch agreed := len(printed.Errors) == 0 && equalPrints(printed.Code, original.Code); {
+	case !agreed:
+		return lowerLoosely(source)
+	case stays != nil:
+		return t.lower(loader)
+	case bytes.Equal(erased, source):
+		return nil, ErrJavaScript
+	}
+	return &Program{Code: erased}, nil
 }
 
 // explain turns a failure to read a source into one for the author of it.
@@ -134,7 +142,7 @@ func transform(source []byte, loader api.Loader, lowering bool) api.TransformRes
 	return api.Transform(code, options)
 }
 
-func syntaxError(source []byte, messages []api.Message) *SyntaxError {
+func syntaxError(messages []api.Message) *SyntaxError {
 	m := messages[0]
 	e := &SyntaxError{Text: m.Text, More: len(messages) - 1}
 	if l := m.Location; l != nil {
@@ -168,25 +176,16 @@ func withoutEmpty(printed []byte) []byte {
 	return out
 }
 
-// lower rewrites a source with esbuild. The value of the last expression
-// statement stays.
-func lower(source []byte, loader api.Loader) (*Program, error) {
-	t, err := parse(source)
-	if err != nil {
-		return nil, explain(err)
-	}
-	return t.lower(loader)
-}
-
-// lowerLoosely lowers a source that esbuild accepts and the grammar does not. Its
-// value is certain only if the grammar accepts the last statements, among them one
-// that has a value.
+// lowerLoosely lowers a source that esbuild accepts and of which the grammar makes
+// something else. Its value is certain only if it is that of the last statement,
+// and if no statement that the grammar may have taken for part of another one
+// comes after it.
 func lowerLoosely(source []byte) (*Program, error) {
 	t, err := parseLoosely(source)
 	if err != nil {
 		return nil, explain(err)
 	}
-	last := t.lastValue()
+	last := t.lastStatement()
 	if last == none || t.kind(last) != "expression_statement" || t.nodes[last].broken {
 		return nil, explain(ErrSyntax)
 	}
@@ -194,26 +193,31 @@ func lowerLoosely(source []byte) (*Program, error) {
 	return t.lower(api.LoaderTS)
 }
 
-// lastValue returns the last top-level statement that is no declaration, or none.
-func (t *tree) lastValue() int {
+// lastStatement returns the last top-level statement but for those that have no
+// value and end in a brace, or none.
+func (t *tree) lastStatement() int {
 	last := none
 	for c := t.first(0); c != none; c = t.next(c) {
-		switch k := t.kind(c); {
-		case !t.nodes[c].broken && (k == "comment" || k == "empty_statement" || strings.HasSuffix(k, "_declaration") || k == "function_signature"):
-		default:
-			last = c
+		switch t.kind(c) {
+		case "comment", "empty_statement", "function_declaration", "class_declaration", "interface_declaration", "enum_declaration":
+			if !t.nodes[c].broken {
+				continue
+			}
 		}
+		last = c
 	}
 	return last
 }
 
+// lower rewrites a source with esbuild. The value of the last expression
+// statement stays.
 func (t *tree) lower(loader api.Loader) (*Program, error) {
 	name := unusedName(t.source)
 	marked, inserted := t.mark(name)
 	r := transform(marked, loader, true)
 	if len(r.Errors) > 0 {
 		if original := transform(t.source, loader, true); len(original.Errors) > 0 {
-			return nil, syntaxError(t.source, original.Errors)
+			return nil, syntaxError(original.Errors)
 		}
 		return nil, explain(ErrSyntax)
 	}
@@ -221,7 +225,7 @@ func (t *tree) lower(loader api.Loader) (*Program, error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	unmarked, plain, err := out.unmark(name)
+	unmarked, plain, err := out.unmark(name, t.source, t.only != 0)
 	if err != nil {
 		return nil, explain(err)
 	}

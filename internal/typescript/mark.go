@@ -1,6 +1,10 @@
 package typescript
 
-import "errors"
+import (
+	"bytes"
+	"errors"
+	"strings"
+)
 
 var errMarks = errors.New("the marks of statements were lost")
 
@@ -46,9 +50,44 @@ func (t *tree) mark(name string) (marked []byte, inserted []insertion) {
 	return insert(t.source, inserted), inserted
 }
 
+// addedTo reports whether esbuild added a statement with this expression to a
+// source: it calls or assigns something that the source has no name for, or is
+// the call that fills a namespace.
+func (t *tree) addedTo(source []byte, expression int) bool {
+	isNew := func(i int) bool {
+		return i != none && t.kind(i) == "identifier" && !bytes.Contains(source, []byte(t.text(i)))
+	}
+	switch t.kind(expression) {
+	case "sequence_expression":
+		return t.addedTo(source, t.first(expression))
+	case "binary_expression":
+		return isNew(t.first(expression))
+	case "assignment_expression":
+		if isNew(t.first(expression)) {
+			return true
+		}
+		right := t.child(expression, "call_expression")
+		return right != none && isNew(t.first(right))
+	case "call_expression":
+		f := t.first(expression)
+		if isNew(f) {
+			return true
+		}
+		if t.kind(f) != "parenthesized_expression" || t.child(f, "arrow_function") == none {
+			return false
+		}
+		parameters := t.child(t.child(f, "arrow_function"), "formal_parameters")
+		if parameters == none || t.expression(parameters) == none {
+			return false
+		}
+		return isNew(t.child(t.expression(parameters), "identifier"))
+	}
+	return false
+}
+
 // endsInMark reports whether the last statement with a value is a marked one.
 func (t *tree) endsInMark(name string) bool {
-	last := t.lastValue()
+	last := t.lastStatement()
 	if last == none || t.kind(last) != "expression_statement" {
 		return false
 	}
@@ -65,7 +104,7 @@ func (t *tree) directives() map[int]bool {
 			continue
 		}
 		e := t.expression(c)
-		if t.kind(c) != "expression_statement" || e == none || t.kind(e) != "string" || t.child(e, "escape_sequence") != none {
+		if t.kind(c) != "expression_statement" || e == none || t.kind(e) != "string" || strings.Contains(t.text(e), `\`) {
 			break
 		}
 		found[c] = true
@@ -73,13 +112,14 @@ func (t *tree) directives() map[int]bool {
 	return found
 }
 
-// unmark takes the marks out of what esbuild printed. Statements that esbuild
-// added get a form without a value. plain is the code without the latter change.
-func (t *tree) unmark(name string) (code, plain []byte, err error) {
+// unmark takes the marks out of what esbuild printed of a source. Statements that
+// esbuild added get a form without a value; loosely, other statements may be
+// without a mark. plain is the code without the latter change.
+func (t *tree) unmark(name string, source []byte, loosely bool) (code, plain []byte, err error) {
 	out := append([]byte(nil), t.source...)
 	directives := t.directives()
 	var added []insertion
-	calls := 0
+	calls, unknown := 0, 0
 	t.values(func(statement, expression int) {
 		if f := t.first(expression); t.kind(expression) == "call_expression" && t.kind(f) == "identifier" && t.text(f) == name {
 			for at := t.start(f); at < t.end(f); at++ {
@@ -88,7 +128,13 @@ func (t *tree) unmark(name string) (code, plain []byte, err error) {
 			calls++
 			return
 		}
-		if p := t.parentKind(statement); directives[statement] || p != "program" && p != "statement_block" && p != "switch_case" && p != "switch_default" {
+		if directives[statement] {
+			return
+		}
+		if !t.addedTo(source, expression) || !isList(t.parentKind(statement)) {
+			if !loosely {
+				unknown++
+			}
 			return
 		}
 		before, end := t.start(statement), t.end(statement)
@@ -111,7 +157,7 @@ func (t *tree) unmark(name string) (code, plain []byte, err error) {
 			calls--
 		}
 	}
-	if calls != 0 {
+	if calls != 0 || unknown > 0 {
 		return nil, nil, errMarks
 	}
 	return insert(out, added), out, nil

@@ -110,7 +110,7 @@ func (t *tree) missedBreaks() []int {
 
 // maxRepairs bounds how often a source is parsed again. Each time costs as much
 // as the first.
-const maxRepairs, maxRepaired = 16, 1 << 20
+const maxRepairs, maxRepaired = 16, 1 << 18
 
 // repair makes a source with errors one that the grammar accepts, if that takes
 // no more than to end statements at line ends, or to leave out the variance of
@@ -121,6 +121,11 @@ func repair(source []byte) (*tree, error) {
 		return nil, ErrSyntax
 	}
 	patched := bytes.Clone(source)
+	for _, at := range importedType.FindAllIndex(patched, -1) {
+		for i := at[0]; i < at[1]; i++ {
+			patched[i] = '_'
+		}
+	}
 	for _, at := range variance.FindAllSubmatchIndex(patched, -1) {
 		for i := at[2]; i < at[3]; i++ {
 			patched[i] = ' '
@@ -226,6 +231,31 @@ func closing(source []byte, at int) int {
 	}
 	return none
 }
+
+// joinNames makes a name of each dotted one after "as" and "satisfies": the
+// grammar reads later parts as members of a value. A text where that is part of
+// something else has the same tree.
+func joinNames(source []byte) []byte {
+	found := dottedType.FindAllSubmatchIndex(source, -1)
+	if len(found) == 0 {
+		return source
+	}
+	out := bytes.Clone(source)
+	for _, at := range found {
+		for i := at[2]; i < at[3]; i++ {
+			if !isWordByte(out[i]) {
+				out[i] = '_'
+			}
+		}
+	}
+	return out
+}
+
+var (
+	dottedType = regexp.MustCompile(`\b(?:as|satisfies)[ \t]+((?:[\pL_$][\pL\d_$]*|import\([ \t]*(?:"[^"\\\n]*"|'[^'\\\n]*')[ \t]*\))(?:\.[\pL_$][\pL\d_$]*)+)`)
+	// importedType is the beginning of a name that the grammar knows few forms of.
+	importedType = regexp.MustCompile(`\bimport\([ \t]*(?:"[^"\\\n]*"|'[^'\\\n]*')[ \t]*\)\.`)
+)
 
 var variance = regexp.MustCompile(`[<,]\s*(?:const\s+)?((?:in\s+out|in|out)\s)\s*[\pL_$]`)
 

@@ -68,11 +68,12 @@ func parse(source []byte) (*tree, error) {
 	if !isText(source) {
 		return nil, ErrNotText
 	}
-	t, _, err := parseAsWritten(source)
+	readable := joinNames(source)
+	t, _, err := parseAsWritten(readable)
 	if candidates := usingCandidates(source); len(candidates) > 0 && (err == nil || errors.Is(err, ErrSyntax)) {
 		// The grammar knows no using declarations. They have the form of
 		// constants, whose keyword is as long.
-		replaced := replaceUsing(source, candidates)
+		replaced := replaceUsing(readable, candidates)
 		c, _, cErr := parseAsWritten(replaced)
 		if errors.Is(cErr, ErrSyntax) && err != nil {
 			c, cErr = repair(replaced)
@@ -84,7 +85,7 @@ func parse(source []byte) (*tree, error) {
 		}
 	}
 	if errors.Is(err, ErrSyntax) {
-		t, err = repair(source)
+		t, err = repair(readable)
 	}
 	if err != nil {
 		return nil, err
@@ -195,7 +196,8 @@ func flatten(source []byte, root *sitter.Node, kinds []string) (*tree, error) {
 		}
 		start, end := n.ByteRange()
 		t.nodes = append(t.nodes, node{kind: n.KindId(), named: n.IsNamed(), broken: n.HasError(), parent: parent, start: uint32(start), end: uint32(end)})
-		if c.GotoFirstChild() {
+		// The parts of a string are of no interest, and there can be millions.
+		if kinds[min(int(n.KindId()), len(kinds)-1)] != "string" && c.GotoFirstChild() {
 			if len(open) > maxDepth {
 				return nil, ErrTooDeep
 			}
