@@ -19,7 +19,7 @@ import (
 )
 
 func buildInto(bin string) error {
-	out, err := exec.Command("go", "build", "-o", bin, "daybook").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", bin, "../..").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("build daybook: %w\n%s", err, out)
 	}
