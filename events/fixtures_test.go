@@ -235,6 +235,10 @@ func examples() []events.Data {
 			},
 			Export: events.VolumeExport{SHA256: heapIn, Bytes: 812345, Events: 1043}, Kept: events.KeptEvents{SHA256: heapOut, Events: 12}, Actor: client,
 		},
+		&events.SessionReset{
+			SessionID: session, Kind: events.SessionLog, Session: "trip-planner", Heap: heapOut, Entries: 4, IdempotencySHA256: heapIn,
+			Next: &events.SessionNext{Turn: 5, ExecutionID: execution, Reset: true, Heap: heapOut}, Actor: client,
+		},
 	}
 }
 

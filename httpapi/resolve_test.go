@@ -16,7 +16,7 @@ func TestResolve(t *testing.T) {
 		"kind=execution&id=@last":             "there is no execution yet",
 		"kind=heap&id=@last&session=a":        `there is no heap in session "a" yet`,
 		"kind=execution&id=" + "0":            "Execution '0' not found",
-		"kind=heap&id=" + heapNo("a") + "0":   "neither the beginning",
+		"kind=heap&id=" + heapNo("a") + "0":   "is neither @last nor the beginning of the id of a heap",
 		"kind=session&id=a":                   "kind",
 		"kind=execution":                      "id",
 		"kind=execution&id=0&heap=" + "cafe1": "unknown query parameter",

@@ -42,9 +42,12 @@ type Histories interface {
 	// Output calls fn for each output event of an execution stored after the
 	// given position.
 	Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error
-	// LastEntry returns the newest entry of a session, or events.ErrNotFound.
-	// The session is named by its key (events.SessionID).
+	// LastEntry returns the newest entry or reset of a named session, or
+	// events.ErrNotFound. The session is named by its key (events.SessionID).
 	LastEntry(ctx context.Context, tenant, sessionID string) (events.Event, error)
+	// SessionLog calls fn for each event on the subject of a named session, its
+	// entries and resets, oldest first.
+	SessionLog(ctx context.Context, tenant, sessionID string, fn func(events.Event) error) error
 	// Entry returns the session entry of an execution, or events.ErrNotFound,
 	// looking only at entries stored after the given position.
 	Entry(ctx context.Context, tenant, sessionID, execution string, after uint64) (events.Event, error)

@@ -247,6 +247,11 @@ func nextOf(e events.Event) (events.SessionNext, error) {
 		return d.Next, nil
 	case *events.SessionRebound:
 		return d.Next, nil
+	case *events.SessionReset:
+		if d.Next != nil {
+			return *d.Next, nil
+		}
+		return events.SessionNext{}, fmt.Errorf("the reset of session %s at position %d does not say where the next turn continues: %w", d.SessionID, e.Seq, events.ErrDamaged)
 	default:
 		return events.SessionNext{}, newerSession(e.About(), e)
 	}

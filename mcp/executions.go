@@ -14,13 +14,10 @@ func (s *Server) executionTools() []tool {
 	return []tool{
 		{
 			name: "get_execution", title: "Get execution", readOnly: true, idempotent: true,
-			about: "Get status (running, completed, failed, timed_out, cancelled), result or error, and heap of a run.",
-			input: []property{id},
-			output: record(is("execution_id", "string"), statusField(), orNull("result", "string"), orNull("heap", "string"),
-				orNull("error", "string"), is("started_at", "string"), orNull("completed_at", "string"),
-				is("queued", "boolean"), is("requested_at", "string"),
-				optional(is("result_truncated", "boolean")), optional(is("result_preview", "boolean")), optional(listOf("warnings", object{{"type", "string"}}))),
-			call: s.getExecution,
+			about:  "Get a run's status, result or error, and heap; with wait_secs also its output.",
+			input:  []property{id, waitProperty},
+			output: record(executionFields()...),
+			call:   s.getExecution,
 		},
 		{
 			name: "get_execution_output", title: "Get console output", readOnly: true, idempotent: true,
@@ -80,25 +77,53 @@ type executionAnswer struct {
 	projections.Execution
 	Queued          bool     `json:"queued"`
 	RequestedAt     string   `json:"requested_at"`
+	TotalLines      int64    `json:"total_lines"`
+	TotalBytes      int64    `json:"total_bytes"`
 	ResultTruncated bool     `json:"result_truncated,omitempty"`
 	ResultPreview   bool     `json:"result_preview,omitempty"`
+	ErrorPreview    bool     `json:"error_preview,omitempty"`
 	Warnings        []string `json:"warnings,omitempty"`
 }
 
-func (s *Server) getExecution(ctx context.Context, _ caller, a arguments) (answer, error) {
+// executionFields are the members of an answer about an execution, those that
+// are always there first.
+func executionFields() []field {
+	return []field{
+		is("execution_id", "string"), statusField(), orNull("result", "string"), orNull("heap", "string"),
+		orNull("error", "string"), is("started_at", "string"), orNull("completed_at", "string"),
+		is("queued", "boolean"), is("requested_at", "string"), is("total_lines", "integer"), is("total_bytes", "integer"),
+		optional(is("output", "string")), optional(is("next_line_offset", "integer")), optional(is("next_byte_offset", "integer")), optional(is("has_more", "boolean")),
+		optional(is("result_truncated", "boolean")), optional(is("result_preview", "boolean")), optional(is("error_preview", "boolean")),
+		optional(listOf("warnings", object{{"type", "string"}})),
+	}
+}
+
+func (s *Server) getExecution(ctx context.Context, c caller, a arguments) (answer, error) {
 	id := a.text("execution_id")
-	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
+	if !a.has(argWait) {
+		d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
+		if err != nil {
+			return answer{}, aboutExecution(id, err)
+		}
+		shown := showExecution(d)
+		links := preview(&shown)
+		return answer{links: links, value: shown}, nil
+	}
+	if err := checkWait(a); err != nil {
+		return answer{}, err
+	}
+	ans, err := s.awaitWhole(ctx, c, ledger.Receipt{ExecutionID: id}, a)
 	if err != nil {
 		return answer{}, aboutExecution(id, err)
 	}
-	shown := showExecution(d)
-	return answer{link: preview(d, &shown), value: shown}, nil
+	ans.seq = 0 // a question records nothing
+	return ans, nil
 }
 
 func showExecution(d projections.ExecutionDetail) executionAnswer {
 	return executionAnswer{
 		Execution: d.Execution, Queued: d.Queued, RequestedAt: d.RequestedAt,
-		ResultTruncated: d.ResultTruncated, Warnings: d.Warnings,
+		TotalLines: d.TotalLines, TotalBytes: d.TotalBytes, ResultTruncated: d.ResultTruncated, Warnings: d.Warnings,
 	}
 }
 

@@ -53,7 +53,7 @@ func (s *Server) logicalTools() []tool {
 				"Returns declarations of new seeds.",
 			input: []property{
 				intentProperty,
-				{name: "seeds", kind: textList, required: true, about: "ids"},
+				{name: "seeds", kind: textList, required: true},
 				{name: "registry_aliases", kind: textMap},
 			},
 			output: record(is("logical_session_ref", "string"), is("table", "string"), optional(is("notice", "string"))),

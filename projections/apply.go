@@ -86,6 +86,11 @@ func (a *applier) requested(e *events.Event, d *events.ExecutionRequested) error
 				return err
 			}
 		}
+		if d.Session != "" {
+			if err := a.exec(a.s.session, e.Tenant, d.Session, d.SessionID); err != nil {
+				return err
+			}
+		}
 		a.use(e.Tenant).Runs++
 		return a.requestedInContext(e, d)
 	}
@@ -242,7 +247,7 @@ func (a *applier) entry(e *events.Event, d *events.SessionEntryRecorded) error {
 		return err
 	}
 	a.log = append(a.log, logChange{key: sessionKey{e.Tenant, d.SessionID}, execution: d.ExecutionID, entry: true})
-	return a.exec(a.s.session, e.Tenant, d.Session)
+	return a.exec(a.s.session, e.Tenant, d.Session, d.SessionID)
 }
 
 func (a *applier) tagged(e *events.Event, d *events.HeapTagged) error {

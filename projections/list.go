@@ -89,6 +89,9 @@ func matching(tenant string, f ExecutionFilter) (condition, error) {
 	if f.Session != "" {
 		w = w.and("session_id = ?", events.SessionID(tenant, f.Session))
 	}
+	if f.LogicalSession != "" {
+		w = w.and("logical_id = ?", f.LogicalSession)
+	}
 	if !f.Since.IsZero() {
 		// From the time to a position, by which the list is ordered.
 		since := f.Since.UnixMilli()

@@ -86,8 +86,10 @@ type ExecutionSummary struct {
 // documented tool lists: every running one plus the newest 1,000 ended.
 type ExecutionFilter struct {
 	Status  events.Status // empty: any
-	Session string        // empty: any
-	Tags    map[string]string
+	Session string        // name of a named session; empty: any
+	// LogicalSession is the id of a logical or ACP session; empty: any.
+	LogicalSession string
+	Tags           map[string]string
 	// Since leaves out executions accepted before it; zero: none.
 	Since time.Time
 	// Text leaves out executions whose source does not contain it, without regard

@@ -40,7 +40,7 @@ func (s *Store) ResolveExecution(ctx context.Context, tenant, text, session stri
 	if text == Newest {
 		return s.newestOf(ctx, tenant, session, "execution", "execution_id", "")
 	}
-	prefix, err := prefixOf("execution", text, 36, "0123456789abcdef-")
+	prefix, err := prefixOf("an execution", text, 36, "0123456789abcdef-")
 	if err != nil {
 		return "", err
 	}
@@ -54,7 +54,7 @@ func (s *Store) ResolveHeap(ctx context.Context, tenant, text, session string) (
 	if text == Newest {
 		return s.newestOf(ctx, tenant, session, "heap", "output_heap", " AND output_heap IS NOT NULL")
 	}
-	prefix, err := prefixOf("heap", text, 64, "0123456789abcdef")
+	prefix, err := prefixOf("a heap", text, 64, "0123456789abcdef")
 	if err != nil {
 		return "", err
 	}
@@ -67,7 +67,7 @@ func (s *Store) ResolveHeap(ctx context.Context, tenant, text, session string) (
 func prefixOf(what, text string, most int, alphabet string) (string, error) {
 	prefix := strings.ToLower(text)
 	if prefix == "" || len(prefix) > most || strings.Trim(prefix, alphabet) != "" {
-		return "", badQuery("id %.80q is neither the beginning of an %s id nor %s", text, what, Newest)
+		return "", badQuery("id %.80q is neither %s nor the beginning of the id of %s", text, Newest, what)
 	}
 	return prefix, nil
 }

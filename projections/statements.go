@@ -23,7 +23,8 @@ type statements struct {
 	use                                             *sql.Stmt
 	logicalOpen, logicalUse, logicalTurn            *sql.Stmt
 	logicalExpand, logicalBreak, logicalReset       *sql.Stmt
-	logicalHead, teach, unteach                     *sql.Stmt
+	logicalHead, logicalSet, teach, unteach         *sql.Stmt
+	sessionReset, sessionRef                        *sql.Stmt
 	agentStatements
 	contextStatements
 	callStatements
@@ -76,7 +77,9 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.untag, `DELETE FROM heap_tags WHERE pair = ? AND heap = ?`},
 		{&s.entry, `INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.lastEntry, `SELECT coalesce(max(idx), -1) FROM entries WHERE tenant = ? AND session_id = ?`},
-		{&s.session, `INSERT OR IGNORE INTO sessions VALUES (?, ?)`},
+		{&s.session, `INSERT OR IGNORE INTO sessions VALUES (?, ?, ?)`},
+		{&s.sessionReset, `INSERT OR IGNORE INTO session_resets VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.sessionRef, `INSERT OR IGNORE INTO session_refs VALUES (?, ?, ?)`},
 		{&s.agentID, `SELECT id FROM agent_sessions WHERE tenant = ? AND session_id = ?`},
 		{&s.agentCreate, `INSERT OR IGNORE INTO agent_sessions (tenant, session_id, created_seq, updated_seq, updated_at, cwd, directories, config, parent, parent_seq)
 			VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9)`},
@@ -96,6 +99,7 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.logicalExpand, `UPDATE logical_sessions SET revision = ?3, primary_source = ?4, catalog_sha256 = ?5 WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.logicalBreak, `UPDATE logical_sessions SET broken = ?3 WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.logicalReset, `UPDATE logical_sessions SET broken = ?3, head = ?4, head_turn = ?5, reset_turn = ?5 WHERE tenant = ?1 AND session_id = ?2`},
+		{&s.logicalSet, `UPDATE logical_sessions SET head = ?3, head_turn = ?4, reset_turn = ?4 WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.logicalHead, `UPDATE logical_sessions SET head = ?4, head_turn = ?3, used_at = max(used_at, ?5) WHERE tenant = ?1 AND session_id = ?2 AND head_turn < ?3 AND reset_turn < ?3`},
 		{&s.teach, `INSERT INTO taught SELECT ?1, ?2, coalesce(max(n), 0) + 1, ?3, ?4, ?5 FROM taught WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.unteach, `DELETE FROM taught WHERE tenant = ? AND session_id = ?`},

@@ -81,7 +81,7 @@ func (f *floor) live() (time.Duration, error) {
 		return 0, err
 	}
 	defer isolate.Dispose()
-	if _, err := isolate.Run([]byte(script)); err != nil {
+	if _, err := isolate.Run(v8.Script{Source: []byte(script)}); err != nil {
 		return 0, err
 	}
 	if !f.cfg.Plain {

@@ -24,7 +24,7 @@ func BenchmarkPlain(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := i.Run([]byte("1+1")); err != nil {
+		if _, err := i.Run(v8.Script{Source: []byte("1+1")}); err != nil {
 			b.Fatal(err)
 		}
 		i.Dispose()

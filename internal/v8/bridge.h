@@ -67,8 +67,16 @@ int daybook_external_references(void);
 daybook_isolate* daybook_new(const daybook_config* config, char* error, size_t capacity);
 // Replaces what the isolate was made with of these, before its run.
 void daybook_assign(daybook_isolate*, const uint8_t seed[16], double start_ms, uintptr_t output, uintptr_t host);
+// A script and how stack traces speak of it. All is UTF-8; empty is none.
+typedef struct {
+  daybook_bytes source;
+  daybook_bytes name;      // the script's name in the heap; source ends in a sourceURL comment with it
+  daybook_bytes file;      // what the run's own frames show in place of name
+  daybook_bytes mappings;  // of a source map, when source is generated code
+} daybook_script;
+
 // servers is the JSON of what the script may call, empty for nothing.
-void daybook_run(daybook_isolate*, daybook_bytes source, daybook_bytes servers, daybook_result* result);
+void daybook_run(daybook_isolate*, daybook_script script, daybook_bytes servers, daybook_result* result);
 // Ends the isolate's useful life, whatever it returns. The blob is owned by
 // the isolate and valid until daybook_dispose.
 int daybook_snapshot(daybook_isolate*, daybook_bytes* blob);

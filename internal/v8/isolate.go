@@ -243,10 +243,27 @@ type Result struct {
 	Clock time.Time
 }
 
-// Run evaluates source, which must be valid UTF-8, and blocks until the event
-// loop ends or Terminate is called. Each isolate runs once, but after a
-// SyntaxError, when nothing ran, it takes another source.
-func (i *Isolate) Run(source []byte) (Result, error) {
+// Script is what a run evaluates. All of it must be valid UTF-8.
+type Script struct {
+	// Source is what V8 gets. To be named in stack traces it must end in a
+	// sourceURL comment with Name.
+	Source []byte
+	// Name is the script's name in the heap: later runs show frames of its functions
+	// under it. It must not contain white space, quotes or parentheses, and must end
+	// in # and eight hex digits, as ScriptName makes it.
+	Name string
+	// File is what frames of the run itself show instead of Name.
+	File string
+	// Mappings are those of a source map with one source, when Source is generated
+	// from it. Stack traces then show positions in that source. They are kept in the
+	// heap, up to a size.
+	Mappings string
+}
+
+// Run evaluates a script and blocks until the event loop ends or Terminate is
+// called. Each isolate runs once, but after a SyntaxError, when nothing ran, it
+// takes another script.
+func (i *Isolate) Run(script Script) (Result, error) {
 	i.mu.Lock()
 	if i.ptr == nil {
 		i.mu.Unlock()
@@ -260,8 +277,12 @@ func (i *Isolate) Run(source []byte) (Result, error) {
 	i.mu.Unlock()
 
 	var c C.daybook_result
-	C.daybook_run(i.ptr, cBytes(source), cBytes(i.servers), &c)
-	runtime.KeepAlive(source)
+	C.daybook_run(i.ptr, C.daybook_script{
+		source:   cBytes(script.Source),
+		name:     cBytes([]byte(script.Name)),
+		file:     cBytes([]byte(script.File)),
+		mappings: cBytes([]byte(script.Mappings)),
+	}, cBytes(i.servers), &c)
 
 	i.mu.Lock()
 	i.running = false

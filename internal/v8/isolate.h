@@ -84,6 +84,8 @@ v8::Local<v8::Object> new_host_object(v8::Isolate*, v8::Local<v8::Context>);
 void on_promise_reject(v8::PromiseRejectMessage);
 // Removes the promises that have a handler by now. Takes linear time.
 void drop_handled_rejections(daybook_isolate*);
+v8::MaybeLocal<v8::Value> on_prepare_stack_trace(v8::Local<v8::Context>, v8::Local<v8::Value> error,
+                                                 v8::Local<v8::Array> sites);
 size_t on_near_heap_limit(void* data, size_t current, size_t initial);
 void on_collection(v8::Isolate*, v8::GCType, v8::GCCallbackFlags, void* data);
 void sample_heap(daybook_isolate*);

@@ -39,6 +39,11 @@ type outcome struct {
 // run evaluates source on heap in an isolate of its own.
 func run(tb testing.TB, cfg v8.Config, source string) outcome {
 	tb.Helper()
+	return runScript(tb, cfg, v8.Script{Source: []byte(source)})
+}
+
+func runScript(tb testing.TB, cfg v8.Config, script v8.Script) outcome {
+	tb.Helper()
 	var tr transcript
 	cfg.Output = &tr
 	if cfg.HeapLimit == 0 {
@@ -55,7 +60,7 @@ func run(tb testing.TB, cfg v8.Config, source string) outcome {
 		tb.Fatal(err)
 	}
 	defer i.Dispose()
-	r, err := i.Run([]byte(source))
+	r, err := i.Run(script)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -68,7 +73,7 @@ func run(tb testing.TB, cfg v8.Config, source string) outcome {
 	}
 	blob, err := i.Snapshot()
 	if err != nil {
-		tb.Fatalf("snapshot after %.60q: %v", source, err)
+		tb.Fatalf("snapshot after %.60q: %v", script.Source, err)
 	}
 	o.heap = bytes.Clone(blob)
 	return o
@@ -359,7 +364,7 @@ func TestTerminate(t *testing.T) {
 				t.Fatal(err)
 			}
 			timer := time.AfterFunc(30*time.Millisecond, i.Terminate)
-			r, err := i.Run([]byte(source))
+			r, err := i.Run(v8.Script{Source: []byte(source)})
 			if err != nil || r.Status != v8.Terminated || r.Text != nil {
 				t.Errorf("%q ended as %v, %v, want terminated", source, r.Status, err)
 			}
@@ -374,7 +379,7 @@ func TestTerminate(t *testing.T) {
 	}
 	defer i.Dispose()
 	i.Terminate()
-	if r, err := i.Run([]byte("1")); err != nil || r.Status != v8.Terminated {
+	if r, err := i.Run(v8.Script{Source: []byte("1")}); err != nil || r.Status != v8.Terminated {
 		t.Errorf("run after terminate: %v, %v", r.Status, err)
 	}
 }
@@ -396,7 +401,7 @@ func TestUnserializableHeap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := i.Run([]byte(test.source)); err != nil {
+		if _, err := i.Run(v8.Script{Source: []byte(test.source)}); err != nil {
 			t.Fatal(err)
 		}
 		_, err = i.Snapshot()
@@ -426,7 +431,7 @@ func TestLifecycle(t *testing.T) {
 	}
 	i.Dispose()
 	i.Dispose()
-	if _, err := i.Run([]byte("1")); !errors.Is(err, v8.ErrDisposed) {
+	if _, err := i.Run(v8.Script{Source: []byte("1")}); !errors.Is(err, v8.ErrDisposed) {
 		t.Errorf("run after dispose: %v", err)
 	}
 	if _, err := i.Snapshot(); !errors.Is(err, v8.ErrDisposed) {
@@ -468,7 +473,7 @@ func TestOutputErrorEndsTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer i.Dispose()
-	if r, err := i.Run([]byte("for (;;) console.log(1)")); err != nil || r.Status != v8.Terminated {
+	if r, err := i.Run(v8.Script{Source: []byte("for (;;) console.log(1)")}); err != nil || r.Status != v8.Terminated {
 		t.Fatalf("%v, %v", r.Status, err)
 	}
 }

@@ -19,19 +19,17 @@ class Run {
   Run(daybook_isolate* d, Local<v8::Context> context, daybook_result* result)
       : d_(d), isolate_(d->isolate), context_(context), caught_(d->isolate), result_(result) {}
 
-  void execute(daybook_bytes source, daybook_bytes servers) {
+  void execute(daybook_script script, daybook_bytes servers) {
     d_->pending_calls = 0;
-    Local<v8::String> callable;
-    if (!v8::String::NewFromUtf8(isolate_, servers.data == nullptr ? "" : servers.data, v8::NewStringType::kNormal,
-                                 static_cast<int>(servers.size))
-             .ToLocal(&callable)) {
+    Local<v8::String> callable, name, file, mappings;
+    if (!string_of(servers, &callable) || !string_of(script.name, &name) || !string_of(script.file, &file) ||
+        !string_of(script.mappings, &mappings)) {
       return conclude_stopped();
     }
-    Local<Value> start[2] = {v8::Number::New(isolate_, d_->start_ms), callable};
-    if (call_entry(d_, context_, "begin", 2, start).IsEmpty()) return conclude_exception(caught_exception());
+    Local<Value> start[5] = {v8::Number::New(isolate_, d_->start_ms), callable, name, file, mappings};
+    if (call_entry(d_, context_, "begin", 5, start).IsEmpty()) return conclude_exception(caught_exception());
     Local<v8::String> text;
-    if (!v8::String::NewFromUtf8(isolate_, source.data, v8::NewStringType::kNormal, static_cast<int>(source.size))
-             .ToLocal(&text)) {
+    if (!string_of(script.source, &text)) {
       result_->status = DAYBOOK_INTERNAL;
       return set_text("The source is too large for a JavaScript string.");
     }
@@ -45,6 +43,12 @@ class Run {
   }
 
  private:
+  bool string_of(daybook_bytes bytes, Local<v8::String>* text) {
+    return v8::String::NewFromUtf8(isolate_, bytes.data == nullptr ? "" : bytes.data, v8::NewStringType::kNormal,
+                                   static_cast<int>(bytes.size))
+        .ToLocal(text);
+  }
+
   // What ends a turn of the loop.
   enum class Turn { kContinue, kOver };
 
@@ -281,7 +285,17 @@ class Run {
       syntax = to_utf8(isolate_, thrown.As<v8::Object>()->GetConstructorName(), 64, &cut) == "SyntaxError";
     }
     conclude_exception(thrown);
-    if (syntax && result_->status == DAYBOOK_EXCEPTION) result_->status = DAYBOOK_SYNTAX_ERROR;
+    if (!syntax || result_->status != DAYBOOK_EXCEPTION) return;
+    result_->status = DAYBOOK_SYNTAX_ERROR;
+    Local<v8::String> plain;
+    Local<Value> explained;
+    if (string_of({d_->text.data(), d_->text.size()}, &plain)) {
+      Local<Value> given = plain;
+      if (call_entry(d_, context_, "explainSyntaxError", 1, &given).ToLocal(&explained) && explained->FullIsString()) {
+        return set_text(explained.As<v8::String>());
+      }
+    }
+    (void)caught_exception();
   }
 
   daybook_isolate* const d_;
@@ -291,6 +305,18 @@ class Run {
   daybook_result* const result_;
   Clock::time_point started_ = Clock::now();
 };
+
+// Shows the prelude every top-level name, so that it can say later which run declared
+// one. False when stopped.
+bool note_names(daybook_isolate* d, v8::Local<v8::Context> context) {
+  std::vector<v8::Global<v8::String>> names;
+  v8::debug::GlobalLexicalScopeNames(context, &names);
+  std::vector<v8::Local<v8::Value>> list;
+  list.reserve(names.size());
+  for (const auto& name : names) list.push_back(name.Get(d->isolate));
+  v8::Local<v8::Value> all = v8::Array::New(d->isolate, list.data(), list.size());
+  return !call_entry(d, context, "noteNames", 1, &all).IsEmpty();
+}
 
 // Brings the heap to rest, so that it can be saved. No handle to it is left by
 // now: what only the run itself still held becomes garbage here. V8 cannot save a
@@ -328,7 +354,9 @@ bool settle(daybook_isolate* d, daybook_result* result) {
     d->at_rest = !cancel_timers() && !ran;
     if (d->stop_requested() || d->out_of_memory) return false;
   }
-  return !call_entry(d, context, "end", 0, nullptr).IsEmpty() && !d->stop_requested();
+  if (d->creator != nullptr && !note_names(d, context)) return false;
+  v8::Local<v8::Value> ran = v8::Number::New(isolate, 1);
+  return !call_entry(d, context, "end", 1, &ran).IsEmpty() && !d->stop_requested();
 }
 
 // Takes back what the beginning of a run did to the heap.
@@ -338,13 +366,14 @@ bool rest(daybook_isolate* d) {
   v8::Context::Scope scope(context);
   v8::TryCatch ignored(d->isolate);
   d->at_rest = false;
-  return !call_entry(d, context, "end", 0, nullptr).IsEmpty() && !d->stop_requested();
+  v8::Local<v8::Value> ran = v8::Number::New(d->isolate, 0);
+  return !call_entry(d, context, "end", 1, &ran).IsEmpty() && !d->stop_requested();
 }
 
 }  // namespace
 }  // namespace daybook
 
-extern "C" void daybook_run(daybook_isolate* d, daybook_bytes source, daybook_bytes servers, daybook_result* result) {
+extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_bytes servers, daybook_result* result) {
   using namespace daybook;
   *result = {};
   d->text.clear();
@@ -352,7 +381,7 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_bytes source, daybook_by
     v8::HandleScope handles(d->isolate);
     v8::Local<v8::Context> context = d->context.Get(d->isolate);
     v8::Context::Scope scope(context);
-    Run(d, context, result).execute(source, servers);
+    Run(d, context, result).execute(script, servers);
   }
   d->rejections.clear();
   d->reported.Reset();

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace v8 {
 
@@ -303,6 +304,7 @@ class PromiseRejectMessage {
   Local<Value> value_;
 };
 using PromiseRejectCallback = void (*)(PromiseRejectMessage);
+using PrepareStackTraceCallback = MaybeLocal<Value> (*)(Local<Context>, Local<Value> error, Local<Array> sites);
 
 class JSON {
  public:
@@ -514,6 +516,7 @@ class Isolate {
   void SetMicrotasksPolicy(MicrotasksPolicy);
   void SetOOMErrorHandler(void (*)(const char* location, const OOMDetails&));
   void SetPromiseRejectCallback(PromiseRejectCallback);
+  void SetPrepareStackTraceCallback(PrepareStackTraceCallback);
   Local<Value> ThrowException(Local<Value>);
 };
 
@@ -565,6 +568,8 @@ void NotifyIsolateShutdown(Platform*, Isolate*);
 namespace debug {
 enum class EvaluateGlobalMode { kDefault, kDisableBreaks, kDisableBreaksAndThrowOnSideEffect };
 MaybeLocal<Value> EvaluateGlobal(Isolate*, Local<String> source, EvaluateGlobalMode, bool repl);
+// Appends the top-level let, const and class names of all scripts, oldest first.
+void GlobalLexicalScopeNames(Local<Context>, std::vector<Global<String>>* names);
 }  // namespace debug
 
 }  // namespace v8

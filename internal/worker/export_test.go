@@ -104,7 +104,7 @@ var (
 	NewLineSink   = newLineSink
 	IsWorker      = isWorker
 	WorkerArgs    = workerArgs
-	Compile       = compile
+	TypeScript    = typeScript
 	EarliestLine  = earliestLine
 	LatestLine    = latestLine
 	HelloMagic    = helloMagic
@@ -147,8 +147,7 @@ func (f *frameReader) Next() (byte, []byte, error) {
 	return byte(t), payload, err
 }
 
-func (p *program) Source() string                                     { return string(p.source()) }
+func (p *program) Source() string                                     { return string(p.script(p.code).Source) }
 func (p *program) Code() string                                       { return string(p.code) }
-func (p *program) MapStack(s string) string                           { return p.mapStack(s) }
 func (s *lineSink) Close() error                                      { return s.close() }
 func (f *frameReader) Reset(r interface{ Read([]byte) (int, error) }) { f.r = r }

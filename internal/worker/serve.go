@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -47,7 +48,6 @@ type job struct {
 
 	began   time.Duration // the process's CPU time then
 	program *program
-	refused error // why there is no program: a syntax error
 }
 
 // serve answers tasks until the parent closes in, and returns the exit code.
@@ -94,9 +94,9 @@ func serve(in io.Reader, out io.Writer, confine func(stateful bool) (layers []st
 }
 
 // prepare warms up everything a first run would otherwise wait for, locks the
-// process down, and reports to the parent. V8 and esbuild have by then done what
-// they do only once, and no user code has come in.
-// Without a base heap it makes one and sends it.
+// process down, and reports to the parent. V8 and the parsers have by then done what
+// they do only once, and no user code has come in. Without a base heap it makes one
+// and sends it.
 func (s *server) prepare(base []byte, confine func(bool) ([]string, error)) error {
 	made, err := v8.Warm(!s.stateful, base)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *server) prepare(base []byte, confine func(bool) ([]string, error)) erro
 	if len(base) > 0 {
 		made = nil // the parent has it
 	}
-	if _, err := compile("let warm: number = 1", ""); err != nil {
+	if _, err := typeScript([]byte("let warm: number = 1"), "", s.stateful); err != nil {
 		return err
 	}
 	ready := readyMessage{Engine: v8.CurrentEngine()}
@@ -189,11 +189,7 @@ func (s *server) begin(j *job, jobs chan<- *job) {
 	if err := s.frame(frameAccepted, nil); err != nil {
 		os.Exit(exitClean) // the pipe is gone, and with it the parent
 	}
-	if code := string(j.code); ambiguous(code) {
-		j.program, j.refused = compile(code, j.FileName)
-	} else {
-		j.program = verbatim(code, j.FileName)
-	}
+	j.program = javaScript(j.code, j.FileName, j.Stateful)
 	jobs <- j
 }
 
@@ -232,9 +228,6 @@ func (s *server) frame(t frameType, payload []byte) error {
 
 // run executes one job and reports it. An error means that the pipe is gone.
 func (s *server) run(j *job) error {
-	if j.refused != nil {
-		return s.end(endHeader{End: endSyntax, CPUMicros: (cpuTime() - j.began).Microseconds()}, j.refused.Error(), nil)
-	}
 	end, p := endHeader{}, j.program
 
 	sink := newLineSink(func(b []byte) error { return s.frame(frameLines, b) })
@@ -259,15 +252,19 @@ func (s *server) run(j *job) error {
 	// The parent has its answer before the isolate is taken down.
 	defer isolate.Dispose()
 	s.setCurrent(isolate)
-	r, err := isolate.Run(p.source())
-	if err == nil && r.Status == v8.SyntaxError && p.maps == nil {
+	r, err := isolate.Run(p.script(j.code))
+	if err == nil && r.Status == v8.SyntaxError {
 		// It may be TypeScript.
-		if p, err = compile(string(j.code), j.FileName); err != nil {
+		typed, refused := typeScript(j.code, j.FileName, j.Stateful)
+		if refused != nil {
 			s.setCurrent(nil)
 			_ = sink.close() // nothing was written
-			return s.end(endHeader{End: endSyntax, CPUMicros: (cpuTime() - j.began).Microseconds()}, err.Error(), nil)
+			return s.end(endHeader{End: endSyntax, CPUMicros: (cpuTime() - j.began).Microseconds()}, refused.Error(), nil)
 		}
-		r, err = isolate.Run(p.source())
+		if typed != nil {
+			p = typed
+			r, err = isolate.Run(p.script(j.code))
+		}
 	}
 	s.setCurrent(nil)
 	sum := sha256.Sum256(p.code)
@@ -286,7 +283,7 @@ func (s *server) run(j *job) error {
 	if r.Text != nil {
 		text, end.HasText = *r.Text, true
 		if r.Status != v8.Completed {
-			text = explainModules(p.describe(text, r), j.code)
+			text = withHint(p.describe(text, r), j.code)
 		}
 		if text == "" && r.Status != v8.Completed { // an error whose stack was set to ""
 			text = "Uncaught error without a description"
@@ -334,8 +331,8 @@ func endOf(status v8.Status) string {
 
 // describe puts an error into terms of the caller's source.
 func (p *program) describe(text string, r v8.Result) string {
-	if r.Status != v8.SyntaxError || r.Line == 0 {
-		return p.mapStack(text)
+	if r.Status != v8.SyntaxError || r.Line == 0 || strings.Contains(text, "\n    at ") {
+		return text
 	}
 	line, column := r.Line, r.Column
 	if m := p.consumer(); m != nil {
@@ -343,7 +340,7 @@ func (p *program) describe(text string, r v8.Result) string {
 			line, column = l, c
 		}
 	}
-	return fmt.Sprintf("%s\n    at %s:%d:%d", p.mapStack(text), p.file, line, column)
+	return fmt.Sprintf("%s\n    at %s:%d:%d", text, p.file, line, column)
 }
 
 func (s *server) end(end endHeader, text string, heap []byte) error {

@@ -2,8 +2,9 @@
 
 const entry = {
   __proto__: null,
-  begin(startMs, servers) {
+  begin(startMs, servers, name, file, mappings) {
     timeOrigin = startMs;
+    beginScript(name, file, mappings);
     offerServers(servers);
     resumeTimers(startMs);
   },
@@ -11,7 +12,9 @@ const entry = {
   fire: fireNext,
   answer: answerCall,
   cancelTimers: cancelAllTimers,
-  end() {
+  prepareStack,
+  end(ran) {
+    endScript(ran !== 0);
     suspendTimers();
     forgetCalls();
     groupIndent = ""; // a run that left a console.group open must not indent the next
@@ -19,7 +22,10 @@ const entry = {
   },
   result: resultText,
   error: errorResult,
+  noteNames,
+  explainSyntaxError,
   setMode(stateful) {
+    heapIsSaved = stateful;
     if (stateful) {
       // Neither survives a snapshot, so neither may be there to be used.
       delete global.WebAssembly;

@@ -137,6 +137,7 @@ OFFSET(PromiseRejectMessage, event_, 8);
 OFFSET(PromiseRejectMessage, value_, 16);
 static_assert(std::is_trivially_copyable_v<PromiseRejectMessage>);
 static_assert(std::is_same_v<PromiseRejectCallback, void (*)(PromiseRejectMessage)>);
+static_assert(std::is_same_v<PrepareStackTraceCallback, MaybeLocal<Value> (*)(Local<Context>, Local<Value>, Local<Array>)>);
 VALUE(kPromiseRejectWithNoHandler, 0);
 VALUE(kPromiseHandlerAddedAfterReject, 1);
 
