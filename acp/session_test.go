@@ -644,7 +644,7 @@ func TestCommands(t *testing.T) {
 	says("/load", "Give the hash")
 	says("/load "+hash, hash)
 	says("n", "5")
-	says("/load "+strings.Repeat("0", 64), "not on record")
+	says("/load "+strings.Repeat("0", 64), "not in the ledger")
 	says("/load zz", "64 lowercase hex")
 	says("/history", "completed, run")
 	says("/reset", "empty heap")
