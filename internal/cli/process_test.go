@@ -109,6 +109,9 @@ func (p *process) rest() string {
 func (p *process) until(pattern string) []string {
 	p.t.Helper()
 	re := regexp.MustCompile(pattern)
+	// A process that never prints it must not hold up the suite.
+	late := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
+	defer late.Stop()
 	for {
 		line, err := p.out.ReadString('\n')
 		if groups := re.FindStringSubmatch(line); groups != nil {
