@@ -2,7 +2,7 @@
 GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # The packages whose tests read the tier.
-NIGHTLY = go list -f '{{range .TestImports}}{{if eq . "daybook/internal/tier"}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}{{range .XTestImports}}{{if eq . "daybook/internal/tier"}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}' ./... | sort -u
+NIGHTLY = go list -f '{{$$tier := printf "%s/internal/tier" .Module.Path}}{{range .TestImports}}{{if eq . $$tier}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}{{range .XTestImports}}{{if eq . $$tier}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}' ./... | sort -u
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -41,8 +41,12 @@ torture-power: ## as root, cut the power of the server's disk 20 times under loa
 torture-workers: ## start 10,000 workers and have each run an honest script; about ten minutes
 	go test -count=1 -timeout 3h -v -run 'TestTortureWorkers|TestManyRunsLeaveNothing' ./internal/worker -args -starts=10000
 
+module-path: ## give the module another path, in all files: make module-path PATH=example.org/you/daybook
+	@$(if $(filter command line,$(origin PATH)),,echo "usage: make module-path PATH=example.org/you/daybook" >&2; exit 2;) \
+	PATH="$$(/bin/sed -zn 's/^PATH=//p' /proc/$$PPID/environ | /usr/bin/tr -d '\0')" && go run ./internal/modpath '$(PATH)'
+
 bench: ## print the tables of docs/benchmarks.md
 	go run ./internal/bench -out docs/benchmarks.md
 
-.PHONY: help build test nightly race lint fuzz generate torture torture-faults torture-power torture-workers bench
+.PHONY: help build test nightly race lint fuzz generate torture torture-faults torture-power torture-workers module-path bench
 .DEFAULT_GOAL := help

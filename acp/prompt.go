@@ -94,10 +94,19 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 		return c.command(ctx, n, r)
 	}
 	stopped, trace, err := c.follow(ctx, n, t, r)
-	if err == nil && assign && trace.OutputHeap != "" {
-		n.heapHasResources(len(a.resources) > 0)
+	switch {
+	case len(a.resources) > 0:
+		n.heapHasResources(true)
+	case err == nil && assign && savedByRun(trace):
+		n.heapHasResources(false)
 	}
 	return stopped, err
+}
+
+// savedByRun reports whether the heap after a run is one that its code left. Any
+// other failure leaves the heap from before.
+func savedByRun(t projections.RunTrace) bool {
+	return t.OutputHeap != "" && (t.Status == events.StatusCompleted || t.Reason == "exception" || t.Reason == "never_settled")
 }
 
 func run(code string, config events.AgentConfig) *ledger.Submission {

@@ -188,7 +188,15 @@ func TestResourcesOfOnePrompt(t *testing.T) {
 	expect("a function of an earlier prompt", attach(id, "count()"), "0")
 	expect("a strict prompt", attach(id, "'use strict'; (function () { return typeof this })() + prompt.resources.length"), "undefined0")
 
-	// A prompt whose heap is not kept changes nothing; other processes and forks know.
+	// A prompt that is not run changes nothing.
+	attach(id, "1", "file:///c")
+	attach(id, "= 1")
+	expect("after code that cannot be parsed", attach(id, "count()"), "0")
+	attach(id, "1", "file:///c")
+	attach(id, "throw 1")
+	expect("after an exception", attach(id, "count()"), "0")
+
+	// Other processes and forks do not know what the heap holds.
 	attach(id, "1", "file:///d")
 	p.must("session/resume", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
 	expect("after session/resume", attach(id, "count()"), "0")

@@ -77,13 +77,7 @@ func New(o Options) (http.Handler, error) {
 		return nil
 	}
 	mux := http.NewServeMux()
-	doc, err := a.routes(mux)
-	if err != nil {
-		return nil, fmt.Errorf("httpapi: %w", err)
-	}
-	if err := a.plainRoutes(mux, doc, o); err != nil {
-		return nil, fmt.Errorf("httpapi: %w", err)
-	}
+	a.plainRoutes(mux, a.routes(mux), o)
 	for pattern, h := range o.Mounts {
 		mux.Handle(pattern, untilDrained(h))
 	}
@@ -93,15 +87,11 @@ func New(o Options) (http.Handler, error) {
 // OpenAPI returns the OpenAPI 3.1 document of the REST interface, as served at
 // /openapi.json, indented. It is the same bytes each time.
 func OpenAPI() ([]byte, error) {
-	doc, err := (&api{gate: &gatekeeper{scopes: map[string]access.Scope{}}}).routes(http.NewServeMux())
-	if err != nil {
-		return nil, err
-	}
-	return doc.json, nil
+	return (&api{gate: &gatekeeper{scopes: map[string]access.Scope{}}}).routes(http.NewServeMux()).json()
 }
 
 // routes registers the documented operations and returns their document.
-func (a *api) routes(mux *http.ServeMux) (*document, error) {
+func (a *api) routes(mux *http.ServeMux) *document {
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",

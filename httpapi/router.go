@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -113,13 +114,15 @@ func (r *router) bounds(method, path, param string, low, high float64, def any) 
 	panic("httpapi: no parameter " + param + " on " + path)
 }
 
-// document is the finished OpenAPI document.
+// document is the finished OpenAPI document. Its forms are made when they are first
+// asked for: together they take as long as the rest of the routes.
 type document struct {
-	api  *huma.OpenAPI
-	json []byte
+	api *huma.OpenAPI
+	// json is the document as JSON, indented; page the reference for readers.
+	json, page func() ([]byte, error)
 }
 
-func (r *router) document() (*document, error) {
+func (r *router) document() *document {
 	doc := r.api.OpenAPI()
 	// Huma documents its own error model although nothing refers to it.
 	schemas := doc.Components.Schemas.Map()
@@ -137,7 +140,15 @@ func (r *router) document() (*document, error) {
 			}
 		}
 	}
-	raw, err := json.Marshal(doc)
+	d := &document{api: doc}
+	d.json = sync.OnceValues(d.encode)
+	d.page = sync.OnceValues(func() ([]byte, error) { return renderReference(d) })
+	return d
+}
+
+// encode writes the document as JSON.
+func (d *document) encode() ([]byte, error) {
+	raw, err := json.Marshal(d.api)
 	if err != nil {
 		return nil, fmt.Errorf("encode the OpenAPI document: %w", err)
 	}
@@ -149,5 +160,5 @@ func (r *router) document() (*document, error) {
 		return nil, fmt.Errorf("indent the OpenAPI document: %w", err)
 	}
 	b.WriteByte('\n')
-	return &document{api: doc, json: b.Bytes()}, nil
+	return b.Bytes(), nil
 }

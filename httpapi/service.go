@@ -42,10 +42,15 @@ func (a *api) readiness(ctx context.Context, _ *struct{}) (*healthAnswer, error)
 }
 
 // plainRoutes are those outside of the document.
-func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) error {
-	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) {
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		raw, err := doc.json()
+		if err != nil {
+			writeFailure(w, a.internal(r.Context(), err))
+			return
+		}
 		w.Header().Set("Content-Type", "application/openapi+json;version=3.1")
-		_, _ = w.Write(doc.json)
+		_, _ = w.Write(raw)
 	})
 	if o.Auth != nil {
 		mux.Handle("GET "+metadataPath, a.gate.metadata(o.Issuers))
@@ -55,13 +60,15 @@ func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) error {
 		mux.Handle("GET /metrics", o.Metrics)
 	}
 	a.tileRoutes(mux)
-	reference, err := renderReference(doc)
-	if err != nil {
-		return fmt.Errorf("render the reference page: %w", err)
-	}
-	mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) { writePage(w, reference) })
+	mux.HandleFunc("GET /docs", func(w http.ResponseWriter, r *http.Request) {
+		reference, err := doc.page()
+		if err != nil {
+			writeFailure(w, a.internal(r.Context(), fmt.Errorf("render the reference page: %w", err)))
+			return
+		}
+		writePage(w, reference)
+	})
 	if !claimsRoot(o.Mounts) {
 		mux.HandleFunc("GET /{$}", a.landing)
 	}
-	return nil
 }

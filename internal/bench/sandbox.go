@@ -29,7 +29,7 @@ var sandboxLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(\S+
 
 // measureSandbox runs the benchmarks where they can reach what confines a worker.
 func measureSandbox(ctx context.Context, s settings, r *report) error {
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkSandbox", "-benchtime", fmt.Sprintf("%dx", max(20, s.runs/3)), "daybook/internal/worker")
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkSandbox", "-benchtime", fmt.Sprintf("%dx", max(20, s.runs/3)), "./internal/worker")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

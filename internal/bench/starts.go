@@ -25,7 +25,7 @@ type startResult struct {
 
 func measureStarts(ctx context.Context, s settings, r *report) error {
 	bin := filepath.Join(s.dir, "daybook")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, "daybook").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)
 	}
 	for _, ledger := range []struct {

@@ -20,7 +20,7 @@ import (
 )
 
 func buildInto(bin string) error {
-	out, err := exec.Command("go", "build", "-o", bin, "daybook").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", bin, "../..").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("build daybook: %w\n%s", err, out)
 	}
@@ -110,6 +110,9 @@ func (p *process) rest() string {
 func (p *process) until(pattern string) []string {
 	p.t.Helper()
 	re := regexp.MustCompile(pattern)
+	// A process that never prints it must not hold up the suite.
+	late := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
+	defer late.Stop()
 	for {
 		line, err := p.out.ReadString('\n')
 		if groups := re.FindStringSubmatch(line); groups != nil {

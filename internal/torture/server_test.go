@@ -27,7 +27,7 @@ var buildDaybook = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	bin := filepath.Join(dir, "daybook")
-	out, err := exec.Command("go", "build", "-o", bin, "daybook").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", bin, "../..").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build daybook: %w\n%s", err, out)
 	}
