@@ -41,6 +41,9 @@ func (c *completionCmd) Run(kctx *kong.Context, std *streams) error {
 func completionWords(n *kong.Node, path []string, into map[string][]string) {
 	var list []string
 	for _, child := range n.Children {
+		if child.Hidden {
+			continue
+		}
 		list = append(list, child.Name)
 		completionWords(child, append(path, child.Name), into)
 	}
