@@ -1,14 +1,20 @@
 # What developers run. "make" lists the targets.
 GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
+# The packages whose tests read the tier.
+NIGHTLY = go list -f '{{range .TestImports}}{{if eq . "daybook/internal/tier"}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}{{range .XTestImports}}{{if eq . "daybook/internal/tier"}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}' ./... | sort -u
+
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 
 build: ## build ./bin/daybook
 	go build -o bin/daybook .
 
-test: ## run every test
+test: ## run every test of the normal tier; under three minutes on two idle cores
 	go test ./...
+
+nightly: ## run the packages whose tests do more in the nightly tier, in full
+	DAYBOOK_TEST_TIER=nightly go test -timeout 30m $$($(NIGHTLY))
 
 race: ## run the tests of the concurrent packages under the race detector
 	go test -short -race ./acp ./audit ./conversation ./damage ./events ./ledger ./projections ./retention ./runner ./toolserver ./webhook ./httpapi ./mcp ./internal/jetstream ./internal/natsserver
@@ -38,5 +44,5 @@ torture-workers: ## start 10,000 workers and have each run an honest script; abo
 bench: ## print the tables of docs/benchmarks.md
 	go run ./internal/bench -out docs/benchmarks.md
 
-.PHONY: help build test race lint fuzz generate torture torture-faults torture-power torture-workers bench
+.PHONY: help build test nightly race lint fuzz generate torture torture-faults torture-power torture-workers bench
 .DEFAULT_GOAL := help

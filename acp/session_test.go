@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	sdk "github.com/coder/acp-go-sdk"
+
+	"daybook/internal/tier"
 )
 
 func TestACP01_NothingBeforeInitialize(t *testing.T) {
@@ -463,7 +465,7 @@ func TestACP35_Cancel(t *testing.T) {
 			t.Errorf("the last update before the answer is %+v", last[len(last)-1])
 		}
 	}
-	for range 20 {
+	for range tier.Choose(5, 20) {
 		ask := p.ask("session/prompt", obj{"sessionId": id, "prompt": text(endless)})
 		p.send(obj{"jsonrpc": "2.0", "method": "session/cancel", "params": obj{"sessionId": id}})
 		if m := p.answered(ask); m.Error != nil || !strings.Contains(string(m.Result), `"cancelled"`) {
@@ -671,7 +673,7 @@ func TestOptions(t *testing.T) {
 	})
 	p.must("session/set_mode", obj{"sessionId": id, "modeId": "ask"}, nil)
 	p.await("the options", func(m message) bool { return strings.Contains(string(m.line), `"config_option_update"`) })
-	p.must("session/set_config_option", obj{"sessionId": id, "configId": "timeout", "value": "5"}, nil)
+	p.must("session/set_config_option", obj{"sessionId": id, "configId": "timeout", "value": "1"}, nil)
 	mark := p.mark()
 	p.prompt(id, "for (;;) {}")
 	if all := strings.Join(asJSON(t, updates(t, p.since(mark), id)), "\n"); !strings.Contains(all, "Execution timed out") {

@@ -152,6 +152,20 @@ func (r *Remote) checked(ctx context.Context, b Blob) ([]byte, error) {
 // each with a proof.
 func VerifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
+	if err := checkVKeys(opts.Keys); err != nil {
+		return nil, err
+	}
+	report, err := verifyServer(ctx, r, opts)
+	if errors.Is(err, ErrUnknownKey) { // look at the rest under the server's own key
+		return underOwnKey(opts, began, func(opts VerifyOptions) (*Report, error) { return verifyServer(ctx, r, opts) })
+	}
+	return report, err
+}
+
+// verifyServer returns ErrUnknownKey when the caller gave keys and none of them
+// signed the server's checkpoint.
+func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, error) {
+	began := time.Now()
 	signed, err := r.Signed(ctx, 0)
 	if err != nil {
 		return nil, err
@@ -161,6 +175,9 @@ func VerifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 		opts.Keys = signed.VKeys
 	}
 	c, err := OpenCheckpoint(signed.Checkpoint.Note, opts.Keys...)
+	if pinned && errors.Is(err, ErrUnknownKey) {
+		return nil, err
+	}
 	if err != nil {
 		return Unreadable(opts, began, err), nil
 	}

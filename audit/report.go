@@ -18,10 +18,26 @@ type Finding struct {
 // mostFindings bounds those that are listed; all are counted.
 const mostFindings = 100
 
+// Verdict is the outcome of a verification in one word.
+type Verdict string
+
+// The verdicts.
+const (
+	// Intact means that everything that was checked holds.
+	Intact Verdict = "intact"
+	// NotIntact means that something does not hold.
+	NotIntact Verdict = "not_intact"
+	// WrongKey means that none of the keys given signed a checkpoint, and that
+	// everything else holds: the key is of another ledger, or the ledger is signed
+	// by somebody else.
+	WrongKey Verdict = "wrong_key"
+)
+
 // Report is the outcome of a verification.
 type Report struct {
-	// OK is true when everything that was checked holds.
-	OK bool `json:"ok"`
+	// OK is true when everything that was checked holds: the verdict is Intact.
+	OK      bool    `json:"ok"`
+	Verdict Verdict `json:"verdict"`
 	// Source says what was verified.
 	Source string `json:"source"`
 	Origin string `json:"origin,omitempty"`
@@ -66,6 +82,10 @@ type Report struct {
 	Findings []Finding     `json:"findings"`
 	Found    int           `json:"found"`
 	Elapsed  time.Duration `json:"elapsed_ns"`
+
+	// foreign says that no checkpoint is signed with the keys that the caller gave;
+	// empty when one is.
+	foreign string
 }
 
 // LostPositions are positions whose events were lost.
@@ -94,9 +114,20 @@ func (r *Report) find(seq uint64, format string, args ...any) {
 	}
 }
 
-// conclude settles the verdict.
+// conclude sets the verdict. A wrong key is one only where nothing else is wrong.
 func (r *Report) conclude(began time.Time) *Report {
-	r.OK = r.Found == 0
+	switch {
+	case r.Found == 0 && r.foreign == "":
+		r.Verdict = Intact
+	case r.Found == 0 && r.Pinned:
+		r.Verdict = WrongKey
+	default:
+		r.Verdict = NotIntact
+	}
+	if r.foreign != "" {
+		r.find(0, "%s", r.foreign)
+	}
+	r.OK = r.Verdict == Intact
 	if r.Findings == nil {
 		r.Findings = []Finding{}
 	}
@@ -110,9 +141,12 @@ func (r *Report) String() string {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-12s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	if r.OK {
+	switch r.Verdict {
+	case Intact:
 		fmt.Fprintf(&b, "INTACT  %s\n", r.Source)
-	} else {
+	case WrongKey:
+		fmt.Fprintf(&b, "WRONG KEY  %s\n", r.Source)
+	default:
 		fmt.Fprintf(&b, "NOT INTACT  %s\n", r.Source)
 	}
 	switch {
@@ -158,7 +192,10 @@ func (r *Report) String() string {
 	}
 	if r.Key != "" {
 		trust := "found beside the data; give --key to pin one you know"
-		if r.Pinned {
+		switch {
+		case r.foreign != "":
+			trust = "found beside the data; it is none of the keys given"
+		case r.Pinned:
 			trust = "the one given"
 		}
 		line("key", "%s", r.Key)
@@ -186,7 +223,19 @@ func (r *Report) String() string {
 	if more := r.Found - 10; more > 0 {
 		fmt.Fprintf(&b, "  ! and %d more (--json lists up to %d)\n", more, mostFindings)
 	}
+	if r.Verdict == WrongKey {
+		b.WriteString("Everything else holds. Either the key is of another ledger, or this ledger is not signed by the one you trust: compare the key with its owner's.\n")
+	}
 	return b.String()
+}
+
+// signedByOthers notes that none of the keys given signed a checkpoint; beside
+// are the keys found with the data.
+func (r *Report) signedByOthers(beside []string) {
+	r.foreign = "no checkpoint is signed with the keys given"
+	if len(beside) > 0 {
+		r.foreign += "; the newest key beside the data is " + beside[len(beside)-1]
+	}
 }
 
 // Unreadable is the report of a ledger whose storage is too damaged to be read.

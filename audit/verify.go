@@ -77,6 +77,9 @@ func newVerifier(opts VerifyOptions, partial bool) *verifier {
 // not hold is in the report; an error means that it could not be found out.
 func Verify(ctx context.Context, archive Archive, blobs Blobs, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
+	if err := checkVKeys(opts.Keys); err != nil {
+		return nil, err
+	}
 	pinned := len(opts.Keys) > 0
 	if opts.Dir != "" && !pinned {
 		var err error
@@ -343,9 +346,14 @@ func (v *verifier) finish() {
 	}
 	r.Unsigned = r.Last - min(r.Signed, r.Last)
 	if r.Events > 0 && r.Signed == 0 {
-		if r.Foreign > 0 {
-			r.find(0, "none of the %d checkpoints is signed with the keys given", r.Foreign)
-		} else {
+		switch {
+		case r.Foreign > 0:
+			var beside []string
+			if v.opts.Dir != "" {
+				beside, _ = VKeys(v.opts.Dir) // only to name it
+			}
+			r.signedByOthers(beside)
+		default:
 			r.find(0, "nothing is signed: there is no checkpoint")
 		}
 	}

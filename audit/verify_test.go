@@ -176,7 +176,8 @@ func TestVerifyFindsWhatDoesNotFit(t *testing.T) {
 	}{
 		{"nothing", func(*testing.T, string) {}, nil, ""},
 		{"its key given", func(*testing.T, string) {}, []string{vkey}, ""},
-		{"another key given", func(*testing.T, string) {}, []string{foreign}, "none of the"},
+		{"another key given", func(*testing.T, string) {}, []string{foreign}, "no checkpoint is signed with the keys given; the newest key beside the data is " + vkey},
+		{"another key given and a changed tile", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, "tile", "0", "001"), 100) }, []string{foreign}, filepath.Join("tile", "0", "001")},
 		{"a changed tile", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, "tile", "0", "001"), 100) }, nil, filepath.Join("tile", "0", "001")},
 		{"a missing tile", func(t *testing.T, dir string) { remove(t, dir, filepath.Join("tile", "0", "000")) }, nil, filepath.Join("tile", "0", "000")},
 		{"a changed checkpoint on file", func(t *testing.T, dir string) {
@@ -211,7 +212,11 @@ func TestVerifyFindsWhatDoesNotFit(t *testing.T) {
 			if len(found) == 0 || !strings.Contains(found[0], tt.want) {
 				t.Errorf("found %q, want %q", found, tt.want)
 			}
-			if !strings.Contains(r.String(), "NOT INTACT") || !strings.Contains(r.String(), tt.want) {
+			verdict, word := audit.NotIntact, "NOT INTACT"
+			if tt.name == "another key given" {
+				verdict, word = audit.WrongKey, "WRONG KEY"
+			}
+			if r.Verdict != verdict || !strings.HasPrefix(r.String(), word+"  ") || !strings.Contains(r.String(), tt.want) {
 				t.Errorf("the report says\n%s", r)
 			}
 		})

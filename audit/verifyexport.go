@@ -31,8 +31,42 @@ func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("verify an export: %s is not a directory; an export is one", dir)
 	}
+	if err := checkVKeys(opts.Keys); err != nil {
+		return nil, err
+	}
+	r, err := verifyExport(ctx, dir, opts)
+	if errors.Is(err, ErrUnknownKey) { // look at the rest under the export's own key
+		return underOwnKey(opts, began, func(opts VerifyOptions) (*Report, error) { return verifyExport(ctx, dir, opts) })
+	}
+	return r, err
+}
+
+// underOwnKey verifies with the keys beside the data what none of the keys given
+// signed.
+func underOwnKey(opts VerifyOptions, began time.Time, verify func(VerifyOptions) (*Report, error)) (*Report, error) {
+	opts.Keys = nil
+	r, err := verify(opts)
+	if err != nil {
+		return nil, err
+	}
+	var beside []string
+	if r.Key != "" {
+		beside = []string{r.Key}
+	}
+	r.Pinned = true
+	r.signedByOthers(beside)
+	return r.conclude(began), nil
+}
+
+// verifyExport returns ErrUnknownKey when the caller gave keys and none of them
+// signed the export's checkpoint.
+func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report, error) {
+	began := time.Now()
 	pinned := len(opts.Keys) > 0
 	m, c, err := openExport(dir, &opts)
+	if pinned && errors.Is(err, ErrUnknownKey) {
+		return nil, err
+	}
 	if err != nil {
 		if os.IsPermission(err) {
 			return nil, fmt.Errorf("verify an export: %w", err)

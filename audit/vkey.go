@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"strings"
 
 	"golang.org/x/mod/sumdb/note"
@@ -21,4 +22,18 @@ func vkeyOf(skey string) (string, error) {
 	}
 	public := ed25519.NewKeyFromSeed(raw[1:]).Public().(ed25519.PublicKey)
 	return note.NewEd25519VerifierKey(parts[2], public)
+}
+
+// ErrBadKey is returned for a text that is given as a verification key and is
+// none, for example because a character of it is mistyped.
+var ErrBadKey = errors.New("not a verification key")
+
+// checkVKeys checks the form of verification keys, and the sum that each carries.
+func checkVKeys(keys []string) error {
+	for _, key := range keys {
+		if _, err := note.NewVerifier(strings.TrimSpace(key)); err != nil {
+			return fmt.Errorf("%w: %.200q: one is name+hash+base64, as in the file audit/vkey; copy it again", ErrBadKey, key)
+		}
+	}
+	return nil
 }

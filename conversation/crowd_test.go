@@ -11,6 +11,7 @@ import (
 
 	"daybook/conversation"
 	"daybook/events"
+	"daybook/internal/tier"
 	"daybook/projections"
 )
 
@@ -51,7 +52,7 @@ func crowd(t testing.TB, b *book, n int) []conversation.Key {
 func TestTenThousandSessions(t *testing.T) {
 	t.Parallel()
 	sessions, bound := 10_000, int64(8<<20)
-	if testing.Short() { // as under the race detector
+	if testing.Short() || !tier.Nightly() { // as under the race detector
 		sessions, bound = sessions/10, bound/10
 	}
 	b := openBook(t)

@@ -14,13 +14,15 @@ import (
 
 	"daybook/embed"
 	"daybook/events"
+	"daybook/internal/tier"
 )
 
 const (
 	crowd        = 50 // MCP connections
-	runsEach     = 20
-	crowdedNames = 7 // sessions they share
+	crowdedNames = 7  // sessions they share
 )
+
+var runsEach = tier.Choose(4, 20)
 
 // Fifty MCP clients over every transport, several to a session, run scripts
 // while the server is restarted under them. Every run that was acknowledged is

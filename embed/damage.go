@@ -390,7 +390,7 @@ func (d *Daybook) unanswerable() error {
 		return &ledger.Error{
 			Code:    ledger.CodeUnavailable,
 			Message: fmt.Sprintf("this cannot be answered from what is left of the ledger: %v; %s", cmp.Or(d.damage.Err(), err), damage.Advice),
-			Err:     err,
+			Err:     err, Permanent: true,
 		}
 	}
 	return nil

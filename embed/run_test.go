@@ -24,6 +24,7 @@ func TestRun(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *embed.Daybook){
 		"endings":              endings,
 		"heap":                 heapGoesOn,
+		"failure":              failureCancelsTimers,
 		"unknown heap":         unknownHeap,
 		"idempotency":          idempotency,
 		"output":               output,
@@ -69,6 +70,25 @@ func endings(t *testing.T, book *embed.Daybook) {
 		if test.heap && e.Heap == nil {
 			t.Errorf("%s: no heap", test.code)
 		}
+	}
+}
+
+// A failed run leaves no timers: the next run of its heap ends, and the record says
+// how many were cancelled.
+func failureCancelsTimers(t *testing.T, book *embed.Daybook) {
+	failed := run(t, book, embed.Script{Code: `var kept = 1; setInterval(() => {}, 1000); oops()`})
+	const want = "the run failed, so 1 timer that it or earlier runs had set was cancelled"
+	if failed.Status != events.StatusFailed || failed.Heap == nil || len(failed.Warnings) != 1 || !strings.HasPrefix(failed.Warnings[0], want) {
+		t.Fatalf("%s, warnings %q; want %q", failed.Status, failed.Warnings, want)
+	}
+	for _, e := range history(t, book, failed.ExecutionID) {
+		if d := events.Ended(e.Data); d != nil && d.TimersCancelled != 1 {
+			t.Errorf("the event counts %d timers", d.TimersCancelled)
+		}
+	}
+	then := run(t, book, embed.Script{Code: `kept`, Heap: *failed.Heap})
+	if then.Status != events.StatusCompleted || deref(then.Result) != "1" || len(then.Warnings) != 0 {
+		t.Errorf("the next run is %s, %s, warnings %q", then.Status, deref(then.Error), then.Warnings)
 	}
 }
 

@@ -44,6 +44,12 @@ type VerifyOptions struct {
 // Report is the outcome of Verify.
 type Report = audit.Report
 
+// WrongKey is the verdict on an intact ledger that none of the keys given signed.
+const WrongKey = audit.WrongKey
+
+// ErrBadKey is returned by Verify for a text among the keys that is none.
+var ErrBadKey = audit.ErrBadKey
+
 // Verify computes everything that a ledger's signatures, hashes and rules promise
 // anew and compares. What does not hold is in the report; an error means that it
 // could not be found out.

@@ -218,6 +218,8 @@ func newData(t Type) Data {
 		return new(SessionTurnQueued)
 	case TypeSessionTurnSkipped:
 		return new(SessionTurnSkipped)
+	case TypeSessionReset:
+		return new(SessionReset)
 	case TypeSessionRebound:
 		return new(SessionRebound)
 	case TypeSessionRefAssigned:

@@ -60,3 +60,20 @@ func (e *RemovedError) Is(target error) bool { return target == ErrRemoved }
 func Collected(heap string, seq uint64, at time.Time) *RemovedError {
 	return &RemovedError{What: "heap " + heap + " was collected", Seq: seq, At: at}
 }
+
+// LostError reports a blob that was lost with damage which the operator accepted.
+// It is an ErrRemoved.
+type LostError struct {
+	// What names the blob.
+	What string
+	// Seq is the position of the event that records the loss.
+	Seq uint64
+}
+
+// Error names the blob and the event.
+func (e *LostError) Error() string {
+	return fmt.Sprintf("%s was lost: event %d records that its blob was damaged", e.What, e.Seq)
+}
+
+// Is reports whether target is ErrRemoved.
+func (e *LostError) Is(target error) bool { return target == ErrRemoved }

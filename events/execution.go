@@ -275,6 +275,9 @@ type Ending struct {
 	TranspiledSHA256 string `json:"transpiled_sha256,omitempty"`
 	// Usage is what the run cost; nil when the event was not written by the runner.
 	Usage *Usage `json:"usage,omitempty"`
+	// TimersCancelled counts the timers that were cancelled because the run failed:
+	// those it set and those that earlier runs left in the heap. Only for failed.
+	TimersCancelled int `json:"timers_cancelled,omitempty"`
 	// Warnings tell what differs from what was asked for.
 	Warnings []string `json:"warnings,omitempty"`
 	// Actor asked for the end; only for cancelled.

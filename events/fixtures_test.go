@@ -235,6 +235,10 @@ func examples() []events.Data {
 			},
 			Export: events.VolumeExport{SHA256: heapIn, Bytes: 812345, Events: 1043}, Kept: events.KeptEvents{SHA256: heapOut, Events: 12}, Actor: client,
 		},
+		&events.SessionReset{
+			SessionID: session, Kind: events.SessionLog, Session: "trip-planner", Heap: heapOut, Entries: 4, IdempotencySHA256: heapIn,
+			Next: &events.SessionNext{Turn: 5, ExecutionID: execution, Reset: true, Heap: heapOut}, Actor: client,
+		},
 	}
 }
 
@@ -244,6 +248,7 @@ func later() []events.Data {
 	return []events.Data{
 		&events.ExecutionRequested{Interactive: true, Turn: &events.Turn{SessionID: logical, Number: 5, After: webhook, Reset: true, Heap: heapIn, QueuedSeq: 1040}, Context: &talk},
 		&events.ExecutionStarted{Callable: &events.Body{Text: `{"geo":["locate"]}`}},
+		&events.ExecutionFailed{Ending: events.Ending{TimersCancelled: 2}},
 		&events.ExecutionOutput{Hidden: &events.OutputExtent{Lines: 1, Bytes: 17, Open: true}},
 	}
 }

@@ -109,7 +109,7 @@ func TestSubjects(t *testing.T) {
 			want, about = v.HeapSubject("default", heapOut), heapOut
 		case events.TypeSessionShredded:
 			want, about = v.ShredSubject("default", session), session
-		case events.TypeSessionEntryRecorded:
+		case events.TypeSessionEntryRecorded, events.TypeSessionReset:
 			want, about = v.SessionSubject("default", session), session
 		case events.TypeSessionNamed:
 			key := events.IntentKey(events.DefaultTenant, "plan a trip")

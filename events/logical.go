@@ -1,12 +1,14 @@
 package events
 
-// SessionKind tells what a session that keeps state is used through.
+// SessionKind is the kind of a session.
 type SessionKind string
 
 // The kinds of session.
 const (
 	// SessionLogical is opened by intent and used with run_js.
 	SessionLogical SessionKind = "logical"
+	// SessionLog is a named session: a log of runs. No SessionOpened has this kind.
+	SessionLog SessionKind = "named"
 	// SessionACP is a session of the Agent Client Protocol.
 	SessionACP SessionKind = "acp"
 )

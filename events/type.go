@@ -52,6 +52,7 @@ const (
 	TypeContextNoted             Type = "daybook.context.noted.v1"
 	TypeHostCalled               Type = "daybook.host.called.v1"
 	TypeHostReturned             Type = "daybook.host.returned.v1"
+	TypeSessionReset             Type = "daybook.session.reset.v1"
 )
 
 // Types lists every known type in the order of introduction.
@@ -69,6 +70,7 @@ func Types() []Type {
 		TypeHostCalled, TypeHostReturned,
 		TypeSessionShredded,
 		TypeLedgerVolumeRemoved,
+		TypeSessionReset,
 	}
 }
 

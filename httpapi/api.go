@@ -147,6 +147,7 @@ func (a *api) routes(mux *http.ServeMux) (*document, error) {
 	a.outputRoutes(r)
 	a.damageRoutes(r)
 	a.heapRoutes(r)
+	a.resolveRoutes(r)
 	a.collectRoutes(r)
 	a.shredRoutes(r)
 	a.sessionRoutes(r)

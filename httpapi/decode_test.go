@@ -126,12 +126,13 @@ func FuzzDecodeSubmission(f *testing.F) {
 		var want struct {
 			Code    string            `json:"code"`
 			Tags    map[string]string `json:"tags"`
-			Timeout *int              `json:"execution_timeout_secs"`
+			Timeout *float64          `json:"execution_timeout_secs"` // 5.0 is 5
 		}
 		if err := json.Unmarshal(raw, &want); err != nil {
 			t.Fatalf("accepted %q, which is not valid: %v", raw, err)
 		}
-		if got.Code != want.Code || !cmp.Equal(got.Tags, want.Tags) || !cmp.Equal(got.Timeout, want.Timeout) {
+		sameTimeout := (got.Timeout == nil) == (want.Timeout == nil) && (got.Timeout == nil || float64(*got.Timeout) == *want.Timeout)
+		if got.Code != want.Code || !cmp.Equal(got.Tags, want.Tags) || !sameTimeout {
 			t.Errorf("%q: read %+v, want %+v", raw, got, want)
 		}
 		if !utf8.ValidString(got.Code) {

@@ -175,7 +175,7 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 		return f
 	case errors.As(err, &le) && le.Code != ledger.CodeInternal:
 		f = fail(status(le.Code), string(le.Code), le.Field, "%s", le.Message)
-		if le.Code == ledger.CodeExhausted || le.Code == ledger.CodeUnavailable {
+		if le.Code == ledger.CodeExhausted || ledger.Temporary(err) {
 			f.retryAfter = 1
 		}
 		if limit, ok := errors.AsType[*access.LimitError](err); ok {

@@ -24,27 +24,51 @@ type submission struct {
 	ExecutionTimeoutSecs *int              `json:"execution_timeout_secs,omitempty" nullable:"true" doc:"Wall-clock limit in seconds, 1 to 300."`
 	Tags                 map[string]string `json:"tags,omitempty" nullable:"true" doc:"Replace the tags of the output heap once the run completes; {} clears them."`
 	FileName             *string           `json:"file_name,omitempty" nullable:"true" doc:"Name shown in stack traces; main.ts by default."`
+	RequireHeap          *bool             `json:"require_heap,omitempty" nullable:"true" doc:"True refuses a heap that is not recorded; otherwise the run starts fresh, with a warning."`
 }
 
 type execInput struct {
-	Heap                 string        `query:"heap" doc:"Key of the heap to restore. This and the parameters below are for raw bodies only."`
+	Heap                 string        `query:"heap" doc:"Key of the heap to restore. This and the parameters from session to file_name are for raw bodies only."`
 	Session              string        `query:"session" doc:"Session to log the run under."`
 	LogicalSession       string        `query:"logical_session" doc:"Id of a session that keeps state."`
 	HeapMemoryMaxMB      optional[int] `query:"heap_memory_max_mb" doc:"Cap of the V8 heap in MiB."`
 	ExecutionTimeoutSecs optional[int] `query:"execution_timeout_secs" doc:"Wall-clock limit in seconds, 1 to 300."`
 	Tags                 []string      `query:"tag,explode" doc:"A tag for the output heap as KEY=VALUE; repeat it for more."`
 	FileName             string        `query:"file_name" doc:"Name shown in stack traces."`
+	Wait                 optional[int] `query:"wait" doc:"Seconds to wait for the end, with either form of body. 200 and the whole execution if it ended in time, with the beginning of its output; else 202."`
+	RequireHeap          bool          `query:"require_heap" doc:"True refuses a heap that is not recorded, with either form of body."`
 	IdempotencyKey       string        `header:"Idempotency-Key" doc:"The same key gives the same execution, for ever; with another body it is a conflict."`
 	RawBody              []byte
 }
 
 type execAnswer struct {
 	Written
-	Body accepted
+	Status   int
+	Location string `header:"Location" doc:"Address of the execution; with 202 only."`
+	Body     execBody
 }
 
 type accepted struct {
-	ExecutionID string `json:"execution_id" doc:"Use it to follow, read or cancel the run."`
+	ExecutionID string   `json:"execution_id" doc:"Use it to follow, read or cancel the run."`
+	Warnings    []string `json:"warnings,omitempty" doc:"What differs from what was asked for; absent when nothing does."`
+}
+
+// execBody is one of the two answers to a submission.
+type execBody struct {
+	accepted accepted
+	// ended is nil with 202.
+	ended *executionDetail
+}
+
+// MarshalJSON writes the answer that there is.
+func (b execBody) MarshalJSON() ([]byte, error) {
+	var v any = b.accepted
+	if b.ended != nil {
+		v = b.ended
+	}
+	var out bytes.Buffer
+	err := encoder(&out).Encode(v)
+	return bytes.TrimRight(out.Bytes(), "\n"), err
 }
 
 func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
@@ -53,31 +77,59 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 	if f != nil {
 		return nil, f
 	}
+	if f := between("wait", in.Wait.Value, 0, maxWaitSecs); f != nil {
+		return nil, f
+	}
 	if keys := r.header.Values("Idempotency-Key"); len(keys) > 1 || len(keys) == 1 && keys[0] == "" {
 		return nil, invalid("Idempotency-Key", "give one Idempotency-Key that is not empty, or none")
 	}
 	s := ledger.Submission{
 		Tenant: r.tenant, Actor: r.actor, Traceparent: r.traceparent, IdempotencyKey: in.IdempotencyKey,
 	}
+	required := in.RequireHeap
 	if asJSON {
 		f = decodeExec(in.RawBody, r, &s)
+		required = required || s.RequireHeap
 	} else {
 		f = rawExec(in, r, &s)
 	}
 	if f != nil {
 		return nil, f
 	}
+	s.RequireHeap = required
 	a.inContext(ctx, &s)
 	receipt, err := a.cmd.Submit(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	return &execAnswer{Written: a.wroteAt(receipt.Seq), Body: accepted{receipt.ExecutionID}}, nil
+	out := &execAnswer{
+		Written: a.wroteAt(receipt.Seq), Status: http.StatusAccepted, Location: "/api/executions/" + receipt.ExecutionID,
+		Body: execBody{accepted: accepted{receipt.ExecutionID, receipt.Warnings}},
+	}
+	if !in.Wait.Set {
+		return out, nil
+	}
+	// The run is accepted: the client gets its id also when it cannot be read now.
+	if err := a.fresh(ctx, Reading{}); err != nil {
+		a.log.WarnContext(ctx, "wait for a submitted run", "execution", receipt.ExecutionID, "error", err)
+		return out, nil
+	}
+	d, err := a.awaitEnd(ctx, receipt.ExecutionID, in.Wait.Value, true)
+	switch {
+	case err != nil:
+		a.log.WarnContext(ctx, "wait for a submitted run", "execution", receipt.ExecutionID, "error", err)
+	case d.Status.Terminal():
+		out.Status, out.Location, out.Body.ended = http.StatusOK, "", &d
+	}
+	return out, nil
 }
 
 // decodeExec reads a JSON submission.
 func decodeExec(raw []byte, r *request, s *ledger.Submission) *failure {
 	for name := range r.query {
+		if name == "wait" || name == "require_heap" {
+			continue // they are about the answer, not about the run
+		}
 		return invalid(name, "%s is given in the query of a JSON request; put it into the JSON object", name)
 	}
 	given := false
@@ -90,6 +142,7 @@ func decodeExec(raw []byte, r *request, s *ledger.Submission) *failure {
 		"execution_timeout_secs": integer(&s.ExecutionTimeoutSecs),
 		"tags":                   textMap(&s.Tags),
 		"file_name":              text(&s.FileName, nil),
+		"require_heap":           boolean(&s.RequireHeap),
 	})
 	switch {
 	case f != nil && f.problem.Field == "" && r.header.Get("Content-Type") == "":
@@ -166,8 +219,12 @@ func execOperation(r *router) huma.Operation {
 	return huma.Operation{
 		OperationID: idSubmit, Method: http.MethodPost, Path: "/api/exec", Tags: []string{tagExecutions},
 		Summary:       "Run a script",
-		Description:   "Records that the script is to be run and answers at once. Send a JSON object, or the script itself under any other content type with parameters in the query. A body without content type is taken for JSON.",
+		Description:   "Records the run and answers 202 at once, or, with wait, 200 and the whole execution once it has ended. Send a JSON object, or the script itself under any other content type with parameters in the query. A body without content type is taken for JSON.",
 		DefaultStatus: http.StatusAccepted,
+		Responses: map[string]*huma.Response{
+			"200": {Description: "It ended within the time to wait.", Content: map[string]*huma.MediaType{"application/json": mediaOf[executionDetail](r)}},
+			"202": {Description: "Accepted.", Content: map[string]*huma.MediaType{"application/json": mediaOf[accepted](r)}},
+		},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
 			"application/json": mediaOf[submission](r),
 			"text/plain":       script,

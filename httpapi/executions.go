@@ -12,15 +12,15 @@ import (
 	"daybook/projections"
 )
 
-// Bounds of parameters.
-const (
-	maxListLimit = 1000
-	maxWaitSecs  = 60
-)
+// maxListLimit bounds a page of a list.
+const maxListLimit = 1000
 
 func (a *api) executionRoutes(r *router) {
 	register(r, execOperation(r),
-		[]int{http.StatusBadRequest, http.StatusConflict, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusTooManyRequests}, a.submit)
+		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusTooManyRequests}, a.submit)
+	r.bounds(http.MethodPost, "/api/exec", "wait", 0, maxWaitSecs, nil)
+	answers := r.api.OpenAPI().Paths["/api/exec"].Post.Responses
+	answers["200"].Headers = map[string]*huma.Header{sequenceHeader: answers["202"].Headers[sequenceHeader]}
 
 	register(r, huma.Operation{
 		OperationID: "list-executions", Method: http.MethodGet, Path: "/api/executions", Tags: []string{tagExecutions},
@@ -31,9 +31,9 @@ func (a *api) executionRoutes(r *router) {
 
 	register(r, huma.Operation{
 		OperationID: "get-execution", Method: http.MethodGet, Path: "/api/executions/{id}", Tags: []string{tagExecutions},
-		Summary: "Get an execution", Description: "With wait, answers as soon as the execution has ended, or with what is known when the time is up.",
+		Summary: "Get an execution", Description: "With wait, answers as soon as the execution has ended, with the beginning of its output, or with what is known when the time is up.",
 	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.getExecution)
-	r.bounds(http.MethodGet, "/api/executions/{id}", "wait", 0, maxWaitSecs, 0)
+	r.bounds(http.MethodGet, "/api/executions/{id}", "wait", 0, maxWaitSecs, nil)
 
 	register(r, huma.Operation{
 		OperationID: "cancel-execution", Method: http.MethodPost, Path: "/api/executions/{id}/cancel", Tags: []string{tagExecutions},
@@ -50,6 +50,8 @@ type listInput struct {
 	Reading
 	Status  string        `query:"status" doc:"Only this status: running, completed, failed, timed_out or cancelled."`
 	Session string        `query:"session" doc:"Only runs logged under this session."`
+	Since   string        `query:"since" doc:"Only runs accepted at this time or later."`
+	Text    string        `query:"text" doc:"Only runs whose source contains this, without regard to case. Of a source above 64 KiB only the beginning is searched. A page looks at no more than 20,000 runs: it may hold fewer than limit, or none, and have a next_cursor."`
 	Tags    []string      `query:"tag,explode" doc:"Only runs whose output heap carries this tag, as KEY=VALUE; repeat it for more."`
 	Limit   optional[int] `query:"limit" doc:"At most this many."`
 	Cursor  string        `query:"cursor" doc:"next_cursor of the previous page."`
@@ -59,7 +61,14 @@ type listAnswer struct{ Body projections.ExecutionPage }
 
 func (a *api) listExecutions(ctx context.Context, in *listInput) (*listAnswer, error) {
 	r := requestOf(ctx)
-	filter := projections.ExecutionFilter{Session: in.Session, Cursor: in.Cursor}
+	filter := projections.ExecutionFilter{Session: in.Session, Cursor: in.Cursor, Text: in.Text, Details: true}
+	if in.Since != "" {
+		at, err := time.Parse(time.RFC3339, in.Since)
+		if err != nil {
+			return nil, invalid("since", `since must be a time such as 2026-11-21T09:30:00Z, not "%s"`, ledger.Excerpt(in.Since))
+		}
+		filter.Since = at
+	}
 	if in.Status != "" {
 		s, ok := events.ParseStatus(in.Status)
 		if !ok {
@@ -98,10 +107,10 @@ func (e OneExecution) about() subject { return subject{"execution_id", "Executio
 type getInput struct {
 	Reading
 	OneExecution
-	Wait optional[int] `query:"wait" doc:"Seconds to wait for the end."`
+	Wait optional[int] `query:"wait" doc:"Seconds to wait for the end. Also with 0, the answer about an ended execution has the beginning of its output."`
 }
 
-type getAnswer struct{ Body projections.ExecutionDetail }
+type getAnswer struct{ Body executionDetail }
 
 func (a *api) getExecution(ctx context.Context, in *getInput) (*getAnswer, error) {
 	if f := between("wait", in.Wait.Value, 0, maxWaitSecs); f != nil {
@@ -110,31 +119,11 @@ func (a *api) getExecution(ctx context.Context, in *getInput) (*getAnswer, error
 	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
-	r := requestOf(ctx)
-	late := time.NewTimer(time.Duration(in.Wait.Value) * time.Second)
-	defer late.Stop()
-	changed, stop := a.q.Watch(r.tenant, in.ID)
-	defer stop()
-	var pace pacer
-	for last := in.Wait.Value == 0; ; {
-		d, err := found(ctx, a, func() (projections.ExecutionDetail, error) { return a.q.Execution(ctx, r.tenant, in.ID) })
-		if err != nil || last || d.Status.Terminal() {
-			d.Warnings = append([]string{}, d.Warnings...)
-			return &getAnswer{Body: d}, err
-		}
-		select {
-		case <-changed:
-			if err := pace.wait(ctx); err != nil {
-				return nil, err
-			}
-		case <-late.C:
-			last = true
-		case <-r.drain:
-			last = true
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	d, err := a.awaitEnd(ctx, in.ID, in.Wait.Value, in.Wait.Set)
+	if err != nil {
+		return nil, err
 	}
+	return &getAnswer{Body: d}, nil
 }
 
 type cancelInput struct{ OneExecution }

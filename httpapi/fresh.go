@@ -25,6 +25,9 @@ func (h *highWater) raise(seq uint64) {
 	}
 }
 
+// sequenceHeader is the header of Written.
+const sequenceHeader = "Daybook-Sequence"
+
 // Written is the answer header of every write.
 type Written struct {
 	Sequence uint64 `header:"Daybook-Sequence" doc:"Position of the write in the ledger. Send it as Daybook-Min-Sequence to read what was written, from any server."`

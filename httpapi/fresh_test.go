@@ -26,7 +26,7 @@ func (q lateQueries) Wait(_ context.Context, seq uint64) error {
 	return nil
 }
 
-func (lateQueries) Watch(string, string) (<-chan struct{}, func()) { return nil, func() {} }
+func (lateQueries) WatchEnd(string, string) (<-chan struct{}, func()) { return nil, func() {} }
 
 func (q lateQueries) Execution(_ context.Context, _, id string) (projections.ExecutionDetail, error) {
 	if q.applied.Load() < 5 || id != someID {

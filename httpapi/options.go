@@ -58,6 +58,9 @@ type Progress interface {
 	Applied() uint64
 	// Watch signals after each commit about an execution until stop is called.
 	Watch(tenant, execution string) (changed <-chan struct{}, stop func())
+	// WatchEnd signals once the end of an execution can be read, until stop is
+	// called.
+	WatchEnd(tenant, execution string) (ended <-chan struct{}, stop func())
 	// Damage is what stopped the read side for good, or nil.
 	Damage() error
 }
@@ -68,6 +71,7 @@ type Queries interface {
 	Heaps
 	Sessions
 	LogicalSessions
+	Resolver
 	Progress
 }
 

@@ -125,6 +125,7 @@ func (r *router) document() (*document, error) {
 	schemas := doc.Components.Schemas.Map()
 	delete(schemas, "ErrorModel")
 	delete(schemas, "ErrorDetail")
+	delete(schemas, "ExecBody") // its two forms are documented instead
 	refine(schemas)
 	for _, item := range doc.Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {

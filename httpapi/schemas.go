@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -59,7 +60,7 @@ var meanings = map[string]string{
 	"size":                   "Size of the uncompressed snapshot in bytes.",
 	"start_byte":             "Offset of the first byte of the page.",
 	"start_line":             "First line of the page, from 1.",
-	"started_at":             "When an isolate started it; until then, when it was accepted.",
+	"started_at":             "When an isolate started its first attempt; until then, when it was accepted.",
 	"status":                 "running until it has ended in one of the other ways, for ever.",
 	"tags":                   "Tags, by key.",
 	"text":                   "The line, without its end.",
@@ -97,6 +98,11 @@ func refine(schemas map[string]*huma.Schema) {
 	if d := schemas["ExecutionDetail"]; d != nil {
 		usage := d.Properties["usage"]
 		d.Properties["usage"] = &huma.Schema{Description: meanings["usage"], AnyOf: []*huma.Schema{{Ref: usage.Ref}, {Type: "null"}}}
+	}
+	if d := schemas["ExecutionDetail"]; d != nil {
+		d.Required = slices.DeleteFunc(d.Required, func(name string) bool {
+			return name == "output" || name == "next_line_offset" || name == "next_byte_offset" || name == "has_more"
+		})
 	}
 	// Every member may be left out by asking for some fields only.
 	if e := schemas["Entry"]; e != nil {

@@ -28,7 +28,7 @@ const patience = 20 * time.Second
 // stack is everything but the workers: a real ledger on a real stream, real
 // projections, a real server. run stands in for a runner.
 type stack struct {
-	t      *testing.T
+	t      testing.TB
 	store  *jetstream.Store
 	ledger *ledger.Ledger
 	q      *projections.Store
@@ -38,7 +38,7 @@ type stack struct {
 	log    *logged
 }
 
-func start(t *testing.T, change ...func(*httpapi.Options)) *stack {
+func start(t testing.TB, change ...func(*httpapi.Options)) *stack {
 	t.Helper()
 	s := &stack{t: t, store: jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{Settle: -1}), log: &logged{}}
 	s.ledger = ledger.New(s.store, ledger.Options{CancelWait: time.Millisecond})
@@ -122,7 +122,7 @@ func (s *stack) send(method, path string, body io.Reader, header ...string) answ
 }
 
 // into decodes the body, after checking the status.
-func (a answer) into(t *testing.T, status int, out any) {
+func (a answer) into(t testing.TB, status int, out any) {
 	t.Helper()
 	if a.StatusCode != status {
 		t.Fatalf("%s %s: %d %s, want %d", a.Request.Method, a.Request.URL.Path, a.StatusCode, a.body, status)
@@ -237,7 +237,7 @@ type message struct{ id, name, data string }
 
 // streamReader reads server-sent events as they come.
 type streamReader struct {
-	t    *testing.T
+	t    testing.TB
 	resp *http.Response
 	in   *bufio.Reader
 }

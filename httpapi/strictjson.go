@@ -149,27 +149,26 @@ func text(s *string, given *bool) member {
 	}
 }
 
-// integer reads a whole number.
+// integer reads a whole number: 5.0 is 5.
 func integer(n **int) member {
 	return func(where string, raw []byte) *failure {
 		switch raw[0] {
 		case '"', '{', '[', 't', 'f':
 			return mistyped(where, "%s must be an integer, not %s", where, kindOf(raw))
 		}
-		v, err := strconv.ParseInt(string(raw), 10, 32)
+		v, whole := ledger.WholeNumber(string(raw))
 		switch {
-		case errors.Is(err, strconv.ErrRange):
+		case whole && int64(int32(v)) == v:
+			*n = new(int(v))
+			return nil
+		case whole || strings.Trim(string(raw), "-0123456789") == "":
 			return invalid(where, "%s is out of range: %s", where, ledger.Excerpt(string(raw)))
-		case err != nil:
+		default:
 			return mistyped(where, "%s must be an integer, not %s", where, ledger.Excerpt(string(raw)))
 		}
-		i := int(v)
-		*n = &i
-		return nil
 	}
 }
 
-// textMap reads an object of strings. An empty one stays different from none.
 // boolean reads true or false.
 func boolean(to *bool) member {
 	return func(where string, raw []byte) *failure {
@@ -182,6 +181,7 @@ func boolean(to *bool) member {
 	}
 }
 
+// textMap reads an object of strings. An empty one stays different from none.
 func textMap(m *map[string]string) member {
 	return func(where string, raw []byte) *failure {
 		out := map[string]string{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -138,26 +139,22 @@ func decodeWebhook(r *request, raw []byte, reg *webhook.Registration) *failure {
 	if asJSON, f := bodyForm(r, raw); f != nil || !asJSON {
 		return unsupported("Content-Type", `a webhook is registered with JSON: curl -H 'Content-Type: application/json' --data '{"url":"https://..."}' ...`)
 	}
-	var after *int
+	var after *uint64
 	given := false
 	f := decodeObject(raw, map[string]member{
 		"url":          text(&reg.URL, &given),
 		"types":        types(&reg.Types),
 		"session":      text(&reg.Session, nil),
 		"execution_id": text(&reg.ExecutionID, nil),
-		"after":        integer(&after),
+		"after":        position(&after),
 	})
 	switch {
 	case f != nil:
 		return f
 	case !given:
 		return mistyped("url", "url is missing: give the address that deliveries are to be posted to")
-	case after != nil && *after < 0:
-		return invalid("after", "after must not be negative")
-	case after != nil:
-		n := uint64(*after)
-		reg.After = &n
 	}
+	reg.After = after
 	return nil
 }
 
@@ -240,6 +237,28 @@ func (a *api) retryWebhook(ctx context.Context, in *retryInput) (*retryAnswer, e
 		return nil, hookFailure(err)
 	}
 	return &retryAnswer{a.wroteAt(seq), retried{n}}, nil
+}
+
+// position reads a position of the ledger, 0 included, as a number or, as other
+// answers show it, as text.
+func position(to **uint64) member {
+	return func(where string, raw []byte) *failure {
+		text := string(raw)
+		if unquoted, err := strconv.Unquote(text); err == nil {
+			text = unquoted
+		}
+		n, err := strconv.ParseUint(text, 10, 64)
+		switch {
+		case strings.HasPrefix(text, "-"):
+			return invalid(where, "%s must not be negative", where)
+		case errors.Is(err, strconv.ErrRange) || err == nil && n > math.MaxInt64:
+			return invalid(where, "%s is out of range: %s; the largest position is %d", where, ledger.Excerpt(text), int64(math.MaxInt64))
+		case err != nil:
+			return mistyped(where, "%s must be a position in the ledger, such as 1041, not %s", where, ledger.Excerpt(string(raw)))
+		}
+		*to = &n
+		return nil
+	}
 }
 
 // positions reads a list of positions, as text or, where they fit, as numbers.

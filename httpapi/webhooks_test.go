@@ -115,12 +115,17 @@ func TestWebhookMistakes(t *testing.T) {
 		`{"url":"https://example.com","after":-1}`:                               {400, "after"},
 		`{"url":"https://example.com","after":1.5}`:                              {422, "after"},
 		`{"url":"https://example.com","after":99}`:                               {400, "after"},
+		`{"url":"https://example.com","after":18446744073709551616}`:             {400, "after"},
 	} {
 		var p httpapi.Problem
 		s.do("POST", "/api/webhooks", body, "Content-Type", "application/json").into(t, want.status, &p)
 		if p.Field != want.field || p.Error == "" {
 			t.Errorf("%s: %+v", body, p)
 		}
+	}
+	// A position is not bound to 32 bits.
+	if a := s.do("POST", "/api/webhooks", `{"url":"https://example.com","after":3000000000}`, "Content-Type", "application/json"); a.StatusCode != 400 || !strings.Contains(string(a.body), "after is 3000000000, but the ledger ends at") {
+		t.Errorf("a position beyond 32 bits: %d %s", a.StatusCode, a.body)
 	}
 	if a := s.do("POST", "/api/webhooks", "url=https://example.com", "Content-Type", "application/x-www-form-urlencoded"); a.StatusCode != 415 {
 		t.Errorf("a form: %d %s", a.StatusCode, a.body)

@@ -105,48 +105,6 @@ func (l *Ledger) SessionHeap(ctx context.Context, tenant, session string) (strin
 	return h.heap, nil
 }
 
-// ReasonAsked is the reason of a session that goes on from another heap because
-// its user said so.
-const ReasonAsked = "asked"
-
-// SetSessionHeap lets the next turn of a session start from another heap, empty
-// for a fresh isolate, whatever its last run leaves. The heap must be on record
-// and made by this engine. It returns the position of the event that says so.
-func (l *Ledger) SetSessionHeap(ctx context.Context, tenant, session, heap string, actor events.Actor) (seq uint64, err error) {
-	if heap != "" {
-		if err := checkHeap(heap); err != nil {
-			return 0, err
-		}
-		unknown, err := l.checkInputHeap(ctx, tenant, heap)
-		if err != nil {
-			return 0, err
-		}
-		if unknown != nil {
-			return 0, &Error{Code: CodeNotFound, Field: "heap", Message: "heap " + heap + " is not on record"}
-		}
-	}
-	err = retry(ctx, "set the heap of session "+session, func() error {
-		last, err := l.store.LastLogical(ctx, tenant, session)
-		if errors.Is(err, events.ErrNotFound) {
-			return noAgentSession(session)
-		}
-		if err != nil {
-			return err
-		}
-		next, err := nextOf(last)
-		if err != nil {
-			return err
-		}
-		d := &events.SessionRebound{
-			SessionID: session, Reason: ReasonAsked, PreviousExecutionID: next.ExecutionID, Actor: bounded(actor),
-			Next: events.SessionNext{Turn: next.Turn, ExecutionID: next.ExecutionID, Reset: true, Heap: heap},
-		}
-		seq, err = l.store.Append(ctx, l.event(tenant, "", d), int64(last.Seq))
-		return err
-	})
-	return seq, err
-}
-
 // AttachAgentSession records that a client took a session up again.
 func (l *Ledger) AttachAgentSession(ctx context.Context, tenant string, d events.AgentSessionAttached) (seq uint64, err error) {
 	if err := checkWorkspace(d.Content.Value()); err != nil {

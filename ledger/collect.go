@@ -75,19 +75,34 @@ func (l *Ledger) CollectHeaps(ctx context.Context, tenant string, list []events.
 	return nil
 }
 
-// Removed explains why a heap that is on record is not there any more: the
-// CodeGone error that everybody is told. Without an event that says so it is
-// damage: somebody else removed the heap.
+// Removed explains why a recorded heap is no longer in the blob store. The error
+// is CodeGone: it wraps *events.RemovedError for a collected heap and
+// *events.LostError for one lost with accepted damage. Without an event that says
+// why, the error is events.ErrDamaged: another program removed the heap.
 func (l *Ledger) Removed(ctx context.Context, tenant, heap string) error {
+	doing := "find out why heap " + heap + " was removed"
 	edits, _, err := l.store.TagEdits(ctx, tenant, heap)
 	if err != nil {
-		return unavailable("find out what became of heap "+heap, err)
+		return unavailable(doing, err)
+	}
+	lost, err := l.store.LostHeap(ctx, tenant, heap)
+	if err != nil && !errors.Is(err, events.ErrNotFound) {
+		return unavailable(doing, err)
+	}
+	var why error
+	if lost != 0 {
+		why = &events.LostError{What: "heap " + heap, Seq: lost}
 	}
 	for i := len(edits) - 1; i >= 0; i-- {
 		if edits[i].Type == events.TypeHeapCollected {
-			removed := events.Collected(heap, edits[i].Seq, edits[i].Time)
-			return &Error{Code: CodeGone, Field: "heap", Message: removed.Error() + "; go on from another heap, or start without one", Err: removed}
+			if edits[i].Seq > lost {
+				why = events.Collected(heap, edits[i].Seq, edits[i].Time)
+			}
+			break
 		}
 	}
-	return fmt.Errorf("heap %s was removed, and no event says why: %w", heap, events.ErrDamaged)
+	if why == nil {
+		return fmt.Errorf("heap %s was removed, and no event says why: %w", heap, events.ErrDamaged)
+	}
+	return &Error{Code: CodeGone, Field: "heap", Message: why.Error() + "; continue from another heap, or start without one", Err: why}
 }

@@ -16,6 +16,10 @@ type Submission struct {
 	FileName string
 	// Heap is the key of the heap to restore; empty for a fresh isolate.
 	Heap string
+	// RequireHeap refuses a heap that is not recorded, with CodeNotFound. Otherwise
+	// the run starts from a fresh isolate, with a warning. It is no part of what is
+	// asked for: a repeated submission is answered as before.
+	RequireHeap bool
 	// Session is the name to log the run under: 1-128 visible characters, or empty.
 	Session string
 	// LogicalSession is the id of the session that keeps state in which the run
@@ -140,5 +144,7 @@ type Result struct {
 	Output           events.OutputTotals
 	TranspiledSHA256 string
 	Usage            events.Usage
-	Warnings         []string
+	// TimersCancelled counts the timers that were cancelled because the run failed.
+	TimersCancelled int
+	Warnings        []string
 }

@@ -30,6 +30,9 @@ type Error struct {
 	Field   string // the request field at fault, or empty
 	Message string
 	Err     error // the cause, for logs; may be nil
+	// Permanent is true for a CodeUnavailable that lasts until an operator acts.
+	// The same request fails again until then.
+	Permanent bool
 }
 
 // Error returns the message.
@@ -69,9 +72,22 @@ func unavailable(doing string, err error) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	if u, ok := errors.AsType[*events.UnwritableError](err); ok {
-		return &Error{Code: CodeUnavailable, Message: doing + ": " + u.Error(), Err: err}
+		return &Error{Code: CodeUnavailable, Message: doing + ": " + u.Error(), Err: err, Permanent: true}
 	}
 	return &Error{Code: CodeUnavailable, Message: doing + ": the ledger cannot do this now; try again", Err: err}
+}
+
+// Temporary reports whether an error is a CodeUnavailable that passes without an
+// operator.
+func Temporary(err error) bool {
+	if CodeOf(err) != CodeUnavailable || errors.Is(err, events.ErrDamaged) {
+		return false
+	}
+	if e, ok := errors.AsType[*Error](err); ok && e.Permanent {
+		return false
+	}
+	_, unwritable := errors.AsType[*events.UnwritableError](err)
+	return !unwritable
 }
 
 // EndedError is returned to a runner whose run was ended by somebody else in

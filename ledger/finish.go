@@ -116,6 +116,7 @@ func (l *Ledger) ending(ctx context.Context, r *Run, status events.Status, res R
 		Output:           &res.Output,
 		TranspiledSHA256: transpiled,
 		Usage:            &res.Usage,
+		TimersCancelled:  res.TimersCancelled,
 		Warnings:         cautions(res.Warnings),
 	}, nil
 }

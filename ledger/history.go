@@ -154,6 +154,6 @@ func (h *history) decidable(execution string) error {
 }
 
 func newer(execution string, e events.Event) error {
-	return &Error{Code: CodeUnavailable, Message: fmt.Sprintf(
+	return &Error{Code: CodeUnavailable, Permanent: true, Message: fmt.Sprintf(
 		"execution %s has an event of type %s at position %d, written by a newer version of Daybook; upgrade this one", execution, e.Type, e.Seq)}
 }

@@ -42,9 +42,12 @@ type Histories interface {
 	// Output calls fn for each output event of an execution stored after the
 	// given position.
 	Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error
-	// LastEntry returns the newest entry of a session, or events.ErrNotFound.
-	// The session is named by its key (events.SessionID).
+	// LastEntry returns the newest entry or reset of a named session, or
+	// events.ErrNotFound. The session is named by its key (events.SessionID).
 	LastEntry(ctx context.Context, tenant, sessionID string) (events.Event, error)
+	// SessionLog calls fn for each event on the subject of a named session, its
+	// entries and resets, oldest first.
+	SessionLog(ctx context.Context, tenant, sessionID string, fn func(events.Event) error) error
 	// Entry returns the session entry of an execution, or events.ErrNotFound,
 	// looking only at entries stored after the given position.
 	Entry(ctx context.Context, tenant, sessionID, execution string, after uint64) (events.Event, error)
@@ -63,6 +66,12 @@ type Heaps interface {
 	// HeapInfo describes a stored heap, or returns events.ErrNotFound, or
 	// events.ErrRemoved for one that was removed on purpose.
 	HeapInfo(ctx context.Context, tenant, hash string) (events.HeapInfo, error)
+	// Heap returns a heap after checking its hash. The errors are those of
+	// HeapInfo, and events.ErrDamaged.
+	Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error)
+	// LostHeap returns the position of the event that records the loss of a heap
+	// with accepted damage, or events.ErrNotFound.
+	LostHeap(ctx context.Context, tenant, hash string) (uint64, error)
 }
 
 // Texts stores text too large for an event, by tenant and hash.

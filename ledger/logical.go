@@ -247,13 +247,18 @@ func nextOf(e events.Event) (events.SessionNext, error) {
 		return d.Next, nil
 	case *events.SessionRebound:
 		return d.Next, nil
+	case *events.SessionReset:
+		if d.Next != nil {
+			return *d.Next, nil
+		}
+		return events.SessionNext{}, fmt.Errorf("the reset of session %s at position %d does not say where the next turn continues: %w", d.SessionID, e.Seq, events.ErrDamaged)
 	default:
 		return events.SessionNext{}, newerSession(e.About(), e)
 	}
 }
 
 func newerSession(id string, e events.Event) error {
-	return &Error{Code: CodeUnavailable, Message: fmt.Sprintf(
+	return &Error{Code: CodeUnavailable, Permanent: true, Message: fmt.Sprintf(
 		"session %s has an event of type %s at position %d, written by a newer version of Daybook; upgrade this one", id, e.Type, e.Seq)}
 }
 

@@ -96,10 +96,9 @@ func (l *Ledger) settleEntry(ctx context.Context, r Request, terminal events.Eve
 		case err != nil:
 			return err
 		default:
-			newest, ok := last.Data.(*events.SessionEntryRecorded)
-			if !ok {
-				return &Error{Code: CodeUnavailable, Message: fmt.Sprintf(
-					"session %q has an event of type %s at position %d, written by a newer version of Daybook; upgrade this one", r.Session, last.Type, last.Seq)}
+			next, err := nextEntry(last)
+			if err != nil {
+				return err
 			}
 			// An entry comes after its terminal event: only then can it be there.
 			if last.Seq > terminal.Seq {
@@ -110,9 +109,22 @@ func (l *Ledger) settleEntry(ctx context.Context, r Request, terminal events.Eve
 					return err
 				}
 			}
-			entry.Index = newest.Index + 1
+			entry.Index = next
 		}
 		_, err = l.store.Append(ctx, l.event(r.Tenant, r.Traceparent, entry), int64(last.Seq))
 		return err
 	})
+}
+
+// nextEntry returns the index of the next entry in the log of a named session
+// whose newest event is last.
+func nextEntry(last events.Event) (int64, error) {
+	switch d := last.Data.(type) {
+	case *events.SessionEntryRecorded:
+		return d.Index + 1, nil
+	case *events.SessionReset:
+		return d.Entries, nil
+	default:
+		return 0, newerSession(last.About(), last)
+	}
 }

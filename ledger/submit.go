@@ -14,7 +14,7 @@ import (
 // not parsed: a syntax error is a failed execution.
 //
 // Errors are *Error: CodeInvalid and CodeTooLarge name the field and the rule
-// and leave no trace in the ledger; CodeConflict tells that an idempotency key
+// and leave no trace in the ledger; CodeNotFound that a required heap is not recorded; CodeConflict tells that an idempotency key
 // was used for something else, or that the heap was made by another engine;
 // CodeGone that the heap was collected; CodeUnavailable that nothing is known to be recorded. Repeating a submission
 // with its idempotency key is always safe.
@@ -57,7 +57,7 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		req.ExecutionID = events.NewID(l.opts.Now())
 	}
 
-	unknown, err := l.checkInputHeap(ctx, s.Tenant, s.Heap)
+	unknown, err := l.checkInputHeap(ctx, s.Tenant, s.Heap, s.RequireHeap)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -154,12 +154,15 @@ func refuseState(s Submission) error {
 
 // checkInputHeap refuses a heap that cannot be restored, and warns of one that
 // is not on record: such a run starts from a fresh isolate.
-func (l *Ledger) checkInputHeap(ctx context.Context, tenant, heap string) (warnings []string, err error) {
+func (l *Ledger) checkInputHeap(ctx context.Context, tenant, heap string, required bool) (warnings []string, err error) {
 	if heap == "" {
 		return nil, nil
 	}
 	info, err := l.store.HeapInfo(ctx, tenant, heap)
 	switch {
+	case errors.Is(err, events.ErrNotFound) && required:
+		return nil, &Error{Code: CodeNotFound, Field: "heap", Message: fmt.Sprintf(
+			"heap %s is not recorded here and require_heap is set; check the key, or leave out require_heap to start from a fresh isolate", heap)}
 	case errors.Is(err, events.ErrNotFound):
 		return []string{fmt.Sprintf("heap %s is not on record; starting from a fresh isolate", heap)}, nil
 	case errors.Is(err, events.ErrRemoved):

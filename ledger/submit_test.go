@@ -142,6 +142,11 @@ func TestSubmitTells(t *testing.T) {
 	if want := []string{"heap " + heapA + " is not on record; starting from a fresh isolate"}; !cmp.Equal(req.Warnings, want) {
 		t.Errorf("an unknown heap: warnings %q, want %q", req.Warnings, want)
 	}
+	_, err = b.Submit(t.Context(), ledger.Submission{Tenant: tenant, Heap: heapA, RequireHeap: true})
+	wantCode(t, err, ledger.CodeNotFound, heapA, "require_heap")
+	if req := b.submit(ledger.Submission{Heap: mine, RequireHeap: true}); req.Heap != mine {
+		t.Errorf("a required heap that is recorded: %+v", req)
+	}
 	_, err = b.Submit(t.Context(), ledger.Submission{Tenant: tenant, Heap: other})
 	wantCode(t, err, ledger.CodeConflict, other, "engine-a", "engine-b")
 	if _, err = b.Submit(t.Context(), ledger.Submission{Tenant: "elsewhere", Heap: mine}); err != nil {

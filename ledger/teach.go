@@ -102,12 +102,12 @@ func (l *Ledger) Teach(ctx context.Context, t Teaching) (Taught, error) {
 			return err
 		}
 		done = Taught{}
-		reason, from, err := l.breakOf(ctx, s, t)
+		reason, from, lost, err := l.breakOf(ctx, s, t)
 		if err != nil {
 			return err
 		}
 		if reason != "" {
-			if done.Seq, err = l.rebind(ctx, &s, t, reason, from); err != nil {
+			if done.Seq, err = l.rebind(ctx, &s, t, reason, from, lost); err != nil {
 				return err
 			}
 		}
@@ -158,49 +158,55 @@ func (l *Ledger) expand(ctx context.Context, s LogicalSession, t Teaching, done 
 	return nil
 }
 
-// breakOf is why a session cannot go on as it is, or empty, and the state it is
-// in.
-func (l *Ledger) breakOf(ctx context.Context, s LogicalSession, t Teaching) (reason string, h head, err error) {
-	lost, h, err := l.headLost(ctx, t.Tenant, s)
+// breakOf returns why a session cannot continue as it is (empty if it can), its
+// head, and whether that heap cannot be restored.
+func (l *Ledger) breakOf(ctx context.Context, s LogicalSession, t Teaching) (reason string, h head, lost bool, err error) {
+	reason, h, err = l.headLost(ctx, t.Tenant, s)
 	switch {
-	case err != nil || lost != "":
-		return lost, h, err
+	case err != nil || reason != "":
+		return reason, h, reason != "", err
 	case len(s.Taught) == 0:
-		return "", h, nil // no symbol that could be void
+		return "", h, false, nil // the session has no symbol that could be void
 	case s.Binding.Principal != t.Principal:
-		return BreakPrincipalChanged, h, nil
+		return BreakPrincipalChanged, h, false, nil
 	case l.opts.EngineID != "" && s.Binding.EngineID != "" && s.Binding.EngineID != l.opts.EngineID:
-		return BreakEngineChanged, h, nil
+		return BreakEngineChanged, h, false, nil
 	case s.Binding.CatalogSHA256 != t.Sources[s.Binding.Primary]:
-		return BreakCatalogChanged, h, nil
+		return BreakCatalogChanged, h, false, nil
 	}
 	for _, e := range s.Taught {
 		if t.Known[e.ID] != e.SHA256 {
-			return BreakCatalogChanged, h, nil
+			return BreakCatalogChanged, h, false, nil
 		}
 	}
-	return "", h, nil
+	return "", h, false, nil
 }
 
-// headLost is why the heap that a session is at cannot be restored, or empty,
-// and that state. While a run of the session goes on nothing is known against it.
+// headLost returns why the session head cannot be restored (empty if it can), and
+// the head. While a started run can still replace the head, the head is taken to
+// be intact. While runs only wait for their turns, it is the head of the first.
 func (l *Ledger) headLost(ctx context.Context, tenant string, s LogicalSession) (reason string, h head, err error) {
 	next := events.Turn{SessionID: s.ID, Number: s.Next.Turn + 1, After: s.Next.ExecutionID, Reset: s.Next.Reset, Heap: s.Next.Heap}
-	if h, err = l.inherit(ctx, tenant, next); err != nil || h.running != "" || h.heap == "" {
+	if next.Reset || next.After == "" {
+		h.heap = next.Heap
+	} else if h, err = l.firstHead(ctx, tenant, next); err != nil || h.running != "" {
 		return "", h, err
 	}
-	info, err := l.store.HeapInfo(ctx, tenant, h.heap)
+	if h.heap == "" {
+		return "", h, nil
+	}
+	_, info, err := l.store.Heap(ctx, tenant, h.heap)
 	switch {
-	case errors.Is(err, events.ErrNotFound), errors.Is(err, events.ErrRemoved):
+	case errors.Is(err, events.ErrNotFound), errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrDamaged):
 		return BreakHeapLost, h, nil
 	case err != nil:
-		return "", h, unavailable("look up heap "+h.heap, err)
+		return "", h, unavailable("read heap "+h.heap, err)
 	case l.opts.EngineID != "" && info.EngineID != "" && info.EngineID != l.opts.EngineID:
 		return BreakEngineChanged, h, nil
 	case s.Next.Reset || s.Next.ExecutionID == "":
 		return "", h, nil
 	}
-	// What cannot be seen from here, a damaged blob, the last run has seen.
+	// A runner may know more: its engine, for example, which this process need not.
 	last, _, err := l.requestOf(ctx, tenant, s.Next.ExecutionID)
 	if err == nil && last != nil && last.terminal != nil && events.Ended(last.terminal.Data).Reason == ReasonSessionHeadLost {
 		reason = BreakHeapLost
@@ -208,16 +214,28 @@ func (l *Ledger) headLost(ctx context.Context, tenant string, s LogicalSession) 
 	return reason, h, err
 }
 
-// rebind records a break, and brings the session up to it.
-func (l *Ledger) rebind(ctx context.Context, s *LogicalSession, t Teaching, reason string, from head) (seq uint64, err error) {
+// firstHead returns the head of the first turn that is not over, at most that of
+// t. running is set when that turn's run was started, or not requested yet.
+func (l *Ledger) firstHead(ctx context.Context, tenant string, t events.Turn) (head, error) {
+	for {
+		h, err := l.inherit(ctx, tenant, t)
+		if err != nil || h.running == "" {
+			return h, err
+		}
+		run, req, err := l.requestOf(ctx, tenant, h.running)
+		if err != nil || req == nil || req.Turn == nil || run.first != nil || req.Turn.Number >= t.Number {
+			return h, err
+		}
+		t = *req.Turn
+	}
+}
+
+// rebind records a break, and applies it to the session.
+func (l *Ledger) rebind(ctx context.Context, s *LogicalSession, t Teaching, reason string, from head, lost bool) (seq uint64, err error) {
 	d := &events.SessionRebound{
 		SessionID: s.ID, Reason: reason, PreviousHeap: from.heap, PreviousExecutionID: from.from, Next: s.Next, Actor: t.Actor,
 	}
-	lost, _, err := l.headLost(ctx, t.Tenant, *s)
-	if err != nil {
-		return 0, err
-	}
-	if lost != "" {
+	if lost {
 		d.Next.Reset, d.Next.Heap = true, ""
 	}
 	e := l.event(t.Tenant, tracing(t.Traceparent), d)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,7 +153,7 @@ func (p property) decode(raw json.RawMessage) (any, error) {
 		if raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
 			return nil, wrong()
 		}
-		n, ok := wholeNumber(string(raw))
+		n, ok := ledger.WholeNumber(string(raw))
 		if !ok {
 			return nil, wrong()
 		}
@@ -296,19 +295,6 @@ func loneSurrogate(raw []byte) string {
 		}
 	}
 	return ""
-}
-
-// wholeNumber reads a JSON number that has no fraction. 5.0 and 5e0 are 5, as
-// in JSON Schema. Beyond 2^53 clients in other languages cannot count.
-func wholeNumber(s string) (int64, bool) {
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return n, n >= -1<<53 && n <= 1<<53
-	}
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-		return 0, false
-	}
-	return int64(f), true
 }
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }

@@ -42,13 +42,13 @@ func (s *Server) contextTools() []tool {
 	return []tool{
 		{
 			name: "get_context", title: "Get context", readOnly: true, idempotent: true, unnoted: true,
-			about:  "What this session did and set so far. Begins anew after 30 idle minutes.",
+			about:  "Get what this session did and set. Expires after 30 idle minutes.",
 			input:  []property{ref},
 			output: ctx, call: s.getContext,
 		},
 		{
 			name: "set_context", title: "Set context", idempotent: true, unnoted: true,
-			about: "Keep values for later calls; null removes. Preferences: output_format (json, markdown, plain), max_results, language.",
+			about: "Store values for later calls; null deletes. Preferences: output_format (json, markdown, plain), max_results, language.",
 			input: []property{{name: "user_preferences", kind: anyMap}, {name: "custom", kind: anyMap}, ref},
 			// A value given replaces the one before.
 			destructive: true,
@@ -56,12 +56,12 @@ func (s *Server) contextTools() []tool {
 		},
 		{
 			name: "context_clear", title: "Clear context", destructive: true, idempotent: true, unnoted: true,
-			about: "Begin this session's context anew, for a new task.", input: []property{ref},
+			about: "Clear this session's context before a new task.", input: []property{ref},
 			output: record(is("status", "string"), is("session_id", "string"), is("message", "string")), call: s.clearContext,
 		},
 		{
 			name: "health_check", title: "Check health", readOnly: true, idempotent: true, unnoted: true,
-			about:  "State of the server.",
+			about:  "Get the server's health.",
 			output: record(is("status", "string"), is("context_store", "object"), is("timestamp", "string")),
 			call: func(ctx context.Context, _ caller, _ arguments) (answer, error) {
 				if s.opts.Contexts == nil {

@@ -150,6 +150,8 @@ func summaryOf(ans answer, body []byte) string {
 		return plural(len(v.Entries), "entry", "entries")
 	case projections.ExecutionPage:
 		return plural(len(v.Executions), "execution")
+	case wholeAnswer:
+		return summaryOf(answer{value: v.executionAnswer}, nil)
 	case executionAnswer:
 		said := "status " + string(v.Status)
 		switch {

@@ -58,6 +58,9 @@ func explain(ctx context.Context, err error) (message string, ours bool) {
 		}
 		return err.Error() + " (over a quota: wait before trying again)", false
 	case ledger.CodeUnavailable:
+		if _, known := errors.AsType[*ledger.Error](err); known && !ledger.Temporary(err) {
+			return err.Error(), true
+		}
 		return err.Error() + " (temporary: try again in a few seconds; with the same idempotency_key run_js never runs twice)", true
 	case ledger.CodeInternal:
 		if errors.Is(err, events.ErrDamaged) {

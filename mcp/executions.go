@@ -11,28 +11,25 @@ import (
 )
 
 func (s *Server) executionTools() []tool {
-	id := property{name: "execution_id", kind: text, required: true, about: "from run_js"}
+	id := property{name: "execution_id", kind: text, required: true}
 	return []tool{
 		{
 			name: "get_execution", title: "Get execution", readOnly: true, idempotent: true,
-			about: "Status of a run (running, completed, failed, timed_out, cancelled), result when completed, else error, and heap to continue from.",
-			input: []property{id},
-			output: record(is("execution_id", "string"), statusField(), orNull("result", "string"), orNull("heap", "string"),
-				orNull("error", "string"), is("started_at", "string"), orNull("completed_at", "string"),
-				is("queued", "boolean"), is("requested_at", "string"),
-				optional(is("result_truncated", "boolean")), optional(is("result_preview", "boolean")), optional(listOf("warnings", object{{"type", "string"}}))),
-			call: s.getExecution,
+			about:  "Get a run's status, result or error, and heap; with wait_secs also its output.",
+			input:  []property{id, waitProperty},
+			output: record(executionFields()...),
+			call:   s.getExecution,
 		},
 		{
 			name: "get_execution_output", title: "Get console output", readOnly: true, idempotent: true,
-			about: "A page of a run's console output, by lines or, with byte_offset, by bytes. " +
-				"Call again with line_offset = next_line_offset until has_more is false and status not \"running\".",
+			about: "Read a run's console output by lines or, with byte_offset, by bytes. " +
+				"Continue at next_line_offset until has_more is false and status is not \"running\".",
 			input: []property{
 				id,
-				{name: "line_offset", kind: integer, deflt: 1, min: 1, about: "first line, from 1"},
-				{name: "line_limit", kind: integer, deflt: projections.DefaultLineLimit, min: 1},
-				{name: "byte_offset", kind: integer, about: "first byte, from 0, instead of lines"},
-				{name: "byte_limit", kind: integer, deflt: projections.DefaultByteLimit, min: 1},
+				{name: "line_offset", kind: integer, deflt: 1},
+				{name: "line_limit", kind: integer, deflt: projections.DefaultLineLimit},
+				{name: "byte_offset", kind: integer, about: "from 0"},
+				{name: "byte_limit", kind: integer, deflt: projections.DefaultByteLimit},
 			},
 			output: record(is("execution_id", "string"), is("data", "string"),
 				is("start_line", "integer"), is("end_line", "integer"), is("next_line_offset", "integer"), is("total_lines", "integer"),
@@ -42,19 +39,19 @@ func (s *Server) executionTools() []tool {
 		},
 		{
 			name: "cancel_execution", title: "Cancel execution", destructive: true, idempotent: true,
-			about:  "Stop a running execution: {ok: true} once cancelled, {ok: false, error} if it is not running. Leaves no heap.",
+			about:  "Cancel a run. Returns {ok: true} once cancelled, else {ok: false, error}.",
 			input:  []property{id},
 			output: record(is("ok", "boolean"), optional(is("error", "string"))),
 			call:   s.cancelExecution,
 		},
 		{
 			name: "list_executions", title: "List executions", readOnly: true, idempotent: true,
-			about: "Running and recently ended executions, newest first.",
+			about: "List running and recently ended executions, newest first.",
 			input: []property{
 				{name: "status", kind: text, oneOf: statuses()},
-				{name: "session", kind: text, about: "session name"},
+				{name: "session", kind: text},
 				{name: "limit", kind: integer, min: 1, max: 1000},
-				{name: "cursor", kind: text, about: "next_cursor of the page before"},
+				{name: "cursor", kind: text, about: "next_cursor"},
 			},
 			output: record(
 				listOf("executions", record(is("execution_id", "string"), statusField(), is("started_at", "string"), orNull("completed_at", "string"))),
@@ -81,25 +78,53 @@ type executionAnswer struct {
 	projections.Execution
 	Queued          bool     `json:"queued"`
 	RequestedAt     string   `json:"requested_at"`
+	TotalLines      int64    `json:"total_lines"`
+	TotalBytes      int64    `json:"total_bytes"`
 	ResultTruncated bool     `json:"result_truncated,omitempty"`
 	ResultPreview   bool     `json:"result_preview,omitempty"`
+	ErrorPreview    bool     `json:"error_preview,omitempty"`
 	Warnings        []string `json:"warnings,omitempty"`
 }
 
-func (s *Server) getExecution(ctx context.Context, _ caller, a arguments) (answer, error) {
+// executionFields are the members of an answer about an execution, those that
+// are always there first.
+func executionFields() []field {
+	return []field{
+		is("execution_id", "string"), statusField(), orNull("result", "string"), orNull("heap", "string"),
+		orNull("error", "string"), is("started_at", "string"), orNull("completed_at", "string"),
+		is("queued", "boolean"), is("requested_at", "string"), is("total_lines", "integer"), is("total_bytes", "integer"),
+		optional(is("output", "string")), optional(is("next_line_offset", "integer")), optional(is("next_byte_offset", "integer")), optional(is("has_more", "boolean")),
+		optional(is("result_truncated", "boolean")), optional(is("result_preview", "boolean")), optional(is("error_preview", "boolean")),
+		optional(listOf("warnings", object{{"type", "string"}})),
+	}
+}
+
+func (s *Server) getExecution(ctx context.Context, c caller, a arguments) (answer, error) {
 	id := a.text("execution_id")
-	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
+	if !a.has(argWait) {
+		d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
+		if err != nil {
+			return answer{}, aboutExecution(id, err)
+		}
+		shown := showExecution(d)
+		links := preview(&shown)
+		return answer{links: links, value: shown}, nil
+	}
+	if err := checkWait(a); err != nil {
+		return answer{}, err
+	}
+	ans, err := s.awaitWhole(ctx, c, ledger.Receipt{ExecutionID: id}, a)
 	if err != nil {
 		return answer{}, aboutExecution(id, err)
 	}
-	shown := showExecution(d)
-	return answer{link: preview(d, &shown), value: shown}, nil
+	ans.seq = 0 // a question records nothing
+	return ans, nil
 }
 
 func showExecution(d projections.ExecutionDetail) executionAnswer {
 	return executionAnswer{
 		Execution: d.Execution, Queued: d.Queued, RequestedAt: d.RequestedAt,
-		ResultTruncated: d.ResultTruncated, Warnings: d.Warnings,
+		TotalLines: d.TotalLines, TotalBytes: d.TotalBytes, ResultTruncated: d.ResultTruncated, Warnings: d.Warnings,
 	}
 }
 

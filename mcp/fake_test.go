@@ -88,6 +88,10 @@ func (f *fakeBook) Watch(string, string) (<-chan struct{}, func()) {
 	return f.Changed(), func() {}
 }
 
+func (f *fakeBook) WatchEnd(tenant, execution string) (<-chan struct{}, func()) {
+	return f.Watch(tenant, execution)
+}
+
 func (f *fakeBook) Execution(_ context.Context, _, id string) (projections.ExecutionDetail, error) {
 	if f.execution == nil {
 		return projections.ExecutionDetail{}, events.ErrNotFound

@@ -10,37 +10,37 @@ import (
 )
 
 func (s *Server) heapTools() []tool {
-	heap := property{name: "heap", kind: text, required: true, about: "64 hex characters"}
+	heap := property{name: "heap", kind: text, required: true}
 	ok := record(is("ok", "boolean"))
 	return []tool{
 		{
 			name: "get_heap_tags", title: "Get heap tags", readOnly: true, idempotent: true,
-			about:  "Tags of a heap; {} if it has none.",
+			about:  "Get a heap's tags.",
 			input:  []property{heap},
 			output: record(stringMap("tags")),
 			call:   s.getTags,
 		},
 		{
 			name: "set_heap_tags", title: "Set heap tags", destructive: true, idempotent: true,
-			about:  "Replace all tags of a heap, for query_heaps_by_tags.",
-			input:  []property{heap, {name: "tags", kind: textMap, required: true, about: "the new tags; {} clears"}},
+			about:  "Replace a heap's tags.",
+			input:  []property{heap, {name: "tags", kind: textMap, required: true, about: "{} clears"}},
 			output: ok,
 			call:   s.setTags,
 		},
 		{
 			name: "delete_heap_tags", title: "Delete heap tags", destructive: true, idempotent: true,
-			about:  "Remove a heap's tags: those in keys, or all.",
-			input:  []property{heap, {name: "keys", kind: text, about: "comma-separated tag keys"}},
+			about:  "Delete a heap's tags: keys, or all.",
+			input:  []property{heap, {name: "keys", kind: text, about: "comma-separated"}},
 			output: ok,
 			call:   s.deleteTags,
 		},
 		{
 			name: "query_heaps_by_tags", title: "Find heaps by tags", readOnly: true, idempotent: true, repeats: true,
-			about: "Heaps with all the given tags; {} finds all tagged heaps.",
+			about: "Find heaps with all given tags; {} finds every tagged heap.",
 			input: []property{
 				{name: "tags", kind: textMap, required: true},
 				{name: "limit", kind: integer, min: 1, max: projections.MaxListLimit},
-				{name: "cursor", kind: text, about: "next_cursor of the page before"},
+				{name: "cursor", kind: text, about: "next_cursor"},
 			},
 			output: record(listOf("results", record(is("heap", "string"), stringMap("tags"))), optional(is("next_cursor", "string"))),
 			call:   s.findHeaps,

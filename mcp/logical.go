@@ -36,13 +36,13 @@ const (
 	maxDiscovered = 50
 )
 
-var intentProperty = property{name: "intent", kind: text, required: true, about: "the same text is the same session"}
+var intentProperty = property{name: "intent", kind: text, required: true, about: "same text, same session"}
 
 func (s *Server) logicalTools() []tool {
 	return []tool{
 		{
 			name: "discover_tools", title: "Discover tools", readOnly: true, idempotent: true,
-			about:  "Ids of what code may use, for seeds of open_session.",
+			about:  "Find what code can use. Returns ids for open_session.",
 			input:  []property{intentProperty, {name: "query", kind: text}},
 			output: record(listOf("entries", record(is("id", "string"), is("summary", "string")))),
 			call:   s.discover,
@@ -50,10 +50,10 @@ func (s *Server) logicalTools() []tool {
 		{
 			name: "open_session", title: "Open session", idempotent: true,
 			about: "Open or extend a session: run_js with its logical_session_ref starts where the last run ended. " +
-				"Answers what new seeds declare. State is kept on record.",
+				"Returns declarations of new seeds.",
 			input: []property{
 				intentProperty,
-				{name: "seeds", kind: textList, required: true, about: "ids"},
+				{name: "seeds", kind: textList, required: true},
 				{name: "registry_aliases", kind: textMap},
 			},
 			output: record(is("logical_session_ref", "string"), is("table", "string"), optional(is("notice", "string"))),

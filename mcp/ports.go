@@ -33,6 +33,9 @@ type Progress interface {
 	Changed() <-chan struct{}
 	// Watch signals after each commit about an execution until stop is called.
 	Watch(tenant, execution string) (changed <-chan struct{}, stop func())
+	// WatchEnd signals once the end of an execution can be read until stop is
+	// called.
+	WatchEnd(tenant, execution string) (ended <-chan struct{}, stop func())
 }
 
 // Executions answers questions about runs. Unknown ones are

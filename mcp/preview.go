@@ -7,41 +7,57 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
-	"daybook/projections"
 )
 
-// previewBytes is how much of a result is shown of a run in a session that keeps
-// state: the model can look at the rest from the next run, or read the resource.
-// Runs outside of such a session have their whole result shown, as documented.
+// previewBytes is how much of a result or an error an answer shows. The client
+// reads the rest as a resource, or looks at the value in the next run.
 const previewBytes = 16 << 10
 
-// preview cuts a long result for a model's eyes, and returns a link to all of it.
-// What is on record is not touched.
-func preview(d projections.ExecutionDetail, a *executionAnswer) *sdk.ResourceLink {
-	if d.LogicalSession == nil || d.Result == nil || len(*d.Result) <= previewBytes {
-		return nil
+// preview cuts a long result and a long error, and returns links to all of them.
+// The recorded texts are not changed.
+func preview(a *executionAnswer) (links []*sdk.ResourceLink) {
+	cut := func(text **string, cut *bool, link sdk.ResourceLink) {
+		if *text == nil || len(**text) <= previewBytes {
+			return
+		}
+		link.URI = "execution://" + a.ExecutionID + "/" + link.Name
+		link.MIMEType, link.Size = textType, new(int64(len(**text)))
+		*text, *cut = new((**text)[:runeStart(**text, previewBytes)]), true
+		links = append(links, &link)
 	}
-	cut := previewBytes
-	for !utf8.RuneStart((*d.Result)[cut]) {
-		cut--
+	cut(&a.Result, &a.ResultPreview, sdk.ResourceLink{Name: "result", Title: "Whole result", Description: "The value of the last expression, exactly."})
+	cut(&a.Error, &a.ErrorPreview, sdk.ResourceLink{Name: "error", Title: "Whole error", Description: "The error of the run, exactly."})
+	return links
+}
+
+// runeStart is the last offset up to at where a character begins. at must be
+// inside the text.
+func runeStart(text string, at int) int {
+	for at > 0 && !utf8.RuneStart(text[at]) {
+		at--
 	}
-	short, size := (*d.Result)[:cut], int64(len(*d.Result))
-	a.Result, a.ResultPreview = &short, true
-	return &sdk.ResourceLink{
-		URI: "execution://" + d.ExecutionID + "/result", Name: "result", Title: "Whole result",
-		Description: "the value of the last expression, exactly", MIMEType: textType, Size: &size,
-	}
+	return at
 }
 
 // wholeResult reads the result of a run, every byte of it.
 func (s *Server) wholeResult(ctx context.Context, id string) (string, error) {
 	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
+	return textOrNone(d.Result, err)
+}
+
+// wholeError does so with its error.
+func (s *Server) wholeError(ctx context.Context, id string) (string, error) {
+	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
+	return textOrNone(d.Error, err)
+}
+
+func textOrNone(text *string, err error) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case d.Result == nil:
+	case text == nil:
 		return "", events.ErrNotFound
 	default:
-		return *d.Result, nil
+		return *text, nil
 	}
 }

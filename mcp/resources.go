@@ -63,6 +63,11 @@ func (s *Server) resources() []resource {
 			read:  s.wholeResult, version: s.executionVersion,
 		},
 		{
+			name: "execution_error", title: "Error", scheme: "execution://", suffix: "/error", mime: textType,
+			about: "Why a run did not complete, with the stack.",
+			read:  s.wholeError, version: s.executionVersion,
+		},
+		{
 			name: "heap", title: "Heap", scheme: "heap://", mime: jsonType,
 			about: "A heap: its tags, size, and the run and heap it comes from.",
 			read:  heap, version: heap,
@@ -170,7 +175,7 @@ func (s *Server) refuseBadAddresses(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-const notOnRecord = "nothing is on record at this address; a uri is execution://{id}, execution://{id}/output, execution://{id}/result, heap://{hash}, session://{name} or, under that name, session://{name}/context"
+const notOnRecord = "nothing is on record at this address; a uri is execution://{id}, execution://{id}/output, execution://{id}/result, execution://{id}/error, heap://{hash}, session://{name} or, under that name, session://{name}/context"
 
 // unreadable is the protocol's error for an address that cannot be read.
 func (s *Server) unreadable(ctx context.Context, uri string, err error) error {

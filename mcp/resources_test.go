@@ -25,7 +25,7 @@ func TestResources(t *testing.T) {
 	var templates struct {
 		ResourceTemplates []struct{ URITemplate string }
 	}
-	if err := json.Unmarshal(p.call("resources/templates/list", `{}`), &templates); err != nil || len(templates.ResourceTemplates) != 6 {
+	if err := json.Unmarshal(p.call("resources/templates/list", `{}`), &templates); err != nil || len(templates.ResourceTemplates) != 7 {
 		t.Fatalf("templates: %+v, %v", templates, err)
 	}
 	var run struct {

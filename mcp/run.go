@@ -2,23 +2,26 @@ package mcp
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
+	"daybook/events"
 	"daybook/ledger"
 )
 
-const runJSDescription = "Run JavaScript or TypeScript in V8. Returns {execution_id} at once; " +
-	"call get_execution until status is not \"running\": result is the value of the last expression (top-level await works), " +
-	"heap a snapshot of all state. Pass heap to the next run_js to continue with every variable, function and class; " +
-	"without it the isolate is fresh. console.* output: get_execution_output. " +
-	"A failed script still yields its heap; a timed out or cancelled one does not."
+const runJSDescription = "Run JavaScript or TypeScript in V8. With wait_secs, a run that ends in time is returned whole: " +
+	"status, result, error, heap, output. Otherwise call get_execution with wait_secs and the execution_id. " +
+	"result is the value of the last expression; top-level await works. " +
+	"Pass heap to the next run_js to continue with all variables and functions; without it the isolate is fresh. " +
+	"A failed run has a heap too; a timed out or cancelled one has none. The clock stands still while code runs."
 
 // The arguments both modes know.
 var (
-	codeProperty = property{name: "code", kind: text, required: true, about: "source; types are stripped, not checked"}
+	codeProperty = property{name: "code", kind: text, required: true, about: "types are stripped, not checked"}
 
 	limitProperties = []property{
-		{name: "heap_memory_max_mb", kind: integer, about: "V8 heap limit in MB"},
-		{name: "execution_timeout_secs", kind: integer, about: "wall-clock limit in seconds", min: 1, max: ledger.MaxTimeoutSecs},
+		{name: "heap_memory_max_mb", kind: integer},
+		{name: "execution_timeout_secs", kind: integer, min: 1, max: ledger.MaxTimeoutSecs},
 	}
 )
 
@@ -29,29 +32,43 @@ func (s *Server) runTools() []tool {
 	}
 	input := []property{
 		codeProperty,
-		{name: "heap", kind: text, about: "heap of an earlier run, to continue from"},
-		{name: "logical_session_ref", kind: text, about: "of open_session, instead of heap"},
+		{name: "heap", kind: text, about: "from an earlier run"},
+		{name: "logical_session_ref", kind: text, about: "from open_session, instead of heap"},
 	}
 	input = append(input, limitProperties...)
 	input = append(input,
-		property{name: "tags", kind: textMap, about: "tags of the resulting heap, if the run completes"},
-		property{name: "reuse", kind: boolean, about: "if this session ran the same before, answer that run"},
-		property{name: "idempotency_key", kind: text, about: "unique text; a call repeated with it answers the same execution"},
+		waitProperty,
+		property{name: "tags", kind: textMap, about: "of the heap, if the run completes"},
+		property{name: "reuse", kind: boolean, about: "return an equal earlier run of this session"},
+		property{name: "idempotency_key", kind: text, about: "repeating it returns the same execution"},
 	)
 	return []tool{{
 		name: "run_js", title: "Run JavaScript", about: about,
 		input:  input,
-		output: record(is("execution_id", "string"), optional(listOf("warnings", object{{"type", "string"}})), optional(is(memberTried, "object"))),
-		submit: s.submitRun, finish: accepted,
+		output: submittedSchema(),
+		submit: s.submitRun, finish: s.accepted,
 	}}
 }
 
-// submitted is the answer of run_js.
+// submitted is the answer of run_js about a run that has not ended, or that
+// nobody waited for.
 type submitted struct {
-	ExecutionID string   `json:"execution_id"`
-	Warnings    []string `json:"warnings,omitempty"`
+	ExecutionID string `json:"execution_id"`
+	// Status is running if the client waited, else empty.
+	Status   events.Status `json:"status,omitempty"`
+	Warnings []string      `json:"warnings,omitempty"`
 	// AlreadyTried tells of an equal run before in the same context.
 	AlreadyTried *triedBefore `json:"already_tried,omitempty"`
+}
+
+// submittedSchema has the id alone for required: the other members are those of
+// an ended run.
+func submittedSchema() object {
+	fields := []field{is("execution_id", "string")}
+	for _, f := range executionFields()[1:] {
+		fields = append(fields, optional(f))
+	}
+	return record(append(fields, optional(is(memberTried, "object")))...)
 }
 
 func (s *Server) submitRun(ctx context.Context, c caller, a arguments) (ledger.Receipt, error) {
@@ -61,6 +78,9 @@ func (s *Server) submitRun(ctx context.Context, c caller, a arguments) (ledger.R
 		if a.has(name) && a.text(name) == "" {
 			return ledger.Receipt{}, ledger.Invalid(name, "%s must not be empty; leave it out if there is none", name)
 		}
+	}
+	if err := checkWait(a); err != nil {
+		return ledger.Receipt{}, err
 	}
 	sub := s.submission(c, a)
 	sub.Session = c.session
@@ -87,9 +107,25 @@ func (s *Server) submitRun(ctx context.Context, c caller, a arguments) (ledger.R
 	return r, err
 }
 
-// accepted answers at once; the run goes on.
-func accepted(_ context.Context, c caller, r ledger.Receipt) (answer, error) {
-	return answer{value: submitted{ExecutionID: r.ExecutionID, Warnings: r.Warnings, AlreadyTried: c.earlier.before}, seq: r.Seq}, nil
+// accepted answers at once, or, if the client waits and the run ends in time,
+// with the whole run. The run does not end with the wait.
+func (s *Server) accepted(ctx context.Context, c caller, a arguments, r ledger.Receipt) (answer, error) {
+	out := submitted{ExecutionID: r.ExecutionID, Warnings: r.Warnings, AlreadyTried: c.earlier.before}
+	if !a.has(argWait) {
+		return answer{value: out, seq: r.Seq}, nil
+	}
+	ans, err := s.awaitWhole(ctx, c, r, a)
+	whole, _ := ans.value.(wholeAnswer)
+	switch {
+	case err == nil && whole.Status.Terminal():
+		whole.AlreadyTried = c.earlier.before
+		ans.value, ans.seq = whole, max(r.Seq, ans.seq)
+		return ans, nil
+	case err != nil && !errors.Is(context.Cause(ctx), errClosing):
+		return answer{}, fmt.Errorf("the run was accepted as execution %s, but waiting for it failed: %w", r.ExecutionID, err)
+	}
+	out.Status = events.StatusRunning
+	return answer{value: out, seq: r.Seq}, nil
 }
 
 // submission takes what both modes know from the arguments.

@@ -47,7 +47,7 @@ type property struct {
 	required bool
 	// deflt is what an absent integer means, shown in the schema; 0 is none.
 	deflt int64
-	// min and max are shown in the schema when not both 0. Who acts on the
+	// min and max are shown in the schema when not 0. Who acts on the
 	// argument checks them: only there is known when an argument counts.
 	min, max int64
 	// oneOf lists the values a string may have; empty is any.
@@ -122,7 +122,7 @@ func (p property) schema() object {
 	if p.deflt != 0 {
 		s = append(s, member{"default", p.deflt})
 	}
-	if p.min != 0 || p.max != 0 {
+	if p.min != 0 {
 		s = append(s, member{"minimum", p.min})
 	}
 	if p.max != 0 {

@@ -22,15 +22,15 @@ func (s *Server) sessionTools() []tool {
 	return []tool{
 		{
 			name: "list_sessions", title: "List sessions", readOnly: true, idempotent: true,
-			about:  "Names of sessions that have log entries.",
+			about:  "List the names of sessions with log entries.",
 			output: record(listOf("sessions", object{{"type", "string"}})),
 			call:   s.listSessions,
 		},
 		{
 			name: "list_session_snapshots", title: "List session log", readOnly: true, idempotent: true,
-			about: "The ended runs of this connection's session, oldest first; the last output_heap that is not null continues it.",
+			about: "List the ended runs of this connection's session, oldest first. The last non-null output_heap continues it.",
 			input: []property{{name: "fields", kind: text,
-				about: "comma-separated: " + strings.Join(entryFields, ", ") + "; default the first five"}},
+				about: "comma-separated: " + strings.Join(entryFields, ",") + "; default: the first five"}},
 			output: record(listOf("entries", record(optional(is("index", "integer")), optional(orNull("input_heap", "string")),
 				optional(orNull("output_heap", "string")), optional(is("code", "string")), optional(is("timestamp", "string")),
 				optional(is("execution_id", "string")), optional(statusField()), optional(is("error", "string"))))),

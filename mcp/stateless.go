@@ -31,7 +31,7 @@ func (s *Server) statelessTools() []tool {
 	return []tool{{
 		name: "run_js", title: "Run JavaScript", about: about,
 		input:  append([]property{codeProperty}, limitProperties...),
-		output: record(is("output", "string"), optional(is("error", "string"))),
+		output: record(is("output", "string"), orNull("result", "string"), optional(is("error", "string"))),
 		submit: func(ctx context.Context, c caller, a arguments) (ledger.Receipt, error) {
 			return s.opts.Commands.Submit(ctx, s.submission(c, a))
 		},
@@ -41,14 +41,16 @@ func (s *Server) statelessTools() []tool {
 
 // outputAnswer is the answer of run_js in stateless mode.
 type outputAnswer struct {
-	Output string  `json:"output"`
+	Output string `json:"output"`
+	// Result is null unless the run completed with one.
+	Result *string `json:"result"`
 	Error  *string `json:"error,omitempty"`
 }
 
 // waitForEnd answers when a run has ended. A client that gives up cancels
 // the run: it has no other way to, and nobody can read the outcome. A server
 // that ends, or a pipe that closes, does not.
-func (s *Server) waitForEnd(ctx context.Context, c caller, r ledger.Receipt) (answer, error) {
+func (s *Server) waitForEnd(ctx context.Context, c caller, _ arguments, r ledger.Receipt) (answer, error) {
 	wait, stop := context.WithTimeoutCause(ctx, statelessWait, errWaitedLong)
 	defer stop()
 	d, err := s.awaitEnd(wait, r, s.newLive(c.listener, r.ExecutionID))
@@ -71,7 +73,7 @@ func (s *Server) waitForEnd(ctx context.Context, c caller, r ledger.Receipt) (an
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{value: outputAnswer{Output: out, Error: d.Error}, seq: d.Seq}, nil
+	return answer{value: outputAnswer{Output: out, Result: d.Result, Error: d.Error}, seq: d.Seq}, nil
 }
 
 var errWaitedLong = errors.New("the run takes longer than a client is made to wait")
@@ -92,7 +94,11 @@ func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, l *live) (proje
 	if err := q.Wait(ctx, r.Seq); err != nil {
 		return projections.ExecutionDetail{}, err
 	}
-	changed, stop := q.Watch(s.tenant, r.ExecutionID)
+	watch := q.Watch
+	if l == nil {
+		watch = q.WatchEnd
+	}
+	changed, stop := watch(s.tenant, r.ExecutionID)
 	defer stop()
 	for {
 		d, err := q.Execution(ctx, s.tenant, r.ExecutionID)

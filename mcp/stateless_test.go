@@ -41,6 +41,9 @@ func (r *oneRun) end(status events.Status, message *string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.detail.Status, r.detail.Error, r.detail.Seq = status, message, 9
+	if status == events.StatusCompleted {
+		r.detail.Result = new("7")
+	}
 	r.signal()
 }
 
@@ -116,10 +119,10 @@ func TestStatelessEndings(t *testing.T) {
 		more   bool
 		want   string
 	}{
-		{"completed", events.StatusCompleted, nil, "a\nb\n", false, `{"output":"a\nb\n"}`},
-		{"silent", events.StatusCompleted, nil, "", false, `{"output":""}`},
-		{"failed", events.StatusFailed, &boom, "a <b>\n", false, `{"output":"a <b>\n","error":"Error: boom"}`},
-		{"long", events.StatusCompleted, nil, "a\n", true, `{"output":"a\n\n[output cut: 2 of 102 bytes shown]\n"}`},
+		{"completed", events.StatusCompleted, nil, "a\nb\n", false, `{"output":"a\nb\n","result":"7"}`},
+		{"silent", events.StatusCompleted, nil, "", false, `{"output":"","result":"7"}`},
+		{"failed", events.StatusFailed, &boom, "a <b>\n", false, `{"output":"a <b>\n","result":null,"error":"Error: boom"}`},
+		{"long", events.StatusCompleted, nil, "a\n", true, `{"output":"a\n\n[output cut: 2 of 102 bytes shown]\n","result":"7"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -171,7 +174,7 @@ func TestStatelessWaits(t *testing.T) {
 		if d := time.Since(start); d != 300*time.Second {
 			t.Errorf("waited %v", d)
 		}
-		want := `{"output":"so far\n","error":"Execution did not complete within polling timeout"}`
+		want := `{"output":"so far\n","result":null,"error":"Execution did not complete within polling timeout"}`
 		if got := res.Content[0].(*sdk.TextContent).Text; got != want || res.IsError {
 			t.Errorf("got %s (isError %t), want %s", got, res.IsError, want)
 		}

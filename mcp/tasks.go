@@ -164,21 +164,19 @@ func showExtensionTask(d projections.ExecutionDetail, resultType string) extensi
 // outcome is what the call would have been answered with, had it waited for
 // the end of the execution.
 func (s *Server) outcome(ctx context.Context, d projections.ExecutionDetail) (*sdk.CallToolResult, error) {
-	var value any = showExecution(d)
-	failed := d.Status != events.StatusCompleted
 	if s.opts.Stateless {
 		out, err := s.allOutput(ctx, d.ExecutionID)
 		if err != nil {
 			return nil, err
 		}
-		value, failed = outputAnswer{Output: out, Error: d.Error}, false
+		return result(answer{value: outputAnswer{Output: out, Result: d.Result, Error: d.Error}, seq: d.Seq})
 	}
-	res, err := result(answer{value: value, seq: d.Seq})
+	ans, err := s.wholeOf(ctx, d)
 	if err != nil {
 		return nil, err
 	}
-	res.IsError = failed
-	return res, nil
+	ans.failed = d.Status != events.StatusCompleted
+	return result(ans)
 }
 
 // taskFault is the protocol's error about a task.

@@ -32,7 +32,7 @@ type tool struct {
 	// it, and the rest is the task's. Then call is nil, and finish makes the
 	// answer for who did not ask for a task.
 	submit func(ctx context.Context, c caller, a arguments) (ledger.Receipt, error)
-	finish func(ctx context.Context, c caller, r ledger.Receipt) (answer, error)
+	finish func(ctx context.Context, c caller, a arguments, r ledger.Receipt) (answer, error)
 	// taskOnly refuses calls from clients that do not know tasks.
 	taskOnly bool
 
@@ -51,7 +51,7 @@ func (t tool) do(ctx context.Context, c caller, a arguments) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return t.finish(ctx, c, r)
+	return t.finish(ctx, c, a, r)
 }
 
 // answer is what a tool has to say.
@@ -62,8 +62,8 @@ type answer struct {
 	seq uint64
 	// failed marks an answer that tells of a failure in its documented form.
 	failed bool
-	// link leads to what the answer shows only a part of; nil when it shows all.
-	link *sdk.ResourceLink
+	// links lead to what the answer shows only a part of; none when it shows all.
+	links []*sdk.ResourceLink
 	// meta is what is told beside the answer, under keys of its own.
 	meta sdk.Meta
 }
@@ -153,8 +153,8 @@ func resultOf(ans answer, body []byte, format string) *sdk.CallToolResult {
 		Content:           []sdk.Content{&sdk.TextContent{Text: formatted(body, format)}},
 		StructuredContent: json.RawMessage(body),
 	}
-	if ans.link != nil {
-		res.Content = append(res.Content, ans.link)
+	for _, link := range ans.links {
+		res.Content = append(res.Content, link)
 	}
 	if ans.seq != 0 || ans.meta != nil {
 		res.Meta = sdk.Meta{}

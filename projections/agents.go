@@ -125,7 +125,7 @@ func (s *Store) AgentSessions(ctx context.Context, tenant string, f AgentSession
 	if limit < 1 || limit > MaxListLimit {
 		return page, badQuery("limit %d is out of range: 1 to %d", limit, MaxListLimit)
 	}
-	w := condition{" FROM agent_sessions WHERE tenant = ? AND deleted_seq IS NULL", []any{tenant}}
+	w := condition{sql: " FROM agent_sessions WHERE tenant = ? AND deleted_seq IS NULL", args: []any{tenant}}
 	if f.Cwd != "" {
 		w = w.and("cwd = ?", f.Cwd)
 	}

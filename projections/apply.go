@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"daybook/events"
@@ -82,6 +83,11 @@ func (a *applier) requested(e *events.Event, d *events.ExecutionRequested) error
 	if added == 1 {
 		if key := events.SealedUnder(d); key != "" {
 			if err := a.exec(a.s.seal, e.Tenant, d.ExecutionID, key); err != nil {
+				return err
+			}
+		}
+		if d.Session != "" {
+			if err := a.exec(a.s.session, e.Tenant, d.Session, d.SessionID); err != nil {
 				return err
 			}
 		}
@@ -171,6 +177,9 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 		return err
 	}
 	st.warnings = merge(st.warnings, d.Warnings)
+	if d.TimersCancelled > 0 {
+		st.warnings = merge(st.warnings, []string{timersWarning(d.TimersCancelled)})
+	}
 	err = a.exec(a.s.end, st.id, string(status), e.Seq, e.Time.UnixMilli(), heap, body(content.Result), content.ResultTruncated, body(content.Error),
 		orNull(d.Reason), usage, warningsJSON(st.warnings), cancelledBy, truncated, sum, lines, bytes)
 	if err != nil || d.Heap == nil {
@@ -238,7 +247,7 @@ func (a *applier) entry(e *events.Event, d *events.SessionEntryRecorded) error {
 		return err
 	}
 	a.log = append(a.log, logChange{key: sessionKey{e.Tenant, d.SessionID}, execution: d.ExecutionID, entry: true})
-	return a.exec(a.s.session, e.Tenant, d.Session)
+	return a.exec(a.s.session, e.Tenant, d.Session, d.SessionID)
 }
 
 func (a *applier) tagged(e *events.Event, d *events.HeapTagged) error {
@@ -285,6 +294,15 @@ func warningsJSON(w []string) string {
 }
 
 // merge appends what is new: each stage repeats what it passes on.
+// timersWarning says what a failed run did to the timers in its heap.
+func timersWarning(n int) string {
+	const those = "the run failed, so %d %s that it or earlier runs had set %s cancelled; a later run that needs them sets them again"
+	if n == 1 {
+		return fmt.Sprintf(those, n, "timer", "was")
+	}
+	return fmt.Sprintf(those, n, "timers", "were")
+}
+
 func merge(have, more []string) []string {
 	for _, w := range more {
 		if !slices.Contains(have, w) {

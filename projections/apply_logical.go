@@ -9,6 +9,9 @@ func (a *applier) logical(e *events.Event) error {
 	if d, ok := e.Data.(*events.SessionOpened); ok {
 		return a.logicalOpened(e, d)
 	}
+	if d, ok := e.Data.(*events.SessionReset); ok && d.Kind == events.SessionLog {
+		return a.exec(a.s.sessionReset, e.Tenant, d.SessionID, e.Seq, e.Time.UnixMilli(), nil, orNull(d.Heap), d.Entries, asJSON(d.Actor))
+	}
 	known, err := a.execCounting(a.s.logicalUse, e.Tenant, e.About(), e.Time.UnixMilli())
 	if err != nil {
 		return err
@@ -28,12 +31,23 @@ func (a *applier) logical(e *events.Event) error {
 				return err
 			}
 		}
+	case *events.SessionReset:
+		if d.Next == nil {
+			return a.anomaly(e, "a reset of session %s does not say where it continues", d.SessionID)
+		}
+		if err := a.exec(a.s.sessionReset, e.Tenant, d.SessionID, e.Seq, e.Time.UnixMilli(), nil, orNull(d.Heap), d.Next.Turn, asJSON(d.Actor)); err != nil {
+			return err
+		}
+		return a.exec(a.s.logicalSet, e.Tenant, d.SessionID, orNull(d.Heap), d.Next.Turn)
 	case *events.SessionRebound:
 		if err := a.exec(a.s.unteach, e.Tenant, d.SessionID); err != nil {
 			return err
 		}
 		if !d.Next.Reset {
 			return a.exec(a.s.logicalBreak, e.Tenant, d.SessionID, d.Reason)
+		}
+		if err := a.exec(a.s.sessionReset, e.Tenant, d.SessionID, e.Seq, e.Time.UnixMilli(), d.Reason, orNull(d.Next.Heap), d.Next.Turn, asJSON(d.Actor)); err != nil {
+			return err
 		}
 		return a.exec(a.s.logicalReset, e.Tenant, d.SessionID, d.Reason, orNull(d.Next.Heap), d.Next.Turn)
 	}

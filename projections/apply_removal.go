@@ -34,7 +34,8 @@ func (s *removalStatements) queries() []preparing {
 		{&s.dropSealed, `DELETE FROM sealed_runs WHERE execution IN (` + unkept + `)`},
 		{&s.dropContextRuns, `DELETE FROM context_runs WHERE EXISTS (SELECT 1 FROM executions x WHERE x.tenant = context_runs.tenant AND x.execution_id = context_runs.execution_id AND x.id IN (` + unkept + `))`},
 		{&s.dropEntries, `DELETE FROM entries WHERE EXISTS (SELECT 1 FROM executions x WHERE x.tenant = entries.tenant AND x.execution_id = entries.execution_id AND x.id IN (` + unkept + `))`},
-		{&s.dropSessions, `DELETE FROM sessions WHERE NOT EXISTS (SELECT 1 FROM entries e WHERE e.tenant = sessions.tenant AND e.session = sessions.session)`},
+		{&s.dropSessions, `DELETE FROM sessions WHERE NOT EXISTS (SELECT 1 FROM executions x WHERE x.tenant = sessions.tenant AND x.session_id = sessions.session_id)
+			AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.tenant = sessions.tenant AND e.session_id = sessions.session_id)`},
 		{&s.dropRuns, `DELETE FROM executions WHERE id IN (` + unkept + `)`},
 		{&s.dropEdits, `DELETE FROM tag_edits WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		{&s.dropNotes, `DELETE FROM anomalies WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},

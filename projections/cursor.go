@@ -30,6 +30,8 @@ const (
 	cursorTagged  cursorKind = 't'
 	cursorAgents  cursorKind = 'a'
 	cursorLogical cursorKind = 'l'
+	// cursorSessions continues a list of sessions of every kind.
+	cursorSessions cursorKind = 's'
 )
 
 func (c cursor) String() string {

@@ -21,11 +21,11 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (ExecutionDeta
 	var result, errorText, cancelledBy, usage sql.NullString
 	var line int64
 	var open bool
-	err := s.reader.QueryRowContext(ctx, `SELECT execution_id, status, result, output_heap, error, requested_at, started_at, completed_at,
+	err := s.reader.QueryRowContext(ctx, `SELECT execution_id, status, result, output_heap, error, requested_at, started_at, queued, completed_at,
 			input_heap, requested_heap, session, logical_id, turn, source, file_name, actor, cancelled_by, attempt, reason, result_truncated, heap_mb, timeout_secs,
 			out_line, out_byte, out_open, out_truncated, out_sha256, written_lines, written_bytes, usage, engine_id, warnings, last_seq
 		FROM executions WHERE tenant = ? AND execution_id = ?`, tenant, id).Scan(
-		&d.ExecutionID, &d.Status, &result, &d.Heap, &errorText, &requested, &started, &completed,
+		&d.ExecutionID, &d.Status, &result, &d.Heap, &errorText, &requested, &started, &d.Queued, &completed,
 		&d.InputHeap, &d.RequestedHeap, &d.Session, &d.LogicalSession, &d.Turn, &source, &d.FileName, &actor, &cancelledBy, &d.Attempt, &d.Reason, &d.ResultTruncated, &d.HeapMemoryMaxMB, &d.ExecutionTimeoutSecs,
 		&line, &d.TotalBytes, &open, &d.OutputTruncated, &d.OutputSHA256, &d.WrittenLines, &d.WrittenBytes, &usage, &d.EngineID, &warnings, &d.Seq)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -37,7 +37,7 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (ExecutionDeta
 	d.TotalLines, _ = countLines(line, open, d.Status)
 	d.RequestedAt = formatMillis(requested)
 	d.StartedAt = d.RequestedAt
-	d.Queued = !started.Valid && d.Status == events.StatusRunning
+	d.Queued = d.Queued && d.Status == events.StatusRunning
 	if started.Valid {
 		d.StartedAt = formatMillis(started.Int64)
 	}

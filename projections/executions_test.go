@@ -40,12 +40,12 @@ func TestLifeOfAnExecution(t *testing.T) {
 			want.Warnings = []string{"raised", "fresh"}
 		}},
 		{"output", output(1, 1, fresh, pieces("a\nb")...), func() { want.TotalLines, want.TotalBytes, want.Seq = 2, 3, 3 }},
-		{"handed back", &events.ExecutionHandedBack{ExecutionID: id(1), Attempt: 1}, func() { want.Queued, want.StartedAt, want.Seq = true, at(1), 4 }},
+		{"handed back", &events.ExecutionHandedBack{ExecutionID: id(1), Attempt: 1}, func() { want.Queued, want.Seq = true, 4 }},
 		{"started again", started(1, 1, events.Extent{Line: 3, Byte: 4}, ""), func() {
-			want.Queued, want.StartedAt, want.InputHeap, want.TotalBytes, want.Seq = false, at(5), nil, 4, 5
+			want.Queued, want.InputHeap, want.TotalBytes, want.Seq = false, nil, 4, 5
 		}},
 		{"next attempt, planned before the b", started(1, 2, x, heap(6)), func() {
-			want.StartedAt, want.Attempt, want.InputHeap, want.TotalLines, want.TotalBytes, want.Seq = at(6), 2, ptr(heap(6)), 1, 2, 6
+			want.Attempt, want.InputHeap, want.TotalLines, want.TotalBytes, want.Seq = 2, ptr(heap(6)), 1, 2, 6
 		}},
 		{"somebody asks to cancel", &events.ExecutionCancelRequested{ExecutionID: id(1), Actor: operator}, func() { want.Seq = 7 }},
 		{"cancelled", ended(1, events.StatusCancelled, func(e *events.Ending) {
@@ -84,6 +84,25 @@ func TestEndings(t *testing.T) {
 		want := projections.Execution{ExecutionID: id(1), Status: status, Result: ptr(""), Heap: ptr(heap(1)), Error: ptr("boom"), StartedAt: at(2), CompletedAt: ptr(at(3))}
 		if diff := cmp.Diff(want, d.Execution); diff != "" || err != nil || !d.ResultTruncated || d.Queued {
 			t.Errorf("%s: %s, error %v", status, diff, err)
+		}
+	}
+}
+
+// TestTimersCancelled: the count on the terminal event is a warning in plain words.
+func TestTimersCancelled(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{
+		1: "the run failed, so 1 timer that it or earlier runs had set was cancelled; a later run that needs them sets them again",
+		3: "the run failed, so 3 timers that it or earlier runs had set were cancelled; a later run that needs them sets them again",
+	} {
+		b, s := newBook(), open(t, projections.Options{})
+		b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusFailed, func(e *events.Ending) {
+			e.TimersCancelled, e.Warnings = n, []string{"late"}
+		}))
+		apply(t, s, b)
+		d, err := s.Execution(t.Context(), tenant, id(1))
+		if diff := cmp.Diff([]string{"late", want}, d.Warnings); diff != "" || err != nil {
+			t.Errorf("%d timers: %s, error %v", n, diff, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,7 +41,7 @@ func (s *Store) Executions(ctx context.Context, tenant string, f ExecutionFilter
 		return ExecutionPage{}, fmt.Errorf("list executions: %w", err)
 	}
 	var page ExecutionPage
-	if f.Limit == 0 && f.Cursor == "" {
+	if f.Limit == 0 && f.Cursor == "" && f.Text == "" {
 		page, err = w.documented(ctx, tx)
 	} else {
 		page, err = w.page(ctx, tx, f.Limit, f.Cursor)
@@ -55,15 +56,27 @@ func (s *Store) Executions(ctx context.Context, tenant string, f ExecutionFilter
 type condition struct {
 	sql  string
 	args []any
+	// details adds columns to each row; text is what the source must contain.
+	details bool
+	text    string
 }
 
 func (w condition) and(sql string, args ...any) condition {
-	return condition{w.sql + " AND " + sql, append(slices.Clip(w.args), args...)}
+	w.sql, w.args = w.sql+" AND "+sql, append(slices.Clip(w.args), args...)
+	return w
+}
+
+// columns is the beginning of a query for rows of the list.
+func (w condition) columns() string {
+	if !w.details {
+		return listColumns
+	}
+	return listColumns + detailColumns
 }
 
 // matching is the condition a filter stands for, but for its tags and cursor.
 func matching(tenant string, f ExecutionFilter) (condition, error) {
-	w := condition{" FROM executions WHERE tenant = ?", []any{tenant}}
+	w := condition{sql: " FROM executions WHERE tenant = ?", args: []any{tenant}}
 	if f.Limit < 0 || f.Limit > MaxListLimit {
 		return w, badQuery("limit %d is out of range: 1 to %d", f.Limit, MaxListLimit)
 	}
@@ -76,6 +89,15 @@ func matching(tenant string, f ExecutionFilter) (condition, error) {
 	if f.Session != "" {
 		w = w.and("session_id = ?", events.SessionID(tenant, f.Session))
 	}
+	if f.LogicalSession != "" {
+		w = w.and("logical_id = ?", f.LogicalSession)
+	}
+	if !f.Since.IsZero() {
+		// From the time to a position, by which the list is ordered.
+		since := f.Since.UnixMilli()
+		w = w.and("requested_seq >= (SELECT min(requested_seq) FROM executions WHERE tenant = ? AND requested_at >= ?) AND requested_at >= ?", tenant, since, since)
+	}
+	w.details, w.text = f.Details, f.Text
 	return w, nil
 }
 
@@ -100,6 +122,12 @@ func (w condition) tagged(ctx context.Context, tx *sql.Tx, tenant string, tags m
 
 const listColumns = "SELECT execution_id, status, requested_at, started_at, completed_at, requested_seq, iif(attempt > 1, attempt, 0)"
 
+// detailColumns follow listColumns where details are asked for.
+const detailColumns = ", queued AND status = 'running', session, logical_id, output_heap, substr(coalesce(source ->> '$.blob.preview', source ->> '$.text'), 1, 200)"
+
+// maxSearched is how many executions one page of a search in sources looks at.
+const maxSearched = 20_000
+
 // documented lists every running execution and the newest ended ones.
 func (w condition) documented(ctx context.Context, tx *sql.Tx) (ExecutionPage, error) {
 	ended := w.and("status <> 'running'")
@@ -110,11 +138,11 @@ func (w condition) documented(ctx context.Context, tx *sql.Tx) (ExecutionPage, e
 		return ExecutionPage{}, err
 	}
 	running, listed := w.and("status = 'running'"), ended.and("requested_seq >= ?", oldest)
-	rows, err := tx.QueryContext(ctx, listColumns+running.sql+" UNION ALL "+listColumns+listed.sql+" ORDER BY requested_seq DESC", append(running.args, listed.args...)...)
+	rows, err := tx.QueryContext(ctx, w.columns()+running.sql+" UNION ALL "+w.columns()+listed.sql+" ORDER BY requested_seq DESC", append(running.args, listed.args...)...)
 	if err != nil {
 		return ExecutionPage{}, err
 	}
-	list, _, err := scanSummaries(rows)
+	list, _, err := w.scanSummaries(rows)
 	page := ExecutionPage{Executions: list}
 	if err != nil || oldest == 0 {
 		return page, err
@@ -144,11 +172,14 @@ func (w condition) page(ctx context.Context, tx *sql.Tx, limit int, after string
 		}
 		w = w.and("requested_seq < ?", c.seq)
 	}
-	rows, err := tx.QueryContext(ctx, listColumns+w.sql+" ORDER BY requested_seq DESC LIMIT ?", append(w.args, limit+1)...)
+	if w.text != "" {
+		return w.search(ctx, tx, limit, kind)
+	}
+	rows, err := tx.QueryContext(ctx, w.columns()+w.sql+" ORDER BY requested_seq DESC LIMIT ?", append(w.args, limit+1)...)
 	if err != nil {
 		return ExecutionPage{}, err
 	}
-	list, positions, err := scanSummaries(rows)
+	list, positions, err := w.scanSummaries(rows)
 	if err != nil {
 		return ExecutionPage{}, err
 	}
@@ -159,28 +190,77 @@ func (w condition) page(ctx context.Context, tx *sql.Tx, limit int, after string
 	return page, nil
 }
 
+// search lists the executions whose source contains a text. SQLite would search
+// the JSON that a source is stored as, in which some characters are escaped.
+func (w condition) search(ctx context.Context, tx *sql.Tx, limit int, kind cursorKind) (ExecutionPage, error) {
+	page := ExecutionPage{Executions: []ExecutionSummary{}}
+	rows, err := tx.QueryContext(ctx, w.columns()+", source"+w.sql+" ORDER BY requested_seq DESC LIMIT ?", append(w.args, maxSearched+1)...)
+	if err != nil {
+		return page, err
+	}
+	defer rows.Close()
+	text := strings.ToLower(w.text)
+	var last uint64
+	for searched := 0; rows.Next(); searched++ {
+		if searched == maxSearched || len(page.Executions) == limit {
+			page.NextCursor = cursor{kind, last}.String()
+			break
+		}
+		var source []byte
+		e, position, err := w.scanSummary(rows, &source)
+		if err != nil {
+			return page, err
+		}
+		last = position
+		var b events.Body
+		if err := json.Unmarshal(source, &b); err != nil {
+			return page, err
+		}
+		if b.Blob != nil {
+			b.Text = b.Blob.Preview
+		}
+		if strings.Contains(strings.ToLower(b.Text), text) {
+			page.Executions = append(page.Executions, e)
+		}
+	}
+	return page, rows.Err()
+}
+
 // scanSummaries reads all rows and closes them. It returns each one's position
 // too.
-func scanSummaries(rows *sql.Rows) (list []ExecutionSummary, positions []uint64, err error) {
+func (w condition) scanSummaries(rows *sql.Rows) (list []ExecutionSummary, positions []uint64, err error) {
 	defer rows.Close()
 	list = []ExecutionSummary{}
 	for rows.Next() {
-		var e ExecutionSummary
-		var requested int64
-		var started, completed sql.NullInt64
-		var position uint64
-		if err := rows.Scan(&e.ExecutionID, &e.Status, &requested, &started, &completed, &position, &e.Attempt); err != nil {
+		e, position, err := w.scanSummary(rows)
+		if err != nil {
 			return nil, nil, err
-		}
-		e.StartedAt = formatMillis(requested)
-		if started.Valid {
-			e.StartedAt = formatMillis(started.Int64)
-		}
-		if completed.Valid {
-			at := formatMillis(completed.Int64)
-			e.CompletedAt = &at
 		}
 		list, positions = append(list, e), append(positions, position)
 	}
 	return list, positions, rows.Err()
+}
+
+// scanSummary reads a row of columns, and what follows them into more.
+func (w condition) scanSummary(rows *sql.Rows, more ...any) (e ExecutionSummary, position uint64, err error) {
+	var requested int64
+	var started, completed sql.NullInt64
+	var preview sql.NullString
+	into := []any{&e.ExecutionID, &e.Status, &requested, &started, &completed, &position, &e.Attempt}
+	if w.details {
+		into = append(into, &e.Queued, &e.Session, &e.LogicalSession, &e.Heap, &preview)
+	}
+	if err := rows.Scan(append(into, more...)...); err != nil {
+		return e, 0, err
+	}
+	e.CodePreview = preview.String
+	e.StartedAt = formatMillis(requested)
+	if started.Valid {
+		e.StartedAt = formatMillis(started.Int64)
+	}
+	if completed.Valid {
+		at := formatMillis(completed.Int64)
+		e.CompletedAt = &at
+	}
+	return e, position, nil
 }

@@ -36,7 +36,7 @@ func inTurn(session, number int) func(*events.ExecutionRequested) {
 func logicalMove(r *rand.Rand) events.Data {
 	n, turn, x := r.IntN(3), r.IntN(9), 1+r.IntN(12)
 	next := events.SessionNext{Turn: int64(turn), Reset: r.IntN(2) == 0, Heap: heap(r.IntN(9))}
-	switch r.IntN(6) {
+	switch r.IntN(7) {
 	case 0:
 		return opened(n, fmt.Sprint("intent ", n))
 	case 1:
@@ -46,6 +46,8 @@ func logicalMove(r *rand.Rand) events.Data {
 			SessionID: sessionID(n), DomainRevision: int64(turn), Binding: events.SessionBinding{Primary: "builtin", CatalogSHA256: heap(x)},
 			Added: []events.TaughtEntry{{ID: "a", SHA256: heap(1), Symbol: fmt.Sprint("t", turn)}, {ID: "b", SHA256: heap(2), Symbol: "u"}}, Next: next,
 		}
+	case 5:
+		return &events.SessionReset{SessionID: sessionID(n), Kind: events.SessionLogical, Heap: next.Heap, Next: &next, Actor: client}
 	case 3:
 		return &events.SessionRebound{SessionID: sessionID(n), Reason: "heap_lost", Next: next}
 	case 4:

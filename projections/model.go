@@ -1,6 +1,10 @@
 package projections
 
-import "daybook/events"
+import (
+	"time"
+
+	"daybook/events"
+)
 
 // Execution is the answer to "how is this run doing". Its JSON form is the
 // documented one: result, heap, error and completed_at are always present.
@@ -10,7 +14,8 @@ type Execution struct {
 	Result      *string       `json:"result"`
 	Heap        *string       `json:"heap"`
 	Error       *string       `json:"error"`
-	// StartedAt is the acceptance time until an isolate starts the run.
+	// StartedAt is the acceptance time until an isolate starts the execution, then
+	// the start of its first attempt.
 	StartedAt   string  `json:"started_at"`
 	CompletedAt *string `json:"completed_at"`
 }
@@ -66,16 +71,34 @@ type ExecutionSummary struct {
 	Status      events.Status `json:"status"`
 	StartedAt   string        `json:"started_at"`
 	CompletedAt *string       `json:"completed_at"`
-	// Attempt is how often the run was begun, where that is more than once.
-	Attempt int `json:"attempt,omitempty" doc:"How often the run was begun; absent unless an interruption made it more than once."`
+	// Attempt is the number of attempts, where that is more than one.
+	Attempt int `json:"attempt,omitempty" doc:"Number of attempts; absent unless an interruption made it more than one."`
+	// The others are set only when the filter asks for details.
+	Queued         bool    `json:"queued,omitempty"`
+	Session        *string `json:"session,omitempty"`
+	LogicalSession *string `json:"logical_session,omitempty"`
+	Heap           *string `json:"heap,omitempty"`
+	// CodePreview is the beginning of the source, at most 200 characters.
+	CodePreview string `json:"code_preview,omitempty" doc:"Beginning of the source, at most 200 characters; absent when the source was erased."`
 }
 
 // ExecutionFilter selects executions. The zero value selects what the
 // documented tool lists: every running one plus the newest 1,000 ended.
 type ExecutionFilter struct {
 	Status  events.Status // empty: any
-	Session string        // empty: any
-	Tags    map[string]string
+	Session string        // name of a named session; empty: any
+	// LogicalSession is the id of a logical or ACP session; empty: any.
+	LogicalSession string
+	Tags           map[string]string
+	// Since leaves out executions accepted before it; zero: none.
+	Since time.Time
+	// Text leaves out executions whose source does not contain it, without regard
+	// to case; empty: none. Of a source stored apart only the preview is searched,
+	// and one page looks at no more than maxSearched executions: it may hold fewer
+	// than its limit, or none, and still have a cursor.
+	Text string
+	// Details adds to each row its session, heap and the beginning of its source.
+	Details bool
 	Limit   int    // 0: the documented default; else 1-1000
 	Cursor  string // from a previous page
 }

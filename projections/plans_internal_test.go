@@ -192,6 +192,13 @@ func askEverything(t *testing.T, s *Store) {
 			}
 		}
 	}
+	for _, f := range []ExecutionFilter{{Details: true}, {Details: true, Limit: 5}, {Since: time.UnixMilli(1), Limit: 5}, {Text: "a", Status: events.StatusFailed}, {Session: "s", Since: time.UnixMilli(1), Text: "a", Details: true}} {
+		ask(s.Executions(ctx, "t", f))
+	}
+	ask(s.ResolveExecution(ctx, "t", "0", ""))
+	ask(s.ResolveExecution(ctx, "t", Newest, "s"))
+	ask(s.ResolveHeap(ctx, "t", "f", ""))
+	ask(s.ResolveHeap(ctx, "t", Newest, ""))
 	for pairs := range 4 {
 		tags := map[string]string{}
 		for n := range pairs {

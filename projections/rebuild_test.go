@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
+	"daybook/internal/tier"
 	"daybook/projections"
 )
 
@@ -163,8 +164,8 @@ func TestRebuiltIsTheSame(t *testing.T) {
 			h, b := newHistorian(seed), newBook()
 			path := filepath.Join(t.TempDir(), "projections.db")
 			s := open(t, projections.Options{Path: path})
-			for range 20 {
-				for range 1 + h.IntN(30) {
+			for range tier.Choose(5, 20) {
+				for range 1 + h.IntN(tier.Choose(120, 30)) {
 					who, d := h.move()
 					b.addFor(who, d)
 				}

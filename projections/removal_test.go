@@ -172,7 +172,7 @@ func (b *soundBook) goOn() {
 
 func (b *soundBook) move() {
 	ref := contextRef([]events.ContextKind{events.ContextLogical, events.ContextSession, events.ContextTransport}[b.IntN(3)], fmt.Sprint(b.IntN(2)))
-	switch b.IntN(30) {
+	switch b.IntN(32) {
 	case 0:
 		if len(b.heaps) > 0 {
 			b.add(tagged(heap(b.heaps[b.IntN(len(b.heaps))]), tags{"k": fmt.Sprint(b.IntN(3)), "l": "1"}, events.EditSet, 0))
@@ -182,6 +182,14 @@ func (b *soundBook) move() {
 			i := b.IntN(len(b.heaps))
 			b.add(tagged(heap(b.heaps[i]), tags{}, events.EditSet, 0), &events.HeapCollected{Heap: heap(b.heaps[i])})
 			b.heaps = slices.Delete(b.heaps, i, i+1)
+		}
+	case 30:
+		s := b.IntN(2)
+		b.add(&events.SessionReset{SessionID: sessionID(s), Kind: events.SessionLogical, Actor: client, Next: &events.SessionNext{Turn: b.turns[s], ExecutionID: b.after[s], Reset: true}})
+	case 31:
+		name := fmt.Sprint("session ", b.IntN(3))
+		if b.entries[name] > 0 {
+			b.add(&events.SessionReset{SessionID: events.SessionID(tenant, name), Kind: events.SessionLog, Session: name, Entries: b.entries[name], Actor: client})
 		}
 	case 5:
 		b.add(&events.ContextUpdated{ContextRef: ref, Content: events.Plain(events.ContextContent{UserPreferences: events.UserPreferences{Language: fmt.Sprint(b.n)}})})

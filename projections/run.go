@@ -165,10 +165,12 @@ func (a *applier) apply(e *events.Event) error {
 		return a.handedBack(e, d)
 	case *events.ExecutionCompleted, *events.ExecutionFailed, *events.ExecutionTimedOut, *events.ExecutionCancelled:
 		return a.ended(e, events.Ended(d))
-	case *events.SessionOpened, *events.SessionExpanded, *events.SessionTurnQueued, *events.SessionTurnSkipped, *events.SessionRebound:
+	case *events.SessionOpened, *events.SessionExpanded, *events.SessionTurnQueued, *events.SessionTurnSkipped, *events.SessionRebound, *events.SessionReset:
 		return a.logical(e)
-	case *events.SessionNamed, *events.SessionRefAssigned:
-		return nil // the write side reads them by subject
+	case *events.SessionRefAssigned:
+		return a.exec(a.s.sessionRef, e.Tenant, d.Ref, d.SessionID)
+	case *events.SessionNamed:
+		return nil // the write side reads it by subject
 	case *events.HeapTagged:
 		return a.tagged(e, d)
 	case *events.SessionEntryRecorded:

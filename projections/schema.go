@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion names the layout of the file. A file of another version is
 // begun anew from the ledger.
-const SchemaVersion = 14
+const SchemaVersion = 16
 
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -23,6 +23,8 @@ CREATE TABLE IF NOT EXISTS executions (
 	tenant TEXT NOT NULL, execution_id TEXT NOT NULL, status TEXT NOT NULL,
 	requested_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL,
 	requested_at INTEGER NOT NULL, started_at INTEGER, completed_at INTEGER,
+	-- started_at is the start of the first attempt; queued is 1 while no runner has the execution
+	queued INTEGER NOT NULL DEFAULT 1,
 	attempt INTEGER NOT NULL DEFAULT 0, engine_id TEXT,
 	source TEXT NOT NULL, file_name TEXT NOT NULL, tags TEXT,
 	requested_heap TEXT, input_heap TEXT, output_heap TEXT,
@@ -39,8 +41,10 @@ CREATE TABLE IF NOT EXISTS executions (
 	UNIQUE (tenant, execution_id)
 );
 CREATE INDEX IF NOT EXISTS executions_by_age ON executions (tenant, requested_seq);
+CREATE INDEX IF NOT EXISTS executions_by_time ON executions (tenant, requested_at, requested_seq);
 CREATE INDEX IF NOT EXISTS executions_by_status ON executions (tenant, status, requested_seq);
 CREATE INDEX IF NOT EXISTS executions_by_session ON executions (tenant, session_id, requested_seq) WHERE session_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS executions_by_logical ON executions (tenant, logical_id, requested_seq) WHERE logical_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS executions_by_heap ON executions (tenant, output_heap) WHERE output_heap IS NOT NULL;
 
 -- A row is a chunk of output: its text with line ends, and what is known of
@@ -93,9 +97,22 @@ CREATE TABLE IF NOT EXISTS entries (
 	input_heap TEXT, output_heap TEXT, completed_at INTEGER NOT NULL,
 	PRIMARY KEY (tenant, session_id, idx)
 ) WITHOUT ROWID;
+-- The named sessions that runs were requested in.
 CREATE TABLE IF NOT EXISTS sessions (
-	tenant TEXT NOT NULL, session TEXT NOT NULL, PRIMARY KEY (tenant, session)
+	tenant TEXT NOT NULL, session TEXT NOT NULL, session_id TEXT NOT NULL, PRIMARY KEY (tenant, session)
 ) WITHOUT ROWID;
+-- Changes of the head of a session of any kind that no run made. turn is the last
+-- turn before, or the number of entries of a named session.
+CREATE TABLE IF NOT EXISTS session_resets (
+	tenant TEXT NOT NULL, session_id TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL,
+	reason TEXT, heap TEXT, turn INTEGER NOT NULL, actor TEXT NOT NULL,
+	PRIMARY KEY (tenant, session_id, seq)
+) WITHOUT ROWID;
+-- Short names of logical sessions.
+CREATE TABLE IF NOT EXISTS session_refs (
+	tenant TEXT NOT NULL, ref TEXT NOT NULL, session_id TEXT NOT NULL, PRIMARY KEY (tenant, ref, session_id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS session_refs_by_session ON session_refs (tenant, session_id);
 
 -- What each tenant uses: runs that have not ended, bytes of output and of heaps.
 CREATE TABLE IF NOT EXISTS tenant_usage (

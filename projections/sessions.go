@@ -10,7 +10,7 @@ import (
 
 // Sessions returns the names of the sessions that have entries, sorted.
 func (s *Store) Sessions(ctx context.Context, tenant string) ([]string, error) {
-	rows, err := s.reader.QueryContext(ctx, "SELECT session FROM sessions WHERE tenant = ? ORDER BY session", tenant)
+	rows, err := s.reader.QueryContext(ctx, "SELECT session FROM sessions s WHERE tenant = ? AND EXISTS (SELECT 1 FROM entries e WHERE e.tenant = s.tenant AND e.session_id = s.session_id) ORDER BY session", tenant)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
@@ -34,11 +34,19 @@ func (s *Store) Entries(ctx context.Context, tenant, session string) ([]Entry, e
 	if err := s.logged(ctx, sessionKey{tenant, id}); err != nil {
 		return nil, fmt.Errorf("read session %q: %w", session, err)
 	}
-	rows, err := s.reader.QueryContext(ctx, `SELECT n.idx, n.execution_id, n.status, n.input_heap, n.output_heap, n.completed_at, x.source
+	list, err := s.entries(ctx, tenant, `SELECT n.idx, n.execution_id, n.status, n.input_heap, n.output_heap, n.completed_at, x.source
 		FROM entries n JOIN executions x ON x.tenant = n.tenant AND x.execution_id = n.execution_id
-		WHERE n.tenant = ? AND n.session_id = ? ORDER BY n.idx`, tenant, id)
+		WHERE n.tenant = ? AND n.session_id = ? ORDER BY n.idx`, id, session)
 	if err != nil {
 		return nil, fmt.Errorf("read session %q: %w", session, err)
+	}
+	return list, nil
+}
+
+func (s *Store) entries(ctx context.Context, tenant, query, id, name string) ([]Entry, error) {
+	rows, err := s.reader.QueryContext(ctx, query, tenant, id)
+	if err != nil {
+		return nil, err
 	}
 	defer rows.Close()
 	list := []Entry{}
@@ -47,12 +55,12 @@ func (s *Store) Entries(ctx context.Context, tenant, session string) ([]Entry, e
 		var completed int64
 		var source string
 		if err := rows.Scan(&e.Index, &e.ExecutionID, &e.Status, &e.InputHeap, &e.OutputHeap, &completed, &source); err != nil {
-			return nil, fmt.Errorf("read session %q: %w", session, err)
+			return nil, err
 		}
 		e.Timestamp = formatMillis(completed)
 		code, err := s.text(ctx, tenant, sql.NullString{String: source, Valid: true})
 		if err != nil {
-			return nil, fmt.Errorf("read the code of entry %d of session %q: %w", e.Index, session, err)
+			return nil, fmt.Errorf("read the code of entry %d of session %q: %w", e.Index, name, err)
 		}
 		e.Code = *code
 		list = append(list, e)

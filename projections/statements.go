@@ -23,7 +23,8 @@ type statements struct {
 	use                                             *sql.Stmt
 	logicalOpen, logicalUse, logicalTurn            *sql.Stmt
 	logicalExpand, logicalBreak, logicalReset       *sql.Stmt
-	logicalHead, teach, unteach                     *sql.Stmt
+	logicalHead, logicalSet, teach, unteach         *sql.Stmt
+	sessionReset, sessionRef                        *sql.Stmt
 	agentStatements
 	contextStatements
 	callStatements
@@ -53,9 +54,9 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.request, `INSERT OR IGNORE INTO executions (tenant, execution_id, status, requested_seq, last_seq, requested_at, source, file_name, tags, requested_heap, session, session_id, heap_mb, timeout_secs, actor, warnings, logical_id, turn)
 			VALUES (?1, ?2, 'running', ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)`},
 		{&s.state, `SELECT id, status, last_seq, out_line, out_byte, out_open, out_attempt, tags, session_id, logical_id, coalesce(turn, 0), warnings FROM executions WHERE tenant = ? AND execution_id = ?`},
-		{&s.start, `UPDATE executions SET last_seq = ?2, started_at = ?3, attempt = ?4, engine_id = ?5, input_heap = ?6, warnings = ?7, out_line = ?8, out_byte = ?9, out_open = 0, out_attempt = ?4 WHERE id = ?1`},
+		{&s.start, `UPDATE executions SET last_seq = ?2, started_at = coalesce(started_at, ?3), queued = 0, attempt = ?4, engine_id = ?5, input_heap = ?6, warnings = ?7, out_line = ?8, out_byte = ?9, out_open = 0, out_attempt = ?4 WHERE id = ?1`},
 		{&s.touch, `UPDATE executions SET last_seq = ?2 WHERE id = ?1`},
-		{&s.handBack, `UPDATE executions SET last_seq = ?2, started_at = NULL WHERE id = ?1`},
+		{&s.handBack, `UPDATE executions SET last_seq = ?2, queued = 1 WHERE id = ?1`},
 		{&s.end, `UPDATE executions SET status = ?2, last_seq = ?3, completed_at = ?4, output_heap = ?5, result = ?6, result_truncated = ?7, error = ?8, reason = ?9, usage = ?10, warnings = ?11,
 			cancelled_by = ?12, out_truncated = max(out_truncated, ?13), out_sha256 = ?14, written_lines = ?15, written_bytes = ?16 WHERE id = ?1`},
 		{&s.chunk, `INSERT INTO output VALUES (?, ?, ?, ?, ?, ?, ?)`},
@@ -76,7 +77,9 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.untag, `DELETE FROM heap_tags WHERE pair = ? AND heap = ?`},
 		{&s.entry, `INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.lastEntry, `SELECT coalesce(max(idx), -1) FROM entries WHERE tenant = ? AND session_id = ?`},
-		{&s.session, `INSERT OR IGNORE INTO sessions VALUES (?, ?)`},
+		{&s.session, `INSERT OR IGNORE INTO sessions VALUES (?, ?, ?)`},
+		{&s.sessionReset, `INSERT OR IGNORE INTO session_resets VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.sessionRef, `INSERT OR IGNORE INTO session_refs VALUES (?, ?, ?)`},
 		{&s.agentID, `SELECT id FROM agent_sessions WHERE tenant = ? AND session_id = ?`},
 		{&s.agentCreate, `INSERT OR IGNORE INTO agent_sessions (tenant, session_id, created_seq, updated_seq, updated_at, cwd, directories, config, parent, parent_seq)
 			VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9)`},
@@ -96,6 +99,7 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.logicalExpand, `UPDATE logical_sessions SET revision = ?3, primary_source = ?4, catalog_sha256 = ?5 WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.logicalBreak, `UPDATE logical_sessions SET broken = ?3 WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.logicalReset, `UPDATE logical_sessions SET broken = ?3, head = ?4, head_turn = ?5, reset_turn = ?5 WHERE tenant = ?1 AND session_id = ?2`},
+		{&s.logicalSet, `UPDATE logical_sessions SET head = ?3, head_turn = ?4, reset_turn = ?4 WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.logicalHead, `UPDATE logical_sessions SET head = ?4, head_turn = ?3, used_at = max(used_at, ?5) WHERE tenant = ?1 AND session_id = ?2 AND head_turn < ?3 AND reset_turn < ?3`},
 		{&s.teach, `INSERT INTO taught SELECT ?1, ?2, coalesce(max(n), 0) + 1, ?3, ?4, ?5 FROM taught WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.unteach, `DELETE FROM taught WHERE tenant = ? AND session_id = ?`},

@@ -74,7 +74,9 @@ type Store struct {
 	stalled  error         // why applying has stopped for now
 	changed  chan struct{} // closed and replaced at every commit
 	watchers watchers
-	unlogged unlogged
+	// endWatchers wait for ends only.
+	endWatchers watchers
+	unlogged    unlogged
 }
 
 // Open opens or begins a file of read models. The caller closes the Store
@@ -83,7 +85,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	s := &Store{opts: opts, changed: make(chan struct{}), watchers: watchers{}, unlogged: unlogged{}}
+	s := &Store{opts: opts, changed: make(chan struct{}), watchers: watchers{}, endWatchers: watchers{}, unlogged: unlogged{}}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open projections %s: %w", opts.Path, err), s.Close())
 	}
@@ -281,6 +283,7 @@ func (s *Store) advance(batch []events.Event, log []logChange) {
 	s.wake()
 	s.unlogged.note(log)
 	s.watchers.tell(batch)
+	s.endWatchers.tellEnds(batch)
 }
 
 // known remembers how far the ledger is known to reach.
@@ -298,6 +301,7 @@ func (s *Store) Stop(damage error) {
 	s.damage = damage
 	s.wake()
 	s.watchers.tellAll()
+	s.endWatchers.tellAll()
 }
 
 // wake is called with mu held.

@@ -13,19 +13,31 @@ type watchers map[executionKey]map[chan struct{}]struct{}
 // nothing. stop ends the watching and must be called; the channel is never
 // closed.
 func (s *Store) Watch(tenant, execution string) (changed <-chan struct{}, stop func()) {
+	return s.watch(s.watchers, tenant, execution)
+}
+
+// WatchEnd returns a channel that receives once the end of an execution can be
+// read, and when Run has stopped permanently. It does not signal starts and
+// output, so a caller that waits for the end reads only once. The rules of Watch
+// apply: read after WatchEnd and again after the signal; stop MUST be called.
+func (s *Store) WatchEnd(tenant, execution string) (ended <-chan struct{}, stop func()) {
+	return s.watch(s.endWatchers, tenant, execution)
+}
+
+func (s *Store) watch(w watchers, tenant, execution string) (<-chan struct{}, func()) {
 	key, signal := executionKey{tenant, execution}, make(chan struct{}, 1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.watchers[key] == nil {
-		s.watchers[key] = map[chan struct{}]struct{}{}
+	if w[key] == nil {
+		w[key] = map[chan struct{}]struct{}{}
 	}
-	s.watchers[key][signal] = struct{}{}
+	w[key][signal] = struct{}{}
 	return signal, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.watchers[key], signal)
-		if len(s.watchers[key]) == 0 {
-			delete(s.watchers, key)
+		delete(w[key], signal)
+		if len(w[key]) == 0 {
+			delete(w, key)
 		}
 	}
 }
@@ -37,6 +49,18 @@ func (w watchers) tell(batch []events.Event) {
 	}
 	for i := range batch {
 		w.signal(executionKey{batch[i].Tenant, batch[i].About()})
+	}
+}
+
+// tellEnds signals the watchers of executions that end in a batch.
+func (w watchers) tellEnds(batch []events.Event) {
+	if len(w) == 0 {
+		return
+	}
+	for i := range batch {
+		if events.Ended(batch[i].Data) != nil {
+			w.signal(executionKey{batch[i].Tenant, batch[i].About()})
+		}
 	}
 }
 

@@ -111,7 +111,7 @@ var matters = func() map[events.Type]bool {
 		events.TypeExecutionRequested, events.TypeExecutionStarted, events.TypeExecutionCompleted, events.TypeExecutionFailed,
 		events.TypeExecutionTimedOut, events.TypeExecutionCancelled, events.TypeHeapTagged, events.TypeHeapCollected,
 		events.TypeSessionEntryRecorded, events.TypeSessionOpened, events.TypeSessionExpanded, events.TypeSessionTurnQueued,
-		events.TypeSessionTurnSkipped, events.TypeSessionRebound,
+		events.TypeSessionTurnSkipped, events.TypeSessionRebound, events.TypeSessionReset,
 		events.TypeContextCleared, events.TypeContextExpired,
 	} {
 		all[t] = true
@@ -157,7 +157,8 @@ func (f *fold) apply(e *events.Event) {
 	case *events.ExecutionRequested:
 		r := &run{input: f.use(e, d.Heap), logged: d.Session != ""}
 		if d.Turn != nil {
-			r.turn = d.Turn.SessionID
+			// A reset may give the session another heap while the run waits.
+			r.input, r.turn = f.use(e, d.Turn.Heap), d.Turn.SessionID
 			f.given(e, r.turn, d.Turn.Heap)
 		}
 		if d.Context != nil {
@@ -188,6 +189,8 @@ func (f *fold) apply(e *events.Event) {
 		f.given(e, d.SessionID, d.Next.Heap)
 	case *events.SessionRebound:
 		f.given(e, d.SessionID, d.Next.Heap)
+	case *events.SessionReset:
+		f.given(e, d.SessionID, d.Heap)
 	case *events.ContextCleared:
 		f.anew(e, d.Key)
 	case *events.ContextExpired:
@@ -292,6 +295,10 @@ func (f *fold) entry(e *events.Event, d *events.SessionEntryRecorded) {
 	k := e.Tenant + " " + d.ExecutionID
 	if r := f.runs[k]; r != nil {
 		f.over(k, r)
+	}
+	if at := f.heads[e.Tenant+" "+d.SessionID]; at != nil && d.OutputHeap != "" {
+		release(at.given) // this entry's heap is the head of the named session now
+		delete(f.heads, e.Tenant+" "+d.SessionID)
 	}
 	if f.keep == 0 {
 		return

@@ -28,6 +28,9 @@ func (a *attempt) finish(run *ledger.Run, out Outcome, res ledger.Result) error 
 	}
 	res.TranspiledSHA256 = out.TranspiledSHA256
 	res.Warnings = out.Warnings
+	if status == events.StatusFailed {
+		res.TimersCancelled = out.TimersCancelled
+	}
 	res.Usage = events.Usage{
 		CPUMillis:     out.CPUTime.Milliseconds(),
 		WallMillis:    out.WallTime.Milliseconds(),

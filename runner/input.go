@@ -167,12 +167,18 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, delivered in
 		in.warnings = append(in.warnings, fmt.Sprintf("heap %s is not on record; starting from a fresh isolate", req.Heap))
 	case errors.Is(err, events.ErrRemoved):
 		removed := r.opts.Ledger.Removed(ctx, req.Tenant, req.Heap)
-		if ledger.CodeOf(removed) != ledger.CodeGone {
+		_, lost := errors.AsType[*events.LostError](removed)
+		reason := ReasonHeapCollected
+		switch {
+		case lost, errors.Is(removed, events.ErrDamaged):
+			reason = ReasonHeapDamaged
+		case ledger.CodeOf(removed) != ledger.CodeGone:
 			return fmt.Errorf("read heap %s: %w", req.Heap, removed)
 		}
-		in.refused = &refusal{ReasonHeapCollected, strings.ToUpper(removed.Error()[:1]) + removed.Error()[1:] + "."}
+		in.refused = &refusal{reason, strings.ToUpper(removed.Error()[:1]) + removed.Error()[1:] + "."}
 	case errors.Is(err, events.ErrDamaged):
-		in.refused = &refusal{ReasonHeapDamaged, fmt.Sprintf("Heap %s is damaged in the blob store and was not restored. Run again with another heap, or without one.", req.Heap)}
+		in.refused = &refusal{ReasonHeapDamaged, fmt.Sprintf(
+			"Heap %s is damaged in the blob store and was not restored: %v. Run again with another heap, or without one.", req.Heap, err)}
 	case err != nil && delivered >= patience:
 		in.refused = &refusal{ReasonHeapUnavailable, fmt.Sprintf("Heap %s could not be read in %d tries. Run again once the blob store is reachable.", req.Heap, delivered)}
 	case err != nil:

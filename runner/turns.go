@@ -128,8 +128,7 @@ func (h *hands) of(tenant, execution string) (empty <-chan struct{}, ok bool) {
 	return one.empty, true
 }
 
-// headLost turns what keeps a heap from being restored into the end of a run
-// that would have continued its session from it.
+// headLost fails a turn whose session head cannot be restored.
 func headLost(req ledger.Request, in *input) {
 	if req.Turn == nil || req.Heap == "" {
 		return
@@ -142,5 +141,5 @@ func headLost(req ledger.Request, in *input) {
 		return
 	}
 	in.refused = &refusal{ledger.ReasonSessionHeadLost, in.refused.message +
-		" It is the state that this session goes on from. Call open_session with the same intent: the session then starts anew, with nothing of that state."}
+		" This session continues from that heap. Call open_session with the same intent to start the session from a fresh isolate, or reset the session to another of its heaps."}
 }

@@ -95,6 +95,9 @@ type Outcome struct {
 	CPUTime       time.Duration
 	PeakHeapBytes int64
 	WallTime      time.Duration
+	// TimersCancelled counts the timers, of this run and of earlier ones, that
+	// were cancelled because the run failed.
+	TimersCancelled int
 	// Warnings tell what was not as asked for.
 	Warnings []string
 }

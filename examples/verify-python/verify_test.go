@@ -24,6 +24,7 @@ import (
 	"daybook/events"
 	"daybook/internal/jetstream"
 	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/tier"
 )
 
 // python finds the interpreter, or skips.
@@ -198,7 +199,7 @@ const seed = 20261121
 func TestEditedExports(t *testing.T) {
 	python(t)
 	all, session, _ := exports(t)
-	edits := 1000
+	edits := tier.Choose(200, 1000)
 	if testing.Short() {
 		edits = 100
 	}

@@ -22,7 +22,7 @@ type floor struct {
 }
 
 func newFloor(dir string, plain bool) (*floor, error) {
-	if err := v8.Warm(plain); err != nil {
+	if _, err := v8.Warm(plain, nil); err != nil {
 		return nil, err
 	}
 	file, err := os.Create(filepath.Join(dir, fmt.Sprintf("floor-plain-%t", plain)))
@@ -81,7 +81,7 @@ func (f *floor) live() (time.Duration, error) {
 		return 0, err
 	}
 	defer isolate.Dispose()
-	if _, err := isolate.Run([]byte(script)); err != nil {
+	if _, err := isolate.Run(v8.Script{Source: []byte(script)}); err != nil {
 		return 0, err
 	}
 	if !f.cfg.Plain {

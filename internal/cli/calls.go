@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 
 	"daybook/embed"
 	"daybook/events"
@@ -22,12 +21,16 @@ func (f engineFlags) mcpServers(o *embed.Options) error {
 
 type execCallsCmd struct {
 	clientFlags
-	ID string `arg:"" help:"Execution id." placeholder:"ID"`
+	oneExecution
 }
 
 // Run prints a table of the calls, or all that is known of them with --json.
 func (c *execCallsCmd) Run(ctx context.Context, std *streams) error {
-	return c.show(ctx, std.out, "/api/executions/"+url.PathEscape(c.ID)+"/calls", func(raw []byte) error {
+	path, err := c.path(ctx, c.clientFlags)
+	if err != nil {
+		return err
+	}
+	return c.show(ctx, std.out, path+"/calls", func(raw []byte) error {
 		var list struct {
 			Calls []struct {
 				Number    int          `json:"number"`

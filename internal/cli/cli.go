@@ -25,11 +25,12 @@ const (
 	exitCancelled   = 3
 	exitTimedOut    = 4
 	exitUnavailable = 5 // no server, or none that can answer now
+	exitWrongKey    = 6 // the ledger is intact, but signed with other keys than those given
 )
 
 // exitHelp describes them at the end of the help.
 const exitHelp = "Exit status: 0 done, 1 failed, 2 mistake in the command line or request refused by the server, 3 the run was cancelled, 4 the run timed out, " +
-	"5 no server answers, or it cannot do this now."
+	"5 no server answers, or it cannot do this now, 6 the ledger is not signed with the key given (verify)."
 
 // commands is the whole command line, in the order of its help.
 type commands struct {
@@ -40,6 +41,7 @@ type commands struct {
 	ACP        acpCmd        `cmd:"" name:"acp" help:"Be an agent of the Agent Client Protocol over standard input and output, for editors that start their agents."`
 	Owner      ownerCmd      `cmd:"" hidden:"" help:"Own a data directory for clients on standard input and output."`
 	Run        runCmd        `cmd:"" help:"Run JavaScript or TypeScript on a server and wait for its end."`
+	Repl       replCmd       `cmd:"" help:"Run what you type, each input on the heap of the one before."`
 	Exec       execCmd       `cmd:"" help:"List, inspect, follow and cancel executions."`
 	Heap       heapCmd       `cmd:"" help:"List, show, tag and find saved heaps."`
 	Session    sessionCmd    `cmd:"" help:"List sessions and read their logs."`
@@ -58,7 +60,7 @@ type commands struct {
 // streams are the standard streams of the process, passed to every command.
 type streams struct {
 	in       io.Reader
-	out, err io.Writer
+	out, err *screen
 }
 
 // exitError ends the process with a status without printing anything more.
@@ -71,7 +73,7 @@ type usageError struct{ error }
 
 // Main runs the command line and returns the process's exit status.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	std := &streams{in: stdin, out: stdout, err: stderr}
+	std := &streams{in: stdin, out: newScreen(stdout), err: newScreen(stderr)}
 	exited := -1
 	parser, err := newParser(std, func(code int) { exited = code })
 	if err != nil {
@@ -86,7 +88,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "daybook: %v\nRun \"%s --help\" for usage.\n", err, commandOf(err))
+		fmt.Fprintf(std.err, "daybook: %s\nRun \"%s --help\" for usage.\n", explained(err), commandOf(err))
 		return exitUsage
 	}
 	// The first signal asks the command to end; a second one is left to the
@@ -95,7 +97,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	kctx.BindTo(ctx, (*context.Context)(nil))
-	return exitStatus(kctx.Run(std), stderr)
+	return exitStatus(inFlags(kctx.Run(std), kctx.Selected()), std.err)
 }
 
 // commandOf is the command that a mistake was made in, as far as it is known.
@@ -116,8 +118,8 @@ func newParser(std *streams, exit func(int)) (*kong.Kong, error) {
 		kong.Description("Daybook runs JavaScript and TypeScript for AI agents and services, and keeps the book: every run, output line, status change and tag edit is an event in an append-only ledger.\n\nStart with \"daybook serve\", then \"daybook run -e '1 + 1'\" in another terminal.\n\n"+exitHelp),
 		kong.Writers(std.out, std.err),
 		kong.Exit(exit),
-		kong.DefaultEnvars("DAYBOOK"),
-		kong.Vars{"datadir": defaultDataDir()},
+		kong.PostBuild(nameVariables),
+		kong.Vars{"datadir": defaultDataDir(), "execution_help": executionHelp, "heap_help": heapHelp},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.ValueFormatter(helpOf),
 	)

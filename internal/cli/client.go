@@ -170,11 +170,10 @@ var client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) er
 // one in the environment, whichever of the two it is.
 func (f clientFlags) token() (string, error) {
 	text := f.Token != "" && f.Token != os.Getenv("DAYBOOK_TOKEN")
-	file := f.TokenFile != "" && f.TokenFile != os.Getenv("DAYBOOK_TOKEN_FILE")
 	switch {
-	case text && file:
+	case text && f.TokenFile != "":
 		return "", usageError{errors.New("give --token or --token-file, not both")}
-	case f.TokenFile == "", text, !file && f.Token != "":
+	case f.TokenFile == "":
 		return f.Token, nil
 	}
 	raw, err := os.ReadFile(f.TokenFile)
@@ -198,6 +197,8 @@ func thisMachine(host string) bool {
 type serverError struct {
 	status  int
 	message string
+	// field is the part of the request at fault, or empty.
+	field string
 }
 
 func (e *serverError) Error() string { return e.message }
@@ -212,6 +213,7 @@ func answerError(resp *http.Response) error {
 	var problem struct {
 		Error  string `json:"error"`
 		Detail string `json:"detail"`
+		Field  string `json:"field"`
 	}
 	message := strings.TrimSpace(string(raw))
 	if json.Unmarshal(raw, &problem) == nil && problem.Error+problem.Detail != "" {
@@ -223,7 +225,7 @@ func answerError(resp *http.Response) error {
 	if message == "" {
 		message = "the server answered " + resp.Status
 	}
-	return &serverError{status: resp.StatusCode, message: message}
+	return &serverError{status: resp.StatusCode, message: message, field: problem.Field}
 }
 
 func printJSON(w io.Writer, v any) error {

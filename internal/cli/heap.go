@@ -86,13 +86,16 @@ func (f clientFlags) showHeaps(ctx context.Context, std *streams, path string, l
 
 type heapShowCmd struct {
 	clientFlags
-	Heap string `arg:"" help:"Heap key." placeholder:"HASH"`
+	oneHeap
 }
 
 // Run prints what is on record about a heap and how it came to be.
 func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
-	path := "/api/heaps/" + url.PathEscape(c.Heap)
-	err := c.show(ctx, std.out, path, func(raw []byte) error { return printFields(std.out, raw) })
+	path, err := c.path(ctx, c.clientFlags)
+	if err != nil {
+		return err
+	}
+	err = c.show(ctx, std.out, path, func(raw []byte) error { return printFields(std.out, raw) })
 	if err != nil || c.JSON {
 		return err
 	}
@@ -118,16 +121,20 @@ func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
 
 type heapTagsCmd struct {
 	clientFlags
-	Heap    string `arg:"" help:"Heap key." placeholder:"HASH"`
-	History bool   `help:"Show every edit that led to them instead, oldest first."`
+	oneHeap
+	History bool `help:"Show every edit that led to them instead, oldest first."`
 }
 
 // Run prints the tags of a heap, or their history.
 func (c *heapTagsCmd) Run(ctx context.Context, std *streams) error {
-	if c.History {
-		return c.history(ctx, std)
+	path, err := c.path(ctx, c.clientFlags)
+	if err != nil {
+		return err
 	}
-	return c.show(ctx, std.out, "/api/heaps/"+url.PathEscape(c.Heap)+"/tags", func(raw []byte) error {
+	if c.History {
+		return c.history(ctx, std, path)
+	}
+	return c.show(ctx, std.out, path+"/tags", func(raw []byte) error {
 		var answer struct {
 			Tags map[string]string `json:"tags"`
 		}
@@ -141,8 +148,8 @@ func (c *heapTagsCmd) Run(ctx context.Context, std *streams) error {
 	})
 }
 
-func (c *heapTagsCmd) history(ctx context.Context, std *streams) error {
-	return c.show(ctx, std.out, "/api/heaps/"+url.PathEscape(c.Heap)+"/tags?history=1", func(raw []byte) error {
+func (c *heapTagsCmd) history(ctx context.Context, std *streams, path string) error {
+	return c.show(ctx, std.out, path+"/tags?history=1", func(raw []byte) error {
 		var answer struct {
 			History []struct {
 				Seq   uint64            `json:"seq"`
@@ -171,7 +178,7 @@ func (c *heapTagsCmd) history(ctx context.Context, std *streams) error {
 
 type heapTagCmd struct {
 	clientFlags
-	Heap string   `arg:"" help:"Heap key." placeholder:"HASH"`
+	oneHeap
 	Tags []string `arg:"" help:"All the tags the heap is to have, as KEY=VALUE." placeholder:"KEY=VALUE"`
 }
 
@@ -181,22 +188,29 @@ func (c *heapTagCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
+	path, err := c.path(ctx, c.clientFlags)
+	if err != nil {
+		return err
+	}
 	var raw json.RawMessage
-	err = c.call(ctx, http.MethodPut, "/api/heaps/"+url.PathEscape(c.Heap)+"/tags", map[string]any{"tags": tags}, &raw)
+	err = c.call(ctx, http.MethodPut, path+"/tags", map[string]any{"tags": tags}, &raw)
 	return c.done(std, raw, err)
 }
 
 type heapUntagCmd struct {
 	clientFlags
-	Heap string   `arg:"" help:"Heap key." placeholder:"HASH"`
+	oneHeap
 	Keys []string `arg:"" optional:"" help:"Keys to delete; all when none is named." placeholder:"KEY"`
 }
 
 // Run deletes tags of a heap.
 func (c *heapUntagCmd) Run(ctx context.Context, std *streams) error {
+	path, err := c.path(ctx, c.clientFlags)
+	if err != nil {
+		return err
+	}
 	var raw json.RawMessage
-	path := "/api/heaps/" + url.PathEscape(c.Heap) + "/tags" + query("keys", strings.Join(c.Keys, ","))
-	err := c.call(ctx, http.MethodDelete, path, nil, &raw)
+	err = c.call(ctx, http.MethodDelete, path+"/tags"+query("keys", strings.Join(c.Keys, ",")), nil, &raw)
 	return c.done(std, raw, err)
 }
 

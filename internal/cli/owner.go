@@ -35,7 +35,7 @@ func (f stdioFlags) Validate() error {
 
 // ownerHelp is the part of the help that both commands share.
 const ownerHelp = "One process owns a data directory. This command passes messages to it, and starts it in the background if there is none. " +
-	"While another process owns the directory, such as a server, the only options with an effect are --data-dir%s.\n\n"
+	"While another process owns the directory, such as a server, options other than --data-dir%s have no effect.\n\n"
 
 // attach passes messages between the standard streams and the owner of the data
 // directory.

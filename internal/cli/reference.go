@@ -11,7 +11,7 @@ import (
 
 // Reference renders every command and flag as Markdown, for docs/reference.
 func Reference() ([]byte, error) {
-	parser, err := newParser(&streams{out: io.Discard, err: io.Discard}, func(int) {})
+	parser, err := newParser(&streams{out: newScreen(io.Discard), err: newScreen(io.Discard)}, func(int) {})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -16,7 +17,8 @@ type runCmd struct {
 	clientFlags
 	File    string   `arg:"" optional:"" help:"Script to run; - reads standard input." placeholder:"FILE"`
 	Eval    *string  `short:"e" help:"Run this text instead of a file." placeholder:"CODE"`
-	Heap    string   `help:"Restore this heap, the key that an earlier run printed, and go on with its state." placeholder:"HASH"`
+	Heap    string   `help:"Restore this heap and continue with its state: its key, the beginning of it, or @last." placeholder:"HASH" xor:"start"`
+	Last    bool     `name:"continue" help:"Restore the heap of the newest run: of those in --session if given, else of all." xor:"start"`
 	Session string   `help:"Log the run under this name." placeholder:"NAME"`
 	In      string   `help:"Run in a session opened with \"daybook session open\": start from where its last run ended." placeholder:"SESSION-ID"`
 	Tags    []string `name:"tag" sep:"none" help:"Tag the heap the run leaves; may be repeated." placeholder:"KEY=VALUE"`
@@ -41,8 +43,12 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
+	heap, err := c.startingHeap(ctx)
+	if err != nil {
+		return err
+	}
 	body := map[string]any{"code": code}
-	for field, value := range map[string]string{"file_name": name, "heap": c.Heap, "session": c.Session, "logical_session": c.In} {
+	for field, value := range map[string]string{"file_name": name, "heap": heap, "session": c.Session, "logical_session": c.In} {
 		if value != "" {
 			body[field] = value
 		}
@@ -79,6 +85,26 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	default:
 		return c.watch(ctx, std, accepted.ExecutionID)
+	}
+}
+
+// Validate checks the flags against each other.
+func (c *runCmd) Validate() error {
+	if c.Last && c.In != "" {
+		return errors.New("--in continues by itself: give --continue or --in, not both")
+	}
+	return c.clientFlags.Validate()
+}
+
+// startingHeap is the key of the heap to restore, or empty.
+func (c *runCmd) startingHeap(ctx context.Context) (string, error) {
+	switch {
+	case c.Last:
+		return c.resolve(ctx, "heap", lastID, c.Session)
+	case c.Heap == "":
+		return "", nil
+	default:
+		return c.heapKey(ctx, c.Heap)
 	}
 }
 
@@ -180,6 +206,7 @@ type execution struct {
 	Heap     *string  `json:"heap"`
 	Error    *string  `json:"error"`
 	Warnings []string `json:"warnings"`
+	Reason   *string  `json:"reason"`
 }
 
 // report prints how an execution ended, and returns the exit status for it.
@@ -202,9 +229,13 @@ func (f clientFlags) report(ctx context.Context, std *streams, id string) error 
 			fmt.Fprintln(std.out, *e.Result)
 		}
 		if e.Error != nil {
-			fmt.Fprintln(std.err, *e.Error)
+			text := *e.Error
+			if e.Reason != nil && *e.Reason == "out_of_memory" {
+				text = strings.ReplaceAll(text, "heap_memory_max_mb", "--memory")
+			}
+			fmt.Fprintln(std.err, text)
 		}
-		fmt.Fprintf(std.err, "status: %s\n", e.Status)
+		std.err.printf("status: %s\n", std.err.paint(colorOf(e.Status), visible(e.Status, "")))
 		if e.Heap != nil {
 			fmt.Fprintf(std.err, "heap:   %s\n", *e.Heap)
 		}

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strconv"
-	"strings"
 )
 
 type sessionCmd struct {
@@ -68,43 +66,4 @@ func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
 	}
 	// To a program an empty log is an answer; here it is mostly a misspelt name.
 	return usageError{fmt.Errorf("no run that has ended is logged under %q; \"daybook session list\" names the sessions", c.Name)}
-}
-
-type eventsCmd struct {
-	Tail   eventsTailCmd   `cmd:"" help:"Print events as they are recorded, one CloudEvent a line, after those on record."`
-	Export eventsExportCmd `cmd:"" help:"Write events, with what proves them, to a directory."`
-}
-
-type eventsTailCmd struct {
-	clientFlags
-	After     uint64 `help:"Begin after this position, the sequence of an event; from the beginning if not given." placeholder:"SEQUENCE"`
-	Type      string `help:"Only events of this type, such as daybook.execution.completed.v1." placeholder:"TYPE"`
-	Execution string `help:"Only events of this execution." placeholder:"ID"`
-	Session   string `help:"Only events of this session." placeholder:"NAME"`
-	NoFollow  bool   `help:"Stop after the newest event on record."`
-}
-
-// Run prints one CloudEvent a line until interrupted.
-func (c *eventsTailCmd) Run(ctx context.Context, std *streams) error {
-	path := "/api/events" + query("after", strconv.FormatUint(c.After, 10), "type", c.Type, "execution", c.Execution, "session", c.Session)
-	err := c.follow(ctx, path, func(e sseEvent) (bool, error) {
-		if e.name == "caught-up" {
-			return c.NoFollow, nil
-		}
-		_, err := fmt.Fprintln(std.out, e.data)
-		return false, err
-	})
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // an interrupt is how following ends
-	}
-	return err
-}
-
-// oneLine shortens text to one line of at most n runes.
-func oneLine(s string, n int) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
 }

@@ -26,7 +26,8 @@ type verifyCmd struct {
 // Help is shown by "daybook verify --help".
 func (c *verifyCmd) Help() string {
 	return "Computes everything anew and compares: the Merkle tree of all events with every signed checkpoint, signatures, positions, the hashes of heaps and of output, " +
-		"and the rules that every sound ledger keeps.\n\nExit status: 0 everything holds, 1 something does not, or could not be read, 2 mistake in the command line."
+		"and the rules that every sound ledger keeps.\n\nExit status: 0 everything holds, 1 something does not, or could not be read, 2 mistake in the command line, a mistyped key included, " +
+		"6 everything else holds, but no checkpoint is signed with the keys given."
 }
 
 // Validate checks the flags against each other.
@@ -57,6 +58,9 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 		report, err = embed.Verify(ctx, opts)
 	}
 	p.clear()
+	if errors.Is(err, embed.ErrBadKey) {
+		return usageError{fmt.Errorf("--key: %w", err)}
+	}
 	if err != nil {
 		return err
 	}
@@ -65,10 +69,14 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 	} else {
 		_, err = fmt.Fprint(std.out, report)
 	}
-	if err == nil && !report.OK {
-		err = exitError(exitFailed)
+	switch {
+	case err != nil || report.OK:
+		return err
+	case report.Verdict == embed.WrongKey:
+		return exitError(exitWrongKey)
+	default:
+		return exitError(exitFailed)
 	}
-	return err
 }
 
 // readKeys resolves files of keys.

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -63,6 +64,9 @@ func (b *bucket) unpackingFor(ctx context.Context, base string) (*packing, error
 		return nil, fmt.Errorf("%w: its description names the base %q", events.ErrDamaged, base)
 	}
 	heap, _, err := b.get(ctx, baseName(base), base)
+	if errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrRemoved) {
+		return nil, fmt.Errorf("%w: the base heap %s is not in the blob store", events.ErrDamaged, base)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the base heap %s: %w", base, err)
 	}

@@ -124,8 +124,24 @@ func (s *Store) Output(ctx context.Context, tenant, execution string, after uint
 	return err
 }
 
-// LastEntry returns the newest entry of a session, or events.ErrNotFound. The
-// session is named by its key (events.SessionID).
+// SessionLog calls fn for each event on the subject of a named session, stored
+// before the call, oldest first. An error of fn is returned as it is.
+func (s *Store) SessionLog(ctx context.Context, tenant, sessionID string, fn func(events.Event) error) error {
+	if err := checkTokens(tenant, sessionID); err != nil {
+		return err
+	}
+	_, err := s.each(ctx, func(v events.Volume) string { return v.SessionSubject(tenant, sessionID) }, 0, func(m stored) error {
+		e, err := s.decode(m)
+		if err != nil {
+			return err
+		}
+		return fn(e)
+	})
+	return err
+}
+
+// LastEntry returns the newest entry or reset of a session, or events.ErrNotFound.
+// The session is named by its key (events.SessionID).
 func (s *Store) LastEntry(ctx context.Context, tenant, sessionID string) (events.Event, error) {
 	if err := checkTokens(tenant, sessionID); err != nil {
 		return events.Event{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"daybook/events"
 )
@@ -131,11 +132,12 @@ func (s *Store) ForgetBlobs(ctx context.Context, list []events.LostBlob) error {
 		if err != nil {
 			return fmt.Errorf("give up blob: %w", err)
 		}
+		// A description that was lost is replaced too: the blob did exist.
 		e, err := s.blobs.entry(ctx, name)
-		if errors.Is(err, events.ErrNotFound) || err == nil && e.Deleted {
+		if err == nil && e.Deleted {
 			continue
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, events.ErrNotFound) {
 			return fmt.Errorf("give up blob %s: %w", name, err)
 		}
 		body, err := deletedEntry(name)
@@ -148,6 +150,34 @@ func (s *Store) ForgetBlobs(ctx context.Context, list []events.LostBlob) error {
 		s.heaps.drop(name)
 	}
 	return s.blobs.acceptMissing(ctx)
+}
+
+// LostHeap returns the position of the newest event that records the loss of a
+// tenant's heap with accepted damage, or events.ErrNotFound. An event names up to
+// events.MaxLostBlobs blobs; one that names so many is taken to cover every heap.
+func (s *Store) LostHeap(ctx context.Context, tenant, hash string) (uint64, error) {
+	list := s.volumes().list
+	for i := len(list) - 1; i >= 0; i-- {
+		m, err := s.getOneIn(ctx, list[i], getRequest{Seq: list[i].first})
+		if errors.Is(err, events.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read the first event of volume %d: %w", list[i].number, err)
+		}
+		e, err := s.decode(m)
+		if err != nil {
+			return 0, fmt.Errorf("read the first event of volume %d: %w", list[i].number, err)
+		}
+		d, ok := e.Data.(*events.LedgerVolumeOpened)
+		if !ok || d.Reason != events.VolumeDamaged {
+			continue
+		}
+		if len(d.LostBlobs) >= events.MaxLostBlobs || slices.Contains(d.LostBlobs, events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: hash}) {
+			return e.Seq, nil
+		}
+	}
+	return 0, fmt.Errorf("find the loss of heap %s: %w", hash, events.ErrNotFound)
 }
 
 // acceptMissing counts messages that are gone as purged.

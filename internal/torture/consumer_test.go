@@ -25,9 +25,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"daybook/internal/tier"
 )
 
-var consumerKills = flag.Int("consumer-kills", 10, "how often to kill each consumer")
+var consumerKills = flag.Int("consumer-kills", tier.Choose(3, 10), "how often to kill each consumer")
 
 // consumerVariable makes a process of this test one of the consumers below.
 const consumerVariable = "DAYBOOK_TORTURE_CONSUMER"

@@ -24,10 +24,11 @@ import (
 
 	"daybook/embed"
 	"daybook/events"
+	"daybook/internal/tier"
 )
 
 var (
-	faultCount = flag.Int("faults", 220, "how many single faults TestFaults injects")
+	faultCount = flag.Int("faults", tier.Choose(len(faultKinds), 5*len(faultKinds)), "how many single faults TestFaults injects")
 	faultSeed  = flag.Uint64("fault-seed", 1, "seed of the first of them")
 )
 

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"daybook/internal/tier"
 )
 
-var powerCuts = flag.Int("power-cuts", 2, "how often to cut the power of the disk")
+var powerCuts = flag.Int("power-cuts", tier.Choose(1, 2), "how often to cut the power of the disk")
 
 // Shutting a file system down without flushing its journal is the nearest a
 // machine comes to losing its power and living on: what was not synced is gone,

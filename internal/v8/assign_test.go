@@ -19,7 +19,7 @@ func TestAssign(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer i.Dispose()
-		r, err := i.Run([]byte(script))
+		r, err := i.Run(v8.Script{Source: []byte(script)})
 		if err != nil || r.Status != v8.Completed {
 			t.Fatalf("%+v, %v", r, err)
 		}

@@ -9,7 +9,7 @@ import (
 // BenchmarkCycle restores the base heap, runs 1+1, saves and disposes: the floor
 // under every stateful run, with no process, pipe or ledger around it.
 func BenchmarkCycle(b *testing.B) {
-	if err := v8.Warm(false); err != nil {
+	if _, err := v8.Warm(false, nil); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
@@ -24,7 +24,7 @@ func BenchmarkPlain(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := i.Run([]byte("1+1")); err != nil {
+		if _, err := i.Run(v8.Script{Source: []byte("1+1")}); err != nil {
 			b.Fatal(err)
 		}
 		i.Dispose()

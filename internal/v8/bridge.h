@@ -47,7 +47,7 @@ typedef struct {
   int truncated;       // text was cut at the cap
   daybook_bytes text;  // owned by the isolate, valid until its next call
   int line, column;    // of a syntax error, 1-based, 0 = unknown
-  int carried_timers;  // set by an earlier run, and keeping this one from ending
+  int timers_cancelled;  // because the run failed, its own and those of earlier runs
   size_t peak_heap;    // bytes, sampled before each collection and at the end
   double clock_ms;     // where the clock stood at the end
 } daybook_result;
@@ -67,8 +67,16 @@ int daybook_external_references(void);
 daybook_isolate* daybook_new(const daybook_config* config, char* error, size_t capacity);
 // Replaces what the isolate was made with of these, before its run.
 void daybook_assign(daybook_isolate*, const uint8_t seed[16], double start_ms, uintptr_t output, uintptr_t host);
+// A script and how stack traces speak of it. All is UTF-8; empty is none.
+typedef struct {
+  daybook_bytes source;
+  daybook_bytes name;      // the script's name in the heap; source ends in a sourceURL comment with it
+  daybook_bytes file;      // what the run's own frames show in place of name
+  daybook_bytes mappings;  // of a source map, when source is generated code
+} daybook_script;
+
 // servers is the JSON of what the script may call, empty for nothing.
-void daybook_run(daybook_isolate*, daybook_bytes source, daybook_bytes servers, daybook_result* result);
+void daybook_run(daybook_isolate*, daybook_script script, daybook_bytes servers, daybook_result* result);
 // Ends the isolate's useful life, whatever it returns. The blob is owned by
 // the isolate and valid until daybook_dispose.
 int daybook_snapshot(daybook_isolate*, daybook_bytes* blob);

@@ -24,9 +24,11 @@ const SnapshotFormat = 1
 //   - asm.js modules cannot be saved;
 //   - optimizing on another thread makes heaps depend on timing;
 //   - reused scope infos break direct eval in functions of a restored heap;
+//   - source positions computed on demand need bytecode, which saved heaps drop: an
+//     error of one run whose stack is first read in another would point nowhere;
 //   - helper threads for the garbage collector cost small heaps a fifth more time
 //     than they save, and the other cores are busy with other runs.
-const flags = "--random-seed=7 --no-validate-asm --no-concurrent-recompilation --no-reuse-scope-infos --single-threaded-gc"
+const flags = "--random-seed=7 --no-validate-asm --no-concurrent-recompilation --no-reuse-scope-infos --single-threaded-gc --no-enable-lazy-source-positions"
 
 // Engine identifies everything besides its inputs that decides what a run does.
 // A heap can be restored only by the engine that made it.

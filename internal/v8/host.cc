@@ -1,5 +1,6 @@
 // The native functions the prelude gets as its host object. None runs user
 // code: classification never calls a trap, a getter or a toString.
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -271,6 +272,9 @@ v8::Local<v8::Object> new_host_object(Isolate* isolate, v8::Local<v8::Context> c
   return shape->NewInstance(context).ToLocalChecked();
 }
 
+// V8 reports a handler before the promise has it. The reports are only counted, and
+// the list is searched once they are many: looking for one promise at each report
+// would take quadratic time.
 void on_promise_reject(v8::PromiseRejectMessage message) {
   Isolate* isolate = current->isolate;
   auto& list = current->rejections;
@@ -278,13 +282,23 @@ void on_promise_reject(v8::PromiseRejectMessage message) {
     list.push_back({v8::Global<v8::Promise>(isolate, message.promise_), v8::Global<Value>(isolate, message.value_)});
     return;
   }
-  if (message.event_ != v8::kPromiseHandlerAddedAfterReject) return;
-  for (size_t i = list.size(); i-- > 0;) {
-    if (list[i].promise.Get(isolate)->StrictEquals(message.promise_)) {
-      list.erase(list.begin() + static_cast<ptrdiff_t>(i));
-      return;
-    }
+  constexpr size_t kFewHandled = 64;
+  if (message.event_ == v8::kPromiseHandlerAddedAfterReject && ++current->handled_rejections > kFewHandled &&
+      current->handled_rejections > list.size() / 2) {
+    drop_handled_rejections(current);
   }
+}
+
+void drop_handled_rejections(daybook_isolate* d) {
+  v8::HandleScope handles(d->isolate);
+  auto& list = d->rejections;
+  list.erase(std::remove_if(list.begin(), list.end(),
+                            [d](const Rejection& r) {
+                              v8::HandleScope each(d->isolate);
+                              return r.promise.Get(d->isolate)->HasHandler();
+                            }),
+             list.end());
+  d->handled_rejections = 0;
 }
 
 }  // namespace daybook

@@ -11,7 +11,7 @@ import (
 const openPrelude = `(function (host) {
 	globalThis.host = host;
 	return {
-		begin() {}, end() {}, setMode() {}, fire() {}, nextDue() { return -1 },
+		begin() {}, end() {}, prepareStack(e) { return String(e) }, setMode() {}, fire() {}, cancelTimers() { return 0 }, nextDue() { return -1 },
 		result(v) { return v === undefined ? null : String(v) },
 		error(e) { return String(e) },
 	};
@@ -24,7 +24,7 @@ func open(tb testing.TB, plain bool, out v8.Output, source string) v8.Result {
 		tb.Fatal(err)
 	}
 	defer i.Dispose()
-	r, err := i.Run([]byte(source))
+	r, err := i.Run(v8.Script{Source: []byte(source)})
 	if err != nil {
 		tb.Fatal(err)
 	}

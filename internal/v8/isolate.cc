@@ -125,6 +125,13 @@ v8::MaybeLocal<v8::Value> call_entry(daybook_isolate* d, v8::Local<v8::Context> 
   return method.As<v8::Function>()->Call(context, entry, argc, argv);
 }
 
+// Makes the text of an error's stack, when it is first read.
+v8::MaybeLocal<v8::Value> on_prepare_stack_trace(v8::Local<v8::Context> context, v8::Local<v8::Value> error,
+                                                 v8::Local<v8::Array> sites) {
+  v8::Local<v8::Value> given[2] = {error, sites};
+  return call_entry(current, context, "prepareStack", 2, given);
+}
+
 }  // namespace daybook
 
 extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* error, size_t capacity) {
@@ -166,6 +173,7 @@ extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* erro
     daybook_dispose(d);
     return nullptr;
   }
+  d->isolate->SetPrepareStackTraceCallback(on_prepare_stack_trace);  // which needs the prelude's entry
   d->rejections.clear();
   d->buffers->arm();
   d->baseline_handles = global_handle_bytes(d->isolate);

@@ -111,11 +111,7 @@ func New(cfg Config) (*Isolate, error) {
 	}
 	heap := cfg.Heap
 	if len(heap) == 0 {
-		base := baseHeap
-		if cfg.Plain {
-			base = plainBaseHeap
-		}
-		blob, err := base()
+		blob, err := baseHeapFor(cfg.Plain).get()
 		if err != nil {
 			return nil, err
 		}
@@ -238,19 +234,36 @@ type Result struct {
 	Truncated bool
 	// Line and Column, 1-based, of a SyntaxError; 0 when unknown.
 	Line, Column int
-	// CarriedTimers counts the timers that came with the heap and had to be over
-	// before the run could end.
-	CarriedTimers int
+	// TimersCancelled counts the timers that a failed run left, its own and those
+	// of earlier runs. They were cancelled.
+	TimersCancelled int
 	// PeakHeap is the most V8 heap in use before any collection, in bytes.
 	PeakHeap int64
 	// Clock is where the script's clock stood at the end.
 	Clock time.Time
 }
 
-// Run evaluates source, which must be valid UTF-8, and blocks until the event
-// loop ends or Terminate is called. Each isolate runs once, but after a
-// SyntaxError, when nothing ran, it takes another source.
-func (i *Isolate) Run(source []byte) (Result, error) {
+// Script is what a run evaluates. All of it must be valid UTF-8.
+type Script struct {
+	// Source is what V8 gets. To be named in stack traces it must end in a
+	// sourceURL comment with Name.
+	Source []byte
+	// Name is the script's name in the heap: later runs show frames of its functions
+	// under it. It must not contain white space, quotes or parentheses, and must end
+	// in # and eight hex digits, as ScriptName makes it.
+	Name string
+	// File is what frames of the run itself show instead of Name.
+	File string
+	// Mappings are those of a source map with one source, when Source is generated
+	// from it. Stack traces then show positions in that source. They are kept in the
+	// heap, up to a size.
+	Mappings string
+}
+
+// Run evaluates a script and blocks until the event loop ends or Terminate is
+// called. Each isolate runs once, but after a SyntaxError, when nothing ran, it
+// takes another script.
+func (i *Isolate) Run(script Script) (Result, error) {
 	i.mu.Lock()
 	if i.ptr == nil {
 		i.mu.Unlock()
@@ -264,8 +277,12 @@ func (i *Isolate) Run(source []byte) (Result, error) {
 	i.mu.Unlock()
 
 	var c C.daybook_result
-	C.daybook_run(i.ptr, cBytes(source), cBytes(i.servers), &c)
-	runtime.KeepAlive(source)
+	C.daybook_run(i.ptr, C.daybook_script{
+		source:   cBytes(script.Source),
+		name:     cBytes([]byte(script.Name)),
+		file:     cBytes([]byte(script.File)),
+		mappings: cBytes([]byte(script.Mappings)),
+	}, cBytes(i.servers), &c)
 
 	i.mu.Lock()
 	i.running = false
@@ -278,8 +295,8 @@ func (i *Isolate) Run(source []byte) (Result, error) {
 		Column:    int(c.column),
 		PeakHeap:  int64(c.peak_heap),
 
-		CarriedTimers: int(c.carried_timers),
-		Clock:         fromMillis(float64(c.clock_ms)),
+		TimersCancelled: int(c.timers_cancelled),
+		Clock:           fromMillis(float64(c.clock_ms)),
 	}
 	if c.has_text != 0 {
 		text := string(unsafe.Slice((*byte)(unsafe.Pointer(c.text.data)), int(c.text.size)))
@@ -351,13 +368,52 @@ func (i *Isolate) release() {
 	<-turn
 }
 
-// baseHeap returns the heap every new isolate starts from: a context in which
-// the prelude ran. It is made once per process and equal in all of them.
-var baseHeap = sync.OnceValues(func() ([]byte, error) { return makeBase(false) })
+// baseHeap is the heap every new isolate starts from: a context in which the
+// prelude ran. A process makes it once, or receives it: it is equal in all
+// processes of one engine.
+type baseHeap struct {
+	plain bool
 
-// plainBaseHeap is the same for plain isolates, which restore it twice as fast
-// as they would run the prelude. No other isolate can.
-var plainBaseHeap = sync.OnceValues(func() ([]byte, error) { return makeBase(true) })
+	mu   sync.Mutex // guards what follows
+	done bool
+	blob []byte
+	err  error
+}
+
+// heapForSaved is the base heap of isolates that can be saved. heapForPlain is the
+// one of plain isolates, which restore it twice as fast as they would run the
+// prelude. No other isolate can.
+var (
+	heapForSaved = baseHeap{}
+	heapForPlain = baseHeap{plain: true}
+)
+
+func baseHeapFor(plain bool) *baseHeap {
+	if plain {
+		return &heapForPlain
+	}
+	return &heapForSaved
+}
+
+// get returns the heap and makes it at the first call.
+func (b *baseHeap) get() ([]byte, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.done {
+		b.blob, b.err = makeBase(b.plain)
+		b.done = true
+	}
+	return b.blob, b.err
+}
+
+// set uses a heap that another process made, unless there is one already.
+func (b *baseHeap) set(blob []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.done {
+		b.blob, b.done = blob, true
+	}
+}
 
 func makeBase(plain bool) ([]byte, error) {
 	i, err := newIsolate(Config{Start: time.Unix(0, 0)}, nil, preludeSource(), plain)
@@ -373,15 +429,26 @@ func makeBase(plain bool) ([]byte, error) {
 }
 
 // Warm starts V8 and makes the base heap of plain isolates or of those that can
-// be saved, which New otherwise does when first called.
-func Warm(plain bool) error {
+// be saved, which New otherwise does when first called. It returns the heap, which
+// the caller must not change.
+//
+// A base heap that Warm returned in another process of the same engine is used
+// instead of making one: restoring it takes a tenth of the time. It must come from
+// a process in which no user code ran. Warm keeps base. Empty makes a heap.
+func Warm(plain bool, base []byte) ([]byte, error) {
 	if err := start(); err != nil {
-		return err
+		return nil, err
 	}
-	base := baseHeap
-	if plain {
-		base = plainBaseHeap
+	heap := baseHeapFor(plain)
+	if len(base) == 0 {
+		return heap.get()
 	}
-	_, err := base()
-	return err
+	heap.set(base)
+	// One isolate does what V8 does only once in a process.
+	isolate, err := New(Config{Plain: plain})
+	if err != nil {
+		return nil, err
+	}
+	isolate.Dispose()
+	return heap.get()
 }

@@ -15,7 +15,8 @@
 
 namespace daybook {
 
-// A promise rejected with nobody listening, in the order of rejection.
+// A promise that was rejected without a handler, in the order of rejection. It may
+// have got one since.
 struct Rejection {
   v8::Global<v8::Promise> promise;
   v8::Global<v8::Value> reason;
@@ -48,6 +49,7 @@ struct daybook_isolate {
 
   // Reset before every snapshot.
   std::vector<daybook::Rejection> rejections;
+  size_t handled_rejections = 0;  // handlers added since handled ones were dropped
   v8::Global<v8::Value> reported;  // from host.reportError
   bool has_reported = false;
 
@@ -80,6 +82,10 @@ const intptr_t* external_references();
 
 v8::Local<v8::Object> new_host_object(v8::Isolate*, v8::Local<v8::Context>);
 void on_promise_reject(v8::PromiseRejectMessage);
+// Removes the promises that have a handler by now. Takes linear time.
+void drop_handled_rejections(daybook_isolate*);
+v8::MaybeLocal<v8::Value> on_prepare_stack_trace(v8::Local<v8::Context>, v8::Local<v8::Value> error,
+                                                 v8::Local<v8::Array> sites);
 size_t on_near_heap_limit(void* data, size_t current, size_t initial);
 void on_collection(v8::Isolate*, v8::GCType, v8::GCCallbackFlags, void* data);
 void sample_heap(daybook_isolate*);

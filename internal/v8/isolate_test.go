@@ -39,6 +39,11 @@ type outcome struct {
 // run evaluates source on heap in an isolate of its own.
 func run(tb testing.TB, cfg v8.Config, source string) outcome {
 	tb.Helper()
+	return runScript(tb, cfg, v8.Script{Source: []byte(source)})
+}
+
+func runScript(tb testing.TB, cfg v8.Config, script v8.Script) outcome {
+	tb.Helper()
 	var tr transcript
 	cfg.Output = &tr
 	if cfg.HeapLimit == 0 {
@@ -55,7 +60,7 @@ func run(tb testing.TB, cfg v8.Config, source string) outcome {
 		tb.Fatal(err)
 	}
 	defer i.Dispose()
-	r, err := i.Run([]byte(source))
+	r, err := i.Run(script)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -68,7 +73,7 @@ func run(tb testing.TB, cfg v8.Config, source string) outcome {
 	}
 	blob, err := i.Snapshot()
 	if err != nil {
-		tb.Fatalf("snapshot after %.60q: %v", source, err)
+		tb.Fatalf("snapshot after %.60q: %v", script.Source, err)
 	}
 	o.heap = bytes.Clone(blob)
 	return o
@@ -116,32 +121,52 @@ func TestHeapSurvives(t *testing.T) {
 	}
 }
 
-// A timer left by a failure keeps its remaining delay; the time between two runs
-// does not count.
-func TestTimersPersist(t *testing.T) {
-	first := run(t, v8.Config{}, `
-		setTimeout(() => console.log('short'), 10);
-		setTimeout(() => { throw new Error('stop') }, 20);
-		setTimeout(() => console.log('long', Date.now()), 50); 0`)
-	if first.Status != v8.Exception || !strings.HasPrefix(first.text, "Error: stop") {
-		t.Fatalf("first run: %v %q", first.Status, first.text)
+// A run that fails loses every timer: its own, those of earlier runs and those that
+// its finalizers set. The next run ends by itself.
+func TestFailureCancelsTimers(t *testing.T) {
+	kept := run(t, v8.Config{}, "setTimeout(() => console.log('kept'), 10).unref(); setInterval(() => console.log('pulse'), 7).unref(); 0")
+	if kept.Status != v8.Completed || kept.TimersCancelled != 0 {
+		t.Fatalf("first run: %v %q, %d timers cancelled", kept.Status, kept.text, kept.TimersCancelled)
 	}
-	if first.CarriedTimers != 0 {
-		t.Errorf("the first run carries %d timers", first.CarriedTimers)
+	for _, test := range []struct {
+		name, source string
+		heap         []byte
+		want         int
+	}{
+		{"none", "oops()", nil, 0},
+		{"an interval", "const every = setInterval(() => {}, 1000); oops()", nil, 1},
+		{"of every kind", "setTimeout(() => {}, 5); setImmediate(() => {}); setTimeout(() => {}, 5).unref(); clearTimeout(setTimeout(() => {}, 1)); oops()", nil, 3},
+		{"those of an earlier run", "setInterval(() => {}, 1); oops()", kept.heap, 3},
+		{"an interval that threw", "setInterval(() => oops(), 1)", nil, 1},
+		{"a rejection", "setInterval(() => {}, 1); Promise.reject(1)", nil, 1},
+		{"an await without end", "setTimeout(() => {}, 9).unref(); await new Promise(() => {})", nil, 1},
+		{"set by a finalizer", "(() => { const f = new FinalizationRegistry(() => setInterval(() => f, 1)); f.register({}, 0); globalThis.f = f })(); oops()", nil, 1},
+		{"that hold a registry", "(() => { const f = new FinalizationRegistry(() => {}); const o = {}; f.register(o, 0); globalThis.f = f; setInterval(() => o, 1) })(); oops()", nil, 1},
+	} {
+		failed := run(t, v8.Config{Heap: test.heap}, test.source)
+		if (failed.Status != v8.Exception && failed.Status != v8.NeverSettled) || failed.TimersCancelled != test.want {
+			t.Errorf("%s: %v %q, %d timers cancelled, want %d", test.name, failed.Status, failed.text, failed.TimersCancelled, test.want)
+		}
+		then := run(t, v8.Config{Heap: failed.heap}, "await new Promise(done => setTimeout(done, 20)); 'ran'")
+		if then.text != "ran" || len(then.out) != 0 || then.Clock.Sub(start) != 20*time.Millisecond {
+			t.Errorf("%s: the next run: %v %q, output %q, %v", test.name, then.Status, then.text, then.out, then.Clock.Sub(start))
+		}
 	}
-	later := start.Add(time.Hour)
-	then := run(t, v8.Config{Heap: first.heap, Start: later}, "'ran'")
-	want := fmt.Sprintf("0@%d long %d", (time.Hour + 30*time.Millisecond).Milliseconds(), later.Add(30*time.Millisecond).UnixMilli())
-	if len(then.out) != 1 || then.out[0] != want || then.text != "ran" {
-		t.Fatalf("got %q, result %q; want %q", then.out, then.text, want)
+	// A handle of a cancelled timer is like that of a cleared one.
+	failed := run(t, v8.Config{}, "var h = setTimeout(() => console.log('fired'), 5), id = +setTimeout(() => {}, 5); oops()")
+	then := run(t, v8.Config{Heap: failed.heap}, "h.refresh(); h.ref(); clearTimeout(h); clearTimeout(id); setTimeout(() => console.log('own'), 1); h.hasRef()")
+	if then.text != "true" || fmt.Sprint(then.out) != "[0@1 own]" {
+		t.Errorf("after the failure: %v %q, output %q", then.Status, then.text, then.out)
 	}
-	if then.CarriedTimers != 1 {
-		t.Errorf("the second run carries %d timers, want 1", then.CarriedTimers)
-	}
-	if third := run(t, v8.Config{Heap: then.heap}, "setTimeout(() => {}, 1).unref()"); third.CarriedTimers != 0 {
-		t.Errorf("a run after all timers are over carries %d", third.CarriedTimers)
-	} else if fourth := run(t, v8.Config{Heap: third.heap}, "1"); fourth.CarriedTimers != 0 {
-		t.Errorf("a timer that does not keep the run from ending is counted")
+}
+
+// A console.group that a run leaves open does not indent the next one's output.
+func TestGroupsEndWithTheRun(t *testing.T) {
+	for _, source := range []string{"console.group('g'); 1", "console.group('g'); console.group(); oops()"} {
+		first := run(t, v8.Config{}, source)
+		if then := run(t, v8.Config{Heap: first.heap}, "console.log('plain')"); fmt.Sprint(then.out) != "[0@0 plain]" {
+			t.Errorf("after %s: %q", source, then.out)
+		}
 	}
 }
 
@@ -339,7 +364,7 @@ func TestTerminate(t *testing.T) {
 				t.Fatal(err)
 			}
 			timer := time.AfterFunc(30*time.Millisecond, i.Terminate)
-			r, err := i.Run([]byte(source))
+			r, err := i.Run(v8.Script{Source: []byte(source)})
 			if err != nil || r.Status != v8.Terminated || r.Text != nil {
 				t.Errorf("%q ended as %v, %v, want terminated", source, r.Status, err)
 			}
@@ -354,7 +379,7 @@ func TestTerminate(t *testing.T) {
 	}
 	defer i.Dispose()
 	i.Terminate()
-	if r, err := i.Run([]byte("1")); err != nil || r.Status != v8.Terminated {
+	if r, err := i.Run(v8.Script{Source: []byte("1")}); err != nil || r.Status != v8.Terminated {
 		t.Errorf("run after terminate: %v, %v", r.Status, err)
 	}
 }
@@ -376,7 +401,7 @@ func TestUnserializableHeap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := i.Run([]byte(test.source)); err != nil {
+		if _, err := i.Run(v8.Script{Source: []byte(test.source)}); err != nil {
 			t.Fatal(err)
 		}
 		_, err = i.Snapshot()
@@ -406,7 +431,7 @@ func TestLifecycle(t *testing.T) {
 	}
 	i.Dispose()
 	i.Dispose()
-	if _, err := i.Run([]byte("1")); !errors.Is(err, v8.ErrDisposed) {
+	if _, err := i.Run(v8.Script{Source: []byte("1")}); !errors.Is(err, v8.ErrDisposed) {
 		t.Errorf("run after dispose: %v", err)
 	}
 	if _, err := i.Snapshot(); !errors.Is(err, v8.ErrDisposed) {
@@ -448,7 +473,7 @@ func TestOutputErrorEndsTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer i.Dispose()
-	if r, err := i.Run([]byte("for (;;) console.log(1)")); err != nil || r.Status != v8.Terminated {
+	if r, err := i.Run(v8.Script{Source: []byte("for (;;) console.log(1)")}); err != nil || r.Status != v8.Terminated {
 		t.Fatalf("%v, %v", r.Status, err)
 	}
 }

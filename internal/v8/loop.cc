@@ -19,20 +19,17 @@ class Run {
   Run(daybook_isolate* d, Local<v8::Context> context, daybook_result* result)
       : d_(d), isolate_(d->isolate), context_(context), caught_(d->isolate), result_(result) {}
 
-  void execute(daybook_bytes source, daybook_bytes servers) {
+  void execute(daybook_script script, daybook_bytes servers) {
     d_->pending_calls = 0;
-    Local<v8::String> callable;
-    if (!v8::String::NewFromUtf8(isolate_, servers.data == nullptr ? "" : servers.data, v8::NewStringType::kNormal,
-                                 static_cast<int>(servers.size))
-             .ToLocal(&callable)) {
+    Local<v8::String> callable, name, file, mappings;
+    if (!string_of(servers, &callable) || !string_of(script.name, &name) || !string_of(script.file, &file) ||
+        !string_of(script.mappings, &mappings)) {
       return conclude_stopped();
     }
-    Local<Value> start[2] = {v8::Number::New(isolate_, d_->start_ms), callable}, carried;
-    if (!call_entry(d_, context_, "begin", 2, start).ToLocal(&carried)) return conclude_exception(caught_exception());
-    result_->carried_timers = static_cast<int>(carried->NumberValue(context_).FromMaybe(0));
+    Local<Value> start[5] = {v8::Number::New(isolate_, d_->start_ms), callable, name, file, mappings};
+    if (call_entry(d_, context_, "begin", 5, start).IsEmpty()) return conclude_exception(caught_exception());
     Local<v8::String> text;
-    if (!v8::String::NewFromUtf8(isolate_, source.data, v8::NewStringType::kNormal, static_cast<int>(source.size))
-             .ToLocal(&text)) {
+    if (!string_of(script.source, &text)) {
       result_->status = DAYBOOK_INTERNAL;
       return set_text("The source is too large for a JavaScript string.");
     }
@@ -46,6 +43,12 @@ class Run {
   }
 
  private:
+  bool string_of(daybook_bytes bytes, Local<v8::String>* text) {
+    return v8::String::NewFromUtf8(isolate_, bytes.data == nullptr ? "" : bytes.data, v8::NewStringType::kNormal,
+                                   static_cast<int>(bytes.size))
+        .ToLocal(text);
+  }
+
   // What ends a turn of the loop.
   enum class Turn { kContinue, kOver };
 
@@ -106,6 +109,7 @@ class Run {
       conclude_exception(error);
       return Turn::kOver;
     }
+    if (!d_->rejections.empty()) drop_handled_rejections(d_);
     if (!d_->rejections.empty()) {
       conclude_exception(d_->rejections.front().reason.Get(isolate_));
       return Turn::kOver;
@@ -295,14 +299,25 @@ class Run {
 // Brings the heap to rest, so that it can be saved. No handle to it is left by
 // now: what only the run itself still held becomes garbage here. V8 cannot save a
 // FinalizationRegistry that has callbacks to run, so they run, after the result
-// is known; what they throw is nobody's business. False when stopped.
-bool settle(daybook_isolate* d) {
+// is known; what they throw is dropped. A run that failed loses every timer, so that
+// none keeps a later run from ending. False when stopped.
+bool settle(daybook_isolate* d, daybook_result* result) {
   v8::Isolate* isolate = d->isolate;
   v8::HandleScope handles(isolate);
   v8::Local<v8::Context> context = d->context.Get(isolate);
   v8::Context::Scope scope(context);
   v8::TryCatch ignored(isolate);
   isolate->PerformMicrotaskCheckpoint();  // jobs do not survive a snapshot
+  const bool failed = result->status != DAYBOOK_COMPLETED;
+  // Before each collection: a cancelled timer may hold the last reference to an object.
+  auto cancel_timers = [&] {
+    v8::Local<v8::Value> count;
+    if (!failed || !call_entry(d, context, "cancelTimers", 0, nullptr).ToLocal(&count)) return false;
+    const int cancelled = static_cast<int>(count->NumberValue(context).FromMaybe(0));
+    result->timers_cancelled += cancelled;
+    return cancelled > 0;
+  };
+  cancel_timers();
   d->at_rest = false;
   // Callbacks that keep making garbage with callbacks could go on for ever.
   for (int round = 0; d->creator != nullptr && !d->at_rest && round < 16; round++) {
@@ -314,10 +329,11 @@ bool settle(daybook_isolate* d) {
     }
     d->rejections.clear();
     d->reported.Reset();
-    d->at_rest = !ran;
+    d->at_rest = !cancel_timers() && !ran;
     if (d->stop_requested() || d->out_of_memory) return false;
   }
-  return !call_entry(d, context, "end", 0, nullptr).IsEmpty() && !d->stop_requested();
+  v8::Local<v8::Value> ran = v8::Number::New(isolate, 1);
+  return !call_entry(d, context, "end", 1, &ran).IsEmpty() && !d->stop_requested();
 }
 
 // Takes back what the beginning of a run did to the heap.
@@ -327,13 +343,14 @@ bool rest(daybook_isolate* d) {
   v8::Context::Scope scope(context);
   v8::TryCatch ignored(d->isolate);
   d->at_rest = false;
-  return !call_entry(d, context, "end", 0, nullptr).IsEmpty() && !d->stop_requested();
+  v8::Local<v8::Value> ran = v8::Number::New(d->isolate, 0);
+  return !call_entry(d, context, "end", 1, &ran).IsEmpty() && !d->stop_requested();
 }
 
 }  // namespace
 }  // namespace daybook
 
-extern "C" void daybook_run(daybook_isolate* d, daybook_bytes source, daybook_bytes servers, daybook_result* result) {
+extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_bytes servers, daybook_result* result) {
   using namespace daybook;
   *result = {};
   d->text.clear();
@@ -341,17 +358,15 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_bytes source, daybook_by
     v8::HandleScope handles(d->isolate);
     v8::Local<v8::Context> context = d->context.Get(d->isolate);
     v8::Context::Scope scope(context);
-    Run(d, context, result).execute(source, servers);
+    Run(d, context, result).execute(script, servers);
   }
   d->rejections.clear();
   d->reported.Reset();
   if (result->status == DAYBOOK_SYNTAX_ERROR) {
     // Nothing ran and nothing is saved; the isolate may be given another source.
     if (!rest(d)) result->status = DAYBOOK_TERMINATED;
-  } else if (result->status != DAYBOOK_TERMINATED && result->status != DAYBOOK_OUT_OF_MEMORY && !settle(d)) {
-    const int carried = result->carried_timers;
+  } else if (result->status != DAYBOOK_TERMINATED && result->status != DAYBOOK_OUT_OF_MEMORY && !settle(d, result)) {
     *result = {};
-    result->carried_timers = carried;
     d->text.clear();
     result->status = d->out_of_memory ? DAYBOOK_OUT_OF_MEMORY : DAYBOOK_TERMINATED;
   }

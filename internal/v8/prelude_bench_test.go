@@ -32,7 +32,7 @@ func BenchmarkConsole(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if r, err := i.Run([]byte(bench.source)); err != nil || r.Status != v8.Completed {
+				if r, err := i.Run(v8.Script{Source: []byte(bench.source)}); err != nil || r.Status != v8.Completed {
 					b.Fatal(r.Status, err)
 				}
 				i.Dispose()

@@ -49,7 +49,7 @@ func print(tb testing.TB, cfg v8.Config, source string) (v8.Result, []message) {
 		tb.Fatal(err)
 	}
 	defer i.Dispose()
-	r, err := i.Run([]byte(source))
+	r, err := i.Run(v8.Script{Source: []byte(source)})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -286,6 +286,7 @@ class Promise : public Object {
   enum PromiseState { kPending, kFulfilled, kRejected };
   PromiseState State();
   Local<v8::Value> Result();
+  bool HasHandler() const;
 };
 
 enum PromiseRejectEvent {
@@ -302,6 +303,7 @@ class PromiseRejectMessage {
   Local<Value> value_;
 };
 using PromiseRejectCallback = void (*)(PromiseRejectMessage);
+using PrepareStackTraceCallback = MaybeLocal<Value> (*)(Local<Context>, Local<Value> error, Local<Array> sites);
 
 class JSON {
  public:
@@ -513,6 +515,7 @@ class Isolate {
   void SetMicrotasksPolicy(MicrotasksPolicy);
   void SetOOMErrorHandler(void (*)(const char* location, const OOMDetails&));
   void SetPromiseRejectCallback(PromiseRejectCallback);
+  void SetPrepareStackTraceCallback(PrepareStackTraceCallback);
   Local<Value> ThrowException(Local<Value>);
 };
 

@@ -263,7 +263,7 @@ func attack() {
 		err = makeInterrupt()
 	}
 	if err == nil {
-		err = v8.Warm(!o.Stateful)
+		_, err = v8.Warm(!o.Stateful, nil)
 	}
 	if err != nil {
 		fmt.Println("not begun:", err)

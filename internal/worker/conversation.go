@@ -10,6 +10,9 @@ import (
 
 const maxText = 16 << 20
 
+// maxTimers is more timers than fit into the largest heap.
+const maxTimers = 1 << 28
+
 // conversation checks what a worker says about one task. It is the parent's
 // defence against a worker that a script has taken over: anything out of order,
 // out of bounds or malformed is an error that ends the worker.
@@ -115,6 +118,8 @@ func (c *conversation) checkEnd() error {
 		return fmt.Errorf("no heap from a stateful run that completed")
 	case e.CPUMicros < 0 || e.CPUMicros > int64(24*time.Hour/time.Microsecond) || e.PeakHeap < 0:
 		return fmt.Errorf("impossible measurements")
+	case e.TimersCancelled < 0 || e.TimersCancelled > maxTimers || e.TimersCancelled > 0 && (e.HeapSize == 0 || e.End == endCompleted):
+		return fmt.Errorf("%d timers cancelled in a run that ended as %s", e.TimersCancelled, e.End)
 	case len(e.Warnings) > 8:
 		return fmt.Errorf("%d warnings", len(e.Warnings))
 	}
@@ -183,6 +188,7 @@ func (c *conversation) outcome() Outcome {
 		TranspiledSHA256: c.end.TranspiledSHA256,
 		CPUTime:          time.Duration(c.end.CPUMicros) * time.Microsecond,
 		PeakHeapBytes:    c.end.PeakHeap,
+		TimersCancelled:  c.end.TimersCancelled,
 		Warnings:         c.end.Warnings,
 	}
 	if len(c.heap) > 0 {

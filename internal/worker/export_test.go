@@ -25,6 +25,20 @@ func (p *Pool) IdleWorkers() map[int]string {
 	return pids
 }
 
+// BaseHeaps counts the idle workers that made a base heap, and the others.
+func (p *Pool) BaseHeaps() (made, received int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.idle {
+		if w.ready.BaseSize > 0 {
+			made++
+		} else {
+			received++
+		}
+	}
+	return made, received
+}
+
 // NotePID returns a callback for Run that notes the process the lines come from.
 // Only one task may run.
 func (p *Pool) NotePID(pid *int) func(context.Context, []Line) error {
@@ -90,7 +104,7 @@ var (
 	NewLineSink   = newLineSink
 	IsWorker      = isWorker
 	WorkerArgs    = workerArgs
-	Compile       = compile
+	TypeScript    = typeScript
 	EarliestLine  = earliestLine
 	LatestLine    = latestLine
 	HelloMagic    = helloMagic
@@ -133,8 +147,7 @@ func (f *frameReader) Next() (byte, []byte, error) {
 	return byte(t), payload, err
 }
 
-func (p *program) Source() string                                     { return string(p.source()) }
+func (p *program) Source() string                                     { return string(p.script(p.code).Source) }
 func (p *program) Code() string                                       { return string(p.code) }
-func (p *program) MapStack(s string) string                           { return p.mapStack(s) }
 func (s *lineSink) Close() error                                      { return s.close() }
 func (f *frameReader) Reset(r interface{ Read([]byte) (int, error) }) { f.r = r }

@@ -12,21 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func buildForeign(t *testing.T) string {
-	t.Helper()
+// TestForeign builds the program once for the tests that run it.
+func TestForeign(t *testing.T) {
+	t.Parallel()
 	program := filepath.Join(t.TempDir(), "foreign")
 	if out, err := exec.Command("go", "build", "-o", program, "./testdata/foreign").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	return program
+	t.Run("program", func(t *testing.T) { foreignProgram(t, program) })
+	t.Run("started by hand", func(t *testing.T) { startedByHand(t, program) })
 }
 
 // Any program that imports the package works, whatever its main does; and when it
 // is killed, its workers die with it.
-func TestForeignProgram(t *testing.T) {
-	t.Parallel()
-	program := buildForeign(t)
-
+func foreignProgram(t *testing.T, program string) {
 	out, err := exec.Command(program, "-code", "console.log('from a worker'); 6 * 7").CombinedOutput()
 	if want := "from a worker\n42\n"; err != nil || string(out) != want {
 		t.Fatalf("%q, %v; want %q", out, err, want)
@@ -82,9 +81,7 @@ func childrenOf(t *testing.T, pid int) []int {
 
 // Without the greeting of a Pool, a process with a worker's arguments says so and
 // ends.
-func TestWorkerStartedByHand(t *testing.T) {
-	t.Parallel()
-	program := buildForeign(t)
+func startedByHand(t *testing.T, program string) {
 	cmd := &exec.Cmd{Path: program, Args: []string{"daybook-worker", "daybook-worker/1", strconv.Itoa(unix.Getpid()), "0"}}
 	cmd.Stdin = strings.NewReader("hello?")
 	var stderr strings.Builder

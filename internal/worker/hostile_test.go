@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"daybook/internal/tier"
 	"daybook/internal/worker"
 )
 
@@ -152,7 +153,7 @@ func runHostile(t *testing.T, scripts []hostileScript, stateful bool) {
 			turn <- struct{}{}
 			defer func() { <-turn }()
 			task := hostileTask(test.code)
-			task.Stateful = stateful
+			task.Stateful, task.Timeout = stateful, tier.Choose(150*time.Millisecond, time.Second)
 			if !slices.Contains(test.want, timedOut) {
 				task.Timeout = 20 * time.Second // it ends by itself, on a slow machine too
 			}

@@ -85,7 +85,21 @@ func misbehave(how string) {
 		send('L', "x")
 		hang()
 	}
+	switch how {
+	case "huge base heap":
+		ready, _ = json.Marshal(map[string]any{"engine": v8.CurrentEngine(), "layers": layers, "base_size": 1 << 40})
+	case "more base heap than announced", "less base heap than announced":
+		ready, _ = json.Marshal(map[string]any{"engine": v8.CurrentEngine(), "layers": layers, "base_size": 5})
+	}
 	send('R', string(ready))
+	switch how {
+	case "more base heap than announced":
+		send('D', "heaps!")
+		hang()
+	case "less base heap than announced":
+		send('D', "heap")
+		os.Exit(10)
+	}
 	// The header, what may be called, and the code.
 	bodies := 2
 	if strings.Contains(how, "call") || strings.Contains(how, "argument") || strings.Contains(how, "wait") {

@@ -15,7 +15,7 @@ var errProtocol = errors.New("worker broke protocol")
 
 // helloMagic opens the conversation: a process that finds anything else on its
 // standard input was not started by a Pool.
-const helloMagic = "daybook worker protocol 3"
+const helloMagic = "daybook worker protocol 4"
 
 // helloMessage says what a worker is going to be.
 type helloMessage struct {
@@ -23,7 +23,14 @@ type helloMessage struct {
 	// Stateful workers run tasks whose heap is saved, and only those; the others
 	// run only those whose heap is not.
 	Stateful bool `json:"stateful"`
+	// BaseSize is the size in bytes of the base heap that follows: an earlier worker
+	// of the pool made it. 0 asks the worker to make one and to send it.
+	BaseSize int `json:"base_size,omitempty"`
 }
+
+// maxBaseHeap bounds the base heap of the protocol, in bytes. It has about half a
+// megabyte.
+const maxBaseHeap = 8 << 20
 
 // readyMessage says that a worker can take a task.
 type readyMessage struct {
@@ -32,6 +39,8 @@ type readyMessage struct {
 	Layers []string `json:"layers"`
 	// Problem is why there are not more, as far as the worker can tell.
 	Problem string `json:"problem,omitempty"`
+	// BaseSize is the size in bytes of the base heap that follows, 0 for none.
+	BaseSize int `json:"base_size,omitempty"`
 }
 
 // taskHeader precedes the code and the heap.
@@ -62,15 +71,17 @@ const (
 
 // endHeader precedes the text, a result or an error, and the heap.
 type endHeader struct {
-	End              string   `json:"end"`
-	HasText          bool     `json:"has_text"`
-	Truncated        bool     `json:"truncated"`
-	TextSize         int64    `json:"text_size"`
-	HeapSize         int64    `json:"heap_size"`
-	TranspiledSHA256 string   `json:"transpiled_sha256"`
-	CPUMicros        int64    `json:"cpu_micros"`
-	PeakHeap         int64    `json:"peak_heap"`
-	Warnings         []string `json:"warnings,omitempty"`
+	End              string `json:"end"`
+	HasText          bool   `json:"has_text"`
+	Truncated        bool   `json:"truncated"`
+	TextSize         int64  `json:"text_size"`
+	HeapSize         int64  `json:"heap_size"`
+	TranspiledSHA256 string `json:"transpiled_sha256"`
+	CPUMicros        int64  `json:"cpu_micros"`
+	PeakHeap         int64  `json:"peak_heap"`
+	// TimersCancelled belongs to the heap of a failed run.
+	TimersCancelled int      `json:"timers_cancelled,omitempty"`
+	Warnings        []string `json:"warnings,omitempty"`
 }
 
 // decodeMessage decodes exactly one JSON value with known fields.

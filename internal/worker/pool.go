@@ -88,6 +88,8 @@ type Pool struct {
 	told  sync.Once      // says what confinement lacks
 	tasks sync.WaitGroup // the spawner, replenishing, disposal of workers
 
+	bases map[bool]*base // by whether tasks are stateful
+
 	mu       sync.Mutex // guards what follows
 	closed   bool
 	idle     []*process // oldest first; those without an owner are fresh
@@ -115,7 +117,8 @@ type spawned struct {
 // New returns a pool. It starts nothing: workers come with the first task, or
 // with Engine. The caller must call Close.
 func New(opts Options) *Pool {
-	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest), running: map[*process]struct{}{}}
+	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest), running: map[*process]struct{}{},
+		bases: map[bool]*base{true: newBase(), false: newBase()}}
 	p.path, p.isolate = executable(), namespaces
 	// A heap and its buffers may need their limits twice while they are saved; the
 	// range V8 keeps for code counts half a gigabyte, and the process itself needs
@@ -334,7 +337,7 @@ func (p *Pool) start(ctx context.Context, stateful bool) (*process, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	err := s.p.greet(ctx, stateful)
+	err := p.greet(ctx, s.p, stateful)
 	if err == nil {
 		err = p.admit(s.p)
 	}

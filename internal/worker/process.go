@@ -131,12 +131,18 @@ func startProcess(path string, args []string, isolate bool) (*process, error) {
 }
 
 // greet opens the conversation and waits for the worker to be ready for tasks of
-// one kind.
-func (p *process) greet(ctx context.Context, stateful bool) error {
+// one kind. It gives the worker a base heap; given none, it returns the one that
+// the worker made.
+func (p *process) greet(ctx context.Context, stateful bool, base []byte) (made []byte, err error) {
 	stop := context.AfterFunc(ctx, p.kill)
 	defer stop()
 	p.stateful = stateful
-	err := writeMessage(p.to, frameHello, helloMessage{Magic: helloMagic, Stateful: stateful})
+	err = together(p.to, func(w io.Writer) error {
+		if err := writeMessage(w, frameHello, helloMessage{Magic: helloMagic, Stateful: stateful, BaseSize: len(base)}); err != nil {
+			return err
+		}
+		return writeBody(w, base)
+	})
 	var t frameType
 	var payload []byte
 	if err == nil {
@@ -144,27 +150,49 @@ func (p *process) greet(ctx context.Context, stateful bool) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	case err != nil:
 		p.kill()
 		<-p.dead
-		return fmt.Errorf("start worker: it ended before it was ready: %s", p.obituary())
+		return nil, fmt.Errorf("start worker: it ended before it was ready: %s", p.obituary())
 	case t != frameReady:
-		return fmt.Errorf("start worker: %w: frame %q instead of ready", errProtocol, t)
+		return nil, fmt.Errorf("start worker: %w: frame %q instead of ready", errProtocol, t)
 	}
 	if err := decodeMessage(payload, &p.ready); err != nil {
-		return fmt.Errorf("start worker: %w", err)
+		return nil, fmt.Errorf("start worker: %w", err)
 	}
 	// No user code has been near it, so its word is as good as ours. But what it
 	// says goes on record.
 	for _, l := range p.ready.Layers {
 		if !sandbox.Known(l) {
-			return fmt.Errorf("start worker: %w: it reached a layer %.40q", errProtocol, l)
+			return nil, fmt.Errorf("start worker: %w: it reached a layer %.40q", errProtocol, l)
 		}
 	}
 	slices.Sort(p.ready.Layers)
 	p.ready.Layers = slices.Compact(p.ready.Layers)
-	return nil
+	if made, err = readBase(&p.from, p.ready.BaseSize); err != nil {
+		return nil, fmt.Errorf("start worker: %w", err)
+	}
+	return made, nil
+}
+
+// readBase reads a base heap of a size in bytes.
+func readBase(in *frameReader, size int) ([]byte, error) {
+	if size < 0 || size > maxBaseHeap {
+		return nil, fmt.Errorf("%w: a base heap of %d bytes", errProtocol, size)
+	}
+	base := make([]byte, 0, size)
+	for len(base) < size {
+		t, data, err := in.next()
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("read the base heap: %w", err)
+		case t != frameData || len(data) == 0 || len(base)+len(data) > size:
+			return nil, fmt.Errorf("%w: the base heap is not of %d bytes", errProtocol, size)
+		}
+		base = append(base, data...)
+	}
+	return base, nil
 }
 
 func (p *process) alive() bool {

@@ -47,7 +47,6 @@ type job struct {
 
 	began   time.Duration // the process's CPU time then
 	program *program
-	refused error // why there is no program: a syntax error
 }
 
 // serve answers tasks until the parent closes in, and returns the exit code.
@@ -67,7 +66,11 @@ func serve(in io.Reader, out io.Writer, confine func(stateful bool) (layers []st
 		return exitProtocol
 	}
 	s.stateful = hello.Stateful
-	if err := s.prepare(confine); err != nil {
+	base, err := readBase(&s.in, hello.BaseSize)
+	if err == nil {
+		err = s.prepare(base, confine)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "daybook-worker:", err)
 		return exitProtocol
 	}
@@ -90,13 +93,18 @@ func serve(in io.Reader, out io.Writer, confine func(stateful bool) (layers []st
 }
 
 // prepare warms up everything a first run would otherwise wait for, locks the
-// process down, and reports to the parent. V8 and esbuild have by then done what
-// they do only once, and no user code has come in.
-func (s *server) prepare(confine func(bool) ([]string, error)) error {
-	if err := v8.Warm(!s.stateful); err != nil {
+// process down, and reports to the parent. V8 and the parsers have by then done what
+// they do only once, and no user code has come in. Without a base heap it makes one
+// and sends it.
+func (s *server) prepare(base []byte, confine func(bool) ([]string, error)) error {
+	made, err := v8.Warm(!s.stateful, base)
+	if err != nil {
 		return err
 	}
-	if _, err := compile("let warm: number = 1", ""); err != nil {
+	if len(base) > 0 {
+		made = nil // the parent has it
+	}
+	if _, err := typeScript([]byte("let warm: number = 1"), ""); err != nil {
 		return err
 	}
 	ready := readyMessage{Engine: v8.CurrentEngine()}
@@ -104,7 +112,15 @@ func (s *server) prepare(confine func(bool) ([]string, error)) error {
 	if ready.Layers, problem = confine(s.stateful); problem != nil {
 		ready.Problem = problem.Error()
 	}
-	return s.message(frameReady, ready)
+	ready.BaseSize = len(made)
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return together(s.out, func(w io.Writer) error {
+		if err := writeMessage(w, frameReady, ready); err != nil {
+			return err
+		}
+		return writeBody(w, made)
+	})
 }
 
 // read takes frames in, all the time: terminate must arrive during a run, and a
@@ -172,11 +188,7 @@ func (s *server) begin(j *job, jobs chan<- *job) {
 	if err := s.frame(frameAccepted, nil); err != nil {
 		os.Exit(exitClean) // the pipe is gone, and with it the parent
 	}
-	if code := string(j.code); ambiguous(code) {
-		j.program, j.refused = compile(code, j.FileName)
-	} else {
-		j.program = verbatim(code, j.FileName)
-	}
+	j.program = javaScript(j.code, j.FileName)
 	jobs <- j
 }
 
@@ -215,9 +227,6 @@ func (s *server) frame(t frameType, payload []byte) error {
 
 // run executes one job and reports it. An error means that the pipe is gone.
 func (s *server) run(j *job) error {
-	if j.refused != nil {
-		return s.end(endHeader{End: endSyntax, CPUMicros: (cpuTime() - j.began).Microseconds()}, j.refused.Error(), nil)
-	}
 	end, p := endHeader{}, j.program
 
 	sink := newLineSink(func(b []byte) error { return s.frame(frameLines, b) })
@@ -242,15 +251,19 @@ func (s *server) run(j *job) error {
 	// The parent has its answer before the isolate is taken down.
 	defer isolate.Dispose()
 	s.setCurrent(isolate)
-	r, err := isolate.Run(p.source())
-	if err == nil && r.Status == v8.SyntaxError && p.maps == nil {
+	r, err := isolate.Run(p.script(j.code))
+	if err == nil && r.Status == v8.SyntaxError {
 		// It may be TypeScript.
-		if p, err = compile(string(j.code), j.FileName); err != nil {
+		typed, refused := typeScript(j.code, j.FileName)
+		if refused != nil {
 			s.setCurrent(nil)
 			_ = sink.close() // nothing was written
-			return s.end(endHeader{End: endSyntax, CPUMicros: (cpuTime() - j.began).Microseconds()}, err.Error(), nil)
+			return s.end(endHeader{End: endSyntax, CPUMicros: (cpuTime() - j.began).Microseconds()}, refused.Error(), nil)
 		}
-		r, err = isolate.Run(p.source())
+		if typed != nil {
+			p = typed
+			r, err = isolate.Run(p.script(j.code))
+		}
 	}
 	s.setCurrent(nil)
 	sum := sha256.Sum256(p.code)
@@ -265,9 +278,6 @@ func (s *server) run(j *job) error {
 
 	end.PeakHeap, end.Truncated = r.PeakHeap, r.Truncated
 	end.End = endOf(r.Status)
-	if r.CarriedTimers > 0 && r.Status != v8.SyntaxError {
-		end.Warnings = append(end.Warnings, carriedText(r.CarriedTimers))
-	}
 	text := ""
 	if r.Text != nil {
 		text, end.HasText = *r.Text, true
@@ -287,19 +297,12 @@ func (s *server) run(j *job) error {
 			text = upperFirst(err.Error())
 		case err != nil:
 			end.Warnings = append(end.Warnings, "heap not saved: "+err.Error())
+		default:
+			end.TimersCancelled = r.TimersCancelled
 		}
 	}
 	end.CPUMicros = (cpuTime() - j.began).Microseconds()
 	return s.end(end, text, heap)
-}
-
-// carriedText explains a run that seems to have ended and goes on: timers that
-// were set before a failure go on in every run that resumes its heap.
-func carriedText(n int) string {
-	if n == 1 {
-		return "the heap holds a timer that an earlier run set and did not see the end of: this run lasts until it is over, and an interval never is; clear it (clearTimeout, clearInterval), or resume an earlier heap"
-	}
-	return fmt.Sprintf("the heap holds %d timers that an earlier run set and did not see the end of: this run lasts until they are over, and an interval never is; clear them (clearTimeout, clearInterval), or resume an earlier heap", n)
 }
 
 // saved tells whether a run that ended so leaves a heap worth keeping: not one
@@ -328,7 +331,7 @@ func endOf(status v8.Status) string {
 // describe puts an error into terms of the caller's source.
 func (p *program) describe(text string, r v8.Result) string {
 	if r.Status != v8.SyntaxError || r.Line == 0 {
-		return p.mapStack(text)
+		return text
 	}
 	line, column := r.Line, r.Column
 	if m := p.consumer(); m != nil {
@@ -336,7 +339,7 @@ func (p *program) describe(text string, r v8.Result) string {
 			line, column = l, c
 		}
 	}
-	return fmt.Sprintf("%s\n    at %s:%d:%d", p.mapStack(text), p.file, line, column)
+	return fmt.Sprintf("%s\n    at %s:%d:%d", text, p.file, line, column)
 }
 
 func (s *server) end(end endHeader, text string, heap []byte) error {

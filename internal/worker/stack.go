@@ -1,13 +1,12 @@
 package worker
 
 import (
-	"fmt"
+	"encoding/json"
 	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/go-sourcemap/sourcemap"
+
+	"daybook/internal/v8"
 )
 
 var unsafeInName = regexp.MustCompile(`[^A-Za-z0-9._/@+-]`)
@@ -16,13 +15,31 @@ var unsafeInName = regexp.MustCompile(`[^A-Za-z0-9._/@+-]`)
 // ends at white space and quotes.
 func scriptName(file string) string { return unsafeInName.ReplaceAllString(file, "_") }
 
-// source returns what V8 evaluates. The name comes last, so a sourceURL that the
-// script itself carries loses.
-func (p *program) source() []byte {
-	out := make([]byte, 0, len(p.code)+len(p.name)+20)
-	out = append(out, p.code...)
-	out = append(out, "\n//# sourceURL="...)
-	return append(out, p.name...)
+// script returns what the isolate evaluates. V8 knows it by the file's name and the
+// hash of the source as the caller gave it, so equal scripts leave equal heaps and a
+// frame of an earlier run names its source. The name comes last in the code, so a
+// sourceURL that the script itself carries loses.
+func (p *program) script(given []byte) v8.Script {
+	name := v8.ScriptName(p.name, given)
+	code := make([]byte, 0, len(p.code)+len(name)+20)
+	code = append(code, p.code...)
+	code = append(code, "\n//# sourceURL="...)
+	code = append(code, name...)
+	return v8.Script{Source: code, Name: name, File: p.file, Mappings: p.mappings()}
+}
+
+// mappings returns those of the source map, or "" when the code is the source.
+func (p *program) mappings() string {
+	if p.maps == nil {
+		return ""
+	}
+	var m struct {
+		Mappings string `json:"mappings"`
+	}
+	if json.Unmarshal(p.maps, &m) != nil {
+		return "" // positions stay those of the code V8 saw
+	}
+	return m.Mappings
 }
 
 // position maps a place in the code V8 saw, 1-based, to the caller's source.
@@ -40,41 +57,4 @@ func (p *program) consumer() *sourcemap.Consumer {
 		return nil // positions stay those of the code V8 saw
 	}
 	return m
-}
-
-var preludeFrame = regexp.MustCompile(`^    at (?:.* \()?daybook:prelude:\d+:\d+\)?$`)
-
-func isPreludeFrame(line string) bool { return preludeFrame.MatchString(line) }
-
-// mapStack rewrites the places of our script in the frames of a stack trace, and
-// drops frames that are none of the script's business. Lines that are no frames are the script's own words and stay.
-func (p *program) mapStack(stack string) string {
-	frame := regexp.MustCompile(`(^|[( ])` + regexp.QuoteMeta(p.name) + `:(\d+):(\d+)(\)?)$`)
-	var m *sourcemap.Consumer
-	lines := slices.DeleteFunc(strings.Split(stack, "\n"), isPreludeFrame)
-	for i, text := range lines {
-		if !strings.HasPrefix(text, "    at ") {
-			continue
-		}
-		at := frame.FindStringSubmatchIndex(text)
-		if at == nil {
-			continue
-		}
-		if m == nil && p.maps != nil {
-			if m = p.consumer(); m == nil {
-				return stack
-			}
-		}
-		l, lineErr := strconv.Atoi(text[at[4]:at[5]])
-		c, columnErr := strconv.Atoi(text[at[6]:at[7]])
-		ok := lineErr == nil && columnErr == nil
-		if m != nil {
-			l, c, ok = p.position(m, l, c)
-		}
-		if !ok {
-			continue
-		}
-		lines[i] = fmt.Sprintf("%s%s:%d:%d%s", text[:at[3]], p.file, l, c, text[at[8]:])
-	}
-	return strings.Join(lines, "\n")
 }

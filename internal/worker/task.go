@@ -171,7 +171,10 @@ type Outcome struct {
 	CPUTime       time.Duration
 	PeakHeapBytes int64
 	WallTime      time.Duration
-	Warnings      []string
+	// TimersCancelled counts the timers, of this run and of earlier ones, that
+	// were cancelled because the run failed.
+	TimersCancelled int
+	Warnings        []string
 }
 
 const (

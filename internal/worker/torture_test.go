@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"daybook/internal/tier"
 	"daybook/internal/worker"
 )
 
-var starts = flag.Int("starts", 100, "how many workers TestTortureWorkers starts")
+var starts = flag.Int("starts", tier.Choose(len(snippets), 100), "how many workers TestTortureWorkers starts")
 
 // snippets make V8, the C library and the transpiler do what they seldom do, late
 // and in threads of their own, where a filter of system calls could surprise them.
@@ -103,9 +104,9 @@ func TestTortureWorkers(t *testing.T) {
 
 // Ten thousand runs in workers that are kept leave as little behind as few do.
 func TestManyRunsLeaveNothing(t *testing.T) {
-	runs := max(200, *starts)
+	runs := max(tier.Choose(60, 200), *starts)
 	open := openFiles(t)
-	pool := worker.New(worker.Options{Idle: 2, MaxRuns: 50})
+	pool := worker.New(worker.Options{Idle: 2, MaxRuns: tier.Choose(15, 50)})
 	var wg sync.WaitGroup
 	var next atomic.Int64
 	for lane := range 2 {

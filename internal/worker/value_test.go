@@ -1,9 +1,10 @@
 package worker_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"daybook/internal/worker"
 )
@@ -21,7 +22,15 @@ func TestValueOfTheLastExpression(t *testing.T) {
 		{"function f( a ) { /* kept */ return a }; f.toString()", "function f( a ) { /* kept */ return a }"},
 		// What V8 refuses is TypeScript, or nothing.
 		{"const n: number = 6; n * 7", "42"}, {"interface A { b: string }; enum E { X = 5 }; E.X", "5"},
-		{"function id<T>(x: T) { return x }; id<number>(3)", "3"}, {"let g = (x) => x, T = 1; g<T>(3)", "3"}, {"[1, 2].map<string>(x => 'n' + x).join()", "n1,n2"},
+		{"function id<T>(x: T) { return x }; id<number>(3)", "3"}, {"const l: number[] = [1, 2]; l.map<string>(x => 'n' + x).join()", "n1,n2"},
+		{"const x: number = 5; x; -1", "-1"}, {"interface A {}\n-1", "-1"}, {"let x: number\n-1", "-1"}, {"type A = 1; 5; void 0", "<none>"}, {"let s: string; 'a' + 'b'", "ab"},
+		{"enum E { A }; -1", "-1"}, {"enum E { A = 7 }; E.A", "7"}, {"5; namespace N { export const x = 1 }", "5"}, {"enum E {}; 5; if (1) { -1 }", "-1"},
+		{"enum E {}; for (const i of [1, 2]) { -1; i * 2 }", "4"}, {"enum E {}; 8; try { !0 } finally { 9 }", "true"}, {"function d(...a: any[]) {} 5; @d class A { @d x = 1 }", "5"},
+		{"5; namespace N { export const x = 1 }; if (0) -1", "<none>"}, {"class P { constructor(private x: number) {} get() { return this.x } }; new P(3).get(); +'4'", "4"},
+		{"'use strict'; enum E {}; (function () { return this === undefined })()", "true"}, {"'use\\x20strict'; enum E {}; (function () { return this === undefined })()", "false"},
+		// What V8 accepts is JavaScript, whatever its comments and strings say.
+		{"5 // sum using reduce\n-1", "4"}, {"5; // sum using reduce\n-1", "-1"}, {"' using x'; -1", "-1"}, {"// f<T>(x)\n5; -1", "-1"}, {"let a=1,b=2,c=3; a<b>(c)", "false"},
+		{"let g = (x) => x, T = 1; g<T>(3)", "false"}, {"{ using r = { [Symbol.dispose]() {} }; 5; -1 }", "-1"}, {"// using x\nusing s = null; 4; void 0", "<none>"},
 		{"let log = []; { using r = { [Symbol.dispose]() { log.push('gone') } }; log.push('here') } log.join()", "here,gone"},
 		{"const seen: string[] = []; const tag = (v: any, c: any) => { seen.push(c.kind + ' ' + c.name) }; @tag class D { @tag m() {} }; seen.join()", "method m,class D"},
 	} {
@@ -72,31 +81,73 @@ func TestPrintedPositions(t *testing.T) {
 	if err != nil || !strings.Contains(o.Error, "at f (my notes.js:4:9)") || !strings.Contains(o.Error, "at my notes.js:7:1") {
 		t.Errorf("the run ended with %q, %v", o.Error, err)
 	}
-	if len(lines) < 2 || !strings.Contains(lines[1].Text, ":4:9)") {
+	if len(lines) < 2 || !strings.Contains(lines[1].Text, "at f (my notes.js:4:9)") {
 		t.Errorf("the script printed %+v", lines)
+	}
+	if strings.Contains(o.Error, "daybook:prelude") {
+		t.Errorf("the error shows frames that are none of the script's: %q", o.Error)
 	}
 }
 
-// A run that an earlier run's timers keep from ending says so, however it ends.
-func TestCarriedTimersAreTold(t *testing.T) {
+// A function of one run that throws in a later one is reported at its place in its
+// own source, whether that was generated from TypeScript or not.
+func TestPositionsInEarlierRuns(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
-	failed, err := pool.Run(t.Context(), patient("let n = 0; const tick = setInterval(() => n++, 5); setTimeout(() => { throw new Error('stop') }, 12)"), discard)
-	if err != nil || failed.Status != worker.StatusFailed || len(failed.Heap) == 0 || len(failed.Warnings) != 0 {
-		t.Fatalf("the first run is %s, warnings %q, heap of %d bytes, %v", failed.Status, failed.Warnings, len(failed.Heap), err)
-	}
-	const said = "the heap holds a timer that an earlier run set"
-	for _, test := range []struct{ code, status string }{
-		{"n", worker.StatusTimedOut},
-		{"clearInterval(tick); n", worker.StatusCompleted},
+	for name, code := range map[string]string{
+		"JavaScript":           "// one\n\nfunction fail() {\n  throw new Error('x')\n}",
+		"TypeScript":           "interface A {\n}\nfunction fail(why?: string): never {\n  throw new Error('x')\n}",
+		"generated JavaScript": "enum Color {\n  Red }\nfunction fail(why: Color = Color.Red) {\n  throw new Error('x')\n}",
 	} {
-		task := patient(test.code)
-		task.Heap, task.Timeout = failed.Heap, time.Second
-		o, err := pool.Run(t.Context(), task, discard)
-		if err != nil || o.Status != test.status || len(o.Warnings) != 1 || !strings.HasPrefix(o.Warnings[0], said) {
-			t.Errorf("%s: %s, warnings %q; want %s, %q (%v)", test.code, o.Status, o.Warnings, test.status, said, err)
+		first := patient(code)
+		first.FileName = "lib.ts"
+		o, err := pool.Run(t.Context(), first, discard)
+		if err != nil || len(o.Heap) == 0 {
+			t.Fatalf("%s: %+v, %v", name, o, err)
 		}
+		hash := sha256.Sum256([]byte(code))
+		earlier := fmt.Sprintf("lib.ts#%x:4:9", hash[:4])
+		for _, then := range []string{
+			"\n\ntry { fail() } catch (e) { console.log(e.stack) }\nfail()",
+			"enum Other { X }\n\ntry { fail() } catch (e) { console.log(e.stack) }\nfail()",
+		} {
+			task := patient(then)
+			task.FileName, task.Heap = "", o.Heap
+			var lines []worker.Line
+			got, err := pool.Run(t.Context(), task, collect(&lines))
+			want := "Error: x\n    at fail (" + earlier + ")\n    at main.ts:4:1"
+			if err != nil || got.Error != want {
+				t.Errorf("%s: %q, want %q (%v)", name, got.Error, want, err)
+			}
+			if len(lines) != 3 || lines[1].Text != "    at fail ("+earlier+")" || lines[2].Text != "    at main.ts:3:7" {
+				t.Errorf("%s: printed %+v", name, lines)
+			}
+		}
+	}
+}
+
+// A run that fails reports how many timers it cancelled, and the next run of its heap
+// ends.
+func TestFailureCancelsTimers(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	failed, err := pool.Run(t.Context(), patient("setInterval(() => {}, 1000); setTimeout(() => {}, 9).unref(); oops()"), discard)
+	if err != nil || failed.Status != worker.StatusFailed || len(failed.Heap) == 0 || failed.TimersCancelled != 2 {
+		t.Fatalf("the first run is %s, %d timers cancelled, heap of %d bytes, %v", failed.Status, failed.TimersCancelled, len(failed.Heap), err)
+	}
+	task := patient("'ended'")
+	task.Heap = failed.Heap
+	o, err := pool.Run(t.Context(), task, discard)
+	if err != nil || o.Status != worker.StatusCompleted || o.TimersCancelled != 0 {
+		t.Errorf("the second run is %s %s, %d timers cancelled, %v", o.Status, o.Error, o.TimersCancelled, err)
+	}
+	// No heap is left whose timers could matter.
+	task = patient("setInterval(() => {}, 1000); oops()")
+	task.Stateful = false
+	if o, err := pool.Run(t.Context(), task, discard); err != nil || o.Status != worker.StatusFailed || o.TimersCancelled != 0 {
+		t.Errorf("a stateless run is %s, %d timers cancelled, %v", o.Status, o.TimersCancelled, err)
 	}
 }
 

@@ -5,6 +5,8 @@ const spaces = (count) => StringPrototypeRepeat(" ", count);
 
 const moreItems = (count) => `... ${count} more item${count > 1 ? "s" : ""}`;
 
+const moreProperties = (count) => `... ${count} more propert${count > 1 ? "ies" : "y"}`;
+
 // prefixOf is what stands before an opening brace: class name, size, tag.
 const prefixOf = (constructor, tag, fallback, size = "") => {
   if (constructor === null) {

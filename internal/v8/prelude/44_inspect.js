@@ -36,6 +36,7 @@ const newContext = () => ({
   sorted: false,
   getters: false,
   numericSeparator: false,
+  maxPrinted,
 });
 
 const optionNames = ["showHidden", "depth", "customInspect", "showProxy", "maxArrayLength", "maxStringLength", "breakLength", "compact", "sorted", "getters", "numericSeparator", "stylize"];
@@ -382,8 +383,15 @@ const formatObject = (ctx, value, kind, depth, inTypedArray) => {
   let parts;
   try {
     parts = shape.body === undefined ? newList() : shape.body(ctx, value, depth);
+    let size = 0;
     for (let i = 0; i < shape.keys.length; i++) {
-      parts[parts.length] = formatProperty(ctx, value, depth, shape.keys[i], false);
+      if (size > ctx.maxPrinted) {
+        parts[parts.length] = moreProperties(shape.keys.length - i);
+        break;
+      }
+      const part = formatProperty(ctx, value, depth, shape.keys[i], false);
+      parts[parts.length] = part;
+      size += part.length;
     }
     if (protoProps !== undefined) for (let i = 0; i < protoProps.length; i++) parts[parts.length] = protoProps[i];
   } catch (error) {
@@ -407,7 +415,7 @@ const formatObject = (ctx, value, kind, depth, inTypedArray) => {
   const text = joinParts(ctx, parts, base, open, shape.close, shape.layout, depth, shape.layout === layoutArray ? value : undefined);
   const printed = (ctx.budget[ctx.indentationLvl] || 0) + text.length;
   ctx.budget[ctx.indentationLvl] = printed;
-  if (printed > maxPrinted) ctx.depth = -1;
+  if (printed > ctx.maxPrinted) ctx.depth = -1;
   return text;
 };
 

@@ -87,6 +87,21 @@ const cancelTimer = (record) => {
   if (record.id !== 0) MapPrototypeDelete(exposedTimers, record.id);
 };
 
+// cancelAllTimers cancels every timer, also those of earlier runs and unref'd ones,
+// and returns how many there were.
+const cancelAllTimers = () => {
+  const count = timerHeap.length;
+  for (let i = 0; i < count; i++) {
+    const record = timerHeap[i];
+    record.at = -1;
+    record.cancelled = true;
+    if (record.id !== 0) MapPrototypeDelete(exposedTimers, record.id);
+  }
+  timerHeap.length = 0;
+  activeRefs = 0;
+  return count;
+};
+
 // Timeout and Immediate are what user code holds; the record stays out of reach.
 let recordOf;
 let immediateRecordOf;

@@ -1,4 +1,4 @@
-// The two texts a run ends with: its result and its error.
+// The text of a run's result.
 
 // Past this many values a result is shown as the console would show it: at two
 // bytes each at least, the JSON text would exceed what a result may be.
@@ -100,40 +100,3 @@ const resultText = (value) => {
   }
   return safeInspect(value);
 };
-
-// errorHeader is what is left of an error whose stack user code has taken away.
-// Each part may be an accessor that throws, and costs only itself then.
-const errorHeader = (value) => {
-  const read = (key, otherwise) => {
-    try {
-      const part = value[key];
-      return typeof part === "string" ? part : otherwise;
-    } catch {
-      return otherwise;
-    }
-  };
-  const name = read("name", "Error");
-  const message = read("message", "");
-  return name === "" || message === "" ? name + message : `${name}: ${message}`;
-};
-
-const errorResult = (value) => {
-  if (host.kindOf(value) !== "error") return `Uncaught ${safeInspect(value)}`;
-  try {
-    const descriptor = ObjectGetOwnPropertyDescriptor(value, "stack");
-    // Newer engines keep the stack behind an accessor of their own.
-    const stack = descriptor === undefined ? undefined
-      : hasOwn(descriptor, "value") ? descriptor.value
-      : descriptor.get === nativeStackGetter && nativeStackGetter !== undefined ? ReflectApply(nativeStackGetter, value, [])
-      : undefined;
-    if (typeof stack === "string" && stack !== "") return stack;
-  } catch {
-    // A user's Error.prepareStackTrace threw.
-  }
-  return errorHeader(value);
-};
-
-const nativeStackGetter = (() => {
-  const descriptor = ObjectGetOwnPropertyDescriptor(new NativeError(), "stack");
-  return descriptor === undefined ? undefined : descriptor.get;
-})();

@@ -2,23 +2,28 @@
 
 const entry = {
   __proto__: null,
-  begin(startMs, servers) {
+  begin(startMs, servers, name, file, mappings) {
     timeOrigin = startMs;
+    beginScript(name, file, mappings);
     offerServers(servers);
     resumeTimers(startMs);
-    return activeRefs;
   },
   nextDue,
   fire: fireNext,
   answer: answerCall,
-  end() {
+  cancelTimers: cancelAllTimers,
+  prepareStack,
+  end(ran) {
+    endScript(ran !== 0);
     suspendTimers();
     forgetCalls();
+    groupIndent = ""; // a run that left a console.group open must not indent the next
     timeOrigin = 0; // equal state is an equal heap, whenever it was reached
   },
   result: resultText,
   error: errorResult,
   setMode(stateful) {
+    heapIsSaved = stateful;
     if (stateful) {
       // Neither survives a snapshot, so neither may be there to be used.
       delete global.WebAssembly;

@@ -137,6 +137,7 @@ OFFSET(PromiseRejectMessage, event_, 8);
 OFFSET(PromiseRejectMessage, value_, 16);
 static_assert(std::is_trivially_copyable_v<PromiseRejectMessage>);
 static_assert(std::is_same_v<PromiseRejectCallback, void (*)(PromiseRejectMessage)>);
+static_assert(std::is_same_v<PrepareStackTraceCallback, MaybeLocal<Value> (*)(Local<Context>, Local<Value>, Local<Array>)>);
 VALUE(kPromiseRejectWithNoHandler, 0);
 VALUE(kPromiseHandlerAddedAfterReject, 1);
 
@@ -147,6 +148,7 @@ VALUE(Promise::kPending, 0);
 VALUE(Promise::kRejected, 2);
 METHOD(Promise, State, Promise::PromiseState (Promise::*)());
 METHOD(Promise, Result, Local<Value> (Promise::*)());
+METHOD(Promise, HasHandler, bool (Promise::*)() const);
 METHOD(String, Utf8LengthV2, size_t (String::*)(Isolate*) const);
 METHOD(String, WriteUtf8V2, size_t (String::*)(Isolate*, char*, size_t, int, size_t*) const);
 METHOD(Value, NumberValue, Maybe<double> (Value::*)(Local<Context>) const);

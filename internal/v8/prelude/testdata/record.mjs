@@ -5,7 +5,8 @@
 //
 // and commit the JSON files it writes beside itself. Nothing of the prelude is
 // involved: inspect.json is util.inspect, console.json is console.Console on
-// streams of its own, result.json is the small reference at the end of this file.
+// streams of its own, result.json is the small reference at the end of this file,
+// uncaught.json is what node itself prints of an error that ends it.
 //
 // Stack traces name files, so Error.stackTraceLimit is 0 while cases run, here
 // and in the tests; cases about frames set error.stack to a fixed text.
@@ -14,6 +15,7 @@ import fs from "node:fs";
 import path from "node:path";
 import util from "node:util";
 import vm from "node:vm";
+import { spawnSync } from "node:child_process";
 import { Console } from "node:console";
 import { Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -21,6 +23,7 @@ import { fileURLToPath } from "node:url";
 import { inspectCases } from "./inspect_cases.mjs";
 import { consoleCases } from "./console_cases.mjs";
 import { resultCases } from "./result_cases.mjs";
+import { uncaughtCases } from "./uncaught_cases.mjs";
 
 const directory = path.dirname(fileURLToPath(import.meta.url));
 
@@ -117,7 +120,23 @@ const recordResult = async (code) => {
   return { code, want: isJSON(value) ? JSON.stringify(value) : util.inspect(value) };
 };
 
+// ---- uncaught -----------------------------------------------------------------
+
+// Defined the same way by the test. One frame, so that Node does not shorten what an
+// error shares with its cause.
+const uncaughtHelpers = "const shared = { s: 1 }; const at = (e) => { e.stack = `${e.name}: ${e.message}\\n    at place (file.js:1:2)`; return e };\n";
+
+// Node prints the line of the source first, and its version last.
+const recordUncaught = (code) => {
+  const { stderr } = spawnSync(process.execPath, ["-e", uncaughtHelpers + code], { encoding: "utf8" });
+  const from = /\^+\n\n/.exec(stderr);
+  const to = stderr.lastIndexOf("\n\nNode.js v20");
+  if (from === null || to < 0) throw new Error(`${code}: ${stderr}`);
+  return { code, want: stderr.slice(from.index + from[0].length, to) };
+};
+
 Error.stackTraceLimit = 0;
+write("uncaught.json", uncaughtCases.map(recordUncaught));
 write("inspect.json", recordInspect());
 const recorded = [];
 for (const code of consoleCases) recorded.push(await recordConsole(code));

@@ -1,0 +1,38 @@
+package events
+
+// SessionReset records that a session was set to a heap, or to nothing. A logical
+// or ACP session starts its next turn from that heap. A named session has no turns:
+// there the heap is its head until a later run in it leaves one.
+//
+// Appended when a client resets a session. Runs that have their turn already are
+// not affected.
+type SessionReset struct {
+	// SessionID is the session's key.
+	SessionID string `json:"session_id"`
+	// Kind is the kind of the session.
+	Kind SessionKind `json:"kind"`
+	// Session is the name of a named session.
+	Session string `json:"session,omitempty"`
+	// Heap is the new session head; empty for a fresh isolate.
+	Heap string `json:"heap,omitempty"`
+	// Next is where the next turn of a logical or ACP session continues.
+	Next *SessionNext `json:"next,omitempty"`
+	// Entries is the number of entries that the log of a named session has.
+	Entries int64 `json:"entries,omitempty"`
+	// IdempotencySHA256 is the hash of the tenant and the idempotency key.
+	IdempotencySHA256 string `json:"idempotency_sha256,omitempty"`
+	// Actor reset the session.
+	Actor Actor `json:"actor"`
+}
+
+// EventType returns TypeSessionReset.
+func (*SessionReset) EventType() Type { return TypeSessionReset }
+
+func (d *SessionReset) about() string { return d.SessionID }
+
+func (d *SessionReset) subject(v Volume, tenant string) string {
+	if d.Kind == SessionLog {
+		return v.SessionSubject(tenant, d.SessionID)
+	}
+	return v.LogicalSubject(tenant, d.SessionID)
+}

@@ -1,0 +1,69 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// Resolver finds ids by their beginning.
+type Resolver interface {
+	ResolveExecution(ctx context.Context, tenant, text, session string) (string, error)
+	ResolveHeap(ctx context.Context, tenant, text, session string) (string, error)
+}
+
+func (a *api) resolveRoutes(r *router) {
+	register(r, huma.Operation{
+		OperationID: "resolve-id", Method: http.MethodGet, Path: "/api/resolve", Tags: []string{tagService},
+		Summary: "Find an id by its beginning",
+		Description: "The one execution or heap whose id begins with the text. If several do, the answer is 409 and lists up to ten. `@last` is the newest execution, or the heap of the newest execution that left one; " +
+			"with session, among the runs logged under it.",
+	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.resolve)
+}
+
+type resolveInput struct {
+	Reading
+	Kind    string `query:"kind" required:"true" enum:"execution,heap" doc:"What it is the id of."`
+	ID      string `query:"id" required:"true" doc:"Beginning of the id, or @last."`
+	Session string `query:"session" doc:"With @last: only runs logged under this session."`
+}
+
+func (in resolveInput) about() subject {
+	if in.Kind == "heap" {
+		return subject{"id", "Heap", in.ID}
+	}
+	return subject{"id", "Execution", in.ID}
+}
+
+type resolved struct {
+	ID string `json:"id" doc:"The whole id."`
+}
+
+func (a *api) resolve(ctx context.Context, in *resolveInput) (*struct{ Body resolved }, error) {
+	if err := a.fresh(ctx, in.Reading); err != nil {
+		return nil, err
+	}
+	find := a.q.ResolveExecution
+	if in.Kind == "heap" {
+		find = a.q.ResolveHeap
+	}
+	id, err := found(ctx, a, func() (string, error) { return find(ctx, requestOf(ctx).tenant, in.ID, in.Session) })
+	if many, ok := errors.AsType[*projections.AmbiguousError](err); ok {
+		return nil, fail(http.StatusConflict, string(ledger.CodeConflict), "id", "%s", many)
+	}
+	if errors.Is(err, events.ErrNotFound) && in.ID == projections.Newest {
+		within := ""
+		if in.Session != "" {
+			within = fmt.Sprintf(" in session %.80q", in.Session)
+		}
+		return nil, fail(http.StatusNotFound, string(ledger.CodeNotFound), "id", "there is no %s%s yet", in.Kind, within)
+	}
+	return &struct{ Body resolved }{resolved{id}}, err
+}

@@ -1,0 +1,66 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// maxWaitSecs bounds how long a request waits for the end of a run, in seconds.
+const maxWaitSecs = 60
+
+// executionDetail is the answer about an execution.
+type executionDetail struct {
+	projections.ExecutionDetail
+	// OutputHead is nil unless the client waited for the end and got it.
+	*projections.OutputHead
+}
+
+// awaitEnd returns an execution as soon as its end can be read, or as it is after
+// secs seconds. It reads at most twice: output does not wake it. With withOutput
+// the answer about an ended run has the beginning of the output.
+func (a *api) awaitEnd(ctx context.Context, id string, secs int, withOutput bool) (executionDetail, error) {
+	r := requestOf(ctx)
+	late := time.NewTimer(time.Duration(secs) * time.Second)
+	defer late.Stop()
+	ended, stop := a.q.WatchEnd(r.tenant, id)
+	defer stop()
+	for last := secs == 0; ; {
+		d, err := found(ctx, a, func() (projections.ExecutionDetail, error) { return a.q.Execution(ctx, r.tenant, id) })
+		if err != nil {
+			return executionDetail{}, err
+		}
+		if last || d.Status.Terminal() {
+			d.Warnings = append([]string{}, d.Warnings...)
+			out := executionDetail{ExecutionDetail: d}
+			if withOutput && d.Status.Terminal() {
+				out.OutputHead, err = a.outputHead(ctx, r.tenant, id)
+			}
+			return out, err
+		}
+		select {
+		case <-ended:
+		case <-late.C:
+			last = true
+		case <-r.drain:
+			last = true
+		case <-ctx.Done():
+			return executionDetail{}, ctx.Err()
+		}
+	}
+}
+
+// outputHead is the beginning of an execution's output, nil if it was erased.
+func (a *api) outputHead(ctx context.Context, tenant, id string) (*projections.OutputHead, error) {
+	page, err := a.q.Output(ctx, tenant, id, projections.HeadQuery())
+	switch {
+	case errors.Is(err, events.ErrShredded):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return new(projections.HeadOf(page)), nil
+}

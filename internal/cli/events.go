@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"daybook/events"
+)
+
+type eventsCmd struct {
+	Tail   eventsTailCmd   `cmd:"" help:"Print recorded events, then new ones as they come."`
+	Export eventsExportCmd `cmd:"" help:"Write events, with their proofs, to a directory."`
+}
+
+type eventsTailCmd struct {
+	clientFlags
+	After     uint64   `help:"Begin after this position, the sequence of an event; from the beginning if not given." placeholder:"SEQUENCE"`
+	Types     []string `name:"type" sep:"none" help:"Only events of this type, such as daybook.execution.completed.v1; may be repeated." placeholder:"TYPE"`
+	Execution string   `help:"Only events of this execution: its id, the beginning of it, or @last." placeholder:"ID"`
+	Session   string   `help:"Only events of this session." placeholder:"NAME"`
+	NoFollow  bool     `help:"Stop after the newest recorded event."`
+}
+
+// Help is shown by "daybook events tail --help".
+func (c *eventsTailCmd) Help() string {
+	return "Prints a line for each event: position, time, type, subject and content in short. With --json each line is the whole event, as a CloudEvent."
+}
+
+// Run prints events until interrupted.
+func (c *eventsTailCmd) Run(ctx context.Context, std *streams) error {
+	execution := c.Execution
+	if execution != "" {
+		var err error
+		if execution, err = c.execution(ctx, execution); err != nil {
+			return err
+		}
+	}
+	params := []string{"after", strconv.FormatUint(c.After, 10), "execution", execution, "session", c.Session}
+	for _, t := range c.Types {
+		params = append(params, "type", t)
+	}
+	err := c.follow(ctx, "/api/events"+query(params...), func(e sseEvent) (bool, error) {
+		if e.name == "caught-up" {
+			return c.NoFollow, nil
+		}
+		if c.JSON {
+			_, err := fmt.Fprintln(std.out, e.data)
+			return false, err
+		}
+		var event events.CloudEvent
+		if err := json.Unmarshal([]byte(e.data), &event); err != nil {
+			return false, fmt.Errorf("read the server's answer: %w", err)
+		}
+		printEvent(std.out, event)
+		return false, nil
+	})
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // an interrupt is how following ends
+	}
+	return err
+}
+
+// subjectWidth is how much of a subject a line shows: enough of an id to name it.
+const subjectWidth = 18
+
+// printEvent prints an event as a line.
+func printEvent(out *screen, e events.CloudEvent) {
+	clock := e.Time
+	if at, err := time.Parse(time.RFC3339, e.Time); err == nil && out.terminal {
+		clock = at.Local().Format("01-02 15:04:05.000")
+	}
+	kind := eventKind(e.Type)
+	status := strings.TrimPrefix(kind, "execution.")
+	head := fmt.Sprintf("%-7s %s  ", e.Sequence, clock)
+	kindText := fmt.Sprintf("%-22s", kind)
+	about := fmt.Sprintf("%-*s", subjectWidth, e.Subject[:min(len(e.Subject), subjectWidth)])
+	text := cut(out, visible(eventText(e), ""), len(head)+len(kindText)+subjectWidth+2)
+	out.printf("%s%s %s %s\n", out.paint(dim, visible(head, "")), out.paint(colorOf(status), visible(kindText, "")), visible(about, ""), text)
+}

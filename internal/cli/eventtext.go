@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"daybook/events"
+)
+
+// eventKind is the type of an event without what all types share.
+func eventKind(t string) string {
+	t = strings.TrimPrefix(t, "daybook.")
+	if i := strings.LastIndex(t, ".v"); i > 0 {
+		t = t[:i]
+	}
+	return t
+}
+
+// payload decodes the data of an event.
+func payload[T any](e events.CloudEvent) T {
+	var d T
+	_ = json.Unmarshal(e.Data, &d) // what cannot be read is left out
+	return d
+}
+
+// eventText says in one line what an event records. It may hold control
+// characters.
+func eventText(e events.CloudEvent) string {
+	switch events.Type(e.Type) {
+	case events.TypeExecutionRequested:
+		d := payload[events.ExecutionRequested](e)
+		source := d.Content.Value().Source
+		return requestText(d) + ": " + oneLine(bodyText(&source), 200)
+	case events.TypeExecutionStarted:
+		return startText(payload[events.ExecutionStarted](e))
+	case events.TypeExecutionOutput:
+		return outputText(payload[events.ExecutionOutput](e))
+	case events.TypeExecutionOutputTruncated:
+		return "the output reached its limit; what follows is not stored"
+	case events.TypeExecutionCancelRequested:
+		return "by " + actorText(payload[events.ExecutionCancelRequested](e).Actor)
+	case events.TypeExecutionHandedBack:
+		d := payload[events.ExecutionHandedBack](e)
+		return fmt.Sprintf("attempt %d: %s", d.Attempt, d.Reason)
+	case events.TypeExecutionCompleted, events.TypeExecutionFailed, events.TypeExecutionTimedOut, events.TypeExecutionCancelled:
+		return oneLine(endText(payload[events.Ending](e)), 300)
+	case events.TypeHeapTagged:
+		d := payload[events.HeapTagged](e)
+		return fmt.Sprintf("%s by %s: %s", d.Edit, actorText(d.Actor), pairs(d.Content.Value().Tags))
+	case events.TypeSessionEntryRecorded:
+		d := payload[events.SessionEntryRecorded](e)
+		return fmt.Sprintf("entry %d of %q: %s", d.Index, d.Session, d.Status)
+	case events.TypeHostCalled:
+		d := payload[events.HostCalled](e)
+		return fmt.Sprintf("call %d: %s.%s(%s)", d.Number, d.Server, d.Tool, oneLine(bodyText(d.Content.Value().Arguments), 120))
+	case events.TypeHostReturned:
+		d := payload[events.HostReturned](e)
+		return fmt.Sprintf("call %d: %s after %d ms: %s", d.Number, d.Outcome, d.DurationMillis, oneLine(bodyText(d.Content.Value().Result), 120))
+	case events.TypeLedgerCheckpointed:
+		d := payload[events.LedgerCheckpointed](e)
+		return fmt.Sprintf("%d events, tree hash %s", d.Size, d.RootHash)
+	default:
+		return memberText(e.Data)
+	}
+}
+
+func requestText(d events.ExecutionRequested) string {
+	text := "by " + actorText(d.Actor)
+	switch {
+	case d.Turn != nil:
+		text += fmt.Sprintf(", turn %d of session %s", d.Turn.Number, d.Turn.SessionID)
+	case d.Heap != "":
+		text += ", heap " + short(d.Heap)
+	}
+	if d.Session != "" {
+		text += fmt.Sprintf(", session %q", d.Session)
+	}
+	return text
+}
+
+func startText(d events.ExecutionStarted) string {
+	from := "a fresh isolate"
+	if d.InputHeap != "" {
+		from = "heap " + short(d.InputHeap)
+	}
+	return fmt.Sprintf("attempt %d, from %s", d.Attempt, from)
+}
+
+func outputText(d events.ExecutionOutput) string {
+	lines := d.Content.Value().Lines
+	if len(lines) == 0 {
+		return "encrypted"
+	}
+	more := ""
+	if n := len(lines) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more)", n)
+	}
+	return fmt.Sprintf("line %d: %s%s", d.FirstLine, oneLine(lines[0].Text, 200), more)
+}
+
+// endText is the result or the error of an execution.
+func endText(d events.Ending) string {
+	content := d.Content.Value()
+	var parts []string
+	if content.Error != nil {
+		parts = append(parts, bodyText(content.Error))
+	}
+	if content.Result != nil {
+		parts = append(parts, "result "+bodyText(content.Result))
+	}
+	if d.Heap != nil {
+		parts = append(parts, "heap "+short(d.Heap.SHA256))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// actorText says who asked for something, and how the request came.
+func actorText(a events.Actor) string {
+	text := a.Principal
+	if text == "" {
+		text = "the server"
+	}
+	if a.Transport != "" {
+		text += " over " + a.Transport
+	}
+	return text
+}
+
+// bodyText is a text, or its beginning where it is stored apart.
+func bodyText(b *events.Body) string {
+	switch {
+	case b == nil:
+		return ""
+	case b.Blob != nil:
+		return b.Blob.Preview + "…"
+	default:
+		return b.Text
+	}
+}
+
+// short is the beginning of a hash, enough to name it.
+func short(hash string) string { return hash[:min(len(hash), 12)] }
+
+// memberText lists the plain members of an object.
+func memberText(raw json.RawMessage) string {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if _, err := dec.Token(); err != nil {
+		return ""
+	}
+	var parts []string
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			break
+		}
+		var value any
+		if dec.Decode(&value) != nil {
+			break
+		}
+		switch v := value.(type) {
+		case string:
+			if v != "" {
+				parts = append(parts, fmt.Sprintf("%s=%s", key, oneLine(v, 60)))
+			}
+		case json.Number, bool:
+			parts = append(parts, fmt.Sprintf("%s=%v", key, v))
+		}
+	}
+	return strings.Join(parts, " ")
+}

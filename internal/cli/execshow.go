@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"daybook/events"
+)
+
+type execShowCmd struct {
+	clientFlags
+	oneExecution
+	Lines int `help:"Most lines of output to show, half of them from the end; 0 shows all." default:"40" placeholder:"N"`
+}
+
+// Help is shown by "daybook exec show --help".
+func (c *execShowCmd) Help() string {
+	return "Shows the events of an execution in order: accepted, each attempt, output, calls, end. Times are in UTC; the second column counts from acceptance. A line marked void was written by an attempt that did not count."
+}
+
+// Validate checks the bound.
+func (c *execShowCmd) Validate() error {
+	if c.Lines < 0 {
+		return fmt.Errorf("--lines is %d: it must be 0 or more", c.Lines)
+	}
+	return c.clientFlags.Validate()
+}
+
+// Run prints a head and the timeline.
+func (c *execShowCmd) Run(ctx context.Context, std *streams) error {
+	path, err := c.path(ctx, c.clientFlags)
+	if err != nil {
+		return err
+	}
+	var detail json.RawMessage
+	if err := c.call(ctx, http.MethodGet, path, nil, &detail); err != nil {
+		return err
+	}
+	var list []events.CloudEvent
+	if err := c.call(ctx, http.MethodGet, path+"/events", nil, &list); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(std.out, map[string]any{"execution": detail, "events": list})
+	}
+	var e shownExecution
+	if err := json.Unmarshal(detail, &e); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	e.print(std.out)
+	t := newTimeline(std.out, list, c.Lines)
+	for _, one := range list {
+		t.add(one)
+	}
+	if e.CompletedAt == nil {
+		std.out.printf("%*s%s\n", timelineIndent, "", std.out.paint(cyan, "… it has not ended; daybook exec watch "+visible(e.ExecutionID, "")+" follows it"))
+	}
+	return nil
+}
+
+// shownExecution is what the head shows.
+type shownExecution struct {
+	listedExecution
+	RequestedAt string  `json:"requested_at"`
+	FileName    string  `json:"file_name"`
+	Code        string  `json:"code"`
+	InputHeap   *string `json:"input_heap"`
+	TotalLines  int64   `json:"total_lines"`
+	Shredded    *struct {
+		At string `json:"at"`
+	} `json:"shredded"`
+}
+
+// codeLines is how many lines of the code the head shows.
+const codeLines = 6
+
+func (e shownExecution) print(out *screen) {
+	field := func(name, format string, args ...any) {
+		out.printf("%s %s\n", out.paint(dim, fmt.Sprintf("%-10s", name)), fmt.Sprintf(format, args...))
+	}
+	field("execution", "%s", visible(e.ExecutionID, ""))
+	state := out.paint(colorOf(e.state()), visible(e.state(), ""))
+	if t := e.took(time.Now()); t != "-" {
+		state += ", " + t
+	}
+	field("status", "%s", state)
+	field("accepted", "%s", visible(e.RequestedAt, ""))
+	if s := e.session(); s != "-" {
+		field("session", "%s", visible(s, ""))
+	}
+	if e.InputHeap != nil {
+		field("from heap", "%s", visible(*e.InputHeap, ""))
+	}
+	if e.Heap != nil {
+		field("heap", "%s", visible(*e.Heap, ""))
+	}
+	if e.Shredded != nil {
+		field("code", "erased at %s", visible(e.Shredded.At, ""))
+		return
+	}
+	lines := strings.Split(strings.TrimRight(e.Code, "\n"), "\n")
+	field("code", "%s, %d %s", visible(e.FileName, ""), len(lines), plural(len(lines), "line"))
+	for i, line := range lines {
+		if i == codeLines && len(lines) > codeLines+1 {
+			out.printf("           … %d more; daybook exec get %s\n", len(lines)-i, visible(e.ExecutionID, ""))
+			break
+		}
+		out.printf("           %s\n", cut(out, visible(line, "\t"), 11))
+	}
+}
+
+// timeline prints events with their times.
+type timeline struct {
+	out   *screen
+	begin time.Time
+	// hide leaves out the lines from one number up to another.
+	hideFrom, hideTo int64
+	hidden           bool
+	// from is, by attempt, the number of the first line it writes: what an earlier
+	// attempt wrote from there on is void.
+	from map[int]int64
+	last int // the newest attempt
+}
+
+func newTimeline(out *screen, list []events.CloudEvent, most int) *timeline {
+	t := &timeline{out: out, from: map[int]int64{}}
+	var lines int64
+	for _, e := range list {
+		switch events.Type(e.Type) {
+		case events.TypeExecutionStarted:
+			d := payload[events.ExecutionStarted](e)
+			t.from[d.Attempt], t.last = d.FirstLine, max(t.last, d.Attempt)
+		case events.TypeExecutionOutput:
+			d := payload[events.ExecutionOutput](e)
+			lines = max(lines, d.FirstLine+int64(len(d.Content.Value().Lines))-1)
+		}
+	}
+	if most > 0 && lines > int64(most) {
+		t.hideFrom, t.hideTo = int64(most+1)/2+1, lines-int64(most)/2
+	}
+	return t
+}
+
+// add prints an event.
+func (t *timeline) add(e events.CloudEvent) {
+	switch events.Type(e.Type) {
+	case events.TypeExecutionRequested:
+		d := payload[events.ExecutionRequested](e)
+		t.out.printf("\n")
+		t.line(e, "accepted "+requestText(d), "")
+		t.note("limits %d s, %d MB", d.Limits.ExecutionTimeoutSecs, d.Limits.HeapMemoryMaxMB)
+		t.warnings(d.Warnings)
+	case events.TypeExecutionStarted:
+		d := payload[events.ExecutionStarted](e)
+		t.line(e, "started "+startText(d), cyan)
+		t.note("runner %s", d.Runner)
+		if d.Attempt > 1 {
+			t.note("output continues at line %d; random seed and clock are those of attempt 1", d.FirstLine)
+		}
+		t.warnings(d.Warnings)
+	case events.TypeExecutionOutput:
+		t.output(e)
+	case events.TypeHostCalled:
+		t.line(e, eventText(e), "")
+	case events.TypeHostReturned:
+		d := payload[events.HostReturned](e)
+		t.line(e, eventText(e), colorOf(string(d.Outcome)))
+	case events.TypeExecutionCompleted, events.TypeExecutionFailed, events.TypeExecutionTimedOut, events.TypeExecutionCancelled:
+		t.end(e)
+	default:
+		word := strings.ReplaceAll(eventKind(e.Type), ".", " ")
+		t.line(e, strings.ReplaceAll(strings.TrimPrefix(word, "execution "), "_", " ")+": "+eventText(e), "")
+	}
+}
+
+func (t *timeline) end(e events.CloudEvent) {
+	d := payload[events.Ending](e)
+	status := strings.TrimPrefix(eventKind(e.Type), "execution.")
+	text := status
+	if d.Reason != "" && d.Reason != status {
+		text += " (" + d.Reason + ")"
+	}
+	if d.Actor != nil {
+		text += " by " + actorText(*d.Actor)
+	}
+	if d.Usage != nil {
+		text += fmt.Sprintf(", %s of processor time", took(time.Duration(d.Usage.CPUMillis)*time.Millisecond))
+	}
+	t.line(e, text, colorOf(status))
+	content := d.Content.Value()
+	if content.Error != nil {
+		for line := range strings.Lines(bodyText(content.Error)) {
+			t.note("%s", strings.TrimSuffix(line, "\n"))
+		}
+	}
+	if content.Result != nil {
+		t.note("result %s", oneLine(bodyText(content.Result), 500))
+	}
+	if d.Heap != nil {
+		t.note("heap %s", d.Heap.SHA256)
+	}
+	t.warnings(d.Warnings)
+}
+
+// output prints the lines of a chunk.
+func (t *timeline) output(e events.CloudEvent) {
+	d := payload[events.ExecutionOutput](e)
+	number := d.FirstLine
+	for _, l := range d.Content.Value().Lines {
+		at := number
+		if !l.Continued {
+			number++
+		}
+		if t.hideTo >= t.hideFrom && at >= t.hideFrom && at <= t.hideTo {
+			if !t.hidden {
+				t.hidden = true
+				t.note("     … lines %d to %d; daybook exec output %s", t.hideFrom, t.hideTo, e.Subject)
+			}
+			continue
+		}
+		color, void := "", ""
+		switch l.Level {
+		case events.LevelError:
+			color = red
+		case events.LevelWarn:
+			color = yellow
+		}
+		if next, again := t.from[d.Attempt+1]; again && at >= next {
+			color, void = dim, " (void)"
+		}
+		t.line(e, fmt.Sprintf("%4d │ %s%s", at, l.Text, void), color)
+	}
+	if d.Content.Sealed != nil {
+		t.line(e, "output, encrypted", dim)
+	}
+}
+
+// line prints a line with the time of an event.
+func (t *timeline) line(e events.CloudEvent, text, color string) {
+	clock, since := "", ""
+	if at, err := time.Parse(time.RFC3339, e.Time); err == nil {
+		if t.begin.IsZero() {
+			t.begin = at
+		}
+		clock = at.UTC().Format("15:04:05.000")
+		if d := at.Sub(t.begin); d > 0 {
+			since = "+" + took(d)
+		}
+	}
+	text = cut(t.out, visible(text, "\t"), timelineIndent)
+	t.out.printf("%s  %s\n", t.out.paint(dim, fmt.Sprintf("%-12s  %-10s", clock, since)), t.out.paint(color, text))
+}
+
+// timelineIndent is the width of what stands before the text of a line.
+const timelineIndent = 26
+
+// note prints a line that belongs to the one before.
+func (t *timeline) note(format string, args ...any) {
+	text := cut(t.out, visible(fmt.Sprintf(format, args...), "\t"), timelineIndent+2)
+	t.out.printf("%*s%s\n", timelineIndent+2, "", text)
+}
+
+func (t *timeline) warnings(list []string) {
+	for _, w := range list {
+		t.note("%s", "warning: "+w)
+	}
+}

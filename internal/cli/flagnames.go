@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// flagNames are the flags whose names differ from those of the request's fields.
+var flagNames = map[string]string{"execution_timeout_secs": "timeout", "heap_memory_max_mb": "memory", "logical_session": "in", "execution": "execution", "tags": "tag"}
+
+// inFlags lets a refusal by the server speak of flags instead of the fields of
+// the request that they became.
+func inFlags(err error, command *kong.Node) error {
+	var refused *serverError
+	if command == nil || !errors.As(err, &refused) {
+		return err
+	}
+	for field, flag := range flagNames {
+		if strings.Contains(field, "_") && hasFlag(command, flag) {
+			refused.message = regexp.MustCompile(`\b`+field+`\b`).ReplaceAllString(refused.message, "--"+flag)
+		}
+	}
+	flag, renamed := flagNames[refused.field]
+	if !renamed {
+		flag = strings.ReplaceAll(refused.field, "_", "-")
+	}
+	if rest, begins := strings.CutPrefix(refused.message, refused.field+" "); begins && refused.field != "" && hasFlag(command, flag) {
+		refused.message = "--" + flag + " " + rest
+	}
+	return err
+}
+
+func hasFlag(n *kong.Node, name string) bool {
+	for _, f := range n.Flags {
+		if f.Name == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+)
+
+var (
+	wholeExecution = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	wholeHeap      = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+const (
+	// lastID stands for the newest execution or heap.
+	lastID        = "@last"
+	executionHelp = "Execution id, or its beginning, or @last."
+	heapHelp      = "Heap key, or its beginning, or @last."
+)
+
+// execution is the id that a text on the command line stands for: itself, the
+// one that begins with it, or for @last the newest.
+func (f clientFlags) execution(ctx context.Context, text string) (string, error) {
+	if wholeExecution.MatchString(text) {
+		return text, nil
+	}
+	return f.resolve(ctx, "execution", text, "")
+}
+
+// heapKey is execution for heaps.
+func (f clientFlags) heapKey(ctx context.Context, text string) (string, error) {
+	if wholeHeap.MatchString(text) {
+		return text, nil
+	}
+	return f.resolve(ctx, "heap", text, "")
+}
+
+// resolve asks the server for the id that a text stands for.
+func (f clientFlags) resolve(ctx context.Context, kind, text, session string) (string, error) {
+	var answer struct {
+		ID string `json:"id"`
+	}
+	err := f.call(ctx, http.MethodGet, "/api/resolve"+query("kind", kind, "id", text, "session", session), nil, &answer)
+	return answer.ID, err
+}
+
+// one is embedded in commands about one execution.
+type oneExecution struct {
+	ID string `arg:"" help:"${execution_help}" placeholder:"ID"`
+}
+
+// path is the REST path of the execution.
+func (o oneExecution) path(ctx context.Context, f clientFlags) (string, error) {
+	id, err := f.execution(ctx, o.ID)
+	return "/api/executions/" + id, err
+}
+
+// oneHeap is embedded in commands about one heap.
+type oneHeap struct {
+	Heap string `arg:"" help:"${heap_help}" placeholder:"HASH"`
+}
+
+// path is the REST path of the heap.
+func (o oneHeap) path(ctx context.Context, f clientFlags) (string, error) {
+	key, err := f.heapKey(ctx, o.Heap)
+	return "/api/heaps/" + key, err
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// otherNames are what users of other tools type, and what it is called here.
+var otherNames = map[string]string{
+	"ls": "list", "ps": "exec list", "logs": "exec output", "log": "session log", "inspect": "show", "info": "show", "describe": "show",
+	"stop": "exec cancel", "kill": "exec cancel", "start": "serve", "server": "serve", "up": "serve", "eval": "run", "shell": "repl", "console": "repl", "node": "repl",
+	"execution": "exec", "executions": "exec", "follow": "exec watch",
+}
+
+// explained is a mistake in the command line as it is shown: a command that does
+// not exist comes with those that were probably meant.
+func explained(err error) string {
+	message := err.Error()
+	var wrong *kong.ParseError
+	rest, unexpected := strings.CutPrefix(message, "unexpected argument ")
+	if !errors.As(err, &wrong) || wrong.Context == nil || !unexpected {
+		return message
+	}
+	message, _, _ = strings.Cut(message, ", did you mean ") // the parser's own guesses are wide
+	word, _, _ := strings.Cut(rest, ",")
+	at, root := wrong.Context.Selected(), wrong.Context.Model.Node
+	if at == nil {
+		at = root
+	}
+	list := meant(at, root, word)
+	for i, path := range list {
+		list[i] = strconv.Quote(path)
+	}
+	switch len(list) {
+	case 0:
+		return message
+	case 1:
+		return message + ", did you mean " + list[0] + "?"
+	default:
+		return message + ", did you mean one of " + strings.Join(list, ", ") + "?"
+	}
+}
+
+// meant lists the commands that a word at a node may stand for.
+func meant(at, root *kong.Node, word string) (list []string) {
+	least := max(1, min(2, len(word)/2)) + 1
+	for _, child := range at.Children {
+		d := distance(child.Name, word)
+		switch {
+		case child.Hidden || d > least || d == least && len(list) == 0:
+		case d < least:
+			least, list = d, []string{child.FullPath()}
+		default:
+			list = append(list, child.FullPath())
+		}
+	}
+	if len(list) > 0 {
+		return list
+	}
+	for _, n := range []*kong.Node{at, root} {
+		if path := commandPath(n, strings.Fields(otherNames[word])); path != "" && otherNames[word] != "" {
+			return []string{path}
+		}
+	}
+	if other, known := otherNames[word]; known {
+		word = other
+	}
+	for _, group := range root.Children {
+		for _, child := range group.Children {
+			if child.Name == word && !child.Hidden {
+				list = append(list, child.FullPath())
+			}
+		}
+	}
+	return list
+}
+
+// distance is the number of characters to insert, delete, replace or swap with
+// their neighbor to make one word of the other.
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}
+
+// commandPath is the whole name of a command below a node, or empty.
+func commandPath(n *kong.Node, names []string) string {
+	for _, name := range names {
+		var next *kong.Node
+		for _, child := range n.Children {
+			if child.Name == name && !child.Hidden {
+				next = child
+			}
+		}
+		if next == nil {
+			return ""
+		}
+		n = next
+	}
+	return n.FullPath()
+}

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// grid is a table. On a terminal it fits the width: the widest columns are cut.
+type grid struct {
+	s      *screen
+	names  []string
+	rows   [][]string
+	buffer bytes.Buffer // what was written and not yet split into rows
+}
+
+const (
+	// columnGap is the space between two columns.
+	columnGap = 2
+	// enoughColumn is the width to which a long text is cut before ids are.
+	enoughColumn = 40
+	// leastColumn is the width below which no column is cut.
+	leastColumn = 8
+)
+
+// keyColumns hold ids, by name of the column, with the width to which they may be
+// cut: their beginning is enough wherever an id is wanted.
+var keyColumns = map[string]int{"EXECUTION": 18, "MADE BY": 18, "HEAP": 12}
+
+// table begins a table. Rows are added with row, or written as lines whose cells
+// are separated by tabs.
+func table(out io.Writer, columns ...string) *grid {
+	s, ok := out.(*screen)
+	if !ok {
+		s = &screen{out: out}
+	}
+	return &grid{s: s, names: columns}
+}
+
+// row adds a row. Control characters in it are escaped.
+func (g *grid) row(cells ...any) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		row[i] = visible(fmt.Sprint(c), "")
+	}
+	g.rows = append(g.rows, row)
+}
+
+// Write implements io.Writer.
+func (g *grid) Write(p []byte) (int, error) { return g.buffer.Write(p) }
+
+// Flush prints the table.
+func (g *grid) Flush() error {
+	for line := range strings.Lines(g.buffer.String()) {
+		var cells []any
+		for cell := range strings.SplitSeq(strings.TrimSuffix(line, "\n"), "\t") {
+			cells = append(cells, cell)
+		}
+		g.row(cells...)
+	}
+	g.buffer.Reset()
+	widths := g.widths()
+	var b strings.Builder
+	g.print(&b, g.names, widths, true)
+	for _, row := range g.rows {
+		g.print(&b, row, widths, false)
+	}
+	_, err := io.WriteString(g.s.out, b.String())
+	return err
+}
+
+// widths are those of the columns: as wide as their content, and less where the
+// terminal is too narrow.
+func (g *grid) widths() []int {
+	widths := make([]int, len(g.names))
+	for _, row := range append([][]string{g.names}, g.rows...) {
+		for i := range min(len(row), len(widths)) {
+			widths[i] = max(widths[i], runewidth.StringWidth(row[i]))
+		}
+	}
+	if g.s.columns == 0 {
+		return widths
+	}
+	least := make([]int, len(widths))
+	total := columnGap * (len(widths) - 1)
+	for i, w := range widths {
+		total += w
+		least[i] = max(leastColumn, keyColumns[g.names[i]], runewidth.StringWidth(g.names[i]))
+	}
+	shrink := func(to func(i int) int) {
+		for total > g.s.columns {
+			widest := -1
+			for i, w := range widths {
+				if w > to(i) && (widest < 0 || w > widths[widest]) {
+					widest = i
+				}
+			}
+			if widest < 0 {
+				return
+			}
+			widths[widest]--
+			total--
+		}
+	}
+	// Long texts give way first, then ids, with which nothing is lost, then all.
+	key := func(i int) bool { return keyColumns[g.names[i]] > 0 }
+	shrink(func(i int) int {
+		if key(i) {
+			return widths[i]
+		}
+		return max(least[i], enoughColumn)
+	})
+	if total > g.s.columns {
+		for i := range widths { // a few characters more of an id tell nothing
+			if key(i) && widths[i] > least[i] {
+				total -= widths[i] - least[i]
+				widths[i] = least[i]
+			}
+		}
+	}
+	shrink(func(i int) int { return least[i] })
+	return widths
+}
+
+func (g *grid) print(b *strings.Builder, row []string, widths []int, heading bool) {
+	for i, text := range row {
+		last := i == len(row)-1
+		width := runewidth.StringWidth(text)
+		if i < len(widths) && width > widths[i] {
+			tail := "…"
+			if !heading && keyColumns[g.names[i]] > 0 {
+				tail = ""
+			}
+			text = runewidth.Truncate(text, widths[i], tail)
+			width = runewidth.StringWidth(text)
+		}
+		color := ""
+		switch {
+		case heading:
+			color = dim
+		case i < len(g.names) && slices.Contains([]string{"STATUS", "STATE", "OUTCOME"}, g.names[i]):
+			color = colorOf(text)
+		}
+		b.WriteString(g.s.paint(color, text))
+		if !last && i < len(widths) {
+			b.WriteString(strings.Repeat(" ", max(0, widths[i]-width)+columnGap))
+		}
+	}
+	b.WriteByte('\n')
+}

@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// oneLine shortens text to one line of at most n runes.
+func oneLine(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+// cut shortens a line that begins at a column to what fits the terminal.
+func cut(out *screen, text string, column int) string {
+	if out.columns == 0 {
+		return text
+	}
+	text = strings.ReplaceAll(text, "\t", "  ")
+	return runewidth.Truncate(text, max(out.columns-column, leastColumn), "…")
+}
+
+// plural is a noun in the number that a count wants.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	return noun + "s"
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Environment variables give values to the options of the server, and to those
+// of clients that say which server and who asks. No other flag has one: a
+// variable set for a server must not change what a command selects.
+var (
+	serverCommands = []string{"serve", "mcp", "acp", "runner"}
+	// sharedFlags are options of the server, or of every client, wherever they occur.
+	sharedFlags = []string{"server", "token", "data-dir", "key-dir"}
+)
+
+// nameVariables names the variable of each flag that has one: DAYBOOK_ and the
+// flag's name. A flag with an env tag keeps what that says; "-" is none.
+func nameVariables(k *kong.Kong) error {
+	nameVariablesIn(k.Model.Node, false)
+	for _, command := range k.Model.Children {
+		nameVariablesBelow(command, slices.Contains(serverCommands, command.Name))
+	}
+	return nil
+}
+
+func nameVariablesBelow(n *kong.Node, server bool) {
+	nameVariablesIn(n, server)
+	for _, child := range n.Children {
+		nameVariablesBelow(child, server)
+	}
+}
+
+func nameVariablesIn(n *kong.Node, server bool) {
+	for _, f := range n.Flags {
+		switch {
+		case slices.Equal(f.Tag.Envs, []string{"-"}):
+			f.Envs = nil
+		case f.Name == "help" || len(f.Tag.Envs) > 0 || !server && !slices.Contains(sharedFlags, f.Name):
+			continue
+		default:
+			f.Envs = []string{"DAYBOOK_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))}
+		}
+		f.Tag.Envs = f.Envs
+	}
+}

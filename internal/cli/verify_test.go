@@ -1,0 +1,37 @@
+package cli_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A wrong key says nothing against the ledger: it has a verdict and an exit
+// status of its own, and a mistyped one is a mistake in the command line.
+func TestVerifyTellsAWrongKeyFromDamage(t *testing.T) {
+	t.Parallel()
+	book, other := serve(t), serve(t)
+	dir := filepath.Join(t.TempDir(), "book")
+	key := book.AuditKey()
+	known := map[string]string{
+		"url": book.URL(), "dir": dir, "key": key, "other": other.AuditKey(),
+		"mistyped": strings.Replace(key, "+", "+0", 1), "data": other.DataDir(),
+	}
+	play(t, known, []step{
+		{args: `run -e 1+1` + at, stdout: "2\n", stderr: ".*"},
+		{args: `run -e 1+1 --server ` + other.URL(), stdout: "2\n", stderr: ".*"},
+		{args: `events export $dir` + at, stdout: "Exported .*"},
+		{args: `verify --export $dir --key $key`, stdout: "INTACT  $dir\n.*"},
+		{args: `verify --export $dir --key $other`, status: 6, stdout: "WRONG KEY  $dir\n.*events +\\d+, positions 1 to .*! no checkpoint is signed with the keys given; the newest key beside the data is $key\nEverything else holds\\. .*"},
+		{args: `verify --export $dir --key $other --json`, status: 6, stdout: `\{\s*"ok": false,\s*"verdict": "wrong_key",.*`},
+		{args: `verify --export $dir --key $mistyped`, status: 2, stderr: "daybook: --key: not a verification key: .*\n"},
+		{args: `verify --key $other --server $url`, status: 6, stdout: "WRONG KEY  $url\n.*"},
+	})
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	play(t, known, []step{
+		{args: `verify --data-dir $data --key $key`, status: 6, stdout: "WRONG KEY  $data\n.*beside the data is $other\n.*"},
+		{args: `verify --data-dir $data`, stdout: "INTACT  $data\n.*"},
+	})
+}

@@ -1,0 +1,256 @@
+// Stack traces. The native side calls prepareStack when a trace is first read, so
+// error.stack, console.error, console.trace and uncaught errors all show the same.
+//
+// The engine knows a script as file#hash: frames of an earlier run show that name,
+// frames of the current run show the name its caller gave. Scripts that were generated
+// from another source bring the mappings of a source map along, which stay in the
+// heap for as long as their functions may.
+
+const preludeName = "daybook:prelude";
+
+let scriptName = ""; // of the current run, file#hash
+let scriptFile = ""; // what its caller calls it
+let scriptMappings = ""; // "" when the engine got the caller's source itself
+let heapIsSaved = false;
+let formattedErrors; // error -> its text in this run and its text in later ones
+
+const maxKeptMappings = 1048576; // characters
+const maxKeptScripts = 1000;
+// name -> mappings, of earlier runs, in the order of their last run. The mappings are
+// "" when they had to make room: their scripts' frames then show no position.
+const keptMappings = new NativeMap();
+let mappingIndexes; // name -> where each generated line's mappings begin
+
+const { CallSitePrototypeToString, CallSitePrototypeGetScriptName } = (() => {
+  // No run has begun, and the engine still asks Error itself how to print a trace.
+  NativeError.prepareStackTrace = (_, sites) => ObjectGetPrototypeOf(sites[0]);
+  const prototype = new NativeError().stack;
+  delete NativeError.prepareStackTrace;
+  return {
+    CallSitePrototypeToString: uncurryThis(prototype.toString),
+    CallSitePrototypeGetScriptName: uncurryThis(prototype.getScriptNameOrSourceURL),
+  };
+})();
+
+// ---- positions ------------------------------------------------------------------
+
+const base64Value = (code) => {
+  if (code >= 97) return code - 71;
+  if (code >= 65) return code - 65;
+  if (code >= 48) return code + 4;
+  return code === 43 ? 62 : 63;
+};
+
+// readMappings walks over the mappings from a state on: at is where in the text, line
+// and column those of the source. It calls visit for each segment that has a source,
+// with the generated column, and stops at the end of the line.
+const readLine = (mappings, state, visit) => {
+  let column = 0;
+  const fields = newList();
+  while (state.at < mappings.length) {
+    let code = StringPrototypeCharCodeAt(mappings, state.at);
+    if (code === 59 || code === 44) { // ; ends the line, a comma the segment
+      state.at++;
+      if (code === 59) return;
+      continue;
+    }
+    fields.length = 0;
+    let value = 0;
+    let shift = 0;
+    while (code !== 44 && code !== 59) {
+      const digit = base64Value(code);
+      value += (digit & 31) * 2 ** shift;
+      shift += 5;
+      if ((digit & 32) === 0) {
+        const half = MathFloor(value / 2);
+        fields[fields.length] = value % 2 === 1 ? -half : half;
+        value = 0;
+        shift = 0;
+      }
+      if (++state.at >= mappings.length) break;
+      code = StringPrototypeCharCodeAt(mappings, state.at);
+    }
+    column += fields[0];
+    if (fields.length >= 4) {
+      state.line += fields[2];
+      state.column += fields[3];
+    }
+    visit(column, fields.length >= 4);
+  }
+};
+
+const indexOfLines = (mappings) => {
+  const lines = newList();
+  const state = { __proto__: null, at: 0, line: 0, column: 0 };
+  do {
+    lines[lines.length] = { __proto__: null, at: state.at, line: state.line, column: state.column };
+    readLine(mappings, state, () => {});
+  } while (state.at < mappings.length);
+  return lines;
+};
+
+// sourcePosition maps a position in generated code, from 1, to ":line:column" in its
+// source, or to "" where the code has none.
+const sourcePosition = (name, mappings, line, column) => {
+  if (mappings === "") return "";
+  if (mappingIndexes === undefined) mappingIndexes = new NativeMap();
+  let lines = MapPrototypeGet(mappingIndexes, name);
+  if (lines === undefined) {
+    lines = indexOfLines(mappings);
+    MapPrototypeSet(mappingIndexes, name, lines);
+  }
+  if (line < 1 || line > lines.length) return "";
+  const start = lines[line - 1];
+  const state = { __proto__: null, at: start.at, line: start.line, column: start.column };
+  let found = "";
+  readLine(mappings, state, (generated, hasSource) => {
+    if (generated < column) found = hasSource ? `:${state.line + 1}:${state.column + 1}` : "";
+  });
+  return found;
+};
+
+const isHexDigit = (code) => (code >= 48 && code <= 57) || (code >= 97 && code <= 102);
+const isDigit = (code) => code >= 48 && code <= 57;
+
+const skipDigits = (text, at) => {
+  while (at < text.length && isDigit(StringPrototypeCharCodeAt(text, at))) at++;
+  return at;
+};
+
+// shownPlace is how a place in a script is shown: now by the caller's name for the
+// current script, later under the name it has in the heap.
+const shownPlace = (name, line, column, later) => {
+  const current = name === scriptName;
+  const shown = current && !later ? scriptFile : name;
+  const mappings = current ? scriptMappings || undefined : MapPrototypeGet(keptMappings, name);
+  if (mappings === undefined) return `${shown}:${line}:${column}`;
+  return shown + sourcePosition(name, mappings, +line, +column);
+};
+
+// placeFrame rewrites each "file#hash:line:column" in a frame; eval has two of them.
+const placeFrame = (frame, later) => {
+  let out = "";
+  let from = 0;
+  for (let hash = StringPrototypeIndexOf(frame, "#"); hash !== -1; hash = StringPrototypeIndexOf(frame, "#", hash + 1)) {
+    let end = hash + 1;
+    while (end < frame.length && end < hash + 9 && isHexDigit(StringPrototypeCharCodeAt(frame, end))) end++;
+    if (end !== hash + 9 || frame[end] !== ":") continue;
+    const column = skipDigits(frame, end + 1);
+    const over = frame[column] === ":" ? skipDigits(frame, column + 1) : 0;
+    if (column === end + 1 || over <= column + 1) continue;
+    let start = hash;
+    while (start > from && frame[start - 1] !== " " && frame[start - 1] !== "(") start--;
+    const name = StringPrototypeSlice(frame, start, end);
+    const place = shownPlace(name, StringPrototypeSlice(frame, end + 1, column), StringPrototypeSlice(frame, column + 1, over), later);
+    out += StringPrototypeSlice(frame, from, start) + place;
+    from = over;
+  }
+  return from === 0 ? frame : out + StringPrototypeSlice(frame, from);
+};
+
+// ---- traces ---------------------------------------------------------------------
+
+// stackHeader is the first part of a trace. A name or message may be an accessor
+// that throws; its own error then stands there, as the engine has it.
+const stackHeader = (error) => {
+  try {
+    return ErrorPrototypeToString(error);
+  } catch (thrown) {
+    try {
+      return `<error: ${ErrorPrototypeToString(thrown)}>`;
+    } catch {
+      return "<error>";
+    }
+  }
+};
+
+const prepareStack = (error, sites) => {
+  const frames = newList();
+  for (let i = 0; i < sites.length; i++) {
+    if (CallSitePrototypeGetScriptName(sites[i]) !== preludeName) frames[frames.length] = sites[i];
+  }
+  const prepare = NativeError.prepareStackTrace;
+  if (typeof prepare === "function") return ReflectApply(prepare, NativeError, [error, ObjectSetPrototypeOf(frames, ArrayPrototype)]);
+  let text = stackHeader(error);
+  let later = text;
+  for (let i = 0; i < frames.length; i++) {
+    const frame = CallSitePrototypeToString(frames[i]);
+    text += `\n    at ${placeFrame(frame, false)}`;
+    later += `\n    at ${placeFrame(frame, true)}`;
+  }
+  if (text !== later && heapIsSaved) {
+    if (formattedErrors === undefined) formattedErrors = new NativeWeakMap();
+    WeakMapPrototypeSet(formattedErrors, error, { __proto__: null, text, later });
+  }
+  return text;
+};
+
+// nativeStack reads an error's trace, unless user code has put something of its own
+// in its place.
+const nativeStack = (error) => {
+  const descriptor = ObjectGetOwnPropertyDescriptor(error, "stack");
+  if (descriptor === undefined) return undefined;
+  if (hasOwn(descriptor, "value")) return descriptor.value;
+  return descriptor.get === nativeStackGetter && nativeStackGetter !== undefined ? ReflectApply(nativeStackGetter, error, []) : undefined;
+};
+
+const { get: nativeStackGetter, set: nativeStackSetter } = (() => {
+  const descriptor = ObjectGetOwnPropertyDescriptor(new NativeError(), "stack");
+  return descriptor === undefined ? { get: undefined, set: undefined } : descriptor;
+})();
+
+// ---- runs -----------------------------------------------------------------------
+
+const beginScript = (name, file, mappings) => {
+  scriptName = name;
+  scriptFile = file;
+  scriptMappings = mappings;
+};
+
+// Traces that were read in this run name the current script as its caller does. In
+// the next run that name is another script's, so they get the lasting one.
+const renameStacks = () => {
+  if (formattedErrors === undefined) return;
+  const entries = host.previewEntries(formattedErrors)[0];
+  for (let i = 0; i + 1 < entries.length; i += 2) {
+    const error = entries[i];
+    const stack = entries[i + 1];
+    const descriptor = ObjectGetOwnPropertyDescriptor(error, "stack");
+    if (descriptor === undefined) continue;
+    if (hasOwn(descriptor, "value")) {
+      if (descriptor.value === stack.text && descriptor.writable) {
+        ObjectDefineProperty(error, "stack", { __proto__: null, value: stack.later });
+      }
+    } else if (descriptor.get === nativeStackGetter && ReflectApply(nativeStackGetter, error, []) === stack.text) {
+      ReflectApply(nativeStackSetter, error, [stack.later]);
+    }
+  }
+  formattedErrors = undefined;
+};
+
+const keepMappings = () => {
+  MapPrototypeDelete(keptMappings, scriptName);
+  MapPrototypeSet(keptMappings, scriptName, scriptMappings);
+  let total = 0;
+  const all = newList();
+  const entries = MapPrototypeEntries(keptMappings);
+  for (let next = MapIteratorPrototypeNext(entries); !next.done; next = MapIteratorPrototypeNext(entries)) {
+    all[all.length] = next.value;
+    total += next.value[1].length;
+  }
+  for (let i = 0; i < all.length; i++) {
+    const name = all[i][0];
+    if (total > maxKeptMappings) {
+      total -= all[i][1].length;
+      MapPrototypeSet(keptMappings, name, "");
+    }
+    if (all.length - i > maxKeptScripts) MapPrototypeDelete(keptMappings, name);
+  }
+};
+
+const endScript = (ran) => {
+  renameStacks();
+  if (ran && scriptMappings !== "") keepMappings();
+  scriptName = scriptFile = scriptMappings = "";
+  mappingIndexes = undefined;
+};

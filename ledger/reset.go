@@ -1,0 +1,305 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"daybook/events"
+)
+
+// Reset asks to set a session to a heap of its own, or to nothing.
+type Reset struct {
+	Tenant string
+	// Name is that of a named session. Empty means SessionID, the id of a logical or
+	// ACP session.
+	Name, SessionID string
+	// Heap is the new session head: one that a run of the session left or started
+	// from, or that the session was opened with. Empty means a fresh isolate.
+	Heap string
+	// IdempotencyKey, if set, makes a repeated reset return the first one.
+	IdempotencyKey string
+	Actor          events.Actor
+	Traceparent    string
+}
+
+// ResetDone is what became of a Reset.
+type ResetDone struct {
+	SessionID string
+	Kind      events.SessionKind
+	// Seq is the position of the reset. Repeated reports whether it was recorded
+	// before, under the same idempotency key.
+	Seq      uint64
+	Repeated bool
+}
+
+// ResetSession records that a session continues from a heap of its own lineage, or
+// from a fresh isolate. In a logical or ACP session the reset takes its place among
+// the turns: runs accepted before it keep the state that they have or wait for, runs
+// accepted after it start from the reset head, once those before have ended.
+// Errors are CodeInvalid for a heap of another lineage, CodeNotFound for an unknown
+// session or heap, CodeGone for a collected or lost heap, CodeConflict for a heap of
+// another engine or a reused idempotency key, and CodeUnavailable.
+func (l *Ledger) ResetSession(ctx context.Context, r Reset) (ResetDone, error) {
+	if err := l.checkReset(r); err != nil {
+		return ResetDone{}, err
+	}
+	var place resetPlace = namedReset{l, r}
+	if r.Name == "" {
+		place = turnReset{l, r}
+	}
+	return l.reset(ctx, r, place)
+}
+
+// SetSessionHeap lets the next turn of a logical or ACP session start from any
+// recorded heap of the tenant that this engine made; empty means a fresh isolate. It
+// returns the position of the reset.
+func (l *Ledger) SetSessionHeap(ctx context.Context, tenant, session, heap string, actor events.Actor) (seq uint64, err error) {
+	r := Reset{Tenant: tenant, SessionID: session, Heap: heap, Actor: actor}
+	if err := l.checkReset(r); err != nil {
+		return 0, err
+	}
+	done, err := l.reset(ctx, r, anyHeap{turnReset{l, r}})
+	return done.Seq, err
+}
+
+func (l *Ledger) checkReset(r Reset) error {
+	checks := []error{checkTenant(r.Tenant), checkIdempotencyKey(r.IdempotencyKey)}
+	if l.opts.Stateless {
+		checks = append(checks, Invalid("session", "sessions are not available: this server runs in stateless mode, where no heap is kept"))
+	}
+	if r.Heap != "" {
+		checks = append(checks, checkHeap(r.Heap))
+	}
+	if r.Name != "" {
+		checks = append(checks, checkVisible("session", "session", r.Name, maxSessionChars))
+	} else {
+		checks = append(checks, checkSessionID("session", r.SessionID))
+	}
+	for _, err := range checks {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resetPlace is the subject that a reset is recorded on.
+type resetPlace interface {
+	// read returns the session's events, oldest first.
+	read(ctx context.Context) ([]events.Event, error)
+	// next completes a reset that follows the events.
+	next(ctx context.Context, list []events.Event) (*events.SessionReset, error)
+	// owns reports whether the reset heap is of the session's lineage.
+	owns(ctx context.Context, list []events.Event) (bool, error)
+}
+
+func (l *Ledger) reset(ctx context.Context, r Reset, place resetPlace) (done ResetDone, err error) {
+	key := ""
+	if r.IdempotencyKey != "" {
+		key = events.Hash([]byte("daybook reset\x00" + r.Tenant + "\x00" + r.IdempotencyKey))
+	}
+	checked := false
+	err = retry(ctx, "reset the session", func() error {
+		list, err := place.read(ctx)
+		if err != nil {
+			return err
+		}
+		if first, ok := resetUnder(list, key); ok {
+			d := first.Data.(*events.SessionReset)
+			if d.Heap != r.Heap {
+				return &Error{Code: CodeConflict, Field: "idempotency_key", Message: "idempotency_key was already used to reset this session to another heap; use a new key"}
+			}
+			done = ResetDone{SessionID: d.SessionID, Kind: d.Kind, Seq: first.Seq, Repeated: true}
+			return nil
+		}
+		d, err := place.next(ctx, list)
+		if err != nil {
+			return err
+		}
+		if !checked && r.Heap != "" {
+			if err := l.checkResetHeap(ctx, r, place, list); err != nil {
+				return err
+			}
+			checked = true // a heap of the session stays one
+		}
+		d.Heap, d.IdempotencySHA256, d.Actor = r.Heap, key, bounded(r.Actor)
+		seq, err := l.store.Append(ctx, l.event(r.Tenant, tracing(r.Traceparent), d), int64(list[len(list)-1].Seq))
+		done = ResetDone{SessionID: d.SessionID, Kind: d.Kind, Seq: seq}
+		return err
+	})
+	return done, err
+}
+
+// resetUnder finds the reset that was recorded under the hash of an idempotency key.
+func resetUnder(list []events.Event, key string) (events.Event, bool) {
+	i := slices.IndexFunc(list, func(e events.Event) bool {
+		d, ok := e.Data.(*events.SessionReset)
+		return ok && key != "" && d.IdempotencySHA256 == key
+	})
+	if i < 0 {
+		return events.Event{}, false
+	}
+	return list[i], true
+}
+
+// checkResetHeap refuses a heap of another lineage, and one that cannot be restored.
+func (l *Ledger) checkResetHeap(ctx context.Context, r Reset, place resetPlace, list []events.Event) error {
+	owned, err := place.owns(ctx, list)
+	if err != nil {
+		return err
+	}
+	if !owned {
+		return Invalid("heap", "heap %s is not of this session: no run of it left or started from that heap; the session's runs and their heaps are in its log", r.Heap)
+	}
+	unknown, err := l.checkInputHeap(ctx, r.Tenant, r.Heap, false)
+	if err != nil {
+		return err
+	}
+	if unknown != nil {
+		return &Error{Code: CodeNotFound, Field: "heap", Message: "heap " + r.Heap + " is not in the ledger"}
+	}
+	switch _, _, err := l.store.Heap(ctx, r.Tenant, r.Heap); {
+	case errors.Is(err, events.ErrDamaged):
+		return &Error{Code: CodeGone, Field: "heap", Message: "heap " + r.Heap + " is damaged in the blob store; reset the session to another heap", Err: err}
+	case err != nil:
+		return unavailable("read heap "+r.Heap, err)
+	}
+	return nil
+}
+
+// turnReset resets a logical or ACP session.
+type turnReset struct {
+	l *Ledger
+	r Reset
+}
+
+func (t turnReset) read(ctx context.Context) ([]events.Event, error) {
+	return t.l.turnsOf(ctx, t.r.Tenant, t.r.SessionID)
+}
+
+// turnsOf reads the events of a logical or ACP session.
+func (l *Ledger) turnsOf(ctx context.Context, tenant, session string) (list []events.Event, err error) {
+	err = l.store.Logical(ctx, tenant, session, 0, func(e events.Event) error {
+		list = append(list, e)
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, unavailable("read session "+session, err)
+	case len(list) == 0:
+		return nil, &Error{Code: CodeNotFound, Field: "session", Message: "there is no session '" + Excerpt(session) + "'"}
+	}
+	return list, nil
+}
+
+func (t turnReset) next(ctx context.Context, list []events.Event) (*events.SessionReset, error) {
+	next, err := nextOf(list[len(list)-1])
+	if err != nil {
+		return nil, err
+	}
+	d := &events.SessionReset{SessionID: t.r.SessionID, Kind: events.SessionLogical, Next: &next}
+	if opened, ok := list[0].Data.(*events.SessionOpened); ok {
+		d.Kind = opened.Kind
+	}
+	if d.Kind == events.SessionACP {
+		if _, err := t.l.agentSession(ctx, t.r.Tenant, t.r.SessionID); err != nil {
+			return nil, err
+		}
+	}
+	next.Reset, next.Heap = true, t.r.Heap
+	return d, nil
+}
+
+// owns looks at what the session's events name, then at its runs, newest first,
+// then at the session it was split off from.
+func (t turnReset) owns(ctx context.Context, list []events.Event) (bool, error) {
+	for {
+		var runs []string
+		parent := ""
+		for _, e := range list {
+			var named []string
+			switch d := e.Data.(type) {
+			case *events.SessionOpened:
+				named, parent = []string{d.Head}, d.Parent
+			case *events.SessionTurnQueued:
+				named, runs = []string{d.Heap}, append(runs, d.ExecutionID)
+			case *events.SessionRebound:
+				named = []string{d.PreviousHeap, d.Next.Heap}
+			case *events.SessionReset:
+				named = []string{d.Heap}
+			}
+			if slices.Contains(named, t.r.Heap) {
+				return true, nil
+			}
+		}
+		for _, id := range slices.Backward(runs) {
+			h, _, err := t.l.requestOf(ctx, t.r.Tenant, id)
+			if err != nil {
+				return false, err
+			}
+			if h != nil && h.terminal != nil {
+				if end := events.Ended(h.terminal.Data); end.Heap != nil && end.Heap.SHA256 == t.r.Heap {
+					return true, nil
+				}
+			}
+		}
+		if parent == "" {
+			return false, nil
+		}
+		began := list[0].Seq
+		var err error
+		if list, err = t.l.turnsOf(ctx, t.r.Tenant, parent); err != nil {
+			return false, err
+		}
+		list = slices.DeleteFunc(list, func(e events.Event) bool { return e.Seq > began })
+		if len(list) == 0 {
+			return false, nil
+		}
+	}
+}
+
+// anyHeap is a turnReset to any heap of the tenant.
+type anyHeap struct{ turnReset }
+
+func (anyHeap) owns(context.Context, []events.Event) (bool, error) { return true, nil }
+
+// namedReset resets a named session.
+type namedReset struct {
+	l *Ledger
+	r Reset
+}
+
+func (n namedReset) read(ctx context.Context) (list []events.Event, err error) {
+	err = n.l.store.SessionLog(ctx, n.r.Tenant, events.SessionID(n.r.Tenant, n.r.Name), func(e events.Event) error {
+		list = append(list, e)
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, unavailable("read session "+n.r.Name, err)
+	case len(list) == 0:
+		return nil, &Error{Code: CodeNotFound, Field: "session", Message: "no run that has ended is logged in session '" + Excerpt(n.r.Name) + "'; there is nothing to reset"}
+	}
+	return list, nil
+}
+
+func (n namedReset) next(_ context.Context, list []events.Event) (*events.SessionReset, error) {
+	entries, err := nextEntry(list[len(list)-1])
+	if err != nil {
+		return nil, err
+	}
+	return &events.SessionReset{SessionID: events.SessionID(n.r.Tenant, n.r.Name), Kind: events.SessionLog, Session: n.r.Name, Entries: entries}, nil
+}
+
+func (n namedReset) owns(_ context.Context, list []events.Event) (bool, error) {
+	return slices.ContainsFunc(list, func(e events.Event) bool {
+		switch d := e.Data.(type) {
+		case *events.SessionEntryRecorded:
+			return d.InputHeap == n.r.Heap || d.OutputHeap == n.r.Heap
+		case *events.SessionReset:
+			return d.Heap == n.r.Heap
+		}
+		return false
+	}), nil
+}

@@ -1,0 +1,80 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// argWait is the argument that has a call wait for the end of a run, maxWaitSecs
+// its bound, in seconds.
+const (
+	argWait     = "wait_secs"
+	maxWaitSecs = 60
+)
+
+var waitProperty = property{name: argWait, kind: integer, about: "wait for the end", max: maxWaitSecs}
+
+func checkWait(a arguments) error {
+	if secs := a.integer(argWait, 0); secs < 0 || secs > maxWaitSecs {
+		return ledger.Invalid(argWait, "%s must be 0 to %d, not %d", argWait, maxWaitSecs, secs)
+	}
+	return nil
+}
+
+// wholeAnswer is the answer about a run to a client that waited for its end.
+type wholeAnswer struct {
+	executionAnswer
+	// OutputHead is nil until the run has ended, and if its content was erased.
+	*projections.OutputHead
+	// AlreadyTried is of run_js: an equal run before in the same context.
+	AlreadyTried *triedBefore `json:"already_tried,omitempty"`
+}
+
+// awaitWhole answers with a wholeAnswer once the run has ended, or with what is
+// known when the time is up or the server ends.
+func (s *Server) awaitWhole(ctx context.Context, c caller, r ledger.Receipt, a arguments) (answer, error) {
+	d, err := s.readable(ctx, r)
+	if secs := a.integer(argWait, 0); err == nil && !d.Status.Terminal() && secs > 0 {
+		d, err = s.awaitEndFor(ctx, c, r, time.Duration(secs)*time.Second)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return s.wholeOf(ctx, d)
+}
+
+// wholeOf makes a wholeAnswer.
+func (s *Server) wholeOf(ctx context.Context, d projections.ExecutionDetail) (answer, error) {
+	whole := wholeAnswer{executionAnswer: showExecution(d)}
+	links := preview(&whole.executionAnswer)
+	if d.Status.Terminal() {
+		page, err := s.opts.Queries.Output(ctx, s.tenant, d.ExecutionID, projections.HeadQuery())
+		switch {
+		case err == nil:
+			whole.OutputHead = new(projections.HeadOf(page))
+		case !errors.Is(err, events.ErrShredded):
+			return answer{}, err
+		}
+	}
+	return answer{value: whole, links: links, seq: d.Seq}, nil
+}
+
+// awaitEndFor returns an execution once it has ended, or as it is after a time.
+func (s *Server) awaitEndFor(ctx context.Context, c caller, r ledger.Receipt, d time.Duration) (projections.ExecutionDetail, error) {
+	wait, stop := context.WithTimeoutCause(ctx, d, errWaitedLong)
+	defer stop()
+	var l *live
+	if c.listener.listens() {
+		l = s.newLive(c.listener, r.ExecutionID)
+	}
+	e, err := s.awaitEnd(wait, r, l)
+	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(wait), errWaitedLong) {
+		return s.opts.Queries.Execution(ctx, s.tenant, r.ExecutionID)
+	}
+	return e, err
+}

@@ -1,0 +1,135 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Newest stands for the newest execution or heap where an id may be shortened.
+const Newest = "@last"
+
+// maxCandidates bounds the ids that an ambiguous prefix lists.
+const maxCandidates = 10
+
+// AmbiguousError is returned for a prefix that several ids begin with.
+type AmbiguousError struct {
+	What   string // "execution" or "heap"
+	Prefix string
+	// Candidates are at most ten of the ids, the last in their order first.
+	Candidates []string
+	More       bool // there are others
+}
+
+func (e *AmbiguousError) Error() string {
+	others := ""
+	if e.More {
+		others = " and others"
+	}
+	return fmt.Sprintf("%s %q is ambiguous: %s%s; give more characters", e.What, e.Prefix, strings.Join(e.Candidates, ", "), others)
+}
+
+// ResolveExecution returns the one execution of the tenant whose id begins with
+// a text, or the newest one for Newest; session, if not empty, restricts Newest
+// to the executions logged under that name. None is events.ErrNotFound, several
+// are an *AmbiguousError, and a text that no id begins with an ErrBadQuery.
+func (s *Store) ResolveExecution(ctx context.Context, tenant, text, session string) (string, error) {
+	if text == Newest {
+		return s.newestOf(ctx, tenant, session, "execution", "execution_id", "")
+	}
+	prefix, err := prefixOf("an execution", text, 36, "0123456789abcdef-")
+	if err != nil {
+		return "", err
+	}
+	return s.resolve(ctx, "execution", prefix, tenant, `SELECT execution_id FROM executions WHERE tenant = ? AND execution_id >= ? AND execution_id < ? ORDER BY execution_id DESC LIMIT ?`)
+}
+
+// ResolveHeap is ResolveExecution for heaps: those that executions left, also
+// once they were collected, and those with tags. The newest is the heap that the
+// newest execution with a heap left.
+func (s *Store) ResolveHeap(ctx context.Context, tenant, text, session string) (string, error) {
+	if text == Newest {
+		return s.newestOf(ctx, tenant, session, "heap", "output_heap", " AND output_heap IS NOT NULL")
+	}
+	prefix, err := prefixOf("a heap", text, 64, "0123456789abcdef")
+	if err != nil {
+		return "", err
+	}
+	return s.resolve(ctx, "heap", prefix, tenant,
+		`SELECT heap FROM heaps WHERE tenant = ? AND heap >= ? AND heap < ? ORDER BY heap DESC LIMIT ?`,
+		`SELECT heap FROM tagged WHERE tenant = ? AND heap >= ? AND heap < ? AND tags <> '{}' ORDER BY heap DESC LIMIT ?`)
+}
+
+// prefixOf checks that an id may begin with a text.
+func prefixOf(what, text string, most int, alphabet string) (string, error) {
+	prefix := strings.ToLower(text)
+	if prefix == "" || len(prefix) > most || strings.Trim(prefix, alphabet) != "" {
+		return "", badQuery("id %.80q is neither %s nor the beginning of the id of %s", text, Newest, what)
+	}
+	return prefix, nil
+}
+
+// resolve finds the one id with a prefix among the answers of queries, each of
+// which lists the ids of a range, the last first. The ids of one moment share
+// long prefixes, so that each is a range of an index.
+func (s *Store) resolve(ctx context.Context, what, prefix, tenant string, queries ...string) (string, error) {
+	var list []string
+	for _, query := range queries {
+		// Every character of an id is less than "g".
+		ids, err := s.column(ctx, query, tenant, prefix, prefix+"g", maxCandidates+1)
+		if err != nil {
+			return "", fmt.Errorf("resolve %s %s: %w", what, prefix, err)
+		}
+		list = append(list, ids...)
+	}
+	slices.Sort(list)
+	list = slices.Compact(list)
+	slices.Reverse(list)
+	switch {
+	case len(list) == 0:
+		return "", notFound(what, prefix)
+	case len(list) == 1 || list[len(list)-1] == prefix:
+		return list[len(list)-1], nil
+	default:
+		e := &AmbiguousError{What: what, Prefix: prefix, Candidates: list, More: len(list) > maxCandidates}
+		e.Candidates = list[:min(len(list), maxCandidates)]
+		return "", e
+	}
+}
+
+// column reads the one column of a query.
+func (s *Store) column(ctx context.Context, query string, args ...any) (list []string, err error) {
+	rows, err := s.reader.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		list = append(list, text)
+	}
+	return list, rows.Err()
+}
+
+// newestOf returns a column of the newest execution that meets a condition.
+func (s *Store) newestOf(ctx context.Context, tenant, session, what, column, condition string) (string, error) {
+	w, err := matching(tenant, ExecutionFilter{Session: session})
+	if err != nil {
+		return "", err
+	}
+	var id string
+	err = s.reader.QueryRowContext(ctx, "SELECT "+column+w.sql+condition+" ORDER BY requested_seq DESC LIMIT 1", w.args...).Scan(&id)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", notFound(what, Newest)
+	case err != nil:
+		return "", fmt.Errorf("find the newest %s: %w", what, err)
+	}
+	return id, nil
+}

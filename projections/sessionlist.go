@@ -1,0 +1,288 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"daybook/events"
+)
+
+// Session is a session of any kind.
+type Session struct {
+	// SessionID is the key of the session.
+	SessionID string             `json:"session_id" doc:"Key of the session, 64 lowercase hex characters."`
+	Kind      events.SessionKind `json:"kind" enum:"named,logical,acp"`
+	// Name is the name of a named session, the intent of a logical one, and the title
+	// of an ACP session; nil where there is none.
+	Name *string `json:"name" doc:"Name of a named session, intent of a logical session, title of an ACP session."`
+	// Refs are the short names of a logical session, sorted.
+	Refs []string `json:"refs,omitempty" doc:"Short names of a logical session."`
+	// CreatedAt is when it was opened; for a named session, when its first run was
+	// requested.
+	CreatedAt      string `json:"created_at"`
+	LastActivityAt string `json:"last_activity_at"`
+	// Runs counts the recorded runs, also those that have not ended.
+	Runs int64 `json:"runs"`
+	// Head is the heap that the next turn starts from or, in a named session, the heap
+	// that the last run left; nil for a fresh isolate.
+	Head *string `json:"head" doc:"Heap that the session continues from; null for a fresh isolate."`
+	// Parent is the session that an ACP session was split off from.
+	Parent *string `json:"parent,omitempty"`
+}
+
+// Label names a session for people: its name, else its id.
+func (s Session) Label() string {
+	if s.Name != nil && *s.Name != "" {
+		return *s.Name
+	}
+	return s.SessionID
+}
+
+// SessionFilter selects sessions. The zero value selects the newest of every kind.
+type SessionFilter struct {
+	Kind   events.SessionKind // empty: every kind
+	Limit  int                // 1 to MaxListLimit; 0: DefaultSessions
+	Cursor string             // from a previous page
+}
+
+// DefaultSessions is the length of a page of sessions.
+const DefaultSessions = 100
+
+// SessionPage is a page of sessions, the last used first.
+type SessionPage struct {
+	Items []Session `json:"items"`
+	// NextCursor is set only when there is more.
+	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// allSessions has a row for each session of tenant ?1. An ACP session that was
+// deleted, or never came to be, has none.
+const allSessions = `
+SELECT 'named' AS kind, n.session_id, n.session AS name, NULL AS parent,
+	coalesce((SELECT x.requested_at FROM executions x WHERE x.tenant = n.tenant AND x.session_id = n.session_id ORDER BY x.requested_seq LIMIT 1), 0) AS created_at,
+	max(coalesce((SELECT coalesce(x.completed_at, x.started_at, x.requested_at) FROM executions x WHERE x.tenant = n.tenant AND x.session_id = n.session_id ORDER BY x.requested_seq DESC LIMIT 1), 0),
+		coalesce((SELECT r.at FROM session_resets r WHERE r.tenant = n.tenant AND r.session_id = n.session_id ORDER BY r.seq DESC LIMIT 1), 0)) AS used_at,
+	max(coalesce((SELECT x.requested_seq FROM executions x WHERE x.tenant = n.tenant AND x.session_id = n.session_id ORDER BY x.requested_seq DESC LIMIT 1), 0),
+		coalesce((SELECT max(r.seq) FROM session_resets r WHERE r.tenant = n.tenant AND r.session_id = n.session_id), 0)) AS used_seq,
+	(SELECT count(*) FROM executions x WHERE x.tenant = n.tenant AND x.session_id = n.session_id) AS runs,
+	coalesce(
+		(SELECT e.output_heap FROM entries e WHERE e.tenant = n.tenant AND e.session_id = n.session_id AND e.output_heap IS NOT NULL AND e.idx >= coalesce(
+			(SELECT r.turn FROM session_resets r WHERE r.tenant = n.tenant AND r.session_id = n.session_id ORDER BY r.seq DESC LIMIT 1), 0) ORDER BY e.idx DESC LIMIT 1),
+		(SELECT r.heap FROM session_resets r WHERE r.tenant = n.tenant AND r.session_id = n.session_id ORDER BY r.seq DESC LIMIT 1)) AS head
+FROM sessions n WHERE n.tenant = ?1
+UNION ALL
+SELECT l.kind, l.session_id, coalesce(l.intent, a.title), l.parent, l.opened_at, max(l.used_at, coalesce(a.updated_at, 0)),
+	max(l.opened_seq, coalesce(a.updated_seq, 0),
+		coalesce((SELECT max(x.requested_seq) FROM executions x WHERE x.tenant = l.tenant AND x.logical_id = l.session_id), 0),
+		coalesce((SELECT max(r.seq) FROM session_resets r WHERE r.tenant = l.tenant AND r.session_id = l.session_id), 0)),
+	(SELECT count(*) FROM executions x WHERE x.tenant = l.tenant AND x.logical_id = l.session_id), l.head
+FROM logical_sessions l LEFT JOIN agent_sessions a ON a.tenant = l.tenant AND a.session_id = l.session_id
+WHERE l.tenant = ?1 AND (l.kind <> 'acp' OR a.id IS NOT NULL AND a.deleted_seq IS NULL)`
+
+const sessionColumns = `SELECT kind, session_id, name, parent, created_at, used_at, used_seq, runs, head,
+	(SELECT group_concat(ref, ' ') FROM (SELECT DISTINCT ref FROM session_refs r WHERE r.tenant = ?1 AND r.session_id = s.session_id ORDER BY ref)) FROM (` + allSessions + `) s`
+
+func scanSession(scan func(...any) error) (s Session, seq uint64, err error) {
+	var created, used int64
+	var refs sql.NullString
+	if err := scan(&s.Kind, &s.SessionID, &s.Name, &s.Parent, &created, &used, &seq, &s.Runs, &s.Head, &refs); err != nil {
+		return s, 0, err
+	}
+	s.CreatedAt, s.LastActivityAt, s.Refs = formatMillis(created), formatMillis(used), strings.Fields(refs.String)
+	return s, seq, nil
+}
+
+// SessionList lists sessions of every kind, the last used first. A bad filter is an
+// ErrBadQuery.
+func (s *Store) SessionList(ctx context.Context, tenant string, f SessionFilter) (SessionPage, error) {
+	page := SessionPage{Items: []Session{}}
+	limit := f.Limit
+	if limit == 0 {
+		limit = DefaultSessions
+	}
+	if limit < 1 || limit > MaxListLimit {
+		return page, badQuery("limit %d is out of range: 1 to %d", f.Limit, MaxListLimit)
+	}
+	switch f.Kind {
+	case "", events.SessionLog, events.SessionLogical, events.SessionACP:
+	default:
+		return page, badQuery("kind %.40q is none of named, logical, acp", f.Kind)
+	}
+	before, err := startOf(f.Cursor, cursorSessions)
+	if err != nil {
+		return page, err
+	}
+	rows, err := s.reader.QueryContext(ctx, sessionColumns+` WHERE used_seq < ?2 AND (?3 = '' OR kind = ?3) ORDER BY used_seq DESC LIMIT ?4`,
+		tenant, before, string(f.Kind), limit+1)
+	if err != nil {
+		return page, fmt.Errorf("list sessions: %w", err)
+	}
+	if page.Items, page.NextCursor, err = newest(rows, limit, cursorSessions, scanSession); err != nil {
+		return page, fmt.Errorf("list sessions: %w", err)
+	}
+	return page, nil
+}
+
+// ResolveSession finds the session that a text means, in this order: the name of a
+// named session, the id of any session, an intent or a short name (ref), and a
+// unique prefix of a name, an intent, a title or an id. A text that fits several is
+// an ErrBadQuery that lists them, one that fits none is events.ErrNotFound.
+func (s *Store) ResolveSession(ctx context.Context, tenant, text string) (Session, error) {
+	if text == "" {
+		return Session{}, badQuery("session must not be empty")
+	}
+	for _, step := range []string{
+		`kind = 'named' AND name = ?2`,
+		`session_id = ?2`,
+		`kind = 'logical' AND name = ?2 OR EXISTS (SELECT 1 FROM session_refs r WHERE r.tenant = ?1 AND r.ref = ?2 AND r.session_id = s.session_id)`,
+		`substr(name, 1, length(?2)) = ?2 OR length(?2) >= 4 AND substr(session_id, 1, length(?2)) = ?2`,
+	} {
+		found, more, err := s.sessionsWhere(ctx, tenant, step, text)
+		switch {
+		case err != nil:
+			return Session{}, fmt.Errorf("find session %q: %w", text, err)
+		case len(found) == 1:
+			return found[0], nil
+		case len(found) > 1:
+			return Session{}, ambiguous(text, found, more)
+		}
+	}
+	return Session{}, notFound("session", text)
+}
+
+func (s *Store) sessionsWhere(ctx context.Context, tenant, where, text string) (found []Session, more bool, err error) {
+	rows, err := s.reader.QueryContext(ctx, sessionColumns+" WHERE "+where+" ORDER BY used_seq DESC LIMIT ?3", tenant, text, maxCandidates+1)
+	if err != nil {
+		return nil, false, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		one, _, err := scanSession(rows.Scan)
+		if err != nil {
+			return nil, false, err
+		}
+		if len(found) == maxCandidates {
+			return found, true, rows.Err()
+		}
+		found = append(found, one)
+	}
+	return found, false, rows.Err()
+}
+
+func ambiguous(text string, found []Session, more bool) error {
+	var names []string
+	for _, s := range found {
+		name := s.SessionID[:12]
+		if s.Name != nil {
+			name = fmt.Sprintf("%.40q (%s)", *s.Name, name)
+		}
+		names = append(names, string(s.Kind)+" "+name)
+	}
+	if more {
+		names = append(names, "and more")
+	}
+	return badQuery("session %.80q fits several: %s; give more of the name, or an id", text, strings.Join(names, ", "))
+}
+
+// SessionReset is a change of a session's head that no run made.
+type SessionReset struct {
+	Seq uint64 `json:"seq" doc:"Position of the event."`
+	At  string `json:"at" format:"date-time"`
+	// Reason is that of a break in continuity; nil for a reset by a client.
+	Reason *string `json:"reason" doc:"Reason of a break in continuity, such as heap_lost; null for a reset by a client."`
+	Heap   *string `json:"heap" doc:"Heap that the session continues from; null for a fresh isolate."`
+}
+
+// SessionMoment is a run of a session, or a reset. One of the two is set.
+type SessionMoment struct {
+	Seq         uint64
+	ExecutionID string
+	Reset       *SessionReset
+}
+
+// SessionMoments returns the last runs of a session, at most limit, and the resets
+// since the first of them, oldest first; with all its runs, all its resets.
+func (s *Store) SessionMoments(ctx context.Context, tenant string, of Session, limit int) ([]SessionMoment, error) {
+	column := "logical_id"
+	if of.Kind == events.SessionLog {
+		column = "session_id"
+	}
+	rows, err := s.reader.QueryContext(ctx, `SELECT requested_seq, execution_id FROM executions WHERE tenant = ? AND `+column+` = ? ORDER BY requested_seq DESC LIMIT ?`,
+		tenant, of.SessionID, limit+1)
+	if err != nil {
+		return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)
+	}
+	defer rows.Close()
+	var runs []SessionMoment
+	for rows.Next() {
+		var m SessionMoment
+		if err := rows.Scan(&m.Seq, &m.ExecutionID); err != nil {
+			return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)
+		}
+		runs = append(runs, m)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)
+	}
+	since := uint64(0)
+	if len(runs) > limit {
+		runs = runs[:limit]
+		since = math.MaxInt64
+		if limit > 0 {
+			since = runs[limit-1].Seq
+		}
+	}
+	resets, err := s.sessionResets(ctx, tenant, of.SessionID, since)
+	if err != nil {
+		return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)
+	}
+	var list []SessionMoment
+	for i := len(runs) - 1; i >= 0; i-- {
+		for len(resets) > 0 && resets[0].Seq < runs[i].Seq {
+			list, resets = append(list, SessionMoment{Seq: resets[0].Seq, Reset: &resets[0]}), resets[1:]
+		}
+		list = append(list, runs[i])
+	}
+	for i := range resets {
+		list = append(list, SessionMoment{Seq: resets[i].Seq, Reset: &resets[i]})
+	}
+	return list, nil
+}
+
+func (s *Store) sessionResets(ctx context.Context, tenant, session string, since uint64) ([]SessionReset, error) {
+	rows, err := s.reader.QueryContext(ctx, `SELECT seq, at, reason, heap FROM session_resets WHERE tenant = ? AND session_id = ? AND seq >= ? ORDER BY seq`, tenant, session, since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []SessionReset
+	for rows.Next() {
+		var r SessionReset
+		var at int64
+		if err := rows.Scan(&r.Seq, &at, &r.Reason, &r.Heap); err != nil {
+			return nil, err
+		}
+		r.At = formatMillis(at)
+		list = append(list, r)
+	}
+	return list, rows.Err()
+}
+
+// SessionEntries returns the log of a session of any kind: of a named session its
+// entries, of another its ended turns, whose index is the number of the turn less
+// one.
+func (s *Store) SessionEntries(ctx context.Context, tenant string, of Session) ([]Entry, error) {
+	if of.Kind == events.SessionLog {
+		return s.Entries(ctx, tenant, *of.Name)
+	}
+	list, err := s.entries(ctx, tenant, `SELECT turn - 1, execution_id, status, input_heap, output_heap, completed_at, source
+		FROM executions WHERE tenant = ? AND logical_id = ? AND status <> 'running' ORDER BY turn`, of.SessionID, of.Label())
+	if err != nil {
+		return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)
+	}
+	return list, nil
+}
