@@ -109,12 +109,12 @@ const probeWait = 100 * time.Millisecond
 // the lock to that child until the child has become a worker, some milliseconds
 // later; a lock whose holder is gone is therefore worth a wait.
 func flock(f *os.File) error {
-	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) || time.Since(begun) > 5*time.Second {
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Since(start) > 5*time.Second {
 			return err
 		}
-		if time.Since(begun) < probeWait {
+		if time.Since(start) < probeWait {
 			continue
 		}
 		if pid := holder(f); pid == 0 || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {

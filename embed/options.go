@@ -31,7 +31,7 @@ type Options struct {
 	Background bool
 	IdleExit   time.Duration
 	// Settings are the flags the program was started with, as --name=value. Clients
-	// that were given others are told which.
+	// that were started with others receive their names.
 	Settings []string
 	// HTTPAddr is where HTTP listens ("127.0.0.1:8080"); empty listens nowhere
 	// (Handler still works). HTTPFallback lets a busy port be replaced by a

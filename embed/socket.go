@@ -130,5 +130,5 @@ func (d *Daybook) handOver(w http.ResponseWriter, _ *http.Request) {
 func refuse(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": text}) // a client that has gone needs no answer
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": text}) // a client that has left needs no answer
 }

@@ -109,7 +109,7 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 	return resp, nil
 }
 
-// defaultServer is where a server listens unless it is told otherwise.
+// defaultServer is the address of a server with default flags.
 const defaultServer = "http://" + defaultHTTPAddr
 
 // do sends a request to the server that is named, or else to the owner of the data

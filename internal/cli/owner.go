@@ -118,7 +118,7 @@ const reportFD = 3
 func startOwner(ctx context.Context, dir string, settings []string, notice func(string)) error {
 	program, err := os.Executable()
 	if err == nil {
-		if _, gone := os.Stat(program); gone != nil {
+		if _, missing := os.Stat(program); missing != nil {
 			program = "/proc/self/exe" // it was replaced or removed
 		}
 	} else {
@@ -180,7 +180,7 @@ func (c *ownerCmd) Run(ctx context.Context, kctx *kong.Context, _ *streams) erro
 		to := os.NewFile(reportFD, "report")
 		syscall.CloseOnExec(reportFD)
 		tell = func(r report) {
-			_ = json.NewEncoder(to).Encode(r) // a starter that has gone needs none
+			_ = json.NewEncoder(to).Encode(r) // a starter that has ended needs none
 			to.Close()
 		}
 	}

@@ -222,7 +222,7 @@ func TestServeTakesOver(t *testing.T) {
 		{args: `exec list` + at, stdout: "EXECUTION[^\n]*\n$id [^\n]*\n"}, // no other
 		{args: `serve --http-addr 127.0.0.1:0 --data-dir $dir`, status: 1, stderr: "daybook: .*in use by another process \\(process \\d+\\).*\n"},
 	})
-	// And it goes on through the server.
+	// The client continues through the server.
 	p.send(callTool(3, "run_js", `{"code":"console.log('next')"}`))
 	if text := fmt.Sprint(p.receive(3)[3]); !strings.Contains(text, "next") {
 		t.Errorf("through the server the call is answered with %s", text)

@@ -131,15 +131,15 @@ func (c *client) through(ctx context.Context, conn net.Conn, generation int) (pr
 	defer conn.Close()
 	release := context.AfterFunc(ctx, func() { conn.Close() })
 	defer release()
-	gone := make(chan struct{})
+	closed := make(chan struct{})
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		c.send(conn, gone)
+		c.send(conn, closed)
 	}()
 	defer func() {
 		conn.Close()
-		close(gone)
+		close(closed)
 		<-sent
 	}()
 	r := bufio.NewReaderSize(conn, 64<<10)
@@ -202,15 +202,15 @@ func (c *client) note(f frame) {
 }
 
 // send brings an owner up to date and then passes on lines as they come. It
-// returns when the connection is gone or the client has ended its input.
-func (c *client) send(conn net.Conn, gone <-chan struct{}) {
+// returns when the connection has ended or the client has ended its input.
+func (c *client) send(conn net.Conn, closed <-chan struct{}) {
 	for _, f := range c.earlier() {
 		if writeFrame(conn, f) != nil {
 			return
 		}
 	}
 	for {
-		h := c.nextLine(gone)
+		h := c.nextLine(closed)
 		if h == nil {
 			break
 		}
@@ -239,7 +239,7 @@ func (c *client) earlier() (list []frame) {
 
 // nextLine waits for the next line of the client and holds it; nil when there is
 // none to send.
-func (c *client) nextLine(gone <-chan struct{}) *heldLine {
+func (c *client) nextLine(closed <-chan struct{}) *heldLine {
 	for {
 		c.mu.Lock()
 		var freed chan struct{}
@@ -255,7 +255,7 @@ func (c *client) nextLine(gone <-chan struct{}) *heldLine {
 		}
 		select {
 		case <-freed:
-		case <-gone:
+		case <-closed:
 			return nil
 		}
 	}
@@ -272,7 +272,7 @@ func (c *client) nextLine(gone <-chan struct{}) *heldLine {
 		c.held = append(c.held, h)
 		c.bytes += len(line)
 		return h
-	case <-gone:
+	case <-closed:
 		return nil
 	}
 }

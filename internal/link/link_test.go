@@ -56,7 +56,7 @@ func pair(t *testing.T) (near, far net.Conn) {
 	return ends[0], ends[1]
 }
 
-// owner is a server that is told what to say.
+// owner is a server that the test speaks for.
 type owner struct {
 	t     *testing.T
 	link  *link.Conn

@@ -65,7 +65,7 @@ type Options struct {
 	// of the two ends. Generation is how many owners the client had before.
 	Connection string
 	Generation int
-	// OnProblem is called with what neither end can be told; nil ignores it.
+	// OnProblem is called with errors that neither end receives; nil ignores them.
 	OnProblem func(error)
 }
 
@@ -98,7 +98,7 @@ func (c *Conn) Serve(ctx context.Context, server func(ctx context.Context, in io
 	}
 	c.writing.Lock()
 	if !c.cut.Load() {
-		_ = writeFrame(c.conn, last) // a client that has gone needs none
+		_ = writeFrame(c.conn, last) // a client that has left needs none
 	}
 	c.writing.Unlock()
 	c.conn.Close()
