@@ -56,6 +56,8 @@ const (
 	ownerWait = 30 * time.Second
 	// ownerPoll is how often it looks.
 	ownerPoll = 50 * time.Millisecond
+	// startingWait is how long a command waits for an owner that is starting.
+	startingWait = 5 * time.Second
 	// helloWait bounds the answer to a hello.
 	helloWait = 30 * time.Second
 )
@@ -112,8 +114,11 @@ func (c Client) dial(ctx context.Context, h hello) (net.Conn, error) {
 			return nil, err
 		case err != nil && h.Generation == 0 && time.Now().After(deadline):
 			return nil, err
-		case err != nil && !noticed && time.Now().After(deadline):
+		case !noticed && time.Now().After(deadline):
 			noticed = true
+			if err == nil {
+				err = errors.New("another process is starting the owner of " + c.DataDir)
+			}
 			c.Notice(err.Error() + "; waiting for it")
 		}
 		select {
@@ -147,7 +152,7 @@ func (c Client) tryDial(ctx context.Context, h hello) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := DialOwner(ctx, c.DataDir)
+	conn, err := dialSocket(ctx, c.DataDir)
 	if err != nil {
 		return nil, err
 	}
@@ -187,8 +192,24 @@ type halfCloser interface {
 }
 
 // DialOwner connects to the process that owns a data directory, which speaks HTTP
-// there. Without one it returns ErrNotServing. The caller closes the connection.
+// there. It waits some seconds for one that is starting, and returns ErrNotServing
+// without any. The caller closes the connection.
 func DialOwner(ctx context.Context, dir string) (net.Conn, error) {
+	for deadline := time.Now().Add(startingWait); ; {
+		conn, err := dialSocket(ctx, dir)
+		if !errors.Is(err, ErrNotServing) || !isLocked(dir) || time.Now().After(deadline) {
+			return conn, err
+		}
+		select {
+		case <-time.After(ownerPoll):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// dialSocket connects to the owner there is.
+func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
 	var conn net.Conn
 	err := withSocketPath(dir, func(short string) (err error) {
 		conn, err = new(net.Dialer).DialContext(ctx, "unix", short)

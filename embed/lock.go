@@ -57,6 +57,22 @@ func probeDir(dir string) error {
 	return lock.release()
 }
 
+// isLocked reports whether a process owns a directory, or is about to.
+func isLocked(dir string) bool {
+	for _, name := range []string{"lock", startLockName} {
+		f, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			continue
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+		f.Close() // which gives it up
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return true
+		}
+	}
+	return false
+}
+
 func lockedBy(dir string, pid int) error {
 	return fmt.Errorf("%s: %w (process %d); stop it, or choose another --data-dir", dir, ErrLocked, pid)
 }
@@ -72,7 +88,7 @@ func openLock(path string) (*os.File, error) {
 // lockStart takes the right to start an owner of a directory in the background, or
 // to take it over from one. It returns nil while another process has it.
 func lockStart(dir string) (*dirLock, error) {
-	path := filepath.Join(dir, "start.lock")
+	path := filepath.Join(dir, startLockName)
 	f, err := openLock(path)
 	if err != nil {
 		return nil, err
@@ -101,6 +117,8 @@ func waitStart(ctx context.Context, dir string) (*dirLock, error) {
 		}
 	}
 }
+
+const startLockName = "start.lock"
 
 // probeWait is how long a client may hold the lock to see whether it is free.
 const probeWait = 100 * time.Millisecond

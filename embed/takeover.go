@@ -46,7 +46,7 @@ func takeOver(ctx context.Context, dir string) (*dirLock, error) {
 // askHandOver asks an owner to release its directory. It reports false for one
 // that does not.
 func askHandOver(ctx context.Context, dir string) (background bool, err error) {
-	conn, err := DialOwner(ctx, dir)
+	conn, err := dialSocket(ctx, dir)
 	if err != nil {
 		return false, err
 	}

@@ -176,7 +176,7 @@ func (s snippet) transport(t *testing.T, bin, server string) sdk.Transport {
 		if !filepath.IsAbs(dir) {
 			dir = filepath.Join(cmd.Dir, dir)
 		}
-		t.Cleanup(func() { stopOwner(t, dir) })
+		stopOwnerAtEnd(t, dir)
 		return &sdk.CommandTransport{Command: cmd}
 	}
 	address := s.URL

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -64,17 +65,48 @@ func awaitOwner(t testing.TB, dir, what string, wanted func(pid int, background 
 	}
 }
 
-// stopOwner ends the background owner of a directory, if there is one.
-func stopOwner(t testing.TB, dir string) {
-	t.Helper()
-	asked := 0
-	awaitOwner(t, dir, "ending the background owner", func(pid int, background bool) bool {
-		if background && pid != asked {
-			asked = pid
-			_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended
+// stopping are the tests and directories whose owners are stopped at the end.
+var stopping sync.Map
+
+// stopOwnerAtEnd ends the background owners of a directory when the test has ended
+// and its clients are dead: as long as one lives it starts the next owner.
+func stopOwnerAtEnd(t testing.TB, dir string) {
+	if _, known := stopping.LoadOrStore([2]any{t, dir}, true); known {
+		return
+	}
+	t.Cleanup(func() {
+		asked := map[int]bool{}
+		for late := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+			pids := ownersFor(dir)
+			for _, pid := range pids {
+				if !asked[pid] {
+					asked[pid] = true
+					_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended
+				}
+			}
+			switch {
+			case len(pids) == 0:
+				return
+			case time.Now().After(late):
+				t.Errorf("the owners %v of %s do not end", pids, dir)
+				return
+			}
 		}
-		return !background
 	})
+}
+
+// ownersFor are the processes that clients started to own a directory, also those
+// that have not taken its lock yet.
+func ownersFor(dir string) (pids []int) {
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range all {
+		args, err := os.ReadFile(path)
+		if err == nil && bytes.Contains(args, []byte("\x00owner\x00--data-dir="+dir+"\x00")) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // background is the owner of a directory that was started for clients.
@@ -191,7 +223,7 @@ func TestCommandsBesideStdioClient(t *testing.T) {
 		{args: `exec list --data-dir $dir/none`, status: 5, stderr: "daybook: no process serves $dir/none: start one with .*\n"},
 	})
 	tail := launch(t, "events", "tail", "--data-dir", dir)
-	tail.until("execution.completed.v1")
+	tail.until("execution.completed")
 	tail.signal(os.Interrupt)
 	if status := tail.status(); status != 0 {
 		t.Errorf("following exits %d:\n%s", status, tail.errs.String())
@@ -256,9 +288,7 @@ func TestOwnerKilled(t *testing.T) {
 	for id, answer := range p.receive(ids...) {
 		answers[id] = answer
 	}
-	if now := background(t, dir); now == owner {
-		t.Error("the killed owner is still there")
-	}
+	awaitOwner(t, dir, "the next owner", func(pid int, background bool) bool { return background && pid != owner })
 	runs := map[string]int{}
 	for id, answer := range answers {
 		runs[runOf(t, p, answer)] = id - 100
@@ -440,15 +470,16 @@ func TestAgentAcrossOwners(t *testing.T) {
 	// The server is killed in the middle of another one: its prompt ends as
 	// interrupted, and a background owner serves the session.
 	p.send(prompt(5, session, "console.log('heard'); await new Promise(r => setTimeout(r, 30000))"))
-	play(t, known, []step{{eventually: true, args: `exec list --status running` + at, stdout: ".*\n\\S+ +running.*"}})
+	play(t, known, []step{
+		{eventually: true, args: `exec list --status running` + at, stdout: ".*\n(?P<id>\\S+) +running.*"},
+		{eventually: true, args: `exec output $id` + at, stdout: "heard\n"},
+	})
 	server.signal(syscall.SIGKILL)
 	texts, answer = p.answered(5)
 	if got := strings.Join(texts, ""); strings.Count(got, "heard") != 1 || !strings.Contains(fmt.Sprint(answer["result"]), "end_turn") {
 		t.Errorf("after the kill it is sent %q and answered %v", texts, answer)
 	}
-	if now := background(t, dir); now == first {
-		t.Error("the first owner is still there")
-	}
+	awaitOwner(t, dir, "the next owner", func(pid int, background bool) bool { return background && pid != first })
 	p.send(prompt(6, session, "n"))
 	if texts, _ := p.answered(6); strings.Join(texts, "") != "41" {
 		t.Errorf("then the heap is at %q", texts)

@@ -48,7 +48,7 @@ func launch(t *testing.T, args ...string) *process {
 	home := t.TempDir()
 	p.cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
 	if args[0] == "mcp" || args[0] == "acp" {
-		t.Cleanup(func() { stopOwner(t, dataDirOf(home, args)) })
+		stopOwnerAtEnd(t, dataDirOf(home, args))
 	}
 	p.cmd.Stderr = p.errs
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

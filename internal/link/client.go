@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"time"
 
 	"daybook/internal/lines"
 )
@@ -19,8 +20,10 @@ import (
 var ErrOwnerEnded = errors.New("the process that owns the data directory ended several times while it handled the same messages")
 
 const (
-	// maxLosses is how many owners in a row may end without a sign of progress.
+	// maxLosses is how many owners in a row may end without any progress.
 	maxLosses = 5
+	// shortLife is how soon an owner ends that may be unable to serve the client.
+	shortLife = time.Second
 	// maxHeld is how many bytes of lines may wait for an answer before the next
 	// line is read.
 	maxHeld = 256 << 20
@@ -48,7 +51,8 @@ func Run(ctx context.Context, attach Attach, in io.Reader, out io.Writer, maxLin
 		if err != nil {
 			return err
 		}
-		progress, ended, err := c.through(ctx, conn, generation)
+		begin := time.Now()
+		progress, ended, err := c.through(ctx, conn)
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the caller wants it to end
@@ -56,7 +60,7 @@ func Run(ctx context.Context, attach Attach, in io.Reader, out io.Writer, maxLin
 			return err
 		case c.over():
 			return nil
-		case progress:
+		case progress, !c.waits() && time.Since(begin) > shortLife:
 			losses = 0
 		}
 		if losses++; losses > maxLosses {
@@ -117,6 +121,13 @@ func (c *client) readLines(in io.Reader, maxLine int) {
 	}
 }
 
+// waits reports whether a line of the client is not done.
+func (c *client) waits() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.held) > 0
+}
+
 // over reports whether the client has left and waits for nothing.
 func (c *client) over() bool {
 	c.mu.Lock()
@@ -127,7 +138,7 @@ func (c *client) over() bool {
 // through serves the client with one owner. ended reports that the owner ended
 // the connection in order; an error besides is the owner's refusal, or that the
 // client cannot be written to.
-func (c *client) through(ctx context.Context, conn net.Conn, generation int) (progress, ended bool, err error) {
+func (c *client) through(ctx context.Context, conn net.Conn) (progress, ended bool, err error) {
 	defer conn.Close()
 	release := context.AfterFunc(ctx, func() { conn.Close() })
 	defer release()
