@@ -41,7 +41,7 @@ func commandList() []command {
 		{"load", "Let the next prompt start from another heap", "the heap's hash", (*client).loadHeap},
 		{"tools", "List the MCP servers of this session and what they offer", "", (*client).listTools},
 		{"reset", "Let the next prompt start from an empty heap", "", (*client).reset},
-		{"clear", "Start the conversation anew; the heap stays", "", (*client).clear},
+		{"clear", "Forget the conversation so far; the heap stays", "", (*client).clear},
 	}
 }
 
@@ -64,7 +64,10 @@ func commandsUpdate() sdk.SessionUpdate {
 // command carries a command out. What is wrong with it is its answer: the prompt
 // itself was fine.
 func (c *client) command(ctx context.Context, n *session, r rendering) (sdk.PromptResponse, error) {
-	answer := reply{text: fmt.Sprintf("There is no command /%s. /help lists those there are.", r.asked.command)}
+	answer := reply{text: r.asked.note}
+	if answer.text == "" {
+		answer.text = fmt.Sprintf("There is no command /%s. /help lists those there are.", r.asked.command)
+	}
 	for _, one := range commandList() {
 		if one.name != r.asked.command {
 			continue
@@ -213,16 +216,20 @@ func (c *client) loadHeap(ctx context.Context, n *session, hash string) (reply, 
 	if _, err := c.server.opts.Commands.SetSessionHeap(ctx, tenant, n.id, hash, c.actor()); err != nil {
 		return reply{}, err
 	}
+	n.heapHasResources(true) // whatever is in it
 	return reply{text: fmt.Sprintf("The next prompt starts from heap `%s`.", hash)}, nil
 }
 
 func (c *client) reset(ctx context.Context, n *session, _ string) (reply, error) {
 	_, err := c.server.opts.Commands.SetSessionHeap(ctx, tenant, n.id, "", c.actor())
+	if err == nil {
+		n.heapHasResources(false)
+	}
 	return reply{text: noHeap}, err
 }
 
 func (c *client) clear(context.Context, *session, string) (reply, error) {
-	return reply{text: "The conversation starts anew. What was before stays on record, and so does the heap.", cleared: true}, nil
+	return reply{text: "The conversation starts here. The ledger keeps the earlier prompts, and the heap stays.", cleared: true}, nil
 }
 
 func (c *client) listTools(ctx context.Context, n *session, _ string) (reply, error) {

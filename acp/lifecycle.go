@@ -45,7 +45,7 @@ func (c *client) create(ctx context.Context, cwd string, additional []string, se
 	if err != nil {
 		return sdk.NewSessionResponse{}, err
 	}
-	list := toolServers(servers, cwd)
+	list := toolServers(servers, where)
 	id, seq, err := c.server.opts.Commands.OpenAgentSession(ctx, ledger.AgentOpening{
 		Tenant: tenant, Workspace: where, Config: config, Servers: list.names(), Parent: parent, Actor: c.actor(),
 	})
@@ -55,18 +55,22 @@ func (c *client) create(ctx context.Context, cwd string, additional []string, se
 	if err := c.server.opts.Queries.Wait(ctx, seq); err != nil {
 		return sdk.NewSessionResponse{}, err
 	}
-	c.open(ctx, projections.AgentSession{SessionID: id, Config: config}, list)
+	c.open(ctx, projections.AgentSession{SessionID: id, Config: config}, list, where, parent != "")
 	return sdk.NewSessionResponse{SessionId: sdk.SessionId(id), Modes: modes(config), ConfigOptions: c.server.options(config)}, nil
 }
 
-// open gives the client a session with its servers, and tells it of the commands
-// once it has been answered.
-func (c *client) open(ctx context.Context, on projections.AgentSession, list serverList) {
-	n := &session{id: on.SessionID, client: c, config: on.Config, titled: on.Title != nil, unusable: list.unusable, settled: map[toolKey]bool{}}
+// open gives the client a session with its servers, and announces it once the
+// request is answered. continued is set for a session whose heap may not be empty.
+func (c *client) open(ctx context.Context, on projections.AgentSession, list serverList, where events.AgentWorkspace, continued bool) {
+	n := &session{
+		id: on.SessionID, client: c, config: on.Config, titled: on.Title != nil, unusable: list.unusable, settled: map[toolKey]bool{},
+		mayHaveResources: continued, answered: make(chan struct{}), announced: make(chan struct{}),
+	}
 	c.connect(n, list)
+	ctx, n.closing = context.WithCancel(context.WithoutCancel(ctx)) // the request's ends with its answer
+	go c.announce(ctx, n, where)
 	c.server.open(n)
-	ctx = context.WithoutCancel(ctx) // the request's, which will have been answered
-	c.after = func() { _ = c.tell(ctx, n.id, commandsUpdate()) }
+	c.after = func() { close(n.answered) }
 }
 
 // take makes a recorded session the client's. What still runs in it is ended,
@@ -98,12 +102,12 @@ func (c *client) loadSession(ctx context.Context, p sdk.LoadSessionRequest) (sdk
 	if err != nil {
 		return sdk.LoadSessionResponse{}, err
 	}
-	list := toolServers(p.McpServers, p.Cwd)
+	list := toolServers(p.McpServers, where)
 	on, err := c.take(ctx, string(p.SessionId), true, false, where, list)
 	if err != nil {
 		return sdk.LoadSessionResponse{}, err
 	}
-	c.open(ctx, on, list)
+	c.open(ctx, on, list, where, true)
 	if err := c.replay(ctx, on.SessionID); err != nil {
 		return sdk.LoadSessionResponse{}, err
 	}
@@ -115,13 +119,13 @@ func (c *client) resumeSession(ctx context.Context, p sdk.ResumeSessionRequest) 
 	if err != nil {
 		return sdk.ResumeSessionResponse{}, err
 	}
-	list := toolServers(p.McpServers, p.Cwd)
+	list := toolServers(p.McpServers, where)
 	reattached, _ := p.Meta[link.Reattached].(bool)
 	on, err := c.take(ctx, string(p.SessionId), false, reattached, where, list)
 	if err != nil {
 		return sdk.ResumeSessionResponse{}, err
 	}
-	c.open(ctx, on, list)
+	c.open(ctx, on, list, where, true)
 	return sdk.ResumeSessionResponse{Modes: modes(on.Config), ConfigOptions: c.server.options(on.Config)}, nil
 }
 

@@ -19,6 +19,9 @@ func (c *client) handle(ctx context.Context, method string, params json.RawMessa
 	if method != sdk.AgentMethodInitialize && !c.greeted.Load() {
 		return nil, &sdk.RequestError{Code: codeInvalidRequest, Message: "the connection is not initialized; send initialize first"}
 	}
+	if refused := c.server.refuses(method); refused != nil {
+		return nil, refused
+	}
 	result, err := c.dispatch(ctx, method, params)
 	if err != nil {
 		return nil, c.refusal(err)
@@ -91,20 +94,47 @@ func (c *client) initialize(_ context.Context, p sdk.InitializeRequest) (sdk.Ini
 	}
 	c.greeted.Store(true)
 	title := "Daybook"
-	tools := c.server.opts.Connect != nil
 	return sdk.InitializeResponse{
 		ProtocolVersion: protocolVersion,
 		AgentInfo:       &sdk.Implementation{Name: "daybook", Title: &title, Version: c.server.opts.Version},
 		AuthMethods:     []sdk.AuthMethod{},
-		AgentCapabilities: sdk.AgentCapabilities{
-			LoadSession:        true,
-			McpCapabilities:    sdk.McpCapabilities{Http: tools, Sse: tools},
-			PromptCapabilities: sdk.PromptCapabilities{EmbeddedContext: true},
-			SessionCapabilities: sdk.SessionCapabilities{
-				List: &sdk.SessionListCapabilities{}, Resume: &sdk.SessionResumeCapabilities{}, Close: &sdk.SessionCloseCapabilities{},
-				Delete: &sdk.SessionDeleteCapabilities{}, Fork: &sdk.SessionForkCapabilities{},
-				AdditionalDirectories: &sdk.SessionAdditionalDirectoriesCapabilities{},
-			},
-		},
+
+		AgentCapabilities: c.server.capabilities(),
 	}, nil
+}
+
+// capabilities are what a client may use. A stateless server has only the list of
+// earlier sessions, and lets them be deleted.
+func (s *Server) capabilities() sdk.AgentCapabilities {
+	list, remove := &sdk.SessionListCapabilities{}, &sdk.SessionDeleteCapabilities{}
+	if s.opts.Stateless {
+		return sdk.AgentCapabilities{SessionCapabilities: sdk.SessionCapabilities{List: list, Delete: remove}}
+	}
+	tools := s.opts.Connect != nil
+	return sdk.AgentCapabilities{
+		LoadSession:        true,
+		McpCapabilities:    sdk.McpCapabilities{Http: tools, Sse: tools},
+		PromptCapabilities: sdk.PromptCapabilities{EmbeddedContext: true},
+		SessionCapabilities: sdk.SessionCapabilities{
+			List: list, Delete: remove, Resume: &sdk.SessionResumeCapabilities{}, Close: &sdk.SessionCloseCapabilities{},
+			Fork: &sdk.SessionForkCapabilities{}, AdditionalDirectories: &sdk.SessionAdditionalDirectoriesCapabilities{},
+		},
+	}
+}
+
+// refuses returns why a method cannot be used on a stateless server, and nil for a
+// method that can.
+func (s *Server) refuses(method string) *sdk.RequestError {
+	if !s.opts.Stateless {
+		return nil
+	}
+	code := codeMethodUnknown // it is not advertised
+	switch method {
+	case sdk.AgentMethodSessionNew, sdk.AgentMethodSessionPrompt, sdk.AgentMethodSessionSetMode, sdk.AgentMethodSessionSetConfigOption:
+		code = codeInvalidRequest // every agent has it
+	case sdk.AgentMethodSessionLoad, sdk.AgentMethodSessionResume, sdk.AgentMethodSessionFork, sdk.AgentMethodSessionClose:
+	default:
+		return nil
+	}
+	return &sdk.RequestError{Code: code, Message: method + " is not available: this server runs in stateless mode, where no session keeps a heap; start it without --stateless"}
 }

@@ -71,6 +71,9 @@ type ToolServer struct {
 	// URL and Headers reach one of the others.
 	URL     string
 	Headers map[string]string
+	// Roots are absolute paths of directories: the roots that the server is told,
+	// in this order.
+	Roots []string
 }
 
 // Tool is one that code may call.
@@ -90,6 +93,9 @@ type Toolbox interface {
 	Call(ctx context.Context, server, tool string, arguments []byte) CallResult
 	// Status tells how each server is doing, without secrets.
 	Status() map[string]string
+	// Problems waits for servers that are being connected, at most until ctx is done,
+	// and reports why each one cannot be called that cannot, without secrets.
+	Problems(ctx context.Context) map[string]string
 	// Close ends all connections and the processes behind them.
 	Close() error
 }

@@ -55,12 +55,18 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 	// A request that the client takes back is cancelled like its turn.
 	stop := context.AfterFunc(ctx, t.cancel)
 	defer stop()
+	select {
+	case <-n.announced:
+	case <-t.ctx.Done():
+	}
 	if t.ctx.Err() != nil {
 		return cancelled, nil
 	}
 	asking := ledger.AgentPrompt{Tenant: tenant, Session: id, Blocks: string(p.blocks), Actor: c.actor(), Traceparent: traceparent(p.Meta)}
-	if a.command == "" {
-		asking.Run = run(a, n.settings())
+	assign := false
+	if !a.runsNothing() {
+		assign = n.assignsResources(a)
+		asking.Run = run(a.source(assign), n.settings())
 		asking.Run.Context = c.contextOf(ctx, id)
 		if !n.hasTitle() {
 			asking.Title = a.title
@@ -95,10 +101,14 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 	if earlier != nil && earlier.Answer != nil {
 		return ended, c.tellAll(ctx, id, r.answer(*earlier.Answer))
 	}
-	if a.command != "" {
+	if a.runsNothing() {
 		return c.command(ctx, n, r)
 	}
-	return c.follow(ctx, n, t, r)
+	stopped, trace, err := c.follow(ctx, n, t, r)
+	if err == nil && assign && trace.OutputHeap != "" {
+		n.heapHasResources(len(a.resources) > 0)
+	}
+	return stopped, err
 }
 
 // earlierPrompt gives a prompt that came over a link its id. It returns the prompt
@@ -124,8 +134,8 @@ func (c *client) earlierPrompt(ctx context.Context, session string, d link.Deliv
 	return nil, nil
 }
 
-func run(a asked, config events.AgentConfig) *ledger.Submission {
-	s := &ledger.Submission{Code: a.code, FileName: "prompt.ts"}
+func run(code string, config events.AgentConfig) *ledger.Submission {
+	s := &ledger.Submission{Code: code, FileName: "prompt.ts"}
 	if config.HeapMemoryMaxMB != 0 {
 		s.HeapMemoryMaxMB = &config.HeapMemoryMaxMB
 	}
@@ -177,31 +187,33 @@ func (c *client) tellAll(ctx context.Context, session string, list []sdk.Session
 	return nil
 }
 
-// follow tells of a run until it has ended. When the turn is cancelled the run
-// is.
-func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (sdk.PromptResponse, error) {
+// follow sends the updates of a run until it has ended, and returns the last part
+// of its trace. When the turn is cancelled the run is.
+func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (sdk.PromptResponse, projections.RunTrace, error) {
 	execution := r.prompt.ExecutionID
 	changed, stop := c.server.opts.Queries.Watch(tenant, execution)
 	defer stop()
 	var mark projections.TraceMark
 	stopped := t.ctx.Done()
 	var late <-chan time.Time
+	var trace projections.RunTrace
 	for {
-		trace, err := c.server.opts.Queries.Trace(ctx, tenant, execution, mark)
+		var err error
+		trace, err = c.server.opts.Queries.Trace(ctx, tenant, execution, mark)
 		if err != nil {
-			return sdk.PromptResponse{}, err
+			return sdk.PromptResponse{}, trace, err
 		}
 		mark = trace.Next
 		// A client that cannot be told has gone, which cancels the turn.
 		_ = c.tellAll(ctx, n.id, r.progress(trace))
 		if !trace.More && trace.Status.Terminal() {
 			if err := c.tellAll(ctx, n.id, r.end(trace)); err != nil {
-				return sdk.PromptResponse{}, err
+				return sdk.PromptResponse{}, trace, err
 			}
 			if stopped == nil {
-				return cancelled, nil
+				return cancelled, trace, nil
 			}
-			return ended, nil
+			return ended, trace, nil
 		}
 		if trace.More && (stopped == nil || t.ctx.Err() == nil) && !c.isDetached() {
 			continue
@@ -209,7 +221,7 @@ func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (
 		select {
 		case <-changed:
 		case <-c.detached:
-			return sdk.PromptResponse{}, ErrDetached
+			return sdk.PromptResponse{}, trace, ErrDetached
 		case <-stopped:
 			stopped = nil
 			timer := time.NewTimer(endGrace)
@@ -223,10 +235,10 @@ func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (
 				err = nil // it has ended meanwhile
 			}
 			if err != nil {
-				return sdk.PromptResponse{}, err
+				return sdk.PromptResponse{}, trace, err
 			}
 		case <-late:
-			return sdk.PromptResponse{}, errors.New("the run was cancelled, and its end cannot be read")
+			return sdk.PromptResponse{}, trace, errors.New("the run was cancelled, and its end cannot be read")
 		}
 	}
 }

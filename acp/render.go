@@ -91,14 +91,14 @@ func (r rendering) end(t projections.RunTrace) []sdk.SessionUpdate {
 	switch {
 	case t.Status == events.StatusCompleted:
 		status = sdk.ToolCallStatusCompleted
-		raw["result"] = nil
 		if t.Result != nil {
 			said = *t.Result
-			raw["result"] = cut(said, rawBytes)
 		}
 	case t.Error != nil:
 		said = *t.Error
-		raw["error"] = cut(said, rawBytes)
+		if note, ok := r.asked.explain(t.Reason, said); ok {
+			said = note
+		}
 	}
 	if t.OutputHeap != "" {
 		raw["heap"] = t.OutputHeap
@@ -110,14 +110,13 @@ func (r rendering) end(t projections.RunTrace) []sdk.SessionUpdate {
 		raw["truncated"] = true
 	}
 	done := sdk.SessionToolCallUpdate{ToolCallId: sdk.ToolCallId(r.prompt.ExecutionID), Status: &status, RawOutput: raw}
-	if said != "" {
+	// A result or an error is the answer to the prompt and is shown once, as a
+	// message. A cancelled prompt has no answer.
+	if said != "" && t.Status == events.StatusCancelled {
 		done.Content = []sdk.ToolCallContent{sdk.ToolContent(sdk.TextBlock(cut(said, detailBytes)))}
+		said = ""
 	}
-	list := []sdk.SessionUpdate{{ToolCallUpdate: &done}}
-	if said != "" && t.Status != events.StatusCancelled {
-		list = append(list, chunks(r.answerID(), said)...)
-	}
-	return list
+	return append([]sdk.SessionUpdate{{ToolCallUpdate: &done}}, chunks(r.answerID(), said)...)
 }
 
 // interrupted tells of a run that was never requested: the process died between

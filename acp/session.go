@@ -3,6 +3,7 @@ package acp
 import (
 	"context"
 	"sync"
+	"time"
 
 	"daybook/events"
 )
@@ -16,11 +17,18 @@ type session struct {
 	tools Toolbox
 	// unusable tells of those that could not even be tried, by the client's name.
 	unusable map[string]string
+	// answered is closed when the request that opened the session is answered,
+	// announced when its first updates are sent. closing ends the wait for both.
+	answered, announced chan struct{}
+	closing             context.CancelFunc
 
 	mu     sync.Mutex
 	config events.AgentConfig
 	// titled is true once a prompt has given the session its title.
 	titled bool
+	// mayHaveResources is true while the session's heap may hold the resources of
+	// an earlier prompt.
+	mayHaveResources bool
 	// offered are the tools that the run was told of.
 	offered []Tool
 	// settled are the calls that the user decided about for good.
@@ -33,6 +41,23 @@ func (n *session) settings() events.AgentConfig {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.config
+}
+
+// assignsResources reports whether the code of a prompt has to begin with setting
+// prompt.resources: it may read them, or the heap may hold those of an earlier
+// prompt.
+func (n *session) assignsResources(a asked) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.mayHaveResources || a.mentionsResources()
+}
+
+// heapHasResources notes whether the heap of the session holds resources of a
+// prompt.
+func (n *session) heapHasResources(may bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mayHaveResources = may
 }
 
 // open makes a session the client's own: whoever had it open before loses it.
@@ -59,7 +84,14 @@ func (n *session) end(s *Server) {
 	if n == nil {
 		return
 	}
+	n.closing()
 	n.client.stopTurn(n.id)
+	timer := time.NewTimer(endGrace)
+	defer timer.Stop()
+	select {
+	case <-n.announced:
+	case <-timer.C:
+	}
 	if n.tools == nil {
 		return
 	}

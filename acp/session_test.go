@@ -324,12 +324,12 @@ func TestTold(t *testing.T) {
 			kinds = append(kinds, "says "+u.AgentMessageChunk.Content.Text.Text)
 		case u.ToolCallUpdate != nil:
 			raw := u.ToolCallUpdate.RawOutput.(map[string]any)
-			kinds = append(kinds, fmt.Sprintf("call %s %v heap %t", *u.ToolCallUpdate.Status, raw["result"], raw["heap"] != nil))
+			kinds = append(kinds, fmt.Sprintf("call %s %v heap %t", *u.ToolCallUpdate.Status, raw["status"], raw["heap"] != nil))
 		default:
 			t.Errorf("an update of no known kind: %+v", u)
 		}
 	}
-	want := []string{"info Greet", "call execute in_progress Greet", "says hi\n", "says [WARN] careful\n", `call completed {"a":[1,2]} heap true`, `says {"a":[1,2]}`}
+	want := []string{"info Greet", "call execute in_progress Greet", "says hi\n", "says [WARN] careful\n", "call completed completed heap true", `says {"a":[1,2]}`}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Error(diff)
 	}

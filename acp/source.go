@@ -15,8 +15,12 @@ import (
 type asked struct {
 	// command and argument are set for a command to the session, without its slash.
 	command, argument string
-	// code is what is to be run otherwise.
+	// note is the answer to a prompt that runs nothing and is no command.
+	note string
+	// code is the code to run otherwise, as the prompt has it.
 	code string
+	// resources are the files and selections attached to the prompt.
+	resources []resource
 	// title describes it in a line.
 	title string
 }
@@ -45,16 +49,21 @@ func readPrompt(blocks []sdk.ContentBlock) (asked, error) {
 	if command, argument, ok := slashCommand(code); ok {
 		return asked{command: command, argument: argument, title: "/" + command}, nil
 	}
+	if asksForHelp(code) {
+		return asked{command: "help", title: "/help"}, nil
+	}
+	if language := foreignFence(code); language != "" {
+		return asked{note: foreignNote(language), title: titleOf(code)}, nil
+	}
 	code = unfenced(code)
 	if strings.TrimSpace(code) == "" {
 		return asked{}, invalid("the prompt has no code: send JavaScript or TypeScript as text, or /help")
 	}
-	a := asked{code: code, title: titleOf(code)}
-	if len(resources) > 0 {
-		a.code = given(resources) + code
-	}
-	return a, nil
+	return asked{code: code, resources: resources, title: titleOf(code)}, nil
 }
+
+// runsNothing reports whether the prompt is answered without a run.
+func (a asked) runsNothing() bool { return a.command != "" || a.note != "" }
 
 // resource is what code sees of a block that is not text.
 type resource struct {
@@ -94,14 +103,32 @@ func text(s *string) string {
 	return *s
 }
 
-// given is code that lets the code after it see resources. It takes no line of
-// its own, so that the line numbers of errors are those of the prompt.
-func given(list []resource) string {
-	b, err := json.Marshal(map[string][]resource{"resources": list})
+var (
+	mentionsPrompt = regexp.MustCompile(`\bprompt\b`)
+	useStrict      = regexp.MustCompile(`^\s*(?:"use strict"|'use strict')`)
+)
+
+// source is the code as it is run. With assign it begins with code that sets
+// prompt.resources to those of this prompt. That code takes no line of its own, so
+// that the line numbers of errors are those of the prompt.
+func (a asked) source(assign bool) string {
+	if !assign {
+		return a.code
+	}
+	b, err := json.Marshal(map[string][]resource{"resources": append([]resource{}, a.resources...)})
 	if err != nil {
 		panic(err) // strings and numbers always encode
 	}
-	return "globalThis.prompt = " + string(b) + "; "
+	before := "globalThis.prompt = " + string(b) + "; "
+	if useStrict.MatchString(a.code) {
+		before = `"use strict"; ` + before // the directive of the prompt comes too late to be one
+	}
+	return before + a.code
+}
+
+// mentionsResources reports whether the code may read prompt.resources.
+func (a asked) mentionsResources() bool {
+	return len(a.resources) > 0 || mentionsPrompt.MatchString(a.code)
 }
 
 var commandForm = regexp.MustCompile(`^\s*/([a-z]+)(?:\s+(.*?))?\s*$`)
@@ -117,20 +144,108 @@ func slashCommand(code string) (command, argument string, ok bool) {
 	return m[1], m[2], true
 }
 
+// asksForHelp reports whether a prompt is one of the words for help.
+func asksForHelp(s string) bool {
+	switch strings.ToLower(strings.Trim(s, " \t\r\n.!")) {
+	case "help", "help me", "help?", "?":
+		return true
+	}
+	return false
+}
+
 var fenceOpen = regexp.MustCompile("^(`{3,})[ \t]*(?i:js|javascript|ts|typescript|jsx|tsx|mjs|cjs|mts|cts)[ \t]*$")
 
-// unfenced is what stands in the code fences of a text, one after the other; a
-// text without a fence for one of our languages is code as a whole.
+var anyFenceOpen = regexp.MustCompile("^`{3,}[ \t]*([^\\s`]+)[^`]*$")
+
+// foreignFence is the language of the first fence of a prompt that has no fence in
+// one of ours; empty when the prompt is to be run. Only a prompt that begins with
+// the fence, or with prose, counts: code may contain fences in its strings.
+func foreignFence(s string) string {
+	var before []string
+	language := ""
+	for line := range strings.Lines(s) {
+		line = strings.TrimRight(line, "\r\n")
+		if fenceOpen.MatchString(line) {
+			return ""
+		}
+		if m := anyFenceOpen.FindStringSubmatch(line); m != nil && language == "" {
+			language = m[1]
+		}
+		if language == "" {
+			before = append(before, line)
+		}
+	}
+	if text := strings.TrimSpace(strings.Join(before, "\n")); language == "" || text != "" && !isProse(text) {
+		return ""
+	}
+	return strings.ToValidUTF8(cut(language, 40), "\uFFFD")
+}
+
+func foreignNote(language string) string {
+	return fmt.Sprintf("Nothing was run: the fence is marked `%s`, and prompts are JavaScript or TypeScript. Mark it `js` or `ts`, or send the code alone. /help tells more.", language)
+}
+
+// codeWords are words that another word may follow in code.
+var codeWords = map[string]bool{
+	"abstract": true, "async": true, "await": true, "class": true, "const": true, "declare": true, "default": true, "delete": true, "do": true,
+	"else": true, "enum": true, "export": true, "extends": true, "function": true, "import": true, "interface": true, "let": true,
+	"module": true, "namespace": true, "new": true, "return": true, "static": true, "throw": true, "type": true, "typeof": true,
+	"using": true, "var": true, "void": true, "yield": true,
+}
+
+var proseForm = regexp.MustCompile(`^\pL[\pL'’-]*,?(?: +[\pL\d'’"“”()-]+[,.:;!?]*)+`)
+
+// isProse reports whether a text begins with words as sentences do and code does
+// not. It is a guess about text that is no valid code.
+func isProse(s string) bool {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	first, rest, _ := strings.Cut(line, " ")
+	if codeWords[first] {
+		return false
+	}
+	if second, _, _ := strings.Cut(strings.TrimSpace(rest), " "); second == "in" || second == "of" || second == "instanceof" || second == "as" || second == "satisfies" {
+		return strings.Count(line, " ") > 2
+	}
+	return proseForm.MatchString(line)
+}
+
+const noLanguageModel = "Daybook runs JavaScript and TypeScript and has no language model: send code, or /help."
+
+var oneWord = regexp.MustCompile(`^\s*(\pL+)[.!?]*\s*$`)
+
+// explain returns the answer to a prompt that failed because it is no code, and
+// false for any other failure.
+func (a asked) explain(reason, failure string) (string, bool) {
+	word := oneWord.FindStringSubmatch(a.code)
+	switch {
+	case reason == reasonSyntax && (isProse(a.code) || word != nil):
+		return "This is not code, so nothing was run. " + noLanguageModel, true
+	case word != nil && strings.HasPrefix(failure, "ReferenceError: "+word[1]+" is not defined"):
+		return fmt.Sprintf("`%s` is not defined. %s", word[1], noLanguageModel), true
+	}
+	return "", false
+}
+
+// reasonSyntax is the recorded reason of a run whose code cannot be parsed.
+const reasonSyntax = "syntax_error"
+
+// unfenced is what stands in the code fences of a text, one after the other. A
+// fence without a language counts if the text begins with it; a text without such
+// a fence is code as a whole.
 func unfenced(s string) string {
 	var code []string
 	var fence string
+	begun := false
 	for line := range strings.Lines(s) {
 		line = strings.TrimRight(line, "\r\n")
 		switch {
 		case fence == "":
 			if m := fenceOpen.FindStringSubmatch(line); m != nil {
 				fence = m[1]
+			} else if plain := strings.TrimSpace(line); !begun && len(plain) >= 3 && strings.Trim(plain, "`") == "" {
+				fence = plain
 			}
+			begun = begun || strings.TrimSpace(line) != ""
 		case strings.HasPrefix(line, fence) && strings.Trim(line, "` \t") == "":
 			fence = ""
 		default:

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	sdk "github.com/coder/acp-go-sdk"
+
+	"daybook/events"
 )
 
 // serverList is what a client says of its MCP servers.
@@ -32,15 +34,16 @@ func (l serverList) names() []string {
 // maxServers bounds the servers of a session.
 const maxServers = 64
 
-// toolServers reads what a client says. Programs are started in cwd.
-func toolServers(list []sdk.McpServer, cwd string) serverList {
+// toolServers reads what a client says. Programs are started in the working
+// directory, and every server gets the session's directories as roots.
+func toolServers(list []sdk.McpServer, where events.AgentWorkspace) serverList {
 	l := serverList{unusable: map[string]string{}}
 	taken := map[string]bool{}
 	for _, s := range list {
 		var t ToolServer
 		switch {
 		case s.Stdio != nil:
-			t = ToolServer{Name: s.Stdio.Name, Transport: "stdio", Command: s.Stdio.Command, Args: s.Stdio.Args, Env: map[string]string{}, Dir: cwd}
+			t = ToolServer{Name: s.Stdio.Name, Transport: "stdio", Command: s.Stdio.Command, Args: s.Stdio.Args, Env: map[string]string{}, Dir: where.Cwd}
 			for _, v := range s.Stdio.Env {
 				t.Env[v.Name] = v.Value
 			}
@@ -56,6 +59,7 @@ func toolServers(list []sdk.McpServer, cwd string) serverList {
 			l.unusable[t.Name] = fmt.Sprintf("a session has at most %d servers", maxServers)
 			continue
 		}
+		t.Roots = roots(where)
 		t.Name = unique(callName(t.Name), taken)
 		l.servers = append(l.servers, t)
 	}
@@ -118,14 +122,14 @@ func (c *client) connect(n *session, list serverList) {
 	}
 	// One that cannot be tried is not to keep the others from being tried.
 	if len(list.servers) == 1 {
-		fail(err.Error())
+		fail(problemOf(list.servers[0].Name, err))
 		return
 	}
 	var boxes toolboxes
 	for _, s := range list.servers {
 		one, err := c.server.opts.Connect([]ToolServer{s})
 		if err != nil {
-			n.unusable[s.Name] = err.Error()
+			n.unusable[s.Name] = problemOf(s.Name, err)
 			continue
 		}
 		boxes = append(boxes, one)
@@ -133,6 +137,11 @@ func (c *client) connect(n *session, list serverList) {
 	if len(boxes) > 0 {
 		n.tools = boxes
 	}
+}
+
+// problemOf is what is wrong with one server, without its name.
+func problemOf(name string, err error) string {
+	return strings.TrimPrefix(err.Error(), fmt.Sprintf("MCP server %q: ", name))
 }
 
 // toolboxes are several as one.
@@ -162,6 +171,15 @@ func (b toolboxes) Status() map[string]string {
 	all := map[string]string{}
 	for _, one := range b {
 		maps.Copy(all, one.Status())
+	}
+	return all
+}
+
+// Problems reports those of all.
+func (b toolboxes) Problems(ctx context.Context) map[string]string {
+	all := map[string]string{}
+	for _, one := range b {
+		maps.Copy(all, one.Problems(ctx))
 	}
 	return all
 }

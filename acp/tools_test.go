@@ -45,6 +45,27 @@ func newTools(name string) *sdk.Server {
 		dir, _ := os.Getwd()
 		return dir
 	})
+	sdk.AddTool(s, &sdk.Tool{Name: "roots", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		if r.Session.InitializeParams().Capabilities.RootsV2 == nil {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "none declared"}}}, nil, nil
+		}
+		list, ok := r.Params.InputResponses["roots"].(*sdk.ListRootsResult)
+		if !ok && r.Session.InitializeParams().ProtocolVersion >= "2026-07-28" {
+			// The newest revision asks for roots in the result of a call.
+			return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"roots": &sdk.ListRootsParams{}}}, nil, nil
+		}
+		if !ok {
+			var err error
+			if list, err = r.Session.ListRoots(ctx, nil); err != nil {
+				return nil, nil, err
+			}
+		}
+		var uris []string
+		for _, root := range list.Roots {
+			uris = append(uris, root.URI)
+		}
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Join(uris, " ")}}}, nil, nil
+	})
 	add("environment", &sdk.ToolAnnotations{ReadOnlyHint: true}, func(text string) string { return strconv.Itoa(len(os.Getenv(text))) })
 	return s
 }
@@ -155,6 +176,7 @@ func TestACP31_AFailingServerFailsNothing(t *testing.T) {
 		child(t, "dies", "dies"), {"name": "missing", "command": "/does/not/exist", "args": []string{}, "env": []obj{}},
 		gone, {"type": "http", "name": "bad", "url": "no url", "headers": []obj{}}, child(t, "works", "works"),
 	}})
+	p.await("the announcement", func(m message) bool { return strings.Contains(string(m.line), "available_commands_update") })
 	if got := p.says(id, `await mcp.works.echo({text: "still"})`); !slices.Equal(got, []string{"works says still"}) {
 		t.Errorf("the server that works says %q", got)
 	}

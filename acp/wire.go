@@ -79,18 +79,26 @@ func idKey(raw json.RawMessage) (string, bool) {
 	return "", false
 }
 
-// answerTo is the key of the request that a line written by us answers; false
-// for a line that is no answer.
+// answerTo returns the key of the request that a line of ours answers, and false
+// for a line that is no answer. An answer has an id and no method, whatever the
+// order and the spacing of its members.
 func answerTo(line []byte) (key string, ok bool) {
-	rest, ok := bytes.CutPrefix(line, []byte(`{"jsonrpc":"2.0","id":`))
-	if !ok {
+	dec := json.NewDecoder(bytes.NewReader(line))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return "", false
 	}
-	dec := json.NewDecoder(bytes.NewReader(rest))
-	dec.UseNumber()
-	var id json.RawMessage
-	if dec.Decode(&id) != nil || bytes.HasPrefix(rest[dec.InputOffset():], []byte(`,"method"`)) {
-		return "", false
+	for dec.More() {
+		member, err := dec.Token()
+		if err != nil || member == "method" {
+			return "", false // most lines are updates and end here
+		}
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			return "", false
+		}
+		if member == "id" {
+			key, ok = idKey(value)
+		}
 	}
-	return idKey(id)
+	return key, ok
 }

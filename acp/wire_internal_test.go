@@ -66,6 +66,12 @@ func TestAnswerTo(t *testing.T) {
 		`{"jsonrpc":"2.0","id":5,"method":"session/x"}`:       "",
 		`{"jsonrpc":"2.0","method":"session/update","id":5}`:  "",
 		`{"jsonrpc":"2.0","id":null,"error":{}}`:              "",
+		`{"id":5,"jsonrpc":"2.0","result":{}}`:                "5",
+		`{ "jsonrpc": "2.0", "id": 5, "result": {} }`:         "5",
+		`{"result":{"id":7,"method":"x"},"id":5}`:             "5",
+		`{"id":5, "method":"session/x"}`:                      "",
+		`[{"id":5}]`:                                          "",
+		`{"id":`:                                              "",
 		`{"jsonrpc":"2.0","method":"x","params":{"id":"no"}}`: "",
 	} {
 		if got, ok := answerTo([]byte(line)); got != want || ok != (want != "") {
@@ -84,9 +90,17 @@ func FuzzPrompt(f *testing.F) {
 		switch {
 		case err != nil:
 			return
+		case a.command == "help":
+			if !strings.Contains(strings.ToLower(s), "help") && !strings.Contains(s, "?") {
+				t.Errorf("%q is taken for /help", s)
+			}
 		case a.command != "":
 			if !strings.Contains(s, "/"+a.command) {
 				t.Errorf("%q is taken for /%s", s, a.command)
+			}
+		case a.note != "":
+			if !strings.Contains(s, "```") || a.code != "" {
+				t.Errorf("%q is answered %q, with code %q", s, a.note, a.code)
 			}
 		case !strings.Contains(s, "```") && a.code != s:
 			t.Errorf("%q is run as %q", s, a.code)
@@ -104,7 +118,8 @@ func TestUnfenced(t *testing.T) {
 		"```js\na\nb\n```": "a\nb",
 		"do:\n```TypeScript\na\n```\nand\n```mjs\nb\n```": "a\nb",
 		"```python\na\n```":    "```python\na\n```",
-		"```\na\n```":          "```\na\n```",
+		"```\na\n```":          "a",
+		"x\n```\na\n```":       "x\n```\na\n```",
 		"```js\na":             "```js\na",
 		"````ts\n```\na\n````": "```\na",
 		"x = `\n```js\n`":      "x = `\n```js\n`",
@@ -152,7 +167,7 @@ func TestToolServers(t *testing.T) {
 		{Stdio: &sdk.McpServerStdio{Name: "a b", Command: "/x"}}, {Stdio: &sdk.McpServerStdio{Name: "a.b", Command: "/x"}},
 		{Http: &sdk.McpServerHttpInline{Name: "a_b", Url: "http://x"}}, {Sse: &sdk.McpServerSseInline{Name: "", Url: "http://x"}}, {},
 		{Stdio: &sdk.McpServerStdio{Name: strings.Repeat("é", 100), Command: "/x"}},
-	}, "/work")
+	}, events.AgentWorkspace{Cwd: "/work"})
 	var names []string
 	for _, s := range l.servers {
 		names = append(names, s.Name)

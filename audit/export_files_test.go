@@ -68,11 +68,11 @@ func TestExportIsDeterministic(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := mustCheckpoint(t, log, last)
-	src := audit.Local{Log: log.Log, Stream: store, Blobs: store, SessionOf: func(_ context.Context, _ string, _ uint64, execution string) (string, error) {
+	src := audit.Local{Log: log.Log, Stream: store, Blobs: store, SessionOf: func(_ context.Context, _ string, _ uint64, execution string) ([]string, error) {
 		if strings.HasPrefix(execution, one[:35]) {
-			return "s", nil
+			return []string{"s"}, nil
 		}
-		return "", nil
+		return nil, nil
 	}}
 	for name, sel := range map[string]audit.ExportSelection{
 		"everything":   {},
@@ -149,7 +149,7 @@ func TestExportRefuses(t *testing.T) {
 	last := fill(t, store, 5)
 	log := start(t, store, audit.Options{Dir: t.TempDir()})
 	mustCheckpoint(t, log, last)
-	src := audit.Local{Log: log.Log, Stream: store, Blobs: store, SessionOf: func(context.Context, string, uint64, string) (string, error) { return "", nil }}
+	src := audit.Local{Log: log.Log, Stream: store, Blobs: store, SessionOf: func(context.Context, string, uint64, string) ([]string, error) { return nil, nil }}
 	full := t.TempDir()
 	if err := os.WriteFile(filepath.Join(full, "something"), nil, 0o644); err != nil {
 		t.Fatal(err)

@@ -14,15 +14,14 @@ type selector struct {
 	inner *events.Selector
 }
 
-// SessionOf tells under which name an execution is logged, empty for none. The
-// event at seq is about it, or came from it.
-type SessionOf func(ctx context.Context, tenant string, seq uint64, execution string) (string, error)
+// SessionOf returns the sessions of an execution, as events.Selector says.
+type SessionOf func(ctx context.Context, tenant string, seq uint64, execution string) ([]string, error)
 
 func newSelector(s ExportSelection, sessionOf SessionOf) *selector {
 	sel := &selector{s: s}
 	if s.Tenant != "" || s.Execution != "" || s.Session != "" {
 		sel.inner = &events.Selector{Selection: events.Selection{Tenant: s.Tenant, Execution: s.Execution, Session: s.Session}}
-		sel.inner.SessionOf = func(ctx context.Context, seq uint64, execution string) (string, error) {
+		sel.inner.SessionOf = func(ctx context.Context, seq uint64, execution string) ([]string, error) {
 			return sessionOf(ctx, sel.inner.Tenant, seq, execution)
 		}
 	}

@@ -15,7 +15,7 @@ type lineVerifier struct {
 	c        Checkpoint
 	s        ExportSelection
 	selector *selector
-	sessions map[string]string // of executions whose request was seen
+	sessions map[string][]string // of executions whose request was seen
 	last     uint64
 	real     extremes
 }
@@ -23,15 +23,15 @@ type lineVerifier struct {
 // newLineVerifier verifies lines under a checkpoint, which was opened.
 func newLineVerifier(opts VerifyOptions, c Checkpoint, s ExportSelection) *lineVerifier {
 	complete := s.complete(c.Size)
-	l := &lineVerifier{verifier: newVerifier(opts, !complete), c: c, s: s, sessions: map[string]string{}, last: s.From - 1}
+	l := &lineVerifier{verifier: newVerifier(opts, !complete), c: c, s: s, sessions: map[string][]string{}, last: s.From - 1}
 	l.proven = !complete
 	l.report.Complete = complete
 	l.rules.off = !s.Since.IsZero() || !s.Until.IsZero() // a clock may go back
-	l.selector = newSelector(s, func(_ context.Context, tenant string, _ uint64, execution string) (string, error) {
+	l.selector = newSelector(s, func(_ context.Context, tenant string, _ uint64, execution string) ([]string, error) {
 		if session, seen := l.sessions[tenant+" "+execution]; seen {
 			return session, nil
 		}
-		return s.Session, nil // its request lies before the range: it cannot be told
+		return []string{s.Session}, nil // its request lies before the range: it cannot be told
 	})
 	if complete {
 		l.kept[c.Size] = []Checkpoint{c}
@@ -114,7 +114,7 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *prepared) error {
 	if p.err == nil {
 		l.real.add(p.event)
 		if d, ok := p.event.Data.(*events.ExecutionRequested); ok && l.s.Session != "" {
-			l.sessions[p.event.Tenant+" "+d.ExecutionID] = d.Session
+			l.sessions[p.event.Tenant+" "+d.ExecutionID] = events.SessionsOf(d)
 		}
 		in, err := l.selector.wants(ctx, p.event)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -22,6 +23,8 @@ type Entry struct {
 	// Declaration declares it in TypeScript, as it is to be shown. Without a line
 	// end at its end.
 	Declaration string
+	// Member places it in an object shared with others, for Table; zero for none.
+	Member Member
 }
 
 // SHA256 is the hash of the declaration, in lowercase hex.
@@ -116,6 +119,9 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("nothing is called %q here; there is %s", e.Seed, strings.Join(e.Near, ", "))
 }
 
+// MaxSeeds bounds the seeds of one request, in every interface.
+const MaxSeeds = 256
+
 // Resolve turns seeds into entries, by id and without repetition. A seed is the
 // id of an entry, or the name of a source for all it offers. Aliases, the
 // caller's before the operator's, are looked up first for a whole seed, else for
@@ -186,62 +192,28 @@ const maxNear = 8
 // near returns names that share a word with a seed, else the sources.
 func (s *Snapshot) near(seed string) []string {
 	var list []string
-	for _, e := range s.search(seed) {
+	for _, e := range s.Search("", seed, maxNear).Entries {
 		list = append(list, e.ID)
 	}
-	if len(list) == 0 {
-		for source := range s.bySource {
-			list = append(list, source)
-		}
-		slices.Sort(list)
+	if len(words(seed)) == 0 || len(list) == 0 {
+		list = slices.Sorted(maps.Keys(s.bySource))
 	}
 	return list[:min(len(list), maxNear)]
 }
 
-// Search returns the entries that share a word with a query, those that share
-// more first, or all of them for a query without words. At most limit.
-func (s *Snapshot) Search(query string, limit int) []Entry {
-	list := s.all
-	if len(words(query)) > 0 {
-		list = s.search(query)
-	}
-	return list[:min(len(list), limit)]
+// Offer is a source and how many entries it offers.
+type Offer struct {
+	Source  string
+	Entries int
 }
 
-func (s *Snapshot) search(query string) []Entry {
-	wanted := words(query)
-	type hit struct {
-		Entry
-		score int
-	}
-	var hits []hit
-	for _, e := range s.all {
-		text := strings.ToLower(e.ID + " " + e.Summary)
-		score := 0
-		for _, w := range wanted {
-			if strings.Contains(text, w) {
-				score++
-			}
-		}
-		if score > 0 {
-			hits = append(hits, hit{e, score})
-		}
-	}
-	slices.SortStableFunc(hits, func(a, b hit) int { return b.score - a.score })
-	list := make([]Entry, len(hits))
-	for i, h := range hits {
-		list[i] = h.Entry
+// Offers lists the sources, by name.
+func (s *Snapshot) Offers() []Offer {
+	var list []Offer
+	for _, name := range slices.Sorted(maps.Keys(s.bySource)) {
+		list = append(list, Offer{name, len(s.bySource[name])})
 	}
 	return list
-}
-
-// words are the parts of a text that are worth looking for: three letters or
-// digits in a row, or more.
-func words(text string) []string {
-	fields := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r < 0x80
-	})
-	return slices.DeleteFunc(fields, func(w string) bool { return len(w) < 3 })
 }
 
 func digest(text string) string {

@@ -74,16 +74,16 @@ func TestSearch(t *testing.T) {
 	for query, want := range map[string][]string{
 		"feed the animal":   {"mcp.zoo.feed"},
 		"SEARCH":            {"mcp.gh.search"},
-		"search for a tool": {"mcp.gh.a.b", "mcp.gh.search"},
+		"search for a tool": {"mcp.gh.search", "mcp.gh.a.b"}, // a name counts more than a summary
 		"a":                 {"mcp.gh.a.b", "mcp.gh.search", "mcp.zoo.feed"},
 		"nothing like that": nil,
 	} {
-		if diff := cmp.Diff(want, ids(s.Search(query, 10))); diff != "" {
+		if diff := cmp.Diff(want, ids(s.Search("", query, 10).Entries)); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", query, diff)
 		}
 	}
-	if got := s.Search("", 2); len(got) != 2 {
-		t.Errorf("%d entries, not 2", len(got))
+	if got := s.Search("", "", 2); len(got.Entries) != 2 || got.Total != 3 {
+		t.Errorf("found %+v, want 2 of 3", got)
 	}
 }
 

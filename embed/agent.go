@@ -20,6 +20,7 @@ func (d *Daybook) newAgent() *acp.Server {
 		Queries:             d.projections,
 		Contexts:            d.agentContexts(),
 		Connect:             d.connectTools,
+		Stateless:           d.opts.Stateless,
 		HeapMemoryMB:        d.opts.HeapMemoryMB,
 		HeapMemoryCeilingMB: d.opts.HeapMemoryCeilingMB,
 		TimeoutSecs:         d.opts.TimeoutSecs,
@@ -67,7 +68,7 @@ func (g agentGate) Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.Pro
 func toolConfig(s acp.ToolServer) toolserver.Config {
 	return toolserver.Config{
 		Name: s.Name, Transport: toolserver.Transport(s.Transport),
-		Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers,
+		Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, Roots: s.Roots,
 	}
 }
 
@@ -90,6 +91,11 @@ type toolbox struct{ *toolserver.Set }
 func (b toolbox) Call(ctx context.Context, server, tool string, arguments []byte) acp.CallResult {
 	got := b.Set.Call(ctx, events.DefaultTenant, server, tool, arguments)
 	return acp.CallResult{Outcome: events.HostOutcome(got.Outcome), Text: got.Text}
+}
+
+// Problems reports the servers that cannot be called.
+func (b toolbox) Problems(ctx context.Context) map[string]string {
+	return b.Set.Problems(ctx, events.DefaultTenant)
 }
 
 // Tools lists what can be called.

@@ -29,6 +29,7 @@ func (s toolSource) Entries(ctx context.Context, tenant string) []catalog.Entry 
 		list[i] = catalog.Entry{
 			ID: "mcp." + t.Server + "." + t.Name, Source: "mcp." + t.Server, Summary: summary(t.Description),
 			Declaration: strings.TrimRight(toolserver.Declarations(tools[i:i+1]), "\n"),
+			Member:      catalog.Member{Global: "mcp", Property: toolserver.PropertyName(t.Server), Text: t.Declaration()},
 		}
 	}
 	return list

@@ -32,6 +32,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Stateless:        d.opts.Stateless,
 		Instructions:     d.opts.Instructions,
 		RunJSDescription: d.opts.RunJSDescription,
+		CallsServers:     d.callsServers,
 		SessionID:        d.opts.SessionID,
 		Version:          d.opts.Version,
 		Hosts:            d.opts.AllowedHosts,

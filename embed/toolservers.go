@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"daybook/acp"
 	"daybook/events"
@@ -59,6 +60,12 @@ func (d *Daybook) startToolServers(context.Context) error {
 	var err error
 	d.toolServers, err = toolserver.New(d.opts.MCPServers, toolserver.Options{Version: d.opts.Version, Logger: d.opts.Logger})
 	return err
+}
+
+// callsServers reports whether scripts of a tenant can call a configured MCP
+// server.
+func (d *Daybook) callsServers(tenant string) bool {
+	return slices.ContainsFunc(d.opts.MCPServers, func(c toolserver.Config) bool { return c.Tenants == nil || slices.Contains(c.Tenants, tenant) })
 }
 
 // callables lets the runner call tools: those of the server, and for a prompt of

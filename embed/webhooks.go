@@ -68,22 +68,14 @@ func (f webhookFeed) Read(ctx context.Context, after uint64, limit int) ([]event
 // sessionWait bounds how long a webhook waits for the read side; it asks again.
 const sessionWait = 10 * time.Second
 
-// sessionOf tells under which name an execution is logged.
-func (d *Daybook) sessionOf(ctx context.Context, tenant string, seq uint64, execution string) (string, error) {
+// sessionOf returns the sessions of an execution.
+func (d *Daybook) sessionOf(ctx context.Context, tenant string, seq uint64, execution string) ([]string, error) {
 	ctx, stop := context.WithTimeout(ctx, sessionWait)
 	defer stop()
 	if err := d.projections.Wait(ctx, seq); err != nil {
-		return "", fmt.Errorf("wait for the projections: %w", err)
+		return nil, fmt.Errorf("wait for the projections: %w", err)
 	}
-	e, err := d.projections.Execution(ctx, tenant, execution)
-	switch {
-	case errors.Is(err, events.ErrNotFound), err == nil && e.Session == nil:
-		return "", nil
-	case err != nil:
-		return "", err
-	default:
-		return *e.Session, nil
-	}
+	return d.projections.SessionsOfExecution(ctx, tenant, execution)
 }
 
 // webhookMetrics sends a reading of the webhooks.

@@ -12,7 +12,8 @@ type Selection struct {
 	Tenant    string
 	Types     []Type
 	Execution string
-	// Session wants the events of runs logged under this name, and its entries.
+	// Session is the name of a named session, or the id of a logical or ACP session:
+	// the events of its runs and those of the session itself.
 	Session string
 }
 
@@ -20,9 +21,10 @@ type Selection struct {
 // for concurrent use.
 type Selector struct {
 	Selection
-	// SessionOf tells under which name an execution is logged, empty for none or
-	// for an unknown execution. The event at seq is about it, or came from it.
-	SessionOf func(ctx context.Context, seq uint64, execution string) (string, error)
+	// SessionOf returns the sessions of an execution: the name of its named session
+	// and the id of the session in which it has a turn; none for an unknown execution.
+	// seq is the position of an event about the execution.
+	SessionOf func(ctx context.Context, seq uint64, execution string) ([]string, error)
 
 	inSession map[string]bool
 }
@@ -52,7 +54,7 @@ func (s *Selector) Wants(ctx context.Context, e Event) (bool, error) {
 }
 
 // belongs reports whether an event is of the session wanted. Only the requested
-// event of an execution names the session; for later ones somebody else knows.
+// event of an execution names its sessions; for later events SessionOf does.
 func (s *Selector) belongs(ctx context.Context, e Event) (bool, error) {
 	id := ExecutionOf(e)
 	if s.inSession == nil || len(s.inSession) >= rememberedRuns {
@@ -61,8 +63,17 @@ func (s *Selector) belongs(ctx context.Context, e Event) (bool, error) {
 	switch d := e.Data.(type) {
 	case *SessionEntryRecorded:
 		return d.Session == s.Session, nil
+	case *SessionReset:
+		return d.Session == s.Session || d.SessionID == s.Session, nil
+	case *SessionNamed:
+		return d.SessionID == s.Session, nil
+	case *SessionRefAssigned:
+		return d.SessionID == s.Session, nil
 	case *ExecutionRequested:
-		s.inSession[id] = d.Session == s.Session
+		s.inSession[id] = slices.Contains(SessionsOf(d), s.Session)
+	}
+	if e.Type.OfSession() {
+		return e.About() == s.Session, nil
 	}
 	if id == "" {
 		return false, nil
@@ -70,12 +81,25 @@ func (s *Selector) belongs(ctx context.Context, e Event) (bool, error) {
 	if in, known := s.inSession[id]; known {
 		return in, nil
 	}
-	session, err := s.SessionOf(ctx, e.Seq, id)
+	sessions, err := s.SessionOf(ctx, e.Seq, id)
 	if err != nil {
 		return false, err
 	}
-	s.inSession[id] = session == s.Session
+	s.inSession[id] = slices.Contains(sessions, s.Session)
 	return s.inSession[id], nil
+}
+
+// SessionsOf returns the sessions that a request names: the name of its named
+// session, and the id of the session in which it has a turn.
+func SessionsOf(d *ExecutionRequested) []string {
+	var list []string
+	if d.Session != "" {
+		list = append(list, d.Session)
+	}
+	if d.Turn != nil {
+		list = append(list, d.Turn.SessionID)
+	}
+	return list
 }
 
 // ExecutionOf is the execution an event is about or came from, or empty.

@@ -51,9 +51,9 @@ func TestSelector(t *testing.T) {
 				tt.sel.Tenant = "default"
 			}
 			asked := 0
-			s := events.Selector{Selection: tt.sel, SessionOf: func(context.Context, uint64, string) (string, error) {
+			s := events.Selector{Selection: tt.sel, SessionOf: func(context.Context, uint64, string) ([]string, error) {
 				asked++
-				return "trip-planner", nil
+				return []string{"trip-planner"}, nil
 			}}
 			var got []events.Type
 			for i, d := range examples() {
@@ -81,12 +81,12 @@ func TestSelectorAsks(t *testing.T) {
 	asked := 0
 	var failure error
 	s := events.Selector{Selection: events.Selection{Tenant: "default", Session: "trip-planner"},
-		SessionOf: func(_ context.Context, _ uint64, id string) (string, error) {
+		SessionOf: func(_ context.Context, _ uint64, id string) ([]string, error) {
 			asked++
 			if id != execution {
 				t.Errorf("asked of %s", id)
 			}
-			return "trip-planner", failure
+			return []string{"trip-planner"}, failure
 		}}
 	e := events.New("default", began, &events.ExecutionCancelRequested{ExecutionID: execution})
 	failure = errors.New("on purpose")

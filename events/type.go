@@ -80,6 +80,19 @@ func (t Type) Terminal() bool {
 	return ok
 }
 
+// OfSession reports whether events of this type are about a logical or ACP session
+// and have its id as their subject. SessionReset may be about a named session.
+func (t Type) OfSession() bool {
+	switch t {
+	case TypeSessionOpened, TypeSessionExpanded, TypeSessionTurnQueued, TypeSessionTurnSkipped, TypeSessionRebound, TypeSessionReset,
+		TypeAgentSessionCreated, TypeAgentSessionAttached, TypeAgentSessionConfigured, TypeAgentPrompted, TypeAgentAnswered,
+		TypeAgentPermissionDecided, TypeAgentSessionClosed, TypeAgentSessionDeleted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Status is the execution status that an event of this type leads to, with
 // false for types that do not end an execution.
 func (t Type) Status() (Status, bool) {

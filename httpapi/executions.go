@@ -49,7 +49,7 @@ func (a *api) executionRoutes(r *router) {
 type listInput struct {
 	Reading
 	Status  string        `query:"status" doc:"Only this status: running, completed, failed, timed_out or cancelled."`
-	Session string        `query:"session" doc:"Only runs logged under this session."`
+	Session string        `query:"session" doc:"Only runs of this session: a name, an id, an intent, a ref, or a unique prefix."`
 	Since   string        `query:"since" doc:"Only runs accepted at this time or later."`
 	Text    string        `query:"text" doc:"Only runs whose source contains this, without regard to case. Of a source above 64 KiB only the beginning is searched. A page looks at no more than 20,000 runs: it may hold fewer than limit, or none, and have a next_cursor."`
 	Tags    []string      `query:"tag,explode" doc:"Only runs whose output heap carries this tag, as KEY=VALUE; repeat it for more."`
@@ -61,7 +61,7 @@ type listAnswer struct{ Body projections.ExecutionPage }
 
 func (a *api) listExecutions(ctx context.Context, in *listInput) (*listAnswer, error) {
 	r := requestOf(ctx)
-	filter := projections.ExecutionFilter{Session: in.Session, Cursor: in.Cursor, Text: in.Text, Details: true}
+	filter := projections.ExecutionFilter{Cursor: in.Cursor, Text: in.Text, Details: true}
 	if in.Since != "" {
 		at, err := time.Parse(time.RFC3339, in.Since)
 		if err != nil {
@@ -90,6 +90,11 @@ func (a *api) listExecutions(ctx context.Context, in *listInput) (*listAnswer, e
 	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
+	session, err := a.sessionFilter(ctx, in.Session)
+	if err != nil {
+		return nil, err
+	}
+	session.restrict(&filter)
 	page, err := a.q.Executions(ctx, r.tenant, filter)
 	if page.Executions == nil {
 		page.Executions = []projections.ExecutionSummary{}

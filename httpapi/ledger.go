@@ -256,7 +256,7 @@ type exportInput struct {
 	Since     string `query:"since" format:"date-time" doc:"Only events of this time or later."`
 	Until     string `query:"until" format:"date-time" doc:"Only events of this time or earlier."`
 	Execution string `query:"execution" doc:"Only events about this execution."`
-	Session   string `query:"session" doc:"Only events of runs logged under this session, and its entries."`
+	Session   string `query:"session" doc:"Only events of this session and its runs: a name, an id, an intent, a ref, or a unique prefix."`
 }
 
 // ExportLine is an event as exports hold it, or the proof of the event before.
@@ -269,7 +269,11 @@ type ExportLine struct {
 }
 
 func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, error) {
-	s := audit.ExportSelection{From: in.From, To: in.To, Execution: in.Execution, Session: in.Session}
+	session, err := a.sessionFilter(ctx, in.Session)
+	if err != nil {
+		return nil, err
+	}
+	s := audit.ExportSelection{From: in.From, To: in.To, Execution: in.Execution, Session: session.selection()}
 	for _, bound := range []struct {
 		name, value string
 		to          *time.Time
@@ -372,20 +376,12 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 	}), nil
 }
 
-// sessionOf tells the session of an execution, from the read side.
-func (a *api) sessionOf(ctx context.Context, tenant string, seq uint64, execution string) (string, error) {
+// sessionOf returns the sessions of an execution, from the read side.
+func (a *api) sessionOf(ctx context.Context, tenant string, seq uint64, execution string) ([]string, error) {
 	waiting, stop := context.WithTimeout(ctx, freshWait)
 	defer stop()
 	if err := a.q.Wait(waiting, seq); err != nil {
-		return "", err
+		return nil, err
 	}
-	d, err := a.q.Execution(ctx, tenant, execution)
-	switch {
-	case errors.Is(err, events.ErrNotFound), err == nil && d.Session == nil:
-		return "", nil
-	case err != nil:
-		return "", err
-	default:
-		return *d.Session, nil
-	}
+	return a.q.SessionsOfExecution(ctx, tenant, execution)
 }

@@ -51,7 +51,7 @@ type eventsInput struct {
 	After       uint64        `query:"after" doc:"Start after this position."`
 	Types       []string      `query:"type,explode" doc:"Only events of this type; repeat it for more."`
 	Execution   string        `query:"execution" doc:"Only events about this execution."`
-	Session     string        `query:"session" doc:"Only events of runs logged under this session, and its entries."`
+	Session     string        `query:"session" doc:"Only events of this session and its runs: a name, an id, an intent, a ref, or a unique prefix. A name that is not known yet is followed."`
 	Limit       optional[int] `query:"limit" doc:"End after this many events."`
 	Follow      bool          `query:"follow" doc:"NDJSON only: go on with events as they are recorded, as a stream of server-sent events always does."`
 	LastEventID string        `header:"Last-Event-ID" doc:"Streams only: id of the last event received; overrides after."`
@@ -59,7 +59,11 @@ type eventsInput struct {
 
 func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error) {
 	r := requestOf(ctx)
-	reader := &eventReader{a: a, r: r, after: in.After, left: -1, selector: a.selector(events.Selection{Tenant: r.tenant, Execution: in.Execution, Session: in.Session})}
+	session, err := a.sessionFilter(ctx, in.Session)
+	if err != nil {
+		return nil, err
+	}
+	reader := &eventReader{a: a, r: r, after: in.After, left: -1, selector: a.selector(events.Selection{Tenant: r.tenant, Execution: in.Execution, Session: session.selection()})}
 	if in.Limit.Set {
 		if f := between("limit", in.Limit.Value, 1, maxEventLimit); f != nil {
 			return nil, f
@@ -112,7 +116,7 @@ func noSuchType(t string) *failure {
 
 // selector applies a selection with the help of the read side.
 func (a *api) selector(sel events.Selection) *events.Selector {
-	return &events.Selector{Selection: sel, SessionOf: func(ctx context.Context, seq uint64, execution string) (string, error) {
+	return &events.Selector{Selection: sel, SessionOf: func(ctx context.Context, seq uint64, execution string) ([]string, error) {
 		return a.sessionOf(ctx, sel.Tenant, seq, execution)
 	}}
 }

@@ -80,6 +80,7 @@ type openedSession struct {
 	Broken         *string       `json:"broken" doc:"Why continuity broke, just now; null if it did not."`
 	StateLost      bool          `json:"state_lost" doc:"True when the state could not be restored and the session starts anew."`
 	Added          []declaration `json:"added" doc:"What is new to the session."`
+	Declarations   string        `json:"declarations" doc:"The same as one TypeScript text, grouped by server, to show to a model; empty when nothing is new."`
 }
 
 type declaration struct {
@@ -102,6 +103,9 @@ func (a *api) openLogical(ctx context.Context, in *openLogicalInput) (*openLogic
 	}
 	if len(seeds) == 0 {
 		return nil, invalid("seeds", "seeds must name something, for example %q for what every isolate has built in", catalog.BuiltinSource)
+	}
+	if len(seeds) > catalog.MaxSeeds {
+		return nil, invalid("seeds", "seeds must be at most %d, not %d: name a whole source, such as %q", catalog.MaxSeeds, len(seeds), catalog.BuiltinSource)
 	}
 	now := a.catalog.Snapshot(ctx, r.tenant)
 	entries, err := now.Resolve(seeds, aliases)
@@ -133,10 +137,13 @@ func (a *api) openLogical(ctx context.Context, in *openLogicalInput) (*openLogic
 	if done.Broken != "" {
 		out.Body.Broken = &done.Broken
 	}
+	var added []catalog.Symbol
 	for _, one := range done.Added {
 		e, _ := now.Entry(one.ID)
 		out.Body.Added = append(out.Body.Added, declaration{one.Symbol, one.ID, e.Declaration})
+		added = append(added, catalog.Symbol{Name: one.Symbol, ID: one.ID})
 	}
+	out.Body.Declarations = now.Table(added)
 	if seq := max(opened.Seq, done.Seq); seq != 0 {
 		out.Written = a.wroteAt(seq)
 	}

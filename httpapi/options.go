@@ -15,6 +15,7 @@ import (
 // Commands is the write side, as *ledger.Ledger offers it.
 type Commands interface {
 	LogicalCommands
+	ResetSession(ctx context.Context, r ledger.Reset) (ledger.ResetDone, error)
 	Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error)
 	Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (uint64, error)
 	SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (uint64, error)
@@ -44,10 +45,14 @@ type Heaps interface {
 	Lineage(ctx context.Context, tenant, hash string) ([]projections.HeapOrigin, error)
 }
 
-// Sessions answers questions about session logs.
+// Sessions answers questions about sessions of every kind.
 type Sessions interface {
 	Sessions(ctx context.Context, tenant string) ([]string, error)
-	Entries(ctx context.Context, tenant, session string) ([]projections.Entry, error)
+	SessionList(ctx context.Context, tenant string, f projections.SessionFilter) (projections.SessionPage, error)
+	ResolveSession(ctx context.Context, tenant, text string) (projections.Session, error)
+	SessionEntries(ctx context.Context, tenant string, of projections.Session) ([]projections.Entry, error)
+	SessionMoments(ctx context.Context, tenant string, of projections.Session, limit int) ([]projections.SessionMoment, error)
+	SessionsOfExecution(ctx context.Context, tenant, execution string) ([]string, error)
 }
 
 // Progress tells how far the read side has come.

@@ -49,7 +49,7 @@ func (a *api) replayRoutes(r *router) {
 // ReplayInput is embedded in the input of the form that publishes.
 type ReplayInput struct {
 	Reading
-	Name        string           `path:"name" doc:"Session name."`
+	OneSession
 	Speed       string           `query:"speed" doc:"Factor of the original speed, such as 1, 10 or 0.5, or max for no pauses." default:"1"`
 	MaxPause    string           `query:"max_pause" doc:"Longest pause between two events, such as 5s; without it pauses are as long as they were."`
 	From        optional[uint64] `query:"from" doc:"Begin at this position."`
@@ -58,8 +58,6 @@ type ReplayInput struct {
 	ToEntry     optional[int64]  `query:"to_entry" doc:"Only runs of the entries up to this index."`
 	LastEventID string           `header:"Last-Event-ID" doc:"Streams only: id of the last event received; the replay goes on after it."`
 }
-
-func (in ReplayInput) about() subject { return subject{"session", "Session", in.Name} }
 
 type republishInput struct {
 	ReplayInput
@@ -124,8 +122,11 @@ type replay struct {
 
 func (a *api) newReplay(ctx context.Context, in *ReplayInput) (*replay, error) {
 	r := requestOf(ctx)
-	re := &replay{a: a, r: r, selector: a.selector(events.Selection{Tenant: r.tenant, Session: in.Name})}
-	var err error
+	session, err := a.session(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	re := &replay{a: a, r: r, selector: a.selector(events.Selection{Tenant: r.tenant, Session: sessionFilter{in.Name, &session}.selection()})}
 	if re.edge, err = a.events.LastSeq(ctx); err != nil {
 		return nil, fmt.Errorf("read the end of the ledger: %w", err)
 	}
@@ -142,36 +143,32 @@ func (a *api) newReplay(ctx context.Context, in *ReplayInput) (*replay, error) {
 		}
 		re.after = n
 	}
-	return re, re.choose(ctx, in)
+	return re, re.choose(ctx, in, session)
 }
 
-// choose finds the session, and the runs of the entries asked for.
-func (re *replay) choose(ctx context.Context, in *ReplayInput) error {
-	entries, err := re.a.q.Entries(ctx, re.r.tenant, in.Name)
-	if err != nil && !errors.Is(err, events.ErrNotFound) {
-		return err
-	}
-	if len(entries) == 0 { // no run of it has ended; some may have begun
-		page, err := re.a.q.Executions(ctx, re.r.tenant, projections.ExecutionFilter{Session: in.Name, Limit: 1})
-		switch {
-		case err != nil:
-			return err
-		case len(page.Executions) == 0:
-			return events.ErrNotFound
-		case in.FromEntry.Set || in.ToEntry.Set:
-			return invalid("from_entry", "the session has no entries yet")
-		}
-	}
+// choose finds the runs of the entries asked for.
+func (re *replay) choose(ctx context.Context, in *ReplayInput, session projections.Session) error {
 	if !in.FromEntry.Set && !in.ToEntry.Set {
 		return nil
 	}
-	first, last := in.FromEntry.or(0), in.ToEntry.or(int64(len(entries))-1)
-	if first < 0 || first > last || last >= int64(len(entries)) {
-		return invalid("from_entry", "the session has the entries 0 to %d; %d to %d are not among them", len(entries)-1, first, last)
+	entries, err := re.a.q.SessionEntries(ctx, re.r.tenant, session)
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		return invalid("from_entry", "the session has no entries yet")
+	}
+	newest := entries[len(entries)-1].Index
+	first, last := in.FromEntry.or(0), in.ToEntry.or(newest)
+	if first < 0 || first > last || last > newest {
+		return invalid("from_entry", "the session has the entries 0 to %d; %d to %d are not among them", newest, first, last)
 	}
 	re.runs = map[string]bool{}
 	earliest := re.edge
-	for _, e := range entries[first : last+1] {
+	for _, e := range entries {
+		if e.Index < first || e.Index > last {
+			continue
+		}
 		re.runs[e.ExecutionID] = true
 		if len(re.runs) > maxLookups {
 			earliest = 0

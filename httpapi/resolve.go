@@ -24,7 +24,7 @@ func (a *api) resolveRoutes(r *router) {
 		OperationID: "resolve-id", Method: http.MethodGet, Path: "/api/resolve", Tags: []string{tagService},
 		Summary: "Find an id by its beginning",
 		Description: "The one execution or heap whose id begins with the text. If several do, the answer is 409 and lists up to ten. `@last` is the newest execution, or the heap of the newest execution that left one; " +
-			"with session, among the runs logged under it.",
+			"with session, among the runs logged under it: the heap that the session continues from, empty if it was reset to nothing.",
 	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.resolve)
 }
 
@@ -43,7 +43,7 @@ func (in resolveInput) about() subject {
 }
 
 type resolved struct {
-	ID string `json:"id" doc:"The whole id."`
+	ID string `json:"id" doc:"The whole id; empty for the heap of a session that was reset to nothing."`
 }
 
 func (a *api) resolve(ctx context.Context, in *resolveInput) (*struct{ Body resolved }, error) {
@@ -54,16 +54,40 @@ func (a *api) resolve(ctx context.Context, in *resolveInput) (*struct{ Body reso
 	if in.Kind == "heap" {
 		find = a.q.ResolveHeap
 	}
+	if in.Kind == "heap" && in.ID == projections.Newest && in.Session != "" {
+		return a.sessionHead(ctx, in)
+	}
 	id, err := found(ctx, a, func() (string, error) { return find(ctx, requestOf(ctx).tenant, in.ID, in.Session) })
 	if many, ok := errors.AsType[*projections.AmbiguousError](err); ok {
 		return nil, fail(http.StatusConflict, string(ledger.CodeConflict), "id", "%s", many)
 	}
 	if errors.Is(err, events.ErrNotFound) && in.ID == projections.Newest {
-		within := ""
-		if in.Session != "" {
-			within = fmt.Sprintf(" in session %.80q", in.Session)
-		}
-		return nil, fail(http.StatusNotFound, string(ledger.CodeNotFound), "id", "there is no %s%s yet", in.Kind, within)
+		return nil, in.noneYet()
 	}
 	return &struct{ Body resolved }{resolved{id}}, err
+}
+
+// sessionHead answers which heap a session continues from.
+func (a *api) sessionHead(ctx context.Context, in *resolveInput) (*struct{ Body resolved }, error) {
+	s, err := a.session(ctx, in.Session)
+	switch {
+	case errors.Is(err, events.ErrNotFound):
+		return nil, in.noneYet()
+	case err != nil:
+		return nil, err
+	case s.Head != nil:
+		return &struct{ Body resolved }{resolved{*s.Head}}, nil
+	case s.ResetAt != nil:
+		return &struct{ Body resolved }{}, nil
+	default:
+		return nil, in.noneYet()
+	}
+}
+
+func (in resolveInput) noneYet() *failure {
+	within := ""
+	if in.Session != "" {
+		within = fmt.Sprintf(" in session %.80q", in.Session)
+	}
+	return fail(http.StatusNotFound, string(ledger.CodeNotFound), "id", "there is no %s%s yet", in.Kind, within)
 }

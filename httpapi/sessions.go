@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,30 +17,148 @@ import (
 func (a *api) sessionRoutes(r *router) {
 	register(r, huma.Operation{
 		OperationID: "list-sessions", Method: http.MethodGet, Path: "/api/sessions", Tags: []string{tagSessions},
-		Summary: "List sessions", Description: "The names of sessions with entries, sorted.",
-	}, nil, a.sessions)
+		Summary:     "List sessions",
+		Description: "Without kind: the names of named sessions with entries, sorted. With kind: also items, the sessions of that kind or of all kinds, the last used first.",
+	}, []int{http.StatusBadRequest}, a.sessions)
+	r.bounds(http.MethodGet, "/api/sessions", "limit", 1, projections.MaxListLimit, nil)
+	register(r, huma.Operation{
+		OperationID: "get-session", Method: http.MethodGet, Path: "/api/sessions/{name}", Tags: []string{tagSessions},
+		Summary: "Get a session", Description: "A session of any kind. " + sessionText,
+	}, []int{http.StatusNotFound, http.StatusConflict}, a.getSession)
 	register(r, huma.Operation{
 		OperationID: "list-session-entries", Method: http.MethodGet, Path: "/api/sessions/{name}/entries", Tags: []string{tagSessions},
-		Summary: "Read the log of a session", Description: "One entry per ended run, in the order in which they ended.",
-	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.entries)
+		Summary: "Read the log of a session",
+		Description: "One entry per ended run: in a named session in the order in which they ended, in a logical or ACP session in the order of the turns, where index is the number of the turn less one. " + sessionText +
+			" A name that no session has is answered with no entries.",
+	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.entries)
+	a.turnRoutes(r)
+	a.resetRoutes(r)
 }
 
-type sessionsInput struct{ Reading }
+// sessionText documents what a session may be named by.
+const sessionText = "name is the name of a named session, the id of any session, an intent, a ref such as s0, or a unique prefix of a name, intent, title or id. " +
+	"An exact name wins. If several sessions fit, the answer is 409 and lists up to five."
+
+// session finds the session that a text means.
+func (a *api) session(ctx context.Context, text string) (projections.Session, error) {
+	s, err := found(ctx, a, func() (projections.Session, error) { return a.q.ResolveSession(ctx, requestOf(ctx).tenant, text) })
+	if many, ok := errors.AsType[*projections.AmbiguousError](err); ok {
+		return s, fail(http.StatusConflict, string(ledger.CodeConflict), "session", "%s", many)
+	}
+	return s, err
+}
+
+// sessionFilter is a session that answers are restricted to.
+type sessionFilter struct {
+	text  string // as given; empty for any
+	known *projections.Session
+}
+
+// sessionFilter finds the session of a filter. One that is not known is not an
+// error: it has no runs yet.
+func (a *api) sessionFilter(ctx context.Context, text string) (sessionFilter, error) {
+	if text == "" {
+		return sessionFilter{}, nil
+	}
+	s, err := a.session(ctx, text)
+	switch {
+	case errors.Is(err, events.ErrNotFound):
+		return sessionFilter{text: text}, nil
+	case err != nil:
+		return sessionFilter{}, err
+	}
+	return sessionFilter{text, &s}, nil
+}
+
+// selection is the session as events.Selection names it.
+func (f sessionFilter) selection() string {
+	switch {
+	case f.known == nil:
+		return f.text
+	case f.known.Kind == events.SessionLog:
+		return *f.known.Name
+	default:
+		return f.known.SessionID
+	}
+}
+
+// restrict restricts a list of executions.
+func (f sessionFilter) restrict(to *projections.ExecutionFilter) {
+	if f.known != nil && f.known.Kind != events.SessionLog {
+		to.LogicalSession = f.known.SessionID
+		return
+	}
+	to.Session = f.selection()
+}
+
+type sessionsInput struct {
+	Reading
+	Kind   string        `query:"kind" enum:"all,named,logical,acp" doc:"Adds items: sessions of this kind."`
+	Limit  optional[int] `query:"limit" doc:"With kind: at most this many items; 100 if not given."`
+	Cursor string        `query:"cursor" doc:"With kind: next_cursor of the previous page."`
+}
 
 type sessionsAnswer struct{ Body sessionList }
 
 type sessionList struct {
-	Sessions []string `json:"sessions"`
+	Sessions   []string               `json:"sessions" doc:"Names of named sessions with entries, sorted."`
+	Items      *[]projections.Session `json:"items,omitempty" doc:"Sessions of the kind asked for, the last used first."`
+	NextCursor string                 `json:"next_cursor,omitempty" doc:"Set only when there are more items."`
 }
 
 func (a *api) sessions(ctx context.Context, in *sessionsInput) (*sessionsAnswer, error) {
+	f := projections.SessionFilter{Cursor: in.Cursor}
+	switch {
+	case in.Kind == "" && (in.Limit.Set || in.Cursor != ""):
+		return nil, invalid("kind", "limit and cursor need kind: all, named, logical or acp")
+	case in.Kind != "" && !slices.Contains([]string{"all", "named", "logical", "acp"}, in.Kind):
+		return nil, invalid("kind", `kind must be all, named, logical or acp, not "%s"`, ledger.Excerpt(in.Kind))
+	case in.Kind != "all":
+		f.Kind = events.SessionKind(in.Kind)
+	}
+	if in.Limit.Set {
+		if f := between("limit", in.Limit.Value, 1, projections.MaxListLimit); f != nil {
+			return nil, f
+		}
+		f.Limit = in.Limit.Value
+	}
 	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
 	names, err := a.q.Sessions(ctx, requestOf(ctx).tenant)
+	if err != nil {
+		return nil, err
+	}
 	out := &sessionsAnswer{}
 	out.Body.Sessions = append([]string{}, names...)
+	if in.Kind == "" {
+		return out, nil
+	}
+	page, err := a.q.SessionList(ctx, requestOf(ctx).tenant, f)
+	out.Body.Items, out.Body.NextCursor = &page.Items, page.NextCursor
 	return out, err
+}
+
+// OneSession is embedded in the input of what concerns one session.
+type OneSession struct {
+	Name string `path:"name" doc:"Name, id, intent, ref, or a unique prefix."`
+}
+
+func (in OneSession) about() subject { return subject{"session", "Session", in.Name} }
+
+type getSessionInput struct {
+	Reading
+	OneSession
+}
+
+type getSessionAnswer struct{ Body projections.Session }
+
+func (a *api) getSession(ctx context.Context, in *getSessionInput) (*getSessionAnswer, error) {
+	if err := a.fresh(ctx, in.Reading); err != nil {
+		return nil, err
+	}
+	s, err := a.session(ctx, in.Name)
+	return &getSessionAnswer{s}, err
 }
 
 // entry is a session entry, or the part of it that was asked for.
@@ -66,16 +185,15 @@ var entryFields = map[string]func(*entry, *projections.Entry){
 
 type entriesInput struct {
 	Reading
-	Name   string `path:"name" doc:"Session name."`
+	OneSession
 	Fields string `query:"fields" doc:"Only these fields, separated by commas: index, execution_id, status, input_heap, output_heap, code, timestamp."`
 }
-
-func (in entriesInput) about() subject { return subject{"session", "Session", in.Name} }
 
 type entriesAnswer struct{ Body sessionLog }
 
 type sessionLog struct {
-	Entries []entry `json:"entries"`
+	Entries []entry              `json:"entries"`
+	Session *projections.Session `json:"session,omitempty" doc:"The session that name means; absent when there is none."`
 }
 
 func (a *api) entries(ctx context.Context, in *entriesInput) (*entriesAnswer, error) {
@@ -86,12 +204,19 @@ func (a *api) entries(ctx context.Context, in *entriesInput) (*entriesAnswer, er
 	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
-	list, err := found(ctx, a, func() ([]projections.Entry, error) { return a.q.Entries(ctx, requestOf(ctx).tenant, in.Name) })
+	out := &entriesAnswer{Body: sessionLog{Entries: []entry{}}}
+	s, err := a.session(ctx, in.Name)
+	if errors.Is(err, events.ErrNotFound) {
+		return out, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	out := &entriesAnswer{}
-	out.Body.Entries = make([]entry, len(list))
+	list, err := a.q.SessionEntries(ctx, requestOf(ctx).tenant, s)
+	if err != nil {
+		return nil, err
+	}
+	out.Body.Session, out.Body.Entries = &s, make([]entry, len(list))
 	for i := range list {
 		for _, name := range fields {
 			entryFields[name](&out.Body.Entries[i], &list[i])

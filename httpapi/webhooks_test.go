@@ -21,7 +21,7 @@ func withWebhooks(t *testing.T) *stack {
 	s := start(t)
 	service, err := webhook.Open(t.Context(), webhook.Options{
 		Journal: s.store, Feed: s.store, Dir: filepath.Join(t.TempDir(), "webhooks"), AllowPrivate: true, Attempts: 2, BackoffFirst: time.Millisecond,
-		SessionOf: func(context.Context, string, uint64, string) (string, error) { return "", nil },
+		SessionOf: func(context.Context, string, uint64, string) ([]string, error) { return nil, nil },
 	})
 	if err != nil {
 		t.Fatal(err)

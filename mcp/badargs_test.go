@@ -98,7 +98,7 @@ func TestBadArguments(t *testing.T) {
 	}
 	for mode, stateless := range map[string]bool{"stateful": false, "stateless": true} {
 		_, tools := listTools(t, mcp.Options{Stateless: stateless})
-		if want := map[bool]int{false: 17, true: 1}[stateless]; len(tools) != want {
+		if want := map[bool]int{false: 18, true: 1}[stateless]; len(tools) != want {
 			t.Fatalf("%s: %d tools, want %d", mode, len(tools), want)
 		}
 		for _, tool := range tools {

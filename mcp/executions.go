@@ -50,7 +50,7 @@ func (s *Server) executionTools() []tool {
 			input: []property{
 				{name: "status", kind: text, oneOf: statuses()},
 				{name: "session", kind: text},
-				{name: "limit", kind: integer, min: 1, max: 1000},
+				{name: "limit", kind: integer, max: 1000},
 				{name: "cursor", kind: text, about: "next_cursor"},
 			},
 			output: record(

@@ -129,6 +129,14 @@ func (f *fakeBook) HeapsByTags(context.Context, string, projections.TagQuery) (p
 	return projections.HeapPage{}, nil
 }
 
+func (f *fakeBook) ResolveSession(_ context.Context, _, text string) (projections.Session, error) {
+	return projections.Session{}, events.ErrNotFound
+}
+
+func (f *fakeBook) ResetSession(context.Context, ledger.Reset) (ledger.ResetDone, error) {
+	return ledger.ResetDone{}, &ledger.Error{Code: ledger.CodeNotFound, Message: "no session"}
+}
+
 func (f *fakeBook) Sessions(context.Context, string) ([]string, error) { return nil, nil }
 
 func (f *fakeBook) Entries(context.Context, string, string) ([]projections.Entry, error) {

@@ -39,7 +39,7 @@ func (s *Server) heapTools() []tool {
 			about: "Find heaps with all given tags; {} finds every tagged heap.",
 			input: []property{
 				{name: "tags", kind: textMap, required: true},
-				{name: "limit", kind: integer, min: 1, max: projections.MaxListLimit},
+				{name: "limit", kind: integer, max: projections.MaxListLimit},
 				{name: "cursor", kind: text, about: "next_cursor"},
 			},
 			output: record(listOf("results", record(is("heap", "string"), stringMap("tags"))), optional(is("next_cursor", "string"))),

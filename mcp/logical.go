@@ -19,6 +19,7 @@ type LogicalCommands interface {
 	OpenSession(ctx context.Context, o ledger.Opening) (ledger.Opened, error)
 	Teach(ctx context.Context, t ledger.Teaching) (ledger.Taught, error)
 	AssignRef(ctx context.Context, tenant, holder, session string) (ref string, seq uint64, err error)
+	ResetSession(ctx context.Context, r ledger.Reset) (ledger.ResetDone, error)
 	ResolveRef(ctx context.Context, tenant, holder, ref string) (session string, err error)
 }
 
@@ -31,8 +32,7 @@ const (
 	// metaSession is the key in a result's _meta under which open_session tells of
 	// the session's continuity.
 	metaSession = "daybook/session"
-	// maxSeeds bounds the seeds of one call, maxDiscovered the entries found.
-	maxSeeds      = 256
+	// maxDiscovered bounds the entries of an answer.
 	maxDiscovered = 50
 )
 
@@ -42,9 +42,9 @@ func (s *Server) logicalTools() []tool {
 	return []tool{
 		{
 			name: "discover_tools", title: "Discover tools", readOnly: true, idempotent: true,
-			about:  "Find what code can use. Returns ids for open_session.",
-			input:  []property{intentProperty, {name: "query", kind: text}},
-			output: record(listOf("entries", record(is("id", "string"), is("summary", "string")))),
+			about:  "Find what code can call. Returns the best ids for open_session.",
+			input:  []property{{name: "intent", kind: text, required: true, about: "the whole task"}, {name: "query", kind: text}},
+			output: record(listOf("entries", record(is("id", "string"), is("summary", "string"))), is("total", "integer"), is("more", "boolean"), optional(is("notice", "string"))),
 			call:   s.discover,
 		},
 		{
@@ -64,6 +64,11 @@ func (s *Server) logicalTools() []tool {
 
 type discovered struct {
 	Entries []discoveredEntry `json:"entries"`
+	// Total is how many match; More is true when not all of them are told.
+	Total int  `json:"total"`
+	More  bool `json:"more"`
+	// Notice says that nothing matches, and what there is.
+	Notice string `json:"notice,omitempty"`
 }
 
 type discoveredEntry struct {
@@ -76,15 +81,36 @@ func (s *Server) discover(ctx context.Context, _ caller, a arguments) (answer, e
 		return answer{}, err
 	}
 	now := s.opts.Catalog.Snapshot(ctx, s.tenant)
-	found := now.Search(a.text("query"), maxDiscovered)
-	if len(found) == 0 {
-		found = now.Search("", maxDiscovered) // better something to choose from than nothing
-	}
-	list := discovered{Entries: []discoveredEntry{}}
-	for _, e := range found {
+	found := now.Search(a.text("intent"), a.text("query"), maxDiscovered)
+	list := discovered{Entries: []discoveredEntry{}, Total: found.Total, More: found.Total > len(found.Entries)}
+	for _, e := range found.Entries {
 		list.Entries = append(list.Entries, discoveredEntry{e.ID, e.Summary})
 	}
+	switch {
+	case found.Total == 0:
+		list.Notice = "Nothing matches. " + offers(now) + " Try other words, or take a source as a seed."
+	case list.More:
+		list.Notice = "Add a query to narrow the list. " + offers(now)
+	}
 	return answer{value: list}, nil
+}
+
+// offers lists the sources that there are.
+func offers(now *catalog.Snapshot) string {
+	const most = 20
+	list := now.Offers()
+	var b strings.Builder
+	b.WriteString("Sources: ")
+	for i, o := range list[:min(len(list), most)] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s (%d)", clip(o.Source), o.Entries)
+	}
+	if len(list) > most {
+		fmt.Fprintf(&b, " and %d more", len(list)-most)
+	}
+	return b.String() + "."
 }
 
 // opened is the answer of open_session.
@@ -164,8 +190,8 @@ func checkSeeds(seeds []string) error {
 	switch {
 	case len(seeds) == 0:
 		return ledger.Invalid("seeds", "seeds must not be empty: take ids from discover_tools, for example %q", catalog.BuiltinSource)
-	case len(seeds) > maxSeeds:
-		return ledger.Invalid("seeds", "seeds must be at most %d, not %d: name a whole source by the part of its ids before the last dot", maxSeeds, len(seeds))
+	case len(seeds) > catalog.MaxSeeds:
+		return ledger.Invalid("seeds", "seeds must be at most %d, not %d: name a whole source by the part of its ids before the last dot", catalog.MaxSeeds, len(seeds))
 	}
 	for _, seed := range seeds {
 		if seed == "" {
@@ -181,14 +207,11 @@ func table(now *catalog.Snapshot, t ledger.Taught) string {
 	if len(t.Added) == 0 {
 		return fmt.Sprintf("_Session unchanged (`%s`…`%s`). Use `run_js` with this logical_session_ref._", t.All[0].Symbol, t.All[len(t.All)-1].Symbol)
 	}
-	var b strings.Builder
-	b.WriteString("```ts\n")
-	for _, one := range t.Added {
-		e, _ := now.Entry(one.ID)
-		fmt.Fprintf(&b, "// %s %s\n%s\n", one.Symbol, one.ID, e.Declaration)
+	added := make([]catalog.Symbol, len(t.Added))
+	for i, one := range t.Added {
+		added[i] = catalog.Symbol{Name: one.Symbol, ID: one.ID}
 	}
-	b.WriteString("```")
-	return b.String()
+	return "```ts\n" + now.Table(added) + "```"
 }
 
 // notice says what no longer holds.

@@ -614,7 +614,7 @@ func TestP33_IdsToCopy(t *testing.T) {
 	t.Parallel()
 	p := openLogical(t, ledger.Options{}).connect(t)
 	for query, want := range map[string]string{"search": "mcp.github.search", "": "builtin.clone", "feed zoo": "mcp.zoo.feed"} {
-		r := p.tool("discover_tools", mustJSON(t, map[string]any{"intent": "find out", "query": query}))
+		r := p.tool("discover_tools", mustJSON(t, map[string]any{"intent": "copy values", "query": query}))
 		var got struct {
 			Entries []struct{ ID, Summary string }
 		}
@@ -624,6 +624,34 @@ func TestP33_IdsToCopy(t *testing.T) {
 		if a := openSession(p, "copy "+query, got.Entries[0].ID); !strings.Contains(a.Table, want) {
 			t.Errorf("%q: %q", query, a.Table)
 		}
+	}
+}
+
+// TestDiscoveryServesAGoal: the intent alone ranks, what matches is counted, and
+// where nothing matches the answer says what there is.
+func TestDiscoveryServesAGoal(t *testing.T) {
+	t.Parallel()
+	p := openLogical(t, ledger.Options{}).connect(t)
+	discover := func(intent, query string) (got struct {
+		Entries []struct{ ID, Summary string }
+		Total   int
+		More    bool
+		Notice  string
+	}) {
+		r := p.tool("discover_tools", mustJSON(t, map[string]any{"intent": intent, "query": query}))
+		if err := json.Unmarshal(r.StructuredContent, &got); err != nil || r.IsError {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		return got
+	}
+	if got := discover("Feed the animals of the zoo", ""); len(got.Entries) != 1 || got.Entries[0].ID != "mcp.zoo.feed" || got.Total != 1 || got.More || got.Notice != "" {
+		t.Errorf("by intent: %+v", got)
+	}
+	if got := discover("Feed the animals of the zoo", "star"); len(got.Entries) != 2 || got.Entries[0].ID != "mcp.github.star" || got.Entries[1].ID != "mcp.zoo.feed" {
+		t.Errorf("by both: %+v", got)
+	}
+	if got := discover("xyzzy", ""); len(got.Entries) != 0 || got.Total != 0 || got.More || !strings.Contains(got.Notice, "Nothing matches") || !strings.Contains(got.Notice, "builtin (6)") || !strings.Contains(got.Notice, "mcp.github (") {
+		t.Errorf("nothing: %+v", got)
 	}
 }
 

@@ -57,6 +57,7 @@ type Heaps interface {
 
 // Sessions answers questions about the logs of named sessions.
 type Sessions interface {
+	SessionQueries
 	Sessions(ctx context.Context, tenant string) ([]string, error)
 	Entries(ctx context.Context, tenant, session string) ([]projections.Entry, error)
 }

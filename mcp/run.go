@@ -44,6 +44,7 @@ func (s *Server) runTools() []tool {
 	)
 	return []tool{{
 		name: "run_js", title: "Run JavaScript", about: about,
+		destructive: s.callsServers(), openWorld: s.callsServers(),
 		input:  input,
 		output: submittedSchema(),
 		submit: s.submitRun, finish: s.accepted,

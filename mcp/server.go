@@ -35,6 +35,9 @@ type Options struct {
 	// RunJSDescription replaces the description of run_js; empty keeps the
 	// built-in text.
 	RunJSDescription string
+	// CallsServers reports whether scripts of a tenant can call MCP servers, which
+	// may change anything; nil is no. Clients are told so of run_js.
+	CallsServers func(tenant string) bool
 	// SessionID is the session name of stdio connections that are given none
 	// of their own; empty means that their runs are not logged under a name.
 	SessionID string
@@ -84,9 +87,10 @@ var errClosing = errors.New("the server is shutting down")
 
 // defaultInstructions tell a model what there is before it reads any tool.
 const (
-	defaultInstructions = "Daybook runs JavaScript and TypeScript in V8 and keeps the book: every run, its output and its result stay on record. " +
-		"run_js submits code and returns an execution_id at once; get_execution tells status, result and heap; get_execution_output pages the console output. " +
-		"Pass the heap of a finished run to run_js to continue with all its state."
+	defaultInstructions = "Daybook runs JavaScript and TypeScript in V8 and records every run, its output and its result. " +
+		"Call run_js with wait_secs to get status, result and output in one answer; for a longer run call get_execution with wait_secs, and get_execution_output for the rest of the output. " +
+		"To keep variables and functions, pass the heap of a run to the next run_js. " +
+		"For a task of many runs call open_session once and pass its logical_session_ref to every run_js; discover_tools, called once with the whole task as intent, finds what code can call."
 	statelessInstructions = "Daybook runs JavaScript and TypeScript in V8. run_js runs a script to its end and returns its console output. No state is kept between runs."
 )
 
@@ -181,13 +185,18 @@ func (s *Server) build() {
 	s.sdk.AddReceivingMiddleware(s.identified) // the last one added is the first to see a request
 }
 
+// callsServers reports whether a script can reach something outside.
+func (s *Server) callsServers() bool {
+	return s.opts.CallsServers != nil && s.opts.CallsServers(s.tenant)
+}
+
 // tools is the table of everything offered.
 func (s *Server) tools() []tool {
 	if s.opts.Stateless {
 		return s.statelessTools()
 	}
 	var all []tool
-	for _, group := range [][]tool{s.runTools(), s.executionTools(), s.heapTools(), s.sessionTools(), s.logicalTools(), s.contextTools(), s.fixtureTools()} {
+	for _, group := range [][]tool{s.runTools(), s.executionTools(), s.heapTools(), s.sessionTools(), s.logicalTools(), {s.resetTool()}, s.contextTools(), s.fixtureTools()} {
 		all = append(all, group...)
 	}
 	return all

@@ -30,6 +30,7 @@ func (s *Server) statelessTools() []tool {
 	}
 	return []tool{{
 		name: "run_js", title: "Run JavaScript", about: about,
+		destructive: s.callsServers(), openWorld: s.callsServers(),
 		input:  append([]property{codeProperty}, limitProperties...),
 		output: record(is("output", "string"), orNull("result", "string"), optional(is("error", "string"))),
 		submit: func(ctx context.Context, c caller, a arguments) (ledger.Receipt, error) {

@@ -25,6 +25,8 @@ type tool struct {
 	// How a client may treat the tool: whether it changes anything, whether
 	// what it changes is lost, and whether doing it twice is doing it once.
 	readOnly, destructive, idempotent bool
+	// openWorld tools reach something outside of the server.
+	openWorld bool
 
 	call func(ctx context.Context, c caller, a arguments) (answer, error)
 
@@ -76,7 +78,6 @@ const metaSequence = "daybook/sequence"
 const readWait = 5 * time.Second
 
 func (t tool) declaration() *sdk.Tool {
-	no := false
 	return &sdk.Tool{
 		Name:         t.name,
 		Title:        t.title,
@@ -88,7 +89,7 @@ func (t tool) declaration() *sdk.Tool {
 			ReadOnlyHint:    t.readOnly,
 			DestructiveHint: &t.destructive,
 			IdempotentHint:  t.idempotent,
-			OpenWorldHint:   &no,
+			OpenWorldHint:   &t.openWorld,
 		},
 	}
 }

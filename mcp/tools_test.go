@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"daybook/events"
 	"daybook/mcp"
 )
 
@@ -108,8 +109,8 @@ func TestDescriptionBudget(t *testing.T) {
 func TestHints(t *testing.T) {
 	t.Parallel()
 	_, tools := listTools(t, mcp.Options{})
-	changes := map[string]bool{"run_js": true, "cancel_execution": true, "set_heap_tags": true, "delete_heap_tags": true, "open_session": true, "set_context": true, "context_clear": true}
-	destroys := map[string]bool{"cancel_execution": true, "set_heap_tags": true, "delete_heap_tags": true, "set_context": true, "context_clear": true}
+	changes := map[string]bool{"run_js": true, "cancel_execution": true, "set_heap_tags": true, "delete_heap_tags": true, "open_session": true, "reset_session": true, "set_context": true, "context_clear": true}
+	destroys := map[string]bool{"reset_session": true, "cancel_execution": true, "set_heap_tags": true, "delete_heap_tags": true, "set_context": true, "context_clear": true}
 	for _, tool := range tools {
 		a := tool.Annotations
 		if a.ReadOnly == changes[tool.Name] {
@@ -123,6 +124,23 @@ func TestHints(t *testing.T) {
 		}
 		if a.OpenWorld == nil || *a.OpenWorld {
 			t.Errorf("%s: openWorldHint must be false: a script reaches nothing outside", tool.Name)
+		}
+	}
+}
+
+// TestHintsOfRuns: where scripts can call MCP servers, run_js says that it may
+// reach outside and destroy something.
+func TestHintsOfRuns(t *testing.T) {
+	t.Parallel()
+	for _, stateless := range []bool{false, true} {
+		for _, calls := range []bool{false, true} {
+			_, tools := listTools(t, mcp.Options{Stateless: stateless, CallsServers: func(tenant string) bool { return calls && tenant == events.DefaultTenant }})
+			for _, tool := range tools {
+				want := calls && tool.Name == "run_js"
+				if a := tool.Annotations; a.OpenWorld == nil || *a.OpenWorld != want || tool.Name == "run_js" && *a.Destructive != want {
+					t.Errorf("stateless %t, servers %t: %s has the hints %+v", stateless, calls, tool.Name, a)
+				}
+			}
 		}
 	}
 }

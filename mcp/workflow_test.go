@@ -121,7 +121,7 @@ func (a agent) get(id string) (e execution) {
 func (a agent) work(transport string) {
 	a.t.Helper()
 	tools, err := a.cs.ListTools(context.Background(), nil)
-	if err != nil || len(tools.Tools) != 17 {
+	if err != nil || len(tools.Tools) != 18 {
 		a.t.Fatalf("tools/list: %d tools, %v", len(tools.Tools), err)
 	}
 	first := a.run(map[string]any{"code": "console.log(\"hello\")\n\"done\""})

@@ -1,11 +1,13 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"strings"
 
 	"daybook/events"
@@ -30,6 +32,8 @@ type Session struct {
 	// Head is the heap that the next turn starts from or, in a named session, the heap
 	// that the last run left; nil for a fresh isolate.
 	Head *string `json:"head" doc:"Heap that the session continues from; null for a fresh isolate."`
+	// ResetAt is when a client last reset it; nil for never.
+	ResetAt *string `json:"reset_at" format:"date-time" doc:"Time of the last reset by a client; null for never."`
 	// Parent is the session that an ACP session was split off from.
 	Parent *string `json:"parent,omitempty"`
 }
@@ -84,13 +88,19 @@ FROM logical_sessions l LEFT JOIN agent_sessions a ON a.tenant = l.tenant AND a.
 WHERE l.tenant = ?1 AND (l.kind <> 'acp' OR a.id IS NOT NULL AND a.deleted_seq IS NULL)`
 
 const sessionColumns = `SELECT kind, session_id, name, parent, created_at, used_at, used_seq, runs, head,
-	(SELECT group_concat(ref, ' ') FROM (SELECT DISTINCT ref FROM session_refs r WHERE r.tenant = ?1 AND r.session_id = s.session_id ORDER BY ref)) FROM (` + allSessions + `) s`
+	(SELECT group_concat(ref, ' ') FROM (SELECT DISTINCT ref FROM session_refs r WHERE r.tenant = ?1 AND r.session_id = s.session_id ORDER BY ref)),
+	(SELECT r.at FROM session_resets r WHERE r.tenant = ?1 AND r.session_id = s.session_id AND r.reason IS NULL ORDER BY r.seq DESC LIMIT 1) FROM (` + allSessions + `) s`
 
 func scanSession(scan func(...any) error) (s Session, seq uint64, err error) {
 	var created, used int64
 	var refs sql.NullString
-	if err := scan(&s.Kind, &s.SessionID, &s.Name, &s.Parent, &created, &used, &seq, &s.Runs, &s.Head, &refs); err != nil {
+	var reset sql.NullInt64
+	if err := scan(&s.Kind, &s.SessionID, &s.Name, &s.Parent, &created, &used, &seq, &s.Runs, &s.Head, &refs, &reset); err != nil {
 		return s, 0, err
+	}
+	if reset.Valid {
+		at := formatMillis(reset.Int64)
+		s.ResetAt = &at
 	}
 	s.CreatedAt, s.LastActivityAt, s.Refs = formatMillis(created), formatMillis(used), strings.Fields(refs.String)
 	return s, seq, nil
@@ -127,10 +137,13 @@ func (s *Store) SessionList(ctx context.Context, tenant string, f SessionFilter)
 	return page, nil
 }
 
+// maxSessionCandidates bounds the sessions that an error names.
+const maxSessionCandidates = 5
+
 // ResolveSession finds the session that a text means, in this order: the name of a
 // named session, the id of any session, an intent or a short name (ref), and a
 // unique prefix of a name, an intent, a title or an id. A text that fits several is
-// an ErrBadQuery that lists them, one that fits none is events.ErrNotFound.
+// an *AmbiguousError, one that fits none is events.ErrNotFound.
 func (s *Store) ResolveSession(ctx context.Context, tenant, text string) (Session, error) {
 	if text == "" {
 		return Session{}, badQuery("session must not be empty")
@@ -155,7 +168,7 @@ func (s *Store) ResolveSession(ctx context.Context, tenant, text string) (Sessio
 }
 
 func (s *Store) sessionsWhere(ctx context.Context, tenant, where, text string) (found []Session, more bool, err error) {
-	rows, err := s.reader.QueryContext(ctx, sessionColumns+" WHERE "+where+" ORDER BY used_seq DESC LIMIT ?3", tenant, text, maxCandidates+1)
+	rows, err := s.reader.QueryContext(ctx, sessionColumns+" WHERE "+where+" ORDER BY used_seq DESC LIMIT ?3", tenant, text, maxSessionCandidates+1)
 	if err != nil {
 		return nil, false, err
 	}
@@ -165,7 +178,7 @@ func (s *Store) sessionsWhere(ctx context.Context, tenant, where, text string) (
 		if err != nil {
 			return nil, false, err
 		}
-		if len(found) == maxCandidates {
+		if len(found) == maxSessionCandidates {
 			return found, true, rows.Err()
 		}
 		found = append(found, one)
@@ -174,18 +187,15 @@ func (s *Store) sessionsWhere(ctx context.Context, tenant, where, text string) (
 }
 
 func ambiguous(text string, found []Session, more bool) error {
-	var names []string
+	e := &AmbiguousError{What: "session", Prefix: text, More: more}
 	for _, s := range found {
 		name := s.SessionID[:12]
 		if s.Name != nil {
 			name = fmt.Sprintf("%.40q (%s)", *s.Name, name)
 		}
-		names = append(names, string(s.Kind)+" "+name)
+		e.Candidates = append(e.Candidates, string(s.Kind)+" "+name)
 	}
-	if more {
-		names = append(names, "and more")
-	}
-	return badQuery("session %.80q fits several: %s; give more of the name, or an id", text, strings.Join(names, ", "))
+	return e
 }
 
 // SessionReset is a change of a session's head that no run made.
@@ -197,16 +207,49 @@ type SessionReset struct {
 	Heap   *string `json:"heap" doc:"Heap that the session continues from; null for a fresh isolate."`
 }
 
-// SessionMoment is a run of a session, or a reset. One of the two is set.
+// AgentCommand is a prompt of an ACP session that was a command, and its answer.
+type AgentCommand struct {
+	At     string  `json:"at" format:"date-time"`
+	Text   string  `json:"text"`
+	Answer *string `json:"answer"`
+}
+
+// SessionMoment is a run of a session, a reset, or a command. One of the three is
+// set.
 type SessionMoment struct {
 	Seq         uint64
 	ExecutionID string
 	Reset       *SessionReset
+	Command     *AgentCommand
 }
 
 // SessionMoments returns the last runs of a session, at most limit, and the resets
-// since the first of them, oldest first; with all its runs, all its resets.
+// and commands since the first of them, in the order of the ledger; with all its
+// runs, all of these.
 func (s *Store) SessionMoments(ctx context.Context, tenant string, of Session, limit int) ([]SessionMoment, error) {
+	list, since, err := s.lastRuns(ctx, tenant, of, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)
+	}
+	resets, err := s.sessionResets(ctx, tenant, of.SessionID, since)
+	if err != nil {
+		return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)
+	}
+	for i := range resets {
+		list = append(list, SessionMoment{Seq: resets[i].Seq, Reset: &resets[i]})
+	}
+	if of.Kind == events.SessionACP {
+		if list, err = s.agentCommands(ctx, tenant, of.SessionID, since, list); err != nil {
+			return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)
+		}
+	}
+	slices.SortFunc(list, func(a, b SessionMoment) int { return cmp.Compare(a.Seq, b.Seq) })
+	return list, nil
+}
+
+// lastRuns returns the last runs of a session, at most limit, and the position of
+// the first of them, or 0 when there are no others.
+func (s *Store) lastRuns(ctx context.Context, tenant string, of Session, limit int) (list []SessionMoment, since uint64, err error) {
 	column := "logical_id"
 	if of.Kind == events.SessionLog {
 		column = "session_id"
@@ -214,43 +257,56 @@ func (s *Store) SessionMoments(ctx context.Context, tenant string, of Session, l
 	rows, err := s.reader.QueryContext(ctx, `SELECT requested_seq, execution_id FROM executions WHERE tenant = ? AND `+column+` = ? ORDER BY requested_seq DESC LIMIT ?`,
 		tenant, of.SessionID, limit+1)
 	if err != nil {
-		return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)
+		return nil, 0, err
 	}
 	defer rows.Close()
-	var runs []SessionMoment
 	for rows.Next() {
 		var m SessionMoment
 		if err := rows.Scan(&m.Seq, &m.ExecutionID); err != nil {
-			return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)
+			return nil, 0, err
 		}
-		runs = append(runs, m)
+		list = append(list, m)
 	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)
+	if len(list) > limit {
+		list = list[:limit]
+		since = list[limit-1].Seq
 	}
-	since := uint64(0)
-	if len(runs) > limit {
-		runs = runs[:limit]
-		since = math.MaxInt64
-		if limit > 0 {
-			since = runs[limit-1].Seq
-		}
-	}
-	resets, err := s.sessionResets(ctx, tenant, of.SessionID, since)
+	return list, since, rows.Err()
+}
+
+// agentCommands appends the commands of an ACP session since a position.
+func (s *Store) agentCommands(ctx context.Context, tenant, session string, since uint64, list []SessionMoment) ([]SessionMoment, error) {
+	rows, err := s.reader.QueryContext(ctx, `SELECT p.seq, p.at, p.blocks, p.answer FROM agent_sessions a JOIN agent_prompts p ON p.session = a.id
+		WHERE a.tenant = ? AND a.session_id = ? AND p.seq >= ? AND p.execution_id IS NULL ORDER BY p.seq`, tenant, session, since)
 	if err != nil {
-		return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)
+		return nil, err
 	}
-	var list []SessionMoment
-	for i := len(runs) - 1; i >= 0; i-- {
-		for len(resets) > 0 && resets[0].Seq < runs[i].Seq {
-			list, resets = append(list, SessionMoment{Seq: resets[0].Seq, Reset: &resets[0]}), resets[1:]
+	defer rows.Close()
+	for rows.Next() {
+		var m SessionMoment
+		var at int64
+		var blocks, answer sql.NullString
+		if err := rows.Scan(&m.Seq, &at, &blocks, &answer); err != nil {
+			return nil, err
 		}
-		list = append(list, runs[i])
+		c := &AgentCommand{At: formatMillis(at)}
+		text, err := s.text(ctx, tenant, blocks)
+		if err != nil {
+			return nil, err
+		}
+		if c.Answer, err = s.text(ctx, tenant, answer); err != nil {
+			return nil, err
+		}
+		var parts []struct{ Text string }
+		if text != nil && json.Unmarshal([]byte(*text), &parts) == nil {
+			for _, p := range parts {
+				c.Text += p.Text
+			}
+		}
+		m.Command = c
+		list = append(list, m)
 	}
-	for i := range resets {
-		list = append(list, SessionMoment{Seq: resets[i].Seq, Reset: &resets[i]})
-	}
-	return list, nil
+	return list, rows.Err()
 }
 
 func (s *Store) sessionResets(ctx context.Context, tenant, session string, since uint64) ([]SessionReset, error) {
@@ -283,6 +339,24 @@ func (s *Store) SessionEntries(ctx context.Context, tenant string, of Session) (
 		FROM executions WHERE tenant = ? AND logical_id = ? AND status <> 'running' ORDER BY turn`, of.SessionID, of.Label())
 	if err != nil {
 		return nil, fmt.Errorf("read session %s: %w", of.SessionID, err)
+	}
+	return list, nil
+}
+
+// SessionsOfExecution returns the sessions of an execution: the name of its named
+// session and the id of the session in which it has a turn. An unknown execution has
+// none.
+func (s *Store) SessionsOfExecution(ctx context.Context, tenant, execution string) ([]string, error) {
+	var named, logical sql.NullString
+	err := s.reader.QueryRowContext(ctx, `SELECT session, logical_id FROM executions WHERE tenant = ? AND execution_id = ?`, tenant, execution).Scan(&named, &logical)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("find the sessions of execution %s: %w", execution, err)
+	}
+	var list []string
+	for _, one := range []sql.NullString{named, logical} {
+		if one.Valid {
+			list = append(list, one.String)
+		}
 	}
 	return list, nil
 }

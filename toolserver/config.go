@@ -42,6 +42,9 @@ type Config struct {
 	// every request to it. A user and password in the URL become a header.
 	URL     string
 	Headers map[string]string
+	// Roots are absolute paths of directories that the server gets as its roots, in
+	// this order. Empty declares no roots to it.
+	Roots []string
 	// Tenants may call the server; nil is all of them.
 	Tenants []string
 	// Timeout bounds one call; 0 leaves Options.CallTimeout.

@@ -174,12 +174,12 @@ func (s *server) connect() (*link, error) {
 		}
 	}
 	client := sdk.NewClient(&sdk.Implementation{Name: "daybook", Version: s.opts.Version}, &sdk.ClientOptions{
-		// Servers have nothing to ask of us.
-		Capabilities: &sdk.ClientCapabilities{},
+		Capabilities: s.config.capabilities(),
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			s.changed(l)
 		},
 	})
+	s.config.declareRoots(client)
 	// A child that never answers is ended by the deadline; the library itself
 	// would wait for its output.
 	stop := context.AfterFunc(ctx, func() {
@@ -302,6 +302,22 @@ func (s *server) status() string {
 		return "failed: " + s.problem.Error()
 	default:
 		return "not started"
+	}
+}
+
+// unavailable returns why the server cannot be called, and "" for one that can.
+func (s *server) unavailable() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.link != nil:
+		return ""
+	case s.problem != nil:
+		return s.problem.Error()
+	case s.closed:
+		return errClosed.Error()
+	default:
+		return "it is not connected yet"
 	}
 }
 

@@ -140,6 +140,20 @@ func (s *Set) Status() map[string]string {
 	return status
 }
 
+// Problems reports why each server of a tenant cannot be called that cannot, by
+// name and without secrets. It waits for servers that are being connected until ctx
+// is done, or Options.ListWait has passed.
+func (s *Set) Problems(ctx context.Context, tenant string) map[string]string {
+	s.lists(ctx, tenant)
+	problems := map[string]string{}
+	for _, server := range s.servers {
+		if why := server.unavailable(); why != "" && server.allows(tenant) {
+			problems[server.config.Name] = why
+		}
+	}
+	return problems
+}
+
 // Close ends all connections and children, and returns when they are gone.
 func (s *Set) Close() error {
 	s.end()

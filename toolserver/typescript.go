@@ -57,6 +57,9 @@ func Declarations(tools []Tool) string {
 
 var identifier = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 
+// PropertyName writes a name as TypeScript writes that of a property.
+func PropertyName(name string) string { return memberName(name) }
+
 func memberName(s string) string {
 	if identifier.MatchString(s) {
 		return s

@@ -37,7 +37,7 @@ func BenchmarkDelivery(b *testing.B) {
 	defer receiver.Close()
 	service, err := webhook.Open(b.Context(), webhook.Options{
 		Journal: store, Feed: store, Dir: filepath.Join(b.TempDir(), "webhooks"), AllowPrivate: true,
-		SessionOf: func(context.Context, string, uint64, string) (string, error) { return "", nil },
+		SessionOf: func(context.Context, string, uint64, string) ([]string, error) { return nil, nil },
 	})
 	if err != nil {
 		b.Fatal(err)

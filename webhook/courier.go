@@ -31,7 +31,7 @@ type courier struct {
 }
 
 func (s *Service) selector(h *hook) *events.Selector {
-	return &events.Selector{Selection: h.selection, SessionOf: func(ctx context.Context, seq uint64, execution string) (string, error) {
+	return &events.Selector{Selection: h.selection, SessionOf: func(ctx context.Context, seq uint64, execution string) ([]string, error) {
 		return s.opts.SessionOf(ctx, h.tenant, seq, execution)
 	}}
 }

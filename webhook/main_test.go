@@ -76,12 +76,12 @@ func (h *house) start() {
 }
 
 // sessionOf looks into the ledger itself, where the requested event tells.
-func (h *house) sessionOf(ctx context.Context, tenant string, _ uint64, execution string) (string, error) {
+func (h *house) sessionOf(ctx context.Context, tenant string, _ uint64, execution string) ([]string, error) {
 	list, err := h.store.Execution(ctx, tenant, execution)
 	if err != nil || len(list) == 0 {
-		return "", err
+		return nil, err
 	}
-	return list[0].Data.(*events.ExecutionRequested).Session, nil
+	return events.SessionsOf(list[0].Data.(*events.ExecutionRequested)), nil
 }
 
 func (h *house) record(d events.Data) events.Event {

@@ -38,9 +38,8 @@ type Options struct {
 	Feed    Feed
 	// Dir is where secrets and positions are kept, for this package alone.
 	Dir string
-	// SessionOf tells under which name a tenant's execution is logged, empty for
-	// none. The event at seq is about the execution.
-	SessionOf func(ctx context.Context, tenant string, seq uint64, execution string) (string, error)
+	// SessionOf returns the sessions of a tenant's execution, as events.Selector says.
+	SessionOf func(ctx context.Context, tenant string, seq uint64, execution string) ([]string, error)
 	// AllowPrivate lets deliveries go to this machine and private networks, and
 	// over plain HTTP.
 	AllowPrivate bool

@@ -397,10 +397,13 @@ class Selection:
             return True
         if kind == "daybook.session.entry_recorded.v1":
             return data.get("session") == m["session"]
+        if kind.startswith(("daybook.session.", "daybook.acp.")) and kind != "daybook.session.shredded.v1":
+            return m["session"] in (data.get("session_id"), data.get("session"))
         if kind == "daybook.execution.requested.v1":
-            self.sessions[tenant, about] = data.get("session", "")
+            turn = data.get("turn") or {}
+            self.sessions[tenant, about] = (data.get("session", ""), turn.get("session_id", ""))
         # A request before the range cannot be seen.
-        return about != "" and self.sessions.get((tenant, about), m["session"]) == m["session"]
+        return about != "" and m["session"] in self.sessions.get((tenant, about), (m["session"],))
 
     @staticmethod
     def instant(text):

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -14,12 +15,24 @@ var flagNames = map[string]string{"execution_timeout_secs": "timeout", "heap_mem
 // inFlags lets a refusal by the server speak of flags instead of the fields of
 // the request that they became.
 func inFlags(err error, command *kong.Node) error {
+	if command == nil {
+		return err
+	}
+	names := make([]string, 0, len(command.Flags))
+	for _, f := range command.Flags {
+		names = append(names, f.Name)
+	}
+	return inNamedFlags(err, names)
+}
+
+// inNamedFlags is inFlags for a command with these flags.
+func inNamedFlags(err error, names []string) error {
 	var refused *serverError
-	if command == nil || !errors.As(err, &refused) {
+	if !errors.As(err, &refused) {
 		return err
 	}
 	for field, flag := range flagNames {
-		if strings.Contains(field, "_") && hasFlag(command, flag) {
+		if strings.Contains(field, "_") && slices.Contains(names, flag) {
 			refused.message = regexp.MustCompile(`\b`+field+`\b`).ReplaceAllString(refused.message, "--"+flag)
 		}
 	}
@@ -27,17 +40,8 @@ func inFlags(err error, command *kong.Node) error {
 	if !renamed {
 		flag = strings.ReplaceAll(refused.field, "_", "-")
 	}
-	if rest, begins := strings.CutPrefix(refused.message, refused.field+" "); begins && refused.field != "" && hasFlag(command, flag) {
+	if rest, begins := strings.CutPrefix(refused.message, refused.field+" "); begins && refused.field != "" && slices.Contains(names, flag) {
 		refused.message = "--" + flag + " " + rest
 	}
 	return err
-}
-
-func hasFlag(n *kong.Node, name string) bool {
-	for _, f := range n.Flags {
-		if f.Name == name {
-			return true
-		}
-	}
-	return false
 }

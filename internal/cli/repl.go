@@ -1,9 +1,277 @@
 package cli
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+)
 
 type replCmd struct {
 	clientFlags
+	Heap    string `help:"Start from this heap: its key, the beginning of it, or @last." placeholder:"HASH" xor:"start"`
+	Last    bool   `name:"continue" help:"Start from the heap of the newest run: of those in --session if given, else of all." xor:"start"`
+	Session string `help:"Log the runs under this name." placeholder:"NAME"`
+	Timeout *int   `help:"Wall-clock limit of each run in seconds, 1 to 300; the server's default if not given." placeholder:"SECONDS"`
+	Memory  *int   `help:"Limit of the V8 heap in MB; the server's default if not given." placeholder:"MB"`
 }
 
-func (c *replCmd) Run(ctx context.Context, std *streams) error { return nil }
+// Help is shown by "daybook repl --help".
+func (c *replCmd) Help() string {
+	return "Each input is a run of its own, recorded like any other; it starts from the heap that the one before left. Input with an open bracket, text or comment continues on the next line.\n\n" + replHelp +
+		"\nCtrl-C cancels the running script, or discards the input; Ctrl-D ends. Tab completes names that inputs and earlier runs on this heap declared. " +
+		"Through a pipe there is no prompt, and the exit status is that of the last run."
+}
+
+// replHelp lists what is no script.
+const replHelp = `Commands:
+
+    .heap [HASH]      show the heap, or continue from another one
+    .tags [K=V ...]   show the tags of the heap, or replace them
+    .undo             go back to the heap before the last input
+    .reset            continue from a fresh isolate
+    .help             show this list
+    .exit             end
+`
+
+// repl is a conversation in progress.
+type repl struct {
+	*replCmd
+	std   *streams
+	lines lineReader
+	names *nameList
+	// heap is the key of the heap that the next input starts from, empty for a
+	// fresh isolate; earlier are those before it, the newest last.
+	heap    string
+	earlier []string
+	// last is the exit status of the last run.
+	last error
+	// interrupts cancel the running script.
+	interrupts chan os.Signal
+}
+
+// lineReader reads input. Its read returns errDiscard when the user gave up the
+// line, and io.EOF at the end.
+type lineReader interface {
+	read(prompt string) (string, error)
+	close()
+}
+
+// errDiscard is returned for a line that the user gave up.
+var errDiscard = errors.New("input discarded")
+
+// Run reads inputs and runs them until the end of the input.
+func (c *replCmd) Run(ctx context.Context, std *streams) error {
+	// An interrupt belongs to the running script, so the one that would end the
+	// command is not heard.
+	ctx = context.WithoutCancel(ctx)
+	run := runCmd{clientFlags: c.clientFlags, Heap: c.Heap, Last: c.Last, Session: c.Session}
+	heap, err := run.startingHeap(ctx)
+	if err != nil {
+		return err
+	}
+	r := &repl{replCmd: c, std: std, heap: heap, names: newNameList(c.clientFlags, heap), interrupts: make(chan os.Signal, 1)}
+	signal.Notify(r.interrupts, os.Interrupt)
+	defer signal.Stop(r.interrupts)
+	interactive := std.in == io.Reader(os.Stdin) && std.out.terminal && std.out.out == io.Writer(os.Stdout)
+	if interactive {
+		r.lines, interactive = newLineEditor(r.names.complete)
+	}
+	if !interactive {
+		r.lines = newPipedLines(std.in)
+	}
+	defer r.lines.close()
+	if interactive {
+		from := "a fresh isolate"
+		if heap != "" {
+			from = "heap " + heap
+		}
+		std.out.printf("Daybook %s, from %s. .help lists the commands.\n", visible(version(), ""), from)
+	}
+	err = r.loop(ctx)
+	if err == nil && !interactive {
+		return r.last
+	}
+	return err
+}
+
+// loop runs inputs until their end.
+func (r *repl) loop(ctx context.Context) error {
+	for {
+		input, err := r.input()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, errDiscard):
+			continue
+		case err != nil:
+			return err
+		}
+		text := strings.TrimSpace(input)
+		var lost *unavailableError
+		switch {
+		case text == "":
+		case text == ".exit":
+			return nil
+		case isReplCommand(text):
+			err = r.command(ctx, text)
+		default:
+			r.last, err = r.run(ctx, input)
+		}
+		if err != nil {
+			exitStatus(err, r.std.err)
+			if r.last = exitError(exitUsage); errors.As(err, &lost) {
+				r.last = exitError(exitUnavailable)
+			}
+		}
+	}
+}
+
+// isReplCommand reports whether an input is a command: a script may begin with a
+// number such as .5.
+func isReplCommand(text string) bool {
+	return len(text) > 1 && text[0] == '.' && text[1] >= 'a' && text[1] <= 'z'
+}
+
+// input reads lines until they are a whole script.
+func (r *repl) input() (string, error) {
+	var b strings.Builder
+	for prompt := "> "; ; prompt = "... " {
+		line, err := r.lines.read(prompt)
+		if errors.Is(err, io.EOF) && b.Len() > 0 {
+			return b.String(), nil // unfinished: V8 says what is missing
+		}
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(line)
+		b.WriteByte('\n')
+		if text := b.String(); isReplCommand(strings.TrimSpace(text)) || !unfinished(text) {
+			return text, nil
+		}
+	}
+}
+
+// run runs a script. The status is how it ended; err is a run that could not be
+// made.
+func (r *repl) run(ctx context.Context, code string) (status, err error) {
+	body := map[string]any{"code": code, "file_name": "repl"}
+	for field, value := range map[string]string{"heap": r.heap, "session": r.Session} {
+		if value != "" {
+			body[field] = value
+		}
+	}
+	for field, value := range map[string]*int{"execution_timeout_secs": r.Timeout, "heap_memory_max_mb": r.Memory} {
+		if value != nil {
+			body[field] = *value
+		}
+	}
+	var accepted struct {
+		ExecutionID string `json:"execution_id"`
+	}
+	if err := r.call(ctx, http.MethodPost, "/api/exec", body, &accepted); err != nil {
+		return nil, inNamedFlags(err, []string{"heap", "session", "timeout", "memory"})
+	}
+	r.names.declare(code)
+	path := "/api/executions/" + accepted.ExecutionID
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	select {
+	case <-r.interrupts: // of the time before
+	default:
+	}
+	go func() {
+		select {
+		case <-r.interrupts:
+			stop()
+		case <-following.Done():
+		}
+	}()
+	if err := r.followOutput(following, r.std, accepted.ExecutionID); err != nil && following.Err() == nil {
+		return nil, err
+	}
+	if following.Err() != nil {
+		if err := r.call(ctx, http.MethodPost, path+"/cancel", nil, nil); err != nil {
+			fmt.Fprintln(r.std.err, "daybook: cancel:", err)
+		}
+	}
+	var raw json.RawMessage
+	if err := r.call(ctx, http.MethodGet, path+"?wait=30", nil, &raw); err != nil {
+		return nil, err
+	}
+	return r.report(raw)
+}
+
+// report shows how a run ended and takes up its heap.
+func (r *repl) report(raw json.RawMessage) (status, err error) {
+	var e execution
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return nil, fmt.Errorf("read the server's answer: %w", err)
+	}
+	if r.JSON {
+		fmt.Fprintf(r.std.out, "%s\n", compact(raw))
+	} else {
+		e.print(r.std)
+	}
+	if e.Heap != nil && *e.Heap != r.heap {
+		r.earlier, r.heap = append(r.earlier, r.heap), *e.Heap
+	}
+	return e.exit(), nil
+}
+
+// command carries out an input that is no script.
+func (r *repl) command(ctx context.Context, text string) error {
+	words := strings.Fields(text)
+	name, args := words[0], words[1:]
+	switch {
+	case name == ".help":
+		fmt.Fprint(r.std.out, replHelp)
+	case name == ".heap" && len(args) == 1:
+		key, err := r.heapKey(ctx, args[0])
+		if err == nil {
+			// One that the server does not know would be refused at the next input.
+			err = r.call(ctx, http.MethodGet, "/api/heaps/"+key, nil, nil)
+		}
+		if err != nil {
+			return err
+		}
+		r.earlier, r.heap = append(r.earlier, r.heap), key
+		r.names.startFrom(key)
+		r.showHeap()
+	case name == ".heap" && len(args) == 0:
+		r.showHeap()
+	case name == ".undo":
+		if len(r.earlier) == 0 {
+			return errors.New("there is nothing to undo: this is where the conversation began")
+		}
+		r.heap, r.earlier = r.earlier[len(r.earlier)-1], r.earlier[:len(r.earlier)-1]
+		r.showHeap()
+	case name == ".reset":
+		r.earlier, r.heap = append(r.earlier, r.heap), ""
+		r.showHeap()
+	case name == ".tags" && r.heap == "":
+		return errors.New("a fresh isolate has no tags: run something first")
+	case name == ".tags" && len(args) == 0:
+		c := heapTagsCmd{clientFlags: r.clientFlags, oneHeap: oneHeap{r.heap}}
+		return c.Run(ctx, r.std)
+	case name == ".tags":
+		c := heapTagCmd{clientFlags: r.clientFlags, oneHeap: oneHeap{r.heap}, Tags: args}
+		return c.Run(ctx, r.std)
+	default:
+		return fmt.Errorf("there is no command %s; .help lists those there are", name)
+	}
+	return nil
+}
+
+func (r *repl) showHeap() {
+	if r.heap == "" {
+		fmt.Fprintln(r.std.out, "a fresh isolate")
+		return
+	}
+	fmt.Fprintln(r.std.out, r.heap)
+}

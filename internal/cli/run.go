@@ -222,24 +222,34 @@ func (f clientFlags) report(ctx context.Context, std *streams, id string) error 
 	if f.JSON {
 		fmt.Fprintf(std.out, "%s\n", compact(raw))
 	} else {
-		for _, w := range e.Warnings {
-			fmt.Fprintln(std.err, "warning:", w)
-		}
-		if e.Result != nil {
-			fmt.Fprintln(std.out, *e.Result)
-		}
-		if e.Error != nil {
-			text := *e.Error
-			if e.Reason != nil && *e.Reason == "out_of_memory" {
-				text = strings.ReplaceAll(text, "heap_memory_max_mb", "--memory")
-			}
-			fmt.Fprintln(std.err, text)
-		}
+		e.print(std)
 		std.err.printf("status: %s\n", std.err.paint(colorOf(e.Status), visible(e.Status, "")))
 		if e.Heap != nil {
 			fmt.Fprintf(std.err, "heap:   %s\n", *e.Heap)
 		}
 	}
+	return e.exit()
+}
+
+// print shows the result or the error.
+func (e execution) print(std *streams) {
+	for _, w := range e.Warnings {
+		fmt.Fprintln(std.err, "warning:", w)
+	}
+	if e.Result != nil {
+		fmt.Fprintln(std.out, *e.Result)
+	}
+	if e.Error != nil {
+		text := *e.Error
+		if e.Reason != nil && *e.Reason == "out_of_memory" {
+			text = strings.ReplaceAll(text, "heap_memory_max_mb", "--memory")
+		}
+		fmt.Fprintln(std.err, text)
+	}
+}
+
+// exit is the exit status for how it ended.
+func (e execution) exit() error {
 	switch e.Status {
 	case "completed":
 		return nil

@@ -27,11 +27,8 @@ func (c *sessionOpenCmd) Run(ctx context.Context, std *streams) error {
 		SessionID string  `json:"session_id"`
 		Broken    *string `json:"broken"`
 		StateLost bool    `json:"state_lost"`
-		Added     []struct {
-			Symbol      string `json:"symbol"`
-			ID          string `json:"id"`
-			Declaration string `json:"declaration"`
-		} `json:"added"`
+		// Declarations is TypeScript.
+		Declarations string `json:"declarations"`
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return fmt.Errorf("read the server's answer: %w", err)
@@ -39,9 +36,7 @@ func (c *sessionOpenCmd) Run(ctx context.Context, std *streams) error {
 	if answer.StateLost && answer.Broken != nil {
 		fmt.Fprintf(std.err, "The state of this session could not be restored (%s): it starts anew.\n", *answer.Broken)
 	}
-	for _, d := range answer.Added {
-		fmt.Fprintf(std.err, "// %s %s\n%s\n", d.Symbol, d.ID, d.Declaration)
-	}
+	fmt.Fprint(std.err, answer.Declarations)
 	fmt.Fprintln(std.out, answer.SessionID)
 	return nil
 }

@@ -38,7 +38,7 @@ func Erase(source []byte) ([]byte, error) {
 func (t *tree) erase() ([]byte, error) {
 	e := &eraser{tree: t, out: slices.Clone(t.source), kept: map[int]int{}, before: map[int]int{}}
 	if len(t.using) > 0 {
-		return nil, e.refuse("a using declaration", t.using[0])
+		return nil, e.refuse(usingDeclaration, t.using[0])
 	}
 	for i := 0; i < len(t.nodes); {
 		if p := t.parent(i); p != none && isList(t.kind(p)) {
@@ -68,6 +68,9 @@ func (t *tree) erase() ([]byte, error) {
 	e.separate()
 	return e.out, nil
 }
+
+// usingDeclaration is a construct that is JavaScript, but not to this V8.
+const usingDeclaration = "a using declaration"
 
 // eraser is the state of one erasure.
 type eraser struct {

@@ -44,6 +44,10 @@ func JavaScript(source []byte) (*Program, error) {
 	if errors.Is(err, ErrNotText) || errors.Is(err, ErrTooDeep) || err != nil && nesting(source) > maxDepth {
 		return nil, explain(err)
 	}
+	var notErasable *NotErasableError
+	if errors.As(err, &notErasable) && notErasable.Construct == usingDeclaration && len(transform(source, api.LoaderJS, false).Errors) == 0 {
+		return lower(source, api.LoaderJS) // JavaScript, but for what this V8 lacks
+	}
 	original := transform(source, api.LoaderTS, false)
 	if len(original.Errors) > 0 {
 		if err == nil && bytes.Equal(erased, source) {
@@ -51,7 +55,6 @@ func JavaScript(source []byte) (*Program, error) {
 		}
 		return nil, syntaxError(source, original.Errors)
 	}
-	var notErasable *NotErasableError
 	switch {
 	case errors.As(err, &notErasable):
 		return lower(source, api.LoaderTS)
@@ -67,23 +70,6 @@ func JavaScript(source []byte) (*Program, error) {
 		return &Program{Code: erased}, nil
 	}
 	return lower(source, api.LoaderTS)
-}
-
-// LowerUsing rewrites the using declarations of JavaScript, if there are any.
-// Otherwise, or if the source is not JavaScript, the program is nil.
-func LowerUsing(source []byte) *Program {
-	if len(usingCandidates(source)) == 0 {
-		return nil
-	}
-	t, err := parse(source)
-	if err != nil || len(t.using) == 0 {
-		return nil
-	}
-	p, err := t.lower(api.LoaderJS)
-	if err != nil {
-		return nil
-	}
-	return p
 }
 
 // explain turns a failure to read a source into one for the author of it.
@@ -242,7 +228,7 @@ func (t *tree) lower(loader api.Loader) (*Program, error) {
 	if !sameProgram(plain, t.source, loader) || t.only != 0 && !out.endsInMark(name) {
 		return nil, explain(ErrSyntax)
 	}
-	maps, err := shiftBack(r.Map, marked, inserted)
+	maps, err := shiftBack(r.Map, t.source, inserted)
 	if err != nil {
 		return nil, fmt.Errorf("read esbuild's source map: %w", err)
 	}

@@ -23,51 +23,72 @@ type segment struct {
 	generated, line, column int
 }
 
-// shift is text that was put into a line of a source: every column from after it
-// on was size less before.
-type shift struct{ column, size int }
+// shift is text that was put into a line. before is the size of what was put into
+// the line before it.
+type shift struct{ column, size, before int }
 
-// shiftBack rewrites a source map of edited, a source with insertions, to one of
-// the source without them.
-func shiftBack(encoded []byte, edited []byte, inserted []insertion) ([]byte, error) {
-	var m sourceMap
-	if err := json.Unmarshal(encoded, &m); err != nil {
-		return nil, err
-	}
-	lines, err := decodeMappings(m.Mappings)
-	if err != nil {
-		return nil, err
-	}
-	byLine := shifts(edited, inserted)
-	for _, segments := range lines {
-		for i := range segments {
-			s := &segments[i]
-			moved := 0
-			for _, in := range byLine[s.line] {
-				if s.column < in.column {
-					break
-				}
-				moved += min(in.size, s.column-in.column)
-			}
-			s.column -= moved
+// shifts returns the insertions into a source by line. Columns are those of the
+// source, or of the edited source.
+func shifts(source []byte, inserted []insertion, edited bool) map[int][]shift {
+	starts := lineStarts(source)
+	byLine := map[int][]shift{}
+	line, at, column, before := 0, 0, 0, 0
+	for _, n := range inserted {
+		for line+1 < len(starts) && starts[line+1] <= n.at {
+			line++
+			at, column, before = starts[line], 0, 0
 		}
+		column += columns(string(source[at:n.at]))
+		at = n.at
+		s := shift{column, columns(n.text), before}
+		if edited {
+			s.column += before
+		}
+		before += s.size
+		byLine[line] = append(byLine[line], s)
 	}
+	return byLine
+}
+
+// lastAt returns the last shift at or before a column. The zero value moves
+// nothing.
+func lastAt(shifts []shift, column int) shift {
+	i := sort.Search(len(shifts), func(i int) bool { return shifts[i].column > column })
+	if i == 0 {
+		return shift{column: column}
+	}
+	return shifts[i-1]
+}
+
+func decodeMap(encoded []byte) (m sourceMap, lines [][]segment, err error) {
+	if err := json.Unmarshal(encoded, &m); err != nil {
+		return m, nil, err
+	}
+	lines, err = decodeMappings(m.Mappings)
+	return m, lines, err
+}
+
+func encodeMap(m sourceMap, lines [][]segment) ([]byte, error) {
 	m.Mappings, m.Names = encodeMappings(lines), []string{}
 	return json.Marshal(m)
 }
 
-// shifts returns the insertions by line of the edited source, columns as there.
-func shifts(edited []byte, inserted []insertion) map[int][]shift {
-	starts := lineStarts(edited)
-	byLine := map[int][]shift{}
-	moved := 0
-	for _, n := range inserted {
-		at := n.at + moved
-		moved += len(n.text)
-		line := sort.SearchInts(starts, at+1) - 1
-		byLine[line] = append(byLine[line], shift{columns(string(edited[starts[line]:at])), len(n.text)})
+// shiftBack rewrites a source map of a source with insertions to one of the source
+// without them. No text that is inserted has a line end.
+func shiftBack(encoded []byte, source []byte, inserted []insertion) ([]byte, error) {
+	m, lines, err := decodeMap(encoded)
+	if err != nil {
+		return nil, err
 	}
-	return byLine
+	byLine := shifts(source, inserted, true)
+	for _, segments := range lines {
+		for i := range segments {
+			s := &segments[i]
+			in := lastAt(byLine[s.line], s.column)
+			s.column -= in.before + min(in.size, s.column-in.column)
+		}
+	}
+	return encodeMap(m, lines)
 }
 
 const base64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"

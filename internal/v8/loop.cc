@@ -285,7 +285,17 @@ class Run {
       syntax = to_utf8(isolate_, thrown.As<v8::Object>()->GetConstructorName(), 64, &cut) == "SyntaxError";
     }
     conclude_exception(thrown);
-    if (syntax && result_->status == DAYBOOK_EXCEPTION) result_->status = DAYBOOK_SYNTAX_ERROR;
+    if (!syntax || result_->status != DAYBOOK_EXCEPTION) return;
+    result_->status = DAYBOOK_SYNTAX_ERROR;
+    Local<v8::String> plain;
+    Local<Value> explained;
+    if (string_of({d_->text.data(), d_->text.size()}, &plain)) {
+      Local<Value> given = plain;
+      if (call_entry(d_, context_, "explainSyntaxError", 1, &given).ToLocal(&explained) && explained->FullIsString()) {
+        return set_text(explained.As<v8::String>());
+      }
+    }
+    (void)caught_exception();
   }
 
   daybook_isolate* const d_;
@@ -295,6 +305,18 @@ class Run {
   daybook_result* const result_;
   Clock::time_point started_ = Clock::now();
 };
+
+// Shows the prelude every top-level name, so that it can say later which run declared
+// one. False when stopped.
+bool note_names(daybook_isolate* d, v8::Local<v8::Context> context) {
+  std::vector<v8::Global<v8::String>> names;
+  v8::debug::GlobalLexicalScopeNames(context, &names);
+  std::vector<v8::Local<v8::Value>> list;
+  list.reserve(names.size());
+  for (const auto& name : names) list.push_back(name.Get(d->isolate));
+  v8::Local<v8::Value> all = v8::Array::New(d->isolate, list.data(), list.size());
+  return !call_entry(d, context, "noteNames", 1, &all).IsEmpty();
+}
 
 // Brings the heap to rest, so that it can be saved. No handle to it is left by
 // now: what only the run itself still held becomes garbage here. V8 cannot save a
@@ -332,6 +354,7 @@ bool settle(daybook_isolate* d, daybook_result* result) {
     d->at_rest = !cancel_timers() && !ran;
     if (d->stop_requested() || d->out_of_memory) return false;
   }
+  if (d->creator != nullptr && !note_names(d, context)) return false;
   v8::Local<v8::Value> ran = v8::Number::New(isolate, 1);
   return !call_entry(d, context, "end", 1, &ran).IsEmpty() && !d->stop_requested();
 }

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace v8 {
 
@@ -567,6 +568,8 @@ void NotifyIsolateShutdown(Platform*, Isolate*);
 namespace debug {
 enum class EvaluateGlobalMode { kDefault, kDisableBreaks, kDisableBreaksAndThrowOnSideEffect };
 MaybeLocal<Value> EvaluateGlobal(Isolate*, Local<String> source, EvaluateGlobalMode, bool repl);
+// Appends the top-level let, const and class names of all scripts, oldest first.
+void GlobalLexicalScopeNames(Local<Context>, std::vector<Global<String>>* names);
 }  // namespace debug
 
 }  // namespace v8

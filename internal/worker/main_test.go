@@ -167,6 +167,13 @@ func misbehave(how string) {
 		send('C', call(1, 2))
 		send('D', "{}")
 		send('E', end(`{"end": "completed"}`))
+	case "writes when told to stop":
+		send('L', line)
+		if _, _, err := in.Next(); err != nil {
+			os.Exit(8)
+		}
+		send('L', string(worker.AppendLine(nil, 0, 0, false, []byte("last"))))
+		send('E', end(`{"end": "terminated", "has_text": false, "text_size": 0, "heap_size": 0}`))
 	case "unknown frame":
 		send('Z', "")
 	case "accepts twice":

@@ -172,6 +172,25 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// Lines that a worker wrote before a cancel took effect are not lost.
+func TestLinesBeforeACancelArrive(t *testing.T) {
+	t.Parallel()
+	pool := hostilePool(t, "writes when told to stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("the user asked")
+	var texts []string
+	_, err := pool.Run(ctx, patient("1"), func(lineCtx context.Context, lines []worker.Line) error {
+		for _, l := range lines {
+			texts = append(texts, l.Text)
+		}
+		cancel(why)
+		return lineCtx.Err()
+	})
+	if !errors.Is(err, why) || !slices.Equal(texts, []string{"x", "last"}) {
+		t.Errorf("got %q, %v", texts, err)
+	}
+}
+
 func TestOutputErrorEndsTheRun(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})

@@ -72,9 +72,12 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	w.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() { w.end(context.Cause(ctx), false, cancelGrace) })
 	defer stop()
-	// Who takes the lines must not hold a run past its time either.
-	lineCtx, cancel := context.WithTimeout(ctx, t.Timeout+2*timeoutGrace)
+	// Lines that were written before a cancel took effect still count, so the lines'
+	// context outlives ctx by the grace. Who takes them must not hold a run past its
+	// time either.
+	lineCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.Timeout+2*timeoutGrace)
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(cancelGrace, cancel) })()
 
 	// What the script calls ends with the run, whoever ends it.
 	hostCtx, endHost := context.WithCancel(ctx)
@@ -101,7 +104,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 		if got, err = c.take(ft, payload); err != nil {
 			break
 		}
-		if len(got) > 0 && ctx.Err() == nil {
+		if len(got) > 0 && lineCtx.Err() == nil {
 			if err := lines(lineCtx, got); err != nil {
 				w.end(fmt.Errorf("take output: %w", err), false, cancelGrace)
 			}

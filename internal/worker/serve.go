@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -104,7 +105,7 @@ func (s *server) prepare(base []byte, confine func(bool) ([]string, error)) erro
 	if len(base) > 0 {
 		made = nil // the parent has it
 	}
-	if _, err := typeScript([]byte("let warm: number = 1"), ""); err != nil {
+	if _, err := typeScript([]byte("let warm: number = 1"), "", s.stateful); err != nil {
 		return err
 	}
 	ready := readyMessage{Engine: v8.CurrentEngine()}
@@ -188,7 +189,7 @@ func (s *server) begin(j *job, jobs chan<- *job) {
 	if err := s.frame(frameAccepted, nil); err != nil {
 		os.Exit(exitClean) // the pipe is gone, and with it the parent
 	}
-	j.program = javaScript(j.code, j.FileName)
+	j.program = javaScript(j.code, j.FileName, j.Stateful)
 	jobs <- j
 }
 
@@ -254,7 +255,7 @@ func (s *server) run(j *job) error {
 	r, err := isolate.Run(p.script(j.code))
 	if err == nil && r.Status == v8.SyntaxError {
 		// It may be TypeScript.
-		typed, refused := typeScript(j.code, j.FileName)
+		typed, refused := typeScript(j.code, j.FileName, j.Stateful)
 		if refused != nil {
 			s.setCurrent(nil)
 			_ = sink.close() // nothing was written
@@ -282,7 +283,7 @@ func (s *server) run(j *job) error {
 	if r.Text != nil {
 		text, end.HasText = *r.Text, true
 		if r.Status != v8.Completed {
-			text = explainModules(p.describe(text, r), j.code)
+			text = withHint(p.describe(text, r), j.code)
 		}
 		if text == "" && r.Status != v8.Completed { // an error whose stack was set to ""
 			text = "Uncaught error without a description"
@@ -330,7 +331,7 @@ func endOf(status v8.Status) string {
 
 // describe puts an error into terms of the caller's source.
 func (p *program) describe(text string, r v8.Result) string {
-	if r.Status != v8.SyntaxError || r.Line == 0 {
+	if r.Status != v8.SyntaxError || r.Line == 0 || strings.Contains(text, "\n    at ") {
 		return text
 	}
 	line, column := r.Line, r.Column

@@ -2,25 +2,18 @@ package worker
 
 import (
 	"encoding/json"
-	"regexp"
 
 	"github.com/go-sourcemap/sourcemap"
 
 	"daybook/internal/v8"
 )
 
-var unsafeInName = regexp.MustCompile(`[^A-Za-z0-9._/@+-]`)
-
-// scriptName makes a file name that V8 accepts in a sourceURL comment, which
-// ends at white space and quotes.
-func scriptName(file string) string { return unsafeInName.ReplaceAllString(file, "_") }
-
 // script returns what the isolate evaluates. V8 knows it by the file's name and the
 // hash of the source as the caller gave it, so equal scripts leave equal heaps and a
 // frame of an earlier run names its source. The name comes last in the code, so a
 // sourceURL that the script itself carries loses.
 func (p *program) script(given []byte) v8.Script {
-	name := v8.ScriptName(p.name, given)
+	name := v8.ScriptName(p.file, given)
 	code := make([]byte, 0, len(p.code)+len(name)+20)
 	code = append(code, p.code...)
 	code = append(code, "\n//# sourceURL="...)

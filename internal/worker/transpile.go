@@ -11,7 +11,6 @@ import (
 // program is a script made ready for V8.
 type program struct {
 	code []byte // what V8 evaluates, without the name
-	name string // as stack traces show it
 	file string // as the caller calls it
 	maps []byte // nil: positions are those of the caller's source
 }
@@ -21,38 +20,40 @@ type sourceError struct{ text string }
 
 func (e *sourceError) Error() string { return e.text }
 
-func newProgram(code, maps []byte, file string) *program {
-	if file == "" {
-		file = "main.ts"
+// newProgram names a program. Literals that a heap cannot hold are split if the
+// heap will be saved.
+func newProgram(p *typescript.Program, file string, stateful bool) *program {
+	if stateful {
+		p = typescript.SplitLiterals(p)
 	}
-	return &program{code: code, name: scriptName(file), file: file, maps: maps}
+	return &program{code: p.Code, file: file, maps: p.Map}
 }
 
-// javaScript prepares a source for V8 as the JavaScript it may be. V8 evaluates
-// JavaScript as it is, with one exception: snapshot isolates have no
-// DisposableStack, so using declarations are lowered.
-func javaScript(code []byte, file string) *program {
-	if lowered := typescript.LowerUsing(code); lowered != nil {
-		return newProgram(lowered.Code, lowered.Map, file)
+func fileName(file string) string {
+	if file == "" {
+		return "main.ts"
 	}
-	return newProgram(code, nil, file)
+	return file
+}
+
+// javaScript prepares a source for V8 as the JavaScript it may be: V8 decides.
+func javaScript(code []byte, file string, stateful bool) *program {
+	return newProgram(&typescript.Program{Code: code}, fileName(file), stateful)
 }
 
 // typeScript prepares a source that V8 refused as the TypeScript it may be. The
 // program is nil if the source has nothing of TypeScript, so V8's error is the
 // error of the run. Other errors are of type *sourceError.
-func typeScript(code []byte, file string) (*program, error) {
+func typeScript(code []byte, file string, stateful bool) (*program, error) {
+	file = fileName(file)
 	p, err := typescript.JavaScript(code)
 	switch {
 	case errors.Is(err, typescript.ErrJavaScript):
 		return nil, nil
 	case err != nil:
-		if file == "" {
-			file = "main.ts"
-		}
 		return nil, &sourceError{syntaxErrorText(err, file)}
 	}
-	return newProgram(p.Code, p.Map, file), nil
+	return newProgram(p, file, stateful), nil
 }
 
 // syntaxErrorText prints an error in the form V8 gives its own.

@@ -19,7 +19,7 @@ func TestTypeScript(t *testing.T) {
 		{"a directive stays", "'use strict'; 1 as any", "'use strict'; 1       "},
 		{"enums become JavaScript", "enum A { B = 1 }", "var A = /* @__PURE__ */ ((A2) => {\n  A2[A2[\"B\"] = 1] = \"B\";\n  return A2;\n})(A || {});\n"},
 	} {
-		p, err := worker.TypeScript([]byte(test.code), "")
+		p, err := worker.TypeScript([]byte(test.code), "", true)
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
@@ -39,7 +39,7 @@ func TestSyntaxErrorsHaveAPlace(t *testing.T) {
 		{"let a = 1\nlet b = ]", "my cell.ts", "SyntaxError: Unexpected \"]\"\n    at my cell.ts:2:9\n\nlet b = ]\n        ^"},
 		{"let x: any; let x", "", "SyntaxError: The symbol \"x\" has already been declared\n    at main.ts:1:17\n\nlet x: any; let x\n                ^"},
 	} {
-		_, err := worker.TypeScript([]byte(test.code), test.file)
+		_, err := worker.TypeScript([]byte(test.code), test.file, true)
 		if err == nil || err.Error() != test.want {
 			t.Errorf("%q: %q, want %q", test.code, err, test.want)
 		}

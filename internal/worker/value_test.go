@@ -151,31 +151,73 @@ func TestFailureCancelsTimers(t *testing.T) {
 	}
 }
 
-// Whoever expects modules is told that there are none, and what to do.
-func TestNoModules(t *testing.T) {
+// An error from a habit of Node or browsers says what to do here.
+func TestHints(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
-	const told = "scripts run without modules"
-	for _, test := range []struct {
-		code, first string
-		told        bool
-	}{
-		{`import x from "y"`, "SyntaxError: Cannot use import statement outside a module", true},
-		{"import { a } from 'y'; const n: number = 2", "SyntaxError: Cannot use import statement outside a module", true},
-		{`export const a = 1`, "SyntaxError: Unexpected token 'export'", true},
-		{`import.meta.url`, "SyntaxError: Cannot use 'import.meta' outside a module", true},
-		{`await import("y")`, "Error: Not supported", true},
-		{`const fs = require("fs")`, "ReferenceError: require is not defined", true},
-		{`throw new Error("Not supported")`, "Error: Not supported", false},
-		{`throw new Error("import")`, "Error: import", false},
+	const modules, network = "scripts run without modules", "scripts have no network"
+	for _, test := range []struct{ code, first, hint string }{
+		{`import x from "y"`, "SyntaxError: Cannot use import statement outside a module", modules},
+		{"import { a } from 'y'; const n: number = 2", "SyntaxError: Cannot use import statement outside a module", modules},
+		{`export const a = 1`, "SyntaxError: Unexpected token 'export'", modules},
+		{`import.meta.url`, "SyntaxError: Cannot use 'import.meta' outside a module", modules},
+		{`await import("y")`, "Error: Not supported", modules},
+		{`const fs = require("fs")`, "ReferenceError: require is not defined", modules},
+		{`module.exports = 1`, "ReferenceError: module is not defined", modules},
+		{`const r = await fetch("https://example.com")`, "ReferenceError: fetch is not defined", network},
+		{`(() => { const n: number = 1; return new XMLHttpRequest(n) })()`, "ReferenceError: XMLHttpRequest is not defined", network},
+		{`process.env.HOME`, "ReferenceError: process is not defined", "scripts have no process"},
+		{`Buffer.from("x")`, "ReferenceError: Buffer is not defined", "use Uint8Array"},
+		{`window.x = 1`, "ReferenceError: window is not defined", "scripts run without a browser page"},
+		{`document.title`, "ReferenceError: document is not defined", "scripts run without a browser page"},
+		{`__dirname`, "ReferenceError: __dirname is not defined", "scripts have no files"},
+		{`localStorage.getItem("a")`, "ReferenceError: localStorage is not defined", "scripts need no storage"},
+		{`alert(1)`, "ReferenceError: alert is not defined", "scripts cannot ask"},
+		{`global.x = 1`, "ReferenceError: global is not defined", "use globalThis"},
+		{`Deno.args`, "ReferenceError: Deno is not defined", "scripts have no process"},
+		{`new URL("http://a/b")`, "ReferenceError: URL is not defined", "take addresses apart"},
+		{`new AbortController()`, "ReferenceError: AbortController is not defined", "scripts have neither events"},
+		{`new SharedArrayBuffer(1)`, "ReferenceError: SharedArrayBuffer is not defined", "run stateless"},
+		{`return 5`, "SyntaxError: Illegal return statement", "the value of the last expression"},
+		{`const n: number = 5; return n`, "SyntaxError: Illegal return statement", "the value of the last expression"},
+		{`throw new Error("Not supported")`, "Error: Not supported\n", ""},
+		{`throw new Error("import")`, "Error: import\n", ""},
+		{`fetched()`, "ReferenceError: fetched is not defined\n", ""},
+		{`typeof fetch + typeof process + typeof Buffer + (() => { try { fetch } catch (e) { throw new Error(e.message) } })()`, "Error: fetch is not defined\n", ""},
 	} {
 		o, err := pool.Run(t.Context(), patient(test.code), discard)
-		if err != nil || o.Status != worker.StatusFailed || !strings.HasPrefix(o.Error, test.first) || strings.Contains(o.Error, told) != test.told {
-			t.Errorf("%s: %s %q, %v; want %q", test.code, o.Status, o.Error, err, test.first)
+		first, _, _ := strings.Cut(o.Error, "\n")
+		if err != nil || o.Status != worker.StatusFailed || !strings.HasPrefix(o.Error, test.first) || !strings.Contains(first, test.hint) || test.hint == "" && strings.Contains(first, "; ") {
+			t.Errorf("%s: %s %q, %v; want %q with %q", test.code, o.Status, o.Error, err, test.first, test.hint)
 		}
-		if !strings.Contains(o.Error, "\n    at cell.ts:1:") {
+		if !strings.Contains(o.Error, "cell.ts:1:") {
 			t.Errorf("%s: the place is lost: %q", test.code, o.Error)
+		}
+	}
+	task := patient(`[typeof fetch, typeof process, typeof Buffer, typeof window, typeof global, typeof require].join()`)
+	if o, err := pool.Run(t.Context(), task, discard); err != nil || o.Result == nil || *o.Result != strings.TrimSuffix(strings.Repeat("undefined,", 6), ",") {
+		t.Errorf("scripts see %+v, %v", o, err)
+	}
+}
+
+// A name that an earlier run declared in another way is explained, with its place.
+func TestTakenNames(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	first, err := pool.Run(t.Context(), patient("let x = 1; let y = 2; 0"), discard)
+	if err != nil || len(first.Heap) == 0 {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	hash := sha256.Sum256([]byte("let x = 1; let y = 2; 0"))
+	for _, code := range []string{"const x = 2", "const n: number = 1; const x = n", "enum E { A }; const x = 2", "var y"} {
+		task := patient(code)
+		task.Heap = first.Heap
+		o, err := pool.Run(t.Context(), task, discard)
+		said := fmt.Sprintf("has already been declared; an earlier run (cell.ts#%x) declared it: ", hash[:4])
+		if err != nil || o.Reason != worker.ReasonSyntaxError || !strings.Contains(o.Error, said) || strings.Count(o.Error, "\n    at cell.ts:1:") != 1 {
+			t.Errorf("%s: %s %q, %v; want %q", code, o.Reason, o.Error, err, said)
 		}
 	}
 }

@@ -22,6 +22,8 @@ const entry = {
   },
   result: resultText,
   error: errorResult,
+  noteNames,
+  explainSyntaxError,
   setMode(stateful) {
     heapIsSaved = stateful;
     if (stateful) {

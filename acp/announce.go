@@ -1,0 +1,70 @@
+package acp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"daybook/events"
+)
+
+// problemWait is how long the announcement of a session waits for its MCP servers.
+// A server that takes longer is reported as not connected yet.
+const problemWait = 3 * time.Second
+
+// announce sends the first updates of a session that was opened: what of the
+// session is not available, if anything, and the commands. It waits until the
+// request that opened the session is answered.
+func (c *client) announce(ctx context.Context, n *session, where events.AgentWorkspace) {
+	defer close(n.announced)
+	problems := directoryProblems(where)
+	failed := maps.Clone(n.unusable)
+	if n.tools != nil {
+		wait, cancel := context.WithTimeout(ctx, problemWait)
+		maps.Copy(failed, n.tools.Problems(wait))
+		cancel()
+	}
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		problems = append(problems, fmt.Sprintf("The MCP server `%s` is not available: %s.", name, strings.TrimSuffix(failed[name], ".")))
+	}
+	select {
+	case <-n.answered:
+	case <-ctx.Done():
+		return
+	}
+	if len(problems) > 0 {
+		text := "Not everything in this session is available:\n\n- " + strings.Join(problems, "\n- ") + "\n"
+		if len(failed) > 0 {
+			text += "\n/tools lists the servers and their tools.\n"
+		}
+		_ = c.tellAll(ctx, n.id, chunks(events.NewID(time.Now()), text)) // a client that is gone needs no answer
+	}
+	_ = c.tell(ctx, n.id, commandsUpdate())
+}
+
+// directoryProblems lists the directories of a session that cannot be used.
+func directoryProblems(where events.AgentWorkspace) (problems []string) {
+	for _, dir := range roots(where) {
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			problems = append(problems, fmt.Sprintf("The directory `%s` does not exist.", dir))
+		case err != nil:
+			problems = append(problems, fmt.Sprintf("The directory `%s` cannot be read: %v.", dir, errors.Unwrap(err)))
+		case !info.IsDir():
+			problems = append(problems, fmt.Sprintf("`%s` is not a directory.", dir))
+		}
+	}
+	return problems
+}
+
+// roots are the directories of a session: its working directory comes first.
+func roots(where events.AgentWorkspace) []string {
+	return append([]string{where.Cwd}, where.AdditionalDirectories...)
+}

@@ -1,0 +1,163 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// Bounds of a conversation.
+const (
+	defaultTurns, maxTurns         = 20, 200
+	defaultTurnBytes, maxTurnBytes = 2048, 64 << 10
+)
+
+func (a *api) turnRoutes(r *router) {
+	const path = "/api/sessions/{name}/turns"
+	register(r, huma.Operation{
+		OperationID: "list-session-turns", Method: http.MethodGet, Path: path, Tags: []string{tagSessions},
+		Summary:     "Read the conversation of a session",
+		Description: "The last runs of a session of any kind in the order in which they were accepted, each with its code, output, result and error, the resets between them, and the commands of an ACP session. " + sessionText,
+	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.sessionTurns)
+	r.bounds(http.MethodGet, path, "last", 1, maxTurns, defaultTurns)
+	r.bounds(http.MethodGet, path, "max_bytes", 0, maxTurnBytes, defaultTurnBytes)
+}
+
+type turnsInput struct {
+	Reading
+	OneSession
+	Last     optional[int] `query:"last" doc:"At most this many runs, the newest."`
+	MaxBytes optional[int] `query:"max_bytes" doc:"At most this many bytes of each code, output, result and error."`
+}
+
+type turnsAnswer struct{ Body sessionTurns }
+
+// sessionTurns is what happened in a session, oldest first.
+type sessionTurns struct {
+	Session projections.Session `json:"session"`
+	// Earlier counts the runs before the first one shown.
+	Earlier int64    `json:"earlier" doc:"Number of runs before the first one here."`
+	Moments []moment `json:"moments" doc:"Runs, resets and commands, oldest first."`
+}
+
+// moment is a run, a reset or a command: one of the three is set.
+type moment struct {
+	Run     *turnRun                  `json:"run,omitempty"`
+	Reset   *projections.SessionReset `json:"reset,omitempty"`
+	Command *projections.AgentCommand `json:"command,omitempty"`
+}
+
+type turnRun struct {
+	ExecutionID string        `json:"execution_id"`
+	Turn        *int64        `json:"turn" doc:"Number of the turn in a logical or ACP session; null in a named session."`
+	Status      events.Status `json:"status"`
+	Queued      bool          `json:"queued"`
+	RequestedAt string        `json:"requested_at" format:"date-time"`
+	StartedAt   string        `json:"started_at" format:"date-time"`
+	CompletedAt *string       `json:"completed_at"`
+	DurationMS  *int64        `json:"duration_ms" doc:"From the start to the end; null while it runs."`
+	InputHeap   *string       `json:"input_heap"`
+	Heap        *string       `json:"heap"`
+	Reason      *string       `json:"reason"`
+	Code        excerpt       `json:"code"`
+	Output      excerpt       `json:"output"`
+	Result      *excerpt      `json:"result"`
+	Error       *excerpt      `json:"error"`
+	// Erased is true when the content of the run was erased.
+	Erased bool `json:"erased,omitempty" doc:"True when the content of the run was erased."`
+}
+
+// excerpt is the beginning of a text.
+type excerpt struct {
+	Text  string `json:"text"`
+	Bytes int64  `json:"bytes" doc:"Length of the whole text in bytes of UTF-8."`
+}
+
+func (a *api) sessionTurns(ctx context.Context, in *turnsInput) (*turnsAnswer, error) {
+	last, most := in.Last.or(defaultTurns), in.MaxBytes.or(defaultTurnBytes)
+	if f := between("last", last, 1, maxTurns); f != nil {
+		return nil, f
+	}
+	if f := between("max_bytes", most, 0, maxTurnBytes); f != nil {
+		return nil, f
+	}
+	if err := a.fresh(ctx, in.Reading); err != nil {
+		return nil, err
+	}
+	tenant := requestOf(ctx).tenant
+	s, err := a.session(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	list, err := a.q.SessionMoments(ctx, tenant, s, last)
+	if err != nil {
+		return nil, err
+	}
+	out := &turnsAnswer{Body: sessionTurns{Session: s, Earlier: s.Runs, Moments: []moment{}}}
+	for _, m := range list {
+		if m.ExecutionID == "" {
+			out.Body.Moments = append(out.Body.Moments, moment{Reset: m.Reset, Command: m.Command})
+			continue
+		}
+		run, err := a.turnRun(ctx, tenant, m.ExecutionID, most)
+		if err != nil {
+			return nil, err
+		}
+		out.Body.Earlier--
+		out.Body.Moments = append(out.Body.Moments, moment{Run: run})
+	}
+	out.Body.Earlier = max(out.Body.Earlier, 0) // a run may have come meanwhile
+	return out, nil
+}
+
+func (a *api) turnRun(ctx context.Context, tenant, id string, most int) (*turnRun, error) {
+	d, err := a.q.Execution(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	run := &turnRun{
+		ExecutionID: id, Turn: d.Turn, Status: d.Status, Queued: d.Queued, RequestedAt: d.RequestedAt, StartedAt: d.StartedAt, CompletedAt: d.CompletedAt,
+		InputHeap: d.InputHeap, Heap: d.Heap, Reason: d.Reason, Code: *cutTo(&d.Code, most), Result: cutTo(d.Result, most), Error: cutTo(d.Error, most),
+		Output: excerpt{Bytes: d.TotalBytes}, Erased: d.Shredded != nil,
+	}
+	if d.CompletedAt != nil {
+		from, err1 := time.Parse(time.RFC3339, d.StartedAt)
+		to, err2 := time.Parse(time.RFC3339, *d.CompletedAt)
+		if err1 == nil && err2 == nil {
+			ms := to.Sub(from).Milliseconds()
+			run.DurationMS = &ms
+		}
+	}
+	if most == 0 || d.TotalBytes == 0 || run.Erased {
+		return run, nil
+	}
+	from := int64(0)
+	page, err := a.q.Output(ctx, tenant, id, projections.OutputQuery{ByteOffset: &from, ByteLimit: int64(most)})
+	if err != nil {
+		return nil, err
+	}
+	run.Output = excerpt{Text: page.Data, Bytes: max(page.TotalBytes, d.TotalBytes)}
+	return run, nil
+}
+
+// cutTo returns the beginning of a text, whole characters of at most some bytes.
+func cutTo(text *string, most int) *excerpt {
+	if text == nil {
+		return nil
+	}
+	end := len(*text)
+	if end > most {
+		end = most
+		for end > 0 && !utf8.RuneStart((*text)[end]) {
+			end--
+		}
+	}
+	return &excerpt{Text: strings.Clone((*text)[:end]), Bytes: int64(len(*text))}
+}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// nameList holds the names that Tab completes: those of the language, those that
+// inputs declared, and those that the runs declared which led to the heap. The
+// code of these runs is read, nothing is run: completion leaves no trace in the
+// ledger. Names that code makes by other means are not found.
+type nameList struct {
+	flags clientFlags
+
+	mu    sync.Mutex
+	known map[string]bool
+	heap  string // whose ancestry is yet to be read; empty when it was
+}
+
+const (
+	// lineageWait bounds how long Tab waits for the server.
+	lineageWait = 2 * time.Second
+	// lineageRuns is how many runs that led to a heap are read.
+	lineageRuns = 50
+)
+
+// languageNames are the globals and keywords that are worth completing.
+var languageNames = strings.Fields(`Array ArrayBuffer BigInt Boolean DataView Date Error Float64Array Function Infinity Int32Array Intl JSON Map Math NaN Number Object Promise
+	Proxy RangeError Reflect RegExp Set String Symbol SyntaxError TextDecoder TextEncoder TypeError URL Uint8Array WeakMap WeakSet async await break case catch class clearInterval
+	clearTimeout console const continue crypto decodeURIComponent default delete encodeURIComponent export false finally function globalThis import instanceof isFinite isNaN null
+	parseFloat parseInt performance queueMicrotask return setInterval setTimeout structuredClone switch this throw true typeof undefined while yield`)
+
+// replCommands are completed at the beginning of a line.
+var replCommands = []string{".exit", ".heap", ".help", ".reset", ".tags", ".undo"}
+
+func newNameList(flags clientFlags, heap string) *nameList {
+	n := &nameList{flags: flags, known: map[string]bool{}, heap: heap}
+	for _, name := range languageNames {
+		n.known[name] = true
+	}
+	return n
+}
+
+// startFrom adds, at the next Tab, the names of the runs that led to a heap.
+func (n *nameList) startFrom(heap string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.heap = heap
+}
+
+var declaration = regexp.MustCompile(`(?m)(?:\b(?:let|const|var|function|class)\s*\*?\s+|\bglobalThis\.|^\s*)([\p{L}_$][\p{L}\p{N}_$]*)(\s*(?:=[^=]|\(|\{|;|,|$|\s))`)
+
+// declare adds the names that a script declares or assigns.
+func (n *nameList) declare(code string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.add(code)
+}
+
+func (n *nameList) add(code string) {
+	for _, m := range declaration.FindAllStringSubmatch(code, -1) {
+		declared := regexp.MustCompile(`^\s*(?:let|const|var|function|class|globalThis)\b`).MatchString(m[0])
+		assigned := strings.HasPrefix(strings.TrimSpace(m[2]), "=")
+		if declared || assigned {
+			n.known[m[1]] = true
+		}
+	}
+}
+
+// complete lists the names that begin with a word.
+func (n *nameList) complete(word string) []string {
+	if strings.HasPrefix(word, ".") {
+		return beginning(replCommands, word)
+	}
+	if word == "" {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.heap != "" {
+		n.readLineage()
+	}
+	return beginning(slices.Sorted(maps.Keys(n.known)), word)
+}
+
+func beginning(list []string, word string) (found []string) {
+	for _, name := range list {
+		if strings.HasPrefix(name, word) {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+// readLineage reads the code of the newest runs that led to the heap. What cannot
+// be read is left out: it is only for completion.
+func (n *nameList) readLineage() {
+	ctx, stop := context.WithTimeout(context.Background(), lineageWait)
+	defer stop()
+	for _, code := range n.flags.lineageCode(ctx, n.heap, lineageRuns) {
+		n.add(code)
+	}
+	n.heap = ""
+}
+
+// lineageCode is the code of the newest runs that led to a heap, as far as it can
+// be read.
+func (f clientFlags) lineageCode(ctx context.Context, heap string, most int) (list []string) {
+	var answer struct {
+		Lineage []struct {
+			ExecutionID string `json:"execution_id"`
+		} `json:"lineage"`
+	}
+	if f.call(ctx, http.MethodGet, "/api/heaps/"+heap+"/lineage", nil, &answer) != nil {
+		return nil
+	}
+	for _, step := range answer.Lineage[:min(len(answer.Lineage), most)] {
+		var e struct {
+			Code string `json:"code"`
+		}
+		if f.call(ctx, http.MethodGet, "/api/executions/"+step.ExecutionID, nil, &e) == nil {
+			list = append(list, e.Code)
+		}
+	}
+	return list
+}

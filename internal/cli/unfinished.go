@@ -1,0 +1,129 @@
+package cli
+
+import "unicode"
+
+// unfinished reports whether a script lacks its end: it has an open bracket, text
+// template or comment, or a text whose last line ends in a backslash. What is
+// wrong otherwise is for V8 to say.
+func unfinished(code string) bool {
+	var open []rune // brackets; '`' for a template, '$' for a substitution in one
+	top := func() rune {
+		if len(open) == 0 {
+			return 0
+		}
+		return open[len(open)-1]
+	}
+	pop := func() { open = open[:len(open)-1] }
+	src := []rune(code)
+	value := false // the token before is the end of a value: a slash divides it
+	for i := 0; i < len(src); i++ {
+		r := src[i]
+		if top() == '`' {
+			switch {
+			case r == '\\':
+				i++
+			case r == '`':
+				pop()
+				value = true
+			case r == '$' && i+1 < len(src) && src[i+1] == '{':
+				open = append(open, '$')
+				i++
+				value = false
+			}
+			continue
+		}
+		switch {
+		case unicode.IsSpace(r):
+		case r == '/' && i+1 < len(src) && src[i+1] == '/':
+			for i < len(src) && src[i] != '\n' {
+				i++
+			}
+		case r == '/' && i+1 < len(src) && src[i+1] == '*':
+			for i += 3; i < len(src) && (src[i-1] != '*' || src[i] != '/'); i++ {
+			}
+			if i >= len(src) {
+				return true
+			}
+		case r == '/' && !value:
+			i = skipRegexp(src, i)
+			value = true
+		case r == '"' || r == '\'':
+			next, closed, continued := skipText(src, i)
+			if !closed && continued {
+				return true
+			}
+			i, value = next, true
+		case r == '`' || r == '(' || r == '[' || r == '{':
+			open = append(open, r)
+			value = false
+		case r == ')' || r == ']' || r == '}':
+			want := map[rune]rune{')': '(', ']': '[', '}': '{'}[r]
+			if t := top(); t != want && (t != '$' || r != '}') {
+				return false // a mistake that more lines do not mend
+			}
+			pop()
+			value = true
+		case isNamePart(r):
+			begin := i
+			for i+1 < len(src) && isNamePart(src[i+1]) {
+				i++
+			}
+			switch string(src[begin : i+1]) {
+			case "return", "typeof", "case", "do", "else", "in", "of", "void", "delete", "throw", "new", "await", "yield", "instanceof":
+				value = false
+			default:
+				value = true
+			}
+		default:
+			value = false
+		}
+	}
+	return len(open) > 0
+}
+
+// isNamePart reports whether a character may stand in a name.
+func isNamePart(r rune) bool {
+	return r == '_' || r == '$' || unicode.IsLetter(r) || unicode.IsDigit(r)
+}
+
+// skipText returns the position of the last character of a text in quotes;
+// continued is true when it ends in a backslash, after which the next line
+// belongs to it.
+func skipText(src []rune, i int) (last int, closed, continued bool) {
+	quote := src[i]
+	for i++; i < len(src); i++ {
+		switch src[i] {
+		case '\\':
+			i++
+			if i+1 >= len(src) {
+				return i, false, true
+			}
+		case quote:
+			return i, true, false
+		case '\n':
+			return i, false, false
+		}
+	}
+	return i, false, false
+}
+
+// skipRegexp returns the position of the last character of a regular expression,
+// without its flags.
+func skipRegexp(src []rune, i int) int {
+	class := false
+	for i++; i < len(src) && src[i] != '\n'; i++ {
+		switch src[i] {
+		case '\\':
+			i++
+		case '[':
+			class = true
+		case ']':
+			class = false
+		case '/':
+			if !class {
+				return i
+			}
+		}
+	}
+	return i
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"slices"
+	"testing"
+)
+
+// Input goes on while a bracket, a text or a comment is open; what is wrong in
+// another way is run, and V8 says what.
+func TestUnfinished(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]bool{
+		"1 + 1\n": false, "": false, "(1 +\n": true, "f(\n1)\n": false, "{ a: [1,\n": true, "if (x) {\n": true, "if (x) {\n}\n": false,
+		"`a\n": true, "`a ${b +\n": true, "`a ${b}`\n": false, "`a ${ {c: `d` }.c }`\n": false, "`\\`\n": true,
+		"'a(\n": false, "\"a\\\n": true, "\"a\\\nb\"\n": false, "'it\\'s ('\n": false,
+		"// (\n": false, "/* (\n": true, "/* ( */\n": false, "1 /* { */ + (\n": true, "/**/\n": false, "/*/\n": true,
+		"/[(]/.test(a)\n": false, "a / b / (\n": true, "x = /\\(/\n": false, "return /(/\n": false, "a[0] / (1\n": true,
+		"}\n": false, "(]\n": false, "(}\n": false, "é(\n": true, "/* é */ (\n": true,
+	} {
+		if got := unfinished(code); got != want {
+			t.Errorf("%q: %t, want %t", code, got, want)
+		}
+	}
+}
+
+// Names are completed from what code declares, and from nothing it only uses.
+func TestDeclaredNames(t *testing.T) {
+	t.Parallel()
+	n := newNameList(clientFlags{}, "")
+	n.declare("let one = 1, other = 2\nconst two=2; var three\nfunction four() {}\nclass Five {}\nasync function six() {}\nfunction* seven() {}\nglobalThis.eight = 8\nnine = 9\nten == 10\nused(one)\nif (nine) {}")
+	for word, want := range map[string]bool{"one": true, "two": true, "three": true, "four": true, "Five": true, "six": true, "seven": true, "eight": true, "nine": true, "ten": false, "used": false} {
+		if got := slices.Contains(n.complete(word), word); got != want {
+			t.Errorf("%s is completed: %t", word, got)
+		}
+	}
+	if got := n.complete(".h"); !slices.Equal(got, []string{".heap", ".help"}) {
+		t.Errorf("commands: %q", got)
+	}
+	if got := n.complete(""); got != nil {
+		t.Errorf("nothing completes to %q", got)
+	}
+}
+
+// Control characters are escaped wherever a write ends.
+func TestScreenEscapes(t *testing.T) {
+	t.Parallel()
+	var b writes
+	s := &screen{out: &b, terminal: true}
+	for _, part := range []string{"a\x1b[1m\n\tb\r", "\xc3", "\xa9\xe2\x82", "\xac", "\xff\xe2\x80", "\xae\n"} {
+		if n, err := s.Write([]byte(part)); n != len(part) || err != nil {
+			t.Errorf("wrote %d of %q, %v", n, part, err)
+		}
+	}
+	if got, want := string(b), "a\\x1b[1m\n\tb\\ré€\\xff\\u202e\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+type writes []byte
+
+func (w *writes) Write(p []byte) (int, error) { *w = append(*w, p...); return len(p), nil }

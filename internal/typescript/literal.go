@@ -1,0 +1,250 @@
+package typescript
+
+import (
+	"bytes"
+	"sort"
+	"strings"
+	"unicode/utf8"
+)
+
+// Sizes of literals in bytes of source, which are at least their UTF-16 units.
+// V8 internalizes literals, and in an isolate whose heap is saved it has no place
+// for an internalized string of more than about 131,000 units.
+const (
+	maxLiteral = 130_000
+	pieceSize  = 100_000
+)
+
+// SplitLiterals returns p with string and template literals of more than 130,000
+// bytes written as sums of shorter ones, which V8 computes at run time and does
+// not internalize. Values and, through the map, positions stay. Property names,
+// directives, tagged templates and regular expressions stay as they are. p
+// itself is returned if it has no such literal, or cannot be read.
+func SplitLiterals(p *Program) *Program {
+	if !mayHoldLong(p.Code) {
+		return p
+	}
+	t, err := parse(p.Code)
+	if err != nil {
+		return p
+	}
+	inserted := t.splits()
+	if len(inserted) == 0 {
+		return p
+	}
+	code := insert(p.Code, inserted)
+	maps, err := t.shiftForward(p.Map, inserted)
+	if err != nil {
+		return p
+	}
+	return &Program{Code: code, Map: maps}
+}
+
+// mayHoldLong reports whether there is enough text between two quotes of a kind
+// for a long literal. It does not know what the quotes are part of.
+func mayHoldLong(code []byte) bool {
+	if len(code) <= maxLiteral {
+		return false
+	}
+	double, single, back := 0, 0, 0
+	for i := 0; i < len(code); i++ {
+		var last *int
+		switch code[i] {
+		case '\\':
+			i++
+			continue
+		case '"':
+			last = &double
+		case '\'':
+			last = &single
+		case '`':
+			last = &back
+		default:
+			continue
+		}
+		if i-*last > maxLiteral {
+			return true
+		}
+		*last = i
+	}
+	return false
+}
+
+// splits returns what to insert to cut the long literals.
+func (t *tree) splits() []insertion {
+	var found []insertion
+	for i := range t.nodes {
+		if t.end(i)-t.start(i) <= maxLiteral {
+			continue
+		}
+		var cuts []int
+		switch t.kind(i) {
+		case "string":
+			if t.splittable(i) {
+				cuts = cutText(t.source, t.start(i)+1, t.end(i)-1)
+			}
+		case "template_string":
+			if p := t.parentKind(i); p == "call_expression" && t.start(t.parent(i)) != t.start(i) {
+				continue // a tagged template sees its pieces
+			}
+			from := t.start(i) + 1
+			for c := t.first(i); c != none; c = t.next(c) {
+				if t.kind(c) == "template_substitution" {
+					cuts = append(cuts, cutText(t.source, from, t.start(c))...)
+					from = t.end(c)
+				}
+			}
+			cuts = append(cuts, cutText(t.source, from, t.end(i)-1)...)
+		}
+		if len(cuts) == 0 {
+			continue
+		}
+		opening := "("
+		if p := t.statementAt(i); p != none && isList(t.parentKind(p)) {
+			opening = ";(" // not the arguments of what the line before ends in
+		}
+		quote := string(t.source[t.start(i)])
+		found = append(found, insertion{t.start(i), opening})
+		for _, at := range cuts {
+			found = append(found, insertion{at, quote + "+" + quote})
+		}
+		found = append(found, insertion{t.end(i), ")"})
+	}
+	// A template may hold another one.
+	sort.SliceStable(found, func(i, j int) bool { return found[i].at < found[j].at })
+	return found
+}
+
+// statementAt returns the expression statement that begins with node i, or none.
+func (t *tree) statementAt(i int) int {
+	for p := t.parent(i); p != none && t.start(p) == t.start(i); p = t.parent(p) {
+		if t.kind(p) == "expression_statement" {
+			return p
+		}
+	}
+	return none
+}
+
+// splittable reports whether a string is an expression, and no directive that
+// another one follows.
+func (t *tree) splittable(i int) bool {
+	switch p := t.parent(i); t.kind(p) {
+	case "pair", "pair_pattern":
+		return t.start(p) != t.start(i)
+	case "public_field_definition":
+		for c := t.first(p); c != i; c = t.next(c) {
+			if t.kind(c) == "=" {
+				return true
+			}
+		}
+		return false
+	case "method_definition", "import_statement", "export_statement", "import_specifier", "export_specifier", "namespace_export", "import_require_clause",
+		"literal_type", "method_signature", "property_signature", "enum_body", "enum_assignment", "module", "internal_module":
+		return false
+	case "expression_statement":
+		next := t.next(p)
+		if next == none || t.kind(next) != "expression_statement" {
+			return true
+		}
+		e := t.expression(next)
+		return e == none || t.kind(e) != "string"
+	}
+	return true
+}
+
+// cutText returns where to cut a text of literals that is too long. Escapes and
+// line ends stay whole.
+func cutText(source []byte, from, to int) []int {
+	if to-from <= maxLiteral {
+		return nil
+	}
+	var cuts []int
+	begun := from
+	for i := from; i < to; {
+		n := unitLength(source[i:to])
+		if i+n-begun > pieceSize {
+			cuts = append(cuts, i)
+			begun = i
+		}
+		i += n
+	}
+	return cuts
+}
+
+// unitLength returns the length in bytes of the first character of a literal's
+// text as it is written.
+func unitLength(s []byte) int {
+	if bytes.HasPrefix(s, []byte("\r\n")) {
+		return 2
+	}
+	if s[0] != '\\' || len(s) == 1 {
+		_, n := utf8.DecodeRune(s)
+		return n
+	}
+	switch c := s[1]; {
+	case c == 'u' && len(s) > 2 && s[2] == '{':
+		return indexFrom(s, 2, "}")
+	case c == 'u':
+		return min(6, len(s))
+	case c == 'x':
+		return min(4, len(s))
+	case c == '\r' && len(s) > 2 && s[2] == '\n':
+		return 3
+	case '0' <= c && c <= '7':
+		n := 2
+		for n < 4 && n < len(s) && '0' <= s[n] && s[n] <= '7' {
+			n++
+		}
+		return n
+	}
+	_, n := utf8.DecodeRune(s[1:])
+	return 1 + n
+}
+
+// shiftForward returns the source map of the tree's code with the insertions:
+// that of the code if it has one, otherwise one of the code's tokens.
+func (t *tree) shiftForward(encoded []byte, inserted []insertion) ([]byte, error) {
+	m := sourceMap{Version: 3, Sources: []string{"main.ts"}}
+	lines := t.tokens()
+	if encoded != nil {
+		var err error
+		if m, lines, err = decodeMap(encoded); err != nil {
+			return nil, err
+		}
+	}
+	for line, shifts := range shifts(t.source, inserted, false) {
+		if line >= len(lines) {
+			continue
+		}
+		for i := range lines[line] {
+			s := &lines[line][i]
+			// Text at the place of a token comes before it.
+			in := lastAt(shifts, s.generated)
+			s.generated += in.before + in.size
+		}
+	}
+	return encodeMap(m, lines)
+}
+
+// tokens maps each token of the source to itself.
+func (t *tree) tokens() [][]segment {
+	starts := lineStarts(t.source)
+	lines := make([][]segment, len(starts))
+	line, column, at := 0, 0, 0
+	for i := range t.nodes {
+		start := t.start(i)
+		if i+1 != t.last(i) || start < at || strings.HasPrefix(t.kind(i), "string_") || t.kind(i) == "escape_sequence" {
+			continue
+		}
+		for line+1 < len(starts) && starts[line+1] <= start {
+			line++
+			column, at = 0, starts[line]
+		}
+		column += columns(string(t.source[at:start]))
+		at = start
+		if segments := lines[line]; len(segments) == 0 || segments[len(segments)-1].generated < column {
+			lines[line] = append(lines[line], segment{column, line, column})
+		}
+	}
+	return lines
+}

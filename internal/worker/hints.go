@@ -1,0 +1,86 @@
+package worker
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Hints are added to the first line of a recorded error that comes from a habit of
+// Node, Deno or browsers. They do not change what the script sees.
+const (
+	// A script may expect modules.
+	noModules = "scripts run without modules: nothing can be imported, required or exported here. " +
+		"Put the code into the script itself: what one run defines, the next one has when it resumes the heap"
+	noNetwork = "scripts have no network: call a tool of an MCP server with await mcp.SERVER.TOOL({...}), or put the data into the script. " +
+		"The operator adds servers with --mcp-server"
+	noProcess = "scripts have no process, arguments or environment: put the values into the script, and write output with console.log"
+	noFiles   = "scripts have no files: put the data into the script, or call a tool of an MCP server with await mcp.SERVER.TOOL({...})"
+	noPage    = "scripts run without a browser page: globalThis is the global object, and console.log writes output"
+	noStorage = "scripts need no storage: a variable keeps its value for later runs that resume the heap"
+	noDialog  = "scripts cannot ask or show anything: put the values into the script, and write output with console.log"
+	noBuffer  = "use Uint8Array for bytes, TextEncoder and TextDecoder for text, and btoa and atob for Base64"
+	noURL     = "take addresses apart with string methods or a regular expression, and encode parts with encodeURIComponent"
+	noThreads = "a script is one thread: use promises and timers, or several runs"
+	noSignals = "scripts have neither events nor abort signals: use promises and callbacks"
+	noShared  = "a run whose heap is saved has none: run stateless"
+	useGlobal = "use globalThis"
+	noReturn  = "at top level the value of the last expression is the result: write the value without return, or put the code into a function and call it"
+)
+
+// missing holds the hint for each global that scripts expect and do not have.
+var missing = map[string]string{
+	"require": noModules, "module": noModules, "exports": noModules,
+	"fetch": noNetwork, "XMLHttpRequest": noNetwork, "WebSocket": noNetwork, "EventSource": noNetwork,
+	"Request": noNetwork, "Response": noNetwork, "Headers": noNetwork, "FormData": noNetwork, "axios": noNetwork,
+	"process": noProcess, "Deno": noProcess, "Bun": noProcess,
+	"__dirname": noFiles, "__filename": noFiles, "fs": noFiles, "Blob": noFiles, "File": noFiles, "FileReader": noFiles,
+	"window": noPage, "document": noPage, "navigator": noPage, "location": noPage, "history": noPage, "self": noPage,
+	"requestAnimationFrame": noPage, "addEventListener": noPage,
+	"localStorage": noStorage, "sessionStorage": noStorage, "indexedDB": noStorage,
+	"alert": noDialog, "prompt": noDialog, "confirm": noDialog,
+	"Buffer": noBuffer,
+	"URL":    noURL, "URLSearchParams": noURL,
+	"Worker": noThreads, "MessageChannel": noThreads, "BroadcastChannel": noThreads,
+	"AbortController": noSignals, "AbortSignal": noSignals, "EventTarget": noSignals, "Event": noSignals, "EventEmitter": noSignals,
+	"SharedArrayBuffer": noShared, "WebAssembly": noShared,
+	"global": useGlobal,
+}
+
+var notDefined = regexp.MustCompile(`^ReferenceError: (\w+) is not defined$`)
+
+// Only this makes V8 say "Not supported", and a script may say it too.
+var dynamicImport = regexp.MustCompile(`\bimport\s*\(`)
+
+// hint returns what to do instead, for the first line of an error; "" for most.
+func hint(first string, code []byte) string {
+	switch first {
+	case "SyntaxError: Cannot use import statement outside a module",
+		"SyntaxError: Cannot use 'import.meta' outside a module",
+		"SyntaxError: Unexpected token 'export'":
+		return noModules
+	case "SyntaxError: Illegal return statement":
+		return noReturn
+	case "Error: Not supported":
+		if dynamicImport.Match(code) {
+			return noModules
+		}
+	}
+	if m := notDefined.FindStringSubmatch(first); m != nil {
+		return missing[m[1]]
+	}
+	return ""
+}
+
+// withHint adds to the first line of an error what to do instead of what V8 only
+// says it cannot do.
+func withHint(text string, code []byte) string {
+	first, rest, more := strings.Cut(text, "\n")
+	add := hint(first, code)
+	if add == "" {
+		return text
+	}
+	if more {
+		return first + "; " + add + "\n" + rest
+	}
+	return first + "; " + add
+}

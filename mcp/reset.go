@@ -1,0 +1,83 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"unicode"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/projections"
+)
+
+// SessionQueries finds sessions of every kind. *projections.Store implements it.
+type SessionQueries interface {
+	ResolveSession(ctx context.Context, tenant, text string) (projections.Session, error)
+}
+
+func (s *Server) resetTool() tool {
+	return tool{
+		name: "reset_session", title: "Reset session", destructive: true, idempotent: true,
+		about:  "Set a session back to one of its heaps, or to nothing.",
+		input:  []property{{name: "session", kind: text, required: true, about: "ref or name"}, {name: "heap", kind: text}},
+		output: record(is("session_id", "string"), is("kind", "string"), orNull("head", "string")),
+		call:   s.resetSession,
+	}
+}
+
+type resetAnswer struct {
+	SessionID string             `json:"session_id"`
+	Kind      events.SessionKind `json:"kind"`
+	Head      *string            `json:"head"`
+}
+
+func (s *Server) resetSession(ctx context.Context, c caller, a arguments) (answer, error) {
+	if a.has("heap") && a.text("heap") == "" {
+		return answer{}, ledger.Invalid("heap", "heap must not be empty: leave it out to reset the session to nothing")
+	}
+	r := ledger.Reset{Tenant: s.tenant, Heap: a.text("heap"), Actor: c.actor, Traceparent: c.traceparent}
+	if err := s.resetTarget(ctx, c, a.text("session"), &r); err != nil {
+		return answer{}, err
+	}
+	done, err := s.opts.Commands.ResetSession(ctx, r)
+	if err != nil {
+		return answer{}, err
+	}
+	out := resetAnswer{SessionID: done.SessionID, Kind: done.Kind}
+	if r.Heap != "" {
+		out.Head = &r.Heap
+	}
+	return answer{value: out, seq: done.Seq}, nil
+}
+
+// resetTarget finds the session to reset: by the short name that this connection
+// was given, else as every interface finds sessions.
+func (s *Server) resetTarget(ctx context.Context, c caller, text string, r *ledger.Reset) error {
+	if strings.TrimSpace(text) == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return ledger.Invalid("session", "session must be a logical_session_ref, a name, or an id, in printable characters")
+	}
+	id, err := s.opts.Commands.ResolveRef(ctx, s.tenant, c.holder(s.tenant), text)
+	switch {
+	case err == nil:
+		r.SessionID = id
+		return nil
+	case codeOf(err) != ledger.CodeNotFound:
+		return err
+	}
+	found, err := s.opts.Queries.ResolveSession(ctx, s.tenant, text)
+	many, ambiguous := errors.AsType[*projections.AmbiguousError](err)
+	switch {
+	case ambiguous:
+		return &ledger.Error{Code: ledger.CodeConflict, Field: "session", Message: many.Error(), Err: err}
+	case errors.Is(err, events.ErrNotFound):
+		return &ledger.Error{Code: ledger.CodeNotFound, Field: "session", Message: "there is no session " + quote(text) + "; open_session opens one, list_sessions lists the named sessions", Err: err}
+	case err != nil:
+		return err
+	case found.Kind == events.SessionLog:
+		r.Name = *found.Name
+	default:
+		r.SessionID = found.SessionID
+	}
+	return nil
+}
