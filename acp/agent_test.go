@@ -2,14 +2,23 @@ package acp_test
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"daybook/embed"
 )
 
-// serveAgent makes the test binary an agent on its standard streams.
+// serveAgent makes the test binary an agent on its standard streams: with a ledger
+// of its own, or as a client of the process that owns the directory.
 func serveAgent(dir string) {
-	err := embed.ServeACPStdio(context.Background(), embed.Options{DataDir: dir, NoSync: true, DrainWait: -1}, os.Stdin, os.Stdout)
+	ctx := context.Background()
+	book, err := embed.Start(ctx, embed.Options{DataDir: dir, NoSync: true, DrainWait: -1})
+	switch {
+	case err == nil:
+		err = errors.Join(book.ServeACP(ctx, os.Stdin, os.Stdout), book.Close())
+	case errors.Is(err, embed.ErrLocked):
+		err = embed.Attach(ctx, embed.Client{DataDir: dir, ACP: true}, os.Stdin, os.Stdout)
+	}
 	if err != nil {
 		os.Stderr.WriteString(err.Error() + "\n")
 		os.Exit(1)

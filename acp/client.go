@@ -16,10 +16,18 @@ import (
 
 	"daybook/events"
 	"daybook/internal/lines"
+	"daybook/internal/link"
 )
+
+// ErrDetached is the cause of a context whose client asks another server next:
+// its prompts are neither cancelled nor answered.
+var ErrDetached = errors.New("another server serves the client next")
 
 // ErrClosed is returned by Serve when the server ended before its client did.
 var ErrClosed = errors.New("the server has ended")
+
+// MaxMessageBytes bounds one message of a client, without its line end.
+const MaxMessageBytes = maxLine
 
 const (
 	// eofGrace is how long what a client asked may take once it has closed its end:
@@ -53,6 +61,8 @@ type client struct {
 	// one of those that use it is handled at a time.
 	after func()
 
+	detached chan struct{} // closed when the client asks another server next
+
 	greeted atomic.Bool
 	name    atomic.Value // of string: what the client calls itself
 }
@@ -68,6 +78,8 @@ type call struct {
 type turn struct {
 	ctx    context.Context //nolint:containedctx // the turn's own: cancelled by a notification
 	cancel context.CancelFunc
+	// delivery identifies the prompt where a link may bring it to several servers.
+	delivery link.Delivery
 	// finished is closed when nothing more is done about the prompt.
 	finished chan struct{}
 	once     sync.Once
@@ -75,7 +87,8 @@ type turn struct {
 
 // Serve serves one client over a pair of streams, one JSON-RPC message a line,
 // until in ends, ctx is done or the server is closed. What runs then is
-// cancelled. Nothing but messages is written to out.
+// cancelled, unless the cause of ctx is ErrDetached. Nothing but messages is
+// written to out.
 //
 // When Serve returns for another reason than the end of in, a Read of in may
 // still be waiting; it takes at most one more message, which is lost, unless the
@@ -85,7 +98,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		return ErrClosed
 	}
 	defer s.clients.Done()
-	c := &client{server: s, out: out, broken: make(chan struct{}), pending: map[string]*call{}, turns: map[string]*turn{}}
+	c := &client{server: s, out: out, broken: make(chan struct{}), detached: make(chan struct{}), pending: map[string]*call{}, turns: map[string]*turn{}}
 	c.name.Store("")
 	ended := make(chan struct{})
 	defer close(ended)
@@ -94,6 +107,9 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	c.rpc = sdk.NewConnection(c.handle, c, fromClient)
 	c.rpc.SetLogger(s.opts.Logger)
 	err := c.relay(ctx, lines, toSDK)
+	if errors.Is(context.Cause(ctx), ErrDetached) {
+		close(c.detached)
+	}
 	c.finish()
 	_ = toSDK.Close()
 	<-c.rpc.Done()
@@ -207,7 +223,8 @@ func (c *client) request(ctx context.Context, e envelope, text []byte, to io.Wri
 		return c.refuse(nil, problem{codeInvalidRequest, "id must be a string or a number"})
 	}
 	r := &call{answered: make(chan struct{})}
-	if bad := c.begin(key, r, *e.Method, e); bad != nil {
+	delivery, _ := link.DeliveryOf(ctx, e.ID)
+	if bad := c.begin(key, r, *e.Method, e, delivery); bad != nil {
 		return c.refuse(e.ID, *bad)
 	}
 	if err := c.pass(to, text); err != nil || !inOrder(*e.Method) {
@@ -230,7 +247,7 @@ func (c *client) request(ctx context.Context, e envelope, text []byte, to io.Wri
 }
 
 // begin notes a request, and the turn that it asks for.
-func (c *client) begin(key string, r *call, method string, e envelope) *problem {
+func (c *client) begin(key string, r *call, method string, e envelope, delivery link.Delivery) *problem {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pending[key] != nil {
@@ -241,7 +258,7 @@ func (c *client) begin(key string, r *call, method string, e envelope) *problem 
 		if c.turns[id] != nil {
 			return &problem{codeInvalidRequest, "a prompt is running in this session; wait for its answer, or send session/cancel first"}
 		}
-		t := &turn{finished: make(chan struct{})}
+		t := &turn{delivery: delivery, finished: make(chan struct{})}
 		t.ctx, t.cancel = context.WithCancel(c.server.life)
 		c.turns[id], r.session = t, id
 	}
@@ -397,18 +414,32 @@ func (c *client) answerTheRest(ctx context.Context) {
 	}
 }
 
-// finish cancels what still runs and waits for it.
+// finish cancels what still runs, unless another server serves the client next,
+// and waits until nothing is done about it here.
 func (c *client) finish() {
-	c.mu.Lock()
-	for _, t := range c.turns {
-		t.cancel()
+	select {
+	case <-c.detached:
+	default:
+		c.mu.Lock()
+		for _, t := range c.turns {
+			t.cancel()
+		}
+		c.mu.Unlock()
 	}
-	c.mu.Unlock()
 	timer := time.NewTimer(endGrace)
 	defer timer.Stop()
 	select {
 	case <-c.quiet():
 	case <-timer.C:
+	}
+}
+
+func (c *client) isDetached() bool {
+	select {
+	case <-c.detached:
+		return true
+	default:
+		return false
 	}
 }
 

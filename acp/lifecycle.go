@@ -8,6 +8,7 @@ import (
 	sdk "github.com/coder/acp-go-sdk"
 
 	"daybook/events"
+	"daybook/internal/link"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -72,9 +73,10 @@ func (c *client) open(ctx context.Context, on projections.AgentSession, list ser
 	c.after = func() { close(n.answered) }
 }
 
-// take makes a session that is on record the client's: what still runs in it is
-// ended, since nobody is told of it any more.
-func (c *client) take(ctx context.Context, id string, replayed bool, where events.AgentWorkspace, list serverList) (projections.AgentSession, error) {
+// take makes a recorded session the client's. What still runs in it is ended,
+// because no client receives its updates, unless the client is reattached: it sends
+// its prompt again.
+func (c *client) take(ctx context.Context, id string, replayed, reattached bool, where events.AgentWorkspace, list serverList) (projections.AgentSession, error) {
 	seq, err := c.server.opts.Commands.AttachAgentSession(ctx, tenant, events.AgentSessionAttached{
 		SessionID: id, Replayed: replayed, Content: events.Plain(where), Servers: list.names(), Actor: c.actor(),
 	})
@@ -82,11 +84,14 @@ func (c *client) take(ctx context.Context, id string, replayed bool, where event
 		return projections.AgentSession{}, err
 	}
 	c.server.release(id)
-	ended, err := c.server.opts.Commands.InterruptSession(ctx, tenant, id)
-	if err != nil {
-		return projections.AgentSession{}, err
+	if !reattached {
+		ended, err := c.server.opts.Commands.InterruptSession(ctx, tenant, id)
+		if err != nil {
+			return projections.AgentSession{}, err
+		}
+		seq = max(seq, ended)
 	}
-	if err := c.server.opts.Queries.Wait(ctx, max(seq, ended)); err != nil {
+	if err := c.server.opts.Queries.Wait(ctx, seq); err != nil {
 		return projections.AgentSession{}, err
 	}
 	return c.server.opts.Queries.AgentSession(ctx, tenant, id)
@@ -98,7 +103,7 @@ func (c *client) loadSession(ctx context.Context, p sdk.LoadSessionRequest) (sdk
 		return sdk.LoadSessionResponse{}, err
 	}
 	list := toolServers(p.McpServers, where)
-	on, err := c.take(ctx, string(p.SessionId), true, where, list)
+	on, err := c.take(ctx, string(p.SessionId), true, false, where, list)
 	if err != nil {
 		return sdk.LoadSessionResponse{}, err
 	}
@@ -115,7 +120,8 @@ func (c *client) resumeSession(ctx context.Context, p sdk.ResumeSessionRequest) 
 		return sdk.ResumeSessionResponse{}, err
 	}
 	list := toolServers(p.McpServers, where)
-	on, err := c.take(ctx, string(p.SessionId), false, where, list)
+	reattached, _ := p.Meta[link.Reattached].(bool)
+	on, err := c.take(ctx, string(p.SessionId), false, reattached, where, list)
 	if err != nil {
 		return sdk.ResumeSessionResponse{}, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"daybook/conversation"
 	"daybook/events"
+	"daybook/internal/link"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -71,6 +72,10 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 			asking.Title = a.title
 		}
 	}
+	earlier, err := c.earlierPrompt(ctx, id, t.delivery, &asking)
+	if err != nil {
+		return sdk.PromptResponse{}, err
+	}
 	// What is begun is carried to its end, even if the client goes: only the turn
 	// is cancelled then.
 	ctx = context.WithoutCancel(ctx)
@@ -87,8 +92,14 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 	r := rendering{asked: a, prompt: projections.AgentPrompt{
 		PromptID: done.PromptID, At: events.FormatTime(done.At.Time), Blocks: asking.Blocks, Title: asking.Title, ExecutionID: done.ExecutionID,
 	}}
+	if earlier != nil {
+		r.prompt = *earlier
+	}
 	if err := c.tellAll(ctx, id, r.begin()); err != nil {
 		return sdk.PromptResponse{}, err
+	}
+	if earlier != nil && earlier.Answer != nil {
+		return ended, c.tellAll(ctx, id, r.answer(*earlier.Answer))
 	}
 	if a.runsNothing() {
 		return c.command(ctx, n, r)
@@ -107,6 +118,29 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 // other failure leaves the heap from before.
 func savedByRun(t projections.RunTrace) bool {
 	return t.OutputHeap != "" && (t.Status == events.StatusCompleted || t.Reason == "exception" || t.Reason == "never_settled")
+}
+
+// earlierPrompt gives a prompt that came over a link its id. It returns the prompt
+// if a server that has ended since recorded it.
+func (c *client) earlierPrompt(ctx context.Context, session string, d link.Delivery, p *ledger.AgentPrompt) (*projections.AgentPrompt, error) {
+	if d.Key == "" {
+		return nil, nil
+	}
+	p.ID = events.DerivedID(tenant, "acp-"+d.Key)
+	if !d.Again {
+		return nil, nil
+	}
+	recorded, err := c.server.opts.Queries.AgentPrompts(ctx, tenant, session)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range recorded {
+		if one.PromptID == p.ID {
+			p.Recorded = true
+			return &one, nil
+		}
+	}
+	return nil, nil
 }
 
 func run(code string, config events.AgentConfig) *ledger.Submission {
@@ -190,11 +224,13 @@ func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (
 			}
 			return ended, trace, nil
 		}
-		if trace.More && (stopped == nil || t.ctx.Err() == nil) {
+		if trace.More && (stopped == nil || t.ctx.Err() == nil) && !c.isDetached() {
 			continue
 		}
 		select {
 		case <-changed:
+		case <-c.detached:
+			return sdk.PromptResponse{}, trace, ErrDetached
 		case <-stopped:
 			stopped = nil
 			timer := time.NewTimer(endGrace)

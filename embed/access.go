@@ -7,6 +7,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/access"
+	"daybook/internal/link"
 	"daybook/ledger"
 )
 
@@ -95,15 +96,15 @@ func (m meter) TenantUsage(ctx context.Context, tenant string) (access.Usage, er
 	return access.Usage(u), err
 }
 
-// gate is the write side as clients reach it: closed to new runs while
-// draining, and to tenants that are over a quota.
+// gate is the write side as clients reach it: closed to new runs while draining,
+// unless the next owner answers the client, and to tenants that are over a quota.
 type gate struct {
 	*ledger.Ledger
 	d *Daybook
 }
 
 func (g gate) Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error) {
-	if g.d.draining.Load() {
+	if g.d.draining.Load() && !link.Linked(ctx) {
 		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down and takes no new runs; try again when it is back"}
 	}
 	place, err := g.d.quotas.Admit(ctx, s.Tenant)

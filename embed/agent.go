@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"daybook/acp"
 	"daybook/events"
@@ -13,9 +12,6 @@ import (
 	"daybook/ledger"
 	"daybook/toolserver"
 )
-
-// protocolACP is the Agent Client Protocol in a greeting.
-const protocolACP = "acp"
 
 // newAgent makes what serves the Agent Client Protocol.
 func (d *Daybook) newAgent() *acp.Server {
@@ -40,51 +36,16 @@ func (d *Daybook) ServeACP(ctx context.Context, in io.Reader, out io.Writer) err
 	return d.acp.Serve(ctx, in, out)
 }
 
-// ServeACPStdio serves one client of the Agent Client Protocol over a pair of
-// streams until in ends or ctx is done: with a Daybook of its own, or through the
-// process that holds opts.DataDir. When that process ends the error is
-// ErrOwnerEnded: editors start their agents again, and load their sessions.
-//
-// A Read of in may still be waiting when it returns; it takes at most one more
-// message, which is lost, unless the caller closes in.
-func ServeACPStdio(ctx context.Context, opts Options, in io.Reader, out io.Writer) error {
-	for deadline := time.Now().Add(takeOverWait); ; {
-		book, err := Start(ctx, opts)
-		switch {
-		case err == nil:
-			err := book.ServeACP(ctx, in, out)
-			if errors.Is(err, acp.ErrClosed) {
-				err = book.Err()
-			}
-			return errors.Join(err, book.Close())
-		case !errors.Is(err, ErrLocked):
-			return err
-		}
-		locked := err
-		err = attach(ctx, opts.DataDir, greeting{Protocol: protocolACP}, in, out)
-		if !errors.Is(err, ErrNotServing) {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return locked
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
 // agentGate holds prompts to what holds for runs.
 type agentGate struct{ gate }
 
-// Prompt refuses runs while shutting down, and those over a quota.
+// Prompt refuses runs over a quota, and while shutting down those of clients that
+// have no other server to ask.
 func (g agentGate) Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.Prompted, error) {
 	if p.Run == nil {
 		return g.Ledger.Prompt(ctx, p)
 	}
-	if g.d.draining.Load() {
+	if g.d.draining.Load() && p.ID == "" { // prompts that come over a link have one
 		return ledger.Prompted{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down and takes no new runs; try again when it is back"}
 	}
 	place, err := g.d.quotas.Admit(ctx, p.Tenant)

@@ -71,7 +71,7 @@ func (p *person) connect(book *embed.Daybook) {
 		fromServer, serverOut := io.Pipe()
 		serverIn, toServer := io.Pipe()
 		go func() {
-			_ = embed.AttachMCP(context.Background(), book.DataDir(), name, serverIn, serverOut) // its end is the test's
+			_ = embed.Attach(context.Background(), embed.Client{DataDir: book.DataDir(), SessionID: name}, serverIn, serverOut) // its end is the test's
 			serverOut.Close()
 		}()
 		transport = &sdk.IOTransport{Reader: fromServer, Writer: toServer}

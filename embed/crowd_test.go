@@ -262,7 +262,7 @@ func (c *visitor) enter(ctx context.Context) error {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			err := embed.AttachMCP(life, c.venue.dir, c.session(), theirs, mine)
+			err := embed.Attach(life, embed.Client{DataDir: c.venue.dir, SessionID: c.session()}, theirs, mine)
 			mine.CloseWithError(err)
 			theirs.CloseWithError(io.ErrClosedPipe)
 		}()

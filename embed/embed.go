@@ -56,7 +56,10 @@ type Daybook struct {
 	handler     http.Handler
 	http        *http.Server // nil when nothing listens
 	listener    net.Listener
-	socket      net.Listener // where local MCP clients attach
+	socket      *http.Server // in the data directory, for processes of the same user
+	clients     *clients     // attached through it
+	use         *use
+	watchingUse *follower
 
 	// draining refuses new runs while those in progress finish.
 	draining                  atomic.Bool
@@ -72,10 +75,6 @@ type Daybook struct {
 	watching                  *follower           // of damage
 	scrubbing                 *follower
 	scrub                     *audit.Scrub // nil without
-	attached                  sync.WaitGroup
-	// closing ends when clients that are still attached are to be gone.
-	closing    context.Context
-	endClients context.CancelFunc
 
 	closeOnce sync.Once
 	closeErr  error
@@ -120,6 +119,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"start the scrub", d.startScrub},
 		{"start the interfaces", d.startInterfaces},
 		{"watch for damage", d.watchDamage},
+		{"watch for use", d.watchUse},
 	} {
 		if err := step.do(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", step.doing, err), d.Close())
@@ -129,17 +129,19 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 }
 
 func newDaybook(opts Options) *Daybook {
-	d := &Daybook{opts: opts, damage: damage.NewState(), done: make(chan struct{})}
-	d.closing, d.endClients = context.WithCancel(context.Background())
-	return d
+	return &Daybook{opts: opts, damage: damage.NewState(), clients: newClients(), use: newUse(), done: make(chan struct{})}
 }
 
-func (d *Daybook) takeDirectory(context.Context) error {
+func (d *Daybook) takeDirectory(ctx context.Context) error {
 	if err := os.MkdirAll(d.opts.DataDir, 0o700); err != nil {
 		return err
 	}
 	var err error
-	d.lock, err = lockDir(d.opts.DataDir)
+	if d.opts.TakeOver {
+		d.lock, err = takeOver(ctx, d.opts.DataDir)
+	} else {
+		d.lock, err = lockDir(d.opts.DataDir)
+	}
 	return err
 }
 
@@ -153,6 +155,8 @@ func (d *Daybook) Close() error {
 
 func (d *Daybook) close() error {
 	var errs []error
+	d.watchingUse.end()
+	d.clients.hold()
 	d.draining.Store(true)
 	d.watching.end()
 	d.scrubbing.end()
@@ -163,24 +167,15 @@ func (d *Daybook) close() error {
 	if d.toolServers != nil {
 		errs = append(errs, d.toolServers.Close())
 	}
-	if d.socket != nil {
-		errs = append(errs, ignoreClosed(d.socket.Close()))
-	}
-	d.endClients()
+	d.clients.end()
 	if d.mcp != nil {
 		errs = append(errs, d.mcp.Close())
 	}
 	if d.acp != nil {
 		errs = append(errs, d.acp.Close())
 	}
-	d.attached.Wait()
-	if d.http != nil {
-		ctx, stop := context.WithTimeout(context.Background(), d.opts.DrainWait)
-		if err := d.http.Shutdown(ctx); err != nil {
-			errs = append(errs, d.http.Close())
-		}
-		stop()
-	} else if d.listener != nil {
+	errs = append(errs, d.shutdown(d.socket), d.shutdown(d.http))
+	if d.http == nil && d.listener != nil {
 		errs = append(errs, ignoreClosed(d.listener.Close()))
 	}
 	d.contextsRunning.end()
@@ -213,6 +208,19 @@ func (d *Daybook) close() error {
 	}
 	d.fail(nil)
 	return errors.Join(errs...)
+}
+
+// shutdown ends an HTTP server, nil for none, and its requests.
+func (d *Daybook) shutdown(s *http.Server) error {
+	if s == nil {
+		return nil
+	}
+	ctx, stop := context.WithTimeout(context.Background(), d.opts.DrainWait)
+	defer stop()
+	if s.Shutdown(ctx) == nil {
+		return nil
+	}
+	return s.Close()
 }
 
 func ignoreClosed(err error) error {

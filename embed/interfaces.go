@@ -17,7 +17,7 @@ import (
 	"daybook/mcp"
 )
 
-// startInterfaces opens HTTP, MCP and the socket for local MCP clients.
+// startInterfaces opens HTTP, MCP and the socket for processes of the same user.
 func (d *Daybook) startInterfaces(ctx context.Context) error {
 	commands := gate{d.ledger, d}
 	var fixtures *mcp.Fixtures
@@ -82,7 +82,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 	if d.acp == nil { // no runner runs here
 		d.acp = d.newAgent()
 	}
-	if err := d.listenLocal(); err != nil {
+	if err := d.listenSocket(); err != nil {
 		return err
 	}
 	return d.listenHTTP()

@@ -1,6 +1,7 @@
 package embed_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -222,12 +224,12 @@ func TestAttach(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			stop := holder(t, test.dir)
-			socket, err := os.Lstat(filepath.Join(test.dir, "mcp.sock"))
+			socket, err := os.Lstat(filepath.Join(test.dir, "owner.sock"))
 			if err != nil || socket.Mode().Perm() != 0o600 {
 				t.Errorf("the socket has mode %v, %v", socket.Mode(), err)
 			}
 			var out bytes.Buffer
-			if err := embed.AttachMCP(within(t), test.dir, test.session, strings.NewReader(initialize+callRun), &out); err != nil {
+			if err := embed.Attach(within(t), embed.Client{DataDir: test.dir, SessionID: test.session}, strings.NewReader(initialize+callRun), &out); err != nil {
 				t.Fatal(err)
 			}
 			id := executionOf(t, out.String())
@@ -245,26 +247,24 @@ func TestAttach(t *testing.T) {
 func TestAttachRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := embed.AttachMCP(within(t), dir, "", strings.NewReader(""), io.Discard); !errors.Is(err, embed.ErrNotServing) {
+	if err := embed.Attach(within(t), embed.Client{DataDir: dir}, strings.NewReader(""), io.Discard); !errors.Is(err, embed.ErrNotServing) {
 		t.Errorf("attaching to nobody: %v", err)
 	}
 	book := start(t, embed.Options{DataDir: dir, NoRunner: true})
-	if err := embed.AttachMCP(within(t), dir, "bad\nname", strings.NewReader(""), io.Discard); err == nil {
+	if err := embed.Attach(within(t), embed.Client{DataDir: dir, SessionID: "bad\nname"}, strings.NewReader(""), io.Discard); err == nil {
 		t.Error("a bad session name was accepted")
 	}
-	// What does not begin with a greeting is hung up on.
-	for _, sent := range []string{"not JSON\n", "", strings.Repeat("x", 64<<10), "{"} {
+	// A request to attach that is no hello is refused.
+	for _, body := range []string{"", "{", "{}", `{"protocol":"x"}`, `{"protocol":"mcp","connection":"short"}`, hello("mcp", "a\\nb"), strings.Repeat("x", 2<<20)} {
 		conn := dial(t, dir)
-		_, _ = io.WriteString(conn, sent) // it may hang up in the middle
-		_ = conn.CloseWrite()
-		if got, err := io.ReadAll(conn); len(got) != 0 {
-			t.Errorf("%.20q was answered with %q, %v", sent, got, err)
+		if resp := hail(t, conn, body); resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%.60q is answered with %s", body, resp.Status)
 		}
 		conn.Close()
 	}
 	closeBook(t, book)
 	// The socket of a dead process is in nobody's way.
-	if err := embed.AttachMCP(within(t), dir, "", strings.NewReader(""), io.Discard); !errors.Is(err, embed.ErrNotServing) {
+	if err := embed.Attach(within(t), embed.Client{DataDir: dir}, strings.NewReader(""), io.Discard); !errors.Is(err, embed.ErrNotServing) {
 		t.Errorf("attaching to a closed one: %v", err)
 	}
 	start(t, embed.Options{DataDir: dir, NoRunner: true})
@@ -272,11 +272,41 @@ func TestAttachRefused(t *testing.T) {
 
 func dial(t *testing.T, dir string) *net.UnixConn {
 	t.Helper()
-	conn, err := net.Dial("unix", filepath.Join(dir, "mcp.sock"))
+	conn, err := net.Dial("unix", filepath.Join(dir, "owner.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return conn.(*net.UnixConn)
+}
+
+// hello is the body of a request to attach.
+func hello(protocol, session string) string {
+	return fmt.Sprintf(`{"protocol":%q,"session":"%s","connection":%q}`, protocol, session, strings.Repeat("ab", 32))
+}
+
+// hail asks an owner to attach a client.
+func hail(t *testing.T, conn net.Conn, body string) *http.Response {
+	t.Helper()
+	_, err := fmt.Fprintf(conn, "POST /owner/attach HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: daybook-link\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	if err != nil && !errors.Is(err, syscall.EPIPE) { // what is too long is not read to its end
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+// framed are lines as the client's end of a link sends them, from a number on.
+func framed(first int, text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		fmt.Fprintf(&b, "{\"line\":%d,\"bytes\":%d}\n%s", first, len(line), line)
+		first++
+	}
+	return b.String()
 }
 
 // Attached clients, silent or deaf, do not hold up the end.
@@ -288,7 +318,12 @@ func TestCloseWithClientsAttached(t *testing.T) {
 	for _, c := range []*net.UnixConn{silent, idle, deaf} {
 		defer c.Close()
 	}
-	if _, err := io.WriteString(idle, "{}\n"+initialize); err != nil {
+	for _, c := range []net.Conn{idle, deaf} {
+		if resp := hail(t, c, hello("mcp", "")); resp.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("attaching is answered with %s", resp.Status)
+		}
+	}
+	if _, err := io.WriteString(idle, framed(1, initialize)); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := idle.Read(make([]byte, 1)); n != 1 {
@@ -296,9 +331,9 @@ func TestCloseWithClientsAttached(t *testing.T) {
 	}
 	// Ask for more than fits into the socket, and read none of it.
 	_ = deaf.SetWriteDeadline(time.Now().Add(3 * time.Second))
-	_, err := io.WriteString(deaf, "{}\n"+initialize)
-	for err == nil {
-		_, err = io.WriteString(deaf, `{"jsonrpc":"2.0","id":3,"method":"tools/list"}`+"\n")
+	_, err := io.WriteString(deaf, framed(1, initialize))
+	for n := 10; err == nil; n++ {
+		_, err = io.WriteString(deaf, framed(n, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, n)))
 	}
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatal(err)
@@ -325,7 +360,7 @@ func TestAttachEnds(t *testing.T) {
 	out, answers := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		done <- embed.AttachMCP(within(t), dir, "", in, answers)
+		done <- embed.Attach(within(t), embed.Client{DataDir: dir}, in, answers)
 		answers.Close()
 	}()
 	if _, err := io.WriteString(feed, initialize); err != nil {
@@ -346,7 +381,7 @@ func TestAttachEnds(t *testing.T) {
 	defer feed2.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := embed.AttachMCP(ctx, dir, "", in2, io.Discard); err != nil && !errors.Is(err, context.Canceled) {
+	if err := embed.Attach(ctx, embed.Client{DataDir: dir}, in2, io.Discard); err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

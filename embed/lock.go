@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -20,14 +21,14 @@ type dirLock struct{ file *os.File }
 
 func lockDir(dir string) (*dirLock, error) {
 	path := filepath.Join(dir, "lock")
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openLock(path)
 	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
+		return nil, err
 	}
 	if err := flock(f); err != nil {
 		defer f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s: %w (process %d); stop it, or choose another --data-dir", dir, ErrLocked, holder(f))
+			return nil, lockedBy(dir, holder(f))
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
@@ -38,14 +39,101 @@ func lockDir(dir string) (*dirLock, error) {
 	return &dirLock{file: f}, nil
 }
 
+// probeDir returns ErrLocked while a process owns the directory.
+func probeDir(dir string) error {
+	f, err := openLock(filepath.Join(dir, "lock"))
+	if err != nil {
+		return err
+	}
+	lock := &dirLock{file: f}
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		defer f.Close()
+		return lockedBy(dir, holder(f))
+	case err != nil:
+		f.Close()
+		return fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return lock.release()
+}
+
+// isLocked reports whether a process owns a directory, or is about to.
+func isLocked(dir string) bool {
+	for _, name := range []string{"lock", startLockName} {
+		f, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			continue
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+		f.Close() // which gives it up
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return true
+		}
+	}
+	return false
+}
+
+func lockedBy(dir string, pid int) error {
+	return fmt.Errorf("%s: %w (process %d); stop it, or choose another --data-dir", dir, ErrLocked, pid)
+}
+
+func openLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	return f, nil
+}
+
+// lockStart takes the right to start an owner of a directory in the background, or
+// to take it over from one. It returns nil while another process has it.
+func lockStart(dir string) (*dirLock, error) {
+	path := filepath.Join(dir, startLockName)
+	f, err := openLock(path)
+	if err != nil {
+		return nil, err
+	}
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return nil, f.Close()
+	case err != nil:
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return &dirLock{file: f}, nil
+}
+
+// waitStart is lockStart, and waits.
+func waitStart(ctx context.Context, dir string) (*dirLock, error) {
+	for {
+		turn, err := lockStart(dir)
+		if turn != nil || err != nil {
+			return turn, err
+		}
+		select {
+		case <-time.After(ownerPoll):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+const startLockName = "start.lock"
+
+// probeWait is how long a client may hold the lock to see whether it is free.
+const probeWait = 100 * time.Millisecond
+
 // flock takes the lock. A process killed while it was starting a worker leaves
 // the lock to that child until the child has become a worker, some milliseconds
 // later; a lock whose holder is gone is therefore worth a wait.
 func flock(f *os.File) error {
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Since(start) > 5*time.Second {
 			return err
+		}
+		if time.Since(start) < probeWait {
+			continue
 		}
 		if pid := holder(f); pid == 0 || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 			return err

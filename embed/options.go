@@ -20,9 +20,19 @@ import (
 // Options set up a Daybook. Only DataDir is required; the zero value of
 // everything else is a sensible choice for a program that wants no listeners.
 type Options struct {
-	// DataDir holds everything: the streams, the projections, the sockets. One
-	// process at a time owns it; a second Start fails with ErrLocked.
-	DataDir string
+	// DataDir holds everything: the streams, the projections, the socket. One
+	// process at a time owns it; a second Start fails with ErrLocked. With TakeOver
+	// it asks an owner with Background to hand over, and waits.
+	DataDir  string
+	TakeOver bool
+	// Background makes an owner that gives DataDir up on demand, or once neither a
+	// client nor a run has used it for IdleExit; 0 or less waits for a demand. It
+	// closes Released; the program then calls Close.
+	Background bool
+	IdleExit   time.Duration
+	// Settings are the flags the program was started with, as --name=value. Clients
+	// that were started with others receive their names.
+	Settings []string
 	// HTTPAddr is where HTTP listens ("127.0.0.1:8080"); empty listens nowhere
 	// (Handler still works). HTTPFallback lets a busy port be replaced by a
 	// free one.

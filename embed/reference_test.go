@@ -186,7 +186,7 @@ func (r *replay) pipe(session string) sdk.Transport {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- embed.AttachMCP(ctx, r.book.DataDir(), session, in, out)
+		done <- embed.Attach(ctx, embed.Client{DataDir: r.book.DataDir(), SessionID: session}, in, out)
 		in.Close()
 		out.Close()
 	}()

@@ -20,7 +20,8 @@ import (
 // VerifyOptions say what to verify and whom to trust. One of DataDir, Export and
 // Server is set.
 type VerifyOptions struct {
-	// DataDir is the directory of a Daybook that does not run.
+	// DataDir is the directory of a Daybook that does not run; with one that does,
+	// the error is ErrLocked.
 	DataDir string
 	// Export is a directory that an export was written to.
 	Export string
@@ -83,9 +84,6 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 	}
 	lock, err := lockDir(opts.DataDir)
 	if err != nil {
-		if errors.Is(err, ErrLocked) {
-			err = fmt.Errorf("%w; or verify it through its server, with --server", err)
-		}
 		return nil, err
 	}
 	defer lock.release() //nolint:errcheck // the process gives it up in any case

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -149,6 +150,10 @@ type AgentPrompt struct {
 	Run         *Submission
 	Actor       events.Actor
 	Traceparent string
+	// ID is the prompt's id; empty for a new one. Recorded reports that the prompt is
+	// in the ledger already, and that only its run may be missing.
+	ID       string
+	Recorded bool
 }
 
 // Prompted is a prompt on record.
@@ -177,22 +182,27 @@ func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (Prompted, error) {
 		return Prompted{}, err
 	}
 	d := &events.AgentPrompted{
-		SessionID: p.Session, PromptID: events.NewID(l.opts.Now()), Actor: bounded(p.Actor),
+		SessionID: p.Session, PromptID: cmp.Or(p.ID, events.NewID(l.opts.Now())), Actor: bounded(p.Actor),
 		Content: events.Plain(events.PromptContent{Blocks: blocks, Title: cut(strings.ToValidUTF8(p.Title, "\uFFFD"), maxTitleBytes)}),
 	}
 	if p.Run != nil {
 		p.Run.IdempotencyKey = "acp-prompt-" + d.PromptID
 		d.ExecutionID = events.DerivedID(p.Tenant, p.Run.IdempotencyKey)
 	}
-	e, err := l.appendInAgentSession(ctx, p.Tenant, p.Traceparent, d)
-	if err != nil {
-		return Prompted{}, err
+	var e events.Event
+	if !p.Recorded {
+		if e, err = l.appendInAgentSession(ctx, p.Tenant, p.Traceparent, d); err != nil {
+			return Prompted{}, err
+		}
 	}
 	done := Prompted{PromptID: d.PromptID, ExecutionID: d.ExecutionID, Seq: e.Seq, At: events.Instant{Time: e.Time}}
 	if p.Run == nil {
 		return done, nil
 	}
 	r, err := l.Submit(ctx, *p.Run)
+	if p.Recorded && CodeOf(err) == CodeConflict {
+		return done, nil // the run was requested, by a server that wrote its code otherwise
+	}
 	if err != nil {
 		return done, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/access"
+	"daybook/internal/link"
 )
 
 // caller is who calls a tool, and under which session name.
@@ -20,6 +21,8 @@ type caller struct {
 	principal string
 	// connection is the id of the connection, empty where there is none that lasts.
 	connection string
+	// delivery identifies the call where a link may bring it to several servers.
+	delivery link.Delivery
 	// listener is what it wants to hear of a run that it waits for.
 	listener listener
 	// earlier is what a run that it asks for is told of one before.
@@ -28,6 +31,9 @@ type caller struct {
 
 // earlierRun is filled when a run is submitted.
 type earlierRun struct{ before *triedBefore }
+
+// transportStdio is the transport of clients on a pair of streams.
+const transportStdio = "mcp-stdio"
 
 // origin is what a connection was opened with. The SDK makes the context of
 // the request that opens a connection the parent of all calls on it, so that
@@ -86,6 +92,7 @@ func (s *Server) callerOf(ctx context.Context, req *sdk.CallToolRequest) caller 
 	if a := h.Get(addressHeader); a != "" {
 		c.actor.Address = a // of this request, which may not be where the session began
 	}
+	c.delivery = deliveryTo(ctx, req.Extra)
 	c.listener = listener{session: req.Session, token: req.Params.GetProgressToken(), level: o.level(req.Params.Meta)}
 	// Trace context travels in _meta, or in the header of an HTTP request.
 	c.traceparent, _ = req.Params.Meta["traceparent"].(string)
@@ -93,6 +100,26 @@ func (s *Server) callerOf(ctx context.Context, req *sdk.CallToolRequest) caller 
 		c.traceparent = h.Get("Traceparent")
 	}
 	return c
+}
+
+// deliveryHeader carries a call's link.Delivery to its tool. Of requests that come
+// over HTTP it is not read.
+func deliveryHeader(d link.Delivery) http.Header {
+	h := http.Header{}
+	h.Set("Daybook-Delivery", d.Key)
+	if d.Again {
+		h.Set("Daybook-Delivered-Before", "1")
+	}
+	return h
+}
+
+func deliveryTo(ctx context.Context, extra *sdk.RequestExtra) link.Delivery {
+	o, _ := ctx.Value(originKey{}).(origin)
+	if o.transport != transportStdio || extra == nil {
+		return link.Delivery{}
+	}
+	h := extra.Header
+	return link.Delivery{Key: h.Get("Daybook-Delivery"), Again: h.Get("Daybook-Delivered-Before") != ""}
 }
 
 // actorOf is who is behind a request, but for what the client calls itself.

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"daybook/events"
+	"daybook/internal/link"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -173,6 +174,9 @@ type okAnswer struct {
 
 func (s *Server) cancelExecution(ctx context.Context, c caller, a arguments) (answer, error) {
 	seq, err := s.opts.Commands.Cancel(ctx, s.tenant, a.text("execution_id"), c.actor)
+	if codeOf(err) == ledger.CodeConflict && s.cancelledBefore(ctx, c.delivery, a.text("execution_id")) {
+		return answer{value: okAnswer{OK: true}}, nil
+	}
 	switch codeOf(err) {
 	case ledger.CodeNotFound, ledger.CodeConflict:
 		// Documented in this form: nothing running to cancel is an answer.
@@ -182,6 +186,16 @@ func (s *Server) cancelExecution(ctx context.Context, c caller, a arguments) (an
 		return answer{}, err
 	}
 	return answer{value: okAnswer{OK: true}, seq: seq}, nil
+}
+
+// cancelledBefore reports whether a request to cancel an execution has had its
+// effect already, when a server that has ended since may have recorded it.
+func (s *Server) cancelledBefore(ctx context.Context, d link.Delivery, id string) bool {
+	if !d.Again {
+		return false
+	}
+	found, err := s.opts.Queries.Execution(ctx, s.tenant, id)
+	return err == nil && found.Status == events.StatusCancelled
 }
 
 func (s *Server) listExecutions(ctx context.Context, _ caller, a arguments) (answer, error) {

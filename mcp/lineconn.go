@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/internal/lines"
+	"daybook/internal/link"
 	"daybook/ledger"
 )
 
@@ -22,8 +23,9 @@ import (
 // error, and lets calls in progress answer after the client has closed its
 // end.
 type lineConn struct {
-	lines chan []byte   // closed at the end of in
-	ended chan struct{} // closed by end
+	ctx   context.Context //nolint:containedctx // the connection's: it may be that of a link
+	lines chan []byte     // closed at the end of in
+	ended chan struct{}   // closed by end
 	once  sync.Once
 	grace time.Duration
 
@@ -41,8 +43,8 @@ type lineConn struct {
 var errEnded = errors.New("the connection was ended by the server")
 
 // newLineConn starts reading in. It is a transport for one connection.
-func newLineConn(in io.Reader, out io.Writer, grace time.Duration) *lineConn {
-	c := &lineConn{lines: make(chan []byte), ended: make(chan struct{}), out: out, grace: grace, pending: map[jsonrpc.ID]bool{}}
+func newLineConn(ctx context.Context, in io.Reader, out io.Writer, grace time.Duration) *lineConn {
+	c := &lineConn{ctx: ctx, lines: make(chan []byte), ended: make(chan struct{}), out: out, grace: grace, pending: map[jsonrpc.ID]bool{}}
 	go c.readLines(in)
 	return c
 }
@@ -110,6 +112,9 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 				c.mu.Lock()
 				c.pending[req.ID] = true
 				c.mu.Unlock()
+				if d, linked := link.DeliveryOf(c.ctx, req.ID.Raw()); linked {
+					req.Extra = &sdk.RequestExtra{Header: deliveryHeader(d)}
+				}
 			}
 			return msg, nil
 		}

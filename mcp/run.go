@@ -91,9 +91,11 @@ func (s *Server) submitRun(ctx context.Context, c caller, a arguments) (ledger.R
 		return ledger.Receipt{}, err
 	}
 	sub.Tags = a.textMap("tags")
-	sub.IdempotencyKey = a.text("idempotency_key")
+	if a.has("idempotency_key") {
+		sub.IdempotencyKey = a.text("idempotency_key")
+	}
 	before := s.runContext(ctx, c, &sub)
-	if before != nil && before.Reused && sub.IdempotencyKey == "" && a.truth("reuse") {
+	if before != nil && before.Reused && !a.has("idempotency_key") && a.truth("reuse") {
 		c.earlier.before = before
 		s.noteReuse(ctx, c, a, before)
 		return ledger.Receipt{ExecutionID: before.ExecutionID, Repeated: true}, nil
@@ -136,5 +138,6 @@ func (s *Server) submission(c caller, a arguments) ledger.Submission {
 		ExecutionTimeoutSecs: a.optionalInt("execution_timeout_secs"),
 		Actor:                c.actor,
 		Traceparent:          c.traceparent,
+		IdempotencyKey:       c.delivery.Key,
 	}
 }

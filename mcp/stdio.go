@@ -18,6 +18,9 @@ import (
 // than clients wait before they kill.
 const eofGrace = 1500 * time.Millisecond
 
+// MaxMessageBytes bounds one message of a client, without its line end.
+const MaxMessageBytes = maxMessageBytes
+
 // ServeStdio serves one client over a pair of streams, one JSON-RPC message a
 // line, until in ends, ctx is done or the server is closed. Runs are not
 // affected by any of that. Nothing but messages is written to out. session is
@@ -35,8 +38,8 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, se
 			return fmt.Errorf("session name: %w", err)
 		}
 	}
-	conn := newLineConn(in, out, eofGrace)
-	ss, err := s.sdk.Connect(withOrigin(ctx, origin{transport: "mcp-stdio", session: session, connection: cmp.Or(ConnectionOf(ctx), events.NewSessionID()), identity: access.Anybody()}), conn, nil)
+	conn := newLineConn(ctx, in, out, eofGrace)
+	ss, err := s.sdk.Connect(withOrigin(ctx, origin{transport: transportStdio, session: session, connection: cmp.Or(ConnectionOf(ctx), events.NewSessionID()), identity: access.Anybody()}), conn, nil)
 	if err != nil {
 		return fmt.Errorf("open the connection: %w", err)
 	}

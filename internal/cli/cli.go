@@ -39,6 +39,7 @@ type commands struct {
 	Serve      serveCmd      `cmd:"" help:"Start the server: ledger, runner, HTTP and MCP in one process."`
 	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Serve MCP over standard input and output, for agents that start their servers."`
 	ACP        acpCmd        `cmd:"" name:"acp" help:"Be an agent of the Agent Client Protocol over standard input and output, for editors that start their agents."`
+	Owner      ownerCmd      `cmd:"" hidden:"" help:"Own a data directory for clients on standard input and output."`
 	Run        runCmd        `cmd:"" help:"Run JavaScript or TypeScript on a server and wait for its end."`
 	Repl       replCmd       `cmd:"" help:"Run what you type, each input on the heap of the one before."`
 	Exec       execCmd       `cmd:"" help:"List, inspect, follow and cancel executions."`

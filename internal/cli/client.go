@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,11 +13,14 @@ import (
 	"net/url"
 	"os"
 	"strings"
+
+	"daybook/embed"
 )
 
 // clientFlags are shared by the commands that talk to a running server.
 type clientFlags struct {
-	Server    string `help:"Server to talk to." default:"http://127.0.0.1:8080" placeholder:"URL"`
+	Server    string `help:"Server to talk to; if not given, http://127.0.0.1:8080, or the process that owns the data directory." placeholder:"URL"`
+	DataDir   string `help:"Data directory whose owner to talk to, if --server is not given." placeholder:"DIR"`
 	Token     string `help:"Bearer token, if the server wants one. Other users can see flags: rather use the environment variable or --token-file." placeholder:"TOKEN"`
 	TokenFile string `help:"File that holds the bearer token." placeholder:"FILE"`
 	Insecure  bool   `help:"Send the token to another machine over http, where anybody on the way can read it."`
@@ -25,6 +29,9 @@ type clientFlags struct {
 
 // Validate checks the address before anything is sent to it.
 func (f clientFlags) Validate() error {
+	if f.Server == "" {
+		return nil
+	}
 	u, err := url.Parse(f.Server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return fmt.Errorf("--server %q: give a URL such as http://127.0.0.1:8080", f.Server)
@@ -66,7 +73,7 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 		}
 		payload = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(f.Server, "/")+path, payload)
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(cmp.Or(f.Server, defaultServer), "/")+path, payload)
 	if err != nil {
 		return nil, fmt.Errorf("--server %q: %w", f.Server, err)
 	}
@@ -87,14 +94,9 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := client.Do(req)
+	resp, err := f.do(req)
 	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) && op.Op == "dial" {
-			err = fmt.Errorf("no server answers at %s: start one with \"daybook serve\", or name another with --server", f.Server)
-			return nil, unanswered(ctx, err)
-		}
-		return nil, unanswered(ctx, fmt.Errorf("ask the server: %w", err))
+		return nil, unanswered(ctx, err)
 	}
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		resp.Body.Close()
@@ -105,6 +107,48 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 		return nil, answerError(resp)
 	}
 	return resp, nil
+}
+
+// defaultServer is the address of a server with default flags.
+const defaultServer = "http://" + defaultHTTPAddr
+
+// do sends a request to the server that is named, or else to the owner of the data
+// directory that is named, or else to the default server, and without one to the
+// owner of the default data directory.
+func (f clientFlags) do(req *http.Request) (*http.Response, error) {
+	if f.Server != "" || f.DataDir == "" {
+		resp, err := client.Do(req)
+		var op *net.OpError
+		switch {
+		case err == nil:
+			return resp, nil
+		case !errors.As(err, &op) || op.Op != "dial":
+			return nil, fmt.Errorf("ask the server: %w", err)
+		case f.Server != "":
+			return nil, fmt.Errorf("no server answers at %s: start one with \"daybook serve\", or name another with --server", f.Server)
+		}
+		if req.GetBody != nil { // the first attempt has used it up
+			if req.Body, err = req.GetBody(); err != nil {
+				return nil, fmt.Errorf("ask the server: %w", err)
+			}
+		}
+	}
+	dir := cmp.Or(f.DataDir, defaultDataDir())
+	owner := &http.Client{CheckRedirect: client.CheckRedirect, Transport: &http.Transport{
+		DisableKeepAlives: true, // nothing is left open
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return embed.DialOwner(ctx, dir) },
+	}}
+	resp, err := owner.Do(req)
+	switch {
+	case err == nil:
+		return resp, nil
+	case !errors.Is(err, embed.ErrNotServing):
+		return nil, fmt.Errorf("ask the process that owns %s: %w", dir, err)
+	case f.DataDir != "":
+		return nil, fmt.Errorf("no process serves %s: start one with \"daybook serve --data-dir %s\"", dir, dir)
+	default:
+		return nil, fmt.Errorf("no server answers at %s, and no process serves %s: start one with \"daybook serve\", or name another with --server or --data-dir", defaultServer, dir)
+	}
 }
 
 // unavailableError is a server that gives no answer, or none that can be

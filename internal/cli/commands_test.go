@@ -215,7 +215,7 @@ func TestHelp(t *testing.T) {
 	for args, words := range map[string][]string{
 		"":                 {"Usage: daybook <command>", `Start with "daybook serve"`, "completion"},
 		"--help":           {"Usage: daybook <command>", "serve ", "mcp ", "run ", "exec ", "heap ", "session ", "events ", "rebuild ", "version "},
-		"run --help":       {"Usage: daybook run", "Exit status: 0 completed, 1 failed", "default\n", "http://127.0.0.1:8080, $DAYBOOK_SERVER", "-e, --eval=CODE"},
+		"run --help":       {"Usage: daybook run", "Exit status: 0 completed, 1 failed", "http://127.0.0.1:8080,", "($DAYBOOK_SERVER)", "--data-dir=DIR", "-e, --eval=CODE"},
 		"serve --help":     {"--http-addr=HOST:PORT", "$DAYBOOK_DATA_DIR", "(default 10s"},
 		"mcp --help":       {`"args": ["mcp"]`},
 		"heap --help":      {"List every heap that a run left"},
@@ -248,7 +248,7 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"## daybook run\n", "## daybook heap list\n", "Exit status: 0 completed", "| `--server URL` | Server to talk to. | `http://127.0.0.1:8080` | DAYBOOK_SERVER |"} {
+	for _, want := range []string{"## daybook run\n", "## daybook heap list\n", "Exit status: 0 completed", "| `--server URL` | Server to talk to; if not given, http://127.0.0.1:8080, or the process that owns the data directory. |  | DAYBOOK_SERVER |"} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("the reference does not say %q", want)
 		}

@@ -43,14 +43,12 @@ func TestContext(t *testing.T) {
 // nobody is the id of no session.
 const nobody = "00000000000000000000000000000000000000000000000000000000000000aa"
 
-// TestContextOutlivesItsServer: a client that is served through the process that
-// has the ledger finds its context in the next one, also when the first is killed.
-// It has no name: it is its connection that goes on. Another's context is its own.
+// TestContextOutlivesItsServer: a client finds its context in the next owner when
+// the first is killed. Without a name the context is its connection's, and a second
+// client has another.
 func TestContextOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	owner := launch(t, "mcp", "--data-dir", dir)
-	owner.ask(initialize) // it has the ledger
 	client, stranger := launch(t, "mcp", "--data-dir", dir), launch(t, "mcp", "--data-dir", dir)
 	client.ask(initialize)
 	stranger.ask(initialize)
@@ -70,8 +68,9 @@ func TestContextOutlivesItsServer(t *testing.T) {
 	call(client, "run_js", `{"code":"40 + 2"}`)
 	call(stranger, "set_context", `{"custom":{"other":"mine"}}`)
 	before := call(client, "get_context", `{}`)
-	owner.signal(syscall.SIGKILL)
-	owner.status()
+	if err := syscall.Kill(background(t, dir), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 	after := call(client, "get_context", `{}`)
 	for _, name := range []string{"session_id", "created_at", "custom", "user_preferences"} {
 		if asText(t, before[name]) != asText(t, after[name]) {

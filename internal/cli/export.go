@@ -14,7 +14,6 @@ import (
 type eventsExportCmd struct {
 	clientFlags
 	Dir        string    `arg:"" help:"Directory to make." placeholder:"DIR"`
-	DataDir    string    `help:"Export from the data directory of a stopped server instead." placeholder:"DIR" env:"-"`
 	AuditKey   string    `help:"With --data-dir: the file of its signing key, if it is kept elsewhere." placeholder:"FILE" env:"-"`
 	From       uint64    `help:"First position; that of the first event that is left if not given." placeholder:"SEQUENCE"`
 	To         uint64    `help:"Last position; the last one that the checkpoint covers if not given." placeholder:"SEQUENCE"`
@@ -60,6 +59,10 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 		}
 	}
 	exported, err := embed.Export(ctx, opts)
+	if errors.Is(err, embed.ErrLocked) { // its owner has the ledger open
+		opts.Server, opts.DataDir = c.get, ""
+		exported, err = embed.Export(ctx, opts)
+	}
 	p.clear()
 	if err != nil {
 		return err

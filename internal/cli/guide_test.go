@@ -169,8 +169,14 @@ func (s snippet) transport(t *testing.T, bin, server string) sdk.Transport {
 			t.Fatalf("%+v is no way to start daybook", s)
 		}
 		cmd := exec.Command(bin, s.Args...)
+		home := t.TempDir()
 		cmd.Dir = t.TempDir()
-		cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+		dir := dataDirOf(home, s.Args)
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(cmd.Dir, dir)
+		}
+		stopOwnerAtEnd(t, dir)
 		return &sdk.CommandTransport{Command: cmd}
 	}
 	address := s.URL

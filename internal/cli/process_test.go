@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,7 +46,11 @@ func launch(t *testing.T, args ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{t: t, cmd: exec.Command(bin, args...), errs: &lines{more: make(chan struct{})}, exited: make(chan error, 1)}
-	p.cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	home := t.TempDir()
+	p.cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+	if args[0] == "mcp" || args[0] == "acp" {
+		stopOwnerAtEnd(t, dataDirOf(home, args))
+	}
 	p.cmd.Stderr = p.errs
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -73,6 +78,14 @@ func launch(t *testing.T, args ...string) *process {
 		}
 	})
 	return p
+}
+
+// dataDirOf is the data directory of a command.
+func dataDirOf(home string, args []string) string {
+	if i := slices.Index(args, "--data-dir"); i >= 0 {
+		return args[i+1]
+	}
+	return filepath.Join(home, ".local", "share", "daybook")
 }
 
 // signal sends a signal.
@@ -384,65 +397,6 @@ func TestMCPTwice(t *testing.T) {
 		if rest := p.rest(); rest != "" {
 			t.Errorf("stdout ends with %q", rest)
 		}
-	}
-}
-
-// TestMCPTakesOver takes away the process that has the ledger, once by SIGKILL
-// and once by the end of its client. The others go on: one of them takes its
-// place, and their clients, who said hello once, see every run.
-func TestMCPTakesOver(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	var all []*process
-	for range 3 {
-		p := launch(t, "mcp", "--data-dir", dir, "--session-id", "shared")
-		p.ask(initialize) // so the first has the ledger
-		all = append(all, p)
-	}
-	ids := []string{}
-	run := func(p *process) {
-		t.Helper()
-		// With a key the call may be repeated whatever happens to it.
-		args := fmt.Sprintf(`{"code":"%d","idempotency_key":"key-%[1]d"}`, len(ids))
-		answer := p.ask(callTool(10+len(ids), "run_js", args))[float64(10+len(ids))]
-		result, _ := answer["result"].(map[string]any)
-		content, _ := result["structuredContent"].(map[string]any)
-		id, _ := content["execution_id"].(string)
-		if id == "" {
-			t.Fatalf("the run is answered with %v; stderr:\n%s", answer, p.errs.String())
-		}
-		ids = append(ids, id)
-	}
-	for _, p := range all {
-		run(p)
-	}
-	end := map[string]func(*process){
-		"killed":   func(p *process) { p.signal(syscall.SIGKILL); p.status() },
-		"finished": func(p *process) { p.in.Close(); p.status() },
-	}
-	for _, how := range []string{"killed", "finished"} {
-		end[how](all[0])
-		all = all[1:] // which of two takes over is a matter of chance; the last has to
-		for _, p := range all {
-			run(p)
-		}
-	}
-	last := all[0]
-	for n, id := range ids {
-		for waiting := true; waiting; {
-			result := last.ask(callTool(3, "get_execution", fmt.Sprintf(`{"execution_id":%q}`, id)))[3]["result"].(map[string]any)
-			got, _ := result["structuredContent"].(map[string]any)
-			if waiting = got["status"] == "running"; !waiting && got["result"] != fmt.Sprint(n) {
-				t.Errorf("run %d: %v", n, got)
-			}
-		}
-	}
-	last.in.Close()
-	if status := last.status(); status != 0 {
-		t.Errorf("the last exits %d:\n%s", status, last.errs.String())
-	}
-	if rest := last.rest(); rest != "" {
-		t.Errorf("stdout ends with %q", rest)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"daybook/embed"
 )
 
@@ -186,10 +188,11 @@ func (c *serveCmd) options(log io.Writer) embed.Options {
 	return opts
 }
 
-// Run serves until a signal drains it. A second signal ends the process at
+// Run takes over from a background owner, and serves until a signal drains it. A second signal ends the process at
 // once; nothing acknowledged is lost either way.
-func (c *serveCmd) Run(ctx context.Context, std *streams) error {
+func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) error {
 	opts := c.options(std.err)
+	opts.TakeOver, opts.Settings = true, settingsOf(kctx)
 	if err := c.apply(&opts); err != nil {
 		return usageError{err}
 	}
@@ -230,23 +233,16 @@ func (c *serveCmd) Run(ctx context.Context, std *streams) error {
 	}
 }
 
-type mcpCmd struct{ engineFlags }
+type mcpCmd struct{ stdioFlags }
 
 // Help is shown by "daybook mcp --help".
 func (c *mcpCmd) Help() string {
-	return "Where another process uses the data directory already, such as a server, this one works on the same ledger through it; " +
-		"then only --data-dir and --session-id have an effect.\n\n" +
-		"For a client's configuration: {\"command\": \"daybook\", \"args\": [\"mcp\"]}."
+	return fmt.Sprintf(ownerHelp, " and --session-id") + "For a client's configuration: {\"command\": \"daybook\", \"args\": [\"mcp\"]}."
 }
 
-// Run serves MCP on the standard streams, with a ledger of its own or through
-// the process that holds the data directory already.
-func (c *mcpCmd) Run(ctx context.Context, std *streams) error {
-	opts := c.options(std.err)
-	if err := c.mcpServers(&opts); err != nil {
-		return err
-	}
-	return embed.ServeStdio(ctx, opts, std.in, std.out)
+// Run serves MCP on the standard streams.
+func (c *mcpCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) error {
+	return c.attach(ctx, kctx, std, false)
 }
 
 type rebuildCmd struct {

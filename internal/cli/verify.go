@@ -11,7 +11,7 @@ import (
 )
 
 type verifyCmd struct {
-	DataDir   string   `help:"Verify the ledger in this directory, which no process uses." default:"${datadir}" placeholder:"DIR"`
+	DataDir   string   `help:"Verify the ledger in this directory; through the process that owns it, if there is one." default:"${datadir}" placeholder:"DIR"`
 	Server    string   `help:"Verify what a running server answers instead." placeholder:"URL" env:"-"`
 	Export    string   `help:"Verify an export instead: nothing else is needed." placeholder:"DIR" env:"-"`
 	Keys      []string `name:"key" sep:"none" help:"Trust only this verification key, as in the file audit/vkey, or a file of keys; may be repeated. Without it the keys found beside the data are believed." placeholder:"KEY"`
@@ -53,6 +53,10 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 		opts.Server = clientFlags{Server: c.Server, Token: c.Token, TokenFile: c.TokenFile, Insecure: c.Insecure}.get
 	}
 	report, err := embed.Verify(ctx, opts)
+	if errors.Is(err, embed.ErrLocked) {
+		opts.Server, opts.ServerURL = clientFlags{DataDir: c.DataDir, Token: c.Token, TokenFile: c.TokenFile}.get, "the process that owns "+c.DataDir
+		report, err = embed.Verify(ctx, opts)
+	}
 	p.clear()
 	if errors.Is(err, embed.ErrBadKey) {
 		return usageError{fmt.Errorf("--key: %w", err)}

@@ -1,0 +1,255 @@
+package embed
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"daybook/acp"
+	"daybook/events"
+	"daybook/internal/link"
+	"daybook/ledger"
+	"daybook/mcp"
+)
+
+// ErrNotServing is returned when no process serves the socket of a data
+// directory: there is none, or it is starting or ending.
+var ErrNotServing = errors.New("no process serves the data directory")
+
+// ErrOwnerEnded is returned by Attach when the owner of the data directory ended
+// while its client was attached, and no other was to be started.
+var ErrOwnerEnded = errors.New("the process that owned the data directory has ended; recorded runs continue when another is started")
+
+// Client describes a client of the process that owns a data directory.
+type Client struct {
+	DataDir string
+	// ACP makes it a client of the Agent Client Protocol instead of MCP.
+	ACP bool
+	// SessionID names the session that runs over MCP are logged under; empty leaves
+	// it to the owner.
+	SessionID string
+	// Settings are the flags that an owner would be started with, as --name=value.
+	Settings []string
+	// StartOwner starts an owner, and returns once it serves, with ErrLocked if
+	// another process was first, or with why it cannot. Nil starts none: the client
+	// then needs an owner, and ends with it.
+	StartOwner func(ctx context.Context) error
+	// Notice, if set, is called with what the user should know, as one line.
+	Notice func(text string)
+}
+
+const (
+	// ownerWait is how long a new client waits for a process that owns the data
+	// directory and serves no clients: it may be starting or ending.
+	ownerWait = 30 * time.Second
+	// ownerPoll is how often it looks.
+	ownerPoll = 50 * time.Millisecond
+	// startingWait is how long a command waits for an owner that is starting.
+	startingWait = 5 * time.Second
+	// helloWait bounds the answer to a hello.
+	helloWait = 30 * time.Second
+)
+
+// Attach carries the messages of a client between a pair of streams and the owner
+// of the data directory, one JSON-RPC message a line. When the owner ends, it
+// attaches to the next one and sends it all requests without an answer; requests
+// that had their effect already do not have it twice. Attach returns nil when the
+// client ends or ctx is done.
+//
+// A Read of in may still be waiting when Attach returns; it takes at most one more
+// message, which is lost, unless the caller closes in.
+func Attach(ctx context.Context, c Client, in io.Reader, out io.Writer) error {
+	if c.SessionID != "" {
+		if err := ledger.CheckSession(c.SessionID); err != nil {
+			return err
+		}
+	}
+	if c.Notice == nil {
+		c.Notice = func(string) {}
+	}
+	h := hello{Protocol: protocolMCP, Session: c.SessionID, Connection: events.NewSessionID(), Settings: c.Settings}
+	maxLine := mcp.MaxMessageBytes
+	if c.ACP {
+		h.Protocol, maxLine = protocolACP, acp.MaxMessageBytes
+	}
+	dial := func(ctx context.Context, generation int) (net.Conn, error) {
+		h.Generation = generation
+		return c.dial(ctx, h)
+	}
+	return link.Run(ctx, dial, in, out, maxLine)
+}
+
+// dial attaches to an owner. If there is none it starts one, or waits for the
+// process that starts or ends.
+func (c Client) dial(ctx context.Context, h hello) (net.Conn, error) {
+	noticed := false
+	for deadline := time.Now().Add(ownerWait); ; {
+		conn, err := c.tryDial(ctx, h)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, ErrNotServing) {
+			return conn, err
+		}
+		if c.StartOwner == nil {
+			if h.Generation > 0 {
+				return nil, ErrOwnerEnded
+			}
+			return nil, err
+		}
+		switch starting, err := c.start(ctx); {
+		case err == nil && starting:
+			deadline = time.Now().Add(ownerWait)
+			continue // another look at once
+		case err != nil && !errors.Is(err, ErrLocked):
+			return nil, err
+		case err != nil && h.Generation == 0 && time.Now().After(deadline):
+			return nil, err
+		case !noticed && time.Now().After(deadline):
+			noticed = true
+			if err == nil {
+				err = errors.New("another process is starting the owner of " + c.DataDir)
+			}
+			c.Notice(err.Error() + "; waiting for it")
+		}
+		select {
+		case <-time.After(ownerPoll):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// start starts an owner, unless another process is about to, which it reports as
+// no error. A process that holds the directory without serving it is ErrLocked.
+func (c Client) start(ctx context.Context) (started bool, err error) {
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return false, err
+	}
+	turn, err := lockStart(c.DataDir)
+	if turn == nil || err != nil {
+		return false, err
+	}
+	defer turn.release() //nolint:errcheck // closing the file gives it up
+	if err := probeDir(c.DataDir); err != nil {
+		return false, err
+	}
+	return true, c.StartOwner(ctx)
+}
+
+// tryDial attaches to the owner there is, or returns ErrNotServing.
+func (c Client) tryDial(ctx context.Context, h hello) (net.Conn, error) {
+	body, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := dialSocket(ctx, c.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	attached := false
+	defer func() {
+		if !attached {
+			conn.Close()
+		}
+	}()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	_ = conn.SetDeadline(time.Now().Add(helloWait))
+	resp, r, err := ask(conn, attachPath, body)
+	if err != nil {
+		return nil, fmt.Errorf("attach to the process that owns %s: %w (%w)", c.DataDir, ErrNotServing, err)
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusSwitchingProtocols:
+	case http.StatusServiceUnavailable:
+		return nil, ErrNotServing
+	default:
+		return nil, fmt.Errorf("attach to the process that owns %s: %s", c.DataDir, errorIn(resp))
+	}
+	if differs := resp.Header.Get(differsHeader); differs != "" && h.Generation == 0 {
+		c.Notice("the process that owns " + c.DataDir + " was started with other options; these have no effect until it ends: " + differs)
+	}
+	_ = conn.SetDeadline(time.Time{})
+	attached = true
+	return bufferedConn{conn.(halfCloser), r}, nil
+}
+
+// halfCloser is a connection whose writing end can be closed alone.
+type halfCloser interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// DialOwner connects to the process that owns a data directory, which speaks HTTP
+// there. It waits some seconds for one that is starting, and returns ErrNotServing
+// without any. The caller closes the connection.
+func DialOwner(ctx context.Context, dir string) (net.Conn, error) {
+	for deadline := time.Now().Add(startingWait); ; {
+		conn, err := dialSocket(ctx, dir)
+		if !errors.Is(err, ErrNotServing) || !isLocked(dir) || time.Now().After(deadline) {
+			return conn, err
+		}
+		select {
+		case <-time.After(ownerPoll):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// dialSocket connects to the owner there is.
+func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
+	var conn net.Conn
+	err := withSocketPath(dir, func(short string) (err error) {
+		conn, err = new(net.Dialer).DialContext(ctx, "unix", short)
+		return err
+	})
+	switch {
+	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED):
+		return nil, fmt.Errorf("connect to %s: %w", filepath.Join(dir, socketName), ErrNotServing)
+	case err != nil:
+		return nil, fmt.Errorf("connect to the process that owns %s: %w", dir, err)
+	}
+	return conn, nil
+}
+
+// ask sends an owner one request.
+func ask(conn net.Conn, path string, body []byte) (*http.Response, *bufio.Reader, error) {
+	req, err := http.NewRequest(http.MethodPost, "http://localhost"+path, bytes.NewReader(body)) //nolint:noctx // closing the connection ends it
+	if err != nil {
+		return nil, nil, err
+	}
+	if path == attachPath {
+		req.Header.Set("Connection", "Upgrade")
+		req.Header.Set("Upgrade", upgradeName)
+	}
+	if err := req.Write(conn); err != nil {
+		return nil, nil, err
+	}
+	r := bufio.NewReaderSize(conn, 64<<10)
+	resp, err := http.ReadResponse(r, req)
+	return resp, r, err
+}
+
+// errorIn is the text of a refusal.
+func errorIn(resp *http.Response) string {
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // without it the status remains
+	var problem struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(raw, &problem) == nil && problem.Error != "" {
+		return problem.Error
+	}
+	return strings.TrimSpace(resp.Status + " " + string(raw))
+}

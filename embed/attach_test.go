@@ -1,0 +1,196 @@
+package embed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/embed"
+	"daybook/internal/access"
+)
+
+// through is an HTTP client of the owner of a directory.
+func through(dir string) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return embed.DialOwner(ctx, dir) },
+	}}
+}
+
+// askOwner sends a request to the owner of a directory.
+func askOwner(t *testing.T, dir, method, path, token string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(within(t), method, "http://localhost"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := through(dir).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(raw)
+}
+
+// On a server with tokens the socket's client is the local operator without one,
+// and with a token it is that of the token.
+func TestSocketIdentity(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tokens.jsonl")
+	secret, _, err := access.CreateToken(file, access.Grant{Tenant: "acme", Principal: "ada", Scopes: access.AllScopes}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	book := start(t, embed.Options{DataDir: dir, TokenFile: file, HTTPAddr: "127.0.0.1:0"})
+	id := run(t, book, embed.Script{Code: "1"}).ExecutionID
+	path := "/api/executions/" + id
+	for name, test := range map[string]struct {
+		token string
+		want  int
+	}{
+		"operator":       {"", http.StatusOK},
+		"another tenant": {secret, http.StatusNotFound},
+		"bad token":      {"no-token", http.StatusUnauthorized},
+	} {
+		if status, body := askOwner(t, dir, http.MethodGet, path, test.token); status != test.want {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	if status, _ := get(t, book.URL()+path); status != http.StatusUnauthorized {
+		t.Errorf("over TCP without a token: %d", status)
+	}
+}
+
+// Only a background owner hands its directory over, and one that wants it waits
+// for that.
+func TestHandOver(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	own := start(t, embed.Options{DataDir: dir, NoRunner: true})
+	if status, body := askOwner(t, dir, http.MethodPost, "/owner/handover", ""); status != http.StatusConflict {
+		t.Errorf("a plain owner answers %d %s", status, body)
+	}
+	if _, err := embed.Start(within(t), embed.Options{DataDir: dir, TakeOver: true}); !errors.Is(err, embed.ErrLocked) {
+		t.Errorf("taking over from it: %v", err)
+	}
+	closeBook(t, own)
+
+	background := start(t, embed.Options{DataDir: dir, NoRunner: true, Background: true})
+	select {
+	case <-background.Released():
+		t.Fatal("it is released at the start")
+	default:
+	}
+	closed := make(chan error, 1)
+	go func() {
+		<-background.Released()
+		closed <- background.Close()
+	}()
+	start(t, embed.Options{DataDir: dir, NoRunner: true, TakeOver: true})
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if why := background.ReleaseReason(); !strings.Contains(why, "takes over") {
+		t.Errorf("it was released because %q", why)
+	}
+}
+
+// A client whose owner closes with a call open is answered by the next owner, and
+// its run exists once.
+func TestAttachAcrossOwners(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	opts := embed.Options{DataDir: dir, Stateless: true, NoSync: true, DrainWait: -1}
+	first := start(t, opts)
+	in, feed := io.Pipe()
+	out, answers := io.Pipe()
+	second := make(chan *embed.Daybook, 1)
+	done := make(chan error, 1)
+	go func() {
+		done <- embed.Attach(within(t), embed.Client{DataDir: dir, StartOwner: func(ctx context.Context) error {
+			book, err := embed.Start(ctx, opts)
+			if err == nil {
+				second <- book
+			}
+			return err
+		}}, in, answers)
+		answers.Close()
+	}()
+	lines := make(chan string, 100)
+	go func() {
+		defer close(lines)
+		raw, _ := io.ReadAll(out)
+		for line := range strings.Lines(string(raw)) {
+			lines <- line
+		}
+	}()
+	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run_js","arguments":{"code":"await new Promise(r => setTimeout(r, 300)); console.log('once')"}}}`
+	if _, err := fmt.Fprintf(feed, "%s%s\n", initialize, call); err != nil {
+		t.Fatal(err)
+	}
+	awaitRun(t, first)
+	closeBook(t, first)
+	book := <-second
+	defer closeBook(t, book)
+	awaitEnd(t, book)
+	feed.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	var got []string
+	for line := range lines {
+		if strings.Contains(line, `"id":2`) {
+			got = append(got, line)
+		}
+	}
+	if len(got) != 1 || !strings.Contains(got[0], "once") {
+		t.Errorf("the call is answered with %q", got)
+	}
+}
+
+// runs lists the runs as the REST interface shows them.
+func runs(t *testing.T, book *embed.Daybook) string {
+	t.Helper()
+	_, body := askOwner(t, book.DataDir(), http.MethodGet, "/api/executions", "")
+	return body
+}
+
+func awaitRun(t *testing.T, book *embed.Daybook) {
+	t.Helper()
+	for late := time.Now().Add(patience); !strings.Contains(runs(t, book), `"execution_id"`); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("the run is not submitted")
+		}
+	}
+}
+
+func awaitEnd(t *testing.T, book *embed.Daybook) {
+	t.Helper()
+	for late := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		list := runs(t, book)
+		if strings.Contains(list, `"completed"`) {
+			if n := strings.Count(list, `"execution_id"`); n != 1 {
+				t.Errorf("%d runs are recorded: %s", n, list)
+			}
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatalf("the run does not complete: %s", list)
+		}
+	}
+}

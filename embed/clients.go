@@ -1,0 +1,242 @@
+package embed
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"daybook/acp"
+	"daybook/events"
+	"daybook/internal/link"
+	"daybook/ledger"
+	"daybook/mcp"
+)
+
+// The protocols that a client on the socket may speak.
+const (
+	protocolMCP = "mcp"
+	protocolACP = "acp"
+)
+
+// hello is the body of a request to attach a client.
+type hello struct {
+	Protocol string `json:"protocol"`
+	// Session names the session that runs are logged under; empty leaves it to the
+	// owner.
+	Session string `json:"session,omitempty"`
+	// Connection is the id of the client's connection, and Generation the number of
+	// owners it had before.
+	Connection string `json:"connection"`
+	Generation int    `json:"generation"`
+	// Settings are the flags that the client was started with, as --name=value.
+	Settings []string `json:"settings,omitempty"`
+}
+
+const (
+	// maxHello bounds a hello, in bytes.
+	maxHello = 1 << 20
+	// upgradeName is the protocol that the connection changes to.
+	upgradeName = "daybook-link"
+	// differsHeader lists the flags that the owner was not started with.
+	differsHeader = "Daybook-Differs"
+	// answerGrace is how long requests in progress may take to be answered once the
+	// last run has ended; the next owner answers the others.
+	answerGrace = 300 * time.Millisecond
+)
+
+// clients are the ends of all links to this owner.
+type clients struct {
+	ctx    context.Context //nolint:containedctx // the clients' own
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	held  bool                    // no further client is served
+	conns map[*link.Conn]struct{} // guarded by mu
+}
+
+func newClients() *clients {
+	c := &clients{conns: map[*link.Conn]struct{}{}}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	return c
+}
+
+// enter counts a client in, unless the owner is ending.
+func (c *clients) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.held {
+		c.wg.Add(1)
+	}
+	return !c.held
+}
+
+// serve serves a client that has entered.
+func (c *clients) serve(conn *link.Conn, server func(context.Context, io.Reader, io.Writer) error) error {
+	c.mu.Lock()
+	c.conns[conn] = struct{}{}
+	held := c.held
+	c.mu.Unlock()
+	if held {
+		conn.Cut() // it attaches to the next owner
+	}
+	defer func() {
+		c.mu.Lock()
+		delete(c.conns, conn)
+		c.mu.Unlock()
+	}()
+	return conn.Serve(c.ctx, server)
+}
+
+// hold leaves what clients send from now on to the next owner.
+func (c *clients) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = true
+	for conn := range c.conns {
+		conn.Hold()
+	}
+}
+
+// end hands all clients to the next owner, with the requests that cannot be
+// answered soon.
+func (c *clients) end() {
+	late := time.NewTimer(answerGrace)
+	defer late.Stop()
+	for waiting := true; waiting && c.pending(); {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-late.C:
+			waiting = false
+		}
+	}
+	c.mu.Lock()
+	for conn := range c.conns {
+		conn.Cut()
+	}
+	c.mu.Unlock()
+	c.cancel(acp.ErrDetached)
+	c.wg.Wait()
+}
+
+func (c *clients) pending() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for conn := range c.conns {
+		if conn.Pending() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// attach turns a request on the socket into a link with a client.
+func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
+	var h hello
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxHello)).Decode(&h)
+	if err == nil {
+		err = h.check()
+	}
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if !d.clients.enter() {
+		refuse(w, http.StatusServiceUnavailable, "the process is ending")
+		return
+	}
+	defer d.clients.wg.Done()
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "the connection cannot be taken over")
+		return
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Time{})
+	answer := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + upgradeName + "\r\n"
+	if differs := differing(h.Settings, d.opts.Settings); len(differs) > 0 {
+		answer += differsHeader + ": " + strings.Join(differs, ", ") + "\r\n"
+		d.opts.Logger.Warn("a client was started with other options; they take effect when this process is started again", "options", differs)
+	}
+	if _, err := io.WriteString(conn, answer+"\r\n"); err != nil {
+		return
+	}
+	protocol, server := d.serverOf(h)
+	end := link.NewConn(conn, buffered.Reader, link.Options{
+		Protocol: protocol, Connection: h.Connection, Generation: h.Generation,
+		OnProblem: func(err error) { d.opts.Logger.Warn("a client's connection", "error", err) },
+	})
+	if err := d.clients.serve(end, server); err != nil {
+		d.opts.Logger.Debug("a client ended", "error", err)
+	}
+}
+
+func (h hello) check() error {
+	switch {
+	case h.Protocol != protocolMCP && h.Protocol != protocolACP:
+		return fmt.Errorf("unknown protocol %.20q: the process that sent it is of another version", h.Protocol)
+	case !events.ValidHash(h.Connection):
+		return errors.New("the id of the connection must have 64 hex characters")
+	case h.Session != "":
+		return ledger.CheckSession(h.Session)
+	}
+	return nil
+}
+
+// serverOf returns what serves a client.
+func (d *Daybook) serverOf(h hello) (link.Protocol, func(context.Context, io.Reader, io.Writer) error) {
+	if h.Protocol == protocolACP {
+		return link.ACP, d.acp.Serve
+	}
+	return link.MCP, func(ctx context.Context, in io.Reader, out io.Writer) error {
+		return d.mcp.ServeStdio(mcp.WithConnection(ctx, h.Connection), in, out, h.Session)
+	}
+}
+
+// differing returns the names of the flags that are asked for and not in force,
+// each once.
+func differing(asked, inForce []string) (names []string) {
+	for _, flag := range asked {
+		if slices.Contains(inForce, flag) {
+			continue
+		}
+		name, _, _ := strings.Cut(flag, "=")
+		if cleaned := headerText(name); !slices.Contains(names, cleaned) {
+			names = append(names, cleaned)
+		}
+	}
+	return names
+}
+
+// headerText leaves out what cannot stand in a header.
+func headerText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x21 || r > 0x7e || r == ',' {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// ServeMCP serves one MCP client over a pair of streams until in ends, ctx is
+// done or the Daybook is closed. Nothing but JSON-RPC is written to out.
+func (d *Daybook) ServeMCP(ctx context.Context, in io.Reader, out io.Writer) error {
+	return d.mcp.ServeStdio(ctx, in, out, "")
+}
+
+// bufferedConn reads what was read ahead first.
+type bufferedConn struct {
+	halfCloser
+	r *bufio.Reader
+}
+
+// Read reads from the connection.
+func (c bufferedConn) Read(p []byte) (int, error) { return c.r.Read(p) }

@@ -1,0 +1,107 @@
+package embed
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"daybook/events"
+)
+
+// use counts what keeps a background owner alive.
+type use struct {
+	released chan struct{}
+
+	mu     sync.Mutex
+	why    string // guarded by mu; empty until it is released
+	active int    // requests and clients on the socket
+	last   time.Time
+}
+
+func newUse() *use { return &use{released: make(chan struct{}), last: time.Now()} }
+
+// counted counts a handler's requests.
+func (u *use) counted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u.add(1)
+		defer u.add(-1)
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (u *use) add(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.active += n
+	u.last = time.Now()
+}
+
+// release tells the process to give the data directory up.
+func (u *use) release(why string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.why == "" {
+		u.why = why
+		close(u.released)
+	}
+}
+
+// releaseIdle does so if nothing was used for long enough.
+func (u *use) releaseIdle(after time.Duration) {
+	u.mu.Lock()
+	idle := u.active == 0 && time.Since(u.last) >= after
+	u.mu.Unlock()
+	if idle {
+		u.release("nothing used it for " + after.String())
+	}
+}
+
+// Released is closed when a Daybook with Options.Background is to be closed:
+// another process asks for the data directory, or it is idle.
+func (d *Daybook) Released() <-chan struct{} { return d.use.released }
+
+// ReleaseReason is why Released is closed, or empty.
+func (d *Daybook) ReleaseReason() string {
+	d.use.mu.Lock()
+	defer d.use.mu.Unlock()
+	return d.use.why
+}
+
+// watchUse releases a background owner that is idle.
+func (d *Daybook) watchUse(ctx context.Context) error {
+	if !d.opts.Background || d.opts.IdleExit <= 0 {
+		return nil
+	}
+	every := min(max(d.opts.IdleExit/4, 10*time.Millisecond), 10*time.Second)
+	d.watchingUse = follow(ctx, func(ctx context.Context) {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			if d.hasRuns(ctx) {
+				d.use.add(0) // idle time counts from the last run's end
+				continue
+			}
+			d.use.releaseIdle(d.opts.IdleExit)
+		}
+	})
+	return nil
+}
+
+// hasRuns reports whether a run is running or queued. What cannot be found out
+// counts as one.
+func (d *Daybook) hasRuns(ctx context.Context) bool {
+	if d.runner == nil {
+		return false // the ledger is damaged: none will start here
+	}
+	if d.runner.Stats().InFlight > 0 {
+		return true
+	}
+	u, err := d.projections.TenantUsage(ctx, events.DefaultTenant)
+	return err != nil || u.Runs > 0
+}

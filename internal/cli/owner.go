@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"daybook/embed"
+)
+
+// stdioFlags are shared by the commands that speak a protocol on the standard
+// streams.
+type stdioFlags struct {
+	engineFlags
+	IdleExit time.Duration `name:"idle-exit" help:"Time without a client or a run after which the background process ends; 0 lets it run on." default:"5m" placeholder:"DURATION"`
+}
+
+// Validate checks the flags.
+func (f stdioFlags) Validate() error {
+	if f.IdleExit < 0 {
+		return fmt.Errorf("--idle-exit is %s: it must be 0 or more", f.IdleExit)
+	}
+	return f.engineFlags.Validate()
+}
+
+// ownerHelp is the part of the help that both commands share.
+const ownerHelp = "One process owns a data directory. This command passes messages to it, and starts it in the background if there is none. " +
+	"While another process owns the directory, such as a server, options other than --data-dir%s have no effect.\n\n"
+
+// attach passes messages between the standard streams and the owner of the data
+// directory.
+func (f stdioFlags) attach(ctx context.Context, kctx *kong.Context, std *streams, acp bool) error {
+	dir, err := filepath.Abs(f.DataDir)
+	if err != nil {
+		return fmt.Errorf("resolve --data-dir: %w", err)
+	}
+	settings := settingsOf(kctx)
+	notice := func(text string) { fmt.Fprintln(std.err, "daybook:", text) }
+	return embed.Attach(ctx, embed.Client{
+		DataDir: dir, ACP: acp, SessionID: f.SessionID, Settings: settings, Notice: notice,
+		StartOwner: func(ctx context.Context) error { return startOwner(ctx, dir, settings, notice) },
+	}, std.in, std.out)
+}
+
+// settingsOf returns the flags of a command whose values are not the defaults, as
+// --name=value. Flags of a connection are left out.
+func settingsOf(kctx *kong.Context) (list []string) {
+	for _, f := range kctx.Selected().Flags {
+		if slices.Contains([]string{"data-dir", "session-id", "report-fd"}, f.Name) {
+			continue
+		}
+		for _, text := range valuesOf(f.Target) {
+			if text == f.Default || text == "false" && f.Default == "" {
+				continue
+			}
+			if d, ok := f.Target.Interface().(time.Duration); ok {
+				if usual, err := time.ParseDuration(f.Default); err == nil && usual == d {
+					continue
+				}
+			}
+			if f.Name == "mcp-config" || f.Name == "audit-key" {
+				if abs, err := filepath.Abs(text); err == nil {
+					text = abs
+				}
+			}
+			list = append(list, "--"+f.Name+"="+text)
+		}
+	}
+	return list
+}
+
+// valuesOf returns the texts of a flag's value, none for one that is not set.
+func valuesOf(v reflect.Value) (list []string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		return valuesOf(v.Elem())
+	case reflect.Slice:
+		for i := range v.Len() {
+			list = append(list, valuesOf(v.Index(i))...)
+		}
+		return list
+	default:
+		if text := fmt.Sprint(v.Interface()); text != "" {
+			return []string{text}
+		}
+		return nil
+	}
+}
+
+// report is what a background owner tells the process that started it, as one
+// line of JSON.
+type report struct {
+	Ready bool `json:"ready,omitempty"`
+	// Locked reports that another process owns the directory.
+	Locked bool     `json:"locked,omitempty"`
+	Error  string   `json:"error,omitempty"`
+	Notes  []string `json:"notes,omitempty"`
+}
+
+// reportFD is the file descriptor that a report is written to.
+const reportFD = 3
+
+// startOwner starts the owner of a data directory in the background and returns
+// once it serves.
+func startOwner(ctx context.Context, dir string, settings []string, notice func(string)) error {
+	program, err := os.Executable()
+	if err == nil {
+		if _, missing := os.Stat(program); missing != nil {
+			program = "/proc/self/exe" // it was replaced or removed
+		}
+	} else {
+		return fmt.Errorf("find the program to start: %w", err)
+	}
+	log, err := openOwnerLog(dir)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("start the process that owns %s: %w", dir, err)
+	}
+	defer r.Close()
+	cmd := exec.Command(program, append([]string{"owner", "--data-dir=" + dir, fmt.Sprintf("--report-fd=%d", reportFD)}, settings...)...) //nolint:noctx // it outlives this process
+	cmd.Stderr, cmd.ExtraFiles = log, []*os.File{w}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return fmt.Errorf("start the process that owns %s: %w", dir, err)
+	}
+	go func() { _ = cmd.Wait() }() // so that it leaves no zombie
+	stop := context.AfterFunc(ctx, func() { r.Close() })
+	defer stop()
+	var got report
+	if err := json.NewDecoder(r).Decode(&got); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("start the process that owns %s: it ended without a reason; see %s", dir, log.Name())
+	}
+	for _, note := range got.Notes {
+		notice(note)
+	}
+	switch {
+	case got.Ready:
+		return nil
+	case got.Locked:
+		return embed.ErrLocked
+	default:
+		return fmt.Errorf("start the process that owns %s: %s", dir, got.Error)
+	}
+}
+
+// ownerCmd is the process that owns a data directory for clients on standard
+// streams.
+type ownerCmd struct {
+	stdioFlags
+	ReportFD int `name:"report-fd" hidden:"" env:"-"`
+}
+
+// Run serves until it is asked to end, another process takes over, or nothing has
+// used it for a while.
+func (c *ownerCmd) Run(ctx context.Context, kctx *kong.Context, _ *streams) error {
+	tell := func(report) {}
+	if c.ReportFD == reportFD {
+		to := os.NewFile(reportFD, "report")
+		syscall.CloseOnExec(reportFD)
+		tell = func(r report) {
+			_ = json.NewEncoder(to).Encode(r) // a starter that has ended needs none
+			to.Close()
+		}
+	}
+	err := c.serve(ctx, settingsOf(kctx), tell)
+	if err != nil {
+		tell(report{Locked: errors.Is(err, embed.ErrLocked), Error: err.Error()})
+	}
+	return err
+}
+
+func (c *ownerCmd) serve(ctx context.Context, settings []string, tell func(report)) error {
+	log, err := newBoundedLog(c.DataDir)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	opts := c.options(log)
+	opts.SessionID = "" // each client names its own
+	opts.Background, opts.IdleExit, opts.Settings = true, c.IdleExit, settings
+	if err := c.mcpServers(&opts); err != nil {
+		return err
+	}
+	book, err := embed.Start(ctx, opts)
+	if err != nil {
+		return err
+	}
+	ready := report{Ready: true}
+	if list, more := book.Damage(); len(list) > 0 {
+		ready.Notes = []string{"READ-ONLY: the ledger is damaged; \"daybook status\" says more"}
+		for _, f := range list {
+			ready.Notes = append(ready.Notes, "damaged: "+f.String())
+		}
+		if more > 0 {
+			ready.Notes = append(ready.Notes, fmt.Sprintf("damaged: and %d more", more))
+		}
+	}
+	tell(ready)
+	select {
+	case <-ctx.Done():
+	case <-book.Released():
+		opts.Logger.Info("the data directory is released", "why", book.ReleaseReason())
+	case <-book.Done():
+	}
+	return errors.Join(book.Err(), book.Close())
+}

@@ -1,0 +1,289 @@
+package link
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"daybook/internal/lines"
+)
+
+// ErrOwnerEnded is returned by Run when owners end again and again without having
+// answered anything.
+var ErrOwnerEnded = errors.New("the process that owns the data directory ended several times while it handled the same messages")
+
+const (
+	// maxLosses is how many owners in a row may end without any progress.
+	maxLosses = 5
+	// shortLife is how soon an owner ends that may be unable to serve the client.
+	shortLife = time.Second
+	// maxHeld is how many bytes of lines may wait for an answer before the next
+	// line is read.
+	maxHeld = 256 << 20
+)
+
+// Attach connects to the owner there is now, and waits for one if need be.
+// generation is 0 for the first and counts up. An error ends Run.
+type Attach func(ctx context.Context, generation int) (net.Conn, error)
+
+// Run carries the lines of one client to owners and their messages back, until
+// the client ends in, ctx is done, or the owner refuses the connection. A line
+// of more than maxLine bytes is replaced by blanks of that length and one more,
+// for the owner to refuse. in and out are not closed; a Read of in may still be
+// waiting when Run returns.
+func Run(ctx context.Context, attach Attach, in io.Reader, out io.Writer, maxLine int) error {
+	c := &client{out: out, lines: make(chan []byte), stop: make(chan struct{})}
+	defer close(c.stop)
+	go c.readLines(in, maxLine)
+	losses := 0
+	for generation := 0; ; generation++ {
+		conn, err := attach(ctx, generation)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the caller wants it to end
+		}
+		if err != nil {
+			return err
+		}
+		begin := time.Now()
+		progress, ended, err := c.through(ctx, conn)
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // the caller wants it to end
+		case ended || err != nil:
+			return err
+		case c.over():
+			return nil
+		case progress, !c.waits() && time.Since(begin) > shortLife:
+			losses = 0
+		}
+		if losses++; losses > maxLosses {
+			return ErrOwnerEnded
+		}
+	}
+}
+
+// client is the client's end of a link.
+type client struct {
+	out   io.Writer
+	lines chan []byte // from the client, without their ends; closed at its end
+	stop  chan struct{}
+
+	mu    sync.Mutex
+	next  uint64      // number of the newest line
+	held  []*heldLine // lines that are not done, in order
+	bytes int         // of held
+	freed chan struct{}
+	state []slot // in the order in which the slots were first kept
+	left  bool   // the client has ended its input
+}
+
+// heldLine is a line that may have to be sent again.
+type heldLine struct {
+	number uint64
+	text   []byte
+	sent   bool
+	seen   int
+}
+
+// slot is a line that restores a part of the connection's state.
+type slot struct {
+	name string
+	line []byte
+}
+
+func (c *client) readLines(in io.Reader, maxLine int) {
+	defer close(c.lines)
+	from := bufio.NewReaderSize(in, 64<<10)
+	for {
+		line, err := lines.Read(from, maxLine+2)
+		if errors.Is(err, lines.ErrTooLong) {
+			line, err = bytes.Repeat([]byte(" "), maxLine+1), nil
+		} else {
+			line = bytes.TrimRight(line, "\r\n")
+		}
+		if len(line) > 0 {
+			select {
+			case c.lines <- line:
+			case <-c.stop:
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// waits reports whether a line of the client is not done.
+func (c *client) waits() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.held) > 0
+}
+
+// over reports whether the client has left and waits for nothing.
+func (c *client) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.left && len(c.held) == 0
+}
+
+// through serves the client with one owner. ended reports that the owner ended
+// the connection in order; an error besides is the owner's refusal, or that the
+// client cannot be written to.
+func (c *client) through(ctx context.Context, conn net.Conn) (progress, ended bool, err error) {
+	defer conn.Close()
+	release := context.AfterFunc(ctx, func() { conn.Close() })
+	defer release()
+	closed := make(chan struct{})
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		c.send(conn, closed)
+	}()
+	defer func() {
+		conn.Close()
+		close(closed)
+		<-sent
+	}()
+	r := bufio.NewReaderSize(conn, 64<<10)
+	for {
+		f, err := readFrame(r)
+		if err != nil {
+			return progress, false, nil //nolint:nilerr // the next owner continues, whatever became of this one
+		}
+		progress = progress || len(f.Done) > 0 || f.About != 0
+		if f.End {
+			if f.Error != "" {
+				err = errors.New(f.Error)
+			}
+			return progress, true, err
+		}
+		if len(f.message) > 0 {
+			if _, err := c.out.Write(append(f.message, '\n')); err != nil {
+				return progress, true, fmt.Errorf("write to the client: %w", err)
+			}
+		}
+		c.note(f)
+	}
+}
+
+// note does what an owner asks for beside the message.
+func (c *client) note(f frame) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range c.held {
+		if f.About != 0 && h.number == f.About {
+			h.seen++
+		}
+	}
+	if len(f.Done) > 0 {
+		c.held = slices.DeleteFunc(c.held, func(h *heldLine) bool {
+			done := slices.Contains(f.Done, h.number)
+			if done {
+				c.bytes -= len(h.text)
+			}
+			return done
+		})
+		if c.freed != nil {
+			close(c.freed)
+			c.freed = nil
+		}
+	}
+	if f.Keep == "" {
+		return
+	}
+	i := slices.IndexFunc(c.state, func(s slot) bool { return s.name == f.Keep })
+	switch {
+	case len(f.kept) == 0 && i >= 0:
+		c.state = slices.Delete(c.state, i, i+1)
+	case len(f.kept) == 0:
+	case i >= 0:
+		c.state[i].line = f.kept
+	default:
+		c.state = append(c.state, slot{f.Keep, f.kept})
+	}
+}
+
+// send brings an owner up to date and then passes on lines as they come. It
+// returns when the connection has ended or the client has ended its input.
+func (c *client) send(conn net.Conn, closed <-chan struct{}) {
+	for _, f := range c.earlier() {
+		if writeFrame(conn, f) != nil {
+			return
+		}
+	}
+	for {
+		h := c.nextLine(closed)
+		if h == nil {
+			break
+		}
+		if writeFrame(conn, frame{header: header{Line: h.number}, message: h.text}) != nil {
+			return
+		}
+	}
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // answers still come
+	}
+}
+
+// earlier are the frames that a new owner is sent first.
+func (c *client) earlier() (list []frame) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.state {
+		list = append(list, frame{header: header{State: true}, message: s.line})
+	}
+	for _, h := range c.held {
+		list = append(list, frame{header: header{Line: h.number, Again: h.sent, Seen: h.seen}, message: h.text})
+		h.sent = true
+	}
+	return list
+}
+
+// nextLine waits for the next line of the client and holds it; nil when there is
+// none to send.
+func (c *client) nextLine(closed <-chan struct{}) *heldLine {
+	for {
+		c.mu.Lock()
+		var freed chan struct{}
+		if c.bytes > maxHeld {
+			if c.freed == nil {
+				c.freed = make(chan struct{})
+			}
+			freed = c.freed
+		}
+		c.mu.Unlock()
+		if freed == nil {
+			break
+		}
+		select {
+		case <-freed:
+		case <-closed:
+			return nil
+		}
+	}
+	select {
+	case line, ok := <-c.lines:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !ok {
+			c.left = true
+			return nil
+		}
+		c.next++
+		h := &heldLine{number: c.next, text: line, sent: true}
+		c.held = append(c.held, h)
+		c.bytes += len(line)
+		return h
+	case <-closed:
+		return nil
+	}
+}

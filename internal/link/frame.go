@@ -1,0 +1,116 @@
+package link
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// header precedes the bytes of each frame, as one line of JSON.
+type header struct {
+	// Line is the number of the client's line that the frame carries, from 1.
+	Line uint64 `json:"line,omitempty"`
+	// Again marks a line that was sent to an owner before; Seen is how many
+	// messages about it the client has received since.
+	Again bool `json:"again,omitempty"`
+	Seen  int  `json:"seen,omitempty"`
+	// State marks a line that an owner asked to keep for its successor.
+	State bool `json:"state,omitempty"`
+
+	// Done are lines that need not be sent again.
+	Done []uint64 `json:"done,omitempty"`
+	// About is the line that the frame's message belongs to without ending it.
+	About uint64 `json:"about,omitempty"`
+	// Keep names a slot of the connection's state. Its line of Kept bytes stands
+	// before the message; 0 empties the slot.
+	Keep string `json:"keep,omitempty"`
+	Kept int    `json:"kept,omitempty"`
+	// End is the owner's last frame for a client that has left; Error is why the
+	// owner ended the connection.
+	End   bool   `json:"end,omitempty"`
+	Error string `json:"error,omitempty"`
+
+	// Bytes is the length of the message, 0 for none.
+	Bytes int `json:"bytes,omitempty"`
+}
+
+// frame is a header and the bytes it announces, without line ends.
+type frame struct {
+	header
+	kept, message []byte
+}
+
+const (
+	// maxHeader bounds a header, in bytes: many lines can be done at once.
+	maxHeader = 64 << 10
+	// maxMessage bounds what one frame carries, in bytes.
+	maxMessage = 256 << 20
+)
+
+// writeFrame writes a frame in one piece.
+func writeFrame(to io.Writer, f frame) error {
+	f.Kept, f.Bytes = len(f.kept), len(f.message)
+	head, err := json.Marshal(f.header)
+	if err != nil {
+		return fmt.Errorf("encode a frame: %w", err)
+	}
+	buf := make([]byte, 0, len(head)+1+len(f.kept)+len(f.message))
+	buf = append(append(append(append(buf, head...), '\n'), f.kept...), f.message...)
+	_, err = to.Write(buf)
+	return err
+}
+
+// readFrame returns the next complete frame. io.EOF is an end between two
+// frames; io.ErrUnexpectedEOF an end within one.
+func readFrame(r *bufio.Reader) (frame, error) {
+	var f frame
+	head, err := readHeader(r)
+	if err != nil {
+		return f, err
+	}
+	if err := json.Unmarshal(head, &f.header); err != nil {
+		return f, fmt.Errorf("read a frame: %w", err)
+	}
+	if f.Kept < 0 || f.Bytes < 0 || f.Kept > maxMessage || f.Bytes > maxMessage {
+		return f, fmt.Errorf("read a frame: it announces %d and %d bytes, more than %d", f.Kept, f.Bytes, maxMessage)
+	}
+	if f.kept, err = readBytes(r, f.Kept); err != nil {
+		return f, err
+	}
+	f.message, err = readBytes(r, f.Bytes)
+	return f, err
+}
+
+func readHeader(r *bufio.Reader) ([]byte, error) {
+	var head []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(head)+len(part) > maxHeader {
+			return nil, fmt.Errorf("read a frame: its header is longer than %d bytes", maxHeader)
+		}
+		head = append(head, part...)
+		switch {
+		case err == nil:
+			return head, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && len(head) > 0:
+			return nil, io.ErrUnexpectedEOF
+		default:
+			return nil, err
+		}
+	}
+}
+
+// readBytes allocates as bytes arrive, not as they are announced.
+func readBytes(r io.Reader, n int) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err == nil && len(data) < n {
+		err = io.ErrUnexpectedEOF
+	}
+	return data, err
+}

@@ -1,0 +1,450 @@
+package link
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Conn is the owner's end of a link with one client. It is a stream of JSON-RPC
+// messages for Serve's server, one a line.
+type Conn struct {
+	conn       net.Conn
+	r          *bufio.Reader
+	protocol   Protocol
+	key        string
+	generation int
+	onProblem  func(error)
+
+	holding, cut atomic.Bool
+	ended        chan struct{} // closed when the server has returned
+
+	writing sync.Mutex // of conn, and of the order of messages
+	rest    []byte     // of a line the server has not ended yet; guarded by writing
+
+	mu    sync.Mutex
+	calls map[string][]*call         // by id, the oldest first
+	asked map[string]json.RawMessage // the server's ids by those that the client knows
+}
+
+// call is a request of the client that has no answer yet.
+type call struct {
+	message
+	number    uint64
+	again     bool
+	skip      int  // messages about it that the client has received already
+	delivered bool // the server has asked for its Delivery
+	withdrawn bool // the client waits for no answer
+	// restored is closed when a line of the connection's state is answered; nil for
+	// a line of the client.
+	restored chan struct{}
+}
+
+// message is what a link reads of a JSON-RPC message.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// Options set up a Conn.
+type Options struct {
+	Protocol Protocol
+	// Connection identifies the client's connection to every owner; it is a secret
+	// of the two ends. Generation is how many owners the client had before.
+	Connection string
+	Generation int
+	// OnProblem is called with errors that neither end receives; nil ignores them.
+	OnProblem func(error)
+}
+
+// NewConn makes the owner's end. r holds what was read from conn already.
+func NewConn(conn net.Conn, r *bufio.Reader, o Options) *Conn {
+	if o.OnProblem == nil {
+		o.OnProblem = func(error) {}
+	}
+	return &Conn{
+		conn: conn, r: r, protocol: o.Protocol, key: o.Connection, generation: o.Generation, onProblem: o.OnProblem,
+		ended: make(chan struct{}), calls: map[string][]*call{}, asked: map[string]json.RawMessage{},
+	}
+}
+
+// Serve has the server serve the client until it returns, which it must do when
+// in ends or ctx is done. It closes the connection.
+func (c *Conn) Serve(ctx context.Context, server func(ctx context.Context, in io.Reader, out io.Writer) error) error {
+	in, toServer := io.Pipe()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		c.read(toServer)
+	}()
+	err := server(context.WithValue(ctx, connKey{}, c), in, c)
+	close(c.ended)
+	in.CloseWithError(errEnded)
+	last := frame{header: header{End: true}}
+	if err != nil {
+		last.Error = err.Error()
+	}
+	c.writing.Lock()
+	if !c.cut.Load() {
+		_ = writeFrame(c.conn, last) // a client that has left needs none
+	}
+	c.writing.Unlock()
+	c.conn.Close()
+	<-read
+	return err
+}
+
+// Hold reads no further lines. Their client sends them to the next owner.
+func (c *Conn) Hold() {
+	c.holding.Store(true)
+	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// Cut closes the connection: what the server still writes is not sent, and the
+// client asks the next owner.
+func (c *Conn) Cut() {
+	c.holding.Store(true)
+	c.cut.Store(true)
+	c.conn.Close()
+}
+
+// Pending returns the number of requests without an answer.
+func (c *Conn) Pending() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, list := range c.calls {
+		n += len(list)
+	}
+	return n
+}
+
+var errEnded = errors.New("the connection has ended")
+
+// read passes the client's lines on to the server.
+func (c *Conn) read(to *io.PipeWriter) {
+	for {
+		if c.holding.Load() {
+			return
+		}
+		f, err := readFrame(c.r)
+		if err != nil {
+			if c.holding.Load() {
+				return // the server must not take this for the client's end
+			}
+			to.Close()
+			return
+		}
+		if f.State {
+			err = c.restore(to, f.message)
+		} else {
+			err = c.pass(to, f)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// restore sends the server a line of the connection's state and waits for its
+// answer, which is not the client's.
+func (c *Conn) restore(to io.Writer, line []byte) error {
+	var m message
+	if err := json.Unmarshal(line, &m); err != nil {
+		c.onProblem(fmt.Errorf("restore a connection: %w", err))
+		return nil
+	}
+	if id := idText(m.ID); id != "" {
+		s := &call{message: m, delivered: true, restored: make(chan struct{})}
+		c.add(id, s)
+		if err := writeLine(to, line); err != nil {
+			return err
+		}
+		select {
+		case <-s.restored:
+		case <-c.ended:
+			return errEnded
+		}
+	} else if err := writeLine(to, line); err != nil {
+		return err
+	}
+	for _, news := range c.protocol.restored(m) {
+		if err := c.send(frame{message: news}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass brings a line of the client to the server and reports it as done if no
+// answer follows.
+func (c *Conn) pass(to io.Writer, f frame) error {
+	done := frame{header: header{Done: []uint64{f.Line}}}
+	line := f.message
+	var m message
+	if json.Unmarshal(line, &m) == nil {
+		id := idText(m.ID)
+		switch {
+		case m.Method == "" && id != "":
+			var ok bool
+			if line, ok = c.toAsker(line, id); !ok {
+				return c.send(done) // it answers an owner that has ended
+			}
+		case id != "":
+			c.add(id, &call{message: m, number: f.Line, again: f.Again, skip: f.Seen})
+			return writeLine(to, line)
+		case m.Method != "":
+			if n := c.withdrawn(m); n != 0 {
+				done.Done = append(done.Done, n)
+			}
+			done.Keep, done.kept = c.protocol.keep(m, nil)
+		}
+	}
+	if err := writeLine(to, line); err != nil {
+		return err
+	}
+	return c.send(done)
+}
+
+func (c *Conn) add(id string, r *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls[id] = append(c.calls[id], r)
+}
+
+// take removes the oldest call of an id, or returns nil.
+func (c *Conn) take(id string) *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := c.calls[id]
+	if len(list) == 0 {
+		return nil
+	}
+	if c.calls[id] = list[1:]; len(list) == 1 {
+		delete(c.calls, id)
+	}
+	return list[0]
+}
+
+// withdrawn returns the number of the request that a notification takes back, 0
+// for none. Its client waits for no answer, and may get one.
+func (c *Conn) withdrawn(m message) uint64 {
+	id := idText(c.protocol.withdraws(m))
+	if id == "" {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if list := c.calls[id]; len(list) > 0 {
+		list[0].withdrawn = true
+		return list[0].number
+	}
+	return 0
+}
+
+// toAsker gives a client's answer the id that the server asked with. It reports
+// false when this server has not asked.
+func (c *Conn) toAsker(line []byte, id string) ([]byte, bool) {
+	c.mu.Lock()
+	own, ok := c.asked[id]
+	delete(c.asked, id)
+	c.mu.Unlock()
+	if !ok || c.generation == 0 {
+		return line, ok
+	}
+	return withID(line, own), true
+}
+
+// Write takes messages of the server, one a line.
+func (c *Conn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.rest = append(c.rest, p...)
+	for {
+		line, rest, ok := bytes.Cut(c.rest, []byte{'\n'})
+		if !ok {
+			return len(p), nil
+		}
+		if err := c.emit(line); err != nil {
+			return 0, err
+		}
+		c.rest = append([]byte(nil), rest...)
+	}
+}
+
+// emit sends a message of the server. The caller must hold c.writing.
+func (c *Conn) emit(line []byte) error {
+	f := frame{message: line}
+	var m message
+	if json.Unmarshal(line, &m) != nil {
+		return c.sendLocked(f)
+	}
+	id := idText(m.ID)
+	switch {
+	case m.Method == "" && id != "":
+		r := c.take(id)
+		switch {
+		case r == nil:
+		case r.restored != nil:
+			if m.Error != nil {
+				c.onProblem(fmt.Errorf("restore a connection: %s is answered with %s", r.Method, m.Error))
+			}
+			close(r.restored)
+			return nil
+		default:
+			if !r.withdrawn {
+				f.Done = []uint64{r.number}
+			}
+			if m.Error == nil {
+				f.Keep, f.kept = c.protocol.keep(r.message, m.Result)
+			}
+		}
+	case id != "":
+		f.message = c.question(line, m.ID, id)
+	default:
+		var skip bool
+		if f.About, skip = c.aboutCall(m); skip {
+			return nil
+		}
+	}
+	return c.sendLocked(f)
+}
+
+// question notes a request of the server. Clients of an earlier owner may still
+// answer that one's: from the second owner on ids are its own.
+func (c *Conn) question(line []byte, raw json.RawMessage, id string) []byte {
+	if c.generation > 0 {
+		own, err := json.Marshal(fmt.Sprintf("owner-%d-%s", c.generation, id))
+		if err == nil {
+			line, id = withID(line, own), idText(own)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked[id] = raw
+	return line
+}
+
+// aboutCall returns the line that a notification belongs to, 0 for none, and
+// whether the client has received it from an earlier owner.
+func (c *Conn) aboutCall(m message) (number uint64, skip bool) {
+	subject := c.protocol.about(m)
+	if subject == "" {
+		return 0, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, list := range c.calls {
+		for _, r := range list {
+			if r.restored == nil && c.protocol.subject(r.message) == subject {
+				if r.skip > 0 {
+					r.skip--
+					return 0, true
+				}
+				return r.number, false
+			}
+		}
+	}
+	return 0, false
+}
+
+func (c *Conn) send(f frame) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.sendLocked(f)
+}
+
+// sendLocked sends a frame. The caller must hold c.writing.
+func (c *Conn) sendLocked(f frame) error {
+	if c.cut.Load() {
+		return errEnded
+	}
+	return writeFrame(c.conn, f)
+}
+
+// Delivery identifies a request of a client across owners.
+type Delivery struct {
+	// Key is the same whenever the line is sent, and no other line's: visible ASCII
+	// characters without spaces.
+	Key string
+	// Again reports that an earlier owner may have handled the line.
+	Again bool
+}
+
+type connKey struct{}
+
+// DeliveryOf identifies the next request with an id that came over the link that
+// ctx is of. It reports false when there is none.
+func DeliveryOf(ctx context.Context, id any) (Delivery, bool) {
+	c, _ := ctx.Value(connKey{}).(*Conn)
+	raw, err := json.Marshal(id)
+	if c == nil || err != nil {
+		return Delivery{}, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := c.calls[idText(raw)]
+	i := slices.IndexFunc(list, func(r *call) bool { return !r.delivered })
+	if i < 0 {
+		return Delivery{}, false
+	}
+	list[i].delivered = true
+	return Delivery{Key: fmt.Sprintf("link-%s-%d", c.key, list[i].number), Again: list[i].again}, true
+}
+
+// Linked reports whether ctx is that of a client that asks the next owner when
+// this one ends.
+func Linked(ctx context.Context) bool {
+	_, ok := ctx.Value(connKey{}).(*Conn)
+	return ok
+}
+
+// writeLine writes a line and its end at once.
+func writeLine(to io.Writer, line []byte) error {
+	_, err := to.Write(append(bytes.Clone(line), '\n'))
+	return err
+}
+
+// idText is the one form of an id: 1 and 1.0 are equal, and so are two ways to
+// write a text. It is empty for what cannot be the id of a request.
+func idText(id json.RawMessage) string {
+	var v any
+	if json.Unmarshal(id, &v) != nil {
+		return ""
+	}
+	switch v.(type) {
+	case string, float64:
+		text, err := json.Marshal(v)
+		if err != nil {
+			return ""
+		}
+		return string(text)
+	default:
+		return ""
+	}
+}
+
+// withID replaces the id of a message.
+func withID(line []byte, id json.RawMessage) []byte {
+	members := map[string]json.RawMessage{}
+	if json.Unmarshal(line, &members) != nil {
+		return line
+	}
+	members["id"] = id
+	changed, err := json.Marshal(members)
+	if err != nil {
+		return line
+	}
+	return changed
+}
