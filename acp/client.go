@@ -453,3 +453,10 @@ func (c *client) actor() events.Actor {
 func (c *client) tell(ctx context.Context, session string, u sdk.SessionUpdate) error {
 	return c.rpc.SendNotification(ctx, sdk.ClientMethodSessionUpdate, sdk.SessionNotification{SessionId: sdk.SessionId(session), Update: u})
 }
+
+// tellAnnounced sends an update of a session that belongs to no prompt.
+func (c *client) tellAnnounced(ctx context.Context, session string, u sdk.SessionUpdate) error {
+	return c.rpc.SendNotification(ctx, sdk.ClientMethodSessionUpdate, sdk.SessionNotification{
+		Meta: map[string]any{link.Announced: true}, SessionId: sdk.SessionId(session), Update: u,
+	})
+}

@@ -20,7 +20,9 @@ type session struct {
 	// answered is closed when the request that opened the session is answered,
 	// announced when its first updates are sent. closing ends the wait for both.
 	answered, announced chan struct{}
-	closing             context.CancelFunc
+	// reattached is set for a session that the client opened at another owner.
+	reattached bool
+	closing    context.CancelFunc
 
 	mu     sync.Mutex
 	config events.AgentConfig

@@ -392,11 +392,11 @@ func acpCall(id int, method, params string) string {
 }
 
 // agent starts "daybook acp" with a session.
-func agent(t *testing.T, dir string) (p *process, session string) {
+func agent(t *testing.T, dir, cwd string) (p *process, session string) {
 	t.Helper()
 	p = launch(t, "acp", "--data-dir", dir)
 	p.ask(acpCall(1, "initialize", `{"protocolVersion":1}`))
-	result, _ := p.ask(acpCall(2, "session/new", `{"cwd":"/tmp","mcpServers":[]}`))[2]["result"].(map[string]any)
+	result, _ := p.ask(acpCall(2, "session/new", fmt.Sprintf(`{"cwd":%q,"mcpServers":[]}`, cwd)))[2]["result"].(map[string]any)
 	session, _ = result["sessionId"].(string)
 	if session == "" {
 		t.Fatalf("no session: %v\n%s", result, p.errs.String())
@@ -447,15 +447,20 @@ func (p *process) answered(id int) (texts []string, answer map[string]any) {
 func TestAgentAcrossOwners(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p, session := agent(t, dir)
+	p, session := agent(t, dir, "/no/such/directory")
 	p.send(prompt(3, session, "globalThis.n = 41"))
-	p.answered(3)
+	if texts, _ := p.answered(3); len(texts) != 2 || !strings.Contains(texts[0], "does not exist") {
+		t.Errorf("the first prompt is sent %q", texts) // the next owners do not repeat the announcement
+	}
 	first := background(t, dir)
 
 	// A server takes over in the middle of a prompt.
 	p.send(prompt(4, session, "console.log('one'); await new Promise(r => setTimeout(r, 1500)); console.log('two'); n + 1"))
 	known := map[string]string{"dir": dir}
-	play(t, known, []step{{eventually: true, args: `exec list --status running --data-dir $dir`, stdout: ".*\n(?P<id>\\S+) +running.*"}})
+	play(t, known, []step{
+		{eventually: true, args: `exec list --status running --data-dir $dir`, stdout: ".*\n(?P<id>\\S+) +running.*"},
+		{eventually: true, args: `exec output $id --data-dir $dir`, stdout: "one\n"},
+	})
 	server, url := launchServer(t, dir)
 	known["url"] = url
 	texts, answer := p.answered(4)
@@ -494,7 +499,7 @@ func TestAgentAcrossOwners(t *testing.T) {
 func TestAgentDies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p, session := agent(t, dir)
+	p, session := agent(t, dir, "/tmp")
 	owner := background(t, dir)
 	p.send(prompt(3, session, "for (;;) await new Promise(r => setTimeout(r, 10))"))
 	known := map[string]string{"dir": dir}
