@@ -40,7 +40,11 @@ type Client struct {
 	// SessionID names the session that runs over MCP are logged under; empty leaves
 	// it to the owner.
 	SessionID string
-	// Settings are the flags that an owner would be started with, as --name=value.
+	// Version is the client's; an owner of another version is reported to Notice.
+	// Empty reports none.
+	Version string
+	// Settings are the flags that an owner would be started with, as --name=value. Those
+	// in which the owner differs are reported to Notice.
 	Settings []string
 	// StartOwner starts an owner, and returns once it serves, with ErrLocked if
 	// another process was first, or with why it cannot. Nil starts none: the client
@@ -56,6 +60,8 @@ const (
 	ownerWait = 30 * time.Second
 	// ownerPoll is how often it looks.
 	ownerPoll = 50 * time.Millisecond
+	// maxStarts is how many owners in a row may end before a client has attached.
+	maxStarts = 5
 	// startingWait is how long a command waits for an owner that is starting.
 	startingWait = 5 * time.Second
 	// helloWait bounds the answer to a hello.
@@ -76,8 +82,12 @@ func Attach(ctx context.Context, c Client, in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
-	if c.Notice == nil {
-		c.Notice = func(string) {}
+	notice, last := c.Notice, ""
+	c.Notice = func(text string) {
+		if notice != nil && text != last { // the next owner may be like this one
+			notice(text)
+		}
+		last = text
 	}
 	h := hello{Protocol: protocolMCP, Session: c.SessionID, Connection: events.NewSessionID(), Settings: c.Settings}
 	maxLine := mcp.MaxMessageBytes
@@ -94,7 +104,7 @@ func Attach(ctx context.Context, c Client, in io.Reader, out io.Writer) error {
 // dial attaches to an owner. If there is none it starts one, or waits for the
 // process that starts or ends.
 func (c Client) dial(ctx context.Context, h hello) (net.Conn, error) {
-	noticed := false
+	noticed, starts := false, 0
 	for deadline := time.Now().Add(ownerWait); ; {
 		conn, err := c.tryDial(ctx, h)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, ErrNotServing) {
@@ -108,6 +118,9 @@ func (c Client) dial(ctx context.Context, h hello) (net.Conn, error) {
 		}
 		switch starting, err := c.start(ctx); {
 		case err == nil && starting:
+			if starts++; starts > maxStarts {
+				return nil, fmt.Errorf("the process that owns %s ended right after its start, %d times in a row; its log is in that directory", c.DataDir, maxStarts)
+			}
 			deadline = time.Now().Add(ownerWait)
 			continue // another look at once
 		case err != nil && !errors.Is(err, ErrLocked):
@@ -177,8 +190,16 @@ func (c Client) tryDial(ctx context.Context, h hello) (net.Conn, error) {
 	default:
 		return nil, fmt.Errorf("attach to the process that owns %s: %s", c.DataDir, errorIn(resp))
 	}
-	if differs := resp.Header.Get(differsHeader); differs != "" && h.Generation == 0 {
-		c.Notice("the process that owns " + c.DataDir + " was started with other options; these have no effect until it ends: " + differs)
+	owner := "the process that owns " + c.DataDir
+	var news []string
+	if v := resp.Header.Get(versionHeader); v != c.Version && c.Version != "" && v != "" {
+		news = append(news, fmt.Sprintf("%s is Daybook %s, this is %s", owner, v, c.Version))
+	}
+	if differs := resp.Header.Get(differsHeader); differs != "" {
+		news = append(news, owner+" was started with other options, which apply until it ends: "+differs)
+	}
+	if len(news) > 0 {
+		c.Notice(strings.Join(news, "; "))
 	}
 	_ = conn.SetDeadline(time.Time{})
 	attached = true
@@ -216,7 +237,7 @@ func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
 		return err
 	})
 	switch {
-	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED):
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EAGAIN): // the last: too many wait
 		return nil, fmt.Errorf("connect to %s: %w", filepath.Join(dir, socketName), ErrNotServing)
 	case err != nil:
 		return nil, fmt.Errorf("connect to the process that owns %s: %w", dir, err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -101,7 +102,11 @@ func TestHandOver(t *testing.T) {
 		<-background.Released()
 		closed <- background.Close()
 	}()
-	start(t, embed.Options{DataDir: dir, NoRunner: true, TakeOver: true})
+	var notices []string
+	start(t, embed.Options{DataDir: dir, NoRunner: true, TakeOver: true, Notice: func(text string) { notices = append(notices, text) }})
+	if len(notices) != 1 || !strings.Contains(notices[0], fmt.Sprintf("background process %d; waiting", os.Getpid())) {
+		t.Errorf("while it waits it reports %q", notices)
+	}
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
@@ -160,6 +165,35 @@ func TestAttachAcrossOwners(t *testing.T) {
 	}
 	if len(got) != 1 || !strings.Contains(got[0], "once") {
 		t.Errorf("the call is answered with %q", got)
+	}
+}
+
+// A client does not start owners without end that end before it has attached.
+func TestOwnersEndAtOnce(t *testing.T) {
+	t.Parallel()
+	starts := 0
+	err := embed.Attach(within(t), embed.Client{DataDir: t.TempDir(), StartOwner: func(context.Context) error {
+		starts++
+		return nil
+	}}, strings.NewReader(initialize), io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "5 times in a row") || starts > 10 {
+		t.Errorf("after %d starts: %v", starts, err)
+	}
+}
+
+// An owner's idle time counts from the end of its start.
+func TestIdleFromStart(t *testing.T) {
+	t.Parallel()
+	const idle = 200 * time.Millisecond
+	book := start(t, embed.Options{NoRunner: true, Background: true, IdleExit: idle})
+	began := time.Now()
+	select {
+	case <-book.Released():
+	case <-time.After(patience):
+		t.Fatal("it is not released")
+	}
+	if took := time.Since(began); took < idle/2 {
+		t.Errorf("it was released after %s", took)
 	}
 }
 

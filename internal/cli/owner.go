@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,7 +38,7 @@ func (f stdioFlags) Validate() error {
 
 // ownerHelp is the part of the help that both commands share.
 const ownerHelp = "One process owns a data directory. This command passes messages to it, and starts it in the background if there is none. " +
-	"While another process owns the directory, such as a server, options other than --data-dir%s have no effect.\n\n"
+	"While another process owns the directory, such as a server, that process's options apply, and of this command's only --data-dir%s.\n\n"
 
 // attach passes messages between the standard streams and the owner of the data
 // directory.
@@ -47,7 +50,7 @@ func (f stdioFlags) attach(ctx context.Context, kctx *kong.Context, std *streams
 	settings := settingsOf(kctx)
 	notice := func(text string) { fmt.Fprintln(std.err, "daybook:", text) }
 	return embed.Attach(ctx, embed.Client{
-		DataDir: dir, ACP: acp, SessionID: f.SessionID, Settings: settings, Notice: notice,
+		DataDir: dir, ACP: acp, SessionID: f.SessionID, Version: version(), Settings: settings, Notice: notice,
 		StartOwner: func(ctx context.Context) error { return startOwner(ctx, dir, settings, notice) },
 	}, std.in, std.out)
 }
@@ -77,6 +80,50 @@ func settingsOf(kctx *kong.Context) (list []string) {
 		}
 	}
 	return list
+}
+
+// sharedSettingsOf returns the settings of a server that clients on standard streams
+// have as well.
+func sharedSettingsOf(kctx *kong.Context) []string {
+	shared := map[string]bool{}
+	for _, command := range kctx.Model.Children {
+		if command.Name == "mcp" {
+			collectFlags(command, shared)
+		}
+	}
+	return slices.DeleteFunc(settingsOf(kctx), func(setting string) bool {
+		name, _, _ := strings.Cut(strings.TrimPrefix(setting, "--"), "=")
+		return !shared[name]
+	})
+}
+
+// configOf is a file for --config with these settings. Other users can see a command
+// line, and settings may have come from a file or a variable.
+func configOf(settings []string) ([]byte, error) {
+	values := map[string][]string{}
+	for _, setting := range settings {
+		name, value, _ := strings.Cut(strings.TrimPrefix(setting, "--"), "=")
+		values[name] = append(values[name], value)
+	}
+	config := map[string]any{}
+	for name, list := range values {
+		if config[name] = list; len(list) == 1 {
+			config[name] = list[0]
+		}
+	}
+	return json.Marshal(config)
+}
+
+// closeInheritedOnExec keeps the descriptors that this process inherited from the
+// process that started it, such as a pipe or a file with a lock. Go opens its own
+// files like that.
+func closeInheritedOnExec() {
+	open, _ := os.ReadDir("/proc/self/fd") // without /proc there is no owner either
+	for _, entry := range open {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
 }
 
 // valuesOf returns the texts of a flag's value, none for one that is not set.
@@ -134,7 +181,13 @@ func startOwner(ctx context.Context, dir string, settings []string, notice func(
 		return fmt.Errorf("start the process that owns %s: %w", dir, err)
 	}
 	defer r.Close()
-	cmd := exec.Command(program, append([]string{"owner", "--data-dir=" + dir, fmt.Sprintf("--report-fd=%d", reportFD)}, settings...)...) //nolint:noctx // it outlives this process
+	config, err := configOf(settings)
+	if err != nil {
+		return fmt.Errorf("start the process that owns %s: %w", dir, err)
+	}
+	closeInheritedOnExec()
+	cmd := exec.Command(program, "owner", "--data-dir="+dir, fmt.Sprintf("--report-fd=%d", reportFD), "--config=/proc/self/fd/0") //nolint:noctx // it outlives this process
+	cmd.Stdin = bytes.NewReader(config)
 	cmd.Stderr, cmd.ExtraFiles = log, []*os.File{w}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -241,9 +242,13 @@ func TestServeTakesOver(t *testing.T) {
 	p.send(callTool(2, "run_js", `{"code":"console.log('once'); await new Promise(r => setTimeout(r, 1500)); console.log('done')"}`))
 	known := map[string]string{"dir": dir}
 	play(t, known, []step{{eventually: true, args: `exec list --status running --data-dir $dir`, stdout: ".*\n(?P<id>\\S+) +running.*"}})
-	_, known["url"] = launchServer(t, dir, "--stateless")
+	server, url := launchServer(t, dir, "--stateless")
+	known["url"] = url
 	if pid, background := ownerOf(t, dir); pid == first || background {
 		t.Errorf("the owner is process %d, the first was %d", pid, first)
+	}
+	if got := server.errs.String(); !strings.Contains(got, fmt.Sprintf("from background process %d; waiting", first)) {
+		t.Errorf("the server says %q", got)
 	}
 	answer := p.receive(2)[2]
 	if text := fmt.Sprint(answer["result"]); !strings.Contains(text, `once\ndone`) {
@@ -376,13 +381,67 @@ func TestOwnerProblems(t *testing.T) {
 	launch(t, "mcp", "--data-dir", dir).ask(initialize)
 	p = launch(t, "mcp", "--data-dir", dir, "--stateless", "--execution-timeout", "7", "--drain-wait", "10s", "--session-id", "own")
 	p.ask(initialize)
-	if got := p.errs.String(); !strings.Contains(got, "have no effect until it ends: --stateless, --execution-timeout\n") && !strings.Contains(got, "have no effect until it ends: --execution-timeout, --stateless\n") {
+	if got := p.errs.String(); !strings.Contains(got, "which apply until it ends: --stateless, --execution-timeout\n") {
 		t.Errorf("other options are met with %q", got)
+	}
+	// It is the same the other way round, and beside a server, whose own options count
+	// for nothing.
+	stateless := t.TempDir()
+	launch(t, "mcp", "--data-dir", stateless, "--stateless").ask(initialize)
+	p = launch(t, "mcp", "--data-dir", stateless)
+	p.ask(initialize)
+	if got := p.errs.String(); !strings.Contains(got, "which apply until it ends: --stateless\n") {
+		t.Errorf("an owner with an option is met with %q", got)
+	}
+	launchServer(t, stateless, "--seal-every", "never")
+	p.ask(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	if got := p.errs.String(); strings.Contains(got, "seal-every") {
+		t.Errorf("the server after it is met with %q", got)
 	}
 	file := written(t, "file", "no directory")
 	p = launch(t, "mcp", "--data-dir", file)
 	if status := p.status(); status != 1 || !strings.Contains(p.errs.String(), "not a directory") {
 		t.Errorf("on a file it exits %d:\n%s", status, p.errs.String())
+	}
+}
+
+// An owner keeps no descriptor that its client has inherited, such as a lock of a
+// script. Its command line, which other users can read, holds none of its options;
+// they have their effect.
+func TestOwnerInherits(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	stopOwnerAtEnd(t, dir)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	bin, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(bin, "mcp", "--data-dir", dir, "--instructions", "an option=1", "--execution-timeout", "7", "--idle-exit", "1m", "--mcp-server", "one=/bin/false a,b", "--mcp-server", "two=/bin/false")
+	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.Stdin = strings.NewReader(initialize + "\n")
+	out, err := cmd.CombinedOutput()
+	w.Close()
+	if err != nil || !strings.Contains(string(out), "an option=1") {
+		t.Errorf("the client is answered %s: %v", out, err)
+	}
+	args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", background(t, dir)))
+	if err != nil || bytes.Contains(args, []byte("option")) {
+		t.Errorf("the owner's command line is %q, %v", args, err)
+	}
+	_ = r.SetReadDeadline(time.Now().Add(patience))
+	if rest, err := io.ReadAll(r); err != nil || len(rest) != 0 {
+		t.Errorf("the pipe holds %q and ends with %v", rest, err)
+	}
+	p := launch(t, "mcp", "--data-dir", dir, "--instructions", "another", "--execution-timeout", "7", "--idle-exit", "1m", "--mcp-server", "one=/bin/false a,b", "--mcp-server", "two=/bin/false")
+	p.ask(initialize)
+	if got := p.errs.String(); !strings.HasSuffix(got, "until it ends: --instructions\n") {
+		t.Errorf("a client with one other option is met with %q", got)
 	}
 }
 

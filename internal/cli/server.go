@@ -188,11 +188,12 @@ func (c *serveCmd) options(log io.Writer) embed.Options {
 	return opts
 }
 
-// Run takes over from a background owner, and serves until a signal drains it. A second signal ends the process at
-// once; nothing acknowledged is lost either way.
+// Run takes over from a background owner, and serves until a signal drains it. A
+// second signal ends the process at once; nothing acknowledged is lost either way.
 func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) error {
 	opts := c.options(std.err)
-	opts.TakeOver, opts.Settings = true, settingsOf(kctx)
+	opts.TakeOver, opts.Settings = true, sharedSettingsOf(kctx)
+	opts.Notice = func(text string) { fmt.Fprintln(std.err, "daybook:", text) }
 	if err := c.apply(&opts); err != nil {
 		return usageError{err}
 	}
