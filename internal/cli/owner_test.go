@@ -376,6 +376,7 @@ func TestOwnerProblems(t *testing.T) {
 	launch(t, "mcp", "--data-dir", dir).ask(initialize)
 	p = launch(t, "mcp", "--data-dir", dir, "--stateless", "--execution-timeout", "7", "--drain-wait", "10s", "--session-id", "own")
 	p.ask(initialize)
+	p.errs.await(t, "have no effect until it ends: ")
 	if got := p.errs.String(); !strings.Contains(got, "have no effect until it ends: --stateless, --execution-timeout\n") && !strings.Contains(got, "have no effect until it ends: --execution-timeout, --stateless\n") {
 		t.Errorf("other options are met with %q", got)
 	}
