@@ -258,6 +258,15 @@ func TestSessionsOfEveryKind(t *testing.T) {
 		t.Errorf("the conversation of an ACP session: %d: %s", status, raw)
 	}
 
+	// Exports of one execution, which its beginning names.
+	whole, err := embed.Export(within(t), embed.ExportOptions{Dir: filepath.Join(t.TempDir(), "export"), Server: getFrom(book), Execution: "@last"})
+	if err != nil || whole.Events < 3 {
+		t.Errorf("export of the newest execution: %+v, %v", whole, err)
+	}
+	if _, err := embed.Export(within(t), embed.ExportOptions{Dir: filepath.Join(t.TempDir(), "export"), Server: getFrom(book), Execution: "ffffffff"}); err == nil {
+		t.Error("an execution that does not exist is exported")
+	}
+
 	// Exports of one session, which prove themselves.
 	for _, text := range []string{"keeps", "let agent", "nightly"} {
 		dir := filepath.Join(t.TempDir(), "export")

@@ -247,9 +247,7 @@ func TestServeTakesOver(t *testing.T) {
 	if pid, background := ownerOf(t, dir); pid == first || background {
 		t.Errorf("the owner is process %d, the first was %d", pid, first)
 	}
-	if got := server.errs.String(); !strings.Contains(got, fmt.Sprintf("from background process %d; waiting", first)) {
-		t.Errorf("the server says %q", got)
-	}
+	server.errs.await(t, fmt.Sprintf("from background process %d; waiting", first))
 	answer := p.receive(2)[2]
 	if text := fmt.Sprint(answer["result"]); !strings.Contains(text, `once\ndone`) {
 		t.Errorf("the call is answered with %v", answer)
@@ -381,6 +379,7 @@ func TestOwnerProblems(t *testing.T) {
 	launch(t, "mcp", "--data-dir", dir).ask(initialize)
 	p = launch(t, "mcp", "--data-dir", dir, "--stateless", "--execution-timeout", "7", "--drain-wait", "10s", "--session-id", "own")
 	p.ask(initialize)
+	p.errs.await(t, "which apply until it ends: ")
 	if got := p.errs.String(); !strings.Contains(got, "which apply until it ends: --stateless, --execution-timeout\n") {
 		t.Errorf("other options are met with %q", got)
 	}
@@ -390,9 +389,7 @@ func TestOwnerProblems(t *testing.T) {
 	launch(t, "mcp", "--data-dir", stateless, "--stateless").ask(initialize)
 	p = launch(t, "mcp", "--data-dir", stateless)
 	p.ask(initialize)
-	if got := p.errs.String(); !strings.Contains(got, "which apply until it ends: --stateless\n") {
-		t.Errorf("an owner with an option is met with %q", got)
-	}
+	p.errs.await(t, "which apply until it ends: --stateless\n")
 	launchServer(t, stateless, "--seal-every", "never")
 	p.ask(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 	if got := p.errs.String(); strings.Contains(got, "seal-every") {
@@ -440,9 +437,7 @@ func TestOwnerInherits(t *testing.T) {
 	}
 	p := launch(t, "mcp", "--data-dir", dir, "--instructions", "another", "--execution-timeout", "7", "--idle-exit", "1m", "--mcp-server", "one=/bin/false a,b", "--mcp-server", "two=/bin/false")
 	p.ask(initialize)
-	if got := p.errs.String(); !strings.HasSuffix(got, "until it ends: --instructions\n") {
-		t.Errorf("a client with one other option is met with %q", got)
-	}
+	p.errs.await(t, "until it ends: --instructions\n")
 }
 
 // acpCall is a request of the Agent Client Protocol.
