@@ -84,7 +84,7 @@ func (c *client) take(ctx context.Context, id string, replayed, reattached bool,
 	if err != nil {
 		return projections.AgentSession{}, err
 	}
-	c.server.release(id)
+	c.server.release(id, c)
 	if !reattached {
 		ended, err := c.server.opts.Commands.InterruptSession(ctx, tenant, id)
 		if err != nil {
@@ -166,7 +166,7 @@ func (c *client) closeSession(ctx context.Context, p sdk.CloseSessionRequest) (s
 		_, err := c.server.opts.Queries.AgentSession(ctx, tenant, id)
 		return sdk.CloseSessionResponse{}, err
 	}
-	c.server.release(id)
+	c.server.release(id, c)
 	seq, err := c.server.opts.Commands.CloseAgentSession(ctx, tenant, id, c.actor())
 	if err != nil {
 		return sdk.CloseSessionResponse{}, err
@@ -177,7 +177,7 @@ func (c *client) closeSession(ctx context.Context, p sdk.CloseSessionRequest) (s
 // deleteSession makes sure that a session is not there.
 func (c *client) deleteSession(ctx context.Context, p sdk.UnstableDeleteSessionRequest) (sdk.UnstableDeleteSessionResponse, error) {
 	id := string(p.SessionId)
-	c.server.release(id)
+	c.server.release(id, c)
 	seq, err := c.server.opts.Commands.DeleteAgentSession(ctx, tenant, id, c.actor())
 	switch code := ledger.CodeOf(err); {
 	case err == nil:

@@ -374,6 +374,32 @@ func TestPromptContinues(t *testing.T) {
 	r.receives(result(json.RawMessage("2")))
 }
 
+// A session that another client took is not resumed at the next owner.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	r := connect(t, link.ACP)
+	first := r.owner()
+	for id, session := range map[string]string{"1": "kept", "2": "lost"} {
+		r.send(request(id, "session/new", `{"cwd":"/c"}`))
+		first.asks("session/new")
+		answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"sessionId":%q}}`, id, session)
+		first.says("%s", answer)
+		r.receives(answer)
+	}
+	link.Forget(first.ctx, "lost")
+	first.says("{}")
+	r.receives("{}")
+	first.dies()
+	r.send(request("3", "session/list", "{}"))
+	second := r.owner()
+	id, _, _ := second.asks("session/resume")
+	if !strings.Contains(string(id), "kept") {
+		t.Errorf("the second owner is asked %s", id)
+	}
+	second.says("%s", result(id))
+	second.asks("session/list")
+}
+
 // Lines that are no requests, or too long, are passed on once; the server says
 // what is wrong.
 func TestOddLines(t *testing.T) {

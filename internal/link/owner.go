@@ -444,6 +444,14 @@ func DeliveryOf(ctx context.Context, id any) (Delivery, bool) {
 	return Delivery{Key: fmt.Sprintf("link-%s-%d", c.key, r.number), Again: r.again}, true
 }
 
+// Forget leaves a session of the Agent Client Protocol to another client: the next
+// owner does not resume it for the client of the link that ctx is of.
+func Forget(ctx context.Context, session string) {
+	if c, _ := ctx.Value(connKey{}).(*Conn); c != nil {
+		_ = c.send(frame{header: header{Keep: sessionSlot(session)}}) // a client that has left has no next owner
+	}
+}
+
 // Linked reports whether ctx is that of a client that asks the next owner when
 // this one ends.
 func Linked(ctx context.Context) bool {

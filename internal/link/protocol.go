@@ -113,7 +113,7 @@ func keepACP(m message, result json.RawMessage) (string, []byte) {
 	if id == "" {
 		return "", nil
 	}
-	slot := "session " + id
+	slot := sessionSlot(id)
 	if m.Method == "session/close" || m.Method == "session/delete" {
 		return slot, nil
 	}
@@ -127,6 +127,8 @@ func keepACP(m message, result json.RawMessage) (string, []byte) {
 	params["_meta"], params["sessionId"] = encode(meta), encode(id)
 	return slot, stateLine(slot, "session/resume", encode(params))
 }
+
+func sessionSlot(id string) string { return "session " + id }
 
 func sessionACP(params json.RawMessage) string {
 	var p struct {
