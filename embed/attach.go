@@ -146,7 +146,7 @@ func (c Client) dial(ctx context.Context, h hello) (net.Conn, error) {
 // no error. A process that holds the directory without serving it is ErrLocked.
 func (c Client) start(ctx context.Context) (started bool, err error) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-		return false, err
+		return false, fmt.Errorf("create the data directory: %w", err)
 	}
 	turn, err := lockStart(c.DataDir)
 	if turn == nil || err != nil {
@@ -239,6 +239,8 @@ func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EAGAIN): // the last: too many wait
 		return nil, fmt.Errorf("connect to %s: %w", filepath.Join(dir, socketName), ErrNotServing)
+	case errors.Is(err, unix.EACCES):
+		return nil, fmt.Errorf("connect to %s: %w; only the user who owns the directory may", filepath.Join(dir, socketName), unix.EACCES)
 	case err != nil:
 		return nil, fmt.Errorf("connect to the process that owns %s: %w", dir, err)
 	}

@@ -140,6 +140,14 @@ func (c *clients) pending() bool {
 	return false
 }
 
+// Clients returns the number of clients that are attached through the socket of the
+// data directory.
+func (d *Daybook) Clients() int {
+	d.clients.mu.Lock()
+	defer d.clients.mu.Unlock()
+	return len(d.clients.conns)
+}
+
 // attach turns a request on the socket into a link with a client.
 func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
 	var h hello

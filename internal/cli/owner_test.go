@@ -229,6 +229,10 @@ func TestCommandsBesideStdioClient(t *testing.T) {
 	if status := tail.status(); status != 0 {
 		t.Errorf("following exits %d:\n%s", status, tail.errs.String())
 	}
+	play(t, known, []step{{args: `rebuild --data-dir $dir`, stdout: "Rebuilt the projections .*", stderr: "daybook: taking over $dir from .*"}})
+	if answer := p.ask(callTool(3, "list_executions", `{}`))[3]; !strings.Contains(fmt.Sprint(answer), id) {
+		t.Errorf("after the rebuild the client is answered %v", answer)
+	}
 }
 
 // A server takes over from a background owner while a run is in progress and the
@@ -262,6 +266,11 @@ func TestServeTakesOver(t *testing.T) {
 	if text := fmt.Sprint(p.receive(3)[3]); !strings.Contains(text, "next") {
 		t.Errorf("through the server the call is answered with %s", text)
 	}
+	// When the server is stopped, the client continues with a background owner.
+	server.signal(os.Interrupt)
+	server.errs.await(t, "attached mcp and acp processes: 1; they continue")
+	p.ask(callTool(4, "run_js", `{"code":"1"}`))
+	background(t, dir)
 	p.in.Close()
 	if status := p.status(); status != 0 {
 		t.Errorf("it exits %d:\n%s", status, p.errs.String())

@@ -221,6 +221,9 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 		defer signal.Stop(again)
 		fmt.Fprintln(std.err, "daybook: finishing what runs; press Ctrl-C again to stop at once")
+		if n := book.Clients(); n > 0 {
+			fmt.Fprintf(std.err, "daybook: attached mcp and acp processes: %d; they continue with an owner in the background\n", n)
+		}
 		closed := make(chan error, 1)
 		go func() { closed <- book.Close() }()
 		select {
@@ -252,11 +255,15 @@ type rebuildCmd struct {
 	WithoutKeys bool   `name:"without-keys" help:"Leave out content whose keys are lost. Without it that is refused, because it may be all that is left of the content."`
 }
 
-// Run builds the projections anew beside the old ones and swaps them.
+// Run builds the projections again beside the old ones and swaps them. It takes over
+// from a background owner; attached clients start the next one.
 func (c *rebuildCmd) Run(ctx context.Context, std *streams) error {
 	start := time.Now()
 	p := newProgress(std.err, "rebuilt")
-	n, err := embed.Rebuild(ctx, embed.Options{DataDir: c.DataDir, KeyDir: c.KeyDir, WithoutKeys: c.WithoutKeys, Progress: p.show})
+	n, err := embed.Rebuild(ctx, embed.Options{
+		DataDir: c.DataDir, TakeOver: true, KeyDir: c.KeyDir, WithoutKeys: c.WithoutKeys, Progress: p.show,
+		Notice: func(text string) { fmt.Fprintln(std.err, "daybook:", text) },
+	})
 	p.clear()
 	if err != nil {
 		return err
