@@ -3,6 +3,7 @@ package embed
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,8 +48,9 @@ type Client struct {
 	// in which the owner differs are reported to Notice.
 	Settings []string
 	// StartOwner starts an owner, and returns once it serves, with ErrLocked if
-	// another process was first, or with why it cannot. Nil starts none: the client
-	// then needs an owner, and ends with it.
+	// another process was first, with ErrNotServing if the owner ended without a reason,
+	// which is tried again, or with the reason. Nil starts none: the client then needs an
+	// owner, and ends with it.
 	StartOwner func(ctx context.Context) error
 	// Notice, if set, is called with what the user should know, as one line.
 	Notice func(text string)
@@ -116,11 +118,15 @@ func (c Client) dial(ctx context.Context, h hello) (net.Conn, error) {
 			}
 			return nil, err
 		}
-		switch starting, err := c.start(ctx); {
-		case err == nil && starting:
+		starting, err := c.start(ctx)
+		ended := errors.Is(err, ErrNotServing)
+		if starting || ended {
 			if starts++; starts > maxStarts {
-				return nil, fmt.Errorf("the process that owns %s ended right after its start, %d times in a row; its log is in that directory", c.DataDir, maxStarts)
+				return nil, cmp.Or(err, fmt.Errorf("the process that owns %s ended right after its start, %d times in a row; its log is in that directory", c.DataDir, maxStarts))
 			}
+		}
+		switch {
+		case err == nil && starting, ended:
 			deadline = time.Now().Add(ownerWait)
 			continue // another look at once
 		case err != nil && !errors.Is(err, ErrLocked):
@@ -156,7 +162,10 @@ func (c Client) start(ctx context.Context) (started bool, err error) {
 	if err := probeDir(c.DataDir); err != nil {
 		return false, err
 	}
-	return true, c.StartOwner(ctx)
+	if err := c.StartOwner(ctx); err != nil {
+		return false, err
+	}
+	return true, nil
 }
 
 // tryDial attaches to the owner there is, or returns ErrNotServing.

@@ -168,16 +168,35 @@ func TestAttachAcrossOwners(t *testing.T) {
 	}
 }
 
-// A client does not start owners without end that end before it has attached.
+// A client starts another owner when one was killed before it has attached, and does
+// not without end.
 func TestOwnersEndAtOnce(t *testing.T) {
 	t.Parallel()
-	starts := 0
-	err := embed.Attach(within(t), embed.Client{DataDir: t.TempDir(), StartOwner: func(context.Context) error {
-		starts++
+	killed := fmt.Errorf("it was killed: %w", embed.ErrNotServing)
+	for _, test := range []struct {
+		ends error
+		want string
+	}{{nil, "5 times in a row"}, {killed, "it was killed"}} {
+		starts := 0
+		err := embed.Attach(within(t), embed.Client{DataDir: t.TempDir(), StartOwner: func(context.Context) error {
+			starts++
+			return test.ends
+		}}, strings.NewReader(initialize), io.Discard)
+		if err == nil || !strings.Contains(err.Error(), test.want) || starts != 6 {
+			t.Errorf("after %d starts: %v", starts, err)
+		}
+	}
+	dir, starts := t.TempDir(), 0
+	var out strings.Builder
+	err := embed.Attach(within(t), embed.Client{DataDir: dir, StartOwner: func(ctx context.Context) error {
+		if starts++; starts == 1 {
+			return killed
+		}
+		start(t, embed.Options{DataDir: dir, NoRunner: true})
 		return nil
-	}}, strings.NewReader(initialize), io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "5 times in a row") || starts > 10 {
-		t.Errorf("after %d starts: %v", starts, err)
+	}}, strings.NewReader(initialize), &out)
+	if err != nil || !strings.Contains(out.String(), "serverInfo") {
+		t.Errorf("after %d starts: %q, %v", starts, out.String(), err)
 	}
 }
 

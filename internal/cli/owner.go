@@ -152,9 +152,11 @@ func valuesOf(v reflect.Value) (list []string) {
 type report struct {
 	Ready bool `json:"ready,omitempty"`
 	// Locked reports that another process owns the directory.
-	Locked bool     `json:"locked,omitempty"`
-	Error  string   `json:"error,omitempty"`
-	Notes  []string `json:"notes,omitempty"`
+	Locked bool `json:"locked,omitempty"`
+	// Stopped reports that a signal ended the start.
+	Stopped bool     `json:"stopped,omitempty"`
+	Error   string   `json:"error,omitempty"`
+	Notes   []string `json:"notes,omitempty"`
 }
 
 // reportFD is the file descriptor that a report is written to.
@@ -203,7 +205,7 @@ func startOwner(ctx context.Context, dir string, settings []string, notice func(
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("start the process that owns %s: it ended without a reason; see %s", dir, log.Name())
+		return fmt.Errorf("start the process that owns %s: it ended without a reason; see %s (%w)", dir, log.Name(), embed.ErrNotServing)
 	}
 	for _, note := range got.Notes {
 		notice(note)
@@ -213,6 +215,8 @@ func startOwner(ctx context.Context, dir string, settings []string, notice func(
 		return nil
 	case got.Locked:
 		return embed.ErrLocked
+	case got.Stopped:
+		return fmt.Errorf("start the process that owns %s: %s (%w)", dir, got.Error, embed.ErrNotServing)
 	default:
 		return fmt.Errorf("start the process that owns %s: %s", dir, got.Error)
 	}
@@ -239,7 +243,7 @@ func (c *ownerCmd) Run(ctx context.Context, kctx *kong.Context, _ *streams) erro
 	}
 	err := c.serve(ctx, settingsOf(kctx), tell)
 	if err != nil {
-		tell(report{Locked: errors.Is(err, embed.ErrLocked), Error: err.Error()})
+		tell(report{Locked: errors.Is(err, embed.ErrLocked), Stopped: ctx.Err() != nil, Error: err.Error()})
 	}
 	return err
 }

@@ -356,6 +356,23 @@ func TestOwnerEndsIdle(t *testing.T) {
 	}
 }
 
+// An owner that is stopped or killed while it starts takes no client along.
+func TestOwnerStoppedAtStart(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		dir := t.TempDir()
+		p := launch(t, "mcp", "--data-dir", dir)
+		first := awaitOwner(t, dir, "an owner that starts", func(pid int, background bool) bool { return background })
+		if err := syscall.Kill(first, sig); err != nil {
+			t.Fatal(err)
+		}
+		p.ask(initialize)
+		if now := background(t, dir); now == first {
+			t.Errorf("after the signal %d the owner is still process %d", sig, now)
+		}
+	}
+}
+
 // A client that dies takes neither the owner nor a run along.
 func TestClientDies(t *testing.T) {
 	t.Parallel()
