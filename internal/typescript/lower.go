@@ -229,7 +229,7 @@ func (t *tree) lower(loader api.Loader) (*Program, error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	if !sameProgram(plain, t.source, loader) || t.only != 0 && !out.endsInMark(name) {
+	if !sameProgram(plain, insert(t.source, t.ends()), loader) || t.only != 0 && !out.endsInMark(name) {
 		return nil, explain(ErrSyntax)
 	}
 	maps, err := shiftBack(r.Map, t.source, inserted)
