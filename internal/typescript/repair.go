@@ -373,7 +373,7 @@ var variance = regexp.MustCompile(`[<,]\s*(?:const\s+)?((?:in\s+out|in|out)\s)\s
 func distance(a, b int) int { return max(a-b, b-a) }
 
 // continuations returns the line ends before lines that begin with a sign, a
-// star, a slash or a template.
+// star, a slash, a template, a bracket or a type assertion.
 func continuations(source []byte) []int {
 	var found []int
 	for i, b := range source {
@@ -381,7 +381,7 @@ func continuations(source []byte) []int {
 			continue
 		}
 		next := bytes.TrimLeft(source[i+1:], " \t\r\n")
-		if len(next) > 1 && bytes.IndexByte([]byte("+-*`/["), next[0]) >= 0 && next[1] != '=' && !bytes.HasPrefix(next, []byte("//")) {
+		if len(next) > 1 && bytes.IndexByte([]byte("+-*`/[<"), next[0]) >= 0 && next[1] != '=' && !bytes.HasPrefix(next, []byte("//")) {
 			found = append(found, i)
 		}
 	}
