@@ -177,6 +177,12 @@ func (s *Server) enableStreams() error {
 	return nil
 }
 
+// CheckListen returns the error that Start would return for an address: one that
+// other machines reach, or one that is busy without a fallback.
+func CheckListen(addr string, fallback bool) error {
+	return listenOn(&server.Options{}, addr, fallback)
+}
+
 // listenOn points the configuration at an address that is free now.
 func listenOn(cfg *server.Options, addr string, fallback bool) error {
 	host, port, err := net.SplitHostPort(addr)
@@ -206,7 +212,7 @@ func listenOn(cfg *server.Options, addr string, fallback bool) error {
 		cfg.Port = server.RANDOM_PORT
 		return nil
 	default:
-		return fmt.Errorf("listen for NATS clients: %w", err)
+		return fmt.Errorf("listen for NATS clients: %w; choose another --nats-addr", err)
 	}
 }
 
