@@ -101,6 +101,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		do    func(context.Context) error
 	}{
 		{"read who may come in", d.openAccess},
+		{"open the addresses", d.openListeners},
 		{"take the data directory", d.takeDirectory},
 		{"look for damage", d.lookForDamage},
 		{"open the ledger", d.openLedger},
