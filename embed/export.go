@@ -31,8 +31,8 @@ type ExportOptions struct {
 	// is signed. Since and Until bound the time of events.
 	From, To     uint64
 	Since, Until time.Time
-	// Execution and Session limit it to one. Session is a name, an id, an intent, a
-	// ref or a unique prefix.
+	// Execution and Session limit it to one. Execution is an id, a unique prefix or
+	// "@last"; Session is a name, an id, an intent, a ref or a unique prefix.
 	Execution, Session string
 	// Checkpoint is a signed checkpoint to export under; nil takes the newest.
 	Checkpoint []byte
@@ -59,6 +59,9 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 		if settings.Selection.Session, err = resolveOverREST(ctx, opts.Server, opts.Session); err != nil {
 			return Exported{}, err
 		}
+		if settings.Selection.Execution, err = executionOverREST(ctx, opts.Server, opts.Execution); err != nil {
+			return Exported{}, err
+		}
 		return audit.Export(ctx, audit.NewRemote(opts.Server), settings)
 	}
 	if opts.Logger == nil {
@@ -70,9 +73,19 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 		return Exported{}, err
 	}
 	defer func() { err = errors.Join(err, book.Close()) }()
+	if opts.Session != "" || opts.Execution != "" {
+		if err := book.applied(ctx); err != nil {
+			return Exported{}, err
+		}
+	}
 	if opts.Session != "" {
 		if settings.Selection.Session, err = book.resolveSession(ctx, opts.Session); err != nil {
 			return Exported{}, err
+		}
+	}
+	if opts.Execution != "" && len(opts.Execution) != executionIDLength {
+		if settings.Selection.Execution, err = book.projections.ResolveExecution(ctx, events.DefaultTenant, opts.Execution, ""); err != nil {
+			return Exported{}, fmt.Errorf("find execution %q: %w", opts.Execution, err)
 		}
 	}
 	return audit.Export(ctx, *book.proofs(), settings)
@@ -88,16 +101,21 @@ func ExportHash(dir string) (string, error) {
 	return sha, nil
 }
 
+// applied waits until the projections have every event of the ledger.
+func (d *Daybook) applied(ctx context.Context) error {
+	last, err := d.store.LastSeq(ctx)
+	if err != nil {
+		return fmt.Errorf("read the end of the ledger: %w", err)
+	}
+	if err := d.projections.Wait(ctx, last); err != nil {
+		return fmt.Errorf("wait for the projections: %w", err)
+	}
+	return nil
+}
+
 // resolveSession returns a session as events.Selection names it. One that is not
 // known is taken for a name.
 func (d *Daybook) resolveSession(ctx context.Context, text string) (string, error) {
-	last, err := d.store.LastSeq(ctx)
-	if err != nil {
-		return "", fmt.Errorf("read the end of the ledger: %w", err)
-	}
-	if err := d.projections.Wait(ctx, last); err != nil {
-		return "", fmt.Errorf("wait for the projections: %w", err)
-	}
 	s, err := d.projections.ResolveSession(ctx, events.DefaultTenant, text)
 	switch {
 	case errors.Is(err, events.ErrNotFound):
@@ -144,4 +162,26 @@ func resolveOverREST(ctx context.Context, get audit.Get, text string) (string, e
 		return "", fmt.Errorf("find session %q: the server answered %s: %w", text, resp.Status, err)
 	}
 	return selectionOf(s.SessionID, s.Kind, s.Name), nil
+}
+
+// executionIDLength is the length of a whole execution id, a UUID.
+const executionIDLength = 36
+
+// executionOverREST returns the id of the execution that a text means.
+func executionOverREST(ctx context.Context, get audit.Get, text string) (string, error) {
+	if text == "" || len(text) == executionIDLength {
+		return text, nil
+	}
+	resp, err := get(ctx, "/api/resolve?kind=execution&id="+url.QueryEscape(text), "Accept", "application/json")
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	var found struct {
+		ID string `json:"id"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&found); err != nil || found.ID == "" {
+		return "", fmt.Errorf("find execution %q: the server answered %s: %w", text, resp.Status, err)
+	}
+	return found.ID, nil
 }

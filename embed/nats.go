@@ -155,13 +155,3 @@ func (d *Daybook) ReaderFile() string {
 	}
 	return d.readerFile()
 }
-
-// SubscribeHint is a command line that follows every event live with the nats
-// tool.
-func (d *Daybook) SubscribeHint() string {
-	if d.nats == nil {
-		return ""
-	}
-	login := d.nats.Reader()
-	return fmt.Sprintf("nats --server %s --user %s --password %s --inbox-prefix %s sub 'events.>'", d.NATSURL(), login.User, login.Password, login.InboxPrefix)
-}

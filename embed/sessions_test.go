@@ -258,6 +258,15 @@ func TestSessionsOfEveryKind(t *testing.T) {
 		t.Errorf("the conversation of an ACP session: %d: %s", status, raw)
 	}
 
+	// Exports of one execution, which its beginning names.
+	whole, err := embed.Export(within(t), embed.ExportOptions{Dir: filepath.Join(t.TempDir(), "export"), Server: getFrom(book), Execution: "@last"})
+	if err != nil || whole.Events < 3 {
+		t.Errorf("export of the newest execution: %+v, %v", whole, err)
+	}
+	if _, err := embed.Export(within(t), embed.ExportOptions{Dir: filepath.Join(t.TempDir(), "export"), Server: getFrom(book), Execution: "ffffffff"}); err == nil {
+		t.Error("an execution that does not exist is exported")
+	}
+
 	// Exports of one session, which prove themselves.
 	for _, text := range []string{"keeps", "let agent", "nightly"} {
 		dir := filepath.Join(t.TempDir(), "export")
@@ -265,7 +274,7 @@ func TestSessionsOfEveryKind(t *testing.T) {
 		if err != nil || done.Events < 5 {
 			t.Fatalf("export of %q: %+v, %v", text, done, err)
 		}
-		if r, err := embed.Verify(within(t), embed.VerifyOptions{Export: dir, Keys: []string{book.AuditKey()}}); err != nil || !r.OK {
+		if r, err := embed.Verify(within(t), embed.VerifyOptions{Export: dir, Keys: []string{book.AuditKey()}}); err != nil || !r.OK || (r.Entries > 0) != (text == "nightly") {
 			t.Errorf("the export of %q: %v\n%s", text, err, r)
 		}
 		if _, err := exec.LookPath("python3"); err != nil {

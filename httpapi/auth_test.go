@@ -31,7 +31,7 @@ func newKeeper(t *testing.T) *keeper {
 	k := &keeper{t: t, path: filepath.Join(t.TempDir(), "tokens")}
 	k.token("nobody", "nobody", access.Read)
 	start := time.Now()
-	f, err := access.OpenTokens(k.path, slog.New(slog.DiscardHandler), func() time.Time { return start.Add(1000 * time.Since(start)) })
+	f, err := access.OpenTokens(k.path, slog.New(slog.DiscardHandler), func() time.Time { return start.Add(1e6 * time.Since(start)) }) // the file is looked at on each request
 	if err != nil {
 		t.Fatal(err)
 	}

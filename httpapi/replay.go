@@ -33,7 +33,9 @@ func (a *api) replayRoutes(r *router) {
 			OperationID: id, Method: method, Path: path, Tags: []string{tagSessions}, Summary: summary,
 			Description: description + " They have the content that is on record, and are marked with replayed: true. At the original speed the pauses between them are those between their times; " +
 				"a speed of 10 makes them a tenth as long, max leaves them out. In long pauses empty lines are sent, or comments, as a sign of life.",
-			Responses: map[string]*huma.Response{"200": {Description: "The events.", Content: map[string]*huma.MediaType{typeNDJSON: one, typeSSE: one}}},
+			Responses: map[string]*huma.Response{"200": {Description: "The events.", Headers: map[string]*huma.Param{lastSequence: {
+				Description: "The position at which the replay ends.", Schema: &huma.Schema{Type: huma.TypeInteger},
+			}}, Content: map[string]*huma.MediaType{typeNDJSON: one, typeSSE: one}}},
 		}
 	}
 	errs := []int{http.StatusBadRequest, http.StatusNotFound}
@@ -198,6 +200,7 @@ func (re *replay) wants(ctx context.Context, e events.Event) (bool, error) {
 }
 
 func (re *replay) serve(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	w.Header().Set(lastSequence, strconv.FormatUint(re.edge, 10))
 	begin := startLines(w)
 	sse := re.r.accept == typeSSE
 	if sse {

@@ -216,6 +216,10 @@ func (a *api) entries(ctx context.Context, in *entriesInput) (*entriesAnswer, er
 	if err != nil {
 		return nil, err
 	}
+	// The log waits for entries of runs that have ended, and they change the session.
+	if s, err = a.session(ctx, s.SessionID); err != nil {
+		return nil, err
+	}
 	out.Body.Session, out.Body.Entries = &s, make([]entry, len(list))
 	for i := range list {
 		for _, name := range fields {

@@ -174,7 +174,7 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*Run, error) {
 	}
 	warnings := slices.Clone(s.Warnings)
 	if p.FirstLine > 1 {
-		warnings = append(warnings, fmt.Sprintf("the script was begun anew after an interruption: output before line %d is of an earlier try", p.FirstLine))
+		warnings = append(warnings, fmt.Sprintf("the script started again after an interruption: output before line %d is from an earlier attempt", p.FirstLine))
 	}
 	e := l.event(req.Tenant, req.Traceparent, &events.ExecutionStarted{
 		ExecutionID: req.ExecutionID,

@@ -18,7 +18,7 @@ func (l *Ledger) endAbandoned(ctx context.Context, r Request) (events.Event, err
 			ExecutionID: r.ExecutionID,
 			Attempt:     h.attempt(),
 			Reason:      ReasonInterrupted,
-			Content:     errorContent("The run was interrupted, and is not begun anew: what it had done so far may be done twice then. Send the prompt again."),
+			Content:     errorContent("The run was interrupted, and is not started again: what it did so far might be done twice. Send the prompt again."),
 		})
 	})
 }

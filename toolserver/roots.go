@@ -27,7 +27,7 @@ func (c Config) declareRoots(client *sdk.Client) {
 	for i, dir := range c.Roots {
 		list[i] = &sdk.Root{Name: filepath.Base(dir), URI: (&url.URL{Scheme: "file", Path: dir}).String()}
 	}
-	client.AddRoots(list...) //nolint:staticcheck // servers of earlier revisions ask for them
+	client.AddRoots(list...)
 	// The library answers in the order of the URIs. In an answer of ours the working
 	// directory comes first.
 	client.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {

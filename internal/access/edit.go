@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -54,23 +55,44 @@ func ListTokens(path string, now time.Time) ([]Token, error) {
 // that is not in the file is an error.
 func RevokeToken(path, id string, now time.Time) (t Token, err error) {
 	if tokenForm.MatchString(id) {
-		id = idOf(id) // somebody pasted the whole token, which is just as clear
+		id = idOf(id) // the whole token is as clear as its id
 	}
 	err = edit(path, false, now, func(list []Token) ([]Token, error) {
-		for i := range list {
-			if list[i].ID != id {
-				continue
-			}
-			if list[i].Revoked == nil {
-				at := now.UTC().Truncate(time.Second)
-				list[i].Revoked = &at
-			}
-			t = list[i]
-			return list, nil
+		i, err := find(list, id)
+		if err != nil {
+			return nil, fmt.Errorf("%w in %s; daybook token list shows the ids", err, path)
 		}
-		return nil, fmt.Errorf("there is no token %q in %s; daybook token list shows the ids", clip(id), path)
+		if list[i].Revoked == nil {
+			at := now.UTC().Truncate(time.Second)
+			list[i].Revoked = &at
+		}
+		t = list[i]
+		return list, nil
 	})
 	return t, err
+}
+
+// find returns the index of the token with an id, or of the only one whose id begins
+// with it.
+func find(list []Token, id string) (int, error) {
+	at, n := -1, 0
+	for i, t := range list {
+		switch {
+		case t.ID == id:
+			return i, nil
+		case id != "" && strings.HasPrefix(t.ID, id):
+			at = i
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return 0, fmt.Errorf("there is no token %q", clip(id))
+	case 1:
+		return at, nil
+	default:
+		return 0, fmt.Errorf("the ids of %d tokens begin with %q", n, clip(id))
+	}
 }
 
 // edit changes a file under a lock, so that two edits at once both happen, and

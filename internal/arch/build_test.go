@@ -17,7 +17,7 @@ func TestBuildWithoutCompiler(t *testing.T) {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	if err == nil || len(lines) != 2 || lines[0] != "# daybook" || !strings.Contains(lines[1], "needs cgo and a C++ compiler: install g++") {
+	if err == nil || len(lines) != 2 || !strings.HasPrefix(lines[0], "# ") || !strings.Contains(lines[1], "needs cgo and a C++ compiler: install g++") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -58,6 +58,8 @@ func run(ctx context.Context, s settings, out string) error {
 		{"tags", measureTags},
 		{"start and memory", measureStarts},
 		{"sandbox", measureSandbox},
+		{"waiting", measureWaiting},
+		{"TypeScript", measureTypeScript},
 	} {
 		fmt.Fprintf(os.Stderr, "measuring %s …\n", part.name)
 		if err := part.measure(ctx, s, &r); err != nil {

@@ -16,6 +16,8 @@ type report struct {
 	Tags                 tagResult
 	Starts               []startResult
 	Sandbox              []sandboxRow
+	Waiting              versusRow
+	TypeScript           []versusRow
 	Cores                int
 	GoVersion, Date, CPU string
 }
@@ -107,6 +109,22 @@ What confining a worker costs: all layers beside none, one after the other in tu
 | | confined | bare | difference |
 |---|---|---|---|
 {{range .Sandbox}}| {{.What}} | {{x .Confined}} ms | {{x .Bare}} ms | {{x .Added}} ms |
+{{end}}
+## Waiting for a run
+
+How long after the terminal event of a run can be read a client of ` + "`?wait=`" + ` has the whole answer over HTTP. The floor is a plain read of the same execution.
+
+| after readable | plain read | of the floor |
+|---|---|---|
+| {{x .Waiting.Took}} ms | {{x .Waiting.Floor}} ms | {{x .Waiting.OfFloor}} |
+
+## TypeScript
+
+A stateful run of 100 lines of TypeScript in a warm worker. The floor is the run of the same lines without types, in turn. What a tenth of them stayed below.
+
+| | TypeScript | JavaScript | of the floor |
+|---|---|---|---|
+{{range .TypeScript}}| {{.What}} | {{x .Took}} ms | {{x .Floor}} ms | {{x .OfFloor}} |
 {{end}}`))
 
 func grouped(v any) string {

@@ -1,14 +1,6 @@
 package main
 
-import (
-	"context"
-	"fmt"
-	"os"
-	"os/exec"
-	"regexp"
-	"strconv"
-	"strings"
-)
+import "context"
 
 // sandboxRow is what confinement costs, in milliseconds, at the lower tenth.
 type sandboxRow struct {
@@ -25,42 +17,18 @@ var sandboxCases = []struct{ benchmark, what string }{
 	{"SandboxRun/large/plain", "stateless run that allocates, sorts and prints"},
 }
 
-var sandboxLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(\S+) added-ms\s+(\S+) bare-ms\s+(\S+) confined-ms`)
-
 // measureSandbox runs the benchmarks where they can reach what confines a worker.
 func measureSandbox(ctx context.Context, s settings, r *report) error {
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkSandbox", "-benchtime", fmt.Sprintf("%dx", max(20, s.runs/3)), "./internal/worker")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+	all, err := goBench(ctx, "./internal/worker", "^BenchmarkSandbox", max(20, s.runs/3))
 	if err != nil {
-		return fmt.Errorf("go test -bench: %w\n%s", err, out)
+		return err
 	}
-	r.Sandbox, err = parseSandbox(string(out))
-	return err
-}
-
-func parseSandbox(out string) ([]sandboxRow, error) {
-	var rows []sandboxRow
 	for _, c := range sandboxCases {
-		found := false
-		for _, m := range sandboxLine.FindAllStringSubmatch(out, -1) {
-			if m[1] != c.benchmark {
-				continue
-			}
-			var figures [3]float64
-			for i := range figures {
-				f, err := strconv.ParseFloat(m[2+i], 64)
-				if err != nil {
-					return nil, fmt.Errorf("benchmark %s: %w", c.benchmark, err)
-				}
-				figures[i] = f
-			}
-			rows = append(rows, sandboxRow{What: c.what, Added: figures[0], Bare: figures[1], Confined: figures[2]})
-			found = true
+		f, err := figures(all, c.benchmark, "confined-ms", "bare-ms", "added-ms")
+		if err != nil {
+			return err
 		}
-		if !found {
-			return nil, fmt.Errorf("benchmark %s is missing from what go test said:\n%s", c.benchmark, strings.TrimSpace(out))
-		}
+		r.Sandbox = append(r.Sandbox, sandboxRow{What: c.what, Confined: f[0], Bare: f[1], Added: f[2]})
 	}
-	return rows, nil
+	return nil
 }

@@ -91,7 +91,7 @@ func bashCompletion(out io.Writer, words map[string][]string) error {
   done
   local words="" IFS=$' \t\n'
   case "${COMP_WORDS[COMP_CWORD-1]}" in
-%s    --session)
+%s    --session|--in)
       IFS=$'\n'
       COMPREPLY=($(compgen -W "$(daybook complete-sessions 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
       compopt -o filenames 2>/dev/null # quotes what a shell would split
@@ -139,14 +139,14 @@ func (c *completeSessionsCmd) Run(ctx context.Context, std *streams) error {
 	ctx, stop := context.WithTimeout(ctx, 2*time.Second)
 	defer stop()
 	var answer struct {
-		Sessions []string `json:"sessions"`
+		Items []listedSession `json:"items"`
 	}
-	if err := c.call(ctx, http.MethodGet, "/api/sessions", nil, &answer); err != nil {
+	if err := c.call(ctx, http.MethodGet, "/api/sessions"+query("kind", "all", "limit", "1000"), nil, &answer); err != nil {
 		return exitError(exitUnavailable)
 	}
-	for _, name := range answer.Sessions {
-		if visible(name, "") == name { // others cannot be typed
-			fmt.Fprintln(std.out, name)
+	for _, s := range answer.Items {
+		if s.Name != nil && visible(*s.Name, "") == *s.Name { // others cannot be typed
+			fmt.Fprintln(std.out, *s.Name)
 		}
 	}
 	return nil
@@ -177,6 +177,7 @@ end
 		fmt.Fprintf(&b, "complete -c daybook -l %s -x -a '%s'\n", flag, strings.Join(values[flag], " "))
 	}
 	b.WriteString("complete -c daybook -l session -x -a '(daybook complete-sessions 2>/dev/null)'\n")
+	b.WriteString("complete -c daybook -l in -x -a '(daybook complete-sessions 2>/dev/null)'\n")
 	_, err := io.WriteString(out, b.String())
 	return err
 }

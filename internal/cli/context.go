@@ -14,20 +14,22 @@ import (
 type contextCmd struct {
 	Get   contextGetCmd   `cmd:"" help:"Show what a session did and set so far."`
 	Set   contextSetCmd   `cmd:"" help:"Set values and preferences of a session."`
-	Clear contextClearCmd `cmd:"" help:"Begin the context of a session anew; what happened stays on record."`
+	Clear contextClearCmd `cmd:"" help:"Clear the context of a session; what happened stays recorded."`
 }
 
 // oneContext names a context by its session.
 type oneContext struct {
-	Session string `arg:"" help:"Session name, or with --logical the id of a session that keeps state." placeholder:"SESSION"`
-	Logical bool   `help:"SESSION is the id of a session that keeps state."`
+	Session string `arg:"" help:"Session name, or with --logical the intent, ref or id of a session that keeps state, or a unique beginning." placeholder:"SESSION"`
+	Logical bool   `help:"SESSION is a session that keeps state."`
 }
 
-func (c oneContext) path() string {
-	if c.Logical {
-		return "/api/context" + query("logical_session", c.Session)
+// path is the REST path of the context.
+func (c oneContext) path(ctx context.Context, f clientFlags) (string, error) {
+	if !c.Logical {
+		return "/api/context" + query("session", c.Session), nil
 	}
-	return "/api/context" + query("session", c.Session)
+	key, err := f.sessionKey(ctx, c.Session, "leave out --logical")
+	return "/api/context" + query("logical_session", key), err
 }
 
 type contextGetCmd struct {
@@ -37,7 +39,11 @@ type contextGetCmd struct {
 
 // Run prints the context as text for people.
 func (c *contextGetCmd) Run(ctx context.Context, std *streams) error {
-	return c.show(ctx, std.out, c.path(), func(raw []byte) error {
+	path, err := c.path(ctx, c.clientFlags)
+	if err != nil {
+		return err
+	}
+	return c.show(ctx, std.out, path, func(raw []byte) error {
 		var answer struct {
 			SessionID     string                     `json:"session_id"`
 			CreatedAt     string                     `json:"created_at"`
@@ -111,7 +117,11 @@ func (c *contextSetCmd) Run(ctx context.Context, std *streams) error {
 		return usageError{errors.New("nothing is to be set: give KEY=VALUE, --prefer NAME=VALUE or both")}
 	}
 	var raw json.RawMessage
-	if err := c.call(ctx, http.MethodPatch, c.path(), patch, &raw); err != nil {
+	path, err := c.path(ctx, c.clientFlags)
+	if err != nil {
+		return err
+	}
+	if err := c.call(ctx, http.MethodPatch, path, patch, &raw); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -142,7 +152,11 @@ type contextClearCmd struct {
 // Run clears the context.
 func (c *contextClearCmd) Run(ctx context.Context, std *streams) error {
 	var raw json.RawMessage
-	if err := c.call(ctx, http.MethodDelete, c.path(), nil, &raw); err != nil {
+	path, err := c.path(ctx, c.clientFlags)
+	if err != nil {
+		return err
+	}
+	if err := c.call(ctx, http.MethodDelete, path, nil, &raw); err != nil {
 		return err
 	}
 	if c.JSON {

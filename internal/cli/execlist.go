@@ -137,7 +137,7 @@ func (e listedExecution) session() string {
 	case e.Session != nil:
 		return *e.Session
 	case e.LogicalSession != nil:
-		return *e.LogicalSession
+		return shortKeyOf(e.LogicalSession)
 	default:
 		return "-"
 	}

@@ -19,7 +19,7 @@ type eventsExportCmd struct {
 	To         uint64    `help:"Last position; the last one that the checkpoint covers if not given." placeholder:"SEQUENCE"`
 	Since      time.Time `help:"Only events of this time or later, such as 2026-11-21T09:30:00Z." placeholder:"TIME"`
 	Until      time.Time `help:"Only events of this time or earlier." placeholder:"TIME"`
-	Execution  string    `help:"Only events about this execution." placeholder:"ID"`
+	Execution  string    `help:"Only events about this execution: its id, the beginning of it, or @last." placeholder:"ID"`
 	Session    string    `help:"Only events of this session and its runs: a name, intent, ref or id, or a unique beginning." placeholder:"SESSION"`
 	Heaps      bool      `help:"Add the heaps, and the texts too large for their events."`
 	Checkpoint string    `help:"Export under the signed checkpoint in this file, not the newest: the same bytes again." placeholder:"FILE" env:"-"`

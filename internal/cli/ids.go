@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"regexp"
+	"strings"
 )
 
 var (
@@ -44,7 +46,28 @@ func (f clientFlags) resolve(ctx context.Context, kind, text, session string) (s
 	return answer.ID, err
 }
 
-// one is embedded in commands about one execution.
+// beginningWith returns the only one of some ids that begins with a text.
+func beginningWith(what, text string, ids []string) (string, error) {
+	var found []string
+	for _, id := range ids {
+		switch {
+		case id == text:
+			return id, nil
+		case text != "" && strings.HasPrefix(id, text):
+			found = append(found, id)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", usageError{fmt.Errorf("no %s has an id that begins with %q", what, text)}
+	case 1:
+		return found[0], nil
+	default:
+		return "", usageError{fmt.Errorf("the ids of %d %ss begin with %q: %s", len(found), what, text, strings.Join(found, ", "))}
+	}
+}
+
+// oneExecution is embedded in commands about one execution.
 type oneExecution struct {
 	ID string `arg:"" help:"${execution_help}" placeholder:"ID"`
 }

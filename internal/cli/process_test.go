@@ -409,7 +409,7 @@ func TestMCPBesideServer(t *testing.T) {
 	id, _ := result["structuredContent"].(map[string]any)["execution_id"].(string)
 	play(t, map[string]string{"url": book.URL(), "id": id}, []step{
 		{args: `exec watch $id` + at, stdout: "shared\n1\n", stderr: "status: completed\n.*"},
-		{eventually: true, args: `session list` + at, stdout: "stdio\n"}, // the server's, having no name of its own
+		{eventually: true, args: `session list` + at, stdout: "KIND .*\nnamed +stdio .*"}, // the server's, having no name of its own
 	})
 	alone := launch(t, "mcp", "--data-dir", t.TempDir())
 	alone.ask(initialize)

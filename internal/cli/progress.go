@@ -12,6 +12,7 @@ import (
 type progress struct {
 	out  *screen // nil where nothing is shown
 	what string
+	unit string // what is counted
 	now  func() time.Time
 
 	mu    sync.Mutex
@@ -21,7 +22,7 @@ type progress struct {
 }
 
 func newProgress(out *screen, what string) *progress {
-	p := &progress{what: what, now: time.Now}
+	p := &progress{what: what, unit: "events", now: time.Now}
 	if out.terminal {
 		p.out = out
 	}
@@ -36,7 +37,7 @@ const (
 	barWidth      = 20
 )
 
-// show reports that done of total events are done.
+// show reports that done of total are done.
 func (p *progress) show(done, total uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,7 +51,7 @@ func (p *progress) show(done, total uint64) {
 	p.shown = now
 	done = min(done, total)
 	filled := int(done * barWidth / total)
-	line := fmt.Sprintf("%s [%s%s] %d of %d events, %d %%%s", p.what, strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), done, total, done*100/total, p.rest(now, done, total))
+	line := fmt.Sprintf("%s [%s%s] %d of %d %s, %d %%%s", p.what, strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), done, total, p.unit, done*100/total, p.rest(now, done, total))
 	p.out.printf("\r\x1b[K%s", cut(p.out, line, 1))
 }
 

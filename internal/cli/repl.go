@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 )
 
 type replCmd struct {
@@ -51,8 +52,10 @@ type repl struct {
 	earlier []string
 	// last is the exit status of the last run.
 	last error
-	// interrupts cancel the running script.
+	// interrupts cancel the running script; ended is closed by a signal that also
+	// ends the command.
 	interrupts chan os.Signal
+	ended      chan struct{}
 }
 
 // lineReader reads input. Its read returns errDiscard when the user gave up the
@@ -75,9 +78,10 @@ func (c *replCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
-	r := &repl{replCmd: c, std: std, heap: heap, names: newNameList(c.clientFlags, heap), interrupts: make(chan os.Signal, 1)}
+	r := &repl{replCmd: c, std: std, heap: heap, names: newNameList(c.clientFlags, heap), interrupts: make(chan os.Signal, 1), ended: make(chan struct{})}
 	signal.Notify(r.interrupts, os.Interrupt)
 	defer signal.Stop(r.interrupts)
+	defer r.endOn(syscall.SIGTERM)()
 	interactive := std.in == io.Reader(os.Stdin) && std.out.terminal && std.out.out == io.Writer(os.Stdout)
 	if interactive {
 		r.lines, interactive = newLineEditor(r.names.complete)
@@ -98,6 +102,23 @@ func (c *replCmd) Run(ctx context.Context, std *streams) error {
 		return r.last
 	}
 	return err
+}
+
+// endOn ends the command at a signal, until the returned function is called.
+func (r *repl) endOn(s os.Signal) (stop func()) {
+	terminated, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(terminated, s)
+	go func() {
+		select {
+		case <-terminated:
+			close(r.ended)
+		case <-done:
+		}
+	}()
+	return func() {
+		signal.Stop(terminated)
+		close(done)
+	}
 }
 
 // loop runs inputs until their end.
@@ -142,8 +163,8 @@ func isReplCommand(text string) bool {
 func (r *repl) input() (string, error) {
 	var b strings.Builder
 	for prompt := "> "; ; prompt = "... " {
-		line, err := r.lines.read(prompt)
-		if errors.Is(err, io.EOF) && b.Len() > 0 {
+		line, err := r.line(prompt)
+		if errors.Is(err, io.EOF) && b.Len() > 0 && !r.isEnded() {
 			return b.String(), nil // unfinished: V8 says what is missing
 		}
 		if err != nil {
@@ -154,6 +175,26 @@ func (r *repl) input() (string, error) {
 		if text := b.String(); isReplCommand(strings.TrimSpace(text)) || !unfinished(text) {
 			return text, nil
 		}
+	}
+}
+
+// line reads a line, or returns io.EOF once the command is to end. Nothing ends a
+// Read of a terminal, so it may still be waiting then.
+func (r *repl) line(prompt string) (string, error) {
+	type input struct {
+		line string
+		err  error
+	}
+	read := make(chan input, 1)
+	go func() {
+		line, err := r.lines.read(prompt)
+		read <- input{line, err}
+	}()
+	select {
+	case got := <-read:
+		return got.line, got.err
+	case <-r.ended:
+		return "", io.EOF
 	}
 }
 
@@ -191,6 +232,8 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 	go func() {
 		select {
 		case <-r.interrupts:
+			stop()
+		case <-r.ended:
 			stop()
 		case <-following.Done():
 		}
@@ -277,4 +320,13 @@ func (r *repl) showHeap() {
 		return
 	}
 	fmt.Fprintln(r.std.out, r.heap)
+}
+
+func (r *repl) isEnded() bool {
+	select {
+	case <-r.ended:
+		return true
+	default:
+		return false
+	}
 }

@@ -114,7 +114,9 @@ func TestReplOnATerminal(t *testing.T) {
 	expect("\r\n43\r\n> ")
 	send("\x1b[A\x7f4\r") // the line before, with another number
 	expect("\r\n44\r\n> ")
-	send("\x04")
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil { // as good as ^D
+		t.Fatal(err)
+	}
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}

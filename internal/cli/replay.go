@@ -3,10 +3,12 @@ package cli
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 )
 
 type sessionReplayCmd struct {
@@ -40,7 +42,13 @@ func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	defer resp.Body.Close()
-	told, err := copyLines(std.out, resp.Body, c.Subject == "")
+	p := newProgress(std.err, "replayed")
+	p.unit = "positions"
+	if c.Subject == "" && std.out.terminal {
+		p.out = nil // the events show how far it is
+	}
+	told, err := copyLines(std.out, resp.Body, c.Subject == "", positions(p, resp.Header.Get("Daybook-Last-Sequence")))
+	p.clear()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -52,8 +60,31 @@ func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-// copyLines passes on each line as it comes, if show is set, and counts them.
-func copyLines(out io.Writer, in io.Reader, show bool) (n int, err error) {
+// positions returns what shows the progress of a replay that ends at a position,
+// called with each event. Servers of earlier versions do not name the position.
+func positions(p *progress, last string) func(line []byte) {
+	end, err := strconv.ParseUint(last, 10, 64)
+	if err != nil || p.out == nil {
+		return func([]byte) {}
+	}
+	first := uint64(0)
+	return func(line []byte) {
+		var e struct {
+			Sequence uint64 `json:"sequence,string"`
+		}
+		if json.Unmarshal(line, &e) != nil || e.Sequence > end {
+			return
+		}
+		if first == 0 {
+			first = e.Sequence
+		}
+		p.show(e.Sequence-first+1, end-first+1)
+	}
+}
+
+// copyLines passes on each line as it comes, if show is set, calls each with it,
+// and counts them.
+func copyLines(out io.Writer, in io.Reader, show bool, each func(line []byte)) (n int, err error) {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -67,6 +98,7 @@ func copyLines(out io.Writer, in io.Reader, show bool) (n int, err error) {
 			continue // a sign of life
 		}
 		n++
+		each(line)
 		if !show {
 			continue
 		}

@@ -9,7 +9,21 @@ import (
 func TestCopyLines(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if n, err := copyLines(&out, strings.NewReader("{\"a\":1}\n\n\n{\"a\":2}\n"), true); n != 2 || err != nil || out.String() != "{\"a\":1}\n{\"a\":2}\n" {
+	if n, err := copyLines(&out, strings.NewReader("{\"a\":1}\n\n\n{\"a\":2}\n"), true, func([]byte) {}); n != 2 || err != nil || out.String() != "{\"a\":1}\n{\"a\":2}\n" {
 		t.Errorf("%d, %v, %q", n, err, out.String())
 	}
+}
+
+// A replay shows how much of its positions it has passed.
+func TestReplayProgress(t *testing.T) {
+	t.Parallel()
+	var b writes
+	p := newProgress(&screen{out: &b, terminal: true, columns: 100}, "replayed")
+	p.unit = "positions"
+	each := positions(p, "109")
+	each([]byte(`{"sequence":"90"}`))
+	if want := "replayed [=                   ] 1 of 20 positions, 5 %"; !strings.Contains(string(b), want) {
+		t.Errorf("%q, want %q", b, want)
+	}
+	positions(p, "")([]byte(`{"sequence":"90"}`)) // of a server that names no end
 }

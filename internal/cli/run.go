@@ -47,7 +47,7 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
-	session, err := c.sessionKey(ctx, c.In)
+	session, err := c.sessionKey(ctx, c.In, "give it as --session, with --continue to start from its last heap")
 	if err != nil {
 		return err
 	}

@@ -171,8 +171,9 @@ func (s listedSession) label() string {
 	return s.SessionID
 }
 
-// sessionKey is the id of the session that a text means.
-func (f clientFlags) sessionKey(ctx context.Context, text string) (string, error) {
+// sessionKey is the id of the session with turns that a text means. instead says
+// what to do about a named one.
+func (f clientFlags) sessionKey(ctx context.Context, text, instead string) (string, error) {
 	if text == "" || wholeHeap.MatchString(text) {
 		return text, nil
 	}
@@ -181,7 +182,7 @@ func (f clientFlags) sessionKey(ctx context.Context, text string) (string, error
 		return "", err
 	}
 	if s.Kind == "named" {
-		return "", usageError{fmt.Errorf("session %s only logs runs: give it as --session, with --continue to start from its last heap", s.label())}
+		return "", usageError{fmt.Errorf("session %s only logs runs: %s", s.label(), instead)}
 	}
 	return s.SessionID, nil
 }

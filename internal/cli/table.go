@@ -23,13 +23,18 @@ const (
 	columnGap = 2
 	// enoughColumn is the width to which a long text is cut before ids are.
 	enoughColumn = 40
-	// leastColumn is the width below which no column is cut.
-	leastColumn = 8
+	// leastColumn is the width to which columns are cut at first, and narrowColumn
+	// the one on a terminal too narrow for that.
+	leastColumn  = 8
+	narrowColumn = 4
 )
 
 // keyColumns hold ids, by name of the column, with the width to which they may be
 // cut: their beginning is enough wherever an id is wanted.
 var keyColumns = map[string]int{"EXECUTION": 18, "MADE BY": 18, "HEAP": 12}
+
+// wordColumns hold a word that is never cut.
+var wordColumns = []string{"STATUS", "STATE", "OUTCOME"}
 
 // table begins a table. Rows are added with row, or written as lines whose cells
 // are separated by tabs.
@@ -90,6 +95,9 @@ func (g *grid) widths() []int {
 	for i, w := range widths {
 		total += w
 		least[i] = max(leastColumn, keyColumns[g.names[i]], runewidth.StringWidth(g.names[i]))
+		if slices.Contains(wordColumns, g.names[i]) {
+			least[i] = w
+		}
 	}
 	shrink := func(to func(i int) int) {
 		for total > g.s.columns {
@@ -123,12 +131,25 @@ func (g *grid) widths() []int {
 		}
 	}
 	shrink(func(i int) int { return least[i] })
+	shrink(func(i int) int {
+		if key(i) || slices.Contains(wordColumns, g.names[i]) {
+			return least[i]
+		}
+		return narrowColumn
+	})
 	return widths
 }
 
 func (g *grid) print(b *strings.Builder, row []string, widths []int, heading bool) {
 	for i, text := range row {
 		last := i == len(row)-1
+		color := ""
+		switch {
+		case heading:
+			color = dim
+		case i < len(g.names) && slices.Contains(wordColumns, g.names[i]):
+			color = colorOf(text)
+		}
 		width := runewidth.StringWidth(text)
 		if i < len(widths) && width > widths[i] {
 			tail := "…"
@@ -137,13 +158,6 @@ func (g *grid) print(b *strings.Builder, row []string, widths []int, heading boo
 			}
 			text = runewidth.Truncate(text, widths[i], tail)
 			width = runewidth.StringWidth(text)
-		}
-		color := ""
-		switch {
-		case heading:
-			color = dim
-		case i < len(g.names) && slices.Contains([]string{"STATUS", "STATE", "OUTCOME"}, g.names[i]):
-			color = colorOf(text)
 		}
 		b.WriteString(g.s.paint(color, text))
 		if !last && i < len(widths) {

@@ -107,6 +107,17 @@ func TestTerminal(t *testing.T) { // not parallel: it sets variables
 			t.Errorf("colors are %t, and the list is\n%s", color, list)
 		}
 	}
+	// On a narrow one the status is whole, and in its color.
+	t.Setenv("NO_COLOR", "")
+	narrow := onTerminal(t, 60, append([]string{"exec", "list"}, server...)...)
+	if !strings.Contains(narrow, "\x1b[31mfailed\x1b[0m") {
+		t.Errorf("60 columns do not hold the status:\n%s", narrow)
+	}
+	for line := range strings.Lines(sgr.ReplaceAllString(narrow, "")) {
+		if w := runewidth.StringWidth(strings.TrimRight(line, "\n")); w > 60 {
+			t.Errorf("of 60 columns %d are used: %s", w, line)
+		}
+	}
 	wide := onTerminal(t, 300, append([]string{"exec", "list"}, server...)...)
 	if id := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`); !id.MatchString(wide) {
 		t.Errorf("a wide terminal has room for whole ids:\n%s", wide)

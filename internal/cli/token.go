@@ -132,7 +132,7 @@ func (c *tokenListCmd) Run(std *streams) error {
 
 type tokenRevokeCmd struct {
 	tokenFlags
-	ID string `arg:"" help:"Id of the token, the part between the underscores." placeholder:"ID"`
+	ID string `arg:"" help:"Id of the token, the part between the underscores, or its beginning." placeholder:"ID"`
 }
 
 // Run ends the token.

@@ -89,7 +89,7 @@ func TestTokenIsSent(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	known["url"] = book.URL()
+	known["url"], known["begin"] = book.URL(), known["id"][:6]
 	play(t, known, []step{
 		{args: `run -e 1+1` + at, status: 2, stderr: "daybook: this needs a token: .*\n"},
 		{args: `run -e 1+1 --token $token` + at, stdout: "2\n", stderr: "status: completed.*"},
@@ -100,7 +100,8 @@ func TestTokenIsSent(t *testing.T) {
 		{args: `run -e 1+1 --token-file $gone` + at, status: 1, stderr: "daybook: --token-file: open $gone: .*\n"},
 		{args: `run -e 1+1 --token a --token-file $held` + at, status: 2, stderr: "daybook: give --token or --token-file, not both\n"},
 		{args: `run -e 1+1 --token $token --server http://192.0.2.1:1`, status: 1, stderr: "daybook: --server http://192.0.2.1:1: the token would travel as plain text.*https.*--insecure.*\n"},
-		{args: `token revoke --file $file $id`, stderr: "token .* is revoked .*"},
+		{args: `token revoke --file $file z`, status: 1, stderr: "daybook: there is no token \"z\" in .*\n"},
+		{args: `token revoke --file $file $begin`, stderr: "token .* is revoked .*"},
 		{eventually: true, args: `exec list --token $token` + at, status: 2, stderr: "daybook: the token $id was revoked on .*\n"},
 	})
 }
@@ -122,7 +123,7 @@ func TestTokenFromTheEnvironment(t *testing.T) {
 		`session list --token-file $held` + at:  "Bearer from-the-file",
 		`session list --token from-a-flag` + at: "Bearer from-a-flag",
 	} {
-		play(t, known, []step{{args: args}})
+		play(t, known, []step{{args: args, stdout: ".*"}})
 		if got := <-asked; got != want {
 			t.Errorf("daybook %s sent %q, want %q", args, got, want)
 		}

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strings"
 )
 
 type webhookCmd struct {
@@ -92,10 +90,32 @@ func (c *webhookListCmd) Run(ctx context.Context, std *streams) error {
 
 // oneWebhook is shared by the commands about one webhook.
 type oneWebhook struct {
-	ID string `arg:"" help:"Webhook id." placeholder:"ID"`
+	ID string `arg:"" help:"Webhook id, or its beginning." placeholder:"ID"`
 }
 
-func (o oneWebhook) path(rest string) string { return "/api/webhooks/" + url.PathEscape(o.ID) + rest }
+// path is the REST path of the webhook, and what follows it.
+func (o *oneWebhook) path(ctx context.Context, f clientFlags, rest string) (string, error) {
+	if !wholeExecution.MatchString(o.ID) { // ids of webhooks have the form of execution ids
+		var answer struct {
+			Webhooks []struct {
+				ID string `json:"id"`
+			} `json:"webhooks"`
+		}
+		if err := f.call(ctx, http.MethodGet, "/api/webhooks", nil, &answer); err != nil {
+			return "", err
+		}
+		ids := make([]string, len(answer.Webhooks))
+		for i, h := range answer.Webhooks {
+			ids[i] = h.ID
+		}
+		id, err := beginningWith("webhook", o.ID, ids)
+		if err != nil {
+			return "", err
+		}
+		o.ID = id
+	}
+	return "/api/webhooks/" + o.ID + rest, nil
+}
 
 type webhookRemoveCmd struct {
 	clientFlags
@@ -105,7 +125,10 @@ type webhookRemoveCmd struct {
 // Run deletes a webhook.
 func (c *webhookRemoveCmd) Run(ctx context.Context, std *streams) error {
 	var raw json.RawMessage
-	err := c.call(ctx, http.MethodDelete, c.path(""), nil, &raw)
+	path, err := c.path(ctx, c.clientFlags, "")
+	if err == nil {
+		err = c.call(ctx, http.MethodDelete, path, nil, &raw)
+	}
 	return c.done(std, raw, err)
 }
 
@@ -116,7 +139,11 @@ type webhookDeadCmd struct {
 
 // Run prints a table of dead letters.
 func (c *webhookDeadCmd) Run(ctx context.Context, std *streams) error {
-	return c.show(ctx, std.out, c.path("/dead-letters"), func(raw []byte) error {
+	path, err := c.path(ctx, c.clientFlags, "/dead-letters")
+	if err != nil {
+		return err
+	}
+	return c.show(ctx, std.out, path, func(raw []byte) error {
 		var answer struct {
 			DeadLetters []struct {
 				Sequence       string `json:"sequence"`
@@ -154,8 +181,12 @@ func (c *webhookRetryCmd) Run(ctx context.Context, std *streams) error {
 	if len(c.Sequences) > 0 {
 		body["sequences"] = c.Sequences
 	}
+	path, err := c.path(ctx, c.clientFlags, "/retry")
+	if err != nil {
+		return err
+	}
 	var raw json.RawMessage
-	if err := c.call(ctx, http.MethodPost, c.path("/retry"), body, &raw); err != nil {
+	if err := c.call(ctx, http.MethodPost, path, body, &raw); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -167,6 +198,6 @@ func (c *webhookRetryCmd) Run(ctx context.Context, std *streams) error {
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
-	fmt.Fprintf(std.out, "Retrying %d. See how it went with \"daybook webhook dead %s\".\n", answer.Retrying, strings.TrimSpace(c.ID))
+	fmt.Fprintf(std.out, "Retrying %d. See how it went with \"daybook webhook dead %s\".\n", answer.Retrying, c.ID)
 	return nil
 }

@@ -46,7 +46,7 @@ func Run(ctx context.Context, attach Attach, in io.Reader, out io.Writer, maxLin
 	for generation := 0; ; generation++ {
 		conn, err := attach(ctx, generation)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the caller wants it to end
+			return nil // the caller wants it to end
 		}
 		if err != nil {
 			return err
@@ -55,7 +55,7 @@ func Run(ctx context.Context, attach Attach, in io.Reader, out io.Writer, maxLin
 		progress, ended, err := c.through(ctx, conn)
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // the caller wants it to end
+			return nil // the caller wants it to end
 		case ended || err != nil:
 			return err
 		case c.over():
@@ -157,7 +157,7 @@ func (c *client) through(ctx context.Context, conn net.Conn) (progress, ended bo
 	for {
 		f, err := readFrame(r)
 		if err != nil {
-			return progress, false, nil //nolint:nilerr // the next owner continues, whatever became of this one
+			return progress, false, nil // the next owner continues, whatever became of this one
 		}
 		progress = progress || len(f.Done) > 0 || f.About != 0
 		if f.End {

@@ -127,7 +127,7 @@ func position(source []byte, at int) (line, column int) {
 	for i := 0; i < at; {
 		r, n := utf8.DecodeRune(source[i:])
 		switch {
-		case r == '\n' || r == '\u2028' || r == '\u2029' || r == '\r' && !(i+1 < len(source) && source[i+1] == '\n'):
+		case r == '\n' || r == '\u2028' || r == '\u2029' || r == '\r' && (i+1 == len(source) || source[i+1] != '\n'):
 			line, column = line+1, 1
 		case r >= 0x10000:
 			column += 2

@@ -346,7 +346,7 @@ func lineStarts(source []byte) []int {
 	for i := 0; i < len(source); {
 		r, n := utf8.DecodeRune(source[i:])
 		i += n
-		if r == '\n' || r == '\u2028' || r == '\u2029' || r == '\r' && !(i < len(source) && source[i] == '\n') {
+		if r == '\n' || r == '\u2028' || r == '\u2029' || r == '\r' && (i == len(source) || source[i] != '\n') {
 			starts = append(starts, i)
 		}
 	}

@@ -154,7 +154,7 @@ func parseLoosely(source []byte) (*tree, error) {
 func firstError(root *sitter.Node) int {
 	c := root.Walk()
 	defer c.Close()
-	at := 0
+	var at int
 	for {
 		n := c.Node()
 		if n.IsError() || n.IsMissing() {
