@@ -200,6 +200,40 @@ func TestOwnersEndAtOnce(t *testing.T) {
 	}
 }
 
+// A client reports how an owner differs from it, once for owners that are alike.
+func TestOwnerDiffers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	opts := embed.Options{DataDir: dir, NoRunner: true, Version: "1", Settings: []string{"--a=1", "--b=2"}}
+	book := start(t, opts)
+	var notices []string
+	client := embed.Client{
+		DataDir: dir, Version: "2", Settings: []string{"--b=3", "--c=4"}, Notice: func(text string) { notices = append(notices, text) },
+		StartOwner: func(context.Context) error { start(t, opts); return nil },
+	}
+	in, feed := io.Pipe()
+	out, answers := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- embed.Attach(within(t), client, in, answers) }()
+	for range 2 {
+		if _, err := io.WriteString(feed, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 1<<10)); err != nil {
+			t.Fatal(err)
+		}
+		closeBook(t, book)
+	}
+	feed.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	owner := "the process that owns " + dir
+	if want := owner + " is Daybook 1, this is 2; " + owner + " was started with other options, which apply until it ends: --b, --c, --a"; len(notices) != 1 || notices[0] != want {
+		t.Errorf("it reports %q, want %q", notices, want)
+	}
+}
+
 // An owner's idle time counts from the end of its start.
 func TestIdleFromStart(t *testing.T) {
 	t.Parallel()
