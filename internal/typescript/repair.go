@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"slices"
+	"sort"
 )
 
 // candidate is a place that may hold a using declaration.
@@ -200,6 +201,43 @@ func (t *tree) inType(i int) bool {
 		}
 	}
 	return false
+}
+
+// joins reports whether a range that is to be erased holds the beginning of another
+// statement: a token that continues no type on a new line, or a comment that goes on
+// there. The grammar is known to join them; what missedBreaks does not find is
+// refused here.
+func (t *tree) joins(start, end int) bool {
+	depth, before := 0, none
+	for i := sort.Search(len(t.nodes), func(i int) bool { return t.start(i) >= start }); i < len(t.nodes) && t.start(i) < end; i++ {
+		if t.last(i) != i+1 || t.start(i) == t.end(i) {
+			continue
+		}
+		if t.kind(i) == "comment" {
+			if bytes.HasPrefix(t.source[t.start(i):], []byte("//")) && t.breaksLine(t.start(i), t.end(i)) {
+				return true
+			}
+			continue
+		}
+		if depth == 0 && before != none && t.breaksLine(t.end(before), t.start(i)) && bytes.IndexByte([]byte("([`+-/~!'\"<0123456789"), t.source[t.start(i)]) >= 0 &&
+			t.parentKind(i) != "formal_parameters" && t.parentKind(i) != "type_parameters" && !continuesType[t.kind(before)] {
+			return true
+		}
+		switch t.kind(i) {
+		case "(", "[", "{", "<", "${":
+			depth++
+		case ")", "]", "}", ">":
+			depth--
+		}
+		before = i
+	}
+	return false
+}
+
+// continuesType holds the tokens that a type follows, also on the next line.
+var continuesType = map[string]bool{
+	"|": true, "&": true, "=>": true, "=": true, ":": true, "?": true, ",": true, "?:": true, "extends": true, "implements": true, "keyof": true, "is": true, "new": true, "readonly": true, "as": true, "satisfies": true,
+	"typeof": true, "infer": true, "-": true,
 }
 
 // maxRepairs bounds how often a source is parsed again. Each time costs as much
