@@ -82,6 +82,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "daybook:", err)
 		return exitUsage
 	}
+	if err := checkArguments(args); err != nil {
+		return exitStatus(err, std.err)
+	}
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
