@@ -80,7 +80,7 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	submitting, stop := outlasting(ctx, interruptGrace)
 	defer stop()
 	if err := c.call(submitting, http.MethodPost, "/api/exec", body, &accepted, header...); err != nil {
-		return err
+		return inSessions(err, openSession)
 	}
 	switch {
 	case c.Detach && c.JSON:
