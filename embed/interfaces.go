@@ -151,6 +151,10 @@ func (d *Daybook) Ready(ctx context.Context) error {
 	return cmp.Or(d.store.Health(ctx), d.projections.Stalled())
 }
 
+// APIHeader is a header of every answer of Handler: answers without it come from
+// another program.
+const APIHeader = httpapi.APIHeader
+
 // Handler is the whole HTTP interface, MCP included, for a server of one's own.
 func (d *Daybook) Handler() http.Handler { return d.handler }
 
