@@ -55,16 +55,16 @@ func (c *client) create(ctx context.Context, cwd string, additional []string, se
 	if err := c.server.opts.Queries.Wait(ctx, seq); err != nil {
 		return sdk.NewSessionResponse{}, err
 	}
-	c.open(ctx, projections.AgentSession{SessionID: id, Config: config}, list, where, parent != "")
+	c.open(ctx, projections.AgentSession{SessionID: id, Config: config}, list, where)
 	return sdk.NewSessionResponse{SessionId: sdk.SessionId(id), Modes: modes(config), ConfigOptions: c.server.options(config)}, nil
 }
 
 // open gives the client a session with its servers, and announces it once the
-// request is answered. continued is set for a session whose heap may not be empty.
-func (c *client) open(ctx context.Context, on projections.AgentSession, list serverList, where events.AgentWorkspace, continued bool) {
+// request is answered.
+func (c *client) open(ctx context.Context, on projections.AgentSession, list serverList, where events.AgentWorkspace) {
 	n := &session{
 		id: on.SessionID, client: c, config: on.Config, titled: on.Title != nil, unusable: list.unusable, settled: map[toolKey]bool{},
-		mayHaveResources: continued, answered: make(chan struct{}), announced: make(chan struct{}),
+		answered: make(chan struct{}), announced: make(chan struct{}),
 	}
 	c.connect(n, list)
 	ctx, n.closing = context.WithCancel(context.WithoutCancel(ctx)) // the request's ends with its answer
@@ -107,7 +107,7 @@ func (c *client) loadSession(ctx context.Context, p sdk.LoadSessionRequest) (sdk
 	if err != nil {
 		return sdk.LoadSessionResponse{}, err
 	}
-	c.open(ctx, on, list, where, true)
+	c.open(ctx, on, list, where)
 	if err := c.replay(ctx, on.SessionID); err != nil {
 		return sdk.LoadSessionResponse{}, err
 	}
@@ -125,7 +125,7 @@ func (c *client) resumeSession(ctx context.Context, p sdk.ResumeSessionRequest) 
 	if err != nil {
 		return sdk.ResumeSessionResponse{}, err
 	}
-	c.open(ctx, on, list, where, true)
+	c.open(ctx, on, list, where)
 	return sdk.ResumeSessionResponse{Modes: modes(on.Config), ConfigOptions: c.server.options(on.Config)}, nil
 }
 
