@@ -55,17 +55,17 @@ func (c *client) create(ctx context.Context, cwd string, additional []string, se
 	if err := c.server.opts.Queries.Wait(ctx, seq); err != nil {
 		return sdk.NewSessionResponse{}, err
 	}
-	c.open(ctx, projections.AgentSession{SessionID: id, Config: config}, list, where, parent != "", false)
+	c.open(ctx, projections.AgentSession{SessionID: id, Config: config}, list, where, false)
 	return sdk.NewSessionResponse{SessionId: sdk.SessionId(id), Modes: modes(config), ConfigOptions: c.server.options(config)}, nil
 }
 
 // open gives the client a session with its servers, and announces it once the
-// request is answered. continued is set for a session whose heap may not be empty,
-// reattached for one that the client opened at another owner.
-func (c *client) open(ctx context.Context, on projections.AgentSession, list serverList, where events.AgentWorkspace, continued, reattached bool) {
+// request is answered. reattached is set for a session that the client opened at
+// another owner.
+func (c *client) open(ctx context.Context, on projections.AgentSession, list serverList, where events.AgentWorkspace, reattached bool) {
 	n := &session{
 		id: on.SessionID, client: c, config: on.Config, titled: on.Title != nil, unusable: list.unusable, settled: map[toolKey]bool{},
-		mayHaveResources: continued, answered: make(chan struct{}), announced: make(chan struct{}), reattached: reattached,
+		answered: make(chan struct{}), announced: make(chan struct{}), reattached: reattached,
 	}
 	c.connect(n, list)
 	ctx, n.closing = context.WithCancel(context.WithoutCancel(ctx)) // the request's ends with its answer
@@ -108,7 +108,7 @@ func (c *client) loadSession(ctx context.Context, p sdk.LoadSessionRequest) (sdk
 	if err != nil {
 		return sdk.LoadSessionResponse{}, err
 	}
-	c.open(ctx, on, list, where, true, false)
+	c.open(ctx, on, list, where, false)
 	if err := c.replay(ctx, on.SessionID); err != nil {
 		return sdk.LoadSessionResponse{}, err
 	}
@@ -126,7 +126,7 @@ func (c *client) resumeSession(ctx context.Context, p sdk.ResumeSessionRequest) 
 	if err != nil {
 		return sdk.ResumeSessionResponse{}, err
 	}
-	c.open(ctx, on, list, where, true, reattached)
+	c.open(ctx, on, list, where, reattached)
 	return sdk.ResumeSessionResponse{Modes: modes(on.Config), ConfigOptions: c.server.options(on.Config)}, nil
 }
 

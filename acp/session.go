@@ -28,9 +28,6 @@ type session struct {
 	config events.AgentConfig
 	// titled is true once a prompt has given the session its title.
 	titled bool
-	// mayHaveResources is true while the session's heap may hold the resources of
-	// an earlier prompt.
-	mayHaveResources bool
 	// offered are the tools that the run was told of.
 	offered []Tool
 	// settled are the calls that the user decided about for good.
@@ -43,23 +40,6 @@ func (n *session) settings() events.AgentConfig {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.config
-}
-
-// assignsResources reports whether the code of a prompt has to begin with setting
-// prompt.resources: it may read them, or the heap may hold those of an earlier
-// prompt.
-func (n *session) assignsResources(a asked) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.mayHaveResources || a.mentionsResources()
-}
-
-// heapHasResources notes whether the heap of the session holds resources of a
-// prompt.
-func (n *session) heapHasResources(may bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.mayHaveResources = may
 }
 
 // open makes a session the client's own: whoever had it open before loses it.

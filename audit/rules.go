@@ -380,6 +380,7 @@ func (r *rules) collect(e *events.Event) {
 	switch d := e.Data.(type) {
 	case *events.ExecutionRequested:
 		r.blob(e, d.Content.Value().Source.Blob)
+		r.body(e, d.Content.Value().Globals)
 	case *events.ExecutionStarted:
 		r.body(e, d.Callable)
 	case *events.HostCalled:

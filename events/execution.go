@@ -110,7 +110,8 @@ type ExecutionRequested struct {
 	ExecutionID string `json:"execution_id"`
 	// Pool names the group of runners that may take the run.
 	Pool string `json:"pool"`
-	// Content is the source as given and the requested tags.
+	// Content is the source as given, the requested tags, and the values given to the
+	// run.
 	Content Content[RequestedContent] `json:"content"`
 	// SourceSHA256 is the hash of the source as given.
 	SourceSHA256 string `json:"source_sha256"`
@@ -152,6 +153,10 @@ type RequestedContent struct {
 	// Tags replace those of the output heap once the run completes. Nil leaves
 	// them untouched, empty clears them.
 	Tags map[string]string `json:"tags"`
+	// Globals are the values given to the run beside its source: the JSON of an
+	// object whose members are properties of globalThis before the source is
+	// evaluated, at every attempt. Nil when there are none.
+	Globals *Body `json:"globals,omitempty"`
 }
 
 // ExecutionStarted records that a runner took the run. With the source and the
