@@ -70,6 +70,10 @@ func (s *Store) readBatch(ctx context.Context, limit int, p *page) (here, pendin
 		if some {
 			return 0, left + s.last.Load() - min(s.last.Load(), v.last), nil
 		}
+		if i+1 == len(now.list) {
+			// Another process has removed all volumes that are known here.
+			return 0, 0, fmt.Errorf("read after position %d: the volumes after %d are not known here yet", p.end, v.number)
+		}
 		v = now.list[i+1]
 	}
 	lost := s.Lost()
