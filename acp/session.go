@@ -20,7 +20,9 @@ type session struct {
 	// answered is closed when the request that opened the session is answered,
 	// announced when its first updates are sent. closing ends the wait for both.
 	answered, announced chan struct{}
-	closing             context.CancelFunc
+	// reattached is set for a session that the client opened at another owner.
+	reattached bool
+	closing    context.CancelFunc
 
 	mu     sync.Mutex
 	config events.AgentConfig
@@ -46,17 +48,27 @@ func (s *Server) open(n *session) {
 	before := s.live[n.id]
 	s.live[n.id] = n
 	s.mu.Unlock()
+	before.lose(n.client)
 	before.end(s)
 }
 
-// release takes a session from whoever has it open: what runs is cancelled, and
-// its servers are ended.
-func (s *Server) release(id string) {
+// release takes a session from the client that has it open: what runs is cancelled,
+// and its servers are ended. by is the client that asks for it.
+func (s *Server) release(id string, by *client) {
 	s.mu.Lock()
 	before := s.live[id]
 	delete(s.live, id)
 	s.mu.Unlock()
+	before.lose(by)
 	before.end(s)
+}
+
+// lose notes that a client took the session, or closed it: the client that had it open
+// does not take it back at the next owner.
+func (n *session) lose(to *client) {
+	if n != nil && n.client != to {
+		go n.client.forget(n.id) // it may not read
+	}
 }
 
 // end undoes what opening a session did.

@@ -101,6 +101,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		do    func(context.Context) error
 	}{
 		{"read who may come in", d.openAccess},
+		{"open the addresses", d.openListeners},
 		{"take the data directory", d.takeDirectory},
 		{"look for damage", d.lookForDamage},
 		{"open the ledger", d.openLedger},
@@ -138,7 +139,7 @@ func (d *Daybook) takeDirectory(ctx context.Context) error {
 	}
 	var err error
 	if d.opts.TakeOver {
-		d.lock, err = takeOver(ctx, d.opts.DataDir)
+		d.lock, err = takeOver(ctx, d.opts.DataDir, d.opts.Notice)
 	} else {
 		d.lock, err = lockDir(d.opts.DataDir)
 	}

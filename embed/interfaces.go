@@ -92,27 +92,22 @@ func (d *Daybook) listenHTTP() error {
 	if d.opts.HTTPAddr == "" {
 		return nil
 	}
-	if err := httpapi.CheckBind(d.opts.HTTPAddr, d.auth != nil); err != nil {
-		return err
-	}
-	var err error
-	if d.opts.CertFile != "" {
-		if d.certificate, err = openCertificate(d.opts.CertFile, d.opts.KeyFile, d.opts.Logger); err != nil {
-			return err
-		}
-	} else if httpapi.CheckBind(d.opts.HTTPAddr, false) != nil {
+	if d.certificate == nil && httpapi.CheckBind(d.opts.HTTPAddr, false) != nil {
 		d.opts.Logger.Warn("tokens and everything else travel to other machines as plain text; give a TLS certificate, or put a proxy that has one in front", "http", d.opts.HTTPAddr)
 	}
-	d.listener, err = net.Listen("tcp", d.opts.HTTPAddr)
-	if errors.Is(err, syscall.EADDRINUSE) && d.opts.HTTPFallback {
-		host, _, splitErr := net.SplitHostPort(d.opts.HTTPAddr)
-		if splitErr != nil {
-			return splitErr
+	if d.listener == nil {
+		err := d.openHTTP()
+		if errors.Is(err, syscall.EADDRINUSE) && d.opts.HTTPFallback {
+			host, _, splitErr := net.SplitHostPort(d.opts.HTTPAddr)
+			if splitErr != nil {
+				return splitErr
+			}
+			d.opts.HTTPAddr = net.JoinHostPort(host, "0")
+			err = d.openHTTP()
 		}
-		d.listener, err = net.Listen("tcp", net.JoinHostPort(host, "0"))
-	}
-	if err != nil {
-		return fmt.Errorf("listen for HTTP: %w", err)
+		if err != nil {
+			return err
+		}
 	}
 	d.http = httpapi.NewServer(d.listener.Addr().String(), d.handler)
 	// What clients do wrong before there is a request.
@@ -155,6 +150,10 @@ func (d *Daybook) Ready(ctx context.Context) error {
 	// The ledger first: when both have no room, it is what needs a restart.
 	return cmp.Or(d.store.Health(ctx), d.projections.Stalled())
 }
+
+// APIHeader is a header of every answer of Handler: answers without it come from
+// another program.
+const APIHeader = httpapi.APIHeader
 
 // Handler is the whole HTTP interface, MCP included, for a server of one's own.
 func (d *Daybook) Handler() http.Handler { return d.handler }

@@ -60,6 +60,7 @@ func (d *Daybook) listenSocket() error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+attachPath, d.attach)
 	mux.HandleFunc("POST "+handOverPath, d.handOver)
+	mux.HandleFunc("GET "+handOverPath, d.ownerKind)
 	mux.Handle("/", local(d.handler))
 	d.socket = httpapi.NewServer("", d.use.counted(mux))
 	d.socket.ErrorLog = slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug)

@@ -67,8 +67,8 @@ func TestListening(t *testing.T) {
 		opts  embed.Options
 		words []string // of the error; none: it starts
 	}{
-		"busy HTTP":           {embed.Options{HTTPAddr: busyPort(t)}, []string{"listen for HTTP", "address already in use"}},
-		"busy NATS":           {embed.Options{NATSAddr: busyPort(t)}, []string{"listen for NATS", "address already in use"}},
+		"busy HTTP":           {embed.Options{HTTPAddr: busyPort(t)}, []string{"listen for HTTP", "address already in use", "choose another --http-addr"}},
+		"busy NATS":           {embed.Options{NATSAddr: busyPort(t)}, []string{"listen for NATS", "address already in use", "choose another --nats-addr"}},
 		"both replaced":       {embed.Options{HTTPAddr: busyPort(t), HTTPFallback: true, NATSAddr: busyPort(t), NATSFallback: true}, nil},
 		"all interfaces":      {embed.Options{HTTPAddr: ":0"}, []string{"every interface", "no authentication"}},
 		"all by address":      {embed.Options{HTTPAddr: "0.0.0.0:0"}, []string{"0.0.0.0", "no authentication"}},

@@ -294,17 +294,22 @@ type Ending struct {
 	Actor *Actor `json:"actor,omitempty"`
 }
 
-// AllWarnings returns Warnings and what TimersCancelled counts, in plain words.
+// AllWarnings returns Warnings, and in plain words what TimersCancelled and
+// Output.Truncated say.
 func (d *Ending) AllWarnings() []string {
+	list := slices.Clip(d.Warnings)
+	if d.Output != nil && d.Output.Truncated {
+		list = append(list, fmt.Sprintf("the script wrote %d bytes of output; what is beyond the limit is not stored", d.Output.Bytes))
+	}
 	if d.TimersCancelled == 0 {
-		return d.Warnings
+		return list
 	}
 	const words = "the run failed, so %d %s that it or earlier runs had set %s cancelled; a later run that needs them sets them again"
 	text := fmt.Sprintf(words, d.TimersCancelled, "timers", "were")
 	if d.TimersCancelled == 1 {
 		text = fmt.Sprintf(words, 1, "timer", "was")
 	}
-	return append(slices.Clip(d.Warnings), text)
+	return append(list, text)
 }
 
 // EndingContent is the erasable part of a terminal event.

@@ -91,6 +91,11 @@ func sameOrigin(origin, host string) bool {
 	return ok && strings.EqualFold(strings.TrimSuffix(u.Host, port), strings.TrimSuffix(host, port))
 }
 
+// APIHeader is the header of every answer of the interface, errors included. Its
+// value is the version of the interface. Clients tell a Daybook server from another
+// program by it.
+const APIHeader = "Daybook-Api"
+
 // secure sets the headers that every answer carries. Pages and mounted
 // handlers replace the policy with one that fits them.
 func secure(h http.Header) {
@@ -101,6 +106,7 @@ func secure(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
+	h.Set(APIHeader, "1")
 }
 
 func tooLarge() *failure {

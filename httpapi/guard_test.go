@@ -161,6 +161,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 			for header, want := range map[string]string{
 				"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff",
 				"X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
+				httpapi.APIHeader: "1",
 			} {
 				if got := w.Header().Get(header); !strings.HasPrefix(got, want) {
 					t.Errorf("%s %s, %s: %s is %q", rt.method, rt.path, name, header, got)

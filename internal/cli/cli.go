@@ -82,6 +82,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "daybook:", err)
 		return exitUsage
 	}
+	if err := checkArguments(args); err != nil {
+		return exitStatus(err, std.err)
+	}
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
@@ -93,6 +96,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(std.err, "daybook: %s\nRun \"%s --help\" for usage.\n", explained(err), commandOf(err))
 		return exitUsage
 	}
+	preferGiven(kctx)
 	// The first signal asks the command to end; a second one is left to the
 	// default action, which ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -13,8 +13,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-
-	"daybook/embed"
 )
 
 // clientFlags are shared by the commands that talk to a running server.
@@ -98,7 +96,7 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 	if err != nil {
 		return nil, unanswered(ctx, err)
 	}
-	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+	if isRedirect(resp) {
 		resp.Body.Close()
 		return nil, fmt.Errorf("--server %s answers that it is at %s; name that", f.Server, resp.Header.Get("Location"))
 	}
@@ -107,48 +105,6 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 		return nil, answerError(resp)
 	}
 	return resp, nil
-}
-
-// defaultServer is the address of a server with default flags.
-const defaultServer = "http://" + defaultHTTPAddr
-
-// do sends a request to the server that is named, or else to the owner of the data
-// directory that is named, or else to the default server, and without one to the
-// owner of the default data directory.
-func (f clientFlags) do(req *http.Request) (*http.Response, error) {
-	if f.Server != "" || f.DataDir == "" {
-		resp, err := client.Do(req)
-		var op *net.OpError
-		switch {
-		case err == nil:
-			return resp, nil
-		case !errors.As(err, &op) || op.Op != "dial":
-			return nil, fmt.Errorf("ask the server: %w", err)
-		case f.Server != "":
-			return nil, fmt.Errorf("no server answers at %s: start one with \"daybook serve\", or name another with --server", f.Server)
-		}
-		if req.GetBody != nil { // the first attempt has used it up
-			if req.Body, err = req.GetBody(); err != nil {
-				return nil, fmt.Errorf("ask the server: %w", err)
-			}
-		}
-	}
-	dir := cmp.Or(f.DataDir, defaultDataDir())
-	owner := &http.Client{CheckRedirect: client.CheckRedirect, Transport: &http.Transport{
-		DisableKeepAlives: true, // nothing is left open
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return embed.DialOwner(ctx, dir) },
-	}}
-	resp, err := owner.Do(req)
-	switch {
-	case err == nil:
-		return resp, nil
-	case !errors.Is(err, embed.ErrNotServing):
-		return nil, fmt.Errorf("ask the process that owns %s: %w", dir, err)
-	case f.DataDir != "":
-		return nil, fmt.Errorf("no process serves %s: start one with \"daybook serve --data-dir %s\"", dir, dir)
-	default:
-		return nil, fmt.Errorf("no server answers at %s, and no process serves %s: start one with \"daybook serve\", or name another with --server or --data-dir", defaultServer, dir)
-	}
 }
 
 // unavailableError is a server that gives no answer, or none that can be

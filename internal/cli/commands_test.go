@@ -169,7 +169,8 @@ func TestMistakes(t *testing.T) {
 		{args: `mcp --data-dir $file --worker-max-age 0s`, status: 2, stderr: "daybook: .*--worker-max-age is 0s: it must be more than 0\n.*"},
 		{args: `mcp --data-dir $file --log-level loud`, status: 2, stderr: "daybook: --log-level must be one of .*"},
 		{args: `serve --data-dir $file`, status: 1, stderr: "daybook: take the data directory: .*$file.*\n"},
-		{args: `serve --data-dir $file/x --http-addr 0.0.0.0:0`, status: 1, stderr: "daybook: .*not a directory\n"},
+		{args: `serve --data-dir $file/x --http-addr 0.0.0.0:0`, status: 1, stderr: "daybook: open the addresses: .*no authentication is configured.*\n"},
+		{args: `serve --data-dir $file/x --http-addr 127.0.0.1:0`, status: 1, stderr: "daybook: .*not a directory\n"},
 		{args: `rebuild --data-dir $file.nowhere`, status: 1, stderr: "daybook: there is no ledger in $file.nowhere: .*\n"},
 		{args: `completion tcsh`, status: 2, stderr: "daybook: .*must be one of .*bash.*"},
 	})

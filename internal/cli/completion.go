@@ -30,15 +30,27 @@ func (c *completionCmd) Help() string {
 func (c *completionCmd) Run(kctx *kong.Context, std *streams) error {
 	words := map[string][]string{}
 	completionWords(kctx.Model.Node, nil, words)
+	sessions := sessionCommands(kctx.Model.Node, nil)
 	switch c.Shell {
 	case "fish":
-		return fishCompletion(std.out, words)
+		return fishCompletion(std.out, words, sessions)
 	case "zsh":
 		if _, err := io.WriteString(std.out, "autoload -U +X bashcompinit && bashcompinit\n"); err != nil {
 			return err
 		}
 	}
-	return bashCompletion(std.out, words)
+	return bashCompletion(std.out, words, sessions)
+}
+
+// sessionCommands lists the commands whose first argument is a session.
+func sessionCommands(n *kong.Node, path []string) (list []string) {
+	if len(n.Positional) > 0 && n.Positional[0].Help == sessionHelp {
+		list = append(list, strings.Join(path, " "))
+	}
+	for _, child := range n.Children {
+		list = append(list, sessionCommands(child, append(path, child.Name))...)
+	}
+	return list
 }
 
 // completionWords maps each command, by its names from the outermost in, to
@@ -78,10 +90,21 @@ func commandPaths(words map[string][]string, separator string) string {
 }
 
 // bashCompletion finds the command typed so far by adding words as long as
-// that gives a command, which leaves out arguments and flags.
-func bashCompletion(out io.Writer, words map[string][]string) error {
+// that gives a command, which leaves out arguments and flags. Session names are
+// compared by the script itself: compgen would expand what stands in them.
+func bashCompletion(out io.Writer, words map[string][]string, sessions []string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, `_daybook() {
+	fmt.Fprintf(&b, `_daybook_sessions() {
+  local name begin="${COMP_WORDS[COMP_CWORD]}"
+  begin="${begin#[\"\']}"
+  begin="${begin//\\/}"
+  COMPREPLY=()
+  while IFS= read -r name; do
+    [[ $name == "$begin"* ]] && COMPREPLY+=("$name")
+  done < <(daybook complete-sessions 2>/dev/null)
+  compopt -o filenames 2>/dev/null # quotes what a shell would split
+}
+_daybook() {
   local path="" longer i
   for ((i = 1; i < COMP_CWORD; i++)); do
     longer="${path:+$path }${COMP_WORDS[i]}"
@@ -92,13 +115,16 @@ func bashCompletion(out io.Writer, words map[string][]string) error {
   local words="" IFS=$' \t\n'
   case "${COMP_WORDS[COMP_CWORD-1]}" in
 %s    --session|--in)
-      IFS=$'\n'
-      COMPREPLY=($(compgen -W "$(daybook complete-sessions 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
-      compopt -o filenames 2>/dev/null # quotes what a shell would split
+      _daybook_sessions
+      return ;;
+  esac
+  case "$path ${COMP_WORDS[COMP_CWORD-1]} ${COMP_WORDS[COMP_CWORD]}" in
+    *' -'*) ;;
+%s      _daybook_sessions
       return ;;
   esac
   case "$path" in
-`, commandPaths(words, "|"), bashValues())
+`, commandPaths(words, "|"), bashValues(), bashSessionCases(sessions))
 	for _, path := range slices.Sorted(maps.Keys(words)) {
 		fmt.Fprintf(&b, "    '%s') words='%s' ;;\n", path, strings.Join(words[path], " "))
 	}
@@ -109,6 +135,16 @@ complete -o default -F _daybook daybook
 `)
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// bashSessionCases are the patterns of a command, the word before and the word to
+// complete, where the word before ends the name of the command.
+func bashSessionCases(sessions []string) string {
+	patterns := make([]string, len(sessions))
+	for i, path := range sessions {
+		patterns[i] = fmt.Sprintf("'%s %s '*", path, path[strings.LastIndexByte(path, ' ')+1:])
+	}
+	return "    " + strings.Join(patterns, "|") + ")\n"
 }
 
 // flagValues are the values that a flag may have, by its name.
@@ -152,7 +188,7 @@ func (c *completeSessionsCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-func fishCompletion(out io.Writer, words map[string][]string) error {
+func fishCompletion(out io.Writer, words map[string][]string, sessions []string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, `function __daybook_command
     set -l path
@@ -171,6 +207,9 @@ end
 			files = " -f"
 		}
 		fmt.Fprintf(&b, "complete -c daybook%s -n 'test \"$(__daybook_command)\" = \"%s\"' -a '%s'\n", files, path, strings.Join(words[path], " "))
+	}
+	for _, path := range sessions {
+		fmt.Fprintf(&b, "complete -c daybook -f -n 'test \"$(__daybook_command)\" = \"%s\"' -a '(daybook complete-sessions 2>/dev/null)'\n", path)
 	}
 	values := flagValues()
 	for _, flag := range slices.Sorted(maps.Keys(values)) {

@@ -43,10 +43,16 @@ func (c *eventsTailCmd) Run(ctx context.Context, std *streams) error {
 	for _, t := range c.Types {
 		params = append(params, "type", t)
 	}
+	shown := false
 	err := c.follow(ctx, "/api/events"+query(params...), func(e sseEvent) (bool, error) {
 		if e.name == "caught-up" {
+			if !shown {
+				c.noteUnknownSession(ctx, std, c.Session)
+				shown = true
+			}
 			return c.NoFollow, nil
 		}
+		shown = true
 		if c.JSON {
 			_, err := fmt.Fprintln(std.out, e.data)
 			return false, err

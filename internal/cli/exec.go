@@ -53,6 +53,7 @@ func (c *execOutputCmd) Run(ctx context.Context, std *streams) error {
 			Data string `json:"data"`
 			Next int64  `json:"next_byte_offset"`
 			More bool   `json:"has_more"`
+			Cut  bool   `json:"truncated"`
 		}
 		path := fmt.Sprintf("%s/output?byte_offset=%d&byte_limit=1048576", base, offset)
 		var raw json.RawMessage
@@ -69,7 +70,14 @@ func (c *execOutputCmd) Run(ctx context.Context, std *streams) error {
 		if _, err := io.WriteString(std.out, text); err != nil {
 			return err
 		}
-		if !page.More {
+		switch {
+		case page.More:
+		case page.Cut && !c.JSON:
+			if err := c.call(ctx, http.MethodGet, base, nil, &raw); err != nil {
+				return err
+			}
+			return tellTruncated(std.err, string(raw))
+		default:
 			return nil
 		}
 		offset = page.Next

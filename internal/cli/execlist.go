@@ -68,7 +68,11 @@ func (c *execListCmd) Run(ctx context.Context, std *streams) error {
 		}
 		w.row(e.ExecutionID, e.state(), std.out.when(e.StartedAt), e.took(time.Now()), e.session(), oneLine(e.CodePreview, 200))
 	}
-	return flushPage(w, std, more, c.Limit)
+	if err := flushPage(w, std, more, c.Limit); err != nil || len(rows) > 0 {
+		return err
+	}
+	c.noteUnknownSession(ctx, std, c.Session)
+	return nil
 }
 
 // pages reads the list page by page until there are enough rows.

@@ -14,7 +14,7 @@ import (
 type execShowCmd struct {
 	clientFlags
 	oneExecution
-	Lines int `help:"Most lines of output to show, half of them from the end; 0 shows all." default:"40" placeholder:"N"`
+	Lines int `help:"Most lines of output to show, half of them from the end, and of each its beginning; 0 shows all." default:"40" placeholder:"N"`
 }
 
 // Help is shown by "daybook exec show --help".
@@ -109,7 +109,11 @@ func (e shownExecution) print(out *screen) {
 			out.printf("           … %d more; daybook exec get %s\n", len(lines)-i, visible(e.ExecutionID, ""))
 			break
 		}
-		out.printf("           %s\n", cut(out, visible(line, "\t"), 11))
+		text, rest := firstBytes(line, mostLineBytes)
+		out.printf("           %s\n", cut(out, visible(text, "\t"), 11))
+		if rest > 0 {
+			out.printf("           … %d of %d bytes more; daybook exec get %s\n", rest, len(line), visible(e.ExecutionID, ""))
+		}
 	}
 }
 
@@ -124,25 +128,7 @@ type timeline struct {
 	// attempt wrote from there on is void.
 	from map[int]int64
 	last int // the newest attempt
-}
-
-func newTimeline(out *screen, list []events.CloudEvent, most int) *timeline {
-	t := &timeline{out: out, from: map[int]int64{}}
-	var lines int64
-	for _, e := range list {
-		switch events.Type(e.Type) {
-		case events.TypeExecutionStarted:
-			d := payload[events.ExecutionStarted](e)
-			t.from[d.Attempt], t.last = d.FirstLine, max(t.last, d.Attempt)
-		case events.TypeExecutionOutput:
-			d := payload[events.ExecutionOutput](e)
-			lines = max(lines, d.FirstLine+int64(len(d.Content.Value().Lines))-1)
-		}
-	}
-	if most > 0 && lines > int64(most) {
-		t.hideFrom, t.hideTo = int64(most+1)/2+1, lines-int64(most)/2
-	}
-	return t
+	long longLines
 }
 
 // add prints an event.
@@ -194,7 +180,11 @@ func (t *timeline) end(e events.CloudEvent) {
 	content := d.Content.Value()
 	if content.Error != nil {
 		for line := range strings.Lines(bodyText(content.Error)) {
-			t.note("%s", strings.TrimSuffix(line, "\n"))
+			text, rest := firstBytes(strings.TrimSuffix(line, "\n"), mostLineBytes)
+			t.note("%s", text)
+			if rest > 0 {
+				t.note("… %d of %d bytes more; daybook exec get %s", rest, len(text)+rest, e.Subject)
+			}
 		}
 	}
 	if content.Result != nil {
@@ -204,39 +194,6 @@ func (t *timeline) end(e events.CloudEvent) {
 		t.note("heap %s", d.Heap.SHA256)
 	}
 	t.warnings(d.AllWarnings())
-}
-
-// output prints the lines of a chunk.
-func (t *timeline) output(e events.CloudEvent) {
-	d := payload[events.ExecutionOutput](e)
-	number := d.FirstLine
-	for _, l := range d.Content.Value().Lines {
-		at := number
-		if !l.Continued {
-			number++
-		}
-		if t.hideTo >= t.hideFrom && at >= t.hideFrom && at <= t.hideTo {
-			if !t.hidden {
-				t.hidden = true
-				t.note("     … lines %d to %d; daybook exec output %s", t.hideFrom, t.hideTo, e.Subject)
-			}
-			continue
-		}
-		color, void := "", ""
-		switch l.Level {
-		case events.LevelError:
-			color = red
-		case events.LevelWarn:
-			color = yellow
-		}
-		if next, again := t.from[d.Attempt+1]; again && at >= next {
-			color, void = dim, " (void)"
-		}
-		t.line(e, fmt.Sprintf("%4d │ %s%s", at, l.Text, void), color)
-	}
-	if d.Content.Sealed != nil {
-		t.line(e, "output, encrypted", dim)
-	}
 }
 
 // line prints a line with the time of an event.

@@ -201,6 +201,9 @@ func (r *repl) line(prompt string) (string, error) {
 // run runs a script. The status is how it ended; err is a run that could not be
 // made.
 func (r *repl) run(ctx context.Context, code string) (status, err error) {
+	if err := checkText("the input", code); err != nil {
+		return nil, err
+	}
 	body := map[string]any{"code": code, "file_name": "repl"}
 	for field, value := range map[string]string{"heap": r.heap, "session": r.Session} {
 		if value != "" {

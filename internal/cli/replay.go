@@ -35,11 +35,15 @@ func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
 	if c.Subject != "" {
 		method = http.MethodPost
 	}
-	path := c.path() + "/replay" + query("speed", c.Speed, "max_pause", c.MaxPause,
+	path, err := c.path()
+	if err != nil {
+		return err
+	}
+	path += "/replay" + query("speed", c.Speed, "max_pause", c.MaxPause,
 		"from", c.From, "to", c.To, "from_entry", c.FromEntry, "to_entry", c.ToEntry, "subject", c.Subject)
 	resp, err := c.send(ctx, method, path, nil, "Accept", "application/x-ndjson")
 	if err != nil {
-		return err
+		return inSessions(err, listSessions)
 	}
 	defer resp.Body.Close()
 	p := newProgress(std.err, "replayed")

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 )
@@ -82,7 +80,7 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	submitting, stop := outlasting(ctx, interruptGrace)
 	defer stop()
 	if err := c.call(submitting, http.MethodPost, "/api/exec", body, &accepted, header...); err != nil {
-		return err
+		return inSessions(err, openSession)
 	}
 	switch {
 	case c.Detach && c.JSON:
@@ -123,29 +121,6 @@ func outlasting(ctx context.Context, grace time.Duration) (context.Context, cont
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
 	return longer, func() { stop(); cancel() }
-}
-
-func (c *runCmd) source(stdin io.Reader) (name, code string, err error) {
-	switch {
-	case c.Eval != nil && c.File != "":
-		return "", "", usageError{errors.New("give a file or -e CODE, not both")}
-	case c.Eval != nil:
-		return "", *c.Eval, nil
-	case c.File == "":
-		return "", "", usageError{errors.New("nothing to run: name a file, use -e CODE, or - for standard input")}
-	case c.File == "-":
-		raw, err := io.ReadAll(stdin)
-		if err != nil {
-			return "", "", fmt.Errorf("read standard input: %w", err)
-		}
-		return "", string(raw), nil
-	default:
-		raw, err := os.ReadFile(c.File)
-		if err != nil {
-			return "", "", usageError{err}
-		}
-		return filepath.Base(c.File), string(raw), nil
-	}
 }
 
 // watch follows an execution to its end. An interrupt cancels the execution.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 )
 
@@ -18,17 +17,6 @@ type sessionCmd struct {
 	Replay sessionReplayCmd `cmd:"" help:"Print or publish the events of a session once more, at their original speed or faster."`
 	Shred  sessionShredCmd  `cmd:"" help:"Erase the content of the runs logged under a name, for good."`
 }
-
-// sessionHelp says what a session may be named by.
-const sessionHelp = "Name, intent or ref of a session, its id, or a unique beginning of one of them."
-
-// oneSession is embedded in commands about one session.
-type oneSession struct {
-	Name string `arg:"" help:"${session_help}" placeholder:"SESSION"`
-}
-
-// path is the REST path of the session.
-func (o oneSession) path() string { return "/api/sessions/" + url.PathEscape(o.Name) }
 
 type sessionListCmd struct {
 	clientFlags
@@ -98,7 +86,11 @@ func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
 			Timestamp   string  `json:"timestamp"`
 		} `json:"entries"`
 	}
-	err := c.show(ctx, std.out, c.path()+"/entries", func(raw []byte) error {
+	path, err := c.path()
+	if err != nil {
+		return err
+	}
+	err = c.show(ctx, std.out, path+"/entries", func(raw []byte) error {
 		if err := json.Unmarshal(raw, &answer); err != nil || len(answer.Entries) == 0 {
 			return err
 		}
@@ -131,6 +123,10 @@ func (c *sessionResetCmd) Help() string {
 
 // Run resets a session and prints where it continues.
 func (c *sessionResetCmd) Run(ctx context.Context, std *streams) error {
+	path, err := c.path()
+	if err != nil {
+		return err
+	}
 	body := map[string]string{}
 	if c.Heap != "" {
 		key, err := c.heapKey(ctx, c.Heap)
@@ -144,8 +140,8 @@ func (c *sessionResetCmd) Run(ctx context.Context, std *streams) error {
 		header = []string{"Idempotency-Key", c.Key}
 	}
 	var raw json.RawMessage
-	if err := c.call(ctx, http.MethodPost, c.path()+"/reset", body, &raw, header...); err != nil {
-		return err
+	if err := c.call(ctx, http.MethodPost, path+"/reset", body, &raw, header...); err != nil {
+		return inSessions(err, listSessions)
 	}
 	if c.JSON {
 		_, err := fmt.Fprintf(std.out, "%s\n", compact(raw))
@@ -159,7 +155,7 @@ func (c *sessionResetCmd) Run(ctx context.Context, std *streams) error {
 	if s.Head != nil {
 		to = "heap " + *s.Head
 	}
-	_, err := fmt.Fprintf(std.out, "%s session %s reset to %s\n", s.Kind, s.label(), to)
+	_, err = fmt.Fprintf(std.out, "%s session %s reset to %s\n", s.Kind, s.label(), to)
 	return err
 }
 
@@ -169,20 +165,4 @@ func (s listedSession) label() string {
 		return strconv.Quote(oneLine(*s.Name, 60))
 	}
 	return s.SessionID
-}
-
-// sessionKey is the id of the session with turns that a text means. instead says
-// what to do about a named one.
-func (f clientFlags) sessionKey(ctx context.Context, text, instead string) (string, error) {
-	if text == "" || wholeHeap.MatchString(text) {
-		return text, nil
-	}
-	var s listedSession
-	if err := f.call(ctx, http.MethodGet, oneSession{text}.path(), nil, &s); err != nil {
-		return "", err
-	}
-	if s.Kind == "named" {
-		return "", usageError{fmt.Errorf("session %s only logs runs: %s", s.label(), instead)}
-	}
-	return s.SessionID, nil
 }

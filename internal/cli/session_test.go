@@ -23,10 +23,43 @@ func TestSessions(t *testing.T) {
 		{args: `session reset keeps --heap $first` + at, stdout: "logical session \"keeps state\" reset to heap $first\n"},
 		{args: `run --in $logical -e b` + at, stdout: "1\n", stderr: "status.*"},
 		{args: `session show keeps` + at, stdout: "logical session \"keeps state\"\n.*turn 2  completed.*  output \\\\x1b\\[2J\n.*── reset to heap [0-9a-f]{12}, .*turn 3 .*  result 1\n.*"},
-		{args: `session log keeps` + at, stdout: "INDEX +TIME +STATUS +HEAP +CODE\n0 .*\n1 .*\n2 .*\n"},
-		{args: `exec list --session keeps` + at, stdout: "EXECUTION [^\n]*\n([^\n]* completed [^\n]*\n){3}"},
-		{args: `events tail --no-follow --session keeps --type daybook.session.reset.v1` + at, stdout: "[^\n]*session.reset[^\n]*\n"},
+		{args: `run --in keeps --session talk·1 -e 7` + at, stdout: "7\n", stderr: "status.*"},
+		{args: `session show talk·1 --last 1` + at, stdout: ".*\nrun 5  completed .*"},
+		{args: `session reset keeps --heap $first` + at, stdout: "logical session .*"},
+		{args: `session log keeps` + at, stdout: "INDEX +TIME +STATUS +HEAP +CODE\n0 .*\n1 .*\n2 .*\n3 .*\n"},
+		{args: `exec list --session keeps` + at, stdout: "EXECUTION [^\n]*\n([^\n]* completed [^\n]*\n){4}"},
+		{args: `events tail --no-follow --session keeps --type daybook.session.reset.v1` + at, stdout: "([^\n]*session.reset[^\n]*\n){2}"},
 		{args: `session replay keeps --speed max` + at, stdout: ".*session.opened.v1.*session.reset.v1.*"},
 		{args: `session list --kind logical` + at, stdout: "KIND .*\nlogical +keeps state .*\n"},
+	})
+}
+
+// A name that no session has is met with the command that lists sessions.
+func TestUnknownSessions(t *testing.T) {
+	t.Parallel()
+	const zeros = "0000000000000000000000000000000000000000000000000000000000000000"
+	const note = "no session is called \"nope\"; \"daybook session list\" lists them\n"
+	const refusal = "daybook: Session 'nope' not found; \"daybook session list\" lists sessions\n"
+	const empty = "daybook: the name of the session is empty; \"daybook session list\" lists sessions\n"
+	play(t, map[string]string{"url": serve(t).URL(), "none": ""}, []step{
+		{args: `exec list --session nope` + at, stdout: "EXECUTION [^\n]*\n", stderr: note},
+		{args: `exec list --session nope --json` + at, stdout: `\{"executions":\[\]\}` + "\n"},
+		{args: `events tail --no-follow --session nope` + at, stderr: note},
+		{args: `events tail --no-follow --session nope --json` + at},
+		{args: `run -e 1 --session used` + at, stdout: "1\n", stderr: ".*"},
+		{eventually: true, args: `session list` + at, stdout: ".*used.*"},
+		{args: `exec list --session used --status failed` + at, stdout: "EXECUTION [^\n]*\n"},
+		{args: `events tail --no-follow --session used --type daybook.execution.failed.v1` + at},
+		{args: `session show nope` + at, status: 2, stderr: refusal},
+		{args: `session reset nope` + at, status: 2, stderr: refusal},
+		{args: `session replay nope` + at, status: 2, stderr: refusal},
+		{args: `run --in nope -e 1` + at, status: 2, stderr: "daybook: Session 'nope' not found; \"daybook session list\" lists sessions, \"daybook session open\" opens one\n"},
+		{args: `run --in ` + zeros + ` -e 1` + at, status: 2, stderr: "daybook: there is no session '" + zeros + "'; \"daybook session list\" lists sessions, \"daybook session open\" opens one\n"},
+		{args: `session show $none` + at, status: 2, stderr: empty},
+		{args: `session log $none` + at, status: 2, stderr: empty},
+		{args: `session reset $none` + at, status: 2, stderr: empty},
+		{args: `session replay $none` + at, status: 2, stderr: empty},
+		{args: `session shred $none` + at, status: 2, stderr: empty},
+		{args: `exec get $none` + at, status: 2, stderr: "daybook: the execution is empty: name it by its id, the beginning of it, or @last\n"},
 	})
 }

@@ -74,8 +74,12 @@ func (c *sessionShowCmd) Validate() error {
 
 // Run prints the conversation, oldest first.
 func (c *sessionShowCmd) Run(ctx context.Context, std *streams) error {
-	path := c.path() + "/turns" + query("last", strconv.Itoa(c.Last), "max_bytes", strconv.Itoa(c.Bytes))
-	return c.show(ctx, std.out, path, func(raw []byte) error {
+	path, err := c.path()
+	if err != nil {
+		return err
+	}
+	path += "/turns" + query("last", strconv.Itoa(c.Last), "max_bytes", strconv.Itoa(c.Bytes))
+	err = c.show(ctx, std.out, path, func(raw []byte) error {
 		var t shownTurns
 		if err := json.Unmarshal(raw, &t); err != nil {
 			return fmt.Errorf("read the server's answer: %w", err)
@@ -83,6 +87,7 @@ func (c *sessionShowCmd) Run(ctx context.Context, std *streams) error {
 		t.print(std.out, c)
 		return nil
 	})
+	return inSessions(err, listSessions)
 }
 
 func (t shownTurns) print(out *screen, c *sessionShowCmd) {
@@ -101,6 +106,9 @@ func (t shownTurns) print(out *screen, c *sessionShowCmd) {
 		switch {
 		case m.Run != nil:
 			number++
+			if s.Kind == "named" {
+				m.Run.Turn = nil // that of another session
+			}
 			m.Run.print(out, number, c.Lines)
 		case m.Reset != nil:
 			to, why := "nothing", "reset"

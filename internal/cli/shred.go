@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 )
 
 type sessionShredCmd struct {
@@ -22,7 +21,11 @@ func (c *sessionShredCmd) Help() string {
 
 // Run asks the server to erase a session and prints what is gone.
 func (c *sessionShredCmd) Run(ctx context.Context, std *streams) error {
-	path := "/api/sessions/" + url.PathEscape(c.Name) + "/content"
+	path, err := oneSession{c.Name}.path()
+	if err != nil {
+		return err
+	}
+	path += "/content"
 	if c.Force {
 		path += query("force", "true")
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"daybook/embed"
 	"daybook/internal/cli"
 )
 
@@ -21,6 +22,7 @@ func TestFollowResumes(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		last := r.Header.Get("Last-Event-ID")
 		asked = append(asked, last)
+		w.Header().Set(embed.APIHeader, "1")
 		w.Header().Set("Content-Type", "text/event-stream")
 		from := 1
 		_, _ = fmt.Sscan(last, &from)
@@ -50,7 +52,10 @@ func TestFollowResumes(t *testing.T) {
 		t.Errorf("it resumed after %q", asked)
 	}
 
-	empty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/event-stream") }))
+	empty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(embed.APIHeader, "1")
+		w.Header().Set("Content-Type", "text/event-stream")
+	}))
 	defer empty.Close()
 	got = daybook("", "events", "tail", "--json", "--no-follow", "--server", empty.URL)
 	if got.status != 5 || !strings.Contains(got.err, "without finishing it") {
@@ -75,6 +80,7 @@ func TestAnswersThatAreErrors(t *testing.T) {
 		{http.StatusOK, "<h1>something else</h1>", "daybook: read the server's answer: ", 5},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(embed.APIHeader, "1")
 			w.WriteHeader(test.status)
 			_, _ = io.WriteString(w, test.body)
 		}))

@@ -112,6 +112,7 @@ func TestTokenFromTheEnvironment(t *testing.T) {
 	known := map[string]string{"held": written(t, "held", "from-the-file\n")}
 	asked := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Daybook-Api", "1")
 		asked <- r.Header.Get("Authorization")
 		_, _ = w.Write([]byte(`{"sessions":[]}`))
 	}))

@@ -46,3 +46,21 @@ func nameVariablesIn(n *kong.Node, server bool) {
 		f.Tag.Envs = f.Envs
 	}
 }
+
+// preferGiven drops the server that the environment or a file names where a flag
+// on the command line names a directory to ask or read instead.
+func preferGiven(kctx *kong.Context) {
+	if isGiven(kctx, "server") || !isGiven(kctx, "data-dir") && !isGiven(kctx, "export") {
+		return
+	}
+	if command := kctx.Selected(); command != nil {
+		if server := flagNamed(command.Flags, "server"); server != nil {
+			server.Target.SetString("")
+		}
+	}
+}
+
+// isGiven reports whether a flag stands on the command line.
+func isGiven(kctx *kong.Context, name string) bool {
+	return slices.ContainsFunc(kctx.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name && !p.Resolved })
+}

@@ -1,7 +1,9 @@
 package cli_test
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -50,9 +52,12 @@ func TestCompletionOfValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	book := serve(t)
-	play(t, map[string]string{"url": book.URL()}, []step{
+	harmed := filepath.Join(t.TempDir(), "harmed")
+	hostile := "own-$(touch${IFS}" + harmed + ")"
+	play(t, map[string]string{"url": book.URL(), "hostile": hostile}, []step{
 		{args: `run -e 1 --session nightly·import` + at, stdout: "1\n", stderr: ".*"},
-		{eventually: true, args: `complete-sessions` + at, stdout: "nightly import\n"},
+		{args: `run -e 1 --session $hostile` + at, stdout: "1\n", stderr: ".*"},
+		{eventually: true, args: `complete-sessions` + at, stdout: "$hostile\nnightly import\n"},
 		{args: `complete-sessions --server http://127.0.0.1:1`, status: 5},
 	})
 	for line, want := range map[string]string{
@@ -60,12 +65,26 @@ func TestCompletionOfValues(t *testing.T) {
 		"daybook events tail --type daybook.execution.tim": "daybook.execution.timed_out.v1",
 		"daybook exec sh":                                  "show",
 		"daybook exec list --session night":                "nightly import",
+		"daybook exec list --session own":                  hostile,
+		"daybook session show night":                       "nightly import",
+		"daybook session log own":                          hostile,
+		"daybook session replay night":                     "nightly import",
+		"daybook session reset nightly --hea":              "--heap",
 	} {
 		words := strings.Fields(line)
 		script := `source <("` + bin + `" completion bash); daybook() { "` + bin + `" "$@" --server ` + book.URL() + `; }; COMP_WORDS=(` + line + `); COMP_CWORD=` + string(rune('0'+len(words)-1)) + `; _daybook; printf '%s\n' "${COMPREPLY[@]}"`
 		out, err := exec.Command("bash", "-c", script).CombinedOutput()
 		if err != nil || strings.TrimSpace(string(out)) != want {
 			t.Errorf("%q completes to %q, want %q, %v", line, out, want, err)
+		}
+	}
+	if _, err := os.Stat(harmed); err == nil {
+		t.Error("completion runs a command that a session name holds")
+	}
+	fish := daybook("", "completion", "fish").stdout
+	for _, command := range []string{"session show", "session log", "session reset", "session replay"} {
+		if want := "= \"" + command + "\"' -a '(daybook complete-sessions 2>/dev/null)'"; !strings.Contains(fish, want) {
+			t.Errorf("the script for fish does not say %s", want)
 		}
 	}
 }

@@ -7,12 +7,14 @@ import (
 	"os"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"daybook/embed"
 )
 
 type verifyCmd struct {
 	DataDir   string   `help:"Verify the ledger in this directory; through the process that owns it, if there is one." default:"${datadir}" placeholder:"DIR"`
-	Server    string   `help:"Verify what a running server answers instead." placeholder:"URL" env:"-"`
+	Server    string   `help:"Verify what a running server answers instead." placeholder:"URL"`
 	Export    string   `help:"Verify an export instead: nothing else is needed." placeholder:"DIR" env:"-"`
 	Keys      []string `name:"key" sep:"none" help:"Trust only this verification key, as in the file audit/vkey, or a file of keys; may be repeated. Without it the keys found beside the data are believed." placeholder:"KEY"`
 	Token     string   `help:"Bearer token, if the server wants one. Other users can see flags: rather use the environment variable or --token-file." placeholder:"TOKEN"`
@@ -31,8 +33,8 @@ func (c *verifyCmd) Help() string {
 }
 
 // Validate checks the flags against each other.
-func (c *verifyCmd) Validate() error {
-	if c.Server != "" && c.Export != "" {
+func (c *verifyCmd) Validate(kctx *kong.Context) error {
+	if c.Server != "" && c.Export != "" && isGiven(kctx, "server") {
 		return errors.New("give --server or --export, not both")
 	}
 	if c.Server != "" {

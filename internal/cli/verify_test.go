@@ -35,3 +35,24 @@ func TestVerifyTellsAWrongKeyFromDamage(t *testing.T) {
 		{args: `verify --data-dir $data`, stdout: "INTACT  $data\n.*"},
 	})
 }
+
+// The environment names the server to verify, as for other commands; what a flag
+// names wins over it.
+func TestVerifyAsksTheServerOfTheEnvironment(t *testing.T) { // not parallel: it sets a variable
+	book := serve(t)
+	known := map[string]string{"url": book.URL(), "data": book.DataDir(), "dir": filepath.Join(t.TempDir(), "book")}
+	play(t, known, []step{
+		{args: `run -e 1` + at, stdout: "1\n", stderr: ".*"},
+		{args: `events export $dir` + at, stdout: "Exported .*"},
+	})
+	t.Setenv("DAYBOOK_SERVER", "http://127.0.0.1:1")
+	play(t, known, []step{
+		{args: `verify`, status: 5, stderr: "daybook: .*no server answers at http://127.0.0.1:1: .*\n"},
+		{args: `verify --export $dir`, stdout: "INTACT  $dir\n.*"},
+		{args: `verify --data-dir $data`, stdout: "INTACT  the process that owns $data\n.*"},
+		{args: `verify` + at, stdout: "INTACT  $url\n.*"},
+		{args: `verify --export $dir` + at, status: 2, stderr: ".*give --server or --export, not both\n.*"},
+		{args: `exec list --data-dir $data`, stdout: "EXECUTION .*completed.*"},
+		{args: `exec list`, status: 5, stderr: "daybook: no server answers at http://127.0.0.1:1: .*\n"},
+	})
+}

@@ -69,7 +69,7 @@ func TestSessionReplay(t *testing.T) {
 		{args: `session replay told --speed max --subject replay.default.x` + at, stderr: "Published [4-9] events under replay.default.x.\n"},
 		{args: `session replay told --subject events.default.x` + at, status: 2, stderr: "daybook: --subject must be a subject below replay.default., .*\n"},
 		{args: `session replay told --from-entry 5` + at, status: 2, stderr: "daybook: the session has the entries 0 to 0; .*\n"},
-		{args: `session replay nobody` + at, status: 2, stderr: "daybook: Session 'nobody' not found\n"},
+		{args: `session replay nobody` + at, status: 2, stderr: "daybook: Session 'nobody' not found; \"daybook session list\" lists sessions\n"},
 		{args: `session replay told --speed quick` + at, status: 2, stderr: "daybook: --speed must be max, or a factor .*\n"},
 	})
 }

@@ -206,6 +206,6 @@ const (
 	timedOutText    = "Execution timed out"
 	// V8 keeps literals, property names and the like once for all (internalized),
 	// and in an isolate that can be saved only up to its regular object size.
-	longStringText = "A string literal, property name, regular expression or error message of more than 128 KiB ended the run: V8 cannot keep one in an isolate whose heap is saved. " +
+	longStringText = "A property name, regular expression, tagged template or error message of more than 128 KiB ended the run: V8 cannot keep one in an isolate whose heap is saved. " +
 		"Build such text at run time from shorter pieces, shorten it, or run stateless."
 )

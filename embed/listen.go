@@ -1,0 +1,114 @@
+package embed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"daybook/httpapi"
+	"daybook/internal/natsserver"
+)
+
+// openListeners refuses what cannot be served and opens the explicit addresses,
+// before another process gives up the data directory for this one. An address with
+// a fallback is opened later, when that process has released its own.
+func (d *Daybook) openListeners(ctx context.Context) error {
+	if d.opts.NATSAddr != "" {
+		err := d.whenReleased(ctx, func() error { return natsserver.CheckListen(d.opts.NATSAddr, d.opts.NATSFallback) })
+		if err != nil {
+			return err
+		}
+	}
+	if d.opts.HTTPAddr == "" {
+		return nil
+	}
+	if err := httpapi.CheckBind(d.opts.HTTPAddr, d.auth != nil); err != nil {
+		return err
+	}
+	if d.opts.CertFile != "" {
+		var err error
+		if d.certificate, err = openCertificate(d.opts.CertFile, d.opts.KeyFile, d.opts.Logger); err != nil {
+			return err
+		}
+	}
+	if d.opts.HTTPFallback {
+		return nil
+	}
+	return d.whenReleased(ctx, d.openHTTP)
+}
+
+// openHTTP opens the HTTP address.
+func (d *Daybook) openHTTP() error {
+	var err error
+	if d.listener, err = net.Listen("tcp", d.opts.HTTPAddr); err != nil {
+		return fmt.Errorf("listen for HTTP: %w; choose another --http-addr", err)
+	}
+	return nil
+}
+
+// whenReleased calls open, and calls it again while the address is in use and the
+// owner of the data directory ends: the owner may be what uses it. A server that
+// stays the owner is ErrLocked.
+func (d *Daybook) whenReleased(ctx context.Context, open func() error) error {
+	for deadline := time.Now().Add(takeOverWait); ; {
+		err := open()
+		if !errors.Is(err, syscall.EADDRINUSE) || !isLocked(d.opts.DataDir) {
+			return err
+		}
+		background, asked := isBackground(ctx, d.opts.DataDir)
+		switch {
+		case asked == nil && background:
+			return err
+		case asked == nil || !d.opts.TakeOver:
+			if locked := probeDir(d.opts.DataDir); errors.Is(locked, ErrLocked) {
+				return locked
+			}
+			return err
+		case !errors.Is(asked, ErrNotServing) || time.Now().After(deadline):
+			return err
+		}
+		select {
+		case <-time.After(ownerPoll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// isBackground asks an owner whether it hands over its directory on demand.
+func isBackground(ctx context.Context, dir string) (bool, error) {
+	client := http.Client{Timeout: helloWait, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dialSocket(ctx, dir) },
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+handOverPath, nil)
+	if err != nil {
+		return false, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return false, fmt.Errorf("ask the owner of %s for its kind: %w", dir, err)
+	}
+	defer resp.Body.Close()
+	var kind ownerKind
+	if err := json.NewDecoder(resp.Body).Decode(&kind); err != nil {
+		return false, fmt.Errorf("ask the owner of %s for its kind: %w", dir, err)
+	}
+	return kind.Background, nil
+}
+
+// ownerKind is the answer to isBackground.
+type ownerKind struct {
+	Background bool `json:"background"`
+}
+
+// ownerKind answers what isBackground asks.
+func (d *Daybook) ownerKind(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(ownerKind{d.opts.Background}) // a client that has left needs no answer
+}

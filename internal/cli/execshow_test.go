@@ -1,0 +1,51 @@
+package cli_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"daybook/embed"
+)
+
+// A line that is stored in many parts is one row, cut to its beginning, and so are
+// long lines of code and errors.
+func TestExecShowCutsLongLines(t *testing.T) {
+	t.Parallel()
+	known := map[string]string{"url": serve(t).URL(), "x2000": strings.Repeat("x", 2000), "e1000": strings.Repeat("é", 1000), "e999": strings.Repeat("é", 999), "code": "'" + strings.Repeat("é", 2000) + "';console.log('x'.repeat(300000));console.log('é'.repeat(1500));console.log('short');throw '" + strings.Repeat("z", 3000) + "'"}
+	play(t, known, []step{
+		{args: `run --detach -e $code` + at, stdout: "(?P<id>\\S+)\n"},
+		{args: `exec watch $id` + at, status: 1, stdout: ".*", stderr: ".*"},
+		{args: `exec show $id` + at, stdout: ".*code       main.ts, 1 line\n" +
+			" {11}'$e999\n {11}… \\d+ of \\d+ bytes more; daybook exec get $id\n" +
+			".*   1 │ $x2000\n +… 298000 of 300000 bytes more; daybook exec output $id\n" +
+			"[^\n]*   2 │ $e1000\n +… 1000 of 3000 bytes more; daybook exec output $id\n" +
+			"[^\n]*   3 │ short\n.*'z+\n +… \\d+ of \\d+ bytes more; daybook exec get $id\n.*"},
+		{args: `exec show $id --lines 2` + at, stdout: ".*   1 │ $x2000\n +… 298000 [^\n]*\n +… lines 2 to 2; daybook exec output $id\n[^\n]*   3 │ short\n.*"},
+	})
+	whole := daybook("", "exec", "show", known["id"], "--lines", "0", "--server", known["url"])
+	if n := strings.Count(whole.stdout, "x"); n < 300000 || whole.status != 0 {
+		t.Errorf("with --lines 0 it shows %d bytes of the line, exit status %d", n, whole.status)
+	}
+}
+
+// Output that was cut at the server's limit is printed with a warning.
+func TestExecOutputWarnsOfCut(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTPAddr: "127.0.0.1:0", NoSync: true, DrainWait: -1, OutputMaxBytes: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	play(t, map[string]string{"url": book.URL()}, []step{
+		{args: `run --detach -e for(let·i=0;i<50;i++)console.log("a·line")` + at, stdout: "(?P<id>\\S+)\n"},
+		{args: `exec watch $id` + at, stdout: ".*", stderr: "warning: the output was cut: 100 of 350 bytes are stored; .*"},
+		{args: `exec output $id` + at, stdout: "(a line\n){14}a \n?", stderr: "warning: the output was cut: 100 of 350 bytes are stored; the server's --output-max-bytes is the limit\n"},
+		{args: `exec output $id --json` + at, stdout: `.*"truncated":true.*`},
+		{args: `run --detach -e console.log(1)` + at, stdout: "(?P<id>\\S+)\n"},
+		{args: `exec watch $id` + at, stdout: "1\n", stderr: "status.*"},
+		{args: `exec output $id` + at, stdout: "1\n"},
+	})
+}

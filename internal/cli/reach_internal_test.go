@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"daybook/embed"
+)
+
+// A program at the default address that is no Daybook is passed over for the owner
+// of the data directory, and is named where there is none.
+func TestStrangerAtTheDefaultAddress(t *testing.T) {
+	base := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", base)
+	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Server", "Other/1.0")
+		http.Error(w, "<html>no such page</html>", http.StatusNotFound)
+	}))
+	defer stranger.Close()
+	defer client.CloseIdleConnections()
+	ask := func() (*http.Response, error) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, stranger.URL+"/api/exec", bytes.NewReader([]byte(`{"code":"1"}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		return clientFlags{}.do(req)
+	}
+	if err := os.Mkdir(filepath.Join(base, "daybook"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := ask()
+	if err == nil {
+		resp.Body.Close()
+		t.Fatalf("without an owner it is answered with %s", resp.Status)
+	}
+	for _, word := range []string{"another program answers at " + stranger.URL, "404 Not Found as Other/1.0", "no process serves " + base} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("without an owner the error does not say %q: %v", word, err)
+		}
+	}
+
+	book, err := embed.Start(t.Context(), embed.Options{DataDir: filepath.Join(base, "daybook"), NoRunner: true, NoSync: true, DrainWait: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	if resp, err = ask(); err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusAccepted {
+		t.Errorf("the owner answers %s %s", resp.Status, body)
+	}
+}
+
+// A server that was named and is no Daybook is refused in one line.
+func TestNamedStranger(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(http.Handler) *httptest.Server{"http": httptest.NewServer, "tls": httptest.NewTLSServer} {
+		stranger := start(http.NotFoundHandler())
+		url := strings.Replace(stranger.URL, "https:", "http:", 1)
+		var out, errs bytes.Buffer
+		status := Main([]string{"exec", "list", "--server", url}, strings.NewReader(""), &out, &errs)
+		why := map[string]string{"http": "it answers 404 Not Found", "tls": "it speaks TLS, as in https://"}[name]
+		if want := "daybook: " + url + " is no Daybook server: " + why + "; name another with --server\n"; status != exitUnavailable || out.Len() > 0 || errs.String() != want {
+			t.Errorf("%s: exit status %d, stdout %q, stderr %q, want %q", name, status, out.String(), errs.String(), want)
+		}
+		stranger.Close()
+	}
+	client.CloseIdleConnections()
+}

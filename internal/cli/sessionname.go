@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// sessionHelp says what a session may be named by.
+const sessionHelp = "Name, intent or ref of a session, its id, or a unique beginning of one of them."
+
+// oneSession is embedded in commands about one session.
+type oneSession struct {
+	Name string `arg:"" help:"${session_help}" placeholder:"SESSION"`
+}
+
+// path is the REST path of the session.
+func (o oneSession) path() (string, error) {
+	if o.Name == "" {
+		return "", usageError{errors.New(`the name of the session is empty; "daybook session list" lists sessions`)}
+	}
+	return "/api/sessions/" + url.PathEscape(o.Name), nil
+}
+
+// Hints after the refusal of an unknown session.
+const (
+	listSessions = `"daybook session list" lists sessions`
+	openSession  = listSessions + `, "daybook session open" opens one`
+)
+
+// inSessions adds what to do to the refusal of an unknown session.
+func inSessions(err error, hint string) error {
+	if refused := unknownSession(err); refused != nil {
+		refused.message = strings.TrimSuffix(refused.message, "; call open_session to open one") + "; " + hint
+	}
+	return err
+}
+
+// unknownSession is the refusal of a request because no session is called as
+// named, or nil.
+func unknownSession(err error) *serverError {
+	var refused *serverError
+	if errors.As(err, &refused) && refused.status == http.StatusNotFound && (refused.field == "session" || refused.field == "logical_session") {
+		return refused
+	}
+	return nil
+}
+
+// sessionKey is the id of the session with turns that a text means. instead says
+// what to do about a named one.
+func (f clientFlags) sessionKey(ctx context.Context, text, instead string) (string, error) {
+	if text == "" || wholeHeap.MatchString(text) {
+		return text, nil
+	}
+	path, err := oneSession{text}.path()
+	if err != nil {
+		return "", err
+	}
+	var s listedSession
+	if err := f.call(ctx, http.MethodGet, path, nil, &s); err != nil {
+		return "", inSessions(err, openSession)
+	}
+	if s.Kind == "named" {
+		return "", usageError{fmt.Errorf("session %s only logs runs: %s", s.label(), instead)}
+	}
+	return s.SessionID, nil
+}
+
+// noteUnknownSession says on standard error that nothing was listed because no
+// session has the name; an empty name is none.
+func (f clientFlags) noteUnknownSession(ctx context.Context, std *streams, name string) {
+	path, err := oneSession{name}.path()
+	if f.JSON || err != nil {
+		return
+	}
+	if unknownSession(f.call(ctx, http.MethodGet, path, nil, nil)) != nil {
+		fmt.Fprintf(std.err, "no session is called %q; \"daybook session list\" lists them\n", name)
+	}
+}

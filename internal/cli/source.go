@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// source reads the script and its name.
+func (c *runCmd) source(stdin io.Reader) (name, code string, err error) {
+	switch {
+	case c.Eval != nil && c.File != "":
+		return "", "", usageError{errors.New("give a file or -e CODE, not both")}
+	case c.Eval != nil:
+		return "", *c.Eval, nil
+	case c.File == "":
+		return "", "", usageError{errors.New("nothing to run: name a file, use -e CODE, or - for standard input")}
+	case c.File == "-":
+		raw, err := io.ReadAll(stdin)
+		if err != nil {
+			return "", "", fmt.Errorf("read standard input: %w", err)
+		}
+		return "", string(raw), checkText("standard input", string(raw))
+	default:
+		raw, err := os.ReadFile(c.File)
+		if err != nil {
+			return "", "", usageError{err}
+		}
+		return filepath.Base(c.File), string(raw), checkText(c.File, string(raw))
+	}
+}
+
+// checkText refuses source that is not UTF-8, which JSON cannot carry.
+func checkText(from, code string) error {
+	wrong := wrongByte(code)
+	if wrong == nil {
+		return nil
+	}
+	hint := "save it as UTF-8"
+	if strings.HasPrefix(code, "\xff\xfe") || strings.HasPrefix(code, "\xfe\xff") {
+		hint = "it looks like UTF-16; " + hint
+	}
+	return usageError{fmt.Errorf("%s is not UTF-8: %w; %s", from, wrong, hint)}
+}
+
+// wrongByte names the first byte of a text that is not UTF-8, with its offset from
+// 0. It is nil for a text that is.
+func wrongByte(text string) error {
+	if utf8.ValidString(text) {
+		return nil
+	}
+	at := 0
+	for at < len(text) {
+		r, n := utf8.DecodeRuneInString(text[at:])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		at += n
+	}
+	return fmt.Errorf("the byte at offset %d, 0x%02x, belongs to no character", at, text[at])
+}
+
+// checkArguments refuses arguments that are not UTF-8: the parser would replace
+// what is wrong in them.
+func checkArguments(args []string) error {
+	for i, arg := range args {
+		if err := wrongByte(arg); err != nil {
+			return usageError{fmt.Errorf("argument %d (%s) is not UTF-8: %w", i+1, oneLine(visible(arg, ""), 40), err)}
+		}
+	}
+	return nil
+}
