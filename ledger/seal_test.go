@@ -74,3 +74,47 @@ func TestSealedHostCalls(t *testing.T) {
 		})
 	}
 }
+
+// TestSealedGlobals: values of a run whose content is encrypted are encrypted with it,
+// inline and in blobs, and a reader with the key gets them.
+func TestSealedGlobals(t *testing.T) {
+	t.Parallel()
+	const secret = "an-account-number"
+	b := sealedBook(t, ledger.Options{})
+	long := `"` + strings.Repeat(secret+" ", 2*events.InlineBytes/len(secret)) + `"`
+	for _, value := range []string{`"` + secret + `"`, long} {
+		body := b.submit(ledger.Submission{Code: "a", Session: "s", Globals: globals("a", value)}).Content.Value().Globals
+		text := []byte(body.Text)
+		if body.Blob != nil {
+			var err error
+			if text, err = b.store.Text(t.Context(), tenant, body.Blob.SHA256); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if string(text) != `{"a":`+value+`}` {
+			t.Errorf("the values are read as %.80s", text)
+		}
+	}
+	stored, err := b.store.ReadRaw(t.Context(), 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs := 0
+	for _, m := range stored {
+		for _, hint := range []string{secret, events.Hash([]byte(`{"a":` + long + `}`))} {
+			if bytes.Contains(m.Body, []byte(hint)) {
+				t.Errorf("event %d tells %s", m.Seq, hint)
+			}
+		}
+		e, err := events.Decode(m.Seq, m.Message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, ok := e.Data.(*events.ExecutionRequested); ok {
+			blobs += len(d.Content.Sealed.Blobs)
+		}
+	}
+	if blobs != 1 {
+		t.Errorf("%d blobs are named beside the encrypted content, want 1", blobs)
+	}
+}

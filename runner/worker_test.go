@@ -153,15 +153,18 @@ func TestRealWorkersAreCancelled(t *testing.T) {
 }
 
 // The same run on a second runner, after the first was shut down, writes what
-// it would have written: randomness and clock are those of the first attempt.
+// it would have written: randomness, clock and the values given to the run are those
+// of the first attempt.
 func TestRealWorkersGoOnAfterADrain(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
-	const code = `console.log(Math.random(), Date.now()); await new Promise(r => setTimeout(r, 4000)); 1`
+	const code = `console.log(Math.random(), Date.now(), given.join()); given.push(3); await new Promise(r => setTimeout(r, 4000)); 1`
 	opts := b.options(newProcesses(t))
 	opts.DrainWait = -1
 	_, drain := b.begin(opts)
-	id := b.submit(func(s *ledger.Submission) { s.Code = code })
+	id := b.submit(func(s *ledger.Submission) {
+		s.Code, s.Globals = code, map[string]json.RawMessage{"given": json.RawMessage("[1,2]")}
+	})
 	b.waitFor(id, isType(events.TypeExecutionOutput))
 	drain()
 	b.begin(b.options(newProcesses(t)))
@@ -169,7 +172,7 @@ func TestRealWorkersGoOnAfterADrain(t *testing.T) {
 		t.Fatalf("the run is %s: %s %+v", status, errorText(end), end)
 	}
 	lines := strings.Split(strings.TrimSuffix(text(b.history(id)), "\n"), "\n")
-	if len(lines) != 2 || lines[0] != lines[1] {
+	if len(lines) != 2 || lines[0] != lines[1] || !strings.HasSuffix(lines[0], " 1,2") {
 		t.Errorf("the two attempts wrote %q", lines)
 	}
 }

@@ -60,7 +60,7 @@ func TestGlobals(t *testing.T) {
 	}
 }
 
-// TestRefusedGlobals: a run whose heap does not take the values says so.
+// TestRefusedGlobals: a run whose heap does not take the values warns of it.
 func TestRefusedGlobals(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
