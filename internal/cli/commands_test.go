@@ -151,6 +151,9 @@ func TestMistakes(t *testing.T) {
 		{args: `exec lsit`, status: 2, stderr: "daybook: unexpected argument lsit, did you mean \"daybook exec list\"\\?\n.*"},
 		{args: `logs`, status: 2, stderr: "daybook: unexpected argument logs, did you mean \"daybook exec output\"\\?\n.*"},
 		{args: `watch`, status: 2, stderr: "daybook: unexpected argument watch, did you mean \"daybook exec watch\"\\?\n.*"},
+		{args: `$file`, status: 2, stderr: "daybook: unexpected argument $file, did you mean \"daybook run $file\"\\?\n.*"},
+		{args: `help xyzzy`, status: 2, stderr: "daybook: unexpected argument xyzzy\n.*"},
+		{args: `--version`, stdout: "daybook \\S+\n"},
 		{args: `xyzzy`, status: 2, stderr: "daybook: unexpected argument xyzzy\nRun .*"},
 		{args: `exec`, status: 2, stderr: "daybook: expected one of \"list\".*"},
 		{args: `exec get`, status: 2, stderr: "daybook: expected \"<id>\".*"},
@@ -215,6 +218,9 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	for args, words := range map[string][]string{
 		"":                 {"Usage: daybook <command>", `Start with "daybook serve"`, "completion"},
+		"help":             {"Usage: daybook <command>", "completion"},
+		"help run":         {"Usage: daybook run"},
+		"help exec list":   {"Usage: daybook exec list", "--status=STATUS"},
 		"--help":           {"Usage: daybook <command>", "serve ", "mcp ", "run ", "exec ", "heap ", "session ", "events ", "rebuild ", "version "},
 		"run --help":       {"Usage: daybook run", "Exit status: 0 completed, 1 failed", "http://127.0.0.1:8080,", "($DAYBOOK_SERVER)", "--data-dir=DIR", "-e, --eval=CODE"},
 		"serve --help":     {"--http-addr=HOST:PORT", "$DAYBOOK_DATA_DIR", "(default 10s"},

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"errors"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +33,9 @@ func explained(err error) string {
 		at = root
 	}
 	list := meant(at, root, word)
+	if info, err := os.Stat(word); at == root && err == nil && info.Mode().IsRegular() {
+		list = slices.Insert(list, 0, "daybook run "+word)
+	}
 	for i, path := range list {
 		list[i] = strconv.Quote(path)
 	}
