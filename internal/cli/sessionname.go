@@ -69,6 +69,19 @@ func (f clientFlags) sessionKey(ctx context.Context, text, instead string) (stri
 	return s.SessionID, nil
 }
 
+// sessionHead is the key of the heap that the next turn of a session starts from,
+// empty for a fresh isolate.
+func (f clientFlags) sessionHead(ctx context.Context, id string) (string, error) {
+	var s listedSession
+	if err := f.call(ctx, http.MethodGet, "/api/sessions/"+id, nil, &s); err != nil {
+		return "", inSessions(err, openSession)
+	}
+	if s.Head == nil {
+		return "", nil
+	}
+	return *s.Head, nil
+}
+
 // noteUnknownSession says on standard error that nothing was listed because no
 // session has the name; an empty name is none.
 func (f clientFlags) noteUnknownSession(ctx context.Context, std *streams, name string) {
