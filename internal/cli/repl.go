@@ -247,7 +247,7 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 		ExecutionID string `json:"execution_id"`
 	}
 	if err := r.call(ctx, http.MethodPost, "/api/exec", body, &accepted); err != nil {
-		return nil, inNamedFlags(err, []string{"heap", "session", "timeout", "memory"})
+		return nil, inNamedFlags(err, []string{"heap", "session", "in", "timeout", "memory", "token-file"})
 	}
 	r.names.declare(code)
 	path := "/api/executions/" + accepted.ExecutionID

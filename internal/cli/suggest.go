@@ -24,7 +24,7 @@ func explained(err error) string {
 	var wrong *kong.ParseError
 	rest, unexpected := strings.CutPrefix(message, "unexpected argument ")
 	if !errors.As(err, &wrong) || wrong.Context == nil || !unexpected {
-		return message
+		return plain(message)
 	}
 	message, _, _ = strings.Cut(message, ", did you mean ") // the parser's own guesses are wide
 	word, _, _ := strings.Cut(rest, ",")
