@@ -18,7 +18,7 @@ func TestReplThroughAPipe(t *testing.T) {
 	known := map[string]string{"url": book.URL()}
 	play(t, known, []step{
 		{args: `repl --session talk` + at, stdin: "let n = 1\nfunction f(a) {\n  return `<${a +\n  1}>`\n}\nf(n)\n.heap\nn = 5\n.undo\nn\n.tags kind=small\n.tags\n.reset\ntypeof n\n",
-			stdout: "<2>\n(?P<heap>" + hash + ")\n5\n(?P<undone>" + hash + ")\n1\nok\nkind=small\na fresh isolate\nundefined\n"},
+			stdout: "<2>\n(?P<heap>" + hash + ")\n5\n(?P<undone>" + hash + ")\n1\nkind=small\nkind=small\na fresh isolate\nundefined\n"},
 		{args: `heap tags $undone` + at},
 		{args: `repl --continue --session talk` + at, stdin: "typeof n", stdout: "undefined\n"},
 		{args: `repl --heap $heap` + at, stdin: "n\nn / 0\nthrow new Error('no')\n", status: 1, stdout: "1\nInfinity\n", stderr: "Error: no\n.*"},
