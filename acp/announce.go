@@ -20,7 +20,8 @@ const problemWait = 3 * time.Second
 
 // announce sends the first updates of a session that was opened: what of the
 // session is not available, if anything, and the commands. It waits until the
-// request that opened the session is answered.
+// request that opened the session is answered. A client that is reattached has
+// received it from another owner; /tools lists the servers as they are now.
 func (c *client) announce(ctx context.Context, n *session, where events.AgentWorkspace) {
 	defer close(n.announced)
 	problems := directoryProblems(where)
@@ -38,14 +39,16 @@ func (c *client) announce(ctx context.Context, n *session, where events.AgentWor
 	case <-ctx.Done():
 		return
 	}
-	if len(problems) > 0 {
+	if len(problems) > 0 && !n.reattached {
 		text := "Not everything in this session is available:\n\n- " + strings.Join(problems, "\n- ") + "\n"
 		if len(failed) > 0 {
 			text += "\n/tools lists the servers and their tools.\n"
 		}
-		_ = c.tellAll(ctx, n.id, chunks(events.NewID(time.Now()), text)) // a client that is gone needs no answer
+		for _, u := range chunks(events.NewID(time.Now()), text) {
+			_ = c.tellAnnounced(ctx, n.id, u) // a client that has left needs no answer
+		}
 	}
-	_ = c.tell(ctx, n.id, commandsUpdate())
+	_ = c.tellAnnounced(ctx, n.id, commandsUpdate())
 }
 
 // directoryProblems lists the directories of a session that cannot be used.

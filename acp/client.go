@@ -62,6 +62,8 @@ type client struct {
 	after func()
 
 	detached chan struct{} // closed when the client asks another server next
+	// forget leaves a session to another client, at this owner and the next ones.
+	forget func(session string)
 
 	greeted atomic.Bool
 	name    atomic.Value // of string: what the client calls itself
@@ -99,6 +101,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	defer s.clients.Done()
 	c := &client{server: s, out: out, broken: make(chan struct{}), detached: make(chan struct{}), pending: map[string]*call{}, turns: map[string]*turn{}}
+	c.forget = func(session string) { link.Forget(ctx, session) }
 	c.name.Store("")
 	ended := make(chan struct{})
 	defer close(ended)
@@ -452,4 +455,11 @@ func (c *client) actor() events.Actor {
 // tell sends an update of a session.
 func (c *client) tell(ctx context.Context, session string, u sdk.SessionUpdate) error {
 	return c.rpc.SendNotification(ctx, sdk.ClientMethodSessionUpdate, sdk.SessionNotification{SessionId: sdk.SessionId(session), Update: u})
+}
+
+// tellAnnounced sends an update of a session that belongs to no prompt.
+func (c *client) tellAnnounced(ctx context.Context, session string, u sdk.SessionUpdate) error {
+	return c.rpc.SendNotification(ctx, sdk.ClientMethodSessionUpdate, sdk.SessionNotification{
+		Meta: map[string]any{link.Announced: true}, SessionId: sdk.SessionId(session), Update: u,
+	})
 }

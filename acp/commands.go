@@ -216,15 +216,11 @@ func (c *client) loadHeap(ctx context.Context, n *session, hash string) (reply, 
 	if _, err := c.server.opts.Commands.SetSessionHeap(ctx, tenant, n.id, hash, c.actor()); err != nil {
 		return reply{}, err
 	}
-	n.heapHasResources(true) // whatever is in it
 	return reply{text: fmt.Sprintf("The next prompt starts from heap `%s`.", hash)}, nil
 }
 
 func (c *client) reset(ctx context.Context, n *session, _ string) (reply, error) {
 	_, err := c.server.opts.Commands.SetSessionHeap(ctx, tenant, n.id, "", c.actor())
-	if err == nil {
-		n.heapHasResources(false)
-	}
 	return reply{text: noHeap}, err
 }
 

@@ -55,16 +55,17 @@ func (c *client) create(ctx context.Context, cwd string, additional []string, se
 	if err := c.server.opts.Queries.Wait(ctx, seq); err != nil {
 		return sdk.NewSessionResponse{}, err
 	}
-	c.open(ctx, projections.AgentSession{SessionID: id, Config: config}, list, where, parent != "")
+	c.open(ctx, projections.AgentSession{SessionID: id, Config: config}, list, where, false)
 	return sdk.NewSessionResponse{SessionId: sdk.SessionId(id), Modes: modes(config), ConfigOptions: c.server.options(config)}, nil
 }
 
 // open gives the client a session with its servers, and announces it once the
-// request is answered. continued is set for a session whose heap may not be empty.
-func (c *client) open(ctx context.Context, on projections.AgentSession, list serverList, where events.AgentWorkspace, continued bool) {
+// request is answered. reattached is set for a session that the client opened at
+// another owner.
+func (c *client) open(ctx context.Context, on projections.AgentSession, list serverList, where events.AgentWorkspace, reattached bool) {
 	n := &session{
 		id: on.SessionID, client: c, config: on.Config, titled: on.Title != nil, unusable: list.unusable, settled: map[toolKey]bool{},
-		mayHaveResources: continued, answered: make(chan struct{}), announced: make(chan struct{}),
+		answered: make(chan struct{}), announced: make(chan struct{}), reattached: reattached,
 	}
 	c.connect(n, list)
 	ctx, n.closing = context.WithCancel(context.WithoutCancel(ctx)) // the request's ends with its answer
@@ -83,7 +84,7 @@ func (c *client) take(ctx context.Context, id string, replayed, reattached bool,
 	if err != nil {
 		return projections.AgentSession{}, err
 	}
-	c.server.release(id)
+	c.server.release(id, c)
 	if !reattached {
 		ended, err := c.server.opts.Commands.InterruptSession(ctx, tenant, id)
 		if err != nil {
@@ -107,7 +108,7 @@ func (c *client) loadSession(ctx context.Context, p sdk.LoadSessionRequest) (sdk
 	if err != nil {
 		return sdk.LoadSessionResponse{}, err
 	}
-	c.open(ctx, on, list, where, true)
+	c.open(ctx, on, list, where, false)
 	if err := c.replay(ctx, on.SessionID); err != nil {
 		return sdk.LoadSessionResponse{}, err
 	}
@@ -125,7 +126,7 @@ func (c *client) resumeSession(ctx context.Context, p sdk.ResumeSessionRequest) 
 	if err != nil {
 		return sdk.ResumeSessionResponse{}, err
 	}
-	c.open(ctx, on, list, where, true)
+	c.open(ctx, on, list, where, reattached)
 	return sdk.ResumeSessionResponse{Modes: modes(on.Config), ConfigOptions: c.server.options(on.Config)}, nil
 }
 
@@ -165,7 +166,7 @@ func (c *client) closeSession(ctx context.Context, p sdk.CloseSessionRequest) (s
 		_, err := c.server.opts.Queries.AgentSession(ctx, tenant, id)
 		return sdk.CloseSessionResponse{}, err
 	}
-	c.server.release(id)
+	c.server.release(id, c)
 	seq, err := c.server.opts.Commands.CloseAgentSession(ctx, tenant, id, c.actor())
 	if err != nil {
 		return sdk.CloseSessionResponse{}, err
@@ -176,7 +177,7 @@ func (c *client) closeSession(ctx context.Context, p sdk.CloseSessionRequest) (s
 // deleteSession makes sure that a session is not there.
 func (c *client) deleteSession(ctx context.Context, p sdk.UnstableDeleteSessionRequest) (sdk.UnstableDeleteSessionResponse, error) {
 	id := string(p.SessionId)
-	c.server.release(id)
+	c.server.release(id, c)
 	seq, err := c.server.opts.Commands.DeleteAgentSession(ctx, tenant, id, c.actor())
 	switch code := ledger.CodeOf(err); {
 	case err == nil:

@@ -63,10 +63,12 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 		return cancelled, nil
 	}
 	asking := ledger.AgentPrompt{Tenant: tenant, Session: id, Blocks: string(p.blocks), Actor: c.actor(), Traceparent: traceparent(p.Meta)}
-	assign := false
 	if !a.runsNothing() {
-		assign = n.assignsResources(a)
-		asking.Run = run(a.source(assign), n.settings())
+		globals, err := a.globals()
+		if err != nil {
+			return sdk.PromptResponse{}, err
+		}
+		asking.Run = run(a.code, globals, n.settings())
 		asking.Run.Context = c.contextOf(ctx, id)
 		if !n.hasTitle() {
 			asking.Title = a.title
@@ -104,20 +106,7 @@ func (c *client) prompt(ctx context.Context, p promptRequest) (sdk.PromptRespons
 	if a.runsNothing() {
 		return c.command(ctx, n, r)
 	}
-	stopped, trace, err := c.follow(ctx, n, t, r)
-	switch {
-	case len(a.resources) > 0:
-		n.heapHasResources(true)
-	case err == nil && assign && savedByRun(trace):
-		n.heapHasResources(false)
-	}
-	return stopped, err
-}
-
-// savedByRun reports whether the heap after a run is one that its code left. Any
-// other failure leaves the heap from before.
-func savedByRun(t projections.RunTrace) bool {
-	return t.OutputHeap != "" && (t.Status == events.StatusCompleted || t.Reason == "exception" || t.Reason == "never_settled")
+	return c.follow(ctx, n, t, r)
 }
 
 // earlierPrompt gives a prompt that came over a link its id. It returns the prompt
@@ -143,8 +132,8 @@ func (c *client) earlierPrompt(ctx context.Context, session string, d link.Deliv
 	return nil, nil
 }
 
-func run(code string, config events.AgentConfig) *ledger.Submission {
-	s := &ledger.Submission{Code: code, FileName: "prompt.ts"}
+func run(code string, globals map[string]json.RawMessage, config events.AgentConfig) *ledger.Submission {
+	s := &ledger.Submission{Code: code, Globals: globals, FileName: "prompt.ts"}
 	if config.HeapMemoryMaxMB != 0 {
 		s.HeapMemoryMaxMB = &config.HeapMemoryMaxMB
 	}
@@ -196,33 +185,31 @@ func (c *client) tellAll(ctx context.Context, session string, list []sdk.Session
 	return nil
 }
 
-// follow sends the updates of a run until it has ended, and returns the last part
-// of its trace. When the turn is cancelled the run is.
-func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (sdk.PromptResponse, projections.RunTrace, error) {
+// follow sends the updates of a run until it has ended. When the turn is cancelled
+// the run is.
+func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (sdk.PromptResponse, error) {
 	execution := r.prompt.ExecutionID
 	changed, stop := c.server.opts.Queries.Watch(tenant, execution)
 	defer stop()
 	var mark projections.TraceMark
 	stopped := t.ctx.Done()
 	var late <-chan time.Time
-	var trace projections.RunTrace
 	for {
-		var err error
-		trace, err = c.server.opts.Queries.Trace(ctx, tenant, execution, mark)
+		trace, err := c.server.opts.Queries.Trace(ctx, tenant, execution, mark)
 		if err != nil {
-			return sdk.PromptResponse{}, trace, err
+			return sdk.PromptResponse{}, err
 		}
 		mark = trace.Next
 		// A client that cannot be told has gone, which cancels the turn.
 		_ = c.tellAll(ctx, n.id, r.progress(trace))
 		if !trace.More && trace.Status.Terminal() {
 			if err := c.tellAll(ctx, n.id, r.end(trace)); err != nil {
-				return sdk.PromptResponse{}, trace, err
+				return sdk.PromptResponse{}, err
 			}
 			if stopped == nil {
-				return cancelled, trace, nil
+				return cancelled, nil
 			}
-			return ended, trace, nil
+			return ended, nil
 		}
 		if trace.More && (stopped == nil || t.ctx.Err() == nil) && !c.isDetached() {
 			continue
@@ -230,7 +217,7 @@ func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (
 		select {
 		case <-changed:
 		case <-c.detached:
-			return sdk.PromptResponse{}, trace, ErrDetached
+			return sdk.PromptResponse{}, ErrDetached
 		case <-stopped:
 			stopped = nil
 			timer := time.NewTimer(endGrace)
@@ -244,10 +231,10 @@ func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (
 				err = nil // it has ended meanwhile
 			}
 			if err != nil {
-				return sdk.PromptResponse{}, trace, err
+				return sdk.PromptResponse{}, err
 			}
 		case <-late:
-			return sdk.PromptResponse{}, trace, errors.New("the run was cancelled, and its end cannot be read")
+			return sdk.PromptResponse{}, errors.New("the run was cancelled, and its end cannot be read")
 		}
 	}
 }

@@ -20,15 +20,14 @@ type session struct {
 	// answered is closed when the request that opened the session is answered,
 	// announced when its first updates are sent. closing ends the wait for both.
 	answered, announced chan struct{}
-	closing             context.CancelFunc
+	// reattached is set for a session that the client opened at another owner.
+	reattached bool
+	closing    context.CancelFunc
 
 	mu     sync.Mutex
 	config events.AgentConfig
 	// titled is true once a prompt has given the session its title.
 	titled bool
-	// mayHaveResources is true while the session's heap may hold the resources of
-	// an earlier prompt.
-	mayHaveResources bool
 	// offered are the tools that the run was told of.
 	offered []Tool
 	// settled are the calls that the user decided about for good.
@@ -43,40 +42,33 @@ func (n *session) settings() events.AgentConfig {
 	return n.config
 }
 
-// assignsResources reports whether the code of a prompt has to begin with setting
-// prompt.resources: it may read them, or the heap may hold those of an earlier
-// prompt.
-func (n *session) assignsResources(a asked) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.mayHaveResources || a.mentionsResources()
-}
-
-// heapHasResources notes whether the heap of the session holds resources of a
-// prompt.
-func (n *session) heapHasResources(may bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.mayHaveResources = may
-}
-
 // open makes a session the client's own: whoever had it open before loses it.
 func (s *Server) open(n *session) {
 	s.mu.Lock()
 	before := s.live[n.id]
 	s.live[n.id] = n
 	s.mu.Unlock()
+	before.lose(n.client)
 	before.end(s)
 }
 
-// release takes a session from whoever has it open: what runs is cancelled, and
-// its servers are ended.
-func (s *Server) release(id string) {
+// release takes a session from the client that has it open: what runs is cancelled,
+// and its servers are ended. by is the client that asks for it.
+func (s *Server) release(id string, by *client) {
 	s.mu.Lock()
 	before := s.live[id]
 	delete(s.live, id)
 	s.mu.Unlock()
+	before.lose(by)
 	before.end(s)
+}
+
+// lose notes that a client took the session, or closed it: the client that had it open
+// does not take it back at the next owner.
+func (n *session) lose(to *client) {
+	if n != nil && n.client != to {
+		go n.client.forget(n.id) // it may not read
+	}
 }
 
 // end undoes what opening a session did.

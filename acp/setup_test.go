@@ -297,8 +297,12 @@ func TestPromptsThatAreNoCode(t *testing.T) {
 		{"What is in this repository?", "This is not code, so nothing was run.", true},
 		{"please list all the files, then sort them", "This is not code, so nothing was run.", true},
 		{"Wie geht’s dir heute?", "This is not code, so nothing was run.", true},
-		{"hello", "`hello` is not defined. Daybook runs JavaScript", true},
-		{"thanks!", "`thanks` is not defined.", true},
+		{"hello", "ReferenceError: hello is not defined\n    at prompt.ts:1:1\n\nDaybook runs JavaScript", true},
+		{"  n", "ReferenceError: n is not defined\n    at prompt.ts:1:3\n\nDaybook runs JavaScript", true},
+		{"thanks!", "ReferenceError: thanks is not defined\n    at prompt.ts:1:1\n\nDaybook runs", true},
+		{"Please run this:\n```\n1+1\n```", "Nothing was run: the fence after the text has no language. Mark the fence `js` to run it", false},
+		{"Here:\n\n```\n1+1\n```\nThanks!", "Mark the fence `js` to run it", false},
+		{"Here:\n```python\nprint(1)\n```", "the fence is marked `python`", false},
 		{"```python\nprint(1)\n```", "the fence is marked `python`", false},
 		{"Please run this:\n```sh\nls\n```", "the fence is marked `sh`", false},
 		{"help", "- `/heap`", false},
@@ -326,6 +330,8 @@ func TestPromptsThatAreNoCode(t *testing.T) {
 		"nothing.here":        "ReferenceError: nothing is not defined",
 		"const md = '\\n```json\\n{}\\n```'; md.trim().slice(3, 7)": "json",
 		"```\n6 * 7\n```":                         "42",
+		"Here is it:\n```\n1\n```\n```js\n3\n```": "3",
+		"/* Usage:\n```\nf()\n```\n*/ 4":          "4",
 		"Here:\n```python\n1\n```\n```js\n2\n```": "2",
 	} {
 		if got := p.says(id, code); len(got) != 1 || !strings.HasPrefix(got[0], want) {
@@ -336,7 +342,7 @@ func TestPromptsThatAreNoCode(t *testing.T) {
 	mark := p.mark()
 	p.must("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
 	replayed := strings.Join(said(updates(t, p.since(mark), id)), "\n")
-	for _, want := range []string{"This is not code", "the fence is marked `python`", "`hello` is not defined"} {
+	for _, want := range []string{"This is not code", "the fence is marked `python`", "ReferenceError: hello is not defined", "Mark the fence `js`"} {
 		if !strings.Contains(replayed, want) {
 			t.Errorf("the replay does not say %q", want)
 		}

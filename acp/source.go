@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -9,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	sdk "github.com/coder/acp-go-sdk"
+
+	"daybook/ledger"
 )
 
 // asked is what a prompt asks for.
@@ -17,7 +20,7 @@ type asked struct {
 	command, argument string
 	// note is the answer to a prompt that runs nothing and is no command.
 	note string
-	// code is the code to run otherwise, as the prompt has it.
+	// code is the code of the prompt as it was sent; with a note it is not run.
 	code string
 	// resources are the files and selections attached to the prompt.
 	resources []resource
@@ -52,8 +55,8 @@ func readPrompt(blocks []sdk.ContentBlock) (asked, error) {
 	if asksForHelp(code) {
 		return asked{command: "help", title: "/help"}, nil
 	}
-	if language := foreignFence(code); language != "" {
-		return asked{note: foreignNote(language), title: titleOf(code)}, nil
+	if language, found := unusableFence(code); found {
+		return asked{note: fenceNote(language), code: code, title: titleOf(code)}, nil
 	}
 	code = unfenced(code)
 	if strings.TrimSpace(code) == "" {
@@ -103,32 +106,22 @@ func text(s *string) string {
 	return *s
 }
 
-var (
-	mentionsPrompt = regexp.MustCompile(`\bprompt\b`)
-	useStrict      = regexp.MustCompile(`^\s*(?:"use strict"|'use strict')`)
-)
-
-// source is the code as it is run. With assign it begins with code that sets
-// prompt.resources to those of this prompt. That code takes no line of its own, so
-// that the line numbers of errors are those of the prompt.
-func (a asked) source(assign bool) string {
-	if !assign {
-		return a.code
-	}
-	b, err := json.Marshal(map[string][]resource{"resources": append([]resource{}, a.resources...)})
-	if err != nil {
+// globals are the values that the run of the prompt gets: prompt.resources holds the
+// attachments of this prompt, and is an empty list without any. They stand beside the
+// code, so that the code runs and is recorded as it was sent.
+func (a asked) globals() (map[string]json.RawMessage, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // which makes source files longer
+	if err := e.Encode(map[string][]resource{"resources": append([]resource{}, a.resources...)}); err != nil {
 		panic(err) // strings and numbers always encode
 	}
-	before := "globalThis.prompt = " + string(b) + "; "
-	if useStrict.MatchString(a.code) {
-		before = `"use strict"; ` + before // the directive of the prompt comes too late to be one
+	const name = "prompt"
+	b := bytes.TrimSpace(text.Bytes())
+	if len(name)+len(b) > ledger.MaxGlobalsBytes {
+		return nil, invalid(fmt.Sprintf("the attachments of the prompt have %d bytes as JSON, and %d are allowed: attach less, or attach files as links", len(b), ledger.MaxGlobalsBytes-len(name)))
 	}
-	return before + a.code
-}
-
-// mentionsResources reports whether the code may read prompt.resources.
-func (a asked) mentionsResources() bool {
-	return len(a.resources) > 0 || mentionsPrompt.MatchString(a.code)
+	return map[string]json.RawMessage{name: b}, nil
 }
 
 var commandForm = regexp.MustCompile(`^\s*/([a-z]+)(?:\s+(.*?))?\s*$`)
@@ -155,33 +148,44 @@ func asksForHelp(s string) bool {
 
 var fenceOpen = regexp.MustCompile("^(`{3,})[ \t]*(?i:js|javascript|ts|typescript|jsx|tsx|mjs|cjs|mts|cts)[ \t]*$")
 
-var anyFenceOpen = regexp.MustCompile("^`{3,}[ \t]*([^\\s`]+)[^`]*$")
+var anyFenceOpen = regexp.MustCompile("^`{3,}[ \t]*([^\\s`]*)[^`]*$")
 
-// foreignFence is the language of the first fence of a prompt that has no fence in
-// one of ours; empty when the prompt is to be run. Only a prompt that begins with
-// the fence, or with prose, counts: code may contain fences in its strings.
-func foreignFence(s string) string {
+// leadIn is a line before a fence that proseForm does not know: "Here:".
+var leadIn = regexp.MustCompile(`^\pL[\pL\d '’,-]*:$`)
+
+// unusableFence returns the language of the first fence of a prompt that has no fence
+// in one of ours, empty for a fence without a language. It reports false when the
+// prompt is to be run. Only a prompt that begins with the fence, or with prose, counts:
+// code may contain fences in its strings. A fence without a language that a prompt
+// begins with is code.
+func unusableFence(s string) (language string, found bool) {
 	var before []string
-	language := ""
 	for line := range strings.Lines(s) {
 		line = strings.TrimRight(line, "\r\n")
 		if fenceOpen.MatchString(line) {
-			return ""
+			return "", false
 		}
-		if m := anyFenceOpen.FindStringSubmatch(line); m != nil && language == "" {
-			language = m[1]
+		if found {
+			continue
 		}
-		if language == "" {
+		if m := anyFenceOpen.FindStringSubmatch(line); m != nil {
+			language, found = m[1], true
+		} else {
 			before = append(before, line)
 		}
 	}
-	if text := strings.TrimSpace(strings.Join(before, "\n")); language == "" || text != "" && !isProse(text) {
-		return ""
+	text := strings.TrimSpace(strings.Join(before, "\n"))
+	if !found || text == "" && language == "" || text != "" && !isProse(text) && !leadIn.MatchString(text) {
+		return "", false
 	}
-	return strings.ToValidUTF8(cut(language, 40), "\uFFFD")
+	return strings.ToValidUTF8(cut(language, 40), "\uFFFD"), true
 }
 
-func foreignNote(language string) string {
+// fenceNote answers a prompt with such a fence.
+func fenceNote(language string) string {
+	if language == "" {
+		return "Nothing was run: the fence after the text has no language. Mark the fence `js` to run it, or send the code alone. /help tells more."
+	}
 	return fmt.Sprintf("Nothing was run: the fence is marked `%s`, and prompts are JavaScript or TypeScript. Mark it `js` or `ts`, or send the code alone. /help tells more.", language)
 }
 
@@ -213,15 +217,15 @@ const noLanguageModel = "Daybook runs JavaScript and TypeScript and has no langu
 
 var oneWord = regexp.MustCompile(`^\s*(\pL+)[.!?]*\s*$`)
 
-// explain returns the answer to a prompt that failed because it is no code, and
-// false for any other failure.
+// explain returns the answer to a prompt that failed because it may be no code, and
+// false for any other failure. An error of code that ran keeps its text.
 func (a asked) explain(reason, failure string) (string, bool) {
 	word := oneWord.FindStringSubmatch(a.code)
 	switch {
 	case reason == reasonSyntax && (isProse(a.code) || word != nil):
 		return "This is not code, so nothing was run. " + noLanguageModel, true
 	case word != nil && strings.HasPrefix(failure, "ReferenceError: "+word[1]+" is not defined"):
-		return fmt.Sprintf("`%s` is not defined. %s", word[1], noLanguageModel), true
+		return failure + "\n\n" + noLanguageModel, true
 	}
 	return "", false
 }

@@ -355,10 +355,10 @@ func (r *rules) totals(e *events.Event, d *events.Ending, run *run) {
 }
 
 func (r *rules) entry(e *events.Event, d *events.SessionEntryRecorded) {
+	r.report.Entries++
 	if r.partial {
 		return
 	}
-	r.report.Entries++
 	k := r.key(e.Tenant, d.SessionID)
 	so := r.sessions[k]
 	if d.Index != so.next && !e.Kept() {
@@ -380,6 +380,7 @@ func (r *rules) collect(e *events.Event) {
 	switch d := e.Data.(type) {
 	case *events.ExecutionRequested:
 		r.blob(e, d.Content.Value().Source.Blob)
+		r.body(e, d.Content.Value().Globals)
 	case *events.ExecutionStarted:
 		r.body(e, d.Callable)
 	case *events.HostCalled:

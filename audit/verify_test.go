@@ -131,6 +131,10 @@ func TestRules(t *testing.T) {
 			ExecutionID: one, Pool: events.DefaultPool,
 			Content: events.Plain(events.RequestedContent{Source: events.Body{Blob: &events.BlobRef{SHA256: events.Hash([]byte("gone"))}}}),
 		}}, []string{"cannot be read"}},
+		{"values in a blob that is not there", []events.Data{&events.ExecutionRequested{
+			ExecutionID: one, Pool: events.DefaultPool,
+			Content: events.Plain(events.RequestedContent{Globals: &events.Body{Blob: &events.BlobRef{SHA256: events.Hash([]byte("gone"))}}}),
+		}}, []string{"cannot be read"}},
 		{"a heap that is not there", []events.Data{requested(one), leaving(one, "gone")}, []string{"cannot be read"}},
 		{"a heap that was collected", []events.Data{requested(one), leaving(one, "gone"), &events.HeapCollected{Heap: events.Hash([]byte("gone"))}}, nil},
 		{"a heap that was collected and left again", []events.Data{

@@ -3,6 +3,7 @@ package embed
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,11 +41,16 @@ type Client struct {
 	// SessionID names the session that runs over MCP are logged under; empty leaves
 	// it to the owner.
 	SessionID string
-	// Settings are the flags that an owner would be started with, as --name=value.
+	// Version is the client's; an owner of another version is reported to Notice.
+	// Empty reports none.
+	Version string
+	// Settings are the flags that an owner would be started with, as --name=value. Those
+	// in which the owner differs are reported to Notice.
 	Settings []string
 	// StartOwner starts an owner, and returns once it serves, with ErrLocked if
-	// another process was first, or with why it cannot. Nil starts none: the client
-	// then needs an owner, and ends with it.
+	// another process was first, with ErrNotServing if the owner ended without a reason,
+	// which is tried again, or with the reason. Nil starts none: the client then needs an
+	// owner, and ends with it.
 	StartOwner func(ctx context.Context) error
 	// Notice, if set, is called with what the user should know, as one line.
 	Notice func(text string)
@@ -56,6 +62,8 @@ const (
 	ownerWait = 30 * time.Second
 	// ownerPoll is how often it looks.
 	ownerPoll = 50 * time.Millisecond
+	// maxStarts is how many owners in a row may end before a client has attached.
+	maxStarts = 5
 	// startingWait is how long a command waits for an owner that is starting.
 	startingWait = 5 * time.Second
 	// helloWait bounds the answer to a hello.
@@ -76,8 +84,12 @@ func Attach(ctx context.Context, c Client, in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
-	if c.Notice == nil {
-		c.Notice = func(string) {}
+	notice, last := c.Notice, ""
+	c.Notice = func(text string) {
+		if notice != nil && text != last { // the next owner may be like this one
+			notice(text)
+		}
+		last = text
 	}
 	h := hello{Protocol: protocolMCP, Session: c.SessionID, Connection: events.NewSessionID(), Settings: c.Settings}
 	maxLine := mcp.MaxMessageBytes
@@ -94,7 +106,7 @@ func Attach(ctx context.Context, c Client, in io.Reader, out io.Writer) error {
 // dial attaches to an owner. If there is none it starts one, or waits for the
 // process that starts or ends.
 func (c Client) dial(ctx context.Context, h hello) (net.Conn, error) {
-	noticed := false
+	noticed, starts := false, 0
 	for deadline := time.Now().Add(ownerWait); ; {
 		conn, err := c.tryDial(ctx, h)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, ErrNotServing) {
@@ -106,8 +118,15 @@ func (c Client) dial(ctx context.Context, h hello) (net.Conn, error) {
 			}
 			return nil, err
 		}
-		switch starting, err := c.start(ctx); {
-		case err == nil && starting:
+		starting, err := c.start(ctx)
+		ended := errors.Is(err, ErrNotServing)
+		if starting || ended {
+			if starts++; starts > maxStarts {
+				return nil, cmp.Or(err, fmt.Errorf("the process that owns %s ended right after its start, %d times in a row; its log is in that directory", c.DataDir, maxStarts))
+			}
+		}
+		switch {
+		case err == nil && starting, ended:
 			deadline = time.Now().Add(ownerWait)
 			continue // another look at once
 		case err != nil && !errors.Is(err, ErrLocked):
@@ -133,7 +152,7 @@ func (c Client) dial(ctx context.Context, h hello) (net.Conn, error) {
 // no error. A process that holds the directory without serving it is ErrLocked.
 func (c Client) start(ctx context.Context) (started bool, err error) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-		return false, err
+		return false, fmt.Errorf("create the data directory: %w", err)
 	}
 	turn, err := lockStart(c.DataDir)
 	if turn == nil || err != nil {
@@ -143,7 +162,10 @@ func (c Client) start(ctx context.Context) (started bool, err error) {
 	if err := probeDir(c.DataDir); err != nil {
 		return false, err
 	}
-	return true, c.StartOwner(ctx)
+	if err := c.StartOwner(ctx); err != nil {
+		return false, err
+	}
+	return true, nil
 }
 
 // tryDial attaches to the owner there is, or returns ErrNotServing.
@@ -177,8 +199,16 @@ func (c Client) tryDial(ctx context.Context, h hello) (net.Conn, error) {
 	default:
 		return nil, fmt.Errorf("attach to the process that owns %s: %s", c.DataDir, errorIn(resp))
 	}
-	if differs := resp.Header.Get(differsHeader); differs != "" && h.Generation == 0 {
-		c.Notice("the process that owns " + c.DataDir + " was started with other options; these have no effect until it ends: " + differs)
+	owner := "the process that owns " + c.DataDir
+	var news []string
+	if v := resp.Header.Get(versionHeader); v != c.Version && c.Version != "" && v != "" {
+		news = append(news, fmt.Sprintf("%s is Daybook %s, this is %s", owner, v, c.Version))
+	}
+	if differs := resp.Header.Get(differsHeader); differs != "" {
+		news = append(news, owner+" was started with other options, which apply until it ends: "+differs)
+	}
+	if len(news) > 0 {
+		c.Notice(strings.Join(news, "; "))
 	}
 	_ = conn.SetDeadline(time.Time{})
 	attached = true
@@ -216,8 +246,10 @@ func dialSocket(ctx context.Context, dir string) (net.Conn, error) {
 		return err
 	})
 	switch {
-	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED):
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EAGAIN): // the last: too many wait
 		return nil, fmt.Errorf("connect to %s: %w", filepath.Join(dir, socketName), ErrNotServing)
+	case errors.Is(err, unix.EACCES):
+		return nil, fmt.Errorf("connect to %s: %w; only the user who owns the directory may", filepath.Join(dir, socketName), unix.EACCES)
 	case err != nil:
 		return nil, fmt.Errorf("connect to the process that owns %s: %w", dir, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -101,7 +102,11 @@ func TestHandOver(t *testing.T) {
 		<-background.Released()
 		closed <- background.Close()
 	}()
-	start(t, embed.Options{DataDir: dir, NoRunner: true, TakeOver: true})
+	var notices []string
+	start(t, embed.Options{DataDir: dir, NoRunner: true, TakeOver: true, Notice: func(text string) { notices = append(notices, text) }})
+	if len(notices) != 1 || !strings.Contains(notices[0], fmt.Sprintf("background process %d; waiting", os.Getpid())) {
+		t.Errorf("while it waits it reports %q", notices)
+	}
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
@@ -160,6 +165,88 @@ func TestAttachAcrossOwners(t *testing.T) {
 	}
 	if len(got) != 1 || !strings.Contains(got[0], "once") {
 		t.Errorf("the call is answered with %q", got)
+	}
+}
+
+// A client starts another owner when one was killed before it has attached, and does
+// not without end.
+func TestOwnersEndAtOnce(t *testing.T) {
+	t.Parallel()
+	killed := fmt.Errorf("it was killed: %w", embed.ErrNotServing)
+	for _, test := range []struct {
+		ends error
+		want string
+	}{{nil, "5 times in a row"}, {killed, "it was killed"}} {
+		starts := 0
+		err := embed.Attach(within(t), embed.Client{DataDir: t.TempDir(), StartOwner: func(context.Context) error {
+			starts++
+			return test.ends
+		}}, strings.NewReader(initialize), io.Discard)
+		if err == nil || !strings.Contains(err.Error(), test.want) || starts != 6 {
+			t.Errorf("after %d starts: %v", starts, err)
+		}
+	}
+	dir, starts := t.TempDir(), 0
+	var out strings.Builder
+	err := embed.Attach(within(t), embed.Client{DataDir: dir, StartOwner: func(ctx context.Context) error {
+		if starts++; starts == 1 {
+			return killed
+		}
+		start(t, embed.Options{DataDir: dir, NoRunner: true})
+		return nil
+	}}, strings.NewReader(initialize), &out)
+	if err != nil || !strings.Contains(out.String(), "serverInfo") {
+		t.Errorf("after %d starts: %q, %v", starts, out.String(), err)
+	}
+}
+
+// A client reports how an owner differs from it, once for owners that are alike.
+func TestOwnerDiffers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	opts := embed.Options{DataDir: dir, NoRunner: true, Version: "1", Settings: []string{"--a=1", "--b=2"}}
+	book := start(t, opts)
+	var notices []string
+	client := embed.Client{
+		DataDir: dir, Version: "2", Settings: []string{"--b=3", "--c=4"}, Notice: func(text string) { notices = append(notices, text) },
+		StartOwner: func(context.Context) error { start(t, opts); return nil },
+	}
+	in, feed := io.Pipe()
+	out, answers := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- embed.Attach(within(t), client, in, answers) }()
+	for range 2 {
+		if _, err := io.WriteString(feed, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 1<<10)); err != nil {
+			t.Fatal(err)
+		}
+		closeBook(t, book)
+	}
+	feed.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	owner := "the process that owns " + dir
+	if want := owner + " is Daybook 1, this is 2; " + owner + " was started with other options, which apply until it ends: --b, --c, --a"; len(notices) != 1 || notices[0] != want {
+		t.Errorf("it reports %q, want %q", notices, want)
+	}
+}
+
+// An owner's idle time counts from the end of its start.
+func TestIdleFromStart(t *testing.T) {
+	t.Parallel()
+	const idle = 200 * time.Millisecond
+	book := start(t, embed.Options{NoRunner: true, Background: true, IdleExit: idle})
+	began := time.Now()
+	select {
+	case <-book.Released():
+	case <-time.After(patience):
+		t.Fatal("it is not released")
+	}
+	if took := time.Since(began); took < idle/2 {
+		t.Errorf("it was released after %s", took)
 	}
 }
 

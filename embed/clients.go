@@ -45,8 +45,10 @@ const (
 	maxHello = 1 << 20
 	// upgradeName is the protocol that the connection changes to.
 	upgradeName = "daybook-link"
-	// differsHeader lists the flags that the owner was not started with.
+	// differsHeader lists the flags that differ from those of the owner.
 	differsHeader = "Daybook-Differs"
+	// versionHeader is the owner's version.
+	versionHeader = "Daybook-Version"
 	// answerGrace is how long requests in progress may take to be answered once the
 	// last run has ended; the next owner answers the others.
 	answerGrace = 300 * time.Millisecond
@@ -138,6 +140,14 @@ func (c *clients) pending() bool {
 	return false
 }
 
+// Clients returns the number of clients that are attached through the socket of the
+// data directory.
+func (d *Daybook) Clients() int {
+	d.clients.mu.Lock()
+	defer d.clients.mu.Unlock()
+	return len(d.clients.conns)
+}
+
 // attach turns a request on the socket into a link with a client.
 func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
 	var h hello
@@ -161,10 +171,10 @@ func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Time{})
-	answer := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + upgradeName + "\r\n"
+	answer := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + upgradeName + "\r\n" + versionHeader + ": " + headerText(d.opts.Version) + "\r\n"
 	if differs := differing(h.Settings, d.opts.Settings); len(differs) > 0 {
 		answer += differsHeader + ": " + strings.Join(differs, ", ") + "\r\n"
-		d.opts.Logger.Warn("a client was started with other options; they take effect when this process is started again", "options", differs)
+		d.opts.Logger.Warn("a client was started with other options; those of this process apply", "options", differs)
 	}
 	if _, err := io.WriteString(conn, answer+"\r\n"); err != nil {
 		return
@@ -201,16 +211,15 @@ func (d *Daybook) serverOf(h hello) (link.Protocol, func(context.Context, io.Rea
 	}
 }
 
-// differing returns the names of the flags that are asked for and not in force,
-// each once.
+// differing returns the names of the flags whose values are not the same on both
+// sides, each once.
 func differing(asked, inForce []string) (names []string) {
-	for _, flag := range asked {
-		if slices.Contains(inForce, flag) {
-			continue
-		}
-		name, _, _ := strings.Cut(flag, "=")
-		if cleaned := headerText(name); !slices.Contains(names, cleaned) {
-			names = append(names, cleaned)
+	for _, side := range [][2][]string{{asked, inForce}, {inForce, asked}} {
+		for _, flag := range side[0] {
+			name, _, _ := strings.Cut(flag, "=")
+			if name = headerText(name); !slices.Contains(side[1], flag) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	return names

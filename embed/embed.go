@@ -139,7 +139,7 @@ func (d *Daybook) takeDirectory(ctx context.Context) error {
 	}
 	var err error
 	if d.opts.TakeOver {
-		d.lock, err = takeOver(ctx, d.opts.DataDir)
+		d.lock, err = takeOver(ctx, d.opts.DataDir, d.opts.Notice)
 	} else {
 		d.lock, err = lockDir(d.opts.DataDir)
 	}

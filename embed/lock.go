@@ -103,8 +103,10 @@ func lockStart(dir string) (*dirLock, error) {
 	return &dirLock{file: f}, nil
 }
 
-// waitStart is lockStart, and waits.
-func waitStart(ctx context.Context, dir string) (*dirLock, error) {
+// waitStart is lockStart, and waits. A longer wait is reported to notice.
+func waitStart(ctx context.Context, dir string, notice func(string)) (*dirLock, error) {
+	report := time.NewTimer(startNotice)
+	defer report.Stop()
 	for {
 		turn, err := lockStart(dir)
 		if turn != nil || err != nil {
@@ -112,6 +114,8 @@ func waitStart(ctx context.Context, dir string) (*dirLock, error) {
 		}
 		select {
 		case <-time.After(ownerPoll):
+		case <-report.C:
+			notice("another process is starting the owner of " + dir + "; waiting for it")
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -147,6 +151,16 @@ func holder(f *os.File) int {
 	n, _ := f.ReadAt(id[:], 0)
 	pid, _ := strconv.Atoi(string(id[:n]))
 	return pid
+}
+
+// ownerPID is the process that owns a directory, or 0.
+func ownerPID(dir string) int {
+	f, err := os.Open(filepath.Join(dir, "lock"))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	return holder(f)
 }
 
 // release gives the directory up. Closing the file is not enough: a child

@@ -30,6 +30,9 @@ type Options struct {
 	// closes Released; the program then calls Close.
 	Background bool
 	IdleExit   time.Duration
+	// Notice, if set, is called with what the user should know while Start waits, as
+	// one line.
+	Notice func(text string)
 	// Settings are the flags the program was started with, as --name=value. Clients
 	// that were started with others receive their names.
 	Settings []string
@@ -252,6 +255,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Version == "" {
 		o.Version = "devel"
+	}
+	if o.Notice == nil {
+		o.Notice = func(string) {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))

@@ -8,18 +8,26 @@ import (
 	"time"
 )
 
-// takeOverWait is how long a process that holds the data directory and serves no
-// socket may take to release it: it is ending, or does something of its own.
-const takeOverWait = 15 * time.Second
+const (
+	// takeOverWait is how long a process that holds the data directory and serves no
+	// socket may take to release it: it is ending, or does something of its own.
+	takeOverWait = 15 * time.Second
+	// startNotice is how long another process may start an owner until the wait for it
+	// is reported.
+	startNotice = time.Second
+)
 
 // takeOver has the background owner of a directory release it, and takes the lock.
-// While another process owns the directory, the error is ErrLocked.
-func takeOver(ctx context.Context, dir string) (*dirLock, error) {
-	turn, err := waitStart(ctx, dir) // no client starts an owner in between
+// The owner finishes its runs first, or hands them back, for as long as it was
+// started with. While a process that does not hand over owns the directory, the
+// error is ErrLocked.
+func takeOver(ctx context.Context, dir string, notice func(string)) (*dirLock, error) {
+	turn, err := waitStart(ctx, dir, notice) // no client starts an owner in between
 	if err != nil {
 		return nil, err
 	}
 	defer turn.release() //nolint:errcheck // closing the file gives it up
+	accepted := false
 	for deadline := time.Now().Add(takeOverWait); ; {
 		lock, locked := lockDir(dir)
 		if !errors.Is(locked, ErrLocked) {
@@ -27,13 +35,15 @@ func takeOver(ctx context.Context, dir string) (*dirLock, error) {
 		}
 		background, err := askHandOver(ctx, dir)
 		switch {
-		case errors.Is(err, ErrNotServing) && time.Now().Before(deadline):
-		case errors.Is(err, ErrNotServing), err == nil && !background:
+		case background && !accepted:
+			accepted = true
+			notice(fmt.Sprintf("taking over %s from background process %d; waiting until its runs have ended or are handed back", dir, ownerPID(dir)))
+		case background:
+		case errors.Is(err, ErrNotServing) && (accepted || time.Now().Before(deadline)):
+		case errors.Is(err, ErrNotServing), err == nil:
 			return nil, locked
-		case err != nil:
+		default:
 			return nil, err
-		default: // it drains first
-			deadline = time.Now().Add(takeOverWait)
 		}
 		select {
 		case <-time.After(ownerPoll):

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"daybook/events"
 )
 
 // use counts what keeps a background owner alive.
@@ -73,6 +71,7 @@ func (d *Daybook) watchUse(ctx context.Context) error {
 	if !d.opts.Background || d.opts.IdleExit <= 0 {
 		return nil
 	}
+	d.use.add(0) // idle time counts from here: the start may have taken longer
 	every := min(max(d.opts.IdleExit/4, 10*time.Millisecond), 10*time.Second)
 	d.watchingUse = follow(ctx, func(ctx context.Context) {
 		tick := time.NewTicker(every)
@@ -93,8 +92,8 @@ func (d *Daybook) watchUse(ctx context.Context) error {
 	return nil
 }
 
-// hasRuns reports whether a run is running or queued. What cannot be found out
-// counts as one.
+// hasRuns reports whether a run of any tenant is running or queued. What cannot be
+// found out counts as one.
 func (d *Daybook) hasRuns(ctx context.Context) bool {
 	if d.runner == nil {
 		return false // the ledger is damaged: none will start here
@@ -102,6 +101,6 @@ func (d *Daybook) hasRuns(ctx context.Context) bool {
 	if d.runner.Stats().InFlight > 0 {
 		return true
 	}
-	u, err := d.projections.TenantUsage(ctx, events.DefaultTenant)
-	return err != nil || u.Runs > 0
+	n, err := d.projections.UnfinishedRuns(ctx)
+	return err != nil || n > 0
 }

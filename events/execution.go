@@ -110,7 +110,8 @@ type ExecutionRequested struct {
 	ExecutionID string `json:"execution_id"`
 	// Pool names the group of runners that may take the run.
 	Pool string `json:"pool"`
-	// Content is the source as given and the requested tags.
+	// Content is the source as given, the requested tags, and the values given to the
+	// run.
 	Content Content[RequestedContent] `json:"content"`
 	// SourceSHA256 is the hash of the source as given.
 	SourceSHA256 string `json:"source_sha256"`
@@ -152,6 +153,10 @@ type RequestedContent struct {
 	// Tags replace those of the output heap once the run completes. Nil leaves
 	// them untouched, empty clears them.
 	Tags map[string]string `json:"tags"`
+	// Globals are the values given to the run beside its source: the JSON of an
+	// object whose members are properties of globalThis before the source is
+	// evaluated, at every attempt. Nil when there are none.
+	Globals *Body `json:"globals,omitempty"`
 }
 
 // ExecutionStarted records that a runner took the run. With the source and the
@@ -289,17 +294,22 @@ type Ending struct {
 	Actor *Actor `json:"actor,omitempty"`
 }
 
-// AllWarnings returns Warnings and what TimersCancelled counts, in plain words.
+// AllWarnings returns Warnings, and in plain words what TimersCancelled and
+// Output.Truncated say.
 func (d *Ending) AllWarnings() []string {
+	list := slices.Clip(d.Warnings)
+	if d.Output != nil && d.Output.Truncated {
+		list = append(list, fmt.Sprintf("the script wrote %d bytes of output; what is beyond the limit is not stored", d.Output.Bytes))
+	}
 	if d.TimersCancelled == 0 {
-		return d.Warnings
+		return list
 	}
 	const words = "the run failed, so %d %s that it or earlier runs had set %s cancelled; a later run that needs them sets them again"
 	text := fmt.Sprintf(words, d.TimersCancelled, "timers", "were")
 	if d.TimersCancelled == 1 {
 		text = fmt.Sprintf(words, 1, "timer", "was")
 	}
-	return append(slices.Clip(d.Warnings), text)
+	return append(list, text)
 }
 
 // EndingContent is the erasable part of a terminal event.

@@ -282,7 +282,7 @@ func (d *ExecutionRequested) prepared() (Data, []string) {
 	if d.Content.Plain == nil {
 		return &copied, nil
 	}
-	return &copied, blobsOf(&d.Content.Plain.Source)
+	return &copied, blobsOf(&d.Content.Plain.Source, d.Content.Plain.Globals)
 }
 
 func (d *ExecutionOutput) sealable() sealable { return &d.Content }

@@ -28,7 +28,7 @@ func withSecret() []events.Data {
 	text := events.Body{Text: secret}
 	end := events.Ending{ExecutionID: execution, Content: events.Plain(events.EndingContent{Result: &text, Error: &events.Body{Blob: &events.BlobRef{SHA256: heapIn, Preview: secret}}})}
 	return []events.Data{
-		&events.ExecutionRequested{ExecutionID: execution, Pool: "p", Content: events.Plain(events.RequestedContent{Source: text, Tags: map[string]string{"a": secret}})},
+		&events.ExecutionRequested{ExecutionID: execution, Pool: "p", Content: events.Plain(events.RequestedContent{Source: text, Tags: map[string]string{"a": secret}, Globals: &events.Body{Text: secret}})},
 		&events.ExecutionOutput{ExecutionID: execution, FirstLine: 1, Content: events.Plain(events.OutputContent{Lines: []events.Line{{Text: secret}, {Text: "open", Continued: true}}})},
 		&events.HeapTagged{Heap: heapOut, Content: events.Plain(events.TagContent{Tags: map[string]string{"a": secret}})},
 		&events.HostCalled{ExecutionID: execution, Content: events.Plain(events.HostCalledContent{Arguments: &text})},

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/json"
 	"time"
 
 	"daybook/events"
@@ -35,6 +36,11 @@ type Submission struct {
 	// Tags replace the tags of the output heap on completion. Nil leaves them,
 	// empty clears them.
 	Tags map[string]string
+	// Globals are values that the run finds as properties of globalThis before its
+	// code is evaluated, by name, each as JSON: at most 16 names, each an identifier
+	// of ASCII characters, and at most 16 MiB of JSON together. They are no part of
+	// the code: positions and hashes are those of Code.
+	Globals map[string]json.RawMessage
 	// IdempotencyKey, if not empty, makes the same key give the same execution for ever.
 	IdempotencyKey string
 	// Context is the conversation context the run is asked for in; nil for none. It

@@ -70,7 +70,11 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	req.Content = events.Plain(events.RequestedContent{Source: source, Tags: s.Tags})
+	globals, err := l.globalsBody(ctx, s.Tenant, keyID, encodeGlobals(s.Globals), source)
+	if err != nil {
+		return Receipt{}, err
+	}
+	req.Content = events.Plain(events.RequestedContent{Source: source, Tags: s.Tags, Globals: globals})
 	if s.LogicalSession != "" {
 		unlock, err := l.sessions.lock(ctx, s.LogicalSession)
 		if err != nil {
@@ -117,7 +121,7 @@ func (l *Ledger) checkSubmission(s Submission) error {
 	if s.LogicalSession != "" {
 		checks = append(checks, checkTurn(s))
 	}
-	checks = append(checks, checkTags(s.Tags), checkIdempotencyKey(s.IdempotencyKey), checkContext(s.Context))
+	checks = append(checks, checkTags(s.Tags), checkGlobals(s.Globals), checkIdempotencyKey(s.IdempotencyKey), checkContext(s.Context))
 	for _, err := range checks {
 		if err != nil {
 			return err
@@ -207,6 +211,10 @@ func (l *Ledger) repeated(ctx context.Context, tenant string, req *events.Execut
 // same after a change of configuration. The form is part of the ledger's
 // format: stored hashes are compared with it for ever.
 func fingerprint(s Submission, stateful bool) string {
+	globals := encodeGlobals(s.Globals)
+	if globals != "" {
+		globals = events.Hash([]byte(globals))
+	}
 	b, err := json.Marshal(struct {
 		Form     string            `json:"form"`
 		Source   string            `json:"source_sha256"`
@@ -218,7 +226,8 @@ func fingerprint(s Submission, stateful bool) string {
 		Timeout  *int              `json:"execution_timeout_secs"`
 		Tags     map[string]string `json:"tags"`
 		Logical  string            `json:"logical_session,omitempty"`
-	}{"daybook request 1", events.Hash([]byte(s.Code)), s.FileName, stateful, s.Heap, s.Session, s.HeapMemoryMaxMB, s.ExecutionTimeoutSecs, s.Tags, s.LogicalSession})
+		Globals  string            `json:"globals_sha256,omitempty"`
+	}{"daybook request 1", events.Hash([]byte(s.Code)), s.FileName, stateful, s.Heap, s.Session, s.HeapMemoryMaxMB, s.ExecutionTimeoutSecs, s.Tags, s.LogicalSession, globals})
 	if err != nil {
 		panic(err) // strings, ints and maps of strings always encode
 	}

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -66,6 +67,15 @@ func TestSubmitRefusesBadInputAndWritesNothing(t *testing.T) {
 		{"tag value too long", ledger.Submission{Tags: map[string]string{"k": strings.Repeat("v", 4097)}}, ledger.CodeInvalid, []string{"tags", "4096"}},
 		{"tag key not UTF-8", ledger.Submission{Tags: map[string]string{"k\xff": "v"}}, ledger.CodeInvalid, []string{"tags", "UTF-8"}},
 		{"tag value not UTF-8", ledger.Submission{Tags: map[string]string{"k": "\xff"}}, ledger.CodeInvalid, []string{"tags", "UTF-8"}},
+		{"17 globals", ledger.Submission{Globals: manyGlobals(17)}, ledger.CodeInvalid, []string{"globals", "16", "17"}},
+		{"a global without a name", ledger.Submission{Globals: globals("", "1")}, ledger.CodeInvalid, []string{"globals", "identifier"}},
+		{"a global with a dot", ledger.Submission{Globals: globals("a.b", "1")}, ledger.CodeInvalid, []string{"globals", "a.b", "identifier"}},
+		{"a global of 65 characters", ledger.Submission{Globals: globals(strings.Repeat("a", 65), "1")}, ledger.CodeInvalid, []string{"globals", "64"}},
+		{"a global that is no JSON", ledger.Submission{Globals: globals("a", "{")}, ledger.CodeInvalid, []string{"globals", "the value of a must be JSON"}},
+		{"an empty global", ledger.Submission{Globals: globals("a", "")}, ledger.CodeInvalid, []string{"globals", "JSON"}},
+		{"two values in a global", ledger.Submission{Globals: globals("a", `1,"b":2`)}, ledger.CodeInvalid, []string{"globals", "JSON"}},
+		{"a global not UTF-8", ledger.Submission{Globals: globals("a", "\"\xff\"")}, ledger.CodeInvalid, []string{"globals", "UTF-8"}},
+		{"globals too long", ledger.Submission{Globals: globals("a", `"`+strings.Repeat("x", ledger.MaxGlobalsBytes)+`"`)}, ledger.CodeTooLarge, []string{"globals", "16 MiB"}},
 		{"tags of control characters", ledger.Submission{Tags: worstTags()}, ledger.CodeInvalid, []string{"tags", "JSON"}},
 	}
 	for _, tt := range tests {
@@ -81,6 +91,19 @@ func TestSubmitRefusesBadInputAndWritesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// globals is one value for a run.
+func globals(name, value string) map[string]json.RawMessage {
+	return map[string]json.RawMessage{name: json.RawMessage(value)}
+}
+
+func manyGlobals(n int) map[string]json.RawMessage {
+	list := map[string]json.RawMessage{}
+	for i := range n {
+		list[fmt.Sprintf("g%d", i)] = json.RawMessage("1")
+	}
+	return list
 }
 
 // worstTags keeps every single bound, yet takes six bytes of JSON per byte.
@@ -258,6 +281,7 @@ func TestIdempotencyKey(t *testing.T) {
 		"timeout":      func(s *ledger.Submission) { s.ExecutionTimeoutSecs = ptr(6) },
 		"no timeout":   func(s *ledger.Submission) { s.ExecutionTimeoutSecs = nil },
 		"memory":       func(s *ledger.Submission) { s.HeapMemoryMaxMB = ptr(64) },
+		"globals":      func(s *ledger.Submission) { s.Globals = globals("a", "1") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := base

@@ -32,6 +32,11 @@ func (l *Ledger) bodyUnder(ctx context.Context, tenant, keyID, text string) (eve
 	if len(text) <= events.InlineBytes && jsonLen(text) <= inlineJSONBytes {
 		return events.Body{Text: text}, nil
 	}
+	return l.blobUnder(ctx, tenant, keyID, text)
+}
+
+// blobUnder stores a text as a blob, encrypted under a key if it is not empty.
+func (l *Ledger) blobUnder(ctx context.Context, tenant, keyID, text string) (events.Body, error) {
 	put := l.store.PutText
 	if keyID != "" {
 		put = func(ctx context.Context, tenant string, text []byte) (string, error) {

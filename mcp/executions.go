@@ -198,7 +198,7 @@ func (s *Server) cancelledBefore(ctx context.Context, d link.Delivery, id string
 	return err == nil && found.Status == events.StatusCancelled
 }
 
-func (s *Server) listExecutions(ctx context.Context, _ caller, a arguments) (answer, error) {
+func (s *Server) listExecutions(ctx context.Context, c caller, a arguments) (answer, error) {
 	f := projections.ExecutionFilter{
 		Status:  events.Status(a.text("status")),
 		Session: a.text("session"),
@@ -207,6 +207,13 @@ func (s *Server) listExecutions(ctx context.Context, _ caller, a arguments) (ans
 	var err error
 	if a.has("session") { // no run is logged under a name that cannot be
 		if err := ledger.CheckSession(f.Session); err != nil {
+			return answer{}, err
+		}
+		found, err := s.findSession(ctx, c, f.Session)
+		switch {
+		case err == nil && found.Kind != events.SessionLog:
+			f.Session, f.LogicalSession = "", found.SessionID
+		case err != nil && !errors.Is(err, events.ErrNotFound):
 			return answer{}, err
 		}
 	}

@@ -25,8 +25,8 @@ func preview(a *executionAnswer) (links []*sdk.ResourceLink) {
 		*text, *cut = new((**text)[:runeStart(**text, previewBytes)]), true
 		links = append(links, &link)
 	}
-	cut(&a.Result, &a.ResultPreview, sdk.ResourceLink{Name: "result", Title: "Whole result", Description: "The value of the last expression, exactly."})
-	cut(&a.Error, &a.ErrorPreview, sdk.ResourceLink{Name: "error", Title: "Whole error", Description: "The error of the run, exactly."})
+	cut(&a.Result, &a.ResultPreview, sdk.ResourceLink{Name: "result", Title: "Whole result", Description: "The recorded value of the last expression, whole."})
+	cut(&a.Error, &a.ErrorPreview, sdk.ResourceLink{Name: "error", Title: "Whole error", Description: "The recorded error of the run, whole."})
 	return links
 }
 

@@ -51,25 +51,13 @@ func (s *Server) resetSession(ctx context.Context, c caller, a arguments) (answe
 	return answer{value: out, seq: done.Seq}, nil
 }
 
-// resetTarget finds the session to reset: by the short name that this connection
-// was given, else as every interface finds sessions.
+// resetTarget finds the session to reset.
 func (s *Server) resetTarget(ctx context.Context, c caller, text string, r *ledger.Reset) error {
 	if strings.TrimSpace(text) == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return ledger.Invalid("session", "session must be a logical_session_ref, a name, or an id, in printable characters")
 	}
-	id, err := s.opts.Commands.ResolveRef(ctx, s.tenant, c.holder(s.tenant), text)
+	found, err := s.findSession(ctx, c, text)
 	switch {
-	case err == nil:
-		r.SessionID = id
-		return nil
-	case codeOf(err) != ledger.CodeNotFound:
-		return err
-	}
-	found, err := s.opts.Queries.ResolveSession(ctx, s.tenant, text)
-	many, ambiguous := errors.AsType[*projections.AmbiguousError](err)
-	switch {
-	case ambiguous:
-		return &ledger.Error{Code: ledger.CodeConflict, Field: "session", Message: many.Error(), Err: err}
 	case errors.Is(err, events.ErrNotFound):
 		return &ledger.Error{Code: ledger.CodeNotFound, Field: "session", Message: "there is no session " + quote(text) + "; open_session opens one, list_sessions lists the named sessions", Err: err}
 	case err != nil:
@@ -80,4 +68,26 @@ func (s *Server) resetTarget(ctx context.Context, c caller, text string, r *ledg
 		r.SessionID = found.SessionID
 	}
 	return nil
+}
+
+// findSession finds a session by the short name that this connection was given, by
+// its whole name or intent, or by its id. Short names of other connections and the
+// beginnings of names find none: an agent that mistypes one must not change the
+// session of another.
+func (s *Server) findSession(ctx context.Context, c caller, text string) (projections.Session, error) {
+	id, err := s.opts.Commands.ResolveRef(ctx, s.tenant, c.holder(s.tenant), text)
+	switch {
+	case err == nil:
+		return s.opts.Queries.ResolveSession(ctx, s.tenant, id)
+	case codeOf(err) != ledger.CodeNotFound:
+		return projections.Session{}, err
+	}
+	found, err := s.opts.Queries.ResolveSession(ctx, s.tenant, text)
+	if _, ambiguous := errors.AsType[*projections.AmbiguousError](err); ambiguous {
+		return projections.Session{}, events.ErrNotFound // no session has exactly this name
+	}
+	if err == nil && found.SessionID != text && (found.Name == nil || *found.Name != text) {
+		return projections.Session{}, events.ErrNotFound
+	}
+	return found, err
 }

@@ -59,7 +59,7 @@ func (s *Server) resources() []resource {
 		},
 		{
 			name: "execution_result", title: "Result", scheme: "execution://", suffix: "/result", mime: textType,
-			about: "The value of a run's last expression, exactly.",
+			about: "The recorded value of a run's last expression, whole.",
 			read:  s.wholeResult, version: s.executionVersion,
 		},
 		{

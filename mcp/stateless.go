@@ -12,7 +12,7 @@ import (
 )
 
 const statelessDescription = "Run JavaScript or TypeScript in a fresh V8 isolate and wait for its end. " +
-	"Returns {output}: everything the script wrote with console.*; print what you want to see. " +
+	"Returns {output, result}: what the script wrote with console.*, and the value of the last expression. " +
 	"A script that failed, timed out or was cancelled returns {output, error}. Top-level await works. Nothing is kept between runs."
 
 const (

@@ -107,6 +107,21 @@ func TestTimersCancelled(t *testing.T) {
 	}
 }
 
+// TestOutputBeyondTheLimit: output that was not stored is a warning.
+func TestOutputBeyondTheLimit(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusCompleted, func(e *events.Ending) {
+		e.Output = &events.OutputTotals{Lines: 2, Bytes: 75_000_002, SHA256: heap(1), Truncated: true}
+	}))
+	apply(t, s, b)
+	d, err := s.Execution(t.Context(), tenant, id(1))
+	want := []string{"the script wrote 75000002 bytes of output; what is beyond the limit is not stored"}
+	if diff := cmp.Diff(want, d.Warnings); diff != "" || err != nil {
+		t.Errorf("%s, error %v", diff, err)
+	}
+}
+
 // TestNothingFollowsAnEnd: what comes behind the terminal event changes nothing
 // and is noted.
 func TestNothingFollowsAnEnd(t *testing.T) {

@@ -143,7 +143,9 @@ const maxSessionCandidates = 5
 // ResolveSession finds the session that a text means, in this order: the name of a
 // named session, the id of any session, an intent or a short name (ref), and a
 // unique prefix of a name, an intent, a title or an id. A text that fits several is
-// an *AmbiguousError, one that fits none is events.ErrNotFound.
+// an *AmbiguousError, one that fits none is events.ErrNotFound. The head of a named
+// session is that of its entries: runs that have ended and have none yet are waited
+// for.
 func (s *Store) ResolveSession(ctx context.Context, tenant, text string) (Session, error) {
 	if text == "" {
 		return Session{}, badQuery("session must not be empty")
@@ -159,12 +161,34 @@ func (s *Store) ResolveSession(ctx context.Context, tenant, text string) (Sessio
 		case err != nil:
 			return Session{}, fmt.Errorf("find session %q: %w", text, err)
 		case len(found) == 1:
-			return found[0], nil
+			return s.withEntries(ctx, tenant, found[0])
 		case len(found) > 1:
 			return Session{}, ambiguous(text, found, more)
 		}
 	}
 	return Session{}, notFound("session", text)
+}
+
+// withEntries returns a session again once the entries of its ended runs are there.
+func (s *Store) withEntries(ctx context.Context, tenant string, one Session) (Session, error) {
+	key := sessionKey{tenant, one.SessionID}
+	s.mu.Lock()
+	due := s.unlogged.due(key) > 0
+	s.mu.Unlock()
+	if one.Kind != events.SessionLog || !due {
+		return one, nil
+	}
+	if err := s.logged(ctx, key); err != nil {
+		return Session{}, fmt.Errorf("wait for the entries of session %q: %w", *one.Name, err)
+	}
+	found, _, err := s.sessionsWhere(ctx, tenant, `kind = 'named' AND name = ?2`, *one.Name)
+	switch {
+	case err != nil:
+		return Session{}, fmt.Errorf("find session %q: %w", *one.Name, err)
+	case len(found) == 0:
+		return Session{}, notFound("session", *one.Name)
+	}
+	return found[0], nil
 }
 
 func (s *Store) sessionsWhere(ctx context.Context, tenant, where, text string) (found []Session, more bool, err error) {

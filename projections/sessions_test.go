@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -120,5 +121,37 @@ func TestEntriesOnTheirWayAreWaitedFor(t *testing.T) {
 	stop()
 	if _, err := s.Entries(ctx, tenant, "s"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a reader who left: %v", err)
+	}
+}
+
+// The head of a named session is that of the run that has just ended, although its
+// entry is recorded after the end.
+func TestHeadOnItsWayIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	follow(t, s, b)
+	b.add(requested(9, inSession("s")), started(9, 1, fresh, ""), ended(9, events.StatusCompleted), entry(9, "s", 0, events.StatusCompleted, "", ""))
+	for n := range 2 {
+		b.add(requested(n, inSession("s")), started(n, 1, fresh, ""))
+		if err := s.Wait(t.Context(), b.add(ended(n, events.StatusCompleted, leaving(heap(n), "")))); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan projections.Session, 1)
+		go func() {
+			found, err := s.ResolveSession(t.Context(), tenant, "s")
+			if err != nil {
+				t.Error(err)
+			}
+			got <- found
+		}()
+		select { // an answer that does not wait is there by then
+		case found := <-got:
+			t.Fatalf("before the entry of run %d the session is %+v", n, found)
+		case <-time.After(20 * time.Millisecond):
+		}
+		b.add(entry(n, "s", int64(n)+1, events.StatusCompleted, "", heap(n)))
+		if found := <-got; found.Head == nil || *found.Head != heap(n) {
+			t.Errorf("after run %d the session is %+v", n, found)
+		}
 	}
 }

@@ -29,6 +29,14 @@ func (s *Store) TenantUsage(ctx context.Context, tenant string) (u Usage, err er
 	return u, nil
 }
 
+// UnfinishedRuns returns the number of runs of all tenants that have not ended.
+func (s *Store) UnfinishedRuns(ctx context.Context) (n int64, err error) {
+	if err := s.reader.QueryRowContext(ctx, `SELECT coalesce(sum(runs), 0) FROM tenant_usage`).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count the runs that have not ended: %w", err)
+	}
+	return n, nil
+}
+
 // use is what the batch has changed so far for a tenant.
 func (a *applier) use(tenant string) *Usage {
 	u := a.used[tenant]

@@ -45,6 +45,9 @@ func TestTenantUsage(t *testing.T) {
 	if got := usage(t, s, "other"); got.Runs != 1 || got.OutputBytes != 0 || got.HeapBytes != 0 {
 		t.Errorf("the other tenant: %+v", got)
 	}
+	if n, err := s.UnfinishedRuns(t.Context()); err != nil || n != 1 {
+		t.Errorf("%d runs of all tenants have not ended, want 1: %v", n, err)
+	}
 }
 
 // TestTenantUsageIsTheSum compares the counts with the rows they sum up, after

@@ -202,6 +202,7 @@ func (a *attempt) task(timeout time.Duration, x *exchange) Task {
 		Timeout:               timeout,
 		Seed:                  a.plan.Seed,
 		Start:                 a.plan.StartTime,
+		Globals:               a.in.globals,
 	}
 	if x != nil {
 		t.Servers, t.Host = a.in.callable, x

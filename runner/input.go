@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,6 +37,8 @@ type input struct {
 	engine events.Engine
 	layers []string
 	code   []byte
+	// globals is the JSON of the values given to the run, empty for none.
+	globals []byte
 	// heap is the verified blob, hash its key; both empty for a fresh isolate.
 	heap     []byte
 	hash     string
@@ -125,30 +128,47 @@ func (r *Runner) fetchSource(ctx context.Context, req ledger.Request, in *input)
 		in.refused = &refusal{ReasonSourceSealed, "The source of this run is encrypted, and this runner has no key for it."}
 		return nil
 	}
-	source := req.Content.Value().Source
-	in.code = []byte(source.Text)
-	if source.Blob != nil {
-		var err error
-		in.code, err = r.opts.Texts.Text(ctx, req.Tenant, source.Blob.SHA256)
-		switch {
-		case errors.Is(err, events.ErrNotFound):
-			in.refused = &refusal{ReasonSourceMissing, fmt.Sprintf("The source of this run, text %s, is not in the blob store.", source.Blob.SHA256)}
-			return nil
-		case errors.Is(err, events.ErrShredded):
-			in.refused = &refusal{ReasonSourceSealed, "The source of this run is encrypted, and this runner has no key for it."}
-			return nil
-		case errors.Is(err, events.ErrDamaged):
-			in.refused = &refusal{ReasonSourceDamaged, fmt.Sprintf("The source of this run, text %s, is damaged in the blob store.", source.Blob.SHA256)}
-			return nil
-		case err != nil:
-			return fmt.Errorf("read the source: %w", err)
-		}
+	content := req.Content.Value()
+	var err error
+	if in.code, in.refused, err = r.text(ctx, req, &content.Source, "source"); err != nil || in.refused != nil {
+		return err
 	}
 	// What was encrypted has been checked by that; its hash is hidden.
 	if got := events.Hash(in.code); got != req.SourceSHA256 && req.KeyID() == "" {
 		in.refused = &refusal{ReasonSourceDamaged, fmt.Sprintf("The source of this run is damaged: its SHA-256 is %s, the request says %s.", got, req.SourceSHA256)}
+		return nil
+	}
+	if content.Globals == nil {
+		return nil
+	}
+	if in.globals, in.refused, err = r.text(ctx, req, content.Globals, "data"); err != nil || in.refused != nil {
+		return err
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(in.globals, &members) != nil || members == nil {
+		in.refused = &refusal{ReasonSourceDamaged, "The data of this run is damaged: it is not the JSON of an object."}
 	}
 	return nil
+}
+
+// text returns a text of a request: from the event, or from the blob store. What
+// another try would not change is a refusal, which calls the text what.
+func (r *Runner) text(ctx context.Context, req ledger.Request, body *events.Body, what string) ([]byte, *refusal, error) {
+	if body.Blob == nil {
+		return []byte(body.Text), nil, nil
+	}
+	text, err := r.opts.Texts.Text(ctx, req.Tenant, body.Blob.SHA256)
+	switch {
+	case errors.Is(err, events.ErrNotFound):
+		return nil, &refusal{ReasonSourceMissing, fmt.Sprintf("The %s of this run, text %s, is not in the blob store.", what, body.Blob.SHA256)}, nil
+	case errors.Is(err, events.ErrShredded):
+		return nil, &refusal{ReasonSourceSealed, fmt.Sprintf("The %s of this run is encrypted, and this runner has no key for it.", what)}, nil
+	case errors.Is(err, events.ErrDamaged):
+		return nil, &refusal{ReasonSourceDamaged, fmt.Sprintf("The %s of this run, text %s, is damaged in the blob store.", what, body.Blob.SHA256)}, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("read the %s: %w", what, err)
+	}
+	return text, nil, nil
 }
 
 func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, delivered int, in *input) error {

@@ -2,8 +2,10 @@ package runner_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
+	"daybook/internal/jetstream"
 	"daybook/ledger"
 	"daybook/runner"
 )
@@ -229,6 +232,76 @@ func TestSourceThatCannotBeRead(t *testing.T) {
 			status, end := b.ended(id)
 			if status != events.StatusFailed || end.Reason != test.reason || end.Attempt != 1 || errorText(end) == "" {
 				t.Errorf("the run is %s: %+v", status, end)
+			}
+		})
+	}
+}
+
+// TestGlobalsReachTheScript: the values of a request reach the worker, inline or as a
+// blob, at every attempt the same.
+func TestGlobalsReachTheScript(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, jetstream.Options{AckWait: ackWait}, ledger.Options{})
+	long := `"` + strings.Repeat("y", 2*events.InlineBytes) + `"`
+	tasks := make(chan runner.Task, 8)
+	ids := []string{
+		b.submit(func(s *ledger.Submission) { s.Globals = map[string]json.RawMessage{"a": json.RawMessage("1")} }),
+		b.submit(func(s *ledger.Submission) { s.Globals = map[string]json.RawMessage{"a": json.RawMessage(long)} }),
+	}
+	// A runner that dies after the start leaves each run to a second attempt.
+	b.dies("after started", echoes(tasks))
+	b.begin(b.options(echoes(tasks)))
+	attempts := 0
+	for _, id := range ids {
+		status, end := b.ended(id)
+		if status != events.StatusCompleted {
+			t.Fatalf("the run is %s: %s", status, errorText(end))
+		}
+		attempts = max(attempts, end.Attempt)
+	}
+	if attempts != 2 {
+		t.Errorf("the runs took %d attempts, want 2", attempts)
+	}
+	close(tasks)
+	got := map[string]bool{}
+	for task := range tasks {
+		got[string(task.Globals)] = true
+	}
+	if want := map[string]bool{`{"a":1}`: true, `{"a":` + long + `}`: true}; !maps.Equal(got, want) {
+		t.Errorf("the scripts got %d different sets of values, want the 2 that were given", len(got))
+	}
+}
+
+// TestGlobalsThatCannotBeRead: a run whose values are lost or damaged fails, and its
+// script does not run.
+func TestGlobalsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		text   string
+		err    error
+		reason string
+	}{
+		"missing":        {"", events.ErrNotFound, runner.ReasonSourceMissing},
+		"damaged":        {"", events.ErrDamaged, runner.ReasonSourceDamaged},
+		"shredded":       {"", events.ErrShredded, runner.ReasonSourceSealed},
+		"not an object":  {"null", nil, runner.ReasonSourceDamaged},
+		"no JSON at all": {"{", nil, runner.ReasonSourceDamaged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBook(t)
+			opts := b.options(workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
+				t.Error("the script was run")
+				return completed("1"), nil
+			}})
+			opts.Texts = texts(func() ([]byte, error) { return []byte(test.text), test.err })
+			b.begin(opts)
+			id := b.submit(func(s *ledger.Submission) {
+				s.Globals = map[string]json.RawMessage{"a": json.RawMessage(`"` + strings.Repeat("y", 2*events.InlineBytes) + `"`)}
+			})
+			status, end := b.ended(id)
+			if status != events.StatusFailed || end.Reason != test.reason || !strings.Contains(errorText(end), "The data of this run") {
+				t.Errorf("the run is %s: %+v: %s", status, end, errorText(end))
 			}
 		})
 	}

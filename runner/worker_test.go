@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func (p processes) Run(ctx context.Context, t runner.Task, lines func(context.Co
 	task := worker.Task{
 		Tenant: t.Tenant, Session: t.Session, Code: t.Code, FileName: t.FileName, Heap: t.Heap, Stateful: t.Stateful,
 		HeapLimitBytes: t.HeapLimitBytes, ArrayBufferLimitBytes: t.ArrayBufferLimitBytes, Timeout: t.Timeout, Seed: t.Seed, Start: t.Start,
-		Servers: t.Servers,
+		Servers: t.Servers, Globals: t.Globals,
 	}
 	if t.Host != nil {
 		task.Host = host{t.Host}
@@ -104,6 +105,11 @@ func TestRealWorkers(t *testing.T) {
 	}
 	if got := started(t, b.history(id)).InputHeap; got == "" || got != end.Heap.Parent {
 		t.Errorf("input heap is %q, parent %q", got, end.Heap.Parent)
+	}
+
+	_, status, end = b.script(`let a = n.length`, func(s *ledger.Submission) { s.Globals = map[string]json.RawMessage{"n": json.RawMessage("[1]")} })
+	if status != events.StatusCompleted || end.Content.Value().Result != nil {
+		t.Errorf("a declaration beside a value is %s: %s %+v", status, errorText(end), end.Content.Value().Result)
 	}
 
 	_, status, end = b.script(`throw new Error("no")`)

@@ -51,6 +51,9 @@ type Task struct {
 	// carries the calls out, and is nil when there are none.
 	Servers map[string][]string
 	Host    Host
+	// Globals is the JSON of an object: its members are properties of globalThis
+	// before the script is evaluated. Empty for none.
+	Globals []byte
 }
 
 // Host carries out what a running script calls. Workers call its methods one

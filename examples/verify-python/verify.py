@@ -424,7 +424,7 @@ def blobs_named(e):
     data = parse(e.data, "the data of an event")
     need(isinstance(data, dict), "the data of an event is no object")
     plain = (data.get("content") or {}).get("plain") or {}
-    for member in ("source",) if kind not in TERMINAL else ("result", "error"):
+    for member in ("source", "globals") if kind not in TERMINAL else ("result", "error"):
         blob = (plain.get(member) or {}).get("blob")
         if blob:
             yield "blobs/text-" + blob["sha256"]

@@ -94,8 +94,17 @@ func exports(t *testing.T) (all, session, vkey string) {
 			}
 			source = events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: "// long"}}
 		}
+		var globals *events.Body
+		if i == 5 {
+			text := []byte(`{"a":"` + strings.Repeat("long ", 100) + `"}`)
+			hash, err := store.PutText(t.Context(), events.DefaultTenant, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			globals = &events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: `{"a":"long`}}
+		}
 		append1(&events.ExecutionRequested{
-			ExecutionID: id, Pool: events.DefaultPool, Content: events.Plain(events.RequestedContent{Source: source}),
+			ExecutionID: id, Pool: events.DefaultPool, Content: events.Plain(events.RequestedContent{Source: source, Globals: globals}),
 			Session: name, SessionID: events.SessionID(events.DefaultTenant, name),
 		}, 0)
 		started := append1(&events.ExecutionStarted{ExecutionID: id, Attempt: 1, FirstLine: 1}, 0)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,7 +38,7 @@ func (f stdioFlags) Validate() error {
 
 // ownerHelp is the part of the help that both commands share.
 const ownerHelp = "One process owns a data directory. This command passes messages to it, and starts it in the background if there is none. " +
-	"While another process owns the directory, such as a server, options other than --data-dir%s have no effect.\n\n"
+	"While another process owns the directory, such as a server, that process's options apply, and of this command's only --data-dir%s.\n\n"
 
 // attach passes messages between the standard streams and the owner of the data
 // directory.
@@ -47,7 +50,7 @@ func (f stdioFlags) attach(ctx context.Context, kctx *kong.Context, std *streams
 	settings := settingsOf(kctx)
 	notice := func(text string) { fmt.Fprintln(std.err, "daybook:", text) }
 	return embed.Attach(ctx, embed.Client{
-		DataDir: dir, ACP: acp, SessionID: f.SessionID, Settings: settings, Notice: notice,
+		DataDir: dir, ACP: acp, SessionID: f.SessionID, Version: version(), Settings: settings, Notice: notice,
 		StartOwner: func(ctx context.Context) error { return startOwner(ctx, dir, settings, notice) },
 	}, std.in, std.out)
 }
@@ -79,6 +82,50 @@ func settingsOf(kctx *kong.Context) (list []string) {
 	return list
 }
 
+// sharedSettingsOf returns the settings of a server that clients on standard streams
+// have as well.
+func sharedSettingsOf(kctx *kong.Context) []string {
+	shared := map[string]bool{}
+	for _, command := range kctx.Model.Children {
+		if command.Name == "mcp" {
+			collectFlags(command, shared)
+		}
+	}
+	return slices.DeleteFunc(settingsOf(kctx), func(setting string) bool {
+		name, _, _ := strings.Cut(strings.TrimPrefix(setting, "--"), "=")
+		return !shared[name]
+	})
+}
+
+// configOf is a file for --config with these settings. Other users can see a command
+// line, and settings may have come from a file or a variable.
+func configOf(settings []string) ([]byte, error) {
+	values := map[string][]string{}
+	for _, setting := range settings {
+		name, value, _ := strings.Cut(strings.TrimPrefix(setting, "--"), "=")
+		values[name] = append(values[name], value)
+	}
+	config := map[string]any{}
+	for name, list := range values {
+		if config[name] = list; len(list) == 1 {
+			config[name] = list[0]
+		}
+	}
+	return json.Marshal(config)
+}
+
+// closeInheritedOnExec keeps the descriptors that this process inherited from the
+// process that started it, such as a pipe or a file with a lock. Go opens its own
+// files like that.
+func closeInheritedOnExec() {
+	open, _ := os.ReadDir("/proc/self/fd") // without /proc there is no owner either
+	for _, entry := range open {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+}
+
 // valuesOf returns the texts of a flag's value, none for one that is not set.
 func valuesOf(v reflect.Value) (list []string) {
 	switch v.Kind() {
@@ -105,9 +152,11 @@ func valuesOf(v reflect.Value) (list []string) {
 type report struct {
 	Ready bool `json:"ready,omitempty"`
 	// Locked reports that another process owns the directory.
-	Locked bool     `json:"locked,omitempty"`
-	Error  string   `json:"error,omitempty"`
-	Notes  []string `json:"notes,omitempty"`
+	Locked bool `json:"locked,omitempty"`
+	// Stopped reports that a signal ended the start.
+	Stopped bool     `json:"stopped,omitempty"`
+	Error   string   `json:"error,omitempty"`
+	Notes   []string `json:"notes,omitempty"`
 }
 
 // reportFD is the file descriptor that a report is written to.
@@ -134,7 +183,13 @@ func startOwner(ctx context.Context, dir string, settings []string, notice func(
 		return fmt.Errorf("start the process that owns %s: %w", dir, err)
 	}
 	defer r.Close()
-	cmd := exec.Command(program, append([]string{"owner", "--data-dir=" + dir, fmt.Sprintf("--report-fd=%d", reportFD)}, settings...)...) //nolint:noctx // it outlives this process
+	config, err := configOf(settings)
+	if err != nil {
+		return fmt.Errorf("start the process that owns %s: %w", dir, err)
+	}
+	closeInheritedOnExec()
+	cmd := exec.Command(program, "owner", "--data-dir="+dir, fmt.Sprintf("--report-fd=%d", reportFD), "--config=/proc/self/fd/0") //nolint:noctx // it outlives this process
+	cmd.Stdin = bytes.NewReader(config)
 	cmd.Stderr, cmd.ExtraFiles = log, []*os.File{w}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
@@ -150,7 +205,7 @@ func startOwner(ctx context.Context, dir string, settings []string, notice func(
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("start the process that owns %s: it ended without a reason; see %s", dir, log.Name())
+		return fmt.Errorf("start the process that owns %s: it ended without a reason; see %s (%w)", dir, log.Name(), embed.ErrNotServing)
 	}
 	for _, note := range got.Notes {
 		notice(note)
@@ -160,6 +215,8 @@ func startOwner(ctx context.Context, dir string, settings []string, notice func(
 		return nil
 	case got.Locked:
 		return embed.ErrLocked
+	case got.Stopped:
+		return fmt.Errorf("start the process that owns %s: %s (%w)", dir, got.Error, embed.ErrNotServing)
 	default:
 		return fmt.Errorf("start the process that owns %s: %s", dir, got.Error)
 	}
@@ -186,7 +243,7 @@ func (c *ownerCmd) Run(ctx context.Context, kctx *kong.Context, _ *streams) erro
 	}
 	err := c.serve(ctx, settingsOf(kctx), tell)
 	if err != nil {
-		tell(report{Locked: errors.Is(err, embed.ErrLocked), Error: err.Error()})
+		tell(report{Locked: errors.Is(err, embed.ErrLocked), Stopped: ctx.Err() != nil, Error: err.Error()})
 	}
 	return err
 }

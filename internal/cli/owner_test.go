@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -228,6 +229,10 @@ func TestCommandsBesideStdioClient(t *testing.T) {
 	if status := tail.status(); status != 0 {
 		t.Errorf("following exits %d:\n%s", status, tail.errs.String())
 	}
+	play(t, known, []step{{args: `rebuild --data-dir $dir`, stdout: "Rebuilt the projections .*", stderr: "daybook: taking over $dir from .*"}})
+	if answer := p.ask(callTool(3, "list_executions", `{}`))[3]; !strings.Contains(fmt.Sprint(answer), id) {
+		t.Errorf("after the rebuild the client is answered %v", answer)
+	}
 }
 
 // A server takes over from a background owner while a run is in progress and the
@@ -241,10 +246,12 @@ func TestServeTakesOver(t *testing.T) {
 	p.send(callTool(2, "run_js", `{"code":"console.log('once'); await new Promise(r => setTimeout(r, 1500)); console.log('done')"}`))
 	known := map[string]string{"dir": dir}
 	play(t, known, []step{{eventually: true, args: `exec list --status running --data-dir $dir`, stdout: ".*\n(?P<id>\\S+) +running.*"}})
-	_, known["url"] = launchServer(t, dir, "--stateless")
+	server, url := launchServer(t, dir, "--stateless")
+	known["url"] = url
 	if pid, background := ownerOf(t, dir); pid == first || background {
 		t.Errorf("the owner is process %d, the first was %d", pid, first)
 	}
+	server.errs.await(t, fmt.Sprintf("from background process %d; waiting", first))
 	answer := p.receive(2)[2]
 	if text := fmt.Sprint(answer["result"]); !strings.Contains(text, `once\ndone`) {
 		t.Errorf("the call is answered with %v", answer)
@@ -259,6 +266,11 @@ func TestServeTakesOver(t *testing.T) {
 	if text := fmt.Sprint(p.receive(3)[3]); !strings.Contains(text, "next") {
 		t.Errorf("through the server the call is answered with %s", text)
 	}
+	// When the server is stopped, the client continues with a background owner.
+	server.signal(os.Interrupt)
+	server.errs.await(t, "attached mcp and acp processes: 1; they continue")
+	p.ask(callTool(4, "run_js", `{"code":"1"}`))
+	background(t, dir)
 	p.in.Close()
 	if status := p.status(); status != 0 {
 		t.Errorf("it exits %d:\n%s", status, p.errs.String())
@@ -344,6 +356,23 @@ func TestOwnerEndsIdle(t *testing.T) {
 	}
 }
 
+// An owner that is stopped or killed while it starts takes no client along.
+func TestOwnerStoppedAtStart(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		dir := t.TempDir()
+		p := launch(t, "mcp", "--data-dir", dir)
+		first := awaitOwner(t, dir, "an owner that starts", func(pid int, background bool) bool { return background })
+		if err := syscall.Kill(first, sig); err != nil {
+			t.Fatal(err)
+		}
+		p.ask(initialize)
+		if now := background(t, dir); now == first {
+			t.Errorf("after the signal %d the owner is still process %d", sig, now)
+		}
+	}
+}
+
 // A client that dies takes neither the owner nor a run along.
 func TestClientDies(t *testing.T) {
 	t.Parallel()
@@ -376,9 +405,21 @@ func TestOwnerProblems(t *testing.T) {
 	launch(t, "mcp", "--data-dir", dir).ask(initialize)
 	p = launch(t, "mcp", "--data-dir", dir, "--stateless", "--execution-timeout", "7", "--drain-wait", "10s", "--session-id", "own")
 	p.ask(initialize)
-	p.errs.await(t, "have no effect until it ends: ")
-	if got := p.errs.String(); !strings.Contains(got, "have no effect until it ends: --stateless, --execution-timeout\n") && !strings.Contains(got, "have no effect until it ends: --execution-timeout, --stateless\n") {
+	p.errs.await(t, "which apply until it ends: ")
+	if got := p.errs.String(); !strings.Contains(got, "which apply until it ends: --stateless, --execution-timeout\n") {
 		t.Errorf("other options are met with %q", got)
+	}
+	// It is the same the other way round, and beside a server, whose own options count
+	// for nothing.
+	stateless := t.TempDir()
+	launch(t, "mcp", "--data-dir", stateless, "--stateless").ask(initialize)
+	p = launch(t, "mcp", "--data-dir", stateless)
+	p.ask(initialize)
+	p.errs.await(t, "which apply until it ends: --stateless\n")
+	launchServer(t, stateless, "--seal-every", "never")
+	p.ask(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	if got := p.errs.String(); strings.Contains(got, "seal-every") {
+		t.Errorf("the server after it is met with %q", got)
 	}
 	file := written(t, "file", "no directory")
 	p = launch(t, "mcp", "--data-dir", file)
@@ -387,17 +428,55 @@ func TestOwnerProblems(t *testing.T) {
 	}
 }
 
+// An owner keeps no descriptor that its client has inherited, such as a lock of a
+// script. Its command line, which other users can read, holds none of its options;
+// they have their effect.
+func TestOwnerInherits(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	stopOwnerAtEnd(t, dir)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	bin, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(bin, "mcp", "--data-dir", dir, "--instructions", "an option=1", "--execution-timeout", "7", "--idle-exit", "1m", "--mcp-server", "one=/bin/false a,b", "--mcp-server", "two=/bin/false")
+	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.Stdin = strings.NewReader(initialize + "\n")
+	out, err := cmd.CombinedOutput()
+	w.Close()
+	if err != nil || !strings.Contains(string(out), "an option=1") {
+		t.Errorf("the client is answered %s: %v", out, err)
+	}
+	args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", background(t, dir)))
+	if err != nil || bytes.Contains(args, []byte("option")) {
+		t.Errorf("the owner's command line is %q, %v", args, err)
+	}
+	_ = r.SetReadDeadline(time.Now().Add(patience))
+	if rest, err := io.ReadAll(r); err != nil || len(rest) != 0 {
+		t.Errorf("the pipe holds %q and ends with %v", rest, err)
+	}
+	p := launch(t, "mcp", "--data-dir", dir, "--instructions", "another", "--execution-timeout", "7", "--idle-exit", "1m", "--mcp-server", "one=/bin/false a,b", "--mcp-server", "two=/bin/false")
+	p.ask(initialize)
+	p.errs.await(t, "until it ends: --instructions\n")
+}
+
 // acpCall is a request of the Agent Client Protocol.
 func acpCall(id int, method, params string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)
 }
 
 // agent starts "daybook acp" with a session.
-func agent(t *testing.T, dir string) (p *process, session string) {
+func agent(t *testing.T, dir, cwd string) (p *process, session string) {
 	t.Helper()
 	p = launch(t, "acp", "--data-dir", dir)
 	p.ask(acpCall(1, "initialize", `{"protocolVersion":1}`))
-	result, _ := p.ask(acpCall(2, "session/new", `{"cwd":"/tmp","mcpServers":[]}`))[2]["result"].(map[string]any)
+	result, _ := p.ask(acpCall(2, "session/new", fmt.Sprintf(`{"cwd":%q,"mcpServers":[]}`, cwd)))[2]["result"].(map[string]any)
 	session, _ = result["sessionId"].(string)
 	if session == "" {
 		t.Fatalf("no session: %v\n%s", result, p.errs.String())
@@ -448,15 +527,20 @@ func (p *process) answered(id int) (texts []string, answer map[string]any) {
 func TestAgentAcrossOwners(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p, session := agent(t, dir)
+	p, session := agent(t, dir, "/no/such/directory")
 	p.send(prompt(3, session, "globalThis.n = 41"))
-	p.answered(3)
+	if texts, _ := p.answered(3); len(texts) != 2 || !strings.Contains(texts[0], "does not exist") {
+		t.Errorf("the first prompt is sent %q", texts) // the next owners do not repeat the announcement
+	}
 	first := background(t, dir)
 
 	// A server takes over in the middle of a prompt.
 	p.send(prompt(4, session, "console.log('one'); await new Promise(r => setTimeout(r, 1500)); console.log('two'); n + 1"))
 	known := map[string]string{"dir": dir}
-	play(t, known, []step{{eventually: true, args: `exec list --status running --data-dir $dir`, stdout: ".*\n(?P<id>\\S+) +running.*"}})
+	play(t, known, []step{
+		{eventually: true, args: `exec list --status running --data-dir $dir`, stdout: ".*\n(?P<id>\\S+) +running.*"},
+		{eventually: true, args: `exec output $id --data-dir $dir`, stdout: "one\n"},
+	})
 	server, url := launchServer(t, dir)
 	known["url"] = url
 	texts, answer := p.answered(4)
@@ -495,7 +579,7 @@ func TestAgentAcrossOwners(t *testing.T) {
 func TestAgentDies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p, session := agent(t, dir)
+	p, session := agent(t, dir, "/tmp")
 	owner := background(t, dir)
 	p.send(prompt(3, session, "for (;;) await new Promise(r => setTimeout(r, 10))"))
 	known := map[string]string{"dir": dir}

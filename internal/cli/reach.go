@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"daybook/embed"
@@ -52,6 +53,10 @@ func (f clientFlags) do(req *http.Request) (*http.Response, error) {
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return embed.DialOwner(ctx, dir) },
 	}}
 	resp, err := owner.Do(req)
+	var outer *url.Error
+	if errors.As(err, &outer) {
+		err = outer.Err // its URL is no address of the owner
+	}
 	switch {
 	case err == nil:
 		return resp, nil

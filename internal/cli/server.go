@@ -188,11 +188,12 @@ func (c *serveCmd) options(log io.Writer) embed.Options {
 	return opts
 }
 
-// Run takes over from a background owner, and serves until a signal drains it. A second signal ends the process at
-// once; nothing acknowledged is lost either way.
+// Run takes over from a background owner, and serves until a signal drains it. A
+// second signal ends the process at once; nothing acknowledged is lost either way.
 func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) error {
 	opts := c.options(std.err)
-	opts.TakeOver, opts.Settings = true, settingsOf(kctx)
+	opts.TakeOver, opts.Settings = true, sharedSettingsOf(kctx)
+	opts.Notice = func(text string) { fmt.Fprintln(std.err, "daybook:", text) }
 	if err := c.apply(&opts); err != nil {
 		return usageError{err}
 	}
@@ -220,6 +221,9 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 		defer signal.Stop(again)
 		fmt.Fprintln(std.err, "daybook: finishing what runs; press Ctrl-C again to stop at once")
+		if n := book.Clients(); n > 0 {
+			fmt.Fprintf(std.err, "daybook: attached mcp and acp processes: %d; they continue with an owner in the background\n", n)
+		}
 		closed := make(chan error, 1)
 		go func() { closed <- book.Close() }()
 		select {
@@ -251,11 +255,15 @@ type rebuildCmd struct {
 	WithoutKeys bool   `name:"without-keys" help:"Leave out content whose keys are lost. Without it that is refused, because it may be all that is left of the content."`
 }
 
-// Run builds the projections anew beside the old ones and swaps them.
+// Run builds the projections again beside the old ones and swaps them. It takes over
+// from a background owner; attached clients start the next one.
 func (c *rebuildCmd) Run(ctx context.Context, std *streams) error {
 	start := time.Now()
 	p := newProgress(std.err, "rebuilt")
-	n, err := embed.Rebuild(ctx, embed.Options{DataDir: c.DataDir, KeyDir: c.KeyDir, WithoutKeys: c.WithoutKeys, Progress: p.show})
+	n, err := embed.Rebuild(ctx, embed.Options{
+		DataDir: c.DataDir, TakeOver: true, KeyDir: c.KeyDir, WithoutKeys: c.WithoutKeys, Progress: p.show,
+		Notice: func(text string) { fmt.Fprintln(std.err, "daybook:", text) },
+	})
 	p.clear()
 	if err != nil {
 		return err

@@ -106,6 +106,9 @@ func (t shownTurns) print(out *screen, c *sessionShowCmd) {
 		switch {
 		case m.Run != nil:
 			number++
+			if s.Kind == "named" {
+				m.Run.Turn = nil // that of another session
+			}
 			m.Run.print(out, number, c.Lines)
 		case m.Reset != nil:
 			to, why := "nothing", "reset"

@@ -69,6 +69,11 @@ type owner struct {
 
 func connect(t *testing.T, p link.Protocol) *rig {
 	t.Helper()
+	return connectWith(t, p, maxLine)
+}
+
+func connectWith(t *testing.T, p link.Protocol, maxLine int) *rig {
+	t.Helper()
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
 	r := &rig{t: t, protocol: p, in: in, out: bufio.NewReader(out), owners: make(chan *owner), done: make(chan error, 1)}
@@ -339,10 +344,17 @@ func TestPromptContinues(t *testing.T) {
 	r.receives(`{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}`)
 	r.send(request("2", "session/prompt", `{"sessionId":"s"}`))
 	first.asks("session/prompt")
+	r.send(request("3", "session/prompt", `{"sessionId":"s"}`)) // one too many
+	first.asks("session/prompt")
+	announced := `{"jsonrpc":"2.0","method":"session/update","params":{"_meta":{"daybook/announced":true},"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk"}}}`
+	first.says("%s", announced)
+	r.receives(announced)
 	for n := range 2 {
 		first.says("%s", update(n, "agent_message_chunk"))
 		r.receives(update(n, "agent_message_chunk"))
 	}
+	first.says(`{"jsonrpc":"2.0","id":3,"error":{"code":1}}`)
+	r.receives(`{"jsonrpc":"2.0","id":3,"error":{"code":1}}`)
 	first.dies()
 	second := r.owner()
 	second.hears(`{"id":"daybook restores session s","jsonrpc":"2.0","method":"session/resume","params":{"_meta":{"daybook/reattached":true},"cwd":"/c","mcpServers":[],"sessionId":"s"}}`)
@@ -352,12 +364,40 @@ func TestPromptContinues(t *testing.T) {
 	}
 	second.says("%s", update(9, "available_commands_update"))
 	r.receives(update(9, "available_commands_update"))
+	second.says("%s", announced)
+	r.receives(announced)
 	for n := range 3 {
 		second.says("%s", update(n, "agent_message_chunk"))
 	}
 	r.receives(update(2, "agent_message_chunk"))
 	second.says("%s", result(json.RawMessage("2")))
 	r.receives(result(json.RawMessage("2")))
+}
+
+// A session that another client took is not resumed at the next owner.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	r := connect(t, link.ACP)
+	first := r.owner()
+	for id, session := range map[string]string{"1": "kept", "2": "lost"} {
+		r.send(request(id, "session/new", `{"cwd":"/c"}`))
+		first.asks("session/new")
+		answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"sessionId":%q}}`, id, session)
+		first.says("%s", answer)
+		r.receives(answer)
+	}
+	link.Forget(first.ctx, "lost")
+	first.says("{}")
+	r.receives("{}")
+	first.dies()
+	r.send(request("3", "session/list", "{}"))
+	second := r.owner()
+	id, _, _ := second.asks("session/resume")
+	if !strings.Contains(string(id), "kept") {
+		t.Errorf("the second owner is asked %s", id)
+	}
+	second.says("%s", result(id))
+	second.asks("session/list")
 }
 
 // Lines that are no requests, or too long, are passed on once; the server says
@@ -375,11 +415,42 @@ func TestOddLines(t *testing.T) {
 	r.send(strings.Repeat("x", maxLine+2))
 	first.hears(strings.Repeat(" ", maxLine+1))
 	r.send(`{"jsonrpc":"2.0","id":3,"result":{}}`) // to a question that was not asked
+	for range 10000 {                              // a server may refuse requests without their id
+		r.send(`{"id":9.5,"method":"x"}`)
+		first.hears(`{"id":9.5,"method":"x"}`)
+	}
 	r.send(request("4", "end", "{}"))
 	first.asks("end")
+	for range 10 {
+		first.says("{}")
+		r.receives("{}")
+	}
 	first.dies()
 	second := r.owner()
 	second.asks("end") // and none of the others
+}
+
+// A subscription to a URI that is longer than the header of a frame is restored.
+func TestLongURI(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 70<<10)
+	r := connectWith(t, link.MCP, 100<<10)
+	first := r.owner()
+	for _, id := range []string{"1", "2"} {
+		r.send(request(id, "resources/subscribe", fmt.Sprintf(`{"uri":%q}`, id+long)))
+		first.asks("resources/subscribe")
+		first.says("%s", result(json.RawMessage(id)))
+		r.receives(result(json.RawMessage(id)))
+	}
+	r.send(request("3", "resources/unsubscribe", fmt.Sprintf(`{"uri":%q}`, "1"+long)))
+	first.asks("resources/unsubscribe")
+	first.says("%s", result(json.RawMessage("3")))
+	r.receives(result(json.RawMessage("3")))
+	first.dies()
+	second := r.owner()
+	id, _, _ := second.asks("resources/subscribe") // the other one
+	second.says("%s", result(id))
+	r.receives(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%q}}`, "2"+long))
 }
 
 // A client whose owners end again and again over the same request gives up.

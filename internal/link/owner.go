@@ -31,9 +31,10 @@ type Conn struct {
 	writing sync.Mutex // of conn, and of the order of messages
 	rest    []byte     // of a line the server has not ended yet; guarded by writing
 
-	mu    sync.Mutex
-	calls map[string][]*call         // by id, the oldest first
-	asked map[string]json.RawMessage // the server's ids by those that the client knows
+	mu      sync.Mutex
+	calls   map[string][]*call         // by id, the oldest first
+	asked   map[string]json.RawMessage // the server's ids by those that the client knows
+	refused []uint64                   // lines that the server took for no request; the next frames report them
 }
 
 // call is a request of the client that has no answer yet.
@@ -345,18 +346,23 @@ func (c *Conn) aboutCall(m message) (number uint64, skip bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	var first *call // another one is refused: a subject has one request at a time
 	for _, list := range c.calls {
 		for _, r := range list {
-			if r.restored == nil && c.protocol.subject(r.message) == subject {
-				if r.skip > 0 {
-					r.skip--
-					return 0, true
-				}
-				return r.number, false
+			if r.restored == nil && c.protocol.subject(r.message) == subject && (first == nil || r.number < first.number) {
+				first = r
 			}
 		}
 	}
-	return 0, false
+	switch {
+	case first == nil:
+		return 0, false
+	case first.skip > 0:
+		first.skip--
+		return 0, true
+	default:
+		return first.number, false
+	}
 }
 
 func (c *Conn) send(f frame) error {
@@ -370,7 +376,39 @@ func (c *Conn) sendLocked(f frame) error {
 	if c.cut.Load() {
 		return errEnded
 	}
+	f.Done = append(f.Done, c.takeRefused()...)
 	return writeFrame(c.conn, f)
+}
+
+// maxRefused is how many refused lines a frame reports, so that its header stays
+// within maxHeader.
+const maxRefused = 1000
+
+func (c *Conn) takeRefused() []uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := min(len(c.refused), maxRefused)
+	list := c.refused[:n:n]
+	c.refused = c.refused[n:]
+	return list
+}
+
+// refuseBefore removes the calls before a line that the server has not asked a
+// Delivery for: it reads lines in order, so it took them for no requests, and
+// answers to them name no id. The caller must hold c.mu.
+func (c *Conn) refuseBefore(number uint64) {
+	for id, list := range c.calls {
+		list = slices.DeleteFunc(list, func(r *call) bool {
+			refused := !r.delivered && r.number < number
+			if refused {
+				c.refused = append(c.refused, r.number)
+			}
+			return refused
+		})
+		if c.calls[id] = list; len(list) == 0 {
+			delete(c.calls, id)
+		}
+	}
 }
 
 // Delivery identifies a request of a client across owners.
@@ -385,7 +423,8 @@ type Delivery struct {
 type connKey struct{}
 
 // DeliveryOf identifies the next request with an id that came over the link that
-// ctx is of. It reports false when there is none.
+// ctx is of. It reports false when there is none. A server calls it for each
+// request that it accepts, in the order of their lines.
 func DeliveryOf(ctx context.Context, id any) (Delivery, bool) {
 	c, _ := ctx.Value(connKey{}).(*Conn)
 	raw, err := json.Marshal(id)
@@ -399,8 +438,18 @@ func DeliveryOf(ctx context.Context, id any) (Delivery, bool) {
 	if i < 0 {
 		return Delivery{}, false
 	}
-	list[i].delivered = true
-	return Delivery{Key: fmt.Sprintf("link-%s-%d", c.key, list[i].number), Again: list[i].again}, true
+	r := list[i]
+	r.delivered = true
+	c.refuseBefore(r.number)
+	return Delivery{Key: fmt.Sprintf("link-%s-%d", c.key, r.number), Again: r.again}, true
+}
+
+// Forget leaves a session of the Agent Client Protocol to another client: the next
+// owner does not resume it for the client of the link that ctx is of.
+func Forget(ctx context.Context, session string) {
+	if c, _ := ctx.Value(connKey{}).(*Conn); c != nil {
+		_ = c.send(frame{header: header{Keep: sessionSlot(session)}}) // a client that has left has no next owner
+	}
 }
 
 // Linked reports whether ctx is that of a client that asks the next owner when

@@ -1,7 +1,9 @@
 package link
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"slices"
 )
 
@@ -43,7 +45,7 @@ func keepMCP(m message, _ json.RawMessage) (string, []byte) {
 		if json.Unmarshal(m.Params, &p) != nil {
 			return "", nil
 		}
-		slot := "resource " + p.URI
+		slot := resourceSlot(p.URI)
 		if m.Method == "resources/unsubscribe" {
 			return slot, nil
 		}
@@ -51,6 +53,10 @@ func keepMCP(m message, _ json.RawMessage) (string, []byte) {
 	}
 	return "", nil
 }
+
+// resourceSlot names the slot of a subscription. A URI may be longer than the
+// header of a frame.
+func resourceSlot(uri string) string { return fmt.Sprintf("resource %x", sha256.Sum256([]byte(uri))) }
 
 // restoredMCP reports watched resources as changed: nothing watched them between
 // two owners.
@@ -78,6 +84,10 @@ func withdrawsMCP(m message) json.RawMessage {
 // has the session open already, and whose owner has ended.
 const Reattached = "daybook/reattached"
 
+// Announced is the member of _meta that marks an update which is made when a session
+// is opened, and belongs to no prompt.
+const Announced = "daybook/announced"
+
 // ACP is the Agent Client Protocol. The updates of a prompt are made of recorded
 // events alone, so that those the client has received can be counted off.
 var ACP = Protocol{
@@ -103,7 +113,7 @@ func keepACP(m message, result json.RawMessage) (string, []byte) {
 	if id == "" {
 		return "", nil
 	}
-	slot := "session " + id
+	slot := sessionSlot(id)
 	if m.Method == "session/close" || m.Method == "session/delete" {
 		return slot, nil
 	}
@@ -117,6 +127,8 @@ func keepACP(m message, result json.RawMessage) (string, []byte) {
 	params["_meta"], params["sessionId"] = encode(meta), encode(id)
 	return slot, stateLine(slot, "session/resume", encode(params))
 }
+
+func sessionSlot(id string) string { return "session " + id }
 
 func sessionACP(params json.RawMessage) string {
 	var p struct {
@@ -139,12 +151,13 @@ func promptedACP(m message) string {
 // session itself belong to none.
 func updatedACP(m message) string {
 	var p struct {
-		SessionID string `json:"sessionId"`
+		Meta      map[string]json.RawMessage `json:"_meta"`
+		SessionID string                     `json:"sessionId"`
 		Update    struct {
 			Kind string `json:"sessionUpdate"`
 		} `json:"update"`
 	}
-	if m.Method != "session/update" || json.Unmarshal(m.Params, &p) != nil ||
+	if m.Method != "session/update" || json.Unmarshal(m.Params, &p) != nil || p.Meta[Announced] != nil ||
 		slices.Contains([]string{"available_commands_update", "current_mode_update", "config_option_update"}, p.Update.Kind) {
 		return ""
 	}

@@ -233,8 +233,25 @@ func (s *Server) Conn(name string) (*nats.Conn, error) { return s.connect(name, 
 // and nothing else. The caller closes it, soon.
 func (s *Server) Keeper(name string) (*nats.Conn, error) { return s.connect(name, keeperUser) }
 
-func (s *Server) connect(name, user string) (*nats.Conn, error) {
-	nc, err := nats.Connect("",
+// connectAttempts is how often a connection is tried. The server pings a client some
+// seconds after it connects, and a client that still waits for its first answer
+// takes that for a wrong one: it happens on a machine that stands still so long.
+const connectAttempts = 5
+
+func (s *Server) connect(name, user string) (nc *nats.Conn, err error) {
+	for range connectAttempts {
+		if nc, err = s.tryConnect(name, user); err == nil || errors.Is(err, nats.ErrAuthorization) || !s.server.Running() {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect to the embedded NATS server: %w", err)
+	}
+	return nc, nil
+}
+
+func (s *Server) tryConnect(name, user string) (*nats.Conn, error) {
+	return nats.Connect("",
 		nats.InProcessServer(s.server),
 		nats.Name(name),
 		nats.UserInfo(user, s.service),
@@ -249,10 +266,6 @@ func (s *Server) connect(name, user string) (*nats.Conn, error) {
 			}
 			s.log.Warn("nats connection", slog.String("connection", name), slog.String("subject", subject), slog.Any("error", err))
 		}))
-	if err != nil {
-		return nil, fmt.Errorf("connect to the embedded NATS server: %w", err)
-	}
-	return nc, nil
 }
 
 // Addr is the address subscribers connect to, or empty.

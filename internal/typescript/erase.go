@@ -74,6 +74,9 @@ func (t *tree) erase() (erased []byte, stays *NotErasableError, err error) {
 			i++
 		}
 	}
+	if e.joined {
+		return nil, nil, ErrSyntax
+	}
 	e.separate()
 	return e.out, e.stays, nil
 }
@@ -90,6 +93,7 @@ type eraser struct {
 	kept, before map[int]int
 	gaps         []gap
 	stays        *NotErasableError // the first thing that cannot be erased
+	joined       bool              // something erased seems to hold the next statement
 }
 
 // gap is a place where something was erased and a statement may need an end.
@@ -137,6 +141,9 @@ func position(source []byte, at int) (line, column int) {
 
 // blank replaces a range of the source by white space of the same layout.
 func (e *eraser) blank(start, end int) {
+	if e.breaksLine(start, end) && e.joins(start, end) {
+		e.joined = true
+	}
 	for i := start; i < end; {
 		r, n := utf8.DecodeRune(e.source[i:end])
 		switch {

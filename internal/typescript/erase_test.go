@@ -63,7 +63,8 @@ func TestNotErasable(t *testing.T) {
 func TestUncertainValueIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{
-		"let as = 1; as as any", "5; let as = 1 as any; as as any\n(-1)",
+		"let as = 1; as as any", "5; let as = 1 as any; as as any\n(-1)", "let as = 1; as as any; as++ // c\n\n(1); as",
+		"let x: any; x as any\n<number>(5)",
 	} {
 		p, err := typescript.JavaScript([]byte(source))
 		var syntax *typescript.SyntaxError

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -179,10 +180,16 @@ func withoutEmpty(printed []byte) []byte {
 // lowerLoosely lowers a source that esbuild accepts and of which the grammar makes
 // something else. Its value is certain only if it is that of the last statement,
 // and if no statement that the grammar may have taken for part of another one
-// comes after it.
+// comes after it. What esbuild reads in another way than JavaScript is refused.
 func lowerLoosely(source []byte) (*Program, error) {
+	if updatedBefore.Match(source) {
+		return nil, explain(ErrSyntax)
+	}
 	t, err := parseLoosely(source)
 	if err != nil {
+		return nil, explain(err)
+	}
+	if _, err := t.missedBreaks(); err != nil {
 		return nil, explain(err)
 	}
 	last := t.lastStatement()
@@ -192,6 +199,10 @@ func lowerLoosely(source []byte) (*Program, error) {
 	t.only = last
 	return t.lower(api.LoaderTS)
 }
+
+// updatedBefore matches x++ before a line that begins with a parenthesis, a bracket
+// or a template, which esbuild reads as a call or an access.
+var updatedBefore = regexp.MustCompile("(?s)(?:\\+\\+|--)(?:[ \\t]|//[^\\r\\n]*|/\\*.*?\\*/)*[\\r\\n\u2028\u2029](?:\\s|//[^\\r\\n]*|/\\*.*?\\*/)*[(\\[`]")
 
 // lastStatement returns the last top-level statement but for those that have no
 // value and end in a brace, or none.
@@ -229,7 +240,7 @@ func (t *tree) lower(loader api.Loader) (*Program, error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	if !sameProgram(plain, t.source, loader) || t.only != 0 && !out.endsInMark(name) {
+	if !sameProgram(plain, insert(t.source, t.ends()), loader) || t.only != 0 && !out.endsInMark(name) {
 		return nil, explain(ErrSyntax)
 	}
 	maps, err := shiftBack(r.Map, t.source, inserted)

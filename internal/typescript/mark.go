@@ -3,6 +3,7 @@ package typescript
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -34,20 +35,47 @@ func (t *tree) namespaceStatement(i int) bool {
 
 // mark makes each expression statement that may be the script's value the
 // argument of a call: esbuild leaves out statements that it can compute, but no
-// calls.
+// calls. Statements that esbuild would join to the next line get a semicolon.
 func (t *tree) mark(name string) (marked []byte, inserted []insertion) {
 	directives := t.directives()
 	t.values(func(statement, expression int) {
 		if directives[statement] || t.only != 0 && statement != t.only {
 			return
 		}
-		closing := "))"
+		opening, closing := "(", ")"
+		if t.kind(expression) == "sequence_expression" {
+			opening, closing = "((", "))" // one argument
+		}
 		if t.source[t.end(statement)-1] != ';' || t.end(expression) == t.end(statement) {
 			closing += ";"
 		}
-		inserted = append(inserted, insertion{t.start(expression), name + "(("}, insertion{t.end(expression), closing})
+		inserted = append(inserted, insertion{t.start(expression), name + opening}, insertion{t.end(expression), closing})
 	})
+	if t.only == 0 {
+		marked := map[int]bool{}
+		for _, n := range inserted {
+			marked[n.at] = true
+		}
+		for _, n := range t.ends() {
+			if !marked[n.at] {
+				inserted = append(inserted, n)
+			}
+		}
+		slices.SortStableFunc(inserted, func(a, b insertion) int { return a.at - b.at })
+	}
 	return insert(t.source, inserted), inserted
+}
+
+// ends returns a semicolon for each statement that ends where the grammar does not
+// end it. esbuild reads x++ and a parenthesis on the next line as a call, as the
+// grammar does.
+func (t *tree) ends() []insertion {
+	var ends []insertion
+	for _, at := range t.breaks {
+		ends = append(ends, insertion{at, ";"})
+	}
+	slices.SortFunc(ends, func(a, b insertion) int { return a.at - b.at })
+	return ends
 }
 
 // addedTo reports whether esbuild added a statement with this expression to a
@@ -112,6 +140,20 @@ func (t *tree) directives() map[int]bool {
 	return found
 }
 
+// holdsFunction reports whether the arguments of a mark are an arrow function, in
+// parentheses or not. esbuild prints an arrow function in parentheses where the
+// source has it in parentheses, which the mark would add.
+func (t *tree) holdsFunction(arguments int) bool {
+	if arguments == none || t.kind(arguments) != "arguments" {
+		return false
+	}
+	e := t.expression(arguments)
+	for e != none && t.kind(e) == "parenthesized_expression" {
+		e = t.expression(e)
+	}
+	return t.kind(e) == "arrow_function"
+}
+
 // unmark takes the marks out of what esbuild printed of a source. Statements that
 // esbuild added get a form without a value; loosely, other statements may be
 // without a mark. plain is the code without the latter change.
@@ -124,6 +166,9 @@ func (t *tree) unmark(name string, source []byte, loosely bool) (code, plain []b
 		if f := t.first(expression); t.kind(expression) == "call_expression" && t.kind(f) == "identifier" && t.text(f) == name {
 			for at := t.start(f); at < t.end(f); at++ {
 				out[at] = ' '
+			}
+			if t.holdsFunction(t.next(f)) {
+				out[t.start(t.next(f))], out[t.end(t.next(f))-1] = ' ', ' '
 			}
 			calls++
 			return

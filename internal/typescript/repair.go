@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"slices"
+	"sort"
 )
 
 // candidate is a place that may hold a using declaration.
@@ -78,34 +79,165 @@ func (t *tree) constantsAt(candidates []candidate) []int {
 	return found
 }
 
+// maxBreaks bounds how often a source is parsed again for the statements that
+// end where the grammar does not end them.
+const maxBreaks = 16
+
+// endStatements parses a source again with a semicolon wherever a statement ends
+// in TypeScript and not in the grammar, until there is no such place.
+func (t *tree) endStatements() (*tree, error) {
+	for range maxBreaks {
+		breaks, err := t.missedBreaks()
+		if err != nil || len(breaks) == 0 {
+			return t, err
+		}
+		patched := bytes.Clone(t.source)
+		for _, at := range breaks {
+			patched[at] = ';'
+		}
+		next, _, err := parseAsWritten(patched)
+		if err != nil {
+			return nil, err
+		}
+		next.using, next.breaks = t.using, append(t.breaks, breaks...)
+		t = next
+	}
+	return nil, ErrSyntax
+}
+
 // missedBreaks returns the offsets of white space where TypeScript ends a
-// statement and the grammar does not: after "x as T" and before a line that
-// begins with a parenthesis, and inside what the grammar takes for T[...] and
-// x! with a line end before the bracket or the mark.
-func (t *tree) missedBreaks() []int {
-	var found []int
-	note := func(from, to int) {
+// statement and the grammar does not: before a line that begins with a parenthesis,
+// a bracket or a template, after "x as T", "typeof x" as a type, and x++; inside of
+// what the grammar takes for T[...] and x! with a line end before the bracket or
+// the mark; and after the body of an arrow function. Of places in the same
+// expression it returns the first. The error is ErrSyntax if there can be no end.
+func (t *tree) missedBreaks() ([]int, error) {
+	type place struct{ expression, at int }
+	var places []place
+	note := func(i, from, to int) {
 		if from < to && t.breaksLine(from, to) && bytes.IndexByte([]byte(" \t\r\n"), t.source[from]) >= 0 {
-			found = append(found, from)
+			places = append(places, place{t.start(i), from})
 		}
 	}
 	for i := range t.nodes {
 		switch t.kind(i) {
 		case "as_expression", "satisfies_expression":
-			if p := t.parent(i); t.kind(p) == "call_expression" && t.start(p) == t.start(i) && t.next(i) != none {
-				note(t.end(i), t.start(t.next(i)))
+			if p := t.parent(i); t.kind(p) == "call_expression" && t.start(p) == t.start(i) && t.nextToken(i) != none {
+				if t.kind(t.nextToken(i)) == "type_arguments" {
+					return nil, ErrSyntax // a comparison
+				}
+				note(p, t.end(i), t.start(t.nextToken(i)))
 			}
+		case "call_expression":
+			f := t.first(i)
+			if f == none || t.nextToken(f) == none || !t.inType(i) || t.kind(f) == "import" {
+				continue
+			}
+			if !t.breaksLine(t.end(f), t.start(t.nextToken(f))) {
+				return nil, ErrSyntax // a type calls nothing
+			}
+			note(i, t.end(f), t.start(t.nextToken(f)))
 		case "lookup_type", "array_type":
 			if bracket := t.child(i, "["); bracket != none {
-				note(t.end(t.first(i)), t.start(bracket))
+				note(i, t.end(t.first(i)), t.start(bracket))
 			}
 		case "non_null_expression":
 			if mark := t.child(i, "!"); mark != none {
-				note(t.end(t.first(i)), t.start(mark))
+				note(i, t.end(t.first(i)), t.start(mark))
+			}
+		case "update_expression", "arrow_function":
+			if p := t.parent(i); t.nextToken(i) != none && t.start(p) == t.start(i) && t.endsOperand(i, p) {
+				note(p, t.end(i), t.start(t.nextToken(i)))
 			}
 		}
 	}
-	return found
+	slices.SortFunc(places, func(a, b place) int { return a.at - b.at })
+	var found []int
+	for _, p := range places {
+		if len(found) == 0 || found[len(found)-1] < p.expression {
+			found = append(found, p.at)
+		}
+	}
+	return found, nil
+}
+
+// nextToken returns the next sibling of node i that is no comment, or none.
+func (t *tree) nextToken(i int) int {
+	n := t.next(i)
+	for n != none && t.kind(n) == "comment" {
+		n = t.next(n)
+	}
+	return n
+}
+
+// endsOperand reports whether JavaScript has no expression p that begins with x++
+// or an arrow function with a body in braces, node i.
+func (t *tree) endsOperand(i, p int) bool {
+	switch t.kind(p) {
+	case "call_expression", "subscript_expression", "member_expression":
+	case "binary_expression", "ternary_expression", "as_expression", "satisfies_expression", "update_expression", "non_null_expression":
+		if t.kind(i) == "update_expression" {
+			return false
+		}
+	default:
+		return false
+	}
+	if t.kind(i) == "update_expression" {
+		return t.kind(t.first(i)) != "++" && t.kind(t.first(i)) != "--"
+	}
+	return t.source[t.end(i)-1] == '}' && t.kind(t.last(i)-1) == "}" && t.kind(t.parent(t.last(i)-1)) == "statement_block" && t.parent(t.parent(t.last(i)-1)) == i
+}
+
+// inType reports whether node i is part of a type that holds expressions: typeof
+// x, or one that is imported.
+func (t *tree) inType(i int) bool {
+	for p := t.parent(i); p != none; p = t.parent(p) {
+		switch t.kind(p) {
+		case "type_query", "type_alias_declaration", "type_annotation":
+			return true
+		case "member_expression", "call_expression", "instantiation_expression", "subscript_expression":
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// joins reports whether a range that is to be erased holds the beginning of another
+// statement: a token that continues no type on a new line, or a comment that goes on
+// there. The grammar is known to join them; what missedBreaks does not find is
+// refused here.
+func (t *tree) joins(start, end int) bool {
+	depth, before := 0, none
+	for i := sort.Search(len(t.nodes), func(i int) bool { return t.start(i) >= start }); i < len(t.nodes) && t.start(i) < end; i++ {
+		if t.last(i) != i+1 || t.start(i) == t.end(i) {
+			continue
+		}
+		if t.kind(i) == "comment" {
+			if bytes.HasPrefix(t.source[t.start(i):], []byte("//")) && t.breaksLine(t.start(i), t.end(i)) {
+				return true
+			}
+			continue
+		}
+		if depth == 0 && before != none && t.breaksLine(t.end(before), t.start(i)) && bytes.IndexByte([]byte("([`+-/~!'\"<0123456789"), t.source[t.start(i)]) >= 0 &&
+			t.parentKind(i) != "formal_parameters" && t.parentKind(i) != "type_parameters" && !continuesType[t.kind(before)] {
+			return true
+		}
+		switch t.kind(i) {
+		case "(", "[", "{", "<", "${":
+			depth++
+		case ")", "]", "}", ">":
+			depth--
+		}
+		before = i
+	}
+	return false
+}
+
+// continuesType holds the tokens that a type follows, also on the next line.
+var continuesType = map[string]bool{
+	"|": true, "&": true, "=>": true, "=": true, ":": true, "?": true, ",": true, "?:": true, "extends": true, "implements": true, "keyof": true, "is": true, "new": true, "readonly": true, "as": true, "satisfies": true,
+	"typeof": true, "infer": true, "-": true,
 }
 
 // maxRepairs bounds how often a source is parsed again. Each time costs as much
@@ -134,8 +266,9 @@ func repair(source []byte) (*tree, error) {
 	if decorated := hideDecorators(patched); decorated != nil {
 		patched = decorated
 	}
+	hideComments(patched)
 	t, failedAt, err := parseAsWritten(patched)
-	breaks := continuations(source)
+	breaks := continuations(patched)
 	for range maxRepairs {
 		if err == nil || failedAt == none || len(breaks) == 0 {
 			break
@@ -154,6 +287,22 @@ func repair(source []byte) (*tree, error) {
 		t, failedAt, err = u, uAt, uErr
 	}
 	return t, err
+}
+
+// hideComments makes white space of the comments that end with their line, so that
+// a semicolon at its end is not part of them.
+func hideComments(source []byte) {
+	t, err := parseLoosely(source)
+	if err != nil {
+		return
+	}
+	for i := range t.nodes {
+		if t.kind(i) == "comment" && bytes.HasPrefix(source[t.start(i):], []byte("//")) {
+			for at := t.start(i); at < t.end(i); at++ {
+				source[at] = ' '
+			}
+		}
+	}
 }
 
 // hideDecorators replaces the expression of each decorator in parentheses by a
@@ -262,7 +411,7 @@ var variance = regexp.MustCompile(`[<,]\s*(?:const\s+)?((?:in\s+out|in|out)\s)\s
 func distance(a, b int) int { return max(a-b, b-a) }
 
 // continuations returns the line ends before lines that begin with a sign, a
-// star, a slash or a template.
+// star, a slash, a template, a bracket or a type assertion.
 func continuations(source []byte) []int {
 	var found []int
 	for i, b := range source {
@@ -270,7 +419,7 @@ func continuations(source []byte) []int {
 			continue
 		}
 		next := bytes.TrimLeft(source[i+1:], " \t\r\n")
-		if len(next) > 1 && bytes.IndexByte([]byte("+-*`/["), next[0]) >= 0 && next[1] != '=' && !bytes.HasPrefix(next, []byte("//")) {
+		if len(next) > 1 && bytes.IndexByte([]byte("+-*`/[<"), next[0]) >= 0 && next[1] != '=' && !bytes.HasPrefix(next, []byte("//")) {
 			found = append(found, i)
 		}
 	}

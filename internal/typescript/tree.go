@@ -1,7 +1,6 @@
 package typescript
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -60,6 +59,7 @@ type tree struct {
 	nodes  []node
 	kinds  []string
 	using  []int // offsets of the keyword of each using declaration
+	breaks []int // offsets of white space where a statement ends, see missedBreaks
 	only   int   // the only statement to mark, or 0
 }
 
@@ -90,16 +90,8 @@ func parse(source []byte) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	if breaks := t.missedBreaks(); len(breaks) > 0 {
-		patched := bytes.Clone(t.source)
-		for _, at := range breaks {
-			patched[at] = ';'
-		}
-		using := t.using
-		if t, _, err = parseAsWritten(patched); err != nil {
-			return nil, err
-		}
-		t.using = using
+	if t, err = t.endStatements(); err != nil {
+		return nil, err
 	}
 	t.source = source
 	return t, nil

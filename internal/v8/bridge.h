@@ -48,6 +48,7 @@ typedef struct {
   daybook_bytes text;  // owned by the isolate, valid until its next call
   int line, column;    // of a syntax error, 1-based, 0 = unknown
   int timers_cancelled;  // because the run failed, its own and those of earlier runs
+  int globals_refused;   // of the run's values, those that the global object did not take
   size_t peak_heap;    // bytes, sampled before each collection and at the end
   double clock_ms;     // where the clock stood at the end
 } daybook_result;
@@ -75,8 +76,11 @@ typedef struct {
   daybook_bytes mappings;  // of a source map, when source is generated code
 } daybook_script;
 
-// servers is the JSON of what the script may call, empty for nothing.
-void daybook_run(daybook_isolate*, daybook_script script, daybook_bytes servers, daybook_result* result);
+// servers is the JSON of what the script may call, empty for nothing. globals is the
+// JSON of an object, empty for none: its members become properties of the global
+// object before the script is evaluated.
+void daybook_run(daybook_isolate*, daybook_script script, daybook_bytes servers, daybook_bytes globals,
+                 daybook_result* result);
 // Ends the isolate's useful life, whatever it returns. The blob is owned by
 // the isolate and valid until daybook_dispose.
 int daybook_snapshot(daybook_isolate*, daybook_bytes* blob);

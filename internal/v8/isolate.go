@@ -46,6 +46,9 @@ type Config struct {
 	Servers []byte
 	// Host carries out the calls; required with Servers.
 	Host Host
+	// Globals are values that Run defines on the global object before it evaluates
+	// the script: the JSON of an object. Empty is none.
+	Globals []byte
 }
 
 // Output receives console messages on the isolate's thread.
@@ -92,6 +95,8 @@ type Isolate struct {
 	host   cgo.Handle
 	// servers is what the run may call.
 	servers []byte
+	// globals are the values that the run gets.
+	globals []byte
 	pinned  runtime.Pinner
 
 	mu      sync.Mutex // guards what follows, against Terminate
@@ -164,7 +169,7 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 		i.host = cgo.NewHandle(cfg.Host)
 		c.host = C.uintptr_t(i.host)
 	}
-	i.servers = cfg.Servers
+	i.servers, i.globals = cfg.Servers, cfg.Globals
 	c.heap_limit, c.buffer_limit = C.size_t(cfg.HeapLimit), C.size_t(cfg.BufferLimit)
 	for n, b := range cfg.Seed {
 		c.seed[n] = C.uint8_t(b)
@@ -181,8 +186,8 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 }
 
 // Assign gives an isolate that was made ahead of its run what only the run
-// knows: Seed, Start, Output, Servers and Host of cfg. The rest of cfg must be what the
-// isolate was made with. It must come before Run.
+// knows: Seed, Start, Output, Servers, Host and Globals of cfg. The rest of cfg must
+// be what the isolate was made with. It must come before Run.
 func (i *Isolate) Assign(cfg Config) error {
 	if i.ptr == nil {
 		return ErrDisposed
@@ -201,7 +206,7 @@ func (i *Isolate) Assign(cfg Config) error {
 	if cfg.Host != nil {
 		i.host = cgo.NewHandle(cfg.Host)
 	}
-	i.servers = cfg.Servers
+	i.servers, i.globals = cfg.Servers, cfg.Globals
 	var seed [16]C.uint8_t
 	for n, b := range cfg.Seed {
 		seed[n] = C.uint8_t(b)
@@ -237,6 +242,9 @@ type Result struct {
 	// TimersCancelled counts the timers that a failed run left, its own and those
 	// of earlier runs. They were cancelled.
 	TimersCancelled int
+	// GlobalsRefused counts the members of Config.Globals that the global object did
+	// not take: an earlier run made the property read-only or froze the object.
+	GlobalsRefused int
 	// PeakHeap is the most V8 heap in use before any collection, in bytes.
 	PeakHeap int64
 	// Clock is where the script's clock stood at the end.
@@ -282,7 +290,7 @@ func (i *Isolate) Run(script Script) (Result, error) {
 		name:     cBytes([]byte(script.Name)),
 		file:     cBytes([]byte(script.File)),
 		mappings: cBytes([]byte(script.Mappings)),
-	}, cBytes(i.servers), &c)
+	}, cBytes(i.servers), cBytes(i.globals), &c)
 
 	i.mu.Lock()
 	i.running = false
@@ -296,6 +304,7 @@ func (i *Isolate) Run(script Script) (Result, error) {
 		PeakHeap:  int64(c.peak_heap),
 
 		TimersCancelled: int(c.timers_cancelled),
+		GlobalsRefused:  int(c.globals_refused),
 		Clock:           fromMillis(float64(c.clock_ms)),
 	}
 	if c.has_text != 0 {

@@ -19,7 +19,7 @@ class Run {
   Run(daybook_isolate* d, Local<v8::Context> context, daybook_result* result)
       : d_(d), isolate_(d->isolate), context_(context), caught_(d->isolate), result_(result) {}
 
-  void execute(daybook_script script, daybook_bytes servers) {
+  void execute(daybook_script script, daybook_bytes servers, daybook_bytes globals) {
     d_->pending_calls = 0;
     Local<v8::String> callable, name, file, mappings;
     if (!string_of(servers, &callable) || !string_of(script.name, &name) || !string_of(script.file, &file) ||
@@ -28,6 +28,7 @@ class Run {
     }
     Local<Value> start[5] = {v8::Number::New(isolate_, d_->start_ms), callable, name, file, mappings};
     if (call_entry(d_, context_, "begin", 5, start).IsEmpty()) return conclude_exception(caught_exception());
+    if (globals.size > 0 && !define_globals(globals)) return conclude_exception(caught_exception());
     Local<v8::String> text;
     if (!string_of(script.source, &text)) {
       result_->status = DAYBOOK_INTERNAL;
@@ -43,6 +44,43 @@ class Run {
   }
 
  private:
+  // Gives the global object a property for each member of a JSON object. No code of
+  // a script runs: not the accessors that it defined under these names, and no
+  // JSON.parse of its own. A let, const or class of the same name keeps its value.
+  // False when stopped.
+  bool define_globals(daybook_bytes globals) {
+    v8::HandleScope handles(isolate_);
+    Local<v8::String> text;
+    Local<Value> parsed;
+    if (!string_of(globals, &text) || !v8::JSON::Parse(context_, text).ToLocal(&parsed)) return false;
+    Local<v8::Object> values = parsed.As<v8::Object>();
+    Local<v8::Array> names;
+    if (!values
+             ->GetPropertyNames(context_, v8::KeyCollectionMode::kOwnOnly, v8::ONLY_ENUMERABLE,
+                                v8::IndexFilter::kIncludeIndices, v8::KeyConversionMode::kConvertToString)
+             .ToLocal(&names)) {
+      return false;
+    }
+    Local<Value> count;
+    if (!names->Get(context_, new_string(isolate_, "length")).ToLocal(&count)) return false;
+    const int length = static_cast<int>(count->NumberValue(context_).FromMaybe(0));
+    Local<v8::Object> global = context_->Global();
+    for (int i = 0; i < length; i++) {
+      Local<Value> name, value;
+      if (!names->Get(context_, v8::Number::New(isolate_, i)).ToLocal(&name) || !values->Get(context_, name).ToLocal(&value)) {
+        return false;
+      }
+      Local<v8::Name> key = name.As<v8::Name>();
+      if (global->CreateDataProperty(context_, key, value).FromMaybe(false)) continue;
+      // A property that var or function declared cannot be configured: it takes a
+      // value and keeps its attributes.
+      v8::PropertyDescriptor descriptor(value);
+      if (!global->DefineProperty(context_, key, descriptor).FromMaybe(false)) result_->globals_refused++;
+      if (stopped()) return false;
+    }
+    return true;
+  }
+
   bool string_of(daybook_bytes bytes, Local<v8::String>* text) {
     return v8::String::NewFromUtf8(isolate_, bytes.data == nullptr ? "" : bytes.data, v8::NewStringType::kNormal,
                                    static_cast<int>(bytes.size))
@@ -373,7 +411,8 @@ bool rest(daybook_isolate* d) {
 }  // namespace
 }  // namespace daybook
 
-extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_bytes servers, daybook_result* result) {
+extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_bytes servers, daybook_bytes globals,
+                            daybook_result* result) {
   using namespace daybook;
   *result = {};
   d->text.clear();
@@ -381,7 +420,7 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_b
     v8::HandleScope handles(d->isolate);
     v8::Local<v8::Context> context = d->context.Get(d->isolate);
     v8::Context::Scope scope(context);
-    Run(d, context, result).execute(script, servers);
+    Run(d, context, result).execute(script, servers, globals);
   }
   d->rejections.clear();
   d->reported.Reset();

@@ -234,8 +234,22 @@ class Number : public Primitive {
   static Local<Number> New(Isolate*, double);
 };
 
+class PropertyDescriptor {
+ public:
+  explicit PropertyDescriptor(Local<Value>);  // of a value and no attributes
+  ~PropertyDescriptor();
+  PropertyDescriptor(const PropertyDescriptor&) = delete;
+  void operator=(const PropertyDescriptor&) = delete;
+
+ private:
+  void* private_;
+};
+
 class Object : public Value {
  public:
+  // Neither calls a getter or a setter. False when the object refuses.
+  Maybe<bool> CreateDataProperty(Local<Context>, Local<Name>, Local<v8::Value>);
+  Maybe<bool> DefineProperty(Local<Context>, Local<Name>, PropertyDescriptor&);
   MaybeLocal<v8::Value> Get(Local<Context>, Local<v8::Value>);
   Maybe<bool> Set(Local<Context>, Local<v8::Value>, Local<v8::Value>);
   Maybe<bool> Delete(Local<Context>, Local<v8::Value>);

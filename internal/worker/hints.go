@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"regexp"
 	"strings"
 )
@@ -24,6 +25,10 @@ const (
 	noSignals = "scripts have neither events nor abort signals: use promises and callbacks"
 	noShared  = "a run whose heap is saved has none: run stateless"
 	useGlobal = "use globalThis"
+	useLog    = "use console.log"
+	noFence   = "the script begins with a Markdown fence: send the code alone"
+	noQuotes  = "the script has typographic quotes: write \" or '"
+	noObject  = "a brace at the start of a script opens a block: put an object into parentheses, ({...}), or into a variable"
 	noReturn  = "at top level the value of the last expression is the result: write the value without return, or put the code into a function and call it"
 )
 
@@ -44,6 +49,8 @@ var missing = map[string]string{
 	"AbortController": noSignals, "AbortSignal": noSignals, "EventTarget": noSignals, "Event": noSignals, "EventEmitter": noSignals,
 	"SharedArrayBuffer": noShared, "WebAssembly": noShared,
 	"global": useGlobal,
+	"print":  useLog,
+	"path":   noModules, "os": noModules,
 }
 
 var notDefined = regexp.MustCompile(`^ReferenceError: (\w+) is not defined$`)
@@ -53,7 +60,19 @@ var dynamicImport = regexp.MustCompile(`\bimport\s*\(`)
 
 // hint returns what to do instead, for the first line of an error; "" for most.
 func hint(first string, code []byte) string {
+	begin := bytes.TrimSpace(code)
+	if bytes.HasPrefix(begin, []byte("```")) {
+		return noFence
+	}
 	switch first {
+	case "SyntaxError: Unexpected token ':'":
+		if bytes.HasPrefix(begin, []byte("{")) {
+			return noObject
+		}
+	case "SyntaxError: Invalid or unexpected token":
+		if bytes.ContainsAny(code, "“”‘’") {
+			return noQuotes
+		}
 	case "SyntaxError: Cannot use import statement outside a module",
 		"SyntaxError: Cannot use 'import.meta' outside a module",
 		"SyntaxError: Unexpected token 'export'":

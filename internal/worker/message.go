@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"daybook/internal/v8"
 )
@@ -15,7 +16,7 @@ var errProtocol = errors.New("worker broke protocol")
 
 // helloMagic opens the conversation: a process that finds anything else on its
 // standard input was not started by a Pool.
-const helloMagic = "daybook worker protocol 4"
+const helloMagic = "daybook worker protocol 5"
 
 // helloMessage says what a worker is going to be.
 type helloMessage struct {
@@ -55,7 +56,25 @@ type taskHeader struct {
 	StartMicros int64    `json:"start_micros"`
 	// ServersSize is the length of what may be called, as JSON; it comes first.
 	ServersSize int `json:"servers_size"`
+	// GlobalsSize is the length of the values for the global object, as JSON; they
+	// come after that.
+	GlobalsSize int `json:"globals_size,omitempty"`
 }
+
+// check refuses sizes that no task has.
+func (h *taskHeader) check() error {
+	for _, part := range []struct {
+		size, most int
+	}{{h.ServersSize, maxServers}, {h.GlobalsSize, MaxGlobals}, {h.CodeSize, MaxCode}, {h.HeapSize, math.MaxInt32}} {
+		if part.size < 0 || part.size > part.most {
+			return fmt.Errorf("%w: a part of %d bytes, %d are allowed", errProtocol, part.size, part.most)
+		}
+	}
+	return nil
+}
+
+// maxServers is more than the JSON of what a task may call.
+const maxServers = math.MaxInt32
 
 // How a worker says a run ended. The parent makes statuses and reasons of it.
 const (

@@ -48,6 +48,7 @@ var otherThanNode = map[string]string{
 	`export type * as y from "x"`:                                                                  "a form of export",
 	// The maps of esbuild know no place for the call of a function expression.
 	"enum E { A }; if (1) { (() => { throw new Error('é') })() }": "the call has the place of the brace before it",
+	"var y: any = 1; enum EE { A }; y!\n[-1][0]":                  "the place of the brackets is that of the expression in them",
 }
 
 // TypeScript has the value, the output and the positions that it has in Node 24.
@@ -82,7 +83,8 @@ func TestTypeScriptAsInNode(t *testing.T) {
 				got.Stack = append(got.Stack, at[1])
 			}
 		}
-		known := otherThanNode[c.Code] != "" || strings.Contains(c.Code, "g<<T") // the grammar reads << as a shift
+		known := otherThanNode[c.Code] != "" || strings.Contains(c.Code, "g<<T") || // the grammar reads << as a shift
+			c.Kind == "joined" && c.Refused // Node refuses a sign on the line after the body of an arrow function
 		if problem := compare(c, got); (problem != "") != known {
 			t.Errorf("%s: %q, known to differ: %t\n%s", c.Kind, c.Code, known, problem)
 		}

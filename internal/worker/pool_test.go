@@ -111,6 +111,10 @@ func TestBadTasks(t *testing.T) {
 		"stateless":               func(t *worker.Task) { t.Stateful, t.Heap = false, []byte("x") },
 		"the ceiling is":          func(t *worker.Task) { t.HeapLimitBytes = 1 << 40 },
 		"timeout is missing":      func(t *worker.Task) { t.Timeout = 0 },
+		"not the JSON of an obj":  func(t *worker.Task) { t.Globals = []byte("[1]") },
+		"the JSON of an object":   func(t *worker.Task) { t.Globals = []byte("null") },
+		"are not the JSON":        func(t *worker.Task) { t.Globals = []byte("{\"a\":\"\xff\"}") },
+		"globals have 16777217":   func(t *worker.Task) { t.Globals = make([]byte, worker.MaxGlobals+1) },
 		"outside the years":       func(t *worker.Task) { t.Start = time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC) },
 		"array buffer limit is n": func(t *worker.Task) { t.ArrayBufferLimitBytes = -1 },
 	} {

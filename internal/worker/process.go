@@ -234,6 +234,7 @@ func (p *process) send(t *Task) error {
 		BufferLimit: t.ArrayBufferLimitBytes,
 		Seed:        t.Seed,
 		StartMicros: t.Start.UnixMicro(),
+		GlobalsSize: len(t.Globals),
 	}
 	var servers []byte
 	if len(t.Servers) > 0 {
@@ -247,7 +248,7 @@ func (p *process) send(t *Task) error {
 		if err := writeMessage(w, frameTask, header); err != nil {
 			return err
 		}
-		return writeBody(w, servers, t.Code, t.Heap)
+		return writeBody(w, servers, t.Globals, t.Code, t.Heap)
 	})
 }
 

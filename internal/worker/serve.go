@@ -44,7 +44,7 @@ type server struct {
 // job is one task as it came in, and what was made of it.
 type job struct {
 	taskHeader
-	servers, code, heap []byte
+	servers, globals, code, heap []byte
 
 	began   time.Duration // the process's CPU time then
 	program *program
@@ -155,30 +155,46 @@ func (s *server) read(jobs chan<- *job) {
 }
 
 func (s *server) readTask(payload []byte) (*job, error) {
-	var j job
-	if err := decodeMessage(payload, &j.taskHeader); err != nil {
+	j, err := readJob(&s.in, payload)
+	if err != nil {
 		return nil, err
 	}
 	if j.Stateful != s.stateful {
 		return nil, errors.New("a task for another kind of worker")
 	}
-	j.servers = make([]byte, 0, j.ServersSize)
-	j.code, j.heap = make([]byte, 0, j.CodeSize), make([]byte, 0, j.HeapSize)
+	s.mu.Lock()
+	s.stop = false // a terminate that came before was meant for the previous task
+	s.mu.Unlock()
+	return j, nil
+}
+
+// firstPiece bounds the memory that the announced size of a body gets before any of
+// it is there, in bytes.
+const firstPiece = 32 << 20
+
+// readJob reads a task: its header, and then its bodies in the order that
+// process.send writes them.
+func readJob(in *frameReader, header []byte) (*job, error) {
+	var j job
+	if err := decodeMessage(header, &j.taskHeader); err != nil {
+		return nil, err
+	}
+	if err := j.check(); err != nil {
+		return nil, err
+	}
 	for _, part := range []struct {
 		to   *[]byte
 		size int
-	}{{&j.servers, j.ServersSize}, {&j.code, j.CodeSize}, {&j.heap, j.HeapSize}} {
+	}{{&j.servers, j.ServersSize}, {&j.globals, j.GlobalsSize}, {&j.code, j.CodeSize}, {&j.heap, j.HeapSize}} {
+		*part.to = make([]byte, 0, min(part.size, firstPiece))
 		for len(*part.to) < part.size {
-			t, data, err := s.in.next()
-			if err != nil || t != frameData || len(*part.to)+len(data) > part.size {
-				return nil, errors.New("a task's body is not what its header says")
+			t, data, err := in.next()
+			if err != nil || t != frameData || len(data) == 0 || len(*part.to)+len(data) > part.size {
+				return nil, fmt.Errorf("%w: the body of a task is not what its header says", errProtocol)
 			}
 			*part.to = append(*part.to, data...)
 		}
 	}
-	s.mu.Lock()
-	s.stop = false // a terminate that came before was meant for the previous task
-	s.mu.Unlock()
 	return &j, nil
 }
 
@@ -243,6 +259,7 @@ func (s *server) run(j *job) error {
 		Output:      sink,
 		Servers:     j.servers,
 		Host:        link,
+		Globals:     j.globals,
 	})
 	if err != nil {
 		_ = sink.close() // nothing was written
@@ -278,6 +295,9 @@ func (s *server) run(j *job) error {
 	}
 
 	end.PeakHeap, end.Truncated = r.PeakHeap, r.Truncated
+	if r.GlobalsRefused > 0 {
+		end.Warnings = append(end.Warnings, refusedText(r.GlobalsRefused))
+	}
 	end.End = endOf(r.Status)
 	text := ""
 	if r.Text != nil {
@@ -304,6 +324,11 @@ func (s *server) run(j *job) error {
 	}
 	end.CPUMicros = (cpuTime() - j.began).Microseconds()
 	return s.end(end, text, heap)
+}
+
+// refusedText warns of values that a script does not see.
+func refusedText(n int) string {
+	return fmt.Sprintf("globalThis refused %d of the values given to this run: an earlier run froze it, or made the property read-only; reset the heap to get such values", n)
 }
 
 // saved tells whether a run that ended so leaves a heap worth keeping: not one

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,9 @@ import (
 
 // MaxCode is the most source one task may have, in bytes.
 const MaxCode = 16 << 20
+
+// MaxGlobals is the most JSON that Task.Globals may have, in bytes.
+const MaxGlobals = 16 << 20
 
 // MaxFileName is the longest name a task's code may have, in bytes.
 const MaxFileName = 1 << 10
@@ -48,6 +52,9 @@ type Task struct {
 	// the calls out; required with Servers.
 	Servers map[string][]string
 	Host    Host
+	// Globals is the JSON of an object: the worker defines its members as properties
+	// of globalThis before it evaluates Code. Empty defines none.
+	Globals []byte
 }
 
 func (t *Task) check(maxHeapLimit int64) error {
@@ -80,6 +87,9 @@ func (t *Task) check(maxHeapLimit int64) error {
 		add("timeout is missing")
 	}
 	problems = append(problems, t.checkServers()...)
+	if err := t.checkGlobals(); err != nil {
+		problems = append(problems, err)
+	}
 	if us := t.Start.UnixMicro(); us < earliestLine || us > latestLine {
 		add("start time %s is outside the years 0 to 9999", t.Start)
 	}
@@ -103,6 +113,20 @@ func (t *Task) checkServers() (problems []error) {
 		}
 	}
 	return problems
+}
+
+func (t *Task) checkGlobals() error {
+	if len(t.Globals) == 0 {
+		return nil
+	}
+	if len(t.Globals) > MaxGlobals {
+		return fmt.Errorf("globals have %d bytes, at most %d are allowed", len(t.Globals), MaxGlobals)
+	}
+	var members map[string]json.RawMessage
+	if !utf8.Valid(t.Globals) || json.Unmarshal(t.Globals, &members) != nil || members == nil {
+		return errors.New("globals are not the JSON of an object")
+	}
+	return nil
 }
 
 // maxHeap is the largest heap a worker may return for the task.
@@ -182,6 +206,6 @@ const (
 	timedOutText    = "Execution timed out"
 	// V8 keeps literals, property names and the like once for all (internalized),
 	// and in an isolate that can be saved only up to its regular object size.
-	longStringText = "A string literal, property name, regular expression or error message of more than 128 KiB ended the run: V8 cannot keep one in an isolate whose heap is saved. " +
+	longStringText = "A property name, regular expression, tagged template or error message of more than 128 KiB ended the run: V8 cannot keep one in an isolate whose heap is saved. " +
 		"Build such text at run time from shorter pieces, shorten it, or run stateless."
 )

@@ -371,4 +371,16 @@ const transformed = [
   "import M = Math.PI", "namespace N { export const x = 4 }\nimport y = N.x; y", "enum E { A }; declare enum F { B }; abstract class K { abstract x: E } ; -3",
 ];
 
-export const cases = { written, generated, transformed };
+// Statements that esbuild computes and leaves out, behind what a parser may join
+// them to. ¶ is the end of a line.
+const ends = [
+  "type Q = import('q')¶", "type Q = typeof y¶", "type Q = typeof y[]¶", "type Q = [any]¶", "type Q = keyof Q[]¶", "declare let q: typeof y¶", "declare let q: import('q')¶", "declare let q: () => void¶", "declare function q(z: any): [any]¶",
+  "y as typeof y¶", "y satisfies typeof y¶", "var v = y as typeof y¶", "y as unknown as typeof y¶", "y!¶", "var v = y as [1]¶", "y++¶", "y!--¶", "var v = y++¶", "y = y--¶",
+  "z => {}¶", "var f = (z: any) => {}¶", "y = (z: any): any => {}¶", "var f = async (z: any) => { -3 }¶", "var f = y ? z => {} : (z: any) => {}¶", "do y as any; while (0)¶", "var v: any¶", "interface Q { a: any }¶", "label: { y }¶",
+];
+const constants = ["('a' + 'b')", "-(2)", "[-1][0]", "~1", "(3, 4) as any"];
+const lineEnds = ["\n", " // c\n", "\n // d\n  "];
+const joined = ["", "enum EE { A }; "].flatMap((first, i) => ends.flatMap((end, j) => constants.filter((_, k) => (i + j + k) % 2 === 0)
+  .map((constant, k) => "var y: any = 1; " + first + end.replace("¶", () => lineEnds[(i + j + k) % 3]) + constant)));
+
+export const cases = { written, generated, transformed, joined };

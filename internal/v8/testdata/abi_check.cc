@@ -44,6 +44,7 @@ SIZE(MaybeLocal<Value>, 8);
 SIZE(Global<Context>, 8);
 SIZE(HandleScope, 24);
 SIZE(TryCatch, 48);
+SIZE(PropertyDescriptor, 8);
 SIZE(Maybe<bool>, 2);
 SIZE(Maybe<int>, 8);
 SIZE(Maybe<double>, 16);
