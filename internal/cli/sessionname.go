@@ -19,8 +19,11 @@ type oneSession struct {
 
 // path is the REST path of the session.
 func (o oneSession) path() (string, error) {
-	if o.Name == "" {
+	switch o.Name {
+	case "":
 		return "", usageError{errors.New(`the name of the session is empty; "daybook session list" lists sessions`)}
+	case ".", "..": // no path can hold these
+		return "", usageError{fmt.Errorf(`name the session %q by its id; "daybook session list" lists sessions`, o.Name)}
 	}
 	return "/api/sessions/" + url.PathEscape(o.Name), nil
 }
