@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -85,8 +86,14 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err := checkArguments(args); err != nil {
 		return exitStatus(err, std.err)
 	}
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		args = []string{"--help"}
+	case args[0] == "help":
+		args = append(slices.Clone(args[1:]), "--help")
+	case args[0] == "--version" && len(args) == 1:
+		fmt.Fprintln(std.out, "daybook", version())
+		return exitOK
 	}
 	kctx, err := parser.Parse(args)
 	if exited >= 0 { // help was asked for and printed

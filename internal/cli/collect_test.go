@@ -22,6 +22,6 @@ func TestHeapCollect(t *testing.T) {
 		{args: `heap collect --dry-run --older-than 1h --keep-entries 0` + at,
 			stdout: "Would collect 0 of 1 heaps, 0 bytes before compression; 0 contents that no event names, 0 that were left over.\n"},
 		{args: `heap collect --json` + at, stdout: `.*"heaps": ?1, ?"collected": ?0.*` + "\n"},
-		{args: `heap collect --older-than 59m` + at, status: 2, stderr: "daybook: older_than is 59m0s: it must be 1h0m0s or more.*\n"},
+		{args: `heap collect --older-than 59m` + at, status: 2, stderr: "daybook: --older-than is 59m0s: it must be 1h0m0s or more.*\n"},
 	})
 }

@@ -105,7 +105,11 @@ func endText(d events.Ending) string {
 	content := d.Content.Value()
 	var parts []string
 	if content.Error != nil {
-		parts = append(parts, bodyText(content.Error))
+		text := bodyText(content.Error)
+		if d.Reason == outOfMemory {
+			text = inMemoryFlag(text)
+		}
+		parts = append(parts, text)
 	}
 	if content.Result != nil {
 		parts = append(parts, "result "+bodyText(content.Result))

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"strconv"
-	"strings"
+	"net/url"
 	"time"
 )
 
@@ -27,12 +25,7 @@ func (c *execListCmd) Help() string {
 }
 
 // Validate checks the limit.
-func (c *execListCmd) Validate() error {
-	if c.Limit < 0 {
-		return fmt.Errorf("--limit is %d: it must be 0 or more", c.Limit)
-	}
-	return c.clientFlags.Validate()
-}
+func (c *execListCmd) Validate() error { return c.checkLimit(c.Limit) }
 
 // listedExecution is a row of the list.
 type listedExecution struct {
@@ -53,7 +46,16 @@ func (c *execListCmd) Run(ctx context.Context, std *streams) error {
 	if _, err := tagsOf(c.Tags); err != nil {
 		return err
 	}
-	rows, more, err := c.pages(ctx)
+	params := url.Values{}
+	for name, value := range map[string]string{"status": c.Status, "session": c.Session, "since": c.Since.String(), "text": c.Search} {
+		if value != "" {
+			params.Set(name, value)
+		}
+	}
+	if len(c.Tags) > 0 {
+		params["tag"] = c.Tags
+	}
+	rows, more, err := c.pages(ctx, "/api/executions", "executions", params, c.Limit)
 	if err != nil {
 		return err
 	}
@@ -73,46 +75,6 @@ func (c *execListCmd) Run(ctx context.Context, std *streams) error {
 	}
 	c.noteUnknownSession(ctx, std, c.Session)
 	return nil
-}
-
-// pages reads the list page by page until there are enough rows.
-func (c *execListCmd) pages(ctx context.Context) (rows []json.RawMessage, cursor string, err error) {
-	params := []string{"status", c.Status, "session", c.Session, "since", c.Since.String(), "text", c.Search}
-	for _, tag := range c.Tags {
-		params = append(params, "tag", tag)
-	}
-	for {
-		want := 1000
-		if c.Limit > 0 {
-			want = min(want, c.Limit-len(rows))
-		}
-		var page struct {
-			Executions []json.RawMessage `json:"executions"`
-			NextCursor string            `json:"next_cursor"`
-		}
-		path := "/api/executions" + query(append(params, "limit", strconv.Itoa(want), "cursor", cursor)...)
-		if err := c.call(ctx, http.MethodGet, path, nil, &page); err != nil {
-			return nil, "", err
-		}
-		rows, cursor = append(rows, page.Executions...), page.NextCursor
-		if cursor == "" || c.Limit > 0 && len(rows) >= c.Limit {
-			return rows, cursor, nil
-		}
-	}
-}
-
-// printPage prints rows as the server would answer them on one page.
-func printPage(out *screen, name string, rows []json.RawMessage, cursor string) error {
-	list := make([]string, len(rows))
-	for i, row := range rows {
-		list[i] = compact(row)
-	}
-	next := ""
-	if cursor != "" {
-		next = fmt.Sprintf(`,"next_cursor":%q`, cursor)
-	}
-	_, err := fmt.Fprintf(out, `{%q:[%s]%s}`+"\n", name, strings.Join(list, ","), next)
-	return err
 }
 
 // state is the status, and what there is to say of it.

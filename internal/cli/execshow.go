@@ -179,7 +179,11 @@ func (t *timeline) end(e events.CloudEvent) {
 	t.line(e, text, colorOf(status))
 	content := d.Content.Value()
 	if content.Error != nil {
-		for line := range strings.Lines(bodyText(content.Error)) {
+		failure := bodyText(content.Error)
+		if d.Reason == outOfMemory {
+			failure = inMemoryFlag(failure)
+		}
+		for line := range strings.Lines(failure) {
 			text, rest := firstBytes(strings.TrimSuffix(line, "\n"), mostLineBytes)
 			t.note("%s", text)
 			if rest > 0 {
@@ -223,6 +227,6 @@ func (t *timeline) note(format string, args ...any) {
 
 func (t *timeline) warnings(list []string) {
 	for _, w := range list {
-		t.note("%s", "warning: "+w)
+		t.note("%s", "warning: "+inMemoryFlag(w))
 	}
 }

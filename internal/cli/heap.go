@@ -3,12 +3,13 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -25,26 +26,32 @@ type heapCmd struct {
 
 type heapListCmd struct {
 	clientFlags
-	Limit int `help:"At most this many, 1 to 1000." default:"20" placeholder:"N"`
+	Limit int `short:"n" help:"Most heaps to list; 0 lists all." default:"20" placeholder:"N"`
 }
+
+// Validate checks the limit.
+func (c *heapListCmd) Validate() error { return c.checkLimit(c.Limit) }
 
 // Run prints a table of heaps, tagged or not.
 func (c *heapListCmd) Run(ctx context.Context, std *streams) error {
-	return c.showHeaps(ctx, std, "/api/heaps"+query("limit", strconv.Itoa(c.Limit)), c.Limit)
+	return c.showHeaps(ctx, std, url.Values{}, c.Limit)
 }
 
 type heapFindCmd struct {
 	clientFlags
 	Tags  []string `arg:"" help:"Tags as KEY=VALUE." placeholder:"KEY=VALUE"`
-	Limit int      `help:"At most this many, 1 to 1000." default:"100" placeholder:"N"`
+	Limit int      `short:"n" help:"Most heaps to list; 0 lists all." default:"100" placeholder:"N"`
 }
+
+// Validate checks the limit.
+func (c *heapFindCmd) Validate() error { return c.checkLimit(c.Limit) }
 
 // Run prints the heaps whose tags include every pair.
 func (c *heapFindCmd) Run(ctx context.Context, std *streams) error {
 	if _, err := tagsOf(c.Tags); err != nil {
 		return err
 	}
-	return c.showHeaps(ctx, std, "/api/heaps?"+url.Values{"tag": c.Tags, "limit": {strconv.Itoa(c.Limit)}}.Encode(), c.Limit)
+	return c.showHeaps(ctx, std, url.Values{"tag": c.Tags}, c.Limit)
 }
 
 // tagsOf reads KEY=VALUE pairs. The value may hold anything, also "=".
@@ -63,25 +70,27 @@ func tagsOf(pairs []string) (map[string]string, error) {
 	return tags, nil
 }
 
-func (f clientFlags) showHeaps(ctx context.Context, std *streams, path string, limit int) error {
-	return f.show(ctx, std.out, path, func(raw []byte) error {
-		var answer struct {
-			Results []struct {
-				Heap      string            `json:"heap"`
-				Tags      map[string]string `json:"tags"`
-				CreatedAt *string           `json:"created_at"`
-			} `json:"results"`
-			NextCursor string `json:"next_cursor"`
+func (f clientFlags) showHeaps(ctx context.Context, std *streams, params url.Values, limit int) error {
+	rows, more, err := f.pages(ctx, "/api/heaps", "results", params, limit)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		return printPage(std.out, "results", rows, more)
+	}
+	w := table(std.out, "HEAP", "CREATED", "TAGS")
+	for _, raw := range rows {
+		var h struct {
+			Heap      string            `json:"heap"`
+			Tags      map[string]string `json:"tags"`
+			CreatedAt *string           `json:"created_at"`
 		}
-		if err := json.Unmarshal(raw, &answer); err != nil {
-			return err
+		if err := json.Unmarshal(raw, &h); err != nil {
+			return fmt.Errorf("read the server's answer: %w", err)
 		}
-		w := table(std.out, "HEAP", "CREATED", "TAGS")
-		for _, h := range answer.Results {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", h.Heap, orDash(h.CreatedAt), pairs(h.Tags))
-		}
-		return flushPage(w, std, answer.NextCursor, limit)
-	})
+		fmt.Fprintf(w, "%s\t%s\t%s\n", h.Heap, orDash(h.CreatedAt), pairs(h.Tags))
+	}
+	return flushPage(w, std, more, limit)
 }
 
 type heapShowCmd struct {
@@ -141,11 +150,16 @@ func (c *heapTagsCmd) Run(ctx context.Context, std *streams) error {
 		if err := json.Unmarshal(raw, &answer); err != nil {
 			return err
 		}
-		for _, key := range slices.Sorted(maps.Keys(answer.Tags)) {
-			fmt.Fprintf(std.out, "%s=%s\n", key, answer.Tags[key])
-		}
+		printTags(std.out, answer.Tags)
 		return nil
 	})
+}
+
+// printTags prints a tag a line.
+func printTags(out io.Writer, tags map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		fmt.Fprintf(out, "%s=%s\n", key, tags[key])
+	}
 }
 
 func (c *heapTagsCmd) history(ctx context.Context, std *streams, path string) error {
@@ -182,7 +196,8 @@ type heapTagCmd struct {
 	Tags []string `arg:"" help:"All the tags the heap is to have, as KEY=VALUE." placeholder:"KEY=VALUE"`
 }
 
-// Run replaces the tags of a heap.
+// Run replaces the tags of a heap and prints those it has then. A key that no heap
+// has is refused: the server would record tags for it.
 func (c *heapTagCmd) Run(ctx context.Context, std *streams) error {
 	tags, err := tagsOf(c.Tags)
 	if err != nil {
@@ -192,9 +207,17 @@ func (c *heapTagCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
+	var refused *serverError
+	if err := c.call(ctx, http.MethodGet, path, nil, nil); errors.As(err, &refused) && refused.status == http.StatusNotFound {
+		return usageError{fmt.Errorf(`heap %s is not recorded; check the key: "daybook heap list" lists heaps`, c.Heap)}
+	}
 	var raw json.RawMessage
 	err = c.call(ctx, http.MethodPut, path+"/tags", map[string]any{"tags": tags}, &raw)
-	return c.done(std, raw, err)
+	if err != nil || c.JSON {
+		return c.done(std, raw, err)
+	}
+	printTags(std.out, tags)
+	return nil
 }
 
 type heapUntagCmd struct {

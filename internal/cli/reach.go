@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"daybook/embed"
 )
@@ -17,33 +18,33 @@ import (
 // defaultServer is the address of a server with default flags.
 const defaultServer = "http://" + defaultHTTPAddr
 
+// lookWait bounds how long the program at the default address may take to show
+// that it is a Daybook server.
+const lookWait = 5 * time.Second
+
 // do sends a request to the server that is named, or else to the owner of the data
 // directory that is named, or else to the default server, and without one to the
-// owner of the default data directory. Another program at the default address is
-// no server.
+// owner of the default data directory. Another program at the default address
+// receives neither the request nor the token.
 func (f clientFlags) do(req *http.Request) (*http.Response, error) {
+	if f.Server != "" {
+		return doNamed(req)
+	}
 	absent := "no server answers at " + address(req)
-	if f.Server != "" || f.DataDir == "" {
-		resp, err := client.Do(req)
-		var op *net.OpError
+	if f.DataDir == "" {
+		stranger, err := look(req.Context(), address(req))
 		switch {
-		case err == nil && (isDaybook(resp) || f.Server != "" && isRedirect(resp)):
-			return resp, nil
-		case err == nil:
-			stranger := strangerText(resp)
-			resp.Body.Close()
-			if f.Server != "" {
-				return nil, fmt.Errorf("%s is no Daybook server: %s; name another with --server", address(req), stranger)
+		case err == nil && stranger == "":
+			resp, err := client.Do(req)
+			if !isRefusedConnection(err) {
+				return resp, asked(err)
 			}
+		case err == nil:
 			absent = fmt.Sprintf("another program answers at %s (%s)", address(req), stranger)
-		case !errors.As(err, &op) || op.Op != "dial":
-			return nil, fmt.Errorf("ask the server: %w", err)
-		case f.Server != "":
-			return nil, fmt.Errorf("%s: start one with \"daybook serve\", or name another with --server", absent)
 		}
 		if req.GetBody != nil { // the first attempt has used it up
 			if req.Body, err = req.GetBody(); err != nil {
-				return nil, fmt.Errorf("ask the server: %w", err)
+				return nil, asked(err)
 			}
 		}
 	}
@@ -67,6 +68,57 @@ func (f clientFlags) do(req *http.Request) (*http.Response, error) {
 	default:
 		return nil, fmt.Errorf("%s, and no process serves %s: start one with \"daybook serve\", or name another with --server or --data-dir", absent, dir)
 	}
+}
+
+// doNamed sends a request to the server that the user named.
+func doNamed(req *http.Request) (*http.Response, error) {
+	resp, err := client.Do(req)
+	switch {
+	case isRefusedConnection(err):
+		return nil, fmt.Errorf("no server answers at %s: start one with \"daybook serve\", or name another with --server", address(req))
+	case err != nil || isDaybook(resp) || isRedirect(resp):
+		return resp, asked(err)
+	}
+	defer resp.Body.Close()
+	return nil, fmt.Errorf("%s is no Daybook server: %s; name another with --server", address(req), strangerText(resp))
+}
+
+// look asks what program answers at an address: empty for a Daybook server. The
+// error is that of an address where nothing listens.
+func look(ctx context.Context, address string) (stranger string, err error) {
+	ctx, stop := context.WithTimeout(ctx, lookWait)
+	defer stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/healthz", nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := client.Do(req)
+	switch {
+	case isRefusedConnection(err):
+		return "", err
+	case err != nil:
+		return "it does not answer as an HTTP server", nil
+	}
+	defer resp.Body.Close()
+	if isDaybook(resp) {
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // lets the connection be used again
+		return "", nil
+	}
+	return strangerText(resp), nil
+}
+
+// isRefusedConnection reports whether a request failed because nothing listens.
+func isRefusedConnection(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// asked says what an error came from.
+func asked(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("ask the server: %w", err)
 }
 
 // address is the URL of the server that a request is for.

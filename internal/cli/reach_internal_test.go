@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,24 +19,30 @@ import (
 func TestStrangerAtTheDefaultAddress(t *testing.T) {
 	base := t.TempDir()
 	t.Setenv("XDG_DATA_HOME", base)
-	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.Header.Get("Authorization") != "" {
+			t.Errorf("another program receives %s %s, token %q", r.Method, r.URL, r.Header.Get("Authorization"))
+		}
 		w.Header().Set("Server", "Other/1.0")
 		http.Error(w, "<html>no such page</html>", http.StatusNotFound)
 	}))
 	defer stranger.Close()
 	defer client.CloseIdleConnections()
-	ask := func() (*http.Response, error) {
+	ask := func(token string) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, stranger.URL+"/api/exec", bytes.NewReader([]byte(`{"code":"1"}`)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		req.Header.Set("Content-Type", "application/json")
+		if token != "" {
+			req.Header.Set("Authorization", token)
+		}
 		return clientFlags{}.do(req)
 	}
 	if err := os.Mkdir(filepath.Join(base, "daybook"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	resp, err := ask()
+	resp, err := ask("Bearer secret")
 	if err == nil {
 		resp.Body.Close()
 		t.Fatalf("without an owner it is answered with %s", resp.Status)
@@ -51,7 +58,7 @@ func TestStrangerAtTheDefaultAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer book.Close()
-	if resp, err = ask(); err != nil {
+	if resp, err = ask(""); err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
@@ -75,4 +82,29 @@ func TestNamedStranger(t *testing.T) {
 		stranger.Close()
 	}
 	client.CloseIdleConnections()
+}
+
+// A program that speaks another protocol is no server either, and where nothing
+// listens there is no program.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		conn, err := l.Accept()
+		if err == nil {
+			_, _ = conn.Write([]byte("220 mail.example.com\r\n"))
+			conn.Close()
+		}
+	}()
+	at := "http://" + l.Addr().String()
+	if stranger, err := look(t.Context(), at); err != nil || !strings.Contains(stranger, "does not answer as an HTTP server") {
+		t.Errorf("a mail server is %q, %v", stranger, err)
+	}
+	l.Close()
+	if stranger, err := look(t.Context(), at); err == nil {
+		t.Errorf("where nothing listens is %q", stranger)
+	}
 }

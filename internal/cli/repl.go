@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -18,6 +19,7 @@ type replCmd struct {
 	Heap    string `help:"Start from this heap: its key, the beginning of it, or @last." placeholder:"HASH" xor:"start"`
 	Last    bool   `name:"continue" help:"Start from the heap of the newest run: of those in --session if given, else of all." xor:"start"`
 	Session string `help:"Log the runs under this name." placeholder:"NAME"`
+	In      string `help:"Run each input as a turn of a session opened with \"daybook session open\": its id, intent, ref or a unique beginning." placeholder:"SESSION" xor:"start"`
 	Timeout *int   `help:"Wall-clock limit of each run in seconds, 1 to 300; the server's default if not given." placeholder:"SECONDS"`
 	Memory  *int   `help:"Limit of the V8 heap in MB; the server's default if not given." placeholder:"MB"`
 }
@@ -25,7 +27,7 @@ type replCmd struct {
 // Help is shown by "daybook repl --help".
 func (c *replCmd) Help() string {
 	return "Each input is a run of its own, recorded like any other; it starts from the heap that the one before left. Input with an open bracket, text or comment continues on the next line.\n\n" + replHelp +
-		"\nCtrl-C cancels the running script, or discards the input; Ctrl-D ends. Tab completes names that inputs and earlier runs on this heap declared. " +
+		"\nCtrl-C cancels the running script, or discards the input; Ctrl-D ends. With --in each input is a turn of a session, and starts from where its last turn ended. Tab completes names that inputs and earlier runs on this heap declared. " +
 		"Through a pipe there is no prompt, and the exit status is that of the last run."
 }
 
@@ -46,6 +48,8 @@ type repl struct {
 	std   *streams
 	lines lineReader
 	names *nameList
+	// turns is the id of the session that inputs are turns of, or empty.
+	turns string
 	// heap is the key of the heap that the next input starts from, empty for a
 	// fresh isolate; earlier are those before it, the newest last.
 	heap    string
@@ -78,7 +82,16 @@ func (c *replCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
-	r := &repl{replCmd: c, std: std, heap: heap, names: newNameList(c.clientFlags, heap), interrupts: make(chan os.Signal, 1), ended: make(chan struct{})}
+	turns, err := c.sessionKey(ctx, c.In, "give it as --session")
+	if err != nil {
+		return err
+	}
+	if turns != "" {
+		if heap, err = c.sessionHead(ctx, turns); err != nil {
+			return err
+		}
+	}
+	r := &repl{replCmd: c, std: std, turns: turns, heap: heap, names: newNameList(c.clientFlags, heap), interrupts: make(chan os.Signal, 1), ended: make(chan struct{})}
 	signal.Notify(r.interrupts, os.Interrupt)
 	defer signal.Stop(r.interrupts)
 	defer r.endOn(syscall.SIGTERM)()
@@ -143,6 +156,9 @@ func (r *repl) loop(ctx context.Context) error {
 			err = r.command(ctx, text)
 		default:
 			r.last, err = r.run(ctx, input)
+			if meansCommand(text) && r.last != nil && err == nil {
+				fmt.Fprintln(r.std.err, ".exit ends, .help lists the commands")
+			}
 		}
 		if err != nil {
 			exitStatus(err, r.std.err)
@@ -151,6 +167,12 @@ func (r *repl) loop(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// meansCommand reports whether a script is what users of other prompts type for
+// a command.
+func meansCommand(text string) bool {
+	return slices.Contains([]string{"exit", "quit", "help"}, strings.TrimRight(text, "();"))
 }
 
 // isReplCommand reports whether an input is a command: a script may begin with a
@@ -164,6 +186,9 @@ func (r *repl) input() (string, error) {
 	var b strings.Builder
 	for prompt := "> "; ; prompt = "... " {
 		line, err := r.line(prompt)
+		if errors.Is(err, errDiscard) && b.Len() == 0 {
+			fmt.Fprintln(r.std.err, "Press Ctrl-D or type .exit to end.")
+		}
 		if errors.Is(err, io.EOF) && b.Len() > 0 && !r.isEnded() {
 			return b.String(), nil // unfinished: V8 says what is missing
 		}
@@ -205,13 +230,13 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 		return nil, err
 	}
 	body := map[string]any{"code": code, "file_name": "repl"}
-	for field, value := range map[string]string{"heap": r.heap, "session": r.Session} {
+	for field, value := range map[string]string{"logical_session": r.turns, "session": r.Session} {
 		if value != "" {
 			body[field] = value
 		}
 	}
-	if r.heap != "" {
-		body["require_heap"] = true
+	if r.turns == "" && r.heap != "" {
+		body["heap"], body["require_heap"] = r.heap, true
 	}
 	for field, value := range map[string]*int{"execution_timeout_secs": r.Timeout, "heap_memory_max_mb": r.Memory} {
 		if value != nil {
@@ -222,7 +247,7 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 		ExecutionID string `json:"execution_id"`
 	}
 	if err := r.call(ctx, http.MethodPost, "/api/exec", body, &accepted); err != nil {
-		return nil, inNamedFlags(err, []string{"heap", "session", "timeout", "memory"})
+		return nil, inNamedFlags(err, []string{"heap", "session", "in", "timeout", "memory", "token-file"})
 	}
 	r.names.declare(code)
 	path := "/api/executions/" + accepted.ExecutionID
@@ -276,6 +301,9 @@ func (r *repl) report(raw json.RawMessage) (status, err error) {
 // command carries out an input that is no script.
 func (r *repl) command(ctx context.Context, text string) error {
 	words := strings.Fields(text)
+	if r.turns != "" && (words[0] == ".undo" || words[0] == ".reset" || words[0] == ".heap" && len(words) > 1) {
+		return fmt.Errorf("%s is not possible in a session with turns: \"daybook session reset %s\" sets it to nothing, and with --heap to one of its heaps", words[0], shortKeyOf(&r.turns))
+	}
 	name, args := words[0], words[1:]
 	switch {
 	case name == ".help":

@@ -18,11 +18,19 @@ func TestReplThroughAPipe(t *testing.T) {
 	known := map[string]string{"url": book.URL()}
 	play(t, known, []step{
 		{args: `repl --session talk` + at, stdin: "let n = 1\nfunction f(a) {\n  return `<${a +\n  1}>`\n}\nf(n)\n.heap\nn = 5\n.undo\nn\n.tags kind=small\n.tags\n.reset\ntypeof n\n",
-			stdout: "<2>\n(?P<heap>" + hash + ")\n5\n(?P<undone>" + hash + ")\n1\nok\nkind=small\na fresh isolate\nundefined\n"},
+			stdout: "<2>\n(?P<heap>" + hash + ")\n5\n(?P<undone>" + hash + ")\n1\nkind=small\nkind=small\na fresh isolate\nundefined\n"},
 		{args: `heap tags $undone` + at},
 		{args: `repl --continue --session talk` + at, stdin: "typeof n", stdout: "undefined\n"},
 		{args: `repl --heap $heap` + at, stdin: "n\nn / 0\nthrow new Error('no')\n", status: 1, stdout: "1\nInfinity\n", stderr: "Error: no\n.*"},
 		{args: `repl` + at, stdin: ".undo\n.tags\n.nope\n.5\n", stdout: "0.5\n", stderr: "daybook: there is nothing to undo.*daybook: a fresh isolate has no tags.*daybook: there is no command .nope.*"},
+		{args: `repl` + at, stdin: "exit\nlet quit = 1\nquit\nhelp()", status: 1, stdout: "1\n", stderr: "ReferenceError: exit is not defined\n.*\\.exit ends, \\.help lists the commands\nReferenceError: help is not defined\n.*\\.exit ends, \\.help lists the commands\n"},
+		{args: `session open by·turns` + at, stdout: "(?P<turns>\\S+)\n", stderr: ".*"},
+		{args: `repl --in by` + at, stdin: "let n = 7\nn + 1\n.undo\n.reset\n.heap\n.tags kind=turn\n", status: 2, stdout: "8\n(?P<head>" + hash + ")\n.*",
+			stderr: "daybook: .undo is not possible in a session with turns: \"daybook session reset [0-9a-f]{12}\" .*daybook: .reset is not possible .*"},
+		{args: `repl --in $turns` + at, stdin: ".heap\nn + 2\n", stdout: "$head\n9\n"},
+		{args: `exec list --session by` + at, stdout: "EXECUTION [^\n]*\n([^\n]* completed [^\n]*\n){3}"},
+		{args: `repl --in talk` + at, status: 2, stderr: "daybook: session \"talk\" only logs runs: give it as --session\n"},
+		{args: `repl --in nope` + at, status: 2, stderr: "daybook: Session 'nope' not found; .*\"daybook session open\" opens one\n"},
 		{args: `repl --timeout 301` + at, stdin: "1", status: 2, stderr: "daybook: --timeout must be 1 to 300, not 301\n"},
 		{args: `repl --heap @last --continue` + at, status: 2, stderr: "daybook: --heap and --continue can't be used together.*"},
 		{args: `run --continue --session nobody -e 1` + at, status: 2, stderr: "daybook: there is no heap in session \"nobody\" yet\n"},
@@ -110,7 +118,12 @@ func TestReplOnATerminal(t *testing.T) {
 	expect("... ")
 	send("\x03")
 	expect("> ")
-	send("longName + 3\r")
+	send("\x03")
+	expect("Press Ctrl-D or type .exit to end.")
+	expect("> ")
+	send(".he\t\t")
+	expect(".heap .help")
+	send("\x15longName + 3\r")
 	expect("\r\n43\r\n> ")
 	send("\x1b[A\x7f4\r") // the line before, with another number
 	expect("\r\n44\r\n> ")

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -216,15 +215,15 @@ func (f clientFlags) report(ctx context.Context, std *streams, id string) error 
 // print shows the result or the error.
 func (e execution) print(std *streams) {
 	for _, w := range e.Warnings {
-		fmt.Fprintln(std.err, "warning:", w)
+		fmt.Fprintln(std.err, "warning:", inMemoryFlag(w))
 	}
 	if e.Result != nil {
 		fmt.Fprintln(std.out, *e.Result)
 	}
 	if e.Error != nil {
 		text := *e.Error
-		if e.Reason != nil && *e.Reason == "out_of_memory" {
-			text = strings.ReplaceAll(text, "heap_memory_max_mb", "--memory")
+		if e.Reason != nil && *e.Reason == outOfMemory {
+			text = inMemoryFlag(text)
 		}
 		fmt.Fprintln(std.err, text)
 	}

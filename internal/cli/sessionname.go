@@ -19,8 +19,11 @@ type oneSession struct {
 
 // path is the REST path of the session.
 func (o oneSession) path() (string, error) {
-	if o.Name == "" {
+	switch o.Name {
+	case "":
 		return "", usageError{errors.New(`the name of the session is empty; "daybook session list" lists sessions`)}
+	case ".", "..": // no path can hold these
+		return "", usageError{fmt.Errorf(`name the session %q by its id; "daybook session list" lists sessions`, o.Name)}
 	}
 	return "/api/sessions/" + url.PathEscape(o.Name), nil
 }
@@ -67,6 +70,19 @@ func (f clientFlags) sessionKey(ctx context.Context, text, instead string) (stri
 		return "", usageError{fmt.Errorf("session %s only logs runs: %s", s.label(), instead)}
 	}
 	return s.SessionID, nil
+}
+
+// sessionHead is the key of the heap that the next turn of a session starts from,
+// empty for a fresh isolate.
+func (f clientFlags) sessionHead(ctx context.Context, id string) (string, error) {
+	var s listedSession
+	if err := f.call(ctx, http.MethodGet, "/api/sessions/"+id, nil, &s); err != nil {
+		return "", inSessions(err, openSession)
+	}
+	if s.Head == nil {
+		return "", nil
+	}
+	return *s.Head, nil
 }
 
 // noteUnknownSession says on standard error that nothing was listed because no

@@ -165,7 +165,13 @@ func (t shownTurn) print(out *screen, number int64, lines int) {
 			t.Result.print(out, "result", lines, get)
 		}
 		if t.Error != nil {
-			t.Error.print(out, "error", lines, get)
+			failure := *t.Error
+			if t.Reason != nil && *t.Reason == outOfMemory {
+				shown := inMemoryFlag(failure.Text)
+				failure.Bytes += int64(len(shown) - len(failure.Text))
+				failure.Text = shown
+			}
+			failure.print(out, "error", lines, get)
 		}
 	}
 	if t.Heap != nil {

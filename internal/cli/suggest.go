@@ -2,6 +2,8 @@ package cli
 
 import (
 	"errors"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +24,7 @@ func explained(err error) string {
 	var wrong *kong.ParseError
 	rest, unexpected := strings.CutPrefix(message, "unexpected argument ")
 	if !errors.As(err, &wrong) || wrong.Context == nil || !unexpected {
-		return message
+		return plain(message)
 	}
 	message, _, _ = strings.Cut(message, ", did you mean ") // the parser's own guesses are wide
 	word, _, _ := strings.Cut(rest, ",")
@@ -31,6 +33,9 @@ func explained(err error) string {
 		at = root
 	}
 	list := meant(at, root, word)
+	if info, err := os.Stat(word); at == root && err == nil && info.Mode().IsRegular() {
+		list = slices.Insert(list, 0, "daybook run "+word)
+	}
 	for i, path := range list {
 		list[i] = strconv.Quote(path)
 	}

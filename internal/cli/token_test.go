@@ -91,7 +91,7 @@ func TestTokenIsSent(t *testing.T) {
 	})
 	known["url"], known["begin"] = book.URL(), known["id"][:6]
 	play(t, known, []step{
-		{args: `run -e 1+1` + at, status: 2, stderr: "daybook: this needs a token: .*\n"},
+		{args: `run -e 1+1` + at, status: 2, stderr: "daybook: this needs a token: name its file with --token-file, or set DAYBOOK_TOKEN\n"},
 		{args: `run -e 1+1 --token $token` + at, stdout: "2\n", stderr: "status: completed.*"},
 		{args: `run -e 1+1 --token-file $held` + at, stdout: "2\n", stderr: "status: completed.*"},
 		{args: `exec list --token $reader` + at, stdout: "EXECUTION .*\n.* completed .*\n.* completed .*\n"},
