@@ -22,7 +22,7 @@ const (
 	crowdedNames = 7  // sessions they share
 )
 
-var runsEach = tier.Choose(4, 20)
+var runsEach = tier.Choose(2, 20)
 
 // Fifty MCP clients over every transport, several to a session, run scripts
 // while the server is restarted under them. Every run that was acknowledged is

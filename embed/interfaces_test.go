@@ -24,6 +24,7 @@ import (
 
 	"daybook/embed"
 	"daybook/events"
+	"daybook/internal/tier"
 	"daybook/ledger"
 )
 
@@ -118,12 +119,14 @@ func TestRequestLimit(t *testing.T) {
 	if status, body := send("/mcp", strings.NewReader(call(1))); status != http.StatusOK || !strings.Contains(body, "execution_id") {
 		t.Errorf("the longest source over MCP: %d %.300s", status, body)
 	}
-	if status, body := send("/api/exec", strings.NewReader(`{"code":"`+source+`"}`)); status != http.StatusAccepted {
-		t.Errorf("the longest source over REST: %d %.300s", status, body)
+	if tier.Nightly() { // the HTTP interface has a test of its own for each form of body
+		if status, body := send("/api/exec", strings.NewReader(`{"code":"`+source+`"}`)); status != http.StatusAccepted {
+			t.Errorf("the longest source over REST: %d %.300s", status, body)
+		}
 	}
 	long := strings.Repeat(" ", ledger.MaxRequestBytes) + "{}"
 	for _, path := range []string{"/mcp", "/api/exec"} {
-		for _, chunked := range []bool{false, true} {
+		for _, chunked := range tier.Choose([]bool{path == "/mcp"}, []bool{false, true}) {
 			var body io.Reader = strings.NewReader(long)
 			if chunked {
 				body = io.MultiReader(body)

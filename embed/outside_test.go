@@ -38,7 +38,10 @@ func TestEmbedGuide(t *testing.T) {
 	if len(commands) != 3 || !strings.HasPrefix(program, "package main\n") {
 		t.Fatalf("the guide has %d blocks of commands, and its program begins with %.40q", len(commands), program)
 	}
-	t.Run("replace", func(t *testing.T) { followGuide(t, program, commands[0]+commands[1]) })
+	t.Run("replace", func(t *testing.T) {
+		tier.NightlyOnly(t, "examples/embed is built with the same package, in the module")
+		followGuide(t, program, commands[0]+commands[1])
+	})
 	t.Run("go.work", func(t *testing.T) {
 		tier.NightlyOnly(t, "the same program is built with replace")
 		followGuide(t, program, commands[2])

@@ -29,7 +29,7 @@ import (
 	"daybook/internal/tier"
 )
 
-var consumerKills = flag.Int("consumer-kills", tier.Choose(3, 10), "how often to kill each consumer")
+var consumerKills = flag.Int("consumer-kills", tier.Choose(2, 10), "how often to kill each consumer")
 
 // consumerVariable makes a process of this test one of the consumers below.
 const consumerVariable = "DAYBOOK_TORTURE_CONSUMER"

@@ -28,7 +28,7 @@ import (
 )
 
 var (
-	faultCount = flag.Int("faults", tier.Choose(len(faultKinds), 5*len(faultKinds)), "how many single faults TestFaults injects")
+	faultCount = flag.Int("faults", tier.Choose((len(faultKinds)+1)/2, 5*len(faultKinds)), "how many single faults TestFaults injects")
 	faultSeed  = flag.Uint64("fault-seed", 1, "seed of the first of them")
 )
 
@@ -45,6 +45,9 @@ func TestFaults(t *testing.T) {
 	var running sync.WaitGroup
 	for n := range *faultCount {
 		kind := faultKinds[n%len(faultKinds)]
+		if *faultCount < len(faultKinds) { // some of every group
+			kind = faultKinds[2*n%len(faultKinds)]
+		}
 		seed := *faultSeed + uint64(n)
 		limit <- struct{}{}
 		running.Go(func() {

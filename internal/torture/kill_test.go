@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", tier.Choose(4, 12), "how often to kill the server")
+	kills = flag.Int("kills", tier.Choose(3, 12), "how often to kill the server")
 	round = flag.Duration("round", 900*time.Millisecond, "how long the server may live at most after its first promise")
 	seed  = flag.Uint64("seed", 0, "seed of the random moments; 0 picks one")
 )

@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"daybook/internal/tier"
 )
 
 // TestForeign builds the program once for the tests that run it.
 func TestForeign(t *testing.T) {
 	t.Parallel()
+	tier.NightlyOnly(t, "examples/embed starts workers from a program of its own")
 	program := filepath.Join(t.TempDir(), "foreign")
 	if out, err := exec.Command("go", "build", "-o", program, "./testdata/foreign").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
