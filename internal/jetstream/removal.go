@@ -203,6 +203,30 @@ func (s *Store) letGo(x *extract) {
 	s.setVolumes(list)
 }
 
+// adopt is letGo for a process that knows none of the volumes after those that were
+// removed. It is called with turning held.
+func (s *Store) adopt(ctx context.Context, x *extract, numbers []events.Volume) error {
+	list := []volume{goneVolume(x)}
+	for i, n := range numbers {
+		if n <= x.removed.Volume {
+			continue
+		}
+		v, state, err := s.openVolume(ctx, n)
+		if err != nil {
+			return err
+		}
+		if i < len(numbers)-1 {
+			v.last, v.ended = max(state.LastSeq, v.first-1), state.LastTime
+		}
+		list = append(list, v)
+	}
+	if len(list) == 1 {
+		return fmt.Errorf("no stream follows volume %d, which was removed", x.removed.Volume)
+	}
+	s.setVolumes(list)
+	return nil
+}
+
 func goneVolume(x *extract) volume {
 	return volume{number: x.removed.Volume, first: 1, last: x.removed.Last, sealed: true, ended: x.removed.Ended.Time, gone: x}
 }
@@ -307,15 +331,29 @@ func (s *Store) lookForRemoval(ctx context.Context) {
 		}
 	}
 	defer s.turning.Unlock()
-	numbers, err := s.volumeNumbers(ctx)
-	if err == nil {
-		var v *volume
-		if v, err = s.findRemoved(ctx, numbers); err == nil && v != nil && s.volumes().list[0].gone != v.gone {
-			s.letGo(v.gone)
-		}
-	}
+	err := s.followRemoval(ctx)
 	if err != nil && ctx.Err() == nil {
 		s.log.WarnContext(ctx, "looking for what was removed", "err", err)
+	}
+}
+
+// followRemoval takes up what another process has removed, if anything. It is called
+// with turning held.
+func (s *Store) followRemoval(ctx context.Context) error {
+	numbers, err := s.volumeNumbers(ctx)
+	if err != nil {
+		return err
+	}
+	v, err := s.findRemoved(ctx, numbers)
+	known := s.volumes()
+	switch {
+	case err != nil || v == nil || known.list[0].gone == v.gone:
+		return err
+	case v.number < known.active().number:
+		s.letGo(v.gone)
+		return nil
+	default: // the volumes after it are not known here yet
+		return s.adopt(ctx, v.gone, numbers)
 	}
 }
 

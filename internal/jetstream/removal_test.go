@@ -323,3 +323,25 @@ func connections(t testing.TB, server *natsserver.Server) (publish, consume *nat
 	}
 	return publish, consume
 }
+
+// A reader that has not seen the volumes after those that another process removed
+// finds them.
+func TestRemovalBeyondWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	mustAppend(t, s, started(newID(), 1), 0)
+	sealProven(t, s)
+	mustAppend(t, s, started(newID(), 1), 0)
+	reader := jetstreamtest.Open(t, server, jetstream.Options{})
+	sealProven(t, s)
+	mustAppend(t, s, started(newID(), 1), 0)
+	for _, n := range []events.Volume{1, 2} {
+		mustRemove(t, s, removal(n))
+	}
+	last := mustLast(t, s)
+	list, err := reader.Read(t.Context(), 0, int(last))
+	if err != nil || len(list) == 0 || list[len(list)-1].Seq != last {
+		t.Errorf("it reads %d events, the last is %d: %v", len(list), last, err)
+	}
+}

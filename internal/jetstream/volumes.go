@@ -81,6 +81,12 @@ func (s *Store) refresh(ctx context.Context) error {
 	defer s.turning.Unlock()
 	now := s.volumes()
 	info, err := s.streamInfo(ctx, now.active().stream())
+	if noStream(err) { // perhaps another process has sealed and removed it
+		if followed := s.followRemoval(ctx); followed != nil || s.volumes() == now {
+			return errors.Join(err, followed)
+		}
+		return nil
+	}
 	if err != nil {
 		return err
 	}
