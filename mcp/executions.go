@@ -211,7 +211,9 @@ func (s *Server) listExecutions(ctx context.Context, c caller, a arguments) (ans
 		}
 		found, err := s.findSession(ctx, c, f.Session)
 		switch {
-		case err == nil && found.Kind != events.SessionLog:
+		case err == nil && found.Kind == events.SessionLog:
+			f.Session = *found.Name
+		case err == nil:
 			f.Session, f.LogicalSession = "", found.SessionID
 		case err != nil && !errors.Is(err, events.ErrNotFound):
 			return answer{}, err

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"daybook/events"
 	"daybook/ledger"
 	"daybook/mcp"
 )
@@ -19,7 +20,7 @@ func TestSessionsOfOtherConnections(t *testing.T) {
 	a.initialize()
 	b.initialize()
 	a.tool("open_session", `{"intent":"a talk","seeds":["builtin.clone"]}`)
-	var id string
+	var id, id2 string
 	if err := json.Unmarshal(a.tool("run_js", `{"code":"1","logical_session_ref":"s0"}`).member(t, "execution_id"), &id); err != nil {
 		t.Fatal(err)
 	}
@@ -30,6 +31,18 @@ func TestSessionsOfOtherConnections(t *testing.T) {
 		}
 		if list := string(b.tool("list_executions", mustJSON(t, map[string]any{"session": session})).member(t, "executions")); list != "[]" {
 			t.Errorf("another connection lists %q: %s", session, list)
+		}
+	}
+	// A named session is found by its name and its id.
+	named := openPipe(t, server, "logged here")
+	named.initialize()
+	if err := json.Unmarshal(named.tool("run_js", `{"code":"2"}`).member(t, "execution_id"), &id2); err != nil {
+		t.Fatal(err)
+	}
+	book.await(t, id2)
+	for _, session := range []string{"logged here", events.SessionID(events.DefaultTenant, "logged here")} {
+		if list := string(b.tool("list_executions", mustJSON(t, map[string]any{"session": session})).member(t, "executions")); !strings.Contains(list, id2) {
+			t.Errorf("the runs of %q: %s", session, list)
 		}
 	}
 	for p, session := range map[*pipe]string{a: "s0", b: "a talk"} {

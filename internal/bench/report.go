@@ -104,7 +104,7 @@ Exact queries of two pairs among {{n .Tags.Heaps}} tagged heaps. Reading the tag
 {{end}}
 ## Sandbox
 
-What confining a worker costs: all layers beside none, one after the other in turn. What a tenth of them stayed below.
+What confining a worker costs: all layers beside none, one after the other in turn. Each figure is the one that a tenth of the runs stayed below.
 
 | | confined | bare | difference |
 |---|---|---|---|

@@ -124,6 +124,7 @@ func (r *repl) endOn(s os.Signal) (stop func()) {
 	go func() {
 		select {
 		case <-terminated:
+			signal.Stop(terminated) // a second one ends the process
 			close(r.ended)
 		case <-done:
 		}
@@ -209,6 +210,9 @@ func (r *repl) line(prompt string) (string, error) {
 	type input struct {
 		line string
 		err  error
+	}
+	if r.isEnded() {
+		return "", io.EOF
 	}
 	read := make(chan input, 1)
 	go func() {

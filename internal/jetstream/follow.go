@@ -96,6 +96,12 @@ func (s *Store) readBatch(ctx context.Context, limit int, p *page) (here, pendin
 		}
 		return s.add(p, m)
 	})
+	if noStream(err) && !v.sealed && p.end == r.Seq-1 {
+		// Perhaps another process has sealed and removed it.
+		if s.lookForRemoval(ctx); s.volumes() != now {
+			return s.readBatch(ctx, limit, p)
+		}
+	}
 	if v, _ := s.gone(ctx, v, err); v.gone != nil && p.end == r.Seq-1 {
 		return s.readBatch(ctx, limit, p) // it was removed under our hands
 	}

@@ -347,8 +347,8 @@ func (s *Store) followRemoval(ctx context.Context) error {
 	v, err := s.findRemoved(ctx, numbers)
 	known := s.volumes()
 	switch {
-	case err != nil || v == nil || known.list[0].gone == v.gone:
-		return err
+	case err != nil || v == nil || known.list[0].gone != nil && v.gone.removed.Seq <= known.list[0].gone.removed.Seq:
+		return err // also for an older removal, where the stream of the newest does not answer
 	case v.number < known.active().number:
 		s.letGo(v.gone)
 		return nil

@@ -275,6 +275,9 @@ func TestRemovalUnderLoad(t *testing.T) {
 			<-done
 		}
 		v := sealProven(t, s)
+		// A volume is removed once it was exported: other processes have seen by then
+		// that it is sealed.
+		mustLast(t, other)
 		mustRemove(t, s, removal(events.Volume(n+1), unfinished(t, s, v.Last)...))
 	}
 	busy.Wait()

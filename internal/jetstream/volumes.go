@@ -265,6 +265,11 @@ func (s *Store) LastSeq(ctx context.Context) (uint64, error) {
 	for {
 		v := s.volumes().active()
 		info, err := s.streamInfo(ctx, v.stream())
+		if noStream(err) {
+			if s.lookForRemoval(ctx); s.volumes().active().number != v.number {
+				continue
+			}
+		}
 		if err != nil {
 			return 0, err
 		}
