@@ -16,7 +16,7 @@ type progress struct {
 	now  func() time.Time
 
 	mu    sync.Mutex
-	begun time.Time // of the first report, which may come late
+	began time.Time // of the first report, which may come late
 	first uint64    // what was done then
 	shown time.Time
 }
@@ -42,8 +42,8 @@ func (p *progress) show(done, total uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	if p.begun.IsZero() {
-		p.begun, p.first = now, done
+	if p.began.IsZero() {
+		p.began, p.first = now, done
 	}
 	if p.out == nil || total == 0 || now.Sub(p.shown) < progressPause {
 		return
@@ -57,7 +57,7 @@ func (p *progress) show(done, total uint64) {
 
 // rest estimates the time that is left from the speed so far, or is empty.
 func (p *progress) rest(now time.Time, done, total uint64) string {
-	elapsed := now.Sub(p.begun)
+	elapsed := now.Sub(p.began)
 	if elapsed < estimateAfter || done <= p.first || done == total {
 		return ""
 	}

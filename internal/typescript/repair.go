@@ -204,7 +204,7 @@ func (t *tree) inType(i int) bool {
 }
 
 // joins reports whether a range that is to be erased holds the beginning of another
-// statement: a token that continues no type on a new line, or a comment that goes on
+// statement: a token that continues no type on a new line, or a comment that continues
 // there. The grammar is known to join them; what missedBreaks does not find is
 // refused here.
 func (t *tree) joins(start, end int) bool {
