@@ -40,8 +40,10 @@ func TestSealedVolumesVerify(t *testing.T) {
 	if _, err := audit.OpenCheckpoint([]byte(d.Closing.Note), log.VKey()); err != nil {
 		t.Error(err)
 	}
-	if c, ok := log.Latest(); !ok || c.Size != d.Closing.Size {
-		t.Errorf("the newest checkpoint is %+v, not the closing one", c)
+	// The log may sign its first checkpoint after the volume is sealed: the newest
+	// one is the closing one or a later one.
+	if c, ok := log.Latest(); !ok || c.Size < d.Closing.Size {
+		t.Errorf("the newest checkpoint covers %d events, fewer than the %d of the closing one", c.Size, d.Closing.Size)
 	}
 	fill(t, store, 3)
 	sealVolume(t, store, log)
@@ -134,8 +136,8 @@ func TestAHoleOnRecordVerifies(t *testing.T) {
 	if err := log.Seal(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
-	if c, ok := log.Latest(); !ok || c.Size != last {
-		t.Errorf("the newest checkpoint covers %d of %d", c.Size, last)
+	if c, ok := log.Latest(); !ok || c.Size < last {
+		t.Errorf("the newest checkpoint covers %d of %d events", c.Size, last)
 	}
 	for name, s := range map[string]audit.ExportSelection{"all": {}, "across": {From: 2, To: last}} {
 		out := t.TempDir() + "/export"
