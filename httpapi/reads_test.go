@@ -176,3 +176,30 @@ func TestVerifyWithoutTheRightToSign(t *testing.T) {
 		t.Errorf("a reader appended events %d to %d", before+1, got)
 	}
 }
+
+// No GET of the interface appends an event.
+func TestReadingAppendsNothing(t *testing.T) {
+	t.Parallel()
+	s, _ := audited(t)
+	id := s.submit(`{"code":"1"}`)
+	s.begin(id)
+	s.sign()
+	s.catchUp()
+	last := s.lastSeq()
+	heap := strings.Repeat("0", 64)
+	place := strings.NewReplacer("{id}", id, "{heap}", heap, "{hash}", heap, "{kind}", "heaps", "{name}", "x", "{volume}", "1", "{path}", "0/000")
+	asked := 0
+	for path, item := range document(t).Paths {
+		if _, ok := item["get"]; !ok {
+			continue
+		}
+		for _, query := range []string{"", fmt.Sprintf("?seq=%d", last), "?fresh=true", "?session=new", "?limit=1"} {
+			if a := s.do("GET", place.Replace(path)+query, ""); a.StatusCode < 300 {
+				asked++
+			}
+		}
+	}
+	if end := s.lastSeq(); end != last || asked < 20 {
+		t.Errorf("%d answers appended events %d to %d", asked, last+1, end)
+	}
+}
