@@ -41,6 +41,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 			StoreDir:          dir,
 			Listen:            d.opts.NATSAddr,
 			Fallback:          d.opts.NATSFallback,
+			MaxConnections:    d.bounds.nats,
 			ReaderPassword:    reader.Password,
 			ReadableStreams:   jetstream.Streams(),
 			ReservedConsumers: []string{jetstream.WorkConsumer(events.DefaultPool)},
