@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	_ "daybook/internal/cli" // a change of the command runs the tests again
 	"daybook/internal/tier"
 )
 
