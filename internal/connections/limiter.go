@@ -14,11 +14,11 @@ import (
 const (
 	// spareConnections is how many connections beyond the bound are open at once, to
 	// be answered a refusal or the server's health.
-	spareConnections = 32
+	spareConnections = 64
 	// spareTime is how long such a connection lasts, spareGrace how long it lasts
 	// without a request when others wait.
 	spareTime  = 5 * time.Second
-	spareGrace = 250 * time.Millisecond
+	spareGrace = 100 * time.Millisecond
 	// logEvery is the least time between two log lines about the bounds.
 	logEvery = 10 * time.Second
 )
