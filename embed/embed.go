@@ -35,6 +35,7 @@ type Daybook struct {
 	lock        *dirLock
 	damage      *damage.State
 	marks       marks
+	describing  sync.Mutex         // held while descriptions are copied
 	nats        *natsserver.Server // nil with an outside server
 	store       *jetstream.Store
 	closeConns  func()

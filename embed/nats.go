@@ -53,7 +53,13 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		if err := d.saveReader(); err != nil {
 			return err
 		}
-		connect, sync, writable, keeper, offer = d.nats.Conn, d.nats.Sync, d.nats.Writable(), d.nats.Keeper, d.nats.Offer
+		connect, writable, keeper, offer = d.nats.Conn, d.nats.Writable(), d.nats.Keeper, d.nats.Offer
+		sync = func() error {
+			if err := d.keepDescriptions(); err != nil {
+				d.opts.Logger.Warn("copy the descriptions of the streams", "err", err)
+			}
+			return d.nats.Sync()
+		}
 	}
 	publish, err := connect("daybook publish")
 	if err != nil {

@@ -208,7 +208,7 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 	if list, more := book.Damage(); len(list) > 0 {
 		fmt.Fprintln(std.out, "READ-ONLY: the ledger is damaged. daybook status says more.")
 		for _, f := range list {
-			fmt.Fprintf(std.err, "daybook: damaged: %s\n", f)
+			std.err.printf("daybook: damaged: %s\n", f)
 		}
 		if more > 0 {
 			fmt.Fprintf(std.err, "daybook: damaged: and %d more\n", more)
