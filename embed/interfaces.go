@@ -39,6 +39,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Version:          d.opts.Version,
 		Hosts:            d.opts.AllowedHosts,
 		Auth:             d.auth,
+		Quotas:           d.quotas,
 		PublicURL:        d.opts.PublicURL,
 		Fixtures:         fixtures,
 		Unanswerable:     d.unanswerable,

@@ -75,7 +75,9 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 		if !slices.Contains(events.Types(), events.Type(t)) {
 			return nil, noSuchType(t)
 		}
-		reader.selector.Types = append(reader.selector.Types, events.Type(t))
+		if !slices.Contains(reader.selector.Types, events.Type(t)) { // each costs time for every event
+			reader.selector.Types = append(reader.selector.Types, events.Type(t))
+		}
 	}
 	if in.LastEventID != "" && (r.accept == typeSSE || in.Follow) {
 		n, err := strconv.ParseUint(in.LastEventID, 10, 64)
