@@ -15,6 +15,7 @@ import (
 	"daybook/conversation"
 	"daybook/damage"
 	"daybook/internal/access"
+	"daybook/internal/connections"
 	"daybook/internal/jetstream"
 	"daybook/internal/keyring"
 	"daybook/internal/natsserver"
@@ -57,6 +58,9 @@ type Daybook struct {
 	handler     http.Handler
 	http        *http.Server // nil when nothing listens
 	listener    net.Listener
+	bounds      bounds
+	httpConns   *connections.Limiter
+	socketConns *connections.Limiter
 	socket      *http.Server // in the data directory, for processes of the same user
 	clients     *clients     // attached through it
 	use         *use
@@ -102,6 +106,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		do    func(context.Context) error
 	}{
 		{"read who may come in", d.openAccess},
+		{"bound the connections", d.boundConnections},
 		{"open the addresses", d.openListeners},
 		{"take the data directory", d.takeDirectory},
 		{"look for damage", d.lookForDamage},

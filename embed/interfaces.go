@@ -113,6 +113,7 @@ func (d *Daybook) listenHTTP() error {
 		}
 	}
 	d.http = httpapi.NewServer(d.listener.Addr().String(), d.handler)
+	d.httpConns.Bind(d.http)
 	// What clients do wrong before there is a request.
 	d.http.ErrorLog = slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug)
 	serve := d.http.Serve
@@ -121,7 +122,7 @@ func (d *Daybook) listenHTTP() error {
 		serve = func(l net.Listener) error { return d.http.ServeTLS(l, "", "") }
 	}
 	go func() {
-		if err := serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(d.httpConns.Listener(d.listener)); !errors.Is(err, http.ErrServerClosed) {
 			d.fail(fmt.Errorf("serve HTTP: %w", err))
 		}
 	}()

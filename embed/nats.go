@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"daybook/events"
+	"daybook/internal/exhausted"
 	"daybook/internal/jetstream"
 	"daybook/internal/natsserver"
 )
@@ -26,6 +27,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	var writable context.Context
 	var keeper func(string) (*jetstream.Conn, error)
 	var offer func(string) error
+	var starved func() error
 	if d.opts.NATSURL == "" {
 		reader, err := d.loadReader()
 		if err != nil {
@@ -41,6 +43,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 			StoreDir:          dir,
 			Listen:            d.opts.NATSAddr,
 			Fallback:          d.opts.NATSFallback,
+			MaxConnections:    d.bounds.nats,
 			ReaderPassword:    reader.Password,
 			ReadableStreams:   jetstream.Streams(),
 			ReservedConsumers: []string{jetstream.WorkConsumer(events.DefaultPool)},
@@ -53,6 +56,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		if err := d.saveReader(); err != nil {
 			return err
 		}
+		starved = exhausted.Descriptors // the server is in this process
 		connect, writable, keeper, offer = d.nats.Conn, d.nats.Writable(), d.nats.Keeper, d.nats.Offer
 		sync = func() error {
 			if err := d.keepDescriptions(); err != nil {
@@ -80,6 +84,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		Writable:   writable,
 		Stored:     d.stored,
 		Damaged:    d.met,
+		Starved:    starved,
 		ReadOnly:   d.damage.ReadOnly,
 		Incomplete: d.incomplete,
 		Keeper:     keeper,

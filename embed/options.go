@@ -50,6 +50,13 @@ type Options struct {
 	OIDC      OIDC
 	// Limits bound what each tenant may use.
 	Limits Limits
+	// MaxConnections is how many HTTP connections may be open. Default: half of the
+	// descriptors that the process may open, at most 4096. MaxConnectionsPerAddress is
+	// how many of them one address may have. Default: half of them for an address of
+	// another machine, and no bound of its own for a loopback address, which is that
+	// of all clients of a proxy on this machine.
+	MaxConnections           int
+	MaxConnectionsPerAddress int
 	// CertFile and KeyFile make HTTP speak TLS. They may be replaced at any time.
 	CertFile, KeyFile string
 	// PublicURL is the address clients know the service by, where a proxy changes
@@ -195,6 +202,8 @@ func (o Options) withDefaults() (Options, error) {
 		{"HeapMemoryCeilingMB", o.HeapMemoryCeilingMB},
 		{"TimeoutSecs", o.TimeoutSecs},
 		{"WorkerMaxRuns", o.WorkerMaxRuns},
+		{"MaxConnections", o.MaxConnections},
+		{"MaxConnectionsPerAddress", o.MaxConnectionsPerAddress},
 	} {
 		if field.value < 0 {
 			problems = append(problems, fmt.Errorf("%s is %d: it cannot be negative", field.name, field.value))

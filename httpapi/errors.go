@@ -318,6 +318,13 @@ func knownParameters(op *huma.Operation) string {
 	return "those here are " + strings.Join(names, ", ")
 }
 
+// RefuseConnection answers a request on a connection that the server has no place
+// for.
+func RefuseConnection(w http.ResponseWriter, r *http.Request) {
+	secure(w.Header())
+	writeFailure(w, unavailable("this server has too many connections; try again in a second, and reuse connections"))
+}
+
 // writeFailure answers outside of huma.
 func writeFailure(w http.ResponseWriter, f *failure) {
 	for name, values := range f.GetHeaders() {

@@ -61,6 +61,9 @@ type Options struct {
 	// Damaged, if set, is told of damage whenever it is met, perhaps more than
 	// once. Open then goes on with what is sound.
 	Damaged func(err error)
+	// Starved, if set, is why the server cannot open its files now, or nil: it then
+	// answers that there is nothing where it cannot read.
+	Starved func() error
 	// ReadOnly, if set, is why nothing may be stored now, or nil.
 	ReadOnly func() error
 	// Incomplete, if set, is why messages may be missing from a stream, or nil:
@@ -154,14 +157,26 @@ func (s *Store) sync() error {
 	return nil
 }
 
-// damaged makes an error of damage, and remembers the first for Health.
+// damaged makes an error of damage, and remembers the first for Health. A server
+// without descriptors or memory cannot read what is there: then it is no damage.
 func (s *Store) damaged(format string, args ...any) error {
+	if err := s.starved(); err != nil {
+		return fmt.Errorf(format+" now: %w", append(args, err)...)
+	}
 	err := fmt.Errorf(format+": %w", append(args, events.ErrDamaged)...)
 	s.damage.CompareAndSwap(nil, &err)
 	if s.opts.Damaged != nil {
 		s.opts.Damaged(err)
 	}
 	return err
+}
+
+// starved is why the server may not find what it has, or nil.
+func (s *Store) starved() error {
+	if s.opts.Starved == nil {
+		return nil
+	}
+	return s.opts.Starved()
 }
 
 // sawStored raises last.

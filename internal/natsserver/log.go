@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"strings"
 	"sync/atomic"
+
+	"daybook/internal/exhausted"
 )
 
 // logger passes the server's log on. The server's notices are our debug
@@ -33,6 +35,13 @@ func (l *logger) record(level slog.Level, format string, args []any) {
 // meaning puts the server's words about its files into what they mean for the
 // ledger and what is to be done, or is empty.
 func meaning(text string) string {
+	// First: what cannot be read for lack of something is not damaged.
+	if r, ok := exhausted.In(text); ok {
+		if r.Disk {
+			return r.Reason + "; the ledger takes writes again by itself: what was acknowledged is safe"
+		}
+		return r.Reason + "; the files of the ledger are not damaged"
+	}
 	for _, known := range []struct {
 		words []string
 		means string

@@ -6,6 +6,7 @@
 package natsserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -29,6 +30,10 @@ import (
 // come in chunks of 128 KiB.
 const maxPayload = 8 << 20
 
+// ownConnections is more than the service itself opens: nats-server counts those
+// with the subscribers'.
+const ownConnections = 32
+
 // recovery bounds how long a start may take to read the streams back.
 const recovery = 10 * time.Minute
 
@@ -40,6 +45,8 @@ type Options struct {
 	// serves this process only. With Fallback a busy port is replaced by a free one.
 	Listen   string
 	Fallback bool
+	// MaxConnections is how many subscribers may be connected. Default: 1024.
+	MaxConnections int
 	// ReaderPassword lets subscribers in as Reader; empty draws one.
 	ReaderPassword string
 	// ReadableStreams are offered to subscribers from the start (see Offer). With
@@ -105,6 +112,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		JetStreamMaxStore:      1 << 50, // the disk is the limit, not a guess made at start
 		JetStreamMaxMemory:     64 << 20,
 		MaxPayload:             maxPayload,
+		MaxConn:                cmp.Or(opts.MaxConnections, 1024) + ownConnections,
 		NoSigs:                 true, // signals belong to the program
 		DisableJetStreamBanner: true,
 	}
