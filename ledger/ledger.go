@@ -93,6 +93,14 @@ type Canceller interface {
 	RequestCancel(ctx context.Context, tenant, execution string) (answered bool, err error)
 }
 
+// Releaser reaches the queue of requests.
+type Releaser interface {
+	// Release has a request delivered to a runner at once that was given back with
+	// a delay, and waits until that is noted. It does nothing to a request that was
+	// never delivered or is acknowledged.
+	Release(ctx context.Context, tenant, pool string, position uint64) error
+}
+
 // Store is everything the ledger needs of the world.
 type Store interface {
 	Log
@@ -100,6 +108,7 @@ type Store interface {
 	Heaps
 	Texts
 	Canceller
+	Releaser
 	Sessions
 	Agents
 }

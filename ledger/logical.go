@@ -18,6 +18,9 @@ const MaxIntentBytes = 512
 type Sessions interface {
 	// LastLogical returns the last event of a session, or events.ErrNotFound.
 	LastLogical(ctx context.Context, tenant, session string) (events.Event, error)
+	// NextLogical returns the first event of a session stored after a position, or
+	// events.ErrNotFound.
+	NextLogical(ctx context.Context, tenant, session string, after uint64) (events.Event, error)
 	// Logical calls fn for each event of a session stored after a position,
 	// oldest first. An error of fn is returned as it is.
 	Logical(ctx context.Context, tenant, session string, after uint64, fn func(events.Event) error) error

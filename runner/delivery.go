@@ -31,9 +31,7 @@ func (r *Runner) deliver(l *life, d Delivery) {
 	r.stats.add(func(s *Stats) { s.InFlight++ })
 	defer r.stats.add(func(s *Stats) { s.InFlight-- })
 
-	drop := r.hands.take(d.Event.Tenant, d.Event.About())
 	err := guard(func() error { return r.do(l, d) })
-	drop() // now that its end is on record, the next turn of its session may come
 	doing := "acknowledging a run"
 	switch {
 	case err == nil:
@@ -43,8 +41,8 @@ func (r *Runner) deliver(l *life, d Delivery) {
 		// acknowledging or giving back ours would end theirs.
 		log.WarnContext(l.records, "a run was taken over by a newer attempt")
 		return
-	case errors.Is(err, errTurnCome):
-		doing, err = "giving back a run whose turn has come", d.Nak(l.records, 0)
+	case errors.Is(err, errTurnWaits):
+		return
 	case errors.Is(err, errHandedBack):
 		r.stats.add(func(s *Stats) { s.HandedBack++ })
 		doing, err = "giving back a run", d.Nak(l.records, 0)
@@ -83,7 +81,13 @@ func (r *Runner) do(l *life, d Delivery) error {
 			return r.settle(l.records, req, *plan.Ended)
 		}
 		if plan.After != "" {
-			return r.await(l, req, plan, d)
+			return r.postpone(l, req, plan, d)
+		}
+		switch held, err := r.held(l.records, plan); {
+		case err != nil:
+			return err
+		case held:
+			return ledger.ErrSuperseded
 		}
 		err = r.attempt(l, plan, d)
 		var ended *ledger.EndedError
