@@ -72,6 +72,7 @@ func (r *Runner) do(l *life, d Delivery) error {
 		return fmt.Errorf("a request of type %s is none this version can run", d.Event.Type)
 	}
 	redelivered := d.Delivered > 1
+	var asked uint64 // where an attempt was that no runner holds
 	for range maxReplans {
 		plan, err := r.opts.Ledger.Plan(l.records, req, redelivered)
 		if err != nil {
@@ -83,11 +84,15 @@ func (r *Runner) do(l *life, d Delivery) error {
 		if plan.After != "" {
 			return r.postpone(l, req, plan, d)
 		}
-		switch held, err := r.held(l.records, plan); {
-		case err != nil:
-			return err
-		case held:
-			return ledger.ErrSuperseded
+		if replaces(plan) && plan.Position != asked {
+			switch held, err := r.opts.Work.Held(l.records, req.Tenant, req.ExecutionID); {
+			case err != nil:
+				return fmt.Errorf("ask for the runner of the attempt before: %w", err)
+			case held:
+				return ledger.ErrSuperseded
+			}
+			asked, redelivered = plan.Position, true
+			continue // it may have ended just before it was asked for
 		}
 		err = r.attempt(l, plan, d)
 		var ended *ledger.EndedError

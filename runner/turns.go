@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -49,18 +48,11 @@ func (r *Runner) postpone(l *life, req ledger.Request, plan ledger.Plan, d Deliv
 	return errTurnWaits
 }
 
-// held reports whether the attempt that a plan would replace is still running. A
-// request with a turn may be delivered while a runner holds it: it was released
-// twice, or just when it was delivered for the first time.
-func (r *Runner) held(ctx context.Context, plan ledger.Plan) (bool, error) {
-	if plan.Request.Turn == nil || plan.Runner == "" {
-		return false, nil
-	}
-	held, err := r.opts.Work.Held(ctx, plan.Request.Tenant, plan.Request.ExecutionID)
-	if err != nil {
-		return false, fmt.Errorf("ask for the runner of the attempt before: %w", err)
-	}
-	return held, nil
+// replaces reports whether a plan takes a run from another runner, which may
+// still hold it. A request with a turn may be delivered while a runner holds it:
+// it was released twice, or just when it was delivered for the first time.
+func replaces(plan ledger.Plan) bool {
+	return plan.Request.Turn != nil && plan.Runner != ""
 }
 
 // failedDeliveries is how many deliveries of a request may have failed. Those
