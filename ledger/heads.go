@@ -13,6 +13,9 @@ type heads struct {
 	// blocked is the last turn of each session that was found to have a run without
 	// an end.
 	blocked map[string]turnRun
+	// over is the newest turn of each session known to be over, and with it all
+	// before it.
+	over map[string]int64
 }
 
 type headKey struct {
@@ -42,6 +45,17 @@ func (c *heads) put(session string, turn int64, h head) {
 		c.by = map[headKey]head{}
 	}
 	c.by[headKey{session, turn}] = h
+	if c.over == nil || len(c.over) >= maxHeads {
+		c.over = map[string]int64{}
+	}
+	c.over[session] = max(c.over[session], turn)
+}
+
+// final returns the newest turn of a session that is known to be over.
+func (c *heads) final(session string) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over[session]
 }
 
 // block remembers that the run of a turn has no end.

@@ -142,6 +142,9 @@ type Options struct {
 	// TurnGrace is how long a turn of a session waits for its run to be requested
 	// before it is passed over (5 s).
 	TurnGrace time.Duration
+	// SessionTurns is how many turns of a logical session may wait at once; 0 is
+	// the default of 1,000, negative is unlimited.
+	SessionTurns int
 	// Lost, if set, tells which event names events after a position as lost, and false
 	// where none are.
 	Lost func(after uint64) (namedAt uint64, lost bool)
@@ -176,6 +179,7 @@ func (o Options) withDefaults() Options {
 	o.HeapMemoryCeilingMB = max(cmp.Or(o.HeapMemoryCeilingMB, 256), o.HeapMemoryMB)
 	o.TimeoutSecs = cmp.Or(o.TimeoutSecs, 30)
 	o.OutputMaxBytes = max(cmp.Or(o.OutputMaxBytes, 64<<20), -1)
+	o.SessionTurns = cmp.Or(o.SessionTurns, defaultSessionTurns)
 	o.TurnGrace = cmp.Or(o.TurnGrace, turnGrace)
 	o.CancelWait = cmp.Or(o.CancelWait, 2*time.Second)
 	if o.Now == nil {

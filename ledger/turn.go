@@ -37,6 +37,9 @@ func (l *Ledger) queueTurn(ctx context.Context, s Submission, execution string) 
 		if err != nil {
 			return err
 		}
+		if err := l.checkTurns(ctx, s.Tenant, s.LogicalSession, last.Seq, next); err != nil {
+			return err
+		}
 		d := &events.SessionTurnQueued{
 			SessionID: s.LogicalSession, Number: next.Turn + 1, ExecutionID: execution,
 			After: next.ExecutionID, Reset: next.Reset, Heap: next.Heap,

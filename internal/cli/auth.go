@@ -25,6 +25,7 @@ type authFlags struct {
 	OutputBytes int64   `name:"limit-output-bytes" help:"Bytes of output stored for each tenant, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
 	HeapBytes   int64   `name:"limit-heap-bytes" help:"Bytes of heaps stored for each tenant, as large as they are restored, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
 	Streams     *int    `name:"limit-streams" help:"Event streams each principal may hold open; 64 with --auth, else unlimited, if not given; 0 is unlimited." placeholder:"N"`
+	Turns       int     `name:"limit-session-turns" help:"Turns of one logical session that may wait; 0 is unlimited." default:"1000" placeholder:"N"`
 }
 
 // defaultStreams is how many streams a principal may hold open when it can be
@@ -65,8 +66,12 @@ func (f authFlags) apply(o *embed.Options) error {
 	case len(f.Auth) > 0:
 		o.Limits.Streams = defaultStreams
 	}
-	if f.Requests < 0 || f.Runs < 0 || f.OutputBytes < 0 || f.HeapBytes < 0 || o.Limits.Streams < 0 {
+	if f.Requests < 0 || f.Runs < 0 || f.OutputBytes < 0 || f.HeapBytes < 0 || o.Limits.Streams < 0 || f.Turns < 0 {
 		return errors.New("a --limit-... is negative: 0 is unlimited")
+	}
+	o.SessionTurns = f.Turns
+	if f.Turns == 0 {
+		o.SessionTurns = -1
 	}
 	return nil
 }
