@@ -21,6 +21,8 @@ const cancelledMessage = "Cancelled by user"
 // cancellation no longer stops it. A run that waits for its turn has no runner:
 // it is ended at once.
 func (l *Ledger) Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	actor = bounded(actor)
 	seq, err = l.cancelQueued(ctx, tenant, execution, actor)
 	if !errors.Is(err, errStarted) {

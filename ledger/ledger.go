@@ -137,6 +137,9 @@ type Options struct {
 	// the content of runs in a named session, so that it can be erased.
 	Keys     Keys
 	Erasable bool
+	// AnswerWait is how long a client's command may take; default 4.5 s. A ledger
+	// that takes longer is CodeUnavailable.
+	AnswerWait time.Duration
 	// CancelWait is how long Cancel waits for a runner (2 s).
 	CancelWait time.Duration
 	// TurnGrace is how long a turn of a session waits for its run to be requested
@@ -181,6 +184,7 @@ func (o Options) withDefaults() Options {
 	o.OutputMaxBytes = max(cmp.Or(o.OutputMaxBytes, 64<<20), -1)
 	o.SessionTurns = cmp.Or(o.SessionTurns, defaultSessionTurns)
 	o.TurnGrace = cmp.Or(o.TurnGrace, turnGrace)
+	o.AnswerWait = cmp.Or(o.AnswerWait, answerWait)
 	o.CancelWait = cmp.Or(o.CancelWait, 2*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
@@ -191,15 +195,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// outlive is how long an append may take once it is decided, whatever becomes
-// of the request that led to it.
+// outlive is how long an append of a runner may take once it is decided.
 const outlive = 30 * time.Second
-
-// decided returns a context for work that must be done even if the caller has
-// gone: what it is about to record has already happened.
-func decided(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), outlive)
-}
 
 func (l *Ledger) event(tenant, traceparent string, d events.Data) events.Event {
 	e := events.New(tenant, l.opts.Now(), d)
