@@ -57,6 +57,9 @@ type Options struct {
 	// of all clients of a proxy on this machine.
 	MaxConnections           int
 	MaxConnectionsPerAddress int
+	// SessionTurns is how many turns of one logical session may wait at once: 0
+	// means 1,000, negative is unlimited.
+	SessionTurns int
 	// CertFile and KeyFile make HTTP speak TLS. They may be replaced at any time.
 	CertFile, KeyFile string
 	// PublicURL is the address clients know the service by, where a proxy changes

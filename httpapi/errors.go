@@ -180,7 +180,7 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	case errors.As(err, &le) && le.Code != ledger.CodeInternal:
 		f = fail(status(le.Code), string(le.Code), le.Field, "%s", le.Message)
 		if le.Code == ledger.CodeExhausted || ledger.Temporary(err) {
-			f.retryAfter = 1
+			f.retryAfter = max(1, int(le.RetryAfter.Seconds()))
 		}
 		if limit, ok := errors.AsType[*access.LimitError](err); ok {
 			f.retryAfter = limit.RetryAfterSeconds()
