@@ -27,7 +27,8 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 	for {
 		l.mu.Lock()
 		due, urgent := l.due()
-		if l.final {
+		final := l.final
+		if final {
 			pause = min(pause, finalPause)
 		}
 		l.mu.Unlock()
@@ -41,8 +42,9 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 			l.wake()
 			l.mu.Unlock()
 			if err != nil && ctx.Err() == nil {
-				pause = min(2*pause, longestPause)
-				l.log.WarnContext(ctx, "no checkpoint of the ledger could be recorded", "err", err, "again_in", pause)
+				if pause = min(2*pause, longestPause); !final { // else Seal says so, once
+					l.log.WarnContext(ctx, "no checkpoint of the ledger could be recorded", "err", err, "again_in", pause)
+				}
 			} else {
 				pause = l.opts.Every
 			}

@@ -58,6 +58,7 @@ type Daybook struct {
 	handler     http.Handler
 	http        *http.Server // nil when nothing listens
 	listener    net.Listener
+	disk        *disk // nil without a reserve
 	bounds      bounds
 	httpConns   *connections.Limiter
 	socketConns *connections.Limiter
@@ -78,6 +79,7 @@ type Daybook struct {
 	keys                      *keyring.Ring       // nil without erasable sessions
 	shredder                  *retention.Shredder // likewise
 	watching                  *follower           // of damage
+	watchingDisk              *follower
 	scrubbing                 *follower
 	scrub                     *audit.Scrub // nil without
 
@@ -109,6 +111,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"bound the connections", d.boundConnections},
 		{"open the addresses", d.openListeners},
 		{"take the data directory", d.takeDirectory},
+		{"look at the disk", d.openDisk},
 		{"look for damage", d.lookForDamage},
 		{"open the ledger", d.openLedger},
 		{"start the workers", d.startWorkers},
@@ -126,6 +129,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"start the scrub", d.startScrub},
 		{"start the interfaces", d.startInterfaces},
 		{"watch for damage", d.watchDamage},
+		{"watch the disk", d.watchDisk},
 		{"watch for use", d.watchUse},
 	} {
 		if err := step.do(ctx); err != nil {
@@ -197,6 +201,7 @@ func (d *Daybook) close() error {
 		<-d.projectorDone
 	}
 	d.tailing.end()
+	d.watchingDisk.end() // late: the last events are to be signed
 	if d.projections != nil {
 		errs = append(errs, d.projections.Close())
 	}

@@ -151,8 +151,7 @@ func (d *Daybook) Ready(ctx context.Context) error {
 			return err
 		}
 	}
-	// The ledger first: when both have no room, it is what needs a restart.
-	return cmp.Or(d.store.Health(ctx), d.projections.Stalled())
+	return cmp.Or(d.store.Health(ctx), d.disk.isLow(), d.projections.Stalled())
 }
 
 // APIHeader is a header of every answer of Handler: answers without it come from

@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +25,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		return jetstream.Connect(d.opts.NATSURL, name, d.opts.Logger)
 	}
 	var sync func() error // an outside server sees to that itself
-	var writable context.Context
+	var writable func() context.Context
 	var keeper func(string) (*jetstream.Conn, error)
 	var offer func(string) error
 	var starved func() error
@@ -57,7 +58,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 			return err
 		}
 		starved = exhausted.Descriptors // the server is in this process
-		connect, writable, keeper, offer = d.nats.Conn, d.nats.Writable(), d.nats.Keeper, d.nats.Offer
+		connect, writable, keeper, offer = d.nats.Conn, d.nats.Writable, d.nats.Keeper, d.nats.Offer
 		sync = func() error {
 			if err := d.keepDescriptions(); err != nil {
 				d.opts.Logger.Warn("copy the descriptions of the streams", "err", err)
@@ -85,7 +86,8 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		Stored:     d.stored,
 		Damaged:    d.met,
 		Starved:    starved,
-		ReadOnly:   d.damage.ReadOnly,
+		ReadOnly:   func() error { return cmp.Or(d.damage.ReadOnly(), d.disk.isOut()) },
+		Hold:       d.disk.isLow,
 		Incomplete: d.incomplete,
 		Keeper:     keeper,
 		Opened:     offer,

@@ -158,6 +158,11 @@ type Options struct {
 	// which it is in any case; default 64 GiB, negative for none.
 	SealEvery string
 	SealBytes int64
+	// DiskReserve is how much of the disk of DataDir is kept free, in bytes: below it
+	// no new run is accepted, and below a quarter of it nothing is recorded, until
+	// there is more space. Default: 256 MiB, at most a twentieth of the file system;
+	// negative keeps nothing free.
+	DiskReserve int64
 	// ScrubEvents is how many events a second the scrub reads again to compare them
 	// with their hashes, besides 4 MiB a second; default 2,000, negative does without.
 	ScrubEvents int

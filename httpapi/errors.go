@@ -78,6 +78,10 @@ func mistyped(field, format string, args ...any) *failure {
 	return fail(http.StatusUnprocessableEntity, string(ledger.CodeInvalid), field, format, args...)
 }
 
+// retryWhenWritable is after how many seconds a client is to try again when the disk
+// is full.
+const retryWhenWritable = 10
+
 func unavailable(format string, args ...any) *failure {
 	f := fail(http.StatusServiceUnavailable, string(ledger.CodeUnavailable), "", format, args...)
 	f.retryAfter = 1
@@ -181,13 +185,20 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 		if limit, ok := errors.AsType[*access.LimitError](err); ok {
 			f.retryAfter = limit.RetryAfterSeconds()
 		}
+		if errors.As(err, &unwritable) && unwritable.Passes {
+			f.retryAfter = retryWhenWritable
+		}
 		return f
 	case errors.Is(err, events.ErrNotFound):
 		return about.notFound()
 	case errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrShredded):
 		return gone(err, about)
 	case errors.As(err, &unwritable):
-		return unavailable("%s", unwritable)
+		f = unavailable("%s", unwritable)
+		if unwritable.Passes {
+			f.retryAfter = retryWhenWritable
+		}
+		return f
 	case errors.Is(err, events.ErrDamaged) && a.damage != nil && a.damage.Err() != nil:
 		return unavailable("this cannot be answered from what is left of the ledger: %v; %s", a.damage.Err(), damage.Advice)
 	case errors.Is(err, projections.ErrBadQuery):

@@ -51,10 +51,10 @@ type Options struct {
 	// Opened, if set, is told of the stream of each volume, more than once. An
 	// embedded server's own Offer belongs here.
 	Opened func(stream string) error
-	// Writable, if set, ends when the server can write no more, with the reason as
-	// its cause: an embedded server leaves writes unanswered then. Its own Writable
-	// belongs here.
-	Writable context.Context //nolint:containedctx // it is a state, not a call's
+	// Writable, if set, returns a context that ends when the server can write no more,
+	// with the reason as its cause: an embedded server leaves writes unanswered then.
+	// Its own Writable belongs here.
+	Writable func() context.Context
 	// Stored, if set, is told the stream and position of what this process stored,
 	// each time before whoever stored it is.
 	Stored func(stream string, seq uint64)
@@ -66,6 +66,8 @@ type Options struct {
 	Starved func() error
 	// ReadOnly, if set, is why nothing may be stored now, or nil.
 	ReadOnly func() error
+	// Hold, if set, is why no work may be taken now, or nil.
+	Hold func() error
 	// Incomplete, if set, is why messages may be missing from a stream, or nil:
 	// then what is looked up in it by subject is not answered, because an answer
 	// that leaves something out would be wrong.
