@@ -77,15 +77,16 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	}
 	d.closeConns = func() { publish.Close(); consume.Close() }
 	d.store, err = jetstream.Open(ctx, publish, consume, jetstream.Options{
-		Replicas:   d.opts.Replicas,
-		Exclusive:  d.opts.NATSURL == "",
-		Keys:       d.storeKeys(),
-		Existing:   d.damage.Damaged(),
-		Sync:       sync,
-		Writable:   writable,
-		Stored:     d.stored,
-		Damaged:    d.met,
-		Starved:    starved,
+		Replicas:    d.opts.Replicas,
+		Exclusive:   d.opts.NATSURL == "",
+		Keys:        d.storeKeys(),
+		Existing:    d.damage.Damaged(),
+		Sync:        sync,
+		Writable:    writable,
+		Stored:      d.stored,
+		Damaged:     d.met,
+		Starved:     starved,
+		BlobDamaged: d.blobDamaged, BlobRepaired: d.blobRepaired,
 		ReadOnly:   func() error { return cmp.Or(d.damage.ReadOnly(), d.disk.isOut()) },
 		Hold:       d.disk.isLow,
 		Incomplete: d.incomplete,
@@ -95,6 +96,9 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	})
 	if err != nil {
 		return d.unopenable(err)
+	}
+	if err := d.findLostBlobs(ctx); err != nil {
+		return err
 	}
 	return d.keepDescriptions()
 }
