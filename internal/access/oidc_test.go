@@ -217,6 +217,7 @@ func TestIssuerRefuses(t *testing.T) {
 		"no subject":              {signed(map[string]any{"sub": nil}), "subject"},
 		"a subject of two lines":  {signed(map[string]any{"sub": "a\nb"}), "subject"},
 		"no scope of ours":        {signed(map[string]any{"scope": "openid reader"}), "allows nothing"},
+		"others' administrator":   {signed(map[string]any{"scope": "openid admin sign"}), "daybook:admin"},
 		"a key that is unknown":   {newRSA("rsa-1", 2048).sign(t, i.claims(c, nil)), "signature"},
 		"a key id that is not":    {newEC("other").sign(t, i.claims(c, nil)), "signature"},
 		"a weak key":              {weak.sign(t, i.claims(c, nil)), "signature"},
@@ -236,6 +237,30 @@ func TestIssuerRefuses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The scopes that others' services have under the same names need a prefix.
+func TestIssuerScopes(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	i := newIssuer(t, ecKey())
+	for _, test := range []struct {
+		scope string
+		bare  bool
+		want  string
+	}{
+		{"read run sign admin", false, "read run"},
+		{"daybook:read daybook:run daybook:sign daybook:admin", false, "read run sign admin"},
+		{"admin daybook:read", false, "read"},
+		{"mail:admin daybook:daybook:admin read", false, "read"},
+		{"read run sign admin", true, "read run sign admin"},
+		{"mail:admin run", true, "run"},
+	} {
+		id, err := i.authenticator(t, c, func(o *access.OIDCOptions) { o.BareScopes = test.bare }).Authenticate(t.Context(), ecKey().sign(t, i.claims(c, map[string]any{"scope": test.scope})))
+		if err != nil || id.Scopes.String() != test.want {
+			t.Errorf("%q: %q, %v; want %q", test.scope, id.Scopes, err, test.want)
+		}
 	}
 }
 

@@ -53,13 +53,27 @@ func bitOf(s Scope) Scopes {
 	return 0
 }
 
-// granted makes a set of what an issuer calls scopes: those it knows, with or
-// without the prefix that keeps ours apart from other services'. Others are
-// ignored, as an issuer may serve many.
-func granted(list []string) Scopes {
+// issuerPrefix keeps the scopes of this service apart from those of others.
+const issuerPrefix = "daybook:"
+
+// AtIssuer is the scope as an issuer has to name it. An issuer may serve many, and
+// the admin of another service is not one here: Sign and Admin need the prefix.
+func (s Scope) AtIssuer() Scope {
+	if s == Sign || s == Admin {
+		return issuerPrefix + s
+	}
+	return s
+}
+
+// granted makes a set of what an issuer calls scopes. Unknown ones are ignored. With
+// bare set, every scope is believed without the prefix.
+func granted(list []string, bare bool) Scopes {
 	var set Scopes
 	for _, s := range list {
-		set |= bitOf(Scope(strings.TrimPrefix(s, "daybook:")))
+		name, prefixed := strings.CutPrefix(s, issuerPrefix)
+		if scope := Scope(name); prefixed || bare || scope.AtIssuer() == scope {
+			set |= bitOf(scope)
+		}
 	}
 	return set
 }
