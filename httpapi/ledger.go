@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +27,11 @@ const (
 )
 
 func (a *api) proofRoutes(r *router) {
+	signed := checkpointAnswers(r)
+	signed["200"].Headers = map[string]*huma.Param{sequenceHeader: {
+		Description: "How many events the checkpoint covers. Send it as Daybook-Min-Sequence to read this checkpoint or a newer one, from any server.",
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Format: "int64"},
+	}}
 	register(r, huma.Operation{
 		OperationID: "get-checkpoint", Method: http.MethodGet, Path: checkpointPath, Tags: []string{tagLedger},
 		Summary: "Get the newest signed checkpoint",
@@ -41,7 +47,7 @@ func (a *api) proofRoutes(r *router) {
 			"A new checkpoint is made where the newest does not do, at most four a second for all callers together; others wait for the next. Needs the scope sign, which admin includes.",
 		Metadata:      map[string]any{needs: access.Sign},
 		DefaultStatus: http.StatusOK,
-		Responses:     checkpointAnswers(r),
+		Responses:     signed,
 	}, []int{http.StatusNotFound}, a.signCheckpoint)
 	register(r, huma.Operation{
 		OperationID: "get-proof", Method: http.MethodGet, Path: "/api/ledger/proof", Tags: []string{tagLedger},
@@ -185,7 +191,14 @@ func (a *api) signCheckpoint(ctx context.Context, in *signInput) (*streamed, err
 	if err != nil {
 		return nil, err
 	}
-	return a.showCheckpoint(ctx, c)
+	out, err := a.showCheckpoint(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &streamed{Body: func(hc huma.Context) {
+		hc.SetHeader(sequenceHeader, strconv.FormatUint(c.Size, 10))
+		out.Body(hc)
+	}}, nil
 }
 
 func (a *api) showCheckpoint(ctx context.Context, c audit.Checkpoint) (*streamed, error) {

@@ -147,6 +147,9 @@ func TestSigningOnDemand(t *testing.T) {
 	if made := s.lastSeq() - before - 1; made != 1 {
 		t.Errorf("50 requests made %d checkpoints, want 1", made)
 	}
+	if a := s.do("POST", "/api/ledger/checkpoint", "", signer...); a.Header.Get("Daybook-Sequence") != fmt.Sprint(s.lastSeq()-1) {
+		t.Errorf("its position is %q of %d", a.Header.Get("Daybook-Sequence"), s.lastSeq())
+	}
 	if a := s.do("POST", "/api/ledger/checkpoint", "", append(signer, "Daybook-Min-Sequence", "100000")...); a.StatusCode != http.StatusNotFound {
 		t.Errorf("of a position that is not there: %s %s", a.Status, a.body)
 	}
