@@ -63,6 +63,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Webhooks:  d.webhooksOrNone(),
 		Replay:    d.store,
 		Audit:     d.proofs(),
+		Blobs:     d.blobs(),
 		Damage:    d.damage,
 		Scrub:     d.scrubProgress(),
 		Ready:     d.Ready,

@@ -178,11 +178,11 @@ func (re *replay) choose(ctx context.Context, in *ReplayInput, session projectio
 		if earliest == 0 {
 			continue
 		}
-		history, err := re.a.cmd.History(ctx, re.r.tenant, e.ExecutionID)
+		requested, err := re.a.cmd.Requested(ctx, re.r.tenant, e.ExecutionID)
 		if err != nil {
 			return err
 		}
-		earliest = min(earliest, history[0].Seq-1)
+		earliest = min(earliest, requested-1)
 	}
 	re.after = max(re.after, earliest)
 	return nil

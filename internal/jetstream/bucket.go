@@ -15,6 +15,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/budget"
 )
 
 // Where blobs are: an object store bucket in the form that NATS documents
@@ -277,45 +278,44 @@ func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo, after u
 	return err
 }
 
+// gotBlob is a blob that was read whole.
+type gotBlob struct {
+	blob, packed []byte
+	base         string // hash of the heap it is packed against; empty for none
+	info         *natsjs.ObjectInfo
+}
+
 // get reads a blob back and checks it against its hash: events.ErrNotFound, or
-// events.ErrDamaged naming what is wrong.
-func (b *bucket) get(ctx context.Context, name, hash string) ([]byte, *natsjs.ObjectInfo, error) {
-	info, err := b.describe(ctx, name)
+// events.ErrDamaged naming what is wrong. What it holds is taken from the account
+// that ctx carries.
+func (b *bucket) get(ctx context.Context, name, hash string) (got gotBlob, err error) {
+	if got.info, err = b.describe(ctx, name); err != nil {
+		return gotBlob{}, err
+	}
+	size, err := blobSize(got.info)
 	if err != nil {
-		return nil, nil, err
+		return gotBlob{}, err
 	}
-	size, err := blobSize(info)
+	if err := budget.Take(ctx, size); err != nil {
+		return gotBlob{}, err
+	}
+	if got.base, err = baseOf(name, got.info); err != nil {
+		return gotBlob{}, err
+	}
+	if got.packed, err = b.readPacked(ctx, name, got.info); err != nil {
+		return gotBlob{}, err
+	}
+	p, err := b.unpackingFor(ctx, got.base)
 	if err != nil {
-		return nil, nil, err
+		return gotBlob{}, err
 	}
-	packed, err := b.read(ctx, info)
-	if err != nil {
-		return nil, nil, err
+	if got.blob, err = p.decompress(got.packed, size); err != nil {
+		return gotBlob{}, fmt.Errorf("%w: %w", events.ErrDamaged, err)
 	}
-	base := info.Metadata[metaBase]
-	if base != "" && strings.HasPrefix(name, basePrefix) {
-		return nil, nil, fmt.Errorf("%w: a base heap has the base %q itself", events.ErrDamaged, base)
+	if sum := events.Hash(got.blob); sum != hash {
+		return gotBlob{}, fmt.Errorf("%w: its bytes have the hash %s", events.ErrDamaged, sum)
 	}
-	if id := info.Metadata[metaKey]; id != "" && strings.HasPrefix(name, "heap/") {
-		tenant, _, _ := strings.Cut(strings.TrimPrefix(name, "heap/"), "/")
-		if packed, err = events.OpenText(tenant, id, packed, b.s.opts.Keys); errors.Is(err, events.ErrShredded) {
-			return nil, nil, events.ErrRemoved
-		} else if err != nil {
-			return nil, nil, err
-		}
-	}
-	p, err := b.unpackingFor(ctx, base)
-	if err != nil {
-		return nil, nil, err
-	}
-	blob, err := p.decompress(packed, size)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", events.ErrDamaged, err)
-	}
-	if got := events.Hash(blob); got != hash {
-		return nil, nil, fmt.Errorf("%w: its bytes have the hash %s", events.ErrDamaged, got)
-	}
-	return blob, info, nil
+	return got, nil
 }
 
 // blobSize reads the size before compression from a blob's description.

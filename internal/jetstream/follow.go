@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,13 @@ const (
 	retryPause = 200 * time.Millisecond
 )
 
-// Read returns up to limit events stored after a position, oldest first: what
-// exists now, without waiting for more. A hole is events.ErrDamaged.
+// readBytes is how much Read and ReadRaw return at most, in bytes of bodies, but at
+// least one message: a reader in pieces holds that much.
+const readBytes = 1 << 20
+
+// Read returns events stored after a position, oldest first, up to limit and up to
+// 1 MiB of them: what exists now, without waiting for more. Only an empty answer
+// says that there are none. A hole is events.ErrDamaged.
 func (s *Store) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
 	p, err := s.readUpTo(ctx, after, limit, decoded)
 	return p.events, err
@@ -40,8 +46,8 @@ func (s *Store) ReadRaw(ctx context.Context, after uint64, limit int) ([]events.
 
 func (s *Store) readUpTo(ctx context.Context, after uint64, limit int, form form) (page, error) {
 	all := page{form: form, begin: after, end: after}
-	for n := 0; n < limit; {
-		p := page{form: form, begin: all.end, end: all.end}
+	for n := 0; n < limit && all.held < readBytes; {
+		p := page{form: form, begin: all.end, end: all.end, maxBytes: readBytes - all.held}
 		if _, _, err := s.readBatch(ctx, min(limit-n, batchMessages), &p); err != nil {
 			return page{}, err
 		}
@@ -51,6 +57,7 @@ func (s *Store) readUpTo(ctx context.Context, after uint64, limit int, form form
 		}
 		n += got
 		all.events, all.raw, all.end = append(all.events, p.events...), append(all.raw, p.raw...), p.end
+		all.held += p.held
 	}
 	return all, nil
 }
@@ -86,7 +93,7 @@ func (s *Store) readBatch(ctx context.Context, limit int, p *page) (here, pendin
 		// What is missing between two volumes was accepted when the later was opened.
 		p.begin, p.end = v.first-1, v.first-1
 	}
-	r := getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: batchBytes}
+	r := getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: cmp.Or(p.maxBytes, batchBytes)}
 	here, err = s.getBatch(ctx, v.stream(), r, func(m stored) error {
 		if m.seq != p.end+1 && p.end > p.begin && lost.Skip(p.end+1) == m.seq {
 			return errLostNext
@@ -212,6 +219,9 @@ type page struct {
 	skip, removed uint64
 	// lost is how many before the next event are on record as lost.
 	lost uint64
+	// held is what the bodies of the messages take, maxBytes what the next request may
+	// bring; 0 means batchBytes.
+	held, maxBytes int
 }
 
 // newPage makes room for size events after a position.
@@ -240,6 +250,7 @@ func (s *Store) add(p *page, m stored) error {
 		p.raw = append(p.raw, events.Stored{Seq: m.seq, Message: events.Message{Subject: m.subject, Header: m.header, Body: m.data}, Skips: p.skip, Removed: max(p.removed, m.removed)})
 	}
 	p.end, p.skip, p.lost, p.removed = m.seq, 0, 0, 0
+	p.held += len(m.data)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -363,7 +364,7 @@ const lookTries = 100
 // readKept fills an empty page with kept events after its end. It reports false
 // when there is none: then the page ends with the last removed volume.
 func (s *Store) readKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
-	list, more := v.gone.answer(getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: batchBytes})
+	list, more := v.gone.answer(getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: cmp.Or(p.maxBytes, batchBytes)})
 	for _, m := range list {
 		p.skip = m.seq - 1 - p.end
 		if err := s.add(p, m); err != nil {
