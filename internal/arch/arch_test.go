@@ -53,6 +53,7 @@ var allowed = map[string][]string{
 	"internal/worker":                  {"internal/v8", "internal/sandbox", "internal/typescript"},
 	"internal/conformance":             {"mcp"},
 	"internal/torture":                 {"embed", "events", "internal/cli"},
+	"internal/attack":                  {"internal/cli"},
 	"internal/bench":                   {"embed", "events", "projections", "internal/v8", "internal/jetstream", "internal/natsserver"},
 	"embed":                            {"catalog", "events", "ledger", "projections", "conversation", "audit", "damage", "runner", "webhook", "toolserver", "retention", "httpapi", "mcp", "acp", "internal/natsserver", "internal/streamfiles", "internal/jetstream", "internal/worker", "internal/access", "internal/budget", "internal/keyring", "internal/conformance", "internal/link"},
 	"internal/cli":                     {"damage", "embed", "events", "internal/access"},
