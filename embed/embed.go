@@ -15,6 +15,7 @@ import (
 	"daybook/conversation"
 	"daybook/damage"
 	"daybook/internal/access"
+	"daybook/internal/budget"
 	"daybook/internal/jetstream"
 	"daybook/internal/keyring"
 	"daybook/internal/natsserver"
@@ -48,6 +49,7 @@ type Daybook struct {
 	toolServers *toolserver.Set      // nil without any
 	auth        access.Authenticator // nil lets everybody in
 	quotas      *access.Quotas
+	budget      *budget.Budget
 	certificate *certificate // nil without TLS
 	webhooks    *webhook.Service
 	retention   *retention.Service
@@ -74,6 +76,7 @@ type Daybook struct {
 	shredder                  *retention.Shredder // likewise
 	watching                  *follower           // of damage
 	scrubbing                 *follower
+	trimming                  *follower    // gives memory back
 	scrub                     *audit.Scrub // nil without
 
 	closeOnce sync.Once
@@ -121,6 +124,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"start the interfaces", d.startInterfaces},
 		{"watch for damage", d.watchDamage},
 		{"watch for use", d.watchUse},
+		{"give memory back", d.startTrimming},
 	} {
 		if err := step.do(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", step.doing, err), d.Close())
@@ -130,7 +134,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 }
 
 func newDaybook(opts Options) *Daybook {
-	return &Daybook{opts: opts, damage: damage.NewState(), clients: newClients(), use: newUse(), done: make(chan struct{})}
+	return &Daybook{opts: opts, damage: damage.NewState(), budget: newBudget(opts.MemoryMB), clients: newClients(), use: newUse(), done: make(chan struct{})}
 }
 
 func (d *Daybook) takeDirectory(ctx context.Context) error {
@@ -160,6 +164,7 @@ func (d *Daybook) close() error {
 	d.clients.hold()
 	d.draining.Store(true)
 	d.watching.end()
+	d.trimming.end()
 	d.scrubbing.end()
 	if d.stopRunner != nil { // readers can follow to the end
 		d.stopRunner()

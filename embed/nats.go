@@ -76,6 +76,8 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		Damaged:    d.met,
 		ReadOnly:   d.damage.ReadOnly,
 		Incomplete: d.incomplete,
+		CacheBytes: d.budget.Cache(),
+		Cached:     d.budget.SetCached,
 		Keeper:     keeper,
 		Opened:     offer,
 		Logger:     d.opts.Logger,

@@ -1,9 +1,10 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 )
@@ -12,7 +13,7 @@ import (
 // held in memory. It is written between a prefix and a suffix of the answer.
 type array struct {
 	w     http.ResponseWriter
-	enc   *json.Encoder
+	buf   bytes.Buffer // of one element
 	begun bool
 	head  bool // of a HEAD request, which has no body
 	// prefix and suffix enclose the elements.
@@ -24,7 +25,7 @@ var errHead = errors.New("no body is asked for")
 
 // startArray prepares an answer that is an array.
 func startArray(w http.ResponseWriter, r *http.Request) *array {
-	return &array{w: w, enc: encoder(w), head: r.Method == http.MethodHead, prefix: "[", suffix: "]\n"}
+	return &array{w: w, head: r.Method == http.MethodHead, prefix: "[", suffix: "]\n"}
 }
 
 // begin writes what comes before the elements.
@@ -42,16 +43,26 @@ func (l *array) begin() error {
 	return err
 }
 
+// keptBuffer is how large a buffer may be that is kept for the next element.
+const keptBuffer = 1 << 20
+
 // add writes an element.
 func (l *array) add(v any) error {
+	l.buf.Reset()
 	if l.begun {
-		if _, err := io.WriteString(l.w, ","); err != nil {
-			return err
-		}
+		l.buf.WriteByte(',')
 	} else if err := l.begin(); err != nil {
 		return err
 	}
-	return l.enc.Encode(v)
+	if err := encoder(&l.buf).Encode(v); err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	l.buf.Truncate(l.buf.Len() - 1) // the line end that the encoder adds
+	_, err := l.w.Write(l.buf.Bytes())
+	if l.buf.Cap() > keptBuffer {
+		l.buf = bytes.Buffer{}
+	}
+	return err
 }
 
 // endArray ends an answer after all elements, or with the error that came before. An

@@ -16,6 +16,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/budget"
 	"daybook/ledger"
 )
 
@@ -301,6 +302,9 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 			return nil, err
 		}
 		c = audit.Checkpoint{Origin: latest.Origin, Size: in.Size, Root: p.FromRoot}
+	}
+	if err := budget.TakeOnce(ctx, eventStreamBytes); err != nil {
+		return nil, err
 	}
 	s.Tenant = a.visible(ctx)
 	switch gone := a.removal(); {

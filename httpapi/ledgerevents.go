@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
+	"daybook/internal/budget"
 	"daybook/ledger"
 )
 
@@ -19,6 +20,10 @@ const (
 	eventBatch    = 1000
 	maxEventLimit = 100_000
 )
+
+// eventStreamBytes is about what an answer holds that reads the ledger in pieces: a
+// piece as it is stored, decoded, and as JSON.
+const eventStreamBytes = 3 << 20
 
 // lastSequence is the answer header that tells where the ledger ended when an
 // NDJSON answer began: the position to go on after, whatever was filtered out.
@@ -89,6 +94,11 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 	case reader.after < gone.UpTo():
 		return nil, gone.Gone(fmt.Sprintf("events %d to %d were", reader.after+1, gone.UpTo()))
 	}
+	if reader.whole = !in.Follow && r.accept != typeSSE; reader.whole {
+		if err := budget.TakeOnce(ctx, eventStreamBytes); err != nil {
+			return nil, err
+		}
+	}
 	edge, err := a.events.LastSeq(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the end of the ledger: %w", err)
@@ -137,6 +147,9 @@ type eventReader struct {
 	after    uint64
 	left     int
 	selector *events.Selector
+	// whole is true for an answer with an end: it holds memory until then. One that is
+	// followed holds it while it reads what was stored before.
+	whole bool
 }
 
 func (er *eventReader) done() bool { return er.left == 0 }
@@ -172,29 +185,42 @@ func (er *eventReader) take(ctx context.Context, batch []events.Event, emit func
 // readTo reads stored events up to a position.
 func (er *eventReader) readTo(ctx context.Context, edge uint64, emit func(CloudEvent) error, flush func() error) error {
 	for er.after < edge && !er.done() {
-		batch, err := er.a.events.Read(ctx, er.after, eventBatch)
+		err := budget.Piece(ctx, func() error {
+			if !er.whole {
+				if err := budget.Retry(ctx, func() error { return budget.TakeOnce(ctx, eventStreamBytes) }); err != nil {
+					return err
+				}
+			}
+			return er.readPiece(ctx, edge, emit, flush)
+		})
 		if err != nil {
-			return err
-		}
-		if len(batch) == 0 {
-			er.after = edge
-			break
-		}
-		past := slices.IndexFunc(batch, func(e events.Event) bool { return e.Seq > edge })
-		if past >= 0 {
-			batch = batch[:past]
-		}
-		if err := er.take(ctx, batch, emit); err != nil {
-			return err
-		}
-		if past >= 0 && !er.done() {
-			er.after = edge
-		}
-		if err := flush(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readPiece reads some of the stored events up to a position.
+func (er *eventReader) readPiece(ctx context.Context, edge uint64, emit func(CloudEvent) error, flush func() error) error {
+	batch, err := er.a.events.Read(ctx, er.after, eventBatch)
+	if err != nil {
+		return err
+	}
+	if len(batch) == 0 {
+		er.after = edge
+		return nil
+	}
+	past := slices.IndexFunc(batch, func(e events.Event) bool { return e.Seq > edge })
+	if past >= 0 {
+		batch = batch[:past]
+	}
+	if err := er.take(ctx, batch, emit); err != nil {
+		return err
+	}
+	if past >= 0 && !er.done() {
+		er.after = edge
+	}
+	return flush()
 }
 
 // broke logs why a stream that had begun ended early, unless the client left.

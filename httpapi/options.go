@@ -53,7 +53,7 @@ type Sessions interface {
 	Sessions(ctx context.Context, tenant string) ([]string, error)
 	SessionList(ctx context.Context, tenant string, f projections.SessionFilter) (projections.SessionPage, error)
 	ResolveSession(ctx context.Context, tenant, text string) (projections.Session, error)
-	SessionEntries(ctx context.Context, tenant string, of projections.Session) ([]projections.Entry, error)
+	EachEntry(ctx context.Context, tenant string, of projections.Session, fn func(projections.Entry) error) error
 	SessionMoments(ctx context.Context, tenant string, of projections.Session, limit int) ([]projections.SessionMoment, error)
 	SessionsOfExecution(ctx context.Context, tenant, execution string) ([]string, error)
 }

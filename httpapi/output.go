@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
+	"daybook/internal/budget"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -175,17 +176,12 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 	defer stop()
 	var pace pacer
 	for {
-		lines, status, err := a.q.Lines(ctx, r.tenant, id, from, lineBatch)
+		lines, status, err := a.sendLines(ctx, s, r, id, from)
 		if err != nil {
 			return err
 		}
-		for _, l := range lines {
-			if err := s.event(strconv.FormatInt(l.Line, 10), "", l); err != nil {
-				return err
-			}
-			from = l.Line + 1
-		}
-		if len(lines) == 0 && status.Terminal() {
+		from += int64(lines)
+		if lines == 0 && status.Terminal() {
 			if err := a.tellTruncated(ctx, s, r.tenant, id); err != nil {
 				return err
 			}
@@ -197,7 +193,7 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 		if err := s.flush(); err != nil {
 			return err
 		}
-		if len(lines) > 0 {
+		if lines > 0 {
 			continue // only an answer without lines says that there are no more
 		}
 		select {
@@ -216,4 +212,31 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 			return ctx.Err()
 		}
 	}
+}
+
+// sendLines sends the lines that there are, up to a batch, and returns how many and
+// the status that was true when they were read. It holds their memory until they are
+// sent.
+func (a *api) sendLines(ctx context.Context, s *sse, r *request, id string, from int64) (n int, status events.Status, err error) {
+	err = budget.Piece(ctx, func() error {
+		var lines []projections.OutputLine
+		err := budget.Retry(ctx, func() (err error) {
+			lines, status, err = a.q.Lines(ctx, r.tenant, id, from, lineBatch)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, l := range lines {
+			if err := s.event(strconv.FormatInt(l.Line, 10), "", l); err != nil {
+				return err
+			}
+		}
+		n = len(lines)
+		if n == 0 {
+			return nil
+		}
+		return s.flush()
+	})
+	return n, status, err
 }

@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"daybook/events"
+	"daybook/internal/budget"
 )
 
 // maxLinesBytes bounds the text of one answer of Lines; it holds at least one
 // line whatever its length.
-const maxLinesBytes = 4 << 20
+const maxLinesBytes = 512 << 10
 
 // Lines returns up to limit whole lines from number from (at least 1) on, and the status
 // that was true when they were read: with a terminal one, an answer without
@@ -60,6 +61,9 @@ func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) (list [
 		var firstByte, line int64
 		var raw, pieces []byte
 		if err := rows.Scan(&firstByte, &line, &raw, &pieces, &seq); err != nil {
+			return nil, nil, err
+		}
+		if err := budget.Take(ctx, len(raw)); err != nil {
 			return nil, nil, err
 		}
 		chunk, err := unpackChunk(raw, pieces)

@@ -78,9 +78,14 @@ func IsExhausted(err error) bool {
 // Account holds the memory of one answer. It is safe for concurrent use. The
 // caller MUST call Release.
 type Account struct {
+	*holding
+	factor int64
+}
+
+// holding is what the accounts of one answer share.
+type holding struct {
 	b      *Budget
 	tenant string
-	factor int64
 
 	mu       sync.Mutex
 	held     int64 // guarded by mu
@@ -91,54 +96,55 @@ type Account struct {
 // counts factor times: an answer holds its content more than once while it is
 // encoded.
 func (b *Budget) Answer(tenant string, factor int64) *Account {
-	return &Account{b: b, tenant: tenant, factor: max(factor, 1)}
+	return &Account{holding: &holding{b: b, tenant: tenant}, factor: max(factor, 1)}
 }
 
-// Take adds n bytes of content to the account. It waits up to Options.Patience
-// for memory that other answers hold and returns an *ExhaustedError when none
-// comes free. A tenant never holds more than is left free, so that one tenant
-// cannot take the share from the others. A tenant that holds nothing may take
-// whatever fits.
-func (a *Account) Take(ctx context.Context, n int64) error { return a.take(ctx, n*a.factor) }
+// WithFactor returns the account with another factor for what is taken through it.
+func (a *Account) WithFactor(factor int64) *Account { return &Account{a.holding, max(factor, 1)} }
+
+// Take adds n bytes of content to the account, or returns an *ExhaustedError. It
+// does not wait: the caller may hold what others need (see Retry). A tenant never
+// holds more than is left free, so that one tenant cannot take the share from the
+// others. A tenant that holds nothing may take whatever fits.
+func (a *Account) Take(n int64) error { return a.take(n * a.factor) }
 
 // TakeOnce is Take for memory that is held once whatever the answer is, such as a
 // buffer.
-func (a *Account) TakeOnce(ctx context.Context, n int64) error { return a.take(ctx, n) }
+func (a *Account) TakeOnce(n int64) error { return a.take(n) }
 
-func (a *Account) take(ctx context.Context, n int64) error {
+func (a *holding) take(n int64) error {
 	if n <= 0 {
 		return nil
 	}
-	var late <-chan time.Time
-	for {
-		ok, freed := a.try(n)
-		if ok {
-			return nil
-		}
-		if late == nil {
-			if n > a.b.opts.Answers {
-				break
-			}
-			timer := time.NewTimer(a.b.opts.Patience)
-			defer timer.Stop()
-			late = timer.C
-		}
-		select {
-		case <-freed:
-			continue
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-late:
-		}
-		break
+	if ok, _ := a.try(n, true); ok {
+		return nil
 	}
-	a.b.refused.Add(1)
 	return &ExhaustedError{Need: n, Share: a.b.opts.Answers}
 }
 
-// try takes n bytes if they are free, and returns otherwise what is closed when
-// some are given back.
-func (a *Account) try(n int64) (bool, <-chan struct{}) {
+// wait returns true once n bytes can be taken, false when ctx or the time is over.
+func (a *holding) wait(ctx context.Context, n int64, late <-chan time.Time) bool {
+	if n > a.b.opts.Answers {
+		return false
+	}
+	for {
+		ok, freed := a.try(n, false)
+		if ok {
+			return true
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return false
+		case <-late:
+			return false
+		}
+	}
+}
+
+// try reports whether n bytes are free, takes them if asked to, and returns otherwise
+// what is closed when some are given back.
+func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.released {
@@ -151,6 +157,9 @@ func (a *Account) try(n int64) (bool, <-chan struct{}) {
 	if n > free || own > 0 && own+n > free-n {
 		return false, b.freed
 	}
+	if !take {
+		return true, nil
+	}
 	b.used += n
 	b.tenants[a.tenant] = own + n
 	a.held += n
@@ -158,7 +167,7 @@ func (a *Account) try(n int64) (bool, <-chan struct{}) {
 }
 
 // Held returns the bytes that the account holds, for Shrink.
-func (a *Account) Held() int64 {
+func (a *holding) Held() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.held
@@ -166,7 +175,7 @@ func (a *Account) Held() int64 {
 
 // Shrink gives back all but what Held returned before: an answer that is written
 // in pieces needs the memory of one piece.
-func (a *Account) Shrink(to int64) {
+func (a *holding) Shrink(to int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.giveBack(a.held - to)
@@ -174,7 +183,7 @@ func (a *Account) Shrink(to int64) {
 
 // Release gives everything back. It may be called more than once; the account
 // takes nothing afterwards.
-func (a *Account) Release() {
+func (a *holding) Release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.released = true
@@ -182,7 +191,7 @@ func (a *Account) Release() {
 }
 
 // The caller must hold a.mu.
-func (a *Account) giveBack(n int64) {
+func (a *holding) giveBack(n int64) {
 	if n <= 0 {
 		return
 	}
@@ -198,22 +207,53 @@ func (a *Account) giveBack(n int64) {
 	b.freed = make(chan struct{})
 }
 
-// Run waits until n bytes of the share of runs are free, or all of the share when
-// it is smaller, and takes them. Runs are served in the order in which they ask. An
-// error is ctx's. The caller MUST call release; it may do so more than once.
-func (b *Budget) Run(ctx context.Context, n int64) (release func(), err error) {
-	n = min(max(n, 0), b.opts.Runs)
-	b.runsWaiting.Add(1)
-	err = b.runs.Acquire(ctx, n)
-	b.runsWaiting.Add(-1)
-	if err != nil {
-		return func() {}, fmt.Errorf("wait for %d MiB of memory for runs: %w", n>>20, err)
+// freeRun is how large a heap may be that is not accounted for, in bytes: most runs
+// have smaller ones, and there are few runs at once.
+const freeRun = 4 << 20
+
+// RunAccount holds the memory that a run's heaps take in this process. It belongs to
+// one goroutine at a time. The caller MUST call Release.
+type RunAccount struct {
+	b    *Budget
+	held int64
+}
+
+// Run opens an account for a run.
+func (b *Budget) Run() *RunAccount { return &RunAccount{b: b} }
+
+// Reserve waits until n bytes of the share of runs are free, or all of the share when
+// it is smaller, and takes them in place of what the account held before: a run holds
+// one heap at a time. Runs are served in the order in which they ask. An error is that
+// of ctx; the account then holds nothing.
+func (a *RunAccount) Reserve(ctx context.Context, n int64) error {
+	a.Release()
+	if n <= freeRun {
+		return nil
 	}
-	b.runsUsed.Add(n)
-	return sync.OnceFunc(func() {
-		b.runsUsed.Add(-n)
-		b.runs.Release(n)
-	}), nil
+	n = min(n, a.b.opts.Runs)
+	a.b.runsWaiting.Add(1)
+	err := a.b.runs.Acquire(ctx, n)
+	a.b.runsWaiting.Add(-1)
+	if err != nil {
+		return fmt.Errorf("wait for %d MiB of memory for runs: %w", n>>20, err)
+	}
+	a.held = n
+	a.b.runsUsed.Add(n)
+	return nil
+}
+
+// Holds reports whether the account holds memory.
+func (a *RunAccount) Holds() bool { return a.held > 0 }
+
+// Release gives back what the account holds. It may be called more than once.
+func (a *RunAccount) Release() {
+	n := a.held
+	if n == 0 {
+		return
+	}
+	a.held = 0
+	a.b.runsUsed.Add(-n)
+	a.b.runs.Release(n)
 }
 
 // Cache returns the size of the share of the cache.
@@ -245,7 +285,16 @@ func (b *Budget) Stats() Stats {
 	}
 }
 
-type accountKey struct{}
+type (
+	accountKey struct{}
+	runKey     struct{}
+)
+
+// WithRun returns a context that carries the account of a run: what is taken is
+// reserved in it.
+func WithRun(ctx context.Context, a *RunAccount) context.Context {
+	return context.WithValue(ctx, runKey{}, a)
+}
 
 // With returns a context that carries an account.
 func With(ctx context.Context, a *Account) context.Context {
@@ -262,7 +311,14 @@ func From(ctx context.Context) *Account {
 // nothing is accounted for.
 func Take(ctx context.Context, n int) error {
 	if a := From(ctx); a != nil {
-		return a.Take(ctx, int64(n))
+		return a.Take(int64(n))
+	}
+	return reserve(ctx, n)
+}
+
+func reserve(ctx context.Context, n int) error {
+	if a, _ := ctx.Value(runKey{}).(*RunAccount); a != nil {
+		return a.Reserve(ctx, int64(n))
 	}
 	return nil
 }
@@ -270,9 +326,38 @@ func Take(ctx context.Context, n int) error {
 // TakeOnce is Account.TakeOnce on the account that ctx carries.
 func TakeOnce(ctx context.Context, n int) error {
 	if a := From(ctx); a != nil {
-		return a.TakeOnce(ctx, int64(n))
+		return a.TakeOnce(int64(n))
 	}
-	return nil
+	return reserve(ctx, n)
+}
+
+// Retry calls fn. When fn returns an *ExhaustedError, Retry gives back what fn took
+// from the account that ctx carries, waits for the memory and calls fn again, until
+// Options.Patience is over. fn MUST NOT have begun an answer when it returns that
+// error.
+func Retry(ctx context.Context, fn func() error) error {
+	a := From(ctx)
+	var before int64
+	if a != nil {
+		before = a.Held()
+	}
+	err := fn()
+	full, exhausted := errors.AsType[*ExhaustedError](err)
+	if a == nil || !exhausted {
+		return err
+	}
+	timer := time.NewTimer(a.b.opts.Patience)
+	defer timer.Stop()
+	for exhausted {
+		a.Shrink(before)
+		if !a.wait(ctx, full.Need, timer.C) {
+			a.b.refused.Add(1)
+			return err
+		}
+		err = fn()
+		full, exhausted = errors.AsType[*ExhaustedError](err)
+	}
+	return err
 }
 
 // Piece calls fn and gives back what it took from the account that ctx carries:

@@ -12,7 +12,7 @@ import (
 
 func mustTake(t *testing.T, a *budget.Account, n int64) {
 	t.Helper()
-	if err := a.Take(t.Context(), n); err != nil {
+	if err := a.Take(n); err != nil {
 		t.Fatalf("take %d: %v", n, err)
 	}
 }
@@ -25,7 +25,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		one, two := b.Answer("a", 1), b.Answer("a", 2)
 		mustTake(t, one, 40)
 		start := time.Now()
-		err := two.Take(t.Context(), 10) // counts twice: 60 of 100, 40 would be left
+		err := budget.Retry(budget.With(t.Context(), two), func() error { return two.Take(10) }) // counts twice: 60 of 100, 40 would be left
 		if !budget.IsExhausted(err) || time.Since(start) != 2*time.Second {
 			t.Fatalf("over half of the share: %v after %s; want a refusal after 2 s", err, time.Since(start))
 		}
@@ -46,23 +46,38 @@ func TestFirstAnswerMayTakeWhatFits(t *testing.T) {
 	if used := b.Stats().Answers.Used; used != 0 {
 		t.Errorf("%d bytes are held after the release", used)
 	}
-	if err := b.Answer("a", 1).Take(t.Context(), 101); !budget.IsExhausted(err) {
+	if err := b.Answer("a", 1).Take(101); !budget.IsExhausted(err) {
 		t.Errorf("more than the share: %v", err)
 	}
 }
 
+// An answer gives back what it took, waits for memory and begins again.
 func TestAnswerWaitsForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})
-		one := b.Answer("a", 1)
-		mustTake(t, one, 90)
+		one, two := b.Answer("a", 1), b.Answer("b", 1)
+		mustTake(t, one, 80)
 		time.AfterFunc(time.Second, one.Release)
-		mustTake(t, b.Answer("b", 1), 50)
-		ctx, cancel := context.WithCancelCause(t.Context())
-		gone := errors.New("gone")
-		cancel(gone)
-		if err := b.Answer("c", 1).Take(ctx, 90); !errors.Is(err, gone) {
+		calls := 0
+		ctx := budget.With(t.Context(), two)
+		err := budget.Retry(ctx, func() error {
+			calls++
+			if err := budget.Take(ctx, 10); err != nil {
+				return err
+			}
+			return budget.Take(ctx, 30)
+		})
+		if err != nil || calls != 2 || two.Held() != 40 {
+			t.Errorf("after %d calls: %v, %d bytes held", calls, err, two.Held())
+		}
+		left, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := budget.Retry(left, func() error { return budget.Take(left, 90) }); !budget.IsExhausted(err) {
 			t.Errorf("a client that left: %v", err)
+		}
+		other := errors.New("other")
+		if err := budget.Retry(ctx, func() error { return other }); !errors.Is(err, other) {
+			t.Errorf("another error: %v", err)
 		}
 	})
 }
@@ -88,31 +103,37 @@ func TestPieceGivesBack(t *testing.T) {
 // Readers that hold all of their share do not delay a run, and a run that needs
 // more than there is gets all of the share.
 func TestRunsHaveAShareOfTheirOwn(t *testing.T) {
-	b := budget.New(budget.Options{Answers: 10, Runs: 100, Cache: 1})
-	mustTake(t, b.Answer("a", 1), 10)
-	release, err := b.Run(t.Context(), 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		release, err := b.Run(ctx, 1)
-		release()
-		done <- err
-	}()
-	for b.Stats().RunsWaiting == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	release()
-	release()
-	if err := <-done; err != nil {
-		t.Errorf("the run that waited: %v", err)
-	}
-	release, _ = b.Run(t.Context(), 100)
-	defer release()
-	cancel()
-	if _, err := b.Run(ctx, 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("a run whose time is up: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const mib = 1 << 20
+		b := budget.New(budget.Options{Answers: 10, Runs: 100 * mib, Cache: 1})
+		mustTake(t, b.Answer("a", 1), 10)
+		one, two := b.Run(), b.Run()
+		if err := one.Reserve(t.Context(), 1000*mib); err != nil {
+			t.Fatal(err)
+		}
+		if err := two.Reserve(t.Context(), mib); err != nil {
+			t.Errorf("a small heap waits: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := budget.Take(budget.WithRun(ctx, two), 50*mib); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a run whose time is up: %v", err)
+		}
+		done := make(chan error)
+		go func() { done <- two.Reserve(t.Context(), 50*mib) }()
+		synctest.Wait()
+		if s := b.Stats(); s.RunsWaiting != 1 || s.Runs.Used != 100*mib {
+			t.Errorf("while it waits: %+v", s)
+		}
+		one.Release()
+		one.Release()
+		if err := <-done; err != nil {
+			t.Errorf("the run that waited: %v", err)
+		}
+		// The next heap of a run takes the place of the one before.
+		if err := two.Reserve(t.Context(), 60*mib); err != nil || b.Stats().Runs.Used != 60*mib {
+			t.Errorf("the next heap: %v, %+v", err, b.Stats())
+		}
+		two.Release()
+	})
 }
