@@ -53,7 +53,9 @@ func (a *api) outer(next http.Handler) http.Handler {
 			// On a copy: the server looks at the body of its own request to tell
 			// whether unread bytes are left on the connection.
 			r = r.WithContext(r.Context())
-			r.Body = &body{ReadCloser: http.MaxBytesReader(raw, r.Body, maxBody), w: w, r: r, progress: progress{pace: a.pace}}
+			b := &body{ReadCloser: http.MaxBytesReader(raw, r.Body, maxBody), w: w, r: r, progress: progress{pace: a.pace}}
+			b.expect()
+			r.Body = b
 		}
 		next.ServeHTTP(w, r)
 		w.renew() // for what is still buffered

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -145,17 +146,26 @@ type body struct {
 	size     int64
 }
 
-// Read sets a deadline for the next bytes and lifts it after them: the server
-// watches an idle connection to notice that the client has gone.
+// expect sets the deadline for the next bytes. It stands until the body has ended: the
+// server reads what a handler leaves of a body, also of one that it refuses.
+func (b *body) expect() (start time.Time) {
+	start = time.Now()
+	_ = b.w.rc.SetReadDeadline(b.progress.deadline(start))
+	return start
+}
+
+// Read sets a deadline for the next bytes and lifts it at the end: from then on the
+// server watches the connection to notice that the client has gone.
 func (b *body) Read(p []byte) (int, error) {
 	if b.w.refused != nil {
 		return 0, b.w.refused
 	}
-	start := time.Now()
-	_ = b.w.rc.SetReadDeadline(b.progress.deadline(start))
+	start := b.expect()
 	n, err := b.ReadCloser.Read(p)
 	b.progress.note(start, n)
-	_ = b.w.rc.SetReadDeadline(time.Time{})
+	if errors.Is(err, io.EOF) {
+		_ = b.w.rc.SetReadDeadline(time.Time{})
+	}
 	before := max(b.size, freeBody)
 	b.size += int64(n)
 	if more := b.size - before; more > 0 {
