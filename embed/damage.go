@@ -92,6 +92,9 @@ func (d *Daybook) lookForDamage(ctx context.Context) error {
 		}
 		return nil // another server's files
 	}
+	if err := d.repairDescriptions(ctx); err != nil {
+		return err
+	}
 	if err := d.acceptDamage(ctx); err != nil {
 		return err
 	}
@@ -266,12 +269,24 @@ func (d *Daybook) unopenable(err error) error {
 	return fmt.Errorf("%w; what is left cannot be opened (%w); nothing was changed: %s", d.damage.Err(), err, damage.Advice)
 }
 
-// keepDescriptions keeps how the streams are set up, for the day they are damaged.
+// keepDescriptions copies the configurations of the streams, to repair them from.
 func (d *Daybook) keepDescriptions() error {
 	if d.opts.NATSURL != "" || d.damage.Damaged() {
 		return nil
 	}
+	d.describing.Lock()
+	defer d.describing.Unlock()
 	return streamfiles.KeepDescriptions(d.streamsDir(), d.describedDir())
+}
+
+// repairDescriptions finishes what a killed process left unfinished of the
+// configurations of streams and consumers.
+func (d *Daybook) repairDescriptions(ctx context.Context) error {
+	repaired, err := streamfiles.Repair(ctx, d.streamsDir(), d.describedDir())
+	for _, r := range repaired {
+		d.opts.Logger.WarnContext(ctx, "repaired what a killed process left of a stream", "stream", r.Stream, "consumer", r.Consumer, "repair", r.What)
+	}
+	return err
 }
 
 // incomplete is why messages may be missing from a stream, or nil. A finding

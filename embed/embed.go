@@ -16,6 +16,7 @@ import (
 	"daybook/damage"
 	"daybook/internal/access"
 	"daybook/internal/budget"
+	"daybook/internal/connections"
 	"daybook/internal/jetstream"
 	"daybook/internal/keyring"
 	"daybook/internal/natsserver"
@@ -36,6 +37,7 @@ type Daybook struct {
 	lock        *dirLock
 	damage      *damage.State
 	marks       marks
+	describing  sync.Mutex         // held while descriptions are copied
 	nats        *natsserver.Server // nil with an outside server
 	store       *jetstream.Store
 	closeConns  func()
@@ -58,6 +60,10 @@ type Daybook struct {
 	handler     http.Handler
 	http        *http.Server // nil when nothing listens
 	listener    net.Listener
+	disk        *disk // nil without a reserve
+	bounds      bounds
+	httpConns   *connections.Limiter
+	socketConns *connections.Limiter
 	socket      *http.Server // in the data directory, for processes of the same user
 	clients     *clients     // attached through it
 	use         *use
@@ -75,6 +81,7 @@ type Daybook struct {
 	keys                      *keyring.Ring       // nil without erasable sessions
 	shredder                  *retention.Shredder // likewise
 	watching                  *follower           // of damage
+	watchingDisk              *follower
 	scrubbing                 *follower
 	trimming                  *follower    // gives memory back
 	scrub                     *audit.Scrub // nil without
@@ -104,8 +111,10 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		do    func(context.Context) error
 	}{
 		{"read who may come in", d.openAccess},
+		{"bound the connections", d.boundConnections},
 		{"open the addresses", d.openListeners},
 		{"take the data directory", d.takeDirectory},
+		{"look at the disk", d.openDisk},
 		{"look for damage", d.lookForDamage},
 		{"open the ledger", d.openLedger},
 		{"start the workers", d.startWorkers},
@@ -123,6 +132,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"start the scrub", d.startScrub},
 		{"start the interfaces", d.startInterfaces},
 		{"watch for damage", d.watchDamage},
+		{"watch the disk", d.watchDisk},
 		{"watch for use", d.watchUse},
 		{"give memory back", d.startTrimming},
 	} {
@@ -196,6 +206,7 @@ func (d *Daybook) close() error {
 		<-d.projectorDone
 	}
 	d.tailing.end()
+	d.watchingDisk.end() // late: the last events are to be signed
 	if d.projections != nil {
 		errs = append(errs, d.projections.Close())
 	}

@@ -93,6 +93,9 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 			return nil, fmt.Errorf("%w; or verify without heaps and texts, with --skip-blobs", err)
 		}
 	}
+	if err := newDaybook(Options{DataDir: opts.DataDir, Logger: opts.Logger}).repairDescriptions(ctx); err != nil {
+		return nil, err
+	}
 	if err := checkFiles(ctx, opts.DataDir, streams, ""); errors.Is(err, events.ErrDamaged) {
 		return audit.Unreadable(settings, began, err), nil
 	} else if err != nil {

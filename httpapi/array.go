@@ -43,9 +43,6 @@ func (l *array) begin() error {
 	return err
 }
 
-// keptBuffer is how large a buffer may be that is kept for the next element.
-const keptBuffer = 1 << 20
-
 // add writes an element.
 func (l *array) add(v any) error {
 	l.buf.Reset()

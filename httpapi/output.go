@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -14,6 +15,9 @@ import (
 	"daybook/ledger"
 	"daybook/projections"
 )
+
+// linesSentBytes is about what a client holds that is sent lines.
+const linesSentBytes = 512 << 10
 
 // lineBatch is how many lines are read and sent at a time.
 const lineBatch = 500
@@ -169,19 +173,40 @@ type end struct {
 	Status      events.Status `json:"status"`
 }
 
+// streamLines sends lines from a number on until the run has ended.
 func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, from int64) error {
+	written, err := a.q.Output(ctx, r.tenant, id, projections.OutputQuery{LineLimit: 1})
+	if err != nil {
+		return err
+	}
+	// A client may want lines that are far from being written: others may not.
+	run, leave := a.outputs.join(ctx, r.tenant, id, min(from, max(written.TotalLines, 1)))
+	defer leave()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	changed, stop := a.q.Watch(r.tenant, id)
-	defer stop()
-	var pace pacer
 	for {
-		lines, status, err := a.sendLines(ctx, s, r, id, from)
+		lines, status, changed, kept, err := a.outputs.linesFrom(run, from)
+		if err == nil && !kept {
+			lines, err = a.linesBehind(ctx, run.runKey, from)
+		}
 		if err != nil {
 			return err
 		}
-		from += int64(lines)
-		if lines == 0 && status.Terminal() {
+		if len(lines) > 0 {
+			from += int64(len(lines))
+			// While the client takes them, they are in memory for it alone.
+			err := budget.Piece(ctx, func() error {
+				if err := budget.Retry(ctx, func() error { return budget.TakeOnce(ctx, linesSentBytes) }); err != nil {
+					return err
+				}
+				return s.send(lines)
+			})
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if status.Terminal() {
 			if err := a.tellTruncated(ctx, s, r.tenant, id); err != nil {
 				return err
 			}
@@ -190,22 +215,13 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 			}
 			return s.flush()
 		}
-		if err := s.flush(); err != nil {
-			return err
-		}
-		if lines > 0 {
-			continue // only an answer without lines says that there are no more
-		}
 		select {
 		case <-changed:
-			if err := pace.wait(ctx); err != nil {
+		case <-beat.C:
+			s.beat("")
+			if err := s.flush(); err != nil {
 				return err
 			}
-		case <-beat.C:
-			if err := a.q.Damage(); err != nil {
-				return err // nothing will ever change again
-			}
-			s.beat("")
 		case <-r.drain:
 			return nil
 		case <-ctx.Done():
@@ -214,29 +230,29 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 	}
 }
 
-// sendLines sends the lines that there are, up to a batch, and returns how many and
-// the status that was true when they were read. It holds their memory until they are
-// sent.
-func (a *api) sendLines(ctx context.Context, s *sse, r *request, id string, from int64) (n int, status events.Status, err error) {
-	err = budget.Piece(ctx, func() error {
-		var lines []projections.OutputLine
-		err := budget.Retry(ctx, func() (err error) {
-			lines, status, err = a.q.Lines(ctx, r.tenant, id, from, lineBatch)
-			return err
-		})
+// lineKey names a page of lines of a run.
+type lineKey struct {
+	run  runKey
+	from int64
+}
+
+// linesBehind reads lines for a client that is behind those that are kept for
+// all. There are none for a while if a new attempt has replaced an old one.
+func (a *api) linesBehind(ctx context.Context, run runKey, from int64) ([]outputLine, error) {
+	lines, err := a.lines.get(ctx, lineKey{run, from}, func() ([]outputLine, error) {
+		leave, err := a.catchUp.enter(ctx, run.tenant)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for _, l := range lines {
-			if err := s.event(strconv.FormatInt(l.Line, 10), "", l); err != nil {
-				return err
-			}
+		defer leave()
+		lines, _, err := a.outputs.lines(ctx, run, from)
+		if err == nil && len(lines) == 0 {
+			err = errNothingStored
 		}
-		n = len(lines)
-		if n == 0 {
-			return nil
-		}
-		return s.flush()
+		return lines, err
 	})
-	return n, status, err
+	if errors.Is(err, errNothingStored) {
+		return nil, nil
+	}
+	return lines, err
 }

@@ -69,7 +69,7 @@ func (a *attempt) do(running context.Context, d Delivery) (err error) {
 	reading, memory := a.r.opts.Memory.Hold(a.records)
 	a.memory = memory
 	defer memory.Release()
-	if a.in, err = a.r.fetch(reading, a.plan, d.Delivered); err != nil {
+	if a.in, err = a.r.fetch(reading, a.plan, a.r.failedDeliveries(d, a.plan.Request.Turn)); err != nil {
 		return err
 	}
 	var starting sync.WaitGroup

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"time"
 
 	"daybook/damage"
@@ -59,19 +58,23 @@ func (c *statusCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-func (s *serverStatus) print(out io.Writer, asJSON bool) error {
+func (s *serverStatus) print(out *screen, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(out).Encode(s)
+		raw, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		return out.writeJSON(string(raw))
 	}
 	if s.Damage.Damaged {
 		fmt.Fprintln(out, "READ-ONLY: the ledger is damaged.")
 		for _, f := range s.Damage.Findings {
-			fmt.Fprintf(out, "  %s\n", damage.Finding{Stream: f.Stream, First: f.First, Last: f.Last, What: f.What}.String())
+			out.printf("  %s\n", damage.Finding{Stream: f.Stream, First: f.First, Last: f.Last, What: f.What}.String())
 		}
 		if s.Damage.More > 0 {
 			fmt.Fprintf(out, "  and %d more\n", s.Damage.More)
 		}
-		fmt.Fprintf(out, "What to do: %s.\n", s.Damage.Advice)
+		out.printf("What to do: %s.\n", s.Damage.Advice)
 	} else {
 		fmt.Fprintln(out, "Nothing is known to be wrong with the ledger.")
 	}

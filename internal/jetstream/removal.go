@@ -1,7 +1,6 @@
 package jetstream
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -177,7 +176,7 @@ func (s *Store) extract(ctx context.Context, keep []uint64) ([]events.Stored, er
 			n++
 		}
 		p := page{form: raw, begin: keep[0] - 1, end: keep[0] - 1}
-		if _, _, err := s.readBatch(ctx, int(keep[n-1]-keep[0]+1), &p); err != nil {
+		if _, _, err := s.readBatch(ctx, int(keep[n-1]-keep[0]+1), batchBytes, &p); err != nil {
 			return nil, err
 		}
 		begin := len(list)
@@ -364,7 +363,7 @@ const lookTries = 100
 // readKept fills an empty page with kept events after its end. It reports false
 // when there is none: then the page ends with the last removed volume.
 func (s *Store) readKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
-	list, more := v.gone.answer(getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: cmp.Or(p.maxBytes, batchBytes)})
+	list, more := v.gone.answer(getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: batchBytes})
 	for _, m := range list {
 		p.skip = m.seq - 1 - p.end
 		if err := s.add(p, m); err != nil {
