@@ -52,7 +52,7 @@ func (s *server) slowReaders(token, path, accept string, readers int, idle int64
 // hash and size.
 func (s *server) largeHeap(token string) (hash string, size int64) {
 	s.t.Helper()
-	e := s.run(token, "globalThis.kept = []; for (let i = 0; i < 32; i++) kept.push(new Array(1 << 20).fill(i)); kept.length",
+	e := s.run(token, fmt.Sprintf("globalThis.kept = []; for (let i = 0; i < %d; i++) kept.push(new Array(1 << 20).fill(i)); kept.length", choose(32, 56)),
 		map[string]any{"heap_memory_max_mb": 256, "execution_timeout_secs": 60})
 	if e["status"] != "completed" {
 		s.t.Fatalf("the run with a large heap: %v", e)
