@@ -137,6 +137,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		Heaps:     d.store,
 		Texts:     d.store,
 		Workers:   workers{d.pool},
+		Memory:    runMemory{d.budget},
 		DrainWait: d.opts.DrainWait,
 		Logger:    d.opts.Logger,
 	}
