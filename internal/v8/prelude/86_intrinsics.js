@@ -47,7 +47,8 @@ const attributesOf = (descriptor) => {
 
 const isConstant = (attributes) => (attributes & (isData + isWritable + isConfigurable + isSimple)) === isData;
 
-// hiddenIntrinsics lists what only syntax, calls and prototypes lead to, with names.
+// hiddenIntrinsics lists what only syntax, calls and prototypes lead to, with names, and
+// what those lead to.
 const hiddenIntrinsics = () => {
   const list = newList();
   const add = (name, object) => { list[list.length] = { __proto__: null, name, object }; };
@@ -58,6 +59,11 @@ const hiddenIntrinsics = () => {
     add(name, prototype.constructor);
     add(`${name}.prototype`, prototype);
   };
+  add("Object", NativeObject); // first, or they get the names that hidden ones lead to
+  add("Object.prototype", ObjectPrototype);
+  add("Function", Function);
+  add("Function.prototype", FunctionPrototype);
+  add("Iterator.prototype", IteratorPrototype);
   addFunctions("GeneratorFunction", generator);
   addFunctions("AsyncFunction", async () => {});
   addFunctions("AsyncGeneratorFunction", asyncGenerator);
