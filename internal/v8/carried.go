@@ -34,6 +34,8 @@ type CarriedTimers struct {
 	Unreferenced int `json:"unreferenced"`
 }
 
+var errStopped = errors.New("inspect the heap: the run was stopped")
+
 // Inspect describes what the isolate's heap brings along. It runs no code of earlier
 // runs. Call it after New with Config.Heap, before Run.
 func (i *Isolate) Inspect() (Carried, error) {
@@ -41,6 +43,10 @@ func (i *Isolate) Inspect() (Carried, error) {
 	if i.ptr == nil {
 		i.mu.Unlock()
 		return Carried{}, ErrDisposed
+	}
+	if i.stopped {
+		i.mu.Unlock()
+		return Carried{}, errStopped
 	}
 	i.running = true
 	i.mu.Unlock()
@@ -50,7 +56,7 @@ func (i *Isolate) Inspect() (Carried, error) {
 	i.running = false
 	i.mu.Unlock()
 	if failed {
-		return Carried{}, errors.New("inspect the heap: the run was stopped")
+		return Carried{}, errStopped
 	}
 	var c Carried
 	if err := json.Unmarshal(goBytes(text), &c); err != nil {
