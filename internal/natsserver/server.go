@@ -14,10 +14,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -40,13 +39,13 @@ type Options struct {
 	// serves this process only. With Fallback a busy port is replaced by a free one.
 	Listen   string
 	Fallback bool
-	// ReaderPassword lets subscribers in as Reader; empty draws one.
-	ReaderPassword string
 	// ReadableStreams are offered to subscribers from the start (see Offer). With
 	// any, the service itself cannot remove anything from a stream or change how it
-	// is kept; a Keeper can. ReservedConsumers of a stream are not subscribers' to
-	// use or replace.
-	ReadableStreams, ReservedConsumers []string
+	// is kept; a Keeper can.
+	ReadableStreams []string
+	// TenantSubjects returns the subjects of a tenant in an offered stream, such as
+	// "ledger.0001.default.>". Needed with Listen.
+	TenantSubjects func(stream, tenant string) string
 	// NoSync acknowledges messages before they are on disk. Only for tests.
 	NoSync bool
 	// Logger receives the server's log: news of damaged files comes nowhere
@@ -54,27 +53,19 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Reader is how subscribers log in: they may read what the ledger accepted,
-// and change nothing.
-type Reader struct {
-	User, Password string
-	// InboxPrefix must be set on the client: replies to others are not readable.
-	InboxPrefix string
-}
-
 // Server is a running NATS server. Close ends it.
 type Server struct {
 	server  *server.Server
-	reader  Reader
-	service string // password of the service's own user
-	gate    *gate  // nil without a listener
-	dir     string
-	log     *slog.Logger
+	service string // password of the service's own users
+	// subscribers and book are nil without a listener. gates is the connection of
+	// the gates to the ledger.
+	subscribers *subscribers
+	book        *ledgerView
+	gates       *nats.Conn
+	dir         string
+	log         *slog.Logger
 	// writable ends when the server can write no more.
 	writable context.Context //nolint:containedctx // it is a state, not a call's
-
-	offering sync.Mutex
-	offered  map[string]bool // the streams that readers may read
 }
 
 // Start runs a server and returns once it takes connections. A busy address
@@ -85,13 +76,8 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	}
 	s := &Server{
 		service: rand.Text(),
-		reader:  Reader{User: "reader", Password: opts.ReaderPassword, InboxPrefix: "_INBOX.reader"},
 		dir:     opts.StoreDir,
 		log:     opts.Logger,
-		offered: map[string]bool{},
-	}
-	if s.reader.Password == "" {
-		s.reader.Password = rand.Text()
 	}
 	if err := os.MkdirAll(opts.StoreDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create %s: %w", opts.StoreDir, err)
@@ -108,20 +94,26 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		NoSigs:                 true, // signals belong to the program
 		DisableJetStreamBanner: true,
 	}
-	if err := setUsers(cfg, opts, s.service, s.reader); err != nil {
-		return nil, err
-	}
+	door := &doorkeeper{password: s.service, service: keeping(opts.ReadableStreams), keeper: sealing()}
+	cfg.CustomClientAuthentication = door
 	if opts.Listen != "" {
 		if err := listenOn(cfg, opts.Listen, opts.Fallback); err != nil {
 			return nil, err
 		}
+		cfg.AlwaysEnableNonce = true // subscribers sign it
+		s.book = &ledgerView{subjects: opts.TenantSubjects, streams: slices.Clone(opts.ReadableStreams)}
+		s.subscribers = &subscribers{
+			log: opts.Logger, keys: map[string]Subscriber{}, conns: map[string]map[uint64]struct{}{}, gates: map[string]*gate{}, openGate: s.openGate,
+		}
+		door.subscribers = s.subscribers
 	}
 	var err error
 	if s.server, err = server.NewServer(cfg); err != nil {
 		return nil, fmt.Errorf("configure nats-server: %w", err)
 	}
-	if opts.Listen != "" {
-		if err := connectAccounts(s.server); err != nil {
+	if s.subscribers != nil {
+		s.subscribers.server = s.server
+		if err := export(s.server.GlobalAccount()); err != nil {
 			return nil, err
 		}
 	}
@@ -136,43 +128,38 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 			return nil, errors.Join(fmt.Errorf("the embedded NATS server did not start: %s", logged.why()), ctx.Err())
 		}
 	}
-	if opts.Listen != "" {
-		// With several accounts the server gives streams to none unasked.
-		if err := s.enableStreams(); err != nil {
+	if s.subscribers != nil {
+		if s.gates, err = s.connect("gates to the ledger", serviceUser); err != nil {
 			s.Close()
 			return nil, err
-		}
-		if s.gate, err = s.openGate(opts); err != nil {
-			s.Close()
-			return nil, err
-		}
-		for _, stream := range opts.ReadableStreams {
-			if err := s.Offer(stream); err != nil {
-				s.Close()
-				return nil, err
-			}
 		}
 	}
 	return s, nil
 }
 
-// enableStreams lets the ledger's account keep streams, and reads back those it
-// has.
-func (s *Server) enableStreams() error {
-	tasks := make(chan func())
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for task := range tasks {
-				task()
-			}
-		})
-	}
-	err := s.server.GlobalAccount().EnableJetStream(nil, tasks)
-	close(tasks)
-	workers.Wait()
+// openGate opens the gate of a subscriber.
+func (s *Server) openGate(who Subscriber) (*gate, error) {
+	own, err := s.connect("gate of subscriber "+who.ID, gateUser+who.ID)
 	if err != nil {
-		return fmt.Errorf("recover the streams: %w", err)
+		return nil, err
+	}
+	return newGate(who, s.book, s.gates, own)
+}
+
+// SetSubscribers replaces the subscribers that may connect. It returns once the
+// connections of those that are not in the list, or have another key there, are
+// closed. Without a listener it does nothing.
+func (s *Server) SetSubscribers(list []Subscriber) error {
+	if s.subscribers == nil {
+		return nil
+	}
+	return s.subscribers.set(list)
+}
+
+// Offer lets subscribers read a stream from now on. Offering it again does nothing.
+func (s *Server) Offer(stream string) error {
+	if s.book != nil {
+		s.book.add(stream)
 	}
 	return nil
 }
@@ -193,7 +180,7 @@ func listenOn(cfg *server.Options, addr string, fallback bool) error {
 		if host == "" {
 			host = "every interface"
 		}
-		return fmt.Errorf("NATS address %q: binding to %s lets other machines read every event, and passwords would cross the network in the clear; "+
+		return fmt.Errorf("NATS address %q: binding to %s lets other machines reach it, and events would cross the network in the clear; "+
 			"bind to 127.0.0.1, and put an encrypting proxy or tunnel in front to reach it from elsewhere", addr, host)
 	}
 	cfg.Host = host
@@ -276,9 +263,6 @@ func (s *Server) Addr() string {
 	return ""
 }
 
-// Reader tells how subscribers log in.
-func (s *Server) Reader() Reader { return s.reader }
-
 // Sync waits until the descriptions of streams and consumers are on disk, which
 // the server writes without waiting. Call it after making one.
 func (s *Server) Sync() error {
@@ -297,7 +281,10 @@ func (s *Server) Writable() context.Context { return s.writable }
 // Close stops the server and returns once its files are closed. It may be
 // called more than once.
 func (s *Server) Close() {
-	s.gate.close()
+	s.subscribers.close()
+	if s.gates != nil {
+		s.gates.Close()
+	}
 	s.server.Shutdown()
 	s.server.WaitForShutdown()
 }
