@@ -85,7 +85,7 @@ func TestStrangers(t *testing.T) {
 		"an unknown key":         nats.Nkey(stranger.PublicKey, stranger.keys.Sign),
 		"another one's key":      nats.Nkey(known.PublicKey, stranger.keys.Sign),
 		"a signature of nothing": nats.Nkey(known.PublicKey, func([]byte) ([]byte, error) { return known.keys.Sign(nil) }),
-		"a token without a key":  nats.UserJWT(func() (string, error) { return "x.y.z", nil }, known.keys.Sign),
+		"a token without a key":  nats.UserJWT(func() (string, error) { return "x.y.z", nil }, stranger.keys.Sign),
 	} {
 		nc, err := nats.Connect("nats://"+server.Addr(), option)
 		if err == nil {

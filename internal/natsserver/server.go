@@ -14,9 +14,12 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -27,6 +30,14 @@ import (
 // maxPayload bounds one message, in bytes. Events stay below 512 KiB; blobs
 // come in chunks of 128 KiB.
 const maxPayload = 8 << 20
+
+// ownConnections is more than the service itself opens: nats-server counts those
+// with the subscribers'.
+const ownConnections = 32 + maxGates
+
+// maxGates is how many subscribers there may be, each of which has a gate. The list of
+// credentials has the same limit.
+const maxGates = 100
 
 // recovery bounds how long a start may take to read the streams back.
 const recovery = 10 * time.Minute
@@ -39,6 +50,8 @@ type Options struct {
 	// serves this process only. With Fallback a busy port is replaced by a free one.
 	Listen   string
 	Fallback bool
+	// MaxConnections is how many subscribers may be connected. Default: 1024.
+	MaxConnections int
 	// ReadableStreams are offered to subscribers from the start (see Offer). With
 	// any, the service itself cannot remove anything from a stream or change how it
 	// is kept; a Keeper can.
@@ -55,8 +68,9 @@ type Options struct {
 
 // Server is a running NATS server. Close ends it.
 type Server struct {
-	server  *server.Server
-	service string // password of the service's own users
+	opts    Options
+	current atomic.Pointer[server.Server] // replaced by Reopen
+	service string                        // password of the service's own users
 	// subscribers and book are nil without a listener. gates is the connection of
 	// the gates to the ledger.
 	subscribers *subscribers
@@ -64,8 +78,10 @@ type Server struct {
 	gates       *nats.Conn
 	dir         string
 	log         *slog.Logger
-	// writable ends when the server can write no more.
-	writable context.Context //nolint:containedctx // it is a state, not a call's
+	writes      atomic.Pointer[writes]
+
+	reopening sync.Mutex
+	addr      string // where subscribers connect, guarded by reopening
 }
 
 // Start runs a server and returns once it takes connections. A busy address
@@ -75,60 +91,23 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		opts.Logger = slog.Default()
 	}
 	s := &Server{
+		opts:    opts,
 		service: rand.Text(),
 		dir:     opts.StoreDir,
 		log:     opts.Logger,
 	}
+	if opts.Listen != "" {
+		s.book = &ledgerView{subjects: opts.TenantSubjects, streams: slices.Clone(opts.ReadableStreams)}
+		s.subscribers = newSubscribers(opts.Logger, s.openGate)
+	}
 	if err := os.MkdirAll(opts.StoreDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create %s: %w", opts.StoreDir, err)
 	}
-	cfg := &server.Options{
-		ServerName:             "daybook",
-		DontListen:             opts.Listen == "",
-		JetStream:              true,
-		StoreDir:               opts.StoreDir,
-		SyncAlways:             !opts.NoSync,
-		JetStreamMaxStore:      1 << 50, // the disk is the limit, not a guess made at start
-		JetStreamMaxMemory:     64 << 20,
-		MaxPayload:             maxPayload,
-		NoSigs:                 true, // signals belong to the program
-		DisableJetStreamBanner: true,
+	if err := s.launch(ctx, opts); err != nil {
+		return nil, err
 	}
-	door := &doorkeeper{password: s.service, service: keeping(opts.ReadableStreams), keeper: sealing()}
-	cfg.CustomClientAuthentication = door
 	if opts.Listen != "" {
-		if err := listenOn(cfg, opts.Listen, opts.Fallback); err != nil {
-			return nil, err
-		}
-		cfg.AlwaysEnableNonce = true // subscribers sign it
-		s.book = &ledgerView{subjects: opts.TenantSubjects, streams: slices.Clone(opts.ReadableStreams)}
-		s.subscribers = &subscribers{
-			log: opts.Logger, keys: map[string]Subscriber{}, conns: map[string]map[uint64]struct{}{}, gates: map[string]*gate{}, openGate: s.openGate,
-		}
-		door.subscribers = s.subscribers
-	}
-	var err error
-	if s.server, err = server.NewServer(cfg); err != nil {
-		return nil, fmt.Errorf("configure nats-server: %w", err)
-	}
-	if s.subscribers != nil {
-		s.subscribers.server = s.server
-		if err := export(s.server.GlobalAccount()); err != nil {
-			return nil, err
-		}
-	}
-	var unwritable context.CancelCauseFunc
-	s.writable, unwritable = context.WithCancelCause(context.Background())
-	logged := &logger{log: opts.Logger, unwritable: unwritable}
-	s.server.SetLoggerV2(logged, false, false, false)
-	s.server.Start()
-	for deadline := time.Now().Add(recovery); !s.server.ReadyForConnections(100 * time.Millisecond); {
-		if ctx.Err() != nil || time.Now().After(deadline) || !s.server.Running() {
-			s.Close()
-			return nil, errors.Join(fmt.Errorf("the embedded NATS server did not start: %s", logged.why()), ctx.Err())
-		}
-	}
-	if s.subscribers != nil {
+		var err error
 		if s.gates, err = s.connect("gates to the ledger", serviceUser); err != nil {
 			s.Close()
 			return nil, err
@@ -153,6 +132,8 @@ func (s *Server) SetSubscribers(list []Subscriber) error {
 	if s.subscribers == nil {
 		return nil
 	}
+	s.reopening.Lock()
+	defer s.reopening.Unlock()
 	return s.subscribers.set(list)
 }
 
@@ -160,6 +141,27 @@ func (s *Server) SetSubscribers(list []Subscriber) error {
 func (s *Server) Offer(stream string) error {
 	if s.book != nil {
 		s.book.add(stream)
+	}
+	return nil
+}
+
+// enableStreams lets the ledger's account keep streams, and reads back those it
+// has.
+func (s *Server) enableStreams() error {
+	tasks := make(chan func())
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for task := range tasks {
+				task()
+			}
+		})
+	}
+	err := s.nats().GlobalAccount().EnableJetStream(nil, tasks)
+	close(tasks)
+	workers.Wait()
+	if err != nil {
+		return fmt.Errorf("recover the streams: %w", err)
 	}
 	return nil
 }
@@ -227,7 +229,7 @@ const connectAttempts = 5
 
 func (s *Server) connect(name, user string) (nc *nats.Conn, err error) {
 	for range connectAttempts {
-		if nc, err = s.tryConnect(name, user); err == nil || errors.Is(err, nats.ErrAuthorization) || !s.server.Running() {
+		if nc, err = s.tryConnect(name, user); err == nil || errors.Is(err, nats.ErrAuthorization) || !s.nats().Running() {
 			break
 		}
 	}
@@ -239,7 +241,7 @@ func (s *Server) connect(name, user string) (nc *nats.Conn, err error) {
 
 func (s *Server) tryConnect(name, user string) (*nats.Conn, error) {
 	return nats.Connect("",
-		nats.InProcessServer(s.server),
+		nats.InProcessServer(inProcess{s}),
 		nats.Name(name),
 		nats.UserInfo(user, s.service),
 		// A loaded machine may take longer than the client's default of 2 s.
@@ -257,7 +259,7 @@ func (s *Server) tryConnect(name, user string) (*nats.Conn, error) {
 
 // Addr is the address subscribers connect to, or empty.
 func (s *Server) Addr() string {
-	if addr, ok := s.server.Addr().(*net.TCPAddr); ok && addr != nil {
+	if addr, ok := s.nats().Addr().(*net.TCPAddr); ok && addr != nil {
 		return addr.String()
 	}
 	return ""
@@ -272,12 +274,6 @@ func (s *Server) Sync() error {
 	return nil
 }
 
-// Writable ends, with the reason as its cause, when a write to the disk has
-// failed. The server then stores nothing more for as long as it runs and leaves
-// those who publish without an answer, however much room there is by then; what
-// it has stored can be read.
-func (s *Server) Writable() context.Context { return s.writable }
-
 // Close stops the server and returns once its files are closed. It may be
 // called more than once.
 func (s *Server) Close() {
@@ -285,6 +281,7 @@ func (s *Server) Close() {
 	if s.gates != nil {
 		s.gates.Close()
 	}
-	s.server.Shutdown()
-	s.server.WaitForShutdown()
+	s.reopening.Lock()
+	defer s.reopening.Unlock()
+	s.stop()
 }

@@ -31,14 +31,38 @@ const maxConnections = 16
 // JetStream. So what a client sends is checked in one place, and a subject that a
 // client makes up leads nowhere.
 type subscribers struct {
-	server   *server.Server
 	log      *slog.Logger
 	openGate func(Subscriber) (*gate, error)
 
-	mu    sync.Mutex
-	keys  map[string]Subscriber          // by public key; guarded by mu
-	conns map[string]map[uint64]struct{} // ids of connections by public key; guarded by mu
-	gates map[string]*gate               // by id of the subscriber; guarded by mu
+	mu     sync.Mutex
+	server *server.Server                 // guarded by mu
+	keys   map[string]Subscriber          // by public key; guarded by mu
+	conns  map[string]map[uint64]struct{} // ids of connections by public key; guarded by mu
+	gates  map[string]*gate               // by id of the subscriber; guarded by mu
+}
+
+func newSubscribers(log *slog.Logger, openGate func(Subscriber) (*gate, error)) *subscribers {
+	return &subscribers{log: log, openGate: openGate, keys: map[string]Subscriber{}, conns: map[string]map[uint64]struct{}{}, gates: map[string]*gate{}}
+}
+
+// attach makes the accounts on a nats-server that is not started yet. Connections to
+// an earlier one are gone; gates connect again by themselves.
+func (s *subscribers) attach(ns *server.Server) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.server, s.conns = ns, map[string]map[uint64]struct{}{}
+	if err := export(ns.GlobalAccount()); err != nil {
+		return err
+	}
+	// With an account besides its own, nats-server leaves it to Server.enableStreams to
+	// recover the streams, whether there are subscribers or not.
+	ns.LookupOrRegisterAccount("SUBSCRIBERS")
+	for _, who := range s.keys {
+		if err := makeAccount(ns, who); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // permissions are those of a subscriber's connections in its account.
@@ -108,7 +132,10 @@ func (s *subscribers) connected(tenant string) (n int) {
 
 // admitGate lets in the connection of a gate.
 func (s *subscribers) admitGate(c server.ClientAuthentication, id string) bool {
-	account, err := s.server.LookupAccount(accountOf(Subscriber{ID: id}))
+	s.mu.Lock()
+	ns := s.server
+	s.mu.Unlock()
+	account, err := ns.LookupAccount(accountOf(Subscriber{ID: id}))
 	if err != nil {
 		return false
 	}
@@ -148,9 +175,10 @@ func (s *subscribers) set(list []Subscriber) error {
 			delete(s.gates, id)
 		}
 	}
+	ns := s.server
 	s.mu.Unlock()
 	for _, id := range ended {
-		_ = s.server.DisconnectClientByID(id) // an error says that it is closed
+		_ = ns.DisconnectClientByID(id) // an error says that it is closed
 	}
 	for _, g := range idle {
 		g.close()
@@ -162,23 +190,13 @@ func (s *subscribers) set(list []Subscriber) error {
 func (s *subscribers) prepare(who Subscriber) error {
 	s.mu.Lock()
 	_, ok := s.gates[who.ID]
+	ns := s.server
 	s.mu.Unlock()
 	if ok {
 		return nil
 	}
-	account, isNew := s.server.LookupOrRegisterAccount(accountOf(who))
-	if isNew {
-		ledger := s.server.GlobalAccount()
-		for _, subject := range []string{"events." + who.Tenant + ".>", "replay." + who.Tenant + ".>"} {
-			if err := account.AddStreamImport(ledger, subject, ""); err != nil {
-				return fmt.Errorf("import %s: %w", subject, err)
-			}
-		}
-		for _, f := range forwards {
-			if err := account.AddServiceImport(ledger, f.from, f.to); err != nil {
-				return fmt.Errorf("import %s: %w", f.to, err)
-			}
-		}
+	if err := makeAccount(ns, who); err != nil {
+		return err
 	}
 	g, err := s.openGate(who)
 	if err != nil {
@@ -187,6 +205,26 @@ func (s *subscribers) prepare(who Subscriber) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gates[who.ID] = g
+	return nil
+}
+
+// makeAccount makes the account of a subscriber, unless the server has it.
+func makeAccount(ns *server.Server, who Subscriber) error {
+	account, isNew := ns.LookupOrRegisterAccount(accountOf(who))
+	if !isNew {
+		return nil
+	}
+	ledger := ns.GlobalAccount()
+	for _, subject := range []string{"events." + who.Tenant + ".>", "replay." + who.Tenant + ".>"} {
+		if err := account.AddStreamImport(ledger, subject, ""); err != nil {
+			return fmt.Errorf("import %s: %w", subject, err)
+		}
+	}
+	for _, f := range forwards {
+		if err := account.AddServiceImport(ledger, f.from, f.to); err != nil {
+			return fmt.Errorf("import %s: %w", f.to, err)
+		}
+	}
 	return nil
 }
 
