@@ -126,6 +126,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 	}
 	opts := runner.Options{
 		Slots:     d.opts.Slots,
+		Shares:    d.opts.shares(),
 		Ledger:    d.ledger,
 		Work:      work{d.store},
 		Heaps:     d.store,

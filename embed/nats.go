@@ -43,7 +43,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 			Fallback:          d.opts.NATSFallback,
 			ReaderPassword:    reader.Password,
 			ReadableStreams:   jetstream.Streams(),
-			ReservedConsumers: []string{jetstream.WorkConsumer(events.DefaultPool)},
+			ReservedConsumers: []string{jetstream.WorkConsumerPrefix() + events.DefaultPool, jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant)},
 			NoSync:            d.opts.NoSync,
 			Logger:            d.opts.Logger,
 		})

@@ -65,12 +65,13 @@ func (c *execShowCmd) Run(ctx context.Context, std *streams) error {
 // shownExecution is what the head shows.
 type shownExecution struct {
 	listedExecution
-	RequestedAt string  `json:"requested_at"`
-	FileName    string  `json:"file_name"`
-	Code        string  `json:"code"`
-	InputHeap   *string `json:"input_heap"`
-	TotalLines  int64   `json:"total_lines"`
-	Shredded    *struct {
+	RequestedAt  string  `json:"requested_at"`
+	QueuedMillis *int64  `json:"queued_ms"`
+	FileName     string  `json:"file_name"`
+	Code         string  `json:"code"`
+	InputHeap    *string `json:"input_heap"`
+	TotalLines   int64   `json:"total_lines"`
+	Shredded     *struct {
 		At string `json:"at"`
 	} `json:"shredded"`
 }
@@ -89,6 +90,9 @@ func (e shownExecution) print(out *screen) {
 	}
 	field("status", "%s", state)
 	field("accepted", "%s", visible(e.RequestedAt, ""))
+	if e.QueuedMillis != nil {
+		field("waited", "%s for a slot", took(time.Duration(*e.QueuedMillis)*time.Millisecond))
+	}
 	if s := e.session(); s != "-" {
 		field("session", "%s", visible(s, ""))
 	}

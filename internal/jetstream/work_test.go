@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/fairness"
 	"daybook/internal/jetstream"
 	"daybook/internal/jetstream/jetstreamtest"
 	"daybook/internal/natsserver"
@@ -21,7 +22,7 @@ func consume(t *testing.T, s *jetstream.Store, slots int, fn func(context.Contex
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- s.Consume(ctx, events.DefaultPool, slots, fn) }()
+	go func() { done <- s.Consume(ctx, events.DefaultPool, fairness.Slots{Total: slots}, fn) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -163,7 +164,7 @@ func TestCancelRequests(t *testing.T) {
 func TestReader(t *testing.T) {
 	server, err := natsserver.Start(t.Context(), natsserver.Options{
 		StoreDir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true, Logger: jetstreamtest.Logger(t),
-		ReadableStreams: jetstream.Streams(), ReservedConsumers: []string{jetstream.WorkConsumer(events.DefaultPool)},
+		ReadableStreams: jetstream.Streams(), ReservedConsumers: []string{jetstream.WorkConsumerPrefix() + events.DefaultPool, jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant)},
 	})
 	if err != nil {
 		t.Fatal(err)

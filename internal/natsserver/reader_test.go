@@ -26,7 +26,7 @@ func listening(t *testing.T, dir string) *natsserver.Server {
 	t.Helper()
 	s, err := natsserver.Start(t.Context(), natsserver.Options{
 		StoreDir: dir, Listen: "127.0.0.1:0", NoSync: true, Logger: jetstreamtest.Logger(t),
-		ReadableStreams: jetstream.Streams(), ReservedConsumers: []string{jetstream.WorkConsumer(events.DefaultPool)},
+		ReadableStreams: jetstream.Streams(), ReservedConsumers: []string{jetstream.WorkConsumerPrefix() + events.DefaultPool, jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -148,8 +148,8 @@ func TestReaderRemovesConsumers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := jetstream.WorkConsumer(events.DefaultPool)
-	if _, err := inside.CreateConsumer(t.Context(), stream, natsjs.ConsumerConfig{Durable: work, AckPolicy: natsjs.AckExplicitPolicy}); err != nil {
+	work := jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant)
+	if _, err := inside.Consumer(t.Context(), stream, work); err != nil { // the request made it
 		t.Fatal(err)
 	}
 	js, err := natsjs.New(reader(t, server), natsjs.WithDefaultTimeout(2*time.Second))
