@@ -2,10 +2,12 @@ package embed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
 	"daybook/damage"
+	"daybook/events"
 	"daybook/internal/worker"
 	"daybook/ledger"
 	"daybook/projections"
@@ -21,6 +23,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 		HeapMemoryCeilingMB: d.opts.HeapMemoryCeilingMB,
 		TimeoutSecs:         d.opts.TimeoutSecs,
 		OutputMaxBytes:      d.opts.OutputMaxBytes,
+		SessionTurns:        d.opts.SessionTurns,
 		Keys:                d.ledgerKeys(),
 		Lost:                d.lostAfter,
 		Erasable:            d.opts.ErasableSessions,
@@ -139,6 +142,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 	if !d.opts.Stateless || d.toolServers != nil {
 		opts.Servers = callables{d.toolServers, d.acp}
 	}
+	d.prepareWork(ctx)
 	d.runner = runner.New(opts)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stopRunner, d.runnerDone = stop, make(chan struct{})
@@ -149,4 +153,16 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		}
 	}()
 	return nil
+}
+
+// prepareWork restores the queues of tenants with unfinished runs whose description
+// was lost. A failure is logged: the next request of the tenant restores its queue too.
+func (d *Daybook) prepareWork(ctx context.Context) {
+	tenants, err := d.projections.UnfinishedTenants(ctx)
+	for _, tenant := range tenants {
+		err = errors.Join(err, d.store.PrepareWork(ctx, events.DefaultPool, tenant))
+	}
+	if err != nil {
+		d.opts.Logger.WarnContext(ctx, "preparing the queues of tenants with unfinished runs", "error", err)
+	}
 }

@@ -18,7 +18,9 @@ import (
 // was used for something else, or that the heap was made by another engine;
 // CodeGone that the heap was collected; CodeUnavailable that nothing is known to be recorded. Repeating a submission
 // with its idempotency key is always safe.
-func (l *Ledger) Submit(ctx context.Context, s Submission) (Receipt, error) {
+func (l *Ledger) Submit(ctx context.Context, s Submission) (_ Receipt, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	if s.FileName == "" {
 		s.FileName = defaultFileName
 	}
@@ -171,6 +173,9 @@ func (l *Ledger) checkInputHeap(ctx context.Context, tenant, heap string, requir
 		return []string{fmt.Sprintf("heap %s is not on record; starting from a fresh isolate", heap)}, nil
 	case errors.Is(err, events.ErrRemoved):
 		return nil, l.Removed(ctx, tenant, heap)
+	case isBlobDamaged(err):
+		return nil, &Error{Code: CodeConflict, Field: "heap", Err: err, Message: fmt.Sprintf(
+			"heap %s is damaged in the blob store and cannot be restored; run the script that made it again, which stores it again, continue from another heap, or start without one", heap)}
 	case err != nil:
 		return nil, unavailable("look up heap "+heap, err)
 	case l.opts.EngineID != "" && info.EngineID != "" && info.EngineID != l.opts.EngineID:

@@ -56,8 +56,14 @@ func explain(ctx context.Context, err error) (message string, ours bool) {
 		if _, known := errors.AsType[*access.LimitError](err); known {
 			return err.Error(), false // says which, and when to try again
 		}
+		if known, ok := errors.AsType[*ledger.Error](err); ok && known.RetryAfter > 0 {
+			return err.Error(), false // likewise
+		}
 		return err.Error() + " (over a quota: wait before trying again)", false
 	case ledger.CodeUnavailable:
+		if _, damaged := errors.AsType[*events.BlobDamagedError](err); damaged {
+			return err.Error() + ". It is not served. Tell the operator to run `daybook status`.", false
+		}
 		if _, known := errors.AsType[*ledger.Error](err); known && !ledger.Temporary(err) {
 			return err.Error(), true
 		}

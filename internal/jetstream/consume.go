@@ -14,9 +14,14 @@ import (
 	"daybook/internal/fairness"
 )
 
-// maxReclaim bounds how many positions are looked through for the work of an
-// earlier process.
-const maxReclaim = 200_000
+const (
+	// holdPause is how long a request is not delivered again that came when no work may
+	// be taken.
+	holdPause = time.Second
+	// maxReclaim bounds how many positions are looked through for the work of
+	// an earlier process.
+	maxReclaim = 200_000
+)
 
 // Delivery is a run request in a runner's hands. Signs of life are sent for it
 // until it is acknowledged or given back, or the function it was passed to
@@ -32,17 +37,12 @@ type Delivery struct {
 	store *Store
 	beat  *heartbeat
 	free  func()
-	park  func()
 }
 
 // Free gives up the slot: the next request may be taken although the function
 // that the delivery was passed to still has something to do. It may be called
 // more than once.
 func (d Delivery) Free() { d.free() }
-
-// Park gives up the slot for a request that is not to be done yet: unlike those
-// that gave theirs up with Free, any number may be parked.
-func (d Delivery) Park() { d.park() }
 
 // Ack reports the request as dealt with and waits until that is noted.
 func (d Delivery) Ack(ctx context.Context) error {

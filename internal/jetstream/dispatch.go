@@ -51,6 +51,8 @@ type consumption struct {
 	hungry  time.Time
 	delayed bool
 	served  bool
+	// onHold is whether schedule will be called because no work may be taken now.
+	onHold bool
 }
 
 type miss struct {
@@ -223,8 +225,7 @@ func (c *consumption) reclaim(ctx context.Context, v volume, info *natsjs.Consum
 		return fmt.Errorf("positions %d to %d are too many to look through", first, last)
 	}
 	for seq := first; seq <= last; seq++ {
-		reply := fmt.Sprintf("$JS.ACK.%s.%s.1.%d.%d.%d.0", v.stream(), info.Name, seq, info.Delivered.Consumer, time.Now().UnixNano())
-		if err := s.consume.Publish(reply, nak(0)); err != nil {
+		if err := s.consume.Publish(workReply(info, seq), nak(0)); err != nil {
 			return err
 		}
 	}
@@ -283,6 +284,18 @@ func (c *consumption) schedule() {
 	if c.ended || c.ctx.Err() != nil {
 		return
 	}
+	if c.store.hold() != nil {
+		if !c.onHold {
+			c.onHold = true
+			time.AfterFunc(retryPause, func() {
+				c.mu.Lock()
+				c.onHold = false
+				c.mu.Unlock()
+				c.schedule()
+			})
+		}
+		return
+	}
 	now := time.Now()
 	for c.tails <= c.slots.Total {
 		slot := c.sched.Next(now)
@@ -303,8 +316,14 @@ func (c *consumption) schedule() {
 // serve takes one request of a tenant into a slot.
 func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, generation int) {
 	t, more, ok, err := q.next(c.ctx)
-	if ok && c.ctx.Err() != nil {
-		c.giveBack(t)
+	switch {
+	case !ok:
+	case c.ctx.Err() != nil:
+		c.giveBack(t, 0)
+		q.done()
+		ok = false
+	case c.store.hold() != nil:
+		c.giveBack(t, holdPause)
 		q.done()
 		ok = false
 	}
@@ -414,7 +433,7 @@ func (c *consumption) do(slot *fairness.Slot, q *tenantQueue, t taken) {
 	}
 	d := Delivery{
 		Event: t.e, Delivered: t.at.delivered, msg: t.msg, pool: c.pool, store: c.store, beat: c.store.startHeartbeat(t.msg.Reply),
-		free: func() { give(true) }, park: func() { give(false) },
+		free: func() { give(true) },
 	}
 	defer func() {
 		d.beat.stop()

@@ -367,3 +367,34 @@ func TestNewTenantIsServedAtOnce(t *testing.T) {
 		t.Errorf("20 tenants took %v", took)
 	}
 }
+
+// The queue of a tenant whose description was lost is restored, and its requests
+// count as delivered before.
+func TestPrepareWork(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	e := requestOf("a", "")
+	mustAppend(t, s, e, 0)
+	seal(t, s)
+	_, js := raw(t, server)
+	if err := js.DeleteConsumer(t.Context(), stream, jetstream.WorkConsumer(events.DefaultPool, "a")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.PrepareWork(t.Context(), events.DefaultPool, "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := make(chan jetstream.Delivery, 1)
+	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
+		mustAck(t, d)
+		seen <- d
+	})
+	if d := soon(t, "the request", seen); d.Event.About() != e.About() || d.Delivered < 2 {
+		t.Errorf("delivery %d of %s", d.Delivered, d.Event.About())
+	}
+	if err := s.PrepareWork(t.Context(), events.DefaultPool, "a.*"); err == nil {
+		t.Error("a tenant that is no token was accepted")
+	}
+}

@@ -232,6 +232,10 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
 	defer cancel()
+	if s.opts.Writable != nil {
+		// The server that has the request may be replaced.
+		defer context.AfterFunc(s.opts.Writable(), cancel)()
+	}
 	for got < r.Batch {
 		m, err := q.sub.NextMsgWithContext(ctx)
 		if errors.Is(err, nats.ErrNoResponders) {
@@ -328,7 +332,7 @@ func (q *tenantQueue) share(n func(held int) int) {
 	q.inFlight -= len(list)
 	slices.Reverse(list) // so that they come again in their order
 	for _, t := range list {
-		q.c.giveBack(t)
+		q.c.giveBack(t, 0)
 	}
 }
 
@@ -356,10 +360,10 @@ func (q *tenantQueue) close() {
 }
 
 // giveBack returns a request that was taken and not passed to the function.
-func (c *consumption) giveBack(t taken) {
+func (c *consumption) giveBack(t taken, delay time.Duration) {
 	// If it is lost, the request comes again when its ack deadline has passed.
-	_ = c.store.consume.Publish(t.msg.Reply, nak(0))
-	c.store.announceReturned(c.pool, t.e.Tenant, 0)
+	_ = c.store.consume.Publish(t.msg.Reply, nak(delay))
+	c.store.announceReturned(c.pool, t.e.Tenant, delay)
 }
 
 // retryAfter are the pauses after which a tenant is asked again whose request was

@@ -151,6 +151,24 @@ func (s *Store) prepareWork(ctx context.Context, v volume, e events.Event) {
 	s.prepared.Store(key, struct{}{})
 }
 
+// PrepareWork creates the consumers of a tenant in a pool that are missing, in
+// every volume. A server calls it at its start for each tenant with unfinished
+// runs: the description of a consumer may have been lost with a damaged file.
+func (s *Store) PrepareWork(ctx context.Context, pool, tenant string) error {
+	if err := checkTokens(pool, tenant); err != nil {
+		return fmt.Errorf("prepare the queue of a tenant: %w", err)
+	}
+	for _, v := range s.volumes().list {
+		if v.gone != nil {
+			continue
+		}
+		if _, err := s.ensureWork(ctx, v, pool, tenant); err != nil {
+			return fmt.Errorf("prepare the queue of tenant %s in volume %d: %w", tenant, v.number, err)
+		}
+	}
+	return nil
+}
+
 // workConsumers describes the consumers of a pool in a volume, by tenant.
 func (s *Store) workConsumers(ctx context.Context, v volume, pool string) (map[string]*natsjs.ConsumerInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
