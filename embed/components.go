@@ -33,6 +33,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 	if d.runs() {
 		d.pool = worker.New(worker.Options{
 			Idle:              d.opts.Slots,
+			IdleUsed:          d.opts.Slots + max(d.opts.ExtraSlots, 0), // tenants in turn find their own again
 			MaxHeapLimitBytes: int64(d.opts.HeapMemoryCeilingMB) << 20,
 			Stateless:         d.opts.Stateless,
 			BestEffort:        d.opts.Sandbox == sandboxBestEffort,

@@ -398,3 +398,48 @@ func TestPrepareWork(t *testing.T) {
 		t.Error("a tenant that is no token was accepted")
 	}
 }
+
+// What a runner ran or had taken ahead when it died goes to another once the ack
+// deadline has passed, although nothing announces it.
+func TestDeadRunner(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	opts := jetstream.Options{AckWait: 500 * time.Millisecond, Logger: (&lines{}).logger()}
+	publish, err := server.Conn("dying")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer publish.Close()
+	work, err := server.Conn("dying")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer work.Close()
+	dying, err := jetstream.Open(t.Context(), publish, work, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{}
+	for i := range 10 {
+		e := requestOf("a", fmt.Sprint(i))
+		mustAppend(t, dying, e, 0)
+		want[e.About()] = true
+	}
+	begun, release := make(chan struct{}, 20), make(chan struct{})
+	end := sync.OnceFunc(func() { close(release) })
+	share(t, dying, fairness.Slots{Total: 1}, func(context.Context, jetstream.Delivery) {
+		begun <- struct{}{}
+		<-release
+	})
+	t.Cleanup(end)
+	soon(t, "a first run", begun)
+	work.Close() // its heartbeats end
+	seen := make(chan string, 20)
+	share(t, jetstreamtest.Open(t, server, opts), fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
+		mustAck(t, d)
+		seen <- d.Event.About()
+	})
+	for len(want) > 0 {
+		delete(want, soon(t, "a request of the dead runner", seen))
+	}
+}
