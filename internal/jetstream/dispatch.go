@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -33,7 +34,9 @@ type consumption struct {
 	ctx context.Context //nolint:containedctx // it ends when no more work is to be taken
 
 	looking chan struct{}
-	running sync.WaitGroup
+	// heldBytes is the size of the requests taken ahead.
+	heldBytes atomic.Int64
+	running   sync.WaitGroup
 	// sealed are the volumes in which there is nothing left to do. Only look uses it.
 	sealed map[events.Volume]bool
 

@@ -19,10 +19,12 @@ import (
 )
 
 // A runner looks ahead at this many requests of a tenant and bytes of them, to
-// take them by session in turn.
+// take them by session in turn, while it holds less than maxHeldBytes of all
+// tenants.
 const (
 	lookAhead      = 128
-	lookAheadBytes = 2 << 20
+	lookAheadBytes = 1 << 20
+	maxHeldBytes   = 32 << 20
 )
 
 // tenantQueue holds the consumers of one tenant and the requests taken ahead.
@@ -70,6 +72,8 @@ type taken struct {
 	at  replyInfo
 	e   events.Event
 }
+
+func (t taken) size() int64 { return int64(len(t.msg.Data)) }
 
 // see notes that the tenant has a consumer in a volume, as listed.
 func (q *tenantQueue) see(v volume, info *natsjs.ConsumerInfo) (waiting int) {
@@ -120,6 +124,7 @@ func (q *tenantQueue) next(ctx context.Context) (t taken, more int, ok bool, err
 	defer q.mu.Unlock()
 	t, ok = q.held.Take()
 	if ok {
+		q.c.heldBytes.Add(-t.size())
 		err = nil // what went wrong is met again
 	}
 	more = q.held.Len() + int(min(q.pending, lookAhead))
@@ -197,7 +202,7 @@ func (q *tenantQueue) ask(ctx context.Context, src *source, size int) error {
 	if q.returned {
 		ahead = size - 1
 	}
-	if ahead > 0 {
+	if ahead > 0 && q.c.heldBytes.Load() < maxHeldBytes {
 		_, err = q.pull(ctx, src, request{Batch: ahead, NoWait: true, MaxBytes: lookAheadBytes})
 	}
 	return err
@@ -290,7 +295,9 @@ func (q *tenantQueue) hold(src *source, m *nats.Msg) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.inFlight++
-	q.held.Add(sessionOf(e), taken{msg: m, at: at, e: e})
+	t := taken{msg: m, at: at, e: e}
+	q.c.heldBytes.Add(t.size())
+	q.held.Add(sessionOf(e), t)
 }
 
 // sessionOf is what requests of a tenant are taken in turn by: the session, and
@@ -332,6 +339,7 @@ func (q *tenantQueue) share(n func(held int) int) {
 	q.inFlight -= len(list)
 	slices.Reverse(list) // so that they come again in their order
 	for _, t := range list {
+		q.c.heldBytes.Add(-t.size())
 		q.c.giveBack(t, 0)
 	}
 }
