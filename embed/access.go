@@ -137,6 +137,6 @@ func (g gate) repeats(ctx context.Context, s ledger.Submission) bool {
 	if s.IdempotencyKey == "" {
 		return false
 	}
-	_, err := g.History(ctx, s.Tenant, events.DerivedID(s.Tenant, s.IdempotencyKey))
+	_, err := g.Requested(ctx, s.Tenant, events.DerivedID(s.Tenant, s.IdempotencyKey))
 	return err == nil
 }

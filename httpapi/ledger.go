@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/access"
+	"daybook/internal/budget"
 	"daybook/ledger"
 )
 
@@ -65,7 +67,8 @@ func (a *api) proofRoutes(r *router) {
 	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.exportEvents)
 	register(r, huma.Operation{
 		OperationID: "get-blob", Method: http.MethodGet, Path: "/api/ledger/blobs/{kind}/{hash}", Tags: []string{tagLedger},
-		Summary: "Get a heap or a text that an event names", Description: "Its bytes have the hash, which was checked.",
+		Summary:     "Get a heap or a text that an event names",
+		Description: "The content is checked against its hash while it is sent. The last bytes are sent only if it is right: a client that receives as many bytes as Content-Length says has the content.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "The content.",
 			Content:     map[string]*huma.MediaType{typeBytes: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
@@ -425,6 +428,9 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 		}
 		c = audit.Checkpoint{Origin: latest.Origin, Size: in.Size, Root: p.FromRoot}
 	}
+	if err := budget.TakeOnce(ctx, eventStreamBytes); err != nil {
+		return nil, err
+	}
 	s.Tenant = a.visible(ctx)
 	switch gone := a.removal(); {
 	case gone.UpTo() == 0 || s.From > gone.UpTo():
@@ -476,8 +482,8 @@ type blobInput struct {
 func (in blobInput) about() subject { return subject{"hash", "Blob", in.Hash} }
 
 func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
-	if err := a.unproven(); err != nil {
-		return nil, err
+	if a.blobs == nil {
+		return nil, unavailable("this server keeps no proofs of its ledger")
 	}
 	if !events.ValidHash(in.Hash) {
 		return nil, invalid("hash", `hash must be 64 lowercase hex characters, not "%s"`, ledger.Excerpt(in.Hash))
@@ -486,7 +492,7 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 	if in.Of != "" && a.visible(ctx) == "" {
 		tenant = in.Of
 	}
-	raw, err := a.audit.Blob(ctx, audit.Blob{Tenant: tenant, Heap: in.Kind == "heaps", SHA256: in.Hash})
+	content, size, err := a.blobs.OpenBlob(ctx, tenant, in.Kind == "heaps", in.Hash)
 	if errors.Is(err, events.ErrRemoved) && in.Kind == "heaps" {
 		if _, why := a.q.Heap(ctx, tenant, in.Hash); errors.Is(why, events.ErrRemoved) {
 			err = why
@@ -495,11 +501,67 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stream(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", typeBytes)
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write(raw)
+	b := &blobAnswer{content: content, size: size}
+	if err := b.fill(); err != nil {
+		content.Close()
+		return nil, err
+	}
+	return stream(func(w http.ResponseWriter, r *http.Request) {
+		defer content.Close()
+		if err := b.serve(w, r); err != nil {
+			if ctx.Err() == nil {
+				a.log.WarnContext(ctx, "the answer with a blob broke off", "hash", in.Hash, "error", err)
+			}
+			panic(http.ErrAbortHandler) // a clean end would pass for the whole content
+		}
 	}), nil
+}
+
+// blobPiece is how much of a blob is read and sent at a time, in bytes.
+const blobPiece = 64 << 10
+
+// blobAnswer sends a blob in pieces. It holds one piece back until the next is
+// read: the last one is sent only after the content was checked against its hash.
+type blobAnswer struct {
+	content io.Reader
+	size    int64
+	piece   []byte // read and not sent
+	ended   bool   // the content was read to its end and is right
+}
+
+// fill reads the next piece.
+func (b *blobAnswer) fill() error {
+	b.piece = make([]byte, min(blobPiece, b.size+1))
+	n, err := io.ReadFull(b.content, b.piece)
+	b.piece = b.piece[:n]
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, events.ErrDamaged):
+		b.ended = true
+	case err != nil:
+		return err
+	}
+	return nil
+}
+
+func (b *blobAnswer) serve(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", typeBytes)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Length", strconv.FormatInt(b.size, 10))
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	for {
+		piece, ended := b.piece, b.ended
+		if !ended {
+			if err := b.fill(); err != nil {
+				return err
+			}
+		}
+		if _, err := w.Write(piece); err != nil || ended {
+			return err
+		}
+	}
 }
 
 // sessionOf returns the sessions of an execution, from the read side.

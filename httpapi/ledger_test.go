@@ -30,7 +30,10 @@ func audited(t *testing.T, change ...func(*httpapi.Options)) (*stack, *audit.Log
 		t.Fatal(err)
 	}
 	s := start(t)
-	s.serve(append(change, func(o *httpapi.Options) { o.Audit = &audit.Local{Log: log, Stream: s.store, Blobs: s.store} })...)
+	s.serve(append(change, func(o *httpapi.Options) {
+		o.Audit = &audit.Local{Log: log, Stream: s.store, Blobs: s.store}
+		o.Blobs = s.store
+	})...)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
