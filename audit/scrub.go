@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"daybook/events"
+	"daybook/internal/exhausted"
 )
 
 // ScrubOptions set up a Scrub. Stream and Found are required.
@@ -31,6 +31,8 @@ type ScrubOptions struct {
 	Before func(ctx context.Context, pace func(ctx context.Context, bytes int64) error) error
 	// Found is told what is wrong at some positions.
 	Found func(first, last uint64, what string)
+	// FoundBlob is called with a blob that cannot be read.
+	FoundBlob func(b Blob, err error)
 }
 
 // ScrubProgress is how far a Scrub has come. All but Position and End count from
@@ -206,6 +208,9 @@ func (s *Scrub) compare(ctx context.Context, batch []events.Stored) error {
 // judge finds out what is wrong where an event and its hash on file differ: the
 // hash over the tile, on file at the next level, says which of them it is.
 func (s *Scrub) judge(ctx context.Context, seq uint64, cause error) error {
+	if exhausted.Is(cause) {
+		return cause // it says nothing about the file
+	}
 	tile := Tile{Index: (seq - 1) / tileWidth, Width: tileWidth}
 	first := tile.Index*tileWidth + 1
 	batch, err := s.opts.Stream.ReadRaw(ctx, first-1, tileWidth)
@@ -246,7 +251,10 @@ func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
 	heap, _, err := s.opts.Blobs.Heap(ctx, e.Tenant, d.Heap.SHA256)
 	switch {
 	case errors.Is(err, events.ErrDamaged):
-		s.found(e.Seq, e.Seq, fmt.Sprintf("the heap that the event names cannot be read: %v", err))
+		s.note(func(p *ScrubProgress) { p.Findings++ })
+		if s.opts.FoundBlob != nil {
+			s.opts.FoundBlob(Blob{Tenant: e.Tenant, Heap: true, SHA256: d.Heap.SHA256}, err)
+		}
 	case errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrNotFound):
 		// Collected on purpose, perhaps while this was read; daybook verify asks why.
 	case err != nil:

@@ -33,6 +33,8 @@ type UnwritableError struct {
 	What string
 	// Reason says what is wrong and what to do.
 	Reason string
+	// Passes says that writes are taken again by themselves once that is done.
+	Passes bool
 }
 
 // Error names what cannot be written and the reason.
@@ -77,3 +79,19 @@ func (e *LostError) Error() string {
 
 // Is reports whether target is ErrRemoved.
 func (e *LostError) Is(target error) bool { return target == ErrRemoved }
+
+// BlobDamagedError is returned for a heap or text that is stored and whose bytes
+// are missing or wrong. Only reads of this blob fail. It is an ErrDamaged.
+type BlobDamagedError struct {
+	Blob LostBlob
+	// Why says what is wrong.
+	Why string
+}
+
+// Error names the blob and what is wrong.
+func (e *BlobDamagedError) Error() string {
+	return fmt.Sprintf("%s %s is damaged in the blob store: %s", e.Blob.Kind, e.Blob.SHA256, e.Why)
+}
+
+// Is reports whether target is ErrDamaged.
+func (e *BlobDamagedError) Is(target error) bool { return target == ErrDamaged }

@@ -23,6 +23,9 @@ const (
 	// maxAckPending is how many runs of a pool may be in hand at once, over all
 	// runners.
 	maxAckPending = 100_000
+	// holdPause is how long a request is not delivered again that came when no work may
+	// be taken.
+	holdPause = time.Second
 	// maxReclaim bounds how many positions are looked through for the work of
 	// an earlier process.
 	maxReclaim = 200_000
@@ -205,8 +208,15 @@ func (c *consumption) slot(ctx context.Context) {
 	close(before)
 	defer func() { <-before }()
 	for ctx.Err() == nil {
+		if c.store.hold() != nil {
+			p.close()
+			_ = wait(ctx, retryPause) // the loop looks at ctx
+			continue
+		}
 		m, err := p.next(ctx)
 		switch {
+		case err == nil && c.store.hold() != nil:
+			_ = c.store.consume.Publish(m.Reply, nak(holdPause)) // else it comes again when its time is up
 		case err == nil:
 			freed, ended := make(chan struct{}), make(chan struct{})
 			go func() {

@@ -3,9 +3,6 @@ package streamfiles
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,8 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/minio/highwayhash"
 )
 
 // Names of the server's files.
@@ -108,7 +103,7 @@ func Check(ctx context.Context, dir string, opts Options) ([]Stream, error) {
 	}
 	var streams []Stream
 	for _, e := range list {
-		if !e.IsDir() || opts.Names != nil && !opts.Names(e.Name()) {
+		if !isStream(e) || opts.Names != nil && !opts.Names(e.Name()) {
 			continue
 		}
 		s, err := checkStream(ctx, dir, e.Name(), opts)
@@ -120,11 +115,16 @@ func Check(ctx context.Context, dir string, opts Options) ([]Stream, error) {
 	return streams, nil
 }
 
+// isStream reports whether an entry is the directory of a stream. The server moves a
+// stream that it deletes to a name with a dot in front, and removes what it finds
+// there when it starts.
+func isStream(e fs.DirEntry) bool { return e.IsDir() && !strings.HasPrefix(e.Name(), ".") }
+
 func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, error) {
 	s := Stream{Name: name, Begins: 1}
 	at := filepath.Join(accountDir, name)
 	var err error
-	if s.Described, s.Begins, err = description(filepath.Join(dir, at), name); err != nil {
+	if s.Described, s.Begins, err = describe(filepath.Join(dir, at), name); err != nil {
 		return s, err
 	}
 	if !s.Described {
@@ -288,36 +288,3 @@ func size(blocks []block) (n int64) {
 	}
 	return n
 }
-
-// description reports whether a stream's description has its checksum, and the
-// first position it names.
-func description(dir, name string) (sound bool, begins uint64, err error) {
-	raw, err := os.ReadFile(filepath.Join(dir, metaFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, 1, nil
-	}
-	if err != nil {
-		return false, 1, err
-	}
-	sum, err := os.ReadFile(filepath.Join(dir, metaSum))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, 1, err
-	}
-	key := sha256.Sum256([]byte(name))
-	d, err := highwayhash.NewDigest64(key[:])
-	if err != nil {
-		return false, 1, err
-	}
-	_, _ = d.Write(raw) // a hash takes everything
-	var said struct {
-		FirstSeq uint64 `json:"first_seq"`
-	}
-	// What cannot be read as it was written is a finding, not an error.
-	if string(sum) != hex.EncodeToString(d.Sum(nil)) || !reads(raw, &said) {
-		return false, 1, nil
-	}
-	return true, max(1, said.FirstSeq), nil
-}
-
-// reads reports whether some bytes are JSON that fits v.
-func reads(raw []byte, v any) bool { return json.Unmarshal(raw, v) == nil }

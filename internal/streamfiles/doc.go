@@ -3,8 +3,9 @@
 //
 // A server that meets a damaged file mends it: it cuts the block, or counts
 // through positions that never were, and tells nobody but its log. So the files
-// are looked at first. Nothing here changes a file: Salvage makes a second
-// directory of what is sound, and leaves the first as it is found.
+// are looked at first. Check changes no file. Salvage makes a second directory of
+// the intact records, and leaves the first as it is. Repair finishes or undoes
+// writes of descriptions that a killed server left unfinished.
 //
 // The layout is that of the server version in go.mod, which a test holds against
 // a directory that the server wrote.

@@ -1,6 +1,7 @@
 package streamfiles
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func salvage(ctx context.Context, from, into, kept string, how SalvageOptions) e
 		return err
 	}
 	for _, e := range list {
-		if !e.IsDir() {
+		if !isStream(e) {
 			continue
 		}
 		at := filepath.Join(accountDir, e.Name())
@@ -61,11 +62,11 @@ func salvage(ctx context.Context, from, into, kept string, how SalvageOptions) e
 
 func salvageStream(ctx context.Context, from, into, kept, name string, how SalvageOptions) error {
 	described := from
-	if ok, _, err := description(from, name); err != nil {
+	if ok, _, err := describe(from, name); err != nil {
 		return err
 	} else if !ok {
 		described = kept
-		if ok, _, err := description(kept, name); err != nil || !ok {
+		if ok, _, err := describe(kept, name); err != nil || !ok {
 			return err // without one the server does not see the stream
 		}
 	}
@@ -129,7 +130,8 @@ func salvageBlock(from, into, stream string, number int, newest bool, how Salvag
 }
 
 // KeepDescriptions copies the descriptions of the streams that have their
-// checksum to a directory, a folder for each, where Salvage finds them.
+// checksum to a directory, a folder for each, where Salvage and Repair find them.
+// A server may be at work on the streams. It is not safe for concurrent use.
 func KeepDescriptions(from, kept string) error {
 	list, err := os.ReadDir(filepath.Join(from, accountDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -139,24 +141,32 @@ func KeepDescriptions(from, kept string) error {
 		return fmt.Errorf("keep the descriptions of the streams: %w", err)
 	}
 	for _, e := range list {
-		at := filepath.Join(from, accountDir, e.Name())
-		if ok, _, err := description(at, e.Name()); err != nil || !ok {
-			if err != nil {
-				return fmt.Errorf("keep the descriptions of the streams: %w", err)
-			}
+		if !isStream(e) {
 			continue
 		}
-		into := filepath.Join(kept, e.Name())
-		if err := os.MkdirAll(into, 0o700); err != nil {
-			return fmt.Errorf("keep the descriptions of the streams: %w", err)
-		}
-		for _, file := range []string{metaFile, metaSum} {
-			if err := copyFile(filepath.Join(at, file), filepath.Join(into, file)); err != nil {
-				return fmt.Errorf("keep the descriptions of the streams: %w", err)
-			}
+		if err := keepDescription(filepath.Join(from, accountDir, e.Name()), filepath.Join(kept, e.Name()), e.Name()); err != nil {
+			return fmt.Errorf("keep the description of stream %s: %w", e.Name(), err)
 		}
 	}
 	return nil
+}
+
+func keepDescription(from, kept, stream string) error {
+	d, err := readDescription(from)
+	if err != nil {
+		return err
+	}
+	if _, intact, err := d.parse(stream); err != nil || !intact {
+		return err
+	}
+	before, err := readDescription(kept)
+	if err != nil || bytes.Equal(before.raw, d.raw) && bytes.Equal(before.sum, d.sum) {
+		return err
+	}
+	if err := os.MkdirAll(kept, 0o700); err != nil {
+		return err
+	}
+	return d.write(kept)
 }
 
 // copyFile writes a file beside and renames it.

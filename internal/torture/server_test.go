@@ -81,6 +81,13 @@ func (s *server) url() string { return "http://" + s.addr }
 // start launches the server and waits until it is ready.
 func (s *server) start() {
 	s.t.Helper()
+	s.launch()
+	s.awaitReady()
+}
+
+// launch starts the process and does not wait.
+func (s *server) launch() {
+	s.t.Helper()
 	s.log = &lockedBuffer{}
 	s.cmd = exec.Command(s.bin, append([]string{"serve", "--data-dir", s.dir, "--http-addr", s.addr, "--nats-addr", cmp.Or(s.nats, "off"), "--log-level", "info"}, s.flags...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
@@ -89,6 +96,11 @@ func (s *server) start() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// awaitReady returns when the server is ready.
+func (s *server) awaitReady() {
+	s.t.Helper()
 	deadline := time.Now().Add(60 * time.Second)
 	for {
 		resp, err := http.Get(s.url() + "/readyz")

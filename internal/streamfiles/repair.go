@@ -1,0 +1,253 @@
+package streamfiles
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Names of the server's files of a consumer, in a directory of its own.
+const (
+	consumersDir  = "obs"
+	consumerState = "o.dat"
+)
+
+// Repaired is something that a killed server left unfinished, and what Repair did
+// about it.
+type Repaired struct {
+	Stream string
+	// Consumer is empty if it is about the stream itself.
+	Consumer string
+	What     string
+}
+
+// Repair finishes or undoes writes of descriptions that the end of the server cut
+// short, in the directory of a server that does not run. kept is where
+// KeepDescriptions copied descriptions to; it may be missing.
+//
+// The server writes a description and then its checksum, each to a file that it
+// renames. A process that is killed leaves one of these states:
+//
+//   - No description, or one without a checksum, and no message: the stream was
+//     being created. Repair removes its directory, and the server creates it again.
+//   - A description that does not have its checksum, beside the checksum of the
+//     one before: the description was being updated. Repair restores the one before.
+//   - No description, beside its checksum: the stream was being deleted. Repair
+//     restores the description, and the deletion is repeated by its caller.
+//
+// A description that is cut short, or has no checksum, is replaced by the kept one
+// if there is one. Repair does not change any other description without its
+// checksum: Check reports it as damage.
+func Repair(ctx context.Context, dir, kept string) ([]Repaired, error) {
+	list, err := os.ReadDir(filepath.Join(dir, accountDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("repair the descriptions of the streams: %w", err)
+	}
+	var all []Repaired
+	for _, e := range list {
+		if !isStream(e) {
+			continue
+		}
+		what, removed, err := repairStream(ctx, dir, kept, e.Name())
+		if err != nil {
+			return all, fmt.Errorf("repair the description of stream %s: %w", e.Name(), err)
+		}
+		if what != "" {
+			all = append(all, Repaired{Stream: e.Name(), What: what})
+		}
+		if removed {
+			continue
+		}
+		consumers, err := repairConsumers(filepath.Join(dir, accountDir, e.Name()), e.Name())
+		all = append(all, consumers...)
+		if err != nil {
+			return all, fmt.Errorf("repair the consumers of stream %s: %w", e.Name(), err)
+		}
+	}
+	return all, nil
+}
+
+// What Repair did.
+const (
+	removedStream    = "the stream was not completely created and held no messages; it was removed"
+	restoredConfig   = "the stream's description was not completely written; the one before was restored"
+	wroteSum         = "the checksum of the stream's description was not written; it was added"
+	removedConsumer  = "the consumer was not completely created; it was removed"
+	wroteConsumerSum = "the checksum of the consumer's description was not written; it was added"
+	removedConfig    = "the consumer's description was not completely written; it was removed"
+)
+
+// repairStream returns what it did, or "".
+func repairStream(ctx context.Context, dir, kept, stream string) (what string, removed bool, err error) {
+	at := filepath.Join(dir, accountDir, stream)
+	d, err := readDescription(at)
+	if err != nil {
+		return "", false, err
+	}
+	if _, intact, err := d.parse(stream); err != nil || intact {
+		return "", false, err
+	}
+	last, err := lastComplete(d, filepath.Join(kept, stream), stream)
+	if err != nil {
+		return "", false, err
+	}
+	hasSum := len(d.sum) >= sumBytes
+	switch {
+	case last.raw != nil && !hasSum && isUpdate(d.raw, last.raw):
+		sum, err := checksum(stream, d.raw)
+		if err != nil {
+			return "", false, err
+		}
+		return wroteSum, false, writeSynced(filepath.Join(at, metaSum), []byte(sum))
+	case last.raw != nil && (!hasSum || bytes.Equal(d.sum, last.sum)) && (isCutShort(d.raw) || isUpdate(d.raw, last.raw)):
+		return restoredConfig, false, last.write(at)
+	case last.raw == nil || !hasSum:
+		empty, err := isEmpty(ctx, dir, stream)
+		if err != nil || !empty {
+			return "", false, err
+		}
+		return removedStream, true, removeSynced(at)
+	}
+	return "", false, nil
+}
+
+// lastComplete returns the last description of a stream that is known to have been
+// written completely, with its checksum; without raw if there is none.
+func lastComplete(d description, kept, stream string) (description, error) {
+	k, err := readDescription(kept)
+	if err != nil {
+		return description{}, err
+	}
+	// Copying may have been cut short, too: the stream's own checksum will do.
+	for _, candidate := range []description{{k.raw, k.sum}, {k.raw, d.sum}, {unsealed(d.raw), d.sum}} {
+		if _, intact, err := candidate.parse(stream); err != nil || intact {
+			return candidate, err
+		}
+	}
+	return description{}, nil
+}
+
+// isCutShort reports whether a description is missing, empty or the beginning of
+// one.
+func isCutShort(raw []byte) bool {
+	err := json.NewDecoder(bytes.NewReader(raw)).Decode(new(config))
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// isUpdate reports whether a description is the one before, but for being sealed:
+// Daybook makes no other update of a stream.
+func isUpdate(raw, before []byte) bool {
+	return bytes.Equal(raw, before) || bytes.Equal(unsealed(raw), before)
+}
+
+func unsealed(raw []byte) []byte {
+	return bytes.Replace(raw, []byte(`"sealed":true`), []byte(`"sealed":false`), 1)
+}
+
+// isEmpty reports whether the files of a stream hold no message and nothing that
+// may have been one.
+func isEmpty(ctx context.Context, dir, stream string) (bool, error) {
+	s, err := checkStream(ctx, dir, stream, Options{})
+	if err != nil {
+		return false, err
+	}
+	return s.First == 0 && len(s.Faults) == 1, nil // that of the description
+}
+
+// repairConsumers lets the server recover the consumers of a stream, or create them
+// again. The server needs the file of the checksum, and does not add it to a
+// description that it finds.
+func repairConsumers(at, stream string) (all []Repaired, err error) {
+	list, err := os.ReadDir(filepath.Join(at, consumersDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		if !e.IsDir() {
+			continue
+		}
+		what, err := repairConsumer(filepath.Join(at, consumersDir, e.Name()), stream, e.Name())
+		if err != nil {
+			return all, fmt.Errorf("%s: %w", e.Name(), err)
+		}
+		if what != "" {
+			all = append(all, Repaired{Stream: stream, Consumer: e.Name(), What: what})
+		}
+	}
+	return all, nil
+}
+
+func repairConsumer(dir, stream, consumer string) (what string, err error) {
+	d, err := readDescription(dir)
+	if err != nil {
+		return "", err
+	}
+	if d.raw != nil && !isCutShort(d.raw) {
+		if d.sum != nil {
+			return "", nil // the server does not compare it
+		}
+		sum, err := checksum(stream+"/"+consumer, d.raw)
+		if err != nil {
+			return "", err
+		}
+		return wroteConsumerSum, writeSynced(filepath.Join(dir, metaSum), []byte(sum))
+	}
+	_, err = os.Stat(filepath.Join(dir, consumerState))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return removedConsumer, removeSynced(dir)
+	case err != nil || d.raw == nil:
+		return "", err // the server writes the description when the consumer is created again
+	}
+	return removedConfig, errors.Join(removeSynced(filepath.Join(dir, metaFile)), removeSynced(filepath.Join(dir, metaSum)))
+}
+
+// write replaces the description in a directory. The checksum is written last, as
+// the server does.
+func (d description) write(dir string) error {
+	return errors.Join(writeSynced(filepath.Join(dir, metaFile), d.raw), writeSynced(filepath.Join(dir, metaSum), d.sum))
+}
+
+// writeSynced replaces a file. After a crash it has the old content or the new one.
+func writeSynced(path string, raw []byte) error {
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// removeSynced removes a file, or a directory and all in it, if it exists.
+func removeSynced(path string) error {
+	if err := os.RemoveAll(path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
