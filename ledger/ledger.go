@@ -39,6 +39,9 @@ type Histories interface {
 	// Execution returns the requested event and then every other control event
 	// of an execution (not its output). It is empty for an unknown execution.
 	Execution(ctx context.Context, tenant, execution string) ([]events.Event, error)
+	// LastControl returns the last of the control events of an execution besides the
+	// requested one, or events.ErrNotFound. It does not read the requested event.
+	LastControl(ctx context.Context, tenant, execution string) (events.Event, error)
 	// Output calls fn for each output event of an execution stored after the
 	// given position.
 	Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error

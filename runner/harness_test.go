@@ -88,7 +88,7 @@ func (w work) Consume(ctx context.Context, pool string, slots int, fn func(conte
 		if w.nak != nil {
 			nak = func(ctx context.Context, delay time.Duration) error { return w.nak(ctx, d, delay) }
 		}
-		fn(ctx, runner.Delivery{Event: d.Event, Delivered: d.Delivered, Free: d.Free, Ack: ack, Nak: nak})
+		fn(ctx, runner.Delivery{Event: d.Event, Unreadable: d.Unreadable, Delivered: d.Delivered, Free: d.Free, Ack: ack, Nak: nak})
 	})
 }
 

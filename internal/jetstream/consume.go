@@ -35,8 +35,11 @@ const (
 // until it is acknowledged or given back, or the function it was passed to
 // returns.
 type Delivery struct {
-	// Event is the requested event.
-	Event events.Event
+	// Event is the requested event. If Unreadable is not nil, that is why it cannot
+	// be read: Event then has only what its subject and position say, and its Data
+	// is an *events.Unknown.
+	Event      events.Event
+	Unreadable error
 	// Delivered counts deliveries from 1.
 	Delivered int
 
@@ -93,9 +96,7 @@ func WorkConsumer(pool string) string { return "runners-" + pool }
 // once every fn has returned. Other errors mean that it could not begin.
 //
 // Requests are delivered at least once. What fn neither acknowledges nor gives
-// back, or whose holder dies, is delivered again after Options.AckWait. A
-// request that cannot be read will not become readable: it is logged and never
-// delivered again.
+// back, or whose holder dies, is delivered again after Options.AckWait.
 func (s *Store) Consume(ctx context.Context, pool string, slots int, fn func(ctx context.Context, d Delivery)) error {
 	if slots < 1 {
 		return fmt.Errorf("consume pool %s: %d slots", pool, slots)
@@ -252,18 +253,27 @@ func (c *consumption) run(ctx context.Context, m *nats.Msg, free func()) {
 		s.log.ErrorContext(ctx, "a message on the work queue is not a delivery", "subject", m.Subject, "err", err)
 		return
 	}
-	e, err := s.opened(events.Decode(at.seq, events.Message{Subject: m.Subject, Header: m.Header, Body: m.Data}))
-	if err != nil {
-		s.log.ErrorContext(ctx, "a run request cannot be read and will never run", "position", at.seq, "subject", m.Subject, "err", err)
-		reason := strings.Join(strings.Fields(err.Error()), " ")
-		if err := s.consume.Publish(m.Reply, []byte("+TERM "+reason)); err != nil {
-			s.log.WarnContext(ctx, "setting aside a run request", "position", at.seq, "err", err)
-		}
-		return
+	e, unreadable := s.opened(events.Decode(at.seq, events.Message{Subject: m.Subject, Header: m.Header, Body: m.Data}))
+	if unreadable != nil {
+		s.log.ErrorContext(ctx, "a run request cannot be read", "position", at.seq, "subject", m.Subject, "err", unreadable)
+		e = fromSubject(at.seq, m.Subject)
 	}
-	d := Delivery{Event: e, Delivered: at.delivered, msg: m, store: s, beat: s.startHeartbeat(m.Reply), free: free}
+	d := Delivery{Event: e, Unreadable: unreadable, Delivered: at.delivered, msg: m, store: s, beat: s.startHeartbeat(m.Reply), free: free}
 	defer d.beat.stop()
 	c.fn(context.WithoutCancel(ctx), d)
+}
+
+// fromSubject is what the subject of a request says of it. The server has matched
+// the subject with Volume.PoolSubjects: "ledger.0001.<tenant>.run.<pool>.<id>".
+func fromSubject(seq uint64, subject string) events.Event {
+	t := strings.Split(subject, ".")
+	if len(t) != 6 {
+		return events.Event{Seq: seq, Data: &events.Unknown{StoredSubject: subject}}
+	}
+	return events.Event{
+		Seq: seq, Tenant: t[2], Type: events.TypeExecutionRequested,
+		Data: &events.Unknown{Type: events.TypeExecutionRequested, StoredSubject: subject, Concerns: t[5]},
+	}
 }
 
 // replyInfo is what the server writes into the reply subject of a delivery.
