@@ -41,7 +41,7 @@ func (r *Runner) deliver(l *life, d Delivery) {
 		// acknowledging or giving back ours would end theirs.
 		log.WarnContext(l.records, "a run was taken over by a newer attempt")
 		return
-	case errors.Is(err, errTurnWaits):
+	case errors.Is(err, errTurnWaits), errors.Is(err, errHeld):
 		return
 	case errors.Is(err, errHandedBack):
 		r.stats.add(func(s *Stats) { s.HandedBack++ })
@@ -92,7 +92,7 @@ func (r *Runner) do(l *life, d Delivery) error {
 			case err != nil:
 				return fmt.Errorf("ask for the runner of the attempt before: %w", err)
 			case held:
-				return ledger.ErrSuperseded
+				return errHeld
 			}
 			asked, redelivered = plan.Position, true
 			continue // it may have ended just before it was asked for
