@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/fairness"
 	"daybook/internal/jetstream"
 	"daybook/internal/jetstream/jetstreamtest"
 )
@@ -155,7 +156,7 @@ func TestUnreadableWork(t *testing.T) {
 	if got := soon(t, "the good request", seen); got.Event.About() != id || got.Unreadable != nil {
 		t.Errorf("got %s, %v", got.Event.About(), got.Unreadable)
 	}
-	c, err := js.Consumer(t.Context(), stream, jetstream.WorkConsumer("default"))
+	c, err := js.Consumer(t.Context(), stream, jetstream.WorkConsumer("default", tenant))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func TestConsumerIsMadeAgain(t *testing.T) {
 		t.Fatalf("got %s", got)
 	}
 	_, js := raw(t, server)
-	if err := js.DeleteConsumer(t.Context(), stream, jetstream.WorkConsumer("default")); err != nil {
+	if err := js.DeleteConsumer(t.Context(), stream, jetstream.WorkConsumer("default", tenant)); err != nil {
 		t.Fatal(err)
 	}
 	mustAppend(t, s, requested(second), 0)
@@ -204,10 +205,10 @@ func TestConsumeNeedsSlotsAndAPool(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Start(t)
 	fn := func(context.Context, jetstream.Delivery) {}
-	if err := s.Consume(t.Context(), "default", 0, fn); err == nil {
+	if err := s.Consume(t.Context(), "default", fairness.Slots{}, fn); err == nil {
 		t.Error("no slots were accepted")
 	}
-	if err := s.Consume(t.Context(), "a.*", 1, fn); err == nil {
+	if err := s.Consume(t.Context(), "a.*", fairness.Slots{Total: 1}, fn); err == nil {
 		t.Error("a pool that is no token was accepted")
 	}
 }
