@@ -20,7 +20,7 @@ type ScrubOptions struct {
 	Stream Stream
 	// Blobs, if set, are read and compared with their hash where an event names
 	// them.
-	Blobs Blobs
+	Blobs HeapVerifier
 	// EventsPerSecond and BytesPerSecond bound how fast it reads; default 2,000
 	// and 4 MiB.
 	EventsPerSecond, BytesPerSecond int
@@ -247,7 +247,7 @@ func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
 	if !ok || d.Heap == nil {
 		return nil
 	}
-	heap, _, err := s.opts.Blobs.Heap(ctx, e.Tenant, d.Heap.SHA256)
+	heap, err := s.opts.Blobs.VerifyHeap(ctx, e.Tenant, d.Heap.SHA256)
 	switch {
 	case errors.Is(err, events.ErrDamaged):
 		s.found(e.Seq, e.Seq, fmt.Sprintf("the heap that the event names cannot be read: %v", err))
@@ -257,7 +257,7 @@ func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
 		return err
 	}
 	s.note(func(p *ScrubProgress) { p.Blobs++ })
-	return s.pace(ctx, int64(len(heap)))
+	return s.pace(ctx, heap.Size)
 }
 
 // compareLeaf reports whether the tree has a leaf at an index.
