@@ -34,40 +34,42 @@ import (
 type Daybook struct {
 	opts Options
 
-	lock        *dirLock
-	damage      *damage.State
-	marks       marks
-	describing  sync.Mutex         // held while descriptions are copied
-	nats        *natsserver.Server // nil with an outside server
-	store       *jetstream.Store
-	closeConns  func()
-	pool        *worker.Pool // nil without a runner
-	ledger      *ledger.Ledger
-	tail        *jetstream.Tail
-	audit       *audit.Log // nil without proofs
-	projections *projections.Store
-	contexts    *conversation.Store  // nil in stateless mode
-	runner      *runner.Runner       // nil without one
-	toolServers *toolserver.Set      // nil without any
-	auth        access.Authenticator // nil lets everybody in
-	quotas      *access.Quotas
-	budget      *budget.Budget
-	certificate *certificate // nil without TLS
-	webhooks    *webhook.Service
-	retention   *retention.Service
-	mcp         *mcp.Server
-	acp         *acp.Server
-	handler     http.Handler
-	http        *http.Server // nil when nothing listens
-	listener    net.Listener
-	disk        *disk // nil without a reserve
-	bounds      bounds
-	httpConns   *connections.Limiter
-	socketConns *connections.Limiter
-	socket      *http.Server // in the data directory, for processes of the same user
-	clients     *clients     // attached through it
-	use         *use
-	watchingUse *follower
+	lock       *dirLock
+	damage     *damage.State
+	marks      marks
+	describing sync.Mutex // held while copies of descriptions or findings are written
+	// blobsSuspect says that the files of the blob store were found damaged.
+	blobsSuspect bool
+	nats         *natsserver.Server // nil with an outside server
+	store        *jetstream.Store
+	closeConns   func()
+	pool         *worker.Pool // nil without a runner
+	ledger       *ledger.Ledger
+	tail         *jetstream.Tail
+	audit        *audit.Log // nil without proofs
+	projections  *projections.Store
+	contexts     *conversation.Store  // nil in stateless mode
+	runner       *runner.Runner       // nil without one
+	toolServers  *toolserver.Set      // nil without any
+	auth         access.Authenticator // nil lets everybody in
+	quotas       *access.Quotas
+	budget       *budget.Budget
+	certificate  *certificate // nil without TLS
+	webhooks     *webhook.Service
+	retention    *retention.Service
+	mcp          *mcp.Server
+	acp          *acp.Server
+	handler      http.Handler
+	http         *http.Server // nil when nothing listens
+	listener     net.Listener
+	disk         *disk // nil without a reserve
+	bounds       bounds
+	httpConns    *connections.Limiter
+	socketConns  *connections.Limiter
+	socket       *http.Server // in the data directory, for processes of the same user
+	clients      *clients     // attached through it
+	use          *use
+	watchingUse  *follower
 
 	// draining refuses new runs while those in progress finish.
 	draining                  atomic.Bool
@@ -75,6 +77,7 @@ type Daybook struct {
 	runnerDone, projectorDone chan struct{}
 	stopWebhooks              func() // nil before they are started
 	tailing, auditing         *follower
+	admitting                 *follower // follows changes of NATS credentials
 	sealing                   *follower // seals volumes when they are due
 	retaining                 *follower
 	contextsRunning           *follower
@@ -216,6 +219,7 @@ func (d *Daybook) close() error {
 	if d.closeConns != nil {
 		d.closeConns()
 	}
+	d.admitting.end()
 	if d.nats != nil {
 		d.nats.Close()
 	}

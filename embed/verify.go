@@ -28,6 +28,9 @@ type VerifyOptions struct {
 	// Server asks a running server; its URL is ServerURL.
 	Server    audit.Get
 	ServerURL string
+	// ServerPost, if set, asks the server with the method POST. It has everything
+	// signed that is recorded, where the server allows it.
+	ServerPost audit.Get
 	// Keys are the verification keys to trust; empty takes those found beside the
 	// data.
 	Keys []string
@@ -64,7 +67,7 @@ func Verify(ctx context.Context, opts VerifyOptions) (*Report, error) {
 		return audit.VerifyExport(ctx, opts.Export, settings)
 	case opts.Server != nil:
 		settings.Source = opts.ServerURL
-		return audit.VerifyServer(ctx, audit.NewRemote(opts.Server), settings)
+		return audit.VerifyServer(ctx, audit.NewRemote(opts.Server, opts.ServerPost), settings)
 	default:
 		settings.Source = opts.DataDir
 		return verifyDirectory(ctx, opts, settings)
@@ -96,10 +99,18 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 	if err := newDaybook(Options{DataDir: opts.DataDir, Logger: opts.Logger}).repairDescriptions(ctx); err != nil {
 		return nil, err
 	}
-	if err := checkFiles(ctx, opts.DataDir, streams, ""); errors.Is(err, events.ErrDamaged) {
+	blobs, err := checkFiles(ctx, opts.DataDir, streams, "")
+	if errors.Is(err, events.ErrDamaged) {
 		return audit.Unreadable(settings, began, err), nil
-	} else if err != nil {
+	}
+	if err != nil {
 		return nil, err
+	}
+	if blobs { // the server would cut off what follows the damage
+		if streams, err = keys.salvaged(ctx); err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(streams)
 	}
 	server, err := natsserver.Start(ctx, natsserver.Options{StoreDir: streams, NoSync: true, Logger: opts.Logger})
 	if err != nil {

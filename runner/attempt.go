@@ -174,6 +174,8 @@ func (a *attempt) run(running context.Context, free func()) error {
 	if workErr == nil {
 		return a.finish(run, &out, res)
 	}
+	// What the heap brought along counts however the script was stopped.
+	res.Pristine, res.Warnings = out.Pristine, out.Warnings
 	// Nobody reported what the script cost; how long it took is known here.
 	res.Usage.WallMillis = time.Since(began).Milliseconds()
 	switch cause := context.Cause(running); {

@@ -27,7 +27,7 @@ func (a *attempt) finish(run *ledger.Run, out *Outcome, res ledger.Result) error
 		res.Error = "" // the ledger has the documented text
 	}
 	res.TranspiledSHA256 = out.TranspiledSHA256
-	res.Warnings = out.Warnings
+	res.Pristine, res.Warnings = out.Pristine, out.Warnings
 	if status == events.StatusFailed {
 		res.TimersCancelled = out.TimersCancelled
 	}

@@ -37,6 +37,9 @@ type BlobReader struct {
 	sum   hash.Hash
 	read  int64
 	err   error
+	// ended, if set, is called once with how the reading ended: io.EOF, or an error
+	// that it may replace.
+	ended func(error) error
 }
 
 // Size is the length of the content, in bytes, as the blob store describes it. A
@@ -58,6 +61,9 @@ func (r *BlobReader) Read(p []byte) (int, error) {
 		r.err = r.verify()
 	case err != nil:
 		r.err = err
+	}
+	if r.err != nil && r.ended != nil {
+		r.err = r.ended(r.err)
 	}
 	return n, r.err
 }
@@ -152,33 +158,52 @@ func (s *Store) VerifyHeap(ctx context.Context, tenant, hash string) (events.Hea
 }
 
 // open returns a reader of a blob. A blob that is encrypted is decrypted in memory,
-// in its packed form.
+// in its packed form. Damage is a *events.BlobDamagedError and is reported.
 func (b *bucket) open(ctx context.Context, name, hash string) (*BlobReader, *natsjs.ObjectInfo, error) {
 	info, err := b.describe(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	size, err := blobSize(info)
+	r, err := b.openDescribed(ctx, name, hash, info)
+	if errors.Is(err, events.ErrDamaged) {
+		return nil, nil, b.bad(name, err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
+	r.ended = func(err error) error {
+		switch {
+		case errors.Is(err, io.EOF):
+			b.good(name, "it was read again and is intact")
+		case errors.Is(err, events.ErrDamaged):
+			return b.bad(name, err)
+		}
+		return err
+	}
+	return r, info, nil
+}
+
+func (b *bucket) openDescribed(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (*BlobReader, error) {
+	size, err := blobSize(info)
+	if err != nil {
+		return nil, err
+	}
 	base, err := baseOf(name, info)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var packed io.Reader = &chunkReader{ctx: ctx, b: b, info: info, from: 1}
 	if isEncryptedHeap(name, info) {
 		if err := budget.TakeOnce(ctx, 2*int(info.Size)); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		whole, err := b.readPacked(ctx, name, info)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		packed = bytes.NewReader(whole)
 	}
-	r, err := b.unpackInPieces(ctx, packed, base, hash, int64(size))
-	return r, info, err
+	return b.unpackInPieces(ctx, packed, base, hash, int64(size))
 }
 
 // unpackInPieces returns a reader of a packed blob. It takes what that holds from

@@ -59,6 +59,8 @@ type bucket struct {
 	// the same blob in this process are one.
 	mu      sync.Mutex
 	writing map[string]*blobWrite
+
+	damage badBlobs
 }
 
 // blobWrite is a blob being written; err holds once done is closed.
@@ -156,7 +158,7 @@ func (b *bucket) describe(ctx context.Context, name string) (*natsjs.ObjectInfo,
 		// It may have come between the two questions.
 		info, err := b.described(ctx, name)
 		if errors.Is(err, events.ErrNotFound) {
-			return nil, b.s.damaged("the description of blob %s cannot be read", name)
+			return nil, b.bad(name, fmt.Errorf("%w: its description cannot be read", events.ErrDamaged))
 		}
 		return info, err
 	}
@@ -171,6 +173,8 @@ func (b *bucket) described(ctx context.Context, name string) (*natsjs.ObjectInfo
 	switch {
 	case err != nil:
 		return nil, err
+	case e.Metadata[metaDamaged] != "":
+		return nil, b.bad(name, fmt.Errorf("%w: %s", events.ErrDamaged, e.Metadata[metaDamaged]))
 	case e.Deleted, strings.HasPrefix(name, "heap/") && !b.readable(e.Metadata):
 		return nil, events.ErrRemoved
 	}
@@ -216,7 +220,7 @@ func (b *bucket) write(ctx context.Context, name string, blob packed, meta map[s
 	}
 	var after uint64
 	switch e, err := b.entry(ctx, name); {
-	case err == nil && !e.Deleted && b.readable(e.Metadata):
+	case err == nil && !e.Deleted && b.readable(e.Metadata) && !b.isBad(name) && e.Metadata[metaDamaged] == "":
 		return b.relyOn(ctx, e)
 	case err == nil:
 		after = e.seq // it exists again
@@ -240,7 +244,11 @@ func (b *bucket) write(ctx context.Context, name string, blob packed, meta map[s
 	if err := b.writeChunks(ctx, info.NUID, packed); err != nil {
 		return err
 	}
-	return b.writeEntry(ctx, info, after)
+	if err := b.writeEntry(ctx, info, after); err != nil {
+		return err
+	}
+	b.good(name, "it was stored again")
+	return nil
 }
 
 // writeChunks stores the packed bytes, one chunk after the other: each waits for
@@ -286,23 +294,38 @@ type gotBlob struct {
 }
 
 // get reads a blob back and checks it against its hash: events.ErrNotFound, or
-// events.ErrDamaged naming what is wrong. What it holds is taken from the account
-// that ctx carries.
-func (b *bucket) get(ctx context.Context, name, hash string) (got gotBlob, err error) {
-	if got.info, err = b.describe(ctx, name); err != nil {
+// *events.BlobDamagedError saying what is wrong. What it holds is taken from the
+// account that ctx carries.
+func (b *bucket) get(ctx context.Context, name, hash string) (gotBlob, error) {
+	info, err := b.describe(ctx, name)
+	if err != nil {
 		return gotBlob{}, err
 	}
-	size, err := blobSize(got.info)
+	got, err := b.content(ctx, name, hash, info)
+	if errors.Is(err, events.ErrDamaged) {
+		return gotBlob{}, b.bad(name, err)
+	}
+	if err != nil {
+		return gotBlob{}, err
+	}
+	b.good(name, "it was read again and is intact")
+	return got, nil
+}
+
+// content reads the bytes of a blob that is described.
+func (b *bucket) content(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (gotBlob, error) {
+	got := gotBlob{info: info}
+	size, err := blobSize(info)
 	if err != nil {
 		return gotBlob{}, err
 	}
 	if err := budget.Take(ctx, size); err != nil {
 		return gotBlob{}, err
 	}
-	if got.base, err = baseOf(name, got.info); err != nil {
+	if got.base, err = baseOf(name, info); err != nil {
 		return gotBlob{}, err
 	}
-	if got.packed, err = b.readPacked(ctx, name, got.info); err != nil {
+	if got.packed, err = b.readPacked(ctx, name, info); err != nil {
 		return gotBlob{}, err
 	}
 	p, err := b.unpackingFor(ctx, got.base)

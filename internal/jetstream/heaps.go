@@ -94,6 +94,10 @@ func (s *Store) HeapInfo(ctx context.Context, tenant, hash string) (events.HeapI
 	if kept, ok := s.heaps.get(name); ok {
 		return kept.info, nil
 	}
+	if s.blobs.isBad(name) { // unless it was repaired meanwhile
+		_, info, err := s.Heap(ctx, tenant, hash)
+		return info, err
+	}
 	info, err := s.blobs.describe(ctx, name)
 	if err != nil {
 		return events.HeapInfo{}, fmt.Errorf("describe heap %s: %w", hash, err)

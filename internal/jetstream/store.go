@@ -66,6 +66,11 @@ type Options struct {
 	// Starved, if set, is why the server cannot open its files now, or nil: it then
 	// answers that there is nothing where it cannot read.
 	Starved func() error
+	// BlobDamaged, if set, is called when a blob is found damaged; the zero blob
+	// stands for the blob store as a whole. BlobRepaired is called when a blob that
+	// was found damaged is intact again, or was removed, with a sentence.
+	BlobDamaged  func(blob events.LostBlob, err error)
+	BlobRepaired func(blob events.LostBlob, how string)
 	// ReadOnly, if set, is why nothing may be stored now, or nil.
 	ReadOnly func() error
 	// Hold, if set, is why no work may be taken now, or nil.

@@ -63,7 +63,8 @@ func (w *watch) finish() (timedOut bool, cause error) {
 	return w.timedOut, w.cause
 }
 
-// perform runs the task on p. clean tells whether p may serve again.
+// perform runs the task on p. clean tells whether p may serve again. With an error the
+// outcome says only what the task's heap brought along.
 func (p *process) perform(ctx context.Context, t *Task, lines func(context.Context, []Line) error) (o Outcome, clean bool, err error) {
 	started := time.Now()
 	w := &watch{p: p}
@@ -86,7 +87,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	w.endHost = endHost
 	w.mu.Unlock()
 
-	c := conversation{maxHeap: t.maxHeap(), calls: calls{servers: t.Servers}}
+	c := conversation{maxHeap: t.maxHeap(), resumes: len(t.Heap) > 0, calls: calls{servers: t.Servers}}
 	p.from.room = c.room
 	defer func() { p.from.room = nil }()
 	p.memory.limit.Store(t.maxResident())
@@ -131,7 +132,12 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	p.lastHeap = c.end.HeapSize
 	timedOut, cause := w.finish()
 	p.runs++
-	defer func() { o.WallTime = time.Since(started) }()
+	defer func() {
+		o.WallTime = time.Since(started)
+		var warnings []string
+		o.Pristine, warnings = c.carriedOutcome()
+		o.Warnings = append(warnings, o.Warnings...)
+	}()
 
 	switch {
 	case cause != nil:
@@ -161,6 +167,8 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	switch {
 	case p.ranOutOfMemory():
 		o.Reason, o.Error = ReasonOutOfMemory, outOfMemoryText
+	case p.diedOfErrors():
+		o.Reason, o.Error = ReasonUnserializableHeap, linkedErrorsText
 	case p.metLongString():
 		o.Reason, o.Error = ReasonUnserializableHeap, longStringText
 	}

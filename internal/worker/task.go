@@ -205,12 +205,19 @@ type Outcome struct {
 	// TimersCancelled counts the timers, of this run and of earlier ones, that
 	// were cancelled because the run failed.
 	TimersCancelled int
-	Warnings        []string
+	// Pristine reports whether the built-in objects of Task.Heap are those of a fresh
+	// isolate; nil when there was no heap, or it was not compared. It is the worker's
+	// word.
+	Pristine *bool
+	// Warnings begin with those about Task.Heap: changed built-in objects, and timers.
+	Warnings []string
 }
 
 const (
-	outOfMemoryText = "Out of memory: V8 heap limit exceeded. Try increasing heap_memory_max_mb."
-	timedOutText    = "Execution timed out"
+	outOfMemoryText  = "Out of memory: V8 heap limit exceeded. Try increasing heap_memory_max_mb."
+	timedOutText     = "Execution timed out"
+	linkedErrorsText = "V8 cannot save a heap in which errors refer to each other, through a dozen links, and whose stacks were never read. " +
+		"Read error.stack of each error that you link to another one, or keep its message alone."
 	// V8 keeps literals, property names and the like once for all (internalized),
 	// and in an isolate that can be saved only up to its regular object size.
 	longStringText = "A property name, regular expression, tagged template or error message of more than 128 KiB ended the run: V8 cannot keep one in an isolate whose heap is saved. " +
