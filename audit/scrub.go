@@ -19,7 +19,7 @@ type ScrubOptions struct {
 	Stream Stream
 	// Blobs, if set, are read and compared with their hash where an event names
 	// them.
-	Blobs Blobs
+	Blobs HeapVerifier
 	// EventsPerSecond and BytesPerSecond bound how fast it reads; default 2,000
 	// and 4 MiB.
 	EventsPerSecond, BytesPerSecond int
@@ -248,7 +248,7 @@ func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
 	if !ok || d.Heap == nil {
 		return nil
 	}
-	heap, _, err := s.opts.Blobs.Heap(ctx, e.Tenant, d.Heap.SHA256)
+	heap, err := s.opts.Blobs.VerifyHeap(ctx, e.Tenant, d.Heap.SHA256)
 	switch {
 	case errors.Is(err, events.ErrDamaged):
 		s.note(func(p *ScrubProgress) { p.Findings++ })
@@ -261,7 +261,7 @@ func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
 		return err
 	}
 	s.note(func(p *ScrubProgress) { p.Blobs++ })
-	return s.pace(ctx, int64(len(heap)))
+	return s.pace(ctx, heap.Size)
 }
 
 // compareLeaf reports whether the tree has a leaf at an index.

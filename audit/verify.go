@@ -27,6 +27,12 @@ type Blobs interface {
 	Text(ctx context.Context, tenant, hash string) ([]byte, error)
 }
 
+// HeapVerifier reads heaps and compares them with their hash.
+type HeapVerifier interface {
+	// VerifyHeap holds a part of the heap at a time. Errors are those of Blobs.Heap.
+	VerifyHeap(ctx context.Context, tenant, hash string) (events.HeapInfo, error)
+}
+
 // VerifyOptions say what to trust and what to look at.
 type VerifyOptions struct {
 	// Keys are the verification keys to trust; empty takes those found beside the

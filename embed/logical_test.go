@@ -155,6 +155,54 @@ func TestLogicalSessionOverREST(t *testing.T) {
 	}
 }
 
+// TestTurnsThatWaitOverREST: a session takes as many turns as may wait. A turn
+// that waits is cancelled at once, and the others run when the one before ends.
+func TestTurnsThatWaitOverREST(t *testing.T) {
+	t.Parallel()
+	book := start(t, embed.Options{HTTPAddr: "127.0.0.1:0", SessionTurns: 2})
+	base := book.URL()
+	var opened struct {
+		SessionID string `json:"session_id"`
+	}
+	call(t, http.MethodPost, base+"/api/logical-sessions", map[string]any{"intent": "waits", "seeds": []string{"builtin"}}, &opened)
+	submit := func(code string, want int) string {
+		t.Helper()
+		var accepted struct {
+			ExecutionID string `json:"execution_id"`
+			Detail      string
+		}
+		status, raw := call(t, http.MethodPost, base+"/api/exec", map[string]any{"code": code, "logical_session": opened.SessionID}, &accepted)
+		if status != want || want == http.StatusTooManyRequests && !strings.Contains(accepted.Detail, "2 turns that wait") {
+			t.Fatalf("%d: %s", status, raw)
+		}
+		return accepted.ExecutionID
+	}
+	status := func(id string) string {
+		t.Helper()
+		var d struct{ Status string }
+		call(t, http.MethodGet, base+"/api/executions/"+id+"?wait=30", nil, &d)
+		return d.Status
+	}
+	cancel := func(id string) {
+		t.Helper()
+		if status, raw := call(t, http.MethodPost, base+"/api/executions/"+id+"/cancel", nil, nil); status != http.StatusOK {
+			t.Fatalf("%d: %s", status, raw)
+		}
+	}
+	slow := submit("for (;;);", http.StatusAccepted)
+	second, third := submit("2", http.StatusAccepted), submit("3", http.StatusAccepted)
+	submit("4", http.StatusTooManyRequests)
+	cancel(second)
+	if got := status(second); got != "cancelled" {
+		t.Errorf("the cancelled turn %s", got)
+	}
+	cancel(slow)
+	if got := status(third); got != "completed" {
+		t.Errorf("the last turn %s", got)
+	}
+	submit("5", http.StatusAccepted)
+}
+
 // TestP19_HTTPWithoutASessionHasNoBinding: a run that names no session meets the
 // state of none, whatever was opened.
 func TestP19_HTTPWithoutASessionHasNoBinding(t *testing.T) {

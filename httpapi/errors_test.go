@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"daybook/events"
 	"daybook/httpapi"
@@ -47,6 +48,7 @@ func TestErrorTable(t *testing.T) {
 		{"conflict", code(ledger.CodeConflict), 409, "conflict", false, false},
 		{"gone", code(ledger.CodeGone), 410, "gone", false, false},
 		{"exhausted", code(ledger.CodeExhausted), 429, "exhausted", true, false},
+		{"exhausted for a time", &ledger.Error{Code: ledger.CodeExhausted, Message: "full", RetryAfter: 7 * time.Second}, 429, "exhausted", true, false},
 		{"unavailable", code(ledger.CodeUnavailable), 503, "unavailable", true, false},
 		{"internal", code(ledger.CodeInternal), 500, "internal", false, true},
 		{"unknown code", code("of_tomorrow"), 500, "of_tomorrow", false, false},
@@ -74,6 +76,9 @@ func TestErrorTable(t *testing.T) {
 			t.Errorf("%s: the cause is shown: %s", tc.name, w.Body)
 		}
 		if got := w.Header().Get("Retry-After") != ""; got != tc.retry {
+			t.Errorf("%s: Retry-After is %q", tc.name, w.Header().Get("Retry-After"))
+		}
+		if le, ok := errors.AsType[*ledger.Error](tc.err); ok && le.RetryAfter > 0 && w.Header().Get("Retry-After") != "7" {
 			t.Errorf("%s: Retry-After is %q", tc.name, w.Header().Get("Retry-After"))
 		}
 		if got := strings.Count(log.String(), "secret"); (got > 0) != tc.logged || strings.Count(log.String(), "level=") > 1 {

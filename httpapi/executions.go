@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
+	"daybook/internal/budget"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -165,12 +166,15 @@ func (a *api) executionEvents(ctx context.Context, in *historyInput) (*streamed,
 	}
 	return stream(func(w http.ResponseWriter, r *http.Request) {
 		list := startArray(w, r)
-		err := a.cmd.EachEvent(ctx, requestOf(ctx).tenant, in.ID, func(e events.Event) error {
-			ce, err := cloudEvent(e)
-			if err != nil {
-				return err
-			}
-			return list.add(ce)
+		// Memory is taken before the first event.
+		err := budget.Retry(ctx, func() error {
+			return a.cmd.EachEvent(ctx, requestOf(ctx).tenant, in.ID, func(e events.Event) error {
+				ce, err := cloudEvent(e)
+				if err != nil {
+					return err
+				}
+				return list.add(ce)
+			})
 		})
 		a.endArray(ctx, list, err)
 	}), nil

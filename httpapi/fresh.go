@@ -13,6 +13,9 @@ import (
 // freshWait is how long a read waits for the position it needs.
 const freshWait = 5 * time.Second
 
+// edgeWait is how long a read waits for the ledger to say where it ends.
+const edgeWait = 4500 * time.Millisecond
+
 // highWater is the highest position this handler has answered a write with.
 type highWater struct{ seq atomic.Uint64 }
 
@@ -53,9 +56,12 @@ func found[T any](ctx context.Context, a *api, read func() (T, error)) (T, error
 	if !errors.Is(err, events.ErrNotFound) {
 		return v, err
 	}
-	edge, edgeErr := a.events.LastSeq(ctx)
+	asking, stop := context.WithTimeout(ctx, edgeWait)
+	edge, edgeErr := a.events.LastSeq(asking)
+	stop()
 	if edgeErr != nil {
-		return v, fmt.Errorf("read the end of the ledger: %w", edgeErr)
+		a.log.WarnContext(ctx, "reading the end of the ledger", "err", edgeErr)
+		return v, unavailable("the ledger cannot tell now whether this is recorded: its NATS server cannot be reached, hangs or is overloaded; try again")
 	}
 	if edge <= a.q.Applied() {
 		return v, err

@@ -39,6 +39,9 @@ type Histories interface {
 	// Execution returns the requested event and then every other control event
 	// of an execution (not its output). It is empty for an unknown execution.
 	Execution(ctx context.Context, tenant, execution string) ([]events.Event, error)
+	// LastControl returns the last of the control events of an execution besides the
+	// requested one, or events.ErrNotFound. It does not read the requested event.
+	LastControl(ctx context.Context, tenant, execution string) (events.Event, error)
 	// ExecutionEvents calls fn with every event of an execution stored before the
 	// call, output too, in order. Without any it is events.ErrNotFound.
 	ExecutionEvents(ctx context.Context, tenant, execution string, fn func(events.Event) error) error

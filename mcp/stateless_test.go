@@ -246,6 +246,7 @@ func TestErrorTable(t *testing.T) {
 		{&ledger.Error{Code: ledger.CodeConflict, Message: "made by engine A, not B"}, "engine A", ""},
 		{&ledger.Error{Code: ledger.CodeGone, Message: "heap abc was collected on request"}, "collected", ""},
 		{&ledger.Error{Code: ledger.CodeExhausted, Message: "too many runs"}, "wait before trying again", ""},
+		{&ledger.Error{Code: ledger.CodeExhausted, Message: "too many turns: try again in 5 s", RetryAfter: 5 * time.Second}, "in 5 s", "over a quota"},
 		{&ledger.Error{Code: ledger.CodeUnavailable, Message: "the ledger cannot be written"}, "try again in a few seconds", ""},
 		{&ledger.Error{Code: ledger.CodeInternal, Message: "secret path /x"}, "inside the server", "secret"},
 		{events.ErrDamaged, "daybook verify", ""},

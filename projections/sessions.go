@@ -97,7 +97,11 @@ func (s *Store) EachEntry(ctx context.Context, tenant string, of Session, fn fun
 	}
 	for next, more := int64(0), true; more; {
 		err := budget.Piece(ctx, func() error {
-			list, err := s.entryPage(ctx, query, tenant, of, next)
+			var list []entryRow
+			err := budget.Retry(ctx, func() (err error) {
+				list, err = s.entryPage(ctx, query, tenant, of, next)
+				return err
+			})
 			if err != nil {
 				return err
 			}
@@ -120,7 +124,11 @@ func (s *Store) EachEntry(ctx context.Context, tenant string, of Session, fn fun
 // eachOf reads the code of an entry and calls fn.
 func (s *Store) eachOf(ctx context.Context, tenant string, of Session, r entryRow, fn func(Entry) error) error {
 	return budget.Piece(ctx, func() error {
-		code, err := s.text(ctx, tenant, r.source)
+		var code *string
+		err := budget.Retry(ctx, func() (err error) {
+			code, err = s.text(ctx, tenant, r.source)
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("read the code of entry %d of session %q: %w", r.Index, of.Label(), err)
 		}

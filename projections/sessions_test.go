@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
+	"daybook/internal/budget"
 	"daybook/projections"
 )
 
@@ -153,5 +154,46 @@ func TestHeadOnItsWayIsWaitedFor(t *testing.T) {
 		if found := <-got; found.Head == nil || *found.Head != heap(n) {
 			t.Errorf("after run %d the session is %+v", n, found)
 		}
+	}
+}
+
+// A log that is read in pages is the log, holes in its indices included, and takes the
+// memory of one page at a time.
+func TestEntriesInPages(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	const n = 100
+	for i := range n {
+		b.add(requested(i + 1))
+	}
+	for i := range n {
+		b.add(entry(i+1, "s", int64(i+i/40), events.StatusCompleted, "", ""))
+	}
+	apply(t, s, b)
+	want, err := s.Entries(t.Context(), tenant, "s")
+	if err != nil || len(want) != n {
+		t.Fatalf("%d entries, error %v", len(want), err)
+	}
+	name := "s"
+	of := projections.Session{Kind: events.SessionLog, SessionID: events.SessionID(tenant, "s"), Name: &name}
+	account := budget.New(budget.Options{Answers: 1 << 20, Runs: 1, Cache: 1}).Answer(tenant, 1)
+	ctx := budget.With(t.Context(), account)
+	var got []projections.Entry
+	err = s.EachEntry(ctx, tenant, of, func(e projections.Entry) error {
+		if held := account.Held(); held == 0 || held > 32<<10 {
+			t.Errorf("at entry %d the account holds %d bytes", e.Index, held)
+		}
+		got = append(got, e)
+		return nil
+	})
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%s, error %v", diff, err)
+	}
+	if account.Held() != 0 {
+		t.Errorf("%d bytes are held at the end", account.Held())
+	}
+	stop := errors.New("stop")
+	if err := s.EachEntry(ctx, tenant, of, func(projections.Entry) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("an error of the caller: %v", err)
 	}
 }

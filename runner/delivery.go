@@ -41,7 +41,7 @@ func (r *Runner) deliver(l *life, d Delivery) {
 		// acknowledging or giving back ours would end theirs.
 		log.WarnContext(l.records, "a run was taken over by a newer attempt")
 		return
-	case errors.Is(err, errTurnWaits):
+	case errors.Is(err, errTurnWaits), errors.Is(err, errHeld):
 		return
 	case errors.Is(err, errHandedBack):
 		r.stats.add(func(s *Stats) { s.HandedBack++ })
@@ -67,6 +67,9 @@ func (r *Runner) retryDelay(delivered int) time.Duration {
 // do brings the execution of a request to its end. Nil means that it ended and
 // everything that belongs to its end is on record.
 func (r *Runner) do(l *life, d Delivery) error {
+	if d.Unreadable != nil {
+		return r.refuseUnreadable(l, d)
+	}
 	req, ok := ledger.NewRequest(d.Event)
 	if !ok {
 		return fmt.Errorf("a request of type %s is none this version can run", d.Event.Type)
@@ -89,7 +92,7 @@ func (r *Runner) do(l *life, d Delivery) error {
 			case err != nil:
 				return fmt.Errorf("ask for the runner of the attempt before: %w", err)
 			case held:
-				return ledger.ErrSuperseded
+				return errHeld
 			}
 			asked, redelivered = plan.Position, true
 			continue // it may have ended just before it was asked for
@@ -105,6 +108,22 @@ func (r *Runner) do(l *life, d Delivery) error {
 		redelivered = true
 	}
 	return fmt.Errorf("the plan was out of date %d times", maxReplans)
+}
+
+// refuseUnreadable ends an execution whose request is damaged. A request that only
+// this version cannot read is left to another one.
+func (r *Runner) refuseUnreadable(l *life, d Delivery) error {
+	_, malformed := errors.AsType[*events.DecodeError](d.Unreadable)
+	switch {
+	case !malformed && !errors.Is(d.Unreadable, events.ErrDamaged):
+		return fmt.Errorf("read the request: %w", d.Unreadable)
+	case !events.ValidID(d.Event.About()) || d.Event.Tenant == "":
+		return nil // it names no execution that a client could ask for
+	}
+	if err := r.opts.Ledger.EndUnreadable(l.records, d.Event.Tenant, d.Event.About(), d.Event.Seq); err != nil {
+		return fmt.Errorf("end a run that cannot be read: %w", err)
+	}
+	return nil
 }
 
 func (r *Runner) settle(ctx context.Context, req ledger.Request, terminal events.Event) error {

@@ -89,7 +89,7 @@ func (w work) Consume(ctx context.Context, pool string, slots fairness.Slots, fn
 		if w.nak != nil {
 			nak = func(ctx context.Context, delay time.Duration) error { return w.nak(ctx, d, delay) }
 		}
-		fn(ctx, runner.Delivery{Event: d.Event, Delivered: d.Delivered, Free: d.Free, Ack: ack, Nak: nak})
+		fn(ctx, runner.Delivery{Event: d.Event, Unreadable: d.Unreadable, Delivered: d.Delivered, Free: d.Free, Ack: ack, Nak: nak})
 	})
 }
 

@@ -13,8 +13,10 @@ import (
 // it is given back or when its holder shows no sign of life; the Work port
 // gives signs of life while the function it called is running.
 type Delivery struct {
-	// Event is the requested event.
-	Event events.Event
+	// Event is the requested event. Unreadable is why it cannot be read; Event then
+	// has only a position, a tenant and what it is about, which its subject says.
+	Event      events.Event
+	Unreadable error
 	// Delivered counts deliveries from 1. A lost count may start over.
 	Delivered int
 	// Free gives up the slot: the script has ended, and what is left to do needs
@@ -50,6 +52,7 @@ type Planner interface {
 	Plan(ctx context.Context, r ledger.Request, redelivered bool) (ledger.Plan, error)
 	Start(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.Run, error)
 	HandBack(ctx context.Context, r *ledger.Run, reason string) error
+	EndUnreadable(ctx context.Context, tenant, execution string, position uint64) error
 	// Removed explains why a heap on record is not there any more.
 	Removed(ctx context.Context, tenant, heap string) error
 }

@@ -57,30 +57,48 @@ func (b *book) completed(id, state string) {
 }
 
 // TestTurnComesWhileItIsGivenBack: the turn before ends after the plan of the
-// next one, and its release finds the request not yet given back.
+// next one, and no slot takes the released request before it is given back with a
+// delay, which takes the release back.
 func TestTurnComesWhileItIsGivenBack(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
 	s := b.session("lost release")
 	w, began, open := gated()
-	acked := make(chan string, 10)
+	acked, planned, goOn, busy := make(chan string, 10), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	inner := w.run
+	w.run = func(ctx context.Context, t runner.Task, write sink) (runner.Outcome, error) {
+		if string(t.Code) == "busy" {
+			began <- "busy"
+			<-busy
+			return completed("1"), nil
+		}
+		return inner(ctx, t, write)
+	}
 	opts := b.options(w)
+	opts.Slots = 2
 	opts.Work = work{Store: b.store,
 		ack: func(ctx context.Context, d jetstream.Delivery) error {
 			defer func() { acked <- d.Event.About() }()
 			return d.Ack(ctx)
 		},
 		nak: func(ctx context.Context, d jetstream.Delivery, delay time.Duration) error {
-			if delay > 0 {
-				open()
-				soon(t, "the end of the first turn", acked)
+			if delay > time.Minute {
+				close(planned)
+				<-goOn
 			}
 			return d.Nak(ctx, delay)
 		}}
 	b.begin(opts)
+	t.Cleanup(sync.OnceFunc(func() { close(busy) })) // before the runner is drained
 	b.turn(s, "first ")
 	soon(t, "the first run", began)
 	second := b.turn(s, "second")
+	soon(t, "the plan of the second run", planned)
+	b.submit(func(s *ledger.Submission) { s.Code = "busy" })
+	open()
+	soon(t, "the run that takes the slot", began)
+	soon(t, "the end of the first turn", acked)
+	close(goOn)
 	soon(t, "the end of the second turn", acked)
 	b.completed(second, "first second")
 }

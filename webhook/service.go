@@ -143,6 +143,21 @@ func (s *Service) append(ctx context.Context, tenant string, d events.Data, afte
 	return seq, s.wait(ctx, seq)
 }
 
+// answerWait is how long a client waits for what it changes.
+const answerWait = 4500 * time.Millisecond
+
+// change is append for a client. It returns context.DeadlineExceeded when the
+// ledger does not answer within answerWait.
+func (s *Service) change(ctx context.Context, tenant string, d events.Data, after int64) (uint64, error) {
+	ctx, stop := context.WithTimeout(ctx, answerWait)
+	defer stop()
+	seq, err := s.append(ctx, tenant, d, after)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("record %s: %w: %w", d.EventType(), ctx.Err(), err)
+	}
+	return seq, err
+}
+
 // Registered is what Register answers with.
 type Registered struct {
 	Hook Hook
@@ -177,7 +192,7 @@ func (s *Service) Register(ctx context.Context, r Registration) (Registered, err
 	if err := s.keep.storeSecret(id, secret); err != nil {
 		return Registered{}, err
 	}
-	seq, err := s.append(ctx, r.Tenant, &events.WebhookRegistered{
+	seq, err := s.change(ctx, r.Tenant, &events.WebhookRegistered{
 		WebhookID: id, Content: events.Plain(events.WebhookContent{URL: r.URL}), Types: r.Types, Session: r.Session, ExecutionID: r.ExecutionID,
 		After: after, Actor: r.Actor,
 	}, 0)
@@ -236,7 +251,7 @@ func (s *Service) Delete(ctx context.Context, tenant, id string, actor events.Ac
 	if err != nil {
 		return 0, err
 	}
-	seq, err := s.append(ctx, tenant, &events.WebhookDeleted{WebhookID: id, Actor: actor}, -1)
+	seq, err := s.change(ctx, tenant, &events.WebhookDeleted{WebhookID: id, Actor: actor}, -1)
 	if err == nil {
 		s.mu.Lock()
 		ended := h.ended
@@ -270,7 +285,7 @@ func (s *Service) Retry(ctx context.Context, tenant, id string, seqs []uint64, a
 	if err != nil {
 		return 0, 0, err
 	}
-	seq, err = s.append(ctx, tenant, &events.WebhookRetryRequested{WebhookID: id, EventSeqs: seqs, Actor: actor}, -1)
+	seq, err = s.change(ctx, tenant, &events.WebhookRetryRequested{WebhookID: id, EventSeqs: seqs, Actor: actor}, -1)
 	if err != nil {
 		return 0, 0, fmt.Errorf("retry webhook %s: %w", id, err)
 	}

@@ -15,29 +15,29 @@ func TestSlowReadersOfEvents(t *testing.T) {
 	attack(t, "budget and histories in pieces in internal/budget and httpapi")
 	s := startServer(t)
 	attacker, quiet := s.token("attacker", "read,run"), s.token("quiet", "read,run")
+	alone := percentile(s.probe(quiet, 20), 99)
+	idle := s.memory()
 	megabytes := choose(20, 60)
 	e := s.run(attacker, fmt.Sprintf("const line = 'x'.repeat(1023); for (let i = 0; i < %d; i++) console.log(line)", megabytes<<10), map[string]any{"execution_timeout_secs": 120})
 	if e["status"] != "completed" {
 		t.Fatalf("the run with output: %v", e)
 	}
 	id := e["execution_id"].(string)
-	alone := percentile(s.probe(quiet, 20), 99)
 
 	// One reader gets all of it, in order.
-	idle, stop := s.memory(), s.peak()
+	before, stop := s.memory(), s.peak()
 	resp := s.open(t.Context(), attacker, "/api/executions/"+id+"/events", "application/json")
 	var list []struct {
 		Sequence string `json:"sequence"`
 	}
 	err := json.NewDecoder(resp.Body).Decode(&list)
 	resp.Body.Close()
-	one := stop() - idle
+	one := stop() - before
 	if err != nil || len(list) < megabytes {
 		t.Fatalf("%d events, %v", len(list), err)
 	}
 	t.Logf("one reader of %d MB: %d MiB more", megabytes, one>>20)
 
-	idle = s.memory()
 	for _, path := range []string{
 		"/api/executions/" + id + "/events",
 		"/api/executions/" + id + "/output?byte_offset=0&byte_limit=16777216",

@@ -128,3 +128,36 @@ func TestLargeHeapArrives(t *testing.T) {
 		t.Errorf("one reader takes %d MiB", grown>>20)
 	}
 }
+
+// Runs that restore and save a large heap at the same time take turns with the memory
+// for it, and runs without a heap do not wait for them.
+func TestRunsWithLargeHeaps(t *testing.T) {
+	attack(t, "budget in internal/budget and runner")
+	s := startServer(t)
+	attacker, quiet := s.token("attacker", "read,run"), s.token("quiet", "read,run")
+	s.probe(quiet, 5)
+	idle := s.memory()
+	hash, size := s.largeHeap(attacker)
+	stop := s.peak()
+	var ids []string
+	for i := range choose(4, 12) {
+		ids = append(ids, s.submit(attacker, fmt.Sprintf("kept.length + %d", i), map[string]any{"heap": hash, "heap_memory_max_mb": 256, "execution_timeout_secs": 120}))
+	}
+	completed := 0
+	for _, id := range ids {
+		switch e := s.wait(attacker, id); {
+		case e["status"] == "completed":
+			completed++
+		case e["reason"] != "out_of_memory": // of V8, in a worker that had such a heap before
+			t.Errorf("a run with a large heap: %v, %v", e["status"], e["error"])
+		}
+	}
+	if completed == 0 {
+		t.Error("no run with a large heap completed")
+	}
+	grown := stop() - idle
+	t.Logf("%d runs with a heap of %d MB: %d MiB more", len(ids), size/1e6, grown>>20)
+	if grown > maxGrowth {
+		t.Errorf("the server used %d MiB more, the bound is %d", grown>>20, int64(maxGrowth)>>20)
+	}
+}

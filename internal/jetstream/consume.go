@@ -27,8 +27,11 @@ const (
 // until it is acknowledged or given back, or the function it was passed to
 // returns.
 type Delivery struct {
-	// Event is the requested event.
-	Event events.Event
+	// Event is the requested event. If Unreadable is not nil, that is why it cannot
+	// be read: Event then has only what its subject and position say, and its Data
+	// is an *events.Unknown.
+	Event      events.Event
+	Unreadable error
 	// Delivered counts deliveries from 1.
 	Delivered int
 
@@ -85,9 +88,7 @@ func nak(delay time.Duration) []byte {
 // once every fn has returned. Other errors mean that it could not begin.
 //
 // Requests are delivered at least once. What fn neither acknowledges nor gives
-// back, or whose holder dies, is delivered again after Options.AckWait. A
-// request that cannot be read will not become readable: it is logged and never
-// delivered again.
+// back, or whose holder dies, is delivered again after Options.AckWait.
 func (s *Store) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(ctx context.Context, d Delivery)) error {
 	if err := slots.Check(); err != nil {
 		return fmt.Errorf("consume pool %s: %w", pool, err)
@@ -101,6 +102,19 @@ func (s *Store) Consume(ctx context.Context, pool string, slots fairness.Slots, 
 		return nil
 	default:
 		return fmt.Errorf("consume pool %s: %w", pool, err)
+	}
+}
+
+// fromSubject is what the subject of a request says of it. The server has matched
+// the subject with Volume.PoolSubjects: "ledger.0001.<tenant>.run.<pool>.<id>".
+func fromSubject(seq uint64, subject string) events.Event {
+	t := strings.Split(subject, ".")
+	if len(t) != 6 {
+		return events.Event{Seq: seq, Data: &events.Unknown{StoredSubject: subject}}
+	}
+	return events.Event{
+		Seq: seq, Tenant: t[2], Type: events.TypeExecutionRequested,
+		Data: &events.Unknown{Type: events.TypeExecutionRequested, StoredSubject: subject, Concerns: t[5]},
 	}
 }
 

@@ -435,7 +435,7 @@ func (c *consumption) do(slot *fairness.Slot, q *tenantQueue, t taken) {
 		})
 	}
 	d := Delivery{
-		Event: t.e, Delivered: t.at.delivered, msg: t.msg, pool: c.pool, store: c.store, beat: c.store.startHeartbeat(t.msg.Reply),
+		Event: t.e, Unreadable: t.unreadable, Delivered: t.at.delivered, msg: t.msg, pool: c.pool, store: c.store, beat: c.store.startHeartbeat(t.msg.Reply),
 		free: func() { give(true) },
 	}
 	defer func() {

@@ -104,6 +104,16 @@ func (s *Store) endsOf(ctx context.Context, now *volumes, tenant, execution stri
 	return requested, last, nil
 }
 
+// LastControl returns the last control event of an execution besides its request,
+// or events.ErrNotFound.
+func (s *Store) LastControl(ctx context.Context, tenant, execution string) (events.Event, error) {
+	e, err := s.lastOn(ctx, tenant, execution, events.Volume.ExecSubject)
+	if err != nil {
+		return events.Event{}, fmt.Errorf("read the last event of execution %s: %w", execution, err)
+	}
+	return e, nil
+}
+
 // Output calls fn for each output event of an execution stored after the given
 // position and before the call, oldest first.
 func (s *Store) Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error {

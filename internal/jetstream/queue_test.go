@@ -2,6 +2,7 @@ package jetstream_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -128,8 +129,9 @@ func TestNakWithDelay(t *testing.T) {
 	}
 }
 
-// A request that cannot be read is reported and set aside; those behind it run.
-func TestUnreadableWorkIsSetAside(t *testing.T) {
+// A request that cannot be read is delivered with what its subject says, and the
+// reason; those behind it run.
+func TestUnreadableWork(t *testing.T) {
 	t.Parallel()
 	server := jetstreamtest.StartServer(t, t.TempDir())
 	log := &lines{}
@@ -140,15 +142,19 @@ func TestUnreadableWorkIsSetAside(t *testing.T) {
 	}
 	id := newID()
 	mustAppend(t, s, requested(id), 0)
-	seen := make(chan string, 10)
+	seen := make(chan jetstream.Delivery, 10)
 	consume(t, s, 1, func(ctx context.Context, d jetstream.Delivery) {
 		if err := d.Ack(ctx); err != nil {
 			t.Error(err)
 		}
-		seen <- d.Event.About()
+		seen <- d
 	})
-	if got := soon(t, "the good request", seen); got != id {
-		t.Errorf("got %s", got)
+	bad := soon(t, "the bad request", seen)
+	if _, malformed := errors.AsType[*events.DecodeError](bad.Unreadable); !malformed || bad.Event.About() != "bad" || bad.Event.Tenant != tenant || bad.Event.Seq != 1 {
+		t.Errorf("the bad request is %+v, %v", bad.Event, bad.Unreadable)
+	}
+	if got := soon(t, "the good request", seen); got.Event.About() != id || got.Unreadable != nil {
+		t.Errorf("got %s, %v", got.Event.About(), got.Unreadable)
 	}
 	c, err := js.Consumer(t.Context(), stream, jetstream.WorkConsumer("default", tenant))
 	if err != nil {
@@ -163,7 +169,7 @@ func TestUnreadableWorkIsSetAside(t *testing.T) {
 			break
 		}
 	}
-	if text := log.String(); !strings.Contains(text, "position=1") || !strings.Contains(text, "never run") {
+	if text := log.String(); !strings.Contains(text, "position=1") || !strings.Contains(text, "cannot be read") {
 		t.Errorf("the log says %q", text)
 	}
 }

@@ -71,6 +71,8 @@ type taken struct {
 	msg *nats.Msg
 	at  replyInfo
 	e   events.Event
+	// unreadable is why e has only what the subject says, or nil.
+	unreadable error
 }
 
 func (t taken) size() int64 { return int64(len(t.msg.Data)) }
@@ -271,7 +273,7 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 	return got, nil
 }
 
-// hold keeps a request until its turn, unless it cannot be read.
+// hold keeps a request until its turn.
 func (q *tenantQueue) hold(src *source, m *nats.Msg) {
 	s := q.c.store
 	at, err := parseReply(m.Reply)
@@ -280,14 +282,10 @@ func (q *tenantQueue) hold(src *source, m *nats.Msg) {
 		return
 	}
 	q.pending, q.returned = at.pending, at.delivered > 1
-	e, err := s.opened(events.Decode(at.seq, events.Message{Subject: m.Subject, Header: m.Header, Body: m.Data}))
-	if err != nil {
-		s.log.Error("a run request cannot be read and will never run", "position", at.seq, "subject", m.Subject, "err", err)
-		reason := strings.Join(strings.Fields(err.Error()), " ")
-		if err := s.consume.Publish(m.Reply, []byte("+TERM "+reason)); err != nil {
-			s.log.Warn("setting aside a run request", "position", at.seq, "err", err)
-		}
-		return
+	e, unreadable := s.opened(events.Decode(at.seq, events.Message{Subject: m.Subject, Header: m.Header, Body: m.Data}))
+	if unreadable != nil {
+		s.log.Error("a run request cannot be read", "position", at.seq, "subject", m.Subject, "err", unreadable)
+		e = fromSubject(at.seq, m.Subject)
 	}
 	if at.seq <= src.createdAt {
 		at.delivered = max(at.delivered, 2) // perhaps by a consumer before this one
@@ -295,7 +293,7 @@ func (q *tenantQueue) hold(src *source, m *nats.Msg) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.inFlight++
-	t := taken{msg: m, at: at, e: e}
+	t := taken{msg: m, at: at, e: e, unreadable: unreadable}
 	q.c.heldBytes.Add(t.size())
 	q.held.Add(sessionOf(e), t)
 }

@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"bytes"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+// A limit from the environment stays; without one it is a part of the memory there is.
+func TestLimitMemory(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	t.Setenv("GOMEMLIMIT", "3GiB")
+	limitMemory(log)
+	if now := debug.SetMemoryLimit(-1); now != before || !strings.Contains(out.String(), "3GiB") {
+		t.Errorf("with GOMEMLIMIT the limit is %d, was %d: %s", now, before, out.String())
+	}
+}
