@@ -43,7 +43,16 @@ func (r *Remote) Signed(ctx context.Context, covers uint64) (Signed, error) {
 				return readSigned(resp)
 			}
 		}
-		return r.checkpoint(ctx, r.get, header)
+		newest, err := r.checkpoint(ctx, r.get, header)
+		if err != nil || newest.Pending == 0 {
+			return newest, err
+		}
+		// The server signs them by itself within a second, as a rule.
+		covering := strconv.FormatUint(newest.Checkpoint.Size+newest.Pending, 10)
+		if next, err := r.checkpoint(ctx, r.get, append(header, "Daybook-Min-Sequence", covering)); err == nil {
+			return next, nil
+		}
+		return newest, ctx.Err()
 	}
 	header = append(header, "Daybook-Min-Sequence", strconv.FormatUint(covers, 10))
 	signed, err := r.checkpoint(ctx, r.get, header)

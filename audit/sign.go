@@ -261,11 +261,27 @@ func (l *Log) Newest(ctx context.Context, covers uint64) (Checkpoint, error) {
 }
 
 // Covers reports whether a checkpoint covers every event up to a position but
-// checkpoints at the end.
-func (l *Log) Covers(c Checkpoint, last uint64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return c.Size >= last || l.tree.size >= last && l.real <= c.Size
+// checkpoints at the end. It waits for the position to be hashed; when ctx is done
+// before, the answer is no.
+func (l *Log) Covers(ctx context.Context, c Checkpoint, last uint64) bool {
+	for {
+		l.mu.Lock()
+		hashed, real, damage, changed := l.tree.size, l.real, l.damage, l.changed
+		l.mu.Unlock()
+		switch {
+		case c.Size >= last:
+			return true
+		case real > c.Size || damage != nil:
+			return false
+		case hashed >= last:
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // Leaves returns the hashes of the events from one position to another, of those

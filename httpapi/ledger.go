@@ -220,7 +220,9 @@ func (a *api) showCheckpoint(ctx context.Context, c audit.Checkpoint) (*streamed
 		Origin: c.Origin, Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:]), Note: string(c.Note),
 		VKeys: a.audit.Log.VKeys(), Lost: a.audit.Log.Lost(), Removed: a.removal().UpTo(), Tenant: a.visible(ctx),
 	}
-	if !a.audit.Log.Covers(c, edge) {
+	waiting, stop := context.WithTimeout(ctx, freshWait)
+	defer stop()
+	if !a.audit.Log.Covers(waiting, c, edge) {
 		body.Pending = &Pending{From: c.Size + 1, To: edge}
 	}
 	return stream(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, body) }), nil

@@ -22,10 +22,10 @@ const (
 	maxBatchBytes = 4 << 20
 )
 
-// isBatch reports whether a body is a JSON-RPC batch, or nothing but blanks so far.
+// isBatch reports whether a body begins as a JSON-RPC batch does.
 func isBatch(body []byte) bool {
 	body = bytes.TrimLeft(body, " \t\r\n")
-	return len(body) == 0 || body[0] == '['
+	return len(body) > 0 && body[0] == '['
 }
 
 // batched reports whether a request with a body that passed checkBody holds a
@@ -35,7 +35,7 @@ func batched(r *http.Request) bool {
 		return false
 	}
 	body, _ := readBody(r) // checkBody has seen how that ended
-	return len(bytes.TrimSpace(body)) > 0 && isBatch(body)
+	return isBatch(body)
 }
 
 // refuseBatch answers a batch where the protocol has none.

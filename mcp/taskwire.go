@@ -149,8 +149,7 @@ func checkBody(w http.ResponseWriter, r *http.Request) bool {
 		rpcError(w, http.StatusRequestEntityTooLarge, jsonrpc.CodeInvalidRequest, ledger.ErrTooManyValues.Message)
 		return false
 	}
-	blank := len(bytes.TrimSpace(body)) == 0
-	if isBatch(body) && !blank && json.Valid(body) {
+	if isBatch(body) && json.Valid(body) {
 		return true // batches have rules of their own
 	}
 	body = bytes.TrimSpace(body)
@@ -159,8 +158,7 @@ func checkBody(w http.ResponseWriter, r *http.Request) bool {
 		Method  string          `json:"method"`
 		ID      json.RawMessage `json:"id"`
 	}
-	switch {
-	case !blank && body[0] == '{' && json.Unmarshal(body, &m) == nil && (len(m.ID) == 0 || !strings.ContainsAny(string(m.ID[:1]), "{[tf")):
+	if len(body) > 0 && body[0] == '{' && json.Unmarshal(body, &m) == nil && (len(m.ID) == 0 || !strings.ContainsAny(string(m.ID[:1]), "{[tf")) {
 		return true
 	}
 	rpcError(w, http.StatusBadRequest, jsonrpc.CodeParseError, "the body is not a JSON-RPC message, or nested far too deep; send one as a JSON object")
