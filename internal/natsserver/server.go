@@ -253,7 +253,11 @@ func (s *Server) tryConnect(name, user string) (*nats.Conn, error) {
 			if sub != nil {
 				subject = sub.Subject
 			}
-			s.log.Warn("nats connection", slog.String("connection", name), slog.String("subject", subject), slog.Any("error", err))
+			level := slog.LevelWarn
+			if strings.HasPrefix(user, gateUser) && errors.Is(err, nats.ErrSlowConsumer) {
+				level = slog.LevelDebug // a subscriber that floods its gate must not fill the log
+			}
+			s.log.Log(context.Background(), level, "nats connection", slog.String("connection", name), slog.String("subject", subject), slog.Any("error", err))
 		}))
 }
 
