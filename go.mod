@@ -34,7 +34,12 @@ require (
 	golang.org/x/tools v0.52.0
 )
 
-require github.com/yuin/goldmark v1.8.7
+require (
+	github.com/KimMachineGun/automemlimit v1.0.1
+	github.com/yuin/goldmark v1.8.7
+)
+
+require github.com/pbnjay/memory v0.0.0-20210728143218-7b4eea64cf58 // indirect
 
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect

@@ -2,10 +2,12 @@ package embed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
 	"daybook/damage"
+	"daybook/events"
 	"daybook/internal/worker"
 	"daybook/ledger"
 	"daybook/projections"
@@ -70,7 +72,7 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), Logger: d.opts.Logger}
+	opts := projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), Full: d.disk.isLow() != nil, Logger: d.opts.Logger}
 	if built, err := projections.Prepare(ctx, opts, d.store, d.soundEnd(last)); err != nil {
 		return err
 	} else if built && last > 0 {
@@ -105,6 +107,9 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	if d.damage.Damaged() && ctx.Err() == nil {
 		return d.checkAnswers(last)
 	}
+	if _, full := errors.AsType[*events.UnwritableError](err); full {
+		return nil // answers wait for what is missing, and there will be space again
+	}
 	if err != nil {
 		if waiting.Err() != nil {
 			return context.Cause(waiting)
@@ -132,6 +137,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		Heaps:     d.store,
 		Texts:     d.store,
 		Workers:   workers{d.pool},
+		Memory:    runMemory{d.budget},
 		DrainWait: d.opts.DrainWait,
 		Logger:    d.opts.Logger,
 	}

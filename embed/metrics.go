@@ -49,6 +49,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	c.connectionMetrics(out)
 	c.diskMetrics(out)
+	c.memoryMetrics(out)
 	c.contextMetrics(out)
 	c.webhookMetrics(out)
 	if c.d.runner == nil {

@@ -84,6 +84,8 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		ReadOnly:   func() error { return cmp.Or(d.damage.ReadOnly(), d.disk.isOut()) },
 		Hold:       d.disk.isLow,
 		Incomplete: d.incomplete,
+		CacheBytes: d.budget.Cache(),
+		Cached:     d.budget.SetCached,
 		Keeper:     keeper,
 		Opened:     offer,
 		Logger:     d.opts.Logger,

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -110,6 +111,14 @@ type Options struct {
 	// OutputMaxBytes caps stored output per run: 0 means 64 MiB, negative
 	// uncapped.
 	OutputMaxBytes int64
+	// MemoryMB is what answers, heaps of runs and cached heaps may take together, in
+	// MiB, at least 64: three eighths for answers, half for runs, the rest for the
+	// cache. Answers beyond that are refused with 503 and Retry-After; runs wait.
+	// Default: 512, or half of the memory limit of the Go runtime where that is less.
+	MemoryMB int
+	// MinClientBytes is what a client must send or take in each 30 s in which the
+	// server waits for it. Default: 65536. A negative number asks for any progress.
+	MinClientBytes int64
 	// MCPServers are servers whose tools scripts may call; see ReadMCPServers.
 	// Those that are commands run as children of this process, unconfined.
 	MCPServers []toolserver.Config
@@ -212,10 +221,14 @@ func (o Options) withDefaults() (Options, error) {
 		{"WorkerMaxRuns", o.WorkerMaxRuns},
 		{"MaxConnections", o.MaxConnections},
 		{"MaxConnectionsPerAddress", o.MaxConnectionsPerAddress},
+		{"MemoryMB", o.MemoryMB},
 	} {
 		if field.value < 0 {
 			problems = append(problems, fmt.Errorf("%s is %d: it cannot be negative", field.name, field.value))
 		}
+	}
+	if o.MemoryMB > 0 && o.MemoryMB < minMemoryMB {
+		problems = append(problems, fmt.Errorf("MemoryMB is %d: the least is %d", o.MemoryMB, minMemoryMB))
 	}
 	if o.SessionID != "" {
 		if err := ledger.CheckSession(o.SessionID); err != nil {
@@ -264,6 +277,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.HeapMemoryMB, 64)
 	setDefault(&o.HeapMemoryCeilingMB, max(256, o.HeapMemoryMB))
 	setDefault(&o.TimeoutSecs, 30)
+	setDefault(&o.MemoryMB, memoryMB(debug.SetMemoryLimit(-1)))
 	setDefault(&o.DrainWait, 10*time.Second)
 	setDefault(&o.CheckBytes, 16<<30)
 	setDefault(&o.ScrubEvents, 2000)

@@ -83,6 +83,7 @@ type executionAnswer struct {
 	ResultTruncated bool     `json:"result_truncated,omitempty"`
 	ResultPreview   bool     `json:"result_preview,omitempty"`
 	ErrorPreview    bool     `json:"error_preview,omitempty"`
+	Pristine        *bool    `json:"pristine,omitempty"`
 	Warnings        []string `json:"warnings,omitempty"`
 }
 
@@ -95,7 +96,7 @@ func executionFields() []field {
 		is("queued", "boolean"), is("requested_at", "string"), is("total_lines", "integer"), is("total_bytes", "integer"),
 		optional(is("output", "string")), optional(is("next_line_offset", "integer")), optional(is("next_byte_offset", "integer")), optional(is("has_more", "boolean")),
 		optional(is("result_truncated", "boolean")), optional(is("result_preview", "boolean")), optional(is("error_preview", "boolean")),
-		optional(listOf("warnings", object{{"type", "string"}})),
+		optional(is("pristine", "boolean")), optional(listOf("warnings", object{{"type", "string"}})),
 	}
 }
 
@@ -124,7 +125,7 @@ func (s *Server) getExecution(ctx context.Context, c caller, a arguments) (answe
 func showExecution(d projections.ExecutionDetail) executionAnswer {
 	return executionAnswer{
 		Execution: d.Execution, Queued: d.Queued, RequestedAt: d.RequestedAt,
-		TotalLines: d.TotalLines, TotalBytes: d.TotalBytes, ResultTruncated: d.ResultTruncated, Warnings: d.Warnings,
+		TotalLines: d.TotalLines, TotalBytes: d.TotalBytes, ResultTruncated: d.ResultTruncated, Pristine: d.Pristine, Warnings: d.Warnings,
 	}
 }
 

@@ -38,6 +38,8 @@ type attempt struct {
 	// the execution's end is on record.
 	over  chan struct{}
 	ended bool
+	// memory holds what the heap takes that is restored or saved.
+	memory HeldMemory
 }
 
 // attempt runs a plan to the end of its execution. Nil means that the terminal
@@ -64,7 +66,10 @@ func (r *Runner) attempt(l *life, plan ledger.Plan, d Delivery) error {
 }
 
 func (a *attempt) do(running context.Context, d Delivery) (err error) {
-	if a.in, err = a.r.fetch(a.records, a.plan, a.r.failedDeliveries(d, a.plan.Request.Turn)); err != nil {
+	reading, memory := a.r.opts.Memory.Hold(a.records)
+	a.memory = memory
+	defer memory.Release()
+	if a.in, err = a.r.fetch(reading, a.plan, a.r.failedDeliveries(d, a.plan.Request.Turn)); err != nil {
 		return err
 	}
 	var starting sync.WaitGroup
@@ -167,8 +172,10 @@ func (a *attempt) run(running context.Context, free func()) error {
 	// A script that made it to its end keeps its outcome, whoever wanted it to
 	// stop meanwhile.
 	if workErr == nil {
-		return a.finish(run, out, res)
+		return a.finish(run, &out, res)
 	}
+	// What the heap brought along counts however the script was stopped.
+	res.Pristine, res.Warnings = out.Pristine, out.Warnings
 	// Nobody reported what the script cost; how long it took is known here.
 	res.Usage.WallMillis = time.Since(began).Milliseconds()
 	switch cause := context.Cause(running); {
@@ -203,6 +210,11 @@ func (a *attempt) task(timeout time.Duration, x *exchange) Task {
 		Seed:                  a.plan.Seed,
 		Start:                 a.plan.StartTime,
 		Globals:               a.in.globals,
+		ReserveHeap:           a.memory.Reserve,
+		HeapSent: func() {
+			a.in.heap = nil
+			a.memory.Release()
+		},
 	}
 	if x != nil {
 		t.Servers, t.Host = a.in.callable, x

@@ -110,6 +110,31 @@ type Heaps interface {
 	PutSealedHeap(ctx context.Context, tenant string, blob []byte, engineID, keyID string) (hash string, err error)
 }
 
+// Memory bounds what the heaps of runs take in this process.
+type Memory interface {
+	// Hold opens an account for a run. Heaps that are read under the context that it
+	// returns are reserved in the account before, and may wait for that.
+	Hold(ctx context.Context) (context.Context, HeldMemory)
+}
+
+// HeldMemory is the account of a run. It belongs to one goroutine at a time.
+type HeldMemory interface {
+	// Reserve waits for memory for one heap, in place of the heap before. An error is
+	// ctx's.
+	Reserve(ctx context.Context, bytes int64) error
+	// Release gives the memory back: no reference to a heap is left.
+	Release()
+}
+
+// unboundedMemory is the Memory of a runner that has no other.
+type unboundedMemory struct{}
+
+func (unboundedMemory) Hold(ctx context.Context) (context.Context, HeldMemory) {
+	return ctx, unboundedMemory{}
+}
+func (unboundedMemory) Reserve(context.Context, int64) error { return nil }
+func (unboundedMemory) Release()                             {}
+
 // Texts reads sources too large for an event.
 type Texts interface {
 	// Text returns a text after checking its hash; errors as for Heaps.Heap.

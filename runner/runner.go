@@ -27,6 +27,8 @@ type Options struct {
 	Heaps   Heaps
 	Texts   Texts
 	Workers Workers
+	// Memory may be nil: then the heaps of runs take what they need.
+	Memory Memory
 	// Servers may be nil: then scripts have nothing to call.
 	Servers Servers
 
@@ -53,6 +55,9 @@ type Runner struct {
 
 // New makes a runner. It starts nothing. It panics when a port is missing.
 func New(opts Options) *Runner {
+	if opts.Memory == nil {
+		opts.Memory = unboundedMemory{}
+	}
 	if opts.Ledger == nil || opts.Work == nil || opts.Heaps == nil || opts.Texts == nil || opts.Workers == nil {
 		panic("runner.New: Options needs Ledger, Work, Heaps, Texts and Workers")
 	}

@@ -260,6 +260,7 @@ func (c *ownerCmd) serve(ctx context.Context, settings []string, tell func(repor
 	if err := c.mcpServers(&opts); err != nil {
 		return err
 	}
+	limitMemory(opts.Logger)
 	book, err := embed.Start(ctx, opts)
 	if err != nil {
 		return err

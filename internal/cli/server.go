@@ -25,6 +25,8 @@ type engineFlags struct {
 	HeapCeiling      *int          `name:"heap-memory-ceiling" help:"Largest heap limit a run may ask for, in MB; 256, or --heap-memory-max if that is more." placeholder:"MB"`
 	Timeout          int           `name:"execution-timeout" help:"Default wall-clock limit of a run, in seconds, 1 to 300." default:"30" placeholder:"SECONDS"`
 	OutputMaxBytes   int64         `help:"Output stored per run, in bytes; 0 is unlimited." default:"67108864" placeholder:"BYTES"`
+	MemoryBudget     *int          `name:"memory-budget" help:"Memory for answers, heaps of runs and cached heaps together, in MiB, 64 or more; 512, or half of the memory limit of the Go runtime where that is less." placeholder:"MIB"`
+	MinClientRate    int64         `name:"min-client-rate" help:"Bytes that a client must send or take in each 30 s in which the server waits for it; 0 asks for any progress." default:"65536" placeholder:"BYTES"`
 	Sandbox          string        `help:"What to do where scripts cannot be confined as they should be: strict refuses to start, best-effort says what is missing and goes on." enum:"strict,best-effort" default:"strict"`
 	WorkerReuse      string        `help:"Which runs may share a worker process, one after another: those of a tenant, of a session, or none (run)." enum:"tenant,session,run" default:"tenant"`
 	WorkerMaxRuns    int           `help:"Runs after which a worker process is replaced." default:"1000" placeholder:"N"`
@@ -60,6 +62,10 @@ func (f engineFlags) Validate() error {
 		return fmt.Errorf("--heap-memory-ceiling is %d: it must not be below --heap-memory-max, which is %d", *f.HeapCeiling, f.HeapMemoryMax)
 	case f.Timeout < 1 || f.Timeout > 300:
 		return fmt.Errorf("--execution-timeout is %d: the range is 1 to 300", f.Timeout)
+	case f.MemoryBudget != nil && *f.MemoryBudget < 64:
+		return fmt.Errorf("--memory-budget is %d: it must be 64 or more", *f.MemoryBudget)
+	case f.MinClientRate < 0:
+		return fmt.Errorf("--min-client-rate is %d: it must be 0 or more", f.MinClientRate)
 	case f.WorkerMaxRuns < 1:
 		return fmt.Errorf("--worker-max-runs is %d: it must be 1 or more", f.WorkerMaxRuns)
 	case f.ContextIdle <= 0:
@@ -92,9 +98,12 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 	if drain == 0 {
 		drain = -1
 	}
-	scrub := f.ScrubRate
+	scrub, rate := f.ScrubRate, f.MinClientRate
 	if scrub == 0 {
 		scrub = -1
+	}
+	if rate == 0 {
+		rate = -1
 	}
 	var reserve int64
 	if f.DiskReserve != nil {
@@ -113,6 +122,8 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 		TimeoutSecs:         f.Timeout,
 		OutputMaxBytes:      output,
 		DrainWait:           drain,
+		MemoryMB:            orZero(f.MemoryBudget),
+		MinClientBytes:      rate,
 		DiskReserve:         reserve,
 		Sandbox:             f.Sandbox,
 		WorkerReuse:         f.WorkerReuse,
@@ -211,6 +222,7 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 	if err := c.mcpServers(&opts); err != nil {
 		return err
 	}
+	limitMemory(opts.Logger)
 	book, err := embed.Start(ctx, opts)
 	if err != nil {
 		return err

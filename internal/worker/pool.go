@@ -196,10 +196,7 @@ func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Li
 		if errors.Is(err, errNotAccepted) && attempt < attempts {
 			continue
 		}
-		if err != nil {
-			return Outcome{}, err
-		}
-		return o, nil
+		return o, err
 	}
 }
 
