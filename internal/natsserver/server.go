@@ -104,6 +104,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		return nil, fmt.Errorf("create %s: %w", opts.StoreDir, err)
 	}
 	if err := s.launch(ctx, opts); err != nil {
+		s.subscribers.close()
 		return nil, err
 	}
 	if opts.Listen != "" {
