@@ -44,6 +44,11 @@ func TenantSubjects(stream, tenant string) string {
 // PoolSubjects matches the requested events of one pool, over all tenants.
 func (v Volume) PoolSubjects(pool string) string { return v.prefix() + ".*.run." + pool + ".*" }
 
+// RunSubjects matches the requested events of one tenant in one pool.
+func (v Volume) RunSubjects(tenant, pool string) string {
+	return v.prefix() + "." + tenant + ".run." + pool + ".*"
+}
+
 // ExecSubject is where the other control events of an execution are stored.
 // Its last message decides what may follow.
 func (v Volume) ExecSubject(tenant, execution string) string {

@@ -30,6 +30,8 @@ type attempt struct {
 	plan    ledger.Plan
 	in      input
 	records context.Context
+	// requested is when the run was accepted.
+	requested time.Time
 	// stop ends the script; the first cause given stands.
 	stop context.CancelCauseFunc
 	// start is the started event's acknowledgement.
@@ -50,7 +52,7 @@ type attempt struct {
 func (r *Runner) attempt(l *life, plan ledger.Plan, d Delivery) error {
 	running, stop := context.WithCancelCause(l.runs)
 	defer stop(nil)
-	a := &attempt{r: r, plan: plan, records: l.records, stop: stop, start: newFuture[*ledger.Run](), over: make(chan struct{})}
+	a := &attempt{r: r, plan: plan, records: l.records, requested: d.Event.Time, stop: stop, start: newFuture[*ledger.Run](), over: make(chan struct{})}
 
 	// Listening comes first: somebody who finds no listener ends the execution
 	// himself, and then Start finds out.
@@ -115,6 +117,9 @@ func (a *attempt) recordStart() (run *ledger.Run, err error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("record the start: %w", err)
+	}
+	if a.plan.Attempt == 1 {
+		a.r.stats.add(func(s *Stats) { s.queued(a.plan.Request.Tenant, a.plan.StartTime.Sub(a.requested)) })
 	}
 	return run, nil
 }

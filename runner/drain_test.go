@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
+	"daybook/internal/fairness"
 	"daybook/internal/jetstream"
 	"daybook/ledger"
 	"daybook/runner"
@@ -210,7 +211,7 @@ func TestARequestOfANewerVersion(t *testing.T) {
 // queue is a scripted work queue.
 type queue func(ctx context.Context, fn func(context.Context, runner.Delivery)) error
 
-func (q queue) Consume(ctx context.Context, _ string, _ int, fn func(context.Context, runner.Delivery)) error {
+func (q queue) Consume(ctx context.Context, _ string, _ fairness.Slots, fn func(context.Context, runner.Delivery)) error {
 	return q(ctx, fn)
 }
 

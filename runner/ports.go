@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/fairness"
 	"daybook/ledger"
 )
 
@@ -29,10 +30,11 @@ type Delivery struct {
 // Work hands out run requests.
 type Work interface {
 	// Consume calls fn for each request of a pool, each call on a goroutine of
-	// its own, at most slots at a time, not counting those that gave up theirs.
+	// its own, at most as many at a time as there are slots, not counting those that
+	// gave up theirs. Tenants share the slots as they say.
 	// When ctx is done it takes no more and
 	// returns once every fn has returned. ctx MUST NOT cancel fn's context.
-	Consume(ctx context.Context, pool string, slots int, fn func(ctx context.Context, d Delivery)) error
+	Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(ctx context.Context, d Delivery)) error
 	// ListenCancel calls fn when somebody asks to cancel the execution, from a
 	// goroutine that fn may block, and tells the asker when fn answers true: the
 	// execution's end is on record. stop ends the listening and does not wait

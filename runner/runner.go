@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/fairness"
 )
 
 // Options set up a Runner. The ports are required; the zero value of
@@ -21,6 +22,8 @@ type Options struct {
 	Pool string
 	// Slots is how many runs it does at once; default the number of cores.
 	Slots int
+	// Shares says how tenants share the slots. Its Total is ignored: Slots counts.
+	Shares fairness.Slots
 
 	Ledger  Ledger
 	Work    Work
@@ -64,6 +67,7 @@ func New(opts Options) *Runner {
 	opts.ID = cmp.Or(opts.ID, events.NewID(time.Now()))
 	opts.Pool = cmp.Or(opts.Pool, events.DefaultPool)
 	opts.Slots = cmp.Or(opts.Slots, runtime.NumCPU())
+	opts.Shares.Total = opts.Slots
 	opts.DrainWait = cmp.Or(opts.DrainWait, 10*time.Second)
 	opts.RetryDelay = cmp.Or(opts.RetryDelay, time.Second)
 	if opts.Logger == nil {
@@ -116,7 +120,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			abandon()
 		}
 	})
-	err := r.opts.Work.Consume(ctx, r.opts.Pool, r.opts.Slots, func(_ context.Context, d Delivery) {
+	err := r.opts.Work.Consume(ctx, r.opts.Pool, r.opts.Shares, func(_ context.Context, d Delivery) {
 		r.deliver(&l, d)
 	})
 	close(over)

@@ -112,6 +112,8 @@ type Store struct {
 	last atomic.Uint64
 	// damage is the first damage met, for Health.
 	damage atomic.Pointer[error]
+	// prepared holds the workKeys of the consumers that are known to exist.
+	prepared sync.Map
 }
 
 // Open makes sure that the ledger's volumes and buckets exist and are whole,

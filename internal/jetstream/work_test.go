@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"daybook/events"
+	"daybook/internal/fairness"
 	"daybook/internal/jetstream"
 	"daybook/internal/jetstream/jetstreamtest"
 	"daybook/internal/natsserver"
@@ -22,7 +23,7 @@ func consume(t *testing.T, s *jetstream.Store, slots int, fn func(context.Contex
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- s.Consume(ctx, events.DefaultPool, slots, fn) }()
+	go func() { done <- s.Consume(ctx, events.DefaultPool, fairness.Slots{Total: slots}, fn) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {

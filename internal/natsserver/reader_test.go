@@ -193,8 +193,8 @@ func TestReaderRemovesConsumers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := jetstream.WorkConsumer(events.DefaultPool)
-	if _, err := inside.CreateConsumer(t.Context(), stream, natsjs.ConsumerConfig{Durable: work, AckPolicy: natsjs.AckExplicitPolicy}); err != nil {
+	work := jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant)
+	if _, err := inside.Consumer(t.Context(), stream, work); err != nil { // the request made it
 		t.Fatal(err)
 	}
 	js, err := natsjs.New(reader(t, server), natsjs.WithDefaultTimeout(2*time.Second))
