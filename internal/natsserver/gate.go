@@ -26,9 +26,11 @@ const (
 	maxRequest = 16 << 10
 	// pendingRequests and pendingBytes bound what waits for a gate. More is dropped.
 	pendingRequests, pendingBytes = 4096, 4 << 20
-	// requestRate is how many requests and acknowledgements a second a gate takes; the
-	// others wait.
-	requestRate = 2000
+	// requestRate is how many requests a second a gate takes, and deliveryRate how many
+	// pulls, gets and acknowledgements, which cost less; the others wait. A subscriber
+	// may send as many at once as in a few seconds.
+	requestRate, requestBurst   = 50, 200
+	deliveryRate, deliveryBurst = 1000, 2000
 	// answerWait is how long the server keeps the way back for an answer. A pull is
 	// shorter.
 	answerWait = 100 * time.Second
@@ -64,9 +66,10 @@ type gate struct {
 	// ledger is a connection of the service, shared by all gates; own is one in the
 	// account of the subscriber.
 	ledger, own *nats.Conn
-	limit       *rate.Limiter
-	ctx         context.Context //nolint:containedctx // ends with the gate
-	end         context.CancelFunc
+	// requests and deliveries are limited apart.
+	requests, deliveries *rate.Limiter
+	ctx                  context.Context //nolint:containedctx // ends with the gate
+	end                  context.CancelFunc
 }
 
 // ledgerView is what gates know of the ledger.
@@ -96,7 +99,8 @@ func (v *ledgerView) list() []string {
 }
 
 func newGate(who Subscriber, book *ledgerView, ledger, own *nats.Conn) (*gate, error) {
-	g := &gate{who: who, book: book, ledger: ledger, own: own, limit: rate.NewLimiter(requestRate, requestRate)}
+	g := &gate{who: who, book: book, ledger: ledger, own: own,
+		requests: rate.NewLimiter(requestRate, requestBurst), deliveries: rate.NewLimiter(deliveryRate, deliveryBurst)}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	for subject, handle := range map[string]nats.MsgHandler{apiPrefix + ">": g.request, ackPrefix + ">": g.acknowledge} {
 		sub, err := own.Subscribe(subject, handle)
@@ -143,7 +147,16 @@ var (
 // request answers a request to the API of JetStream.
 func (g *gate) request(m *nats.Msg) {
 	// An answer to any other subject would be a way to publish.
-	if !strings.HasPrefix(m.Reply, inbox) || g.limit.Wait(g.ctx) != nil {
+	if !strings.HasPrefix(m.Reply, inbox) {
+		return
+	}
+	limit := g.requests
+	for _, cheap := range []string{"CONSUMER.MSG.NEXT.", "STREAM.MSG.GET.", "DIRECT.GET."} {
+		if strings.HasPrefix(m.Subject, apiPrefix+cheap) {
+			limit = g.deliveries
+		}
+	}
+	if limit.Wait(g.ctx) != nil {
 		return
 	}
 	kind, answer, err := g.answer(m)
@@ -249,7 +262,7 @@ func (g *gate) acknowledge(m *nats.Msg) {
 	stream, after, _ := strings.Cut(rest, ".")
 	consumer, _, _ := strings.Cut(after, ".")
 	if !slices.Contains(g.book.list(), stream) || !strings.HasPrefix(consumer, g.inside("")) || len(m.Data) > maxRequest ||
-		m.Reply != "" && !strings.HasPrefix(m.Reply, inbox) || g.limit.Wait(g.ctx) != nil {
+		m.Reply != "" && !strings.HasPrefix(m.Reply, inbox) || g.deliveries.Wait(g.ctx) != nil {
 		return
 	}
 	if m.Reply == "" {

@@ -104,6 +104,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		return nil, fmt.Errorf("create %s: %w", opts.StoreDir, err)
 	}
 	if err := s.launch(ctx, opts); err != nil {
+		s.subscribers.close()
 		return nil, err
 	}
 	if opts.Listen != "" {
@@ -253,7 +254,11 @@ func (s *Server) tryConnect(name, user string) (*nats.Conn, error) {
 			if sub != nil {
 				subject = sub.Subject
 			}
-			s.log.Warn("nats connection", slog.String("connection", name), slog.String("subject", subject), slog.Any("error", err))
+			level := slog.LevelWarn
+			if strings.HasPrefix(user, gateUser) && errors.Is(err, nats.ErrSlowConsumer) {
+				level = slog.LevelDebug // a subscriber that floods its gate must not fill the log
+			}
+			s.log.Log(context.Background(), level, "nats connection", slog.String("connection", name), slog.String("subject", subject), slog.Any("error", err))
 		}))
 }
 

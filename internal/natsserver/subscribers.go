@@ -1,10 +1,13 @@
 package natsserver
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -20,8 +23,16 @@ type Subscriber struct {
 	PublicKey string
 }
 
-// maxConnections is how many connections the subscribers of a tenant may hold.
-const maxConnections = 16
+const (
+	// maxConnections is how many connections the subscribers of a tenant may hold.
+	maxConnections = 16
+	// maxPending is how much may wait for a subscriber's connection, in bytes, before
+	// it is closed. The limit of nats-server holds for the service's connections too,
+	// which need more.
+	maxPending = 8 << 20
+	// pendingInterval is how often that is checked.
+	pendingInterval = 100 * time.Millisecond
+)
 
 // subscribers holds the accounts and connections of subscribers.
 //
@@ -39,10 +50,20 @@ type subscribers struct {
 	keys   map[string]Subscriber          // by public key; guarded by mu
 	conns  map[string]map[uint64]struct{} // ids of connections by public key; guarded by mu
 	gates  map[string]*gate               // by id of the subscriber; guarded by mu
+
+	end     context.CancelFunc // of watchPending
+	watched chan struct{}      // closed when watchPending has returned
 }
 
 func newSubscribers(log *slog.Logger, openGate func(Subscriber) (*gate, error)) *subscribers {
-	return &subscribers{log: log, openGate: openGate, keys: map[string]Subscriber{}, conns: map[string]map[uint64]struct{}{}, gates: map[string]*gate{}}
+	s := &subscribers{log: log, openGate: openGate, keys: map[string]Subscriber{}, conns: map[string]map[uint64]struct{}{}, gates: map[string]*gate{}, watched: make(chan struct{})}
+	ctx, end := context.WithCancel(context.Background())
+	s.end = end
+	go func() {
+		defer close(s.watched)
+		s.watchPending(ctx)
+	}()
+	return s
 }
 
 // attach makes the accounts on a nats-server that is not started yet. Connections to
@@ -128,6 +149,40 @@ func (s *subscribers) connected(tenant string) (n int) {
 		}
 	}
 	return n
+}
+
+// watchPending closes connections whose client does not read, until ctx is done.
+func (s *subscribers) watchPending(ctx context.Context) {
+	tick := time.NewTicker(pendingInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		ns, open := s.server, map[uint64]bool{}
+		for _, ids := range s.conns {
+			for id := range ids {
+				open[id] = true
+			}
+		}
+		s.mu.Unlock()
+		if len(open) == 0 {
+			continue
+		}
+		list, err := ns.Connz(&server.ConnzOptions{Limit: math.MaxInt32})
+		if err != nil {
+			continue // the server is stopping
+		}
+		for _, c := range list.Conns {
+			if open[c.Cid] && c.Pending > maxPending {
+				s.log.Warn("closed the NATS connection of a subscriber that does not read", "name", c.Name, "pending_bytes", c.Pending)
+				_ = ns.DisconnectClientByID(c.Cid) // an error says that it is closed
+			}
+		}
+	}
 }
 
 // admitGate lets in the connection of a gate.
@@ -232,6 +287,8 @@ func (s *subscribers) close() {
 	if s == nil {
 		return
 	}
+	s.end()
+	<-s.watched
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range s.gates {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -396,5 +397,72 @@ func TestClientNamesAreNoNews(t *testing.T) {
 	}
 	if cause := context.Cause(w.server.Writable()); cause != nil {
 		t.Errorf("the server takes the client's name for a failed write: %v", cause)
+	}
+}
+
+// stalled is a connection that does not read any more once it is told so.
+type stalled struct {
+	net.Conn
+	stop <-chan struct{}
+}
+
+func (c stalled) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	select {
+	case <-c.stop:
+		<-c.stop // another time: until the end of the test
+	default:
+	}
+	return n, err
+}
+
+type stalledDialer struct{ stop <-chan struct{} }
+
+func (d stalledDialer) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return stalled{c, d.stop}, err
+}
+
+// A subscriber that does not read loses its connection before much waits for it.
+func TestSubscriberThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	stop := make(chan struct{}, 1)
+	t.Cleanup(func() { close(stop) })
+	slow, err := w.a.dial(w.server, nats.NoReconnect(), nats.SetCustomDialer(stalledDialer{stop}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(slow.Close)
+	if _, err := slow.Subscribe("events.alpha.>", func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := slow.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for range 15 {
+		w.a.connect(t, w.server)
+	}
+	if nc, err := w.a.dial(w.server); err == nil {
+		nc.Close()
+		t.Fatal("there is space for another connection")
+	}
+	stop <- struct{}{}
+	large := strings.Repeat("x", 400<<10)
+	for range 64 {
+		now := time.Now()
+		if _, err := w.store.Append(t.Context(), events.New("alpha", now, &events.ExecutionRequested{ExecutionID: events.NewID(now), Pool: events.DefaultPool, FileName: large}), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for late := time.Now().Add(8 * time.Second); ; { // nats-server itself closes it after 10 s
+		nc, err := w.a.dial(w.server)
+		if err == nil {
+			nc.Close()
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatal("the connection stays open")
+		}
 	}
 }
