@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -31,6 +30,8 @@ type ScrubOptions struct {
 	Before func(ctx context.Context, pace func(ctx context.Context, bytes int64) error) error
 	// Found is told what is wrong at some positions.
 	Found func(first, last uint64, what string)
+	// FoundBlob is called with a blob that cannot be read.
+	FoundBlob func(b Blob, err error)
 }
 
 // ScrubProgress is how far a Scrub has come. All but Position and End count from
@@ -246,7 +247,10 @@ func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
 	heap, _, err := s.opts.Blobs.Heap(ctx, e.Tenant, d.Heap.SHA256)
 	switch {
 	case errors.Is(err, events.ErrDamaged):
-		s.found(e.Seq, e.Seq, fmt.Sprintf("the heap that the event names cannot be read: %v", err))
+		s.note(func(p *ScrubProgress) { p.Findings++ })
+		if s.opts.FoundBlob != nil {
+			s.opts.FoundBlob(Blob{Tenant: e.Tenant, Heap: true, SHA256: d.Heap.SHA256}, err)
+		}
 	case errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrNotFound):
 		// Collected on purpose, perhaps while this was read; daybook verify asks why.
 	case err != nil:

@@ -20,8 +20,24 @@ const (
 // maxFindings bounds what is kept; more are counted.
 const maxFindings = 100
 
+// Radius is what a Finding affects.
+type Radius string
+
+// The radii.
+const (
+	// OfLedger makes the server read-only.
+	OfLedger Radius = "ledger"
+	// OfBlob affects what needs a heap or text, and nothing else.
+	OfBlob Radius = "blob"
+)
+
 // Finding is one thing that is wrong.
 type Finding struct {
+	// Radius is what it affects; Report takes an empty one for OfLedger.
+	Radius Radius `json:"radius" enum:"ledger,blob" doc:"What it affects: ledger makes the server read-only, blob affects only what needs that heap or text."`
+	// Blob is the heap or text, where it is known. Its kind is heap, text, or base
+	// for a heap that others are stored against.
+	Blob *events.LostBlob `json:"blob,omitempty" doc:"The heap or text that is damaged; kind base is a heap that others are stored against."`
 	// Stream is where: a volume of the ledger, or the store of blobs. Empty for
 	// what is not about one.
 	Stream string `json:"stream,omitempty"`
@@ -33,70 +49,117 @@ type Finding struct {
 	// By is how it was found: AtStart, OnReading or ByScrub.
 	By   string    `json:"by"`
 	Time time.Time `json:"time"`
+	// Ended is when it was repaired, or the blob was removed, and Repair says how;
+	// nil while it lasts.
+	Ended  *time.Time `json:"ended,omitempty" doc:"When the damage ended; not set while it lasts."`
+	Repair string     `json:"repair,omitempty" doc:"How the damage ended."`
 }
 
 // String says what is wrong and where.
 func (f Finding) String() string {
-	switch f.First {
-	case 0:
+	switch {
+	case f.Blob != nil && f.Blob.Tenant != "":
+		return fmt.Sprintf("%s %s of tenant %s: %s", f.Blob.Kind, f.Blob.SHA256, f.Blob.Tenant, f.What)
+	case f.Blob != nil:
+		return fmt.Sprintf("%s heap %s: %s", f.Blob.Kind, f.Blob.SHA256, f.What)
+	case f.First == 0:
 		return f.What
-	case f.Last:
+	case f.First == f.Last:
 		return fmt.Sprintf("%s, position %d: %s", f.Stream, f.First, f.What)
 	default:
 		return fmt.Sprintf("%s, positions %d to %d: %s", f.Stream, f.First, f.Last, f.What)
 	}
 }
 
-// Advice says what to do about damage.
+// Advice says what to do about damage of the ledger.
 const Advice = "restore the data directory from a copy, or go on without what is lost: start once with --accept-damage"
 
-// State is what is known to be wrong. It is safe for concurrent use; what was
-// reported stays.
+// BlobAdvice says what to do about a damaged heap or text.
+const BlobAdvice = "run the script that made the heap or text again, which stores it again; reset a session that continues from the heap; restore the data directory from a copy; or record the loss: start once with --accept-damage"
+
+// State is the list of findings. It is safe for concurrent use.
 type State struct {
 	mu       sync.Mutex
 	findings []Finding
-	more     int
-	found    chan struct{} // closed by the first finding
+	more     map[Radius]int
+	found    chan struct{} // closed by the first finding about the ledger
 }
 
 // NewState makes a State without findings.
-func NewState() *State { return &State{found: make(chan struct{})} }
+func NewState() *State { return &State{more: map[Radius]int{}, found: make(chan struct{})} }
 
-// Report adds what is wrong, unless that is known. It reports whether it is news.
+// Report adds a finding, unless it is known. It reports whether it is new.
 func (s *State) Report(f Finding) (news bool) {
 	if f.Time.IsZero() {
 		f.Time = time.Now().UTC()
 	}
+	if f.Radius == "" {
+		f.Radius = OfLedger
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slices.ContainsFunc(s.findings, func(k Finding) bool {
-		return k.Stream == f.Stream && k.First == f.First && k.Last == f.Last && (k.What == f.What || f.First != 0)
-	}) {
+	if slices.ContainsFunc(s.findings, f.repeats) {
 		return false
 	}
-	if len(s.findings) == maxFindings {
-		s.more++
-		return true
-	}
-	if len(s.findings) == 0 {
+	known := s.count(f.Radius)
+	if f.Radius == OfLedger && known == 0 {
 		close(s.found)
+	}
+	if known == maxFindings {
+		s.more[f.Radius]++
+		return true
 	}
 	s.findings = append(s.findings, f)
 	return true
 }
 
-// Findings are what is wrong, in the order found, at most 100, and how many more
-// there were.
+// repeats reports whether a finding is about what k is about.
+func (f Finding) repeats(k Finding) bool {
+	switch {
+	case f.Radius != k.Radius || k.Ended != nil:
+		return false
+	case f.Blob != nil || k.Blob != nil:
+		return f.Blob != nil && k.Blob != nil && *f.Blob == *k.Blob
+	}
+	return k.Stream == f.Stream && k.First == f.First && k.Last == f.Last && (k.What == f.What || f.First != 0)
+}
+
+// count returns how many findings are listed of a radius. The caller must hold mu.
+func (s *State) count(r Radius) (n int) {
+	for _, f := range s.findings {
+		if f.Radius == r {
+			n++
+		}
+	}
+	return n
+}
+
+// Repaired ends the findings about blobs that match. It reports whether there was
+// one.
+func (s *State) Repaired(how string, match func(Finding) bool) (ended bool) {
+	now := time.Now().UTC()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, f := range s.findings {
+		if f.Radius == OfBlob && f.Ended == nil && match(f) {
+			s.findings[i].Ended, s.findings[i].Repair, ended = &now, how, true
+		}
+	}
+	return ended
+}
+
+// Findings are the findings in the order found, at most 100 of each radius, and how
+// many more there were.
 func (s *State) Findings() (list []Finding, more int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.findings), s.more
+	return slices.Clone(s.findings), s.more[OfLedger] + s.more[OfBlob]
 }
 
-// Found is closed when something is wrong.
+// Found is closed when the ledger is found damaged.
 func (s *State) Found() <-chan struct{} { return s.found }
 
-// Damaged reports whether something is wrong.
+// Damaged reports whether the ledger is damaged. A damaged blob does not count.
 func (s *State) Damaged() bool {
 	select {
 	case <-s.found:
@@ -106,7 +169,32 @@ func (s *State) Damaged() bool {
 	}
 }
 
-// Err is what is wrong in a sentence, as events.ErrDamaged, or nil.
+// Count returns how many findings of a radius have not ended.
+func (s *State) Count(r Radius) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.more[r]
+	for _, f := range s.findings {
+		if f.Radius == r && f.Ended == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Blobs returns the findings about blobs that have not ended.
+func (s *State) Blobs() (list []Finding) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.findings {
+		if f.Radius == OfBlob && f.Ended == nil {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// Err is the damage of the ledger in a sentence, as events.ErrDamaged, or nil.
 func (s *State) Err() error {
 	if !s.Damaged() {
 		return nil
@@ -122,18 +210,19 @@ func (s *State) ReadOnly() error {
 	return &events.UnwritableError{What: "the ledger", Reason: "it is damaged (" + s.summary() + "); " + Advice}
 }
 
-// summary names the first findings.
+// summary names the first findings about the ledger.
 func (s *State) summary() string {
 	const named = 5
-	list, more := s.Findings()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var parts []string
-	for i, f := range list {
-		if i == named {
-			break
+	more := s.count(OfLedger) + s.more[OfLedger]
+	for _, f := range s.findings {
+		if f.Radius == OfLedger && len(parts) < named {
+			parts = append(parts, f.String())
 		}
-		parts = append(parts, f.String())
 	}
-	if more += len(list) - len(parts); more > 0 {
+	if more -= len(parts); more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(parts, "; ")

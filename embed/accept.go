@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"daybook/audit"
 	"daybook/damage"
@@ -100,6 +99,7 @@ func (d *Daybook) planAcceptance(ctx context.Context) (*acceptance, error) {
 	if look.checkpoint > accepted {
 		found = append(found, d.judgeProofs(look)...)
 	}
+	found = append(found, d.readBlobDamage()...)
 	if len(found) == 0 {
 		return nil, nil
 	}
@@ -120,7 +120,7 @@ func (d *Daybook) planAcceptance(ctx context.Context) (*acceptance, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &acceptance{Volume: last + 1, First: highest + 1, Kept: "damaged-" + time.Now().UTC().Format("20060102T150405.000Z"), Note: noteOf(found)}
+	a := &acceptance{Volume: last + 1, First: highest + 1, Kept: asideName(), Note: noteOf(found)}
 	a.Lost = slices.Clone(before)
 	budget := events.MaxLostHashes
 	for _, r := range before {
@@ -205,6 +205,7 @@ func (d *Daybook) carryOut(ctx context.Context, a acceptance) error {
 		func() error { return audit.ForgetTree(auditDir(d.opts.DataDir), readRemoved(d.opts.DataDir).Last) },
 		func() error { return d.beginMark("mark-blobs", &d.marks.blobs) },
 		func() error { return os.RemoveAll(d.describedDir()) },
+		func() error { return ignoreMissing(os.Remove(d.blobDamageFile())) },
 	} {
 		if err := remove(); err != nil {
 			return err

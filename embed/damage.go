@@ -80,8 +80,9 @@ func (d *Daybook) stored(stream string, seq uint64) {
 }
 
 // lookForDamage looks at the files of the embedded server before it does, which
-// would mend what it can without telling. What is wrong makes the server
-// read-only, on a copy of what is sound: nothing that was found is changed.
+// would mend what it can without telling. Damage of the ledger makes the server
+// read-only, on a copy of the intact records: no file that was found is changed.
+// Damage of the blob store alone is taken out of it.
 func (d *Daybook) lookForDamage(ctx context.Context) error {
 	if err := d.openMarks(); err != nil {
 		return err
@@ -117,6 +118,15 @@ func (d *Daybook) lookForDamage(ctx context.Context) error {
 	for _, f := range append(judge(withRemoved(d.opts.DataDir, streams), lost, reach, d.marks.blobs.At()), proofs...) {
 		f.By = damage.AtStart
 		d.damage.Report(f)
+		if f.Radius == damage.OfBlob {
+			d.blobsSuspect = true
+			d.opts.Logger.ErrorContext(ctx, "the blob store is damaged", slog.String("finding", f.String()))
+		}
+	}
+	if d.blobsSuspect && !d.damage.Damaged() {
+		if err := d.mendBlobs(ctx, streams); err != nil {
+			return err
+		}
 	}
 	var bytes int64
 	for _, s := range streams {
@@ -144,7 +154,11 @@ func (d *Daybook) reach() (uint64, error) {
 func judge(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint64) []damage.Finding {
 	var found []damage.Finding
 	report := func(stream string, first, last uint64, format string, args ...any) {
-		found = append(found, damage.Finding{Stream: stream, First: first, Last: last, What: fmt.Sprintf(format, args...)})
+		f := damage.Finding{Radius: damage.OfLedger, Stream: stream, First: first, Last: last, What: fmt.Sprintf(format, args...)}
+		if stream == blobStream {
+			f.Radius = damage.OfBlob
+		}
+		found = append(found, f)
 	}
 	// gap reports what of a range is not on record as lost.
 	gap := func(stream string, first, last uint64, what string) {
@@ -176,6 +190,9 @@ func judge(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint64) 
 		case s.Name == blobStream && s.Highest < blobs:
 			report(s.Name, s.Highest+1, blobs, "blobs were stored that are gone")
 		}
+	}
+	if blobs > 0 && !slices.ContainsFunc(streams, func(s streamfiles.Stream) bool { return s.Name == blobStream }) {
+		report(blobStream, 1, blobs, "blobs were stored that are gone")
 	}
 	newest := volume.Stream()
 	if volume == 0 {
@@ -255,6 +272,9 @@ func missing(streams []streamfiles.Stream, lost events.Lost, reach uint64) []str
 // salvaged makes the directory that a server may be started on when the streams
 // are damaged.
 func (d *Daybook) salvaged(ctx context.Context) (string, error) {
+	if err := os.RemoveAll(d.salvageDir()); err != nil {
+		return "", err
+	}
 	if err := streamfiles.Salvage(ctx, d.streamsDir(), d.salvageDir(), d.describedDir(), streamfiles.SalvageOptions{}); err != nil {
 		return "", err
 	}
@@ -289,9 +309,13 @@ func (d *Daybook) repairDescriptions(ctx context.Context) error {
 	return err
 }
 
-// incomplete is why messages may be missing from a stream, or nil. A finding
-// that names none may be about any.
+// incomplete is why messages may be missing from a stream, or nil. A finding that
+// names no stream may be about any. What the blob store lacks is found before a blob
+// is read, unless the ledger is damaged.
 func (d *Daybook) incomplete(stream string) error {
+	if !d.damage.Damaged() {
+		return nil
+	}
 	list, _ := d.damage.Findings()
 	for _, f := range list {
 		if f.Stream == "" || (f.Stream == blobStream) == (stream == blobStream) {
@@ -301,8 +325,13 @@ func (d *Daybook) incomplete(stream string) error {
 	return nil
 }
 
-// met remembers damage that some reader met.
+// met remembers damage that some reader met. That of a blob is reported by the
+// store.
 func (d *Daybook) met(err error) {
+	if b, ok := errors.AsType[*events.BlobDamagedError](err); ok {
+		d.blobDamaged(b.Blob, errors.New(b.Why))
+		return
+	}
 	d.damage.Report(damage.Finding{What: err.Error(), By: damage.OnReading})
 }
 
@@ -322,8 +351,8 @@ func (d *Daybook) watchDamage(ctx context.Context) error {
 	return nil
 }
 
-// Damage is what is known to be wrong with the ledger, at most 100 findings, and
-// how many more there are. With any the Daybook is read-only.
+// Damage is what is known to be wrong, at most 100 findings of each radius, and how
+// many more there are. With any about the ledger the Daybook is read-only.
 func (d *Daybook) Damage() (list []damage.Finding, more int) { return d.damage.Findings() }
 
 // soundEnd is up to where the ledger, which ends at last, can be read from its
@@ -375,17 +404,18 @@ func (d *Daybook) webhooksOrNone() httpapi.Webhooks {
 	return d.webhooks
 }
 
-// checkFiles is what is wrong with the files of a ledger that nobody uses, or nil:
-// a server that opened them might mend them.
-func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) error {
+// checkFiles is what is wrong with the files of a ledger that no process uses, or
+// nil: a server that opened them might mend them. blobs tells that the blob store is
+// damaged, which is no error.
+func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs bool, err error) {
 	seen := newLook()
 	streams, err := streamfiles.Check(ctx, streamsDir, streamfiles.Options{Found: seen.see})
 	if err != nil {
-		return err
+		return false, err
 	}
 	reach, err := audit.Reach(auditDir(dataDir))
 	if err != nil {
-		return fmt.Errorf("read how far the ledger was signed: %w", err)
+		return false, fmt.Errorf("read how far the ledger was signed: %w", err)
 	}
 	state := damage.NewState()
 	lost, accepted := acceptedLast(streams)
@@ -396,7 +426,7 @@ func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) error 
 	for _, f := range append(judge(withRemoved(dataDir, streams), lost, reach, 0), proofs...) {
 		state.Report(f)
 	}
-	return state.Err()
+	return len(state.Blobs()) > 0, state.Err()
 }
 
 // unanswerable is why clients of MCP are answered nothing, or nil.

@@ -32,35 +32,37 @@ import (
 type Daybook struct {
 	opts Options
 
-	lock        *dirLock
-	damage      *damage.State
-	marks       marks
-	describing  sync.Mutex         // held while descriptions are copied
-	nats        *natsserver.Server // nil with an outside server
-	store       *jetstream.Store
-	closeConns  func()
-	pool        *worker.Pool // nil without a runner
-	ledger      *ledger.Ledger
-	tail        *jetstream.Tail
-	audit       *audit.Log // nil without proofs
-	projections *projections.Store
-	contexts    *conversation.Store  // nil in stateless mode
-	runner      *runner.Runner       // nil without one
-	toolServers *toolserver.Set      // nil without any
-	auth        access.Authenticator // nil lets everybody in
-	quotas      *access.Quotas
-	certificate *certificate // nil without TLS
-	webhooks    *webhook.Service
-	retention   *retention.Service
-	mcp         *mcp.Server
-	acp         *acp.Server
-	handler     http.Handler
-	http        *http.Server // nil when nothing listens
-	listener    net.Listener
-	socket      *http.Server // in the data directory, for processes of the same user
-	clients     *clients     // attached through it
-	use         *use
-	watchingUse *follower
+	lock       *dirLock
+	damage     *damage.State
+	marks      marks
+	describing sync.Mutex // held while copies of descriptions or findings are written
+	// blobsSuspect says that the files of the blob store were found damaged.
+	blobsSuspect bool
+	nats         *natsserver.Server // nil with an outside server
+	store        *jetstream.Store
+	closeConns   func()
+	pool         *worker.Pool // nil without a runner
+	ledger       *ledger.Ledger
+	tail         *jetstream.Tail
+	audit        *audit.Log // nil without proofs
+	projections  *projections.Store
+	contexts     *conversation.Store  // nil in stateless mode
+	runner       *runner.Runner       // nil without one
+	toolServers  *toolserver.Set      // nil without any
+	auth         access.Authenticator // nil lets everybody in
+	quotas       *access.Quotas
+	certificate  *certificate // nil without TLS
+	webhooks     *webhook.Service
+	retention    *retention.Service
+	mcp          *mcp.Server
+	acp          *acp.Server
+	handler      http.Handler
+	http         *http.Server // nil when nothing listens
+	listener     net.Listener
+	socket       *http.Server // in the data directory, for processes of the same user
+	clients      *clients     // attached through it
+	use          *use
+	watchingUse  *follower
 
 	// draining refuses new runs while those in progress finish.
 	draining                  atomic.Bool

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"daybook/damage"
 	"daybook/events"
 )
 
@@ -30,8 +31,8 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends one reading of everything.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(desc("projection_applied_position", "Position of the last event applied to the projections."), prometheus.GaugeValue, float64(c.d.projections.Applied()))
-	list, more := c.d.damage.Findings()
-	out <- prometheus.MustNewConstMetric(desc("damage", "What is known to be wrong with the ledger; with anything the server is read-only."), prometheus.GaugeValue, float64(len(list)+more))
+	out <- prometheus.MustNewConstMetric(desc("damage", "Findings of damage of the ledger; with any the server is read-only."), prometheus.GaugeValue, float64(c.d.damage.Count(damage.OfLedger)))
+	out <- prometheus.MustNewConstMetric(desc("damaged_blobs", "Heaps and texts that are known to be damaged; only what needs them fails."), prometheus.GaugeValue, float64(c.d.damage.Count(damage.OfBlob)))
 	if c.d.scrub != nil {
 		p := c.d.scrub.Progress()
 		out <- prometheus.MustNewConstMetric(desc("scrub_position", "Up to where the round of the scrub has come."), prometheus.GaugeValue, float64(p.Position))

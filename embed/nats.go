@@ -72,14 +72,15 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	}
 	d.closeConns = func() { publish.Close(); consume.Close() }
 	d.store, err = jetstream.Open(ctx, publish, consume, jetstream.Options{
-		Replicas:   d.opts.Replicas,
-		Exclusive:  d.opts.NATSURL == "",
-		Keys:       d.storeKeys(),
-		Existing:   d.damage.Damaged(),
-		Sync:       sync,
-		Writable:   writable,
-		Stored:     d.stored,
-		Damaged:    d.met,
+		Replicas:    d.opts.Replicas,
+		Exclusive:   d.opts.NATSURL == "",
+		Keys:        d.storeKeys(),
+		Existing:    d.damage.Damaged(),
+		Sync:        sync,
+		Writable:    writable,
+		Stored:      d.stored,
+		Damaged:     d.met,
+		BlobDamaged: d.blobDamaged, BlobRepaired: d.blobRepaired,
 		ReadOnly:   d.damage.ReadOnly,
 		Incomplete: d.incomplete,
 		Keeper:     keeper,
@@ -88,6 +89,9 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	})
 	if err != nil {
 		return d.unopenable(err)
+	}
+	if err := d.findLostBlobs(ctx); err != nil {
+		return err
 	}
 	return d.keepDescriptions()
 }

@@ -2,6 +2,7 @@ package embed
 
 import (
 	"context"
+	"errors"
 
 	"daybook/audit"
 	"daybook/damage"
@@ -15,7 +16,7 @@ func (d *Daybook) startScrub(ctx context.Context) error {
 	if d.audit == nil || d.opts.ScrubEvents < 0 || d.damage.Damaged() {
 		return nil
 	}
-	opts := audit.ScrubOptions{Stream: d.store, Blobs: d.store, EventsPerSecond: d.opts.ScrubEvents, Found: d.scrubFound}
+	opts := audit.ScrubOptions{Stream: d.store, Blobs: d.store, EventsPerSecond: d.opts.ScrubEvents, Found: d.scrubFound, FoundBlob: d.scrubFoundBlob}
 	if d.opts.NATSURL == "" {
 		opts.Before = d.scrubFiles
 	}
@@ -55,6 +56,13 @@ func (d *Daybook) scrubFiles(ctx context.Context, pace func(ctx context.Context,
 // scrubFound is told what the scrub finds.
 func (d *Daybook) scrubFound(first, last uint64, what string) {
 	d.damage.Report(damage.Finding{Stream: "LEDGER", First: first, Last: last, What: what, By: damage.ByScrub})
+}
+
+// scrubFoundBlob reports a heap that cannot be read, unless reading it did.
+func (d *Daybook) scrubFoundBlob(b audit.Blob, err error) {
+	if damaged, ok := errors.AsType[*events.BlobDamagedError](err); ok {
+		d.blobDamaged(damaged.Blob, errors.New(damaged.Why))
+	}
 }
 
 // scrubProgress is nil where there is no scrub.

@@ -96,10 +96,18 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 	if err := newDaybook(Options{DataDir: opts.DataDir, Logger: opts.Logger}).repairDescriptions(ctx); err != nil {
 		return nil, err
 	}
-	if err := checkFiles(ctx, opts.DataDir, streams, ""); errors.Is(err, events.ErrDamaged) {
+	blobs, err := checkFiles(ctx, opts.DataDir, streams, "")
+	if errors.Is(err, events.ErrDamaged) {
 		return audit.Unreadable(settings, began, err), nil
-	} else if err != nil {
+	}
+	if err != nil {
 		return nil, err
+	}
+	if blobs { // the server would cut off what follows the damage
+		if streams, err = keys.salvaged(ctx); err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(streams)
 	}
 	server, err := natsserver.Start(ctx, natsserver.Options{StoreDir: streams, NoSync: true, Logger: opts.Logger})
 	if err != nil {

@@ -77,3 +77,19 @@ func (e *LostError) Error() string {
 
 // Is reports whether target is ErrRemoved.
 func (e *LostError) Is(target error) bool { return target == ErrRemoved }
+
+// BlobDamagedError is returned for a heap or text that is stored and whose bytes
+// are missing or wrong. Only reads of this blob fail. It is an ErrDamaged.
+type BlobDamagedError struct {
+	Blob LostBlob
+	// Why says what is wrong.
+	Why string
+}
+
+// Error names the blob and what is wrong.
+func (e *BlobDamagedError) Error() string {
+	return fmt.Sprintf("%s %s is damaged in the blob store: %s", e.Blob.Kind, e.Blob.SHA256, e.Why)
+}
+
+// Is reports whether target is ErrDamaged.
+func (e *BlobDamagedError) Is(target error) bool { return target == ErrDamaged }

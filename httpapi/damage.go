@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -14,7 +15,9 @@ import (
 // Damage tells what is wrong with the ledger, as *damage.State does.
 type Damage interface {
 	Findings() (list []damage.Finding, more int)
-	// Err is all of it in a sentence, or nil.
+	// Blobs are the findings about heaps and texts that have not ended.
+	Blobs() []damage.Finding
+	// Err is the damage of the ledger in a sentence, or nil.
 	Err() error
 }
 
@@ -24,29 +27,42 @@ func (a *api) damageRoutes(r *router) {
 			OperationID: id, Method: http.MethodGet, Path: path, Tags: []string{tagLedger}, Summary: summary, Description: description,
 		}
 	}
-	register(r, op("get-damage", "/api/ledger/damage", "Tell what is wrong with the ledger",
-		"With any finding the server is read-only: runs and tags are refused with 503, what is sound can be read, and /readyz answers 503."), nil, a.damaged)
+	register(r, op("get-damage", "/api/ledger/damage", "Get the damage report",
+		"With a finding of radius ledger the server is read-only: runs and tags are refused with 503, intact events can be read, and /readyz answers 503. "+
+			"A finding of radius blob affects what needs that heap or text: runs that start from it and requests that read it are refused."), nil, a.damaged)
 	register(r, op("get-scrub", "/api/ledger/scrub", "Tell how far the scrub has come",
 		"The scrub reads the whole ledger again, slowly and over and over, and compares it with the hashes that were taken when it was recorded."), nil, a.scrubbed)
 }
 
 // DamageReport is what GET /api/ledger/damage answers.
 type DamageReport struct {
-	Damaged  bool             `json:"damaged" doc:"Whether anything is wrong: the server is then read-only."`
-	Findings []damage.Finding `json:"findings" doc:"What is wrong, in the order found, at most 100."`
-	More     int              `json:"more" doc:"How many more findings there were."`
+	Damaged  bool             `json:"damaged" doc:"Whether there is a finding that has not ended."`
+	ReadOnly bool             `json:"read_only" doc:"Whether the ledger is damaged, which makes the server read-only."`
+	Findings []damage.Finding `json:"findings" doc:"Findings in the order found, at most 100 of each radius."`
+	More     int              `json:"more" doc:"How many more findings there were, those about blobs of other tenants included."`
 	Advice   string           `json:"advice,omitempty" doc:"What to do about it."`
 }
 
 type damageAnswer struct{ Body DamageReport }
 
-func (a *api) damaged(context.Context, *struct{}) (*damageAnswer, error) {
+func (a *api) damaged(ctx context.Context, _ *struct{}) (*damageAnswer, error) {
 	report := DamageReport{Findings: []damage.Finding{}}
 	if a.damage == nil {
 		return &damageAnswer{Body: report}, nil
 	}
 	if list, more := a.damage.Findings(); len(list) > 0 {
-		report = DamageReport{Damaged: true, Findings: list, More: more, Advice: damage.Advice}
+		// The hash of a blob is for its tenant alone.
+		tenant := a.visible(ctx)
+		shown := slices.DeleteFunc(list, func(f damage.Finding) bool {
+			return tenant != "" && f.Blob != nil && f.Blob.Tenant != "" && f.Blob.Tenant != tenant
+		})
+		report.Findings, report.More = shown, more+len(list)-len(shown)
+	}
+	switch {
+	case a.damage.Err() != nil:
+		report.Damaged, report.ReadOnly, report.Advice = true, true, damage.Advice
+	case len(a.damage.Blobs()) > 0:
+		report.Damaged, report.Advice = true, damage.BlobAdvice
 	}
 	return &damageAnswer{Body: report}, nil
 }

@@ -188,6 +188,8 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 		return gone(err, about)
 	case errors.As(err, &unwritable):
 		return unavailable("%s", unwritable)
+	case blobDamage(err) != nil:
+		return unavailable("%s, so it is not served; %s", blobDamage(err), damage.BlobAdvice)
 	case errors.Is(err, events.ErrDamaged) && a.damage != nil && a.damage.Err() != nil:
 		return unavailable("this cannot be answered from what is left of the ledger: %v; %s", a.damage.Err(), damage.Advice)
 	case errors.Is(err, projections.ErrBadQuery):
@@ -202,6 +204,12 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	default:
 		return a.internal(ctx, err)
 	}
+}
+
+// blobDamage returns the damaged blob that an error is about, or nil.
+func blobDamage(err error) *events.BlobDamagedError {
+	damaged, _ := errors.AsType[*events.BlobDamagedError](err)
+	return damaged
 }
 
 func (a *api) internal(ctx context.Context, err error) *failure {

@@ -59,6 +59,8 @@ func CodeOf(err error) Code {
 		return CodeNotFound
 	case errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrShredded):
 		return CodeGone
+	case isBlobDamaged(err):
+		return CodeUnavailable
 	default:
 		return CodeInternal
 	}
@@ -75,6 +77,11 @@ func unavailable(doing string, err error) error {
 		return &Error{Code: CodeUnavailable, Message: doing + ": " + u.Error(), Err: err, Permanent: true}
 	}
 	return &Error{Code: CodeUnavailable, Message: doing + ": the ledger cannot do this now; try again", Err: err}
+}
+
+func isBlobDamaged(err error) bool {
+	_, ok := errors.AsType[*events.BlobDamagedError](err)
+	return ok
 }
 
 // Temporary reports whether an error is a CodeUnavailable that passes without an

@@ -171,6 +171,9 @@ func (l *Ledger) checkInputHeap(ctx context.Context, tenant, heap string, requir
 		return []string{fmt.Sprintf("heap %s is not on record; starting from a fresh isolate", heap)}, nil
 	case errors.Is(err, events.ErrRemoved):
 		return nil, l.Removed(ctx, tenant, heap)
+	case isBlobDamaged(err):
+		return nil, &Error{Code: CodeConflict, Field: "heap", Err: err, Message: fmt.Sprintf(
+			"heap %s is damaged in the blob store and cannot be restored; run the script that made it again, which stores it again, continue from another heap, or start without one", heap)}
 	case err != nil:
 		return nil, unavailable("look up heap "+heap, err)
 	case l.opts.EngineID != "" && info.EngineID != "" && info.EngineID != l.opts.EngineID:

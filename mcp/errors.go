@@ -58,6 +58,9 @@ func explain(ctx context.Context, err error) (message string, ours bool) {
 		}
 		return err.Error() + " (over a quota: wait before trying again)", false
 	case ledger.CodeUnavailable:
+		if _, damaged := errors.AsType[*events.BlobDamagedError](err); damaged {
+			return err.Error() + ". It is not served. Tell the operator to run `daybook status`.", false
+		}
 		if _, known := errors.AsType[*ledger.Error](err); known && !ledger.Temporary(err) {
 			return err.Error(), true
 		}

@@ -198,7 +198,7 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, delivered in
 		in.refused = &refusal{reason, strings.ToUpper(removed.Error()[:1]) + removed.Error()[1:] + "."}
 	case errors.Is(err, events.ErrDamaged):
 		in.refused = &refusal{ReasonHeapDamaged, fmt.Sprintf(
-			"Heap %s is damaged in the blob store and was not restored: %v. Run again with another heap, or without one.", req.Heap, err)}
+			"Heap %s is damaged in the blob store and was not restored: %s. Run again with another heap, or without one.", req.Heap, why(err))}
 	case err != nil && delivered >= patience:
 		in.refused = &refusal{ReasonHeapUnavailable, fmt.Sprintf("Heap %s could not be read in %d tries. Run again once the blob store is reachable.", req.Heap, delivered)}
 	case err != nil:
@@ -210,4 +210,12 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, delivered in
 		in.heap, in.hash = blob, req.Heap
 	}
 	return nil
+}
+
+// why says what is wrong with a damaged blob that the message names already.
+func why(err error) string {
+	if damaged, ok := errors.AsType[*events.BlobDamagedError](err); ok {
+		return damaged.Why
+	}
+	return err.Error()
 }

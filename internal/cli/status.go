@@ -14,23 +14,17 @@ type statusCmd struct{ clientFlags }
 
 // Help is shown by "daybook status --help".
 func (c *statusCmd) Help() string {
-	return "Exit status 0 when nothing is known to be wrong, 1 when the ledger is damaged and the server therefore read-only."
+	return "Exit status 0 when nothing is known to be wrong, 1 when the ledger is damaged, which makes the server read-only, or when heaps or texts are damaged."
 }
 
 // serverStatus is what the command shows, and prints as JSON.
 type serverStatus struct {
 	Damage struct {
-		Damaged  bool `json:"damaged"`
-		Findings []struct {
-			Stream string    `json:"stream,omitempty"`
-			First  uint64    `json:"first,omitempty"`
-			Last   uint64    `json:"last,omitempty"`
-			What   string    `json:"what"`
-			By     string    `json:"by"`
-			Time   time.Time `json:"time"`
-		} `json:"findings"`
-		More   int    `json:"more"`
-		Advice string `json:"advice,omitempty"`
+		Damaged  bool             `json:"damaged"`
+		ReadOnly bool             `json:"read_only"`
+		Findings []damage.Finding `json:"findings"`
+		More     int              `json:"more"`
+		Advice   string           `json:"advice,omitempty"`
 	} `json:"damage"`
 	// Scrub is absent where the server does not scrub.
 	Scrub *struct {
@@ -63,18 +57,7 @@ func (s *serverStatus) print(out io.Writer, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(out).Encode(s)
 	}
-	if s.Damage.Damaged {
-		fmt.Fprintln(out, "READ-ONLY: the ledger is damaged.")
-		for _, f := range s.Damage.Findings {
-			fmt.Fprintf(out, "  %s\n", damage.Finding{Stream: f.Stream, First: f.First, Last: f.Last, What: f.What}.String())
-		}
-		if s.Damage.More > 0 {
-			fmt.Fprintf(out, "  and %d more\n", s.Damage.More)
-		}
-		fmt.Fprintf(out, "What to do: %s.\n", s.Damage.Advice)
-	} else {
-		fmt.Fprintln(out, "Nothing is known to be wrong with the ledger.")
-	}
+	s.printDamage(out)
 	switch {
 	case s.Scrub == nil:
 		fmt.Fprintln(out, "The scrub does not run.")
@@ -84,4 +67,32 @@ func (s *serverStatus) print(out io.Writer, asJSON bool) error {
 		fmt.Fprintf(out, "The scrub is at event %d of %d in its first pass.\n", s.Scrub.Position, s.Scrub.End)
 	}
 	return nil
+}
+
+// printDamage prints the findings that last, and then those that have ended.
+func (s *serverStatus) printDamage(out io.Writer) {
+	switch {
+	case s.Damage.ReadOnly:
+		fmt.Fprintln(out, "READ-ONLY: the ledger is damaged.")
+	case s.Damage.Damaged:
+		fmt.Fprintln(out, "DAMAGED: heaps or texts cannot be read. What does not need them works.")
+	default:
+		fmt.Fprintln(out, "Nothing is known to be wrong with the ledger.")
+	}
+	for _, f := range s.Damage.Findings {
+		if f.Ended == nil {
+			fmt.Fprintf(out, "  %s\n", f)
+		}
+	}
+	if s.Damage.More > 0 {
+		fmt.Fprintf(out, "  and %d more\n", s.Damage.More)
+	}
+	if s.Damage.Advice != "" {
+		fmt.Fprintf(out, "What to do: %s.\n", s.Damage.Advice)
+	}
+	for _, f := range s.Damage.Findings {
+		if f.Ended != nil {
+			fmt.Fprintf(out, "Ended at %s: %s (%s).\n", f.Ended.Format(time.RFC3339), f, f.Repair)
+		}
+	}
 }

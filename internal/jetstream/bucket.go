@@ -58,6 +58,8 @@ type bucket struct {
 	// the same blob in this process are one.
 	mu      sync.Mutex
 	writing map[string]*blobWrite
+
+	damage badBlobs
 }
 
 // blobWrite is a blob being written; err holds once done is closed.
@@ -155,7 +157,7 @@ func (b *bucket) describe(ctx context.Context, name string) (*natsjs.ObjectInfo,
 		// It may have come between the two questions.
 		info, err := b.described(ctx, name)
 		if errors.Is(err, events.ErrNotFound) {
-			return nil, b.s.damaged("the description of blob %s cannot be read", name)
+			return nil, b.bad(name, fmt.Errorf("%w: its description cannot be read", events.ErrDamaged))
 		}
 		return info, err
 	}
@@ -170,6 +172,8 @@ func (b *bucket) described(ctx context.Context, name string) (*natsjs.ObjectInfo
 	switch {
 	case err != nil:
 		return nil, err
+	case e.Metadata[metaDamaged] != "":
+		return nil, b.bad(name, fmt.Errorf("%w: %s", events.ErrDamaged, e.Metadata[metaDamaged]))
 	case e.Deleted, strings.HasPrefix(name, "heap/") && !b.readable(e.Metadata):
 		return nil, events.ErrRemoved
 	}
@@ -215,7 +219,7 @@ func (b *bucket) write(ctx context.Context, name string, blob packed, meta map[s
 	}
 	var after uint64
 	switch e, err := b.entry(ctx, name); {
-	case err == nil && !e.Deleted && b.readable(e.Metadata):
+	case err == nil && !e.Deleted && b.readable(e.Metadata) && !b.isBad(name) && e.Metadata[metaDamaged] == "":
 		return b.relyOn(ctx, e)
 	case err == nil:
 		after = e.seq // it exists again
@@ -239,7 +243,11 @@ func (b *bucket) write(ctx context.Context, name string, blob packed, meta map[s
 	if err := b.writeChunks(ctx, info.NUID, packed); err != nil {
 		return err
 	}
-	return b.writeEntry(ctx, info, after)
+	if err := b.writeEntry(ctx, info, after); err != nil {
+		return err
+	}
+	b.good(name, "it was stored again")
+	return nil
 }
 
 // writeChunks stores the packed bytes, one chunk after the other: each waits for
@@ -278,44 +286,57 @@ func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo, after u
 }
 
 // get reads a blob back and checks it against its hash: events.ErrNotFound, or
-// events.ErrDamaged naming what is wrong.
+// *events.BlobDamagedError saying what is wrong.
 func (b *bucket) get(ctx context.Context, name, hash string) ([]byte, *natsjs.ObjectInfo, error) {
 	info, err := b.describe(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	size, err := blobSize(info)
+	blob, err := b.content(ctx, name, hash, info)
+	if errors.Is(err, events.ErrDamaged) {
+		return nil, nil, b.bad(name, err)
+	}
 	if err != nil {
 		return nil, nil, err
+	}
+	b.good(name, "it was read again and is intact")
+	return blob, info, nil
+}
+
+// content reads the bytes of a blob that is described.
+func (b *bucket) content(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) ([]byte, error) {
+	size, err := blobSize(info)
+	if err != nil {
+		return nil, err
 	}
 	packed, err := b.read(ctx, info)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	base := info.Metadata[metaBase]
 	if base != "" && strings.HasPrefix(name, basePrefix) {
-		return nil, nil, fmt.Errorf("%w: a base heap has the base %q itself", events.ErrDamaged, base)
+		return nil, fmt.Errorf("%w: a base heap has the base %q itself", events.ErrDamaged, base)
 	}
 	if id := info.Metadata[metaKey]; id != "" && strings.HasPrefix(name, "heap/") {
 		tenant, _, _ := strings.Cut(strings.TrimPrefix(name, "heap/"), "/")
 		if packed, err = events.OpenText(tenant, id, packed, b.s.opts.Keys); errors.Is(err, events.ErrShredded) {
-			return nil, nil, events.ErrRemoved
+			return nil, events.ErrRemoved
 		} else if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	p, err := b.unpackingFor(ctx, base)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	blob, err := p.decompress(packed, size)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", events.ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", events.ErrDamaged, err)
 	}
 	if got := events.Hash(blob); got != hash {
-		return nil, nil, fmt.Errorf("%w: its bytes have the hash %s", events.ErrDamaged, got)
+		return nil, fmt.Errorf("%w: its bytes have the hash %s", events.ErrDamaged, got)
 	}
-	return blob, info, nil
+	return blob, nil
 }
 
 // blobSize reads the size before compression from a blob's description.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -189,9 +190,50 @@ func TestDamagedHeaps(t *testing.T) {
 			}
 			server.Close()
 			damage(t, dir, hash)
-			s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{})
+			lost := events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: hash}
+			var damaged, repaired []events.LostBlob
+			server = jetstreamtest.StartServer(t, dir)
+			s = jetstreamtest.Open(t, server, jetstream.Options{
+				Damaged:      func(err error) { t.Errorf("reported of the ledger: %v", err) },
+				BlobDamaged:  func(b events.LostBlob, _ error) { damaged = append(damaged, b) },
+				BlobRepaired: func(b events.LostBlob, _ string) { repaired = append(repaired, b) },
+			})
 			if blob, _, err := s.Heap(t.Context(), tenant, hash); !errors.Is(err, events.ErrDamaged) || errors.Is(err, events.ErrNotFound) {
 				t.Errorf("%d bytes, %v; want damage", len(blob), err)
+			}
+			if len(damaged) == 0 || s.Health(t.Context()) != nil {
+				t.Errorf("reported %+v, health %v", damaged, s.Health(t.Context()))
+			}
+			// The server's index may count messages that it cannot read, so the reader
+			// may be the only one that finds the damage.
+			if n, err := s.FindLostBlobs(t.Context(), []events.LostBlob{lost}); err != nil || n > 1 || !slices.Contains(damaged, lost) {
+				t.Errorf("%d lost blobs, %v, reported %+v", n, err, damaged)
+			}
+			// Now it is known, and what was never stored is known not to have been.
+			_, err = s.HeapInfo(t.Context(), tenant, hash)
+			if e, ok := errors.AsType[*events.BlobDamagedError](err); !ok || e.Blob != lost || e.Why == "" {
+				t.Errorf("its description: %v", err)
+			}
+			if _, _, err := s.Heap(t.Context(), tenant, events.Hash(nil)); !errors.Is(err, events.ErrNotFound) {
+				t.Errorf("a heap that was never stored: %v", err)
+			}
+			if lacks, err := s.LacksBlobs(t.Context()); err != nil || lacks {
+				t.Errorf("it lacks something still: %t, %v", lacks, err)
+			}
+			// It takes part in a listing, and is stored again.
+			if err := s.StoredBlobs(t.Context(), func(events.BlobInfo) error { return nil }); err != nil {
+				t.Errorf("list: %v", err)
+			}
+			if _, err := s.PutHeap(t.Context(), tenant, big, "e"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.HeapInfo(t.Context(), tenant, hash); err != nil || len(repaired) != 1 || repaired[0] != lost {
+				t.Errorf("stored again: %v, reported %+v", err, repaired)
+			}
+			server.Close()
+			s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{})
+			if blob, _, err := s.Heap(t.Context(), tenant, hash); err != nil || events.Hash(blob) != hash {
+				t.Errorf("after another start: %d bytes, %v", len(blob), err)
 			}
 		})
 	}

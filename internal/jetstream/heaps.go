@@ -61,6 +61,10 @@ func (s *Store) HeapInfo(ctx context.Context, tenant, hash string) (events.HeapI
 	if _, info, ok := s.heaps.get(name); ok {
 		return info, nil
 	}
+	if s.blobs.isBad(name) { // unless it was repaired meanwhile
+		_, info, err := s.Heap(ctx, tenant, hash)
+		return info, err
+	}
 	info, err := s.blobs.describe(ctx, name)
 	if err != nil {
 		return events.HeapInfo{}, fmt.Errorf("describe heap %s: %w", hash, err)

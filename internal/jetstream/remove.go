@@ -56,7 +56,7 @@ func (b *bucket) checkWhole(ctx context.Context, st natsjs.StreamState) error {
 		return err
 	}
 	if missing > purged {
-		return b.s.damaged("stream %s lacks %d of its %d messages, of which %d were removed on purpose", bucketStream, missing, st.LastSeq, purged)
+		return b.lacks(missing, st.LastSeq, purged)
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (b *bucket) purged(ctx context.Context) (n, seq uint64, err error) {
 		return 0, 0, fmt.Errorf("read how many chunks were purged: %w", err)
 	}
 	if n, err = strconv.ParseUint(e.Metadata[metaCount], 10, 64); err != nil {
-		return 0, 0, b.s.damaged("the count of purged chunks is %q", e.Metadata[metaCount])
+		return 0, e.seq, b.damaged("the count of purged chunks is %q", e.Metadata[metaCount])
 	}
 	return n, e.seq, nil
 }
@@ -185,6 +185,7 @@ func (s *Store) RemoveBlob(ctx context.Context, info events.BlobInfo) (removed b
 		return false, fmt.Errorf("remove blob %s: %w", name, err)
 	}
 	s.heaps.drop(name)
+	s.blobs.good(name, "it was removed")
 	return true, nil
 }
 
@@ -259,7 +260,7 @@ func (b *bucket) count(ctx context.Context, chunks uint64) error {
 		}
 		missing := info.State.LastSeq - info.State.Msgs
 		if missing > purged {
-			return b.s.damaged("stream %s lacks %d of its %d messages, of which %d were removed on purpose", bucketStream, missing, info.State.LastSeq, purged)
+			return b.lacks(missing, info.State.LastSeq, purged)
 		}
 		if err := b.setPurged(ctx, missing+chunks, seq); !errors.Is(err, events.ErrConflict) {
 			return err

@@ -61,6 +61,11 @@ type Options struct {
 	// Damaged, if set, is told of damage whenever it is met, perhaps more than
 	// once. Open then goes on with what is sound.
 	Damaged func(err error)
+	// BlobDamaged, if set, is called when a blob is found damaged; the zero blob
+	// stands for the blob store as a whole. BlobRepaired is called when a blob that
+	// was found damaged is intact again, or was removed, with a sentence.
+	BlobDamaged  func(blob events.LostBlob, err error)
+	BlobRepaired func(blob events.LostBlob, how string)
 	// ReadOnly, if set, is why nothing may be stored now, or nil.
 	ReadOnly func() error
 	// Incomplete, if set, is why messages may be missing from a stream, or nil:

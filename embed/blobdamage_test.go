@@ -1,0 +1,193 @@
+package embed_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"daybook/damage"
+	"daybook/embed"
+	"daybook/events"
+	"daybook/ledger"
+)
+
+// blobReport is the damage report; it fails the test where the ledger is reported.
+func blobReport(t *testing.T, book *embed.Daybook) (lasting, ended []damage.Finding) {
+	t.Helper()
+	var report struct {
+		Damaged, ReadOnly bool
+		Findings          []damage.Finding
+	}
+	_, body := request(book, "GET", "/api/ledger/damage", "")
+	if err := json.Unmarshal([]byte(body), &report); err != nil || report.ReadOnly {
+		t.Fatalf("the report is %s, %v", body, err)
+	}
+	for _, f := range report.Findings {
+		switch {
+		case f.Radius != damage.OfBlob:
+			t.Errorf("the radius of %s is %s", f, f.Radius)
+		case f.Ended == nil:
+			lasting = append(lasting, f)
+		default:
+			ended = append(ended, f)
+		}
+	}
+	if report.Damaged != (len(lasting) > 0) {
+		t.Errorf("damaged is %t: %s", report.Damaged, body)
+	}
+	return lasting, ended
+}
+
+// answers expects the status and parts of the answer to a request.
+func answers(t *testing.T, book *embed.Daybook, method, path, body string, status int, want ...string) {
+	t.Helper()
+	got, answer := request(book, method, path, body)
+	if got != status {
+		t.Errorf("%s %s is answered %d, not %d: %.500s", method, path, got, status, answer)
+	}
+	for _, w := range want {
+		if !strings.Contains(answer, w) {
+			t.Errorf("%s %s is answered without %q: %.500s", method, path, w, answer)
+		}
+	}
+}
+
+// A damaged heap is refused to what needs it, and nothing else stops. It is stored
+// again by the script that made it.
+func TestDamagedHeapAffectsOnlyItself(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	opts := embed.Options{DataDir: dir, HTTPAddr: "127.0.0.1:0"}
+	const code = "var kept = 41"
+	for _, content := range []bool{true, false} {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		book := start(t, opts)
+		s := inSession(t, book)
+		head := *s.turn("let n = 1").Heap
+		_, other := completes(t, book, embed.Script{Code: "var other = 7"})
+		_, heap := completes(t, book, embed.Script{Code: code})
+		closeBook(t, book)
+		loseHeap(t, dir, heap, content)
+		loseHeap(t, dir, head, content)
+
+		for range 2 { // the second start knows as much
+			book = start(t, opts)
+			s.Daybook, s.base = book, book.URL()
+			lasting, _ := blobReport(t, book)
+			if len(lasting) != 2 || lasting[0].Blob == nil || lasting[1].Blob == nil {
+				t.Fatalf("with the content damaged (%t) the findings are %+v", content, lasting)
+			}
+			if err := book.Ready(within(t)); err != nil {
+				t.Errorf("not ready: %v", err)
+			}
+			answers(t, book, "GET", "/readyz", "", http.StatusOK)
+			answers(t, book, "GET", "/metrics", "", http.StatusOK, "daybook_damaged_blobs 2", "daybook_damage 0")
+			answers(t, book, "POST", "/api/exec", `{"code":"1","heap":"`+heap+`"}`, http.StatusConflict, heap, "is damaged", "run the script that made it again")
+			answers(t, book, "GET", "/api/ledger/blobs/heaps/"+heap, "", http.StatusServiceUnavailable, heap, "is damaged", "--accept-damage")
+			answers(t, book, "POST", "/api/exec", `{"code":"1","heap":"`+strings.Repeat("0", 64)+`"}`, http.StatusAccepted, "fresh isolate")
+			if e := s.turn("n"); e.Status != events.StatusFailed || deref(e.Reason) != ledger.ReasonSessionHeadLost || !strings.Contains(deref(e.Error), "reset the session") {
+				t.Errorf("the turn from the damaged head: %s, %s", e.Status, deref(e.Error))
+			}
+			if result, _ := completes(t, book, embed.Script{Code: "other + 1", Heap: other}); result != "8" {
+				t.Errorf("a run from another heap answers %s", result)
+			}
+			answers(t, book, "POST", "/api/heaps/collect", `{"older_than_secs":3600}`, http.StatusOK)
+			closeBook(t, book)
+		}
+		report, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: dir})
+		if err != nil || report.OK || !strings.Contains(report.String(), heap) {
+			t.Errorf("it is verified: %v, %v", report, err)
+		}
+
+		book = start(t, opts)
+		s.Daybook, s.base = book, book.URL()
+		if _, again := completes(t, book, embed.Script{Code: code}); again != heap {
+			t.Fatalf("the script left heap %s, not %s", again, heap)
+		}
+		if result, _ := completes(t, book, embed.Script{Code: "kept + 1", Heap: heap}); result != "42" {
+			t.Errorf("a run from the heap that was stored again answers %s", result)
+		}
+		lasting, ended := blobReport(t, book)
+		if len(lasting) != 1 || lasting[0].Blob.SHA256 != head || len(ended) != 1 || ended[0].Blob.SHA256 != heap || !strings.Contains(ended[0].Repair, "stored again") {
+			t.Errorf("the findings are %+v and, ended, %+v", lasting, ended)
+		}
+		if a := s.open(); !a.StateLost {
+			t.Errorf("the session is opened again: %+v", a)
+		}
+		if e := s.turn("typeof n"); deref(e.Result) != "undefined" {
+			t.Errorf("after the break n is %s, %s", deref(e.Result), deref(e.Error))
+		}
+		closeBook(t, book)
+	}
+}
+
+// Whatever is damaged of the blob store's files, the server starts and takes runs,
+// and no run starts from a fresh isolate in place of a lost heap.
+func TestDamagedBlobStore(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join("jetstream", "jetstream", "$G", "streams", "OBJ_BLOBS")
+	for name, harm := range map[string]func(t *testing.T, dir string){
+		"the stream is missing":    func(t *testing.T, dir string) { removeAll(t, filepath.Join(dir, store)) },
+		"its blocks are missing":   func(t *testing.T, dir string) { removeAll(t, filepath.Join(dir, store, "msgs")) },
+		"its end is missing":       func(t *testing.T, dir string) { cut(t, filepath.Join(dir, store, "msgs", "1.blk"), 700) },
+		"its description is wrong": func(t *testing.T, dir string) { flipByte(t, filepath.Join(dir, store, "meta.inf"), 50) },
+		"its description is wrong, and the copy is missing": func(t *testing.T, dir string) {
+			flipByte(t, filepath.Join(dir, store, "meta.inf"), 50)
+			removeAll(t, filepath.Join(dir, "descriptions"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			book := start(t, embed.Options{DataDir: dir})
+			_, heap := completes(t, book, embed.Script{Code: "var kept = 41"})
+			closeBook(t, book)
+			harm(t, dir)
+			book = start(t, embed.Options{DataDir: dir})
+			lasting, ended := blobReport(t, book)
+			if len(lasting)+len(ended) == 0 {
+				t.Error("nothing is reported")
+			}
+			completes(t, book, embed.Script{Code: "1"})
+			lost := len(lasting) > 0
+			if status, body := request(book, "POST", "/api/exec", `{"code":"kept","heap":"`+heap+`"}`); lost != (status == http.StatusConflict) || !lost && status != http.StatusAccepted {
+				t.Errorf("with %+v a run from the heap is answered %d: %s", lasting, status, body)
+			}
+			completes(t, book, embed.Script{Code: "var kept = 41"})
+			if result, _ := completes(t, book, embed.Script{Code: "kept", Heap: heap}); result != "41" {
+				t.Errorf("from the heap that is stored again: %s", result)
+			}
+			if lasting, _ := blobReport(t, book); len(lasting) > 0 {
+				t.Errorf("in the end the findings are %+v", lasting)
+			}
+			closeBook(t, book)
+			if report, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: dir}); err != nil || !report.OK {
+				t.Errorf("in the end it is verified: %v, %v", report, err)
+			}
+		})
+	}
+}
+
+func removeAll(t *testing.T, path string) {
+	t.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cut removes bytes from the end of a file.
+func cut(t *testing.T, path string, n int64) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err == nil {
+		err = os.Truncate(path, info.Size()-n)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

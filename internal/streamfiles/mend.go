@@ -1,0 +1,110 @@
+package streamfiles
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Mend takes the faults that Check found out of the files of one stream, in the
+// directory of a server that does not run, so that a server opens it without
+// cutting off what follows them. Each file that it changes is copied to aside first,
+// under the same path. A damaged block keeps the records that can be read. A damaged
+// description is replaced by the one in kept, or removed if there is none: then the
+// stream is to be created again, over its blocks.
+//
+// A Mend that is cut short is finished by another.
+func Mend(ctx context.Context, dir string, s Stream, aside, kept string) error {
+	at := filepath.Join(accountDir, s.Name)
+	blocks, err := blocksOf(filepath.Join(dir, at, blocksDir))
+	if err != nil {
+		return err
+	}
+	if err := setAside(dir, aside, filepath.Join(at, blocksDir, indexFile)); err != nil {
+		return err
+	}
+	// The server builds the index again: the old one counts records that are gone.
+	if err := removeSynced(filepath.Join(dir, at, blocksDir, indexFile)); err != nil {
+		return err
+	}
+	for i, b := range blocks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		file := filepath.Join(at, blocksDir, b.name)
+		if !slices.ContainsFunc(s.Faults, func(f Fault) bool { return f.File == file }) {
+			continue
+		}
+		if err := setAside(dir, aside, file); err != nil {
+			return err
+		}
+		if err := mendBlock(filepath.Join(dir, file), s.Name, b.number, i == len(blocks)-1); err != nil {
+			return err
+		}
+	}
+	if s.Described {
+		return nil
+	}
+	return mendDescription(dir, s.Name, aside, kept)
+}
+
+// mendBlock replaces a block by the records of it that can be read.
+func mendBlock(path, stream string, number int, newest bool) error {
+	part := path + ".new"
+	if err := removeSynced(part); err != nil {
+		return err
+	}
+	if err := salvageBlock(path, part, stream, number, newest, SalvageOptions{Copy: func(string) bool { return true }}); err != nil {
+		return err
+	}
+	err := syncDir(part) // a file can be synced as a directory can
+	if errors.Is(err, fs.ErrNotExist) {
+		return removeSynced(path) // nothing of it can be read
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(part, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func mendDescription(dir, stream, aside, kept string) error {
+	at := filepath.Join(accountDir, stream)
+	for _, file := range []string{metaFile, metaSum} {
+		if err := setAside(dir, aside, filepath.Join(at, file)); err != nil {
+			return err
+		}
+	}
+	k, err := readDescription(filepath.Join(kept, stream))
+	if err != nil {
+		return err
+	}
+	if _, intact, err := k.parse(stream); err != nil || intact {
+		return errors.Join(err, k.write(filepath.Join(dir, at)))
+	}
+	return errors.Join(removeSynced(filepath.Join(dir, at, metaFile)), removeSynced(filepath.Join(dir, at, metaSum)))
+}
+
+// setAside copies a file, if it exists, to the same path below another directory,
+// unless it is there.
+func setAside(dir, aside, file string) error {
+	into := filepath.Join(aside, file)
+	if _, err := os.Stat(into); err == nil {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, file)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(into), 0o700); err != nil {
+		return err
+	}
+	if err := copyFile(filepath.Join(dir, file), into); err != nil {
+		return err
+	}
+	return errors.Join(syncDir(into), syncDir(filepath.Dir(into)))
+}
