@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/exhausted"
 )
 
 // Feed delivers the ledger in order, as it is stored.
@@ -82,7 +83,9 @@ type Log struct {
 	latest                Checkpoint
 	wanted                uint64 // a checkpoint of this size is waited for
 	started               bool
-	failing               error // why the last checkpoint could not be recorded
+	final                 bool        // Seal waits: what fails is tried again at once
+	failing               error       // why the last checkpoint could not be recorded
+	unkept                *Checkpoint // recorded, but not written to its file yet
 	damage                error
 	changed               chan struct{} // closed and replaced when any of these changed
 }
@@ -144,11 +147,26 @@ func (l *Log) VKey() string { return l.keys.vkey }
 // VKeys are that key and, before it, any earlier ones.
 func (l *Log) VKeys() []string { return l.keys.known }
 
+// exhaustedPause is how long Run waits before it continues after the machine was
+// out of something.
+const exhaustedPause = time.Second
+
 // Run hashes what feed delivers and writes checkpoints to ledger, until ctx is
 // done or the feed fails. Damage ends it with events.ErrDamaged: it is also told
-// by Damage, and nothing is signed any more.
+// by Damage, and nothing is signed any more. While the disk is full, or descriptors
+// are missing, it tries again.
 func (l *Log) Run(ctx context.Context, feed Feed, ledger Ledger) error {
 	err := l.run(ctx, feed, ledger)
+	for logged := false; exhausted.Is(err) && ctx.Err() == nil; err = l.run(ctx, feed, ledger) {
+		if !logged {
+			l.log.WarnContext(ctx, "the ledger cannot be hashed and signed now; it is tried again until it can", "err", err)
+			logged = true
+		}
+		select {
+		case <-time.After(exhaustedPause):
+		case <-ctx.Done():
+		}
+	}
 	if errors.Is(err, events.ErrDamaged) {
 		l.mu.Lock()
 		l.damage = err
@@ -220,6 +238,11 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 				return err
 			}
 		}
+		if claims(m) { // before the leaf: what fails here for lack of something is done again
+			if err := l.passed(m); err != nil {
+				return err
+			}
+		}
 		if err := l.tree.add(leaves[i]); err != nil {
 			return err
 		}
@@ -228,11 +251,6 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 		}
 		if !isCheckpoint(m) {
 			l.real = m.Seq
-		}
-		if claims(m) {
-			if err := l.passed(m); err != nil {
-				return err
-			}
 		}
 	}
 	l.wake()

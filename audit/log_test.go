@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -330,6 +332,104 @@ func (f *failingLedger) Append(ctx context.Context, e events.Event, after int64)
 		return 0, &events.UnwritableError{Reason: "the disk is full"}
 	}
 	return f.Store.Append(ctx, e, after)
+}
+
+// At the end, what could not be signed for a while is signed at once when it can
+// be: how long the log would have waited does not matter.
+func TestSealTriesAgain(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	fill(t, store, 3)
+	ledger := &blockedLedger{Store: store, tried: make(chan struct{}, 1000)}
+	ledger.blocked.Store(true)
+	log, err := audit.Open(audit.Options{Dir: t.TempDir(), Every: 30 * time.Second, NoSync: true, Logger: jetstreamtest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- log.Run(ctx, store, ledger) }()
+	<-ledger.tried // it waits a minute now
+
+	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	err = log.Seal(short, ledger)
+	cancel()
+	var unsigned *audit.UnsignedError
+	if !errors.As(err, &unsigned) || unsigned.Events != 3 || !strings.Contains(err.Error(), "the disk is full") {
+		t.Errorf("Seal of a ledger that cannot be written: %v", err)
+	}
+	if n := len(ledger.tried); n < 2 {
+		t.Errorf("Seal tried %d times", n)
+	}
+	sealed := make(chan error, 1)
+	go func() { sealed <- log.Seal(t.Context(), ledger) }()
+	ledger.blocked.Store(false)
+	if err := <-sealed; err != nil {
+		t.Errorf("Seal: %v", err)
+	}
+	if c, _ := log.Latest(); c.Size < 3 {
+		t.Errorf("the newest checkpoint covers %d events", c.Size)
+	}
+	stop()
+	<-ended
+}
+
+type blockedLedger struct {
+	*jetstream.Store
+	blocked atomic.Bool
+	tried   chan struct{}
+}
+
+func (b *blockedLedger) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	b.tried <- struct{}{}
+	if b.blocked.Load() {
+		return 0, &events.UnwritableError{What: "the ledger", Reason: "the disk is full"}
+	}
+	return b.Store.Append(ctx, e, after)
+}
+
+// A machine that is out of something holds up the log, and does not end it.
+func TestLogOutlastsExhaustion(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	fill(t, store, 300)
+	feed := &exhaustedFeed{Store: store}
+	log, err := audit.Open(audit.Options{Dir: t.TempDir(), NoSync: true, Logger: jetstreamtest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- log.Run(ctx, feed, store) }()
+	if c, err := log.Checkpoint(t.Context(), 300); err != nil || c.Size < 300 {
+		t.Errorf("Checkpoint: %+v, %v", c, err)
+	}
+	if log.Damage() != nil || feed.calls < 2 {
+		t.Errorf("%d calls, damage: %v", feed.calls, log.Damage())
+	}
+	stop()
+	<-ended
+}
+
+// exhaustedFeed fails the first time, in the middle.
+type exhaustedFeed struct {
+	*jetstream.Store
+	calls int
+}
+
+func (f *exhaustedFeed) FollowRaw(ctx context.Context, after uint64, fn func([]events.Stored, uint64) error) error {
+	f.calls++
+	if f.calls > 1 {
+		return f.Store.FollowRaw(ctx, after, fn)
+	}
+	batch, err := f.ReadRaw(ctx, after, 100)
+	if err != nil {
+		return err
+	}
+	if err := fn(batch, 300); err != nil {
+		return err
+	}
+	return &os.PathError{Op: "open", Path: "tile/0/000", Err: syscall.EMFILE}
 }
 
 // The witness gets every checkpoint it has time for, and one that is down holds

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"daybook/events"
+	"daybook/internal/exhausted"
 )
 
 // Prover makes proofs under one checkpoint. Everything it reads is checked
@@ -80,6 +81,9 @@ func (p *Prover) ReadHashes(indexes []int64) ([]Hash, error) {
 		raw, ok := p.tiles.known[tile]
 		if !ok {
 			hashes, err := p.reader.ReadHashes(indexes)
+			if exhausted.Is(err) {
+				return nil, fmt.Errorf("read the tree: %w", err)
+			}
 			if err != nil {
 				return nil, fmt.Errorf("%w: the files of the tree do not fit its checkpoint (%w); stop the server, delete the directory \"tile\" and the file \"durable\" beside it, and they are computed anew",
 					events.ErrDamaged, err)

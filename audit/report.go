@@ -139,7 +139,7 @@ func (r *Report) conclude(began time.Time) *Report {
 func (r *Report) String() string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-12s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(&b, "  %-12s %s\n", name, inLine(fmt.Sprintf(format, args...)))
 	}
 	switch r.Verdict {
 	case Intact:
@@ -215,9 +215,9 @@ func (r *Report) String() string {
 			break
 		}
 		if f.Position > 0 {
-			fmt.Fprintf(&b, "  ! event %d: %s\n", f.Position, f.What)
+			fmt.Fprintf(&b, "  ! event %d: %s\n", f.Position, inLine(f.What))
 		} else {
-			fmt.Fprintf(&b, "  ! %s\n", f.What)
+			fmt.Fprintf(&b, "  ! %s\n", inLine(f.What))
 		}
 	}
 	if more := r.Found - 10; more > 0 {
@@ -228,6 +228,10 @@ func (r *Report) String() string {
 	}
 	return b.String()
 }
+
+// inLine escapes line breaks: an export under examination may hold any text, and
+// must not add lines to the report.
+func inLine(text string) string { return strings.ReplaceAll(text, "\n", `\n`) }
 
 // signedByOthers notes that none of the keys given signed a checkpoint; beside
 // are the keys found with the data.

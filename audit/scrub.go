@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"daybook/events"
+	"daybook/internal/exhausted"
 )
 
 // ScrubOptions set up a Scrub. Stream and Found are required.
@@ -207,6 +208,9 @@ func (s *Scrub) compare(ctx context.Context, batch []events.Stored) error {
 // judge finds out what is wrong where an event and its hash on file differ: the
 // hash over the tile, on file at the next level, says which of them it is.
 func (s *Scrub) judge(ctx context.Context, seq uint64, cause error) error {
+	if exhausted.Is(cause) {
+		return cause // it says nothing about the file
+	}
 	tile := Tile{Index: (seq - 1) / tileWidth, Width: tileWidth}
 	first := tile.Index*tileWidth + 1
 	batch, err := s.opts.Stream.ReadRaw(ctx, first-1, tileWidth)

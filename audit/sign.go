@@ -13,6 +13,9 @@ import (
 // could not be recorded.
 const longestPause = time.Minute
 
+// finalPause is how long it waits while Seal waits.
+const finalPause = 100 * time.Millisecond
+
 // sign makes checkpoints until ctx is done: as often as Every allows while there
 // is something new, at once when somebody waits for one. A ledger in which
 // nothing happens gets none.
@@ -24,6 +27,10 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 	for {
 		l.mu.Lock()
 		due, urgent := l.due()
+		final := l.final
+		if final {
+			pause = min(pause, finalPause)
+		}
 		l.mu.Unlock()
 		wait := pause - time.Since(last)
 		switch {
@@ -35,8 +42,9 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 			l.wake()
 			l.mu.Unlock()
 			if err != nil && ctx.Err() == nil {
-				pause = min(2*pause, longestPause)
-				l.log.WarnContext(ctx, "no checkpoint of the ledger could be recorded", "err", err, "again_in", pause)
+				if pause = min(2*pause, longestPause); !final { // else Seal says so, once
+					l.log.WarnContext(ctx, "no checkpoint of the ledger could be recorded", "err", err, "again_in", pause)
+				}
 			} else {
 				pause = l.opts.Every
 			}
@@ -67,7 +75,20 @@ func (l *Log) due() (due, urgent bool) {
 func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	l.mu.Lock()
 	c := Checkpoint{Origin: l.keys.Origin, Size: l.tree.size, Root: l.tree.root()}
+	unkept := l.unkept
 	l.mu.Unlock()
+	if unkept != nil {
+		if err := l.keep(*unkept); err != nil { // rather than record another one each time
+			return err
+		}
+		l.mu.Lock()
+		l.unkept = nil
+		due, _ := l.due()
+		l.mu.Unlock()
+		if !due {
+			return nil
+		}
+	}
 	c, err := c.sign(l.keys.signer)
 	if err != nil {
 		return err
@@ -78,7 +99,13 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	if err != nil {
 		return err
 	}
-	return l.keep(c)
+	if err := l.keep(c); err != nil {
+		l.mu.Lock()
+		l.unkept = &c
+		l.mu.Unlock()
+		return err
+	}
+	return nil
 }
 
 // Checkpoint returns the newest checkpoint that covers a position, made for the
@@ -106,25 +133,64 @@ func (l *Log) Checkpoint(ctx context.Context, covers uint64) (Checkpoint, error)
 }
 
 // Seal makes a checkpoint of everything that is on record, if there is not one:
-// the last act before Run ends.
+// the last act before Run ends. What fails is tried again until ctx is done. The error is an
+// *UnsignedError.
 func (l *Log) Seal(ctx context.Context, ledger Ledger) error {
+	l.mu.Lock()
+	l.final = true
+	l.mu.Unlock()
+	l.signal()
 	last, err := ledger.LastSeq(ctx)
+	for err != nil && ctx.Err() == nil {
+		select {
+		case <-time.After(finalPause):
+		case <-ctx.Done():
+		}
+		last, err = ledger.LastSeq(ctx)
+	}
 	if err == nil {
-		_, err = l.Settled(ctx, last)
+		_, err = l.settled(ctx, last, true)
 	}
-	if err != nil {
-		return fmt.Errorf("seal the ledger: %w", err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	unsigned := max(last, l.tree.size)
+	return &UnsignedError{Events: unsigned - min(unsigned, l.latest.Size), err: cmp.Or(l.damage, l.failing, err)}
 }
+
+// UnsignedError says that events have no checkpoint when a ledger is closed. The
+// next start signs them.
+type UnsignedError struct {
+	// Events is how many there are.
+	Events uint64
+	err    error
+}
+
+// Error says how many events are not signed, and why.
+func (e *UnsignedError) Error() string {
+	return fmt.Sprintf("sign the last %d events: %v", e.Events, e.err)
+}
+
+// Unwrap returns the reason.
+func (e *UnsignedError) Unwrap() error { return e.err }
 
 // Settled returns a checkpoint that covers every event up to a position but
 // checkpoints at the end, made for the purpose if need be: asking again adds
 // nothing. It fails at once when checkpoints cannot be recorded now.
 func (l *Log) Settled(ctx context.Context, last uint64) (Checkpoint, error) {
+	return l.settled(ctx, last, false)
+}
+
+// settled is Settled; insisting it waits until checkpoints can be recorded.
+func (l *Log) settled(ctx context.Context, last uint64, insist bool) (Checkpoint, error) {
 	for {
 		l.mu.Lock()
-		hashed, real, signed, broken, changed := l.tree.size, l.real, l.latest, cmp.Or(l.damage, l.failing), l.changed
+		hashed, real, signed, broken, changed := l.tree.size, l.real, l.latest, l.damage, l.changed
+		if !insist {
+			broken = cmp.Or(broken, l.failing)
+		}
 		if hashed >= last && real > signed.Size {
 			l.wanted = max(l.wanted, real)
 		}

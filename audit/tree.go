@@ -24,26 +24,29 @@ type tree struct {
 	edge [][]Hash
 }
 
-// add appends a leaf. Full tiles are written on the way.
+// add appends a leaf. Full tiles are written before: when one cannot be, the tree
+// stays as it was.
 func (t *tree) add(leaf Hash) error { return t.addAt(0, leaf) }
 
 // addAt appends the hash of a full subtree at a tile level: 0 is that of leaves.
 func (t *tree) addAt(from int, hash Hash) error {
-	for level := from; ; level++ {
-		if level == len(t.edge) {
-			t.edge = append(t.edge, make([]Hash, 0, tileWidth))
-		}
-		t.edge[level] = append(t.edge[level], hash)
-		if len(t.edge[level]) < tileWidth {
-			break
-		}
-		full := Tile{Level: level, Index: t.size >> (tileHeight * (level + 1)), Width: tileWidth}
-		if err := t.kept.put(full, t.edge[level]); err != nil {
+	level := from
+	for ; level < len(t.edge) && len(t.edge[level]) == tileWidth-1; level++ {
+		full := append(t.edge[level], hash)
+		tile := Tile{Level: level, Index: t.size >> (tileHeight * (level + 1)), Width: tileWidth}
+		if err := t.kept.put(tile, full); err != nil {
 			return err
 		}
-		hash = perfect(t.edge[level])
-		t.edge[level] = t.edge[level][:0]
+		hash = perfect(full)
 	}
+	// Nothing can fail any more.
+	for full := from; full < level; full++ {
+		t.edge[full] = t.edge[full][:0]
+	}
+	for len(t.edge) <= level {
+		t.edge = append(t.edge, make([]Hash, 0, tileWidth))
+	}
+	t.edge[level] = append(t.edge[level], hash)
 	t.size += 1 << (tileHeight * from)
 	return nil
 }

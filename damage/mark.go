@@ -32,7 +32,7 @@ type Mark struct {
 
 	mu   sync.Mutex
 	slot int
-	err  error // the first write that failed
+	err  error // of the last write
 }
 
 // ErrMarkUnreadable is returned by OpenMark, with a mark that begins at 0, for a
@@ -96,9 +96,7 @@ func (m *Mark) Raise(seq uint64) {
 	}
 	m.at.Store(seq)
 	slot := encodeSlot(seq)
-	if _, err := m.file.WriteAt(slot[:], int64(m.slot*slotApart)); err != nil && m.err == nil {
-		m.err = err
-	}
+	_, m.err = m.file.WriteAt(slot[:], int64(m.slot*slotApart))
 	m.slot = 1 - m.slot
 }
 

@@ -107,6 +107,9 @@ func (g gate) Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, 
 	if g.d.draining.Load() && !link.Linked(ctx) {
 		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down and takes no new runs; try again when it is back"}
 	}
+	if err := g.d.disk.isLow(); err != nil && !g.repeats(ctx, s) {
+		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "submit the run: " + err.Error(), Err: err, Permanent: true}
+	}
 	place, err := g.d.quotas.Admit(ctx, s.Tenant)
 	over, limited := errors.AsType[*access.LimitError](err)
 	switch {

@@ -96,7 +96,11 @@ func (d *Daybook) sealAudit() {
 		}
 	}()
 	if err := d.audit.Seal(ctx, d.store); err != nil {
-		d.opts.Logger.Warn("the ledger's last events are signed at the next start", slog.Any("error", err))
+		attrs := []any{slog.Any("error", err)}
+		if unsigned, ok := errors.AsType[*audit.UnsignedError](err); ok {
+			attrs = append(attrs, slog.Uint64("events", unsigned.Events))
+		}
+		d.opts.Logger.Warn("the last events of the ledger are not signed; the next start signs them", attrs...)
 	}
 	d.auditing.end()
 }

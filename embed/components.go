@@ -21,6 +21,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 		HeapMemoryCeilingMB: d.opts.HeapMemoryCeilingMB,
 		TimeoutSecs:         d.opts.TimeoutSecs,
 		OutputMaxBytes:      d.opts.OutputMaxBytes,
+		SessionTurns:        d.opts.SessionTurns,
 		Keys:                d.ledgerKeys(),
 		Lost:                d.lostAfter,
 		Erasable:            d.opts.ErasableSessions,

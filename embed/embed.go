@@ -15,6 +15,7 @@ import (
 	"daybook/conversation"
 	"daybook/damage"
 	"daybook/internal/access"
+	"daybook/internal/connections"
 	"daybook/internal/jetstream"
 	"daybook/internal/keyring"
 	"daybook/internal/natsserver"
@@ -59,6 +60,10 @@ type Daybook struct {
 	handler      http.Handler
 	http         *http.Server // nil when nothing listens
 	listener     net.Listener
+	disk         *disk // nil without a reserve
+	bounds       bounds
+	httpConns    *connections.Limiter
+	socketConns  *connections.Limiter
 	socket       *http.Server // in the data directory, for processes of the same user
 	clients      *clients     // attached through it
 	use          *use
@@ -76,6 +81,7 @@ type Daybook struct {
 	keys                      *keyring.Ring       // nil without erasable sessions
 	shredder                  *retention.Shredder // likewise
 	watching                  *follower           // of damage
+	watchingDisk              *follower
 	scrubbing                 *follower
 	scrub                     *audit.Scrub // nil without
 
@@ -104,8 +110,10 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		do    func(context.Context) error
 	}{
 		{"read who may come in", d.openAccess},
+		{"bound the connections", d.boundConnections},
 		{"open the addresses", d.openListeners},
 		{"take the data directory", d.takeDirectory},
+		{"look at the disk", d.openDisk},
 		{"look for damage", d.lookForDamage},
 		{"open the ledger", d.openLedger},
 		{"start the workers", d.startWorkers},
@@ -123,6 +131,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"start the scrub", d.startScrub},
 		{"start the interfaces", d.startInterfaces},
 		{"watch for damage", d.watchDamage},
+		{"watch the disk", d.watchDisk},
 		{"watch for use", d.watchUse},
 	} {
 		if err := step.do(ctx); err != nil {
@@ -194,6 +203,7 @@ func (d *Daybook) close() error {
 		<-d.projectorDone
 	}
 	d.tailing.end()
+	d.watchingDisk.end() // late: the last events are to be signed
 	if d.projections != nil {
 		errs = append(errs, d.projections.Close())
 	}

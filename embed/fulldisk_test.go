@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -45,7 +46,7 @@ func TestADiskWithoutRoom(t *testing.T) {
 	}
 	for _, code := range []string{`{"code":"2"}`, `{"code":"3"}`, large} {
 		status, body := post(t, url+"/api/exec", code)
-		if status != http.StatusServiceUnavailable || !strings.Contains(body, "the ledger cannot be written") || !strings.Contains(body, "then restart the server") {
+		if status != http.StatusServiceUnavailable || !strings.Contains(body, "the ledger cannot be written") || !strings.Contains(body, "takes writes again by itself") {
 			t.Errorf("a run that cannot be recorded is answered %d: %s", status, body)
 		}
 		if strings.Contains(body, dir) {
@@ -61,6 +62,25 @@ func TestADiskWithoutRoom(t *testing.T) {
 
 	if err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &before, nil); err != nil {
 		t.Fatal(err)
+	}
+	// It takes writes again by itself, and what was refused was not recorded.
+	status, body = 0, ""
+	for deadline := time.Now().Add(30 * time.Second); status != http.StatusAccepted; time.Sleep(20 * time.Millisecond) {
+		if status, body = post(t, url+"/api/exec", `{"code":"20+3"}`); time.Now().After(deadline) {
+			t.Fatalf("with room again, a run is answered %d: %s", status, body)
+		}
+	}
+	var second struct {
+		ID string `json:"execution_id"`
+	}
+	if err := json.Unmarshal([]byte(body), &second); err != nil {
+		t.Fatal(err)
+	}
+	if _, body := get(t, url+"/api/executions/"+second.ID+"?wait=30"); !strings.Contains(body, `"result":"23"`) {
+		t.Errorf("with room again, the run is %s", body)
+	}
+	if status, body := get(t, url+"/readyz"); status != http.StatusOK {
+		t.Errorf("with room again, /readyz answers %d: %s", status, body)
 	}
 	stop()
 	book := start(t, embed.Options{DataDir: dir})

@@ -11,8 +11,10 @@ import (
 	"runtime"
 	"syscall"
 
+	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/conformance"
+	"daybook/internal/jetstream"
 	"daybook/internal/worker"
 	"daybook/mcp"
 )
@@ -37,6 +39,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Version:          d.opts.Version,
 		Hosts:            d.opts.AllowedHosts,
 		Auth:             d.auth,
+		Quotas:           d.quotas,
 		PublicURL:        d.opts.PublicURL,
 		Fixtures:         fixtures,
 		Unanswerable:     d.unanswerable,
@@ -56,7 +59,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Queries:   d.projections,
 		Catalog:   d.catalog(),
 		Contexts:  d.httpContexts(),
-		Events:    d.store,
+		Events:    eventLog{d.store, d.tail},
 		Collector: d.retention,
 		Shredder:  d,
 		Volumes:   ledgerVolumes{d},
@@ -110,6 +113,7 @@ func (d *Daybook) listenHTTP() error {
 		}
 	}
 	d.http = httpapi.NewServer(d.listener.Addr().String(), d.handler)
+	d.httpConns.Bind(d.http)
 	// What clients do wrong before there is a request.
 	d.http.ErrorLog = slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug)
 	serve := d.http.Serve
@@ -118,7 +122,7 @@ func (d *Daybook) listenHTTP() error {
 		serve = func(l net.Listener) error { return d.http.ServeTLS(l, "", "") }
 	}
 	go func() {
-		if err := serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(d.httpConns.Listener(d.listener)); !errors.Is(err, http.ErrServerClosed) {
 			d.fail(fmt.Errorf("serve HTTP: %w", err))
 		}
 	}()
@@ -147,8 +151,7 @@ func (d *Daybook) Ready(ctx context.Context) error {
 			return err
 		}
 	}
-	// The ledger first: when both have no room, it is what needs a restart.
-	return cmp.Or(d.store.Health(ctx), d.projections.Stalled())
+	return cmp.Or(d.store.Health(ctx), d.disk.isLow(), d.projections.Stalled())
 }
 
 // APIHeader is a header of every answer of Handler: answers without it come from
@@ -191,4 +194,23 @@ func Versions(ctx context.Context) (_ VersionInfo, err error) {
 		return VersionInfo{}, err
 	}
 	return VersionInfo{V8: engine.V8Version, EngineID: engine.ID(), SnapshotFormat: engine.SnapshotFormat, ProjectionSchema: projectionSchema, Go: runtime.Version()}, nil
+}
+
+// pageBytes is about how much of the ledger an answer holds in memory at a time,
+// in bytes of bodies.
+const pageBytes = 256 << 10
+
+// eventLog is the ledger for clients that read events: their reading is bounded,
+// and those that follow share the reading of the server.
+type eventLog struct {
+	*jetstream.Store
+	tail *jetstream.Tail
+}
+
+func (l eventLog) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
+	return l.ReadPage(ctx, after, limit, pageBytes)
+}
+
+func (l eventLog) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
+	return l.tail.Follow(ctx, after, fn)
 }

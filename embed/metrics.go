@@ -47,6 +47,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(desc("audit_hashed_position", "Position of the last event in the Merkle tree."), prometheus.GaugeValue, float64(c.d.audit.Size()))
 		out <- prometheus.MustNewConstMetric(desc("audit_signed_position", "Position of the last event that a signed checkpoint covers."), prometheus.GaugeValue, float64(signed.Size))
 	}
+	c.connectionMetrics(out)
+	c.diskMetrics(out)
 	c.contextMetrics(out)
 	c.webhookMetrics(out)
 	if c.d.runner == nil {

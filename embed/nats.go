@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 
 	"daybook/events"
+	"daybook/internal/exhausted"
 	"daybook/internal/jetstream"
 	"daybook/internal/natsserver"
 )
@@ -23,9 +25,10 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		return jetstream.Connect(d.opts.NATSURL, name, d.opts.Logger)
 	}
 	var sync func() error // an outside server sees to that itself
-	var writable context.Context
+	var writable func() context.Context
 	var keeper func(string) (*jetstream.Conn, error)
 	var offer func(string) error
+	var starved func() error
 	if d.opts.NATSURL == "" {
 		reader, err := d.loadReader()
 		if err != nil {
@@ -41,6 +44,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 			StoreDir:          dir,
 			Listen:            d.opts.NATSAddr,
 			Fallback:          d.opts.NATSFallback,
+			MaxConnections:    d.bounds.nats,
 			ReaderPassword:    reader.Password,
 			ReadableStreams:   jetstream.Streams(),
 			ReservedConsumers: []string{jetstream.WorkConsumer(events.DefaultPool)},
@@ -53,7 +57,8 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		if err := d.saveReader(); err != nil {
 			return err
 		}
-		connect, writable, keeper, offer = d.nats.Conn, d.nats.Writable(), d.nats.Keeper, d.nats.Offer
+		starved = exhausted.Descriptors // the server is in this process
+		connect, writable, keeper, offer = d.nats.Conn, d.nats.Writable, d.nats.Keeper, d.nats.Offer
 		sync = func() error {
 			if err := d.keepDescriptions(); err != nil {
 				d.opts.Logger.Warn("copy the descriptions of the streams", "err", err)
@@ -80,8 +85,10 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		Writable:    writable,
 		Stored:      d.stored,
 		Damaged:     d.met,
+		Starved:     starved,
 		BlobDamaged: d.blobDamaged, BlobRepaired: d.blobRepaired,
-		ReadOnly:   d.damage.ReadOnly,
+		ReadOnly:   func() error { return cmp.Or(d.damage.ReadOnly(), d.disk.isOut()) },
+		Hold:       d.disk.isLow,
 		Incomplete: d.incomplete,
 		Keeper:     keeper,
 		Opened:     offer,

@@ -50,6 +50,16 @@ type Options struct {
 	OIDC      OIDC
 	// Limits bound what each tenant may use.
 	Limits Limits
+	// MaxConnections is how many HTTP connections may be open. Default: half of the
+	// descriptors that the process may open, at most 4096. MaxConnectionsPerAddress is
+	// how many of them one address may have. Default: half of them for an address of
+	// another machine, and no bound of its own for a loopback address, which is that
+	// of all clients of a proxy on this machine.
+	MaxConnections           int
+	MaxConnectionsPerAddress int
+	// SessionTurns is how many turns of one logical session may wait at once: 0
+	// means 1,000, negative is unlimited.
+	SessionTurns int
 	// CertFile and KeyFile make HTTP speak TLS. They may be replaced at any time.
 	CertFile, KeyFile string
 	// PublicURL is the address clients know the service by, where a proxy changes
@@ -148,6 +158,11 @@ type Options struct {
 	// which it is in any case; default 64 GiB, negative for none.
 	SealEvery string
 	SealBytes int64
+	// DiskReserve is how much of the disk of DataDir is kept free, in bytes: below it
+	// no new run is accepted, and below a quarter of it nothing is recorded, until
+	// there is more space. Default: 256 MiB, at most a twentieth of the file system;
+	// negative keeps nothing free.
+	DiskReserve int64
 	// ScrubEvents is how many events a second the scrub reads again to compare them
 	// with their hashes, besides 4 MiB a second; default 2,000, negative does without.
 	ScrubEvents int
@@ -195,6 +210,8 @@ func (o Options) withDefaults() (Options, error) {
 		{"HeapMemoryCeilingMB", o.HeapMemoryCeilingMB},
 		{"TimeoutSecs", o.TimeoutSecs},
 		{"WorkerMaxRuns", o.WorkerMaxRuns},
+		{"MaxConnections", o.MaxConnections},
+		{"MaxConnectionsPerAddress", o.MaxConnectionsPerAddress},
 	} {
 		if field.value < 0 {
 			problems = append(problems, fmt.Errorf("%s is %d: it cannot be negative", field.name, field.value))

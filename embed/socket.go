@@ -63,9 +63,10 @@ func (d *Daybook) listenSocket() error {
 	mux.HandleFunc("GET "+handOverPath, d.ownerKind)
 	mux.Handle("/", local(d.handler))
 	d.socket = httpapi.NewServer("", d.use.counted(mux))
+	d.socketConns.Bind(d.socket)
 	d.socket.ErrorLog = slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug)
 	go func() {
-		if err := d.socket.Serve(ownListener{l}); !errors.Is(err, http.ErrServerClosed) {
+		if err := d.socket.Serve(d.socketConns.Listener(ownListener{l})); !errors.Is(err, http.ErrServerClosed) {
 			d.fail(fmt.Errorf("serve %s: %w", path, err))
 		}
 	}()

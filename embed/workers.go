@@ -69,6 +69,6 @@ type work struct{ *jetstream.Store }
 
 func (w work) Consume(ctx context.Context, pool string, slots int, fn func(context.Context, runner.Delivery)) error {
 	return w.Store.Consume(ctx, pool, slots, func(ctx context.Context, d jetstream.Delivery) {
-		fn(ctx, runner.Delivery{Event: d.Event, Delivered: d.Delivered, Free: d.Free, Park: d.Park, Ack: d.Ack, Nak: d.Nak})
+		fn(ctx, runner.Delivery{Event: d.Event, Delivered: d.Delivered, Free: d.Free, Ack: d.Ack, Nak: d.Nak})
 	})
 }

@@ -33,6 +33,8 @@ type UnwritableError struct {
 	What string
 	// Reason says what is wrong and what to do.
 	Reason string
+	// Passes says that writes are taken again by themselves once that is done.
+	Passes bool
 }
 
 // Error names what cannot be written and the reason.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -22,10 +23,18 @@ type api struct {
 	cmd    Commands
 	q      Queries
 	events EventLog
-	ready  func(ctx context.Context) error
-	log    *slog.Logger
-	guard  *guard
-	gate   *gatekeeper
+	// live serves clients that follow the ledger, outputs those that follow the output
+	// of a run; catchUp admits those that read what is stored, in pages of stored and
+	// lines.
+	live    *liveFeed
+	outputs *outputFeed
+	catchUp *catchUp
+	stored  sharedPages[storedKey, storedPage]
+	lines   sharedPages[lineKey, []outputLine]
+	ready   func(ctx context.Context) error
+	log     *slog.Logger
+	guard   *guard
+	gate    *gatekeeper
 	// contexts is nil without
 	contexts Contexts
 	hooks    Webhooks // nil without
@@ -55,6 +64,8 @@ func New(o Options) (http.Handler, error) {
 	}
 	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
 	a.damage, a.scrub = o.Damage, o.Scrub
+	a.live, a.outputs = newLiveFeed(o.Events), newOutputFeed(o.Queries)
+	a.catchUp = newCatchUp(max(runtime.GOMAXPROCS(0)/2, 1))
 	if a.catalog == nil {
 		a.catalog = catalog.New(nil, catalog.Builtin{})
 	}

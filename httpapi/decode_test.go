@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/httpapi"
+	"daybook/ledger"
 )
 
 func TestStreamType(t *testing.T) {
@@ -182,4 +183,15 @@ func FuzzRequestParts(f *testing.F) {
 		}
 		httpapi.ParseQuery(s)
 	})
+}
+
+// A body with very many values is refused before they are read.
+func TestTooManyValues(t *testing.T) {
+	t.Parallel()
+	tags := strings.Repeat(`"a":"b",`, ledger.MaxJSONValues)
+	s := start(t)
+	a := s.do("POST", "/api/exec", `{"code":"1","tags":{`+tags+`"c":"d"}}`, "Content-Type", "application/json")
+	if a.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(a.body), "more than 20000 values") {
+		t.Errorf("%s: %.200s", a.Status, a.body)
+	}
 }

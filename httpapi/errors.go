@@ -78,6 +78,10 @@ func mistyped(field, format string, args ...any) *failure {
 	return fail(http.StatusUnprocessableEntity, string(ledger.CodeInvalid), field, format, args...)
 }
 
+// retryWhenWritable is after how many seconds a client is to try again when the disk
+// is full.
+const retryWhenWritable = 10
+
 func unavailable(format string, args ...any) *failure {
 	f := fail(http.StatusServiceUnavailable, string(ledger.CodeUnavailable), "", format, args...)
 	f.retryAfter = 1
@@ -176,10 +180,13 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	case errors.As(err, &le) && le.Code != ledger.CodeInternal:
 		f = fail(status(le.Code), string(le.Code), le.Field, "%s", le.Message)
 		if le.Code == ledger.CodeExhausted || ledger.Temporary(err) {
-			f.retryAfter = 1
+			f.retryAfter = max(1, int(le.RetryAfter.Seconds()))
 		}
 		if limit, ok := errors.AsType[*access.LimitError](err); ok {
 			f.retryAfter = limit.RetryAfterSeconds()
+		}
+		if errors.As(err, &unwritable) && unwritable.Passes {
+			f.retryAfter = retryWhenWritable
 		}
 		return f
 	case errors.Is(err, events.ErrNotFound):
@@ -187,7 +194,11 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	case errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrShredded):
 		return gone(err, about)
 	case errors.As(err, &unwritable):
-		return unavailable("%s", unwritable)
+		f = unavailable("%s", unwritable)
+		if unwritable.Passes {
+			f.retryAfter = retryWhenWritable
+		}
+		return f
 	case blobDamage(err) != nil:
 		return unavailable("%s, so it is not served; %s", blobDamage(err), damage.BlobAdvice)
 	case errors.Is(err, events.ErrDamaged) && a.damage != nil && a.damage.Err() != nil:
@@ -324,6 +335,13 @@ func knownParameters(op *huma.Operation) string {
 		return "there are none here"
 	}
 	return "those here are " + strings.Join(names, ", ")
+}
+
+// RefuseConnection answers a request on a connection that the server has no place
+// for.
+func RefuseConnection(w http.ResponseWriter, r *http.Request) {
+	secure(w.Header())
+	writeFailure(w, unavailable("this server has too many connections; try again in a second, and reuse connections"))
 }
 
 // writeFailure answers outside of huma.

@@ -72,9 +72,10 @@ func (er *eventReader) browse(ctx context.Context, w http.ResponseWriter, query 
 	}
 	after := er.after
 	view.First, view.Last = after+1, min(edge, after+positions)
-	err := er.readTo(ctx, view.Last, func(e CloudEvent) error {
-		view.Events = append(view.Events, viewOf(e))
-		return nil
+	err := er.readTo(ctx, view.Last, func(e *liveEvent) error {
+		ce, err := cloudEvent(e.event)
+		view.Events = append(view.Events, viewOf(ce))
+		return err
 	}, func() error { return nil })
 	if err != nil {
 		return err

@@ -22,6 +22,16 @@ func startSSEEvents(w http.ResponseWriter) func() (eventStream, error) {
 
 func (s sseEvents) event(e CloudEvent) error { return s.sse.event(e.Sequence, "", e) }
 
+func (s sseEvents) encoded(e *liveEvent) error {
+	if err := e.encode(); err != nil {
+		return err
+	}
+	fmt.Fprintf(&s.buf, "id: %s\ndata: ", e.seq)
+	s.buf.Write(e.json)
+	s.buf.WriteString("\n\n")
+	return nil
+}
+
 // edgeReached is the data of a caught-up event.
 type edgeReached struct {
 	Sequence string `json:"sequence"`
@@ -67,6 +77,15 @@ func (l *lines) event(e CloudEvent) error {
 	return nil
 }
 
+func (l *lines) encoded(e *liveEvent) error {
+	if err := e.encode(); err != nil {
+		return err
+	}
+	l.buf.Write(e.json)
+	l.buf.WriteByte('\n')
+	return nil
+}
+
 func (l *lines) caughtUp(seq string) error {
 	return l.enc.Encode(marker{
 		SpecVersion: "1.0", ID: "caught-up-" + seq, Source: events.Source, Type: TypeCaughtUp, Time: events.FormatTime(time.Now()), Sequence: seq,
@@ -96,6 +115,9 @@ func (l *lines) flush() error {
 		return nil
 	}
 	_, err := l.w.Write(l.buf.Bytes())
+	if l.buf.Cap() > keptBuffer {
+		l.buf = bytes.Buffer{}
+	}
 	l.buf.Reset()
 	if err != nil {
 		return err

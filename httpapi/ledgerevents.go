@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -74,7 +75,9 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 		if !slices.Contains(events.Types(), events.Type(t)) {
 			return nil, noSuchType(t)
 		}
-		reader.selector.Types = append(reader.selector.Types, events.Type(t))
+		if !slices.Contains(reader.selector.Types, events.Type(t)) { // each costs time for every event
+			reader.selector.Types = append(reader.selector.Types, events.Type(t))
+		}
 	}
 	if in.LastEventID != "" && (r.accept == typeSSE || in.Follow) {
 		n, err := strconv.ParseUint(in.LastEventID, 10, 64)
@@ -141,60 +144,86 @@ type eventReader struct {
 
 func (er *eventReader) done() bool { return er.left == 0 }
 
-// take passes the wanted events of a batch to emit and moves the position.
-func (er *eventReader) take(ctx context.Context, batch []events.Event, emit func(CloudEvent) error) error {
-	for _, e := range batch {
-		if er.done() {
-			return nil
-		}
-		er.after = e.Seq
-		wanted, err := er.selector.Wants(ctx, e)
-		if err != nil {
-			return err
-		}
-		if !wanted {
-			continue
-		}
-		ce, err := cloudEvent(e)
-		if err != nil {
-			return err
-		}
-		if err := emit(ce); err != nil {
-			return err
-		}
-		if er.left > 0 {
-			er.left--
-		}
+// pass passes an event to emit if the client wants it, and moves the position.
+func (er *eventReader) pass(ctx context.Context, e *liveEvent, emit func(*liveEvent) error) error {
+	if er.done() {
+		return nil
 	}
-	return nil
+	er.after = e.event.Seq
+	wanted, err := er.selector.Wants(ctx, e.event)
+	if err != nil || !wanted {
+		return err
+	}
+	if er.left > 0 {
+		er.left--
+	}
+	return emit(e)
 }
 
-// readTo reads stored events up to a position.
-func (er *eventReader) readTo(ctx context.Context, edge uint64, emit func(CloudEvent) error, flush func() error) error {
+// readTo reads stored events up to a position. emit MUST NOT wait for the client:
+// flush may.
+func (er *eventReader) readTo(ctx context.Context, edge uint64, emit func(*liveEvent) error, flush func() error) error {
 	for er.after < edge && !er.done() {
-		batch, err := er.a.events.Read(ctx, er.after, eventBatch)
-		if err != nil {
+		page, err := er.a.eventsAfter(ctx, er.r.tenant, er.after)
+		if errors.Is(err, errNothingStored) {
+			page.end = edge
+		} else if err != nil {
 			return err
 		}
-		if len(batch) == 0 {
-			er.after = edge
-			break
+		for _, e := range page.events {
+			if e.event.Seq > edge {
+				break
+			}
+			if err := er.pass(ctx, e, emit); err != nil {
+				return err
+			}
 		}
-		past := slices.IndexFunc(batch, func(e events.Event) bool { return e.Seq > edge })
-		if past >= 0 {
-			batch = batch[:past]
-		}
-		if err := er.take(ctx, batch, emit); err != nil {
-			return err
-		}
-		if past >= 0 && !er.done() {
-			er.after = edge
+		if !er.done() {
+			er.after = min(page.end, edge)
 		}
 		if err := flush(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// storedKey names a page of stored events: those for a tenant after a position.
+type storedKey struct {
+	tenant string
+	after  uint64
+}
+
+// storedPage are all events for a tenant up to a position.
+type storedPage struct {
+	events []*liveEvent
+	end    uint64
+}
+
+// eventsAfter reads a page of stored events, which is shared, or fails with
+// errNothingStored.
+func (a *api) eventsAfter(ctx context.Context, tenant string, after uint64) (storedPage, error) {
+	return a.stored.get(ctx, storedKey{tenant, after}, func() (storedPage, error) {
+		leave, err := a.catchUp.enter(ctx, tenant)
+		if err != nil {
+			return storedPage{}, err
+		}
+		defer leave()
+		batch, err := a.events.Read(ctx, after, eventBatch)
+		if err == nil && len(batch) == 0 {
+			err = errNothingStored
+		}
+		if err != nil {
+			return storedPage{}, err
+		}
+		page := storedPage{end: batch[len(batch)-1].Seq}
+		for _, e := range batch {
+			if e.Tenant == tenant || e.Tenant == events.LedgerTenant {
+				page.events = append(page.events, &liveEvent{event: e})
+			}
+		}
+		return page, nil
+	})
 }
 
 // broke logs why a stream that had begun ended early, unless the client left.
@@ -205,15 +234,12 @@ func (er *eventReader) broke(ctx context.Context, err error) {
 }
 
 func (er *eventReader) serveNDJSON(ctx context.Context, w http.ResponseWriter, r *http.Request, edge uint64) {
-	w.Header().Set("Content-Type", typeNDJSON)
 	w.Header().Set(lastSequence, strconv.FormatUint(edge, 10))
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
+	s, err := startLines(w)()
+	if err != nil || r.Method == http.MethodHead {
 		return
 	}
-	enc, rc := encoder(w), http.NewResponseController(w)
-	err := er.readTo(ctx, edge, func(e CloudEvent) error { return enc.Encode(e) }, rc.Flush)
-	if err != nil {
+	if err := er.readTo(ctx, edge, s.encoded, s.flush); err != nil {
 		er.broke(ctx, err)
 		// A clean end would pass for the whole answer.
 		panic(http.ErrAbortHandler)
@@ -224,6 +250,8 @@ func (er *eventReader) serveNDJSON(ctx context.Context, w http.ResponseWriter, r
 type eventStream interface {
 	// event adds one, with its position.
 	event(CloudEvent) error
+	// encoded adds one that is shared with other clients.
+	encoded(*liveEvent) error
 	// caughtUp marks the place in the stream from which events come as they are
 	// recorded.
 	caughtUp(seq string) error
@@ -239,7 +267,7 @@ func (er *eventReader) follow(ctx context.Context, r *http.Request, begin func()
 	if err != nil || r.Method == http.MethodHead {
 		return
 	}
-	if err := er.readTo(ctx, edge, s.event, s.flush); err != nil {
+	if err := er.readTo(ctx, edge, s.encoded, s.flush); err != nil {
 		er.broke(ctx, err)
 		return
 	}
@@ -252,53 +280,55 @@ func (er *eventReader) follow(ctx context.Context, r *http.Request, begin func()
 	er.broke(ctx, er.followLive(ctx, s))
 }
 
-// followLive passes on what is recorded from here on. The events are handed
-// over by the goroutine that follows, so that silence can be broken by signs
-// of life; a slow client makes it wait, and loses its connection if it stalls.
+// followLive passes on what is recorded after the position reached. A client that
+// is too slow for the feed is served from stored events until it has caught up,
+// and loses its connection if it stalls.
 func (er *eventReader) followLive(ctx context.Context, s eventStream) error {
-	following, stop := context.WithCancel(ctx)
-	batches, ended, gone := make(chan []events.Event), make(chan error, 1), make(chan struct{})
-	after := er.after
-	go func() {
-		defer close(gone)
-		ended <- er.a.events.Follow(following, after, func(batch []events.Event, _ uint64) error {
-			// The batch is only ours until this returns.
-			select {
-			case batches <- slices.Clone(batch):
-				return nil
-			case <-following.Done():
-				return following.Err()
-			}
-		})
-	}()
-	err := er.relay(ctx, s, batches, ended)
-	stop()
-	<-gone // nothing of a stream outlives its request
-	return err
-}
-
-func (er *eventReader) relay(ctx context.Context, s eventStream, batches <-chan []events.Event, ended <-chan error) error {
+	place := er.a.live.join(ctx, er.r.tenant, er.after)
+	defer place.leave()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
 	for !er.done() {
-		select {
-		case batch := <-batches:
-			if err := er.take(ctx, batch, s.event); err != nil {
+		list, end, changed, ok := place.next(er.after)
+		if !ok {
+			if err := er.readTo(ctx, end, s.encoded, s.flush); err != nil {
 				return err
 			}
+			continue
+		}
+		for _, e := range list {
+			if err := er.pass(ctx, e, s.encoded); err != nil {
+				return err
+			}
+		}
+		if !er.done() {
+			er.after = max(er.after, end)
+		}
+		if err := s.flush(); err != nil {
+			return err
+		}
+		if len(list) > 0 {
+			changed = nil // only the end of the pause leads to the next delivery
+			pause.Reset(livePause(place.reading.followers.Load()))
+		}
+		select {
+		case <-changed:
+		case <-pause.C:
 		case <-beat.C:
 			if err := s.beat(strconv.FormatUint(er.after, 10)); err != nil {
 				return err
 			}
-		case err := <-ended:
-			return err
+		case <-place.reading.ended:
+			if len(list) > 0 {
+				continue // what was read before the end is delivered first
+			}
+			return place.reading.err
 		case <-er.r.drain:
 			return nil
 		case <-ctx.Done():
 			return nil
-		}
-		if err := s.flush(); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -82,7 +82,8 @@ type Queries interface {
 
 // EventLog is the ledger as a sequence.
 type EventLog interface {
-	// Read returns up to limit events stored after a position.
+	// Read returns up to limit events stored after a position, fewer if they are
+	// large, and none only at the end.
 	Read(ctx context.Context, after uint64, limit int) ([]events.Event, error)
 	// LastSeq is the position of the newest event.
 	LastSeq(ctx context.Context) (uint64, error)

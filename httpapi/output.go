@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -168,24 +169,33 @@ type end struct {
 	Status      events.Status `json:"status"`
 }
 
+// streamLines sends lines from a number on until the run has ended.
 func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, from int64) error {
+	written, err := a.q.Output(ctx, r.tenant, id, projections.OutputQuery{LineLimit: 1})
+	if err != nil {
+		return err
+	}
+	// A client may want lines that are far from being written: others may not.
+	run, leave := a.outputs.join(ctx, r.tenant, id, min(from, max(written.TotalLines, 1)))
+	defer leave()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	changed, stop := a.q.Watch(r.tenant, id)
-	defer stop()
-	var pace pacer
 	for {
-		lines, status, err := a.q.Lines(ctx, r.tenant, id, from, lineBatch)
+		lines, status, changed, kept, err := a.outputs.linesFrom(run, from)
+		if err == nil && !kept {
+			lines, err = a.linesBehind(ctx, run.runKey, from)
+		}
 		if err != nil {
 			return err
 		}
-		for _, l := range lines {
-			if err := s.event(strconv.FormatInt(l.Line, 10), "", l); err != nil {
+		if len(lines) > 0 {
+			from += int64(len(lines))
+			if err := s.send(lines); err != nil {
 				return err
 			}
-			from = l.Line + 1
+			continue
 		}
-		if len(lines) == 0 && status.Terminal() {
+		if status.Terminal() {
 			if err := a.tellTruncated(ctx, s, r.tenant, id); err != nil {
 				return err
 			}
@@ -194,26 +204,44 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 			}
 			return s.flush()
 		}
-		if err := s.flush(); err != nil {
-			return err
-		}
-		if len(lines) > 0 {
-			continue // only an answer without lines says that there are no more
-		}
 		select {
 		case <-changed:
-			if err := pace.wait(ctx); err != nil {
+		case <-beat.C:
+			s.beat("")
+			if err := s.flush(); err != nil {
 				return err
 			}
-		case <-beat.C:
-			if err := a.q.Damage(); err != nil {
-				return err // nothing will ever change again
-			}
-			s.beat("")
 		case <-r.drain:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// lineKey names a page of lines of a run.
+type lineKey struct {
+	run  runKey
+	from int64
+}
+
+// linesBehind reads lines for a client that is behind those that are kept for
+// all. There are none for a while if a new attempt has replaced an old one.
+func (a *api) linesBehind(ctx context.Context, run runKey, from int64) ([]outputLine, error) {
+	lines, err := a.lines.get(ctx, lineKey{run, from}, func() ([]outputLine, error) {
+		leave, err := a.catchUp.enter(ctx, run.tenant)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		lines, _, err := a.outputs.lines(ctx, run, from)
+		if err == nil && len(lines) == 0 {
+			err = errNothingStored
+		}
+		return lines, err
+	})
+	if errors.Is(err, errNothingStored) {
+		return nil, nil
+	}
+	return lines, err
 }

@@ -121,6 +121,46 @@ func TestResumeOutput(t *testing.T) {
 	}
 }
 
+// Clients that follow one run from different lines are each given their lines once,
+// whoever came first, also those that are far behind or ahead of what is written.
+func TestFollowersOfOneRun(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	id := s.submit(`{"code":"1"}`)
+	run := s.begin(id)
+	const lines, long = 40, 30_000 // more than is kept for all
+	text := func(i int) string { return fmt.Sprint(i, strings.Repeat("x", long)) }
+	path := "/api/executions/" + id + "/output"
+	ahead := s.open(path, "Last-Event-ID", "30")
+	first := s.open(path)
+	for i := range lines / 2 {
+		run.print(text(i + 1))
+	}
+	expect := func(name string, r *streamReader, from, to int) {
+		t.Helper()
+		for i := from; i <= to; i++ {
+			if l := line(t, r.must()); l.Line != int64(i) || l.Text != text(i) {
+				t.Fatalf("%s: line %d is line %d, %.10s", name, i, l.Line, l.Text)
+			}
+		}
+	}
+	expect("the first", first, 1, lines/2)
+	behind, middle := s.open(path), s.open(path, "Last-Event-ID", "10")
+	for i := range lines / 2 {
+		run.print(text(lines/2 + i + 1))
+	}
+	run.finish(events.StatusCompleted, "", "")
+	expect("ahead", ahead, 31, lines)
+	expect("middle", middle, 11, lines)
+	expect("behind", behind, 1, lines)
+	expect("the first", first, lines/2+1, lines)
+	for _, r := range []*streamReader{ahead, middle, behind, first} {
+		if m := r.must(); m.name != "end" {
+			t.Errorf("at the end: %s %.60s", m.name, m.data)
+		}
+	}
+}
+
 // However the lines are cut into reads, none is left out before the end.
 func TestFollowLongLines(t *testing.T) {
 	t.Parallel()

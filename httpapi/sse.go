@@ -16,6 +16,10 @@ import (
 // connections after about a minute of silence.
 const heartbeat = 15 * time.Second
 
+// keptBuffer is the largest buffer, in bytes, that a stream keeps between two
+// writes: most streams are silent most of the time.
+const keptBuffer = 64 << 10
+
 // sse writes server-sent events. It collects them until flush, so that a batch
 // costs one write.
 type sse struct {
@@ -60,13 +64,21 @@ func (s *sse) beat(id string) {
 	}
 }
 
+// send sends encoded lines after what was added.
+func (s *sse) send(lines []outputLine) error {
+	for _, l := range lines {
+		s.buf.Write(l)
+	}
+	return s.flush()
+}
+
 // flush sends what was added.
 func (s *sse) flush() error {
 	if s.buf.Len() == 0 {
 		return nil
 	}
 	_, err := s.w.Write(s.buf.Bytes())
-	if s.buf.Cap() > 1<<20 {
+	if s.buf.Cap() > keptBuffer {
 		s.buf = bytes.Buffer{}
 	}
 	s.buf.Reset()

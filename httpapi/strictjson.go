@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,9 @@ type member func(where string, raw []byte) *failure
 // standard decoder would let other spellings, repetitions and broken text
 // pass, and the record would then not say what the client meant.
 func decodeObject(data []byte, members map[string]member) *failure {
+	if ledger.TooManyValues(data) {
+		return fail(http.StatusRequestEntityTooLarge, string(ledger.CodeTooLarge), "", "%s", ledger.ErrTooManyValues.Message)
+	}
 	return eachMember("", data, func(name string, raw []byte) *failure {
 		read, ok := members[name]
 		if !ok {

@@ -46,6 +46,8 @@ type AgentOpening struct {
 // CodeNotFound for an unknown parent, CodeConflict for one with a run that has
 // not ended, and CodeUnavailable; a session that was begun then is never seen.
 func (l *Ledger) OpenAgentSession(ctx context.Context, o AgentOpening) (id string, seq uint64, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	if err := errors.Join(checkTenant(o.Tenant), l.checkAgentConfig(o.Config)); err != nil {
 		return "", 0, err
 	}
@@ -80,7 +82,9 @@ func (l *Ledger) OpenAgentSession(ctx context.Context, o AgentOpening) (id strin
 // SessionHeap is the heap that the next turn of a session starts from, as things
 // are: empty for a fresh isolate. A session with a run that has not ended is
 // CodeConflict, an unknown one CodeNotFound.
-func (l *Ledger) SessionHeap(ctx context.Context, tenant, session string) (string, error) {
+func (l *Ledger) SessionHeap(ctx context.Context, tenant, session string) (_ string, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	last, err := l.store.LastLogical(ctx, tenant, session)
 	if errors.Is(err, events.ErrNotFound) {
 		return "", noAgentSession(session)
@@ -107,6 +111,8 @@ func (l *Ledger) SessionHeap(ctx context.Context, tenant, session string) (strin
 
 // AttachAgentSession records that a client took a session up again.
 func (l *Ledger) AttachAgentSession(ctx context.Context, tenant string, d events.AgentSessionAttached) (seq uint64, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	if err := checkWorkspace(d.Content.Value()); err != nil {
 		return 0, err
 	}
@@ -116,6 +122,8 @@ func (l *Ledger) AttachAgentSession(ctx context.Context, tenant string, d events
 
 // ConfigureAgentSession records new settings of a session.
 func (l *Ledger) ConfigureAgentSession(ctx context.Context, tenant, session string, c events.AgentConfig, actor events.Actor) (seq uint64, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	if err := l.checkAgentConfig(c); err != nil {
 		return 0, err
 	}
@@ -124,17 +132,23 @@ func (l *Ledger) ConfigureAgentSession(ctx context.Context, tenant, session stri
 
 // CloseAgentSession records that a client put a session away.
 func (l *Ledger) CloseAgentSession(ctx context.Context, tenant, session string, actor events.Actor) (seq uint64, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	return l.inAgentSession(ctx, tenant, &events.AgentSessionClosed{SessionID: session, Actor: bounded(actor)})
 }
 
 // DeleteAgentSession records that a session is not to be found any more. One
 // that was deleted before, or never was, is CodeNotFound.
 func (l *Ledger) DeleteAgentSession(ctx context.Context, tenant, session string, actor events.Actor) (seq uint64, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	return l.inAgentSession(ctx, tenant, &events.AgentSessionDeleted{SessionID: session, Actor: bounded(actor)})
 }
 
 // DecidePermission records whether code was let call a tool.
 func (l *Ledger) DecidePermission(ctx context.Context, tenant string, d events.AgentPermissionDecided) (seq uint64, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	d.Actor = bounded(d.Actor)
 	return l.inAgentSession(ctx, tenant, &d)
 }
@@ -168,7 +182,9 @@ type Prompted struct {
 
 // Prompt records a prompt, and that its run is to be done. When only the latter
 // fails the prompt stays on record, Prompted is set, and the error is Submit's.
-func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (Prompted, error) {
+func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ Prompted, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	if p.Run != nil {
 		// What is wrong with it is said before anything is on record.
 		p.Run.Tenant, p.Run.LogicalSession, p.Run.Actor, p.Run.Traceparent = p.Tenant, p.Session, p.Actor, p.Traceparent
@@ -212,6 +228,8 @@ func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (Prompted, error) {
 
 // AnswerCommand records the answer to a prompt that was a command.
 func (l *Ledger) AnswerCommand(ctx context.Context, tenant, session, prompt, text string, cleared bool) (seq uint64, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	body, err := l.body(ctx, tenant, text)
 	if err != nil {
 		return 0, err

@@ -78,6 +78,9 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 		l.newRun(&p)
 		return p, nil
 	}
+	if !h.handedBack {
+		p.Runner = h.newest.Runner
+	}
 	if err := resume(&p, h.first); err != nil {
 		return Plan{}, err
 	}

@@ -18,9 +18,16 @@ const cancelledMessage = "Cancelled by user"
 // The runner is asked first, so that it can stop the script and account for
 // its output; without an answer in Options.CancelWait the ledger ends the
 // execution itself. From the moment the request is on record the caller's
-// cancellation no longer stops it.
+// cancellation no longer stops it. A run that waits for its turn has no runner:
+// it is ended at once.
 func (l *Ledger) Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	actor = bounded(actor)
+	seq, err = l.cancelQueued(ctx, tenant, execution, actor)
+	if !errors.Is(err, errStarted) {
+		return seq, err
+	}
 	if err := l.requestCancel(ctx, tenant, execution, actor); err != nil {
 		return 0, err
 	}
@@ -28,6 +35,48 @@ func (l *Ledger) Cancel(ctx context.Context, tenant, execution string, actor eve
 	defer stop()
 	l.askRunner(ctx, tenant, execution)
 	return l.cancelled(ctx, tenant, execution, actor)
+}
+
+// errStarted is returned by cancelQueued for a run that a runner may have to
+// stop.
+var errStarted = errors.New("the run has no turn to wait for, or was started")
+
+// cancelQueued ends a run that has a turn in a session and was not started. The
+// expected position keeps a runner that is about to start it from doing so.
+func (l *Ledger) cancelQueued(ctx context.Context, tenant, execution string, actor events.Actor) (seq uint64, err error) {
+	h, req, err := l.requestOf(ctx, tenant, execution)
+	switch {
+	case err != nil:
+		return 0, err
+	case req == nil:
+		return 0, notFound(execution)
+	case h.terminal != nil:
+		return 0, notRunning(execution, *h.terminal)
+	case req.Turn == nil || h.newest != nil:
+		return 0, errStarted
+	}
+	ctx, stop := decided(ctx)
+	defer stop()
+	e, err := l.end(ctx, *req, func(h *history) events.Data {
+		if h.newest != nil {
+			return nil
+		}
+		return cancelledBy(actor, req.ExecutionID, h.attempt())
+	})
+	switch {
+	case e.Seq == 0:
+		return 0, err
+	case e.Type != events.TypeExecutionCancelled:
+		return 0, notRunning(execution, e)
+	}
+	if err == nil {
+		// Its request waits in the queue for a turn that it does not need any more.
+		err = l.release(ctx, *req)
+	}
+	if err != nil {
+		l.opts.Logger.WarnContext(ctx, "settling a cancelled execution", "execution", execution, "err", err)
+	}
+	return e.Seq, nil
 }
 
 // requestCancel records the request, unless the execution is unknown or over.
@@ -93,12 +142,16 @@ func (l *Ledger) cancelled(ctx context.Context, tenant, execution string, actor 
 // it is set even with an error when only settling went wrong.
 func (l *Ledger) endCancelled(ctx context.Context, req Request, actor events.Actor) (events.Event, error) {
 	return l.end(ctx, req, func(h *history) events.Data {
-		return events.NewEnding(events.StatusCancelled, events.Ending{
-			ExecutionID: req.ExecutionID,
-			Attempt:     h.attempt(),
-			Content:     errorContent(cancelledMessage),
-			Actor:       &actor,
-		})
+		return cancelledBy(actor, req.ExecutionID, h.attempt())
+	})
+}
+
+func cancelledBy(actor events.Actor, execution string, attempt int) events.Data {
+	return events.NewEnding(events.StatusCancelled, events.Ending{
+		ExecutionID: execution,
+		Attempt:     attempt,
+		Content:     errorContent(cancelledMessage),
+		Actor:       &actor,
 	})
 }
 

@@ -91,9 +91,15 @@ type Plan struct {
 	FirstLine, FirstByte int64
 	// Position is the last position on the execution's control subject.
 	Position uint64
-	// After is the execution whose end the run has to wait for: it is not its turn
-	// yet. Plan again then.
+	// After is the execution whose end the run has to wait for: its turn has not
+	// come. The end of the turns before releases the request. Again, if it is not 0,
+	// is the time after which the run MUST be planned again without that: no run was
+	// requested for a turn before it yet.
 	After string
+	Again time.Duration
+	// Runner started the attempt before this one, which has neither ended nor been
+	// handed back; empty when there is none.
+	Runner string
 	// Heap is the heap to restore, empty for a fresh isolate: what was asked for,
 	// or what the run's session is at.
 	Heap string

@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"daybook/events"
 )
@@ -33,6 +34,9 @@ type Error struct {
 	// Permanent is true for a CodeUnavailable that lasts until an operator acts.
 	// The same request fails again until then.
 	Permanent bool
+	// RetryAfter is when a CodeExhausted request may succeed; 0 where that is not
+	// known.
+	RetryAfter time.Duration
 }
 
 // Error returns the message.

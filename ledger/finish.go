@@ -139,7 +139,8 @@ func errorMessage(status events.Status, message string) string {
 
 // end ends an execution on the server's behalf, unless it has ended, and
 // settles. The event returned is the terminal event on record; it is set even
-// with an error when only settling went wrong.
+// with an error when only settling went wrong. When ending returns nil, the
+// execution is left as it is and the error is errStarted.
 func (l *Ledger) end(ctx context.Context, req Request, ending func(*history) events.Data) (events.Event, error) {
 	doing := "end execution " + req.ExecutionID
 	unlock, err := l.lockSession(ctx, req)
@@ -162,7 +163,11 @@ func (l *Ledger) end(ctx context.Context, req Request, ending func(*history) eve
 		if err := h.decidable(req.ExecutionID); err != nil {
 			return err
 		}
-		e := l.ofRun(req, ending(h))
+		data := ending(h)
+		if data == nil {
+			return &Error{Code: CodeConflict, Message: errStarted.Error(), Err: errStarted}
+		}
+		e := l.ofRun(req, data)
 		if e.Seq, err = l.store.Append(ctx, e, int64(h.position)); err != nil {
 			return err
 		}

@@ -53,6 +53,8 @@ func (l *Ledger) Interrupt(ctx context.Context, tenant, execution string) (seq u
 // InterruptSession is Interrupt for the run that has the last turn of a session,
 // if there is one that has not ended. It returns 0 when there is none.
 func (l *Ledger) InterruptSession(ctx context.Context, tenant, session string) (seq uint64, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	last, err := l.store.LastLogical(ctx, tenant, session)
 	switch {
 	case errors.Is(err, events.ErrNotFound):

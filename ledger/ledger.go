@@ -93,6 +93,14 @@ type Canceller interface {
 	RequestCancel(ctx context.Context, tenant, execution string) (answered bool, err error)
 }
 
+// Releaser reaches the queue of requests.
+type Releaser interface {
+	// Release has a request delivered to a runner at once that was given back with
+	// a delay, and waits until that is noted. It does nothing to a request that was
+	// never delivered or is acknowledged.
+	Release(ctx context.Context, tenant, pool string, position uint64) error
+}
+
 // Store is everything the ledger needs of the world.
 type Store interface {
 	Log
@@ -100,6 +108,7 @@ type Store interface {
 	Heaps
 	Texts
 	Canceller
+	Releaser
 	Sessions
 	Agents
 }
@@ -128,11 +137,17 @@ type Options struct {
 	// the content of runs in a named session, so that it can be erased.
 	Keys     Keys
 	Erasable bool
+	// AnswerWait is how long a client's command may take; default 4.5 s. A ledger
+	// that takes longer is CodeUnavailable.
+	AnswerWait time.Duration
 	// CancelWait is how long Cancel waits for a runner (2 s).
 	CancelWait time.Duration
 	// TurnGrace is how long a turn of a session waits for its run to be requested
 	// before it is passed over (5 s).
 	TurnGrace time.Duration
+	// SessionTurns is how many turns of a logical session may wait at once; 0 is
+	// the default of 1,000, negative is unlimited.
+	SessionTurns int
 	// Lost, if set, tells which event names events after a position as lost, and false
 	// where none are.
 	Lost func(after uint64) (namedAt uint64, lost bool)
@@ -167,7 +182,9 @@ func (o Options) withDefaults() Options {
 	o.HeapMemoryCeilingMB = max(cmp.Or(o.HeapMemoryCeilingMB, 256), o.HeapMemoryMB)
 	o.TimeoutSecs = cmp.Or(o.TimeoutSecs, 30)
 	o.OutputMaxBytes = max(cmp.Or(o.OutputMaxBytes, 64<<20), -1)
+	o.SessionTurns = cmp.Or(o.SessionTurns, defaultSessionTurns)
 	o.TurnGrace = cmp.Or(o.TurnGrace, turnGrace)
+	o.AnswerWait = cmp.Or(o.AnswerWait, answerWait)
 	o.CancelWait = cmp.Or(o.CancelWait, 2*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
@@ -178,15 +195,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// outlive is how long an append may take once it is decided, whatever becomes
-// of the request that led to it.
+// outlive is how long an append of a runner may take once it is decided.
 const outlive = 30 * time.Second
-
-// decided returns a context for work that must be done even if the caller has
-// gone: what it is about to record has already happened.
-func decided(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), outlive)
-}
 
 func (l *Ledger) event(tenant, traceparent string, d events.Data) events.Event {
 	e := events.New(tenant, l.opts.Now(), d)

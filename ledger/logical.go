@@ -18,6 +18,9 @@ const MaxIntentBytes = 512
 type Sessions interface {
 	// LastLogical returns the last event of a session, or events.ErrNotFound.
 	LastLogical(ctx context.Context, tenant, session string) (events.Event, error)
+	// NextLogical returns the first event of a session stored after a position, or
+	// events.ErrNotFound.
+	NextLogical(ctx context.Context, tenant, session string, after uint64) (events.Event, error)
 	// Logical calls fn for each event of a session stored after a position,
 	// oldest first. An error of fn is returned as it is.
 	Logical(ctx context.Context, tenant, session string, after uint64, fn func(events.Event) error) error
@@ -60,7 +63,9 @@ type Opened struct {
 // intent stands for. Of any number of openings with one intent, in any number
 // of processes, one makes the session. Errors are CodeInvalid, naming the field,
 // and CodeUnavailable; repeating an opening with an intent is always safe.
-func (l *Ledger) OpenSession(ctx context.Context, o Opening) (Opened, error) {
+func (l *Ledger) OpenSession(ctx context.Context, o Opening) (_ Opened, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	if o.Kind == "" {
 		o.Kind = events.SessionLogical
 	}
@@ -194,7 +199,9 @@ type LogicalSession struct {
 
 // LogicalSession reads a session from the stream. An unknown one is
 // CodeNotFound.
-func (l *Ledger) LogicalSession(ctx context.Context, tenant, id string) (LogicalSession, error) {
+func (l *Ledger) LogicalSession(ctx context.Context, tenant, id string) (_ LogicalSession, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	var s LogicalSession
 	if err := checkTenant(tenant); err != nil {
 		return s, err
@@ -202,7 +209,7 @@ func (l *Ledger) LogicalSession(ctx context.Context, tenant, id string) (Logical
 	if !events.ValidHash(id) {
 		return s, noSession(id)
 	}
-	err := l.store.Logical(ctx, tenant, id, 0, func(e events.Event) error { return s.apply(e) })
+	err = l.store.Logical(ctx, tenant, id, 0, func(e events.Event) error { return s.apply(e) })
 	var answer *Error
 	switch {
 	case errors.As(err, &answer):

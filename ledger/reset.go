@@ -40,7 +40,9 @@ type ResetDone struct {
 // Errors are CodeInvalid for a heap of another lineage, CodeNotFound for an unknown
 // session or heap, CodeGone for a collected or lost heap, CodeConflict for a heap of
 // another engine or a reused idempotency key, and CodeUnavailable.
-func (l *Ledger) ResetSession(ctx context.Context, r Reset) (ResetDone, error) {
+func (l *Ledger) ResetSession(ctx context.Context, r Reset) (_ ResetDone, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	if err := l.checkReset(r); err != nil {
 		return ResetDone{}, err
 	}
@@ -55,6 +57,8 @@ func (l *Ledger) ResetSession(ctx context.Context, r Reset) (ResetDone, error) {
 // recorded heap of the tenant that this engine made; empty means a fresh isolate. It
 // returns the position of the reset.
 func (l *Ledger) SetSessionHeap(ctx context.Context, tenant, session, heap string, actor events.Actor) (seq uint64, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	r := Reset{Tenant: tenant, SessionID: session, Heap: heap, Actor: actor}
 	if err := l.checkReset(r); err != nil {
 		return 0, err

@@ -9,7 +9,8 @@ import (
 )
 
 // Settle records what belongs to the end of an execution and is still missing:
-// the tags given to a completed run, and its session entry. It is safe to
+// the tags given to a completed run, and its session entry. It releases the next
+// turn of the run's logical session. It is safe to
 // repeat, and to race with itself in any process. Everything is recorded even
 // if ctx ends meanwhile.
 func (l *Ledger) Settle(ctx context.Context, r Request, terminal events.Event) error {
@@ -45,7 +46,7 @@ func (l *Ledger) lockSession(ctx context.Context, r Request) (unlock func(), err
 // settle is Settle under the session's lock. input is the heap the run
 // restored.
 func (l *Ledger) settle(ctx context.Context, r Request, terminal events.Event, input string) error {
-	return errors.Join(l.settleTags(ctx, r, terminal), l.settleEntry(ctx, r, terminal, input))
+	return errors.Join(l.releaseNext(ctx, r, terminal), l.settleTags(ctx, r, terminal), l.settleEntry(ctx, r, terminal, input))
 }
 
 func (l *Ledger) settleTags(ctx context.Context, r Request, terminal events.Event) error {

@@ -18,7 +18,9 @@ import (
 // was used for something else, or that the heap was made by another engine;
 // CodeGone that the heap was collected; CodeUnavailable that nothing is known to be recorded. Repeating a submission
 // with its idempotency key is always safe.
-func (l *Ledger) Submit(ctx context.Context, s Submission) (Receipt, error) {
+func (l *Ledger) Submit(ctx context.Context, s Submission) (_ Receipt, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	if s.FileName == "" {
 		s.FileName = defaultFileName
 	}

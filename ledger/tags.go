@@ -13,6 +13,8 @@ import (
 // well-formed heap key may be tagged, also one not on record yet. Nil tags
 // clear. Errors are CodeInvalid, or CodeUnavailable.
 func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (seq uint64, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	if err := checkTags(tags); err != nil {
 		return 0, err
 	}
@@ -35,6 +37,8 @@ func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[stri
 // and the position is that of the newest edit, 0 when there is none. Errors are
 // CodeInvalid, or CodeUnavailable.
 func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (seq uint64, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	return l.editTags(ctx, tenant, heap, func(edits []events.Event) *events.HeapTagged {
 		tags := currentTags(edits)
 		before := len(tags)

@@ -93,10 +93,12 @@ func (t Teaching) Key(engineID string) ReuseKey {
 // restored, or its sources are not what they were, the break is recorded, and
 // with a lost heap the next turn starts from a fresh isolate. Errors are
 // CodeNotFound for an unknown session, CodeTooLarge and CodeUnavailable.
-func (l *Ledger) Teach(ctx context.Context, t Teaching) (Taught, error) {
+func (l *Ledger) Teach(ctx context.Context, t Teaching) (_ Taught, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	t.Actor = bounded(t.Actor)
 	var done Taught
-	err := retry(ctx, "tell session "+t.Session+" of what it may use", func() error {
+	err = retry(ctx, "tell session "+t.Session+" of what it may use", func() error {
 		s, err := l.LogicalSession(ctx, t.Tenant, t.Session)
 		if err != nil {
 			return err
@@ -249,6 +251,8 @@ func (l *Ledger) rebind(ctx context.Context, s *LogicalSession, t Teaching, reas
 // connection for example, or finds the one it has: "s0" for the holder's first
 // session, "s1" for the next. It survives restarts.
 func (l *Ledger) AssignRef(ctx context.Context, tenant, holder, session string) (ref string, seq uint64, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	err = retry(ctx, "name session "+session, func() error {
 		given, last, err := l.store.Refs(ctx, tenant, holder)
 		if err != nil {
@@ -273,6 +277,8 @@ func (l *Ledger) AssignRef(ctx context.Context, tenant, holder, session string) 
 
 // ResolveRef is the session that a short name stands for, or CodeNotFound.
 func (l *Ledger) ResolveRef(ctx context.Context, tenant, holder, ref string) (session string, err error) {
+	ctx, answered := l.answering(ctx)
+	defer answered(&err)
 	given, _, err := l.store.Refs(ctx, tenant, holder)
 	if err != nil {
 		return "", unavailable("look up session "+Excerpt(ref), err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"daybook/events"
@@ -38,6 +37,9 @@ func (l *Ledger) queueTurn(ctx context.Context, s Submission, execution string) 
 		if err != nil {
 			return err
 		}
+		if err := l.checkTurns(ctx, s.Tenant, s.LogicalSession, last.Seq, next); err != nil {
+			return err
+		}
 		d := &events.SessionTurnQueued{
 			SessionID: s.LogicalSession, Number: next.Turn + 1, ExecutionID: execution,
 			After: next.ExecutionID, Reset: next.Reset, Heap: next.Heap,
@@ -68,7 +70,7 @@ func (l *Ledger) planTurn(ctx context.Context, p Plan) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	p.After, p.Heap = head.running, head.heap
+	p.After, p.Again, p.Heap = head.running, head.again, head.heap
 	return p, nil
 }
 
@@ -129,8 +131,10 @@ func (l *Ledger) turn(ctx context.Context, tenant, session string, number int64,
 
 // head is the state that a session is in at a turn.
 type head struct {
-	// running is the run to wait for; empty when the others are final.
+	// running is the run to wait for; empty when the others are final. again, if it
+	// is not 0, is how long that run may still be requested.
 	running string
+	again   time.Duration
 	// heap is the state; empty for a fresh isolate. from is the run that left it,
 	// empty when none did.
 	heap, from string
@@ -151,6 +155,7 @@ func (l *Ledger) inherit(ctx context.Context, tenant string, t events.Turn) (hea
 // trace is inherit without remembering.
 func (l *Ledger) trace(ctx context.Context, tenant string, t events.Turn) (head, error) {
 	var found *head
+	own := t.Number
 	if t.Reset || t.After == "" {
 		found = &head{heap: t.Heap}
 	}
@@ -160,12 +165,22 @@ func (l *Ledger) trace(ctx context.Context, tenant string, t events.Turn) (head,
 				return h, nil
 			}
 		}
-		h, before, err := l.turnBefore(ctx, tenant, t)
+		if t.Number < own {
+			// The turn before this one was never started. What it waited for may still
+			// be what everything behind it waits for.
+			if running, err := l.stillRunning(ctx, tenant, t.SessionID, t.Number); running != "" || err != nil {
+				return head{running: running}, err
+			}
+		}
+		h, before, again, err := l.turnBefore(ctx, tenant, t)
 		switch {
 		case err != nil:
 			return head{}, err
 		case before == nil:
-			return head{running: t.After}, nil
+			if again == 0 {
+				l.heads.block(t.SessionID, t.Number-1, t.After)
+			}
+			return head{running: t.After, again: again}, nil
 		}
 		if h != nil {
 			end := events.Ended(h.terminal.Data)
@@ -190,45 +205,45 @@ func (l *Ledger) trace(ctx context.Context, tenant string, t events.Turn) (head,
 
 // turnBefore reads what became of the turn before another: its run's history,
 // nil if it never had one, and its own place. before is nil while it is to be
-// waited for.
-func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (h *history, before *events.Turn, err error) {
+// waited for: for again when its run may still be requested.
+func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (h *history, before *events.Turn, again time.Duration, err error) {
 	for {
 		h, req, err := l.requestOf(ctx, tenant, t.After)
 		switch {
 		case err != nil:
-			return nil, nil, err
+			return nil, nil, 0, err
 		case req != nil && req.Turn != nil && req.Turn.SessionID == t.SessionID && req.Turn.Number == t.Number-1:
 			// It is the one. If it was skipped it is not yet ended, but will be.
 			if h.terminal == nil {
-				return nil, nil, h.decidable(t.After)
+				return nil, nil, 0, h.decidable(t.After)
 			}
-			return h, req.Turn, nil
+			return h, req.Turn, 0, nil
 		}
 		queued, skipped, err := l.turn(ctx, tenant, t.SessionID, t.Number-1, 0)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, 0, err
 		}
 		d, ok := queued.Data.(*events.SessionTurnQueued)
 		if !ok {
-			return nil, nil, fmt.Errorf("turn %d of session %s follows one that is not on record: %w", t.Number, t.SessionID, events.ErrDamaged)
+			return nil, nil, 0, fmt.Errorf("turn %d of session %s follows one that is not on record: %w", t.Number, t.SessionID, events.ErrDamaged)
 		}
 		if req != nil {
-			return nil, turnOf(d, queued.Seq), nil // the run has another turn, and this one never will
+			return nil, turnOf(d, queued.Seq), 0, nil // the run has another turn, and this one never will
 		}
 		if skipped == 0 {
-			if l.opts.Now().Sub(queued.Time) < l.opts.TurnGrace {
-				return nil, nil, nil
+			if left := l.opts.TurnGrace - l.opts.Now().Sub(queued.Time); left > 0 {
+				return nil, nil, min(left, l.opts.TurnGrace), nil
 			}
 			if skipped, err = l.skip(ctx, tenant, d); err != nil {
-				return nil, nil, err
+				return nil, nil, 0, err
 			}
 		}
 		// The request may have come before the skip, which then does not count.
 		if _, req, err = l.requestOf(ctx, tenant, t.After); err != nil {
-			return nil, nil, err
+			return nil, nil, 0, err
 		}
 		if req == nil || req.Seq > skipped {
-			return nil, turnOf(d, queued.Seq), nil
+			return nil, turnOf(d, queued.Seq), 0, nil
 		}
 	}
 }
@@ -268,35 +283,4 @@ func (l *Ledger) skip(ctx context.Context, tenant string, d *events.SessionTurnQ
 		return err
 	})
 	return seq, err
-}
-
-// heads remembers the state that sessions were in after a turn. It never
-// changes, so that forgetting all of it at once costs only look-ups.
-type heads struct {
-	mu sync.Mutex
-	by map[headKey]head
-}
-
-type headKey struct {
-	session string
-	turn    int64
-}
-
-// maxHeads bounds heads; one takes about 300 bytes.
-const maxHeads = 10_000
-
-func (c *heads) get(session string, turn int64) (head, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	h, ok := c.by[headKey{session, turn}]
-	return h, ok
-}
-
-func (c *heads) put(session string, turn int64, h head) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.by == nil || len(c.by) >= maxHeads {
-		c.by = map[headKey]head{}
-	}
-	c.by[headKey{session, turn}] = h
 }

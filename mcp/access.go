@@ -88,6 +88,9 @@ func (s *Server) identified(next sdk.MethodHandler) sdk.MethodHandler {
 			return nil, errUnidentified
 		}
 		ctx = access.With(ctx, id)
+		if ss, ok := req.GetSession().(*sdk.ServerSession); ok && o.place != nil && method == "initialize" {
+			o.place.hold(ss)
+		}
 		if scope := scopeOfMethod(method); scope != "" {
 			if err := id.Require(scope); err != nil {
 				return nil, s.fault(ctx, method, forbidden(err))

@@ -56,6 +56,9 @@ func explain(ctx context.Context, err error) (message string, ours bool) {
 		if _, known := errors.AsType[*access.LimitError](err); known {
 			return err.Error(), false // says which, and when to try again
 		}
+		if known, ok := errors.AsType[*ledger.Error](err); ok && known.RetryAfter > 0 {
+			return err.Error(), false // likewise
+		}
 		return err.Error() + " (over a quota: wait before trying again)", false
 	case ledger.CodeUnavailable:
 		if _, damaged := errors.AsType[*events.BlobDamagedError](err); damaged {

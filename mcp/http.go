@@ -36,9 +36,10 @@ const (
 	// many may be open: each costs memory until then.
 	idleSession = 30 * time.Minute
 	maxSessions = 4096
-	// maxTenantSessions is how many a tenant among several may have: none can
-	// keep the others out.
+	// maxTenantSessions and maxUserSessions are how many a tenant among several and
+	// each of its principals may have: none can keep the others out.
 	maxTenantSessions = maxSessions / 4
+	maxUserSessions   = maxTenantSessions / 4
 )
 
 // Handler serves Streamable HTTP, all protocol revisions at one URL: requests
@@ -64,16 +65,32 @@ func (s *Server) Handler() http.Handler {
 			return
 		}
 		if r.Header.Get(versionHeader) >= statelessRevision {
-			if r, ok := s.open(w, r); ok && checkRequest(w, r) && checkTaskRequest(w, r) {
-				without.ServeHTTP(w, r)
+			switch {
+			case batched(r):
+				refuseBatch(w, "revision "+statelessRevision)
+			case !checkRequest(w, r) || !checkTaskRequest(w, r):
+			default:
+				if r, ok := s.open(w, r, nil); ok {
+					without.ServeHTTP(w, r)
+				}
+			}
+			return
+		}
+		if batched(r) {
+			if s.admitBatch(w, r) {
+				withSessions.ServeHTTP(w, r)
 			}
 			return
 		}
 		// A session keeps the name it was opened with; a later header is not
 		// even looked at.
 		if r.Header.Get(transportSessionHeader) == "" && r.Method == http.MethodPost {
-			var ok bool
-			if r, ok = s.open(w, r); !ok {
+			place, ok := s.takePlace(w, r)
+			if !ok {
+				return
+			}
+			defer place.unlessHeld()
+			if r, ok = s.open(w, r, place); !ok {
 				return
 			}
 		}
@@ -99,9 +116,17 @@ func (s *Server) SSEHandler() http.Handler {
 	})
 	owners := &bindings{by: map[string]access.Identity{}}
 	connected := owners.bound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if batched(r) {
+			refuseBatch(w, "this transport")
+			return
+		}
 		if r.Method == http.MethodGet {
-			var ok bool
-			if r, ok = s.open(w, r); !ok {
+			place, ok := s.takePlace(w, r)
+			if !ok {
+				return
+			}
+			defer place.unlessHeld()
+			if r, ok = s.open(w, r, place); !ok {
 				return
 			}
 		}
@@ -115,41 +140,38 @@ func (s *Server) SSEHandler() http.Handler {
 	})))
 }
 
-// open prepares a request that begins a connection. It reports false after
-// having refused it.
-func (s *Server) open(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
+// takePlace counts the session that a request begins. It reports false after it has
+// refused the request.
+func (s *Server) takePlace(w http.ResponseWriter, r *http.Request) (*place, bool) {
+	id, _ := access.From(r.Context())
+	place, err := s.places.take(id, s.opts.Auth != nil)
+	if err != nil {
+		w.Header().Set("Retry-After", "30")
+		rpcError(w, http.StatusServiceUnavailable, jsonrpc.CodeInternalError, err.Error())
+		return nil, false
+	}
+	return place, true
+}
+
+// open prepares a request that begins a connection. place is that of its session,
+// nil where there is none. It reports false after it has refused the request.
+func (s *Server) open(w http.ResponseWriter, r *http.Request, place *place) (*http.Request, bool) {
 	name, err := sessionName(r.Header)
 	if err != nil {
 		rpcError(w, http.StatusBadRequest, jsonrpc.CodeInvalidParams, "X-MCP-Session-Id: "+err.Error())
 		return nil, false
 	}
-	id, _ := access.From(r.Context())
-	all, own := s.openSessions(id.Tenant)
-	if all >= maxSessions || s.opts.Auth != nil && own >= maxTenantSessions || s.life.Err() != nil {
+	if s.life.Err() != nil {
 		w.Header().Set("Retry-After", "30")
-		rpcError(w, http.StatusServiceUnavailable, jsonrpc.CodeInternalError, "no more connections now; try again in 30 seconds")
+		rpcError(w, http.StatusServiceUnavailable, jsonrpc.CodeInternalError, "the server is shutting down; try again in 30 seconds")
 		return nil, false
 	}
-	o := origin{transport: "mcp-http", session: name, address: address(r), identity: id}
-	if r.Header.Get(versionHeader) < statelessRevision {
+	id, _ := access.From(r.Context())
+	o := origin{transport: "mcp-http", session: name, address: address(r), identity: id, place: place}
+	if place != nil {
 		o.connection = events.NewSessionID()
 	}
 	return r.WithContext(withOrigin(r.Context(), o)), true
-}
-
-// openSessions counts the transport sessions there are, and those of a tenant.
-func (s *Server) openSessions(tenant string) (all, own int) {
-	for _, one := range s.tenants.all() {
-		n := 0
-		for range one.sdk.Sessions() {
-			n++
-		}
-		all += n
-		if one.tenant == tenant {
-			own = n
-		}
-	}
-	return all, own
 }
 
 // sessionName reads and checks the name a client gives its session. An empty

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"daybook/internal/access"
 	"daybook/internal/lines"
 	"daybook/internal/link"
 	"daybook/ledger"
@@ -28,6 +29,8 @@ type lineConn struct {
 	ended chan struct{}   // closed by end
 	once  sync.Once
 	grace time.Duration
+	// count counts a message as a request of its tenant; nil counts nothing.
+	count func() error
 
 	writing  sync.Mutex
 	out      io.Writer
@@ -103,9 +106,19 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			}
 			msg, problem := decodeLine(line)
 			if problem != nil {
+				if _, err := c.limit(ctx, nil); err != nil {
+					return nil, err
+				}
 				if err := c.answerUnreadable(problem); err != nil {
 					return nil, err
 				}
+				continue
+			}
+			answered, err := c.limit(ctx, msg)
+			if err != nil {
+				return nil, err
+			}
+			if answered {
 				continue
 			}
 			if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
@@ -117,6 +130,33 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 				}
 			}
 			return msg, nil
+		}
+	}
+}
+
+// limit holds a message against the rate of its tenant. A call over the rate is
+// answered with an error. Other messages have no id to answer under, and wait.
+func (c *lineConn) limit(ctx context.Context, msg jsonrpc.Message) (answered bool, err error) {
+	if c.count == nil {
+		return false, nil
+	}
+	for {
+		over, limited := errors.AsType[*access.LimitError](c.count())
+		if !limited {
+			return false, nil
+		}
+		if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
+			return true, c.Write(ctx, &jsonrpc.Response{ID: req.ID, Error: limitProblem(over)})
+		}
+		timer := time.NewTimer(over.RetryAfter)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return false, ctx.Err()
+		case <-c.ended:
+			timer.Stop()
+			return false, errEnded
 		}
 	}
 }
@@ -193,6 +233,8 @@ func decodeLine(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: ledger.ErrRequestTooLarge.Message}
 	case line[0] == '[':
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "batches are not supported; send one message a line"}
+	case ledger.TooManyValues(line):
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: ledger.ErrTooManyValues.Message}
 	}
 	msg, err := jsonrpc.DecodeMessage(carry(line))
 	if err != nil {

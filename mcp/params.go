@@ -138,8 +138,12 @@ const metaRefused = "daybook/refused"
 // refused makes a request that is answered with a problem: a ping, which may
 // come at any time.
 func refused(id json.RawMessage, problem *jsonrpc.Error) ([]byte, error) {
+	carried := object{{"code", problem.Code}, {"message", problem.Message}}
+	if problem.Data != nil {
+		carried = append(carried, member{"data", problem.Data})
+	}
 	return encode(object{{"jsonrpc", "2.0"}, {"id", id}, {"method", "ping"},
-		{"params", object{{"_meta", object{{metaRefused, object{{"code", problem.Code}, {"message", problem.Message}}}}}}}})
+		{"params", object{{"_meta", object{{metaRefused, carried}}}}}})
 }
 
 // answerRefused answers what refused made. A client that writes such a thing
@@ -156,6 +160,13 @@ func answerRefused(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		code, _ := carried["code"].(float64)
 		message, _ := carried["message"].(string)
-		return nil, &jsonrpc.Error{Code: int64(code), Message: message}
+		problem := &jsonrpc.Error{Code: int64(code), Message: message}
+		if data, ok := carried["data"].(map[string]any); ok {
+			var err error
+			if problem.Data, err = json.Marshal(data); err != nil {
+				return nil, err
+			}
+		}
+		return nil, problem
 	}
 }

@@ -167,13 +167,16 @@ func (s *Server) refuseBadAddresses(next sdk.MethodHandler) sdk.MethodHandler {
 			return next(ctx, method, req)
 		}
 		uri := r.Params.URI
-		if strings.ContainsFunc(uri, func(c rune) bool { return c <= ' ' || c > '~' }) ||
+		if len(uri) > maxURIBytes || strings.ContainsFunc(uri, func(c rune) bool { return c <= ' ' || c > '~' }) ||
 			!slices.ContainsFunc(s.resources(), func(r resource) bool { _, ok := r.named(uri); return ok }) {
 			return nil, s.unreadable(ctx, uri, events.ErrNotFound)
 		}
 		return next(ctx, method, req)
 	}
 }
+
+// maxURIBytes bounds an address: the longest session name, escaped, and the rest.
+const maxURIBytes = 4 << 10
 
 const notOnRecord = "nothing is on record at this address; a uri is execution://{id}, execution://{id}/output, execution://{id}/result, execution://{id}/error, heap://{hash}, session://{name} or, under that name, session://{name}/context"
 

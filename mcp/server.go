@@ -50,6 +50,9 @@ type Options struct {
 	// Auth tells whose a bearer token of an HTTP request is; nil lets everybody
 	// in. Streams are served to the user of this process, without a token.
 	Auth access.Authenticator
+	// Quotas count what one request or connection holds beyond the first message,
+	// which the HTTP server in front counts; nil for no limits.
+	Quotas *access.Quotas
 	// PublicURL is the address clients know the service by, where a proxy changes
 	// it; empty for the one they use.
 	PublicURL string
@@ -73,6 +76,7 @@ type Server struct {
 	tenant  string
 	sdk     *sdk.Server
 	tenants *tenants
+	places  *places
 
 	watches *watches
 
@@ -112,7 +116,7 @@ func New(opts Options) *Server {
 			opts.Instructions = statelessInstructions
 		}
 	}
-	s := &Server{opts: opts, logger: opts.Logger, tenants: &tenants{by: map[string]*Server{}}}
+	s := &Server{opts: opts, logger: opts.Logger, tenants: &tenants{by: map[string]*Server{}}, places: newPlaces()}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	return s.of(events.DefaultTenant)
 }
@@ -137,7 +141,7 @@ func (s *Server) of(tenant string) *Server {
 	if known := s.tenants.by[tenant]; known != nil {
 		return known
 	}
-	one := &Server{opts: s.opts, logger: s.logger, tenant: tenant, tenants: s.tenants, life: s.life, end: s.end, watches: newWatches()}
+	one := &Server{opts: s.opts, logger: s.logger, tenant: tenant, tenants: s.tenants, places: s.places, life: s.life, end: s.end, watches: newWatches()}
 	one.build()
 	s.tenants.by[tenant] = one
 	return one
@@ -181,7 +185,7 @@ func (s *Server) build() {
 		}
 		s.sdk.AddReceivingMiddleware(s.refuseBadAddresses)
 	}
-	s.sdk.AddReceivingMiddleware(s.refuseUnknownNames(byName), answerRefused)
+	s.sdk.AddReceivingMiddleware(s.bounded, s.refuseUnknownNames(byName), answerRefused)
 	s.sdk.AddReceivingMiddleware(s.identified) // the last one added is the first to see a request
 }
 
@@ -218,6 +222,7 @@ func (s *Server) Close() error {
 	for _, one := range s.tenants.all() {
 		one.watches.wait()
 	}
+	s.places.wait()
 	return nil
 }
 

@@ -39,6 +39,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, se
 		}
 	}
 	conn := newLineConn(ctx, in, out, eofGrace)
+	conn.count = func() error { return s.opts.Quotas.Request(access.Anybody()) }
 	ss, err := s.sdk.Connect(withOrigin(ctx, origin{transport: transportStdio, session: session, connection: cmp.Or(ConnectionOf(ctx), events.NewSessionID()), identity: access.Anybody()}), conn, nil)
 	if err != nil {
 		return fmt.Errorf("open the connection: %w", err)

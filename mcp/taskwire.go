@@ -27,20 +27,6 @@ const (
 // carry makes a message fit for the SDK: what it would answer with its insides
 // is answered by us, and what it has no place for gets one.
 func carry(message []byte) []byte {
-	var batch []json.RawMessage
-	if m := bytes.TrimSpace(message); len(m) == 0 || m[0] != '[' || json.Unmarshal(m, &batch) != nil {
-		return carryOne(message)
-	}
-	for i, m := range batch {
-		batch[i] = carryOne(m)
-	}
-	if carried, err := encode(batch); err == nil {
-		return carried
-	}
-	return message
-}
-
-func carryOne(message []byte) []byte {
 	if id, problem := checkParams(message); problem != nil {
 		if answered, err := refused(id, problem); err == nil {
 			return answered
@@ -82,26 +68,45 @@ func carryTask(message []byte) []byte {
 	return message
 }
 
-// readBody takes the body of a request as far as it may go, and gives it back.
+// heldBody is the body of a request that was read and can be read again.
+type heldBody struct {
+	io.Reader
+	io.Closer
+	body []byte
+	err  error // why reading stopped before the end
+}
+
+// readBody reads the body of a request up to its bound, which for a batch is
+// maxBatchBytes, and puts it back. The result can be one byte above the bound: the
+// body is longer then.
 func readBody(r *http.Request) ([]byte, error) {
-	// Whoever reads on meets what stopped this reading, or the rest of a body
-	// that is too long.
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxMessageBytes+1))
+	if held, ok := r.Body.(*heldBody); ok {
+		setBody(r, held.body, held.err)
+		return held.body, held.err
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBatchBytes+1))
+	if err == nil && len(body) > maxBatchBytes && !isBatch(body) {
+		var rest bytes.Buffer
+		_, err = rest.ReadFrom(io.LimitReader(r.Body, maxMessageBytes-maxBatchBytes))
+		body = append(body, rest.Bytes()...)
+	}
 	setBody(r, body, err)
 	return body, err
 }
 
+// setBody replaces the body of a request. A reader of the new body meets err after
+// it, or the rest of a body that is too long.
 func setBody(r *http.Request, body []byte, err error) {
-	parts := []io.Reader{bytes.NewReader(body)}
-	if err != nil {
-		parts = append(parts, failingReader{err})
-	} else {
-		parts = append(parts, r.Body)
+	var rest io.Reader = r.Body
+	var from io.Closer = r.Body
+	if held, ok := r.Body.(*heldBody); ok {
+		from = held.Closer
+		rest = http.NoBody
 	}
-	r.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(parts...), r.Body}
+	if err != nil {
+		rest = failingReader{err}
+	}
+	r.Body = &heldBody{Reader: io.MultiReader(bytes.NewReader(body), rest), Closer: from, body: body, err: err}
 }
 
 type failingReader struct{ err error }
@@ -113,12 +118,12 @@ func carryOverHTTP(r *http.Request) *http.Request {
 	if r.Method != http.MethodPost {
 		return r
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxMessageBytes+1))
-	if err == nil && len(body) <= maxMessageBytes {
+	body, err := readBody(r)
+	if err == nil && len(body) <= maxMessageBytes && !isBatch(body) {
 		body = carry(body)
 		r.ContentLength = int64(len(body))
+		setBody(r, body, nil)
 	}
-	setBody(r, body, err)
 	return r
 }
 
@@ -129,9 +134,24 @@ func checkBody(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	body, err := readBody(r)
+	if isBatch(body) && len(body) > maxBatchBytes {
+		rpcError(w, http.StatusRequestEntityTooLarge, jsonrpc.CodeInvalidRequest, errBatchTooLarge.Message)
+		return false
+	}
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge || len(body) > maxMessageBytes {
 		http.Error(w, ledger.ErrRequestTooLarge.Message, http.StatusRequestEntityTooLarge)
 		return false
+	}
+	if len(body) == 0 {
+		return true // the SDK says so
+	}
+	if ledger.TooManyValues(body) && json.Valid(body) {
+		rpcError(w, http.StatusRequestEntityTooLarge, jsonrpc.CodeInvalidRequest, ledger.ErrTooManyValues.Message)
+		return false
+	}
+	blank := len(bytes.TrimSpace(body)) == 0
+	if isBatch(body) && !blank && json.Valid(body) {
+		return true // batches have rules of their own
 	}
 	body = bytes.TrimSpace(body)
 	var m struct { // what has a type in every message
@@ -140,11 +160,7 @@ func checkBody(w http.ResponseWriter, r *http.Request) bool {
 		ID      json.RawMessage `json:"id"`
 	}
 	switch {
-	case len(body) == 0:
-		return true // the SDK says so
-	case body[0] == '[' && json.Valid(body): // a batch, which old revisions have
-		return true
-	case body[0] == '{' && json.Unmarshal(body, &m) == nil && (len(m.ID) == 0 || !strings.ContainsAny(string(m.ID[:1]), "{[tf")):
+	case !blank && body[0] == '{' && json.Unmarshal(body, &m) == nil && (len(m.ID) == 0 || !strings.ContainsAny(string(m.ID[:1]), "{[tf")):
 		return true
 	}
 	rpcError(w, http.StatusBadRequest, jsonrpc.CodeParseError, "the body is not a JSON-RPC message, or nested far too deep; send one as a JSON object")

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -10,15 +11,21 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
+	"daybook/internal/access"
 	"daybook/ledger"
 )
 
 const (
 	// maxWatched bounds the addresses watched at a time, over all clients.
 	maxWatched = 1024
+	// maxSessionWatched bounds those of one connection.
+	maxSessionWatched = 100
 	// watchPause is the least time between two looks at what is watched: a run
 	// that prints a thousand lines a second is not a thousand notifications.
 	watchPause = 100 * time.Millisecond
+	// watchShare bounds the time spent with looking: a pause is this many times as
+	// long as the look before it.
+	watchShare = 10
 )
 
 // watches are the addresses that clients want to hear of. One goroutine looks
@@ -27,13 +34,14 @@ type watches struct {
 	mu      sync.Mutex
 	seen    map[string]string                      // address -> version last told
 	by      map[string]map[*sdk.ServerSession]bool // address -> who wants to know
+	number  map[*sdk.ServerSession]int             // how many addresses each watches
 	closers map[*sdk.ServerSession]bool            // sessions whose end is awaited
 	looking bool                                   // the goroutine runs
 	running sync.WaitGroup
 }
 
 func newWatches() *watches {
-	return &watches{seen: map[string]string{}, by: map[string]map[*sdk.ServerSession]bool{}, closers: map[*sdk.ServerSession]bool{}}
+	return &watches{seen: map[string]string{}, by: map[string]map[*sdk.ServerSession]bool{}, number: map[*sdk.ServerSession]int{}, closers: map[*sdk.ServerSession]bool{}}
 }
 
 // subscribe begins to watch an address for a session.
@@ -42,11 +50,17 @@ func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error
 	if s.isFixture(uri) {
 		return nil
 	}
+	w := s.watches
+	w.mu.Lock()
+	full := w.number[req.Session] >= maxSessionWatched && !w.by[uri][req.Session]
+	w.mu.Unlock()
+	if full {
+		return s.unreadable(ctx, uri, ledger.Invalid("uri", "a connection may watch %d addresses; unsubscribe from one, or poll with the tools", maxSessionWatched))
+	}
 	version, err := s.version(ctx, uri)
 	if err != nil {
 		return s.unreadable(ctx, uri, err)
 	}
-	w := s.watches
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if s.life.Err() != nil {
@@ -59,7 +73,10 @@ func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error
 		w.by[uri] = map[*sdk.ServerSession]bool{}
 		w.seen[uri] = version
 	}
-	w.by[uri][req.Session] = true
+	if !w.by[uri][req.Session] {
+		w.by[uri][req.Session] = true
+		w.number[req.Session]++
+	}
 	if !w.closers[req.Session] {
 		w.closers[req.Session] = true
 		w.running.Go(func() {
@@ -74,6 +91,27 @@ func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error
 	return nil
 }
 
+// bounded holds a request that names several addresses to what as many requests
+// might do.
+func (s *Server) bounded(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		p, ok := req.GetParams().(*sdk.SubscriptionsListenParams)
+		if !ok || p == nil || p.Notifications == nil {
+			return next(ctx, method, req)
+		}
+		n := len(p.Notifications.ResourceSubscriptions)
+		if n > maxSessionWatched {
+			return nil, invalidParams("subscriptions/listen names %d addresses; one request may watch %d", n, maxSessionWatched)
+		}
+		id, _ := access.From(ctx)
+		_, err := s.opts.Quotas.Further(id, n-1)
+		if over, limited := errors.AsType[*access.LimitError](err); limited {
+			return nil, limitProblem(over)
+		}
+		return next(ctx, method, req)
+	}
+}
+
 // unsubscribe ends watching an address for a session.
 func (s *Server) unsubscribe(_ context.Context, req *sdk.UnsubscribeRequest) error {
 	s.watches.mu.Lock()
@@ -84,7 +122,12 @@ func (s *Server) unsubscribe(_ context.Context, req *sdk.UnsubscribeRequest) err
 
 // drop is called with the lock held.
 func (w *watches) drop(uri string, ss *sdk.ServerSession) {
-	delete(w.by[uri], ss)
+	if w.by[uri][ss] {
+		delete(w.by[uri], ss)
+		if w.number[ss]--; w.number[ss] == 0 {
+			delete(w.number, ss)
+		}
+	}
 	if len(w.by[uri]) == 0 {
 		delete(w.by, uri)
 		delete(w.seen, uri)
@@ -126,14 +169,16 @@ func (s *Server) look() {
 		if len(uris) == 0 {
 			return
 		}
+		began := time.Now()
 		for _, uri := range uris {
 			s.tell(uri)
 		}
+		next := max(watchPause, watchShare*time.Since(began))
 		select {
 		case <-changed: // that nobody watches any more is noticed then, too
 		case <-s.life.Done():
 		}
-		pause.Reset(watchPause)
+		pause.Reset(next)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // maxLinesBytes bounds the text of one answer of Lines; it holds at least one
 // line whatever its length.
-const maxLinesBytes = 4 << 20
+const maxLinesBytes = 256 << 10
 
 // Lines returns up to limit whole lines from number from (at least 1) on, and the status
 // that was true when they were read: with a terminal one, an answer without

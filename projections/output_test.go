@@ -341,7 +341,7 @@ func TestLinesKeepWhatIsKnownOfThem(t *testing.T) {
 	big := strings.Repeat("x", events.OutputMaxBytes-1)
 	x := fresh
 	x.Attempt = 1
-	for range 100 { // 6.4 MB in lines of two pieces
+	for range 100 { // 6.4 MB in lines of two pieces, 64 KiB each
 		for _, l := range []events.Line{{Text: big, Level: events.LevelWarn, TimeMillis: -5, Continued: true}, {Text: "!", Level: events.LevelTrace, TimeMillis: 7}} {
 			d := output(1, 1, x, l)
 			x.Add(d)
@@ -353,7 +353,7 @@ func TestLinesKeepWhatIsKnownOfThem(t *testing.T) {
 	}
 	apply(t, s, b)
 	lines, status, err := s.Lines(t.Context(), tenant, id(1), 1, 1000)
-	if err != nil || status != events.StatusRunning || len(lines) < 50 || len(lines) > 70 {
+	if err != nil || status != events.StatusRunning || len(lines) < 3 || len(lines) > 6 {
 		t.Fatalf("%d lines, %s, error %v", len(lines), status, err)
 	}
 	for i, l := range lines {

@@ -8,16 +8,17 @@ import (
 	"github.com/mattn/go-sqlite3"
 
 	"daybook/events"
+	"daybook/internal/exhausted"
 )
 
 // stallPause is how long Run waits before it tries to write its file again.
 const stallPause = time.Second
 
-// noRoom tells a file that cannot be written, mostly because the disk is full,
-// from a fault that would come again.
+// noRoom tells a file that cannot be written now, because the disk is full or the
+// process has too many files open, from a fault that would come again.
 func noRoom(err error) bool {
 	var se sqlite3.Error
-	return errors.As(err, &se) && (se.Code == sqlite3.ErrFull || se.Code == sqlite3.ErrIoErr || se.Code == sqlite3.ErrReadonly)
+	return exhausted.Is(err) || errors.As(err, &se) && (se.Code == sqlite3.ErrCantOpen || se.Code == sqlite3.ErrNomem || se.Code == sqlite3.ErrFull || se.Code == sqlite3.ErrIoErr || se.Code == sqlite3.ErrReadonly)
 }
 
 // stall publishes why nothing can be applied now, and logs it the first time.

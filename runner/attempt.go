@@ -64,7 +64,7 @@ func (r *Runner) attempt(l *life, plan ledger.Plan, d Delivery) error {
 }
 
 func (a *attempt) do(running context.Context, d Delivery) (err error) {
-	if a.in, err = a.r.fetch(a.records, a.plan, d.Delivered); err != nil {
+	if a.in, err = a.r.fetch(a.records, a.plan, a.r.failedDeliveries(d, a.plan.Request.Turn)); err != nil {
 		return err
 	}
 	var starting sync.WaitGroup

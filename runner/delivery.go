@@ -31,9 +31,7 @@ func (r *Runner) deliver(l *life, d Delivery) {
 	r.stats.add(func(s *Stats) { s.InFlight++ })
 	defer r.stats.add(func(s *Stats) { s.InFlight-- })
 
-	drop := r.hands.take(d.Event.Tenant, d.Event.About())
 	err := guard(func() error { return r.do(l, d) })
-	drop() // now that its end is on record, the next turn of its session may come
 	doing := "acknowledging a run"
 	switch {
 	case err == nil:
@@ -43,8 +41,8 @@ func (r *Runner) deliver(l *life, d Delivery) {
 		// acknowledging or giving back ours would end theirs.
 		log.WarnContext(l.records, "a run was taken over by a newer attempt")
 		return
-	case errors.Is(err, errTurnCome):
-		doing, err = "giving back a run whose turn has come", d.Nak(l.records, 0)
+	case errors.Is(err, errTurnWaits):
+		return
 	case errors.Is(err, errHandedBack):
 		r.stats.add(func(s *Stats) { s.HandedBack++ })
 		doing, err = "giving back a run", d.Nak(l.records, 0)
@@ -74,6 +72,7 @@ func (r *Runner) do(l *life, d Delivery) error {
 		return fmt.Errorf("a request of type %s is none this version can run", d.Event.Type)
 	}
 	redelivered := d.Delivered > 1
+	var asked uint64 // where an attempt was that no runner holds
 	for range maxReplans {
 		plan, err := r.opts.Ledger.Plan(l.records, req, redelivered)
 		if err != nil {
@@ -83,7 +82,17 @@ func (r *Runner) do(l *life, d Delivery) error {
 			return r.settle(l.records, req, *plan.Ended)
 		}
 		if plan.After != "" {
-			return r.await(l, req, plan, d)
+			return r.postpone(l, req, plan, d)
+		}
+		if replaces(plan) && plan.Position != asked {
+			switch held, err := r.opts.Work.Held(l.records, req.Tenant, req.ExecutionID); {
+			case err != nil:
+				return fmt.Errorf("ask for the runner of the attempt before: %w", err)
+			case held:
+				return ledger.ErrSuperseded
+			}
+			asked, redelivered = plan.Position, true
+			continue // it may have ended just before it was asked for
 		}
 		err = r.attempt(l, plan, d)
 		var ended *ledger.EndedError

@@ -212,3 +212,5 @@ func (q queue) Consume(ctx context.Context, _ string, _ int, fn func(context.Con
 }
 
 func (queue) ListenCancel(string, string, func() bool) (func(), error) { return func() {}, nil }
+
+func (queue) Held(context.Context, string, string) (bool, error) { return false, nil }

@@ -7,3 +7,6 @@ func SetOvertime(r *Runner, d time.Duration) { r.overtime = d }
 
 // SetHandBackWait shortens how long handing back may take.
 func SetHandBackWait(r *Runner, d time.Duration) { r.handBackWait = d }
+
+// SetTurnDelay shortens how long a run waits for its turn unless it is released.
+func SetTurnDelay(r *Runner, d time.Duration) { r.turnDelay = d }

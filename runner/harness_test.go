@@ -88,7 +88,7 @@ func (w work) Consume(ctx context.Context, pool string, slots int, fn func(conte
 		if w.nak != nil {
 			nak = func(ctx context.Context, delay time.Duration) error { return w.nak(ctx, d, delay) }
 		}
-		fn(ctx, runner.Delivery{Event: d.Event, Delivered: d.Delivered, Free: d.Free, Park: d.Park, Ack: ack, Nak: nak})
+		fn(ctx, runner.Delivery{Event: d.Event, Delivered: d.Delivered, Free: d.Free, Ack: ack, Nak: nak})
 	})
 }
 
@@ -177,6 +177,12 @@ func (b *book) options(w runner.Workers) runner.Options {
 func (b *book) begin(opts runner.Options) (r *runner.Runner, drain func()) {
 	b.t.Helper()
 	r = runner.New(opts)
+	return r, b.run(r)
+}
+
+// run is begin for a runner that the test has made.
+func (b *book) run(r *runner.Runner) (drain func()) {
+	b.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -187,7 +193,7 @@ func (b *book) begin(opts runner.Options) (r *runner.Runner, drain func()) {
 		}
 	})
 	b.t.Cleanup(drain)
-	return r, drain
+	return drain
 }
 
 // submit asks for a run of code, with what change adds.

@@ -19,13 +19,10 @@ type Delivery struct {
 	// Free gives up the slot: the script has ended, and what is left to do needs
 	// no worker. It may be called more than once.
 	Free func()
-	// Park gives up the slot as Free does, for a run that is not to be done yet:
-	// any number may be parked. The request is to be given back when it is time,
-	// not to be done.
-	Park func()
 	// Ack reports the request as dealt with and waits until that is noted.
 	Ack func(ctx context.Context) error
-	// Nak gives the request back, to be delivered again after delay.
+	// Nak gives the request back, to be delivered again after delay, and waits
+	// until that is noted. A second Nak replaces the delay of the first.
 	Nak func(ctx context.Context, delay time.Duration) error
 }
 
@@ -41,6 +38,9 @@ type Work interface {
 	// execution's end is on record. stop ends the listening and does not wait
 	// for fn.
 	ListenCancel(tenant, execution string, fn func() bool) (stop func(), err error)
+	// Held reports whether any runner listens for cancel requests of the execution
+	// now. It waits for an answer for a few seconds at most.
+	Held(ctx context.Context, tenant, execution string) (bool, error)
 }
 
 // Planner decides what is to be done with a request. *ledger.Ledger is one.

@@ -47,10 +47,8 @@ type Runner struct {
 	stats stats
 	// identity is what the workers said of themselves.
 	identity identity
-	// hands are the executions that this runner deals with at the moment.
-	hands hands
-	// overtime and handBackWait are the constants, except in tests.
-	overtime, handBackWait time.Duration
+	// overtime, handBackWait and turnDelay are the constants, except in tests.
+	overtime, handBackWait, turnDelay time.Duration
 }
 
 // New makes a runner. It starts nothing. It panics when a port is missing.
@@ -67,7 +65,7 @@ func New(opts Options) *Runner {
 		opts.Logger = slog.Default()
 	}
 	opts.Logger = opts.Logger.With("runner", opts.ID)
-	return &Runner{opts: opts, overtime: overtime, handBackWait: handBackWait}
+	return &Runner{opts: opts, overtime: overtime, handBackWait: handBackWait, turnDelay: turnDelay}
 }
 
 // ID is the name this runner goes by in the ledger.

@@ -11,14 +11,15 @@ import (
 type Stats struct {
 	// InFlight is the number of requests in hand.
 	InFlight int
-	// Waiting is how many of them wait for their turn in a session.
-	Waiting int
 	// Done counts the executions this runner brought to an end, by status.
 	Done map[events.Status]int64
 	// HandedBack counts runs handed back while draining, Retried requests given
 	// back because something was unavailable.
 	HandedBack int64
 	Retried    int64
+	// Postponed counts requests given back because the turn of their run had not
+	// come.
+	Postponed int64
 }
 
 // stats counts under one mutex, never held across a call.

@@ -3,129 +3,67 @@ package runner
 import (
 	"errors"
 	"fmt"
-	"sync"
+	"math/rand/v2"
 	"time"
 
+	"daybook/events"
 	"daybook/ledger"
 )
 
-// errTurnCome reports a run that waited for its turn in a session and need not
-// any longer: whoever is delivered the request next runs it.
-var errTurnCome = errors.New("the run's turn has come")
+// errTurnWaits reports a request that was given back with a delay because the
+// turn of its run has not come.
+var errTurnWaits = errors.New("the run waits for its turn")
 
-// How often a waiting run looks whether its turn has come: of a run that it
-// waits for elsewhere it is not told, and of one in this runner's hands it is.
-const (
-	firstLook = 10 * time.Millisecond
-	lastLook  = 250 * time.Millisecond
-	nearLook  = 10 * time.Second
-)
+// turnDelay is how long a request is given back for when the turn of its run has
+// not come, at most; half of it at least. The end of the turn before releases the
+// request earlier: the delay only bounds what a lost release costs.
+const turnDelay = 10 * time.Minute
 
-// await keeps a run in hand until the run before it in its session has ended,
-// and then gives it back to be delivered at once. Meanwhile it takes no slot and
-// costs no attempt; if the process dies it is delivered to another. Nil means
-// that the execution has ended.
-func (r *Runner) await(l *life, req ledger.Request, plan ledger.Plan, d Delivery) (err error) {
-	d.Park()
-	r.stats.add(func(s *Stats) { s.Waiting++ })
-	defer r.stats.add(func(s *Stats) { s.Waiting-- })
-
-	cancelled, over := make(chan struct{}, 1), make(chan struct{})
-	silence, err := r.opts.Work.ListenCancel(req.Tenant, req.ExecutionID, func() bool {
-		select {
-		case cancelled <- struct{}{}:
-		default:
-		}
-		<-over
-		return err == nil
-	})
-	if err != nil {
-		return fmt.Errorf("listen for cancel requests: %w", err)
+// postpone gives back the request of a run whose turn has not come. The request
+// then costs nothing but its entry in the queue. The turn before may have ended
+// between the plan and the giving back, when its release had no effect yet. So
+// the run is planned again afterwards, and released here if its turn has come.
+// Nil means that the execution has ended.
+func (r *Runner) postpone(l *life, req ledger.Request, plan ledger.Plan, d Delivery) error {
+	delay := plan.Again
+	if delay <= 0 {
+		delay = r.turnDelay/2 + rand.N(r.turnDelay/2+1)
 	}
-	defer silence()
-	defer close(over)
-	for look := firstLook; ; look = min(2*look, lastLook) {
-		// Asked for before the record is read: an end after that is told of.
-		ended, near := r.hands.of(req.Tenant, plan.After)
-		next, err := r.opts.Ledger.Plan(l.records, req, true)
-		switch {
-		case err != nil:
-			return fmt.Errorf("plan the run: %w", err)
-		case next.Ended != nil:
-			return r.settle(l.records, req, *next.Ended)
-		case next.Attempt != plan.Attempt:
-			return ledger.ErrSuperseded // somebody took this run for lost, and began it
-		case next.After == "":
-			return errTurnCome
-		case next.After != plan.After:
-			plan.After, look = next.After, firstLook
-			continue
-		}
-		delay := look
-		if near {
-			delay = nearLook
-		}
-		late := time.NewTimer(delay)
-		select {
-		case <-late.C:
-		case <-ended:
-		case <-cancelled:
-		case <-l.draining:
-			late.Stop()
-			return errTurnCome
-		}
-		late.Stop()
+	if err := d.Nak(l.records, delay); err != nil {
+		return fmt.Errorf("give back a run that waits for its turn: %w", err)
 	}
+	r.stats.add(func(s *Stats) { s.Postponed++ })
+	next, err := r.opts.Ledger.Plan(l.records, req, true)
+	switch {
+	case err != nil:
+		return fmt.Errorf("plan the run: %w", err)
+	case next.Ended != nil:
+		return r.settle(l.records, req, *next.Ended)
+	case next.After != "":
+		return errTurnWaits
+	}
+	if err := d.Nak(l.records, 0); err != nil {
+		return fmt.Errorf("give back a run whose turn has come: %w", err)
+	}
+	return errTurnWaits
 }
 
-// hands tells which executions are in the hands of a runner, and when one is no
-// longer.
-type hands struct {
-	mu sync.Mutex
-	by map[handKey]*hand
+// replaces reports whether a plan takes a run from another runner, which may
+// still hold it. A request with a turn may be delivered while a runner holds it:
+// it was released twice, or just when it was delivered for the first time.
+func replaces(plan ledger.Plan) bool {
+	return plan.Request.Turn != nil && plan.Runner != ""
 }
 
-type handKey struct{ tenant, execution string }
-
-type hand struct {
-	holders int
-	empty   chan struct{}
-}
-
-// take is called when a request is delivered; drop when it has been dealt with.
-func (h *hands) take(tenant, execution string) (drop func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	key := handKey{tenant, execution}
-	one := h.by[key]
-	if one == nil {
-		one = &hand{empty: make(chan struct{})}
-		if h.by == nil {
-			h.by = map[handKey]*hand{}
-		}
-		h.by[key] = one
+// failedDeliveries is how many deliveries of a request may have failed. Those
+// that only found that the turn had not come are no failures.
+func (r *Runner) failedDeliveries(d Delivery, turn *events.Turn) int {
+	if turn == nil {
+		return d.Delivered
 	}
-	one.holders++
-	return sync.OnceFunc(func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if one.holders--; one.holders == 0 {
-			delete(h.by, key)
-			close(one.empty)
-		}
-	})
-}
-
-// of returns what is closed when an execution is no longer in hand. It reports
-// false, and nothing to wait for, when it is not.
-func (h *hands) of(tenant, execution string) (empty <-chan struct{}, ok bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	one := h.by[handKey{tenant, execution}]
-	if one == nil {
-		return nil, false
-	}
-	return one.empty, true
+	const released = 2 // by the turn before, and by a postpone that met it
+	postponed := int(time.Since(d.Event.Time)/(r.turnDelay/2)) + 1
+	return max(1, d.Delivered-postponed-released)
 }
 
 // headLost fails a turn whose session head cannot be restored.

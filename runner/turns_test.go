@@ -54,16 +54,16 @@ func (b *book) heapOf(end *events.Ending) string {
 	return string(blob)
 }
 
-// waiting waits until n runs wait for their turn.
+// waiting waits until n requests were given back before their turn.
 func waiting(t *testing.T, r *runner.Runner, n int) {
 	t.Helper()
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
-	for r.Stats().Waiting < n {
+	for r.Stats().Postponed < int64(n) {
 		select {
 		case <-look.C:
 		case <-time.After(patience):
-			t.Fatalf("%d runs wait, not %d", r.Stats().Waiting, n)
+			t.Fatalf("%d requests were postponed, not %d", r.Stats().Postponed, n)
 		}
 	}
 }

@@ -86,9 +86,26 @@ func NewQuotas(l Limits, m Meter, now func() time.Time) *Quotas {
 // Request counts a request and returns a *LimitError when its tenant makes too
 // many.
 func (q *Quotas) Request(id Identity) error {
-	if q.limits.RequestsPerSecond == 0 {
+	if q == nil || q.limits.RequestsPerSecond == 0 {
 		return nil
 	}
+	_, err := q.count(id, 1)
+	return err
+}
+
+// Further counts n further requests of a tenant that came in one message, and
+// returns how many of them may be handled. Where that is not all of them the error
+// is a *LimitError.
+func (q *Quotas) Further(id Identity, n int) (granted int, err error) {
+	if q == nil || q.limits.RequestsPerSecond == 0 || n <= 0 {
+		return n, nil
+	}
+	return q.count(id, n)
+}
+
+// count takes up to n requests from the rate of a tenant. Refused requests do not
+// count.
+func (q *Quotas) count(id Identity, n int) (granted int, err error) {
 	now := q.now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -98,13 +115,16 @@ func (q *Quotas) Request(id Identity) error {
 		limiter = rate.NewLimiter(rate.Limit(q.limits.RequestsPerSecond), max(1, int(q.limits.RequestsPerSecond*burstSeconds)))
 		q.rates[id.Tenant] = limiter
 	}
+	if granted = min(n, max(0, int(limiter.TokensAt(now)+1e-9))); !limiter.AllowN(now, granted) {
+		granted = 0
+	}
+	if granted == n {
+		return granted, nil
+	}
 	r := limiter.ReserveN(now, 1)
 	wait := r.DelayFrom(now)
-	if wait == 0 {
-		return nil
-	}
-	r.CancelAt(now) // a refused request does not count
-	return &LimitError{Limit: "limit-requests", What: "requests per second", Value: q.limits.RequestsPerSecond, RetryAfter: wait}
+	r.CancelAt(now)
+	return granted, &LimitError{Limit: "limit-requests", What: "requests per second", Value: q.limits.RequestsPerSecond, RetryAfter: wait}
 }
 
 // forgetIdle drops the rates of tenants that have not asked for a while, once

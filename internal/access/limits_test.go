@@ -212,3 +212,38 @@ func TestStreams(t *testing.T) {
 	_, err = q.Stream(ada)
 	wantLimit(t, err, "limit-streams")
 }
+
+// Further requests in one message count like the first: as many as the rate has are
+// granted, and the others are refused without counting.
+func TestFurtherRequests(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	q := access.NewQuotas(access.Limits{RequestsPerSecond: 2}, nil, c.now)
+	acme := access.Identity{Tenant: "acme"}
+	if err := q.Request(acme); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		asked, granted int
+		later          time.Duration
+	}{{5, 5, 0}, {0, 0, 0}, {-1, -1, 0}, {100, 14, 0}, {100, 0, 0}, {3, 2, time.Second}, {1, 1, 500 * time.Millisecond}} {
+		c.advance(step.later)
+		n, err := q.Further(acme, step.asked)
+		if n != step.granted {
+			t.Errorf("%d of %d were granted, want %d", n, step.asked, step.granted)
+		}
+		if n == step.asked {
+			if err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if over := wantLimit(t, err, "limit-requests"); over.RetryAfter != 500*time.Millisecond {
+			t.Errorf("try again in %s, want 0.5 s", over.RetryAfter)
+		}
+	}
+	var none *access.Quotas
+	if n, err := none.Further(acme, 1000); n != 1000 || err != nil || none.Request(acme) != nil {
+		t.Errorf("no quotas granted %d: %v", n, err)
+	}
+}

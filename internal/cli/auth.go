@@ -20,11 +20,14 @@ type authFlags struct {
 	KeyFile   string `name:"tls-key" help:"Private key of the certificate, in PEM." placeholder:"FILE"`
 	PublicURL string `name:"public-url" help:"Address that clients know the server by, where a proxy in front changes it; its host is accepted like --allowed-host." placeholder:"URL"`
 
-	Requests    float64 `name:"limit-requests" help:"HTTP requests a second of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
-	Runs        int     `name:"limit-runs" help:"Runs queued or running of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
-	OutputBytes int64   `name:"limit-output-bytes" help:"Bytes of output stored for each tenant, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
-	HeapBytes   int64   `name:"limit-heap-bytes" help:"Bytes of heaps stored for each tenant, as large as they are restored, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
-	Streams     *int    `name:"limit-streams" help:"Event streams each principal may hold open; 64 with --auth, else unlimited, if not given; 0 is unlimited." placeholder:"N"`
+	Requests              float64 `name:"limit-requests" help:"HTTP requests and MCP messages a second of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
+	Runs                  int     `name:"limit-runs" help:"Runs queued or running of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
+	OutputBytes           int64   `name:"limit-output-bytes" help:"Bytes of output stored for each tenant, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
+	HeapBytes             int64   `name:"limit-heap-bytes" help:"Bytes of heaps stored for each tenant, as large as they are restored, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
+	Connections           int     `name:"limit-connections" help:"HTTP connections that may be open; half of the process's limit of open files, at most 4096, if not given." default:"0" placeholder:"N"`
+	ConnectionsPerAddress int     `name:"limit-connections-per-address" help:"HTTP connections that one address may have open; half of --limit-connections, and all of them for a loopback address, if not given." default:"0" placeholder:"N"`
+	Streams               *int    `name:"limit-streams" help:"Event streams each principal may hold open; 64 with --auth, else unlimited, if not given; 0 is unlimited." placeholder:"N"`
+	Turns                 int     `name:"limit-session-turns" help:"Turns of one logical session that may wait; 0 is unlimited." default:"1000" placeholder:"N"`
 }
 
 // defaultStreams is how many streams a principal may hold open when it can be
@@ -59,14 +62,19 @@ func (f authFlags) apply(o *embed.Options) error {
 	}
 	o.CertFile, o.KeyFile, o.PublicURL = f.CertFile, f.KeyFile, f.PublicURL
 	o.Limits = embed.Limits{RequestsPerSecond: f.Requests, Runs: f.Runs, OutputBytes: f.OutputBytes, HeapBytes: f.HeapBytes}
+	o.MaxConnections, o.MaxConnectionsPerAddress = f.Connections, f.ConnectionsPerAddress
 	switch {
 	case f.Streams != nil:
 		o.Limits.Streams = *f.Streams
 	case len(f.Auth) > 0:
 		o.Limits.Streams = defaultStreams
 	}
-	if f.Requests < 0 || f.Runs < 0 || f.OutputBytes < 0 || f.HeapBytes < 0 || o.Limits.Streams < 0 {
+	if f.Requests < 0 || f.Runs < 0 || f.OutputBytes < 0 || f.HeapBytes < 0 || f.Connections < 0 || f.ConnectionsPerAddress < 0 || f.Turns < 0 || o.Limits.Streams < 0 {
 		return errors.New("a --limit-... is negative: 0 is unlimited")
+	}
+	o.SessionTurns = f.Turns
+	if f.Turns == 0 {
+		o.SessionTurns = -1
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-	"io"
 	"net/url"
 
 	"daybook/embed"
@@ -11,23 +9,23 @@ import (
 // printBanner says where a server can be reached. A busy default port is named,
 // because clients look for the server there. No secret is printed: terminals are
 // shared and logged.
-func printBanner(out io.Writer, book *embed.Daybook, opts embed.Options) {
-	fmt.Fprintf(out, "Daybook %s\n", version())
-	fmt.Fprintf(out, "  data     %s\n", book.DataDir())
-	fmt.Fprintf(out, "  http     %s   (REST at /api, documentation at /docs)\n", book.URL())
-	fmt.Fprintf(out, "  mcp      %s/mcp\n", book.URL())
+func printBanner(out *screen, book *embed.Daybook, opts embed.Options) {
+	out.printf("Daybook %s\n", version())
+	out.printf("  data     %s\n", book.DataDir())
+	out.printf("  http     %s   (REST at /api, documentation at /docs)\n", book.URL())
+	out.printf("  mcp      %s/mcp\n", book.URL())
 	switch at := book.NATSURL(); {
 	case at == "":
 	case book.ReaderFile() == "":
-		fmt.Fprintf(out, "  events   %s\n", withoutPassword(at))
+		out.printf("  events   %s\n", withoutPassword(at))
 	default:
-		fmt.Fprintf(out, "  events   %s   (NATS, to read; user and password are in %s)\n", at, book.ReaderFile())
+		out.printf("  events   %s   (NATS, to read; user and password are in %s)\n", at, book.ReaderFile())
 	}
 	if at := book.URL(); opts.HTTPFallback && at != "" && hostOf(at) != opts.HTTPAddr {
-		fmt.Fprintf(out, "Another program uses %s, the default HTTP address: clients need --server %s.\n", opts.HTTPAddr, at)
+		out.printf("Another program uses %s, the default HTTP address: clients need --server %s.\n", opts.HTTPAddr, at)
 	}
 	if at := book.NATSURL(); opts.NATSFallback && at != "" && hostOf(at) != opts.NATSAddr {
-		fmt.Fprintf(out, "Another program uses %s, the default NATS address: subscribers need %s.\n", opts.NATSAddr, at)
+		out.printf("Another program uses %s, the default NATS address: subscribers need %s.\n", opts.NATSAddr, at)
 	}
 }
 

@@ -51,7 +51,7 @@ func (c *execCallsCmd) Run(ctx context.Context, std *streams) error {
 			if call.Duration != nil {
 				took = fmt.Sprintf("%d ms", *call.Duration)
 			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", call.Number, call.Server+"."+call.Tool, orDash(call.Outcome), took, shortBody(call.Arguments), shortBody(call.Result))
+			w.row(call.Number, call.Server+"."+call.Tool, orDash(call.Outcome), took, shortBody(call.Arguments), shortBody(call.Result))
 		}
 		return w.Flush()
 	})

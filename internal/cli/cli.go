@@ -36,6 +36,7 @@ const exitHelp = "Exit status: 0 done, 1 failed, 2 mistake in the command line o
 // commands is the whole command line, in the order of its help.
 type commands struct {
 	Config configFlag `help:"Read values for flags that are not given from a JSON file: {\"http-addr\": \"127.0.0.1:9000\"}." placeholder:"FILE" env:"-"`
+	Raw    rawFlag    `help:"Write control and hidden characters to a terminal as to a file, without escapes." env:"-"`
 
 	Serve      serveCmd      `cmd:"" help:"Start the server: ledger, runner, HTTP and MCP in one process."`
 	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Serve MCP over standard input and output, for agents that start their servers."`
@@ -131,6 +132,7 @@ func newParser(std *streams, exit func(int)) (*kong.Kong, error) {
 		kong.Description("Daybook runs JavaScript and TypeScript for AI agents and services, and keeps the book: every run, output line, status change and tag edit is an event in an append-only ledger.\n\nStart with \"daybook serve\", then \"daybook run -e '1 + 1'\" in another terminal.\n\n"+exitHelp),
 		kong.Writers(std.out, std.err),
 		kong.Exit(exit),
+		kong.Bind(std),
 		kong.PostBuild(nameVariables),
 		kong.Vars{"datadir": defaultDataDir(), "execution_help": executionHelp, "heap_help": heapHelp, "session_help": sessionHelp},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),

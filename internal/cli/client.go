@@ -187,13 +187,6 @@ func answerError(resp *http.Response) error {
 	return &serverError{status: resp.StatusCode, message: message, field: problem.Field}
 }
 
-func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}
-
 // query renders the non-empty parameters of a URL.
 func query(pairs ...string) string {
 	q := url.Values{}

@@ -29,8 +29,7 @@ func (c *heapCollectCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		_, err := fmt.Fprintf(std.out, "%s\n", compact(raw))
-		return err
+		return std.out.writeJSON(compact(raw))
 	}
 	var report struct {
 		Heaps, Collected, Finished, Orphans int
@@ -52,7 +51,7 @@ func (c *heapCollectCmd) Run(ctx context.Context, std *streams) error {
 			if h.Seq != 0 {
 				event = fmt.Sprint(h.Seq)
 			}
-			fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", h.Heap, h.Size, h.LastUse, event)
+			w.row(h.Heap, h.Size, h.LastUse, event)
 		}
 		if err := w.Flush(); err != nil {
 			return err

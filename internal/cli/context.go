@@ -63,23 +63,23 @@ func (c *contextGetCmd) Run(ctx context.Context, std *streams) error {
 		if err := json.Unmarshal(raw, &answer); err != nil {
 			return err
 		}
-		fmt.Fprintf(std.out, "id:       %s\nbegan:    %s\nupdated:  %s\n", answer.SessionID, answer.CreatedAt, answer.LastUpdatedAt)
+		std.out.printf("id:       %s\nbegan:    %s\nupdated:  %s\n", answer.SessionID, answer.CreatedAt, answer.LastUpdatedAt)
 		for _, name := range slices.Sorted(maps.Keys(answer.Preferences)) {
-			fmt.Fprintf(std.out, "prefers:  %s = %v\n", name, answer.Preferences[name])
+			std.out.printf("prefers:  %s = %v\n", name, answer.Preferences[name])
 		}
 		for _, name := range slices.Sorted(maps.Keys(answer.Custom)) {
-			fmt.Fprintf(std.out, "custom:   %s = %s\n", oneLine(name, 40), oneLine(string(answer.Custom[name]), 80))
+			std.out.printf("custom:   %s = %s\n", oneLine(name, 40), oneLine(string(answer.Custom[name]), 80))
 		}
-		fmt.Fprintf(std.out, "read:     %d resources\n", len(answer.Resources))
+		std.out.printf("read:     %d resources\n", len(answer.Resources))
 		for line := range strings.Lines(answer.Summary) {
-			fmt.Fprintf(std.out, "earlier:  %s\n", oneLine(strings.TrimRight(line, "\n"), 100))
+			std.out.printf("earlier:  %s\n", oneLine(strings.TrimRight(line, "\n"), 100))
 		}
 		if len(answer.Calls) == 0 {
 			return nil
 		}
 		w := table(std.out, "TIME", "TOOL", "RESULT")
 		for _, call := range answer.Calls {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", call.CalledAt, call.Tool, oneLine(call.ResultSummary, 80))
+			w.row(call.CalledAt, call.Tool, oneLine(call.ResultSummary, 80))
 		}
 		return w.Flush()
 	})
@@ -125,7 +125,7 @@ func (c *contextSetCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(std.out, raw)
+		return std.out.printJSON(raw)
 	}
 	fmt.Fprintln(std.out, "Set.")
 	return nil
@@ -160,7 +160,7 @@ func (c *contextClearCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(std.out, raw)
+		return std.out.printJSON(raw)
 	}
 	fmt.Fprintln(std.out, "Cleared. What happened before stays on record.")
 	return nil

@@ -54,8 +54,7 @@ func (c *eventsTailCmd) Run(ctx context.Context, std *streams) error {
 		}
 		shown = true
 		if c.JSON {
-			_, err := fmt.Fprintln(std.out, e.data)
-			return false, err
+			return false, std.out.writeJSON(e.data)
 		}
 		var event events.CloudEvent
 		if err := json.Unmarshal([]byte(e.data), &event); err != nil {
@@ -84,6 +83,6 @@ func printEvent(out *screen, e events.CloudEvent) {
 	head := fmt.Sprintf("%-7s %s  ", e.Sequence, clock)
 	kindText := fmt.Sprintf("%-22s", kind)
 	about := fmt.Sprintf("%-*s", subjectWidth, e.Subject[:min(len(e.Subject), subjectWidth)])
-	text := cut(out, visible(eventText(e), ""), len(head)+len(kindText)+subjectWidth+2)
-	out.printf("%s%s %s %s\n", out.paint(dim, visible(head, "")), out.paint(colorOf(status), visible(kindText, "")), visible(about, ""), text)
+	text := cut(out, eventText(e), len(head)+len(kindText)+subjectWidth+2)
+	out.printf("%s%s %s %s\n", span{dim, head}, span{colorOf(status), kindText}, about, text)
 }

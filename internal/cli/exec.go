@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"text/tabwriter"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
 )
 
 type execCmd struct {
@@ -63,11 +65,12 @@ func (c *execOutputCmd) Run(ctx context.Context, std *streams) error {
 		if err := json.Unmarshal(raw, &page); err != nil {
 			return fmt.Errorf("read the server's answer: %w", err)
 		}
-		text := page.Data
 		if c.JSON {
-			text = compact(raw) + "\n"
+			err = std.out.writeJSON(compact(raw))
+		} else {
+			_, err = io.WriteString(std.out, page.Data)
 		}
-		if _, err := io.WriteString(std.out, text); err != nil {
+		if err != nil {
 			return err
 		}
 		switch {
@@ -117,8 +120,7 @@ func (c *execCancelCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		_, err := fmt.Fprintf(std.out, "%s\n", compact(raw))
-		return err
+		return std.out.writeJSON(compact(raw))
 	}
 	_, err = fmt.Fprintln(std.out, "cancelled")
 	return err
@@ -140,21 +142,22 @@ func (c *execEventsCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	for _, e := range list {
-		fmt.Fprintf(std.out, "%s\n", compact(e))
+		if err := std.out.writeJSON(compact(e)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // show gets a path and prints the answer: as it came with --json, else through
 // people.
-func (f clientFlags) show(ctx context.Context, out io.Writer, path string, people func(raw []byte) error) error {
+func (f clientFlags) show(ctx context.Context, out *screen, path string, people func(raw []byte) error) error {
 	var raw json.RawMessage
 	if err := f.call(ctx, http.MethodGet, path, nil, &raw); err != nil {
 		return err
 	}
 	if f.JSON {
-		_, err := fmt.Fprintf(out, "%s\n", compact(raw))
-		return err
+		return out.writeJSON(compact(raw))
 	}
 	return people(raw)
 }
@@ -170,13 +173,16 @@ func flushPage(w *grid, std *streams, cursor string, limit int) error {
 	return nil
 }
 
-// printFields prints the members of a JSON object in the order they came.
-func printFields(out io.Writer, raw []byte) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+// printFields prints the members of a JSON object in the order they came. The
+// lines of a value stand beside its name, so that no value looks like a field.
+func printFields(out *screen, raw []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := dec.Token(); err != nil {
 		return err
 	}
+	type field struct{ name, text string }
+	var fields []field
+	width := 0
 	for dec.More() {
 		key, err := dec.Token()
 		if err != nil {
@@ -194,9 +200,18 @@ func printFields(out io.Writer, raw []byte) error {
 		default:
 			text = compact(value)
 		}
-		fmt.Fprintf(w, "%s\t%s\n", key, text)
+		name := visible(fmt.Sprint(key), "")
+		fields = append(fields, field{name, text})
+		width = max(width, runewidth.StringWidth(name))
 	}
-	return w.Flush()
+	indent := strings.Repeat(" ", width+columnGap)
+	for _, f := range fields {
+		text := strings.ReplaceAll(f.text, "\n", "\n"+indent)
+		if _, err := fmt.Fprintf(out, "%s%s\n", runewidth.FillRight(f.name, width+columnGap), text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func compact(raw []byte) string {

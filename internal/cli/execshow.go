@@ -45,7 +45,7 @@ func (c *execShowCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(std.out, map[string]any{"execution": detail, "events": list})
+		return std.out.printJSON(map[string]any{"execution": detail, "events": list})
 	}
 	var e shownExecution
 	if err := json.Unmarshal(detail, &e); err != nil {
@@ -57,7 +57,7 @@ func (c *execShowCmd) Run(ctx context.Context, std *streams) error {
 		t.add(one)
 	}
 	if e.CompletedAt == nil {
-		std.out.printf("%*s%s\n", timelineIndent, "", std.out.paint(cyan, "… it has not ended; daybook exec watch "+visible(e.ExecutionID, "")+" follows it"))
+		std.out.printf("%*s%s\n", timelineIndent, "", span{cyan, "… it has not ended; daybook exec watch " + e.ExecutionID + " follows it"})
 	}
 	return nil
 }
@@ -79,40 +79,39 @@ type shownExecution struct {
 const codeLines = 6
 
 func (e shownExecution) print(out *screen) {
-	field := func(name, format string, args ...any) {
-		out.printf("%s %s\n", out.paint(dim, fmt.Sprintf("%-10s", name)), fmt.Sprintf(format, args...))
-	}
-	field("execution", "%s", visible(e.ExecutionID, ""))
-	state := out.paint(colorOf(e.state()), visible(e.state(), ""))
+	label := func(name string) span { return span{dim, fmt.Sprintf("%-10s", name)} }
+	field := func(name, text string) { out.printf("%s %s\n", label(name), text) }
+	field("execution", e.ExecutionID)
+	lasted := ""
 	if t := e.took(time.Now()); t != "-" {
-		state += ", " + t
+		lasted = ", " + t
 	}
-	field("status", "%s", state)
-	field("accepted", "%s", visible(e.RequestedAt, ""))
+	out.printf("%s %s%s\n", label("status"), span{colorOf(e.state()), e.state()}, lasted)
+	field("accepted", e.RequestedAt)
 	if s := e.session(); s != "-" {
-		field("session", "%s", visible(s, ""))
+		field("session", s)
 	}
 	if e.InputHeap != nil {
-		field("from heap", "%s", visible(*e.InputHeap, ""))
+		field("from heap", *e.InputHeap)
 	}
 	if e.Heap != nil {
-		field("heap", "%s", visible(*e.Heap, ""))
+		field("heap", *e.Heap)
 	}
 	if e.Shredded != nil {
-		field("code", "erased at %s", visible(e.Shredded.At, ""))
+		field("code", "erased at "+e.Shredded.At)
 		return
 	}
 	lines := strings.Split(strings.TrimRight(e.Code, "\n"), "\n")
-	field("code", "%s, %d %s", visible(e.FileName, ""), len(lines), plural(len(lines), "line"))
+	field("code", fmt.Sprintf("%s, %d %s", e.FileName, len(lines), plural(len(lines), "line")))
 	for i, line := range lines {
 		if i == codeLines && len(lines) > codeLines+1 {
-			out.printf("           … %d more; daybook exec get %s\n", len(lines)-i, visible(e.ExecutionID, ""))
+			out.printf("           … %d more; daybook exec get %s\n", len(lines)-i, e.ExecutionID)
 			break
 		}
 		text, rest := firstBytes(line, mostLineBytes)
-		out.printf("           %s\n", cut(out, visible(text, "\t"), 11))
+		out.printf("           %s\n", cut(out, text, 11))
 		if rest > 0 {
-			out.printf("           … %d of %d bytes more; daybook exec get %s\n", rest, len(line), visible(e.ExecutionID, ""))
+			out.printf("           … %d of %d bytes more; daybook exec get %s\n", rest, len(line), e.ExecutionID)
 		}
 	}
 }
@@ -212,8 +211,7 @@ func (t *timeline) line(e events.CloudEvent, text, color string) {
 			since = "+" + took(d)
 		}
 	}
-	text = cut(t.out, visible(text, "\t"), timelineIndent)
-	t.out.printf("%s  %s\n", t.out.paint(dim, fmt.Sprintf("%-12s  %-10s", clock, since)), t.out.paint(color, text))
+	t.out.printf("%s  %s\n", span{dim, fmt.Sprintf("%-12s  %-10s", clock, since)}, span{color, cut(t.out, text, timelineIndent)})
 }
 
 // timelineIndent is the width of what stands before the text of a line.
@@ -221,7 +219,7 @@ const timelineIndent = 26
 
 // note prints a line that belongs to the one before.
 func (t *timeline) note(format string, args ...any) {
-	text := cut(t.out, visible(fmt.Sprintf(format, args...), "\t"), timelineIndent+2)
+	text := cut(t.out, fmt.Sprintf(format, args...), timelineIndent+2)
 	t.out.printf("%*s%s\n", timelineIndent+2, "", text)
 }
 

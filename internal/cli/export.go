@@ -75,7 +75,7 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 		fmt.Fprintf(std.err, "Decrypted %d events to %s; %d cannot be: their keys are not there.\n", done.Readable, c.Decrypt, done.Unreadable)
 	}
 	if c.JSON {
-		return printJSON(std.out, exported)
+		return std.out.printJSON(exported)
 	}
 	kind := "each with a proof"
 	if exported.Complete {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -88,7 +87,7 @@ func (f clientFlags) showHeaps(ctx context.Context, std *streams, params url.Val
 		if err := json.Unmarshal(raw, &h); err != nil {
 			return fmt.Errorf("read the server's answer: %w", err)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", h.Heap, orDash(h.CreatedAt), pairs(h.Tags))
+		w.row(h.Heap, orDash(h.CreatedAt), pairs(h.Tags))
 	}
 	return flushPage(w, std, more, limit)
 }
@@ -122,7 +121,7 @@ func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
 		}
 		w := table(std.out, "HEAP", "MADE BY", "CREATED")
 		for _, step := range answer.Lineage {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", step.Heap, step.ExecutionID, step.CreatedAt)
+			w.row(step.Heap, step.ExecutionID, step.CreatedAt)
 		}
 		return w.Flush()
 	})
@@ -156,9 +155,9 @@ func (c *heapTagsCmd) Run(ctx context.Context, std *streams) error {
 }
 
 // printTags prints a tag a line.
-func printTags(out io.Writer, tags map[string]string) {
+func printTags(out *screen, tags map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
-		fmt.Fprintf(out, "%s=%s\n", key, tags[key])
+		out.printf("%s=%s\n", key, tags[key])
 	}
 }
 
@@ -184,7 +183,7 @@ func (c *heapTagsCmd) history(ctx context.Context, std *streams, path string) er
 			for _, key := range slices.Sorted(maps.Keys(e.Tags)) {
 				pairs = append(pairs, key+"="+e.Tags[key])
 			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", e.Seq, e.Time, e.Edit, e.Actor.Principal, strings.Join(pairs, " "))
+			w.row(e.Seq, e.Time, e.Edit, e.Actor.Principal, strings.Join(pairs, " "))
 		}
 		return w.Flush()
 	})
@@ -242,8 +241,7 @@ func (f clientFlags) done(std *streams, raw json.RawMessage, err error) error {
 		return err
 	}
 	if f.JSON {
-		_, err = fmt.Fprintf(std.out, "%s\n", compact(raw))
-		return err
+		return std.out.writeJSON(compact(raw))
 	}
 	_, err = fmt.Fprintln(std.out, "ok")
 	return err

@@ -65,6 +65,5 @@ func printPage(out *screen, name string, rows []json.RawMessage, cursor string) 
 	if cursor != "" {
 		next = fmt.Sprintf(`,"next_cursor":%q`, cursor)
 	}
-	_, err := fmt.Fprintf(out, `{%q:[%s]%s}`+"\n", name, strings.Join(list, ","), next)
-	return err
+	return out.writeJSON(fmt.Sprintf(`{%q:[%s]%s}`, name, strings.Join(list, ","), next))
 }

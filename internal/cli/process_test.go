@@ -434,7 +434,7 @@ func TestCompletion(t *testing.T) {
 		t.Fatalf("bash does not read it: %v\n%s", err, out)
 	}
 	for typed, want := range map[string]string{
-		"":                              "serve mcp acp run repl exec heap session context events volume token webhook status verify rebuild version completion --help --config",
+		"":                              "serve mcp acp run repl exec heap session context events volume token webhook status verify rebuild version completion --help --config --raw",
 		"he":                            "heap",
 		"exec ":                         "list show get output watch cancel calls events --help",
 		"exec w":                        "watch",

@@ -108,7 +108,7 @@ func (c *replCmd) Run(ctx context.Context, std *streams) error {
 		if heap != "" {
 			from = "heap " + heap
 		}
-		std.out.printf("Daybook %s, from %s. .help lists the commands.\n", visible(version(), ""), from)
+		std.out.printf("Daybook %s, from %s. .help lists the commands.\n", version(), from)
 	}
 	err = r.loop(ctx)
 	if err == nil && !interactive {
@@ -292,7 +292,9 @@ func (r *repl) report(raw json.RawMessage) (status, err error) {
 		return nil, fmt.Errorf("read the server's answer: %w", err)
 	}
 	if r.JSON {
-		fmt.Fprintf(r.std.out, "%s\n", compact(raw))
+		if err := r.std.out.writeJSON(compact(raw)); err != nil {
+			return nil, err
+		}
 	} else {
 		e.print(r.std)
 	}

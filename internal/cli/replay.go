@@ -59,7 +59,7 @@ func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
 	case err != nil:
 		return fmt.Errorf("the replay broke off after %d events: %w", told, err)
 	case c.Subject != "":
-		fmt.Fprintf(std.err, "Published %d events under %s.\n", told, c.Subject)
+		std.err.printf("Published %d events under %s.\n", told, c.Subject)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func positions(p *progress, last string) func(line []byte) {
 
 // copyLines passes on each line as it comes, if show is set, calls each with it,
 // and counts them.
-func copyLines(out io.Writer, in io.Reader, show bool, each func(line []byte)) (n int, err error) {
+func copyLines(out *screen, in io.Reader, show bool, each func(line []byte)) (n int, err error) {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -106,7 +106,7 @@ func copyLines(out io.Writer, in io.Reader, show bool, each func(line []byte)) (
 		if !show {
 			continue
 		}
-		if _, err := out.Write(line); err != nil {
+		if err := out.writeJSON(string(line)); err != nil {
 			return n, err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 func TestCopyLines(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if n, err := copyLines(&out, strings.NewReader("{\"a\":1}\n\n\n{\"a\":2}\n"), true, func([]byte) {}); n != 2 || err != nil || out.String() != "{\"a\":1}\n{\"a\":2}\n" {
+	if n, err := copyLines(&screen{out: &out}, strings.NewReader("{\"a\":1}\n\n\n{\"a\":2}\n"), true, func([]byte) {}); n != 2 || err != nil || out.String() != "{\"a\":1}\n{\"a\":2}\n" {
 		t.Errorf("%d, %v, %q", n, err, out.String())
 	}
 }

@@ -91,7 +91,7 @@ func (n *nameList) complete(word string) []string {
 
 func beginning(list []string, word string) (found []string) {
 	for _, name := range list {
-		if strings.HasPrefix(name, word) {
+		if strings.HasPrefix(name, word) && visible(name, "") == name {
 			found = append(found, name)
 		}
 	}

@@ -83,7 +83,7 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	}
 	switch {
 	case c.Detach && c.JSON:
-		return printJSON(std.out, accepted)
+		return std.out.printJSON(accepted)
 	case c.Detach:
 		_, err := fmt.Fprintln(std.out, accepted.ExecutionID)
 		return err
@@ -155,8 +155,7 @@ func (f clientFlags) followOutput(ctx context.Context, std *streams, id string) 
 			return false, fmt.Errorf("read output: %w", err)
 		}
 		if f.JSON {
-			_, err := fmt.Fprintln(std.out, e.data)
-			return false, err
+			return false, std.out.writeJSON(e.data)
 		}
 		_, err := fmt.Fprintln(std.out, line.Text)
 		return false, err
@@ -201,12 +200,14 @@ func (f clientFlags) report(ctx context.Context, std *streams, id string) error 
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
 	if f.JSON {
-		fmt.Fprintf(std.out, "%s\n", compact(raw))
+		if err := std.out.writeJSON(compact(raw)); err != nil {
+			return err
+		}
 	} else {
 		e.print(std)
-		std.err.printf("status: %s\n", std.err.paint(colorOf(e.Status), visible(e.Status, "")))
+		std.err.printf("status: %s\n", span{colorOf(e.Status), e.Status})
 		if e.Heap != nil {
-			fmt.Fprintf(std.err, "heap:   %s\n", *e.Heap)
+			std.err.printf("heap:   %s\n", *e.Heap)
 		}
 	}
 	return e.exit()

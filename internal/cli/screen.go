@@ -2,24 +2,34 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
 
-// screen is an output of the process. On a terminal Write escapes control
-// characters, so that a script cannot move the cursor, change colors or hide
-// text; elsewhere it passes the bytes on.
+// screen is an output of the process, and the only way to it: on a terminal it
+// escapes hidden characters, so that a script or another client cannot move the
+// cursor, change colors or hide text. It is safe for concurrent use.
+//
+//   - Write takes text from anywhere. Line breaks and tabs stay.
+//   - writeJSON takes JSON.
+//   - printf takes a layout. Its arguments are text from anywhere and stay in their
+//     line, also where the output is no terminal.
 type screen struct {
-	out      io.Writer // as it is
+	out      io.Writer
 	terminal bool
+	raw      bool // write to a terminal as to a file
 	color    bool
-	columns  int    // 0: not a terminal, so no limit
-	partial  []byte // beginning of a character whose rest is yet to be written
+	columns  int // 0: not a terminal, so no limit
+
+	mu      sync.Mutex
+	partial []byte // beginning of a character whose rest is not written yet; guarded by mu
 }
 
 // newScreen finds out what an output is. Colors are off where NO_COLOR is set or
@@ -41,11 +51,25 @@ func newScreen(out io.Writer) *screen {
 	return s
 }
 
+// rawFlag turns the escapes of a terminal off.
+type rawFlag bool
+
+// AfterApply sets the outputs.
+func (r rawFlag) AfterApply(std *streams) error {
+	std.out.raw, std.err.raw = bool(r), bool(r)
+	return nil
+}
+
+// escapes reports whether text must be escaped before it is written.
+func (s *screen) escapes() bool { return s.terminal && !s.raw }
+
 // Write implements io.Writer.
 func (s *screen) Write(p []byte) (int, error) {
-	if !s.terminal {
+	if !s.escapes() {
 		return s.out.Write(p)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	text := append(s.partial, p...)
 	s.partial = nil
 	if tail := incomplete(text); tail > 0 {
@@ -71,58 +95,45 @@ func incomplete(p []byte) int {
 	return 0
 }
 
-// printf writes text of our own, which may hold colors: anything from elsewhere
-// in it must have gone through visible.
+// writeJSON writes JSON and ends the line. On a terminal hidden characters in it
+// become JSON escapes.
+func (s *screen) writeJSON(raw string) error {
+	if s.escapes() {
+		raw = visibleJSON(raw)
+	}
+	_, err := io.WriteString(s.out, strings.TrimSuffix(raw, "\n")+"\n")
+	return err
+}
+
+// printJSON writes a value as indented JSON.
+func (s *screen) printJSON(v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	return s.writeJSON(b.String())
+}
+
+// span is a text in a color, one of those below or none.
+type span struct{ color, text string }
+
+// printf writes a layout of ours with text from anywhere in it. Hidden characters
+// and line breaks in the arguments are escaped, tabs stay; colors come from spans
+// alone.
 func (s *screen) printf(format string, args ...any) {
-	fmt.Fprintf(s.out, format, args...)
-}
-
-// visible replaces what does not print by an escape: control characters but those
-// to keep, bytes that are no UTF-8, and marks that change the direction of text.
-func visible(text, keep string) string {
-	clean := true
-	for _, r := range text {
-		if hidden(r) && !strings.ContainsRune(keep, r) {
-			clean = false
-			break
-		}
-	}
-	if clean {
-		return text
-	}
-	var b strings.Builder
-	for i := 0; i < len(text); {
-		r, n := utf8.DecodeRuneInString(text[i:])
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[i])
-		case !hidden(r) || strings.ContainsRune(keep, r):
-			b.WriteString(text[i : i+n])
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case r == '\r':
-			b.WriteString(`\r`)
-		case r < 0x20:
-			fmt.Fprintf(&b, `\x%02x`, r)
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case span:
+			args[i] = s.paint(arg.color, visible(arg.text, "\t"))
+		case int, int64, uint64:
 		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
+			args[i] = visible(fmt.Sprint(arg), "\t")
 		}
-		i += n
 	}
-	return b.String()
-}
-
-// hidden reports whether a character is one that visible escapes.
-func hidden(r rune) bool {
-	switch {
-	case r < 0x20, r >= 0x7f && r < 0xa0, r == utf8.RuneError:
-		return true
-	case r == 0x61c, r == 0x200e, r == 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
-		return true
-	}
-	return false
+	fmt.Fprintf(s.out, format, args...)
 }
 
 // Colors, as the parameters of an SGR sequence.
@@ -135,7 +146,7 @@ const (
 	cyan   = "36"
 )
 
-// paint colors a text, if the output shows colors.
+// paint colors a text, if the output shows colors. The text must be visible.
 func (s *screen) paint(color, text string) string {
 	if !s.color || color == "" || text == "" {
 		return text

@@ -45,6 +45,7 @@ type engineFlags struct {
 	AuditKey         string        `help:"File of the key that checkpoints of the ledger are signed with, made if it does not exist; one in the data directory if not given." placeholder:"FILE"`
 	WitnessURL       string        `name:"witness-url" help:"Send every signed checkpoint there, by POST, to be remembered by somebody else." placeholder:"URL"`
 	ScrubRate        int           `name:"scrub-rate" help:"How many events a second are read again in the background and compared with their hashes; 0 does without." default:"2000" placeholder:"N"`
+	DiskReserve      *int64        `name:"disk-reserve" help:"Space to keep free on the disk of --data-dir, in MB: below it no new run is accepted; 256, at most 5 % of the disk, if not given; 0 keeps nothing free." placeholder:"MB"`
 	LogLevel         string        `help:"Least severe log record written to stderr: ${enum}." enum:"debug,info,warn,error" default:"warn"`
 }
 
@@ -73,6 +74,8 @@ func (f engineFlags) Validate() error {
 		return fmt.Errorf("--worker-max-age is %s: it must be more than 0", f.WorkerMaxAge)
 	case f.ScrubRate < 0:
 		return fmt.Errorf("--scrub-rate is %d: it must be 0 or more", f.ScrubRate)
+	case f.DiskReserve != nil && *f.DiskReserve < 0:
+		return fmt.Errorf("--disk-reserve is %d: it must be 0 or more", *f.DiskReserve)
 	case f.DrainWait < 0:
 		return fmt.Errorf("--drain-wait is %s: it cannot be negative", f.DrainWait)
 	}
@@ -93,6 +96,12 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 	if scrub == 0 {
 		scrub = -1
 	}
+	var reserve int64
+	if f.DiskReserve != nil {
+		if reserve = *f.DiskReserve << 20; reserve == 0 {
+			reserve = -1
+		}
+	}
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(f.LogLevel)) // kong has checked the value
 	return embed.Options{
@@ -104,6 +113,7 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 		TimeoutSecs:         f.Timeout,
 		OutputMaxBytes:      output,
 		DrainWait:           drain,
+		DiskReserve:         reserve,
 		Sandbox:             f.Sandbox,
 		WorkerReuse:         f.WorkerReuse,
 		WorkerMaxRuns:       f.WorkerMaxRuns,
@@ -205,14 +215,18 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 		return err
 	}
 	printBanner(std.out, book, opts)
-	if list, more := book.Damage(); len(list) > 0 {
+	list, more := book.Damage()
+	if len(list) > 0 {
 		fmt.Fprintln(std.out, "READ-ONLY: the ledger is damaged. daybook status says more.")
 		for _, f := range list {
-			fmt.Fprintf(std.err, "daybook: damaged: %s\n", f)
+			std.err.printf("daybook: damaged: %s\n", f)
 		}
 		if more > 0 {
 			fmt.Fprintf(std.err, "daybook: damaged: and %d more\n", more)
 		}
+	}
+	if err := book.Unwritable(); err != nil && len(list) == 0 {
+		fmt.Fprintf(std.out, "READ-ONLY for now: %v\n", err)
 	}
 	fmt.Fprintln(std.out, "Ready. Press Ctrl-C to stop.")
 	select {

@@ -144,8 +144,7 @@ func (c *sessionResetCmd) Run(ctx context.Context, std *streams) error {
 		return inSessions(err, listSessions)
 	}
 	if c.JSON {
-		_, err := fmt.Fprintf(std.out, "%s\n", compact(raw))
-		return err
+		return std.out.writeJSON(compact(raw))
 	}
 	var s listedSession
 	if err := json.Unmarshal(raw, &s); err != nil {
@@ -155,8 +154,8 @@ func (c *sessionResetCmd) Run(ctx context.Context, std *streams) error {
 	if s.Head != nil {
 		to = "heap " + *s.Head
 	}
-	_, err = fmt.Fprintf(std.out, "%s session %s reset to %s\n", s.Kind, s.label(), to)
-	return err
+	std.out.printf("%s session %s reset to %s\n", s.Kind, s.label(), to)
+	return nil
 }
 
 // label names a session for people.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -93,6 +94,6 @@ func (f clientFlags) noteUnknownSession(ctx context.Context, std *streams, name 
 		return
 	}
 	if unknownSession(f.call(ctx, http.MethodGet, path, nil, nil)) != nil {
-		fmt.Fprintf(std.err, "no session is called %q; \"daybook session list\" lists them\n", name)
+		std.err.printf("no session is called %s; \"daybook session list\" lists them\n", strconv.Quote(name))
 	}
 }

@@ -21,7 +21,7 @@ func (c *sessionOpenCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(std.out, raw)
+		return std.out.printJSON(raw)
 	}
 	var answer struct {
 		SessionID string  `json:"session_id"`
@@ -34,7 +34,7 @@ func (c *sessionOpenCmd) Run(ctx context.Context, std *streams) error {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
 	if answer.StateLost && answer.Broken != nil {
-		fmt.Fprintf(std.err, "The state of this session could not be restored (%s): it starts anew.\n", *answer.Broken)
+		std.err.printf("The state of this session could not be restored (%s): it starts anew.\n", *answer.Broken)
 	}
 	fmt.Fprint(std.err, answer.Declarations)
 	fmt.Fprintln(std.out, answer.SessionID)

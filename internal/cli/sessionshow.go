@@ -96,10 +96,10 @@ func (t shownTurns) print(out *screen, c *sessionShowCmd) {
 	if s.Head != nil {
 		head = "heap " + shortKeyOf(s.Head)
 	}
-	out.printf("%s\n", out.paint(bold, visible(fmt.Sprintf("%s session %s", s.Kind, s.label()), "")))
-	out.printf("%s, since %s, %d %s, continues from %s\n", visible(shortKeyOf(&s.SessionID), ""), day(s.CreatedAt), s.Runs, plural(int(s.Runs), "run"), visible(head, ""))
+	out.printf("%s\n", span{bold, fmt.Sprintf("%s session %s", s.Kind, s.label())})
+	out.printf("%s, since %s, %d %s, continues from %s\n", shortKeyOf(&s.SessionID), day(s.CreatedAt), s.Runs, plural(int(s.Runs), "run"), head)
 	if t.Earlier > 0 {
-		out.printf("\n%s\n", out.paint(dim, visible(fmt.Sprintf("… %d earlier %s; --last %d shows %s", t.Earlier, plural(int(t.Earlier), "run"), min(t.Earlier+int64(c.Last), 200), them(t.Earlier)), "")))
+		out.printf("\n%s\n", span{dim, fmt.Sprintf("… %d earlier %s; --last %d shows %s", t.Earlier, plural(int(t.Earlier), "run"), min(t.Earlier+int64(c.Last), 200), them(t.Earlier))})
 	}
 	number := t.Earlier
 	for _, m := range t.Moments {
@@ -118,9 +118,9 @@ func (t shownTurns) print(out *screen, c *sessionShowCmd) {
 			if m.Reset.Reason != nil {
 				why = "state lost (" + *m.Reset.Reason + "), reset"
 			}
-			out.printf("\n%s\n", out.paint(yellow, visible(fmt.Sprintf("── %s to %s, %s", why, to, day(m.Reset.At)), "")))
+			out.printf("\n%s\n", span{yellow, fmt.Sprintf("── %s to %s, %s", why, to, day(m.Reset.At))})
 		case m.Command != nil:
-			out.printf("\n%s\n", out.paint(dim, visible(fmt.Sprintf("── command, %s", day(m.Command.At)), "")))
+			out.printf("\n%s\n", span{dim, fmt.Sprintf("── command, %s", day(m.Command.At))})
 			section(out, "", m.Command.Text, "")
 			if m.Command.Answer != nil {
 				section(out, "answer", firstLines(*m.Command.Answer, c.Lines), "")
@@ -153,14 +153,14 @@ func (t shownTurn) print(out *screen, number int64, lines int) {
 	if t.DurationMS != nil {
 		state += " in " + took(time.Duration(*t.DurationMS)*time.Millisecond)
 	}
-	out.printf("\n%s  %s  %s\n", out.paint(bold, fmt.Sprintf("%s %d", word, number)), out.paint(colorOf(t.Status), visible(state, "")),
-		out.paint(dim, day(t.RequestedAt)+"  "+visible(t.ExecutionID, "")))
+	out.printf("\n%s  %s  %s\n", span{bold, fmt.Sprintf("%s %d", word, number)}, span{colorOf(t.Status), state},
+		span{dim, day(t.RequestedAt) + "  " + t.ExecutionID})
 	if t.Erased {
 		out.printf("    erased\n")
 	} else {
-		get := "daybook exec get " + visible(t.ExecutionID, "")
+		get := "daybook exec get " + t.ExecutionID
 		t.Code.print(out, "", lines, get)
-		t.Output.print(out, "output", lines, "daybook exec output "+visible(t.ExecutionID, ""))
+		t.Output.print(out, "output", lines, "daybook exec output "+t.ExecutionID)
 		if t.Result != nil {
 			t.Result.print(out, "result", lines, get)
 		}
@@ -175,7 +175,7 @@ func (t shownTurn) print(out *screen, number int64, lines int) {
 		}
 	}
 	if t.Heap != nil {
-		out.printf("%s %s\n", out.paint(dim, "  heap  "), visible(shortKeyOf(t.Heap), ""))
+		out.printf("%s %s\n", span{dim, "  heap  "}, shortKeyOf(t.Heap))
 	}
 }
 
@@ -214,17 +214,17 @@ func section(out *screen, name, text, rest string) {
 	}
 	const column = 9
 	label := fmt.Sprintf("  %-*s", column-2, name)
-	show := func(line string) {
-		out.printf("%s%s\n", out.paint(dim, label), line)
+	show := func(color, line string) {
+		out.printf("%s%s\n", span{dim, label}, span{color, line})
 		label = strings.Repeat(" ", column)
 	}
 	if text != "" {
 		for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-			show(visible(line, "\t"))
+			show("", line)
 		}
 	}
 	if rest != "" {
-		show(out.paint(dim, rest))
+		show(dim, rest)
 	}
 }
 
@@ -232,7 +232,7 @@ func section(out *screen, name, text, rest string) {
 func day(text string) string {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return visible(text, "")
+		return text
 	}
 	return at.UTC().Format("2006-01-02 15:04:05")
 }

@@ -34,8 +34,7 @@ func (c *sessionShredCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		_, err := fmt.Fprintf(std.out, "%s\n", compact(raw))
-		return err
+		return std.out.writeJSON(compact(raw))
 	}
 	var done struct {
 		Seq                     uint64

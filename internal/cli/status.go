@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"time"
 
 	"daybook/damage"
@@ -53,9 +52,13 @@ func (c *statusCmd) Run(ctx context.Context, std *streams) error {
 	return nil
 }
 
-func (s *serverStatus) print(out io.Writer, asJSON bool) error {
+func (s *serverStatus) print(out *screen, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(out).Encode(s)
+		raw, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		return out.writeJSON(string(raw))
 	}
 	s.printDamage(out)
 	switch {
@@ -70,7 +73,7 @@ func (s *serverStatus) print(out io.Writer, asJSON bool) error {
 }
 
 // printDamage prints the findings that last, and then those that have ended.
-func (s *serverStatus) printDamage(out io.Writer) {
+func (s *serverStatus) printDamage(out *screen) {
 	switch {
 	case s.Damage.ReadOnly:
 		fmt.Fprintln(out, "READ-ONLY: the ledger is damaged.")
@@ -81,18 +84,18 @@ func (s *serverStatus) printDamage(out io.Writer) {
 	}
 	for _, f := range s.Damage.Findings {
 		if f.Ended == nil {
-			fmt.Fprintf(out, "  %s\n", f)
+			out.printf("  %s\n", f)
 		}
 	}
 	if s.Damage.More > 0 {
 		fmt.Fprintf(out, "  and %d more\n", s.Damage.More)
 	}
 	if s.Damage.Advice != "" {
-		fmt.Fprintf(out, "What to do: %s.\n", s.Damage.Advice)
+		out.printf("What to do: %s.\n", s.Damage.Advice)
 	}
 	for _, f := range s.Damage.Findings {
 		if f.Ended != nil {
-			fmt.Fprintf(out, "Ended at %s: %s (%s).\n", f.Ended.Format(time.RFC3339), f, f.Repair)
+			out.printf("Ended at %s: %s (%s).\n", f.Ended.Format(time.RFC3339), f, f.Repair)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -12,10 +11,9 @@ import (
 
 // grid is a table. On a terminal it fits the width: the widest columns are cut.
 type grid struct {
-	s      *screen
-	names  []string
-	rows   [][]string
-	buffer bytes.Buffer // what was written and not yet split into rows
+	s     *screen
+	names []string
+	rows  [][]string
 }
 
 const (
@@ -36,17 +34,11 @@ var keyColumns = map[string]int{"EXECUTION": 18, "MADE BY": 18, "HEAP": 12}
 // wordColumns hold a word that is never cut.
 var wordColumns = []string{"STATUS", "STATE", "OUTCOME"}
 
-// table begins a table. Rows are added with row, or written as lines whose cells
-// are separated by tabs.
-func table(out io.Writer, columns ...string) *grid {
-	s, ok := out.(*screen)
-	if !ok {
-		s = &screen{out: out}
-	}
-	return &grid{s: s, names: columns}
-}
+// table begins a table.
+func table(out *screen, columns ...string) *grid { return &grid{s: out, names: columns} }
 
-// row adds a row. Control characters in it are escaped.
+// row adds a row. Hidden characters in it are escaped, and so are line breaks and
+// tabs: a cell cannot begin another row.
 func (g *grid) row(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
@@ -55,19 +47,8 @@ func (g *grid) row(cells ...any) {
 	g.rows = append(g.rows, row)
 }
 
-// Write implements io.Writer.
-func (g *grid) Write(p []byte) (int, error) { return g.buffer.Write(p) }
-
 // Flush prints the table.
 func (g *grid) Flush() error {
-	for line := range strings.Lines(g.buffer.String()) {
-		var cells []any
-		for cell := range strings.SplitSeq(strings.TrimSuffix(line, "\n"), "\t") {
-			cells = append(cells, cell)
-		}
-		g.row(cells...)
-	}
-	g.buffer.Reset()
 	widths := g.widths()
 	var b strings.Builder
 	g.print(&b, g.names, widths, true)

@@ -15,8 +15,10 @@ func oneLine(s string, n int) string {
 	return s
 }
 
-// cut shortens a line that begins at a column to what fits the terminal.
+// cut escapes hidden characters in a line that begins at a column, and shortens it
+// to what fits the terminal.
 func cut(out *screen, text string, column int) string {
+	text = visible(text, "\t")
 	if out.columns == 0 {
 		return text
 	}

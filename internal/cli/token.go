@@ -65,7 +65,7 @@ func (c *tokenCreateCmd) Run(std *streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.err, "token %s for %s of tenant %s, which may: %s; %s\n", t.ID, t.Principal, t.Tenant, t.Scopes, ends(t))
+	std.err.printf("token %s for %s of tenant %s, which may: %s; %s\n", t.ID, t.Principal, t.Tenant, t.Scopes, ends(t))
 	_, err = fmt.Fprintln(std.out, secret)
 	return err
 }
@@ -121,11 +121,11 @@ func (c *tokenListCmd) Run(std *streams) error {
 		for _, t := range list {
 			answer.Tokens = append(answer.Tokens, listedToken{t.ID, t.Tenant, t.Principal, t.Scopes, t.Created, t.Expires, t.Revoked})
 		}
-		return printJSON(std.out, answer)
+		return std.out.printJSON(answer)
 	}
 	w := table(std.out, "ID", "TENANT", "PRINCIPAL", "SCOPES", "CREATED", "STATE")
 	for _, t := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", t.ID, t.Tenant, t.Principal, strings.ReplaceAll(t.Scopes.String(), " ", ","), t.Created.Format(time.RFC3339), ends(t))
+		w.row(t.ID, t.Tenant, t.Principal, strings.ReplaceAll(t.Scopes.String(), " ", ","), t.Created.Format(time.RFC3339), ends(t))
 	}
 	return w.Flush()
 }
@@ -141,6 +141,6 @@ func (c *tokenRevokeCmd) Run(_ context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(std.err, "token %s of %s, tenant %s, is %s\n", t.ID, t.Principal, t.Tenant, ends(t))
-	return err
+	std.err.printf("token %s of %s, tenant %s, is %s\n", t.ID, t.Principal, t.Tenant, ends(t))
+	return nil
 }

@@ -67,7 +67,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		err = printJSON(std.out, report)
+		err = std.out.printJSON(report)
 	} else {
 		_, err = fmt.Fprint(std.out, report)
 	}

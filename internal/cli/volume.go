@@ -46,7 +46,7 @@ func (c *volumeListCmd) Run(ctx context.Context, std *streams) error {
 			if v.Sealed {
 				state = "sealed"
 			}
-			fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%s\t%s\t%s\n", v.Volume, v.First, v.Last, v.Bytes, state, orDash(v.FirstAt), orDash(v.LastAt))
+			w.row(v.Volume, v.First, v.Last, v.Bytes, state, orDash(v.FirstAt), orDash(v.LastAt))
 		}
 		return w.Flush()
 	})
@@ -76,8 +76,7 @@ func (c *volumeSealCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		_, err := fmt.Fprintf(std.out, "%s\n", compact(raw))
-		return err
+		return std.out.writeJSON(compact(raw))
 	}
 	var v shownVolume
 	if err := json.Unmarshal(raw, &v); err != nil {
@@ -165,8 +164,7 @@ func (c *volumeRemoveCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		_, err := fmt.Fprintf(std.out, "%s\n", compact(raw))
-		return err
+		return std.out.writeJSON(compact(raw))
 	}
 	var v struct {
 		Volume   int    `json:"volume"`

@@ -44,7 +44,7 @@ func (c *webhookAddCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(std.out, raw)
+		return std.out.printJSON(raw)
 	}
 	var added struct {
 		ID     string `json:"id"`
@@ -53,7 +53,7 @@ func (c *webhookAddCmd) Run(ctx context.Context, std *streams) error {
 	if err := json.Unmarshal(raw, &added); err != nil {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
-	fmt.Fprintf(std.out, "id      %s\nsecret  %s\n", added.ID, added.Secret)
+	std.out.printf("id      %s\nsecret  %s\n", added.ID, added.Secret)
 	fmt.Fprintln(std.err, "Keep the secret: deliveries are signed with it, and it is not shown again.")
 	return nil
 }
@@ -82,7 +82,7 @@ func (c *webhookListCmd) Run(ctx context.Context, std *streams) error {
 			if h.LastError != "" {
 				last = oneLine(h.LastError, 80)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", h.ID, h.State, h.Position, h.DeadLetters, h.URL, last)
+			w.row(h.ID, h.State, h.Position, h.DeadLetters, h.URL, last)
 		}
 		return w.Flush()
 	})
@@ -163,7 +163,7 @@ func (c *webhookDeadCmd) Run(ctx context.Context, std *streams) error {
 			if l.Retrying {
 				reason = "to be retried; " + reason
 			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", l.Sequence, l.Type, l.Attempts, l.DeadLetteredAt, reason)
+			w.row(l.Sequence, l.Type, l.Attempts, l.DeadLetteredAt, reason)
 		}
 		return w.Flush()
 	})
@@ -190,7 +190,7 @@ func (c *webhookRetryCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(std.out, raw)
+		return std.out.printJSON(raw)
 	}
 	var answer struct {
 		Retrying int `json:"retrying"`
@@ -198,6 +198,6 @@ func (c *webhookRetryCmd) Run(ctx context.Context, std *streams) error {
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
-	fmt.Fprintf(std.out, "Retrying %d. See how it went with \"daybook webhook dead %s\".\n", answer.Retrying, c.ID)
+	std.out.printf("Retrying %d. See how it went with \"daybook webhook dead %s\".\n", answer.Retrying, c.ID)
 	return nil
 }

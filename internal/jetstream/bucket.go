@@ -377,6 +377,9 @@ func (b *bucket) read(ctx context.Context, info *natsjs.ObjectInfo) ([]byte, err
 		from = got + 1
 	}
 	if chunks != info.Chunks || uint64(len(packed)) != info.Size {
+		if err := b.s.starved(); err != nil {
+			return nil, err
+		}
 		return nil, fmt.Errorf("%w: it lacks %d of its %d bytes", events.ErrDamaged, info.Size-uint64(len(packed)), info.Size)
 	}
 	return packed, nil

@@ -18,6 +18,7 @@ const cancelWait = 2 * time.Second
 // subscriber with the right to have events delivered could choose the subject.
 const (
 	cancelRequest = "cancel"
+	heldRequest   = "held?"
 	cancelDone    = "+OK"
 	cancelNotDone = "-ERR"
 )
@@ -26,12 +27,18 @@ const (
 // answer. It reports false when nobody runs it, when the runner could not end
 // it, and when nobody answered within 2 s.
 func (s *Store) RequestCancel(ctx context.Context, tenant, execution string) (answered bool, err error) {
+	return s.askHolder(ctx, tenant, execution, cancelRequest)
+}
+
+// askHolder sends a request to the runner of an execution and reports whether it
+// answered that it did what was asked.
+func (s *Store) askHolder(ctx context.Context, tenant, execution, request string) (done bool, err error) {
 	if err := checkTokens(tenant, execution); err != nil {
 		return false, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, cancelWait)
 	defer cancel()
-	m, err := s.consume.RequestWithContext(bounded, events.CancelSubject(tenant, execution), []byte(cancelRequest))
+	m, err := s.consume.RequestWithContext(bounded, events.CancelSubject(tenant, execution), []byte(request))
 	switch {
 	case err == nil:
 		return string(m.Data) == cancelDone, nil
@@ -40,8 +47,14 @@ func (s *Store) RequestCancel(ctx context.Context, tenant, execution string) (an
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return false, nil
 	default:
-		return false, fmt.Errorf("ask the runner of %s to cancel: %w", execution, err)
+		return false, fmt.Errorf("ask the runner of %s (%s): %w", execution, request, err)
 	}
+}
+
+// Held reports whether a runner holds the execution now: it listens for cancel
+// requests and answers within 2 s.
+func (s *Store) Held(ctx context.Context, tenant, execution string) (bool, error) {
+	return s.askHolder(ctx, tenant, execution, heldRequest)
 }
 
 // ListenCancel calls fn when somebody asks to cancel the execution, each time on
@@ -53,6 +66,10 @@ func (s *Store) ListenCancel(tenant, execution string, fn func() bool) (stop fun
 		return nil, err
 	}
 	sub, err := s.consume.Subscribe(events.CancelSubject(tenant, execution), func(m *nats.Msg) {
+		if string(m.Data) == heldRequest {
+			_ = m.Respond([]byte(cancelDone)) // a runner that gets no answer takes the run for lost
+			return
+		}
 		if string(m.Data) != cancelRequest || m.Reply == "" {
 			s.log.Warn("ignored a message that is not a cancel request", "subject", m.Subject)
 			return

@@ -23,6 +23,9 @@ const (
 	// maxAckPending is how many runs of a pool may be in hand at once, over all
 	// runners.
 	maxAckPending = 100_000
+	// holdPause is how long a request is not delivered again that came when no work may
+	// be taken.
+	holdPause = time.Second
 	// maxReclaim bounds how many positions are looked through for the work of
 	// an earlier process.
 	maxReclaim = 200_000
@@ -41,17 +44,12 @@ type Delivery struct {
 	store *Store
 	beat  *heartbeat
 	free  func()
-	park  func()
 }
 
 // Free gives up the slot: the next request may be taken although the function
 // that the delivery was passed to still has something to do. It may be called
 // more than once.
 func (d Delivery) Free() { d.free() }
-
-// Park gives up the slot for a request that is not to be done yet: unlike those
-// that gave theirs up with Free, any number may be parked.
-func (d Delivery) Park() { d.park() }
 
 // Ack reports the request as dealt with and waits until that is noted.
 func (d Delivery) Ack(ctx context.Context) error {
@@ -125,7 +123,6 @@ func (s *Store) Consume(ctx context.Context, pool string, slots int, fn func(ctx
 		running.Go(func() { c.slot(ctx) })
 	}
 	running.Wait()
-	c.parked.Wait()
 	return nil
 }
 
@@ -134,8 +131,6 @@ type consumption struct {
 	store *Store
 	pool  string
 	fn    func(ctx context.Context, d Delivery)
-	// parked are the calls of fn that no slot waits for.
-	parked sync.WaitGroup
 	backlog
 }
 
@@ -197,8 +192,7 @@ func (c *consumption) reclaim(ctx context.Context, v volume) error {
 		return fmt.Errorf("positions %d to %d are too many to look through", first, last)
 	}
 	for seq := first; seq <= last; seq++ {
-		reply := fmt.Sprintf("$JS.ACK.%s.%s.1.%d.%d.%d.0", v.stream(), WorkConsumer(c.pool), seq, info.Delivered.Consumer, time.Now().UnixNano())
-		if err := s.consume.Publish(reply, nak(0)); err != nil {
+		if err := s.consume.Publish(workReply(info, seq), nak(0)); err != nil {
 			return err
 		}
 	}
@@ -214,17 +208,22 @@ func (c *consumption) slot(ctx context.Context) {
 	close(before)
 	defer func() { <-before }()
 	for ctx.Err() == nil {
+		if c.store.hold() != nil {
+			p.close()
+			_ = wait(ctx, retryPause) // the loop looks at ctx
+			continue
+		}
 		m, err := p.next(ctx)
 		switch {
+		case err == nil && c.store.hold() != nil:
+			_ = c.store.consume.Publish(m.Reply, nak(holdPause)) // else it comes again when its time is up
 		case err == nil:
-			freed, parked, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-			c.parked.Go(func() {
+			freed, ended := make(chan struct{}), make(chan struct{})
+			go func() {
 				defer close(ended)
-				c.run(ctx, m, sync.OnceFunc(func() { close(freed) }), sync.OnceFunc(func() { close(parked) }))
-			})
+				c.run(ctx, m, sync.OnceFunc(func() { close(freed) }))
+			}()
 			select {
-			case <-parked:
-				continue
 			case <-freed:
 			case <-ended:
 			}
@@ -246,7 +245,7 @@ func (c *consumption) slot(ctx context.Context) {
 }
 
 // run passes one message to the function, with signs of life meanwhile.
-func (c *consumption) run(ctx context.Context, m *nats.Msg, free, park func()) {
+func (c *consumption) run(ctx context.Context, m *nats.Msg, free func()) {
 	s := c.store
 	at, err := parseReply(m.Reply)
 	if err != nil {
@@ -262,7 +261,7 @@ func (c *consumption) run(ctx context.Context, m *nats.Msg, free, park func()) {
 		}
 		return
 	}
-	d := Delivery{Event: e, Delivered: at.delivered, msg: m, store: s, beat: s.startHeartbeat(m.Reply), free: free, park: park}
+	d := Delivery{Event: e, Delivered: at.delivered, msg: m, store: s, beat: s.startHeartbeat(m.Reply), free: free}
 	defer d.beat.stop()
 	c.fn(context.WithoutCancel(ctx), d)
 }

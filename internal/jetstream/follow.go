@@ -38,11 +38,21 @@ func (s *Store) ReadRaw(ctx context.Context, after uint64, limit int) ([]events.
 	return p.raw, err
 }
 
+// ReadPage is Read for a reader that holds little in memory: it returns at least
+// one event if there is one, and ends once their bodies exceed maxBytes.
+func (s *Store) ReadPage(ctx context.Context, after uint64, limit, maxBytes int) ([]events.Event, error) {
+	p := page{form: decoded, begin: after, end: after}
+	if _, _, err := s.readBatch(ctx, min(limit, batchMessages), maxBytes, &p); err != nil {
+		return nil, err
+	}
+	return p.events, nil
+}
+
 func (s *Store) readUpTo(ctx context.Context, after uint64, limit int, form form) (page, error) {
 	all := page{form: form, begin: after, end: after}
 	for n := 0; n < limit; {
 		p := page{form: form, begin: all.end, end: all.end}
-		if _, _, err := s.readBatch(ctx, min(limit-n, batchMessages), &p); err != nil {
+		if _, _, err := s.readBatch(ctx, min(limit-n, batchMessages), batchBytes, &p); err != nil {
 			return page{}, err
 		}
 		got := max(len(p.events), len(p.raw))
@@ -56,9 +66,9 @@ func (s *Store) readUpTo(ctx context.Context, after uint64, limit int, form form
 }
 
 // readBatch fills an empty page with what one request brings of the events after
-// its end, and returns how many are still to come in the same volume, and in all.
+// its end, at most limit and not many more than maxBytes bytes, and returns how many are still to come in the same volume, and in all.
 // Where a hole that is on record follows, the page begins behind it.
-func (s *Store) readBatch(ctx context.Context, limit int, p *page) (here, pending uint64, err error) {
+func (s *Store) readBatch(ctx context.Context, limit, maxBytes int, p *page) (here, pending uint64, err error) {
 	now := s.volumes()
 	i := now.from(p.end + 1)
 	v := now.list[i]
@@ -86,7 +96,7 @@ func (s *Store) readBatch(ctx context.Context, limit int, p *page) (here, pendin
 		// What is missing between two volumes was accepted when the later was opened.
 		p.begin, p.end = v.first-1, v.first-1
 	}
-	r := getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: batchBytes}
+	r := getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: maxBytes}
 	here, err = s.getBatch(ctx, v.stream(), r, func(m stored) error {
 		if m.seq != p.end+1 && p.end > p.begin && lost.Skip(p.end+1) == m.seq {
 			return errLostNext
@@ -99,11 +109,11 @@ func (s *Store) readBatch(ctx context.Context, limit int, p *page) (here, pendin
 	if noStream(err) && !v.sealed && p.end == r.Seq-1 {
 		// Perhaps another process has sealed and removed it.
 		if s.lookForRemoval(ctx); s.volumes() != now {
-			return s.readBatch(ctx, limit, p)
+			return s.readBatch(ctx, limit, maxBytes, p)
 		}
 	}
 	if v, _ := s.gone(ctx, v, err); v.gone != nil && p.end == r.Seq-1 {
-		return s.readBatch(ctx, limit, p) // it was removed under our hands
+		return s.readBatch(ctx, limit, maxBytes, p) // it was removed under our hands
 	}
 	if errors.Is(err, errLostNext) {
 		return 0, max(s.last.Load(), p.end) - p.end, nil
@@ -250,7 +260,7 @@ func (s *Store) readPages(ctx context.Context, after uint64, form form, a *annou
 	size := 64
 	for {
 		p := newPage(form, after, size)
-		here, pending, err := s.readBatch(ctx, batchMessages, &p)
+		here, pending, err := s.readBatch(ctx, batchMessages, batchBytes, &p)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,20 +103,20 @@ func (s *Store) lookUp(ctx context.Context, stream string, r getRequest) (stored
 	if err != nil {
 		return stored{}, err
 	}
-	if err := status(m); err != nil {
+	if err := s.status(m); err != nil {
 		return stored{}, err
 	}
 	return decodeStored(m)
 }
 
 // status is the error that an answer without a message stands for.
-func status(m *nats.Msg) error {
+func (s *Store) status(m *nats.Msg) error {
 	code := first(m.Header, headerStatus)
 	switch code {
 	case "":
 		return nil
 	case "404":
-		return events.ErrNotFound
+		return cmp.Or(s.starved(), events.ErrNotFound)
 	case "503":
 		return nats.ErrNoResponders
 	default:
@@ -162,7 +163,7 @@ func (s *Store) getBatch(ctx context.Context, stream string, r getRequest, fn fu
 			}
 			return strconv.ParseUint(first(m.Header, headerPending), 10, 64)
 		default:
-			if err := status(m); !errors.Is(err, events.ErrNotFound) {
+			if err := s.status(m); !errors.Is(err, events.ErrNotFound) {
 				return 0, fmt.Errorf("get from stream %s: %w", stream, err)
 			}
 			return 0, nil
@@ -226,7 +227,7 @@ func (s *Store) nextAtLeader(ctx context.Context, v volume, subject string, from
 	}
 	switch {
 	case answer.Error != nil && answer.Error.ErrorCode == natsjs.JSErrCodeMessageNotFound:
-		return 0, nil, events.ErrNotFound
+		return 0, nil, cmp.Or(s.starved(), events.ErrNotFound)
 	case answer.Error != nil:
 		return 0, nil, answer.Error
 	case answer.Message == nil:

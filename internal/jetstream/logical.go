@@ -17,6 +17,19 @@ func (s *Store) LastLogical(ctx context.Context, tenant, session string) (events
 	return e, nil
 }
 
+// NextLogical returns the first event of a session that keeps state stored after
+// a position, or events.ErrNotFound.
+func (s *Store) NextLogical(ctx context.Context, tenant, session string, after uint64) (events.Event, error) {
+	if err := checkTokens(tenant, session); err != nil {
+		return events.Event{}, err
+	}
+	m, err := s.next(ctx, s.volumes(), func(v events.Volume) string { return v.LogicalSubject(tenant, session) }, after+1)
+	if err != nil {
+		return events.Event{}, fmt.Errorf("read the events of session %s after %d: %w", session, after, err)
+	}
+	return s.decode(m)
+}
+
 // Logical calls fn for each event of a session that keeps state stored after a
 // position and before the call, oldest first. An error of fn is returned as it
 // is.

@@ -72,8 +72,14 @@ func (p *puller) answer(ctx context.Context, now *volumes) (*nats.Msg, error) {
 	for {
 		beat, cancel := context.WithTimeout(ctx, 2*pullBeat)
 		stop := context.AfterFunc(now.replaced, cancel)
+		unwatch := func() bool { return true }
+		if p.store.opts.Writable != nil {
+			// The server that has the request may be replaced.
+			unwatch = context.AfterFunc(p.store.opts.Writable(), cancel)
+		}
 		m, err := p.sub.NextMsgWithContext(beat)
 		stop()
+		unwatch()
 		cancel()
 		switch {
 		case err == nil:
@@ -81,6 +87,8 @@ func (p *puller) answer(ctx context.Context, now *volumes) (*nats.Msg, error) {
 			return nil, ctx.Err()
 		case now.replaced.Err() != nil:
 			return nil, errNextVolume
+		case p.store.unwritable() != nil:
+			return nil, p.store.unwritable()
 		case errors.Is(err, context.DeadlineExceeded):
 			return nil, errors.New("the server gives no sign of life")
 		default:

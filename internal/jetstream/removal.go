@@ -176,7 +176,7 @@ func (s *Store) extract(ctx context.Context, keep []uint64) ([]events.Stored, er
 			n++
 		}
 		p := page{form: raw, begin: keep[0] - 1, end: keep[0] - 1}
-		if _, _, err := s.readBatch(ctx, int(keep[n-1]-keep[0]+1), &p); err != nil {
+		if _, _, err := s.readBatch(ctx, int(keep[n-1]-keep[0]+1), batchBytes, &p); err != nil {
 			return nil, err
 		}
 		begin := len(list)

@@ -51,16 +51,19 @@ type Options struct {
 	// Opened, if set, is told of the stream of each volume, more than once. An
 	// embedded server's own Offer belongs here.
 	Opened func(stream string) error
-	// Writable, if set, ends when the server can write no more, with the reason as
-	// its cause: an embedded server leaves writes unanswered then. Its own Writable
-	// belongs here.
-	Writable context.Context //nolint:containedctx // it is a state, not a call's
+	// Writable, if set, returns a context that ends when the server can write no more,
+	// with the reason as its cause: an embedded server leaves writes unanswered then.
+	// Its own Writable belongs here.
+	Writable func() context.Context
 	// Stored, if set, is told the stream and position of what this process stored,
 	// each time before whoever stored it is.
 	Stored func(stream string, seq uint64)
 	// Damaged, if set, is told of damage whenever it is met, perhaps more than
 	// once. Open then goes on with what is sound.
 	Damaged func(err error)
+	// Starved, if set, is why the server cannot open its files now, or nil: it then
+	// answers that there is nothing where it cannot read.
+	Starved func() error
 	// BlobDamaged, if set, is called when a blob is found damaged; the zero blob
 	// stands for the blob store as a whole. BlobRepaired is called when a blob that
 	// was found damaged is intact again, or was removed, with a sentence.
@@ -68,6 +71,8 @@ type Options struct {
 	BlobRepaired func(blob events.LostBlob, how string)
 	// ReadOnly, if set, is why nothing may be stored now, or nil.
 	ReadOnly func() error
+	// Hold, if set, is why no work may be taken now, or nil.
+	Hold func() error
 	// Incomplete, if set, is why messages may be missing from a stream, or nil:
 	// then what is looked up in it by subject is not answered, because an answer
 	// that leaves something out would be wrong.
@@ -159,14 +164,26 @@ func (s *Store) sync() error {
 	return nil
 }
 
-// damaged makes an error of damage, and remembers the first for Health.
+// damaged makes an error of damage, and remembers the first for Health. A server
+// without descriptors or memory cannot read what is there: then it is no damage.
 func (s *Store) damaged(format string, args ...any) error {
+	if err := s.starved(); err != nil {
+		return fmt.Errorf(format+" now: %w", append(args, err)...)
+	}
 	err := fmt.Errorf(format+": %w", append(args, events.ErrDamaged)...)
 	s.damage.CompareAndSwap(nil, &err)
 	if s.opts.Damaged != nil {
 		s.opts.Damaged(err)
 	}
 	return err
+}
+
+// starved is why the server may not find what it has, or nil.
+func (s *Store) starved() error {
+	if s.opts.Starved == nil {
+		return nil
+	}
+	return s.opts.Starved()
 }
 
 // sawStored raises last.

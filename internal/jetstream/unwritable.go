@@ -11,6 +11,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/exhausted"
 )
 
 // unwritable is why nothing can be stored, or nil.
@@ -20,10 +21,29 @@ func (s *Store) unwritable() error {
 			return err
 		}
 	}
-	if s.opts.Writable == nil || s.opts.Writable.Err() == nil {
+	if s.opts.Writable == nil {
 		return nil
 	}
-	return &events.UnwritableError{What: "the ledger", Reason: whyUnwritable(context.Cause(s.opts.Writable))}
+	return unwritable(s.opts.Writable())
+}
+
+// hold is why no work may be taken, or nil: what it does could not be recorded.
+func (s *Store) hold() error {
+	if s.opts.Hold != nil {
+		if err := s.opts.Hold(); err != nil {
+			return err
+		}
+	}
+	return s.unwritable()
+}
+
+// unwritable is why a server whose writes ended can store nothing, or nil.
+func unwritable(writable context.Context) error {
+	if writable.Err() == nil {
+		return nil
+	}
+	reason, passes := whyUnwritable(context.Cause(writable))
+	return &events.UnwritableError{What: "the ledger", Reason: reason, Passes: passes}
 }
 
 // publish sends one message and waits until it is stored. A server that cannot
@@ -34,8 +54,10 @@ func (s *Store) publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
 	defer cancel()
+	writable := context.Background()
 	if s.opts.Writable != nil {
-		defer context.AfterFunc(s.opts.Writable, cancel)()
+		writable = s.opts.Writable() // the one of now: another one may follow
+		defer context.AfterFunc(writable, cancel)()
 	}
 	ack, err := s.js.PublishMsg(ctx, m)
 	if err == nil {
@@ -44,7 +66,7 @@ func (s *Store) publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, error
 		}
 		return ack, nil
 	}
-	return nil, cmp.Or(s.unwritable(), err)
+	return nil, cmp.Or(unwritable(writable), s.unwritable(), err)
 }
 
 func isUnwritable(err error) bool {
@@ -53,23 +75,27 @@ func isUnwritable(err error) bool {
 }
 
 // whyUnwritable puts an error that names files and calls into what an operator
-// can act upon.
-func whyUnwritable(err error) string {
+// can act upon. It reports whether the server takes writes again by itself.
+func whyUnwritable(err error) (reason string, passes bool) {
+	r, passes := exhausted.Of(err)
+	if !passes {
+		r, passes = exhausted.In(err.Error())
+	}
+	if passes {
+		return r.Reason + "; the server then takes writes again by itself, and what was acknowledged is safe", true
+	}
 	const restart = ", then restart the server; what was acknowledged is safe"
 	for _, known := range []struct {
 		errno syscall.Errno
 		text  string
 	}{
-		{syscall.ENOSPC, "the disk is full; free some space"},
-		{syscall.EDQUOT, "the disk quota is used up; raise it or free some space"},
-		{syscall.EFBIG, "a file has the largest size that this process may write; raise that limit (ulimit -f)"},
 		{syscall.EROFS, "the file system is read-only; make it writable"},
 		{syscall.EACCES, "writing is not permitted in the data directory; permit it"},
 		{syscall.EIO, "the disk reports input/output errors; see to it"},
 	} {
 		if errors.Is(err, known.errno) {
-			return known.text + restart
+			return known.text + restart, false
 		}
 	}
-	return fmt.Sprintf("its storage failed (%v); see to it", err) + restart
+	return fmt.Sprintf("its storage failed (%v); see to it", err) + restart, false
 }

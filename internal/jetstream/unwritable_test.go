@@ -21,7 +21,7 @@ func TestUnwritable(t *testing.T) {
 		cause error
 		want  string
 	}{
-		{&fs.PathError{Op: "write", Path: "/secret/1.blk", Err: syscall.ENOSPC}, "the disk is full; free some space, then restart the server"},
+		{&fs.PathError{Op: "write", Path: "/secret/1.blk", Err: syscall.ENOSPC}, "the disk is full; free some space; the server then takes writes again by itself"},
 		{&fs.PathError{Op: "write", Path: "/secret/1.blk", Err: syscall.EROFS}, "read-only"},
 		{errors.New("the moon is full"), "the moon is full"},
 	} {
@@ -29,7 +29,7 @@ func TestUnwritable(t *testing.T) {
 			t.Parallel()
 			writable, fail := context.WithCancelCause(t.Context())
 			defer fail(nil)
-			s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{Writable: writable})
+			s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{Writable: func() context.Context { return writable }})
 			id := newID()
 			seq := mustAppend(t, s, requested(id), 0)
 			hash, err := s.PutText(t.Context(), tenant, []byte("before"))

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"strings"
 	"sync/atomic"
+
+	"daybook/internal/exhausted"
 )
 
 // logger passes the server's log on. The server's notices are our debug
@@ -33,11 +35,18 @@ func (l *logger) record(level slog.Level, format string, args []any) {
 // meaning puts the server's words about its files into what they mean for the
 // ledger and what is to be done, or is empty.
 func meaning(text string) string {
+	// First: what cannot be read for lack of something is not damaged.
+	if r, ok := exhausted.In(text); ok {
+		if r.Disk {
+			return r.Reason + "; the ledger takes writes again by itself: what was acknowledged is safe"
+		}
+		return r.Reason + "; the files of the ledger are not damaged"
+	}
 	for _, known := range []struct {
 		words []string
 		means string
 	}{
-		{[]string{"no space left", "write error", "failed to store a msg", "out of space", "resources, will be DISABLED", "permission denied"},
+		{[]string{"write error", "failed to store a msg", "out of space", "resources, will be DISABLED", "permission denied"},
 			"the ledger cannot be written; make room on the disk, or see to it, then restart the server: what was acknowledged is safe"},
 		{[]string{"corrupt", "checkMsgs", "loadBlock error", "internal inconsistency", "Error loading msg"},
 			"files of the ledger are damaged; what they lack is reported when it is read, and never served: restore the data directory from a copy"},
@@ -58,7 +67,7 @@ func meaning(text string) string {
 // watch looks for the lines with which the server gives up a stream, or all of
 // them: on a failed write, and on one that was not permitted.
 func (l *logger) watch(format string, args []any) {
-	if !strings.Contains(format, "critical write error") && !strings.Contains(format, "disabling JetStream") && !strings.Contains(format, "DISABLED") {
+	if !strings.Contains(strings.ToLower(format), "critical write error") && !strings.Contains(format, "disabling JetStream") && !strings.Contains(format, "DISABLED") {
 		return
 	}
 	cause := errors.New(strings.TrimSpace(fmt.Sprintf(format, args...)))

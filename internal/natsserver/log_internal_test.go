@@ -21,7 +21,9 @@ func TestLogMeaning(t *testing.T) {
 		means  string // empty: nothing is added
 		ends   error  // what ends Writable
 	}{
-		{"JetStream stream '%s > %s' critical write error: %v", []any{"$G", "LEDGER-0001", full}, "restart the server", full},
+		{"JetStream stream '%s > %s' critical write error: %v", []any{"$G", "LEDGER-0001", full}, "takes writes again by itself", full},
+		{"Critical write error: %v", []any{full}, "takes writes again by itself", full},
+		{"Filestore [%s] loadBlock error: corrupt? %v", []any{"LEDGER-0001", &fs.PathError{Op: "open", Path: "1.blk", Err: syscall.EMFILE}}, "not damaged", nil},
 		{"Filesystem permission denied while writing msg, disabling JetStream: %v", []any{fs.ErrPermission}, "cannot be written", fs.ErrPermission},
 		{"Filestore [%s] indexCacheBuf corrupt state in %s", []any{"LEDGER-0001", "1.blk"}, "restore the data directory", nil},
 		{"  Error reading metafile %q: %v", []any{"meta.inf", errors.New("bad")}, "left out", nil},
@@ -50,7 +52,7 @@ func TestWhyTheServerDidNotStart(t *testing.T) {
 	}
 	l.Fatalf("Can't start JetStream: %v", "no space left on device")
 	l.Fatalf("and so on")
-	if got := l.why(); !strings.Contains(got, "Can't start JetStream") || !strings.Contains(got, "make room") || strings.Contains(got, "so on") {
+	if got := l.why(); !strings.Contains(got, "Can't start JetStream") || !strings.Contains(got, "free some space") || strings.Contains(got, "so on") {
 		t.Errorf("the first reason is lost or has no meaning: %q", got)
 	}
 }

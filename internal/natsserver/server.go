@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -28,6 +29,10 @@ import (
 // maxPayload bounds one message, in bytes. Events stay below 512 KiB; blobs
 // come in chunks of 128 KiB.
 const maxPayload = 8 << 20
+
+// ownConnections is more than the service itself opens: nats-server counts those
+// with the subscribers'.
+const ownConnections = 32
 
 // recovery bounds how long a start may take to read the streams back.
 const recovery = 10 * time.Minute
@@ -40,6 +45,8 @@ type Options struct {
 	// serves this process only. With Fallback a busy port is replaced by a free one.
 	Listen   string
 	Fallback bool
+	// MaxConnections is how many subscribers may be connected. Default: 1024.
+	MaxConnections int
 	// ReaderPassword lets subscribers in as Reader; empty draws one.
 	ReaderPassword string
 	// ReadableStreams are offered to subscribers from the start (see Offer). With
@@ -64,17 +71,19 @@ type Reader struct {
 
 // Server is a running NATS server. Close ends it.
 type Server struct {
-	server  *server.Server
+	opts    Options
+	current atomic.Pointer[server.Server] // replaced by Reopen
 	reader  Reader
 	service string // password of the service's own user
 	gate    *gate  // nil without a listener
 	dir     string
 	log     *slog.Logger
-	// writable ends when the server can write no more.
-	writable context.Context //nolint:containedctx // it is a state, not a call's
+	writes  atomic.Pointer[writes]
 
-	offering sync.Mutex
-	offered  map[string]bool // the streams that readers may read
+	reopening sync.Mutex
+	addr      string // where subscribers connect, guarded by reopening
+	offering  sync.Mutex
+	offered   map[string]bool // the streams that readers may read
 }
 
 // Start runs a server and returns once it takes connections. A busy address
@@ -84,6 +93,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		opts.Logger = slog.Default()
 	}
 	s := &Server{
+		opts:    opts,
 		service: rand.Text(),
 		reader:  Reader{User: "reader", Password: opts.ReaderPassword, InboxPrefix: "_INBOX.reader"},
 		dir:     opts.StoreDir,
@@ -96,52 +106,11 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err := os.MkdirAll(opts.StoreDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create %s: %w", opts.StoreDir, err)
 	}
-	cfg := &server.Options{
-		ServerName:             "daybook",
-		DontListen:             opts.Listen == "",
-		JetStream:              true,
-		StoreDir:               opts.StoreDir,
-		SyncAlways:             !opts.NoSync,
-		JetStreamMaxStore:      1 << 50, // the disk is the limit, not a guess made at start
-		JetStreamMaxMemory:     64 << 20,
-		MaxPayload:             maxPayload,
-		NoSigs:                 true, // signals belong to the program
-		DisableJetStreamBanner: true,
-	}
-	if err := setUsers(cfg, opts, s.service, s.reader); err != nil {
+	if err := s.launch(ctx, opts); err != nil {
 		return nil, err
 	}
 	if opts.Listen != "" {
-		if err := listenOn(cfg, opts.Listen, opts.Fallback); err != nil {
-			return nil, err
-		}
-	}
-	var err error
-	if s.server, err = server.NewServer(cfg); err != nil {
-		return nil, fmt.Errorf("configure nats-server: %w", err)
-	}
-	if opts.Listen != "" {
-		if err := connectAccounts(s.server); err != nil {
-			return nil, err
-		}
-	}
-	var unwritable context.CancelCauseFunc
-	s.writable, unwritable = context.WithCancelCause(context.Background())
-	logged := &logger{log: opts.Logger, unwritable: unwritable}
-	s.server.SetLoggerV2(logged, false, false, false)
-	s.server.Start()
-	for deadline := time.Now().Add(recovery); !s.server.ReadyForConnections(100 * time.Millisecond); {
-		if ctx.Err() != nil || time.Now().After(deadline) || !s.server.Running() {
-			s.Close()
-			return nil, errors.Join(fmt.Errorf("the embedded NATS server did not start: %s", logged.why()), ctx.Err())
-		}
-	}
-	if opts.Listen != "" {
-		// With several accounts the server gives streams to none unasked.
-		if err := s.enableStreams(); err != nil {
-			s.Close()
-			return nil, err
-		}
+		var err error
 		if s.gate, err = s.openGate(opts); err != nil {
 			s.Close()
 			return nil, err
@@ -168,7 +137,7 @@ func (s *Server) enableStreams() error {
 			}
 		})
 	}
-	err := s.server.GlobalAccount().EnableJetStream(nil, tasks)
+	err := s.nats().GlobalAccount().EnableJetStream(nil, tasks)
 	close(tasks)
 	workers.Wait()
 	if err != nil {
@@ -240,7 +209,7 @@ const connectAttempts = 5
 
 func (s *Server) connect(name, user string) (nc *nats.Conn, err error) {
 	for range connectAttempts {
-		if nc, err = s.tryConnect(name, user); err == nil || errors.Is(err, nats.ErrAuthorization) || !s.server.Running() {
+		if nc, err = s.tryConnect(name, user); err == nil || errors.Is(err, nats.ErrAuthorization) || !s.nats().Running() {
 			break
 		}
 	}
@@ -252,7 +221,7 @@ func (s *Server) connect(name, user string) (nc *nats.Conn, err error) {
 
 func (s *Server) tryConnect(name, user string) (*nats.Conn, error) {
 	return nats.Connect("",
-		nats.InProcessServer(s.server),
+		nats.InProcessServer(inProcess{s}),
 		nats.Name(name),
 		nats.UserInfo(user, s.service),
 		// A loaded machine may take longer than the client's default of 2 s.
@@ -270,7 +239,7 @@ func (s *Server) tryConnect(name, user string) (*nats.Conn, error) {
 
 // Addr is the address subscribers connect to, or empty.
 func (s *Server) Addr() string {
-	if addr, ok := s.server.Addr().(*net.TCPAddr); ok && addr != nil {
+	if addr, ok := s.nats().Addr().(*net.TCPAddr); ok && addr != nil {
 		return addr.String()
 	}
 	return ""
@@ -288,16 +257,11 @@ func (s *Server) Sync() error {
 	return nil
 }
 
-// Writable ends, with the reason as its cause, when a write to the disk has
-// failed. The server then stores nothing more for as long as it runs and leaves
-// those who publish without an answer, however much room there is by then; what
-// it has stored can be read.
-func (s *Server) Writable() context.Context { return s.writable }
-
 // Close stops the server and returns once its files are closed. It may be
 // called more than once.
 func (s *Server) Close() {
 	s.gate.close()
-	s.server.Shutdown()
-	s.server.WaitForShutdown()
+	s.reopening.Lock()
+	defer s.reopening.Unlock()
+	s.stop()
 }

@@ -184,7 +184,7 @@ func (s *Server) Offer(stream string) error {
 	if s.offered[stream] {
 		return nil
 	}
-	if err := offer(s.server, ofStream(stream)); err != nil {
+	if err := offer(s.nats(), ofStream(stream)); err != nil {
 		return err
 	}
 	if err := s.gate.open(stream); err != nil {

@@ -10,6 +10,10 @@ type Filter struct {
 	// ExecutableMemory permits making memory executable. WebAssembly needs it;
 	// the rest of V8 has all it needs once it is warm.
 	ExecutableMemory bool
+	// ProbeAddress is where Prove asks for executable memory: no process can map it,
+	// and the handler of SIGSYS answers EPERM for calls there. 0 leaves
+	// NoExecutableMemory unproven.
+	ProbeAddress uintptr
 }
 
 // Claims are what a worker was set up with.

@@ -72,8 +72,10 @@ func (f Filter) rules() []rule {
 		rules = append(rules, rule{call, nil, allow})
 	}
 
-	// With memory keys V8 protects its code by them. Key -1 or 0 would be mprotect.
-	elsewhere(unix.SYS_PKEY_MPROTECT, atMost(2, readWrite|unix.PROT_EXEC), between(3, 1, 15))
+	// With memory keys V8 protects its tables and its code by them. It makes its code
+	// range executable when it starts, before there is a filter; later on only
+	// WebAssembly does, as with mprotect. Key -1 or 0 would be mprotect.
+	elsewhere(unix.SYS_PKEY_MPROTECT, atMost(2, protection), between(3, 1, 15))
 	add(unix.SYS_CLONE, []test{is(0, threadFlags)})
 	add(unix.SYS_TGKILL, []test{is(0, uint64(f.ProcessID))}) // Go's preemption, abort
 	add(unix.SYS_PRCTL, []test{is(0, prSetVMA)}, []test{is(0, unix.PR_SET_NAME)}, []test{is(0, unix.PR_GET_SECCOMP)})
@@ -144,7 +146,7 @@ func (f Filter) install() error {
 	return nil
 }
 
-// Prove names, sorted, the layers that come with the filter, if it is in force.
+// Prove returns, sorted, the layers that the filter provides, if they are in force.
 func (f Filter) Prove() []string {
 	const filtering = 2 // SECCOMP_MODE_FILTER
 	// The kernel would find fault with these arguments; the filter never looks.
@@ -152,9 +154,40 @@ func (f Filter) Prove() []string {
 	switch {
 	case got(unix.PR_GET_SECCOMP) != filtering || errno != unix.ENOSYS:
 		return nil
-	case f.ExecutableMemory:
+	case f.ExecutableMemory || !f.deniesExecutableMemory():
 		return []string{Seccomp}
 	default:
 		return []string{NoExecutableMemory, Seccomp}
 	}
+}
+
+// deniesExecutableMemory asks for executable memory in each way that the kernel has
+// and reports whether the filter refuses them all. The filter must be installed, with
+// a handler that answers EPERM at ProbeAddress: elsewhere the process ends. The kernel
+// itself never answers these calls with EPERM.
+func (f Filter) deniesExecutableMemory() bool {
+	const (
+		readWrite = unix.PROT_READ | unix.PROT_WRITE
+		page      = 4096
+		anonymous = unix.MAP_ANONYMOUS | unix.MAP_PRIVATE
+	)
+	if f.ProbeAddress == 0 {
+		return false
+	}
+	refused := func(call, length, protection, fourth uintptr) bool {
+		_, _, errno := unix.RawSyscall6(call, f.ProbeAddress, length, protection, fourth, ^uintptr(0), 0)
+		return errno == unix.EPERM
+	}
+	for _, protection := range []uintptr{unix.PROT_EXEC, unix.PROT_READ | unix.PROT_EXEC, readWrite | unix.PROT_EXEC} {
+		if !refused(unix.SYS_MPROTECT, page, protection, 0) || !refused(unix.SYS_MMAP, 0, protection, anonymous) {
+			return false
+		}
+		for key := range uintptr(16) {
+			if !refused(unix.SYS_PKEY_MPROTECT, page, protection, key) {
+				return false
+			}
+		}
+	}
+	// That it is the protection that is refused, and not the place.
+	return !refused(unix.SYS_MPROTECT, page, readWrite, 0)
 }

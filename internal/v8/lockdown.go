@@ -19,6 +19,12 @@ const (
 // OpenFiles is the limit of a worker's open descriptors.
 const OpenFiles = C.DAYBOOK_OPEN_FILES
 
+// ProbeAddress is where Filter.Prove of package sandbox asks for executable memory.
+// No process can map it. The handler that ReportViolations installs answers mprotect
+// and pkey_mprotect there, and mmap of no bytes, with EPERM, and does not end the
+// process.
+const ProbeAddress = C.DAYBOOK_PROBE_ADDRESS
+
 // LockdownLayers names the layers of confinement that were set when this process
 // started, by the names of package sandbox, which proves them. It is empty in a
 // process that is no worker.
@@ -47,8 +53,9 @@ func LockdownLayers() []string {
 
 // ReportViolations makes a system call that the filter traps write its number to
 // standard error and end the process: "daybook-sandbox: refused NUMBER ARCH",
-// where ARCH is the kernel's AUDIT_ARCH of the call. It comes right before the
-// filter, which must kill on rt_sigaction of SIGSYS.
+// where ARCH is the kernel's AUDIT_ARCH of the call. Calls at ProbeAddress are the
+// exception. It comes right before the filter, which must kill on rt_sigaction of
+// SIGSYS.
 func ReportViolations() error {
 	if C.daybook_report_violations() != 0 {
 		return errors.New("catch SIGSYS: not possible on this platform")

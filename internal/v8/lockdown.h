@@ -17,6 +17,11 @@ enum {
 // The most descriptors a worker may have: three pipes, and what Go waits with.
 enum { DAYBOOK_OPEN_FILES = 16 };
 
+// Where the calls lie that prove that no memory becomes executable: beyond what any
+// process can map. The handler of SIGSYS answers them with EPERM.
+#define DAYBOOK_PROBE_ADDRESS 0xffff800000000000u
+#define DAYBOOK_ARCH_AMD64 0xc000003eu  // AUDIT_ARCH_X86_64
+
 int daybook_lockdown_layers(void);
 
 // What the filter of system calls needs of the C side; see violation_linux.c.

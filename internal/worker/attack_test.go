@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,8 +53,11 @@ func text(s string) uintptr {
 
 var kept [][]byte
 
-// executable is an attack whose outcome depends on the kind of worker.
-const executable = "mprotect, executable"
+// Attacks whose outcome depends on the kind of worker.
+const (
+	executable = "mprotect, executable"
+	claim      = "a claim that no memory becomes executable" // EPERM where it is proven
+)
 
 const (
 	at       = ^uintptr(99) // AT_FDCWD
@@ -131,6 +135,21 @@ func attacks() []assault {
 		{executable, func() syscall.Errno {
 			return raw(unix.SYS_MPROTECT, fresh(), 4096, rw|unix.PROT_EXEC)
 		}, "killed mprotect"},
+		{"pkey_mprotect, executable", func() syscall.Errno {
+			return raw(unix.SYS_PKEY_MPROTECT, fresh(), 4096, rw|unix.PROT_EXEC, 1)
+		}, "killed pkey_mprotect"},
+		{"mprotect, executable, where the filter is probed", call(unix.SYS_MPROTECT, v8.ProbeAddress, 4096, rw|unix.PROT_EXEC), "EPERM"},
+		{claim, func() syscall.Errno {
+			start, end := v8.Image()
+			filter := sandbox.Filter{ProcessID: unix.Getpid(), ImageStart: start, ImageEnd: end, ProbeAddress: v8.ProbeAddress}
+			if slices.Contains(filter.Prove(), sandbox.NoExecutableMemory) {
+				return unix.EPERM
+			}
+			return 0
+		}, "EPERM"},
+		{"mmap, executable, at the probe's address", call(unix.SYS_MMAP, v8.ProbeAddress, 4096, rw|unix.PROT_EXEC, anonymous), "killed mmap"},
+		{"munmap at the probe's address", call(unix.SYS_MUNMAP, v8.ProbeAddress, 4096), "EINVAL"},
+		{"another call with the probe's address", call(unix.SYS_SOCKET, v8.ProbeAddress), "killed socket"},
 		{"madvise poison", func() syscall.Errno { return raw(unix.SYS_MADVISE, fresh(), 4096, unix.MADV_HWPOISON) }, "killed madvise"},
 
 		// Ways around the filter and its handler.
@@ -359,6 +378,7 @@ func TestExecutableMemory(t *testing.T) {
 	for _, stateful := range []bool{true, false} {
 		for name, want := range map[string]string{
 			executable:         map[bool]string{true: "killed mprotect", false: "allowed"}[stateful],
+			claim:              map[bool]string{true: "EPERM", false: "allowed"}[stateful],
 			"mmap, executable": "killed mmap",
 		} {
 			if got := (assault{name: name}).commit(t, stateful, nil); got != want {

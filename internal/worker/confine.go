@@ -20,7 +20,7 @@ func confine(stateful bool) (layers []string, problem error) {
 	set := append(v8.LockdownLayers(), sandbox.Namespaces) // set by the parent, if at all
 	layers = sandbox.Prove(sandbox.Claims{Layers: set, DataLimit: limit, OpenFiles: v8.OpenFiles})
 	start, end := v8.Image()
-	filter := sandbox.Filter{ProcessID: unix.Getpid(), ImageStart: start, ImageEnd: end, ExecutableMemory: !stateful}
+	filter := sandbox.Filter{ProcessID: unix.Getpid(), ImageStart: start, ImageEnd: end, ExecutableMemory: !stateful, ProbeAddress: v8.ProbeAddress}
 	// Without the handler the filter would end the process as well, but nobody
 	// would learn why.
 	if problem = errors.Join(v8.ReportViolations(), filter.Install()); problem == nil {

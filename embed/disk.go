@@ -1,0 +1,304 @@
+package embed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
+
+	"daybook/events"
+	"daybook/internal/exhausted"
+)
+
+const (
+	// mostReserve is the reserve of disk space unless the operator says another one,
+	// and reservePart the part of the file system that it is at most.
+	mostReserve = 256 << 20
+	reservePart = 20
+	// floorPart is the part of the reserve that is left to what must be written even
+	// then: the projections, the hashes and the files of the embedded server.
+	floorPart = 4
+	// The ballast is a file that is only there to be deleted: a server can be started
+	// on a full disk, to read, because it needs no more than that.
+	ballastName               = "ballast"
+	leastBallast, mostBallast = 1 << 20, 4 << 20
+	ballastPart               = 16
+	// diskEvery is how often the disk is looked at while nothing is written, and
+	// diskFresh how old its free space may be when something is.
+	diskEvery = time.Second
+	diskFresh = 20 * time.Millisecond
+	// probeBytes is what is written to find out whether writing works again.
+	probeBytes = 256 << 10
+)
+
+// disk watches the free space of the data directory. It is safe for concurrent use.
+type disk struct {
+	dir            string
+	reserve, floor int64
+	ballast        int64
+
+	mu     sync.Mutex
+	looked time.Time
+	free   int64
+	low    bool // below the reserve
+	out    bool // below the floor
+}
+
+// openDisk looks at the disk before anything else is opened, and makes space where
+// there is none.
+func (d *Daybook) openDisk(ctx context.Context) error {
+	size, free, err := space(d.opts.DataDir)
+	if err != nil {
+		return fmt.Errorf("read the free space of %s: %w", d.opts.DataDir, err)
+	}
+	k := &disk{dir: d.opts.DataDir, reserve: d.opts.DiskReserve}
+	switch {
+	case k.reserve < 0:
+		return nil
+	case k.reserve == 0:
+		k.reserve = min(mostReserve, size/reservePart)
+	}
+	k.floor = k.reserve / floorPart
+	k.ballast = min(max(k.reserve/ballastPart, leastBallast), mostBallast)
+	d.disk = k
+	if k.isLow(); k.isOut() != nil && k.dropBallast() {
+		d.opts.Logger.WarnContext(ctx, "the disk is full; the file that keeps space for this start was deleted", "file", ballastName, "free_bytes", free)
+	}
+	return k.keepBallast()
+}
+
+// space is the size of the file system of a directory and what this process may
+// still use of it, in bytes.
+func space(dir string) (size, free int64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, 0, err
+	}
+	blocks := st.Bavail
+	if os.Geteuid() == 0 {
+		blocks = st.Bfree
+	}
+	return int64(st.Blocks) * st.Bsize, int64(blocks) * st.Bsize, nil
+}
+
+// look reads the free space, unless that was just done. A limit that was passed
+// counts as passed until there is an eighth more. The caller must hold mu.
+func (k *disk) look() {
+	if time.Since(k.looked) < diskFresh {
+		return
+	}
+	_, free, err := space(k.dir)
+	if err != nil {
+		return // what was read before is the best there is
+	}
+	k.looked, k.free = time.Now(), free
+	passed := func(limit int64, was bool) bool { return free < limit || was && free < limit+limit/8 }
+	k.low, k.out = passed(k.reserve, k.low), passed(k.floor, k.out)
+}
+
+// isLow is why no new run is accepted or begun, or nil. A nil disk has space.
+func (k *disk) isLow() error {
+	if k == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.look(); !k.low {
+		return nil
+	}
+	return k.why()
+}
+
+// isOut is why nothing is recorded, or nil.
+func (k *disk) isOut() error {
+	if k == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.look(); !k.out {
+		return nil
+	}
+	return k.why()
+}
+
+// why is the reason. The caller must hold mu.
+func (k *disk) why() error {
+	return &events.UnwritableError{
+		What: "the ledger",
+		Reason: fmt.Sprintf("the disk is full: %d MiB are free and %d MiB are kept in reserve; free some space, and the server takes writes again by itself, what was acknowledged is safe",
+			k.free>>20, k.reserve>>20),
+		Passes: true,
+	}
+}
+
+// keepBallast makes the ballast, if there is plenty of space and it is not there.
+func (k *disk) keepBallast() error {
+	k.mu.Lock()
+	plenty := k.free > k.reserve+2*k.ballast
+	k.mu.Unlock()
+	path := filepath.Join(k.dir, ballastName)
+	if info, err := os.Stat(path); !plenty || err == nil && info.Size() == k.ballast {
+		return nil
+	}
+	err := makeBallast(path, k.ballast)
+	if exhausted.Is(err) {
+		return ignoreMissing(os.Remove(path)) // it is tried again
+	}
+	if err != nil {
+		return fmt.Errorf("keep space on the disk in %s: %w", path, err)
+	}
+	return nil
+}
+
+func makeBallast(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	err = unix.Fallocate(int(f.Fd()), 0, 0, size)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		_, err = f.Write(make([]byte, size))
+	}
+	return errors.Join(err, f.Close())
+}
+
+// dropBallast deletes the ballast, and reports whether it was there.
+func (k *disk) dropBallast() bool {
+	return os.Remove(filepath.Join(k.dir, ballastName)) == nil
+}
+
+// probe writes to the disk what a server would, to find out whether that works.
+func (k *disk) probe() error {
+	path := filepath.Join(k.dir, "probe")
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, probeBytes))
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close(), os.Remove(path))
+}
+
+// watchDisk logs when space runs out and when there is some again, and lets the
+// embedded server take writes again after it failed for lack of something.
+func (d *Daybook) watchDisk(ctx context.Context) error {
+	if d.nats == nil {
+		return nil
+	}
+	d.watchingDisk = follow(ctx, func(ctx context.Context) {
+		wasLow, failed := false, false
+		tick := time.NewTicker(diskEvery)
+		defer tick.Stop()
+		for first := true; ; first = false {
+			writable := d.nats.Writable()
+			select {
+			case <-now(first):
+			case <-tick.C:
+			case <-whileNot(failed, writable.Done()):
+			case <-ctx.Done():
+				return
+			}
+			low := d.disk.isLow()
+			if (low != nil) != wasLow {
+				if wasLow = low != nil; wasLow {
+					d.opts.Logger.WarnContext(ctx, "no new runs are accepted", "err", low)
+				} else {
+					d.opts.Logger.WarnContext(ctx, "there is space on the disk again: new runs are accepted")
+				}
+			}
+			if d.disk != nil {
+				if low == nil {
+					if err := d.disk.keepBallast(); err != nil {
+						d.opts.Logger.WarnContext(ctx, "the next start on a full disk may fail", "err", err)
+					}
+				} else if d.disk.isOut() != nil {
+					d.disk.dropBallast()
+				}
+			}
+			if failed = writable.Err() != nil; failed && d.reopen(ctx, context.Cause(writable)) {
+				failed = false
+			}
+		}
+	})
+	return nil
+}
+
+// now is a channel that delivers at once if it is to, or nil.
+func now(deliver bool) <-chan struct{} {
+	if !deliver {
+		return nil
+	}
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+// Unwritable is why nothing can be recorded now, or nil. With damage it stays so;
+// a full disk passes.
+func (d *Daybook) Unwritable() error {
+	return cmp.Or(d.damage.ReadOnly(), d.disk.isLow())
+}
+
+// whileNot is a channel, or nil, which never delivers.
+func whileNot(not bool, c <-chan struct{}) <-chan struct{} {
+	if not {
+		return nil
+	}
+	return c
+}
+
+// reopen starts the embedded server again if its writes failed for lack of
+// something that is there again. It reports whether it did.
+func (d *Daybook) reopen(ctx context.Context, cause error) bool {
+	_, passes := exhausted.Of(cause)
+	if !passes {
+		_, passes = exhausted.In(cause.Error())
+	}
+	probing := d.disk
+	if probing == nil {
+		probing = &disk{dir: d.opts.DataDir}
+	}
+	if !passes || d.disk.isOut() != nil || exhausted.Descriptors() != nil || probing.probe() != nil {
+		return false
+	}
+	if err := d.nats.Reopen(ctx); err != nil {
+		d.opts.Logger.ErrorContext(ctx, "open the ledger for writing again; it is tried again", slog.Any("error", err))
+		return false
+	}
+	// What was acknowledged must be there.
+	for err := d.store.Health(ctx); err != nil; err = d.store.Health(ctx) {
+		if errors.Is(err, events.ErrDamaged) || d.nats.Writable().Err() != nil || d.disk.isOut() != nil {
+			d.opts.Logger.ErrorContext(ctx, "the ledger was opened for writing again", slog.Any("error", err))
+			return true
+		}
+		select {
+		case <-time.After(50 * time.Millisecond): // its connections come back
+		case <-ctx.Done():
+			return true
+		}
+	}
+	d.opts.Logger.WarnContext(ctx, "the ledger takes writes again", slog.Any("after", cause))
+	return true
+}
+
+// diskMetrics sends how much space there is.
+func (c *collector) diskMetrics(out chan<- prometheus.Metric) {
+	if c.d.disk == nil {
+		return
+	}
+	if _, free, err := space(c.d.disk.dir); err == nil {
+		out <- prometheus.MustNewConstMetric(desc("disk_free_bytes", "Free space on the disk of the data directory."), prometheus.GaugeValue, float64(free))
+	}
+	out <- prometheus.MustNewConstMetric(desc("disk_reserve_bytes", "Space that is kept free: below it no new run is accepted."), prometheus.GaugeValue, float64(c.d.disk.reserve))
+}

@@ -1,0 +1,197 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/jetstream/jetstreamtest"
+)
+
+// appendRuns appends requests of a tenant and returns their positions.
+func appendRuns(t *testing.T, log interface {
+	Append(ctx context.Context, e events.Event, expected int64) (uint64, error)
+}, tenant string, n int) (positions []uint64) {
+	t.Helper()
+	for range n {
+		id := events.NewID(time.Now())
+		seq, err := log.Append(t.Context(), events.New(tenant, time.Now(), &events.ExecutionRequested{ExecutionID: id, Pool: events.DefaultPool, Actor: events.Actor{Principal: "p"}}), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		positions = append(positions, seq)
+	}
+	return positions
+}
+
+// Followers of two tenants are given each event of their tenant once and in order,
+// whenever they join, and one that is behind what is kept is sent to the stored
+// events. Nothing is left when the last one has gone.
+func TestLiveFeed(t *testing.T) {
+	t.Parallel()
+	store := jetstreamtest.Start(t)
+	feed := newLiveFeed(store)
+	want := map[string][]uint64{}
+	write := func(tenant string, n int) { want[tenant] = append(want[tenant], appendRuns(t, store, tenant, n)...) }
+	collect := func(f *follower, tenant string, after uint64, last uint64) error {
+		var got []uint64
+		start := after
+		for after < last {
+			list, end, changed, ok := f.next(after)
+			if !ok {
+				return fmt.Errorf("a follower of %s at %d is sent to stored events up to %d", tenant, after, end)
+			}
+			for _, e := range list {
+				if len(e.json) == 0 || e.seq != fmt.Sprint(e.event.Seq) {
+					return fmt.Errorf("event %d is not encoded", e.event.Seq)
+				}
+				got = append(got, e.event.Seq)
+			}
+			after = end
+			if len(list) > 0 || after >= last {
+				continue
+			}
+			select {
+			case <-changed:
+			case <-time.After(30 * time.Second):
+				return fmt.Errorf("a follower of %s gets nothing after %d", tenant, after)
+			}
+		}
+		expected := slices.DeleteFunc(slices.Clone(want[tenant]), func(seq uint64) bool { return seq <= start })
+		if !slices.Equal(got, expected) {
+			return fmt.Errorf("a follower of %s is given %d, want %d", tenant, got, expected)
+		}
+		return nil
+	}
+
+	write("a", 1)
+	first := feed.join(t.Context(), "a", want["a"][0])
+	early := feed.join(t.Context(), "b", want["a"][0])
+	write("a", 3)
+	write("b", 3)
+	write("a", 1)
+	last := want["a"][len(want["a"])-1]
+	ended := make(chan error, 2)
+	go func() { ended <- collect(first, "a", want["a"][0], last) }()
+	go func() { ended <- collect(early, "b", want["a"][0], want["b"][2]) }()
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+
+	// The feed has the events of a tenant only since its first follower came.
+	if _, end, _, ok := feed.join(t.Context(), "c", 0).next(0); ok || end == 0 {
+		t.Errorf("a late follower is not sent to stored events: %d, %t", end, ok)
+	}
+	late := feed.join(t.Context(), "a", want["a"][0])
+	if err := collect(late, "a", want["a"][0], last); err != nil {
+		t.Error(err)
+	}
+
+	// What does not fit is forgotten, oldest first.
+	feed.mu.Lock()
+	feed.limit = 2 * len(first.audience.kept[0].json)
+	feed.mu.Unlock()
+	write("a", 4)
+	last = want["a"][len(want["a"])-1]
+	for after := last - 4; after < last; {
+		_, end, changed, ok := first.next(after)
+		if after = end; ok && end < last {
+			<-changed
+		}
+	}
+	if _, end, _, ok := late.next(want["a"][0]); ok || end >= last || end < last-4 {
+		t.Errorf("a follower that is behind is sent to %d, %t; the newest event is %d", end, ok, last)
+	}
+
+	feed.mu.Lock()
+	all := feed.audiences["c"]
+	feed.mu.Unlock()
+	for _, f := range []*follower{first, early, late, {feed, first.reading, all}} {
+		f.leave()
+	}
+	if feed.reading != nil || len(feed.audiences) != 0 || feed.size != 0 || len(feed.order) != 0 {
+		t.Errorf("left behind: %d bytes, %d tenants", feed.size, len(feed.audiences))
+	}
+	// The next follower begins another reading.
+	again := feed.join(t.Context(), "b", last)
+	defer again.leave()
+	write("b", 1)
+	if err := collect(again, "b", last, want["b"][3]); err != nil {
+		t.Error(err)
+	}
+}
+
+// Readers of one tenant do not delay those of another one by more than a page, and
+// a page is loaded once for those that ask at the same time.
+func TestCatchUp(t *testing.T) {
+	t.Parallel()
+	c := newCatchUp(2)
+	leave, err := c.enter(t.Context(), "crowd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	admitted := make(chan string, 10)
+	for range 5 {
+		go func() {
+			if leave, err := c.enter(t.Context(), "crowd"); err == nil {
+				admitted <- "crowd"
+				leave()
+			}
+		}()
+	}
+	other, err := c.enter(t.Context(), "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other()
+	cancelled, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := c.enter(cancelled, "crowd"); err == nil {
+		t.Error("a client that left is admitted")
+	}
+	select {
+	case name := <-admitted:
+		t.Errorf("a second reader of %s is admitted", name)
+	default:
+	}
+	leave()
+	for range 5 {
+		<-admitted
+	}
+
+	var pages sharedPages[int, string]
+	loading, loads := make(chan struct{}), 0
+	got := make(chan string)
+	for range 4 {
+		go func() {
+			page, _ := pages.get(t.Context(), 1, func() (string, error) {
+				<-loading
+				loads++
+				return "page", nil
+			})
+			got <- page
+		}()
+	}
+	close(loading)
+	for range 4 {
+		if page := <-got; page != "page" {
+			t.Errorf("got %q", page)
+		}
+	}
+	if loads != 1 {
+		t.Errorf("the page was loaded %d times", loads)
+	}
+	for range 2 {
+		if _, err := pages.get(t.Context(), 2, func() (string, error) { loads++; return "", errNothingStored }); err == nil {
+			t.Error("the error is lost")
+		}
+	}
+	if loads != 3 {
+		t.Errorf("a load that failed is shared: %d loads", loads)
+	}
+}

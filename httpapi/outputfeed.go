@@ -1,0 +1,194 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// outputBytes bounds the encoded lines that an outputFeed keeps of one run for
+// followers that are behind.
+const outputBytes = 512 << 10
+
+// outputFeed reads and encodes the output of a run once for all clients that
+// follow it. It reads a run while it has followers. No follower delays another
+// one: a follower that is behind what is kept reads for itself until it has
+// caught up.
+//
+// It is safe for concurrent use.
+type outputFeed struct {
+	q Queries
+
+	mu   sync.Mutex
+	runs map[runKey]*followedRun // guarded by mu
+}
+
+type runKey struct{ tenant, execution string }
+
+// followedRun is a run with followers.
+type followedRun struct {
+	runKey
+	followers atomic.Int64
+	stop      context.CancelFunc
+	gone      chan struct{} // closed when nothing reads any more
+
+	// kept are the lines from first on; next is the number of the line after them.
+	kept        []outputLine
+	first, next int64
+	size        int
+	// status is terminal once all lines are among those kept or before them; err
+	// ended the reading.
+	status  events.Status
+	err     error
+	changed chan struct{} // closed and replaced when any of these changes
+}
+
+// outputLine is a line as a server-sent event.
+type outputLine []byte
+
+func newOutputFeed(q Queries) *outputFeed {
+	return &outputFeed{q: q, runs: map[runKey]*followedRun{}}
+}
+
+// join adds a follower that wants lines from a number on. The caller MUST call
+// leave, which returns when nothing of the follower is left.
+func (o *outputFeed) join(ctx context.Context, tenant, id string, from int64) (f *followedRun, leave func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := runKey{tenant, id}
+	f = o.runs[key]
+	if f == nil {
+		// The reading serves all followers: it must not end with the first one.
+		reading, stop := context.WithCancel(context.WithoutCancel(ctx))
+		f = &followedRun{runKey: key, stop: stop, gone: make(chan struct{}), first: from, next: from, status: events.StatusRunning, changed: make(chan struct{})}
+		o.runs[key] = f
+		go func() {
+			defer close(f.gone)
+			o.read(reading, f)
+		}()
+	}
+	f.followers.Add(1)
+	return f, func() {
+		o.mu.Lock()
+		last := f.followers.Add(-1) == 0
+		if last {
+			delete(o.runs, key)
+		}
+		o.mu.Unlock()
+		if last {
+			f.stop()
+			<-f.gone
+		}
+	}
+}
+
+// read adds lines until the run has ended, or ctx is done.
+func (o *outputFeed) read(ctx context.Context, f *followedRun) {
+	changed, stop := o.q.Watch(f.tenant, f.execution)
+	defer stop()
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	var pace pacer
+	for from := f.next; ctx.Err() == nil; {
+		lines, status, err := o.lines(ctx, f.runKey, from)
+		from += int64(len(lines))
+		o.add(f, lines, status, err)
+		switch {
+		case err != nil, len(lines) == 0 && status.Terminal():
+			return
+		case len(lines) == lineBatch:
+			continue // there is probably more
+		case len(lines) > 0: // only an answer without lines says that there are no more
+			_ = pace.wait(ctx, livePause(f.followers.Load())) // the loop looks at ctx
+			continue
+		}
+		select {
+		case <-changed:
+			_ = pace.wait(ctx, livePause(f.followers.Load())) // the loop looks at ctx
+		case <-beat.C:
+			if err := o.q.Damage(); err != nil { // nothing will change any more
+				o.add(f, nil, status, err)
+				return
+			}
+		case <-ctx.Done():
+		}
+	}
+}
+
+// lines reads and encodes lines from a number on.
+func (o *outputFeed) lines(ctx context.Context, run runKey, from int64) ([]outputLine, events.Status, error) {
+	list, status, err := o.q.Lines(ctx, run.tenant, run.execution, from, lineBatch)
+	if err != nil {
+		return nil, "", err
+	}
+	encoded := make([]outputLine, len(list))
+	for i, l := range list {
+		if encoded[i], err = encodeLine(l); err != nil {
+			return nil, "", err
+		}
+	}
+	return encoded, status, nil
+}
+
+func encodeLine(l projections.OutputLine) (outputLine, error) {
+	var buf bytes.Buffer
+	buf.WriteString("id: ")
+	buf.WriteString(strconv.FormatInt(l.Line, 10))
+	buf.WriteString("\ndata: ")
+	// JSON has no line breaks of its own, and the encoder ends with one.
+	if err := encoder(&buf).Encode(l); err != nil {
+		return nil, fmt.Errorf("encode line %d: %w", l.Line, err)
+	}
+	buf.WriteByte('\n')
+	return buf.Bytes(), nil
+}
+
+func (o *outputFeed) add(f *followedRun, lines []outputLine, status events.Status, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f.err = err
+	if len(lines) == 0 {
+		f.status = status // with lines there may be more to come
+	}
+	for _, l := range lines {
+		f.kept, f.size, f.next = append(f.kept, l), f.size+len(l), f.next+1
+	}
+	for f.size > outputBytes && len(f.kept) > 1 {
+		f.size -= len(f.kept[0])
+		f.kept, f.first = f.kept[1:], f.first+1
+	}
+	if len(lines) > 0 || status.Terminal() || err != nil {
+		close(f.changed)
+		f.changed = make(chan struct{})
+	}
+}
+
+// linesFrom returns lines from a number on, for a follower that joined. Without
+// lines, and with a status that is not terminal, changed is closed when there
+// is news. It reports false when the follower must read for itself.
+func (o *outputFeed) linesFrom(f *followedRun, from int64) (lines []outputLine, status events.Status, changed <-chan struct{}, ok bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if from < f.first {
+		return nil, "", f.changed, false, nil
+	}
+	if from >= f.next {
+		return nil, f.status, f.changed, true, f.err
+	}
+	size := 0
+	for _, l := range f.kept[from-f.first:] {
+		if size >= deliveryBytes {
+			break
+		}
+		size += len(l)
+		lines = append(lines, l)
+	}
+	return lines, events.StatusRunning, f.changed, true, nil
+}

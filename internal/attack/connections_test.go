@@ -1,0 +1,166 @@
+package attack_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// One address that holds connections without requests, under a small limit of
+// descriptors, keeps nobody from being served. Once all connections have requests,
+// the server's health is still answered and others are refused at once. Nothing of
+// this is taken for damage, and all events are signed when the server has stopped.
+func TestConnections(t *testing.T) {
+	attack(t, "TestIdleGivesWay and TestBusyStays in internal/connections, TestSealTriesAgain in audit")
+	s := newServer(t)
+	s.limits = []string{"--nofile=1024:1024"}
+	quiet, flood, operator := s.token("alone", "read,run"), s.token("flood", "read,run"), s.token("operator", "read,admin")
+	s.start()
+	s.probe(quiet, 5)
+
+	const held = 1000
+	dial := func() net.Conn {
+		c, err := net.DialTimeout("tcp", s.addr, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	hold := func() {
+		for i := range held {
+			c := dial()
+			switch i % 3 {
+			case 0:
+				io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			case 1:
+				io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+			}
+		}
+	}
+	hold()
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	health := func(path string) {
+		t.Helper()
+		// A probe may come while even the connections for it are taken. They are
+		// within a second.
+		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			resp, err := fresh.Get(s.url() + path)
+			if err == nil {
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+				if resp.StatusCode == http.StatusOK {
+					return
+				}
+				err = fmt.Errorf("it is answered %s", resp.Status)
+			}
+			if time.Since(began) > 2*time.Second {
+				t.Errorf("%s: %v", path, err)
+				return
+			}
+		}
+	}
+	health("/healthz")
+	health("/readyz")
+	took := s.probe(quiet, choose(20, 200))
+	t.Logf("%d idle connections: %d descriptors, a run takes %v, at p99 %v", held, s.descriptors(), percentile(took, 50), percentile(took, 99))
+	if n := s.descriptors(); n > 900 {
+		t.Errorf("the server holds %d of 1024 descriptors", n)
+	}
+	if d := percentile(took, 99); d > 2*time.Second {
+		t.Errorf("a run of another tenant takes %v at p99", d)
+	}
+
+	// Now each connection has a request, which waits.
+	id := s.submit(flood, "await new Promise(() => setTimeout(() => {}, 250000))", map[string]any{"execution_timeout_secs": 300})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var waiting []net.Conn
+	for range 700 {
+		c := dial()
+		waiting = append(waiting, c)
+		fmt.Fprintf(c, "GET /api/executions/%s?wait=60 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", id, flood)
+	}
+	health("/healthz")
+	health("/readyz")
+	resp, err := fresh.Do(mustRequest(t, ctx, s.url()+"/api/executions?limit=1", quiet))
+	switch {
+	case err != nil:
+		t.Errorf("a request beyond the bound: %v", err)
+	case resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "":
+		t.Errorf("a request beyond the bound is answered %s, Retry-After %q", resp.Status, resp.Header.Get("Retry-After"))
+	default:
+		resp.Body.Close()
+	}
+	resp, err = fresh.Do(mustRequest(t, ctx, s.url()+"/metrics", operator))
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	for _, want := range []string{`daybook_connections_limit{listener="http"} 512`, `daybook_connections_refused_total{listener="http"}`, "daybook_damage 0"} {
+		if !strings.Contains(string(metrics), want) {
+			t.Errorf("the metrics do not say %q", want)
+		}
+	}
+	for _, c := range waiting {
+		c.Close()
+	}
+	hold()
+	s.probe(quiet, 5)
+	s.call(flood, http.MethodPost, "/api/executions/"+id+"/cancel", nil, http.StatusOK)
+
+	s.end(syscall.SIGTERM)
+	if !s.cmd.ProcessState.Success() {
+		t.Errorf("the server ended with %v", s.cmd.ProcessState)
+	}
+	log := s.log.String()
+	if !strings.Contains(log, "too many connections") {
+		t.Error("the log does not say that there were too many connections")
+	}
+	for _, word := range []string{"damage", "--accept-damage", "restore", "panic", "not signed"} {
+		if strings.Contains(log, word) {
+			t.Errorf("the log says %q:\n%.4000s", word, log)
+		}
+	}
+	if n := strings.Count(log, "too many connections"); n > 20 {
+		t.Errorf("the log has %d lines about connections", n)
+	}
+	s.verified(0)
+}
+
+func mustRequest(t *testing.T, ctx context.Context, url, token string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	return req
+}
+
+// verified verifies the data directory of a server that has ended: everything must
+// hold, and no more events than some be unsigned.
+func (s *server) verified(unsigned uint64) {
+	s.t.Helper()
+	var report struct {
+		OK       bool   `json:"ok"`
+		Verdict  string `json:"verdict"`
+		Events   uint64 `json:"events"`
+		Unsigned uint64 `json:"unsigned"`
+	}
+	if err := json.Unmarshal([]byte(s.command("verify", "--data-dir", s.dir, "--json")), &report); err != nil {
+		s.t.Fatal(err)
+	}
+	// The last checkpoint is an event itself, which none covers.
+	if !report.OK || report.Unsigned > unsigned+1 {
+		s.t.Errorf("of %d events %d are not signed: %s", report.Events, report.Unsigned, report.Verdict)
+	}
+}

@@ -1,0 +1,110 @@
+package attack_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+const initializeMessage = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"attack","version":"1"}}}`
+
+// mcp posts a body to /mcp and returns the status, the answer and its header.
+func (s *server) mcp(token, session, body string) (int, string, http.Header) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url()+"/mcp", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("Authorization", "Bearer "+token)
+	if session != "" {
+		req.Header.Set("Mcp-Session-Id", session)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, string(raw), resp.Header
+}
+
+// mcpSession opens a session of the revision with batches.
+func (s *server) mcpSession(token string) string {
+	s.t.Helper()
+	status, body, header := s.mcp(token, "", initializeMessage)
+	if status != http.StatusOK {
+		s.t.Fatalf("initialize: %d %s", status, body)
+	}
+	session := header.Get("Mcp-Session-Id")
+	if status, body, _ := s.mcp(token, session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`); status != http.StatusAccepted {
+		s.t.Fatalf("initialized: %d %s", status, body)
+	}
+	return session
+}
+
+func batch(n int, message func(i int) string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = message(i)
+	}
+	return "[" + strings.Join(list, ",") + "]"
+}
+
+// One request with many messages counts as many requests, whatever wraps them.
+func TestMCPBatch(t *testing.T) {
+	attack(t, "TestBatchCountsEachMessage and TestBatchRules in mcp")
+	s := newServer(t, "--limit-requests=1")
+	loud, quiet := s.token("loud", "read,run"), s.token("quiet", "read,run")
+	s.start()
+	begun := time.Now()
+	session := s.mcpSession(loud)
+	run := func(i int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"run_js","arguments":{"code":"%d"}}}`, i, i)
+	}
+	ping := func(i int) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i) }
+	for _, n := range []int{1000, 100} {
+		status, body, header := s.mcp(loud, session, batch(n, run))
+		t.Logf("a batch of %d runs: %d, Retry-After %q, %d bytes", n, status, header.Get("Retry-After"), len(body))
+		if n > 100 && status != http.StatusRequestEntityTooLarge {
+			t.Errorf("a batch of %d runs was answered %d", n, status)
+		}
+		if n == 100 && status == http.StatusOK && header.Get("Retry-After") == "" {
+			t.Error("a batch over the rate names no Retry-After")
+		}
+	}
+	// Pings cost nothing but the time to read them.
+	before := s.cpu()
+	status, _, _ := s.mcp(loud, session, batch(200_000, ping))
+	if used := s.cpu() - before; used > 2*time.Second {
+		t.Errorf("200,000 pings in one body: %v of processor time, answered %d", used, status)
+	}
+	probed := s.probe(quiet, 5)
+	accepted := -1
+	for ; accepted < 0; time.Sleep(100 * time.Millisecond) { // until the tenant's own rate lets the question pass
+		resp, err := s.do(t.Context(), loud, http.MethodGet, "/api/executions?limit=1000", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode == http.StatusOK {
+			accepted = strings.Count(string(raw), `"execution_id"`)
+		}
+	}
+	t.Logf("%d runs were accepted; the quiet tenant's 1 takes %v", accepted, percentile(probed, 50))
+	// The burst of ten seconds, and one for each second since.
+	if most := 10 + int(time.Since(begun)/time.Second) + 1; accepted > most {
+		t.Errorf("%d runs were accepted at one request a second, want at most %d", accepted, most)
+	}
+}

@@ -1,0 +1,84 @@
+package attack_test
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Turns that wait behind a slow turn of a logical session cost the server no
+// memory to speak of and no processor time while nothing happens. They do not
+// delay other tenants. They can be cancelled, and run in order when the slow turn
+// ends.
+func TestQueuedTurns(t *testing.T) {
+	attack(t, "releases of turns in runner and ledger")
+	turns := choose(1_000, 9_000)
+	s := startServer(t, "--limit-session-turns=0")
+	token, quiet := s.token("attacker", "read,run"), s.token("quiet", "read,run")
+	probes := choose(30, 200)
+	s.probe(quiet, 5)
+	alone := s.probe(quiet, probes)
+	idle := s.memory()
+
+	session := s.call(token, http.MethodPost, "/api/logical-sessions", map[string]any{"intent": "queue", "seeds": []string{"builtin"}}, http.StatusOK)["session_id"].(string)
+	in := map[string]any{"logical_session": session}
+	s.run(token, `globalThis.order = []; 0`, in)
+	slow := s.submit(token, `for (;;);`, map[string]any{"logical_session": session, "execution_timeout_secs": 300})
+	peak := s.peak()
+	began := time.Now()
+	ids := make([]string, turns)
+	for i := range ids {
+		ids[i] = s.submit(token, `order.push(0); order.length`, in)
+	}
+	t.Logf("%d turns queued in %v", turns, time.Since(began))
+
+	loaded := s.probe(quiet, probes)
+	t.Logf("p50 and p99 of a quiet tenant: %v and %v, alone %v and %v",
+		percentile(loaded, 50), percentile(loaded, 99), percentile(alone, 50), percentile(alone, 99))
+	if got, most := percentile(loaded, 99), 3*percentile(alone, 99)+50*time.Millisecond; got > most {
+		t.Errorf("the 99th percentile of a quiet tenant is %v, more than %v", got, most)
+	}
+	const watch = 2 * time.Second
+	before := s.cpu()
+	time.Sleep(watch) // measures what the server does when nothing happens
+	used := s.cpu() - before
+	grown := s.memory() - idle
+	t.Logf("%d turns wait: %d MiB more than idle, %v of processor time in %v", turns, grown>>20, used, watch)
+	if used > watch*5/100 {
+		t.Errorf("idle with %d turns that wait, the server uses %v of processor time in %v", turns, used, watch)
+	}
+	if most := int64(20<<20 + turns*20<<10); grown > most {
+		t.Errorf("%d turns that wait take %d MiB, more than %d", turns, grown>>20, most>>20)
+	}
+
+	// The last turns are cancelled, each at once, and the others run.
+	left := turns / choose(5, 1)
+	began = time.Now()
+	for _, id := range ids[left:] {
+		s.call(token, http.MethodPost, "/api/executions/"+id+"/cancel", nil, http.StatusOK)
+	}
+	took := time.Since(began)
+	t.Logf("%d turns cancelled in %v", turns-left, took)
+	if most := time.Duration(turns-left+100) * 30 * time.Millisecond; took > most {
+		t.Errorf("cancelling %d turns takes %v, more than %v", turns-left, took, most)
+	}
+	began = time.Now()
+	s.call(token, http.MethodPost, "/api/executions/"+slow+"/cancel", nil, http.StatusOK)
+	if e := s.wait(token, ids[left-1]); e["status"] != "completed" {
+		t.Fatalf("the last turn answers %v", e)
+	}
+	t.Logf("%d turns run in %v", left, time.Since(began))
+	for i, id := range ids {
+		e := s.call(token, http.MethodGet, "/api/executions/"+id, nil, http.StatusOK)
+		switch {
+		case i < left && (e["status"] != "completed" || e["result"] != strconv.Itoa(i+1)):
+			t.Fatalf("turn %d answers %v", i+1, e)
+		case i >= left && e["status"] != "cancelled":
+			t.Fatalf("the cancelled turn %d answers %v", i+1, e)
+		}
+	}
+	if most := peak(); most-idle > maxGrowth {
+		t.Errorf("the server used %d MiB more than idle", (most-idle)>>20)
+	}
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestVisible(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"plain – ünï ✓ 日本":                      "plain – ünï ✓ 日本",
+		"a\x1b[2J\a\r\x7f":                      `a\x1b[2J\x07\r\u007f`,
+		"\u009b\u0085":                          `\u009b\u0085`,
+		"\xff\xe2\x82":                          `\xff\xe2\x82`,
+		"\u202ea\u2066\u2069\u2028\u2029\u200e": `\u202ea\u2066\u2069\u2028\u2029\u200e`,
+		"ad\u200bm\u200din\ufeff\u00ad":         `ad\u200bm\u200din\ufeff\u00ad`,
+		"\U000e0041\U000e0100\u3164":            `\u{e0041}\u{e0100}\u3164`,
+		"👩\u200d💻 ❤\ufe0f 1\ufe0f\u20e3 👩🏽\u200d🚀":   "👩\u200d💻 ❤\ufe0f 1\ufe0f\u20e3 👩🏽\u200d🚀", // emoji
+		"می\u200cخواهم क्\u200dष":                    "می\u200cخواهم क्\u200dष",                  // Persian, Hindi
+		"👩\u200dx admin\ufe0f 1\ufe0f ❤\ufe0f\ufe0f": "👩\\u200dx admin\\ufe0f 1\\ufe0f ❤\ufe0f\\ufe0f",
+		"\u0601": "\u0601", // a sign that shows
+	} {
+		if got := visible(text, "\n\t"); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+		raw, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var direct, escaped string
+		if json.Unmarshal(raw, &direct) != nil || json.Unmarshal([]byte(visibleJSON(string(raw))), &escaped) != nil || direct != escaped {
+			t.Errorf("JSON of %q changes to %q", text, escaped)
+		}
+	}
+}
+
+// A character that is written in pieces is shown whole; spans alone have colors.
+func TestScreen(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	s := &screen{out: &b, terminal: true, color: true}
+	for _, piece := range []string{"\xe2", "\x9c", "\x93\n\xe2"} {
+		if n, err := s.Write([]byte(piece)); n != len(piece) || err != nil {
+			t.Error(n, err)
+		}
+	}
+	s.partial = nil
+	s.printf("%s: %s %d\n", span{red, "\x1b[0m\n"}, "\x1b[31m\n", 7)
+	if want := "✓\n\x1b[31m\\x1b[0m\\n\x1b[0m: \\x1b[31m\\n 7\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}

@@ -1,0 +1,263 @@
+package connections
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// testServer serves GET / at once and GET /hold until release is closed.
+type testServer struct {
+	addr    string
+	limiter *Limiter
+	release chan struct{}
+	holding chan struct{} // receives for each request of /hold
+	log     *strings.Builder
+}
+
+func serve(t *testing.T, opts Options, secure bool) *testServer {
+	t.Helper()
+	s := &testServer{release: make(chan struct{}), holding: make(chan struct{}, 100), log: &strings.Builder{}}
+	opts.Name = "test"
+	opts.Health = func(r *http.Request) bool { return r.URL.Path == "/healthz" }
+	opts.Refuse = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+	var mu sync.Mutex
+	opts.Logger = slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return s.log.Write(p)
+	}), nil))
+	s.limiter = New(opts)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hold" {
+			s.holding <- struct{}{}
+			<-s.release
+		}
+		io.WriteString(w, "ok")
+	}))
+	s.limiter.Bind(server.Config)
+	server.Listener = s.limiter.Listener(server.Listener)
+	s.addr = server.Listener.Addr().String()
+	if secure {
+		server.StartTLS()
+	} else {
+		server.Start()
+	}
+	t.Cleanup(func() {
+		select {
+		case <-s.release:
+		default:
+			close(s.release)
+		}
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return s
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// client is one connection.
+type client struct {
+	net.Conn
+	t *testing.T
+	r *bufio.Reader
+}
+
+func (s *testServer) dial(t *testing.T) *client {
+	t.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(30 * time.Second))
+	return &client{c, t, bufio.NewReader(c)}
+}
+
+func (c *client) send(path string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *client) get(path string) int {
+	c.t.Helper()
+	c.send(path)
+	resp, err := http.ReadResponse(c.r, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
+}
+
+// closed waits until the server has closed the connection.
+func (c *client) closed() {
+	c.t.Helper()
+	if _, err := c.r.ReadByte(); err == nil {
+		c.t.Fatal("the connection answers something")
+	} else if e, ok := err.(net.Error); ok && e.Timeout() {
+		c.t.Fatal("the connection is still open")
+	}
+}
+
+// eventually waits until a condition on the counts holds.
+func (s *testServer) eventually(t *testing.T, what string, ok func(Stats) bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(s.limiter.Stats()); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %+v", what, s.limiter.Stats())
+		}
+	}
+}
+
+// At the bound, the connection that has been without a request for longest gives
+// way, whether it had one before, never had one, or has sent half of one.
+func TestIdleGivesWay(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Total: 3}, false)
+	silent, half, used := s.dial(t), s.dial(t), s.dial(t)
+	s.eventually(t, "three connections", func(st Stats) bool { return st.Open == 3 })
+	io.WriteString(half, "GET / HT")
+	if code := used.get("/"); code != http.StatusOK {
+		t.Fatalf("a request is answered %d", code)
+	}
+	for _, oldest := range []*client{silent, half, used} {
+		if code := s.dial(t).get("/"); code != http.StatusOK {
+			t.Fatalf("a new connection is answered %d", code)
+		}
+		oldest.closed()
+	}
+	if st := s.limiter.Stats(); st.Open != 3 || st.Closed != 3 || st.Refused != 0 {
+		t.Errorf("the counts are %+v", st)
+	}
+	if n := strings.Count(s.log.String(), "too many connections"); n != 1 {
+		t.Errorf("the log has %d lines about it:\n%s", n, s.log)
+	}
+}
+
+// A connection with a request stays; one beyond the bound is answered a refusal, or
+// the server's health.
+func TestBusyStays(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Total: 2}, false)
+	busy := []*client{s.dial(t), s.dial(t)}
+	for _, c := range busy {
+		c.send("/hold")
+		<-s.holding
+	}
+	refused := s.dial(t)
+	if code := refused.get("/"); code != http.StatusServiceUnavailable {
+		t.Errorf("a connection beyond the bound is answered %d", code)
+	}
+	refused.closed()
+	if code := s.dial(t).get("/healthz"); code != http.StatusOK {
+		t.Errorf("health is answered %d", code)
+	}
+	if st := s.limiter.Stats(); st.Busy != 2 || st.Closed != 0 || st.Refused != 2 {
+		t.Errorf("the counts are %+v", st)
+	}
+	// However many wait without a request, health is answered.
+	for range 2 * spareConnections {
+		s.dial(t)
+	}
+	s.eventually(t, "all spare connections are taken", func(st Stats) bool { return st.Open == 2+spareConnections })
+	time.Sleep(spareGrace) // what is waited for is that time itself
+	if code := s.dial(t).get("/healthz"); code != http.StatusOK {
+		t.Errorf("health is answered %d", code)
+	}
+	close(s.release)
+	for _, c := range busy {
+		if resp, err := http.ReadResponse(c.r, nil); err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("a request of a connection that stays: %v, %v", resp, err)
+		}
+	}
+}
+
+// Under TLS connections are the same ones to the server and to the limiter.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Total: 1}, true)
+	s.dial(t) // no handshake: no request
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	held := make(chan error, 1)
+	go func() {
+		resp, err := client.Get("https://" + s.addr + "/hold")
+		if err == nil {
+			resp.Body.Close()
+		}
+		held <- err
+	}()
+	<-s.holding
+	if st := s.limiter.Stats(); st.Busy != 1 || st.Closed != 1 {
+		t.Errorf("the counts are %+v", st)
+	}
+	other := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer other.CloseIdleConnections()
+	resp, err := other.Get("https://" + s.addr + "/")
+	if err != nil || resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a connection beyond the bound: %v, %v", resp, err)
+	}
+	close(s.release)
+	if err := <-held; err != nil {
+		t.Error(err)
+	}
+	s.eventually(t, "no request is left", func(st Stats) bool { return st.Busy == 0 })
+}
+
+// One address cannot take the connections of others, unless it is that of this
+// machine.
+func TestPerAddress(t *testing.T) {
+	t.Parallel()
+	l := New(Options{Name: "test", Total: 4, Logger: slog.New(slog.DiscardHandler)})
+	admit := func(addr string) *conn {
+		mine, theirs := net.Pipe()
+		t.Cleanup(func() { mine.Close(); theirs.Close() })
+		tcp, err := net.ResolveTCPAddr("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, _ := l.admit(addressed{mine, tcp}).(*conn)
+		return c
+	}
+	var mine []*conn
+	for _, addr := range []string{"[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8::3]:1"} { // one network
+		mine = append(mine, admit(addr))
+	}
+	if !mine[0].gone || mine[1].gone || mine[2].gone {
+		t.Error("the longest idle connection of the address was not the one closed")
+	}
+	l.begin(mine[1])
+	l.begin(mine[2])
+	if c := admit("[2001:db8::4]:1"); !c.spare {
+		t.Error("a third connection of a busy address is no spare one")
+	}
+	for range 3 {
+		if c := admit("127.0.0.1:1"); c.spare {
+			t.Error("a connection of another address is a spare one")
+		}
+	}
+	if st := l.Stats(); st.Open != 5 || st.Busy != 2 || st.Closed != 2 || st.Refused != 1 {
+		t.Errorf("the counts are %+v", st)
+	}
+}
+
+type addressed struct {
+	net.Conn
+	addr net.Addr
+}
+
+func (a addressed) RemoteAddr() net.Addr { return a.addr }

@@ -1,0 +1,4 @@
+package natsserver
+
+// FailWrites makes a server as it is when a write to the disk has failed.
+func FailWrites(s *Server, cause error) { s.writes.Load().fail(cause) }

@@ -1,0 +1,129 @@
+package natsserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// writes is whether a nats-server takes writes.
+type writes struct {
+	ctx  context.Context //nolint:containedctx // it is a state, not a call's
+	fail context.CancelCauseFunc
+}
+
+func newWrites() *writes {
+	ctx, fail := context.WithCancelCause(context.Background())
+	return &writes{ctx, fail}
+}
+
+// Writable ends, with the reason as its cause, when a write to the disk has
+// failed. The server then stores nothing more and leaves those who publish without
+// an answer, however much space there is by then; what it has stored can be read.
+// After Reopen there is another one.
+func (s *Server) Writable() context.Context { return s.writes.Load().ctx }
+
+// launch starts a nats-server on the files and returns once it takes connections.
+func (s *Server) launch(ctx context.Context, opts Options) error {
+	cfg := &server.Options{
+		ServerName:             "daybook",
+		DontListen:             opts.Listen == "",
+		JetStream:              true,
+		StoreDir:               opts.StoreDir,
+		SyncAlways:             !opts.NoSync,
+		JetStreamMaxStore:      1 << 50, // the disk is the limit, not a guess made at start
+		JetStreamMaxMemory:     64 << 20,
+		MaxPayload:             maxPayload,
+		MaxConn:                cmp.Or(opts.MaxConnections, 1024) + ownConnections,
+		NoSigs:                 true, // signals belong to the program
+		DisableJetStreamBanner: true,
+	}
+	if err := setUsers(cfg, opts, s.service, s.reader); err != nil {
+		return err
+	}
+	if opts.Listen != "" {
+		if err := listenOn(cfg, opts.Listen, opts.Fallback); err != nil {
+			return err
+		}
+	}
+	ns, err := server.NewServer(cfg)
+	if err != nil {
+		return fmt.Errorf("configure nats-server: %w", err)
+	}
+	if opts.Listen != "" {
+		if err := connectAccounts(ns); err != nil {
+			return err
+		}
+	}
+	w := newWrites()
+	logged := &logger{log: opts.Logger, unwritable: w.fail}
+	ns.SetLoggerV2(logged, false, false, false)
+	ns.Start()
+	s.current.Store(ns)
+	s.writes.Store(w)
+	for deadline := time.Now().Add(recovery); !ns.ReadyForConnections(100 * time.Millisecond); {
+		if ctx.Err() != nil || time.Now().After(deadline) || !ns.Running() {
+			s.stop()
+			return errors.Join(fmt.Errorf("the embedded NATS server did not start: %s", logged.why()), ctx.Err())
+		}
+	}
+	if opts.Listen == "" {
+		return nil
+	}
+	// With several accounts the server gives streams to none unasked.
+	if err := s.enableStreams(); err != nil {
+		s.stop()
+		return err
+	}
+	return nil
+}
+
+// Reopen stops the nats-server and starts another one on the same files, which
+// takes writes again. Connections inside the process and of subscribers are
+// interrupted and come back by themselves; requests under way are lost. After an
+// error there is no server: call it again.
+func (s *Server) Reopen(ctx context.Context) error {
+	s.reopening.Lock()
+	defer s.reopening.Unlock()
+	opts := s.opts
+	if addr := s.Addr(); addr != "" {
+		s.addr = addr
+	}
+	if s.addr != "" {
+		opts.Listen, opts.Fallback = s.addr, false // where subscribers know it
+	}
+	s.stop()
+	if err := s.launch(ctx, opts); err != nil {
+		return fmt.Errorf("open the streams again: %w", err)
+	}
+	s.offering.Lock()
+	defer s.offering.Unlock()
+	for stream := range s.offered {
+		if err := offer(s.nats(), ofStream(stream)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nats is the nats-server of now.
+func (s *Server) nats() *server.Server { return s.current.Load() }
+
+// stop ends the nats-server of now and returns once its files are closed.
+func (s *Server) stop() {
+	if ns := s.nats(); ns != nil {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+	}
+}
+
+// inProcess connects to the nats-server of now.
+type inProcess struct{ s *Server }
+
+// InProcessConn implements nats.InProcessConnProvider.
+func (p inProcess) InProcessConn() (net.Conn, error) { return p.s.nats().InProcessConn() }

@@ -1,0 +1,106 @@
+package ledger
+
+import (
+	"context"
+	"sync"
+)
+
+// heads remembers what was read of the turns of sessions. Forgetting all of it
+// costs only look-ups.
+type heads struct {
+	mu sync.Mutex
+	by map[headKey]head // states after a turn, which never change
+	// blocked is the last turn of each session that was found to have a run without
+	// an end.
+	blocked map[string]turnRun
+	// over is the newest turn of each session known to be over, and with it all
+	// before it.
+	over map[string]int64
+}
+
+type headKey struct {
+	session string
+	turn    int64
+}
+
+type turnRun struct {
+	number    int64
+	execution string
+}
+
+// maxHeads bounds each map of heads; an entry takes about 300 bytes.
+const maxHeads = 10_000
+
+func (c *heads) get(session string, turn int64) (head, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h, ok := c.by[headKey{session, turn}]
+	return h, ok
+}
+
+func (c *heads) put(session string, turn int64, h head) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by == nil || len(c.by) >= maxHeads {
+		c.by = map[headKey]head{}
+	}
+	c.by[headKey{session, turn}] = h
+	if c.over == nil || len(c.over) >= maxHeads {
+		c.over = map[string]int64{}
+	}
+	c.over[session] = max(c.over[session], turn)
+}
+
+// final returns the newest turn of a session that is known to be over.
+func (c *heads) final(session string) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over[session]
+}
+
+// block remembers that the run of a turn has no end.
+func (c *heads) block(session string, turn int64, execution string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.blocked == nil || len(c.blocked) >= maxHeads {
+		c.blocked = map[string]turnRun{}
+	}
+	if old, ok := c.blocked[session]; !ok || turn < old.number {
+		c.blocked[session] = turnRun{turn, execution}
+	}
+}
+
+// blockedBefore returns the remembered run if its turn comes before another.
+func (c *heads) blockedBefore(session string, turn int64) (turnRun, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	run, ok := c.blocked[session]
+	return run, ok && run.number < turn
+}
+
+// unblock forgets a run that has ended.
+func (c *heads) unblock(session string, run turnRun) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.blocked[session] == run {
+		delete(c.blocked, session)
+	}
+}
+
+// stillRunning returns the run that a turn waits for, if the remembered one is
+// such a run. It spares reading each of the turns between.
+func (l *Ledger) stillRunning(ctx context.Context, tenant, session string, turn int64) (execution string, err error) {
+	run, ok := l.heads.blockedBefore(session, turn)
+	if !ok {
+		return "", nil
+	}
+	h, _, err := l.requestOf(ctx, tenant, run.execution)
+	if err != nil {
+		return "", err
+	}
+	if h != nil && h.terminal == nil {
+		return run.execution, nil
+	}
+	l.heads.unblock(session, run)
+	return "", nil
+}

@@ -1,0 +1,77 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"daybook/events"
+)
+
+// defaultSessionTurns is how many turns of a session may wait unless
+// Options.SessionTurns says otherwise.
+const defaultSessionTurns = 1000
+
+// turnRetry is when to ask again for a turn of a session that has too many.
+const turnRetry = 5 * time.Second
+
+// checkTurns refuses another turn with CodeExhausted while too many turns of the
+// session wait. last is the session's last event and next where it continues.
+// The turns that wait are counted by number, from the oldest one that is not
+// over to the newest: a turn that was cancelled counts until those before it are
+// over.
+func (l *Ledger) checkTurns(ctx context.Context, tenant, session string, last uint64, next events.SessionNext) error {
+	// The new turn is next.Turn+1. Once this turn is over, at most SessionTurns wait.
+	oldest := next.Turn - int64(l.opts.SessionTurns)
+	if l.opts.SessionTurns < 0 || oldest < 1 || l.heads.final(session) >= oldest {
+		return nil
+	}
+	running, err := l.stillRunning(ctx, tenant, session, oldest+1)
+	if err != nil {
+		return err
+	}
+	if running == "" {
+		queued, err := l.queuedTurn(ctx, tenant, session, oldest, last)
+		if err != nil {
+			return err
+		}
+		head, err := l.inherit(ctx, tenant, events.Turn{SessionID: session, Number: oldest + 1, After: queued.ExecutionID})
+		if err != nil {
+			return err
+		}
+		running = head.running
+	}
+	if running == "" {
+		return nil
+	}
+	return &Error{Code: CodeExhausted, Field: "logical_session", RetryAfter: turnRetry, Message: fmt.Sprintf(
+		"session '%s' has %d turns that wait, which is the limit (limit-session-turns); they wait for execution %s: try again in %d s, or cancel it",
+		session, l.opts.SessionTurns, running, int(turnRetry.Seconds()))}
+}
+
+// queuedTurn finds the event that queued a turn. Every event of a session says
+// which turn was the last, so the first that says this one is found by halving
+// the positions up to the session's last event.
+func (l *Ledger) queuedTurn(ctx context.Context, tenant, session string, number int64, last uint64) (*events.SessionTurnQueued, error) {
+	for from, to := uint64(1), last; from <= to; {
+		middle := from + (to-from)/2
+		e, err := l.store.NextLogical(ctx, tenant, session, middle-1)
+		if err != nil {
+			return nil, err
+		}
+		next, err := nextOf(e)
+		switch {
+		case err != nil:
+			return nil, err
+		case next.Turn < number:
+			from = e.Seq + 1
+			continue
+		case next.Turn == number:
+			if d, ok := e.Data.(*events.SessionTurnQueued); ok {
+				return d, nil
+			}
+		}
+		to = middle - 1
+	}
+	return nil, fmt.Errorf("turn %d of session %s is not recorded: %w", number, session, events.ErrDamaged)
+}

@@ -1,0 +1,327 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/ledger"
+	"daybook/runner"
+)
+
+// shared are several stores on one server, as several processes have them.
+func shared(t *testing.T, n int, so jetstream.Options, lo ledger.Options) []*book {
+	t.Helper()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	lo.Logger = jetstreamtest.Logger(t)
+	out := make([]*book, n)
+	for i := range out {
+		store := jetstreamtest.Open(t, server, so)
+		out[i] = &book{t: t, store: store, ledger: ledger.New(store, lo)}
+	}
+	return out
+}
+
+// gated are appends whose code "first " waits until the gate is opened.
+func gated() (w workers, began chan string, open func()) {
+	gate, began := make(chan struct{}), make(chan string, 100)
+	inner := appends()
+	return workers{func(ctx context.Context, t runner.Task, write sink) (runner.Outcome, error) {
+		began <- string(t.Code)
+		if string(t.Code) == "first " {
+			select {
+			case <-gate:
+			case <-ctx.Done():
+				return runner.Outcome{}, context.Cause(ctx)
+			}
+		}
+		return inner.run(ctx, t, write)
+	}}, began, sync.OnceFunc(func() { close(gate) })
+}
+
+// completes reports an error unless a run completed with a state, in one attempt.
+func (b *book) completed(id, state string) {
+	b.t.Helper()
+	status, end := b.ended(id)
+	if status != events.StatusCompleted || b.heapOf(end) != state || end.Attempt != 1 {
+		b.t.Errorf("the run %s with the state %q in attempt %d, want %q in the first", status, b.heapOf(end), end.Attempt, state)
+	}
+}
+
+// TestTurnComesWhileItIsGivenBack: the turn before ends after the plan of the
+// next one, and its release finds the request not yet given back.
+func TestTurnComesWhileItIsGivenBack(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	s := b.session("lost release")
+	w, began, open := gated()
+	acked := make(chan string, 10)
+	opts := b.options(w)
+	opts.Work = work{Store: b.store,
+		ack: func(ctx context.Context, d jetstream.Delivery) error {
+			defer func() { acked <- d.Event.About() }()
+			return d.Ack(ctx)
+		},
+		nak: func(ctx context.Context, d jetstream.Delivery, delay time.Duration) error {
+			if delay > 0 {
+				open()
+				soon(t, "the end of the first turn", acked)
+			}
+			return d.Nak(ctx, delay)
+		}}
+	b.begin(opts)
+	b.turn(s, "first ")
+	soon(t, "the first run", began)
+	second := b.turn(s, "second")
+	soon(t, "the end of the second turn", acked)
+	b.completed(second, "first second")
+}
+
+// TestTurnIsNotRunTwice: a request that is released while a runner holds it goes
+// to another runner, which leaves it alone.
+func TestTurnIsNotRunTwice(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{"before it is started", "while it runs"} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			books := shared(t, 2, jetstream.Options{}, ledger.Options{})
+			b := books[0]
+			s := b.session(when)
+			b.turn(s, "zero ") // so that the run has an input
+			gate, held, inputs := make(chan struct{}), make(chan struct{}, 10), make(chan struct{}, 10)
+			var runs atomic.Int32
+			inner := appends()
+			w := workers{func(ctx context.Context, t runner.Task, write sink) (runner.Outcome, error) {
+				if string(t.Code) == "one" {
+					runs.Add(1)
+					held <- struct{}{}
+					<-gate
+				}
+				return inner.run(ctx, t, write)
+			}}
+			deliveries, acked := make(chan int, 10), make(chan string, 10)
+			for i, other := range books {
+				opts := other.options(w)
+				opts.Slots = 1
+				opts.Work = work{Store: other.store, ack: func(ctx context.Context, d jetstream.Delivery) error {
+					defer func() { acked <- d.Event.About() }()
+					return d.Ack(ctx)
+				}}
+				var first atomic.Bool
+				opts.Ledger = &planning{Ledger: other.ledger, planned: func(r ledger.Request) {
+					if r.Turn.Number == 2 {
+						deliveries <- i
+					}
+				}}
+				opts.Heaps = heaps{Heaps: other.store, get: func(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+					if when == "before it is started" && first.CompareAndSwap(false, true) {
+						inputs <- struct{}{}
+						<-gate
+					}
+					return other.store.Heap(ctx, tenant, hash)
+				}}
+				other.begin(opts)
+			}
+			soon(t, "the end of the turn before", acked)
+			id := b.turn(s, "one")
+			at := soon(t, "the first delivery", deliveries)
+			if when == "while it runs" {
+				soon(t, "the start", held)
+			} else {
+				soon(t, "the reading of the input", inputs)
+			}
+			if err := b.store.Release(t.Context(), events.DefaultTenant, events.DefaultPool, b.history(id)[0].Seq); err != nil {
+				t.Fatal(err)
+			}
+			if got := soon(t, "the second delivery", deliveries); got == at {
+				t.Fatal("one runner has both deliveries")
+			}
+			if when == "before it is started" {
+				soon(t, "the reading of the input by the other runner", inputs)
+			}
+			close(gate)
+			b.completed(id, "zero one")
+			// Of two that start at once one is recorded, and stops the other.
+			if n := runs.Load(); n != 1 && when == "while it runs" {
+				t.Errorf("the script ran %d times", n)
+			}
+			want := []events.Type{events.TypeExecutionRequested, events.TypeExecutionStarted, events.TypeExecutionCompleted}
+			if diff := cmp.Diff(want, types(b.history(id))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// planning tells a test of each plan.
+type planning struct {
+	runner.Ledger
+	planned func(ledger.Request)
+}
+
+func (p *planning) Plan(ctx context.Context, r ledger.Request, redelivered bool) (ledger.Plan, error) {
+	plan, err := p.Ledger.Plan(ctx, r, redelivered)
+	p.planned(r)
+	return plan, err
+}
+
+// TestRunnerDiesBeforeItReleases: the end of a turn is recorded, and the process
+// is gone before anything else is. The next runner to have the request releases
+// the next turn.
+func TestRunnerDiesBeforeItReleases(t *testing.T) {
+	t.Parallel()
+	books := shared(t, 2, jetstream.Options{AckWait: ackWait}, ledger.Options{})
+	doomed, b := books[0], books[1]
+	s := b.session("dies")
+	w, began, open := gated()
+	opts := doomed.options(w)
+	opts.Work = work{Store: doomed.store, ack: func(context.Context, jetstream.Delivery) error { return nil },
+		nak: func(ctx context.Context, d jetstream.Delivery, delay time.Duration) error {
+			if delay > time.Second { // as it waits for its turn
+				return d.Nak(ctx, delay)
+			}
+			return nil
+		}}
+	opts.Ledger = &ledgerPort{Ledger: doomed.ledger, complete: func(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error) {
+		e, err := doomed.ledger.Finish(ctx, r, status, res)
+		return e, errors.Join(err, ledger.ErrSuperseded) // which leaves everything as it is
+	}}
+	r, drain := doomed.begin(opts)
+	first := b.turn(s, "first ")
+	soon(t, "the first run", began)
+	second := b.turn(s, "second")
+	waiting(t, r, 1)
+	open()
+	b.ended(first)
+	drain()
+
+	opts, acked := b.acks(w)
+	b.begin(opts)
+	soon(t, "an end", acked)
+	soon(t, "an end", acked)
+	b.completed(second, "first second")
+}
+
+// TestCancelReleasesTheNextTurn: another process ends a turn whose runner is
+// gone.
+func TestCancelReleasesTheNextTurn(t *testing.T) {
+	t.Parallel()
+	books := shared(t, 3, jetstream.Options{AckWait: time.Hour}, ledger.Options{})
+	doomed, b, client := books[0], books[1], books[2]
+	s := b.session("cancel elsewhere")
+	began := make(chan runner.Task, 10)
+	opts := doomed.options(hangs(began))
+	opts.Slots = 1
+	opts.Work = work{Store: doomed.store, nak: func(context.Context, jetstream.Delivery, time.Duration) error { return nil }}
+	opts.DrainWait = -1
+	opts.Ledger = &ledgerPort{Ledger: doomed.ledger, handBack: func(context.Context, *ledger.Run, string) error { return errGone }}
+	_, drain := doomed.begin(opts)
+	first := b.turn(s, "first ")
+	soon(t, "the first run", began)
+	drain()
+
+	opts, acked := b.acks(appends())
+	r, _ := b.begin(opts)
+	second, third := b.turn(s, "second "), b.turn(s, "third")
+	waiting(t, r, 2)
+	if _, err := client.ledger.Cancel(t.Context(), events.DefaultTenant, first, canceller); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "an end", acked)
+	soon(t, "an end", acked)
+	b.completed(second, "second ")
+	b.completed(third, "second third")
+}
+
+// TestTurnsAcrossVolumes: turns that wait when their volume is sealed run in
+// order, and those requested afterwards as well.
+func TestTurnsAcrossVolumes(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	s := b.session("volumes")
+	w, began, open := gated()
+	opts, acked := b.acks(w)
+	r, _ := b.begin(opts)
+	b.turn(s, "first ")
+	soon(t, "the first run", began)
+	b.turn(s, "second ")
+	waiting(t, r, 1)
+	if _, err := b.store.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked, Actor: canceller}); err != nil {
+		t.Fatal(err)
+	}
+	last := b.turn(s, "third")
+	waiting(t, r, 2)
+	open()
+	for range 3 {
+		soon(t, "an end", acked)
+	}
+	b.completed(last, "first second third")
+}
+
+// TestTurnBehindOneWithoutRequest: a turn whose run was never requested is passed
+// over soon after its time, also when the turn before it runs for longer.
+func TestTurnBehindOneWithoutRequest(t *testing.T) {
+	t.Parallel()
+	for _, long := range []bool{false, true} {
+		t.Run(map[bool]string{false: "ends first", true: "ends last"}[long], func(t *testing.T) {
+			t.Parallel()
+			b := openBook(t, jetstream.Options{}, ledger.Options{TurnGrace: 100 * time.Millisecond})
+			s := b.session("no request")
+			w, began, open := gated()
+			opts, acked := b.acks(w)
+			r, _ := b.begin(opts)
+			first := b.turn(s, "first ")
+			soon(t, "the first run", began)
+			last, err := b.store.LastLogical(t.Context(), events.DefaultTenant, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lost := &events.SessionTurnQueued{SessionID: s, Number: 2, ExecutionID: events.NewID(time.Now()), After: first}
+			if _, err := b.store.Append(t.Context(), events.New(events.DefaultTenant, time.Now(), lost), int64(last.Seq)); err != nil {
+				t.Fatal(err)
+			}
+			third := b.turn(s, "third")
+			if long {
+				b.waitAny(isType(events.TypeSessionTurnSkipped))
+				waiting(t, r, 2)
+			} else {
+				waiting(t, r, 1)
+			}
+			open()
+			soon(t, "an end", acked)
+			soon(t, "an end", acked)
+			b.completed(third, "first third")
+		})
+	}
+}
+
+// TestDelayIsTheSafetyNet: a release that is lost costs a delay.
+func TestDelayIsTheSafetyNet(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	s := b.session("safety net")
+	w, began, open := gated()
+	opts, acked := b.acks(w)
+	opts.Ledger = &ledgerPort{Ledger: b.ledger, complete: func(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error) {
+		return b.ledger.Finish(ctx, r, status, res) // without a release
+	}}
+	r := runner.New(opts)
+	runner.SetTurnDelay(r, 200*time.Millisecond)
+	b.run(r)
+	b.turn(s, "first ")
+	soon(t, "the first run", began)
+	second := b.turn(s, "second")
+	waiting(t, r, 1)
+	open()
+	soon(t, "an end", acked)
+	soon(t, "an end", acked)
+	b.completed(second, "first second")
+}
