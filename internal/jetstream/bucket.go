@@ -289,18 +289,23 @@ func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo, after u
 // *events.BlobDamagedError saying what is wrong.
 func (b *bucket) get(ctx context.Context, name, hash string) ([]byte, *natsjs.ObjectInfo, error) {
 	info, err := b.describe(ctx, name)
-	if err != nil {
-		return nil, nil, err
+	for err == nil {
+		var blob []byte
+		if blob, err = b.content(ctx, name, hash, info); err == nil {
+			b.good(name, "it was read again and is intact")
+			return blob, info, nil
+		}
+		if !errors.Is(err, events.ErrDamaged) {
+			break
+		}
+		// It may have been removed, or stored again, while it was read.
+		now, gone := b.describe(ctx, name)
+		if gone == nil && now.NUID == info.NUID {
+			return nil, nil, b.bad(name, err)
+		}
+		info, err = now, gone
 	}
-	blob, err := b.content(ctx, name, hash, info)
-	if errors.Is(err, events.ErrDamaged) {
-		return nil, nil, b.bad(name, err)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	b.good(name, "it was read again and is intact")
-	return blob, info, nil
+	return nil, nil, err
 }
 
 // content reads the bytes of a blob that is described.
