@@ -2,10 +2,12 @@ package embed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
 	"daybook/damage"
+	"daybook/events"
 	"daybook/internal/worker"
 	"daybook/ledger"
 	"daybook/projections"
@@ -31,6 +33,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 	if d.runs() {
 		d.pool = worker.New(worker.Options{
 			Idle:              d.opts.Slots,
+			IdleUsed:          d.opts.Slots + max(d.opts.ExtraSlots, 0), // tenants in turn find their own again
 			MaxHeapLimitBytes: int64(d.opts.HeapMemoryCeilingMB) << 20,
 			Stateless:         d.opts.Stateless,
 			BestEffort:        d.opts.Sandbox == sandboxBestEffort,
@@ -70,7 +73,7 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), Logger: d.opts.Logger}
+	opts := projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), Full: d.disk.isLow() != nil, Logger: d.opts.Logger}
 	if built, err := projections.Prepare(ctx, opts, d.store, d.soundEnd(last)); err != nil {
 		return err
 	} else if built && last > 0 {
@@ -105,6 +108,9 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	if d.damage.Damaged() && ctx.Err() == nil {
 		return d.checkAnswers(last)
 	}
+	if _, full := errors.AsType[*events.UnwritableError](err); full {
+		return nil // answers wait for what is missing, and there will be space again
+	}
 	if err != nil {
 		if waiting.Err() != nil {
 			return context.Cause(waiting)
@@ -127,11 +133,13 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 	}
 	opts := runner.Options{
 		Slots:     d.opts.Slots,
+		Shares:    d.opts.shares(),
 		Ledger:    d.ledger,
 		Work:      work{d.store},
 		Heaps:     d.store,
 		Texts:     d.store,
 		Workers:   workers{d.pool},
+		Memory:    runMemory{d.budget},
 		DrainWait: d.opts.DrainWait,
 		Logger:    d.opts.Logger,
 	}
@@ -139,6 +147,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 	if !d.opts.Stateless || d.toolServers != nil {
 		opts.Servers = callables{d.toolServers, d.acp}
 	}
+	d.prepareWork(ctx)
 	d.runner = runner.New(opts)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stopRunner, d.runnerDone = stop, make(chan struct{})
@@ -149,4 +158,16 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		}
 	}()
 	return nil
+}
+
+// prepareWork restores the queues of tenants with unfinished runs whose description
+// was lost. A failure is logged: the next request of the tenant restores its queue too.
+func (d *Daybook) prepareWork(ctx context.Context) {
+	tenants, err := d.projections.UnfinishedTenants(ctx)
+	for _, tenant := range tenants {
+		err = errors.Join(err, d.store.PrepareWork(ctx, events.DefaultPool, tenant))
+	}
+	if err != nil {
+		d.opts.Logger.WarnContext(ctx, "preparing the queues of tenants with unfinished runs", "error", err)
+	}
 }

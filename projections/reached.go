@@ -12,7 +12,7 @@ func Reached(ctx context.Context, path string) uint64 {
 	if why, err := checkSum(path); why != "" || err != nil {
 		return 0
 	}
-	if version, err := fileVersion(ctx, path); err != nil || version != SchemaVersion {
+	if version, err := fileVersion(ctx, path, false); err != nil || version != SchemaVersion {
 		return 0
 	}
 	db, err := sql.Open("sqlite3", dsn(path, "mode=ro&_busy_timeout=10000"))

@@ -25,7 +25,7 @@ func Prepare(ctx context.Context, opts Options, feed Feed, last uint64) (built b
 	if why == "" || why == withoutSum {
 		// A file that nobody hashed may be no database of ours at all: it is refused,
 		// not built over.
-		version, err := fileVersion(ctx, opts.Path)
+		version, err := fileVersion(ctx, opts.Path, opts.Full)
 		if err != nil {
 			return false, fmt.Errorf("prepare projections %s: %w", opts.Path, err)
 		}

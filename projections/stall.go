@@ -27,7 +27,8 @@ func (s *Store) stall(ctx context.Context, err error) {
 	first := s.stalled == nil
 	s.stalled = &events.UnwritableError{
 		What:   "the read side",
-		Reason: "the disk is full or failing (" + sqliteText(err) + "); see to it, and it goes on by itself",
+		Reason: "the disk is full or failing (" + sqliteText(err) + "); free some space or repair the disk, and it continues by itself",
+		Passes: true,
 	}
 	s.wake()
 	s.mu.Unlock()

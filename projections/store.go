@@ -42,6 +42,8 @@ type Options struct {
 	// Path is the SQLite file. A missing one, or one of another schema version,
 	// is begun anew: see Prepare for a way without a time of half-built answers.
 	Path string
+	// Full says that the disk is full: nothing is written that can wait.
+	Full bool
 	// Texts resolves large sources, results and errors; without it their
 	// previews are shown.
 	Texts Texts
@@ -58,6 +60,9 @@ type Options struct {
 
 // busyWait is how long a commit waits for another process, in milliseconds.
 const busyWait = 10_000
+
+// maxReaders is how many queries run at once.
+const maxReaders = 8
 
 // Store is a set of read models. It is safe for concurrent use: one Run
 // applies events while any number of queries read.
@@ -96,7 +101,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context) error {
-	version, err := fileVersion(ctx, s.opts.Path)
+	version, err := fileVersion(ctx, s.opts.Path, s.opts.Full)
 	if err != nil {
 		return err
 	}
@@ -116,7 +121,9 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	s.writer.SetMaxOpenConns(1)
 	// A process that died may have left content in the log that was erased.
-	if busy, err := emptyLog(ctx, s.writer); err != nil {
+	if s.opts.Full {
+		s.unscrubbed = true // it is tried again with the next commit
+	} else if busy, err := emptyLog(ctx, s.writer); err != nil {
 		return fmt.Errorf("empty the log: %w", err)
 	} else if busy {
 		return fmt.Errorf("empty the log: another process reads the file %s; end it first", s.opts.Path)
@@ -126,14 +133,19 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	// Moving pages from the log to the file every 4 MB, the default, took a third
 	// of the time of catching up with a large ledger; this is every 32 MB.
-	if _, err := s.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version=%d; PRAGMA wal_autocheckpoint=8000", SchemaVersion)); err != nil {
+	if _, err := s.writer.ExecContext(ctx, "PRAGMA wal_autocheckpoint=8000"); err != nil {
 		return err
+	}
+	if version != SchemaVersion { // else nothing is written, for which there may be no space
+		if _, err := s.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version=%d", SchemaVersion)); err != nil {
+			return err
+		}
 	}
 	if s.reader, err = sql.Open("sqlite3", dsn(s.opts.Path, "mode=ro&_query_only=1&_busy_timeout=10000&_cache_size=-4000&_stmt_cache_size=32")); err != nil {
 		return err
 	}
-	s.reader.SetMaxOpenConns(8)
-	s.reader.SetMaxIdleConns(8)
+	s.reader.SetMaxOpenConns(maxReaders)
+	s.reader.SetMaxIdleConns(maxReaders)
 	if s.insert, err = prepare(ctx, s.writer); err != nil {
 		return err
 	}
@@ -150,11 +162,15 @@ func (s *Store) open(ctx context.Context) error {
 
 // fileVersion reads the schema version of a file: 0 for a missing one and one
 // whose making was cut short.
-func fileVersion(ctx context.Context, path string) (version int, err error) {
+func fileVersion(ctx context.Context, path string, full bool) (version int, err error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
-	db, err := sql.Open("sqlite3", dsn(path, "_busy_timeout=10000"))
+	params := "_busy_timeout=10000"
+	if full {
+		params += "&mode=ro" // else the log is moved to the file at the end, which may grow by it
+	}
+	db, err := sql.Open("sqlite3", dsn(path, params))
 	if err != nil {
 		return 0, err
 	}
@@ -190,7 +206,12 @@ func (s *Store) Close() error {
 		errs = append(errs, s.reader.Close())
 	}
 	if s.unscrubbed {
-		errs = append(errs, s.scrub(context.Background()))
+		err := s.scrub(context.Background())
+		if noRoom(err) {
+			s.opts.Logger.Warn("the disk is full; the log of the projections is emptied at the next start", "file", s.opts.Path, "err", err)
+			s.unscrubbed, err = false, nil
+		}
+		errs = append(errs, err)
 		if s.unscrubbed {
 			errs = append(errs, fmt.Errorf("erased content is still in %s-wal: another process reads it; start the server again when it has ended", s.opts.Path))
 		}

@@ -5,6 +5,7 @@ package exhausted
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -74,8 +75,8 @@ func Descriptors() error {
 	}()
 	for i := range open {
 		f, err := os.Open(os.DevNull)
-		if Is(err) {
-			return err
+		if r, ok := Of(err); ok {
+			return fmt.Errorf("%s (%w)", r.Reason, r.errno)
 		}
 		open[i] = f
 	}

@@ -1,0 +1,85 @@
+package embed_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process that may open no more files says so and claims no damage. Once it may,
+// it works again by itself, and all that was acknowledged is there.
+func TestWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	pid, stop := holderProcess(t, dir)
+	raw, err := os.ReadFile(filepath.Join(dir, "url"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := string(raw)
+	submit := func() (status int, id, body string) {
+		status, body = post(t, url+"/api/exec", `{"code":"console.log(1); 20+3"}`) // over the connection that is open
+		var answer struct {
+			ID string `json:"execution_id"`
+		}
+		_ = json.Unmarshal([]byte(body), &answer)
+		return status, answer.ID, body
+	}
+	status, first, body := submit()
+	if status != http.StatusAccepted {
+		t.Fatalf("a run is answered %d: %s", status, body)
+	}
+	get(t, url+"/api/executions/"+first+"?wait=30")
+
+	var before unix.Rlimit
+	err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &before)
+	if err == nil {
+		err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 4, Max: before.Max}, nil)
+	}
+	if err != nil {
+		t.Skipf("the descriptors of another process cannot be limited: %v", err)
+	}
+	acknowledged := []string{first}
+	for range 5 {
+		// An append needs no new descriptor, as long as it goes to the same file.
+		if status, id, _ := submit(); status == http.StatusAccepted {
+			acknowledged = append(acknowledged, id)
+		}
+		get(t, url+"/api/executions?limit=5")
+		get(t, url+"/api/events?limit=1000")
+		if _, body := get(t, url+"/readyz"); strings.Contains(body, "damage") {
+			t.Errorf("/readyz answers %s", body)
+		}
+	}
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &before, nil); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		status, id, body := submit()
+		if status == http.StatusAccepted {
+			acknowledged = append(acknowledged, id)
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("with descriptors again, a run is answered %d: %s", status, body)
+		}
+	}
+	for _, id := range acknowledged {
+		if _, body := get(t, url+"/api/executions/"+id+"?wait=30"); !strings.Contains(body, `"result":"23"`) {
+			t.Errorf("an acknowledged run is %s", body)
+		}
+	}
+	if status, body := get(t, url+"/readyz"); status != http.StatusOK {
+		t.Errorf("with descriptors again, /readyz answers %d: %s", status, body)
+	}
+	if status, body := get(t, url+"/api/ledger/damage"); status != http.StatusOK || !strings.Contains(body, `"damaged":false`) {
+		t.Errorf("damage is answered %d: %s", status, body)
+	}
+	stop()
+}

@@ -1,0 +1,61 @@
+package embed_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"daybook/embed"
+	"daybook/events"
+)
+
+// A server that is started with less space than it is to keep free answers what is
+// on record, says why it records nothing, and has lost nothing when there is space.
+func TestDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	book := start(t, embed.Options{DataDir: dir})
+	if err := book.Unwritable(); err != nil {
+		t.Skipf("the disk of this machine is full: %v", err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "ballast")); err != nil || info.Size() < 1<<20 {
+		t.Errorf("no space is kept for a start on a full disk: %v", err)
+	}
+	first, err := book.Submit(within(t), embed.Script{Code: "6*7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := book.Wait(within(t), first); err != nil {
+		t.Fatal(err)
+	}
+	if err := book.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	book = start(t, embed.Options{DataDir: dir, DiskReserve: 1 << 60})
+	if _, err := os.Stat(filepath.Join(dir, "ballast")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file that keeps space is still there: %v", err)
+	}
+	if e, err := book.Wait(within(t), first); err != nil || e.Result == nil || *e.Result != "42" {
+		t.Errorf("what is on record is %+v, %v", e, err)
+	}
+	_, err = book.Submit(within(t), embed.Script{Code: "1"})
+	var unwritable *events.UnwritableError
+	if !errors.As(err, &unwritable) || !unwritable.Passes || !strings.Contains(err.Error(), "the disk is full") {
+		t.Errorf("a run on a full disk: %v", err)
+	}
+	for what, err := range map[string]error{"Ready": book.Ready(t.Context()), "Unwritable": book.Unwritable()} {
+		if err == nil || !strings.Contains(err.Error(), "are kept in reserve; free some space") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := book.Close(); err != nil {
+		t.Errorf("Close on a full disk: %v", err)
+	}
+	book = start(t, embed.Options{DataDir: dir, DiskReserve: -1})
+	if result, _ := completes(t, book, embed.Script{Code: "2+2"}); result != "4" {
+		t.Errorf("with space again 2+2 is %s", result)
+	}
+}

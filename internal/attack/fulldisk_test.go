@@ -1,0 +1,285 @@
+package attack_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// inNamespace is set in the process that runs a test in a mount namespace of its
+// own.
+const inNamespace = "DAYBOOK_TEST_MOUNTS"
+
+// withMounts runs the test again in a process that may mount what it likes, unseen by
+// others, and reports whether this is that process.
+func withMounts(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(inNamespace) != "" {
+		return true
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root may mount a small disk")
+	}
+	if out, err := exec.Command("unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", t.TempDir()).CombinedOutput(); err != nil {
+		t.Skipf("mounting a small disk is not permitted here: %v: %s", err, out)
+	}
+	cmd := exec.Command("unshare", "-m", os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-attack="+*attackSize)
+	cmd.Env = append(os.Environ(), inNamespace+"=1")
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Errorf("in a mount namespace of its own: %v", err)
+	}
+	return false
+}
+
+// A disk that becomes full under load costs nothing that was acknowledged: writes
+// are refused with a reason, reads go on, and with space again writes are taken,
+// by the same process. A server that is started on the full disk does the same.
+func TestFullDisk(t *testing.T) {
+	attack(t, "TestADiskWithoutRoom and TestDisk in embed, TestReopen in internal/natsserver")
+	if !withMounts(t) {
+		return
+	}
+	t.Run("reserve", func(t *testing.T) { fillDisk(t, true) })
+	t.Run("no reserve", func(t *testing.T) { fillDisk(t, false, "--disk-reserve=0") })
+}
+
+func fillDisk(t *testing.T, reserve bool, flags ...string) {
+	s := newServer(t, flags...)
+	if err := unix.Mount("tmpfs", s.dir, "tmpfs", 0, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.end(syscall.SIGKILL); unix.Unmount(s.dir, unix.MNT_DETACH) })
+	l := &load{s: s, token: s.token("alone", "read,run"), acknowledged: map[string]string{}}
+	s.start()
+	l.run(t, 5)
+
+	// The disk fills while runs are submitted.
+	junk := filepath.Join(s.dir, "junk")
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		f, err := os.Create(junk)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer f.Close()
+		for block := make([]byte, 256<<10); len(block) > 0; {
+			if _, err := f.Write(block); errors.Is(err, unix.ENOSPC) {
+				block = block[:len(block)/2] // the last bytes too
+			} else if err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(5 * time.Millisecond) // a second or two in all
+		}
+	})
+	l.untilRefused(t)
+	writing.Wait()
+	l.untilRefused(t) // also where the ledger had some bytes left in its files
+	known := l.known()
+	refusedReady(t, s, l.token)
+	if reserve { // without one, the newest events may be recorded and not applied
+		l.check(t, known)
+	}
+
+	if err := os.Remove(junk); err != nil {
+		t.Fatal(err)
+	}
+	l.untilAccepted(t)
+	l.run(t, 5)
+	l.check(t, l.known())
+
+	if reserve {
+		// Killed on a full disk and started on it: not a byte is free.
+		l.fill(t, junk)
+		s.end(syscall.SIGKILL)
+		l.fill(t, junk+"2")
+		s.launch()
+		l.untilRefused(t)
+		refusedReady(t, s, l.token)
+		l.check(t, l.known())
+		if log := s.log.String(); !strings.Contains(log, "READ-ONLY for now") || !strings.Contains(log, "disk is full") {
+			t.Errorf("the server does not say that the disk is full:\n%s", log)
+		}
+		for _, name := range []string{junk, junk + "2"} {
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.untilAccepted(t)
+		l.run(t, 5)
+	}
+	s.end(syscall.SIGTERM)
+	if !s.cmd.ProcessState.Success() {
+		t.Errorf("the server ended with %v:\n%s", s.cmd.ProcessState, s.log.String())
+	}
+	for _, word := range []string{"--accept-damage", "is damaged", "restore the data", "panic"} {
+		if log := s.log.String(); strings.Contains(log, word) {
+			t.Errorf("the log says %q:\n%.4000s", word, log)
+		}
+	}
+	s.verified(0)
+	s.start()
+	l.check(t, l.known())
+}
+
+// load submits runs and remembers what was acknowledged.
+type load struct {
+	s     *server
+	token string
+
+	mu           sync.Mutex
+	n            int
+	acknowledged map[string]string // results by execution
+}
+
+// submit asks for a run, and returns the answer's status and body.
+func (l *load) submit(t *testing.T) (status int, body string, header http.Header) {
+	t.Helper()
+	l.mu.Lock()
+	l.n++
+	n := l.n
+	l.mu.Unlock()
+	code := fmt.Sprintf("console.log('x'.repeat(20000)); %d", n)
+	resp, err := l.s.do(t.Context(), l.token, http.MethodPost, "/api/exec", map[string]any{"code": code})
+	if err != nil {
+		return 0, err.Error(), nil
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error(), nil
+	}
+	if resp.StatusCode == http.StatusAccepted {
+		var answer struct {
+			ID string `json:"execution_id"`
+		}
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			t.Fatal(err)
+		}
+		l.mu.Lock()
+		l.acknowledged[answer.ID] = fmt.Sprint(n)
+		l.mu.Unlock()
+	}
+	return resp.StatusCode, string(raw), resp.Header
+}
+
+func (l *load) known() map[string]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := map[string]string{}
+	for id, result := range l.acknowledged {
+		known[id] = result
+	}
+	return known
+}
+
+// run submits some runs, which must be accepted and end.
+func (l *load) run(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		if status, body, _ := l.submit(t); status != http.StatusAccepted {
+			t.Fatalf("a run is answered %d: %.400s", status, body)
+		}
+	}
+	l.s.probe(l.token, 1)
+}
+
+// untilRefused submits runs until three in a row are refused as they must be.
+func (l *load) untilRefused(t *testing.T) {
+	t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for refused := 0; refused < 3; time.Sleep(2 * time.Millisecond) {
+		status, body, header := l.submit(t)
+		switch {
+		case status == http.StatusAccepted, status == 0: // not yet, or not serving yet
+			refused = 0
+		case status != http.StatusServiceUnavailable || !strings.Contains(body, "the disk is full") || header.Get("Retry-After") != "10":
+			t.Fatalf("a run on a full disk is answered %d, Retry-After %q: %.400s", status, header.Get("Retry-After"), body)
+		default:
+			refused++
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("runs are not refused: %d %.400s\n%s", status, body, l.s.log.String())
+		}
+	}
+}
+
+// untilAccepted submits runs until one is accepted: the server is not started again.
+func (l *load) untilAccepted(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	for {
+		status, body, _ := l.submit(t)
+		if status == http.StatusAccepted {
+			if resp, err := http.Get(l.s.url() + "/readyz"); err == nil {
+				resp.Body.Close()
+				if resp.StatusCode == http.StatusOK {
+					t.Logf("runs are accepted %v after there was space", time.Since(began))
+					return
+				}
+			}
+		}
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("with space again, a run is answered %d: %.400s\n%s", status, body, l.s.log.String())
+		}
+		time.Sleep(20 * time.Millisecond) // polls another process
+	}
+}
+
+// check requires that runs are on record as they were acknowledged: with their
+// result once they have ended.
+func (l *load) check(t *testing.T, known map[string]string) {
+	t.Helper()
+	for id, result := range known {
+		e := l.s.call(l.token, http.MethodGet, "/api/executions/"+id, nil, http.StatusOK)
+		if e["status"] != "running" && (e["status"] != "completed" || e["result"] != result) {
+			t.Errorf("an acknowledged run is %v with the result %v (%v), want %s", e["status"], e["result"], e["error"], result)
+		}
+	}
+	t.Logf("%d acknowledged runs are on record", len(known))
+}
+
+// fill takes all that is free.
+func (l *load) fill(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for block := make([]byte, 64<<10); len(block) > 0; {
+		if _, err := f.Write(block); errors.Is(err, unix.ENOSPC) {
+			block = block[:len(block)/2]
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// refusedReady requires that /readyz gives the reason.
+func refusedReady(t *testing.T, s *server, token string) {
+	t.Helper()
+	resp, err := s.do(t.Context(), token, http.MethodGet, "/readyz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if raw, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(raw), "the disk is full") {
+		t.Errorf("/readyz answers %s: %s, %v", resp.Status, raw, err)
+	}
+}
