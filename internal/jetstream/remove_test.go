@@ -152,6 +152,10 @@ func TestReadingWhatIsRemoved(t *testing.T) {
 				t.Errorf("%d bytes, %v", len(got), err)
 				return
 			}
+			if _, err := reader.VerifyHeap(t.Context(), tenant, hash); errors.Is(err, events.ErrDamaged) {
+				t.Errorf("in pieces: %v", err)
+				return
+			}
 		}
 	}()
 	for range 8 {
