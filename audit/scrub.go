@@ -244,8 +244,8 @@ func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
 	if s.opts.Blobs == nil {
 		return nil
 	}
-	d, ok := e.Data.(*events.ExecutionCompleted)
-	if !ok || d.Heap == nil {
+	d := events.Ended(e.Data) // a run that failed may have left a heap, too
+	if d == nil || d.Heap == nil {
 		return nil
 	}
 	heap, err := s.opts.Blobs.VerifyHeap(ctx, e.Tenant, d.Heap.SHA256)

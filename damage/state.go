@@ -75,7 +75,7 @@ func (f Finding) String() string {
 const Advice = "restore the data directory from a copy, or go on without what is lost: start once with --accept-damage"
 
 // BlobAdvice says what to do about a damaged heap or text.
-const BlobAdvice = "run the script that made the heap or text again, which stores it again; reset a session that continues from the heap; restore the data directory from a copy; or record the loss: start once with --accept-damage"
+const BlobAdvice = "run the script that made the heap again, which stores it again if the run leaves the same heap; reset a session that continues from the heap; restore the data directory from a copy; or record the loss: start once with --accept-damage"
 
 // State is the list of findings. It is safe for concurrent use.
 type State struct {

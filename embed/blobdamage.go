@@ -79,7 +79,7 @@ func (d *Daybook) findLostBlobs(ctx context.Context) error {
 			return fmt.Errorf("find out which heaps and texts are damaged: %w", err)
 		}
 		// Every loss has a name now, or was of nothing that is needed.
-		d.damage.Repaired(fmt.Sprintf("%d heaps and texts that it affects are named", lost), func(f damage.Finding) bool { return f.Blob == nil })
+		d.damage.Repaired(fmt.Sprintf("the damaged heaps and texts have findings of their own: %d", lost), func(f damage.Finding) bool { return f.Blob == nil })
 		d.opts.Logger.WarnContext(ctx, "looked for damaged heaps and texts", "named", len(list), "damaged", lost, "took", time.Since(began))
 	}
 	if d.blobsSuspect { // blobs that were lost at the end are found
@@ -87,7 +87,8 @@ func (d *Daybook) findLostBlobs(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.writeBlobDamage()
+	d.rememberBlobDamage()
+	return nil
 }
 
 // blobDamaged is called when a blob, or the blob store, is found damaged.

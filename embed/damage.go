@@ -283,7 +283,11 @@ func (d *Daybook) salvaged(ctx context.Context) (string, error) {
 
 // unopenable is the error of a ledger that is too damaged to be read at all.
 func (d *Daybook) unopenable(err error) error {
-	if !d.damage.Damaged() {
+	switch {
+	case d.damage.Damaged():
+	case errors.Is(err, events.ErrDamaged):
+		return fmt.Errorf("%w; %s", err, damage.Advice)
+	default:
 		return err
 	}
 	return fmt.Errorf("%w; what is left cannot be opened (%w); nothing was changed: %s", d.damage.Err(), err, damage.Advice)

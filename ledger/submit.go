@@ -175,7 +175,7 @@ func (l *Ledger) checkInputHeap(ctx context.Context, tenant, heap string, requir
 		return nil, l.Removed(ctx, tenant, heap)
 	case isBlobDamaged(err):
 		return nil, &Error{Code: CodeConflict, Field: "heap", Err: err, Message: fmt.Sprintf(
-			"heap %s is damaged in the blob store and cannot be restored; run the script that made it again, which stores it again, continue from another heap, or start without one", heap)}
+			"heap %s is damaged in the blob store and cannot be restored; run the script that made it again, which stores it again if the run leaves the same heap, continue from another heap, or start without one", heap)}
 	case err != nil:
 		return nil, unavailable("look up heap "+heap, err)
 	case l.opts.EngineID != "" && info.EngineID != "" && info.EngineID != l.opts.EngineID:

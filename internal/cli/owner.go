@@ -275,14 +275,8 @@ func (c *ownerCmd) serve(ctx context.Context, settings []string, tell func(repor
 		return err
 	}
 	ready := report{Ready: true}
-	if list, more := book.Damage(); len(list) > 0 {
-		ready.Notes = []string{"READ-ONLY: the ledger is damaged; \"daybook status\" says more"}
-		for _, f := range list {
-			ready.Notes = append(ready.Notes, "damaged: "+f.String())
-		}
-		if more > 0 {
-			ready.Notes = append(ready.Notes, fmt.Sprintf("damaged: and %d more", more))
-		}
+	if headline, findings := damageNotice(book); headline != "" {
+		ready.Notes = append([]string{headline + "; \"daybook status\" says more"}, findings...)
 	}
 	tell(ready)
 	select {

@@ -249,17 +249,14 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 		return err
 	}
 	printBanner(std.out, book, opts)
-	list, more := book.Damage()
-	if len(list) > 0 {
-		fmt.Fprintln(std.out, "READ-ONLY: the ledger is damaged. daybook status says more.")
-		for _, f := range list {
-			std.err.printf("daybook: damaged: %s\n", f)
-		}
-		if more > 0 {
-			fmt.Fprintf(std.err, "daybook: damaged: and %d more\n", more)
-		}
+	headline, findings := damageNotice(book)
+	if headline != "" {
+		fmt.Fprintf(std.out, "%s. daybook status says more.\n", headline)
 	}
-	if err := book.Unwritable(); err != nil && len(list) == 0 {
+	for _, f := range findings {
+		std.err.printf("daybook: %s\n", f)
+	}
+	if err := book.Unwritable(); err != nil && headline == "" {
 		fmt.Fprintf(std.out, "READ-ONLY for now: %v\n", err)
 	}
 	fmt.Fprintln(std.out, "Ready. Press Ctrl-C to stop.")

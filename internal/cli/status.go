@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"daybook/damage"
+	"daybook/embed"
 )
 
 type statusCmd struct{ clientFlags }
@@ -76,9 +77,9 @@ func (s *serverStatus) print(out *screen, asJSON bool) error {
 func (s *serverStatus) printDamage(out *screen) {
 	switch {
 	case s.Damage.ReadOnly:
-		fmt.Fprintln(out, "READ-ONLY: the ledger is damaged.")
+		fmt.Fprintln(out, ledgerDamaged+".")
 	case s.Damage.Damaged:
-		fmt.Fprintln(out, "DAMAGED: heaps or texts cannot be read. What does not need them works.")
+		fmt.Fprintln(out, blobsDamaged+".")
 	default:
 		fmt.Fprintln(out, "Nothing is known to be wrong with the ledger.")
 	}
@@ -98,4 +99,32 @@ func (s *serverStatus) printDamage(out *screen) {
 			out.printf("Ended at %s: %s (%s).\n", f.Ended.Format(time.RFC3339), f, f.Repair)
 		}
 	}
+}
+
+// Headlines of damage.
+const (
+	ledgerDamaged = "READ-ONLY: the ledger is damaged"
+	blobsDamaged  = "DAMAGED: heaps or texts cannot be read; everything that does not need them works"
+)
+
+// damageNotice returns a headline and lines about the damage that a start found; an
+// empty headline without any.
+func damageNotice(book *embed.Daybook) (headline string, findings []string) {
+	list, more := book.Damage()
+	for _, f := range list {
+		if f.Ended != nil {
+			continue
+		}
+		findings = append(findings, "damaged: "+f.String())
+		if headline != ledgerDamaged {
+			headline = blobsDamaged
+		}
+		if f.Radius == damage.OfLedger {
+			headline = ledgerDamaged
+		}
+	}
+	if more > 0 {
+		findings = append(findings, fmt.Sprintf("damaged: and %d more", more))
+	}
+	return headline, findings
 }

@@ -77,6 +77,22 @@ func (b *bucket) bad(name string, err error) error {
 	return &events.BlobDamagedError{Blob: blob, Why: why}
 }
 
+// errReplaced is returned for a blob that was stored again while it was read.
+var errReplaced = errors.New("the blob was stored again while it was read; read it again")
+
+// confirmBad is bad for a blob whose content cannot be read as info describes it,
+// unless the blob was removed or stored again meanwhile: that is events.ErrRemoved or
+// errReplaced.
+func (b *bucket) confirmBad(ctx context.Context, name string, info *natsjs.ObjectInfo, err error) error {
+	switch now, gone := b.describe(ctx, name); {
+	case gone != nil:
+		return gone
+	case now.NUID != info.NUID:
+		return errReplaced
+	}
+	return b.bad(name, err)
+}
+
 // good reports that a blob is intact that was found damaged, or is gone.
 func (b *bucket) good(name, how string) {
 	b.damage.mu.Lock()

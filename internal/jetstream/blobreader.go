@@ -166,7 +166,7 @@ func (b *bucket) open(ctx context.Context, name, hash string) (*BlobReader, *nat
 	}
 	r, err := b.openDescribed(ctx, name, hash, info)
 	if errors.Is(err, events.ErrDamaged) {
-		return nil, nil, b.bad(name, err)
+		return nil, nil, b.confirmBad(ctx, name, info, err)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -176,7 +176,7 @@ func (b *bucket) open(ctx context.Context, name, hash string) (*BlobReader, *nat
 		case errors.Is(err, io.EOF):
 			b.good(name, "it was read again and is intact")
 		case errors.Is(err, events.ErrDamaged):
-			return b.bad(name, err)
+			return b.confirmBad(ctx, name, info, err)
 		}
 		return err
 	}

@@ -298,18 +298,20 @@ type gotBlob struct {
 // account that ctx carries.
 func (b *bucket) get(ctx context.Context, name, hash string) (gotBlob, error) {
 	info, err := b.describe(ctx, name)
-	if err != nil {
-		return gotBlob{}, err
+	for err == nil {
+		var got gotBlob
+		if got, err = b.content(ctx, name, hash, info); err == nil {
+			b.good(name, "it was read again and is intact")
+			return got, nil
+		}
+		if !errors.Is(err, events.ErrDamaged) {
+			break
+		}
+		if err = b.confirmBad(ctx, name, info, err); errors.Is(err, errReplaced) {
+			info, err = b.describe(ctx, name)
+		}
 	}
-	got, err := b.content(ctx, name, hash, info)
-	if errors.Is(err, events.ErrDamaged) {
-		return gotBlob{}, b.bad(name, err)
-	}
-	if err != nil {
-		return gotBlob{}, err
-	}
-	b.good(name, "it was read again and is intact")
-	return got, nil
+	return gotBlob{}, err
 }
 
 // content reads the bytes of a blob that is described.

@@ -129,6 +129,50 @@ func TestStoringAgainWins(t *testing.T) {
 	}
 }
 
+// A heap that is removed and stored again while it is read is not damaged.
+func TestReadingWhatIsRemoved(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	opts := jetstream.Options{Settle: -1, CacheBytes: -1}
+	collector := jetstreamtest.Open(t, server, opts)
+	opts.BlobDamaged = func(b events.LostBlob, err error) { t.Errorf("%+v: %v", b, err) }
+	reader := jetstreamtest.Open(t, server, opts)
+	blob := noise(3 * chunk)
+	hash := put(t, collector, tenant, blob)
+	removing, read := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(read)
+		for {
+			select {
+			case <-removing:
+				return
+			default:
+			}
+			if got, _, err := reader.Heap(t.Context(), tenant, hash); err == nil && !bytes.Equal(got, blob) || err != nil && !errors.Is(err, events.ErrRemoved) {
+				t.Errorf("%d bytes, %v", len(got), err)
+				return
+			}
+			if _, err := reader.VerifyHeap(t.Context(), tenant, hash); errors.Is(err, events.ErrDamaged) {
+				t.Errorf("in pieces: %v", err)
+				return
+			}
+		}
+	}()
+	for range 8 {
+		if b, ok := listed(t, collector, tenant, hash); ok {
+			if _, err := collector.RemoveBlob(t.Context(), b); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := collector.ReclaimBlobs(t.Context()); err != nil {
+			t.Error(err)
+		}
+		put(t, collector, tenant, blob)
+	}
+	close(removing)
+	<-read
+}
+
 // Chunks that belong to no blob go; more missing than was counted is damage.
 func TestReclaimCounts(t *testing.T) {
 	t.Parallel()

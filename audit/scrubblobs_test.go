@@ -1,0 +1,48 @@
+package audit_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"daybook/audit"
+	"daybook/events"
+	"daybook/internal/jetstream"
+)
+
+// damagedHeaps reads every heap as damaged.
+type damagedHeaps struct{ *jetstream.Store }
+
+func (damagedHeaps) Heap(_ context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+	return nil, events.HeapInfo{}, &events.BlobDamagedError{Blob: events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: hash}, Why: "test"}
+}
+
+// A damaged heap is no finding about the event that names it: the ledger is intact.
+func TestScrubReportsHeapsByThemselves(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	log := start(t, store, audit.Options{Dir: t.TempDir()})
+	heap := events.Hash([]byte("a heap"))
+	id := events.NewID(time.Now())
+	if _, err := store.Append(t.Context(), request(id), 0); err != nil {
+		t.Fatal(err)
+	}
+	ended := events.New(events.DefaultTenant, time.Now(), &events.ExecutionFailed{Ending: events.Ending{ExecutionID: id, Attempt: 1, Heap: &events.HeapRecord{SHA256: heap}}})
+	last, err := store.Append(t.Context(), ended, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCheckpoint(t, log, last)
+	var found []audit.Blob
+	s := log.NewScrub(audit.ScrubOptions{
+		Stream: store, Blobs: damagedHeaps{store}, EventsPerSecond: 1e6, BytesPerSecond: 1 << 30,
+		Found:     func(first, last uint64, what string) { t.Errorf("found at %d to %d: %s", first, last, what) },
+		FoundBlob: func(b audit.Blob, _ error) { found = append(found, b) },
+	})
+	if err := s.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := (audit.Blob{Tenant: events.DefaultTenant, Heap: true, SHA256: heap}); len(found) != 1 || found[0] != want || s.Progress().Findings != 1 {
+		t.Errorf("found %+v, %+v", found, s.Progress())
+	}
+}
