@@ -77,6 +77,7 @@ type Daybook struct {
 	runnerDone, projectorDone chan struct{}
 	stopWebhooks              func() // nil before they are started
 	tailing, auditing         *follower
+	admitting                 *follower // follows changes of NATS credentials
 	sealing                   *follower // seals volumes when they are due
 	retaining                 *follower
 	contextsRunning           *follower
@@ -218,6 +219,7 @@ func (d *Daybook) close() error {
 	if d.closeConns != nil {
 		d.closeConns()
 	}
+	d.admitting.end()
 	if d.nats != nil {
 		d.nats.Close()
 	}

@@ -31,6 +31,16 @@ func (v Volume) RunSubject(tenant, pool, execution string) string {
 	return v.prefix() + "." + tenant + ".run." + pool + "." + execution
 }
 
+// TenantSubjects matches every subject of a tenant in the volume of a stream. It is
+// empty for the name of anything else.
+func TenantSubjects(stream, tenant string) string {
+	v, ok := VolumeOf(stream)
+	if !ok {
+		return ""
+	}
+	return v.prefix() + "." + tenant + ".>"
+}
+
 // PoolSubjects matches the requested events of one pool, over all tenants.
 func (v Volume) PoolSubjects(pool string) string { return v.prefix() + ".*.run." + pool + ".*" }
 

@@ -181,7 +181,7 @@ type serveCmd struct {
 	HTTPAddr             string        `name:"http-addr" help:"Where HTTP and MCP listen; default 127.0.0.1:8080, or a free port when that is busy." placeholder:"HOST:PORT" xor:"http"`
 	HTTPPort             int           `name:"http-port" help:"Short for --http-addr 127.0.0.1:PORT." placeholder:"PORT" xor:"http"`
 	SSEPort              int           `name:"sse-port" help:"Like --http-port: the legacy SSE transport is served on the same address." placeholder:"PORT" xor:"http"`
-	NATSAddr             string        `name:"nats-addr" help:"Where NATS listens for consumers of events; default 127.0.0.1:4222, or a free port when that is busy; off closes it." placeholder:"HOST:PORT"`
+	NATSAddr             string        `name:"nats-addr" help:"Where NATS listens for consumers of events; default 127.0.0.1:4222, or a free port when that is busy, and off with --auth; off closes it." placeholder:"HOST:PORT"`
 	NATSURL              string        `name:"nats-url" help:"Keep the ledger on an outside NATS server or cluster." placeholder:"URL"`
 	AllowPrivate         bool          `name:"webhook-allow-private" help:"Let webhooks lead to this machine and private networks, and over plain HTTP."`
 	HeapRetention        time.Duration `name:"heap-retention" help:"Collect heaps by itself: untagged ones that nothing refers to and that were not used for this long, 1h or more; 0 keeps all." default:"0" placeholder:"DURATION"`
@@ -222,6 +222,7 @@ func (c *serveCmd) options(log io.Writer) embed.Options {
 	opts.NATSURL = c.NATSURL
 	switch {
 	case c.NATSAddr == "off" || c.NATSURL != "":
+	case c.NATSAddr == "" && len(c.Auth) > 0: // several tenants: only if asked for
 	case c.NATSAddr == "":
 		opts.NATSAddr, opts.NATSFallback = defaultNATSAddr, true
 	default:
