@@ -59,7 +59,7 @@ var allowed = map[string][]string{
 	"internal/torture":                 {"embed", "events", "internal/cli"},
 	"internal/attack":                  {"internal/cli"},
 	"internal/bench":                   {"embed", "events", "projections", "internal/v8", "internal/jetstream", "internal/natsserver"},
-	"embed":                            {"catalog", "events", "ledger", "projections", "conversation", "audit", "damage", "runner", "webhook", "toolserver", "retention", "httpapi", "mcp", "acp", "internal/natsserver", "internal/natscreds", "internal/streamfiles", "internal/jetstream", "internal/worker", "internal/access", "internal/budget", "internal/connections", "internal/exhausted", "internal/keyring", "internal/conformance", "internal/link", "internal/fairness"},
+	"embed":                            {"catalog", "events", "ledger", "projections", "conversation", "audit", "damage", "runner", "webhook", "toolserver", "retention", "httpapi", "mcp", "acp", "internal/natsserver", "internal/natscreds", "internal/streamfiles", "internal/jetstream", "internal/worker", "internal/access", "internal/budget", "internal/connections", "internal/exhausted", "internal/fairness", "internal/keyring", "internal/conformance", "internal/link"},
 	"internal/cli":                     {"damage", "embed", "events", "internal/access", "internal/natscreds"},
 	"internal/docgen":                  {"httpapi", "internal/cli", "internal/docgen/eventdoc"},
 	"internal/docgen/eventdoc":         {"events"},
