@@ -157,6 +157,8 @@ func TestMetrics(t *testing.T) {
 		`daybook_runner_executions_total{status="timed_out"} 0`,
 		`daybook_runner_executions_total{status="cancelled"} 0`,
 		`daybook_runner_handed_back_total 0`,
+		`daybook_runner_queue_seconds_bucket{tenant="default",le="600"} 2`,
+		`daybook_runner_queue_seconds_count{tenant="default"} 2`,
 		`daybook_projection_applied_position ([6-9]|\d\d)`, // six, and checkpoints
 	} {
 		if !regexp.MustCompile(`\n` + want + `\n`).MatchString(body) {

@@ -278,8 +278,8 @@ func (o Options) withDefaults() (Options, error) {
 		if err := access.CheckTenant(tenant); err != nil {
 			problems = append(problems, fmt.Errorf("TenantWeights: %w", err))
 		}
-		if w := o.TenantWeights[tenant]; w < 1 || w > maxWeight {
-			problems = append(problems, fmt.Errorf("TenantWeights: the weight of tenant %q is %d: the range is 1 to %d", tenant, w, maxWeight))
+		if w := o.TenantWeights[tenant]; w < 1 || w > MaxWeight {
+			problems = append(problems, fmt.Errorf("TenantWeights: the weight of tenant %q is %d: the range is 1 to %d", tenant, w, MaxWeight))
 		}
 	}
 	if err := o.Contexts.check(); err != nil {
@@ -334,8 +334,8 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// maxWeight bounds the weight of a tenant.
-const maxWeight = 1000
+// MaxWeight is the largest weight of a tenant.
+const MaxWeight = 1000
 
 // shares is how tenants share the slots.
 func (o Options) shares() fairness.Slots {

@@ -79,6 +79,10 @@ type shownExecution struct {
 // codeLines is how many lines of the code the head shows.
 const codeLines = 6
 
+// leastWaitMillis is how long an execution waits for a slot before the head shows
+// it; the timeline shows shorter waits too.
+const leastWaitMillis = 1000
+
 func (e shownExecution) print(out *screen) {
 	label := func(name string) span { return span{dim, fmt.Sprintf("%-10s", name)} }
 	field := func(name, text string) { out.printf("%s %s\n", label(name), text) }
@@ -89,7 +93,7 @@ func (e shownExecution) print(out *screen) {
 	}
 	out.printf("%s %s%s\n", label("status"), span{colorOf(e.state()), e.state()}, lasted)
 	field("accepted", e.RequestedAt)
-	if e.QueuedMillis != nil {
+	if e.QueuedMillis != nil && *e.QueuedMillis >= leastWaitMillis {
 		field("waited", took(time.Duration(*e.QueuedMillis)*time.Millisecond)+" for a slot")
 	}
 	if s := e.session(); s != "-" {

@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"daybook/embed"
+	"daybook/internal/access"
 )
 
 // engineFlags are shared by the commands that hold a ledger themselves.
@@ -57,6 +60,14 @@ type engineFlags struct {
 
 // Validate checks what package embed would complain of in its own words.
 func (f engineFlags) Validate() error {
+	for _, tenant := range slices.Sorted(maps.Keys(f.TenantWeights)) {
+		if err := access.CheckTenant(tenant); err != nil {
+			return fmt.Errorf("--tenant-weights: %w", err)
+		}
+		if w := f.TenantWeights[tenant]; w < 1 || w > embed.MaxWeight {
+			return fmt.Errorf("--tenant-weights %s=%d: the range is 1 to %d", tenant, w, embed.MaxWeight)
+		}
+	}
 	switch {
 	case f.Slots != nil && *f.Slots < 1:
 		return fmt.Errorf("--max-concurrent-executions is %d: it must be 1 or more", *f.Slots)

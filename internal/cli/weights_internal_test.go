@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -48,6 +49,18 @@ func TestTenantWeights(t *testing.T) {
 		}
 		if got := settingsOf(kctx); !slices.Contains(got, "--tenant-weights=acme=3,b=2") {
 			t.Errorf("%v: an owner gets %q", args, got)
+		}
+	}
+	for value, want := range map[string]string{"acme=0": "1 to 1000", "acme=1001": "1 to 1000", "A B=1": "is no tenant", "acme=x": "invalid", "acme": "key"} {
+		var serve struct {
+			Serve serveCmd `cmd:""`
+		}
+		parser, err := kong.New(&serve, kong.Vars{"datadir": dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parser.Parse([]string{"serve", "--tenant-weights", value}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", value, err)
 		}
 	}
 }
