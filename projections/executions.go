@@ -40,6 +40,8 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (ExecutionDeta
 	d.Queued = d.Queued && d.Status == events.StatusRunning
 	if started.Valid {
 		d.StartedAt = formatMillis(started.Int64)
+		queued := max(started.Int64-requested, 0) // the clocks of two machines may differ
+		d.QueuedMillis = &queued
 	}
 	if completed.Valid {
 		at := formatMillis(completed.Int64)

@@ -23,8 +23,11 @@ type Execution struct {
 // ExecutionDetail is an Execution with everything else on record about it.
 type ExecutionDetail struct {
 	Execution
-	Queued        bool    `json:"queued"`
-	RequestedAt   string  `json:"requested_at"`
+	Queued      bool   `json:"queued"`
+	RequestedAt string `json:"requested_at"`
+	// QueuedMillis is how long the execution waited from acceptance to the start of
+	// its first attempt; absent until then.
+	QueuedMillis  *int64  `json:"queued_ms,omitempty"`
 	InputHeap     *string `json:"input_heap"`
 	RequestedHeap *string `json:"requested_heap"`
 	Session       *string `json:"session"`

@@ -55,6 +55,10 @@ type Task struct {
 	// Globals is the JSON of an object: its members are properties of globalThis
 	// before the script is evaluated. Empty for none.
 	Globals []byte
+	// HeapSent, if set, is called once the worker has received Heap. ReserveHeap, if
+	// set, is called before a heap is received, with its size in bytes.
+	HeapSent    func()
+	ReserveHeap func(ctx context.Context, bytes int64) error
 }
 
 // Host carries out what a running script calls. Workers call its methods one

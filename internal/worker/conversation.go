@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -181,6 +182,21 @@ func (c *conversation) expectHeap(n int64) {
 	if n = min(n, c.maxHeap, 4<<20); int64(cap(c.heap)) < n {
 		c.heap = make([]byte, 0, n)
 	}
+}
+
+// reserveHeap waits for memory for the announced heap and allocates it at once:
+// memory that is not written to costs nothing.
+func (c *conversation) reserveHeap(ctx context.Context, reserve func(context.Context, int64) error) error {
+	if c.end.HeapSize == 0 || reserve == nil {
+		return nil
+	}
+	if err := reserve(ctx, c.end.HeapSize); err != nil {
+		return fmt.Errorf("receive the heap of the run: %w", err)
+	}
+	if int64(cap(c.heap)) < c.end.HeapSize {
+		c.heap = make([]byte, 0, c.end.HeapSize)
+	}
+	return nil
 }
 
 // room returns where the next piece of the heap may be read to, so that it need

@@ -95,6 +95,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	err = p.send(t)
 	// While the worker is at work: new memory has to be cleared.
 	c.expectHeap(p.lastHeap)
+	reserved := false
 	for err == nil && !c.complete {
 		var ft frameType
 		var payload []byte
@@ -104,6 +105,18 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 		var got []Line
 		if got, err = c.take(ft, payload); err != nil {
 			break
+		}
+		if c.accepted && t.HeapSent != nil {
+			t.Heap = nil
+			t.HeapSent()
+			t.HeapSent = nil
+		}
+		if c.ended && !reserved {
+			reserved = true
+			if err = c.reserveHeap(lineCtx, t.ReserveHeap); err != nil {
+				w.end(err, false, 0)
+				break
+			}
 		}
 		if len(got) > 0 && lineCtx.Err() == nil {
 			if err := lines(lineCtx, got); err != nil {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,6 +56,12 @@ type Task struct {
 	// Globals is the JSON of an object: the worker defines its members as properties
 	// of globalThis before it evaluates Code. Empty defines none.
 	Globals []byte
+	// HeapSent, if set, is called once the worker has received the task: Heap is not
+	// used any more. ReserveHeap, if set, is called before a heap is received, with its
+	// size in bytes; its error ends the run as the service's failure. ctx ends with the
+	// time of the run.
+	HeapSent    func()
+	ReserveHeap func(ctx context.Context, bytes int64) error
 }
 
 func (t *Task) check(maxHeapLimit int64) error {
