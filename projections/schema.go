@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion names the layout of the file. A file of another version is
 // begun anew from the ledger.
-const SchemaVersion = 19
+const SchemaVersion = 20
 
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
