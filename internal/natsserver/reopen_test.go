@@ -43,7 +43,11 @@ func TestReopen(t *testing.T) {
 		t.Errorf("writable before: %v, now: %v; at %s, before at %s", before.Err(), server.Writable().Err(), server.Addr(), addr)
 	}
 	record(t, store, 2)
-	if err := store.Health(t.Context()); err != nil {
+	err = store.Health(t.Context())
+	for deadline := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(deadline); err = store.Health(t.Context()) {
+		time.Sleep(5 * time.Millisecond) // until both connections are back
+	}
+	if err != nil {
 		t.Errorf("Health: %v", err)
 	}
 	if list, err := store.Read(t.Context(), 0, 10); err != nil || len(list) != 5 {
