@@ -44,6 +44,8 @@ type Exported struct {
 	Selection  ExportSelection `json:"-"`
 	Resumed    bool            `json:"resumed"`
 	Checkpoint []byte          `json:"-"`
+	// Pending is how many newer events no checkpoint covers yet.
+	Pending uint64 `json:"pending,omitempty"`
 }
 
 // Export writes an export: a directory that proves itself to whoever knows the
@@ -94,11 +96,18 @@ func (x *export) begin(ctx context.Context) error {
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	signed, err := x.src.Signed(ctx, x.opts.Selection.To)
+	covers := x.opts.Selection.To
+	if x.opts.Checkpoint != nil {
+		covers = max(covers, 1) // nothing has to be signed for it
+	}
+	signed, err := x.src.Signed(ctx, covers)
 	if err != nil {
 		return err
 	}
 	x.c = signed.Checkpoint
+	if x.opts.Selection.To == 0 && x.opts.Checkpoint == nil {
+		x.done.Pending = signed.Pending
+	}
 	if x.opts.Checkpoint != nil {
 		if x.c, err = OpenCheckpoint(x.opts.Checkpoint, signed.VKeys...); err != nil {
 			return err

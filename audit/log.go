@@ -81,7 +81,8 @@ type Log struct {
 	// the newest checkpoint of our own.
 	durable, target, real uint64
 	latest                Checkpoint
-	wanted                uint64 // a checkpoint of this size is waited for
+	wanted                uint64 // the server waits for a checkpoint of this size
+	asked                 uint64 // a client waits for a checkpoint of this size
 	started               bool
 	final                 bool        // Seal waits: what fails is tried again at once
 	failing               error       // why the last checkpoint could not be recorded

@@ -16,15 +16,17 @@ import (
 )
 
 // Remote is a Source behind the HTTP interface of a server.
-type Remote struct{ get Get }
+type Remote struct{ get, post Get }
 
 // Get asks a server for a path, such as "/api/ledger/checkpoint", with header
 // names and values in pairs. It returns answers with status 200 only, and any
 // other as an error. The caller closes the body.
 type Get func(ctx context.Context, path string, header ...string) (*http.Response, error)
 
-// NewRemote reaches the server that get asks.
-func NewRemote(get Get) *Remote { return &Remote{get} }
+// NewRemote reaches the server that get asks. post does what get does with the
+// method POST and no body. It has checkpoints signed; without it, or where the
+// server refuses, the newest checkpoint there is has to do.
+func NewRemote(get, post Get) *Remote { return &Remote{get, post} }
 
 // maxAnswerBytes bounds an answer that is held in memory: the largest blob.
 const maxAnswerBytes = 1 << 30
@@ -34,16 +36,35 @@ const ledgerPath = "/api/ledger/"
 
 // Signed implements Source.
 func (r *Remote) Signed(ctx context.Context, covers uint64) (Signed, error) {
-	header, path := []string{"Accept", "application/json"}, ledgerPath+"checkpoint"
+	header := []string{"Accept", "application/json"}
 	if covers == 0 {
-		path += "?fresh=true"
-	} else {
-		header = append(header, "Daybook-Min-Sequence", strconv.FormatUint(covers, 10))
+		if r.post != nil {
+			if resp, err := r.post(ctx, ledgerPath+"checkpoint", header...); err == nil {
+				return readSigned(resp)
+			}
+		}
+		return r.checkpoint(ctx, r.get, header)
 	}
-	resp, err := r.get(ctx, path, header...)
+	header = append(header, "Daybook-Min-Sequence", strconv.FormatUint(covers, 10))
+	signed, err := r.checkpoint(ctx, r.get, header)
+	if err == nil || r.post == nil || ctx.Err() != nil {
+		return signed, err
+	}
+	if made, postErr := r.checkpoint(ctx, r.post, header); postErr == nil {
+		return made, nil
+	}
+	return signed, err
+}
+
+func (r *Remote) checkpoint(ctx context.Context, ask Get, header []string) (Signed, error) {
+	resp, err := ask(ctx, ledgerPath+"checkpoint", header...)
 	if err != nil {
 		return Signed{}, err
 	}
+	return readSigned(resp)
+}
+
+func readSigned(resp *http.Response) (Signed, error) {
 	defer resp.Body.Close()
 	var answer struct {
 		Note   string      `json:"note"`
@@ -52,6 +73,9 @@ func (r *Remote) Signed(ctx context.Context, covers uint64) (Signed, error) {
 		Lost   events.Lost `json:"lost"`
 		// Removed is up to which position volumes were removed.
 		Removed uint64 `json:"removed"`
+		Pending struct {
+			To uint64 `json:"to"`
+		} `json:"pending"`
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&answer); err != nil {
 		return Signed{}, fmt.Errorf("read the server's checkpoint: %w", err)
@@ -60,7 +84,7 @@ func (r *Remote) Signed(ctx context.Context, covers uint64) (Signed, error) {
 	if err != nil {
 		return Signed{}, fmt.Errorf("read the server's checkpoint: %w", err)
 	}
-	return Signed{Checkpoint: c, VKeys: answer.VKeys, Tenant: answer.Tenant, Lost: answer.Lost, Removed: answer.Removed}, nil
+	return Signed{Checkpoint: c, VKeys: answer.VKeys, Tenant: answer.Tenant, Lost: answer.Lost, Removed: answer.Removed, Pending: max(answer.Pending.To, c.Size) - c.Size}, nil
 }
 
 // Lines implements Source.
@@ -189,6 +213,7 @@ func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 	l.expectLost(signed.Lost)
 	l.gone = signed.Removed
 	l.report.Pinned = pinned
+	l.report.Unsigned = signed.Pending
 	err = l.run(ctx, func(emit func([]pair) error) error {
 		b := batches{emit: emit}
 		if err := r.Lines(ctx, c, s, 0, b.add); err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"daybook/events"
 )
 
@@ -16,9 +18,12 @@ const longestPause = time.Minute
 // finalPause is how long it waits while Seal waits.
 const finalPause = 100 * time.Millisecond
 
+// onDemandEvery is the least time between checkpoints that clients ask for.
+const onDemandEvery = 250 * time.Millisecond
+
 // sign makes checkpoints until ctx is done: as often as Every allows while there
-// is something new, at once when somebody waits for one. A ledger in which
-// nothing happens gets none.
+// is something new, at once when the server itself waits for one, and every
+// onDemandEvery when a client does. A ledger in which nothing happens gets none.
 func (l *Log) sign(ctx context.Context, ledger Ledger) {
 	var last time.Time
 	pause := l.opts.Every
@@ -27,12 +32,16 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 	for {
 		l.mu.Lock()
 		due, urgent := l.due()
+		asked := l.asked > l.latest.Size && l.tree.size >= l.asked
 		final := l.final
 		if final {
 			pause = min(pause, finalPause)
 		}
 		l.mu.Unlock()
 		wait := pause - time.Since(last)
+		if asked && pause == l.opts.Every {
+			wait = min(wait, onDemandEvery-time.Since(last))
+		}
 		switch {
 		case due && (wait <= 0 || urgent && pause == l.opts.Every):
 			last = time.Now()
@@ -61,14 +70,15 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 	}
 }
 
-// due reports whether there is something to sign, and whether somebody waits for
-// it. It is called with mu held.
+// due reports whether there is something to sign, and whether the server itself
+// waits for it. It is called with mu held.
 func (l *Log) due() (due, urgent bool) {
 	if !l.started || l.damage != nil || len(l.confirm) > 0 || l.tree.size < l.target || l.tree.size == 0 {
 		return false, false
 	}
 	urgent = l.wanted > l.latest.Size && l.tree.size >= l.wanted
-	return urgent || l.real > l.latest.Size || l.latest.Note == nil, urgent
+	asked := l.asked > l.latest.Size && l.tree.size >= l.asked
+	return urgent || asked || l.real > l.latest.Size || l.latest.Note == nil, urgent
 }
 
 // checkpoint signs the tree as it is and records that.
@@ -149,7 +159,7 @@ func (l *Log) Seal(ctx context.Context, ledger Ledger) error {
 		last, err = ledger.LastSeq(ctx)
 	}
 	if err == nil {
-		_, err = l.settled(ctx, last, true)
+		_, err = l.through(ctx, last, 0, &l.wanted, true)
 	}
 	if err == nil {
 		return nil
@@ -180,25 +190,35 @@ func (e *UnsignedError) Unwrap() error { return e.err }
 // checkpoints at the end, made for the purpose if need be: asking again adds
 // nothing. It fails at once when checkpoints cannot be recorded now.
 func (l *Log) Settled(ctx context.Context, last uint64) (Checkpoint, error) {
-	return l.settled(ctx, last, false)
+	return l.through(ctx, last, 0, &l.wanted, false)
 }
 
-// settled is Settled; insisting it waits until checkpoints can be recorded.
-func (l *Log) settled(ctx context.Context, last uint64, insist bool) (Checkpoint, error) {
+// Fresh is Settled for clients, whose questions make at most one checkpoint every
+// onDemandEvery. The checkpoint also covers the position covers, be it that of a
+// checkpoint at the end.
+func (l *Log) Fresh(ctx context.Context, last, covers uint64) (Checkpoint, error) {
+	return l.through(ctx, max(last, covers), covers, &l.asked, false)
+}
+
+// through returns a checkpoint of every event up to last but checkpoints at the
+// end, and of the position covers. size is where the signer looks for what it is
+// to sign. With insist set, through waits until checkpoints can be recorded.
+func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, insist bool) (Checkpoint, error) {
 	for {
 		l.mu.Lock()
-		hashed, real, signed, broken, changed := l.tree.size, l.real, l.latest, l.damage, l.changed
+		hashed, signed, broken, changed := l.tree.size, l.latest, l.damage, l.changed
 		if !insist {
 			broken = cmp.Or(broken, l.failing)
 		}
-		if hashed >= last && real > signed.Size {
-			l.wanted = max(l.wanted, real)
+		need := max(l.real, covers)
+		if hashed >= last && need > signed.Size {
+			*size = max(*size, need)
 		}
 		l.mu.Unlock()
 		switch {
 		case broken != nil:
 			return Checkpoint{}, broken
-		case hashed >= last && real <= signed.Size && (signed.Note != nil || last == 0):
+		case hashed >= last && need <= signed.Size && (signed.Note != nil || last == 0):
 			return signed, nil
 		case hashed >= last:
 			l.signal()
@@ -209,4 +229,60 @@ func (l *Log) settled(ctx context.Context, last uint64, insist bool) (Checkpoint
 			return Checkpoint{}, context.Cause(ctx)
 		}
 	}
+}
+
+// Newest returns the newest checkpoint. It waits until that covers a position as
+// long as the signer is going to get there by itself, and has nothing signed: a
+// checkpoint at the end stays uncovered until something else is recorded. When ctx
+// is done, or checkpoints cannot be recorded now, it is the newest there is.
+func (l *Log) Newest(ctx context.Context, covers uint64) (Checkpoint, error) {
+	for {
+		l.mu.Lock()
+		c, damage, failing, changed := l.latest, l.damage, l.failing, l.changed
+		coming := l.tree.size < covers || l.real > c.Size
+		l.mu.Unlock()
+		switch {
+		case damage != nil:
+			return Checkpoint{}, damage
+		case c.Note != nil && (c.Size >= covers || !coming || failing != nil):
+			return c, nil
+		case failing != nil:
+			return Checkpoint{}, failing
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			if c.Note != nil {
+				return c, nil
+			}
+			return Checkpoint{}, context.Cause(ctx)
+		}
+	}
+}
+
+// Covers reports whether a checkpoint covers every event up to a position but
+// checkpoints at the end.
+func (l *Log) Covers(c Checkpoint, last uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return c.Size >= last || l.tree.size >= last && l.real <= c.Size
+}
+
+// Leaves returns the hashes of the events from one position to another, of those
+// that are hashed so far. They may not be signed yet.
+func (l *Log) Leaves(from, to uint64) ([]Hash, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if to = min(to, l.tree.size); from == 0 || from > to {
+		return nil, nil
+	}
+	indexes := make([]int64, 0, to-from+1)
+	for seq := from; seq <= to; seq++ {
+		indexes = append(indexes, tlog.StoredHashIndex(0, int64(seq)-1))
+	}
+	hashes, err := l.tree.ReadHashes(indexes)
+	if err != nil {
+		return nil, fmt.Errorf("read the leaves of events %d to %d: %w", from, to, err)
+	}
+	return hashes, nil
 }

@@ -10,8 +10,9 @@ import (
 // Source is a ledger that can be exported.
 type Source interface {
 	// Signed returns a checkpoint that covers a position, or with 0 everything
-	// recorded so far, the verification keys of the ledger, and the tenant whose
-	// events alone can be had, empty for all.
+	// recorded so far if the caller may have it signed and else the newest, the
+	// verification keys of the ledger, and the tenant whose events alone the caller
+	// may see, empty for all.
 	Signed(ctx context.Context, covers uint64) (Signed, error)
 	// Lines calls fn with the line of every selected event after a position, in
 	// order, and with the line of its proof under c, unless the selection is all
@@ -31,6 +32,9 @@ type Signed struct {
 	Lost events.Lost
 	// Removed is up to which position volumes were removed; likewise.
 	Removed uint64
+	// Pending is how many newer events no checkpoint covers; 0 where only checkpoints
+	// are newer.
+	Pending uint64
 }
 
 // Stream reads the ledger as it is stored.

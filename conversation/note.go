@@ -45,7 +45,7 @@ func (s *Store) CallHash(tool string, args map[string]any) string {
 	return sha256
 }
 
-// Note adds a call to a context.
+// Note adds a call to a context. Under WithoutTrace it does nothing.
 func (s *Store) Note(ctx context.Context, k Key, c Call) error {
 	args, sha256 := s.arguments(c.Tool, c.Arguments)
 	noted := events.NotedCall{
@@ -58,7 +58,7 @@ func (s *Store) Note(ctx context.Context, k Key, c Call) error {
 	return s.note(ctx, k, c.Durable, func(p *pending) { p.call(noted) })
 }
 
-// NoteResource adds a resource to a context.
+// NoteResource adds a resource to a context. Under WithoutTrace it does nothing.
 func (s *Store) NoteResource(ctx context.Context, k Key, r Resource) error {
 	noted := events.NotedResource{
 		ResourceID: r.ID, ResourceType: r.Type, FetchedAt: instant(r.FetchedAt), ContentSHA256: events.Hash([]byte(r.Content)), Summary: beginning(r.Content),
@@ -82,6 +82,9 @@ func beginning(s string) string {
 }
 
 func (s *Store) note(ctx context.Context, k Key, durable bool, add func(*pending)) error {
+	if traceless(ctx) {
+		return nil
+	}
 	e, err := s.take(ctx, k)
 	if err != nil {
 		return err

@@ -313,7 +313,7 @@ func lostBlobs(ctx context.Context, store *jetstream.Store) (list, more []events
 		l := events.LostBlob{Tenant: b.Tenant, Kind: "text", SHA256: b.SHA256}
 		if b.Heap {
 			l.Kind = "heap"
-			_, _, err = store.Heap(ctx, b.Tenant, b.SHA256)
+			_, err = store.VerifyHeap(ctx, b.Tenant, b.SHA256)
 		} else {
 			_, err = store.Text(ctx, b.Tenant, b.SHA256)
 		}

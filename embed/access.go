@@ -24,6 +24,9 @@ type OIDC struct {
 	// ScopeClaim names the claim that holds the scopes; default "scope", then
 	// "scp".
 	ScopeClaim string
+	// BareScopes believes the scopes sign and admin also without the prefix daybook:.
+	// Any service that the issuer lets ask for this audience can then name them.
+	BareScopes bool
 }
 
 // Limits bound what each tenant may use; 0 is unlimited everywhere.
@@ -52,7 +55,7 @@ func authenticator(o Options) (access.Authenticator, error) {
 	if o.OIDC.Issuer != "" {
 		i, err := access.NewIssuer(access.OIDCOptions{
 			Issuer: o.OIDC.Issuer, Audience: o.OIDC.Audience,
-			TenantClaim: o.OIDC.TenantClaim, Tenant: o.OIDC.Tenant, ScopeClaim: o.OIDC.ScopeClaim,
+			TenantClaim: o.OIDC.TenantClaim, Tenant: o.OIDC.Tenant, ScopeClaim: o.OIDC.ScopeClaim, BareScopes: o.OIDC.BareScopes,
 			Logger: o.Logger,
 		})
 		if err != nil {
@@ -134,6 +137,6 @@ func (g gate) repeats(ctx context.Context, s ledger.Submission) bool {
 	if s.IdempotencyKey == "" {
 		return false
 	}
-	_, err := g.History(ctx, s.Tenant, events.DerivedID(s.Tenant, s.IdempotencyKey))
+	_, err := g.Requested(ctx, s.Tenant, events.DerivedID(s.Tenant, s.IdempotencyKey))
 	return err == nil
 }

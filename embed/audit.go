@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"daybook/audit"
+	"daybook/httpapi"
 )
 
 // sealWait bounds the last checkpoint at the end.
@@ -123,6 +124,14 @@ func (d *Daybook) proofs() *audit.Local {
 		return nil
 	}
 	return &audit.Local{Log: d.audit, Stream: d.store, Blobs: storedBlobs{d.store}, SessionOf: d.sessionOf}
+}
+
+// blobs reads what events name, for those who prove the ledger; nil without proofs.
+func (d *Daybook) blobs() httpapi.Blobs {
+	if d.audit == nil {
+		return nil
+	}
+	return d.store
 }
 
 // auditDamage is why nothing is signed any more, or nil.

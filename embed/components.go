@@ -33,6 +33,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 	if d.runs() {
 		d.pool = worker.New(worker.Options{
 			Idle:              d.opts.Slots,
+			IdleUsed:          d.opts.Slots + max(d.opts.ExtraSlots, 0), // tenants in turn find their own again
 			MaxHeapLimitBytes: int64(d.opts.HeapMemoryCeilingMB) << 20,
 			Stateless:         d.opts.Stateless,
 			BestEffort:        d.opts.Sandbox == sandboxBestEffort,
@@ -132,11 +133,13 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 	}
 	opts := runner.Options{
 		Slots:     d.opts.Slots,
+		Shares:    d.opts.shares(),
 		Ledger:    d.ledger,
 		Work:      work{d.store},
 		Heaps:     d.store,
 		Texts:     d.store,
 		Workers:   workers{d.pool},
+		Memory:    runMemory{d.budget},
 		DrainWait: d.opts.DrainWait,
 		Logger:    d.opts.Logger,
 	}
@@ -144,6 +147,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 	if !d.opts.Stateless || d.toolServers != nil {
 		opts.Servers = callables{d.toolServers, d.acp}
 	}
+	d.prepareWork(ctx)
 	d.runner = runner.New(opts)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stopRunner, d.runnerDone = stop, make(chan struct{})
@@ -154,4 +158,16 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		}
 	}()
 	return nil
+}
+
+// prepareWork restores the queues of tenants with unfinished runs whose description
+// was lost. A failure is logged: the next request of the tenant restores its queue too.
+func (d *Daybook) prepareWork(ctx context.Context) {
+	tenants, err := d.projections.UnfinishedTenants(ctx)
+	for _, tenant := range tenants {
+		err = errors.Join(err, d.store.PrepareWork(ctx, events.DefaultPool, tenant))
+	}
+	if err != nil {
+		d.opts.Logger.WarnContext(ctx, "preparing the queues of tenants with unfinished runs", "error", err)
+	}
 }

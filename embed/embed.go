@@ -15,6 +15,7 @@ import (
 	"daybook/conversation"
 	"daybook/damage"
 	"daybook/internal/access"
+	"daybook/internal/budget"
 	"daybook/internal/connections"
 	"daybook/internal/jetstream"
 	"daybook/internal/keyring"
@@ -52,6 +53,7 @@ type Daybook struct {
 	toolServers  *toolserver.Set      // nil without any
 	auth         access.Authenticator // nil lets everybody in
 	quotas       *access.Quotas
+	budget       *budget.Budget
 	certificate  *certificate // nil without TLS
 	webhooks     *webhook.Service
 	retention    *retention.Service
@@ -75,6 +77,7 @@ type Daybook struct {
 	runnerDone, projectorDone chan struct{}
 	stopWebhooks              func() // nil before they are started
 	tailing, auditing         *follower
+	admitting                 *follower // follows changes of NATS credentials
 	sealing                   *follower // seals volumes when they are due
 	retaining                 *follower
 	contextsRunning           *follower
@@ -83,6 +86,7 @@ type Daybook struct {
 	watching                  *follower           // of damage
 	watchingDisk              *follower
 	scrubbing                 *follower
+	trimming                  *follower    // gives memory back
 	scrub                     *audit.Scrub // nil without
 
 	closeOnce sync.Once
@@ -133,6 +137,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"watch for damage", d.watchDamage},
 		{"watch the disk", d.watchDisk},
 		{"watch for use", d.watchUse},
+		{"give memory back", d.startTrimming},
 	} {
 		if err := step.do(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", step.doing, err), d.Close())
@@ -142,7 +147,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 }
 
 func newDaybook(opts Options) *Daybook {
-	return &Daybook{opts: opts, damage: damage.NewState(), clients: newClients(), use: newUse(), done: make(chan struct{})}
+	return &Daybook{opts: opts, damage: damage.NewState(), budget: newBudget(opts.MemoryMB), clients: newClients(), use: newUse(), done: make(chan struct{})}
 }
 
 func (d *Daybook) takeDirectory(ctx context.Context) error {
@@ -172,6 +177,7 @@ func (d *Daybook) close() error {
 	d.clients.hold()
 	d.draining.Store(true)
 	d.watching.end()
+	d.trimming.end()
 	d.scrubbing.end()
 	if d.stopRunner != nil { // readers can follow to the end
 		d.stopRunner()
@@ -213,6 +219,7 @@ func (d *Daybook) close() error {
 	if d.closeConns != nil {
 		d.closeConns()
 	}
+	d.admitting.end()
 	if d.nats != nil {
 		d.nats.Close()
 	}

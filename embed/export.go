@@ -24,6 +24,9 @@ type ExportOptions struct {
 	AuditKey string
 	// Server asks a running server.
 	Server audit.Get
+	// ServerPost, if set, asks the server with the method POST. It has everything
+	// signed that is recorded, where the server allows it.
+	ServerPost audit.Get
 	// Dir is the directory to make. Resume goes on with an unfinished export.
 	Dir    string
 	Resume bool
@@ -62,7 +65,7 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 		if settings.Selection.Execution, err = executionOverREST(ctx, opts.Server, opts.Execution); err != nil {
 			return Exported{}, err
 		}
-		return audit.Export(ctx, audit.NewRemote(opts.Server), settings)
+		return audit.Export(ctx, audit.NewRemote(opts.Server, opts.ServerPost), settings)
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))

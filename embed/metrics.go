@@ -9,6 +9,7 @@ import (
 
 	"daybook/damage"
 	"daybook/events"
+	"daybook/runner"
 )
 
 // metrics serves what operators watch, in the Prometheus format.
@@ -49,6 +50,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	c.connectionMetrics(out)
 	c.diskMetrics(out)
+	c.memoryMetrics(out)
 	c.contextMetrics(out)
 	c.webhookMetrics(out)
 	if c.d.runner == nil {
@@ -59,6 +61,23 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for _, status := range []events.Status{events.StatusCompleted, events.StatusFailed, events.StatusTimedOut, events.StatusCancelled} {
 		out <- prometheus.MustNewConstMetric(desc("runner_executions_total", "Executions this process brought to an end.", "status"), prometheus.CounterValue, float64(stats.Done[status]), string(status))
 	}
+	queueMetrics(out, stats)
 	out <- prometheus.MustNewConstMetric(desc("runner_handed_back_total", "Runs handed back while draining."), prometheus.CounterValue, float64(stats.HandedBack))
 	out <- prometheus.MustNewConstMetric(desc("runner_retried_total", "Runs given back because something was unavailable."), prometheus.CounterValue, float64(stats.Retried))
+}
+
+// queueMetrics serves how long runs waited for a slot. The runner bounds the number
+// of tenants.
+func queueMetrics(out chan<- prometheus.Metric, stats runner.Stats) {
+	bounds := runner.QueueBounds()
+	for tenant, q := range stats.Queued {
+		var runs uint64
+		buckets := map[float64]uint64{}
+		for i, n := range q.Counts {
+			if runs += n; i < len(bounds) {
+				buckets[bounds[i].Seconds()] = runs
+			}
+		}
+		out <- prometheus.MustNewConstHistogram(desc("runner_queue_seconds", "Time from acceptance to the first attempt of the runs that this process started. Beyond 50 tenants, the others are counted together as (other).", "tenant"), runs, q.Total.Seconds(), buckets, tenant)
+	}
 }

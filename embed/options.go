@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
+	"daybook/internal/access"
+	"daybook/internal/fairness"
 	"daybook/internal/worker"
 	"daybook/ledger"
 	"daybook/toolserver"
@@ -98,6 +102,16 @@ type Options struct {
 	NoRunner bool
 	// Slots is how many scripts run at once; default the number of cores.
 	Slots int
+	// LimitSlots bounds the slots that one tenant occupies; 0 is unlimited.
+	LimitSlots int
+	// TenantWeights are the shares of the slots that tenants get while several of
+	// them wait, in comparison with each other. A tenant that is not listed has 1.
+	TenantWeights map[string]int
+	// ExtraSlots is how many runs more than Slots are done for tenants that wait,
+	// without any slot, while others keep all slots; default 2, negative none. They
+	// wait for FairAfter first; default 500 ms, negative not at all.
+	ExtraSlots int
+	FairAfter  time.Duration
 	// Stateless runs every script in a plain isolate: optimising compiler and
 	// WebAssembly, but no heap in or out.
 	Stateless bool
@@ -110,6 +124,14 @@ type Options struct {
 	// OutputMaxBytes caps stored output per run: 0 means 64 MiB, negative
 	// uncapped.
 	OutputMaxBytes int64
+	// MemoryMB is what answers, heaps of runs and cached heaps may take together, in
+	// MiB, at least 64: three eighths for answers, half for runs, the rest for the
+	// cache. Answers beyond that are refused with 503 and Retry-After; runs wait.
+	// Default: 512, or half of the memory limit of the Go runtime where that is less.
+	MemoryMB int
+	// MinClientBytes is what a client must send or take in each 30 s in which the
+	// server waits for it. Default: 65536. A negative number asks for any progress.
+	MinClientBytes int64
 	// MCPServers are servers whose tools scripts may call; see ReadMCPServers.
 	// Those that are commands run as children of this process, unconfined.
 	MCPServers []toolserver.Config
@@ -212,10 +234,14 @@ func (o Options) withDefaults() (Options, error) {
 		{"WorkerMaxRuns", o.WorkerMaxRuns},
 		{"MaxConnections", o.MaxConnections},
 		{"MaxConnectionsPerAddress", o.MaxConnectionsPerAddress},
+		{"MemoryMB", o.MemoryMB},
 	} {
 		if field.value < 0 {
 			problems = append(problems, fmt.Errorf("%s is %d: it cannot be negative", field.name, field.value))
 		}
+	}
+	if o.MemoryMB > 0 && o.MemoryMB < minMemoryMB {
+		problems = append(problems, fmt.Errorf("MemoryMB is %d: the least is %d", o.MemoryMB, minMemoryMB))
 	}
 	if o.SessionID != "" {
 		if err := ledger.CheckSession(o.SessionID); err != nil {
@@ -245,6 +271,17 @@ func (o Options) withDefaults() (Options, error) {
 	if o.SealBytes > 0 && o.SealBytes < 1<<20 {
 		problems = append(problems, fmt.Errorf("SealBytes is %d: the least is 1 MiB (1048576)", o.SealBytes))
 	}
+	if o.LimitSlots < 0 {
+		problems = append(problems, fmt.Errorf("LimitSlots is %d: 0 is unlimited", o.LimitSlots))
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(o.TenantWeights)) {
+		if err := access.CheckTenant(tenant); err != nil {
+			problems = append(problems, fmt.Errorf("TenantWeights: %w", err))
+		}
+		if w := o.TenantWeights[tenant]; w < 1 || w > maxWeight {
+			problems = append(problems, fmt.Errorf("TenantWeights: the weight of tenant %q is %d: the range is 1 to %d", tenant, w, maxWeight))
+		}
+	}
 	if err := o.Contexts.check(); err != nil {
 		problems = append(problems, err)
 	}
@@ -260,10 +297,13 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.SealEvery, sealMonthly)
 	setDefault(&o.SealBytes, 64<<30)
 	setDefault(&o.Slots, runtime.NumCPU())
+	setDefault(&o.ExtraSlots, 2)
+	setDefault(&o.FairAfter, 500*time.Millisecond)
 	setDefault(&o.Replicas, 1)
 	setDefault(&o.HeapMemoryMB, 64)
 	setDefault(&o.HeapMemoryCeilingMB, max(256, o.HeapMemoryMB))
 	setDefault(&o.TimeoutSecs, 30)
+	setDefault(&o.MemoryMB, memoryMB(debug.SetMemoryLimit(-1)))
 	setDefault(&o.DrainWait, 10*time.Second)
 	setDefault(&o.CheckBytes, 16<<30)
 	setDefault(&o.ScrubEvents, 2000)
@@ -291,5 +331,15 @@ func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
 		*field = value
+	}
+}
+
+// maxWeight bounds the weight of a tenant.
+const maxWeight = 1000
+
+// shares is how tenants share the slots.
+func (o Options) shares() fairness.Slots {
+	return fairness.Slots{
+		Total: o.Slots, PerTenant: o.LimitSlots, Extra: max(o.ExtraSlots, 0), After: max(o.FairAfter, 0), Weights: o.TenantWeights,
 	}
 }

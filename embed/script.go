@@ -94,7 +94,7 @@ func (d *Daybook) wait(ctx context.Context, id string, recorded bool) (projectio
 			return e, nil
 		case errors.Is(err, events.ErrNotFound) && !recorded:
 			// Either not applied yet or never recorded; the ledger knows.
-			if _, err := d.ledger.History(ctx, events.DefaultTenant, id); err != nil {
+			if _, err := d.ledger.Requested(ctx, events.DefaultTenant, id); err != nil {
 				return e, fmt.Errorf("wait for %s: %w", id, err)
 			}
 			recorded = true

@@ -3,7 +3,6 @@ package embed_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -147,48 +146,6 @@ func TestClose(t *testing.T) {
 	if _, err := http.Get(book.URL() + "/healthz"); err == nil {
 		t.Error("it still listens")
 	}
-}
-
-// Subscribers keep their password over restarts, and nobody else reads it.
-func TestReaderCredentials(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "nats-reader.json")
-	var password, url string
-	for i := range 3 {
-		book := start(t, embed.Options{DataDir: dir, NoRunner: true, NATSAddr: "127.0.0.1:0"})
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.Mode().Perm() != 0o600 {
-			t.Errorf("%s has mode %s", path, info.Mode())
-		}
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var login struct{ URL, User, Password string }
-		if err := json.Unmarshal(raw, &login); err != nil {
-			t.Fatal(err)
-		}
-		if i > 0 && login.Password != password {
-			t.Error("the password changed with a restart")
-		}
-		if len(login.Password) < 20 || login.URL != book.NATSURL() || login.URL == url {
-			t.Errorf("credentials are %+v, server %s", login, book.NATSURL())
-		}
-		password, url = login.Password, login.URL
-		closeBook(t, book)
-		if err := os.Chmod(path, 0o644); err != nil { // what a careless copy leaves
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := embed.Start(within(t), embed.Options{DataDir: dir, NoRunner: true})
-	wantError(t, err, path, "delete the file")
 }
 
 func TestVersions(t *testing.T) {

@@ -28,6 +28,9 @@ type VerifyOptions struct {
 	// Server asks a running server; its URL is ServerURL.
 	Server    audit.Get
 	ServerURL string
+	// ServerPost, if set, asks the server with the method POST. It has everything
+	// signed that is recorded, where the server allows it.
+	ServerPost audit.Get
 	// Keys are the verification keys to trust; empty takes those found beside the
 	// data.
 	Keys []string
@@ -64,7 +67,7 @@ func Verify(ctx context.Context, opts VerifyOptions) (*Report, error) {
 		return audit.VerifyExport(ctx, opts.Export, settings)
 	case opts.Server != nil:
 		settings.Source = opts.ServerURL
-		return audit.VerifyServer(ctx, audit.NewRemote(opts.Server), settings)
+		return audit.VerifyServer(ctx, audit.NewRemote(opts.Server, opts.ServerPost), settings)
 	default:
 		settings.Source = opts.DataDir
 		return verifyDirectory(ctx, opts, settings)

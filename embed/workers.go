@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/fairness"
 	"daybook/internal/jetstream"
 	"daybook/internal/worker"
 	"daybook/runner"
@@ -18,7 +19,7 @@ func (w workers) Run(ctx context.Context, t runner.Task, lines func(context.Cont
 	task := worker.Task{
 		Tenant: t.Tenant, Session: t.Session, Code: t.Code, FileName: t.FileName, Heap: t.Heap, Stateful: t.Stateful,
 		HeapLimitBytes: t.HeapLimitBytes, ArrayBufferLimitBytes: t.ArrayBufferLimitBytes, Timeout: t.Timeout, Seed: t.Seed, Start: t.Start,
-		Servers: t.Servers, Globals: t.Globals,
+		Servers: t.Servers, Globals: t.Globals, HeapSent: t.HeapSent, ReserveHeap: t.ReserveHeap,
 	}
 	if t.Host != nil {
 		task.Host = host{t.Host}
@@ -67,7 +68,7 @@ func (w workers) Layers(ctx context.Context, stateful bool) ([]string, error) {
 // work hands the runner its deliveries.
 type work struct{ *jetstream.Store }
 
-func (w work) Consume(ctx context.Context, pool string, slots int, fn func(context.Context, runner.Delivery)) error {
+func (w work) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) error {
 	return w.Store.Consume(ctx, pool, slots, func(ctx context.Context, d jetstream.Delivery) {
 		fn(ctx, runner.Delivery{Event: d.Event, Delivered: d.Delivered, Free: d.Free, Ack: d.Ack, Nak: d.Nak})
 	})

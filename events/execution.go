@@ -288,6 +288,11 @@ type Ending struct {
 	// TimersCancelled counts the timers that were cancelled because the run failed:
 	// those it set and those that earlier runs left in the heap. Only for failed.
 	TimersCancelled int `json:"timers_cancelled,omitempty"`
+	// Pristine reports whether the built-in objects of the input heap were those of a
+	// fresh isolate when the run began, as the worker found. If false, earlier runs
+	// may have decided what result, error and output look like, and Warnings names
+	// what they changed. Nil when there was no input heap, or nothing was compared.
+	Pristine *bool `json:"pristine,omitempty"`
 	// Warnings tell what differs from what was asked for.
 	Warnings []string `json:"warnings,omitempty"`
 	// Actor asked for the end; only for cancelled.

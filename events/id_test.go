@@ -42,6 +42,7 @@ func TestDerivedNames(t *testing.T) {
 		{"a late stream", events.Volume(12345).Stream(), "LEDGER-12345"},
 		{"all subjects", v.Subjects(), "ledger.0001.>"},
 		{"a pool's subjects", v.PoolSubjects("default"), "ledger.0001.*.run.default.*"},
+		{"a tenant's run subjects", v.RunSubjects("acme", "default"), "ledger.0001.acme.run.default.*"},
 		{"run", v.RunSubject("default", "gpu", execution), "ledger.0001.default.run.gpu." + execution},
 		{"exec", v.ExecSubject("default", execution), "ledger.0001.default.exec." + execution},
 		{"out", v.OutSubject("default", execution), "ledger.0001.default.out.de"},

@@ -31,8 +31,23 @@ func (v Volume) RunSubject(tenant, pool, execution string) string {
 	return v.prefix() + "." + tenant + ".run." + pool + "." + execution
 }
 
+// TenantSubjects matches every subject of a tenant in the volume of a stream. It is
+// empty for the name of anything else.
+func TenantSubjects(stream, tenant string) string {
+	v, ok := VolumeOf(stream)
+	if !ok {
+		return ""
+	}
+	return v.prefix() + "." + tenant + ".>"
+}
+
 // PoolSubjects matches the requested events of one pool, over all tenants.
 func (v Volume) PoolSubjects(pool string) string { return v.prefix() + ".*.run." + pool + ".*" }
+
+// RunSubjects matches the requested events of one tenant in one pool.
+func (v Volume) RunSubjects(tenant, pool string) string {
+	return v.prefix() + "." + tenant + ".run." + pool + ".*"
+}
 
 // ExecSubject is where the other control events of an execution are stored.
 // Its last message decides what may follow.

@@ -16,6 +16,7 @@ import (
 	"daybook/audit"
 	"daybook/catalog"
 	"daybook/internal/access"
+	"daybook/internal/budget"
 )
 
 // api holds what the handlers share. It is immutable but for wrote.
@@ -46,11 +47,14 @@ type api struct {
 	shredder Shredder
 	replay   Publisher    // nil without
 	audit    *audit.Local // nil without
+	blobs    Blobs        // nil without
 	info     Version
 	wrote    highWater
 	// damage and scrub are nil without.
 	damage Damage
 	scrub  Scrub
+	budget *budget.Budget // nil without limits
+	pace   Pace
 }
 
 // New returns the handler of everything under one address. It starts nothing.
@@ -63,7 +67,7 @@ func New(o Options) (http.Handler, error) {
 		return nil, fmt.Errorf("httpapi: %w", err)
 	}
 	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
-	a.damage, a.scrub = o.Damage, o.Scrub
+	a.damage, a.scrub, a.blobs, a.budget, a.pace = o.Damage, o.Scrub, o.Blobs, o.Budget, o.Pace.withDefaults()
 	a.live, a.outputs = newLiveFeed(o.Events), newOutputFeed(o.Queries)
 	a.catchUp = newCatchUp(max(runtime.GOMAXPROCS(0)/2, 1))
 	if a.catalog == nil {

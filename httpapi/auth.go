@@ -95,7 +95,11 @@ func (g *gatekeeper) challenge(r *http.Request, err error) *failure {
 	case errors.As(err, &bad) && !bad.Missing:
 		params = append(params, `error="invalid_token"`, fmt.Sprintf("error_description=%q", quotable(bad.Reason)))
 	case errors.As(err, &scope):
-		params = append(params, `error="insufficient_scope"`, fmt.Sprintf("scope=%q", scope.Missing))
+		missing := scope.Missing
+		if id, _ := access.From(r.Context()); id.Origin == "oidc" {
+			missing = missing.AtIssuer()
+		}
+		params = append(params, `error="insufficient_scope"`, fmt.Sprintf("scope=%q", missing))
 	case !errors.As(err, &bad):
 		return f
 	}
@@ -221,12 +225,18 @@ type resourceMetadata struct {
 
 // metadata serves that description for the service and for each path in it.
 func (g *gatekeeper) metadata(issuers []string) http.Handler {
+	scopes := access.AllScopes.List()
+	if len(issuers) > 0 {
+		for i, one := range scopes {
+			scopes[i] = one.AtIssuer()
+		}
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, resourceMetadata{
 			Resource:             g.base(r) + strings.TrimPrefix(r.URL.Path, metadataPath),
 			Name:                 "Daybook",
 			AuthorizationServers: issuers,
-			ScopesSupported:      access.AllScopes.List(),
+			ScopesSupported:      scopes,
 			BearerMethods:        []string{"header"},
 		})
 	})

@@ -133,7 +133,7 @@ func (a *api) getContext(ctx context.Context, in *contextInput) (*contextAnswer,
 	if err != nil {
 		return nil, err
 	}
-	c, err := a.contexts.Get(ctx, k, "GET /api/context")
+	c, err := a.contexts.Get(conversation.WithoutTrace(ctx), k, "GET /api/context")
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"daybook/damage"
 	"daybook/events"
 	"daybook/internal/access"
+	"daybook/internal/budget"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -85,6 +86,17 @@ const retryWhenWritable = 10
 func unavailable(format string, args ...any) *failure {
 	f := fail(http.StatusServiceUnavailable, string(ledger.CodeUnavailable), "", format, args...)
 	f.retryAfter = 1
+	return f
+}
+
+// overBudget is the answer where the memory for answers is in use.
+func overBudget(err error) *failure {
+	text := err.Error()
+	if full, ok := errors.AsType[*budget.ExhaustedError](err); ok {
+		text = full.Error()
+	}
+	f := unavailable("%s", text)
+	f.retryAfter = int(budget.RetryAfter.Seconds())
 	return f
 }
 
@@ -177,6 +189,8 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	switch {
 	case errors.As(err, &f):
 		return f
+	case budget.IsExhausted(err):
+		return overBudget(err)
 	case errors.As(err, &le) && le.Code != ledger.CodeInternal:
 		f = fail(status(le.Code), string(le.Code), le.Field, "%s", le.Message)
 		if le.Code == ledger.CodeExhausted || ledger.Temporary(err) {

@@ -42,7 +42,11 @@ func (a *api) executionRoutes(r *router) {
 
 	register(r, huma.Operation{
 		OperationID: "get-execution-events", Method: http.MethodGet, Path: "/api/executions/{id}/events", Tags: []string{tagExecutions},
-		Summary: "Get the history of an execution", Description: "Every event on record about it, in order, read from the ledger itself.",
+		Summary: "Get the history of an execution", Description: "Every recorded event about it, in order, read from the ledger itself. The answer is written while it is read: an error ends the connection.",
+		Responses: map[string]*huma.Response{"200": {
+			Description: "The events.",
+			Content:     map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeArray, Items: mediaOf[CloudEvent](r).Schema}}},
+		}},
 	}, []int{http.StatusNotFound}, a.executionEvents)
 }
 
@@ -154,18 +158,20 @@ func (a *api) cancelExecution(ctx context.Context, in *cancelInput) (*okAnswer, 
 
 type historyInput struct{ OneExecution }
 
-type historyAnswer struct{ Body []CloudEvent }
-
-func (a *api) executionEvents(ctx context.Context, in *historyInput) (*historyAnswer, error) {
-	list, err := a.cmd.History(ctx, requestOf(ctx).tenant, in.ID)
-	if err != nil {
+func (a *api) executionEvents(ctx context.Context, in *historyInput) (*streamed, error) {
+	// Which is not known is answered before the answer begins.
+	if _, err := a.cmd.Requested(ctx, requestOf(ctx).tenant, in.ID); err != nil {
 		return nil, err
 	}
-	out := &historyAnswer{Body: make([]CloudEvent, len(list))}
-	for i, e := range list {
-		if out.Body[i], err = cloudEvent(e); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return stream(func(w http.ResponseWriter, r *http.Request) {
+		list := startArray(w, r)
+		err := a.cmd.EachEvent(ctx, requestOf(ctx).tenant, in.ID, func(e events.Event) error {
+			ce, err := cloudEvent(e)
+			if err != nil {
+				return err
+			}
+			return list.add(ce)
+		})
+		a.endArray(ctx, list, err)
+	}), nil
 }

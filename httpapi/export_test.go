@@ -19,7 +19,9 @@ var (
 const WritePiece = writePiece
 
 // PatientWriter is the writer that renews deadlines.
-func PatientWriter(w http.ResponseWriter) http.ResponseWriter { return newResponse(w) }
+func PatientWriter(w http.ResponseWriter) http.ResponseWriter {
+	return newResponse(w, Pace{}.withDefaults())
+}
 
 // DecodedSubmission is what DecodeSubmission reads.
 type DecodedSubmission struct {

@@ -5,8 +5,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/access"
+	"daybook/internal/budget"
 	"daybook/ledger"
 )
 
@@ -25,21 +29,34 @@ const (
 )
 
 func (a *api) proofRoutes(r *router) {
+	signed := checkpointAnswers(r)
+	signed["200"].Headers = map[string]*huma.Param{sequenceHeader: {
+		Description: "How many events the checkpoint covers. Send it as Daybook-Min-Sequence to read this checkpoint or a newer one, from any server.",
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Format: "int64"},
+	}}
 	register(r, huma.Operation{
 		OperationID: "get-checkpoint", Method: http.MethodGet, Path: checkpointPath, Tags: []string{tagLedger},
 		Summary: "Get the newest signed checkpoint",
 		Description: "A signed note (C2SP tlog-checkpoint) of how many events there are and what their Merkle tree hash is; with Accept: application/json as an object. " +
-			"Daybook-Min-Sequence asks for one that covers that position, made for the purpose if need be. The tiles that belong to it are under /api/ledger/tile/ (C2SP tlog-tiles).",
-		Responses: map[string]*huma.Response{"200": {
-			Description: "The checkpoint.",
-			Content:     map[string]*huma.MediaType{typeText: {Schema: &huma.Schema{Type: huma.TypeString}}, "application/json": mediaOf[Checkpoint](r)},
-		}},
-	}, []int{http.StatusNotFound}, a.checkpoint)
+			"Daybook-Min-Sequence waits for one that covers that position. Nothing is signed for the request: a checkpoint is made at most every second, when something other than a checkpoint was recorded. " +
+			"The tiles that belong to it are under /api/ledger/tile/ (C2SP tlog-tiles).",
+		Responses: checkpointAnswers(r),
+	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.checkpoint)
+	register(r, huma.Operation{
+		OperationID: "sign-checkpoint", Method: http.MethodPost, Path: checkpointPath, Tags: []string{tagLedger},
+		Summary: "Sign a checkpoint of everything that is recorded now",
+		Description: "The answer is that of GET. It covers everything recorded so far, but checkpoints at the end, and with Daybook-Min-Sequence that position in any case. " +
+			"A new checkpoint is made where the newest does not do, at most four a second for all callers together; others wait for the next. Needs the scope sign, which admin includes.",
+		Metadata:      map[string]any{needs: access.Sign},
+		DefaultStatus: http.StatusOK,
+		Responses:     signed,
+	}, []int{http.StatusNotFound}, a.signCheckpoint)
 	register(r, huma.Operation{
 		OperationID: "get-proof", Method: http.MethodGet, Path: "/api/ledger/proof", Tags: []string{tagLedger},
 		Summary: "Prove that an event is on record, or that nothing before was changed",
 		Description: "With seq: an inclusion proof of the event at that position. With from and to: a consistency proof between the trees of the first from and the first to events. " +
-			"Hashes are those of RFC 6962, in base64.",
+			"Hashes are those of RFC 6962, in base64. The proof is made against the newest checkpoint, and waits for one that is due. Positions that no checkpoint covers are named in pending: the proof then goes up to the newest checkpoint, " +
+			"and is empty where that does not cover seq or from. POST /api/ledger/checkpoint has them signed.",
 	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.proof)
 	register(r, huma.Operation{
 		OperationID: "export-events", Method: http.MethodGet, Path: "/api/ledger/export", Tags: []string{tagLedger},
@@ -50,13 +67,32 @@ func (a *api) proofRoutes(r *router) {
 	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.exportEvents)
 	register(r, huma.Operation{
 		OperationID: "get-blob", Method: http.MethodGet, Path: "/api/ledger/blobs/{kind}/{hash}", Tags: []string{tagLedger},
-		Summary: "Get a heap or a text that an event names", Description: "Its bytes have the hash, which was checked.",
+		Summary:     "Get a heap or a text that an event names",
+		Description: "The content is checked against its hash while it is sent. The last bytes are sent only if it is right: a client that receives as many bytes as Content-Length says has the content.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "The content.",
 			Content:     map[string]*huma.MediaType{typeBytes: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
 		}},
 	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.blob)
 }
+
+// checkpointAnswers are the forms a checkpoint is answered in.
+func checkpointAnswers(r *router) map[string]*huma.Response {
+	return map[string]*huma.Response{"200": {
+		Description: "The checkpoint.",
+		Content:     map[string]*huma.MediaType{typeText: {Schema: &huma.Schema{Type: huma.TypeString}}, "application/json": mediaOf[Checkpoint](r)},
+	}}
+}
+
+// Pending names events that are recorded and that no checkpoint covers yet.
+type Pending struct {
+	From       uint64   `json:"from" doc:"First position."`
+	To         uint64   `json:"to" doc:"Last position."`
+	LeafHashes []string `json:"leaf_hashes,omitempty" doc:"Hashes of their leaves in order, in base64, of up to 256 positions; in proofs only. The next checkpoint has to cover them."`
+}
+
+// maxPendingLeaves bounds the leaves that an answer names.
+const maxPendingLeaves = 256
 
 // Checkpoint is a signed statement of what the ledger holds.
 type Checkpoint struct {
@@ -67,6 +103,7 @@ type Checkpoint struct {
 	VKeys    []string    `json:"vkeys" doc:"Keys that checkpoints of this ledger are verified with, the newest last. Who verifies should know them from elsewhere."`
 	Removed  uint64      `json:"removed,omitempty" doc:"Up to which position volumes were removed; left out when none was."`
 	Lost     events.Lost `json:"lost,omitempty" doc:"Positions whose events were lost, which an event on record names; left out when there are none."`
+	Pending  *Pending    `json:"pending,omitempty" doc:"Positions after those it covers; left out where only checkpoints follow."`
 	Tenant   string      `json:"tenant,omitempty" doc:"The tenant whose events alone the caller may see; left out when that is all."`
 }
 
@@ -78,54 +115,96 @@ func (a *api) unproven() error {
 	return nil
 }
 
-// signed is the newest checkpoint, or one that covers a position.
+// signed is the newest checkpoint, after a wait for one that covers a position and
+// is due. It has nothing signed, and need not cover the position.
 func (a *api) signed(ctx context.Context, covers uint64) (audit.Checkpoint, error) {
 	if err := a.unproven(); err != nil {
 		return audit.Checkpoint{}, err
 	}
-	if _, ok := a.audit.Log.Latest(); !ok && covers == 0 {
-		return a.settled(ctx) // an empty ledger will not be signed soon
+	if covers == 0 {
+		if c, ok := a.audit.Log.Latest(); ok && a.audit.Log.Damage() == nil {
+			return c, nil
+		}
+		if _, err := a.edge(ctx); err != nil {
+			return audit.Checkpoint{}, err
+		}
 	}
 	waiting, stop := context.WithTimeout(ctx, freshWait)
 	defer stop()
-	c, err := a.audit.Log.Checkpoint(waiting, covers)
-	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
-		return c, unavailable("no checkpoint covers position %d yet; %d events are hashed; try again", covers, a.audit.Log.Size())
+	c, err := a.audit.Log.Newest(waiting, covers)
+	if err != nil && !errors.Is(err, events.ErrDamaged) && ctx.Err() == nil {
+		return c, unavailable("there is no checkpoint of the ledger yet: %v; try again", err)
 	}
 	return c, err
 }
 
-type checkpointInput struct {
-	Reading
-	Fresh bool `query:"fresh" doc:"One that covers everything recorded so far, not the newest there is."`
+// edge is the position of the newest event; without any there is nothing to sign.
+func (a *api) edge(ctx context.Context) (uint64, error) {
+	edge, err := a.events.LastSeq(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the end of the ledger: %w", err)
+	}
+	if edge == 0 {
+		return 0, fail(http.StatusNotFound, "not_found", "", "nothing is on record yet, so there is nothing to sign")
+	}
+	return edge, nil
 }
 
-// settled is a checkpoint of everything that is on record now.
-func (a *api) settled(ctx context.Context) (audit.Checkpoint, error) {
-	if err := a.unproven(); err != nil {
-		return audit.Checkpoint{}, err
-	}
-	waiting, stop := context.WithTimeout(ctx, freshWait)
-	defer stop()
-	s, err := a.audit.Signed(waiting, 0)
-	switch {
-	case errors.Is(err, audit.ErrBeyond):
-		err = fail(http.StatusNotFound, "not_found", "", "nothing is on record yet, so there is nothing to sign")
-	case err != nil && !errors.Is(err, events.ErrDamaged) && ctx.Err() == nil:
-		err = unavailable("no checkpoint could be made now: %v", err)
-	}
-	return s.Checkpoint, err
+type checkpointInput struct {
+	Reading
+	Fresh bool `query:"fresh" doc:"Refused: POST to the same path signs a checkpoint of everything recorded so far." deprecated:"true"`
 }
 
 func (a *api) checkpoint(ctx context.Context, in *checkpointInput) (*streamed, error) {
-	newest := func() (audit.Checkpoint, error) { return a.signed(ctx, in.MinSequence) }
 	if in.Fresh {
-		newest = func() (audit.Checkpoint, error) { return a.settled(ctx) }
+		return nil, invalid("fresh", "reading signs nothing: POST %s signs a checkpoint of everything recorded so far, with the scope sign; without fresh the newest one is answered", checkpointPath)
 	}
-	c, err := newest()
+	c, err := a.signed(ctx, in.MinSequence)
 	if err != nil {
 		return nil, err
 	}
+	if c.Size < in.MinSequence {
+		return nil, unavailable("no checkpoint covers position %d yet, the newest covers %d; try again, or sign one with POST %s and the scope sign", in.MinSequence, c.Size, checkpointPath)
+	}
+	return a.showCheckpoint(ctx, c)
+}
+
+type signInput struct {
+	MinSequence uint64 `header:"Daybook-Min-Sequence" doc:"The checkpoint is to cover this position of the ledger, be it that of a checkpoint."`
+}
+
+// signCheckpoint has everything signed that is recorded now.
+func (a *api) signCheckpoint(ctx context.Context, in *signInput) (*streamed, error) {
+	if err := a.unproven(); err != nil {
+		return nil, err
+	}
+	edge, err := a.edge(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.MinSequence > edge {
+		return nil, fail(http.StatusNotFound, "not_found", "", "position %d is not on record: the ledger ends at %d", in.MinSequence, edge)
+	}
+	waiting, stop := context.WithTimeout(ctx, freshWait)
+	defer stop()
+	c, err := a.audit.Log.Fresh(waiting, edge, in.MinSequence)
+	if err != nil && !errors.Is(err, events.ErrDamaged) && ctx.Err() == nil {
+		err = unavailable("no checkpoint could be made now: %v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out, err := a.showCheckpoint(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &streamed{Body: func(hc huma.Context) {
+		hc.SetHeader(sequenceHeader, strconv.FormatUint(c.Size, 10))
+		out.Body(hc)
+	}}, nil
+}
+
+func (a *api) showCheckpoint(ctx context.Context, c audit.Checkpoint) (*streamed, error) {
 	if !wantsJSON(requestOf(ctx).header.Values("Accept")) {
 		return stream(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", typeText+"; charset=utf-8")
@@ -133,9 +212,16 @@ func (a *api) checkpoint(ctx context.Context, in *checkpointInput) (*streamed, e
 			_, _ = w.Write(c.Note)
 		}), nil
 	}
+	edge, err := a.edge(ctx)
+	if err != nil {
+		return nil, err
+	}
 	body := Checkpoint{
 		Origin: c.Origin, Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:]), Note: string(c.Note),
 		VKeys: a.audit.Log.VKeys(), Lost: a.audit.Log.Lost(), Removed: a.removal().UpTo(), Tenant: a.visible(ctx),
+	}
+	if !a.audit.Log.Covers(c, edge) {
+		body.Pending = &Pending{From: c.Size + 1, To: edge}
 	}
 	return stream(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, body) }), nil
 }
@@ -181,8 +267,9 @@ type Proof struct {
 	// Size and RootHash are of the tree that is proven to hold the other.
 	Size       uint64   `json:"size" doc:"Size of the tree, of the newer one for consistency."`
 	RootHash   string   `json:"root_hash" doc:"Its hash."`
-	Hashes     []string `json:"hashes" doc:"The proof: RFC 6962 path, in base64."`
+	Hashes     []string `json:"hashes" doc:"The proof: RFC 6962 path, in base64. None where seq or from is pending: that is not proven yet."`
 	Checkpoint string   `json:"checkpoint,omitempty" doc:"The newest checkpoint as a signed note, when it is of this size."`
+	Pending    *Pending `json:"pending,omitempty" doc:"What was asked for beyond the newest checkpoint, which the proof goes up to; left out when the proof is of all that was asked for."`
 }
 
 func (a *api) proof(ctx context.Context, in *proofInput) (*struct{ Body Proof }, error) {
@@ -213,17 +300,57 @@ func (a *api) proof(ctx context.Context, in *proofInput) (*struct{ Body Proof },
 		return nil, err
 	}
 	out := &struct{ Body Proof }{Body: Proof{Origin: c.Origin}}
+	if need > c.Size {
+		if out.Body.Pending, err = a.pending(c.Size+1, need); err != nil {
+			return nil, err
+		}
+	}
+	if max(in.Seq.Value, in.From.Value) > c.Size {
+		leaf, err := a.audit.Log.Leaves(in.Seq.Value, in.Seq.Value)
+		if err != nil {
+			return nil, err
+		}
+		out.Body.unproven(c, in, leaf)
+		return out, nil
+	}
 	if err := out.Body.fill(a.audit.Log.Prover(c), c, in); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
+// pending names positions that no checkpoint covers.
+func (a *api) pending(from, to uint64) (*Pending, error) {
+	p := &Pending{From: from, To: to}
+	leaves, err := a.audit.Log.Leaves(from, min(to, from+maxPendingLeaves-1))
+	for _, leaf := range leaves {
+		p.LeafHashes = append(p.LeafHashes, encodeHash(leaf))
+	}
+	return p, err
+}
+
+func encodeHash(h audit.Hash) string { return base64.StdEncoding.EncodeToString(h[:]) }
+
+// unproven makes the answer where what is to be proven is pending itself. leaf is
+// that of the event, if it is hashed.
+func (p *Proof) unproven(c audit.Checkpoint, in *proofInput, leaf []audit.Hash) {
+	p.Size, p.RootHash, p.Hashes, p.Checkpoint = c.Size, encodeHash(c.Root), []string{}, string(c.Note)
+	if !in.Seq.Set {
+		p.Kind, p.FromSize = "consistency", &in.From.Value
+		return
+	}
+	index := in.Seq.Value - 1
+	p.Kind, p.Sequence, p.LeafIndex = "inclusion", &in.Seq.Value, &index
+	if len(leaf) > 0 {
+		p.LeafHash = encodeHash(leaf[0])
+	}
+}
+
 func (p *Proof) fill(prover *audit.Prover, c audit.Checkpoint, in *proofInput) error {
-	encode := func(h audit.Hash) string { return base64.StdEncoding.EncodeToString(h[:]) }
+	encode := encodeHash
 	var hashes []audit.Hash
 	if in.Seq.Set {
-		proof, err := prover.Inclusion(in.Seq.Value, in.Size.or(c.Size))
+		proof, err := prover.Inclusion(in.Seq.Value, min(in.Size.or(c.Size), c.Size))
 		if err != nil {
 			return err
 		}
@@ -231,7 +358,7 @@ func (p *Proof) fill(prover *audit.Prover, c audit.Checkpoint, in *proofInput) e
 		p.Kind, p.Sequence, p.LeafIndex, p.LeafHash = "inclusion", &proof.Seq, &index, encode(proof.Leaf)
 		p.Size, p.RootHash, hashes = proof.Size, encode(proof.Root), proof.Hashes
 	} else {
-		proof, err := prover.Consistency(in.From.Value, in.To.or(c.Size))
+		proof, err := prover.Consistency(in.From.Value, min(in.To.or(c.Size), c.Size))
 		if err != nil {
 			return err
 		}
@@ -299,6 +426,9 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 		}
 		c = audit.Checkpoint{Origin: latest.Origin, Size: in.Size, Root: p.FromRoot}
 	}
+	if err := budget.TakeOnce(ctx, eventStreamBytes); err != nil {
+		return nil, err
+	}
 	s.Tenant = a.visible(ctx)
 	switch gone := a.removal(); {
 	case gone.UpTo() == 0 || s.From > gone.UpTo():
@@ -350,8 +480,8 @@ type blobInput struct {
 func (in blobInput) about() subject { return subject{"hash", "Blob", in.Hash} }
 
 func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
-	if err := a.unproven(); err != nil {
-		return nil, err
+	if a.blobs == nil {
+		return nil, unavailable("this server keeps no proofs of its ledger")
 	}
 	if !events.ValidHash(in.Hash) {
 		return nil, invalid("hash", `hash must be 64 lowercase hex characters, not "%s"`, ledger.Excerpt(in.Hash))
@@ -360,7 +490,7 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 	if in.Of != "" && a.visible(ctx) == "" {
 		tenant = in.Of
 	}
-	raw, err := a.audit.Blob(ctx, audit.Blob{Tenant: tenant, Heap: in.Kind == "heaps", SHA256: in.Hash})
+	content, size, err := a.blobs.OpenBlob(ctx, tenant, in.Kind == "heaps", in.Hash)
 	if errors.Is(err, events.ErrRemoved) && in.Kind == "heaps" {
 		if _, why := a.q.Heap(ctx, tenant, in.Hash); errors.Is(why, events.ErrRemoved) {
 			err = why
@@ -369,11 +499,67 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stream(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", typeBytes)
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write(raw)
+	b := &blobAnswer{content: content, size: size}
+	if err := b.fill(); err != nil {
+		content.Close()
+		return nil, err
+	}
+	return stream(func(w http.ResponseWriter, r *http.Request) {
+		defer content.Close()
+		if err := b.serve(w, r); err != nil {
+			if ctx.Err() == nil {
+				a.log.WarnContext(ctx, "the answer with a blob broke off", "hash", in.Hash, "error", err)
+			}
+			panic(http.ErrAbortHandler) // a clean end would pass for the whole content
+		}
 	}), nil
+}
+
+// blobPiece is how much of a blob is read and sent at a time, in bytes.
+const blobPiece = 64 << 10
+
+// blobAnswer sends a blob in pieces. It holds one piece back until the next is
+// read: the last one is sent only after the content was checked against its hash.
+type blobAnswer struct {
+	content io.Reader
+	size    int64
+	piece   []byte // read and not sent
+	ended   bool   // the content was read to its end and is right
+}
+
+// fill reads the next piece.
+func (b *blobAnswer) fill() error {
+	b.piece = make([]byte, min(blobPiece, b.size+1))
+	n, err := io.ReadFull(b.content, b.piece)
+	b.piece = b.piece[:n]
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, events.ErrDamaged):
+		b.ended = true
+	case err != nil:
+		return err
+	}
+	return nil
+}
+
+func (b *blobAnswer) serve(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", typeBytes)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Length", strconv.FormatInt(b.size, 10))
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	for {
+		piece, ended := b.piece, b.ended
+		if !ended {
+			if err := b.fill(); err != nil {
+				return err
+			}
+		}
+		if _, err := w.Write(piece); err != nil || ended {
+			return err
+		}
+	}
 }
 
 // sessionOf returns the sessions of an execution, from the read side.

@@ -1,8 +1,6 @@
 package httpapi_test
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,22 +25,8 @@ func TestTenantsProveTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	token := bearer(k.token("acme", "auditor", access.Read))
-	get := func(ctx context.Context, path string, header ...string) (*http.Response, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
-		if err != nil {
-			return nil, err
-		}
-		for all, i := append(header, token...), 0; i+1 < len(all); i += 2 {
-			req.Header.Set(all[i], all[i+1])
-		}
-		resp, err := s.client.Do(req)
-		if err == nil && resp.StatusCode != http.StatusOK {
-			resp.Body.Close()
-			err = fmt.Errorf("%s: %s", path, resp.Status)
-		}
-		return resp, err
-	}
-	remote := audit.NewRemote(get)
+	remote := audit.NewRemote(s.asks(http.MethodGet, token...), s.asks(http.MethodPost, token...))
+	s.sign(bearer(k.token("acme", "signer", access.Sign))...) // the auditor may only read
 	if _, err := remote.Signed(t.Context(), last); err != nil {
 		t.Fatal(err)
 	}

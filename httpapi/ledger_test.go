@@ -30,7 +30,10 @@ func audited(t *testing.T, change ...func(*httpapi.Options)) (*stack, *audit.Log
 		t.Fatal(err)
 	}
 	s := start(t)
-	s.serve(append(change, func(o *httpapi.Options) { o.Audit = &audit.Local{Log: log, Stream: s.store, Blobs: s.store} })...)
+	s.serve(append(change, func(o *httpapi.Options) {
+		o.Audit = &audit.Local{Log: log, Stream: s.store, Blobs: s.store}
+		o.Blobs = s.store
+	})...)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -68,13 +71,13 @@ func TestCheckpointAndTiles(t *testing.T) {
 	}
 	s.request(events.DefaultTenant, 2)
 	for range 2 { // the second finds that of the first
-		fresh, err := audit.ParseCheckpoint(s.do("GET", "/api/ledger/checkpoint?fresh=true", "").body)
+		fresh, err := audit.ParseCheckpoint(s.do("POST", "/api/ledger/checkpoint", "").body)
 		if end, lerr := s.store.LastSeq(t.Context()); err != nil || lerr != nil || fresh.Size+1 < end || end > 4 {
 			t.Errorf("a fresh one covers %d of %d: %v, %v", fresh.Size, end, err, lerr)
 		}
 	}
 	last := s.request(events.DefaultTenant, 300)
-	text := s.do("GET", "/api/ledger/checkpoint", "", "Daybook-Min-Sequence", fmt.Sprint(last))
+	text := s.do("POST", "/api/ledger/checkpoint", "", "Daybook-Min-Sequence", fmt.Sprint(last))
 	if text.StatusCode != http.StatusOK || !strings.HasPrefix(text.Header.Get("Content-Type"), "text/plain") {
 		t.Fatalf("%s: %s", text.Status, text.body)
 	}
@@ -143,6 +146,7 @@ func TestProofs(t *testing.T) {
 	t.Parallel()
 	s, log := audited(t)
 	last := s.request(events.DefaultTenant, 20)
+	s.sign()
 	hash := func(text string) (h tlog.Hash) {
 		raw, err := base64.StdEncoding.DecodeString(text)
 		if err != nil || len(raw) != 32 {
@@ -214,17 +218,7 @@ func TestExportAndVerifyOverHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	get := func(ctx context.Context, path string, header ...string) (*http.Response, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
-		if err != nil {
-			return nil, err
-		}
-		for i := 0; i+1 < len(header); i += 2 {
-			req.Header.Set(header[i], header[i+1])
-		}
-		return s.client.Do(req)
-	}
-	remote := audit.NewRemote(get)
+	remote := audit.NewRemote(s.asks(http.MethodGet), s.asks(http.MethodPost))
 	for _, sel := range []audit.ExportSelection{{}, {From: 5, To: 9}} {
 		dir := filepath.Join(t.TempDir(), "x")
 		if _, err := audit.Export(t.Context(), remote, audit.ExportOptions{Dir: dir, Selection: sel}); err != nil {
@@ -259,6 +253,36 @@ func TestExportAndVerifyOverHTTP(t *testing.T) {
 			t.Errorf("%s: %s, want %d: %s", path, a.Status, status, a.body)
 		}
 	}
+}
+
+// asks is a client of an audit.Remote that sends a header with every request.
+func (s *stack) asks(method string, always ...string) audit.Get {
+	return func(ctx context.Context, path string, header ...string) (*http.Response, error) {
+		req, err := http.NewRequestWithContext(ctx, method, s.url+path, nil)
+		if err != nil {
+			return nil, err
+		}
+		for all, i := append(header, always...), 0; i+1 < len(all); i += 2 {
+			req.Header.Set(all[i], all[i+1])
+		}
+		resp, err := s.client.Do(req)
+		if err == nil && resp.StatusCode != http.StatusOK {
+			resp.Body.Close()
+			err = fmt.Errorf("%s %s: %s", method, path, resp.Status)
+		}
+		return resp, err
+	}
+}
+
+// sign has everything signed that is recorded, and returns the checkpoint.
+func (s *stack) sign(header ...string) httpapi.Checkpoint {
+	s.t.Helper()
+	a := s.do("POST", "/api/ledger/checkpoint", "", append(header, "Accept", "application/json")...)
+	var c httpapi.Checkpoint
+	if err := json.Unmarshal(a.body, &c); err != nil || a.StatusCode != http.StatusOK {
+		s.t.Fatalf("sign: %s %s", a.Status, a.body)
+	}
+	return c
 }
 
 // Without proofs everything that proves answers so.

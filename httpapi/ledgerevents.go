@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
+	"daybook/internal/budget"
 	"daybook/ledger"
 )
 
@@ -20,6 +21,13 @@ const (
 	eventBatch    = 1000
 	maxEventLimit = 100_000
 )
+
+// eventStreamBytes is about what an answer holds that reads the ledger in pieces: a
+// piece as it is stored, decoded, and as JSON.
+const eventStreamBytes = 3 << 20
+
+// eventPageBytes is the same for /api/events, whose pages are smaller and shared.
+const eventPageBytes = 1 << 20
 
 // lastSequence is the answer header that tells where the ledger ended when an
 // NDJSON answer began: the position to go on after, whatever was filtered out.
@@ -92,6 +100,11 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 	case reader.after < gone.UpTo():
 		return nil, gone.Gone(fmt.Sprintf("events %d to %d were", reader.after+1, gone.UpTo()))
 	}
+	if reader.whole = !in.Follow && r.accept != typeSSE; reader.whole {
+		if err := budget.TakeOnce(ctx, eventPageBytes); err != nil {
+			return nil, err
+		}
+	}
 	edge, err := a.events.LastSeq(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the end of the ledger: %w", err)
@@ -140,6 +153,9 @@ type eventReader struct {
 	after    uint64
 	left     int
 	selector *events.Selector
+	// whole is true for an answer with an end: it holds memory until then. One that is
+	// followed holds it while it reads what was stored before.
+	whole bool
 }
 
 func (er *eventReader) done() bool { return er.left == 0 }
@@ -164,28 +180,41 @@ func (er *eventReader) pass(ctx context.Context, e *liveEvent, emit func(*liveEv
 // flush may.
 func (er *eventReader) readTo(ctx context.Context, edge uint64, emit func(*liveEvent) error, flush func() error) error {
 	for er.after < edge && !er.done() {
-		page, err := er.a.eventsAfter(ctx, er.r.tenant, er.after)
-		if errors.Is(err, errNothingStored) {
-			page.end = edge
-		} else if err != nil {
-			return err
-		}
-		for _, e := range page.events {
-			if e.event.Seq > edge {
-				break
+		err := budget.Piece(ctx, func() error {
+			if !er.whole {
+				if err := budget.Retry(ctx, func() error { return budget.TakeOnce(ctx, eventPageBytes) }); err != nil {
+					return err
+				}
 			}
-			if err := er.pass(ctx, e, emit); err != nil {
-				return err
-			}
-		}
-		if !er.done() {
-			er.after = min(page.end, edge)
-		}
-		if err := flush(); err != nil {
+			return er.readPage(ctx, edge, emit, flush)
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readPage reads a page of stored events up to a position.
+func (er *eventReader) readPage(ctx context.Context, edge uint64, emit func(*liveEvent) error, flush func() error) error {
+	page, err := er.a.eventsAfter(ctx, er.r.tenant, er.after)
+	if errors.Is(err, errNothingStored) {
+		page.end = edge
+	} else if err != nil {
+		return err
+	}
+	for _, e := range page.events {
+		if e.event.Seq > edge {
+			break
+		}
+		if err := er.pass(ctx, e, emit); err != nil {
+			return err
+		}
+	}
+	if !er.done() {
+		er.after = min(page.end, edge)
+	}
+	return flush()
 }
 
 // storedKey names a page of stored events: those for a tenant after a position.

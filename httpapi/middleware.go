@@ -10,12 +10,19 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"daybook/internal/access"
+	"daybook/internal/budget"
 )
+
+// answerCopies is how often the content of an answer is in memory while it is
+// encoded as JSON.
+const answerCopies = 3
 
 // outer is what every request passes before it is routed.
 func (a *api) outer(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(raw http.ResponseWriter, r *http.Request) {
-		w := newResponse(raw)
+		w := newResponse(raw, a.pace)
 		defer a.recovered(w, r)
 		// A kept-alive connection still has the previous request's deadline.
 		_ = w.rc.SetWriteDeadline(time.Time{})
@@ -32,6 +39,12 @@ func (a *api) outer(next http.Handler) http.Handler {
 			writeFailure(w, f)
 			return
 		}
+		if a.budget != nil {
+			id, _ := access.From(r.Context())
+			account := a.budget.Answer(id.Tenant, answerCopies)
+			defer account.Release()
+			r = r.WithContext(budget.With(r.Context(), account))
+		}
 		if r.ContentLength > maxBody {
 			writeFailure(w, tooLarge())
 			return
@@ -40,9 +53,12 @@ func (a *api) outer(next http.Handler) http.Handler {
 			// On a copy: the server looks at the body of its own request to tell
 			// whether unread bytes are left on the connection.
 			r = r.WithContext(r.Context())
-			r.Body = body{http.MaxBytesReader(raw, r.Body, maxBody), w.rc}
+			b := &body{ReadCloser: http.MaxBytesReader(raw, r.Body, maxBody), w: w, r: r, progress: progress{pace: a.pace}}
+			b.expect()
+			r.Body = b
 		}
 		next.ServeHTTP(w, r)
+		w.renew() // for what is still buffered
 	})
 }
 

@@ -2,12 +2,14 @@ package httpapi
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 
 	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/access"
+	"daybook/internal/budget"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -20,7 +22,8 @@ type Commands interface {
 	Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (uint64, error)
 	SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (uint64, error)
 	DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (uint64, error)
-	History(ctx context.Context, tenant, execution string) ([]events.Event, error)
+	EachEvent(ctx context.Context, tenant, execution string, fn func(events.Event) error) error
+	Requested(ctx context.Context, tenant, execution string) (position uint64, err error)
 }
 
 // Executions answers questions about runs and their output.
@@ -50,7 +53,7 @@ type Sessions interface {
 	Sessions(ctx context.Context, tenant string) ([]string, error)
 	SessionList(ctx context.Context, tenant string, f projections.SessionFilter) (projections.SessionPage, error)
 	ResolveSession(ctx context.Context, tenant, text string) (projections.Session, error)
-	SessionEntries(ctx context.Context, tenant string, of projections.Session) ([]projections.Entry, error)
+	EachEntry(ctx context.Context, tenant string, of projections.Session, fn func(projections.Entry) error) error
 	SessionMoments(ctx context.Context, tenant string, of projections.Session, limit int) ([]projections.SessionMoment, error)
 	SessionsOfExecution(ctx context.Context, tenant, execution string) ([]string, error)
 }
@@ -78,6 +81,14 @@ type Queries interface {
 	LogicalSessions
 	Resolver
 	Progress
+}
+
+// Blobs reads heaps and texts.
+type Blobs interface {
+	// OpenBlob returns a reader of a heap, or of a text as it is stored, and its size
+	// in bytes. Reading ends with events.ErrDamaged in place of io.EOF when the content
+	// is not what the hash says. The caller closes it.
+	OpenBlob(ctx context.Context, tenant string, heap bool, hash string) (content io.ReadCloser, size int64, err error)
 }
 
 // EventLog is the ledger as a sequence.
@@ -121,6 +132,8 @@ type Options struct {
 	Replay Publisher
 	// Audit answers /api/ledger; without it that is 503. Its SessionOf is not used.
 	Audit *audit.Local
+	// Blobs answers /api/ledger/blobs; without it that is 503.
+	Blobs Blobs
 	// Damage answers /api/ledger/damage; without it nothing is wrong. Scrub answers
 	// /api/ledger/scrub; without it that is 503.
 	Damage Damage
@@ -141,6 +154,10 @@ type Options struct {
 	Issuers []string
 	// Quotas limit requests and streams; nil for no limits.
 	Quotas *access.Quotas
+	// Budget bounds the memory that bodies and answers hold; nil for no limits.
+	Budget *budget.Budget
+	// Pace is the least speed of clients.
+	Pace Pace
 	// PublicURL is the address clients know the service by, where a proxy changes
 	// it; empty for the one they use.
 	PublicURL string

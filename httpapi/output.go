@@ -11,9 +11,13 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
+	"daybook/internal/budget"
 	"daybook/ledger"
 	"daybook/projections"
 )
+
+// linesSentBytes is about what a client holds that is sent lines.
+const linesSentBytes = 512 << 10
 
 // lineBatch is how many lines are read and sent at a time.
 const lineBatch = 500
@@ -190,7 +194,14 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 		}
 		if len(lines) > 0 {
 			from += int64(len(lines))
-			if err := s.send(lines); err != nil {
+			// While the client takes them, they are in memory for it alone.
+			err := budget.Piece(ctx, func() error {
+				if err := budget.Retry(ctx, func() error { return budget.TakeOnce(ctx, linesSentBytes) }); err != nil {
+					return err
+				}
+				return s.send(lines)
+			})
+			if err != nil {
 				return err
 			}
 			continue

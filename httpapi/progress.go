@@ -1,37 +1,99 @@
 package httpapi
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"time"
+
+	"daybook/internal/budget"
 )
 
-// writePiece is how much is written under one deadline, in bytes: at least
-// 70 kbit/s of progress are asked of a client.
-const writePiece = 256 << 10
+// Pace is the least speed of a client that sends a body or takes an answer. Only
+// the time in which the server waits for the client counts, so streams without
+// anything to send are not cut.
+type Pace struct {
+	// Bytes is what a client must send or take in each Window. Default: 64 KiB.
+	// A negative number asks for any progress in each Window.
+	Bytes int64
+	// Window is the time that the server waits for those bytes. Default: 30 s.
+	Window time.Duration
+}
 
-// response renews the connection's write deadline with every piece written,
+func (p Pace) withDefaults() Pace {
+	if p.Bytes == 0 {
+		p.Bytes = 64 << 10
+	}
+	if p.Window == 0 {
+		p.Window = 30 * time.Second
+	}
+	return p
+}
+
+// writePiece is how much is written under one deadline, in bytes.
+const writePiece = 64 << 10
+
+// progress is what a client did with the window it is in.
+type progress struct {
+	pace   Pace
+	waited time.Duration
+	moved  int64
+}
+
+// deadline is when the window ends if the server waits for the client from now on.
+func (p *progress) deadline(now time.Time) time.Time {
+	return now.Add(max(p.pace.Window-p.waited, 0))
+}
+
+// note adds bytes that the server waited for since start. Enough bytes begin a new
+// window.
+func (p *progress) note(start time.Time, n int) {
+	p.waited += time.Since(start)
+	p.moved += int64(n)
+	if n > 0 && p.moved >= p.pace.Bytes {
+		p.waited, p.moved = 0, 0
+	}
+}
+
+// response moves the connection's write deadline with the progress of the client,
 // and remembers whether the answer has begun.
 type response struct {
 	http.ResponseWriter
-	rc    *http.ResponseController
-	begun bool
+	rc       *http.ResponseController
+	progress progress
+	begun    bool
+	// refused is why the request could not be read: it replaces what the handler
+	// answers.
+	refused *failure
+	// replaced is true once it did.
+	replaced bool
 }
 
-func newResponse(w http.ResponseWriter) *response {
-	return &response{ResponseWriter: w, rc: http.NewResponseController(w)}
+func newResponse(w http.ResponseWriter, pace Pace) *response {
+	return &response{ResponseWriter: w, rc: http.NewResponseController(w), progress: progress{pace: pace}}
 }
 
 // Unwrap serves http.ResponseController.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// renew ignores errors: a writer without deadlines (in tests) needs none.
-func (w *response) renew() { _ = w.rc.SetWriteDeadline(time.Now().Add(stallTimeout)) }
+// renew sets the deadline and returns when it did. It ignores errors: a writer
+// without deadlines (in tests) needs none.
+func (w *response) renew() (start time.Time) {
+	start = time.Now()
+	_ = w.rc.SetWriteDeadline(w.progress.deadline(start))
+	return start
+}
 
 // WriteHeader begins the answer.
 func (w *response) WriteHeader(code int) {
-	if code >= http.StatusOK {
+	if code >= http.StatusOK && !w.begun {
 		w.begun = true
+		if f := w.refused; f != nil && code >= http.StatusBadRequest {
+			w.ResponseWriter.Header().Del("Content-Length")
+			writeFailure(w, f)
+			w.replaced = true
+			return
+		}
 	}
 	w.renew()
 	w.ResponseWriter.WriteHeader(code)
@@ -39,12 +101,16 @@ func (w *response) WriteHeader(code int) {
 
 // Write writes p piece by piece, each under a deadline of its own.
 func (w *response) Write(p []byte) (int, error) {
+	if w.replaced {
+		return len(p), nil
+	}
 	w.begun = true
 	done := 0
 	for {
-		w.renew()
 		end := min(done+writePiece, len(p))
+		start := w.renew()
 		n, err := w.ResponseWriter.Write(p[done:end])
+		w.progress.note(start, n)
 		done += n
 		if err != nil || done == len(p) {
 			return done, err
@@ -55,26 +121,58 @@ func (w *response) Write(p []byte) (int, error) {
 // Flush sends what is buffered.
 func (w *response) Flush() { _ = w.FlushError() }
 
-// FlushError sends what is buffered and tells whether that worked.
+// FlushError sends what is buffered and returns why that failed.
 func (w *response) FlushError() error {
 	w.begun = true
-	w.renew()
-	return w.rc.Flush()
+	start := w.renew()
+	err := w.rc.Flush()
+	w.progress.note(start, 0)
+	return err
 }
 
-// body asks progress of an upload.
+// bodyCopies is how often the content of a body is in memory while it is decoded
+// and recorded.
+const bodyCopies = 3
+
+// freeBody is how much of a body is not accounted for, in bytes.
+const freeBody = 64 << 10
+
+// body asks progress of an upload and accounts for it.
 type body struct {
 	io.ReadCloser
-	rc *http.ResponseController
+	w        *response
+	r        *http.Request
+	progress progress
+	size     int64
 }
 
-// Read sets a deadline for the next bytes and lifts it after the last: the
-// server watches an idle connection to notice that the client has gone.
-func (b body) Read(p []byte) (int, error) {
-	_ = b.rc.SetReadDeadline(time.Now().Add(stallTimeout))
+// expect sets the deadline for the next bytes. It stands until the body has ended: the
+// server reads what a handler leaves of a body, also of one that it refuses.
+func (b *body) expect() (start time.Time) {
+	start = time.Now()
+	_ = b.w.rc.SetReadDeadline(b.progress.deadline(start))
+	return start
+}
+
+// Read sets a deadline for the next bytes and lifts it at the end: from then on the
+// server watches the connection to notice that the client has gone.
+func (b *body) Read(p []byte) (int, error) {
+	if b.w.refused != nil {
+		return 0, b.w.refused
+	}
+	start := b.expect()
 	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		_ = b.rc.SetReadDeadline(time.Time{})
+	b.progress.note(start, n)
+	if errors.Is(err, io.EOF) {
+		_ = b.w.rc.SetReadDeadline(time.Time{})
+	}
+	before := max(b.size, freeBody)
+	b.size += int64(n)
+	if more := b.size - before; more > 0 {
+		if full := budget.TakeOnce(b.r.Context(), int(more)*bodyCopies); budget.IsExhausted(full) {
+			b.w.refused = overBudget(full)
+			return 0, b.w.refused
+		}
 	}
 	return n, err
 }

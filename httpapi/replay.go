@@ -13,6 +13,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/access"
+	"daybook/internal/budget"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -105,6 +106,9 @@ func (a *api) startReplay(ctx context.Context, in *ReplayInput, also func(contex
 	if err != nil {
 		return nil, err
 	}
+	if err := budget.TakeOnce(ctx, eventStreamBytes); err != nil {
+		return nil, err
+	}
 	re.pace, re.also = p, also
 	return stream(func(w http.ResponseWriter, hr *http.Request) { re.serve(ctx, w, hr) }), nil
 }
@@ -153,36 +157,44 @@ func (re *replay) choose(ctx context.Context, in *ReplayInput, session projectio
 	if !in.FromEntry.Set && !in.ToEntry.Set {
 		return nil
 	}
-	entries, err := re.a.q.SessionEntries(ctx, re.r.tenant, session)
+	type run struct {
+		index int64
+		id    string
+	}
+	var runs []run
+	err := re.a.q.EachEntry(ctx, re.r.tenant, session, func(e projections.Entry) error {
+		runs = append(runs, run{e.Index, e.ExecutionID})
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	if len(entries) == 0 {
+	if len(runs) == 0 {
 		return invalid("from_entry", "the session has no entries yet")
 	}
-	newest := entries[len(entries)-1].Index
+	newest := runs[len(runs)-1].index
 	first, last := in.FromEntry.or(0), in.ToEntry.or(newest)
 	if first < 0 || first > last || last > newest {
 		return invalid("from_entry", "the session has the entries 0 to %d; %d to %d are not among them", newest, first, last)
 	}
 	re.runs = map[string]bool{}
 	earliest := re.edge
-	for _, e := range entries {
-		if e.Index < first || e.Index > last {
+	for _, e := range runs {
+		if e.index < first || e.index > last {
 			continue
 		}
-		re.runs[e.ExecutionID] = true
+		re.runs[e.id] = true
 		if len(re.runs) > maxLookups {
 			earliest = 0
 		}
 		if earliest == 0 {
 			continue
 		}
-		history, err := re.a.cmd.History(ctx, re.r.tenant, e.ExecutionID)
+		requested, err := re.a.cmd.Requested(ctx, re.r.tenant, e.id)
 		if err != nil {
 			return err
 		}
-		earliest = min(earliest, history[0].Seq-1)
+		earliest = min(earliest, requested-1)
 	}
 	re.after = max(re.after, earliest)
 	return nil

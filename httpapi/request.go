@@ -26,6 +26,7 @@ type request struct {
 	accept string
 	header http.Header
 	host   string
+	path   string
 	query  url.Values
 	// drain is closed when the server wants streams to end; nil never.
 	drain <-chan struct{}
@@ -52,6 +53,7 @@ func newRequest(r *http.Request, query url.Values) *request {
 		accept: streamType(r.Header.Values("Accept")),
 		header: r.Header,
 		host:   r.Host,
+		path:   r.URL.Path,
 		query:  query,
 		drain:  draining(r.Context()),
 	}

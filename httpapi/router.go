@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/internal/access"
+	"daybook/internal/budget"
 )
 
 // router registers operations with huma and completes their documentation.
@@ -49,7 +50,7 @@ func register[I, O any](r *router, op huma.Operation, errs []int, handler func(c
 	op.MaxBodyBytes = maxBody
 	op.SkipValidateBody = true // bodies are read by decodeObject
 	huma.Register(r.api, op, func(ctx context.Context, in *I) (*O, error) {
-		out, err := handler(ctx, in)
+		out, err := handle(ctx, op.Method, func() (*O, error) { return handler(ctx, in) })
 		if err != nil {
 			var about subject
 			if n, ok := any(in).(interface{ about() subject }); ok {
@@ -59,6 +60,18 @@ func register[I, O any](r *router, op huma.Operation, errs []int, handler func(c
 		}
 		return out, nil
 	})
+}
+
+// handle calls a handler. One that reads waits for memory that other answers hold.
+func handle[O any](ctx context.Context, method string, handler func() (*O, error)) (out *O, err error) {
+	if method != http.MethodGet {
+		return handler()
+	}
+	err = budget.Retry(ctx, func() (err error) {
+		out, err = handler()
+		return err
+	})
+	return out, err
 }
 
 // bearerScheme names, in the document, the way to say who one is.

@@ -50,6 +50,7 @@ var meanings = map[string]string{
 	"peak_heap_bytes":        "Largest size of the V8 heap.",
 	"principal":              "Authenticated identity, or anonymous.",
 	"queued":                 "Accepted, and not yet taken by a runner.",
+	"queued_ms":              "Milliseconds from acceptance to the start of the first attempt; absent until then.",
 	"reason":                 "Cause of the end for programs, for example out_of_memory.",
 	"requested_at":           "When it was accepted.",
 	"requested_heap":         "The heap asked for.",

@@ -13,10 +13,6 @@ const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
-	// stallTimeout ends a request whose client neither sends nor takes a byte
-	// for that long. It is renewed with all progress, so that neither long
-	// uploads nor streams are cut.
-	stallTimeout = 30 * time.Second
 )
 
 type drainKey struct{}
@@ -26,7 +22,7 @@ type drainKey struct{}
 // clients to resume elsewhere, and waits for the other requests.
 //
 // There is no overall write timeout, since streams have no end; the handler
-// made by New renews a deadline with each write instead.
+// made by New moves a deadline with the progress of the client instead (Pace).
 func NewServer(addr string, handler http.Handler) *http.Server {
 	drain := make(chan struct{})
 	base := context.WithValue(context.Background(), drainKey{}, (<-chan struct{})(drain))

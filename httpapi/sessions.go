@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -29,7 +30,8 @@ func (a *api) sessionRoutes(r *router) {
 		OperationID: "list-session-entries", Method: http.MethodGet, Path: "/api/sessions/{name}/entries", Tags: []string{tagSessions},
 		Summary: "Read the log of a session",
 		Description: "One entry per ended run: in a named session in the order in which they ended, in a logical or ACP session in the order of the turns, where index is the number of the turn less one. " + sessionText +
-			" A name that no session has is answered with no entries.",
+			" A name that no session has is answered with no entries. The answer is written while it is read: an error ends the connection.",
+		Responses: map[string]*huma.Response{"200": {Description: "The log.", Content: map[string]*huma.MediaType{"application/json": mediaOf[sessionLog](r)}}},
 	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.entries)
 	a.turnRoutes(r)
 	a.resetRoutes(r)
@@ -189,14 +191,13 @@ type entriesInput struct {
 	Fields string `query:"fields" doc:"Only these fields, separated by commas: index, execution_id, status, input_heap, output_heap, code, timestamp."`
 }
 
-type entriesAnswer struct{ Body sessionLog }
-
+// sessionLog is the form of the answer, which is written in pieces.
 type sessionLog struct {
 	Entries []entry              `json:"entries"`
 	Session *projections.Session `json:"session,omitempty" doc:"The session that name means; absent when there is none."`
 }
 
-func (a *api) entries(ctx context.Context, in *entriesInput) (*entriesAnswer, error) {
+func (a *api) entries(ctx context.Context, in *entriesInput) (*streamed, error) {
 	fields, f := fieldNames(in.Fields)
 	if f != nil {
 		return nil, f
@@ -204,29 +205,33 @@ func (a *api) entries(ctx context.Context, in *entriesInput) (*entriesAnswer, er
 	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
 	}
-	out := &entriesAnswer{Body: sessionLog{Entries: []entry{}}}
 	s, err := a.session(ctx, in.Name)
 	if errors.Is(err, events.ErrNotFound) {
-		return out, nil
+		return stream(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, sessionLog{Entries: []entry{}}) }), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	list, err := a.q.SessionEntries(ctx, requestOf(ctx).tenant, s)
-	if err != nil {
-		return nil, err
-	}
-	// The log waits for entries of runs that have ended, and they change the session.
-	if s, err = a.session(ctx, s.SessionID); err != nil {
-		return nil, err
-	}
-	out.Body.Session, out.Body.Entries = &s, make([]entry, len(list))
-	for i := range list {
-		for _, name := range fields {
-			entryFields[name](&out.Body.Entries[i], &list[i])
+	return stream(func(w http.ResponseWriter, r *http.Request) {
+		list := startArray(w, r)
+		list.prefix = `{"entries":[`
+		err := a.q.EachEntry(ctx, requestOf(ctx).tenant, s, func(from projections.Entry) error {
+			var e entry
+			for _, name := range fields {
+				entryFields[name](&e, &from)
+			}
+			return list.add(e)
+		})
+		if err == nil {
+			// The log waits for entries of runs that have ended, and they change the session.
+			if s, err = a.session(ctx, s.SessionID); err == nil {
+				var raw bytes.Buffer
+				err = encoder(&raw).Encode(s)
+				list.suffix = `],"session":` + strings.TrimSuffix(raw.String(), "\n") + "}\n"
+			}
 		}
-	}
-	return out, nil
+		a.endArray(ctx, list, err)
+	}), nil
 }
 
 func fieldNames(list string) ([]string, *failure) {

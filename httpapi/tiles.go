@@ -10,6 +10,7 @@ import (
 	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/access"
+	"daybook/internal/budget"
 )
 
 // tilePattern is where the tiles of the Merkle tree are, as files (C2SP
@@ -65,6 +66,9 @@ func (a *api) bundle(r *http.Request, t audit.Tile) ([]byte, error) {
 	}
 	if gone := a.removal(); first <= gone.UpTo() {
 		return nil, gone.Gone(fmt.Sprintf("events %d to %d were", first, min(last, gone.UpTo())))
+	}
+	if err := budget.TakeOnce(r.Context(), eventStreamBytes); err != nil {
+		return nil, err
 	}
 	var raw []byte
 	tenant := a.visible(r.Context())

@@ -74,6 +74,7 @@ var (
 	idForm   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	timeForm = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	seedForm = regexp.MustCompile(`"seed":"[0-9a-f]{32}"`)
+	waitForm = regexp.MustCompile(`"queued_ms":\d+`)
 	hostForm = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 	// shown are the headers that transcripts show.
 	shown = []string{"Allow", "Content-Type", "Daybook-Sequence", "Daybook-Last-Sequence", "Retry-After"}
@@ -90,6 +91,7 @@ func (p *player) hide(s string) string {
 		return fmt.Sprintf("ID%d", i+1)
 	})
 	s = timeForm.ReplaceAllString(s, "TIME")
+	s = waitForm.ReplaceAllString(s, `"queued_ms":MS`)
 	s = seedForm.ReplaceAllString(s, `"seed":"SEED"`)
 	return hostForm.ReplaceAllString(s, "HOST")
 }

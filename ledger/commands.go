@@ -158,5 +158,8 @@ type Result struct {
 	Usage            events.Usage
 	// TimersCancelled counts the timers that were cancelled because the run failed.
 	TimersCancelled int
-	Warnings        []string
+	// Pristine reports whether the built-in objects of the input heap are those of a
+	// fresh isolate; nil where that is not known.
+	Pristine *bool
+	Warnings []string
 }

@@ -117,6 +117,7 @@ func (l *Ledger) ending(ctx context.Context, r *Run, status events.Status, res R
 		TranspiledSHA256: transpiled,
 		Usage:            &res.Usage,
 		TimersCancelled:  res.TimersCancelled,
+		Pristine:         res.Pristine,
 		Warnings:         cautions(res.Warnings),
 	}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"daybook/events"
 )
@@ -12,33 +11,59 @@ import (
 // MaxAttempts is how often a run is started before it is given up.
 const MaxAttempts = 3
 
-// History returns what is on record about an execution, control and output
-// events, in ledger order. An unknown execution is CodeNotFound. The whole
-// history is held in memory: up to the output cap of the run.
+// History returns the recorded events of an execution, control and output events,
+// in ledger order. An unknown execution is CodeNotFound. The whole history is held
+// in memory: up to the output cap of the run. EachEvent holds a part at a time.
 func (l *Ledger) History(ctx context.Context, tenant, execution string) ([]events.Event, error) {
-	h, err := l.history(ctx, tenant, execution)
-	if err != nil {
-		return nil, err
-	}
-	all := h.events
-	err = l.store.Output(ctx, tenant, execution, h.events[0].Seq, func(e events.Event) error {
+	var all []events.Event
+	err := l.EachEvent(ctx, tenant, execution, func(e events.Event) error {
 		all = append(all, e)
 		return nil
 	})
 	if err != nil {
-		return nil, unavailable("read the output of execution "+execution, err)
+		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b events.Event) int {
-		switch {
-		case a.Seq < b.Seq:
-			return -1
-		case a.Seq > b.Seq:
-			return 1
-		default:
-			return 0
-		}
-	})
 	return all, nil
+}
+
+// EachEvent calls fn with the recorded events of an execution, control and output
+// events, in ledger order. An unknown execution is CodeNotFound, before the first
+// call. An error of fn is returned as it is.
+func (l *Ledger) EachEvent(ctx context.Context, tenant, execution string, fn func(events.Event) error) error {
+	if err := checkTenant(tenant); err != nil {
+		return err
+	}
+	if !events.ValidID(execution) {
+		return notFound(execution)
+	}
+	var failed error
+	err := l.store.ExecutionEvents(ctx, tenant, execution, func(e events.Event) error {
+		failed = fn(e)
+		return failed
+	})
+	switch {
+	case failed != nil:
+		return failed
+	case errors.Is(err, events.ErrNotFound):
+		return notFound(execution)
+	case err != nil:
+		return unavailable("read execution "+execution, err)
+	}
+	return nil
+}
+
+// Requested returns the position of the request of an execution. An unknown
+// execution is CodeNotFound.
+func (l *Ledger) Requested(ctx context.Context, tenant, execution string) (position uint64, err error) {
+	errFirst := errors.New("found")
+	err = l.EachEvent(ctx, tenant, execution, func(e events.Event) error {
+		position = e.Seq
+		return errFirst
+	})
+	if errors.Is(err, errFirst) {
+		return position, nil
+	}
+	return 0, err
 }
 
 // history is what the control events of an execution say.

@@ -39,6 +39,9 @@ type Histories interface {
 	// Execution returns the requested event and then every other control event
 	// of an execution (not its output). It is empty for an unknown execution.
 	Execution(ctx context.Context, tenant, execution string) ([]events.Event, error)
+	// ExecutionEvents calls fn with every event of an execution stored before the
+	// call, output too, in order. Without any it is events.ErrNotFound.
+	ExecutionEvents(ctx context.Context, tenant, execution string, fn func(events.Event) error) error
 	// Output calls fn for each output event of an execution stored after the
 	// given position.
 	Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error
@@ -66,9 +69,9 @@ type Heaps interface {
 	// HeapInfo describes a stored heap, or returns events.ErrNotFound, or
 	// events.ErrRemoved for one that was removed on purpose.
 	HeapInfo(ctx context.Context, tenant, hash string) (events.HeapInfo, error)
-	// Heap returns a heap after checking its hash. The errors are those of
-	// HeapInfo, and events.ErrDamaged.
-	Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error)
+	// VerifyHeap reads a heap and checks its hash. The errors are those of HeapInfo,
+	// and events.ErrDamaged.
+	VerifyHeap(ctx context.Context, tenant, hash string) (events.HeapInfo, error)
 	// LostHeap returns the position of the event that records the loss of a heap
 	// with accepted damage, or events.ErrNotFound.
 	LostHeap(ctx context.Context, tenant, hash string) (uint64, error)

@@ -163,7 +163,7 @@ func (l *Ledger) checkResetHeap(ctx context.Context, r Reset, place resetPlace, 
 	if unknown != nil {
 		return &Error{Code: CodeNotFound, Field: "heap", Message: "heap " + r.Heap + " is not in the ledger"}
 	}
-	switch _, _, err := l.store.Heap(ctx, r.Tenant, r.Heap); {
+	switch _, err := l.store.VerifyHeap(ctx, r.Tenant, r.Heap); {
 	case errors.Is(err, events.ErrDamaged):
 		return &Error{Code: CodeGone, Field: "heap", Message: "heap " + r.Heap + " is damaged in the blob store; reset the session to another heap", Err: err}
 	case err != nil:

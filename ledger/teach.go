@@ -197,7 +197,7 @@ func (l *Ledger) headLost(ctx context.Context, tenant string, s LogicalSession) 
 	if h.heap == "" {
 		return "", h, nil
 	}
-	_, info, err := l.store.Heap(ctx, tenant, h.heap)
+	info, err := l.store.VerifyHeap(ctx, tenant, h.heap)
 	switch {
 	case errors.Is(err, events.ErrNotFound), errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrDamaged):
 		return BreakHeapLost, h, nil

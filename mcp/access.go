@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"daybook/conversation"
 	"daybook/internal/access"
 	"daybook/ledger"
 )
@@ -88,6 +89,9 @@ func (s *Server) identified(next sdk.MethodHandler) sdk.MethodHandler {
 			return nil, errUnidentified
 		}
 		ctx = access.With(ctx, id)
+		if !id.Scopes.Has(access.Run) { // what is noted in a context is recorded
+			ctx = conversation.WithoutTrace(ctx)
+		}
 		if ss, ok := req.GetSession().(*sdk.ServerSession); ok && o.place != nil && method == "initialize" {
 			o.place.hold(ss)
 		}

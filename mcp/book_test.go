@@ -13,6 +13,7 @@ import (
 
 	"daybook/conversation"
 	"daybook/events"
+	"daybook/internal/fairness"
 	"daybook/internal/jetstream"
 	"daybook/internal/jetstream/jetstreamtest"
 	"daybook/ledger"
@@ -33,7 +34,7 @@ func openBook(t testing.TB, opts ledger.Options) *realBook {
 	b := openIdleBook(t, opts)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- b.store.Consume(ctx, events.DefaultPool, 2, b.work(ctx, t)) }()
+	go func() { done <- b.store.Consume(ctx, events.DefaultPool, fairness.Slots{Total: 2}, b.work(ctx, t)) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {

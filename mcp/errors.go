@@ -9,6 +9,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/access"
+	"daybook/internal/budget"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -48,6 +49,9 @@ func explain(ctx context.Context, err error) (message string, ours bool) {
 			return "The server is shutting down; what was accepted stays on record. Try again when it is back.", false
 		}
 		return "The call was cancelled before it was done.", false
+	}
+	if full, ok := errors.AsType[*budget.ExhaustedError](err); ok {
+		return full.Error(), false
 	}
 	switch code := codeOf(err); code {
 	case ledger.CodeInvalid, ledger.CodeTooLarge, ledger.CodeNotFound, ledger.CodeConflict, ledger.CodeGone:

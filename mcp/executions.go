@@ -78,11 +78,13 @@ type executionAnswer struct {
 	projections.Execution
 	Queued          bool     `json:"queued"`
 	RequestedAt     string   `json:"requested_at"`
+	QueuedMillis    *int64   `json:"queued_ms,omitempty"`
 	TotalLines      int64    `json:"total_lines"`
 	TotalBytes      int64    `json:"total_bytes"`
 	ResultTruncated bool     `json:"result_truncated,omitempty"`
 	ResultPreview   bool     `json:"result_preview,omitempty"`
 	ErrorPreview    bool     `json:"error_preview,omitempty"`
+	Pristine        *bool    `json:"pristine,omitempty"`
 	Warnings        []string `json:"warnings,omitempty"`
 }
 
@@ -92,10 +94,10 @@ func executionFields() []field {
 	return []field{
 		is("execution_id", "string"), statusField(), orNull("result", "string"), orNull("heap", "string"),
 		orNull("error", "string"), is("started_at", "string"), orNull("completed_at", "string"),
-		is("queued", "boolean"), is("requested_at", "string"), is("total_lines", "integer"), is("total_bytes", "integer"),
+		is("queued", "boolean"), is("requested_at", "string"), optional(is("queued_ms", "integer")), is("total_lines", "integer"), is("total_bytes", "integer"),
 		optional(is("output", "string")), optional(is("next_line_offset", "integer")), optional(is("next_byte_offset", "integer")), optional(is("has_more", "boolean")),
 		optional(is("result_truncated", "boolean")), optional(is("result_preview", "boolean")), optional(is("error_preview", "boolean")),
-		optional(listOf("warnings", object{{"type", "string"}})),
+		optional(is("pristine", "boolean")), optional(listOf("warnings", object{{"type", "string"}})),
 	}
 }
 
@@ -123,8 +125,8 @@ func (s *Server) getExecution(ctx context.Context, c caller, a arguments) (answe
 
 func showExecution(d projections.ExecutionDetail) executionAnswer {
 	return executionAnswer{
-		Execution: d.Execution, Queued: d.Queued, RequestedAt: d.RequestedAt,
-		TotalLines: d.TotalLines, TotalBytes: d.TotalBytes, ResultTruncated: d.ResultTruncated, Warnings: d.Warnings,
+		Execution: d.Execution, Queued: d.Queued, RequestedAt: d.RequestedAt, QueuedMillis: d.QueuedMillis,
+		TotalLines: d.TotalLines, TotalBytes: d.TotalBytes, ResultTruncated: d.ResultTruncated, Pristine: d.Pristine, Warnings: d.Warnings,
 	}
 }
 

@@ -61,6 +61,7 @@ func (s *Server) Handler() http.Handler {
 	})
 	return s.guard(s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context()) // the caller's body stays as it was
+		defer s.tenants.accounts.withAccount(r)()
 		if !checkBody(w, r) {
 			return
 		}
@@ -134,6 +135,9 @@ func (s *Server) SSEHandler() http.Handler {
 	}))
 	return s.guard(s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context()) // the caller's body stays as it was
+		// The answer to a POST goes out on another request: the call has an account of
+		// its own.
+		r.Header.Del(accountHeader)
 		if checkBody(w, r) {
 			connected.ServeHTTP(w, r)
 		}

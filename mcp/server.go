@@ -13,6 +13,7 @@ import (
 	"daybook/catalog"
 	"daybook/events"
 	"daybook/internal/access"
+	"daybook/internal/budget"
 )
 
 // Options set up a Server. Commands and Queries are required.
@@ -56,6 +57,8 @@ type Options struct {
 	// PublicURL is the address clients know the service by, where a proxy changes
 	// it; empty for the one they use.
 	PublicURL string
+	// Budget bounds the memory that answers hold; nil for no limits.
+	Budget *budget.Budget
 	// Fixtures, if any, are mounted for a test suite.
 	Fixtures *Fixtures
 	// Unanswerable, if set, is why no tool can answer, or nil: the read side lacks
@@ -123,8 +126,10 @@ func New(opts Options) *Server {
 
 // tenants are the servers of all tenants.
 type tenants struct {
+	accounts accounts
+
 	mu sync.Mutex
-	by map[string]*Server
+	by map[string]*Server // guarded by mu
 }
 
 // all returns them.
@@ -185,7 +190,7 @@ func (s *Server) build() {
 		}
 		s.sdk.AddReceivingMiddleware(s.refuseBadAddresses)
 	}
-	s.sdk.AddReceivingMiddleware(s.bounded, s.refuseUnknownNames(byName), answerRefused)
+	s.sdk.AddReceivingMiddleware(s.bounded, s.accounted, s.refuseUnknownNames(byName), answerRefused)
 	s.sdk.AddReceivingMiddleware(s.identified) // the last one added is the first to see a request
 }
 

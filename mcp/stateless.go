@@ -127,11 +127,15 @@ func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, l *live) (proje
 	}
 }
 
-// allOutput returns the console output written so far, up to the size of one
-// page, and says so when there is more: an answer must fit a message.
+// maxOutputBytes bounds the output in one message: a message is in memory as a whole,
+// several times.
+const maxOutputBytes = 4 << 20
+
+// allOutput returns the console output written so far, up to maxOutputBytes, and says
+// so when there is more.
 func (s *Server) allOutput(ctx context.Context, id string) (string, error) {
 	var start int64
-	page, err := s.opts.Queries.Output(ctx, s.tenant, id, projections.OutputQuery{ByteOffset: &start, ByteLimit: projections.MaxPageBytes})
+	page, err := s.opts.Queries.Output(ctx, s.tenant, id, projections.OutputQuery{ByteOffset: &start, ByteLimit: maxOutputBytes})
 	if err != nil {
 		return "", err
 	}

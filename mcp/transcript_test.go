@@ -173,10 +173,12 @@ func newNames() *names {
 var (
 	varying = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|"daybook/sequence":\d+`)
 	cursor  = regexp.MustCompile(`next_cursor\\?":\\?"([^"\\]+)`)
+	waited  = regexp.MustCompile(`\\?"queued_ms\\?":\d+,`) // a run cancelled early has none
 	named   = regexp.MustCompile(`\$[a-z]+\d+`)
 )
 
 func (n *names) normalize(s string) string {
+	s = waited.ReplaceAllString(s, "")
 	s = cursor.ReplaceAllStringFunc(s, func(m string) string {
 		v := cursor.FindStringSubmatch(m)[1]
 		return strings.TrimSuffix(m, v) + n.of("cursor", v)

@@ -177,7 +177,7 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 	}
 	st.warnings = merge(st.warnings, d.AllWarnings())
 	err = a.exec(a.s.end, st.id, string(status), e.Seq, e.Time.UnixMilli(), heap, body(content.Result), content.ResultTruncated, body(content.Error),
-		orNull(d.Reason), usage, warningsJSON(st.warnings), cancelledBy, truncated, sum, lines, bytes)
+		orNull(d.Reason), usage, warningsJSON(st.warnings), cancelledBy, truncated, sum, lines, bytes, d.Pristine)
 	if err != nil || d.Heap == nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"daybook/events"
+	"daybook/internal/budget"
 )
 
 // callSchema has a row for each call that a script made. Arguments and result are
@@ -118,6 +119,9 @@ func (s *Store) Calls(ctx context.Context, tenant, id string) ([]Call, error) {
 		}
 		if !number.Valid {
 			continue // it made none
+		}
+		if err := budget.Take(ctx, 512+len(arguments.String)+len(result.String)); err != nil {
+			return nil, err
 		}
 		c.Number, c.Server, c.Tool, c.Attempt, c.ArgumentsSHA256 = int(number.Int64), server.String, tool.String, int(attempt.Int64), argumentsHash.String
 		c.CalledAt = formatMillis(called.Int64)

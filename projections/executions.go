@@ -23,11 +23,11 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (ExecutionDeta
 	var open bool
 	err := s.reader.QueryRowContext(ctx, `SELECT execution_id, status, result, output_heap, error, requested_at, started_at, queued, completed_at,
 			input_heap, requested_heap, session, logical_id, turn, source, file_name, actor, cancelled_by, attempt, reason, result_truncated, heap_mb, timeout_secs,
-			out_line, out_byte, out_open, out_truncated, out_sha256, written_lines, written_bytes, usage, engine_id, warnings, last_seq
+			out_line, out_byte, out_open, out_truncated, out_sha256, written_lines, written_bytes, usage, engine_id, warnings, pristine, last_seq
 		FROM executions WHERE tenant = ? AND execution_id = ?`, tenant, id).Scan(
 		&d.ExecutionID, &d.Status, &result, &d.Heap, &errorText, &requested, &started, &d.Queued, &completed,
 		&d.InputHeap, &d.RequestedHeap, &d.Session, &d.LogicalSession, &d.Turn, &source, &d.FileName, &actor, &cancelledBy, &d.Attempt, &d.Reason, &d.ResultTruncated, &d.HeapMemoryMaxMB, &d.ExecutionTimeoutSecs,
-		&line, &d.TotalBytes, &open, &d.OutputTruncated, &d.OutputSHA256, &d.WrittenLines, &d.WrittenBytes, &usage, &d.EngineID, &warnings, &d.Seq)
+		&line, &d.TotalBytes, &open, &d.OutputTruncated, &d.OutputSHA256, &d.WrittenLines, &d.WrittenBytes, &usage, &d.EngineID, &warnings, &d.Pristine, &d.Seq)
 	if errors.Is(err, sql.ErrNoRows) {
 		return d, noExecution(ctx, s.reader, id)
 	}
@@ -40,6 +40,8 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (ExecutionDeta
 	d.Queued = d.Queued && d.Status == events.StatusRunning
 	if started.Valid {
 		d.StartedAt = formatMillis(started.Int64)
+		queued := max(started.Int64-requested, 0) // the clocks of two machines may differ
+		d.QueuedMillis = &queued
 	}
 	if completed.Valid {
 		at := formatMillis(completed.Int64)

@@ -36,6 +36,7 @@ func TestLifeOfAnExecution(t *testing.T) {
 			d.Warnings = []string{"raised", "fresh"}
 			return d
 		}(), func() {
+			want.QueuedMillis = ptr[int64](1000)
 			want.Queued, want.StartedAt, want.Attempt, want.InputHeap, want.EngineID, want.Seq = false, at(2), 1, ptr(heap(5)), ptr("engine"), 2
 			want.Warnings = []string{"raised", "fresh"}
 		}},

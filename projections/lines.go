@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"daybook/events"
+	"daybook/internal/budget"
 )
 
 // maxLinesBytes bounds the text of one answer of Lines; it holds at least one
@@ -60,6 +61,9 @@ func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) (list [
 		var firstByte, line int64
 		var raw, pieces []byte
 		if err := rows.Scan(&firstByte, &line, &raw, &pieces, &seq); err != nil {
+			return nil, nil, err
+		}
+		if err := budget.Take(ctx, len(raw)); err != nil {
 			return nil, nil, err
 		}
 		chunk, err := unpackChunk(raw, pieces)

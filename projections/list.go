@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"daybook/events"
+	"daybook/internal/budget"
 )
 
 // Bounds of a list of executions.
@@ -143,7 +144,7 @@ func (w condition) documented(ctx context.Context, tx *sql.Tx) (ExecutionPage, e
 	if err != nil {
 		return ExecutionPage{}, err
 	}
-	list, _, err := w.scanSummaries(rows)
+	list, _, err := w.scanSummaries(ctx, rows)
 	page := ExecutionPage{Executions: list}
 	if err != nil || oldest == 0 {
 		return page, err
@@ -180,7 +181,7 @@ func (w condition) page(ctx context.Context, tx *sql.Tx, limit int, after string
 	if err != nil {
 		return ExecutionPage{}, err
 	}
-	list, positions, err := w.scanSummaries(rows)
+	list, positions, err := w.scanSummaries(ctx, rows)
 	if err != nil {
 		return ExecutionPage{}, err
 	}
@@ -243,7 +244,7 @@ func (w condition) search(ctx context.Context, tx *sql.Tx, limit int, kind curso
 
 // scanSummaries reads all rows and closes them. It returns each one's position
 // too.
-func (w condition) scanSummaries(rows *sql.Rows) (list []ExecutionSummary, positions []uint64, err error) {
+func (w condition) scanSummaries(ctx context.Context, rows *sql.Rows) (list []ExecutionSummary, positions []uint64, err error) {
 	defer rows.Close()
 	list = []ExecutionSummary{}
 	for rows.Next() {
@@ -251,10 +252,16 @@ func (w condition) scanSummaries(rows *sql.Rows) (list []ExecutionSummary, posit
 		if err != nil {
 			return nil, nil, err
 		}
+		if err := budget.Take(ctx, summaryBytes); err != nil {
+			return nil, nil, err
+		}
 		list, positions = append(list, e), append(positions, position)
 	}
 	return list, positions, rows.Err()
 }
+
+// summaryBytes is about what a row of a list takes.
+const summaryBytes = 1 << 10
 
 // scanSummary reads a row of columns, and what follows them into more.
 func (w condition) scanSummary(rows *sql.Rows, more ...any) (e ExecutionSummary, position uint64, err error) {

@@ -23,8 +23,11 @@ type Execution struct {
 // ExecutionDetail is an Execution with everything else on record about it.
 type ExecutionDetail struct {
 	Execution
-	Queued        bool    `json:"queued"`
-	RequestedAt   string  `json:"requested_at"`
+	Queued      bool   `json:"queued"`
+	RequestedAt string `json:"requested_at"`
+	// QueuedMillis is how long the execution waited from acceptance to the start of
+	// its first attempt; absent until then.
+	QueuedMillis  *int64  `json:"queued_ms,omitempty"`
 	InputHeap     *string `json:"input_heap"`
 	RequestedHeap *string `json:"requested_heap"`
 	Session       *string `json:"session"`
@@ -52,6 +55,10 @@ type ExecutionDetail struct {
 	Usage        *events.Usage `json:"usage"`
 	EngineID     *string       `json:"engine_id"`
 	Warnings     []string      `json:"warnings"`
+	// Pristine reports whether the built-in objects of the input heap were those of a
+	// fresh isolate when the run began; nil without an input heap, while the run has not
+	// ended, and where nothing was compared.
+	Pristine *bool `json:"pristine,omitempty" doc:"Whether the input heap had the built-in objects of a fresh isolate. If false, earlier runs may have decided what result, error and output look like; warnings name what they changed. Absent without an input heap and for runs of earlier versions."`
 	// Shredded tells when the content of the run was erased, and by which event;
 	// absent while it is there.
 	Shredded *Shredded `json:"shredded,omitempty"`

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"daybook/events"
+	"daybook/internal/budget"
 )
 
 // written is what is on record of an execution's output at one moment.
@@ -130,7 +131,8 @@ const (
 		coalesce((SELECT max(first_byte) FROM output WHERE execution = ?1 AND first_byte <= ?2), 0) ORDER BY first_byte, seq`
 )
 
-// chunks calls fn for chunks in order until it reports that it has enough.
+// chunks calls fn for chunks in order until it reports that it has enough. What it
+// passes to fn is taken from the account that ctx carries.
 func chunks(ctx context.Context, tx *sql.Tx, query string, execution, from int64, fn func(piece) (enough bool)) error {
 	rows, err := tx.QueryContext(ctx, query, execution, from)
 	if err != nil {
@@ -140,6 +142,9 @@ func chunks(ctx context.Context, tx *sql.Tx, query string, execution, from int64
 	for rows.Next() {
 		var c piece
 		if err := rows.Scan(&c.firstByte, &c.firstLine, &c.text); err != nil {
+			return err
+		}
+		if err := budget.Take(ctx, len(c.text)); err != nil {
 			return err
 		}
 		if fn(c) {

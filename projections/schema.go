@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion names the layout of the file. A file of another version is
 // begun anew from the ledger.
-const SchemaVersion = 18
+const SchemaVersion = 19
 
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -34,6 +34,8 @@ CREATE TABLE IF NOT EXISTS executions (
 	actor TEXT NOT NULL, cancelled_by TEXT,
 	result TEXT, result_truncated INTEGER NOT NULL DEFAULT 0, error TEXT, reason TEXT,
 	usage TEXT, warnings TEXT NOT NULL,
+	-- whether the input heap was pristine: 1, 0, or NULL where nothing was compared
+	pristine INTEGER,
 	-- how far the output reaches: see events.Extent
 	out_line INTEGER NOT NULL DEFAULT 1, out_byte INTEGER NOT NULL DEFAULT 0, out_open INTEGER NOT NULL DEFAULT 0, out_attempt INTEGER NOT NULL DEFAULT 0,
 	-- and, of a run whose output was cut, what it had written in all

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"daybook/events"
+	"daybook/internal/budget"
 )
 
 // Sessions returns the names of the sessions that have entries, sorted.
@@ -20,6 +21,9 @@ func (s *Store) Sessions(ctx context.Context, tenant string) ([]string, error) {
 		var name string
 		if err := rows.Scan(&name); err != nil {
 			return nil, fmt.Errorf("list sessions: %w", err)
+		}
+		if err := budget.Take(ctx, len(name)+32); err != nil {
+			return nil, err
 		}
 		list = append(list, name)
 	}
@@ -43,6 +47,9 @@ func (s *Store) Entries(ctx context.Context, tenant, session string) ([]Entry, e
 	return list, nil
 }
 
+// entryBytes is about what an entry takes besides its code.
+const entryBytes = 512
+
 func (s *Store) entries(ctx context.Context, tenant, query, id, name string) ([]Entry, error) {
 	rows, err := s.reader.QueryContext(ctx, query, tenant, id)
 	if err != nil {
@@ -57,6 +64,9 @@ func (s *Store) entries(ctx context.Context, tenant, query, id, name string) ([]
 		if err := rows.Scan(&e.Index, &e.ExecutionID, &e.Status, &e.InputHeap, &e.OutputHeap, &completed, &source); err != nil {
 			return nil, err
 		}
+		if err := budget.Take(ctx, entryBytes+len(source)); err != nil {
+			return nil, err
+		}
 		e.Timestamp = formatMillis(completed)
 		code, err := s.text(ctx, tenant, sql.NullString{String: source, Valid: true})
 		if err != nil {
@@ -64,6 +74,84 @@ func (s *Store) entries(ctx context.Context, tenant, query, id, name string) ([]
 		}
 		e.Code = *code
 		list = append(list, e)
+	}
+	return list, rows.Err()
+}
+
+// entriesAtOnce is how many entries EachEntry reads and holds at a time.
+const entriesAtOnce = 32
+
+// EachEntry calls fn for the log of a session of any kind, in order. It is
+// SessionEntries for a log of any length: it holds a few entries at a time, and no
+// query runs while fn is called. An error of fn is returned as it is.
+func (s *Store) EachEntry(ctx context.Context, tenant string, of Session, fn func(Entry) error) error {
+	query := `SELECT turn - 1, execution_id, status, input_heap, output_heap, completed_at, source
+		FROM executions WHERE tenant = ? AND logical_id = ? AND turn > ? AND status <> 'running' ORDER BY turn LIMIT ?`
+	if of.Kind == events.SessionLog {
+		if err := s.logged(ctx, sessionKey{tenant, of.SessionID}); err != nil {
+			return fmt.Errorf("read session %q: %w", of.Label(), err)
+		}
+		query = `SELECT n.idx, n.execution_id, n.status, n.input_heap, n.output_heap, n.completed_at, x.source
+			FROM entries n JOIN executions x ON x.tenant = n.tenant AND x.execution_id = n.execution_id
+			WHERE n.tenant = ? AND n.session_id = ? AND n.idx >= ? ORDER BY n.idx LIMIT ?`
+	}
+	for next, more := int64(0), true; more; {
+		err := budget.Piece(ctx, func() error {
+			list, err := s.entryPage(ctx, query, tenant, of, next)
+			if err != nil {
+				return err
+			}
+			more = len(list) == entriesAtOnce
+			for _, r := range list {
+				next = r.Index + 1
+				if err := s.eachOf(ctx, tenant, of, r, fn); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachOf reads the code of an entry and calls fn.
+func (s *Store) eachOf(ctx context.Context, tenant string, of Session, r entryRow, fn func(Entry) error) error {
+	return budget.Piece(ctx, func() error {
+		code, err := s.text(ctx, tenant, r.source)
+		if err != nil {
+			return fmt.Errorf("read the code of entry %d of session %q: %w", r.Index, of.Label(), err)
+		}
+		r.Code = *code
+		return fn(r.Entry)
+	})
+}
+
+// entryRow is an entry whose code is not read yet.
+type entryRow struct {
+	Entry
+	source sql.NullString
+}
+
+func (s *Store) entryPage(ctx context.Context, query, tenant string, of Session, next int64) (list []entryRow, err error) {
+	rows, err := s.reader.QueryContext(ctx, query, tenant, of.SessionID, next, entriesAtOnce)
+	if err != nil {
+		return nil, fmt.Errorf("read session %q: %w", of.Label(), err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r entryRow
+		var completed int64
+		if err := rows.Scan(&r.Index, &r.ExecutionID, &r.Status, &r.InputHeap, &r.OutputHeap, &completed, &r.source); err != nil {
+			return nil, fmt.Errorf("read session %q: %w", of.Label(), err)
+		}
+		if err := budget.Take(ctx, entryBytes+len(r.source.String)); err != nil {
+			return nil, err
+		}
+		r.Timestamp = formatMillis(completed)
+		list = append(list, r)
 	}
 	return list, rows.Err()
 }

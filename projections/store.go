@@ -61,6 +61,9 @@ type Options struct {
 // busyWait is how long a commit waits for another process, in milliseconds.
 const busyWait = 10_000
 
+// maxReaders is how many queries run at once.
+const maxReaders = 8
+
 // Store is a set of read models. It is safe for concurrent use: one Run
 // applies events while any number of queries read.
 type Store struct {
@@ -141,8 +144,8 @@ func (s *Store) open(ctx context.Context) error {
 	if s.reader, err = sql.Open("sqlite3", dsn(s.opts.Path, "mode=ro&_query_only=1&_busy_timeout=10000&_cache_size=-4000&_stmt_cache_size=32")); err != nil {
 		return err
 	}
-	s.reader.SetMaxOpenConns(8)
-	s.reader.SetMaxIdleConns(8)
+	s.reader.SetMaxOpenConns(maxReaders)
+	s.reader.SetMaxIdleConns(maxReaders)
 	if s.insert, err = prepare(ctx, s.writer); err != nil {
 		return err
 	}

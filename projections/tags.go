@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"daybook/internal/budget"
 )
 
 // HeapTags returns the tags in force on a heap: an empty map when there are
@@ -74,6 +76,9 @@ func (s *Store) HeapsByTags(ctx context.Context, tenant string, q TagQuery) (Hea
 		h, err := scanTagged(rows)
 		if err != nil {
 			return page, fmt.Errorf("find heaps by tags: %w", err)
+		}
+		if err := budget.Take(ctx, taggedBytes(h.Tags)); err != nil {
+			return page, err
 		}
 		page.Heaps = append(page.Heaps, h)
 	}
@@ -175,8 +180,20 @@ func (s *Store) TagHistory(ctx context.Context, tenant, heap string) ([]TagEdit,
 		if err != nil {
 			return nil, fmt.Errorf("read the tag history of heap %s: %w", heap, err)
 		}
+		if err := budget.Take(ctx, taggedBytes(e.Tags)); err != nil {
+			return nil, err
+		}
 		e.Time = formatMillis(at)
 		list = append(list, e)
 	}
 	return list, rows.Err()
+}
+
+// taggedBytes is about what a row with tags takes.
+func taggedBytes(tags map[string]string) int {
+	n := 512
+	for key, value := range tags {
+		n += len(key) + len(value)
+	}
+	return n
 }

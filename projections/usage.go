@@ -29,6 +29,26 @@ func (s *Store) TenantUsage(ctx context.Context, tenant string) (u Usage, err er
 	return u, nil
 }
 
+// UnfinishedTenants lists the tenants with runs that are queued or running.
+func (s *Store) UnfinishedTenants(ctx context.Context) (tenants []string, err error) {
+	rows, err := s.reader.QueryContext(ctx, `SELECT tenant FROM tenant_usage WHERE runs > 0 ORDER BY tenant`)
+	if err != nil {
+		return nil, fmt.Errorf("list the tenants with unfinished runs: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var tenant string
+		if err := rows.Scan(&tenant); err != nil {
+			return nil, fmt.Errorf("list the tenants with unfinished runs: %w", err)
+		}
+		tenants = append(tenants, tenant)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("list the tenants with unfinished runs: %w", err)
+	}
+	return tenants, nil
+}
+
 // UnfinishedRuns returns the number of runs of all tenants that have not ended.
 func (s *Store) UnfinishedRuns(ctx context.Context) (n int64, err error) {
 	if err := s.reader.QueryRowContext(ctx, `SELECT coalesce(sum(runs), 0) FROM tenant_usage`).Scan(&n); err != nil {

@@ -30,6 +30,8 @@ type attempt struct {
 	plan    ledger.Plan
 	in      input
 	records context.Context
+	// requested is when the run was accepted.
+	requested time.Time
 	// stop ends the script; the first cause given stands.
 	stop context.CancelCauseFunc
 	// start is the started event's acknowledgement.
@@ -38,6 +40,8 @@ type attempt struct {
 	// the execution's end is on record.
 	over  chan struct{}
 	ended bool
+	// memory holds what the heap takes that is restored or saved.
+	memory HeldMemory
 }
 
 // attempt runs a plan to the end of its execution. Nil means that the terminal
@@ -48,7 +52,7 @@ type attempt struct {
 func (r *Runner) attempt(l *life, plan ledger.Plan, d Delivery) error {
 	running, stop := context.WithCancelCause(l.runs)
 	defer stop(nil)
-	a := &attempt{r: r, plan: plan, records: l.records, stop: stop, start: newFuture[*ledger.Run](), over: make(chan struct{})}
+	a := &attempt{r: r, plan: plan, records: l.records, requested: d.Event.Time, stop: stop, start: newFuture[*ledger.Run](), over: make(chan struct{})}
 
 	// Listening comes first: somebody who finds no listener ends the execution
 	// himself, and then Start finds out.
@@ -64,7 +68,10 @@ func (r *Runner) attempt(l *life, plan ledger.Plan, d Delivery) error {
 }
 
 func (a *attempt) do(running context.Context, d Delivery) (err error) {
-	if a.in, err = a.r.fetch(a.records, a.plan, a.r.failedDeliveries(d, a.plan.Request.Turn)); err != nil {
+	reading, memory := a.r.opts.Memory.Hold(a.records)
+	a.memory = memory
+	defer memory.Release()
+	if a.in, err = a.r.fetch(reading, a.plan, a.r.failedDeliveries(d, a.plan.Request.Turn)); err != nil {
 		return err
 	}
 	var starting sync.WaitGroup
@@ -110,6 +117,9 @@ func (a *attempt) recordStart() (run *ledger.Run, err error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("record the start: %w", err)
+	}
+	if a.plan.Attempt == 1 {
+		a.r.stats.add(func(s *Stats) { s.queued(a.plan.Request.Tenant, a.plan.StartTime.Sub(a.requested)) })
 	}
 	return run, nil
 }
@@ -167,8 +177,10 @@ func (a *attempt) run(running context.Context, free func()) error {
 	// A script that made it to its end keeps its outcome, whoever wanted it to
 	// stop meanwhile.
 	if workErr == nil {
-		return a.finish(run, out, res)
+		return a.finish(run, &out, res)
 	}
+	// What the heap brought along counts however the script was stopped.
+	res.Pristine, res.Warnings = out.Pristine, out.Warnings
 	// Nobody reported what the script cost; how long it took is known here.
 	res.Usage.WallMillis = time.Since(began).Milliseconds()
 	switch cause := context.Cause(running); {
@@ -203,6 +215,11 @@ func (a *attempt) task(timeout time.Duration, x *exchange) Task {
 		Seed:                  a.plan.Seed,
 		Start:                 a.plan.StartTime,
 		Globals:               a.in.globals,
+		ReserveHeap:           a.memory.Reserve,
+		HeapSent: func() {
+			a.in.heap = nil
+			a.memory.Release()
+		},
 	}
 	if x != nil {
 		t.Servers, t.Host = a.in.callable, x

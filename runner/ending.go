@@ -15,8 +15,8 @@ import (
 var errUnsettled = errors.New("the run has ended but is not settled")
 
 // finish ends the execution as its script ended. The heap is stored before the
-// terminal event that names it.
-func (a *attempt) finish(run *ledger.Run, out Outcome, res ledger.Result) error {
+// terminal event that names it, and is not held any longer.
+func (a *attempt) finish(run *ledger.Run, out *Outcome, res ledger.Result) error {
 	status, ok := events.ParseStatus(out.Status)
 	if !ok || status == events.StatusRunning || status == events.StatusCancelled {
 		return fmt.Errorf("the worker reported the status %q", out.Status)
@@ -27,7 +27,7 @@ func (a *attempt) finish(run *ledger.Run, out Outcome, res ledger.Result) error 
 		res.Error = "" // the ledger has the documented text
 	}
 	res.TranspiledSHA256 = out.TranspiledSHA256
-	res.Warnings = out.Warnings
+	res.Pristine, res.Warnings = out.Pristine, out.Warnings
 	if status == events.StatusFailed {
 		res.TimersCancelled = out.TimersCancelled
 	}
@@ -43,10 +43,12 @@ func (a *attempt) finish(run *ledger.Run, out Outcome, res ledger.Result) error 
 			return err
 		}
 	}
+	out.Heap = nil
+	a.memory.Release()
 	// What never ran leaves the state as it found it: the heap it was given, or
 	// none for a fresh isolate.
 	if out.Reason == ReasonSyntaxError && a.in.hash != "" {
-		res.Heap = &events.HeapRecord{SHA256: a.in.hash, Size: int64(len(a.in.heap)), EngineID: a.in.engine.ID, Parent: a.in.hash}
+		res.Heap = &events.HeapRecord{SHA256: a.in.hash, Size: a.in.heapSize, EngineID: a.in.engine.ID, Parent: a.in.hash}
 	}
 	return a.complete(run, status, res)
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"daybook/events"
+	"daybook/internal/fairness"
 	"daybook/internal/jetstream"
 	"daybook/internal/jetstream/jetstreamtest"
 	"daybook/ledger"
@@ -79,7 +80,7 @@ type work struct {
 	nak func(ctx context.Context, d jetstream.Delivery, delay time.Duration) error
 }
 
-func (w work) Consume(ctx context.Context, pool string, slots int, fn func(context.Context, runner.Delivery)) error {
+func (w work) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) error {
 	return w.Store.Consume(ctx, pool, slots, func(ctx context.Context, d jetstream.Delivery) {
 		ack, nak := d.Ack, d.Nak
 		if w.ack != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"daybook/events"
 	"daybook/ledger"
@@ -39,8 +40,10 @@ type input struct {
 	code   []byte
 	// globals is the JSON of the values given to the run, empty for none.
 	globals []byte
-	// heap is the verified blob, hash its key; both empty for a fresh isolate.
+	// heap is the verified blob until a worker has received it, heapSize its length in
+	// bytes, hash its key; all empty for a fresh isolate.
 	heap     []byte
+	heapSize int64
 	hash     string
 	warnings []string
 	// callable is what the script may call.
@@ -179,8 +182,14 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, delivered in
 		in.warnings = append(in.warnings, fmt.Sprintf("Heap %s was not restored: this run keeps no state.", req.Heap))
 		return nil
 	}
-	blob, info, err := r.opts.Heaps.Heap(ctx, req.Tenant, req.Heap)
+	limit := time.Duration(req.Limits.ExecutionTimeoutSecs) * time.Second
+	waiting, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	blob, info, err := r.opts.Heaps.Heap(waiting, req.Tenant, req.Heap)
 	switch {
+	case err != nil && waiting.Err() != nil && ctx.Err() == nil:
+		in.refused = &refusal{ReasonHeapUnavailable, fmt.Sprintf(
+			"Heap %s could not be read within the time limit of the run, %s: the memory or the blob store is busy with other runs. Run again later.", req.Heap, limit)}
 	case errors.Is(err, events.ErrNotFound):
 		// Word for word what the ledger says at submission, so that readers, who
 		// drop repetitions, show it once.
@@ -207,7 +216,7 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, delivered in
 		in.refused = &refusal{ReasonHeapEngineMismatch, fmt.Sprintf(
 			"Heap %s was made by engine %s and cannot be restored by engine %s. Run on a runner of that engine, or without the heap.", req.Heap, info.EngineID, in.engine.ID)}
 	default:
-		in.heap, in.hash = blob, req.Heap
+		in.heap, in.heapSize, in.hash = blob, int64(len(blob)), req.Heap
 	}
 	return nil
 }

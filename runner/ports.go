@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/fairness"
 	"daybook/ledger"
 )
 
@@ -29,10 +30,11 @@ type Delivery struct {
 // Work hands out run requests.
 type Work interface {
 	// Consume calls fn for each request of a pool, each call on a goroutine of
-	// its own, at most slots at a time, not counting those that gave up theirs.
+	// its own, at most as many at a time as there are slots, not counting those that
+	// gave up theirs. Tenants share the slots as they say.
 	// When ctx is done it takes no more and
 	// returns once every fn has returned. ctx MUST NOT cancel fn's context.
-	Consume(ctx context.Context, pool string, slots int, fn func(ctx context.Context, d Delivery)) error
+	Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(ctx context.Context, d Delivery)) error
 	// ListenCancel calls fn when somebody asks to cancel the execution, from a
 	// goroutine that fn may block, and tells the asker when fn answers true: the
 	// execution's end is on record. stop ends the listening and does not wait
@@ -109,6 +111,31 @@ type Heaps interface {
 	// PutSealedHeap is PutHeap for a heap that is stored encrypted under a key.
 	PutSealedHeap(ctx context.Context, tenant string, blob []byte, engineID, keyID string) (hash string, err error)
 }
+
+// Memory bounds what the heaps of runs take in this process.
+type Memory interface {
+	// Hold opens an account for a run. Heaps that are read under the context that it
+	// returns are reserved in the account before, and may wait for that.
+	Hold(ctx context.Context) (context.Context, HeldMemory)
+}
+
+// HeldMemory is the account of a run. It belongs to one goroutine at a time.
+type HeldMemory interface {
+	// Reserve waits for memory for one heap, in place of the heap before. An error is
+	// ctx's.
+	Reserve(ctx context.Context, bytes int64) error
+	// Release gives the memory back: no reference to a heap is left.
+	Release()
+}
+
+// unboundedMemory is the Memory of a runner that has no other.
+type unboundedMemory struct{}
+
+func (unboundedMemory) Hold(ctx context.Context) (context.Context, HeldMemory) {
+	return ctx, unboundedMemory{}
+}
+func (unboundedMemory) Reserve(context.Context, int64) error { return nil }
+func (unboundedMemory) Release()                             {}
 
 // Texts reads sources too large for an event.
 type Texts interface {

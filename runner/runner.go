@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/fairness"
 )
 
 // Options set up a Runner. The ports are required; the zero value of
@@ -21,12 +22,16 @@ type Options struct {
 	Pool string
 	// Slots is how many runs it does at once; default the number of cores.
 	Slots int
+	// Shares says how tenants share the slots. Its Total is ignored: Slots counts.
+	Shares fairness.Slots
 
 	Ledger  Ledger
 	Work    Work
 	Heaps   Heaps
 	Texts   Texts
 	Workers Workers
+	// Memory may be nil: then the heaps of runs take what they need.
+	Memory Memory
 	// Servers may be nil: then scripts have nothing to call.
 	Servers Servers
 
@@ -53,12 +58,16 @@ type Runner struct {
 
 // New makes a runner. It starts nothing. It panics when a port is missing.
 func New(opts Options) *Runner {
+	if opts.Memory == nil {
+		opts.Memory = unboundedMemory{}
+	}
 	if opts.Ledger == nil || opts.Work == nil || opts.Heaps == nil || opts.Texts == nil || opts.Workers == nil {
 		panic("runner.New: Options needs Ledger, Work, Heaps, Texts and Workers")
 	}
 	opts.ID = cmp.Or(opts.ID, events.NewID(time.Now()))
 	opts.Pool = cmp.Or(opts.Pool, events.DefaultPool)
 	opts.Slots = cmp.Or(opts.Slots, runtime.NumCPU())
+	opts.Shares.Total = opts.Slots
 	opts.DrainWait = cmp.Or(opts.DrainWait, 10*time.Second)
 	opts.RetryDelay = cmp.Or(opts.RetryDelay, time.Second)
 	if opts.Logger == nil {
@@ -111,7 +120,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			abandon()
 		}
 	})
-	err := r.opts.Work.Consume(ctx, r.opts.Pool, r.opts.Slots, func(_ context.Context, d Delivery) {
+	err := r.opts.Work.Consume(ctx, r.opts.Pool, r.opts.Shares, func(_ context.Context, d Delivery) {
 		r.deliver(&l, d)
 	})
 	close(over)

@@ -15,7 +15,8 @@ type Workers interface {
 	// owns the slice and may block, and its error stops the script. Its context
 	// outlives ctx a little: lines written before a cancel took effect count. When ctx is
 	// done the script is stopped and the error is context.Cause(ctx). Any error
-	// means that nothing is known about the script's end.
+	// means that nothing is known about the script's end; the Outcome then holds
+	// Pristine and Warnings alone.
 	Run(ctx context.Context, t Task, lines func(context.Context, []events.Line) error) (Outcome, error)
 	// Engine identifies the engine of runs with or without a heap. Neither it
 	// nor Layers changes while the Workers live: each answer is asked for once
@@ -54,6 +55,10 @@ type Task struct {
 	// Globals is the JSON of an object: its members are properties of globalThis
 	// before the script is evaluated. Empty for none.
 	Globals []byte
+	// HeapSent, if set, is called once the worker has received Heap. ReserveHeap, if
+	// set, is called before a heap is received, with its size in bytes.
+	HeapSent    func()
+	ReserveHeap func(ctx context.Context, bytes int64) error
 }
 
 // Host carries out what a running script calls. Workers call its methods one
@@ -102,6 +107,9 @@ type Outcome struct {
 	// TimersCancelled counts the timers, of this run and of earlier ones, that
 	// were cancelled because the run failed.
 	TimersCancelled int
-	// Warnings tell what was not as asked for.
+	// Pristine reports whether the built-in objects of Task.Heap are those of a fresh
+	// isolate; nil when there was no heap, or it was not compared.
+	Pristine *bool
+	// Warnings tell what was not as asked for, and what the heap brought along.
 	Warnings []string
 }

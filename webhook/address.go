@@ -53,8 +53,14 @@ func public(a netip.Addr) bool {
 }
 
 // refusedError is why nothing was sent to an address.
-type refusedError struct{ addr netip.Addr }
+type refusedError struct {
+	addr  netip.Addr
+	local bool // it is this machine's
+}
 
 func (e *refusedError) Error() string {
+	if e.local {
+		return fmt.Sprintf("%s is an address of this machine; start the server with --webhook-allow-private to send there", e.addr)
+	}
 	return fmt.Sprintf("%s is not a public address; start the server with --webhook-allow-private to send there", e.addr)
 }

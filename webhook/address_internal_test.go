@@ -1,8 +1,11 @@
 package webhook
 
 import (
+	"errors"
+	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 )
@@ -27,12 +30,39 @@ func TestPublic(t *testing.T) {
 	}
 }
 
-func TestOnlyPublic(t *testing.T) {
+// Nothing is dialled that is not public, or that is an address of this machine at
+// the time.
+func TestDialRule(t *testing.T) {
 	t.Parallel()
+	var own []net.Addr
+	var broken error
+	rule := dialRule{func() ([]net.Addr, error) { return own, broken }}
+	dial := func(address string) error { return rule.check(t.Context(), "tcp", address, nil) }
 	for address, ok := range map[string]bool{"1.1.1.1:443": true, "[2606:4700::1111]:443": true, "127.0.0.1:443": false, "[::ffff:127.0.0.1]:443": false, "[fe80::1%eth0]:443": false, "nonsense": false, "example.com:443": false} {
-		if err := onlyPublic(t.Context(), "tcp", address, nil); (err == nil) != ok {
+		if err := dial(address); (err == nil) != ok {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+	own = []net.Addr{
+		&net.IPNet{IP: net.ParseIP("127.0.0.1"), Mask: net.CIDRMask(8, 32)}, &net.IPNet{IP: net.ParseIP("1.1.1.1"), Mask: net.CIDRMask(24, 32)},
+		&net.IPAddr{IP: net.ParseIP("2606:4700::1111")}, &net.UnixAddr{Name: "x"},
+	}
+	for address, ok := range map[string]bool{"1.1.1.1:443": false, "[::ffff:1.1.1.1]:443": false, "[2606:4700::1111]:8080": false, "1.1.1.2:443": true, "[2606:4700::1112]:443": true} {
+		err := dial(address)
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "an address of this machine") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	own = nil
+	if err := dial("1.1.1.1:443"); err != nil {
+		t.Errorf("once the machine has lost it: %v", err)
+	}
+	broken = errors.New("no netlink")
+	if err := dial("1.1.1.1:443"); err == nil || !strings.Contains(err.Error(), "no netlink") {
+		t.Errorf("where the machine's addresses are not known: %v", err)
+	}
+	if list, err := net.InterfaceAddrs(); err != nil || len(list) == 0 {
+		t.Errorf("this machine has the addresses %v, %v", list, err)
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 func newClient(o Options) *http.Client {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	if !o.AllowPrivate {
-		dialer.ControlContext = onlyPublic
+		dialer.ControlContext = dialRule{net.InterfaceAddrs}.check
 	}
 	return &http.Client{
 		Timeout: o.Timeout,
@@ -44,13 +44,42 @@ func newClient(o Options) *http.Client {
 	}
 }
 
-func onlyPublic(_ context.Context, _, address string, _ syscall.RawConn) error {
+// dialRule refuses addresses that are not public, and those of this machine.
+type dialRule struct {
+	// local lists the addresses of this machine. They can change, so each dial asks.
+	local func() ([]net.Addr, error)
+}
+
+func (d dialRule) check(_ context.Context, _, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("%q is no address: %w", address, err)
 	}
 	if !public(at.Addr()) {
-		return &refusedError{at.Addr()}
+		return &refusedError{addr: at.Addr()}
+	}
+	list, err := d.local()
+	if err != nil {
+		return fmt.Errorf("list the addresses of this machine, where nothing is sent: %w", err)
+	}
+	to := at.Addr().Unmap().WithZone("")
+	for _, one := range list {
+		if own, ok := addrOf(one); ok && own == to {
+			return &refusedError{addr: at.Addr(), local: true}
+		}
 	}
 	return nil
+}
+
+// addrOf is the address of an interface.
+func addrOf(a net.Addr) (netip.Addr, bool) {
+	var ip net.IP
+	switch a := a.(type) {
+	case *net.IPNet:
+		ip = a.IP
+	case *net.IPAddr:
+		ip = a.IP
+	}
+	addr, ok := netip.AddrFromSlice(ip)
+	return addr.Unmap(), ok
 }

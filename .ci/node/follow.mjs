@@ -1,14 +1,13 @@
 // Follows the ledger over NATS with the official client, and prints the
 // position and id of each event on a line of its own, until it has so many.
 //
-// usage: node follow.mjs live|start NATS_READER_JSON COUNT
+// usage: node follow.mjs live|start URL CREDENTIALS COUNT
 import { readFileSync } from 'node:fs';
-import { connect } from '@nats-io/transport-node';
+import { connect, credsAuthenticator } from '@nats-io/transport-node';
 import { jetstream } from '@nats-io/jetstream';
 
-const [mode, credentials, count] = process.argv.slice(2);
-const { url, user, password, inbox_prefix } = JSON.parse(readFileSync(credentials, 'utf8'));
-const nc = await connect({ servers: url, user, pass: password, inboxPrefix: inbox_prefix });
+const [mode, url, credentials, count] = process.argv.slice(2);
+const nc = await connect({ servers: url, authenticator: credsAuthenticator(readFileSync(credentials)) });
 let left = Number(count);
 const show = (seq, headers) => {
   console.log(`${seq} ${headers.get('ce-id')}`);
@@ -16,7 +15,7 @@ const show = (seq, headers) => {
 };
 
 if (mode === 'live') {
-  const sub = nc.subscribe('events.>');
+  const sub = nc.subscribe('events.default.>');
   await nc.flush();
   console.log('ready');
   for await (const m of sub) {

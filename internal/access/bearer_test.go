@@ -45,7 +45,7 @@ func TestBearer(t *testing.T) {
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	set := scopes(t, access.Admin, access.Read)
-	if set.String() != "read admin" || !set.Has(access.Read) || set.Has(access.Run) || set.Has("root") || set.Has("") {
+	if set.String() != "read admin" || !set.Has(access.Read) || set.Has(access.Run) || set.Has("root") || set.Has("") || !set.Has(access.Sign) {
 		t.Errorf("the set is %q", set)
 	}
 	raw, err := json.Marshal(set)
@@ -56,7 +56,7 @@ func TestScopes(t *testing.T) {
 	if err := json.Unmarshal(raw, &back); err != nil || back != set {
 		t.Errorf("got %q, %v", back, err)
 	}
-	if _, err := access.NewScopes("reed"); err == nil || !strings.Contains(err.Error(), "read, run and admin") {
+	if _, err := access.NewScopes("reed"); err == nil || !strings.Contains(err.Error(), "read, run, sign and admin") {
 		t.Errorf("got %v, want the list of scopes", err)
 	}
 }

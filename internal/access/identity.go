@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"time"
@@ -73,6 +74,14 @@ var (
 
 // validTenant and validPrincipal are the forms that subjects and records allow.
 func validTenant(s string) bool { return tenantForm.MatchString(s) }
+
+// CheckTenant returns an error unless a name can be that of a tenant.
+func CheckTenant(s string) error {
+	if !validTenant(s) {
+		return fmt.Errorf("%q is no tenant: a tenant has 1 to 64 lowercase letters, digits, _ and -", s)
+	}
+	return nil
+}
 
 func validPrincipal(s string) bool { return len(s) <= maxPrincipal && principalForm.MatchString(s) }
 

@@ -22,10 +22,15 @@ const (
 	// fetchPause is the least time between two questions to the issuer, whatever
 	// tokens come: anybody can invent tokens with unknown keys.
 	fetchPause = 10 * time.Second
-	// keysFresh is how long keys are used without asking whether they are still
-	// good, keysStale how long when the issuer does not answer.
+	// keysFresh is how long keys are used before they are renewed, keysDue how long
+	// while they are being renewed and the issuer has answered so far, keysStale how
+	// long when it does not answer.
 	keysFresh = 5 * time.Minute
+	keysDue   = 10 * time.Minute
 	keysStale = time.Hour
+	// keyWait is how long a request waits for the issuer, maxWaiting how many do.
+	keyWait    = 2 * time.Second
+	maxWaiting = 256
 	// maxAnswer bounds an answer of the issuer, in bytes; maxKeys its keys.
 	maxAnswer = 1 << 20
 	maxKeys   = 64
@@ -46,6 +51,7 @@ type keys struct {
 	asked   time.Time     // when the issuer was last asked
 	err     error         // what came of it
 	asking  chan struct{} // closed when the question being asked is answered
+	waiting int           // requests that wait for that
 }
 
 // signature checks one signature. It remembers why it could not, which the
@@ -101,41 +107,65 @@ func usable(key jose.JSONWebKey, algorithm string) bool {
 	return true
 }
 
-// find returns the keys of an id, or all when a token names none. It asks the
-// issuer when it has to and may.
+// find returns the keys of an id, or all when a token names none. Keys that are not
+// fresh are renewed in the background, and used meanwhile. A caller waits for the
+// issuer, for a bounded time, where no known key has the id, where the keys were not
+// renewed for long although the issuer answers, and where there are none.
 func (k *keys) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
+	waited := false
 	for {
 		k.mu.Lock()
 		now := k.now()
 		found, age := k.withID(id), now.Sub(k.fetched)
-		switch {
-		case k.list != nil && len(found) > 0 && age < keysFresh:
-			k.mu.Unlock()
-			return found, nil
-		case k.asking != nil:
-			asking := k.asking
-			k.mu.Unlock()
-			select {
-			case <-asking:
-				continue
-			case <-ctx.Done():
-				return nil, &UnavailableError{Reason: "the request ended before its token was checked", Err: ctx.Err()}
-			}
-		case k.asked.IsZero() || now.Sub(k.asked) >= fetchPause || now.Before(k.asked):
-			asking := make(chan struct{})
-			k.asking, k.asked = asking, now
-			k.mu.Unlock()
-			k.ask(ctx, asking)
-			continue
-		case k.list == nil || age >= keysStale:
-			err := k.err
-			k.mu.Unlock()
-			return nil, &UnavailableError{Reason: "tokens cannot be checked now: the issuer does not answer; try again in some seconds", Err: err}
-		default:
-			k.mu.Unlock()
-			return found, nil
+		usable := k.list != nil && age < keysStale
+		if k.asking == nil && !(usable && len(found) > 0 && age < keysFresh) && k.mayAsk(now) {
+			k.asking, k.asked = make(chan struct{}), now
+			go k.ask(context.WithoutCancel(ctx), k.asking)
 		}
+		asking, err := k.asking, k.err
+		known := usable && len(found) > 0 && (age < keysDue || err != nil || asking == nil || waited)
+		crowded := !known && asking != nil && k.waiting >= maxWaiting
+		if !known && asking != nil && !crowded && !waited {
+			k.waiting++
+		}
+		k.mu.Unlock()
+		switch {
+		case known:
+			return found, nil
+		case asking == nil && usable:
+			return nil, nil // the issuer was asked not long ago, and has no such key
+		case asking == nil, crowded, waited:
+			return nil, &UnavailableError{Reason: "tokens cannot be checked now: the issuer does not answer; try again in some seconds", Err: err}
+		}
+		if err := k.wait(ctx, asking); err != nil {
+			return nil, err
+		}
+		waited = true
 	}
+}
+
+// wait waits until a question is answered, for at most keyWait.
+func (k *keys) wait(ctx context.Context, asking <-chan struct{}) error {
+	defer func() {
+		k.mu.Lock()
+		k.waiting--
+		k.mu.Unlock()
+	}()
+	timer := time.NewTimer(keyWait)
+	defer timer.Stop()
+	select {
+	case <-asking:
+	case <-timer.C:
+	case <-ctx.Done():
+		return &UnavailableError{Reason: "the request ended before its token was checked", Err: ctx.Err()}
+	}
+	return nil
+}
+
+// mayAsk reports whether the pause between two questions is over. It is called with
+// mu held.
+func (k *keys) mayAsk(now time.Time) bool {
+	return k.asked.IsZero() || now.Sub(k.asked) >= fetchPause || now.Before(k.asked)
 }
 
 // withID is called with mu held.
@@ -152,10 +182,9 @@ func (k *keys) withID(id string) []jose.JSONWebKey {
 	return found
 }
 
-// ask fetches the keys. The first to need them does it for all who do; that it
-// gives up does not stop it.
+// ask fetches the keys, for all who need them.
 func (k *keys) ask(ctx context.Context, asking chan struct{}) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
+	ctx, stop := context.WithTimeout(ctx, fetchTimeout)
 	defer stop()
 	list, err := k.fetch(ctx)
 	k.mu.Lock()

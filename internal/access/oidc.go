@@ -29,6 +29,8 @@ type OIDCOptions struct {
 	// ScopeClaim names the claim that holds the scopes, as a list or separated by
 	// spaces; default "scope", and "scp" where there is none.
 	ScopeClaim string
+	// BareScopes believes the scopes sign and admin also without the prefix daybook:.
+	BareScopes bool
 	// Client fetches the issuer's keys; default one with short time limits that
 	// follows no redirect.
 	Client *http.Client
@@ -113,8 +115,8 @@ func (i *Issuer) Authenticate(ctx context.Context, token string) (Identity, erro
 	if !validPrincipal(id.Principal) {
 		return Identity{}, badToken("the token's subject (sub) must be 1 to %d visible ASCII characters without spaces", maxPrincipal)
 	}
-	if id.Scopes = granted(i.scopes(claims)); id.Scopes == 0 {
-		return Identity{}, badToken("the token allows nothing here: ask the issuer for the scopes read, run or admin")
+	if id.Scopes = granted(i.scopes(claims), i.opts.BareScopes); id.Scopes == 0 {
+		return Identity{}, badToken("the token allows nothing here: ask the issuer for the scopes daybook:read, daybook:run, daybook:sign or daybook:admin")
 	}
 	return id, nil
 }

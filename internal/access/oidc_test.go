@@ -217,6 +217,7 @@ func TestIssuerRefuses(t *testing.T) {
 		"no subject":              {signed(map[string]any{"sub": nil}), "subject"},
 		"a subject of two lines":  {signed(map[string]any{"sub": "a\nb"}), "subject"},
 		"no scope of ours":        {signed(map[string]any{"scope": "openid reader"}), "allows nothing"},
+		"others' administrator":   {signed(map[string]any{"scope": "openid admin sign"}), "daybook:admin"},
 		"a key that is unknown":   {newRSA("rsa-1", 2048).sign(t, i.claims(c, nil)), "signature"},
 		"a key id that is not":    {newEC("other").sign(t, i.claims(c, nil)), "signature"},
 		"a weak key":              {weak.sign(t, i.claims(c, nil)), "signature"},
@@ -236,6 +237,30 @@ func TestIssuerRefuses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The scopes that others' services have under the same names need a prefix.
+func TestIssuerScopes(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	i := newIssuer(t, ecKey())
+	for _, test := range []struct {
+		scope string
+		bare  bool
+		want  string
+	}{
+		{"read run sign admin", false, "read run"},
+		{"daybook:read daybook:run daybook:sign daybook:admin", false, "read run sign admin"},
+		{"admin daybook:read", false, "read"},
+		{"mail:admin daybook:daybook:admin read", false, "read"},
+		{"read run sign admin", true, "read run sign admin"},
+		{"mail:admin run", true, "run"},
+	} {
+		id, err := i.authenticator(t, c, func(o *access.OIDCOptions) { o.BareScopes = test.bare }).Authenticate(t.Context(), ecKey().sign(t, i.claims(c, map[string]any{"scope": test.scope})))
+		if err != nil || id.Scopes.String() != test.want {
+			t.Errorf("%q: %q, %v; want %q", test.scope, id.Scopes, err, test.want)
+		}
 	}
 }
 
@@ -293,10 +318,74 @@ func TestKeyRotation(t *testing.T) {
 	}
 	// A key that was withdrawn is not good for long.
 	i.publish(after)
-	c.advance(5 * time.Minute)
+	c.advance(10 * time.Minute)
 	wantTokenError(t, authenticate(before), "signature")
 	if err := authenticate(after); err != nil {
 		t.Error(err)
+	}
+	// Keys in use are renewed behind the requests.
+	i.publish(before)
+	c.advance(5 * time.Minute)
+	asked := i.asked.Load()
+	if err := authenticate(after); err != nil {
+		t.Errorf("while the keys are renewed: %v", err)
+	}
+	for end := time.Now().Add(20 * time.Second); authenticate(after) == nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a withdrawn key stays good")
+		}
+	}
+	if err := authenticate(before); err != nil || i.asked.Load() != asked+1 {
+		t.Errorf("%v; the issuer was asked %d times, want 1", err, i.asked.Load()-asked)
+	}
+}
+
+// A hanging issuer holds up nobody whose key is known, and others for a bounded
+// time.
+func TestIssuerHangs(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	i := newIssuer(t, ecKey())
+	a := i.authenticator(t, c)
+	good := ecKey().sign(t, i.claims(c, map[string]any{"exp": c.now().Add(2 * time.Hour).Unix()}))
+	unknown := newEC("new").sign(t, i.claims(c, nil))
+	if _, err := a.Authenticate(t.Context(), good); err != nil {
+		t.Fatal(err)
+	}
+	release := make(chan struct{})
+	hanging := make(chan struct{}, 10)
+	i.answerWith(func(_ http.ResponseWriter, r *http.Request) {
+		hanging <- struct{}{}
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	defer close(release)
+	c.advance(6 * time.Minute)
+	begun := time.Now()
+	for range 100 {
+		if _, err := a.Authenticate(t.Context(), good); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("100 requests with a known key took %v", took)
+	}
+	<-hanging // it is asked, once, behind them
+	var wg sync.WaitGroup
+	for range 300 { // more than may wait
+		wg.Go(func() {
+			begun := time.Now()
+			_, err := a.Authenticate(t.Context(), unknown)
+			if took := time.Since(begun); !errors.As(err, new(*access.UnavailableError)) || took > 4*time.Second {
+				t.Errorf("an unknown key: %v after %v", err, took)
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(hanging); n != 0 {
+		t.Errorf("the issuer was asked %d times more", n)
 	}
 }
 

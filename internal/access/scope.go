@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Scope is one thing a token may allow. None includes another.
+// Scope is one thing a token may allow. Admin includes Sign; no other scope includes
+// another.
 type Scope string
 
 // The scopes, of which a token carries at least one.
@@ -15,6 +16,8 @@ const (
 	Read Scope = "read"
 	// Run lets run code, cancel runs and edit tags.
 	Run Scope = "run"
+	// Sign lets ask for a signed checkpoint of the ledger as it is now.
+	Sign Scope = "sign"
 	// Admin lets see how the service is doing, across tenants.
 	Admin Scope = "admin"
 )
@@ -23,10 +26,10 @@ const (
 type Scopes uint8
 
 // AllScopes holds every scope.
-const AllScopes Scopes = 1<<3 - 1
+const AllScopes Scopes = 1<<4 - 1
 
 // allScopes is in the order of the bits of a set.
-var allScopes = [...]Scope{Read, Run, Admin}
+var allScopes = [...]Scope{Read, Run, Sign, Admin}
 
 // NewScopes makes a set. Unknown scopes are an error that lists the known ones.
 func NewScopes(list ...Scope) (Scopes, error) {
@@ -34,7 +37,7 @@ func NewScopes(list ...Scope) (Scopes, error) {
 	for _, s := range list {
 		bit := bitOf(s)
 		if bit == 0 {
-			return 0, fmt.Errorf("unknown scope %q; the scopes are read, run and admin", clip(string(s)))
+			return 0, fmt.Errorf("unknown scope %q; the scopes are read, run, sign and admin", clip(string(s)))
 		}
 		set |= bit
 	}
@@ -50,19 +53,35 @@ func bitOf(s Scope) Scopes {
 	return 0
 }
 
-// granted makes a set of what an issuer calls scopes: those it knows, with or
-// without the prefix that keeps ours apart from other services'. Others are
-// ignored, as an issuer may serve many.
-func granted(list []string) Scopes {
+// issuerPrefix keeps the scopes of this service apart from those of others.
+const issuerPrefix = "daybook:"
+
+// AtIssuer is the scope as an issuer has to name it. An issuer may serve many, and
+// the admin of another service is not one here: Sign and Admin need the prefix.
+func (s Scope) AtIssuer() Scope {
+	if s == Sign || s == Admin {
+		return issuerPrefix + s
+	}
+	return s
+}
+
+// granted makes a set of what an issuer calls scopes. Unknown ones are ignored. With
+// bare set, every scope is believed without the prefix.
+func granted(list []string, bare bool) Scopes {
 	var set Scopes
 	for _, s := range list {
-		set |= bitOf(Scope(strings.TrimPrefix(s, "daybook:")))
+		name, prefixed := strings.CutPrefix(s, issuerPrefix)
+		if scope := Scope(name); prefixed || bare || scope.AtIssuer() == scope {
+			set |= bitOf(scope)
+		}
 	}
 	return set
 }
 
-// Has reports whether a scope is in the set.
-func (s Scopes) Has(one Scope) bool { return s&bitOf(one) != 0 }
+// Has reports whether the set allows what a scope stands for.
+func (s Scopes) Has(one Scope) bool {
+	return s&bitOf(one) != 0 || one == Sign && s&bitOf(Admin) != 0
+}
 
 // List returns the scopes in the set, in a fixed order.
 func (s Scopes) List() []Scope {

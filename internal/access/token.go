@@ -85,7 +85,7 @@ func (t *Token) check() error {
 	case !validPrincipal(t.Principal):
 		return fmt.Errorf("principal %q is not 1 to %d visible ASCII characters without spaces", clip(t.Principal), maxPrincipal)
 	case t.Scopes == 0:
-		return fmt.Errorf("token %s has no scopes; the scopes are read, run and admin", t.ID)
+		return fmt.Errorf("token %s has no scopes; the scopes are read, run, sign and admin", t.ID)
 	case t.Created.IsZero():
 		return fmt.Errorf("token %s has no time of creation", t.ID)
 	default:

@@ -15,6 +15,7 @@ type authFlags struct {
 	TenantClaim string   `name:"auth-tenant-claim" help:"Claim of the issuer's tokens that names the tenant." default:"tenant" placeholder:"NAME"`
 	Tenant      string   `name:"auth-tenant" help:"Tenant of all the issuer's tokens, instead of a claim." placeholder:"NAME"`
 	ScopeClaim  string   `name:"auth-scope-claim" help:"Claim of the issuer's tokens that holds the scopes; scope, then scp, if not given." placeholder:"NAME"`
+	BareScopes  bool     `name:"auth-bare-scopes" help:"Believe the issuer's scopes sign and admin also without the prefix daybook:. Any service in the audience that knows such a scope then has it here."`
 
 	CertFile  string `name:"tls-cert" help:"Certificate, in PEM; HTTP then speaks TLS. Read again when it is replaced." placeholder:"FILE"`
 	KeyFile   string `name:"tls-key" help:"Private key of the certificate, in PEM." placeholder:"FILE"`
@@ -44,7 +45,7 @@ func (f authFlags) apply(o *embed.Options) error {
 		case kind == "tokens" && o.TokenFile == "":
 			o.TokenFile = value
 		case kind == "oidc" && o.OIDC.Issuer == "":
-			o.OIDC = embed.OIDC{Issuer: value, Audience: f.Audience, TenantClaim: f.TenantClaim, Tenant: f.Tenant, ScopeClaim: f.ScopeClaim}
+			o.OIDC = embed.OIDC{Issuer: value, Audience: f.Audience, TenantClaim: f.TenantClaim, Tenant: f.Tenant, ScopeClaim: f.ScopeClaim, BareScopes: f.BareScopes}
 		case kind == "tokens" || kind == "oidc":
 			return fmt.Errorf("--auth %s=... is given twice", kind)
 		default:
@@ -52,8 +53,8 @@ func (f authFlags) apply(o *embed.Options) error {
 		}
 	}
 	switch {
-	case o.OIDC.Issuer == "" && (f.Audience != "" || f.Tenant != "" || f.ScopeClaim != ""):
-		return errors.New("--auth-audience, --auth-tenant and --auth-scope-claim need --auth oidc=ISSUER")
+	case o.OIDC.Issuer == "" && (f.Audience != "" || f.Tenant != "" || f.ScopeClaim != "" || f.BareScopes):
+		return errors.New("--auth-audience, --auth-tenant, --auth-scope-claim and --auth-bare-scopes need --auth oidc=ISSUER")
 	case o.OIDC.Issuer != "" && f.Audience == "":
 		return errors.New("--auth oidc=ISSUER needs --auth-audience: the name that the issuer gives this service in its tokens (aud)")
 	}

@@ -16,10 +16,12 @@ func printBanner(out *screen, book *embed.Daybook, opts embed.Options) {
 	out.printf("  mcp      %s/mcp\n", book.URL())
 	switch at := book.NATSURL(); {
 	case at == "":
-	case book.ReaderFile() == "":
+	case opts.NATSURL != "":
 		out.printf("  events   %s\n", withoutPassword(at))
+	case book.SubscriberCredentials() == "":
+		out.printf("  events   %s   (NATS, to read; \"daybook nats credentials\" creates and lists credentials)\n", at)
 	default:
-		out.printf("  events   %s   (NATS, to read; user and password are in %s)\n", at, book.ReaderFile())
+		out.printf("  events   %s   (NATS, to read: nats --server %s --creds %s sub 'events.default.>')\n", at, at, book.SubscriberCredentials())
 	}
 	if at := book.URL(); opts.HTTPFallback && at != "" && hostOf(at) != opts.HTTPAddr {
 		out.printf("Another program uses %s, the default HTTP address: clients need --server %s.\n", opts.HTTPAddr, at)

@@ -51,6 +51,7 @@ type commands struct {
 	Events     eventsCmd     `cmd:"" help:"Read and follow the ledger."`
 	Volume     volumeCmd     `cmd:"" help:"List, seal and export the volumes that the ledger is kept in."`
 	Token      tokenCmd      `cmd:"" help:"Make, list and revoke the tokens of a server that asks for them."`
+	NATS       natsCmd       `cmd:"" name:"nats" help:"Manage the credentials of subscribers on NATS."`
 	Webhook    webhookCmd    `cmd:"" help:"Register webhooks and see what became of their deliveries."`
 	Status     statusCmd     `cmd:"" help:"Tell whether anything is wrong with a server's ledger."`
 	Verify     verifyCmd     `cmd:"" help:"Prove that a ledger, or an export of it, is what was signed."`

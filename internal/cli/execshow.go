@@ -65,12 +65,13 @@ func (c *execShowCmd) Run(ctx context.Context, std *streams) error {
 // shownExecution is what the head shows.
 type shownExecution struct {
 	listedExecution
-	RequestedAt string  `json:"requested_at"`
-	FileName    string  `json:"file_name"`
-	Code        string  `json:"code"`
-	InputHeap   *string `json:"input_heap"`
-	TotalLines  int64   `json:"total_lines"`
-	Shredded    *struct {
+	RequestedAt  string  `json:"requested_at"`
+	QueuedMillis *int64  `json:"queued_ms"`
+	FileName     string  `json:"file_name"`
+	Code         string  `json:"code"`
+	InputHeap    *string `json:"input_heap"`
+	TotalLines   int64   `json:"total_lines"`
+	Shredded     *struct {
 		At string `json:"at"`
 	} `json:"shredded"`
 }
@@ -88,6 +89,9 @@ func (e shownExecution) print(out *screen) {
 	}
 	out.printf("%s %s%s\n", label("status"), span{colorOf(e.state()), e.state()}, lasted)
 	field("accepted", e.RequestedAt)
+	if e.QueuedMillis != nil {
+		field("waited", took(time.Duration(*e.QueuedMillis)*time.Millisecond)+" for a slot")
+	}
 	if s := e.session(); s != "-" {
 		field("session", s)
 	}

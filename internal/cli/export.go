@@ -47,10 +47,10 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 	p := newProgress(std.err, "exported")
 	opts := embed.ExportOptions{
 		Dir: c.Dir, Resume: c.Resume, From: c.From, To: c.To, Since: c.Since, Until: c.Until, Execution: c.Execution, Session: c.Session,
-		Blobs: c.Heaps, Progress: p.show, Server: c.get,
+		Blobs: c.Heaps, Progress: p.show, Server: c.get, ServerPost: c.post,
 	}
 	if c.DataDir != "" {
-		opts.Server, opts.DataDir, opts.AuditKey = nil, c.DataDir, c.AuditKey
+		opts.Server, opts.ServerPost, opts.DataDir, opts.AuditKey = nil, nil, c.DataDir, c.AuditKey
 	}
 	if c.Checkpoint != "" {
 		var err error
@@ -60,7 +60,7 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 	}
 	exported, err := embed.Export(ctx, opts)
 	if errors.Is(err, embed.ErrLocked) { // its owner has the ledger open
-		opts.Server, opts.DataDir = c.get, ""
+		opts.Server, opts.ServerPost, opts.DataDir = c.get, c.post, ""
 		exported, err = embed.Export(ctx, opts)
 	}
 	p.clear()
@@ -83,7 +83,15 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 	}
 	_, err = fmt.Fprintf(std.out, "Exported %d events (%s) and %d blobs, %d bytes, to %s\nunder the checkpoint of %d events with the tree hash %s.\n",
 		exported.Events, kind, exported.Blobs, exported.Bytes, exported.Dir, exported.Size, exported.Root)
+	if exported.Pending > 0 {
+		fmt.Fprintf(std.out, "%d newer events are not signed yet and not in it; with a token that has the scope sign they are.\n", exported.Pending)
+	}
 	return err
+}
+
+// post asks the server for a path with the method POST and no body.
+func (f clientFlags) post(ctx context.Context, path string, header ...string) (*http.Response, error) {
+	return f.send(ctx, http.MethodPost, path, nil, header...)
 }
 
 // get asks the server for a path.

@@ -139,6 +139,15 @@ func valuesOf(v reflect.Value) (list []string) {
 			list = append(list, valuesOf(v.Index(i))...)
 		}
 		return list
+	case reflect.Map: // one text, as on the command line
+		for _, key := range v.MapKeys() {
+			list = append(list, fmt.Sprintf("%v=%v", key, v.MapIndex(key)))
+		}
+		if len(list) == 0 {
+			return nil
+		}
+		slices.Sort(list)
+		return []string{strings.Join(list, ",")}
 	default:
 		if text := fmt.Sprint(v.Interface()); text != "" {
 			return []string{text}
@@ -260,6 +269,7 @@ func (c *ownerCmd) serve(ctx context.Context, settings []string, tell func(repor
 	if err := c.mcpServers(&opts); err != nil {
 		return err
 	}
+	limitMemory(opts.Logger)
 	book, err := embed.Start(ctx, opts)
 	if err != nil {
 		return err

@@ -189,8 +189,8 @@ func launchServer(t *testing.T, dir string, args ...string) (p *process, url str
 	if mcp := p.until(`^  mcp +(\S+)\n`)[1]; mcp != url+"/mcp" {
 		t.Errorf("it says MCP is at %s", mcp)
 	}
-	file := p.until(`^  events +nats://127\.0\.0\.1:\d+   \(NATS, to read; user and password are in (\S+)\)\n`)[1]
-	if raw, err := os.ReadFile(file); err != nil || !strings.Contains(string(raw), `"password"`) {
+	file := p.until(`^  events +nats://127\.0\.0\.1:\d+   \(NATS, to read: nats --server nats://127\.0\.0\.1:\d+ --creds (\S+) sub 'events\.default\.>'\)\n`)[1]
+	if raw, err := os.ReadFile(file); err != nil || !strings.Contains(string(raw), "BEGIN USER NKEY SEED") {
 		t.Errorf("the credentials are in %s: %s, %v", file, raw, err)
 	}
 	p.until(`^Ready\. `)
@@ -198,7 +198,7 @@ func launchServer(t *testing.T, dir string, args ...string) (p *process, url str
 }
 
 // A default port that another program uses is named, because clients look for
-// the server there; no output holds the subscribers' password.
+// the server there; no output holds the subscribers' private key.
 func TestServeNamesABusyPort(t *testing.T) {
 	t.Parallel()
 	if l, err := net.Listen("tcp", "127.0.0.1:8080"); err == nil {
@@ -211,16 +211,13 @@ func TestServeNamesABusyPort(t *testing.T) {
 		t.Errorf("it names %s, but is at %s", named, url)
 	}
 	p.signal(syscall.SIGTERM)
-	raw, err := os.ReadFile(filepath.Join(dir, "nats-reader.json"))
+	raw, err := os.ReadFile(filepath.Join(dir, "nats", "default.creds"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var login struct{ Password string }
-	if err := json.Unmarshal(raw, &login); err != nil || login.Password == "" {
-		t.Fatalf("%s: %v", raw, err)
-	}
-	if all := p.rest() + p.errs.String(); strings.Contains(all, login.Password) {
-		t.Errorf("the password is printed:\n%s", all)
+	seed := regexp.MustCompile(`\bSU[A-Z2-7]{50,}`).FindString(string(raw))
+	if all := p.rest() + p.errs.String(); seed == "" || strings.Contains(all, seed) {
+		t.Errorf("the private key is printed:\n%s", all)
 	}
 }
 
@@ -434,7 +431,7 @@ func TestCompletion(t *testing.T) {
 		t.Fatalf("bash does not read it: %v\n%s", err, out)
 	}
 	for typed, want := range map[string]string{
-		"":                              "serve mcp acp run repl exec heap session context events volume token webhook status verify rebuild version completion --help --config --raw",
+		"":                              "serve mcp acp run repl exec heap session context events volume token nats webhook status verify rebuild version completion --help --config --raw",
 		"he":                            "heap",
 		"exec ":                         "list show get output watch cancel calls events --help",
 		"exec w":                        "watch",

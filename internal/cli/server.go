@@ -18,35 +18,41 @@ import (
 
 // engineFlags are shared by the commands that hold a ledger themselves.
 type engineFlags struct {
-	DataDir          string        `help:"Directory that holds the ledger and everything derived from it." default:"${datadir}" placeholder:"DIR"`
-	Slots            *int          `name:"max-concurrent-executions" help:"How many scripts run at once; the number of cores if not given." placeholder:"N"`
-	Stateless        bool          `help:"Plain isolates: optimising compiler and WebAssembly, but no heaps; MCP offers a blocking run_js only."`
-	HeapMemoryMax    int           `help:"Default heap limit of a run, in MB." default:"64" placeholder:"MB"`
-	HeapCeiling      *int          `name:"heap-memory-ceiling" help:"Largest heap limit a run may ask for, in MB; 256, or --heap-memory-max if that is more." placeholder:"MB"`
-	Timeout          int           `name:"execution-timeout" help:"Default wall-clock limit of a run, in seconds, 1 to 300." default:"30" placeholder:"SECONDS"`
-	OutputMaxBytes   int64         `help:"Output stored per run, in bytes; 0 is unlimited." default:"67108864" placeholder:"BYTES"`
-	Sandbox          string        `help:"What to do where scripts cannot be confined as they should be: strict refuses to start, best-effort says what is missing and goes on." enum:"strict,best-effort" default:"strict"`
-	WorkerReuse      string        `help:"Which runs may share a worker process, one after another: those of a tenant, of a session, or none (run)." enum:"tenant,session,run" default:"tenant"`
-	WorkerMaxRuns    int           `help:"Runs after which a worker process is replaced." default:"1000" placeholder:"N"`
-	WorkerMaxAge     time.Duration `help:"Age at which a worker process is replaced." default:"1h" placeholder:"DURATION"`
-	DrainWait        time.Duration `help:"How long running scripts may go on at shutdown before they are handed back, to be continued at the next start." default:"10s" placeholder:"DURATION"`
-	MCPServers       []string      `name:"mcp-server" sep:"none" help:"Let scripts call the tools of this MCP server, as name=command with arguments or name=https://host/path; may be repeated." placeholder:"NAME=COMMAND|URL"`
-	MCPConfig        string        `name:"mcp-config" help:"File with MCP servers that scripts may call, in the mcpServers form of MCP clients; $${NAME} in it is taken from the environment." placeholder:"FILE"`
-	HostCallBodies   string        `name:"host-call-bodies" help:"What is kept of what scripts call on MCP servers and get from them: all of it (full), or only its hash." enum:"full,hash" default:"full"`
-	ContextIdle      time.Duration `name:"context-idle" help:"How long the context of a session may go unused before it begins anew." default:"30m" placeholder:"DURATION"`
-	ContextSessions  int           `name:"context-max-sessions" help:"Contexts held in memory; the others are read when they are needed." default:"10000" placeholder:"N"`
-	ContextMemory    int           `name:"context-memory" help:"What contexts in memory may take, in MB." default:"64" placeholder:"MB"`
-	ContextHighWater int           `name:"context-high-water" help:"Size of the process's heap, in MB, from which contexts are dropped from memory." default:"512" placeholder:"MB"`
-	ContextScope     string        `name:"context-scope" help:"Who shares the context of a session name where tokens are asked for: principal (each has its own) or tenant." default:"principal" enum:"principal,tenant" placeholder:"SCOPE"`
-	ContextSecrets   []string      `name:"context-secret-key" help:"Part of the names whose values are kept out of contexts, besides the usual ones; may be repeated." placeholder:"NAME"`
-	SessionID        string        `name:"session-id" help:"Name that runs over stdio MCP are logged under." placeholder:"NAME"`
-	Instructions     string        `help:"Replace the instructions given to MCP clients." placeholder:"TEXT"`
-	RunJSDescription string        `name:"run-js-description" help:"Replace the description of the run_js tool." placeholder:"TEXT"`
-	AuditKey         string        `help:"File of the key that checkpoints of the ledger are signed with, made if it does not exist; one in the data directory if not given." placeholder:"FILE"`
-	WitnessURL       string        `name:"witness-url" help:"Send every signed checkpoint there, by POST, to be remembered by somebody else." placeholder:"URL"`
-	ScrubRate        int           `name:"scrub-rate" help:"How many events a second are read again in the background and compared with their hashes; 0 does without." default:"2000" placeholder:"N"`
-	DiskReserve      *int64        `name:"disk-reserve" help:"Space to keep free on the disk of --data-dir, in MB: below it no new run is accepted; 256, at most 5 % of the disk, if not given; 0 keeps nothing free." placeholder:"MB"`
-	LogLevel         string        `help:"Least severe log record written to stderr: ${enum}." enum:"debug,info,warn,error" default:"warn"`
+	DataDir          string         `help:"Directory that holds the ledger and everything derived from it." default:"${datadir}" placeholder:"DIR"`
+	Slots            *int           `name:"max-concurrent-executions" help:"How many scripts run at once; the number of cores if not given." placeholder:"N"`
+	LimitSlots       int            `name:"limit-slots" help:"Scripts of one tenant that run at once; 0 is unlimited." default:"0" placeholder:"N"`
+	TenantWeights    map[string]int `name:"tenant-weights" mapsep:"," help:"Shares of the slots that tenants get while several of them wait, in comparison with each other: as tenant=N, or an object in the file of --config. A tenant that is not named has 1." placeholder:"TENANT=N"`
+	ExtraSlots       int            `name:"extra-slots" help:"Scripts that run besides, for tenants that wait while others keep all slots; 0 is none." default:"2" placeholder:"N"`
+	FairAfter        time.Duration  `name:"fair-after" help:"How long a tenant waits, while others keep all slots, before its script runs in an extra slot." default:"500ms" placeholder:"DURATION"`
+	Stateless        bool           `help:"Plain isolates: optimising compiler and WebAssembly, but no heaps; MCP offers a blocking run_js only."`
+	HeapMemoryMax    int            `help:"Default heap limit of a run, in MB." default:"64" placeholder:"MB"`
+	HeapCeiling      *int           `name:"heap-memory-ceiling" help:"Largest heap limit a run may ask for, in MB; 256, or --heap-memory-max if that is more." placeholder:"MB"`
+	Timeout          int            `name:"execution-timeout" help:"Default wall-clock limit of a run, in seconds, 1 to 300." default:"30" placeholder:"SECONDS"`
+	OutputMaxBytes   int64          `help:"Output stored per run, in bytes; 0 is unlimited." default:"67108864" placeholder:"BYTES"`
+	MemoryBudget     *int           `name:"memory-budget" help:"Memory for answers, heaps of runs and cached heaps together, in MiB, 64 or more; 512, or half of the memory limit of the Go runtime where that is less." placeholder:"MIB"`
+	MinClientRate    int64          `name:"min-client-rate" help:"Bytes that a client must send or take in each 30 s in which the server waits for it; 0 asks for any progress." default:"65536" placeholder:"BYTES"`
+	Sandbox          string         `help:"What to do where scripts cannot be confined as they should be: strict refuses to start, best-effort says what is missing and goes on." enum:"strict,best-effort" default:"strict"`
+	WorkerReuse      string         `help:"Which runs may share a worker process, one after another: those of a tenant, of a session, or none (run)." enum:"tenant,session,run" default:"tenant"`
+	WorkerMaxRuns    int            `help:"Runs after which a worker process is replaced." default:"1000" placeholder:"N"`
+	WorkerMaxAge     time.Duration  `help:"Age at which a worker process is replaced." default:"1h" placeholder:"DURATION"`
+	DrainWait        time.Duration  `help:"How long running scripts may go on at shutdown before they are handed back, to be continued at the next start." default:"10s" placeholder:"DURATION"`
+	MCPServers       []string       `name:"mcp-server" sep:"none" help:"Let scripts call the tools of this MCP server, as name=command with arguments or name=https://host/path; may be repeated." placeholder:"NAME=COMMAND|URL"`
+	MCPConfig        string         `name:"mcp-config" help:"File with MCP servers that scripts may call, in the mcpServers form of MCP clients; $${NAME} in it is taken from the environment." placeholder:"FILE"`
+	HostCallBodies   string         `name:"host-call-bodies" help:"What is kept of what scripts call on MCP servers and get from them: all of it (full), or only its hash." enum:"full,hash" default:"full"`
+	ContextIdle      time.Duration  `name:"context-idle" help:"How long the context of a session may go unused before it begins anew." default:"30m" placeholder:"DURATION"`
+	ContextSessions  int            `name:"context-max-sessions" help:"Contexts held in memory; the others are read when they are needed." default:"10000" placeholder:"N"`
+	ContextMemory    int            `name:"context-memory" help:"What contexts in memory may take, in MB." default:"64" placeholder:"MB"`
+	ContextHighWater int            `name:"context-high-water" help:"Size of the process's heap, in MB, from which contexts are dropped from memory." default:"512" placeholder:"MB"`
+	ContextScope     string         `name:"context-scope" help:"Who shares the context of a session name where tokens are asked for: principal (each has its own) or tenant." default:"principal" enum:"principal,tenant" placeholder:"SCOPE"`
+	ContextSecrets   []string       `name:"context-secret-key" help:"Part of the names whose values are kept out of contexts, besides the usual ones; may be repeated." placeholder:"NAME"`
+	SessionID        string         `name:"session-id" help:"Name that runs over stdio MCP are logged under." placeholder:"NAME"`
+	Instructions     string         `help:"Replace the instructions given to MCP clients." placeholder:"TEXT"`
+	RunJSDescription string         `name:"run-js-description" help:"Replace the description of the run_js tool." placeholder:"TEXT"`
+	AuditKey         string         `help:"File of the key that checkpoints of the ledger are signed with, made if it does not exist; one in the data directory if not given." placeholder:"FILE"`
+	WitnessURL       string         `name:"witness-url" help:"Send every signed checkpoint there, by POST, to be remembered by somebody else." placeholder:"URL"`
+	ScrubRate        int            `name:"scrub-rate" help:"How many events a second are read again in the background and compared with their hashes; 0 does without." default:"2000" placeholder:"N"`
+	DiskReserve      *int64         `name:"disk-reserve" help:"Space to keep free on the disk of --data-dir, in MB: below it no new run is accepted; 256, at most 5 % of the disk, if not given; 0 keeps nothing free." placeholder:"MB"`
+	LogLevel         string         `help:"Least severe log record written to stderr: ${enum}." enum:"debug,info,warn,error" default:"warn"`
 }
 
 // Validate checks what package embed would complain of in its own words.
@@ -54,12 +60,22 @@ func (f engineFlags) Validate() error {
 	switch {
 	case f.Slots != nil && *f.Slots < 1:
 		return fmt.Errorf("--max-concurrent-executions is %d: it must be 1 or more", *f.Slots)
+	case f.LimitSlots < 0:
+		return fmt.Errorf("--limit-slots is %d: 0 is unlimited", f.LimitSlots)
+	case f.ExtraSlots < 0:
+		return fmt.Errorf("--extra-slots is %d: 0 is none", f.ExtraSlots)
+	case f.FairAfter < 0:
+		return fmt.Errorf("--fair-after is %s: it cannot be negative", f.FairAfter)
 	case f.HeapMemoryMax < 1:
 		return fmt.Errorf("--heap-memory-max is %d: it must be 1 or more", f.HeapMemoryMax)
 	case f.HeapCeiling != nil && *f.HeapCeiling < f.HeapMemoryMax:
 		return fmt.Errorf("--heap-memory-ceiling is %d: it must not be below --heap-memory-max, which is %d", *f.HeapCeiling, f.HeapMemoryMax)
 	case f.Timeout < 1 || f.Timeout > 300:
 		return fmt.Errorf("--execution-timeout is %d: the range is 1 to 300", f.Timeout)
+	case f.MemoryBudget != nil && *f.MemoryBudget < 64:
+		return fmt.Errorf("--memory-budget is %d: it must be 64 or more", *f.MemoryBudget)
+	case f.MinClientRate < 0:
+		return fmt.Errorf("--min-client-rate is %d: it must be 0 or more", f.MinClientRate)
 	case f.WorkerMaxRuns < 1:
 		return fmt.Errorf("--worker-max-runs is %d: it must be 1 or more", f.WorkerMaxRuns)
 	case f.ContextIdle <= 0:
@@ -92,9 +108,19 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 	if drain == 0 {
 		drain = -1
 	}
-	scrub := f.ScrubRate
+	scrub, rate := f.ScrubRate, f.MinClientRate
 	if scrub == 0 {
 		scrub = -1
+	}
+	extra, after := f.ExtraSlots, f.FairAfter
+	if extra == 0 {
+		extra = -1
+	}
+	if after == 0 {
+		after = -1
+	}
+	if rate == 0 {
+		rate = -1
 	}
 	var reserve int64
 	if f.DiskReserve != nil {
@@ -107,12 +133,18 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 	return embed.Options{
 		DataDir:             f.DataDir,
 		Slots:               orZero(f.Slots),
+		LimitSlots:          f.LimitSlots,
+		TenantWeights:       f.TenantWeights,
+		ExtraSlots:          extra,
+		FairAfter:           after,
 		Stateless:           f.Stateless,
 		HeapMemoryMB:        f.HeapMemoryMax,
 		HeapMemoryCeilingMB: orZero(f.HeapCeiling),
 		TimeoutSecs:         f.Timeout,
 		OutputMaxBytes:      output,
 		DrainWait:           drain,
+		MemoryMB:            orZero(f.MemoryBudget),
+		MinClientBytes:      rate,
 		DiskReserve:         reserve,
 		Sandbox:             f.Sandbox,
 		WorkerReuse:         f.WorkerReuse,
@@ -149,7 +181,7 @@ type serveCmd struct {
 	HTTPAddr             string        `name:"http-addr" help:"Where HTTP and MCP listen; default 127.0.0.1:8080, or a free port when that is busy." placeholder:"HOST:PORT" xor:"http"`
 	HTTPPort             int           `name:"http-port" help:"Short for --http-addr 127.0.0.1:PORT." placeholder:"PORT" xor:"http"`
 	SSEPort              int           `name:"sse-port" help:"Like --http-port: the legacy SSE transport is served on the same address." placeholder:"PORT" xor:"http"`
-	NATSAddr             string        `name:"nats-addr" help:"Where NATS listens for consumers of events; default 127.0.0.1:4222, or a free port when that is busy; off closes it." placeholder:"HOST:PORT"`
+	NATSAddr             string        `name:"nats-addr" help:"Where NATS listens for consumers of events; default 127.0.0.1:4222, or a free port when that is busy, and off with --auth; off closes it." placeholder:"HOST:PORT"`
 	NATSURL              string        `name:"nats-url" help:"Keep the ledger on an outside NATS server or cluster." placeholder:"URL"`
 	AllowPrivate         bool          `name:"webhook-allow-private" help:"Let webhooks lead to this machine and private networks, and over plain HTTP."`
 	HeapRetention        time.Duration `name:"heap-retention" help:"Collect heaps by itself: untagged ones that nothing refers to and that were not used for this long, 1h or more; 0 keeps all." default:"0" placeholder:"DURATION"`
@@ -190,6 +222,7 @@ func (c *serveCmd) options(log io.Writer) embed.Options {
 	opts.NATSURL = c.NATSURL
 	switch {
 	case c.NATSAddr == "off" || c.NATSURL != "":
+	case c.NATSAddr == "" && len(c.Auth) > 0: // several tenants: only if asked for
 	case c.NATSAddr == "":
 		opts.NATSAddr, opts.NATSFallback = defaultNATSAddr, true
 	default:
@@ -210,6 +243,7 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 	if err := c.mcpServers(&opts); err != nil {
 		return err
 	}
+	limitMemory(opts.Logger)
 	book, err := embed.Start(ctx, opts)
 	if err != nil {
 		return err

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"daybook/embed"
 )
 
@@ -67,7 +69,7 @@ func TestGuideToEvents(t *testing.T) {
 		count[kind]++
 		t.Run(fmt.Sprintf("%s %d", kind, count[kind]), func(t *testing.T) { g.try(t, kind, m[3]) })
 	}
-	for kind, least := range map[string]int{"sh": 3, "python": 1, "shnats": 3, "js": 1, "go": 1, "pythonwebhook": 1, "shreplay": 1} {
+	for kind, least := range map[string]int{"sh": 3, "python": 1, "shnats": 3, "js": 1, "go": 1, "shrotate": 1, "shtenant": 1, "pythonwebhook": 1, "shreplay": 1} {
 		if count[kind] < least {
 			t.Errorf("%d snippets of the kind %s", count[kind], kind)
 		}
@@ -93,11 +95,18 @@ type guide struct {
 
 // try starts a snippet as a reader would.
 func (g *guide) try(t *testing.T, kind, text string) {
-	text = strings.ReplaceAll(text, "http://127.0.0.1:8080", g.book.URL())
+	at := strings.NewReplacer("http://127.0.0.1:8080", g.book.URL(), "nats://127.0.0.1:4222", g.book.NATSURL())
+	text = at.Replace(text)
 	dir := t.TempDir()
 	var cmd *exec.Cmd
 	live := true
 	switch kind {
+	case "shrotate":
+		g.rotate(t, text)
+		return
+	case "shtenant":
+		g.tenant(t, text)
+		return
 	case "sh", "shnats", "shreplay":
 		needs(t, "bash", "curl")
 		live = !strings.Contains(text, "consumer next") && kind != "shreplay" && (strings.Contains(text, "follow=true") || strings.Contains(text, "event-stream") || kind == "shnats")
@@ -107,7 +116,7 @@ func (g *guide) try(t *testing.T, kind, text string) {
 		if kind == "shreplay" {
 			text = strings.ReplaceAll(text, "--speed max", "--speed max --server "+g.book.URL())
 		}
-		cmd = exec.Command("bash", "-c", g.setup+text)
+		cmd = exec.Command("bash", "-c", at.Replace(g.setup)+text)
 		cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(*natsCLI)+":"+filepath.Dir(g.bin)+":"+os.Getenv("PATH"))
 	case "python":
 		needs(t, "python3")
@@ -166,7 +175,10 @@ func given(t *testing.T, value string) {
 }
 
 // display is what a snippet prints, as it does.
-type display struct{ lines chan string }
+type display struct {
+	lines chan string
+	seen  *strings.Builder // what until has read
+}
 
 // run starts a snippet, and ends it and what it started with the test.
 func (g *guide) run(t *testing.T, cmd *exec.Cmd) display {
@@ -182,7 +194,7 @@ func (g *guide) run(t *testing.T, cmd *exec.Cmd) display {
 		t.Fatal(err)
 	}
 	w.Close()
-	d := display{make(chan string, 100_000)}
+	d := display{make(chan string, 100_000), &strings.Builder{}}
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -223,8 +235,9 @@ func (d display) until(t *testing.T, text string, more func() string) {
 			select {
 			case line, ok := <-d.lines:
 				if !ok {
-					t.Fatalf("it ended without showing %q", texts)
+					t.Fatalf("it ended without showing %q, but:\n%s", texts, d.seen.String())
 				}
+				d.seen.WriteString(line)
 				for _, text := range texts {
 					if strings.Contains(line, text) {
 						return
@@ -236,6 +249,68 @@ func (d display) until(t *testing.T, text string, more func() string) {
 				t.Fatalf("it never showed %q", texts)
 			}
 		}
+	}
+}
+
+// shell runs commands of the guide, beside the commands that they call.
+func (g *guide) shell(t *testing.T, text string) *exec.Cmd {
+	t.Helper()
+	needs(t, "bash")
+	cmd := exec.Command("bash", "-c", text)
+	cmd.Env = []string{"PATH=" + filepath.Dir(*natsCLI) + ":" + filepath.Dir(g.bin) + ":" + os.Getenv("PATH"), "XDG_DATA_HOME=" + g.data, "HOME=" + t.TempDir()}
+	return cmd
+}
+
+// rotate replaces the key of the default credential; the snippets after it use the
+// new one.
+func (g *guide) rotate(t *testing.T, text string) {
+	file := g.book.SubscriberCredentials()
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := g.shell(t, text).Output()
+	if err != nil || strings.TrimSpace(string(out)) != file {
+		t.Fatalf("it prints %q, %v", out, err)
+	}
+	if after, err := os.ReadFile(file); err != nil || string(after) == string(before) {
+		t.Errorf("the key stays: %v", err)
+	}
+	g.accepted(t, file)
+}
+
+// accepted waits until the server lets a credentials file in.
+func (g *guide) accepted(t *testing.T, file string) {
+	t.Helper()
+	for late := time.Now().Add(patience); ; {
+		nc, err := nats.Connect(g.book.NATSURL(), nats.UserCredentials(file))
+		if err == nil {
+			nc.Close()
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// tenant makes a credential for another tenant, which sees nothing of the default
+// one. Its stream holds no event, so the snippet shows none.
+func (g *guide) tenant(t *testing.T, text string) {
+	commands, follow, _ := strings.Cut(text, "nats --server")
+	out, err := g.shell(t, commands).Output()
+	if err != nil || !strings.HasPrefix(string(out), filepath.Join(g.data, "daybook", "nats", "acme.creds")+"\n") || !strings.Contains(string(out), "acme") {
+		t.Fatalf("it prints %q, %v", out, err)
+	}
+	g.accepted(t, filepath.Join(g.data, "daybook", "nats", "acme.creds"))
+	given(t, *natsCLI)
+	shown := g.run(t, g.shell(t, "nats --server "+strings.TrimSpace(follow)+" 2>&1"))
+	shown.until(t, "Subscribing", nil)
+	runIn(t, g.book, "demo")
+	select {
+	case line := <-shown.lines:
+		t.Errorf("a subscriber of another tenant is shown %s", line)
+	case <-time.After(300 * time.Millisecond):
 	}
 }
 

@@ -35,7 +35,7 @@ type tokenCreateCmd struct {
 	tokenFlags
 	Tenant    string        `help:"Tenant whose data the token gives access to: 1 to 64 characters of a-z, 0-9, _ and -." default:"default" placeholder:"NAME"`
 	Principal string        `required:"" help:"Who the token is for; recorded with everything it does." placeholder:"NAME"`
-	Scopes    []string      `name:"scope" help:"What it allows: read, run, admin; may be repeated." default:"read,run" placeholder:"SCOPE"`
+	Scopes    []string      `name:"scope" help:"What it allows: read, run, sign, admin; may be repeated." default:"read,run" placeholder:"SCOPE"`
 	Expires   time.Duration `help:"How long it is good, such as 720h; for ever if not given." placeholder:"DURATION"`
 }
 

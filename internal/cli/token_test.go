@@ -31,7 +31,7 @@ func TestToken(t *testing.T) {
 		{args: `token revoke --file $file aaaaaaaaaa`, status: 1, stderr: "daybook: there is no token \"aaaaaaaaaa\" in $file; daybook token list shows the ids\n"},
 		{args: `token list --file $file --json`, stdout: `\{\n  "tokens": \[\n    \{\n      "id": "$id",\n      "tenant": "acme".*"revoked": "20.*`},
 		{args: `token create --file $file`, status: 2, stderr: "daybook: missing flags: --principal=NAME\n.*"},
-		{args: `token create --file $file --principal a --scope all`, status: 2, stderr: "daybook: --scope: unknown scope \"all\"; the scopes are read, run and admin\n"},
+		{args: `token create --file $file --principal a --scope all`, status: 2, stderr: "daybook: --scope: unknown scope \"all\"; the scopes are read, run, sign and admin\n"},
 		{args: `token create --file $file --principal a --tenant A.B`, status: 1, stderr: "daybook: tenant \"A.B\" is not 1 to 64 characters.*\n"},
 		{args: `token create --file $file --principal a --expires=-1h`, status: 1, stderr: "daybook: expires .* is not in the future\n"},
 		{args: `token list --file $open`, status: 1, stderr: "daybook: token file $open can be used by others than its owner \\(mode 0644\\): run chmod 600 .*\n"},

@@ -52,11 +52,13 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 	p := newProgress(std.err, "verified")
 	opts := embed.VerifyOptions{DataDir: c.DataDir, Export: c.Export, ServerURL: c.Server, Keys: keys, KeyDir: c.KeyDir, SkipBlobs: c.SkipBlobs, Progress: p.show}
 	if c.Server != "" {
-		opts.Server = clientFlags{Server: c.Server, Token: c.Token, TokenFile: c.TokenFile, Insecure: c.Insecure}.get
+		client := clientFlags{Server: c.Server, Token: c.Token, TokenFile: c.TokenFile, Insecure: c.Insecure}
+		opts.Server, opts.ServerPost = client.get, client.post
 	}
 	report, err := embed.Verify(ctx, opts)
 	if errors.Is(err, embed.ErrLocked) {
-		opts.Server, opts.ServerURL = clientFlags{DataDir: c.DataDir, Token: c.Token, TokenFile: c.TokenFile}.get, "the process that owns "+c.DataDir
+		client := clientFlags{DataDir: c.DataDir, Token: c.Token, TokenFile: c.TokenFile}
+		opts.Server, opts.ServerPost, opts.ServerURL = client.get, client.post, "the process that owns "+c.DataDir
 		report, err = embed.Verify(ctx, opts)
 	}
 	p.clear()

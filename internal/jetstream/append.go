@@ -107,6 +107,7 @@ func (a *appending) once(ctx context.Context) (uint64, error) {
 		}
 		m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, strconv.FormatUint(position, 10))
 	}
+	s.prepareWork(ctx, v, a.e)
 	seq, err := s.try(ctx, v, m)
 	switch {
 	case err == nil:

@@ -196,7 +196,7 @@ func (s *Store) CheckBlob(ctx context.Context, blob events.LostBlob) error {
 		return err
 	}
 	_ = s.blobs.bad(name, errors.New("it was found damaged before")) // known to the caller
-	_, _, err = s.blobs.get(ctx, name, blob.SHA256)
+	_, err = s.blobs.get(ctx, name, blob.SHA256)
 	switch {
 	case errors.Is(err, events.ErrDamaged):
 		return nil

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"daybook/events"
+	"daybook/internal/budget"
 )
 
 // bases are the heaps that other heaps are packed against. What an engine puts
@@ -63,14 +64,15 @@ func (b *bucket) unpackingFor(ctx context.Context, base string) (*packing, error
 	if !events.ValidHash(base) {
 		return nil, fmt.Errorf("%w: its description names the base %q", events.ErrDamaged, base)
 	}
-	heap, _, err := b.get(ctx, baseName(base), base)
+	// The base stays in memory for all: it is not the caller's.
+	got, err := b.get(budget.With(ctx, nil), baseName(base), base)
 	if errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrRemoved) {
 		return nil, fmt.Errorf("%w: the base heap %s is not in the blob store", events.ErrDamaged, base)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the base heap %s: %w", base, err)
 	}
-	p = newPacking(base, heap)
+	p = newPacking(base, got.blob)
 	known.mu.Lock()
 	defer known.mu.Unlock()
 	known.byHash[base] = p

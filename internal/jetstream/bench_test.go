@@ -1,8 +1,11 @@
 package jetstream_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -85,6 +88,29 @@ func BenchmarkHeap(b *testing.B) {
 			}
 		}
 	})
+	// From the cache: the newest heaps are kept unpacked, the others packed.
+	for _, newer := range []int{0, 30} {
+		b.Run(fmt.Sprintf("restore/newer=%d", newer), func(b *testing.B) {
+			kept := jetstreamtest.Open(b, server, jetstream.Options{})
+			if err := kept.SetBase(b.Context(), "e", bytes.Clone(blob)); err != nil {
+				b.Fatal(err)
+			}
+			var first string
+			for i := range newer + 1 {
+				blob[i*7]++
+				hash, err := kept.PutHeap(b.Context(), tenant, bytes.Clone(blob), "e")
+				if err != nil {
+					b.Fatal(err)
+				}
+				first = cmp.Or(first, hash)
+			}
+			for b.Loop() {
+				if _, _, err := kept.Heap(b.Context(), tenant, first); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 	b.Run("get", func(b *testing.B) {
 		hash, err := s.PutHeap(b.Context(), tenant, blob, "e")
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/budget"
 )
 
 // Where blobs are: an object store bucket in the form that NATS documents
@@ -285,58 +286,59 @@ func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo, after u
 	return err
 }
 
+// gotBlob is a blob that was read whole.
+type gotBlob struct {
+	blob, packed []byte
+	base         string // hash of the heap it is packed against; empty for none
+	info         *natsjs.ObjectInfo
+}
+
 // get reads a blob back and checks it against its hash: events.ErrNotFound, or
-// *events.BlobDamagedError saying what is wrong.
-func (b *bucket) get(ctx context.Context, name, hash string) ([]byte, *natsjs.ObjectInfo, error) {
+// *events.BlobDamagedError saying what is wrong. What it holds is taken from the
+// account that ctx carries.
+func (b *bucket) get(ctx context.Context, name, hash string) (gotBlob, error) {
 	info, err := b.describe(ctx, name)
 	if err != nil {
-		return nil, nil, err
+		return gotBlob{}, err
 	}
-	blob, err := b.content(ctx, name, hash, info)
+	got, err := b.content(ctx, name, hash, info)
 	if errors.Is(err, events.ErrDamaged) {
-		return nil, nil, b.bad(name, err)
+		return gotBlob{}, b.bad(name, err)
 	}
 	if err != nil {
-		return nil, nil, err
+		return gotBlob{}, err
 	}
 	b.good(name, "it was read again and is intact")
-	return blob, info, nil
+	return got, nil
 }
 
 // content reads the bytes of a blob that is described.
-func (b *bucket) content(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) ([]byte, error) {
+func (b *bucket) content(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (gotBlob, error) {
+	got := gotBlob{info: info}
 	size, err := blobSize(info)
 	if err != nil {
-		return nil, err
+		return gotBlob{}, err
 	}
-	packed, err := b.read(ctx, info)
+	if err := budget.Take(ctx, size); err != nil {
+		return gotBlob{}, err
+	}
+	if got.base, err = baseOf(name, info); err != nil {
+		return gotBlob{}, err
+	}
+	if got.packed, err = b.readPacked(ctx, name, info); err != nil {
+		return gotBlob{}, err
+	}
+	p, err := b.unpackingFor(ctx, got.base)
 	if err != nil {
-		return nil, err
+		return gotBlob{}, err
 	}
-	base := info.Metadata[metaBase]
-	if base != "" && strings.HasPrefix(name, basePrefix) {
-		return nil, fmt.Errorf("%w: a base heap has the base %q itself", events.ErrDamaged, base)
+	if got.blob, err = p.decompress(got.packed, size); err != nil {
+		return gotBlob{}, fmt.Errorf("%w: %w", events.ErrDamaged, err)
 	}
-	if id := info.Metadata[metaKey]; id != "" && strings.HasPrefix(name, "heap/") {
-		tenant, _, _ := strings.Cut(strings.TrimPrefix(name, "heap/"), "/")
-		if packed, err = events.OpenText(tenant, id, packed, b.s.opts.Keys); errors.Is(err, events.ErrShredded) {
-			return nil, events.ErrRemoved
-		} else if err != nil {
-			return nil, err
-		}
+	if sum := events.Hash(got.blob); sum != hash {
+		return gotBlob{}, fmt.Errorf("%w: its bytes have the hash %s", events.ErrDamaged, sum)
 	}
-	p, err := b.unpackingFor(ctx, base)
-	if err != nil {
-		return nil, err
-	}
-	blob, err := p.decompress(packed, size)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", events.ErrDamaged, err)
-	}
-	if got := events.Hash(blob); got != hash {
-		return nil, fmt.Errorf("%w: its bytes have the hash %s", events.ErrDamaged, got)
-	}
-	return blob, nil
+	return got, nil
 }
 
 // blobSize reads the size before compression from a blob's description.

@@ -8,83 +8,151 @@ import (
 	"daybook/events"
 )
 
-// blobCache keeps the heaps used last in memory, up to a number of bytes: the
-// heap a run leaves is usually the one the next run restores. Blobs never
-// change; one that this process removes is dropped.
+// unpackedBytes bounds the heaps that the cache also keeps unpacked, the newest:
+// the heap that a run leaves is usually the one that the next run restores.
+const unpackedBytes = 8 << 20
+
+// blobCache keeps the heaps used last in memory, in their packed form, up to a
+// number of bytes. Blobs never change; one that this process removes is dropped.
 type blobCache struct {
 	limit int64
+	// onUse, if set, receives the bytes that the cache holds after each change.
+	onUse func(int64)
 
-	mu    sync.Mutex
-	used  int64
-	order *list.List // of *cachedBlob, most recently used first
-	named map[string]*list.Element
+	mu       sync.Mutex
+	used     int64      // guarded by mu; bytes of packed forms
+	unpacked int64      // guarded by mu; bytes of unpacked forms
+	order    *list.List // of *cachedBlob, most recently used first
+	newest   *list.List // of *cachedBlob, those kept unpacked, most recently used first
+	named    map[string]*cachedBlob
 }
 
 type cachedBlob struct {
+	keptHeap
 	name string
+	// pinnedAt is when this process last made sure that the blob stays.
+	pinnedAt     time.Time
+	place, fresh *list.Element // fresh is nil where only the packed form is kept
+}
+
+// keptHeap is a heap as the cache keeps it. Its bytes are shared and MUST NOT be
+// changed.
+type keptHeap struct {
+	packed []byte
+	base   string // hash of the heap it is packed against; empty for none
+	info   events.HeapInfo
+	// blob is the heap, nil where only the packed form is kept.
 	blob []byte
-	info events.HeapInfo
-	// reliedOn is when this process last made sure that it stays.
-	reliedOn time.Time
 }
 
-func newBlobCache(limit int64) *blobCache {
-	return &blobCache{limit: limit, order: list.New(), named: map[string]*list.Element{}}
+func newBlobCache(limit int64, onUse func(int64)) *blobCache {
+	if onUse == nil {
+		onUse = func(int64) {}
+	}
+	return &blobCache{limit: limit, onUse: onUse, order: list.New(), newest: list.New(), named: map[string]*cachedBlob{}}
 }
 
-func (c *blobCache) get(name string) ([]byte, events.HeapInfo, bool) {
+// get returns a heap that was checked against its hash before it was kept.
+func (c *blobCache) get(name string) (keptHeap, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	el, ok := c.named[name]
+	b, ok := c.named[name]
 	if !ok {
-		return nil, events.HeapInfo{}, false
+		return keptHeap{}, false
 	}
-	c.order.MoveToFront(el)
-	b := el.Value.(*cachedBlob)
-	return b.blob, b.info, true
+	c.order.MoveToFront(b.place)
+	if b.fresh != nil {
+		c.newest.MoveToFront(b.fresh)
+	}
+	return b.keptHeap, true
 }
 
-// put keeps a blob, unless it alone would take more than a quarter of the room.
-func (c *blobCache) put(name string, blob []byte, info events.HeapInfo) {
-	if c.limit <= 0 || int64(len(blob)) > c.limit/4 {
+// put keeps a heap whose hash was checked, unless its packed form alone would take
+// more than a quarter of the space.
+func (c *blobCache) put(name string, h keptHeap) {
+	if c.limit <= 0 || int64(len(h.packed)) > c.limit/4 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.named[name]; ok {
+	b, ok := c.named[name]
+	if !ok {
+		b = &cachedBlob{name: name, keptHeap: h}
+		b.blob = nil
+		b.place = c.order.PushFront(b)
+		c.named[name] = b
+		c.used += int64(len(h.packed))
+	}
+	if h.blob != nil && b.fresh == nil && len(h.blob) <= unpackedBytes/4 {
+		b.blob = h.blob
+		b.fresh = c.newest.PushFront(b)
+		c.unpacked += int64(len(b.blob))
+	}
+	for c.unpacked > min(unpackedBytes, c.limit) {
+		c.dropUnpacked(c.newest.Back().Value.(*cachedBlob))
+	}
+	for c.used+c.unpacked > c.limit {
+		c.remove(c.order.Back().Value.(*cachedBlob))
+	}
+	c.onUse(c.used + c.unpacked)
+}
+
+// The caller must hold mu.
+func (c *blobCache) dropUnpacked(b *cachedBlob) {
+	if b.fresh == nil {
 		return
 	}
-	c.named[name] = c.order.PushFront(&cachedBlob{name: name, blob: blob, info: info})
-	for c.used += int64(len(blob)); c.used > c.limit; {
-		oldest := c.order.Remove(c.order.Back()).(*cachedBlob)
-		delete(c.named, oldest.name)
-		c.used -= int64(len(oldest.blob))
+	c.newest.Remove(b.fresh)
+	c.unpacked -= int64(len(b.blob))
+	b.fresh, b.blob = nil, nil
+}
+
+// The caller must hold mu.
+func (c *blobCache) remove(b *cachedBlob) {
+	c.dropUnpacked(b)
+	c.order.Remove(b.place)
+	delete(c.named, b.name)
+	c.used -= int64(len(b.packed))
+}
+
+// recentlyPinned reports whether a blob was pinned less than a duration ago.
+func (c *blobCache) recentlyPinned(name string, ago time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b, ok := c.named[name]
+	return ok && time.Since(b.pinnedAt) < ago
+}
+
+// pin notes that a blob was pinned now.
+func (c *blobCache) pin(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b, ok := c.named[name]; ok {
+		b.pinnedAt = time.Now()
 	}
 }
 
-// safe reports whether a blob was relied on less than a while ago.
-func (c *blobCache) safe(name string, while time.Duration) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	el, ok := c.named[name]
-	return ok && time.Since(el.Value.(*cachedBlob).reliedOn) < while
-}
-
-// relyOn notes that a blob was relied on just now.
-func (c *blobCache) relyOn(name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if el, ok := c.named[name]; ok {
-		el.Value.(*cachedBlob).reliedOn = time.Now()
-	}
-}
-
-// drop forgets a blob.
+// drop removes a blob.
 func (c *blobCache) drop(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if el, ok := c.named[name]; ok {
-		c.used -= int64(len(c.order.Remove(el).(*cachedBlob).blob))
-		delete(c.named, name)
+	if b, ok := c.named[name]; ok {
+		c.remove(b)
+		c.onUse(c.used + c.unpacked)
 	}
 }
+
+// clear removes all blobs.
+func (c *blobCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.order.Init()
+	c.newest.Init()
+	c.named = map[string]*cachedBlob{}
+	c.used, c.unpacked = 0, 0
+	c.onUse(0)
+}
+
+// ClearCache drops all heaps from memory. They are read again when a run needs
+// them.
+func (s *Store) ClearCache() { s.heaps.clear() }

@@ -3,8 +3,11 @@ package jetstream
 import (
 	"context"
 	"testing"
+	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
 )
@@ -103,4 +106,35 @@ func DeleteStream(t testing.TB, s *Store, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// ReplacePacked replaces the stored form of a heap with what change makes of it.
+func ReplacePacked(ctx context.Context, s *Store, tenant, hash string, change func(packed []byte, info *natsjs.ObjectInfo) []byte) error {
+	name, err := blobName("heap", tenant, hash)
+	if err != nil {
+		return err
+	}
+	e, err := s.blobs.entry(ctx, name)
+	if err != nil {
+		return err
+	}
+	packed, err := s.blobs.read(ctx, &e.ObjectInfo)
+	if err != nil {
+		return err
+	}
+	packed = change(packed, &e.ObjectInfo)
+	e.NUID, e.Size, e.Chunks = events.NewID(time.Now()), uint64(len(packed)), uint32((len(packed)+chunkBytes-1)/chunkBytes)
+	if err := s.blobs.writeChunks(ctx, e.NUID, packed); err != nil {
+		return err
+	}
+	return s.blobs.writeEntry(ctx, e.ObjectInfo, e.seq)
+}
+
+// CompressWithWindow is Compress with references as far back as window says.
+func CompressWithWindow(blob []byte, window int) []byte {
+	e, err := zstd.NewWriter(nil, zstd.WithWindowSize(window), zstd.WithSingleSegment(false))
+	if err != nil {
+		panic(err)
+	}
+	return e.EncodeAll(blob, nil)
 }

@@ -25,8 +25,13 @@ const (
 	retryPause = 200 * time.Millisecond
 )
 
-// Read returns up to limit events stored after a position, oldest first: what
-// exists now, without waiting for more. A hole is events.ErrDamaged.
+// readBytes is how much Read and ReadRaw return at most, in bytes of bodies, but at
+// least one message: a reader in pieces holds that much.
+const readBytes = 1 << 20
+
+// Read returns events stored after a position, oldest first, up to limit and up to
+// 1 MiB of them: what exists now, without waiting for more. Only an empty answer
+// says that there are none. A hole is events.ErrDamaged.
 func (s *Store) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
 	p, err := s.readUpTo(ctx, after, limit, decoded)
 	return p.events, err
@@ -50,9 +55,9 @@ func (s *Store) ReadPage(ctx context.Context, after uint64, limit, maxBytes int)
 
 func (s *Store) readUpTo(ctx context.Context, after uint64, limit int, form form) (page, error) {
 	all := page{form: form, begin: after, end: after}
-	for n := 0; n < limit; {
+	for n := 0; n < limit && all.held < readBytes; {
 		p := page{form: form, begin: all.end, end: all.end}
-		if _, _, err := s.readBatch(ctx, min(limit-n, batchMessages), batchBytes, &p); err != nil {
+		if _, _, err := s.readBatch(ctx, min(limit-n, batchMessages), readBytes-all.held, &p); err != nil {
 			return page{}, err
 		}
 		got := max(len(p.events), len(p.raw))
@@ -61,6 +66,7 @@ func (s *Store) readUpTo(ctx context.Context, after uint64, limit int, form form
 		}
 		n += got
 		all.events, all.raw, all.end = append(all.events, p.events...), append(all.raw, p.raw...), p.end
+		all.held += p.held
 	}
 	return all, nil
 }
@@ -222,6 +228,8 @@ type page struct {
 	skip, removed uint64
 	// lost is how many before the next event are on record as lost.
 	lost uint64
+	// held is what the bodies of the messages take.
+	held int
 }
 
 // newPage makes room for size events after a position.
@@ -250,6 +258,7 @@ func (s *Store) add(p *page, m stored) error {
 		p.raw = append(p.raw, events.Stored{Seq: m.seq, Message: events.Message{Subject: m.subject, Header: m.header, Body: m.data}, Skips: p.skip, Removed: max(p.removed, m.removed)})
 	}
 	p.end, p.skip, p.lost, p.removed = m.seq, 0, 0, 0
+	p.held += len(m.data)
 	return nil
 }
 

@@ -1,12 +1,14 @@
 package jetstream
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/budget"
 )
 
 // PutHeap stores a heap for a tenant and returns its hash. A heap already there
@@ -19,15 +21,26 @@ func (s *Store) PutHeap(ctx context.Context, tenant string, blob []byte, engineI
 	if err != nil {
 		return "", fmt.Errorf("store heap: %w", err)
 	}
-	if s.heaps.safe(name, s.opts.Settle/4) {
+	if s.heaps.recentlyPinned(name, s.opts.Settle/4) {
 		return hash, nil
 	}
 	if err := s.blobs.put(ctx, name, pack, map[string]string{metaEngine: engineID}); err != nil {
 		return "", fmt.Errorf("store heap %s: %w", hash, err)
 	}
-	s.heaps.put(name, blob, events.HeapInfo{SHA256: hash, Size: int64(len(blob)), EngineID: engineID})
-	s.heaps.relyOn(name)
+	s.keepHeap(name, pack.base, pack.bytes(), blob, events.HeapInfo{SHA256: hash, Size: int64(len(blob)), EngineID: engineID})
+	s.heaps.pin(name)
 	return hash, nil
+}
+
+// keepHeap keeps a heap in the cache. Bytes with much unused capacity are copied.
+func (s *Store) keepHeap(name, base string, packed, blob []byte, info events.HeapInfo) {
+	if cap(packed)-len(packed) > len(packed)/8 {
+		packed = bytes.Clone(packed)
+	}
+	if cap(blob) > 2*len(blob) && len(blob) <= unpackedBytes/4 {
+		blob = bytes.Clone(blob)
+	}
+	s.heaps.put(name, keptHeap{packed: packed, base: base, info: info, blob: blob})
 }
 
 // Heap returns a tenant's heap after checking its hash. It returns
@@ -39,16 +52,36 @@ func (s *Store) Heap(ctx context.Context, tenant, hash string) ([]byte, events.H
 	if err != nil {
 		return nil, events.HeapInfo{}, fmt.Errorf("read heap: %w", err)
 	}
-	if blob, info, ok := s.heaps.get(name); ok {
-		return blob, info, nil
+	if kept, ok := s.heaps.get(name); ok {
+		blob, err := s.blobs.unpackKept(ctx, kept)
+		if err != nil {
+			return nil, events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
+		}
+		return blob, kept.info, nil
 	}
-	blob, info, err := s.blobs.get(ctx, name, hash)
+	got, err := s.blobs.get(ctx, name, hash)
 	if err != nil {
 		return nil, events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
 	}
-	h := heapInfo(hash, len(blob), info)
-	s.heaps.put(name, blob, h)
-	return blob, h, nil
+	h := heapInfo(hash, len(got.blob), got.info)
+	s.keepHeap(name, got.base, got.packed, got.blob, h)
+	return got.blob, h, nil
+}
+
+// unpackKept returns the content of a heap in the cache. Its packed form was
+// checked before it was kept.
+func (b *bucket) unpackKept(ctx context.Context, kept keptHeap) ([]byte, error) {
+	if kept.blob != nil {
+		return kept.blob, nil
+	}
+	if err := budget.TakeOnce(ctx, int(kept.info.Size)); err != nil {
+		return nil, err
+	}
+	p, err := b.unpackingFor(ctx, kept.base)
+	if err != nil {
+		return nil, err
+	}
+	return p.decompress(kept.packed, int(kept.info.Size))
 }
 
 // HeapInfo describes a tenant's heap, or returns events.ErrNotFound or
@@ -58,8 +91,8 @@ func (s *Store) HeapInfo(ctx context.Context, tenant, hash string) (events.HeapI
 	if err != nil {
 		return events.HeapInfo{}, fmt.Errorf("describe heap: %w", err)
 	}
-	if _, info, ok := s.heaps.get(name); ok {
-		return info, nil
+	if kept, ok := s.heaps.get(name); ok {
+		return kept.info, nil
 	}
 	if s.blobs.isBad(name) { // unless it was repaired meanwhile
 		_, info, err := s.Heap(ctx, tenant, hash)

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/fairness"
 	"daybook/internal/jetstream"
 	"daybook/internal/jetstream/jetstreamtest"
 )
@@ -149,7 +150,7 @@ func TestUnreadableWorkIsSetAside(t *testing.T) {
 	if got := soon(t, "the good request", seen); got != id {
 		t.Errorf("got %s", got)
 	}
-	c, err := js.Consumer(t.Context(), stream, jetstream.WorkConsumer("default"))
+	c, err := js.Consumer(t.Context(), stream, jetstream.WorkConsumer("default", tenant))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +186,7 @@ func TestConsumerIsMadeAgain(t *testing.T) {
 		t.Fatalf("got %s", got)
 	}
 	_, js := raw(t, server)
-	if err := js.DeleteConsumer(t.Context(), stream, jetstream.WorkConsumer("default")); err != nil {
+	if err := js.DeleteConsumer(t.Context(), stream, jetstream.WorkConsumer("default", tenant)); err != nil {
 		t.Fatal(err)
 	}
 	mustAppend(t, s, requested(second), 0)
@@ -198,10 +199,10 @@ func TestConsumeNeedsSlotsAndAPool(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Start(t)
 	fn := func(context.Context, jetstream.Delivery) {}
-	if err := s.Consume(t.Context(), "default", 0, fn); err == nil {
+	if err := s.Consume(t.Context(), "default", fairness.Slots{}, fn); err == nil {
 		t.Error("no slots were accepted")
 	}
-	if err := s.Consume(t.Context(), "a.*", 1, fn); err == nil {
+	if err := s.Consume(t.Context(), "a.*", fairness.Slots{Total: 1}, fn); err == nil {
 		t.Error("a pool that is no token was accepted")
 	}
 }

@@ -25,7 +25,7 @@ func (s *Store) Release(ctx context.Context, tenant, pool string, position uint6
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
 	defer cancel()
-	got, err := s.work.Consumer(ctx, now.list[at].stream(), WorkConsumer(pool))
+	got, err := s.work.Consumer(ctx, now.list[at].stream(), WorkConsumer(pool, tenant))
 	switch {
 	case errors.Is(err, natsjs.ErrConsumerNotFound):
 		return nil // nothing of this volume was ever delivered
@@ -39,6 +39,7 @@ func (s *Store) Release(ctx context.Context, tenant, pool string, position uint6
 	if _, err := s.consume.RequestWithContext(ctx, workReply(info, position), nak(0)); err != nil {
 		return fmt.Errorf("release the request at %d: %w", position, err)
 	}
+	s.announceReturned(pool, tenant, 0)
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -90,7 +89,7 @@ func (s *Store) WorkLeft(ctx context.Context, n events.Volume) (left uint64, err
 	}
 	list := stream.ListConsumers(ctx)
 	for info := range list.Info() {
-		if strings.HasPrefix(info.Config.Durable, WorkConsumer("")) {
+		if isWorkConsumer(info.Config) && !adopted(info) {
 			left += info.NumPending + uint64(info.NumAckPending)
 		}
 	}

@@ -58,11 +58,11 @@ func (s *Store) storedText(ctx context.Context, tenant, hash string) (text []byt
 	if err != nil {
 		return nil, "", fmt.Errorf("read text: %w", err)
 	}
-	text, info, err := s.blobs.get(ctx, name, hash)
+	got, err := s.blobs.get(ctx, name, hash)
 	if err != nil {
 		return nil, "", fmt.Errorf("read text %s: %w", hash, err)
 	}
-	return text, info.Metadata[metaKey], nil
+	return got.blob, got.info.Metadata[metaKey], nil
 }
 
 // PutSealedHeap is PutHeap for a heap that is stored encrypted under a key. Its
@@ -71,7 +71,8 @@ func (s *Store) storedText(ctx context.Context, tenant, hash string) (text []byt
 func (s *Store) PutSealedHeap(ctx context.Context, tenant string, blob []byte, engineID, keyID string) (hash string, err error) {
 	hash = events.Hash(blob)
 	pack := s.packingFor(engineID).pack(blob)
-	sealed, err := events.SealText(tenant, keyID, pack.bytes(), s.opts.Keys)
+	packed := pack.bytes()
+	sealed, err := events.SealText(tenant, keyID, packed, s.opts.Keys)
 	if err != nil {
 		return "", fmt.Errorf("store heap %s: %w", hash, err)
 	}
@@ -83,8 +84,8 @@ func (s *Store) PutSealedHeap(ctx context.Context, tenant string, blob []byte, e
 	if err := s.blobs.put(ctx, name, pack, map[string]string{metaEngine: engineID, metaKey: keyID}); err != nil {
 		return "", fmt.Errorf("store heap %s: %w", hash, err)
 	}
-	s.heaps.put(name, blob, events.HeapInfo{SHA256: hash, Size: int64(len(blob)), EngineID: engineID})
-	s.heaps.relyOn(name)
+	s.keepHeap(name, pack.base, packed, blob, events.HeapInfo{SHA256: hash, Size: int64(len(blob)), EngineID: engineID})
+	s.heaps.pin(name)
 	return hash, nil
 }
 

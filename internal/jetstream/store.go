@@ -32,9 +32,11 @@ type Options struct {
 	Exclusive bool
 	// Existing refuses to make what does not exist: the ledger is only to be read.
 	Existing bool
-	// CacheBytes bounds the heaps kept in memory; default 64 MiB, negative keeps
-	// none.
+	// CacheBytes bounds the heaps kept in memory, packed; default 64 MiB, negative
+	// keeps none. Cached, if set, receives what they take after each change, in
+	// bytes; it must not block.
 	CacheBytes int64
+	Cached     func(bytes int64)
 	// Settle is how long a blob cannot be removed after somebody has relied on
 	// storing it; default 1 h. An event must name it within half of that.
 	Settle time.Duration
@@ -110,6 +112,8 @@ type Store struct {
 	last atomic.Uint64
 	// damage is the first damage met, for Health.
 	damage atomic.Pointer[error]
+	// prepared holds the workKeys of the consumers that are known to exist.
+	prepared sync.Map
 }
 
 // Open makes sure that the ledger's volumes and buckets exist and are whole,
@@ -129,7 +133,7 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	s := &Store{conn: publish, consume: consume, opts: opts, log: opts.Logger, heaps: newBlobCache(opts.CacheBytes)}
+	s := &Store{conn: publish, consume: consume, opts: opts, log: opts.Logger, heaps: newBlobCache(opts.CacheBytes, opts.Cached)}
 	s.bases.ofEngine, s.bases.byHash = map[string]*packing{}, map[string]*packing{}
 	var err error
 	if s.js, err = natsjs.New(publish, natsjs.WithDefaultTimeout(opts.TryWait)); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -16,6 +17,7 @@ import (
 // passed through.
 type packing struct {
 	base               string // hash of the base; empty for none
+	baseHeap           []byte
 	encoders, decoders sync.Pool
 }
 
@@ -25,7 +27,7 @@ var whole = newPacking("", nil)
 // newPacking packs against a base, which must not change any more.
 func newPacking(hash string, base []byte) *packing {
 	// Matches reach back into the base from as far as the window goes.
-	const window = 8 << 20
+	const window = maxWindow
 	enc := []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window)}
 	dec := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlobBytes), zstd.WithDecodeAllCapLimit(true)}
 	if len(base) > 0 {
@@ -35,7 +37,7 @@ func newPacking(hash string, base []byte) *packing {
 		enc = append(enc, zstd.WithEncoderDictRaw(0, base))
 		dec = append(dec, zstd.WithDecoderDictRaw(0, base))
 	}
-	p := &packing{base: hash}
+	p := &packing{base: hash, baseHeap: base}
 	p.encoders.New = func() any {
 		e, err := zstd.NewWriter(nil, enc...)
 		if err != nil {
@@ -88,6 +90,23 @@ func (p *packing) decompress(packed []byte, size int) ([]byte, error) {
 		return nil, fmt.Errorf("it holds %d bytes, its description says %d", len(blob), size)
 	}
 	return blob, nil
+}
+
+// unpackStream unpacks a blob in pieces. It holds a window of at most that many
+// bytes: packed bytes that ask for more are refused when they are read.
+func (p *packing) unpackStream(packed io.Reader, window uint64) (*zstd.Decoder, error) {
+	opts := []zstd.DOption{
+		zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecodeBuffersBelow(0),
+		zstd.WithDecoderMaxMemory(maxBlobBytes), zstd.WithDecoderMaxWindow(window),
+	}
+	if len(p.baseHeap) > 0 {
+		opts = append(opts, zstd.WithDecoderDictRaw(0, p.baseHeap))
+	}
+	d, err := zstd.NewReader(packed, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
+	}
+	return d, nil
 }
 
 // digest is the checksum of an object as the object store writes it.

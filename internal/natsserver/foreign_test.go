@@ -2,11 +2,9 @@ package natsserver_test
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"flag"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -17,6 +15,8 @@ import (
 	"daybook/events"
 	"daybook/internal/jetstream"
 	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/natscreds"
+	"daybook/internal/natsserver"
 )
 
 // The clients of others, which CI installs; see .ci/subscribers.
@@ -138,24 +138,24 @@ func TestForeignClients(t *testing.T) {
 	}
 	server := listening(t, t.TempDir())
 	store := jetstreamtest.Open(t, server, jetstream.Options{})
-	login := server.Reader()
-	credentials, err := json.Marshal(map[string]string{"url": "nats://" + server.Addr(), "user": login.User, "password": login.Password, "inbox_prefix": login.InboxPrefix})
+	dir := t.TempDir()
+	credential, err := natscreds.Create(dir, "subscriber", events.DefaultTenant, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "nats-reader.json")
-	if err := os.WriteFile(file, credentials, 0o600); err != nil {
+	if err := server.SetSubscribers([]natsserver.Subscriber{{ID: credential.ID, Tenant: credential.Tenant, PublicKey: credential.PublicKey}}); err != nil {
 		t.Fatal(err)
 	}
+	file, url := credential.File(dir), "nats://"+server.Addr()
 	record(t, store, 20) // what only those from the start see
 	cli := func(args ...string) *exec.Cmd {
-		return exec.Command(*natsCLI, append([]string{"--server", "nats://" + server.Addr(), "--user", login.User, "--password", login.Password, "--inbox-prefix", login.InboxPrefix}, args...)...)
+		return exec.Command(*natsCLI, append([]string{"--server", url, "--creds", file}, args...)...)
 	}
 	script := func(mode string) *exec.Cmd {
-		return exec.Command(*node, filepath.Join(*nodeDir, "follow.mjs"), mode, file, "1000000")
+		return exec.Command(*node, filepath.Join(*nodeDir, "follow.mjs"), mode, url, file, "1000000")
 	}
 	live := []*foreigner{
-		{name: "nats, live", cmd: cli("sub", "events.>", "--headers-only"), read: readCLI},
+		{name: "nats, live", cmd: cli("sub", "events.default.>", "--headers-only"), read: readCLI},
 		{name: "node, live", cmd: script("live"), read: readNode},
 	}
 	whole := []*foreigner{

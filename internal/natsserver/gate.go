@@ -1,130 +1,267 @@
 package natsserver
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"golang.org/x/time/rate"
 )
 
-// gateWait bounds how long the ledger's side may take to make a consumer.
-const gateWait = 5 * time.Second
+const (
+	apiPrefix = "$JS.API."
+	ackPrefix = "$JS.ACK."
+	inbox     = "_INBOX."
 
-// gate makes and removes consumers for readers. It stands between the accounts because the
-// right to make a consumer cannot be limited by subject: a consumer delivers to
-// whatever subject its description names, with the rights of the account it is
-// in. What the gate lets through is a pull consumer under a name that is free
-// for readers, and the removal of one.
+	// requestWait bounds how long the ledger may take to answer a request.
+	requestWait = 5 * time.Second
+	// maxRequest is the largest request a gate reads, in bytes.
+	maxRequest = 16 << 10
+	// pendingRequests and pendingBytes bound what waits for a gate. More is dropped.
+	pendingRequests, pendingBytes = 4096, 4 << 20
+	// requestRate is how many requests and acknowledgements a second a gate takes; the
+	// others wait.
+	requestRate = 2000
+	// answerWait is how long the server keeps the way back for an answer. A pull is
+	// shorter.
+	answerWait = 100 * time.Second
+	maxPull    = 90 * time.Second
+)
+
+// forward is a subject under which a gate passes a request on to the ledger, so that
+// the answer goes straight to the client. Clients cannot publish there.
+type forward struct {
+	from, to string
+	answers  server.ServiceRespType
+}
+
+const (
+	nextPrefix   = "gate.next."
+	directPrefix = "gate.direct."
+	acksPrefix   = "gate.ack."
+)
+
+var forwards = []forward{
+	{nextPrefix + "*.*", apiPrefix + "CONSUMER.MSG.NEXT.*.*", server.Streamed},
+	{directPrefix + "*", apiPrefix + "DIRECT.GET.*", server.Streamed},
+	{acksPrefix + ">", ackPrefix + ">", server.Singleton},
+}
+
+// gate takes the requests of a subscriber to JetStream. It answers those that read
+// events of the subscriber's tenant, or that are about the tenant's consumers, and
+// refuses all others. What it passes on it writes from scratch, so that the server
+// cannot understand it otherwise.
 type gate struct {
-	reserved []string
-	ledger   *nats.Conn
-	readers  *nats.Conn
+	who  Subscriber
+	book *ledgerView
+	// ledger is a connection of the service, shared by all gates; own is one in the
+	// account of the subscriber.
+	ledger, own *nats.Conn
+	limit       *rate.Limiter
+	ctx         context.Context //nolint:containedctx // ends with the gate
+	end         context.CancelFunc
 }
 
-func (s *Server) openGate(opts Options) (*gate, error) {
-	ledger, err := s.connect("gate to the ledger", serviceUser)
-	if err != nil {
-		return nil, err
-	}
-	readers, err := s.connect("gate to the readers", gateUser)
-	if err != nil {
-		ledger.Close()
-		return nil, err
-	}
-	return &gate{reserved: opts.ReservedConsumers, ledger: ledger, readers: readers}, nil
+// ledgerView is what gates know of the ledger.
+type ledgerView struct {
+	// subjects returns the subjects of a tenant in a stream.
+	subjects func(stream, tenant string) string
+
+	mu      sync.Mutex
+	streams []string // guarded by mu
+
+	// creating serializes the creation of consumers, so that they can be counted.
+	creating sync.Mutex
 }
 
-// open takes the requests that are about a stream.
-func (g *gate) open(stream string) error {
-	for subject, do := range map[string]request{createSubject(stream): g.create, removeSubject(stream): g.remove} {
-		if _, err := g.readers.Subscribe(subject, func(m *nats.Msg) { answer(stream, m, do) }); err != nil {
-			return fmt.Errorf("listen to readers: %w", err)
+func (v *ledgerView) add(stream string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !slices.Contains(v.streams, stream) {
+		v.streams = append(slices.Clone(v.streams), stream)
+	}
+}
+
+func (v *ledgerView) list() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.streams
+}
+
+func newGate(who Subscriber, book *ledgerView, ledger, own *nats.Conn) (*gate, error) {
+	g := &gate{who: who, book: book, ledger: ledger, own: own, limit: rate.NewLimiter(requestRate, requestRate)}
+	g.ctx, g.end = context.WithCancel(context.Background())
+	for subject, handle := range map[string]nats.MsgHandler{apiPrefix + ">": g.request, ackPrefix + ">": g.acknowledge} {
+		sub, err := own.Subscribe(subject, handle)
+		if err == nil {
+			err = sub.SetPendingLimits(pendingRequests, pendingBytes)
+		}
+		if err != nil {
+			g.close()
+			return nil, fmt.Errorf("listen to subscriber %s: %w", who.ID, err)
 		}
 	}
-	if err := g.readers.FlushTimeout(gateWait); err != nil {
-		return fmt.Errorf("listen to readers: %w", err)
+	if err := own.FlushTimeout(requestWait); err != nil {
+		g.close()
+		return nil, fmt.Errorf("listen to subscriber %s: %w", who.ID, err)
+	}
+	return g, nil
+}
+
+func (g *gate) close() {
+	g.end()
+	g.own.Close()
+}
+
+// refusal is the answer to a request that is not allowed or cannot be done.
+type refusal struct {
+	status  int
+	errCode server.ErrorIdentifier
+	text    string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func refuse(format string, args ...any) error {
+	return &refusal{status: 403, text: fmt.Sprintf(format, args...)}
+}
+
+// The errors of JetStream that clients know.
+var (
+	errNoStream   = &refusal{404, server.JSStreamNotFoundErr, "stream not found"}
+	errNoConsumer = &refusal{404, server.JSConsumerNotFoundErr, "consumer not found"}
+	errNoMessage  = &refusal{404, server.JSNoMessageFoundErr, "no message found"}
+)
+
+// request answers a request to the API of JetStream.
+func (g *gate) request(m *nats.Msg) {
+	// An answer to any other subject would be a way to publish.
+	if !strings.HasPrefix(m.Reply, inbox) || g.limit.Wait(g.ctx) != nil {
+		return
+	}
+	kind, answer, err := g.answer(m)
+	if err != nil {
+		r := &refusal{status: 503, text: err.Error()}
+		errors.As(err, &r)
+		answer = server.ApiResponse{Type: kind, Error: &server.ApiError{Code: r.status, ErrCode: uint16(r.errCode), Description: r.text}}
+	}
+	if answer == nil {
+		return // it was forwarded
+	}
+	raw, err := json.Marshal(answer)
+	if err != nil {
+		return // plain data always encodes
+	}
+	_ = g.own.Publish(m.Reply, raw) // a client that has left needs no answer
+}
+
+// answer returns the answer to a request and its type, or nil if the ledger answers
+// the client itself.
+func (g *gate) answer(m *nats.Msg) (kind string, answer any, err error) {
+	if len(m.Data) > maxRequest {
+		return "", nil, refuse("the request has %d bytes; the limit is %d", len(m.Data), maxRequest)
+	}
+	verb := strings.TrimPrefix(m.Subject, apiPrefix)
+	switch verb {
+	case "INFO":
+		return g.accountInfo()
+	case "STREAM.NAMES", "STREAM.LIST":
+		return g.listStreams(verb)
+	}
+	for _, r := range requests {
+		rest, ok := strings.CutPrefix(verb, r.verb+".")
+		if !ok {
+			continue
+		}
+		stream, rest, _ := strings.Cut(rest, ".")
+		if !slices.Contains(g.book.list(), stream) {
+			return r.kind, nil, errNoStream
+		}
+		answer, err = r.do(g, stream, rest, m)
+		return r.kind, answer, err
+	}
+	return "", nil, refuse("subscribers may not request %s: they read events, through pull consumers of their own or by position", clip(verb))
+}
+
+func clip(s string) string { return s[:min(len(s), 100)] }
+
+// requests are those about a stream. rest is what follows the stream in the subject.
+var requests = []struct {
+	verb, kind string
+	do         func(g *gate, stream, rest string, m *nats.Msg) (any, error)
+}{
+	{"STREAM.INFO", server.JSApiStreamInfoResponseType, (*gate).streamInfo},
+	{"STREAM.MSG.GET", server.JSApiMsgGetResponseType, (*gate).getMessage},
+	{"DIRECT.GET", "", (*gate).directGet},
+	{"CONSUMER.CREATE", server.JSApiConsumerCreateResponseType, (*gate).createConsumer},
+	{"CONSUMER.DELETE", server.JSApiConsumerDeleteResponseType, (*gate).deleteConsumer},
+	{"CONSUMER.INFO", server.JSApiConsumerInfoResponseType, (*gate).consumerInfo},
+	{"CONSUMER.NAMES", server.JSApiConsumerNamesResponseType, (*gate).consumerNames},
+	{"CONSUMER.LIST", server.JSApiConsumerListResponseType, (*gate).consumerList},
+	{"CONSUMER.MSG.NEXT", "", (*gate).next},
+}
+
+// ask sends a request to the ledger and decodes the answer, whose error it returns.
+func (g *gate) ask(subject string, body, answer any) error {
+	var raw []byte
+	if body != nil {
+		var err error
+		if raw, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	m, err := g.ledger.Request(apiPrefix+subject, raw, requestWait)
+	if err != nil {
+		return fmt.Errorf("ask the ledger: %w; try again in a few seconds", err)
+	}
+	var failed server.ApiResponse
+	if err := json.Unmarshal(m.Data, &failed); err != nil {
+		return fmt.Errorf("read the ledger's answer: %w", err)
+	}
+	if e := failed.Error; e != nil {
+		return &refusal{e.Code, server.ErrorIdentifier(e.ErrCode), g.outside(e.Description)}
+	}
+	if err := json.Unmarshal(m.Data, answer); err != nil {
+		return fmt.Errorf("read the ledger's answer: %w", err)
 	}
 	return nil
 }
 
-func (g *gate) close() {
-	if g == nil {
-		return
-	}
-	g.readers.Close()
-	g.ledger.Close()
-}
-
-// request does what a message to the gate asks for, and returns the answer.
-type request func(stream, subject string, body []byte) ([]byte, error)
-
-func answer(stream string, m *nats.Msg, do request) {
-	if m.Reply == "" {
-		return
-	}
-	answer, err := do(stream, m.Subject, m.Data)
-	if err != nil {
-		kind := server.JSApiConsumerCreateResponseType
-		if strings.HasPrefix(m.Subject, removePrefix) {
-			kind = server.JSApiConsumerDeleteResponseType
-		}
-		answer, err = json.Marshal(server.ApiResponse{
-			Type:  kind,
-			Error: &server.ApiError{Code: 403, Description: err.Error()},
-		})
-		if err != nil {
-			return // plain data always encodes
-		}
-	}
-	_ = m.Respond(answer) // a reader that has gone needs none
-}
-
-// create passes a request on, written anew from what was understood of it, so
-// that the server cannot understand it otherwise.
-func (g *gate) create(stream, subject string, body []byte) ([]byte, error) {
-	var r server.CreateConsumerRequest
-	if err := json.Unmarshal(body, &r); err != nil {
-		return nil, fmt.Errorf("the request cannot be read: %w", err)
-	}
-	name, _, _ := strings.Cut(strings.TrimPrefix(subject, "$JS.API.CONSUMER.CREATE."+stream+"."), ".")
-	c := &r.Config
-	switch {
-	case r.Stream != stream:
-		return nil, fmt.Errorf("the request names stream %q, its subject %q", r.Stream, stream)
-	case c.DeliverSubject != "" || c.DeliverGroup != "":
-		return nil, errors.New("readers may only make pull consumers: leave out deliver_subject")
-	case c.Name != "" && c.Name != name, c.Durable != "" && c.Durable != name:
-		return nil, fmt.Errorf("the request names another consumer than its subject, %q", name)
-	}
-	if slices.Contains(g.reserved, name) {
-		return nil, fmt.Errorf("consumer %q is not for readers: choose another name", name)
-	}
-	c.Name = name
-	clean, err := json.Marshal(r)
+// forward passes a request on to the ledger, which answers the client.
+func (g *gate) forward(subject, reply string, body any) (any, error) {
+	raw, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
-	m, err := g.ledger.Request(subject, clean, gateWait)
-	if err != nil {
-		return nil, fmt.Errorf("make the consumer: %w", err)
-	}
-	return m.Data, nil
+	return nil, g.own.PublishRequest(subject, reply, raw)
 }
 
-// remove passes on that a consumer is not needed any more.
-func (g *gate) remove(stream, subject string, _ []byte) ([]byte, error) {
-	name := strings.TrimPrefix(subject, removePrefix+stream+".")
-	if slices.Contains(g.reserved, name) {
-		return nil, fmt.Errorf("consumer %q is not for readers to remove", name)
+// acknowledge passes an acknowledgement on if it is for a consumer of the tenant.
+func (g *gate) acknowledge(m *nats.Msg) {
+	rest := strings.TrimPrefix(m.Subject, ackPrefix)
+	stream, after, _ := strings.Cut(rest, ".")
+	consumer, _, _ := strings.Cut(after, ".")
+	if !slices.Contains(g.book.list(), stream) || !strings.HasPrefix(consumer, g.inside("")) || len(m.Data) > maxRequest ||
+		m.Reply != "" && !strings.HasPrefix(m.Reply, inbox) || g.limit.Wait(g.ctx) != nil {
+		return
 	}
-	m, err := g.ledger.Request(subject, nil, gateWait)
-	if err != nil {
-		return nil, fmt.Errorf("remove the consumer: %w", err)
+	if m.Reply == "" {
+		_ = g.own.Publish(acksPrefix+rest, m.Data) // a lost acknowledgement leads to another delivery
+		return
 	}
-	return m.Data, nil
+	_ = g.own.PublishRequest(acksPrefix+rest, m.Reply, m.Data)
 }
+
+// inside is the name of a subscriber's consumer in the ledger. No consumer of the
+// service has a name with a tilde.
+func (g *gate) inside(name string) string { return "subscriber~" + g.who.Tenant + "~" + name }
+
+// outside takes the prefix of inside from names in a text.
+func (g *gate) outside(text string) string { return strings.ReplaceAll(text, g.inside(""), "") }

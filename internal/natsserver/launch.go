@@ -43,9 +43,8 @@ func (s *Server) launch(ctx context.Context, opts Options) error {
 		NoSigs:                 true, // signals belong to the program
 		DisableJetStreamBanner: true,
 	}
-	if err := setUsers(cfg, opts, s.service, s.reader); err != nil {
-		return err
-	}
+	cfg.CustomClientAuthentication = &doorkeeper{password: s.service, service: keeping(opts.ReadableStreams), keeper: sealing(), subscribers: s.subscribers}
+	cfg.AlwaysEnableNonce = s.subscribers != nil // subscribers sign it
 	if opts.Listen != "" {
 		if err := listenOn(cfg, opts.Listen, opts.Fallback); err != nil {
 			return err
@@ -55,8 +54,8 @@ func (s *Server) launch(ctx context.Context, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("configure nats-server: %w", err)
 	}
-	if opts.Listen != "" {
-		if err := connectAccounts(ns); err != nil {
+	if s.subscribers != nil {
+		if err := s.subscribers.attach(ns); err != nil {
 			return err
 		}
 	}
@@ -100,13 +99,6 @@ func (s *Server) Reopen(ctx context.Context) error {
 	s.stop()
 	if err := s.launch(ctx, opts); err != nil {
 		return fmt.Errorf("open the streams again: %w", err)
-	}
-	s.offering.Lock()
-	defer s.offering.Unlock()
-	for stream := range s.offered {
-		if err := offer(s.nats(), ofStream(stream)); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -25,8 +25,14 @@ func (l *logger) record(level slog.Level, format string, args []any) {
 		return
 	}
 	text := strings.TrimSpace(fmt.Sprintf(format, args...))
+	if isOutside(text) {
+		level = slog.LevelDebug // a client must not fill the log
+		if !l.log.Enabled(context.Background(), level) {
+			return
+		}
+	}
 	attrs := []slog.Attr{slog.String("message", text)}
-	if m := meaning(text); m != "" {
+	if m := meaning(text); m != "" && !isClient(text) {
 		attrs = append(attrs, slog.String("means", m))
 	}
 	l.log.LogAttrs(context.Background(), level, "nats-server", attrs...)
@@ -64,10 +70,18 @@ func meaning(text string) string {
 	return ""
 }
 
+// isClient reports whether a line is about a connection. Such a line holds text that
+// the client chose, its name and subjects, even where the server passes it as a
+// format; it says nothing about files.
+func isClient(text string) bool { return strings.Contains(text, " - cid:") }
+
+// isOutside reports whether a line is about a connection from outside the process.
+func isOutside(text string) bool { return isClient(text) && !strings.HasPrefix(text, "pipe - ") }
+
 // watch looks for the lines with which the server gives up a stream, or all of
 // them: on a failed write, and on one that was not permitted.
 func (l *logger) watch(format string, args []any) {
-	if !strings.Contains(strings.ToLower(format), "critical write error") && !strings.Contains(format, "disabling JetStream") && !strings.Contains(format, "DISABLED") {
+	if isClient(format) || !strings.Contains(strings.ToLower(format), "critical write error") && !strings.Contains(format, "disabling JetStream") && !strings.Contains(format, "DISABLED") {
 		return
 	}
 	cause := errors.New(strings.TrimSpace(fmt.Sprintf(format, args...)))

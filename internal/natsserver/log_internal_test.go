@@ -29,6 +29,7 @@ func TestLogMeaning(t *testing.T) {
 		{"  Error reading metafile %q: %v", []any{"meta.inf", errors.New("bad")}, "left out", nil},
 		{"Filestore [%s] Stream state outdated, last block has additional entries, will rebuild", []any{"OBJ_BLOBS"}, "made anew", nil},
 		{"Slow consumer of %s", []any{"events.>"}, "", nil},
+		{`pipe - cid:14 - "v1:go:DISABLED no space left, critical write error" - Slow Consumer`, nil, "", nil},
 	} {
 		var out bytes.Buffer
 		writable, unwritable := context.WithCancelCause(t.Context())

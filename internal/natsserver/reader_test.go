@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 	"go.uber.org/goleak"
 
 	"daybook/events"
@@ -26,7 +27,7 @@ func listening(t *testing.T, dir string) *natsserver.Server {
 	t.Helper()
 	s, err := natsserver.Start(t.Context(), natsserver.Options{
 		StoreDir: dir, Listen: "127.0.0.1:0", NoSync: true, Logger: jetstreamtest.Logger(t),
-		ReadableStreams: jetstream.Streams(), ReservedConsumers: []string{jetstream.WorkConsumer(events.DefaultPool)},
+		ReadableStreams: jetstream.Streams(), TenantSubjects: events.TenantSubjects,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -35,17 +36,62 @@ func listening(t *testing.T, dir string) *natsserver.Server {
 	return s
 }
 
-// reader connects as a subscriber does.
-func reader(t *testing.T, s *natsserver.Server) *nats.Conn {
+// login is a subscriber and its key.
+type login struct {
+	natsserver.Subscriber
+	keys nkeys.KeyPair
+}
+
+func newLogin(t *testing.T, id, tenant string) login {
 	t.Helper()
-	r := s.Reader()
-	nc, err := nats.Connect("nats://"+s.Addr(), nats.UserInfo(r.User, r.Password), nats.CustomInboxPrefix(r.InboxPrefix),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // refusals show in what did not happen
+	keys, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := keys.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return login{natsserver.Subscriber{ID: id, Tenant: tenant, PublicKey: public}, keys}
+}
+
+// admit lets exactly these subscribers in.
+func admit(t *testing.T, s *natsserver.Server, logins ...login) {
+	t.Helper()
+	list := make([]natsserver.Subscriber, len(logins))
+	for i, l := range logins {
+		list[i] = l.Subscriber
+	}
+	if err := s.SetSubscribers(list); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dial connects as a subscriber does.
+func (l login) dial(s *natsserver.Server, opts ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect("nats://"+s.Addr(), append([]nats.Option{
+		nats.Nkey(l.PublicKey, l.keys.Sign),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // refusals show in what did not happen
+	}, opts...)...)
+}
+
+// connect is dial for a login that must come in.
+func (l login) connect(t *testing.T, s *natsserver.Server) *nats.Conn {
+	t.Helper()
+	nc, err := l.dial(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
 	return nc
+}
+
+// reader connects as the only subscriber.
+func reader(t *testing.T, s *natsserver.Server) *nats.Conn {
+	t.Helper()
+	l := newLogin(t, "reader", events.DefaultTenant)
+	admit(t, s, l)
+	return l.connect(t, s)
 }
 
 func requested() events.Event {
@@ -131,8 +177,7 @@ func TestReaderMayAcknowledge(t *testing.T) {
 	}
 }
 
-// A reader sees the consumers there are, and removes its own, not those that the
-// work goes through.
+// A reader sees and removes its own consumers, not those that the work goes through.
 func TestReaderRemovesConsumers(t *testing.T) {
 	t.Parallel()
 	server := listening(t, t.TempDir())
@@ -148,8 +193,8 @@ func TestReaderRemovesConsumers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := jetstream.WorkConsumer(events.DefaultPool)
-	if _, err := inside.CreateConsumer(t.Context(), stream, natsjs.ConsumerConfig{Durable: work, AckPolicy: natsjs.AckExplicitPolicy}); err != nil {
+	work := jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant)
+	if _, err := inside.Consumer(t.Context(), stream, work); err != nil { // the request made it
 		t.Fatal(err)
 	}
 	js, err := natsjs.New(reader(t, server), natsjs.WithDefaultTimeout(2*time.Second))
@@ -174,7 +219,7 @@ func TestReaderRemovesConsumers(t *testing.T) {
 		slices.Sort(list)
 		return list
 	}
-	if got := names(); !slices.Equal(got, []string{"auditor", work}) {
+	if got := names(); !slices.Equal(got, []string{"auditor"}) {
 		t.Errorf("the consumers are %q", got)
 	}
 	if err := s.DeleteConsumer(t.Context(), work); err == nil {
@@ -186,8 +231,11 @@ func TestReaderRemovesConsumers(t *testing.T) {
 	if err := s.DeleteConsumer(t.Context(), "auditor"); err != nil {
 		t.Errorf("remove one of its own: %v", err)
 	}
-	if got := names(); !slices.Equal(got, []string{work}) {
+	if got := names(); len(got) > 0 {
 		t.Errorf("the consumers are %q", got)
+	}
+	if _, err := inside.Consumer(t.Context(), stream, work); err != nil {
+		t.Errorf("the consumer of the work: %v", err)
 	}
 }
 
@@ -256,7 +304,6 @@ func TestReaderCannotWrite(t *testing.T) {
 		name := fmt.Sprintf("c%d", i)
 		refused(t, nc, name, map[string]any{"deliver_subject": target, "headers_only": true, "ack_policy": "none"})
 	}
-	refused(t, nc, "runners-default", map[string]any{"ack_policy": "explicit"})
 	refused(t, nc, "other", map[string]any{"name": "runners-default", "ack_policy": "explicit"})
 	refused(t, nc, "other", map[string]any{"durable_name": "runners-default", "ack_policy": "explicit"})
 	if err := nc.Flush(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,7 +33,11 @@ const maxPayload = 8 << 20
 
 // ownConnections is more than the service itself opens: nats-server counts those
 // with the subscribers'.
-const ownConnections = 32
+const ownConnections = 32 + maxGates
+
+// maxGates is how many subscribers there may be, each of which has a gate. The list of
+// credentials has the same limit.
+const maxGates = 100
 
 // recovery bounds how long a start may take to read the streams back.
 const recovery = 10 * time.Minute
@@ -47,13 +52,13 @@ type Options struct {
 	Fallback bool
 	// MaxConnections is how many subscribers may be connected. Default: 1024.
 	MaxConnections int
-	// ReaderPassword lets subscribers in as Reader; empty draws one.
-	ReaderPassword string
 	// ReadableStreams are offered to subscribers from the start (see Offer). With
 	// any, the service itself cannot remove anything from a stream or change how it
-	// is kept; a Keeper can. ReservedConsumers of a stream are not subscribers' to
-	// use or replace.
-	ReadableStreams, ReservedConsumers []string
+	// is kept; a Keeper can.
+	ReadableStreams []string
+	// TenantSubjects returns the subjects of a tenant in an offered stream, such as
+	// "ledger.0001.default.>". Needed with Listen.
+	TenantSubjects func(stream, tenant string) string
 	// NoSync acknowledges messages before they are on disk. Only for tests.
 	NoSync bool
 	// Logger receives the server's log: news of damaged files comes nowhere
@@ -61,29 +66,22 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Reader is how subscribers log in: they may read what the ledger accepted,
-// and change nothing.
-type Reader struct {
-	User, Password string
-	// InboxPrefix must be set on the client: replies to others are not readable.
-	InboxPrefix string
-}
-
 // Server is a running NATS server. Close ends it.
 type Server struct {
 	opts    Options
 	current atomic.Pointer[server.Server] // replaced by Reopen
-	reader  Reader
-	service string // password of the service's own user
-	gate    *gate  // nil without a listener
-	dir     string
-	log     *slog.Logger
-	writes  atomic.Pointer[writes]
+	service string                        // password of the service's own users
+	// subscribers and book are nil without a listener. gates is the connection of
+	// the gates to the ledger.
+	subscribers *subscribers
+	book        *ledgerView
+	gates       *nats.Conn
+	dir         string
+	log         *slog.Logger
+	writes      atomic.Pointer[writes]
 
 	reopening sync.Mutex
 	addr      string // where subscribers connect, guarded by reopening
-	offering  sync.Mutex
-	offered   map[string]bool // the streams that readers may read
 }
 
 // Start runs a server and returns once it takes connections. A busy address
@@ -95,13 +93,12 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	s := &Server{
 		opts:    opts,
 		service: rand.Text(),
-		reader:  Reader{User: "reader", Password: opts.ReaderPassword, InboxPrefix: "_INBOX.reader"},
 		dir:     opts.StoreDir,
 		log:     opts.Logger,
-		offered: map[string]bool{},
 	}
-	if s.reader.Password == "" {
-		s.reader.Password = rand.Text()
+	if opts.Listen != "" {
+		s.book = &ledgerView{subjects: opts.TenantSubjects, streams: slices.Clone(opts.ReadableStreams)}
+		s.subscribers = newSubscribers(opts.Logger, s.openGate)
 	}
 	if err := os.MkdirAll(opts.StoreDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create %s: %w", opts.StoreDir, err)
@@ -111,18 +108,41 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	}
 	if opts.Listen != "" {
 		var err error
-		if s.gate, err = s.openGate(opts); err != nil {
+		if s.gates, err = s.connect("gates to the ledger", serviceUser); err != nil {
 			s.Close()
 			return nil, err
 		}
-		for _, stream := range opts.ReadableStreams {
-			if err := s.Offer(stream); err != nil {
-				s.Close()
-				return nil, err
-			}
-		}
 	}
 	return s, nil
+}
+
+// openGate opens the gate of a subscriber.
+func (s *Server) openGate(who Subscriber) (*gate, error) {
+	own, err := s.connect("gate of subscriber "+who.ID, gateUser+who.ID)
+	if err != nil {
+		return nil, err
+	}
+	return newGate(who, s.book, s.gates, own)
+}
+
+// SetSubscribers replaces the subscribers that may connect. It returns once the
+// connections of those that are not in the list, or have another key there, are
+// closed. Without a listener it does nothing.
+func (s *Server) SetSubscribers(list []Subscriber) error {
+	if s.subscribers == nil {
+		return nil
+	}
+	s.reopening.Lock()
+	defer s.reopening.Unlock()
+	return s.subscribers.set(list)
+}
+
+// Offer lets subscribers read a stream from now on. Offering it again does nothing.
+func (s *Server) Offer(stream string) error {
+	if s.book != nil {
+		s.book.add(stream)
+	}
+	return nil
 }
 
 // enableStreams lets the ledger's account keep streams, and reads back those it
@@ -162,7 +182,7 @@ func listenOn(cfg *server.Options, addr string, fallback bool) error {
 		if host == "" {
 			host = "every interface"
 		}
-		return fmt.Errorf("NATS address %q: binding to %s lets other machines read every event, and passwords would cross the network in the clear; "+
+		return fmt.Errorf("NATS address %q: binding to %s lets other machines reach it, and events would cross the network in the clear; "+
 			"bind to 127.0.0.1, and put an encrypting proxy or tunnel in front to reach it from elsewhere", addr, host)
 	}
 	cfg.Host = host
@@ -245,9 +265,6 @@ func (s *Server) Addr() string {
 	return ""
 }
 
-// Reader tells how subscribers log in.
-func (s *Server) Reader() Reader { return s.reader }
-
 // Sync waits until the descriptions of streams and consumers are on disk, which
 // the server writes without waiting. Call it after making one.
 func (s *Server) Sync() error {
@@ -260,7 +277,10 @@ func (s *Server) Sync() error {
 // Close stops the server and returns once its files are closed. It may be
 // called more than once.
 func (s *Server) Close() {
-	s.gate.close()
+	s.subscribers.close()
+	if s.gates != nil {
+		s.gates.Close()
+	}
 	s.reopening.Lock()
 	defer s.reopening.Unlock()
 	s.stop()

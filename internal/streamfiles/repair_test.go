@@ -2,7 +2,6 @@ package streamfiles_test
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,24 +37,21 @@ func sealedOnce(t *testing.T) (dir, kept string, last uint64) {
 		return streamfiles.KeepDescriptions(dir, kept)
 	}
 	store := jetstreamtest.Open(t, server, jetstream.Options{Sync: keep})
-	ctx, stop := context.WithCancel(t.Context())
+	ctx := t.Context()
 	appendTo(t, store)
 	if _, err := store.PutText(ctx, events.DefaultTenant, []byte("a text")); err != nil {
 		t.Fatal(err)
 	}
-	working := make(chan error, 1)
-	go func() {
-		working <- store.Consume(ctx, events.DefaultPool, 1, func(context.Context, jetstream.Delivery) {})
-	}()
 	if _, err := store.Seal(ctx, jetstream.Sealing{Reason: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	last = appendTo(t, store)
-	for _, v := range []string{ledger, second} {
-		await(t, filepath.Join(stream(dir, v), "obs", "runners-default", "meta.sum"))
+	if err := store.PrepareWork(ctx, events.DefaultPool, events.DefaultTenant); err != nil {
+		t.Fatal(err)
 	}
-	stop()
-	<-working
+	for _, v := range []string{ledger, second} {
+		await(t, filepath.Join(stream(dir, v), "obs", jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant), "meta.sum"))
+	}
 	server.Close()
 	return dir, kept, last
 }
@@ -116,7 +112,7 @@ func TestRepair(t *testing.T) {
 		return bytes.Replace(raw, []byte(`"sealed":false`), []byte(`"sealed":true`), 1)
 	}
 	consumer := func(dir, file string) string {
-		return filepath.Join(stream(dir, second), "obs", "runners-default", file)
+		return filepath.Join(stream(dir, second), "obs", jetstream.WorkConsumer(events.DefaultPool, events.DefaultTenant), file)
 	}
 	for name, test := range map[string]struct {
 		leave func(t *testing.T, dir, kept string)
@@ -237,14 +233,10 @@ func TestRepair(t *testing.T) {
 				if list, err := store.Volumes(t.Context()); err != nil || len(list) != 2 || !list[0].Sealed || list[1].Sealed {
 					t.Errorf("the volumes are %+v, %v", list, err)
 				}
-				ctx, stop := context.WithCancel(t.Context())
-				working := make(chan error, 1)
-				go func() {
-					working <- store.Consume(ctx, events.DefaultPool, 1, func(context.Context, jetstream.Delivery) {})
-				}()
+				if err := store.PrepareWork(t.Context(), events.DefaultPool, events.DefaultTenant); err != nil {
+					t.Error(err)
+				}
 				await(t, consumer(dir, "meta.sum"))
-				stop()
-				<-working
 				server.Close()
 				again, err := streamfiles.Repair(t.Context(), dir, kept)
 				if err != nil || len(again) != 0 {

@@ -65,7 +65,7 @@ var faultKinds = []faultKind{
 	{"the projections are gone", remove("projections.db")},
 	{"the projections' hash", either(flip("projections.db.sum"), remove("projections.db.sum"))},
 	{"a kept description", either(flip("descriptions/*/*"), remove("descriptions/*/*"))},
-	{"the readers' credentials", either(flip("nats-reader.json"), remove("nats-reader.json"))},
+	{"the subscribers' credentials", either(flip("nats/default.creds"), remove("nats/default.creds"), remove("nats/credentials.jsonl"))},
 }
 
 // pick is one of the files that match, with something in it.

@@ -23,8 +23,8 @@ var written = []string{
 	"descriptions/OBJ_BLOBS/meta.sum",
 	"projections.db",
 	"audit", "audit/key", "audit/ledger.json",
-	"jetstream/jetstream/$G/streams/LEDGER-0001/obs/runners-default",
-	"jetstream/jetstream/$G/streams/LEDGER-0001/obs/runners-default/meta.inf",
+	"jetstream/jetstream/$G/streams/LEDGER-0001/obs/runners-default=default",
+	"jetstream/jetstream/$G/streams/LEDGER-0001/obs/runners-default=default/meta.inf",
 }
 
 // TestKillAtStart kills servers with SIGKILL while they create a data directory, a

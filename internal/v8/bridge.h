@@ -76,6 +76,11 @@ typedef struct {
   daybook_bytes mappings;  // of a source map, when source is generated code
 } daybook_script;
 
+// Describes, as JSON, what the heap that was restored brings along besides values:
+// changed intrinsics and timers. Comes before the run. The text is owned by the isolate
+// and valid until its next call. 0 on success; another value when it was stopped.
+int daybook_inspect(daybook_isolate*, daybook_bytes* text);
+
 // servers is the JSON of what the script may call, empty for nothing. globals is the
 // JSON of an object, empty for none: its members become properties of the global
 // object before the script is evaluated.

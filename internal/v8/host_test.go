@@ -11,7 +11,7 @@ import (
 const openPrelude = `(function (host) {
 	globalThis.host = host;
 	return {
-		begin() {}, end() {}, prepareStack(e) { return String(e) }, setMode() {}, fire() {}, cancelTimers() { return 0 }, noteNames() {}, explainSyntaxError(s) { return s }, nextDue() { return -1 },
+		begin() {}, end() {}, prepareStack(e) { return String(e) }, setMode() {}, fire() {}, cancelTimers() { return 0 }, forgetCalls() {}, noteNames() {}, explainSyntaxError(s) { return s }, nextDue() { return -1 },
 		result(v) { return v === undefined ? null : String(v) },
 		error(e) { return String(e) },
 	};

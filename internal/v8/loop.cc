@@ -6,13 +6,14 @@
 #include "isolate.h"
 
 namespace daybook {
+
+constexpr size_t kTextLimit = size_t{16} << 20;
+
 namespace {
 
 using v8::Local;
 using v8::Value;
 using Clock = std::chrono::steady_clock;
-
-constexpr size_t kTextLimit = size_t{16} << 20;
 
 class Run {
  public:
@@ -369,7 +370,9 @@ bool settle(daybook_isolate* d, daybook_result* result) {
   v8::TryCatch ignored(isolate);
   isolate->PerformMicrotaskCheckpoint();  // jobs do not survive a snapshot
   const bool failed = result->status != DAYBOOK_COMPLETED;
-  // Before each collection: a cancelled timer may hold the last reference to an object.
+  // Before each collection: a cancelled timer, or the prelude's record of calls, may hold
+  // the last reference to an object.
+  auto forget_calls = [&] { (void)call_entry(d, context, "forgetCalls", 0, nullptr); };
   auto cancel_timers = [&] {
     v8::Local<v8::Value> count;
     if (!failed || !call_entry(d, context, "cancelTimers", 0, nullptr).ToLocal(&count)) return false;
@@ -381,6 +384,7 @@ bool settle(daybook_isolate* d, daybook_result* result) {
   d->at_rest = false;
   // Callbacks that keep making garbage with callbacks could go on for ever.
   for (int round = 0; d->creator != nullptr && !d->at_rest && round < 16; round++) {
+    forget_calls();
     isolate->LowMemoryNotification();
     bool ran = false;
     while (!isolate->IsExecutionTerminating() && v8::platform::PumpMessageLoop(platform(), isolate)) {
@@ -410,6 +414,20 @@ bool rest(daybook_isolate* d) {
 
 }  // namespace
 }  // namespace daybook
+
+extern "C" int daybook_inspect(daybook_isolate* d, daybook_bytes* text) {
+  using namespace daybook;
+  v8::HandleScope handles(d->isolate);
+  v8::Local<v8::Context> context = d->context.Get(d->isolate);
+  v8::Context::Scope scope(context);
+  v8::TryCatch ignored(d->isolate);
+  v8::Local<v8::Value> described;
+  if (!call_entry(d, context, "inspectHeap", 0, nullptr).ToLocal(&described) || !described->FullIsString()) return 1;
+  bool cut = false;
+  d->text = to_utf8(d->isolate, described.As<v8::String>(), kTextLimit, &cut);
+  *text = {d->text.data(), d->text.size()};
+  return 0;
+}
 
 extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_bytes servers, daybook_bytes globals,
                             daybook_result* result) {

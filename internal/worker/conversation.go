@@ -1,11 +1,14 @@
 package worker
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
+
+	"daybook/internal/v8"
 )
 
 const maxText = 16 << 20
@@ -18,6 +21,9 @@ const maxTimers = 1 << 28
 // out of bounds or malformed is an error that ends the worker.
 type conversation struct {
 	maxHeap int64 // bytes of heap it may send
+	resumes bool  // the task has a heap
+	carried *v8.Carried
+	began   bool // lines, calls or waits came: code ran
 	calls   calls
 	call    *call // one that is whole and to be carried out
 
@@ -42,6 +48,8 @@ func (c *conversation) take(t frameType, payload []byte) ([]Line, error) {
 		return nil, nil
 	case !c.accepted:
 		return nil, fmt.Errorf("%w: frame %q before the task was accepted", errProtocol, t)
+	case t == frameCarried && c.resumes && c.carried == nil && !c.began && !c.ended:
+		return nil, c.takeCarried(payload)
 	case c.calls.coming != nil:
 		if t != frameData {
 			return nil, fmt.Errorf("%w: frame %q instead of arguments", errProtocol, t)
@@ -50,10 +58,13 @@ func (c *conversation) take(t frameType, payload []byte) ([]Line, error) {
 	case c.calls.waiting && t != frameEnd && !c.ended:
 		return nil, fmt.Errorf("%w: frame %q while it waits", errProtocol, t)
 	case t == frameCall && !c.ended:
+		c.began = true
 		return nil, c.broke(c.calls.takeCall(payload))
 	case t == frameWait && !c.ended:
+		c.began = true
 		return nil, c.broke(nil, c.calls.takeWait(payload))
 	case t == frameLines && !c.ended:
+		c.began = true
 		lines, err := parseLines(payload)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errProtocol, err)
@@ -108,6 +119,8 @@ func (c *conversation) checkEnd() error {
 		return fmt.Errorf("no text, yet %d bytes of it", e.TextSize)
 	case e.TextSize == 0 && e.End != endCompleted && e.End != endOutOfMemory && e.End != endTerminated:
 		return fmt.Errorf("no word on a run that ended as %s", e.End)
+	case saved(e.End) && c.resumes && c.carried == nil:
+		return errors.New("no word on the heap that the run started from")
 	case e.End == endCompleted && len(c.calls.inFlight) > 0:
 		return fmt.Errorf("a run that completed before %d of its calls were answered", len(c.calls.inFlight))
 	case e.HeapSize < 0 || e.HeapSize > c.maxHeap:
@@ -169,6 +182,21 @@ func (c *conversation) expectHeap(n int64) {
 	if n = min(n, c.maxHeap, 4<<20); int64(cap(c.heap)) < n {
 		c.heap = make([]byte, 0, n)
 	}
+}
+
+// reserveHeap waits for memory for the announced heap and allocates it at once:
+// memory that is not written to costs nothing.
+func (c *conversation) reserveHeap(ctx context.Context, reserve func(context.Context, int64) error) error {
+	if c.end.HeapSize == 0 || reserve == nil {
+		return nil
+	}
+	if err := reserve(ctx, c.end.HeapSize); err != nil {
+		return fmt.Errorf("receive the heap of the run: %w", err)
+	}
+	if int64(cap(c.heap)) < c.end.HeapSize {
+		c.heap = make([]byte, 0, c.end.HeapSize)
+	}
+	return nil
 }
 
 // room returns where the next piece of the heap may be read to, so that it need

@@ -127,6 +127,11 @@ func ReadTask(header, frames []byte) (servers, globals, code, heap int, err erro
 
 func NewConversation(maxHeap int64) *Conversation { return &conversation{maxHeap: maxHeap} }
 
+// NewResumption is one about a task with a heap.
+func NewResumption(maxHeap int64) *Conversation {
+	return &conversation{maxHeap: maxHeap, resumes: true}
+}
+
 // NewCallingConversation is one whose script may call s.t.
 func NewCallingConversation(maxHeap int64) *Conversation {
 	return &conversation{maxHeap: maxHeap, calls: calls{servers: map[string][]string{"s": {"t"}}}}

@@ -30,6 +30,7 @@ const (
 	// Worker to parent.
 	frameReady    frameType = 'R' // readyMessage
 	frameAccepted frameType = 'A' // empty: the task is here whole and begins
+	frameCarried  frameType = 'I' // v8.Carried: what the task's heap brings along; before any line
 	frameLines    frameType = 'L' // lines
 	frameCall     frameType = 'C' // callHeader, then the arguments in data frames
 	frameWait     frameType = 'W' // waitMessage; nothing but an end comes before the answer

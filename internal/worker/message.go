@@ -16,7 +16,7 @@ var errProtocol = errors.New("worker broke protocol")
 
 // helloMagic opens the conversation: a process that finds anything else on its
 // standard input was not started by a Pool.
-const helloMagic = "daybook worker protocol 5"
+const helloMagic = "daybook worker protocol 6"
 
 // helloMessage says what a worker is going to be.
 type helloMessage struct {

@@ -22,9 +22,12 @@ type Engine = v8.Engine
 
 // Options are a Pool's settings. The zero value is good.
 type Options struct {
-	// Idle is how many fresh workers are kept ready, and how many used ones at
-	// most wait for their tenant's next run. 0 means 2, negative none.
+	// Idle is how many fresh workers are kept ready. 0 means 2, negative none, and
+	// no used ones either.
 	Idle int
+	// IdleUsed is how many used workers at most wait for their tenant's next run. 0
+	// means as many as Idle.
+	IdleUsed int
 	// Reuse says which runs may share a worker. "" means ReuseTenant.
 	Reuse Reuse
 	// MaxRuns and MaxAge retire a worker. 0 means 1,000 runs and one hour.
@@ -49,6 +52,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Idle == 0 {
 		o.Idle = 2
+	}
+	if o.IdleUsed <= 0 {
+		o.IdleUsed = o.Idle
 	}
 	if o.Reuse == "" {
 		o.Reuse = ReuseTenant
@@ -196,10 +202,7 @@ func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Li
 		if errors.Is(err, errNotAccepted) && attempt < attempts {
 			continue
 		}
-		if err != nil {
-			return Outcome{}, err
-		}
-		return o, nil
+		return o, err
 	}
 }
 
@@ -273,7 +276,7 @@ func (p *Pool) release(w *process, clean bool) {
 			used++
 		}
 	}
-	if used > p.opts.Idle {
+	if used > p.opts.IdleUsed {
 		oldest := slices.IndexFunc(p.idle, func(w *process) bool { return w.owner != (owner{}) })
 		p.discard(p.idle[oldest])
 		p.idle = slices.Delete(p.idle, oldest, oldest+1)

@@ -279,6 +279,13 @@ func (p *process) metLongString() bool {
 	return strings.Contains(p.stderr.String(), "daybook-v8: string")
 }
 
+// diedOfErrors reports whether V8 ended the process because of errors that refer to
+// each other: it defers the frames of a trace while it saves the heap, and cannot refer
+// to what it deferred.
+func (p *process) diedOfErrors() bool {
+	return strings.Contains(p.stderr.String(), "SerializePendingObject(")
+}
+
 // violated tells whether a dead worker was killed by the filter of system calls,
 // and for which call. Only the signal is evidence; the name is the worker's word.
 func (p *process) violated() (call string, ok bool) {

@@ -63,7 +63,8 @@ func (w *watch) finish() (timedOut bool, cause error) {
 	return w.timedOut, w.cause
 }
 
-// perform runs the task on p. clean tells whether p may serve again.
+// perform runs the task on p. clean tells whether p may serve again. With an error the
+// outcome says only what the task's heap brought along.
 func (p *process) perform(ctx context.Context, t *Task, lines func(context.Context, []Line) error) (o Outcome, clean bool, err error) {
 	started := time.Now()
 	w := &watch{p: p}
@@ -86,7 +87,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	w.endHost = endHost
 	w.mu.Unlock()
 
-	c := conversation{maxHeap: t.maxHeap(), calls: calls{servers: t.Servers}}
+	c := conversation{maxHeap: t.maxHeap(), resumes: len(t.Heap) > 0, calls: calls{servers: t.Servers}}
 	p.from.room = c.room
 	defer func() { p.from.room = nil }()
 	p.memory.limit.Store(t.maxResident())
@@ -94,6 +95,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	err = p.send(t)
 	// While the worker is at work: new memory has to be cleared.
 	c.expectHeap(p.lastHeap)
+	reserved := false
 	for err == nil && !c.complete {
 		var ft frameType
 		var payload []byte
@@ -103,6 +105,18 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 		var got []Line
 		if got, err = c.take(ft, payload); err != nil {
 			break
+		}
+		if c.accepted && t.HeapSent != nil {
+			t.Heap = nil
+			t.HeapSent()
+			t.HeapSent = nil
+		}
+		if c.ended && !reserved {
+			reserved = true
+			if err = c.reserveHeap(lineCtx, t.ReserveHeap); err != nil {
+				w.end(err, false, 0)
+				break
+			}
 		}
 		if len(got) > 0 && lineCtx.Err() == nil {
 			if err := lines(lineCtx, got); err != nil {
@@ -118,7 +132,12 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	p.lastHeap = c.end.HeapSize
 	timedOut, cause := w.finish()
 	p.runs++
-	defer func() { o.WallTime = time.Since(started) }()
+	defer func() {
+		o.WallTime = time.Since(started)
+		var warnings []string
+		o.Pristine, warnings = c.carriedOutcome()
+		o.Warnings = append(warnings, o.Warnings...)
+	}()
 
 	switch {
 	case cause != nil:
@@ -148,6 +167,8 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	switch {
 	case p.ranOutOfMemory():
 		o.Reason, o.Error = ReasonOutOfMemory, outOfMemoryText
+	case p.diedOfErrors():
+		o.Reason, o.Error = ReasonUnserializableHeap, linkedErrorsText
 	case p.metLongString():
 		o.Reason, o.Error = ReasonUnserializableHeap, longStringText
 	}

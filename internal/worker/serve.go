@@ -269,6 +269,14 @@ func (s *server) run(j *job) error {
 	// The parent has its answer before the isolate is taken down.
 	defer isolate.Dispose()
 	s.setCurrent(isolate)
+	if len(j.heap) > 0 {
+		// An error means that the run was stopped, which Run reports.
+		if carried, err := isolate.Inspect(); err == nil {
+			if err := s.message(frameCarried, carried); err != nil {
+				return err
+			}
+		}
+	}
 	r, err := isolate.Run(p.script(j.code))
 	if err == nil && r.Status == v8.SyntaxError {
 		// It may be TypeScript.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,6 +56,12 @@ type Task struct {
 	// Globals is the JSON of an object: the worker defines its members as properties
 	// of globalThis before it evaluates Code. Empty defines none.
 	Globals []byte
+	// HeapSent, if set, is called once the worker has received the task: Heap is not
+	// used any more. ReserveHeap, if set, is called before a heap is received, with its
+	// size in bytes; its error ends the run as the service's failure. ctx ends with the
+	// time of the run.
+	HeapSent    func()
+	ReserveHeap func(ctx context.Context, bytes int64) error
 }
 
 func (t *Task) check(maxHeapLimit int64) error {
@@ -198,12 +205,19 @@ type Outcome struct {
 	// TimersCancelled counts the timers, of this run and of earlier ones, that
 	// were cancelled because the run failed.
 	TimersCancelled int
-	Warnings        []string
+	// Pristine reports whether the built-in objects of Task.Heap are those of a fresh
+	// isolate; nil when there was no heap, or it was not compared. It is the worker's
+	// word.
+	Pristine *bool
+	// Warnings begin with those about Task.Heap: changed built-in objects, and timers.
+	Warnings []string
 }
 
 const (
-	outOfMemoryText = "Out of memory: V8 heap limit exceeded. Try increasing heap_memory_max_mb."
-	timedOutText    = "Execution timed out"
+	outOfMemoryText  = "Out of memory: V8 heap limit exceeded. Try increasing heap_memory_max_mb."
+	timedOutText     = "Execution timed out"
+	linkedErrorsText = "V8 cannot save a heap in which errors refer to each other, through a dozen links, and whose stacks were never read. " +
+		"Read error.stack of each error that you link to another one, or keep its message alone."
 	// V8 keeps literals, property names and the like once for all (internalized),
 	// and in an isolate that can be saved only up to its regular object size.
 	longStringText = "A property name, regular expression, tagged template or error message of more than 128 KiB ended the run: V8 cannot keep one in an isolate whose heap is saved. " +

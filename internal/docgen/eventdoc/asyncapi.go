@@ -46,14 +46,14 @@ func (c *Catalogue) AsyncAPI() ([]byte, error) {
 		"defaultContentType": "application/json",
 		"servers": node{"local": node{
 			"host": "127.0.0.1:4222", "protocol": "nats",
-			"description": "The server that is part of \"daybook serve\". It prints its address, and leaves the credentials of readers in nats-reader.json in its data directory.",
-			"security":    []any{node{"$ref": "#/components/securitySchemes/reader"}},
+			"description": "The server that is part of \"daybook serve\". It prints its address. The command \"daybook nats credentials\" creates credentials for the events of a tenant; a server without --auth makes one for the tenant default, nats/default.creds in its data directory.",
+			"security":    []any{node{"$ref": "#/components/securitySchemes/subscriber"}},
 		}},
 		"channels":   channels,
 		"operations": operations,
 		"components": node{
 			"messages": messages, "schemas": schemas,
-			"securitySchemes": node{"reader": node{"type": "userPassword", "description": "Read-only. Clients must set the inbox prefix that stands beside user and password."}},
+			"securitySchemes": node{"subscriber": node{"type": "asymmetricEncryption", "description": "A NATS credentials file (an nkey with which the client signs the server's nonce). Read-only, for the events of one tenant."}},
 		},
 	})
 }

@@ -21,12 +21,13 @@ const maxKeptScripts = 1000;
 const keptMappings = new NativeMap();
 let mappingIndexes; // name -> where each generated line's mappings begin
 
-const { CallSitePrototypeToString, CallSitePrototypeGetScriptName } = (() => {
+const { CallSitePrototype, CallSitePrototypeToString, CallSitePrototypeGetScriptName } = (() => {
   // No run has begun, and the engine still asks Error itself how to print a trace.
   NativeError.prepareStackTrace = (_, sites) => ObjectGetPrototypeOf(sites[0]);
   const prototype = new NativeError().stack;
   delete NativeError.prepareStackTrace;
   return {
+    CallSitePrototype: prototype,
     CallSitePrototypeToString: uncurryThis(prototype.toString),
     CallSitePrototypeGetScriptName: uncurryThis(prototype.getScriptNameOrSourceURL),
   };
@@ -169,7 +170,8 @@ const prepareStack = (error, sites) => {
   for (let i = 0; i < sites.length; i++) {
     if (CallSitePrototypeGetScriptName(sites[i]) !== preludeName) frames[frames.length] = sites[i];
   }
-  const prepare = NativeError.prepareStackTrace;
+  // A property of Error itself: one of its prototypes is not meant for it.
+  const prepare = hasOwn(NativeError, "prepareStackTrace") ? NativeError.prepareStackTrace : undefined;
   if (typeof prepare === "function") return ReflectApply(prepare, NativeError, [error, ObjectSetPrototypeOf(frames, ArrayPrototype)]);
   let text = stackHeader(error);
   let later = text;

@@ -102,6 +102,19 @@ const cancelAllTimers = () => {
   return count;
 };
 
+// countTimers counts what is scheduled, by kind.
+const countTimers = () => {
+  const counts = { __proto__: null, timeouts: 0, intervals: 0, immediates: 0, unreferenced: 0 };
+  for (let i = 0; i < timerHeap.length; i++) {
+    const record = timerHeap[i];
+    if (record.immediate) counts.immediates++;
+    else if (record.repeat) counts.intervals++;
+    else counts.timeouts++;
+    if (!record.ref) counts.unreferenced++;
+  }
+  return counts;
+};
+
 // Timeout and Immediate are what user code holds; the record stays out of reach.
 let recordOf;
 let immediateRecordOf;

@@ -12,17 +12,19 @@ const entry = {
   fire: fireNext,
   answer: answerCall,
   cancelTimers: cancelAllTimers,
+  forgetCalls,
   prepareStack,
   end(ran) {
     endScript(ran !== 0);
     suspendTimers();
-    forgetCalls();
+    forgetCalls(); // once more, for a run that is not saved
     groupIndent = ""; // a run that left a console.group open must not indent the next
     timeOrigin = 0; // equal state is an equal heap, whenever it was reached
   },
   result: resultText,
   error: errorResult,
   noteNames,
+  inspectHeap,
   explainSyntaxError,
   setMode(stateful) {
     heapIsSaved = stateful;
@@ -31,6 +33,7 @@ const entry = {
       delete global.WebAssembly;
       delete global.SharedArrayBuffer;
       installIntlShim();
+      captureIntrinsics();
     } else {
       captureSharedArrayBuffer();
       bindIntlClock();

@@ -1,0 +1,77 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/natscreds"
+	"daybook/internal/natsserver"
+)
+
+// admitSubscribers lets in the subscribers that have a credential in the data
+// directory, and follows changes of them. A server that asks for no tokens has one
+// tenant, whose credential it makes at the first start.
+func (d *Daybook) admitSubscribers() error {
+	// Earlier versions kept a password for all tenants there.
+	err := ignoreMissing(os.Remove(filepath.Join(d.opts.DataDir, "nats-reader.json")))
+	if err != nil {
+		return fmt.Errorf("delete the password of subscribers: %w", err)
+	}
+	if d.opts.NATSAddr == "" {
+		return nil
+	}
+	if d.auth == nil {
+		if err := natscreds.EnsureDefault(d.credentialsDir(), events.DefaultTenant, time.Now()); err != nil {
+			return fmt.Errorf("create the credential of subscribers: %w", err)
+		}
+	}
+	list, err := natscreds.Active(d.credentialsDir())
+	if err == nil {
+		err = d.nats.SetSubscribers(subscribersOf(list))
+	}
+	if err != nil {
+		return fmt.Errorf("admit subscribers: %w", err)
+	}
+	d.admitting = follow(context.Background(), func(ctx context.Context) {
+		natscreds.Follow(ctx, d.credentialsDir(), d.opts.Logger, func(list []natscreds.Credential) {
+			if err := d.nats.SetSubscribers(subscribersOf(list)); err != nil {
+				d.opts.Logger.Error("a change of NATS credentials is not in force", "err", err)
+			}
+		})
+	})
+	return nil
+}
+
+func subscribersOf(list []natscreds.Credential) []natsserver.Subscriber {
+	subscribers := make([]natsserver.Subscriber, len(list))
+	for i, c := range list {
+		subscribers[i] = natsserver.Subscriber{ID: c.ID, Tenant: c.Tenant, PublicKey: c.PublicKey}
+	}
+	return subscribers
+}
+
+func (d *Daybook) credentialsDir() string { return filepath.Join(d.opts.DataDir, "nats") }
+
+// SubscriberCredentials is the credentials file, for any NATS client, of a subscriber
+// to the events of the only tenant. It is empty if there is none: with several
+// tenants, without NATSAddr, or when the credential was revoked.
+func (d *Daybook) SubscriberCredentials() string {
+	if d.nats == nil || d.opts.NATSAddr == "" || d.auth != nil {
+		return ""
+	}
+	list, err := natscreds.Active(d.credentialsDir())
+	if err != nil {
+		return ""
+	}
+	for _, c := range list {
+		if _, err := os.Stat(c.File(d.credentialsDir())); c.Tenant == events.DefaultTenant && !errors.Is(err, os.ErrNotExist) {
+			return c.File(d.credentialsDir())
+		}
+	}
+	return ""
+}

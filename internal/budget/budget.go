@@ -1,0 +1,373 @@
+// Package budget accounts for the memory that answers, runs and the heap cache
+// hold, so that no number of clients can take more than the server has.
+//
+// A Budget has three shares. Answers take from theirs piece by piece, wait a
+// moment for memory, and are refused when none comes free. Runs wait for theirs
+// as long as their context allows. The cache takes what fits. No share takes from
+// another, so readers do not delay runs.
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// Options are the sizes of the shares, in bytes. All must be above 0.
+type Options struct {
+	Answers, Runs, Cache int64
+	// Patience is how long an answer waits for memory before it is refused.
+	// Default: 2 s.
+	Patience time.Duration
+}
+
+// Split divides a total, in bytes, into shares: three eighths for answers, half
+// for runs, the rest for the cache.
+func Split(total int64) Options {
+	return Options{Answers: total * 3 / 8, Runs: total / 2, Cache: total / 8}
+}
+
+// Budget is safe for concurrent use. It holds nothing to close.
+type Budget struct {
+	opts Options
+	runs *semaphore.Weighted
+
+	runsUsed, runsWaiting, cacheUsed atomic.Int64
+	refused                          atomic.Int64
+
+	mu      sync.Mutex
+	used    int64            // guarded by mu; bytes that answers hold
+	tenants map[string]int64 // guarded by mu; the same by tenant, without zeros
+	freed   chan struct{}    // guarded by mu; closed when answers give bytes back
+}
+
+// New returns a Budget.
+func New(o Options) *Budget {
+	if o.Patience == 0 {
+		o.Patience = 2 * time.Second
+	}
+	return &Budget{opts: o, runs: semaphore.NewWeighted(o.Runs), tenants: map[string]int64{}, freed: make(chan struct{})}
+}
+
+// RetryAfter is when a client that was refused is told to try again.
+const RetryAfter = 2 * time.Second
+
+// ExhaustedError is returned when an answer needs memory that others hold.
+type ExhaustedError struct {
+	// Need is what was asked for in bytes, Share the size of the share.
+	Need, Share int64
+}
+
+// Error says what to do.
+func (e *ExhaustedError) Error() string {
+	return fmt.Sprintf("answer the request: other answers hold the memory that this server has for answers (%d MiB); try again in %.0f s, or ask for less at once",
+		e.Share>>20, RetryAfter.Seconds())
+}
+
+// IsExhausted reports whether an error is an ExhaustedError.
+func IsExhausted(err error) bool {
+	_, is := errors.AsType[*ExhaustedError](err)
+	return is
+}
+
+// Account holds the memory of one answer. It is safe for concurrent use. The
+// caller MUST call Release.
+type Account struct {
+	*holding
+	factor int64
+}
+
+// holding is what the accounts of one answer share.
+type holding struct {
+	b      *Budget
+	tenant string
+
+	mu       sync.Mutex
+	held     int64 // guarded by mu
+	released bool  // guarded by mu
+}
+
+// Answer opens an account for one answer to a tenant. Each byte that is taken
+// counts factor times: an answer holds its content more than once while it is
+// encoded.
+func (b *Budget) Answer(tenant string, factor int64) *Account {
+	return &Account{holding: &holding{b: b, tenant: tenant}, factor: max(factor, 1)}
+}
+
+// WithFactor returns the account with another factor for what is taken through it.
+func (a *Account) WithFactor(factor int64) *Account { return &Account{a.holding, max(factor, 1)} }
+
+// Take adds n bytes of content to the account, or returns an *ExhaustedError. It
+// does not wait: the caller may hold what others need (see Retry). A tenant never
+// holds more than is left free, so that one tenant cannot take the share from the
+// others. A tenant that holds nothing may take whatever fits.
+func (a *Account) Take(n int64) error { return a.take(n * a.factor) }
+
+// TakeOnce is Take for memory that is held once whatever the answer is, such as a
+// buffer.
+func (a *Account) TakeOnce(n int64) error { return a.take(n) }
+
+func (a *holding) take(n int64) error {
+	if n <= 0 {
+		return nil
+	}
+	if ok, _ := a.try(n, true); ok {
+		return nil
+	}
+	return &ExhaustedError{Need: n, Share: a.b.opts.Answers}
+}
+
+// wait returns true once n bytes can be taken, false when ctx or the time is over.
+func (a *holding) wait(ctx context.Context, n int64, late <-chan time.Time) bool {
+	if n > a.b.opts.Answers {
+		return false
+	}
+	for {
+		ok, freed := a.try(n, false)
+		if ok {
+			return true
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return false
+		case <-late:
+			return false
+		}
+	}
+}
+
+// try reports whether n bytes are free, takes them if asked to, and returns otherwise
+// what is closed when some are given back.
+func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.released {
+		return true, nil // the answer has ended; nothing would give it back
+	}
+	b := a.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	free, own := b.opts.Answers-b.used, b.tenants[a.tenant]
+	if n > free || own > 0 && own+n > free-n {
+		return false, b.freed
+	}
+	if !take {
+		return true, nil
+	}
+	b.used += n
+	b.tenants[a.tenant] = own + n
+	a.held += n
+	return true, nil
+}
+
+// Held returns the bytes that the account holds, for Shrink.
+func (a *holding) Held() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.held
+}
+
+// Shrink gives back all but what Held returned before: an answer that is written
+// in pieces needs the memory of one piece.
+func (a *holding) Shrink(to int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.giveBack(a.held - to)
+}
+
+// Release gives everything back. It may be called more than once; the account
+// takes nothing afterwards.
+func (a *holding) Release() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.released = true
+	a.giveBack(a.held)
+}
+
+// The caller must hold a.mu.
+func (a *holding) giveBack(n int64) {
+	if n <= 0 {
+		return
+	}
+	a.held -= n
+	b := a.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
+	if b.tenants[a.tenant] -= n; b.tenants[a.tenant] == 0 {
+		delete(b.tenants, a.tenant)
+	}
+	close(b.freed)
+	b.freed = make(chan struct{})
+}
+
+// freeRun is how large a heap may be that is not accounted for, in bytes: most runs
+// have smaller ones, and there are few runs at once.
+const freeRun = 4 << 20
+
+// RunAccount holds the memory that a run's heaps take in this process. It belongs to
+// one goroutine at a time. The caller MUST call Release.
+type RunAccount struct {
+	b    *Budget
+	held int64
+}
+
+// Run opens an account for a run.
+func (b *Budget) Run() *RunAccount { return &RunAccount{b: b} }
+
+// Reserve waits until n bytes of the share of runs are free, or all of the share when
+// it is smaller, and takes them in place of what the account held before: a run holds
+// one heap at a time. Runs are served in the order in which they ask. An error is that
+// of ctx; the account then holds nothing.
+func (a *RunAccount) Reserve(ctx context.Context, n int64) error {
+	a.Release()
+	if n <= freeRun {
+		return nil
+	}
+	n = min(n, a.b.opts.Runs)
+	a.b.runsWaiting.Add(1)
+	err := a.b.runs.Acquire(ctx, n)
+	a.b.runsWaiting.Add(-1)
+	if err != nil {
+		return fmt.Errorf("wait for %d MiB of memory for runs: %w", n>>20, err)
+	}
+	a.held = n
+	a.b.runsUsed.Add(n)
+	return nil
+}
+
+// Holds reports whether the account holds memory.
+func (a *RunAccount) Holds() bool { return a.held > 0 }
+
+// Release gives back what the account holds. It may be called more than once.
+func (a *RunAccount) Release() {
+	n := a.held
+	if n == 0 {
+		return
+	}
+	a.held = 0
+	a.b.runsUsed.Add(-n)
+	a.b.runs.Release(n)
+}
+
+// Cache returns the size of the share of the cache.
+func (b *Budget) Cache() int64 { return b.opts.Cache }
+
+// SetCached reports what the cache holds now, in bytes.
+func (b *Budget) SetCached(n int64) { b.cacheUsed.Store(n) }
+
+// Usage is what is taken of a share, in bytes.
+type Usage struct{ Used, Size int64 }
+
+// Stats is the state of a Budget at one moment.
+type Stats struct {
+	Answers, Runs, Cache Usage
+	// RunsWaiting counts the runs that wait for memory.
+	RunsWaiting int64
+	// Refused counts the answers that were refused.
+	Refused int64
+}
+
+// Stats returns the state.
+func (b *Budget) Stats() Stats {
+	b.mu.Lock()
+	used := b.used
+	b.mu.Unlock()
+	return Stats{
+		Answers: Usage{used, b.opts.Answers}, Runs: Usage{b.runsUsed.Load(), b.opts.Runs}, Cache: Usage{b.cacheUsed.Load(), b.opts.Cache},
+		RunsWaiting: b.runsWaiting.Load(), Refused: b.refused.Load(),
+	}
+}
+
+type (
+	accountKey struct{}
+	runKey     struct{}
+)
+
+// WithRun returns a context that carries the account of a run: what is taken is
+// reserved in it.
+func WithRun(ctx context.Context, a *RunAccount) context.Context {
+	return context.WithValue(ctx, runKey{}, a)
+}
+
+// With returns a context that carries an account.
+func With(ctx context.Context, a *Account) context.Context {
+	return context.WithValue(ctx, accountKey{}, a)
+}
+
+// From returns the account that ctx carries, or nil.
+func From(ctx context.Context) *Account {
+	a, _ := ctx.Value(accountKey{}).(*Account)
+	return a
+}
+
+// Take takes n bytes of content from the account that ctx carries. Without one,
+// nothing is accounted for.
+func Take(ctx context.Context, n int) error {
+	if a := From(ctx); a != nil {
+		return a.Take(int64(n))
+	}
+	return reserve(ctx, n)
+}
+
+func reserve(ctx context.Context, n int) error {
+	if a, _ := ctx.Value(runKey{}).(*RunAccount); a != nil {
+		return a.Reserve(ctx, int64(n))
+	}
+	return nil
+}
+
+// TakeOnce is Account.TakeOnce on the account that ctx carries.
+func TakeOnce(ctx context.Context, n int) error {
+	if a := From(ctx); a != nil {
+		return a.TakeOnce(int64(n))
+	}
+	return reserve(ctx, n)
+}
+
+// Retry calls fn. When fn returns an *ExhaustedError, Retry gives back what fn took
+// from the account that ctx carries, waits for the memory and calls fn again, until
+// Options.Patience is over. fn MUST NOT have begun an answer when it returns that
+// error.
+func Retry(ctx context.Context, fn func() error) error {
+	a := From(ctx)
+	var before int64
+	if a != nil {
+		before = a.Held()
+	}
+	err := fn()
+	full, exhausted := errors.AsType[*ExhaustedError](err)
+	if a == nil || !exhausted {
+		return err
+	}
+	timer := time.NewTimer(a.b.opts.Patience)
+	defer timer.Stop()
+	for exhausted {
+		a.Shrink(before)
+		if !a.wait(ctx, full.Need, timer.C) {
+			a.b.refused.Add(1)
+			return err
+		}
+		err = fn()
+		full, exhausted = errors.AsType[*ExhaustedError](err)
+	}
+	return err
+}
+
+// Piece calls fn and gives back what it took from the account that ctx carries:
+// fn reads and writes one piece of an answer.
+func Piece(ctx context.Context, fn func() error) error {
+	a := From(ctx)
+	if a == nil {
+		return fn()
+	}
+	before := a.Held()
+	defer a.Shrink(before)
+	return fn()
+}

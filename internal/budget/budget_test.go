@@ -1,0 +1,139 @@
+package budget_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"daybook/internal/budget"
+)
+
+func mustTake(t *testing.T, a *budget.Account, n int64) {
+	t.Helper()
+	if err := a.Take(n); err != nil {
+		t.Fatalf("take %d: %v", n, err)
+	}
+}
+
+// One tenant leaves as much as it holds to the others, and is refused after the
+// patience, not before.
+func TestAnswersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})
+		one, two := b.Answer("a", 1), b.Answer("a", 2)
+		mustTake(t, one, 40)
+		start := time.Now()
+		err := budget.Retry(budget.With(t.Context(), two), func() error { return two.Take(10) }) // counts twice: 60 of 100, 40 would be left
+		if !budget.IsExhausted(err) || time.Since(start) != 2*time.Second {
+			t.Fatalf("over half of the share: %v after %s; want a refusal after 2 s", err, time.Since(start))
+		}
+		mustTake(t, b.Answer("b", 1), 20)
+		if s := b.Stats(); s.Answers != (budget.Usage{Used: 60, Size: 100}) || s.Refused != 1 {
+			t.Errorf("stats %+v", s)
+		}
+	})
+}
+
+func TestFirstAnswerMayTakeWhatFits(t *testing.T) {
+	b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})
+	a := b.Answer("a", 1)
+	mustTake(t, a, 100)
+	a.Release()
+	a.Release()
+	mustTake(t, a, 1000) // it has ended: nothing is counted
+	if used := b.Stats().Answers.Used; used != 0 {
+		t.Errorf("%d bytes are held after the release", used)
+	}
+	if err := b.Answer("a", 1).Take(101); !budget.IsExhausted(err) {
+		t.Errorf("more than the share: %v", err)
+	}
+}
+
+// An answer gives back what it took, waits for memory and begins again.
+func TestAnswerWaitsForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})
+		one, two := b.Answer("a", 1), b.Answer("b", 1)
+		mustTake(t, one, 80)
+		time.AfterFunc(time.Second, one.Release)
+		calls := 0
+		ctx := budget.With(t.Context(), two)
+		err := budget.Retry(ctx, func() error {
+			calls++
+			if err := budget.Take(ctx, 10); err != nil {
+				return err
+			}
+			return budget.Take(ctx, 30)
+		})
+		if err != nil || calls != 2 || two.Held() != 40 {
+			t.Errorf("after %d calls: %v, %d bytes held", calls, err, two.Held())
+		}
+		left, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := budget.Retry(left, func() error { return budget.Take(left, 90) }); !budget.IsExhausted(err) {
+			t.Errorf("a client that left: %v", err)
+		}
+		other := errors.New("other")
+		if err := budget.Retry(ctx, func() error { return other }); !errors.Is(err, other) {
+			t.Errorf("another error: %v", err)
+		}
+	})
+}
+
+func TestPieceGivesBack(t *testing.T) {
+	b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})
+	a := b.Answer("a", 1)
+	ctx := budget.With(t.Context(), a)
+	mustTake(t, a, 10)
+	for range 20 {
+		if err := budget.Piece(ctx, func() error { return budget.Take(ctx, 30) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a.Held() != 10 {
+		t.Errorf("%d bytes are held; want those from before", a.Held())
+	}
+	if err := budget.Take(t.Context(), 1<<40); err != nil {
+		t.Errorf("without an account: %v", err)
+	}
+}
+
+// Readers that hold all of their share do not delay a run, and a run that needs
+// more than there is gets all of the share.
+func TestRunsHaveAShareOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mib = 1 << 20
+		b := budget.New(budget.Options{Answers: 10, Runs: 100 * mib, Cache: 1})
+		mustTake(t, b.Answer("a", 1), 10)
+		one, two := b.Run(), b.Run()
+		if err := one.Reserve(t.Context(), 1000*mib); err != nil {
+			t.Fatal(err)
+		}
+		if err := two.Reserve(t.Context(), mib); err != nil {
+			t.Errorf("a small heap waits: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := budget.Take(budget.WithRun(ctx, two), 50*mib); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a run whose time is up: %v", err)
+		}
+		done := make(chan error)
+		go func() { done <- two.Reserve(t.Context(), 50*mib) }()
+		synctest.Wait()
+		if s := b.Stats(); s.RunsWaiting != 1 || s.Runs.Used != 100*mib {
+			t.Errorf("while it waits: %+v", s)
+		}
+		one.Release()
+		one.Release()
+		if err := <-done; err != nil {
+			t.Errorf("the run that waited: %v", err)
+		}
+		// The next heap of a run takes the place of the one before.
+		if err := two.Reserve(t.Context(), 60*mib); err != nil || b.Stats().Runs.Used != 60*mib {
+			t.Errorf("the next heap: %v, %+v", err, b.Stats())
+		}
+		two.Release()
+	})
+}

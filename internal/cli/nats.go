@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"daybook/internal/natscreds"
+)
+
+type natsCmd struct {
+	Credentials natsCredentialsCmd `cmd:"" help:"Create, list, rotate and revoke the credentials of subscribers."`
+}
+
+type natsCredentialsCmd struct {
+	Create natsCreateCmd `cmd:"" help:"Create a credential for the events of a tenant."`
+	List   natsListCmd   `cmd:"" help:"List credentials, without keys."`
+	Rotate natsRotateCmd `cmd:"" help:"Replace the key of a credential."`
+	Revoke natsRevokeCmd `cmd:"" help:"End a credential permanently."`
+}
+
+// credentialFlags are shared by the commands about credentials, which need no
+// server to run.
+type credentialFlags struct {
+	DataDir string `help:"Data directory of the server." default:"${datadir}" placeholder:"DIR"`
+}
+
+func (f credentialFlags) dir() string { return filepath.Join(f.DataDir, "nats") }
+
+type natsCreateCmd struct {
+	credentialFlags
+	Tenant string `help:"Tenant whose events the credential reads: 1 to 64 characters of a-z, 0-9, _ and -." default:"default" placeholder:"NAME"`
+	Name   string `help:"Name of the credential and its file, in the same characters; the tenant's if not given." placeholder:"NAME"`
+}
+
+// Help is shown by "daybook nats credentials create --help".
+func (c *natsCreateCmd) Help() string {
+	return "Prints the path of a credentials file, which only its owner can read. Every NATS client takes it: nats --server URL --creds FILE sub 'events.TENANT.>'. " +
+		"It holds the only copy of the private key; give it to the subscriber and keep it secret. A running server accepts the credential within a second. " +
+		"A subscriber reads the events of the tenant, live and from the streams, and changes nothing. A server that was started with --auth listens for subscribers only with --nats-addr."
+}
+
+// Run creates the credential and prints the path of its file.
+func (c *natsCreateCmd) Run(std *streams) error {
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return err
+	}
+	name := c.Name
+	if name == "" {
+		name = c.Tenant
+	}
+	made, err := natscreds.Create(c.dir(), name, c.Tenant, time.Now())
+	if err != nil {
+		return err
+	}
+	std.err.printf("credential %s reads the events of tenant %s\n", made.Name, made.Tenant)
+	std.out.printf("%s\n", made.File(c.dir()))
+	return nil
+}
+
+type natsListCmd struct {
+	credentialFlags
+	JSON bool `help:"Print JSON instead of text for people."`
+}
+
+// listedCredential is a credential as it is listed.
+type listedCredential struct {
+	ID      string     `json:"id"`
+	Name    string     `json:"name"`
+	Tenant  string     `json:"tenant"`
+	Created time.Time  `json:"created"`
+	Rotated *time.Time `json:"rotated"`
+	Revoked *time.Time `json:"revoked"`
+	// File is null for a revoked credential.
+	File *string `json:"file"`
+}
+
+// Run prints one credential a line, oldest first.
+func (c *natsListCmd) Run(std *streams) error {
+	list, err := natscreds.List(c.dir())
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Credentials []listedCredential `json:"credentials"`
+	}{[]listedCredential{}}
+	w := table(std.out, "ID", "NAME", "TENANT", "CREATED", "ROTATED", "STATE", "FILE")
+	for _, one := range list {
+		shown := listedCredential{one.ID, one.Name, one.Tenant, one.Created, one.Rotated, one.Revoked, nil}
+		state, rotated, file := "active", "-", "-"
+		if one.IsActive() {
+			file = one.File(c.dir())
+			shown.File = &file
+		} else {
+			state = "revoked " + one.Revoked.Format(time.RFC3339)
+		}
+		if one.Rotated != nil {
+			rotated = one.Rotated.Format(time.RFC3339)
+		}
+		answer.Credentials = append(answer.Credentials, shown)
+		w.row(one.ID, one.Name, one.Tenant, one.Created.Format(time.RFC3339), rotated, state, file)
+	}
+	if c.JSON {
+		return std.out.printJSON(answer)
+	}
+	return w.Flush()
+}
+
+type natsRotateCmd struct {
+	credentialFlags
+	Which string `arg:"" help:"Name of the credential, or its id or a unique beginning." placeholder:"NAME"`
+}
+
+// Help is shown by "daybook nats credentials rotate --help".
+func (c *natsRotateCmd) Help() string {
+	return "Writes a new credentials file in place of the old one and prints its path. A running server closes the connections of the old key within a second and refuses it from then on. Consumers keep their place."
+}
+
+// Run replaces the key and prints the path of the new file.
+func (c *natsRotateCmd) Run(std *streams) error {
+	rotated, err := natscreds.Rotate(c.dir(), c.Which, time.Now())
+	if err != nil {
+		return err
+	}
+	std.err.printf("credential %s of tenant %s has a new key\n", rotated.Name, rotated.Tenant)
+	std.out.printf("%s\n", rotated.File(c.dir()))
+	return nil
+}
+
+type natsRevokeCmd struct {
+	credentialFlags
+	Which string `arg:"" help:"Name of the credential, or its id or a unique beginning." placeholder:"NAME"`
+}
+
+// Help is shown by "daybook nats credentials revoke --help".
+func (c *natsRevokeCmd) Help() string {
+	return "Deletes the credentials file. A running server closes the connections of the credential within a second and refuses it from then on."
+}
+
+// Run ends the credential.
+func (c *natsRevokeCmd) Run(std *streams) error {
+	ended, err := natscreds.Revoke(c.dir(), c.Which, time.Now())
+	if err != nil {
+		return err
+	}
+	std.err.printf("credential %s of tenant %s is revoked\n", ended.Name, ended.Tenant)
+	return nil
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// Weights of tenants come from the command line and from a file, as an object or
+// a text, and reach an owner in the background.
+func TestTenantWeights(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	want := map[string]int{"acme": 3, "b": 2}
+	for _, args := range [][]string{
+		{"serve", "--tenant-weights", "acme=3,b=2"},
+		{"serve", "--tenant-weights", "acme=3", "--tenant-weights", "b=2"},
+		{"serve", "--config", file("object.json", `{"tenant-weights": {"acme": 3, "b": 2}}`)},
+		{"serve", "--config", file("text.json", `{"tenant-weights": "acme=3,b=2"}`)},
+	} {
+		var serve struct {
+			Config configFlag `name:"config"`
+			Serve  serveCmd   `cmd:""`
+		}
+		parser, err := kong.New(&serve, kong.Vars{"datadir": dir}, kong.BindTo(context.Background(), (*context.Context)(nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kctx, err := parser.Parse(args)
+		if err != nil {
+			t.Errorf("%v: %v", args, err)
+			continue
+		}
+		if got := serve.Serve.options(os.Stderr).TenantWeights; !maps.Equal(got, want) {
+			t.Errorf("%v: weights %v, want %v", args, got, want)
+		}
+		if got := settingsOf(kctx); !slices.Contains(got, "--tenant-weights=acme=3,b=2") {
+			t.Errorf("%v: an owner gets %q", args, got)
+		}
+	}
+}

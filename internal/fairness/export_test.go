@@ -1,0 +1,4 @@
+package fairness
+
+// Tenants is how many tenants the scheduler remembers.
+func (s *Scheduler) Tenants() int { return len(s.tenants) }

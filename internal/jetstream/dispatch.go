@@ -1,0 +1,452 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+	"daybook/internal/fairness"
+)
+
+const (
+	// lookEvery is how often at least a runner looks at the consumers of its pool,
+	// for requests that it was not notified of.
+	lookEvery = 5 * time.Second
+	// hungryEvery is how often at most a runner announces that it has free slots.
+	hungryEvery = 250 * time.Millisecond
+)
+
+// consumption is one call of Consume. A request that is stored, or given back,
+// counts for its tenant in the scheduler; a free slot that the scheduler gives to
+// the tenant takes one request from the tenant's consumers.
+type consumption struct {
+	store *Store
+	pool  string
+	slots fairness.Slots
+	fn    func(ctx context.Context, d Delivery)
+	// id tells this runner's announcements from those of others.
+	id  string
+	ctx context.Context //nolint:containedctx // it ends when no more work is to be taken
+
+	looking chan struct{}
+	// heldBytes is the size of the requests taken ahead.
+	heldBytes atomic.Int64
+	running   sync.WaitGroup
+	// sealed are the volumes in which there is nothing left to do. Only look uses it.
+	sealed map[events.Volume]bool
+
+	mu     sync.Mutex
+	sched  *fairness.Scheduler
+	queues map[string]*tenantQueue
+	// misses count, by tenant, how often an announced request was not found.
+	misses map[string]miss
+	// tails are the calls of fn that gave up their slot.
+	tails int
+	ended bool
+	extra *time.Timer
+	// hungry is when a free slot was announced last, delayed whether it will be;
+	// served is whether a request was taken since.
+	hungry  time.Time
+	delayed bool
+	served  bool
+	// onHold is whether schedule will be called because no work may be taken now.
+	onHold bool
+}
+
+type miss struct {
+	// n counts the times; generation counts the announcements.
+	n, generation int
+}
+
+func newConsumption(s *Store, pool string, slots fairness.Slots, fn func(context.Context, Delivery)) *consumption {
+	return &consumption{
+		store: s, pool: pool, slots: slots, fn: fn, id: events.NewID(time.Now()), looking: make(chan struct{}, 1),
+		sealed: map[events.Volume]bool{}, sched: fairness.New(slots), queues: map[string]*tenantQueue{}, misses: map[string]miss{},
+	}
+}
+
+// run takes requests until ctx is done.
+func (c *consumption) run(ctx context.Context) error {
+	c.ctx = ctx
+	c.extra = time.AfterFunc(time.Hour, c.schedule)
+	defer c.extra.Stop()
+	// Listening comes first: what is stored before is found by the look.
+	stop, err := c.listen()
+	if err != nil {
+		return fmt.Errorf("listen for requests: %w", err)
+	}
+	defer stop()
+	if err := c.look(ctx, true); err != nil {
+		return err
+	}
+	c.schedule()
+	c.watch(ctx)
+	c.mu.Lock()
+	c.ended = true
+	queues := make([]*tenantQueue, 0, len(c.queues))
+	for _, q := range c.queues {
+		queues = append(queues, q)
+	}
+	c.mu.Unlock()
+	for _, q := range queues {
+		q.share(func(held int) int { return held })
+	}
+	// Held requests are extended until here, those passed to fn by themselves.
+	c.running.Wait()
+	for _, q := range queues {
+		q.share(func(held int) int { return held }) // what a slot took meanwhile
+		q.close()
+	}
+	return nil
+}
+
+// watch looks at the consumers from time to time, until ctx is done.
+func (c *consumption) watch(ctx context.Context) {
+	var beating sync.WaitGroup
+	defer beating.Wait()
+	beating.Go(func() { c.beat(ctx) })
+	look := time.NewTicker(min(lookEvery, max(c.store.opts.AckWait/2, 50*time.Millisecond)))
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		case <-c.looking:
+		}
+		if err := c.look(ctx, false); err != nil && ctx.Err() == nil {
+			c.store.log.WarnContext(ctx, "looking for work", "pool", c.pool, "err", err)
+		}
+		c.schedule()
+	}
+}
+
+// beat extends the ack deadlines of what was taken ahead, until ctx is done.
+func (c *consumption) beat(ctx context.Context) {
+	tick := time.NewTicker(max(c.store.opts.AckWait*3/10, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			for _, q := range c.all() {
+				q.beat()
+			}
+		}
+	}
+}
+
+// lookSoon makes watch look at once.
+func (c *consumption) lookSoon() {
+	select {
+	case c.looking <- struct{}{}:
+	default:
+	}
+}
+
+func (c *consumption) all() []*tenantQueue {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]*tenantQueue, 0, len(c.queues))
+	for _, q := range c.queues {
+		list = append(list, q)
+	}
+	return list
+}
+
+// look finds tenants and requests by the consumers that there are. The first look
+// has what an earlier process had in flight delivered again, if no other process
+// can have it.
+func (c *consumption) look(ctx context.Context, atStart bool) error {
+	s := c.store
+	if err := s.refresh(ctx); err != nil {
+		return err
+	}
+	now := s.volumes()
+	waiting := map[string]int{}
+	for _, v := range now.list {
+		if v.gone != nil || c.sealed[v.number] {
+			continue
+		}
+		if err := s.adoptFormer(ctx, v, c.pool); err != nil {
+			return err
+		}
+		list, err := s.workConsumers(ctx, v, c.pool)
+		if err != nil {
+			return err
+		}
+		left := false
+		for tenant, info := range list {
+			if info.Config.AckWait != s.opts.AckWait {
+				config := info.Config
+				config.AckWait = s.opts.AckWait
+				if _, err := s.work.UpdateConsumer(ctx, v.stream(), config); err != nil {
+					return err
+				}
+			}
+			if atStart && s.opts.Exclusive && info.NumAckPending > 0 {
+				if err := c.reclaim(ctx, v, info); err != nil {
+					s.log.WarnContext(ctx, "work of an earlier process is only taken over when its time is up", "pool", c.pool, "tenant", tenant, "volume", v.number, "err", err)
+				}
+			}
+			if info.NumPending == 0 && info.NumAckPending == 0 {
+				if v.number == now.active().number {
+					c.queue(tenant).see(v, info)
+				}
+				continue
+			}
+			left = true
+			waiting[tenant] += c.queue(tenant).see(v, info)
+		}
+		if v.number != now.active().number && !left {
+			c.sealed[v.number] = true // nothing is added to it any more
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for tenant, n := range waiting {
+		c.sched.SetWaiting(tenant, max(n, c.sched.Waiting(tenant)), time.Now())
+	}
+	return nil
+}
+
+// reclaim has everything in flight of a consumer delivered again. The consumer's
+// state names what was delivered and not acknowledged only as a range of positions;
+// giving back a position that is not in flight does nothing.
+func (c *consumption) reclaim(ctx context.Context, v volume, info *natsjs.ConsumerInfo) error {
+	s := c.store
+	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait) // the flush insists on one
+	defer cancel()
+	first, last := max(info.AckFloor.Stream+1, v.first), info.Delivered.Stream
+	if last-first >= maxReclaim {
+		return fmt.Errorf("positions %d to %d are too many to look through", first, last)
+	}
+	for seq := first; seq <= last; seq++ {
+		if err := s.consume.Publish(workReply(info, seq), nak(0)); err != nil {
+			return err
+		}
+	}
+	return s.consume.FlushWithContext(ctx)
+}
+
+// queue is that of a tenant.
+func (c *consumption) queue(tenant string) *tenantQueue {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.queueLocked(tenant)
+}
+
+func (c *consumption) queueLocked(tenant string) *tenantQueue {
+	q := c.queues[tenant]
+	if q == nil {
+		q = &tenantQueue{c: c, tenant: tenant, looks: map[events.Volume]bool{}}
+		c.queues[tenant] = q
+	}
+	return q
+}
+
+// expect counts requests of a tenant that were announced.
+func (c *consumption) expect(tenant string, n int) {
+	if checkTokens(tenant) != nil {
+		return
+	}
+	c.mu.Lock()
+	c.queueLocked(tenant)
+	c.sched.Expect(tenant, n, time.Now())
+	c.misses[tenant] = miss{generation: c.misses[tenant].generation + 1}
+	c.mu.Unlock()
+	c.schedule()
+}
+
+// expectAfter counts a request that was given back with a delay, in whichever
+// volume it is.
+func (c *consumption) expectAfter(tenant string, delay time.Duration) {
+	again := func() {
+		c.queue(tenant).lookAgain()
+		c.expect(tenant, 1)
+	}
+	if delay <= 0 {
+		again()
+		return
+	}
+	if delay <= lookEvery {
+		time.AfterFunc(delay, again)
+	}
+}
+
+// schedule gives free slots to the tenants whose turn it is.
+func (c *consumption) schedule() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended || c.ctx.Err() != nil {
+		return
+	}
+	if c.store.hold() != nil {
+		if !c.onHold {
+			c.onHold = true
+			time.AfterFunc(retryPause, func() {
+				c.mu.Lock()
+				c.onHold = false
+				c.mu.Unlock()
+				c.schedule()
+			})
+		}
+		return
+	}
+	now := time.Now()
+	for c.tails <= c.slots.Total {
+		slot := c.sched.Next(now)
+		if slot == nil {
+			break
+		}
+		q, generation := c.queueLocked(slot.Tenant), c.misses[slot.Tenant].generation
+		c.running.Go(func() { c.serve(slot, q, generation) })
+	}
+	if c.served && c.sched.Idle() {
+		c.announceHungry(now)
+	}
+	if at, ok := c.sched.NextExtra(); ok {
+		c.extra.Reset(max(at.Sub(now), 10*time.Millisecond))
+	}
+}
+
+// serve takes one request of a tenant into a slot.
+func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, generation int) {
+	t, more, ok, err := q.next(c.ctx)
+	switch {
+	case !ok:
+	case c.ctx.Err() != nil:
+		c.giveBack(t, 0)
+		q.done()
+		ok = false
+	case c.store.hold() != nil:
+		c.giveBack(t, holdPause)
+		q.done()
+		ok = false
+	}
+	c.mu.Lock()
+	now := time.Now()
+	switch {
+	case ok:
+		c.served = true
+		c.sched.SetWaiting(slot.Tenant, max(more, c.sched.Waiting(slot.Tenant)), now)
+	default:
+		c.sched.Cancel(slot)
+		if c.misses[slot.Tenant].generation == generation || err != nil {
+			c.sched.SetWaiting(slot.Tenant, more, now)
+		}
+		c.missed(slot.Tenant, err)
+	}
+	c.mu.Unlock()
+	switch {
+	case ok:
+		c.do(slot, q, t)
+	case err != nil && c.ctx.Err() == nil:
+		c.store.log.Warn("asking for work", "pool", c.pool, "tenant", slot.Tenant, "err", err)
+	}
+	c.schedule()
+}
+
+// missed has a tenant asked again, and lets other runners know of the free slot.
+// It is called with mu held.
+func (c *consumption) missed(tenant string, err error) {
+	if c.ended || c.ctx.Err() != nil {
+		return
+	}
+	m := c.misses[tenant]
+	pause := time.Duration(0)
+	switch {
+	case err != nil:
+		pause = retryPause
+	case m.n < len(retryAfter) && m.generation > 0:
+		pause = retryAfter[m.n]
+	}
+	m.n++
+	c.misses[tenant] = m
+	if pause > 0 {
+		time.AfterFunc(pause, func() {
+			c.mu.Lock()
+			if c.sched.Waiting(tenant) == 0 && c.misses[tenant] == m {
+				c.sched.SetWaiting(tenant, 1, time.Now())
+			}
+			c.mu.Unlock()
+			c.schedule()
+		})
+	}
+	if c.sched.Free() {
+		c.announceHungry(time.Now())
+	}
+}
+
+// announceHungry lets other runners know of a free slot, now or a little later. It
+// is called with mu held.
+func (c *consumption) announceHungry(now time.Time) {
+	if wait := hungryEvery - now.Sub(c.hungry); wait > 0 {
+		if !c.delayed {
+			c.delayed = true
+			time.AfterFunc(wait, func() {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.delayed = false
+				if !c.ended && c.sched.Free() {
+					c.announceHungry(time.Now())
+				}
+			})
+		}
+		return
+	}
+	c.hungry, c.served = now, false
+	_ = c.store.consume.Publish(hungrySubject(c.pool), []byte(c.id)) // lost, the next look makes up for it
+}
+
+// share gives half of the requests taken ahead to other runners, unless this one
+// has a free slot for them.
+func (c *consumption) share() {
+	c.mu.Lock()
+	free := c.sched.Free()
+	c.mu.Unlock()
+	if free {
+		return
+	}
+	for _, q := range c.all() {
+		q.share(func(held int) int { return (held + 1) / 2 })
+	}
+}
+
+// do passes a request to the function, with heartbeats meanwhile.
+func (c *consumption) do(slot *fairness.Slot, q *tenantQueue, t taken) {
+	var once sync.Once
+	freed := false
+	give := func(tail bool) {
+		once.Do(func() {
+			c.mu.Lock()
+			c.sched.Release(slot, time.Now())
+			if freed = tail; tail {
+				c.tails++
+			}
+			c.mu.Unlock()
+			c.schedule()
+		})
+	}
+	d := Delivery{
+		Event: t.e, Delivered: t.at.delivered, msg: t.msg, pool: c.pool, store: c.store, beat: c.store.startHeartbeat(t.msg.Reply),
+		free: func() { give(true) },
+	}
+	defer func() {
+		d.beat.stop()
+		q.done()
+		give(false)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if freed {
+			c.tails--
+		}
+	}()
+	c.fn(context.WithoutCancel(c.ctx), d)
+}

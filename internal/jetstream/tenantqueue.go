@@ -1,0 +1,379 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+	"daybook/internal/fairness"
+)
+
+// A runner looks ahead at this many requests of a tenant and bytes of them, to
+// take them by session in turn, while it holds less than maxHeldBytes of all
+// tenants.
+const (
+	lookAhead      = 128
+	lookAheadBytes = 1 << 20
+	maxHeldBytes   = 32 << 20
+)
+
+// tenantQueue holds the consumers of one tenant and the requests taken ahead.
+type tenantQueue struct {
+	c      *consumption
+	tenant string
+
+	// pulling is held while the consumers are asked.
+	pulling sync.Mutex
+	sub     *nats.Subscription
+	// sources are the tenant's consumers, oldest volume first.
+	sources []*source
+	// active is the volume that was written when the consumers were asked last.
+	active events.Volume
+	// pending is how many requests the consumer asked last had besides; unasked is
+	// whether another consumer may have some.
+	pending uint64
+	unasked bool
+	// returned is whether the last request taken had been delivered before. There may
+	// be more of those; pending does not count them.
+	returned bool
+
+	// mu guards what follows and is never held while the server is asked.
+	mu   sync.Mutex
+	held fairness.Window[taken]
+	// inFlight is how many requests are held or passed to the function.
+	inFlight int
+	// looks are the volumes to be asked again although they are sealed.
+	looks map[events.Volume]bool
+}
+
+// source is the tenant's consumer of a volume.
+type source struct {
+	v    volume
+	name string
+	// known is whether the consumer exists; createdAt is the volume's last position
+	// when it was created.
+	known     bool
+	createdAt uint64
+}
+
+// taken is a request that was delivered to this process.
+type taken struct {
+	msg *nats.Msg
+	at  replyInfo
+	e   events.Event
+}
+
+func (t taken) size() int64 { return int64(len(t.msg.Data)) }
+
+// see notes that the tenant has a consumer in a volume, as listed.
+func (q *tenantQueue) see(v volume, info *natsjs.ConsumerInfo) (waiting int) {
+	q.pulling.Lock()
+	defer q.pulling.Unlock()
+	src := q.source(v)
+	src.known, src.createdAt = true, createdAt(info)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	waiting = int(min(info.NumPending, lookAhead))
+	if info.NumAckPending > q.inFlight {
+		waiting++ // in another runner's hands, or its holder is dead
+	}
+	if waiting > 0 {
+		q.looks[v.number] = true
+	}
+	return waiting
+}
+
+// source is that of a volume; it is added if it is missing.
+func (q *tenantQueue) source(v volume) *source {
+	i, ok := slices.BinarySearchFunc(q.sources, v.number, func(src *source, n events.Volume) int { return int(src.v.number - n) })
+	if !ok {
+		q.sources = slices.Insert(q.sources, i, &source{v: v, name: WorkConsumer(q.c.pool, q.tenant)})
+	}
+	return q.sources[i]
+}
+
+// lookAgain makes next ask the sealed volumes too.
+func (q *tenantQueue) lookAgain() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.looks[0] = true
+}
+
+// next takes the tenant's request whose turn it is, and returns how many more are
+// known to wait. It reports false when there is none.
+func (q *tenantQueue) next(ctx context.Context) (t taken, more int, ok bool, err error) {
+	q.pulling.Lock()
+	defer q.pulling.Unlock()
+	q.mu.Lock()
+	n := q.held.Len()
+	q.mu.Unlock()
+	if n == 0 || n < lookAhead/2 && (q.pending > 0 || q.returned) {
+		err = q.fill(ctx, lookAhead-n)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t, ok = q.held.Take()
+	if ok {
+		q.c.heldBytes.Add(-t.size())
+		err = nil // what went wrong is met again
+	}
+	more = q.held.Len() + int(min(q.pending, lookAhead))
+	if q.unasked || q.returned {
+		more++
+	}
+	return t, more, ok, err
+}
+
+// fill asks the tenant's consumers, oldest volume first, until one has requests,
+// and takes up to size of them.
+func (q *tenantQueue) fill(ctx context.Context, size int) error {
+	now := q.c.store.volumes()
+	q.source(now.active())
+	q.mu.Lock()
+	looks := q.looks
+	looks[0] = looks[0] || q.active != now.active().number // the one before may have some left
+	q.looks = map[events.Volume]bool{}
+	q.mu.Unlock()
+	q.active, q.pending, q.unasked, q.returned = now.active().number, 0, false, false
+	for i := 0; i < len(q.sources); i++ {
+		src := q.sources[i]
+		if src.v.number != now.active().number && !looks[src.v.number] && !looks[0] {
+			continue
+		}
+		err := q.ask(ctx, src, size)
+		if errors.Is(err, errNoConsumer) {
+			if _, exists := volumeIn(q.c.store.volumes(), src.v.number); !exists {
+				q.sources = slices.Delete(q.sources, i, i+1)
+				i--
+				continue
+			}
+			src.known = false
+			q.c.store.prepared.Delete(workKey{src.v.stream(), src.name})
+			err = q.ask(ctx, src, size)
+		}
+		q.mu.Lock()
+		some := q.held.Len() > 0
+		if err != nil || some {
+			maps.Copy(q.looks, looks) // they were not all asked
+		}
+		q.mu.Unlock()
+		q.unasked = i < len(q.sources)-1
+		if err != nil || some {
+			return err
+		}
+	}
+	return nil
+}
+
+// volumeIn finds a volume that has a stream.
+func volumeIn(now *volumes, n events.Volume) (volume, bool) {
+	for _, v := range now.list {
+		if v.number == n {
+			return v, v.gone == nil
+		}
+	}
+	return volume{}, false
+}
+
+// ask takes one request from a consumer, and if there are more, up to size.
+func (q *tenantQueue) ask(ctx context.Context, src *source, size int) error {
+	if !src.known {
+		info, err := q.c.store.ensureWork(ctx, src.v, q.c.pool, q.tenant)
+		if err != nil {
+			return err
+		}
+		src.known, src.createdAt = true, createdAt(info)
+	}
+	got, err := q.pull(ctx, src, request{Batch: 1, NoWait: true})
+	if err != nil || got == 0 {
+		return err
+	}
+	ahead := min(int(min(q.pending, lookAhead)), size-1)
+	if q.returned {
+		ahead = size - 1
+	}
+	if ahead > 0 && q.c.heldBytes.Load() < maxHeldBytes {
+		_, err = q.pull(ctx, src, request{Batch: ahead, NoWait: true, MaxBytes: lookAheadBytes})
+	}
+	return err
+}
+
+// request asks a consumer for messages.
+type request struct {
+	Batch    int  `json:"batch"`
+	MaxBytes int  `json:"max_bytes,omitempty"`
+	NoWait   bool `json:"no_wait,omitempty"`
+}
+
+// errNoConsumer reports that a consumer or its stream does not exist.
+var errNoConsumer = errors.New("the consumer does not exist")
+
+// pull sends a request to a consumer, holds what it has now and returns how many
+// that is.
+func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int, err error) {
+	s := q.c.store
+	if q.sub == nil {
+		if q.sub, err = s.consume.SubscribeSync(s.consume.NewInbox()); err != nil {
+			q.sub = nil
+			return 0, err
+		}
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.consume.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+src.v.stream()+"."+src.name, q.sub.Subject, body); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
+	defer cancel()
+	if s.opts.Writable != nil {
+		// The server that has the request may be replaced.
+		defer context.AfterFunc(s.opts.Writable(), cancel)()
+	}
+	for got < r.Batch {
+		m, err := q.sub.NextMsgWithContext(ctx)
+		if errors.Is(err, nats.ErrNoResponders) {
+			return got, errNoConsumer
+		}
+		if err != nil {
+			q.close()
+			return got, fmt.Errorf("ask consumer %s: %w", src.name, err)
+		}
+		code, reason := first(m.Header, headerStatus), first(m.Header, headerReason)
+		switch {
+		case code == "":
+			q.hold(src, m)
+			got++
+		case code == "404", code == "408":
+			q.returned = false // there is no more now
+			return got, nil
+		case code == "409" && strings.HasPrefix(reason, "Message Size Exceeds MaxBytes"):
+			return got, nil
+		case code == "409" && strings.EqualFold(reason, "Consumer Deleted"):
+			return got, errNoConsumer
+		case code == "409" && reason == "Batch Completed":
+			// It ends the request before this one.
+		default:
+			return got, fmt.Errorf("ask consumer %s: the server answered %s %s", src.name, code, reason)
+		}
+	}
+	return got, nil
+}
+
+// hold keeps a request until its turn, unless it cannot be read.
+func (q *tenantQueue) hold(src *source, m *nats.Msg) {
+	s := q.c.store
+	at, err := parseReply(m.Reply)
+	if err != nil {
+		s.log.Error("a message on the work queue is not a delivery", "subject", m.Subject, "err", err)
+		return
+	}
+	q.pending, q.returned = at.pending, at.delivered > 1
+	e, err := s.opened(events.Decode(at.seq, events.Message{Subject: m.Subject, Header: m.Header, Body: m.Data}))
+	if err != nil {
+		s.log.Error("a run request cannot be read and will never run", "position", at.seq, "subject", m.Subject, "err", err)
+		reason := strings.Join(strings.Fields(err.Error()), " ")
+		if err := s.consume.Publish(m.Reply, []byte("+TERM "+reason)); err != nil {
+			s.log.Warn("setting aside a run request", "position", at.seq, "err", err)
+		}
+		return
+	}
+	if at.seq <= src.createdAt {
+		at.delivered = max(at.delivered, 2) // perhaps by a consumer before this one
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.inFlight++
+	t := taken{msg: m, at: at, e: e}
+	q.c.heldBytes.Add(t.size())
+	q.held.Add(sessionOf(e), t)
+}
+
+// sessionOf is what requests of a tenant are taken in turn by: the session, and
+// without one who asked for the run.
+func sessionOf(e events.Event) string {
+	d, ok := e.Data.(*events.ExecutionRequested)
+	switch {
+	case !ok:
+		return ""
+	case d.Turn != nil:
+		return "turn " + d.Turn.SessionID
+	case d.SessionID != "":
+		return "named " + d.SessionID
+	}
+	return "actor " + d.Actor.Principal + " " + d.Actor.Transport + " " + d.Actor.Client
+}
+
+// done notes that a request is no longer in flight.
+func (q *tenantQueue) done() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.inFlight--
+}
+
+// beat extends the ack deadlines of the requests taken ahead.
+func (q *tenantQueue) beat() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held.Each(func(t taken) {
+		_ = q.c.store.consume.Publish(t.msg.Reply, []byte("+WPI")) // the next one makes up for it
+	})
+}
+
+// share gives back some of the requests taken ahead.
+func (q *tenantQueue) share(n func(held int) int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list := q.held.Newest(n(q.held.Len()))
+	q.inFlight -= len(list)
+	slices.Reverse(list) // so that they come again in their order
+	for _, t := range list {
+		q.c.heldBytes.Add(-t.size())
+		q.c.giveBack(t, 0)
+	}
+}
+
+// close ends the subscription, and gives back what the server sent before it
+// noticed.
+func (q *tenantQueue) close() {
+	if q.sub == nil {
+		return
+	}
+	sub := q.sub
+	q.sub = nil
+	if err := sub.Drain(); err != nil {
+		return
+	}
+	for {
+		m, err := sub.NextMsg(q.c.store.opts.TryWait)
+		if err != nil {
+			return
+		}
+		if m.Reply != "" && first(m.Header, headerStatus) == "" {
+			_ = q.c.store.consume.Publish(m.Reply, nak(0)) // else it comes again when its time is up
+			q.c.store.announceReturned(q.c.pool, q.tenant, 0)
+		}
+	}
+}
+
+// giveBack returns a request that was taken and not passed to the function.
+func (c *consumption) giveBack(t taken, delay time.Duration) {
+	// If it is lost, the request comes again when its ack deadline has passed.
+	_ = c.store.consume.Publish(t.msg.Reply, nak(delay))
+	c.store.announceReturned(c.pool, t.e.Tenant, delay)
+}
+
+// retryAfter are the pauses after which a tenant is asked again whose request was
+// announced and not found: the consumer may learn of it after the runner.
+var retryAfter = [...]time.Duration{2 * time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond}

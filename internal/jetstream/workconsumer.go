@@ -1,0 +1,244 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+)
+
+const (
+	// workPrefix begins the names of the consumers that hand out runs.
+	workPrefix = "runners-"
+	// workSeparator is between pool and tenant. No name of a pool or a tenant
+	// contains it.
+	workSeparator = "="
+	// maxAckPending is how many runs of a tenant may be in flight or given back with
+	// a delay at once, over all runners of a pool.
+	maxAckPending = 100_000
+	// metaCreatedAt holds the last position of the volume when the consumer was
+	// created: requests up to there may have been handed out by a consumer before it.
+	metaCreatedAt = "daybook-created-at"
+	// metaAdopted marks a pool's former consumer whose requests the consumers of the
+	// tenants hand out. It holds how many deliveries the former consumer had made.
+	metaAdopted = "daybook-adopted"
+)
+
+// WorkConsumer is the name of the durable consumer that hands out the runs of a
+// tenant in a pool.
+func WorkConsumer(pool, tenant string) string {
+	return workPrefix + pool + workSeparator + consumerToken(tenant)
+}
+
+// WorkConsumerPrefix begins the name of every consumer that hands out runs, for
+// access rules.
+func WorkConsumerPrefix() string { return workPrefix }
+
+// formerConsumer is the name of the consumer that handed out the runs of all
+// tenants of a pool before each tenant had its own.
+func formerConsumer(pool string) string { return workPrefix + pool }
+
+// consumerToken is a tenant as part of a consumer's name, which is also the name
+// of a directory.
+func consumerToken(tenant string) string {
+	for _, r := range tenant {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-') {
+			return events.Hash([]byte(tenant))
+		}
+	}
+	if len(tenant) > 64 {
+		return events.Hash([]byte(tenant))
+	}
+	return tenant
+}
+
+// isWorkConsumer reports whether a consumer hands out runs.
+func isWorkConsumer(c natsjs.ConsumerConfig) bool { return strings.HasPrefix(c.Durable, workPrefix) }
+
+// tenantOf is the tenant whose runs of a pool a consumer of a volume hands out.
+func tenantOf(v events.Volume, pool string, c natsjs.ConsumerConfig) (tenant string, ok bool) {
+	if !isWorkConsumer(c) {
+		return "", false
+	}
+	t := strings.Split(c.FilterSubject, ".")
+	if len(t) < 3 || t[2] == "*" || c.FilterSubject != v.RunSubjects(t[2], pool) {
+		return "", false
+	}
+	return t[2], true
+}
+
+func (s *Store) workConfig(v volume, pool, tenant string) natsjs.ConsumerConfig {
+	return natsjs.ConsumerConfig{
+		Durable:       WorkConsumer(pool, tenant),
+		Description:   "run requests of tenant " + tenant + " in pool " + pool,
+		FilterSubject: v.number.RunSubjects(tenant, pool),
+		DeliverPolicy: natsjs.DeliverAllPolicy,
+		AckPolicy:     natsjs.AckExplicitPolicy,
+		AckWait:       s.opts.AckWait,
+		MaxDeliver:    -1,
+		MaxAckPending: maxAckPending,
+	}
+}
+
+// ensureWork creates the consumer of a tenant in a volume unless it exists, and
+// describes it. A consumer that is created begins with the tenant's first request
+// in the volume, or with the first one that the pool's former consumer had not
+// dealt with.
+func (s *Store) ensureWork(ctx context.Context, v volume, pool, tenant string) (*natsjs.ConsumerInfo, error) {
+	name := WorkConsumer(pool, tenant)
+	for try := 0; ; try++ {
+		got, err := s.work.Consumer(ctx, v.stream(), name)
+		if err == nil {
+			return got.CachedInfo(), nil
+		}
+		if !errors.Is(err, natsjs.ErrConsumerNotFound) {
+			return nil, err
+		}
+		stream, err := s.streamInfo(ctx, v.stream())
+		if err != nil {
+			return nil, err
+		}
+		config := s.workConfig(v, pool, tenant)
+		config.Metadata = map[string]string{metaCreatedAt: strconv.FormatUint(stream.State.LastSeq, 10)}
+		former, err := s.work.Consumer(ctx, v.stream(), formerConsumer(pool))
+		switch {
+		case err == nil && former.CachedInfo().AckFloor.Stream > 0:
+			config.DeliverPolicy, config.OptStartSeq = natsjs.DeliverByStartSequencePolicy, former.CachedInfo().AckFloor.Stream+1
+		case err != nil && !errors.Is(err, natsjs.ErrConsumerNotFound):
+			return nil, err
+		}
+		created, err := s.work.CreateConsumer(ctx, v.stream(), config)
+		if errors.Is(err, natsjs.ErrConsumerExists) && try == 0 {
+			continue // another process created it meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		return created.CachedInfo(), s.sync()
+	}
+}
+
+// createdAt is the last position of the volume when a consumer was created.
+func createdAt(info *natsjs.ConsumerInfo) uint64 {
+	seq, _ := strconv.ParseUint(info.Config.Metadata[metaCreatedAt], 10, 64) // 0 if it is not there
+	return seq
+}
+
+// workKey names a consumer of a stream.
+type workKey struct{ stream, consumer string }
+
+// prepareWork makes sure that there is a consumer for a request before the
+// request is stored: runners that start later find the tenant by its consumer.
+func (s *Store) prepareWork(ctx context.Context, v volume, e events.Event) {
+	d, ok := e.Data.(*events.ExecutionRequested)
+	if !ok || checkTokens(e.Tenant, d.Pool) != nil {
+		return
+	}
+	key := workKey{v.stream(), WorkConsumer(d.Pool, e.Tenant)}
+	if _, known := s.prepared.Load(key); known {
+		return
+	}
+	if _, err := s.ensureWork(ctx, v, d.Pool, e.Tenant); err != nil {
+		// A runner that is there now learns of the tenant by the request itself.
+		s.log.WarnContext(ctx, "preparing the queue of a tenant", "tenant", e.Tenant, "pool", d.Pool, "volume", v.number, "err", err)
+		return
+	}
+	s.prepared.Store(key, struct{}{})
+}
+
+// PrepareWork creates the consumers of a tenant in a pool that are missing, in
+// every volume. A server calls it at its start for each tenant with unfinished
+// runs: the description of a consumer may have been lost with a damaged file.
+func (s *Store) PrepareWork(ctx context.Context, pool, tenant string) error {
+	if err := checkTokens(pool, tenant); err != nil {
+		return fmt.Errorf("prepare the queue of a tenant: %w", err)
+	}
+	for _, v := range s.volumes().list {
+		if v.gone != nil {
+			continue
+		}
+		if _, err := s.ensureWork(ctx, v, pool, tenant); err != nil {
+			return fmt.Errorf("prepare the queue of tenant %s in volume %d: %w", tenant, v.number, err)
+		}
+	}
+	return nil
+}
+
+// workConsumers describes the consumers of a pool in a volume, by tenant.
+func (s *Store) workConsumers(ctx context.Context, v volume, pool string) (map[string]*natsjs.ConsumerInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
+	defer cancel()
+	stream, err := s.work.Stream(ctx, v.stream())
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]*natsjs.ConsumerInfo{}
+	list := stream.ListConsumers(ctx)
+	for info := range list.Info() {
+		if tenant, ok := tenantOf(v.number, pool, info.Config); ok {
+			found[tenant] = info
+		}
+	}
+	if err := list.Err(); err != nil {
+		return nil, fmt.Errorf("list the consumers of stream %s: %w", v.stream(), err)
+	}
+	return found, nil
+}
+
+// adoptFormer creates the consumers of the tenants whose requests the pool's former
+// consumer of a volume has not dealt with, unless that was done since it delivered
+// last. The former consumer stays: it says where a consumer created later begins.
+func (s *Store) adoptFormer(ctx context.Context, v volume, pool string) error {
+	former, err := s.work.Consumer(ctx, v.stream(), formerConsumer(pool))
+	if errors.Is(err, natsjs.ErrConsumerNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	info := former.CachedInfo()
+	if adopted(info) {
+		return nil
+	}
+	tenants := map[string]bool{}
+	for from := max(info.AckFloor.Stream+1, v.first); info.NumPending > 0 || info.NumAckPending > 0; {
+		var last uint64
+		r := getRequest{Seq: from, NextBySubject: v.number.PoolSubjects(pool), Batch: batchMessages, MaxBytes: batchBytes}
+		_, err := s.getBatchIn(ctx, v, r, func(m stored) error {
+			last = m.seq
+			if t := strings.Split(m.subject, "."); len(t) > 2 {
+				tenants[t[2]] = true
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, events.ErrNotFound) {
+			return fmt.Errorf("read the requests after position %d: %w", from-1, err)
+		}
+		if last == 0 {
+			break
+		}
+		from = last + 1
+	}
+	for tenant := range tenants {
+		if _, err := s.ensureWork(ctx, v, pool, tenant); err != nil {
+			return err
+		}
+	}
+	config := info.Config
+	config.Metadata = map[string]string{metaAdopted: strconv.FormatUint(info.Delivered.Consumer, 10)}
+	if _, err := s.work.UpdateConsumer(ctx, v.stream(), config); err != nil {
+		return err
+	}
+	return s.sync()
+}
+
+// adopted reports whether the requests of a former consumer are handed out by the
+// consumers of the tenants.
+func adopted(former *natsjs.ConsumerInfo) bool {
+	return former.Config.Metadata[metaAdopted] == strconv.FormatUint(former.Delivered.Consumer, 10)
+}

@@ -1,0 +1,74 @@
+package natscreds
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+)
+
+const (
+	// recheckInterval is how often Follow looks at the list: a change is in force
+	// after this long at the latest.
+	recheckInterval = 500 * time.Millisecond
+	// staleAfter is how long the credentials of an earlier list stay in force if
+	// the list has become unreadable: the change may have revoked one.
+	staleAfter = time.Minute
+)
+
+// Follow calls use with the active credentials, and again whenever they change,
+// until ctx is done. If the list cannot be read for a minute, use receives none.
+func Follow(ctx context.Context, dir string, log *slog.Logger, use func([]Credential)) {
+	var current []Credential
+	var unreadable time.Time // since when
+	var reason string
+	tick := time.NewTicker(recheckInterval)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		list, err := Active(dir)
+		switch {
+		case err == nil:
+			unreadable, reason = time.Time{}, ""
+			if first || !slices.Equal(keysOf(list), keysOf(current)) {
+				current = list
+				use(list)
+			}
+		case unreadable.IsZero():
+			unreadable = time.Now()
+			fallthrough
+		default:
+			if reason != err.Error() {
+				reason = err.Error()
+				log.Error("the list of NATS credentials cannot be read; those before the change stay in force for a minute", "err", err)
+			}
+			if time.Since(unreadable) > staleAfter && len(current) > 0 {
+				current = nil
+				use(nil)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Active returns the credentials in force.
+func Active(dir string) ([]Credential, error) {
+	list, err := read(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return slices.DeleteFunc(list, func(c Credential) bool { return !c.IsActive() }), err
+}
+
+func keysOf(list []Credential) []string {
+	keys := make([]string, len(list))
+	for i, c := range list {
+		keys[i] = c.ID + c.Tenant + c.PublicKey
+	}
+	return keys
+}

@@ -1,0 +1,152 @@
+package natsserver
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// accountInfo answers with the limits of the tenant, and nothing of the ledger's
+// account.
+func (g *gate) accountInfo() (string, any, error) {
+	kind := server.JSApiAccountInfoResponseType
+	n, err := g.countConsumers()
+	if err != nil {
+		return kind, nil, err
+	}
+	return kind, server.JSApiAccountInfoResponse{
+		ApiResponse: server.ApiResponse{Type: kind},
+		JetStreamAccountStats: &server.JetStreamAccountStats{
+			JetStreamTier: server.JetStreamTier{
+				Streams: len(g.book.list()), Consumers: n,
+				Limits: server.JetStreamAccountLimits{MaxConsumers: maxConsumers, MaxAckPending: maxAckPending},
+			},
+			API: server.JetStreamAPIStats{Level: server.JSApiLevel},
+		},
+	}, nil
+}
+
+func (g *gate) listStreams(verb string) (string, any, error) {
+	page := server.ApiPaged{Total: len(g.book.list()), Limit: len(g.book.list())}
+	if verb == "STREAM.NAMES" {
+		kind := server.JSApiStreamNamesResponseType
+		return kind, server.JSApiStreamNamesResponse{ApiResponse: server.ApiResponse{Type: kind}, ApiPaged: page, Streams: g.book.list()}, nil
+	}
+	kind := server.JSApiStreamListResponseType
+	answer := server.JSApiStreamListResponse{ApiResponse: server.ApiResponse{Type: kind}, ApiPaged: page}
+	for _, stream := range g.book.list() {
+		info, err := g.infoOf(stream)
+		if err != nil {
+			return kind, nil, err
+		}
+		answer.Streams = append(answer.Streams, info)
+	}
+	return kind, answer, nil
+}
+
+// streamInfo answers without what the stream holds of others: the filter for
+// subjects in the request does not count.
+func (g *gate) streamInfo(stream, _ string, _ *nats.Msg) (any, error) {
+	info, err := g.infoOf(stream)
+	if err != nil {
+		return nil, err
+	}
+	return server.JSApiStreamInfoResponse{ApiResponse: server.ApiResponse{Type: server.JSApiStreamInfoResponseType}, StreamInfo: info}, nil
+}
+
+func (g *gate) infoOf(stream string) (*server.StreamInfo, error) {
+	var answer server.JSApiStreamInfoResponse
+	if err := g.ask("STREAM.INFO."+stream, nil, &answer); err != nil {
+		return nil, err
+	}
+	own, err := g.consumersOf(stream)
+	if err != nil {
+		return nil, err
+	}
+	config := answer.Config
+	config.Subjects = []string{g.book.subjects(stream, g.who.Tenant)}
+	config.RePublish = nil
+	return &server.StreamInfo{
+		Created: answer.Created,
+		Config:  config,
+		// Positions are shared by all tenants.
+		State: server.StreamState{
+			Msgs:     answer.State.Msgs,
+			FirstSeq: answer.State.FirstSeq, FirstTime: answer.State.FirstTime,
+			LastSeq: answer.State.LastSeq, LastTime: answer.State.LastTime,
+			Consumers: len(own),
+		},
+		TimeStamp: answer.TimeStamp,
+	}, nil
+}
+
+// owns reports whether a subject of a stream belongs to the tenant. It may have
+// wildcards.
+func (g *gate) owns(stream, subject string) bool {
+	prefix := strings.TrimSuffix(g.book.subjects(stream, g.who.Tenant), ">")
+	return strings.HasPrefix(subject, prefix) && server.IsValidSubject(subject)
+}
+
+// wanted reads which one message a request asks for: by position, or the next or
+// last one on a subject of the tenant.
+func (g *gate) wanted(stream string, body []byte) (r server.JSApiMsgGetRequest, err error) {
+	var asked server.JSApiMsgGetRequest
+	if err := json.Unmarshal(body, &asked); err != nil {
+		return r, refuse("the request cannot be read: %v", err)
+	}
+	switch {
+	case asked.Batch > 0 || len(asked.MultiLastFor) > 0 || asked.StartTime != nil || asked.UpToSeq > 0 || asked.UpToTime != nil:
+		return r, refuse("subscribers may get one message at a time; a consumer reads many")
+	case asked.LastFor != "" && !g.owns(stream, asked.LastFor), asked.NextFor != "" && !g.owns(stream, asked.NextFor):
+		return r, refuse("the subject must be below %s", g.book.subjects(stream, g.who.Tenant))
+	}
+	return server.JSApiMsgGetRequest{Seq: asked.Seq, LastFor: asked.LastFor, NextFor: asked.NextFor, NoHeaders: asked.NoHeaders}, nil
+}
+
+// find gets a message, as long as it belongs to the tenant.
+func (g *gate) find(stream string, r server.JSApiMsgGetRequest) (answer server.JSApiMsgGetResponse, err error) {
+	if err := g.ask("STREAM.MSG.GET."+stream, r, &answer); err != nil {
+		return answer, err
+	}
+	if answer.Message == nil || !g.owns(stream, answer.Message.Subject) {
+		return answer, errNoMessage
+	}
+	return answer, nil
+}
+
+func (g *gate) getMessage(stream, _ string, m *nats.Msg) (any, error) {
+	r, err := g.wanted(stream, m.Data)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := g.find(stream, r)
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// directGet lets the ledger answer a get by position or subject. Subject is what
+// follows the stream in the request, instead of a body.
+func (g *gate) directGet(stream, subject string, m *nats.Msg) (any, error) {
+	// No stream reaches this position: the ledger answers that there is no message.
+	none := server.JSApiMsgGetRequest{Seq: math.MaxInt64}
+	var r server.JSApiMsgGetRequest
+	var err error
+	if subject != "" {
+		if r.LastFor = subject; !g.owns(stream, subject) {
+			r = none
+		}
+	} else if r, err = g.wanted(stream, m.Data); err != nil {
+		r = none
+	}
+	if r.LastFor == "" && r.NextFor == "" {
+		if _, err := g.find(stream, r); err != nil {
+			r = none
+		}
+	}
+	return g.forward(directPrefix+stream, m.Reply, r)
+}

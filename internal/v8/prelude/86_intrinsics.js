@@ -1,0 +1,232 @@
+// The intrinsics as the prelude leaves them, and what user code changed of them.
+//
+// A saved heap carries the built-in objects along, with everything that its runs did
+// to them. Each run that starts from a heap learns which of them are not what a fresh
+// isolate has. The record is made before user code exists, and no object that user
+// code can reach refers to it. Comparing calls nothing but captured intrinsics, on
+// objects that were no proxies when they were recorded: no getter and no trap runs.
+
+const { isExtensible: ObjectIsExtensible } = Object;
+
+const FunctionPrototype = Function.prototype;
+const maxChangesNamed = 5;
+const longestNamePart = 40; // characters
+
+// The record is one flat list, since every heap carries it. Per object: the object, its
+// path, its prototype, a text, its keys, and what they hold. The text is "+" if the
+// object is extensible, otherwise "-", and a letter for the attributes of each key. A
+// data property holds a value, an accessor a getter and a setter. A constant, which can
+// neither be written nor configured, holds nothing, unless it is a method.
+let intrinsics;
+
+const isData = 1;
+const isWritable = 2;
+const isEnumerableProperty = 4;
+const isConfigurable = 8;
+const isSimple = 16; // a value, or accessors, whose own properties need no entry
+const firstLetter = 65;
+
+const isObject = (value) => typeof value === "function" || (typeof value === "object" && value !== null);
+
+// isSimpleFunction tells functions with nothing but a length and a name, as nearly all
+// methods are.
+const isSimpleFunction = (value) => {
+  if (typeof value !== "function" || ObjectGetPrototypeOf(value) !== FunctionPrototype || !ObjectIsExtensible(value)) return false;
+  const keys = ReflectOwnKeys(value);
+  return keys.length === 2 && keys[0] === "length" && keys[1] === "name";
+};
+
+const attributesOf = (descriptor) => {
+  const common = (descriptor.enumerable ? isEnumerableProperty : 0) + (descriptor.configurable ? isConfigurable : 0);
+  if (hasOwn(descriptor, "value")) {
+    return common + isData + (descriptor.writable ? isWritable : 0) + (isSimpleFunction(descriptor.value) ? isSimple : 0);
+  }
+  const { get, set } = descriptor;
+  return common + ((get === undefined || isSimpleFunction(get)) && (set === undefined || isSimpleFunction(set)) ? isSimple : 0);
+};
+
+const isConstant = (attributes) => (attributes & (isData + isWritable + isConfigurable + isSimple)) === isData;
+
+// hiddenIntrinsics lists what only syntax, calls and prototypes lead to, with names, and
+// what those lead to.
+const hiddenIntrinsics = () => {
+  const list = newList();
+  const add = (name, object) => { list[list.length] = { __proto__: null, name, object }; };
+  const generator = function* () {};
+  const asyncGenerator = async function* () {};
+  const addFunctions = (name, fn) => {
+    const prototype = ObjectGetPrototypeOf(fn);
+    add(name, prototype.constructor);
+    add(`${name}.prototype`, prototype);
+  };
+  add("Object", NativeObject); // first, or they get the names that hidden ones lead to
+  add("Object.prototype", ObjectPrototype);
+  add("Function", Function);
+  add("Function.prototype", FunctionPrototype);
+  add("Iterator.prototype", IteratorPrototype);
+  addFunctions("GeneratorFunction", generator);
+  addFunctions("AsyncFunction", async () => {});
+  addFunctions("AsyncGeneratorFunction", asyncGenerator);
+  add("Generator.prototype", ObjectGetPrototypeOf(generator.prototype));
+  add("AsyncGenerator.prototype", ObjectGetPrototypeOf(asyncGenerator.prototype));
+  add("AsyncIterator.prototype", ObjectGetPrototypeOf(ObjectGetPrototypeOf(asyncGenerator.prototype)));
+  add("TypedArray", ObjectGetPrototypeOf(NativeUint8Array));
+  add("TypedArray.prototype", TypedArrayPrototype);
+  add("ArrayIterator.prototype", ObjectGetPrototypeOf([].values()));
+  add("MapIterator.prototype", MapIteratorPrototype);
+  add("SetIterator.prototype", ObjectGetPrototypeOf(new Set().values()));
+  add("StringIterator.prototype", ObjectGetPrototypeOf(""[SymbolIterator]()));
+  add("RegExpStringIterator.prototype", ObjectGetPrototypeOf("".matchAll(/a/g)));
+  add("IteratorHelper.prototype", ObjectGetPrototypeOf([].values().take(0)));
+  add("WrapForValidIterator.prototype", ObjectGetPrototypeOf(Iterator.from({ __proto__: null, next() {} })));
+  add("ThrowTypeError", ObjectGetOwnPropertyDescriptor((function () { return arguments; })(), "callee").get);
+  add("Timeout.prototype", TimeoutClass.prototype);
+  add("Immediate.prototype", ImmediateClass.prototype);
+  add("CallSite.prototype", CallSitePrototype);
+  const { Intl } = global;
+  if (Intl !== undefined && Intl.Segmenter !== undefined) {
+    const segments = new Intl.Segmenter().segment("");
+    add("Segments.prototype", ObjectGetPrototypeOf(segments));
+    add("SegmentIterator.prototype", ObjectGetPrototypeOf(segments[SymbolIterator]()));
+  }
+  return list;
+};
+
+// captureIntrinsics records everything that the global object and hiddenIntrinsics
+// lead to. It comes last, before any user code.
+const captureIntrinsics = () => {
+  intrinsics = newList();
+  const known = new NativeSet();
+  const queue = hiddenIntrinsics();
+  queue[queue.length] = { __proto__: null, name: "globalThis", object: global };
+  const follow = (object, name) => {
+    if (isObject(object) && !isSimpleFunction(object)) queue[queue.length] = { __proto__: null, name, object };
+  };
+  for (let i = 0; i < queue.length; i++) {
+    const { name, object } = queue[i];
+    if (SetPrototypeHas(known, object)) continue;
+    SetPrototypeAdd(known, object);
+    const keys = ReflectOwnKeys(object);
+    const prototype = ObjectGetPrototypeOf(object);
+    const values = newList();
+    let text = ObjectIsExtensible(object) ? "+" : "-";
+    for (let k = 0; k < keys.length; k++) {
+      const descriptor = ObjectGetOwnPropertyDescriptor(object, keys[k]);
+      const attributes = attributesOf(descriptor);
+      const path = pathOfKey(name, keys[k]);
+      text += StringFromCharCode(firstLetter + attributes);
+      if ((attributes & isData) === 0) {
+        values[values.length] = descriptor.get;
+        values[values.length] = descriptor.set;
+        follow(descriptor.get, path);
+        follow(descriptor.set, path);
+      } else {
+        if (!isConstant(attributes)) values[values.length] = descriptor.value;
+        follow(descriptor.value, path);
+      }
+    }
+    follow(prototype, `${name}.__proto__`);
+    intrinsics[intrinsics.length] = object;
+    intrinsics[intrinsics.length] = name;
+    intrinsics[intrinsics.length] = prototype;
+    intrinsics[intrinsics.length] = text;
+    for (let k = 0; k < keys.length; k++) intrinsics[intrinsics.length] = keys[k];
+    for (let v = 0; v < values.length; v++) intrinsics[intrinsics.length] = values[v];
+  }
+};
+
+// ---- names ------------------------------------------------------------------------
+
+const isNameCharacter = (code) =>
+  (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || (code >= 48 && code <= 57) || code === 95 || code === 36;
+
+// printable returns text in printable ASCII, cut to a length: user code may choose it.
+const printable = (text) => {
+  let out = "";
+  for (let i = 0; i < text.length && i < longestNamePart; i++) {
+    const code = StringPrototypeCharCodeAt(text, i);
+    out += code >= 32 && code <= 126 ? text[i] : "?";
+  }
+  return text.length > longestNamePart ? `${out}...` : out;
+};
+
+const pathOfKey = (path, key) => {
+  const base = path === "globalThis" ? "" : path;
+  if (typeof key === "symbol") {
+    const text = printable(SymbolPrototypeToString(key)); // Symbol(Symbol.iterator)
+    const wellKnown = StringPrototypeStartsWith(text, "Symbol(Symbol.") && StringPrototypeEndsWith(text, ")");
+    return `${base}[${wellKnown ? StringPrototypeSlice(text, 7, -1) : text}]`;
+  }
+  let plain = key.length > 0 && key.length <= longestNamePart && !isDigit(StringPrototypeCharCodeAt(key, 0));
+  for (let i = 0; plain && i < key.length; i++) plain = isNameCharacter(StringPrototypeCharCodeAt(key, i));
+  if (plain) return base === "" ? key : `${base}.${key}`;
+  return `${base}["${printable(key)}"]`;
+};
+
+// ---- changes ----------------------------------------------------------------------
+
+// addedKeys reports the keys of an object that are not among those recorded from at on.
+const addedKeys = (path, keys, at, count, report) => {
+  const recorded = new NativeSet();
+  for (let k = 0; k < count; k++) SetPrototypeAdd(recorded, intrinsics[at + k]);
+  for (let k = 0; k < keys.length; k++) if (!SetPrototypeHas(recorded, keys[k])) report(path, keys[k], " (added)");
+};
+
+// changedIntrinsics returns how many intrinsics user code changed, and the names of
+// the first ones; undefined where nothing was recorded.
+const changedIntrinsics = () => {
+  if (intrinsics === undefined) return undefined;
+  const names = newList();
+  let count = 0;
+  const report = (path, key, change) => {
+    count++;
+    if (names.length < maxChangesNamed) names[names.length] = (key === undefined ? path : pathOfKey(path, key)) + change;
+  };
+  for (let at = 0; at < intrinsics.length;) {
+    const object = intrinsics[at];
+    const path = intrinsics[at + 1];
+    const text = intrinsics[at + 3];
+    if (ObjectGetPrototypeOf(object) !== intrinsics[at + 2]) report(path, undefined, " (prototype)");
+    if (ObjectIsExtensible(object) !== (text[0] === "+")) report(path, undefined, " (not extensible)");
+    const firstKey = at + 4;
+    const length = text.length - 1;
+    let missing = 0;
+    at = firstKey + length; // where the values begin
+    for (let k = 0; k < length; k++) {
+      const key = intrinsics[firstKey + k];
+      const attributes = StringPrototypeCharCodeAt(text, k + 1) - firstLetter;
+      if (isConstant(attributes)) continue;
+      const accessor = (attributes & isData) === 0;
+      const first = intrinsics[at++];
+      const second = accessor ? intrinsics[at++] : undefined;
+      const descriptor = ObjectGetOwnPropertyDescriptor(object, key);
+      if (descriptor === undefined) {
+        missing++;
+        report(path, key, " (deleted)");
+      } else if (attributesOf(descriptor) !== attributes ||
+          (accessor ? descriptor.get !== first || descriptor.set !== second : descriptor.value !== first)) {
+        report(path, key, "");
+      }
+      // The global object has the names of user code, which are no change, unless a
+      // top-level let, const or class hides a built-in object of its name.
+      if (object === global && typeof key === "string" && MapPrototypeHas(declaredBy, key)) report(path, key, " (hidden by a declaration)");
+    }
+    if (object === global) continue;
+    const keys = ReflectOwnKeys(object);
+    if (keys.length !== length - missing) addedKeys(path, keys, firstKey, length, report);
+  }
+  return { __proto__: null, count, names };
+};
+
+// inspectHeap describes, as JSON, what a heap brings along besides values: changed
+// intrinsics, and timers that may fire during the run.
+const inspectHeap = () => {
+  const changed = changedIntrinsics();
+  return JSONStringify({
+    __proto__: null,
+    checked: changed !== undefined,
+    changes: changed === undefined ? 0 : changed.count,
+    changed: changed === undefined ? newList() : changed.names,
+    timers: countTimers(),
+  });
+};

@@ -1,0 +1,66 @@
+package mcp_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/internal/budget"
+	"daybook/ledger"
+	"daybook/mcp"
+)
+
+// The memory of a call over HTTP is the request's until the answer is written, and is
+// that of the call itself on other transports. A call that finds none is refused with
+// a sentence.
+func TestCallsAreAccountedFor(t *testing.T) {
+	t.Parallel()
+	b := budget.New(budget.Options{Answers: 1000, Runs: 1, Cache: 1, Patience: time.Millisecond})
+	take := int64(100) // six copies
+	book := &fakeBook{submit: func(ctx context.Context, _ ledger.Submission) (ledger.Receipt, error) {
+		if err := budget.From(ctx).Take(take); err != nil {
+			return ledger.Receipt{}, err
+		}
+		return ledger.Receipt{ExecutionID: "one", Seq: 1}, nil
+	}}
+	s := book.serve(t, mcp.Options{Budget: b})
+	var account *budget.Account
+	inner := s.Handler()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		account = b.Answer("default", 1)
+		inner.ServeHTTP(w, r.WithContext(budget.With(r.Context(), account)))
+	}))
+	t.Cleanup(func() {
+		_ = s.Close()
+		srv.Close()
+		http.DefaultClient.CloseIdleConnections()
+	})
+	const call = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run_js","arguments":{"code":"1"}}}`
+	_, h, _ := post(t, srv.URL+"/mcp", initializeLine)
+	session := []string{"Mcp-Session-Id", h.Get("Mcp-Session-Id"), "Daybook-Account", "forged"}
+	if status, _, body := post(t, srv.URL+"/mcp", call, session...); status != 200 || strings.Contains(body, `"isError":true`) {
+		t.Fatalf("%d %s", status, body)
+	}
+	if account.Held() != 600 {
+		t.Errorf("the request holds %d bytes after the call; want six times 100", account.Held())
+	}
+	account.Release()
+	take = 200
+	if _, _, body := post(t, srv.URL+"/mcp", call, session...); !strings.Contains(body, `"isError":true`) || !strings.Contains(body, "try again in 2 s") {
+		t.Errorf("a call that needs too much: %s", body)
+	}
+	account.Release()
+
+	take = 100
+	p := openPipe(t, s, "")
+	p.initialize()
+	if r := p.tool("run_js", `{"code":"1"}`); r.IsError {
+		t.Errorf("over a pipe: %+v", r)
+	}
+	if used := b.Stats().Answers.Used; used != 0 {
+		t.Errorf("%d bytes are held after the call over a pipe", used)
+	}
+}
