@@ -36,7 +36,7 @@ func connectionBounds(descriptors uint64, asked int) (bounds, error) {
 		return b, nil
 	}
 	if spare := uint64(b.socket + b.nats); uint64(asked)+spare > descriptors/4*3 {
-		return b, fmt.Errorf("MaxConnections is %d, but this process may open %d files, and the ledger, its workers and other listeners need some: choose at most %d, or raise the limit (ulimit -n %d)",
+		return b, fmt.Errorf("%d HTTP connections (--limit-connections) are too many: this process may open %d files, and the ledger, its workers and other listeners need some; choose at most %d, or raise the limit (ulimit -n %d)",
 			asked, descriptors, max(0, int(descriptors/4*3)-int(spare)), (uint64(asked)+spare+2)*4/3)
 	}
 	b.http = asked

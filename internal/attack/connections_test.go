@@ -83,23 +83,35 @@ func TestConnections(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var waiting []net.Conn
-	for range 700 {
-		c := dial()
-		waiting = append(waiting, c)
-		fmt.Fprintf(c, "GET /api/executions/%s?wait=60 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", id, flood)
+	wait := func(n int) {
+		for range n {
+			c := dial()
+			waiting = append(waiting, c)
+			fmt.Fprintf(c, "GET /api/executions/%s?wait=60 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", id, flood)
+		}
 	}
+	wait(700)
 	health("/healthz")
 	health("/readyz")
-	resp, err := fresh.Do(mustRequest(t, ctx, s.url()+"/api/executions?limit=1", quiet))
-	switch {
-	case err != nil:
-		t.Errorf("a request beyond the bound: %v", err)
-	case resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "":
-		t.Errorf("a request beyond the bound is answered %s, Retry-After %q", resp.Status, resp.Header.Get("Retry-After"))
-	default:
-		resp.Body.Close()
+	// Some of them were closed for others before their request was read.
+	var resp *http.Response
+	for began := time.Now(); ; wait(20) {
+		var err error
+		resp, err = fresh.Do(mustRequest(t, ctx, s.url()+"/api/executions?limit=1", quiet))
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusServiceUnavailable {
+				break
+			}
+		}
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("a request beyond the bound: %v, %v", resp, err)
+		}
 	}
-	resp, err = fresh.Do(mustRequest(t, ctx, s.url()+"/metrics", operator))
+	if resp.Header.Get("Retry-After") == "" {
+		t.Errorf("a request beyond the bound is refused without a Retry-After")
+	}
+	resp, err := fresh.Do(mustRequest(t, ctx, s.url()+"/metrics", operator))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,6 +89,23 @@ func (l *Limiter) Bind(s *http.Server) {
 			l.keep(unwrap(c))
 		}
 	}
+	s.RegisterOnShutdown(l.closeIdle)
+}
+
+// closeIdle closes the connections without a request. The server itself waits for
+// those that have sent a part of one.
+func (l *Limiter) closeIdle() {
+	var list []*conn
+	l.mu.Lock()
+	for _, q := range []*queue{&l.all, &l.spares} {
+		for e := q.idle.Front(); e != nil; e = e.Next() {
+			list = append(list, e.Value.(*conn))
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range list {
+		c.Close()
+	}
 }
 
 type connKey struct{}

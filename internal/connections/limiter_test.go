@@ -17,6 +17,7 @@ import (
 // testServer serves GET / at once and GET /hold until release is closed.
 type testServer struct {
 	addr    string
+	server  *http.Server
 	limiter *Limiter
 	release chan struct{}
 	holding chan struct{} // receives for each request of /hold
@@ -44,6 +45,7 @@ func serve(t *testing.T, opts Options, secure bool) *testServer {
 		io.WriteString(w, "ok")
 	}))
 	s.limiter.Bind(server.Config)
+	s.server = server.Config
 	server.Listener = s.limiter.Listener(server.Listener)
 	s.addr = server.Listener.Addr().String()
 	if secure {
@@ -183,6 +185,30 @@ func TestBusyStays(t *testing.T) {
 		if resp, err := http.ReadResponse(c.r, nil); err != nil || resp.StatusCode != http.StatusOK {
 			t.Errorf("a request of a connection that stays: %v, %v", resp, err)
 		}
+	}
+}
+
+// A server that shuts down does not wait for half a request.
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Total: 10}, false)
+	half := s.dial(t)
+	if code := half.get("/"); code != http.StatusOK {
+		t.Fatalf("a request is answered %d", code)
+	}
+	io.WriteString(half, "GET / HT")
+	busy := s.dial(t)
+	busy.send("/hold")
+	<-s.holding
+	ended := make(chan error, 1)
+	go func() { ended <- s.server.Shutdown(t.Context()) }()
+	half.closed()
+	close(s.release)
+	if resp, err := http.ReadResponse(busy.r, nil); err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("a request under way: %v, %v", resp, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
