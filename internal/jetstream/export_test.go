@@ -138,3 +138,18 @@ func CompressWithWindow(blob []byte, window int) []byte {
 	}
 	return e.EncodeAll(blob, nil)
 }
+
+// Announce lets the runners of a pool know of a request, whether there is one or
+// not.
+func Announce(s *Store, pool, tenant string) { s.announceReturned(pool, tenant, 0) }
+
+// ReleaseUnannounced is Store.Release for a request in the active volume that no
+// runner learns of.
+func ReleaseUnannounced(ctx context.Context, s *Store, pool, tenant string, position uint64) error {
+	got, err := s.work.Consumer(ctx, s.volumes().active().stream(), WorkConsumer(pool, tenant))
+	if err != nil {
+		return err
+	}
+	_, err = s.consume.RequestWithContext(ctx, workReply(got.CachedInfo(), position), nak(0))
+	return err
+}
