@@ -50,8 +50,10 @@ type consumption struct {
 	announced map[string]announced
 	// tails are the calls of fn that gave up their slot.
 	tails int
-	ended bool
-	extra *time.Timer
+	// taking is whether requests may be taken: not after the end, and not before the
+	// first look, which has delivered again whatever is in flight.
+	taking bool
+	extra  *time.Timer
 	// hungry is when a free slot was announced last, delayed whether it will be;
 	// served is whether a request was taken since.
 	hungry  time.Time
@@ -89,12 +91,15 @@ func (c *consumption) run(ctx context.Context) error {
 	if err := c.look(ctx, true); err != nil {
 		return err
 	}
+	c.mu.Lock()
+	c.taking = true
+	c.mu.Unlock()
 	c.schedule()
 	again := time.AfterFunc(lookAgainAfter, c.lookSoon)
 	defer again.Stop()
 	c.watch(ctx)
 	c.mu.Lock()
-	c.ended = true
+	c.taking = false
 	queues := make([]*tenantQueue, 0, len(c.queues))
 	for _, q := range c.queues {
 		queues = append(queues, q)
@@ -292,7 +297,7 @@ func (c *consumption) expectAfter(tenant string, delay time.Duration) {
 func (c *consumption) schedule() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended || c.ctx.Err() != nil {
+	if !c.taking || c.ctx.Err() != nil {
 		return
 	}
 	if c.store.hold() != nil {
@@ -379,7 +384,7 @@ func (c *consumption) found(tenant string) {
 // missed has a tenant asked again, and lets other runners know of the free slot.
 // It is called with mu held.
 func (c *consumption) missed(tenant string, err error) {
-	if c.ended || c.ctx.Err() != nil {
+	if !c.taking || c.ctx.Err() != nil {
 		return
 	}
 	pause := time.Duration(0)
@@ -430,7 +435,7 @@ func (c *consumption) announceHungry(now time.Time) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.delayed = false
-				if !c.ended && c.sched.Free() {
+				if c.taking && c.sched.Free() {
 					c.announceHungry(time.Now())
 				}
 			})

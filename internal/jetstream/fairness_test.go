@@ -515,3 +515,14 @@ func TestRequestIsKnownAfterItsAnnouncement(t *testing.T) {
 		t.Errorf("the requests were taken after %v", took)
 	}
 }
+
+// A runner that starts takes nothing before it has looked at the consumers: the
+// look has what is in flight delivered again, and may fail.
+func TestNothingIsTakenBeforeTheLook(t *testing.T) {
+	t.Parallel()
+	s := jetstreamtest.Start(t)
+	mustAppend(t, s, requestOf("a", ""), 0)
+	if n := jetstream.WaitingBeforeLook(t.Context(), s, events.DefaultPool, "a", 1); n != 1 {
+		t.Errorf("%d requests wait, want 1", n)
+	}
+}
