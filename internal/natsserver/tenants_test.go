@@ -500,3 +500,22 @@ func TestKeyOfAnotherTenant(t *testing.T) {
 		t.Errorf("it reads event %q of its tenant, want %s", got, want)
 	}
 }
+
+// A get that is answered leaves nothing behind in the server.
+func TestGetsLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	nc := w.a.connect(t, w.server)
+	for range 20 {
+		m, err := nc.Request("$JS.API.DIRECT.GET.LEDGER-0001", fmt.Appendf(nil, `{"seq":%d}`, w.ofA[0]), 20*time.Second)
+		if err != nil || m.Header.Get("Nats-Sequence") == "" {
+			t.Fatalf("get event %d: %+v, %v", w.ofA[0], m, err)
+		}
+	}
+	for deadline := time.Now().Add(20 * time.Second); natsserver.PendingAnswers(w.server) > 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("the server keeps %d ways back", natsserver.PendingAnswers(w.server))
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
