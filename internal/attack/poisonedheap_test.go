@@ -63,7 +63,7 @@ func TestPoisonedHeap(t *testing.T) {
 			[]string{"this heap changed console (hidden by a declaration):"}},
 		{"lines by an interval", "setInterval(() => console.log('spoofed'), 1).unref()", "await new Promise(r => setTimeout(r, 20))", "completed", true,
 			[]string{"this heap carries 1 timer of earlier runs (1 interval; 1 unref'd)"}},
-		{"a getter as the name of a method", "Object.defineProperty(console.log, 'name', { get() { JSON.stringify = () => 'spoofed'; return 'log' } })",
+		{"a getter as the name of a method", "Object.defineProperty(console.log, 'name', { get() { JSON.stringify = () => 'spoofed'; return 'log' } }); 0",
 			"console.log.bind(console)('honest'); JSON.stringify({ a: 1 })", "completed", false, []string{"this heap changed console.log:"}},
 		{"lines by a finalizer", "var kept = {}, registry = new FinalizationRegistry(() => console.log('spoofed')); registry.register(kept, 1)", "kept = null", "completed", true,
 			[]string{"this heap registered objects with a FinalizationRegistry"}},
