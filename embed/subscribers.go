@@ -38,10 +38,8 @@ func (d *Daybook) admitSubscribers() error {
 		return fmt.Errorf("admit subscribers: %w", err)
 	}
 	d.admitting = follow(context.Background(), func(ctx context.Context) {
-		natscreds.Follow(ctx, d.credentialsDir(), d.opts.Logger, func(list []natscreds.Credential) {
-			if err := d.nats.SetSubscribers(subscribersOf(list)); err != nil {
-				d.opts.Logger.Error("a change of NATS credentials is not in force", "err", err)
-			}
+		natscreds.Follow(ctx, d.credentialsDir(), d.opts.Logger, func(list []natscreds.Credential) error {
+			return d.nats.SetSubscribers(subscribersOf(list))
 		})
 	})
 	return nil

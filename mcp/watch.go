@@ -52,10 +52,11 @@ func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error
 	}
 	w := s.watches
 	w.mu.Lock()
-	full := w.number[req.Session] >= maxSessionWatched && !w.by[uri][req.Session]
+	full := w.full(uri, req.Session)
 	w.mu.Unlock()
+	tooMany := ledger.Invalid("uri", "a connection may watch %d addresses; unsubscribe from one, or poll with the tools", maxSessionWatched)
 	if full {
-		return s.unreadable(ctx, uri, ledger.Invalid("uri", "a connection may watch %d addresses; unsubscribe from one, or poll with the tools", maxSessionWatched))
+		return s.unreadable(ctx, uri, tooMany)
 	}
 	version, err := s.version(ctx, uri)
 	if err != nil {
@@ -65,6 +66,9 @@ func (s *Server) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error
 	defer w.mu.Unlock()
 	if s.life.Err() != nil {
 		return errClosing
+	}
+	if w.full(uri, req.Session) { // others of the same connection came in meanwhile
+		return s.unreadable(ctx, uri, tooMany)
 	}
 	if w.by[uri] == nil {
 		if len(w.by) >= maxWatched {
@@ -110,6 +114,12 @@ func (s *Server) bounded(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		return next(ctx, method, req)
 	}
+}
+
+// full reports whether a session may watch no further address. It is called with the
+// lock held.
+func (w *watches) full(uri string, ss *sdk.ServerSession) bool {
+	return w.number[ss] >= maxSessionWatched && !w.by[uri][ss]
 }
 
 // unsubscribe ends watching an address for a session.

@@ -259,10 +259,12 @@ func TestDeadRunnerLosesNoTurn(t *testing.T) {
 
 	opts, acked := b.acks(appends())
 	b.begin(opts)
-	if got := soon(t, "the first end", acked); got != first {
-		t.Fatalf("%s ended first", got)
+	// The first end releases the second run before it is acknowledged.
+	soon(t, "an end", acked)
+	soon(t, "an end", acked)
+	if status, _ := b.ended(first); status != events.StatusCompleted {
+		t.Errorf("the first run %s", status)
 	}
-	soon(t, "the second end", acked)
 	if status, end := b.ended(second); status != events.StatusCompleted || b.heapOf(end) != "one two" {
 		t.Errorf("the second run %s with the state %q", status, b.heapOf(end))
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -62,6 +63,10 @@ func TestPoisonedHeap(t *testing.T) {
 			[]string{"this heap changed console (hidden by a declaration):"}},
 		{"lines by an interval", "setInterval(() => console.log('spoofed'), 1).unref()", "await new Promise(r => setTimeout(r, 20))", "completed", true,
 			[]string{"this heap carries 1 timer of earlier runs (1 interval; 1 unref'd)"}},
+		{"a getter as the name of a method", "Object.defineProperty(console.log, 'name', { get() { JSON.stringify = () => 'spoofed'; return 'log' } }); 0",
+			"console.log.bind(console)('honest'); JSON.stringify({ a: 1 })", "completed", false, []string{"this heap changed console.log:"}},
+		{"lines by a finalizer", "var kept = {}, registry = new FinalizationRegistry(() => console.log('spoofed')); registry.register(kept, 1)", "kept = null", "completed", true,
+			[]string{"this heap registered objects with a FinalizationRegistry"}},
 		{"all of it", "Array.prototype.map = Promise.prototype.then = 1; setInterval(() => {}, 1).unref(); setTimeout(() => {}, 1).unref()", "1 + 1", "completed", false,
 			[]string{"this heap changed Array.prototype.map, Promise.prototype.then:", "this heap carries 2 timers of earlier runs (1 timeout, 1 interval; 2 unref'd)"}},
 		{"a run out of time", "console.log = () => {}; setInterval(() => {}, 1).unref()", "for (;;);", "timed_out", false,
@@ -78,8 +83,10 @@ func TestPoisonedHeap(t *testing.T) {
 		}
 		id := s.submit(token, test.later, limits)
 		if test.status == "cancelled" {
-			for s.call(token, http.MethodGet, "/api/executions/"+id, nil, http.StatusOK)["total_lines"] == 0.0 {
-				// It polls another process: the run must have begun.
+			for e := map[string]any{"total_lines": 0.0}; e["total_lines"] == 0.0; time.Sleep(10 * time.Millisecond) { // polls another process
+				if e = s.call(token, http.MethodGet, "/api/executions/"+id, nil, http.StatusOK); e["status"] != "running" {
+					t.Fatalf("%s: the run has ended: %v", test.name, e)
+				}
 			}
 			s.call(token, http.MethodPost, "/api/executions/"+id+"/cancel", map[string]any{}, http.StatusOK)
 		}

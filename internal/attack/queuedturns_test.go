@@ -36,7 +36,7 @@ func TestQueuedTurns(t *testing.T) {
 	loaded := s.probe(quiet, probes)
 	t.Logf("p50 and p99 of a quiet tenant: %v and %v, alone %v and %v",
 		percentile(loaded, 50), percentile(loaded, 99), percentile(alone, 50), percentile(alone, 99))
-	if got, most := percentile(loaded, 99), 3*percentile(alone, 99)+50*time.Millisecond; got > most {
+	if got, most := percentile(loaded, 99), slack(3*percentile(alone, 99)+50*time.Millisecond); got > most {
 		t.Errorf("the 99th percentile of a quiet tenant is %v, more than %v", got, most)
 	}
 	const watch = 2 * time.Second
@@ -45,7 +45,7 @@ func TestQueuedTurns(t *testing.T) {
 	used := s.cpu() - before
 	grown := s.memory() - idle
 	t.Logf("%d turns wait: %d MiB more than idle, %v of processor time in %v", turns, grown>>20, used, watch)
-	if used > watch*5/100 {
+	if used > watch*choose[time.Duration](25, 5)/100 { // of 81 % when each wait was polled
 		t.Errorf("idle with %d turns that wait, the server uses %v of processor time in %v", turns, used, watch)
 	}
 	if most := int64(20<<20 + turns*20<<10); grown > most {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -37,7 +38,7 @@ func choose[T any](short, full T) T {
 
 // slack multiplies bounds on times: the machines that run the short attacks are
 // busy and differ, so these run with ten times the promised bound.
-func slack(d time.Duration) time.Duration { return d * choose[time.Duration](10, 1) }
+func slack(d time.Duration) time.Duration { return time.Duration(choose[int64](10, 1) * int64(d)) }
 
 // maxGrowth is how much memory the server may use above its idle level, whatever
 // clients ask for, in bytes.
@@ -223,21 +224,26 @@ func (s *server) proc(name string) string {
 // bytes: anonymous memory, because pages of files can be taken back.
 func (s *server) memory() int64 {
 	s.t.Helper()
+	n, err := s.resident()
+	if err != nil {
+		s.t.Fatalf("%v\n%s", err, s.log.String())
+	}
+	return n
+}
+
+// resident is memory with an error for a server that has ended.
+func (s *server) resident() (int64, error) {
 	raw, err := os.ReadFile(s.proc("status"))
 	if err != nil {
-		s.t.Fatalf("the server has ended: %v\n%s", err, s.log.String())
+		return 0, fmt.Errorf("the server has ended: %w", err)
 	}
 	for line := range strings.Lines(string(raw)) {
 		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
 			kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			return kib << 10
+			return kib << 10, err
 		}
 	}
-	s.t.Fatal("the kernel does not report RssAnon")
-	return 0
+	return 0, errors.New("the kernel does not report RssAnon, or the server has ended")
 }
 
 // peak watches the server's memory until stop is called, which returns the
@@ -251,10 +257,9 @@ func (s *server) peak() (stop func() int64) {
 		for {
 			select {
 			case <-tick.C:
-				if s.exited() {
-					continue
+				if n, err := s.resident(); err == nil { // a server may end meanwhile
+					top = max(top, n)
 				}
-				top = max(top, s.memory())
 			case <-quit:
 				most <- top
 				return

@@ -17,6 +17,9 @@ const (
 	// lookEvery is how often at least a runner looks at the consumers of its pool,
 	// for requests that it was not notified of.
 	lookEvery = 5 * time.Second
+	// lookAgainAfter is when a runner looks a second time after its start: the
+	// consumers may learn of requests that were stored just before a little later.
+	lookAgainAfter = 250 * time.Millisecond
 	// hungryEvery is how often at most a runner announces that it has free slots.
 	hungryEvery = 250 * time.Millisecond
 )
@@ -43,12 +46,14 @@ type consumption struct {
 	mu     sync.Mutex
 	sched  *fairness.Scheduler
 	queues map[string]*tenantQueue
-	// misses count, by tenant, how often an announced request was not found.
-	misses map[string]miss
+	// announced says, by tenant, which announced requests are not found yet.
+	announced map[string]announced
 	// tails are the calls of fn that gave up their slot.
 	tails int
-	ended bool
-	extra *time.Timer
+	// taking is whether requests may be taken: not after the end, and not before the
+	// first look, which has delivered again whatever is in flight.
+	taking bool
+	extra  *time.Timer
 	// hungry is when a free slot was announced last, delayed whether it will be;
 	// served is whether a request was taken since.
 	hungry  time.Time
@@ -58,15 +63,17 @@ type consumption struct {
 	onHold bool
 }
 
-type miss struct {
-	// n counts the times; generation counts the announcements.
-	n, generation int
+// announced counts announcements of a tenant's requests.
+type announced struct {
+	// generation counts the announcements, owed those whose request was not found,
+	// retries how often the tenant was asked again since the last one.
+	generation, owed, retries int
 }
 
 func newConsumption(s *Store, pool string, slots fairness.Slots, fn func(context.Context, Delivery)) *consumption {
 	return &consumption{
 		store: s, pool: pool, slots: slots, fn: fn, id: events.NewID(time.Now()), looking: make(chan struct{}, 1),
-		sealed: map[events.Volume]bool{}, sched: fairness.New(slots), queues: map[string]*tenantQueue{}, misses: map[string]miss{},
+		sealed: map[events.Volume]bool{}, sched: fairness.New(slots), queues: map[string]*tenantQueue{}, announced: map[string]announced{},
 	}
 }
 
@@ -84,10 +91,15 @@ func (c *consumption) run(ctx context.Context) error {
 	if err := c.look(ctx, true); err != nil {
 		return err
 	}
+	c.mu.Lock()
+	c.taking = true
+	c.mu.Unlock()
 	c.schedule()
+	again := time.AfterFunc(lookAgainAfter, c.lookSoon)
+	defer again.Stop()
 	c.watch(ctx)
 	c.mu.Lock()
-	c.ended = true
+	c.taking = false
 	queues := make([]*tenantQueue, 0, len(c.queues))
 	for _, q := range c.queues {
 		queues = append(queues, q)
@@ -259,7 +271,8 @@ func (c *consumption) expect(tenant string, n int) {
 	c.mu.Lock()
 	c.queueLocked(tenant)
 	c.sched.Expect(tenant, n, time.Now())
-	c.misses[tenant] = miss{generation: c.misses[tenant].generation + 1}
+	a := c.announced[tenant]
+	c.announced[tenant] = announced{generation: a.generation + 1, owed: a.owed + n}
 	c.mu.Unlock()
 	c.schedule()
 }
@@ -284,7 +297,7 @@ func (c *consumption) expectAfter(tenant string, delay time.Duration) {
 func (c *consumption) schedule() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended || c.ctx.Err() != nil {
+	if !c.taking || c.ctx.Err() != nil {
 		return
 	}
 	if c.store.hold() != nil {
@@ -305,7 +318,7 @@ func (c *consumption) schedule() {
 		if slot == nil {
 			break
 		}
-		q, generation := c.queueLocked(slot.Tenant), c.misses[slot.Tenant].generation
+		q, generation := c.queueLocked(slot.Tenant), c.announced[slot.Tenant].generation
 		c.running.Go(func() { c.serve(slot, q, generation) })
 	}
 	if c.served && c.sched.Idle() {
@@ -336,9 +349,10 @@ func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, generation int)
 	case ok:
 		c.served = true
 		c.sched.SetWaiting(slot.Tenant, max(more, c.sched.Waiting(slot.Tenant)), now)
+		c.found(slot.Tenant)
 	default:
 		c.sched.Cancel(slot)
-		if c.misses[slot.Tenant].generation == generation || err != nil {
+		if c.announced[slot.Tenant].generation == generation || err != nil {
 			c.sched.SetWaiting(slot.Tenant, more, now)
 		}
 		c.missed(slot.Tenant, err)
@@ -353,35 +367,62 @@ func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, generation int)
 	c.schedule()
 }
 
+// found notes that a request of a tenant was found. It may be another one than was
+// announced: then the tenant is asked again. It is called with mu held.
+func (c *consumption) found(tenant string) {
+	a := c.announced[tenant]
+	if a.owed == 0 {
+		return
+	}
+	a.owed--
+	c.announced[tenant] = a
+	if a.owed > 0 && c.sched.Waiting(tenant) == 0 {
+		c.retry(tenant, 0)
+	}
+}
+
 // missed has a tenant asked again, and lets other runners know of the free slot.
 // It is called with mu held.
 func (c *consumption) missed(tenant string, err error) {
-	if c.ended || c.ctx.Err() != nil {
+	if !c.taking || c.ctx.Err() != nil {
 		return
 	}
-	m := c.misses[tenant]
 	pause := time.Duration(0)
-	switch {
-	case err != nil:
+	if err != nil {
 		pause = retryPause
-	case m.n < len(retryAfter) && m.generation > 0:
-		pause = retryAfter[m.n]
 	}
-	m.n++
-	c.misses[tenant] = m
-	if pause > 0 {
-		time.AfterFunc(pause, func() {
-			c.mu.Lock()
-			if c.sched.Waiting(tenant) == 0 && c.misses[tenant] == m {
-				c.sched.SetWaiting(tenant, 1, time.Now())
-			}
-			c.mu.Unlock()
-			c.schedule()
-		})
-	}
+	c.retry(tenant, pause)
 	if c.sched.Free() {
 		c.announceHungry(time.Now())
 	}
+}
+
+// retry has a tenant asked again after a pause, or if the pause is 0 as long as
+// an announced request may still be found. It is called with mu held.
+func (c *consumption) retry(tenant string, pause time.Duration) {
+	a := c.announced[tenant]
+	failed := pause > 0
+	switch {
+	case failed:
+	case a.owed > 0 && a.retries < len(retryAfter):
+		pause = retryAfter[a.retries]
+	default:
+		a.owed = 0 // another runner has it
+	}
+	a.retries++
+	c.announced[tenant] = a
+	if pause == 0 {
+		return
+	}
+	time.AfterFunc(pause, func() {
+		c.mu.Lock()
+		now := c.announced[tenant]
+		if c.sched.Waiting(tenant) == 0 && now.generation == a.generation && now.retries == a.retries && (failed || now.owed > 0) {
+			c.sched.SetWaiting(tenant, 1, time.Now())
+		}
+		c.mu.Unlock()
+		c.schedule()
+	})
 }
 
 // announceHungry lets other runners know of a free slot, now or a little later. It
@@ -394,7 +435,7 @@ func (c *consumption) announceHungry(now time.Time) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.delayed = false
-				if !c.ended && c.sched.Free() {
+				if c.taking && c.sched.Free() {
 					c.announceHungry(time.Now())
 				}
 			})

@@ -10,6 +10,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/fairness"
 )
 
 // DecodeStored reads an answer to a direct get as the Store does.
@@ -137,4 +138,32 @@ func CompressWithWindow(blob []byte, window int) []byte {
 		panic(err)
 	}
 	return e.EncodeAll(blob, nil)
+}
+
+// Announce lets the runners of a pool know of a request, whether there is one or
+// not.
+func Announce(s *Store, pool, tenant string) { s.announceReturned(pool, tenant, 0) }
+
+// ReleaseUnannounced is Store.Release for a request in the active volume that no
+// runner learns of.
+func ReleaseUnannounced(ctx context.Context, s *Store, pool, tenant string, position uint64) error {
+	got, err := s.work.Consumer(ctx, s.volumes().active().stream(), WorkConsumer(pool, tenant))
+	if err != nil {
+		return err
+	}
+	_, err = s.consume.RequestWithContext(ctx, workReply(got.CachedInfo(), position), nak(0))
+	return err
+}
+
+// WaitingBeforeLook is how many of the announced requests of a tenant wait when a
+// runner has not yet looked at its consumers.
+func WaitingBeforeLook(ctx context.Context, s *Store, pool, tenant string, announced int) int {
+	c := newConsumption(s, pool, fairness.Slots{Total: announced}, func(context.Context, Delivery) {})
+	c.ctx, c.extra = ctx, time.NewTimer(time.Hour)
+	defer c.extra.Stop()
+	c.expect(tenant, announced)
+	c.running.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sched.Waiting(tenant)
 }

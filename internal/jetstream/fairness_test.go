@@ -72,7 +72,7 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	t.Cleanup(func() { // the rest runs through
 		close(proceed)
 		go func() {
-			for range begun { //nolint:revive // until the test closes it
+			for range begun { // until the test closes it
 			}
 		}()
 	})
@@ -231,7 +231,7 @@ func TestWhatWasTakenAheadIsGivenBack(t *testing.T) {
 	})
 	soon(t, "a request", begun)
 	go func() {
-		for range begun { //nolint:revive // the others that it takes meanwhile
+		for range begun { // the others that it takes meanwhile
 		}
 	}()
 	stop()
@@ -453,5 +453,76 @@ func TestDeadRunner(t *testing.T) {
 	})
 	for len(want) > 0 {
 		delete(want, soon(t, "a request of the dead runner", seen))
+	}
+}
+
+// beforeTheLook is less than the time after which a runner finds what it was not
+// notified of.
+const beforeTheLook = 4 * time.Second
+
+// Two requests are announced before the queue has them; the second announcement
+// finds the first request. The second request is found all the same.
+func TestRequestIsKnownAfterItsAnnouncement(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
+	conn, _ := raw(t, server)
+	asked := make(chan struct{}, 1000)
+	if _, err := conn.Subscribe("$JS.API.CONSUMER.MSG.NEXT.>", func(*nats.Msg) { asked <- struct{}{} }); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	first, second := requestOf("a", ""), requestOf("a", "")
+	positions := []uint64{mustAppend(t, s, first, 0), mustAppend(t, s, second, 0)}
+	postponed, again := make(chan struct{}, 2), make(chan string, 2)
+	share(t, s, fairness.Slots{Total: 1}, func(ctx context.Context, d jetstream.Delivery) {
+		if d.Delivered == 1 {
+			if err := d.Nak(ctx, time.Hour); err != nil {
+				t.Error(err)
+			}
+			postponed <- struct{}{}
+			return
+		}
+		if d.Event.About() == first.About() {
+			if err := jetstream.ReleaseUnannounced(ctx, s, events.DefaultPool, "a", positions[1]); err != nil {
+				t.Error(err)
+			}
+		}
+		mustAck(t, d)
+		again <- d.Event.About()
+	})
+	for range positions {
+		soon(t, "a first delivery", postponed)
+	}
+	for len(asked) > 0 {
+		<-asked
+	}
+	start := time.Now()
+	jetstream.Announce(s, events.DefaultPool, "a")
+	soon(t, "the question for what was announced", asked)
+	if err := jetstream.ReleaseUnannounced(t.Context(), s, events.DefaultPool, "a", positions[0]); err != nil {
+		t.Fatal(err)
+	}
+	jetstream.Announce(s, events.DefaultPool, "a")
+	for _, want := range []events.Event{first, second} {
+		if got := soon(t, "a request", again); got != want.About() {
+			t.Errorf("got %s, want %s", got, want.About())
+		}
+	}
+	if took := time.Since(start); took > beforeTheLook {
+		t.Errorf("the requests were taken after %v", took)
+	}
+}
+
+// A runner that starts takes nothing before it has looked at the consumers: the
+// look has what is in flight delivered again, and may fail.
+func TestNothingIsTakenBeforeTheLook(t *testing.T) {
+	t.Parallel()
+	s := jetstreamtest.Start(t)
+	mustAppend(t, s, requestOf("a", ""), 0)
+	if n := jetstream.WaitingBeforeLook(t.Context(), s, events.DefaultPool, "a", 1); n != 1 {
+		t.Errorf("%d requests wait, want 1", n)
 	}
 }

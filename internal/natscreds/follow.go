@@ -19,21 +19,32 @@ const (
 )
 
 // Follow calls use with the active credentials, and again whenever they change,
-// until ctx is done. If the list cannot be read for a minute, use receives none.
-func Follow(ctx context.Context, dir string, log *slog.Logger, use func([]Credential)) {
+// until ctx is done. If the list cannot be read for a minute, use receives none. If use
+// fails, it is called again.
+func Follow(ctx context.Context, dir string, log *slog.Logger, use func([]Credential) error) {
 	var current []Credential
 	var unreadable time.Time // since when
-	var reason string
+	var reason, unused string
+	failed := true // use did not have current yet
+	try := func(list []Credential) {
+		current = list
+		err := use(list)
+		if failed = err != nil; !failed {
+			unused = ""
+		} else if unused != err.Error() {
+			unused = err.Error()
+			log.Error("a change of NATS credentials is not in force; it is tried again", "err", err)
+		}
+	}
 	tick := time.NewTicker(recheckInterval)
 	defer tick.Stop()
-	for first := true; ; first = false {
+	for {
 		list, err := Active(dir)
 		switch {
 		case err == nil:
 			unreadable, reason = time.Time{}, ""
-			if first || !slices.Equal(keysOf(list), keysOf(current)) {
-				current = list
-				use(list)
+			if failed || !slices.Equal(keysOf(list), keysOf(current)) {
+				try(list)
 			}
 		case unreadable.IsZero():
 			unreadable = time.Now()
@@ -43,9 +54,8 @@ func Follow(ctx context.Context, dir string, log *slog.Logger, use func([]Creden
 				reason = err.Error()
 				log.Error("the list of NATS credentials cannot be read; those before the change stay in force for a minute", "err", err)
 			}
-			if time.Since(unreadable) > staleAfter && len(current) > 0 {
-				current = nil
-				use(nil)
+			if time.Since(unreadable) > staleAfter && (failed || len(current) > 0) {
+				try(nil)
 			}
 		}
 		select {

@@ -3,6 +3,7 @@ package natscreds_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -161,7 +162,7 @@ func TestFollow(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		natscreds.Follow(ctx, dir, slog.New(slog.DiscardHandler), func(list []natscreds.Credential) { got <- len(list) })
+		natscreds.Follow(ctx, dir, slog.New(slog.DiscardHandler), func(list []natscreds.Credential) error { got <- len(list); return nil })
 	}()
 	defer func() { stop(); <-ended }()
 	want := func(n int) {
@@ -184,4 +185,29 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(0)
+}
+
+// A change that could not be put in force is tried again.
+func TestFollowTriesAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := natscreds.Create(dir, "a", "acme", now); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	calls := 0
+	natscreds.Follow(ctx, dir, slog.New(slog.DiscardHandler), func(list []natscreds.Credential) error {
+		if calls++; calls == 1 {
+			return errors.New("the server does not run")
+		}
+		if len(list) != 1 {
+			t.Errorf("tried again with %d credentials, want 1", len(list))
+		}
+		stop()
+		return nil
+	})
+	if calls != 2 {
+		t.Errorf("called %d times, want 2", calls)
+	}
 }

@@ -52,7 +52,7 @@ const (
 
 var forwards = []forward{
 	{nextPrefix + "*.*", apiPrefix + "CONSUMER.MSG.NEXT.*.*", server.Streamed},
-	{directPrefix + "*", apiPrefix + "DIRECT.GET.*", server.Streamed},
+	{directPrefix + "*", apiPrefix + "DIRECT.GET.*", server.Singleton}, // else kept for answerWait
 	{acksPrefix + ">", ackPrefix + ">", server.Singleton},
 }
 

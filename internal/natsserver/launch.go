@@ -66,7 +66,7 @@ func (s *Server) launch(ctx context.Context, opts Options) error {
 	s.current.Store(ns)
 	s.writes.Store(w)
 	for deadline := time.Now().Add(recovery); !ns.ReadyForConnections(100 * time.Millisecond); {
-		if ctx.Err() != nil || time.Now().After(deadline) || !ns.Running() {
+		if ctx.Err() != nil || time.Now().After(deadline) || logged.fatal.Load() != nil || !ns.Running() {
 			s.stop()
 			return errors.Join(fmt.Errorf("the embedded NATS server did not start: %s", logged.why()), ctx.Err())
 		}
@@ -85,19 +85,21 @@ func (s *Server) launch(ctx context.Context, opts Options) error {
 // Reopen stops the nats-server and starts another one on the same files, which
 // takes writes again. Connections inside the process and of subscribers are
 // interrupted and come back by themselves; requests under way are lost. After an
-// error there is no server: call it again.
+// error there is no server, and Writable has ended with the cause of before: call it
+// again.
 func (s *Server) Reopen(ctx context.Context) error {
 	s.reopening.Lock()
 	defer s.reopening.Unlock()
 	opts := s.opts
-	if addr := s.Addr(); addr != "" {
-		s.addr = addr
-	}
 	if s.addr != "" {
 		opts.Listen, opts.Fallback = s.addr, false // where subscribers know it
 	}
+	failed := context.Cause(s.Writable())
 	s.stop()
 	if err := s.launch(ctx, opts); err != nil {
+		w := newWrites() // that of a server that did not start says nothing
+		w.fail(cmp.Or(failed, err))
+		s.writes.Store(w)
 		return fmt.Errorf("open the streams again: %w", err)
 	}
 	return nil

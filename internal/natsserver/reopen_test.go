@@ -2,6 +2,7 @@ package natsserver_test
 
 import (
 	"errors"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -68,5 +69,43 @@ func TestReopen(t *testing.T) {
 	m, err := nc.RequestMsg(&nats.Msg{Subject: "$JS.API.DIRECT.GET.LEDGER-0001", Data: []byte(`{"seq":4}`)}, 10*time.Second)
 	if err != nil || m.Header.Get("Nats-Sequence") != "4" {
 		t.Errorf("a reader asks for event 4: %+v, %v", m, err)
+	}
+}
+
+// TestReopenAnswersSubscribersOnce: after Reopen the gate alone answers what a
+// subscriber asks of JetStream, as before.
+func TestReopenAnswersSubscribersOnce(t *testing.T) {
+	t.Parallel()
+	server := listening(t, t.TempDir())
+	store := jetstreamtest.Open(t, server, jetstream.Options{Writable: server.Writable, Opened: server.Offer})
+	record(t, store, 1)
+	l := newLogin(t, "reader", events.DefaultTenant)
+	admit(t, server, l)
+	if err := server.Reopen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	nc := l.connect(t, server)
+	for _, request := range []string{"INFO", "STREAM.NAMES", "STREAM.INFO.LEDGER-0001"} {
+		inbox := nats.NewInbox()
+		answers, err := nc.SubscribeSync(inbox)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for deadline := time.Now().Add(20 * time.Second); len(got) == 0 && time.Now().Before(deadline); { // the gate connects again by itself
+			if err := nc.PublishRequest("$JS.API."+request, inbox, nil); err != nil {
+				t.Fatal(err)
+			}
+			for wait := time.Second; ; wait = 50 * time.Millisecond {
+				m, err := answers.NextMsg(wait)
+				if err != nil {
+					break
+				}
+				got = append(got, string(m.Data))
+			}
+		}
+		if len(got) != 1 || strings.Contains(got[0], `"error"`) {
+			t.Errorf("%s has %d answers: %s", request, len(got), got)
+		}
 	}
 }

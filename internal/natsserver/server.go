@@ -81,7 +81,7 @@ type Server struct {
 	writes      atomic.Pointer[writes]
 
 	reopening sync.Mutex
-	addr      string // where subscribers connect, guarded by reopening
+	addr      string // where subscribers connect, or empty; set by Start
 }
 
 // Start runs a server and returns once it takes connections. A busy address
@@ -107,6 +107,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		s.subscribers.close()
 		return nil, err
 	}
+	s.addr = s.Addr()
 	if opts.Listen != "" {
 		var err error
 		if s.gates, err = s.connect("gates to the ledger", serviceUser); err != nil {
@@ -119,7 +120,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 
 // openGate opens the gate of a subscriber.
 func (s *Server) openGate(who Subscriber) (*gate, error) {
-	own, err := s.connect("gate of subscriber "+who.ID, gateUser+who.ID)
+	own, err := s.connect("gate of subscriber "+who.ID, gateUser+who.place())
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,8 @@ func (s *Server) openGate(who Subscriber) (*gate, error) {
 
 // SetSubscribers replaces the subscribers that may connect. It returns once the
 // connections of those that are not in the list, or have another key there, are
-// closed. Without a listener it does nothing.
+// closed. After an error some that are new in the list may not connect: call it again.
+// Without a listener it does nothing.
 func (s *Server) SetSubscribers(list []Subscriber) error {
 	if s.subscribers == nil {
 		return nil

@@ -2,10 +2,11 @@ package natsserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,7 +50,7 @@ type subscribers struct {
 	server *server.Server                 // guarded by mu
 	keys   map[string]Subscriber          // by public key; guarded by mu
 	conns  map[string]map[uint64]struct{} // ids of connections by public key; guarded by mu
-	gates  map[string]*gate               // by id of the subscriber; guarded by mu
+	gates  map[string]*gate               // by place of the subscriber; guarded by mu
 
 	end     context.CancelFunc // of watchPending
 	watched chan struct{}      // closed when watchPending has returned
@@ -66,8 +67,10 @@ func newSubscribers(log *slog.Logger, openGate func(Subscriber) (*gate, error)) 
 	return s
 }
 
-// attach makes the accounts on a nats-server that is not started yet. Connections to
-// an earlier one are gone; gates connect again by themselves.
+// attach prepares a nats-server that is not started yet. Connections to an earlier one
+// are gone; gates connect again by themselves. The subscribers' accounts are made when
+// their first connection comes in: nats-server answers requests to JetStream itself in
+// accounts that are there when it starts.
 func (s *subscribers) attach(ns *server.Server) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,11 +81,6 @@ func (s *subscribers) attach(ns *server.Server) error {
 	// With an account besides its own, nats-server leaves it to Server.enableStreams to
 	// recover the streams, whether there are subscribers or not.
 	ns.LookupOrRegisterAccount("SUBSCRIBERS")
-	for _, who := range s.keys {
-		if err := makeAccount(ns, who); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -107,8 +105,9 @@ func (s *subscribers) admit(c server.ClientAuthentication, login *server.ClientO
 		s.log.Warn("refused a NATS connection: the tenant has too many", "tenant", who.Tenant, "connections", n, "limit", maxConnections)
 		return false
 	}
-	account, err := s.server.LookupAccount(accountOf(who))
+	account, err := makeAccount(s.server, who)
 	if err != nil {
+		s.log.Error("refused a NATS connection", "tenant", who.Tenant, "err", err)
 		return false
 	}
 	if s.conns[key] == nil {
@@ -185,49 +184,61 @@ func (s *subscribers) watchPending(ctx context.Context) {
 	}
 }
 
-// admitGate lets in the connection of a gate.
-func (s *subscribers) admitGate(c server.ClientAuthentication, id string) bool {
+// admitGate lets in the connection of a gate. place is that of its subscriber.
+func (s *subscribers) admitGate(c server.ClientAuthentication, place string) bool {
+	id, tenant, _ := strings.Cut(place, "~")
 	s.mu.Lock()
-	ns := s.server
-	s.mu.Unlock()
-	account, err := ns.LookupAccount(accountOf(Subscriber{ID: id}))
+	defer s.mu.Unlock()
+	account, err := makeAccount(s.server, Subscriber{ID: id, Tenant: tenant})
 	if err != nil {
 		return false
 	}
-	c.RegisterUser(&server.User{Username: gateUser + id, Account: account})
+	c.RegisterUser(&server.User{Username: gateUser + place, Account: account})
 	return true
 }
 
-func accountOf(who Subscriber) string { return "SUBSCRIBER-" + who.ID }
+// place identifies a subscriber of a tenant while its key changes. Neither part has a
+// tilde.
+func (s Subscriber) place() string { return s.ID + "~" + s.Tenant }
 
 // set replaces the subscribers. It returns once the connections of those that are
-// no longer in the list are closed.
+// no longer in the list are closed, also with an error: then those who are new may
+// not be let in.
 func (s *subscribers) set(list []Subscriber) error {
+	s.endOthers(list)
+	var errs []error
 	for _, who := range list {
-		if err := s.prepare(who); err != nil {
-			return fmt.Errorf("admit subscriber %s of tenant %s: %w", who.ID, who.Tenant, err)
+		if err := s.open(who); err != nil {
+			errs = append(errs, fmt.Errorf("admit subscriber %s of tenant %s: %w", who.ID, who.Tenant, err))
 		}
 	}
-	keys := map[string]Subscriber{}
+	return errors.Join(errs...)
+}
+
+// endOthers refuses keys that are not in a list, and closes their connections and the
+// gates that are not needed for it.
+func (s *subscribers) endOthers(list []Subscriber) {
+	stay, places := map[string]Subscriber{}, map[string]bool{}
 	for _, who := range list {
-		keys[who.PublicKey] = who
+		stay[who.PublicKey], places[who.place()] = who, true
 	}
 	s.mu.Lock()
-	s.keys = keys
 	var ended []uint64
-	for key, ids := range s.conns {
-		if _, ok := keys[key]; !ok {
-			for id := range ids {
-				ended = append(ended, id)
-			}
-			delete(s.conns, key)
+	for key, who := range s.keys {
+		if stay[key] == who {
+			continue
 		}
+		for id := range s.conns[key] {
+			ended = append(ended, id)
+		}
+		delete(s.keys, key)
+		delete(s.conns, key)
 	}
 	var idle []*gate
-	for id, g := range s.gates {
-		if !slices.ContainsFunc(list, func(who Subscriber) bool { return who.ID == id }) {
+	for place, g := range s.gates {
+		if !places[place] {
 			idle = append(idle, g)
-			delete(s.gates, id)
+			delete(s.gates, place)
 		}
 	}
 	ns := s.server
@@ -238,49 +249,44 @@ func (s *subscribers) set(list []Subscriber) error {
 	for _, g := range idle {
 		g.close()
 	}
-	return nil
 }
 
-// prepare makes the account of a subscriber and opens its gate.
-func (s *subscribers) prepare(who Subscriber) error {
+// open opens the gate of a subscriber, unless it is open, and accepts the key.
+func (s *subscribers) open(who Subscriber) error {
 	s.mu.Lock()
-	_, ok := s.gates[who.ID]
-	ns := s.server
+	g, ok := s.gates[who.place()]
 	s.mu.Unlock()
-	if ok {
-		return nil
-	}
-	if err := makeAccount(ns, who); err != nil {
-		return err
-	}
-	g, err := s.openGate(who)
-	if err != nil {
-		return err
+	if !ok {
+		var err error
+		if g, err = s.openGate(who); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gates[who.ID] = g
+	s.gates[who.place()], s.keys[who.PublicKey] = g, who
 	return nil
 }
 
-// makeAccount makes the account of a subscriber, unless the server has it.
-func makeAccount(ns *server.Server, who Subscriber) error {
-	account, isNew := ns.LookupOrRegisterAccount(accountOf(who))
+// makeAccount returns the account of a subscriber, which it makes unless the server
+// has it. Only one call may be under way.
+func makeAccount(ns *server.Server, who Subscriber) (*server.Account, error) {
+	account, isNew := ns.LookupOrRegisterAccount("SUBSCRIBER-" + who.place())
 	if !isNew {
-		return nil
+		return account, nil
 	}
 	ledger := ns.GlobalAccount()
 	for _, subject := range []string{"events." + who.Tenant + ".>", "replay." + who.Tenant + ".>"} {
 		if err := account.AddStreamImport(ledger, subject, ""); err != nil {
-			return fmt.Errorf("import %s: %w", subject, err)
+			return nil, fmt.Errorf("import %s: %w", subject, err)
 		}
 	}
 	for _, f := range forwards {
 		if err := account.AddServiceImport(ledger, f.from, f.to); err != nil {
-			return fmt.Errorf("import %s: %w", f.to, err)
+			return nil, fmt.Errorf("import %s: %w", f.to, err)
 		}
 	}
-	return nil
+	return account, nil
 }
 
 func (s *subscribers) close() {

@@ -466,3 +466,56 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 		}
 	}
 }
+
+// A key that is given to another tenant reads nothing of the one before, also through
+// connections that are open.
+func TestKeyOfAnotherTenant(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	closed := make(chan struct{})
+	if _, err := w.a.dial(w.server, nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { close(closed) })); err != nil {
+		t.Fatal(err)
+	}
+	moved := w.a
+	moved.Tenant = "beta"
+	admit(t, w.server, moved)
+	select {
+	case <-closed:
+	case <-time.After(20 * time.Second):
+		t.Error("the connection of before stays open")
+	}
+	nc := moved.connect(t, w.server)
+	get := func(seq uint64) string {
+		t.Helper()
+		m, err := nc.Request("$JS.API.DIRECT.GET.LEDGER-0001", fmt.Appendf(nil, `{"seq":%d}`, seq), 20*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Header.Get("Nats-Sequence")
+	}
+	if got := get(w.ofA[0]); got != "" {
+		t.Errorf("it reads event %s of the tenant of before", got)
+	}
+	if got, want := get(w.ofB[0]), fmt.Sprint(w.ofB[0]); got != want {
+		t.Errorf("it reads event %q of its tenant, want %s", got, want)
+	}
+}
+
+// A get that is answered leaves nothing behind in the server.
+func TestGetsLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	nc := w.a.connect(t, w.server)
+	for range 20 {
+		m, err := nc.Request("$JS.API.DIRECT.GET.LEDGER-0001", fmt.Appendf(nil, `{"seq":%d}`, w.ofA[0]), 20*time.Second)
+		if err != nil || m.Header.Get("Nats-Sequence") == "" {
+			t.Fatalf("get event %d: %+v, %v", w.ofA[0], m, err)
+		}
+	}
+	for deadline := time.Now().Add(20 * time.Second); natsserver.PendingAnswers(w.server) > 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("the server keeps %d ways back", natsserver.PendingAnswers(w.server))
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

@@ -14,7 +14,7 @@ import (
 const (
 	serviceUser = "daybook"
 	keeperUser  = "keeper"
-	gateUser    = "gate." // followed by the id of the subscriber
+	gateUser    = "gate." // followed by the place of the subscriber
 )
 
 // doorkeeper decides who may connect, and as whom. It implements
@@ -39,14 +39,14 @@ func (d *doorkeeper) Check(c server.ClientAuthentication) bool {
 	if subtle.ConstantTimeCompare([]byte(login.Password), []byte(d.password)) != 1 {
 		return false
 	}
-	id, isGate := strings.CutPrefix(login.Username, gateUser)
+	place, isGate := strings.CutPrefix(login.Username, gateUser)
 	switch {
 	case login.Username == serviceUser:
 		c.RegisterUser(&server.User{Username: serviceUser, Permissions: d.service})
 	case login.Username == keeperUser:
 		c.RegisterUser(&server.User{Username: keeperUser, Permissions: d.keeper})
 	case isGate && d.subscribers != nil:
-		return d.subscribers.admitGate(c, id)
+		return d.subscribers.admitGate(c, place)
 	default:
 		return false
 	}

@@ -77,7 +77,7 @@ typedef struct {
 } daybook_script;
 
 // Describes, as JSON, what the heap that was restored brings along besides values:
-// changed intrinsics and timers. Comes before the run. The text is owned by the isolate
+// changed intrinsics, timers and finalizers. Comes before the run. The text is owned by the isolate
 // and valid until its next call. 0 on success; another value when it was stopped.
 int daybook_inspect(daybook_isolate*, daybook_bytes* text);
 

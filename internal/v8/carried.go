@@ -23,6 +23,9 @@ type Carried struct {
 	Changed []string `json:"changed"`
 	// Timers are those that may fire during the run.
 	Timers CarriedTimers `json:"timers"`
+	// Finalizers reports whether a run registered an object with a FinalizationRegistry,
+	// whose callback may run during any later run.
+	Finalizers bool `json:"finalizers"`
 }
 
 // CarriedTimers counts timers by kind.

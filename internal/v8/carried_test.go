@@ -100,7 +100,7 @@ for (let i = 0; i < queue.length; i++) {
 		const d = descriptorOf(object, key);
 		if (d.value === generator || d.value === asyncGenerator) continue;
 		queue.push(d.value, d.get, d.set); everything.push(d);
-		// Names and lengths of functions without other properties are not compared.
+		// Plain names and lengths of functions without other properties are not compared.
 		if (typeof object === 'function' && (key === 'name' || key === 'length') && ownKeys(object).length === 2) continue;
 		if (d.configurable || d.writable) properties.push({ object, key, d });
 	}

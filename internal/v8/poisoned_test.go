@@ -111,6 +111,10 @@ var poisons = []poison{
 	{name: "microtasks after the value", source: "(async () => { for (let i = 0; i < 20; i++) await null; JSON.stringify = console.log = () => 'evil'; Object.prototype.value = 'evil' })()"},
 	{name: "microtasks without an end of their own", source: "{ let n = 0; const again = () => { if (n++ < 50) queueMicrotask(again); else Error.captureStackTrace = () => 'evil' }; again() }"},
 	{name: "a finalizer that poisons", source: "var registry = new FinalizationRegistry(() => { Object.prototype.toJSON = () => 'evil' }); registry.register({}, 1)"},
+	{name: "a finalizer of something that still lives", source: "var kept = {}, registry = new FinalizationRegistry(() => { JSON.stringify = console.log = () => 'evil' }); registry.register(kept, 1)"},
+	{name: "accessors as names of methods", source: "for (const f of [console.log, JSON.stringify]) Object.defineProperty(f, 'name', { get() { JSON.stringify = () => 'evil'; return 'f' } })"},
+	{name: "accessors as lengths of methods", source: "Object.defineProperty(Array.prototype.map, 'length', { get() { JSON.stringify = () => 'evil'; return 1 } })"},
+	{name: "an object as a name", source: "Object.defineProperty(Array.prototype.map, 'name', { value: { toString() { JSON.stringify = () => 'evil' } } })"},
 	{name: "async functions", source: "const A = Object.getPrototypeOf(async () => {}); A.call = A.then = () => 'evil'; Object.setPrototypeOf(A, { evil: 1 })"},
 	{name: "async generators", source: "const G = Object.getPrototypeOf(Object.getPrototypeOf((async function* () {})())); for (const k of Object.getOwnPropertyNames(G)) Object.defineProperty(G, k, { value: () => 'evil' })"},
 	{name: "frozen prototypes", source: "for (const C of [Object, Array, Function, Error, String, Promise]) Object.freeze(C.prototype)"},
@@ -162,7 +166,7 @@ func TestPoisonedHeaps(t *testing.T) {
 	for _, p := range poisons {
 		heap := saved(t, p.source)
 		c := inspect(t, heap)
-		trusted := c.Changes == 0 && c.Timers == v8.CarriedTimers{}
+		trusted := c.Changes == 0 && c.Timers == v8.CarriedTimers{} && !c.Finalizers
 		if !c.Checked || trusted != p.harmless {
 			t.Errorf("%s: harmless %t, found %+v", p.name, p.harmless, c)
 		}

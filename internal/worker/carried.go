@@ -57,8 +57,13 @@ func (c *conversation) carriedOutcome() (pristine *bool, warnings []string) {
 	if t := c.carried.Timers; t.Timeouts+t.Intervals+t.Immediates > 0 {
 		warnings = append(warnings, timersText(t))
 	}
+	if c.carried.Finalizers {
+		warnings = append(warnings, finalizersText)
+	}
 	return pristine, warnings
 }
+
+const finalizersText = "this heap registered objects with a FinalizationRegistry, whose callbacks may run code during this run; run without the heap to rule that out"
 
 // changedText warns of built-in objects that earlier runs changed.
 func changedText(c *v8.Carried) string {
@@ -90,6 +95,13 @@ var wellKnown = []string{
 	"toString", "valueOf", "inspect", "Symbol(nodejs.util.inspect.custom)",
 }
 
+// wellKnownSymbols are the symbols of the language. A symbol of the script's own can
+// have a description that looks like theirs: Symbol("Symbol.secret").
+var wellKnownSymbols = []string{
+	"asyncIterator", "hasInstance", "isConcatSpreadable", "iterator", "match", "matchAll", "replace", "search", "species", "split",
+	"toPrimitive", "toStringTag", "unscopables", "asyncDispose", "dispose",
+}
+
 // withoutOwnName leaves out the name of an added property, unless it is well known.
 func withoutOwnName(change string) string {
 	const added = " (added)"
@@ -106,8 +118,11 @@ func withoutOwnName(change string) string {
 		return path[:end] + " (a property added)"
 	}
 	if symbol := strings.LastIndex(path, "["); symbol > 0 && strings.HasSuffix(path, "]") {
-		if strings.HasPrefix(path[symbol:], "[Symbol.") {
+		if own, found := strings.CutPrefix(path[symbol:], "[Symbol."); found && slices.Contains(wellKnownSymbols, strings.TrimSuffix(own, "]")) && !strings.Contains(path[:symbol], "[Symbol(") {
 			return change
+		}
+		if first := strings.Index(path, "[Symbol("); first > 0 {
+			symbol = first
 		}
 		return path[:symbol] + " (a property added)"
 	}

@@ -209,7 +209,7 @@ type Outcome struct {
 	// isolate; nil when there was no heap, or it was not compared. It is the worker's
 	// word.
 	Pristine *bool
-	// Warnings begin with those about Task.Heap: changed built-in objects, and timers.
+	// Warnings begin with those about Task.Heap: changed built-in objects, timers and finalizers.
 	Warnings []string
 }
 

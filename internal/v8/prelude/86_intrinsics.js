@@ -28,12 +28,19 @@ const firstLetter = 65;
 
 const isObject = (value) => typeof value === "function" || (typeof value === "object" && value !== null);
 
-// isSimpleFunction tells functions with nothing but a length and a name, as nearly all
+// isPlain reports whether a property is read-only data of a primitive type. An accessor
+// as the name or length of a function would run in bind, and when it is printed.
+const isPlain = (object, key, type) => {
+  const descriptor = ObjectGetOwnPropertyDescriptor(object, key);
+  return hasOwn(descriptor, "value") && typeof descriptor.value === type && !descriptor.writable && !descriptor.enumerable;
+};
+
+// isSimpleFunction tells functions with nothing but a plain length and name, as nearly all
 // methods are.
 const isSimpleFunction = (value) => {
   if (typeof value !== "function" || ObjectGetPrototypeOf(value) !== FunctionPrototype || !ObjectIsExtensible(value)) return false;
   const keys = ReflectOwnKeys(value);
-  return keys.length === 2 && keys[0] === "length" && keys[1] === "name";
+  return keys.length === 2 && keys[0] === "length" && keys[1] === "name" && isPlain(value, "length", "number") && isPlain(value, "name", "string");
 };
 
 const attributesOf = (descriptor) => {
@@ -219,7 +226,7 @@ const changedIntrinsics = () => {
 };
 
 // inspectHeap describes, as JSON, what a heap brings along besides values: changed
-// intrinsics, and timers that may fire during the run.
+// intrinsics, and timers and finalizers that may run code during the run.
 const inspectHeap = () => {
   const changed = changedIntrinsics();
   return JSONStringify({
@@ -228,5 +235,6 @@ const inspectHeap = () => {
     changes: changed === undefined ? 0 : changed.count,
     changed: changed === undefined ? newList() : changed.names,
     timers: countTimers(),
+    finalizers: finalizersKept,
   });
 };
