@@ -121,6 +121,7 @@ func TestSoak(t *testing.T) {
 	stopHostile()
 	attacking.Wait()
 	enemy.cancelAll(t.Context())
+	enemy.endSessions(t.Context())
 	k.pause.Lock() // after the current step of each
 	last := table.settle(reference)
 	stop()

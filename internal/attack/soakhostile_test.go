@@ -23,6 +23,9 @@ type hostile struct {
 	random      *rand.Rand
 	attacks     int
 	counts      map[string]int // attacks by name
+
+	mu       sync.Mutex // guards sessions
+	sessions []string   // of MCP
 }
 
 // attackTime is how long each attack lasts.
@@ -193,18 +196,51 @@ func (h *hostile) mcp(ctx context.Context) {
 		return
 	}
 	session := header.Get("Mcp-Session-Id")
+	h.keep(session)
 	bodies := []string{`{"jsonrpc":"2.0","method":"notifications/initialized"}`, batch(1000, runMessage), batch(100, runMessage), batch(100_000, pingMessage), initializeMessage}
 	h.clients(ctx, 2, func(client, i int) {
 		of := session
 		if i%len(bodies) == 4 {
 			of = ""
 		}
-		status, answer, _, err := h.k.s.postMCP(ctx, h.token, of, bodies[i%len(bodies)])
+		status, answer, header, err := h.k.s.postMCP(ctx, h.token, of, bodies[i%len(bodies)])
+		if err == nil && of == "" {
+			h.keep(header.Get("Mcp-Session-Id"))
+		}
 		if err == nil && status == http.StatusInternalServerError {
 			h.k.failf("hostile: POST /mcp: %d: %.500s", status, answer)
 		}
 	})
 	h.cancelAll(h.k.t.Context())
+}
+
+// keep remembers a session for endSessions.
+func (h *hostile) keep(session string) {
+	if session == "" {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sessions = append(h.sessions, session)
+}
+
+// endSessions ends the MCP sessions. The server keeps an unused one for 30 minutes,
+// and at most 256 of a principal; a soak does not wait that long.
+func (h *hostile) endSessions(ctx context.Context) {
+	for _, session := range h.sessions {
+		req, err := h.k.s.request(ctx, h.token, http.MethodDelete, "/mcp", nil)
+		if err != nil {
+			h.k.failf("hostile: %v", err)
+			return
+		}
+		req.Header.Set("Mcp-Session-Id", session)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			h.k.failf("hostile: end an MCP session: %v", err)
+			return
+		}
+		resp.Body.Close() // 404 if the server was killed since
+	}
 }
 
 func (h *hostile) reads(ctx context.Context) {
