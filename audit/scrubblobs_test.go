@@ -13,8 +13,8 @@ import (
 // damagedHeaps reads every heap as damaged.
 type damagedHeaps struct{ *jetstream.Store }
 
-func (damagedHeaps) Heap(_ context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
-	return nil, events.HeapInfo{}, &events.BlobDamagedError{Blob: events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: hash}, Why: "test"}
+func (damagedHeaps) VerifyHeap(_ context.Context, tenant, hash string) (events.HeapInfo, error) {
+	return events.HeapInfo{}, &events.BlobDamagedError{Blob: events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: hash}, Why: "test"}
 }
 
 // A damaged heap is no finding about the event that names it: the ledger is intact.

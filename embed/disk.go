@@ -69,7 +69,8 @@ func (d *Daybook) openDisk(ctx context.Context) error {
 	k.floor = k.reserve / floorPart
 	k.ballast = min(max(k.reserve/ballastPart, leastBallast), mostBallast)
 	d.disk = k
-	if k.isLow(); k.isOut() != nil && k.dropBallast() {
+	_ = k.isLow() // it reads the free space, which isOut judges
+	if k.isOut() != nil && k.dropBallast() {
 		d.opts.Logger.WarnContext(ctx, "the disk is full; the file that keeps space for this start was deleted", "file", ballastName, "free_bytes", free)
 	}
 	return k.keepBallast()

@@ -2,7 +2,6 @@ package embed_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -34,7 +33,7 @@ func TestSealedContentLeavesAsCipherText(t *testing.T) {
 	t.Cleanup(receiver.Close)
 	opts := embed.Options{DataDir: t.TempDir(), ErasableSessions: true, NATSAddr: "127.0.0.1:0", WebhookAllowPrivate: true}
 	book := start(t, opts)
-	live, again := listen(t, opts.DataDir, "events.>"), listen(t, opts.DataDir, "replay.>")
+	live, again := listen(t, book, "events.default.>"), listen(t, book, "replay.default.>")
 	if status, body := postTo(t, book, "/api/webhooks", `{"url":"`+receiver.URL+`"}`); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -151,18 +150,10 @@ func accepts(t *testing.T, dir, key string) {
 	}
 }
 
-// listen subscribes with the credentials that a server leaves for readers.
-func listen(t *testing.T, dir, subject string) <-chan *nats.Msg {
+// listen subscribes with the credentials that a server makes for its only tenant.
+func listen(t *testing.T, book *embed.Daybook, subject string) <-chan *nats.Msg {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(dir, "nats-reader.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var login struct{ URL, User, Password string }
-	if err := json.Unmarshal(raw, &login); err != nil {
-		t.Fatal(err)
-	}
-	nc, err := nats.Connect(login.URL, nats.UserInfo(login.User, login.Password), nats.NoReconnect())
+	nc, err := nats.Connect(book.NATSURL(), nats.UserCredentials(book.SubscriberCredentials()), nats.NoReconnect())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -250,6 +250,7 @@ func later() []events.Data {
 		&events.ExecutionRequested{Content: events.Plain(events.RequestedContent{Globals: &events.Body{Text: `{"prompt":{"resources":[]}}`}})},
 		&events.ExecutionStarted{Callable: &events.Body{Text: `{"geo":["locate"]}`}},
 		&events.ExecutionFailed{Ending: events.Ending{TimersCancelled: 2}},
+		&events.ExecutionCompleted{Ending: events.Ending{Pristine: new(false)}},
 		&events.ExecutionOutput{Hidden: &events.OutputExtent{Lines: 1, Bytes: 17, Open: true}},
 	}
 }

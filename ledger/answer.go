@@ -32,7 +32,7 @@ func (l *Ledger) answering(ctx context.Context) (bounded context.Context, answer
 	ctx, stop := context.WithDeadlineCause(ctx, until, errNoAnswer)
 	return ctx, func(err *error) {
 		defer stop()
-		late := context.Cause(ctx) == errNoAnswer || time.Now().After(until)
+		late := errors.Is(context.Cause(ctx), errNoAnswer) || time.Now().After(until)
 		passes := Temporary(*err) || CodeOf(*err) == CodeInternal && !errors.Is(*err, events.ErrDamaged)
 		if *err == nil || !late || !passes {
 			return

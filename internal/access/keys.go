@@ -118,7 +118,8 @@ func (k *keys) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 		now := k.now()
 		found, age := k.withID(id), now.Sub(k.fetched)
 		usable := k.list != nil && age < keysStale
-		if k.asking == nil && !(usable && len(found) > 0 && age < keysFresh) && k.mayAsk(now) {
+		fresh := usable && len(found) > 0 && age < keysFresh
+		if k.asking == nil && !fresh && k.mayAsk(now) {
 			k.asking, k.asked = make(chan struct{}), now
 			go k.ask(context.WithoutCancel(ctx), k.asking)
 		}

@@ -82,7 +82,7 @@ func TestManyShortRunsOfOneTenant(t *testing.T) {
 		start := time.Now()
 		e := s.call(quiet, http.MethodPost, "/api/exec?wait=60", map[string]any{"code": "1"}, http.StatusOK)
 		took = append(took, time.Since(start))
-		queued = append(queued, time.Duration(e["queued_ms"].(float64))*time.Millisecond)
+		queued = append(queued, time.Duration(e["queued_ms"].(float64)*float64(time.Millisecond)))
 	}
 	if e := s.call(greedy, http.MethodGet, "/api/executions/"+newest, nil, http.StatusOK); e["queued"] != true {
 		t.Errorf("the queue of the other tenant is empty: its newest run is %v", e["status"])

@@ -37,7 +37,7 @@ func choose[T any](short, full T) T {
 
 // slack multiplies bounds on times: the machines that run the short attacks are
 // busy and differ, so these run with ten times the promised bound.
-func slack(d time.Duration) time.Duration { return d * choose[time.Duration](10, 1) }
+func slack(d time.Duration) time.Duration { return time.Duration(choose[int64](10, 1) * int64(d)) }
 
 // maxGrowth is how much memory the server may use above its idle level, whatever
 // clients ask for, in bytes.

@@ -103,9 +103,10 @@ func (b *Budget) Answer(tenant string, factor int64) *Account {
 func (a *Account) WithFactor(factor int64) *Account { return &Account{a.holding, max(factor, 1)} }
 
 // Take adds n bytes of content to the account, or returns an *ExhaustedError. It
-// does not wait: the caller may hold what others need (see Retry). A tenant never
-// holds more than is left free, so that one tenant cannot take the share from the
-// others. A tenant that holds nothing may take whatever fits.
+// does not wait: the caller may hold what others need (see Retry). Several answers of
+// a tenant never hold more than is left free, so that one tenant cannot take the
+// share from the others. The only answer of a tenant leaves an eighth of the share
+// free. A tenant that holds nothing may take whatever fits.
 func (a *Account) Take(n int64) error { return a.take(n * a.factor) }
 
 // TakeOnce is Take for memory that is held once whatever the answer is, such as a
@@ -154,7 +155,9 @@ func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	free, own := b.opts.Answers-b.used, b.tenants[a.tenant]
-	if n > free || own > 0 && own+n > free-n {
+	// The only answer of a tenant may grow as large as the longest request is.
+	grows := own == a.held && n <= free-b.opts.Answers/8
+	if n > free || own > 0 && own+n > free-n && !grows {
 		return false, b.freed
 	}
 	if !take {

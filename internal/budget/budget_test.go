@@ -36,6 +36,20 @@ func TestAnswersAreBounded(t *testing.T) {
 	})
 }
 
+// The only answer of a tenant may grow beyond half of the share, as a long request
+// does while it is read.
+func TestOnlyAnswerMayGrow(t *testing.T) {
+	b := budget.New(budget.Options{Answers: 80, Runs: 1, Cache: 1})
+	a := b.Answer("a", 1)
+	for range 7 {
+		mustTake(t, a, 10)
+	}
+	if err := a.Take(1); !budget.IsExhausted(err) {
+		t.Errorf("the last eighth: %v", err)
+	}
+	mustTake(t, b.Answer("b", 1), 10)
+}
+
 func TestFirstAnswerMayTakeWhatFits(t *testing.T) {
 	b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})
 	a := b.Answer("a", 1)

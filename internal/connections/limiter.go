@@ -104,7 +104,7 @@ func (l *Limiter) closeIdle() {
 	}
 	l.mu.Unlock()
 	for _, c := range list {
-		c.Close()
+		_ = c.Close() // the server is about to end
 	}
 }
 

@@ -150,7 +150,7 @@ func (s *Store) VerifyHeap(ctx context.Context, tenant, hash string) (events.Hea
 	if err != nil {
 		return info, err
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }() // it never fails
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
 	}

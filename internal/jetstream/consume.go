@@ -97,12 +97,11 @@ func (s *Store) Consume(ctx context.Context, pool string, slots fairness.Slots, 
 		return fmt.Errorf("consume pool: %w", err)
 	}
 	c := newConsumption(s, pool, slots, fn)
-	switch err := c.run(ctx); {
-	case err == nil, ctx.Err() != nil: // told to end, which is not an error
-		return nil
-	default:
+	// An end that ctx asked for is not an error.
+	if err := c.run(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("consume pool %s: %w", pool, err)
 	}
+	return nil
 }
 
 // fromSubject is what the subject of a request says of it. The server has matched

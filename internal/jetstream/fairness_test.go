@@ -72,7 +72,7 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	t.Cleanup(func() { // the rest runs through
 		close(proceed)
 		go func() {
-			for range begun { //nolint:revive // until the test closes it
+			for range begun { // until the test closes it
 			}
 		}()
 	})
@@ -231,7 +231,7 @@ func TestWhatWasTakenAheadIsGivenBack(t *testing.T) {
 	})
 	soon(t, "a request", begun)
 	go func() {
-		for range begun { //nolint:revive // the others that it takes meanwhile
+		for range begun { // the others that it takes meanwhile
 		}
 	}()
 	stop()

@@ -47,7 +47,8 @@ func formerConsumer(pool string) string { return workPrefix + pool }
 // of a directory.
 func consumerToken(tenant string) string {
 	for _, r := range tenant {
-		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-') {
+		plain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
+		if !plain {
 			return events.Hash([]byte(tenant))
 		}
 	}
