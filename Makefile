@@ -44,6 +44,9 @@ torture-workers: ## start 10,000 workers and have each run an honest script; abo
 torture-limits: ## run every attack of one client on the others in full size; about half an hour
 	go test -count=1 -timeout 3h -v ./internal/attack -args -attack=full
 
+torture-soak: ## share a server between three honest tenants and a hostile one for an hour, with a kill every 10 minutes
+	go test -count=1 -timeout 3h -v -run TestSoak ./internal/attack -args -soak=1h
+
 module-path: ## give the module another path, in all files: make module-path PATH=example.org/you/daybook
 	@$(if $(filter command line,$(origin PATH)),,echo "usage: make module-path PATH=example.org/you/daybook" >&2; exit 2;) \
 	PATH="$$(/bin/sed -zn 's/^PATH=//p' /proc/$$PPID/environ | /usr/bin/tr -d '\0')" && go run ./internal/modpath '$(PATH)'
@@ -51,5 +54,5 @@ module-path: ## give the module another path, in all files: make module-path PAT
 bench: ## print the tables of docs/benchmarks.md
 	go run ./internal/bench -out docs/benchmarks.md
 
-.PHONY: help build test nightly race lint fuzz generate torture torture-faults torture-power torture-workers torture-limits module-path bench
+.PHONY: help build test nightly race lint fuzz generate torture torture-faults torture-power torture-workers torture-limits torture-soak module-path bench
 .DEFAULT_GOAL := help

@@ -35,14 +35,10 @@ func TestConnections(t *testing.T) {
 		return c
 	}
 	hold := func() {
-		for i := range held {
-			c := dial()
-			switch i % 3 {
-			case 0:
-				io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-			case 1:
-				io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
-			}
+		conns, err := s.holdConnections(held)
+		t.Cleanup(func() { closeAll(conns) })
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 	hold()
@@ -146,6 +142,31 @@ func TestConnections(t *testing.T) {
 		t.Errorf("the log has %d lines about connections", n)
 	}
 	s.verified(0)
+}
+
+// holdConnections opens connections that are idle, send half a request or send
+// nothing. The caller closes those that it returns, also with an error.
+func (s *server) holdConnections(n int) (conns []net.Conn, err error) {
+	for i := range n {
+		c, err := net.DialTimeout("tcp", s.addr, 10*time.Second)
+		if err != nil {
+			return conns, err
+		}
+		conns = append(conns, c)
+		switch i % 3 {
+		case 0:
+			io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		case 1:
+			io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+		}
+	}
+	return conns, nil
+}
+
+func closeAll(conns []net.Conn) {
+	for _, c := range conns {
+		c.Close()
+	}
 }
 
 func mustRequest(t *testing.T, ctx context.Context, url, token string) *http.Request {

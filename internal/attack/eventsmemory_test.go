@@ -9,6 +9,11 @@ import (
 	"time"
 )
 
+// outputCode is a script that writes lines of 1 KiB.
+func outputCode(lines int) string {
+	return fmt.Sprintf("const line = 'x'.repeat(1023); for (let i = 0; i < %d; i++) console.log(line)", lines)
+}
+
 // Many slow readers of the history of a run with much output, and of its output in
 // large pages, keep the memory of the server within its bound.
 func TestSlowReadersOfEvents(t *testing.T) {
@@ -18,7 +23,7 @@ func TestSlowReadersOfEvents(t *testing.T) {
 	alone := percentile(s.probe(quiet, 20), 99)
 	idle := s.memory()
 	megabytes := choose(20, 60)
-	e := s.run(attacker, fmt.Sprintf("const line = 'x'.repeat(1023); for (let i = 0; i < %d; i++) console.log(line)", megabytes<<10), map[string]any{"execution_timeout_secs": 120})
+	e := s.run(attacker, outputCode(megabytes<<10), map[string]any{"execution_timeout_secs": 120})
 	if e["status"] != "completed" {
 		t.Fatalf("the run with output: %v", e)
 	}

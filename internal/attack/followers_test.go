@@ -69,6 +69,9 @@ func (s *server) followers(token, path string, count int) {
 	}
 }
 
+// steadyOutput is a script that writes output until it is cancelled.
+const steadyOutput = `const line = 'x'.repeat(200); for (;;) { for (let i = 0; i < 100; i++) console.log(line); await new Promise(r => setTimeout(r, 20)); }`
+
 // Many followers of a tenant's events, or of a run's output, beside a run with
 // much output do not slow the runs of another tenant.
 func TestFollowers(t *testing.T) {
@@ -81,8 +84,7 @@ func TestFollowers(t *testing.T) {
 			s.probe(quiet, 20)
 			alone := s.probe(quiet, tries)
 			// One of the two slots writes output all the time.
-			id := s.submit(loud, `const line = 'x'.repeat(200); for (;;) { for (let i = 0; i < 100; i++) console.log(line); await new Promise(r => setTimeout(r, 20)); }`,
-				map[string]any{"execution_timeout_secs": 300})
+			id := s.submit(loud, steadyOutput, map[string]any{"execution_timeout_secs": 300})
 			beside := s.probe(quiet, tries)
 			if name == "output" {
 				path = fmt.Sprintf(path, id)

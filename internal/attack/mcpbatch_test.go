@@ -1,6 +1,7 @@
 package attack_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,27 +15,38 @@ const initializeMessage = `{"jsonrpc":"2.0","id":0,"method":"initialize","params
 // mcp posts a body to /mcp and returns the status, the answer and its header.
 func (s *server) mcp(token, session, body string) (int, string, http.Header) {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url()+"/mcp", strings.NewReader(body))
+	status, answer, header, err := s.postMCP(s.t.Context(), token, session, body)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", "application/json")
+	return status, answer, header
+}
+
+// postMCP is mcp for a server that may be killed meanwhile.
+func (s *server) postMCP(ctx context.Context, token, session, body string) (int, string, http.Header, error) {
+	req, err := s.request(ctx, token, http.MethodPost, "/mcp", body)
+	if err != nil {
+		return 0, "", nil, err
+	}
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	req.Header.Set("Authorization", "Bearer "+token)
 	if session != "" {
 		req.Header.Set("Mcp-Session-Id", session)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		s.t.Fatal(err)
+		return 0, "", nil, err
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return resp.StatusCode, string(raw), resp.Header
+	return resp.StatusCode, string(raw), resp.Header, err
 }
+
+// runMessage is a call of run_js, pingMessage a ping.
+func runMessage(i int) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"run_js","arguments":{"code":"%d"}}}`, i, i)
+}
+
+func pingMessage(i int) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i) }
 
 // mcpSession opens a session of the revision with batches.
 func (s *server) mcpSession(token string) string {
@@ -66,12 +78,8 @@ func TestMCPBatch(t *testing.T) {
 	s.start()
 	begun := time.Now()
 	session := s.mcpSession(loud)
-	run := func(i int) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"run_js","arguments":{"code":"%d"}}}`, i, i)
-	}
-	ping := func(i int) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i) }
 	for _, n := range []int{1000, 100} {
-		status, body, header := s.mcp(loud, session, batch(n, run))
+		status, body, header := s.mcp(loud, session, batch(n, runMessage))
 		t.Logf("a batch of %d runs: %d, Retry-After %q, %d bytes", n, status, header.Get("Retry-After"), len(body))
 		if n > 100 && status != http.StatusRequestEntityTooLarge {
 			t.Errorf("a batch of %d runs was answered %d", n, status)
@@ -82,7 +90,7 @@ func TestMCPBatch(t *testing.T) {
 	}
 	// Pings cost nothing but the time to read them.
 	before := s.cpu()
-	status, _, _ := s.mcp(loud, session, batch(200_000, ping))
+	status, _, _ := s.mcp(loud, session, batch(200_000, pingMessage))
 	if used := s.cpu() - before; used > 2*time.Second {
 		t.Errorf("200,000 pings in one body: %v of processor time, answered %d", used, status)
 	}

@@ -167,11 +167,7 @@ func TestNATSDoor(t *testing.T) {
 					return
 				default:
 				}
-				for range 100 {
-					_ = nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.LEDGER-0001.c1", "_INBOX.none", []byte(`{"batch":1000,"expires":3600000000000}`))
-					_ = nc.PublishRequest("$JS.API.STREAM.LIST", "_INBOX.none", nil)
-				}
-				_ = nc.Flush()
+				requestMuch(nc)
 			}
 		})
 	}
@@ -203,10 +199,23 @@ func TestNATSDoor(t *testing.T) {
 	}
 }
 
+func connectNATS(addr, file string) (*nats.Conn, error) {
+	return nats.Connect("nats://"+addr, nats.UserCredentials(file), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+}
+
+// requestMuch sends requests and reads no answer.
+func requestMuch(nc *nats.Conn) {
+	for range 100 {
+		_ = nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.LEDGER-0001.c1", "_INBOX.none", []byte(`{"batch":1000,"expires":3600000000000}`))
+		_ = nc.PublishRequest("$JS.API.STREAM.LIST", "_INBOX.none", nil)
+	}
+	_ = nc.Flush()
+}
+
 func dialNATS(t *testing.T, addr, file string) *nats.Conn {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; { // a new credential is in force after a moment
-		nc, err := nats.Connect("nats://"+addr, nats.UserCredentials(file), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+		nc, err := connectNATS(addr, file)
 		if err == nil {
 			t.Cleanup(nc.Close)
 			return nc

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -17,6 +16,33 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+string(b))
 	return http.DefaultTransport.RoundTrip(r)
+}
+
+// poisonedHeaps are scripts that leave a heap, scripts that start from it, and what
+// the record of the second says.
+var poisonedHeaps = []struct {
+	name, past, later string
+	status            string
+	pristine          bool
+	warnings          []string // their beginnings
+}{
+	{"nothing", "var a = 1", "a", "completed", true, nil},
+	{"result", "Object.prototype.toJSON = () => 'spoofed'; JSON.stringify = () => 'spoofed'", "({ a: 1 })", "completed", false,
+		[]string{"this heap changed Object.prototype.toJSON (added), JSON.stringify:"}},
+	{"error", "Error.prepareStackTrace = () => 'spoofed'", "throw new Error('honest')", "failed", false, []string{"this heap changed Error.prepareStackTrace (added):"}},
+	{"lines", "let console = { log() { globalThis.console.log('spoofed') } }", "console.log('honest')", "completed", false,
+		[]string{"this heap changed console (hidden by a declaration):"}},
+	{"lines by an interval", "setInterval(() => console.log('spoofed'), 1).unref()", "await new Promise(r => setTimeout(r, 20))", "completed", true,
+		[]string{"this heap carries 1 timer of earlier runs (1 interval; 1 unref'd)"}},
+	{"a getter as the name of a method", "Object.defineProperty(console.log, 'name', { get() { JSON.stringify = () => 'spoofed'; return 'log' } }); 0",
+		"console.log.bind(console)('honest'); JSON.stringify({ a: 1 })", "completed", false, []string{"this heap changed console.log:"}},
+	{"lines by a finalizer", "var kept = {}, registry = new FinalizationRegistry(() => console.log('spoofed')); registry.register(kept, 1)", "kept = null", "completed", true,
+		[]string{"this heap registered objects with a FinalizationRegistry"}},
+	{"all of it", "Array.prototype.map = Promise.prototype.then = 1; setInterval(() => {}, 1).unref(); setTimeout(() => {}, 1).unref()", "1 + 1", "completed", false,
+		[]string{"this heap changed Array.prototype.map, Promise.prototype.then:", "this heap carries 2 timers of earlier runs (1 timeout, 1 interval; 2 unref'd)"}},
+	{"a run out of time", "console.log = () => {}; setInterval(() => {}, 1).unref()", "for (;;);", "timed_out", false,
+		[]string{"this heap changed console.log:", "this heap carries 1 timer"}},
+	{"a cancelled run", "console.log = () => {}", "console.warn('here'); for (;;);", "cancelled", false, []string{"this heap changed console.log:"}},
 }
 
 // A heap whose past replaced built-in objects and left timers spoofs what a later run
@@ -49,30 +75,7 @@ func TestPoisonedHeap(t *testing.T) {
 		return answer
 	}
 
-	for _, test := range []struct {
-		name, past, later string
-		status            string
-		pristine          bool
-		warnings          []string // their beginnings
-	}{
-		{"nothing", "var a = 1", "a", "completed", true, nil},
-		{"result", "Object.prototype.toJSON = () => 'spoofed'; JSON.stringify = () => 'spoofed'", "({ a: 1 })", "completed", false,
-			[]string{"this heap changed Object.prototype.toJSON (added), JSON.stringify:"}},
-		{"error", "Error.prepareStackTrace = () => 'spoofed'", "throw new Error('honest')", "failed", false, []string{"this heap changed Error.prepareStackTrace (added):"}},
-		{"lines", "let console = { log() { globalThis.console.log('spoofed') } }", "console.log('honest')", "completed", false,
-			[]string{"this heap changed console (hidden by a declaration):"}},
-		{"lines by an interval", "setInterval(() => console.log('spoofed'), 1).unref()", "await new Promise(r => setTimeout(r, 20))", "completed", true,
-			[]string{"this heap carries 1 timer of earlier runs (1 interval; 1 unref'd)"}},
-		{"a getter as the name of a method", "Object.defineProperty(console.log, 'name', { get() { JSON.stringify = () => 'spoofed'; return 'log' } }); 0",
-			"console.log.bind(console)('honest'); JSON.stringify({ a: 1 })", "completed", false, []string{"this heap changed console.log:"}},
-		{"lines by a finalizer", "var kept = {}, registry = new FinalizationRegistry(() => console.log('spoofed')); registry.register(kept, 1)", "kept = null", "completed", true,
-			[]string{"this heap registered objects with a FinalizationRegistry"}},
-		{"all of it", "Array.prototype.map = Promise.prototype.then = 1; setInterval(() => {}, 1).unref(); setTimeout(() => {}, 1).unref()", "1 + 1", "completed", false,
-			[]string{"this heap changed Array.prototype.map, Promise.prototype.then:", "this heap carries 2 timers of earlier runs (1 timeout, 1 interval; 2 unref'd)"}},
-		{"a run out of time", "console.log = () => {}; setInterval(() => {}, 1).unref()", "for (;;);", "timed_out", false,
-			[]string{"this heap changed console.log:", "this heap carries 1 timer"}},
-		{"a cancelled run", "console.log = () => {}", "console.warn('here'); for (;;);", "cancelled", false, []string{"this heap changed console.log:"}},
-	} {
+	for _, test := range poisonedHeaps {
 		past := s.run(token, test.past, nil)
 		if past["status"] != "completed" || past["pristine"] != nil {
 			t.Fatalf("%s: the past: %v", test.name, past)
@@ -83,10 +86,8 @@ func TestPoisonedHeap(t *testing.T) {
 		}
 		id := s.submit(token, test.later, limits)
 		if test.status == "cancelled" {
-			for e := map[string]any{"total_lines": 0.0}; e["total_lines"] == 0.0; time.Sleep(10 * time.Millisecond) { // polls another process
-				if e = s.call(token, http.MethodGet, "/api/executions/"+id, nil, http.StatusOK); e["status"] != "running" {
-					t.Fatalf("%s: the run has ended: %v", test.name, e)
-				}
+			for s.call(token, http.MethodGet, "/api/executions/"+id, nil, http.StatusOK)["total_lines"] == 0.0 {
+				// It polls another process: the run must have begun.
 			}
 			s.call(token, http.MethodPost, "/api/executions/"+id+"/cancel", map[string]any{}, http.StatusOK)
 		}

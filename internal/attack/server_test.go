@@ -86,6 +86,7 @@ type server struct {
 	addr   string
 	flags  []string
 	limits []string // of the process, as options of prlimit: "--nofile=1024"
+	temp   string   // directory for temporary files of the server; empty is that of the system
 	cmd    *exec.Cmd
 	log    *lockedBuffer
 }
@@ -135,7 +136,13 @@ func (s *server) command(args ...string) string {
 	return string(out)
 }
 
-func (s *server) env() []string { return []string{"HOME=" + s.dir, "PATH=" + os.Getenv("PATH")} }
+func (s *server) env() []string {
+	env := []string{"HOME=" + s.dir, "PATH=" + os.Getenv("PATH")}
+	if s.temp != "" {
+		env = append(env, "TMPDIR="+s.temp)
+	}
+	return env
+}
 
 // token makes a token of a tenant; scopes are separated by commas.
 func (s *server) token(tenant, scopes string) string {
@@ -302,21 +309,34 @@ func (s *server) cpu() time.Duration {
 // open starts to read an answer of a media type. The caller closes the body.
 func (s *server) open(ctx context.Context, token, path, accept string) *http.Response {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url()+path, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	req.Header.Set("Accept", accept)
-	req.Header.Set("Authorization", "Bearer "+token)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := s.get(ctx, token, path, accept)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return resp
 }
 
+// get requests an answer of a media type. The caller closes the body.
+func (s *server) get(ctx context.Context, token, path, accept string) (*http.Response, error) {
+	req, err := s.request(ctx, token, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", accept)
+	return http.DefaultClient.Do(req)
+}
+
 // do sends a request with a token. A string body is sent as JSON as it is.
 func (s *server) do(ctx context.Context, token, method, path string, body any) (*http.Response, error) {
+	req, err := s.request(ctx, token, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	return http.DefaultClient.Do(req)
+}
+
+// request makes a request for do.
+func (s *server) request(ctx context.Context, token, method, path string, body any) (*http.Request, error) {
 	var payload io.Reader
 	switch b := body.(type) {
 	case nil:
@@ -337,7 +357,7 @@ func (s *server) do(ctx context.Context, token, method, path string, body any) (
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	return http.DefaultClient.Do(req)
+	return req, nil
 }
 
 // call sends a request, requires a status and decodes the answer.

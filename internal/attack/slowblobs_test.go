@@ -48,12 +48,16 @@ func (s *server) slowReaders(token, path, accept string, readers int, idle int64
 	return stop() - idle
 }
 
+// largeHeapCode is a script that leaves a heap of many arrays of 1,048,576 elements.
+func largeHeapCode(arrays int) string {
+	return fmt.Sprintf("globalThis.kept = []; for (let i = 0; i < %d; i++) kept.push(new Array(1 << 20).fill(i)); kept.length", arrays)
+}
+
 // largeHeap leaves a heap that is large in memory and small on disk, and returns its
 // hash and size.
 func (s *server) largeHeap(token string) (hash string, size int64) {
 	s.t.Helper()
-	e := s.run(token, fmt.Sprintf("globalThis.kept = []; for (let i = 0; i < %d; i++) kept.push(new Array(1 << 20).fill(i)); kept.length", choose(32, 56)),
-		map[string]any{"heap_memory_max_mb": 256, "execution_timeout_secs": 60})
+	e := s.run(token, largeHeapCode(choose(32, 56)), map[string]any{"heap_memory_max_mb": 256, "execution_timeout_secs": 60})
 	if e["status"] != "completed" {
 		s.t.Fatalf("the run with a large heap: %v", e)
 	}

@@ -71,7 +71,7 @@ func (f authFlags) apply(o *embed.Options) error {
 		o.Limits.Streams = defaultStreams
 	}
 	if f.Requests < 0 || f.Runs < 0 || f.OutputBytes < 0 || f.HeapBytes < 0 || f.Connections < 0 || f.ConnectionsPerAddress < 0 || f.Turns < 0 || o.Limits.Streams < 0 {
-		return errors.New("a --limit-... is negative: 0 is unlimited")
+		return errors.New("a --limit-... flag is negative: give 0 or more")
 	}
 	o.SessionTurns = f.Turns
 	if f.Turns == 0 {

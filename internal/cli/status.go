@@ -66,7 +66,7 @@ func (s *serverStatus) print(out *screen, asJSON bool) error {
 	case s.Scrub == nil:
 		fmt.Fprintln(out, "The scrub does not run.")
 	case s.Scrub.RoundEnded != nil:
-		fmt.Fprintf(out, "The scrub has completed %d passes; the last ended at %s.\n", s.Scrub.Rounds, s.Scrub.RoundEnded.Format(time.RFC3339))
+		fmt.Fprintf(out, "Completed passes of the scrub: %d; the last ended at %s.\n", s.Scrub.Rounds, s.Scrub.RoundEnded.Format(time.RFC3339))
 	default:
 		fmt.Fprintf(out, "The scrub is at event %d of %d in its first pass.\n", s.Scrub.Position, s.Scrub.End)
 	}

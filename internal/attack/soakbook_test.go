@@ -1,0 +1,418 @@
+package attack_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"daybook/events"
+)
+
+// book is an honest tenant and what the server acknowledged to it.
+type book struct {
+	k             *soak
+	tenant, token string
+	random        *rand.Rand
+	kills         atomic.Int64 // of the server
+
+	// Used by work and, after it has ended, by the test.
+	entries []*entry
+	unknown int // submissions without an answer, each of which may have been accepted
+	checked int
+	number  int
+	heap    string // of the newest run of the chain; empty at its start
+	chain   int    // length of the chain
+	session string
+	turns   []int // numbers of the turns of the session
+
+	mu        sync.Mutex     // guards the fields below, which follow writes
+	requested map[string]int // events of executions
+	ended     map[string]int
+	events    int
+}
+
+// entry is an acknowledged run and what it must leave.
+type entry struct {
+	id, kind       string
+	result, output string
+	session        string
+	turn           int
+	tags           map[string]string
+	heap           string // known when the run was read
+	seen           bool   // it was read after its end
+}
+
+func newBook(k *soak, tenant, token string, random *rand.Rand) *book {
+	return &book{k: k, tenant: tenant, token: token, random: random, requested: map[string]int{}, ended: map[string]int{}}
+}
+
+// ask sends a request until the server answers it. It returns false when the
+// connection broke because the server was killed, or after a failure.
+func (b *book) ask(ctx context.Context, method, path, key string, body any) (int, map[string]any, bool) {
+	for began := time.Now(); ctx.Err() == nil; {
+		asked := time.Now()
+		req, err := b.k.s.request(ctx, b.token, method, path, body)
+		if err != nil {
+			b.k.failf("%s: %v", b.tenant, err)
+			return 0, nil, false
+		}
+		if key != "" {
+			req.Header.Set("Idempotency-Key", key)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		var raw []byte
+		if err == nil {
+			raw, err = io.ReadAll(resp.Body)
+			resp.Body.Close()
+		}
+		switch {
+		case ctx.Err() != nil:
+			return 0, nil, false
+		case err != nil:
+			if !b.k.explained(asked) {
+				b.k.failf("%s: %s %s: %v", b.tenant, method, path, err)
+			}
+			sleep(ctx, 50*time.Millisecond) // until the server is started again
+			return 0, nil, false
+		case b.k.refusal(ctx, resp):
+			if time.Since(began) > 2*time.Minute {
+				b.k.failf("%s: %s %s is refused for two minutes: %s: %.500s", b.tenant, method, path, resp.Status, raw)
+				return 0, nil, false
+			}
+			continue
+		}
+		var answer map[string]any
+		if err := json.Unmarshal(raw, &answer); err != nil || resp.StatusCode >= 500 {
+			b.k.failf("%s: %s %s: %s: %.500s", b.tenant, method, path, resp.Status, raw)
+			return resp.StatusCode, nil, false
+		}
+		return resp.StatusCode, answer, true
+	}
+	return 0, nil, false
+}
+
+// must repeats ask until it is answered. The request must be safe to repeat. It
+// returns nil when the context has ended or the status is another one.
+func (b *book) must(ctx context.Context, method, path, key string, body any, status int) map[string]any {
+	for began := time.Now(); ctx.Err() == nil; {
+		got, answer, ok := b.ask(ctx, method, path, key, body)
+		if ok && got == status {
+			return answer
+		}
+		if ok || time.Since(began) > 5*time.Minute {
+			b.k.failf("%s: %s %s: %d, want %d: %v", b.tenant, method, path, got, status, answer)
+			return nil
+		}
+	}
+	return nil
+}
+
+// work submits runs until the context ends, and checks the book after each kill.
+func (b *book) work(ctx context.Context) {
+	for kills := b.kills.Load(); ctx.Err() == nil; {
+		b.k.pause.RLock()
+		if ctx.Err() != nil {
+			b.k.pause.RUnlock()
+			return
+		}
+		// A step is completed also when the context has ended meanwhile.
+		step, done := context.WithTimeout(b.k.t.Context(), 10*time.Minute)
+		if now := b.kills.Load(); now != kills {
+			kills = now
+			b.check(step, false)
+		} else {
+			b.step(step)
+		}
+		done()
+		b.k.pause.RUnlock()
+		sleep(ctx, 100*time.Millisecond) // a person's pace, not a flood
+	}
+}
+
+// step submits one run.
+func (b *book) step(ctx context.Context) {
+	b.number++
+	mark := fmt.Sprintf("%s-%d", b.tenant, b.number)
+	e := &entry{kind: "stateless", result: mark, output: mark + "\nline of it\n"}
+	body := map[string]any{"code": fmt.Sprintf("console.log(%q); console.log('line of it'); %q", mark, mark)}
+	key := ""
+	switch b.random.IntN(5) {
+	case 1:
+		e.kind, e.result, e.output = "heap", strconv.Itoa(b.chain+1), fmt.Sprintf("n is %d\n", b.chain+1)
+		body["code"] = "globalThis.n = (globalThis.n ?? 0) + 1; console.log('n is', n); n"
+		if b.heap != "" {
+			body["heap"] = b.heap
+		}
+	case 2:
+		b.turn(ctx)
+		return
+	case 3:
+		e.kind, e.tags = "tags", map[string]string{"tenant": b.tenant, "number": strconv.Itoa(b.number)}
+		body["code"] = fmt.Sprintf("globalThis.tagged = %q; console.log(%q); console.log('line of it'); tagged", mark, mark)
+		body["tags"] = e.tags
+	case 4:
+		e.kind, key = "idempotent", mark
+	}
+	if !b.submit(ctx, e, key, body) {
+		return
+	}
+	if e.kind == "idempotent" {
+		again := b.must(ctx, http.MethodPost, "/api/exec", key, body, http.StatusAccepted)
+		if again != nil && again["execution_id"] != e.id {
+			b.k.failf("%s: the key %s gave the runs %s and %v", b.tenant, key, e.id, again["execution_id"])
+		}
+		b.must(ctx, http.MethodPost, "/api/exec", key, map[string]any{"code": "another"}, http.StatusConflict)
+	}
+	if e.kind == "heap" || b.random.IntN(2) == 0 {
+		b.read(ctx, e)
+	}
+	if e.kind == "heap" && e.heap != "" {
+		b.heap, b.chain = e.heap, b.chain+1
+	}
+}
+
+// turn submits a turn of the logical session, or of a new one after 50 turns.
+func (b *book) turn(ctx context.Context) {
+	if b.session == "" || len(b.turns) == 50 {
+		answer := b.must(ctx, http.MethodPost, "/api/logical-sessions", "", map[string]any{"intent": fmt.Sprintf("%s-%d", b.tenant, b.number), "seeds": []string{"builtin"}}, http.StatusOK)
+		b.session, b.turns = "", nil
+		if answer == nil {
+			return
+		}
+		b.session, _ = answer["session_id"].(string)
+	}
+	newest := append(slices.Clone(b.turns[max(0, len(b.turns)-2):]), b.number)
+	e := &entry{kind: "turn", session: b.session, turn: len(b.turns) + 1, result: strings.Trim(strings.ReplaceAll(fmt.Sprint(newest), " ", ","), "[]"), output: fmt.Sprintf("turn %d\n", b.number)}
+	// Without the key an unanswered turn may have been accepted, and the order of the
+	// others would be unknown.
+	if b.submit(ctx, e, fmt.Sprintf("%s-turn-%d", b.tenant, b.number), map[string]any{"logical_session": b.session,
+		"code": fmt.Sprintf("globalThis.turns = [...(globalThis.turns ?? []).slice(-2), %d]; console.log('turn', %d); turns.join()", b.number, b.number)}) {
+		b.turns = append(b.turns, b.number)
+	} else {
+		b.session = ""
+	}
+}
+
+// submit enters a run into the book when it is acknowledged.
+func (b *book) submit(ctx context.Context, e *entry, key string, body map[string]any) bool {
+	var answer map[string]any
+	if key != "" {
+		answer = b.must(ctx, http.MethodPost, "/api/exec", key, body, http.StatusAccepted)
+		if answer == nil {
+			b.unknown++
+		}
+	} else {
+		status, got, ok := b.ask(ctx, http.MethodPost, "/api/exec", "", body)
+		switch {
+		case !ok:
+			b.unknown++
+		case status != http.StatusAccepted:
+			b.k.failf("%s: a %s run is answered %d: %v", b.tenant, e.kind, status, got)
+		default:
+			answer = got
+		}
+	}
+	if answer == nil {
+		return false
+	}
+	e.id, _ = answer["execution_id"].(string)
+	b.entries = append(b.entries, e)
+	return true
+}
+
+// read waits until a run has ended and compares it with the book.
+func (b *book) read(ctx context.Context, e *entry) {
+	var run map[string]any
+	for began := time.Now(); run == nil || run["status"] == "running"; {
+		if run = b.must(ctx, http.MethodGet, "/api/executions/"+e.id+"?wait=30", "", nil, http.StatusOK); run == nil {
+			return
+		}
+		if run["status"] == "running" && time.Since(began) > 3*time.Minute {
+			b.k.failf("%s: the %s run %s has not ended within three minutes: %v", b.tenant, e.kind, e.id, run)
+			return
+		}
+	}
+	if run["status"] != "completed" || run["result"] != e.result {
+		b.k.failf("%s: the %s run %s is %v with the result %v, want completed with %q: error %v, reason %v, attempt %v", b.tenant, e.kind, e.id, run["status"], run["result"], e.result, run["error"], run["reason"], run["attempt"])
+	}
+	if e.session != "" && (run["logical_session"] != e.session || run["turn"] != float64(e.turn)) {
+		b.k.failf("%s: the run %s is turn %v of %v, want %d of %s", b.tenant, e.id, run["turn"], run["logical_session"], e.turn, e.session)
+	}
+	if page := b.must(ctx, http.MethodGet, "/api/executions/"+e.id+"/output?byte_offset=0&byte_limit=65536", "", nil, http.StatusOK); page != nil {
+		data, _ := page["data"].(string)
+		attempts, _ := run["attempt"].(float64)
+		if !wrote(data, e.output, int(attempts)) {
+			b.k.failf("%s: the %s run %s wrote %q in %v attempts, want %q", b.tenant, e.kind, e.id, data, attempts, e.output)
+		}
+	}
+	heap, _ := run["heap"].(string)
+	if e.seen && e.heap != heap {
+		b.k.failf("%s: the run %s left the heap %s, before it was %s", b.tenant, e.id, heap, e.heap)
+	}
+	e.heap, e.seen = heap, true
+	if e.tags != nil {
+		answer := b.must(ctx, http.MethodGet, "/api/heaps/"+heap+"/tags", "", nil, http.StatusOK)
+		if got := fmt.Sprint(answer["tags"]); answer != nil && got != fmt.Sprint(e.tags) {
+			b.k.failf("%s: the heap of the run %s has the tags %v, want %v", b.tenant, e.id, answer, e.tags)
+		}
+	}
+}
+
+// wrote reports whether data is the output of a run after some attempts: the last
+// one writes all of it, and each one that a kill interrupted leaves its first lines.
+func wrote(data, output string, attempts int) bool {
+	if data == output {
+		return attempts > 0
+	}
+	if attempts <= 1 || len(data) < len(output) {
+		return false
+	}
+	for end := 0; end < len(output); {
+		end += strings.IndexByte(output[end:], '\n') + 1
+		if rest, ok := strings.CutPrefix(data, output[:end]); ok && wrote(rest, output, attempts-1) {
+			return true
+		}
+	}
+	return false
+}
+
+// recheck is how many runs that were read before are read again after a kill.
+const recheck = 100
+
+// check compares the server with the book: all runs, or those that were not read
+// before and some others.
+func (b *book) check(ctx context.Context, all bool) {
+	old := map[int]bool{}
+	for range recheck {
+		old[b.random.IntN(len(b.entries)+1)] = true
+	}
+	for i, e := range b.entries {
+		if all || !e.seen || old[i] {
+			b.read(ctx, e)
+			b.checked++
+		}
+	}
+	listed, total := map[string]int{}, 0
+	for cursor, more := "", true; more; {
+		page := b.must(ctx, http.MethodGet, "/api/executions?limit=1000"+cursor, "", nil, http.StatusOK)
+		if page == nil {
+			return
+		}
+		list, _ := page["executions"].([]any)
+		for _, item := range list {
+			id, _ := item.(map[string]any)["execution_id"].(string)
+			listed[id]++
+			total++
+		}
+		var next string
+		next, more = page["next_cursor"].(string)
+		cursor = "&cursor=" + next
+	}
+	for _, e := range b.entries {
+		if listed[e.id] != 1 {
+			b.k.failf("%s: the %s run %s is listed %d times", b.tenant, e.kind, e.id, listed[e.id])
+		}
+	}
+	if total > len(b.entries)+b.unknown {
+		b.k.failf("%s: %d runs are listed, %d were acknowledged and %d not answered", b.tenant, total, len(b.entries), b.unknown)
+	}
+}
+
+// follow reads the events of the tenant and resumes after the newest one.
+func (b *book) follow(ctx context.Context) {
+	var last uint64
+	for ctx.Err() == nil {
+		asked := time.Now()
+		resp, err := b.k.s.get(ctx, b.token, fmt.Sprintf("/api/events?follow=true&after=%d", last), "application/x-ndjson")
+		if err == nil && resp.StatusCode != http.StatusOK {
+			raw, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if !b.k.refusal(ctx, resp) {
+				b.k.failf("%s: follow events: %s: %.500s", b.tenant, resp.Status, raw)
+				sleep(ctx, time.Second)
+			}
+			continue
+		}
+		if err == nil {
+			last, err = b.readEvents(resp.Body, last)
+			resp.Body.Close()
+			asked = time.Now()
+		}
+		if ctx.Err() == nil && !b.k.explained(asked) {
+			b.k.failf("%s: follow events: %v", b.tenant, err)
+		}
+		sleep(ctx, 50*time.Millisecond) // until the server is started again
+	}
+}
+
+// readEvents notes events until the stream ends and returns the position of the
+// newest one.
+func (b *book) readEvents(body io.Reader, last uint64) (uint64, error) {
+	in := bufio.NewReader(body)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return last, err
+		}
+		var e struct {
+			Type     string `json:"type"`
+			Subject  string `json:"subject"`
+			Sequence string `json:"sequence"`
+		}
+		if err := json.Unmarshal(line, &e); err != nil {
+			return last, fmt.Errorf("%w in %.200s", err, line)
+		}
+		if strings.HasPrefix(e.Type, "daybook.stream.") {
+			continue
+		}
+		seq, err := strconv.ParseUint(e.Sequence, 10, 64)
+		if err != nil || seq <= last {
+			b.k.failf("%s: event %s follows event %d", b.tenant, e.Sequence, last)
+			continue
+		}
+		last = seq
+		b.mu.Lock()
+		b.events++
+		switch typ := events.Type(e.Type); {
+		case typ == events.TypeExecutionRequested:
+			b.requested[e.Subject]++
+		case typ.Terminal():
+			b.ended[e.Subject]++
+		}
+		b.mu.Unlock()
+	}
+}
+
+// checkEvents waits until the ends of all acknowledged runs were followed, and
+// compares the events with the book.
+func (b *book) checkEvents() {
+	wrong := func() (list []*entry) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, e := range b.entries {
+			if b.requested[e.id] != 1 || b.ended[e.id] != 1 {
+				list = append(list, e)
+			}
+		}
+		return list
+	}
+	for began := time.Now(); len(wrong()) > 0 && time.Since(began) < 30*time.Second; {
+		time.Sleep(20 * time.Millisecond) // polls the follower
+	}
+	for _, e := range wrong() {
+		b.mu.Lock()
+		requested, ended := b.requested[e.id], b.ended[e.id]
+		b.mu.Unlock()
+		b.k.failf("%s: of the %s run %s %d requests and %d ends were followed", b.tenant, e.kind, e.id, requested, ended)
+	}
+}

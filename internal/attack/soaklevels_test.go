@@ -1,0 +1,144 @@
+package attack_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The bounds of a soak, in comparison with the reference level.
+const (
+	soakMemory      = 64 << 20 // bytes: the Go runtime returns memory in steps
+	soakDescriptors = 10       // workers of other tenants and files of the store
+	soakGoroutines  = 10       // percent
+	soakOther       = 32 << 20 // bytes: the log of SQLite keeps the size that it reached
+)
+
+// level is what the server uses at one moment.
+type level struct {
+	at                    time.Duration
+	name                  string
+	memory                int64 // bytes
+	descriptors           int
+	goroutines            int
+	temporary             int   // files
+	ledger, derived, rest int64 // bytes on disk
+}
+
+// levelTable measures levels and keeps them.
+type levelTable struct {
+	k      *soak
+	began  time.Time
+	levels []level
+}
+
+const levelHeader = "|    after | level        | memory MiB | descriptors | goroutines | temporary files | ledger MiB | derived MiB | other MiB |"
+
+func (l level) String() string {
+	return fmt.Sprintf("| %8v | %-12s | %10d | %11d | %10d | %15d | %10d | %11d | %9d |", l.at.Round(time.Second), l.name, l.memory>>20, l.descriptors,
+		l.goroutines, l.temporary, l.ledger>>20, l.derived>>20, l.rest>>20)
+}
+
+// measure adds a level. The connections of the test that have no request are closed
+// first.
+func (t *levelTable) measure(name string) level {
+	l := t.read(name)
+	t.levels = append(t.levels, l)
+	t.k.t.Logf("\n%s\n%s", levelHeader, l)
+	return l
+}
+
+func (t *levelTable) read(name string) level {
+	http.DefaultClient.CloseIdleConnections()
+	if t.began.IsZero() {
+		t.began = time.Now()
+	}
+	l := level{name: name, at: time.Since(t.began), memory: t.k.s.memory(), descriptors: t.k.s.descriptors(), goroutines: t.k.goroutines()}
+	l.ledger, l.derived, l.rest, l.temporary = t.k.fileSizes()
+	return l
+}
+
+// settle waits until the levels are within their bounds, a minute at most, and adds
+// the last level.
+func (t *levelTable) settle(reference level) level {
+	began := time.Now()
+	var l level
+	for {
+		l = t.read("quiet")
+		if len(l.above(reference)) == 0 || time.Since(began) > time.Minute {
+			break
+		}
+		time.Sleep(500 * time.Millisecond) // polls another process
+	}
+	t.levels = append(t.levels, l)
+	t.k.t.Logf("the last level was measured %v after the last attack", time.Since(began).Round(time.Second))
+	return l
+}
+
+func (t *levelTable) print() {
+	lines := []string{levelHeader, "|" + strings.Repeat("---|", 9)}
+	for _, l := range t.levels {
+		lines = append(lines, l.String())
+	}
+	t.k.t.Logf("\n%s", strings.Join(lines, "\n"))
+}
+
+// above lists the bounds that a level exceeds.
+func (l level) above(reference level) (list []string) {
+	exceeds := func(is bool, format string, args ...any) {
+		if is {
+			list = append(list, fmt.Sprintf(format, args...))
+		}
+	}
+	exceeds(l.memory > reference.memory+soakMemory, "memory is %d MiB, was %d", l.memory>>20, reference.memory>>20)
+	exceeds(l.descriptors > reference.descriptors+soakDescriptors, "%d descriptors are open, were %d", l.descriptors, reference.descriptors)
+	exceeds(l.goroutines*100 > reference.goroutines*(100+soakGoroutines), "%d goroutines run, were %d", l.goroutines, reference.goroutines)
+	exceeds(l.temporary > reference.temporary, "there are %d temporary files, were %d", l.temporary, reference.temporary)
+	exceeds(l.rest > reference.rest+soakOther, "files besides the ledger take %d MiB, took %d", l.rest>>20, reference.rest>>20)
+	// Projections and proofs grow with the ledger, and less than it.
+	grown := l.ledger - reference.ledger
+	exceeds(l.derived-reference.derived > grown+soakOther, "projections and proofs grew by %d MiB, the ledger by %d", (l.derived-reference.derived)>>20, grown>>20)
+	return list
+}
+
+func (l level) compare(t *testing.T, reference level) {
+	t.Helper()
+	for _, what := range l.above(reference) {
+		t.Errorf("after a quiet minute %s", what)
+	}
+}
+
+var goroutineMetric = regexp.MustCompile(`(?m)^go_goroutines (\d+)`)
+
+// goroutines returns the number that the metrics of the server name. It is -1 when
+// the server refuses to answer.
+func (k *soak) goroutines() int {
+	resp, err := k.s.get(k.t.Context(), k.operator, "/metrics", "text/plain")
+	if err != nil {
+		k.failf("read the metrics: %v", err)
+		return -1
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	m := goroutineMetric.FindSubmatch(raw)
+	if m == nil {
+		k.failf("read the metrics: %s, %v: %.300s", resp.Status, err, raw)
+		return -1
+	}
+	n, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		k.failf("read the metrics: %v", err)
+	}
+	return n
+}
+
+// isTemporary reports whether a file of the data directory has the name of a
+// temporary one.
+func isTemporary(name string) bool {
+	return strings.Contains(name, ".new-") || strings.HasSuffix(name, ".part") || strings.HasSuffix(name, ".tmp")
+}
