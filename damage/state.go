@@ -17,7 +17,8 @@ const (
 	ByScrub   = "scrub"
 )
 
-// maxFindings bounds what is kept; more are counted.
+// maxFindings bounds what is kept of each radius; more are counted. Findings that have
+// ended are forgotten for new ones.
 const maxFindings = 100
 
 // Radius is what a Finding affects.
@@ -81,12 +82,17 @@ const BlobAdvice = "run the script that made the heap again, which stores it aga
 type State struct {
 	mu       sync.Mutex
 	findings []Finding
-	more     map[Radius]int
+	// more counts the findings about the ledger that are not listed, and unlisted are
+	// the blobs of findings that are not listed and have not ended.
+	more     int
+	unlisted map[events.LostBlob]bool
 	found    chan struct{} // closed by the first finding about the ledger
 }
 
 // NewState makes a State without findings.
-func NewState() *State { return &State{more: map[Radius]int{}, found: make(chan struct{})} }
+func NewState() *State {
+	return &State{unlisted: map[events.LostBlob]bool{}, found: make(chan struct{})}
+}
 
 // Report adds a finding, unless it is known. It reports whether it is new.
 func (s *State) Report(f Finding) (news bool) {
@@ -105,12 +111,41 @@ func (s *State) Report(f Finding) (news bool) {
 	if f.Radius == OfLedger && known == 0 {
 		close(s.found)
 	}
-	if known == maxFindings {
-		s.more[f.Radius]++
-		return true
+	if known == maxFindings && !s.forgetEnded(f.Radius) {
+		return s.leaveOut(f)
+	}
+	if f.Blob != nil {
+		delete(s.unlisted, *f.Blob)
 	}
 	s.findings = append(s.findings, f)
 	return true
+}
+
+// forgetEnded removes the oldest finding of a radius that has ended. It reports
+// whether there was one. The caller must hold mu.
+func (s *State) forgetEnded(r Radius) bool {
+	i := slices.IndexFunc(s.findings, func(f Finding) bool { return f.Radius == r && f.Ended != nil })
+	if i < 0 {
+		return false
+	}
+	s.findings = slices.Delete(s.findings, i, i+1)
+	return true
+}
+
+// leaveOut counts a finding that is not listed, each blob once. It reports whether
+// the finding is new. The caller must hold mu.
+func (s *State) leaveOut(f Finding) (news bool) {
+	if f.Radius == OfLedger {
+		s.more++
+		return true
+	}
+	var blob events.LostBlob // that of a finding about no blob that is known
+	if f.Blob != nil {
+		blob = *f.Blob
+	}
+	news = !s.unlisted[blob]
+	s.unlisted[blob] = true
+	return news
 }
 
 // repeats reports whether a finding is about what k is about.
@@ -145,15 +180,25 @@ func (s *State) Repaired(how string, match func(Finding) bool) (ended bool) {
 			s.findings[i].Ended, s.findings[i].Repair, ended = &now, how, true
 		}
 	}
+	for blob := range s.unlisted {
+		f := Finding{Radius: OfBlob}
+		if blob != (events.LostBlob{}) {
+			f.Blob = &blob
+		}
+		if match(f) {
+			delete(s.unlisted, blob)
+			ended = true
+		}
+	}
 	return ended
 }
 
 // Findings are the findings in the order found, at most 100 of each radius, and how
-// many more there were.
+// many more there are.
 func (s *State) Findings() (list []Finding, more int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.findings), s.more[OfLedger] + s.more[OfBlob]
+	return slices.Clone(s.findings), s.more + len(s.unlisted)
 }
 
 // Found is closed when the ledger is found damaged.
@@ -173,7 +218,10 @@ func (s *State) Damaged() bool {
 func (s *State) Count(r Radius) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.more[r]
+	n := s.more
+	if r == OfBlob {
+		n = len(s.unlisted)
+	}
 	for _, f := range s.findings {
 		if f.Radius == r && f.Ended == nil {
 			n++
@@ -216,7 +264,7 @@ func (s *State) summary() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var parts []string
-	more := s.count(OfLedger) + s.more[OfLedger]
+	more := s.count(OfLedger) + s.more
 	for _, f := range s.findings {
 		if f.Radius == OfLedger && len(parts) < named {
 			parts = append(parts, f.String())

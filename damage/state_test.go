@@ -2,6 +2,7 @@ package damage_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,5 +38,38 @@ func TestState(t *testing.T) {
 	}
 	if err := s.ReadOnly(); !errors.As(err, &unwritable) || !strings.Contains(err.Error(), "restore the data directory") || !strings.Contains(err.Error(), "and 196 more") {
 		t.Errorf("ReadOnly: %v", err)
+	}
+}
+
+// Findings about blobs that have ended make room for new ones, and one that is not
+// listed is counted, and is news, once.
+func TestManyDamagedBlobs(t *testing.T) {
+	t.Parallel()
+	s := damage.NewState()
+	report := func(n int) bool {
+		return s.Report(damage.Finding{Radius: damage.OfBlob, Blob: &events.LostBlob{Tenant: "a", Kind: "heap", SHA256: strconv.Itoa(n)}, What: "damaged", By: damage.OnReading})
+	}
+	repair := func(n int) bool {
+		return s.Repaired("stored again", func(f damage.Finding) bool { return f.Blob != nil && f.Blob.SHA256 == strconv.Itoa(n) })
+	}
+	for n := range 100 {
+		report(n)
+	}
+	for again := range 3 {
+		if report(100) != (again == 0) {
+			t.Errorf("time %d that a blob that is not listed is found", again)
+		}
+	}
+	if list, more := s.Findings(); len(list) != 100 || more != 1 || s.Count(damage.OfBlob) != 101 {
+		t.Errorf("%d findings, %d more, %d in all", len(list), more, s.Count(damage.OfBlob))
+	}
+	if !repair(100) || repair(100) || s.Count(damage.OfBlob) != 100 {
+		t.Errorf("%d are damaged after one that is not listed was repaired", s.Count(damage.OfBlob))
+	}
+	if !repair(7) || !report(101) || s.Count(damage.OfBlob) != 100 {
+		t.Errorf("%d are damaged after a repair and new damage", s.Count(damage.OfBlob))
+	}
+	if list := s.Blobs(); len(list) != 100 || list[99].Blob.SHA256 != "101" || s.Damaged() {
+		t.Errorf("the newest of %d is %s", len(list), list[len(list)-1])
 	}
 }

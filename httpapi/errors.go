@@ -91,12 +91,14 @@ func unavailable(format string, args ...any) *failure {
 
 // overBudget is the answer where the memory for answers is in use.
 func overBudget(err error) *failure {
-	text := err.Error()
+	text, again := err.Error(), true
 	if full, ok := errors.AsType[*budget.ExhaustedError](err); ok {
-		text = full.Error()
+		text, again = full.Error(), !full.Never()
 	}
 	f := unavailable("%s", text)
-	f.retryAfter = int(budget.RetryAfter.Seconds())
+	if f.retryAfter = 0; again {
+		f.retryAfter = int(budget.RetryAfter.Seconds())
+	}
 	return f
 }
 

@@ -204,9 +204,11 @@ func (f *liveFeed) add(r *reading, batch []events.Event) error {
 	}
 	for f.size > f.limit {
 		a := f.order[0]
-		f.order = f.order[1:]
-		f.size -= len(a.kept[0].json)
-		a.since, a.kept = a.kept[0].event.Seq, a.kept[1:]
+		oldest := a.kept[0]
+		f.order[0], a.kept[0] = nil, nil // the arrays behind the slices stay
+		f.order, a.kept = f.order[1:], a.kept[1:]
+		f.size -= len(oldest.json)
+		a.since = oldest.event.Seq
 	}
 	return nil
 }

@@ -81,7 +81,11 @@ func TestOverBudget(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	b := budget.New(budget.Options{Answers: 1 << 20, Runs: 1, Cache: 1, Patience: time.Millisecond})
-	s.serve(func(o *httpapi.Options) { o.Budget, o.Blobs = b, blobs{take: 2 << 20} })
+	s.serve(func(o *httpapi.Options) { o.Budget, o.Blobs = b, blobs{take: 600 << 10} })
+	others := b.Answer("others", 1)
+	if err := others.Take(600 << 10); err != nil {
+		t.Fatal(err)
+	}
 	refused := func(a answer) {
 		t.Helper()
 		var p httpapi.Problem
@@ -96,6 +100,11 @@ func TestOverBudget(t *testing.T) {
 	refused(s.do("POST", "/api/exec", strings.Repeat(" ", 2<<20), "Content-Type", "text/plain"))
 	if a := s.do("POST", "/api/exec", `{"code":"1"}`, "Content-Type", "application/json"); a.StatusCode != http.StatusAccepted {
 		t.Errorf("a small body: %s %s", a.Status, a.body)
+	}
+	others.Release()
+	s.serve(func(o *httpapi.Options) { o.Budget, o.Blobs = b, blobs{take: 2 << 20} })
+	if a := s.do("GET", blobPath, ""); a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") != "" || !strings.Contains(string(a.body), "a larger --memory-budget") {
+		t.Errorf("an answer that never fits: %s, Retry-After %q: %s", a.Status, a.Header.Get("Retry-After"), a.body)
 	}
 	if used := b.Stats().Answers.Used; used != 0 {
 		t.Errorf("%d bytes are held after the answers", used)

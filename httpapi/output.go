@@ -187,7 +187,7 @@ func (a *api) streamLines(ctx context.Context, s *sse, r *request, id string, fr
 	for {
 		lines, status, changed, kept, err := a.outputs.linesFrom(run, from)
 		if err == nil && !kept {
-			lines, err = a.linesBehind(ctx, run.runKey, from)
+			lines, status, err = a.linesBehind(ctx, run.runKey, from)
 		}
 		if err != nil {
 			return err
@@ -237,22 +237,23 @@ type lineKey struct {
 }
 
 // linesBehind reads lines for a client that is behind those that are kept for
-// all. There are none for a while if a new attempt has replaced an old one.
-func (a *api) linesBehind(ctx context.Context, run runKey, from int64) ([]outputLine, error) {
-	lines, err := a.lines.get(ctx, lineKey{run, from}, func() ([]outputLine, error) {
+// all. There are none for a while if a new attempt has replaced an old one, and none
+// to come if the status is terminal then.
+func (a *api) linesBehind(ctx context.Context, run runKey, from int64) (lines []outputLine, status events.Status, err error) {
+	lines, err = a.lines.get(ctx, lineKey{run, from}, func() ([]outputLine, error) {
 		leave, err := a.catchUp.enter(ctx, run.tenant)
 		if err != nil {
 			return nil, err
 		}
 		defer leave()
-		lines, _, err := a.outputs.lines(ctx, run, from)
-		if err == nil && len(lines) == 0 {
-			err = errNothingStored
+		list, now, err := a.outputs.lines(ctx, run, from)
+		if err == nil && len(list) == 0 {
+			status, err = now, errNothingStored
 		}
-		return lines, err
+		return list, err
 	})
 	if errors.Is(err, errNothingStored) {
-		return nil, nil
+		err = nil
 	}
-	return lines, err
+	return lines, status, err
 }

@@ -126,7 +126,7 @@ func (o *outputFeed) read(ctx context.Context, f *followedRun) {
 // lines reads and encodes lines from a number on.
 func (o *outputFeed) lines(ctx context.Context, run runKey, from int64) ([]outputLine, events.Status, error) {
 	// The lines are those of all clients: no account of one of them holds them.
-	list, status, err := o.q.Lines(budget.With(ctx, nil), run.tenant, run.execution, from, lineBatch)
+	list, status, err := o.q.Lines(budget.Without(ctx), run.tenant, run.execution, from, lineBatch)
 	if err != nil {
 		return nil, "", err
 	}
@@ -164,6 +164,7 @@ func (o *outputFeed) add(f *followedRun, lines []outputLine, status events.Statu
 	}
 	for f.size > outputBytes && len(f.kept) > 1 {
 		f.size -= len(f.kept[0])
+		f.kept[0] = nil // the array behind the slice stays
 		f.kept, f.first = f.kept[1:], f.first+1
 	}
 	if len(lines) > 0 || status.Terminal() || err != nil {

@@ -178,12 +178,15 @@ func TestVerifyWithoutTheRightToSign(t *testing.T) {
 		return get(ctx, path, header...)
 	}, s.asks(http.MethodPost, reader...))
 	before := s.lastSeq()
+	// The signer made a checkpoint of its own while events came in: one or two events
+	// of checkpoints follow what the last one covers.
+	unsigned := before - c.Size
 	r, err := audit.VerifyServer(t.Context(), remote, audit.VerifyOptions{Keys: []string{log.VKey()}})
-	if err != nil || !r.OK || r.Unsigned != 5 || r.Executions != 5 {
+	if err != nil || !r.OK || r.Unsigned != unsigned || unsigned < 5 || r.Executions != 5 {
 		t.Errorf("%v\n%s", err, r)
 	}
 	done, err := audit.Export(t.Context(), remote, audit.ExportOptions{Dir: t.TempDir() + "/x"})
-	if err != nil || done.Pending != 5 || done.Size != c.Size || waited != 2 {
+	if err != nil || done.Pending != unsigned || done.Size != c.Size || waited != 2 {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if got := s.lastSeq(); got != before {

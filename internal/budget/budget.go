@@ -59,15 +59,24 @@ const RetryAfter = 2 * time.Second
 
 // ExhaustedError is returned when an answer needs memory that others hold.
 type ExhaustedError struct {
-	// Need is what was asked for in bytes, Share the size of the share.
-	Need, Share int64
+	// Need is what was asked for in bytes, Answer what the answer would hold with it,
+	// Share the size of the share.
+	Need, Answer, Share int64
 }
 
 // Error says what to do.
 func (e *ExhaustedError) Error() string {
+	if e.Never() {
+		return fmt.Sprintf("answer the request: it takes %d MiB of memory or more, and this server has %d MiB for all answers; ask for less at once, or start the server with a larger --memory-budget",
+			(e.Answer+1<<20-1)>>20, e.Share>>20)
+	}
 	return fmt.Sprintf("answer the request: other answers hold the memory that this server has for answers (%d MiB); try again in %.0f s, or ask for less at once",
 		e.Share>>20, RetryAfter.Seconds())
 }
+
+// Never reports whether the answer takes more than all answers may hold: it is of no
+// use to try again.
+func (e *ExhaustedError) Never() bool { return e.Answer > e.Share }
 
 // IsExhausted reports whether an error is an ExhaustedError.
 func IsExhausted(err error) bool {
@@ -120,18 +129,20 @@ func (a *holding) take(n int64) error {
 	if ok, _ := a.try(n, true); ok {
 		return nil
 	}
-	return &ExhaustedError{Need: n, Share: a.b.opts.Answers}
+	return &ExhaustedError{Need: n, Answer: a.Held() + n, Share: a.b.opts.Answers}
 }
 
 // wait returns true once n bytes can be taken, false when ctx or the time is over.
 func (a *holding) wait(ctx context.Context, n int64, late <-chan time.Time) bool {
-	if n > a.b.opts.Answers {
-		return false
-	}
 	for {
 		ok, freed := a.try(n, false)
 		if ok {
-			return true
+			select {
+			case <-late: // others were faster each time
+				return false
+			default:
+				return ctx.Err() == nil
+			}
 		}
 		select {
 		case <-freed:
@@ -299,6 +310,12 @@ func WithRun(ctx context.Context, a *RunAccount) context.Context {
 	return context.WithValue(ctx, runKey{}, a)
 }
 
+// Without returns a context without accounts: what is taken is not accounted for.
+// It is for what stays in memory for all.
+func Without(ctx context.Context) context.Context {
+	return With(WithRun(ctx, nil), nil)
+}
+
 // With returns a context that carries an account.
 func With(ctx context.Context, a *Account) context.Context {
 	return context.WithValue(ctx, accountKey{}, a)
@@ -353,7 +370,13 @@ func Retry(ctx context.Context, fn func() error) error {
 	defer timer.Stop()
 	for exhausted {
 		a.Shrink(before)
-		if !a.wait(ctx, full.Need, timer.C) {
+		n := full.Need
+		if all := full.Answer - before; all > n {
+			// What it gave back must fit too, and what a growing answer leaves free:
+			// otherwise it would fail again at once.
+			n = all + a.b.opts.Answers/8
+		}
+		if full.Never() || !a.wait(ctx, n, timer.C) {
 			a.b.refused.Add(1)
 			return err
 		}

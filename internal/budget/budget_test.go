@@ -3,6 +3,7 @@ package budget_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +55,13 @@ func TestFirstAnswerMayTakeWhatFits(t *testing.T) {
 	b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})
 	a := b.Answer("a", 1)
 	mustTake(t, a, 100)
+	a.Release()
+	a = b.Answer("a", 1)
+	mustTake(t, a, 60) // also piece by piece
+	mustTake(t, a, 20)
+	if err := b.Answer("a", 1).Take(1); !budget.IsExhausted(err) {
+		t.Errorf("another answer of the tenant: %v", err)
+	}
 	a.Release()
 	a.Release()
 	mustTake(t, a, 1000) // it has ended: nothing is counted
@@ -150,4 +158,68 @@ func TestRunsHaveAShareOfTheirOwn(t *testing.T) {
 		}
 		two.Release()
 	})
+}
+
+// What stays in memory for all leaves the account of the run that needs it first as it
+// is.
+func TestWithoutAccounts(t *testing.T) {
+	b := budget.New(budget.Options{Answers: 100, Runs: 100 << 20, Cache: 1})
+	run := b.Run()
+	ctx := budget.WithRun(budget.With(t.Context(), b.Answer("a", 1)), run)
+	if err := run.Reserve(t.Context(), 50<<20); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1 << 20, 80 << 20} {
+		if err := budget.Take(budget.Without(ctx), n); err != nil || b.Stats().Runs.Used != 50<<20 {
+			t.Errorf("%d bytes for all: %v, %+v", n, err, b.Stats())
+		}
+	}
+}
+
+// An answer that can never fit is not told to try again.
+func TestAnswerLargerThanTheShare(t *testing.T) {
+	b := budget.New(budget.Options{Answers: 10 << 20, Runs: 1, Cache: 1})
+	ctx := budget.With(t.Context(), b.Answer("a", 3))
+	for n, want := range map[int]string{4 << 20: "it takes 12 MiB of memory or more, and this server has 10 MiB for all answers; ask for less at once, or start the server with a larger --memory-budget", 2 << 20: ""} {
+		err := budget.Retry(ctx, func() error { return errors.Join(budget.Take(ctx, n/2), budget.Take(ctx, n/2)) })
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+}
+
+// An answer that grows beyond what the tenant may have waits, and is refused after the
+// patience: it does not begin again and again meanwhile.
+func TestGrowingAnswerDoesNotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})
+		for _, other := range []string{"a", "b"} {
+			growing(t, b, other)
+		}
+	})
+}
+
+// growing lets an answer of a grow to 50, while one of another tenant or its own holds 40.
+func growing(t *testing.T, b *budget.Budget, other string) {
+	t.Helper()
+	held, account := b.Answer(other, 1), b.Answer("a", 1)
+	defer held.Release()
+	defer account.Release()
+	mustTake(t, held, 40)
+	ctx := budget.With(t.Context(), account)
+	calls, start := 0, time.Now()
+	err := budget.Retry(ctx, func() error {
+		if calls++; calls > 10 {
+			t.Fatal("it is begun again and again")
+		}
+		for range 5 {
+			if err := budget.Take(ctx, 10); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if !budget.IsExhausted(err) || calls != 1 || time.Since(start) != 2*time.Second {
+		t.Errorf("beside %s: %v after %d calls and %s", other, err, calls, time.Since(start))
+	}
 }

@@ -65,7 +65,7 @@ func (b *bucket) unpackingFor(ctx context.Context, base string) (*packing, error
 		return nil, fmt.Errorf("%w: its description names the base %q", events.ErrDamaged, base)
 	}
 	// The base stays in memory for all: it is not the caller's.
-	got, err := b.get(budget.With(ctx, nil), baseName(base), base)
+	got, err := b.get(budget.Without(ctx), baseName(base), base)
 	if errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrRemoved) {
 		return nil, fmt.Errorf("%w: the base heap %s is not in the blob store", events.ErrDamaged, base)
 	}

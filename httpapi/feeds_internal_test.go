@@ -1,0 +1,69 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/projections"
+)
+
+// silentLog is a ledger without news.
+type silentLog struct{ EventLog }
+
+func (silentLog) Follow(ctx context.Context, _ uint64, _ func([]events.Event, uint64) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// What a feed forgets is not held by the array behind its slices: many small events
+// make a long array, which would keep as many large ones.
+func TestFeedsLetGoOfWhatTheyForget(t *testing.T) {
+	t.Parallel()
+	feed := newLiveFeed(silentLog{})
+	feed.limit = 1
+	f := feed.join(t.Context(), "a", 0)
+	defer f.leave()
+	f.audience.kept, feed.order = make([]*liveEvent, 0, 8), make([]*audience, 0, 8)
+	kept, order := f.audience.kept[:3], feed.order[:3]
+	for seq := range uint64(3) {
+		e := events.New("a", time.Now(), &events.ExecutionRequested{ExecutionID: events.NewID(time.Now()), Pool: events.DefaultPool})
+		e.Seq = seq + 1
+		if err := feed.add(f.reading, []events.Event{e}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(kept, make([]*liveEvent, 3)) || !slices.Equal(order, make([]*audience, 3)) || f.audience.since != 3 || feed.size != 0 {
+		t.Errorf("events are held: %v, of %v, since %d", kept, order, f.audience.since)
+	}
+
+	outputs := newOutputFeed(nil)
+	run := &followedRun{kept: make([]outputLine, 0, 8), changed: make(chan struct{})}
+	lines := run.kept[:3]
+	large := bytes.Repeat([]byte("x"), outputBytes)
+	outputs.add(run, []outputLine{large, large, large}, events.StatusRunning, nil)
+	if lines[0] != nil || lines[1] != nil || lines[2] == nil || run.first != 2 {
+		t.Errorf("lines before the line %d are held", run.first)
+	}
+}
+
+// endedRun is a run that has ended, with less output than a follower has seen.
+type endedRun struct{ Queries }
+
+func (endedRun) Lines(context.Context, string, string, int64, int) ([]projections.OutputLine, events.Status, error) {
+	return nil, events.StatusCompleted, nil
+}
+
+// A follower that is behind learns that a run has ended, also when a new attempt has
+// left less output than the one before.
+func TestLinesBehindTellTheEnd(t *testing.T) {
+	t.Parallel()
+	a := &api{q: endedRun{}, outputs: newOutputFeed(endedRun{}), catchUp: newCatchUp(1)}
+	lines, status, err := a.linesBehind(t.Context(), runKey{"a", "x"}, 7)
+	if len(lines) != 0 || status != events.StatusCompleted || err != nil {
+		t.Errorf("%d lines, %q, %v", len(lines), status, err)
+	}
+}
