@@ -6,6 +6,10 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
+// ErrHashing is wrapped by errors about a proof for which the tree is not computed far
+// enough yet, which takes some seconds after a start.
+var ErrHashing = errors.New("the tree of hashes is being computed after a start; try again in a second")
+
 // ErrBeyond is wrapped by errors about a position or size that no checkpoint
 // covers.
 var ErrBeyond = errors.New("no checkpoint covers it yet")

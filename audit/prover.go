@@ -84,6 +84,9 @@ func (p *Prover) ReadHashes(indexes []int64) ([]Hash, error) {
 			if exhausted.Is(err) {
 				return nil, fmt.Errorf("read the tree: %w", err)
 			}
+			if size := p.tiles.l.Size(); err != nil && size < p.c.Size {
+				return nil, fmt.Errorf("%w: %d of %d events", ErrHashing, size, p.c.Size)
+			}
 			if err != nil {
 				return nil, fmt.Errorf("%w: the files of the tree do not fit its checkpoint (%w); stop the server, delete the directory \"tile\" and the file \"durable\" beside it, and they are computed anew",
 					events.ErrDamaged, err)

@@ -238,12 +238,14 @@ func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, in
 func (l *Log) Newest(ctx context.Context, covers uint64) (Checkpoint, error) {
 	for {
 		l.mu.Lock()
-		c, damage, failing, changed := l.latest, l.damage, l.failing, l.changed
-		coming := l.tree.size < covers || l.real > c.Size
+		c, damage, failing, hashed, changed := l.latest, l.damage, l.failing, l.tree.size, l.changed
+		coming := hashed < covers || l.real > c.Size
 		l.mu.Unlock()
 		switch {
 		case damage != nil:
 			return Checkpoint{}, damage
+		case c.Note != nil && hashed < c.Size:
+			// After a start the tree is computed again: nothing can be proven until then.
 		case c.Note != nil && (c.Size >= covers || !coming || failing != nil):
 			return c, nil //nolint:nilerr // what failing stands for is newer than this checkpoint
 		case failing != nil:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"daybook/audit"
 	"daybook/damage"
 	"daybook/events"
 	"daybook/internal/access"
@@ -204,6 +205,10 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 		if errors.As(err, &unwritable) && unwritable.Passes {
 			f.retryAfter = retryWhenWritable
 		}
+		return f
+	case errors.Is(err, audit.ErrHashing):
+		f = unavailable("%v", audit.ErrHashing)
+		f.retryAfter = 1
 		return f
 	case errors.Is(err, events.ErrNotFound):
 		return about.notFound()

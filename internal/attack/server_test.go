@@ -53,12 +53,16 @@ func attack(t testing.TB, covered string) {
 	}
 }
 
+// buildDir is where buildDaybook built the command; empty while it did not.
+var buildDir string
+
 // buildDaybook builds the real command once for all tests.
 var buildDaybook = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "daybook-attack-")
 	if err != nil {
 		return "", err
 	}
+	buildDir = dir
 	bin := filepath.Join(dir, "daybook")
 	out, err := exec.Command("go", "build", "-o", bin, "../..").CombinedOutput()
 	if err != nil {
@@ -72,8 +76,8 @@ func TestMain(m *testing.M) {
 		follow(n) // this process is the followers that a test has started
 	}
 	code := m.Run()
-	if bin, err := buildDaybook(); err == nil {
-		os.RemoveAll(filepath.Dir(bin))
+	if buildDir != "" {
+		os.RemoveAll(buildDir)
 	}
 	os.Exit(code)
 }

@@ -14,13 +14,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"daybook/internal/tier"
 )
 
 var (
-	soakTime  = flag.Duration("soak", tier.Choose(0, 20*time.Second), "how long TestSoak runs; 0 skips it")
-	soakKills = flag.Duration("soak-kill-every", tier.Choose(10*time.Minute, 12*time.Second), "time between two kills of the server in TestSoak")
+	soakTime  = flag.Duration("soak", 0, "how long TestSoak runs; 0 skips it")
+	soakKills = flag.Duration("soak-kill-every", 10*time.Minute, "time between two kills of the server in TestSoak")
 	soakSeed  = flag.Uint64("soak-seed", 0, "seed of the random order in TestSoak; 0 picks one")
 )
 

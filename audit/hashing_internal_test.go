@@ -1,0 +1,43 @@
+package audit
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+
+	"daybook/events"
+)
+
+// After a start the newest checkpoint may cover more than the tree, which is computed
+// again. A proof is then refused for a moment, and is no damage.
+func TestProofWhileTheTreeIsComputed(t *testing.T) {
+	t.Parallel()
+	log, err := Open(Options{Dir: t.TempDir(), NoSync: true, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &tree{kept: log.tree.kept}
+	for i := range 5 {
+		if err := other.add(Hash{byte(i)}); err != nil {
+			t.Fatal(err)
+		}
+		if i < 2 {
+			if err := log.tree.add(Hash{byte(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c := Checkpoint{Origin: log.keys.Origin, Size: other.size, Root: other.root()}
+	_, err = log.Prover(c).Inclusion(1, c.Size)
+	if !errors.Is(err, ErrHashing) || errors.Is(err, events.ErrDamaged) {
+		t.Errorf("a proof that is ahead of the tree: %v", err)
+	}
+	for i := 2; i < 5; i++ {
+		if err := log.tree.add(Hash{byte(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := log.Prover(c).Inclusion(1, c.Size); err != nil {
+		t.Errorf("a proof of a tree that has caught up: %v", err)
+	}
+}
