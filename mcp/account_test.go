@@ -49,7 +49,7 @@ func TestCallsAreAccountedFor(t *testing.T) {
 	}
 	account.Release()
 	take = 200
-	if _, _, body := post(t, srv.URL+"/mcp", call, session...); !strings.Contains(body, `"isError":true`) || !strings.Contains(body, "try again in 2 s") {
+	if _, _, body := post(t, srv.URL+"/mcp", call, session...); !strings.Contains(body, `"isError":true`) || !strings.Contains(body, "a larger --memory-budget") {
 		t.Errorf("a call that needs too much: %s", body)
 	}
 	account.Release()
