@@ -45,7 +45,7 @@ func TestQueuedTurns(t *testing.T) {
 	used := s.cpu() - before
 	grown := s.memory() - idle
 	t.Logf("%d turns wait: %d MiB more than idle, %v of processor time in %v", turns, grown>>20, used, watch)
-	if used > watch*choose[time.Duration](25, 5)/100 { // of 81 % when each wait was polled
+	if used.Seconds() > watch.Seconds()*choose(0.25, 0.05) { // of 81 % when each wait was polled
 		t.Errorf("idle with %d turns that wait, the server uses %v of processor time in %v", turns, used, watch)
 	}
 	if most := int64(20<<20 + turns*20<<10); grown > most {

@@ -223,8 +223,11 @@ func (k *soak) fileSizes() (ledger, derived, other int64, temporary int) {
 			return err
 		}
 		info, err := d.Info()
+		if errors.Is(err, os.ErrNotExist) {
+			return nil // removed meanwhile
+		}
 		if err != nil {
-			return nil
+			return err
 		}
 		size := info.Size()
 		if st, ok := info.Sys().(*syscall.Stat_t); ok {
