@@ -167,3 +167,6 @@ func WaitingBeforeLook(ctx context.Context, s *Store, pool, tenant string, annou
 	defer c.mu.Unlock()
 	return c.sched.Waiting(tenant)
 }
+
+// LookForVolumes is what a follower does when nothing was announced for a while.
+func LookForVolumes(ctx context.Context, s *Store) { s.lookForVolumes(ctx) }

@@ -322,7 +322,13 @@ func (s *Store) lookForVolumes(ctx context.Context) {
 	if s.opts.Existing {
 		return
 	}
-	if err := s.refresh(ctx); err != nil && ctx.Err() == nil {
+	// The holder of turning changes the list itself. A sealing waits for its signature,
+	// and the signer for this follower: it must not wait for the sealing.
+	if !s.turning.TryLock() {
+		return
+	}
+	defer s.turning.Unlock()
+	if err := s.refreshLocked(ctx); err != nil && ctx.Err() == nil {
 		s.log.WarnContext(ctx, "looking for the next volume", "err", err)
 	}
 }

@@ -79,6 +79,11 @@ func (s *Store) setVolumes(list []volume) {
 func (s *Store) refresh(ctx context.Context) error {
 	s.turning.Lock()
 	defer s.turning.Unlock()
+	return s.refreshLocked(ctx)
+}
+
+// refreshLocked is refresh for a caller that holds turning.
+func (s *Store) refreshLocked(ctx context.Context) error {
 	now := s.volumes()
 	info, err := s.streamInfo(ctx, now.active().stream())
 	if noStream(err) { // perhaps another process has sealed and removed it
