@@ -76,7 +76,7 @@ const (
 
 // startTrimming gives memory back to the operating system while the server is idle.
 // The garbage collector alone keeps twice the size of the last busy moment, and
-// the caches what nobody may ask for again.
+// the caches what no caller may ask for again.
 func (d *Daybook) startTrimming(ctx context.Context) error {
 	d.trimming = follow(ctx, func(ctx context.Context) {
 		tick := time.NewTicker(idleCheck)

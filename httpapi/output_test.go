@@ -122,7 +122,7 @@ func TestResumeOutput(t *testing.T) {
 }
 
 // Clients that follow one run from different lines are each given their lines once,
-// whoever came first, also those that are far behind or ahead of what is written.
+// in whatever order they came, also those that are far behind or ahead of what is written.
 func TestFollowersOfOneRun(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -172,7 +172,7 @@ func TestNATSDoor(t *testing.T) {
 		})
 	}
 	beside := s.probe(quiet, choose(20, 200))
-	time.Sleep(choose(time.Second, 20*time.Second)) // the flood goes on
+	time.Sleep(choose(time.Second, 20*time.Second)) // the flood continues
 	close(stop)
 	flood.Wait()
 	grown := peak() - idle

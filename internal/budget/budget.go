@@ -353,7 +353,7 @@ func TakeOnce(ctx context.Context, n int) error {
 
 // Retry calls fn. When fn returns an *ExhaustedError, Retry gives back what fn took
 // from the account that ctx carries, waits for the memory and calls fn again, until
-// Options.Patience is over. fn MUST NOT have begun an answer when it returns that
+// Options.Patience is over. fn MUST NOT have started an answer when it returns that
 // error.
 func Retry(ctx context.Context, fn func() error) error {
 	a := From(ctx)

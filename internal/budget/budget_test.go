@@ -210,7 +210,7 @@ func growing(t *testing.T, b *budget.Budget, other string) {
 	calls, start := 0, time.Now()
 	err := budget.Retry(ctx, func() error {
 		if calls++; calls > 10 {
-			t.Fatal("it is begun again and again")
+			t.Fatal("it starts again and again")
 		}
 		for range 5 {
 			if err := budget.Take(ctx, 10); err != nil {
