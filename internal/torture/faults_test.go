@@ -177,7 +177,8 @@ func startBook(t *testing.T, dir string, noRunner bool) *embed.Daybook {
 }
 
 func faultOptions(dir string, noRunner bool) embed.Options {
-	return embed.Options{DataDir: dir, NoRunner: noRunner, NoSync: true, Logger: slog.New(slog.DiscardHandler)}
+	// With a listener there are credentials of subscribers, which may be damaged too.
+	return embed.Options{DataDir: dir, NoRunner: noRunner, NoSync: true, NATSAddr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}
 }
 
 // questions are everything that the store can be asked.
