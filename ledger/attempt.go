@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -55,6 +56,9 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 	if err != nil {
 		return Plan{}, err
 	}
+	if held, err := l.heldElsewhere(ctx, r, h); held || err != nil {
+		return Plan{}, cmp.Or(err, ErrSuperseded)
+	}
 	switch {
 	case h.terminal != nil:
 		return Plan{Request: r, Attempt: h.attempt(), Position: h.position, Ended: h.terminal}, nil
@@ -95,6 +99,21 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 	}
 	p.FirstLine, p.FirstByte, err = l.outputEnd(ctx, r, h)
 	return p, err
+}
+
+// heldElsewhere reports whether a runner still holds a run that has a turn. Its
+// request may be delivered a second time when the turn is released, and then the
+// run must be neither ended nor started again. A runner listens before it records
+// the start, and until the end is recorded.
+func (l *Ledger) heldElsewhere(ctx context.Context, r Request, h *history) (bool, error) {
+	if r.Turn == nil || h.newest == nil || h.terminal != nil || h.unknown != nil || h.handedBack {
+		return false, nil
+	}
+	held, err := l.store.Held(ctx, r.Tenant, r.ExecutionID)
+	if err != nil {
+		return false, fmt.Errorf("ask for the runner of execution %s: %w", r.ExecutionID, err)
+	}
+	return held, nil
 }
 
 // newRun gives a plan what the first attempt decides for all.

@@ -93,6 +93,9 @@ type Texts interface {
 
 // Canceller reaches the runner of an execution.
 type Canceller interface {
+	// Held reports whether a runner holds the execution now: it waits a few seconds
+	// at most for an answer.
+	Held(ctx context.Context, tenant, execution string) (bool, error)
 	// RequestCancel asks whoever runs the execution to stop it and waits for
 	// the answer. It reports false when nobody runs it or nobody answered in
 	// time; the caller then ends the execution itself.

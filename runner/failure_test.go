@@ -390,13 +390,14 @@ func TestTheEndIsInsistedOn(t *testing.T) {
 func TestOutputThatCannotBeRecorded(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
-	var failed atomic.Bool
+	var failed, interrupted atomic.Bool
 	cause := make(chan error, 1)
 	opts := b.options(workers{func(ctx context.Context, _ runner.Task, write sink) (runner.Outcome, error) {
+		first := interrupted.CompareAndSwap(false, true)
 		if err := write(ctx, []events.Line{{Text: "hello"}}); err != nil {
 			return runner.Outcome{}, err
 		}
-		if !failed.Load() {
+		if first { // whether its output has failed by now or not
 			<-ctx.Done()
 			cause <- context.Cause(ctx)
 			return runner.Outcome{}, context.Cause(ctx)

@@ -149,7 +149,11 @@ func TestTurnIsNotRunTwice(t *testing.T) {
 				other.begin(opts)
 			}
 			soon(t, "the end of the turn before", acked)
-			id := b.turn(s, "one")
+			// A prompt's run is not started again after an interruption: a second delivery
+			// must not take it for interrupted.
+			id := b.submit(func(submission *ledger.Submission) {
+				submission.LogicalSession, submission.Code, submission.Interactive = s, "one", true
+			})
 			at := soon(t, "the first delivery", deliveries)
 			if when == "while it runs" {
 				soon(t, "the start", held)

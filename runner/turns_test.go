@@ -101,6 +101,10 @@ func TestTurnsRunInOrder(t *testing.T) {
 	if got := b.heapOf(last); got != want {
 		t.Errorf("the session's state is %q, want %q", got, want)
 	}
+	// A run is counted after the next one was released.
+	for late := time.Now().Add(patience); r.Stats().Done[events.StatusCompleted] < 20 && time.Now().Before(late); {
+		time.Sleep(time.Millisecond) // the condition of the loop is what the test waits for
+	}
 	if st := r.Stats(); st.Retried != 0 || st.HandedBack != 0 || st.Done[events.StatusCompleted] != 20 {
 		t.Errorf("stats %+v", st)
 	}
