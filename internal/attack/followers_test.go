@@ -101,11 +101,8 @@ func TestFollowers(t *testing.T) {
 			t.Logf("a quiet tenant's runs: alone p50 %v p99 %v; beside the run p50 %v p99 %v; beside 128 followers p50 %v p99 %v; the server's memory %d MiB, %.2f processors",
 				percentile(alone, 50), percentile(alone, 99), percentile(beside, 50), percentile(beside, 99), percentile(under, 50), percentile(under, 99),
 				most>>20, float64(s.cpu()-cpu)/float64(time.Since(start)))
-			if bound := slack(3 * percentile(alone, 99)); percentile(under, 99) > bound {
-				t.Errorf("99 of 100 runs took up to %v beside followers, more than %v", percentile(under, 99), bound)
-			}
-			// Medians depend little on what else a machine does: followers that each read the
-			// ledger make this one ten times as long.
+			s.compare("128 followers of "+name, alone, under)
+			// Medians depend little on what else a machine does.
 			if bound := 5*percentile(beside, 50) + 50*time.Millisecond; percentile(under, 50) > bound {
 				t.Errorf("half of the runs took %v or more beside followers, more than %v", percentile(under, 50), bound)
 			}
