@@ -138,14 +138,15 @@ func (a *api) signed(ctx context.Context, covers uint64) (audit.Checkpoint, erro
 	return c, err
 }
 
-// edge is the position of the newest event; without any there is nothing to sign.
+// edge returns the position of the newest event. A ledger without events is answered
+// with 404 and the code audit.CodeEmpty.
 func (a *api) edge(ctx context.Context) (uint64, error) {
 	edge, err := a.events.LastSeq(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read the end of the ledger: %w", err)
 	}
 	if edge == 0 {
-		return 0, fail(http.StatusNotFound, "not_found", "", "nothing is on record yet, so there is nothing to sign")
+		return 0, fail(http.StatusNotFound, audit.CodeEmpty, "", "the ledger has no events yet, so there is no checkpoint; run a script first")
 	}
 	return edge, nil
 }
