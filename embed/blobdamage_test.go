@@ -127,6 +127,39 @@ func TestDamagedHeapAffectsOnlyItself(t *testing.T) {
 	}
 }
 
+// A ledger that is read-only keeps the findings about blobs: its report has them, and
+// so has that of a later start.
+func TestDamagedLedgerKeepsFindingsOfBlobs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	opts := embed.Options{DataDir: dir}
+	book := start(t, opts)
+	_, heap := completes(t, book, embed.Script{Code: "var kept = 41"})
+	_, other := completes(t, book, embed.Script{Code: "var other = 7"})
+	closeBook(t, book)
+	loseHeap(t, dir, heap, true)
+	closeBook(t, start(t, opts)) // the damaged record is taken out of the store
+	loseHeap(t, dir, other, true)
+	flipByte(t, filepath.Join(dir, "jetstream", "jetstream", "$G", "streams", "LEDGER-0001", "msgs", "1.blk"), 300)
+	file := filepath.Join(dir, "damaged-blobs.json")
+	for range 2 {
+		book = start(t, opts)
+		named := false
+		list, _ := book.Damage()
+		for _, f := range list {
+			named = named || f.Blob != nil && f.Blob.SHA256 == heap && f.Ended == nil
+		}
+		if !named {
+			t.Errorf("the findings of a read-only start are %+v", list)
+		}
+		request(book, "GET", "/api/ledger/blobs/heaps/"+other, "") // finds the other one damaged
+		closeBook(t, book)
+		if raw, err := os.ReadFile(file); err != nil || !strings.Contains(string(raw), heap) {
+			t.Errorf("the findings that are kept: %s, %v", raw, err)
+		}
+	}
+}
+
 // Whatever is damaged of the blob store's files, the server starts and takes runs,
 // and no run starts from a fresh isolate in place of a lost heap.
 func TestDamagedBlobStore(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // ends.
 func TestQueuedTurns(t *testing.T) {
 	attack(t, "releases of turns in runner and ledger")
-	turns := choose(1_000, 9_000)
+	turns := choose(600, 9_000)
 	s := startServer(t, "--limit-session-turns=0")
 	token, quiet := s.token("attacker", "read,run"), s.token("quiet", "read,run")
 	alone := s.baseline(quiet)
@@ -46,7 +46,7 @@ func TestQueuedTurns(t *testing.T) {
 	}
 
 	// The last turns are cancelled, each at once, and the others run.
-	left := turns / choose(5, 1)
+	left := turns / choose(10, 1)
 	began = time.Now()
 	for _, id := range ids[left:] {
 		s.call(token, http.MethodPost, "/api/executions/"+id+"/cancel", nil, http.StatusOK)

@@ -111,6 +111,7 @@ func TestSlowReadersOfHeaps(t *testing.T) {
 // A heap that is read at full speed arrives whole.
 func TestLargeHeapArrives(t *testing.T) {
 	attack(t, "heaps in pieces in httpapi")
+	unhurried(t)
 	s := startServer(t)
 	token := s.token("reader", "read,run")
 	hash, _ := s.largeHeap(token)
@@ -133,6 +134,7 @@ func TestLargeHeapArrives(t *testing.T) {
 // for it, and runs without a heap do not wait for them.
 func TestRunsWithLargeHeaps(t *testing.T) {
 	attack(t, "budget in internal/budget and runner")
+	unhurried(t)
 	s := startServer(t)
 	attacker, quiet := s.token("attacker", "read,run"), s.token("quiet", "read,run")
 	s.probe(quiet, 5)
