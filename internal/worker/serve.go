@@ -264,7 +264,7 @@ func (s *server) run(j *job) error {
 	if err != nil {
 		_ = sink.close() // nothing was written
 		end.End = endInternal
-		return s.end(end, "Could not start the isolate: "+err.Error(), nil)
+		return s.end(j, end, "Could not start the isolate: "+err.Error(), nil)
 	}
 	// The parent has its answer before the isolate is taken down.
 	defer isolate.Dispose()
@@ -284,7 +284,7 @@ func (s *server) run(j *job) error {
 		if refused != nil {
 			s.setCurrent(nil)
 			_ = sink.close() // nothing was written
-			return s.end(endHeader{End: endSyntax, CPUMicros: (cpuTime() - j.began).Microseconds()}, refused.Error(), nil)
+			return s.end(j, endHeader{End: endSyntax}, refused.Error(), nil)
 		}
 		if typed != nil {
 			p = typed
@@ -299,7 +299,7 @@ func (s *server) run(j *job) error {
 	}
 	if err != nil {
 		end.End = endInternal
-		return s.end(end, err.Error(), nil)
+		return s.end(j, end, err.Error(), nil)
 	}
 
 	end.PeakHeap, end.Truncated = r.PeakHeap, r.Truncated
@@ -330,8 +330,7 @@ func (s *server) run(j *job) error {
 			end.TimersCancelled = r.TimersCancelled
 		}
 	}
-	end.CPUMicros = (cpuTime() - j.began).Microseconds()
-	return s.end(end, text, heap)
+	return s.end(j, end, text, heap)
 }
 
 // refusedText warns of values that a script does not see.
@@ -376,7 +375,9 @@ func (p *program) describe(text string, r v8.Result) string {
 	return fmt.Sprintf("%s\n    at %s:%d:%d", text, p.file, line, column)
 }
 
-func (s *server) end(end endHeader, text string, heap []byte) error {
+// end reports the end of a job, and what it cost up to here.
+func (s *server) end(j *job, end endHeader, text string, heap []byte) error {
+	end.CPUMicros = (cpuTime() - j.began).Microseconds()
 	if text != "" {
 		end.HasText = true
 	}

@@ -198,7 +198,8 @@ type Outcome struct {
 	// TranspiledSHA256 is the hash of the JavaScript that V8 got, in lowercase
 	// hex; empty when it got none.
 	TranspiledSHA256 string
-	// CPUTime and PeakHeapBytes are the worker's word.
+	// CPUTime is what the worker reports, or what its process used if it could not
+	// report. PeakHeapBytes is what the worker reports, 0 if it could not.
 	CPUTime       time.Duration
 	PeakHeapBytes int64
 	WallTime      time.Duration
