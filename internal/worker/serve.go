@@ -306,6 +306,9 @@ func (s *server) run(j *job) error {
 	if r.GlobalsRefused > 0 {
 		end.Warnings = append(end.Warnings, refusedText(r.GlobalsRefused))
 	}
+	if r.GlobalsHidden > 0 {
+		end.Warnings = append(end.Warnings, hiddenText(r.GlobalsHidden))
+	}
 	end.End = endOf(r.Status)
 	text := ""
 	if r.Text != nil {
@@ -336,6 +339,11 @@ func (s *server) run(j *job) error {
 // refusedText warns of values that a script does not see.
 func refusedText(n int) string {
 	return fmt.Sprintf("globalThis refused %d of the values given to this run: an earlier run froze it, or made the property read-only; reset the heap to get such values", n)
+}
+
+// hiddenText warns of values that a script sees only as properties of globalThis.
+func hiddenText(n int) string {
+	return fmt.Sprintf("an earlier run declared %d of the names of the values given to this run with let, const or class: the script sees what it declared; read globalThis.NAME, or reset the heap, to get the given values", n)
 }
 
 // saved tells whether a run that ended so leaves a heap worth keeping: not one
