@@ -216,6 +216,7 @@ func (a *attempt) task(timeout time.Duration, x *exchange) Task {
 		Seed:                  a.plan.Seed,
 		Start:                 a.plan.StartTime,
 		Globals:               a.in.globals,
+		HideNames:             req.KeyID() != "",
 		ReserveHeap:           a.memory.Reserve,
 		HeapSent: func() {
 			a.in.heap = nil

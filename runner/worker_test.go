@@ -25,7 +25,7 @@ func (p processes) Run(ctx context.Context, t runner.Task, lines func(context.Co
 	task := worker.Task{
 		Tenant: t.Tenant, Session: t.Session, Code: t.Code, FileName: t.FileName, Heap: t.Heap, Stateful: t.Stateful,
 		HeapLimitBytes: t.HeapLimitBytes, ArrayBufferLimitBytes: t.ArrayBufferLimitBytes, Timeout: t.Timeout, Seed: t.Seed, Start: t.Start,
-		Servers: t.Servers, Globals: t.Globals,
+		Servers: t.Servers, Globals: t.Globals, HideNames: t.HideNames,
 	}
 	if t.Host != nil {
 		task.Host = host{t.Host}

@@ -55,6 +55,8 @@ type Task struct {
 	// Globals is the JSON of an object: its members are properties of globalThis
 	// before the script is evaluated. Empty for none.
 	Globals []byte
+	// HideNames leaves names that earlier runs chose out of warnings.
+	HideNames bool
 	// HeapSent, if set, is called once the worker has received Heap. ReserveHeap, if
 	// set, is called before a heap is received, with its size in bytes.
 	HeapSent    func()

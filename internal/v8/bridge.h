@@ -82,6 +82,12 @@ typedef struct {
 // and valid until its next call. 0 on success; another value when it was stopped.
 int daybook_inspect(daybook_isolate*, daybook_bytes* text);
 
+// Counts the accessors and the read-only properties that user code put on the global
+// object, and lists the first ones: of each the kind ('a' or 'r'), 's' for a symbol or
+// '-', the length of the name in one byte, and the name. It looks at the first 20,000
+// names of the global object; unseen counts the others. Otherwise like daybook_inspect.
+int daybook_inspect_globals(daybook_isolate*, int* count, int* unseen, daybook_bytes* names);
+
 // servers is the JSON of what the script may call, empty for nothing. globals is the
 // JSON of an object, empty for none: its members become properties of the global
 // object before the script is evaluated.

@@ -23,9 +23,11 @@ type conversation struct {
 	maxHeap int64 // bytes of heap it may send
 	resumes bool  // the task has a heap
 	carried *v8.Carried
-	began   bool // lines, calls or waits came: code ran
-	calls   calls
-	call    *call // one that is whole and to be carried out
+	// hideNames leaves names that the script chose out of warnings.
+	hideNames bool
+	began     bool // lines, calls or waits came: code ran
+	calls     calls
+	call      *call // one that is whole and to be carried out
 
 	accepted bool
 	ended    bool // the end header came; bodies follow

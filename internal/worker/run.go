@@ -88,7 +88,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	w.mu.Unlock()
 
 	clock := p.startCPUClock()
-	c := conversation{maxHeap: t.maxHeap(), resumes: len(t.Heap) > 0, calls: calls{servers: t.Servers}}
+	c := conversation{maxHeap: t.maxHeap(), resumes: len(t.Heap) > 0, hideNames: t.HideNames, calls: calls{servers: t.Servers}}
 	p.from.room = c.room
 	defer func() { p.from.room = nil }()
 	p.memory.limit.Store(t.maxResident())

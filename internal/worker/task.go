@@ -56,6 +56,9 @@ type Task struct {
 	// Globals is the JSON of an object: the worker defines its members as properties
 	// of globalThis before it evaluates Code. Empty defines none.
 	Globals []byte
+	// HideNames leaves names that earlier runs chose out of warnings, because a warning
+	// stays when the content of a session is erased.
+	HideNames bool
 	// HeapSent, if set, is called once the worker has received the task: Heap is not
 	// used any more. ReserveHeap, if set, is called before a heap is received, with its
 	// size in bytes; its error ends the run as the service's failure. ctx ends with the
