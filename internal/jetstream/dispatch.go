@@ -187,15 +187,19 @@ func (c *consumption) look(ctx context.Context, atStart bool) error {
 		if v.gone != nil || c.sealed[v.number] {
 			continue
 		}
-		if err := s.adoptFormer(ctx, v, c.pool); err != nil {
+		list, err := s.workConsumers(ctx, v)
+		if err != nil {
 			return err
 		}
-		list, err := s.workConsumers(ctx, v, c.pool)
+		adopted, err := s.adoptFormer(ctx, v, c.pool, list)
+		if adopted && err == nil {
+			list, err = s.workConsumers(ctx, v)
+		}
 		if err != nil {
 			return err
 		}
 		left := false
-		for tenant, info := range list {
+		for tenant, info := range byTenant(list, v, c.pool) {
 			if info.Config.AckWait != s.opts.AckWait {
 				config := info.Config
 				config.AckWait = s.opts.AckWait
