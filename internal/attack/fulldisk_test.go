@@ -36,7 +36,11 @@ func withMounts(t *testing.T) bool {
 		t.Skipf("mounting a small disk is not permitted here: %v: %s", err, out)
 	}
 	cmd := exec.Command("unshare", "-m", os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-attack="+*attackSize)
-	cmd.Env = append(os.Environ(), inNamespace+"=1")
+	bin, err := buildDaybook()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(os.Environ(), inNamespace+"=1", builtVariable+"="+bin)
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {

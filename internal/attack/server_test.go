@@ -64,8 +64,15 @@ func attack(t testing.TB, covered string) {
 // buildDir is where buildDaybook built the command; empty while it did not.
 var buildDir string
 
+// builtVariable is the path of the command in a process that a test has started: it
+// is built already.
+const builtVariable = "DAYBOOK_ATTACK_COMMAND"
+
 // buildDaybook builds the real command once for all tests.
 var buildDaybook = sync.OnceValues(func() (string, error) {
+	if bin := os.Getenv(builtVariable); bin != "" {
+		return bin, nil
+	}
 	dir, err := os.MkdirTemp("", "daybook-attack-")
 	if err != nil {
 		return "", err
