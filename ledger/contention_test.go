@@ -37,7 +37,7 @@ func (s slowAppends) Append(ctx context.Context, e events.Event, after int64) (u
 func TestContentionIsNoOutage(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
-	logical := b.open("contended")
+	logical, queued := b.open("contended"), b.open("queued")
 	b.end(b.submit(ledger.Submission{Session: "contended"}), events.StatusCompleted, "")
 	for name, change := range map[string]func(*ledger.Ledger) error{
 		"reset": func(l *ledger.Ledger) error {
@@ -53,7 +53,7 @@ func TestContentionIsNoOutage(t *testing.T) {
 			return err
 		},
 		"turn": func(l *ledger.Ledger) error {
-			_, err := l.Submit(t.Context(), ledger.Submission{Tenant: tenant, LogicalSession: logical, Code: "1", Actor: alice})
+			_, err := l.Submit(t.Context(), ledger.Submission{Tenant: tenant, LogicalSession: queued, Code: "1", Actor: alice})
 			return err
 		},
 	} {
