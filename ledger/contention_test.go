@@ -37,7 +37,7 @@ func (s slowAppends) Append(ctx context.Context, e events.Event, after int64) (u
 func TestContentionIsNoOutage(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, ledger.Options{})
-	logical := b.open("contended")
+	logical, queued := b.open("contended"), b.open("queued")
 	b.end(b.submit(ledger.Submission{Session: "contended"}), events.StatusCompleted, "")
 	for name, change := range map[string]func(*ledger.Ledger) error{
 		"reset": func(l *ledger.Ledger) error {
@@ -53,7 +53,7 @@ func TestContentionIsNoOutage(t *testing.T) {
 			return err
 		},
 		"turn": func(l *ledger.Ledger) error {
-			_, err := l.Submit(t.Context(), ledger.Submission{Tenant: tenant, LogicalSession: logical, Code: "1", Actor: alice})
+			_, err := l.Submit(t.Context(), ledger.Submission{Tenant: tenant, LogicalSession: queued, Code: "1", Actor: alice})
 			return err
 		},
 	} {
@@ -102,4 +102,46 @@ func TestOutageIsNoContention(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// countedEdits counts the events that are read for tag edits.
+type countedEdits struct {
+	*jetstream.Store
+	read *int
+}
+
+func (c countedEdits) TagEdits(ctx context.Context, tenant, heap string) ([]events.Event, uint64, error) {
+	list, last, err := c.Store.TagEdits(ctx, tenant, heap)
+	*c.read += len(list)
+	return list, last, err
+}
+
+func (c countedEdits) HeapEvents(ctx context.Context, tenant, heap string, after uint64, fn func(events.Event) error) (uint64, error) {
+	return c.Store.HeapEvents(ctx, tenant, heap, after, func(e events.Event) error {
+		*c.read++
+		return fn(e)
+	})
+}
+
+// Setting the tags of a heap costs the same after many edits as after few.
+func TestTagEditsDoNotReadAllEarlierOnes(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	read := 0
+	l := ledger.New(countedEdits{b.store, &read}, ledger.Options{})
+	const edits = 30
+	for range edits {
+		if _, err := l.SetTags(t.Context(), tenant, heapA, map[string]string{"a": "b"}, alice); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read > edits {
+		t.Errorf("%d edits read %d events", edits, read)
+	}
+	if _, err := l.DeleteTags(t.Context(), tenant, heapA, nil, alice); err != nil {
+		t.Fatal(err)
+	}
+	if list := b.edits(heapA); len(list) != edits+1 || len(list[edits].Content.Value().Tags) != 0 {
+		t.Errorf("%d edits are recorded", len(list))
+	}
 }

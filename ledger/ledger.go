@@ -176,8 +176,9 @@ type Ledger struct {
 	// conflicts and keep entries in the order of terminal events; correctness
 	// rests on expected positions alone.
 	sessions, heaps keyedLocks
-	// heads spares look-ups.
-	heads heads
+	// heads and tagged spare look-ups.
+	heads  heads
+	tagged tagged
 }
 
 // New makes a ledger over a store. It starts nothing.

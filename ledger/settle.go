@@ -57,7 +57,8 @@ func (l *Ledger) settleTags(ctx context.Context, r Request, terminal events.Even
 	if tags == nil || heap == nil || terminal.Type != events.TypeExecutionCompleted {
 		return nil
 	}
-	_, err := l.editTagsUnder(ctx, r.Tenant, heap.SHA256, r.KeyID(), func(edits []events.Event) *events.HeapTagged {
+	// An edit of the run comes after its end.
+	_, err := l.editTagsUnder(ctx, r.Tenant, heap.SHA256, r.KeyID(), terminal.Seq, func(edits []events.Event) *events.HeapTagged {
 		for _, e := range edits {
 			if d, ok := e.Data.(*events.HeapTagged); ok && d.ExecutionID == r.ExecutionID {
 				return nil

@@ -21,7 +21,9 @@ func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[stri
 	if tags == nil {
 		tags = map[string]string{}
 	}
-	return l.editTags(ctx, tenant, heap, func([]events.Event) *events.HeapTagged {
+	// The new tags do not depend on the earlier ones: the edits that were looked at
+	// before need not be read again.
+	return l.editTagsUnder(ctx, tenant, heap, "", l.tagged.upTo(tenant, heap), func([]events.Event) *events.HeapTagged {
 		return &events.HeapTagged{
 			Heap:    heap,
 			Content: events.Plain(events.TagContent{Tags: tags}),
@@ -39,7 +41,7 @@ func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[stri
 func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
-	return l.editTags(ctx, tenant, heap, func(edits []events.Event) *events.HeapTagged {
+	return l.editTagsUnder(ctx, tenant, heap, "", 0, func(edits []events.Event) *events.HeapTagged {
 		tags := currentTags(edits)
 		before := len(tags)
 		if keys == nil {
@@ -60,15 +62,10 @@ func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []str
 	})
 }
 
-// editTags records an edit of a heap's tags, made from all earlier edits: none
-// can come in between. edit returns nil when there is nothing to record.
-func (l *Ledger) editTags(ctx context.Context, tenant, heap string, edit func([]events.Event) *events.HeapTagged) (seq uint64, err error) {
-	return l.editTagsUnder(ctx, tenant, heap, "", edit)
-}
-
-// editTagsUnder is editTags for tags that are encrypted under a key, if it is not
-// empty.
-func (l *Ledger) editTagsUnder(ctx context.Context, tenant, heap, keyID string, edit func([]events.Event) *events.HeapTagged) (seq uint64, err error) {
+// editTagsUnder records an edit of a heap's tags, encrypted under a key if keyID is
+// not empty. edit gets the heap's edits stored after a position: no other can come in
+// between. It returns nil when there is nothing to record.
+func (l *Ledger) editTagsUnder(ctx context.Context, tenant, heap, keyID string, after uint64, edit func([]events.Event) *events.HeapTagged) (seq uint64, err error) {
 	if err := checkTenant(tenant); err != nil {
 		return 0, err
 	}
@@ -83,15 +80,9 @@ func (l *Ledger) editTagsUnder(ctx context.Context, tenant, heap, keyID string, 
 	}
 	defer unlock()
 	err = retry(ctx, doing, func() error {
-		edits, position, err := l.store.TagEdits(ctx, tenant, heap)
+		edits, position, err := l.editsAfter(ctx, tenant, heap, after)
 		if err != nil {
 			return err
-		}
-		edits = slices.DeleteFunc(edits, func(e events.Event) bool { return e.Type == events.TypeHeapCollected })
-		for _, e := range edits {
-			if _, ok := e.Data.(*events.HeapTagged); !ok {
-				return &Error{Code: CodeUnavailable, Message: "heap " + heap + " has tag edits written by a newer version of Daybook; upgrade this one"}
-			}
 		}
 		d := edit(edits)
 		if d == nil {
@@ -106,6 +97,32 @@ func (l *Ledger) editTagsUnder(ctx context.Context, tenant, heap, keyID string, 
 		return err
 	})
 	return seq, err
+}
+
+// editsAfter returns the edits of a heap's tags stored after a position, oldest
+// first, and the position of the last event on the heap's subject.
+func (l *Ledger) editsAfter(ctx context.Context, tenant, heap string, after uint64) (edits []events.Event, position uint64, err error) {
+	if after == 0 {
+		edits, position, err = l.store.TagEdits(ctx, tenant, heap)
+	} else {
+		position, err = l.store.HeapEvents(ctx, tenant, heap, after, func(e events.Event) error {
+			if e.About() == heap {
+				edits = append(edits, e)
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	edits = slices.DeleteFunc(edits, func(e events.Event) bool { return e.Type == events.TypeHeapCollected })
+	for _, e := range edits {
+		if _, ok := e.Data.(*events.HeapTagged); !ok {
+			return nil, 0, &Error{Code: CodeUnavailable, Message: "heap " + heap + " has tag edits written by a newer version of Daybook; upgrade this one"}
+		}
+	}
+	l.tagged.advance(tenant, heap, position)
+	return edits, position, nil
 }
 
 // newestEdit is the edit that counts: the one with the highest effective

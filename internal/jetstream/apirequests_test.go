@@ -20,7 +20,7 @@ import (
 // and a run costs the same whatever the number of volumes.
 func TestRequestsOfAStartAndOfARun(t *testing.T) {
 	t.Parallel()
-	volumes, tenants := tier.Choose(4, 50), tier.Choose(3, 20)
+	volumes, tenants := tier.Choose(4, 25), tier.Choose(3, 10)
 	server := jetstreamtest.StartServer(t, t.TempDir())
 	// Nothing but a start makes it look: the time between looks is half of AckWait,
 	// 5 s at most.

@@ -14,14 +14,9 @@ import (
 	"daybook/internal/fairness"
 )
 
-const (
-	// holdPause is how long a request is not delivered again that came when no work may
-	// be taken.
-	holdPause = time.Second
-	// maxReclaim bounds how many positions are looked through for the work of
-	// an earlier process.
-	maxReclaim = 200_000
-)
+// holdPause is how long a request is not delivered again that came when no work may
+// be taken.
+const holdPause = time.Second
 
 // Delivery is a run request in a runner's hands. Signs of life are sent for it
 // until it is acknowledged or given back, or the function it was passed to

@@ -41,6 +41,8 @@ type consumption struct {
 	// heldBytes is the size of the requests taken ahead.
 	heldBytes atomic.Int64
 	running   sync.WaitGroup
+	// idleAfter is how long a tenant's queue is remembered that has nothing to do.
+	idleAfter time.Duration
 	// sealed are the volumes in which there is nothing left to do. Only look uses it.
 	sealed map[events.Volume]bool
 
@@ -49,10 +51,13 @@ type consumption struct {
 	queues map[string]*tenantQueue
 	// announced says, by tenant, which announced requests are not found yet.
 	announced map[string]announced
+	// reclaiming are the tenants whose requests in flight of an earlier process are
+	// being given back, with how many requests wait. They get no slot meanwhile.
+	reclaiming map[string]int
 	// tails are the calls of fn that gave up their slot.
 	tails int
 	// taking is whether requests may be taken: not after the end, and not before the
-	// first look, which has delivered again whatever is in flight.
+	// first look, which finds what is in flight.
 	taking bool
 	extra  *time.Timer
 	// hungry is when a free slot was announced last, delayed whether it will be;
@@ -75,6 +80,7 @@ func newConsumption(s *Store, pool string, slots fairness.Slots, fn func(context
 	return &consumption{
 		store: s, pool: pool, slots: slots, fn: fn, id: events.NewID(time.Now()), looking: make(chan struct{}, 1),
 		sealed: map[events.Volume]bool{}, sched: fairness.New(slots), queues: map[string]*tenantQueue{}, announced: map[string]announced{},
+		reclaiming: map[string]int{}, idleAfter: s.forgetAfter,
 	}
 }
 
@@ -89,13 +95,15 @@ func (c *consumption) run(ctx context.Context) error {
 		return fmt.Errorf("listen for requests: %w", err)
 	}
 	defer stop()
-	if err := c.look(ctx, true); err != nil {
+	left, err := c.look(ctx, true)
+	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	c.taking = true
 	c.mu.Unlock()
 	c.schedule()
+	c.running.Go(func() { c.reclaimAll(ctx, left) })
 	again := time.AfterFunc(lookAgainAfter, c.lookSoon)
 	defer again.Stop()
 	c.watch(ctx)
@@ -132,10 +140,11 @@ func (c *consumption) watch(ctx context.Context) {
 		case <-look.C:
 		case <-c.looking:
 		}
-		if err := c.look(ctx, false); err != nil && ctx.Err() == nil {
+		if _, err := c.look(ctx, false); err != nil && ctx.Err() == nil {
 			c.store.log.WarnContext(ctx, "looking for work", "pool", c.pool, "err", err)
 		}
 		c.schedule()
+		c.forgetIdle(time.Now())
 	}
 }
 
@@ -174,13 +183,14 @@ func (c *consumption) all() []*tenantQueue {
 }
 
 // look finds tenants and requests by the consumers that there are. The first look
-// has what an earlier process had in flight delivered again, if no other process
-// can have it.
-func (c *consumption) look(ctx context.Context, atStart bool) error {
+// returns the consumers that have requests of an earlier process in flight, if no
+// other process can have them.
+func (c *consumption) look(ctx context.Context, atStart bool) (left map[string][]inFlight, err error) {
 	s := c.store
 	if err := s.refresh(ctx); err != nil {
-		return err
+		return nil, err
 	}
+	left = map[string][]inFlight{}
 	now := s.volumes()
 	waiting := map[string]int{}
 	for _, v := range now.list {
@@ -189,67 +199,65 @@ func (c *consumption) look(ctx context.Context, atStart bool) error {
 		}
 		list, err := s.workConsumers(ctx, v)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		adopted, err := s.adoptFormer(ctx, v, c.pool, list)
 		if adopted && err == nil {
 			list, err = s.workConsumers(ctx, v)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		left := false
+		some := false
 		for tenant, info := range byTenant(list, v, c.pool) {
 			if info.Config.AckWait != s.opts.AckWait {
 				config := info.Config
 				config.AckWait = s.opts.AckWait
 				if _, err := s.work.UpdateConsumer(ctx, v.stream(), config); err != nil {
-					return err
+					return nil, err
 				}
 			}
 			if atStart && s.opts.Exclusive && info.NumAckPending > 0 {
-				if err := c.reclaim(ctx, v, info); err != nil {
-					s.log.WarnContext(ctx, "work of an earlier process is only taken over when its time is up", "pool", c.pool, "tenant", tenant, "volume", v.number, "err", err)
-				}
+				left[tenant] = append(left[tenant], inFlight{v, info})
 			}
 			if info.NumPending == 0 && info.NumAckPending == 0 {
-				if v.number == now.active().number {
-					c.queue(tenant).see(v, info)
-				}
+				c.seeNothing(tenant, v, info, v.number == now.active().number)
 				continue
 			}
-			left = true
+			some = true
 			waiting[tenant] += c.queue(tenant).see(v, info)
 		}
-		if v.number != now.active().number && !left {
+		if v.number != now.active().number && !some {
 			c.sealed[v.number] = true // nothing is added to it any more
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for tenant := range left {
+		c.reclaiming[tenant] = 0
+	}
 	for tenant, n := range waiting {
+		if _, reclaims := c.reclaiming[tenant]; reclaims {
+			c.reclaiming[tenant] = max(n, c.reclaiming[tenant])
+			continue
+		}
 		c.sched.SetWaiting(tenant, max(n, c.sched.Waiting(tenant)), time.Now())
 	}
-	return nil
+	return left, nil
 }
 
-// reclaim has everything in flight of a consumer delivered again. The consumer's
-// state names what was delivered and not acknowledged only as a range of positions;
-// giving back a position that is not in flight does nothing.
-func (c *consumption) reclaim(ctx context.Context, v volume, info *natsjs.ConsumerInfo) error {
-	s := c.store
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait) // the flush insists on one
-	defer cancel()
-	first, last := max(info.AckFloor.Stream+1, v.first), info.Delivered.Stream
-	if last-first >= maxReclaim {
-		return fmt.Errorf("positions %d to %d are too many to look through", first, last)
+// seeNothing notes that a consumer of a tenant has no request.
+func (c *consumption) seeNothing(tenant string, v volume, info *natsjs.ConsumerInfo, active bool) {
+	c.mu.Lock()
+	q := c.queues[tenant]
+	c.mu.Unlock()
+	switch {
+	case q == nil:
+	case active:
+		q.see(v, info)
+	default:
+		q.drop(v)
 	}
-	for seq := first; seq <= last; seq++ {
-		if err := s.consume.Publish(workReply(info, seq), nak(0)); err != nil {
-			return err
-		}
-	}
-	return s.consume.FlushWithContext(ctx)
 }
 
 // queue is that of a tenant.
@@ -275,7 +283,11 @@ func (c *consumption) expect(tenant string, n int) {
 	}
 	c.mu.Lock()
 	c.queueLocked(tenant)
-	c.sched.Expect(tenant, n, time.Now())
+	if _, reclaims := c.reclaiming[tenant]; reclaims {
+		c.reclaiming[tenant] += n
+	} else {
+		c.sched.Expect(tenant, n, time.Now())
+	}
 	a := c.announced[tenant]
 	c.announced[tenant] = announced{generation: a.generation + 1, owed: a.owed + n}
 	c.mu.Unlock()
@@ -324,7 +336,13 @@ func (c *consumption) schedule() {
 			break
 		}
 		q, generation := c.queueLocked(slot.Tenant), c.announced[slot.Tenant].generation
-		c.running.Go(func() { c.serve(slot, q, generation) })
+		q.users++
+		c.running.Go(func() {
+			c.serve(slot, q, generation)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			q.users--
+		})
 	}
 	if c.served && c.sched.Idle() {
 		c.announceHungry(now)

@@ -170,3 +170,9 @@ func WaitingBeforeLook(ctx context.Context, s *Store, pool, tenant string, annou
 
 // LookForVolumes is what a follower does when nothing was announced for a while.
 func LookForVolumes(ctx context.Context, s *Store) { s.lookForVolumes(ctx) }
+
+// SetForgetAfter sets how long tenants with nothing to do are remembered.
+func SetForgetAfter(s *Store, d time.Duration) { s.forgetAfter = d }
+
+// Subscriptions is how many subscriptions the connection for work has.
+func Subscriptions(s *Store) int { return s.consume.NumSubscriptions() }

@@ -114,6 +114,8 @@ type Store struct {
 	damage atomic.Pointer[error]
 	// prepared holds the workKeys of the consumers that are known to exist.
 	prepared sync.Map
+	// forgetAfter is the constant, except in tests.
+	forgetAfter time.Duration
 }
 
 // Open makes sure that the ledger's volumes and buckets exist and are whole,
@@ -133,7 +135,7 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	s := &Store{conn: publish, consume: consume, opts: opts, log: opts.Logger, heaps: newBlobCache(opts.CacheBytes, opts.Cached)}
+	s := &Store{conn: publish, consume: consume, opts: opts, log: opts.Logger, heaps: newBlobCache(opts.CacheBytes, opts.Cached), forgetAfter: forgetAfter}
 	s.bases.ofEngine, s.bases.byHash = map[string]*packing{}, map[string]*packing{}
 	var err error
 	if s.js, err = natsjs.New(publish, natsjs.WithDefaultTimeout(opts.TryWait)); err != nil {

@@ -31,6 +31,10 @@ const (
 type tenantQueue struct {
 	c      *consumption
 	tenant string
+	// users are the slots taken for the tenant; idleSince is when a look first found
+	// that the queue has nothing to do, or zero. Both are guarded by c.mu.
+	users     int
+	idleSince time.Time
 
 	// pulling is held while the consumers are asked.
 	pulling sync.Mutex
@@ -54,8 +58,8 @@ type tenantQueue struct {
 	inFlight int
 	// looks are the volumes to be asked again although they are sealed.
 	looks map[events.Volume]bool
-	// full is whether a consumer had as many unacknowledged requests as it may have:
-	// until one is acknowledged it delivers none for the first time.
+	// full is whether the consumer of the active volume had as many unacknowledged
+	// requests as it may have: until one is acknowledged it delivers no new one.
 	full bool
 }
 
@@ -89,8 +93,12 @@ func (q *tenantQueue) see(v volume, info *natsjs.ConsumerInfo) (waiting int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	waiting = int(min(info.NumPending, lookAhead))
-	if q.full = isFull(info); q.full { // of all volumes, the active one is seen last
+	full := isFull(info)
+	if full {
 		waiting = 0
+	}
+	if v.number == q.c.store.volumes().active().number {
+		q.full = full
 	}
 	if info.NumAckPending > q.inFlight {
 		waiting++ // in another runner's hands, or its holder is dead
@@ -121,6 +129,13 @@ func (q *tenantQueue) isFull() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.full
+}
+
+// drop removes the source of a sealed volume that has nothing left to do.
+func (q *tenantQueue) drop(v volume) {
+	q.pulling.Lock()
+	defer q.pulling.Unlock()
+	q.sources = slices.DeleteFunc(q.sources, func(src *source) bool { return src.v.number == v.number })
 }
 
 // source is that of a volume; it is added if it is missing.
@@ -291,7 +306,9 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 			info, err := s.work.Consumer(ctx, src.v.stream(), src.name)
 			if err == nil && isFull(info.CachedInfo()) {
 				q.close() // takes back what was asked for
-				q.noteFull()
+				if src.v.number == q.active {
+					q.noteFull()
+				}
 				return got, errFull
 			}
 			continue // what went wrong is met by the request
@@ -339,7 +356,7 @@ func (q *tenantQueue) nextMsg(ctx context.Context, checked bool) (*nats.Msg, err
 	return m, err
 }
 
-// noteFull notes that a consumer of the tenant is full.
+// noteFull notes that the consumer of the active volume is full.
 func (q *tenantQueue) noteFull() {
 	q.mu.Lock()
 	was := q.full

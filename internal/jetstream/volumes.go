@@ -69,6 +69,13 @@ func (s *Store) setVolumes(list []volume) {
 			s.log.Error("a volume cannot be read by others", "volume", v.number, "err", err)
 		}
 	}
+	active := list[len(list)-1].stream()
+	s.prepared.Range(func(key, _ any) bool {
+		if key.(workKey).stream != active {
+			s.prepared.Delete(key) // nothing is stored there any more
+		}
+		return true
+	})
 	if old := s.known.Swap(newVolumes(list)); old != nil {
 		old.replace()
 	}

@@ -56,8 +56,17 @@ func sealedOnce(t *testing.T) (dir, kept string, last uint64) {
 	return dir, kept, last
 }
 
+// appendTo stores a run request, which makes the consumer of its tenant, and another
+// event, and returns the position of that.
 func appendTo(t *testing.T, store *jetstream.Store) (seq uint64) {
 	t.Helper()
+	request := &events.ExecutionRequested{
+		ExecutionID: events.NewID(time.Now()), Pool: events.DefaultPool,
+		Content: events.Plain(events.RequestedContent{Source: events.Body{Text: "1"}}),
+	}
+	if _, err := store.Append(t.Context(), events.New(events.DefaultTenant, time.Now(), request), 0); err != nil {
+		t.Fatal(err)
+	}
 	e := events.New(events.DefaultTenant, time.Now(), &events.HeapTagged{Heap: events.Hash(nil), Content: events.Plain(events.TagContent{})})
 	seq, err := store.Append(t.Context(), e, -1)
 	if err != nil {

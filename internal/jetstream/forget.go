@@ -1,0 +1,50 @@
+package jetstream
+
+import "time"
+
+// forgetAfter is how long the queue of a tenant is remembered that has nothing to do.
+// The next request of the tenant then costs one more question to the server.
+const forgetAfter = time.Minute
+
+// forgetIdle forgets the tenants that have had nothing to do for some time. Otherwise
+// each tenant that ever asked for a run would cost a subscription.
+func (c *consumption) forgetIdle(now time.Time) {
+	active := c.store.volumes().active()
+	var idle []*tenantQueue
+	c.mu.Lock()
+	for tenant, q := range c.queues {
+		_, reclaims := c.reclaiming[tenant]
+		switch {
+		case reclaims || q.users > 0 || c.sched.Waiting(tenant) > 0 || c.announced[tenant].owed > 0 || !q.idle(active):
+			q.idleSince = time.Time{}
+		case q.idleSince.IsZero():
+			q.idleSince = now
+		case now.Sub(q.idleSince) >= c.idleAfter:
+			delete(c.queues, tenant)
+			delete(c.announced, tenant)
+			idle = append(idle, q)
+		}
+	}
+	c.mu.Unlock()
+	for _, q := range idle {
+		q.pulling.Lock()
+		q.close()
+		q.pulling.Unlock()
+	}
+}
+
+// idle reports whether the queue holds no request and no sealed volume may have one.
+func (q *tenantQueue) idle(active volume) bool {
+	if !q.pulling.TryLock() {
+		return false
+	}
+	defer q.pulling.Unlock()
+	for _, src := range q.sources {
+		if src.v.number != active.number {
+			return false
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.held.Len() == 0 && q.inFlight == 0 && !q.full
+}

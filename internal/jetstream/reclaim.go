@@ -1,0 +1,153 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"sync"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+)
+
+const (
+	// maxReclaim bounds how many positions are looked through for the work of an
+	// earlier process.
+	maxReclaim = 200_000
+	// maxReclaims bounds the tenants whose work is looked through at the same time.
+	maxReclaims = 4
+)
+
+// inFlight is a consumer with requests that an earlier process had in flight.
+type inFlight struct {
+	v    volume
+	info *natsjs.ConsumerInfo
+}
+
+// reclaimAll has the work of an earlier process delivered again, some tenants at a
+// time. A tenant gets slots once its work is given back; the others get theirs
+// meanwhile.
+func (c *consumption) reclaimAll(ctx context.Context, left map[string][]inFlight) {
+	limit := make(chan struct{}, maxReclaims)
+	var tenants sync.WaitGroup
+	defer tenants.Wait()
+	for tenant, list := range left {
+		limit <- struct{}{}
+		tenants.Go(func() {
+			defer func() { <-limit }()
+			for _, w := range list {
+				if err := c.reclaim(ctx, tenant, w); err != nil && ctx.Err() == nil {
+					c.store.log.WarnContext(ctx, "work of an earlier process is only taken over when its time is up", "pool", c.pool, "tenant", tenant, "volume", w.v.number, "err", err)
+				}
+			}
+			c.mu.Lock()
+			n := c.reclaiming[tenant]
+			delete(c.reclaiming, tenant)
+			c.sched.SetWaiting(tenant, max(n, 1), time.Now())
+			c.mu.Unlock()
+			c.schedule()
+		})
+	}
+}
+
+// reclaim has what a consumer has in flight delivered again, except for turns that
+// still wait: the end of a turn before releases them. The consumer's state names what
+// was delivered and not acknowledged only as a range of positions; giving back a
+// position that is not in flight does nothing.
+func (c *consumption) reclaim(ctx context.Context, tenant string, w inFlight) error {
+	s := c.store
+	first, last := max(w.info.AckFloor.Stream+1, w.v.first), w.info.Delivered.Stream
+	if last-first >= maxReclaim {
+		return fmt.Errorf("positions %d to %d are too many to look through", first, last)
+	}
+	positions, err := c.reclaimable(ctx, tenant, w.v, first, last)
+	if err != nil {
+		return err
+	}
+	for _, seq := range positions {
+		if err := s.consume.Publish(workReply(w.info, seq), nak(0)); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait) // the flush insists on one
+	defer cancel()
+	return s.consume.FlushWithContext(ctx)
+}
+
+// queuedTurn is a request that has a turn.
+type queuedTurn struct {
+	position  uint64
+	execution string
+}
+
+// reclaimable lists the requests of a tenant in a range of positions that do not
+// wait for a turn before them. A request that cannot be read is one of them.
+func (c *consumption) reclaimable(ctx context.Context, tenant string, v volume, first, last uint64) (positions []uint64, err error) {
+	turns := map[string][]queuedTurn{} // by session, in order
+	for from := first; from <= last; {
+		var got uint64
+		r := getRequest{Seq: from, NextBySubject: v.number.RunSubjects(tenant, c.pool), Batch: batchMessages, MaxBytes: batchBytes}
+		_, err := c.store.getBatchIn(ctx, v, r, func(m stored) error {
+			if got = m.seq; got > last {
+				return nil
+			}
+			e, err := c.store.decode(m)
+			if d, ok := e.Data.(*events.ExecutionRequested); err == nil && ok && d.Turn != nil {
+				turns[d.Turn.SessionID] = append(turns[d.Turn.SessionID], queuedTurn{got, d.ExecutionID})
+			} else {
+				positions = append(positions, got)
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, events.ErrNotFound) {
+			return nil, fmt.Errorf("read the requests after position %d: %w", from-1, err)
+		}
+		if got == 0 {
+			break
+		}
+		from = got + 1
+	}
+	for _, list := range turns {
+		for _, turn := range list[:c.dueTurns(ctx, tenant, list)] {
+			positions = append(positions, turn.position)
+		}
+	}
+	return positions, nil
+}
+
+// dueTurns returns how many turns of a session, which are in order, may not wait for
+// another one: those up to the first whose execution has not ended. A turn that ended
+// before the turns ahead of it is no harm: what follows a turn that has not ended
+// always waits.
+func (c *consumption) dueTurns(ctx context.Context, tenant string, list []queuedTurn) int {
+	if len(list) == 1 {
+		return 1
+	}
+	failed := false
+	i := sort.Search(len(list), func(i int) bool {
+		ended, err := c.store.hasEnded(ctx, tenant, list[i])
+		failed = failed || err != nil
+		return err == nil && !ended
+	})
+	if failed {
+		return len(list)
+	}
+	return min(i+1, len(list))
+}
+
+// hasEnded reports whether the newest event of an execution ends it.
+func (s *Store) hasEnded(ctx context.Context, tenant string, t queuedTurn) (bool, error) {
+	now := s.volumes()
+	m, err := s.newestIn(ctx, now.list[now.from(t.position):], func(v events.Volume) string { return v.ExecSubject(tenant, t.execution) })
+	if errors.Is(err, events.ErrNotFound) {
+		return false, nil // it was not started
+	}
+	if err != nil {
+		return false, err
+	}
+	e, err := s.decode(m)
+	return err == nil && e.Type.Terminal(), err
+}
