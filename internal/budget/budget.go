@@ -66,7 +66,7 @@ const RetryAfter = 2 * time.Second
 // ExhaustedError is returned when an answer needs memory that others hold.
 type ExhaustedError struct {
 	// Need is what was asked for in bytes, Answer what the answer would hold with it,
-	// Share the size of the share.
+	// Share the most that one answer may hold.
 	Need, Answer, Share int64
 }
 
@@ -124,10 +124,12 @@ func (b *Budget) Answer(tenant string, factor int64) *Account {
 func (a *Account) WithFactor(factor int64) *Account { return &Account{a.holding, max(factor, 1)} }
 
 // Take adds n bytes of content to the account, or returns an *ExhaustedError. It
-// does not wait: the caller may hold what others need (see Retry). Several answers of
-// a tenant never hold more than is left free, so that one tenant cannot take the
-// share from the others. The only answer of a tenant leaves an eighth of the share
-// free. A tenant that holds nothing may take whatever fits.
+// does not wait: the caller may hold what others need (see Retry).
+//
+// One tenant cannot take the share from the others. Several answers of a tenant never
+// hold more than is left free, and its only answer leaves an eighth of the share free.
+// That eighth is for tenants that hold no more than a quarter of it: one tenant's
+// large answer does not refuse another one's small answer.
 func (a *Account) Take(n int64) error { return a.take(n * a.factor) }
 
 // TakeOnce is Take for memory that is held once whatever the answer is, such as a
@@ -141,7 +143,7 @@ func (a *holding) take(n int64) error {
 	if ok, _ := a.try(n, true); ok {
 		return nil
 	}
-	return &ExhaustedError{Need: n, Answer: a.Held() + n, Share: a.b.opts.Answers}
+	return &ExhaustedError{Need: n, Answer: a.Held() + n, Share: a.b.opts.Answers - a.b.reserve()}
 }
 
 // wait returns true once n bytes can be taken, false when ctx or the time is over.
@@ -178,9 +180,7 @@ func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	free, own := b.opts.Answers-b.used, b.tenants[a.tenant]
-	// The only answer of a tenant may grow as large as the longest request is.
-	grows := own == a.held && n <= free-b.opts.Answers/8
-	if n > free || own > 0 && own+n > free-n && !grows {
+	if !b.fits(own, n, free, own == a.held) {
 		return false, b.freed
 	}
 	if !take {
@@ -191,6 +191,21 @@ func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 	a.held += n
 	return true, nil
 }
+
+// fits reports whether a tenant that holds own bytes may take n of those that are
+// free, for its only answer or for one of several.
+func (b *Budget) fits(own, n, free int64, only bool) bool {
+	if own+n <= b.opts.Answers/32 {
+		return n <= free // a small answer
+	}
+	if n > free-b.reserve() {
+		return false
+	}
+	return only || own+n <= free-n
+}
+
+// reserve is what large answers leave to small ones, in bytes.
+func (b *Budget) reserve() int64 { return b.opts.Answers / 8 }
 
 // Held returns the bytes that the account holds, for Shrink.
 func (a *holding) Held() int64 {
@@ -384,9 +399,7 @@ func Retry(ctx context.Context, fn func() error) error {
 		a.Shrink(before)
 		n := full.Need
 		if all := full.Answer - before; all > n {
-			// What it gave back must fit too, and what a growing answer leaves free:
-			// otherwise it would fail again at once.
-			n = all + a.b.opts.Answers/8
+			n = all // what it gave back must fit too: otherwise it would fail again at once
 		}
 		if full.Never() || !a.wait(ctx, n, timer.C) {
 			a.b.refused.Add(1)
