@@ -144,14 +144,15 @@ func (a *api) signed(ctx context.Context, covers uint64) (audit.Checkpoint, erro
 	return c, err
 }
 
-// edge is the position of the newest event; without any there is nothing to sign.
+// edge returns the position of the newest event. A ledger without events is answered
+// with 404 and the code audit.CodeEmpty.
 func (a *api) edge(ctx context.Context) (uint64, error) {
 	edge, err := a.events.LastSeq(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read the end of the ledger: %w", err)
 	}
 	if edge == 0 {
-		return 0, fail(http.StatusNotFound, "not_found", "", "nothing is on record yet, so there is nothing to sign")
+		return 0, fail(http.StatusNotFound, audit.CodeEmpty, "", "the ledger has no events yet, so there is no checkpoint; run a script first")
 	}
 	return edge, nil
 }
@@ -494,6 +495,18 @@ type blobInput struct {
 
 func (in blobInput) about() subject { return subject{"hash", "Blob", in.Hash} }
 
+// removed returns the error that names the event by which a heap was removed or lost,
+// or err if no event is found.
+func (a *api) removed(ctx context.Context, tenant, heap string, err error) error {
+	if _, why := a.q.Heap(ctx, tenant, heap); errors.Is(why, events.ErrRemoved) {
+		return why
+	}
+	if lost, ok := errors.AsType[*events.LostError](a.cmd.Removed(ctx, tenant, heap)); ok {
+		return lost
+	}
+	return err
+}
+
 func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 	if a.blobs == nil {
 		return nil, unavailable("this server keeps no proofs of its ledger")
@@ -507,9 +520,7 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 	}
 	content, size, err := a.blobs.OpenBlob(ctx, tenant, in.Kind == "heaps", in.Hash)
 	if errors.Is(err, events.ErrRemoved) && in.Kind == "heaps" {
-		if _, why := a.q.Heap(ctx, tenant, in.Hash); errors.Is(why, events.ErrRemoved) {
-			err = why
-		}
+		err = a.removed(ctx, tenant, in.Hash, err)
 	}
 	if err != nil {
 		return nil, err

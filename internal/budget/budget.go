@@ -24,6 +24,10 @@ type Options struct {
 	// Patience is how long an answer waits for memory before it is refused.
 	// Default: 2 s.
 	Patience time.Duration
+	// Collect, if set, runs the garbage collector, and Cycles counts its completed
+	// cycles: runs that give heaps back make it run when the share of runs is short.
+	Collect func()
+	Cycles  func() uint64
 }
 
 // Split divides a total, in bytes, into shares: three eighths for answers, half
@@ -39,6 +43,7 @@ type Budget struct {
 
 	runsUsed, runsWaiting, cacheUsed atomic.Int64
 	refused                          atomic.Int64
+	garbage                          garbage // heaps that runs gave back
 
 	mu      sync.Mutex
 	used    int64            // guarded by mu; bytes that answers hold
@@ -51,7 +56,8 @@ func New(o Options) *Budget {
 	if o.Patience == 0 {
 		o.Patience = 2 * time.Second
 	}
-	return &Budget{opts: o, runs: semaphore.NewWeighted(o.Runs), tenants: map[string]int64{}, freed: make(chan struct{})}
+	return &Budget{opts: o, runs: semaphore.NewWeighted(o.Runs), garbage: garbage{collect: o.Collect, cycles: o.Cycles},
+		tenants: map[string]int64{}, freed: make(chan struct{})}
 }
 
 // RetryAfter is when a client that was refused is told to try again.
@@ -66,6 +72,10 @@ type ExhaustedError struct {
 
 // Error says what to do.
 func (e *ExhaustedError) Error() string {
+	if e.Never() && e.Answer <= e.Share {
+		return fmt.Sprintf("answer the request: it takes %d MiB of memory or more, and an answer may take %d of the %d MiB that this server has for all answers; ask for less at once, or start the server with a larger --memory-budget",
+			(e.Answer+1<<20-1)>>20, (e.Share-e.Share/8)>>20, e.Share>>20)
+	}
 	if e.Never() {
 		return fmt.Sprintf("answer the request: it takes %d MiB of memory or more, and this server has %d MiB for all answers; ask for less at once, or start the server with a larger --memory-budget",
 			(e.Answer+1<<20-1)>>20, e.Share>>20)
@@ -74,9 +84,11 @@ func (e *ExhaustedError) Error() string {
 		e.Share>>20, RetryAfter.Seconds())
 }
 
-// Never reports whether the answer takes more than all answers may hold: it is of no
-// use to try again.
-func (e *ExhaustedError) Never() bool { return e.Answer > e.Share }
+// Never reports whether the answer takes more than one answer may ever hold: it is of
+// no use to try again. An answer that grows leaves an eighth of the share free.
+func (e *ExhaustedError) Never() bool {
+	return e.Answer > e.Share || e.Answer > e.Need && e.Answer > e.Share-e.Share/8
+}
 
 // IsExhausted reports whether an error is an ExhaustedError.
 func IsExhausted(err error) bool {
@@ -267,21 +279,21 @@ func (a *RunAccount) Reserve(ctx context.Context, n int64) error {
 		return fmt.Errorf("wait for %d MiB of memory for runs: %w", n>>20, err)
 	}
 	a.held = n
-	a.b.runsUsed.Add(n)
+	a.b.garbage.bound(a.b.runsUsed.Add(n), a.b.opts.Runs)
 	return nil
 }
 
-// Holds reports whether the account holds memory.
-func (a *RunAccount) Holds() bool { return a.held > 0 }
-
-// Release gives back what the account holds. It may be called more than once.
+// Release gives back what the account holds; no reference to it may be left. It may be
+// called more than once.
 func (a *RunAccount) Release() {
 	n := a.held
 	if n == 0 {
 		return
 	}
 	a.held = 0
-	a.b.runsUsed.Add(-n)
+	a.b.garbage.add(n)
+	// Before another run takes the place: otherwise both would be in memory.
+	a.b.garbage.bound(a.b.runsUsed.Add(-n), a.b.opts.Runs)
 	a.b.runs.Release(n)
 }
 
