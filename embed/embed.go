@@ -20,6 +20,7 @@ import (
 	"daybook/internal/jetstream"
 	"daybook/internal/keyring"
 	"daybook/internal/natsserver"
+	"daybook/internal/reads"
 	"daybook/internal/worker"
 	"daybook/ledger"
 	"daybook/mcp"
@@ -55,6 +56,7 @@ type Daybook struct {
 	auth         access.Authenticator // nil lets everybody in
 	quotas       *access.Quotas
 	budget       *budget.Budget
+	reads        *reads.Gate
 	certificate  *certificate // nil without TLS
 	webhooks     *webhook.Service
 	retention    *retention.Service
@@ -148,7 +150,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 }
 
 func newDaybook(opts Options) *Daybook {
-	return &Daybook{opts: opts, damage: damage.NewState(), budget: newBudget(opts.MemoryMB), clients: newClients(), use: newUse(), done: make(chan struct{})}
+	return &Daybook{opts: opts, damage: damage.NewState(), budget: newBudget(opts.MemoryMB), reads: reads.New(reads.Options{}), clients: newClients(), use: newUse(), done: make(chan struct{})}
 }
 
 func (d *Daybook) takeDirectory(ctx context.Context) error {

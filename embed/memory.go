@@ -124,7 +124,7 @@ func counter(name string) uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// memoryMetrics reports the shares of the budget.
+// memoryMetrics reports the shares of the budget and the heavy reads.
 func (c *collector) memoryMetrics(out chan<- prometheus.Metric) {
 	s := c.d.budget.Stats()
 	for share, u := range map[string]budget.Usage{"answers": s.Answers, "runs": s.Runs, "heap_cache": s.Cache} {
@@ -132,5 +132,9 @@ func (c *collector) memoryMetrics(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(desc("memory_budget_bytes", "Size of a share of the memory budget.", "share"), prometheus.GaugeValue, float64(u.Size), share)
 	}
 	out <- prometheus.MustNewConstMetric(desc("memory_budget_refused_total", "Answers that were refused because others held the memory for answers."), prometheus.CounterValue, float64(s.Refused))
+	r := c.d.reads.Stats()
+	out <- prometheus.MustNewConstMetric(desc("heavy_reads_running", "Lists, logs, exports, proofs and blobs that are being read."), prometheus.GaugeValue, float64(r.Running))
+	out <- prometheus.MustNewConstMetric(desc("heavy_reads_waiting", "Heavy reads that wait for others of their tenant."), prometheus.GaugeValue, float64(r.Waiting))
+	out <- prometheus.MustNewConstMetric(desc("heavy_reads_refused_total", "Heavy reads that were refused because too many of their tenant waited."), prometheus.CounterValue, float64(r.Refused))
 	out <- prometheus.MustNewConstMetric(desc("memory_budget_runs_waiting", "Runs that wait for memory for their heap."), prometheus.GaugeValue, float64(s.RunsWaiting))
 }

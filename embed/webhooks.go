@@ -25,6 +25,7 @@ func (d *Daybook) startWebhooks(ctx context.Context) error {
 		Feed:         webhookFeed{d.store, d.tail},
 		Dir:          filepath.Join(d.opts.DataDir, "webhooks"),
 		SessionOf:    d.sessionOf,
+		Reads:        d.reads,
 		AllowPrivate: d.opts.WebhookAllowPrivate,
 		Logger:       d.opts.Logger,
 	})

@@ -56,7 +56,7 @@ type listInput struct {
 	Status  string        `query:"status" doc:"Only this status: running, completed, failed, timed_out or cancelled."`
 	Session string        `query:"session" doc:"Only runs of this session: a name, an id, an intent, a ref, or a unique prefix."`
 	Since   string        `query:"since" doc:"Only runs accepted at this time or later."`
-	Text    string        `query:"text" doc:"Only runs whose source contains this, without regard to case, or is the script that this names as stack traces do (main.ts#1a2b3c4d). Of a source above 64 KiB only the beginning is searched. A page looks at no more than 20,000 runs: it may hold fewer than limit, or none, and have a next_cursor."`
+	Text    string        `query:"text" doc:"Only runs whose source contains this, without regard to case, or is the script that this names as stack traces do (main.ts#1a2b3c4d). Of a source above 64 KiB only the beginning is searched. A page looks at no more than 20,000 runs and 16 MiB of sources: it may hold fewer than limit, or none, and have a next_cursor."`
 	Tags    []string      `query:"tag,explode" doc:"Only runs whose output heap carries this tag, as KEY=VALUE; repeat it for more."`
 	Limit   optional[int] `query:"limit" doc:"At most this many."`
 	Cursor  string        `query:"cursor" doc:"next_cursor of the previous page."`

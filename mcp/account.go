@@ -9,6 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 )
 
 // accountHeader carries the key of the account of an HTTP request to its tool: the
@@ -56,4 +57,13 @@ func (s *Server) accounted(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		return next(budget.With(ctx, account), method, req)
 	}
+}
+
+// permitted waits for the permit of a call that is heavy. done MUST be called.
+func (s *Server) permitted(ctx context.Context) (_ context.Context, done func(), err error) {
+	p := s.opts.Reads.Permit(s.tenant)
+	if err := p.Take(ctx); err != nil {
+		return ctx, nil, err
+	}
+	return reads.With(ctx, p), p.Yield, nil
 }

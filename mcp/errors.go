@@ -10,6 +10,7 @@ import (
 	"daybook/events"
 	"daybook/internal/access"
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -52,6 +53,9 @@ func explain(ctx context.Context, err error) (message string, ours bool) {
 	}
 	if full, ok := errors.AsType[*budget.ExhaustedError](err); ok {
 		return full.Error(), false
+	}
+	if busy, ok := errors.AsType[*reads.BusyError](err); ok {
+		return busy.Error(), false
 	}
 	switch code := codeOf(err); code {
 	case ledger.CodeInvalid, ledger.CodeTooLarge, ledger.CodeNotFound, ledger.CodeConflict, ledger.CodeGone:

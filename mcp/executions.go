@@ -21,7 +21,7 @@ func (s *Server) executionTools() []tool {
 			call:   s.getExecution,
 		},
 		{
-			name: "get_execution_output", title: "Get console output", readOnly: true, idempotent: true,
+			name: "get_execution_output", title: "Get console output", heavy: true, readOnly: true, idempotent: true,
 			about: "Read a run's console output by lines or, with byte_offset, by bytes. " +
 				"Continue at next_line_offset until has_more is false and status is not \"running\".",
 			input: []property{
@@ -45,7 +45,7 @@ func (s *Server) executionTools() []tool {
 			call:   s.cancelExecution,
 		},
 		{
-			name: "list_executions", title: "List executions", readOnly: true, idempotent: true,
+			name: "list_executions", title: "List executions", heavy: true, readOnly: true, idempotent: true,
 			about: "List running and recently ended executions, newest first.",
 			input: []property{
 				{name: "status", kind: text, oneOf: statuses()},

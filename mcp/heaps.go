@@ -35,7 +35,7 @@ func (s *Server) heapTools() []tool {
 			call:   s.deleteTags,
 		},
 		{
-			name: "query_heaps_by_tags", title: "Find heaps by tags", readOnly: true, idempotent: true, repeats: true,
+			name: "query_heaps_by_tags", title: "Find heaps by tags", heavy: true, readOnly: true, idempotent: true, repeats: true,
 			about: "Find heaps with all given tags; {} finds every tagged heap.",
 			input: []property{
 				{name: "tags", kind: textMap, required: true},

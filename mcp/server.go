@@ -14,6 +14,7 @@ import (
 	"daybook/events"
 	"daybook/internal/access"
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 )
 
 // Options set up a Server. Commands and Queries are required.
@@ -59,6 +60,8 @@ type Options struct {
 	PublicURL string
 	// Budget bounds the memory that answers hold; nil for no limits.
 	Budget *budget.Budget
+	// Reads shares the processor time for heavy reads; nil for no limits.
+	Reads *reads.Gate
 	// Fixtures, if any, are mounted for a test suite.
 	Fixtures *Fixtures
 	// Unanswerable, if set, is why no tool can answer, or nil: the read side lacks

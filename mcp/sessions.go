@@ -21,13 +21,13 @@ const noSession = "no session name for this connection: send the header X-MCP-Se
 func (s *Server) sessionTools() []tool {
 	return []tool{
 		{
-			name: "list_sessions", title: "List sessions", readOnly: true, idempotent: true,
+			name: "list_sessions", title: "List sessions", heavy: true, readOnly: true, idempotent: true,
 			about:  "List the names of sessions with log entries.",
 			output: record(listOf("sessions", object{{"type", "string"}})),
 			call:   s.listSessions,
 		},
 		{
-			name: "list_session_snapshots", title: "List session log", readOnly: true, idempotent: true,
+			name: "list_session_snapshots", title: "List session log", heavy: true, readOnly: true, idempotent: true,
 			about: "List the ended runs of this connection's session, oldest first. The last non-null output_heap continues it.",
 			input: []property{{name: "fields", kind: text,
 				about: "comma-separated: " + strings.Join(entryFields, ",") + "; default: the first five"}},

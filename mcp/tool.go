@@ -40,6 +40,8 @@ type tool struct {
 
 	// unnoted calls leave nothing in their context.
 	unnoted bool
+	// heavy calls cost far more than the message: see package reads.
+	heavy bool
 	// repeats tells whoever calls the tool again with the same arguments so.
 	repeats bool
 }
@@ -118,6 +120,14 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 		a, err := decodeArguments(t.name, t.input, req.Params.Arguments)
 		if err != nil {
 			return s.refuse(ctx, t.name, err), nil
+		}
+		if t.heavy {
+			permitted, done, err := s.permitted(ctx)
+			if err != nil {
+				return s.refuse(ctx, t.name, err), nil
+			}
+			defer done()
+			ctx = permitted
 		}
 		c := s.callerOf(ctx, req)
 		use := s.enter(ctx, c, t, a)

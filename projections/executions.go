@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/reads"
 )
 
 // Execution returns everything on record about an execution, or
@@ -96,6 +97,9 @@ func (s *Store) text(ctx context.Context, tenant string, stored sql.NullString) 
 	case s.opts.Texts == nil:
 		return &b.Blob.Preview, nil
 	default:
+		if err := reads.From(ctx).Take(ctx); err != nil {
+			return nil, err
+		}
 		raw, err := s.opts.Texts.Text(ctx, tenant, b.Blob.SHA256)
 		if err != nil {
 			return nil, err

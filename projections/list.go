@@ -130,6 +130,10 @@ const detailColumns = ", queued AND status = 'running', session, logical_id, out
 // maxSearched is how many executions one page of a search in sources looks at.
 const maxSearched = 20_000
 
+// maxSearchedBytes is how many bytes of stored sources one page of a search looks at;
+// one source more, at most.
+const maxSearchedBytes = 16 << 20
+
 // documented lists every running execution and the newest ended ones.
 func (w condition) documented(ctx context.Context, tx *sql.Tx) (ExecutionPage, error) {
 	ended := w.and("status <> 'running'")
@@ -216,8 +220,9 @@ func (w condition) search(ctx context.Context, tx *sql.Tx, limit int, kind curso
 	defer rows.Close()
 	text, name := strings.ToLower(w.text), scriptName.FindStringSubmatch(w.text)
 	var last uint64
+	size := 0
 	for searched := 0; rows.Next(); searched++ {
-		if searched == maxSearched || len(page.Executions) == limit {
+		if searched == maxSearched || size > maxSearchedBytes || len(page.Executions) == limit {
 			page.NextCursor = cursor{kind, last}.String()
 			break
 		}
@@ -227,6 +232,7 @@ func (w condition) search(ctx context.Context, tx *sql.Tx, limit int, kind curso
 			return page, err
 		}
 		last = position
+		size += len(source)
 		var b events.Body
 		if err := json.Unmarshal(source, &b); err != nil {
 			return page, err

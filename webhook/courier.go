@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -10,8 +11,16 @@ import (
 	"daybook/events"
 )
 
-// pageSize is how many events a courier reads at once.
-const pageSize = 256
+const (
+	// pageSize is how many events a courier reads at once.
+	pageSize = 256
+	// parcelBytes is from how many bytes of messages on a courier delivers what it
+	// has before it looks at more events. It holds them while a receiver hangs.
+	parcelBytes = 64 << 10
+	// unwritten is how many positions without an event for it a courier passes before
+	// it writes where it is.
+	unwritten = 10_000
+)
 
 // lagPause is how long a courier waits for an event that is announced and cannot
 // be read yet.
@@ -26,8 +35,15 @@ type courier struct {
 	place    place
 	client   *http.Client
 	selector *events.Selector
-	// at is the position reached.
-	at uint64
+	// at is the position reached, written the one that is in place.
+	at, written uint64
+}
+
+// parcel is an event for the receiver.
+type parcel struct {
+	seq  uint64
+	kind events.Type
+	message
 }
 
 func (s *Service) selector(h *hook) *events.Selector {
@@ -40,7 +56,8 @@ func (s *Service) selector(h *hook) *events.Selector {
 func (c *courier) run(ctx context.Context) {
 	defer c.client.CloseIdleConnections()
 	defer func() {
-		if err := c.place.close(); err != nil {
+		c.rest() // for the position
+		if err := errors.Join(c.place.set(c.at, false), c.place.close()); err != nil {
 			c.s.opts.Logger.WarnContext(ctx, "the position of a webhook may be lost", "webhook", c.h.id, "error", err)
 		}
 	}()
@@ -59,45 +76,89 @@ func (c *courier) run(ctx context.Context) {
 
 // page takes what is stored after the position, or waits until there is more.
 func (c *courier) page(ctx context.Context) error {
-	applied, moved := c.s.progress()
-	if c.disabled() || c.at >= applied {
+	if resting, written := c.rest(); resting {
+		if written {
+			return c.place.set(c.at, false)
+		}
 		select {
-		case <-moved:
 		case <-c.h.changed:
 		case <-ctx.Done():
 		}
 		return nil
 	}
-	batch, err := c.s.opts.Feed.Read(ctx, c.at, pageSize)
+	list, end, err := c.collect(ctx)
 	if err != nil {
 		return err
 	}
-	if len(batch) == 0 { // the copy of the ledger that was asked lags behind
+	if end == c.at { // the copy of the ledger that was asked lags behind
 		c.pause(ctx, lagPause)
 		return nil
 	}
-	written := c.at
-	for _, e := range batch {
-		wanted, err := c.wants(ctx, e)
-		if err != nil {
+	for _, p := range list {
+		if on, err := c.deliver(ctx, p); !on || err != nil {
 			return err
 		}
-		if wanted {
-			if on, err := c.deliver(ctx, e); !on || err != nil {
-				return err
-			}
-			if err := c.place.set(e.Seq, true); err != nil {
-				return fmt.Errorf("keep the position: %w", err)
-			}
-			written = e.Seq
+		if err := c.place.set(p.seq, true); err != nil {
+			return fmt.Errorf("keep the position: %w", err)
 		}
-		c.reached(e.Seq)
+		c.written = p.seq
+		c.reached(p.seq)
 	}
-	if c.at > written {
+	c.reached(end)
+	if c.at >= c.written+unwritten {
 		// Losing this only means passing over the same events again.
+		c.written = c.at
 		return c.place.set(c.at, false)
 	}
 	return nil
+}
+
+// rest reports whether there is nothing to deliver now: then the position of the
+// webhook moves on with the ledger, and changed is signaled when there may be
+// something. It also reports whether the position is to be written.
+func (c *courier) rest() (resting, write bool) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.at = max(c.at, c.h.position)
+	if c.h.resting = c.h.disabled == "" && c.at >= c.s.applied; !c.h.resting {
+		return c.h.disabled != "", false
+	}
+	if write = c.at >= c.written+unwritten; write {
+		c.written = c.at
+	}
+	c.h.wakeAt = c.written + unwritten
+	return true, write
+}
+
+// collect reads the next events for the receiver, and the position up to which these
+// are all. What else was read is not kept while they are delivered.
+func (c *courier) collect(ctx context.Context) (list []parcel, end uint64, err error) {
+	leave, err := c.s.opts.Reads.Enter(ctx, c.h.tenant)
+	if err != nil {
+		return nil, c.at, err
+	}
+	defer leave()
+	batch, err := c.s.opts.Feed.Read(ctx, c.at, pageSize)
+	if err != nil {
+		return nil, c.at, err
+	}
+	end = c.at
+	for size := 0; len(batch) > 0 && size < parcelBytes; batch = batch[1:] {
+		e := batch[0]
+		wanted, err := c.wants(ctx, e)
+		if err != nil {
+			return nil, c.at, err
+		}
+		if wanted {
+			p, err := newParcel(e)
+			if err != nil {
+				return nil, c.at, err
+			}
+			list, size = append(list, p), size+len(p.body)
+		}
+		end = e.Seq
+	}
+	return list, end, nil
 }
 
 func (c *courier) wants(ctx context.Context, e events.Event) (bool, error) {
@@ -124,14 +185,10 @@ func (c *courier) attempt(ctx context.Context, m message) outcome {
 // deliver tries an event until the receiver has accepted it, or it is a dead
 // letter on record: then it reports true. False means that the receiver wants
 // no more, or ctx is done.
-func (c *courier) deliver(ctx context.Context, e events.Event) (bool, error) {
-	m, err := newMessage(e)
-	if err != nil {
-		return false, err
-	}
+func (c *courier) deliver(ctx context.Context, p parcel) (bool, error) {
 	began := time.Now()
 	for n := 1; ; n++ {
-		o := c.attempt(ctx, m)
+		o := c.attempt(ctx, p.message)
 		switch {
 		case ctx.Err() != nil:
 			return false, nil //nolint:nilerr // whatever came of it: it was broken off
@@ -139,9 +196,9 @@ func (c *courier) deliver(ctx context.Context, e events.Event) (bool, error) {
 			c.report(0, outcome{}, time.Time{})
 			return true, nil
 		case o.gone():
-			return false, c.record(ctx, &events.WebhookDisabled{WebhookID: c.h.id, EventSeq: e.Seq, Reason: o.reason})
+			return false, c.record(ctx, &events.WebhookDisabled{WebhookID: c.h.id, EventSeq: p.seq, Reason: o.reason})
 		case n >= c.s.opts.Attempts:
-			err := c.record(ctx, c.letter(e, n, began, o))
+			err := c.record(ctx, c.letter(p, n, began, o))
 			c.report(0, o, time.Time{})
 			return err == nil, err
 		}
@@ -153,9 +210,9 @@ func (c *courier) deliver(ctx context.Context, e events.Event) (bool, error) {
 	}
 }
 
-func (c *courier) letter(e events.Event, attempts int, began time.Time, o outcome) *events.WebhookDeadLettered {
+func (c *courier) letter(p parcel, attempts int, began time.Time, o outcome) *events.WebhookDeadLettered {
 	return &events.WebhookDeadLettered{
-		WebhookID: c.h.id, EventSeq: e.Seq, EventID: e.ID, EventKind: e.Type,
+		WebhookID: c.h.id, EventSeq: p.seq, EventID: p.message.id, EventKind: p.kind,
 		Attempts: attempts, FirstAttemptAt: events.Instant{Time: began.UTC().Truncate(time.Millisecond)}, Reason: o.reason, Status: o.status,
 	}
 }
@@ -199,12 +256,12 @@ func (c *courier) retry(ctx context.Context, seq uint64) error {
 	if len(list) == 0 || list[0].Seq != seq {
 		return fmt.Errorf("event %d cannot be read: %w", seq, events.ErrNotFound)
 	}
-	m, err := newMessage(list[0])
+	p, err := newParcel(list[0])
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	o := c.attempt(ctx, m)
+	o := c.attempt(ctx, p.message)
 	switch {
 	case ctx.Err() != nil:
 		return nil //nolint:nilerr // it was broken off, and is still to be retried
@@ -213,7 +270,7 @@ func (c *courier) retry(ctx context.Context, seq uint64) error {
 	case o.gone():
 		return c.record(ctx, &events.WebhookDisabled{WebhookID: c.h.id, EventSeq: seq, Reason: o.reason})
 	default:
-		return c.record(ctx, c.letter(list[0], 1, began, o))
+		return c.record(ctx, c.letter(p, 1, began, o))
 	}
 }
 
@@ -252,12 +309,12 @@ func (c *courier) report(failed int, o outcome, next time.Time) {
 	c.h.failed, c.h.problem, c.h.next = failed, o.reason, next
 }
 
-// newMessage renders an event for receivers.
-func newMessage(e events.Event) (message, error) {
+// newParcel renders an event for receivers.
+func newParcel(e events.Event) (parcel, error) {
 	ce, err := events.Structured(e)
 	if err != nil {
-		return message{}, err
+		return parcel{}, err
 	}
 	body, err := json.Marshal(ce)
-	return message{id: e.ID, body: body}, err
+	return parcel{seq: e.Seq, kind: e.Type, message: message{id: e.ID, body: body}}, err
 }

@@ -72,6 +72,10 @@ type hook struct {
 	failed   int // attempts for the event at hand
 	problem  string
 	next     time.Time
+	// resting is true while its courier waits at the end of the ledger: position then
+	// moves with it, up to wakeAt.
+	resting bool
+	wakeAt  uint64
 	// changed wakes who delivers for it, stop ends that, and ended is closed when
 	// it has ended; closed, too, when nobody does.
 	changed chan struct{}
@@ -126,10 +130,29 @@ func (h *hook) apply(e events.Event) {
 	case *events.WebhookRedelivered:
 		delete(h.letters, d.EventSeq)
 	}
+	h.wake()
+}
+
+// wake has the courier look at what has changed.
+func (h *hook) wake() {
 	select {
 	case h.changed <- struct{}{}:
 	default:
 	}
+}
+
+// concerns reports whether the webhook may be for an event of a batch.
+func (h *hook) concerns(batch []events.Event) bool {
+	return slices.ContainsFunc(batch, func(e events.Event) bool {
+		switch {
+		case e.Type.Webhook():
+			return false
+		case len(h.selection.Types) > 0:
+			return slices.Contains(h.selection.Types, e.Type) && (e.Tenant == h.tenant || e.Tenant == events.LedgerTenant)
+		default:
+			return e.Tenant == h.tenant
+		}
+	})
 }
 
 // queued are the positions of the letters to deliver once more, in order.

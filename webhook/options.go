@@ -32,6 +32,17 @@ type Feed interface {
 	Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error
 }
 
+// Reads admits readers of the ledger.
+type Reads interface {
+	// Enter waits until a tenant may read. The caller MUST call leave.
+	Enter(ctx context.Context, tenant string) (leave func(), err error)
+}
+
+// unlimited admits everybody.
+type unlimited struct{}
+
+func (unlimited) Enter(context.Context, string) (func(), error) { return func() {}, nil }
+
 // Options set up a Service. Journal, Feed, Dir and SessionOf are required.
 type Options struct {
 	Journal Journal
@@ -40,6 +51,9 @@ type Options struct {
 	Dir string
 	// SessionOf returns the sessions of a tenant's execution, as events.Selector says.
 	SessionOf func(ctx context.Context, tenant string, seq uint64, execution string) ([]string, error)
+	// Reads shares the processor time for reading the ledger between tenants. Default:
+	// no limit.
+	Reads Reads
 	// AllowPrivate lets deliveries go to this machine and private networks, and
 	// over plain HTTP.
 	AllowPrivate bool
@@ -69,6 +83,9 @@ func (o Options) withDefaults() (Options, error) {
 	o.BackoffFirst = cmp.Or(o.BackoffFirst, time.Second)
 	o.BackoffMax = max(cmp.Or(o.BackoffMax, 15*time.Minute), o.BackoffFirst)
 	o.MaxPerTenant = cmp.Or(o.MaxPerTenant, 64)
+	if o.Reads == nil {
+		o.Reads = unlimited{}
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

@@ -57,7 +57,7 @@ func (s *Service) engage(ctx context.Context, couriers *sync.WaitGroup, h *hook)
 	ctx, h.stop = context.WithCancel(ctx)
 	ended := make(chan struct{})
 	h.ended = ended
-	c := &courier{s: s, h: h, place: place, client: newClient(s.opts), at: position, selector: s.selector(h)}
+	c := &courier{s: s, h: h, place: place, client: newClient(s.opts), at: position, written: position, selector: s.selector(h)}
 	couriers.Go(func() {
 		defer close(ended)
 		c.run(ctx)

@@ -107,6 +107,21 @@ func (s *Service) advance(batch []events.Event) {
 		s.apply(e)
 		s.applied = max(s.applied, e.Seq)
 	}
+	// A courier whose webhook has no event among these costs nothing: there may be
+	// many, and each reads the ledger for itself.
+	for _, h := range s.hooks {
+		switch {
+		case !h.resting:
+		case h.concerns(batch):
+			h.resting = false
+			h.wake()
+		default:
+			if h.position = s.applied; h.position >= h.wakeAt {
+				h.resting = false
+				h.wake()
+			}
+		}
+	}
 	close(s.moved)
 	s.moved = make(chan struct{})
 }

@@ -23,7 +23,7 @@ var allowed = map[string][]string{
 	"":                                 {"internal/cli"},
 	"events":                           {},
 	"ledger":                           {"events"},
-	"projections":                      {"events", "internal/budget", "internal/exhausted", "internal/redact"},
+	"projections":                      {"events", "internal/budget", "internal/exhausted", "internal/reads", "internal/redact"},
 	"audit":                            {"events", "internal/exhausted"},
 	"damage":                           {"events"},
 	"runner":                           {"events", "ledger", "internal/fairness"},

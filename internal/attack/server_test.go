@@ -90,6 +90,9 @@ func TestMain(m *testing.M) {
 	if n := os.Getenv(followVariable); n != "" {
 		follow(n) // this process is the followers that a test has started
 	}
+	if n := os.Getenv(readVariable); n != "" {
+		readInLoop(n) // likewise the readers
+	}
 	code := m.Run()
 	if buildDir != "" {
 		os.RemoveAll(buildDir)

@@ -1,0 +1,75 @@
+package httpapi_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"daybook/httpapi"
+	"daybook/internal/reads"
+	"daybook/projections"
+)
+
+// slowLists answers a list when it is told to.
+type slowLists struct {
+	*projections.Store
+	begun, answer chan struct{}
+}
+
+func (s slowLists) Executions(ctx context.Context, tenant string, f projections.ExecutionFilter) (projections.ExecutionPage, error) {
+	s.begun <- struct{}{}
+	<-s.answer
+	return s.Store.Executions(ctx, tenant, f)
+}
+
+// One heavy read of a tenant runs at a time, others wait, and too many are refused with
+// the time to try again. Small reads and runs pass.
+func TestHeavyReadsQueue(t *testing.T) {
+	t.Parallel()
+	lists := slowLists{begun: make(chan struct{}, 10), answer: make(chan struct{})}
+	gate := reads.New(reads.Options{Running: 1, Waiting: 1})
+	s := start(t, func(o *httpapi.Options) {
+		lists.Store = o.Queries.(*projections.Store)
+		o.Queries, o.Reads = lists, gate
+	})
+	submitted := s.do("POST", "/api/exec", "1", "Content-Type", "text/plain")
+	id := strings.TrimPrefix(submitted.Header.Get("Location"), "/api/executions/")
+	statuses := make(chan int, 2)
+	list := func() { statuses <- s.do("GET", "/api/executions", "").StatusCode }
+	go list()
+	<-lists.begun
+	go list()
+	for gate.Stats().Waiting == 0 {
+		select {
+		case <-lists.begun:
+			t.Fatal("two lists of a tenant are read at once")
+		case <-t.Context().Done():
+			t.Fatal("the second list does not wait")
+		default:
+		}
+	}
+	for _, path := range []string{"/api/executions", "/api/heaps", "/openapi.json", "/api/sessions/x/entries"} {
+		a := s.do("GET", path, "")
+		if a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") != "2" || !strings.Contains(string(a.body), "heavy reads of this tenant wait") {
+			t.Errorf("%s beside two lists: %s, %q: %s", path, a.Status, a.Header.Get("Retry-After"), a.body)
+		}
+	}
+	for _, path := range []string{"/api/executions/" + id, "/api/executions/" + id + "/output", "/healthz"} {
+		if a := s.do("GET", path, ""); a.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s %s", path, a.Status, a.body)
+		}
+	}
+	if a := s.do("POST", "/api/exec", `{"code":"1"}`, "Content-Type", "application/json"); a.StatusCode != http.StatusAccepted {
+		t.Errorf("a run: %s %s", a.Status, a.body)
+	}
+	for range 2 {
+		lists.answer <- struct{}{}
+		if status := <-statuses; status != http.StatusOK {
+			t.Errorf("a list: %d", status)
+		}
+	}
+	if a := s.do("GET", "/api/heaps", ""); a.StatusCode != http.StatusOK || gate.Stats().Running != 0 {
+		t.Errorf("after the lists: %s, %+v", a.Status, gate.Stats())
+	}
+}
