@@ -33,9 +33,14 @@ func newCatchUp(readers int) *catchUp {
 	return &catchUp{all: semaphore.NewWeighted(int64(readers)), tenants: map[string]*tenantReaders{}}
 }
 
+// maxCatchUpPause bounds the pause after a page. A page takes some milliseconds; one
+// that took longer waited for memory, for a disk or for the processor.
+const maxCatchUpPause = 100 * time.Millisecond
+
 // enter waits until a reader of a tenant may read a page. The caller MUST call
 // leave when it has the page. If others wait then, the next one is admitted after
-// as long a time as the page took: a crowd of readers leaves half the time to runs.
+// as long a time as the page took, maxCatchUpPause at most: a crowd of readers leaves
+// half the time to runs.
 func (c *catchUp) enter(ctx context.Context, tenant string) (leave func(), err error) {
 	t := c.join(tenant)
 	if err := t.one.Acquire(ctx, 1); err != nil {
@@ -54,7 +59,7 @@ func (c *catchUp) enter(ctx context.Context, tenant string) (leave func(), err e
 			t.one.Release(1)
 		}
 		if c.quit(tenant, t) > 0 {
-			time.AfterFunc(time.Since(start), release)
+			time.AfterFunc(min(time.Since(start), maxCatchUpPause), release)
 			return
 		}
 		release()
