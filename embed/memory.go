@@ -24,12 +24,15 @@ func memoryMB(limit int64) int {
 	if limit <= 0 || limit == math.MaxInt64 {
 		return defaultMemoryMB
 	}
-	return int(min(defaultMemoryMB, max(limit>>21, minMemoryMB)))
+	return int(min(defaultMemoryMB, max(limit>>21, MinMemoryMB)))
 }
 
-// minMemoryMB is the least Options.MemoryMB: less does not hold one large page of
-// output.
-const minMemoryMB = 64
+// MinMemoryMB and MaxMemoryMB are the bounds of Options.MemoryMB, in MiB. Less does
+// not hold one large page of output. More is a number of bytes by mistake.
+const (
+	MinMemoryMB = 64
+	MaxMemoryMB = 1 << 20
+)
 
 func newBudget(megabytes int) *budget.Budget {
 	return budget.New(budget.Split(int64(megabytes) << 20))

@@ -19,6 +19,7 @@ import (
 	"daybook/events"
 	"daybook/internal/access"
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -189,11 +190,14 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	var f *failure
 	var le *ledger.Error
 	var unwritable *events.UnwritableError
+	var busy *reads.BusyError
 	switch {
 	case errors.As(err, &f):
 		return f
 	case budget.IsExhausted(err):
 		return overBudget(err)
+	case errors.As(err, &busy):
+		return overReads(busy)
 	case errors.As(err, &le) && le.Code != ledger.CodeInternal:
 		f = fail(status(le.Code), string(le.Code), le.Field, "%s", le.Message)
 		if le.Code == ledger.CodeExhausted || ledger.Temporary(err) {

@@ -10,6 +10,7 @@ import (
 	"daybook/events"
 	"daybook/internal/access"
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -156,6 +157,8 @@ type Options struct {
 	Quotas *access.Quotas
 	// Budget bounds the memory that bodies and answers hold; nil for no limits.
 	Budget *budget.Budget
+	// Reads shares the processor time for heavy reads. Default: one of its own.
+	Reads *reads.Gate
 	// Pace is the least speed of clients.
 	Pace Pace
 	// PublicURL is the address clients know the service by, where a proxy changes

@@ -50,6 +50,7 @@ var poisonedHeaps = []struct {
 // when the run throws, runs out of time or is cancelled.
 func TestPoisonedHeap(t *testing.T) {
 	attack(t, "TestPoisonedHeaps in internal/v8 and TestWhatAHeapCarries in internal/worker")
+	unhurried(t)
 	s := startServer(t)
 	token := s.token("victim", "read,run")
 	client := sdk.NewClient(&sdk.Implementation{Name: "attack", Version: "1"}, nil)

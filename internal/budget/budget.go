@@ -66,6 +66,10 @@ type ExhaustedError struct {
 
 // Error says what to do.
 func (e *ExhaustedError) Error() string {
+	if e.Never() && e.Answer <= e.Share {
+		return fmt.Sprintf("answer the request: it takes %d MiB of memory or more, and an answer may take %d of the %d MiB that this server has for all answers; ask for less at once, or start the server with a larger --memory-budget",
+			(e.Answer+1<<20-1)>>20, (e.Share-e.Share/8)>>20, e.Share>>20)
+	}
 	if e.Never() {
 		return fmt.Sprintf("answer the request: it takes %d MiB of memory or more, and this server has %d MiB for all answers; ask for less at once, or start the server with a larger --memory-budget",
 			(e.Answer+1<<20-1)>>20, e.Share>>20)
@@ -74,9 +78,11 @@ func (e *ExhaustedError) Error() string {
 		e.Share>>20, RetryAfter.Seconds())
 }
 
-// Never reports whether the answer takes more than all answers may hold: it is of no
-// use to try again.
-func (e *ExhaustedError) Never() bool { return e.Answer > e.Share }
+// Never reports whether the answer takes more than one answer may ever hold: it is of
+// no use to try again. An answer that grows leaves an eighth of the share free.
+func (e *ExhaustedError) Never() bool {
+	return e.Answer > e.Share || e.Answer > e.Need && e.Answer > e.Share-e.Share/8
+}
 
 // IsExhausted reports whether an error is an ExhaustedError.
 func IsExhausted(err error) bool {

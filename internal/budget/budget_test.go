@@ -188,6 +188,31 @@ func TestAnswerLargerThanTheShare(t *testing.T) {
 	}
 }
 
+// The last eighth of the share is for others: an answer that grows into it is not told
+// to try again, even when no other answer holds memory.
+func TestAnswerThatGrowsIntoTheLastEighth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := budget.New(budget.Options{Answers: 80 << 20, Runs: 1, Cache: 1})
+		ctx, start := budget.With(t.Context(), b.Answer("a", 1)), time.Now()
+		err := budget.Retry(ctx, func() error {
+			for range 8 {
+				if err := budget.Take(ctx, 10<<20); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		full, ok := errors.AsType[*budget.ExhaustedError](err)
+		if !ok || !full.Never() || !strings.Contains(err.Error(), "it takes 80 MiB of memory or more, and an answer may take 70 of the 80 MiB") || time.Since(start) > 0 {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+		mustTake(t, b.Answer("c", 1), 10<<20)
+		if err := b.Answer("b", 1).Take(80 << 20); !budget.IsExhausted(err) || errors.As(err, &full) && full.Never() {
+			t.Errorf("an answer that fits once memory is free: %v", err)
+		}
+	})
+}
+
 // An answer that grows beyond what the tenant may have waits, and is refused after the
 // patience: it does not begin again and again meanwhile.
 func TestGrowingAnswerDoesNotSpin(t *testing.T) {
