@@ -174,12 +174,15 @@ func (s subject) notFound() *failure {
 	return fail(http.StatusNotFound, string(ledger.CodeNotFound), s.field, "%s", text)
 }
 
-// gone is the answer about what was removed on purpose: it names the event.
+// gone is the answer about content that was removed on purpose or lost with accepted
+// damage: it names the event.
 func gone(err error, about subject) *failure {
-	var removed *events.RemovedError
 	text := "it was removed on purpose"
-	if errors.As(err, &removed) {
+	if removed, ok := errors.AsType[*events.RemovedError](err); ok {
 		text = removed.Error()
+	}
+	if lost, ok := errors.AsType[*events.LostError](err); ok {
+		text = lost.Error()
 	}
 	return fail(http.StatusGone, string(ledger.CodeGone), about.field, "%s", text)
 }

@@ -495,6 +495,18 @@ type blobInput struct {
 
 func (in blobInput) about() subject { return subject{"hash", "Blob", in.Hash} }
 
+// removed returns the error that names the event by which a heap was removed or lost,
+// or err if no event is found.
+func (a *api) removed(ctx context.Context, tenant, heap string, err error) error {
+	if _, why := a.q.Heap(ctx, tenant, heap); errors.Is(why, events.ErrRemoved) {
+		return why
+	}
+	if lost, ok := errors.AsType[*events.LostError](a.cmd.Removed(ctx, tenant, heap)); ok {
+		return lost
+	}
+	return err
+}
+
 func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 	if a.blobs == nil {
 		return nil, unavailable("this server keeps no proofs of its ledger")
@@ -508,9 +520,7 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 	}
 	content, size, err := a.blobs.OpenBlob(ctx, tenant, in.Kind == "heaps", in.Hash)
 	if errors.Is(err, events.ErrRemoved) && in.Kind == "heaps" {
-		if _, why := a.q.Heap(ctx, tenant, in.Hash); errors.Is(why, events.ErrRemoved) {
-			err = why
-		}
+		err = a.removed(ctx, tenant, in.Hash, err)
 	}
 	if err != nil {
 		return nil, err

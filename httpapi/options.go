@@ -25,6 +25,8 @@ type Commands interface {
 	DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (uint64, error)
 	EachEvent(ctx context.Context, tenant, execution string, fn func(events.Event) error) error
 	Requested(ctx context.Context, tenant, execution string) (position uint64, err error)
+	// Removed explains why a recorded heap is no longer in the blob store.
+	Removed(ctx context.Context, tenant, heap string) error
 }
 
 // Executions answers questions about runs and their output.

@@ -102,10 +102,6 @@ func TestFollowers(t *testing.T) {
 				percentile(alone, 50), percentile(alone, 99), percentile(beside, 50), percentile(beside, 99), percentile(under, 50), percentile(under, 99),
 				most>>20, float64(s.cpu()-cpu)/float64(time.Since(start)))
 			s.compare("128 followers of "+name, alone, under)
-			// Medians depend little on what else a machine does.
-			if bound := 5*percentile(beside, 50) + 50*time.Millisecond; percentile(under, 50) > bound {
-				t.Errorf("half of the runs took %v or more beside followers, more than %v", percentile(under, 50), bound)
-			}
 			s.call(loud, http.MethodPost, "/api/executions/"+id+"/cancel", nil, http.StatusOK)
 		})
 	}
