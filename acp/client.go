@@ -36,6 +36,8 @@ const (
 	eofGrace = 1500 * time.Millisecond
 	// endGrace is how long a cancelled prompt may take to say so: its runner has 2 s.
 	endGrace = 10 * time.Second
+	// maxPending bounds the requests of a client that are not answered.
+	maxPending = 1024
 )
 
 // client is one connection. It stands between the streams and the SDK: requests
@@ -56,6 +58,7 @@ type client struct {
 	answering int
 	idle      chan struct{}    // closed when nothing is left to answer; nil if nobody waits
 	turns     map[string]*turn // by session
+	resumed   map[string]bool  // sessions that were resumed without being counted
 
 	// after is what the request being handled wants done once it is answered. Only
 	// one of those that use it is handled at a time.
@@ -255,6 +258,9 @@ func (c *client) begin(key string, r *call, method string, e envelope, delivery 
 	defer c.mu.Unlock()
 	if c.pending[key] != nil {
 		return &problem{codeInvalidRequest, "a request with this id is still being handled; use each id once"}
+	}
+	if len(c.pending) >= maxPending {
+		return &problem{codeInvalidRequest, fmt.Sprintf("%d requests are not answered; wait for an answer before the next request", maxPending)}
 	}
 	if method == sdk.AgentMethodSessionPrompt {
 		id := e.session()

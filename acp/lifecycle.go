@@ -45,6 +45,9 @@ func (c *client) create(ctx context.Context, cwd string, additional []string, se
 	if err != nil {
 		return sdk.NewSessionResponse{}, err
 	}
+	if err := c.makeSpace(); err != nil {
+		return sdk.NewSessionResponse{}, err
+	}
 	list := toolServers(servers, where)
 	id, seq, err := c.server.opts.Commands.OpenAgentSession(ctx, ledger.AgentOpening{
 		Tenant: tenant, Workspace: where, Config: config, Servers: list.names(), Parent: parent, Actor: c.actor(),
@@ -78,6 +81,9 @@ func (c *client) open(ctx context.Context, on projections.AgentSession, list ser
 // because no client receives its updates, unless the client is reattached: it sends
 // its prompt again.
 func (c *client) take(ctx context.Context, id string, replayed, reattached bool, where events.AgentWorkspace, list serverList) (projections.AgentSession, error) {
+	if err := c.makeSpace(); err != nil {
+		return projections.AgentSession{}, err
+	}
 	seq, err := c.server.opts.Commands.AttachAgentSession(ctx, tenant, events.AgentSessionAttached{
 		SessionID: id, Replayed: replayed, Content: events.Plain(where), Servers: list.names(), Actor: c.actor(),
 	})

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	sdk "github.com/coder/acp-go-sdk"
+
+	"daybook/internal/link"
 )
 
 // handle answers a request. The SDK calls it, each time in a goroutine of its own.
@@ -22,11 +24,57 @@ func (c *client) handle(ctx context.Context, method string, params json.RawMessa
 	if refused := c.server.refuses(method); refused != nil {
 		return nil, refused
 	}
+	if err := c.count(method, params); err != nil {
+		return nil, c.refusal(err)
+	}
 	result, err := c.dispatch(ctx, method, params)
 	if err != nil {
 		return nil, c.refusal(err)
 	}
 	return result, nil
+}
+
+// count counts a request, unless a link brings it to another server again: a prompt
+// that the server before has counted, and the first resuming of each session.
+func (c *client) count(method string, params json.RawMessage) error {
+	if c.server.opts.Count == nil {
+		return nil
+	}
+	session := envelope{Params: params}.session()
+	switch method {
+	case sdk.AgentMethodInitialize:
+		return nil
+	case sdk.AgentMethodSessionPrompt:
+		if t := c.turnOf(session); t != nil && t.delivery.Again {
+			return nil
+		}
+	case sdk.AgentMethodSessionResume:
+		var p struct {
+			Meta map[string]any `json:"_meta"`
+		}
+		if json.Unmarshal(params, &p) != nil {
+			break
+		}
+		if again, _ := p.Meta[link.Reattached].(bool); again && c.firstResume(session) {
+			return nil
+		}
+	}
+	return c.server.opts.Count()
+}
+
+// firstResume reports whether the client resumes a session for the first time. Beyond
+// maxOpen sessions it reports false.
+func (c *client) firstResume(session string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(session) > 64 || c.resumed[session] || len(c.resumed) >= maxOpen {
+		return false
+	}
+	if c.resumed == nil {
+		c.resumed = map[string]bool{}
+	}
+	c.resumed[session] = true
+	return true
 }
 
 func (c *client) dispatch(ctx context.Context, method string, params json.RawMessage) (any, error) {

@@ -17,6 +17,9 @@ type Options struct {
 	// Connect begins to connect to the tool servers of a session and does not wait
 	// for any of them. Nil offers none: sessions are told so.
 	Connect func(servers []ToolServer) (Toolbox, error)
+	// Count counts a request of a client. Its error refuses the request. Nil counts
+	// none.
+	Count func() error
 	// Stateless is set when no heap is kept: then there are no sessions to open.
 	Stateless bool
 	// HeapMemoryMB and HeapMemoryCeilingMB are the heap limit that a run has unless

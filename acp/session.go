@@ -2,6 +2,7 @@ package acp
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -24,6 +25,9 @@ type session struct {
 	reattached bool
 	closing    context.CancelFunc
 
+	// used is when the session was opened or prompted. It is guarded by Server.mu.
+	used time.Time
+
 	mu     sync.Mutex
 	config events.AgentConfig
 	// titled is true once a prompt has given the session its title.
@@ -42,11 +46,43 @@ func (n *session) settings() events.AgentConfig {
 	return n.config
 }
 
+// maxOpen bounds the sessions that a client has open. Editors open one for each
+// conversation and close few of them.
+const maxOpen = 256
+
+// makeSpace ends the least recently used session of a client that has maxOpen sessions
+// open. The client loads or resumes it to use it again. An error says that all of them
+// run a prompt.
+func (c *client) makeSpace() error {
+	s := c.server
+	s.mu.Lock()
+	open := 0
+	var oldest *session
+	for _, n := range s.live {
+		if n.client != c {
+			continue
+		}
+		if open++; c.turnOf(n.id) == nil && (oldest == nil || n.used.Before(oldest.used)) {
+			oldest = n
+		}
+	}
+	s.mu.Unlock()
+	switch {
+	case open < maxOpen:
+		return nil
+	case oldest == nil:
+		return invalid(fmt.Sprintf("%d sessions are open and run prompts; wait for an answer, or close a session", open))
+	}
+	s.release(oldest.id, c)
+	return nil
+}
+
 // open makes a session the client's own: whoever had it open before loses it.
 func (s *Server) open(n *session) {
 	s.mu.Lock()
 	before := s.live[n.id]
 	s.live[n.id] = n
+	n.used = time.Now()
 	s.mu.Unlock()
 	before.lose(n.client)
 	before.end(s)
@@ -120,6 +156,9 @@ func (c *client) session(ctx context.Context, id string) (*session, error) {
 	n := c.server.session(id)
 	switch {
 	case n != nil && n.client == c:
+		c.server.mu.Lock()
+		n.used = time.Now()
+		c.server.mu.Unlock()
 		return n, nil
 	case n != nil:
 		return nil, invalid("the session is open in another connection now; load or resume it to have it back")

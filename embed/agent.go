@@ -20,6 +20,7 @@ func (d *Daybook) newAgent() *acp.Server {
 		Queries:             d.projections,
 		Contexts:            d.agentContexts(),
 		Connect:             d.connectTools,
+		Count:               func() error { return countAgentRequest(d.quotas) },
 		Stateless:           d.opts.Stateless,
 		HeapMemoryMB:        d.opts.HeapMemoryMB,
 		HeapMemoryCeilingMB: d.opts.HeapMemoryCeilingMB,
@@ -27,6 +28,15 @@ func (d *Daybook) newAgent() *acp.Server {
 		Version:             d.opts.Version,
 		Logger:              d.opts.Logger,
 	})
+}
+
+// countAgentRequest counts a request of an ACP client as one of its tenant.
+func countAgentRequest(q *access.Quotas) error {
+	err := q.Request(access.Identity{Tenant: events.DefaultTenant})
+	if over, limited := errors.AsType[*access.LimitError](err); limited {
+		return &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
+	}
+	return err
 }
 
 // ServeACP serves one client of the Agent Client Protocol over a pair of streams

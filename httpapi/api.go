@@ -83,12 +83,13 @@ func New(o Options) (http.Handler, error) {
 	if a.log == nil {
 		a.log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
+	check := &sharedCheck{check: o.Ready}
 	a.ready = func(ctx context.Context) error {
 		if err := a.q.Damage(); err != nil {
 			return fmt.Errorf("the read side has stopped: %w", err)
 		}
 		if o.Ready != nil {
-			return o.Ready(ctx)
+			return check.do(ctx)
 		}
 		return nil
 	}

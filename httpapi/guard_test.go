@@ -42,7 +42,7 @@ func TestCheckBind(t *testing.T) {
 }
 
 // bare is a handler without anything behind it: for what is decided before.
-func bare(t *testing.T, change ...func(*httpapi.Options)) http.Handler {
+func bare(t testing.TB, change ...func(*httpapi.Options)) http.Handler {
 	t.Helper()
 	o := httpapi.Options{Commands: noCommands{}, Queries: noQueries{}, Events: noEvents{}}
 	for _, c := range change {

@@ -180,52 +180,44 @@ func TestListenCountsEachAddress(t *testing.T) {
 	}
 }
 
-// A request of a revision without sessions neither counts those of others nor is
-// refused because of them, and one principal cannot take the places of all.
+// The least recently used session of a principal gives way to the next one at the
+// limit. A request of a revision without sessions takes no place, and one principal
+// cannot take the places of all.
 func TestSessionPlaces(t *testing.T) {
 	t.Parallel()
 	auth, list := tokens(t, "acme/ada read run", "acme/bob read run")
 	url := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{Auth: auth})) + "/mcp"
 	bearer := func(i int) []string { return []string{"Authorization", "Bearer " + list[i]} }
-	var last string
-	for i := range 256 {
-		status, h, body := post(t, url, initializeLine, bearer(0)...)
+	open := func(i int) string {
+		status, h, body := post(t, url, initializeLine, bearer(i)...)
 		if status != http.StatusOK {
-			t.Fatalf("session %d: %d %s", i, status, body)
+			t.Fatalf("open a session: %d %s", status, body)
 		}
-		last = h.Get("Mcp-Session-Id")
+		return h.Get("Mcp-Session-Id")
 	}
-	status, h, body := post(t, url, initializeLine, bearer(0)...)
-	if status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" || !strings.Contains(body, "the principal has 256 MCP sessions open") {
-		t.Errorf("one more: %d %s", status, body)
+	ping := func(i int, session string) int {
+		status, _, _ := post(t, url, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, append(bearer(i), "Mcp-Session-Id", session)...)
+		return status
+	}
+	other := open(1)
+	first, second := open(0), open(0)
+	for range 254 {
+		open(0)
+	}
+	if status := ping(0, first); status != http.StatusOK {
+		t.Errorf("the first of 256 sessions: %d", status)
+	}
+	last := open(0)
+	for session, want := range map[string]int{first: 200, second: 404, last: 200} {
+		if status := ping(0, session); status != want {
+			t.Errorf("after one session more: %d, want %d", status, want)
+		}
+	}
+	if status := ping(1, other); status != http.StatusOK {
+		t.Errorf("the session of another principal: %d", status)
 	}
 	const list2026 = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}`
 	if status, _, body := post(t, url, list2026, append(bearer(0), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list")...); status != http.StatusOK {
 		t.Errorf("without a session: %d %s", status, body)
-	}
-	if status, _, body := post(t, url, initializeLine, bearer(1)...); status != http.StatusOK {
-		t.Errorf("another principal: %d %s", status, body)
-	}
-	// What is refused and what is no session takes no place; what has ended gives
-	// its place back.
-	post(t, url, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, bearer(1)...)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+list[0])
-	req.Header.Set("Mcp-Session-Id", last)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Close()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		if status, _, body = post(t, url, initializeLine, bearer(0)...); status == http.StatusOK {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("after one has ended: %d %s", status, body)
-		}
 	}
 }

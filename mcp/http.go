@@ -2,12 +2,12 @@ package mcp
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -32,14 +32,6 @@ const (
 
 	// maxMessageBytes bounds one message of any transport.
 	maxMessageBytes = ledger.MaxRequestBytes
-	// idleSession is when an unused transport session ends, and maxSessions how
-	// many may be open: each costs memory until then.
-	idleSession = 30 * time.Minute
-	maxSessions = 4096
-	// maxTenantSessions and maxUserSessions are how many a tenant among several and
-	// each of its principals may have: none can keep the others out.
-	maxTenantSessions = maxSessions / 4
-	maxUserSessions   = maxTenantSessions / 4
 )
 
 // Handler serves Streamable HTTP, all protocol revisions at one URL: requests
@@ -49,7 +41,7 @@ func (s *Server) Handler() http.Handler {
 	get := s.serverFor
 	withSessions := sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{
 		SessionTimeout:             idleSession,
-		EventStore:                 sdk.NewMemoryEventStore(nil),
+		EventStore:                 newSentEvents(s.places.ended),
 		MaxRequestBodyBytes:        maxMessageBytes,
 		DisableLocalhostProtection: true, // guard knows more hosts
 	})
@@ -77,6 +69,15 @@ func (s *Server) Handler() http.Handler {
 			}
 			return
 		}
+		if session := r.Header.Get(transportSessionHeader); session != "" {
+			id, _ := access.From(r.Context())
+			done, ok := s.places.begin(session, id)
+			if !ok {
+				http.Error(w, "session not found", http.StatusNotFound)
+				return
+			}
+			defer done()
+		}
 		if batched(r) {
 			if s.admitBatch(w, r) {
 				withSessions.ServeHTTP(w, r)
@@ -90,7 +91,7 @@ func (s *Server) Handler() http.Handler {
 			if !ok {
 				return
 			}
-			defer place.unlessHeld()
+			defer place.done()
 			if r, ok = s.open(w, r, place); !ok {
 				return
 			}
@@ -126,7 +127,7 @@ func (s *Server) SSEHandler() http.Handler {
 			if !ok {
 				return
 			}
-			defer place.unlessHeld()
+			defer place.release() // the connection ends with the request
 			if r, ok = s.open(w, r, place); !ok {
 				return
 			}
@@ -148,10 +149,13 @@ func (s *Server) SSEHandler() http.Handler {
 // refused the request.
 func (s *Server) takePlace(w http.ResponseWriter, r *http.Request) (*place, bool) {
 	id, _ := access.From(r.Context())
-	place, err := s.places.take(id, s.opts.Auth != nil)
-	if err != nil {
+	place, ending, err := s.places.take(id, s.opts.Auth != nil)
+	for _, ss := range ending {
+		_ = ss.Close() // an error says that the session is closed
+	}
+	if full, ok := errors.AsType[*errFull](err); ok {
 		w.Header().Set("Retry-After", "30")
-		rpcError(w, http.StatusServiceUnavailable, jsonrpc.CodeInternalError, err.Error())
+		rpcError(w, full.status, jsonrpc.CodeInternalError, full.message)
 		return nil, false
 	}
 	return place, true

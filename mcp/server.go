@@ -193,7 +193,7 @@ func (s *Server) build() {
 		}
 		s.sdk.AddReceivingMiddleware(s.refuseBadAddresses)
 	}
-	s.sdk.AddReceivingMiddleware(s.bounded, s.accounted, s.refuseUnknownNames(byName), answerRefused)
+	s.sdk.AddReceivingMiddleware(s.bounded, boundSession, s.accounted, s.refuseUnknownNames(byName), answerRefused)
 	s.sdk.AddReceivingMiddleware(s.identified) // the last one added is the first to see a request
 }
 
@@ -230,7 +230,6 @@ func (s *Server) Close() error {
 	for _, one := range s.tenants.all() {
 		one.watches.wait()
 	}
-	s.places.wait()
 	return nil
 }
 

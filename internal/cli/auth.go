@@ -21,7 +21,7 @@ type authFlags struct {
 	KeyFile   string `name:"tls-key" help:"Private key of the certificate, in PEM." placeholder:"FILE"`
 	PublicURL string `name:"public-url" help:"Address that clients know the server by, where a proxy in front changes it; its host is accepted like --allowed-host." placeholder:"URL"`
 
-	Requests              float64 `name:"limit-requests" help:"HTTP requests and MCP messages a second of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
+	Requests              float64 `name:"limit-requests" help:"HTTP requests, MCP messages and ACP requests a second of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
 	Runs                  int     `name:"limit-runs" help:"Runs queued or running of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
 	OutputBytes           int64   `name:"limit-output-bytes" help:"Bytes of output stored for each tenant, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
 	HeapBytes             int64   `name:"limit-heap-bytes" help:"Bytes of heaps stored for each tenant, as large as they are restored, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`

@@ -8,3 +8,9 @@ func Halt(s *Server) { s.stop() }
 
 // PendingAnswers is how many ways back for answers to subscribers the server keeps.
 func PendingAnswers(s *Server) int { return s.nats().GlobalAccount().NumPendingAllResponses() }
+
+// PullBurst and PullRate bound the pulls with several answers.
+const (
+	PullBurst = pullBurst
+	PullRate  = pullRate
+)

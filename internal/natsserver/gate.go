@@ -31,10 +31,14 @@ const (
 	// may send as many at once as in a few seconds.
 	requestRate, requestBurst   = 50, 200
 	deliveryRate, deliveryBurst = 1000, 2000
-	// answerWait is how long the server keeps the way back for an answer. A pull is
-	// shorter.
-	answerWait = 100 * time.Second
-	maxPull    = 90 * time.Second
+	// pullRate and pullBurst bound the pulls that may have several answers. The server
+	// keeps the way back of such a pull for up to twice answerWait, about 1 KiB each: it
+	// cannot see the last answer.
+	pullRate, pullBurst = 100, 500
+	// answerWait is how long the server keeps the way back after an answer. A pull is
+	// shorter. maxPull is what the clients of NATS ask for unless they are told otherwise.
+	answerWait = 35 * time.Second
+	maxPull    = 30 * time.Second
 )
 
 // forward is a subject under which a gate passes a request on to the ledger, so that
@@ -46,12 +50,16 @@ type forward struct {
 
 const (
 	nextPrefix   = "gate.next."
+	onePrefix    = "gate.one."
 	directPrefix = "gate.direct."
 	acksPrefix   = "gate.ack."
 )
 
 var forwards = []forward{
 	{nextPrefix + "*.*", apiPrefix + "CONSUMER.MSG.NEXT.*.*", server.Streamed},
+	// The same for a pull that has one answer, whose way back ends with it. A server has
+	// one kind of answers for each subject.
+	{onePrefix + ">", apiPrefix + "CONSUMER.MSG.NEXT.>", server.Singleton},
 	{directPrefix + "*", apiPrefix + "DIRECT.GET.*", server.Singleton}, // else kept for answerWait
 	{acksPrefix + ">", ackPrefix + ">", server.Singleton},
 }
@@ -66,10 +74,10 @@ type gate struct {
 	// ledger is a connection of the service, shared by all gates; own is one in the
 	// account of the subscriber.
 	ledger, own *nats.Conn
-	// requests and deliveries are limited apart.
-	requests, deliveries *rate.Limiter
-	ctx                  context.Context //nolint:containedctx // ends with the gate
-	end                  context.CancelFunc
+	// requests, deliveries and pulls with several answers are limited apart.
+	requests, deliveries, pulls *rate.Limiter
+	ctx                         context.Context //nolint:containedctx // ends with the gate
+	end                         context.CancelFunc
 }
 
 // ledgerView is what gates know of the ledger.
@@ -100,7 +108,7 @@ func (v *ledgerView) list() []string {
 
 func newGate(who Subscriber, book *ledgerView, ledger, own *nats.Conn) (*gate, error) {
 	g := &gate{who: who, book: book, ledger: ledger, own: own,
-		requests: rate.NewLimiter(requestRate, requestBurst), deliveries: rate.NewLimiter(deliveryRate, deliveryBurst)}
+		requests: rate.NewLimiter(requestRate, requestBurst), deliveries: rate.NewLimiter(deliveryRate, deliveryBurst), pulls: rate.NewLimiter(pullRate, pullBurst)}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	for subject, handle := range map[string]nats.MsgHandler{apiPrefix + ">": g.request, ackPrefix + ">": g.acknowledge} {
 		sub, err := own.Subscribe(subject, handle)

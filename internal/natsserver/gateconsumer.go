@@ -279,5 +279,11 @@ func (g *gate) next(stream, name string, m *nats.Msg) (any, error) {
 	if r.Heartbeat > r.Expires/2 {
 		r.Heartbeat = r.Expires / 2
 	}
+	if r.Batch <= 1 && r.Heartbeat <= 0 {
+		return g.forward(onePrefix+stream+"."+g.inside(name), m.Reply, r)
+	}
+	if err := g.pulls.Wait(g.ctx); err != nil {
+		return nil, err
+	}
 	return g.forward(nextPrefix+stream+"."+g.inside(name), m.Reply, r)
 }

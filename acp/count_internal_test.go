@@ -1,0 +1,126 @@
+package acp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/coder/acp-go-sdk"
+
+	"daybook/internal/link"
+	"daybook/ledger"
+)
+
+// Each request of a client is counted, prompts like the others, and one over the rate
+// is refused before anything is done about it.
+func TestRequestsAreCounted(t *testing.T) {
+	t.Parallel()
+	counted := 0
+	s := New(Options{Count: func() error {
+		if counted++; counted > 3 {
+			return &ledger.Error{Code: ledger.CodeExhausted, Message: "over the rate"}
+		}
+		return nil
+	}})
+	fromTest, in := io.Pipe()
+	out, toTest := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(t.Context(), fromTest, toTest) }()
+	answers := bufio.NewScanner(out)
+	ask := func(id int, method, params string) string {
+		if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params); err != nil {
+			t.Fatal(err)
+		}
+		if !answers.Scan() {
+			t.Fatal("no answer")
+		}
+		return answers.Text()
+	}
+	if a := ask(0, sdk.AgentMethodInitialize, `{"protocolVersion":1}`); !strings.Contains(a, `"result"`) {
+		t.Fatal(a)
+	}
+	for i := range 6 {
+		// The directory is refused where the request is handled.
+		a := ask(i+1, sdk.AgentMethodSessionNew, `{"cwd":"relative","mcpServers":[]}`)
+		if over := strings.Contains(a, "over the rate"); over != (i >= 3) {
+			t.Errorf("request %d: %s", i+1, a)
+		}
+	}
+	if a := ask(9, sdk.AgentMethodSessionPrompt, `{"sessionId":"s","prompt":[]}`); !strings.Contains(a, "over the rate") || counted != 7 {
+		t.Errorf("a prompt: %s; %d requests are counted, want 7", a, counted)
+	}
+	in.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A link brings a client's requests to the next owner: these are not counted again,
+// once for each session.
+func TestRepeatedRequestsAreNotCounted(t *testing.T) {
+	t.Parallel()
+	over := errors.New("over the rate")
+	c := &client{server: New(Options{Count: func() error { return over }}), turns: map[string]*turn{}}
+	c.turns["again"], c.turns["first"] = &turn{}, &turn{}
+	c.turns["again"].delivery.Again = true
+	resume := json.RawMessage(`{"sessionId":"s","_meta":{"` + link.Reattached + `":true}}`)
+	for i, one := range []struct {
+		method string
+		params json.RawMessage
+		want   error
+	}{
+		{sdk.AgentMethodSessionPrompt, json.RawMessage(`{"sessionId":"again"}`), nil},
+		{sdk.AgentMethodSessionPrompt, json.RawMessage(`{"sessionId":"first"}`), over},
+		{sdk.AgentMethodSessionResume, resume, nil},
+		{sdk.AgentMethodSessionResume, resume, over},
+		{sdk.AgentMethodSessionResume, json.RawMessage(`{"sessionId":"other"}`), over},
+	} {
+		if err := c.count(one.method, one.params); !errors.Is(err, one.want) {
+			t.Errorf("request %d: %v, want %v", i, err, one.want)
+		}
+	}
+}
+
+// The least recently used session without a prompt gives way to the next one.
+func TestOpenSessionsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := New(Options{})
+	c, other := &client{server: s, turns: map[string]*turn{}}, &client{server: s, turns: map[string]*turn{}}
+	add := func(c *client, id string, age time.Duration) {
+		announced := make(chan struct{})
+		close(announced)
+		n := &session{id: id, client: c, announced: announced}
+		_, n.closing = context.WithCancel(t.Context())
+		s.open(n)
+		n.used = n.used.Add(-age)
+	}
+	add(other, "foreign", time.Hour)
+	add(c, "prompted", time.Hour)
+	add(c, "oldest", time.Minute)
+	c.turns["prompted"] = &turn{}
+	for i := range maxOpen - 2 {
+		if err := c.makeSpace(); err != nil {
+			t.Fatal(err)
+		}
+		add(c, fmt.Sprint(i), 0)
+	}
+	if len(s.live) != maxOpen+1 {
+		t.Fatalf("%d sessions are open", len(s.live))
+	}
+	if err := c.makeSpace(); err != nil || s.live["oldest"] != nil || s.live["prompted"] == nil || s.live["foreign"] == nil || len(s.live) != maxOpen {
+		t.Errorf("at the bound: %v, %d sessions are open", err, len(s.live))
+	}
+	add(c, "last", 0)
+	for id := range s.live {
+		c.turns[id] = &turn{}
+	}
+	if err := c.makeSpace(); err == nil {
+		t.Error("a session that runs a prompt gave way")
+	}
+}

@@ -1,0 +1,42 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// publicPaths need no token, or one that allows nothing.
+var publicPaths = []string{"/healthz", "/readyz", "/openapi.json", "/docs"}
+
+// discard is a response writer that keeps no body.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d discard) WriteHeader(int)             {}
+
+// What clients without a token may request costs little: documents are computed once.
+func TestPublicPathsAreCheap(t *testing.T) { //nolint:paralleltest // counts allocations
+	h := bare(t)
+	for _, path := range publicPaths {
+		r := httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil)
+		h.ServeHTTP(discard{http.Header{}}, r)
+		if n := testing.AllocsPerRun(20, func() { h.ServeHTTP(discard{http.Header{}}, r) }); n > 150 {
+			t.Errorf("GET %s allocates %.0f times", path, n)
+		}
+	}
+}
+
+func BenchmarkPublicPaths(b *testing.B) {
+	h := bare(b)
+	for _, path := range publicPaths {
+		b.Run(path, func(b *testing.B) {
+			b.ReportAllocs()
+			r := httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil)
+			for b.Loop() {
+				h.ServeHTTP(discard{http.Header{}}, r)
+			}
+		})
+	}
+}

@@ -1,0 +1,62 @@
+package httpapi
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// readyFor is how long the answer of a readiness check is shared. The check asks the
+// ledger about each volume, and clients without a token may request it.
+const readyFor = 100 * time.Millisecond
+
+// sharedCheck runs a check once for the requests that need it at about the same time.
+// It is safe for concurrent use.
+type sharedCheck struct {
+	check func(context.Context) error
+
+	mu      sync.Mutex
+	running chan struct{} // closed when the check that runs has ended; nil without one
+	ended   time.Time     // of the last check; zero without an answer to share
+	err     error         // the answer
+}
+
+// do returns the answer of a check that ended readyFor ago or later.
+func (s *sharedCheck) do(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		if !s.ended.IsZero() && time.Since(s.ended) < readyFor {
+			defer s.mu.Unlock()
+			return s.err
+		}
+		running := s.running
+		if running == nil {
+			s.running = make(chan struct{})
+			s.mu.Unlock()
+			return s.run(ctx)
+		}
+		s.mu.Unlock()
+		select {
+		case <-running:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// run runs the check. The answer to a client that left is not shared.
+func (s *sharedCheck) run(ctx context.Context) (err error) {
+	answered := false
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		close(s.running)
+		s.running = nil
+		if answered && ctx.Err() == nil {
+			s.ended, s.err = time.Now(), err
+		}
+	}()
+	err = s.check(ctx)
+	answered = true
+	return err
+}

@@ -1,0 +1,166 @@
+package mcp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/internal/access"
+)
+
+// openPlace takes a place for a session of a principal. The session is idle unless busy
+// is set. It reports the sessions that gave way.
+func openPlace(t *testing.T, p *places, tenant, principal string, busy bool) (*place, int) {
+	t.Helper()
+	l, ending, err := p.take(access.Identity{Tenant: tenant, Principal: principal}, true)
+	if err != nil {
+		t.Fatalf("open a session of %s/%s: %v", tenant, principal, err)
+	}
+	l.hold(new(sdk.ServerSession))
+	if !busy {
+		l.done()
+	}
+	return l, len(ending)
+}
+
+func refusedStatus(p *places, tenant, principal string) int {
+	_, _, err := p.take(access.Identity{Tenant: tenant, Principal: principal}, true)
+	if full, ok := errors.AsType[*errFull](err); ok {
+		return full.status
+	}
+	return 0
+}
+
+// A session with a request in progress does not give way, whether its client waits for
+// the answer or not.
+func TestBusySessionsStay(t *testing.T) {
+	t.Parallel()
+	p := newPlaces()
+	var calls []func()
+	for i := range maxUserSessions {
+		l, _ := openPlace(t, p, "acme", "ada", i%2 == 0)
+		if i%2 == 1 {
+			done, ok := l.call()
+			if !ok {
+				t.Fatal("a call is refused")
+			}
+			calls = append(calls, done)
+		}
+	}
+	if status := refusedStatus(p, "acme", "ada"); status != http.StatusTooManyRequests {
+		t.Errorf("beside busy sessions: %d, want 429", status)
+	}
+	calls[7]()
+	if _, gone := openPlace(t, p, "acme", "ada", false); gone != 1 {
+		t.Errorf("%d sessions gave way, want the one whose call has ended", gone)
+	}
+	if p.all != maxUserSessions {
+		t.Errorf("%d places are taken, want %d", p.all, maxUserSessions)
+	}
+}
+
+// Tenants with many sessions give way to tenants with few, and keep the ledger of places
+// right.
+func TestManyTenantsShareThePlaces(t *testing.T) {
+	t.Parallel()
+	p := newPlaces()
+	quiet, _ := openPlace(t, p, "quiet", "q", false)
+	gone := 0
+	for i := range 200 {
+		for range 40 {
+			_, n := openPlace(t, p, fmt.Sprintf("t%d", i), "u", false)
+			gone += n
+		}
+	}
+	if p.all != maxSessions || gone != 1+200*40-maxSessions {
+		t.Errorf("%d sessions are open and %d gave way", p.all, gone)
+	}
+	if quiet.released {
+		t.Error("the only session of a tenant gave way")
+	}
+	sum := 0
+	for _, one := range p.tenants {
+		for _, u := range one.users {
+			sum += u.count
+		}
+	}
+	if sum != p.all {
+		t.Errorf("the users have %d sessions, the server %d", sum, p.all)
+	}
+	for one := p.oldest(0); one != nil; one = p.oldest(0) {
+		one.release()
+	}
+	if p.all != 0 || len(p.tenants) != 0 {
+		t.Errorf("%d places of %d tenants are left", p.all, len(p.tenants))
+	}
+}
+
+// While more than half of the places are taken, sessions end that were idle for
+// shortIdle.
+func TestIdleSessionsEndEarlier(t *testing.T) {
+	t.Parallel()
+	p := newPlaces()
+	for i := range maxSessions/2 + 1 {
+		l, _ := openPlace(t, p, fmt.Sprintf("t%d", i%100), "u", i < 10)
+		l.since = l.since.Add(-shortIdle)
+	}
+	p.swept = time.Time{}
+	if _, gone := openPlace(t, p, "other", "u", false); gone != maxSessions/2+1-10 {
+		t.Errorf("%d sessions ended, want all but 10 busy ones", gone)
+	}
+}
+
+// However many requests a session makes, few of its streams are kept, and the messages
+// of all sessions are bounded.
+func TestSentEventsAreBounded(t *testing.T) {
+	t.Parallel()
+	var ended []string
+	e := newSentEvents(func(session string) { ended = append(ended, session) })
+	for _, session := range []string{"small", "large"} {
+		if err := e.Open(t.Context(), session, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Append(t.Context(), "small", "", []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	message := bytes.Repeat([]byte("x"), 64<<10)
+	for i := range 1000 {
+		stream := fmt.Sprint(i)
+		if err := errors.Join(e.Open(t.Context(), "large", stream), e.Append(t.Context(), "large", stream, message), e.Append(t.Context(), "large", "", message)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(e.sessions["large"].streams); n != maxSentStreams+1 || e.size > maxSentBytes {
+		t.Errorf("%d streams and %d bytes are kept", n, e.size)
+	}
+	read := func(session, stream string, index int) (n int, err error) {
+		for _, err = range e.After(t.Context(), session, stream, index) {
+			if err == nil {
+				n++
+			}
+		}
+		return n, err
+	}
+	for _, c := range []struct {
+		session, stream string
+		index, want     int
+		purged          bool
+	}{{"small", "", -1, 1, false}, {"large", "999", -1, 1, false}, {"large", "0", -1, 0, true}, {"large", "", 0, 0, true}} {
+		if n, err := read(c.session, c.stream, c.index); n != c.want || errors.Is(err, sdk.ErrEventsPurged) != c.purged {
+			t.Errorf("stream %q of %s after %d: %d messages, %v", c.stream, c.session, c.index, n, err)
+		}
+	}
+	// A client that opens the standalone stream again finds it, whatever was dropped.
+	if _, err := read("large", "", -1); err != nil {
+		t.Errorf("the standalone stream from its start: %v", err)
+	}
+	if err := e.SessionClosed(t.Context(), "large"); err != nil || len(ended) != 1 || e.size > 100 {
+		t.Errorf("after its end: %v, %v, %d bytes", err, ended, e.size)
+	}
+}
