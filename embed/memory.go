@@ -31,6 +31,9 @@ func memoryMB(limit int64) int {
 // output.
 const minMemoryMB = 64
 
+// maxMemoryMB is the largest Options.MemoryMB: 16 TiB.
+const maxMemoryMB = 16 << 20
+
 func newBudget(megabytes int) *budget.Budget {
 	return budget.New(budget.Split(int64(megabytes) << 20))
 }

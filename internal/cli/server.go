@@ -32,8 +32,8 @@ type engineFlags struct {
 	HeapCeiling      *int           `name:"heap-memory-ceiling" help:"Largest heap limit a run may ask for, in MB; 256, or --heap-memory-max if that is more." placeholder:"MB"`
 	Timeout          int            `name:"execution-timeout" help:"Default wall-clock limit of a run, in seconds, 1 to 300." default:"30" placeholder:"SECONDS"`
 	OutputMaxBytes   int64          `help:"Output stored per run, in bytes; 0 is unlimited." default:"67108864" placeholder:"BYTES"`
-	MemoryBudget     *int           `name:"memory-budget" help:"Memory for answers, heaps of runs and cached heaps together, in MiB, 64 or more; 512, or half of the memory limit of the Go runtime where that is less." placeholder:"MIB"`
-	MinClientRate    int64          `name:"min-client-rate" help:"Bytes that a client must send or take in each 30 s in which the server waits for it; 0 asks for any progress." default:"65536" placeholder:"BYTES"`
+	MemoryBudget     *int           `name:"memory-budget" help:"Memory for answers, heaps of runs and cached heaps together, in MiB, 64 or more; at most the memory limit of the Go runtime. Default: 512, or half of that limit where it is less." placeholder:"MIB"`
+	MinClientRate    int64          `name:"min-client-rate" help:"Bytes that a client must send or take in each 30 s in which the server waits for it; 0 to 1073741824; 0 asks for any progress." default:"65536" placeholder:"BYTES"`
 	Sandbox          string         `help:"What to do where scripts cannot be confined as they should be: strict refuses to start, best-effort says what is missing and goes on." enum:"strict,best-effort" default:"strict"`
 	WorkerReuse      string         `help:"Which runs may share a worker process, one after another: those of a tenant, of a session, or none (run)." enum:"tenant,session,run" default:"tenant"`
 	WorkerMaxRuns    int            `help:"Runs after which a worker process is replaced." default:"1000" placeholder:"N"`
@@ -65,28 +65,19 @@ func (f engineFlags) Validate() error {
 			return fmt.Errorf("--tenant-weights: %w", err)
 		}
 		if w := f.TenantWeights[tenant]; w < 1 || w > embed.MaxWeight {
-			return fmt.Errorf("--tenant-weights %s=%d: the range is 1 to %d", tenant, w, embed.MaxWeight)
+			return fmt.Errorf("--tenant-weights %s=%d: the range is 1 to %d; for example --tenant-weights %s=2", tenant, w, embed.MaxWeight, tenant)
 		}
 	}
+	if err := f.checkRanges(); err != nil {
+		return err
+	}
 	switch {
-	case f.Slots != nil && *f.Slots < 1:
-		return fmt.Errorf("--max-concurrent-executions is %d: it must be 1 or more", *f.Slots)
-	case f.LimitSlots < 0:
-		return fmt.Errorf("--limit-slots is %d: 0 is unlimited", f.LimitSlots)
-	case f.ExtraSlots < 0:
-		return fmt.Errorf("--extra-slots is %d: 0 is none", f.ExtraSlots)
-	case f.FairAfter < 0:
-		return fmt.Errorf("--fair-after is %s: it cannot be negative", f.FairAfter)
 	case f.HeapMemoryMax < 1:
 		return fmt.Errorf("--heap-memory-max is %d: it must be 1 or more", f.HeapMemoryMax)
 	case f.HeapCeiling != nil && *f.HeapCeiling < f.HeapMemoryMax:
 		return fmt.Errorf("--heap-memory-ceiling is %d: it must not be below --heap-memory-max, which is %d", *f.HeapCeiling, f.HeapMemoryMax)
 	case f.Timeout < 1 || f.Timeout > 300:
 		return fmt.Errorf("--execution-timeout is %d: the range is 1 to 300", f.Timeout)
-	case f.MemoryBudget != nil && *f.MemoryBudget < 64:
-		return fmt.Errorf("--memory-budget is %d: it must be 64 or more", *f.MemoryBudget)
-	case f.MinClientRate < 0:
-		return fmt.Errorf("--min-client-rate is %d: it must be 0 or more", f.MinClientRate)
 	case f.WorkerMaxRuns < 1:
 		return fmt.Errorf("--worker-max-runs is %d: it must be 1 or more", f.WorkerMaxRuns)
 	case f.ContextIdle <= 0:
@@ -101,8 +92,6 @@ func (f engineFlags) Validate() error {
 		return fmt.Errorf("--worker-max-age is %s: it must be more than 0", f.WorkerMaxAge)
 	case f.ScrubRate < 0:
 		return fmt.Errorf("--scrub-rate is %d: it must be 0 or more", f.ScrubRate)
-	case f.DiskReserve != nil && *f.DiskReserve < 0:
-		return fmt.Errorf("--disk-reserve is %d: it must be 0 or more", *f.DiskReserve)
 	case f.DrainWait < 0:
 		return fmt.Errorf("--drain-wait is %s: it cannot be negative", f.DrainWait)
 	}
