@@ -125,8 +125,8 @@ type Options struct {
 	// uncapped.
 	OutputMaxBytes int64
 	// MemoryMB is what answers, heaps of runs and cached heaps may take together, in
-	// MiB, at least 64: three eighths for answers, half for runs, the rest for the
-	// cache. Answers beyond that are refused with 503 and Retry-After; runs wait.
+	// MiB, MinMemoryMB to MaxMemoryMB: three eighths for answers, half for runs, the
+	// rest for the cache. Answers beyond that are refused with 503 and Retry-After; runs wait.
 	// Default: 512, or half of the memory limit of the Go runtime where that is less. A
 	// value above that limit is lowered to it.
 	MemoryMB int
@@ -241,11 +241,8 @@ func (o Options) withDefaults() (Options, error) {
 			problems = append(problems, fmt.Errorf("%s is %d: it cannot be negative", field.name, field.value))
 		}
 	}
-	if o.MemoryMB > 0 && o.MemoryMB < minMemoryMB {
-		problems = append(problems, fmt.Errorf("MemoryMB is %d: the least is %d", o.MemoryMB, minMemoryMB))
-	}
-	if o.MemoryMB > maxMemoryMB {
-		problems = append(problems, fmt.Errorf("MemoryMB is %d: the most is %d", o.MemoryMB, maxMemoryMB))
+	if o.MemoryMB > 0 && (o.MemoryMB < MinMemoryMB || o.MemoryMB > MaxMemoryMB) {
+		problems = append(problems, fmt.Errorf("MemoryMB is %d: the range is %d to %d", o.MemoryMB, MinMemoryMB, MaxMemoryMB))
 	}
 	if o.SessionID != "" {
 		if err := ledger.CheckSession(o.SessionID); err != nil {
@@ -324,7 +321,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	if most := int(max(limit>>20, minMemoryMB)); o.MemoryMB > most {
+	if most := int(max(limit>>20, MinMemoryMB)); o.MemoryMB > most {
 		o.Logger.Warn("the memory budget (--memory-budget) is above the memory limit of the Go runtime and is lowered to it; give the process more memory, or set GOMEMLIMIT",
 			"asked_mib", o.MemoryMB, "budget_mib", most)
 		o.MemoryMB = most

@@ -4,21 +4,21 @@ import (
 	"cmp"
 	"fmt"
 	"time"
+
+	"daybook/embed"
 )
 
 // Largest values of flags. They are far above any use, and keep sums and products of
 // them within their types.
 const (
-	maxCount        = 1_000_000_000
-	maxProcesses    = 10_000
-	maxRate         = 1_000_000
-	minRate         = 0.001
-	maxBudgetMiB    = 16 << 20 // 16 TiB
-	maxReserveMB    = 1 << 30  // 1 PiB
-	maxClientBytes  = 1 << 30
-	maxFairAfter    = time.Hour
-	maxStoredBytes  = 1 << 60
-	minMemoryBudget = 64
+	maxCount       = 1_000_000_000
+	maxProcesses   = 10_000
+	maxRate        = 1_000_000
+	minRate        = 0.001
+	maxReserveMB   = 1 << 30 // 1 PiB
+	maxClientBytes = 1 << 30
+	maxFairAfter   = time.Hour
+	maxStoredBytes = 1 << 60
 )
 
 // inRange returns an error that names the flag, its value, the permitted values and an
@@ -46,10 +46,10 @@ func (f engineFlags) checkRanges() error {
 		checks = append(checks, inRange("max-concurrent-executions", *f.Slots, 1, maxProcesses, "", "4"))
 	}
 	if f.MemoryBudget != nil {
-		checks = append(checks, inRange("memory-budget", *f.MemoryBudget, minMemoryBudget, maxBudgetMiB, " MiB", "512"))
+		checks = append(checks, inRange("memory-budget", *f.MemoryBudget, embed.MinMemoryMB, embed.MaxMemoryMB, " MiB", "512"))
 	}
 	if f.DiskReserve != nil {
-		checks = append(checks, inRange("disk-reserve", *f.DiskReserve, 0, maxReserveMB, " MB, 0 keeps nothing free", "256"))
+		checks = append(checks, inRange("disk-reserve", *f.DiskReserve, 0, maxReserveMB, " MiB, 0 keeps nothing free", "256"))
 	}
 	return cmp.Or(checks...)
 }

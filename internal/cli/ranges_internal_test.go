@@ -18,7 +18,7 @@ func TestRanges(t *testing.T) {
 		args    string
 		refused string // empty: accepted
 	}{
-		{"--memory-budget=1", "--memory-budget is 1: the range is 64 to 16777216 MiB; for example --memory-budget 512"},
+		{"--memory-budget=1", "--memory-budget is 1: the range is 64 to 1048576 MiB; for example --memory-budget 512"},
 		{"--memory-budget=64", ""},
 		{"--memory-budget=1073741824", "--memory-budget is 1073741824: the range is 64 to"},
 		{"--memory-budget=9223372036854775807", "--memory-budget is 9223372036854775807: the range"},
@@ -26,7 +26,7 @@ func TestRanges(t *testing.T) {
 		{"--min-client-rate=1", ""},
 		{"--min-client-rate=1000000000000", "--min-client-rate is 1000000000000: the range is 0 to 1073741824 bytes in 30 s; for example --min-client-rate 65536"},
 		{"--min-client-rate=-1", "--min-client-rate is -1: the range"},
-		{"--disk-reserve=9999999999999999", "--disk-reserve is 9999999999999999: the range is 0 to 1073741824 MB"},
+		{"--disk-reserve=9999999999999999", "--disk-reserve is 9999999999999999: the range is 0 to 1073741824 MiB"},
 		{"--limit-requests=NaN", "--limit-requests is NaN: the range is 0.001 to 1000000 a second, or 0 for unlimited; for example --limit-requests 50"},
 		{"--limit-requests=+Inf", "--limit-requests is +Inf: the range"},
 		{"--limit-requests=1e300", "--limit-requests is 1e+300: the range"},
