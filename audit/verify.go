@@ -380,6 +380,16 @@ func (v *verifier) checkLost() {
 	}
 }
 
+// verifyHeap checks a heap in pieces where blobs can do that.
+func verifyHeap(ctx context.Context, blobs Blobs, b Blob) error {
+	if stored, ok := blobs.(HeapVerifier); ok {
+		_, err := stored.VerifyHeap(ctx, b.Tenant, b.SHA256)
+		return err
+	}
+	_, _, err := blobs.Heap(ctx, b.Tenant, b.SHA256)
+	return err
+}
+
 // readBlobs reads every blob that an event names, which checks its hash.
 func (v *verifier) readBlobs(ctx context.Context, blobs Blobs) error {
 	type outcome struct {
@@ -394,7 +404,7 @@ func (v *verifier) readBlobs(ctx context.Context, blobs Blobs) error {
 			for b := range work {
 				var err error
 				if b.Heap {
-					_, _, err = blobs.Heap(ctx, b.Tenant, b.SHA256)
+					err = verifyHeap(ctx, blobs, b)
 				} else {
 					_, err = blobs.Text(ctx, b.Tenant, b.SHA256)
 				}

@@ -48,7 +48,12 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 		}
 		if !d.opts.Stateless {
 			opts.EngineID = engine.ID()
-			if err := d.setBaseHeap(ctx, opts.EngineID); err != nil {
+			err := d.setBaseHeap(ctx, opts.EngineID)
+			if passes(err) { // the server starts to read; watchDisk stores it later
+				d.baseHeapOf = opts.EngineID
+				err = nil
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -64,6 +69,13 @@ func (d *Daybook) setBaseHeap(ctx context.Context, engineID string) error {
 		return err
 	}
 	return d.store.SetBase(ctx, engineID, base)
+}
+
+// passes reports whether an error is that of a ledger that takes no writes now, and
+// takes them again without a restart.
+func passes(err error) bool {
+	unwritable, ok := errors.AsType[*events.UnwritableError](err)
+	return ok && unwritable.Passes
 }
 
 // startProjections opens the read side and keeps it following the ledger. It

@@ -42,6 +42,7 @@ const (
 // disk watches the free space of the data directory. It is safe for concurrent use.
 type disk struct {
 	dir            string
+	size           int64 // of the file system, at the start
 	reserve, floor int64
 	ballast        int64
 
@@ -59,7 +60,7 @@ func (d *Daybook) openDisk(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the free space of %s: %w", d.opts.DataDir, err)
 	}
-	k := &disk{dir: d.opts.DataDir, reserve: d.opts.DiskReserve}
+	k := &disk{dir: d.opts.DataDir, size: size, reserve: d.opts.DiskReserve}
 	switch {
 	case k.reserve < 0:
 		return nil
@@ -133,10 +134,13 @@ func (k *disk) isOut() error {
 
 // why is the reason. The caller must hold mu.
 func (k *disk) why() error {
+	what := "free some space, and the server takes writes again by itself, what was acknowledged is safe"
+	if k.reserve > k.size-k.size/reservePart {
+		what = fmt.Sprintf("the whole disk has %d MiB: start the server with a smaller --disk-reserve, such as --disk-reserve 256", k.size>>20)
+	}
 	return &events.UnwritableError{
-		What: "the ledger",
-		Reason: fmt.Sprintf("the disk is full: %d MiB are free and %d MiB are kept in reserve; free some space, and the server takes writes again by itself, what was acknowledged is safe",
-			k.free>>20, k.reserve>>20),
+		What:   "the ledger",
+		Reason: fmt.Sprintf("the disk is full: %d MiB are free and %d MiB are kept in reserve; %s", k.free>>20, k.reserve>>20, what),
 		Passes: true,
 	}
 }
@@ -220,6 +224,7 @@ func (d *Daybook) watchDisk(ctx context.Context) error {
 			}
 			if d.disk != nil {
 				if low == nil {
+					d.storeBaseHeap(ctx)
 					if err := d.disk.keepBallast(); err != nil {
 						d.opts.Logger.WarnContext(ctx, "the next start on a full disk may fail", "err", err)
 					}
@@ -233,6 +238,21 @@ func (d *Daybook) watchDisk(ctx context.Context) error {
 		}
 	})
 	return nil
+}
+
+// storeBaseHeap stores the base heap that a start on a full disk left out. Heaps are
+// stored complete until then.
+func (d *Daybook) storeBaseHeap(ctx context.Context) {
+	if d.baseHeapOf == "" {
+		return
+	}
+	switch err := d.setBaseHeap(ctx, d.baseHeapOf); {
+	case err == nil:
+		d.baseHeapOf = ""
+	case !passes(err) && ctx.Err() == nil:
+		d.opts.Logger.WarnContext(ctx, "store the base heap: heaps are stored complete until the next start", "err", err)
+		d.baseHeapOf = ""
+	}
 }
 
 // now is a channel that delivers at once if it is to, or nil.

@@ -2,6 +2,7 @@ package embed_test
 
 import (
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,9 +48,31 @@ func TestDisk(t *testing.T) {
 		t.Errorf("a run on a full disk: %v", err)
 	}
 	for what, err := range map[string]error{"Ready": book.Ready(t.Context()), "Unwritable": book.Unwritable()} {
-		if err == nil || !strings.Contains(err.Error(), "are kept in reserve; free some space") {
+		if err == nil || !strings.Contains(err.Error(), "start the server with a smaller --disk-reserve") {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+	if err := book.Close(); err != nil {
+		t.Errorf("Close on a full disk: %v", err)
+	}
+	book = start(t, embed.Options{DataDir: dir, DiskReserve: -1})
+	if result, _ := completes(t, book, embed.Script{Code: "2+2"}); result != "4" {
+		t.Errorf("with space again 2+2 is %s", result)
+	}
+}
+
+// A new data directory starts on a full disk too: it answers reads, and says why it
+// records nothing.
+func TestNewDirectoryOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	book := start(t, embed.Options{DataDir: dir, DiskReserve: 1 << 60, HTTPAddr: "127.0.0.1:0"})
+	_, err := book.Submit(within(t), embed.Script{Code: "1"})
+	if err == nil || !strings.Contains(err.Error(), "the disk is full") || !strings.Contains(err.Error(), "smaller --disk-reserve") {
+		t.Errorf("a run on a full disk: %v", err)
+	}
+	if status, body := get(t, book.URL()+"/api/executions"); status != http.StatusOK || !strings.Contains(body, `"executions":[]`) {
+		t.Errorf("the list of runs is answered %d: %s", status, body)
 	}
 	if err := book.Close(); err != nil {
 		t.Errorf("Close on a full disk: %v", err)

@@ -66,13 +66,16 @@ type Daybook struct {
 	http         *http.Server // nil when nothing listens
 	listener     net.Listener
 	disk         *disk // nil without a reserve
-	bounds       bounds
-	httpConns    *connections.Limiter
-	socketConns  *connections.Limiter
-	socket       *http.Server // in the data directory, for processes of the same user
-	clients      *clients     // attached through it
-	use          *use
-	watchingUse  *follower
+	// baseHeapOf is the engine whose base heap could not be stored at the start; empty
+	// once it is. Only watchDisk uses it after the start.
+	baseHeapOf  string
+	bounds      bounds
+	httpConns   *connections.Limiter
+	socketConns *connections.Limiter
+	socket      *http.Server // in the data directory, for processes of the same user
+	clients     *clients     // attached through it
+	use         *use
+	watchingUse *follower
 
 	// draining refuses new runs while those in progress finish.
 	draining                  atomic.Bool

@@ -154,6 +154,12 @@ func (b storedBlobs) Text(ctx context.Context, tenant, hash string) ([]byte, err
 	return b.StoredText(ctx, tenant, hash)
 }
 
+// Heap reads a heap that is not kept in the cache: exports read old heaps, and would
+// take the place of heaps in use.
+func (b storedBlobs) Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+	return b.StoredHeap(ctx, tenant, hash)
+}
+
 // concealed hides from a batch of events what was decrypted, without changing
 // the events of others.
 func concealed(batch []events.Event) []events.Event {

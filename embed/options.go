@@ -127,7 +127,8 @@ type Options struct {
 	// MemoryMB is what answers, heaps of runs and cached heaps may take together, in
 	// MiB, MinMemoryMB to MaxMemoryMB: three eighths for answers, half for runs, the
 	// rest for the cache. Answers beyond that are refused with 503 and Retry-After; runs wait.
-	// Default: 512, or half of the memory limit of the Go runtime where that is less.
+	// Default: 512, or half of the memory limit of the Go runtime where that is less. A
+	// value above that limit is lowered to it.
 	MemoryMB int
 	// MinClientBytes is what a client must send or take in each 30 s in which the
 	// server waits for it. Default: 65536. A negative number asks for any progress.
@@ -303,7 +304,8 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.HeapMemoryMB, 64)
 	setDefault(&o.HeapMemoryCeilingMB, max(256, o.HeapMemoryMB))
 	setDefault(&o.TimeoutSecs, 30)
-	setDefault(&o.MemoryMB, memoryMB(debug.SetMemoryLimit(-1)))
+	limit := debug.SetMemoryLimit(-1)
+	setDefault(&o.MemoryMB, memoryMB(limit))
 	setDefault(&o.DrainWait, 10*time.Second)
 	setDefault(&o.CheckBytes, 16<<30)
 	setDefault(&o.ScrubEvents, 2000)
@@ -318,6 +320,11 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if most := int(max(limit>>20, MinMemoryMB)); o.MemoryMB > most {
+		o.Logger.Warn("the memory budget (--memory-budget) is above the memory limit of the Go runtime and is lowered to it; give the process more memory, or set GOMEMLIMIT",
+			"asked_mib", o.MemoryMB, "budget_mib", most)
+		o.MemoryMB = most
 	}
 	abs, err := filepath.Abs(o.DataDir)
 	if err != nil {

@@ -91,9 +91,7 @@ func (a *api) endArray(ctx context.Context, l *array, err error) {
 	case !l.begun:
 		writeFailure(l.w, a.failed(ctx, err, subject{}))
 	default:
-		if ctx.Err() == nil {
-			a.log.WarnContext(ctx, "an answer broke off", "path", requestOf(ctx).path, "error", err)
-		}
+		a.brokeOff(ctx, "an answer broke off", err, "path", requestOf(ctx).path)
 		panic(http.ErrAbortHandler)
 	}
 }

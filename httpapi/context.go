@@ -219,7 +219,7 @@ func (a *api) inContext(ctx context.Context, s *ledger.Submission) {
 	}
 	ref, err := a.contexts.Ref(ctx, k)
 	if err != nil {
-		a.log.WarnContext(ctx, "conversation context", "err", err)
+		a.brokeOff(ctx, "conversation context", err)
 		return
 	}
 	s.Context = &ref

@@ -111,13 +111,13 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 	}
 	// The run is accepted: the client gets its id also when it cannot be read now.
 	if err := a.fresh(ctx, Reading{}); err != nil {
-		a.log.WarnContext(ctx, "wait for a submitted run", "execution", receipt.ExecutionID, "error", err)
+		a.brokeOff(ctx, "wait for a submitted run", err, "execution", receipt.ExecutionID)
 		return out, nil
 	}
 	d, err := a.awaitEnd(ctx, receipt.ExecutionID, in.Wait.Value, true)
 	switch {
 	case err != nil:
-		a.log.WarnContext(ctx, "wait for a submitted run", "execution", receipt.ExecutionID, "error", err)
+		a.brokeOff(ctx, "wait for a submitted run", err, "execution", receipt.ExecutionID)
 	case d.Status.Terminal():
 		out.Status, out.Location, out.Body.ended = http.StatusOK, "", &d
 	}

@@ -61,7 +61,7 @@ func found[T any](ctx context.Context, a *api, read func() (T, error)) (T, error
 	edge, edgeErr := a.events.LastSeq(asking)
 	stop()
 	if edgeErr != nil {
-		a.log.WarnContext(ctx, "reading the end of the ledger", "err", edgeErr)
+		a.brokeOff(ctx, "reading the end of the ledger", edgeErr)
 		return v, unavailable("the ledger cannot tell now whether this is recorded: its NATS server cannot be reached, hangs or is overloaded; try again")
 	}
 	if edge <= a.q.Applied() {

@@ -478,9 +478,7 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 			_, err = piece.WriteTo(w)
 		}
 		if err != nil {
-			if ctx.Err() == nil {
-				a.log.WarnContext(ctx, "export broke off", "error", err)
-			}
+			a.brokeOff(ctx, "export broke off", err)
 			panic(http.ErrAbortHandler) // a clean end would pass for the whole answer
 		}
 	}), nil
@@ -533,9 +531,7 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 	return stream(func(w http.ResponseWriter, r *http.Request) {
 		defer content.Close()
 		if err := b.serve(w, r); err != nil {
-			if ctx.Err() == nil {
-				a.log.WarnContext(ctx, "the answer with a blob broke off", "hash", in.Hash, "error", err)
-			}
+			a.brokeOff(ctx, "the answer with a blob broke off", err, "hash", in.Hash)
 			panic(http.ErrAbortHandler) // a clean end would pass for the whole content
 		}
 	}), nil

@@ -271,10 +271,10 @@ func (a *api) eventsAfter(ctx context.Context, tenant string, after uint64) (sto
 	})
 }
 
-// broke logs why a stream that had begun ended early, unless the client left.
+// broke logs why a stream that had begun ended early, at DEBUG if the client caused it.
 func (er *eventReader) broke(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil {
-		er.a.log.WarnContext(ctx, "event stream broke off", "after", er.after, "error", err)
+	if err != nil {
+		er.a.brokeOff(ctx, "event stream broke off", err, "after", er.after)
 	}
 }
 

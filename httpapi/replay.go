@@ -233,8 +233,8 @@ func (re *replay) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	if err == nil {
 		return
 	}
-	if ctx.Err() == nil && !errors.Is(err, errDraining) {
-		re.a.log.WarnContext(ctx, "a replay broke off", "after", re.after, "error", err)
+	if !errors.Is(err, errDraining) {
+		re.a.brokeOff(ctx, "a replay broke off", err, "after", re.after)
 	}
 	if !sse {
 		// A clean end would pass for the whole answer.

@@ -103,7 +103,7 @@ func (l *Ledger) requestCancel(ctx context.Context, tenant, execution string, ac
 func (l *Ledger) askRunner(ctx context.Context, tenant, execution string) {
 	ctx, stop := context.WithTimeout(ctx, l.opts.CancelWait)
 	defer stop()
-	if _, err := l.store.RequestCancel(ctx, tenant, execution); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := l.store.RequestCancel(ctx, tenant, execution); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		l.opts.Logger.WarnContext(ctx, "asking the runner to cancel", "execution", execution, "err", err)
 	}
 }

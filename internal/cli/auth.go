@@ -22,7 +22,7 @@ type authFlags struct {
 	PublicURL string `name:"public-url" help:"Address that clients know the server by, where a proxy in front changes it; its host is accepted like --allowed-host." placeholder:"URL"`
 
 	Requests              float64 `name:"limit-requests" help:"HTTP requests, MCP messages and ACP requests a second of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
-	Runs                  int     `name:"limit-runs" help:"Runs queued or running of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
+	Runs                  int     `name:"limit-runs" help:"Runs of each tenant that are queued or running; more are refused with 429. 0 is unlimited." default:"10000" placeholder:"N"`
 	OutputBytes           int64   `name:"limit-output-bytes" help:"Bytes of output stored for each tenant, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
 	HeapBytes             int64   `name:"limit-heap-bytes" help:"Bytes of heaps stored for each tenant, as large as they are restored, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
 	Connections           int     `name:"limit-connections" help:"HTTP connections that may be open; 0 is half of the process's limit of open files, at most 4096." default:"0" placeholder:"N"`
@@ -70,8 +70,8 @@ func (f authFlags) apply(o *embed.Options) error {
 	case len(f.Auth) > 0:
 		o.Limits.Streams = defaultStreams
 	}
-	if f.Requests < 0 || f.Runs < 0 || f.OutputBytes < 0 || f.HeapBytes < 0 || f.Connections < 0 || f.ConnectionsPerAddress < 0 || f.Turns < 0 || o.Limits.Streams < 0 {
-		return errors.New("a --limit-... flag is negative: give 0 or more")
+	if err := f.checkRanges(); err != nil {
+		return err
 	}
 	o.SessionTurns = f.Turns
 	if f.Turns == 0 {

@@ -19,9 +19,6 @@ import (
 	"daybook/internal/access"
 )
 
-// maxDiskReserve is the largest --disk-reserve, in MiB: 1 PiB.
-const maxDiskReserve = 1 << 30
-
 // engineFlags are shared by the commands that hold a ledger themselves.
 type engineFlags struct {
 	DataDir          string         `help:"Directory that holds the ledger and everything derived from it." default:"${datadir}" placeholder:"DIR"`
@@ -68,28 +65,19 @@ func (f engineFlags) Validate() error {
 			return fmt.Errorf("--tenant-weights: %w", err)
 		}
 		if w := f.TenantWeights[tenant]; w < 1 || w > embed.MaxWeight {
-			return fmt.Errorf("--tenant-weights %s=%d: the range is 1 to %d", tenant, w, embed.MaxWeight)
+			return fmt.Errorf("--tenant-weights %s=%d: the range is 1 to %d; for example --tenant-weights %s=2", tenant, w, embed.MaxWeight, tenant)
 		}
 	}
+	if err := f.checkRanges(); err != nil {
+		return err
+	}
 	switch {
-	case f.Slots != nil && *f.Slots < 1:
-		return fmt.Errorf("--max-concurrent-executions is %d: it must be 1 or more", *f.Slots)
-	case f.LimitSlots < 0:
-		return fmt.Errorf("--limit-slots is %d: 0 is unlimited", f.LimitSlots)
-	case f.ExtraSlots < 0:
-		return fmt.Errorf("--extra-slots is %d: 0 is none", f.ExtraSlots)
-	case f.FairAfter < 0:
-		return fmt.Errorf("--fair-after is %s: it cannot be negative", f.FairAfter)
 	case f.HeapMemoryMax < 1:
 		return fmt.Errorf("--heap-memory-max is %d: it must be 1 or more", f.HeapMemoryMax)
 	case f.HeapCeiling != nil && *f.HeapCeiling < f.HeapMemoryMax:
 		return fmt.Errorf("--heap-memory-ceiling is %d: it must not be below --heap-memory-max, which is %d", *f.HeapCeiling, f.HeapMemoryMax)
 	case f.Timeout < 1 || f.Timeout > 300:
 		return fmt.Errorf("--execution-timeout is %d: the range is 1 to 300", f.Timeout)
-	case f.MemoryBudget != nil && (*f.MemoryBudget < embed.MinMemoryMB || *f.MemoryBudget > embed.MaxMemoryMB):
-		return fmt.Errorf("--memory-budget is %d MiB: the range is %d to %d", *f.MemoryBudget, embed.MinMemoryMB, embed.MaxMemoryMB)
-	case f.MinClientRate < 0:
-		return fmt.Errorf("--min-client-rate is %d: it must be 0 or more", f.MinClientRate)
 	case f.WorkerMaxRuns < 1:
 		return fmt.Errorf("--worker-max-runs is %d: it must be 1 or more", f.WorkerMaxRuns)
 	case f.ContextIdle <= 0:
@@ -104,8 +92,6 @@ func (f engineFlags) Validate() error {
 		return fmt.Errorf("--worker-max-age is %s: it must be more than 0", f.WorkerMaxAge)
 	case f.ScrubRate < 0:
 		return fmt.Errorf("--scrub-rate is %d: it must be 0 or more", f.ScrubRate)
-	case f.DiskReserve != nil && (*f.DiskReserve < 0 || *f.DiskReserve > maxDiskReserve):
-		return fmt.Errorf("--disk-reserve is %d MiB: the range is 0 to %d", *f.DiskReserve, maxDiskReserve)
 	case f.DrainWait < 0:
 		return fmt.Errorf("--drain-wait is %s: it cannot be negative", f.DrainWait)
 	}

@@ -167,7 +167,9 @@ func (s *Store) follow(ctx context.Context, after uint64, form form, fn func(pag
 	defer a.stop()
 	end, err := s.LastSeq(ctx)
 	for err != nil {
-		s.log.WarnContext(ctx, "following the ledger", "err", err)
+		if ctx.Err() == nil { // else the reader has left
+			s.log.WarnContext(ctx, "following the ledger", "err", err)
+		}
 		if werr := wait(ctx, retryPause); werr != nil {
 			return werr
 		}
@@ -289,7 +291,9 @@ func (s *Store) readPages(ctx context.Context, after uint64, form form, a *annou
 		case errors.Is(err, events.ErrDamaged):
 			return err
 		case err != nil:
-			s.log.WarnContext(ctx, "following the ledger", "after", after, "err", err)
+			if ctx.Err() == nil { // else the reader has left
+				s.log.WarnContext(ctx, "following the ledger", "after", after, "err", err)
+			}
 			err = wait(ctx, retryPause)
 		case here > sprintFrom:
 			after, err = s.sprint(ctx, after, after+here, form, pages)

@@ -68,6 +68,20 @@ func (s *Store) Heap(ctx context.Context, tenant, hash string) ([]byte, events.H
 	return got.blob, h, nil
 }
 
+// StoredHeap is Heap without the cache: it reads the blob store and keeps nothing. The
+// caller owns the bytes.
+func (s *Store) StoredHeap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+	name, err := blobName("heap", tenant, hash)
+	if err != nil {
+		return nil, events.HeapInfo{}, fmt.Errorf("read heap: %w", err)
+	}
+	got, err := s.blobs.get(ctx, name, hash)
+	if err != nil {
+		return nil, events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
+	}
+	return got.blob, heapInfo(hash, len(got.blob), got.info), nil
+}
+
 // unpackKept returns the content of a heap in the cache. Its packed form was
 // checked before it was kept.
 func (b *bucket) unpackKept(ctx context.Context, kept keptHeap) ([]byte, error) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"golang.org/x/time/rate"
 )
 
 // Subscriber is somebody outside who may read the events of one tenant.
@@ -45,6 +46,8 @@ const (
 type subscribers struct {
 	log      *slog.Logger
 	openGate func(Subscriber) (*gate, error)
+	// refusals and closings bound the log lines that subscribers can cause.
+	refusals, closings rate.Sometimes
 
 	mu     sync.Mutex
 	server *server.Server                 // guarded by mu
@@ -56,8 +59,14 @@ type subscribers struct {
 	watched chan struct{}      // closed when watchPending has returned
 }
 
+// logEvery is the least time between two log lines of one kind about subscribers.
+const logEvery = 10 * time.Second
+
 func newSubscribers(log *slog.Logger, openGate func(Subscriber) (*gate, error)) *subscribers {
-	s := &subscribers{log: log, openGate: openGate, keys: map[string]Subscriber{}, conns: map[string]map[uint64]struct{}{}, gates: map[string]*gate{}, watched: make(chan struct{})}
+	s := &subscribers{
+		log: log, openGate: openGate, refusals: rate.Sometimes{Interval: logEvery}, closings: rate.Sometimes{Interval: logEvery},
+		keys: map[string]Subscriber{}, conns: map[string]map[uint64]struct{}{}, gates: map[string]*gate{}, watched: make(chan struct{}),
+	}
 	ctx, end := context.WithCancel(context.Background())
 	s.end = end
 	go func() {
@@ -102,7 +111,9 @@ func (s *subscribers) admit(c server.ClientAuthentication, login *server.ClientO
 	}
 	key := who.PublicKey
 	if n := s.connected(who.Tenant); n >= maxConnections {
-		s.log.Warn("refused a NATS connection: the tenant has too many", "tenant", who.Tenant, "connections", n, "limit", maxConnections)
+		s.refusals.Do(func() {
+			s.log.Warn("refused a NATS connection: the tenant has too many", "tenant", who.Tenant, "connections", n, "limit", maxConnections)
+		})
 		return false
 	}
 	account, err := makeAccount(s.server, who)
@@ -177,7 +188,9 @@ func (s *subscribers) watchPending(ctx context.Context) {
 		}
 		for _, c := range list.Conns {
 			if open[c.Cid] && c.Pending > maxPending {
-				s.log.Warn("closed the NATS connection of a subscriber that does not read", "name", c.Name, "pending_bytes", c.Pending)
+				s.closings.Do(func() {
+					s.log.Warn("closed the NATS connection of a subscriber that does not read", "name", c.Name, "pending_bytes", c.Pending)
+				})
 				_ = ns.DisconnectClientByID(c.Cid) // an error says that it is closed
 			}
 		}

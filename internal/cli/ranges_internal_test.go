@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"daybook/embed"
+)
+
+// Absurd values are refused with the name of the flag, the value, the range and an
+// example. Values at the ends of a range are accepted.
+func TestRanges(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		args    string
+		refused string // empty: accepted
+	}{
+		{"--memory-budget=1", "--memory-budget is 1: the range is 64 to 1048576 MiB; for example --memory-budget 512"},
+		{"--memory-budget=64", ""},
+		{"--memory-budget=1073741824", "--memory-budget is 1073741824: the range is 64 to"},
+		{"--memory-budget=9223372036854775807", "--memory-budget is 9223372036854775807: the range"},
+		{"--min-client-rate=0", ""},
+		{"--min-client-rate=1", ""},
+		{"--min-client-rate=1000000000000", "--min-client-rate is 1000000000000: the range is 0 to 1073741824 bytes in 30 s; for example --min-client-rate 65536"},
+		{"--min-client-rate=-1", "--min-client-rate is -1: the range"},
+		{"--disk-reserve=9999999999999999", "--disk-reserve is 9999999999999999: the range is 0 to 1073741824 MiB"},
+		{"--limit-requests=NaN", "--limit-requests is NaN: the range is 0.001 to 1000000 a second, or 0 for unlimited; for example --limit-requests 50"},
+		{"--limit-requests=+Inf", "--limit-requests is +Inf: the range"},
+		{"--limit-requests=1e300", "--limit-requests is 1e+300: the range"},
+		{"--limit-requests=1e-300", "--limit-requests is 1e-300: the range"},
+		{"--limit-requests=-1", "--limit-requests is -1: the range"},
+		{"--limit-requests=0.001", ""},
+		{"--limit-runs=9223372036854775807", "--limit-runs is 9223372036854775807: the range is 0 to 1000000000, 0 is unlimited; for example --limit-runs 10000"},
+		{"--limit-runs=0", ""},
+		{"--limit-output-bytes=-1", "--limit-output-bytes is -1: the range"},
+		{"--limit-heap-bytes=9223372036854775807", "--limit-heap-bytes is 9223372036854775807: the range"},
+		{"--limit-connections=-1", "--limit-connections is -1: the range"},
+		{"--limit-connections-per-address=-5", "--limit-connections-per-address is -5: the range"},
+		{"--limit-session-turns=-1", "--limit-session-turns is -1: the range"},
+		{"--limit-streams=-1", "--limit-streams is -1: the range"},
+		{"--limit-slots=999999999999", "--limit-slots is 999999999999: the range is 0 to 10000"},
+		{"--extra-slots=99999999999", "--extra-slots is 99999999999: the range is 0 to 10000"},
+		{"--max-concurrent-executions=0", "--max-concurrent-executions is 0: the range is 1 to 10000"},
+		{"--fair-after=-1s", "--fair-after is -1s: the range is 0s to 1h0m0s; for example --fair-after 500ms"},
+		{"--fair-after=99999h", "--fair-after is 99999h0m0s: the range"},
+		{"--fair-after=1ns", ""},
+		{"--tenant-weights=acme=0", "--tenant-weights acme=0: the range is 1 to 1000; for example --tenant-weights acme=2"},
+		{"--tenant-weights=acme=99999999999999999999", "is not a weight: give TENANT=N with N from 1 to 1000"},
+	} {
+		var serve struct {
+			Serve serveCmd `cmd:""`
+		}
+		parser, err := kong.New(&serve, kong.Vars{"datadir": t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = parser.Parse([]string{"serve", test.args})
+		if err == nil {
+			opts := serve.Serve.options(io.Discard)
+			err = serve.Serve.apply(&opts)
+		}
+		switch {
+		case test.refused == "" && err != nil:
+			t.Errorf("%s: %v", test.args, err)
+		case test.refused != "" && (err == nil || !strings.Contains(plain(err.Error()), test.refused)):
+			t.Errorf("%s: %v, want %s", test.args, err, test.refused)
+		}
+	}
+}
+
+// Runs of a tenant are bounded unless the operator says otherwise.
+func TestDefaultLimitOfRuns(t *testing.T) {
+	t.Parallel()
+	var serve struct {
+		Serve serveCmd `cmd:""`
+	}
+	parser, err := kong.New(&serve, kong.Vars{"datadir": t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse([]string{"serve"}); err != nil {
+		t.Fatal(err)
+	}
+	var opts embed.Options
+	if err := serve.Serve.apply(&opts); err != nil || opts.Limits.Runs != 10_000 {
+		t.Errorf("the limit of runs is %d, %v", opts.Limits.Runs, err)
+	}
+}
