@@ -180,6 +180,10 @@ func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 	return true, nil
 }
 
+// Limit returns n bytes, or what the only answer of a tenant may hold if that is less:
+// an answer that needs more is then the only large one.
+func (a *holding) Limit(n int64) int64 { return min(n, a.b.opts.Answers-a.b.opts.Answers/8) }
+
 // Held returns the bytes that the account holds, for Shrink.
 func (a *holding) Held() int64 {
 	a.mu.Lock()
