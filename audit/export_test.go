@@ -1,5 +1,11 @@
 package audit
 
+import "time"
+
+// SetExhaustedPause changes how long Run waits before it continues after the machine
+// was out of something. It MUST be called before Run.
+func (l *Log) SetExhaustedPause(d time.Duration) { l.exhaustedPause = d }
+
 // Tree is the tree of a Log, for comparing it with a reference.
 type Tree struct {
 	*tree

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"testing"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"daybook/events"
 )
 
@@ -32,12 +34,32 @@ func TestProofWhileTheTreeIsComputed(t *testing.T) {
 	if !errors.Is(err, ErrHashing) || errors.Is(err, events.ErrDamaged) {
 		t.Errorf("a proof that is ahead of the tree: %v", err)
 	}
-	for i := 2; i < 5; i++ {
-		if err := log.tree.add(Hash{byte(i)}); err != nil {
-			t.Fatal(err)
+	// The tree may catch up just after the proof has read it.
+	p := log.Prover(c)
+	p.reader = readThen{p.reader, func() {
+		for i := 2; i < 5; i++ {
+			if err := log.tree.add(Hash{byte(i)}); err != nil {
+				t.Fatal(err)
+			}
 		}
+	}}
+	_, err = p.Inclusion(1, c.Size)
+	if !errors.Is(err, ErrHashing) || errors.Is(err, events.ErrDamaged) {
+		t.Errorf("a proof of a tree that catches up meanwhile: %v", err)
 	}
 	if _, err := log.Prover(c).Inclusion(1, c.Size); err != nil {
 		t.Errorf("a proof of a tree that has caught up: %v", err)
 	}
+}
+
+// readThen calls a function after each reading.
+type readThen struct {
+	tlog.HashReader
+	then func()
+}
+
+func (r readThen) ReadHashes(indexes []int64) ([]Hash, error) {
+	hashes, err := r.HashReader.ReadHashes(indexes)
+	r.then()
+	return hashes, err
 }

@@ -67,6 +67,9 @@ type Log struct {
 	log     *slog.Logger
 	witness *witness // nil without one
 	poke    chan struct{}
+	// exhaustedPause is how long Run waits before it continues after the machine was
+	// out of something.
+	exhaustedPause time.Duration
 
 	keeping sync.Mutex // of the file of checkpoints
 
@@ -101,7 +104,7 @@ func Open(opts Options) (*Log, error) {
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
-	l := &Log{file: &tileFiles{dir: opts.Dir}, opts: opts, log: opts.Logger, poke: make(chan struct{}, 1), changed: make(chan struct{})}
+	l := &Log{file: &tileFiles{dir: opts.Dir}, opts: opts, log: opts.Logger, exhaustedPause: exhaustedPause, poke: make(chan struct{}, 1), changed: make(chan struct{})}
 	var err error
 	if l.keys, err = openKeys(opts.Dir, opts.KeyFile); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
@@ -148,8 +151,7 @@ func (l *Log) VKey() string { return l.keys.vkey }
 // VKeys are that key and, before it, any earlier ones.
 func (l *Log) VKeys() []string { return l.keys.known }
 
-// exhaustedPause is how long Run waits before it continues after the machine was
-// out of something.
+// exhaustedPause is the default of Log.exhaustedPause.
 const exhaustedPause = time.Second
 
 // Run hashes what feed delivers and writes checkpoints to ledger, until ctx is
@@ -164,7 +166,7 @@ func (l *Log) Run(ctx context.Context, feed Feed, ledger Ledger) error {
 			logged = true
 		}
 		select {
-		case <-time.After(exhaustedPause):
+		case <-time.After(l.exhaustedPause):
 		case <-ctx.Done():
 		}
 	}

@@ -398,6 +398,7 @@ func TestLogOutlastsExhaustion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	log.SetExhaustedPause(time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- log.Run(ctx, feed, store) }()

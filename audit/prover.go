@@ -80,11 +80,12 @@ func (p *Prover) ReadHashes(indexes []int64) ([]Hash, error) {
 		tile := p.tiles.holding(index, p.c.Size)
 		raw, ok := p.tiles.known[tile]
 		if !ok {
+			size := p.tiles.l.Size() // before reading: the tree may grow meanwhile
 			hashes, err := p.reader.ReadHashes(indexes)
 			if exhausted.Is(err) {
 				return nil, fmt.Errorf("read the tree: %w", err)
 			}
-			if size := p.tiles.l.Size(); err != nil && size < p.c.Size {
+			if err != nil && size < p.c.Size {
 				return nil, fmt.Errorf("%w: %d of %d events", ErrHashing, size, p.c.Size)
 			}
 			if err != nil {

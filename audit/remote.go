@@ -18,9 +18,22 @@ import (
 // Remote is a Source behind the HTTP interface of a server.
 type Remote struct{ get, post Get }
 
+// CodeEmpty is the code of the answer of a server whose ledger has no events.
+const CodeEmpty = "ledger_empty"
+
+// isEmpty reports whether a server answered that its ledger has no events.
+func isEmpty(err error) bool {
+	answer, ok := errors.AsType[interface {
+		error
+		Code() string
+	}](err)
+	return ok && answer.Code() == CodeEmpty
+}
+
 // Get asks a server for a path, such as "/api/ledger/checkpoint", with header
 // names and values in pairs. It returns answers with status 200 only, and any
-// other as an error. The caller closes the body.
+// other as an error. The error may have a method Code() string with the code of the
+// answer. The caller closes the body.
 type Get func(ctx context.Context, path string, header ...string) (*http.Response, error)
 
 // NewRemote reaches the server that get asks. post does what get does with the
@@ -200,6 +213,10 @@ func VerifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
 	signed, err := r.Signed(ctx, 0)
+	if isEmpty(err) {
+		empty := &Report{Source: opts.Source, Complete: true, Pinned: len(opts.Keys) > 0}
+		return empty.conclude(began), nil
+	}
 	if err != nil {
 		return nil, err
 	}

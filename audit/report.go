@@ -150,6 +150,8 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "NOT INTACT  %s\n", r.Source)
 	}
 	switch {
+	case r.Events == 0 && r.Signed == 0 && r.OK:
+		line("events", "none: the ledger is empty, so there is nothing to prove yet")
 	case r.Events == 0:
 		line("events", "none")
 	case r.Complete && len(r.Lost) > 0:

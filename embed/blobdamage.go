@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,12 +47,17 @@ func (d *Daybook) mendBlobs(ctx context.Context, streams []streamfiles.Stream) e
 // findLostBlobs finds out which heaps and texts are damaged, where something of the
 // blob store is missing, and looks again at those that were found before.
 func (d *Daybook) findLostBlobs(ctx context.Context) error {
-	if d.opts.NATSURL != "" || d.damage.Damaged() {
+	if d.opts.NATSURL != "" {
 		return nil
 	}
 	known := d.readBlobDamage()
 	for _, f := range known {
 		d.damage.Report(f)
+	}
+	if d.damage.Damaged() {
+		return nil // the findings stay as they are until the ledger can be written again
+	}
+	for _, f := range known {
 		if err := d.store.CheckBlob(ctx, *f.Blob); err != nil {
 			return fmt.Errorf("read %s: %w", f, err)
 		}
@@ -142,13 +148,21 @@ func (d *Daybook) writeBlobDamage() error {
 		}
 	}
 	if len(list) == 0 {
+		d.blobsWritten = nil
 		return ignoreMissing(os.Remove(d.blobDamageFile()))
 	}
 	raw, err := json.Marshal(blobFindings{list})
 	if err != nil {
 		return err
 	}
-	return writeSynced(d.blobDamageFile(), append(raw, '\n'))
+	if raw = append(raw, '\n'); bytes.Equal(raw, d.blobsWritten) {
+		return nil // one more blob of very many, which is not listed
+	}
+	if err := writeSynced(d.blobDamageFile(), raw); err != nil {
+		return err
+	}
+	d.blobsWritten = raw
+	return nil
 }
 
 // readBlobDamage returns the findings of earlier starts. A file that cannot be read

@@ -11,6 +11,7 @@ import (
 	"daybook/damage"
 	"daybook/embed"
 	"daybook/events"
+	"daybook/internal/tier"
 	"daybook/ledger"
 )
 
@@ -62,7 +63,7 @@ func TestDamagedHeapAffectsOnlyItself(t *testing.T) {
 	dir := t.TempDir()
 	opts := embed.Options{DataDir: dir, HTTPAddr: "127.0.0.1:0"}
 	const code = "var kept = 41"
-	for _, content := range []bool{true, false} {
+	for _, content := range tier.Choose([]bool{true}, []bool{true, false}) { // of the heap, or its description
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -73,14 +74,14 @@ func TestDamagedHeapAffectsOnlyItself(t *testing.T) {
 		_, heap := completes(t, book, embed.Script{Code: code})
 		closeBook(t, book)
 		loseHeap(t, dir, heap, content)
-		loseHeap(t, dir, head, content)
+		loseHeap(t, dir, head, !content)
 
 		for range 2 { // the second start knows as much
 			book = start(t, opts)
 			s.Daybook, s.base = book, book.URL()
 			lasting, _ := blobReport(t, book)
 			if len(lasting) != 2 || lasting[0].Blob == nil || lasting[1].Blob == nil {
-				t.Fatalf("with the content damaged (%t) the findings are %+v", content, lasting)
+				t.Fatalf("with the content of the heap damaged (%t) the findings are %+v", content, lasting)
 			}
 			if err := book.Ready(within(t)); err != nil {
 				t.Errorf("not ready: %v", err)
@@ -123,6 +124,39 @@ func TestDamagedHeapAffectsOnlyItself(t *testing.T) {
 			t.Errorf("after the break n is %s, %s", deref(e.Result), deref(e.Error))
 		}
 		closeBook(t, book)
+	}
+}
+
+// A ledger that is read-only keeps the findings about blobs: its report has them, and
+// so has that of a later start.
+func TestDamagedLedgerKeepsFindingsOfBlobs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	opts := embed.Options{DataDir: dir}
+	book := start(t, opts)
+	_, heap := completes(t, book, embed.Script{Code: "var kept = 41"})
+	_, other := completes(t, book, embed.Script{Code: "var other = 7"})
+	closeBook(t, book)
+	loseHeap(t, dir, heap, true)
+	closeBook(t, start(t, opts)) // the damaged record is taken out of the store
+	loseHeap(t, dir, other, true)
+	flipByte(t, filepath.Join(dir, "jetstream", "jetstream", "$G", "streams", "LEDGER-0001", "msgs", "1.blk"), 300)
+	file := filepath.Join(dir, "damaged-blobs.json")
+	for range 2 {
+		book = start(t, opts)
+		named := false
+		list, _ := book.Damage()
+		for _, f := range list {
+			named = named || f.Blob != nil && f.Blob.SHA256 == heap && f.Ended == nil
+		}
+		if !named {
+			t.Errorf("the findings of a read-only start are %+v", list)
+		}
+		request(book, "GET", "/api/ledger/blobs/heaps/"+other, "") // finds the other one damaged
+		closeBook(t, book)
+		if raw, err := os.ReadFile(file); err != nil || !strings.Contains(string(raw), heap) {
+			t.Errorf("the findings that are kept: %s, %v", raw, err)
+		}
 	}
 }
 

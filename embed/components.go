@@ -164,8 +164,8 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 // was lost. A failure is logged: the next request of the tenant restores its queue too.
 func (d *Daybook) prepareWork(ctx context.Context) {
 	tenants, err := d.projections.UnfinishedTenants(ctx)
-	for _, tenant := range tenants {
-		err = errors.Join(err, d.store.PrepareWork(ctx, events.DefaultPool, tenant))
+	if err == nil {
+		err = d.store.PrepareWork(ctx, events.DefaultPool, tenants...)
 	}
 	if err != nil {
 		d.opts.Logger.WarnContext(ctx, "preparing the queues of tenants with unfinished runs", "error", err)

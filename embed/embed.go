@@ -34,10 +34,11 @@ import (
 type Daybook struct {
 	opts Options
 
-	lock       *dirLock
-	damage     *damage.State
-	marks      marks
-	describing sync.Mutex // held while copies of descriptions or findings are written
+	lock         *dirLock
+	damage       *damage.State
+	marks        marks
+	describing   sync.Mutex // held while copies of descriptions or findings are written
+	blobsWritten []byte     // guarded by describing; the file of damaged blobs as this process wrote it
 	// blobsSuspect says that the files of the blob store were found damaged.
 	blobsSuspect bool
 	nats         *natsserver.Server // nil with an outside server

@@ -151,6 +151,7 @@ func TestLostAndAcceptedHead(t *testing.T) {
 	if status != 410 || !strings.Contains(answer, "was lost: event") {
 		t.Errorf("a run from the lost heap is answered %d: %s", status, answer)
 	}
+	answers(t, s.Daybook, "GET", "/api/ledger/blobs/heaps/"+head, "", 410, "was lost: event")
 }
 
 // A head whose blob is damaged is found by opening the session, without a run.

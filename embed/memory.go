@@ -24,15 +24,20 @@ func memoryMB(limit int64) int {
 	if limit <= 0 || limit == math.MaxInt64 {
 		return defaultMemoryMB
 	}
-	return int(min(defaultMemoryMB, max(limit>>21, minMemoryMB)))
+	return int(min(defaultMemoryMB, max(limit>>21, MinMemoryMB)))
 }
 
-// minMemoryMB is the least Options.MemoryMB: less does not hold one large page of
-// output.
-const minMemoryMB = 64
+// MinMemoryMB and MaxMemoryMB are the bounds of Options.MemoryMB, in MiB. Less does
+// not hold one large page of output. More is a number of bytes by mistake.
+const (
+	MinMemoryMB = 64
+	MaxMemoryMB = 1 << 20
+)
 
 func newBudget(megabytes int) *budget.Budget {
-	return budget.New(budget.Split(int64(megabytes) << 20))
+	o := budget.Split(int64(megabytes) << 20)
+	o.Collect, o.Cycles = runtime.GC, collections
+	return budget.New(o)
 }
 
 // runMemory accounts for the heaps of runs.
@@ -40,25 +45,7 @@ type runMemory struct{ budget *budget.Budget }
 
 func (m runMemory) Hold(ctx context.Context) (context.Context, runner.HeldMemory) {
 	account := m.budget.Run()
-	return budget.WithRun(ctx, account), heldMemory{account}
-}
-
-type heldMemory struct{ account *budget.RunAccount }
-
-func (h heldMemory) Reserve(ctx context.Context, bytes int64) error {
-	if h.account.Holds() {
-		runtime.GC()
-	}
-	return h.account.Reserve(ctx, bytes)
-}
-
-// Release collects a large heap before others may take its place: otherwise both
-// would be in memory until the collector runs by itself.
-func (h heldMemory) Release() {
-	if h.account.Holds() {
-		runtime.GC()
-		h.account.Release()
-	}
+	return budget.WithRun(ctx, account), account
 }
 
 // pace is the least speed of clients.
@@ -127,8 +114,12 @@ func (d *Daybook) trim() {
 	debug.FreeOSMemory()
 }
 
-func allocated() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+func allocated() uint64 { return counter("/gc/heap/allocs:bytes") }
+
+func collections() uint64 { return counter("/gc/cycles/total:gc-cycles") }
+
+func counter(name string) uint64 {
+	sample := []metrics.Sample{{Name: name}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }

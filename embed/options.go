@@ -125,8 +125,8 @@ type Options struct {
 	// uncapped.
 	OutputMaxBytes int64
 	// MemoryMB is what answers, heaps of runs and cached heaps may take together, in
-	// MiB, at least 64: three eighths for answers, half for runs, the rest for the
-	// cache. Answers beyond that are refused with 503 and Retry-After; runs wait.
+	// MiB, MinMemoryMB to MaxMemoryMB: three eighths for answers, half for runs, the
+	// rest for the cache. Answers beyond that are refused with 503 and Retry-After; runs wait.
 	// Default: 512, or half of the memory limit of the Go runtime where that is less.
 	MemoryMB int
 	// MinClientBytes is what a client must send or take in each 30 s in which the
@@ -240,8 +240,8 @@ func (o Options) withDefaults() (Options, error) {
 			problems = append(problems, fmt.Errorf("%s is %d: it cannot be negative", field.name, field.value))
 		}
 	}
-	if o.MemoryMB > 0 && o.MemoryMB < minMemoryMB {
-		problems = append(problems, fmt.Errorf("MemoryMB is %d: the least is %d", o.MemoryMB, minMemoryMB))
+	if o.MemoryMB > 0 && (o.MemoryMB < MinMemoryMB || o.MemoryMB > MaxMemoryMB) {
+		problems = append(problems, fmt.Errorf("MemoryMB is %d: the range is %d to %d", o.MemoryMB, MinMemoryMB, MaxMemoryMB))
 	}
 	if o.SessionID != "" {
 		if err := ledger.CheckSession(o.SessionID); err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,13 +63,16 @@ func TestShred(t *testing.T) {
 	opts := embed.Options{DataDir: dir, ErasableSessions: true}
 	book := start(t, opts)
 	first := run(t, book, embed.Script{
-		Code: "globalThis.kept = '" + secret + "'; console.log('line', kept); kept", Session: "private", Tags: map[string]string{"about": secret},
+		Code: "globalThis.kept = '" + secret + "'; Object.defineProperty(globalThis, kept, { get() {} }); console.log('line', kept); kept", Session: "private", Tags: map[string]string{"about": secret},
 	})
 	_, public := completes(t, book, embed.Script{Code: "globalThis.n = 1; n", Session: "public"})
 	second := run(t, book, embed.Script{Code: "throw new Error(kept)", Heap: deref(first.Heap), Session: "private"})
 	long := run(t, book, embed.Script{Code: "/*" + secret + strings.Repeat(" long", 20_000) + "*/ '" + secret + "'.repeat(9000)", Session: "private"})
 	if deref(first.Result) != secret || !strings.Contains(deref(second.Error), secret) || len(deref(long.Result)) < 9000*len(secret) || !strings.Contains(long.Code, secret) {
 		t.Fatalf("%+v, %+v, %d bytes", first.Result, second.Error, len(deref(long.Result)))
+	}
+	if !slices.ContainsFunc(second.Warnings, func(w string) bool { return strings.Contains(w, "on globalThis: 1 name;") }) {
+		t.Errorf("a heap with an accessor warns %q", second.Warnings)
 	}
 	page, err := book.Output(within(t), first.ExecutionID, projections.OutputQuery{})
 	if err != nil || page.Data != "line "+secret+"\n" {

@@ -27,6 +27,7 @@ func TestOptions(t *testing.T) {
 		{embed.Options{DataDir: "x", Slots: -1, Replicas: -2}, []string{"Slots is -1", "Replicas is -2"}},
 		{embed.Options{DataDir: "x", TimeoutSecs: 301}, []string{"TimeoutSecs is 301", "1 to 300"}},
 		{embed.Options{DataDir: "x", HeapMemoryMB: 64, HeapMemoryCeilingMB: 32}, []string{"HeapMemoryMB (64)", "HeapMemoryCeilingMB (32)"}},
+		{embed.Options{DataDir: "x", MemoryMB: 512 << 20}, []string{"MemoryMB is 536870912: the range is 64 to 1048576"}},
 		{embed.Options{DataDir: "x", SessionID: "a\x00"}, []string{"SessionID"}},
 		{embed.Options{DataDir: "x", Sandbox: "none"}, []string{`Sandbox is "none"`, "strict or best-effort"}},
 		{embed.Options{DataDir: "x", WorkerReuse: "always"}, []string{`WorkerReuse: workers cannot be reused by "always"`, "tenant, session or run"}},

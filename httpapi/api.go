@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"runtime"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -17,6 +16,7 @@ import (
 	"daybook/catalog"
 	"daybook/internal/access"
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 )
 
 // api holds what the handlers share. It is immutable but for wrote.
@@ -25,11 +25,10 @@ type api struct {
 	q      Queries
 	events EventLog
 	// live serves clients that follow the ledger, outputs those that follow the output
-	// of a run; catchUp admits those that read what is stored, in pages of stored and
-	// lines.
+	// of a run. What is stored they read in pages, of stored and lines.
 	live    *liveFeed
 	outputs *outputFeed
-	catchUp *catchUp
+	reads   *reads.Gate
 	stored  sharedPages[storedKey, storedPage]
 	lines   sharedPages[lineKey, []outputLine]
 	ready   func(ctx context.Context) error
@@ -69,7 +68,9 @@ func New(o Options) (http.Handler, error) {
 	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
 	a.damage, a.scrub, a.blobs, a.budget, a.pace = o.Damage, o.Scrub, o.Blobs, o.Budget, o.Pace.withDefaults()
 	a.live, a.outputs = newLiveFeed(o.Events), newOutputFeed(o.Queries)
-	a.catchUp = newCatchUp(max(runtime.GOMAXPROCS(0)/2, 1))
+	if a.reads = o.Reads; a.reads == nil {
+		a.reads = reads.New(reads.Options{})
+	}
 	if a.catalog == nil {
 		a.catalog = catalog.New(nil, catalog.Builtin{})
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 )
 
@@ -13,19 +12,23 @@ import (
 // held in memory. It is written between a prefix and a suffix of the answer.
 type array struct {
 	w     http.ResponseWriter
-	buf   bytes.Buffer // of one element
+	ctx   context.Context
+	buf   bytes.Buffer // what is encoded and not written yet
 	begun bool
 	head  bool // of a HEAD request, which has no body
 	// prefix and suffix enclose the elements.
 	prefix, suffix string
 }
 
+// arrayPiece is from how many bytes on elements are written.
+const arrayPiece = 16 << 10
+
 // errHead ends the reading for a HEAD request.
 var errHead = errors.New("no body is asked for")
 
 // startArray prepares an answer that is an array.
 func startArray(w http.ResponseWriter, r *http.Request) *array {
-	return &array{w: w, head: r.Method == http.MethodHead, prefix: "[", suffix: "]\n"}
+	return &array{w: w, ctx: r.Context(), head: r.Method == http.MethodHead, prefix: "[", suffix: "]\n"}
 }
 
 // begin writes what comes before the elements.
@@ -39,13 +42,12 @@ func (l *array) begin() error {
 	if l.head {
 		return errHead
 	}
-	_, err := io.WriteString(l.w, l.prefix)
-	return err
+	l.buf.WriteString(l.prefix)
+	return nil
 }
 
 // add writes an element.
 func (l *array) add(v any) error {
-	l.buf.Reset()
 	if l.begun {
 		l.buf.WriteByte(',')
 	} else if err := l.begin(); err != nil {
@@ -55,10 +57,22 @@ func (l *array) add(v any) error {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
 	l.buf.Truncate(l.buf.Len() - 1) // the line end that the encoder adds
+	if l.buf.Len() < arrayPiece {
+		return nil
+	}
+	if err := l.flush(); err != nil {
+		return err
+	}
+	return continueReading(l.ctx)
+}
+
+// flush writes what is encoded.
+func (l *array) flush() error {
 	_, err := l.w.Write(l.buf.Bytes())
 	if l.buf.Cap() > keptBuffer {
 		l.buf = bytes.Buffer{}
 	}
+	l.buf.Reset()
 	return err
 }
 
@@ -68,7 +82,8 @@ func (l *array) add(v any) error {
 func (a *api) endArray(ctx context.Context, l *array, err error) {
 	if err == nil {
 		if err = l.begin(); err == nil {
-			_, err = io.WriteString(l.w, l.suffix)
+			l.buf.WriteString(l.suffix)
+			err = l.flush()
 		}
 	}
 	switch {

@@ -10,11 +10,11 @@ import (
 )
 
 func (a *api) callRoutes(r *router) {
-	register(r, huma.Operation{
+	register(r, heavy(huma.Operation{
 		OperationID: "get-execution-calls", Method: http.MethodGet, Path: "/api/executions/{id}/calls", Tags: []string{tagExecutions},
 		Summary:     "List the calls of an execution",
 		Description: "What the script called on MCP servers, in the order of the calls, and what came of it.",
-	}, []int{http.StatusNotFound}, a.executionCalls)
+	}), []int{http.StatusNotFound}, a.executionCalls)
 }
 
 type callsInput struct {

@@ -19,6 +19,7 @@ import (
 	"daybook/events"
 	"daybook/internal/access"
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -173,12 +174,15 @@ func (s subject) notFound() *failure {
 	return fail(http.StatusNotFound, string(ledger.CodeNotFound), s.field, "%s", text)
 }
 
-// gone is the answer about what was removed on purpose: it names the event.
+// gone is the answer about content that was removed on purpose or lost with accepted
+// damage: it names the event.
 func gone(err error, about subject) *failure {
-	var removed *events.RemovedError
 	text := "it was removed on purpose"
-	if errors.As(err, &removed) {
+	if removed, ok := errors.AsType[*events.RemovedError](err); ok {
 		text = removed.Error()
+	}
+	if lost, ok := errors.AsType[*events.LostError](err); ok {
+		text = lost.Error()
 	}
 	return fail(http.StatusGone, string(ledger.CodeGone), about.field, "%s", text)
 }
@@ -189,11 +193,14 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	var f *failure
 	var le *ledger.Error
 	var unwritable *events.UnwritableError
+	var busy *reads.BusyError
 	switch {
 	case errors.As(err, &f):
 		return f
 	case budget.IsExhausted(err):
 		return overBudget(err)
+	case errors.As(err, &busy):
+		return overReads(busy)
 	case errors.As(err, &le) && le.Code != ledger.CodeInternal:
 		f = fail(status(le.Code), string(le.Code), le.Field, "%s", le.Message)
 		if le.Code == ledger.CodeExhausted || ledger.Temporary(err) {

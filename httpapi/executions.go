@@ -23,11 +23,11 @@ func (a *api) executionRoutes(r *router) {
 	answers := r.api.OpenAPI().Paths["/api/exec"].Post.Responses
 	answers["200"].Headers = map[string]*huma.Header{sequenceHeader: answers["202"].Headers[sequenceHeader]}
 
-	register(r, huma.Operation{
+	register(r, heavy(huma.Operation{
 		OperationID: "list-executions", Method: http.MethodGet, Path: "/api/executions", Tags: []string{tagExecutions},
 		Summary:     "List executions",
 		Description: "Newest first. Without a limit: every running one and the newest 1,000 ended.",
-	}, []int{http.StatusBadRequest}, a.listExecutions)
+	}), []int{http.StatusBadRequest}, a.listExecutions)
 	r.bounds(http.MethodGet, "/api/executions", "limit", 1, maxListLimit, nil)
 
 	register(r, huma.Operation{
@@ -41,14 +41,14 @@ func (a *api) executionRoutes(r *router) {
 		Summary: "Cancel an execution", Description: "Answers once the status cancelled is on record. Errors carry ok: false.",
 	}, []int{http.StatusNotFound, http.StatusConflict}, a.cancelExecution)
 
-	register(r, huma.Operation{
+	register(r, heavy(huma.Operation{
 		OperationID: "get-execution-events", Method: http.MethodGet, Path: "/api/executions/{id}/events", Tags: []string{tagExecutions},
 		Summary: "Get the history of an execution", Description: "Every recorded event about it, in order, read from the ledger itself. The answer is written while it is read: an error ends the connection.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "The events.",
 			Content:     map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeArray, Items: mediaOf[CloudEvent](r).Schema}}},
 		}},
-	}, []int{http.StatusNotFound}, a.executionEvents)
+	}), []int{http.StatusNotFound}, a.executionEvents)
 }
 
 type listInput struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/reads"
 	"daybook/projections"
 )
 
@@ -61,7 +62,7 @@ func (endedRun) Lines(context.Context, string, string, int64, int) ([]projection
 // left less output than the one before.
 func TestLinesBehindTellTheEnd(t *testing.T) {
 	t.Parallel()
-	a := &api{q: endedRun{}, outputs: newOutputFeed(endedRun{}), catchUp: newCatchUp(1)}
+	a := &api{q: endedRun{}, outputs: newOutputFeed(endedRun{}), reads: reads.New(reads.Options{})}
 	lines, status, err := a.linesBehind(t.Context(), runKey{"a", "x"}, 7)
 	if len(lines) != 0 || status != events.StatusCompleted || err != nil {
 		t.Errorf("%d lines, %q, %v", len(lines), status, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/reads"
 )
 
 // freshWait is how long a read waits for the position it needs.
@@ -84,7 +85,7 @@ func (a *api) fresh(ctx context.Context, in Reading) error {
 	}
 	waiting, stop := context.WithTimeout(ctx, freshWait)
 	defer stop()
-	err := a.q.Wait(waiting, want)
+	err := reads.Wait(ctx, func() error { return a.q.Wait(waiting, want) })
 	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
 		return unavailable("the read side has come to position %d, not yet to %d; try again", a.q.Applied(), want)
 	}

@@ -16,13 +16,13 @@ func (a *api) heapRoutes(r *router) {
 	op := func(id, method, path, summary, description string) huma.Operation {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tagHeaps}, Summary: summary, Description: description}
 	}
-	register(r, op("list-heaps", http.MethodGet, "/api/heaps", "List heaps, or find them by tags",
-		"Without tag every heap on record, page by page, newest first. With tags the heaps that carry all of them, page by page, ordered by key."),
+	register(r, heavy(op("list-heaps", http.MethodGet, "/api/heaps", "List heaps, or find them by tags",
+		"Without tag every heap on record, page by page, newest first. With tags the heaps that carry all of them, page by page, ordered by key.")),
 		[]int{http.StatusBadRequest}, a.listHeaps)
 	r.bounds(http.MethodGet, "/api/heaps", "limit", 1, maxListLimit, 100)
 	register(r, op("get-heap", http.MethodGet, base, "Get a heap", ""),
 		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusGone}, a.getHeap)
-	register(r, op("get-heap-tags", http.MethodGet, base+"/tags", "Get the tags of a heap", "An empty object when there are none. With history=1 also every edit that led to them, oldest first: its position, who made it and the tags after it."),
+	register(r, heavy(op("get-heap-tags", http.MethodGet, base+"/tags", "Get the tags of a heap", "An empty object when there are none. With history=1 also every edit that led to them, oldest first: its position, who made it and the tags after it.")),
 		[]int{http.StatusBadRequest}, a.heapTags)
 	set := op(idSetTags, http.MethodPut, base+"/tags", "Replace the tags of a heap", "Any well-formed heap key may be tagged.")
 	set.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": mediaOf[tagsBody](r)}}
@@ -30,8 +30,8 @@ func (a *api) heapRoutes(r *router) {
 	delete(set.RequestBody.Content, "application/octet-stream") // what huma says of every RawBody
 	register(r, op("delete-heap-tags", http.MethodDelete, base+"/tags", "Delete tags of a heap", "Without keys all of them."),
 		[]int{http.StatusBadRequest}, a.deleteHeapTags)
-	register(r, op("get-heap-lineage", http.MethodGet, base+"/lineage", "Get the ancestry of a heap",
-		"The runs that led to it, from the heap itself back to a fresh isolate."),
+	register(r, heavy(op("get-heap-lineage", http.MethodGet, base+"/lineage", "Get the ancestry of a heap",
+		"The runs that led to it, from the heap itself back to a fresh isolate.")),
 		[]int{http.StatusBadRequest, http.StatusNotFound}, a.lineage)
 }
 

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"daybook/events"
 	"daybook/internal/access"
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 	"daybook/ledger"
 )
 
@@ -51,21 +53,21 @@ func (a *api) proofRoutes(r *router) {
 		DefaultStatus: http.StatusOK,
 		Responses:     signed,
 	}, []int{http.StatusNotFound}, a.signCheckpoint)
-	register(r, huma.Operation{
+	register(r, heavy(huma.Operation{
 		OperationID: "get-proof", Method: http.MethodGet, Path: "/api/ledger/proof", Tags: []string{tagLedger},
 		Summary: "Prove that an event is on record, or that nothing before was changed",
 		Description: "With seq: an inclusion proof of the event at that position. With from and to: a consistency proof between the trees of the first from and the first to events. " +
 			"Hashes are those of RFC 6962, in base64. The proof is made against the newest checkpoint, and waits for one that is due. Positions that no checkpoint covers are named in pending: the proof then goes up to the newest checkpoint, " +
 			"and is empty where that does not cover seq or from. POST /api/ledger/checkpoint has them signed.",
-	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.proof)
-	register(r, huma.Operation{
+	}), []int{http.StatusBadRequest, http.StatusNotFound}, a.proof)
+	register(r, heavy(huma.Operation{
 		OperationID: "export-events", Method: http.MethodGet, Path: "/api/ledger/export", Tags: []string{tagLedger},
 		Summary: "Export events with all that their proofs need",
 		Description: "One JSON object a line: a CloudEvent with the headers and the exact payload that its leaf is computed from. Unless the selection is everything that the checkpoint covers, " +
 			"each is followed by a line with its inclusion proof. daybook events export makes a directory of it that verifies itself.",
 		Responses: map[string]*huma.Response{"200": {Description: "Events, and proofs.", Content: map[string]*huma.MediaType{typeNDJSON: mediaOf[ExportLine](r)}}},
-	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.exportEvents)
-	register(r, huma.Operation{
+	}), []int{http.StatusBadRequest, http.StatusNotFound}, a.exportEvents)
+	register(r, heavy(huma.Operation{
 		OperationID: "get-blob", Method: http.MethodGet, Path: "/api/ledger/blobs/{kind}/{hash}", Tags: []string{tagLedger},
 		Summary:     "Get a heap or a text that an event names",
 		Description: "The content is checked against its hash while it is sent. The last bytes are sent only if it is right: a client that receives as many bytes as Content-Length says has the content.",
@@ -73,7 +75,7 @@ func (a *api) proofRoutes(r *router) {
 			Description: "The content.",
 			Content:     map[string]*huma.MediaType{typeBytes: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
 		}},
-	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.blob)
+	}), []int{http.StatusBadRequest, http.StatusNotFound}, a.blob)
 }
 
 // checkpointAnswers are the forms a checkpoint is answered in.
@@ -131,21 +133,26 @@ func (a *api) signed(ctx context.Context, covers uint64) (audit.Checkpoint, erro
 	}
 	waiting, stop := context.WithTimeout(ctx, freshWait)
 	defer stop()
-	c, err := a.audit.Log.Newest(waiting, covers)
+	var c audit.Checkpoint
+	err := reads.Wait(ctx, func() (err error) {
+		c, err = a.audit.Log.Newest(waiting, covers)
+		return err
+	})
 	if err != nil && !errors.Is(err, events.ErrDamaged) && ctx.Err() == nil {
 		return c, unavailable("there is no checkpoint of the ledger yet: %v; try again", err)
 	}
 	return c, err
 }
 
-// edge is the position of the newest event; without any there is nothing to sign.
+// edge returns the position of the newest event. A ledger without events is answered
+// with 404 and the code audit.CodeEmpty.
 func (a *api) edge(ctx context.Context) (uint64, error) {
 	edge, err := a.events.LastSeq(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read the end of the ledger: %w", err)
 	}
 	if edge == 0 {
-		return 0, fail(http.StatusNotFound, "not_found", "", "nothing is on record yet, so there is nothing to sign")
+		return 0, fail(http.StatusNotFound, audit.CodeEmpty, "", "the ledger has no events yet, so there is no checkpoint; run a script first")
 	}
 	return edge, nil
 }
@@ -377,6 +384,9 @@ func (p *Proof) fill(prover *audit.Prover, c audit.Checkpoint, in *proofInput) e
 	return nil
 }
 
+// exportPiece is from how many bytes on lines are written.
+const exportPiece = 64 << 10
+
 type exportInput struct {
 	Size      uint64 `query:"size" doc:"Prove the events to be in the tree of this size; that of the newest checkpoint if not given."`
 	From      uint64 `query:"from" doc:"First position; that of the first event that is left if not given."`
@@ -448,21 +458,25 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 		if r.Method == http.MethodHead {
 			return
 		}
-		newline := []byte{'\n'}
+		var piece bytes.Buffer
 		err := a.audit.Lines(ctx, c, s, in.After, func(line, proof []byte) error {
 			for _, part := range [][]byte{line, proof} {
-				if part == nil {
-					continue
-				}
-				if _, err := w.Write(part); err != nil {
-					return err
-				}
-				if _, err := w.Write(newline); err != nil {
-					return err
+				if part != nil {
+					piece.Write(part)
+					piece.WriteByte('\n')
 				}
 			}
-			return nil
+			if piece.Len() < exportPiece {
+				return nil
+			}
+			if _, err := piece.WriteTo(w); err != nil {
+				return err
+			}
+			return continueReading(ctx)
 		})
+		if err == nil {
+			_, err = piece.WriteTo(w)
+		}
 		if err != nil {
 			if ctx.Err() == nil {
 				a.log.WarnContext(ctx, "export broke off", "error", err)
@@ -481,6 +495,18 @@ type blobInput struct {
 
 func (in blobInput) about() subject { return subject{"hash", "Blob", in.Hash} }
 
+// removed returns the error that names the event by which a heap was removed or lost,
+// or err if no event is found.
+func (a *api) removed(ctx context.Context, tenant, heap string, err error) error {
+	if _, why := a.q.Heap(ctx, tenant, heap); errors.Is(why, events.ErrRemoved) {
+		return why
+	}
+	if lost, ok := errors.AsType[*events.LostError](a.cmd.Removed(ctx, tenant, heap)); ok {
+		return lost
+	}
+	return err
+}
+
 func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 	if a.blobs == nil {
 		return nil, unavailable("this server keeps no proofs of its ledger")
@@ -494,9 +520,7 @@ func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 	}
 	content, size, err := a.blobs.OpenBlob(ctx, tenant, in.Kind == "heaps", in.Hash)
 	if errors.Is(err, events.ErrRemoved) && in.Kind == "heaps" {
-		if _, why := a.q.Heap(ctx, tenant, in.Hash); errors.Is(why, events.ErrRemoved) {
-			err = why
-		}
+		err = a.removed(ctx, tenant, in.Hash, err)
 	}
 	if err != nil {
 		return nil, err
@@ -554,6 +578,9 @@ func (b *blobAnswer) serve(w http.ResponseWriter, r *http.Request) error {
 	for {
 		piece, ended := b.piece, b.ended
 		if !ended {
+			if err := continueReading(r.Context()); err != nil {
+				return err
+			}
 			if err := b.fill(); err != nil {
 				return err
 			}

@@ -203,6 +203,25 @@ func (er *eventReader) readPage(ctx context.Context, edge uint64, emit func(*liv
 	} else if err != nil {
 		return err
 	}
+	if err := er.passPage(ctx, page, edge, emit); err != nil {
+		return err
+	}
+	if !er.done() {
+		er.after = min(page.end, edge)
+	}
+	return flush()
+}
+
+// passPage passes the events of a page. Those that follow the ledger share the work
+// for one; an answer with an end waits for the other reads of its tenant.
+func (er *eventReader) passPage(ctx context.Context, page storedPage, edge uint64, emit func(*liveEvent) error) error {
+	if er.whole {
+		leave, err := er.a.reads.Enter(ctx, er.r.tenant)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	for _, e := range page.events {
 		if e.event.Seq > edge {
 			break
@@ -211,10 +230,7 @@ func (er *eventReader) readPage(ctx context.Context, edge uint64, emit func(*liv
 			return err
 		}
 	}
-	if !er.done() {
-		er.after = min(page.end, edge)
-	}
-	return flush()
+	return nil
 }
 
 // storedKey names a page of stored events: those for a tenant after a position.
@@ -233,7 +249,7 @@ type storedPage struct {
 // errNothingStored.
 func (a *api) eventsAfter(ctx context.Context, tenant string, after uint64) (storedPage, error) {
 	return a.stored.get(ctx, storedKey{tenant, after}, func() (storedPage, error) {
-		leave, err := a.catchUp.enter(ctx, tenant)
+		leave, err := a.reads.Enter(ctx, tenant)
 		if err != nil {
 			return storedPage{}, err
 		}

@@ -126,44 +126,9 @@ func TestLiveFeed(t *testing.T) {
 	}
 }
 
-// Readers of one tenant do not delay those of another one by more than a page, and
-// a page is loaded once for those that ask at the same time.
-func TestCatchUp(t *testing.T) {
+// A page is loaded once for those that ask at the same time.
+func TestSharedPages(t *testing.T) {
 	t.Parallel()
-	c := newCatchUp(2)
-	leave, err := c.enter(t.Context(), "crowd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	admitted := make(chan string, 10)
-	for range 5 {
-		go func() {
-			if leave, err := c.enter(t.Context(), "crowd"); err == nil {
-				admitted <- "crowd"
-				leave()
-			}
-		}()
-	}
-	other, err := c.enter(t.Context(), "other")
-	if err != nil {
-		t.Fatal(err)
-	}
-	other()
-	cancelled, stop := context.WithCancel(t.Context())
-	stop()
-	if _, err := c.enter(cancelled, "crowd"); err == nil {
-		t.Error("a client that left is admitted")
-	}
-	select {
-	case name := <-admitted:
-		t.Errorf("a second reader of %s is admitted", name)
-	default:
-	}
-	leave()
-	for range 5 {
-		<-admitted
-	}
-
 	var pages sharedPages[int, string]
 	loading, loads := make(chan struct{}), 0
 	got := make(chan string)

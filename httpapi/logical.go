@@ -46,10 +46,10 @@ func (a *api) logicalRoutes(r *router) {
 	}
 	register(r, open, []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.openLogical)
 	delete(open.RequestBody.Content, "application/octet-stream")
-	register(r, huma.Operation{
+	register(r, heavy(huma.Operation{
 		OperationID: "list-logical-sessions", Method: http.MethodGet, Path: base, Tags: []string{tagSessions},
 		Summary: "List sessions that keep state", Description: "The last opened first.",
-	}, []int{http.StatusBadRequest}, a.listLogical)
+	}), []int{http.StatusBadRequest}, a.listLogical)
 	register(r, huma.Operation{
 		OperationID: "get-logical-session", Method: http.MethodGet, Path: base + "/{id}", Tags: []string{tagSessions},
 		Summary: "Get a session that keeps state", Description: "With the heap it is at, and what code in it was told of.",

@@ -13,6 +13,7 @@ import (
 
 	"daybook/internal/access"
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 )
 
 // answerCopies is how often the content of an answer is in memory while it is
@@ -39,9 +40,12 @@ func (a *api) outer(next http.Handler) http.Handler {
 			writeFailure(w, f)
 			return
 		}
+		id, _ := access.From(r.Context())
+		w.permit = a.reads.Permit(id.Tenant)
+		defer w.permit.Yield()
+		r = r.WithContext(reads.With(r.Context(), w.permit))
 		var account *budget.Account
 		if a.budget != nil {
-			id, _ := access.From(r.Context())
 			account = a.budget.Answer(id.Tenant, answerCopies)
 			defer account.Release()
 			r = r.WithContext(budget.With(r.Context(), account))

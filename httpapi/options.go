@@ -10,6 +10,7 @@ import (
 	"daybook/events"
 	"daybook/internal/access"
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -24,6 +25,8 @@ type Commands interface {
 	DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (uint64, error)
 	EachEvent(ctx context.Context, tenant, execution string, fn func(events.Event) error) error
 	Requested(ctx context.Context, tenant, execution string) (position uint64, err error)
+	// Removed explains why a recorded heap is no longer in the blob store.
+	Removed(ctx context.Context, tenant, heap string) error
 }
 
 // Executions answers questions about runs and their output.
@@ -156,6 +159,8 @@ type Options struct {
 	Quotas *access.Quotas
 	// Budget bounds the memory that bodies and answers hold; nil for no limits.
 	Budget *budget.Budget
+	// Reads shares the processor time for heavy reads. Default: one of its own.
+	Reads *reads.Gate
 	// Pace is the least speed of clients.
 	Pace Pace
 	// PublicURL is the address clients know the service by, where a proxy changes

@@ -70,11 +70,25 @@ func (a *api) output(ctx context.Context, in *outputInput) (*streamed, error) {
 	if r.accept == typeSSE {
 		return a.followOutput(ctx, r, in, query)
 	}
+	if isLargePage(query) {
+		if err := takePermit(ctx); err != nil {
+			return nil, err
+		}
+	}
 	page, err := found(ctx, a, func() (projections.OutputPage, error) { return a.q.Output(ctx, r.tenant, in.ID, query) })
 	if err != nil {
 		return nil, err
 	}
 	return stream(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, page) }), nil
+}
+
+// isLargePage reports whether a page may be far larger than those that clients ask for
+// again and again to follow a run.
+func isLargePage(q projections.OutputQuery) bool {
+	if q.ByteOffset != nil {
+		return q.ByteLimit > 4*projections.DefaultByteLimit
+	}
+	return q.LineLimit > 4*projections.DefaultLineLimit
 }
 
 // page checks the window in the mode it is in.
@@ -241,7 +255,7 @@ type lineKey struct {
 // to come if the status is terminal then.
 func (a *api) linesBehind(ctx context.Context, run runKey, from int64) (lines []outputLine, status events.Status, err error) {
 	lines, err = a.lines.get(ctx, lineKey{run, from}, func() ([]outputLine, error) {
-		leave, err := a.catchUp.enter(ctx, run.tenant)
+		leave, err := a.reads.Enter(ctx, run.tenant)
 		if err != nil {
 			return nil, err
 		}

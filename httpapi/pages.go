@@ -65,7 +65,9 @@ func (a *api) landing(w http.ResponseWriter, r *http.Request) {
 	data := landingData{Host: r.Host, Closed: !known || !id.Scopes.Has(access.Read)}
 	if known && id.Scopes.Has(access.Read) {
 		data.Version, data.Position = a.info.Version, a.q.Applied()
-		a.count(ctx, id.Tenant, &data)
+		if takePermit(ctx) == nil {
+			a.count(ctx, id.Tenant, &data)
+		}
 	}
 	var b bytes.Buffer
 	if err := landingPage.Execute(&b, data); err != nil {

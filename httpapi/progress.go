@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 )
 
 // Pace is the least speed of a client that sends a body or takes an answer. Only
@@ -69,6 +70,9 @@ type response struct {
 	refused *failure
 	// replaced is true once it did.
 	replaced bool
+	// permit is that of the request for heavy reads. It is not held while the client
+	// takes the answer.
+	permit *reads.Permit
 }
 
 func newResponse(w http.ResponseWriter, pace Pace) *response {
@@ -107,6 +111,7 @@ func (w *response) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	w.begun = true
+	w.permit.Yield()
 	done := 0
 	for {
 		end := min(done+writePiece, len(p))
@@ -126,6 +131,7 @@ func (w *response) Flush() { _ = w.FlushError() }
 // FlushError sends what is buffered and returns why that failed.
 func (w *response) FlushError() error {
 	w.begun = true
+	w.permit.Yield()
 	start := w.renew()
 	err := w.rc.Flush()
 	w.progress.note(start, 0)

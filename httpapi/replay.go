@@ -14,6 +14,7 @@ import (
 	"daybook/events"
 	"daybook/internal/access"
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -31,6 +32,7 @@ func (a *api) replayRoutes(r *router) {
 	one := mediaOf[CloudEvent](r)
 	op := func(method, id, summary, description string) huma.Operation {
 		return huma.Operation{
+			Metadata:    map[string]any{weight: true},
 			OperationID: id, Method: method, Path: path, Tags: []string{tagSessions}, Summary: summary,
 			Description: description + " They have the content that is on record, and are marked with replayed: true. At the original speed the pauses between them are those between their times; " +
 				"a speed of 10 makes them a tenth as long, max leaves them out. In long pauses empty lines are sent, or comments, as a sign of life.",
@@ -42,7 +44,7 @@ func (a *api) replayRoutes(r *router) {
 	errs := []int{http.StatusBadRequest, http.StatusNotFound}
 	publish := op(http.MethodPost, "republish-session", "Publish the history of a session under a NATS subject",
 		"Sends the events to the subject, and answers with each as it is sent, as the other form does. It ends when the request does.")
-	publish.Metadata = map[string]any{needs: access.Read} // it records nothing, and tells what reading does
+	publish.Metadata[needs] = access.Read // it records nothing, and tells what reading does
 	register(r, op(http.MethodGet, "replay-session", "Tell the history of a session once more",
 		"The events of the session's runs and its entries, in order: one JSON object a line, or, with Accept: text/event-stream, as events whose id is their position, and one named end after the last."),
 		errs, a.replaySession)
@@ -243,6 +245,9 @@ func (re *replay) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 // tell writes what is wanted up to the edge.
 func (re *replay) tell(ctx context.Context, s eventStream) error {
 	for re.after < re.edge {
+		if err := continueReading(ctx); err != nil {
+			return err
+		}
 		batch, err := re.a.events.Read(ctx, re.after, eventBatch)
 		if err != nil {
 			return err
@@ -279,6 +284,9 @@ func (re *replay) one(ctx context.Context, s eventStream, e events.Event) error 
 			return err
 		}
 	}
+	if err := continueReading(ctx); err != nil {
+		return err
+	}
 	ce, err := cloudEvent(e)
 	if err != nil {
 		return err
@@ -295,6 +303,7 @@ var errDraining = errors.New("the server is shutting down")
 // sleep waits for the next event, and shows that the stream lives where that
 // fires no event.
 func (re *replay) sleep(ctx context.Context, s eventStream, d time.Duration) error {
+	reads.From(ctx).Yield()
 	t, beat := time.NewTimer(d), time.NewTicker(heartbeat)
 	defer t.Stop()
 	defer beat.Stop()

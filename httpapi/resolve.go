@@ -20,12 +20,12 @@ type Resolver interface {
 }
 
 func (a *api) resolveRoutes(r *router) {
-	register(r, huma.Operation{
+	register(r, heavy(huma.Operation{
 		OperationID: "resolve-id", Method: http.MethodGet, Path: "/api/resolve", Tags: []string{tagService},
 		Summary: "Find an id by its beginning",
 		Description: "The one execution or heap whose id begins with the text. If several do, the answer is 409 and lists up to ten. `@last` is the newest execution, or the heap of the newest execution that left one; " +
 			"with session, the newest execution of the session, or the heap that it continues from, empty if it was reset to nothing.",
-	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.resolve)
+	}), []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.resolve)
 }
 
 type resolveInput struct {

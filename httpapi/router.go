@@ -15,6 +15,7 @@ import (
 
 	"daybook/internal/access"
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 )
 
 // router registers operations with huma and completes their documentation.
@@ -50,7 +51,7 @@ func register[I, O any](r *router, op huma.Operation, errs []int, handler func(c
 	op.MaxBodyBytes = -1       // body keeps the limit
 	op.SkipValidateBody = true // bodies are read by decodeObject
 	huma.Register(r.api, op, func(ctx context.Context, in *I) (*O, error) {
-		out, err := handle(ctx, op.Method, func() (*O, error) { return handler(ctx, in) })
+		out, err := handle(ctx, op, func() (*O, error) { return handler(ctx, in) })
 		if err != nil {
 			var about subject
 			if n, ok := any(in).(interface{ about() subject }); ok {
@@ -62,15 +63,25 @@ func register[I, O any](r *router, op huma.Operation, errs []int, handler func(c
 	})
 }
 
-// handle calls a handler. One that reads waits for memory that other answers hold.
-func handle[O any](ctx context.Context, method string, handler func() (*O, error)) (out *O, err error) {
-	if method != http.MethodGet {
-		return handler()
-	}
-	err = budget.Retry(ctx, func() (err error) {
-		out, err = handler()
+// handle calls a handler. One that reads much waits for its permit, and one that
+// reads for memory that other answers hold.
+func handle[O any](ctx context.Context, op huma.Operation, handler func() (*O, error)) (out *O, err error) {
+	permitted := func() (err error) {
+		if isHeavy(op) {
+			if err := takePermit(ctx); err != nil {
+				return err
+			}
+		}
+		if out, err = handler(); err != nil {
+			reads.From(ctx).Yield() // it may wait for memory
+		}
 		return err
-	})
+	}
+	if op.Method != http.MethodGet {
+		err = permitted()
+		return out, err
+	}
+	err = budget.Retry(ctx, permitted)
 	return out, err
 }
 

@@ -43,7 +43,7 @@ func (a *api) readiness(ctx context.Context, _ *struct{}) (*healthAnswer, error)
 
 // plainRoutes are those outside of the document.
 func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) {
-	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /openapi.json", a.heavyHandler(func(w http.ResponseWriter, r *http.Request) {
 		raw, err := doc.json()
 		if err != nil {
 			writeFailure(w, a.internal(r.Context(), err))
@@ -51,7 +51,7 @@ func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) {
 		}
 		w.Header().Set("Content-Type", "application/openapi+json;version=3.1")
 		_, _ = w.Write(raw)
-	})
+	}))
 	if o.Auth != nil {
 		mux.Handle("GET "+metadataPath, a.gate.metadata(o.Issuers))
 		mux.Handle("GET "+metadataPath+"/", a.gate.metadata(o.Issuers))
@@ -60,14 +60,14 @@ func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) {
 		mux.Handle("GET /metrics", o.Metrics)
 	}
 	a.tileRoutes(mux)
-	mux.HandleFunc("GET /docs", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /docs", a.heavyHandler(func(w http.ResponseWriter, r *http.Request) {
 		reference, err := doc.page()
 		if err != nil {
 			writeFailure(w, a.internal(r.Context(), fmt.Errorf("render the reference page: %w", err)))
 			return
 		}
 		writePage(w, reference)
-	})
+	}))
 	if !claimsRoot(o.Mounts) {
 		mux.HandleFunc("GET /{$}", a.landing)
 	}

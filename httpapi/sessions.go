@@ -16,23 +16,23 @@ import (
 )
 
 func (a *api) sessionRoutes(r *router) {
-	register(r, huma.Operation{
+	register(r, heavy(huma.Operation{
 		OperationID: "list-sessions", Method: http.MethodGet, Path: "/api/sessions", Tags: []string{tagSessions},
 		Summary:     "List sessions",
 		Description: "Without kind: the names of named sessions with entries, sorted. With kind: also items, the sessions of that kind or of all kinds, the last used first.",
-	}, []int{http.StatusBadRequest}, a.sessions)
+	}), []int{http.StatusBadRequest}, a.sessions)
 	r.bounds(http.MethodGet, "/api/sessions", "limit", 1, projections.MaxListLimit, nil)
-	register(r, huma.Operation{
+	register(r, heavy(huma.Operation{
 		OperationID: "get-session", Method: http.MethodGet, Path: "/api/sessions/{name}", Tags: []string{tagSessions},
 		Summary: "Get a session", Description: "A session of any kind. " + sessionText,
-	}, []int{http.StatusNotFound, http.StatusConflict}, a.getSession)
-	register(r, huma.Operation{
+	}), []int{http.StatusNotFound, http.StatusConflict}, a.getSession)
+	register(r, heavy(huma.Operation{
 		OperationID: "list-session-entries", Method: http.MethodGet, Path: "/api/sessions/{name}/entries", Tags: []string{tagSessions},
 		Summary: "Read the log of a session",
 		Description: "One entry per ended run: in a named session in the order in which they ended, in a logical or ACP session in the order of the turns, where index is the number of the turn less one. " + sessionText +
 			" A name that no session has is answered with no entries. The answer is written while it is read: an error ends the connection.",
 		Responses: map[string]*huma.Response{"200": {Description: "The log.", Content: map[string]*huma.MediaType{"application/json": mediaOf[sessionLog](r)}}},
-	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.entries)
+	}), []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.entries)
 	a.turnRoutes(r)
 	a.resetRoutes(r)
 }

@@ -21,11 +21,11 @@ const (
 
 func (a *api) turnRoutes(r *router) {
 	const path = "/api/sessions/{name}/turns"
-	register(r, huma.Operation{
+	register(r, heavy(huma.Operation{
 		OperationID: "list-session-turns", Method: http.MethodGet, Path: path, Tags: []string{tagSessions},
 		Summary:     "Read the conversation of a session",
 		Description: "The last runs of a session of any kind in the order in which they were accepted, each with its code, output, result and error, the resets between them, and the commands of an ACP session. " + sessionText,
-	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.sessionTurns)
+	}), []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.sessionTurns)
 	r.bounds(http.MethodGet, path, "last", 1, maxTurns, defaultTurns)
 	r.bounds(http.MethodGet, path, "max_bytes", 0, maxTurnBytes, defaultTurnBytes)
 }

@@ -22,7 +22,7 @@ const foreverCache = "public, max-age=604800, immutable"
 
 func (a *api) tileRoutes(mux *http.ServeMux) {
 	a.gate.scopes[tilePattern] = access.Read
-	mux.HandleFunc(tilePattern, func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc(tilePattern, a.heavyHandler(func(w http.ResponseWriter, r *http.Request) {
 		raw, full, err := a.tile(r)
 		if err != nil {
 			writeFailure(w, a.failed(r.Context(), err, subject{"path", "Tile", r.PathValue("path")}))
@@ -33,7 +33,7 @@ func (a *api) tileRoutes(mux *http.ServeMux) {
 			w.Header().Set("Cache-Control", foreverCache)
 		}
 		_, _ = w.Write(raw)
-	})
+	}))
 }
 
 func (a *api) tile(r *http.Request) (raw []byte, full bool, err error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/reads"
 	"daybook/projections"
 )
 
@@ -41,6 +42,7 @@ func (a *api) awaitEnd(ctx context.Context, id string, secs int, withOutput bool
 			}
 			return out, err
 		}
+		reads.From(ctx).Yield()
 		select {
 		case <-ended:
 		case <-late.C:

@@ -48,7 +48,7 @@ func (a *api) webhookRoutes(r *router) {
 	delete(add.RequestBody.Content, "application/octet-stream")
 	register(r, op("delete-webhook", http.MethodDelete, one, "Delete a webhook", "Nothing more is posted, and its secret is destroyed."),
 		[]int{http.StatusNotFound}, a.deleteWebhook)
-	register(r, op("list-dead-letters", http.MethodGet, one+"/dead-letters", "List what could not be delivered", "In ledger order."),
+	register(r, heavy(op("list-dead-letters", http.MethodGet, one+"/dead-letters", "List what could not be delivered", "In ledger order.")),
 		[]int{http.StatusNotFound}, a.deadLetters)
 	retry := op("retry-dead-letters", http.MethodPost, one+"/retry", "Deliver dead letters after all",
 		"Tries each once more, in order, while other deliveries go on; with an empty body the oldest 1000. A webhook that was disabled by an answer of 410 Gone goes on.")

@@ -52,8 +52,8 @@ type Histories interface {
 	// events.ErrNotFound. The session is named by its key (events.SessionID).
 	LastEntry(ctx context.Context, tenant, sessionID string) (events.Event, error)
 	// SessionLog calls fn for each event on the subject of a named session, its
-	// entries and resets, oldest first.
-	SessionLog(ctx context.Context, tenant, sessionID string, fn func(events.Event) error) error
+	// entries and resets, stored after a position, oldest first.
+	SessionLog(ctx context.Context, tenant, sessionID string, after uint64, fn func(events.Event) error) error
 	// Entry returns the session entry of an execution, or events.ErrNotFound,
 	// looking only at entries stored after the given position.
 	Entry(ctx context.Context, tenant, sessionID, execution string, after uint64) (events.Event, error)

@@ -2,7 +2,10 @@ package ledger
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // keyedLocks is a set of mutexes that exist only while somebody holds or wants
@@ -15,29 +18,55 @@ type keyedLocks struct {
 type keyedLock struct {
 	// free holds one token while nobody holds the lock.
 	free chan struct{}
-	// users counts holders and waiters; guarded by keyedLocks.mu.
-	users int
+	// users counts holders and waiters, unlocks the holders that had the time to do
+	// their work; both guarded by keyedLocks.mu.
+	users, unlocks int
+	// holder is the command of the newest holder; nil if it is no client's.
+	holder atomic.Pointer[answer]
 }
 
-// lock waits for the key's mutex, or for ctx, and returns what releases it.
+// errContended reports that other holders took turns while a caller waited for a
+// lock: the work under the lock proceeds.
+var errContended = errors.New("others held the lock in turn")
+
+// lock waits for the key's mutex, or for ctx, and returns what releases it. Waiters
+// get it in the order in which they came. If ctx ends first, the error is the cause,
+// and errContended if another waiter was served meanwhile.
 func (k *keyedLocks) lock(ctx context.Context, key string) (unlock func(), err error) {
-	l := k.join(key)
+	l, before := k.join(key)
 	select {
 	case <-l.free:
+		if k.unlocks(l) != before {
+			sawContention(ctx)
+		}
+		holder, _ := ctx.Value(answerKey{}).(*answer)
+		l.holder.Store(holder)
 		return func() {
 			l.free <- struct{}{}
-			k.leave(key, l)
+			done := 0
+			if ctx.Err() == nil || holder.wasContended() {
+				done = 1 // a holder whose time was up did nothing
+			}
+			k.leave(key, l, done)
 		}, nil
 	case <-ctx.Done():
-		k.leave(key, l)
+		if k.leave(key, l, 0) != before || wasContended(ctx) || l.holder.Load().wasContended() {
+			return nil, fmt.Errorf("%w: %w", errContended, context.Cause(ctx))
+		}
 		return nil, context.Cause(ctx)
 	}
 }
 
-func (k *keyedLocks) join(key string) *keyedLock {
+func (k *keyedLocks) unlocks(l *keyedLock) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := k.locks[key]
+	return l.unlocks
+}
+
+func (k *keyedLocks) join(key string) (l *keyedLock, unlocks int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l = k.locks[key]
 	if l == nil {
 		l = &keyedLock{free: make(chan struct{}, 1)}
 		l.free <- struct{}{}
@@ -47,13 +76,15 @@ func (k *keyedLocks) join(key string) *keyedLock {
 		k.locks[key] = l
 	}
 	l.users++
-	return l
+	return l, l.unlocks
 }
 
-func (k *keyedLocks) leave(key string, l *keyedLock) {
+func (k *keyedLocks) leave(key string, l *keyedLock, done int) (unlocks int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if l.users--; l.users == 0 {
 		delete(k.locks, key)
 	}
+	l.unlocks += done
+	return l.unlocks
 }

@@ -90,10 +90,15 @@ func (l *Ledger) checkReset(r Reset) error {
 
 // resetPlace is the subject that a reset is recorded on.
 type resetPlace interface {
-	// read returns the session's events, oldest first.
-	read(ctx context.Context) ([]events.Event, error)
-	// next completes a reset that follows the events.
-	next(ctx context.Context, list []events.Event) (*events.SessionReset, error)
+	// session is the session's id.
+	session() string
+	// read returns the session's events after a position, oldest first. It is
+	// CodeNotFound if there is no event on the subject.
+	read(ctx context.Context, after uint64) ([]events.Event, error)
+	// last returns the session's newest event. It is CodeNotFound if there is none.
+	last(ctx context.Context) (events.Event, error)
+	// next completes a reset that follows the newest event.
+	next(ctx context.Context, last events.Event) (*events.SessionReset, error)
 	// owns reports whether the reset heap is of the session's lineage.
 	owns(ctx context.Context, list []events.Event) (bool, error)
 }
@@ -103,11 +108,37 @@ func (l *Ledger) reset(ctx context.Context, r Reset, place resetPlace) (done Res
 	if r.IdempotencyKey != "" {
 		key = events.Hash([]byte("daybook reset\x00" + r.Tenant + "\x00" + r.IdempotencyKey))
 	}
-	checked := false
-	err = retry(ctx, "reset the session", func() error {
-		list, err := place.read(ctx)
+	// The whole session is read once, and not under the lock: the lock is held only
+	// for the newest event and the append, however long the session is.
+	var list []events.Event
+	if key != "" || r.Heap != "" {
+		if list, err = place.read(ctx, 0); err != nil {
+			return done, err
+		}
+	}
+	if _, repeated := resetUnder(list, key); !repeated && r.Heap != "" {
+		if err := l.checkResetHeap(ctx, r, place, list); err != nil {
+			return done, err
+		}
+	}
+	const doing = "reset the session"
+	unlock, err := l.sessions.lock(ctx, sessionLock(r.Tenant, place.session()))
+	if err != nil {
+		return done, notLocked(doing, err)
+	}
+	defer unlock()
+	err = retry(ctx, doing, func() error {
+		last, err := place.last(ctx)
 		if err != nil {
 			return err
+		}
+		if read := len(list); key != "" && last.Seq != list[read-1].Seq {
+			more, err := place.read(ctx, list[read-1].Seq)
+			if err != nil {
+				return err
+			}
+			list = append(list, more...)
+			last = list[len(list)-1]
 		}
 		if first, ok := resetUnder(list, key); ok {
 			d := first.Data.(*events.SessionReset)
@@ -117,18 +148,12 @@ func (l *Ledger) reset(ctx context.Context, r Reset, place resetPlace) (done Res
 			done = ResetDone{SessionID: d.SessionID, Kind: d.Kind, Seq: first.Seq, Repeated: true}
 			return nil
 		}
-		d, err := place.next(ctx, list)
+		d, err := place.next(ctx, last)
 		if err != nil {
 			return err
 		}
-		if !checked && r.Heap != "" {
-			if err := l.checkResetHeap(ctx, r, place, list); err != nil {
-				return err
-			}
-			checked = true // a heap of the session stays one
-		}
 		d.Heap, d.IdempotencySHA256, d.Actor = r.Heap, key, bounded(r.Actor)
-		seq, err := l.store.Append(ctx, l.event(r.Tenant, tracing(r.Traceparent), d), int64(list[len(list)-1].Seq))
+		seq, err := l.store.Append(ctx, l.event(r.Tenant, tracing(r.Traceparent), d), int64(last.Seq))
 		done = ResetDone{SessionID: d.SessionID, Kind: d.Kind, Seq: seq}
 		return err
 	})
@@ -178,32 +203,50 @@ type turnReset struct {
 	r Reset
 }
 
-func (t turnReset) read(ctx context.Context) ([]events.Event, error) {
-	return t.l.turnsOf(ctx, t.r.Tenant, t.r.SessionID)
+func (t turnReset) session() string { return t.r.SessionID }
+
+func (t turnReset) read(ctx context.Context, after uint64) ([]events.Event, error) {
+	return t.l.turnsOf(ctx, t.r.Tenant, t.r.SessionID, after)
 }
 
-// turnsOf reads the events of a logical or ACP session.
-func (l *Ledger) turnsOf(ctx context.Context, tenant, session string) (list []events.Event, err error) {
-	err = l.store.Logical(ctx, tenant, session, 0, func(e events.Event) error {
+func (t turnReset) last(ctx context.Context) (events.Event, error) {
+	e, err := t.l.store.LastLogical(ctx, t.r.Tenant, t.r.SessionID)
+	if errors.Is(err, events.ErrNotFound) {
+		return e, noTurns(t.r.SessionID)
+	}
+	return e, err
+}
+
+func noTurns(session string) error {
+	return &Error{Code: CodeNotFound, Field: "session", Message: "there is no session '" + Excerpt(session) + "'"}
+}
+
+// turnsOf reads the events of a logical or ACP session after a position.
+func (l *Ledger) turnsOf(ctx context.Context, tenant, session string, after uint64) (list []events.Event, err error) {
+	err = l.store.Logical(ctx, tenant, session, after, func(e events.Event) error {
 		list = append(list, e)
 		return nil
 	})
 	switch {
 	case err != nil:
 		return nil, unavailable("read session "+session, err)
-	case len(list) == 0:
-		return nil, &Error{Code: CodeNotFound, Field: "session", Message: "there is no session '" + Excerpt(session) + "'"}
+	case len(list) == 0 && after == 0:
+		return nil, noTurns(session)
 	}
 	return list, nil
 }
 
-func (t turnReset) next(ctx context.Context, list []events.Event) (*events.SessionReset, error) {
-	next, err := nextOf(list[len(list)-1])
+func (t turnReset) next(ctx context.Context, last events.Event) (*events.SessionReset, error) {
+	next, err := nextOf(last)
+	if err != nil {
+		return nil, err
+	}
+	first, err := t.l.store.NextLogical(ctx, t.r.Tenant, t.r.SessionID, 0)
 	if err != nil {
 		return nil, err
 	}
 	d := &events.SessionReset{SessionID: t.r.SessionID, Kind: events.SessionLogical, Next: &next}
-	if opened, ok := list[0].Data.(*events.SessionOpened); ok {
+	if opened, ok := first.Data.(*events.SessionOpened); ok {
 		d.Kind = opened.Kind
 	}
 	if d.Kind == events.SessionACP {
@@ -253,7 +296,7 @@ func (t turnReset) owns(ctx context.Context, list []events.Event) (bool, error) 
 		}
 		began := list[0].Seq
 		var err error
-		if list, err = t.l.turnsOf(ctx, t.r.Tenant, parent); err != nil {
+		if list, err = t.l.turnsOf(ctx, t.r.Tenant, parent, 0); err != nil {
 			return false, err
 		}
 		list = slices.DeleteFunc(list, func(e events.Event) bool { return e.Seq > began })
@@ -274,26 +317,40 @@ type namedReset struct {
 	r Reset
 }
 
-func (n namedReset) read(ctx context.Context) (list []events.Event, err error) {
-	err = n.l.store.SessionLog(ctx, n.r.Tenant, events.SessionID(n.r.Tenant, n.r.Name), func(e events.Event) error {
+func (n namedReset) session() string { return events.SessionID(n.r.Tenant, n.r.Name) }
+
+func (n namedReset) last(ctx context.Context) (events.Event, error) {
+	e, err := n.l.store.LastEntry(ctx, n.r.Tenant, n.session())
+	if errors.Is(err, events.ErrNotFound) {
+		return e, n.noLog()
+	}
+	return e, err
+}
+
+func (n namedReset) noLog() error {
+	return &Error{Code: CodeNotFound, Field: "session", Message: "no run that has ended is logged in session '" + Excerpt(n.r.Name) + "'; there is nothing to reset"}
+}
+
+func (n namedReset) read(ctx context.Context, after uint64) (list []events.Event, err error) {
+	err = n.l.store.SessionLog(ctx, n.r.Tenant, n.session(), after, func(e events.Event) error {
 		list = append(list, e)
 		return nil
 	})
 	switch {
 	case err != nil:
 		return nil, unavailable("read session "+n.r.Name, err)
-	case len(list) == 0:
-		return nil, &Error{Code: CodeNotFound, Field: "session", Message: "no run that has ended is logged in session '" + Excerpt(n.r.Name) + "'; there is nothing to reset"}
+	case len(list) == 0 && after == 0:
+		return nil, n.noLog()
 	}
 	return list, nil
 }
 
-func (n namedReset) next(_ context.Context, list []events.Event) (*events.SessionReset, error) {
-	entries, err := nextEntry(list[len(list)-1])
+func (n namedReset) next(_ context.Context, last events.Event) (*events.SessionReset, error) {
+	entries, err := nextEntry(last)
 	if err != nil {
 		return nil, err
 	}
-	return &events.SessionReset{SessionID: events.SessionID(n.r.Tenant, n.r.Name), Kind: events.SessionLog, Session: n.r.Name, Entries: entries}, nil
+	return &events.SessionReset{SessionID: n.session(), Kind: events.SessionLog, Session: n.r.Name, Entries: entries}, nil
 }
 
 func (n namedReset) owns(_ context.Context, list []events.Event) (bool, error) {

@@ -3,20 +3,26 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"daybook/events"
 )
 
-// maxTries bounds how often a decision is taken anew because another writer
-// was first. Each lost try means that somebody else got on, so the bound is
-// only reached under a load that should be shed.
+// maxTries bounds how often a decision is taken again because another writer was
+// first. Each lost try means that another writer succeeded, so the bound is only
+// reached under a load that should be shed.
 const maxTries = 100
 
+// contentionRetry is when a command may be repeated that other writers kept from
+// being decided.
+const contentionRetry = time.Second
+
 // retry takes a decision, and takes it again while its append meets
-// events.ErrConflict. do MUST read the record anew each time. An error of the
-// store becomes CodeUnavailable, one of the ledger is returned as it is.
+// events.ErrConflict. do MUST read the ledger again each time. An error of the
+// store becomes CodeUnavailable, one of the ledger is returned as it is. If other
+// writers win until the tries or the time are used up, the error is CodeExhausted.
 func retry(ctx context.Context, doing string, do func() error) error {
 	for try := range maxTries {
 		err := do()
@@ -30,18 +36,38 @@ func retry(ctx context.Context, doing string, do func() error) error {
 		case !errors.Is(err, events.ErrConflict):
 			return unavailable(doing, err)
 		}
-		if err := pause(ctx, try); err != nil {
+		sawContention(ctx)
+		switch err := pause(ctx, try); {
+		case errors.Is(err, errNoAnswer):
+			return contended(doing, nothingRecorded, err)
+		case err != nil:
 			return unavailable(doing, err)
 		}
 	}
-	return &Error{Code: CodeUnavailable, Message: doing + ": too many others are writing to the same place; try again", Err: events.ErrConflict}
+	return contended(doing, nothingRecorded, events.ErrConflict)
+}
+
+const nothingRecorded = "nothing was recorded"
+
+// contended is the error of a command that other writers kept from being decided.
+func contended(doing, recorded string, err error) error {
+	return &Error{Code: CodeExhausted, RetryAfter: contentionRetry, Err: err, Message: fmt.Sprintf(
+		"%s: too many other requests change the same object at the same time; %s; try again in %d s", doing, recorded, int(contentionRetry.Seconds()))}
+}
+
+// notLocked is the error of a command that did not get a lock of keyedLocks.
+func notLocked(doing string, err error) error {
+	if errors.Is(err, errContended) {
+		return contended(doing, nothingRecorded, err)
+	}
+	return unavailable(doing, err)
 }
 
 // pause waits a random while, longer after more tries, so that writers in
 // several processes do not meet again and again.
 func pause(ctx context.Context, try int) error {
 	if try == 0 {
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	t := time.NewTimer(rand.N(time.Duration(min(try, 20)) * time.Millisecond))
 	defer t.Stop()

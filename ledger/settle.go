@@ -40,8 +40,11 @@ func (l *Ledger) lockSession(ctx context.Context, r Request) (unlock func(), err
 	if r.Session == "" {
 		return func() {}, nil
 	}
-	return l.sessions.lock(ctx, r.SessionID)
+	return l.sessions.lock(ctx, sessionLock(r.Tenant, r.SessionID))
 }
+
+// sessionLock is the key in Ledger.sessions of a tenant's session.
+func sessionLock(tenant, session string) string { return tenant + " " + session }
 
 // settle is Settle under the session's lock. input is the heap the run
 // restored.

@@ -78,9 +78,9 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (_ Receipt, err error
 	}
 	req.Content = events.Plain(events.RequestedContent{Source: source, Tags: s.Tags, Globals: globals})
 	if s.LogicalSession != "" {
-		unlock, err := l.sessions.lock(ctx, s.LogicalSession)
+		unlock, err := l.sessions.lock(ctx, sessionLock(s.Tenant, s.LogicalSession))
 		if err != nil {
-			return Receipt{}, unavailable("submit the run", err)
+			return Receipt{}, notLocked("submit the run", err)
 		}
 		defer unlock()
 		s.Traceparent = sessionTrace(s, req.ExecutionID)

@@ -79,7 +79,7 @@ func (l *Ledger) editTagsUnder(ctx context.Context, tenant, heap, keyID string, 
 	// Heaps share subjects by the first two characters.
 	unlock, err := l.heaps.lock(ctx, tenant+" "+heap[:2])
 	if err != nil {
-		return 0, unavailable(doing, err)
+		return 0, notLocked(doing, err)
 	}
 	defer unlock()
 	err = retry(ctx, doing, func() error {

@@ -71,7 +71,7 @@ func (a *attempt) do(running context.Context, d Delivery) (err error) {
 	reading, memory := a.r.opts.Memory.Hold(a.records)
 	a.memory = memory
 	defer memory.Release()
-	if a.in, err = a.r.fetch(reading, a.plan, a.r.failedDeliveries(d, a.plan.Request.Turn)); err != nil {
+	if a.in, err = a.r.fetch(reading, a.plan, a.r.failures.count(d.Event.Seq)+1); err != nil {
 		return err
 	}
 	var starting sync.WaitGroup
@@ -179,9 +179,10 @@ func (a *attempt) run(running context.Context, free func()) error {
 	if workErr == nil {
 		return a.finish(run, &out, res)
 	}
-	// What the heap brought along counts however the script was stopped.
+	// What the heap brought along and what the script cost count however the script
+	// was stopped.
 	res.Pristine, res.Warnings = out.Pristine, out.Warnings
-	// Nobody reported what the script cost; how long it took is known here.
+	res.Usage = usage(&out)
 	res.Usage.WallMillis = time.Since(began).Milliseconds()
 	switch cause := context.Cause(running); {
 	case errors.Is(workErr, errDiverged):
@@ -215,6 +216,7 @@ func (a *attempt) task(timeout time.Duration, x *exchange) Task {
 		Seed:                  a.plan.Seed,
 		Start:                 a.plan.StartTime,
 		Globals:               a.in.globals,
+		HideNames:             req.KeyID() != "",
 		ReserveHeap:           a.memory.Reserve,
 		HeapSent: func() {
 			a.in.heap, a.in.code = nil, nil

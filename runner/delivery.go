@@ -35,6 +35,7 @@ func (r *Runner) deliver(l *life, d Delivery) {
 	doing := "acknowledging a run"
 	switch {
 	case err == nil:
+		r.failures.forget(d.Event.Seq)
 		err = d.Ack(l.records)
 	case errors.Is(err, ledger.ErrSuperseded):
 		// Another delivery of the same request is in somebody else's hands:
@@ -48,7 +49,7 @@ func (r *Runner) deliver(l *life, d Delivery) {
 		doing, err = "giving back a run", d.Nak(l.records, 0)
 	default:
 		r.stats.add(func(s *Stats) { s.Retried++ })
-		delay := r.retryDelay(d.Delivered)
+		delay := r.retryDelay(r.failures.add(d.Event.Seq))
 		log.ErrorContext(l.records, "a run could not be dealt with and will be delivered again", "delay", delay, "err", err)
 		doing, err = "giving back a run", d.Nak(l.records, delay)
 	}
@@ -59,9 +60,9 @@ func (r *Runner) deliver(l *life, d Delivery) {
 	}
 }
 
-// retryDelay grows with the deliveries so far.
-func (r *Runner) retryDelay(delivered int) time.Duration {
-	return min(r.opts.RetryDelay<<min(max(delivered, 1)-1, 5), 30*r.opts.RetryDelay)
+// retryDelay grows with the tries that failed so far.
+func (r *Runner) retryDelay(failed int) time.Duration {
+	return min(r.opts.RetryDelay<<min(max(failed, 1)-1, 5), 30*r.opts.RetryDelay)
 }
 
 // do brings the execution of a request to its end. Nil means that it ended and

@@ -31,11 +31,7 @@ func (a *attempt) finish(run *ledger.Run, out *Outcome, res ledger.Result) error
 	if status == events.StatusFailed {
 		res.TimersCancelled = out.TimersCancelled
 	}
-	res.Usage = events.Usage{
-		CPUMillis:     out.CPUTime.Milliseconds(),
-		WallMillis:    out.WallTime.Milliseconds(),
-		PeakHeapBytes: out.PeakHeapBytes,
-	}
+	res.Usage = usage(out)
 	// A script stopped from outside leaves no state worth keeping.
 	if len(out.Heap) > 0 && a.plan.Request.Stateful && status != events.StatusTimedOut {
 		var err error
@@ -51,6 +47,14 @@ func (a *attempt) finish(run *ledger.Run, out *Outcome, res ledger.Result) error
 		res.Heap = &events.HeapRecord{SHA256: a.in.hash, Size: a.in.heapSize, EngineID: a.in.engine.ID, Parent: a.in.hash}
 	}
 	return a.complete(run, status, res)
+}
+
+func usage(out *Outcome) events.Usage {
+	return events.Usage{
+		CPUMillis:     out.CPUTime.Milliseconds(),
+		WallMillis:    out.WallTime.Milliseconds(),
+		PeakHeapBytes: out.PeakHeapBytes,
+	}
 }
 
 func (a *attempt) storeHeap(blob []byte) (*events.HeapRecord, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
+	"daybook/internal/fairness"
 	"daybook/internal/jetstream"
 	"daybook/ledger"
 	"daybook/runner"
@@ -181,11 +182,23 @@ func TestHeapStoreComesBack(t *testing.T) {
 		}
 		return b.store.Heap(ctx, tenant, hash)
 	}}
+	opts.Work = givenBack{work{Store: b.store}}
 	b.begin(opts)
 	id := b.submit(func(s *ledger.Submission) { s.Heap = hash })
 	if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 1 || end.Heap.Parent != hash {
 		t.Errorf("the run is %s: %+v", status, end)
 	}
+}
+
+// givenBack is a queue whose requests were often taken ahead by other runners and
+// given back. That is no failed try.
+type givenBack struct{ work }
+
+func (g givenBack) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) error {
+	return g.work.Consume(ctx, pool, slots, func(ctx context.Context, d runner.Delivery) {
+		d.Delivered += 100
+		fn(ctx, d)
+	})
 }
 
 func TestLongSource(t *testing.T) {

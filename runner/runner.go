@@ -40,7 +40,7 @@ type Options struct {
 	DrainWait time.Duration
 	// RetryDelay is how long a request waits that could not be dealt with
 	// because something was unavailable; default 1 s, doubled with each
-	// delivery up to 30 times as much.
+	// failed try of this runner up to 30 times as much.
 	RetryDelay time.Duration
 	// Logger gets what nobody is told otherwise; default slog.Default.
 	Logger *slog.Logger
@@ -50,6 +50,8 @@ type Options struct {
 type Runner struct {
 	opts  Options
 	stats stats
+	// failures are the failed tries of requests that are not dealt with.
+	failures failures
 	// identity is what the workers said of themselves.
 	identity identity
 	// overtime, handBackWait and turnDelay are the constants, except in tests.

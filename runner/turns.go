@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"daybook/events"
 	"daybook/ledger"
 )
 
@@ -57,17 +56,6 @@ func (r *Runner) postpone(l *life, req ledger.Request, plan ledger.Plan, d Deliv
 // it was released twice, or just when it was delivered for the first time.
 func replaces(plan ledger.Plan) bool {
 	return plan.Request.Turn != nil && plan.Runner != ""
-}
-
-// failedDeliveries is how many deliveries of a request may have failed. Those
-// that only found that the turn had not come are no failures.
-func (r *Runner) failedDeliveries(d Delivery, turn *events.Turn) int {
-	if turn == nil {
-		return d.Delivered
-	}
-	const released = 2 // by the turn before, and by a postpone that met it
-	postponed := int(time.Since(d.Event.Time)/(r.turnDelay/2)) + 1
-	return max(1, d.Delivered-postponed-released)
 }
 
 // headLost fails a turn whose session head cannot be restored.

@@ -25,7 +25,7 @@ func (p processes) Run(ctx context.Context, t runner.Task, lines func(context.Co
 	task := worker.Task{
 		Tenant: t.Tenant, Session: t.Session, Code: t.Code, FileName: t.FileName, Heap: t.Heap, Stateful: t.Stateful,
 		HeapLimitBytes: t.HeapLimitBytes, ArrayBufferLimitBytes: t.ArrayBufferLimitBytes, Timeout: t.Timeout, Seed: t.Seed, Start: t.Start,
-		Servers: t.Servers, Globals: t.Globals,
+		Servers: t.Servers, Globals: t.Globals, HideNames: t.HideNames,
 	}
 	if t.Host != nil {
 		task.Host = host{t.Host}
@@ -119,7 +119,7 @@ func TestRealWorkers(t *testing.T) {
 
 	one := 1
 	_, status, end = b.script(`for (;;) {}`, func(s *ledger.Submission) { s.ExecutionTimeoutSecs = &one })
-	if status != events.StatusTimedOut || errorText(end) != "Execution timed out" || end.Heap != nil {
+	if status != events.StatusTimedOut || errorText(end) != "Execution timed out" || end.Heap != nil || end.Usage.CPUMillis == 0 {
 		t.Errorf("the run is %s: %s %+v", status, errorText(end), end)
 	}
 }
@@ -149,6 +149,9 @@ func TestRealWorkersAreCancelled(t *testing.T) {
 	status, end := b.ended(id)
 	if status != events.StatusCancelled || end.Runner == "" || text(b.history(id)) != "busy\n" {
 		t.Errorf("the run is %s: %+v", status, end)
+	}
+	if end.Usage == nil || end.Usage.CPUMillis == 0 || end.Usage.WallMillis == 0 {
+		t.Errorf("the run cost %+v", end.Usage)
 	}
 }
 

@@ -15,8 +15,8 @@ type Workers interface {
 	// owns the slice and may block, and its error stops the script. Its context
 	// outlives ctx a little: lines written before a cancel took effect count. When ctx is
 	// done the script is stopped and the error is context.Cause(ctx). Any error
-	// means that nothing is known about the script's end; the Outcome then holds
-	// Pristine and Warnings alone.
+	// means that nothing is known about the script's end; the Outcome then holds only
+	// Pristine, Warnings and what the run cost.
 	Run(ctx context.Context, t Task, lines func(context.Context, []events.Line) error) (Outcome, error)
 	// Engine identifies the engine of runs with or without a heap. Neither it
 	// nor Layers changes while the Workers live: each answer is asked for once
@@ -55,6 +55,8 @@ type Task struct {
 	// Globals is the JSON of an object: its members are properties of globalThis
 	// before the script is evaluated. Empty for none.
 	Globals []byte
+	// HideNames leaves names that earlier runs chose out of warnings.
+	HideNames bool
 	// HeapSent, if set, is called once the worker has received Heap. ReserveHeap, if
 	// set, is called before a heap is received, with its size in bytes.
 	HeapSent    func()

@@ -44,6 +44,8 @@ type keys struct {
 	client *http.Client
 	now    func() time.Time
 	log    *slog.Logger
+	// patience is how long a request waits for the issuer: keyWait.
+	patience time.Duration
 
 	mu      sync.Mutex
 	list    []jose.JSONWebKey
@@ -145,14 +147,14 @@ func (k *keys) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	}
 }
 
-// wait waits until a question is answered, for at most keyWait.
+// wait waits until a question is answered, for at most k.patience.
 func (k *keys) wait(ctx context.Context, asking <-chan struct{}) error {
 	defer func() {
 		k.mu.Lock()
 		k.waiting--
 		k.mu.Unlock()
 	}()
-	timer := time.NewTimer(keyWait)
+	timer := time.NewTimer(k.patience)
 	defer timer.Stop()
 	select {
 	case <-asking:

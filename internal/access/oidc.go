@@ -83,7 +83,7 @@ func NewIssuer(o OIDCOptions) (*Issuer, error) {
 	// Where a redirect leads was checked by nobody.
 	client := *o.Client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	k := &keys{issuer: o.Issuer, client: &client, now: o.Now, log: o.Logger}
+	k := &keys{issuer: o.Issuer, client: &client, now: o.Now, log: o.Logger, patience: keyWait}
 	return &Issuer{opts: o, keys: k}, nil
 }
 

@@ -23,7 +23,7 @@ func TestConnections(t *testing.T) {
 	s.limits = []string{"--nofile=1024:1024"}
 	quiet, flood, operator := s.token("alone", "read,run"), s.token("flood", "read,run"), s.token("operator", "read,admin")
 	s.start()
-	s.probe(quiet, 5)
+	alone := s.baseline(quiet)
 
 	const held = 1000
 	dial := func() net.Conn {
@@ -65,14 +65,12 @@ func TestConnections(t *testing.T) {
 	}
 	health("/healthz")
 	health("/readyz")
-	took := s.probe(quiet, choose(20, 200))
-	t.Logf("%d idle connections: %d descriptors, a run takes %v, at p99 %v", held, s.descriptors(), percentile(took, 50), percentile(took, 99))
+	took := s.probe(quiet, probes())
+	t.Logf("%d idle connections: %d descriptors", held, s.descriptors())
 	if n := s.descriptors(); n > 900 {
 		t.Errorf("the server holds %d of 1024 descriptors", n)
 	}
-	if d := percentile(took, 99); d > 2*time.Second {
-		t.Errorf("a run of another tenant takes %v at p99", d)
-	}
+	s.compare("idle connections", alone, took)
 
 	// Now each connection has a request, which waits.
 	id := s.submit(flood, "await new Promise(() => setTimeout(() => {}, 250000))", map[string]any{"execution_timeout_secs": 300})

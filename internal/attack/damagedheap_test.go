@@ -17,6 +17,7 @@ import (
 // made the heap stores it again.
 func TestDamagedHeap(t *testing.T) {
 	attack(t, "TestDamagedHeapAffectsOnlyItself in embed")
+	unhurried(t)
 	s := newServer(t)
 	owner, other := s.token("owner", "read,run"), s.token("other", "read,run")
 	s.start()

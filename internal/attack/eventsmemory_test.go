@@ -20,7 +20,7 @@ func TestSlowReadersOfEvents(t *testing.T) {
 	attack(t, "budget and histories in pieces in internal/budget and httpapi")
 	s := startServer(t)
 	attacker, quiet := s.token("attacker", "read,run"), s.token("quiet", "read,run")
-	alone := percentile(s.probe(quiet, 20), 99)
+	alone := s.baseline(quiet)
 	idle := s.memory()
 	megabytes := choose(20, 60)
 	e := s.run(attacker, outputCode(megabytes<<10), map[string]any{"execution_timeout_secs": 120})
@@ -54,11 +54,7 @@ func TestSlowReadersOfEvents(t *testing.T) {
 			t.Errorf("%s: the server used %d MiB more, the bound is %d", path, grown>>20, int64(maxGrowth)>>20)
 		}
 	}
-	took := s.probe(quiet, 20)
-	t.Logf("a quiet tenant: p99 %v alone, %v beside", alone, percentile(took, 99))
-	if p99 := percentile(took, 99); p99 > max(3*alone, time.Second) {
-		t.Errorf("a quiet tenant waits %v, alone %v", p99, alone)
-	}
+	s.compare("slow readers of events", alone, s.probe(quiet, probes()))
 	// Its reads are answered too: one tenant cannot hold all the memory for answers.
 	page, err := s.do(t.Context(), quiet, http.MethodGet, "/api/executions", nil)
 	if err != nil {

@@ -34,6 +34,11 @@ func follow(count string) {
 		req.Header.Set("Accept", "text/event-stream")
 		req.Header.Set("Authorization", "Bearer "+os.Args[2])
 		resp, err := http.DefaultClient.Do(req)
+		for began := time.Now(); err == nil && resp.StatusCode == http.StatusServiceUnavailable && time.Since(began) < 30*time.Second; {
+			resp.Body.Close()
+			time.Sleep(time.Second) // as Retry-After says
+			resp, err = http.DefaultClient.Do(req)
+		}
 		if err != nil || resp.StatusCode != http.StatusOK {
 			panic(fmt.Sprint("follow: ", resp, err))
 		}
@@ -80,7 +85,7 @@ func TestFollowers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t, "--limit-streams=0")
 			loud, quiet := s.token("loud", "read,run"), s.token("quiet", "read,run")
-			tries := choose(100, 400)
+			tries := choose(40, 400)
 			s.probe(quiet, 20)
 			alone := s.probe(quiet, tries)
 			// One of the two slots writes output all the time.
@@ -96,9 +101,7 @@ func TestFollowers(t *testing.T) {
 			t.Logf("a quiet tenant's runs: alone p50 %v p99 %v; beside the run p50 %v p99 %v; beside 128 followers p50 %v p99 %v; the server's memory %d MiB, %.2f processors",
 				percentile(alone, 50), percentile(alone, 99), percentile(beside, 50), percentile(beside, 99), percentile(under, 50), percentile(under, 99),
 				most>>20, float64(s.cpu()-cpu)/float64(time.Since(start)))
-			if bound := slack(3 * percentile(alone, 99)); percentile(under, 99) > bound {
-				t.Errorf("99 of 100 runs took up to %v beside followers, more than %v", percentile(under, 99), bound)
-			}
+			s.compare("128 followers of "+name, alone, under)
 			s.call(loud, http.MethodPost, "/api/executions/"+id+"/cancel", nil, http.StatusOK)
 		})
 	}

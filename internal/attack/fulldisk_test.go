@@ -50,6 +50,7 @@ func withMounts(t *testing.T) bool {
 // by the same process. A server that is started on the full disk does the same.
 func TestFullDisk(t *testing.T) {
 	attack(t, "TestADiskWithoutRoom and TestDisk in embed, TestReopen in internal/natsserver")
+	unhurried(t)
 	if !withMounts(t) {
 		return
 	}
@@ -203,7 +204,7 @@ func (l *load) run(t *testing.T, n int) {
 func (l *load) untilRefused(t *testing.T) {
 	t.Helper()
 	deadline := time.Now().Add(60 * time.Second)
-	for refused := 0; refused < 3; time.Sleep(2 * time.Millisecond) {
+	for refused := 0; refused < 3; time.Sleep(choose(10*time.Millisecond, 2*time.Millisecond)) {
 		status, body, header := l.submit(t)
 		switch {
 		case status == http.StatusAccepted, status == 0: // not yet, or not serving yet

@@ -11,6 +11,7 @@ import (
 // After many small runs an idle server gives memory back.
 func TestIdleMemory(t *testing.T) {
 	attack(t, "trimming in embed")
+	unhurried(t)
 	s := startServer(t)
 	token := s.token("busy", "read,run")
 	s.probe(token, 5)

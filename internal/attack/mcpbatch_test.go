@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -76,7 +78,7 @@ func TestMCPBatch(t *testing.T) {
 	s := newServer(t, "--limit-requests=1")
 	loud, quiet := s.token("loud", "read,run"), s.token("quiet", "read,run")
 	s.start()
-	begun := time.Now()
+	began := time.Now()
 	session := s.mcpSession(loud)
 	for _, n := range []int{1000, 100} {
 		status, body, header := s.mcp(loud, session, batch(n, runMessage))
@@ -112,7 +114,36 @@ func TestMCPBatch(t *testing.T) {
 	}
 	t.Logf("%d runs were accepted; the quiet tenant's 1 takes %v", accepted, percentile(probed, 50))
 	// The burst of ten seconds, and one for each second since.
-	if most := 10 + int(time.Since(begun)/time.Second) + 1; accepted > most {
+	if most := 10 + int(time.Since(began)/time.Second) + 1; accepted > most {
 		t.Errorf("%d runs were accepted at one request a second, want at most %d", accepted, most)
 	}
+}
+
+// Two clients that send large batches as fast as they can do not slow another
+// tenant.
+func TestMCPFlood(t *testing.T) {
+	attack(t, "TestBatchRules in mcp")
+	s := startServer(t)
+	loud, quiet := s.token("loud", "read"), s.token("quiet", "read,run")
+	alone := s.baseline(quiet)
+	session := s.mcpSession(loud)
+	ctx, stop := context.WithCancel(t.Context())
+	var sent atomic.Int64
+	var clients sync.WaitGroup
+	for _, body := range []string{batch(200_000, pingMessage), batch(1_000, runMessage)} {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				if _, _, _, err := s.postMCP(ctx, loud, session, body); err != nil && ctx.Err() == nil {
+					t.Errorf("batch %d: %v", sent.Load(), err)
+					return
+				}
+				sent.Add(1)
+			}
+		})
+	}
+	beside := s.probe(quiet, probes())
+	stop()
+	clients.Wait()
+	t.Logf("%d batches were sent", sent.Load())
+	s.compare("large MCP batches", alone, beside)
 }

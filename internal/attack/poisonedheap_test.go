@@ -38,6 +38,8 @@ var poisonedHeaps = []struct {
 		"console.log.bind(console)('honest'); JSON.stringify({ a: 1 })", "completed", false, []string{"this heap changed console.log:"}},
 	{"lines by a finalizer", "var kept = {}, registry = new FinalizationRegistry(() => console.log('spoofed')); registry.register(kept, 1)", "kept = null", "completed", true,
 		[]string{"this heap registered objects with a FinalizationRegistry"}},
+	{"a getter of a global", "Object.defineProperty(globalThis, 'total', { get() { return 666 }, configurable: true })", "var total = 1; total", "completed", true,
+		[]string{"this heap has accessors or read-only properties of earlier runs on globalThis: total (accessor);"}},
 	{"all of it", "Array.prototype.map = Promise.prototype.then = 1; setInterval(() => {}, 1).unref(); setTimeout(() => {}, 1).unref()", "1 + 1", "completed", false,
 		[]string{"this heap changed Array.prototype.map, Promise.prototype.then:", "this heap carries 2 timers of earlier runs (1 timeout, 1 interval; 2 unref'd)"}},
 	{"a run out of time", "console.log = () => {}; setInterval(() => {}, 1).unref()", "for (;;);", "timed_out", false,
@@ -50,6 +52,7 @@ var poisonedHeaps = []struct {
 // when the run throws, runs out of time or is cancelled.
 func TestPoisonedHeap(t *testing.T) {
 	attack(t, "TestPoisonedHeaps in internal/v8 and TestWhatAHeapCarries in internal/worker")
+	unhurried(t)
 	s := startServer(t)
 	token := s.token("victim", "read,run")
 	client := sdk.NewClient(&sdk.Implementation{Name: "attack", Version: "1"}, nil)

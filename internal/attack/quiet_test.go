@@ -1,13 +1,42 @@
 package attack_test
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // A quiet tenant's runs are answered: the measure of all attacks.
 func TestQuiet(t *testing.T) {
 	attack(t, "runs of one tenant in embed and httpapi")
 	s := startServer(t)
-	token := s.token("alone", "read,run")
-	took := s.probe(token, choose(20, 200))
+	took := s.probe(s.token("alone", "read,run"), choose(20, 200))
 	t.Logf("p50 %v, p99 %v, memory %d MiB, %d descriptors, %v of processor time",
 		percentile(took, 50), percentile(took, 99), s.memory()>>20, s.descriptors(), s.cpu())
+}
+
+// quietFactor is the promised bound for the p99 of a quiet tenant beside a load of
+// another one, as a multiple of its p99 alone.
+const quietFactor = 3
+
+// baseline starts the worker of a quiet tenant and returns how long its runs take
+// on a server without other load.
+func (s *server) baseline(token string) []time.Duration {
+	s.t.Helper()
+	s.probe(token, 20)
+	return s.probe(token, probes())
+}
+
+// probes is how many runs a p99 is taken from.
+func probes() int { return choose(30, 300) }
+
+// compare checks that the runs of a quiet tenant beside a load take at most
+// quietFactor times as long as alone, at p99. The short attacks run on machines that
+// do other work too: their bound is slack, and not below a second.
+func (s *server) compare(load string, alone, beside []time.Duration) {
+	s.t.Helper()
+	a, b := percentile(alone, 99), percentile(beside, 99)
+	s.t.Logf("a quiet tenant beside %s: p50 %v, p99 %v; alone p50 %v, p99 %v: %.1f times", load, percentile(beside, 50), b, percentile(alone, 50), a, float64(b)/float64(a))
+	if bound := max(slack(quietFactor*a), choose(time.Second, 0)); b > bound {
+		s.t.Errorf("the p99 of a quiet tenant beside %s is %v, more than %v", load, b, bound)
+	}
 }

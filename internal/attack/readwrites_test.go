@@ -42,6 +42,7 @@ func (s *server) edge(token string) uint64 {
 // Reading appends nothing, however often a client with a read token asks.
 func TestReadWrites(t *testing.T) {
 	attack(t, "TestProofsOfPendingEvents in httpapi")
+	unhurried(t)
 	s := newServer(t)
 	runner, reader := s.token("loud", "read,run"), s.token("loud", "read")
 	s.start()

@@ -40,6 +40,14 @@ func choose[T any](short, full T) T {
 // busy and differ, so these run with ten times the promised bound.
 func slack(d time.Duration) time.Duration { return time.Duration(choose[int64](10, 1) * int64(d)) }
 
+// unhurried lets the short attack run beside others of its kind. It is for tests that
+// compare no latencies, most of which wait for something.
+func unhurried(t *testing.T) {
+	if *attackSize != "full" {
+		t.Parallel()
+	}
+}
+
 // maxGrowth is how much memory the server may use above its idle level, whatever
 // clients ask for, in bytes.
 const maxGrowth = 600 << 20

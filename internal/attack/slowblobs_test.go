@@ -77,7 +77,7 @@ func TestSlowReadersOfHeaps(t *testing.T) {
 	attack(t, "budget and heaps in pieces in internal/budget, internal/jetstream and httpapi")
 	s := startServer(t)
 	attacker, quiet := s.token("attacker", "read,run"), s.token("quiet", "read,run")
-	alone := percentile(s.probe(quiet, 20), 99)
+	alone := s.baseline(quiet)
 	idle := s.memory()
 	stop := s.peak()
 	hash, size := s.largeHeap(attacker)
@@ -92,11 +92,7 @@ func TestSlowReadersOfHeaps(t *testing.T) {
 	if grown > maxGrowth {
 		t.Errorf("the server used %d MiB more, the bound is %d", grown>>20, int64(maxGrowth)>>20)
 	}
-	took := s.probe(quiet, 20)
-	t.Logf("a quiet tenant: p99 %v alone, %v beside", alone, percentile(took, 99))
-	if p99 := percentile(took, 99); p99 > max(3*alone, time.Second) {
-		t.Errorf("a quiet tenant waits %v, alone %v", p99, alone)
-	}
+	s.compare("slow readers of a heap", alone, s.probe(quiet, probes()))
 
 	resp := s.open(t.Context(), attacker, path, "*/*")
 	refused, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
@@ -115,6 +111,7 @@ func TestSlowReadersOfHeaps(t *testing.T) {
 // A heap that is read at full speed arrives whole.
 func TestLargeHeapArrives(t *testing.T) {
 	attack(t, "heaps in pieces in httpapi")
+	unhurried(t)
 	s := startServer(t)
 	token := s.token("reader", "read,run")
 	hash, _ := s.largeHeap(token)
@@ -137,6 +134,7 @@ func TestLargeHeapArrives(t *testing.T) {
 // for it, and runs without a heap do not wait for them.
 func TestRunsWithLargeHeaps(t *testing.T) {
 	attack(t, "budget in internal/budget and runner")
+	unhurried(t)
 	s := startServer(t)
 	attacker, quiet := s.token("attacker", "read,run"), s.token("quiet", "read,run")
 	s.probe(quiet, 5)

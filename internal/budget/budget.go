@@ -24,6 +24,10 @@ type Options struct {
 	// Patience is how long an answer waits for memory before it is refused.
 	// Default: 2 s.
 	Patience time.Duration
+	// Collect, if set, runs the garbage collector, and Cycles counts its completed
+	// cycles: runs that give heaps back make it run when the share of runs is short.
+	Collect func()
+	Cycles  func() uint64
 }
 
 // Split divides a total, in bytes, into shares: three eighths for answers, half
@@ -39,6 +43,7 @@ type Budget struct {
 
 	runsUsed, runsWaiting, cacheUsed atomic.Int64
 	refused                          atomic.Int64
+	garbage                          garbage // heaps that runs gave back
 
 	mu      sync.Mutex
 	used    int64            // guarded by mu; bytes that answers hold
@@ -51,7 +56,8 @@ func New(o Options) *Budget {
 	if o.Patience == 0 {
 		o.Patience = 2 * time.Second
 	}
-	return &Budget{opts: o, runs: semaphore.NewWeighted(o.Runs), tenants: map[string]int64{}, freed: make(chan struct{})}
+	return &Budget{opts: o, runs: semaphore.NewWeighted(o.Runs), garbage: garbage{collect: o.Collect, cycles: o.Cycles},
+		tenants: map[string]int64{}, freed: make(chan struct{})}
 }
 
 // RetryAfter is when a client that was refused is told to try again.
@@ -60,12 +66,16 @@ const RetryAfter = 2 * time.Second
 // ExhaustedError is returned when an answer needs memory that others hold.
 type ExhaustedError struct {
 	// Need is what was asked for in bytes, Answer what the answer would hold with it,
-	// Share the size of the share.
+	// Share the most that one answer may hold.
 	Need, Answer, Share int64
 }
 
 // Error says what to do.
 func (e *ExhaustedError) Error() string {
+	if e.Never() && e.Answer <= e.Share {
+		return fmt.Sprintf("answer the request: it takes %d MiB of memory or more, and an answer may take %d of the %d MiB that this server has for all answers; ask for less at once, or start the server with a larger --memory-budget",
+			(e.Answer+1<<20-1)>>20, (e.Share-e.Share/8)>>20, e.Share>>20)
+	}
 	if e.Never() {
 		return fmt.Sprintf("answer the request: it takes %d MiB of memory or more, and this server has %d MiB for all answers; ask for less at once, or start the server with a larger --memory-budget",
 			(e.Answer+1<<20-1)>>20, e.Share>>20)
@@ -74,9 +84,11 @@ func (e *ExhaustedError) Error() string {
 		e.Share>>20, RetryAfter.Seconds())
 }
 
-// Never reports whether the answer takes more than all answers may hold: it is of no
-// use to try again.
-func (e *ExhaustedError) Never() bool { return e.Answer > e.Share }
+// Never reports whether the answer takes more than one answer may ever hold: it is of
+// no use to try again. An answer that grows leaves an eighth of the share free.
+func (e *ExhaustedError) Never() bool {
+	return e.Answer > e.Share || e.Answer > e.Need && e.Answer > e.Share-e.Share/8
+}
 
 // IsExhausted reports whether an error is an ExhaustedError.
 func IsExhausted(err error) bool {
@@ -112,10 +124,12 @@ func (b *Budget) Answer(tenant string, factor int64) *Account {
 func (a *Account) WithFactor(factor int64) *Account { return &Account{a.holding, max(factor, 1)} }
 
 // Take adds n bytes of content to the account, or returns an *ExhaustedError. It
-// does not wait: the caller may hold what others need (see Retry). Several answers of
-// a tenant never hold more than is left free, so that one tenant cannot take the
-// share from the others. The only answer of a tenant leaves an eighth of the share
-// free. A tenant that holds nothing may take whatever fits.
+// does not wait: the caller may hold what others need (see Retry).
+//
+// One tenant cannot take the share from the others. Several answers of a tenant never
+// hold more than is left free, and its only answer leaves an eighth of the share free.
+// That eighth is for tenants that hold no more than a quarter of it: one tenant's
+// large answer does not refuse another one's small answer.
 func (a *Account) Take(n int64) error { return a.take(n * a.factor) }
 
 // TakeOnce is Take for memory that is held once whatever the answer is, such as a
@@ -129,7 +143,7 @@ func (a *holding) take(n int64) error {
 	if ok, _ := a.try(n, true); ok {
 		return nil
 	}
-	return &ExhaustedError{Need: n, Answer: a.Held() + n, Share: a.b.opts.Answers}
+	return &ExhaustedError{Need: n, Answer: a.Held() + n, Share: a.b.opts.Answers - a.b.reserve()}
 }
 
 // wait returns true once n bytes can be taken, false when ctx or the time is over.
@@ -166,9 +180,7 @@ func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	free, own := b.opts.Answers-b.used, b.tenants[a.tenant]
-	// The only answer of a tenant may grow as large as the longest request is.
-	grows := own == a.held && n <= free-b.opts.Answers/8
-	if n > free || own > 0 && own+n > free-n && !grows {
+	if !b.fits(own, n, free, own == a.held) {
 		return false, b.freed
 	}
 	if !take {
@@ -180,9 +192,24 @@ func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 	return true, nil
 }
 
-// Limit returns n bytes, or what the only answer of a tenant may hold if that is less:
-// an answer that needs more is then the only large one.
-func (a *holding) Limit(n int64) int64 { return min(n, a.b.opts.Answers-a.b.opts.Answers/8) }
+// Limit returns n bytes, or three quarters of the share if that is less: an answer that
+// needs more is then the only large one, and fits beside small ones.
+func (a *holding) Limit(n int64) int64 { return min(n, a.b.opts.Answers-2*a.b.reserve()) }
+
+// fits reports whether a tenant that holds own bytes may take n of those that are
+// free, for its only answer or for one of several.
+func (b *Budget) fits(own, n, free int64, only bool) bool {
+	if own+n <= b.opts.Answers/32 {
+		return n <= free // a small answer
+	}
+	if n > free-b.reserve() {
+		return false
+	}
+	return only || own+n <= free-n
+}
+
+// reserve is what large answers leave to small ones, in bytes.
+func (b *Budget) reserve() int64 { return b.opts.Answers / 8 }
 
 // Held returns the bytes that the account holds, for Shrink.
 func (a *holding) Held() int64 {
@@ -256,21 +283,21 @@ func (a *RunAccount) Reserve(ctx context.Context, n int64) error {
 		return fmt.Errorf("wait for %d MiB of memory for runs: %w", n>>20, err)
 	}
 	a.held = n
-	a.b.runsUsed.Add(n)
+	a.b.garbage.bound(a.b.runsUsed.Add(n), a.b.opts.Runs)
 	return nil
 }
 
-// Holds reports whether the account holds memory.
-func (a *RunAccount) Holds() bool { return a.held > 0 }
-
-// Release gives back what the account holds. It may be called more than once.
+// Release gives back what the account holds; no reference to it may be left. It may be
+// called more than once.
 func (a *RunAccount) Release() {
 	n := a.held
 	if n == 0 {
 		return
 	}
 	a.held = 0
-	a.b.runsUsed.Add(-n)
+	a.b.garbage.add(n)
+	// Before another run takes the place: otherwise both would be in memory.
+	a.b.garbage.bound(a.b.runsUsed.Add(-n), a.b.opts.Runs)
 	a.b.runs.Release(n)
 }
 
@@ -376,9 +403,7 @@ func Retry(ctx context.Context, fn func() error) error {
 		a.Shrink(before)
 		n := full.Need
 		if all := full.Answer - before; all > n {
-			// What it gave back must fit too, and what a growing answer leaves free:
-			// otherwise it would fail again at once.
-			n = all + a.b.opts.Answers/8
+			n = all // what it gave back must fit too: otherwise it would fail again at once
 		}
 		if full.Never() || !a.wait(ctx, n, timer.C) {
 			a.b.refused.Add(1)

@@ -48,13 +48,31 @@ func TestOnlyAnswerMayGrow(t *testing.T) {
 	if err := a.Take(1); !budget.IsExhausted(err) {
 		t.Errorf("the last eighth: %v", err)
 	}
-	mustTake(t, b.Answer("b", 1), 10)
+	mustTake(t, b.Answer("b", 1), 2)
+}
+
+// However much one tenant holds, in one answer or in many, small answers of others
+// fit, and a tenant cannot take what is left for them with a second large one.
+func TestSmallAnswersOfOthersFit(t *testing.T) {
+	for _, piece := range []int64{840, 84, 1} {
+		b := budget.New(budget.Options{Answers: 960, Runs: 1, Cache: 1})
+		for b.Answer("a", 1).Take(piece) == nil {
+		}
+		for b.Answer("b", 1).Take(40) == nil {
+		}
+		for _, tenant := range []string{"c", "d"} {
+			mustTake(t, b.Answer(tenant, 1), 30)
+		}
+		if err := b.Answer("a", 1).Take(1); !budget.IsExhausted(err) {
+			t.Errorf("pieces of %d: tenant a takes what is left for small answers: %v", piece, err)
+		}
+	}
 }
 
 func TestFirstAnswerMayTakeWhatFits(t *testing.T) {
 	b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})
 	a := b.Answer("a", 1)
-	mustTake(t, a, 100)
+	mustTake(t, a, 88)
 	a.Release()
 	a = b.Answer("a", 1)
 	mustTake(t, a, 60) // also piece by piece
@@ -128,7 +146,7 @@ func TestRunsHaveAShareOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const mib = 1 << 20
 		b := budget.New(budget.Options{Answers: 10, Runs: 100 * mib, Cache: 1})
-		mustTake(t, b.Answer("a", 1), 10)
+		mustTake(t, b.Answer("a", 1), 9)
 		one, two := b.Run(), b.Run()
 		if err := one.Reserve(t.Context(), 1000*mib); err != nil {
 			t.Fatal(err)
@@ -180,12 +198,37 @@ func TestWithoutAccounts(t *testing.T) {
 func TestAnswerLargerThanTheShare(t *testing.T) {
 	b := budget.New(budget.Options{Answers: 10 << 20, Runs: 1, Cache: 1})
 	ctx := budget.With(t.Context(), b.Answer("a", 3))
-	for n, want := range map[int]string{4 << 20: "it takes 12 MiB of memory or more, and this server has 10 MiB for all answers; ask for less at once, or start the server with a larger --memory-budget", 2 << 20: ""} {
+	for n, want := range map[int]string{4 << 20: "it takes 12 MiB of memory or more, and this server has 8 MiB for all answers; ask for less at once, or start the server with a larger --memory-budget", 2 << 20: ""} {
 		err := budget.Retry(ctx, func() error { return errors.Join(budget.Take(ctx, n/2), budget.Take(ctx, n/2)) })
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
+}
+
+// The last eighth of the share is for others: an answer that grows into it is not told
+// to try again, even when no other answer holds memory.
+func TestAnswerThatGrowsIntoTheLastEighth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := budget.New(budget.Options{Answers: 80 << 20, Runs: 1, Cache: 1})
+		ctx, start := budget.With(t.Context(), b.Answer("a", 1)), time.Now()
+		err := budget.Retry(ctx, func() error {
+			for range 8 {
+				if err := budget.Take(ctx, 10<<20); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		full, ok := errors.AsType[*budget.ExhaustedError](err)
+		if !ok || !full.Never() || !strings.Contains(err.Error(), "it takes 80 MiB of memory or more, and an answer may take 70 of the 80 MiB") || time.Since(start) > 0 {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+		mustTake(t, b.Answer("c", 1), 10<<20)
+		if err := b.Answer("b", 1).Take(80 << 20); !budget.IsExhausted(err) || errors.As(err, &full) && full.Never() {
+			t.Errorf("an answer that fits once memory is free: %v", err)
+		}
+	})
 }
 
 // An answer that grows beyond what the tenant may have waits, and is refused after the

@@ -25,8 +25,8 @@ type authFlags struct {
 	Runs                  int     `name:"limit-runs" help:"Runs queued or running of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
 	OutputBytes           int64   `name:"limit-output-bytes" help:"Bytes of output stored for each tenant, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
 	HeapBytes             int64   `name:"limit-heap-bytes" help:"Bytes of heaps stored for each tenant, as large as they are restored, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
-	Connections           int     `name:"limit-connections" help:"HTTP connections that may be open; half of the process's limit of open files, at most 4096, if not given." default:"0" placeholder:"N"`
-	ConnectionsPerAddress int     `name:"limit-connections-per-address" help:"HTTP connections that one address may have open; half of --limit-connections, and all of them for a loopback address, if not given." default:"0" placeholder:"N"`
+	Connections           int     `name:"limit-connections" help:"HTTP connections that may be open; 0 is half of the process's limit of open files, at most 4096." default:"0" placeholder:"N"`
+	ConnectionsPerAddress int     `name:"limit-connections-per-address" help:"HTTP connections that one address may have open; 0 is half of --limit-connections, and all of them for a loopback address." default:"0" placeholder:"N"`
 	Streams               *int    `name:"limit-streams" help:"Event streams each principal may hold open; 64 with --auth, else unlimited, if not given; 0 is unlimited." placeholder:"N"`
 	Turns                 int     `name:"limit-session-turns" help:"Turns of one logical session that may wait; 0 is unlimited." default:"1000" placeholder:"N"`
 }

@@ -153,6 +153,8 @@ func thisMachine(host string) bool {
 type serverError struct {
 	status  int
 	message string
+	// code is the class of the error, or empty.
+	code string
 	// field is the part of the request at fault, or empty.
 	field string
 }
@@ -161,6 +163,9 @@ func (e *serverError) Error() string { return e.message }
 
 // Status is the HTTP status of the answer.
 func (e *serverError) Status() int { return e.status }
+
+// Code is the class of the error, as the answer names it.
+func (e *serverError) Code() string { return e.code }
 
 // temporary tells a server that cannot do it now from a request it refuses.
 func (e *serverError) temporary() bool {
@@ -173,6 +178,7 @@ func answerError(resp *http.Response) error {
 		Error  string `json:"error"`
 		Detail string `json:"detail"`
 		Field  string `json:"field"`
+		Code   string `json:"code"`
 	}
 	message := strings.TrimSpace(string(raw))
 	if json.Unmarshal(raw, &problem) == nil && problem.Error+problem.Detail != "" {
@@ -184,7 +190,7 @@ func answerError(resp *http.Response) error {
 	if message == "" {
 		message = "the server answered " + resp.Status
 	}
-	return &serverError{status: resp.StatusCode, message: message, field: problem.Field}
+	return &serverError{status: resp.StatusCode, message: message, code: problem.Code, field: problem.Field}
 }
 
 // query renders the non-empty parameters of a URL.

@@ -19,12 +19,15 @@ import (
 	"daybook/internal/access"
 )
 
+// maxDiskReserve is the largest --disk-reserve, in MiB: 1 PiB.
+const maxDiskReserve = 1 << 30
+
 // engineFlags are shared by the commands that hold a ledger themselves.
 type engineFlags struct {
 	DataDir          string         `help:"Directory that holds the ledger and everything derived from it." default:"${datadir}" placeholder:"DIR"`
 	Slots            *int           `name:"max-concurrent-executions" help:"How many scripts run at once; the number of cores if not given." placeholder:"N"`
 	LimitSlots       int            `name:"limit-slots" help:"Scripts of one tenant that run at once; 0 is unlimited." default:"0" placeholder:"N"`
-	TenantWeights    map[string]int `name:"tenant-weights" mapsep:"," help:"Shares of the slots that tenants get while several of them wait, in comparison with each other: as tenant=N, or an object in the file of --config. A tenant that is not named has 1." placeholder:"TENANT=N"`
+	TenantWeights    map[string]int `name:"tenant-weights" mapsep:"," help:"Shares of the slots that tenants get while several of them wait, in comparison with each other: as tenant=N, 1 to 1000, or an object in the file of --config. A tenant that is not named has 1." placeholder:"TENANT=N"`
 	ExtraSlots       int            `name:"extra-slots" help:"Scripts that run besides, for tenants that wait while others keep all slots; 0 is none." default:"2" placeholder:"N"`
 	FairAfter        time.Duration  `name:"fair-after" help:"How long a tenant waits, while others keep all slots, before its script runs in an extra slot." default:"500ms" placeholder:"DURATION"`
 	Stateless        bool           `help:"Plain isolates: optimising compiler and WebAssembly, but no heaps; MCP offers a blocking run_js only."`
@@ -32,7 +35,7 @@ type engineFlags struct {
 	HeapCeiling      *int           `name:"heap-memory-ceiling" help:"Largest heap limit a run may ask for, in MB; 256, or --heap-memory-max if that is more." placeholder:"MB"`
 	Timeout          int            `name:"execution-timeout" help:"Default wall-clock limit of a run, in seconds, 1 to 300." default:"30" placeholder:"SECONDS"`
 	OutputMaxBytes   int64          `help:"Output stored per run, in bytes; 0 is unlimited." default:"67108864" placeholder:"BYTES"`
-	MemoryBudget     *int           `name:"memory-budget" help:"Memory for answers, heaps of runs and cached heaps together, in MiB, 64 or more; 512, or half of the memory limit of the Go runtime where that is less." placeholder:"MIB"`
+	MemoryBudget     *int           `name:"memory-budget" help:"Memory for answers, heaps of runs and cached heaps together, in MiB, 64 to 1048576; 512, or half of the memory limit of the Go runtime where that is less, if not given." placeholder:"MIB"`
 	MinClientRate    int64          `name:"min-client-rate" help:"Bytes that a client must send or take in each 30 s in which the server waits for it; 0 asks for any progress." default:"65536" placeholder:"BYTES"`
 	Sandbox          string         `help:"What to do where scripts cannot be confined as they should be: strict refuses to start, best-effort says what is missing and goes on." enum:"strict,best-effort" default:"strict"`
 	WorkerReuse      string         `help:"Which runs may share a worker process, one after another: those of a tenant, of a session, or none (run)." enum:"tenant,session,run" default:"tenant"`
@@ -54,7 +57,7 @@ type engineFlags struct {
 	AuditKey         string         `help:"File of the key that checkpoints of the ledger are signed with, made if it does not exist; one in the data directory if not given." placeholder:"FILE"`
 	WitnessURL       string         `name:"witness-url" help:"Send every signed checkpoint there, by POST, to be remembered by somebody else." placeholder:"URL"`
 	ScrubRate        int            `name:"scrub-rate" help:"How many events a second are read again in the background and compared with their hashes; 0 does without." default:"2000" placeholder:"N"`
-	DiskReserve      *int64         `name:"disk-reserve" help:"Space to keep free on the disk of --data-dir, in MB: below it no new run is accepted; 256, at most 5 % of the disk, if not given; 0 keeps nothing free." placeholder:"MB"`
+	DiskReserve      *int64         `name:"disk-reserve" help:"Space to keep free on the disk of --data-dir, in MiB, up to 1073741824: below it no new run is accepted; 256, at most 5 % of the disk, if not given; 0 keeps nothing free." placeholder:"MIB"`
 	LogLevel         string         `help:"Least severe log record written to stderr: ${enum}." enum:"debug,info,warn,error" default:"warn"`
 }
 
@@ -83,8 +86,8 @@ func (f engineFlags) Validate() error {
 		return fmt.Errorf("--heap-memory-ceiling is %d: it must not be below --heap-memory-max, which is %d", *f.HeapCeiling, f.HeapMemoryMax)
 	case f.Timeout < 1 || f.Timeout > 300:
 		return fmt.Errorf("--execution-timeout is %d: the range is 1 to 300", f.Timeout)
-	case f.MemoryBudget != nil && *f.MemoryBudget < 64:
-		return fmt.Errorf("--memory-budget is %d: it must be 64 or more", *f.MemoryBudget)
+	case f.MemoryBudget != nil && (*f.MemoryBudget < embed.MinMemoryMB || *f.MemoryBudget > embed.MaxMemoryMB):
+		return fmt.Errorf("--memory-budget is %d MiB: the range is %d to %d", *f.MemoryBudget, embed.MinMemoryMB, embed.MaxMemoryMB)
 	case f.MinClientRate < 0:
 		return fmt.Errorf("--min-client-rate is %d: it must be 0 or more", f.MinClientRate)
 	case f.WorkerMaxRuns < 1:
@@ -101,8 +104,8 @@ func (f engineFlags) Validate() error {
 		return fmt.Errorf("--worker-max-age is %s: it must be more than 0", f.WorkerMaxAge)
 	case f.ScrubRate < 0:
 		return fmt.Errorf("--scrub-rate is %d: it must be 0 or more", f.ScrubRate)
-	case f.DiskReserve != nil && *f.DiskReserve < 0:
-		return fmt.Errorf("--disk-reserve is %d: it must be 0 or more", *f.DiskReserve)
+	case f.DiskReserve != nil && (*f.DiskReserve < 0 || *f.DiskReserve > maxDiskReserve):
+		return fmt.Errorf("--disk-reserve is %d MiB: the range is 0 to %d", *f.DiskReserve, maxDiskReserve)
 	case f.DrainWait < 0:
 		return fmt.Errorf("--drain-wait is %s: it cannot be negative", f.DrainWait)
 	}

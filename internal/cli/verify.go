@@ -13,23 +13,32 @@ import (
 )
 
 type verifyCmd struct {
-	DataDir   string   `help:"Verify the ledger in this directory; through the process that owns it, if there is one." default:"${datadir}" placeholder:"DIR"`
-	Server    string   `help:"Verify what a running server answers instead." placeholder:"URL"`
-	Export    string   `help:"Verify an export instead: nothing else is needed." placeholder:"DIR" env:"-"`
-	Keys      []string `name:"key" sep:"none" help:"Trust only this verification key, as in the file audit/vkey, or a file of keys; may be repeated. Without it the keys found beside the data are believed." placeholder:"KEY"`
-	Token     string   `help:"Bearer token, if the server wants one. Other users can see flags: rather use the environment variable or --token-file." placeholder:"TOKEN"`
+	DataDir   string   `help:"Data directory of the ledger to verify. A process that owns the directory is asked." default:"${datadir}" placeholder:"DIR"`
+	Server    string   `help:"Server to verify instead of a data directory." placeholder:"URL"`
+	Export    string   `help:"Directory of an export to verify instead; needs no server." placeholder:"DIR" env:"-"`
+	Keys      []string `name:"key" sep:"none" help:"Verification key to trust, as in the file audit/vkey, or a file of keys; may be repeated. Default: the keys beside the data." placeholder:"KEY"`
+	Token     string   `help:"Bearer token, if the server requires one. Other users of the machine can see flags; prefer the environment variable or --token-file." placeholder:"TOKEN"`
 	TokenFile string   `help:"File that holds the bearer token." placeholder:"FILE"`
-	Insecure  bool     `help:"Send the token to another machine over http, where anybody on the way can read it."`
-	KeyDir    string   `name:"key-dir" help:"Directory of the keys that sessions are encrypted under, if it was moved since the server ran." placeholder:"DIR"`
-	SkipBlobs bool     `help:"Do not read heaps and texts."`
-	JSON      bool     `help:"Print JSON instead of text for people."`
+	Insecure  bool     `help:"Send the token to another machine over http, unencrypted."`
+	KeyDir    string   `name:"key-dir" help:"Directory of the encryption keys of sessions, if it moved since the server ran." placeholder:"DIR"`
+	SkipBlobs bool     `help:"Skip heaps and texts."`
+	JSON      bool     `help:"Print JSON."`
 }
 
 // Help is shown by "daybook verify --help".
 func (c *verifyCmd) Help() string {
-	return "Computes everything anew and compares: the Merkle tree of all events with every signed checkpoint, signatures, positions, the hashes of heaps and of output, " +
-		"and the rules that every sound ledger keeps.\n\nExit status: 0 everything holds, 1 something does not, or could not be read, 2 mistake in the command line, a mistyped key included, " +
-		"6 everything else holds, but no checkpoint is signed with the keys given."
+	return "Recomputes the Merkle tree of all events and compares it with every signed checkpoint. Checks signatures, positions, the hashes of heaps and output, " +
+		"and the rules of the ledger. Changes no event.\n\n" +
+		"Examples:\n\n" +
+		"  daybook verify\n\n" +
+		"  daybook verify --server http://127.0.0.1:8080 --key audit.vkey\n\n" +
+		"  daybook verify --export book\n\n" +
+		"Exit status:\n\n" +
+		"  0  Everything that was checked is intact. A ledger without events is intact: the report says that it is empty.\n\n" +
+		"  1  Something is not intact (NOT INTACT), or there is no ledger, or it could not be read.\n\n" +
+		"  2  The command line has a mistake, such as a mistyped key, or the server refuses the request.\n\n" +
+		"  5  The server does not answer, or cannot answer now.\n\n" +
+		"  6  Everything is intact, but none of the keys given signed a checkpoint (WRONG KEY)."
 }
 
 // Validate checks the flags against each other.

@@ -18,6 +18,9 @@ func TestVerifyTellsAWrongKeyFromDamage(t *testing.T) {
 		"mistyped": strings.Replace(key, "+", "+0", 1), "data": other.DataDir(),
 	}
 	play(t, known, []step{
+		{args: `verify --server $url`, stdout: "INTACT  $url\n  events +none: the ledger is empty, so there is nothing to prove yet\n.*"}, // as for its directory
+		{args: `verify --server $url --key $key --json`, stdout: `\{\s*"ok": true,\s*"verdict": "intact",.*"key_pinned": true,\s*"events": 0,.*`},
+		{args: `events export $dir` + at, status: 2, stderr: "daybook: .*: the ledger has no events yet, so there is no checkpoint; run a script first\n"},
 		{args: `run -e 1+1` + at, stdout: "2\n", stderr: ".*"},
 		{args: `run -e 1+1 --server ` + other.URL(), stdout: "2\n", stderr: ".*"},
 		{args: `events export $dir` + at, stdout: "Exported .*"},

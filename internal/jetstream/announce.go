@@ -70,6 +70,9 @@ func (c *consumption) heardRequest(m *nats.Msg) {
 	if v, ok := events.VolumeOf(first(m.Header, headerStream)); ok && v > c.store.volumes().active().number {
 		c.lookSoon() // another process has opened a volume
 	}
+	if c.queue(t[1]).isFull() {
+		return // it is delivered once another one is acknowledged
+	}
 	c.expect(t[1], 1)
 }
 

@@ -47,7 +47,7 @@ func TestHeapsInPieces(t *testing.T) {
 		}
 		for _, blob := range [][]byte{
 			{}, []byte("x"), noise(chunk + 1), append(noise(300<<10), "more"...),
-			append(make([]byte, 40<<20), noise(300<<10)...), append(noise(3<<20), make([]byte, 10<<20)...),
+			append(make([]byte, 16<<20), noise(300<<10)...), append(noise(2<<20), make([]byte, 12<<20)...),
 		} {
 			hash, err := s.PutHeap(t.Context(), tenant, blob, "e")
 			if err != nil {
@@ -74,7 +74,7 @@ func TestHeapsInPieces(t *testing.T) {
 func TestHeapOverBudget(t *testing.T) {
 	t.Parallel()
 	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{CacheBytes: -1})
-	hash, err := s.PutHeap(t.Context(), tenant, make([]byte, 20<<20), "e")
+	hash, err := s.PutHeap(t.Context(), tenant, make([]byte, 8<<20), "e")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestDamagedHeapInPieces(t *testing.T) {
 	t.Parallel()
 	server := jetstreamtest.StartServer(t, t.TempDir())
 	s := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1})
-	blob := append(make([]byte, 20<<20), noise(2*chunk)...)
+	blob := append(make([]byte, 9<<20), noise(2*chunk)...) // more than the largest window
 	put := func() (hash string) {
 		hash, err := s.PutHeap(t.Context(), tenant, blob, "e")
 		if err != nil {

@@ -40,6 +40,8 @@ type Delivery struct {
 	store *Store
 	beat  *heartbeat
 	free  func()
+	// acked is called once the request is acknowledged.
+	acked func()
 }
 
 // Free gives up the slot: the next request may be taken although the function
@@ -55,6 +57,7 @@ func (d Delivery) Ack(ctx context.Context) error {
 		return fmt.Errorf("acknowledge %s: %w", d.Event.About(), err)
 	}
 	d.beat.stop()
+	d.acked()
 	return nil
 }
 

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -186,15 +187,19 @@ func (c *consumption) look(ctx context.Context, atStart bool) error {
 		if v.gone != nil || c.sealed[v.number] {
 			continue
 		}
-		if err := s.adoptFormer(ctx, v, c.pool); err != nil {
+		list, err := s.workConsumers(ctx, v)
+		if err != nil {
 			return err
 		}
-		list, err := s.workConsumers(ctx, v, c.pool)
+		adopted, err := s.adoptFormer(ctx, v, c.pool, list)
+		if adopted && err == nil {
+			list, err = s.workConsumers(ctx, v)
+		}
 		if err != nil {
 			return err
 		}
 		left := false
-		for tenant, info := range list {
+		for tenant, info := range byTenant(list, v, c.pool) {
 			if info.Config.AckWait != s.opts.AckWait {
 				config := info.Config
 				config.AckWait = s.opts.AckWait
@@ -351,7 +356,11 @@ func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, generation int)
 		c.sched.SetWaiting(slot.Tenant, max(more, c.sched.Waiting(slot.Tenant)), now)
 		c.found(slot.Tenant)
 	default:
-		c.sched.Cancel(slot)
+		if err != nil {
+			c.sched.Release(slot, now) // the slot's time was used
+		} else {
+			c.sched.Cancel(slot)
+		}
 		if c.announced[slot.Tenant].generation == generation || err != nil {
 			c.sched.SetWaiting(slot.Tenant, more, now)
 		}
@@ -361,7 +370,7 @@ func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, generation int)
 	switch {
 	case ok:
 		c.do(slot, q, t)
-	case err != nil && c.ctx.Err() == nil:
+	case err != nil && !errors.Is(err, errFull) && c.ctx.Err() == nil:
 		c.store.log.Warn("asking for work", "pool", c.pool, "tenant", slot.Tenant, "err", err)
 	}
 	c.schedule()
@@ -387,11 +396,17 @@ func (c *consumption) missed(tenant string, err error) {
 	if !c.taking || c.ctx.Err() != nil {
 		return
 	}
-	pause := time.Duration(0)
-	if err != nil {
-		pause = retryPause
+	switch {
+	case errors.Is(err, errFull):
+		// An acknowledgement or a look has the tenant asked again.
+		a := c.announced[tenant]
+		a.owed = 0
+		c.announced[tenant] = a
+	case err != nil:
+		c.retry(tenant, retryPause)
+	default:
+		c.retry(tenant, 0)
 	}
-	c.retry(tenant, pause)
 	if c.sched.Free() {
 		c.announceHungry(time.Now())
 	}
@@ -478,6 +493,11 @@ func (c *consumption) do(slot *fairness.Slot, q *tenantQueue, t taken) {
 	d := Delivery{
 		Event: t.e, Unreadable: t.unreadable, Delivered: t.at.delivered, msg: t.msg, pool: c.pool, store: c.store, beat: c.store.startHeartbeat(t.msg.Reply),
 		free: func() { give(true) },
+		acked: func() {
+			if q.acknowledged() {
+				c.expect(q.tenant, 1)
+			}
+		},
 	}
 	defer func() {
 		d.beat.stop()

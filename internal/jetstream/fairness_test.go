@@ -87,13 +87,16 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	mustAppend(t, s, requestOf("few", "z"), 0)
 	// The server's consumer learns of a stored request a little later.
 	_, js := raw(t, server)
-	for {
+	for late := time.Now().Add(patience); ; {
 		c, err := js.Consumer(t.Context(), stream, jetstream.WorkConsumer(events.DefaultPool, "few"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if c.CachedInfo().NumPending == 1 {
 			break
+		}
+		if time.Now().After(late) {
+			t.Fatalf("the consumer has %d requests", c.CachedInfo().NumPending)
 		}
 	}
 	var order []string

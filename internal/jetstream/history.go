@@ -135,12 +135,12 @@ func (s *Store) Output(ctx context.Context, tenant, execution string, after uint
 }
 
 // SessionLog calls fn for each event on the subject of a named session, stored
-// before the call, oldest first. An error of fn is returned as it is.
-func (s *Store) SessionLog(ctx context.Context, tenant, sessionID string, fn func(events.Event) error) error {
+// after a position and before the call, oldest first. An error of fn is returned as it is.
+func (s *Store) SessionLog(ctx context.Context, tenant, sessionID string, after uint64, fn func(events.Event) error) error {
 	if err := checkTokens(tenant, sessionID); err != nil {
 		return err
 	}
-	_, err := s.each(ctx, func(v events.Volume) string { return v.SessionSubject(tenant, sessionID) }, 0, func(m stored) error {
+	_, err := s.each(ctx, func(v events.Volume) string { return v.SessionSubject(tenant, sessionID) }, after, func(m stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err

@@ -54,6 +54,9 @@ type tenantQueue struct {
 	inFlight int
 	// looks are the volumes to be asked again although they are sealed.
 	looks map[events.Volume]bool
+	// full is whether a consumer had as many unacknowledged requests as it may have:
+	// until one is acknowledged it delivers none for the first time.
+	full bool
 }
 
 // source is the tenant's consumer of a volume.
@@ -86,6 +89,9 @@ func (q *tenantQueue) see(v volume, info *natsjs.ConsumerInfo) (waiting int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	waiting = int(min(info.NumPending, lookAhead))
+	if q.full = isFull(info); q.full { // of all volumes, the active one is seen last
+		waiting = 0
+	}
 	if info.NumAckPending > q.inFlight {
 		waiting++ // in another runner's hands, or its holder is dead
 	}
@@ -93,6 +99,28 @@ func (q *tenantQueue) see(v volume, info *natsjs.ConsumerInfo) (waiting int) {
 		q.looks[v.number] = true
 	}
 	return waiting
+}
+
+// isFull reports whether a consumer delivers no request for the first time because
+// too many are unacknowledged.
+func isFull(info *natsjs.ConsumerInfo) bool {
+	return info.Config.MaxAckPending > 0 && info.NumAckPending >= info.Config.MaxAckPending
+}
+
+// acknowledged notes that a request was acknowledged, and reports whether that is
+// why requests may be delivered again.
+func (q *tenantQueue) acknowledged() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	was := q.full
+	q.full = false
+	return was
+}
+
+func (q *tenantQueue) isFull() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.full
 }
 
 // source is that of a volume; it is added if it is missing.
@@ -147,6 +175,7 @@ func (q *tenantQueue) fill(ctx context.Context, size int) error {
 	q.looks = map[events.Volume]bool{}
 	q.mu.Unlock()
 	q.active, q.pending, q.unasked, q.returned = now.active().number, 0, false, false
+	var full error
 	for i := 0; i < len(q.sources); i++ {
 		src := q.sources[i]
 		if src.v.number != now.active().number && !looks[src.v.number] && !looks[0] {
@@ -163,6 +192,9 @@ func (q *tenantQueue) fill(ctx context.Context, size int) error {
 			q.c.store.prepared.Delete(workKey{src.v.stream(), src.name})
 			err = q.ask(ctx, src, size)
 		}
+		if errors.Is(err, errFull) {
+			full, err = err, nil // the other volumes may have some
+		}
 		q.mu.Lock()
 		some := q.held.Len() > 0
 		if err != nil || some {
@@ -174,7 +206,7 @@ func (q *tenantQueue) fill(ctx context.Context, size int) error {
 			return err
 		}
 	}
-	return nil
+	return full
 }
 
 // volumeIn finds a volume that has a stream.
@@ -220,6 +252,14 @@ type request struct {
 // errNoConsumer reports that a consumer or its stream does not exist.
 var errNoConsumer = errors.New("the consumer does not exist")
 
+// errFull reports a consumer that delivers nothing because too many requests are
+// unacknowledged.
+var errFull = errors.New("too many requests of the tenant are unacknowledged")
+
+// fullCheck is how long a consumer is waited for before it is asked whether it is
+// full: a full one leaves a request for messages unanswered.
+const fullCheck = 50 * time.Millisecond
+
 // pull sends a request to a consumer, holds what it has now and returns how many
 // that is.
 func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int, err error) {
@@ -243,8 +283,19 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 		// The server that has the request may be replaced.
 		defer context.AfterFunc(s.opts.Writable(), cancel)()
 	}
+	checked := false
 	for got < r.Batch {
-		m, err := q.sub.NextMsgWithContext(ctx)
+		m, err := q.nextMsg(ctx, checked)
+		if errors.Is(err, nats.ErrTimeout) && !checked {
+			checked = true
+			info, err := s.work.Consumer(ctx, src.v.stream(), src.name)
+			if err == nil && isFull(info.CachedInfo()) {
+				q.close() // takes back what was asked for
+				q.noteFull()
+				return got, errFull
+			}
+			continue // what went wrong is met by the request
+		}
 		if errors.Is(err, nats.ErrNoResponders) {
 			return got, errNoConsumer
 		}
@@ -271,6 +322,32 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 		}
 	}
 	return got, nil
+}
+
+// nextMsg waits for an answer of a consumer, until ctx ends or, unless it is
+// known not to be full, for fullCheck.
+func (q *tenantQueue) nextMsg(ctx context.Context, checked bool) (*nats.Msg, error) {
+	if checked {
+		return q.sub.NextMsgWithContext(ctx)
+	}
+	short, cancel := context.WithTimeout(ctx, fullCheck)
+	defer cancel()
+	m, err := q.sub.NextMsgWithContext(short)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil, nats.ErrTimeout
+	}
+	return m, err
+}
+
+// noteFull notes that a consumer of the tenant is full.
+func (q *tenantQueue) noteFull() {
+	q.mu.Lock()
+	was := q.full
+	q.full = true
+	q.mu.Unlock()
+	if !was {
+		q.c.store.log.Warn("a tenant has as many unacknowledged run requests as it may have: its further requests wait until some are acknowledged", "tenant", q.tenant, "pool", q.c.pool)
+	}
 }
 
 // hold keeps a request until its turn.

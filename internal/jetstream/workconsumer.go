@@ -2,8 +2,10 @@ package jetstream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -152,60 +154,98 @@ func (s *Store) prepareWork(ctx context.Context, v volume, e events.Event) {
 	s.prepared.Store(key, struct{}{})
 }
 
-// PrepareWork creates the consumers of a tenant in a pool that are missing, in
-// every volume. A server calls it at its start for each tenant with unfinished
-// runs: the description of a consumer may have been lost with a damaged file.
-func (s *Store) PrepareWork(ctx context.Context, pool, tenant string) error {
-	if err := checkTokens(pool, tenant); err != nil {
-		return fmt.Errorf("prepare the queue of a tenant: %w", err)
+// PrepareWork creates the consumers of tenants in a pool that are missing, in every
+// volume that has requests of them. A server calls it at its start for the tenants
+// with unfinished runs: the description of a consumer may have been lost with a
+// damaged file.
+func (s *Store) PrepareWork(ctx context.Context, pool string, tenants ...string) error {
+	if err := checkTokens(append([]string{pool}, tenants...)...); err != nil {
+		return fmt.Errorf("prepare the queues of tenants: %w", err)
+	}
+	if len(tenants) == 0 {
+		return nil
 	}
 	for _, v := range s.volumes().list {
 		if v.gone != nil {
 			continue
 		}
-		if _, err := s.ensureWork(ctx, v, pool, tenant); err != nil {
-			return fmt.Errorf("prepare the queue of tenant %s in volume %d: %w", tenant, v.number, err)
+		list, err := s.workConsumers(ctx, v)
+		if err != nil {
+			return fmt.Errorf("prepare the queues of tenants in volume %d: %w", v.number, err)
+		}
+		known := byTenant(list, v, pool)
+		for _, tenant := range tenants {
+			if known[tenant] != nil {
+				continue
+			}
+			_, err := s.getOneIn(ctx, v, getRequest{LastBySubject: v.number.RunSubjects(tenant, pool)})
+			if errors.Is(err, events.ErrNotFound) {
+				continue // a consumer is created with the tenant's first request
+			}
+			if err == nil {
+				_, err = s.ensureWork(ctx, v, pool, tenant)
+			}
+			if err != nil {
+				return fmt.Errorf("prepare the queue of tenant %s in volume %d: %w", tenant, v.number, err)
+			}
 		}
 	}
 	return nil
 }
 
-// workConsumers describes the consumers of a pool in a volume, by tenant.
-func (s *Store) workConsumers(ctx context.Context, v volume, pool string) (map[string]*natsjs.ConsumerInfo, error) {
+// workConsumers describes the consumers of a volume that hand out runs. It costs one
+// request to the server for each 256 consumers.
+func (s *Store) workConsumers(ctx context.Context, v volume) (list []*natsjs.ConsumerInfo, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
 	defer cancel()
-	stream, err := s.work.Stream(ctx, v.stream())
-	if err != nil {
-		return nil, err
+	for offset := 0; ; {
+		m, err := s.consume.RequestWithContext(ctx, "$JS.API.CONSUMER.LIST."+v.stream(), fmt.Appendf(nil, `{"offset":%d}`, offset))
+		if err != nil {
+			return nil, fmt.Errorf("list the consumers of stream %s: %w", v.stream(), err)
+		}
+		var page struct {
+			Error     *natsjs.APIError       `json:"error"`
+			Total     int                    `json:"total"`
+			Consumers []*natsjs.ConsumerInfo `json:"consumers"`
+		}
+		if err := json.Unmarshal(m.Data, &page); err != nil {
+			return nil, fmt.Errorf("list the consumers of stream %s: decode the server's answer: %w", v.stream(), err)
+		}
+		if page.Error != nil {
+			return nil, fmt.Errorf("list the consumers of stream %s: %w", v.stream(), page.Error)
+		}
+		for _, info := range page.Consumers {
+			if isWorkConsumer(info.Config) {
+				list = append(list, info)
+			}
+		}
+		if offset += len(page.Consumers); len(page.Consumers) == 0 || offset >= page.Total {
+			return list, nil
+		}
 	}
+}
+
+// byTenant selects the consumers of a pool by tenant.
+func byTenant(list []*natsjs.ConsumerInfo, v volume, pool string) map[string]*natsjs.ConsumerInfo {
 	found := map[string]*natsjs.ConsumerInfo{}
-	list := stream.ListConsumers(ctx)
-	for info := range list.Info() {
+	for _, info := range list {
 		if tenant, ok := tenantOf(v.number, pool, info.Config); ok {
 			found[tenant] = info
 		}
 	}
-	if err := list.Err(); err != nil {
-		return nil, fmt.Errorf("list the consumers of stream %s: %w", v.stream(), err)
-	}
-	return found, nil
+	return found
 }
 
 // adoptFormer creates the consumers of the tenants whose requests the pool's former
 // consumer of a volume has not dealt with, unless that was done since it delivered
 // last. The former consumer stays: it says where a consumer created later begins.
-func (s *Store) adoptFormer(ctx context.Context, v volume, pool string) error {
-	former, err := s.work.Consumer(ctx, v.stream(), formerConsumer(pool))
-	if errors.Is(err, natsjs.ErrConsumerNotFound) {
-		return nil
+// list describes the volume's consumers; changed reports that there are others now.
+func (s *Store) adoptFormer(ctx context.Context, v volume, pool string, list []*natsjs.ConsumerInfo) (changed bool, err error) {
+	i := slices.IndexFunc(list, func(info *natsjs.ConsumerInfo) bool { return info.Name == formerConsumer(pool) })
+	if i < 0 || adopted(list[i]) {
+		return false, nil
 	}
-	if err != nil {
-		return err
-	}
-	info := former.CachedInfo()
-	if adopted(info) {
-		return nil
-	}
+	info := list[i]
 	tenants := map[string]bool{}
 	for from := max(info.AckFloor.Stream+1, v.first); info.NumPending > 0 || info.NumAckPending > 0; {
 		var last uint64
@@ -218,7 +258,7 @@ func (s *Store) adoptFormer(ctx context.Context, v volume, pool string) error {
 			return nil
 		})
 		if err != nil && !errors.Is(err, events.ErrNotFound) {
-			return fmt.Errorf("read the requests after position %d: %w", from-1, err)
+			return false, fmt.Errorf("read the requests after position %d: %w", from-1, err)
 		}
 		if last == 0 {
 			break
@@ -227,15 +267,15 @@ func (s *Store) adoptFormer(ctx context.Context, v volume, pool string) error {
 	}
 	for tenant := range tenants {
 		if _, err := s.ensureWork(ctx, v, pool, tenant); err != nil {
-			return err
+			return false, err
 		}
 	}
 	config := info.Config
 	config.Metadata = map[string]string{metaAdopted: strconv.FormatUint(info.Delivered.Consumer, 10)}
 	if _, err := s.work.UpdateConsumer(ctx, v.stream(), config); err != nil {
-		return err
+		return false, err
 	}
-	return s.sync()
+	return true, s.sync()
 }
 
 // adopted reports whether the requests of a former consumer are handed out by the

@@ -71,6 +71,7 @@ func admit(t *testing.T, s *natsserver.Server, logins ...login) {
 func (l login) dial(s *natsserver.Server, opts ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect("nats://"+s.Addr(), append([]nats.Option{
 		nats.Nkey(l.PublicKey, l.keys.Sign),
+		nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // refusals show in what did not happen
 	}, opts...)...)
 }

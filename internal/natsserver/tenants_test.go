@@ -193,15 +193,20 @@ func TestConsumersStayWithTheirTenant(t *testing.T) {
 	}
 	a, b := conn(w.a), conn(w.b)
 	read := func(c natsjs.Consumer, tenant string) (list []natsjs.Msg) {
-		batch, err := c.Fetch(10, natsjs.FetchMaxWait(400*time.Millisecond))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for m := range batch.Messages() {
-			if !strings.Contains(string(m.Data()), "secret-of-"+tenant) {
-				t.Errorf("the consumer of %s received %s %s", tenant, m.Subject(), m.Data())
+		for _, fetch := range []func() (natsjs.MessageBatch, error){
+			func() (natsjs.MessageBatch, error) { return c.Fetch(3, natsjs.FetchMaxWait(20*time.Second)) },
+			func() (natsjs.MessageBatch, error) { return c.FetchNoWait(10) }, // there are no more
+		} {
+			batch, err := fetch()
+			if err != nil {
+				t.Fatal(err)
 			}
-			list = append(list, m)
+			for m := range batch.Messages() {
+				if !strings.Contains(string(m.Data()), "secret-of-"+tenant) {
+					t.Errorf("the consumer of %s received %s %s", tenant, m.Subject(), m.Data())
+				}
+				list = append(list, m)
+			}
 		}
 		if len(list) != 3 {
 			t.Errorf("the consumer of %s received %d events", tenant, len(list))

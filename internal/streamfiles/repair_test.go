@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	second = "LEDGER-0002"
-	third3 = "LEDGER-0003"
-	blobs  = "OBJ_BLOBS"
+	second   = "LEDGER-0002"
+	upcoming = "LEDGER-0003"
+	blobs    = "OBJ_BLOBS"
 )
 
 // stream is the directory of a stream.
@@ -69,14 +69,12 @@ func appendTo(t *testing.T, store *jetstream.Store) (seq uint64) {
 // await waits until a file exists.
 func await(t *testing.T, path string) {
 	t.Helper()
-	for {
+	for late := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(path); err == nil {
 			return
 		}
-		select {
-		case <-t.Context().Done():
+		if time.Now().After(late) {
 			t.Fatal("there is no", path)
-		case <-time.After(time.Millisecond):
 		}
 	}
 }
@@ -178,19 +176,19 @@ func TestRepair(t *testing.T) {
 			remove(t, consumer(dir, ""))
 			write(t, consumer(dir, "meta.inf.tmp"), "{")
 		}, []string{"consumer was not"}, false},
-		"the next volume, its directory only":   {func(t *testing.T, dir, _ string) { write(t, file(dir, third3, "_test_1"), "") }, []string{"removed"}, false},
-		"the next volume, half a description":   {func(t *testing.T, dir, _ string) { write(t, file(dir, third3, "meta.inf"), `{"name":`) }, []string{"removed"}, false},
-		"the next volume, an empty description": {func(t *testing.T, dir, _ string) { write(t, file(dir, third3, "meta.inf"), "") }, []string{"removed"}, false},
+		"the next volume, its directory only":   {func(t *testing.T, dir, _ string) { write(t, file(dir, upcoming, "_test_1"), "") }, []string{"removed"}, false},
+		"the next volume, half a description":   {func(t *testing.T, dir, _ string) { write(t, file(dir, upcoming, "meta.inf"), `{"name":`) }, []string{"removed"}, false},
+		"the next volume, an empty description": {func(t *testing.T, dir, _ string) { write(t, file(dir, upcoming, "meta.inf"), "") }, []string{"removed"}, false},
 		"the next volume, no checksum": {func(t *testing.T, dir, _ string) {
-			write(t, file(dir, third3, "meta.inf"), `{"name":"LEDGER-0003","first_seq":9}`)
+			write(t, file(dir, upcoming, "meta.inf"), `{"name":"LEDGER-0003","first_seq":9}`)
 		}, []string{"removed"}, false},
 		"the next volume, an empty checksum": {func(t *testing.T, dir, _ string) {
-			write(t, file(dir, third3, "meta.inf"), `{"name":"LEDGER-0003","first_seq":9}`)
-			write(t, file(dir, third3, "meta.sum"), "")
+			write(t, file(dir, upcoming, "meta.inf"), `{"name":"LEDGER-0003","first_seq":9}`)
+			write(t, file(dir, upcoming, "meta.sum"), "")
 		}, []string{"removed"}, false},
 		"the next volume, with something in it": {func(t *testing.T, dir, _ string) {
-			write(t, file(dir, third3, "meta.inf"), `{"name":"LEDGER-0003","first_seq":9}`)
-			write(t, file(dir, third3, "msgs/1.blk"), "something that may have been an event")
+			write(t, file(dir, upcoming, "meta.inf"), `{"name":"LEDGER-0003","first_seq":9}`)
+			write(t, file(dir, upcoming, "msgs/1.blk"), "something that may have been an event")
 		}, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {

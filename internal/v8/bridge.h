@@ -49,6 +49,7 @@ typedef struct {
   int line, column;    // of a syntax error, 1-based, 0 = unknown
   int timers_cancelled;  // because the run failed, its own and those of earlier runs
   int globals_refused;   // of the run's values, those that the global object did not take
+  int globals_hidden;    // members whose names an earlier run declared with let, const or class
   size_t peak_heap;    // bytes, sampled before each collection and at the end
   double clock_ms;     // where the clock stood at the end
 } daybook_result;
@@ -80,6 +81,12 @@ typedef struct {
 // changed intrinsics, timers and finalizers. Comes before the run. The text is owned by the isolate
 // and valid until its next call. 0 on success; another value when it was stopped.
 int daybook_inspect(daybook_isolate*, daybook_bytes* text);
+
+// Counts the accessors and the read-only properties that user code put on the global
+// object, and lists the first ones: of each the kind ('a' or 'r'), 's' for a symbol or
+// '-', the length of the name in one byte, and the name. It looks at the first 20,000
+// names of the global object; unseen counts the others. Otherwise like daybook_inspect.
+int daybook_inspect_globals(daybook_isolate*, int* count, int* unseen, daybook_bytes* names);
 
 // servers is the JSON of what the script may call, empty for nothing. globals is the
 // JSON of an object, empty for none: its members become properties of the global

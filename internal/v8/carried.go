@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Carried describes what a restored heap brings along besides values.
@@ -21,11 +22,25 @@ type Carried struct {
 	Changes int `json:"changes"`
 	// Changed names the first of them in printable ASCII: "Array.prototype.map".
 	Changed []string `json:"changed"`
+	// Globals are properties of the global object that earlier runs made.
+	Globals CarriedGlobals `json:"globals"`
 	// Timers are those that may fire during the run.
 	Timers CarriedTimers `json:"timers"`
 	// Finalizers reports whether a run registered an object with a FinalizationRegistry,
 	// whose callback may run during any later run.
 	Finalizers bool `json:"finalizers"`
+}
+
+// CarriedGlobals describes the accessors and the read-only properties that earlier
+// runs put on the global object. A later run that reads or assigns such a name gets
+// what they decided.
+type CarriedGlobals struct {
+	Count int `json:"count"`
+	// Names has the first of them in printable ASCII: "total (accessor)".
+	Names []string `json:"names"`
+	// Unseen counts the properties of the global object that were not looked at: those
+	// after the first 20,000.
+	Unseen int `json:"unseen"`
 }
 
 // CarriedTimers counts timers by kind.
@@ -54,16 +69,83 @@ func (i *Isolate) Inspect() (Carried, error) {
 	i.running = true
 	i.mu.Unlock()
 	var text C.daybook_bytes
-	failed := C.daybook_inspect(i.ptr, &text) != 0
+	var c Carried
+	err := errStopped
+	if C.daybook_inspect(i.ptr, &text) == 0 {
+		if err = json.Unmarshal(goBytes(text), &c); err != nil {
+			err = fmt.Errorf("inspect the heap: %w", err)
+		}
+	}
+	if err == nil {
+		c.Globals, err = i.inspectGlobals()
+	}
 	i.mu.Lock()
 	i.running = false
 	i.mu.Unlock()
-	if failed {
-		return Carried{}, errStopped
-	}
-	var c Carried
-	if err := json.Unmarshal(goBytes(text), &c); err != nil {
-		return Carried{}, fmt.Errorf("inspect the heap: %w", err)
+	if err != nil {
+		return Carried{}, err
 	}
 	return c, nil
+}
+
+func (i *Isolate) inspectGlobals() (CarriedGlobals, error) {
+	var count, unseen C.int
+	var list C.daybook_bytes
+	if C.daybook_inspect_globals(i.ptr, &count, &unseen, &list) != 0 {
+		return CarriedGlobals{}, errStopped
+	}
+	return CarriedGlobals{int(count), globalNames(goBytes(list)), int(unseen)}, nil
+}
+
+// globalNames decodes the list of daybook_inspect_globals.
+func globalNames(list []byte) []string {
+	var names []string
+	for len(list) >= 3 {
+		kind, symbol, end := list[0], list[1] == 's', 3+int(list[2])
+		name := globalName(string(list[3:end]), symbol)
+		if kind == 'a' {
+			name += " (accessor)"
+		} else {
+			name += " (read-only)"
+		}
+		names = append(names, name)
+		list = list[end:]
+	}
+	return names
+}
+
+// longestGlobalName is how many characters of a name are shown.
+const longestGlobalName = 40
+
+// globalName writes the name of a property of the global object in printable ASCII.
+func globalName(name string, symbol bool) string {
+	var b strings.Builder
+	plain, n := !symbol && name != "", 0
+	for _, r := range name {
+		if n == longestGlobalName {
+			b.WriteString("...")
+			plain = false
+			break
+		}
+		isLetter := r == '_' || r == '$' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		plain = plain && (isLetter || n > 0 && r >= '0' && r <= '9')
+		switch {
+		case r < ' ' || r > '~':
+			b.WriteByte('?')
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			fallthrough
+		default:
+			b.WriteRune(r)
+		}
+		n++
+	}
+	switch {
+	case plain:
+		return b.String()
+	case symbol:
+		return `globalThis[Symbol("` + b.String() + `")]`
+	default:
+		return `globalThis["` + b.String() + `"]`
+	}
 }

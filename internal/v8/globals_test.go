@@ -56,6 +56,10 @@ func TestGlobals(t *testing.T) {
 			if got.GlobalsRefused != refused {
 				t.Errorf("%s: %d values were refused, want %d", test.name, got.GlobalsRefused, refused)
 			}
+			hidden := map[string]int{"let of an earlier run": 1, "const of an earlier run": 1, "class of an earlier run": 1}[test.name]
+			if got.GlobalsHidden != hidden {
+				t.Errorf("%s: %d values were hidden, want %d", test.name, got.GlobalsHidden, hidden)
+			}
 		}
 	}
 }

@@ -245,6 +245,9 @@ type Result struct {
 	// GlobalsRefused counts the members of Config.Globals that the global object did
 	// not take: an earlier run made the property read-only or froze the object.
 	GlobalsRefused int
+	// GlobalsHidden counts the members whose names an earlier run declared with let,
+	// const or class: the script sees the declared values.
+	GlobalsHidden int
 	// PeakHeap is the most V8 heap in use before any collection, in bytes.
 	PeakHeap int64
 	// Clock is where the script's clock stood at the end.
@@ -305,6 +308,7 @@ func (i *Isolate) Run(script Script) (Result, error) {
 
 		TimersCancelled: int(c.timers_cancelled),
 		GlobalsRefused:  int(c.globals_refused),
+		GlobalsHidden:   int(c.globals_hidden),
 		Clock:           fromMillis(float64(c.clock_ms)),
 	}
 	if c.has_text != 0 {

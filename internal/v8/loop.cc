@@ -66,12 +66,18 @@ class Run {
     if (!names->Get(context_, new_string(isolate_, "length")).ToLocal(&count)) return false;
     const int length = static_cast<int>(count->NumberValue(context_).FromMaybe(0));
     Local<v8::Object> global = context_->Global();
+    std::vector<v8::Global<v8::String>> declared;
+    v8::debug::GlobalLexicalScopeNames(context_, &declared);
     for (int i = 0; i < length; i++) {
       Local<Value> name, value;
       if (!names->Get(context_, v8::Number::New(isolate_, i)).ToLocal(&name) || !values->Get(context_, name).ToLocal(&value)) {
         return false;
       }
       Local<v8::Name> key = name.As<v8::Name>();
+      for (const auto& other : declared) {
+        v8::HandleScope inner(isolate_);
+        if (other.Get(isolate_)->StrictEquals(key)) result_->globals_hidden++;
+      }
       if (global->CreateDataProperty(context_, key, value).FromMaybe(false)) continue;
       // A property that var or function declared cannot be configured: it takes a
       // value and keeps its attributes.

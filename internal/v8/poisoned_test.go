@@ -15,8 +15,10 @@ type poison struct {
 	// shown is what the value of a probe in the same run becomes, by the probe's name,
 	// where the language or Node's rules of printing have it so.
 	shown map[string]string
-	// harmless changes no built-in object and leaves no timer.
+	// harmless changes no built-in object, and leaves no timer and no accessor.
 	harmless bool
+	// ends is set when the script throws or never settles: no code of the run follows.
+	ends bool
 }
 
 // trap makes accessors on a prototype for all names that the prelude reads or writes
@@ -101,7 +103,7 @@ var poisons = []poison{
 	{name: "console behind an accessor", source: "{ const real = console; Object.defineProperty(globalThis, 'console', { get() { real.log('evil'); return real } }) }"},
 	{name: "console in the prototype of the global object", source: "delete globalThis.console; Object.setPrototypeOf(globalThis, { __proto__: Object.prototype, console: { log() {} } })", shown: map[string]string{"line": ""}},
 	{name: "the global object's prototype is a proxy", source: "Object.setPrototypeOf(globalThis, new Proxy({}, { get: () => 'evil', has: () => true }))"},
-	{name: "names of the prelude", source: "for (const k of ['host', 'entry', 'emit', 'print', 'inspectWith', 'resultText', 'global', 'ReflectApply', 'newList', 'hasOwn', 'JSONStringify', 'daybook', 'undefined']) try { Object.defineProperty(globalThis, k, { get() { return 'evil' } }) } catch {}", harmless: true},
+	{name: "names of the prelude", source: "for (const k of ['host', 'entry', 'emit', 'print', 'inspectWith', 'resultText', 'global', 'ReflectApply', 'newList', 'hasOwn', 'JSONStringify', 'daybook', 'undefined']) try { Object.defineProperty(globalThis, k, { get() { return 'evil' } }) } catch {}"},
 	{name: "names of the prelude, declared", source: "let host = 'evil', entry = 'evil', emit = 'evil', print = 'evil', hasOwn = () => false, newList = () => ['evil']", harmless: true},
 	{name: "globals replaced", source: "for (const k of ['Object', 'Array', 'String', 'Number', 'Map', 'Set', 'WeakMap', 'RegExp', 'Reflect', 'Symbol', 'Function', 'Boolean', 'BigInt', 'TypeError', 'RangeError']) globalThis[k] = function Evil() { return { evil: 1 } }"},
 	{name: "timers replaced", source: "globalThis.setTimeout = globalThis.setInterval = globalThis.queueMicrotask = f => f('evil')"},
@@ -123,7 +125,31 @@ var poisons = []poison{
 	{name: "group indentation", source: "console.group(); console.group('g')", shown: map[string]string{"line": "    plain { a: 1 }"}, harmless: true},
 	{name: "mcp replaced", source: "Object.defineProperty(globalThis, 'mcp', { value: { evil: 1 } })"},
 	{name: "a proxy of the global object's functions", source: "globalThis.Error = new Proxy(Error, { construct: () => ({ evil: 1 }) })", shown: map[string]string{"error": "Uncaught { evil: 1 }"}},
-	{name: "getters of user globals", source: "Object.defineProperty(globalThis, 'x', { get() { Object.prototype.toJSON = () => 'evil'; return 1 }, configurable: true })", harmless: true},
+	{name: "getters of user globals", source: "Object.defineProperty(globalThis, 'x', { get() { Object.prototype.toJSON = () => 'evil'; return 1 }, configurable: true })"},
+	{name: "read-only globals", source: "Object.defineProperty(globalThis, 'total', { value: 666 })"},
+	{name: "setters of user globals", source: "Object.defineProperty(globalThis, 'x', { set() { JSON.stringify = () => 'evil' } })"},
+	{name: "a declaration of a run that threw", source: "let JSON = { stringify: () => 'evil' }, console = { log() {} }; throw 1", ends: true},
+	{name: "a declaration that was never reached", source: "throw 1; let console, JSON", ends: true},
+	{name: "a declaration of a run that never settled", source: "class Error extends TypeError {} await new Promise(() => {})", ends: true},
+	{name: "a function in place of a built-in object", source: "function Error() { return { evil: 1 } }", shown: map[string]string{"error": "Uncaught { evil: 1 }"}},
+	{name: "a var in place of a built-in object", source: "(0, eval)('var console = { log() {} }')", shown: map[string]string{"line": ""}},
+	{name: "a declaration by indirect eval", source: "(0, eval)('let console = { log() {} }')", harmless: true},
+	{name: "globalThis declared", source: "let globalThis = { console: { log() {} } }"},
+	{name: "eval and arguments declared", source: "let arguments = ['evil']; var evil = eval", harmless: true},
+	{name: "a class in place of a function of the language", source: "class parseInt {} class isNaN {}"},
+	{name: "statics of regular expressions", source: "/(evil)/.exec('evil'); RegExp.input = 'evil'", harmless: true},
+	{name: "counters and open labels", source: "console.count('plain'); console.time('plain'); console.count()", harmless: true},
+	{name: "what globalThis looks like", source: "globalThis.toJSON = globalThis.then = globalThis.valueOf = globalThis.toString = () => 'evil'; globalThis[Symbol.toStringTag] = 'evil'; globalThis[Symbol.for('nodejs.util.inspect.custom')] = () => 'evil'", harmless: true},
+	{name: "private names stamped on built-in objects", source: "class Base { constructor(o) { return o } } class Stamp extends Base { #evil = 1 } for (const o of [JSON, Object.prototype, Array.prototype, console]) new Stamp(o)", harmless: true},
+	{name: "private names that are stamped by a proxy", source: "class Back { constructor(o) { return o } } class Mark extends Back { #m = 1; static has(o) { return #m in o } } new Mark(new Proxy(console, { get() { return () => 'evil' } }))", harmless: true},
+	{name: "names of a whole environment", source: "globalThis.process = { stdout: { write() {} } }; globalThis.require = globalThis.Buffer = globalThis.module = () => 'evil'", harmless: true},
+	{name: "a finalizer by a subclass", source: "class Registry extends FinalizationRegistry {} var registry = new Registry(() => console.log('evil')); Reflect.apply(FinalizationRegistry.prototype.register, registry, [{}, 1])", shown: map[string]string{"line": "evil"}},
+	{name: "timers that cancel themselves", source: "{ const t = setInterval(() => { clearInterval(t); Object.prototype.toJSON = () => 'evil' }, 0).unref(); t.refresh() }"},
+	{name: "an immediate without a reference", source: "setImmediate(() => { console.log = () => {} }).unref()"},
+	{name: "errors with a source of their own name", source: "(0, eval)('function helper() { throw new Error(1) }\\n//# sourceURL=main.ts#00000000')", harmless: true},
+	{name: "a promise that is rejected and kept", source: "var kept = Promise.reject(new Error('evil')); kept.catch(() => {})", harmless: true},
+	{name: "a pending await", source: "var go; (async () => { await new Promise(r => go = r); console.log('evil') })()", harmless: true},
+	{name: "functions that look built-in", source: "Object.defineProperty(console, 'log', { value: console.log.bind(console, 'evil') })", shown: map[string]string{"line": "evil plain { a: 1 }"}},
 }
 
 // probes are what a run that follows may do, by name. The last ones are for the
@@ -166,7 +192,7 @@ func TestPoisonedHeaps(t *testing.T) {
 	for _, p := range poisons {
 		heap := saved(t, p.source)
 		c := inspect(t, heap)
-		trusted := c.Changes == 0 && c.Timers == v8.CarriedTimers{} && !c.Finalizers
+		trusted := c.Changes == 0 && c.Globals.Count == 0 && c.Timers == v8.CarriedTimers{} && !c.Finalizers
 		if !c.Checked || trusted != p.harmless {
 			t.Errorf("%s: harmless %t, found %+v", p.name, p.harmless, c)
 		}
@@ -180,6 +206,9 @@ func TestPoisonedHeaps(t *testing.T) {
 				if later == want[probe.name] {
 					held++
 				}
+			}
+			if p.ends {
+				continue
 			}
 			expected := want[probe.name]
 			if shown, ok := p.shown[probe.name]; ok {

@@ -203,6 +203,7 @@ class Value : public Data {
   bool IsSetIterator() const;
   bool IsSharedArrayBuffer() const;
   bool IsStringObject() const;
+  bool IsSymbol() const;
   bool IsSymbolObject() const;
   bool IsTypedArray() const;
   bool IsUint8Array() const;
@@ -229,6 +230,11 @@ class String : public Name {
   size_t WriteUtf8V2(Isolate*, char* buffer, size_t capacity, int flags, size_t* processed_characters = nullptr) const;
 };
 
+class Symbol : public Name {
+ public:
+  Local<Value> Description(Isolate*) const;
+};
+
 class Number : public Primitive {
  public:
   static Local<Number> New(Isolate*, double);
@@ -253,6 +259,10 @@ class Object : public Value {
   MaybeLocal<v8::Value> Get(Local<Context>, Local<v8::Value>);
   Maybe<bool> Set(Local<Context>, Local<v8::Value>, Local<v8::Value>);
   Maybe<bool> Delete(Local<Context>, Local<v8::Value>);
+  // Whether the object itself has an accessor of the name, and the attributes of its
+  // property. Neither calls a getter.
+  Maybe<bool> HasRealNamedCallbackProperty(Local<Context>, Local<Name>);
+  Maybe<PropertyAttribute> GetRealNamedPropertyAttributes(Local<Context>, Local<Name>);
   Local<String> GetConstructorName();
   MaybeLocal<Array> PreviewEntries(bool* is_key_value);
   MaybeLocal<Array> GetPropertyNames(Local<Context>, KeyCollectionMode, PropertyFilter, IndexFilter, KeyConversionMode);

@@ -23,13 +23,15 @@ func (c *conversation) takeCarried(payload []byte) error {
 		return err
 	}
 	bounded := func(n int, most int) bool { return n >= 0 && n <= most }
-	t := carried.Timers
+	t, g := carried.Timers, carried.Globals
 	switch {
 	case !bounded(carried.Changes, maxChanges) || len(carried.Changed) > min(maxChangesNamed, carried.Changes):
 		return fmt.Errorf("%w: %d names of %d changes of a heap", errProtocol, len(carried.Changed), carried.Changes)
 	case carried.Changes > 0 && len(carried.Changed) == 0, carried.Changes > 0 && !carried.Checked:
 		return fmt.Errorf("%w: changes of a heap without a name", errProtocol)
-	case slices.ContainsFunc(carried.Changed, func(s string) bool {
+	case !bounded(g.Count, maxChanges) || !bounded(g.Unseen, maxChanges) || len(g.Names) > min(maxChangesNamed, g.Count) || g.Count > 0 && len(g.Names) == 0:
+		return fmt.Errorf("%w: %d names of %d globals of a heap", errProtocol, len(g.Names), g.Count)
+	case slices.ContainsFunc(slices.Concat(carried.Changed, g.Names), func(s string) bool {
 		return s == "" || len(s) > maxChangeName || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 	}):
 		return fmt.Errorf("%w: a malformed name of a change", errProtocol)
@@ -54,6 +56,12 @@ func (c *conversation) carriedOutcome() (pristine *bool, warnings []string) {
 	if c.carried.Changes > 0 {
 		warnings = append(warnings, changedText(c.carried))
 	}
+	if text := c.globalsText(); text != "" {
+		warnings = append(warnings, text)
+	}
+	if n := c.carried.Globals.Unseen; n > 0 {
+		warnings = append(warnings, fmt.Sprintf("this heap has very many names on globalThis: %d of them were not looked at, and may be accessors of earlier runs; run without the heap to rule that out", n))
+	}
 	if t := c.carried.Timers; t.Timeouts+t.Intervals+t.Immediates > 0 {
 		warnings = append(warnings, timersText(t))
 	}
@@ -67,23 +75,52 @@ const finalizersText = "this heap registered objects with a FinalizationRegistry
 
 // changedText warns of built-in objects that earlier runs changed.
 func changedText(c *v8.Carried) string {
+	changes := make([]string, len(c.Changed))
+	for n, change := range c.Changed {
+		changes[n] = withoutOwnName(change)
+	}
+	return "this heap changed " + firstOf(changes, c.Changes) + ": result, error and output of this run may be what its earlier runs make of them; run without the heap to rule that out"
+}
+
+// firstOf joins as many names as fit into a warning, and counts the others of all.
+func firstOf(names []string, all int) string {
 	const longest = 250 // bytes: a warning has 512
-	names, named := "", 0
-	for _, change := range c.Changed {
-		change = withoutOwnName(change)
-		if named > 0 && len(names)+len(change) > longest {
+	text, named := "", 0
+	for _, name := range names {
+		if named > 0 && len(text)+len(name) > longest {
 			break
 		}
 		if named > 0 {
-			names += ", "
+			text += ", "
 		}
-		names += change
+		text += name
 		named++
 	}
-	if more := c.Changes - named; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
+	if more := all - named; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	return "this heap changed " + names + ": result, error and output of this run may be what its earlier runs make of them; run without the heap to rule that out"
+	return text
+}
+
+// globalsText warns of accessors and read-only properties that earlier runs put on the
+// global object, "" if there are none. Built-in objects that changedText names are left
+// out, and the properties of a frozen global object, which it names as well.
+func (c *conversation) globalsText() string {
+	count, names := c.carried.Globals.Count, slices.Clone(c.carried.Globals.Names)
+	frozen := slices.Contains(c.carried.Changed, "globalThis (not extensible)")
+	names = slices.DeleteFunc(names, func(name string) bool {
+		bare, kind, _ := strings.Cut(name, " (")
+		return slices.Contains(c.carried.Changed, bare) || frozen && kind == "read-only)"
+	})
+	if count -= len(c.carried.Globals.Names) - len(names); count == 0 || frozen && len(names) == 0 {
+		return ""
+	}
+	what := firstOf(names, count)
+	if c.hideNames || len(names) == 0 {
+		what = counted(count, "name")
+	}
+	return "this heap has accessors or read-only properties of earlier runs on globalThis: " + what +
+		"; a run that reads or assigns such a name gets what they decided; delete them, or run without the heap, to rule that out"
 }
 
 // wellKnown are names of added properties that the language, Node's rules of printing

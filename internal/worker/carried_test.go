@@ -38,6 +38,13 @@ func TestWhatAHeapCarries(t *testing.T) {
 		{"a method", "Array.prototype.map = 1", "1", &no, []string{"this heap changed Array.prototype.map: result, error and output"}},
 		{"a run that throws", "JSON.stringify = 1", "throw 1", &no, []string{"this heap changed JSON.stringify: "}},
 		{"a run that does not parse", "JSON.stringify = 1", "1 +", &no, []string{"this heap changed JSON.stringify: "}},
+		{"an accessor", "Object.defineProperty(globalThis, 'total', { get() { return 666 }, configurable: true })", "var total = 1; total", &yes,
+			[]string{"this heap has accessors or read-only properties of earlier runs on globalThis: total (accessor); a run that reads"}},
+		{"a read-only property", "Object.defineProperty(globalThis, 'total', { value: 666, configurable: true })", "var total = 1; total", &yes,
+			[]string{"this heap has accessors or read-only properties of earlier runs on globalThis: total (read-only); a run that reads"}},
+		{"a built-in object behind an accessor", "Object.defineProperty(globalThis, 'JSON', { get() { return 666 } })", "1", &no, []string{"this heap changed JSON: "}},
+		{"many accessors, and a run out of time", "for (let i = 0; i < 100; i++) Object.defineProperty(globalThis, '\\x1b[2J\"' + i + 'x'.repeat(100), { get() {} })", "for (;;);", &yes,
+			[]string{`this heap has accessors or read-only properties of earlier runs on globalThis: globalThis["?[2J\"0` + strings.Repeat("x", 34) + `..."] (accessor), `}},
 		{"a run out of time", "JSON.stringify = 1", "for (;;);", &no, []string{"this heap changed JSON.stringify: "}},
 		{"many", "for (const k of Object.getOwnPropertyNames(String.prototype)) if (k !== 'length') String.prototype[k] = 1", "1", &no, []string{"this heap changed String.prototype.constructor, String.prototype.anchor, "}},
 		{"known names", "Object.prototype.toJSON = Error.prepareStackTrace = 1", "1", &no, []string{"this heap changed Object.prototype.toJSON (added), Error.prepareStackTrace (added): "}},
@@ -68,6 +75,24 @@ func TestWhatAHeapCarries(t *testing.T) {
 				t.Errorf("%s: warning %q, want %q", test.name, o.Warnings[i], want)
 			}
 		}
+	}
+}
+
+// The warning about accessors has no names when a session's content can be erased.
+func TestHiddenNamesOfGlobals(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: -1})
+	defer pool.Close()
+	task := patient("Object.defineProperty(globalThis, 'secret', { get() {} }); Object.defineProperty(globalThis, 'secret2', { value: 1 })")
+	o, err := pool.Run(t.Context(), task, discard)
+	if err != nil || o.Heap == nil {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	task = patient("1")
+	task.Heap, task.HideNames = o.Heap, true
+	o, err = pool.Run(t.Context(), task, discard)
+	if err != nil || len(o.Warnings) != 1 || !strings.Contains(o.Warnings[0], "on globalThis: 2 names; ") || strings.Contains(o.Warnings[0], "secret") {
+		t.Errorf("%+v, %v", o, err)
 	}
 }
 
@@ -119,6 +144,10 @@ func TestWordsOnAHeap(t *testing.T) {
 		{"a negative number", true, []frame{{'A', ""}, {'I', `{"checked":true,"changes":-1}`}}, true},
 		{"a long name", true, []frame{{'A', ""}, {'I', `{"checked":true,"changes":1,"changed":["` + long + `"]}`}}, true},
 		{"an escape sequence", true, []frame{{'A', ""}, {'I', `{"checked":true,"changes":1,"changed":["\u001b[2J"]}`}}, true},
+		{"globals without names", true, []frame{{'A', ""}, {'I', `{"checked":true,"globals":{"count":1}}`}}, true},
+		{"more names than globals", true, []frame{{'A', ""}, {'I', `{"checked":true,"globals":{"count":1,"names":["a","b"]}}`}}, true},
+		{"a negative number of globals", true, []frame{{'A', ""}, {'I', `{"checked":true,"globals":{"count":-1}}`}}, true},
+		{"an escape sequence in a global", true, []frame{{'A', ""}, {'I', `{"checked":true,"globals":{"count":1,"names":["\u001b[2J"]}}`}}, true},
 		{"more unref'd timers than timers", true, []frame{{'A', ""}, {'I', `{"checked":true,"timers":{"unreferenced":1}}`}}, true},
 		{"more timers than fit", true, []frame{{'A', ""}, {'I', `{"checked":true,"timers":{"intervals":999999999}}`}}, true},
 	} {

@@ -23,9 +23,11 @@ type conversation struct {
 	maxHeap int64 // bytes of heap it may send
 	resumes bool  // the task has a heap
 	carried *v8.Carried
-	began   bool // lines, calls or waits came: code ran
-	calls   calls
-	call    *call // one that is whole and to be carried out
+	// hideNames leaves names that the script chose out of warnings.
+	hideNames bool
+	began     bool // lines, calls or waits came: code ran
+	calls     calls
+	call      *call // one that is whole and to be carried out
 
 	accepted bool
 	ended    bool // the end header came; bodies follow
@@ -209,13 +211,21 @@ func (c *conversation) room(t frameType, n int) []byte {
 	return c.heap[have : have+n : have+n]
 }
 
+// cost returns the CPU time and the peak heap of the run: what the worker reports if
+// its end came, else the CPU time that its process used.
+func (c *conversation) cost(clock cpuClock) (cpu time.Duration, peakHeap int64) {
+	if c.ended {
+		return clock.reported(time.Duration(c.end.CPUMicros) * time.Microsecond), c.end.PeakHeap
+	}
+	cpu, _ = clock.used()
+	return cpu, 0
+}
+
 // outcome translates a complete conversation.
 func (c *conversation) outcome() Outcome {
 	o := Outcome{
 		Status:           StatusFailed,
 		TranspiledSHA256: c.end.TranspiledSHA256,
-		CPUTime:          time.Duration(c.end.CPUMicros) * time.Microsecond,
-		PeakHeapBytes:    c.end.PeakHeap,
 		TimersCancelled:  c.end.TimersCancelled,
 		Warnings:         c.end.Warnings,
 	}

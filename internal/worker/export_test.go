@@ -167,3 +167,26 @@ func (p *program) Source() string                                     { return s
 func (p *program) Code() string                                       { return string(p.code) }
 func (s *lineSink) Close() error                                      { return s.close() }
 func (f *frameReader) Reset(r interface{ Read([]byte) (int, error) }) { f.r = r }
+
+// RunningWorkers lists the process ids of workers at work.
+func (p *Pool) RunningWorkers() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var pids []int
+	for w := range p.running {
+		pids = append(pids, w.cmd.Process.Pid)
+	}
+	return pids
+}
+
+// RunningCPUTime is what the workers at work have used of the processor.
+func (p *Pool) RunningCPUTime() (total time.Duration) {
+	for _, pid := range p.RunningWorkers() {
+		used, err := processCPUTime(pid)
+		if err != nil {
+			continue // it has just ended
+		}
+		total += used
+	}
+	return total
+}

@@ -81,6 +81,24 @@ func TestRefusedGlobals(t *testing.T) {
 	}
 }
 
+// TestHiddenGlobals: a run whose heap declares the name of a value that it is given
+// warns of it.
+func TestHiddenGlobals(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: -1})
+	defer pool.Close()
+	before, err := pool.Run(t.Context(), patient("let prompt = 'spoofed'"), discard)
+	if err != nil || before.Status != worker.StatusCompleted {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	task := patient("prompt")
+	task.Heap, task.Globals = before.Heap, []byte(`{"prompt":"honest"}`)
+	o, err := pool.Run(t.Context(), task, discard)
+	if err != nil || o.Result == nil || *o.Result != "spoofed" || len(o.Warnings) != 1 || !strings.HasPrefix(o.Warnings[0], "an earlier run declared 1 of the names") {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
 // FuzzTask feeds a worker any task: it has exactly the parts that its header
 // announces, or it is refused.
 func FuzzTask(f *testing.F) {

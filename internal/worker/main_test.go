@@ -188,6 +188,10 @@ func misbehave(how string) {
 		send('L', string(worker.AppendLine(nil, 0, 0, false, []byte("a\nb"))))
 	case "line of no level":
 		send('L', string(worker.AppendLine(nil, 99, 0, false, []byte("a"))))
+	case "claims hours of CPU time":
+		send('E', end(`{"cpu_micros": 7200000000}`))
+		send('D', "2")
+		send('D', "heap")
 	case "data before the end":
 		send('D', "x")
 	case "end that is no JSON":

@@ -1,8 +1,10 @@
 package worker
 
 import (
+	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,6 +34,17 @@ func enlargePipe(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, p
 // executable is the running program: not a name in the file system, which may
 // have been replaced since.
 func executable() string { return "/proc/self/exe" }
+
+// processCPUTime returns the CPU time of a process that has not been reaped. The
+// kernel numbers the CPU clock of a process by its pid.
+func processCPUTime(pid int) (time.Duration, error) {
+	const cpuClockOfProcess = 2
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|cpuClockOfProcess), &t); err != nil {
+		return 0, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)
+	}
+	return time.Duration(t.Nano()), nil
+}
 
 // namespaces tells whether workers may be given namespaces of their own.
 const namespaces = true

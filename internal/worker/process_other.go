@@ -3,8 +3,10 @@
 package worker
 
 import (
+	"errors"
 	"os"
 	"syscall"
+	"time"
 )
 
 func processAttributes(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
@@ -22,3 +24,5 @@ func executable() string {
 }
 
 const namespaces = false
+
+func processCPUTime(int) (time.Duration, error) { return 0, errors.ErrUnsupported }

@@ -64,7 +64,7 @@ func (w *watch) finish() (timedOut bool, cause error) {
 }
 
 // perform runs the task on p. clean tells whether p may serve again. With an error the
-// outcome says only what the task's heap brought along.
+// outcome has only what the run cost and what the task's heap brought along.
 func (p *process) perform(ctx context.Context, t *Task, lines func(context.Context, []Line) error) (o Outcome, clean bool, err error) {
 	started := time.Now()
 	w := &watch{p: p}
@@ -87,7 +87,8 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	w.endHost = endHost
 	w.mu.Unlock()
 
-	c := conversation{maxHeap: t.maxHeap(), resumes: len(t.Heap) > 0, calls: calls{servers: t.Servers}}
+	clock := p.startCPUClock()
+	c := conversation{maxHeap: t.maxHeap(), resumes: len(t.Heap) > 0, hideNames: t.HideNames, calls: calls{servers: t.Servers}}
 	p.from.room = c.room
 	defer func() { p.from.room = nil }()
 	p.memory.limit.Store(t.maxResident())
@@ -134,6 +135,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	p.runs++
 	defer func() {
 		o.WallTime = time.Since(started)
+		o.CPUTime, o.PeakHeapBytes = c.cost(clock)
 		var warnings []string
 		o.Pristine, warnings = c.carriedOutcome()
 		o.Warnings = append(warnings, o.Warnings...)
@@ -145,8 +147,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	case timedOut:
 		o := Outcome{Status: StatusTimedOut, Reason: ReasonTimeout, Error: timedOutText}
 		if c.complete {
-			o.Warnings = c.end.Warnings
-			o.CPUTime, o.PeakHeapBytes, o.TranspiledSHA256 = time.Duration(c.end.CPUMicros)*time.Microsecond, c.end.PeakHeap, c.end.TranspiledSHA256
+			o.Warnings, o.TranspiledSHA256 = c.end.Warnings, c.end.TranspiledSHA256
 		}
 		return o, false, nil
 	case err == nil:

@@ -264,7 +264,7 @@ func (s *server) run(j *job) error {
 	if err != nil {
 		_ = sink.close() // nothing was written
 		end.End = endInternal
-		return s.end(end, "Could not start the isolate: "+err.Error(), nil)
+		return s.end(j, end, "Could not start the isolate: "+err.Error(), nil)
 	}
 	// The parent has its answer before the isolate is taken down.
 	defer isolate.Dispose()
@@ -284,7 +284,7 @@ func (s *server) run(j *job) error {
 		if refused != nil {
 			s.setCurrent(nil)
 			_ = sink.close() // nothing was written
-			return s.end(endHeader{End: endSyntax, CPUMicros: (cpuTime() - j.began).Microseconds()}, refused.Error(), nil)
+			return s.end(j, endHeader{End: endSyntax}, refused.Error(), nil)
 		}
 		if typed != nil {
 			p = typed
@@ -299,12 +299,15 @@ func (s *server) run(j *job) error {
 	}
 	if err != nil {
 		end.End = endInternal
-		return s.end(end, err.Error(), nil)
+		return s.end(j, end, err.Error(), nil)
 	}
 
 	end.PeakHeap, end.Truncated = r.PeakHeap, r.Truncated
 	if r.GlobalsRefused > 0 {
 		end.Warnings = append(end.Warnings, refusedText(r.GlobalsRefused))
+	}
+	if r.GlobalsHidden > 0 {
+		end.Warnings = append(end.Warnings, hiddenText(r.GlobalsHidden))
 	}
 	end.End = endOf(r.Status)
 	text := ""
@@ -330,13 +333,17 @@ func (s *server) run(j *job) error {
 			end.TimersCancelled = r.TimersCancelled
 		}
 	}
-	end.CPUMicros = (cpuTime() - j.began).Microseconds()
-	return s.end(end, text, heap)
+	return s.end(j, end, text, heap)
 }
 
 // refusedText warns of values that a script does not see.
 func refusedText(n int) string {
 	return fmt.Sprintf("globalThis refused %d of the values given to this run: an earlier run froze it, or made the property read-only; reset the heap to get such values", n)
+}
+
+// hiddenText warns of values that a script sees only as properties of globalThis.
+func hiddenText(n int) string {
+	return fmt.Sprintf("an earlier run declared %d of the names of the values given to this run with let, const or class: the script sees what it declared; read globalThis.NAME, or reset the heap, to get the given values", n)
 }
 
 // saved tells whether a run that ended so leaves a heap worth keeping: not one
@@ -376,7 +383,9 @@ func (p *program) describe(text string, r v8.Result) string {
 	return fmt.Sprintf("%s\n    at %s:%d:%d", text, p.file, line, column)
 }
 
-func (s *server) end(end endHeader, text string, heap []byte) error {
+// end reports the end of a job, and what it cost up to here.
+func (s *server) end(j *job, end endHeader, text string, heap []byte) error {
+	end.CPUMicros = (cpuTime() - j.began).Microseconds()
 	if text != "" {
 		end.HasText = true
 	}

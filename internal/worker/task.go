@@ -56,6 +56,9 @@ type Task struct {
 	// Globals is the JSON of an object: the worker defines its members as properties
 	// of globalThis before it evaluates Code. Empty defines none.
 	Globals []byte
+	// HideNames leaves names that earlier runs chose out of warnings, because a warning
+	// stays when the content of a session is erased.
+	HideNames bool
 	// HeapSent, if set, is called once the worker has received the task: Heap is not
 	// used any more. ReserveHeap, if set, is called before a heap is received, with its
 	// size in bytes; its error ends the run as the service's failure. ctx ends with the
@@ -198,7 +201,8 @@ type Outcome struct {
 	// TranspiledSHA256 is the hash of the JavaScript that V8 got, in lowercase
 	// hex; empty when it got none.
 	TranspiledSHA256 string
-	// CPUTime and PeakHeapBytes are the worker's word.
+	// CPUTime is what the worker reports, or what its process used if it could not
+	// report. PeakHeapBytes is what the worker reports, 0 if it could not.
 	CPUTime       time.Duration
 	PeakHeapBytes int64
 	WallTime      time.Duration

@@ -1,0 +1,50 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/internal/reads"
+)
+
+// weight, in the metadata of an operation, marks one that costs far more than the
+// request for it: see package reads.
+const weight = "weight"
+
+// heavy marks an operation.
+func heavy(op huma.Operation) huma.Operation {
+	if op.Metadata == nil {
+		op.Metadata = map[string]any{}
+	}
+	op.Metadata[weight] = true
+	return op
+}
+
+func isHeavy(op huma.Operation) bool { return op.Metadata[weight] != nil }
+
+// takePermit waits for the permit of a request that is heavy. The response yields it
+// whenever it writes; a handler that goes on reading calls continueReading.
+func takePermit(ctx context.Context) error { return reads.From(ctx).Take(ctx) }
+
+// continueReading takes the permit again after a piece of an answer was written.
+func continueReading(ctx context.Context) error { return reads.From(ctx).Continue(ctx) }
+
+// heavyHandler answers after the request has its permit.
+func (a *api) heavyHandler(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := takePermit(r.Context()); err != nil {
+			writeFailure(w, a.failed(r.Context(), err, subject{}))
+			return
+		}
+		next(w, r)
+	}
+}
+
+// overReads is the answer to a tenant with too many heavy reads.
+func overReads(err *reads.BusyError) *failure {
+	f := unavailable("%s", err)
+	f.retryAfter = int(reads.RetryAfter.Seconds())
+	return f
+}

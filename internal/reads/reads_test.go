@@ -1,0 +1,158 @@
+package reads_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"daybook/internal/reads"
+)
+
+func take(t *testing.T, g *reads.Gate, tenant string) *reads.Permit {
+	t.Helper()
+	p := g.Permit(tenant)
+	if err := p.Take(t.Context()); err != nil {
+		t.Fatalf("%s: %v", tenant, err)
+	}
+	return p
+}
+
+// Reads of one tenant run one after the other, with pauses as long as they take, and
+// a read of another tenant waits for one of them at most.
+func TestTenantsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := reads.New(reads.Options{Running: 1})
+		start := time.Now()
+		crowd := make(chan time.Duration, 10)
+		first := take(t, g, "crowd")
+		for range 3 {
+			go func() {
+				p := take(t, g, "crowd")
+				crowd <- time.Since(start)
+				time.Sleep(100 * time.Millisecond)
+				p.Yield()
+			}()
+		}
+		other := make(chan time.Duration, 1)
+		synctest.Wait()
+		go func() {
+			p := take(t, g, "other")
+			other <- time.Since(start)
+			p.Yield()
+		}()
+		synctest.Wait()
+		if s := g.Stats(); s != (reads.Stats{Running: 1, Waiting: 4}) {
+			t.Errorf("%+v", s)
+		}
+		time.Sleep(100 * time.Millisecond)
+		first.Yield()
+		if at := <-other; at != 100*time.Millisecond {
+			t.Errorf("the read of another tenant runs after %v", at)
+		}
+		for i := range 3 {
+			if at, want := <-crowd, time.Duration(i+1)*200*time.Millisecond; at != want {
+				t.Errorf("read %d of the crowd runs after %v, want %v", i, at, want)
+			}
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		if s := g.Stats(); s != (reads.Stats{}) {
+			t.Errorf("after all: %+v", s)
+		}
+	})
+}
+
+// A tenant with too many reads is refused, at once or after the patience. Others are
+// not, and a read that has an answer to finish is not.
+func TestCrowdIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := reads.New(reads.Options{Running: 1, Waiting: 2, Patience: 3 * time.Second})
+		begun := take(t, g, "crowd")
+		begun.Yield()
+		held := take(t, g, "crowd")
+		start := time.Now()
+		late := make(chan error, 2)
+		for range 2 {
+			go func() { late <- g.Permit("crowd").Take(t.Context()) }()
+		}
+		synctest.Wait()
+		busy, ok := errors.AsType[*reads.BusyError](g.Permit("crowd").Take(t.Context()))
+		if !ok || busy.Waiting != 2 || time.Since(start) != 0 {
+			t.Errorf("a third read: %v after %v", busy, time.Since(start))
+		}
+		continued := make(chan error, 1)
+		go func() { continued <- begun.Continue(t.Context()) }()
+		for range 2 {
+			if err := <-late; err == nil || time.Since(start) != 3*time.Second {
+				t.Errorf("a read that waits: %v after %v", err, time.Since(start))
+			}
+		}
+		take(t, g, "other").Yield() // beside a read that runs for long
+		held.Yield()
+		if err := <-continued; err != nil {
+			t.Error(err)
+		}
+		begun.Yield()
+		if s := g.Stats(); s != (reads.Stats{Refused: 3}) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A client that leaves its place in the queue holds nothing.
+func TestClientLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := reads.New(reads.Options{Running: 1})
+		held := take(t, g, "a")
+		ctx, leave := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() { gone <- g.Permit("a").Take(ctx) }()
+		go func() { gone <- g.Permit("b").Take(ctx) }()
+		synctest.Wait()
+		leave()
+		for range 2 {
+			if err := <-gone; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		held.Yield()
+		held.Yield()
+		take(t, g, "b").Yield()
+		take(t, g, "a").Yield()
+		if s := g.Stats(); s != (reads.Stats{}) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A permit is not held while its request waits, is held once whatever asks for it, and
+// is nothing to a request that reads little.
+func TestWaitWithoutPermit(t *testing.T) {
+	g := reads.New(reads.Options{Running: 1})
+	p := take(t, g, "a")
+	ctx := reads.With(t.Context(), p)
+	leave, err := g.Enter(ctx, "a") // would wait for itself
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	err = reads.Wait(ctx, func() error {
+		take(t, g, "a").Yield()
+		return p.Continue(ctx)
+	})
+	if err != nil || g.Stats().Running != 1 {
+		t.Errorf("%v, %+v", err, g.Stats())
+	}
+	p.Yield()
+	light := g.Permit("a")
+	if err := light.Continue(t.Context()); err != nil || g.Stats().Running != 0 {
+		t.Errorf("a light request: %v, %+v", err, g.Stats())
+	}
+	var none *reads.Permit
+	if err := errors.Join(none.Take(ctx), none.Continue(ctx)); err != nil {
+		t.Error(err)
+	}
+	none.Yield()
+}

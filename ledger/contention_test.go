@@ -1,0 +1,105 @@
+package ledger_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/ledger"
+)
+
+// slowAppends is a store that takes some time for each append, and of which
+// another process is always first if lost is set.
+type slowAppends struct {
+	*jetstream.Store
+	takes time.Duration
+	lost  bool
+}
+
+func (s slowAppends) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	select {
+	case <-time.After(s.takes):
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	if s.lost {
+		return 0, events.ErrConflict
+	}
+	return s.Store.Append(ctx, e, after)
+}
+
+// Many clients that change the same object at the same time wait in order. The
+// rest is refused as contention, never as a server that cannot be reached.
+func TestContentionIsNoOutage(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	logical := b.open("contended")
+	b.end(b.submit(ledger.Submission{Session: "contended"}), events.StatusCompleted, "")
+	for name, change := range map[string]func(*ledger.Ledger) error{
+		"reset": func(l *ledger.Ledger) error {
+			_, err := l.ResetSession(t.Context(), ledger.Reset{Tenant: tenant, SessionID: logical, Actor: alice})
+			return err
+		},
+		"reset of a named session": func(l *ledger.Ledger) error {
+			_, err := l.ResetSession(t.Context(), ledger.Reset{Tenant: tenant, Name: "contended", Actor: alice})
+			return err
+		},
+		"tags": func(l *ledger.Ledger) error {
+			_, err := l.SetTags(t.Context(), tenant, heapA, map[string]string{"a": "b"}, alice)
+			return err
+		},
+		"turn": func(l *ledger.Ledger) error {
+			_, err := l.Submit(t.Context(), ledger.Submission{Tenant: tenant, LogicalSession: logical, Code: "1", Actor: alice})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, lost := range []bool{false, true} {
+				l := ledger.New(slowAppends{b.store, 20 * time.Millisecond, lost}, ledger.Options{AnswerWait: 500 * time.Millisecond})
+				errs := make([]error, 60)
+				var wg sync.WaitGroup
+				for i := range errs {
+					wg.Go(func() { errs[i] = change(l) })
+				}
+				wg.Wait()
+				done, refused := 0, 0
+				for _, err := range errs {
+					switch {
+					case err == nil:
+						done++
+					case ledger.CodeOf(err) == ledger.CodeExhausted && strings.Contains(err.Error(), "at the same time"):
+						refused++
+					default:
+						t.Errorf("another writer is always first: %v; the error is %s: %v", lost, ledger.CodeOf(err), err)
+					}
+				}
+				if (done == 0) != lost {
+					t.Errorf("another writer is always first: %v; %d changes were made, %d refused", lost, done, refused)
+				}
+			}
+		})
+	}
+}
+
+// A server that does not answer is no contention.
+func TestOutageIsNoContention(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	session := b.open("an outage")
+	l := ledger.New(slowAppends{b.store, time.Hour, false}, ledger.Options{AnswerWait: 50 * time.Millisecond})
+	var wg sync.WaitGroup
+	for range 3 { // one appends, the others wait for it
+		wg.Go(func() {
+			_, err := l.ResetSession(t.Context(), ledger.Reset{Tenant: tenant, SessionID: session, Actor: alice})
+			if ledger.CodeOf(err) != ledger.CodeUnavailable {
+				t.Errorf("the error is %s: %v", ledger.CodeOf(err), err)
+			}
+		})
+	}
+	wg.Wait()
+}
