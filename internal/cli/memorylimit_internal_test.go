@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A limit from the environment stays; without one it is a part of the memory there is.
+// A limit from the environment stays.
 func TestLimitMemory(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
