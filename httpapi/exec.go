@@ -102,6 +102,9 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The source is recorded: a client that waits for the end holds no memory for it.
+	s, in.RawBody = ledger.Submission{}, nil
+	forgetBody(ctx)
 	out := &execAnswer{
 		Written: a.wroteAt(receipt.Seq), Status: http.StatusAccepted, Location: "/api/executions/" + receipt.ExecutionID,
 		Body: execBody{accepted: accepted{receipt.ExecutionID, receipt.Warnings}},

@@ -44,8 +44,9 @@ func (a *api) outer(next http.Handler) http.Handler {
 		w.permit = a.reads.Permit(id.Tenant)
 		defer w.permit.Yield()
 		r = r.WithContext(reads.With(r.Context(), w.permit))
+		var account *budget.Account
 		if a.budget != nil {
-			account := a.budget.Answer(id.Tenant, answerCopies)
+			account = a.budget.Answer(id.Tenant, answerCopies)
 			defer account.Release()
 			r = r.WithContext(budget.With(r.Context(), account))
 		}
@@ -56,14 +57,32 @@ func (a *api) outer(next http.Handler) http.Handler {
 		if r.Body != nil && r.Body != http.NoBody {
 			// On a copy: the server looks at the body of its own request to tell
 			// whether unread bytes are left on the connection.
-			r = r.WithContext(r.Context())
-			b := &body{ReadCloser: http.MaxBytesReader(raw, r.Body, maxBody), w: w, r: r, progress: progress{pace: a.pace}}
+			b := &body{
+				ReadCloser: http.MaxBytesReader(raw, r.Body, maxBody), w: w, account: account, copies: bodyCopies, progress: progress{pace: a.pace},
+			}
+			if !strings.HasPrefix(r.URL.Path, "/api/") {
+				b.copies = messageCopies
+			}
+			r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, b))
+			b.r = r
+			defer b.release()
 			b.expect()
 			r.Body = b
 		}
 		next.ServeHTTP(w, r)
 		w.renew() // for what is still buffered
 	})
+}
+
+// bodyKey is the key of the *body in the context of a request.
+type bodyKey struct{}
+
+// forgetBody drops the body of a request from memory. The handler MUST NOT use what
+// it has read of it afterwards.
+func forgetBody(ctx context.Context) {
+	if b, ok := ctx.Value(bodyKey{}).(*body); ok {
+		b.forget()
+	}
 }
 
 // recovered turns a panic into an answer, or breaks off one that has begun.

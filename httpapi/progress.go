@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"time"
 
 	"daybook/internal/budget"
@@ -137,19 +139,34 @@ func (w *response) FlushError() error {
 }
 
 // bodyCopies is how often the content of a body is in memory while it is decoded
-// and recorded.
-const bodyCopies = 3
+// and recorded: as it came, as text, and as a blob before and after it is packed.
+// messageCopies is the same for a message of MCP, which is decoded in several steps.
+const (
+	bodyCopies    = 4
+	messageCopies = 8
+)
 
-// freeBody is how much of a body is not accounted for, in bytes.
-const freeBody = 64 << 10
+const (
+	// freeBody is how much of a body is not accounted for, in bytes.
+	freeBody = 64 << 10
+	// largeBody is the size in bytes from which the memory for a whole body is taken
+	// before the rest of it is read: bodies that take it piece by piece would keep
+	// each other from their end.
+	largeBody = 1 << 20
+)
 
 // body asks progress of an upload and accounts for it.
 type body struct {
 	io.ReadCloser
 	w        *response
 	r        *http.Request
+	account  *budget.Account // nil without limits
+	copies   int64
 	progress progress
 	size     int64
+	taken    int64 // bytes of the body that are accounted for
+	// held is the buffer that WriteTo has filled, until forget.
+	held *bytes.Buffer
 }
 
 // expect sets the deadline for the next bytes. It stands until the body has ended: the
@@ -172,13 +189,83 @@ func (b *body) Read(p []byte) (int, error) {
 	if errors.Is(err, io.EOF) {
 		_ = b.w.rc.SetReadDeadline(time.Time{})
 	}
-	before := max(b.size, freeBody)
+	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
+		b.w.refused = tooLarge()
+	}
 	b.size += int64(n)
-	if more := b.size - before; more > 0 {
-		if full := budget.TakeOnce(b.r.Context(), int(more)*bodyCopies); budget.IsExhausted(full) {
-			b.w.refused = overBudget(full)
-			return 0, b.w.refused
-		}
+	if full := b.take(); full != nil {
+		b.w.refused = overBudget(full)
+		return 0, b.w.refused
 	}
 	return n, err
+}
+
+// take accounts for what was read, and for the whole of a large body.
+func (b *body) take() error {
+	more := b.size - max(b.taken, freeBody)
+	if b.account == nil || more <= 0 {
+		return nil
+	}
+	if b.size <= largeBody {
+		if err := b.account.TakeOnce(more * b.copies); err != nil {
+			return err //nolint:wrapcheck // it is the answer
+		}
+		b.taken = b.size
+		return nil
+	}
+	// Without a length the memory doubles as the buffer for the body does.
+	whole := max(b.r.ContentLength, min(2*b.size, maxBody))
+	need := b.account.Limit(whole*b.copies) - b.account.Held()
+	_ = b.w.rc.SetReadDeadline(time.Time{}) // it is the server that waits
+	err := budget.Retry(b.r.Context(), func() error { return b.account.TakeOnce(need) })
+	if err != nil {
+		return err //nolint:wrapcheck // it is the answer
+	}
+	b.taken = whole
+	return nil
+}
+
+// WriteTo serves io.Copy: it gives a buffer the size of the body at once.
+func (b *body) WriteTo(w io.Writer) (int64, error) {
+	buf, isBuffer := w.(*bytes.Buffer)
+	if !isBuffer {
+		return io.Copy(w, struct{ io.Reader }{b}) //nolint:wrapcheck // the reader's own error
+	}
+	b.held = buf
+	var done int64
+	piece := make([]byte, writePiece)
+	for {
+		n, err := b.Read(piece)
+		if grow := b.taken - int64(buf.Len()); buf.Available() < n && grow > 0 {
+			buf.Grow(int(max(min(grow, maxBody), int64(n))))
+		}
+		buf.Write(piece[:n])
+		done += int64(n)
+		if errors.Is(err, io.EOF) {
+			return done, nil
+		}
+		if err != nil {
+			return done, err
+		}
+	}
+}
+
+// forget drops the content of a body that WriteTo has filled, and gives back what the
+// body has taken.
+func (b *body) forget() {
+	if b.held != nil && b.taken > largeBody {
+		*b.held = bytes.Buffer{}
+		b.release()
+	}
+}
+
+// release gives back the memory of a large body. The collector runs before the next
+// one takes its place: otherwise both would be in memory until the collector runs by
+// itself.
+func (b *body) release() {
+	if b.taken > largeBody {
+		b.taken = 0
+		runtime.GC()
+		b.account.Shrink(0)
+	}
 }

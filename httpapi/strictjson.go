@@ -40,6 +40,9 @@ func decodeObject(data []byte, members map[string]member) *failure {
 }
 
 func eachMember(where string, data []byte, fn func(name string, raw []byte) *failure) *failure {
+	if len(data) > largeBody && json.Valid(data) && kindOf(data) == "an object" {
+		return eachMemberOf(where, data, fn)
+	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	what := "the body"
 	if where != "" {
@@ -67,18 +70,7 @@ func eachMember(where string, data []byte, fn func(name string, raw []byte) *fai
 		if err := dec.Decode(&raw); err != nil {
 			return notJSON(where, what, err)
 		}
-		path := name
-		if where != "" {
-			path = where + "." + name
-		}
-		if seen[name] {
-			return invalid(path, "%q is given twice", path)
-		}
-		seen[name] = true
-		if !utf8.Valid(raw) || strings.ContainsRune(name, utf8.RuneError) {
-			return invalid(path, "%s must be valid UTF-8", path)
-		}
-		if f := fn(name, raw); f != nil {
+		if f := oneMember(where, name, raw, seen, fn); f != nil {
 			return f
 		}
 	}
@@ -87,6 +79,34 @@ func eachMember(where string, data []byte, fn func(name string, raw []byte) *fai
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return invalid(where, "%s goes on after the end of the JSON object", what)
+	}
+	return nil
+}
+
+func oneMember(where, name string, raw []byte, seen map[string]bool, fn func(name string, raw []byte) *failure) *failure {
+	path := name
+	if where != "" {
+		path = where + "." + name
+	}
+	if seen[name] {
+		return invalid(path, "%q is given twice", path)
+	}
+	seen[name] = true
+	if !utf8.Valid(raw) || strings.ContainsRune(name, utf8.RuneError) {
+		return invalid(path, "%s must be valid UTF-8", path)
+	}
+	return fn(name, raw)
+}
+
+// eachMemberOf is eachMember for an object that is known to be well formed. It copies
+// no value.
+func eachMemberOf(where string, data []byte, fn func(name string, raw []byte) *failure) *failure {
+	seen := map[string]bool{}
+	list, _ := ledger.JSONMembers(data)
+	for _, m := range list {
+		if f := oneMember(where, m.Name, m.Value, seen, fn); f != nil {
+			return f
+		}
 	}
 	return nil
 }
@@ -145,6 +165,10 @@ func text(s *string, given *bool) member {
 		}
 		if given != nil {
 			*given = true
+		}
+		if len(raw) > largeBody && bytes.IndexByte(raw, '\\') < 0 {
+			*s = string(raw[1 : len(raw)-1]) // the decoder would copy it twice
+			return nil
 		}
 		if err := json.Unmarshal(raw, s); err != nil {
 			return notJSON(where, where, err)

@@ -11,7 +11,7 @@ import (
 // ones, whoever makes them and when.
 func RequestSHA256(s Submission) string {
 	s.FileName = cmp.Or(s.FileName, defaultFileName)
-	return fingerprint(s, true)
+	return fingerprint(s, events.Hash([]byte(s.Code)), true)
 }
 
 // checkContext refuses what is no name of a context. Adapters make them, not

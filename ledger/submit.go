@@ -32,19 +32,19 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (_ Receipt, err error
 		return Receipt{}, err
 	}
 	req := &events.ExecutionRequested{
-		Pool:          l.opts.Pool,
-		SourceSHA256:  events.Hash([]byte(s.Code)),
-		FileName:      s.FileName,
-		Stateful:      !l.opts.Stateless,
-		Heap:          s.Heap,
-		Limits:        limits,
-		Session:       s.Session,
-		Idempotent:    s.IdempotencyKey != "",
-		Interactive:   s.Interactive,
-		Context:       s.Context,
-		Actor:         bounded(s.Actor),
-		RequestSHA256: fingerprint(s, !l.opts.Stateless),
+		Pool:         l.opts.Pool,
+		SourceSHA256: events.Hash([]byte(s.Code)),
+		FileName:     s.FileName,
+		Stateful:     !l.opts.Stateless,
+		Heap:         s.Heap,
+		Limits:       limits,
+		Session:      s.Session,
+		Idempotent:   s.IdempotencyKey != "",
+		Interactive:  s.Interactive,
+		Context:      s.Context,
+		Actor:        bounded(s.Actor),
 	}
+	req.RequestSHA256 = fingerprint(s, req.SourceSHA256, !l.opts.Stateless)
 	if s.Session != "" {
 		req.SessionID = events.SessionID(s.Tenant, s.Session)
 	}
@@ -215,7 +215,7 @@ func (l *Ledger) repeated(ctx context.Context, tenant string, req *events.Execut
 // or when, and not of the server's defaults, so that the same request is the
 // same after a change of configuration. The form is part of the ledger's
 // format: stored hashes are compared with it for ever.
-func fingerprint(s Submission, stateful bool) string {
+func fingerprint(s Submission, source string, stateful bool) string {
 	globals := encodeGlobals(s.Globals)
 	if globals != "" {
 		globals = events.Hash([]byte(globals))
@@ -232,7 +232,7 @@ func fingerprint(s Submission, stateful bool) string {
 		Tags     map[string]string `json:"tags"`
 		Logical  string            `json:"logical_session,omitempty"`
 		Globals  string            `json:"globals_sha256,omitempty"`
-	}{"daybook request 1", events.Hash([]byte(s.Code)), s.FileName, stateful, s.Heap, s.Session, s.HeapMemoryMaxMB, s.ExecutionTimeoutSecs, s.Tags, s.LogicalSession, globals})
+	}{"daybook request 1", source, s.FileName, stateful, s.Heap, s.Session, s.HeapMemoryMaxMB, s.ExecutionTimeoutSecs, s.Tags, s.LogicalSession, globals})
 	if err != nil {
 		panic(err) // strings, ints and maps of strings always encode
 	}

@@ -63,6 +63,7 @@ func (s *Server) Handler() http.Handler {
 				refuseBatch(w, "revision "+statelessRevision)
 			case !checkRequest(w, r) || !checkTaskRequest(w, r):
 			default:
+				defer s.tenants.aside.take(r)()
 				if r, ok := s.open(w, r, nil); ok {
 					without.ServeHTTP(w, r)
 				}
@@ -96,6 +97,7 @@ func (s *Server) Handler() http.Handler {
 				return
 			}
 		}
+		defer s.tenants.aside.take(r)()
 		withSessions.ServeHTTP(w, carryOverHTTP(r))
 	})))
 }

@@ -122,7 +122,7 @@ func New(opts Options) *Server {
 			opts.Instructions = statelessInstructions
 		}
 	}
-	s := &Server{opts: opts, logger: opts.Logger, tenants: &tenants{by: map[string]*Server{}}, places: newPlaces()}
+	s := &Server{opts: opts, logger: opts.Logger, tenants: &tenants{by: map[string]*Server{}, aside: newAside()}, places: newPlaces()}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	return s.of(events.DefaultTenant)
 }
@@ -130,6 +130,7 @@ func New(opts Options) *Server {
 // tenants are the servers of all tenants.
 type tenants struct {
 	accounts accounts
+	aside    *aside
 
 	mu sync.Mutex
 	by map[string]*Server // guarded by mu

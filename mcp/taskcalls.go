@@ -126,7 +126,7 @@ func (s *Server) beginTask(ctx context.Context, call *sdk.CallToolRequest, t too
 	if err := allowed(ctx, t); err != nil {
 		return refuse(err)
 	}
-	a, err := decodeArguments(t.name, t.input, call.Params.Arguments)
+	a, err := s.arguments(t, call.Params.Arguments)
 	if err != nil {
 		return refuse(err)
 	}

@@ -86,9 +86,11 @@ func readBody(r *http.Request) ([]byte, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBatchBytes+1))
 	if err == nil && len(body) > maxBatchBytes && !isBatch(body) {
-		var rest bytes.Buffer
-		_, err = rest.ReadFrom(io.LimitReader(r.Body, maxMessageBytes-maxBatchBytes))
-		body = append(body, rest.Bytes()...)
+		// The memory for the whole body is accounted for by now.
+		buf := bytes.NewBuffer(body)
+		buf.Grow(int(max(min(r.ContentLength, maxMessageBytes)-int64(len(body)), 0)) + bytes.MinRead)
+		_, err = buf.ReadFrom(io.LimitReader(r.Body, maxMessageBytes-maxBatchBytes))
+		body = buf.Bytes()
 	}
 	setBody(r, body, err)
 	return body, err

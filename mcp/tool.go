@@ -117,7 +117,7 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 				return s.refuse(ctx, t.name, err), nil
 			}
 		}
-		a, err := decodeArguments(t.name, t.input, req.Params.Arguments)
+		a, err := s.arguments(t, req.Params.Arguments)
 		if err != nil {
 			return s.refuse(ctx, t.name, err), nil
 		}

@@ -219,7 +219,7 @@ func (a *attempt) task(timeout time.Duration, x *exchange) Task {
 		HideNames:             req.KeyID() != "",
 		ReserveHeap:           a.memory.Reserve,
 		HeapSent: func() {
-			a.in.heap = nil
+			a.in.heap, a.in.code = nil, nil
 			a.memory.Release()
 		},
 	}

@@ -192,6 +192,10 @@ func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 	return true, nil
 }
 
+// Limit returns n bytes, or three quarters of the share if that is less: an answer that
+// needs more is then the only large one, and fits beside small ones.
+func (a *holding) Limit(n int64) int64 { return min(n, a.b.opts.Answers-2*a.b.reserve()) }
+
 // fits reports whether a tenant that holds own bytes may take n of those that are
 // free, for its only answer or for one of several.
 func (b *Budget) fits(own, n, free int64, only bool) bool {

@@ -190,6 +190,7 @@ func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Li
 	defer stop()
 
 	const attempts = 3
+	reusable := len(t.Code) <= maxReusedCode
 	for attempt := 1; ; attempt++ {
 		w, err := p.acquire(ctx, p.opts.owner(&t), t.Stateful)
 		if err != nil {
@@ -198,7 +199,7 @@ func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Li
 		o, clean, err := w.perform(ctx, &t, lines)
 		// Parsing a large source can leave the process with a stack that V8 then
 		// has no room beside.
-		p.release(w, clean && len(t.Code) <= maxReusedCode)
+		p.release(w, clean && reusable)
 		if errors.Is(err, errNotAccepted) && attempt < attempts {
 			continue
 		}

@@ -108,7 +108,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 			break
 		}
 		if c.accepted && t.HeapSent != nil {
-			t.Heap = nil
+			t.Heap, t.Code = nil, nil
 			t.HeapSent()
 			t.HeapSent = nil
 		}
