@@ -72,23 +72,17 @@ type ExhaustedError struct {
 
 // Error says what to do.
 func (e *ExhaustedError) Error() string {
-	if e.Never() && e.Answer <= e.Share {
-		return fmt.Sprintf("answer the request: it takes %d MiB of memory or more, and an answer may take %d of the %d MiB that this server has for all answers; ask for less at once, or start the server with a larger --memory-budget",
-			(e.Answer+1<<20-1)>>20, (e.Share-e.Share/8)>>20, e.Share>>20)
-	}
 	if e.Never() {
-		return fmt.Sprintf("answer the request: it takes %d MiB of memory or more, and this server has %d MiB for all answers; ask for less at once, or start the server with a larger --memory-budget",
+		return fmt.Sprintf("answer the request: it takes %d MiB of memory or more, and one answer may take %d MiB on this server; ask for less at once, or start the server with a larger --memory-budget",
 			(e.Answer+1<<20-1)>>20, e.Share>>20)
 	}
-	return fmt.Sprintf("answer the request: other answers hold the memory that this server has for answers (%d MiB); try again in %.0f s, or ask for less at once",
-		e.Share>>20, RetryAfter.Seconds())
+	return fmt.Sprintf("answer the request: other answers hold the memory that this server has for answers; try again in %.0f s, or ask for less at once",
+		RetryAfter.Seconds())
 }
 
 // Never reports whether the answer takes more than one answer may ever hold: it is of
-// no use to try again. An answer that grows leaves an eighth of the share free.
-func (e *ExhaustedError) Never() bool {
-	return e.Answer > e.Share || e.Answer > e.Need && e.Answer > e.Share-e.Share/8
-}
+// no use to try again.
+func (e *ExhaustedError) Never() bool { return e.Answer > e.Share }
 
 // IsExhausted reports whether an error is an ExhaustedError.
 func IsExhausted(err error) bool {
