@@ -26,13 +26,6 @@ func (f *failures) add(position uint64) int {
 	return f.by[position]
 }
 
-// count returns the number of failed tries.
-func (f *failures) count(position uint64) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.by[position]
-}
-
 // forget ends the counting of a request that is dealt with.
 func (f *failures) forget(position uint64) {
 	f.mu.Lock()

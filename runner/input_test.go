@@ -190,6 +190,36 @@ func TestHeapStoreComesBack(t *testing.T) {
 	}
 }
 
+// What failed before the heap was asked for is no failed read of the heap.
+func TestHeapStoreFailsOnceAfterAnotherOutage(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	hash, err := b.store.PutHeap(t.Context(), events.DefaultTenant, []byte("before"), engine.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := strings.Repeat("x = 1;\n", 30_000)
+	var sources, reads atomic.Int32
+	opts := b.options(echoes(make(chan runner.Task, 1)))
+	opts.Texts = texts(func() ([]byte, error) {
+		if sources.Add(1) <= 12 {
+			return nil, errors.New("away")
+		}
+		return []byte(code), nil
+	})
+	opts.Heaps = heaps{Heaps: b.store, get: func(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+		if reads.Add(1) == 1 {
+			return nil, events.HeapInfo{}, errors.New("away")
+		}
+		return b.store.Heap(ctx, tenant, hash)
+	}}
+	b.begin(opts)
+	id := b.submit(func(s *ledger.Submission) { s.Heap, s.Code = hash, code })
+	if status, end := b.ended(id); status != events.StatusCompleted || end.Heap.Parent != hash {
+		t.Errorf("the run is %s: %q", status, errorText(end))
+	}
+}
+
 // givenBack is a queue whose requests were often taken ahead by other runners and
 // given back. That is no failed try.
 type givenBack struct{ work }
