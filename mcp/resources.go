@@ -145,11 +145,9 @@ func (s *Server) reader(r resource) sdk.ResourceHandler {
 		}
 		ctx, stop := s.untilClose(ctx)
 		defer stop()
-		ctx, done, err := s.permitted(ctx)
-		if err != nil {
+		if err := permitted(ctx); err != nil {
 			return nil, s.unreadable(ctx, uri, err)
 		}
-		defer done()
 		text, err := r.read(ctx, name)
 		if err != nil {
 			return nil, s.unreadable(ctx, uri, err)
