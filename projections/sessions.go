@@ -7,6 +7,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 )
 
 // Sessions returns the names of the sessions that have entries, sorted.
@@ -98,10 +99,10 @@ func (s *Store) EachEntry(ctx context.Context, tenant string, of Session, fn fun
 	for next, more := int64(0), true; more; {
 		err := budget.Piece(ctx, func() error {
 			var list []entryRow
-			err := budget.Retry(ctx, func() (err error) {
+			err := budget.Retry(ctx, reads.Retried(ctx, func() (err error) {
 				list, err = s.entryPage(ctx, query, tenant, of, next)
 				return err
-			})
+			}))
 			if err != nil {
 				return err
 			}
@@ -125,10 +126,10 @@ func (s *Store) EachEntry(ctx context.Context, tenant string, of Session, fn fun
 func (s *Store) eachOf(ctx context.Context, tenant string, of Session, r entryRow, fn func(Entry) error) error {
 	return budget.Piece(ctx, func() error {
 		var code *string
-		err := budget.Retry(ctx, func() (err error) {
+		err := budget.Retry(ctx, reads.Retried(ctx, func() (err error) {
 			code, err = s.text(ctx, tenant, r.source)
 			return err
-		})
+		}))
 		if err != nil {
 			return fmt.Errorf("read the code of entry %d of session %q: %w", r.Index, of.Label(), err)
 		}
