@@ -84,6 +84,9 @@ func (s *Server) resources() []resource {
 			},
 			// A session can be watched before its first run has ended.
 			version: func(ctx context.Context, name string) (string, error) {
+				if err := permitted(ctx); err != nil {
+					return "", err
+				}
 				entries, err := s.opts.Queries.Entries(ctx, s.tenant, name)
 				return strconv.Itoa(len(entries)), err
 			},

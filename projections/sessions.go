@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"daybook/events"
@@ -68,15 +69,21 @@ func (s *Store) entries(ctx context.Context, tenant, query, id, name string) ([]
 		if err := budget.Take(ctx, entryBytes+len(source)); err != nil {
 			return nil, err
 		}
-		e.Timestamp = formatMillis(completed)
-		code, err := s.text(ctx, tenant, sql.NullString{String: source, Valid: true})
+		e.Timestamp, e.Code = formatMillis(completed), source
+		list = append(list, e)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return nil, err
+	}
+	// A long code may wait for a permit: then no query runs, which others need.
+	for i, e := range list {
+		code, err := s.text(ctx, tenant, sql.NullString{String: e.Code, Valid: true})
 		if err != nil {
 			return nil, fmt.Errorf("read the code of entry %d of session %q: %w", e.Index, name, err)
 		}
-		e.Code = *code
-		list = append(list, e)
+		list[i].Code = *code
 	}
-	return list, rows.Err()
+	return list, nil
 }
 
 // entriesAtOnce is how many entries EachEntry reads and holds at a time.
