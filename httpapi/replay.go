@@ -245,7 +245,7 @@ func (re *replay) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 // tell writes what is wanted up to the edge.
 func (re *replay) tell(ctx context.Context, s eventStream) error {
 	for re.after < re.edge {
-		if err := continueReading(ctx); err != nil {
+		if err := errors.Join(continueReading(ctx), reads.Pass(ctx)); err != nil {
 			return err
 		}
 		batch, err := re.a.events.Read(ctx, re.after, eventBatch)
