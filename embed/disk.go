@@ -222,9 +222,11 @@ func (d *Daybook) watchDisk(ctx context.Context) error {
 					d.opts.Logger.WarnContext(ctx, "there is space on the disk again: new runs are accepted")
 				}
 			}
+			if low == nil && !failed {
+				d.storeBaseHeap(ctx)
+			}
 			if d.disk != nil {
 				if low == nil {
-					d.storeBaseHeap(ctx)
 					if err := d.disk.keepBallast(); err != nil {
 						d.opts.Logger.WarnContext(ctx, "the next start on a full disk may fail", "err", err)
 					}
