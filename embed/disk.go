@@ -106,7 +106,7 @@ func (k *disk) look() {
 	k.low, k.out = passed(k.reserve, k.low), passed(k.floor, k.out)
 }
 
-// isLow is why no new run is accepted or begun, or nil. A nil disk has space.
+// isLow is why no new run is accepted or started, or nil. A nil disk has space.
 func (k *disk) isLow() error {
 	if k == nil {
 		return nil
