@@ -33,7 +33,7 @@ type consumption struct {
 	pool  string
 	slots fairness.Slots
 	fn    func(ctx context.Context, d Delivery)
-	// id tells this runner's announcements from those of others.
+	// id distinguishes this runner's announcements from those of others.
 	id  string
 	ctx context.Context //nolint:containedctx // it ends when no more work is to be taken
 

@@ -82,7 +82,7 @@ func New(o Options) *Gate {
 	return &Gate{opts: o, tenants: map[string]*queue{}}
 }
 
-// RetryAfter is when a client that was refused is told to try again.
+// RetryAfter is when a client that was refused is asked to try again.
 const RetryAfter = 2 * time.Second
 
 // BusyError is returned when a tenant has too many heavy reads.
