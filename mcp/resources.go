@@ -151,6 +151,9 @@ func (s *Server) reader(r resource) sdk.ResourceHandler {
 		}
 		defer done()
 		text, err := r.read(ctx, name)
+		if err == nil {
+			err = takeEscapes(ctx, text)
+		}
 		if err != nil {
 			return nil, s.unreadable(ctx, uri, err)
 		}
