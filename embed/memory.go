@@ -4,9 +4,7 @@ import (
 	"context"
 	"math"
 	"runtime"
-	"runtime/debug"
 	"runtime/metrics"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -50,71 +48,6 @@ func (m runMemory) Hold(ctx context.Context) (context.Context, runner.HeldMemory
 
 // pace is the least speed of clients.
 func (o Options) pace() httpapi.Pace { return httpapi.Pace{Bytes: o.MinClientBytes} }
-
-const (
-	// idleCheck is how often the memory is looked at, idleChecks for how many checks
-	// little may have been allocated before it is given back.
-	idleCheck  = 5 * time.Second
-	idleChecks = 4
-	// idleBytes is little: what an idle server allocates between the checks, for
-	// metrics and health checks.
-	idleBytes = 16 << 20
-)
-
-// startTrimming gives memory back to the operating system while the server is idle.
-// The garbage collector alone keeps twice the size of the last busy moment, and
-// the caches what no caller may ask for again.
-func (d *Daybook) startTrimming(ctx context.Context) error {
-	d.trimming = follow(ctx, func(ctx context.Context) {
-		tick := time.NewTicker(idleCheck)
-		defer tick.Stop()
-		t := trimmer{allocated: allocated, trim: d.trim}
-		for {
-			select {
-			case <-tick.C:
-				t.check()
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	return nil
-}
-
-// trimmer decides when memory is given back.
-type trimmer struct {
-	allocated func() uint64 // bytes that were ever allocated
-	trim      func()
-
-	seen    [idleChecks]uint64 // by the last checks, a ring
-	checks  int
-	trimmed uint64 // what was allocated at the last trim
-}
-
-// check trims if little was allocated during the last checks, but more since the
-// last trim.
-func (t *trimmer) check() {
-	now := t.allocated()
-	slot := t.checks % idleChecks
-	before := t.seen[slot]
-	t.seen[slot] = now
-	t.checks++
-	if t.checks > idleChecks && now-before < idleBytes && now-t.trimmed >= idleBytes {
-		t.trim()
-		t.trimmed = t.allocated()
-	}
-}
-
-// trim drops what can be read again and returns free memory to the operating system.
-func (d *Daybook) trim() {
-	d.store.ClearCache()
-	d.projections.ReleaseMemory()
-	// Pools of encoders and decoders drop what was not used between two collections.
-	debug.FreeOSMemory()
-	debug.FreeOSMemory()
-}
-
-func allocated() uint64 { return counter("/gc/heap/allocs:bytes") }
 
 func collections() uint64 { return counter("/gc/cycles/total:gc-cycles") }
 

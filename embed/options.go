@@ -130,6 +130,10 @@ type Options struct {
 	// Default: 512, or half of the memory limit of the Go runtime where that is less. A
 	// value above that limit is lowered to it.
 	MemoryMB int
+	// LimitMemory adjusts the memory limit of the Go runtime (debug.SetMemoryLimit) to
+	// the budget and what is in use, below the limit that the process has. It is for
+	// processes that do nothing else. Close sets the former limit again.
+	LimitMemory bool
 	// MinClientBytes is what a client must send or take in each 30 s in which the
 	// server waits for it. Default: 65536. A negative number asks for any progress.
 	MinClientBytes int64

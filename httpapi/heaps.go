@@ -22,8 +22,9 @@ func (a *api) heapRoutes(r *router) {
 	r.bounds(http.MethodGet, "/api/heaps", "limit", 1, maxListLimit, 100)
 	register(r, op("get-heap", http.MethodGet, base, "Get a heap", ""),
 		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusGone}, a.getHeap)
-	register(r, heavy(op("get-heap-tags", http.MethodGet, base+"/tags", "Get the tags of a heap", "An empty object when there are none. With history=1 also every edit that led to them, oldest first: its position, who made it and the tags after it.")),
+	register(r, heavy(op("get-heap-tags", http.MethodGet, base+"/tags", "Get the tags of a heap", "An empty object when there are none. With history=1 also the edits that led to them, page by page, oldest first: the position of each edit, its actor and the tags after it.")),
 		[]int{http.StatusBadRequest}, a.heapTags)
+	r.bounds(http.MethodGet, base+"/tags", "limit", 1, maxListLimit, nil)
 	set := op(idSetTags, http.MethodPut, base+"/tags", "Replace the tags of a heap", "Any well-formed heap key may be tagged.")
 	set.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": mediaOf[tagsBody](r)}}
 	register(r, set, []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.setHeapTags)
@@ -105,19 +106,29 @@ type tagsBody struct {
 type tagsInput struct {
 	Reading
 	OneHeap
-	History bool `query:"history" doc:"Whether to list every edit, too."`
+	History bool          `query:"history" doc:"Adds history: a page of the edits."`
+	Limit   optional[int] `query:"limit" doc:"With history: at most this many edits; 100 if not given."`
+	Cursor  string        `query:"cursor" doc:"With history: next_cursor of the previous page."`
 }
 
 type tagsAnswer struct {
 	Body struct {
-		Tags    map[string]string      `json:"tags" doc:"All tags of the heap."`
-		History *[]projections.TagEdit `json:"history,omitempty" doc:"Every edit, oldest first; only when asked for."`
+		Tags       map[string]string      `json:"tags" doc:"All tags of the heap."`
+		History    *[]projections.TagEdit `json:"history,omitempty" doc:"Edits, oldest first; only when asked for."`
+		NextCursor string                 `json:"next_cursor,omitempty" doc:"Set only when there are more edits."`
 	}
 }
 
 func (a *api) heapTags(ctx context.Context, in *tagsInput) (*tagsAnswer, error) {
 	if err := in.check(); err != nil {
 		return nil, err
+	}
+	if !in.History && (in.Limit.Set || in.Cursor != "") {
+		return nil, invalid("history", "limit and cursor need history=1")
+	}
+	limit := in.Limit.or(100)
+	if f := between("limit", limit, 1, maxListLimit); f != nil {
+		return nil, f
 	}
 	if err := a.fresh(ctx, in.Reading); err != nil {
 		return nil, err
@@ -127,8 +138,8 @@ func (a *api) heapTags(ctx context.Context, in *tagsInput) (*tagsAnswer, error) 
 	if out.Body.Tags, err = a.q.HeapTags(ctx, tenant, in.Heap); err != nil || !in.History {
 		return out, err
 	}
-	history, err := a.q.TagHistory(ctx, tenant, in.Heap)
-	out.Body.History = &history
+	page, err := a.q.TagHistory(ctx, tenant, in.Heap, limit, in.Cursor)
+	out.Body.History, out.Body.NextCursor = &page.Edits, page.NextCursor
 	return out, err
 }
 

@@ -89,7 +89,29 @@ func TestTagHistory(t *testing.T) {
 	var plain map[string]any
 	s.do("GET", path, "").into(t, http.StatusOK, &plain)
 	if _, there := plain["history"]; there || len(plain) != 1 {
-		t.Errorf("a history nobody asked for: %v", plain)
+		t.Errorf("a history without history=1: %v", plain)
+	}
+	var page struct {
+		History    []projections.TagEdit
+		NextCursor string `json:"next_cursor"`
+	}
+	s.do("GET", path+"?history=1&limit=1", "").into(t, http.StatusOK, &page)
+	if len(page.History) != 1 || page.History[0].Seq != got.History[0].Seq || page.NextCursor == "" {
+		t.Errorf("the first page: %+v", page)
+	}
+	next := page.NextCursor
+	page.NextCursor = ""
+	s.do("GET", path+"?history=1&limit=1&cursor="+next, "").into(t, http.StatusOK, &page)
+	if len(page.History) != 1 || page.History[0].Seq != got.History[1].Seq || page.NextCursor != "" {
+		t.Errorf("the second page: %+v", page)
+	}
+	for query, want := range map[string]string{
+		"?limit=1": "limit and cursor need history=1", "?cursor=" + next: "limit and cursor need history=1",
+		"?history=1&limit=0": "1 to 1000", "?history=1&limit=1001": "1 to 1000", "?history=1&cursor=x": "begin at the oldest edit",
+	} {
+		if a := s.do("GET", path+query, ""); a.StatusCode != http.StatusBadRequest || !strings.Contains(string(a.body), want) {
+			t.Errorf("%s: %d %s", query, a.StatusCode, a.body)
+		}
 	}
 	if a := s.do("GET", path+"?history=perhaps", ""); a.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "history must be true or false") {
 		t.Errorf("history=perhaps: %d %s", a.StatusCode, a.body)

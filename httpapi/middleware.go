@@ -59,10 +59,7 @@ func (a *api) outer(next http.Handler) http.Handler {
 			// On a copy: the server looks at the body of its own request to tell
 			// whether unread bytes are left on the connection.
 			b := &body{
-				ReadCloser: http.MaxBytesReader(raw, r.Body, maxBody), w: w, account: account, copies: bodyCopies, progress: progress{pace: a.pace},
-			}
-			if !strings.HasPrefix(r.URL.Path, "/api/") {
-				b.copies = messageCopies
+				ReadCloser: http.MaxBytesReader(raw, r.Body, maxBody), w: w, account: account, progress: progress{pace: a.pace},
 			}
 			r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, b))
 			b.r = r

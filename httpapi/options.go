@@ -47,7 +47,7 @@ type Heaps interface {
 	Heaps(ctx context.Context, tenant string, limit int, cursor string) (projections.HeapPage, error)
 	HeapTags(ctx context.Context, tenant, hash string) (map[string]string, error)
 	HeapsByTags(ctx context.Context, tenant string, q projections.TagQuery) (projections.HeapPage, error)
-	TagHistory(ctx context.Context, tenant, hash string) ([]projections.TagEdit, error)
+	TagHistory(ctx context.Context, tenant, hash string, limit int, cursor string) (projections.TagEditPage, error)
 	Lineage(ctx context.Context, tenant, hash string) ([]projections.HeapOrigin, error)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"runtime"
 	"time"
 
 	"daybook/internal/budget"
@@ -140,11 +139,7 @@ func (w *response) FlushError() error {
 
 // bodyCopies is how often the content of a body is in memory while it is decoded
 // and recorded: as it came, as text, and as a blob before and after it is packed.
-// messageCopies is the same for a message of MCP, which is decoded in several steps.
-const (
-	bodyCopies    = 4
-	messageCopies = 8
-)
+const bodyCopies = 4
 
 const (
 	// freeBody is how much of a body is not accounted for, in bytes.
@@ -161,7 +156,6 @@ type body struct {
 	w        *response
 	r        *http.Request
 	account  *budget.Account // nil without limits
-	copies   int64
 	progress progress
 	size     int64
 	taken    int64 // bytes of the body that are accounted for
@@ -207,7 +201,7 @@ func (b *body) take() error {
 		return nil
 	}
 	if b.size <= largeBody {
-		if err := b.account.TakeOnce(more * b.copies); err != nil {
+		if err := b.account.TakeOnce(more * bodyCopies); err != nil {
 			return err //nolint:wrapcheck // it is the answer
 		}
 		b.taken = b.size
@@ -215,7 +209,7 @@ func (b *body) take() error {
 	}
 	// Without a length the memory doubles as the buffer for the body does.
 	whole := max(b.r.ContentLength, min(2*b.size, maxBody))
-	need := b.account.Limit(whole*b.copies) - b.account.Held()
+	need := b.account.Limit(whole*bodyCopies) - b.account.Held()
 	_ = b.w.rc.SetReadDeadline(time.Time{}) // it is the server that waits
 	err := budget.Retry(b.r.Context(), func() error { return b.account.TakeOnce(need) })
 	if err != nil {
@@ -259,13 +253,10 @@ func (b *body) forget() {
 	}
 }
 
-// release gives back the memory of a large body. The collector runs before the next
-// one takes its place: otherwise both would be in memory until the collector runs by
-// itself.
+// release gives back the memory of a large body.
 func (b *body) release() {
 	if b.taken > largeBody {
+		b.account.Drop(b.taken * bodyCopies)
 		b.taken = 0
-		runtime.GC()
-		b.account.Shrink(0)
 	}
 }

@@ -79,8 +79,11 @@ func (l *Ledger) cancelQueued(ctx context.Context, tenant, execution string, act
 	return e.Seq, nil
 }
 
-// requestCancel records the request, unless the execution is unknown or over.
+// requestCancel records the request, unless the execution is unknown or over. Of
+// requests that meet, one is recorded: it counts for the others, which would only
+// take each other's place.
 func (l *Ledger) requestCancel(ctx context.Context, tenant, execution string, actor events.Actor) error {
+	lost := false
 	return retry(ctx, "cancel execution "+execution, func() error {
 		h, err := l.history(ctx, tenant, execution)
 		if err != nil {
@@ -92,8 +95,12 @@ func (l *Ledger) requestCancel(ctx context.Context, tenant, execution string, ac
 		if err := h.decidable(execution); err != nil {
 			return err
 		}
+		if lost && h.cancel != nil {
+			return nil
+		}
 		e := l.event(tenant, "", &events.ExecutionCancelRequested{ExecutionID: execution, Actor: actor})
 		_, err = l.store.Append(ctx, e, int64(h.position))
+		lost = errors.Is(err, events.ErrConflict)
 		return err
 	})
 }

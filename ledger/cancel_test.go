@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -144,5 +145,51 @@ func TestCancelIsOvertaken(t *testing.T) {
 				t.Errorf("%d ends on record", n)
 			}
 		})
+	}
+}
+
+// Cancels that meet do not keep each other from being decided: the request of the
+// first one counts for all.
+func TestCancelsThatMeet(t *testing.T) {
+	t.Parallel()
+	const racers = 150 // more than the tries of a decision
+	store := jetstreamtest.Start(t)
+	b := bookOn(t, store, ledger.Options{})
+	req := b.submit(ledger.Submission{})
+	b.start(req, false)
+	var tried atomic.Int64
+	met := make(chan struct{})
+	l := ledger.New(&interposed{Store: store, before: func(ctx context.Context, e events.Event) error {
+		if e.Type != events.TypeExecutionCancelRequested {
+			return nil
+		}
+		if tried.Add(1) == racers {
+			close(met)
+		}
+		select {
+		case <-met:
+		case <-ctx.Done():
+		}
+		return context.Cause(ctx)
+	}}, ledger.Options{AnswerWait: time.Minute, CancelWait: time.Millisecond, Logger: jetstreamtest.Logger(t)})
+	errs, positions := make([]error, racers), make([]uint64, racers)
+	var wg sync.WaitGroup
+	for i := range racers {
+		wg.Go(func() { positions[i], errs[i] = l.Cancel(t.Context(), tenant, req.ExecutionID, alice) })
+	}
+	wg.Wait()
+	ends := b.terminals(req.ExecutionID)
+	if len(ends) != 1 {
+		t.Fatalf("%d ends on record", len(ends))
+	}
+	for i, err := range errs {
+		switch {
+		case ledger.CodeOf(err) == ledger.CodeConflict: // it came after the end
+		case err != nil || positions[i] != ends[0].Seq:
+			t.Errorf("a cancel answered %d, %v; the end is at %d", positions[i], err, ends[0].Seq)
+		}
+	}
+	if n := tried.Load(); n != racers {
+		t.Errorf("%d cancels tried %d times to record their request", racers, n)
 	}
 }

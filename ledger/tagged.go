@@ -1,31 +1,66 @@
 package ledger
 
-import "sync"
+import (
+	"sync"
 
-// tagged remembers, by heap, the position up to which the tag edits of the heap were
-// looked at and understood. Forgetting it costs only reads.
+	"daybook/events"
+)
+
+// tagged remembers, by heap, what is known of the tag edits of the heap. Forgetting
+// it costs only reads.
 type tagged struct {
 	mu sync.Mutex
-	by map[string]uint64 // guarded by mu
+	by map[string]knownEdits // guarded by mu
+}
+
+// knownEdits is what is known of the tag edits of a heap.
+type knownEdits struct {
+	// upTo is the position up to which all edits were looked at and understood.
+	upTo uint64
+	// newest is the position of the edit that counts among them, and from the
+	// position from which it holds; 0: there is none.
+	newest, from uint64
 }
 
 // maxTagged bounds the heaps that tagged remembers.
 const maxTagged = 10_000
 
-// upTo returns the position, 0 if it is not known.
-func (t *tagged) upTo(tenant, heap string) uint64 {
+// upTo returns the position up to which the edits of a heap are known, 0 if it is
+// not known.
+func (t *tagged) upTo(tenant, heap string) uint64 { return t.known(tenant, heap).upTo }
+
+// beforeNewest returns a position after which the edits of a heap are to be read to
+// find the one that counts.
+func (t *tagged) beforeNewest(tenant, heap string) uint64 {
+	known := t.known(tenant, heap)
+	if known.newest == 0 {
+		return known.upTo
+	}
+	return known.newest - 1
+}
+
+func (t *tagged) known(tenant, heap string) knownEdits {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.by[tenant+" "+heap]
 }
 
-// advance notes that the edits up to a position were looked at.
-func (t *tagged) advance(tenant, heap string, position uint64) {
+// advance notes the edits of a heap that are stored after a position and up to
+// another one. If there may be edits before that are not known, nothing is noted.
+func (t *tagged) advance(tenant, heap string, after, upTo uint64, edits []events.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := tenant + " " + heap
-	if _, known := t.by[key]; t.by == nil || !known && len(t.by) >= maxTagged {
-		t.by = map[string]uint64{}
+	known, ok := t.by[key]
+	if after > known.upTo || upTo <= known.upTo {
+		return
 	}
-	t.by[key] = max(t.by[key], position)
+	if t.by == nil || !ok && len(t.by) >= maxTagged {
+		t.by = map[string]knownEdits{}
+	}
+	known.upTo = upTo
+	if newest, from := newestEdit(edits); newest.Seq != 0 && from >= known.from {
+		known.newest, known.from = newest.Seq, from
+	}
+	t.by[key] = known
 }

@@ -41,7 +41,8 @@ func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[stri
 func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
-	return l.editTagsUnder(ctx, tenant, heap, "", 0, func(edits []events.Event) *events.HeapTagged {
+	// The edits before the one that counts need not be read again.
+	return l.editTagsUnder(ctx, tenant, heap, "", l.tagged.beforeNewest(tenant, heap), func(edits []events.Event) *events.HeapTagged {
 		tags := currentTags(edits)
 		before := len(tags)
 		if keys == nil {
@@ -121,16 +122,14 @@ func (l *Ledger) editsAfter(ctx context.Context, tenant, heap string, after uint
 			return nil, 0, &Error{Code: CodeUnavailable, Message: "heap " + heap + " has tag edits written by a newer version of Daybook; upgrade this one"}
 		}
 	}
-	l.tagged.advance(tenant, heap, position)
+	l.tagged.advance(tenant, heap, after, position, edits)
 	return edits, position, nil
 }
 
-// newestEdit is the edit that counts: the one with the highest effective
-// position, since a run's tags hold from its completed event. It is the zero
-// event when there is none.
-func newestEdit(edits []events.Event) events.Event {
-	var newest events.Event
-	var at uint64
+// newestEdit is the edit that counts, and the position from which it holds: the one
+// with the highest such position, since a run's tags hold from its completed event.
+// It is the zero event when there is none.
+func newestEdit(edits []events.Event) (newest events.Event, at uint64) {
 	for _, e := range edits {
 		d, ok := e.Data.(*events.HeapTagged)
 		if !ok {
@@ -144,13 +143,14 @@ func newestEdit(edits []events.Event) events.Event {
 			newest, at = e, from
 		}
 	}
-	return newest
+	return newest, at
 }
 
 // currentTags returns a copy of the tags that hold after the edits.
 func currentTags(edits []events.Event) map[string]string {
 	tags := map[string]string{}
-	if d, ok := newestEdit(edits).Data.(*events.HeapTagged); ok {
+	newest, _ := newestEdit(edits)
+	if d, ok := newest.Data.(*events.HeapTagged); ok {
 		maps.Copy(tags, d.Content.Value().Tags)
 	}
 	return tags

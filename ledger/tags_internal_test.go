@@ -24,8 +24,37 @@ func TestAnEditDoesNotHoldFromTheFuture(t *testing.T) {
 		{"from the future", []events.Event{edit(5, 1000), edit(9, 0)}, 9},
 		{"from its own position", []events.Event{edit(5, 5), edit(9, 9)}, 9},
 	} {
-		if got := newestEdit(test.edits).Seq; got != test.want {
-			t.Errorf("%s: the edit at %d counts, want %d", test.name, got, test.want)
+		if got, _ := newestEdit(test.edits); got.Seq != test.want {
+			t.Errorf("%s: the edit at %d counts, want %d", test.name, got.Seq, test.want)
+		}
+	}
+}
+
+// What is not known of the edits of a heap is not passed over: the position that is
+// remembered does not jump over edits that were not looked at.
+func TestKnownEditsHaveNoGap(t *testing.T) {
+	t.Parallel()
+	edit := func(seq, from uint64) events.Event {
+		return events.Event{Seq: seq, Data: &events.HeapTagged{AppliesAt: from}}
+	}
+	var known tagged
+	for _, step := range []struct {
+		name          string
+		after, upTo   uint64
+		edits         []events.Event
+		known, before uint64
+	}{
+		{"a part whose beginning is unknown", 7, 9, []events.Event{edit(9, 0)}, 0, 0},
+		{"all, and none is of the heap", 0, 5, nil, 5, 5},
+		{"a gap", 6, 9, []events.Event{edit(9, 0)}, 5, 5},
+		{"what follows", 5, 9, []events.Event{edit(8, 0)}, 9, 7},
+		{"tags of a run that ended before", 9, 12, []events.Event{edit(12, 6)}, 12, 7},
+		{"a newer edit", 7, 14, []events.Event{edit(8, 0), edit(12, 6), edit(13, 0)}, 14, 12},
+		{"an older answer", 5, 9, []events.Event{edit(8, 0)}, 14, 12},
+	} {
+		known.advance("t", "h", step.after, step.upTo, step.edits)
+		if upTo, before := known.upTo("t", "h"), known.beforeNewest("t", "h"); upTo != step.known || before != step.before {
+			t.Errorf("%s: known up to %d, the edit that counts is after %d, want %d and %d", step.name, upTo, before, step.known, step.before)
 		}
 	}
 }

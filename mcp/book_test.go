@@ -75,7 +75,10 @@ func openIdleBook(t testing.TB, opts ledger.Options) *realBook {
 
 func (b *realBook) serve(t testing.TB, opts mcp.Options) *mcp.Server {
 	t.Helper()
-	opts.Commands, opts.Queries, opts.Logger = b.ledger, b.views, jetstreamtest.Logger(t)
+	opts.Commands, opts.Queries = b.ledger, b.views
+	if opts.Logger == nil {
+		opts.Logger = jetstreamtest.Logger(t)
+	}
 	if opts.Contexts == nil {
 		opts.Contexts = b.contexts(t)
 	}

@@ -158,8 +158,10 @@ func (s *Server) contextResource() resource {
 			return projections.Context{}, events.ErrNotFound
 		}
 		if name != o.session {
-			s.logger.ErrorContext(ctx, "context isolation violation: a session asked for the context of another", "tenant", s.tenant,
-				"session_sha256", events.Hash([]byte(o.session)), "asked_sha256", events.Hash([]byte(name)))
+			s.strangers.Do(func() {
+				s.logger.ErrorContext(ctx, "context isolation violation: a session asked for the context of another", "tenant", s.tenant,
+					"session_sha256", events.Hash([]byte(o.session)), "asked_sha256", events.Hash([]byte(name)))
+			})
 			return projections.Context{}, events.ErrNotFound
 		}
 		id, _ := access.From(ctx)

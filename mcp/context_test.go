@@ -1,10 +1,13 @@
 package mcp_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -341,7 +344,8 @@ func TestContextOfAPrincipal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		url := serveHTTP(t, book.serve(t, mcp.Options{Auth: auth, Contexts: contexts}))
+		var lines logLines
+		url := serveHTTP(t, book.serve(t, mcp.Options{Auth: auth, Contexts: contexts, Logger: slog.New(slog.NewTextHandler(&lines, nil))}))
 		connect := func(token string) *sdk.ClientSession {
 			transport := &sdk.StreamableClientTransport{Endpoint: url + "/mcp", HTTPClient: &http.Client{Transport: bothHeaders{"Authorization", "Bearer " + token, "X-Mcp-Session-Id", "shared"}}}
 			ss, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), transport, nil)
@@ -368,7 +372,25 @@ func TestContextOfAPrincipal(t *testing.T) {
 				t.Errorf("tenant scope %t: %s reads the resource %+v, %v", tenantScope, who, res, err)
 			}
 		}
+		for range 5 {
+			if res, err := bob.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "session://other/context"}); err == nil {
+				t.Errorf("the context of another session is %+v", res)
+			}
+		}
+		if n := lines.violations.Load(); n != 1 {
+			t.Errorf("5 reads of another session's context wrote %d log lines", n)
+		}
 	}
+}
+
+// logLines counts log lines about reads of other sessions' contexts.
+type logLines struct{ violations atomic.Int32 }
+
+func (l *logLines) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("context isolation violation")) {
+		l.violations.Add(1)
+	}
+	return len(line), nil
 }
 
 // bothHeaders are two headers that every request gets: name, value, name, value.

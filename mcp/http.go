@@ -63,7 +63,11 @@ func (s *Server) Handler() http.Handler {
 				refuseBatch(w, "revision "+statelessRevision)
 			case !checkRequest(w, r) || !checkTaskRequest(w, r):
 			default:
-				defer s.tenants.aside.take(r)()
+				release, ok := s.tenants.aside.take(w, r)
+				defer release()
+				if !ok {
+					return
+				}
 				if r, ok := s.open(w, r, nil); ok {
 					without.ServeHTTP(w, r)
 				}
@@ -97,7 +101,11 @@ func (s *Server) Handler() http.Handler {
 				return
 			}
 		}
-		defer s.tenants.aside.take(r)()
+		release, ok := s.tenants.aside.take(w, r)
+		defer release()
+		if !ok {
+			return
+		}
 		withSessions.ServeHTTP(w, carryOverHTTP(r))
 	})))
 }
@@ -141,9 +149,15 @@ func (s *Server) SSEHandler() http.Handler {
 		// The answer to a POST goes out on another request: the call has an account of
 		// its own.
 		r.Header.Del(accountHeader)
-		if checkBody(w, r) {
-			connected.ServeHTTP(w, r)
+		if !checkBody(w, r) {
+			return
 		}
+		if r.Method == http.MethodPost {
+			if body, err := readBody(r); err == nil && !takeCopies(w, r, len(body)) {
+				return
+			}
+		}
+		connected.ServeHTTP(w, r)
 	})))
 }
 

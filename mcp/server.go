@@ -7,8 +7,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/time/rate"
 
 	"daybook/catalog"
 	"daybook/events"
@@ -85,11 +87,17 @@ type Server struct {
 	places  *places
 
 	watches *watches
+	// strangers bounds the log lines about reads of other sessions' contexts, which
+	// clients can cause.
+	strangers rate.Sometimes
 
 	// life ends with Close; every call in progress ends with it.
 	life context.Context
 	end  context.CancelCauseFunc
 }
+
+// logEvery is the least time between two log lines that clients of a tenant can cause.
+const logEvery = 10 * time.Second
 
 // errClosing is why calls end when the server does, as opposed to the client's
 // wish.
@@ -150,7 +158,7 @@ func (s *Server) of(tenant string) *Server {
 	if known := s.tenants.by[tenant]; known != nil {
 		return known
 	}
-	one := &Server{opts: s.opts, logger: s.logger, tenant: tenant, tenants: s.tenants, places: s.places, life: s.life, end: s.end, watches: newWatches()}
+	one := &Server{opts: s.opts, logger: s.logger, tenant: tenant, tenants: s.tenants, places: s.places, life: s.life, end: s.end, watches: newWatches(), strangers: rate.Sometimes{Interval: logEvery}}
 	one.build()
 	s.tenants.by[tenant] = one
 	return one

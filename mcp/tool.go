@@ -55,6 +55,7 @@ func (t tool) do(ctx context.Context, c caller, a arguments) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	dropCode(ctx, a)
 	return t.finish(ctx, c, a, r)
 }
 

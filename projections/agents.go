@@ -138,7 +138,7 @@ func (s *Store) AgentSessions(ctx context.Context, tenant string, f AgentSession
 	if err != nil {
 		return page, fmt.Errorf("list sessions: %w", err)
 	}
-	page.Sessions, page.NextCursor, err = newest(rows, limit, cursorAgents, func(row func(...any) error) (AgentSession, uint64, error) {
+	page.Sessions, page.NextCursor, err = readPage(rows, limit, cursorAgents, func(row func(...any) error) (AgentSession, uint64, error) {
 		r, err := scanAgentSession(row)
 		return r.AgentSession, r.seq, err
 	})

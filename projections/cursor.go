@@ -32,6 +32,8 @@ const (
 	cursorLogical cursorKind = 'l'
 	// cursorSessions continues a list of sessions of every kind.
 	cursorSessions cursorKind = 's'
+	// cursorTagEdits continues a history of tags, oldest edit first.
+	cursorTagEdits cursorKind = 'g'
 )
 
 func (c cursor) String() string {
@@ -60,18 +62,23 @@ func parseTagCursor(text string) (hash []byte, err error) {
 	return body[1:], nil
 }
 
-// parseCursor reads a cursor of one of the kinds.
+// parseCursor reads a cursor of one of the kinds, of a list that begins at the newest.
 func parseCursor(text string, kinds ...cursorKind) (cursor, error) {
+	return parseCursorFrom("the newest", text, kinds...)
+}
+
+// parseCursorFrom is parseCursor for a list that begins elsewhere.
+func parseCursorFrom(start, text string, kinds ...cursorKind) (cursor, error) {
 	c, ok := decodeCursor(text)
 	if !ok {
-		return cursor{}, badQuery("cursor %.40q is not one that was given out; leave it out to begin at the newest", text)
+		return cursor{}, badQuery("cursor %.40q is not one that was given out; leave it out to begin at %s", text, start)
 	}
 	for _, kind := range kinds {
 		if c.kind == kind {
 			return c, nil
 		}
 	}
-	return cursor{}, badQuery("cursor %.40q belongs to another list; leave it out to begin at the newest", text)
+	return cursor{}, badQuery("cursor %.40q belongs to another list; leave it out to begin at %s", text, start)
 }
 
 func decodeCursor(text string) (c cursor, ok bool) {

@@ -46,7 +46,7 @@ func (s *Store) Heaps(ctx context.Context, tenant string, limit int, after strin
 	if err != nil {
 		return page, fmt.Errorf("list heaps: %w", err)
 	}
-	page.Heaps, page.NextCursor, err = newest(rows, limit, cursorHeaps, func(row func(...any) error) (Heap, uint64, error) {
+	page.Heaps, page.NextCursor, err = readPage(rows, limit, cursorHeaps, func(row func(...any) error) (Heap, uint64, error) {
 		h, seq, _, err := scanHeap(row)
 		return h, seq, err
 	})

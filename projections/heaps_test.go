@@ -135,17 +135,34 @@ func TestTagHistory(t *testing.T) {
 	b.addFor("another", tagged(heap(1), tags{"not": "ours"}, events.EditSet, 0))
 	apply(t, s, b)
 	wantTags(t, s, heap(1), tags{})
-	got, err := s.TagHistory(t.Context(), tenant, heap(1))
+	got, err := s.TagHistory(t.Context(), tenant, heap(1), 3, "")
 	want := []projections.TagEdit{
 		{Seq: 1, Edit: events.EditSet, Tags: tags{"b": "2", "a": "é世"}, Actor: client, Time: at(1)},
 		{Seq: 2, Edit: events.EditRun, Tags: tags{"a": "1"}, Actor: client, ExecutionID: ptr(id(7)), Time: at(2)},
 		{Seq: 3, Edit: events.EditDelete, Tags: tags{}, Actor: client, Time: at(3)},
 	}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+	if diff := cmp.Diff(projections.TagEditPage{Edits: want}, got); diff != "" || err != nil {
 		t.Errorf("%s, error %v", diff, err)
 	}
-	if none, err := s.TagHistory(t.Context(), tenant, heap(9)); err != nil || len(none) != 0 {
+	if none, err := s.TagHistory(t.Context(), tenant, heap(9), 3, ""); err != nil || none.Edits == nil || len(none.Edits) != 0 {
 		t.Errorf("history of an unknown heap: %v, error %v", none, err)
+	}
+	first, err := s.TagHistory(t.Context(), tenant, heap(1), 2, "")
+	if diff := cmp.Diff(want[:2], first.Edits); diff != "" || err != nil || first.NextCursor == "" {
+		t.Errorf("the first page: %s, cursor %q, error %v", diff, first.NextCursor, err)
+	}
+	rest, err := s.TagHistory(t.Context(), tenant, heap(1), 2, first.NextCursor)
+	if diff := cmp.Diff(projections.TagEditPage{Edits: want[2:]}, rest); diff != "" || err != nil {
+		t.Errorf("the second page: %s, error %v", diff, err)
+	}
+	heaps, err := s.Heaps(t.Context(), tenant, 1, "")
+	for _, q := range []struct {
+		limit  int
+		cursor string
+	}{{0, ""}, {1001, ""}, {1, "nonsense"}, {1, heaps.NextCursor + "x"}} {
+		if _, e := s.TagHistory(t.Context(), tenant, heap(1), q.limit, q.cursor); !errors.Is(e, projections.ErrBadQuery) || err != nil {
+			t.Errorf("limit %d, cursor %q: %v, %v", q.limit, q.cursor, e, err)
+		}
 	}
 }
 

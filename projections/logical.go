@@ -140,7 +140,7 @@ func (s *Store) LogicalSessions(ctx context.Context, tenant string, limit int, f
 	if err != nil {
 		return page, fmt.Errorf("list sessions: %w", err)
 	}
-	if page.Sessions, page.NextCursor, err = newest(rows, limit, cursorLogical, scanLogical); err != nil {
+	if page.Sessions, page.NextCursor, err = readPage(rows, limit, cursorLogical, scanLogical); err != nil {
 		return page, fmt.Errorf("list sessions: %w", err)
 	}
 	return page, nil

@@ -216,6 +216,13 @@ type HeapPage struct {
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
+// TagEditPage is a page of the history of a heap's tags.
+type TagEditPage struct {
+	Edits []TagEdit
+	// NextCursor is set only when there are more edits.
+	NextCursor string
+}
+
 // TagEdit is one edit in the history of a heap's tags.
 type TagEdit struct {
 	Seq         uint64            `json:"seq"`

@@ -17,9 +17,9 @@ func startOf(text string, kind cursorKind) (before uint64, err error) {
 	return c.seq, err
 }
 
-// newest reads the rows of a page, of which there may be one more than its limit:
+// readPage reads the rows of a page, of which there may be one more than its limit:
 // then there is a next page, and next its cursor. It closes rows.
-func newest[T any](rows *sql.Rows, limit int, kind cursorKind, scan func(row func(...any) error) (one T, seq uint64, err error)) (list []T, next string, err error) {
+func readPage[T any](rows *sql.Rows, limit int, kind cursorKind, scan func(row func(...any) error) (one T, seq uint64, err error)) (list []T, next string, err error) {
 	defer rows.Close()
 	list = []T{}
 	var last uint64

@@ -218,7 +218,7 @@ func askEverything(t *testing.T, s *Store) {
 	ask(s.Lineage(ctx, "t", "h"))
 	ask(s.Producers(ctx, "t", "h"))
 	ask(s.HeapTags(ctx, "t", "h"))
-	ask(s.TagHistory(ctx, "t", "h"))
+	ask(s.TagHistory(ctx, "t", "h", 5, ""))
 	ask(s.Sessions(ctx, "t"))
 	ask(s.Entries(ctx, "t", "s"))
 	ask(s.LogicalSession(ctx, "t", "s"))

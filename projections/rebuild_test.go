@@ -233,7 +233,7 @@ func answers(t *testing.T, s *projections.Store, who string) (list []any) {
 		add(made, err)
 		given, err := s.HeapTags(t.Context(), who, heap(n))
 		add(given, err)
-		history, err := s.TagHistory(t.Context(), who, heap(n))
+		history, err := s.TagHistory(t.Context(), who, heap(n), 1000, "")
 		add(history, err)
 	}
 	for _, limit := range []int{3, 1000} {

@@ -131,7 +131,7 @@ func (s *Store) SessionList(ctx context.Context, tenant string, f SessionFilter)
 	if err != nil {
 		return page, fmt.Errorf("list sessions: %w", err)
 	}
-	if page.Items, page.NextCursor, err = newest(rows, limit, cursorSessions, scanSession); err != nil {
+	if page.Items, page.NextCursor, err = readPage(rows, limit, cursorSessions, scanSession); err != nil {
 		return page, fmt.Errorf("list sessions: %w", err)
 	}
 	return page, nil

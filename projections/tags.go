@@ -161,32 +161,40 @@ func pairsOf(ctx context.Context, tx *sql.Tx, tenant string, tags map[string]str
 	return pairs, nil
 }
 
-// TagHistory returns every edit of a heap's tags, oldest first.
-func (s *Store) TagHistory(ctx context.Context, tenant, heap string) ([]TagEdit, error) {
-	rows, err := s.reader.QueryContext(ctx, "SELECT seq, edit, tags, actor, execution_id, at FROM tag_edits WHERE tenant = ? AND heap = ? ORDER BY seq", tenant, heap)
-	if err != nil {
-		return nil, fmt.Errorf("read the tag history of heap %s: %w", heap, err)
+// TagHistory returns a page of the edits of a heap's tags, oldest first. Limit is 1 to
+// MaxListLimit; cursor is the NextCursor of the page before, or empty. A bad limit or
+// cursor is an ErrBadQuery.
+func (s *Store) TagHistory(ctx context.Context, tenant, heap string, limit int, cursorText string) (page TagEditPage, err error) {
+	page.Edits = []TagEdit{}
+	if limit < 1 || limit > MaxListLimit {
+		return page, badQuery("limit %d is out of range: 1 to %d", limit, MaxListLimit)
 	}
-	defer rows.Close()
-	list := []TagEdit{}
-	for rows.Next() {
-		var e TagEdit
+	var after cursor
+	if cursorText != "" {
+		if after, err = parseCursorFrom("the oldest edit", cursorText, cursorTagEdits); err != nil {
+			return page, err
+		}
+	}
+	rows, err := s.reader.QueryContext(ctx, "SELECT seq, edit, tags, actor, execution_id, at FROM tag_edits WHERE tenant = ? AND heap = ? AND seq > ? ORDER BY seq LIMIT ?", tenant, heap, after.seq, limit+1)
+	if err != nil {
+		return page, fmt.Errorf("read the tag history of heap %s: %w", heap, err)
+	}
+	page.Edits, page.NextCursor, err = readPage(rows, limit, cursorTagEdits, func(row func(...any) error) (e TagEdit, seq uint64, err error) {
 		var tags, actor []byte
 		var at int64
-		err := rows.Scan(&e.Seq, &e.Edit, &tags, &actor, &e.ExecutionID, &at)
-		if err == nil {
-			err = errors.Join(json.Unmarshal(tags, &e.Tags), json.Unmarshal(actor, &e.Actor))
+		if err := row(&e.Seq, &e.Edit, &tags, &actor, &e.ExecutionID, &at); err != nil {
+			return e, 0, err
 		}
-		if err != nil {
-			return nil, fmt.Errorf("read the tag history of heap %s: %w", heap, err)
-		}
-		if err := budget.Take(ctx, taggedBytes(e.Tags)); err != nil {
-			return nil, err
+		if err := errors.Join(json.Unmarshal(tags, &e.Tags), json.Unmarshal(actor, &e.Actor)); err != nil {
+			return e, 0, err
 		}
 		e.Time = formatMillis(at)
-		list = append(list, e)
+		return e, e.Seq, budget.Take(ctx, taggedBytes(e.Tags))
+	})
+	if err != nil {
+		return page, fmt.Errorf("read the tag history of heap %s: %w", heap, err)
 	}
-	return list, rows.Err()
+	return page, nil
 }
 
 // taggedBytes is about what a row with tags takes.

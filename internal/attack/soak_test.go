@@ -72,6 +72,7 @@ func TestSoak(t *testing.T) {
 	s.start()
 	enemy.credentials = s.command("nats", "credentials", "create", "--tenant", "hostile", "--data-dir", s.dir)
 	s.probe(enemy.token, 5) // its worker is part of the reference level
+	idle, most := s.memory(), int64(0)
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -98,17 +99,22 @@ func TestSoak(t *testing.T) {
 	alive := time.NewTicker(100 * time.Millisecond)
 	defer alive.Stop()
 	kills := 0
-	for end := time.After(*soakTime); end != nil; {
+	end := time.Now().Add(*soakTime)
+	for ended := time.After(*soakTime); ended != nil; {
 		select {
-		case <-end:
-			end = nil
+		case <-ended:
+			ended = nil
 		case <-levels.C:
 			table.measure("under attack")
 		case <-alive.C:
 			if s.exited() {
 				t.Fatalf("the server ended without a signal of the test:\n%.8000s", s.log.String())
 			}
+			most = max(most, s.memory())
 		case <-kill.C:
+			if time.Until(end) < *soakKills/2 {
+				continue // the last level is that of a server that was attacked for long
+			}
 			k.kill()
 			kills++
 			for _, b := range books {
@@ -135,6 +141,10 @@ func TestSoak(t *testing.T) {
 	for _, b := range books {
 		t.Logf("%s: %d runs acknowledged, %d submissions without an answer, %d runs checked after kills, %d events followed",
 			b.tenant, len(b.entries), b.unknown, b.checked, b.events)
+	}
+	t.Logf("the server took up to %d MiB more than idle", (most-idle)>>20)
+	if most-idle > maxGrowth {
+		t.Errorf("the server took %d MiB more than idle, the bound is %d", (most-idle)>>20, int64(maxGrowth)>>20)
 	}
 	t.Logf("%d kills, %d attacks: %v; refusals with Retry-After: %v", kills, enemy.attacks, enemy.counts, k.refused)
 	last.compare(t, reference)

@@ -25,7 +25,8 @@ type Options struct {
 	// Default: 2 s.
 	Patience time.Duration
 	// Collect, if set, runs the garbage collector, and Cycles counts its completed
-	// cycles: runs that give heaps back make it run when the share of runs is short.
+	// cycles: runs that give heaps back, and answers that drop requests, make it run
+	// when their share is short.
 	Collect func()
 	Cycles  func() uint64
 }
@@ -44,6 +45,7 @@ type Budget struct {
 	runsUsed, runsWaiting, cacheUsed atomic.Int64
 	refused                          atomic.Int64
 	garbage                          garbage // heaps that runs gave back
+	dropped                          garbage // requests that answers gave back
 
 	mu      sync.Mutex
 	used    int64            // guarded by mu; bytes that answers hold
@@ -57,7 +59,7 @@ func New(o Options) *Budget {
 		o.Patience = 2 * time.Second
 	}
 	return &Budget{opts: o, runs: semaphore.NewWeighted(o.Runs), garbage: garbage{collect: o.Collect, cycles: o.Cycles},
-		tenants: map[string]int64{}, freed: make(chan struct{})}
+		dropped: garbage{collect: o.Collect, cycles: o.Cycles}, tenants: map[string]int64{}, freed: make(chan struct{})}
 }
 
 // RetryAfter is when a client that was refused is told to try again.
@@ -135,6 +137,9 @@ func (a *holding) take(n int64) error {
 		return nil
 	}
 	if ok, _ := a.try(n, true); ok {
+		if n > freeRun {
+			a.b.dropped.bound(a.b.answersUsed(), a.b.opts.Answers)
+		}
 		return nil
 	}
 	return &ExhaustedError{Need: n, Answer: a.Held() + n, Share: a.b.opts.Answers - a.b.reserve()}
@@ -186,9 +191,27 @@ func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 	return true, nil
 }
 
-// Limit returns n bytes, or three quarters of the share if that is less: an answer that
-// needs more is then the only large one, and fits beside small ones.
-func (a *holding) Limit(n int64) int64 { return min(n, a.b.opts.Answers-2*a.b.reserve()) }
+// Limit returns n bytes, or half the share if that is less: two answers that need more
+// never fit beside each other, and one of them leaves room for a smaller one of another
+// tenant.
+func (a *holding) Limit(n int64) int64 { return min(n, a.b.opts.Answers/2) }
+
+// Drop gives back everything, like Shrink(0): a large request that takes n bytes and
+// that nothing refers to any more. The collector runs before another one takes its
+// place if both would not fit.
+func (a *holding) Drop(n int64) {
+	held := a.Held()
+	a.b.dropped.add(n)
+	a.b.dropped.bound(a.b.answersUsed()-held, a.b.opts.Answers)
+	a.Shrink(0)
+}
+
+// answersUsed returns the bytes that answers hold.
+func (b *Budget) answersUsed() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
 
 // fits reports whether a tenant that holds own bytes may take n of those that are
 // free, for its only answer or for one of several.
@@ -315,11 +338,8 @@ type Stats struct {
 
 // Stats returns the state.
 func (b *Budget) Stats() Stats {
-	b.mu.Lock()
-	used := b.used
-	b.mu.Unlock()
 	return Stats{
-		Answers: Usage{used, b.opts.Answers}, Runs: Usage{b.runsUsed.Load(), b.opts.Runs}, Cache: Usage{b.cacheUsed.Load(), b.opts.Cache},
+		Answers: Usage{b.answersUsed(), b.opts.Answers}, Runs: Usage{b.runsUsed.Load(), b.opts.Runs}, Cache: Usage{b.cacheUsed.Load(), b.opts.Cache},
 		RunsWaiting: b.runsWaiting.Load(), Refused: b.refused.Load(),
 	}
 }

@@ -2,9 +2,10 @@ package budget
 
 import "sync"
 
-// garbage counts the memory of heaps that runs gave back and that the garbage collector
-// may not have freed yet. Left alone, the collector lets the process grow to twice what
-// is in use. Running it after each heap costs every other run of the server.
+// garbage counts the memory of heaps or requests that were given back and that the
+// garbage collector may not have freed yet. Left alone, the collector lets the process
+// grow to twice what is in use. Running it after each of them costs everything else on
+// the server.
 type garbage struct {
 	collect func()        // runs the garbage collector
 	cycles  func() uint64 // counts its completed cycles

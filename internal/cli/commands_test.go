@@ -68,6 +68,7 @@ func TestRun(t *testing.T) {
 			{args: `heap tag $heap kind=b only=this=that` + at, stdout: "kind=b\nonly=this=that\n"},
 			{args: `heap tag $heap kind=b only=this=that --json` + at, stdout: `\{"ok":true\}` + "\n"},
 			{args: `heap tags $heap --history` + at, stdout: `EVENT +TIME +EDIT +BY +TAGS AFTER IT\n(?s:.*)\n\d+ +\S+Z +set +anonymous +kind=b only=this=that\n`},
+			{args: `heap tags $heap --history --json` + at, stdout: `\{"tags":\{"kind":"b","only":"this=that"\},"history":\[\{.*"edit":"set","tags":\{"kind":"b","only":"this=that"\}.*\}\]\}` + "\n"},
 			{args: `heap tags $heap --json` + at, stdout: `\{"tags":\{"kind":"b","only":"this=that"\}\}` + "\n"},
 			{args: `heap tag $heap` + at, status: 2, stderr: ".*expected \"<tags>.*"},
 			{args: `heap untag $heap only` + at, stdout: "ok\n"},

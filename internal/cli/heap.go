@@ -162,31 +162,42 @@ func printTags(out *screen, tags map[string]string) {
 }
 
 func (c *heapTagsCmd) history(ctx context.Context, std *streams, path string) error {
-	return c.show(ctx, std.out, path+"/tags?history=1", func(raw []byte) error {
+	edits, _, err := c.pages(ctx, path+"/tags", "history", url.Values{"history": {"1"}}, 0)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
 		var answer struct {
-			History []struct {
-				Seq   uint64            `json:"seq"`
-				Time  string            `json:"time"`
-				Edit  string            `json:"edit"`
-				Tags  map[string]string `json:"tags"`
-				Actor struct {
-					Principal string `json:"principal"`
-				} `json:"actor"`
-			} `json:"history"`
+			Tags    json.RawMessage   `json:"tags"`
+			History []json.RawMessage `json:"history"`
 		}
-		if err := json.Unmarshal(raw, &answer); err != nil {
+		if err := c.call(ctx, http.MethodGet, path+"/tags", nil, &answer); err != nil {
 			return err
 		}
-		w := table(std.out, "EVENT", "TIME", "EDIT", "BY", "TAGS AFTER IT")
-		for _, e := range answer.History {
-			var pairs []string
-			for _, key := range slices.Sorted(maps.Keys(e.Tags)) {
-				pairs = append(pairs, key+"="+e.Tags[key])
-			}
-			w.row(e.Seq, e.Time, e.Edit, e.Actor.Principal, strings.Join(pairs, " "))
+		answer.History = append([]json.RawMessage{}, edits...)
+		raw, err := json.Marshal(answer)
+		if err != nil {
+			return err
 		}
-		return w.Flush()
-	})
+		return std.out.writeJSON(compact(raw))
+	}
+	w := table(std.out, "EVENT", "TIME", "EDIT", "BY", "TAGS AFTER IT")
+	for _, raw := range edits {
+		var e struct {
+			Seq   uint64            `json:"seq"`
+			Time  string            `json:"time"`
+			Edit  string            `json:"edit"`
+			Tags  map[string]string `json:"tags"`
+			Actor struct {
+				Principal string `json:"principal"`
+			} `json:"actor"`
+		}
+		if err := json.Unmarshal(raw, &e); err != nil {
+			return fmt.Errorf("read the server's answer: %w", err)
+		}
+		w.row(e.Seq, e.Time, e.Edit, e.Actor.Principal, pairs(e.Tags))
+	}
+	return w.Flush()
 }
 
 type heapTagCmd struct {

@@ -270,6 +270,7 @@ func (c *ownerCmd) serve(ctx context.Context, settings []string, tell func(repor
 		return err
 	}
 	limitMemory(opts.Logger)
+	opts.LimitMemory = true
 	book, err := embed.Start(ctx, opts)
 	if err != nil {
 		return err

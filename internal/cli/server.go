@@ -244,6 +244,7 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 		return err
 	}
 	limitMemory(opts.Logger)
+	opts.LimitMemory = true
 	book, err := embed.Start(ctx, opts)
 	if err != nil {
 		return err

@@ -314,17 +314,26 @@ func (l *Limiter) handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		l.begin(c)
-		defer l.end(c)
-		if c.spare {
-			w.Header().Set("Connection", "close")
-			if !l.opts.Health(r) {
-				l.opts.Refuse(w, r)
-				return
-			}
+		lingering := func() {}
+		if r.TLS != nil && r.ProtoMajor == 1 {
+			lingering = lingerAfter(w, r)
 		}
-		next.ServeHTTP(w, r)
+		l.serve(c, next, w, r)
+		lingering() // the connection has no request meanwhile
 	})
+}
+
+func (l *Limiter) serve(c *conn, next http.Handler, w http.ResponseWriter, r *http.Request) {
+	l.begin(c)
+	defer l.end(c)
+	if c.spare {
+		w.Header().Set("Connection", "close")
+		if !l.opts.Health(r) {
+			l.opts.Refuse(w, r)
+			return
+		}
+	}
+	next.ServeHTTP(w, r)
 }
 
 // Stats returns the counts of now.

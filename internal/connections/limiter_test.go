@@ -42,6 +42,9 @@ func serve(t *testing.T, opts Options, secure bool) *testServer {
 			s.holding <- struct{}{}
 			<-s.release
 		}
+		if r.URL.Path == "/read" {
+			io.Copy(io.Discard, r.Body)
+		}
 		io.WriteString(w, "ok")
 	}))
 	s.limiter.Bind(server.Config)

@@ -197,6 +197,7 @@ func (c *consumption) look(ctx context.Context, atStart bool) (left map[string][
 		if v.gone != nil || c.sealed[v.number] {
 			continue
 		}
+		asked := time.Now()
 		list, err := s.workConsumers(ctx, v)
 		if err != nil {
 			return nil, err
@@ -221,11 +222,11 @@ func (c *consumption) look(ctx context.Context, atStart bool) (left map[string][
 				left[tenant] = append(left[tenant], inFlight{v, info})
 			}
 			if info.NumPending == 0 && info.NumAckPending == 0 {
-				c.seeNothing(tenant, v, info, v.number == now.active().number)
+				c.seeNothing(tenant, v, info, asked, v.number == now.active().number)
 				continue
 			}
 			some = true
-			waiting[tenant] += c.queue(tenant).see(v, info)
+			waiting[tenant] += c.queue(tenant).see(v, info, asked)
 		}
 		if v.number != now.active().number && !some {
 			c.sealed[v.number] = true // nothing is added to it any more
@@ -247,14 +248,14 @@ func (c *consumption) look(ctx context.Context, atStart bool) (left map[string][
 }
 
 // seeNothing notes that a consumer of a tenant has no request.
-func (c *consumption) seeNothing(tenant string, v volume, info *natsjs.ConsumerInfo, active bool) {
+func (c *consumption) seeNothing(tenant string, v volume, info *natsjs.ConsumerInfo, asked time.Time, active bool) {
 	c.mu.Lock()
 	q := c.queues[tenant]
 	c.mu.Unlock()
 	switch {
 	case q == nil:
 	case active:
-		q.see(v, info)
+		q.see(v, info, asked)
 	default:
 		q.drop(v)
 	}
@@ -367,22 +368,13 @@ func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, generation int)
 		ok = false
 	}
 	c.mu.Lock()
-	now := time.Now()
 	switch {
 	case ok:
 		c.served = true
-		c.sched.SetWaiting(slot.Tenant, max(more, c.sched.Waiting(slot.Tenant)), now)
+		c.sched.SetWaiting(slot.Tenant, max(more, c.sched.Waiting(slot.Tenant)), time.Now())
 		c.found(slot.Tenant)
 	default:
-		if err != nil {
-			c.sched.Release(slot, now) // the slot's time was used
-		} else {
-			c.sched.Cancel(slot)
-		}
-		if c.announced[slot.Tenant].generation == generation || err != nil {
-			c.sched.SetWaiting(slot.Tenant, more, now)
-		}
-		c.missed(slot.Tenant, err)
+		c.notServed(slot, generation, more, err)
 	}
 	c.mu.Unlock()
 	switch {
@@ -392,6 +384,27 @@ func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, generation int)
 		c.store.log.Warn("asking for work", "pool", c.pool, "tenant", slot.Tenant, "err", err)
 	}
 	c.schedule()
+}
+
+// notServed gives a slot back that got no request. generation is that of the tenant's
+// announcements when the slot was taken, more how many requests are known to wait. It
+// is called with mu held.
+func (c *consumption) notServed(slot *fairness.Slot, generation, more int, err error) {
+	now := time.Now()
+	if err != nil {
+		c.sched.Release(slot, now) // the slot's time was used
+	} else {
+		c.sched.Cancel(slot)
+	}
+	full := errors.Is(err, errFull)
+	newer := c.announced[slot.Tenant].generation != generation
+	if newer && full {
+		return // an acknowledgement may have made room
+	}
+	if !newer || err != nil {
+		c.sched.SetWaiting(slot.Tenant, more, now)
+	}
+	c.missed(slot.Tenant, err)
 }
 
 // found notes that a request of a tenant was found. It may be another one than was

@@ -1,6 +1,10 @@
 package jetstream
 
-import "time"
+import (
+	"time"
+
+	"daybook/events"
+)
 
 // forgetAfter is how long the queue of a tenant is remembered that has nothing to do.
 // The next request of the tenant then costs one more question to the server.
@@ -15,7 +19,7 @@ func (c *consumption) forgetIdle(now time.Time) {
 	for tenant, q := range c.queues {
 		_, reclaims := c.reclaiming[tenant]
 		switch {
-		case reclaims || q.users > 0 || c.sched.Waiting(tenant) > 0 || c.announced[tenant].owed > 0 || !q.idle(active):
+		case reclaims || q.users > 0 || c.sched.Waiting(tenant) > 0 || c.announced[tenant].owed > 0 || !q.idle(active, c.sealed):
 			q.idleSince = time.Time{}
 		case q.idleSince.IsZero():
 			q.idleSince = now
@@ -33,14 +37,15 @@ func (c *consumption) forgetIdle(now time.Time) {
 	}
 }
 
-// idle reports whether the queue holds no request and no sealed volume may have one.
-func (q *tenantQueue) idle(active volume) bool {
+// idle reports whether the queue holds no request and no volume but the active one and
+// those that are done may have one.
+func (q *tenantQueue) idle(active volume, done map[events.Volume]bool) bool {
 	if !q.pulling.TryLock() {
 		return false
 	}
 	defer q.pulling.Unlock()
 	for _, src := range q.sources {
-		if src.v.number != active.number {
+		if src.v.number != active.number && !done[src.v.number] {
 			return false
 		}
 	}

@@ -44,9 +44,12 @@ func (c *consumption) reclaimAll(ctx context.Context, left map[string][]inFlight
 				}
 			}
 			c.mu.Lock()
-			n := c.reclaiming[tenant]
+			n := max(c.reclaiming[tenant], 1)
 			delete(c.reclaiming, tenant)
-			c.sched.SetWaiting(tenant, max(n, 1), time.Now())
+			c.sched.SetWaiting(tenant, n, time.Now())
+			// The consumer may notice what is given back a little after it is asked.
+			a := c.announced[tenant]
+			c.announced[tenant] = announced{generation: a.generation + 1, owed: max(a.owed, n)}
 			c.mu.Unlock()
 			c.schedule()
 		})
@@ -60,7 +63,10 @@ func (c *consumption) reclaimAll(ctx context.Context, left map[string][]inFlight
 func (c *consumption) reclaim(ctx context.Context, tenant string, w inFlight) error {
 	s := c.store
 	first, last := max(w.info.AckFloor.Stream+1, w.v.first), w.info.Delivered.Stream
-	if last-first >= maxReclaim {
+	switch {
+	case last < first:
+		return nil
+	case last-first >= maxReclaim:
 		return fmt.Errorf("positions %d to %d are too many to look through", first, last)
 	}
 	positions, err := c.reclaimable(ctx, tenant, w.v, first, last)
@@ -110,8 +116,13 @@ func (c *consumption) reclaimable(ctx context.Context, tenant string, v volume, 
 		}
 		from = got + 1
 	}
+	known := true
 	for _, list := range turns {
-		for _, turn := range list[:c.dueTurns(ctx, tenant, list)] {
+		due := len(list)
+		if known { // else the server is not asked for each session again
+			due, known = c.dueTurns(ctx, tenant, list)
+		}
+		for _, turn := range list[:due] {
 			positions = append(positions, turn.position)
 		}
 	}
@@ -121,21 +132,24 @@ func (c *consumption) reclaimable(ctx context.Context, tenant string, v volume, 
 // dueTurns returns how many turns of a session, which are in order, may not wait for
 // another one: those up to the first whose execution has not ended. A turn that ended
 // before the turns ahead of it is no harm: what follows a turn that has not ended
-// always waits.
-func (c *consumption) dueTurns(ctx context.Context, tenant string, list []queuedTurn) int {
+// always waits. If it cannot be found out, all may be due, and known is false.
+func (c *consumption) dueTurns(ctx context.Context, tenant string, list []queuedTurn) (due int, known bool) {
 	if len(list) == 1 {
-		return 1
+		return 1, true
 	}
-	failed := false
+	known = true
 	i := sort.Search(len(list), func(i int) bool {
+		if !known {
+			return true
+		}
 		ended, err := c.store.hasEnded(ctx, tenant, list[i])
-		failed = failed || err != nil
-		return err == nil && !ended
+		known = err == nil
+		return known && !ended
 	})
-	if failed {
-		return len(list)
+	if !known {
+		return len(list), false
 	}
-	return min(i+1, len(list))
+	return min(i+1, len(list)), true
 }
 
 // hasEnded reports whether the newest event of an execution ends it.

@@ -60,7 +60,10 @@ type tenantQueue struct {
 	looks map[events.Volume]bool
 	// full is whether the consumer of the active volume had as many unacknowledged
 	// requests as it may have: until one is acknowledged it delivers no new one.
-	full bool
+	// ackedAt is when a request was acknowledged last, warnedAt when the log named
+	// the tenant last.
+	full              bool
+	ackedAt, warnedAt time.Time
 }
 
 // source is the tenant's consumer of a volume.
@@ -84,8 +87,9 @@ type taken struct {
 
 func (t taken) size() int64 { return int64(len(t.msg.Data)) }
 
-// see notes that the tenant has a consumer in a volume, as listed.
-func (q *tenantQueue) see(v volume, info *natsjs.ConsumerInfo) (waiting int) {
+// see notes that the tenant has a consumer in a volume, as the server was asked for
+// it at a time.
+func (q *tenantQueue) see(v volume, info *natsjs.ConsumerInfo, asked time.Time) (waiting int) {
 	q.pulling.Lock()
 	defer q.pulling.Unlock()
 	src := q.source(v)
@@ -93,7 +97,7 @@ func (q *tenantQueue) see(v volume, info *natsjs.ConsumerInfo) (waiting int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	waiting = int(min(info.NumPending, lookAhead))
-	full := isFull(info)
+	full := isFull(info) && q.ackedAt.Before(asked)
 	if full {
 		waiting = 0
 	}
@@ -121,7 +125,7 @@ func (q *tenantQueue) acknowledged() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	was := q.full
-	q.full = false
+	q.full, q.ackedAt = false, time.Now()
 	return was
 }
 
@@ -303,11 +307,12 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 		m, err := q.nextMsg(ctx, checked)
 		if errors.Is(err, nats.ErrTimeout) && !checked {
 			checked = true
+			asked := time.Now()
 			info, err := s.work.Consumer(ctx, src.v.stream(), src.name)
 			if err == nil && isFull(info.CachedInfo()) {
 				q.close() // takes back what was asked for
-				if src.v.number == q.active {
-					q.noteFull()
+				if src.v.number == q.active && !q.noteFull(asked) {
+					q.c.expect(q.tenant, 1)
 				}
 				return got, errFull
 			}
@@ -356,15 +361,27 @@ func (q *tenantQueue) nextMsg(ctx context.Context, checked bool) (*nats.Msg, err
 	return m, err
 }
 
-// noteFull notes that the consumer of the active volume is full.
-func (q *tenantQueue) noteFull() {
+// fullWarning is how often at most the log names a tenant whose consumer is full.
+const fullWarning = time.Minute
+
+// noteFull notes that the consumer of the active volume was full when the server was
+// asked at a time. It reports false if a request was acknowledged since.
+func (q *tenantQueue) noteFull(asked time.Time) bool {
 	q.mu.Lock()
-	was := q.full
+	if !q.ackedAt.Before(asked) {
+		q.mu.Unlock()
+		return false
+	}
 	q.full = true
+	warn := time.Since(q.warnedAt) >= fullWarning
+	if warn {
+		q.warnedAt = time.Now()
+	}
 	q.mu.Unlock()
-	if !was {
+	if warn {
 		q.c.store.log.Warn("a tenant has as many unacknowledged run requests as it may have: its further requests wait until some are acknowledged", "tenant", q.tenant, "pool", q.c.pool)
 	}
+	return true
 }
 
 // hold keeps a request until its turn.

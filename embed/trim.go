@@ -1,0 +1,128 @@
+package embed
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+)
+
+const (
+	// memoryCheck is how often the memory is looked at.
+	memoryCheck = time.Second
+	// idleChecks is for how many checks little may have been allocated before memory is
+	// given back.
+	idleChecks = 20
+	// idleBytes is little: what an idle server allocates in that time for metrics and
+	// health checks.
+	idleBytes = 16 << 20
+	// lightBytes is what a server with few requests allocates in that time, and
+	// keptBytes how much memory it may keep then that it does not use.
+	lightBytes, keptBytes = 256 << 20, 48 << 20
+	// limitHeadroom is what the Go runtime may use besides the budget before the
+	// collector runs more often: the embedded NATS server, indexes, stacks.
+	limitHeadroom = 64 << 20
+)
+
+// startTrimming gives memory back to the operating system while the server has little
+// to do, and keeps the garbage collector from letting the process grow far beyond the
+// memory budget.
+func (d *Daybook) startTrimming(ctx context.Context) error {
+	d.trimming = follow(ctx, func(ctx context.Context) {
+		tick := time.NewTicker(memoryCheck)
+		defer tick.Stop()
+		t := trimmer{allocated: allocated, unused: unused, trim: d.trim}
+		most := debug.SetMemoryLimit(-1)
+		if d.opts.LimitMemory {
+			defer debug.SetMemoryLimit(most)
+		}
+		limit := memoryLimit{most: most, least: int64(d.opts.MemoryMB)<<20 + limitHeadroom, now: most}
+		for {
+			select {
+			case <-tick.C:
+				t.check()
+				if n, changed := limit.adjust(live()); changed && d.opts.LimitMemory {
+					debug.SetMemoryLimit(n)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return nil
+}
+
+// trimmer decides when memory is given back. The garbage collector alone keeps twice
+// the size of the last busy moment, and the caches what no caller may ask for again.
+type trimmer struct {
+	allocated func() uint64 // bytes that were ever allocated
+	unused    func() int64  // bytes that the Go runtime has and does not use
+	trim      func(caches bool)
+
+	seen    [idleChecks]uint64 // allocated at the last checks, a ring
+	checks  int
+	trimmed uint64 // allocated at the last trim
+	last    int    // the check of the last trim
+}
+
+// check trims all if little was allocated during the last checks, but more since the
+// last trim, and all but the caches if much is unused while there is little to do.
+func (t *trimmer) check() {
+	now := t.allocated()
+	slot := t.checks % idleChecks
+	grown := now - t.seen[slot]
+	t.seen[slot] = now
+	t.checks++
+	if t.checks <= idleChecks {
+		return
+	}
+	idle := grown < idleBytes && now-t.trimmed >= idleBytes
+	if !idle && (grown >= lightBytes || t.checks-t.last < idleChecks || t.unused() < keptBytes) {
+		return
+	}
+	t.trim(idle)
+	t.last = t.checks
+	if idle {
+		t.trimmed = t.allocated()
+	}
+}
+
+// trim returns free memory to the operating system, with that of caches, whose content
+// can be read again, if asked to.
+func (d *Daybook) trim(caches bool) {
+	if caches {
+		d.store.ClearCache()
+		d.projections.ReleaseMemory()
+		debug.FreeOSMemory() // pools drop what was not used between two collections
+	}
+	debug.FreeOSMemory()
+}
+
+// memoryLimit is the limit of the Go runtime that fits what is in use. Below it the
+// collector lets the heap double; near it, it runs more often and returns free memory
+// at once. A limit that is always as low would have the collector run all the time on a
+// server whose indexes alone are larger.
+type memoryLimit struct {
+	most  int64 // that the process was given
+	least int64 // what the budget needs
+	now   int64
+}
+
+// adjust returns the limit for what was in use after the last collection, and whether
+// it is another one: a third more than that, at least what the budget needs.
+func (l *memoryLimit) adjust(live int64) (limit int64, changed bool) {
+	want := min(max(l.least, live+live/3), l.most)
+	if d := want - l.now; d == 0 || want != l.most && want != l.least && d > -l.now/20 && d < l.now/20 {
+		return l.now, false
+	}
+	l.now = want
+	return want, true
+}
+
+func allocated() uint64 { return counter("/gc/heap/allocs:bytes") }
+
+// live is what the last collection found in use.
+func live() int64 { return int64(counter("/gc/heap/live:bytes")) }
+
+func unused() int64 {
+	return int64(counter("/memory/classes/total:bytes")-counter("/memory/classes/heap/released:bytes")) - live()
+}

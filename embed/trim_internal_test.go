@@ -1,0 +1,67 @@
+package embed
+
+import (
+	"math"
+	"testing"
+)
+
+// Memory is given back once after a busy time, and not while the server works.
+func TestTrimming(t *testing.T) {
+	t.Parallel()
+	var total uint64
+	var unused int64
+	all, some := 0, 0
+	tr := trimmer{allocated: func() uint64 { return total }, unused: func() int64 { return unused }, trim: func(caches bool) {
+		if caches {
+			all++
+		} else {
+			some++
+		}
+		unused = 0
+	}}
+	check := func(times int, allocate uint64, wantAll, wantSome int) {
+		t.Helper()
+		for range times {
+			total += allocate
+			tr.check()
+		}
+		if all != wantAll || some != wantSome {
+			t.Errorf("after %d checks with %d bytes each: %d trims, and %d without the caches; want %d and %d", times, allocate, all, some, wantAll, wantSome)
+		}
+	}
+	check(100, 2<<20, 0, 0)
+	check(idleChecks, 1<<10, 1, 0)
+	check(100, 1<<10, 1, 0)
+	check(3, 100<<20, 1, 0)
+	check(idleChecks+1, 0, 2, 0)
+	// Requests at a moderate rate keep the caches.
+	unused = 200 << 20
+	check(100, 20<<20, 2, 0)
+	unused = 200 << 20
+	check(2*idleChecks, 2<<20, 2, 1)
+	check(100, 2<<20, 2, 1)
+	unused = 200 << 20
+	check(idleChecks, 2<<20, 2, 2)
+}
+
+func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
+	const most, least = 8 << 30, 576 << 20
+	l := memoryLimit{most: most, least: least, now: most}
+	for _, step := range []struct{ live, want int64 }{
+		{70 << 20, least}, {400 << 20, least}, {600 << 20, 800 << 20}, {610 << 20, 800 << 20}, {900 << 20, 1200 << 20}, {7 << 30, most}, {70 << 20, least},
+	} {
+		before := l.now
+		if got, changed := l.adjust(step.live); got != step.want || changed != (got != before) {
+			t.Errorf("with %d MiB in use the limit is %d MiB (changed: %v), want %d", step.live>>20, got>>20, changed, step.want>>20)
+		}
+	}
+	unlimited := memoryLimit{most: math.MaxInt64, least: least, now: math.MaxInt64}
+	if got, _ := unlimited.adjust(60 << 20); got != least {
+		t.Errorf("without a limit of the process it is %d", got)
+	}
+	small := memoryLimit{most: 256 << 20, least: 300 << 20, now: 256 << 20}
+	if got, changed := small.adjust(1 << 30); got != 256<<20 || changed {
+		t.Errorf("the limit of the process is exceeded: %d", got)
+	}
+}

@@ -1,0 +1,167 @@
+package attack_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// stormer is a client that repeats changes as fast as it can, and counts the answers.
+type stormer struct {
+	s     *server
+	token string
+	// answers counts by change and status.
+	answers map[string]int
+}
+
+// send sends a request and returns the answer, 0 when the storm ended meanwhile. A
+// status that is neither success nor one of those that a hostile client deserves is an
+// error of the test.
+func (c *stormer) send(ctx context.Context, change, method, path string, body any) (int, string) {
+	resp, err := c.s.do(ctx, c.token, method, path, body)
+	if err != nil {
+		if ctx.Err() == nil {
+			c.s.t.Errorf("%s: %v", change, err)
+		}
+		return 0, ""
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, ""
+	}
+	key := fmt.Sprintf("%s %d", change, resp.StatusCode)
+	c.answers[key]++
+	switch status := resp.StatusCode; {
+	case status >= 200 && status < 300, status == http.StatusNotFound, status == http.StatusConflict:
+	case status == http.StatusTooManyRequests && resp.Header.Get("Retry-After") != "":
+	case c.answers[key] == 1: // once for each client is enough
+		c.s.t.Errorf("%s is answered %s: %.300s", change, resp.Status, raw)
+	}
+	return resp.StatusCode, string(raw)
+}
+
+var executionID = regexp.MustCompile(`"execution_id":"([^"]+)"`)
+
+// change is one of the changes of a storm. heaps are heaps whose tags share a subject,
+// shared is what all clients change, own what only this one does.
+func (c *stormer) change(ctx context.Context, n int, shared, own, heap, ownHeap string) {
+	reset := func(what, session string) {
+		c.send(ctx, "reset of "+what, http.MethodPost, "/api/sessions/"+url.PathEscape(session)+"/reset", nil)
+	}
+	tags := func(heap string) string { return "/api/heaps/" + heap + "/tags" }
+	edit := map[string]any{"tags": map[string]string{"n": fmt.Sprint(n), "text": strings.Repeat("x", 500)}}
+	switch n % 8 {
+	case 0, 4:
+		reset("a shared session", shared)
+	case 1:
+		reset("a session", own)
+		reset("a session that never was", "no such session")
+	case 2:
+		c.send(ctx, "tags of a shared heap", http.MethodPut, tags(heap), edit)
+	case 3:
+		c.send(ctx, "tags of a heap", http.MethodPut, tags(ownHeap), edit)
+	case 5:
+		c.send(ctx, "deleted tags of a shared heap", http.MethodDelete, tags(heap)+"?keys=n", nil)
+	case 6:
+		c.send(ctx, "deleted tags of a heap", http.MethodDelete, tags(ownHeap), nil)
+	case 7:
+		_, answer := c.send(ctx, "run", http.MethodPost, "/api/exec", map[string]any{"code": "for (;;);", "execution_timeout_secs": 5})
+		id := executionID.FindStringSubmatch(answer)
+		if id == nil {
+			return
+		}
+		// Two cancels of the same run meet.
+		path := "/api/executions/" + id[1] + "/cancel"
+		second := stormer{c.s, c.token, map[string]int{}}
+		var both sync.WaitGroup
+		both.Go(func() { second.send(ctx, "cancel", http.MethodPost, path, nil) })
+		c.send(ctx, "cancel", http.MethodPost, path, nil)
+		both.Wait()
+		for key, n := range second.answers {
+			c.answers[key] += n
+		}
+	}
+}
+
+// Clients of a tenant that change the same few sessions, heaps and runs as fast as they
+// can are answered or refused as too many, and do not slow another tenant.
+func TestStorms(t *testing.T) {
+	attack(t, "TestContentionIsNoOutage and TestCancelsThatMeet in ledger")
+	s := startServer(t)
+	loud, quiet := s.token("loud", "read,run"), s.token("quiet", "read,run")
+	alone := s.baseline(quiet)
+	idle := s.memory()
+
+	const clients = 8
+	open := func(intent string) string {
+		in := map[string]any{"intent": intent, "seeds": []string{"builtin"}}
+		return s.call(loud, http.MethodPost, "/api/logical-sessions", in, http.StatusOK)["session_id"].(string)
+	}
+	shared := open("shared")
+	own := make([]string, clients)
+	for i := range own {
+		own[i] = open(fmt.Sprintf("own %d", i))
+	}
+	heap := s.run(loud, "1", nil)["heap"].(string)
+
+	ctx, stop := context.WithCancel(t.Context())
+	list := make([]stormer, clients)
+	var storm sync.WaitGroup
+	for i := range list {
+		list[i] = stormer{s, loud, map[string]int{}}
+		ownHeap := heap[:2] + strings.Repeat(fmt.Sprintf("%x", i), len(heap)-2)
+		storm.Go(func() {
+			for n := i; ctx.Err() == nil; n++ {
+				list[i].change(ctx, n, shared, own[i], heap, ownHeap)
+			}
+		})
+	}
+	peak := s.peak()
+	beside := s.probe(quiet, probes())
+	stop()
+	storm.Wait()
+	answers, done := map[string]int{}, 0
+	for _, c := range list {
+		for key, n := range c.answers {
+			answers[key] += n
+			done += n
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(answers)) {
+		t.Logf("%6d %s", answers[key], key)
+	}
+	if done < 50*clients {
+		t.Errorf("the storm made %d requests", done)
+	}
+	s.compare("storms of changes", alone, beside)
+	if grown := peak() - idle; grown > maxGrowth {
+		t.Errorf("the server used %d MiB more than idle", grown>>20)
+	}
+
+	// What the storm changed can be changed as before, and no run is left.
+	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) { // polls another process
+		left := s.call(loud, http.MethodGet, "/api/executions?status=running", nil, http.StatusOK)["executions"].([]any)
+		if len(left) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d runs are left, the first is %v", len(left), left[0])
+		}
+	}
+	s.call(loud, http.MethodPost, "/api/sessions/"+shared+"/reset", nil, http.StatusOK)
+	if e := s.run(loud, "typeof order", map[string]any{"logical_session": shared}); e["status"] != "completed" {
+		t.Errorf("a turn after the storm answers %v", e)
+	}
+	want := map[string]string{"after": "storm"}
+	s.call(loud, http.MethodPut, "/api/heaps/"+heap+"/tags", map[string]any{"tags": want}, http.StatusOK)
+}

@@ -1,0 +1,52 @@
+package budget
+
+import "testing"
+
+// Large requests that answers drop make the collector run when they would not fit into
+// the share beside what is held, not after each of them.
+func TestDroppedRequests(t *testing.T) {
+	const mib = 1 << 20
+	c := &fakeCollector{}
+	b := New(Options{Answers: 192 * mib, Runs: 1, Cache: 1, Collect: c.collect, Cycles: func() uint64 { return c.cycles }})
+	request := func(n int64) {
+		a := b.Answer("a", 1)
+		defer a.Release()
+		if err := a.TakeOnce(n); err != nil {
+			t.Fatal(err)
+		}
+		a.Drop(n)
+		if held := a.Held(); held != 0 {
+			t.Errorf("%d bytes are held", held)
+		}
+	}
+	for range 40 {
+		request(5 * mib)
+	}
+	if c.asked != 1 {
+		t.Errorf("%d collections for 200 MiB of garbage in a share of 192 MiB", c.asked)
+	}
+	request(60 * mib)
+	request(60 * mib)
+	request(60 * mib)
+	request(60 * mib)
+	if c.asked != 2 {
+		t.Errorf("%d collections for 240 MiB more", c.asked)
+	}
+}
+
+// However large the request is that one tenant sends, and however slowly, a request of
+// another tenant with the longest source fits beside it.
+func TestLargeRequestsOfOthersFit(t *testing.T) {
+	const mib = 1 << 20
+	for _, size := range []int64{4 * mib, 60 * mib, 64 * mib, 96 * mib, 200 * mib, 400 * mib} {
+		b := New(Split(512 * mib))
+		for range 100 {
+			a := b.Answer("a", 1)
+			_ = a.TakeOnce(a.Limit(size))
+		}
+		a := b.Answer("b", 1)
+		if err := a.TakeOnce(a.Limit(64 * mib)); err != nil {
+			t.Errorf("beside requests of %d MiB that hold %d MiB: %v", size/mib, b.answersUsed()/mib, err)
+		}
+	}
+}
