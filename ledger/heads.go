@@ -13,6 +13,8 @@ type heads struct {
 	// blocked is the last turn of each session that was found to have a run without
 	// an end.
 	blocked map[string]turnRun
+	// ended are turns of sessions that have ended without a start.
+	ended map[endedKey]endedTurns
 	// over is the newest turn of each session known to be over, and with it all
 	// before it.
 	over map[string]int64
@@ -22,6 +24,12 @@ type headKey struct {
 	session string
 	turn    int64
 }
+
+type endedKey struct{ tenant, session string }
+
+// endedTurns are the turns queued after one position and up to another. Each has ended
+// before it was started, or its run was not requested.
+type endedTurns struct{ after, upTo uint64 }
 
 type turnRun struct {
 	number    int64
@@ -56,6 +64,33 @@ func (c *heads) final(session string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.over[session]
+}
+
+// pastEnded returns the position from which on the turns after a position are to be
+// looked at, if those between are known to have ended.
+func (c *heads) pastEnded(tenant, session string, after uint64) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.ended[endedKey{tenant, session}]; known.after <= after {
+		return max(after, known.upTo)
+	}
+	return after
+}
+
+// passEnded remembers that the turns queued after a position and up to another have
+// ended without a start.
+func (c *heads) passEnded(tenant, session string, after, upTo uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := endedKey{tenant, session}
+	known, ok := c.ended[key]
+	if ok && known.after <= after && after <= known.upTo {
+		after, upTo = known.after, max(upTo, known.upTo)
+	}
+	if !ok && (c.ended == nil || len(c.ended) >= maxHeads) {
+		c.ended = map[endedKey]endedTurns{}
+	}
+	c.ended[key] = endedTurns{after, upTo}
 }
 
 // block remembers that the run of a turn has no end.

@@ -27,7 +27,10 @@ func (l *Ledger) releaseNext(ctx context.Context, r Request, terminal events.Eve
 			return err
 		}
 	}
-	for after := r.Turn.QueuedSeq; ; {
+	// Each of many cancelled turns comes here: what one of them passed over the others
+	// need not read.
+	from := r.Turn.QueuedSeq
+	for after := l.heads.pastEnded(r.Tenant, r.Turn.SessionID, from); ; {
 		e, err := l.store.NextLogical(ctx, r.Tenant, r.Turn.SessionID, after)
 		switch {
 		case errors.Is(err, events.ErrNotFound):
@@ -35,9 +38,9 @@ func (l *Ledger) releaseNext(ctx context.Context, r Request, terminal events.Eve
 		case err != nil:
 			return unavailable("read session "+r.Turn.SessionID, err)
 		}
-		after = e.Seq
 		d, ok := e.Data.(*events.SessionTurnQueued)
 		if !ok {
+			after = e.Seq
 			continue
 		}
 		h, next, err := l.requestOf(ctx, r.Tenant, d.ExecutionID)
@@ -52,6 +55,8 @@ func (l *Ledger) releaseNext(ctx context.Context, r Request, terminal events.Eve
 		case h.terminal == nil:
 			return l.release(ctx, *next)
 		}
+		after = e.Seq
+		l.heads.passEnded(r.Tenant, r.Turn.SessionID, from, after)
 	}
 }
 
