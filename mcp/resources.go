@@ -152,6 +152,9 @@ func (s *Server) reader(r resource) sdk.ResourceHandler {
 			return nil, s.unreadable(ctx, uri, err)
 		}
 		text, err := r.read(ctx, name)
+		if err == nil {
+			err = takeEscapes(ctx, text)
+		}
 		if err != nil {
 			return nil, s.unreadable(ctx, uri, err)
 		}
