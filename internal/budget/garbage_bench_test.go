@@ -17,7 +17,7 @@ import (
 func BenchmarkHeapsOfRuns(b *testing.B) {
 	type node struct {
 		next *node
-		text [48]byte
+		_    [48]byte
 	}
 	var live *node
 	for range 1 << 20 {
