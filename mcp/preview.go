@@ -2,12 +2,10 @@ package mcp
 
 import (
 	"context"
-	"errors"
 	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"daybook/internal/budget"
 	"daybook/projections"
 )
 
@@ -56,15 +54,4 @@ func (s *Server) wholeResult(ctx context.Context, id string) (string, error) {
 // wholeError does so with its error.
 func (s *Server) wholeError(ctx context.Context, id string) (string, error) {
 	return s.opts.Queries.ExecutionText(ctx, s.tenant, id, projections.TextError)
-}
-
-// execution reads a run. When its texts are larger than one answer may be, it has their
-// beginning; an answer in stateless mode is the only place of a result, and is refused.
-func (s *Server) execution(ctx context.Context, id string) (projections.ExecutionDetail, error) {
-	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
-	full, exhausted := errors.AsType[*budget.ExhaustedError](err)
-	if !exhausted || !full.Never() || s.opts.Stateless {
-		return d, err
-	}
-	return s.opts.Queries.ExecutionCut(ctx, s.tenant, id)
 }
