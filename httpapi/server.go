@@ -12,7 +12,8 @@ import (
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
-	maxHeader     = 64 << 10
+	// maxHeader holds a bearer token of the largest size and 4 KiB of other fields. net/http reads 4 KiB more before it refuses a header.
+	maxHeader = 20 << 10
 )
 
 type drainKey struct{}
