@@ -47,15 +47,17 @@ func TestHeaders(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.SetDeadline(time.Now().Add(2 * time.Minute))
+			c.SetDeadline(time.Now().Add(time.Minute))
 			io.WriteString(c, a.request) // a server that refuses the request may close meanwhile
 			conns[i] = c
 		}
 		if a.answers != 0 {
 			began := time.Now()
-			for _, c := range conns {
+			for i, c := range conns {
+				c.SetReadDeadline(began.Add(15 * time.Second))
 				if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != a.answers {
-					t.Fatalf("%s: %v, %v, want status %d", a.name, resp, err, a.answers)
+					t.Errorf("%s: answer %d is %v, %v, want status %d", a.name, i, resp, err, a.answers)
+					break
 				}
 			}
 			if took := time.Since(began); took > slack(time.Second) {

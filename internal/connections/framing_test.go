@@ -3,11 +3,13 @@ package connections
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -210,5 +212,61 @@ func TestAnswerBeforeBody(t *testing.T) {
 			}
 			s.eventually(t, "no request is left", func(st Stats) bool { return st.Busy == 0 })
 		}
+	}
+}
+
+// HTTP/2 requests have the same bounds: the fields of a header, the requests of a
+// connection beside others, and the bytes of a frame.
+func TestHTTP2(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Total: 2}, true)
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	get := func(path string, fields int) (int, int) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.addr+path, nil)
+		if err != nil {
+			t.Error(err)
+			return 0, 0
+		}
+		for i := range fields {
+			req.Header.Set(fmt.Sprintf("X-%d", i), "")
+		}
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Error(err)
+			return 0, 0
+		}
+		defer resp.Body.Close()
+		io.Copy(io.Discard, resp.Body)
+		return resp.StatusCode, resp.ProtoMajor
+	}
+	if code, proto := get("/", 100); code != http.StatusOK || proto != 2 {
+		t.Errorf("a request is answered %d over HTTP/%d", code, proto)
+	}
+	if code, _ := get("/", maxLines+1); code != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a request with many fields is answered %d", code)
+	}
+	var held sync.WaitGroup
+	for range 2 {
+		held.Go(func() {
+			if code, _ := get("/hold", 0); code != http.StatusOK {
+				t.Errorf("a request that waits is answered %d", code)
+			}
+		})
+		<-s.holding
+	}
+	if code, _ := get("/", 0); code != http.StatusServiceUnavailable {
+		t.Errorf("a request beside as many as there may be is answered %d", code)
+	}
+	if code, _ := get("/healthz", 0); code != http.StatusOK {
+		t.Errorf("health is answered %d", code)
+	}
+	close(s.release)
+	held.Wait()
+	if code, _ := get("/", 0); code != http.StatusOK {
+		t.Errorf("a request after the others is answered %d", code)
+	}
+	if c := s.server.HTTP2; c.MaxReadFrameSize != frameBytes || c.MaxReceiveBufferPerConnection != windowBytes || c.MaxConcurrentStreams != maxStreams {
+		t.Errorf("the bounds of HTTP/2 are %+v", c)
 	}
 }
