@@ -106,7 +106,7 @@ func (k *disk) look() {
 	k.low, k.out = passed(k.reserve, k.low), passed(k.floor, k.out)
 }
 
-// isLow is why no new run is accepted or begun, or nil. A nil disk has space.
+// isLow is why no new run is accepted or started, or nil. A nil disk has space.
 func (k *disk) isLow() error {
 	if k == nil {
 		return nil
@@ -222,9 +222,11 @@ func (d *Daybook) watchDisk(ctx context.Context) error {
 					d.opts.Logger.WarnContext(ctx, "there is space on the disk again: new runs are accepted")
 				}
 			}
+			if low == nil && !failed {
+				d.storeBaseHeap(ctx)
+			}
 			if d.disk != nil {
 				if low == nil {
-					d.storeBaseHeap(ctx)
 					if err := d.disk.keepBallast(); err != nil {
 						d.opts.Logger.WarnContext(ctx, "the next start on a full disk may fail", "err", err)
 					}
