@@ -33,6 +33,7 @@ func TestSprintHoldsFewLargeMessages(t *testing.T) {
 	a := arrivals{messages: make(chan natsjs.Msg, 2*batchMessages), bytes: semaphore.NewWeighted(sprintBytes)}
 	data := make([]byte, events.MaxEventBytes)
 	full, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
 	const fit = sprintBytes / events.MaxEventBytes
 	for n := range uint64(fit + 1) {
 		if n == fit {
