@@ -66,6 +66,12 @@ func (c *client) makeSpace() error {
 			oldest = n
 		}
 	}
+	if open < maxOpen {
+		oldest = nil
+	}
+	if oldest != nil {
+		delete(s.live, oldest.id) // before another client can take it
+	}
 	s.mu.Unlock()
 	switch {
 	case open < maxOpen:
@@ -73,7 +79,7 @@ func (c *client) makeSpace() error {
 	case oldest == nil:
 		return invalid(fmt.Sprintf("%d sessions are open and run prompts; wait for an answer, or close a session", open))
 	}
-	s.release(oldest.id, c)
+	oldest.end(s)
 	return nil
 }
 

@@ -388,7 +388,7 @@ func (b *blockedLedger) Append(ctx context.Context, e events.Event, after int64)
 	return b.Store.Append(ctx, e, after)
 }
 
-// A machine that is out of something holds up the log, and does not end it.
+// A machine that is out of something delays the log, and does not end it.
 func TestLogOutlastsExhaustion(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)

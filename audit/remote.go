@@ -60,7 +60,7 @@ func (r *Remote) Signed(ctx context.Context, covers uint64) (Signed, error) {
 		if err != nil || newest.Pending == 0 {
 			return newest, err
 		}
-		// The server signs them by itself within a second, as a rule.
+		// The server usually signs them within a second, without a request.
 		covering := strconv.FormatUint(newest.Checkpoint.Size+newest.Pending, 10)
 		if next, err := r.checkpoint(ctx, r.get, append(header, "Daybook-Min-Sequence", covering)); err == nil {
 			return next, nil

@@ -232,7 +232,7 @@ func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, in
 }
 
 // Newest returns the newest checkpoint. It waits until that covers a position as
-// long as the signer is going to get there by itself, and has nothing signed: a
+// long as the signer will reach it without a request. It causes no signature: a
 // checkpoint at the end stays uncovered until something else is recorded. When ctx
 // is done, or checkpoints cannot be recorded now, it is the newest there is.
 func (l *Log) Newest(ctx context.Context, covers uint64) (Checkpoint, error) {

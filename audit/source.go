@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"daybook/events"
+	"daybook/internal/reads"
 )
 
 // Source is a ledger that can be exported.
@@ -99,6 +100,9 @@ func (l Local) Lines(ctx context.Context, c Checkpoint, s ExportSelection, after
 		selector: newSelector(s, l.SessionOf), prover: prover, fn: fn,
 	}
 	for after = max(after, s.From-1); after < s.To; {
+		if err := reads.Pass(ctx); err != nil { // a narrow selection calls fn rarely
+			return err
+		}
 		batch, err := l.Stream.ReadRaw(ctx, after, int(min(s.To-after, readAtOnce)))
 		if err != nil {
 			return fmt.Errorf("read the ledger: %w", err)

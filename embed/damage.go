@@ -409,8 +409,8 @@ func (d *Daybook) webhooksOrNone() httpapi.Webhooks {
 }
 
 // checkFiles is what is wrong with the files of a ledger that no process uses, or
-// nil: a server that opened them might mend them. blobs tells that the blob store is
-// damaged, which is no error.
+// nil: a server that opened them might mend them. blobs reports that the blob store
+// is damaged, which is no error.
 func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs bool, err error) {
 	seen := newLook()
 	streams, err := streamfiles.Check(ctx, streamsDir, streamfiles.Options{Found: seen.see})

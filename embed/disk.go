@@ -121,7 +121,7 @@ func (k *disk) wrote(bytes int) {
 	k.unseen += int64(bytes)
 }
 
-// isLow is why no new run is accepted or begun, or nil. A nil disk has space.
+// isLow is why no new run is accepted or started, or nil. A nil disk has space.
 func (k *disk) isLow() error {
 	if k == nil {
 		return nil
@@ -238,6 +238,9 @@ func (d *Daybook) watchDisk(ctx context.Context) error {
 					d.opts.Logger.WarnContext(ctx, "there is space on the disk again: new runs are accepted")
 				}
 			}
+			if low == nil && !failed {
+				d.storeBaseHeap(ctx)
+			}
 			if d.disk != nil {
 				if low != nil && time.Since(emptied) >= emptyLogEvery {
 					emptied = time.Now()
@@ -246,7 +249,6 @@ func (d *Daybook) watchDisk(ctx context.Context) error {
 					}
 				}
 				if low == nil {
-					d.storeBaseHeap(ctx)
 					if err := d.disk.keepBallast(); err != nil {
 						d.opts.Logger.WarnContext(ctx, "the next start on a full disk may fail", "err", err)
 					}

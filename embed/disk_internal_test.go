@@ -1,34 +1,69 @@
 package embed
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
-// What was written since the last look counts, also within diskFresh of it.
-func TestDiskCountsWhatIsWritten(t *testing.T) {
+// A server that started on a full disk stores the base heap once there is space,
+// without a restart, and heaps take little space then.
+func TestBaseHeapIsStoredLater(t *testing.T) {
 	t.Parallel()
-	k := &disk{dir: t.TempDir(), reserve: 100, floor: 25, looked: time.Now().Add(time.Hour), free: 1000}
-	for _, step := range []struct {
-		write    int
-		low, out bool
-	}{
-		{0, false, false},
-		{900, false, false},
-		{1, true, false},
-		{100, true, true},
-	} {
-		if k.wrote(step.write); (k.isLow() != nil) != step.low || (k.isOut() != nil) != step.out {
-			t.Errorf("after %d bytes more: low: %v, out: %v; want %v, %v", step.write, k.isLow(), k.isOut(), step.low, step.out)
+	book, err := Start(t.Context(), Options{DataDir: t.TempDir(), DiskReserve: 1 << 60, NoSync: true, DrainWait: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := book.Close(); err != nil {
+			t.Error(err)
 		}
+	}()
+	conn, err := book.nats.Conn("test")
+	if err != nil {
+		t.Fatal(err)
 	}
-	// After many bytes the disk is looked at, however short ago that was done.
-	if k.wrote(diskUnseen); k.isLow() != nil || k.unseen != 0 || k.free == 1000 {
-		t.Errorf("the disk was not looked at: %d bytes free, %d unseen", k.free, k.unseen)
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
 	}
-	k.reserve = 1 << 60
-	if k.looked = time.Now().Add(-time.Second); k.isLow() == nil {
-		t.Error("the disk was not looked at after a second")
+	blobs, err := js.ObjectStore(t.Context(), "BLOBS")
+	if err != nil {
+		t.Fatal(err)
 	}
-	(*disk)(nil).wrote(1)
+	sizes := func(prefix string) (list []uint64) {
+		infos, err := blobs.List(t.Context())
+		if err != nil && !strings.Contains(err.Error(), "no objects found") {
+			t.Fatal(err)
+		}
+		for _, info := range infos {
+			if strings.HasPrefix(info.Name, prefix) {
+				list = append(list, info.Size)
+			}
+		}
+		return list
+	}
+	if base := sizes("base/"); len(base) != 0 {
+		t.Errorf("a full disk took base heaps of %d bytes", base)
+	}
+	book.disk.mu.Lock()
+	book.disk.reserve, book.disk.floor, book.disk.looked = 1, 1, time.Time{}
+	book.disk.low, book.disk.out = false, false
+	book.disk.mu.Unlock()
+	late := time.Now().Add(40 * time.Second)
+	for len(sizes("base/")) == 0 {
+		if time.Now().After(late) {
+			t.Fatal("the base heap is not stored")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := book.Run(t.Context(), Script{Code: "var kept = 1"}); err != nil {
+		t.Fatal(err)
+	}
+	if heaps := sizes("heap/"); len(heaps) != 1 || heaps[0] > 64<<10 {
+		t.Errorf("the heap of a run takes %d bytes", heaps)
+	}
 }

@@ -15,8 +15,8 @@ import (
 	"daybook/events"
 )
 
-// A server that is started with less space than it is to keep free answers what is
-// on record, says why it records nothing, and has lost nothing when there is space.
+// A server that starts with less space than it keeps free answers recorded events, says
+// why it records nothing, and has lost nothing when there is space.
 func TestDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -43,7 +43,7 @@ func TestDisk(t *testing.T) {
 		t.Errorf("the file that keeps space is still there: %v", err)
 	}
 	if e, err := book.Wait(within(t), first); err != nil || e.Result == nil || *e.Result != "42" {
-		t.Errorf("what is on record is %+v, %v", e, err)
+		t.Errorf("the recorded run is %+v, %v", e, err)
 	}
 	_, err = book.Submit(within(t), embed.Script{Code: "1"})
 	var unwritable *events.UnwritableError

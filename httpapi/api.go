@@ -113,6 +113,7 @@ func OpenAPI() ([]byte, error) {
 
 // routes registers the documented operations and returns their document.
 func (a *api) routes(mux *http.ServeMux) *document {
+	format := huma.Format{Marshal: encodeAnswer, Unmarshal: huma.DefaultJSONFormat.Unmarshal}
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -139,7 +140,7 @@ func (a *api) routes(mux *http.ServeMux) *document {
 				{Name: tagService, Description: "The service: version and health."},
 			},
 		},
-		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
+		Formats:                      map[string]huma.Format{"application/json": format, "json": format},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
 		Transformers: []huma.Transformer{func(hc huma.Context, _ string, v any) (any, error) {

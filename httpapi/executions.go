@@ -9,6 +9,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -167,7 +168,7 @@ func (a *api) executionEvents(ctx context.Context, in *historyInput) (*streamed,
 	return stream(func(w http.ResponseWriter, r *http.Request) {
 		list := startArray(w, r)
 		// Memory is taken before the first event.
-		err := budget.Retry(ctx, func() error {
+		err := budget.Retry(ctx, reads.Retried(ctx, func() error {
 			return a.cmd.EachEvent(ctx, requestOf(ctx).tenant, in.ID, func(e events.Event) error {
 				ce, err := cloudEvent(e)
 				if err != nil {
@@ -175,7 +176,7 @@ func (a *api) executionEvents(ctx context.Context, in *historyInput) (*streamed,
 				}
 				return list.add(ce)
 			})
-		})
+		}))
 		a.endArray(ctx, list, err)
 	}), nil
 }

@@ -62,7 +62,7 @@ func found[T any](ctx context.Context, a *api, read func() (T, error)) (T, error
 	stop()
 	if edgeErr != nil {
 		a.brokeOff(ctx, "reading the end of the ledger", edgeErr)
-		return v, unavailable("the ledger cannot tell now whether this is recorded: its NATS server cannot be reached, hangs or is overloaded; try again")
+		return v, unavailable("it is unknown now whether this is recorded: the ledger's NATS server cannot be reached, hangs or is overloaded; try again")
 	}
 	if edge <= a.q.Applied() {
 		return v, err

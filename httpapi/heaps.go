@@ -17,7 +17,7 @@ func (a *api) heapRoutes(r *router) {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tagHeaps}, Summary: summary, Description: description}
 	}
 	register(r, heavy(op("list-heaps", http.MethodGet, "/api/heaps", "List heaps, or find them by tags",
-		"Without tag every heap on record, page by page, newest first. With tags the heaps that carry all of them, page by page, ordered by key.")),
+		"Without tag every recorded heap, page by page, newest first. With tags the heaps that carry all of them, page by page, ordered by key.")),
 		[]int{http.StatusBadRequest}, a.listHeaps)
 	r.bounds(http.MethodGet, "/api/heaps", "limit", 1, maxListLimit, 100)
 	register(r, op("get-heap", http.MethodGet, base, "Get a heap", ""),

@@ -25,7 +25,7 @@ func heavy(op huma.Operation) huma.Operation {
 func isHeavy(op huma.Operation) bool { return op.Metadata[weight] != nil }
 
 // takePermit waits for the permit of a request that is heavy. The response yields it
-// whenever it writes; a handler that goes on reading calls continueReading.
+// whenever it writes; a handler that continues to read calls continueReading.
 func takePermit(ctx context.Context) error { return reads.From(ctx).Take(ctx) }
 
 // continueReading takes the permit again after a piece of an answer was written.

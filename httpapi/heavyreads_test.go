@@ -11,7 +11,7 @@ import (
 	"daybook/projections"
 )
 
-// slowLists answers a list when it is told to.
+// slowLists answers a list when the test allows it.
 type slowLists struct {
 	*projections.Store
 	begun, answer chan struct{}

@@ -190,7 +190,7 @@ func (a *api) signCheckpoint(ctx context.Context, in *signInput) (*streamed, err
 		return nil, err
 	}
 	if in.MinSequence > edge {
-		return nil, fail(http.StatusNotFound, "not_found", "", "position %d is not on record: the ledger ends at %d", in.MinSequence, edge)
+		return nil, fail(http.StatusNotFound, "not_found", "", "position %d is not recorded: the ledger ends at %d", in.MinSequence, edge)
 	}
 	waiting, stop := context.WithTimeout(ctx, freshWait)
 	defer stop()
@@ -302,7 +302,7 @@ func (a *api) proof(ctx context.Context, in *proofInput) (*struct{ Body Proof },
 		return nil, fmt.Errorf("read the end of the ledger: %w", err)
 	}
 	if need > edge {
-		return nil, fail(http.StatusNotFound, "not_found", "", "position %d is not on record: the ledger ends at %d", need, edge)
+		return nil, fail(http.StatusNotFound, "not_found", "", "position %d is not recorded: the ledger ends at %d", need, edge)
 	}
 	c, err := a.signed(ctx, need)
 	if err != nil {

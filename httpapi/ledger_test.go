@@ -66,7 +66,7 @@ func (s *stack) request(tenant string, n int) (last uint64) {
 func TestCheckpointAndTiles(t *testing.T) {
 	t.Parallel()
 	s, log := audited(t)
-	if a := s.do("GET", "/api/ledger/checkpoint", ""); a.StatusCode != http.StatusNotFound || !strings.Contains(string(a.body), "nothing is on record") {
+	if a := s.do("GET", "/api/ledger/checkpoint", ""); a.StatusCode != http.StatusNotFound || !strings.Contains(string(a.body), `"code":"ledger_empty"`) {
 		t.Errorf("of an empty ledger: %s %s", a.Status, a.body)
 	}
 	s.request(events.DefaultTenant, 2)

@@ -271,7 +271,7 @@ func (a *api) eventsAfter(ctx context.Context, tenant string, after uint64) (sto
 	})
 }
 
-// broke logs why a stream that had begun ended early, at DEBUG if the client caused it.
+// broke logs why a stream ended early after its start, at DEBUG if the client caused it.
 func (er *eventReader) broke(ctx context.Context, err error) {
 	if err != nil {
 		er.a.brokeOff(ctx, "event stream broke off", err, "after", er.after)

@@ -78,7 +78,7 @@ type openedSession struct {
 	DomainRevision int64         `json:"domain_revision" doc:"Counts how often the session was told of more."`
 	NewSymbolSpace bool          `json:"new_symbol_space" doc:"True when symbols of before are void."`
 	Broken         *string       `json:"broken" doc:"Why continuity broke, just now; null if it did not."`
-	StateLost      bool          `json:"state_lost" doc:"True when the state could not be restored and the session starts anew."`
+	StateLost      bool          `json:"state_lost" doc:"True when the state could not be restored and the session starts from a fresh isolate."`
 	Added          []declaration `json:"added" doc:"What is new to the session."`
 	Declarations   string        `json:"declarations" doc:"The same as one TypeScript text, grouped by server, to show to a model; empty when nothing is new."`
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"runtime/debug"
@@ -136,7 +137,7 @@ func (a *api) routed(mux *http.ServeMux) http.Handler {
 		r = r.WithContext(ctx)
 		// Streams are chosen from the parsed header above; every other answer is
 		// JSON whatever is asked for.
-		r.Header = r.Header.Clone()
+		r.Header = maps.Clone(r.Header)
 		r.Header.Set("Accept", "application/json")
 		mux.ServeHTTP(w, r)
 	})

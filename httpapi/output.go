@@ -79,7 +79,7 @@ func (a *api) output(ctx context.Context, in *outputInput) (*streamed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stream(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, page) }), nil
+	return stream(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, outputPage{page}) }), nil
 }
 
 // isLargePage reports whether a page may be far larger than those that clients ask for

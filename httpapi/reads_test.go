@@ -111,8 +111,8 @@ func TestProofsOfPendingEvents(t *testing.T) {
 	}
 }
 
-// Signing on demand needs a scope, comes from no other site, and has a rate: those
-// who ask at once get one checkpoint.
+// Signing on demand needs a scope, is refused to other sites, and has a rate: requests
+// at the same time get one checkpoint.
 func TestSigningOnDemand(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
@@ -171,7 +171,7 @@ func TestVerifyWithoutTheRightToSign(t *testing.T) {
 	get := s.asks(http.MethodGet, reader...)
 	var waited int
 	remote := audit.NewRemote(func(ctx context.Context, path string, header ...string) (*http.Response, error) {
-		if slices.Contains(header, "Daybook-Min-Sequence") { // this server signs nothing by itself for an hour
+		if slices.Contains(header, "Daybook-Min-Sequence") { // this server signs nothing without a request for an hour
 			waited++
 			return nil, errors.New("503")
 		}

@@ -44,7 +44,7 @@ func (a *api) replayRoutes(r *router) {
 	errs := []int{http.StatusBadRequest, http.StatusNotFound}
 	publish := op(http.MethodPost, "republish-session", "Publish the history of a session under a NATS subject",
 		"Sends the events to the subject, and answers with each as it is sent, as the other form does. It ends when the request does.")
-	publish.Metadata[needs] = access.Read // it records nothing, and tells what reading does
+	publish.Metadata[needs] = access.Read // it records nothing, and answers what reading does
 	register(r, op(http.MethodGet, "replay-session", "Tell the history of a session once more",
 		"The events of the session's runs and its entries, in order: one JSON object a line, or, with Accept: text/event-stream, as events whose id is their position, and one named end after the last."),
 		errs, a.replaySession)
@@ -245,7 +245,7 @@ func (re *replay) serve(ctx context.Context, w http.ResponseWriter, r *http.Requ
 // tell writes what is wanted up to the edge.
 func (re *replay) tell(ctx context.Context, s eventStream) error {
 	for re.after < re.edge {
-		if err := continueReading(ctx); err != nil {
+		if err := errors.Join(continueReading(ctx), reads.Pass(ctx)); err != nil {
 			return err
 		}
 		batch, err := re.a.events.Read(ctx, re.after, eventBatch)

@@ -12,7 +12,9 @@ import (
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
-	maxHeader     = 64 << 10
+	// maxHeader bounds the headers of a request with its address, in bytes. Headers of
+	// a few bytes each take thirty times their length in memory.
+	maxHeader = 16 << 10
 )
 
 type drainKey struct{}

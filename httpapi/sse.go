@@ -112,5 +112,5 @@ func stream(write func(w http.ResponseWriter, r *http.Request)) *streamed {
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
-	_ = encoder(w).Encode(v)
+	_ = encodeAnswer(w, v)
 }

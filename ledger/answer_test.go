@@ -33,8 +33,8 @@ func (h *hanging) Append(ctx context.Context, e events.Event, after int64) (uint
 	return 0, ctx.Err()
 }
 
-// Clients of a ledger that does not answer are told so in time, also by commands
-// that go on without the client. Repeating a request is safe, whether it was
+// Clients of a ledger that does not answer get an error in time, also from commands
+// that continue without the client. Repeating a request is safe, whether it was
 // recorded or not.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()

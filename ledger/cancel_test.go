@@ -142,7 +142,7 @@ func TestCancelIsOvertaken(t *testing.T) {
 			_, err := l.Cancel(t.Context(), tenant, req.ExecutionID, alice)
 			wantCode(t, err, ledger.CodeConflict, "status: completed")
 			if n := len(b.terminals(req.ExecutionID)); n != 1 {
-				t.Errorf("%d ends on record", n)
+				t.Errorf("%d recorded ends", n)
 			}
 		})
 	}
@@ -180,7 +180,7 @@ func TestCancelsThatMeet(t *testing.T) {
 	wg.Wait()
 	ends := b.terminals(req.ExecutionID)
 	if len(ends) != 1 {
-		t.Fatalf("%d ends on record", len(ends))
+		t.Fatalf("%d recorded ends", len(ends))
 	}
 	for i, err := range errs {
 		switch {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -92,35 +93,84 @@ func (l *Ledger) checkReset(r Reset) error {
 type resetPlace interface {
 	// session is the session's id.
 	session() string
-	// read returns the session's events after a position, oldest first. It is
-	// CodeNotFound if there is no event on the subject.
-	read(ctx context.Context, after uint64) ([]events.Event, error)
+	// each calls fn for the session's events after a position, oldest first.
+	each(ctx context.Context, after uint64, fn func(events.Event) error) error
+	// missing is the error for a session without events.
+	missing() error
 	// last returns the session's newest event. It is CodeNotFound if there is none.
 	last(ctx context.Context) (events.Event, error)
 	// next completes a reset that follows the newest event.
 	next(ctx context.Context, last events.Event) (*events.SessionReset, error)
 	// owns reports whether the reset heap is of the session's lineage.
-	owns(ctx context.Context, list []events.Event) (bool, error)
+	owns(ctx context.Context, past *sessionPast) (bool, error)
+}
+
+// sessionPast is what the events of a session say about a reset. It stays small, however
+// long the session is: many clients may wait with one for the session's lock.
+type sessionPast struct {
+	heap, key string
+	// began and newest are the positions of the first and the last event.
+	began, newest uint64
+	// done is the reset under the hash of the idempotency key, at doneAt, or nil.
+	done   *events.SessionReset
+	doneAt uint64
+	// named is whether an event names the heap. If not, runs are the session's runs, in
+	// order, and parent the session that it was split off from.
+	named  bool
+	runs   []string
+	parent string
+}
+
+// see adds the session's next event.
+func (p *sessionPast) see(e events.Event) error {
+	if p.began == 0 {
+		p.began = e.Seq
+	}
+	p.newest = e.Seq
+	names := func(heaps ...string) { p.named = p.named || p.heap != "" && slices.Contains(heaps, p.heap) }
+	switch d := e.Data.(type) {
+	case *events.SessionOpened:
+		p.parent = d.Parent
+		names(d.Head)
+	case *events.SessionTurnQueued:
+		names(d.Heap)
+		if p.heap != "" && !p.named {
+			p.runs = append(p.runs, d.ExecutionID)
+		}
+	case *events.SessionRebound:
+		names(d.PreviousHeap, d.Next.Heap)
+	case *events.SessionEntryRecorded:
+		names(d.InputHeap, d.OutputHeap)
+	case *events.SessionReset:
+		names(d.Heap)
+		if p.key != "" && p.done == nil && d.IdempotencySHA256 == p.key {
+			p.done, p.doneAt = d, e.Seq
+		}
+	}
+	return nil
 }
 
 func (l *Ledger) reset(ctx context.Context, r Reset, place resetPlace) (done ResetDone, err error) {
-	key := ""
+	past := &sessionPast{heap: r.Heap}
 	if r.IdempotencyKey != "" {
-		key = events.Hash([]byte("daybook reset\x00" + r.Tenant + "\x00" + r.IdempotencyKey))
+		past.key = events.Hash([]byte("daybook reset\x00" + r.Tenant + "\x00" + r.IdempotencyKey))
 	}
 	// The whole session is read once, and not under the lock: the lock is held only
 	// for the newest event and the append, however long the session is.
-	var list []events.Event
-	if key != "" || r.Heap != "" {
-		if list, err = place.read(ctx, 0); err != nil {
+	if past.key != "" || r.Heap != "" {
+		if err := place.each(ctx, 0, past.see); err != nil {
+			return done, unavailable("read session "+cmp.Or(r.Name, r.SessionID), err)
+		}
+		if past.newest == 0 {
+			return done, place.missing()
+		}
+	}
+	if past.done == nil && r.Heap != "" {
+		if err := l.checkResetHeap(ctx, r, place, past); err != nil {
 			return done, err
 		}
 	}
-	if _, repeated := resetUnder(list, key); !repeated && r.Heap != "" {
-		if err := l.checkResetHeap(ctx, r, place, list); err != nil {
-			return done, err
-		}
-	}
+	past.heap, past.runs = "", nil
 	const doing = "reset the session"
 	unlock, err := l.sessions.lock(ctx, sessionLock(r.Tenant, place.session()))
 	if err != nil {
@@ -132,27 +182,27 @@ func (l *Ledger) reset(ctx context.Context, r Reset, place resetPlace) (done Res
 		if err != nil {
 			return err
 		}
-		if read := len(list); key != "" && last.Seq != list[read-1].Seq {
-			more, err := place.read(ctx, list[read-1].Seq)
+		if past.key != "" && last.Seq != past.newest {
+			err := place.each(ctx, past.newest, func(e events.Event) error {
+				last = e
+				return past.see(e)
+			})
 			if err != nil {
 				return err
 			}
-			list = append(list, more...)
-			last = list[len(list)-1]
 		}
-		if first, ok := resetUnder(list, key); ok {
-			d := first.Data.(*events.SessionReset)
-			if d.Heap != r.Heap {
+		if first := past.done; first != nil {
+			if first.Heap != r.Heap {
 				return &Error{Code: CodeConflict, Field: "idempotency_key", Message: "idempotency_key was already used to reset this session to another heap; use a new key"}
 			}
-			done = ResetDone{SessionID: d.SessionID, Kind: d.Kind, Seq: first.Seq, Repeated: true}
+			done = ResetDone{SessionID: first.SessionID, Kind: first.Kind, Seq: past.doneAt, Repeated: true}
 			return nil
 		}
 		d, err := place.next(ctx, last)
 		if err != nil {
 			return err
 		}
-		d.Heap, d.IdempotencySHA256, d.Actor = r.Heap, key, bounded(r.Actor)
+		d.Heap, d.IdempotencySHA256, d.Actor = r.Heap, past.key, bounded(r.Actor)
 		seq, err := l.store.Append(ctx, l.event(r.Tenant, tracing(r.Traceparent), d), int64(last.Seq))
 		done = ResetDone{SessionID: d.SessionID, Kind: d.Kind, Seq: seq}
 		return err
@@ -160,21 +210,9 @@ func (l *Ledger) reset(ctx context.Context, r Reset, place resetPlace) (done Res
 	return done, err
 }
 
-// resetUnder finds the reset that was recorded under the hash of an idempotency key.
-func resetUnder(list []events.Event, key string) (events.Event, bool) {
-	i := slices.IndexFunc(list, func(e events.Event) bool {
-		d, ok := e.Data.(*events.SessionReset)
-		return ok && key != "" && d.IdempotencySHA256 == key
-	})
-	if i < 0 {
-		return events.Event{}, false
-	}
-	return list[i], true
-}
-
 // checkResetHeap refuses a heap of another lineage, and one that cannot be restored.
-func (l *Ledger) checkResetHeap(ctx context.Context, r Reset, place resetPlace, list []events.Event) error {
-	owned, err := place.owns(ctx, list)
+func (l *Ledger) checkResetHeap(ctx context.Context, r Reset, place resetPlace, past *sessionPast) error {
+	owned, err := place.owns(ctx, past)
 	if err != nil {
 		return err
 	}
@@ -205,9 +243,11 @@ type turnReset struct {
 
 func (t turnReset) session() string { return t.r.SessionID }
 
-func (t turnReset) read(ctx context.Context, after uint64) ([]events.Event, error) {
-	return t.l.turnsOf(ctx, t.r.Tenant, t.r.SessionID, after)
+func (t turnReset) each(ctx context.Context, after uint64, fn func(events.Event) error) error {
+	return t.l.store.Logical(ctx, t.r.Tenant, t.r.SessionID, after, fn)
 }
+
+func (t turnReset) missing() error { return noTurns(t.r.SessionID) }
 
 func (t turnReset) last(ctx context.Context) (events.Event, error) {
 	e, err := t.l.store.LastLogical(ctx, t.r.Tenant, t.r.SessionID)
@@ -219,21 +259,6 @@ func (t turnReset) last(ctx context.Context) (events.Event, error) {
 
 func noTurns(session string) error {
 	return &Error{Code: CodeNotFound, Field: "session", Message: "there is no session '" + Excerpt(session) + "'"}
-}
-
-// turnsOf reads the events of a logical or ACP session after a position.
-func (l *Ledger) turnsOf(ctx context.Context, tenant, session string, after uint64) (list []events.Event, err error) {
-	err = l.store.Logical(ctx, tenant, session, after, func(e events.Event) error {
-		list = append(list, e)
-		return nil
-	})
-	switch {
-	case err != nil:
-		return nil, unavailable("read session "+session, err)
-	case len(list) == 0 && after == 0:
-		return nil, noTurns(session)
-	}
-	return list, nil
 }
 
 func (t turnReset) next(ctx context.Context, last events.Event) (*events.SessionReset, error) {
@@ -260,27 +285,9 @@ func (t turnReset) next(ctx context.Context, last events.Event) (*events.Session
 
 // owns looks at what the session's events name, then at its runs, newest first,
 // then at the session it was split off from.
-func (t turnReset) owns(ctx context.Context, list []events.Event) (bool, error) {
-	for {
-		var runs []string
-		parent := ""
-		for _, e := range list {
-			var named []string
-			switch d := e.Data.(type) {
-			case *events.SessionOpened:
-				named, parent = []string{d.Head}, d.Parent
-			case *events.SessionTurnQueued:
-				named, runs = []string{d.Heap}, append(runs, d.ExecutionID)
-			case *events.SessionRebound:
-				named = []string{d.PreviousHeap, d.Next.Heap}
-			case *events.SessionReset:
-				named = []string{d.Heap}
-			}
-			if slices.Contains(named, t.r.Heap) {
-				return true, nil
-			}
-		}
-		for _, id := range slices.Backward(runs) {
+func (t turnReset) owns(ctx context.Context, past *sessionPast) (bool, error) {
+	for !past.named {
+		for _, id := range slices.Backward(past.runs) {
 			h, _, err := t.l.requestOf(ctx, t.r.Tenant, id)
 			if err != nil {
 				return false, err
@@ -291,25 +298,28 @@ func (t turnReset) owns(ctx context.Context, list []events.Event) (bool, error) 
 				}
 			}
 		}
-		if parent == "" {
+		if past.parent == "" {
 			return false, nil
 		}
-		began := list[0].Seq
-		var err error
-		if list, err = t.l.turnsOf(ctx, t.r.Tenant, parent, 0); err != nil {
-			return false, err
-		}
-		list = slices.DeleteFunc(list, func(e events.Event) bool { return e.Seq > began })
-		if len(list) == 0 {
-			return false, nil
+		before, parent := past.began, past.parent
+		past = &sessionPast{heap: t.r.Heap}
+		err := t.l.store.Logical(ctx, t.r.Tenant, parent, 0, func(e events.Event) error {
+			if e.Seq > before {
+				return nil
+			}
+			return past.see(e)
+		})
+		if err != nil {
+			return false, unavailable("read session "+parent, err)
 		}
 	}
+	return true, nil
 }
 
 // anyHeap is a turnReset to any heap of the tenant.
 type anyHeap struct{ turnReset }
 
-func (anyHeap) owns(context.Context, []events.Event) (bool, error) { return true, nil }
+func (anyHeap) owns(context.Context, *sessionPast) (bool, error) { return true, nil }
 
 // namedReset resets a named session.
 type namedReset struct {
@@ -322,27 +332,17 @@ func (n namedReset) session() string { return events.SessionID(n.r.Tenant, n.r.N
 func (n namedReset) last(ctx context.Context) (events.Event, error) {
 	e, err := n.l.store.LastEntry(ctx, n.r.Tenant, n.session())
 	if errors.Is(err, events.ErrNotFound) {
-		return e, n.noLog()
+		return e, n.missing()
 	}
 	return e, err
 }
 
-func (n namedReset) noLog() error {
+func (n namedReset) missing() error {
 	return &Error{Code: CodeNotFound, Field: "session", Message: "no run that has ended is logged in session '" + Excerpt(n.r.Name) + "'; there is nothing to reset"}
 }
 
-func (n namedReset) read(ctx context.Context, after uint64) (list []events.Event, err error) {
-	err = n.l.store.SessionLog(ctx, n.r.Tenant, n.session(), after, func(e events.Event) error {
-		list = append(list, e)
-		return nil
-	})
-	switch {
-	case err != nil:
-		return nil, unavailable("read session "+n.r.Name, err)
-	case len(list) == 0 && after == 0:
-		return nil, n.noLog()
-	}
-	return list, nil
+func (n namedReset) each(ctx context.Context, after uint64, fn func(events.Event) error) error {
+	return n.l.store.SessionLog(ctx, n.r.Tenant, n.session(), after, fn)
 }
 
 func (n namedReset) next(_ context.Context, last events.Event) (*events.SessionReset, error) {
@@ -353,14 +353,4 @@ func (n namedReset) next(_ context.Context, last events.Event) (*events.SessionR
 	return &events.SessionReset{SessionID: n.session(), Kind: events.SessionLog, Session: n.r.Name, Entries: entries}, nil
 }
 
-func (n namedReset) owns(_ context.Context, list []events.Event) (bool, error) {
-	return slices.ContainsFunc(list, func(e events.Event) bool {
-		switch d := e.Data.(type) {
-		case *events.SessionEntryRecorded:
-			return d.InputHeap == n.r.Heap || d.OutputHeap == n.r.Heap
-		case *events.SessionReset:
-			return d.Heap == n.r.Heap
-		}
-		return false
-	}), nil
-}
+func (n namedReset) owns(_ context.Context, past *sessionPast) (bool, error) { return past.named, nil }

@@ -1,9 +1,12 @@
 package ledger_test
 
 import (
+	"context"
+	"sync"
 	"testing"
 
 	"daybook/events"
+	"daybook/internal/jetstream/jetstreamtest"
 	"daybook/ledger"
 )
 
@@ -122,4 +125,27 @@ func TestResetOfANamedSession(t *testing.T) {
 	}
 	_, err := b.ResetSession(t.Context(), ledger.Reset{Tenant: tenant, Name: "log", Heap: b.stored("foreign"), Actor: alice})
 	wantCode(t, err, ledger.CodeInvalid, "not of this session")
+}
+
+// A reset finds that another process has recorded one under the same key just before.
+func TestResetBesideAnotherProcess(t *testing.T) {
+	t.Parallel()
+	store := jetstreamtest.Start(t)
+	other := bookOn(t, store, ledger.Options{})
+	session := other.open("two processes")
+	r := ledger.Reset{Tenant: tenant, SessionID: session, IdempotencyKey: "once", Actor: alice}
+	var first ledger.ResetDone
+	var once sync.Once
+	l := ledger.New(&interposed{Store: store, before: func(ctx context.Context, _ events.Event) (err error) {
+		once.Do(func() { first, err = other.ResetSession(ctx, r) })
+		return err
+	}}, ledger.Options{})
+	got, err := l.ResetSession(t.Context(), r)
+	if err != nil || !got.Repeated || got.Seq != first.Seq {
+		t.Errorf("got %+v, %v; the other process has reset the session at %d", got, err, first.Seq)
+	}
+	r.IdempotencyKey = "twice"
+	if got, err = l.ResetSession(t.Context(), r); err != nil || got.Repeated {
+		t.Errorf("with another key: %+v, %v", got, err)
+	}
 }

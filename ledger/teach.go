@@ -98,7 +98,7 @@ func (l *Ledger) Teach(ctx context.Context, t Teaching) (_ Taught, err error) {
 	defer answered(&err)
 	t.Actor = bounded(t.Actor)
 	var done Taught
-	err = retry(ctx, "tell session "+t.Session+" of what it may use", func() error {
+	err = retry(ctx, "expand session "+t.Session, func() error {
 		s, err := l.LogicalSession(ctx, t.Tenant, t.Session)
 		if err != nil {
 			return err

@@ -225,7 +225,7 @@ func (l *Ledger) turnBefore(ctx context.Context, tenant string, t events.Turn) (
 		}
 		d, ok := queued.Data.(*events.SessionTurnQueued)
 		if !ok {
-			return nil, nil, 0, fmt.Errorf("turn %d of session %s follows one that is not on record: %w", t.Number, t.SessionID, events.ErrDamaged)
+			return nil, nil, 0, fmt.Errorf("turn %d of session %s follows one that is not recorded: %w", t.Number, t.SessionID, events.ErrDamaged)
 		}
 		if req != nil {
 			return nil, turnOf(d, queued.Seq), 0, nil // the run has another turn, and this one never will

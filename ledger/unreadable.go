@@ -25,7 +25,7 @@ func (l *Ledger) EndUnreadable(ctx context.Context, tenant, execution string, po
 			ExecutionID: execution,
 			Reason:      ReasonRequestUnreadable,
 			Content: errorContent(fmt.Sprintf(
-				"The request of this run, event %d, is damaged and cannot be read. The run was not done. Submit it again, and tell the operator to run `daybook verify`.", position)),
+				"The request of this run, event %d, is damaged and cannot be read. The run was not done. Submit it again, and ask the operator to run `daybook verify`.", position)),
 		}
 		switch {
 		case errors.Is(err, events.ErrNotFound):

@@ -10,6 +10,7 @@ import (
 
 	"daybook/internal/budget"
 	"daybook/internal/reads"
+	"daybook/projections"
 )
 
 // accountHeader carries the key of the account of an HTTP request to its tool: the
@@ -59,11 +60,23 @@ func (s *Server) accounted(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// permitted waits for the permit of a call that is heavy. done MUST be called.
-func (s *Server) permitted(ctx context.Context) (_ context.Context, done func(), err error) {
-	p := s.opts.Reads.Permit(s.tenant)
-	if err := p.Take(ctx); err != nil {
-		return ctx, nil, err
+// permittable gives each request a permit for heavy reads of its own, which ends with
+// the request. The one that ctx carries is of the HTTP request that opened the session.
+func (s *Server) permittable(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		p := s.opts.Reads.Permit(s.tenant)
+		defer p.Yield()
+		return next(reads.With(ctx, p), method, req)
 	}
-	return reads.With(ctx, p), p.Yield, nil
+}
+
+// permitted waits for the permit of a request that is heavy.
+func permitted(ctx context.Context) error { return reads.From(ctx).Take(ctx) }
+
+// execution reads an execution. Its texts may have taken the permit, which is not held
+// while the caller waits for the end of a run or for its client.
+func (s *Server) execution(ctx context.Context, id string) (projections.ExecutionDetail, error) {
+	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
+	reads.From(ctx).Yield()
+	return d, err
 }

@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 	"daybook/ledger"
 	"daybook/mcp"
 )
@@ -63,4 +65,48 @@ func TestCallsAreAccountedFor(t *testing.T) {
 	if used := b.Stats().Answers.Used; used != 0 {
 		t.Errorf("%d bytes are held after the call over a pipe", used)
 	}
+}
+
+// What a call of a session takes of the permits for heavy reads ends with the call, and
+// is not the permit of the HTTP request that opened the session: the SDK gives calls the
+// context of that one.
+func TestPermitsEndWithTheirCall(t *testing.T) {
+	t.Parallel()
+	gate := reads.New(reads.Options{Running: 1})
+	var opened *reads.Permit
+	book := &fakeBook{submit: func(ctx context.Context, _ ledger.Submission) (ledger.Receipt, error) {
+		if p := reads.From(ctx); p == nil || p == opened {
+			t.Errorf("the permit of the call is %p, that of the first request %p", p, opened)
+		}
+		return ledger.Receipt{ExecutionID: "one", Seq: 1}, reads.From(ctx).Take(ctx) // as a long text does
+	}}
+	s := book.serve(t, mcp.Options{Reads: gate})
+	inner := s.Handler()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := gate.Permit("default")
+		defer p.Yield()
+		if opened == nil {
+			opened = p
+		}
+		inner.ServeHTTP(w, r.WithContext(reads.With(r.Context(), p)))
+	}))
+	t.Cleanup(func() {
+		_ = s.Close()
+		srv.Close()
+		http.DefaultClient.CloseIdleConnections()
+	})
+	_, h, _ := post(t, srv.URL+"/mcp", initializeLine)
+	for i := range 3 {
+		call := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"run_js","arguments":{"code":"1"}}}`, i+2)
+		if status, _, body := post(t, srv.URL+"/mcp", call, "Mcp-Session-Id", h.Get("Mcp-Session-Id")); status != 200 || strings.Contains(body, `"isError":true`) {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	p := gate.Permit("default")
+	if err := p.Take(ctx); err != nil {
+		t.Errorf("a read after the calls: %v, %+v", err, gate.Stats())
+	}
+	p.Yield()
 }

@@ -6,7 +6,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"daybook/events"
+	"daybook/internal/budget"
 	"daybook/ledger"
 	"daybook/mcp"
 )
@@ -29,6 +32,8 @@ func TestLargeCode(t *testing.T) {
 	})
 	_, h, _ := post(t, srv.URL+"/mcp", initializeLine)
 	session := []string{"Mcp-Session-Id", h.Get("Mcp-Session-Id")}
+	stateless := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "run_js"}
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}},`
 	const size = 1 << 20
 	plain, escaped := strings.Repeat("ab", size), strings.Repeat(`\u0041\"\n`, size/4)
 	for _, c := range []struct{ arguments, want string }{
@@ -39,10 +44,60 @@ func TestLargeCode(t *testing.T) {
 		{`{"code":["` + plain + `"]}`, ""},
 		{`{"code":"1","tags":{"a":"` + plain + `"}}`, "1"},
 	} {
-		got = ""
-		_, _, body := post(t, srv.URL+"/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run_js","arguments":`+c.arguments+`}}`, session...)
-		if got != c.want || strings.Contains(body, `"isError":true`) != (c.want == "") {
-			t.Errorf("%.60s: the code has %d bytes, want %d: %.300s", c.arguments, len(got), len(c.want), body)
+		for with, headers := range map[string][]string{"": session, meta: stateless} {
+			got = ""
+			_, _, body := post(t, srv.URL+"/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run_js",`+with+`"arguments":`+c.arguments+`}}`, headers...)
+			if got != c.want || strings.Contains(body, `"isError":true`) != (c.want == "") {
+				t.Errorf("%s: %.60s: the code has %d bytes, want %d: %.300s", headers[0], c.arguments, len(got), len(c.want), body)
+			}
 		}
+	}
+}
+
+// A client that waits for the end of a run holds no memory for its source.
+func TestWaitingHoldsNoMemoryForLargeCode(t *testing.T) {
+	t.Parallel()
+	b := budget.New(budget.Options{Answers: 64 << 20, Runs: 1, Cache: 1})
+	run := newRun("")
+	s := run.book().serve(t, mcp.Options{Budget: b})
+	handler := s.Handler()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		account := b.Answer(events.DefaultTenant, 1) // as the HTTP server takes it for the body
+		defer account.Release()
+		if err := account.TakeOnce(16 << 20); err != nil {
+			t.Error(err)
+		}
+		handler.ServeHTTP(w, r.WithContext(budget.With(r.Context(), account)))
+	}))
+	t.Cleanup(func() {
+		_ = s.Close()
+		srv.Close()
+	})
+	_, h, _ := post(t, srv.URL+"/mcp", initializeLine)
+	answered := make(chan string, 1)
+	go func() {
+		_, _, body := post(t, srv.URL+"/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run_js","arguments":{"wait_secs":60,"code":"`+strings.Repeat("a", 4<<20)+`"}}}`,
+			"Mcp-Session-Id", h.Get("Mcp-Session-Id"))
+		answered <- body
+	}()
+	held := false
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		used := b.Stats().Answers.Used
+		if held = held || used > 0; held && used == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("%d bytes are held while the client waits", used)
+			break
+		}
+	}
+	select {
+	case body := <-answered:
+		t.Errorf("the call is answered before the run ended: %.300s", body)
+	default:
+	}
+	run.end(events.StatusCompleted, nil)
+	if body := <-answered; !strings.Contains(body, "completed") {
+		t.Errorf("the answer is %.300s", body)
 	}
 }

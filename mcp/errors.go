@@ -70,7 +70,7 @@ func explain(ctx context.Context, err error) (message string, ours bool) {
 		return err.Error() + " (over a quota: wait before trying again)", false
 	case ledger.CodeUnavailable:
 		if _, damaged := errors.AsType[*events.BlobDamagedError](err); damaged {
-			return err.Error() + ". It is not served. Tell the operator to run `daybook status`.", false
+			return err.Error() + ". It is not served. Ask the operator to run `daybook status`.", false
 		}
 		if _, known := errors.AsType[*ledger.Error](err); known && !ledger.Temporary(err) {
 			return err.Error(), true
@@ -78,7 +78,7 @@ func explain(ctx context.Context, err error) (message string, ours bool) {
 		return err.Error() + " (temporary: try again in a few seconds; with the same idempotency_key run_js never runs twice)", true
 	case ledger.CodeInternal:
 		if errors.Is(err, events.ErrDamaged) {
-			return "Stored data is damaged, and damaged data is never served. Tell the operator to run `daybook verify`.", true
+			return "Stored data is damaged, and damaged data is never served. Ask the operator to run `daybook verify`.", true
 		}
 		return "Something went wrong inside the server; the details are in its log. The arguments were not at fault.", true
 	default:

@@ -145,6 +145,9 @@ func (s *Server) getOutput(ctx context.Context, _ caller, a arguments) (answer, 
 	}
 	id := a.text("execution_id")
 	page, err := s.opts.Queries.Output(ctx, s.tenant, id, q)
+	if err == nil {
+		err = takeEscapes(ctx, page.Data)
+	}
 	if err != nil {
 		return answer{}, aboutExecution(id, err)
 	}

@@ -24,6 +24,7 @@ type fakeBook struct {
 	wait      func(context.Context, uint64) error
 	changed   func() <-chan struct{}
 	watched   chan struct{}
+	entries   func() []projections.Entry
 }
 
 func (f *fakeBook) Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error) {
@@ -140,6 +141,9 @@ func (f *fakeBook) ResetSession(context.Context, ledger.Reset) (ledger.ResetDone
 func (f *fakeBook) Sessions(context.Context, string) ([]string, error) { return nil, nil }
 
 func (f *fakeBook) Entries(context.Context, string, string) ([]projections.Entry, error) {
+	if f.entries != nil {
+		return f.entries(), nil
+	}
 	return nil, nil
 }
 

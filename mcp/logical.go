@@ -220,7 +220,7 @@ func notice(t ledger.Taught) string {
 	case t.Broken == "" || !t.NewSymbolSpace:
 		return ""
 	case t.StateLost:
-		return "The state of this session could not be restored (" + t.Broken + "): it starts anew, with no variable, function or class of before. " +
+		return "The state of this session could not be restored (" + t.Broken + "): it starts from a fresh isolate, with no variable, function or class of before. " +
 			"All symbols given out before are void; read the table again."
 	default:
 		return "What this session may use has changed (" + t.Broken + "): its state is kept, but all symbols given out before are void; read the table again."

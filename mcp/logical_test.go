@@ -495,7 +495,7 @@ func TestP21_LostStateIsTold(t *testing.T) {
 	t.Parallel()
 	b, _, p, _, _ := breaks(t)
 	got := openSession(p, "breaks", "mcp.github")
-	if !strings.Contains(got.Notice, "void") || !strings.Contains(got.Notice, "starts anew") {
+	if !strings.Contains(got.Notice, "void") || !strings.Contains(got.Notice, "starts from a fresh isolate") {
 		t.Errorf("the notice is %q", got.Notice)
 	}
 	if !strings.Contains(got.Table, "// t3 mcp.github.search") || !strings.Contains(got.Table, "// t4 mcp.github.star") {

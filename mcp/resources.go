@@ -84,6 +84,9 @@ func (s *Server) resources() []resource {
 			},
 			// A session can be watched before its first run has ended.
 			version: func(ctx context.Context, name string) (string, error) {
+				if err := permitted(ctx); err != nil {
+					return "", err
+				}
 				entries, err := s.opts.Queries.Entries(ctx, s.tenant, name)
 				return strconv.Itoa(len(entries)), err
 			},
@@ -145,12 +148,13 @@ func (s *Server) reader(r resource) sdk.ResourceHandler {
 		}
 		ctx, stop := s.untilClose(ctx)
 		defer stop()
-		ctx, done, err := s.permitted(ctx)
-		if err != nil {
+		if err := permitted(ctx); err != nil {
 			return nil, s.unreadable(ctx, uri, err)
 		}
-		defer done()
 		text, err := r.read(ctx, name)
+		if err == nil {
+			err = takeEscapes(ctx, text)
+		}
 		if err != nil {
 			return nil, s.unreadable(ctx, uri, err)
 		}

@@ -12,8 +12,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
+	"daybook/internal/reads"
 	"daybook/ledger"
 	"daybook/mcp"
+	"daybook/projections"
 )
 
 // TestResources reads what tools answer, by address.
@@ -141,6 +143,37 @@ func TestSubscribeToNothing(t *testing.T) {
 		p.send(`{"jsonrpc":"2.0","id":"s","method":"resources/subscribe","params":{"uri":` + mustJSON(t, uri) + `}}`)
 		if m := p.receive(); m["error"] == nil || goDetail.Match(m["error"]) {
 			t.Errorf("%q: %s", uri, m)
+		}
+	}
+}
+
+// The log of a session is read with a permit for heavy reads when a client begins to
+// watch it, and each time the server looks at it.
+func TestWatchedSessionsNeedPermits(t *testing.T) {
+	t.Parallel()
+	gate := reads.New(reads.Options{Running: 1, Hold: time.Hour})
+	running := make(chan int, 10)
+	changed := make(chan struct{})
+	close(changed)
+	book := &fakeBook{
+		entries: func() []projections.Entry {
+			select {
+			case running <- gate.Stats().Running:
+			default: // enough
+			}
+			return nil
+		},
+		changed: func() <-chan struct{} { return changed },
+	}
+	p := openPipe(t, book.serve(t, mcp.Options{Reads: gate}), "")
+	p.initialize()
+	p.send(`{"jsonrpc":"2.0","id":"s","method":"resources/subscribe","params":{"uri":"session://log"}}`)
+	if m := p.receive(); m["error"] != nil {
+		t.Fatalf("%s", m)
+	}
+	for i := range 3 {
+		if n := <-running; n != 1 {
+			t.Errorf("look %d: %d permits are held", i, n)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, l *live) (proje
 	changed, stop := watch(s.tenant, r.ExecutionID)
 	defer stop()
 	for {
-		d, err := q.Execution(ctx, s.tenant, r.ExecutionID)
+		d, err := s.execution(ctx, r.ExecutionID)
 		if err != nil {
 			return d, err
 		}

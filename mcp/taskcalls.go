@@ -158,7 +158,7 @@ func (s *Server) readable(ctx context.Context, r ledger.Receipt) (projections.Ex
 	if err := s.opts.Queries.Wait(wait, r.Seq); err != nil {
 		return projections.ExecutionDetail{}, err
 	}
-	return s.opts.Queries.Execution(ctx, s.tenant, r.ExecutionID)
+	return s.execution(ctx, r.ExecutionID)
 }
 
 // announced rewrites the answer to initialize, which only sessions use: there

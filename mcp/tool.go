@@ -123,12 +123,9 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 			return s.refuse(ctx, t.name, err), nil
 		}
 		if t.heavy {
-			permitted, done, err := s.permitted(ctx)
-			if err != nil {
+			if err := permitted(ctx); err != nil {
 				return s.refuse(ctx, t.name, err), nil
 			}
-			defer done()
-			ctx = permitted
 		}
 		c := s.callerOf(ctx, req)
 		use := s.enter(ctx, c, t, a)

@@ -74,7 +74,7 @@ func (s *Server) awaitEndFor(ctx context.Context, c caller, r ledger.Receipt, d 
 	}
 	e, err := s.awaitEnd(wait, r, l)
 	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(wait), errWaitedLong) {
-		return s.opts.Queries.Execution(ctx, s.tenant, r.ExecutionID)
+		return s.execution(ctx, r.ExecutionID)
 	}
 	return e, err
 }

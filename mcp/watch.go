@@ -12,6 +12,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/access"
+	"daybook/internal/reads"
 	"daybook/ledger"
 )
 
@@ -206,7 +207,9 @@ func (s *Server) watched() []string {
 
 // tell notifies those who watch an address if it has changed.
 func (s *Server) tell(uri string) {
-	version, err := s.version(s.life, uri)
+	p := s.opts.Reads.Permit(s.tenant)
+	version, err := s.version(reads.With(s.life, p), uri)
+	p.Yield()
 	if err != nil {
 		return // it was there: the projections cannot answer now, and will change
 	}

@@ -3,10 +3,12 @@ package projections
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"daybook/events"
 	"daybook/internal/budget"
+	"daybook/internal/reads"
 )
 
 // Sessions returns the names of the sessions that have entries, sorted.
@@ -67,15 +69,21 @@ func (s *Store) entries(ctx context.Context, tenant, query, id, name string) ([]
 		if err := budget.Take(ctx, entryBytes+len(source)); err != nil {
 			return nil, err
 		}
-		e.Timestamp = formatMillis(completed)
-		code, err := s.text(ctx, tenant, sql.NullString{String: source, Valid: true})
+		e.Timestamp, e.Code = formatMillis(completed), source
+		list = append(list, e)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return nil, err
+	}
+	// A long code may wait for a permit: then no query runs, which others need.
+	for i, e := range list {
+		code, err := s.text(ctx, tenant, sql.NullString{String: e.Code, Valid: true})
 		if err != nil {
 			return nil, fmt.Errorf("read the code of entry %d of session %q: %w", e.Index, name, err)
 		}
-		e.Code = *code
-		list = append(list, e)
+		list[i].Code = *code
 	}
-	return list, rows.Err()
+	return list, nil
 }
 
 // entriesAtOnce is how many entries EachEntry reads and holds at a time.
@@ -98,10 +106,10 @@ func (s *Store) EachEntry(ctx context.Context, tenant string, of Session, fn fun
 	for next, more := int64(0), true; more; {
 		err := budget.Piece(ctx, func() error {
 			var list []entryRow
-			err := budget.Retry(ctx, func() (err error) {
+			err := budget.Retry(ctx, reads.Retried(ctx, func() (err error) {
 				list, err = s.entryPage(ctx, query, tenant, of, next)
 				return err
-			})
+			}))
 			if err != nil {
 				return err
 			}
@@ -125,10 +133,10 @@ func (s *Store) EachEntry(ctx context.Context, tenant string, of Session, fn fun
 func (s *Store) eachOf(ctx context.Context, tenant string, of Session, r entryRow, fn func(Entry) error) error {
 	return budget.Piece(ctx, func() error {
 		var code *string
-		err := budget.Retry(ctx, func() (err error) {
+		err := budget.Retry(ctx, reads.Retried(ctx, func() (err error) {
 			code, err = s.text(ctx, tenant, r.source)
 			return err
-		})
+		}))
 		if err != nil {
 			return fmt.Errorf("read the code of entry %d of session %q: %w", r.Index, of.Label(), err)
 		}

@@ -14,8 +14,8 @@ import (
 // stallPause is how long Run waits before it tries to write its file again.
 const stallPause = time.Second
 
-// noRoom tells a file that cannot be written now, because the disk is full or the
-// process has too many files open, from a fault that would come again.
+// noRoom reports whether a file cannot be written now because the disk is full or the
+// process has too many files open, as opposed to a fault that would occur again.
 func noRoom(err error) bool {
 	var se sqlite3.Error
 	return exhausted.Is(err) || errors.As(err, &se) && (se.Code == sqlite3.ErrCantOpen || se.Code == sqlite3.ErrNomem || se.Code == sqlite3.ErrFull || se.Code == sqlite3.ErrIoErr || se.Code == sqlite3.ErrReadonly)
@@ -27,7 +27,7 @@ func (s *Store) stall(ctx context.Context, err error) {
 	first := s.stalled == nil
 	s.stalled = &events.UnwritableError{
 		What:   "the read side",
-		Reason: "the disk is full or failing (" + sqliteText(err) + "); free some space or repair the disk, and it continues by itself",
+		Reason: "the disk is full or failing (" + sqliteText(err) + "); free some space or repair the disk, and it continues without a restart",
 		Passes: true,
 	}
 	s.wake()

@@ -71,7 +71,7 @@ func (a *attempt) do(running context.Context, d Delivery) (err error) {
 	reading, memory := a.r.opts.Memory.Hold(a.records)
 	a.memory = memory
 	defer memory.Release()
-	if a.in, err = a.r.fetch(reading, a.plan, a.r.failures.count(d.Event.Seq)+1); err != nil {
+	if a.in, err = a.r.fetch(reading, a.plan); err != nil {
 		return err
 	}
 	var starting sync.WaitGroup

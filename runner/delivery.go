@@ -36,6 +36,7 @@ func (r *Runner) deliver(l *life, d Delivery) {
 	switch {
 	case err == nil:
 		r.failures.forget(d.Event.Seq)
+		r.heapless.forget(d.Event.Seq)
 		err = d.Ack(l.records)
 	case errors.Is(err, ledger.ErrSuperseded):
 		// Another delivery of the same request is in somebody else's hands:

@@ -7,7 +7,7 @@ import "sync"
 const maxFailures = 10_000
 
 // failures counts, by the position of a request, the tries of this runner that
-// failed because something was unavailable. The count of deliveries does not tell:
+// failed because something was unavailable. The count of deliveries does not show that:
 // it includes requests that were taken ahead and given back to another runner, and
 // turns that had to wait.
 type failures struct {
@@ -23,13 +23,6 @@ func (f *failures) add(position uint64) int {
 		f.by = map[uint64]int{}
 	}
 	f.by[position]++
-	return f.by[position]
-}
-
-// count returns the number of failed tries.
-func (f *failures) count(position uint64) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	return f.by[position]
 }
 

@@ -28,8 +28,8 @@ const (
 // refused before any of it ran.
 const ReasonSyntaxError = "syntax_error"
 
-// patience is how many tries of this runner find the blob store unreachable before
-// the run fails for it. With the default delays that is about three
+// patience is how many tries of this runner cannot read the heap of a run before the
+// run fails for it. With the default delays that is about three
 // minutes, and a store that is back earlier costs the run nothing.
 const patience = 10
 
@@ -94,7 +94,7 @@ func (i *identity) known(stateful bool) (events.Engine, []string, bool) {
 
 // fetch gets everything a run starts from. An error is worth another try; what
 // another try would not change is in input.refused.
-func (r *Runner) fetch(ctx context.Context, plan ledger.Plan, tries int) (input, error) {
+func (r *Runner) fetch(ctx context.Context, plan ledger.Plan) (input, error) {
 	req := plan.Request
 	req.Heap = plan.Heap // which in a session is what the run before left
 	var in input
@@ -105,7 +105,7 @@ func (r *Runner) fetch(ctx context.Context, plan ledger.Plan, tries int) (input,
 	if err := r.fetchSource(ctx, req, &in); err != nil || in.refused != nil {
 		return in, err
 	}
-	err = r.fetchHeap(ctx, req, tries, &in)
+	err = r.fetchHeap(ctx, req, &in)
 	if err == nil {
 		headLost(req, &in)
 		in.callable = r.callable(ctx, plan)
@@ -174,7 +174,7 @@ func (r *Runner) text(ctx context.Context, req ledger.Request, body *events.Body
 	return text, nil, nil
 }
 
-func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, tries int, in *input) error {
+func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, in *input) error {
 	if req.Heap == "" {
 		return nil
 	}
@@ -208,10 +208,12 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, tries int, i
 	case errors.Is(err, events.ErrDamaged):
 		in.refused = &refusal{ReasonHeapDamaged, fmt.Sprintf(
 			"Heap %s is damaged in the blob store and was not restored: %s. Run again with another heap, or without one.", req.Heap, why(err))}
-	case err != nil && tries >= patience:
-		in.refused = &refusal{ReasonHeapUnavailable, fmt.Sprintf("Heap %s could not be read in %d tries. Run again once the blob store is reachable.", req.Heap, tries)}
 	case err != nil:
-		return fmt.Errorf("read heap %s: %w", req.Heap, err)
+		tries := r.heapless.add(req.Seq)
+		if tries < patience {
+			return fmt.Errorf("read heap %s: %w", req.Heap, err)
+		}
+		in.refused = &refusal{ReasonHeapUnavailable, fmt.Sprintf("Heap %s could not be read in %d tries. Run again once the blob store is reachable.", req.Heap, tries)}
 	case info.EngineID != in.engine.ID:
 		in.refused = &refusal{ReasonHeapEngineMismatch, fmt.Sprintf(
 			"Heap %s was made by engine %s and cannot be restored by engine %s. Run on a runner of that engine, or without the heap.", req.Heap, info.EngineID, in.engine.ID)}

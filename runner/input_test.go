@@ -190,6 +190,36 @@ func TestHeapStoreComesBack(t *testing.T) {
 	}
 }
 
+// What failed before the heap was asked for is no failed read of the heap.
+func TestHeapStoreFailsOnceAfterAnotherOutage(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	hash, err := b.store.PutHeap(t.Context(), events.DefaultTenant, []byte("before"), engine.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := strings.Repeat("x = 1;\n", 30_000)
+	var sources, reads atomic.Int32
+	opts := b.options(echoes(make(chan runner.Task, 1)))
+	opts.Texts = texts(func() ([]byte, error) {
+		if sources.Add(1) <= 12 {
+			return nil, errors.New("away")
+		}
+		return []byte(code), nil
+	})
+	opts.Heaps = heaps{Heaps: b.store, get: func(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+		if reads.Add(1) == 1 {
+			return nil, events.HeapInfo{}, errors.New("away")
+		}
+		return b.store.Heap(ctx, tenant, hash)
+	}}
+	b.begin(opts)
+	id := b.submit(func(s *ledger.Submission) { s.Heap, s.Code = hash, code })
+	if status, end := b.ended(id); status != events.StatusCompleted || end.Heap.Parent != hash {
+		t.Errorf("the run is %s: %q", status, errorText(end))
+	}
+}
+
 // givenBack is a queue whose requests were often taken ahead by other runners and
 // given back. That is no failed try.
 type givenBack struct{ work }
@@ -323,3 +353,42 @@ func TestGlobalsThatCannotBeRead(t *testing.T) {
 type texts func() ([]byte, error)
 
 func (t texts) Text(context.Context, string, string) ([]byte, error) { return t() }
+
+// A run whose worker is lost after it received the source and the heap gets both again
+// in the next try, also as a turn of a session.
+func TestLostWorkerAfterTheSourceWasSent(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	hash, err := b.store.PutHeap(t.Context(), events.DefaultTenant, []byte("before"), engine.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks := make(chan runner.Task, 3)
+	var tries atomic.Int32
+	opts := b.options(workers{func(_ context.Context, task runner.Task, _ sink) (runner.Outcome, error) {
+		tasks <- task
+		task.HeapSent()
+		if tries.Add(1)%3 != 0 {
+			return runner.Outcome{}, errors.New("the worker is lost")
+		}
+		return completed("1"), nil
+	}})
+	opts.RetryDelay = time.Millisecond
+	b.begin(opts)
+	long, session := strings.Repeat("x = 1;\n", 30_000), b.session("long sources")
+	for _, test := range []struct{ code, heap, session string }{{"1", hash, ""}, {long, hash, ""}, {long, "", session}} {
+		code, want := test.code, ""
+		if test.heap != "" {
+			want = "before"
+		}
+		id := b.submit(func(s *ledger.Submission) { s.Code, s.Heap, s.LogicalSession = code, test.heap, test.session })
+		for range 3 {
+			if got := soon(t, "a try", tasks); string(got.Code) != code || string(got.Heap) != want {
+				t.Errorf("the script is %d bytes with heap %q, want %d bytes", len(got.Code), got.Heap, len(code))
+			}
+		}
+		if status, end := b.ended(id); status != events.StatusCompleted {
+			t.Errorf("the run is %s: %+v", status, end)
+		}
+	}
+}

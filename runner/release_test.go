@@ -183,7 +183,7 @@ func TestTurnIsNotRunTwice(t *testing.T) {
 	}
 }
 
-// planning tells a test of each plan.
+// planning notifies a test of each plan.
 type planning struct {
 	runner.Ledger
 	planned func(ledger.Request)

@@ -50,8 +50,9 @@ type Options struct {
 type Runner struct {
 	opts  Options
 	stats stats
-	// failures are the failed tries of requests that are not dealt with.
-	failures failures
+	// failures are the failed tries of requests that are not dealt with, heapless
+	// those among them that could not read the heap.
+	failures, heapless failures
 	// identity is what the workers said of themselves.
 	identity identity
 	// overtime, handBackWait and turnDelay are the constants, except in tests.

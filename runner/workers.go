@@ -112,6 +112,6 @@ type Outcome struct {
 	// Pristine reports whether the built-in objects of Task.Heap are those of a fresh
 	// isolate; nil when there was no heap, or it was not compared.
 	Pristine *bool
-	// Warnings tell what was not as asked for, and what the heap brought along.
+	// Warnings name what was not as asked for, and what the heap carries.
 	Warnings []string
 }

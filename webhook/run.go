@@ -53,7 +53,7 @@ func (s *Service) engage(ctx context.Context, couriers *sync.WaitGroup, h *hook)
 		return
 	}
 	position = min(position, s.applied) // no position is beyond the end
-	h.position = position
+	h.position, h.resting = position, false
 	ctx, h.stop = context.WithCancel(ctx)
 	ended := make(chan struct{})
 	h.ended = ended

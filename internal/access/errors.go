@@ -2,6 +2,7 @@ package access
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -74,7 +75,7 @@ func (e *LimitError) Error() string {
 	if e.Standing {
 		advice = "nothing frees it by itself: ask the operator to raise it"
 	}
-	return fmt.Sprintf("over the limit of %s (%s: %g%s); %s", e.What, e.Limit, e.Value, used, advice)
+	return fmt.Sprintf("over the limit of %s (%s: %s%s); %s", e.What, e.Limit, strconv.FormatFloat(e.Value, 'f', -1, 64), used, advice)
 }
 
 // RetryAfterSeconds is RetryAfter in whole seconds, at least 1.

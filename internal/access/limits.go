@@ -54,8 +54,8 @@ const (
 	// time, what is stored goes only if an operator makes it.
 	runRetry    = 2 * time.Second
 	storedRetry = time.Hour
-	// maxIdle is how many tenants' rates are kept before those at rest are
-	// forgotten.
+	// maxIdle is how many tenants' rates and accounts are kept before those at rest
+	// are forgotten.
 	maxIdle = 1024
 )
 
@@ -70,6 +70,10 @@ type Quotas struct {
 	rates    map[string]*rate.Limiter // by tenant
 	streams  map[string]int           // by user
 	accounts map[string]*account      // by tenant
+	// manyAccounts is how many accounts there are when some are forgotten, forgotten
+	// the position up to which the meter counts the runs of those.
+	manyAccounts int
+	forgotten    uint64
 }
 
 // NewQuotas makes quotas over a meter. now may be nil.
@@ -79,7 +83,7 @@ func NewQuotas(l Limits, m Meter, now func() time.Time) *Quotas {
 	}
 	return &Quotas{
 		limits: l, meter: m, now: now,
-		rates: map[string]*rate.Limiter{}, streams: map[string]int{}, accounts: map[string]*account{},
+		rates: map[string]*rate.Limiter{}, streams: map[string]int{}, accounts: map[string]*account{}, manyAccounts: maxIdle,
 	}
 }
 
@@ -194,7 +198,17 @@ func (q *Quotas) Admit(ctx context.Context, tenant string) (*Place, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a := q.accounts[tenant]
+	if a == nil && use.Applied < q.forgotten {
+		q.mu.Unlock()
+		use, err = q.meter.TenantUsage(ctx, tenant) // it counts what was forgotten
+		q.mu.Lock()
+		if err != nil {
+			return nil, fmt.Errorf("read what tenant %s uses: %w", tenant, err)
+		}
+		a = q.accounts[tenant]
+	}
 	if a == nil {
+		q.forgetAccounts(use.Applied)
 		a = &account{places: map[*Place]bool{}}
 		q.accounts[tenant] = a
 	}
@@ -233,6 +247,25 @@ func (q *Quotas) overHeaps(use Usage) error {
 		return &LimitError{Limit: "limit-heap-bytes", What: "bytes of stored heaps", Value: float64(l.HeapBytes), Used: float64(use.HeapBytes), RetryAfter: storedRetry, Standing: true}
 	}
 	return nil
+}
+
+// forgetAccounts drops the accounts whose runs the meter counts at a position, once
+// there are many: an issuer can name any number of tenants. The caller must hold mu.
+func (q *Quotas) forgetAccounts(applied uint64) {
+	if len(q.accounts) < q.manyAccounts {
+		return
+	}
+	q.forgotten = max(q.forgotten, applied)
+	for tenant, a := range q.accounts {
+		counted := a.use.Applied <= applied
+		for p := range a.places {
+			counted = counted && p.seq != 0 && p.seq <= applied
+		}
+		if counted {
+			delete(q.accounts, tenant)
+		}
+	}
+	q.manyAccounts = max(maxIdle, 2*len(q.accounts))
 }
 
 // judge is called with mu held.

@@ -3,6 +3,7 @@ package access_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -51,6 +52,7 @@ func TestAdmission(t *testing.T) {
 		"unlimited":      {access.Limits{}, access.Usage{Runs: 1e6, OutputBytes: gib, HeapBytes: gib}, ""},
 		"room":           {access.Limits{Runs: 3, OutputBytes: gib, HeapBytes: gib}, access.Usage{Runs: 2, OutputBytes: gib - 1, HeapBytes: gib - 1}, ""},
 		"too many runs":  {access.Limits{Runs: 3}, access.Usage{Runs: 3}, "limit-runs"},
+		"many runs":      {access.Limits{Runs: 2_000_000}, access.Usage{Runs: 2_000_000}, "limit-runs: 2000000, 2000000 in use"},
 		"too much text":  {access.Limits{OutputBytes: gib}, access.Usage{OutputBytes: gib}, "limit-output-bytes"},
 		"too many heaps": {access.Limits{HeapBytes: gib}, access.Usage{HeapBytes: gib + 1}, "limit-heap-bytes"},
 	} {
@@ -65,7 +67,10 @@ func TestAdmission(t *testing.T) {
 			place, err := q.Admit(t.Context(), "acme")
 			switch {
 			case test.over != "":
-				wantLimit(t, err, test.over)
+				limit, _, _ := strings.Cut(test.over, ":")
+				if over := wantLimit(t, err, limit); !strings.Contains(over.Error(), test.over) {
+					t.Errorf("%v does not say %q", over, test.over)
+				}
 			case err != nil:
 				t.Error(err)
 			default:
@@ -130,6 +135,53 @@ func TestOldReading(t *testing.T) {
 	m.set(access.Usage{Applied: 5}) // read before, and come late
 	_, err = q.Admit(t.Context(), "acme")
 	wantLimit(t, err, "limit-runs")
+}
+
+// Tenants whose runs the meter counts are forgotten, once there are many: no run of
+// theirs is lost from the count, and those of others stay.
+func TestTenantsAreForgotten(t *testing.T) {
+	t.Parallel()
+	m := &meter{use: access.Usage{Applied: 5}}
+	q := access.NewQuotas(access.Limits{Runs: 1}, m, nil)
+	admit := func(tenant string) *access.Place {
+		t.Helper()
+		p, err := q.Admit(t.Context(), tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	pending := admit("pending")
+	for n := range 5000 {
+		admit(fmt.Sprint("t", n)).Taken(6)
+		m.set(access.Usage{Applied: 6}) // what it counts of another tenant
+	}
+	if n := q.Accounts(); n > 1500 {
+		t.Errorf("%d tenants are kept track of", n)
+	}
+	_, err := q.Admit(t.Context(), "pending")
+	wantLimit(t, err, "limit-runs")
+	pending.Free()
+	admit("pending").Taken(7)
+	// A reading of before, which lacks a run that was forgotten, is made again.
+	stale := &staleOnce{Meter: m}
+	m.set(access.Usage{Applied: 6, Runs: 1})
+	_, err = q.Over(stale).Admit(t.Context(), "t0")
+	wantLimit(t, err, "limit-runs")
+}
+
+// staleOnce answers once what was true long ago.
+type staleOnce struct {
+	access.Meter
+	asked bool
+}
+
+func (m *staleOnce) TenantUsage(ctx context.Context, tenant string) (access.Usage, error) {
+	if !m.asked {
+		m.asked = true
+		return access.Usage{Applied: 5}, nil
+	}
+	return m.Meter.TenantUsage(ctx, tenant)
 }
 
 func TestMeterFails(t *testing.T) {

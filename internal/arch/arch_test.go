@@ -24,7 +24,7 @@ var allowed = map[string][]string{
 	"events":                           {},
 	"ledger":                           {"events"},
 	"projections":                      {"events", "internal/budget", "internal/exhausted", "internal/reads", "internal/redact"},
-	"audit":                            {"events", "internal/exhausted"},
+	"audit":                            {"events", "internal/exhausted", "internal/reads"},
 	"damage":                           {"events"},
 	"runner":                           {"events", "ledger", "internal/fairness"},
 	"webhook":                          {"events"},

@@ -14,7 +14,7 @@ import (
 )
 
 // One address that holds connections without requests, under a small limit of
-// descriptors, keeps nobody from being served. Once all connections have requests,
+// descriptors, keeps no other client from being served. Once all connections have requests,
 // the server's health is still answered and others are refused at once. Nothing of
 // this is taken for damage, and all events are signed when the server has stopped.
 func TestConnections(t *testing.T) {

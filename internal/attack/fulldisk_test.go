@@ -50,7 +50,7 @@ func withMounts(t *testing.T) bool {
 }
 
 // A disk that becomes full under load costs nothing that was acknowledged: writes
-// are refused with a reason, reads go on, and with space again writes are taken,
+// are refused with a reason, reads continue, and with space again writes are taken,
 // by the same process. A server that is started on the full disk does the same.
 func TestFullDisk(t *testing.T) {
 	attack(t, "TestADiskWithoutRoom and TestDisk in embed, TestReopen in internal/natsserver")
@@ -246,7 +246,7 @@ func (l *load) untilAccepted(t *testing.T) {
 	}
 }
 
-// check requires that runs are on record as they were acknowledged: with their
+// check requires that runs are recorded as they were acknowledged: with their
 // result once they have ended.
 func (l *load) check(t *testing.T, known map[string]string) {
 	t.Helper()
@@ -256,7 +256,7 @@ func (l *load) check(t *testing.T, known map[string]string) {
 			t.Errorf("an acknowledged run is %v with the result %v (%v), want %s", e["status"], e["result"], e["error"], result)
 		}
 	}
-	t.Logf("%d acknowledged runs are on record", len(known))
+	t.Logf("%d acknowledged runs are recorded", len(known))
 }
 
 // fill takes all that is free.

@@ -15,7 +15,7 @@ import (
 	natsd "github.com/nats-io/nats-server/v2/server"
 )
 
-// A NATS server that hangs, or is gone, does not hold up clients: they have an
+// A NATS server that hangs, or is gone, does not delay clients: they have an
 // answer with the reason within 5 s, over REST and MCP. When it is back, a
 // repeated request runs once.
 func TestHungNATS(t *testing.T) {
@@ -137,7 +137,7 @@ func (s *server) tool(ctx context.Context, token, name, arguments string) string
 	return answer
 }
 
-// blackHole passes connections on to a server until it is told otherwise.
+// blackHole passes connections on to a server until the test stops it.
 type blackHole struct {
 	t        *testing.T
 	listener net.Listener

@@ -197,15 +197,15 @@ func TestLargeSources(t *testing.T) {
 	attack(t, "TestBodiesAreCounted in httpapi")
 	s := startServer(t)
 	var tokens []string
-	for i := range 4 {
+	for i := range choose(2, 4) {
 		tokens = append(tokens, s.token(fmt.Sprintf("attacker%d", i), "read,run"))
 	}
 	quiet := s.token("quiet", "read,run")
-	s.probe(quiet, 10)
+	s.probe(quiet, 3)
 	idle := s.memory()
 	for round := range choose(1, 2) {
 		stop := s.peak()
-		clients := choose(40, 200)
+		clients := choose(20, 200)
 		runs, refused := s.sendSources(tokens, clients, sourceBytes, choose(time.Second, 40*time.Second), round*clients)
 		s.grew(fmt.Sprintf("%d runs accepted, %d requests refused", len(runs), refused), idle, stop())
 		if len(runs) == 0 {
@@ -237,10 +237,59 @@ func TestLargeSources(t *testing.T) {
 			t.Errorf("%d runs did not end", n)
 		}
 		stop = s.peak()
-		statuses := s.readRuns(runs, choose(40, 200), choose(2*time.Second, 30*time.Second))
+		statuses := s.readRuns(runs, choose(20, 200), choose(time.Second, 30*time.Second))
 		s.grew(fmt.Sprintf("reading them, answers %v", statuses), idle, stop())
 	}
-	s.probe(quiet, 5)
+	s.probe(quiet, 3)
+}
+
+// A tenant that floods the server with large sources, and holds back the rest of the
+// longest body, does not keep out a large source of another tenant, in each form.
+func TestLargeSourceBesideAFlood(t *testing.T) {
+	attack(t, "TestLargeRequestsOfOthersFit in internal/budget")
+	s := startServer(t)
+	attacker, quiet := s.token("attacker", "read,run"), s.token("quiet", "read,run")
+	body, held := io.Pipe()
+	defer held.Close()
+	drip, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url()+"/api/exec", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drip.ContentLength = 49 << 20
+	drip.Header.Set("Content-Type", "application/json")
+	drip.Header.Set("Authorization", "Bearer "+attacker)
+	go func() {
+		if resp, err := http.DefaultClient.Do(drip); err == nil {
+			resp.Body.Close()
+		}
+	}()
+	if _, err := held.Write(bytes.Repeat([]byte(" "), 2<<20)); err != nil {
+		t.Fatal(err)
+	}
+	var flood sync.WaitGroup
+	stop := make(chan struct{})
+	for n := range choose(5, 40) {
+		flood.Go(func() {
+			request := largeSources(sourceBytes)[0](n, sessionsOf{})
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					_, _, _, _ = s.sendLarge(attacker, request) // refused or not
+				}
+			}
+		})
+	}
+	session := sessionsOf{mcp: s.mcpSession(quiet)}
+	for _, kind := range []int{0, 2, 4} {
+		request := largeSources(sourceBytes)[kind](1000+kind, session)
+		if status, raw, _, err := s.sendLarge(quiet, request); err != nil || status >= 300 || !strings.Contains(string(raw), "execution_id") {
+			t.Errorf("a large source to %s is answered with %d, %v: %.300s", request.path, status, err, raw)
+		}
+	}
+	close(stop)
+	flood.Wait()
 }
 
 // execution reads a run, or returns an error when the server refuses.

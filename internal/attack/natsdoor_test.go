@@ -227,7 +227,7 @@ func dialNATS(t *testing.T, addr, file string) *nats.Conn {
 	}
 }
 
-// A server that asks for tokens does not listen on NATS unless it is told to.
+// A server that asks for tokens does not listen on NATS unless a flag says so.
 func TestNATSDoorIsClosed(t *testing.T) {
 	attack(t, "options of serve in internal/cli")
 	unhurried(t)

@@ -90,7 +90,7 @@ func TestPoisonedHeap(t *testing.T) {
 		id := s.submit(token, test.later, limits)
 		if test.status == "cancelled" {
 			for s.call(token, http.MethodGet, "/api/executions/"+id, nil, http.StatusOK)["total_lines"] == 0.0 {
-				// It polls another process: the run must have begun.
+				// It polls another process: the run must have started.
 			}
 			s.call(token, http.MethodPost, "/api/executions/"+id+"/cancel", map[string]any{}, http.StatusOK)
 		}

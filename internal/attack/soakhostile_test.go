@@ -56,7 +56,7 @@ func (h *hostile) attack(ctx context.Context) {
 }
 
 // send sends a request. It returns nil if there is no answer in JSON. An answer of
-// 500 is a failure of the server, whoever asks.
+// 500 is a failure of the server, whichever client asks.
 func (h *hostile) send(ctx context.Context, method, path string, body any) map[string]any {
 	resp, err := h.k.s.do(ctx, h.token, method, path, body)
 	if err != nil {

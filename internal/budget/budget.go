@@ -62,7 +62,7 @@ func New(o Options) *Budget {
 		dropped: garbage{collect: o.Collect, cycles: o.Cycles}, tenants: map[string]int64{}, freed: make(chan struct{})}
 }
 
-// RetryAfter is when a client that was refused is told to try again.
+// RetryAfter is when a client that was refused is asked to try again.
 const RetryAfter = 2 * time.Second
 
 // ExhaustedError is returned when an answer needs memory that others hold.

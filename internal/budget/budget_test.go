@@ -194,7 +194,7 @@ func TestWithoutAccounts(t *testing.T) {
 	}
 }
 
-// An answer that can never fit is not told to try again.
+// The error of an answer that can never fit does not advise to try again.
 func TestAnswerLargerThanTheShare(t *testing.T) {
 	b := budget.New(budget.Options{Answers: 10 << 20, Runs: 1, Cache: 1})
 	ctx := budget.With(t.Context(), b.Answer("a", 3))
@@ -206,8 +206,8 @@ func TestAnswerLargerThanTheShare(t *testing.T) {
 	}
 }
 
-// The last eighth of the share is for others: an answer that grows into it is not told
-// to try again, even when no other answer holds memory.
+// The last eighth of the share is for others: the error of an answer that grows into it
+// does not advise to try again, even when no other answer holds memory.
 func TestAnswerThatGrowsIntoTheLastEighth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := budget.New(budget.Options{Answers: 80 << 20, Runs: 1, Cache: 1})

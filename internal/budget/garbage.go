@@ -43,7 +43,7 @@ func (g *garbage) bound(used, share int64) {
 	g.seen, g.recent, g.before = g.cycles(), 0, 0
 }
 
-// look forgets garbage that the collector has freed by itself. The caller must hold mu.
+// look forgets garbage that the collector has freed meanwhile. The caller must hold mu.
 func (g *garbage) look() {
 	now := g.cycles()
 	switch now - g.seen {

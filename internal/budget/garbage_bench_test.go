@@ -13,11 +13,11 @@ import (
 // two slots and in sixteen, beside a server that holds a million small objects. It reports
 // the collections and the CPU time of the collector per run: with one after each heap, and
 // with as many as the budget asks for. Callers that ask at the same time share a
-// collection, so one after each heap costs most where few runs go on at once.
+// collection, so one after each heap costs most where few runs are in progress at once.
 func BenchmarkHeapsOfRuns(b *testing.B) {
 	type node struct {
 		next *node
-		text [48]byte
+		_    [48]byte
 	}
 	var live *node
 	for range 1 << 20 {

@@ -73,8 +73,8 @@ func TestCollectionBeforeALargeHeap(t *testing.T) {
 	}
 }
 
-// What the collector has freed by itself is no garbage any more: certainly after two
-// cycles, since one may have begun before the memory was given back.
+// Memory that the collector has freed is no garbage any more: certainly after two
+// cycles, since one may have started before the memory was given back.
 func TestCollectorOfItsOwnAccord(t *testing.T) {
 	const mib = 1 << 20
 	b, c := collected(256 * mib)

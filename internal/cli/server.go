@@ -34,15 +34,15 @@ type engineFlags struct {
 	OutputMaxBytes   int64          `help:"Output stored per run, in bytes; 0 is unlimited." default:"67108864" placeholder:"BYTES"`
 	MemoryBudget     *int           `name:"memory-budget" help:"Memory for answers, heaps of runs and cached heaps together, in MiB, 64 to 1048576; 512, or half of the memory limit of the Go runtime where that is less, if not given." placeholder:"MIB"`
 	MinClientRate    int64          `name:"min-client-rate" help:"Bytes that a client must send or take in each 30 s in which the server waits for it; 0 asks for any progress." default:"65536" placeholder:"BYTES"`
-	Sandbox          string         `help:"What to do where scripts cannot be confined as they should be: strict refuses to start, best-effort says what is missing and goes on." enum:"strict,best-effort" default:"strict"`
+	Sandbox          string         `help:"What to do where scripts cannot be confined as they should be: strict refuses to start, best-effort logs what is missing and continues." enum:"strict,best-effort" default:"strict"`
 	WorkerReuse      string         `help:"Which runs may share a worker process, one after another: those of a tenant, of a session, or none (run)." enum:"tenant,session,run" default:"tenant"`
 	WorkerMaxRuns    int            `help:"Runs after which a worker process is replaced." default:"1000" placeholder:"N"`
 	WorkerMaxAge     time.Duration  `help:"Age at which a worker process is replaced." default:"1h" placeholder:"DURATION"`
-	DrainWait        time.Duration  `help:"How long running scripts may go on at shutdown before they are handed back, to be continued at the next start." default:"10s" placeholder:"DURATION"`
+	DrainWait        time.Duration  `help:"Time that running scripts get at shutdown before they are handed back, to be continued at the next start." default:"10s" placeholder:"DURATION"`
 	MCPServers       []string       `name:"mcp-server" sep:"none" help:"Let scripts call the tools of this MCP server, as name=command with arguments or name=https://host/path; may be repeated." placeholder:"NAME=COMMAND|URL"`
 	MCPConfig        string         `name:"mcp-config" help:"File with MCP servers that scripts may call, in the mcpServers form of MCP clients; $${NAME} in it is taken from the environment." placeholder:"FILE"`
 	HostCallBodies   string         `name:"host-call-bodies" help:"What is kept of what scripts call on MCP servers and get from them: all of it (full), or only its hash." enum:"full,hash" default:"full"`
-	ContextIdle      time.Duration  `name:"context-idle" help:"How long the context of a session may go unused before it begins anew." default:"30m" placeholder:"DURATION"`
+	ContextIdle      time.Duration  `name:"context-idle" help:"Idle time after which the context of a session is reset." default:"30m" placeholder:"DURATION"`
 	ContextSessions  int            `name:"context-max-sessions" help:"Contexts held in memory; the others are read when they are needed." default:"10000" placeholder:"N"`
 	ContextMemory    int            `name:"context-memory" help:"What contexts in memory may take, in MB." default:"64" placeholder:"MB"`
 	ContextHighWater int            `name:"context-high-water" help:"Size of the process's heap, in MB, from which contexts are dropped from memory." default:"512" placeholder:"MB"`
@@ -52,7 +52,7 @@ type engineFlags struct {
 	Instructions     string         `help:"Replace the instructions given to MCP clients." placeholder:"TEXT"`
 	RunJSDescription string         `name:"run-js-description" help:"Replace the description of the run_js tool." placeholder:"TEXT"`
 	AuditKey         string         `help:"File of the key that checkpoints of the ledger are signed with, made if it does not exist; one in the data directory if not given." placeholder:"FILE"`
-	WitnessURL       string         `name:"witness-url" help:"Send every signed checkpoint there, by POST, to be remembered by somebody else." placeholder:"URL"`
+	WitnessURL       string         `name:"witness-url" help:"URL that gets every signed checkpoint by POST, for a copy outside the server." placeholder:"URL"`
 	ScrubRate        int            `name:"scrub-rate" help:"How many events a second are read again in the background and compared with their hashes; 0 does without." default:"2000" placeholder:"N"`
 	DiskReserve      *int64         `name:"disk-reserve" help:"Space to keep free on the disk of --data-dir, in MiB, up to 1073741824: below it no new run is accepted; 256, at most 5 % of the disk, if not given; 0 keeps nothing free." placeholder:"MIB"`
 	LogLevel         string         `help:"Least severe log record written to stderr: ${enum}." enum:"debug,info,warn,error" default:"warn"`

@@ -34,7 +34,7 @@ func (c *sessionOpenCmd) Run(ctx context.Context, std *streams) error {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
 	if answer.StateLost && answer.Broken != nil {
-		std.err.printf("The state of this session could not be restored (%s): it starts anew.\n", *answer.Broken)
+		std.err.printf("The state of this session could not be restored (%s): it starts from a fresh isolate.\n", *answer.Broken)
 	}
 	fmt.Fprint(std.err, answer.Declarations)
 	fmt.Fprintln(std.out, answer.SessionID)

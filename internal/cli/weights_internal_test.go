@@ -12,7 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Weights of tenants come from the command line and from a file, as an object or
+// Weights of tenants are read from the command line and from a file, as an object or
 // a text, and reach an owner in the background.
 func TestTenantWeights(t *testing.T) {
 	t.Parallel()

@@ -102,8 +102,8 @@ func (s *Store) OpenBlob(ctx context.Context, tenant string, heap bool, hash str
 	return r, r.size, nil
 }
 
-// OpenHeap returns a reader of a tenant's heap. Errors are those of Heap; damage
-// may also come from the reader.
+// OpenHeap returns a reader of a tenant's heap. Errors are those of Heap; the
+// reader may return damage too.
 func (s *Store) OpenHeap(ctx context.Context, tenant, hash string) (*BlobReader, events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
@@ -124,8 +124,8 @@ func (s *Store) OpenHeap(ctx context.Context, tenant, hash string) (*BlobReader,
 }
 
 // OpenText returns a reader of a tenant's text as it is stored: one that is
-// encrypted stays so. Errors are those of StoredText; damage may also come from
-// the reader.
+// encrypted stays so. Errors are those of StoredText; the reader may return
+// damage too.
 func (s *Store) OpenText(ctx context.Context, tenant, hash string) (*BlobReader, error) {
 	name, err := blobName("text", tenant, hash)
 	if err != nil {

@@ -142,7 +142,7 @@ func parseReply(reply string) (replyInfo, error) {
 	if err != nil || seq == 0 {
 		return replyInfo{}, fmt.Errorf("the reply subject %q names position %q", reply, t[5])
 	}
-	pending, _ := strconv.ParseUint(t[8], 10, 64) // without it, nobody looks ahead
+	pending, _ := strconv.ParseUint(t[8], 10, 64) // without it, nothing is planned ahead
 	return replyInfo{delivered: delivered, seq: seq, pending: pending}, nil
 }
 

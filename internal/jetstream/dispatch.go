@@ -33,7 +33,7 @@ type consumption struct {
 	pool  string
 	slots fairness.Slots
 	fn    func(ctx context.Context, d Delivery)
-	// id tells this runner's announcements from those of others.
+	// id distinguishes this runner's announcements from those of others.
 	id  string
 	ctx context.Context //nolint:containedctx // it ends when no more work is to be taken
 
@@ -336,10 +336,10 @@ func (c *consumption) schedule() {
 		if slot == nil {
 			break
 		}
-		q, generation := c.queueLocked(slot.Tenant), c.announced[slot.Tenant].generation
+		q, a := c.queueLocked(slot.Tenant), c.announced[slot.Tenant]
 		q.users++
 		c.running.Go(func() {
-			c.serve(slot, q, generation)
+			c.serve(slot, q, a)
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			q.users--
@@ -353,9 +353,10 @@ func (c *consumption) schedule() {
 	}
 }
 
-// serve takes one request of a tenant into a slot.
-func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, generation int) {
-	t, more, ok, err := q.next(c.ctx)
+// serve takes one request of a tenant into a slot. a is what was announced when the
+// slot was taken.
+func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, a announced) {
+	t, more, ok, err := q.next(c.ctx, a.owed > 0 && a.retries == 0)
 	switch {
 	case !ok:
 	case c.ctx.Err() != nil:
@@ -374,7 +375,7 @@ func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, generation int)
 		c.sched.SetWaiting(slot.Tenant, max(more, c.sched.Waiting(slot.Tenant)), time.Now())
 		c.found(slot.Tenant)
 	default:
-		c.notServed(slot, generation, more, err)
+		c.notServed(slot, a.generation, more, err)
 	}
 	c.mu.Unlock()
 	switch {

@@ -159,15 +159,16 @@ func (q *tenantQueue) lookAgain() {
 }
 
 // next takes the tenant's request whose turn it is, and returns how many more are
-// known to wait. It reports false when there is none.
-func (q *tenantQueue) next(ctx context.Context) (t taken, more int, ok bool, err error) {
+// known to wait. It reports false when there is none. A request that was announced just
+// now is waited for a moment.
+func (q *tenantQueue) next(ctx context.Context, announced bool) (t taken, more int, ok bool, err error) {
 	q.pulling.Lock()
 	defer q.pulling.Unlock()
 	q.mu.Lock()
 	n := q.held.Len()
 	q.mu.Unlock()
 	if n == 0 || n < lookAhead/2 && (q.pending > 0 || q.returned) {
-		err = q.fill(ctx, lookAhead-n)
+		err = q.fill(ctx, lookAhead-n, announced && n == 0)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -184,8 +185,8 @@ func (q *tenantQueue) next(ctx context.Context) (t taken, more int, ok bool, err
 }
 
 // fill asks the tenant's consumers, oldest volume first, until one has requests,
-// and takes up to size of them.
-func (q *tenantQueue) fill(ctx context.Context, size int) error {
+// and takes up to size of them. It waits a moment for a request that was announced.
+func (q *tenantQueue) fill(ctx context.Context, size int, announced bool) error {
 	now := q.c.store.volumes()
 	q.source(now.active())
 	q.mu.Lock()
@@ -200,7 +201,8 @@ func (q *tenantQueue) fill(ctx context.Context, size int) error {
 		if src.v.number != now.active().number && !looks[src.v.number] && !looks[0] {
 			continue
 		}
-		err := q.ask(ctx, src, size)
+		wait := announced && src.v.number == now.active().number
+		err := q.ask(ctx, src, size, wait)
 		if errors.Is(err, errNoConsumer) {
 			if _, exists := volumeIn(q.c.store.volumes(), src.v.number); !exists {
 				q.sources = slices.Delete(q.sources, i, i+1)
@@ -209,7 +211,7 @@ func (q *tenantQueue) fill(ctx context.Context, size int) error {
 			}
 			src.known = false
 			q.c.store.prepared.Delete(workKey{src.v.stream(), src.name})
-			err = q.ask(ctx, src, size)
+			err = q.ask(ctx, src, size, wait)
 		}
 		if errors.Is(err, errFull) {
 			full, err = err, nil // the other volumes may have some
@@ -238,8 +240,9 @@ func volumeIn(now *volumes, n events.Volume) (volume, bool) {
 	return volume{}, false
 }
 
-// ask takes one request from a consumer, and if there are more, up to size.
-func (q *tenantQueue) ask(ctx context.Context, src *source, size int) error {
+// ask takes one request from a consumer, for which it may wait a moment, and if there
+// are more, up to size.
+func (q *tenantQueue) ask(ctx context.Context, src *source, size int, wait bool) error {
 	if !src.known {
 		info, err := q.c.store.ensureWork(ctx, src.v, q.c.pool, q.tenant)
 		if err != nil {
@@ -247,7 +250,11 @@ func (q *tenantQueue) ask(ctx context.Context, src *source, size int) error {
 		}
 		src.known, src.createdAt = true, createdAt(info)
 	}
-	got, err := q.pull(ctx, src, request{Batch: 1, NoWait: true})
+	first := request{Batch: 1, NoWait: true}
+	if wait {
+		first = request{Batch: 1, Expires: announcedWait}
+	}
+	got, err := q.pull(ctx, src, first)
 	if err != nil || got == 0 {
 		return err
 	}
@@ -266,7 +273,14 @@ type request struct {
 	Batch    int  `json:"batch"`
 	MaxBytes int  `json:"max_bytes,omitempty"`
 	NoWait   bool `json:"no_wait,omitempty"`
+	// Expires is how long the consumer waits for a message, in nanoseconds.
+	Expires time.Duration `json:"expires,omitempty"`
 }
+
+// announcedWait is how long a request is waited for that was announced just now: the
+// announcement often arrives before the consumer has learned of the request. Asking
+// again after a pause would delay each run of an idle server.
+const announcedWait = 5 * time.Millisecond
 
 // errNoConsumer reports that a consumer or its stream does not exist.
 var errNoConsumer = errors.New("the consumer does not exist")

@@ -36,7 +36,7 @@ const (
 	// cannot see the last answer.
 	pullRate, pullBurst = 100, 500
 	// answerWait is how long the server keeps the way back after an answer. A pull is
-	// shorter. maxPull is what the clients of NATS ask for unless they are told otherwise.
+	// shorter. maxPull is what the clients of NATS ask for by default.
 	answerWait = 35 * time.Second
 	maxPull    = 30 * time.Second
 )

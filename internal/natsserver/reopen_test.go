@@ -15,8 +15,8 @@ import (
 	"daybook/internal/natsserver"
 )
 
-// TestReopen: after another nats-server was started on the files, who was connected
-// goes on: the ledger reads and appends, readers read and follow under the same
+// TestReopen: after another nats-server was started on the files, clients that were
+// connected continue: the ledger reads and appends, readers read and follow under the same
 // address and key.
 func TestReopen(t *testing.T) {
 	t.Parallel()
@@ -92,7 +92,7 @@ func TestReopenAnswersSubscribersOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for deadline := time.Now().Add(20 * time.Second); len(got) == 0 && time.Now().Before(deadline); { // the gate connects again by itself
+		for deadline := time.Now().Add(20 * time.Second); len(got) == 0 && time.Now().Before(deadline); { // the gate connects again without help
 			if err := nc.PublishRequest("$JS.API."+request, inbox, nil); err != nil {
 				t.Fatal(err)
 			}

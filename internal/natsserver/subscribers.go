@@ -14,7 +14,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Subscriber is somebody outside who may read the events of one tenant.
+// Subscriber is an outside client that may read the events of one tenant.
 type Subscriber struct {
 	// ID identifies the subscriber while its key changes. It is one token of a
 	// subject.

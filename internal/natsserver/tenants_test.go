@@ -405,7 +405,7 @@ func TestClientNamesAreNoNews(t *testing.T) {
 	}
 }
 
-// stalled is a connection that does not read any more once it is told so.
+// stalled is a connection that does not read any more once the test stops it.
 type stalled struct {
 	net.Conn
 	stop <-chan struct{}

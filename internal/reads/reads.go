@@ -29,7 +29,7 @@ type Options struct {
 	// 256.
 	Waiting int
 	// Patience is how long a read waits for its first permit before it is refused.
-	// Default: 10 s.
+	// Default: 45 s, less than most clients and proxies wait for an answer.
 	Patience time.Duration
 	// Hold is how long a read keeps others from running in its place. After it a
 	// read of another tenant may run beside it. Default: 250 ms.
@@ -74,7 +74,7 @@ func New(o Options) *Gate {
 		o.Waiting = 256
 	}
 	if o.Patience <= 0 {
-		o.Patience = 10 * time.Second
+		o.Patience = 45 * time.Second
 	}
 	if o.Hold <= 0 {
 		o.Hold = 250 * time.Millisecond
@@ -82,7 +82,7 @@ func New(o Options) *Gate {
 	return &Gate{opts: o, tenants: map[string]*queue{}}
 }
 
-// RetryAfter is when a client that was refused is told to try again.
+// RetryAfter is when a client that was refused is asked to try again.
 const RetryAfter = 2 * time.Second
 
 // BusyError is returned when a tenant has too many heavy reads.
@@ -342,6 +342,46 @@ func With(ctx context.Context, p *Permit) context.Context {
 func From(ctx context.Context) *Permit {
 	p, _ := ctx.Value(permitKey{}).(*Permit)
 	return p
+}
+
+// Pass lets other reads of the tenant run if the permit that ctx carries is held for
+// Options.Hold or longer. A read that goes through much and writes little calls it
+// between two pieces.
+func Pass(ctx context.Context) error {
+	p := From(ctx)
+	if p == nil {
+		return nil
+	}
+	g := p.gate
+	g.mu.Lock()
+	pass := p.held && g.tenants[p.tenant].waiting.Len() > 0 && time.Since(p.since) >= g.opts.Hold
+	if pass {
+		p.yield()
+	}
+	g.mu.Unlock()
+	if !pass {
+		return nil
+	}
+	return p.take(ctx, false)
+}
+
+// Retried makes fn one that is tried again after it has failed, as budget.Retry does:
+// the permit that ctx carries is not held in between.
+func Retried(ctx context.Context, fn func() error) func() error {
+	p := From(ctx)
+	if p == nil {
+		return fn
+	}
+	return func() error {
+		if err := p.Continue(ctx); err != nil {
+			return err
+		}
+		err := fn()
+		if err != nil {
+			p.Yield()
+		}
+		return err
+	}
 }
 
 // Wait calls fn without the permit that ctx carries, and takes it again if it was

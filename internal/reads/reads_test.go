@@ -3,6 +3,8 @@ package reads_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,4 +157,102 @@ func TestWaitWithoutPermit(t *testing.T) {
 		t.Error(err)
 	}
 	none.Yield()
+}
+
+// A read that lasts long lets others of its tenant run between two pieces, and holds
+// nothing while it waits to be tried again.
+func TestLongReadsPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := reads.New(reads.Options{Running: 1})
+		long := take(t, g, "a")
+		ctx := reads.With(t.Context(), long)
+		start := time.Now()
+		other := make(chan time.Duration, 1)
+		go func() {
+			p := take(t, g, "a")
+			other <- time.Since(start)
+			p.Yield()
+		}()
+		synctest.Wait()
+		for range 10 {
+			time.Sleep(100 * time.Millisecond)
+			if err := reads.Pass(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if at := <-other; at != 600*time.Millisecond { // 300 ms and as long a pause
+			t.Errorf("another read runs after %v", at)
+		}
+		long.Yield()
+		if err := long.Continue(ctx); err != nil { // held for less than Options.Hold
+			t.Fatal(err)
+		}
+		tries := 0
+		try := reads.Retried(ctx, func() error {
+			if g.Stats().Running != 1 {
+				t.Errorf("try %d: %+v", tries, g.Stats())
+			}
+			if tries++; tries < 3 {
+				return errors.New("no memory")
+			}
+			return nil
+		})
+		for range 2 {
+			if try() == nil || g.Stats().Running != 0 {
+				t.Errorf("after try %d: %+v", tries, g.Stats())
+			}
+		}
+		if err := try(); err != nil || g.Stats().Running != 1 {
+			t.Errorf("at last: %v, %+v", err, g.Stats())
+		}
+		long.Yield()
+		if err := errors.Join(reads.Pass(ctx), reads.Pass(t.Context())); err != nil || g.Stats() != (reads.Stats{}) {
+			t.Errorf("%v, %+v", err, g.Stats())
+		}
+	})
+}
+
+// Clients of one tenant that page through lists wait, and are not refused; so does one
+// client beside many busy tenants.
+func TestHonestClientsAreNotRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := reads.New(reads.Options{Running: 1})
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer stop()
+		read := func(tenant string) {
+			p := g.Permit(tenant)
+			if err := p.Take(ctx); err != nil && ctx.Err() == nil && tenant == "honest" {
+				t.Error(err)
+				stop()
+			}
+			time.Sleep(500 * time.Millisecond)
+			p.Yield()
+		}
+		var clients sync.WaitGroup
+		for range 20 {
+			clients.Go(func() {
+				for range 5 {
+					read("honest")
+				}
+			})
+		}
+		clients.Wait()
+		for i := range 64 {
+			for range 3 {
+				clients.Go(func() {
+					for ctx.Err() == nil {
+						read(fmt.Sprint("busy", i))
+					}
+				})
+			}
+		}
+		synctest.Wait()
+		start := time.Now()
+		for range 5 {
+			read("honest")
+		}
+		t.Logf("five reads beside 64 busy tenants take %v", time.Since(start))
+		stop()
+		clients.Wait()
+	})
 }

@@ -64,7 +64,7 @@ func (s *server) killAfter(file string, pause time.Duration) {
 		time.Sleep(50 * time.Microsecond) // polling another process
 	}
 	if s.exited() {
-		s.t.Fatalf("the server ended by itself:\n%s", s.log.String())
+		s.t.Fatalf("the server ended without a stop:\n%s", s.log.String())
 	}
 	time.Sleep(pause)
 	s.kill()

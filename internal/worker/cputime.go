@@ -7,7 +7,7 @@ import "time"
 type cpuClock struct {
 	p      *process
 	before time.Duration
-	works  bool // the system tells the CPU time of another process
+	works  bool // the system reports the CPU time of another process
 }
 
 // startCPUClock starts a clock at what the process has used so far: its start, and
@@ -18,7 +18,7 @@ func (p *process) startCPUClock() cpuClock {
 }
 
 // used returns the CPU time since the start of the clock, also after the process has
-// ended. It is false where the system does not tell.
+// ended. It is false where the system does not report it.
 func (c cpuClock) used() (time.Duration, bool) {
 	if !c.works {
 		return 0, false

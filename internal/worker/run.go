@@ -63,7 +63,7 @@ func (w *watch) finish() (timedOut bool, cause error) {
 	return w.timedOut, w.cause
 }
 
-// perform runs the task on p. clean tells whether p may serve again. With an error the
+// perform runs the task on p. clean reports whether p may serve again. With an error the
 // outcome has only what the run cost and what the task's heap brought along.
 func (p *process) perform(ctx context.Context, t *Task, lines func(context.Context, []Line) error) (o Outcome, clean bool, err error) {
 	started := time.Now()
