@@ -19,7 +19,7 @@ type bounds struct{ http, socket, nats int }
 
 const (
 	// maxConnections is how many HTTP connections are open at most unless the
-	// operator says more: each takes some 20 KiB.
+	// operator says more: each takes some 20 KiB, and 50 KiB with the largest header.
 	maxConnections = 4096
 	// fewestConnections is what a listener gets even with the smallest limit.
 	fewestConnections = 16

@@ -123,13 +123,13 @@ func (d *Daybook) listenHTTP() error {
 	d.httpConns.Bind(d.http)
 	// What clients do wrong before there is a request.
 	d.http.ErrorLog = slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug)
-	serve := d.http.Serve
+	listener := d.httpConns.Listener(d.listener)
 	if d.certificate != nil {
-		d.http.TLSConfig = d.certificate.config()
-		serve = func(l net.Listener) error { return d.http.ServeTLS(l, "", "") }
+		d.http.TLSConfig = d.certificate.config() // it has HTTP/2
+		listener = d.httpConns.SecureListener(d.listener, d.http.TLSConfig)
 	}
 	go func() {
-		if err := serve(d.httpConns.Listener(d.listener)); !errors.Is(err, http.ErrServerClosed) {
+		if err := d.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			d.fail(fmt.Errorf("serve HTTP: %w", err))
 		}
 	}()

@@ -156,6 +156,7 @@ func (a *api) routes(mux *http.ServeMux) *document {
 	r := &router{api: humago.New(mux, config), a: a}
 	a.executionRoutes(r)
 	a.callRoutes(r)
+	a.executionTextRoutes(r)
 	a.outputRoutes(r)
 	a.damageRoutes(r)
 	a.heapRoutes(r)

@@ -134,6 +134,9 @@ func TestOpenRoutes(t *testing.T) {
 	})
 	reader := k.token("acme", "reader", access.Read)
 	s.do(http.MethodGet, "/healthz", "").into(t, http.StatusOK, nil)
+	if page := string(s.do(http.MethodGet, "/", "").body); strings.Count(page, `curl -H "Authorization: Bearer $DAYBOOK_TOKEN" `) != 2 {
+		t.Errorf("commands of the start page have no token:\n%s", page)
+	}
 	for _, header := range [][]string{nil, bearer("wrong")} {
 		if got := s.do(http.MethodGet, "/readyz", "", header...); got.StatusCode != http.StatusServiceUnavailable || strings.Contains(string(got.body), "deadline") {
 			t.Errorf("/readyz with %v: %d %s", header, got.StatusCode, got.body)

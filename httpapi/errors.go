@@ -91,16 +91,18 @@ func unavailable(format string, args ...any) *failure {
 	return f
 }
 
-// overBudget is the answer where the memory for answers is in use.
+// overBudget is the answer where the memory for answers is in use: 503, or 413 where
+// the same request will never be answered.
 func overBudget(err error) *failure {
 	text, again := err.Error(), true
 	if full, ok := errors.AsType[*budget.ExhaustedError](err); ok {
 		text, again = full.Error(), !full.Never()
 	}
-	f := unavailable("%s", text)
-	if f.retryAfter = 0; again {
-		f.retryAfter = int(budget.RetryAfter.Seconds())
+	if !again {
+		return fail(http.StatusRequestEntityTooLarge, string(ledger.CodeTooLarge), "", "%s", text)
 	}
+	f := unavailable("%s", text)
+	f.retryAfter = int(budget.RetryAfter.Seconds())
 	return f
 }
 

@@ -103,7 +103,7 @@ func TestOverBudget(t *testing.T) {
 	}
 	others.Release()
 	s.serve(func(o *httpapi.Options) { o.Budget, o.Blobs = b, blobs{take: 2 << 20} })
-	if a := s.do("GET", blobPath, ""); a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") != "" || !strings.Contains(string(a.body), "a larger --memory-budget") {
+	if a := s.do("GET", blobPath, ""); a.StatusCode != http.StatusRequestEntityTooLarge || a.Header.Get("Retry-After") != "" || !strings.Contains(string(a.body), "a larger --memory-budget") {
 		t.Errorf("an answer that never fits: %s, Retry-After %q: %s", a.Status, a.Header.Get("Retry-After"), a.body)
 	}
 	if used := b.Stats().Answers.Used; used != 0 {

@@ -25,7 +25,7 @@ const answerCopies = 3
 func (a *api) outer(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(raw http.ResponseWriter, r *http.Request) {
 		w := newResponse(raw, a.pace)
-		defer a.recovered(w, r)
+		defer a.recovered(r.Context(), w, r.Method, r.URL.Path) // the request is not held: its header may be large
 		// A kept-alive connection still has the previous request's deadline.
 		_ = w.rc.SetWriteDeadline(time.Time{})
 		secure(w.Header())
@@ -60,9 +60,10 @@ func (a *api) outer(next http.Handler) http.Handler {
 			// whether unread bytes are left on the connection.
 			b := &body{
 				ReadCloser: http.MaxBytesReader(raw, r.Body, maxBody), w: w, account: account, progress: progress{pace: a.pace},
+				length: r.ContentLength,
 			}
 			r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, b))
-			b.r = r
+			b.ctx = r.Context()
 			defer b.release()
 			b.expect()
 			r.Body = b
@@ -84,7 +85,7 @@ func forgetBody(ctx context.Context) {
 }
 
 // recovered turns a panic into an answer, or breaks off one that has begun.
-func (a *api) recovered(w *response, r *http.Request) {
+func (a *api) recovered(ctx context.Context, w *response, method, path string) {
 	v := recover()
 	if v == nil {
 		return
@@ -92,10 +93,10 @@ func (a *api) recovered(w *response, r *http.Request) {
 	if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
 		panic(v)
 	}
-	if r.Context().Err() != nil {
+	if ctx.Err() != nil {
 		panic(http.ErrAbortHandler) // the client has gone: that is what broke the write
 	}
-	f := a.internal(r.Context(), fmt.Errorf("panic in %s %s: %v\n%s", r.Method, r.URL.Path, v, debug.Stack()))
+	f := a.internal(ctx, fmt.Errorf("panic in %s %s: %v\n%s", method, path, v, debug.Stack()))
 	if w.begun {
 		panic(http.ErrAbortHandler)
 	}
@@ -133,14 +134,26 @@ func (a *api) routed(mux *http.ServeMux) http.Handler {
 			writeFailure(w, f)
 			return
 		}
-		ctx := context.WithValue(r.Context(), requestKey{}, newRequest(r, query))
-		r = r.WithContext(ctx)
+		info := newRequest(r, query)
+		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, info))
 		// Streams are chosen from the parsed header above; every other answer is
 		// JSON whatever is asked for.
-		r.Header = maps.Clone(r.Header)
+		r.Header = maps.Clone(info.header)
 		r.Header.Set("Accept", "application/json")
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// apiHeader returns what the operations of the API read of a header. The rest of the
+// header is not held while they wait.
+func apiHeader(all http.Header) http.Header {
+	h := http.Header{}
+	for _, name := range []string{"Accept", "Content-Encoding", "Content-Type", "Daybook-Min-Sequence", "Idempotency-Key", "Last-Event-Id"} {
+		if values, given := all[name]; given {
+			h[name] = values
+		}
+	}
+	return h
 }
 
 // unrouted asks the mux's own answer for its status and headers only.

@@ -32,6 +32,10 @@ type Commands interface {
 // Executions answers questions about runs and their output.
 type Executions interface {
 	Execution(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
+	// ExecutionCut is Execution with the beginning of large texts only, and
+	// ExecutionText returns one of them whole.
+	ExecutionCut(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
+	ExecutionText(ctx context.Context, tenant, id, name string) (string, error)
 	Executions(ctx context.Context, tenant string, f projections.ExecutionFilter) (projections.ExecutionPage, error)
 	Output(ctx context.Context, tenant, id string, q projections.OutputQuery) (projections.OutputPage, error)
 	Calls(ctx context.Context, tenant, id string) ([]projections.Call, error)

@@ -174,7 +174,7 @@ func (a *api) tellTruncated(ctx context.Context, s *sse, tenant, id string) erro
 	if err != nil || !page.Truncated {
 		return err
 	}
-	d, err := a.q.Execution(ctx, tenant, id)
+	d, err := a.execution(ctx, tenant, id)
 	if err != nil {
 		return err
 	}

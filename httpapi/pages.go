@@ -48,21 +48,24 @@ func writePage(w http.ResponseWriter, page []byte) {
 
 // landingData is what the landing page shows.
 type landingData struct {
-	Version  string
-	Host     string
+	Version string
+	// Base is the address of the service in the commands.
+	Base     string
 	Position uint64
 	Running  int
 	Sessions int
 	// Known is false when the read side could not be asked, Closed true when the
 	// visitor has shown no token.
 	Known, Closed bool
+	// Auth is true when the commands need a token.
+	Auth bool
 }
 
 func (a *api) landing(w http.ResponseWriter, r *http.Request) {
 	id, known := access.From(r.Context())
 	ctx, stop := context.WithTimeout(r.Context(), 2*time.Second)
 	defer stop()
-	data := landingData{Host: r.Host, Closed: !known || !id.Scopes.Has(access.Read)}
+	data := landingData{Base: a.gate.base(r), Auth: a.gate.auth != nil, Closed: !known || !id.Scopes.Has(access.Read)}
 	if known && id.Scopes.Has(access.Read) {
 		data.Version, data.Position = a.info.Version, a.q.Applied()
 		if takePermit(ctx) == nil {

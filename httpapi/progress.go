@@ -2,13 +2,16 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"daybook/internal/budget"
 	"daybook/internal/reads"
+	"daybook/ledger"
 )
 
 // Pace is the least speed of a client that sends a body or takes an answer. Only
@@ -154,7 +157,8 @@ const (
 type body struct {
 	io.ReadCloser
 	w        *response
-	r        *http.Request
+	ctx      context.Context // of the request, which is not held: its header may be large
+	length   int64           // of the body, negative if unknown
 	account  *budget.Account // nil without limits
 	progress progress
 	size     int64
@@ -185,6 +189,8 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
 		b.w.refused = tooLarge()
+	} else if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		b.w.refused = fail(http.StatusBadRequest, string(ledger.CodeInvalid), "", "the body could not be read to its end: it broke off, or its chunked encoding is malformed; send it again")
 	}
 	b.size += int64(n)
 	if full := b.take(); full != nil {
@@ -208,10 +214,10 @@ func (b *body) take() error {
 		return nil
 	}
 	// Without a length the memory doubles as the buffer for the body does.
-	whole := max(b.r.ContentLength, min(2*b.size, maxBody))
+	whole := max(b.length, min(2*b.size, maxBody))
 	need := b.account.Limit(whole*bodyCopies) - b.account.Held()
 	_ = b.w.rc.SetReadDeadline(time.Time{}) // it is the server that waits
-	err := budget.Retry(b.r.Context(), func() error { return b.account.TakeOnce(need) })
+	err := budget.Retry(b.ctx, func() error { return b.account.TakeOnce(need) })
 	if err != nil {
 		return err //nolint:wrapcheck // it is the answer
 	}

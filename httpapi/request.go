@@ -24,6 +24,7 @@ type request struct {
 	// accept is the media type the client prefers of those the package can
 	// stream, or empty.
 	accept string
+	// header is the part of the header that apiHeader returns.
 	header http.Header
 	host   string
 	path   string
@@ -51,7 +52,7 @@ func newRequest(r *http.Request, query url.Values) *request {
 			Address:   remoteHost(r.RemoteAddr),
 		},
 		accept: streamType(r.Header.Values("Accept")),
-		header: r.Header,
+		header: apiHeader(r.Header),
 		host:   r.Host,
 		path:   r.URL.Path,
 		query:  query,

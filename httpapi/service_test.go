@@ -41,6 +41,9 @@ func TestPagesStandAlone(t *testing.T) {
 	t.Parallel()
 	h := bare(t, func(o *httpapi.Options) { o.Queries = quietQueries{} })
 	style := regexp.MustCompile(`(?s)<style>(.*)</style>`)
+	if page := get(t, h, "/").Body.String(); !strings.Contains(page, "<pre>curl -H 'Content-Type: text/plain'") || !strings.Contains(page, " http://127.0.0.1:8080/api/exec\ncurl 'http://127.0.0.1:8080/api/executions/") {
+		t.Errorf("the commands of the start page:\n%s", page)
+	}
 	for _, path := range []string{"/", "/docs"} {
 		w := get(t, h, path)
 		page := w.Body.String()

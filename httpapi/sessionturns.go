@@ -118,7 +118,7 @@ func (a *api) sessionTurns(ctx context.Context, in *turnsInput) (*turnsAnswer, e
 }
 
 func (a *api) turnRun(ctx context.Context, tenant, id string, most int) (*turnRun, error) {
-	d, err := a.q.Execution(ctx, tenant, id)
+	d, err := a.execution(ctx, tenant, id)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,8 @@ func TestContentionIsNoOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, lost := range []bool{false, true} {
-				l := ledger.New(slowAppends{b.store, 20 * time.Millisecond, lost}, ledger.Options{AnswerWait: 500 * time.Millisecond})
+				// Together they take longer than the answer may. On a slow machine a stall of half of that time would be an outage.
+				l := ledger.New(slowAppends{b.store, 50 * time.Millisecond, lost}, ledger.Options{AnswerWait: 2 * time.Second})
 				errs := make([]error, 60)
 				var wg sync.WaitGroup
 				for i := range errs {

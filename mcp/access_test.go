@@ -179,9 +179,16 @@ func TestSessionsAreBound(t *testing.T) {
 	if status != http.StatusOK || session == "" {
 		t.Fatalf("%d %s", status, body)
 	}
-	for i, want := range []int{http.StatusOK, http.StatusForbidden, http.StatusForbidden, http.StatusOK} {
-		if status, _, body := post(t, url+"/mcp", ping, append(bearer(i), "Mcp-Session-Id", session)...); status != want {
+	for i, want := range []int{http.StatusOK, http.StatusNotFound, http.StatusNotFound, http.StatusOK} {
+		status, _, body := post(t, url+"/mcp", ping, append(bearer(i), "Mcp-Session-Id", session)...)
+		if status != want {
 			t.Errorf("token %d in the session of token 0: %d %s, want %d", i, status, body, want)
+		}
+		if status == http.StatusOK {
+			continue
+		}
+		if never, _, same := post(t, url+"/mcp", ping, append(bearer(i), "Mcp-Session-Id", strings.Repeat("A", len(session)))...); never != status || same != body {
+			t.Errorf("token %d: a session that never was is answered with %d %q, that of token 0 with %d %q", i, never, same, status, body)
 		}
 	}
 	// Scopes are those of the request's token, not of the one that began.

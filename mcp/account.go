@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"sync"
 
@@ -74,9 +75,14 @@ func (s *Server) permittable(next sdk.MethodHandler) sdk.MethodHandler {
 func permitted(ctx context.Context) error { return reads.From(ctx).Take(ctx) }
 
 // execution reads an execution. Its texts may have taken the permit, which is not held
-// while the caller waits for the end of a run or for its client.
+// while the caller waits for the end of a run or for its client. Of texts that are larger
+// than one answer it has the beginning. In stateless mode that is an error: the answer is
+// the only place of a result.
 func (s *Server) execution(ctx context.Context, id string) (projections.ExecutionDetail, error) {
 	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
 	reads.From(ctx).Yield()
+	if full, exhausted := errors.AsType[*budget.ExhaustedError](err); exhausted && full.Never() && !s.opts.Stateless {
+		return s.opts.Queries.ExecutionCut(ctx, s.tenant, id)
+	}
 	return d, err
 }

@@ -247,7 +247,7 @@ func (s *Server) noteReuse(ctx context.Context, c caller, a arguments, before *t
 
 // tellOutcome adds what is on record of an earlier run.
 func (s *Server) tellOutcome(ctx context.Context, t *triedBefore) {
-	d, err := s.opts.Queries.Execution(ctx, s.tenant, t.ExecutionID)
+	d, err := s.execution(ctx, t.ExecutionID)
 	if err != nil {
 		if !errors.Is(err, events.ErrNotFound) {
 			s.contextFault(ctx, "run_js", err)

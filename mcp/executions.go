@@ -86,6 +86,8 @@ type executionAnswer struct {
 	ErrorPreview    bool     `json:"error_preview,omitempty"`
 	Pristine        *bool    `json:"pristine,omitempty"`
 	Warnings        []string `json:"warnings,omitempty"`
+	// cutTexts are the sizes of texts of which the answer has the beginning already.
+	cutTexts map[string]int64
 }
 
 // executionFields are the members of an answer about an execution, those that
@@ -104,7 +106,7 @@ func executionFields() []field {
 func (s *Server) getExecution(ctx context.Context, c caller, a arguments) (answer, error) {
 	id := a.text("execution_id")
 	if !a.has(argWait) {
-		d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
+		d, err := s.execution(ctx, id)
 		if err != nil {
 			return answer{}, aboutExecution(id, err)
 		}
@@ -126,7 +128,7 @@ func (s *Server) getExecution(ctx context.Context, c caller, a arguments) (answe
 func showExecution(d projections.ExecutionDetail) executionAnswer {
 	return executionAnswer{
 		Execution: d.Execution, Queued: d.Queued, RequestedAt: d.RequestedAt, QueuedMillis: d.QueuedMillis,
-		TotalLines: d.TotalLines, TotalBytes: d.TotalBytes, ResultTruncated: d.ResultTruncated, Pristine: d.Pristine, Warnings: d.Warnings,
+		TotalLines: d.TotalLines, TotalBytes: d.TotalBytes, ResultTruncated: d.ResultTruncated, Pristine: d.Pristine, Warnings: d.Warnings, cutTexts: d.CutTexts,
 	}
 }
 
@@ -199,7 +201,7 @@ func (s *Server) cancelledBefore(ctx context.Context, d link.Delivery, id string
 	if !d.Again {
 		return false
 	}
-	found, err := s.opts.Queries.Execution(ctx, s.tenant, id)
+	found, err := s.execution(ctx, id)
 	return err == nil && found.Status == events.StatusCancelled
 }
 

@@ -2,11 +2,13 @@ package mcp_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"testing"
 
 	"daybook/events"
+	"daybook/internal/budget"
 	"daybook/ledger"
 	"daybook/mcp"
 	"daybook/projections"
@@ -98,6 +100,32 @@ func (f *fakeBook) Execution(_ context.Context, _, id string) (projections.Execu
 		return projections.ExecutionDetail{}, events.ErrNotFound
 	}
 	return f.execution(id)
+}
+
+// ExecutionCut returns what Execution has no memory for: the first byte of its result.
+func (f *fakeBook) ExecutionCut(_ context.Context, _, id string) (projections.ExecutionDetail, error) {
+	d, err := f.execution(id)
+	if _, exhausted := errors.AsType[*budget.ExhaustedError](err); !exhausted {
+		return d, err
+	}
+	d.CutTexts = map[string]int64{projections.TextResult: int64(len(*d.Result))}
+	d.Result = new((*d.Result)[:1])
+	return d, nil
+}
+
+func (f *fakeBook) ExecutionText(_ context.Context, _, id, name string) (string, error) {
+	if f.execution == nil {
+		return "", events.ErrNotFound
+	}
+	d, err := f.execution(id)
+	text := map[string]*string{projections.TextResult: d.Result, projections.TextError: d.Error, projections.TextCode: &d.Code}[name]
+	if _, exhausted := errors.AsType[*budget.ExhaustedError](err); err != nil && !exhausted {
+		return "", err
+	}
+	if text == nil {
+		return "", events.ErrNotFound
+	}
+	return *text, nil
 }
 
 func (f *fakeBook) Executions(context.Context, string, projections.ExecutionFilter) (projections.ExecutionPage, error) {

@@ -76,6 +76,11 @@ func (s *Server) Handler() http.Handler {
 		}
 		if session := r.Header.Get(transportSessionHeader); session != "" {
 			id, _ := access.From(r.Context())
+			if s.places.foreign(session, id) {
+				// The SDK answers as for a session that never was.
+				session = unknownSession
+				r.Header.Set(transportSessionHeader, session)
+			}
 			done, ok := s.places.begin(session, id)
 			if !ok {
 				http.Error(w, "session not found", http.StatusNotFound)
@@ -109,6 +114,9 @@ func (s *Server) Handler() http.Handler {
 		withSessions.ServeHTTP(w, carryOverHTTP(r))
 	})))
 }
+
+// unknownSession is no session: ids of sessions have no spaces.
+const unknownSession = "no such session"
 
 // serverFor is the server of the tenant that a request is of.
 func (s *Server) serverFor(r *http.Request) *sdk.Server {

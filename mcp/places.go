@@ -199,7 +199,7 @@ func (p *places) begin(session string, id access.Identity) (done func(), ok bool
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := p.sessions[session]
-	if l == nil || l.tenant != id.Tenant || l.user != id.User() {
+	if l == nil || !l.belongsTo(id) {
 		return func() {}, true // the SDK answers
 	}
 	if l.released {
@@ -208,6 +208,18 @@ func (p *places) begin(session string, id access.Identity) (done func(), ok bool
 	l.requests++
 	l.busy()
 	return l.done, true
+}
+
+// foreign reports whether a session is that of another tenant or user.
+func (p *places) foreign(session string, id access.Identity) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.sessions[session]
+	return l != nil && !l.belongsTo(id)
+}
+
+func (l *place) belongsTo(id access.Identity) bool {
+	return l.tenant == id.Tenant && l.user == id.User()
 }
 
 // busy takes the place from the list of those that may give way. The caller must

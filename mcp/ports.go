@@ -42,6 +42,10 @@ type Progress interface {
 // events.ErrNotFound.
 type Executions interface {
 	Execution(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
+	// ExecutionCut is Execution with the beginning of large texts only, and
+	// ExecutionText returns one of them whole.
+	ExecutionCut(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error)
+	ExecutionText(ctx context.Context, tenant, id, name string) (string, error)
 	Executions(ctx context.Context, tenant string, f projections.ExecutionFilter) (projections.ExecutionPage, error)
 	Output(ctx context.Context, tenant, id string, q projections.OutputQuery) (projections.OutputPage, error)
 	// Lines returns up to limit whole lines of output from number from on.

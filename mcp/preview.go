@@ -6,7 +6,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"daybook/events"
+	"daybook/projections"
 )
 
 // previewBytes is how much of a result or an error an answer shows. The client
@@ -17,12 +17,19 @@ const previewBytes = 16 << 10
 // The recorded texts are not changed.
 func preview(a *executionAnswer) (links []*sdk.ResourceLink) {
 	cut := func(text **string, cut *bool, link sdk.ResourceLink) {
-		if *text == nil || len(**text) <= previewBytes {
+		size, beginning := a.cutTexts[link.Name]
+		switch {
+		case *text == nil || !beginning && len(**text) <= previewBytes:
 			return
+		case !beginning:
+			size = int64(len(**text))
 		}
 		link.URI = "execution://" + a.ExecutionID + "/" + link.Name
-		link.MIMEType, link.Size = textType, new(int64(len(**text)))
-		*text, *cut = new((**text)[:runeStart(**text, previewBytes)]), true
+		link.MIMEType, link.Size = textType, new(size)
+		if len(**text) > previewBytes {
+			*text = new((**text)[:runeStart(**text, previewBytes)])
+		}
+		*cut = true
 		links = append(links, &link)
 	}
 	cut(&a.Result, &a.ResultPreview, sdk.ResourceLink{Name: "result", Title: "Whole result", Description: "The recorded value of the last expression, whole."})
@@ -41,23 +48,10 @@ func runeStart(text string, at int) int {
 
 // wholeResult reads the result of a run, every byte of it.
 func (s *Server) wholeResult(ctx context.Context, id string) (string, error) {
-	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
-	return textOrNone(d.Result, err)
+	return s.opts.Queries.ExecutionText(ctx, s.tenant, id, projections.TextResult)
 }
 
 // wholeError does so with its error.
 func (s *Server) wholeError(ctx context.Context, id string) (string, error) {
-	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
-	return textOrNone(d.Error, err)
-}
-
-func textOrNone(text *string, err error) (string, error) {
-	switch {
-	case err != nil:
-		return "", err
-	case text == nil:
-		return "", events.ErrNotFound
-	default:
-		return *text, nil
-	}
+	return s.opts.Queries.ExecutionText(ctx, s.tenant, id, projections.TextError)
 }

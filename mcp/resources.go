@@ -47,8 +47,12 @@ func (s *Server) resources() []resource {
 			name: "execution", title: "Execution", scheme: "execution://", mime: jsonType,
 			about: "A run: status, result, error, heap and times.",
 			read: func(ctx context.Context, id string) (string, error) {
-				d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
-				return asJSON(showExecution(d), err)
+				d, err := s.execution(ctx, id)
+				shown := showExecution(d)
+				if d.CutTexts != nil {
+					preview(&shown)
+				}
+				return asJSON(shown, err)
 			},
 			version: s.executionVersion,
 		},
@@ -96,7 +100,7 @@ func (s *Server) resources() []resource {
 }
 
 func (s *Server) executionVersion(ctx context.Context, id string) (string, error) {
-	d, err := s.opts.Queries.Execution(ctx, s.tenant, id)
+	d, err := s.execution(ctx, id)
 	return fmt.Sprintf("%d %d %t", d.Seq, d.TotalBytes, d.Queued), err
 }
 

@@ -124,7 +124,7 @@ func declaredIn(meta sdk.Meta) bool {
 }
 
 func (s *Server) getTask(ctx context.Context, p *taskParams) (sdk.Result, error) {
-	d, err := s.opts.Queries.Execution(ctx, s.tenant, p.TaskID)
+	d, err := s.execution(ctx, p.TaskID)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (s *Server) getTask(ctx context.Context, p *taskParams) (sdk.Result, error)
 }
 
 func (s *Server) getCoreTask(ctx context.Context, p *taskParams) (sdk.Result, error) {
-	d, err := s.opts.Queries.Execution(ctx, s.tenant, p.TaskID)
+	d, err := s.execution(ctx, p.TaskID)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (s *Server) getCoreTask(ctx context.Context, p *taskParams) (sdk.Result, er
 // updateTask takes answers to questions of a script. Scripts ask none, and
 // answers to what was not asked are ignored.
 func (s *Server) updateTask(ctx context.Context, p *taskParams) (sdk.Result, error) {
-	if _, err := s.opts.Queries.Execution(ctx, s.tenant, p.TaskID); err != nil {
+	if _, err := s.execution(ctx, p.TaskID); err != nil {
 		return nil, err
 	}
 	return &emptyAck{ResultType: "complete"}, nil
@@ -168,7 +168,7 @@ func (s *Server) cancelCoreTask(ctx context.Context, p *taskParams) (sdk.Result,
 	if err := s.cancelRun(ctx, p); err != nil {
 		return nil, err
 	}
-	d, err := s.opts.Queries.Execution(ctx, s.tenant, p.TaskID)
+	d, err := s.execution(ctx, p.TaskID)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func (s *Server) listTasks(ctx context.Context, p *taskParams) (sdk.Result, erro
 	}
 	list := &listedTasks{Tasks: make([]coreTask, 0, len(page.Executions)), NextCursor: page.NextCursor}
 	for _, e := range page.Executions {
-		d, err := s.opts.Queries.Execution(ctx, s.tenant, e.ExecutionID)
+		d, err := s.execution(ctx, e.ExecutionID)
 		if err != nil {
 			return nil, err
 		}

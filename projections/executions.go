@@ -15,6 +15,56 @@ import (
 // Execution returns everything on record about an execution, or
 // events.ErrNotFound.
 func (s *Store) Execution(ctx context.Context, tenant, id string) (ExecutionDetail, error) {
+	return s.execution(ctx, tenant, id, func(_ string, stored sql.NullString) (*string, error) { return s.text(ctx, tenant, stored) })
+}
+
+// ExecutionCut is Execution without the texts that are stored apart: of these it has
+// the beginning, and CutTexts names them. It takes little memory whatever the run left.
+func (s *Store) ExecutionCut(ctx context.Context, tenant, id string) (ExecutionDetail, error) {
+	cut := map[string]int64{}
+	d, err := s.execution(ctx, tenant, id, func(name string, stored sql.NullString) (*string, error) {
+		b, err := storedBody(stored)
+		switch {
+		case err != nil || b == nil:
+			return nil, err
+		case b.Blob == nil:
+			return &b.Text, nil
+		}
+		cut[name] = b.Blob.Size
+		return &b.Blob.Preview, nil
+	})
+	d.CutTexts = cut
+	return d, err
+}
+
+// ExecutionText returns one text of an execution, whole: its TextCode, TextResult or
+// TextError. A text that the execution does not have is events.ErrNotFound.
+func (s *Store) ExecutionText(ctx context.Context, tenant, id, name string) (string, error) {
+	column, known := map[string]string{TextCode: "source", TextResult: "result", TextError: "error"}[name]
+	if !known {
+		return "", badQuery("text must be %s, %s or %s", TextCode, TextResult, TextError)
+	}
+	var stored sql.NullString
+	err := s.reader.QueryRowContext(ctx, "SELECT "+column+" FROM executions WHERE tenant = ? AND execution_id = ?", tenant, id).Scan(&stored)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", noExecution(ctx, s.reader, id)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the %s of execution %s: %w", name, id, err)
+	}
+	text, err := s.text(ctx, tenant, stored)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the %s of execution %s: %w", name, id, err)
+	case text == nil:
+		return "", events.ErrNotFound
+	}
+	return *text, nil
+}
+
+// execution reads an execution, and its texts with a function that is given their
+// names.
+func (s *Store) execution(ctx context.Context, tenant, id string, text func(name string, stored sql.NullString) (*string, error)) (ExecutionDetail, error) {
 	var d ExecutionDetail
 	var source, actor, warnings string
 	var started, completed sql.NullInt64
@@ -59,7 +109,7 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (ExecutionDeta
 			return d, fmt.Errorf("read execution %s: %w", id, err)
 		}
 	}
-	code, err := s.text(ctx, tenant, sql.NullString{String: source, Valid: true})
+	code, err := text(TextCode, sql.NullString{String: source, Valid: true})
 	if err != nil {
 		return d, fmt.Errorf("read the source of execution %s: %w", id, err)
 	}
@@ -73,10 +123,10 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (ExecutionDeta
 			d.Shredded = &Shredded{Seq: removed.Seq, At: events.FormatTime(removed.At)}
 		}
 	}
-	if d.Result, err = s.text(ctx, tenant, result); err != nil {
+	if d.Result, err = text(TextResult, result); err != nil {
 		return d, fmt.Errorf("read the result of execution %s: %w", id, err)
 	}
-	if d.Error, err = s.text(ctx, tenant, errorText); err != nil {
+	if d.Error, err = text(TextError, errorText); err != nil {
 		return d, fmt.Errorf("read the error of execution %s: %w", id, err)
 	}
 	return d, nil
@@ -84,14 +134,10 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (ExecutionDeta
 
 // text resolves a stored body: inline, or from the blob it names.
 func (s *Store) text(ctx context.Context, tenant string, stored sql.NullString) (*string, error) {
-	if !stored.Valid {
-		return nil, nil
-	}
-	var b events.Body
-	if err := json.Unmarshal([]byte(stored.String), &b); err != nil {
-		return nil, err
-	}
+	b, err := storedBody(stored)
 	switch {
+	case err != nil || b == nil:
+		return nil, err
 	case b.Blob == nil:
 		return &b.Text, nil
 	case s.opts.Texts == nil:
@@ -107,6 +153,18 @@ func (s *Store) text(ctx context.Context, tenant string, stored sql.NullString) 
 		text := string(raw)
 		return &text, nil
 	}
+}
+
+// storedBody decodes a text as a table holds it; nil for none.
+func storedBody(stored sql.NullString) (*events.Body, error) {
+	if !stored.Valid {
+		return nil, nil
+	}
+	var b events.Body
+	if err := json.Unmarshal([]byte(stored.String), &b); err != nil {
+		return nil, err
+	}
+	return &b, nil
 }
 
 func formatMillis(ms int64) string { return events.FormatTime(time.UnixMilli(ms)) }

@@ -20,6 +20,13 @@ type Execution struct {
 	CompletedAt *string `json:"completed_at"`
 }
 
+// Names of the texts of an execution.
+const (
+	TextCode   = "code"
+	TextResult = "result"
+	TextError  = "error"
+)
+
 // ExecutionDetail is an Execution with everything else on record about it.
 type ExecutionDetail struct {
 	Execution
@@ -33,21 +40,24 @@ type ExecutionDetail struct {
 	Session       *string `json:"session"`
 	// LogicalSession and Turn are the session that keeps state in which the run
 	// takes a turn, and which one.
-	LogicalSession       *string       `json:"logical_session,omitempty"`
-	Turn                 *int64        `json:"turn,omitempty"`
-	Code                 string        `json:"code"`
-	FileName             string        `json:"file_name"`
-	Actor                events.Actor  `json:"actor"`
-	CancelledBy          *events.Actor `json:"cancelled_by,omitempty"`
-	Attempt              int           `json:"attempt"`
-	Reason               *string       `json:"reason"`
-	ResultTruncated      bool          `json:"result_truncated"`
-	HeapMemoryMaxMB      int           `json:"heap_memory_max_mb"`
-	ExecutionTimeoutSecs int           `json:"execution_timeout_secs"`
-	TotalLines           int64         `json:"total_lines"`
-	TotalBytes           int64         `json:"total_bytes"`
-	OutputTruncated      bool          `json:"output_truncated"`
-	OutputSHA256         *string       `json:"output_sha256"`
+	LogicalSession  *string       `json:"logical_session,omitempty"`
+	Turn            *int64        `json:"turn,omitempty"`
+	Code            string        `json:"code"`
+	FileName        string        `json:"file_name"`
+	Actor           events.Actor  `json:"actor"`
+	CancelledBy     *events.Actor `json:"cancelled_by,omitempty"`
+	Attempt         int           `json:"attempt"`
+	Reason          *string       `json:"reason"`
+	ResultTruncated bool          `json:"result_truncated"`
+	// CutTexts are the sizes, in bytes, of the texts of which the answer has only the
+	// beginning because they are larger than one answer, by name: code, result, error.
+	CutTexts             map[string]int64 `json:"cut_texts,omitempty"`
+	HeapMemoryMaxMB      int              `json:"heap_memory_max_mb"`
+	ExecutionTimeoutSecs int              `json:"execution_timeout_secs"`
+	TotalLines           int64            `json:"total_lines"`
+	TotalBytes           int64            `json:"total_bytes"`
+	OutputTruncated      bool             `json:"output_truncated"`
+	OutputSHA256         *string          `json:"output_sha256"`
 	// WrittenLines and WrittenBytes are what the script had written in all, of
 	// which OutputSHA256 is the hash, once a run whose output was cut has ended.
 	WrittenLines *int64        `json:"written_lines,omitempty"`

@@ -80,6 +80,17 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
+// A limit is written as an operator gives it, whatever its size.
+func TestLimitInWords(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[float64]string{1e7: "10000000,", 1 << 40: "1099511627776,", 0.5: "0.5,"} {
+		err := &access.LimitError{Limit: "limit-heap-bytes", What: "bytes of stored heaps", Value: value, Used: 2e7, Standing: true}
+		if text := err.Error(); !strings.Contains(text, "(limit-heap-bytes: "+want+" 20000000 in use)") {
+			t.Errorf("%g: %s", value, text)
+		}
+	}
+}
+
 // TestPlaces follows runs from being admitted to being counted by the meter:
 // each is counted once at any time.
 func TestPlaces(t *testing.T) {

@@ -17,6 +17,7 @@ type execCmd struct {
 	Show   execShowCmd   `cmd:"" help:"Show the course of an execution as a timeline."`
 	Get    execGetCmd    `cmd:"" help:"Show every field of an execution."`
 	Output execOutputCmd `cmd:"" help:"Print the output an execution has written so far."`
+	Text   execTextCmd   `cmd:"" help:"Print the code, the result or the error of an execution, whole."`
 	Watch  execWatchCmd  `cmd:"" help:"Print the output of an execution as it comes, then its result; exit like \"daybook run\"."`
 	Cancel execCancelCmd `cmd:"" help:"Cancel a running execution."`
 	Calls  execCallsCmd  `cmd:"" help:"List what an execution called on MCP servers."`

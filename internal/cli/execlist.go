@@ -68,7 +68,11 @@ func (c *execListCmd) Run(ctx context.Context, std *streams) error {
 		if err := json.Unmarshal(raw, &e); err != nil {
 			return fmt.Errorf("read the server's answer: %w", err)
 		}
-		w.row(e.ExecutionID, e.state(), std.out.when(e.StartedAt), e.took(time.Now()), e.session(), oneLine(e.CodePreview, 200))
+		started := "-" // a queued run has not started: started_at is when it was accepted
+		if !e.Queued {
+			started = std.out.when(e.StartedAt)
+		}
+		w.row(e.ExecutionID, e.state(), started, e.took(time.Now()), e.session(), oneLine(e.CodePreview, 200))
 	}
 	if err := flushPage(w, std, more, c.Limit); err != nil || len(rows) > 0 {
 		return err

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"path/filepath"
 	"time"
 
@@ -35,14 +34,14 @@ type natsCreateCmd struct {
 
 // Help is shown by "daybook nats credentials create --help".
 func (c *natsCreateCmd) Help() string {
-	return "Prints the path of a credentials file, which only its owner can read. Every NATS client takes it: nats --server URL --creds FILE sub 'events.TENANT.>'. " +
+	return "Run it on the server's machine, with the --data-dir of the server. Prints the path of a credentials file, which only its owner can read. Every NATS client takes it: nats --server URL --creds FILE sub 'events.TENANT.>'. " +
 		"It holds the only copy of the private key; give it to the subscriber and keep it secret. A running server accepts the credential within a second. " +
 		"A subscriber reads the events of the tenant, live and from the streams, and changes nothing. A server that was started with --auth listens for subscribers only with --nats-addr."
 }
 
 // Run creates the credential and prints the path of its file.
 func (c *natsCreateCmd) Run(std *streams) error {
-	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+	if err := checkLedgerIn(c.DataDir, ""); err != nil {
 		return err
 	}
 	name := c.Name
@@ -77,6 +76,9 @@ type listedCredential struct {
 
 // Run prints one credential a line, oldest first.
 func (c *natsListCmd) Run(std *streams) error {
+	if err := checkLedgerIn(c.DataDir, ""); err != nil {
+		return err
+	}
 	list, err := natscreds.List(c.dir())
 	if err != nil {
 		return err
@@ -118,6 +120,9 @@ func (c *natsRotateCmd) Help() string {
 
 // Run replaces the key and prints the path of the new file.
 func (c *natsRotateCmd) Run(std *streams) error {
+	if err := checkLedgerIn(c.DataDir, ""); err != nil {
+		return err
+	}
 	rotated, err := natscreds.Rotate(c.dir(), c.Which, time.Now())
 	if err != nil {
 		return err
@@ -139,6 +144,9 @@ func (c *natsRevokeCmd) Help() string {
 
 // Run ends the credential.
 func (c *natsRevokeCmd) Run(std *streams) error {
+	if err := checkLedgerIn(c.DataDir, ""); err != nil {
+		return err
+	}
 	ended, err := natscreds.Revoke(c.dir(), c.Which, time.Now())
 	if err != nil {
 		return err

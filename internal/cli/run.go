@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -187,6 +189,10 @@ type execution struct {
 	Error    *string  `json:"error"`
 	Warnings []string `json:"warnings"`
 	Reason   *string  `json:"reason"`
+	// ResultTruncated reports that the recorded result is not all.
+	ResultTruncated bool `json:"result_truncated"`
+	// CutTexts are the sizes of texts of which the answer has the beginning.
+	CutTexts map[string]int64 `json:"cut_texts"`
 }
 
 // report prints how an execution ended, and returns the exit status for it.
@@ -204,6 +210,13 @@ func (f clientFlags) report(ctx context.Context, std *streams, id string) error 
 			return err
 		}
 	} else {
+		if _, cut := e.CutTexts["result"]; cut {
+			if err := f.copyText(ctx, std, "/api/executions/"+id, "result"); err != nil {
+				return err
+			}
+			e.Result = nil
+			e.Warnings = slices.DeleteFunc(e.Warnings, func(w string) bool { return strings.Contains(w, "/texts/result ") }) // it is printed whole
+		}
 		e.print(std)
 		std.err.printf("status: %s\n", span{colorOf(e.Status), e.Status})
 		if e.Heap != nil {
@@ -220,6 +233,9 @@ func (e execution) print(std *streams) {
 	}
 	if e.Result != nil {
 		fmt.Fprintln(std.out, *e.Result)
+	}
+	if e.ResultTruncated {
+		fmt.Fprintln(std.err, "warning: the result was cut at its size limit; what is printed is all that is recorded")
 	}
 	if e.Error != nil {
 		text := *e.Error

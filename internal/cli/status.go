@@ -3,7 +3,10 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"time"
 
 	"daybook/damage"
@@ -14,12 +17,20 @@ type statusCmd struct{ clientFlags }
 
 // Help is shown by "daybook status --help".
 func (c *statusCmd) Help() string {
-	return "Exit status 0 when nothing is known to be wrong, 1 when the ledger is damaged, which makes the server read-only, or when heaps or texts are damaged."
+	return "Shows whether the server is ready (/readyz), the findings of damage and the progress of the scrub. With --auth the token needs the scope read.\n\n" +
+		"Exit status:\n\n" +
+		"  0  The server is ready, and no damage is known.\n\n" +
+		"  1  The server is not ready, for example because its disk is full, or the ledger, a heap or a text is damaged.\n\n" +
+		"  2  The command line has a mistake, or the server refuses the request, for example because the token has no scope read.\n\n" +
+		"  5  The server does not answer, or cannot answer now."
 }
 
 // serverStatus is what the command shows, and prints as JSON.
 type serverStatus struct {
-	Damage struct {
+	Ready bool `json:"ready"`
+	// NotReady is the reason that /readyz gives.
+	NotReady string `json:"not_ready,omitempty"`
+	Damage   struct {
 		Damaged  bool             `json:"damaged"`
 		ReadOnly bool             `json:"read_only"`
 		Findings []damage.Finding `json:"findings"`
@@ -35,10 +46,13 @@ type serverStatus struct {
 	} `json:"scrub,omitempty"`
 }
 
-// Run prints what is wrong with the server's ledger, if anything.
+// Run prints whether the server is ready and what is wrong with its ledger, if anything.
 func (c *statusCmd) Run(ctx context.Context, std *streams) error {
 	var s serverStatus
 	if err := c.call(ctx, "GET", "/api/ledger/damage", nil, &s.Damage); err != nil {
+		return err
+	}
+	if err := c.readiness(ctx, &s); err != nil {
 		return err
 	}
 	if err := c.call(ctx, "GET", "/api/ledger/scrub", nil, &s.Scrub); err != nil {
@@ -47,10 +61,21 @@ func (c *statusCmd) Run(ctx context.Context, std *streams) error {
 	if err := s.print(std.out, c.JSON); err != nil {
 		return err
 	}
-	if s.Damage.Damaged {
+	if s.Damage.Damaged || !s.Ready {
 		return exitError(exitFailed)
 	}
 	return nil
+}
+
+// readiness asks whether the server can serve. Only an answer that says no is one.
+func (c *statusCmd) readiness(ctx context.Context, s *serverStatus) error {
+	err := c.call(ctx, http.MethodGet, "/readyz", nil, nil)
+	if refused, ok := errors.AsType[*serverError](err); ok && refused.status == http.StatusServiceUnavailable {
+		s.NotReady = strings.TrimPrefix(refused.message, "not ready: ")
+		return nil
+	}
+	s.Ready = err == nil
+	return err
 }
 
 func (s *serverStatus) print(out *screen, asJSON bool) error {
@@ -80,8 +105,11 @@ func (s *serverStatus) printDamage(out *screen) {
 		fmt.Fprintln(out, ledgerDamaged+".")
 	case s.Damage.Damaged:
 		fmt.Fprintln(out, blobsDamaged+".")
-	default:
+	case s.Ready:
 		fmt.Fprintln(out, "Nothing is known to be wrong with the ledger.")
+	}
+	if !s.Ready {
+		out.printf("NOT READY: %s.\n", strings.TrimSuffix(s.NotReady, "."))
 	}
 	for _, f := range s.Damage.Findings {
 		if f.Ended == nil {

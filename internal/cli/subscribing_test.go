@@ -298,13 +298,14 @@ func (g *guide) accepted(t *testing.T, file string) {
 // one. Its stream holds no event, so the snippet shows none.
 func (g *guide) tenant(t *testing.T, text string) {
 	commands, follow, _ := strings.Cut(text, "nats --server")
+	data, _, _ := strings.Cut(text, "\n")
 	out, err := g.shell(t, commands).Output()
 	if err != nil || !strings.HasPrefix(string(out), filepath.Join(g.data, "daybook", "nats", "acme.creds")+"\n") || !strings.Contains(string(out), "acme") {
 		t.Fatalf("it prints %q, %v", out, err)
 	}
 	g.accepted(t, filepath.Join(g.data, "daybook", "nats", "acme.creds"))
 	given(t, *natsCLI)
-	shown := g.run(t, g.shell(t, "nats --server "+strings.TrimSpace(follow)+" 2>&1"))
+	shown := g.run(t, g.shell(t, data+"\nnats --server "+strings.TrimSpace(follow)+" 2>&1"))
 	shown.until(t, "Subscribing", nil)
 	runIn(t, g.book, "demo")
 	select {

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,11 +39,13 @@ type tokenCreateCmd struct {
 	Principal string        `required:"" help:"Who the token is for; recorded with everything it does." placeholder:"NAME"`
 	Scopes    []string      `name:"scope" help:"What it allows: read, run, sign, admin; may be repeated." default:"read,run" placeholder:"SCOPE"`
 	Expires   time.Duration `help:"How long it is good, such as 720h; for ever if not given." placeholder:"DURATION"`
+	Out       string        `help:"New file for the token, which only its owner can read; stdout if not given. An existing file is not overwritten." placeholder:"FILE"`
 }
 
 // Help is shown by "daybook token create --help".
 func (c *tokenCreateCmd) Help() string {
-	return "The token is the only thing on stdout, and is kept nowhere: the file holds its hash. The file is made if it is missing. " +
+	return "The token is the only thing on stdout, or in the file of --out, and is kept nowhere else: the token file holds its hash. " +
+		"The token file is made if it is missing; without --file the data directory must be that of a server. " +
 		"Start the server with \"daybook serve --auth tokens=FILE\", and give the token to clients as DAYBOOK_TOKEN or in an Authorization header."
 }
 
@@ -57,17 +61,53 @@ func (c *tokenCreateCmd) Run(std *streams) error {
 		g.Expires = now.Add(c.Expires)
 	}
 	if c.File == "" {
-		if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-			return fmt.Errorf("make the data directory: %w", err)
+		if err := checkLedgerIn(c.DataDir, "the token file with --file"); err != nil {
+			return err
 		}
 	}
-	secret, t, err := access.CreateToken(c.path(), g, now)
+	out, err := c.openOut()
 	if err != nil {
 		return err
 	}
+	secret, t, err := access.CreateToken(c.path(), g, now)
+	if err != nil {
+		return errors.Join(err, discard(out))
+	}
+	if out != nil {
+		_, err = fmt.Fprintln(out, secret)
+		if err = errors.Join(err, out.Close()); err != nil {
+			return fmt.Errorf("write the token: %w; token %s is of no use, revoke it", err, t.ID)
+		}
+	}
 	std.err.printf("token %s for %s of tenant %s, which may: %s; %s\n", t.ID, t.Principal, t.Tenant, t.Scopes, ends(t))
-	_, err = fmt.Fprintln(std.out, secret)
+	if out == nil {
+		_, err = fmt.Fprintln(std.out, secret)
+	}
 	return err
+}
+
+// openOut makes the file for the token, before there is a token to lose. It returns nil
+// without --out.
+func (c *tokenCreateCmd) openOut() (*os.File, error) {
+	if c.Out == "" {
+		return nil, nil
+	}
+	f, err := os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, fmt.Errorf("--out %s: the file exists and is not overwritten; name another one", c.Out)
+	case err != nil:
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	return f, nil
+}
+
+// discard removes a file that holds nothing; nil is none.
+func discard(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 func scopesOf(names []string) (access.Scopes, error) {

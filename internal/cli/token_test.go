@@ -2,10 +2,13 @@ package cli_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -17,7 +20,11 @@ const tokenForm = `dbk_[a-z2-7]{10}_[a-z2-7]{52}`
 func TestToken(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	known := map[string]string{"dir": dir, "file": filepath.Join(t.TempDir(), "tokens"), "open": written(t, "open", "")}
+	known := map[string]string{"dir": dir, "file": filepath.Join(t.TempDir(), "tokens"), "open": written(t, "open", ""), "nowhere": filepath.Join(t.TempDir(), "nowhere")}
+	if err := os.MkdirAll(filepath.Join(dir, "jetstream"), 0o700); err != nil { // as a server makes it
+		t.Fatal(err)
+	}
+	known["out"] = filepath.Join(t.TempDir(), "ada.token")
 	if err := os.Chmod(known["open"], 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +44,25 @@ func TestToken(t *testing.T) {
 		{args: `token list --file $open`, status: 1, stderr: "daybook: token file $open can be used by others than its owner \\(mode 0644\\): run chmod 600 .*\n"},
 		{args: `token create --data-dir $dir --principal ada`, stdout: tokenForm + "\n", stderr: "token .*"},
 		{args: `token list --data-dir $dir`, stdout: "ID .*\n.* ada .*\n"},
+		{args: `token create --data-dir $nowhere --principal ada`, status: 1, stderr: "daybook: there is no ledger in $nowhere: name the data directory of the server with --data-dir, or the token file with --file; .*\n"},
+		{args: `nats credentials create --data-dir $nowhere --tenant acme`, status: 1, stderr: "daybook: there is no ledger in $nowhere: name the data directory of the server with --data-dir; .*\n"},
+		{args: `nats credentials list --data-dir $nowhere`, status: 1, stderr: "daybook: there is no ledger in $nowhere: .*\n"},
+		{args: `nats credentials rotate --data-dir $nowhere acme`, status: 1, stderr: "daybook: there is no ledger in $nowhere: .*\n"},
+		{args: `nats credentials revoke --data-dir $nowhere acme`, status: 1, stderr: "daybook: there is no ledger in $nowhere: .*\n"},
+		{args: `token create --file $file --principal bob --tenant A.B --out $out`, status: 1, stderr: "daybook: tenant .*\n"},
+		{args: `token create --file $file --principal bob --out $out`, stderr: "token .* for bob .*\n"},
+		{args: `token create --file $file --principal eve --out $out`, status: 1, stderr: "daybook: --out $out: the file exists and is not overwritten; name another one\n"},
+		{args: `token list --file $file`, stdout: "ID .* bob [^\n]*\n"},
 	})
+	if _, err := os.Stat(known["nowhere"]); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a refused command made the directory: %v", err)
+	}
+	if info, err := os.Stat(known["out"]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file of --out: %v, %v", info, err)
+	}
+	if raw, err := os.ReadFile(known["out"]); err != nil || !regexp.MustCompile("^"+tokenForm+"\n$").Match(raw) {
+		t.Errorf("the file of --out holds %q, %v", raw, err)
+	}
 	raw, err := os.ReadFile(known["file"])
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +103,7 @@ func TestTokenIsSent(t *testing.T) {
 	play(t, known, []step{
 		{args: `token create --file $file --principal ada`, stdout: "(?P<token>" + tokenForm + ")\n", stderr: "token (?P<id>\\S+) .*"},
 		{args: `token create --file $file --principal eve --scope read`, stdout: "(?P<reader>" + tokenForm + ")\n", stderr: "token .*"},
+		{args: `token create --file $file --principal ops --scope admin`, stdout: "(?P<admin>" + tokenForm + ")\n", stderr: "token .*"},
 	})
 	known["held"] = written(t, "held", known["token"]+"\n")
 	ctx, stop := context.WithTimeout(context.Background(), patience)
@@ -98,11 +124,13 @@ func TestTokenIsSent(t *testing.T) {
 		{args: `run -e 1+1 --token-file $held` + at, stdout: "2\n", stderr: "status: completed.*"},
 		{args: `exec list --token $reader` + at, stdout: "EXECUTION .*\n.* completed .*\n.* completed .*\n"},
 		{args: `run -e 1+1 --token $reader` + at, status: 2, stderr: "daybook: this needs the scope \"run\"; the token has \"read\": .*\n"},
+		{args: `status --token $admin` + at, status: 2, stderr: "daybook: this needs the scope \"read\"; the token has \"admin\": .*\n"},
+		{args: `status --token $reader` + at, stdout: "Nothing is known to be wrong with the ledger.\n.*"},
 		{args: `run -e 1+1 --token-file $two` + at, status: 1, stderr: "daybook: --token-file $two: it must hold one token and nothing else\n"},
 		{args: `run -e 1+1 --token-file $gone` + at, status: 1, stderr: "daybook: --token-file: open $gone: .*\n"},
 		{args: `run -e 1+1 --token a --token-file $held` + at, status: 2, stderr: "daybook: give --token or --token-file, not both\n"},
 		{args: `run -e 1+1 --token $token --server http://192.0.2.1:1`, status: 1, stderr: "daybook: --server http://192.0.2.1:1: the token would travel as plain text.*https.*--insecure.*\n"},
-		{args: `token revoke --file $file z`, status: 1, stderr: "daybook: there is no token \"z\" in .*\n"},
+		{args: `token revoke --file $file 0`, status: 1, stderr: "daybook: there is no token \"0\" in .*\n"},
 		{args: `token revoke --file $file $begin`, stderr: "token .* is revoked .*"},
 		{eventually: true, args: `exec list --token $token` + at, status: 2, stderr: "daybook: the token $id was revoked on .*\n"},
 	})

@@ -5,4 +5,9 @@
 // been without a request for longest is closed for a new one. Only when every
 // connection has a request, a new one is refused: it is answered 503, or what the
 // server's own health is, and closed.
+//
+// The package bounds what the requests of a connection take before a handler sees them:
+// the lines of HTTP/1 headers and the fields, requests and buffers of HTTP/2. The answer
+// to a request does not wait for its body. A connection whose request was refused holds
+// nothing of the request while the client still sends it.
 package connections

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -19,6 +20,12 @@ const (
 	// without a request when others wait.
 	spareTime  = 5 * time.Second
 	spareGrace = 100 * time.Millisecond
+	// maxStreams, frameBytes and windowBytes bound what a connection of HTTP/2 holds:
+	// requests, the largest frame, and what was received of bodies and not read, in
+	// bytes.
+	maxStreams  = 100
+	frameBytes  = 16 << 10
+	windowBytes = 64 << 10
 	// logEvery is the least time between two log lines about the bounds.
 	logEvery = 10 * time.Second
 )
@@ -65,6 +72,9 @@ type Limiter struct {
 	busy    int
 	closed  uint64
 	refused uint64
+	// requests counts those that are served, ending is true once the server shuts down.
+	requests int
+	ending   bool
 	// logged is when a line was last logged, and the counts of then.
 	logged                      time.Time
 	loggedClosed, loggedRefused uint64
@@ -78,15 +88,31 @@ func New(opts Options) *Limiter {
 	return &Limiter{opts: opts, of: map[netip.Prefix]*queue{}}
 }
 
-// Bind sets a Limiter's methods on a server. The caller serves Listener(l).
+// Bind sets a Limiter's methods and the bounds of HTTP/2 on a server. The caller serves
+// Listener(l) or SecureListener(l).
 func (l *Limiter) Bind(s *http.Server) {
 	s.Handler = l.handler(s.Handler)
+	s.DisableGeneralOptionsHandler = true // the handler sees every request
+	s.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams:          maxStreams,
+		MaxReadFrameSize:              frameBytes,
+		MaxReceiveBufferPerConnection: windowBytes,
+		MaxReceiveBufferPerStream:     windowBytes,
+	}
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, connKey{}, unwrap(c))
 	}
 	s.ConnState = func(c net.Conn, state http.ConnState) {
-		if state == http.StateHijacked {
-			l.keep(unwrap(c))
+		own := unwrap(c)
+		switch {
+		case own == nil:
+		case state == http.StateHijacked:
+			if own.requests != nil {
+				own.requests.keep()
+			}
+			l.keep(own)
+		case state == http.StateIdle && own.requests != nil:
+			own.requests.idle()
 		}
 	}
 	s.RegisterOnShutdown(l.closeIdle)
@@ -97,6 +123,7 @@ func (l *Limiter) Bind(s *http.Server) {
 func (l *Limiter) closeIdle() {
 	var list []*conn
 	l.mu.Lock()
+	l.ending = true
 	for _, q := range []*queue{&l.all, &l.spares} {
 		for e := q.idle.Front(); e != nil; e = e.Next() {
 			list = append(list, e.Value.(*conn))
@@ -140,14 +167,15 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if c := l.limiter.admit(inner); c != nil {
-			return c, nil
+			c.requests = &requestConn{Conn: c, below: c}
+			return c.requests, nil
 		}
 	}
 }
 
 // admit makes a connection one of those counted. It returns nil for one that it
 // closed.
-func (l *Limiter) admit(inner net.Conn) net.Conn {
+func (l *Limiter) admit(inner net.Conn) *conn {
 	c := &conn{Conn: inner, limiter: l, address: addressOf(inner.RemoteAddr()), since: time.Now()}
 	l.mu.Lock()
 	victim := l.room(c.address)
@@ -262,31 +290,42 @@ func (l *Limiter) remove(c *conn) {
 	}
 }
 
-// begin and end are called around each request of a connection.
-func (l *Limiter) begin(c *conn) {
+// begin and end are called around each request of a connection. begin reports whether
+// the request may be served: the first one of a connection may, further ones of HTTP/2
+// while there are no more requests than there may be connections.
+func (l *Limiter) begin(c *conn) (fits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.busy++; c.busy == 1 && !c.gone {
-		l.busy++
-		l.rest(c, false)
-	}
+	l.requests++
+	fits = c.busy == 0 || l.requests <= l.opts.Total
+	l.work(c)
+	return fits
 }
 
 func (l *Limiter) end(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.requests--
 	if c.busy--; c.busy == 0 && !c.gone {
 		l.busy--
 		l.rest(c, true)
 	}
 }
 
+// work notes that a connection has one more request. The caller must hold mu.
+func (l *Limiter) work(c *conn) {
+	if c.busy++; c.busy == 1 && !c.gone {
+		l.busy++
+		l.rest(c, false)
+	}
+}
+
 // keep never closes a connection for another one: its protocol is not HTTP any
 // more.
 func (l *Limiter) keep(c *conn) {
-	if c != nil {
-		l.begin(c)
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.work(c)
 }
 
 // rest notes that a connection has no request from now on, or has one. The caller
@@ -314,26 +353,53 @@ func (l *Limiter) handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		lingering := func() {}
-		if r.TLS != nil && r.ProtoMajor == 1 {
-			lingering = lingerAfter(w, r)
+		if c.requests == nil || r.ProtoMajor != 1 {
+			l.serve(c, next, w, r)
+			return
 		}
-		l.serve(c, next, w, r)
-		lingering() // the connection has no request meanwhile
+		c.requests.begin(r.ContentLength)
+		// net/http holds its request until the answer is sent. The handler's own may drop
+		// its header before that.
+		own := r
+		r = r.WithContext(r.Context())
+		own.Header = nil
+		if r.ContentLength == 0 {
+			l.serve(c, next, w, r)
+			return
+		}
+		a := &answer{ResponseWriter: w, conn: c.requests}
+		defer a.abort() // after a panic
+		l.serve(c, next, a, r)
+		a.end()
 	})
 }
 
 func (l *Limiter) serve(c *conn, next http.Handler, w http.ResponseWriter, r *http.Request) {
-	l.begin(c)
+	fits := l.begin(c)
 	defer l.end(c)
+	if fields(r) > maxLines {
+		w.Header().Set("Connection", "close")
+		http.Error(w, "the request header has more than "+strconv.Itoa(maxLines)+" fields; send fewer fields", http.StatusRequestHeaderFieldsTooLarge)
+		return
+	}
 	if c.spare {
 		w.Header().Set("Connection", "close")
-		if !l.opts.Health(r) {
-			l.opts.Refuse(w, r)
-			return
-		}
+	}
+	if (c.spare || !fits) && !l.opts.Health(r) {
+		l.opts.Refuse(w, r)
+		return
 	}
 	next.ServeHTTP(w, r)
+}
+
+// fields is how many header fields a request has. Those of HTTP/2 are bounded by this
+// alone.
+func fields(r *http.Request) int {
+	n := 0
+	for _, values := range r.Header {
+		n += len(values)
+	}
+	return n
 }
 
 // Stats returns the counts of now.
@@ -367,6 +433,9 @@ type conn struct {
 	since   time.Time // accepted
 	spare   bool
 	timer   *time.Timer // of a spare connection
+	// requests is what HTTP/1 reads the connection through; nil for HTTP/2. It is set
+	// before the connection is served.
+	requests *requestConn
 
 	// These are guarded by the limiter's mu.
 	busy int // requests in progress

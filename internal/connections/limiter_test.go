@@ -49,13 +49,15 @@ func serve(t *testing.T, opts Options, secure bool) *testServer {
 	}))
 	s.limiter.Bind(server.Config)
 	s.server = server.Config
-	server.Listener = s.limiter.Listener(server.Listener)
 	s.addr = server.Listener.Addr().String()
 	if secure {
-		server.StartTLS()
+		config := &tls.Config{Certificates: []tls.Certificate{certificate()}, NextProtos: []string{"h2", "http/1.1"}}
+		server.Config.TLSConfig = config
+		server.Listener = s.limiter.SecureListener(server.Listener, config)
 	} else {
-		server.Start()
+		server.Listener = s.limiter.Listener(server.Listener)
 	}
+	server.Start()
 	t.Cleanup(func() {
 		select {
 		case <-s.release:
@@ -67,6 +69,13 @@ func serve(t *testing.T, opts Options, secure bool) *testServer {
 	})
 	return s
 }
+
+// certificate returns a certificate that clients do not verify.
+var certificate = sync.OnceValue(func() tls.Certificate {
+	other := httptest.NewTLSServer(nil)
+	defer other.Close()
+	return other.TLS.Certificates[0]
+})
 
 type writerFunc func([]byte) (int, error)
 
@@ -262,8 +271,7 @@ func TestPerAddress(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, _ := l.admit(addressed{mine, tcp}).(*conn)
-		return c
+		return l.admit(addressed{mine, tcp})
 	}
 	var mine []*conn
 	for _, addr := range []string{"[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8::3]:1"} { // one network

@@ -1,77 +1,114 @@
 package connections
 
 import (
-	"errors"
+	"crypto/tls"
 	"io"
+	"net"
 	"net/http"
 	"time"
 )
 
 const (
 	// lingerTime and lingerBytes bound what is read of a request whose answer was
-	// sent before all of it came.
-	lingerTime  = 5 * time.Second
-	lingerBytes = 32 << 20
-	// smallBody is how much net/http itself reads of a body before it answers.
-	smallBody = 256 << 10
+	// sent before all of it came. A server that shuts down waits for shutdownLinger.
+	lingerTime     = 5 * time.Second
+	shutdownLinger = 500 * time.Millisecond
+	lingerBytes    = 32 << 20
 )
 
-// CloseWrite ends the answer and discards what the client still sends. net/http calls
-// it before it closes a connection with an unread request. Without it the close
-// resets the connection, and the client may lose the answer. The connection has no
-// request meanwhile: it is closed when a new one needs its place.
-func (c *conn) CloseWrite() error {
-	half, ok := c.Conn.(interface{ CloseWrite() error })
-	if !ok {
-		return nil
-	}
-	if err := half.CloseWrite(); err != nil {
-		return err
-	}
-	if err := c.SetReadDeadline(time.Now().Add(lingerTime)); err != nil {
-		return err
-	}
-	// ReadFrom of io.Discard has pooled buffers. An error means that the client has
-	// left or is too slow.
-	_, _ = io.Copy(io.Discard, io.LimitReader(c.Conn, lingerBytes))
-	return nil
-}
-
-// lingerAfter is CloseWrite for a request of HTTP/1 over TLS: net/http closes the write
-// side of TLS then, not that of the connection. The caller calls the function that it
-// returns when the handler has returned without a panic. It sends the answer and
-// discards the rest of the body.
-func lingerAfter(w http.ResponseWriter, r *http.Request) func() {
-	if r.ContentLength >= 0 && r.ContentLength <= smallBody {
-		return func() {}
-	}
-	own := r.Body
-	b := &countedBody{ReadCloser: own}
-	r.Body = b
-	return func() {
-		r.Body = own // net/http looks at it to learn whether bytes are left
-		if b.ended || r.ContentLength >= 0 && r.ContentLength-b.read <= smallBody {
+// linger ends the answer, discards what the client still sends, and closes the
+// connection. Without it the close resets the connection, and the client may lose the
+// answer. It does not wait for the client, unless the server shuts down: nothing of the
+// request is in memory meanwhile. The connection has no request: it is closed when a new
+// one needs its place. above is the connection that the answer was written to.
+func (c *conn) linger(above net.Conn) {
+	discard := func(limit time.Duration) {
+		defer c.Close()
+		if c.SetDeadline(time.Now().Add(limit)) != nil {
 			return
 		}
-		rc := http.NewResponseController(w)
-		if rc.SetReadDeadline(time.Now().Add(lingerTime)) != nil || rc.Flush() != nil {
+		if t, ok := above.(*tls.Conn); ok && t.CloseWrite() != nil {
 			return // the client has left
 		}
-		// An error means that the client has left or is too slow.
-		_, _ = io.Copy(io.Discard, io.LimitReader(own, lingerBytes))
+		half, ok := c.Conn.(interface{ CloseWrite() error })
+		if !ok || half.CloseWrite() != nil {
+			return
+		}
+		// ReadFrom of io.Discard has pooled buffers. An error means that the client has
+		// left or is too slow.
+		_, _ = io.Copy(io.Discard, io.LimitReader(c.Conn, lingerBytes))
 	}
+	c.limiter.mu.Lock()
+	ending := c.limiter.ending
+	c.limiter.mu.Unlock()
+	if ending {
+		discard(shutdownLinger)
+		return
+	}
+	go discard(lingerTime)
 }
 
-// countedBody counts what is read of the body of a request.
-type countedBody struct {
-	io.ReadCloser
-	read  int64
+// answer is the answer to a request of HTTP/1 with a body. The answer does not wait for
+// the rest of the body: it closes the connection then. net/http itself would wait for
+// 256 KiB.
+type answer struct {
+	http.ResponseWriter
+	conn  *requestConn
+	begun bool
 	ended bool
 }
 
-func (b *countedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.read += int64(n)
-	b.ended = b.ended || errors.Is(err, io.EOF)
-	return n, err
+// Unwrap serves http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// begin is called before the header of the answer is written.
+func (a *answer) begin() {
+	if a.begun {
+		return
+	}
+	a.begun = true
+	if !a.conn.complete() {
+		a.Header().Set("Connection", "close")
+	}
+}
+
+// end is called when the handler has returned.
+func (a *answer) end() {
+	a.ended = true
+	a.begin()
+	if a.conn.complete() {
+		return
+	}
+	_ = http.NewResponseController(a.ResponseWriter).Flush() // a client that has left needs no answer
+	a.conn.refuse()
+}
+
+// abort reads no more of a request whose handler did not return.
+func (a *answer) abort() {
+	if !a.ended && !a.conn.complete() {
+		a.conn.refuse()
+	}
+}
+
+// WriteHeader begins the answer.
+func (a *answer) WriteHeader(code int) {
+	if code >= http.StatusOK {
+		a.begin()
+	}
+	a.ResponseWriter.WriteHeader(code)
+}
+
+// Write writes a piece of the answer.
+func (a *answer) Write(p []byte) (int, error) {
+	a.begin()
+	return a.ResponseWriter.Write(p) //nolint:wrapcheck // the writer's own error
+}
+
+// Flush sends what is buffered.
+func (a *answer) Flush() { _ = a.FlushError() }
+
+// FlushError sends what is buffered and returns why that failed.
+func (a *answer) FlushError() error {
+	a.begin()
+	return http.NewResponseController(a.ResponseWriter).Flush() //nolint:wrapcheck // the writer's own error
 }

@@ -271,7 +271,7 @@ func (s *Store) readPages(ctx context.Context, after uint64, form form, a *annou
 	size := 64
 	for {
 		p := newPage(form, after, size)
-		here, pending, err := s.readBatch(ctx, batchMessages, batchBytes, &p)
+		here, pending, err := s.readBatch(ctx, batchMessages, pageBytes, &p)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

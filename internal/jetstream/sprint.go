@@ -5,6 +5,7 @@ import (
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -14,6 +15,13 @@ const (
 	// sprintIdle is how long the server keeps the consumer of a sprint whose
 	// process died.
 	sprintIdle = 30 * time.Second
+	// sprintBytes bounds the messages that the server sends before a sprint has
+	// taken others, and likewise those that have arrived. It is many times
+	// events.MaxEventBytes: the server sends no message that is larger than what it
+	// may send.
+	sprintBytes = 4 << 20
+	// pageBytes is from which size on a page is complete, in bytes.
+	pageBytes = 1 << 20
 )
 
 // sprint reads far more events of one volume than fit one answer, through a consumer that
@@ -34,13 +42,9 @@ func (s *Store) sprint(ctx context.Context, after, end uint64, form form, pages 
 	if err != nil {
 		return after, ctx.Err()
 	}
-	arrived := make(chan natsjs.Msg, 2*batchMessages)
-	consuming, err := c.Consume(func(m natsjs.Msg) {
-		select {
-		case arrived <- m:
-		case <-running.Done():
-		}
-	}, natsjs.PullMaxMessages(2*batchMessages))
+	a := arrivals{messages: make(chan natsjs.Msg, 2*batchMessages), bytes: semaphore.NewWeighted(sprintBytes)}
+	// A limit of messages alone would let 2,000 large ones arrive at once.
+	consuming, err := c.Consume(func(m natsjs.Msg) { a.put(running, m) }, natsjs.PullMaxBytes(sprintBytes))
 	if err != nil {
 		return after, ctx.Err()
 	}
@@ -54,9 +58,9 @@ func (s *Store) sprint(ctx context.Context, after, end uint64, form form, pages 
 	defer silence.Stop()
 	for after < end {
 		select {
-		case m := <-arrived:
-			p := newPage(form, after, min(len(arrived)+1, batchMessages))
-			whole := s.gather(m, arrived, &p)
+		case m := <-a.messages:
+			p := newPage(form, after, min(len(a.messages)+1, batchMessages))
+			whole := s.gather(m, a, &p)
 			if p.end == after {
 				return after, ctx.Err()
 			}
@@ -80,20 +84,44 @@ func (s *Store) sprint(ctx context.Context, after, end uint64, form form, pages 
 	return after, nil
 }
 
+// arrivals are messages that have arrived and that no page holds yet.
+type arrivals struct {
+	messages chan natsjs.Msg
+	bytes    *semaphore.Weighted
+}
+
+// put adds a message, and waits while there are too many.
+func (a arrivals) put(ctx context.Context, m natsjs.Msg) {
+	n := arrivalBytes(m)
+	if a.bytes.Acquire(ctx, n) != nil {
+		return
+	}
+	select {
+	case a.messages <- m:
+	case <-ctx.Done():
+	}
+}
+
+// taken lets others arrive in place of a message.
+func (a arrivals) taken(m natsjs.Msg) { a.bytes.Release(arrivalBytes(m)) }
+
+func arrivalBytes(m natsjs.Msg) int64 { return min(int64(len(m.Data())), sprintBytes) }
+
 // gather adds to an empty page a message and those that have arrived behind it,
-// up to a full batch. It reports false when it stopped at one that is not the
+// up to a full page. It reports false when it stopped at one that is not the
 // next event.
-func (s *Store) gather(m natsjs.Msg, arrived <-chan natsjs.Msg, p *page) (whole bool) {
+func (s *Store) gather(m natsjs.Msg, a arrivals, p *page) (whole bool) {
 	for n := 1; ; n++ {
+		a.taken(m)
 		next, ok := sprinted(m, p.end)
 		if !ok || s.add(p, next) != nil {
 			return false
 		}
-		if n == batchMessages {
+		if n == batchMessages || p.held >= pageBytes {
 			return true
 		}
 		select {
-		case m = <-arrived:
+		case m = <-a.messages:
 		default:
 			return true
 		}

@@ -1,0 +1,78 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/internal/budget"
+	"daybook/projections"
+)
+
+// executionTexts are what an execution may have too much of for one answer.
+var executionTexts = []string{projections.TextCode, projections.TextResult, projections.TextError}
+
+func (a *api) executionTextRoutes(r *router) {
+	register(r, heavy(huma.Operation{
+		OperationID: "get-execution-text", Method: http.MethodGet, Path: "/api/executions/{id}/texts/{text}", Tags: []string{tagExecutions},
+		Summary:     "Get the code, the result or the error of an execution as plain text",
+		Description: "Also one that is too large for the answer about the execution, which then has its beginning and names it in cut_texts. A Range header asks for a piece.",
+		Responses: map[string]*huma.Response{
+			"200": {Description: "The text.", Content: map[string]*huma.MediaType{typeText: {Schema: &huma.Schema{Type: huma.TypeString}}}},
+			"206": {Description: "The piece of it that Range asks for.", Content: map[string]*huma.MediaType{typeText: {Schema: &huma.Schema{Type: huma.TypeString}}}},
+		},
+	}), []int{http.StatusBadRequest, http.StatusNotFound}, a.executionText)
+}
+
+type textInput struct {
+	Reading
+	OneExecution
+	Text string `path:"text" doc:"code, result or error."`
+}
+
+func (a *api) executionText(ctx context.Context, in *textInput) (*streamed, error) {
+	if !slices.Contains(executionTexts, in.Text) {
+		return nil, fail(http.StatusNotFound, "not_found", "text", "an execution has no text of that name; the names are %s", strings.Join(executionTexts, ", "))
+	}
+	if err := a.fresh(ctx, in.Reading); err != nil {
+		return nil, err
+	}
+	if account := budget.From(ctx); account != nil {
+		ctx = budget.With(ctx, account.WithFactor(1)) // it is sent as it is
+	}
+	text, err := found(ctx, a, func() (string, error) { return a.q.ExecutionText(ctx, requestOf(ctx).tenant, in.ID, in.Text) })
+	if err != nil {
+		return nil, err
+	}
+	return stream(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", typeText)
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(text))
+	}), nil
+}
+
+// execution reads an execution. When it is larger than one answer may be, the answer
+// has the beginning of its texts, and warnings that say where they are whole.
+func (a *api) execution(ctx context.Context, tenant, id string) (projections.ExecutionDetail, error) {
+	d, err := a.q.Execution(ctx, tenant, id)
+	full, exhausted := errors.AsType[*budget.ExhaustedError](err)
+	if !exhausted || !full.Never() {
+		return d, err
+	}
+	if d, err = a.q.ExecutionCut(ctx, tenant, id); err != nil {
+		return d, err
+	}
+	for _, name := range executionTexts {
+		size, cut := d.CutTexts[name]
+		if !cut {
+			continue
+		}
+		d.Warnings = append(d.Warnings, fmt.Sprintf("this answer has only the beginning of the %s: all %d bytes do not fit into one answer of this server; GET /api/executions/%s/texts/%s sends them, and daybook exec text %s %s prints them", name, size, id, name, id, name))
+	}
+	return d, nil
+}

@@ -1,0 +1,191 @@
+package connections
+
+import "bytes"
+
+// maxLines bounds the lines of a request header: the request line, the fields and the
+// lines of folded fields. Each field costs net/http some hundred bytes of map, however
+// short it is.
+const maxLines = 128
+
+// part is what the next byte of a connection belongs to.
+type part int
+
+const (
+	inHeader part = iota
+	// afterHeader: the header is complete, its handler has not started yet.
+	afterHeader
+	inBody // of a known length
+	inChunkSize
+	inChunkPadding
+	inChunkExtension
+	atChunkSizeEnd
+	inChunk
+	atChunkEnd
+	atChunkEnd2
+	inTrailer
+	// unknown: the body is malformed. net/http refuses it and closes the connection.
+	unknown
+)
+
+// framing follows the requests of an HTTP/1 connection, to count the lines of their
+// headers. It learns the length of a body from net/http: there is no second opinion on
+// what a header says.
+type framing struct {
+	part part
+	// Of a header or a trailer: complete lines, whether one of them was not empty, the
+	// bytes of the incomplete line, and whether its first byte is a CR.
+	lines   int
+	started bool
+	column  int
+	firstCR bool
+	// left is how many bytes of the body or the chunk are left.
+	left   uint64
+	digits int // of the size of the chunk
+}
+
+// body begins the body of the request whose header is complete: length is as in
+// http.Request.
+func (f *framing) body(length int64) {
+	switch {
+	case length > 0:
+		f.part, f.left = inBody, uint64(length)
+	case length < 0:
+		f.part, f.left, f.digits = inChunkSize, 0, 0
+	default:
+		*f = framing{}
+	}
+}
+
+// take follows bytes up to the end of a header or of a request, and returns how many
+// bytes those are. ok is false when the header has too many lines.
+func (f *framing) take(p []byte) (used int, ok bool) {
+	for used < len(p) {
+		switch f.part {
+		case inHeader, inTrailer:
+			n, end := f.line(p[used:])
+			used += n
+			switch {
+			case end && f.part == inTrailer:
+				*f = framing{}
+				return used, true
+			case end:
+				f.part = afterHeader
+				return used, true
+			case f.part == inHeader && f.lines >= maxLines:
+				return used, false
+			}
+		case afterHeader:
+			return used, true
+		case inBody:
+			n := int(min(f.left, uint64(len(p)-used)))
+			used += n
+			if f.left -= uint64(n); f.left == 0 {
+				*f = framing{}
+				return used, true
+			}
+		case inChunk:
+			n := int(min(f.left, uint64(len(p)-used)))
+			used += n
+			if f.left -= uint64(n); f.left == 0 {
+				f.part = atChunkEnd
+			}
+		case unknown:
+			return len(p), true
+		default:
+			f.chunkByte(p[used])
+			used++
+		}
+	}
+	return used, true
+}
+
+// line follows a line or a piece of one. end is true for the empty line that ends the
+// header.
+func (f *framing) line(p []byte) (used int, end bool) {
+	i := bytes.IndexByte(p, '\n')
+	piece := p
+	if i >= 0 {
+		piece = p[:i]
+	}
+	if f.column == 0 && len(piece) > 0 {
+		f.firstCR = piece[0] == '\r'
+	}
+	f.column += len(piece)
+	if i < 0 {
+		return len(p), false
+	}
+	empty := f.column == 0 || f.column == 1 && f.firstCR
+	f.column = 0
+	f.lines++
+	if !empty {
+		f.started = true
+	}
+	// net/http skips empty lines before a request.
+	return i + 1, empty && (f.started || f.part == inTrailer)
+}
+
+// chunkByte follows a byte between the contents of chunks. It accepts no more than
+// net/http does.
+func (f *framing) chunkByte(b byte) {
+	next := unknown
+	switch f.part {
+	case inChunkSize:
+		digit, isDigit := hexDigit(b)
+		switch {
+		case isDigit && f.digits < 16:
+			f.left, f.digits, next = f.left<<4|digit, f.digits+1, inChunkSize
+		case isDigit || f.digits == 0:
+		case b == ';':
+			next = inChunkExtension
+		case b == ' ' || b == '\t':
+			next = inChunkPadding
+		case b == '\r':
+			next = atChunkSizeEnd
+		}
+	case inChunkPadding:
+		switch b {
+		case ' ', '\t':
+			next = inChunkPadding
+		case '\r':
+			next = atChunkSizeEnd
+		}
+	case inChunkExtension:
+		switch b {
+		case '\r':
+			next = atChunkSizeEnd
+		case '\n':
+		default:
+			next = inChunkExtension
+		}
+	case atChunkSizeEnd:
+		switch {
+		case b != '\n':
+		case f.left > 0:
+			next = inChunk
+		default:
+			*f = framing{}
+			next = inTrailer
+		}
+	case atChunkEnd:
+		if b == '\r' {
+			next = atChunkEnd2
+		}
+	case atChunkEnd2:
+		if b == '\n' {
+			f.digits, next = 0, inChunkSize
+		}
+	}
+	f.part = next
+}
+
+func hexDigit(b byte) (value uint64, ok bool) {
+	switch {
+	case '0' <= b && b <= '9':
+		return uint64(b - '0'), true
+	case 'a' <= b && b <= 'f':
+		return uint64(b-'a') + 10, true
+	case 'A' <= b && b <= 'F':
+		return uint64(b-'A') + 10, true
+	}
+	return 0, false
+}

@@ -1,0 +1,112 @@
+package connections
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"time"
+)
+
+const (
+	// handshakeTime is how long a handshake of TLS may last.
+	handshakeTime = 10 * time.Second
+	// notTLS is the answer to a request without TLS.
+	notTLS = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+)
+
+// SecureListener is Listener for connections of TLS. The server MUST be run with Serve:
+// the handshake is done here, to count the header lines of HTTP/1 requests behind it. The
+// caller MUST close the listener.
+func (l *Limiter) SecureListener(inner net.Listener, config *tls.Config) net.Listener {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &secureListener{Listener: &listener{inner, l}, limiter: l, config: config, ctx: ctx, cancel: cancel, ready: make(chan accepted)}
+	go s.run()
+	return s
+}
+
+type secureListener struct {
+	net.Listener // of *requestConn
+	limiter      *Limiter
+	config       *tls.Config
+	ctx          context.Context // until Close
+	cancel       context.CancelFunc
+	ready        chan accepted
+}
+
+type accepted struct {
+	conn net.Conn
+	err  error
+}
+
+// run accepts connections until Close.
+func (s *secureListener) run() {
+	for s.ctx.Err() == nil {
+		c, err := s.Listener.Accept()
+		if err != nil {
+			s.send(accepted{err: err}) // the server waits after one that passes
+			continue
+		}
+		go s.secure(c)
+	}
+}
+
+// send gives Accept its result. It reports whether it did.
+func (s *secureListener) send(a accepted) bool {
+	select {
+	case s.ready <- a:
+		return true
+	case <-s.ctx.Done():
+		return false
+	}
+}
+
+// secure does the handshake of a connection.
+func (s *secureListener) secure(plain net.Conn) {
+	c := unwrap(plain)
+	t := tls.Server(c, s.config)
+	ctx, cancel := context.WithTimeout(s.ctx, handshakeTime)
+	defer cancel()
+	if err := t.HandshakeContext(ctx); err != nil {
+		if e, ok := errors.AsType[tls.RecordHeaderError](err); ok && e.Conn != nil && isRequest(e.RecordHeader) {
+			_, _ = io.WriteString(e.Conn, notTLS) // a client that has left needs no answer
+		}
+		s.limiter.opts.Logger.Debug("a TLS handshake failed", "listener", s.limiter.opts.Name, "error", err)
+		c.Close()
+		return
+	}
+	var out net.Conn = t
+	if t.ConnectionState().NegotiatedProtocol != "h2" {
+		c.requests = &requestConn{Conn: t, below: c}
+		out = secureRequestConn{c.requests, t}
+	}
+	if !s.send(accepted{conn: out}) {
+		c.Close()
+	}
+}
+
+// isRequest reports whether the first bytes of a connection are those of a request.
+func isRequest(start [5]byte) bool {
+	switch string(start[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH":
+		return true
+	}
+	return false
+}
+
+// Accept returns the next connection whose handshake is complete.
+func (s *secureListener) Accept() (net.Conn, error) {
+	select {
+	case a := <-s.ready:
+		return a.conn, a.err
+	case <-s.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends the handshakes too.
+func (s *secureListener) Close() error {
+	s.cancel()
+	return s.Listener.Close() //nolint:wrapcheck // the listener's own error
+}
