@@ -132,6 +132,21 @@ func (g gate) Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, 
 	return r, nil
 }
 
+// SetTags refuses tags, which are stored with heaps, to a tenant whose heaps are over
+// their quota. It can still clear them.
+func (g gate) SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (uint64, error) {
+	if len(tags) > 0 {
+		err := g.d.quotas.Heaps(ctx, tenant)
+		if over, limited := errors.AsType[*access.LimitError](err); limited {
+			return 0, &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
+		}
+		if err != nil {
+			return 0, fmt.Errorf("set the tags of heap %s: %w", heap, err)
+		}
+	}
+	return g.Ledger.SetTags(ctx, tenant, heap, tags, actor)
+}
+
 // repeats reports whether a submission finds an execution that is on record.
 func (g gate) repeats(ctx context.Context, s ledger.Submission) bool {
 	if s.IdempotencyKey == "" {

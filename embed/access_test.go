@@ -27,6 +27,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/embed"
+	"daybook/events"
 	"daybook/internal/access"
 	"daybook/ledger"
 )
@@ -120,7 +121,7 @@ func TestTokensStaySecret(t *testing.T) {
 // others alone.
 func TestQuota(t *testing.T) {
 	t.Parallel()
-	g := startGuarded(t, embed.Options{Limits: embed.Limits{Runs: 2, OutputBytes: 1000}, Slots: 4})
+	g := startGuarded(t, embed.Options{Limits: embed.Limits{Runs: 2, OutputBytes: 1000, HeapBytes: 1}, Slots: 4})
 	acme, other := g.token("acme", "ada", access.AllScopes), g.token("other", "bob", access.AllScopes)
 	g.await(other)
 	const forever = `{"code":"await new Promise(() => setTimeout(() => {}, 1e9))"}`
@@ -173,6 +174,15 @@ func TestQuota(t *testing.T) {
 	}
 	if status, a := submit(other, `{"code":"console.log('x'.repeat(2000))"}`, "Idempotency-Key", "k"); status != http.StatusAccepted || a.ID != first.ID {
 		t.Errorf("a repetition, which asks for nothing new: %d %+v", status, a)
+	}
+	tags := "/api/heaps/" + events.Hash(nil) + "/tags"
+	if status, text := g.ask(other, http.MethodPut, tags, `{"tags":{"a":"b"}}`); status != http.StatusTooManyRequests || !strings.Contains(text, "limit-heap-bytes: 1") {
+		t.Errorf("tags of a tenant whose heaps are over the limit: %d %s", status, text)
+	}
+	for tenant, body := range map[string]string{other: `{"tags":{}}`, acme: `{"tags":{"a":"b"}}`} {
+		if status, text := g.ask(tenant, http.MethodPut, tags, body); status != http.StatusOK {
+			t.Errorf("tags %s: %d %s", body, status, text)
+		}
 	}
 	for _, id := range ids {
 		if status, text := g.ask(acme, http.MethodPost, "/api/executions/"+id+"/cancel", ""); status != http.StatusOK {

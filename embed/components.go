@@ -58,7 +58,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 			}
 		}
 	}
-	d.ledger = ledger.New(d.store, opts)
+	d.ledger = ledger.New(clientLog{d.store, d}, opts)
 	return nil
 }
 

@@ -35,6 +35,11 @@ const (
 	// diskFresh how old its free space may be when something is.
 	diskEvery = time.Second
 	diskFresh = 20 * time.Millisecond
+	// diskUnseen is how many bytes may be written before the disk is looked at again.
+	diskUnseen = 1 << 20
+	// emptyLogEvery is how often the log of the projections is emptied while space is
+	// short.
+	emptyLogEvery = 10 * time.Second
 	// probeBytes is what is written to find out whether writing works again.
 	probeBytes = 256 << 10
 )
@@ -49,8 +54,9 @@ type disk struct {
 	mu     sync.Mutex
 	looked time.Time
 	free   int64
-	low    bool // below the reserve
-	out    bool // below the floor
+	unseen int64 // bytes written since looked, or about to be
+	low    bool  // below the reserve
+	out    bool  // below the floor
 }
 
 // openDisk looks at the disk before anything else is opened, and makes space where
@@ -91,19 +97,28 @@ func space(dir string) (size, free int64, err error) {
 	return int64(st.Blocks) * st.Bsize, int64(blocks) * st.Bsize, nil
 }
 
-// look reads the free space, unless that was just done. A limit that was passed
+// look reads the free space, unless that was just done and little was written since. A limit that was passed
 // counts as passed until there is an eighth more. The caller must hold mu.
 func (k *disk) look() {
-	if time.Since(k.looked) < diskFresh {
+	if time.Since(k.looked) >= diskFresh || k.unseen >= diskUnseen {
+		if _, free, err := space(k.dir); err == nil { // else what was read before is the best there is
+			k.looked, k.free, k.unseen = time.Now(), free, 0
+		}
+	}
+	left := k.free - k.unseen
+	passed := func(limit int64, was bool) bool { return left < limit || was && left < limit+limit/8 }
+	k.low, k.out = passed(k.reserve, k.low), passed(k.floor, k.out)
+}
+
+// wrote counts bytes that are written to the disk, which the next look at its free
+// space may miss. A nil disk does not count.
+func (k *disk) wrote(bytes int) {
+	if k == nil {
 		return
 	}
-	_, free, err := space(k.dir)
-	if err != nil {
-		return // what was read before is the best there is
-	}
-	k.looked, k.free = time.Now(), free
-	passed := func(limit int64, was bool) bool { return free < limit || was && free < limit+limit/8 }
-	k.low, k.out = passed(k.reserve, k.low), passed(k.floor, k.out)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unseen += int64(bytes)
 }
 
 // isLow is why no new run is accepted or started, or nil. A nil disk has space.
@@ -203,6 +218,7 @@ func (d *Daybook) watchDisk(ctx context.Context) error {
 	}
 	d.watchingDisk = follow(ctx, func(ctx context.Context) {
 		wasLow, failed := false, false
+		var emptied time.Time
 		tick := time.NewTicker(diskEvery)
 		defer tick.Stop()
 		for first := true; ; first = false {
@@ -226,6 +242,12 @@ func (d *Daybook) watchDisk(ctx context.Context) error {
 				d.storeBaseHeap(ctx)
 			}
 			if d.disk != nil {
+				if low != nil && time.Since(emptied) >= emptyLogEvery {
+					emptied = time.Now()
+					if err := d.projections.EmptyLog(ctx); err != nil {
+						d.opts.Logger.DebugContext(ctx, "empty the log of the projections", "err", err)
+					}
+				}
 				if low == nil {
 					if err := d.disk.keepBallast(); err != nil {
 						d.opts.Logger.WarnContext(ctx, "the next start on a full disk may fail", "err", err)

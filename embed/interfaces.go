@@ -83,6 +83,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Pace:      d.opts.pace(),
 		PublicURL: d.opts.PublicURL,
 		Version:   info,
+		CountLate: func() { d.lateReads.Add(1) },
 		Logger:    d.opts.Logger,
 	})
 	if err != nil {

@@ -32,6 +32,7 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends one reading of everything.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(desc("projection_applied_position", "Position of the last event applied to the projections."), prometheus.GaugeValue, float64(c.d.projections.Applied()))
+	out <- prometheus.MustNewConstMetric(desc("projection_late_reads_total", "Reads over HTTP that waited 5 s for a position that was not applied to the projections."), prometheus.CounterValue, float64(c.d.lateReads.Load()))
 	out <- prometheus.MustNewConstMetric(desc("damage", "Findings of damage of the ledger; with any the server is read-only."), prometheus.GaugeValue, float64(c.d.damage.Count(damage.OfLedger)))
 	out <- prometheus.MustNewConstMetric(desc("damaged_blobs", "Heaps and texts that are known to be damaged; only what needs them fails."), prometheus.GaugeValue, float64(c.d.damage.Count(damage.OfBlob)))
 	if c.d.scrub != nil {

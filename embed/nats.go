@@ -78,6 +78,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		Sync:        sync,
 		Writable:    writable,
 		Stored:      d.stored,
+		Writing:     d.disk.wrote,
 		Damaged:     d.met,
 		Starved:     starved,
 		BlobDamaged: d.blobDamaged, BlobRepaired: d.blobRepaired,

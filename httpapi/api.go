@@ -19,7 +19,7 @@ import (
 	"daybook/internal/reads"
 )
 
-// api holds what the handlers share. It is immutable but for wrote.
+// api holds what the handlers share. It is immutable but for wrote and late.
 type api struct {
 	cmd    Commands
 	q      Queries
@@ -49,6 +49,9 @@ type api struct {
 	blobs    Blobs        // nil without
 	info     Version
 	wrote    highWater
+	late     late
+	// countLate is nil without.
+	countLate func()
 	// damage and scrub are nil without.
 	damage Damage
 	scrub  Scrub
@@ -67,6 +70,7 @@ func New(o Options) (http.Handler, error) {
 	}
 	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
 	a.damage, a.scrub, a.blobs, a.budget, a.pace = o.Damage, o.Scrub, o.Blobs, o.Budget, o.Pace.withDefaults()
+	a.countLate, a.late.warned.Interval = o.CountLate, lateLogEvery
 	a.live, a.outputs = newLiveFeed(o.Events), newOutputFeed(o.Queries)
 	if a.reads = o.Reads; a.reads == nil {
 		a.reads = reads.New(reads.Options{})

@@ -16,6 +16,9 @@ func (a *api) brokeOff(ctx context.Context, what string, err error, attrs ...any
 	if ctx.Err() != nil || isClientFault(err) {
 		level = slog.LevelDebug
 	}
+	if errors.Is(err, errLate) {
+		level = slog.LevelDebug // fresh has counted it
+	}
 	a.log.Log(ctx, level, what, append(attrs, "error", err)...)
 }
 

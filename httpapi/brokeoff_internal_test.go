@@ -26,6 +26,7 @@ func TestBrokenAnswersInTheLog(t *testing.T) {
 		"a reset connection":  {t.Context(), fmt.Errorf("write: %w", &net.OpError{Op: "write", Err: syscall.ECONNRESET}), "DEBUG"},
 		"a slow client":       {t.Context(), fmt.Errorf("write: %w", os.ErrDeadlineExceeded), "DEBUG"},
 		"a ledger that fails": {t.Context(), errors.New("x"), "WARN"},
+		"a late read":         {t.Context(), fmt.Errorf("%w: x", errLate), "DEBUG"},
 	} {
 		var log strings.Builder
 		a := &api{log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}

@@ -87,7 +87,9 @@ func (a *api) fresh(ctx context.Context, in Reading) error {
 	defer stop()
 	err := reads.Wait(ctx, func() error { return a.q.Wait(waiting, want) })
 	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
-		return unavailable("the read side has come to position %d, not yet to %d; try again", a.q.Applied(), want)
+		a.sawLate(ctx, want)
+		f := unavailable("the read side has come to position %d, not yet to %d; try again", a.q.Applied(), want)
+		return fmt.Errorf("%w: %w", errLate, f)
 	}
 	return err
 }

@@ -172,6 +172,9 @@ type Options struct {
 	PublicURL string
 	// Version is reported by /api/version.
 	Version Version
+	// CountLate, if set, is called for each read that did not get the position it needs
+	// in time.
+	CountLate func()
 	// Logger receives what the client is not told; default discards.
 	Logger *slog.Logger
 }

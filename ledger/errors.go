@@ -73,6 +73,9 @@ func CodeOf(err error) Code {
 // unavailable wraps what the store answered when it could not do something:
 // the request was fine, and may be repeated.
 func unavailable(doing string, err error) error {
+	if refused, ok := errors.AsType[*Error](err); ok {
+		return refused // the store has refused it with an answer for the client
+	}
 	// Repeating these is of no use: one needs an operator, the other a fix.
 	if errors.Is(err, events.ErrDamaged) || errors.Is(err, events.ErrTooLarge) {
 		return fmt.Errorf("%s: %w", doing, err)

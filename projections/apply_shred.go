@@ -95,6 +95,16 @@ func (s *Store) scrub(ctx context.Context) error {
 	return nil
 }
 
+// EmptyLog moves what the log of the file holds to the file and cuts it, which gives
+// space back. A query that reads the log prevents that; then nothing is done. It is
+// safe for concurrent use.
+func (s *Store) EmptyLog(ctx context.Context) error {
+	if _, err := emptyLog(ctx, s.writer); err != nil {
+		return fmt.Errorf("empty the log of %s: %w", s.opts.Path, err)
+	}
+	return nil
+}
+
 // emptyLog moves what the log holds to the file, and reports whether somebody who
 // reads it stood in the way.
 func emptyLog(ctx context.Context, writer *sql.DB) (busy bool, err error) {

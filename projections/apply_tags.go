@@ -1,12 +1,15 @@
 package projections
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
+	"strconv"
 
 	"daybook/events"
 )
@@ -41,47 +44,63 @@ func (a *applier) setTags(e *events.Event, heap string, effective uint64, tags m
 	return a.indexTags(e.Tenant, heap, had, tags)
 }
 
-// indexTags brings the way from pairs to heaps up to date.
+// indexTags updates heap_tags to the tags of a heap. The number of statements does not
+// depend on the number of tags.
 func (a *applier) indexTags(tenant, heap string, had, has map[string]string) error {
 	key, err := hex.DecodeString(heap)
 	if err != nil {
 		return err
 	}
-	// In order, so that equal ledgers give equal files. What is kept is counted
-	// before it is counted off, or its pair would be forgotten in between.
-	var carried []int64
-	for _, k := range slices.Sorted(maps.Keys(has)) {
-		var pair int64
-		if err := a.row(a.s.pair, tenant, k, has[k]).Scan(&pair); err != nil {
-			return err
-		}
-		carried = append(carried, pair)
+	var carried, dropped []pairHash
+	for k, v := range has {
+		carried = append(carried, pairOf(tenant, k, v))
 	}
-	for _, k := range slices.Sorted(maps.Keys(had)) {
-		var pair int64
-		if err := a.row(a.s.unpair, tenant, k, had[k]).Scan(&pair); err != nil {
-			return err
+	for k, v := range had {
+		if now, ok := has[k]; !ok || now != v {
+			dropped = append(dropped, pairOf(tenant, k, v))
 		}
-		if slices.Contains(carried, pair) {
-			continue
-		}
-		if err := errors.Join(a.exec(a.s.untag, pair, key), a.exec(a.s.forgetPair, pair)); err != nil {
+	}
+	if len(dropped) > 0 {
+		if err := a.exec(a.s.untag, key, hexList(dropped)); err != nil {
 			return err
 		}
 	}
-	for _, pair := range carried {
-		if err := a.exec(a.s.tag, pair, key, maskOf(carried...)); err != nil {
-			return err
-		}
+	if len(carried) == 0 {
+		return nil
 	}
-	return nil
+	return a.exec(a.s.tag, key, maskOf(carried...), hexList(carried))
+}
+
+// pairHash names a tag of a tenant, its key and value, in heap_tags. Its length does
+// not depend on theirs.
+type pairHash [16]byte
+
+// pairOf returns the hash of a tag of a tenant.
+func pairOf(tenant, key, value string) (p pairHash) {
+	text := strconv.AppendInt(nil, int64(len(tenant)), 10)
+	text = append(append(text, ' '), tenant...)
+	text = append(strconv.AppendInt(text, int64(len(key)), 10), ' ')
+	sum := sha256.Sum256(append(append(text, key...), value...))
+	copy(p[:], sum[:])
+	return p
+}
+
+// hexList returns a JSON array of pairs, in order, so that heap_tags is written in
+// its order.
+func hexList(pairs []pairHash) string {
+	slices.SortFunc(pairs, func(a, b pairHash) int { return bytes.Compare(a[:], b[:]) })
+	list := make([]string, len(pairs))
+	for i, p := range pairs {
+		list[i] = hex.EncodeToString(p[:])
+	}
+	return asJSON(list)
 }
 
 // maskOf has a bit for each of some pairs, which others may share: a heap whose
 // mask lacks a bit of a pair's does not carry the pair.
-func maskOf(pairs ...int64) (mask int64) {
-	for _, pair := range pairs {
-		mask |= 1 << (pair % 62)
+func maskOf(pairs ...pairHash) (mask int64) {
+	for _, p := range pairs {
+		mask |= 1 << (binary.BigEndian.Uint64(p[:]) % 62)
 	}
 	return mask
 }

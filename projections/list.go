@@ -113,11 +113,11 @@ func (w condition) tagged(ctx context.Context, tx *sql.Tx, tenant string, tags m
 		// Few heaps have it: begin at them and sort their executions, rather than
 		// look at every execution until a page is full. SQLite cannot know.
 		w.sql = strings.Replace(w.sql, "executions", "executions INDEXED BY executions_by_heap", 1)
-		w = w.and("output_heap IN (SELECT lower(hex(heap)) FROM heap_tags WHERE pair = ?)", pairs[0].id)
+		w = w.and("output_heap IN (SELECT lower(hex(heap)) FROM heap_tags WHERE pair = ?)", pairs[0].hash[:])
 		pairs = pairs[1:]
 	}
 	for _, p := range pairs {
-		w = w.and("EXISTS (SELECT 1 FROM heap_tags WHERE pair = ? AND heap = unhex(output_heap))", p.id)
+		w = w.and("EXISTS (SELECT 1 FROM heap_tags WHERE pair = ? AND heap = unhex(output_heap))", p.hash[:])
 	}
 	return w, nil
 }

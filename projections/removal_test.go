@@ -253,18 +253,16 @@ func tables(t *testing.T, path string) map[string][]string {
 	}
 	lookUp("x", "SELECT id, execution_id FROM executions")
 	lookUp("a", "SELECT id, session_id FROM agent_sessions")
-	lookUp("p", "SELECT id, key || '=' || value FROM tag_pairs")
-	number := regexp.MustCompile(`\b(id|execution|session|pair)=(\d+) `)
+	number := regexp.MustCompile(`\b(id|execution|session)=(\d+) `)
 	all := dump(t, path)
 	for table, list := range all {
-		prefix := map[string]string{"executions": "x", "output": "x", "calls": "x", "sealed_runs": "x", "agent_sessions": "a", "agent_prompts": "a", "tag_pairs": "p", "heap_tags": "p"}[table]
+		prefix := map[string]string{"executions": "x", "output": "x", "calls": "x", "sealed_runs": "x", "agent_sessions": "a", "agent_prompts": "a"}[table]
 		kept := list[:0]
 		for _, row := range list {
 			row = number.ReplaceAllStringFunc(row, func(s string) string {
 				m := number.FindStringSubmatch(s)
 				return m[1] + "=" + names[prefix+m[2]] + " "
 			})
-			row = regexp.MustCompile(`mask=\d+ `).ReplaceAllString(row, "")
 			if table == "tenant_usage" && strings.Count(row, "=0 ") == 3 {
 				continue
 			}

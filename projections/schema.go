@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion names the layout of the file. A file of another version is
 // begun anew from the ledger.
-const SchemaVersion = 20
+const SchemaVersion = 21
 
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -80,15 +80,10 @@ CREATE TABLE IF NOT EXISTS tagged (
 	tenant TEXT NOT NULL, heap TEXT NOT NULL, effective INTEGER NOT NULL, tags TEXT NOT NULL,
 	PRIMARY KEY (tenant, heap)
 ) WITHOUT ROWID;
--- The same, from the pair to the heaps: heaps counts those that carry it. Keys
--- of heaps are the bytes of the hash here, which halves what a query goes through.
-CREATE TABLE IF NOT EXISTS tag_pairs (
-	id INTEGER PRIMARY KEY,
-	tenant TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, heaps INTEGER NOT NULL,
-	UNIQUE (tenant, key, value)
-);
+-- The same, from the pair to the heaps. A pair is its hash: see pairOf. Keys of heaps
+-- are the bytes of the hash here, which halves what a query goes through.
 CREATE TABLE IF NOT EXISTS heap_tags (
-	pair INTEGER NOT NULL, heap BLOB NOT NULL,
+	pair BLOB NOT NULL, heap BLOB NOT NULL,
 	mask INTEGER NOT NULL, -- of all pairs the heap carries: see maskOf
 	PRIMARY KEY (pair, heap)
 ) WITHOUT ROWID;

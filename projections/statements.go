@@ -15,7 +15,7 @@ type statements struct {
 	request, state, start, touch, handBack, end     *sql.Stmt
 	chunk, extent, truncate, lastChunk, deleteChunk *sql.Stmt
 	heap, remake, collect, edit, inForce, force     *sql.Stmt
-	pair, unpair, forgetPair, tag, untag            *sql.Stmt
+	tag, untag                                      *sql.Stmt
 	entry, lastEntry, session                       *sql.Stmt
 	seal, sealed, shred, blank, blankOutput         *sql.Stmt
 	blankCalls                                      *sql.Stmt
@@ -70,11 +70,8 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.edit, `INSERT OR IGNORE INTO tag_edits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.inForce, `SELECT effective, tags FROM tagged WHERE tenant = ? AND heap = ?`},
 		{&s.force, `INSERT OR REPLACE INTO tagged VALUES (?, ?, ?, ?)`},
-		{&s.pair, `INSERT INTO tag_pairs (tenant, key, value, heaps) VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET heaps = heaps + 1 RETURNING id`},
-		{&s.unpair, `UPDATE tag_pairs SET heaps = heaps - 1 WHERE tenant = ? AND key = ? AND value = ? RETURNING id`},
-		{&s.forgetPair, `DELETE FROM tag_pairs WHERE id = ? AND heaps = 0`},
-		{&s.tag, `INSERT OR REPLACE INTO heap_tags VALUES (?, ?, ?)`},
-		{&s.untag, `DELETE FROM heap_tags WHERE pair = ? AND heap = ?`},
+		{&s.tag, `INSERT OR REPLACE INTO heap_tags SELECT unhex(value), ?1, ?2 FROM json_each(?3)`},
+		{&s.untag, `DELETE FROM heap_tags WHERE heap = ?1 AND pair IN (SELECT unhex(value) FROM json_each(?2))`},
 		{&s.entry, `INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.lastEntry, `SELECT coalesce(max(idx), -1) FROM entries WHERE tenant = ? AND session_id = ?`},
 		{&s.session, `INSERT OR IGNORE INTO sessions VALUES (?, ?, ?)`},

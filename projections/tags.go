@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -105,23 +106,23 @@ func carriersQuery(tenant string, pairs []tagPair, after []byte) (query string, 
 	// looking up most heaps that lack one of the others.
 	var mask int64
 	for _, p := range pairs {
-		mask |= maskOf(p.id)
+		mask |= maskOf(p.hash)
 	}
 	var b strings.Builder
 	b.WriteString(columns + "heap_tags a")
 	joined := pairs[1:min(len(pairs), maxJoins)]
 	for n, p := range joined {
 		fmt.Fprintf(&b, " CROSS JOIN heap_tags a%d ON a%[1]d.pair = ? AND a%[1]d.heap = a.heap", n)
-		args = append(args, p.id)
+		args = append(args, p.hash[:])
 	}
 	b.WriteString(" CROSS JOIN tagged t ON t.tenant = ? AND t.heap = lower(hex(a.heap))" + made + " WHERE a.pair = ? AND a.heap > ? AND (a.mask & ?) = ?")
 	if after == nil {
 		after = []byte{}
 	}
-	args = append(args, tenant, pairs[0].id, after, mask, mask)
+	args = append(args, tenant, pairs[0].hash[:], after, mask, mask)
 	for _, p := range pairs[1+len(joined):] {
 		b.WriteString(" AND EXISTS (SELECT 1 FROM heap_tags e WHERE e.pair = ? AND e.heap = a.heap)")
-		args = append(args, p.id)
+		args = append(args, p.hash[:])
 	}
 	return b.String() + " ORDER BY a.heap", args
 }
@@ -143,22 +144,40 @@ func scanTagged(rows *sql.Rows) (h Heap, err error) {
 // manyHeaps is how many heaps make a pair a common one.
 const manyHeaps = 1000
 
-// tagPair is a pair as heap_tags knows it; id is 0 when no heap carries it.
-type tagPair struct{ id, heaps int64 }
+// tagPair is a pair and how many heaps carry it, at most the limit that was counted to.
+type tagPair struct {
+	hash  pairHash
+	heaps int64
+}
 
-// pairsOf finds pairs, the one that the fewest heaps carry first.
+const (
+	// firstCount and mostCount bound how many heaps of a pair are counted. The limit
+	// grows until a pair has fewer.
+	firstCount = manyHeaps
+	mostCount  = 32 * manyHeaps
+)
+
+// pairsOf finds pairs, the one that the fewest heaps carry first. Pairs with more than
+// mostCount heaps count as equal.
 func pairsOf(ctx context.Context, tx *sql.Tx, tenant string, tags map[string]string) ([]tagPair, error) {
 	pairs := make([]tagPair, 0, len(tags))
 	for key, value := range tags {
-		var p tagPair
-		err := tx.QueryRowContext(ctx, "SELECT id, heaps FROM tag_pairs WHERE tenant = ? AND key = ? AND value = ?", tenant, key, value).Scan(&p.id, &p.heaps)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return nil, err
-		}
-		pairs = append(pairs, p)
+		pairs = append(pairs, tagPair{hash: pairOf(tenant, key, value)})
 	}
-	slices.SortFunc(pairs, func(a, b tagPair) int { return cmp.Or(cmp.Compare(a.heaps, b.heaps), cmp.Compare(a.id, b.id)) })
-	return pairs, nil
+	for limit := int64(firstCount); ; limit *= 8 {
+		for i := range pairs {
+			p := &pairs[i]
+			if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM heap_tags WHERE pair = ? LIMIT ?)", p.hash[:], min(limit, mostCount)).Scan(&p.heaps); err != nil {
+				return nil, err
+			}
+		}
+		slices.SortFunc(pairs, func(a, b tagPair) int {
+			return cmp.Or(cmp.Compare(a.heaps, b.heaps), bytes.Compare(a.hash[:], b.hash[:]))
+		})
+		if len(pairs) < 2 || pairs[0].heaps < limit || limit >= mostCount {
+			return pairs, nil
+		}
+	}
 }
 
 // TagHistory returns a page of the edits of a heap's tags, oldest first. Limit is 1 to

@@ -230,6 +230,25 @@ func (q *Quotas) Admit(ctx context.Context, tenant string) (*Place, error) {
 	return p, nil
 }
 
+// Heaps returns a *LimitError if a tenant has used up what it may store in heaps.
+func (q *Quotas) Heaps(ctx context.Context, tenant string) error {
+	if q == nil || q.limits.HeapBytes == 0 {
+		return nil
+	}
+	use, err := q.meter.TenantUsage(ctx, tenant)
+	if err != nil {
+		return fmt.Errorf("read what tenant %s uses: %w", tenant, err)
+	}
+	return q.overHeaps(use)
+}
+
+func (q *Quotas) overHeaps(use Usage) error {
+	if l := q.limits; l.HeapBytes > 0 && use.HeapBytes >= l.HeapBytes {
+		return &LimitError{Limit: "limit-heap-bytes", What: "bytes of stored heaps", Value: float64(l.HeapBytes), Used: float64(use.HeapBytes), RetryAfter: storedRetry, Standing: true}
+	}
+	return nil
+}
+
 // forgetAccounts drops the accounts whose runs the meter counts at a position, once
 // there are many: an issuer can name any number of tenants. The caller must hold mu.
 func (q *Quotas) forgetAccounts(applied uint64) {
@@ -257,10 +276,8 @@ func (q *Quotas) judge(a *account) error {
 		return &LimitError{Limit: "limit-runs", What: "runs queued or running", Value: float64(l.Runs), Used: float64(runs), RetryAfter: runRetry}
 	case l.OutputBytes > 0 && use.OutputBytes >= l.OutputBytes:
 		return &LimitError{Limit: "limit-output-bytes", What: "bytes of stored output", Value: float64(l.OutputBytes), Used: float64(use.OutputBytes), RetryAfter: storedRetry, Standing: true}
-	case l.HeapBytes > 0 && use.HeapBytes >= l.HeapBytes:
-		return &LimitError{Limit: "limit-heap-bytes", What: "bytes of stored heaps", Value: float64(l.HeapBytes), Used: float64(use.HeapBytes), RetryAfter: storedRetry, Standing: true}
 	default:
-		return nil
+		return q.overHeaps(use)
 	}
 }
 

@@ -58,7 +58,13 @@ func TestAdmission(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			place, err := access.NewQuotas(test.limits, &meter{use: test.use}, nil).Admit(t.Context(), "acme")
+			q := access.NewQuotas(test.limits, &meter{use: test.use}, nil)
+			if err := q.Heaps(t.Context(), "acme"); test.over == "limit-heap-bytes" {
+				wantLimit(t, err, test.over)
+			} else if err != nil {
+				t.Errorf("Heaps: %v", err)
+			}
+			place, err := q.Admit(t.Context(), "acme")
 			switch {
 			case test.over != "":
 				limit, _, _ := strings.Cut(test.over, ":")

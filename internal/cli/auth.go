@@ -24,7 +24,7 @@ type authFlags struct {
 	Requests              float64 `name:"limit-requests" help:"HTTP requests, MCP messages and ACP requests a second of each tenant; 0 is unlimited." default:"0" placeholder:"N"`
 	Runs                  int     `name:"limit-runs" help:"Runs of each tenant that are queued or running; more are refused with 429. 0 is unlimited." default:"10000" placeholder:"N"`
 	OutputBytes           int64   `name:"limit-output-bytes" help:"Bytes of output stored for each tenant, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
-	HeapBytes             int64   `name:"limit-heap-bytes" help:"Bytes of heaps stored for each tenant, as large as they are restored, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
+	HeapBytes             int64   `name:"limit-heap-bytes" help:"Bytes of heaps stored for each tenant, as large as they are restored, beyond which no run is accepted and no tags are set; 0 is unlimited." default:"0" placeholder:"BYTES"`
 	Connections           int     `name:"limit-connections" help:"HTTP connections that may be open; 0 is half of the process's limit of open files, at most 4096." default:"0" placeholder:"N"`
 	ConnectionsPerAddress int     `name:"limit-connections-per-address" help:"HTTP connections that one address may have open; 0 is half of --limit-connections, and all of them for a loopback address." default:"0" placeholder:"N"`
 	Streams               *int    `name:"limit-streams" help:"Event streams each principal may hold open; 64 with --auth, else unlimited, if not given; 0 is unlimited." placeholder:"N"`

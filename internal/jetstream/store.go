@@ -60,6 +60,9 @@ type Options struct {
 	// Stored, if set, is told the stream and position of what this process stored,
 	// each time before whoever stored it is.
 	Stored func(stream string, seq uint64)
+	// Writing, if set, is called with the size of each message, in bytes, before it is
+	// sent to be stored.
+	Writing func(bytes int)
 	// Damaged, if set, is told of damage whenever it is met, perhaps more than
 	// once. Open then goes on with what is sound.
 	Damaged func(err error)

@@ -59,6 +59,9 @@ func (s *Store) publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, error
 		writable = s.opts.Writable() // the one of now: another one may follow
 		defer context.AfterFunc(writable, cancel)()
 	}
+	if s.opts.Writing != nil {
+		s.opts.Writing(len(m.Data))
+	}
 	ack, err := s.js.PublishMsg(ctx, m)
 	if err == nil {
 		if s.opts.Stored != nil {

@@ -1,0 +1,34 @@
+package embed
+
+import (
+	"testing"
+	"time"
+)
+
+// What was written since the last look counts, also within diskFresh of it.
+func TestDiskCountsWhatIsWritten(t *testing.T) {
+	t.Parallel()
+	k := &disk{dir: t.TempDir(), reserve: 100, floor: 25, looked: time.Now().Add(time.Hour), free: 1000}
+	for _, step := range []struct {
+		write    int
+		low, out bool
+	}{
+		{0, false, false},
+		{900, false, false},
+		{1, true, false},
+		{100, true, true},
+	} {
+		if k.wrote(step.write); (k.isLow() != nil) != step.low || (k.isOut() != nil) != step.out {
+			t.Errorf("after %d bytes more: low: %v, out: %v; want %v, %v", step.write, k.isLow(), k.isOut(), step.low, step.out)
+		}
+	}
+	// After many bytes the disk is looked at, however short ago that was done.
+	if k.wrote(diskUnseen); k.isLow() != nil || k.unseen != 0 || k.free == 1000 {
+		t.Errorf("the disk was not looked at: %d bytes free, %d unseen", k.free, k.unseen)
+	}
+	k.reserve = 1 << 60
+	if k.looked = time.Now().Add(-time.Second); k.isLow() == nil {
+		t.Error("the disk was not looked at after a second")
+	}
+	(*disk)(nil).wrote(1)
+}

@@ -1,0 +1,142 @@
+package embed
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"daybook/events"
+	"daybook/ledger"
+)
+
+// view is a read side that applies what the test says.
+type view struct {
+	mu      sync.Mutex
+	upTo    uint64
+	changed chan struct{}
+	stalled error
+}
+
+func (v *view) Applied() uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.upTo
+}
+
+func (v *view) Changed() <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.changed
+}
+
+func (v *view) Damage() error  { return nil }
+func (v *view) Stalled() error { return v.stalled }
+
+func (v *view) apply(upTo uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.upTo = upTo
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
+
+// A tenant with too many unapplied changes waits, then is refused. Others are not.
+func TestUnapplied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := &view{changed: make(chan struct{})}
+		var u unapplied
+		seq := uint64(0)
+		admit := func(tenant string, bytes int) error {
+			appended, err := u.admit(t.Context(), v, tenant, bytes)
+			if err == nil {
+				seq++
+				appended(seq)
+			}
+			return err
+		}
+		for range mostUnapplied {
+			if err := admit("loud", 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := admit("loud", 1)
+		if le, ok := err.(*ledger.Error); !ok || le.Code != ledger.CodeExhausted || le.RetryAfter != unappliedRetry || !strings.Contains(err.Error(), "nothing was recorded") {
+			t.Errorf("a change too many: %v", err)
+		}
+		if err := admit("quiet", 10*mostUnappliedBytes); err != nil {
+			t.Errorf("another tenant, one large change: %v", err)
+		}
+		if err := admit("quiet", 1); ledger.CodeOf(err) != ledger.CodeExhausted {
+			t.Errorf("a change beside a large one: %v", err)
+		}
+
+		// One that waits is admitted when earlier ones are applied.
+		waited := make(chan error, 1)
+		go func() { waited <- admit("loud", 1) }()
+		synctest.Wait()
+		v.apply(1)
+		if err := <-waited; err != nil {
+			t.Errorf("a change that waited: %v", err)
+		}
+		// A failed append leaves its place.
+		v.apply(2)
+		for range 3 {
+			appended, err := u.admit(t.Context(), v, "loud", 1)
+			if err != nil {
+				t.Fatalf("after a failed append: %v", err)
+			}
+			appended(0)
+		}
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		v.apply(1) // nothing new
+		if err := admit("loud", 1); err != nil {
+			t.Error(err)
+		}
+		if _, err := u.admit(left, v, "loud", 1); err == nil {
+			t.Error("a client that has left is admitted")
+		}
+		v.stalled = &events.UnwritableError{}
+		if err := admit("loud", 1); err != nil {
+			t.Errorf("while nothing can be applied: %v", err)
+		}
+
+		// Tenants with nothing unapplied are forgotten.
+		v.apply(seq)
+		for i := range 2 * manyBacklogs {
+			if err := admit(strings.Repeat("t", i), 1); err != nil {
+				t.Fatal(err)
+			}
+			v.apply(seq)
+		}
+		if n := len(u.backlogs); n > manyBacklogs {
+			t.Errorf("%d tenants are remembered", n)
+		}
+	})
+}
+
+// What runs record is never held back.
+func TestChangesOfClients(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		data events.Data
+		want bool
+	}{
+		"an edit":          {&events.HeapTagged{Edit: events.EditSet, Content: events.Plain(events.TagContent{Tags: map[string]string{"a": "b"}})}, true},
+		"the tags of run":  {&events.HeapTagged{Edit: events.EditRun, Content: events.Plain(events.TagContent{})}, false},
+		"a run":            {&events.ExecutionRequested{Content: events.Plain(events.RequestedContent{})}, true},
+		"a queued turn":    {&events.ExecutionRequested{Turn: &events.Turn{}, Content: events.Plain(events.RequestedContent{})}, false},
+		"a context":        {&events.ContextUpdated{Content: events.Plain(events.ContextContent{})}, true},
+		"a start":          {&events.ExecutionStarted{}, false},
+		"an end":           {&events.ExecutionCompleted{}, false},
+		"a cancel":         {&events.ExecutionCancelRequested{}, false},
+		"a collected heap": {&events.HeapCollected{}, false},
+	} {
+		if _, ok := changeSize(test.data); ok != test.want {
+			t.Errorf("%s is held back: %v", name, ok)
+		}
+	}
+}
