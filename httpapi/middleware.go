@@ -148,7 +148,7 @@ func (a *api) routed(mux *http.ServeMux) http.Handler {
 // header is not held while they wait.
 func apiHeader(all http.Header) http.Header {
 	h := http.Header{}
-	for _, name := range []string{"Accept", "Content-Encoding", "Content-Type", "Daybook-Min-Sequence", "Idempotency-Key", "Last-Event-Id"} {
+	for _, name := range []string{"Accept", "Content-Encoding", "Content-Type", "Daybook-Min-Sequence", "Idempotency-Key", "Last-Event-Id", "Range"} {
 		if values, given := all[name]; given {
 			h[name] = values
 		}
