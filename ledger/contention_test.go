@@ -50,7 +50,7 @@ func TestContentionIsNoOutage(t *testing.T) {
 			return err
 		},
 		"tags": func(l *ledger.Ledger) error {
-			_, err := l.SetTags(t.Context(), tenant, heapA, map[string]string{"a": events.NewID(time.Now())}, alice)
+			_, err := l.SetTags(t.Context(), tenant, heapA, map[string]string{"a": "b"}, alice)
 			return err
 		},
 		"turn": func(l *ledger.Ledger) error {

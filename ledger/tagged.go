@@ -25,6 +25,10 @@ type knownEdits struct {
 // maxTagged bounds the heaps that tagged remembers.
 const maxTagged = 10_000
 
+// upTo returns the position up to which the edits of a heap are known, 0 if it is
+// not known.
+func (t *tagged) upTo(tenant, heap string) uint64 { return t.known(tenant, heap).upTo }
+
 // beforeNewest returns a position after which the edits of a heap are to be read to
 // find the one that counts.
 func (t *tagged) beforeNewest(tenant, heap string) uint64 {

@@ -10,10 +10,8 @@ import (
 )
 
 // SetTags replaces all tags of a heap and returns the position of the edit. Any
-// well-formed heap key may be tagged, also one that is not recorded. Nil tags
-// clear. If the heap has these tags already, nothing is recorded, and the position is
-// that of the newest edit, 0 when there is none. Errors are CodeInvalid,
-// CodeExhausted, or CodeUnavailable.
+// well-formed heap key may be tagged, also one not on record yet. Nil tags
+// clear. Errors are CodeInvalid, or CodeUnavailable.
 func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (seq uint64, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -23,11 +21,9 @@ func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[stri
 	if tags == nil {
 		tags = map[string]string{}
 	}
-	// The edits before the one that counts need not be read again.
-	return l.editTagsUnder(ctx, tenant, heap, "", l.tagged.beforeNewest(tenant, heap), func(edits []events.Event) *events.HeapTagged {
-		if maps.Equal(currentTags(edits), tags) {
-			return nil
-		}
+	// The new tags do not depend on the earlier ones: the edits that were looked at
+	// before need not be read again.
+	return l.editTagsUnder(ctx, tenant, heap, "", l.tagged.upTo(tenant, heap), func([]events.Event) *events.HeapTagged {
 		return &events.HeapTagged{
 			Heap:    heap,
 			Content: events.Plain(events.TagContent{Tags: tags}),

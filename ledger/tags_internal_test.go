@@ -53,7 +53,7 @@ func TestKnownEditsHaveNoGap(t *testing.T) {
 		{"an older answer", 5, 9, []events.Event{edit(8, 0)}, 14, 12},
 	} {
 		known.advance("t", "h", step.after, step.upTo, step.edits)
-		if upTo, before := known.known("t", "h").upTo, known.beforeNewest("t", "h"); upTo != step.known || before != step.before {
+		if upTo, before := known.upTo("t", "h"), known.beforeNewest("t", "h"); upTo != step.known || before != step.before {
 			t.Errorf("%s: known up to %d, the edit that counts is after %d, want %d and %d", step.name, upTo, before, step.known, step.before)
 		}
 	}

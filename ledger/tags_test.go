@@ -32,18 +32,15 @@ func TestTagEdits(t *testing.T) {
 		want tags
 	}{
 		{"delete all of none", del(nil), "", nil},
-		{"set none of none", set(tags{}), "", nil},
 		{"set", set(tags{"a": "1", "b": "2", "c d": "3"}), events.EditSet, tags{"a": "1", "b": "2", "c d": "3"}},
 		{"delete no key", del([]string{}), "", nil},
 		{"delete empty keys", del([]string{"", "  "}), "", nil},
 		{"delete an unknown key", del([]string{"z"}), "", nil},
 		{"delete trims", del([]string{" a", "c d ", "z"}), events.EditDelete, tags{"b": "2"}},
 		{"set replaces", set(tags{"x": ""}), events.EditSet, tags{"x": ""}},
-		{"the same again", set(tags{"x": ""}), "", nil},
-		{"set nil clears", set(nil), events.EditSet, tags{}},
-		{"set nil again", set(nil), "", nil},
-		{"set after nothing", set(tags{"x": "y"}), events.EditSet, tags{"x": "y"}},
+		{"the same again is recorded", set(tags{"x": ""}), events.EditSet, tags{"x": ""}},
 		{"delete all", del(nil), events.EditDelete, tags{}},
+		{"set nil clears", set(nil), events.EditSet, tags{}},
 	}
 	for _, s := range steps {
 		before := b.lastSeq()
