@@ -23,7 +23,7 @@ const (
 // one needs its place. above is the connection that the answer was written to.
 func (c *conn) linger(above net.Conn) {
 	discard := func(limit time.Duration) {
-		defer c.Close()
+		defer func() { _ = c.Close() }() // the client has its answer
 		if c.SetDeadline(time.Now().Add(limit)) != nil {
 			return
 		}

@@ -73,7 +73,7 @@ func (s *secureListener) secure(plain net.Conn) {
 			_, _ = io.WriteString(e.Conn, notTLS) // a client that has left needs no answer
 		}
 		s.limiter.opts.Logger.Debug("a TLS handshake failed", "listener", s.limiter.opts.Name, "error", err)
-		c.Close()
+		_ = c.Close() // the handshake failed anyway
 		return
 	}
 	var out net.Conn = t
@@ -82,7 +82,7 @@ func (s *secureListener) secure(plain net.Conn) {
 		out = secureRequestConn{c.requests, t}
 	}
 	if !s.send(accepted{conn: out}) {
-		c.Close()
+		_ = c.Close() // the listener is closed
 	}
 }
 
