@@ -95,7 +95,7 @@ func TestChangesBelowTheReserve(t *testing.T) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		t.Fatal(err)
 	}
-	book := start(t, embed.Options{DataDir: dir, DiskReserve: 2 * int64(st.Bavail) * st.Bsize, HTTPAddr: "127.0.0.1:0"})
+	book := start(t, embed.Options{DataDir: dir, DiskReserve: 2 * int64(st.Bfree) * st.Bsize, HTTPAddr: "127.0.0.1:0"})
 	for path, want := range map[string]int{
 		"/api/heaps/" + events.Hash(nil) + "/tags": http.StatusServiceUnavailable,
 		"/api/logical-sessions":                    http.StatusServiceUnavailable,

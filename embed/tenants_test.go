@@ -215,6 +215,8 @@ func pathFor(t *testing.T, path string, n names) string {
 			return n.logical
 		case param == "{id}" && strings.HasPrefix(path, "/api/executions/"):
 			return n.execution
+		case param == "{text}":
+			return "result"
 		case param == "{heap}":
 			return n.heap
 		case param == "{kind}" && strings.HasPrefix(path, "/api/ledger/blobs/"):
