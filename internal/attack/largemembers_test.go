@@ -83,7 +83,7 @@ func TestLargeMembers(t *testing.T) {
 	idle := s.memory()
 	clients := choose(100, 200)
 
-	headers := []string{shortHeaders(62 << 10), shortHeaders(15 << 10)}
+	headers := []string{shortHeaders(62 << 10), "X-Long: " + strings.Repeat("x", 15<<10) + "\r\n"}
 	stop := s.peak()
 	statuses := s.answersTo(200, choose(3*time.Second, 15*time.Second), func(client, n int) (*http.Response, error) {
 		path := []string{"/healthz", "/api/executions?limit=1"}[client%2]

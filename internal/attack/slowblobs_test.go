@@ -125,7 +125,9 @@ func TestLargeHeapArrives(t *testing.T) {
 		t.Errorf("%d of %d bytes with the hash %s, %v", n, resp.ContentLength, got, err)
 	}
 	t.Logf("%d MB with %d MiB of memory", n/1e6, grown>>20)
-	if grown > 100<<20 {
+	// Pieces that were sent are garbage until the collector runs. The heap itself, packed
+	// and unpacked, would take more.
+	if grown > 200<<20 {
 		t.Errorf("one reader takes %d MiB", grown>>20)
 	}
 }
