@@ -14,11 +14,11 @@ import (
 // slowLists answers a list when the test allows it.
 type slowLists struct {
 	*projections.Store
-	begun, answer chan struct{}
+	started, answer chan struct{}
 }
 
 func (s slowLists) Executions(ctx context.Context, tenant string, f projections.ExecutionFilter) (projections.ExecutionPage, error) {
-	s.begun <- struct{}{}
+	s.started <- struct{}{}
 	<-s.answer
 	return s.Store.Executions(ctx, tenant, f)
 }
@@ -27,7 +27,7 @@ func (s slowLists) Executions(ctx context.Context, tenant string, f projections.
 // the time to try again. Small reads and runs pass.
 func TestHeavyReadsQueue(t *testing.T) {
 	t.Parallel()
-	lists := slowLists{begun: make(chan struct{}, 10), answer: make(chan struct{})}
+	lists := slowLists{started: make(chan struct{}, 10), answer: make(chan struct{})}
 	gate := reads.New(reads.Options{Running: 1, Waiting: 1})
 	s := start(t, func(o *httpapi.Options) {
 		lists.Store = o.Queries.(*projections.Store)
@@ -38,11 +38,11 @@ func TestHeavyReadsQueue(t *testing.T) {
 	statuses := make(chan int, 2)
 	list := func() { statuses <- s.do("GET", "/api/executions", "").StatusCode }
 	go list()
-	<-lists.begun
+	<-lists.started
 	go list()
 	for gate.Stats().Waiting == 0 {
 		select {
-		case <-lists.begun:
+		case <-lists.started:
 			t.Fatal("two lists of a tenant are read at once")
 		case <-t.Context().Done():
 			t.Fatal("the second list does not wait")

@@ -54,7 +54,7 @@ func (c *conn) linger(above net.Conn) {
 type answer struct {
 	http.ResponseWriter
 	conn  *requestConn
-	begun bool
+	started bool
 	ended bool
 }
 
@@ -63,10 +63,10 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // begin is called before the header of the answer is written.
 func (a *answer) begin() {
-	if a.begun {
+	if a.started {
 		return
 	}
-	a.begun = true
+	a.started = true
 	if !a.conn.complete() {
 		a.Header().Set("Connection", "close")
 	}

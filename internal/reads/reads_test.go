@@ -71,8 +71,8 @@ func TestTenantsTakeTurns(t *testing.T) {
 func TestCrowdIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := reads.New(reads.Options{Running: 1, Waiting: 2, Patience: 3 * time.Second})
-		begun := take(t, g, "crowd")
-		begun.Yield()
+		started := take(t, g, "crowd")
+		started.Yield()
 		held := take(t, g, "crowd")
 		start := time.Now()
 		late := make(chan error, 2)
@@ -85,7 +85,7 @@ func TestCrowdIsRefused(t *testing.T) {
 			t.Errorf("a third read: %v after %v", busy, time.Since(start))
 		}
 		continued := make(chan error, 1)
-		go func() { continued <- begun.Continue(t.Context()) }()
+		go func() { continued <- started.Continue(t.Context()) }()
 		for range 2 {
 			if err := <-late; err == nil || time.Since(start) != 3*time.Second {
 				t.Errorf("a read that waits: %v after %v", err, time.Since(start))
@@ -96,7 +96,7 @@ func TestCrowdIsRefused(t *testing.T) {
 		if err := <-continued; err != nil {
 			t.Error(err)
 		}
-		begun.Yield()
+		started.Yield()
 		if s := g.Stats(); s != (reads.Stats{Refused: 3}) {
 			t.Errorf("%+v", s)
 		}
