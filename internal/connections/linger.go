@@ -53,9 +53,9 @@ func (c *conn) linger(above net.Conn) {
 // 256 KiB.
 type answer struct {
 	http.ResponseWriter
-	conn  *requestConn
+	conn    *requestConn
 	started bool
-	ended bool
+	ended   bool
 }
 
 // Unwrap serves http.ResponseController.
