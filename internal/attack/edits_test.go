@@ -16,9 +16,9 @@ import (
 	"daybook/events"
 )
 
-// A client that sets large sets of tags on heaps that never existed, as fast as it can,
-// makes no other tenant's reads late, writes no line to the log for each, and is refused
-// before its edits eat the disk.
+// A client that sets large sets of tags on unknown heaps, as fast as it can, makes no
+// other tenant's reads late, writes no line to the log for each edit, and takes only some
+// times the size of the tags on the disk.
 func TestTagEdits(t *testing.T) {
 	attack(t, "TestTagEditsCost in projections, TestUnapplied in embed")
 	s := startServer(t)

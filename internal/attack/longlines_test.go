@@ -10,7 +10,7 @@ import (
 // Runs that write lines of 15 MB as fast as they can, and clients that read them in
 // every way, keep the memory of the server within its bound.
 func TestLongLines(t *testing.T) {
-	attack(t, "TestSprintHoldsFewLargeMessages and TestLargeMessagesArePaced in internal/jetstream")
+	attack(t, "TestSprintHoldsFewLargeMessages in internal/jetstream")
 	s := startServer(t)
 	var tokens []string
 	for i := range 4 {
