@@ -8,11 +8,14 @@ import (
 )
 
 const (
-	// checkpointPause is the time between two checkpoints.
-	checkpointPause = 500 * time.Millisecond
-	// checkpointEvents is how many events are applied before a checkpoint is worth
-	// its syncs.
-	checkpointEvents = 128
+	// checkpointTick is how often the length of the log is estimated.
+	checkpointTick = 50 * time.Millisecond
+	// checkpointPages is how many pages in the log are worth the syncs of a checkpoint:
+	// 4 MB. The writer itself moves them at eight times that.
+	checkpointPages = 1000
+	// firstPages is how many pages an event is taken to write before there was a
+	// checkpoint.
+	firstPages = 8
 )
 
 // checkpoint moves pages from the log to the file until ctx is done. It has a
@@ -26,33 +29,43 @@ func (s *Store) checkpoint(ctx context.Context) {
 	}
 	defer mover.Close()
 	mover.SetMaxOpenConns(1)
-	pause := time.NewTicker(checkpointPause)
-	defer pause.Stop()
-	for moved := s.Stats().Events; ; {
+	tick := time.NewTicker(checkpointTick)
+	defer tick.Stop()
+	moved, perEvent := s.Stats().Events, float64(firstPages)
+	for {
 		select {
-		case <-pause.C:
+		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
 		now := s.Stats().Events
-		if now-moved < checkpointEvents {
+		since := float64(now - moved)
+		if since*perEvent < checkpointPages {
 			continue
 		}
-		moved = now
-		if err := s.moveLog(ctx, mover); err != nil && ctx.Err() == nil {
+		pages, err := s.moveLog(ctx, mover)
+		switch {
+		case err == nil && pages < 0: // a commit does it at the moment
+		case err == nil:
+			moved, perEvent = now, max(float64(pages)/since, 1)
+		case ctx.Err() == nil:
 			// The next commit fails for the same reason and reports it.
 			s.opts.Logger.DebugContext(ctx, "move the log of the projections to the file", "file", s.opts.Path, "err", err)
+			moved = now
 		}
 	}
 }
 
-// moveLog moves what no query needs in the log. It waits for nothing, and no commit
-// waits for it.
-func (s *Store) moveLog(ctx context.Context, mover *sql.DB) error {
+// moveLog moves what no query needs in the log, and returns how many pages the log
+// had, -1 if another connection moves them. It waits for nothing, and no commit waits
+// for it.
+func (s *Store) moveLog(ctx context.Context, mover *sql.DB) (pages int, err error) {
 	s.moving.Lock()
 	defer s.moving.Unlock()
-	if _, err := mover.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)"); err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
+	var busy bool
+	var done int
+	if err := mover.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &done); err != nil {
+		return 0, fmt.Errorf("checkpoint: %w", err)
 	}
-	return nil
+	return pages, nil
 }

@@ -21,7 +21,7 @@ func TestCheckpointsAreApartFromCommits(t *testing.T) {
 	}
 	const size = 4 << 10
 	var list feed
-	for i := range 2 * checkpointEvents {
+	for i := range 2 * checkpointPages / firstPages {
 		list = append(list, events.Event{
 			Seq: uint64(i + 1), ID: fmt.Sprint(i), Type: events.TypeExecutionRequested, Tenant: events.DefaultTenant, Time: time.Now(),
 			Data: &events.ExecutionRequested{ExecutionID: events.NewID(time.Now()), Pool: events.DefaultPool,
@@ -36,7 +36,7 @@ func TestCheckpointsAreApartFromCommits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info.Size() >= checkpointEvents*size {
+		if info.Size() >= checkpointPages/firstPages*size {
 			break
 		}
 		if ctx.Err() != nil {
