@@ -17,9 +17,10 @@ type clientLog struct {
 	d *Daybook
 }
 
-// Append appends an event. A client's change is an *events.UnwritableError while the
-// disk is below the reserve, and CodeExhausted if too many earlier changes of its
-// tenant stay unapplied.
+// Append appends an event. If too many earlier changes of its tenant stay unapplied, a
+// client's change is CodeExhausted, or an *events.UnwritableError while the projections
+// cannot be written. It is an *events.UnwritableError, too, while the disk is below the
+// reserve.
 func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
 	size, ok := access.ChangeSize(e.Data)
 	if !ok {

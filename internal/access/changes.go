@@ -91,9 +91,11 @@ func (u *Changes) Admit(ctx context.Context, view Applied, tenant string, bytes 
 		if c != nil {
 			return func(seq uint64) { u.appended(tenant, c, seq) }, nil
 		}
-		// What can never be applied, or not now, is reported by others.
-		if view.Damage() != nil || view.Stalled() != nil {
-			return func(uint64) {}, nil
+		if view.Damage() != nil {
+			return func(uint64) {}, nil // nothing is applied any more, and no read waits for it
+		}
+		if err := view.Stalled(); err != nil {
+			return nil, fmt.Errorf("apply %d earlier changes of this tenant: %w", waiting, err) // waiting does not help
 		}
 		if late == nil {
 			timer := time.NewTimer(unappliedWait)

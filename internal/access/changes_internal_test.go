@@ -2,10 +2,12 @@ package access
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"daybook/events"
 	"daybook/ledger"
@@ -31,8 +33,21 @@ func (v *view) Changed() <-chan struct{} {
 	return v.changed
 }
 
-func (v *view) Damage() error  { return nil }
-func (v *view) Stalled() error { return v.stalled }
+func (v *view) Damage() error { return nil }
+
+func (v *view) Stalled() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.stalled
+}
+
+func (v *view) stall(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.stalled = err
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
 
 func (v *view) apply(upTo uint64) {
 	v.mu.Lock()
@@ -73,6 +88,16 @@ func TestUnappliedChanges(t *testing.T) {
 			t.Errorf("a change beside a large one: %v", err)
 		}
 
+		// One that waits is refused when the projections stall.
+		stuck := make(chan error, 1)
+		go func() { stuck <- admit("loud", 1) }()
+		synctest.Wait()
+		v.stall(&events.UnwritableError{Passes: true})
+		if err := <-stuck; !errors.Is(err, v.stalled) {
+			t.Errorf("a change that waited while the projections stalled: %v", err)
+		}
+		v.stall(nil)
+
 		// One that waits is admitted when earlier ones are applied.
 		waited := make(chan error, 1)
 		go func() { waited <- admit("loud", 1) }()
@@ -99,10 +124,18 @@ func TestUnappliedChanges(t *testing.T) {
 		if _, err := u.Admit(left, v, "loud", 1); err == nil {
 			t.Error("a client that has left is admitted")
 		}
-		v.stalled = &events.UnwritableError{}
-		if err := admit("loud", 1); err != nil {
-			t.Errorf("while nothing can be applied: %v", err)
+
+		// While nothing can be applied, changes up to the bound are recorded, and more are
+		// refused at once.
+		v.stall(&events.UnwritableError{Passes: true})
+		began := time.Now()
+		if err := admit("loud", 1); !errors.Is(err, v.stalled) || time.Since(began) > 0 {
+			t.Errorf("a change too many while nothing can be applied: %v after %v", err, time.Since(began))
 		}
+		if err := admit("new", 1); err != nil {
+			t.Errorf("a first change while nothing can be applied: %v", err)
+		}
+		v.stall(nil)
 
 		// Tenants with nothing unapplied are forgotten.
 		v.apply(seq)
