@@ -22,9 +22,15 @@ type clientLog struct {
 // cannot be written. It is an *events.UnwritableError, too, while the disk is below the
 // reserve.
 func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
-	size, ok := access.ChangeSize(e.Data)
-	if !ok {
+	size, held := access.ChangeSize(e.Data)
+	switch {
+	case size == 0:
 		return l.Store.Append(ctx, e, after)
+	case !held:
+		appended := l.d.changes.Count(l.d.projections, e.Tenant, size)
+		seq, err := l.Store.Append(ctx, e, after)
+		appended(seq)
+		return seq, err
 	}
 	if err := l.d.disk.isLow(); err != nil {
 		return 0, fmt.Errorf("append %s: %w", e.Type, err)

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -88,6 +89,19 @@ func TestUnappliedChanges(t *testing.T) {
 			t.Errorf("a change beside a large one: %v", err)
 		}
 
+		// The request of a queued turn is never held back, and counts.
+		u.Count(v, "turns", 10*mostUnappliedBytes)(seq)
+		u.Count(v, "turns", 1)(seq)
+		if err := admit("turns", 1); ledger.CodeOf(err) != ledger.CodeExhausted {
+			t.Errorf("a change beside a large turn: %v", err)
+		}
+		for range 3 * mostUnapplied {
+			u.Count(v, "turns", 1)(seq)
+		}
+		if n := len(u.backlogs["turns"].changes); n != 2*mostUnapplied {
+			t.Errorf("%d changes are remembered", n)
+		}
+
 		// One that waits is refused when the projections stall.
 		stuck := make(chan error, 1)
 		go func() { stuck <- admit("loud", 1) }()
@@ -163,6 +177,8 @@ func TestChangesOfClients(t *testing.T) {
 		"a run":            {&events.ExecutionRequested{Content: events.Plain(events.RequestedContent{})}, true},
 		"a queued turn":    {&events.ExecutionRequested{Turn: &events.Turn{}, Content: events.Plain(events.RequestedContent{})}, false},
 		"a context":        {&events.ContextUpdated{Content: events.Plain(events.ContextContent{})}, true},
+		"a prompt":         {&events.AgentPrompted{Content: events.Plain(events.PromptContent{})}, true},
+		"an answer":        {&events.AgentAnswered{Content: events.Plain(events.AnswerContent{})}, false},
 		"a start":          {&events.ExecutionStarted{}, false},
 		"an end":           {&events.ExecutionCompleted{}, false},
 		"a cancel":         {&events.ExecutionCancelRequested{}, false},
@@ -170,6 +186,29 @@ func TestChangesOfClients(t *testing.T) {
 	} {
 		if _, ok := ChangeSize(test.data); ok != test.want {
 			t.Errorf("%s is held back: %v", name, ok)
+		}
+	}
+}
+
+// What a client gives with a change counts, wherever it is.
+func TestSizesOfChanges(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 1000)
+	tags := map[string]string{"key": text}
+	for name, data := range map[string]events.Data{
+		"source":            &events.ExecutionRequested{Content: events.Plain(events.RequestedContent{Source: events.Body{Text: text}})},
+		"source of a turn":  &events.ExecutionRequested{Turn: &events.Turn{}, Content: events.Plain(events.RequestedContent{Source: events.Body{Text: text}})},
+		"a stored source":   &events.ExecutionRequested{Content: events.Plain(events.RequestedContent{Source: events.Body{Blob: &events.BlobRef{Preview: text}}})},
+		"tags of a run":     &events.ExecutionRequested{Content: events.Plain(events.RequestedContent{Tags: tags})},
+		"tags":              &events.HeapTagged{Edit: events.EditSet, Content: events.Plain(events.TagContent{Tags: tags})},
+		"a prompt":          &events.AgentPrompted{Content: events.Plain(events.PromptContent{Blocks: events.Body{Text: text}})},
+		"an answer":         &events.AgentAnswered{Content: events.Plain(events.AnswerContent{Text: events.Body{Text: text}})},
+		"a new session":     &events.AgentSessionCreated{Content: events.Plain(events.AgentWorkspace{Cwd: text})},
+		"a session again":   &events.AgentSessionAttached{Content: events.Plain(events.AgentWorkspace{AdditionalDirectories: []string{text}})},
+		"values of context": &events.ContextUpdated{Content: events.Plain(events.ContextContent{Custom: map[string]json.RawMessage{"k": json.RawMessage(text)}})},
+	} {
+		if size, _ := ChangeSize(data); size < changeBytes+len(text) {
+			t.Errorf("%s: %d bytes", name, size)
 		}
 	}
 }
