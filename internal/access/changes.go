@@ -95,6 +95,7 @@ type Applied interface {
 // recorded and not applied. The zero value is ready to use. It is safe for concurrent
 // use.
 type Changes struct {
+	share    share
 	mu       sync.Mutex
 	backlogs map[string]*backlog // by tenant; guarded by mu
 }
@@ -112,9 +113,13 @@ type change struct {
 }
 
 // Admit waits until a tenant may append a change of about that many bytes, see
-// ChangeSize, and returns CodeExhausted if it waits for too long. The caller MUST call appended with
-// the position of the change, 0 if it was not recorded.
+// ChangeSize, and returns CodeExhausted if it waits for too long: for its earlier changes
+// to be applied, or for its share of the server while other tenants make changes. The
+// caller MUST call appended with the position of the change, 0 if it was not recorded.
 func (u *Changes) Admit(ctx context.Context, view Applied, tenant string, bytes int) (appended func(seq uint64), err error) {
+	if err := u.share.enter(ctx, tenant, cost(bytes)); err != nil {
+		return nil, err
+	}
 	var late <-chan time.Time
 	for {
 		changed := view.Changed()
@@ -147,6 +152,7 @@ func (u *Changes) Admit(ctx context.Context, view Applied, tenant string, bytes 
 // Count adds a change that is not held back. The caller MUST call appended, as after
 // Admit.
 func (u *Changes) Count(view Applied, tenant string, bytes int) (appended func(seq uint64)) {
+	u.share.charge(tenant, cost(bytes), time.Now())
 	c, _ := u.add(view.Applied(), tenant, bytes, true)
 	if c == nil {
 		return func(uint64) {}
