@@ -84,14 +84,14 @@ func (o *outputPace) admitLocked() {
 // lineOverhead is about what a line takes in an event beside its text, in bytes, and
 // chunkOverhead what the event takes.
 const (
-	lineOverhead  = 64
+	lineOverhead  = 48
 	chunkOverhead = 512
 )
 
 // recordedBytes is about how many bytes lines take in the ledger: JSON makes up to six
 // bytes of one, and encryption four of three.
 func recordedBytes(lines []events.Line, encrypted bool) int64 {
-	n := int64(chunkOverhead)
+	n := int64(chunkOverhead * (1 + len(lines)/events.OutputMaxLines))
 	for _, l := range lines {
 		n += lineOverhead
 		for i := range len(l.Text) {
