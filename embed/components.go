@@ -146,6 +146,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 	opts := runner.Options{
 		Slots:     d.opts.Slots,
 		Shares:    d.opts.shares(),
+		Output:    d.opts.outputRate(),
 		Ledger:    d.ledger,
 		Work:      work{d.store},
 		Heaps:     d.store,

@@ -10,6 +10,7 @@ import (
 
 	"daybook/httpapi"
 	"daybook/internal/budget"
+	"daybook/internal/fairness"
 	"daybook/runner"
 )
 
@@ -44,6 +45,17 @@ type runMemory struct{ budget *budget.Budget }
 func (m runMemory) Hold(ctx context.Context) (context.Context, runner.HeldMemory) {
 	account := m.budget.Run()
 	return budget.WithRun(ctx, account), account
+}
+
+// outputRate is how much output all runs together record. The embedded NATS server holds
+// what was written in the last ten seconds in memory, beside the memory budget. An
+// outside server has memory of its own.
+func (o Options) outputRate() fairness.Rate {
+	if o.NATSURL != "" {
+		return fairness.Rate{}
+	}
+	budget := int64(o.MemoryMB) << 20
+	return fairness.Rate{PerSecond: budget / 32, Burst: budget / 16, Reserve: budget / 64, Little: budget / 512}
 }
 
 // pace is the least speed of clients.

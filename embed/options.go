@@ -127,6 +127,8 @@ type Options struct {
 	// MemoryMB is what answers, heaps of runs and cached heaps may take together, in
 	// MiB, MinMemoryMB to MaxMemoryMB: three eighths for answers, half for runs, the
 	// rest for the cache. Answers beyond that are refused with 503 and Retry-After; runs wait.
+	// With the embedded NATS server it also sets how much output of all runs is recorded:
+	// a sixteenth of it at once, then a thirty-second of it in each second.
 	// Default: 512, or half of the memory limit of the Go runtime where that is less. A
 	// value above that limit is lowered to it.
 	MemoryMB int

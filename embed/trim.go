@@ -21,7 +21,7 @@ const (
 	lightBytes, keptBytes = 256 << 20, 48 << 20
 	// limitHeadroom is what the Go runtime may use besides the budget before the
 	// collector runs more often: the embedded NATS server, indexes, stacks.
-	limitHeadroom = 64 << 20
+	limitHeadroom = 16 << 20
 )
 
 // startTrimming gives memory back to the operating system while the server has little

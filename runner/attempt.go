@@ -144,6 +144,7 @@ func (a *attempt) run(running context.Context, free func()) error {
 	defer late.Stop()
 
 	p := newPump(a.r.opts.Ledger, &a.start, a.plan, limits.OutputMaxBytes)
+	p.pace = a.r.pace
 	var pumping sync.WaitGroup
 	defer pumping.Wait()
 	pumping.Go(func() {

@@ -34,6 +34,12 @@ type pump struct {
 	log   OutputLog
 	start *future[*ledger.Run]
 	limit int64 // of stored bytes; 0 or less: none
+	// pace makes the script wait while much output is recorded. Nil: it does not.
+	pace      *outputPace
+	tenant    string
+	encrypted bool
+	// accepted counts the bytes of the lines that write accepted. Only of write.
+	accepted int64
 
 	in        chan []events.Line
 	finishing chan struct{}
@@ -52,6 +58,8 @@ func newPump(log OutputLog, start *future[*ledger.Run], plan ledger.Plan, limit 
 		log:       log,
 		start:     start,
 		limit:     limit,
+		tenant:    plan.Request.Tenant,
+		encrypted: plan.Request.KeyID() != "",
 		in:        make(chan []events.Line),
 		finishing: make(chan struct{}),
 		done:      make(chan struct{}),
@@ -60,10 +68,18 @@ func newPump(log OutputLog, start *future[*ledger.Run], plan ledger.Plan, limit 
 	}
 }
 
-// write hands lines to the pump and waits while it has too many. The pump owns
-// the slice from then on. The error is why output can no longer be recorded, or
-// the cause of ctx's end.
+// write hands lines to the pump. It waits while the pump has too many, and while all
+// runs together record too much. The pump owns the slice from then on. The error is why
+// output can no longer be recorded, or the cause of ctx's end.
 func (p *pump) write(ctx context.Context, lines []events.Line) error {
+	if p.pace != nil && (p.limit <= 0 || p.accepted <= p.limit) { // output above the cap is not recorded
+		for _, l := range lines {
+			p.accepted += l.Bytes()
+		}
+		if err := p.pace.wait(ctx, p.tenant, recordedBytes(lines, p.encrypted)); err != nil {
+			return err
+		}
+	}
 	select {
 	case p.in <- lines:
 		return nil

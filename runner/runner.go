@@ -24,6 +24,10 @@ type Options struct {
 	Slots int
 	// Shares says how tenants share the slots. Its Total is ignored: Slots counts.
 	Shares fairness.Slots
+	// Output is how many bytes of output all runs together record in a second, as
+	// events, and how tenants share them; default no limit. A script whose output waits
+	// is not stopped but by its time limit.
+	Output fairness.Rate
 
 	Ledger  Ledger
 	Work    Work
@@ -55,6 +59,8 @@ type Runner struct {
 	failures, heapless failures
 	// identity is what the workers said of themselves.
 	identity identity
+	// pace is nil without Options.Output.
+	pace *outputPace
 	// overtime, handBackWait and turnDelay are the constants, except in tests.
 	overtime, handBackWait, turnDelay time.Duration
 }
@@ -77,7 +83,7 @@ func New(opts Options) *Runner {
 		opts.Logger = slog.Default()
 	}
 	opts.Logger = opts.Logger.With("runner", opts.ID)
-	return &Runner{opts: opts, overtime: overtime, handBackWait: handBackWait, turnDelay: turnDelay}
+	return &Runner{opts: opts, pace: newOutputPace(opts.Output), overtime: overtime, handBackWait: handBackWait, turnDelay: turnDelay}
 }
 
 // ID is the name this runner goes by in the ledger.

@@ -29,6 +29,7 @@ type Tail struct {
 	pages            []page
 	begin, end, last uint64
 	size             int
+	read             int64 // bytes of all bodies since Run
 	running          bool
 	err              error               // what ended Run
 	at               map[*tailing]uint64 // where each follower is that is fed from pages
@@ -50,6 +51,13 @@ func (t *Tail) Run(ctx context.Context, after uint64) error {
 	t.begin, t.end, t.running = after, after, true
 	t.wake()
 	t.mu.Unlock()
+	sweeping, stop := context.WithCancel(ctx)
+	var sweeper sync.WaitGroup
+	if t.s.opts.Exclusive {
+		sweeper.Go(func() { t.sweep(sweeping) })
+	}
+	defer sweeper.Wait()
+	defer stop()
 	err := t.s.follow(ctx, after, decoded|raw, func(p page) error {
 		t.push(p)
 		return nil
@@ -72,6 +80,7 @@ func (t *Tail) push(p page) {
 	defer t.mu.Unlock()
 	t.pages = append(t.pages, p)
 	t.size += p.bytes()
+	t.read += int64(p.bytes())
 	t.end, t.last = p.end, max(t.last, p.last)
 	for t.size > t.limit && len(t.pages) > 1 {
 		t.drop()

@@ -1,0 +1,154 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/fairness"
+	"daybook/ledger"
+)
+
+// nullLog records nothing.
+type nullLog struct{}
+
+func (nullLog) AppendOutput(context.Context, *ledger.Run, int64, int64, []events.Line) (uint64, error) {
+	return 1, nil
+}
+func (nullLog) TruncateOutput(context.Context, *ledger.Run, int64, int64, int64) error { return nil }
+
+// pacedPump starts a pump of a tenant. finish must be called.
+func pacedPump(t *testing.T, pace *outputPace, tenant string, limit int64) *pump {
+	start := newFuture[*ledger.Run]()
+	start.set(&ledger.Run{}, nil)
+	plan := ledger.Plan{FirstLine: 1}
+	plan.Request.Tenant = tenant
+	p := newPump(nullLog{}, &start, plan, limit)
+	p.pace = pace
+	go func() {
+		if err := p.run(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	return p
+}
+
+func text(n int) []events.Line { return []events.Line{{Text: strings.Repeat("x", n)}} }
+
+func TestMuchOutputWaitsAndLittleDoesNot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const mib = 1 << 20
+		pace := newOutputPace(fairness.Rate{PerSecond: mib, Burst: 4 * mib, Reserve: mib, Little: mib / 8})
+		began := time.Now()
+		loud := pacedPump(t, pace, "loud", 0)
+		done := make(chan time.Duration)
+		go func() {
+			for range 13 {
+				if err := loud.write(t.Context(), text(mib-1000)); err != nil {
+					t.Error(err)
+				}
+			}
+			done <- time.Since(began)
+		}()
+		quiet := pacedPump(t, pace, "quiet", 0)
+		for range 8 {
+			time.Sleep(time.Second)
+			before := time.Now()
+			if err := quiet.write(t.Context(), text(1000)); err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Since(before); d > 0 {
+				t.Errorf("a short line of another tenant waited %s", d)
+			}
+		}
+		// Three come from the burst, one each second follows.
+		if d := <-done; d < 9*time.Second || d > 11*time.Second {
+			t.Errorf("13 MiB took %s", d)
+		}
+		for _, p := range []*pump{loud, quiet} {
+			if _, err := p.finish(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestOutputThatWaitsEndsWithItsRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pace := newOutputPace(fairness.Rate{PerSecond: 10_000, Burst: 10_000})
+		p := pacedPump(t, pace, "a", 0)
+		if err := p.write(t.Context(), text(1_000_000)); err != nil {
+			t.Fatal(err)
+		}
+		stopped := errors.New("stopped")
+		ctx, stop := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { stop(stopped) })
+		if err := p.write(ctx, text(10)); !errors.Is(err, stopped) {
+			t.Errorf("write returned %v", err)
+		}
+		// What was accepted is recorded at once.
+		before := time.Now()
+		totals, err := p.finish()
+		if err != nil || totals.Bytes != 1_000_001 {
+			t.Errorf("recorded %d bytes, %v", totals.Bytes, err)
+		}
+		if d := time.Since(before); d > time.Second {
+			t.Errorf("the end took %s", d)
+		}
+		// The output that was not accepted takes nothing from the next one.
+		before = time.Now()
+		if err := pace.wait(t.Context(), "b", 1); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(before); d < 95*time.Second || d > 105*time.Second {
+			t.Errorf("the next output waited %s", d)
+		}
+	})
+}
+
+func TestOutputAboveTheCapDoesNotWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pace := newOutputPace(fairness.Rate{PerSecond: 1000, Burst: 100_000})
+		p := pacedPump(t, pace, "a", 10_000)
+		before := time.Now()
+		for range 100 {
+			if err := p.write(t.Context(), text(9_999)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := time.Since(before); d > 0 {
+			t.Errorf("output that is not recorded waited %s", d)
+		}
+		if totals, err := p.finish(); err != nil || !totals.Truncated {
+			t.Errorf("%+v, %v", totals, err)
+		}
+	})
+}
+
+func TestRecordedBytes(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]string{
+		"letters": "abc", "controls": "\x00\x01\t\n\x1f", "escaped": `"\<>&`, "separators": "\u2028\u2029", "other": "äöü€😀\x7f",
+	} {
+		lines := []events.Line{{Text: strings.Repeat(s, 1000), Level: events.LevelError, TimeMillis: 1_700_000_000_000}, {Continued: true}}
+		raw, err := json.Marshal(events.Plain(events.OutputContent{Lines: lines}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := recordedBytes(lines, false), int64(len(raw))
+		if got < want || got > want+want/3+chunkOverhead+2*lineOverhead {
+			t.Errorf("%s: %d bytes are counted, an event has %d", name, got, want)
+		}
+		if sealed := recordedBytes(lines, true); sealed < got*4/3-1 {
+			t.Errorf("%s: %d bytes are counted with encryption, %d without", name, sealed, got)
+		}
+	}
+}
