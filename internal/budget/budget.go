@@ -199,11 +199,19 @@ func (a *holding) Limit(n int64) int64 { return min(n, a.b.opts.Answers/2) }
 // Drop gives back everything, like Shrink(0): a large request that takes n bytes and
 // that nothing refers to any more. The collector runs before another one takes its
 // place if both would not fit.
-func (a *holding) Drop(n int64) {
+func (a *holding) Drop(n int64) { a.drop(n, 0) }
+
+// DropTo is Drop for all but n bytes.
+func (a *holding) DropTo(n int64) { a.drop(a.Held()-n, n) }
+
+func (a *holding) drop(n, to int64) {
+	if n <= 0 {
+		return
+	}
 	held := a.Held()
 	a.b.dropped.add(n)
-	a.b.dropped.bound(a.b.answersUsed()-held, a.b.opts.Answers)
-	a.Shrink(0)
+	a.b.dropped.bound(a.b.answersUsed()-held+to, a.b.opts.Answers)
+	a.Shrink(to)
 }
 
 // answersUsed returns the bytes that answers hold.
