@@ -218,7 +218,7 @@ func (x *exchange) fail(err error) {
 // Next implements Host.
 func (x *exchange) Next(ctx context.Context, due time.Time) (HostAnswer, error) {
 	for {
-		a, known, changed, err := x.look(due)
+		a, known, changed, err := x.look(ctx, due)
 		if known || err != nil {
 			return a, err
 		}
@@ -229,11 +229,11 @@ func (x *exchange) Next(ctx context.Context, due time.Time) (HostAnswer, error) 
 }
 
 // look returns what the script is to be told, if that is known already.
-func (x *exchange) look(due time.Time) (a HostAnswer, known bool, changed <-chan struct{}, err error) {
+func (x *exchange) look(ctx context.Context, due time.Time) (a HostAnswer, known bool, changed <-chan struct{}, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.releaseGiven()
-	if a, ok, err := x.feed.next(due); ok || err != nil {
+	if a, ok, err := x.feed.next(ctx, due); ok || err != nil {
 		at := a.At
 		if a.Number == 0 {
 			at = due
