@@ -68,8 +68,8 @@ type RecordedAnswer struct {
 	Position   uint64
 	OK         bool
 	AnsweredAt time.Time
-	sha256 string
-	body   *events.Body // nil when only its hash is on record
+	sha256     string
+	body       *events.Body // nil when only its hash is on record
 	// read returns the text of body after checking its hash.
 	read func(ctx context.Context) ([]byte, error)
 }
