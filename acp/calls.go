@@ -28,10 +28,12 @@ type Call struct {
 type CallResult struct {
 	Outcome events.HostOutcome
 	Text    []byte
+	// Release, if set, gives back the memory that Text takes. The caller MUST call it.
+	Release func()
 }
 
 func failed(format string, args ...any) CallResult {
-	return CallResult{events.HostError, fmt.Appendf(nil, format, args...)}
+	return CallResult{Outcome: events.HostError, Text: fmt.Appendf(nil, format, args...)}
 }
 
 // Servers names the tools that the runs of a session may call, by server. They are

@@ -87,7 +87,7 @@ func (d *Daybook) connectTools(servers []acp.ToolServer) (acp.Toolbox, error) {
 	for i, s := range servers {
 		configs[i] = toolConfig(s)
 	}
-	set, err := toolserver.Connect(configs, toolserver.Options{Version: d.opts.Version, Logger: d.opts.Logger})
+	set, err := toolserver.Connect(configs, toolserver.Options{Version: d.opts.Version, Logger: d.opts.Logger, Memory: toolMemory{d.budget}})
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ type toolbox struct{ *toolserver.Set }
 // Call calls a tool.
 func (b toolbox) Call(ctx context.Context, server, tool string, arguments []byte) acp.CallResult {
 	got := b.Set.Call(ctx, events.DefaultTenant, server, tool, arguments)
-	return acp.CallResult{Outcome: events.HostOutcome(got.Outcome), Text: got.Text}
+	return acp.CallResult{Outcome: events.HostOutcome(got.Outcome), Text: got.Text, Release: got.Release}
 }
 
 // Problems reports the servers that cannot be called.

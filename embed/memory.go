@@ -2,6 +2,7 @@ package embed
 
 import (
 	"context"
+	"errors"
 	"math"
 	"runtime"
 	"runtime/metrics"
@@ -12,6 +13,7 @@ import (
 	"daybook/internal/budget"
 	"daybook/internal/fairness"
 	"daybook/runner"
+	"daybook/toolserver"
 )
 
 // defaultMemoryMB is Options.MemoryMB where the Go runtime has no lower limit.
@@ -57,6 +59,33 @@ func (o Options) outputRate() fairness.Rate {
 	budget := int64(o.MemoryMB) << 20
 	return fairness.Rate{PerSecond: budget / 32, Burst: budget / 16, Reserve: budget / 64, Little: budget / 512}
 }
+
+// toolMemory accounts for the answers of tools that scripts call. They share the memory
+// for answers: the tools decide how large they are, and when they come.
+type toolMemory struct{ budget *budget.Budget }
+
+// Take waits for memory as long as ctx lasts: the call was carried out, so its answer is
+// not refused as long as someone waits for it.
+func (m toolMemory) Take(ctx context.Context, tenant string, n int64) (toolserver.Held, error) {
+	account := m.budget.Answer(tenant, 1)
+	n = account.Limit(n)
+	for {
+		err := budget.Retry(budget.With(ctx, account), func() error { return account.Take(n) })
+		full, _ := errors.AsType[*budget.ExhaustedError](err)
+		switch {
+		case err == nil:
+			return toolHeld{account}, nil
+		case full == nil || full.Never() || ctx.Err() != nil:
+			return nil, errors.New("no memory is free for the server's answer; make fewer calls with large answers at once")
+		}
+	}
+}
+
+// toolHeld is the account of one answer of a tool.
+type toolHeld struct{ *budget.Account }
+
+// Shrink drops what the answer took while it was decoded.
+func (h toolHeld) Shrink(n int64) { h.DropTo(n) }
 
 // pace is the least speed of clients.
 func (o Options) pace() httpapi.Pace { return httpapi.Pace{Bytes: o.MinClientBytes} }

@@ -58,7 +58,7 @@ func (d *Daybook) startToolServers(context.Context) error {
 		return nil
 	}
 	var err error
-	d.toolServers, err = toolserver.New(d.opts.MCPServers, toolserver.Options{Version: d.opts.Version, Logger: d.opts.Logger})
+	d.toolServers, err = toolserver.New(d.opts.MCPServers, toolserver.Options{Version: d.opts.Version, Logger: d.opts.Logger, Memory: toolMemory{d.budget}})
 	return err
 }
 
@@ -91,10 +91,10 @@ func (c callables) Call(ctx context.Context, r ledger.Request, call ledger.HostC
 		got := c.agent.Call(ctx, acp.Call{
 			Session: r.Turn.SessionID, Execution: r.ExecutionID, Number: call.Number, Server: call.Server, Tool: call.Tool, Arguments: call.Arguments,
 		})
-		return runner.ServerResult{Outcome: got.Outcome, Text: got.Text}
+		return runner.ServerResult{Outcome: got.Outcome, Text: got.Text, Release: got.Release}
 	}
 	got := c.set.Call(ctx, r.Tenant, call.Server, call.Tool, call.Arguments)
-	return runner.ServerResult{Outcome: events.HostOutcome(got.Outcome), Text: got.Text}
+	return runner.ServerResult{Outcome: events.HostOutcome(got.Outcome), Text: got.Text, Release: got.Release}
 }
 
 // prompted reports whether a run is that of a prompt of an ACP session.

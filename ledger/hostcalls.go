@@ -68,10 +68,22 @@ type RecordedAnswer struct {
 	Position   uint64
 	OK         bool
 	AnsweredAt time.Time
-	// Result is nil when only its hash is on record.
-	Result []byte
-	sha256 string
-	body   *events.Body
+	sha256     string
+	body       *events.Body // nil when only its hash is on record
+	// read returns the text of body after checking its hash.
+	read func(ctx context.Context) ([]byte, error)
+}
+
+// HasText reports whether more than the hash of the answer is recorded.
+func (a *RecordedAnswer) HasText() bool { return a.body != nil }
+
+// Text reads the answer. A run may have a thousand answers of many MiB each, so the
+// caller reads them one at a time. It is nil without an error when HasText is false.
+func (a *RecordedAnswer) Text(ctx context.Context) ([]byte, error) {
+	if a.body == nil {
+		return nil, nil
+	}
+	return a.read(ctx)
 }
 
 // RecordCall records that the script calls something. The call may leave once it
@@ -140,39 +152,41 @@ func (l *Ledger) HostCalls(ctx context.Context, tenant, execution string) ([]Rec
 	if err != nil {
 		return nil, err
 	}
-	return l.recorded(ctx, tenant, h)
+	return l.recorded(tenant, h), nil
 }
 
-// recorded reads what answers hold that is stored apart.
-func (l *Ledger) recorded(ctx context.Context, tenant string, h *history) ([]RecordedCall, error) {
+// recorded prepares the calls of a history for readers.
+func (l *Ledger) recorded(tenant string, h *history) []RecordedCall {
 	for i := range h.calls {
-		a, keyID := h.calls[i].Answer, h.calls[i].keyID
-		if keyID != "" {
-			h.calls[i].hide = func(hash string) (string, error) { return l.hidden(keyID, hash) }
+		c := &h.calls[i]
+		if c.keyID != "" {
+			c.hide = func(hash string) (string, error) { return l.hidden(c.keyID, hash) }
 		}
-		switch {
-		case a == nil || a.body == nil:
-		case a.body.Blob == nil:
-			a.Result = []byte(a.body.Text)
-		default:
-			text, err := l.store.Text(ctx, tenant, a.body.Blob.SHA256)
-			if err != nil {
-				return nil, unavailable(fmt.Sprintf("read the answer to call %d", h.calls[i].Number), err)
-			}
-			a.Result = text
-		}
-		if a == nil || a.Result == nil {
-			continue
-		}
-		hash, err := l.hidden(keyID, events.Hash(a.Result))
-		if err != nil {
-			return nil, err
-		}
-		if hash != a.sha256 {
-			return nil, fmt.Errorf("the answer to call %d is not what its hash says: %w", h.calls[i].Number, events.ErrDamaged)
+		if c.Answer != nil {
+			number, keyID, answer := c.Number, c.keyID, c.Answer
+			answer.read = func(ctx context.Context) ([]byte, error) { return l.answerText(ctx, tenant, number, keyID, answer) }
 		}
 	}
-	return h.calls, nil
+	return h.calls
+}
+
+// answerText reads an answer, which may be stored apart, and checks its hash.
+func (l *Ledger) answerText(ctx context.Context, tenant string, number int, keyID string, a *RecordedAnswer) ([]byte, error) {
+	text := []byte(a.body.Text)
+	if a.body.Blob != nil {
+		var err error
+		if text, err = l.store.Text(ctx, tenant, a.body.Blob.SHA256); err != nil {
+			return nil, unavailable(fmt.Sprintf("read the answer to call %d", number), err)
+		}
+	}
+	hash, err := l.hidden(keyID, events.Hash(text))
+	if err != nil {
+		return nil, err
+	}
+	if hash != a.sha256 {
+		return nil, fmt.Errorf("the answer to call %d is not what its hash says: %w", number, events.ErrDamaged)
+	}
+	return text, nil
 }
 
 // applyHost takes up what an event says of a call.
@@ -205,14 +219,12 @@ func (l *Ledger) resumeCalls(ctx context.Context, p *Plan, h *history) (why stri
 	if l.opts.EngineID != "" && p.Request.Stateful && h.newest.Engine.ID != l.opts.EngineID {
 		return "the engine is another one now", nil
 	}
-	if p.Calls, err = l.recorded(ctx, p.Request.Tenant, h); err != nil {
-		return "", err
-	}
+	p.Calls = l.recorded(p.Request.Tenant, h)
 	for _, c := range p.Calls {
 		switch {
 		case c.Answer == nil:
 			return fmt.Sprintf("whether call %d (%s.%s) was carried out is not known", c.Number, c.Server, c.Tool), nil
-		case c.Answer.Result == nil:
+		case !c.Answer.HasText():
 			return fmt.Sprintf("the answer to call %d (%s.%s) is not on record, only its hash", c.Number, c.Server, c.Tool), nil
 		}
 	}

@@ -67,8 +67,8 @@ func TestSealedHostCalls(t *testing.T) {
 				if opts.HostCallHashes {
 					want = ""
 				}
-				if string(c.Answer.Result) != want {
-					t.Errorf("answer %d: %.60q", c.Number, c.Answer.Result)
+				if text, err := c.Answer.Text(t.Context()); err != nil || string(text) != want {
+					t.Errorf("answer %d: %.60q, %v", c.Number, text, err)
 				}
 			}
 		})

@@ -35,10 +35,18 @@ type exchange struct {
 	mu      sync.Mutex // guards what follows
 	feed    *feed
 	changed chan struct{} // closed, and replaced, at every change
-	ready   []HostAnswer  // on record, not yet with the script
+	ready   []readyAnswer // on record, not yet with the script
+	given   func()        // gives back the memory of the answer that the script got last
 	stamped time.Time     // of the answer that is being recorded; zero without one
 	floor   time.Time     // no later answer is from before it
 	err     error         // why calls can no longer be recorded
+}
+
+// readyAnswer is an answer that the script has yet to get. release gives back its
+// memory.
+type readyAnswer struct {
+	HostAnswer
+	release func()
 }
 
 func newExchange(a *attempt) *exchange {
@@ -112,26 +120,41 @@ func (x *exchange) recordCall(ctx context.Context, before <-chan struct{}, c led
 func (x *exchange) carry(ctx context.Context, run *ledger.Run, c ledger.HostCall) error {
 	began := time.Now()
 	r := x.servers.Call(ctx, x.request, c)
+	release := r.Release
+	if release == nil {
+		release = func() {}
+	}
 	if ctx.Err() != nil {
 		// The run ended first. Whatever came, no script gets it.
-		r = ServerResult{Outcome: events.HostCancelled, Text: []byte("the run ended first")}
+		release()
+		r, release = ServerResult{Outcome: events.HostCancelled, Text: []byte("the run ended first")}, func() {}
 	}
-	return x.recordReturn(run, ledger.HostReturn{Number: c.Number, Outcome: r.Outcome, Duration: time.Since(began), Result: r.Text})
+	kept := false
+	defer func() {
+		if !kept {
+			release()
+		}
+	}()
+	var err error
+	kept, err = x.recordReturn(run, ledger.HostReturn{Number: c.Number, Outcome: r.Outcome, Duration: time.Since(began), Result: r.Text}, release)
+	return err
 }
 
-func (x *exchange) recordReturn(run *ledger.Run, a ledger.HostReturn) error {
+// recordReturn records an answer and has it ready for the script. It reports whether
+// it is: then release is called once the script has it.
+func (x *exchange) recordReturn(run *ledger.Run, a ledger.HostReturn, release func()) (ready bool, err error) {
 	x.recording.Lock()
 	defer x.recording.Unlock()
 	a.AnsweredAt = x.stamp()
-	err := x.log.RecordReturn(x.records, run, a)
+	err = x.log.RecordReturn(x.records, run, a)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.stamped = time.Time{}
-	if err == nil && a.Outcome != events.HostCancelled {
-		x.ready = append(x.ready, HostAnswer{Number: a.Number, OK: a.Outcome == events.HostOK, Text: a.Result, At: a.AnsweredAt})
+	if ready = err == nil && a.Outcome != events.HostCancelled; ready {
+		x.ready = append(x.ready, readyAnswer{HostAnswer{Number: a.Number, OK: a.Outcome == events.HostOK, Text: a.Result, At: a.AnsweredAt}, release})
 	}
 	x.announce()
-	return err
+	return ready, err
 }
 
 // stamp decides the script's time of the next answer.
@@ -195,7 +218,7 @@ func (x *exchange) fail(err error) {
 // Next implements Host.
 func (x *exchange) Next(ctx context.Context, due time.Time) (HostAnswer, error) {
 	for {
-		a, known, changed, err := x.look(due)
+		a, known, changed, err := x.look(ctx, due)
 		if known || err != nil {
 			return a, err
 		}
@@ -206,10 +229,11 @@ func (x *exchange) Next(ctx context.Context, due time.Time) (HostAnswer, error) 
 }
 
 // look returns what the script is to be told, if that is known already.
-func (x *exchange) look(due time.Time) (a HostAnswer, known bool, changed <-chan struct{}, err error) {
+func (x *exchange) look(ctx context.Context, due time.Time) (a HostAnswer, known bool, changed <-chan struct{}, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if a, ok, err := x.feed.next(due); ok || err != nil {
+	x.releaseGiven()
+	if a, ok, err := x.feed.next(ctx, due); ok || err != nil {
 		at := a.At
 		if a.Number == 0 {
 			at = due
@@ -220,8 +244,10 @@ func (x *exchange) look(due time.Time) (a HostAnswer, known bool, changed <-chan
 	tick := func(at time.Time) bool { return !due.IsZero() && !due.After(at) }
 	switch {
 	case len(x.ready) > 0 && !tick(x.ready[0].At):
-		a, x.ready = x.ready[0], x.ready[1:]
-		return a, true, nil, nil
+		next := x.ready[0]
+		x.ready[0] = readyAnswer{} // drops the text from memory
+		x.ready, x.given = x.ready[1:], next.release
+		return next.HostAnswer, true, nil, nil
 	case len(x.ready) > 0:
 		return HostAnswer{}, true, nil, nil
 	case x.err != nil:
@@ -233,6 +259,15 @@ func (x *exchange) look(due time.Time) (a HostAnswer, known bool, changed <-chan
 		return HostAnswer{}, true, nil, nil
 	}
 	return HostAnswer{}, false, x.changed, nil
+}
+
+// releaseGiven gives back the memory of the answer that the script has got: it asks for
+// the next one. The caller must hold mu.
+func (x *exchange) releaseGiven() {
+	if x.given != nil {
+		x.given()
+		x.given = nil
+	}
 }
 
 // wait returns when something changed or due is reached, and false when ctx ended.
@@ -268,6 +303,11 @@ func (x *exchange) close() error {
 	x.calling.Wait()
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.releaseGiven()
+	for _, a := range x.ready {
+		a.release()
+	}
+	x.ready = nil
 	if x.err != nil {
 		return fmt.Errorf("record what the script calls: %w", x.err)
 	}

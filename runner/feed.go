@@ -52,7 +52,7 @@ func (f *feed) call(number int, server, tool string, arguments []byte) (recorded
 
 // next returns what the script is told next; false when the record has no more
 // to say.
-func (f *feed) next(due time.Time) (a HostAnswer, ok bool, err error) {
+func (f *feed) next(ctx context.Context, due time.Time) (a HostAnswer, ok bool, err error) {
 	if len(f.answers) == 0 {
 		return HostAnswer{}, false, nil
 	}
@@ -63,8 +63,12 @@ func (f *feed) next(due time.Time) (a HostAnswer, ok bool, err error) {
 	case !f.begun[c.Number]:
 		return HostAnswer{}, true, fmt.Errorf("%w: it waits, and call %d comes next", errDiverged, c.Number)
 	}
+	text, err := c.Answer.Text(ctx)
+	if err != nil {
+		return HostAnswer{}, true, err
+	}
 	f.answers = f.answers[1:]
-	return HostAnswer{Number: c.Number, OK: c.Answer.OK, Text: c.Answer.Result, At: c.Answer.AnsweredAt}, true, nil
+	return HostAnswer{Number: c.Number, OK: c.Answer.OK, Text: text, At: c.Answer.AnsweredAt}, true, nil
 }
 
 // Feed is a Host that answers from the record of an earlier run and calls nothing.
@@ -72,7 +76,8 @@ func (f *feed) next(due time.Time) (a HostAnswer, ok bool, err error) {
 // then. A call that is not on record, or was another, ends the run with an error.
 type Feed struct{ feed *feed }
 
-// NewFeed makes a Feed of the calls of an execution, with their results.
+// NewFeed makes a Feed of the calls of an execution. It reads each answer when the
+// script gets it.
 func NewFeed(calls []ledger.RecordedCall) *Feed { return &Feed{newFeed(calls)} }
 
 // Call implements Host.
@@ -86,7 +91,7 @@ func (f *Feed) Call(_ context.Context, number int, server, tool string, argument
 
 // Next implements Host. A call without an answer on record never gets one.
 func (f *Feed) Next(ctx context.Context, due time.Time) (HostAnswer, error) {
-	a, ok, err := f.feed.next(due)
+	a, ok, err := f.feed.next(ctx, due)
 	switch {
 	case err != nil || ok && (a.Number == 0 || a.Text != nil):
 		return a, err

@@ -90,6 +90,9 @@ type ServerResult struct {
 	// Text is a value as JSON when the Outcome is ok, and otherwise a message:
 	// valid UTF-8 of at most 16 MiB.
 	Text []byte
+	// Release, if set, gives back the memory that Text takes. The runner calls it once
+	// it no longer refers to Text.
+	Release func()
 }
 
 // Ledger is the runner's side of the write side. *ledger.Ledger implements it

@@ -99,6 +99,12 @@ func newTestServer() *sdk.Server {
 	raw("huge", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return text(strings.Repeat("x", 6<<20)), nil
 	})
+	raw("enormous", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return text(strings.Repeat("x", 17<<20)), nil
+	})
+	raw("lists", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{StructuredContent: json.RawMessage(`{"z":[[]` + strings.Repeat(",[]", 300<<10) + `],"a":1.0}`)}, nil
+	})
 	raw("longkey", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{StructuredContent: map[string]any{strings.Repeat("k", 70<<10): 1}}, nil
 	})

@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"unicode/utf8"
 )
 
 // Outcome says how a call ended.
@@ -28,6 +27,15 @@ type Result struct {
 	// Text is a value as JSON when the Outcome is OK, and otherwise a message for
 	// people: valid UTF-8 in either case.
 	Text []byte
+
+	held Held // nil holds nothing
+}
+
+// Release gives back the memory that Text takes. It may be called more than once.
+func (r Result) Release() {
+	if r.held != nil {
+		r.held.Release()
+	}
 }
 
 // Bounds of what a server may say.
@@ -42,32 +50,76 @@ const (
 
 var errTooLong = errors.New("the server's answer is longer than 16 MiB")
 
+// toolResult is the result of a call as it came. It keeps content as text: made into
+// Go values, content of many small values takes twenty times its length.
+type toolResult struct {
+	Content    json.RawMessage `json:"content"`
+	Structured json.RawMessage `json:"structuredContent"`
+	IsError    bool            `json:"isError"`
+}
+
+func decodeResult(raw []byte) (*toolResult, error) {
+	var r toolResult
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, errors.New("the server's answer is no result of a tool")
+	}
+	return &r, nil
+}
+
 // value makes of a result what a script gets: the structured content if there is
 // any, the text if there is only text, and otherwise { content: [...] }.
-func value(r *sdk.CallToolResult, limit int) ([]byte, error) {
-	if r.StructuredContent != nil {
-		return encode(r.StructuredContent, limit)
+func value(r *toolResult, limit int) ([]byte, error) {
+	if len(r.Structured) > 0 && string(r.Structured) != "null" {
+		return compact("", r.Structured, "", limit)
 	}
-	if text, ok := onlyText(r); ok {
+	if text, ok := onlyText(r.Content); ok {
 		return encode(text, limit)
 	}
 	content := r.Content
-	if content == nil {
-		content = []sdk.Content{}
+	if len(content) == 0 || string(content) == "null" {
+		content = json.RawMessage("[]")
 	}
-	return encode(map[string]any{"content": content}, limit)
+	return compact(`{"content":`, content, "}", limit)
 }
 
-func onlyText(r *sdk.CallToolResult) (string, bool) {
-	var texts []string
-	for _, c := range r.Content {
-		t, ok := c.(*sdk.TextContent)
-		if !ok {
+// onlyText returns the text of content, if it is nothing else.
+func onlyText(content json.RawMessage) (string, bool) {
+	d := json.NewDecoder(bytes.NewReader(content))
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return "", false
+	}
+	var text strings.Builder
+	for n := 0; ; n++ {
+		if !d.More() {
+			return text.String(), n > 0
+		}
+		var c struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		}
+		if err := d.Decode(&c); err != nil || c.Type != "text" {
 			return "", false
 		}
-		texts = append(texts, t.Text)
+		if n > 0 {
+			text.WriteByte('\n')
+		}
+		text.WriteString(c.Text)
 	}
-	return strings.Join(texts, "\n"), len(texts) > 0
+}
+
+// compact returns JSON without spaces between what goes before and after it.
+func compact(before string, raw json.RawMessage, after string, limit int) ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString(before)
+	if err := json.Compact(&b, raw); err != nil {
+		return nil, errors.New("the server's answer is not JSON")
+	}
+	b.WriteString(after)
+	text := b.Bytes()
+	if !utf8.Valid(text) {
+		text = bytes.ToValidUTF8(text, []byte("\ufffd"))
+	}
+	return bounded(text, limit)
 }
 
 func encode(v any, limit int) ([]byte, error) {
@@ -77,16 +129,20 @@ func encode(v any, limit int) ([]byte, error) {
 	if err := e.Encode(v); err != nil {
 		return nil, errors.New("the server's answer cannot be written as JSON")
 	}
-	text := bytes.TrimRight(b.Bytes(), "\n")
+	return bounded(bytes.TrimRight(b.Bytes(), "\n"), limit)
+}
+
+// bounded returns a value that a script may have. It keeps no larger buffer in memory.
+func bounded(text []byte, limit int) ([]byte, error) {
 	if len(text) > limit {
 		return nil, fmt.Errorf("the server's answer has %d bytes, at most %d are allowed", len(text), limit)
 	}
-	return text, checkKeys(text)
+	return bytes.Clone(text), checkKeys(text)
 }
 
 // checkKeys refuses names of members that a saved heap could not hold.
 func checkKeys(text []byte) error {
-	if len(text) <= maxKey {
+	if !hasLongString(text) {
 		return nil
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -105,6 +161,29 @@ func checkKeys(text []byte) error {
 	}
 }
 
+// hasLongString reports whether JSON has a string of more than maxKey bytes as written.
+// It costs much less than a look at each value.
+func hasLongString(text []byte) bool {
+	for len(text) > maxKey {
+		start := bytes.IndexByte(text, '"')
+		if start < 0 {
+			return false
+		}
+		end := start + 1
+		for end < len(text) && text[end] != '"' {
+			if text[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		if end-start-1 > maxKey {
+			return true
+		}
+		text = text[min(end+1, len(text)):]
+	}
+	return false
+}
+
 // isKey tells whether the string that ends at an offset is a member's name.
 func isKey(text []byte, end int) bool {
 	rest := bytes.TrimLeft(text[end:], " \t\r\n")
@@ -112,8 +191,8 @@ func isKey(text []byte, end int) bool {
 }
 
 // failure is the message of a result that says it is an error.
-func failure(r *sdk.CallToolResult) string {
-	if text, ok := onlyText(r); ok && text != "" {
+func failure(r *toolResult) string {
+	if text, ok := onlyText(r.Content); ok && text != "" {
 		return text
 	}
 	b, err := value(r, maxFailure)

@@ -38,6 +38,7 @@ type server struct {
 // link is one connection.
 type link struct {
 	session *sdk.ClientSession
+	beside  *beside
 	child   *child // nil for a server that is not ours
 	idle    func()
 	end     context.CancelCauseFunc
@@ -156,10 +157,10 @@ func (s *server) connect() (*link, error) {
 	ctx, end := context.WithCancelCause(s.life)
 	late := time.AfterFunc(s.opts.ConnectTimeout, func() { end(fmt.Errorf("no answer within %s", s.opts.ConnectTimeout)) })
 	defer late.Stop()
-	l := &link{began: time.Now(), idle: func() {}, end: end}
+	l := &link{beside: newBeside(), began: time.Now(), idle: func() {}, end: end}
 	var transport sdk.Transport
 	if s.config.transport() == Stdio {
-		p, err := startChild(s.config, s.log, s.scrub)
+		p, err := startChild(ctx, s.config, s.log, s.scrub, l.beside)
 		if err != nil {
 			l.close()
 			return nil, errors.New(s.explain("it does not start", err))
@@ -167,7 +168,7 @@ func (s *server) connect() (*link, error) {
 		l.child, transport = p, p
 	} else {
 		var err error
-		if transport, l.idle, err = dial(s.config); err != nil {
+		if transport, l.idle, err = dial(s.config, l.beside); err != nil {
 			l.idle = func() {}
 			l.close()
 			return nil, errors.New(s.explain("it cannot be reached", err))
@@ -255,7 +256,7 @@ func (s *server) refresh(l *link) {
 }
 
 // call calls a tool within the time for one.
-func (s *server) call(ctx context.Context, tool string, arguments []byte) Result {
+func (s *server) call(ctx context.Context, tenant, tool string, arguments []byte) Result {
 	limit := s.config.Timeout
 	if limit == 0 {
 		limit = s.opts.CallTimeout
@@ -263,29 +264,53 @@ func (s *server) call(ctx context.Context, tool string, arguments []byte) Result
 	timed, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	l, err := s.connection(timed)
+	a := &answer{tenant: tenant, memory: s.opts.Memory}
 	var r *sdk.CallToolResult
 	if err == nil {
-		r, err = l.session.CallTool(timed, &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(arguments)})
+		r, err = l.session.CallTool(context.WithValue(timed, answerKey{}, a), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(arguments)})
+		l.beside.forget(a)
 	}
+	raw, held := a.take()
 	var refused *jsonrpc.Error
 	switch {
+	case err == nil && raw != nil:
+		result := s.result(raw)
+		raw = nil
+		held.Shrink(int64(len(result.Text)))
+		result.held = held
+		return result
 	case err == nil && r.IsError:
-		return Result{Failed, []byte(s.scrub.long(failure(r)))}
+		return Result{Outcome: Failed, Text: []byte("the tool failed")}
 	case err == nil:
-		text, err := value(r, s.opts.MaxResultBytes)
-		if err != nil {
-			return Result{Failed, []byte(err.Error())}
-		}
-		return Result{OK, text}
-	case ctx.Err() != nil:
-		return Result{Cancelled, []byte("the call was given up")}
-	case timed.Err() != nil:
-		return Result{TimedOut, fmt.Appendf(nil, "no answer within %s", limit)}
-	case errors.As(err, &refused):
-		return Result{Failed, []byte(s.scrub.text(refused.Message))}
-	default:
-		return Result{Failed, []byte("the server is not available: " + s.scrub.text(err.Error()))}
+		return Result{Outcome: Failed, Text: []byte("the server's answer is no result of a tool")}
 	}
+	held.Release()
+	switch {
+	case ctx.Err() != nil:
+		return Result{Outcome: Cancelled, Text: []byte("the call was given up")}
+	case timed.Err() != nil:
+		return Result{Outcome: TimedOut, Text: fmt.Appendf(nil, "no answer within %s", limit)}
+	case errors.As(err, &refused):
+		return Result{Outcome: Failed, Text: []byte(s.scrub.text(refused.Message))}
+	default:
+		return Result{Outcome: Failed, Text: []byte("the server is not available: " + s.scrub.text(err.Error()))}
+	}
+}
+
+// result makes of an answer what a script gets.
+func (s *server) result(raw []byte) Result {
+	r, err := decodeResult(raw)
+	switch {
+	case err != nil:
+		return Result{Outcome: Failed, Text: []byte(err.Error())}
+	case r.IsError:
+		return Result{Outcome: Failed, Text: []byte(s.scrub.long(failure(r)))}
+	}
+	text, err := value(r, s.opts.MaxResultBytes)
+	if err != nil {
+		return Result{Outcome: Failed, Text: []byte(err.Error())}
+	}
+	return Result{Outcome: OK, Text: text}
 }
 
 func (s *server) status() string {

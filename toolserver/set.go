@@ -25,6 +25,8 @@ type Options struct {
 	Backoff time.Duration
 	// Version is how this program names itself to servers.
 	Version string
+	// Memory bounds what the answers of tools take; nil does not.
+	Memory Memory
 	// Logger gets what happens to connections; nil discards.
 	Logger *slog.Logger
 }
@@ -122,13 +124,14 @@ func (s *Set) lists(ctx context.Context, tenant string) [][]Tool {
 }
 
 // Call calls a tool with arguments that are a JSON object. What goes wrong is a
-// Result, not an error: there is always one to give to who called.
+// Result, not an error: there is always one to give to who called. The caller MUST
+// call Result.Release.
 func (s *Set) Call(ctx context.Context, tenant, name, tool string, arguments []byte) Result {
 	at := slices.IndexFunc(s.servers, func(server *server) bool { return server.config.Name == name })
 	if at < 0 || !s.servers[at].allows(tenant) {
-		return Result{Failed, []byte("there is no such server")}
+		return Result{Outcome: Failed, Text: []byte("there is no such server")}
 	}
-	return s.servers[at].call(ctx, tool, arguments)
+	return s.servers[at].call(ctx, tenant, tool, arguments)
 }
 
 // Status tells how each server is doing, for people; the values hold no secrets.

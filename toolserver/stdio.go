@@ -30,11 +30,14 @@ type child struct {
 	out    *os.File
 	exited chan struct{} // closed once it has been reaped
 	once   sync.Once
+	beside *beside
+	life   context.Context
+	log    *slog.Logger
 }
 
 // startChild starts the program on a thread of its own: the kernel ends a child
 // with the thread that started it, so that none outlives us.
-func startChild(c Config, log *slog.Logger, scrub scrubber) (*child, error) {
+func startChild(life context.Context, c Config, log *slog.Logger, scrub scrubber, b *beside) (*child, error) {
 	cmd := exec.Command(c.Command, c.Args...)
 	cmd.Dir = c.Dir
 	for _, name := range inherited {
@@ -57,7 +60,7 @@ func startChild(c Config, log *slog.Logger, scrub scrubber) (*child, error) {
 	said := &logWriter{log: log, scrub: scrub}
 	cmd.Stdout, cmd.Stderr = theirOut, said
 	cmd.WaitDelay = quitting
-	p := &child{cmd: cmd, in: in, out: out, exited: make(chan struct{})}
+	p := &child{cmd: cmd, in: in, out: out, exited: make(chan struct{}), beside: b, life: life, log: log}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -95,7 +98,10 @@ func startProblem(err error) error {
 
 // Connect gives the conversation over the child's pipes.
 func (p *child) Connect(ctx context.Context) (sdk.Connection, error) {
-	return (&sdk.IOTransport{Reader: p.out, Writer: p, MaxLineLength: maxMessageBytes}).Connect(ctx)
+	lines := &lineReader{ReadCloser: p.out, reader: bufio.NewReader(p.out), beside: p.beside, life: p.life, onLong: func() {
+		p.log.Warn("an MCP server sent a line longer than 16 MiB, which is left out")
+	}}
+	return expecting{&sdk.IOTransport{Reader: lines, Writer: p, MaxLineLength: maxMessageBytes}, p.beside}.Connect(ctx)
 }
 
 func (p *child) Write(b []byte) (int, error) { return p.in.Write(b) }

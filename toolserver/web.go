@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -19,6 +18,7 @@ type web struct {
 	headers map[string]string
 	user    *url.Userinfo
 	next    http.RoundTripper
+	beside  *beside
 }
 
 // RoundTrip adds the headers and bounds the answer.
@@ -37,14 +37,15 @@ func (w *web) RoundTrip(r *http.Request) (*http.Response, error) {
 		password, _ := w.user.Password()
 		r.SetBasicAuth(w.user.Username(), password)
 	}
+	a, err := w.beside.expectBody(r)
+	if err != nil {
+		return nil, err
+	}
 	resp, err := w.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
-	// A stream of events is bounded event by event.
-	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxMessageBytes}
-	}
+	w.divertResponse(r, resp, a)
 	return resp, nil
 }
 
@@ -68,7 +69,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 
 // dial returns the transport to an HTTP or SSE server, and what closes its idle
 // connections.
-func dial(c Config) (t sdk.Transport, idle func(), err error) {
+func dial(c Config, b *beside) (t sdk.Transport, idle func(), err error) {
 	u, err := url.Parse(c.URL)
 	if err != nil {
 		return nil, nil, errors.New("the url is malformed")
@@ -78,7 +79,7 @@ func dial(c Config) (t sdk.Transport, idle func(), err error) {
 		return nil, nil, fmt.Errorf("the default transport is a %T", http.DefaultTransport)
 	}
 	base = base.Clone()
-	w := &web{origin: &url.URL{Scheme: u.Scheme, Host: u.Host}, headers: c.Headers, user: u.User, next: base}
+	w := &web{origin: &url.URL{Scheme: u.Scheme, Host: u.Host}, headers: c.Headers, user: u.User, next: base, beside: b}
 	client := &http.Client{Transport: w, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("the server redirects, which is not followed: configure the url it redirects to")
 	}}

@@ -298,6 +298,66 @@ func TestLargeSourceBesideAFlood(t *testing.T) {
 	flood.Wait()
 }
 
+// Four tenants that send large sources and contexts and read lists, each with many
+// clients, do not keep out a large source of a fifth one that asks again when it is
+// refused.
+func TestLargeSourceBesideMany(t *testing.T) {
+	attack(t, "TestLargeAnswersTakeTurns in internal/budget")
+	s := startServer(t)
+	quiet := s.token("quiet", "read,run")
+	var tokens, sessions []string
+	for i := range 4 {
+		tokens = append(tokens, s.token(fmt.Sprintf("attacker%d", i), "read,run"))
+		sessions = append(sessions, s.mcpSession(tokens[i]))
+	}
+	session := sessionsOf{mcp: s.mcpSession(quiet)}
+	idle := s.memory()
+	stop := s.peak()
+	edit := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"set_context","arguments":{"custom":{"k":"%s"}}}}`, strings.Repeat(`\u0007`, 200<<10))
+	source := largeSources(sourceBytes)[0]
+	var flood sync.WaitGroup
+	var over atomic.Bool
+	for client := range 120 {
+		flood.Go(func() {
+			token := tokens[client%4]
+			for n := client; !over.Load(); n++ {
+				switch client / 4 % 3 { // refused or not
+				case 0:
+					_, _, _, _ = s.sendLarge(token, source(n, sessionsOf{}))
+				case 1:
+					_, _, _, _ = s.postMCP(t.Context(), token, sessions[client%4], edit)
+				default:
+					if resp, err := s.get(t.Context(), token, "/api/executions?limit=1000", "application/json"); err == nil {
+						_, _ = io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+				}
+			}
+		})
+	}
+	time.Sleep(choose(time.Second, 5*time.Second)) // the flood has no sign of its height
+	for _, kind := range []int{0, 2, 4}[:choose(1, 3)] {
+		request := largeSources(sourceBytes)[kind](1000+kind, session)
+		var status int
+		var raw []byte
+		refused, accepted := 0, false
+		for deadline := time.Now().Add(choose(12*time.Second, time.Minute)); !accepted && time.Now().Before(deadline); {
+			var err error
+			status, raw, _, err = s.sendLarge(quiet, request)
+			if accepted = err == nil && status < 300 && strings.Contains(string(raw), "execution_id"); !accepted {
+				refused++
+			}
+		}
+		t.Logf("a large source to %s was refused %d times", request.path, refused)
+		if !accepted {
+			t.Errorf("a large source to %s is answered with %d: %.300s", request.path, status, raw)
+		}
+	}
+	over.Store(true)
+	flood.Wait()
+	s.grew("four tenants at once", idle, stop())
+}
+
 // execution reads a run, or returns an error when the server refuses.
 func (s *server) execution(token, id, query string) (map[string]any, error) {
 	resp, err := s.do(s.t.Context(), token, http.MethodGet, "/api/executions/"+id+query, nil)

@@ -51,6 +51,7 @@ type Budget struct {
 	used    int64            // guarded by mu; bytes that answers hold
 	tenants map[string]int64 // guarded by mu; the same by tenant, without zeros
 	freed   chan struct{}    // guarded by mu; closed when answers give bytes back
+	line    line             // guarded by mu
 }
 
 // New returns a Budget.
@@ -179,6 +180,9 @@ func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	free, own := b.opts.Answers-b.used, b.tenants[a.tenant]
+	if own+n > b.small() {
+		free -= b.claimed(a.tenant)
+	}
 	if !b.fits(own, n, free, own == a.held) {
 		return false, b.freed
 	}
@@ -199,11 +203,19 @@ func (a *holding) Limit(n int64) int64 { return min(n, a.b.opts.Answers/2) }
 // Drop gives back everything, like Shrink(0): a large request that takes n bytes and
 // that nothing refers to any more. The collector runs before another one takes its
 // place if both would not fit.
-func (a *holding) Drop(n int64) {
+func (a *holding) Drop(n int64) { a.drop(n, 0) }
+
+// DropTo is Drop for all but n bytes.
+func (a *holding) DropTo(n int64) { a.drop(a.Held()-n, n) }
+
+func (a *holding) drop(n, to int64) {
+	if n <= 0 {
+		return
+	}
 	held := a.Held()
 	a.b.dropped.add(n)
-	a.b.dropped.bound(a.b.answersUsed()-held, a.b.opts.Answers)
-	a.Shrink(0)
+	a.b.dropped.bound(a.b.answersUsed()-held+to, a.b.opts.Answers)
+	a.Shrink(to)
 }
 
 // answersUsed returns the bytes that answers hold.
@@ -216,14 +228,17 @@ func (b *Budget) answersUsed() int64 {
 // fits reports whether a tenant that holds own bytes may take n of those that are
 // free, for its only answer or for one of several.
 func (b *Budget) fits(own, n, free int64, only bool) bool {
-	if own+n <= b.opts.Answers/32 {
-		return n <= free // a small answer
+	if own+n <= b.small() {
+		return n <= free
 	}
 	if n > free-b.reserve() {
 		return false
 	}
 	return only || own+n <= free-n
 }
+
+// small is what a tenant may hold with a small answer, in bytes.
+func (b *Budget) small() int64 { return b.opts.Answers / 32 }
 
 // reserve is what large answers leave to small ones, in bytes.
 func (b *Budget) reserve() int64 { return b.opts.Answers / 8 }
@@ -413,12 +428,15 @@ func Retry(ctx context.Context, fn func() error) error {
 	}
 	timer := time.NewTimer(a.b.opts.Patience)
 	defer timer.Stop()
+	w := &waiter{tenant: a.tenant}
+	defer a.b.leave(w)
 	for exhausted {
 		a.Shrink(before)
 		n := full.Need
 		if all := full.Answer - before; all > n {
 			n = all // what it gave back must fit too: otherwise it would fail again at once
 		}
+		a.b.queue(w, n)
 		if full.Never() || !a.wait(ctx, n, timer.C) {
 			a.b.refused.Add(1)
 			return err

@@ -1,0 +1,297 @@
+package toolserver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// sharedWait bounds how long the answer to one call keeps those after it on the same
+// stream waiting for memory.
+const sharedWait = 2 * time.Second
+
+// jsonBody is the body of a response that is one message. It is read as a whole, so that
+// an answer that is too long, broken off or no JSON fails its call and not the
+// connection, which calls of others share.
+type jsonBody struct {
+	io.ReadCloser
+	size    int64 // of the body, or below 0
+	ctx     context.Context
+	answer  *answer
+	beside  *beside
+	message *bytes.Reader
+}
+
+func (b *jsonBody) Read(p []byte) (int, error) {
+	if b.message == nil {
+		message, err := b.read()
+		if err != nil {
+			message = b.answer.refusal(err) // also when the caller gave up: the SDK drops it then
+		}
+		b.message = bytes.NewReader(message)
+	}
+	return b.message.Read(p)
+}
+
+func (b *jsonBody) read() ([]byte, error) {
+	message, err := readMessage(b.ReadCloser, b.size, func() error { return b.answer.reserve(b.ctx, sizeOf(b.size)) })
+	if err != nil {
+		return nil, err
+	}
+	message = b.beside.divert(b.ctx, message)
+	if !json.Valid(message) {
+		return nil, errNoMessage
+	}
+	return message, nil
+}
+
+var errNoMessage = errors.New("the server's answer is no message of JSON-RPC")
+
+// sizeOf is how much memory a body may take: the largest when its length is not known.
+func sizeOf(length int64) int64 {
+	if length < 0 || length > maxMessageBytes {
+		return maxMessageBytes
+	}
+	return length
+}
+
+// readMessage reads a body to its end. It calls reserve before it holds more than a
+// small message.
+func readMessage(r io.Reader, size int64, reserve func() error) ([]byte, error) {
+	if size > maxMessageBytes {
+		return nil, errTooLong
+	}
+	var b bytes.Buffer
+	n, err := io.CopyN(&b, r, smallMessage+1)
+	switch {
+	case errors.Is(err, io.EOF):
+		return b.Bytes(), nil
+	case err != nil:
+		return nil, fmt.Errorf("the server's answer broke off: %w", err)
+	}
+	if err := reserve(); err != nil {
+		return nil, err
+	}
+	if size > 0 {
+		b.Grow(int(size - n))
+	}
+	n, err = io.CopyN(&b, r, maxMessageBytes-n+1)
+	switch {
+	case errors.Is(err, io.EOF):
+		return b.Bytes(), nil
+	case err != nil:
+		return nil, fmt.Errorf("the server's answer broke off: %w", err)
+	}
+	return nil, errTooLong
+}
+
+// eventBody is a stream of server-sent events. Answers to calls are taken out of it.
+type eventBody struct {
+	io.ReadCloser
+	reader *bufio.Reader
+	beside *beside
+	ctx    context.Context // of the call
+	answer *answer         // of the call that the stream is for, or nil
+	next   bytes.Buffer    // what the SDK gets next
+	err    error
+}
+
+func newEventBody(ctx context.Context, body io.ReadCloser, b *beside, a *answer) *eventBody {
+	return &eventBody{ReadCloser: body, reader: bufio.NewReader(body), beside: b, ctx: ctx, answer: a}
+}
+
+func (b *eventBody) Read(p []byte) (int, error) {
+	for b.next.Len() == 0 {
+		if b.err != nil {
+			return 0, b.err
+		}
+		if b.err = b.event(); b.err != nil && b.answer != nil && b.ctx.Err() == nil && !errors.Is(b.err, io.EOF) {
+			b.write(b.answer.refusal(b.err)) // the call fails, not the connection
+			b.err = io.EOF
+		}
+	}
+	if b.next.Len() == 0 {
+		return 0, b.err
+	}
+	return b.next.Read(p)
+}
+
+// event reads one event. Fields that no one needs are left out.
+func (b *eventBody) event() error {
+	var fields, data bytes.Buffer
+	read := 0
+	reserve := func() error {
+		if b.answer == nil {
+			return nil // the stream is for many calls: it has one event in memory
+		}
+		return b.answer.reserve(b.ctx, maxMessageBytes)
+	}
+	tooLong := false
+	for {
+		line, err := readLine(b.reader, maxMessageBytes-read, read, reserve)
+		if errors.Is(err, errTooLong) && b.answer == nil {
+			// The event is left out: the stream is for the calls of others, too.
+			tooLong, read = true, 0
+			data.Reset()
+			if err := skipLine(b.reader); err != nil {
+				return err
+			}
+			continue
+		}
+		read += len(line)
+		if err != nil && !(errors.Is(err, io.EOF) && len(line) > 0) {
+			if data.Len() > 0 && errors.Is(err, io.EOF) {
+				b.emit(&fields, data.Bytes())
+			}
+			return err
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		name, value, ok := bytes.Cut(line, []byte(":"))
+		switch value = bytes.TrimPrefix(value, []byte(" ")); {
+		case len(line) == 0 && tooLong:
+			return nil
+		case len(line) == 0:
+			b.emit(&fields, data.Bytes())
+			return nil
+		case tooLong:
+			read = 0
+		case !ok: // a comment has a colon at its beginning
+		case string(name) == "data":
+			if data.Len() > 0 {
+				data.WriteByte('\n')
+			}
+			data.Write(value)
+		case len(name) > 0 && fields.Len()+len(line) < smallMessage:
+			fields.Write(line)
+			fields.WriteByte('\n')
+		}
+	}
+}
+
+// emit writes an event for the SDK.
+func (b *eventBody) emit(fields *bytes.Buffer, data []byte) {
+	b.next.Write(fields.Bytes())
+	if len(data) > 0 {
+		ctx := b.ctx
+		if b.answer == nil {
+			var stop context.CancelFunc
+			ctx, stop = context.WithTimeout(ctx, sharedWait)
+			defer stop()
+		}
+		message := b.beside.divert(ctx, data)
+		if b.answer != nil && message != nil && !json.Valid(message) {
+			message = b.answer.refusal(errNoMessage)
+		}
+		b.write(message)
+		return
+	}
+	if fields.Len() > 0 {
+		b.next.WriteByte('\n')
+	}
+}
+
+func (b *eventBody) write(data []byte) {
+	for line := range bytes.Lines(data) {
+		b.next.WriteString("data: ")
+		b.next.Write(bytes.TrimRight(line, "\r\n"))
+		b.next.WriteByte('\n')
+	}
+	b.next.WriteByte('\n')
+}
+
+// readLine reads a line with its end, of at most most bytes. It calls reserve before
+// the line, behind read bytes, grows beyond a small message.
+func readLine(r *bufio.Reader, most, read int, reserve func() error) ([]byte, error) {
+	var line []byte
+	for {
+		piece, err := r.ReadSlice('\n')
+		if len(line)+len(piece) > most {
+			return nil, errTooLong
+		}
+		if read+len(line)+len(piece) > smallMessage {
+			if err := reserve(); err != nil {
+				return nil, err
+			}
+		}
+		line = append(line, piece...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
+
+// lineReader is the output of a child. Answers to calls are taken out of it.
+type lineReader struct {
+	io.ReadCloser
+	reader *bufio.Reader
+	beside *beside
+	life   context.Context
+	onLong func() // is called for each line that is too long, which is left out
+	rest   []byte
+	err    error
+}
+
+func (l *lineReader) Read(p []byte) (int, error) {
+	for len(l.rest) == 0 {
+		if l.err != nil {
+			return 0, l.err
+		}
+		var line []byte
+		line, l.err = readLine(l.reader, maxMessageBytes, 0, func() error { return nil })
+		if errors.Is(l.err, errTooLong) {
+			l.err = skipLine(l.reader)
+			l.onLong()
+			continue
+		}
+		if len(line) <= 1 {
+			l.rest = line
+			continue
+		}
+		ctx, stop := context.WithTimeout(l.life, sharedWait)
+		l.rest = l.beside.divert(ctx, line)
+		stop()
+		if n := len(l.rest); n > 0 && l.rest[n-1] != '\n' && l.err == nil {
+			l.rest = append(l.rest, '\n')
+		}
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+// skipLine reads the rest of a line and drops it.
+func skipLine(r *bufio.Reader) error {
+	for {
+		if _, err := r.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+	}
+}
+
+// divertResponse has the answers in a response taken out of it.
+func (w *web) divertResponse(r *http.Request, resp *http.Response, a *answer) {
+	switch {
+	case a != nil && resp.StatusCode >= http.StatusInternalServerError:
+		// The SDK would take the connection for broken, which calls of others share.
+		_ = resp.Body.Close()
+		message := a.refusal(fmt.Errorf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode)))
+		resp.StatusCode, resp.ContentLength = http.StatusOK, int64(len(message))
+		resp.Header.Set("Content-Type", "application/json")
+		resp.Body = io.NopCloser(bytes.NewReader(message))
+	case resp.StatusCode != http.StatusOK:
+		resp.Body = &boundedBody{ReadCloser: resp.Body, left: smallMessage}
+	case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
+		resp.Body = newEventBody(r.Context(), resp.Body, w.beside, a)
+	case a != nil && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json"):
+		resp.Body = &jsonBody{ReadCloser: resp.Body, size: resp.ContentLength, ctx: r.Context(), answer: a, beside: w.beside}
+	default:
+		resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxMessageBytes}
+	}
+}
