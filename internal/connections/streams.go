@@ -208,14 +208,14 @@ func (c *frameConn) release(stream uint32, after time.Duration) {
 	})
 }
 
-// Write writes frames of the server. Those that end a stream give its place back.
+// Write writes frames of the server. Those that end a stream give its place back, before
+// the client can see them and ask for the next one.
 func (c *frameConn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	n, err := c.Conn.Write(p)
-	for used := 0; used < n; {
-		took, begun := c.out.next(p[used:n])
-		used += took
+	for rest := p; len(rest) > 0; {
+		used, begun := c.out.next(rest)
+		rest = rest[used:]
 		if !begun {
 			continue
 		}
@@ -228,7 +228,7 @@ func (c *frameConn) Write(p []byte) (int, error) {
 			}
 		}
 	}
-	return n, err //nolint:wrapcheck // net/http compares it
+	return c.Conn.Write(p) //nolint:wrapcheck // net/http compares it
 }
 
 // Close closes the connection. The places of its streams are free once their handlers
