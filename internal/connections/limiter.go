@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -120,8 +121,10 @@ func (l *Limiter) Bind(s *http.Server) {
 				own.requests.keep()
 			}
 			l.keep(own)
+			own.answered()
 		case state == http.StateIdle && own.requests != nil:
 			own.requests.idle()
+			own.answered()
 		}
 	}
 	s.RegisterOnShutdown(l.closeIdle)
@@ -386,7 +389,11 @@ func (l *Limiter) handler(next http.Handler) http.Handler {
 
 func (l *Limiter) serve(c *conn, next http.Handler, w http.ResponseWriter, r *http.Request) {
 	fits := l.begin(c)
-	defer l.end(c)
+	if c.requests == nil {
+		defer l.end(c)
+	} else {
+		c.unsent.Store(true) // until answered
+	}
 	if fields(r) > maxLines {
 		refusing(w, r)
 		w.Header().Set("Connection", "close")
@@ -459,9 +466,20 @@ type conn struct {
 	// secure is the state of TLS that requests of HTTP/2 have.
 	secure *tls.ConnectionState
 
+	// unsent is true while a request of HTTP/1 is served and until its answer is
+	// written: net/http writes the end of it behind the handler.
+	unsent atomic.Bool
+
 	// These are guarded by the limiter's mu.
 	busy int // requests in progress
 	gone bool
+}
+
+// answered ends the request of HTTP/1 whose answer is written.
+func (c *conn) answered() {
+	if c.unsent.CompareAndSwap(true, false) {
+		c.limiter.end(c)
+	}
 }
 
 // Close closes the connection and gives up its place.

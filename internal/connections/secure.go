@@ -78,7 +78,7 @@ func (s *secureListener) secure(plain net.Conn) {
 	}
 	var out net.Conn
 	if state := t.ConnectionState(); state.NegotiatedProtocol == "h2" {
-		c.secure = &state
+		c.requests, c.secure = nil, &state
 		out = newFrameConn(t, c)
 	} else {
 		c.requests = &requestConn{Conn: t, below: c}
