@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,6 +16,8 @@ const (
 	// stallTime bounds how long a connection waits for the place of a stream, and for the
 	// rest of a header.
 	stallTime = 10 * time.Second
+	// unreadGrace is how long a write takes at least when the client does not read.
+	unreadGrace = 10 * time.Millisecond
 	// unreadTime bounds how long a client may read nothing of what is written to it.
 	unreadTime = 30 * time.Second
 )
@@ -41,8 +44,9 @@ type frameConn struct {
 	asks   bool   // the current frame opens a stream that has no place yet
 	timed  bool   // a deadline is set for the rest of a header
 
-	writing sync.Mutex // Read waits while it is held
-	out     frames     // guarded by writing
+	writing sync.Mutex   // Read waits while it is held for long
+	since   atomic.Int64 // when a Write began, in nanoseconds since 1970; 0 for none
+	out     frames       // guarded by writing
 
 	mu      sync.Mutex
 	streams map[uint32]bool // open ones: true if the header is large
@@ -74,8 +78,10 @@ func (c *frameConn) Read(p []byte) (int, error) {
 	n := copy(p, c.rest)
 	if c.rest = c.rest[n:]; n == 0 {
 		c.rest = nil
-		c.writing.Lock()
-		c.writing.Unlock() //nolint:staticcheck // only to wait until the client reads
+		if since := c.since.Load(); since != 0 && time.Now().UnixNano()-since > int64(unreadGrace) {
+			c.writing.Lock()
+			c.writing.Unlock() //nolint:staticcheck // only to wait until the client reads
+		}
 		var err error
 		if n, err = c.Conn.Read(p); n <= 0 {
 			return n, err //nolint:wrapcheck // net/http compares it
@@ -228,6 +234,8 @@ func (c *frameConn) Write(p []byte) (int, error) {
 			}
 		}
 	}
+	c.since.Store(time.Now().UnixNano())
+	defer c.since.Store(0)
 	return c.Conn.Write(p) //nolint:wrapcheck // net/http compares it
 }
 

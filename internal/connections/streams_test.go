@@ -208,6 +208,7 @@ func TestUnreadAnswers(t *testing.T) {
 	if _, err := theirs.Read(first); err != nil { // the rest of it is not read
 		t.Fatal(err)
 	}
+	c.since.Store(1) // long ago
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
