@@ -324,6 +324,13 @@ func (l *Limiter) end(c *conn) {
 	}
 }
 
+// running is how many requests of a connection have handlers.
+func (l *Limiter) running(c *conn) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return c.busy
+}
+
 // work notes that a connection has one more request. The caller must hold mu.
 func (l *Limiter) work(c *conn) {
 	if c.busy++; c.busy == 1 && !c.gone {

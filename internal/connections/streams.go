@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// resetTime is how long a stream that its client resets keeps its place: its handler
-	// ends within that time.
+	// resetTime is how long a stream that its client resets keeps its place, and as long
+	// again while its handler may run.
 	resetTime = time.Second
 	// stallTime bounds how long a connection waits for the place of a stream, and for the
 	// rest of a header.
@@ -207,11 +207,18 @@ func (c *frameConn) release(stream uint32, after time.Duration) {
 		give()
 		return
 	}
-	time.AfterFunc(after, func() {
+	var later func()
+	later = func() {
+		running := c.below.limiter.running(c.below)
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		if !c.closed && running > len(c.streams) { // handlers of streams that were reset
+			time.AfterFunc(after, later)
+			return
+		}
 		give()
-	})
+	}
+	time.AfterFunc(after, later)
 }
 
 // Write writes frames of the server. Those that end a stream give its place back, before
