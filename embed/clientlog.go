@@ -1,0 +1,47 @@
+package embed
+
+import (
+	"context"
+	"fmt"
+
+	"daybook/events"
+	"daybook/internal/access"
+	"daybook/internal/jetstream"
+	"daybook/projections"
+)
+
+// clientLog is the store as clients' changes are appended to it, by the ledger and by
+// the conversation contexts. It delays and refuses them; what a runner records passes.
+type clientLog struct {
+	*jetstream.Store
+	d *Daybook
+}
+
+// Append appends an event. If too many earlier changes of its tenant stay unapplied, a
+// client's change is CodeExhausted, or an *events.UnwritableError while the projections
+// cannot be written. It is an *events.UnwritableError, too, while the disk is below the
+// reserve.
+func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	size, held := access.ChangeSize(e.Data)
+	switch {
+	case size == 0:
+		return l.Store.Append(ctx, e, after)
+	case !held:
+		appended := l.d.changes.Count(l.d.projections, e.Tenant, size)
+		seq, err := l.Store.Append(ctx, e, after)
+		appended(seq)
+		return seq, err
+	}
+	if err := l.d.disk.isLow(); err != nil {
+		return 0, fmt.Errorf("append %s: %w", e.Type, err)
+	}
+	appended, err := l.d.changes.Admit(ctx, l.d.projections, e.Tenant, size)
+	if err != nil {
+		return 0, err
+	}
+	seq, err := l.Store.Append(ctx, e, after)
+	appended(seq)
+	return seq, err
+}
+
+var _ access.Applied = (*projections.Store)(nil)
