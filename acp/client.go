@@ -60,6 +60,9 @@ type client struct {
 	turns     map[string]*turn // by session
 	resumed   map[string]bool  // sessions that were resumed without being counted
 
+	// restoring is true while the resume being handled is a line of the link.
+	restoring atomic.Bool
+
 	// after is what the request being handled wants done once it is answered. Only
 	// one of those that use it is handled at a time.
 	after func()
@@ -227,6 +230,9 @@ func (c *client) request(ctx context.Context, e envelope, text []byte, to io.Wri
 	key, ok := idKey(e.ID)
 	if !ok {
 		return c.refuse(nil, problem{codeInvalidRequest, "id must be a string or a number"})
+	}
+	if *e.Method == sdk.AgentMethodSessionResume {
+		c.restoring.Store(link.Restoring(ctx))
 	}
 	r := &call{answered: make(chan struct{})}
 	delivery, _ := link.DeliveryOf(ctx, e.ID)

@@ -70,6 +70,10 @@ func TestRepeatedRequestsAreNotCounted(t *testing.T) {
 	c.turns["again"], c.turns["first"] = &turn{}, &turn{}
 	c.turns["again"].delivery.Again = true
 	resume := json.RawMessage(`{"sessionId":"s","_meta":{"` + link.Reattached + `":true}}`)
+	if err := c.count(sdk.AgentMethodSessionResume, resume); !errors.Is(err, over) {
+		t.Errorf("a client that sends the mark of a link itself: %v, want %v", err, over)
+	}
+	c.restoring.Store(true)
 	for i, one := range []struct {
 		method string
 		params json.RawMessage

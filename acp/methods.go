@@ -35,7 +35,8 @@ func (c *client) handle(ctx context.Context, method string, params json.RawMessa
 }
 
 // count counts a request, unless a link brings it to another server again: a prompt
-// that the server before has counted, and the first resuming of each session.
+// that the server before has counted, and the first resuming of each session. The mark
+// of a client alone changes nothing.
 func (c *client) count(method string, params json.RawMessage) error {
 	if c.server.opts.Count == nil {
 		return nil
@@ -55,7 +56,7 @@ func (c *client) count(method string, params json.RawMessage) error {
 		if json.Unmarshal(params, &p) != nil {
 			break
 		}
-		if again, _ := p.Meta[link.Reattached].(bool); again && c.firstResume(session) {
+		if again, _ := p.Meta[link.Reattached].(bool); again && c.restoring.Load() && c.firstResume(session) {
 			return nil
 		}
 	}

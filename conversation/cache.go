@@ -34,6 +34,8 @@ type entry struct {
 	pending pending
 	// fresh is when a context that nothing is on record of came to be.
 	fresh time.Time
+	// asked is when a run was last asked for in the context.
+	asked time.Time
 	// recorded is the position of what was noted last, 0 once it was waited for.
 	recorded uint64
 }

@@ -52,6 +52,7 @@ func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
 	if err := s.open(ctx, e, ""); err != nil {
 		return events.ContextRef{}, err
 	}
+	e.asked = s.opts.Now()
 	return e.state.ContextRef, nil
 }
 
@@ -269,16 +270,26 @@ func (s *Store) Set(ctx context.Context, k Key, p Patch, actor events.Actor) (_ 
 	return e.state.Context, seq, nil
 }
 
-// Clear records that a context begins anew and returns it as it is then, and the
-// position of the event. What happened before stays on record.
+// Clear records that a context is cleared and returns it as it is then, and the position
+// of the event. The ledger keeps what happened before. A context with nothing to clear
+// gets no event: the position is that of the last event about it, or 0.
 func (s *Store) Clear(ctx context.Context, k Key, actor events.Actor) (_ projections.Context, seq uint64, err error) {
 	e, err := s.take(ctx, k)
 	if err != nil {
 		return projections.Context{}, 0, err
 	}
 	defer s.release(e)
+	if err := s.load(ctx, e); err != nil {
+		return projections.Context{}, 0, unavailable("read the context", err)
+	}
+	if clear, err := s.isClear(ctx, e); clear || err != nil {
+		return e.state.Context, e.state.Seq, err
+	}
 	if err := s.open(ctx, e, "context_clear"); err != nil {
 		return projections.Context{}, 0, err
+	}
+	if clear, err := s.isClear(ctx, e); clear || err != nil { // it has expired
+		return e.state.Context, e.state.Seq, err
 	}
 	seq, err = s.edit(ctx, e, func(events.ContextContent) (events.Data, error) {
 		return &events.ContextCleared{ContextRef: e.state.ContextRef, Actor: actor}, nil
@@ -287,6 +298,19 @@ func (s *Store) Clear(ctx context.Context, k Key, actor events.Actor) (_ project
 		return projections.Context{}, 0, unavailable("clear the context", err)
 	}
 	return e.state.Context, seq, nil
+}
+
+// isClear reports whether there is nothing to clear in a context. A run that was asked
+// for just now may not be readable yet. e.mu is held.
+func (s *Store) isClear(ctx context.Context, e *entry) (bool, error) {
+	if !e.state.Empty || e.state.Running > 0 || len(e.pending.calls)+len(e.pending.resources) > 0 || s.opts.Now().Sub(e.asked) < ownWait {
+		return false, nil
+	}
+	have, _, err := s.lastEdit(ctx, e) // of any process
+	if err != nil {
+		return false, unavailable("clear the context", err)
+	}
+	return same(have, events.ContextContent{}), nil
 }
 
 // edit records an edit made of the one before; nil is none. What was noted before

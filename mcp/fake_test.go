@@ -26,6 +26,7 @@ type fakeBook struct {
 	wait      func(context.Context, uint64) error
 	changed   func() <-chan struct{}
 	watched   chan struct{}
+	count     func() int64
 	entries   func() []projections.Entry
 }
 
@@ -173,6 +174,14 @@ func (f *fakeBook) Entries(context.Context, string, string) ([]projections.Entry
 		return f.entries(), nil
 	}
 	return nil, nil
+}
+
+func (f *fakeBook) NextEntry(ctx context.Context, tenant, session string) (int64, error) {
+	if f.count != nil {
+		return f.count(), nil
+	}
+	list, err := f.Entries(ctx, tenant, session)
+	return int64(len(list)), err
 }
 
 // serve makes a server over a fake book, closed when the test ends.

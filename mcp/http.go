@@ -130,10 +130,7 @@ func (s *Server) serverFor(r *http.Request) *sdk.Server {
 // SSEHandler serves the legacy HTTP+SSE transport. Mount it at one path: a GET
 // opens a connection, and its first event tells where to POST.
 func (s *Server) SSEHandler() http.Handler {
-	sse := sdk.NewSSEHandler(s.serverFor, &sdk.SSEOptions{
-		MaxRequestBodyBytes:        maxMessageBytes,
-		DisableLocalhostProtection: true,
-	})
+	sse := &legacy{server: s.serverFor, budget: s.opts.Budget, connections: map[string]*legacyConn{}}
 	owners := &bindings{by: map[string]access.Identity{}}
 	connected := owners.bound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if batched(r) {

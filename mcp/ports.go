@@ -64,4 +64,5 @@ type Sessions interface {
 	SessionQueries
 	Sessions(ctx context.Context, tenant string) ([]string, error)
 	Entries(ctx context.Context, tenant, session string) ([]projections.Entry, error)
+	NextEntry(ctx context.Context, tenant, session string) (int64, error)
 }

@@ -88,11 +88,8 @@ func (s *Server) resources() []resource {
 			},
 			// A session can be watched before its first run has ended.
 			version: func(ctx context.Context, name string) (string, error) {
-				if err := permitted(ctx); err != nil {
-					return "", err
-				}
-				entries, err := s.opts.Queries.Entries(ctx, s.tenant, name)
-				return strconv.Itoa(len(entries)), err
+				n, err := s.opts.Queries.NextEntry(ctx, s.tenant, name)
+				return strconv.FormatInt(n, 10), err
 			},
 		},
 		s.contextResource(),

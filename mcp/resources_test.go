@@ -12,7 +12,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
-	"daybook/internal/reads"
 	"daybook/ledger"
 	"daybook/mcp"
 	"daybook/projections"
@@ -147,33 +146,25 @@ func TestSubscribeToNothing(t *testing.T) {
 	}
 }
 
-// The log of a session is read with a permit for heavy reads when a client begins to
-// watch it, and each time the server looks at it.
-func TestWatchedSessionsNeedPermits(t *testing.T) {
+// A session log that is watched is not read: each look at it would cost more than the
+// one before.
+func TestWatchReadsNoEntries(t *testing.T) {
 	t.Parallel()
-	gate := reads.New(reads.Options{Running: 1, Hold: time.Hour})
-	running := make(chan int, 10)
-	changed := make(chan struct{})
-	close(changed)
+	looks := 0
 	book := &fakeBook{
 		entries: func() []projections.Entry {
-			select {
-			case running <- gate.Stats().Running:
-			default: // enough
-			}
+			t.Error("the watch reads the log")
 			return nil
 		},
-		changed: func() <-chan struct{} { return changed },
+		count: func() int64 {
+			looks++
+			return 3
+		},
 	}
-	p := openPipe(t, book.serve(t, mcp.Options{Reads: gate}), "")
+	p := openPipe(t, book.serve(t, mcp.Options{}), "")
 	p.initialize()
-	p.send(`{"jsonrpc":"2.0","id":"s","method":"resources/subscribe","params":{"uri":"session://log"}}`)
-	if m := p.receive(); m["error"] != nil {
-		t.Fatalf("%s", m)
-	}
-	for i := range 3 {
-		if n := <-running; n != 1 {
-			t.Errorf("look %d: %d permits are held", i, n)
-		}
+	p.send(`{"jsonrpc":"2.0","id":9,"method":"resources/subscribe","params":{"uri":"session://build"}}`)
+	if m := p.receive(); m["error"] != nil || looks == 0 {
+		t.Errorf("after %d looks: %s", looks, m["error"])
 	}
 }

@@ -196,6 +196,8 @@ func (s *Server) build() {
 		opts.Fixtures.Mount(s.sdk)
 	}
 	s.sdk.AddReceivingMiddleware(s.tasksOnCall(byName), rememberLevel)
+	u := &updates{life: s.life, running: &s.watches.running, waiting: map[sdk.Session]map[string]func(context.Context){}}
+	s.sdk.AddSendingMiddleware(u.aside)
 	if !opts.Stateless {
 		for _, r := range s.resources() {
 			s.sdk.AddResourceTemplate(r.template(), s.reader(r))

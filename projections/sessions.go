@@ -49,6 +49,20 @@ func (s *Store) Entries(ctx context.Context, tenant, session string) ([]Entry, e
 	return list, nil
 }
 
+// NextEntry returns the index that the next entry in the log of a session gets: 0 for a
+// session without entries. It waits for entries like Entries, and reads the newest alone.
+func (s *Store) NextEntry(ctx context.Context, tenant, session string) (int64, error) {
+	id := events.SessionID(tenant, session)
+	if err := s.logged(ctx, sessionKey{tenant, id}); err != nil {
+		return 0, fmt.Errorf("find the newest entry of session %q: %w", session, err)
+	}
+	var n int64
+	if err := s.reader.QueryRowContext(ctx, `SELECT coalesce(max(idx) + 1, 0) FROM entries WHERE tenant = ? AND session_id = ?`, tenant, id).Scan(&n); err != nil {
+		return 0, fmt.Errorf("find the newest entry of session %q: %w", session, err)
+	}
+	return n, nil
+}
+
 // entryBytes is about what an entry takes besides its code.
 const entryBytes = 512
 

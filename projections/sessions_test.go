@@ -71,6 +71,11 @@ func TestEntriesInDisorder(t *testing.T) {
 	if err != nil || len(got) != 2 || got[0].ExecutionID != id(1) || got[1].Index != 3 || got[1].ExecutionID != id(3) {
 		t.Errorf("entries %v, error %v", got, err)
 	}
+	for session, want := range map[string]int64{"s": 4, "unknown": 0} {
+		if next, err := s.NextEntry(t.Context(), tenant, session); next != want || err != nil {
+			t.Errorf("the next entry of %q is %d, %v, want %d", session, next, err, want)
+		}
+	}
 	anomalies, err := s.Anomalies(t.Context())
 	want := []projections.Anomaly{
 		{Seq: 5, What: `entry 0 of session "s" comes after entry 0`},

@@ -79,7 +79,7 @@ var owners = map[string][]string{
 	"github.com/tommie/v8go":         {"internal/v8"},
 	"github.com/evanw/esbuild":       {"internal/typescript"},
 	"github.com/tree-sitter":         {"internal/typescript"},
-	"golang.org/x/net":               {"internal/sandbox"},
+	"golang.org/x/net":               {"internal/sandbox", "internal/connections"},
 	"github.com/coreos/go-oidc":      {"internal/access"},
 	"github.com/go-jose/go-jose":     {"internal/access"},
 	"golang.org/x/mod":               {"audit", "internal/modpath"},

@@ -3,6 +3,7 @@ package attack_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -109,6 +110,7 @@ type server struct {
 	flags  []string
 	limits []string // of the process, as options of prlimit: "--nofile=1024"
 	temp   string   // directory for temporary files of the server; empty is that of the system
+	secure bool     // the flags have a certificate, which clients do not verify
 	cmd    *exec.Cmd
 	log    *lockedBuffer
 }
@@ -142,7 +144,22 @@ func startServer(t testing.TB, flags ...string) *server {
 
 func (s *server) tokenFile() string { return filepath.Join(s.dir, "tokens.jsonl") }
 
-func (s *server) url() string { return "http://" + s.addr }
+func (s *server) url() string {
+	if s.secure {
+		return "https://" + s.addr
+	}
+	return "http://" + s.addr
+}
+
+// client sends requests to the server.
+func (s *server) client() *http.Client {
+	if s.secure {
+		return secureClient
+	}
+	return http.DefaultClient
+}
+
+var secureClient = &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 
 // command runs another command of the binary and returns its standard output.
 func (s *server) command(args ...string) string {
@@ -194,7 +211,7 @@ func (s *server) start() {
 	s.launch()
 	deadline := time.Now().Add(60 * time.Second)
 	for {
-		resp, err := http.Get(s.url() + "/readyz")
+		resp, err := s.client().Get(s.url() + "/readyz")
 		if err == nil {
 			io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
@@ -345,7 +362,7 @@ func (s *server) get(ctx context.Context, token, path, accept string) (*http.Res
 		return nil, err
 	}
 	req.Header.Set("Accept", accept)
-	return http.DefaultClient.Do(req)
+	return s.client().Do(req)
 }
 
 // do sends a request with a token. A string body is sent as JSON as it is.
@@ -354,7 +371,7 @@ func (s *server) do(ctx context.Context, token, method, path string, body any) (
 	if err != nil {
 		return nil, err
 	}
-	return http.DefaultClient.Do(req)
+	return s.client().Do(req)
 }
 
 // request makes a request for do.

@@ -7,7 +7,7 @@
 // server's own health is, and closed.
 //
 // The package bounds what the requests of a connection take before a handler sees them:
-// the lines of HTTP/1 headers and the fields, requests and buffers of HTTP/2. The answer
+// the lines of HTTP/1 headers and the fields, streams, resets and buffers of HTTP/2. The answer
 // to a request does not wait for its body. A connection whose request was refused holds
 // nothing of the request while the client still sends it.
 package connections

@@ -3,12 +3,14 @@ package connections
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -64,6 +66,8 @@ type Stats struct {
 // ConnState and Handler MUST be set on the server. It is safe for concurrent use.
 type Limiter struct {
 	opts Options
+	// streams are those of HTTP/2: one for each connection, and some for refusals.
+	streams streams
 
 	mu      sync.Mutex
 	all     queue // without spare connections
@@ -85,7 +89,7 @@ func New(opts Options) *Limiter {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	return &Limiter{opts: opts, of: map[netip.Prefix]*queue{}}
+	return &Limiter{opts: opts, of: map[netip.Prefix]*queue{}, streams: streams{most: opts.Total + spareConnections}}
 }
 
 // Bind sets a Limiter's methods and the bounds of HTTP/2 on a server. The caller serves
@@ -93,11 +97,17 @@ func New(opts Options) *Limiter {
 func (l *Limiter) Bind(s *http.Server) {
 	s.Handler = l.handler(s.Handler)
 	s.DisableGeneralOptionsHandler = true // the handler sees every request
+	// Connections of HTTP/2 are frameConns, which hide TLS. Those without TLS are
+	// requestConns, which let no HTTP/2 through.
+	s.Protocols = new(http.Protocols)
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetUnencryptedHTTP2(true)
 	s.HTTP2 = &http.HTTP2Config{
 		MaxConcurrentStreams:          maxStreams,
 		MaxReadFrameSize:              frameBytes,
 		MaxReceiveBufferPerConnection: windowBytes,
 		MaxReceiveBufferPerStream:     windowBytes,
+		WriteByteTimeout:              unreadTime,
 	}
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, connKey{}, unwrap(c))
@@ -111,8 +121,10 @@ func (l *Limiter) Bind(s *http.Server) {
 				own.requests.keep()
 			}
 			l.keep(own)
+			own.answered()
 		case state == http.StateIdle && own.requests != nil:
 			own.requests.idle()
+			own.answered()
 		}
 	}
 	s.RegisterOnShutdown(l.closeIdle)
@@ -312,6 +324,13 @@ func (l *Limiter) end(c *conn) {
 	}
 }
 
+// running is how many requests of a connection have handlers.
+func (l *Limiter) running(c *conn) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return c.busy
+}
+
 // work notes that a connection has one more request. The caller must hold mu.
 func (l *Limiter) work(c *conn) {
 	if c.busy++; c.busy == 1 && !c.gone {
@@ -353,16 +372,17 @@ func (l *Limiter) handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if c.requests == nil || r.ProtoMajor != 1 {
-			l.serve(c, next, w, r)
-			return
-		}
-		c.requests.begin(r.ContentLength)
 		// net/http holds its request until the answer is sent. The handler's own may drop
 		// its header before that.
 		own := r
 		r = r.WithContext(r.Context())
 		own.Header = nil
+		if c.requests == nil || r.ProtoMajor != 1 {
+			r.TLS = c.secure
+			l.serve(c, next, w, r)
+			return
+		}
+		c.requests.begin(r.ContentLength)
 		if r.ContentLength == 0 {
 			l.serve(c, next, w, r)
 			return
@@ -376,8 +396,13 @@ func (l *Limiter) handler(next http.Handler) http.Handler {
 
 func (l *Limiter) serve(c *conn, next http.Handler, w http.ResponseWriter, r *http.Request) {
 	fits := l.begin(c)
-	defer l.end(c)
+	if c.requests == nil {
+		defer l.end(c)
+	} else {
+		c.unsent.Store(true) // until answered
+	}
 	if fields(r) > maxLines {
+		refusing(w, r)
 		w.Header().Set("Connection", "close")
 		http.Error(w, "the request header has more than "+strconv.Itoa(maxLines)+" fields; send fewer fields", http.StatusRequestHeaderFieldsTooLarge)
 		return
@@ -386,14 +411,23 @@ func (l *Limiter) serve(c *conn, next http.Handler, w http.ResponseWriter, r *ht
 		w.Header().Set("Connection", "close")
 	}
 	if (c.spare || !fits) && !l.opts.Health(r) {
+		refusing(w, r)
 		l.opts.Refuse(w, r)
 		return
 	}
 	next.ServeHTTP(w, r)
 }
 
-// fields is how many header fields a request has. Those of HTTP/2 are bounded by this
-// alone.
+// refusing drops the header of a request that is refused, and bounds the time that the
+// answer may take in HTTP/2, where the client says how much of it is sent.
+func refusing(w http.ResponseWriter, r *http.Request) {
+	r.Header = nil
+	if r.ProtoMajor == 2 {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stallTime)) // the place of the stream is bounded anyway
+	}
+}
+
+// fields is how many header fields a request has.
 func fields(r *http.Request) int {
 	n := 0
 	for _, values := range r.Header {
@@ -436,10 +470,23 @@ type conn struct {
 	// requests is what HTTP/1 reads the connection through; nil for HTTP/2. It is set
 	// before the connection is served.
 	requests *requestConn
+	// secure is the state of TLS that requests of HTTP/2 have.
+	secure *tls.ConnectionState
+
+	// unsent is true while a request of HTTP/1 is served and until its answer is
+	// written: net/http writes the end of it behind the handler.
+	unsent atomic.Bool
 
 	// These are guarded by the limiter's mu.
 	busy int // requests in progress
 	gone bool
+}
+
+// answered ends the request of HTTP/1 whose answer is written.
+func (c *conn) answered() {
+	if c.unsent.CompareAndSwap(true, false) {
+		c.limiter.end(c)
+	}
 }
 
 // Close closes the connection and gives up its place.

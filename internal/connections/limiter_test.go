@@ -2,7 +2,9 @@ package connections
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -48,6 +50,14 @@ func serve(t *testing.T, opts Options, secure bool) *testServer {
 		io.WriteString(w, "ok")
 	}))
 	s.limiter.Bind(server.Config)
+	inner := server.Config.Handler
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inner.ServeHTTP(w, r)
+		if r.URL.Path == "/late" { // as net/http may be late to write the answer
+			s.holding <- struct{}{}
+			<-s.release
+		}
+	})
 	s.server = server.Config
 	s.addr = server.Listener.Addr().String()
 	if secure {
@@ -199,6 +209,39 @@ func TestBusyStays(t *testing.T) {
 	for _, c := range busy {
 		if resp, err := http.ReadResponse(c.r, nil); err != nil || resp.StatusCode != http.StatusOK {
 			t.Errorf("a request of a connection that stays: %v, %v", resp, err)
+		}
+	}
+}
+
+// A connection does not give way before its answer is written: net/http writes what is
+// left of it behind the handler.
+func TestUnsentAnswerStays(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{false, true} {
+		for _, body := range []string{"", "Content-Length: 100000"} { // of the second nothing is sent
+			s := serve(t, Options{Total: 1}, secure)
+			dial := s.dial
+			if secure {
+				dial = s.dialTLS
+			}
+			c := dial(t)
+			fmt.Fprintf(c, "POST /late HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n", cmp.Or(body, "Content-Length: 0"))
+			<-s.holding
+			if code := dial(t).get("/"); code != http.StatusServiceUnavailable {
+				t.Errorf("TLS %t: a connection beside an answer that is not written is answered %d", secure, code)
+			}
+			close(s.release)
+			resp, err := http.ReadResponse(c.r, nil)
+			if err != nil {
+				t.Fatalf("TLS %t, %q: %v", secure, body, err)
+			}
+			if answer, err := io.ReadAll(resp.Body); string(answer) != "ok" || err != nil {
+				t.Errorf("TLS %t, %q: the answer is %q, %v", secure, body, answer, err)
+			}
+			s.eventually(t, "no request is left", func(st Stats) bool { return st.Busy == 0 })
+			if code := dial(t).get("/"); code != http.StatusOK {
+				t.Errorf("TLS %t, %q: the next connection is answered %d", secure, body, code)
+			}
 		}
 	}
 }

@@ -195,6 +195,7 @@ func (c *requestConn) Close() error {
 	c.mu.Lock()
 	stopped := c.stopped
 	c.mu.Unlock()
+	c.below.answered()
 	if stopped == nil {
 		return c.Conn.Close() //nolint:wrapcheck // net/http ignores it
 	}

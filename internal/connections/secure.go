@@ -76,8 +76,11 @@ func (s *secureListener) secure(plain net.Conn) {
 		_ = c.Close() // the handshake failed anyway
 		return
 	}
-	var out net.Conn = t
-	if t.ConnectionState().NegotiatedProtocol != "h2" {
+	var out net.Conn
+	if state := t.ConnectionState(); state.NegotiatedProtocol == "h2" {
+		c.requests, c.secure = nil, &state
+		out = newFrameConn(t, c)
+	} else {
 		c.requests = &requestConn{Conn: t, below: c}
 		out = secureRequestConn{c.requests, t}
 	}

@@ -358,8 +358,11 @@ func TestPromptContinues(t *testing.T) {
 	first.dies()
 	second := r.owner()
 	second.hears(`{"id":"daybook restores session s","jsonrpc":"2.0","method":"session/resume","params":{"_meta":{"daybook/reattached":true},"cwd":"/c","mcpServers":[],"sessionId":"s"}}`)
+	if link.Restoring(first.ctx) || !link.Restoring(second.ctx) {
+		t.Error("the second owner alone restores the connection")
+	}
 	second.says(`{"jsonrpc":"2.0","id":"daybook restores session s","error":{"code":1}}`) // which the client need not know
-	if _, _, again := second.asks("session/prompt"); !again {
+	if _, _, again := second.asks("session/prompt"); !again || link.Restoring(second.ctx) {
 		t.Error("the prompt is not taken for a repetition")
 	}
 	second.says("%s", update(9, "available_commands_update"))

@@ -444,6 +444,25 @@ func DeliveryOf(ctx context.Context, id any) (Delivery, bool) {
 	return Delivery{Key: fmt.Sprintf("link-%s-%d", c.key, r.number), Again: r.again}, true
 }
 
+// Restoring reports whether the link that ctx is of restores its connection: the server
+// is to answer a line of the link, not of the client.
+func Restoring(ctx context.Context) bool {
+	c, _ := ctx.Value(connKey{}).(*Conn)
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, list := range c.calls {
+		for _, r := range list {
+			if r.restored != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Forget leaves a session of the Agent Client Protocol to another client: the next
 // owner does not resume it for the client of the link that ctx is of.
 func Forget(ctx context.Context, session string) {

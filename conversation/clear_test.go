@@ -1,0 +1,62 @@
+package conversation_test
+
+import (
+	"sync"
+	"testing"
+
+	"daybook/conversation"
+	"daybook/events"
+)
+
+// Clearing a context appends an event if there is something to clear, also when many
+// clear it at once. The answer is the same.
+func TestClearAppendsOnce(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	s := b.store()
+	clear := func(k conversation.Key) (id string) {
+		t.Helper()
+		c, _, err := s.Clear(t.Context(), k, client)
+		if err != nil {
+			t.Error(err)
+		}
+		return c.SessionID
+	}
+	count := func(when string, want int) {
+		t.Helper()
+		b.settle()
+		if n := b.count(events.TypeContextCleared); n != want {
+			t.Errorf("%s: the ledger has %d events about a cleared context, want %d", when, n, want)
+		}
+	}
+	id := clear(named(1))
+	if again := clear(named(1)); again != id || !events.ValidHash(id) {
+		t.Errorf("an absent context has the ids %q and %q", id, again)
+	}
+	count("an absent context", 0)
+	if n := b.count(events.TypeContextNoted); n != 0 {
+		t.Errorf("the ledger has %d events about the use of an absent context", n)
+	}
+	if got := set(t, s, named(1), "word", `"x"`).SessionID; got != id {
+		t.Errorf("the context has the id %s, and had %s before", got, id)
+	}
+	var clearing sync.WaitGroup
+	for range 8 {
+		clearing.Go(func() {
+			if got := clear(named(1)); got != id {
+				t.Errorf("a cleared context has the id %s, not %s", got, id)
+			}
+		})
+	}
+	clearing.Wait()
+	count("eight at once", 1)
+	// What was noted and what is requested just now is cleared.
+	note(t, s, named(1), b.clock.Now(), 1)
+	clear(named(1))
+	count("a note", 2)
+	if _, err := s.Ref(t.Context(), named(2)); err != nil {
+		t.Fatal(err)
+	}
+	clear(named(2))
+	count("a run that is about to be requested", 3)
+}

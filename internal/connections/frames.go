@@ -1,0 +1,160 @@
+package connections
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"golang.org/x/net/http2/hpack"
+)
+
+// Types and flags of HTTP/2 frames, and the sizes of what is not in frames.
+const (
+	frameHeaderBytes = 9
+	prefaceBytes     = 24
+
+	frameData         = 0x0
+	frameHeaders      = 0x1
+	frameReset        = 0x3
+	frameContinuation = 0x9
+
+	flagEndStream  = 0x1
+	flagEndHeaders = 0x4
+	flagPadded     = 0x8
+	flagPriority   = 0x20
+)
+
+const (
+	// maxBlockFrames bounds the frames of a request header, maxBlockBytes its bytes as
+	// they are sent. net/http closes a connection that sends about 40 KiB.
+	maxBlockFrames = 16
+	maxBlockBytes  = 64 << 10
+	// largeHeader is the decoded size of a header, in bytes, from which a connection may
+	// have one such request at a time. It is less than the size that net/http refuses:
+	// what it refuses is large.
+	largeHeader = 20 << 10
+	// hpackTable is the table size of HPACK that net/http uses, in bytes.
+	hpackTable = 4096
+)
+
+var (
+	errTooManyFrames = errors.New("the header of a request has too many frames or bytes")
+	errOutOfOrder    = errors.New("a frame comes between those of a header")
+)
+
+// frame is the header of an HTTP/2 frame.
+type frame struct {
+	kind   byte
+	flags  byte
+	stream uint32
+	length int
+}
+
+// frames finds the headers of frames in one direction of a connection.
+type frames struct {
+	skip    int // bytes before the next header
+	header  [frameHeaderBytes]byte
+	have    int
+	current frame
+}
+
+// next follows bytes up to the end of a frame's header or of its payload. It returns
+// how many bytes those are. begun is true when the header of a frame is complete;
+// otherwise they belong to the payload of the current frame.
+func (f *frames) next(p []byte) (used int, begun bool) {
+	if f.skip > 0 {
+		used = min(f.skip, len(p))
+		f.skip -= used
+		return used, false
+	}
+	used = copy(f.header[f.have:], p)
+	if f.have += used; f.have < frameHeaderBytes {
+		return used, false
+	}
+	f.have = 0
+	h := f.header
+	f.current = frame{
+		kind: h[3], flags: h[4], stream: binary.BigEndian.Uint32(h[5:]) &^ (1 << 31),
+		length: int(h[0])<<16 | int(h[1])<<8 | int(h[2]),
+	}
+	f.skip = f.current.length
+	return used, true
+}
+
+// block follows the header of a request in HEADERS and CONTINUATION frames, and decodes
+// it to count its fields.
+type block struct {
+	decoder *hpack.Decoder
+	open    bool
+	frames  int
+	bytes   int
+	before  int // bytes of the frame that come before the fragment
+	left    int // bytes of the fragment that are left
+	padded  bool
+	fields  int
+	size    int // as in SETTINGS_MAX_HEADER_LIST_SIZE
+}
+
+func newBlock() *block {
+	b := &block{}
+	b.decoder = hpack.NewDecoder(hpackTable, func(f hpack.HeaderField) {
+		b.fields++
+		b.size += int(f.Size())
+	})
+	b.decoder.SetMaxStringLength(maxBlockBytes)
+	return b
+}
+
+// begin takes the header of a HEADERS or CONTINUATION frame.
+func (b *block) begin(f frame) error {
+	if (f.kind == frameContinuation) != b.open {
+		return errOutOfOrder
+	}
+	if f.kind == frameHeaders {
+		b.open, b.frames, b.bytes, b.fields, b.size = true, 0, 0, 0, 0
+	}
+	b.frames++
+	b.bytes += f.length
+	if b.frames > maxBlockFrames || b.bytes > maxBlockBytes {
+		return errTooManyFrames
+	}
+	b.before, b.left, b.padded = 0, f.length, false
+	if f.kind == frameHeaders {
+		b.padded = f.flags&flagPadded != 0
+		if b.padded {
+			b.before++
+		}
+		if f.flags&flagPriority != 0 {
+			b.before += 5
+		}
+	}
+	return nil
+}
+
+// payload takes a piece of such a frame.
+func (b *block) payload(p []byte) error {
+	for len(p) > 0 && b.before > 0 {
+		if b.padded { // its first byte is the length of the padding
+			b.left -= int(p[0])
+			b.padded = false
+		}
+		b.before--
+		b.left--
+		p = p[1:]
+	}
+	p = p[:max(0, min(len(p), b.left))]
+	b.left -= len(p)
+	if _, err := b.decoder.Write(p); err != nil {
+		return fmt.Errorf("decode a request header: %w", err)
+	}
+	return nil
+}
+
+// end ends the header and reports whether it is large.
+func (b *block) end() (large bool, err error) {
+	b.open = false
+	if err := b.decoder.Close(); err != nil {
+		return false, fmt.Errorf("decode a request header: %w", err)
+	}
+	return b.fields > maxLines || b.size > largeHeader, nil
+}

@@ -1,0 +1,241 @@
+package connections
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// http2Client is a connection that sends frames.
+type http2Client struct {
+	*client
+	framer *http2.Framer
+	block  bytes.Buffer
+	hpack  *hpack.Encoder
+	next   uint32
+}
+
+func (s *testServer) dialHTTP2(t *testing.T, settings ...http2.Setting) *http2Client {
+	t.Helper()
+	plain := s.dial(t)
+	secure := tls.Client(plain.Conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	c := &http2Client{client: &client{Conn: secure, t: t}, next: 1}
+	c.framer = http2.NewFramer(secure, secure)
+	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	c.hpack = hpack.NewEncoder(&c.block)
+	io.WriteString(c, http2.ClientPreface)
+	if err := c.framer.WriteSettings(settings...); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *http2Client) encode(path string, fields int) []byte {
+	c.block.Reset()
+	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "localhost"}, {":path", path}} {
+		c.hpack.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	}
+	for i := range fields {
+		c.hpack.WriteField(hpack.HeaderField{Name: "x" + strconv.Itoa(i)})
+	}
+	return c.block.Bytes()
+}
+
+func (c *http2Client) request(path string, fields int) (stream uint32) {
+	stream = c.next
+	c.next += 2
+	// An error comes again when the client reads.
+	_ = c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.encode(path, fields), EndStream: true, EndHeaders: true})
+	return stream
+}
+
+// status reads up to the header of an answer.
+func (c *http2Client) status(stream uint32) string {
+	c.t.Helper()
+	for {
+		f, err := c.framer.ReadFrame()
+		if err != nil {
+			c.t.Fatalf("wait for an answer on stream %d: %v", stream, err)
+		}
+		if h, ok := f.(*http2.MetaHeadersFrame); ok && h.StreamID == stream {
+			return h.PseudoValue("status")
+		}
+	}
+}
+
+// ended reads until the server has closed the connection.
+func (c *http2Client) ended() {
+	c.t.Helper()
+	for {
+		if _, err := c.framer.ReadFrame(); err != nil {
+			if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+				c.t.Fatal("the connection is still open")
+			}
+			return
+		}
+	}
+}
+
+// openStreams is how many places of streams are taken.
+func (s *testServer) openStreams() int {
+	s.limiter.streams.mu.Lock()
+	defer s.limiter.streams.mu.Unlock()
+	return s.limiter.streams.open
+}
+
+func (s *testServer) haveStreams(t *testing.T, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); s.openStreams() != n; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d streams have places, want %d", s.openStreams(), n)
+		}
+	}
+}
+
+// The header of a request has bounds that hold before its end, and a second large one
+// of a connection is refused.
+func TestFrames(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Total: 10}, true)
+	unread := http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
+	for name, send := range map[string]func(*http2Client){
+		"frames without end": func(c *http2Client) {
+			c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.encode("/", 0)})
+			for range maxBlockFrames {
+				c.framer.WriteContinuation(1, false, nil)
+			}
+		},
+		"a frame within a header": func(c *http2Client) {
+			c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.encode("/", 0)})
+			c.framer.WritePing(false, [8]byte{})
+		},
+		"two headers with many fields": func(c *http2Client) {
+			c.request("/", maxLines+1)
+			c.request("/", maxLines+1)
+		},
+		"a malformed header": func(c *http2Client) {
+			c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x80}, EndHeaders: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := s.dialHTTP2(t, unread)
+			send(c)
+			c.ended()
+		})
+	}
+	s.haveStreams(t, 0)
+	// Padding, a priority and several frames are part of a header.
+	c := s.dialHTTP2(t)
+	block := c.encode("/", 20)
+	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:7], EndStream: true, PadLength: 9,
+		Priority: http2.PriorityParam{Weight: 3}})
+	c.framer.WriteContinuation(1, false, block[7:8])
+	c.framer.WriteContinuation(1, true, block[8:])
+	if got := c.status(1); got != "200" {
+		t.Errorf("a header in three frames is answered %s", got)
+	}
+	s.haveStreams(t, 0)
+}
+
+// A connection always has one stream. Further ones wait while as many are open as there
+// may be, and are served once others end.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Total: 1000}, true)
+	s.limiter.streams.most = 3
+	busy, other := s.dialHTTP2(t), s.dialHTTP2(t)
+	for range 3 {
+		busy.request("/hold", 0)
+		<-s.holding
+	}
+	if got := other.status(other.request("/", 0)); got != "200" {
+		t.Errorf("the only stream of a connection is answered %s", got)
+	}
+	further := busy.request("/", 0)
+	s.haveStreams(t, 3)
+	if n := len(s.holding); n != 0 {
+		t.Errorf("%d further requests are served", n)
+	}
+	close(s.release)
+	if got := busy.status(further); got != "200" {
+		t.Errorf("a stream that waited is answered %s", got)
+	}
+	s.haveStreams(t, 0)
+}
+
+// A stream that is reset keeps its place for a while. So do those of a connection that
+// is closed.
+func TestResets(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Total: 1000}, true)
+	c := s.dialHTTP2(t)
+	for range 10 {
+		c.framer.WriteRSTStream(c.request("/", 0), http2.ErrCodeCancel)
+	}
+	c.request("/hold", 0)
+	<-s.holding
+	if n := s.openStreams(); n < 2 { // an answer may have come before a reset
+		t.Errorf("%d streams have places", n)
+	}
+	s.haveStreams(t, 1)
+	c.Close()
+	s.haveStreams(t, 0)
+}
+
+// Nothing is read of a client that reads nothing.
+func TestUnreadAnswers(t *testing.T) {
+	t.Parallel()
+	mine, theirs := net.Pipe() // has no buffer
+	defer theirs.Close()
+	l := New(Options{Total: 1})
+	c := newFrameConn(mine, &conn{limiter: l})
+	defer c.Close()
+	wrote := make(chan struct{})
+	go func() {
+		defer close(wrote)
+		c.Write(make([]byte, frameHeaderBytes))
+	}()
+	first := make([]byte, 1)
+	if _, err := theirs.Read(first); err != nil { // the rest of it is not read
+		t.Fatal(err)
+	}
+	c.since.Store(1) // long ago
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		c.Read(make([]byte, prefaceBytes))
+	}()
+	theirs.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
+	if _, err := theirs.Write([]byte("PRI")); err == nil {
+		t.Error("the server reads while the client does not")
+	}
+	io.ReadFull(theirs, make([]byte, frameHeaderBytes-1))
+	<-wrote
+	theirs.SetWriteDeadline(time.Now().Add(10 * time.Second))
+	if _, err := theirs.Write([]byte("PRI")); err != nil {
+		t.Errorf("the server does not read once the client does: %v", err)
+	}
+	<-read
+}
+
+// A connection without TLS speaks no HTTP/2: its frames would not be counted.
+func TestNoHTTP2WithoutTLS(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Total: 10}, false)
+	c := s.dial(t)
+	io.WriteString(c, http2.ClientPreface)
+	http2.NewFramer(c, nil).WriteSettings()
+	answer, err := io.ReadAll(c.r)
+	if !strings.HasPrefix(string(answer), "HTTP/1.1 ") || strings.Contains(string(answer), "\x00") {
+		t.Errorf("the preface of HTTP/2 is answered %q, %v", answer, err)
+	}
+}

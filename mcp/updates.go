@@ -1,0 +1,73 @@
+package mcp
+
+import (
+	"context"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// updatedMethod is the notification that a watched address has changed.
+const updatedMethod = "notifications/resources/updated"
+
+// updates send the notifications about watched addresses, each session's in a goroutine
+// of its own: a client that reads nothing delays no other one. What waits for a session
+// is one notification for each address. It is safe for concurrent use.
+type updates struct {
+	life    context.Context
+	running *sync.WaitGroup
+
+	mu      sync.Mutex
+	waiting map[sdk.Session]map[string]func(context.Context) // by address; a session with a goroutine has an entry
+}
+
+// aside is the middleware of a server that sends such notifications.
+func (u *updates) aside(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		p, ok := req.GetParams().(*sdk.ResourceUpdatedNotificationParams)
+		if method != updatedMethod || !ok || p == nil {
+			return next(ctx, method, req)
+		}
+		// The SDK cancels ctx when this returns.
+		u.send(context.WithoutCancel(ctx), req.GetSession(), p.URI, func(ctx context.Context) {
+			_, _ = next(ctx, method, req) // a client that cannot be reached is forgotten when its session ends
+		})
+		return nil, nil
+	}
+}
+
+// send calls fn in the goroutine of a session, unless a later call for the same address
+// replaces it before.
+func (u *updates) send(ctx context.Context, session sdk.Session, uri string, fn func(context.Context)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	list, busy := u.waiting[session]
+	if !busy {
+		list = map[string]func(context.Context){}
+		u.waiting[session] = list
+	}
+	list[uri] = fn
+	if busy {
+		return
+	}
+	u.running.Go(func() {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(u.life, cancel)()
+		for fn := u.next(session); fn != nil; fn = u.next(session) {
+			fn(ctx)
+		}
+	})
+}
+
+// next takes a notification of a session, or ends its goroutine.
+func (u *updates) next(session sdk.Session) func(context.Context) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for uri, fn := range u.waiting[session] {
+		delete(u.waiting[session], uri)
+		return fn
+	}
+	delete(u.waiting, session)
+	return nil
+}
