@@ -66,7 +66,7 @@ type Daybook struct {
 	http         *http.Server // nil when nothing listens
 	listener     net.Listener
 	disk         *disk // nil without a reserve
-	unapplied    unapplied
+	changes      access.Changes
 	lateReads    atomic.Uint64
 	// baseHeapOf is the engine whose base heap could not be stored at the start; empty
 	// once it is. Only watchDisk uses it after the start.

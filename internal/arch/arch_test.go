@@ -47,7 +47,7 @@ var allowed = map[string][]string{
 	"internal/reads":                   {},
 	"internal/jetstream":               {"events", "internal/budget", "internal/exhausted", "internal/fairness"},
 	"internal/jetstream/jetstreamtest": {"internal/jetstream", "internal/natsserver"},
-	"internal/access":                  {"events"},
+	"internal/access":                  {"events", "ledger"},
 	"internal/connections":             {},
 	"internal/exhausted":               {},
 	"internal/keyring":                 {},

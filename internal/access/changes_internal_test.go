@@ -1,4 +1,4 @@
-package embed
+package access
 
 import (
 	"context"
@@ -43,14 +43,14 @@ func (v *view) apply(upTo uint64) {
 }
 
 // A tenant with too many unapplied changes waits, then is refused. Others are not.
-func TestUnapplied(t *testing.T) {
+func TestUnappliedChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &view{changed: make(chan struct{})}
-		var u unapplied
+		var u Changes
 		seq := uint64(0)
 		admit := func(tenant string, bytes int) error {
-			appended, err := u.admit(t.Context(), v, tenant, bytes)
+			appended, err := u.Admit(t.Context(), v, tenant, bytes)
 			if err == nil {
 				seq++
 				appended(seq)
@@ -84,7 +84,7 @@ func TestUnapplied(t *testing.T) {
 		// A failed append leaves its place.
 		v.apply(2)
 		for range 3 {
-			appended, err := u.admit(t.Context(), v, "loud", 1)
+			appended, err := u.Admit(t.Context(), v, "loud", 1)
 			if err != nil {
 				t.Fatalf("after a failed append: %v", err)
 			}
@@ -96,7 +96,7 @@ func TestUnapplied(t *testing.T) {
 		if err := admit("loud", 1); err != nil {
 			t.Error(err)
 		}
-		if _, err := u.admit(left, v, "loud", 1); err == nil {
+		if _, err := u.Admit(left, v, "loud", 1); err == nil {
 			t.Error("a client that has left is admitted")
 		}
 		v.stalled = &events.UnwritableError{}
@@ -135,7 +135,7 @@ func TestChangesOfClients(t *testing.T) {
 		"a cancel":         {&events.ExecutionCancelRequested{}, false},
 		"a collected heap": {&events.HeapCollected{}, false},
 	} {
-		if _, ok := changeSize(test.data); ok != test.want {
+		if _, ok := ChangeSize(test.data); ok != test.want {
 			t.Errorf("%s is held back: %v", name, ok)
 		}
 	}

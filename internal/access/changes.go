@@ -1,4 +1,4 @@
-package embed
+package access
 
 import (
 	"context"
@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/jetstream"
 	"daybook/ledger"
-	"daybook/projections"
 )
 
 const (
@@ -29,36 +27,9 @@ const (
 	changeBytes, tagBytes = 512, 128
 )
 
-// clientLog is the store as clients' changes are appended to it, by the ledger and by
-// the conversation contexts. It delays and refuses them; what a runner records passes.
-type clientLog struct {
-	*jetstream.Store
-	d *Daybook
-}
-
-// Append appends an event. A client's change is an *events.UnwritableError while the
-// disk is below the reserve, and CodeExhausted if too many earlier changes of its
-// tenant stay unapplied.
-func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
-	size, ok := changeSize(e.Data)
-	if !ok {
-		return l.Store.Append(ctx, e, after)
-	}
-	if err := l.d.disk.isLow(); err != nil {
-		return 0, fmt.Errorf("append %s: %w", e.Type, err)
-	}
-	appended, err := l.d.unapplied.admit(ctx, l.d.projections, e.Tenant, size)
-	if err != nil {
-		return 0, err
-	}
-	seq, err := l.Store.Append(ctx, e, after)
-	appended(seq)
-	return seq, err
-}
-
-// changeSize returns about how many bytes a client's change takes in the projections,
+// ChangeSize returns about how many bytes a client's change takes in the projections,
 // and false for an event that must be recorded because of an earlier one.
-func changeSize(data events.Data) (size int, ok bool) {
+func ChangeSize(data events.Data) (size int, ok bool) {
 	size = changeBytes
 	switch d := data.(type) {
 	case *events.ExecutionRequested:
@@ -81,19 +52,18 @@ func changeSize(data events.Data) (size int, ok bool) {
 	return 0, false
 }
 
-// applied is how far the projections have come. *projections.Store implements it.
-type applied interface {
+// Applied is how far the projections have come. *projections.Store implements it.
+type Applied interface {
 	Applied() uint64
 	Changed() <-chan struct{}
 	Damage() error
 	Stalled() error
 }
 
-var _ applied = (*projections.Store)(nil)
-
-// unapplied holds the changes of each tenant that are recorded and not applied. The
-// zero value is ready to use. It is safe for concurrent use.
-type unapplied struct {
+// Changes admits the changes of clients: it holds those of each tenant that are
+// recorded and not applied. The zero value is ready to use. It is safe for concurrent
+// use.
+type Changes struct {
 	mu       sync.Mutex
 	backlogs map[string]*backlog // by tenant; guarded by mu
 }
@@ -110,9 +80,10 @@ type change struct {
 	bytes int
 }
 
-// admit waits until a tenant may append a change. The caller MUST call appended with
+// Admit waits until a tenant may append a change of about that many bytes, see
+// ChangeSize, and returns CodeExhausted if it waits for too long. The caller MUST call appended with
 // the position of the change, 0 if it was not recorded.
-func (u *unapplied) admit(ctx context.Context, view applied, tenant string, bytes int) (appended func(seq uint64), err error) {
+func (u *Changes) Admit(ctx context.Context, view Applied, tenant string, bytes int) (appended func(seq uint64), err error) {
 	var late <-chan time.Time
 	for {
 		changed := view.Changed()
@@ -142,7 +113,7 @@ func (u *unapplied) admit(ctx context.Context, view applied, tenant string, byte
 
 // add adds a change to the backlog of its tenant, or returns nil and the number of
 // changes there when it is full.
-func (u *unapplied) add(upTo uint64, tenant string, bytes int) (c *change, waiting int) {
+func (u *Changes) add(upTo uint64, tenant string, bytes int) (c *change, waiting int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	b := u.backlogs[tenant]
@@ -167,7 +138,7 @@ func (u *unapplied) add(upTo uint64, tenant string, bytes int) (c *change, waiti
 }
 
 // dropEmpty drops the backlogs in which everything is applied. The caller must hold mu.
-func (u *unapplied) dropEmpty(upTo uint64) {
+func (u *Changes) dropEmpty(upTo uint64) {
 	for tenant, b := range u.backlogs {
 		if b.forget(func(c *change) bool { return c.seq != 0 && c.seq <= upTo }); len(b.changes) == 0 {
 			delete(u.backlogs, tenant)
@@ -176,7 +147,7 @@ func (u *unapplied) dropEmpty(upTo uint64) {
 }
 
 // appended notes the position of a change, or forgets it.
-func (u *unapplied) appended(tenant string, c *change, seq uint64) {
+func (u *Changes) appended(tenant string, c *change, seq uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if c.seq = seq; seq == 0 {

@@ -1,0 +1,40 @@
+package embed
+
+import (
+	"context"
+	"fmt"
+
+	"daybook/events"
+	"daybook/internal/access"
+	"daybook/internal/jetstream"
+	"daybook/projections"
+)
+
+// clientLog is the store as clients' changes are appended to it, by the ledger and by
+// the conversation contexts. It delays and refuses them; what a runner records passes.
+type clientLog struct {
+	*jetstream.Store
+	d *Daybook
+}
+
+// Append appends an event. A client's change is an *events.UnwritableError while the
+// disk is below the reserve, and CodeExhausted if too many earlier changes of its
+// tenant stay unapplied.
+func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	size, ok := access.ChangeSize(e.Data)
+	if !ok {
+		return l.Store.Append(ctx, e, after)
+	}
+	if err := l.d.disk.isLow(); err != nil {
+		return 0, fmt.Errorf("append %s: %w", e.Type, err)
+	}
+	appended, err := l.d.changes.Admit(ctx, l.d.projections, e.Tenant, size)
+	if err != nil {
+		return 0, err
+	}
+	seq, err := l.Store.Append(ctx, e, after)
+	appended(seq)
+	return seq, err
+}
+
+var _ access.Applied = (*projections.Store)(nil)
