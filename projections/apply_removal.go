@@ -94,6 +94,7 @@ func (a *applier) removed(e *events.Event, d *events.LedgerVolumeRemoved) error 
 	if err := errors.Join(a.exec(a.s.dropSessions), a.dropHeaps(d.Last), a.dropTags(d.Last), a.exec(a.s.dropUsage), a.exec(a.s.recount)); err != nil {
 		return err
 	}
+	a.recounted = true
 	a.erased = true // what is gone is gone from the log, too
 	return a.exec(a.s.keepNothing)
 }

@@ -86,7 +86,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	if a.erased || s.unscrubbed { // before anybody is told
 		err = s.scrub(uninterrupted)
 	}
-	s.advance(batch, a.log)
+	s.advance(batch, a)
 	return err
 }
 
@@ -104,8 +104,10 @@ type applier struct {
 	log    []logChange
 	// erased is true when content was.
 	erased bool
-	// used is by how much the batch changes what tenants use.
-	used map[string]*Usage
+	// used is by how much the batch changes what tenants use. recounted is true if it
+	// changes that in another way, too.
+	used      map[string]*Usage
+	recounted bool
 	// contexts are those that the batch has to do with.
 	contexts map[contextKey]*contextRow
 }

@@ -18,15 +18,62 @@ type Usage struct {
 	Applied uint64
 }
 
+// manyUsages is how many tenants' usages are held in memory before all are dropped.
+const manyUsages = 4096
+
 // TenantUsage returns what a tenant uses, in one step with the position it is
-// true for. A tenant that nothing is on record of uses nothing.
+// true for. A tenant without recorded events uses nothing. It is read at each
+// submission: the file is only asked for a tenant that is not held in memory.
 func (s *Store) TenantUsage(ctx context.Context, tenant string) (u Usage, err error) {
+	s.mu.Lock()
+	u, held := s.usages[tenant]
+	u.Applied = s.stats.Applied
+	s.mu.Unlock()
+	if held {
+		return u, nil
+	}
 	err = s.reader.QueryRowContext(ctx, `SELECT p.applied, coalesce(u.runs, 0), coalesce(u.output_bytes, 0), coalesce(u.heap_bytes, 0)
 		FROM position p LEFT JOIN tenant_usage u ON u.tenant = ?`, tenant).Scan(&u.Applied, &u.Runs, &u.OutputBytes, &u.HeapBytes)
 	if err != nil {
 		return Usage{}, fmt.Errorf("read the usage of tenant %s: %w", tenant, err)
 	}
+	s.holdUsage(tenant, u)
 	return u, nil
+}
+
+// holdUsage keeps a tenant's usage in memory, unless more was applied since it was
+// read.
+func (s *Store) holdUsage(tenant string, u Usage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u.Applied != s.stats.Applied {
+		return
+	}
+	if s.usages == nil || len(s.usages) >= manyUsages {
+		s.usages = map[string]Usage{}
+	}
+	s.usages[tenant] = u
+}
+
+// addUsage brings the usages in memory up to a commit. The caller must hold mu.
+func (s *Store) addUsage(a *applier) {
+	if a.recounted {
+		clear(s.usages)
+		return
+	}
+	for tenant, change := range a.used {
+		if u, held := s.usages[tenant]; held {
+			u.add(*change)
+			s.usages[tenant] = u
+		}
+	}
+}
+
+// add adds a change.
+func (u *Usage) add(change Usage) {
+	u.Runs += change.Runs
+	u.OutputBytes += change.OutputBytes
+	u.HeapBytes += change.HeapBytes
 }
 
 // UnfinishedTenants lists the tenants with runs that are queued or running.

@@ -1,6 +1,7 @@
 package projections_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -69,6 +70,7 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 				t.Fatal(err)
 			}
 			list = list[n:]
+			usage(t, s, tenant) // from now on it is held in memory, the other tenant's is not
 		}
 		for _, who := range []string{tenant, "another"} {
 			var want projections.Usage
@@ -86,6 +88,23 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 			if want.Runs == 0 && want.OutputBytes == 0 {
 				t.Errorf("seed %d: the history is empty", seed)
 			}
+		}
+	}
+}
+
+// BenchmarkTenantUsage measures what the limits read at each submission, while
+// other tenants use as much.
+func BenchmarkTenantUsage(b *testing.B) {
+	s, book := open(b, projections.Options{}), newBook()
+	for n := range 1000 {
+		book.addFor(fmt.Sprint("t", n%100), requested(n))
+	}
+	if err := s.Apply(b.Context(), book.all()); err != nil {
+		b.Fatal(err)
+	}
+	for n := 0; b.Loop(); n++ {
+		if u, err := s.TenantUsage(b.Context(), fmt.Sprint("t", n%100)); err != nil || u.Runs != 10 {
+			b.Fatal(u, err)
 		}
 	}
 }
