@@ -2,11 +2,13 @@ package embed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"daybook/events"
 	"daybook/internal/access"
 	"daybook/internal/jetstream"
+	"daybook/ledger"
 	"daybook/projections"
 )
 
@@ -18,9 +20,16 @@ type clientLog struct {
 }
 
 // Append appends an event. A client's change is an *events.UnwritableError while the
-// disk is below the reserve, and CodeExhausted if too many earlier changes of its
-// tenant stay unapplied.
+// disk is below the reserve, and CodeExhausted if its tenant has too much of what it
+// adds, or if too many earlier changes of its tenant stay unapplied.
 func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	err := l.d.quotas.Keep(ctx, e.Tenant, access.KeptBy(e.Data))
+	if over, limited := errors.AsType[*access.LimitError](err); limited {
+		return 0, &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("append %s: %w", e.Type, err)
+	}
 	size, ok := access.ChangeSize(e.Data)
 	if !ok {
 		return l.Store.Append(ctx, e, after)

@@ -76,7 +76,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 		}
 	}
 	last := batch[len(batch)-1].Seq
-	if err := errors.Join(a.storeExtents(), a.storeUsage(), a.storeContexts(), a.exec(s.insert.position, last)); err != nil {
+	if err := errors.Join(a.storeExtents(), a.storeContexts(), a.storeUsage(), a.exec(s.insert.position, last)); err != nil {
 		return fmt.Errorf("apply events up to %d: %w", last, err)
 	}
 	if err := tx.Commit(); err != nil {
