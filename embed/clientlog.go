@@ -19,9 +19,11 @@ type clientLog struct {
 	d *Daybook
 }
 
-// Append appends an event. A client's change is an *events.UnwritableError while the
-// disk is below the reserve, and CodeExhausted if its tenant has too much of what it
-// adds, or if too many earlier changes of its tenant stay unapplied.
+// Append appends an event. If too many earlier changes of its tenant stay unapplied, a
+// client's change is CodeExhausted, or an *events.UnwritableError while the projections
+// cannot be written. It is CodeExhausted, too, if its tenant has too much of what it adds.
+// It is an *events.UnwritableError, too, while the disk is below the
+// reserve.
 func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
 	err := l.d.quotas.Keep(ctx, e.Tenant, access.KeptBy(e.Data))
 	if over, limited := errors.AsType[*access.LimitError](err); limited {
@@ -30,9 +32,15 @@ func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uin
 	if err != nil {
 		return 0, fmt.Errorf("append %s: %w", e.Type, err)
 	}
-	size, ok := access.ChangeSize(e.Data)
-	if !ok {
+	size, held := access.ChangeSize(e.Data)
+	switch {
+	case size == 0:
 		return l.Store.Append(ctx, e, after)
+	case !held:
+		appended := l.d.changes.Count(l.d.projections, e.Tenant, size)
+		seq, err := l.Store.Append(ctx, e, after)
+		appended(seq)
+		return seq, err
 	}
 	if err := l.d.disk.isLow(); err != nil {
 		return 0, fmt.Errorf("append %s: %w", e.Type, err)

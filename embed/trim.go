@@ -16,7 +16,8 @@ const (
 	// health checks.
 	idleBytes = 16 << 20
 	// lightBytes is what a server with few requests allocates in that time, and
-	// keptBytes how much memory it may keep then that it does not use.
+	// keptBytes how much memory it may keep then that it does not use and could give
+	// back.
 	lightBytes, keptBytes = 256 << 20, 48 << 20
 	// limitHeadroom is what the Go runtime may use besides the budget before the
 	// collector runs more often: the embedded NATS server, indexes, stacks.
@@ -40,7 +41,7 @@ func (d *Daybook) startTrimming(ctx context.Context) error {
 			select {
 			case <-tick.C:
 				t.check()
-				if n, changed := limit.adjust(live()); changed && d.opts.LimitMemory {
+				if n, changed := limit.adjust(live(), overhead()); changed && d.opts.LimitMemory {
 					debug.SetMemoryLimit(n)
 				}
 			case <-ctx.Done():
@@ -62,12 +63,16 @@ type trimmer struct {
 	checks  int
 	trimmed uint64 // allocated at the last trim
 	last    int    // the check of the last trim
+	// stuck is what no trim gives back, such as free memory between objects: what was
+	// unused after the last trim, or less.
+	stuck int64
 }
 
 // check trims all if little was allocated during the last checks, but more since the
 // last trim, and all but the caches if much is unused while there is little to do.
 func (t *trimmer) check() {
-	now := t.allocated()
+	now, unused := t.allocated(), t.unused()
+	t.stuck = min(t.stuck, unused)
 	slot := t.checks % idleChecks
 	grown := now - t.seen[slot]
 	t.seen[slot] = now
@@ -76,11 +81,11 @@ func (t *trimmer) check() {
 		return
 	}
 	idle := grown < idleBytes && now-t.trimmed >= idleBytes
-	if !idle && (grown >= lightBytes || t.checks-t.last < idleChecks || t.unused() < keptBytes) {
+	if !idle && (grown >= lightBytes || t.checks-t.last < idleChecks || unused-t.stuck < keptBytes) {
 		return
 	}
 	t.trim(idle)
-	t.last = t.checks
+	t.last, t.stuck = t.checks, t.unused()
 	if idle {
 		t.trimmed = t.allocated()
 	}
@@ -108,9 +113,11 @@ type memoryLimit struct {
 }
 
 // adjust returns the limit for what was in use after the last collection, and whether
-// it is another one: a third more than that, at least what the budget needs.
-func (l *memoryLimit) adjust(live int64) (limit int64, changed bool) {
-	want := min(max(l.least, live+live/3), l.most)
+// it is another one: a third more than that, and the overhead that no collection frees,
+// at least what the budget needs. Without the overhead, which may be a quarter of a heap
+// of small objects, the collector of such a heap would take more time than the server.
+func (l *memoryLimit) adjust(live, overhead int64) (limit int64, changed bool) {
+	want := min(max(l.least, live+live/3+min(overhead, live/3)), l.most)
 	if d := want - l.now; d == 0 || want != l.most && want != l.least && d > -l.now/20 && d < l.now/20 {
 		return l.now, false
 	}
@@ -123,6 +130,16 @@ func allocated() uint64 { return counter("/gc/heap/allocs:bytes") }
 // live is what the last collection found in use.
 func live() int64 { return int64(counter("/gc/heap/live:bytes")) }
 
-func unused() int64 {
-	return int64(counter("/memory/classes/total:bytes")-counter("/memory/classes/heap/released:bytes")) - live()
+// unused is what the process has beyond live.
+func unused() int64 { return mapped() - live() }
+
+// overhead is the memory of the Go runtime besides objects and free pages: stacks, its
+// own data, and free memory between objects.
+func overhead() int64 {
+	return mapped() - int64(counter("/memory/classes/heap/objects:bytes")+counter("/memory/classes/heap/free:bytes"))
+}
+
+// mapped is the memory that counts against the limit.
+func mapped() int64 {
+	return int64(counter("/memory/classes/total:bytes") - counter("/memory/classes/heap/released:bytes"))
 }

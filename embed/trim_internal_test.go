@@ -9,7 +9,7 @@ import (
 func TestTrimming(t *testing.T) {
 	t.Parallel()
 	var total uint64
-	var unused int64
+	var unused, stuck int64
 	all, some := 0, 0
 	tr := trimmer{allocated: func() uint64 { return total }, unused: func() int64 { return unused }, trim: func(caches bool) {
 		if caches {
@@ -17,7 +17,7 @@ func TestTrimming(t *testing.T) {
 		} else {
 			some++
 		}
-		unused = 0
+		unused = stuck
 	}}
 	check := func(times int, allocate uint64, wantAll, wantSome int) {
 		t.Helper()
@@ -42,6 +42,16 @@ func TestTrimming(t *testing.T) {
 	check(100, 2<<20, 2, 1)
 	unused = 200 << 20
 	check(idleChecks, 2<<20, 2, 2)
+	// What no trim gives back is not tried for again and again.
+	unused, stuck = 200<<20, 120<<20
+	check(idleChecks, 2<<20, 2, 3)
+	check(10*idleChecks, 2<<20, 2, 3)
+	unused = stuck + keptBytes
+	check(1, 2<<20, 2, 4)
+	unused, stuck = 10<<20, 10<<20 // the large objects between the free memory have gone
+	check(idleChecks, 2<<20, 2, 4)
+	unused = 70 << 20
+	check(1, 2<<20, 2, 5)
 }
 
 func TestMemoryLimit(t *testing.T) {
@@ -52,16 +62,23 @@ func TestMemoryLimit(t *testing.T) {
 		{70 << 20, least}, {400 << 20, least}, {600 << 20, 800 << 20}, {610 << 20, 800 << 20}, {900 << 20, 1200 << 20}, {7 << 30, most}, {70 << 20, least},
 	} {
 		before := l.now
-		if got, changed := l.adjust(step.live); got != step.want || changed != (got != before) {
+		if got, changed := l.adjust(step.live, 0); got != step.want || changed != (got != before) {
 			t.Errorf("with %d MiB in use the limit is %d MiB (changed: %v), want %d", step.live>>20, got>>20, changed, step.want>>20)
 		}
 	}
 	unlimited := memoryLimit{most: math.MaxInt64, least: least, now: math.MaxInt64}
-	if got, _ := unlimited.adjust(60 << 20); got != least {
+	if got, _ := unlimited.adjust(60<<20, 0); got != least {
 		t.Errorf("without a limit of the process it is %d", got)
 	}
 	small := memoryLimit{most: 256 << 20, least: 300 << 20, now: 256 << 20}
-	if got, changed := small.adjust(1 << 30); got != 256<<20 || changed {
+	if got, changed := small.adjust(1<<30, 0); got != 256<<20 || changed {
 		t.Errorf("the limit of the process is exceeded: %d", got)
+	}
+	fragmented := memoryLimit{most: most, least: least, now: most}
+	if got, _ := fragmented.adjust(480<<20, 120<<20); got != 760<<20 {
+		t.Errorf("with 480 MiB in use and 120 MiB of overhead the limit is %d MiB", got>>20)
+	}
+	if got, _ := fragmented.adjust(900<<20, 4<<30); got != 1500<<20 {
+		t.Errorf("however large the overhead is, the limit is %d MiB", got>>20)
 	}
 }

@@ -85,7 +85,9 @@ func (s *Store) scrub(ctx context.Context) error {
 		s.unscrubbed = true
 		s.opts.Logger.DebugContext(ctx, "empty the log of what was erased", "file", s.opts.Path)
 	}
+	s.moving.Lock()
 	busy, err := emptyLog(ctx, s.writer)
+	s.moving.Unlock()
 	if err != nil {
 		return fmt.Errorf("empty the log of what was erased: %w", err)
 	}
@@ -99,6 +101,8 @@ func (s *Store) scrub(ctx context.Context) error {
 // space back. A query that reads the log prevents that; then nothing is done. It is
 // safe for concurrent use.
 func (s *Store) EmptyLog(ctx context.Context) error {
+	s.moving.Lock()
+	defer s.moving.Unlock()
 	if _, err := emptyLog(ctx, s.writer); err != nil {
 		return fmt.Errorf("empty the log of %s: %w", s.opts.Path, err)
 	}

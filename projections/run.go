@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"daybook/events"
@@ -22,6 +23,11 @@ type Feed interface {
 // an answer that leaves something out would be wrong. While its file cannot be
 // written, see Stalled, it tries again and again.
 func (s *Store) Run(ctx context.Context, feed Feed) error {
+	ctx, stop := context.WithCancel(ctx)
+	var mover sync.WaitGroup
+	mover.Go(func() { s.checkpoint(ctx) })
+	defer mover.Wait()
+	defer stop()
 	for {
 		err := feed.Follow(ctx, s.Applied(), func(batch []events.Event, last uint64) error {
 			s.known(last)

@@ -75,6 +75,8 @@ type Store struct {
 	// unscrubbed is true while the log may hold content that was erased. It is
 	// Apply's, and Close's.
 	unscrubbed bool
+	// moving is held while pages are moved from the log, other than by a commit.
+	moving sync.Mutex
 
 	mu       sync.Mutex
 	stats    Stats

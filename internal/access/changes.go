@@ -27,29 +27,60 @@ const (
 	changeBytes, tagBytes = 512, 128
 )
 
-// ChangeSize returns about how many bytes a client's change takes in the projections,
-// and false for an event that must be recorded because of an earlier one.
-func ChangeSize(data events.Data) (size int, ok bool) {
+// ChangeSize returns about how many bytes a client's change takes in the projections, 0
+// for what is no client's change. held is false for an event that must be recorded because
+// of an earlier one.
+func ChangeSize(data events.Data) (size int, held bool) {
 	size = changeBytes
 	switch d := data.(type) {
 	case *events.ExecutionRequested:
-		size += len(d.Content.Value().Source.Text)
-		return size, d.Turn == nil // a turn is queued first
+		content := d.Content.Value()
+		return size + bodySize(content.Source) + tagsSize(content.Tags), d.Turn == nil // a turn is queued first
 	case *events.HeapTagged:
-		for key, value := range d.Content.Value().Tags {
-			size += tagBytes + len(key) + len(value)
+		if d.Edit == events.EditRun {
+			return 0, false
 		}
-		return size, d.Edit != events.EditRun
+		return size + tagsSize(d.Content.Value().Tags), true
 	case *events.ContextUpdated:
 		for key, value := range d.Content.Value().Custom {
 			size += len(key) + len(value)
 		}
 		return size, true
+	case *events.AgentPrompted:
+		return size + bodySize(d.Content.Value().Blocks), true
+	case *events.AgentAnswered:
+		return size + bodySize(d.Content.Value().Text), false // its prompt is recorded
+	case *events.AgentSessionCreated:
+		return size + workspaceSize(d.Content.Value()), true
+	case *events.AgentSessionAttached:
+		return size + workspaceSize(d.Content.Value()), false // reads a session, also of a full disk
 	case *events.ContextCleared, *events.SessionNamed, *events.SessionOpened, *events.SessionExpanded, *events.SessionRefAssigned,
-		*events.SessionReset, *events.SessionTurnQueued, *events.AgentSessionCreated, *events.AgentSessionConfigured:
+		*events.SessionReset, *events.SessionTurnQueued, *events.AgentSessionConfigured:
 		return size, true
 	}
 	return 0, false
+}
+
+func bodySize(b events.Body) int {
+	if b.Blob != nil {
+		return len(b.Blob.Preview)
+	}
+	return len(b.Text)
+}
+
+func workspaceSize(w events.AgentWorkspace) int {
+	size := len(w.Cwd)
+	for _, dir := range w.AdditionalDirectories {
+		size += len(dir)
+	}
+	return size
+}
+
+func tagsSize(tags map[string]string) (size int) {
+	for key, value := range tags {
+		size += tagBytes + len(key) + len(value)
+	}
+	return size
 }
 
 // Applied is how far the projections have come. *projections.Store implements it.
@@ -87,13 +118,15 @@ func (u *Changes) Admit(ctx context.Context, view Applied, tenant string, bytes 
 	var late <-chan time.Time
 	for {
 		changed := view.Changed()
-		c, waiting := u.add(view.Applied(), tenant, bytes)
+		c, waiting := u.add(view.Applied(), tenant, bytes, false)
 		if c != nil {
 			return func(seq uint64) { u.appended(tenant, c, seq) }, nil
 		}
-		// What can never be applied, or not now, is reported by others.
-		if view.Damage() != nil || view.Stalled() != nil {
-			return func(uint64) {}, nil
+		if view.Damage() != nil {
+			return func(uint64) {}, nil // nothing is applied any more, and no read waits for it
+		}
+		if err := view.Stalled(); err != nil {
+			return nil, fmt.Errorf("apply %d earlier changes of this tenant: %w", waiting, err) // waiting does not help
 		}
 		if late == nil {
 			timer := time.NewTimer(unappliedWait)
@@ -111,9 +144,20 @@ func (u *Changes) Admit(ctx context.Context, view Applied, tenant string, bytes 
 	}
 }
 
-// add adds a change to the backlog of its tenant, or returns nil and the number of
-// changes there when it is full.
-func (u *Changes) add(upTo uint64, tenant string, bytes int) (c *change, waiting int) {
+// Count adds a change that is not held back. The caller MUST call appended, as after
+// Admit.
+func (u *Changes) Count(view Applied, tenant string, bytes int) (appended func(seq uint64)) {
+	c, _ := u.add(view.Applied(), tenant, bytes, true)
+	if c == nil {
+		return func(uint64) {}
+	}
+	return func(seq uint64) { u.appended(tenant, c, seq) }
+}
+
+// add adds a change to the backlog of its tenant. When it is full, add returns nil and
+// the number of changes there. A change that must be recorded makes it up to twice as
+// long.
+func (u *Changes) add(upTo uint64, tenant string, bytes int, must bool) (c *change, waiting int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	b := u.backlogs[tenant]
@@ -128,7 +172,7 @@ func (u *Changes) add(upTo uint64, tenant string, bytes int) (c *change, waiting
 		u.backlogs[tenant] = b
 	}
 	b.forget(func(c *change) bool { return c.seq != 0 && c.seq <= upTo })
-	if len(b.changes) >= mostUnapplied || b.bytes >= mostUnappliedBytes {
+	if n := len(b.changes); n >= 2*mostUnapplied || !must && (n >= mostUnapplied || b.bytes >= mostUnappliedBytes) {
 		return nil, len(b.changes)
 	}
 	c = &change{bytes: bytes}

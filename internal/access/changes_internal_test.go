@@ -2,10 +2,13 @@ package access
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"daybook/events"
 	"daybook/ledger"
@@ -31,8 +34,21 @@ func (v *view) Changed() <-chan struct{} {
 	return v.changed
 }
 
-func (v *view) Damage() error  { return nil }
-func (v *view) Stalled() error { return v.stalled }
+func (v *view) Damage() error { return nil }
+
+func (v *view) Stalled() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.stalled
+}
+
+func (v *view) stall(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.stalled = err
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
 
 func (v *view) apply(upTo uint64) {
 	v.mu.Lock()
@@ -73,6 +89,29 @@ func TestUnappliedChanges(t *testing.T) {
 			t.Errorf("a change beside a large one: %v", err)
 		}
 
+		// The request of a queued turn is never held back, and counts.
+		u.Count(v, "turns", 10*mostUnappliedBytes)(seq)
+		u.Count(v, "turns", 1)(seq)
+		if err := admit("turns", 1); ledger.CodeOf(err) != ledger.CodeExhausted {
+			t.Errorf("a change beside a large turn: %v", err)
+		}
+		for range 3 * mostUnapplied {
+			u.Count(v, "turns", 1)(seq)
+		}
+		if n := len(u.backlogs["turns"].changes); n != 2*mostUnapplied {
+			t.Errorf("%d changes are remembered", n)
+		}
+
+		// One that waits is refused when the projections stall.
+		stuck := make(chan error, 1)
+		go func() { stuck <- admit("loud", 1) }()
+		synctest.Wait()
+		v.stall(&events.UnwritableError{Passes: true})
+		if err := <-stuck; !errors.Is(err, v.stalled) {
+			t.Errorf("a change that waited while the projections stalled: %v", err)
+		}
+		v.stall(nil)
+
 		// One that waits is admitted when earlier ones are applied.
 		waited := make(chan error, 1)
 		go func() { waited <- admit("loud", 1) }()
@@ -99,10 +138,18 @@ func TestUnappliedChanges(t *testing.T) {
 		if _, err := u.Admit(left, v, "loud", 1); err == nil {
 			t.Error("a client that has left is admitted")
 		}
-		v.stalled = &events.UnwritableError{}
-		if err := admit("loud", 1); err != nil {
-			t.Errorf("while nothing can be applied: %v", err)
+
+		// While nothing can be applied, changes up to the bound are recorded, and more are
+		// refused at once.
+		v.stall(&events.UnwritableError{Passes: true})
+		began := time.Now()
+		if err := admit("loud", 1); !errors.Is(err, v.stalled) || time.Since(began) > 0 {
+			t.Errorf("a change too many while nothing can be applied: %v after %v", err, time.Since(began))
 		}
+		if err := admit("new", 1); err != nil {
+			t.Errorf("a first change while nothing can be applied: %v", err)
+		}
+		v.stall(nil)
 
 		// Tenants with nothing unapplied are forgotten.
 		v.apply(seq)
@@ -130,6 +177,8 @@ func TestChangesOfClients(t *testing.T) {
 		"a run":            {&events.ExecutionRequested{Content: events.Plain(events.RequestedContent{})}, true},
 		"a queued turn":    {&events.ExecutionRequested{Turn: &events.Turn{}, Content: events.Plain(events.RequestedContent{})}, false},
 		"a context":        {&events.ContextUpdated{Content: events.Plain(events.ContextContent{})}, true},
+		"a prompt":         {&events.AgentPrompted{Content: events.Plain(events.PromptContent{})}, true},
+		"an answer":        {&events.AgentAnswered{Content: events.Plain(events.AnswerContent{})}, false},
 		"a start":          {&events.ExecutionStarted{}, false},
 		"an end":           {&events.ExecutionCompleted{}, false},
 		"a cancel":         {&events.ExecutionCancelRequested{}, false},
@@ -137,6 +186,29 @@ func TestChangesOfClients(t *testing.T) {
 	} {
 		if _, ok := ChangeSize(test.data); ok != test.want {
 			t.Errorf("%s is held back: %v", name, ok)
+		}
+	}
+}
+
+// What a client gives with a change counts, wherever it is.
+func TestSizesOfChanges(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 1000)
+	tags := map[string]string{"key": text}
+	for name, data := range map[string]events.Data{
+		"source":            &events.ExecutionRequested{Content: events.Plain(events.RequestedContent{Source: events.Body{Text: text}})},
+		"source of a turn":  &events.ExecutionRequested{Turn: &events.Turn{}, Content: events.Plain(events.RequestedContent{Source: events.Body{Text: text}})},
+		"a stored source":   &events.ExecutionRequested{Content: events.Plain(events.RequestedContent{Source: events.Body{Blob: &events.BlobRef{Preview: text}}})},
+		"tags of a run":     &events.ExecutionRequested{Content: events.Plain(events.RequestedContent{Tags: tags})},
+		"tags":              &events.HeapTagged{Edit: events.EditSet, Content: events.Plain(events.TagContent{Tags: tags})},
+		"a prompt":          &events.AgentPrompted{Content: events.Plain(events.PromptContent{Blocks: events.Body{Text: text}})},
+		"an answer":         &events.AgentAnswered{Content: events.Plain(events.AnswerContent{Text: events.Body{Text: text}})},
+		"a new session":     &events.AgentSessionCreated{Content: events.Plain(events.AgentWorkspace{Cwd: text})},
+		"a session again":   &events.AgentSessionAttached{Content: events.Plain(events.AgentWorkspace{AdditionalDirectories: []string{text}})},
+		"values of context": &events.ContextUpdated{Content: events.Plain(events.ContextContent{Custom: map[string]json.RawMessage{"k": json.RawMessage(text)}})},
+	} {
+		if size, _ := ChangeSize(data); size < changeBytes+len(text) {
+			t.Errorf("%s: %d bytes", name, size)
 		}
 	}
 }

@@ -264,3 +264,9 @@ func (c *conversation) outcome() Outcome {
 func (c *conversation) reusable() bool {
 	return c.complete && (c.end.End == endCompleted || c.end.End == endException || c.end.End == endSyntax || c.end.End == endNeverSettled)
 }
+
+// stopped reports whether a worker that was asked to end its run may serve again. It
+// may have ended by itself before.
+func (c *conversation) stopped() bool {
+	return c.reusable() || c.complete && c.end.End == endTerminated
+}

@@ -26,6 +26,7 @@ type watch struct {
 	over     bool       // the run has its outcome; nothing ends it any more
 	timedOut bool
 	cause    error
+	unheard  bool // the request to stop may be cut off within the pipe
 	endHost  context.CancelFunc
 	timers   []*time.Timer
 }
@@ -34,33 +35,42 @@ func (w *watch) after(d time.Duration, f func()) {
 	w.timers = append(w.timers, time.AfterFunc(d, f))
 }
 
-// end asks the worker to stop and kills it after grace. The first reason wins.
+// end asks the worker to stop and kills it after grace. The first reason wins. The
+// lock is held throughout: after finish neither the request nor the kill can meet the
+// worker's next run.
 func (w *watch) end(cause error, timedOut bool, grace time.Duration) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.over || w.timedOut || w.cause != nil {
-		w.mu.Unlock()
 		return
 	}
 	w.cause, w.timedOut = cause, timedOut
-	w.after(grace, w.p.kill)
-	endHost := w.endHost
-	w.mu.Unlock()
-	if endHost != nil {
-		endHost()
+	w.after(grace, w.kill)
+	if w.endHost != nil {
+		w.endHost()
 	}
-	w.p.terminate()
+	w.unheard = w.p.terminate() != nil
+}
+
+// kill kills the worker unless the run has its outcome.
+func (w *watch) kill() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.over {
+		w.p.kill()
+	}
 }
 
 // finish closes the window in which the run can be ended from outside, and says
 // whether it was.
-func (w *watch) finish() (timedOut bool, cause error) {
+func (w *watch) finish() (timedOut bool, cause error, unheard bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
 	for _, t := range w.timers {
 		t.Stop()
 	}
-	return w.timedOut, w.cause
+	return w.timedOut, w.cause, w.unheard
 }
 
 // perform runs the task on p. clean reports whether p may serve again. With an error the
@@ -131,7 +141,9 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 		}
 	}
 	p.lastHeap = c.end.HeapSize
-	timedOut, cause := w.finish()
+	timedOut, cause, unheard := w.finish()
+	// A worker that stopped when it was asked to is as good as any other.
+	stopped := c.stopped() && !unheard
 	p.runs++
 	defer func() {
 		o.WallTime = time.Since(started)
@@ -143,13 +155,13 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 
 	switch {
 	case cause != nil:
-		return Outcome{}, false, cause
+		return Outcome{}, stopped, cause
 	case timedOut:
 		o := Outcome{Status: StatusTimedOut, Reason: ReasonTimeout, Error: timedOutText}
 		if c.complete {
 			o.Warnings, o.TranspiledSHA256 = c.end.Warnings, c.end.TranspiledSHA256
 		}
-		return o, false, nil
+		return o, stopped, nil
 	case err == nil:
 		return c.outcome(), c.reusable(), nil
 	case errors.Is(err, errProtocol):

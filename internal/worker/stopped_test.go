@@ -1,0 +1,92 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"daybook/internal/worker"
+)
+
+// endless are scripts that end only when they are stopped.
+var endless = []string{
+	"console.log('on'); for (;;);",
+	"console.log('on'); await new Promise(r => setTimeout(r, 1e6)); for (;;);",
+	"console.log('on'); try { for (;;); } finally { globalThis.left = 1; Array.prototype.push = null }",
+	"console.log('on'); let all = []; for (let i = 0; ; i = (i + 1) % 1e5) all[i] = {i}",
+}
+
+// A worker whose run was cancelled or reached its time limit serves on, and its next
+// run makes the heap that it makes in any other worker.
+func TestStoppedWorkerServesOn(t *testing.T) {
+	t.Parallel()
+	const code = "let s = new Map; for (let i = 0; i < 1e3; i++) s.set(i, Math.random()); [typeof left, s.size, typeof [].push].join()"
+	other := worker.New(worker.Options{Idle: -1})
+	defer other.Close()
+	want, err := other.Run(t.Context(), patient(code), discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	pids := map[int]bool{}
+	why := errors.New("the user asked")
+	for i, script := range endless {
+		var pid int
+		note := pool.NotePID(&pid)
+		var err error
+		if i%2 == 0 {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			_, err = pool.Run(ctx, patient(script), func(ctx context.Context, lines []worker.Line) error {
+				cancel(why)
+				return note(ctx, lines)
+			})
+			if !errors.Is(err, why) {
+				t.Errorf("%s: ended with %v", script, err)
+			}
+		} else {
+			task := patient(script)
+			task.Timeout = 200 * time.Millisecond
+			var o worker.Outcome
+			if o, err = pool.Run(t.Context(), task, note); err != nil || o.Status != worker.StatusTimedOut {
+				t.Errorf("%s: %+v, %v", script, o, err)
+			}
+		}
+		pids[pid] = true
+		got, err := pool.Run(t.Context(), patient(code), discard)
+		if err != nil || got.Result == nil || *got.Result != *want.Result || !bytes.Equal(got.Heap, want.Heap) {
+			t.Errorf("after %s: %+v, %v; want the result %s and the same heap", script, got.Status, err, *want.Result)
+		}
+	}
+	// On a busy machine a worker may take longer to stop than it is given.
+	if len(pids) == len(endless) {
+		t.Errorf("each of %d runs had a worker of its own", len(pids))
+	}
+}
+
+// A request to stop that comes at the end of its run does not reach the next one.
+func TestStopMeetsTheEnd(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	why := errors.New("the user asked")
+	var late sync.WaitGroup
+	defer late.Wait()
+	for i := range 60 {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		late.Go(func() {
+			time.Sleep(time.Duration(rand.IntN(12)) * time.Millisecond) // any moment of a run
+			cancel(why)
+		})
+		if o, err := pool.Run(ctx, patient("1"), discard); err != nil && !errors.Is(err, why) || err == nil && o.Status != worker.StatusCompleted {
+			t.Fatalf("run %d, which is cancelled: %+v, %v", i, o, err)
+		}
+		if o, err := pool.Run(t.Context(), patient("2"), discard); err != nil || o.Result == nil || *o.Result != "2" {
+			t.Fatalf("the run after run %d: %+v, %v", i, o, err)
+		}
+	}
+}
