@@ -838,6 +838,37 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
+// full is a log that takes no new context.
+type full struct{ conversation.Log }
+
+func (full) Append(context.Context, events.Event, int64) (uint64, error) {
+	return 0, &ledger.Error{Code: ledger.CodeExhausted, Message: "too many contexts"}
+}
+
+// For a tenant with too many contexts, calls are answered and their notes forgotten;
+// edits are refused.
+func TestTooManyContexts(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	s := b.store(func(o *conversation.Options) { o.Log = full{b.log} })
+	for n := range 3 {
+		err := s.Note(t.Context(), named(1), conversation.Call{Tool: "search", Arguments: map[string]any{"n": n}, CalledAt: began, Durable: n == 1})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	s.Flush(t.Context())
+	if c := get(t, s, named(1)); len(c.RecentToolCalls) != 0 {
+		t.Errorf("%+v", c)
+	}
+	if n := s.Stats().Bytes; n > 4<<10 {
+		t.Errorf("%d bytes wait", n)
+	}
+	if _, _, err := s.Set(t.Context(), named(1), custom("b", "2"), client); ledger.CodeOf(err) != ledger.CodeExhausted || !strings.Contains(err.Error(), "too many contexts") {
+		t.Error(err)
+	}
+}
+
 // Whatever a patch holds, it is refused or kept within the bounds.
 func FuzzPatch(f *testing.F) {
 	for _, seed := range []string{`{"a":1}`, `{"a":null}`, `{"a":{"token":"x"}}`, `{"":1}`, `{"a":[[[]]]}`, `{"\u0000":1}`, `{"a":1e999}`, `{"a":"\ud800"}`} {

@@ -6,6 +6,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/redact"
+	"daybook/ledger"
 )
 
 // Call is a tool call to be noted.
@@ -128,6 +129,12 @@ func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 		d.Since = instant(e.fresh)
 	}
 	seq, err := s.append(ctx, e.key.Tenant, d, -1)
+	if ledger.CodeOf(err) == ledger.CodeExhausted {
+		// The tenant has no space for another context. Its calls are answered without one.
+		s.opts.Logger.DebugContext(ctx, "forgot what was noted in a context: the tenant has too many contexts", "context", e.text, "err", err)
+		p.done()
+		return nil
+	}
 	if err != nil {
 		if lost := p.trim(); lost > 0 {
 			s.opts.Logger.WarnContext(ctx, "forgot what was noted in a context: it cannot be recorded", "context", e.text, "notes", lost)

@@ -40,6 +40,11 @@ type Limits struct {
 	OutputBytes, HeapBytes int64
 	// Streams is how many event streams each of its principals may hold open.
 	Streams int
+	// Sessions is how many sessions it may have, logical and named ones together, and
+	// how many conversation contexts.
+	Sessions int
+	// TaggedHeaps is how many heaps may have tags without a run that has left them.
+	TaggedHeaps int
 }
 
 // authenticator reads the options; it is nil when no token is asked for.
@@ -99,6 +104,35 @@ func (m meter) TenantUsage(ctx context.Context, tenant string) (access.Usage, er
 	return access.Usage(u), err
 }
 
+func (m meter) HasSession(ctx context.Context, tenant, name string) (bool, error) {
+	return m.d.projections.HasSession(ctx, tenant, name)
+}
+
+func (m meter) HasContext(ctx context.Context, tenant, key string) (bool, error) {
+	return m.d.projections.HasContext(ctx, tenant, key)
+}
+
+func (m meter) HasTaggedHeap(ctx context.Context, tenant, heap string) (bool, error) {
+	return m.d.projections.HasTaggedHeap(ctx, tenant, heap)
+}
+
+// admit takes space for a run. Without space for another conversation context the run
+// has none.
+func (d *Daybook) admit(ctx context.Context, s *ledger.Submission) (*access.Place, error) {
+	if err := d.quotas.Keep(ctx, s.Tenant, access.Kept{Session: s.Session}); err != nil {
+		return nil, err
+	}
+	if s.Context != nil {
+		err := d.quotas.Keep(ctx, s.Tenant, access.Kept{Context: s.Context.Key})
+		if _, limited := errors.AsType[*access.LimitError](err); limited {
+			s.Context = nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return d.quotas.Admit(ctx, s.Tenant)
+}
+
 // gate is the write side as clients reach it: closed to new runs while draining,
 // unless the next owner answers the client, and to tenants that are over a quota.
 type gate struct {
@@ -113,7 +147,7 @@ func (g gate) Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, 
 	if err := g.d.disk.isLow(); err != nil && !g.repeats(ctx, s) {
 		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "submit the run: " + err.Error(), Err: err, Permanent: true}
 	}
-	place, err := g.d.quotas.Admit(ctx, s.Tenant)
+	place, err := g.d.admit(ctx, &s)
 	over, limited := errors.AsType[*access.LimitError](err)
 	switch {
 	case limited && g.repeats(ctx, s):

@@ -58,7 +58,9 @@ func (g agentGate) Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.Pro
 	if g.d.draining.Load() && p.ID == "" { // prompts that come over a link have one
 		return ledger.Prompted{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down and takes no new runs; try again when it is back"}
 	}
-	place, err := g.d.quotas.Admit(ctx, p.Tenant)
+	run := *p.Run
+	run.Tenant, p.Run = p.Tenant, &run
+	place, err := g.d.admit(ctx, &run)
 	if over, limited := errors.AsType[*access.LimitError](err); limited {
 		return ledger.Prompted{}, &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
 	}

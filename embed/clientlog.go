@@ -2,11 +2,13 @@ package embed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"daybook/events"
 	"daybook/internal/access"
 	"daybook/internal/jetstream"
+	"daybook/ledger"
 	"daybook/projections"
 )
 
@@ -19,9 +21,17 @@ type clientLog struct {
 
 // Append appends an event. If too many earlier changes of its tenant stay unapplied, a
 // client's change is CodeExhausted, or an *events.UnwritableError while the projections
-// cannot be written. It is an *events.UnwritableError, too, while the disk is below the
+// cannot be written. It is CodeExhausted, too, if its tenant has too much of what it adds.
+// It is an *events.UnwritableError, too, while the disk is below the
 // reserve.
 func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	err := l.d.quotas.Keep(ctx, e.Tenant, access.KeptBy(e.Data))
+	if over, limited := errors.AsType[*access.LimitError](err); limited {
+		return 0, &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("append %s: %w", e.Type, err)
+	}
 	size, held := access.ChangeSize(e.Data)
 	switch {
 	case size == 0:

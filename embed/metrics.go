@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,6 +50,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(desc("audit_hashed_position", "Position of the last event in the Merkle tree."), prometheus.GaugeValue, float64(c.d.audit.Size()))
 		out <- prometheus.MustNewConstMetric(desc("audit_signed_position", "Position of the last event that a signed checkpoint covers."), prometheus.GaugeValue, float64(signed.Size))
 	}
+	c.limitMetrics(out)
 	c.connectionMetrics(out)
 	c.diskMetrics(out)
 	c.memoryMetrics(out)
@@ -65,6 +67,25 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	queueMetrics(out, stats)
 	out <- prometheus.MustNewConstMetric(desc("runner_handed_back_total", "Runs handed back while draining."), prometheus.CounterValue, float64(stats.HandedBack))
 	out <- prometheus.MustNewConstMetric(desc("runner_retried_total", "Runs given back because something was unavailable."), prometheus.CounterValue, float64(stats.Retried))
+}
+
+// limitMetrics serves what the largest tenants have of what is limited, and how often
+// the limits refused something.
+func (c *collector) limitMetrics(out chan<- prometheus.Metric) {
+	for limit, n := range c.d.quotas.Refusals() {
+		out <- prometheus.MustNewConstMetric(desc("limit_refusals_total", "Requests, streams and changes that a limit has refused.", "limit"), prometheus.CounterValue, float64(n), limit)
+	}
+	most, err := c.d.projections.LargestUsage(context.Background())
+	if err != nil {
+		c.d.opts.Logger.Warn("read the largest usage of a tenant", "err", err)
+		return
+	}
+	for what, n := range map[string]int64{
+		"runs": most.Runs, "output_bytes": most.OutputBytes, "heap_bytes": most.HeapBytes,
+		"sessions": most.Sessions, "contexts": most.Contexts, "tagged_heaps": most.TaggedHeaps,
+	} {
+		out <- prometheus.MustNewConstMetric(desc("largest_tenant", "What the tenant with the most of it has, of what is limited for each tenant.", "of"), prometheus.GaugeValue, float64(n), what)
+	}
 }
 
 // queueMetrics serves how long runs waited for a slot. The runner bounds the number

@@ -86,7 +86,7 @@ func (a *applier) requested(e *events.Event, d *events.ExecutionRequested) error
 			}
 		}
 		if d.Session != "" {
-			if err := a.exec(a.s.session, e.Tenant, d.Session, d.SessionID); err != nil {
+			if err := a.nameSession(e.Tenant, d.Session, d.SessionID); err != nil {
 				return err
 			}
 		}
@@ -190,6 +190,11 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 	if err != nil {
 		return err
 	}
+	if added == 1 {
+		if err := a.heapLeft(e.Tenant, d.Heap.SHA256); err != nil {
+			return err
+		}
+	}
 	if added == 0 { // an equal heap is stored once, unless it was collected meanwhile
 		if added, err = a.execCounting(a.s.remake, e.Tenant, d.Heap.SHA256); err != nil {
 			return err
@@ -243,7 +248,14 @@ func (a *applier) entry(e *events.Event, d *events.SessionEntryRecorded) error {
 		return err
 	}
 	a.log = append(a.log, logChange{key: sessionKey{e.Tenant, d.SessionID}, execution: d.ExecutionID, entry: true})
-	return a.exec(a.s.session, e.Tenant, d.Session, d.SessionID)
+	return a.nameSession(e.Tenant, d.Session, d.SessionID)
+}
+
+// nameSession keeps the name of a session.
+func (a *applier) nameSession(tenant, name, id string) error {
+	added, err := a.execCounting(a.s.session, tenant, name, id)
+	a.use(tenant).Sessions += added
+	return err
 }
 
 func (a *applier) tagged(e *events.Event, d *events.HeapTagged) error {

@@ -59,7 +59,7 @@ func scanContext(row interface{ Scan(dest ...any) error }) (*contextRow, error) 
 	if err := row.Scan(&r.Key, &r.SessionID, &r.Kind, &r.createdAt, &r.updatedAt, &r.usedAt, &r.running, &r.seq, &empty, &state); err != nil {
 		return nil, err
 	}
-	r.bytes = len(state)
+	r.bytes, r.stored = len(state), true
 	return &r, json.Unmarshal([]byte(state), &r.contextBody)
 }
 
@@ -95,6 +95,9 @@ func (a *applier) inContext(e *events.Event, ref events.ContextRef) (*contextRow
 	}
 	if r == nil {
 		r = &contextRow{ContextRef: ref}
+		if before := a.contexts[contextKey{e.Tenant, ref.Key}]; before != nil {
+			r.stored = before.stored // removed by an earlier event of the batch
+		}
 		r.begin(e.Time)
 		a.contexts[contextKey{e.Tenant, ref.Key}] = r
 	}
@@ -115,10 +118,16 @@ func (a *applier) storeContexts() error {
 			continue
 		}
 		if r.gone {
+			if r.stored {
+				a.use(k.tenant).Contexts--
+			}
 			if err := a.exec(a.s.dropContext, k.tenant, k.id); err != nil {
 				return err
 			}
 			continue
+		}
+		if !r.stored {
+			a.use(k.tenant).Contexts++
 		}
 		if err := a.exec(a.s.putContext, k.tenant, k.id, r.SessionID, string(r.Kind), r.createdAt, r.updatedAt, r.usedAt, r.running, r.seq, r.empty(), asJSON(r.contextBody)); err != nil {
 			return err

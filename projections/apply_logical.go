@@ -58,6 +58,7 @@ func (a *applier) logicalOpened(e *events.Event, d *events.SessionOpened) error 
 	added, err := a.execCounting(a.s.logicalOpen, e.Tenant, d.SessionID, string(d.Kind), orNull(d.Content.Value().Intent), orNull(d.IntentSHA256),
 		asJSON(d.Actor), orNull(d.Parent), e.Seq, e.Time.UnixMilli(), orNull(d.Head))
 	if err != nil || added == 1 {
+		a.use(e.Tenant).Sessions += added
 		return err
 	}
 	return a.anomaly(e, "session %s was opened twice", d.SessionID)

@@ -51,11 +51,15 @@ func (s *removalStatements) queries() []preparing {
 			AND NOT EXISTS (SELECT 1 FROM tag_edits d WHERE d.tenant = t.tenant AND d.heap = t.heap AND d.effective = t.effective)
 			ORDER BY t.tenant, t.heap`},
 		{&s.dropTags, `DELETE FROM tagged WHERE tenant = ? AND heap = ?`},
-		{&s.dropUsage, `DELETE FROM tenant_usage WHERE tenant NOT IN (SELECT DISTINCT tenant FROM executions)`},
+		{&s.dropUsage, `DELETE FROM tenant_usage WHERE (runs, output_bytes, heap_bytes, sessions, contexts, tagged_heaps) = (0, 0, 0, 0, 0, 0)`},
 		{&s.recount, `UPDATE tenant_usage SET
 			runs = (SELECT count(*) FROM executions x WHERE x.tenant = tenant_usage.tenant AND x.status = 'running'),
 			output_bytes = (SELECT coalesce(sum(x.out_byte), 0) FROM executions x WHERE x.tenant = tenant_usage.tenant),
-			heap_bytes = (SELECT coalesce(sum(h.size), 0) FROM heaps h WHERE h.tenant = tenant_usage.tenant AND h.collected_seq IS NULL)`},
+			heap_bytes = (SELECT coalesce(sum(h.size), 0) FROM heaps h WHERE h.tenant = tenant_usage.tenant AND h.collected_seq IS NULL),
+			sessions = (SELECT count(*) FROM sessions n WHERE n.tenant = tenant_usage.tenant) + (SELECT count(*) FROM logical_sessions l WHERE l.tenant = tenant_usage.tenant),
+			contexts = (SELECT count(*) FROM contexts c WHERE c.tenant = tenant_usage.tenant),
+			tagged_heaps = (SELECT count(*) FROM tagged t WHERE t.tenant = tenant_usage.tenant
+				AND NOT EXISTS (SELECT 1 FROM heaps h WHERE h.tenant = t.tenant AND h.heap = t.heap))`},
 	}
 }
 
@@ -91,9 +95,10 @@ func (a *applier) removed(e *events.Event, d *events.LedgerVolumeRemoved) error 
 			return err
 		}
 	}
-	if err := errors.Join(a.exec(a.s.dropSessions), a.dropHeaps(d.Last), a.dropTags(d.Last), a.exec(a.s.dropUsage), a.exec(a.s.recount)); err != nil {
+	if err := errors.Join(a.exec(a.s.dropSessions), a.dropHeaps(d.Last), a.dropTags(d.Last), a.exec(a.s.recount), a.exec(a.s.dropUsage)); err != nil {
 		return err
 	}
+	a.recounted = true
 	a.erased = true // what is gone is gone from the log, too
 	return a.exec(a.s.keepNothing)
 }

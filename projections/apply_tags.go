@@ -29,6 +29,11 @@ func (a *applier) setTags(e *events.Event, heap string, effective uint64, tags m
 	if since > effective || since == effective && before == now {
 		return nil
 	}
+	if before == "" {
+		if err := a.heapTagged(e.Tenant, heap); err != nil {
+			return err
+		}
+	}
 	if err := a.exec(a.s.force, e.Tenant, heap, effective, now); err != nil {
 		return err
 	}
@@ -42,6 +47,22 @@ func (a *applier) setTags(e *events.Event, heap string, effective uint64, tags m
 		}
 	}
 	return a.indexTags(e.Tenant, heap, had, tags)
+}
+
+// heapTagged counts a heap that has tags for the first time, unless a run has left it.
+func (a *applier) heapTagged(tenant, heap string) error {
+	var known int64
+	err := a.row(a.s.heapKnown, tenant, heap).Scan(&known)
+	a.use(tenant).TaggedHeaps += 1 - known
+	return err
+}
+
+// heapLeft counts a tagged heap no more, because a run has left it now.
+func (a *applier) heapLeft(tenant, heap string) error {
+	var tagged int64
+	err := a.row(a.s.isTagged, tenant, heap).Scan(&tagged)
+	a.use(tenant).TaggedHeaps -= tagged
+	return err
 }
 
 // indexTags updates heap_tags to the tags of a heap. The number of statements does not

@@ -35,8 +35,9 @@ type contextRow struct {
 	seq                          uint64
 	contextBody
 	bytes int
-	// gone is true for a row to be removed: what comes next in it begins it.
-	gone bool
+	// gone is true for a row to be removed: what comes next in it begins it. stored is
+	// true if the file has a row of the context.
+	gone, stored bool
 }
 
 // contextBody is what a context is emptied of when it begins anew.

@@ -82,7 +82,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 		}
 	}
 	last := batch[len(batch)-1].Seq
-	if err := errors.Join(a.storeExtents(), a.storeUsage(), a.storeContexts(), a.exec(s.insert.position, last)); err != nil {
+	if err := errors.Join(a.storeExtents(), a.storeContexts(), a.storeUsage(), a.exec(s.insert.position, last)); err != nil {
 		return fmt.Errorf("apply events up to %d: %w", last, err)
 	}
 	if err := tx.Commit(); err != nil {
@@ -92,7 +92,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	if a.erased || s.unscrubbed { // before anybody is told
 		err = s.scrub(uninterrupted)
 	}
-	s.advance(batch, a.log)
+	s.advance(batch, a)
 	return err
 }
 
@@ -110,8 +110,10 @@ type applier struct {
 	log    []logChange
 	// erased is true when content was.
 	erased bool
-	// used is by how much the batch changes what tenants use.
-	used map[string]*Usage
+	// used is by how much the batch changes what tenants use. recounted is true if it
+	// changes that in another way, too.
+	used      map[string]*Usage
+	recounted bool
 	// contexts are those that the batch has to do with.
 	contexts map[contextKey]*contextRow
 }

@@ -15,7 +15,7 @@ type statements struct {
 	request, state, start, touch, handBack, end     *sql.Stmt
 	chunk, extent, truncate, lastChunk, deleteChunk *sql.Stmt
 	heap, remake, collect, edit, inForce, force     *sql.Stmt
-	tag, untag                                      *sql.Stmt
+	tag, untag, heapKnown, isTagged                 *sql.Stmt
 	entry, lastEntry, session                       *sql.Stmt
 	seal, sealed, shred, blank, blankOutput         *sql.Stmt
 	blankCalls                                      *sql.Stmt
@@ -68,6 +68,8 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.remake, `UPDATE heaps SET collected_seq = NULL, collected_at = NULL WHERE tenant = ? AND heap = ? AND collected_seq IS NOT NULL`},
 		{&s.collect, `UPDATE heaps SET collected_seq = ?3, collected_at = ?4 WHERE tenant = ?1 AND heap = ?2 AND collected_seq IS NULL RETURNING size`},
 		{&s.edit, `INSERT OR IGNORE INTO tag_edits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.heapKnown, `SELECT count(*) FROM heaps WHERE tenant = ? AND heap = ?`},
+		{&s.isTagged, `SELECT count(*) FROM tagged WHERE tenant = ? AND heap = ?`},
 		{&s.inForce, `SELECT effective, tags FROM tagged WHERE tenant = ? AND heap = ?`},
 		{&s.force, `INSERT OR REPLACE INTO tagged VALUES (?, ?, ?, ?)`},
 		{&s.tag, `INSERT OR REPLACE INTO heap_tags SELECT unhex(value), ?1, ?2 FROM json_each(?3)`},
@@ -109,7 +111,8 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.sealedEdits, `SELECT t.heap, t.seq, t.effective FROM executions x JOIN sealed_runs r ON r.execution = x.id JOIN tag_edits t ON t.tenant = r.tenant AND t.heap = x.output_heap AND t.execution_id = x.execution_id
 			WHERE r.tenant = ? AND r.key_id = ?`},
 		{&s.blankEdit, `UPDATE tag_edits SET tags = '{}' WHERE tenant = ? AND heap = ? AND seq = ?`},
-		{&s.use, `INSERT INTO tenant_usage VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET runs = runs + ?2, output_bytes = output_bytes + ?3, heap_bytes = heap_bytes + ?4`},
+		{&s.use, `INSERT INTO tenant_usage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET runs = runs + ?2, output_bytes = output_bytes + ?3, heap_bytes = heap_bytes + ?4,
+			sessions = sessions + ?5, contexts = contexts + ?6, tagged_heaps = tagged_heaps + ?7`},
 	}...) {
 		stmt, err := db.PrepareContext(ctx, p.query)
 		if err != nil {

@@ -87,6 +87,7 @@ type Store struct {
 	// endWatchers wait for ends only.
 	endWatchers watchers
 	unlogged    unlogged
+	usages      map[string]Usage // by tenant, as of stats.Applied; not of all tenants
 }
 
 // Open opens or begins a file of read models. The caller closes the Store
@@ -297,8 +298,8 @@ func (s *Store) Wait(ctx context.Context, seq uint64) error {
 	}
 }
 
-// advance publishes a commit and wakes who waits for one.
-func (s *Store) advance(batch []events.Event, log []logChange) {
+// advance publishes a commit and wakes the callers that wait for one.
+func (s *Store) advance(batch []events.Event, a *applier) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	applied := batch[len(batch)-1].Seq
@@ -306,8 +307,9 @@ func (s *Store) advance(batch []events.Event, log []logChange) {
 	s.stats.Events += uint64(len(batch))
 	s.stats.Commits++
 	s.stalled = nil
+	s.addUsage(a)
 	s.wake()
-	s.unlogged.note(log)
+	s.unlogged.note(a.log)
 	s.watchers.tell(batch)
 	s.endWatchers.tellEnds(batch)
 }

@@ -14,19 +14,111 @@ type Usage struct {
 	// HeapBytes are those of the heaps on record, each as large as it is restored
 	// and counted once, however many runs made it.
 	HeapBytes int64
+	// Sessions are the logical sessions and the names of sessions.
+	Sessions int64
+	// Contexts are the recorded conversation contexts.
+	Contexts int64
+	// TaggedHeaps are those that have or had tags and that no run has left.
+	TaggedHeaps int64
 	// Applied is the position of the last event that is counted.
 	Applied uint64
 }
 
+// manyUsages is how many tenants' usages are held in memory before all are dropped.
+const manyUsages = 4096
+
 // TenantUsage returns what a tenant uses, in one step with the position it is
-// true for. A tenant that nothing is on record of uses nothing.
+// true for. A tenant without recorded events uses nothing. It is read at each
+// submission: the file is only asked for a tenant that is not held in memory.
 func (s *Store) TenantUsage(ctx context.Context, tenant string) (u Usage, err error) {
-	err = s.reader.QueryRowContext(ctx, `SELECT p.applied, coalesce(u.runs, 0), coalesce(u.output_bytes, 0), coalesce(u.heap_bytes, 0)
-		FROM position p LEFT JOIN tenant_usage u ON u.tenant = ?`, tenant).Scan(&u.Applied, &u.Runs, &u.OutputBytes, &u.HeapBytes)
+	s.mu.Lock()
+	u, held := s.usages[tenant]
+	u.Applied = s.stats.Applied
+	s.mu.Unlock()
+	if held {
+		return u, nil
+	}
+	err = s.reader.QueryRowContext(ctx, `SELECT p.applied, coalesce(u.runs, 0), coalesce(u.output_bytes, 0), coalesce(u.heap_bytes, 0),
+		coalesce(u.sessions, 0), coalesce(u.contexts, 0), coalesce(u.tagged_heaps, 0)
+		FROM position p LEFT JOIN tenant_usage u ON u.tenant = ?`, tenant).Scan(&u.Applied, &u.Runs, &u.OutputBytes, &u.HeapBytes, &u.Sessions, &u.Contexts, &u.TaggedHeaps)
 	if err != nil {
 		return Usage{}, fmt.Errorf("read the usage of tenant %s: %w", tenant, err)
 	}
+	s.holdUsage(tenant, u)
 	return u, nil
+}
+
+// holdUsage keeps a tenant's usage in memory, unless more was applied since it was
+// read.
+func (s *Store) holdUsage(tenant string, u Usage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u.Applied != s.stats.Applied {
+		return
+	}
+	if s.usages == nil || len(s.usages) >= manyUsages {
+		s.usages = map[string]Usage{}
+	}
+	s.usages[tenant] = u
+}
+
+// addUsage brings the usages in memory up to a commit. The caller must hold mu.
+func (s *Store) addUsage(a *applier) {
+	if a.recounted {
+		clear(s.usages)
+		return
+	}
+	for tenant, change := range a.used {
+		if u, held := s.usages[tenant]; held {
+			u.add(*change)
+			s.usages[tenant] = u
+		}
+	}
+}
+
+// add adds a change.
+func (u *Usage) add(change Usage) {
+	u.Runs += change.Runs
+	u.OutputBytes += change.OutputBytes
+	u.HeapBytes += change.HeapBytes
+	u.Sessions += change.Sessions
+	u.Contexts += change.Contexts
+	u.TaggedHeaps += change.TaggedHeaps
+}
+
+// LargestUsage returns the largest number of runs, bytes, sessions, contexts and tagged
+// heaps of any tenant, each on its own.
+func (s *Store) LargestUsage(ctx context.Context) (u Usage, err error) {
+	err = s.reader.QueryRowContext(ctx, `SELECT (SELECT applied FROM position), coalesce(max(runs), 0), coalesce(max(output_bytes), 0), coalesce(max(heap_bytes), 0),
+		coalesce(max(sessions), 0), coalesce(max(contexts), 0), coalesce(max(tagged_heaps), 0) FROM tenant_usage`).
+		Scan(&u.Applied, &u.Runs, &u.OutputBytes, &u.HeapBytes, &u.Sessions, &u.Contexts, &u.TaggedHeaps)
+	if err != nil {
+		return Usage{}, fmt.Errorf("read the largest usage of a tenant: %w", err)
+	}
+	return u, nil
+}
+
+// HasSession reports whether a name of a session is applied.
+func (s *Store) HasSession(ctx context.Context, tenant, name string) (bool, error) {
+	return s.has(ctx, `SELECT count(*) FROM sessions WHERE tenant = ? AND session = ?`, tenant, name)
+}
+
+// HasContext reports whether a context is applied, by the key it has within its tenant.
+func (s *Store) HasContext(ctx context.Context, tenant, key string) (bool, error) {
+	return s.has(ctx, `SELECT count(*) FROM contexts WHERE tenant = ? AND context_key = ?`, tenant, key)
+}
+
+// HasTaggedHeap reports whether a heap has or had tags, or a run has left it.
+func (s *Store) HasTaggedHeap(ctx context.Context, tenant, heap string) (bool, error) {
+	return s.has(ctx, `SELECT (SELECT count(*) FROM tagged WHERE tenant = ?1 AND heap = ?2) + (SELECT count(*) FROM heaps WHERE tenant = ?1 AND heap = ?2)`, tenant, heap)
+}
+
+func (s *Store) has(ctx context.Context, query, tenant, name string) (bool, error) {
+	var n int
+	if err := s.reader.QueryRowContext(ctx, query, tenant, name).Scan(&n); err != nil {
+		return false, fmt.Errorf("look up what is kept of tenant %s: %w", tenant, err)
+	}
+	return n > 0, nil
 }
 
 // UnfinishedTenants lists the tenants with runs that are queued or running.
@@ -73,7 +165,7 @@ func (a *applier) storeUsage() error {
 		if *u == (Usage{}) {
 			continue
 		}
-		if err := a.exec(a.s.use, tenant, u.Runs, u.OutputBytes, u.HeapBytes); err != nil {
+		if err := a.exec(a.s.use, tenant, u.Runs, u.OutputBytes, u.HeapBytes, u.Sessions, u.Contexts, u.TaggedHeaps); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,8 @@
 package projections_test
 
 import (
+	"context"
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -50,10 +52,54 @@ func TestTenantUsage(t *testing.T) {
 	}
 }
 
+// What is kept permanently is counted once, and what a tenant has of it is known.
+func TestKeptUsage(t *testing.T) {
+	t.Parallel()
+	s, b := open(t, projections.Options{}), newBook()
+	connection, named := contextRef(events.ContextTransport, "c"), contextRef(events.ContextSession, "n")
+	want := func(what string, sessions, contexts, heaps int64) {
+		t.Helper()
+		apply(t, s, b)
+		if got := usage(t, s, tenant); got.Sessions != sessions || got.Contexts != contexts || got.TaggedHeaps != heaps {
+			t.Errorf("%s: got %+v, want %d sessions, %d contexts and %d tagged heaps", what, got, sessions, contexts, heaps)
+		}
+	}
+	has := func(what string, ask func(context.Context, string, string) (bool, error), key string, want bool) {
+		t.Helper()
+		for who, want := range map[string]bool{tenant: want, "other": false} {
+			if got, err := ask(t.Context(), who, key); got != want || err != nil {
+				t.Errorf("%s of tenant %s: %v, %v", what, who, got, err)
+			}
+		}
+	}
+	b.add(requested(1, inSession("notes"), inContext(connection)), requested(2, inSession("notes"), inContext(connection)), opened(1, "task"))
+	want("a named and a logical session", 2, 1, 0)
+	b.add(tagged(heap(1), tags{"a": "b"}, events.EditSet, 0), tagged(heap(1), tags{}, events.EditSet, 0), tagged(heap(2), tags{"a": "b"}, events.EditSet, 0))
+	want("tags of two heaps", 2, 1, 2)
+	b.add(started(1, 1, fresh, ""), ended(1, events.StatusCompleted, leaving(heap(2), "")), tagged(heap(2), tags{"c": "d"}, events.EditSet, 0))
+	want("one of them was left by a run", 2, 1, 1)
+	b.add(started(2, 1, fresh, ""), ended(2, events.StatusCompleted))
+	b.add(&events.ContextExpired{ContextRef: connection, LastUse: events.Instant{Time: began}}, &events.ContextUpdated{ContextRef: named})
+	want("a context of a connection has expired, one of a session is new", 2, 1, 1)
+	b.add(&events.ContextExpired{ContextRef: connection, LastUse: events.Instant{Time: began}}, &events.ContextUpdated{ContextRef: connection}, &events.ContextExpired{ContextRef: named})
+	want("that of the connection is there again", 2, 2, 1)
+	has("a name", s.HasSession, "notes", true)
+	has("a name without runs", s.HasSession, "other", false)
+	has("a context", s.HasContext, named.Key, true)
+	has("an unknown context", s.HasContext, contextRef(events.ContextSession, "x").Key, false)
+	has("a heap with tags", s.HasTaggedHeap, heap(1), true)
+	has("a heap that a run left", s.HasTaggedHeap, heap(2), true)
+	has("an unknown heap", s.HasTaggedHeap, heap(3), false)
+	if most, err := s.LargestUsage(t.Context()); err != nil || most != usage(t, s, tenant) {
+		t.Errorf("the largest usage: %+v, %v", most, err)
+	}
+}
+
 // TestTenantUsageIsTheSum compares the counts with the rows they sum up, after
 // any history.
 func TestTenantUsageIsTheSum(t *testing.T) {
 	t.Parallel()
+	var sum projections.Usage
 	for seed := range uint64(20) {
 		h, b := newHistorian(seed), newBook()
 		b.batch = 1 + int(seed)*7
@@ -61,6 +107,14 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 		s := open(t, projections.Options{Path: path})
 		for range 400 {
 			who, d := h.move()
+			if h.IntN(8) == 0 { // contexts of connections, which end, and of sessions
+				kind := []events.ContextKind{events.ContextTransport, events.ContextSession}[h.IntN(2)]
+				ref := contextRef(kind, fmt.Sprint(h.IntN(4)))
+				d = []events.Data{
+					&events.ContextUpdated{ContextRef: ref}, &events.ContextCleared{ContextRef: ref},
+					&events.ContextExpired{ContextRef: ref, LastUse: events.Instant{Time: began}},
+				}[h.IntN(3)]
+			}
 			b.addFor(who, d)
 		}
 		for list := b.all(); len(list) > 0; {
@@ -69,6 +123,7 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 				t.Fatal(err)
 			}
 			list = list[n:]
+			usage(t, s, tenant) // from now on it is held in memory, the other tenant's is not
 		}
 		for _, who := range []string{tenant, "another"} {
 			var want projections.Usage
@@ -76,16 +131,41 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 				(SELECT count(*) FROM executions WHERE tenant = ?1 AND status = 'running'),
 				(SELECT coalesce(sum(length(text)), 0) FROM output o JOIN executions e ON e.id = o.execution WHERE e.tenant = ?1),
 				(SELECT coalesce(sum(size), 0) FROM heaps WHERE tenant = ?1 AND collected_seq IS NULL),
-				(SELECT applied FROM position)`, who).Scan(&want.Runs, &want.OutputBytes, &want.HeapBytes, &want.Applied)
+				(SELECT count(*) FROM sessions WHERE tenant = ?1) + (SELECT count(*) FROM logical_sessions WHERE tenant = ?1),
+				(SELECT count(*) FROM contexts WHERE tenant = ?1),
+				(SELECT count(*) FROM tagged t WHERE tenant = ?1 AND heap NOT IN (SELECT heap FROM heaps WHERE tenant = ?1)),
+				(SELECT applied FROM position)`, who).Scan(&want.Runs, &want.OutputBytes, &want.HeapBytes, &want.Sessions, &want.Contexts, &want.TaggedHeaps, &want.Applied)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := usage(t, s, who); got != want {
 				t.Errorf("seed %d, tenant %s: got %+v, the rows sum up to %+v", seed, who, got, want)
 			}
-			if want.Runs == 0 && want.OutputBytes == 0 {
+			if want.Runs == 0 && want.OutputBytes == 0 || want.Sessions == 0 {
 				t.Errorf("seed %d: the history is empty", seed)
 			}
+			sum.Contexts += want.Contexts
+			sum.TaggedHeaps += want.TaggedHeaps
+		}
+	}
+	if sum.Contexts == 0 || sum.TaggedHeaps == 0 {
+		t.Errorf("the histories have no context, or no tagged heap that no run has left: %+v", sum)
+	}
+}
+
+// BenchmarkTenantUsage measures what the limits read at each submission, while
+// other tenants use as much.
+func BenchmarkTenantUsage(b *testing.B) {
+	s, book := open(b, projections.Options{}), newBook()
+	for n := range 1000 {
+		book.addFor(fmt.Sprint("t", n%100), requested(n))
+	}
+	if err := s.Apply(b.Context(), book.all()); err != nil {
+		b.Fatal(err)
+	}
+	for n := 0; b.Loop(); n++ {
+		if u, err := s.TenantUsage(b.Context(), fmt.Sprint("t", n%100)); err != nil || u.Runs != 10 {
+			b.Fatal(u, err)
 		}
 	}
 }

@@ -63,6 +63,8 @@ type LimitError struct {
 	RetryAfter time.Duration
 	// Standing is true when waiting alone does not help.
 	Standing bool
+	// Advice says what to do instead of waiting; empty for the common advice.
+	Advice string
 }
 
 // Error says which limit, its value, and what to do.
@@ -72,7 +74,10 @@ func (e *LimitError) Error() string {
 		used = fmt.Sprintf(", %.0f in use", e.Used)
 	}
 	advice := fmt.Sprintf("try again in %d s", e.RetryAfterSeconds())
-	if e.Standing {
+	switch {
+	case e.Advice != "":
+		advice = e.Advice
+	case e.Standing:
 		advice = "nothing frees it by itself: ask the operator to raise it"
 	}
 	return fmt.Sprintf("over the limit of %s (%s: %s%s); %s", e.What, e.Limit, strconv.FormatFloat(e.Value, 'f', -1, 64), used, advice)

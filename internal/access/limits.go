@@ -22,11 +22,17 @@ type Limits struct {
 	OutputBytes, HeapBytes int64
 	// Streams is how many event streams a principal may hold open.
 	Streams int
+	// Sessions is how many sessions a tenant may have, logical and named ones together,
+	// and how many conversation contexts.
+	Sessions int
+	// TaggedHeaps is how many heaps of a tenant may have tags without a run that has
+	// left them.
+	TaggedHeaps int
 }
 
 // Check tells what is wrong with the limits.
 func (l Limits) Check() error {
-	if l.RequestsPerSecond < 0 || l.Runs < 0 || l.OutputBytes < 0 || l.HeapBytes < 0 || l.Streams < 0 {
+	if l.RequestsPerSecond < 0 || l.Runs < 0 || l.OutputBytes < 0 || l.HeapBytes < 0 || l.Streams < 0 || l.Sessions < 0 || l.TaggedHeaps < 0 {
 		return fmt.Errorf("a limit is negative: 0 is unlimited")
 	}
 	return nil
@@ -38,13 +44,22 @@ type Usage struct {
 	Runs int64
 	// OutputBytes and HeapBytes are stored.
 	OutputBytes, HeapBytes int64
+	// Sessions, Contexts and TaggedHeaps are kept permanently.
+	Sessions, Contexts, TaggedHeaps int64
 	// Applied is the position of the last event that is counted.
 	Applied uint64
 }
 
-// Meter tells what a tenant uses. It may lag behind the ledger.
+// Meter reports what a tenant uses, and whether it has something already. It may lag
+// behind the ledger.
 type Meter interface {
 	TenantUsage(ctx context.Context, tenant string) (Usage, error)
+	// HasSession reports whether a session has the name.
+	HasSession(ctx context.Context, tenant, name string) (bool, error)
+	// HasContext reports whether a conversation context has the key.
+	HasContext(ctx context.Context, tenant, key string) (bool, error)
+	// HasTaggedHeap reports whether a heap has or had tags, or was left by a run.
+	HasTaggedHeap(ctx context.Context, tenant, heap string) (bool, error)
 }
 
 const (
@@ -74,6 +89,9 @@ type Quotas struct {
 	// the position up to which the meter counts the runs of those.
 	manyAccounts int
 	forgotten    uint64
+
+	refusing sync.Mutex
+	refusals map[string]uint64 // by limit; guarded by refusing
 }
 
 // NewQuotas makes quotas over a meter. now may be nil.
@@ -128,7 +146,7 @@ func (q *Quotas) count(id Identity, n int) (granted int, err error) {
 	r := limiter.ReserveN(now, 1)
 	wait := r.DelayFrom(now)
 	r.CancelAt(now)
-	return granted, &LimitError{Limit: "limit-requests", What: "requests per second", Value: q.limits.RequestsPerSecond, RetryAfter: wait}
+	return granted, q.refused(&LimitError{Limit: "limit-requests", What: "requests per second", Value: q.limits.RequestsPerSecond, RetryAfter: wait})
 }
 
 // forgetIdle drops the rates of tenants that have not asked for a while, once
@@ -153,10 +171,10 @@ func (q *Quotas) Stream(id Identity) (done func(), err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.streams[user] >= q.limits.Streams {
-		return nil, &LimitError{
+		return nil, q.refused(&LimitError{
 			Limit: "limit-streams", What: "event streams open at once", Value: float64(q.limits.Streams), Used: float64(q.streams[user]),
 			RetryAfter: runRetry,
-		}
+		})
 	}
 	q.streams[user]++
 	return sync.OnceFunc(func() {
@@ -244,7 +262,7 @@ func (q *Quotas) Heaps(ctx context.Context, tenant string) error {
 
 func (q *Quotas) overHeaps(use Usage) error {
 	if l := q.limits; l.HeapBytes > 0 && use.HeapBytes >= l.HeapBytes {
-		return &LimitError{Limit: "limit-heap-bytes", What: "bytes of stored heaps", Value: float64(l.HeapBytes), Used: float64(use.HeapBytes), RetryAfter: storedRetry, Standing: true}
+		return q.refused(&LimitError{Limit: "limit-heap-bytes", What: "bytes of stored heaps", Value: float64(l.HeapBytes), Used: float64(use.HeapBytes), RetryAfter: storedRetry, Standing: true})
 	}
 	return nil
 }
@@ -273,9 +291,9 @@ func (q *Quotas) judge(a *account) error {
 	use, runs := a.use, a.use.Runs+int64(len(a.places))
 	switch l := q.limits; {
 	case l.Runs > 0 && runs >= int64(l.Runs):
-		return &LimitError{Limit: "limit-runs", What: "runs queued or running", Value: float64(l.Runs), Used: float64(runs), RetryAfter: runRetry}
+		return q.refused(&LimitError{Limit: "limit-runs", What: "runs queued or running", Value: float64(l.Runs), Used: float64(runs), RetryAfter: runRetry})
 	case l.OutputBytes > 0 && use.OutputBytes >= l.OutputBytes:
-		return &LimitError{Limit: "limit-output-bytes", What: "bytes of stored output", Value: float64(l.OutputBytes), Used: float64(use.OutputBytes), RetryAfter: storedRetry, Standing: true}
+		return q.refused(&LimitError{Limit: "limit-output-bytes", What: "bytes of stored output", Value: float64(l.OutputBytes), Used: float64(use.OutputBytes), RetryAfter: storedRetry, Standing: true})
 	default:
 		return q.overHeaps(use)
 	}

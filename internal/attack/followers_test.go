@@ -1,77 +1,37 @@
 package attack_test
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
 
-// followVariable is how many streams a process of the test binary follows: its
-// arguments are the URL and the token.
+// followVariable is how many streams a process follows.
 const followVariable = "DAYBOOK_ATTACK_FOLLOW"
 
-// follow opens streams, prints a line when all are open, and reads them until
-// they end.
-func follow(count string) {
-	n, err := strconv.Atoi(count)
-	if err != nil {
-		panic(err)
+// follow opens streams of the first path, is ready when all are open, and reads them
+// until they end.
+func follow(streams int, base, token string, paths []string) {
+	open := func() (*http.Response, error) {
+		return getAs(http.DefaultClient, base, token, paths[0], "text/event-stream")
 	}
 	var reading sync.WaitGroup
-	for range n {
-		req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, os.Args[1], nil)
-		if err != nil {
-			panic(err)
-		}
-		req.Header.Set("Accept", "text/event-stream")
-		req.Header.Set("Authorization", "Bearer "+os.Args[2])
-		resp, err := http.DefaultClient.Do(req)
+	for range streams {
+		resp, err := open()
 		for began := time.Now(); err == nil && resp.StatusCode == http.StatusServiceUnavailable && time.Since(began) < 30*time.Second; {
 			resp.Body.Close()
 			time.Sleep(time.Second) // as Retry-After says
-			resp, err = http.DefaultClient.Do(req)
+			resp, err = open()
 		}
 		if err != nil || resp.StatusCode != http.StatusOK {
 			panic(fmt.Sprint("follow: ", resp, err))
 		}
-		reading.Go(func() { _, _ = io.Copy(io.Discard, resp.Body) })
+		reading.Go(func() { discard(resp) })
 	}
-	fmt.Println("open")
+	fmt.Println(loadReady)
 	reading.Wait()
-	os.Exit(0)
-}
-
-// followers starts a process that follows a path and returns when its streams are
-// open. They yield the processors to the server, as clients on other machines do.
-func (s *server) followers(token, path string, count int) {
-	s.t.Helper()
-	cmd := exec.Command("nice", "-n", "19", os.Args[0], s.url()+path, token)
-	cmd.Env = append(os.Environ(), followVariable+"="+strconv.Itoa(count))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stderr = s.t.Output()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	var line string
-	if _, err := fmt.Fscanln(out, &line); err != nil || line != "open" {
-		s.t.Fatalf("the followers say %q: %v", line, err)
-	}
 }
 
 // steadyOutput is a script that writes output until it is cancelled.
@@ -94,7 +54,7 @@ func TestFollowers(t *testing.T) {
 			if name == "output" {
 				path = fmt.Sprintf(path, id)
 			}
-			s.followers(loud, path, 128)
+			s.load(followVariable, loud, 128, path)
 			peak, cpu, start := s.peak(), s.cpu(), time.Now()
 			under := s.probe(quiet, tries)
 			most := peak()

@@ -1,66 +1,44 @@
 package attack_test
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
 
-// readVariable is how many clients a process of the test binary has: its arguments are
-// the URL of the server, the token and the paths, which each client asks for one after
-// the other until the process is killed.
+// readVariable is how many clients a process has that ask for paths, each for one after
+// the other, until it is killed.
 const readVariable = "DAYBOOK_ATTACK_READ"
 
 // readInLoop asks for paths with many clients at once, and reads the answers at full
-// speed. Before it says that it is ready, each path is answered once. It says which
-// answer is neither 200 nor a refusal to try again later.
-func readInLoop(count string) {
-	n, err := strconv.Atoi(count)
-	if err != nil {
-		panic(err)
-	}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}
-	base, token, paths := os.Args[1], os.Args[2], os.Args[3:]
+// speed. Before it is ready, each path is answered once. It prints each answer that is
+// neither 200 nor a refusal to try again later.
+func readInLoop(clients int, base, token string, paths []string) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	get := func(path string) {
-		req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, base+path, nil)
-		if err != nil {
-			panic(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-		resp, err := client.Do(req)
+		resp, err := getAs(client, base, token, path, "*/*")
 		if err != nil {
 			time.Sleep(100 * time.Millisecond) // the server is about to end
 			return
 		}
-		defer resp.Body.Close()
-		if resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "" {
-			_, _ = io.Copy(io.Discard, resp.Body)
+		defer discard(resp)
+		if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "" {
 			return
 		}
-		if resp.StatusCode != http.StatusOK {
-			text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
-			fmt.Printf("GET %s: %s: %s\n", path, resp.Status, strings.TrimSpace(string(text)))
-			return
-		}
-		_, _ = io.Copy(io.Discard, resp.Body)
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
+		fmt.Printf("GET %s: %s: %s\n", path, resp.Status, strings.TrimSpace(string(text)))
 	}
 	for _, path := range paths {
 		get(path)
 	}
-	fmt.Println(readersReady)
+	fmt.Println(loadReady)
 	var reading sync.WaitGroup
-	for c := range n {
+	for c := range clients {
 		reading.Go(func() {
 			for i := c; ; i++ {
 				get(paths[i%len(paths)])
@@ -68,57 +46,6 @@ func readInLoop(count string) {
 		})
 	}
 	reading.Wait()
-}
-
-// readersReady is the line that the readers say once each path has been answered.
-const readersReady = "ready"
-
-// readers starts a process whose clients ask for paths until stop is called. They yield
-// the processors to the server, as clients on other machines do.
-func (s *server) readers(token string, clients int, paths ...string) (stop func()) {
-	s.t.Helper()
-	cmd := exec.Command("nice", append([]string{"-n", "19", os.Args[0], s.url(), token}, paths...)...)
-	cmd.Env = append(os.Environ(), readVariable+"="+strconv.Itoa(clients))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stderr = s.t.Output()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	said := bufio.NewScanner(out)
-	var wrong []string
-	ready := false
-	for !ready && said.Scan() {
-		if ready = said.Text() == readersReady; !ready {
-			wrong = append(wrong, said.Text())
-		}
-	}
-	t, more := s.t, make(chan []string, 1)
-	go func() {
-		var lines []string
-		for said.Scan() {
-			if len(lines) < 5 {
-				lines = append(lines, said.Text())
-			}
-		}
-		more <- lines
-	}()
-	stop = sync.OnceFunc(func() {
-		cmd.Process.Kill()
-		wrong = append(wrong, <-more...)
-		cmd.Wait()
-		if !ready {
-			t.Error("the readers did not start")
-		}
-		for _, line := range wrong {
-			t.Errorf("the load is answered wrongly: %s", line)
-		}
-	})
-	t.Cleanup(stop)
-	return stop
 }
 
 // history records runs of a tenant, each in a session of its own beside one for all,
@@ -168,7 +95,7 @@ func TestReads(t *testing.T) {
 	idle := s.memory()
 	clients := choose(20, 50)
 	looping := func(paths ...string) func(*testing.T) {
-		return func(*testing.T) { s.readers(loud, clients, paths...) }
+		return func(*testing.T) { s.load(readVariable, loud, clients, paths...) }
 	}
 	for _, load := range []struct {
 		name  string

@@ -88,12 +88,7 @@ var buildDaybook = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
-	if n := os.Getenv(followVariable); n != "" {
-		follow(n) // this process is the followers that a test has started
-	}
-	if n := os.Getenv(readVariable); n != "" {
-		readInLoop(n) // likewise the readers
-	}
+	runLoad()
 	code := m.Run()
 	if buildDir != "" {
 		os.RemoveAll(buildDir)

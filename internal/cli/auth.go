@@ -25,6 +25,8 @@ type authFlags struct {
 	Runs                  int     `name:"limit-runs" help:"Runs of each tenant that are queued or running; more are refused with 429. 0 is unlimited." default:"10000" placeholder:"N"`
 	OutputBytes           int64   `name:"limit-output-bytes" help:"Bytes of output stored for each tenant, beyond which no run is accepted; 0 is unlimited." default:"0" placeholder:"BYTES"`
 	HeapBytes             int64   `name:"limit-heap-bytes" help:"Bytes of heaps stored for each tenant, as large as they are restored, beyond which no run is accepted and no tags are set; 0 is unlimited." default:"0" placeholder:"BYTES"`
+	Sessions              int     `name:"limit-sessions" help:"Sessions of each tenant, logical and named ones together, and likewise conversation contexts; more are refused with 429. 0 is unlimited." default:"100000" placeholder:"N"`
+	TaggedHeaps           int     `name:"limit-tagged-heaps" help:"Heaps of each tenant that have tags and that no run has left; more are refused with 429. 0 is unlimited." default:"100000" placeholder:"N"`
 	Connections           int     `name:"limit-connections" help:"HTTP connections that may be open; 0 is half of the process's limit of open files, at most 4096." default:"0" placeholder:"N"`
 	ConnectionsPerAddress int     `name:"limit-connections-per-address" help:"HTTP connections that one address may have open; 0 is half of --limit-connections, and all of them for a loopback address." default:"0" placeholder:"N"`
 	Streams               *int    `name:"limit-streams" help:"Event streams each principal may hold open; 64 with --auth, else unlimited, if not given; 0 is unlimited." placeholder:"N"`
@@ -62,7 +64,7 @@ func (f authFlags) apply(o *embed.Options) error {
 		return errors.New("--tls-cert and --tls-key belong together: give both or none")
 	}
 	o.CertFile, o.KeyFile, o.PublicURL = f.CertFile, f.KeyFile, f.PublicURL
-	o.Limits = embed.Limits{RequestsPerSecond: f.Requests, Runs: f.Runs, OutputBytes: f.OutputBytes, HeapBytes: f.HeapBytes}
+	o.Limits = embed.Limits{RequestsPerSecond: f.Requests, Runs: f.Runs, OutputBytes: f.OutputBytes, HeapBytes: f.HeapBytes, Sessions: f.Sessions, TaggedHeaps: f.TaggedHeaps}
 	o.MaxConnections, o.MaxConnectionsPerAddress = f.Connections, f.ConnectionsPerAddress
 	switch {
 	case f.Streams != nil:

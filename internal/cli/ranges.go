@@ -61,6 +61,8 @@ func (f authFlags) checkRanges() error {
 		inRange("limit-runs", f.Runs, 0, maxCount, unlimited, "10000"),
 		inRange("limit-output-bytes", f.OutputBytes, 0, maxStoredBytes, unlimited, "1073741824"),
 		inRange("limit-heap-bytes", f.HeapBytes, 0, maxStoredBytes, unlimited, "1073741824"),
+		inRange("limit-sessions", f.Sessions, 0, maxCount, unlimited, "100000"),
+		inRange("limit-tagged-heaps", f.TaggedHeaps, 0, maxCount, unlimited, "100000"),
 		inRange("limit-connections", f.Connections, 0, maxCount, ", 0 is the default", "1024"),
 		inRange("limit-connections-per-address", f.ConnectionsPerAddress, 0, maxCount, ", 0 is the default", "256"),
 		inRange("limit-session-turns", f.Turns, 0, maxCount, unlimited, "1000"),

@@ -37,6 +37,8 @@ func TestRanges(t *testing.T) {
 		{"--limit-runs=0", ""},
 		{"--limit-output-bytes=-1", "--limit-output-bytes is -1: the range"},
 		{"--limit-heap-bytes=9223372036854775807", "--limit-heap-bytes is 9223372036854775807: the range"},
+		{"--limit-sessions=-1", "--limit-sessions is -1: the range is 0 to 1000000000, 0 is unlimited; for example --limit-sessions 100000"},
+		{"--limit-tagged-heaps=-1", "--limit-tagged-heaps is -1: the range is 0 to 1000000000, 0 is unlimited; for example --limit-tagged-heaps 100000"},
 		{"--limit-connections=-1", "--limit-connections is -1: the range"},
 		{"--limit-connections-per-address=-5", "--limit-connections-per-address is -5: the range"},
 		{"--limit-session-turns=-1", "--limit-session-turns is -1: the range"},

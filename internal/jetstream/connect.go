@@ -10,11 +10,17 @@ import (
 // Conn is a connection to a NATS server. Who makes one closes it.
 type Conn = nats.Conn
 
+// syncQueueLen is how many messages the client holds of a subscription that is read one
+// by one, at most: more than a runner asks for at once for a tenant. The client's default
+// takes 512 KiB for each tenant that asked for a run in the last minute.
+const syncQueueLen = 1024
+
 // Connect reaches an outside server or cluster; credentials are part of the
 // URL.
 func Connect(url, name string, log *slog.Logger) (*Conn, error) {
 	return nats.Connect(url,
 		nats.Name(name),
+		nats.SyncQueueLen(syncQueueLen),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(200*time.Millisecond),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {

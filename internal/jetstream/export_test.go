@@ -176,3 +176,6 @@ func SetForgetAfter(s *Store, d time.Duration) { s.forgetAfter = d }
 
 // Subscriptions is how many subscriptions the connection for work has.
 func Subscriptions(s *Store) int { return s.consume.NumSubscriptions() }
+
+// QueueLen is how many messages a subscription of the connection for work holds.
+func QueueLen(s *Store) int { return s.consume.Opts.SubChanLen }

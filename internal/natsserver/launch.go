@@ -31,13 +31,16 @@ func (s *Server) Writable() context.Context { return s.writes.Load().ctx }
 // launch starts a nats-server on the files and returns once it takes connections.
 func (s *Server) launch(ctx context.Context, opts Options) error {
 	cfg := &server.Options{
-		ServerName:             "daybook",
-		DontListen:             opts.Listen == "",
-		JetStream:              true,
-		StoreDir:               opts.StoreDir,
-		SyncAlways:             !opts.NoSync,
-		JetStreamMaxStore:      1 << 50, // the disk is the limit, not a guess made at start
-		JetStreamMaxMemory:     64 << 20,
+		ServerName:         "daybook",
+		DontListen:         opts.Listen == "",
+		JetStream:          true,
+		StoreDir:           opts.StoreDir,
+		SyncAlways:         !opts.NoSync,
+		JetStreamMaxStore:  1 << 50, // the disk is the limit, not a guess made at start
+		JetStreamMaxMemory: 64 << 20,
+		// Each tenant has a consumer of the active volume. Those of subscribers are bounded
+		// by the gates. The server's own default is 1,000 for each stream.
+		JetStreamLimits:        server.JSLimitOpts{DefaultMaxConsumers: -1},
 		MaxPayload:             maxPayload,
 		MaxConn:                cmp.Or(opts.MaxConnections, 1024) + ownConnections,
 		NoSigs:                 true, // signals belong to the program

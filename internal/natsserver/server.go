@@ -242,6 +242,12 @@ func (s *Server) connect(name, user string) (nc *nats.Conn, err error) {
 	return nc, nil
 }
 
+// syncQueueLen is how many messages the client holds of a subscription that is read one
+// by one, at most. A runner has one subscription for each tenant that asked for a run in
+// the last minute, and never asks for more than 129 messages at once. The client's
+// default of 65,536 takes 512 KiB for each of them.
+const syncQueueLen = 1024
+
 func (s *Server) tryConnect(name, user string) (*nats.Conn, error) {
 	return nats.Connect("",
 		nats.InProcessServer(inProcess{s}),
@@ -249,6 +255,7 @@ func (s *Server) tryConnect(name, user string) (*nats.Conn, error) {
 		nats.UserInfo(user, s.service),
 		// A loaded machine may take longer than the client's default of 2 s.
 		nats.Timeout(10*time.Second),
+		nats.SyncQueueLen(syncQueueLen),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(50*time.Millisecond),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {

@@ -1,0 +1,91 @@
+package embed_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/embed"
+	"daybook/events"
+	"daybook/internal/access"
+)
+
+// A tenant that has as many sessions, contexts or tagged heaps as it may have is refused
+// new ones, uses those it has, and does not limit the others.
+func TestKeptLimits(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, embed.Options{Limits: embed.Limits{Sessions: 2, TaggedHeaps: 1}, NoRunner: true})
+	acme, other := g.token("acme", "ada", access.AllScopes), g.token("other", "bob", access.AllScopes)
+	g.await(other)
+	want := func(what, token, method, path, body string, status int, parts ...string) {
+		t.Helper()
+		got, text := g.ask(token, method, path, body)
+		if got != status {
+			t.Errorf("%s: %d %s, want %d", what, got, text, status)
+		}
+		for _, part := range parts {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: %q is not in %s", what, part, text)
+			}
+		}
+	}
+	metric := func(line string) {
+		t.Helper()
+		for ctx := within(t); ; {
+			_, text := g.ask(g.admin, http.MethodGet, "/metrics", "")
+			if strings.Contains(text, "\n"+line+"\n") {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				t.Fatalf("no %q in\n%s", line, text)
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}
+	largest := func(of string, n int) {
+		t.Helper()
+		metric(fmt.Sprintf("daybook_largest_tenant{of=%q} %d", of, n))
+	}
+	run := func(session string) string { return fmt.Sprintf(`{"code":"1","session":%q}`, session) }
+	open := func(intent string) string { return fmt.Sprintf(`{"intent":%q,"seeds":["builtin"]}`, intent) }
+	const value = `{"custom":{"a":1}}`
+	want("a named session", acme, http.MethodPost, "/api/exec", run("a"), http.StatusAccepted)
+	largest("sessions", 1)
+	want("a logical session", acme, http.MethodPost, "/api/logical-sessions", open("x"), http.StatusOK)
+	largest("sessions", 2)
+
+	const sessions = "over the limit of sessions, logical and named (limit-sessions: 2, 2 in use); use an existing session, or ask the operator to raise it"
+	want("another name", acme, http.MethodPost, "/api/exec", run("b"), http.StatusTooManyRequests, sessions)
+	want("another intent", acme, http.MethodPost, "/api/logical-sessions", open("y"), http.StatusTooManyRequests, sessions)
+	metric(`daybook_limit_refusals_total{limit="limit-sessions"} 2`)
+	want("the same intent", acme, http.MethodPost, "/api/logical-sessions", open("x"), http.StatusOK)
+	want("the same name", acme, http.MethodPost, "/api/exec", run("a"), http.StatusAccepted)
+	want("a run outside of sessions", acme, http.MethodPost, "/api/exec", `{"code":"1"}`, http.StatusAccepted)
+	want("another tenant", other, http.MethodPost, "/api/exec", run("b"), http.StatusAccepted)
+
+	want("a second context", acme, http.MethodPatch, "/api/context?session=c", value, http.StatusOK)
+	largest("contexts", 2)
+	want("a third context", acme, http.MethodPatch, "/api/context?session=d", value, http.StatusTooManyRequests, "over the limit of conversation contexts (limit-sessions: 2, 2 in use)")
+	want("a known context", acme, http.MethodPatch, "/api/context?session=c", `{"custom":{"b":2}}`, http.StatusOK, `"b":2`)
+	// A connection has a context, too. Its run is taken without one.
+	res, err := g.connect(acme, "2025-11-25").CallTool(t.Context(), &sdk.CallToolParams{Name: "run_js", Arguments: map[string]any{"code": "2"}})
+	if err != nil || res.IsError {
+		t.Errorf("a run of another connection: %+v, %v", res, err)
+	}
+	largest("runs", 4)
+	largest("contexts", 2)
+
+	tags := func(n int) string { return "/api/heaps/" + events.Hash(fmt.Append(nil, n)) + "/tags" }
+	want("tags", acme, http.MethodPut, tags(1), `{"tags":{"a":"b"}}`, http.StatusOK)
+	largest("tagged_heaps", 1)
+	want("tags of another heap", acme, http.MethodPut, tags(2), `{"tags":{"a":"b"}}`, http.StatusTooManyRequests,
+		"over the limit of tagged heaps that no run has left (limit-tagged-heaps: 1, 1 in use); tag heaps that runs have left, or ask the operator to raise it")
+	want("tags of the same heap", acme, http.MethodPut, tags(1), `{"tags":{"c":"d"}}`, http.StatusOK)
+	want("deleted tags", acme, http.MethodDelete, tags(1), "", http.StatusOK)
+	want("tags of another tenant", other, http.MethodPut, tags(2), `{"tags":{"a":"b"}}`, http.StatusOK)
+}

@@ -1,0 +1,108 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"daybook/events"
+)
+
+// Kept names what a change adds to what is kept of a tenant permanently, if it is new.
+// Empty members name nothing.
+type Kept struct {
+	// NewSession is true for a logical session that is opened.
+	NewSession bool
+	// Session is the name of a session.
+	Session string
+	// Context is the key of a conversation context.
+	Context string
+	// Heap is a heap whose tags are set.
+	Heap string
+}
+
+// KeptBy returns what an event of a client adds, other than a run: see Quotas.Admit.
+func KeptBy(data events.Data) Kept {
+	switch d := data.(type) {
+	case *events.SessionNamed, *events.SessionOpened:
+		return Kept{NewSession: true}
+	case *events.ContextUpdated:
+		return Kept{Context: d.Key}
+	case *events.ContextCleared:
+		return Kept{Context: d.Key}
+	case *events.ContextNoted:
+		return Kept{Context: d.Key}
+	case *events.HeapTagged:
+		if d.Edit == events.EditSet {
+			return Kept{Heap: d.Heap}
+		}
+	}
+	return Kept{}
+}
+
+// Keep returns a *LimitError if a tenant has as many sessions, contexts or tagged heaps
+// as it may have, and a change adds a new one. What the tenant has already is always
+// allowed. Changes that are recorded and not applied are not counted, so that changes
+// made at once may exceed the limit by their number.
+func (q *Quotas) Keep(ctx context.Context, tenant string, k Kept) error {
+	if q == nil || k == (Kept{}) || q.limits.Sessions == 0 && q.limits.TaggedHeaps == 0 {
+		return nil
+	}
+	use, err := q.meter.TenantUsage(ctx, tenant)
+	if err != nil {
+		return fmt.Errorf("read what tenant %s uses: %w", tenant, err)
+	}
+	full := func(used int64, limit int) bool { return limit > 0 && used >= int64(limit) }
+	sessions, contexts, heaps := full(use.Sessions, q.limits.Sessions), full(use.Contexts, q.limits.Sessions), full(use.TaggedHeaps, q.limits.TaggedHeaps)
+	known := true
+	switch {
+	case sessions && k.NewSession:
+		known = false
+	case sessions && k.Session != "":
+		known, err = q.meter.HasSession(ctx, tenant, k.Session)
+	}
+	if err == nil && !known {
+		return q.refused(&LimitError{
+			Limit: "limit-sessions", What: "sessions, logical and named", Value: float64(q.limits.Sessions), Used: float64(use.Sessions), RetryAfter: storedRetry,
+			Standing: true, Advice: "use an existing session, or ask the operator to raise it",
+		})
+	}
+	if err == nil && contexts && k.Context != "" {
+		known, err = q.meter.HasContext(ctx, tenant, k.Context)
+	}
+	if err == nil && !known {
+		return q.refused(&LimitError{
+			Limit: "limit-sessions", What: "conversation contexts", Value: float64(q.limits.Sessions), Used: float64(use.Contexts), RetryAfter: storedRetry,
+			Standing: true, Advice: "use a session that has a context, or ask the operator to raise it",
+		})
+	}
+	if err == nil && heaps && k.Heap != "" {
+		known, err = q.meter.HasTaggedHeap(ctx, tenant, k.Heap)
+	}
+	if err == nil && !known {
+		return q.refused(&LimitError{
+			Limit: "limit-tagged-heaps", What: "tagged heaps that no run has left", Value: float64(q.limits.TaggedHeaps), Used: float64(use.TaggedHeaps), RetryAfter: storedRetry,
+			Standing: true, Advice: "tag heaps that runs have left, or ask the operator to raise it",
+		})
+	}
+	return err
+}
+
+// refused counts a refusal.
+func (q *Quotas) refused(err *LimitError) error {
+	q.refusing.Lock()
+	defer q.refusing.Unlock()
+	if q.refusals == nil {
+		q.refusals = map[string]uint64{}
+	}
+	q.refusals[err.Limit]++
+	return err
+}
+
+// Refusals returns how many requests, streams and changes were refused, by the name of
+// the limit. A limit without refusals is not in it.
+func (q *Quotas) Refusals() map[string]uint64 {
+	q.refusing.Lock()
+	defer q.refusing.Unlock()
+	return maps.Clone(q.refusals)
+}
