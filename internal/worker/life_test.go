@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -274,5 +275,37 @@ func TestLayersFromOutside(t *testing.T) {
 		if own := ours != theirs; own != slices.Contains(layers, sandbox.Namespaces) {
 			t.Errorf("%s namespace of its own: %t, layers %v", kind, own, layers)
 		}
+	}
+}
+
+// A tenant with many workers does not cost another tenant the one that it has.
+func TestIdleWorkersAreShared(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1, IdleUsed: 2})
+	defer pool.Close()
+	run := func(tenant string) {
+		t.Helper()
+		task := patient("1")
+		task.Tenant = tenant
+		if _, err := pool.Run(t.Context(), task, discard); err != nil {
+			t.Error(err)
+		}
+	}
+	run("quiet")
+	for range 2 {
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() { run("loud") })
+		}
+		both.Wait()
+	}
+	var tenants []string
+	for _, tenant := range pool.IdleWorkers() {
+		if tenant != "" {
+			tenants = append(tenants, tenant)
+		}
+	}
+	if !slices.Contains(tenants, "quiet") || len(tenants) > 2 {
+		t.Errorf("idle workers of %q, want one of quiet", tenants)
 	}
 }

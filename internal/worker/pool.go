@@ -271,17 +271,32 @@ func (p *Pool) release(w *process, clean bool) {
 		return
 	}
 	p.idle = append(p.idle, w)
-	used := 0
-	for _, other := range p.idle {
-		if other.owner != (owner{}) {
+	if i := p.surplus(); i >= 0 {
+		p.discard(p.idle[i])
+		p.idle = slices.Delete(p.idle, i, i+1)
+	}
+}
+
+// surplus returns the place of the used worker that is one too many, -1 if none is: the
+// oldest of those whose tenant has most of them. It needs the lock.
+func (p *Pool) surplus() int {
+	used, of := 0, map[string]int{}
+	for _, w := range p.idle {
+		if w.owner != (owner{}) {
 			used++
+			of[w.owner.tenant]++
 		}
 	}
-	if used > p.opts.IdleUsed {
-		oldest := slices.IndexFunc(p.idle, func(w *process) bool { return w.owner != (owner{}) })
-		p.discard(p.idle[oldest])
-		p.idle = slices.Delete(p.idle, oldest, oldest+1)
+	if used <= p.opts.IdleUsed {
+		return -1
 	}
+	worst := -1
+	for i, w := range p.idle { // oldest first
+		if w.owner != (owner{}) && (worst < 0 || of[w.owner.tenant] > of[p.idle[worst].owner.tenant]) {
+			worst = i
+		}
+	}
+	return worst
 }
 
 // discard kills a worker and reaps it in the background. It needs the lock, or
