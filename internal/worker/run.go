@@ -52,6 +52,16 @@ func (w *watch) end(cause error, timedOut bool, grace time.Duration) {
 	w.unheard = w.p.terminate() != nil
 }
 
+// repeat asks once more when the task was sent. A request that came before it is taken
+// for one of the previous run, and none is made while the task is being sent.
+func (w *watch) repeat() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timedOut || w.cause != nil {
+		w.unheard = w.p.terminate() != nil || w.unheard
+	}
+}
+
 // kill kills the worker unless the run has its outcome.
 func (w *watch) kill() {
 	w.mu.Lock()
@@ -104,6 +114,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	p.memory.limit.Store(t.maxResident())
 	defer p.memory.limit.Store(0)
 	err = p.send(t)
+	w.repeat()
 	// While the worker is at work: new memory has to be cleared.
 	c.expectHeap(p.lastHeap)
 	reserved := false

@@ -68,6 +68,32 @@ func TestStoppedWorkerServesOn(t *testing.T) {
 	}
 }
 
+// A cancel that comes before its task, or with it, stops the run as soon as a later one.
+func TestStopMeetsTheTask(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	why := errors.New("the user asked")
+	pids, runs := map[int]bool{}, 0
+	for range 40 {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var pid int
+		note := pool.NotePID(&pid)
+		if _, err := pool.Run(t.Context(), patient("console.log(1)"), note); err != nil {
+			t.Fatal(err)
+		}
+		pids[pid] = true
+		go func() { cancel(why) }() // about when the task is sent
+		if _, err := pool.Run(ctx, patient("for (;;);"), discard); !errors.Is(err, why) {
+			t.Fatalf("ended with %v", err)
+		}
+		runs++
+	}
+	if len(pids) > runs/4 { // a busy machine may be slower than the time to stop
+		t.Errorf("%d runs that were cancelled took %d workers", runs, len(pids))
+	}
+}
+
 // A request to stop that comes at the end of its run does not reach the next one.
 func TestStopMeetsTheEnd(t *testing.T) {
 	t.Parallel()
