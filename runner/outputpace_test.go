@@ -34,10 +34,9 @@ func TestRunsEndWhileTheirOutputWaits(t *testing.T) {
 		return b.submit(func(s *ledger.Submission) { s.Code, s.ExecutionTimeoutSecs = code, &seconds })
 	}
 
-	slow := submit(1)
-	b.waitFor(slow, isType(events.TypeExecutionOutput))
-	id := submit(60)
+	slow, id := submit(1), submit(60)
 	b.waitFor(id, isType(events.TypeExecutionStarted))
+	b.waitAny(isType(events.TypeExecutionOutput))
 	began := time.Now()
 	if _, err := b.cancel(id); err != nil {
 		t.Fatal(err)
