@@ -57,7 +57,7 @@ func (t *Tail) Run(ctx context.Context, after uint64) error {
 	t.mu.Unlock()
 	sweeping, stop := context.WithCancel(ctx)
 	var sweeper sync.WaitGroup
-	if t.s.opts.Exclusive {
+	if t.s.opts.Exclusive { // an outside server has memory of its own
 		sweeper.Go(func() { t.sweep(sweeping) })
 	}
 	defer sweeper.Wait()
