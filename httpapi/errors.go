@@ -60,7 +60,25 @@ const (
 	codeNotAllowed  = "method_not_allowed"
 )
 
+// maxRepeated bounds each text in an error, in bytes, and maxField the name of a field: a
+// client chooses the names in its request, and an error repeats them.
+const maxRepeated, maxField = 2 << 10, 200
+
+// repeated bounds a text that an error repeats.
+func repeated(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}
+
 func fail(status int, code, field, format string, args ...any) *failure {
+	field = repeated(field, maxField)
+	for i, a := range args {
+		if text, ok := a.(string); ok {
+			args[i] = repeated(text, maxRepeated)
+		}
+	}
 	text := format
 	if len(args) > 0 {
 		text = fmt.Sprintf(format, args...)

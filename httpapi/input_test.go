@@ -26,6 +26,7 @@ func TestBadInput(t *testing.T) {
 	before := s.lastSeq()
 
 	jsonType := []string{"Content-Type", "application/json"}
+	long := strings.Repeat("<", 100_000)
 	plain := []string{"Content-Type", "text/plain"}
 	for _, tc := range []struct {
 		name, method, path, body string
@@ -46,6 +47,12 @@ func TestBadInput(t *testing.T) {
 		{"null code", "POST", "/api/exec", `{"code":null}`, jsonType, 422, "code", "code is missing"},
 		{"code is a number", "POST", "/api/exec", `{"code":1}`, jsonType, 422, "code", "code must be a string, not a number"},
 		{"unknown field", "POST", "/api/exec", `{"code":"1","timeout":5}`, jsonType, 422, "timeout", `unknown field "timeout"`},
+		{"long unknown field", "POST", "/api/exec", `{"` + long + `":1}`, jsonType, 422, long[:200] + "...", "unknown field"},
+		{"long field twice", "POST", "/api/exec", `{"` + long + `":1,"` + long + `":1}`, jsonType, 422, long[:200] + "...", "unknown field"},
+		{"long tag", "POST", "/api/exec", `{"code":"1","tags":{"` + long + `":1}}`, jsonType, 422, ("tags." + long)[:200] + "...", "must be a string"},
+		{"long tag twice", "POST", "/api/exec", `{"code":"1","tags":{"` + long + `":"1","` + long + `":"1"}}`, jsonType, 400, ("tags." + long)[:200] + "...", "given twice"},
+		{"long field of a context", "PATCH", "/api/context", `{"` + long + `":1}`, jsonType, 422, long[:200] + "...", "unknown field"},
+		{"long seed", "POST", "/api/logical-sessions", `{"intent":"i","seeds":["` + long + `"]}`, jsonType, 400, "seeds", "seed"},
 		{"other spelling", "POST", "/api/exec", `{"Code":"1"}`, jsonType, 422, "Code", `unknown field "Code"`},
 		{"field twice", "POST", "/api/exec", `{"code":"1","code":"2"}`, jsonType, 400, "code", "given twice"},
 		{"NUL", "POST", "/api/exec", `{"code":"a\u0000b"}`, jsonType, 400, "code", "NUL byte"},
@@ -174,6 +181,9 @@ func TestBadInput(t *testing.T) {
 			}
 			if p.Detail != p.Error || p.Title != http.StatusText(tc.status) || p.Type != "about:blank" || p.Code == "" {
 				t.Errorf("not a whole problem document: %s", a.body)
+			}
+			if len(a.body) > 64<<10 {
+				t.Errorf("the answer has %d bytes", len(a.body))
 			}
 			if ct := a.Header.Get("Content-Type"); ct != "application/problem+json" {
 				t.Errorf("Content-Type is %q", ct)
