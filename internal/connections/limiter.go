@@ -68,6 +68,8 @@ type Limiter struct {
 	opts Options
 	// streams are those of HTTP/2: one for each connection, and some for refusals.
 	streams streams
+	// surplus lets the connections take turns whose clients cause much work.
+	surplus pace
 
 	mu      sync.Mutex
 	all     queue // without spare connections
@@ -89,7 +91,7 @@ func New(opts Options) *Limiter {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	return &Limiter{opts: opts, of: map[netip.Prefix]*queue{}, streams: streams{most: opts.Total + spareConnections}}
+	return &Limiter{opts: opts, of: map[netip.Prefix]*queue{}, streams: streams{most: opts.Total + spareConnections, wait: placeTime}}
 }
 
 // Bind sets a Limiter's methods and the bounds of HTTP/2 on a server. The caller serves
