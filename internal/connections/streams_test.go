@@ -271,7 +271,7 @@ func TestSurplus(t *testing.T) {
 		pings.framer.WritePing(false, [8]byte{})
 	}
 	pings.request("/hold", 0)
-	for range 20 {
+	for range 10 {
 		reset(few)
 	}
 	if got := few.status(few.request("/", 0)); got != "200" {

@@ -14,7 +14,7 @@ const (
 	answerWork = 4
 	// freeWork and freeRate are how much of it a connection causes without a wait, at
 	// once and in each second. What is beyond waits for its turn in portions.
-	freeWork = 32 * resetWork
+	freeWork = 16 * resetWork
 	freeRate = resetWork
 	portion  = resetWork
 	// portionTime is the time between two portions of all connections, portionBurst how
