@@ -13,8 +13,8 @@ const (
 	// resetTime is how long a stream that is reset keeps its place, and as long again
 	// while its handler may run.
 	resetTime = time.Second
-	// placeTime bounds how long a stream waits for its place. Then it is served without
-	// one, if it is the only such stream of its connection.
+	// placeTime bounds how long a stream waits for its place. Then its request is refused,
+	// if it is the only such stream of its connection.
 	placeTime = time.Second
 	// stallTime bounds how long a connection waits until its own streams end, and for the
 	// rest of a header.
@@ -59,7 +59,6 @@ type frameConn struct {
 	streams map[uint32]stream // open ones
 	large   int
 	places  int           // of open streams, and of those that were reset just now
-	lent    bool          // a stream is open that has no place
 	work    surplus       // that the client causes with resets and pings
 	given   chan struct{} // gets a value when a stream ends
 	done    chan struct{} // closed by Close
@@ -69,7 +68,7 @@ type frameConn struct {
 // stream is an open stream.
 type stream struct {
 	large bool // its header is
-	lent  bool // it has no place
+	late  bool // it waited for a place in vain and has none
 }
 
 func newFrameConn(secure net.Conn, below *conn) *frameConn {
@@ -212,7 +211,7 @@ func (c *frameConn) endHeader(stream uint32) error {
 }
 
 // open takes the place of a stream. A connection without streams always has one.
-// Of the streams that wait in vain, one at a time goes to the Limiter without a place.
+// Of the streams that wait in vain, one at a time is refused by the Limiter.
 func (c *frameConn) open(id uint32) error {
 	if err := c.until(func() bool { return c.places < maxPlaces }); err != nil {
 		return err
@@ -221,8 +220,8 @@ func (c *frameConn) open(id uint32) error {
 	first := c.places == 0
 	c.mu.Unlock()
 	var st stream
-	if st.lent = !c.below.limiter.streams.take(first, c.done); st.lent {
-		if err := c.until(func() bool { return !c.lent }); err != nil {
+	if st.late = !c.below.limiter.streams.take(first, c.done); st.late {
+		if err := c.until(func() bool { return !c.below.late.Load() }); err != nil {
 			return err
 		}
 	}
@@ -230,12 +229,12 @@ func (c *frameConn) open(id uint32) error {
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
-		if !st.lent {
+		if !st.late {
 			c.below.limiter.streams.give(1)
 		}
 		return net.ErrClosed
-	case st.lent:
-		c.lent = true
+	case st.late:
+		c.below.late.Store(true)
 	default:
 		c.places++
 	}
@@ -312,8 +311,8 @@ func (c *frameConn) give(st stream) {
 	if st.large {
 		c.large--
 	}
-	if st.lent {
-		c.lent = false
+	if st.late {
+		c.below.late.Store(false)
 	} else {
 		c.places--
 		c.below.limiter.streams.give(1)

@@ -151,7 +151,7 @@ func TestFrames(t *testing.T) {
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 1000}, true)
-	s.limiter.streams.most = 3
+	s.limiter.streams.most, s.limiter.streams.wait = 3, time.Minute
 	busy, other := s.dialHTTP2(t), s.dialHTTP2(t)
 	for range 3 {
 		busy.request("/hold", 0)
@@ -191,9 +191,9 @@ func TestResets(t *testing.T) {
 	s.haveStreams(t, 0)
 }
 
-// A stream that waits for a place in vain is answered without one, one at a time. Its
-// connection stays open.
-func TestStreamsWithoutPlace(t *testing.T) {
+// A stream that waits for a place in vain is refused. Its connection stays open, and so
+// do the other streams of it.
+func TestLateStreams(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 1000}, true)
 	s.limiter.streams.most, s.limiter.streams.wait = 2, time.Millisecond
@@ -205,15 +205,18 @@ func TestStreamsWithoutPlace(t *testing.T) {
 	first := other.request("/hold", 0)
 	<-s.holding
 	for range 5 {
-		if got := other.status(other.request("/", 0)); got != "200" {
+		if got := other.status(other.request("/", 0)); got != "503" {
 			t.Errorf("a stream without a place is answered %s", got)
 		}
+	}
+	if got := other.status(other.request("/healthz", 0)); got != "200" {
+		t.Errorf("health is answered %s", got)
 	}
 	var last uint32
 	for range 20 { // at once
 		last = other.request("/", 0)
 	}
-	if got := other.status(last); got != "200" {
+	if got := other.status(last); got != "503" {
 		t.Errorf("the last of many streams is answered %s", got)
 	}
 	s.haveStreams(t, 3)
