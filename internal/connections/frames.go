@@ -18,6 +18,7 @@ const (
 	frameReset        = 0x3
 	frameSettings     = 0x4
 	framePing         = 0x6
+	frameGoAway       = 0x7
 	frameContinuation = 0x9
 
 	flagAck        = 0x1

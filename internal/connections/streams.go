@@ -51,6 +51,9 @@ type frameConn struct {
 	owes   bool   // the current frame waits, because the client sends too many of its kind
 	timed  bool   // a deadline is set for the rest of a header
 
+	// leaving is true once either side has sent GOAWAY: net/http ignores further streams.
+	leaving atomic.Bool
+
 	writing sync.Mutex   // Read waits while it is held for long
 	since   atomic.Int64 // when a Write began, in nanoseconds since 1970; 0 for none
 	out     frames       // guarded by writing
@@ -162,12 +165,14 @@ func (c *frameConn) begin(f frame) error {
 			return err
 		}
 		if f.kind == frameHeaders && f.stream > c.newest { // otherwise a trailer
-			c.newest, c.asks = f.stream, true
+			c.newest, c.asks = f.stream, !c.leaving.Load()
 			c.owe()
 		}
 		return nil
 	case frameReset:
 		c.reset(f.stream)
+	case frameGoAway:
+		c.leaving.Store(true)
 	case framePing, frameSettings:
 		if f.flags&flagAck == 0 {
 			c.mu.Lock()
@@ -337,6 +342,8 @@ func (c *frameConn) Write(p []byte) (int, error) {
 		switch f := c.out.current; f.kind {
 		case frameReset:
 			c.reset(f.stream)
+		case frameGoAway:
+			c.leaving.Store(true)
 		case frameData, frameHeaders:
 			if f.flags&flagEndStream != 0 {
 				c.end(f.stream)

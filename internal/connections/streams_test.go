@@ -227,31 +227,67 @@ func TestLateStreams(t *testing.T) {
 	s.haveStreams(t, 0)
 }
 
-// However many streams a connection opens that net/http ignores, it has a bounded number
-// of places.
-func TestPlacesOfConnection(t *testing.T) {
+// Streams that a client opens behind its GOAWAY take no places: net/http ignores them.
+func TestStreamsAfterGoAway(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 1000}, true)
 	c := s.dialHTTP2(t)
-	c.request("/hold", 0)
+	held := c.request("/hold", 0)
 	<-s.holding
-	c.framer.WriteGoAway(0, http2.ErrCodeNo, nil) // net/http serves no stream after it
-	for range maxPlaces + 50 {
+	c.framer.WriteGoAway(0, http2.ErrCodeNo, nil)
+	for range 2 * maxStreams {
 		c.request("/", 0)
 	}
-	s.haveStreams(t, maxPlaces)
-	other := s.dialHTTP2(t)
-	for range 3 {
-		if got := other.status(other.request("/", 0)); got != "200" {
-			t.Errorf("another connection is answered %s", got)
+	c.framer.WritePing(false, [8]byte{})
+	for acked := false; !acked; {
+		f, err := c.framer.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
 		}
+		_, acked = f.(*http2.PingFrame)
 	}
-	if n := s.openStreams(); n != maxPlaces {
-		t.Errorf("%d streams have places, want %d", n, maxPlaces)
+	if n := s.openStreams(); n != 1 {
+		t.Errorf("%d streams have places, want 1", n)
 	}
 	close(s.release)
-	s.server.Close()
+	if got := c.status(held); got != "200" {
+		t.Errorf("the stream before it is answered %s", got)
+	}
 	s.haveStreams(t, 0)
+}
+
+// A connection has a bounded number of places. It reads no further until one of them is
+// given back.
+func TestPlacesOfConnection(t *testing.T) {
+	t.Parallel()
+	mine, theirs := net.Pipe()
+	defer theirs.Close()
+	l := New(Options{Total: 1000})
+	c := newFrameConn(mine, &conn{Conn: mine, limiter: l})
+	for i := range uint32(maxPlaces) {
+		if err := c.open(2*i + 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opened := make(chan error, 1)
+	go func() { opened <- c.open(2*maxPlaces + 1) }()
+	select {
+	case err := <-opened:
+		t.Fatalf("a connection has more places: %v", err)
+	case <-time.After(5 * time.Millisecond): // it waits
+	}
+	c.end(1)
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+	go func() { opened <- c.open(2*maxPlaces + 3) }()
+	c.Close()
+	if err := <-opened; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a connection that is closed waits for a place: %v", err)
+	}
+	if n := l.streams.open; n != maxPlaces { // for a while
+		t.Errorf("%d streams have places", n)
+	}
 }
 
 // A connection whose client resets many streams takes turns with others that do.
