@@ -256,6 +256,47 @@ func TestStreamsAfterGoAway(t *testing.T) {
 	s.haveStreams(t, 0)
 }
 
+// deadlineConn notes the deadline of its reads.
+type deadlineConn struct {
+	net.Conn
+	at time.Time
+}
+
+func (c *deadlineConn) SetReadDeadline(at time.Time) error {
+	c.at = at
+	return nil
+}
+
+// The time for the rest of a header begins once its stream has a place, and ends with the
+// header.
+func TestHeaderTime(t *testing.T) {
+	t.Parallel()
+	var wire bytes.Buffer
+	wire.WriteString(http2.ClientPreface)
+	c := http2Client{framer: http2.NewFramer(&wire, nil)}
+	c.hpack = hpack.NewEncoder(&c.block)
+	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.encode("/", 0), EndHeaders: true})
+	l := New(Options{Total: 10})
+	l.streams.most, l.streams.wait = 0, 5*time.Millisecond
+	inner := &deadlineConn{Conn: &wireConn{Reader: &wire, closed: make(chan struct{})}}
+	f := newFrameConn(inner, &conn{Conn: inner, limiter: l})
+	defer f.Close()
+	f.places = 1 // it has another stream
+	if _, err := io.ReadFull(f, make([]byte, prefaceBytes+frameHeaderBytes)); err != nil {
+		t.Fatal(err)
+	}
+	begun := inner.at
+	if _, err := f.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if waited := inner.at.Sub(begun); waited < l.streams.wait {
+		t.Errorf("the time for the rest of a header is extended by %v, and its stream waited %v", waited, l.streams.wait)
+	}
+	if _, err := io.ReadAll(f); err != nil || !inner.at.IsZero() {
+		t.Errorf("behind a header reads have the deadline %v, %v", inner.at, err)
+	}
+}
+
 // A connection has a bounded number of places. It reads no further until one of them is
 // given back.
 func TestPlacesOfConnection(t *testing.T) {
