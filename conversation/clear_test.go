@@ -1,11 +1,14 @@
 package conversation_test
 
 import (
+	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"daybook/conversation"
 	"daybook/events"
+	"daybook/projections"
 )
 
 // Clearing a context appends an event if there is something to clear, also when many
@@ -59,4 +62,41 @@ func TestClearAppendsOnce(t *testing.T) {
 	}
 	clear(named(2))
 	count("a run that is about to be requested", 3)
+}
+
+// behind are projections that show no context until someone waits for a position.
+type behind struct {
+	conversation.Views
+	waited *atomic.Bool
+}
+
+func (v behind) Context(ctx context.Context, tenant, key string) (projections.ContextState, error) {
+	if !v.waited.Load() {
+		return projections.ContextState{}, events.ErrNotFound
+	}
+	return v.Views.Context(ctx, tenant, key)
+}
+
+func (v behind) Wait(ctx context.Context, seq uint64) error {
+	v.waited.Store(true)
+	return v.Views.Wait(ctx, seq)
+}
+
+// What another process has recorded is cleared, also when it cannot be read yet.
+func TestClearSeesOtherProcesses(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	other := b.store()
+	note(t, other, named(1), b.clock.Now(), 1)
+	other.Flush(t.Context())
+	late := b.store(func(o *conversation.Options) { o.Views = behind{b.views, new(atomic.Bool)} })
+	if _, _, err := late.Clear(t.Context(), named(1), client); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.count(events.TypeContextCleared); n != 1 {
+		t.Errorf("the ledger has %d events about a cleared context, want 1", n)
+	}
+	if c := get(t, late, named(1)); len(c.RecentToolCalls) != 0 {
+		t.Errorf("%+v", c)
+	}
 }

@@ -20,6 +20,8 @@ type Log interface {
 	Append(ctx context.Context, e events.Event, after int64) (uint64, error)
 	// LastContext returns the last edit of a context, or events.ErrNotFound.
 	LastContext(ctx context.Context, tenant, key string) (events.Event, error)
+	// LastSeq returns the position of the last event.
+	LastSeq(ctx context.Context) (uint64, error)
 }
 
 // Views is the read side. *projections.Store implements it.

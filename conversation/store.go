@@ -282,14 +282,20 @@ func (s *Store) Clear(ctx context.Context, k Key, actor events.Actor) (_ project
 	if err := s.load(ctx, e); err != nil {
 		return projections.Context{}, 0, unavailable("read the context", err)
 	}
-	if clear, err := s.isClear(ctx, e); clear || err != nil {
-		return e.state.Context, e.state.Seq, err
+	switch clear, err := s.isClear(ctx, e); {
+	case err != nil:
+		return projections.Context{}, 0, err
+	case clear:
+		return e.state.Context, e.state.Seq, nil
 	}
 	if err := s.open(ctx, e, "context_clear"); err != nil {
 		return projections.Context{}, 0, err
 	}
-	if clear, err := s.isClear(ctx, e); clear || err != nil { // it has expired
-		return e.state.Context, e.state.Seq, err
+	switch clear, err := s.isClear(ctx, e); {
+	case err != nil:
+		return projections.Context{}, 0, err
+	case clear: // it has expired
+		return e.state.Context, e.state.Seq, nil
 	}
 	seq, err = s.edit(ctx, e, func(events.ContextContent) (events.Data, error) {
 		return &events.ContextCleared{ContextRef: e.state.ContextRef, Actor: actor}, nil
@@ -300,10 +306,27 @@ func (s *Store) Clear(ctx context.Context, k Key, actor events.Actor) (_ project
 	return e.state.Context, seq, nil
 }
 
-// isClear reports whether there is nothing to clear in a context. A run that was asked
-// for just now may not be readable yet. e.mu is held.
+// isClear reports whether there is nothing to clear in a context, in all that the ledger
+// has when it is called. e.mu is held.
 func (s *Store) isClear(ctx context.Context, e *entry) (bool, error) {
-	if !e.state.Empty || e.state.Running > 0 || len(e.pending.calls)+len(e.pending.resources) > 0 || s.opts.Now().Sub(e.asked) < ownWait {
+	if !s.looksClear(e) {
+		return false, nil
+	}
+	// A run or a note of another process may not be readable yet.
+	wait, stop := context.WithTimeout(ctx, ownWait)
+	defer stop()
+	last, err := s.opts.Log.LastSeq(wait)
+	if err == nil {
+		err = s.opts.Views.Wait(wait, last)
+	}
+	if err != nil {
+		return false, nil //nolint:nilerr // it may hold something: clear it
+	}
+	e.state = nil
+	if err := s.load(ctx, e); err != nil {
+		return false, unavailable("read the context", err)
+	}
+	if !s.looksClear(e) {
 		return false, nil
 	}
 	have, _, err := s.lastEdit(ctx, e) // of any process
@@ -311,6 +334,12 @@ func (s *Store) isClear(ctx context.Context, e *entry) (bool, error) {
 		return false, unavailable("clear the context", err)
 	}
 	return same(have, events.ContextContent{}), nil
+}
+
+// looksClear reports whether nothing is in a context that can be read. A run that was
+// asked for just now may not be in the ledger yet. e.mu is held.
+func (s *Store) looksClear(e *entry) bool {
+	return e.state.Empty && e.state.Running == 0 && len(e.pending.calls)+len(e.pending.resources) == 0 && s.opts.Now().Sub(e.asked) >= ownWait
 }
 
 // edit records an edit made of the one before; nil is none. What was noted before

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -20,6 +21,9 @@ const (
 	// answered: a client that reads no answers cannot send more.
 	maxPosted      = maxCalls
 	maxPostedBytes = 2 * maxMessageBytes
+	// maxUnread bounds those of them that the SDK has not read. Beyond it the SDK lets a
+	// POST wait for as long as the connection is open.
+	maxUnread = 100
 	// postedCopies is how often the content of such a message is in memory.
 	postedCopies = 2
 )
@@ -138,6 +142,7 @@ type legacyConn struct {
 
 	mu     sync.Mutex
 	count  int
+	unread int
 	bytes  int
 	calls  map[jsonrpc.ID][]*posted
 	others []*posted // without answers, until the SDK takes them
@@ -174,16 +179,21 @@ func (c *legacyConn) post(w http.ResponseWriter, r *http.Request) {
 	}
 	call := callID(message)
 	message = nil
-	if !c.add(call, p) {
+	switch err := c.add(call, p); {
+	case errors.Is(err, errGone):
+		p.release()
+		http.Error(w, "session not found", http.StatusNotFound)
+		return
+	case err != nil:
 		p.release()
 		w.Header().Set("Retry-After", "1")
-		rpcError(w, http.StatusTooManyRequests, codeLimited,
-			fmt.Sprintf("the connection has messages that are not answered, and at most %d of them with %d MiB are kept; read the event stream, then try again", maxPosted, maxPostedBytes>>20))
+		rpcError(w, http.StatusTooManyRequests, codeLimited, err.Error())
 		return
 	}
 	status := &statusWriter{ResponseWriter: w}
 	c.transport.ServeHTTP(status, r)
 	if status.code != http.StatusAccepted {
+		c.read()
 		c.remove(call, p)
 	}
 }
@@ -196,21 +206,37 @@ func callID(m jsonrpc.Message) jsonrpc.ID {
 	return jsonrpc.ID{}
 }
 
-// add counts a message, or reports false beyond the bounds.
-func (c *legacyConn) add(call jsonrpc.ID, p *posted) bool {
+var (
+	errGone   = errors.New("the connection has ended")
+	errUnread = fmt.Errorf("the connection has messages that are not answered, and at most %d of them with %d MiB are kept, and %d before their turn; read the event stream, then try again", maxPosted, maxPostedBytes>>20, maxUnread)
+)
+
+// add counts a message. It returns errGone, or errUnread beyond the bounds.
+func (c *legacyConn) add(call jsonrpc.ID, p *posted) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.count >= maxPosted || c.count > 0 && c.bytes+p.bytes > maxPostedBytes {
-		return false
+	switch {
+	case c.closed:
+		return errGone
+	case c.count >= maxPosted || c.unread >= maxUnread || c.count > 0 && c.bytes+p.bytes > maxPostedBytes:
+		return errUnread
 	}
 	c.count++
+	c.unread++
 	c.bytes += p.bytes
 	if call.IsValid() {
 		c.calls[call] = append(c.calls[call], p)
 	} else {
 		c.others = append(c.others, p)
 	}
-	return true
+	return nil
+}
+
+// read notes that a message waits for the SDK no more.
+func (c *legacyConn) read() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unread--
 }
 
 // remove counts a message no more: one of the calls with an id, or of the others.
@@ -277,8 +303,11 @@ func (s *legacyStream) Read(ctx context.Context) (jsonrpc.Message, error) {
 	s.c.writing.Lock()
 	s.c.writing.Unlock() //nolint:staticcheck // only to wait
 	m, err := s.Connection.Read(ctx)
-	if err == nil && !callID(m).IsValid() {
-		s.c.remove(jsonrpc.ID{}, nil)
+	if err == nil {
+		s.c.read()
+		if !callID(m).IsValid() {
+			s.c.remove(jsonrpc.ID{}, nil)
+		}
 	}
 	return m, err //nolint:wrapcheck // the SDK's own
 }

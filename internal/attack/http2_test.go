@@ -59,7 +59,7 @@ func TestHTTP2(t *testing.T) {
 		name     string
 		settings []http2.Setting
 		silent   bool // the client reads nothing
-		flood    bool // costs processor time, which has no bound for each client
+		flood    bool // costs processor time, some of which each connection has without a wait
 		send     func(*http2Client)
 	}{
 		{"requests with many fields", unread, false, false, streams(get("/api/executions", http2Fields(560, 0)...))},

@@ -16,8 +16,12 @@ const (
 	frameData         = 0x0
 	frameHeaders      = 0x1
 	frameReset        = 0x3
+	frameSettings     = 0x4
+	framePing         = 0x6
+	frameGoAway       = 0x7
 	frameContinuation = 0x9
 
+	flagAck        = 0x1
 	flagEndStream  = 0x1
 	flagEndHeaders = 0x4
 	flagPadded     = 0x8

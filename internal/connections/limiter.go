@@ -68,6 +68,8 @@ type Limiter struct {
 	opts Options
 	// streams are those of HTTP/2: one for each connection, and some for refusals.
 	streams streams
+	// surplus lets the connections take turns whose clients cause much work.
+	surplus pace
 
 	mu      sync.Mutex
 	all     queue // without spare connections
@@ -89,7 +91,7 @@ func New(opts Options) *Limiter {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	return &Limiter{opts: opts, of: map[netip.Prefix]*queue{}, streams: streams{most: opts.Total + spareConnections}}
+	return &Limiter{opts: opts, of: map[netip.Prefix]*queue{}, streams: streams{most: opts.Total + spareConnections, wait: placeTime}}
 }
 
 // Bind sets a Limiter's methods and the bounds of HTTP/2 on a server. The caller serves
@@ -304,12 +306,13 @@ func (l *Limiter) remove(c *conn) {
 
 // begin and end are called around each request of a connection. begin reports whether
 // the request may be served: the first one of a connection may, further ones of HTTP/2
-// while there are no more requests than there may be connections.
+// while there are no more requests than there may be connections. While a stream of a
+// connection is late, requests that begin there are refused.
 func (l *Limiter) begin(c *conn) (fits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.requests++
-	fits = c.busy == 0 || l.requests <= l.opts.Total
+	fits = (c.busy == 0 || l.requests <= l.opts.Total) && !c.late.Load()
 	l.work(c)
 	return fits
 }
@@ -476,6 +479,8 @@ type conn struct {
 	// unsent is true while a request of HTTP/1 is served and until its answer is
 	// written: net/http writes the end of it behind the handler.
 	unsent atomic.Bool
+	// late is true while a stream of HTTP/2 has no place.
+	late atomic.Bool
 
 	// These are guarded by the limiter's mu.
 	busy int // requests in progress

@@ -10,12 +10,18 @@ import (
 )
 
 const (
-	// resetTime is how long a stream that its client resets keeps its place, and as long
-	// again while its handler may run.
+	// resetTime is how long a stream that is reset keeps its place, and as long again
+	// while its handler may run.
 	resetTime = time.Second
-	// stallTime bounds how long a connection waits for the place of a stream, and for the
+	// placeTime bounds how long a stream waits for its place. Then its request is refused,
+	// if it is the only such stream of its connection.
+	placeTime = time.Second
+	// stallTime bounds how long a connection waits until its own streams end, and for the
 	// rest of a header.
 	stallTime = 10 * time.Second
+	// maxPlaces bounds the streams of a connection that have places: open ones, and as
+	// many that were reset.
+	maxPlaces = 2 * maxStreams
 	// unreadGrace is how long a write takes at least when the client does not read.
 	unreadGrace = 10 * time.Millisecond
 	// unreadTime bounds how long a client may read nothing of what is written to it.
@@ -23,7 +29,7 @@ const (
 )
 
 var (
-	errStalled = errors.New("too many streams are open on all connections")
+	errStalled = errors.New("the streams of a connection do not end")
 	errLarge   = errors.New("a connection has two requests with large headers at once")
 )
 
@@ -42,23 +48,35 @@ type frameConn struct {
 	rest   []byte // was read and not yet given to net/http
 	newest uint32 // stream of the client
 	asks   bool   // the current frame opens a stream that has no place yet
+	owes   bool   // the current frame waits, because the client sends too many of its kind
 	timed  bool   // a deadline is set for the rest of a header
+
+	// leaving is true once either side has sent GOAWAY: net/http ignores further streams.
+	leaving atomic.Bool
 
 	writing sync.Mutex   // Read waits while it is held for long
 	since   atomic.Int64 // when a Write began, in nanoseconds since 1970; 0 for none
 	out     frames       // guarded by writing
 
 	mu      sync.Mutex
-	streams map[uint32]bool // open ones: true if the header is large
+	streams map[uint32]stream // open ones
 	large   int
 	places  int           // of open streams, and of those that were reset just now
+	work    surplus       // that the client causes with resets and pings
+	given   chan struct{} // gets a value when a stream ends
 	done    chan struct{} // closed by Close
 	closed  bool
 }
 
+// stream is an open stream.
+type stream struct {
+	large bool // its header is
+	late  bool // it waited for a place in vain and has none
+}
+
 func newFrameConn(secure net.Conn, below *conn) *frameConn {
 	return &frameConn{Conn: secure, below: below, in: frames{skip: prefaceBytes}, block: newBlock(),
-		streams: map[uint32]bool{}, done: make(chan struct{})}
+		streams: map[uint32]stream{}, given: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 // NetConn returns the connection below.
@@ -69,11 +87,18 @@ func (c *frameConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	if c.owes {
+		if err := c.below.limiter.surplus.spend(c.done); err != nil {
+			return 0, err
+		}
+		c.owes = false
+	}
 	if c.asks {
 		if err := c.open(c.in.current.stream); err != nil {
 			return 0, err
 		}
 		c.asks = false
+		c.setDeadline() // the wait was not the client's
 	}
 	n := copy(p, c.rest)
 	if c.rest = c.rest[n:]; n == 0 {
@@ -95,19 +120,24 @@ func (c *frameConn) Read(p []byte) (int, error) {
 		c.rest = append(append([]byte(nil), p[used:n]...), c.rest...)
 	}
 	if c.block.open != c.timed {
-		c.timed = c.block.open
-		var end time.Time
-		if c.timed {
-			end = time.Now().Add(stallTime)
-		}
-		_ = c.SetReadDeadline(end) // a connection that is closed fails in Read
+		c.setDeadline()
 	}
 	return used, nil
 }
 
+// setDeadline bounds the time for the rest of a header, from now on.
+func (c *frameConn) setDeadline() {
+	c.timed = c.block.open
+	var end time.Time
+	if c.timed {
+		end = time.Now().Add(stallTime)
+	}
+	_ = c.SetReadDeadline(end) // a connection that is closed fails in Read
+}
+
 // follow follows frames of the client and returns how many bytes net/http gets.
 func (c *frameConn) follow(p []byte) (used int, err error) {
-	for used < len(p) && !c.asks {
+	for used < len(p) && !c.asks && !c.owes {
 		n, begun := c.in.next(p[used:])
 		f := c.in.current
 		switch header := f.kind == frameHeaders || f.kind == frameContinuation; {
@@ -135,16 +165,33 @@ func (c *frameConn) begin(f frame) error {
 			return err
 		}
 		if f.kind == frameHeaders && f.stream > c.newest { // otherwise a trailer
-			c.newest, c.asks = f.stream, true
+			c.newest, c.asks = f.stream, !c.leaving.Load()
+			c.owe()
 		}
 		return nil
 	case frameReset:
-		c.release(f.stream, resetTime)
+		c.reset(f.stream)
+	case frameGoAway:
+		c.leaving.Store(true)
+	case framePing, frameSettings:
+		if f.flags&flagAck == 0 {
+			c.mu.Lock()
+			c.work.add(answerWork, time.Now())
+			c.mu.Unlock()
+		}
 	}
 	if c.block.open {
 		return errOutOfOrder
 	}
+	c.owe()
 	return nil
+}
+
+// owe makes the current frame wait if the client causes too much work.
+func (c *frameConn) owe() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.owes = c.work.due()
 }
 
 // endHeader checks a header whose last byte is not yet given to net/http.
@@ -155,70 +202,130 @@ func (c *frameConn) endHeader(stream uint32) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	st, open := c.streams[stream]
+	if !open {
+		return nil // net/http refuses it
+	}
 	if c.large > 0 {
 		return errLarge
 	}
 	c.large++
-	if _, open := c.streams[stream]; open {
-		c.streams[stream] = true
-	}
+	st.large = true
+	c.streams[stream] = st
 	return nil
 }
 
 // open takes the place of a stream. A connection without streams always has one.
-func (c *frameConn) open(stream uint32) error {
+// Of the streams that wait in vain, one at a time is refused by the Limiter.
+func (c *frameConn) open(id uint32) error {
+	if err := c.until(func() bool { return c.places < maxPlaces }); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	first := c.places == 0
 	c.mu.Unlock()
-	if !c.below.limiter.streams.take(first, c.done) {
-		return errStalled
+	var st stream
+	if st.late = !c.below.limiter.streams.take(first, c.done); st.late {
+		if err := c.until(func() bool { return !c.below.late.Load() }); err != nil {
+			return err
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		c.below.limiter.streams.give(1)
+	switch {
+	case c.closed:
+		if !st.late {
+			c.below.limiter.streams.give(1)
+		}
 		return net.ErrClosed
+	case st.late:
+		c.below.late.Store(true)
+	default:
+		c.places++
 	}
-	c.places++
-	c.streams[stream] = false
+	c.streams[id] = st
 	return nil
 }
 
-// release gives the place of a stream back after some time.
-func (c *frameConn) release(stream uint32, after time.Duration) {
+// until waits until a condition holds, which is called with mu held.
+func (c *frameConn) until(ok func() bool) error {
+	var late <-chan time.Time
+	for {
+		c.mu.Lock()
+		holds := ok()
+		c.mu.Unlock()
+		if holds {
+			return nil
+		}
+		if late == nil {
+			timer := time.NewTimer(stallTime)
+			defer timer.Stop()
+			late = timer.C
+		}
+		select {
+		case <-c.given:
+		case <-late:
+			return errStalled
+		case <-c.done:
+			return net.ErrClosed
+		}
+	}
+}
+
+// end gives the place of a stream back that the server has answered.
+func (c *frameConn) end(id uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	large, open := c.streams[stream]
+	if st, open := c.streams[id]; open {
+		delete(c.streams, id)
+		c.give(st)
+	}
+}
+
+// reset gives the place of a stream back that either side resets, once its handler had
+// time to end.
+func (c *frameConn) reset(id uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st, open := c.streams[id]
 	if !open {
 		return
 	}
-	delete(c.streams, stream)
-	give := func() {
-		if c.closed {
-			return // Close gives all places back
-		}
-		if large {
-			c.large--
-		}
-		c.places--
-		c.below.limiter.streams.give(1)
-	}
-	if after == 0 {
-		give()
-		return
-	}
+	delete(c.streams, id)
+	c.work.add(resetWork, time.Now())
 	var later func()
 	later = func() {
 		running := c.below.limiter.running(c.below)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if !c.closed && running > len(c.streams) { // handlers of streams that were reset
-			time.AfterFunc(after, later)
+			time.AfterFunc(resetTime, later)
 			return
 		}
-		give()
+		c.give(st)
 	}
-	time.AfterFunc(after, later)
+	time.AfterFunc(resetTime, later)
+}
+
+// give gives the place of a stream back. Close gives back those that are left. The caller
+// must hold mu.
+func (c *frameConn) give(st stream) {
+	if c.closed {
+		return
+	}
+	if st.large {
+		c.large--
+	}
+	if st.late {
+		c.below.late.Store(false)
+	} else {
+		c.places--
+		c.below.limiter.streams.give(1)
+	}
+	select {
+	case c.given <- struct{}{}:
+	default: // has one
+	}
 }
 
 // Write writes frames of the server. Those that end a stream give its place back, before
@@ -234,10 +341,12 @@ func (c *frameConn) Write(p []byte) (int, error) {
 		}
 		switch f := c.out.current; f.kind {
 		case frameReset:
-			c.release(f.stream, 0)
+			c.reset(f.stream)
+		case frameGoAway:
+			c.leaving.Store(true)
 		case frameData, frameHeaders:
 			if f.flags&flagEndStream != 0 {
-				c.release(f.stream, 0)
+				c.end(f.stream)
 			}
 		}
 	}
@@ -264,6 +373,7 @@ func (c *frameConn) Close() error {
 // streams counts the streams of all connections of HTTP/2.
 type streams struct {
 	most int
+	wait time.Duration // for a place, at most
 
 	mu      sync.Mutex
 	open    int
@@ -271,7 +381,7 @@ type streams struct {
 }
 
 // take takes a place: at once if always is true, else when fewer than most are taken. It
-// reports false after stallTime, and when done is closed.
+// reports false after wait, and when done is closed.
 func (s *streams) take(always bool, done <-chan struct{}) bool {
 	s.mu.Lock()
 	if always || s.open < s.most {
@@ -282,7 +392,7 @@ func (s *streams) take(always bool, done <-chan struct{}) bool {
 	ready := make(chan struct{})
 	at := s.waiting.PushBack(ready)
 	s.mu.Unlock()
-	late := time.NewTimer(stallTime)
+	late := time.NewTimer(s.wait)
 	defer late.Stop()
 	select {
 	case <-ready:

@@ -151,7 +151,7 @@ func TestFrames(t *testing.T) {
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 1000}, true)
-	s.limiter.streams.most = 3
+	s.limiter.streams.most, s.limiter.streams.wait = 3, time.Minute
 	busy, other := s.dialHTTP2(t), s.dialHTTP2(t)
 	for range 3 {
 		busy.request("/hold", 0)
@@ -190,6 +190,258 @@ func TestResets(t *testing.T) {
 	c.Close()
 	s.haveStreams(t, 0)
 }
+
+// A stream that waits for a place in vain is refused. Its connection stays open, and so
+// do the other streams of it.
+func TestLateStreams(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Total: 1000}, true)
+	s.limiter.streams.most, s.limiter.streams.wait = 2, time.Millisecond
+	holder, other := s.dialHTTP2(t), s.dialHTTP2(t)
+	for range 2 {
+		holder.request("/hold", 0)
+		<-s.holding
+	}
+	first := other.request("/hold", 0)
+	<-s.holding
+	for range 5 {
+		if got := other.status(other.request("/", 0)); got != "503" {
+			t.Errorf("a stream without a place is answered %s", got)
+		}
+	}
+	if got := other.status(other.request("/healthz", 0)); got != "200" {
+		t.Errorf("health is answered %s", got)
+	}
+	var last uint32
+	for range 20 { // at once
+		last = other.request("/", 0)
+	}
+	if got := other.status(last); got != "503" {
+		t.Errorf("the last of many streams is answered %s", got)
+	}
+	s.haveStreams(t, 3)
+	close(s.release)
+	if got := other.status(first); got != "200" {
+		t.Errorf("the first stream is answered %s", got)
+	}
+	s.haveStreams(t, 0)
+}
+
+// Streams that a client opens behind its GOAWAY take no places: net/http ignores them.
+func TestStreamsAfterGoAway(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Total: 1000}, true)
+	c := s.dialHTTP2(t)
+	held := c.request("/hold", 0)
+	<-s.holding
+	c.framer.WriteGoAway(0, http2.ErrCodeNo, nil)
+	for range 2 * maxStreams {
+		c.request("/", 0)
+	}
+	c.framer.WritePing(false, [8]byte{})
+	for acked := false; !acked; {
+		f, err := c.framer.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, acked = f.(*http2.PingFrame)
+	}
+	if n := s.openStreams(); n != 1 {
+		t.Errorf("%d streams have places, want 1", n)
+	}
+	close(s.release)
+	if got := c.status(held); got != "200" {
+		t.Errorf("the stream before it is answered %s", got)
+	}
+	s.haveStreams(t, 0)
+}
+
+// deadlineConn notes the deadline of its reads.
+type deadlineConn struct {
+	net.Conn
+	at time.Time
+}
+
+func (c *deadlineConn) SetReadDeadline(at time.Time) error {
+	c.at = at
+	return nil
+}
+
+// The time for the rest of a header begins once its stream has a place, and ends with the
+// header.
+func TestHeaderTime(t *testing.T) {
+	t.Parallel()
+	var wire bytes.Buffer
+	wire.WriteString(http2.ClientPreface)
+	c := http2Client{framer: http2.NewFramer(&wire, nil)}
+	c.hpack = hpack.NewEncoder(&c.block)
+	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.encode("/", 0), EndHeaders: true})
+	l := New(Options{Total: 10})
+	l.streams.most, l.streams.wait = 0, 5*time.Millisecond
+	inner := &deadlineConn{Conn: &wireConn{Reader: &wire, closed: make(chan struct{})}}
+	f := newFrameConn(inner, &conn{Conn: inner, limiter: l})
+	defer f.Close()
+	f.places = 1 // it has another stream
+	if _, err := io.ReadFull(f, make([]byte, prefaceBytes+frameHeaderBytes)); err != nil {
+		t.Fatal(err)
+	}
+	begun := inner.at
+	if _, err := f.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if waited := inner.at.Sub(begun); waited < l.streams.wait {
+		t.Errorf("the time for the rest of a header is extended by %v, and its stream waited %v", waited, l.streams.wait)
+	}
+	if _, err := io.ReadAll(f); err != nil || !inner.at.IsZero() {
+		t.Errorf("behind a header reads have the deadline %v, %v", inner.at, err)
+	}
+}
+
+// A connection has a bounded number of places. It reads no further until one of them is
+// given back.
+func TestPlacesOfConnection(t *testing.T) {
+	t.Parallel()
+	mine, theirs := net.Pipe()
+	defer theirs.Close()
+	l := New(Options{Total: 1000})
+	c := newFrameConn(mine, &conn{Conn: mine, limiter: l})
+	for i := range uint32(maxPlaces) {
+		if err := c.open(2*i + 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opened := make(chan error, 1)
+	go func() { opened <- c.open(2*maxPlaces + 1) }()
+	select {
+	case err := <-opened:
+		t.Fatalf("a connection has more places: %v", err)
+	case <-time.After(5 * time.Millisecond): // it waits
+	}
+	c.end(1)
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+	go func() { opened <- c.open(2*maxPlaces + 3) }()
+	c.Close()
+	if err := <-opened; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a connection that is closed waits for a place: %v", err)
+	}
+	if n := l.streams.open; n != maxPlaces { // for a while
+		t.Errorf("%d streams have places", n)
+	}
+}
+
+// A connection whose client resets many streams takes turns with others that do.
+// One that resets few does not wait.
+func TestSurplus(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Total: 1000}, true)
+	s.limiter.surplus.next = time.Now().Add(time.Hour) // others have turns before
+	few, many, pings := s.dialHTTP2(t), s.dialHTTP2(t), s.dialHTTP2(t)
+	reset := func(c *http2Client) { // before an answer
+		c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: c.next, BlockFragment: c.encode("/read", 0), EndHeaders: true})
+		c.framer.WriteRSTStream(c.next, http2.ErrCodeCancel)
+		c.next += 2
+	}
+	for range freeWork/resetWork + 10 {
+		reset(many)
+	}
+	many.request("/hold", 0)
+	for range freeWork/answerWork + 100 {
+		pings.framer.WritePing(false, [8]byte{})
+	}
+	pings.request("/hold", 0)
+	for range 10 {
+		reset(few)
+	}
+	if got := few.status(few.request("/", 0)); got != "200" {
+		t.Errorf("a client that resets few streams is answered %s", got)
+	}
+	if n := len(s.holding); n > 0 {
+		t.Errorf("%d requests are served of clients that wait for their turns", n)
+	}
+	s.server.Close()
+	s.haveStreams(t, 0)
+}
+
+// Work is free at first and with time. Portions of what is beyond come one after the
+// other.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	var s surplus
+	now := time.Now()
+	s.add(freeWork, now)
+	s.add(portion-1, now)
+	if s.due() {
+		t.Error("free work waits")
+	}
+	s.add(1, now)
+	if !s.due() || s.due() {
+		t.Error("not one portion of work waits")
+	}
+	s.add(freeRate, now.Add(time.Second))
+	if s.due() {
+		t.Error("work at the free rate waits")
+	}
+	s.add(freeWork, now.Add(time.Hour))
+	if s.due() {
+		t.Error("free work waits after an hour")
+	}
+	var p pace
+	done := make(chan struct{})
+	close(done)
+	turns := 0
+	for p.spend(done) == nil {
+		if turns++; turns > 100*portionBurst {
+			t.Fatal("the turns have no end")
+		}
+	}
+	if turns < portionBurst {
+		t.Errorf("%d portions come at once", turns)
+	}
+}
+
+// A frame is followed wherever its bytes are divided, and no byte is lost.
+func TestDividedFrames(t *testing.T) {
+	t.Parallel()
+	var wire bytes.Buffer
+	wire.WriteString(http2.ClientPreface)
+	c := http2Client{framer: http2.NewFramer(&wire, nil)}
+	c.hpack = hpack.NewEncoder(&c.block)
+	c.framer.AllowIllegalWrites = true
+	c.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 9})
+	block := append([]byte(nil), c.encode("/", 20)...)
+	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:9], PadLength: 3, Priority: http2.PriorityParam{Weight: 1}})
+	c.framer.WriteContinuation(1, false, nil)
+	c.framer.WriteContinuation(1, true, block[9:])
+	c.framer.WriteRawFrame(0xfa, flagEndHeaders, 0, []byte("an unknown frame"))
+	c.framer.WritePriority(7, http2.PriorityParam{Weight: 3})
+	c.framer.WriteData(1, false, []byte("body"))
+	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.encode("/", 0), EndStream: true, EndHeaders: true}) // a trailer
+	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: c.encode("/", 0), EndHeaders: true})
+	c.framer.WriteRSTStream(3, http2.ErrCodeCancel)
+	for _, size := range []int{1, 2, 3, 9, 10, wire.Len()} {
+		l := New(Options{Total: 10})
+		inner := &wireConn{Reader: dividedReader{bytes.NewReader(wire.Bytes()), size}, closed: make(chan struct{})}
+		f := newFrameConn(inner, &conn{Conn: inner, limiter: l})
+		got, err := io.ReadAll(f)
+		if err != nil || !bytes.Equal(got, wire.Bytes()) {
+			t.Errorf("pieces of %d bytes: %d bytes of %d, %v", size, len(got), wire.Len(), err)
+		}
+		if len(f.streams) != 1 || f.places != 2 || f.newest != 3 || f.block.open {
+			t.Errorf("pieces of %d bytes: streams %v, %d places", size, f.streams, f.places)
+		}
+		f.Close()
+	}
+}
+
+// dividedReader reads some bytes at a time.
+type dividedReader struct {
+	io.Reader
+	size int
+}
+
+func (r dividedReader) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len(p), r.size)]) }
 
 // Nothing is read of a client that reads nothing.
 func TestUnreadAnswers(t *testing.T) {
