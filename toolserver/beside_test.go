@@ -121,7 +121,8 @@ func TestLargeAnswersTakeMemory(t *testing.T) {
 	}
 }
 
-// rpc answers requests of a client; call answers calls of tools.
+// rpc answers requests of a client; call answers calls of tools, and sends the rest of a
+// stream that broke off.
 func rpc(t *testing.T, call func(w http.ResponseWriter, r *http.Request, id json.RawMessage, tool string)) (url string, connected *atomic.Int64) {
 	t.Helper()
 	connected = new(atomic.Int64)
@@ -130,6 +131,10 @@ func rpc(t *testing.T, call func(w http.ResponseWriter, r *http.Request, id json
 			ID     json.RawMessage
 			Method string
 			Params struct{ Name string }
+		}
+		if r.Header.Get("Last-Event-Id") != "" {
+			call(w, r, nil, "rest")
+			return
 		}
 		if r.Method != http.MethodPost {
 			w.WriteHeader(http.StatusMethodNotAllowed)
