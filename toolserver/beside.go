@@ -134,6 +134,32 @@ type beside struct {
 	waiting map[string]*answer // guarded by mu; by id as JSON; nil for requests that are no calls of tools
 	others  []string           // guarded by mu; the ids of those, oldest first
 	waited  map[string]waited  // guarded by mu; by tenant
+	asked   int                // guarded by mu; requests of the server whose responses have not left
+}
+
+// maxAsked bounds the requests of a server whose responses have not left, such as pings.
+// Each takes a goroutine, and over HTTP a connection. Further ones get no response.
+const maxAsked = 32
+
+// accept reports whether the SDK gets a request of the server.
+func (b *beside) accept() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.asked >= maxAsked {
+		return false
+	}
+	b.asked++
+	return true
+}
+
+// left notes that a message has left, or never will.
+func (b *beside) left(m jsonrpc.Message) {
+	if _, ok := m.(*jsonrpc.Response); !ok {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = max(0, b.asked-1)
 }
 
 // waited is how long answers of a tenant have kept others on a shared stream waiting.
@@ -207,25 +233,25 @@ func (b *beside) expect(a *answer, m jsonrpc.Message) *answer {
 }
 
 // expectBody notes a request over HTTP before it leaves. It returns the answer that a
-// call waits for, or nil.
-func (b *beside) expectBody(r *http.Request) (*answer, error) {
+// call waits for, or nil, and the message, or nil.
+func (b *beside) expectBody(r *http.Request) (*answer, jsonrpc.Message, error) {
 	a := answerOf(r.Context())
 	if r.Method != http.MethodPost || r.GetBody == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	body, err := r.GetBody()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	raw, err := io.ReadAll(body)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	m, err := jsonrpc.DecodeMessage(raw)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return b.expect(a, m), nil
+	return b.expect(a, m), m, nil
 }
 
 // forget ends the wait for an answer.
@@ -301,7 +327,8 @@ func (b *beside) divert(ctx context.Context, message []byte, only *answer) []byt
 	b.mu.Unlock()
 	switch {
 	case m.Method != nil || !expected:
-		if large {
+		asks := m.Method != nil && len(m.ID) > 0 && string(m.ID) != "null"
+		if large || asks && !b.accept() {
 			return nil // it is a notice, or an answer to a call that was given up
 		}
 		return message
@@ -381,5 +408,6 @@ type expectingConn struct {
 
 func (c expectingConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	c.beside.expect(answerOf(ctx), m)
+	defer c.beside.left(m)
 	return c.Connection.Write(ctx, m)
 }

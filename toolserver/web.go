@@ -38,10 +38,11 @@ func (w *web) RoundTrip(r *http.Request) (*http.Response, error) {
 		password, _ := w.user.Password()
 		r.SetBasicAuth(w.user.Username(), password)
 	}
-	a, err := w.beside.expectBody(r)
+	a, message, err := w.beside.expectBody(r)
 	if err != nil {
 		return nil, err
 	}
+	defer w.beside.left(message)
 	resp, err := w.next.RoundTrip(r)
 	if err != nil {
 		return nil, err

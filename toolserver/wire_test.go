@@ -168,6 +168,36 @@ func TestResponsesThatAreNoAnswers(t *testing.T) {
 	}
 }
 
+// A server that asks without end and takes no response does not make Daybook open a
+// connection for each request.
+func TestRequestsOfServersAreBounded(t *testing.T) {
+	var responses atomic.Int64
+	full, release := make(chan struct{}), make(chan struct{})
+	address, _ := rpc(t, func(w http.ResponseWriter, _ *http.Request, id json.RawMessage, tool string) {
+		if id == nil {
+			if responses.Add(1) == 30 {
+				close(full)
+			}
+			<-release
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 500 {
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"ping\"}\n\n", i)
+		}
+		<-full
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}}\n\n", id)
+	})
+	set := newSet(t, toolserver.Options{}, toolserver.Config{Name: "s", URL: address})
+	if r := set.Call(t.Context(), "default", "s", "ask", []byte("{}")); string(r.Text) != `"a"` {
+		t.Errorf("%s %s", r.Outcome, r.Text)
+	}
+	if n := responses.Load(); n > 32 {
+		t.Errorf("%d responses are on their way", n)
+	}
+	close(release)
+}
+
 // The answer on a stream that broke off is asked for again if the server keeps it.
 func TestBrokenStreamIsResumed(t *testing.T) {
 	var asked json.RawMessage
