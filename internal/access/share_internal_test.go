@@ -35,13 +35,19 @@ func enterFor(t *testing.T, s *share, tenant string, clients int, each, d time.D
 	return n
 }
 
+// slowShare is a share on a machine as slow as the one that costs were measured on.
+func slowShare() *share {
+	begin := time.Now()
+	return &share{speed: speed{used: func() time.Duration { return time.Hour + 8*time.Since(begin) }}}
+}
+
 // A tenant alone makes as many changes as it likes.
 func TestShareOfOneTenant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var s share
+		s := slowShare()
 		const clients = 4
-		if n := enterFor(t, &s, "loud", clients, 10*time.Millisecond, 2*time.Second); n < clients*1900 {
+		if n := enterFor(t, s, "loud", clients, 10*time.Millisecond, 2*time.Second); n < clients*1900 {
 			t.Errorf("%d changes in 2 s", n)
 		}
 	})
@@ -52,10 +58,10 @@ func TestShareOfOneTenant(t *testing.T) {
 func TestShareBesideAQuietTenant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var s share
+		s := slowShare()
 		const length, cost = 4 * time.Second, 10 * time.Millisecond
 		loud := make(chan int)
-		go func() { loud <- enterFor(t, &s, "loud", 8, cost, length) }()
+		go func() { loud <- enterFor(t, s, "loud", 8, cost, length) }()
 		for begin := time.Now(); time.Since(begin) < length; time.Sleep(100 * time.Millisecond) {
 			asked := time.Now()
 			if err := s.enter(t.Context(), "quiet", 2*time.Millisecond); err != nil {
@@ -76,12 +82,12 @@ func TestShareBesideAQuietTenant(t *testing.T) {
 func TestShareOfEqualTenants(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var s share
+		s := slowShare()
 		const length = 8 * time.Second
 		got := make(chan int)
 		cost := []time.Duration{5 * time.Millisecond, 20 * time.Millisecond}
-		go func() { got <- enterFor(t, &s, "small", 4, cost[0], length) }()
-		small := enterFor(t, &s, "large", 2, cost[1], length) // either order
+		go func() { got <- enterFor(t, s, "small", 4, cost[0], length) }()
+		small := enterFor(t, s, "large", 2, cost[1], length) // either order
 		other := <-got
 		times := []float64{float64(max(small, other)) * cost[0].Seconds(), float64(min(small, other)) * cost[1].Seconds()}
 		for _, used := range times {
@@ -97,7 +103,7 @@ func TestShareOfEqualTenants(t *testing.T) {
 func TestShareRefuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var s share
+		s := slowShare()
 		stop := make(chan struct{})
 		quiet := make(chan struct{})
 		go func() {
@@ -142,4 +148,34 @@ func TestShareRefuses(t *testing.T) {
 			t.Errorf("%d tenants are kept", len(s.debts))
 		}
 	})
+}
+
+// On a fast machine changes cost less, down to a tenth, and never more than usual.
+func TestSpeed(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ used, want float64 }{{3, 1}, {1, 1}, {0.3, 0.3}, {0.01, leastScale}} {
+		now, total := time.Unix(0, 0), time.Minute
+		s := speed{used: func() time.Duration { return total }}
+		var got time.Duration
+		for range 1000 { // a change of 10 ms every 10 ms
+			got = s.cost(10*time.Millisecond, now)
+			now = now.Add(10 * time.Millisecond)
+			total += time.Duration(test.used * float64(10*time.Millisecond))
+		}
+		if scale := got.Seconds() / 0.01; scale < 0.95*test.want || scale > 1.05*test.want {
+			t.Errorf("where the server uses %v of the cost, a change costs %v of it, want %v", test.used, scale, test.want)
+		}
+	}
+	// A measurement needs changes: an idle time says nothing.
+	now, total := time.Unix(0, 0), time.Minute
+	s := speed{used: func() time.Duration { return total }}
+	for range 20 {
+		now = now.Add(time.Second)
+		if got := s.cost(10*time.Millisecond, now); got != 10*time.Millisecond {
+			t.Errorf("after an idle second a change of 10 ms costs %v", got)
+		}
+	}
+	if processTime() <= 0 {
+		t.Error("the processor time of this process is not known")
+	}
 }
