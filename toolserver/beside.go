@@ -266,18 +266,28 @@ func (b *beside) forget(a *answer) {
 	}
 }
 
-// maxBatch bounds the messages of a batch.
-const maxBatch = 1000
-
 // divertAll is divert for a message or a batch of messages. It returns the messages that
 // the SDK gets, which reads no batches over HTTP.
 func (b *beside) divertAll(ctx context.Context, text []byte, only *answer) [][]byte {
-	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '[' || !json.Valid(text) {
-		if message := b.divert(ctx, text, only); message != nil {
-			return [][]byte{message}
-		}
-		return nil
+	if text = bytes.TrimSpace(text); isBatch(text) {
+		return b.divertBatch(ctx, text, only)
 	}
+	if message := b.divert(ctx, text, only); message != nil {
+		return [][]byte{message}
+	}
+	return nil
+}
+
+// isBatch reports whether a text is a list of messages. Other lists may be a line of a
+// message of several lines.
+func isBatch(text []byte) bool {
+	return len(text) > 0 && text[0] == '[' && bytes.Contains(text, []byte(`"jsonrpc"`)) && json.Valid(text)
+}
+
+// maxBatch bounds the messages of a batch.
+const maxBatch = 1000
+
+func (b *beside) divertBatch(ctx context.Context, text []byte, only *answer) [][]byte {
 	var messages [][]byte
 	d := json.NewDecoder(bytes.NewReader(text))
 	_, _ = d.Token() // the bracket

@@ -69,7 +69,7 @@ func TestOddAnswers(t *testing.T) {
 		}
 	}
 	r := set.Call(t.Context(), "default", "stdio", "lines", []byte("{}"))
-	if string(r.Text) != `"a"` {
+	if string(r.Text) != `{"a":[{"c":1}],"b":{}}` {
 		t.Errorf("a message of several lines: %s %.200s", r.Outcome, r.Text)
 	}
 	if n := connected.Load(); n != 1 {
@@ -95,7 +95,7 @@ func serveOdd(in io.Reader, out io.Writer) {
 			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[]}}`+"\n", m.ID)
 		case "tools/call":
 			if m.Params.Name == "lines" {
-				fmt.Fprintf(out, "{\n  \"jsonrpc\":\"2.0\",\n  \"id\":%s,\n  \"result\":{\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}\n}\n", m.ID)
+				fmt.Fprintf(out, "{\n  \"jsonrpc\":\"2.0\",\n  \"id\":%s,\n  \"result\":{\"structuredContent\":{\"a\":\n[{\"c\":1}]\n,\"b\":\n{}\n}}\n}\n", m.ID)
 				continue
 			}
 			fmt.Fprintln(out, strings.Replace(oddAnswers[m.Params.Name].answer, "%s", string(m.ID), 1))
