@@ -310,7 +310,8 @@ func isMessage(message []byte) bool {
 }
 
 // divert keeps the result of a call beside its message, and returns what the SDK gets
-// in its place. It returns nil for a large message that nothing waits for. In the response
+// in its place. It returns nil for a large message that nothing waits for, or that is not
+// JSON. In the response
 // to a call, an answer to another call is left out: only is the answer to that call, or
 // nil on a stream that calls share.
 func (b *beside) divert(ctx context.Context, message []byte, only *answer) []byte {
@@ -322,6 +323,9 @@ func (b *beside) divert(ctx context.Context, message []byte, only *answer) []byt
 	}
 	large := len(message) > smallMessage
 	if err := json.Unmarshal(message, &m); err != nil {
+		if large {
+			return nil // the SDK reads it in part, into many values
+		}
 		return message // the SDK says what is wrong
 	}
 	id := idOf(m.ID)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -200,8 +201,8 @@ func (b *eventBody) emit(fields *bytes.Buffer, data []byte) {
 	b.next.Write(fields.Bytes())
 	if len(data) > 0 {
 		messages := b.beside.divertAll(b.ctx, data, b.answer)
-		if b.answer != nil && len(messages) == 1 && !isMessage(messages[0]) {
-			messages[0] = b.answer.refusal(errNoMessage)
+		if b.answer != nil && (len(messages) == 1 && !isMessage(messages[0]) || len(messages) == 0 && !json.Valid(data)) {
+			messages = [][]byte{b.answer.refusal(errNoMessage)}
 		}
 		for _, message := range messages {
 			b.write(message)
@@ -272,8 +273,8 @@ func (l *lineReader) Read(p []byte) (int, error) {
 			l.onLong()
 			continue
 		}
-		if len(line) <= 1 {
-			l.rest = line
+		if len(line) <= 1 || len(line) > smallMessage && !json.Valid(line) {
+			l.rest = line // it is a part of a message
 			continue
 		}
 		l.rest = bytes.Join(l.beside.divertAll(l.life, line, nil), []byte("\n"))

@@ -119,6 +119,13 @@ func TestResponsesThatAreNoAnswers(t *testing.T) {
 			fmt.Fprint(w, answer)
 		case "number":
 			fmt.Fprint(w, "17")
+		case "more", "event more": // the SDK reads the first value, and leaves what follows
+			answer = strings.Replace(answer, tool, strings.Repeat("x", 100<<10), 1) + " {}"
+			if tool == "event more" {
+				w.Header().Set("Content-Type", "text/event-stream")
+				answer = "data: " + answer + "\n\n"
+			}
+			fmt.Fprint(w, answer)
 		case "request":
 			fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 		case "other", "event other":
@@ -144,7 +151,7 @@ func TestResponsesThatAreNoAnswers(t *testing.T) {
 	set.Servers(t.Context(), "default")
 	patient := make(chan toolserver.Result)
 	for _, call := range [][2]string{
-		{"number", "no message of JSON-RPC"}, {"request", "no message of JSON-RPC"},
+		{"number", "no message of JSON-RPC"}, {"more", "no message of JSON-RPC"}, {"event more", "no message of JSON-RPC"}, {"request", "no message of JSON-RPC"},
 		{"other", "no message of JSON-RPC"}, {"event other", "without response"}, {"html", `the content type "text/html"`},
 		{"accepted", "answered 202"}, {"large", "413"}, {"busy", "429"},
 	} {
