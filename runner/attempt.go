@@ -192,7 +192,7 @@ func (a *attempt) run(running context.Context, free func()) error {
 		res.Error = fmt.Sprintf("The run was interrupted, and could not go on from what it had called: the answer to call %d is damaged, or no longer in the blob store.", unread.number)
 		return a.complete(run, events.StatusFailed, res)
 	case unread != nil && cause == nil:
-		// It costs no attempt: a run that is not interrupted needs no answers on record.
+		// It costs no attempt: the runner did not die.
 		if err := a.r.opts.Ledger.HandBack(a.records, run, unread.Error()); err != nil {
 			return fmt.Errorf("hand the run back: %w", err)
 		}

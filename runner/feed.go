@@ -16,7 +16,7 @@ import (
 // calls were recorded.
 var errDiverged = errors.New("the script does not call what it called before")
 
-// answerError reports an answer on record that cannot be read.
+// answerError reports a recorded answer that cannot be read.
 type answerError struct {
 	number int
 	err    error

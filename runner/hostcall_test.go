@@ -331,7 +331,7 @@ func (l *lostTexts) Text(ctx context.Context, tenant, hash string) ([]byte, erro
 	return l.Store.Text(ctx, tenant, hash)
 }
 
-// A run that goes on waits while the answers on record cannot be read, at no cost of an
+// An interrupted run waits while the recorded answers cannot be read, at no cost of an
 // attempt. It is given up when one is lost.
 func TestInterruptedWithAnswersOutOfReach(t *testing.T) {
 	pool := newProcesses(t)

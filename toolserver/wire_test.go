@@ -225,7 +225,7 @@ func TestBrokenStreamIsResumed(t *testing.T) {
 	}
 }
 
-// Over SSE a call that the server refuses fails at once, and the connection goes on.
+// Over SSE a call that the server refuses fails at once, and the connection stays.
 func TestRefusedPostsOverSSE(t *testing.T) {
 	config := remote(t, "sse", toolserver.SSE)
 	target, err := url.Parse(config.URL)
