@@ -185,7 +185,18 @@ func (a *attempt) run(running context.Context, free func()) error {
 	res.Pristine, res.Warnings = out.Pristine, out.Warnings
 	res.Usage = usage(&out)
 	res.Usage.WallMillis = time.Since(began).Milliseconds()
+	unread, _ := errors.AsType[*answerError](workErr)
 	switch cause := context.Cause(running); {
+	case unread != nil && unread.lost():
+		res.Reason = ledger.ReasonInterrupted
+		res.Error = fmt.Sprintf("The run was interrupted, and could not go on from what it had called: the answer to call %d is damaged, or no longer in the blob store.", unread.number)
+		return a.complete(run, events.StatusFailed, res)
+	case unread != nil && cause == nil:
+		// It costs no attempt: the runner did not die.
+		if err := a.r.opts.Ledger.HandBack(a.records, run, unread.Error()); err != nil {
+			return fmt.Errorf("hand the run back: %w", err)
+		}
+		return fmt.Errorf("run the script: %w", workErr)
 	case errors.Is(workErr, errDiverged):
 		res.Reason, res.Error = ledger.ReasonInterrupted, "The run was interrupted, and could not go on from what it had called: "+workErr.Error()
 		return a.complete(run, events.StatusFailed, res)

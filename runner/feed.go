@@ -16,6 +16,23 @@ import (
 // calls were recorded.
 var errDiverged = errors.New("the script does not call what it called before")
 
+// answerError reports a recorded answer that cannot be read.
+type answerError struct {
+	number int
+	err    error
+}
+
+// Error is that of the ledger, which names the call.
+func (e *answerError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *answerError) Unwrap() error { return e.err }
+
+// lost reports whether reading it again is of no use.
+func (e *answerError) lost() bool {
+	return errors.Is(e.err, events.ErrNotFound) || errors.Is(e.err, events.ErrShredded) || errors.Is(e.err, events.ErrDamaged)
+}
+
 // feed gives a script the answers on record instead of calling again.
 type feed struct {
 	calls   map[int]ledger.RecordedCall
@@ -65,7 +82,7 @@ func (f *feed) next(ctx context.Context, due time.Time) (a HostAnswer, ok bool, 
 	}
 	text, err := c.Answer.Text(ctx)
 	if err != nil {
-		return HostAnswer{}, true, err
+		return HostAnswer{}, true, &answerError{c.Number, err}
 	}
 	f.answers = f.answers[1:]
 	return HostAnswer{Number: c.Number, OK: c.Answer.OK, Text: text, At: c.Answer.AnsweredAt}, true, nil

@@ -4,15 +4,18 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"daybook/events"
 	"daybook/internal/jetstream"
+	"daybook/internal/jetstream/jetstreamtest"
 	"daybook/ledger"
 	"daybook/runner"
 )
@@ -310,6 +313,56 @@ func TestInterruptedAfterCalls(t *testing.T) {
 			if c.Number != i+1 {
 				t.Errorf("%s: call %d has number %d", test.name, i+1, c.Number)
 			}
+		}
+	}
+}
+
+// lostTexts fails a number of readings of texts.
+type lostTexts struct {
+	*jetstream.Store
+	left atomic.Int64
+	err  error
+}
+
+func (l *lostTexts) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
+	if l.left.Add(-1) >= 0 {
+		return nil, l.err
+	}
+	return l.Store.Text(ctx, tenant, hash)
+}
+
+// An interrupted run waits while the recorded answers cannot be read, at no cost of an
+// attempt. It is given up when one is lost.
+func TestInterruptedWithAnswersOutOfReach(t *testing.T) {
+	pool := newProcesses(t)
+	for _, test := range []struct {
+		err    error
+		times  int64
+		status events.Status
+		reason string
+	}{
+		{errors.New("no store"), ledger.MaxAttempts + 2, events.StatusCompleted, ""},
+		{events.ErrNotFound, 1000, events.StatusFailed, "the answer to call 1 is damaged, or no longer in the blob store"},
+		{events.ErrDamaged, 1000, events.StatusFailed, "the answer to call 1 is damaged, or no longer in the blob store"},
+	} {
+		b := newBook(t)
+		store := &lostTexts{Store: b.store, err: test.err}
+		store.left.Store(test.times)
+		s := &servers{call: answers}
+		opts := b.options(pool)
+		opts.Servers = s
+		opts.Ledger = &crash{Ledger: ledger.New(store, ledger.Options{Logger: jetstreamtest.Logger(t)}), at: func(event string, number int) bool { return event == "before call" && number == 2 }}
+		b.begin(opts)
+		id := b.submit(func(s *ledger.Submission) {
+			s.Code = `const a = await mcp.shop.price({ of: "x".repeat(100000) }); await mcp.shop.price({}); a.of.length`
+		})
+		status, end := b.ended(id)
+		if status != test.status || !strings.Contains(errorText(end), test.reason) || test.reason != "" && end.Reason != ledger.ReasonInterrupted {
+			t.Errorf("%v: %s %s %q", test.err, status, end.Reason, errorText(end))
+			continue
+		}
+		if test.reason == "" && (end.Content.Value().Result.Text != "100000" || len(s.calls()) != 2) {
+			t.Errorf("%v: %s after %d calls", test.err, end.Content.Value().Result.Text, len(s.calls()))
 		}
 	}
 }

@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strconv"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -48,6 +51,7 @@ type answer struct {
 	id   string // guarded by mu; of the request, as JSON
 	raw  []byte // guarded by mu; the result as JSON
 	held Held   // guarded by mu; nil while nothing is taken
+	room int64  // guarded by mu; the length of the message that held is for
 	over bool   // guarded by mu; the call has ended
 }
 
@@ -65,10 +69,13 @@ func (a *answer) reserve(ctx context.Context, n int64) error {
 		return nil
 	}
 	a.mu.Lock()
-	taken := a.held != nil
+	taken, room := a.held != nil, a.room
 	a.mu.Unlock()
-	if taken {
+	switch {
+	case taken && n <= room:
 		return nil
+	case taken: // to wait for more while it holds some could last for ever
+		return errors.New("the server's answer is longer than it said")
 	}
 	held, err := a.memory.Take(ctx, a.tenant, n*answerCopies)
 	if err != nil {
@@ -80,7 +87,7 @@ func (a *answer) reserve(ctx context.Context, n int64) error {
 		held.Release()
 		return nil
 	}
-	a.held = held
+	a.held, a.room = held, n
 	return nil
 }
 
@@ -117,10 +124,78 @@ type unheld struct{}
 func (unheld) Shrink(int64) {}
 func (unheld) Release()     {}
 
+// maxOthers bounds the requests that are no calls of tools whose answers may be large.
+// Some are never answered.
+const maxOthers = 64
+
 // beside is the messages of one connection whose answers are on their way.
 type beside struct {
 	mu      sync.Mutex
 	waiting map[string]*answer // guarded by mu; by id as JSON; nil for requests that are no calls of tools
+	others  []string           // guarded by mu; the ids of those, oldest first
+	waited  map[string]waited  // guarded by mu; by tenant
+	asked   int                // guarded by mu; requests of the server whose responses have not left
+}
+
+// maxAsked bounds the requests of a server whose responses have not left, such as pings.
+// Each takes a goroutine, and over HTTP a connection. Further ones get no response.
+const maxAsked = 32
+
+// accept reports whether the SDK gets a request of the server.
+func (b *beside) accept() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.asked >= maxAsked {
+		return false
+	}
+	b.asked++
+	return true
+}
+
+// left notes that a message has left, or never will.
+func (b *beside) left(m jsonrpc.Message) {
+	if _, ok := m.(*jsonrpc.Response); !ok {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = max(0, b.asked-1)
+}
+
+// waited is how long answers of a tenant have kept others on a shared stream waiting.
+type waited struct {
+	time time.Duration
+	at   time.Time
+}
+
+const (
+	// sharedWait bounds how long answers of one tenant keep those after them on the same
+	// stream waiting for memory, at once.
+	sharedWait = 2 * time.Second
+	// forgiveness is the part of the time that is taken off again.
+	forgiveness = 10
+	// maxWaited bounds the tenants whose waits are known.
+	maxWaited = 1000
+)
+
+// maxWait returns how long an answer of a tenant may wait on a shared stream.
+func (b *beside) maxWait(tenant string) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.waited[tenant]
+	return sharedWait - max(0, w.time-time.Since(w.at)/forgiveness)
+}
+
+// hasWaited notes that an answer of a tenant waited.
+func (b *beside) hasWaited(tenant string, d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.waited[tenant]
+	if b.waited == nil || len(b.waited) >= maxWaited {
+		b.waited = map[string]waited{}
+	}
+	now := time.Now()
+	b.waited[tenant] = waited{min(sharedWait, max(0, w.time-now.Sub(w.at)/forgiveness)+d), now}
 }
 
 func newBeside() *beside { return &beside{waiting: map[string]*answer{}} }
@@ -146,29 +221,37 @@ func (b *beside) expect(a *answer, m jsonrpc.Message) *answer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting[string(id)] = a
+	if a == nil {
+		if b.others = append(b.others, string(id)); len(b.others) > maxOthers {
+			if old, waits := b.waiting[b.others[0]]; waits && old == nil {
+				delete(b.waiting, b.others[0])
+			}
+			b.others = slices.Delete(b.others, 0, 1)
+		}
+	}
 	return a
 }
 
 // expectBody notes a request over HTTP before it leaves. It returns the answer that a
-// call waits for, or nil.
-func (b *beside) expectBody(r *http.Request) (*answer, error) {
+// call waits for, or nil, and the message, or nil.
+func (b *beside) expectBody(r *http.Request) (*answer, jsonrpc.Message, error) {
 	a := answerOf(r.Context())
 	if r.Method != http.MethodPost || r.GetBody == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	body, err := r.GetBody()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	raw, err := io.ReadAll(body)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	m, err := jsonrpc.DecodeMessage(raw)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return b.expect(a, m), nil
+	return b.expect(a, m), m, nil
 }
 
 // forget ends the wait for an answer.
@@ -183,35 +266,89 @@ func (b *beside) forget(a *answer) {
 	}
 }
 
+// divertAll is divert for a message or a batch of messages. It returns the messages that
+// the SDK gets, which reads no batches over HTTP.
+func (b *beside) divertAll(ctx context.Context, text []byte, only *answer) [][]byte {
+	if text = bytes.TrimSpace(text); isBatch(text) {
+		return b.divertBatch(ctx, text, only)
+	}
+	if message := b.divert(ctx, text, only); message != nil {
+		return [][]byte{message}
+	}
+	return nil
+}
+
+// isBatch reports whether a text is a list of messages. Other lists may be a line of a
+// message of several lines.
+func isBatch(text []byte) bool {
+	return len(text) > 0 && text[0] == '[' && bytes.Contains(text, []byte(`"jsonrpc"`)) && json.Valid(text)
+}
+
+// maxBatch bounds the messages of a batch.
+const maxBatch = 1000
+
+func (b *beside) divertBatch(ctx context.Context, text []byte, only *answer) [][]byte {
+	var messages [][]byte
+	d := json.NewDecoder(bytes.NewReader(text))
+	_, _ = d.Token() // the bracket
+	for n := 0; n < maxBatch && d.More(); n++ {
+		var message json.RawMessage
+		if d.Decode(&message) != nil {
+			break
+		}
+		if message = b.divert(ctx, message, only); message != nil && isMessage(message) {
+			messages = append(messages, message)
+		}
+	}
+	return messages
+}
+
+// isMessage reports whether the SDK can read a message: if not, it ends the connection.
+func isMessage(message []byte) bool {
+	_, err := jsonrpc.DecodeMessage(message)
+	return err == nil
+}
+
 // divert keeps the result of a call beside its message, and returns what the SDK gets
-// in its place. It returns nil for a large message that nothing waits for. wait bounds
-// the time for memory that was not taken yet.
-func (b *beside) divert(wait context.Context, message []byte) []byte {
+// in its place. It returns nil for a large message that nothing waits for, or that is not
+// JSON. In the response
+// to a call, an answer to another call is left out: only is the answer to that call, or
+// nil on a stream that calls share.
+func (b *beside) divert(ctx context.Context, message []byte, only *answer) []byte {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method json.RawMessage `json:"method"`
 		Result json.RawMessage `json:"result"`
+		Error  json.RawMessage `json:"error"`
 	}
 	large := len(message) > smallMessage
 	if err := json.Unmarshal(message, &m); err != nil {
+		if large {
+			return nil // the SDK reads it in part, into many values
+		}
 		return message // the SDK says what is wrong
 	}
-	id := string(bytes.TrimSpace(m.ID))
+	id := idOf(m.ID)
 	b.mu.Lock()
 	a, expected := b.waiting[id]
+	if m.Method == nil && only != nil && a != only {
+		b.mu.Unlock()
+		return nil
+	}
 	if expected && m.Method == nil {
 		delete(b.waiting, id)
 	}
 	b.mu.Unlock()
 	switch {
 	case m.Method != nil || !expected:
-		if large {
+		asks := m.Method != nil && len(m.ID) > 0 && string(m.ID) != "null"
+		if large || asks && !b.accept() {
 			return nil // it is a notice, or an answer to a call that was given up
 		}
 		return message
 	case a == nil:
 		return message
-	case m.Result == nil:
+	case m.Result == nil || len(m.Error) > 0 && string(m.Error) != "null":
 		if large {
 			return refusal(id, errors.New("the server's error is longer than 64 KiB"))
 		}
@@ -220,7 +357,7 @@ func (b *beside) divert(wait context.Context, message []byte) []byte {
 	if !large && asksForInput(m.Result) {
 		return message
 	}
-	if err := a.reserve(wait, int64(len(message))); err != nil {
+	if err := b.reserve(ctx, a, len(message), only == nil); err != nil {
 		return refusal(id, err)
 	}
 	a.mu.Lock()
@@ -229,6 +366,30 @@ func (b *beside) divert(wait context.Context, message []byte) []byte {
 		a.raw = m.Result
 	}
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id)
+}
+
+// reserve takes the memory for a message of n bytes that has come.
+func (b *beside) reserve(ctx context.Context, a *answer, n int, shared bool) error {
+	if n <= smallMessage {
+		return nil
+	}
+	if shared {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, b.maxWait(a.tenant))
+		defer stop()
+		began := time.Now()
+		defer func() { b.hasWaited(a.tenant, time.Since(began)) }()
+	}
+	return a.reserve(ctx, int64(n))
+}
+
+// idOf returns an id as requests have it: the SDK also takes 1.0 for 1.
+func idOf(raw json.RawMessage) string {
+	text := string(bytes.TrimSpace(raw))
+	if f, err := strconv.ParseFloat(text, 64); err == nil {
+		return strconv.FormatInt(int64(f), 10)
+	}
+	return text
 }
 
 // asksForInput reports whether a result is no end of a call: the SDK answers it.
@@ -261,5 +422,6 @@ type expectingConn struct {
 
 func (c expectingConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	c.beside.expect(answerOf(ctx), m)
+	defer c.beside.left(m)
 	return c.Connection.Write(ctx, m)
 }

@@ -121,7 +121,8 @@ func TestLargeAnswersTakeMemory(t *testing.T) {
 	}
 }
 
-// rpc answers requests of a client; call answers calls of tools.
+// rpc answers requests of a client; call answers calls of tools, sends the rest of a
+// stream that broke off, and gets responses of the client.
 func rpc(t *testing.T, call func(w http.ResponseWriter, r *http.Request, id json.RawMessage, tool string)) (url string, connected *atomic.Int64) {
 	t.Helper()
 	connected = new(atomic.Int64)
@@ -131,11 +132,18 @@ func rpc(t *testing.T, call func(w http.ResponseWriter, r *http.Request, id json
 			Method string
 			Params struct{ Name string }
 		}
+		if r.Header.Get("Last-Event-Id") != "" {
+			call(w, r, nil, "rest")
+			return
+		}
 		if r.Method != http.MethodPost {
 			w.WriteHeader(http.StatusMethodNotAllowed)
 			return
 		}
-		if err := json.NewDecoder(r.Body).Decode(&m); err != nil || m.ID == nil {
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil || m.ID == nil || m.Method == "" {
+			if m.ID != nil {
+				call(w, r, nil, "response")
+			}
 			w.WriteHeader(http.StatusAccepted)
 			return
 		}

@@ -45,6 +45,8 @@ func serveStdio(mode string) {
 				return
 			}
 		}
+	case "odd":
+		serveOdd(os.Stdin, os.Stdout)
 	case "dies at once":
 		fmt.Fprintln(os.Stderr, "cannot start with", os.Getenv("API_KEY"))
 		os.Exit(3)

@@ -279,13 +279,15 @@ func (s *server) call(ctx context.Context, tenant, tool string, arguments []byte
 		held.Shrink(int64(len(result.Text)))
 		result.held = held
 		return result
-	case err == nil && r.IsError:
-		return Result{Outcome: Failed, Text: []byte("the tool failed")}
-	case err == nil:
-		return Result{Outcome: Failed, Text: []byte("the server's answer is no result of a tool")}
 	}
 	held.Release()
 	switch {
+	case err == nil:
+		// The SDK read a message that was not seen as one, such as one of several lines.
+		if raw, err = json.Marshal(r); err != nil {
+			return Result{Outcome: Failed, Text: []byte("the server's answer cannot be written as JSON")}
+		}
+		return s.result(raw)
 	case ctx.Err() != nil:
 		return Result{Outcome: Cancelled, Text: []byte("the call was given up")}
 	case timed.Err() != nil:

@@ -98,8 +98,12 @@ func startProblem(err error) error {
 
 // Connect gives the conversation over the child's pipes.
 func (p *child) Connect(ctx context.Context) (sdk.Connection, error) {
+	var told time.Time
 	lines := &lineReader{ReadCloser: p.out, reader: bufio.NewReader(p.out), beside: p.beside, life: p.life, onLong: func() {
-		p.log.Warn("an MCP server sent a line longer than 16 MiB, which is left out")
+		if time.Since(told) > burstTime {
+			told = time.Now()
+			p.log.Warn("an MCP server sent a line longer than 16 MiB, which is left out")
+		}
 	}}
 	return expecting{&sdk.IOTransport{Reader: lines, Writer: p, MaxLineLength: maxMessageBytes}, p.beside}.Connect(ctx)
 }

@@ -19,6 +19,7 @@ type web struct {
 	user    *url.Userinfo
 	next    http.RoundTripper
 	beside  *beside
+	sse     bool // answers come on the stream, not as responses
 }
 
 // RoundTrip adds the headers and bounds the answer.
@@ -37,15 +38,19 @@ func (w *web) RoundTrip(r *http.Request) (*http.Response, error) {
 		password, _ := w.user.Password()
 		r.SetBasicAuth(w.user.Username(), password)
 	}
-	a, err := w.beside.expectBody(r)
+	a, message, err := w.beside.expectBody(r)
 	if err != nil {
 		return nil, err
 	}
+	defer w.beside.left(message)
 	resp, err := w.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
-	w.divertResponse(r, resp, a)
+	if err := w.divertResponse(r, resp, a); err != nil {
+		_ = resp.Body.Close()
+		return nil, err
+	}
 	return resp, nil
 }
 
@@ -79,7 +84,7 @@ func dial(c Config, b *beside) (t sdk.Transport, idle func(), err error) {
 		return nil, nil, fmt.Errorf("the default transport is a %T", http.DefaultTransport)
 	}
 	base = base.Clone()
-	w := &web{origin: &url.URL{Scheme: u.Scheme, Host: u.Host}, headers: c.Headers, user: u.User, next: base, beside: b}
+	w := &web{origin: &url.URL{Scheme: u.Scheme, Host: u.Host}, headers: c.Headers, user: u.User, next: base, beside: b, sse: c.transport() == SSE}
 	client := &http.Client{Transport: w, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("the server redirects, which is not followed: configure the url it redirects to")
 	}}

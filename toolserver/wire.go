@@ -10,12 +10,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
-)
 
-// sharedWait bounds how long the answer to one call keeps those after it on the same
-// stream waiting for memory.
-const sharedWait = 2 * time.Second
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
 
 // jsonBody is the body of a response that is one message. It is read as a whole, so that
 // an answer that is too long, broken off or no JSON fails its call and not the
@@ -45,14 +42,18 @@ func (b *jsonBody) read() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	message = b.beside.divert(b.ctx, message)
-	if !json.Valid(message) {
-		return nil, errNoMessage
+	messages := b.beside.divertAll(b.ctx, message, b.answer)
+	if len(messages) == 1 {
+		if m, err := jsonrpc.DecodeMessage(messages[0]); err == nil {
+			if _, ok := m.(*jsonrpc.Response); ok {
+				return messages[0], nil
+			}
+		}
 	}
-	return message, nil
+	return nil, errNoMessage
 }
 
-var errNoMessage = errors.New("the server's answer is no message of JSON-RPC")
+var errNoMessage = errors.New("the server's answer is no message of JSON-RPC about this call")
 
 // sizeOf is how much memory a body may take: the largest when its length is not known.
 func sizeOf(length int64) int64 {
@@ -99,6 +100,7 @@ type eventBody struct {
 	beside *beside
 	ctx    context.Context // of the call
 	answer *answer         // of the call that the stream is for, or nil
+	resume bool            // the SDK asks for the rest when the stream breaks off
 	next   bytes.Buffer    // what the SDK gets next
 	err    error
 }
@@ -112,7 +114,7 @@ func (b *eventBody) Read(p []byte) (int, error) {
 		if b.err != nil {
 			return 0, b.err
 		}
-		if b.err = b.event(); b.err != nil && b.answer != nil && b.ctx.Err() == nil && !errors.Is(b.err, io.EOF) {
+		if b.err = b.event(); b.refuses() {
 			b.write(b.answer.refusal(b.err)) // the call fails, not the connection
 			b.err = io.EOF
 		}
@@ -122,6 +124,24 @@ func (b *eventBody) Read(p []byte) (int, error) {
 	}
 	return b.next.Read(p)
 }
+
+// refuses reports whether the call fails with the error: not if the rest of a stream that
+// broke off can be asked for.
+func (b *eventBody) refuses() bool {
+	switch {
+	case b.err == nil, b.answer == nil, b.ctx.Err() != nil, errors.Is(b.err, io.EOF):
+		return false
+	case errors.As(b.err, new(brokenOff)):
+		return !b.resume
+	}
+	return true
+}
+
+// brokenOff is an error of the connection that a stream comes from.
+type brokenOff struct{ error }
+
+// Unwrap returns the cause.
+func (e brokenOff) Unwrap() error { return e.error }
 
 // event reads one event. Fields that no one needs are left out.
 func (b *eventBody) event() error {
@@ -169,6 +189,7 @@ func (b *eventBody) event() error {
 			}
 			data.Write(value)
 		case len(name) > 0 && fields.Len()+len(line) < smallMessage:
+			b.resume = b.resume || string(name) == "id" && len(value) > 0
 			fields.Write(line)
 			fields.WriteByte('\n')
 		}
@@ -179,17 +200,16 @@ func (b *eventBody) event() error {
 func (b *eventBody) emit(fields *bytes.Buffer, data []byte) {
 	b.next.Write(fields.Bytes())
 	if len(data) > 0 {
-		ctx := b.ctx
-		if b.answer == nil {
-			var stop context.CancelFunc
-			ctx, stop = context.WithTimeout(ctx, sharedWait)
-			defer stop()
+		messages := b.beside.divertAll(b.ctx, data, b.answer)
+		if b.answer != nil && (len(messages) == 1 && !isMessage(messages[0]) || len(messages) == 0 && !json.Valid(data)) {
+			messages = [][]byte{b.answer.refusal(errNoMessage)}
 		}
-		message := b.beside.divert(ctx, data)
-		if b.answer != nil && message != nil && !json.Valid(message) {
-			message = b.answer.refusal(errNoMessage)
+		for _, message := range messages {
+			b.write(message)
 		}
-		b.write(message)
+		if len(messages) == 0 {
+			b.next.WriteByte('\n')
+		}
 		return
 	}
 	if fields.Len() > 0 {
@@ -222,6 +242,9 @@ func readLine(r *bufio.Reader, most, read int, reserve func() error) ([]byte, er
 		}
 		line = append(line, piece...)
 		if !errors.Is(err, bufio.ErrBufferFull) {
+			if err != nil && !errors.Is(err, io.EOF) {
+				err = brokenOff{err}
+			}
 			return line, err
 		}
 	}
@@ -250,14 +273,12 @@ func (l *lineReader) Read(p []byte) (int, error) {
 			l.onLong()
 			continue
 		}
-		if len(line) <= 1 {
-			l.rest = line
+		if len(line) <= 1 || len(line) > smallMessage && !json.Valid(line) {
+			l.rest = line // it is a part of a message
 			continue
 		}
-		ctx, stop := context.WithTimeout(l.life, sharedWait)
-		l.rest = l.beside.divert(ctx, line)
-		stop()
-		if n := len(l.rest); n > 0 && l.rest[n-1] != '\n' && l.err == nil {
+		l.rest = bytes.Join(l.beside.divertAll(l.life, line, nil), []byte("\n"))
+		if len(l.rest) > 0 && l.err == nil {
 			l.rest = append(l.rest, '\n')
 		}
 	}
@@ -275,23 +296,52 @@ func skipLine(r *bufio.Reader) error {
 	}
 }
 
-// divertResponse has the answers in a response taken out of it.
-func (w *web) divertResponse(r *http.Request, resp *http.Response, a *answer) {
-	switch {
-	case a != nil && resp.StatusCode >= http.StatusInternalServerError:
+// rejected is the code of the SDK's error for a request that failed and left its
+// connection whole.
+const rejected = -32005
+
+// divertResponse has the answers in a response taken out of it. An error fails the
+// request alone.
+func (w *web) divertResponse(r *http.Request, resp *http.Response, a *answer) error {
+	media := mediaType(resp)
+	if why := w.refuses(resp, media); a != nil && why != nil {
 		// The SDK would take the connection for broken, which calls of others share.
+		if w.sse {
+			return &jsonrpc.Error{Code: rejected, Message: why.Error()}
+		}
 		_ = resp.Body.Close()
-		message := a.refusal(fmt.Errorf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode)))
+		message := a.refusal(why)
 		resp.StatusCode, resp.ContentLength = http.StatusOK, int64(len(message))
 		resp.Header.Set("Content-Type", "application/json")
 		resp.Body = io.NopCloser(bytes.NewReader(message))
-	case resp.StatusCode != http.StatusOK:
+		return nil
+	}
+	switch {
+	case resp.StatusCode < 200 || resp.StatusCode > 299:
 		resp.Body = &boundedBody{ReadCloser: resp.Body, left: smallMessage}
-	case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
+	case media == "text/event-stream":
 		resp.Body = newEventBody(r.Context(), resp.Body, w.beside, a)
-	case a != nil && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json"):
+	case a != nil && !w.sse:
 		resp.Body = &jsonBody{ReadCloser: resp.Body, size: resp.ContentLength, ctx: r.Context(), answer: a, beside: w.beside}
 	default:
 		resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxMessageBytes}
 	}
+	return nil
+}
+
+// refuses returns why a response is no answer to a call, or nil. Other client errors say
+// that the session has ended or that the credentials are wrong, which is about all calls.
+func (w *web) refuses(resp *http.Response, media string) error {
+	switch code := resp.StatusCode; {
+	case code >= http.StatusInternalServerError, code == http.StatusRequestEntityTooLarge, code == http.StatusTooManyRequests:
+		return fmt.Errorf("the server answered %d %s", code, http.StatusText(code))
+	case code >= 200 && code <= 299 && !w.sse && media != "application/json" && media != "text/event-stream":
+		return fmt.Errorf("the server answered %d with the content type %q, not with JSON", code, cut(media, 100))
+	}
+	return nil
+}
+
+func mediaType(resp *http.Response) string {
+	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(media))
 }

@@ -108,6 +108,8 @@ type holding struct {
 	mu       sync.Mutex
 	held     int64 // guarded by mu
 	released bool  // guarded by mu
+
+	waiter *waiter // guarded by b.mu; while the answer waits for memory, and until it has it
 }
 
 // Answer opens an account for one answer to a tenant. Each byte that is taken
@@ -192,6 +194,7 @@ func (a *holding) try(n int64, take bool) (bool, <-chan struct{}) {
 	b.used += n
 	b.tenants[a.tenant] = own + n
 	a.held += n
+	a.took(n)
 	return true, nil
 }
 
@@ -280,6 +283,7 @@ func (a *holding) giveBack(n int64) {
 	if b.tenants[a.tenant] -= n; b.tenants[a.tenant] == 0 {
 		delete(b.tenants, a.tenant)
 	}
+	b.line.known = false
 	close(b.freed)
 	b.freed = make(chan struct{})
 }
@@ -429,14 +433,14 @@ func Retry(ctx context.Context, fn func() error) error {
 	timer := time.NewTimer(a.b.opts.Patience)
 	defer timer.Stop()
 	w := &waiter{tenant: a.tenant}
-	defer a.b.leave(w)
+	defer a.leave(w)
 	for exhausted {
 		a.Shrink(before)
 		n := full.Need
 		if all := full.Answer - before; all > n {
 			n = all // what it gave back must fit too: otherwise it would fail again at once
 		}
-		a.b.queue(w, n)
+		a.queue(w, n)
 		if full.Never() || !a.wait(ctx, n, timer.C) {
 			a.b.refused.Add(1)
 			return err

@@ -58,3 +58,39 @@ func TestLargeAnswersTakeTurns(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// What a woken answer has taken is not kept for it any more while it is made.
+func TestNothingIsKeptTwice(t *testing.T) {
+	const mib = 1 << 20
+	b := budget.New(budget.Options{Answers: 192 * mib, Runs: mib, Cache: mib, Patience: time.Minute})
+	blocker := b.Answer("blocker", 1)
+	if err := blocker.Take(150 * mib); err != nil {
+		t.Fatal(err)
+	}
+	large := b.Answer("large", 1)
+	defer large.Release()
+	tried, took, finish, done := make(chan struct{}, 2), make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		done <- budget.Retry(budget.With(context.Background(), large), func() error {
+			tried <- struct{}{}
+			if err := large.Take(40 * mib); err != nil {
+				return err
+			}
+			close(took)
+			<-finish
+			return nil
+		})
+	}()
+	<-tried
+	blocker.Release()
+	<-took
+	other := b.Answer("other", 1)
+	defer other.Release()
+	if err := other.Take(100 * mib); err != nil {
+		t.Errorf("40 of 192 MiB are held: %v", err)
+	}
+	close(finish)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

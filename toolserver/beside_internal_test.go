@@ -1,0 +1,86 @@
+package toolserver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// noMemory is memory that never comes free.
+type noMemory struct{}
+
+func (noMemory) Take(ctx context.Context, _ string, _ int64) (Held, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Many large answers of one tenant on a stream that calls share keep those of other
+// tenants waiting for no longer than one does.
+func TestManyAnswersWaitLikeOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBeside()
+		large := strings.Repeat("x", 2*smallMessage)
+		id := int64(0)
+		answered := func(tenant string) time.Duration {
+			id++
+			a := &answer{tenant: tenant, memory: noMemory{}}
+			request, err := jsonrpc.MakeID(float64(id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.expect(a, &jsonrpc.Request{ID: request, Method: "tools/call"})
+			began := time.Now()
+			got := b.divert(t.Context(), fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"%s"}]}}`, id, large), nil)
+			if !strings.Contains(string(got), `"error"`) {
+				t.Errorf("%.200s", got)
+			}
+			return time.Since(began)
+		}
+		var loud time.Duration
+		for range 20 {
+			loud += answered("loud")
+		}
+		if loud != sharedWait {
+			t.Errorf("20 answers of one tenant waited %s", loud)
+		}
+		if d := answered("quiet"); d != sharedWait {
+			t.Errorf("an answer of another tenant waited %s", d)
+		}
+		time.Sleep(10 * sharedWait)
+		if d := answered("loud"); d != sharedWait {
+			t.Errorf("an answer after a while waited %s", d)
+		}
+	})
+}
+
+// Requests that are never answered take no more and more memory.
+func TestUnansweredRequestsAreForgotten(t *testing.T) {
+	b := newBeside()
+	for id := range 10 * maxOthers {
+		request, err := jsonrpc.MakeID(float64(id + 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.expect(nil, &jsonrpc.Request{ID: request, Method: "tools/list"})
+	}
+	if len(b.waiting) != maxOthers || len(b.others) != maxOthers {
+		t.Errorf("%d and %d are noted", len(b.waiting), len(b.others))
+	}
+}
+
+// An answer that is longer than what was taken for it is refused: to wait for more while
+// some is held could last for ever.
+func TestAnswerLongerThanItsMemory(t *testing.T) {
+	a := &answer{tenant: "t", memory: noMemory{}, held: unheld{}, room: 2 * smallMessage}
+	if err := a.reserve(t.Context(), 2*smallMessage); err != nil {
+		t.Error(err)
+	}
+	if err := a.reserve(t.Context(), 3*smallMessage); err == nil {
+		t.Error("it is taken for held")
+	}
+}
