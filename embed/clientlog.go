@@ -17,6 +17,9 @@ import (
 type clientLog struct {
 	*jetstream.Store
 	d *Daybook
+	// entered says that what is held back has waited for the share of its tenant before,
+	// see access.Changes.Enter.
+	entered bool
 }
 
 // Append appends an event. If too many earlier changes of its tenant stay unapplied, a
@@ -45,7 +48,11 @@ func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uin
 	if err := l.d.disk.isLow(); err != nil {
 		return 0, fmt.Errorf("append %s: %w", e.Type, err)
 	}
-	appended, err := l.d.changes.Admit(ctx, l.d.projections, e.Tenant, size)
+	admit := l.d.changes.Admit
+	if l.entered {
+		admit = l.d.changes.AdmitEntered
+	}
+	appended, err := admit(ctx, l.d.projections, e.Tenant, size)
 	if err != nil {
 		return 0, err
 	}
