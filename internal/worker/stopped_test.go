@@ -116,3 +116,22 @@ func TestStopMeetsTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// A worker that breaks the protocol when it is stopped serves no other run.
+func TestStoppedWorkerBreaksProtocol(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1, StartTimeout: 5 * time.Second})
+	pool.UseProgram("/proc/self/exe", "hostile-worker", "text of invalid UTF-8 when it is stopped")
+	defer pool.Close()
+	task := hostileTask("1+1")
+	task.Timeout = 100 * time.Millisecond
+	o, err := pool.Run(t.Context(), task, discard)
+	if err != nil || o.Status != worker.StatusTimedOut {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	for pid, tenant := range pool.IdleWorkers() {
+		if tenant != "" {
+			t.Errorf("worker %d waits for the next run of %s", pid, tenant)
+		}
+	}
+}
