@@ -27,6 +27,7 @@ type watch struct {
 	timedOut bool
 	cause    error
 	spent    bool // the worker was killed, or the request to stop is cut off within the pipe
+	unsent   bool // the pipe was in use when the worker was to be asked to stop
 	endHost  context.CancelFunc
 	timers   []*time.Timer
 }
@@ -62,9 +63,20 @@ func (w *watch) repeat() {
 	}
 }
 
+// answered asks if an answer to a call was in the way of the request.
+func (w *watch) answered() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unsent {
+		w.ask()
+	}
+}
+
 // ask asks the worker to end its run. The caller must hold mu.
 func (w *watch) ask() {
-	if w.p.terminate() != nil {
+	sent, err := w.p.terminate()
+	w.unsent = !sent
+	if err != nil {
 		w.spent = true
 	}
 }
@@ -157,6 +169,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 			if err := p.carry(hostCtx, &c, t.Host); err != nil {
 				w.end(fmt.Errorf("carry out what the script calls: %w", err), false, cancelGrace)
 			}
+			w.answered()
 		}
 	}
 	p.lastHeap = c.end.HeapSize
