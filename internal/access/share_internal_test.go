@@ -37,11 +37,17 @@ func enterFor(t *testing.T, s *share, tenant string, clients int, each, d time.D
 	return n
 }
 
+// slow is the speed of a machine as slow as the one that costs were measured on.
+func slow() speed {
+	begin := time.Now()
+	return speed{used: func() time.Duration { return time.Hour + 8*time.Since(begin) }}
+}
+
 // A tenant alone makes as many changes as it likes.
 func TestShareOfOneTenant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var s share
+		s := share{speed: slow()}
 		const clients = 4
 		if n := enterFor(t, &s, "loud", clients, 10*time.Millisecond, 2*time.Second); n < clients*1900 {
 			t.Errorf("%d changes in 2 s", n)
@@ -54,7 +60,7 @@ func TestShareOfOneTenant(t *testing.T) {
 func TestShareBesideAQuietTenant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var s share
+		s := share{speed: slow()}
 		const length, cost = 4 * time.Second, 10 * time.Millisecond
 		loud := make(chan int)
 		go func() { loud <- enterFor(t, &s, "loud", 8, cost, length) }()
@@ -78,7 +84,7 @@ func TestShareBesideAQuietTenant(t *testing.T) {
 func TestShareOfEqualTenants(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var s share
+		s := share{speed: slow()}
 		const length = 8 * time.Second
 		got := make(chan int)
 		cost := []time.Duration{5 * time.Millisecond, 20 * time.Millisecond}
@@ -99,7 +105,7 @@ func TestShareOfEqualTenants(t *testing.T) {
 func TestShareRefuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var s share
+		s := share{speed: slow()}
 		stop := make(chan struct{})
 		quiet := make(chan struct{})
 		go func() {
@@ -161,7 +167,7 @@ func TestShareAnswersInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const answer = 700 * time.Millisecond
-		var s share
+		s := share{speed: slow()}
 		loudBeside(&s, "loud")
 		began := time.Now()
 		ctx, stop := context.WithTimeout(t.Context(), answer)
@@ -182,7 +188,7 @@ func TestShareAnswersInTime(t *testing.T) {
 func TestShareOfAWaitingTenant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var s share
+		s := share{speed: slow()}
 		const cost = 100 * time.Millisecond
 		loudBeside(&s, "waits")
 		ctx, stop := context.WithCancel(t.Context())
@@ -210,6 +216,7 @@ func TestShareRefunds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &view{changed: make(chan struct{})}
 		var u Changes
+		u.share.speed = slow()
 		u.share.charge("other", time.Millisecond, time.Now())
 		for range 100 { // one conflict after the other
 			began := time.Now()
@@ -233,6 +240,7 @@ func TestEnteredChangesDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &view{changed: make(chan struct{})}
 		var u Changes
+		u.share.speed = slow()
 		loudBeside(&u.share, "loud")
 		began := time.Now()
 		if err := u.Enter(t.Context(), "loud"); err != nil {
@@ -251,6 +259,36 @@ func TestEnteredChangesDoNotWait(t *testing.T) {
 			t.Errorf("held back: %+v", n)
 		}
 	})
+}
+
+// On a fast machine changes cost less, down to a tenth, and never more than usual.
+func TestSpeed(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ used, want float64 }{{3, 1}, {1, 1}, {0.3, 0.3}, {0.01, leastScale}} {
+		now, total := time.Unix(0, 0), time.Minute
+		s := speed{used: func() time.Duration { return total }}
+		var got time.Duration
+		for range 1000 { // a change of 10 ms every 10 ms
+			got = s.cost(10*time.Millisecond, now)
+			now = now.Add(10 * time.Millisecond)
+			total += time.Duration(test.used * float64(10*time.Millisecond))
+		}
+		if scale := got.Seconds() / 0.01; scale < 0.95*test.want || scale > 1.05*test.want {
+			t.Errorf("where the server uses %v of the cost, a change costs %v of it, want %v", test.used, scale, test.want)
+		}
+	}
+	// A measurement needs changes: an idle time says nothing.
+	now, total := time.Unix(0, 0), time.Minute
+	s := speed{used: func() time.Duration { return total }}
+	for range 20 {
+		now = now.Add(time.Second)
+		if got := s.cost(10*time.Millisecond, now); got != 10*time.Millisecond {
+			t.Errorf("after an idle second a change of 10 ms costs %v", got)
+		}
+	}
+	if processTime() <= 0 {
+		t.Error("the processor time of this process is not known")
+	}
 }
 
 // BenchmarkShare makes changes of many tenants, all of which owe something.
