@@ -26,8 +26,17 @@ type clientLog struct {
 // client's change is CodeExhausted, or an *events.UnwritableError while the projections
 // cannot be written. It is CodeExhausted, too, if its tenant has too much of what it adds.
 // It is an *events.UnwritableError, too, while the disk is below the
-// reserve.
+// reserve. A command of which an event is recorded is not held back any more: its answer
+// could not say that nothing was recorded.
 func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	seq, err := l.append(ctx, e, after)
+	if err == nil {
+		ledger.NoteRecorded(ctx)
+	}
+	return seq, err
+}
+
+func (l clientLog) append(ctx context.Context, e events.Event, after int64) (uint64, error) {
 	err := l.d.quotas.Keep(ctx, e.Tenant, access.KeptBy(e.Data))
 	if over, limited := errors.AsType[*access.LimitError](err); limited {
 		return 0, &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
@@ -39,7 +48,7 @@ func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uin
 	switch {
 	case size == 0:
 		return l.Store.Append(ctx, e, after)
-	case !held:
+	case !held, ledger.HasRecorded(ctx):
 		appended := l.d.changes.Count(l.d.projections, e.Tenant, size)
 		seq, err := l.Store.Append(ctx, e, after)
 		appended(seq)
