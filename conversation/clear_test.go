@@ -8,6 +8,7 @@ import (
 
 	"daybook/conversation"
 	"daybook/events"
+	"daybook/ledger"
 	"daybook/projections"
 )
 
@@ -98,5 +99,48 @@ func TestClearSeesOtherProcesses(t *testing.T) {
 	}
 	if c := get(t, late, named(1)); len(c.RecentToolCalls) != 0 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// An edit that has to wait for other changes of its tenant does not lock its context.
+func TestEditsWaitWithoutTheirContext(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	waits, pass := make(chan string), make(chan struct{})
+	s := b.store(func(o *conversation.Options) {
+		o.Enter = func(ctx context.Context, tenant string) error {
+			waits <- tenant
+			<-pass
+			return nil
+		}
+	})
+	note(t, s, named(1), b.clock.Now(), 1)
+	edited := make(chan error, 1)
+	go func() {
+		_, _, err := s.Set(t.Context(), named(1), custom("word", `"x"`), client)
+		edited <- err
+	}()
+	if tenant := <-waits; tenant != events.DefaultTenant {
+		t.Errorf("tenant %s waits", tenant)
+	}
+	get(t, s, named(1))
+	s.Flush(t.Context())
+	if n := b.count(events.TypeContextNoted); n != 1 {
+		t.Errorf("%d events about what was noted while an edit waits", n)
+	}
+	close(pass)
+	if err := <-edited; err != nil {
+		t.Error(err)
+	}
+	// One that is refused changes nothing.
+	refusal := &ledger.Error{Code: ledger.CodeExhausted, Message: "later"}
+	refused := b.store(func(o *conversation.Options) {
+		o.Enter = func(context.Context, string) error { return refusal }
+	})
+	if _, _, err := refused.Clear(t.Context(), named(1), client); ledger.CodeOf(err) != ledger.CodeExhausted {
+		t.Errorf("a refused edit: %v", err)
+	}
+	if n := b.count(events.TypeContextCleared); n != 0 {
+		t.Errorf("%d events about a cleared context", n)
 	}
 }

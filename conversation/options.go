@@ -41,6 +41,9 @@ type Views interface {
 type Options struct {
 	Log   Log
 	Views Views
+	// Enter waits until a client of a tenant may edit a context, or returns why it may
+	// not. It is called before the context is locked. Default: it may.
+	Enter func(ctx context.Context, tenant string) error
 	// Check reports why the ledger cannot serve now, or nil; for Health.
 	Check func(ctx context.Context) error
 	// MaxSessions and MaxBytes bound what is held in memory: contexts (10,000) and
@@ -85,6 +88,9 @@ func (o Options) withDefaults() (Options, error) {
 	o.FlushEvery = cmp.Or(o.FlushEvery, time.Second)
 	if o.Check == nil {
 		o.Check = func(context.Context) error { return nil }
+	}
+	if o.Enter == nil {
+		o.Enter = func(context.Context, string) error { return nil }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -245,11 +245,21 @@ func (s *Store) lastEdit(ctx context.Context, e *entry) (events.ContextContent, 
 	}
 }
 
+// takeToEdit is take for an edit of a client.
+func (s *Store) takeToEdit(ctx context.Context, k Key) (*entry, error) {
+	if !k.IsZero() {
+		if err := s.opts.Enter(ctx, k.Tenant); err != nil {
+			return nil, unavailable("edit the context", err)
+		}
+	}
+	return s.take(ctx, k)
+}
+
 // Set records preferences and values, and returns the context with them and the
 // position of the event. What others set at the same time stays set. A patch
 // that changes nothing is not recorded.
 func (s *Store) Set(ctx context.Context, k Key, p Patch, actor events.Actor) (_ projections.Context, seq uint64, err error) {
-	e, err := s.take(ctx, k)
+	e, err := s.takeToEdit(ctx, k)
 	if err != nil {
 		return projections.Context{}, 0, err
 	}
@@ -274,7 +284,7 @@ func (s *Store) Set(ctx context.Context, k Key, p Patch, actor events.Actor) (_ 
 // of the event. The ledger keeps what happened before. A context with nothing to clear
 // gets no event: the position is that of the last event about it, or 0.
 func (s *Store) Clear(ctx context.Context, k Key, actor events.Actor) (_ projections.Context, seq uint64, err error) {
-	e, err := s.take(ctx, k)
+	e, err := s.takeToEdit(ctx, k)
 	if err != nil {
 		return projections.Context{}, 0, err
 	}

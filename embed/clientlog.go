@@ -17,14 +17,26 @@ import (
 type clientLog struct {
 	*jetstream.Store
 	d *Daybook
+	// entered says that what is held back has waited for the share of its tenant before,
+	// see access.Changes.Enter.
+	entered bool
 }
 
 // Append appends an event. If too many earlier changes of its tenant stay unapplied, a
 // client's change is CodeExhausted, or an *events.UnwritableError while the projections
 // cannot be written. It is CodeExhausted, too, if its tenant has too much of what it adds.
 // It is an *events.UnwritableError, too, while the disk is below the
-// reserve.
+// reserve. A command of which an event is recorded is not held back any more: its answer
+// could not say that nothing was recorded.
 func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	seq, err := l.append(ctx, e, after)
+	if err == nil {
+		ledger.NoteRecorded(ctx)
+	}
+	return seq, err
+}
+
+func (l clientLog) append(ctx context.Context, e events.Event, after int64) (uint64, error) {
 	err := l.d.quotas.Keep(ctx, e.Tenant, access.KeptBy(e.Data))
 	if over, limited := errors.AsType[*access.LimitError](err); limited {
 		return 0, &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
@@ -36,7 +48,7 @@ func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uin
 	switch {
 	case size == 0:
 		return l.Store.Append(ctx, e, after)
-	case !held:
+	case !held, ledger.HasRecorded(ctx):
 		appended := l.d.changes.Count(l.d.projections, e.Tenant, size)
 		seq, err := l.Store.Append(ctx, e, after)
 		appended(seq)
@@ -45,7 +57,11 @@ func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uin
 	if err := l.d.disk.isLow(); err != nil {
 		return 0, fmt.Errorf("append %s: %w", e.Type, err)
 	}
-	appended, err := l.d.changes.Admit(ctx, l.d.projections, e.Tenant, size)
+	admit := l.d.changes.Admit
+	if l.entered {
+		admit = l.d.changes.AdmitEntered
+	}
+	appended, err := admit(ctx, l.d.projections, e.Tenant, size)
 	if err != nil {
 		return 0, err
 	}

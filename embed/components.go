@@ -58,7 +58,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 			}
 		}
 	}
-	d.ledger = ledger.New(clientLog{d.store, d}, opts)
+	d.ledger = ledger.New(clientLog{Store: d.store, d: d}, opts)
 	return nil
 }
 

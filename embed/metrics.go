@@ -75,6 +75,10 @@ func (c *collector) limitMetrics(out chan<- prometheus.Metric) {
 	for limit, n := range c.d.quotas.Refusals() {
 		out <- prometheus.MustNewConstMetric(desc("limit_refusals_total", "Requests, streams and changes that a limit has refused.", "limit"), prometheus.CounterValue, float64(n), limit)
 	}
+	for by, n := range c.d.changes.Held() {
+		out <- prometheus.MustNewConstMetric(desc("changes_held_total", "Changes of clients that waited before they were recorded: for the share of their tenant while others make changes, or for its earlier ones to be applied.", "by"), prometheus.CounterValue, float64(n.Waited), by)
+		out <- prometheus.MustNewConstMetric(desc("changes_refused_total", "Changes of clients that were refused because they waited for too long.", "by"), prometheus.CounterValue, float64(n.Refused), by)
+	}
 	most, err := c.d.projections.LargestUsage(context.Background())
 	if err != nil {
 		c.d.opts.Logger.Warn("read the largest usage of a tenant", "err", err)

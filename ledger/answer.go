@@ -27,6 +27,23 @@ type answer struct {
 	// contended is when another writer was first the last time, in nanoseconds since
 	// 1970 UTC; 0 is never.
 	contended atomic.Int64
+	// recorded is true when an event of the command is recorded.
+	recorded atomic.Bool
+}
+
+// NoteRecorded notes that an event of the client's command of ctx is recorded, if ctx is
+// that of one.
+func NoteRecorded(ctx context.Context) {
+	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
+		a.recorded.Store(true)
+	}
+}
+
+// HasRecorded reports whether an event of the client's command of ctx is recorded, see
+// NoteRecorded: then the rest of the command should not be refused.
+func HasRecorded(ctx context.Context) bool {
+	a, ok := ctx.Value(answerKey{}).(*answer)
+	return ok && a.recorded.Load()
 }
 
 // sawContention notes that another writer was first: the ledger works, and a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"daybook/events"
@@ -95,7 +96,10 @@ type Applied interface {
 // recorded and not applied. The zero value is ready to use. It is safe for concurrent
 // use.
 type Changes struct {
-	share    share
+	share share
+	// held and refused count changes that waited to be applied, and those in vain.
+	held, refused atomic.Uint64
+
 	mu       sync.Mutex
 	backlogs map[string]*backlog // by tenant; guarded by mu
 }
@@ -117,15 +121,39 @@ type change struct {
 // to be applied, or for its share of the server while other tenants make changes. The
 // caller MUST call appended with the position of the change, 0 if it was not recorded.
 func (u *Changes) Admit(ctx context.Context, view Applied, tenant string, bytes int) (appended func(seq uint64), err error) {
-	if err := u.share.enter(ctx, tenant, cost(bytes)); err != nil {
+	cost := cost(bytes)
+	if err := u.share.enter(ctx, tenant, cost); err != nil {
 		return nil, err
 	}
+	return u.admit(ctx, view, tenant, bytes, cost)
+}
+
+// Enter waits for the share of a tenant, as Admit does, for a caller that takes locks
+// before it calls AdmitEntered.
+func (u *Changes) Enter(ctx context.Context, tenant string) error {
+	return u.share.enter(ctx, tenant, changeTime)
+}
+
+// AdmitEntered is Admit after Enter.
+func (u *Changes) AdmitEntered(ctx context.Context, view Applied, tenant string, bytes int) (appended func(seq uint64), err error) {
+	cost := cost(bytes) - changeTime
+	u.share.charge(tenant, cost, time.Now())
+	return u.admit(ctx, view, tenant, bytes, cost)
+}
+
+// admit waits for the earlier changes of a tenant. cost is what it has paid for this one.
+func (u *Changes) admit(ctx context.Context, view Applied, tenant string, bytes int, cost time.Duration) (appended func(seq uint64), err error) {
+	defer func() {
+		if err != nil {
+			u.share.refund(tenant, cost)
+		}
+	}()
 	var late <-chan time.Time
 	for {
 		changed := view.Changed()
 		c, waiting := u.add(view.Applied(), tenant, bytes, false)
 		if c != nil {
-			return func(seq uint64) { u.appended(tenant, c, seq) }, nil
+			return func(seq uint64) { u.appended(tenant, c, seq, cost) }, nil
 		}
 		if view.Damage() != nil {
 			return func(uint64) {}, nil // nothing is applied any more, and no read waits for it
@@ -134,13 +162,15 @@ func (u *Changes) Admit(ctx context.Context, view Applied, tenant string, bytes 
 			return nil, fmt.Errorf("apply %d earlier changes of this tenant: %w", waiting, err) // waiting does not help
 		}
 		if late == nil {
-			timer := time.NewTimer(unappliedWait)
+			u.held.Add(1)
+			timer := time.NewTimer(patience(ctx, unappliedWait))
 			defer timer.Stop()
 			late = timer.C
 		}
 		select {
 		case <-changed:
 		case <-late:
+			u.refused.Add(1)
 			return nil, &ledger.Error{Code: ledger.CodeExhausted, RetryAfter: unappliedRetry, Message: fmt.Sprintf(
 				"%d earlier changes of this tenant are recorded and cannot be read yet; nothing was recorded; try again in %d s", waiting, int(unappliedRetry.Seconds()))}
 		case <-ctx.Done():
@@ -149,15 +179,28 @@ func (u *Changes) Admit(ctx context.Context, view Applied, tenant string, bytes 
 	}
 }
 
+// Held are the numbers of changes that waited, and of those that waited for too long and
+// were refused.
+type Held struct{ Waited, Refused uint64 }
+
+// Held returns how many changes have waited, by what they waited for: "share" of the
+// server, or "projections".
+func (u *Changes) Held() map[string]Held {
+	var share Held
+	share.Waited, share.Refused = u.share.counts()
+	return map[string]Held{"share": share, "projections": {u.held.Load(), u.refused.Load()}}
+}
+
 // Count adds a change that is not held back. The caller MUST call appended, as after
 // Admit.
 func (u *Changes) Count(view Applied, tenant string, bytes int) (appended func(seq uint64)) {
-	u.share.charge(tenant, cost(bytes), time.Now())
+	cost := cost(bytes)
+	u.share.charge(tenant, cost, time.Now())
 	c, _ := u.add(view.Applied(), tenant, bytes, true)
 	if c == nil {
 		return func(uint64) {}
 	}
-	return func(seq uint64) { u.appended(tenant, c, seq) }
+	return func(seq uint64) { u.appended(tenant, c, seq, cost) }
 }
 
 // add adds a change to the backlog of its tenant. When it is full, add returns nil and
@@ -196,8 +239,11 @@ func (u *Changes) dropEmpty(upTo uint64) {
 	}
 }
 
-// appended notes the position of a change, or forgets it.
-func (u *Changes) appended(tenant string, c *change, seq uint64) {
+// appended notes the position of a change, or forgets it and what it has cost.
+func (u *Changes) appended(tenant string, c *change, seq uint64, cost time.Duration) {
+	if seq == 0 {
+		u.share.refund(tenant, cost)
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if c.seq = seq; seq == 0 {

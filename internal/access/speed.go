@@ -39,6 +39,12 @@ func (s *speed) cost(c time.Duration, now time.Time) time.Duration {
 	return time.Duration(float64(c) * s.scale)
 }
 
+// back takes back a change that was counted, and returns about what it cost.
+func (s *speed) back(c time.Duration) time.Duration {
+	s.charged -= c
+	return time.Duration(float64(c) * s.scale)
+}
+
 func (s *speed) measure(now time.Time) {
 	used := s.used
 	if used == nil {

@@ -222,6 +222,13 @@ func misbehave(how string) {
 		send('E', end("{}"))
 		send('D', "\xff")
 		send('D', "heap")
+	case "text of invalid UTF-8 when it is stopped":
+		if _, _, err := in.Next(); err != nil {
+			os.Exit(0)
+		}
+		send('E', end("{}"))
+		send('D', "\xff")
+		send('D', "heap")
 	case "promises a heap and hangs":
 		send('E', end("{}"))
 	case "closes its output":

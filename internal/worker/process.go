@@ -254,17 +254,18 @@ func (p *process) send(t *Task) error {
 }
 
 // terminate asks the worker to end its run. It does not wait for a worker that
-// does not even read its task. After an error the pipe may hold a part of the request.
-func (p *process) terminate() error {
+// does not even read its task: while a task or an answer is being written, nothing is
+// sent. After an error the pipe may hold a part of the request.
+func (p *process) terminate() (sent bool, err error) {
 	if !p.writing.TryLock() {
-		return nil
+		return false, nil
 	}
 	defer p.writing.Unlock()
 	// Seven bytes fit into any pipe that is being read; a dead reader is an error
 	// that the run will see for itself.
 	_ = p.to.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
-	err := writeFrame(p.to, frameTerminate, nil)
-	return errors.Join(err, p.to.SetWriteDeadline(time.Time{}))
+	err = writeFrame(p.to, frameTerminate, nil)
+	return true, errors.Join(err, p.to.SetWriteDeadline(time.Time{}))
 }
 
 // ranOutOfMemory tells from a dead worker's last words whether memory was the

@@ -26,7 +26,8 @@ type watch struct {
 	over     bool       // the run has its outcome; nothing ends it any more
 	timedOut bool
 	cause    error
-	unheard  bool // the request to stop may be cut off within the pipe
+	spent    bool // the worker was killed, or the request to stop is cut off within the pipe
+	unsent   bool // the pipe was in use when the worker was to be asked to stop
 	endHost  context.CancelFunc
 	timers   []*time.Timer
 }
@@ -49,7 +50,7 @@ func (w *watch) end(cause error, timedOut bool, grace time.Duration) {
 	if w.endHost != nil {
 		w.endHost()
 	}
-	w.unheard = w.p.terminate() != nil
+	w.ask()
 }
 
 // repeat asks once more when the task was sent. A request that came before it is taken
@@ -58,7 +59,25 @@ func (w *watch) repeat() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.timedOut || w.cause != nil {
-		w.unheard = w.p.terminate() != nil || w.unheard
+		w.ask()
+	}
+}
+
+// answered asks if an answer to a call was in the way of the request.
+func (w *watch) answered() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unsent {
+		w.ask()
+	}
+}
+
+// ask asks the worker to end its run. The caller must hold mu.
+func (w *watch) ask() {
+	sent, err := w.p.terminate()
+	w.unsent = !sent
+	if err != nil {
+		w.spent = true
 	}
 }
 
@@ -67,20 +86,21 @@ func (w *watch) kill() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.over {
+		w.spent = true
 		w.p.kill()
 	}
 }
 
 // finish closes the window in which the run can be ended from outside, and says
-// whether it was.
-func (w *watch) finish() (timedOut bool, cause error, unheard bool) {
+// whether it was, and whether the worker is spent.
+func (w *watch) finish() (timedOut bool, cause error, spent bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
 	for _, t := range w.timers {
 		t.Stop()
 	}
-	return w.timedOut, w.cause, w.unheard
+	return w.timedOut, w.cause, w.spent
 }
 
 // perform runs the task on p. clean reports whether p may serve again. With an error the
@@ -149,12 +169,14 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 			if err := p.carry(hostCtx, &c, t.Host); err != nil {
 				w.end(fmt.Errorf("carry out what the script calls: %w", err), false, cancelGrace)
 			}
+			w.answered()
 		}
 	}
 	p.lastHeap = c.end.HeapSize
-	timedOut, cause, unheard := w.finish()
-	// A worker that stopped when it was asked to is as good as any other.
-	stopped := c.stopped() && !unheard
+	timedOut, cause, spent := w.finish()
+	// A worker that stopped when it was asked to is as good as any other. One that broke
+	// the rules at its end is not.
+	stopped := err == nil && c.stopped() && !spent
 	p.runs++
 	defer func() {
 		o.WallTime = time.Since(started)

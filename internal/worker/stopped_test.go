@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -114,5 +115,55 @@ func TestStopMeetsTheEnd(t *testing.T) {
 		if o, err := pool.Run(t.Context(), patient("2"), discard); err != nil || o.Result == nil || *o.Result != "2" {
 			t.Fatalf("the run after run %d: %+v, %v", i, o, err)
 		}
+	}
+}
+
+// A worker that breaks the protocol when it is stopped serves no other run.
+func TestStoppedWorkerBreaksProtocol(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1, StartTimeout: 5 * time.Second})
+	pool.UseProgram("/proc/self/exe", "hostile-worker", "text of invalid UTF-8 when it is stopped")
+	defer pool.Close()
+	task := hostileTask("1+1")
+	task.Timeout = 100 * time.Millisecond
+	o, err := pool.Run(t.Context(), task, discard)
+	if err != nil || o.Status != worker.StatusTimedOut {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	for pid, tenant := range pool.IdleWorkers() {
+		if tenant != "" {
+			t.Errorf("worker %d waits for the next run of %s", pid, tenant)
+		}
+	}
+}
+
+// Answers to calls of a run that is stopped do not reach the next one.
+func TestStopMeetsAnswers(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	why := errors.New("the user asked")
+	stale := `"` + strings.Repeat("stale", 1<<20) + `"`
+	pids := map[int]bool{}
+	const runs = 8
+	for i := range runs {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		old := &script{answer: func(int, string, string, string) (bool, string) {
+			time.AfterFunc(time.Duration(i)*200*time.Microsecond, func() { cancel(why) }) // while it is written
+			return true, stale
+		}}
+		var pid int
+		if _, err := pool.Run(ctx, calling("console.log(1); for (;;) await mcp.files.read({})", old), pool.NotePID(&pid)); !errors.Is(err, why) {
+			t.Fatalf("run %d ended with %v", i, err)
+		}
+		pids[pid] = true
+		host := &script{answer: echo}
+		o, err := pool.Run(t.Context(), calling("(await mcp.files.read({n: 1})).n + (await mcp.files.read({n: 2})).n", host), discard)
+		if err != nil || value(o) != "3" {
+			t.Fatalf("the run after run %d: %s %s, %v", i, value(o), o.Error, err)
+		}
+	}
+	if len(pids) > runs/2 { // a busy machine may be slower than the time to stop
+		t.Errorf("%d runs that were cancelled took %d workers", runs, len(pids))
 	}
 }

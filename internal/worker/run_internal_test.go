@@ -1,0 +1,38 @@
+package worker
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+)
+
+// A worker is asked to stop after an answer that was being written at the moment of the
+// cancel.
+func TestStopIsSentAfterAnAnswer(t *testing.T) {
+	t.Parallel()
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	defer to.Close()
+	p := &process{to: to}
+	w := &watch{p: p}
+	p.writing.Lock()
+	w.end(errors.New("the user asked"), false, time.Hour)
+	p.writing.Unlock()
+	w.answered()
+	w.answered()
+	if _, _, spent := w.finish(); spent {
+		t.Error("the worker is given up")
+	}
+	to.Close()
+	in := frameReader{r: from}
+	if got, _, err := in.next(); err != nil || got != frameTerminate {
+		t.Errorf("the worker gets %q, %v", got, err)
+	}
+	if got, _, err := in.next(); err == nil {
+		t.Errorf("it gets %q after that", got)
+	}
+}

@@ -1,0 +1,49 @@
+package ledger_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/ledger"
+)
+
+// noting is a store that notes what commands record, as the store of a server does.
+type noting struct {
+	*jetstream.Store
+	before *[]bool // whether the command had recorded something, for each event
+}
+
+func (s noting) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	*s.before = append(*s.before, ledger.HasRecorded(ctx))
+	seq, err := s.Store.Append(ctx, e, after)
+	if err == nil {
+		ledger.NoteRecorded(ctx)
+	}
+	return seq, err
+}
+
+// The store learns which events continue a command of which one is recorded.
+func TestHasRecorded(t *testing.T) {
+	t.Parallel()
+	var before []bool
+	l := ledger.New(noting{jetstreamtest.Start(t), &before}, ledger.Options{Logger: jetstreamtest.Logger(t)})
+	for range 2 {
+		opened, err := l.OpenSession(t.Context(), ledger.Opening{Tenant: tenant, Intent: "count"}) // records two events, then none
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Submit(t.Context(), ledger.Submission{Tenant: tenant, Code: "1", LogicalSession: opened.SessionID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []bool{false, true, false, true, false, true}; !slices.Equal(before, want) {
+		t.Errorf("events of commands that had recorded something: %v, want %v", before, want)
+	}
+	if ledger.NoteRecorded(t.Context()); ledger.HasRecorded(t.Context()) {
+		t.Error("a context without a command has recorded something")
+	}
+}
