@@ -95,6 +95,32 @@ func TestKeptUsage(t *testing.T) {
 	}
 }
 
+// After a removal the heaps whose runs are removed count as tagged ones, also if the
+// tenant has used nothing before.
+func TestTaggedHeapsAfterRemoval(t *testing.T) {
+	t.Parallel()
+	s, b := open(t, projections.Options{}), newBook()
+	b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusCompleted, leaving(heap(1), "")), &events.HeapCollected{Heap: heap(1)})
+	apply(t, s, b)
+	b.add(tagged(heap(1), tags{"a": "b"}, events.EditSet, 0))
+	apply(t, s, b)
+	want := projections.Usage{Applied: 5}
+	if got := usage(t, s, tenant); got != want {
+		t.Errorf("before: %+v, want %+v", got, want)
+	}
+	b.addFor(events.LedgerTenant, &events.LedgerVolumeRemoved{Volume: 1, First: 1, Last: 4, Actor: client})
+	apply(t, s, b)
+	want = projections.Usage{TaggedHeaps: 1, Applied: 6}
+	if got := usage(t, s, tenant); got != want {
+		t.Errorf("after: %+v, want %+v", got, want)
+	}
+	b.add(requested(2), started(2, 1, fresh, ""), ended(2, events.StatusCompleted, leaving(heap(1), "")))
+	apply(t, s, b)
+	if got := usage(t, s, tenant); got.TaggedHeaps != 0 {
+		t.Errorf("left by a run again: %+v", got)
+	}
+}
+
 // TestTenantUsageIsTheSum compares the counts with the rows they sum up, after
 // any history.
 func TestTenantUsageIsTheSum(t *testing.T) {
