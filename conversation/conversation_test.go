@@ -472,6 +472,34 @@ func TestA20_IdleTTLSlides(t *testing.T) {
 	}
 }
 
+// A connection that only reads, and one that clears its context, leave nothing once they
+// were idle.
+func TestEmptyConnectionsExpire(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	s := b.store()
+	reads := conversation.Key{Tenant: events.DefaultTenant, Kind: events.ContextTransport, ID: "reads"}
+	clears := conversation.Key{Tenant: events.DefaultTenant, Kind: events.ContextTransport, ID: "clears"}
+	get(t, s, reads)
+	set(t, s, clears, "a", "1")
+	if _, _, err := s.Clear(t.Context(), clears, client); err != nil {
+		t.Fatal(err)
+	}
+	s.Flush(t.Context())
+	for range 2 {
+		b.clock.advance(31 * time.Minute)
+		if err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := b.count(events.TypeContextExpired); n != 2 {
+			t.Errorf("%d contexts have expired, want 2", n)
+		}
+	}
+	if u, err := b.views.TenantUsage(t.Context(), events.DefaultTenant); err != nil || u.Contexts != 0 {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
 // Over the bound exactly the least recently used is dropped; one that is held
 // drops none.
 func TestA21_LRU(t *testing.T) {
