@@ -3,6 +3,7 @@ package embed
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -75,7 +76,10 @@ func (c *collector) limitMetrics(out chan<- prometheus.Metric) {
 	for limit, n := range c.d.quotas.Refusals() {
 		out <- prometheus.MustNewConstMetric(desc("limit_refusals_total", "Requests, streams and changes that a limit has refused.", "limit"), prometheus.CounterValue, float64(n), limit)
 	}
-	most, err := c.d.projections.LargestUsage(context.Background())
+	// Other queries may be in the way, and the other metrics do not wait for them.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	most, err := c.d.projections.LargestUsage(ctx)
 	if err != nil {
 		c.d.opts.Logger.Warn("read the largest usage of a tenant", "err", err)
 		return
