@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"daybook/events"
@@ -136,15 +137,25 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 			if h.IntN(8) == 0 { // contexts of connections, which end, and of sessions
 				kind := []events.ContextKind{events.ContextTransport, events.ContextSession}[h.IntN(2)]
 				ref := contextRef(kind, fmt.Sprint(h.IntN(4)))
+				n := 20 + h.IntN(4)
+				sealed := sealedRun(n, "erased", "key", "1")
+				sealed.Context = &ref
 				d = []events.Data{
 					&events.ContextUpdated{ContextRef: ref}, &events.ContextCleared{ContextRef: ref},
 					&events.ContextExpired{ContextRef: ref, LastUse: events.Instant{Time: began}},
-				}[h.IntN(3)]
+					requested(n, inContext(ref)), sealed, ended(n, events.StatusCompleted, leaving(heap(h.IntN(12)), "")),
+					&events.SessionShredded{SessionID: events.SessionID(tenant, "erased"), Session: "erased", KeyIDs: []string{"key"}, Actor: client},
+				}[h.IntN(7)]
 			}
 			b.addFor(who, d)
 		}
 		for list := b.all(); len(list) > 0; {
 			n := min(b.batch, len(list))
+			last := list[n-1]
+			broken := append(slices.Clone(list[:n]), events.Event{Tenant: last.Tenant, Seq: last.Seq + 1, Time: last.Time})
+			if err := s.Apply(t.Context(), broken); err == nil {
+				t.Fatal("an event without data is applied")
+			}
 			if err := s.Apply(t.Context(), list[:n]); err != nil {
 				t.Fatal(err)
 			}
