@@ -866,19 +866,22 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// full is a log that takes no new context.
-type full struct{ conversation.Log }
+// full is a log that takes no new context, or only later.
+type full struct {
+	conversation.Log
+	retry time.Duration
+}
 
-func (full) Append(context.Context, events.Event, int64) (uint64, error) {
-	return 0, &ledger.Error{Code: ledger.CodeExhausted, Message: "too many contexts"}
+func (f full) Append(context.Context, events.Event, int64) (uint64, error) {
+	return 0, &ledger.Error{Code: ledger.CodeExhausted, Message: "too many contexts", RetryAfter: f.retry}
 }
 
 // For a tenant with too many contexts, calls are answered and their notes forgotten;
-// edits are refused.
+// edits are refused. Notes that may be recorded later are kept.
 func TestTooManyContexts(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
-	s := b.store(func(o *conversation.Options) { o.Log = full{b.log} })
+	s := b.store(func(o *conversation.Options) { o.Log = full{Log: b.log} })
 	for n := range 3 {
 		err := s.Note(t.Context(), named(1), conversation.Call{Tool: "search", Arguments: map[string]any{"n": n}, CalledAt: began, Durable: n == 1})
 		if err != nil {
@@ -894,6 +897,12 @@ func TestTooManyContexts(t *testing.T) {
 	}
 	if _, _, err := s.Set(t.Context(), named(1), custom("b", "2"), client); ledger.CodeOf(err) != ledger.CodeExhausted || !strings.Contains(err.Error(), "too many contexts") {
 		t.Error(err)
+	}
+	later := b.store(func(o *conversation.Options) { o.Log = full{b.log, time.Second} })
+	note(t, later, named(1), began, 1)
+	later.Flush(t.Context())
+	if n := later.Stats().Bytes; n <= s.Stats().Bytes {
+		t.Errorf("%d bytes wait, and %d without notes", n, s.Stats().Bytes)
 	}
 }
 
