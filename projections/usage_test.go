@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"daybook/events"
@@ -188,6 +189,71 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 	if sum.Contexts == 0 || sum.TaggedHeaps == 0 {
 		t.Errorf("the histories have no context, or no tagged heap that no run has left: %+v", sum)
 	}
+}
+
+// Whatever is applied meanwhile, a reading is what a tenant uses at its position.
+func TestTenantUsageWhileApplying(t *testing.T) {
+	t.Parallel()
+	const tenants, batch = 50, 3
+	who := func(n int) string { return fmt.Sprint("t", n%tenants) }
+	b := newBook()
+	for n := range 600 {
+		if n%3 < 2 {
+			b.addFor(who(n), requested(n, inContext(contextRef(events.ContextTransport, fmt.Sprint(n%7)))))
+		} else {
+			b.addFor(who(n), tagged(heap(n), tags{"a": "b"}, events.EditSet, 0))
+		}
+	}
+	type at struct {
+		tenant  string
+		applied uint64
+	}
+	want := map[at]projections.Usage{}
+	steps := func(s *projections.Store, then func()) {
+		for list := b.all(); len(list) > 0; list = list[min(batch, len(list)):] {
+			if err := s.Apply(t.Context(), list[:min(batch, len(list))]); err != nil {
+				t.Fatal(err)
+			}
+			then()
+		}
+	}
+	s := open(t, projections.Options{})
+	steps(s, func() {
+		for n := range tenants {
+			u := usage(t, s, who(n))
+			want[at{who(n), u.Applied}] = u
+		}
+	})
+	again := open(t, projections.Options{})
+	done := make(chan struct{})
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer close(done)
+	for r := range 3 {
+		reading.Go(func() {
+			for n := r; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				u, err := again.TenantUsage(t.Context(), who(n))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if u.Applied > 0 && u != want[at{who(n), u.Applied}] {
+					t.Errorf("tenant %s: %+v, want %+v", who(n), u, want[at{who(n), u.Applied}])
+				}
+				// Once there are many tenants, all are read again.
+				if _, err := again.TenantUsage(t.Context(), fmt.Sprint("another", r, n)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	steps(again, func() {})
 }
 
 // BenchmarkTenantUsage measures what the limits read at each submission, while
