@@ -194,10 +194,10 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 // Whatever is applied meanwhile, a reading is what a tenant uses at its position.
 func TestTenantUsageWhileApplying(t *testing.T) {
 	t.Parallel()
-	const tenants, batch = 50, 3
+	const tenants, batch = 25, 3
 	who := func(n int) string { return fmt.Sprint("t", n%tenants) }
 	b := newBook()
-	for n := range 600 {
+	for n := range 300 {
 		if n%3 < 2 {
 			b.addFor(who(n), requested(n, inContext(contextRef(events.ContextTransport, fmt.Sprint(n%7)))))
 		} else {
