@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"sync"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 // runner together record no more bytes in a second than its rate. It is safe for
 // concurrent use. A nil outputPace admits everything at once.
 type outputPace struct {
+	piece int64 // bytes that a request for space in the rate has, at most
+
 	mu    sync.Mutex // guards what follows
 	pace  *fairness.Pace
 	wakes map[*fairness.Claim]chan struct{}
@@ -24,14 +27,30 @@ func newOutputPace(r fairness.Rate) *outputPace {
 	if r.PerSecond == 0 {
 		return nil
 	}
-	return &outputPace{pace: fairness.NewPace(r), wakes: map[*fairness.Claim]chan struct{}{}}
+	piece := int64(math.MaxInt64)
+	if r.Reserve > 1 {
+		piece = r.Reserve / 2 // the rest of the reserve stays free for tenants with little output
+	}
+	return &outputPace{piece: piece, pace: fairness.NewPace(r), wakes: map[*fairness.Claim]chan struct{}{}}
 }
 
-// wait returns once a tenant may record n bytes, or the cause of ctx's end.
+// wait returns once a tenant may record n bytes, or the cause of ctx's end. Then the
+// pieces that were admitted are lost to the rate.
 func (o *outputPace) wait(ctx context.Context, tenant string, n int64) error {
-	if o == nil || n == 0 {
+	if o == nil {
 		return nil
 	}
+	for n > 0 {
+		piece := min(n, o.piece)
+		if err := o.waitPiece(ctx, tenant, piece); err != nil {
+			return err
+		}
+		n -= piece
+	}
+	return nil
+}
+
+func (o *outputPace) waitPiece(ctx context.Context, tenant string, n int64) error {
 	admitted := make(chan struct{})
 	o.mu.Lock()
 	c := o.pace.Ask(tenant, n, time.Now())
@@ -49,6 +68,7 @@ func (o *outputPace) wait(ctx context.Context, tenant string, n int64) error {
 		return nil // it was admitted at the same time
 	}
 	delete(o.wakes, c)
+	o.admitLocked() // it may have been in the way of another one
 	return context.Cause(ctx)
 }
 

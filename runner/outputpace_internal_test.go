@@ -79,6 +79,35 @@ func TestMuchOutputWaitsAndLittleDoesNot(t *testing.T) {
 	})
 }
 
+// Output that takes more than the reserve does not use it up.
+func TestLargeOutputLeavesTheReserve(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const mib = 1 << 20
+		pace := newOutputPace(fairness.Rate{PerSecond: mib, Burst: 4 * mib, Reserve: mib, Little: mib / 8})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- pace.wait(ctx, "loud", 20*mib) }()
+		for range 8 {
+			time.Sleep(time.Second)
+			before := time.Now()
+			if err := pace.wait(t.Context(), "quiet", 1000); err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Since(before); d > 0 {
+				t.Errorf("a short line of another tenant waited %s", d)
+			}
+		}
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("20 MiB were admitted within 8 s: %v", err)
+		}
+		if n := len(pace.wakes); n != 0 {
+			t.Errorf("%d requests wait", n)
+		}
+	})
+}
+
 func TestOutputThatWaitsEndsWithItsRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -43,11 +43,14 @@ func (r Rate) Check() error {
 // Pace shares a Rate among tenants. A tenant has a clock of the bytes that it was
 // admitted. The next bytes are for the waiting tenant whose clock is furthest behind;
 // bytes of one tenant are admitted in the order in which it asked. A tenant that
-// starts to wait gets at least the clock of the last admission: a pause gives no
-// credit. Clocks are equal again once no request waits.
+// starts to wait gets at least the clock whose turn it was at the last admission: a pause
+// gives no credit. Clocks are equal again once no request waits.
 //
 // A request is admitted while any bytes are free, whatever its size, and what it
 // takes too much is missing for those that follow.
+//
+// Tenants with little use get the reserve before the others, until they are Rate.Little
+// ahead of the tenant whose turn it is. So many of them together cannot keep it waiting.
 //
 // A Pace is not safe for concurrent use.
 type Pace struct {
@@ -55,9 +58,10 @@ type Pace struct {
 	free    float64   // bytes; below 0 after a large request
 	at      time.Time // the time that free is of
 	tenants map[string]*pacedTenant
-	floor   int64  // the clock of the last admission; the highest once no request waits
-	highest int64  // of all clocks
-	asked   uint64 // counts requests; it orders tenants with equal clocks
+	waiting map[string]*pacedTenant // the tenants with requests that wait
+	floor   int64                   // the clock whose turn it was at the last admission; the highest once no request waits
+	highest int64                   // of all clocks
+	asked   uint64                  // counts requests; it orders tenants with equal clocks
 }
 
 // pacedTenant is a tenant that asked for bytes in the last time.
@@ -88,7 +92,7 @@ func NewPace(r Rate) *Pace {
 	if r.PerSecond == 0 {
 		panic("fairness.NewPace: the rate is unlimited")
 	}
-	return &Pace{rate: r, free: float64(r.Burst), tenants: map[string]*pacedTenant{}}
+	return &Pace{rate: r, free: float64(r.Burst), tenants: map[string]*pacedTenant{}, waiting: map[string]*pacedTenant{}}
 }
 
 // Ask adds a request of a tenant for n bytes. Next admits it.
@@ -101,6 +105,7 @@ func (p *Pace) Ask(tenant string, n int64, now time.Time) *Claim {
 	}
 	if t.waiting.Len() == 0 {
 		t.clock = max(t.clock, p.floor)
+		p.waiting[tenant] = t
 	}
 	p.asked++
 	c := &Claim{Tenant: tenant, Bytes: max(n, 0), order: p.asked}
@@ -113,8 +118,12 @@ func (p *Pace) Withdraw(c *Claim) bool {
 	if c.element == nil {
 		return false
 	}
-	p.tenants[c.Tenant].waiting.Remove(c.element)
+	t := p.tenants[c.Tenant]
+	t.waiting.Remove(c.element)
 	c.element = nil
+	if t.waiting.Len() == 0 {
+		delete(p.waiting, c.Tenant)
+	}
 	return true
 }
 
@@ -123,10 +132,7 @@ func (p *Pace) Withdraw(c *Claim) bool {
 func (p *Pace) Next(now time.Time) (*Claim, time.Duration) {
 	p.refill(now)
 	var first, little *Claim
-	for _, t := range p.tenants {
-		if t.waiting.Len() == 0 {
-			continue
-		}
+	for _, t := range p.waiting {
 		c := t.waiting.Front().Value.(*Claim)
 		if first == nil || p.before(c, first) {
 			first = c
@@ -135,15 +141,18 @@ func (p *Pace) Next(now time.Time) (*Claim, time.Duration) {
 			little = c
 		}
 	}
+	if little != nil && p.tenants[little.Tenant].clock-p.tenants[first.Tenant].clock > p.rate.Little {
+		little = nil
+	}
 	switch {
 	case first == nil:
 		p.floor = p.highest
 		return nil, 0
 	case p.free > float64(p.rate.Reserve):
-		p.admit(first, now)
+		p.admit(first, first, now)
 		return first, 0
 	case little != nil && p.free > 0:
-		p.admit(little, now)
+		p.admit(little, first, now)
 		return little, 0
 	case little != nil:
 		return nil, p.until(0)
@@ -166,10 +175,11 @@ func (p *Pace) recent(t *pacedTenant, now time.Time) float64 {
 	return max(t.used-float64(p.rate.Little)*max(now.Sub(t.at), 0).Seconds()/littleTime.Seconds(), 0)
 }
 
-func (p *Pace) admit(c *Claim, now time.Time) {
+// admit admits a request while it is the turn of first.
+func (p *Pace) admit(c, first *Claim, now time.Time) {
 	t := p.tenants[c.Tenant]
+	p.floor = max(p.floor, p.tenants[first.Tenant].clock)
 	p.Withdraw(c)
-	p.floor = max(p.floor, t.clock)
 	t.clock += c.Bytes
 	p.highest = max(p.highest, t.clock)
 	// More than twice as much makes no difference but the time to forget it.

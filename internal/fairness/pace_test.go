@@ -1,6 +1,7 @@
 package fairness_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -100,6 +101,20 @@ func TestPaceAdmitsLittleAtOnce(t *testing.T) {
 	if got, _ := w.p.Next(w.now); got != nil {
 		t.Error("much output of a tenant took the reserve")
 	}
+}
+
+func TestManyWithLittleUseLeaveMuchItsTurn(t *testing.T) {
+	t.Parallel()
+	// Together they ask for more than the rate, each for little.
+	pieces := map[string]int64{"loud": 120}
+	for i := range 30 {
+		pieces[fmt.Sprint(i)] = 10
+	}
+	w := newWriters(fairness.Rate{PerSecond: 200, Burst: 1000, Reserve: 400, Little: 100}, pieces)
+	w.run(time.Minute)
+	before := w.got["loud"]
+	w.run(5 * time.Minute)
+	near(t, "a tenant with much output among many with little", w.got["loud"]-before, 300*200/31, 300)
 }
 
 func TestPaceLetsRequestsBeWithdrawn(t *testing.T) {

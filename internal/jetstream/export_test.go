@@ -50,6 +50,18 @@ func ReadPacked(ctx context.Context, s *Store, tenant, hash string) ([]byte, err
 // SetLimit bounds the bodies that the tail keeps, in bytes.
 func (t *Tail) SetLimit(n int) { t.limit = n }
 
+// SetSweeping has new events swept once they are older than age and larger than bytes.
+func (t *Tail) SetSweeping(age time.Duration, bytes int64) {
+	t.sweepAge, t.sweepEvery, t.sweepBytes = age, time.Millisecond, bytes
+}
+
+// Swept is the position up to which new events were swept.
+func (t *Tail) Swept() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.swept
+}
+
 // Kept is how many pages the tail keeps.
 func (t *Tail) Kept() int {
 	t.mu.Lock()

@@ -19,15 +19,20 @@ const (
 // until ctx is done. The embedded server cannot give back the memory of a block that it
 // has written while clients read the block again and again. It drops the cache when a
 // reader in order comes to the end of a block that was not written for ten seconds; what
-// it reads from the disk later is garbage for the collector. An error ends nothing: the
-// followers meet it too.
+// it reads from the disk later is garbage for the collector. What cannot be read now is
+// read later. An error is not reported: the followers meet it too.
 func (t *Tail) sweep(ctx context.Context) {
-	s := sweeper{}
-	for wait(ctx, sweepEvery) == nil {
+	s := sweeper{age: t.sweepAge, bytes: t.sweepBytes}
+	var after, to uint64 // what is left of the last sweep
+	for wait(ctx, t.sweepEvery) == nil {
 		t.mu.Lock()
 		now := sweepMark{time.Now(), t.end, t.read}
 		t.mu.Unlock()
-		after, to := s.due(now)
+		from, until := s.due(now)
+		if after >= to {
+			after = max(after, from)
+		}
+		to = max(to, until)
 		for after < to && ctx.Err() == nil {
 			p := newPage(raw, after, 64)
 			if _, _, err := t.s.readBatch(ctx, batchMessages, pageBytes, &p); err != nil || p.end == after {
@@ -35,6 +40,9 @@ func (t *Tail) sweep(ctx context.Context) {
 			}
 			after = p.end
 		}
+		t.mu.Lock()
+		t.swept = after
+		t.mu.Unlock()
 	}
 }
 
@@ -47,6 +55,8 @@ type sweepMark struct {
 
 // sweeper decides which events are swept.
 type sweeper struct {
+	age   time.Duration
+	bytes int64
 	marks []sweepMark // oldest first; those that are too young, and before them the last sweep
 }
 
@@ -58,11 +68,11 @@ func (s *sweeper) due(now sweepMark) (after, to uint64) {
 	}
 	old := 0
 	for i, m := range s.marks {
-		if now.at.Sub(m.at) >= sweepAge {
+		if now.at.Sub(m.at) >= s.age {
 			old = i
 		}
 	}
-	if s.marks[old].bytes-s.marks[0].bytes < sweepBytes {
+	if s.marks[old].bytes-s.marks[0].bytes < s.bytes {
 		// The marks between are of no use: a later one covers them.
 		if old > 1 {
 			s.marks = append(s.marks[:1], s.marks[old:]...)

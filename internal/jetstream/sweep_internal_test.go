@@ -8,7 +8,7 @@ import (
 // Events are swept once, in order, when they are old and many enough.
 func TestSweeping(t *testing.T) {
 	t.Parallel()
-	s := sweeper{}
+	s := sweeper{age: sweepAge, bytes: sweepBytes}
 	began := time.Unix(0, 0)
 	look := func(seconds int, end uint64, mib int64, wantAfter, wantTo uint64) {
 		t.Helper()

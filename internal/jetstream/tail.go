@@ -21,6 +21,9 @@ const tailBytes = 16 << 20
 type Tail struct {
 	s     *Store
 	limit int // of size
+	// sweepAge, sweepEvery and sweepBytes are the constants, except in tests.
+	sweepAge, sweepEvery time.Duration
+	sweepBytes           int64
 
 	mu sync.Mutex
 	// pages follow each other, without a hole but those that are on record, from
@@ -29,7 +32,8 @@ type Tail struct {
 	pages            []page
 	begin, end, last uint64
 	size             int
-	read             int64 // bytes of all bodies since Run
+	read             int64  // bytes of all bodies since Run
+	swept            uint64 // the position up to which events were swept, 0 before the first sweep
 	running          bool
 	err              error               // what ended Run
 	at               map[*tailing]uint64 // where each follower is that is fed from pages
@@ -41,7 +45,7 @@ type tailing struct{ form form }
 
 // NewTail makes a Tail; nothing is read before Run.
 func (s *Store) NewTail() *Tail {
-	return &Tail{s: s, limit: tailBytes, at: map[*tailing]uint64{}, changed: make(chan struct{})}
+	return &Tail{s: s, limit: tailBytes, sweepAge: sweepAge, sweepEvery: sweepEvery, sweepBytes: sweepBytes, at: map[*tailing]uint64{}, changed: make(chan struct{})}
 }
 
 // Run reads what comes after a position, for the followers, until ctx is done or
@@ -53,7 +57,7 @@ func (t *Tail) Run(ctx context.Context, after uint64) error {
 	t.mu.Unlock()
 	sweeping, stop := context.WithCancel(ctx)
 	var sweeper sync.WaitGroup
-	if t.s.opts.Exclusive {
+	if t.s.opts.Exclusive { // an outside server has memory of its own
 		sweeper.Go(func() { t.sweep(sweeping) })
 	}
 	defer sweeper.Wait()

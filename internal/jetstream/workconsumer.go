@@ -119,12 +119,18 @@ func (s *Store) ensureWork(ctx context.Context, v volume, pool, tenant string) (
 		if errors.Is(err, natsjs.ErrConsumerExists) && try == 0 {
 			continue // another process created it meanwhile
 		}
+		if ae, ok := errors.AsType[*natsjs.APIError](err); ok && ae.ErrorCode == maxConsumersReached {
+			return nil, fmt.Errorf("create consumer %s of stream %s: %w: each tenant needs one; set default_max_consumers: -1 in jetstream { limits { … } } of the NATS server, or raise the limit of its account", name, v.stream(), err)
+		}
 		if err != nil {
 			return nil, err
 		}
 		return created.CachedInfo(), s.sync()
 	}
 }
+
+// maxConsumersReached is the error code of a server that has no space for a consumer.
+const maxConsumersReached natsjs.ErrorCode = 10026
 
 // createdAt is the last position of the volume when a consumer was created.
 func createdAt(info *natsjs.ConsumerInfo) uint64 {
