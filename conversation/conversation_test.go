@@ -472,6 +472,34 @@ func TestA20_IdleTTLSlides(t *testing.T) {
 	}
 }
 
+// A connection that only reads, and one that clears its context, leave nothing once they
+// were idle.
+func TestEmptyConnectionsExpire(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	s := b.store()
+	reads := conversation.Key{Tenant: events.DefaultTenant, Kind: events.ContextTransport, ID: "reads"}
+	clears := conversation.Key{Tenant: events.DefaultTenant, Kind: events.ContextTransport, ID: "clears"}
+	get(t, s, reads)
+	set(t, s, clears, "a", "1")
+	if _, _, err := s.Clear(t.Context(), clears, client); err != nil {
+		t.Fatal(err)
+	}
+	s.Flush(t.Context())
+	for range 2 {
+		b.clock.advance(31 * time.Minute)
+		if err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := b.count(events.TypeContextExpired); n != 2 {
+			t.Errorf("%d contexts have expired, want 2", n)
+		}
+	}
+	if u, err := b.views.TenantUsage(t.Context(), events.DefaultTenant); err != nil || u.Contexts != 0 {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
 // Over the bound exactly the least recently used is dropped; one that is held
 // drops none.
 func TestA21_LRU(t *testing.T) {
@@ -838,19 +866,22 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// full is a log that takes no new context.
-type full struct{ conversation.Log }
+// full is a log that takes no new context, or only later.
+type full struct {
+	conversation.Log
+	retry time.Duration
+}
 
-func (full) Append(context.Context, events.Event, int64) (uint64, error) {
-	return 0, &ledger.Error{Code: ledger.CodeExhausted, Message: "too many contexts"}
+func (f full) Append(context.Context, events.Event, int64) (uint64, error) {
+	return 0, &ledger.Error{Code: ledger.CodeExhausted, Message: "too many contexts", RetryAfter: f.retry}
 }
 
 // For a tenant with too many contexts, calls are answered and their notes forgotten;
-// edits are refused.
+// edits are refused. Notes that may be recorded later are kept.
 func TestTooManyContexts(t *testing.T) {
 	t.Parallel()
 	b := openBook(t)
-	s := b.store(func(o *conversation.Options) { o.Log = full{b.log} })
+	s := b.store(func(o *conversation.Options) { o.Log = full{Log: b.log} })
 	for n := range 3 {
 		err := s.Note(t.Context(), named(1), conversation.Call{Tool: "search", Arguments: map[string]any{"n": n}, CalledAt: began, Durable: n == 1})
 		if err != nil {
@@ -866,6 +897,12 @@ func TestTooManyContexts(t *testing.T) {
 	}
 	if _, _, err := s.Set(t.Context(), named(1), custom("b", "2"), client); ledger.CodeOf(err) != ledger.CodeExhausted || !strings.Contains(err.Error(), "too many contexts") {
 		t.Error(err)
+	}
+	later := b.store(func(o *conversation.Options) { o.Log = full{b.log, time.Second} })
+	note(t, later, named(1), began, 1)
+	later.Flush(t.Context())
+	if n := later.Stats().Bytes; n <= s.Stats().Bytes {
+		t.Errorf("%d bytes wait, and %d without notes", n, s.Stats().Bytes)
 	}
 }
 

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"daybook/events"
@@ -129,8 +130,9 @@ func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 		d.Since = instant(e.fresh)
 	}
 	seq, err := s.append(ctx, e.key.Tenant, d, -1)
-	if ledger.CodeOf(err) == ledger.CodeExhausted {
-		// The tenant has no space for another context. Its calls are answered without one.
+	if refused, ok := errors.AsType[*ledger.Error](err); ok && refused.Code == ledger.CodeExhausted && refused.RetryAfter == 0 {
+		// The tenant has no space for another context, and waiting does not help. Its
+		// calls are answered without one.
 		s.opts.Logger.DebugContext(ctx, "forgot what was noted in a context: the tenant has too many contexts", "context", e.text, "err", err)
 		p.done()
 		return nil

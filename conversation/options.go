@@ -28,8 +28,8 @@ type Log interface {
 type Views interface {
 	// Context returns a context by its key, or events.ErrNotFound.
 	Context(ctx context.Context, tenant, key string) (projections.ContextState, error)
-	// IdleContexts returns contexts with something in them that were not used since
-	// a time.
+	// IdleContexts returns contexts that were not used since a time: those with something
+	// in them, and all of connections.
 	IdleContexts(ctx context.Context, since time.Time, limit int) ([]projections.IdleContext, error)
 	// Watch signals after each commit about a context until stop is called.
 	Watch(tenant, key string) (changed <-chan struct{}, stop func())

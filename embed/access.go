@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"daybook/events"
 	"daybook/internal/access"
@@ -117,15 +118,16 @@ func (m meter) HasTaggedHeap(ctx context.Context, tenant, heap string) (bool, er
 }
 
 // admit takes space for a run. Without space for another conversation context the run
-// has none.
+// has none, and a warning.
 func (d *Daybook) admit(ctx context.Context, s *ledger.Submission) (*access.Place, error) {
 	if err := d.quotas.Keep(ctx, s.Tenant, access.Kept{Session: s.Session}); err != nil {
 		return nil, err
 	}
 	if s.Context != nil {
 		err := d.quotas.Keep(ctx, s.Tenant, access.Kept{Context: s.Context.Key})
-		if _, limited := errors.AsType[*access.LimitError](err); limited {
+		if over, limited := errors.AsType[*access.LimitError](err); limited {
 			s.Context = nil
+			s.Warnings = append(slices.Clip(s.Warnings), "the run is in no conversation context: "+over.Error())
 		} else if err != nil {
 			return nil, err
 		}

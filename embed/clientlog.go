@@ -22,12 +22,11 @@ type clientLog struct {
 	entered bool
 }
 
-// Append appends an event. If too many earlier changes of its tenant stay unapplied, a
-// client's change is CodeExhausted, or an *events.UnwritableError while the projections
-// cannot be written. It is CodeExhausted, too, if its tenant has too much of what it adds.
-// It is an *events.UnwritableError, too, while the disk is below the
-// reserve. A command of which an event is recorded is not held back any more: its answer
-// could not say that nothing was recorded.
+// Append appends an event. A client's change is CodeExhausted if its tenant is at the
+// limit of what it adds, or if too many earlier changes of the tenant stay unapplied. It
+// is an *events.UnwritableError while the disk is below the reserve or the projections
+// cannot be written. A command of which an event is recorded is not held back any more:
+// its answer could not say that nothing was recorded.
 func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
 	seq, err := l.append(ctx, e, after)
 	if err == nil {

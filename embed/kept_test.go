@@ -74,7 +74,8 @@ func TestKeptLimits(t *testing.T) {
 	want("a known context", acme, http.MethodPatch, "/api/context?session=c", `{"custom":{"b":2}}`, http.StatusOK, `"b":2`)
 	// A connection has a context, too. Its run is taken without one.
 	res, err := g.connect(acme, "2025-11-25").CallTool(t.Context(), &sdk.CallToolParams{Name: "run_js", Arguments: map[string]any{"code": "2"}})
-	if err != nil || res.IsError {
+	const without = "the run is in no conversation context: over the limit of conversation contexts (limit-sessions: 2, 2 in use); use a session that has a context"
+	if err != nil || res.IsError || !strings.Contains(fmt.Sprint(res.StructuredContent), without) {
 		t.Errorf("a run of another connection: %+v, %v", res, err)
 	}
 	largest("runs", 4)

@@ -3,6 +3,7 @@ package embed
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -79,7 +80,10 @@ func (c *collector) limitMetrics(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(desc("changes_held_total", "Changes of clients that waited before they were recorded: for the share of their tenant while others make changes, or for its earlier ones to be applied.", "by"), prometheus.CounterValue, float64(n.Waited), by)
 		out <- prometheus.MustNewConstMetric(desc("changes_refused_total", "Changes of clients that were refused because they waited for too long.", "by"), prometheus.CounterValue, float64(n.Refused), by)
 	}
-	most, err := c.d.projections.LargestUsage(context.Background())
+	// Other queries may be in the way, and the other metrics do not wait for them.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	most, err := c.d.projections.LargestUsage(ctx)
 	if err != nil {
 		c.d.opts.Logger.Warn("read the largest usage of a tenant", "err", err)
 		return

@@ -45,7 +45,10 @@ type Submission struct {
 	IdempotencyKey string
 	// Context is the conversation context the run is asked for in; nil for none. It
 	// is no part of what is asked for.
-	Context     *events.ContextRef
+	Context *events.ContextRef
+	// Warnings are recorded and returned before those of the ledger. They are no part of
+	// what is asked for.
+	Warnings    []string
 	Actor       events.Actor
 	Traceparent string
 }

@@ -78,6 +78,10 @@ func (l *Ledger) OpenSession(ctx context.Context, o Opening) (_ Opened, err erro
 		if id, err = l.named(ctx, o); err != nil {
 			return Opened{}, err
 		}
+		// The intent is recorded, and no limit counts an intent without a session.
+		var stop context.CancelFunc
+		ctx, stop = decided(ctx)
+		defer stop()
 		switch _, err := l.store.LastLogical(ctx, o.Tenant, id); {
 		case err == nil:
 			return Opened{SessionID: id}, nil

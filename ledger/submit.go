@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"daybook/events"
 )
@@ -63,7 +64,7 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (_ Receipt, err error
 	if err != nil {
 		return Receipt{}, err
 	}
-	req.Warnings = append(warnings, unknown...)
+	req.Warnings = slices.Concat(s.Warnings, warnings, unknown)
 	keyID, err := l.sealRequest(s.Tenant, req)
 	if err != nil {
 		return Receipt{}, err

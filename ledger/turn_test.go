@@ -380,3 +380,19 @@ func TestOpenSessionCutShort(t *testing.T) {
 		t.Error("its first turn is not the first")
 	}
 }
+
+// A session is opened once its intent is recorded, also if the client has gone.
+func TestOpenSessionWithoutItsClient(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	ctx, leave := context.WithCancel(t.Context())
+	b.Ledger = ledger.New(&interposed{b.store, func(_ context.Context, e events.Event) error {
+		if e.Type == events.TypeSessionOpened {
+			leave()
+		}
+		return nil
+	}}, ledger.Options{})
+	if o, err := b.OpenSession(ctx, ledger.Opening{Tenant: tenant, Intent: "left", Actor: alice}); err != nil || !o.New || ctx.Err() == nil {
+		t.Errorf("opened as %+v, %v", o, err)
+	}
+}

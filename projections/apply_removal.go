@@ -16,7 +16,7 @@ type removalStatements struct {
 	dropSealed, dropContextRuns, dropEntries        *sql.Stmt
 	dropSessions, dropRuns, dropEdits, dropNotes    *sql.Stmt
 	dropUnknown, madeAnew, dropHeaps, putHeap, tags *sql.Stmt
-	dropTags, recount, dropUsage                    *sql.Stmt
+	dropTags, putUsage, recount, dropUsage          *sql.Stmt
 }
 
 // unkept is a query of the rows of executions that a removal drops.
@@ -52,6 +52,8 @@ func (s *removalStatements) queries() []preparing {
 			ORDER BY t.tenant, t.heap`},
 		{&s.dropTags, `DELETE FROM tagged WHERE tenant = ? AND heap = ?`},
 		{&s.dropUsage, `DELETE FROM tenant_usage WHERE (runs, output_bytes, heap_bytes, sessions, contexts, tagged_heaps) = (0, 0, 0, 0, 0, 0)`},
+		// Heaps with tags may have lost the runs that left them.
+		{&s.putUsage, `INSERT OR IGNORE INTO tenant_usage SELECT DISTINCT tenant, 0, 0, 0, 0, 0, 0 FROM tagged`},
 		{&s.recount, `UPDATE tenant_usage SET
 			runs = (SELECT count(*) FROM executions x WHERE x.tenant = tenant_usage.tenant AND x.status = 'running'),
 			output_bytes = (SELECT coalesce(sum(x.out_byte), 0) FROM executions x WHERE x.tenant = tenant_usage.tenant),
@@ -95,7 +97,7 @@ func (a *applier) removed(e *events.Event, d *events.LedgerVolumeRemoved) error 
 			return err
 		}
 	}
-	if err := errors.Join(a.exec(a.s.dropSessions), a.dropHeaps(d.Last), a.dropTags(d.Last), a.exec(a.s.recount), a.exec(a.s.dropUsage)); err != nil {
+	if err := errors.Join(a.exec(a.s.dropSessions), a.dropHeaps(d.Last), a.dropTags(d.Last), a.exec(a.s.putUsage), a.exec(a.s.recount), a.exec(a.s.dropUsage)); err != nil {
 		return err
 	}
 	a.recounted = true

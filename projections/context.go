@@ -123,12 +123,12 @@ type IdleContext struct {
 	UsedAt time.Time
 }
 
-// IdleContexts returns up to limit contexts with something in them, of all
-// tenants, that were not used since a time and have no run in progress, the
-// least recently used first.
+// IdleContexts returns up to limit contexts of all tenants that were not used since a
+// time and have no run in progress, the least recently used first. An empty context is
+// returned if it is one of a connection: its row is removed when it expires.
 func (s *Store) IdleContexts(ctx context.Context, since time.Time, limit int) ([]IdleContext, error) {
 	rows, err := s.reader.QueryContext(ctx, `SELECT tenant, context_key, session_id, kind, used_at FROM contexts
-		WHERE empty = 0 AND running = 0 AND used_at <= ? ORDER BY used_at, tenant, context_key LIMIT ?`, since.UnixMilli(), limit)
+		WHERE running = 0 AND (empty = 0 OR kind = 'transport') AND used_at <= ? ORDER BY used_at, tenant, context_key LIMIT ?`, since.UnixMilli(), limit)
 	if err != nil {
 		return nil, fmt.Errorf("list idle contexts: %w", err)
 	}

@@ -252,6 +252,43 @@ func TestExpiredContexts(t *testing.T) {
 	}
 }
 
+// An empty context of a connection expires, too: connections that only read would leave
+// a row each.
+func TestEmptyContextsExpire(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	name, line, busy := contextRef(events.ContextSession, "a"), contextRef(events.ContextTransport, "b"), contextRef(events.ContextTransport, "c")
+	for _, ref := range []events.ContextRef{name, line, busy} {
+		b.add(noted(ref, began))
+	}
+	b.add(&events.ContextCleared{ContextRef: name}, requested(1, inContext(busy)), &events.ContextExpired{ContextRef: busy, LastUse: events.Instant{Time: began}})
+	wantIdle := func(what string, want ...events.ContextRef) {
+		t.Helper()
+		apply(t, s, b)
+		idle, err := s.IdleContexts(t.Context(), began.Add(time.Hour), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []events.ContextRef
+		for _, c := range idle {
+			got = append(got, c.ContextRef)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	wantIdle("an empty context of a connection, and one with a run", line)
+	b.add(&events.ContextExpired{ContextRef: line})
+	wantIdle("it has expired")
+	b.add(started(1, 1, fresh, ""), ended(1, events.StatusCompleted))
+	wantIdle("the run has ended", busy)
+	b.add(&events.ContextExpired{ContextRef: busy})
+	wantIdle("that has expired, too")
+	if got := usage(t, s, tenant); got.Contexts != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // The fold is the same however the events come, in batches of any size and after
 // a restart at any of them.
 func TestContextsRebuildEqual(t *testing.T) {

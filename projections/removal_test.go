@@ -183,6 +183,8 @@ func (b *soundBook) move() {
 			b.add(tagged(heap(b.heaps[i]), tags{}, events.EditSet, 0), &events.HeapCollected{Heap: heap(b.heaps[i])})
 			b.heaps = slices.Delete(b.heaps, i, i+1)
 		}
+	case 28, 29: // also of heaps that no run has left, or none yet
+		b.add(tagged(heap(b.IntN(16)), tags{"k": fmt.Sprint(b.IntN(3))}, events.EditSet, 0))
 	case 30:
 		s := b.IntN(2)
 		b.add(&events.SessionReset{SessionID: sessionID(s), Kind: events.SessionLogical, Actor: client, Next: &events.SessionNext{Turn: b.turns[s], ExecutionID: b.after[s], Reset: true}})

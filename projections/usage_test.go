@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 
 	"daybook/events"
@@ -95,6 +97,32 @@ func TestKeptUsage(t *testing.T) {
 	}
 }
 
+// After a removal the heaps whose runs are removed count as tagged ones, also if the
+// tenant has used nothing before.
+func TestTaggedHeapsAfterRemoval(t *testing.T) {
+	t.Parallel()
+	s, b := open(t, projections.Options{}), newBook()
+	b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusCompleted, leaving(heap(1), "")), &events.HeapCollected{Heap: heap(1)})
+	apply(t, s, b)
+	b.add(tagged(heap(1), tags{"a": "b"}, events.EditSet, 0))
+	apply(t, s, b)
+	want := projections.Usage{Applied: 5}
+	if got := usage(t, s, tenant); got != want {
+		t.Errorf("before: %+v, want %+v", got, want)
+	}
+	b.addFor(events.LedgerTenant, &events.LedgerVolumeRemoved{Volume: 1, First: 1, Last: 4, Actor: client})
+	apply(t, s, b)
+	want = projections.Usage{TaggedHeaps: 1, Applied: 6}
+	if got := usage(t, s, tenant); got != want {
+		t.Errorf("after: %+v, want %+v", got, want)
+	}
+	b.add(requested(2), started(2, 1, fresh, ""), ended(2, events.StatusCompleted, leaving(heap(1), "")))
+	apply(t, s, b)
+	if got := usage(t, s, tenant); got.TaggedHeaps != 0 {
+		t.Errorf("left by a run again: %+v", got)
+	}
+}
+
 // TestTenantUsageIsTheSum compares the counts with the rows they sum up, after
 // any history.
 func TestTenantUsageIsTheSum(t *testing.T) {
@@ -110,15 +138,25 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 			if h.IntN(8) == 0 { // contexts of connections, which end, and of sessions
 				kind := []events.ContextKind{events.ContextTransport, events.ContextSession}[h.IntN(2)]
 				ref := contextRef(kind, fmt.Sprint(h.IntN(4)))
+				n := 20 + h.IntN(4)
+				sealed := sealedRun(n, "erased", "key", "1")
+				sealed.Context = &ref
 				d = []events.Data{
 					&events.ContextUpdated{ContextRef: ref}, &events.ContextCleared{ContextRef: ref},
 					&events.ContextExpired{ContextRef: ref, LastUse: events.Instant{Time: began}},
-				}[h.IntN(3)]
+					requested(n, inContext(ref)), sealed, ended(n, events.StatusCompleted, leaving(heap(h.IntN(12)), "")),
+					&events.SessionShredded{SessionID: events.SessionID(tenant, "erased"), Session: "erased", KeyIDs: []string{"key"}, Actor: client},
+				}[h.IntN(7)]
 			}
 			b.addFor(who, d)
 		}
 		for list := b.all(); len(list) > 0; {
 			n := min(b.batch, len(list))
+			last := list[n-1]
+			broken := append(slices.Clone(list[:n]), events.Event{Tenant: last.Tenant, Seq: last.Seq + 1, Time: last.Time})
+			if err := s.Apply(t.Context(), broken); err == nil {
+				t.Fatal("an event without data is applied")
+			}
 			if err := s.Apply(t.Context(), list[:n]); err != nil {
 				t.Fatal(err)
 			}
@@ -151,6 +189,71 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 	if sum.Contexts == 0 || sum.TaggedHeaps == 0 {
 		t.Errorf("the histories have no context, or no tagged heap that no run has left: %+v", sum)
 	}
+}
+
+// Whatever is applied meanwhile, a reading is what a tenant uses at its position.
+func TestTenantUsageWhileApplying(t *testing.T) {
+	t.Parallel()
+	const tenants, batch = 25, 3
+	who := func(n int) string { return fmt.Sprint("t", n%tenants) }
+	b := newBook()
+	for n := range 300 {
+		if n%3 < 2 {
+			b.addFor(who(n), requested(n, inContext(contextRef(events.ContextTransport, fmt.Sprint(n%7)))))
+		} else {
+			b.addFor(who(n), tagged(heap(n), tags{"a": "b"}, events.EditSet, 0))
+		}
+	}
+	type at struct {
+		tenant  string
+		applied uint64
+	}
+	want := map[at]projections.Usage{}
+	steps := func(s *projections.Store, then func()) {
+		for list := b.all(); len(list) > 0; list = list[min(batch, len(list)):] {
+			if err := s.Apply(t.Context(), list[:min(batch, len(list))]); err != nil {
+				t.Fatal(err)
+			}
+			then()
+		}
+	}
+	s := open(t, projections.Options{})
+	steps(s, func() {
+		for n := range tenants {
+			u := usage(t, s, who(n))
+			want[at{who(n), u.Applied}] = u
+		}
+	})
+	again := open(t, projections.Options{})
+	done := make(chan struct{})
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer close(done)
+	for r := range 3 {
+		reading.Go(func() {
+			for n := r; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				u, err := again.TenantUsage(t.Context(), who(n))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if u.Applied > 0 && u != want[at{who(n), u.Applied}] {
+					t.Errorf("tenant %s: %+v, want %+v", who(n), u, want[at{who(n), u.Applied}])
+				}
+				// Once there are many tenants, all are read again.
+				if _, err := again.TenantUsage(t.Context(), fmt.Sprint("another", r, n)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	steps(again, func() {})
 }
 
 // BenchmarkTenantUsage measures what the limits read at each submission, while

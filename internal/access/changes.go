@@ -55,7 +55,9 @@ func ChangeSize(data events.Data) (size int, held bool) {
 		return size + workspaceSize(d.Content.Value()), true
 	case *events.AgentSessionAttached:
 		return size + workspaceSize(d.Content.Value()), false // reads a session, also of a full disk
-	case *events.ContextCleared, *events.SessionNamed, *events.SessionOpened, *events.SessionExpanded, *events.SessionRefAssigned,
+	case *events.SessionOpened:
+		return size, d.IntentSHA256 == "" // an intent is named first
+	case *events.ContextCleared, *events.SessionNamed, *events.SessionExpanded, *events.SessionRefAssigned,
 		*events.SessionReset, *events.SessionTurnQueued, *events.AgentSessionConfigured:
 		return size, true
 	}

@@ -179,6 +179,8 @@ func TestChangesOfClients(t *testing.T) {
 		"a context":        {&events.ContextUpdated{Content: events.Plain(events.ContextContent{})}, true},
 		"a prompt":         {&events.AgentPrompted{Content: events.Plain(events.PromptContent{})}, true},
 		"an answer":        {&events.AgentAnswered{Content: events.Plain(events.AnswerContent{})}, false},
+		"an intent":        {&events.SessionNamed{}, true},
+		"its session":      {&events.SessionOpened{IntentSHA256: "h"}, false},
 		"a start":          {&events.ExecutionStarted{}, false},
 		"an end":           {&events.ExecutionCompleted{}, false},
 		"a cancel":         {&events.ExecutionCancelRequested{}, false},

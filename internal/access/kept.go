@@ -24,8 +24,10 @@ type Kept struct {
 // KeptBy returns what an event of a client adds, other than a run: see Quotas.Admit.
 func KeptBy(data events.Data) Kept {
 	switch d := data.(type) {
-	case *events.SessionNamed, *events.SessionOpened:
+	case *events.SessionNamed:
 		return Kept{NewSession: true}
+	case *events.SessionOpened:
+		return Kept{NewSession: d.IntentSHA256 == ""} // an intent is named first
 	case *events.ContextUpdated:
 		return Kept{Context: d.Key}
 	case *events.ContextCleared:

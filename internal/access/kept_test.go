@@ -70,6 +70,7 @@ func TestKeptBy(t *testing.T) {
 	}{
 		"an intent":             {&events.SessionNamed{}, access.Kept{NewSession: true}},
 		"a session":             {&events.SessionOpened{}, access.Kept{NewSession: true}},
+		"one of an intent":      {&events.SessionOpened{IntentSHA256: "h"}, access.Kept{}},
 		"a turn":                {&events.SessionTurnQueued{}, access.Kept{}},
 		"values of a context":   {&events.ContextUpdated{ContextRef: ref}, access.Kept{Context: "c"}},
 		"a cleared context":     {&events.ContextCleared{ContextRef: ref}, access.Kept{Context: "c"}},
