@@ -330,7 +330,7 @@ func (s *Store) isClear(ctx context.Context, e *entry) (bool, error) {
 		err = s.opts.Views.Wait(wait, last)
 	}
 	if err != nil {
-		return false, nil //nolint:nilerr // it may hold something: clear it
+		return false, nil // it may hold something: clear it
 	}
 	e.state = nil
 	if err := s.load(ctx, e); err != nil {

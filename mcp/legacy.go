@@ -178,7 +178,6 @@ func (c *legacyConn) post(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	call := callID(message)
-	message = nil
 	switch err := c.add(call, p); {
 	case errors.Is(err, errGone):
 		p.release()

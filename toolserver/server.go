@@ -275,7 +275,6 @@ func (s *server) call(ctx context.Context, tenant, tool string, arguments []byte
 	switch {
 	case err == nil && raw != nil:
 		result := s.result(raw)
-		raw = nil
 		held.Shrink(int64(len(result.Text)))
 		result.held = held
 		return result

@@ -83,7 +83,7 @@ func readMessage(r io.Reader, size int64, reserve func() error) ([]byte, error) 
 	if size > 0 {
 		b.Grow(int(size - n))
 	}
-	n, err = io.CopyN(&b, r, maxMessageBytes-n+1)
+	_, err = io.CopyN(&b, r, maxMessageBytes-n+1)
 	switch {
 	case errors.Is(err, io.EOF):
 		return b.Bytes(), nil
@@ -166,7 +166,7 @@ func (b *eventBody) event() error {
 			continue
 		}
 		read += len(line)
-		if err != nil && !(errors.Is(err, io.EOF) && len(line) > 0) {
+		if err != nil && (!errors.Is(err, io.EOF) || len(line) == 0) {
 			if data.Len() > 0 && errors.Is(err, io.EOF) {
 				b.emit(&fields, data.Bytes())
 			}

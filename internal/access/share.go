@@ -290,10 +290,10 @@ func (s *share) settle(now time.Time) {
 	s.settled = now
 	left := time.Duration(float64(min(passed, mostOwed*4)) * payRate())
 	for len(s.owing) > 0 {
-		first, tenants := s.owing[0], time.Duration(len(s.owing))
-		part := min(left/tenants, first.due-s.paid)
+		first, tenants := s.owing[0], len(s.owing)
+		part := min(left/time.Duration(tenants), first.due-s.paid)
 		s.paid += part
-		left -= part * tenants
+		left -= part * time.Duration(tenants)
 		if s.paid < first.due {
 			return // less than a nanosecond for each is left
 		}

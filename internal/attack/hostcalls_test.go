@@ -34,10 +34,10 @@ func largeTools(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	size := m.Params.Arguments.Bytes
-	start, piece, end := "", "", ""
+	var start, piece, end string
 	switch m.Method + " " + m.Params.Name {
 	case "initialize ":
-		start = fmt.Sprintf(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"large","version":"1"}}`)
+		start = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"large","version":"1"}}`
 	case "tools/list ":
 		start = `{"tools":[`
 		for i, name := range []string{"text", "lists", "events", "trickle"} {

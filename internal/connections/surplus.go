@@ -16,6 +16,7 @@ const (
 	// once and in each second. What is beyond waits for its turn in portions.
 	freeWork = 16 * resetWork
 	freeRate = resetWork
+	freeEach = time.Second / freeRate
 	portion  = resetWork
 	// portionTime is the time between two portions of all connections, portionBurst how
 	// many of them come at once.
@@ -31,12 +32,12 @@ type surplus struct {
 
 // add counts work.
 func (s *surplus) add(work int, now time.Time) {
-	free := now.Sub(s.at) / (time.Second / freeRate)
-	if s.work <= int(free) {
+	free := int(now.Sub(s.at) / freeEach)
+	if s.work <= free {
 		s.work, s.at = 0, now
 	} else {
-		s.work -= int(free)
-		s.at = s.at.Add(free * (time.Second / freeRate))
+		s.work -= free
+		s.at = s.at.Add(time.Duration(free) * freeEach)
 	}
 	s.work += work
 }
