@@ -64,7 +64,7 @@ type trimmer struct {
 	trimmed uint64 // allocated at the last trim
 	last    int    // the check of the last trim
 	// stuck is what no trim gives back, such as free memory between objects: what was
-	// unused after the last trim, or less.
+	// unused after the last trim, or less. It is 0 after a busy time.
 	stuck int64
 }
 
@@ -79,6 +79,9 @@ func (t *trimmer) check() {
 	t.checks++
 	if t.checks <= idleChecks {
 		return
+	}
+	if grown >= lightBytes {
+		t.stuck = 0 // what was stuck then is free once the load ends
 	}
 	idle := grown < idleBytes && now-t.trimmed >= idleBytes
 	if !idle && (grown >= lightBytes || t.checks-t.last < idleChecks || unused-t.stuck < keptBytes) {

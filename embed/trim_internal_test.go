@@ -52,6 +52,12 @@ func TestTrimming(t *testing.T) {
 	check(idleChecks, 2<<20, 2, 4)
 	unused = 70 << 20
 	check(1, 2<<20, 2, 5)
+	// After a busy time it is tried once more.
+	unused, stuck = 200<<20, 180<<20
+	check(idleChecks, 2<<20, 2, 6)
+	check(2*idleChecks, 2<<20, 2, 6)
+	check(2*idleChecks, 20<<20, 2, 6)
+	check(2*idleChecks, 2<<20, 2, 7)
 }
 
 func TestMemoryLimit(t *testing.T) {
