@@ -110,7 +110,11 @@ func TestSoak(t *testing.T) {
 			if s.exited() {
 				t.Fatalf("the server ended without a signal of the test:\n%.8000s", s.log.String())
 			}
-			most = max(most, s.memory())
+			now := s.memory()
+			if step := int64(32 << 20); now/step > most/step && now-idle > maxGrowth*3/4 {
+				t.Logf("%s memory: %d MiB more than idle", time.Now().UTC().Format(time.TimeOnly), (now-idle)>>20) // beside the attack
+			}
+			most = max(most, now)
 		case <-kill.C:
 			if time.Until(end) < *soakKills/2 {
 				continue // the last level is that of a server that was attacked for long
