@@ -69,7 +69,7 @@ type RecordedAnswer struct {
 	OK         bool
 	AnsweredAt time.Time
 	sha256     string
-	body       *events.Body // nil when only its hash is on record
+	body       *events.Body // nil when only its hash is recorded
 	// read returns the text of body after checking its hash.
 	read func(ctx context.Context) ([]byte, error)
 }

@@ -35,7 +35,7 @@ type exchange struct {
 	mu      sync.Mutex // guards what follows
 	feed    *feed
 	changed chan struct{} // closed, and replaced, at every change
-	ready   []readyAnswer // on record, not yet with the script
+	ready   []readyAnswer // recorded, not yet with the script
 	given   func()        // gives back the memory of the answer that the script got last
 	stamped time.Time     // of the answer that is being recorded; zero without one
 	floor   time.Time     // no later answer is from before it

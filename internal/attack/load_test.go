@@ -14,14 +14,14 @@ import (
 
 // loads are the clients that a process of the test binary can be instead of running
 // tests, by the variable that says how many of them it has. Each gets the URL of the
-// server, the token and the paths. It prints loadReady when it has begun and lines about
+// server, the token and the paths. It prints loadReady when it has started and lines about
 // what is answered wrongly, and ends with the process.
 var loads = map[string]func(clients int, base, token string, paths []string){
 	followVariable: follow,
 	readVariable:   readInLoop,
 }
 
-// loadReady is the line that a load prints when it has begun.
+// loadReady is the line that a load prints when it has started.
 const loadReady = "ready"
 
 // runLoad runs the load that this process was started for, if any.
@@ -40,7 +40,7 @@ func runLoad() {
 	}
 }
 
-// load starts a process of a number of clients, returns when it has begun, and fails the
+// load starts a process of a number of clients, returns when it has started, and fails the
 // test for each line that it prints. It yields the processors to the server, as clients
 // on other machines do. stop ends it; so does the end of the test.
 func (s *server) load(variable, token string, clients int, paths ...string) (stop func()) {
