@@ -63,9 +63,9 @@ type frames struct {
 }
 
 // next follows bytes up to the end of a frame's header or of its payload. It returns
-// how many bytes those are. begun is true when the header of a frame is complete;
+// how many bytes those are. started is true when the header of a frame is complete;
 // otherwise they belong to the payload of the current frame.
-func (f *frames) next(p []byte) (used int, begun bool) {
+func (f *frames) next(p []byte) (used int, started bool) {
 	if f.skip > 0 {
 		used = min(f.skip, len(p))
 		f.skip -= used

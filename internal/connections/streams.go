@@ -138,10 +138,10 @@ func (c *frameConn) setDeadline() {
 // follow follows frames of the client and returns how many bytes net/http gets.
 func (c *frameConn) follow(p []byte) (used int, err error) {
 	for used < len(p) && !c.asks && !c.owes {
-		n, begun := c.in.next(p[used:])
+		n, started := c.in.next(p[used:])
 		f := c.in.current
 		switch header := f.kind == frameHeaders || f.kind == frameContinuation; {
-		case begun:
+		case started:
 			err = c.begin(f)
 		case header && c.block.open:
 			err = c.block.payload(p[used : used+n])
@@ -334,9 +334,9 @@ func (c *frameConn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	for rest := p; len(rest) > 0; {
-		used, begun := c.out.next(rest)
+		used, started := c.out.next(rest)
 		rest = rest[used:]
-		if !begun {
+		if !started {
 			continue
 		}
 		switch f := c.out.current; f.kind {

@@ -285,11 +285,11 @@ func TestHeaderTime(t *testing.T) {
 	if _, err := io.ReadFull(f, make([]byte, prefaceBytes+frameHeaderBytes)); err != nil {
 		t.Fatal(err)
 	}
-	begun := inner.at
+	started := inner.at
 	if _, err := f.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if waited := inner.at.Sub(begun); waited < l.streams.wait {
+	if waited := inner.at.Sub(started); waited < l.streams.wait {
 		t.Errorf("the time for the rest of a header is extended by %v, and its stream waited %v", waited, l.streams.wait)
 	}
 	if _, err := io.ReadAll(f); err != nil || !inner.at.IsZero() {
