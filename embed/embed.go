@@ -95,6 +95,7 @@ type Daybook struct {
 	watchingDisk              *follower
 	scrubbing                 *follower
 	trimming                  *follower    // gives memory back
+	limiting                  *follower    // of the memory of the Go runtime
 	scrub                     *audit.Scrub // nil without
 
 	closeOnce sync.Once
@@ -121,6 +122,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		doing string
 		do    func(context.Context) error
 	}{
+		{"limit the memory", d.limitMemory},
 		{"read who may come in", d.openAccess},
 		{"bound the connections", d.boundConnections},
 		{"open the addresses", d.openListeners},
@@ -235,6 +237,7 @@ func (d *Daybook) close() error {
 	if d.lock != nil {
 		errs = append(errs, d.lock.release())
 	}
+	d.limiting.end()
 	d.fail(nil)
 	return errors.Join(errs...)
 }

@@ -25,31 +25,49 @@ const (
 )
 
 // startTrimming gives memory back to the operating system while the server has little
-// to do, and keeps the garbage collector from letting the process grow far beyond the
-// memory budget.
+// to do.
 func (d *Daybook) startTrimming(ctx context.Context) error {
 	d.trimming = follow(ctx, func(ctx context.Context) {
-		tick := time.NewTicker(memoryCheck)
-		defer tick.Stop()
 		t := trimmer{allocated: allocated, unused: unused, trim: d.trim}
-		most := debug.SetMemoryLimit(-1)
-		if d.opts.LimitMemory {
-			defer debug.SetMemoryLimit(most)
-		}
-		limit := memoryLimit{most: most, least: int64(d.opts.MemoryMB)<<20 + limitHeadroom, now: most}
-		for {
-			select {
-			case <-tick.C:
-				t.check()
-				if n, changed := limit.adjust(live(), overhead()); changed && d.opts.LimitMemory {
-					debug.SetMemoryLimit(n)
-				}
-			case <-ctx.Done():
-				return
-			}
-		}
+		everyMemoryCheck(ctx, t.check)
 	})
 	return nil
+}
+
+// limitMemory keeps the garbage collector from letting the process grow far beyond the
+// memory budget, from the start on: a server that reads its ledger after a crash
+// allocates as much as a busy one.
+func (d *Daybook) limitMemory(ctx context.Context) error {
+	if !d.opts.LimitMemory {
+		return nil
+	}
+	most := debug.SetMemoryLimit(-1)
+	limit := memoryLimit{most: most, least: int64(d.opts.MemoryMB)<<20 + limitHeadroom, now: most}
+	adjust := func() {
+		if n, changed := limit.adjust(live(), overhead()); changed {
+			debug.SetMemoryLimit(n)
+		}
+	}
+	adjust()
+	d.limiting = follow(ctx, func(ctx context.Context) {
+		defer debug.SetMemoryLimit(most)
+		everyMemoryCheck(ctx, adjust)
+	})
+	return nil
+}
+
+// everyMemoryCheck calls check every memoryCheck until ctx is done.
+func everyMemoryCheck(ctx context.Context, check func()) {
+	tick := time.NewTicker(memoryCheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			check()
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // trimmer decides when memory is given back. The garbage collector alone keeps twice

@@ -112,7 +112,8 @@ func TestSoak(t *testing.T) {
 			}
 			now := s.memory()
 			if step := int64(32 << 20); now/step > most/step && now-idle > maxGrowth*3/4 {
-				t.Logf("%s memory: %d MiB more than idle", time.Now().UTC().Format(time.TimeOnly), (now-idle)>>20) // beside the attack
+				_, m := k.runtime()
+				t.Logf("%s memory: %d MiB more than idle; objects, between, free MiB of Go: %v", time.Now().UTC().Format(time.TimeOnly), (now-idle)>>20, m)
 			}
 			most = max(most, now)
 		case <-kill.C:

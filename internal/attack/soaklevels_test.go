@@ -24,6 +24,7 @@ type level struct {
 	at                    time.Duration
 	name                  string
 	memory                int64 // bytes
+	runtime               runtimeMemory
 	descriptors           int
 	goroutines            int
 	temporary             int   // files
@@ -37,10 +38,10 @@ type levelTable struct {
 	levels []level
 }
 
-const levelHeader = "|    after | level        | memory MiB | descriptors | goroutines | temporary files | ledger MiB | derived MiB | other MiB |"
+const levelHeader = "|    after | level        | memory MiB | objects, between, free MiB of Go | descriptors | goroutines | temporary files | ledger MiB | derived MiB | other MiB |"
 
 func (l level) String() string {
-	return fmt.Sprintf("| %8v | %-12s | %10d | %11d | %10d | %15d | %10d | %11d | %9d |", l.at.Round(time.Second), l.name, l.memory>>20, l.descriptors,
+	return fmt.Sprintf("| %8v | %-12s | %10d | %32s | %11d | %10d | %15d | %10d | %11d | %9d |", l.at.Round(time.Second), l.name, l.memory>>20, l.runtime, l.descriptors,
 		l.goroutines, l.temporary, l.ledger>>20, l.derived>>20, l.rest>>20)
 }
 
@@ -58,10 +59,15 @@ func (t *levelTable) read(name string) level {
 	if t.began.IsZero() {
 		t.began = time.Now()
 	}
-	l := level{name: name, at: time.Since(t.began), memory: t.k.s.memory(), descriptors: t.k.s.descriptors(), goroutines: t.k.goroutines()}
+	l := level{name: name, at: time.Since(t.began), memory: t.k.s.memory(), descriptors: t.k.s.descriptors()}
+	l.goroutines, l.runtime = t.k.runtime()
 	l.ledger, l.derived, l.rest, l.temporary = t.k.fileSizes()
 	return l
 }
+
+// settlePoll is how often settle looks at the server. Each look costs the server some
+// hundred KiB of garbage for its metrics, and it gives memory back when it is idle.
+const settlePoll = 3 * time.Second
 
 // settle waits until the levels are within their bounds, a minute at most, and adds
 // the last level.
@@ -73,7 +79,8 @@ func (t *levelTable) settle(reference level) level {
 		if len(l.above(reference)) == 0 || time.Since(began) > time.Minute {
 			break
 		}
-		time.Sleep(500 * time.Millisecond) // polls another process
+		t.k.t.Logf("%s", l)
+		time.Sleep(settlePoll) // polls another process
 	}
 	t.levels = append(t.levels, l)
 	t.k.t.Logf("the last level was measured %v after the last attack", time.Since(began).Round(time.Second))
@@ -81,7 +88,7 @@ func (t *levelTable) settle(reference level) level {
 }
 
 func (t *levelTable) print() {
-	lines := []string{levelHeader, "|" + strings.Repeat("---|", 9)}
+	lines := []string{levelHeader, "|" + strings.Repeat("---|", 10)}
 	for _, l := range t.levels {
 		lines = append(lines, l.String())
 	}
@@ -113,28 +120,40 @@ func (l level) compare(t *testing.T, reference level) {
 	}
 }
 
-var goroutineMetric = regexp.MustCompile(`(?m)^go_goroutines (\d+)`)
+// runtimeMemory is the memory of the Go runtime, in bytes.
+type runtimeMemory struct{ objects, between, free int64 }
 
-// goroutines returns the number that the metrics of the server name. It is -1 when
-// the server refuses to answer.
-func (k *soak) goroutines() int {
+func (m runtimeMemory) String() string {
+	return fmt.Sprintf("%d, %d, %d", m.objects>>20, m.between>>20, m.free>>20)
+}
+
+var runtimeMetric = regexp.MustCompile(`(?m)^go_(goroutines|memstats_heap_(?:alloc|inuse|idle|released)_bytes) (\S+)`)
+
+// runtime returns the number of goroutines and the memory of the Go runtime that the
+// metrics of the server name. The number is -1 when the server refuses to answer.
+func (k *soak) runtime() (goroutines int, m runtimeMemory) {
 	resp, err := k.s.get(k.t.Context(), k.operator, "/metrics", "text/plain")
 	if err != nil {
 		k.failf("read the metrics: %v", err)
-		return -1
+		return -1, m
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	m := goroutineMetric.FindSubmatch(raw)
-	if m == nil {
+	values := map[string]int64{}
+	for _, found := range runtimeMetric.FindAllStringSubmatch(string(raw), -1) {
+		n, err := strconv.ParseFloat(found[2], 64)
+		if err != nil {
+			k.failf("read the metrics: %v", err)
+		}
+		values[found[1]] = int64(n)
+	}
+	if len(values) != 5 {
 		k.failf("read the metrics: %s, %v: %.300s", resp.Status, err, raw)
-		return -1
+		return -1, m
 	}
-	n, err := strconv.Atoi(string(m[1]))
-	if err != nil {
-		k.failf("read the metrics: %v", err)
-	}
-	return n
+	alloc, inuse := values["memstats_heap_alloc_bytes"], values["memstats_heap_inuse_bytes"]
+	m = runtimeMemory{alloc, inuse - alloc, values["memstats_heap_idle_bytes"] - values["memstats_heap_released_bytes"]}
+	return int(values["goroutines"]), m
 }
 
 // isTemporary reports whether a file of the data directory has the name of a
