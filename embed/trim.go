@@ -2,6 +2,7 @@ package embed
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"time"
 )
@@ -19,6 +20,9 @@ const (
 	// keptBytes how much memory it may keep then that it does not use and could give
 	// back.
 	lightBytes, keptBytes = 256 << 20, 48 << 20
+	// heapsKept is for how long a heap that no run uses is kept in memory, however busy
+	// the server is: sessions whose next run comes later wait for the disk.
+	heapsKept = 30 * time.Second
 	// limitHeadroom is what the Go runtime may use besides the budget before the
 	// collector runs more often: the embedded NATS server, indexes, stacks.
 	limitHeadroom = 16 << 20
@@ -29,7 +33,10 @@ const (
 func (d *Daybook) startTrimming(ctx context.Context) error {
 	d.trimming = follow(ctx, func(ctx context.Context) {
 		t := trimmer{allocated: allocated, unused: unused, trim: d.trim}
-		everyMemoryCheck(ctx, t.check)
+		everyMemoryCheck(ctx, func() {
+			d.store.DropUnusedHeaps(heapsKept)
+			t.check()
+		})
 	})
 	return nil
 }
@@ -118,8 +125,8 @@ func (d *Daybook) trim(caches bool) {
 	if caches {
 		d.store.ClearCache()
 		d.projections.ReleaseMemory()
-		debug.FreeOSMemory() // pools drop what was not used between two collections
 	}
+	runtime.GC() // pools drop what was not used between two collections
 	debug.FreeOSMemory()
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"daybook/events"
 )
@@ -16,6 +17,9 @@ const (
 	// liveBytes bounds the encoded events that a liveFeed keeps for followers
 	// that are behind.
 	liveBytes = 16 << 20
+	// liveKept is for how long a liveFeed keeps an event at least, if there is space, and
+	// twice as long at most: the memory of a busy time is not held until the next one.
+	liveKept = 10 * time.Second
 	// deliveryBytes bounds what a follower is given at a time: one event more
 	// than this, at most.
 	deliveryBytes = 256 << 10
@@ -29,7 +33,8 @@ const (
 // It is safe for concurrent use.
 type liveFeed struct {
 	log   EventLog
-	limit int // of size
+	limit int           // of size
+	keep  time.Duration // liveKept, except in tests
 
 	mu sync.Mutex
 	// The rest is guarded by mu.
@@ -38,6 +43,7 @@ type liveFeed struct {
 	taken     uint64      // position of the last event that was taken up
 	order     []*audience // the audience of each event kept, oldest first
 	size      int         // bytes of the events kept
+	expiring  bool        // expire is going to be called
 }
 
 // reading is one walk along the ledger. It ends with its last follower, or with
@@ -63,6 +69,7 @@ type audience struct {
 // for concurrent use.
 type liveEvent struct {
 	event events.Event
+	at    time.Time // when it was taken up
 
 	once sync.Once
 	// seq is the position and json the event as a CloudEvent, without a line end.
@@ -90,7 +97,7 @@ func (e *liveEvent) encode() error {
 }
 
 func newLiveFeed(log EventLog) *liveFeed {
-	return &liveFeed{log: log, limit: liveBytes, audiences: map[string]*audience{}}
+	return &liveFeed{log: log, limit: liveBytes, keep: liveKept, audiences: map[string]*audience{}}
 }
 
 // follower is the place of one client in a liveFeed. It belongs to one goroutine.
@@ -172,12 +179,12 @@ func (f *liveFeed) add(r *reading, batch []events.Event) error {
 	there := maps.Clone(f.audiences)
 	f.mu.Unlock()
 
-	list := make([]*liveEvent, 0, len(batch))
+	list, now := make([]*liveEvent, 0, len(batch)), time.Now()
 	for _, e := range batch {
 		if there[e.Tenant] == nil && e.Tenant != events.LedgerTenant {
 			continue
 		}
-		l := &liveEvent{event: e}
+		l := &liveEvent{event: e, at: now}
 		if err := l.encode(); err != nil {
 			return err
 		}
@@ -203,14 +210,43 @@ func (f *liveFeed) add(r *reading, batch []events.Event) error {
 		}
 	}
 	for f.size > f.limit {
-		a := f.order[0]
-		oldest := a.kept[0]
-		f.order[0], a.kept[0] = nil, nil // the arrays behind the slices stay
-		f.order, a.kept = f.order[1:], a.kept[1:]
-		f.size -= len(oldest.json)
-		a.since = oldest.event.Seq
+		f.drop()
 	}
+	f.expireLater()
 	return nil
+}
+
+// drop drops the oldest event that is kept. The caller must hold mu.
+func (f *liveFeed) drop() {
+	a := f.order[0]
+	oldest := a.kept[0]
+	f.order[0], a.kept[0] = nil, nil // the arrays behind the slices stay
+	f.order, a.kept = f.order[1:], a.kept[1:]
+	f.size -= len(oldest.json)
+	a.since = oldest.event.Seq
+}
+
+// expireLater makes sure that what is kept is dropped later. The caller must hold mu.
+func (f *liveFeed) expireLater() {
+	if !f.expiring && len(f.order) > 0 {
+		f.expiring = true
+		time.AfterFunc(f.keep, f.expire)
+	}
+}
+
+// expire drops the events that were kept for long enough.
+func (f *liveFeed) expire() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.order) > 0 && time.Since(f.order[0].kept[0].at) >= f.keep {
+		f.drop()
+	}
+	f.order = slices.Clone(f.order) // the array of a busy time goes
+	for _, a := range f.audiences {
+		a.kept = slices.Clone(a.kept)
+	}
+	f.expiring = false
+	f.expireLater()
 }
 
 // next returns events after a position that the follower has reached, and the

@@ -160,3 +160,39 @@ func TestSharedPages(t *testing.T) {
 		t.Errorf("a load that failed is shared: %d loads", loads)
 	}
 }
+
+// Events are not kept for long once followers have had time to take them. A follower
+// that is behind reads stored events, and one that is not goes on.
+func TestLiveFeedExpires(t *testing.T) {
+	t.Parallel()
+	store := jetstreamtest.Start(t)
+	feed := newLiveFeed(store)
+	feed.keep = time.Millisecond
+	begin := appendRuns(t, store, "a", 1)[0]
+	w := feed.join(t.Context(), "a", begin)
+	defer w.leave()
+	for range 3 {
+		written := appendRuns(t, store, "a", 5)
+		last := written[len(written)-1]
+		for deadline := time.Now().Add(30 * time.Second); ; {
+			list, end, changed, ok := w.next(begin)
+			if !ok && end == last {
+				break // all have gone
+			}
+			if ok && len(list) == 0 {
+				<-changed
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("events up to %d are kept: %d from %d on, %v", last, len(list), begin, ok)
+			}
+		}
+		if list, end, _, ok := w.next(last); !ok || len(list) > 0 || end != last {
+			t.Errorf("a follower at the end is given %d events, %d, %v", len(list), end, ok)
+		}
+		feed.mu.Lock()
+		if feed.size != 0 || len(feed.order) != 0 || cap(feed.order) != 0 {
+			t.Errorf("%d bytes of %d events are kept, of %d at most", feed.size, len(feed.order), cap(feed.order))
+		}
+		feed.mu.Unlock()
+	}
+}

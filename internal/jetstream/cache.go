@@ -30,8 +30,10 @@ type blobCache struct {
 type cachedBlob struct {
 	keptHeap
 	name string
-	// pinnedAt is when this process last made sure that the blob stays.
+	// pinnedAt is when this process last made sure that the blob stays, usedAt when the
+	// heap was last read or stored.
 	pinnedAt     time.Time
+	usedAt       time.Time
 	place, fresh *list.Element // fresh is nil where only the packed form is kept
 }
 
@@ -60,6 +62,7 @@ func (c *blobCache) get(name string) (keptHeap, bool) {
 	if !ok {
 		return keptHeap{}, false
 	}
+	b.usedAt = time.Now()
 	c.order.MoveToFront(b.place)
 	if b.fresh != nil {
 		c.newest.MoveToFront(b.fresh)
@@ -83,6 +86,8 @@ func (c *blobCache) put(name string, h keptHeap) {
 		c.named[name] = b
 		c.used += int64(len(h.packed))
 	}
+	b.usedAt = time.Now()
+	c.order.MoveToFront(b.place)
 	if h.blob != nil && b.fresh == nil && len(h.blob) <= unpackedBytes/4 {
 		b.blob = h.blob
 		b.fresh = c.newest.PushFront(b)
@@ -142,6 +147,20 @@ func (c *blobCache) drop(name string) {
 	}
 }
 
+// expire removes the blobs that were not used for a time.
+func (c *blobCache) expire(unused time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	dropped := false
+	for oldest := c.order.Back(); oldest != nil && time.Since(oldest.Value.(*cachedBlob).usedAt) >= unused; oldest = c.order.Back() {
+		c.remove(oldest.Value.(*cachedBlob))
+		dropped = true
+	}
+	if dropped {
+		c.onUse(c.used + c.unpacked)
+	}
+}
+
 // clear removes all blobs.
 func (c *blobCache) clear() {
 	c.mu.Lock()
@@ -156,3 +175,7 @@ func (c *blobCache) clear() {
 // ClearCache drops all heaps from memory. They are read again when a run needs
 // them.
 func (s *Store) ClearCache() { s.heaps.clear() }
+
+// DropUnusedHeaps drops the heaps from memory that no run has read or left for a time.
+// They are read again when a run needs them.
+func (s *Store) DropUnusedHeaps(unused time.Duration) { s.heaps.expire(unused) }
