@@ -139,6 +139,9 @@ func (c *heapTagsCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
+	if err := c.checkKnown(ctx, path); err != nil {
+		return err
+	}
 	if c.History {
 		return c.history(ctx, std, path)
 	}
@@ -152,6 +155,31 @@ func (c *heapTagsCmd) Run(ctx context.Context, std *streams) error {
 		printTags(std.out, answer.Tags)
 		return nil
 	})
+}
+
+// checkKnown returns the server's error about a heap that no run has left and whose tags
+// were never edited. The server answers its tags like those of a heap without tags.
+func (c *heapTagsCmd) checkKnown(ctx context.Context, path string) error {
+	err := c.call(ctx, http.MethodGet, path, nil, nil)
+	if !isNotFound(err) {
+		return nil // any other error, the read of the tags returns too
+	}
+	var answer struct {
+		History []json.RawMessage `json:"history"`
+	}
+	if failed := c.call(ctx, http.MethodGet, path+"/tags?history=1&limit=1", nil, &answer); failed != nil {
+		return failed
+	}
+	if len(answer.History) > 0 {
+		return nil
+	}
+	return err
+}
+
+// isNotFound reports whether a server answered that it does not have something.
+func isNotFound(err error) bool {
+	refused, ok := errors.AsType[*serverError](err)
+	return ok && refused.status == http.StatusNotFound
 }
 
 // printTags prints a tag a line.
@@ -206,8 +234,7 @@ type heapTagCmd struct {
 	Tags []string `arg:"" help:"All the tags the heap is to have, as KEY=VALUE." placeholder:"KEY=VALUE"`
 }
 
-// Run replaces the tags of a heap and prints those it has then. A key that no heap
-// has is refused: the server would record tags for it.
+// Run replaces the tags of a heap and prints the new tags.
 func (c *heapTagCmd) Run(ctx context.Context, std *streams) error {
 	tags, err := tagsOf(c.Tags)
 	if err != nil {
@@ -217,12 +244,11 @@ func (c *heapTagCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
-	var refused *serverError
-	if err := c.call(ctx, http.MethodGet, path, nil, nil); errors.As(err, &refused) && refused.status == http.StatusNotFound {
-		return usageError{fmt.Errorf(`heap %s is not recorded; check the key: "daybook heap list" lists heaps`, c.Heap)}
-	}
 	var raw json.RawMessage
 	err = c.call(ctx, http.MethodPut, path+"/tags", map[string]any{"tags": tags}, &raw)
+	if err == nil && isNotFound(c.call(ctx, http.MethodGet, path, nil, nil)) {
+		std.err.printf("warning: no run has left heap %s; check the key: \"daybook heap list\" lists heaps\n", c.Heap)
+	}
 	if err != nil || c.JSON {
 		return c.done(std, raw, err)
 	}
