@@ -222,6 +222,28 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
+// TestUnknownMethods requires the code of JSON-RPC and the id of the request for a method
+// that does not exist, over every transport.
+func TestUnknownMethods(t *testing.T) {
+	t.Parallel()
+	for transport, open := range askers {
+		ask := open(t, new(fakeBook).serve(t, mcp.Options{}))
+		for _, method := range []string{"no/such", "Ping", strings.Repeat("m", 100), strings.Repeat("m", 300)} {
+			var m struct {
+				ID    string
+				Error struct {
+					Code    int
+					Message string
+				}
+			}
+			raw := ask(method, `{}`)
+			if err := json.Unmarshal(raw, &m); err != nil || m.ID != "x" || m.Error.Code != -32601 || !strings.Contains(m.Error.Message, method[:min(len(method), 60)]) || strings.Contains(m.Error.Message, "ping") {
+				t.Errorf("%s, method %.20s of %d: %s", transport, method, len(method), raw)
+			}
+		}
+	}
+}
+
 // checkReply requires a result, or an error that says what is wrong.
 func checkReply(t testing.TB, what string, raw []byte) {
 	t.Helper()
@@ -274,9 +296,9 @@ func TestBatches(t *testing.T) {
 	t.Parallel()
 	url := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{})) + "/mcp"
 	_, h, _ := post(t, url, strings.Replace(initializeLine, "2024-11-05", "2025-03-26", 1))
-	status, _, body := post(t, url, "[\n"+strings.Replace(message("tools/call", `{"name":5}`), `"x"`, "1", 1)+",\n"+strings.Replace(message("ping", `{}`), `"x"`, "2", 1)+"]",
+	status, _, body := post(t, url, "[\n"+strings.Replace(message("tools/call", `{"name":5}`), `"x"`, "1", 1)+",\n"+strings.Replace(message("no/such", `{}`), `"x"`, "3", 1)+",\n"+strings.Replace(message("ping", `{}`), `"x"`, "2", 1)+"]",
 		"Mcp-Session-Id", h.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", "2025-03-26")
-	if status != http.StatusOK || !strings.Contains(body, "name must be a string") || !strings.Contains(body, `"id":2,"result"`) {
+	if status != http.StatusOK || !strings.Contains(body, "name must be a string") || !strings.Contains(body, `"id":2,"result"`) || !strings.Contains(body, `method not found: \"no/such\"`) {
 		t.Errorf("%d %s", status, body)
 	}
 }

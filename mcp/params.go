@@ -45,8 +45,7 @@ type callParams struct {
 	Task map[string]json.RawMessage `json:"task"`
 }
 
-// maxMethodChars bounds the name of a method: it is repeated to who asked for
-// one that does not exist.
+// maxMethodChars bounds the name of a method, in bytes. An error repeats the name.
 const maxMethodChars = 100
 
 // maxDepth is how deep a message may nest. The SDK takes little more, and cannot
@@ -76,9 +75,10 @@ func tooDeep(message []byte) bool {
 	return false
 }
 
-// checkParams says what is wrong with the params of a request, as far as that
-// shows from their form; nil for what is not a request.
-func checkParams(message []byte) (id json.RawMessage, problem *jsonrpc.Error) {
+// checkParams returns what is wrong with the params of a request, as far as that
+// shows from their form; nil for what is not a request. With knownOnly set a method
+// without a form is refused, else the SDK answers it.
+func checkParams(message []byte, knownOnly bool) (id json.RawMessage, problem *jsonrpc.Error) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
@@ -96,9 +96,11 @@ func checkParams(message []byte) (id json.RawMessage, problem *jsonrpc.Error) {
 	case tooDeep(message):
 		return refuse(jsonrpc.CodeInvalidRequest, "the message nests deeper than %d levels; send such a value as a text", maxDepth)
 	case len(m.Method) > maxMethodChars:
-		return refuse(jsonrpc.CodeMethodNotFound, "there is no method %s", quote(m.Method))
+		return refuse(jsonrpc.CodeMethodNotFound, "method not found: %s", quote(m.Method))
 	case strings.HasPrefix(m.Method, "notifications/"):
 		return refuse(jsonrpc.CodeInvalidRequest, "%s is a notification: send it without an id", quote(m.Method))
+	case knownOnly && !known && m.Method != "": // without a method it is a response
+		return refuse(jsonrpc.CodeMethodNotFound, "method not found: %s", quote(m.Method))
 	case !known || len(m.Params) == 0 || isNull(m.Params):
 		return nil, nil // the SDK says so, in few words
 	case m.Params[0] != '{':
@@ -167,6 +169,26 @@ func answerRefused(next sdk.MethodHandler) sdk.MethodHandler {
 				return nil, err
 			}
 		}
+		if problem.Code == jsonrpc.CodeMethodNotFound {
+			return nil, carriedError{problem}
+		}
 		return nil, problem
 	}
+}
+
+// carriedError is the answer to a request that the SDK takes for a ping. It MUST NOT
+// match the SDK's error of the same code: the SDK replaces the message of such an error
+// by one that names the ping.
+type carriedError struct{ problem *jsonrpc.Error }
+
+// Error returns the message for the client.
+func (e carriedError) Error() string { return e.problem.Message }
+
+// As gives the SDK the code of the answer.
+func (e carriedError) As(target any) bool {
+	problem, ok := target.(**jsonrpc.Error)
+	if ok {
+		*problem = e.problem
+	}
+	return ok
 }

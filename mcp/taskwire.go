@@ -27,7 +27,7 @@ const (
 // carry makes a message fit for the SDK: what it would answer with its insides
 // is answered by us, and what it has no place for gets one.
 func carry(message []byte) []byte {
-	if id, problem := checkParams(message); problem != nil {
+	if id, problem := checkParams(message, true); problem != nil {
 		if answered, err := refused(id, problem); err == nil {
 			return answered
 		}
@@ -174,7 +174,7 @@ func checkRequest(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	body, _ := readBody(r) // checkBody has seen how that ended
-	id, problem := checkParams(body)
+	id, problem := checkParams(body, false)
 	if problem == nil {
 		return true
 	}
