@@ -261,7 +261,8 @@ type Usage struct {
 	// attempt that ended, in milliseconds.
 	CPUMillis  int64 `json:"cpu_ms"`
 	WallMillis int64 `json:"wall_ms"`
-	// PeakHeapBytes is the largest size of the V8 heap, in bytes.
+	// PeakHeapBytes is the largest size of the V8 heap, in bytes. 0 means unknown: the
+	// worker was killed, or had not started the run.
 	PeakHeapBytes int64 `json:"peak_heap_bytes"`
 }
 

@@ -47,7 +47,7 @@ var meanings = map[string]string{
 	"output_sha256":          "Hash of all output of the final attempt.",
 	"output_truncated":       "Output past the cap was not stored.",
 	"parent":                 "The heap it was made from; null for a fresh isolate.",
-	"peak_heap_bytes":        "Largest size of the V8 heap.",
+	"peak_heap_bytes":        "Largest size of the V8 heap. 0 means unknown: the worker was killed, or had not started the run.",
 	"principal":              "Authenticated identity, or anonymous.",
 	"queued":                 "Accepted, and not yet taken by a runner.",
 	"queued_ms":              "Milliseconds from acceptance to the start of the first attempt; absent until then.",

@@ -50,7 +50,7 @@ typedef struct {
   int timers_cancelled;  // because the run failed, its own and those of earlier runs
   int globals_refused;   // of the run's values, those that the global object did not take
   int globals_hidden;    // members whose names an earlier run declared with let, const or class
-  size_t peak_heap;    // bytes, sampled before each collection and at the end
+  size_t peak_heap;    // bytes, sampled at the beginning, before each collection and at the end
   double clock_ms;     // where the clock stood at the end
 } daybook_result;
 

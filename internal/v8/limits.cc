@@ -6,6 +6,7 @@ namespace daybook {
 size_t on_near_heap_limit(void* data, size_t current, size_t) {
   auto* d = static_cast<daybook_isolate*>(data);
   d->out_of_memory = true;
+  sample_heap(d);
   d->isolate->TerminateExecution();
   // Room to unwind. A script that allocates on without reaching a check point
   // gets it a few times more and then ends in V8's own fatal handler.

@@ -440,6 +440,7 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_b
   using namespace daybook;
   *result = {};
   d->text.clear();
+  sample_heap(d);  // V8 may end the process before its first collection
   {
     v8::HandleScope handles(d->isolate);
     v8::Local<v8::Context> context = d->context.Get(d->isolate);

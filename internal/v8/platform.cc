@@ -26,7 +26,7 @@ void on_check_failure(const char*, int, const char* message) {
 v8::Platform* platform() { return the_platform; }
 
 void die(const char* kind, const char* where, const char* why) {
-  // The parent reads this line and the exit code; nothing here may allocate.
+  // The parent reads these lines and the exit code; nothing here may allocate.
   char line[512];
   int n = snprintf(line, sizeof line, "daybook-v8: %s: %s%s%s\n", kind, where ? where : "",
                    where && *where && why && *why ? ": " : "", why ? why : "");
@@ -35,6 +35,11 @@ void die(const char* kind, const char* where, const char* why) {
     if (line[i] == '\n') line[i] = ' ';
   }
   if (write(2, line, static_cast<size_t>(n)) < 0) {
+  }
+  if (current != nullptr) {
+    n = snprintf(line, sizeof line, "daybook-peak-heap: %zu\n", current->peak_heap.load());
+    if (write(2, line, static_cast<size_t>(n)) < 0) {
+    }
   }
   _exit(86);
 }

@@ -212,13 +212,14 @@ func (c *conversation) room(t frameType, n int) []byte {
 }
 
 // cost returns the CPU time and the peak heap of the run: what the worker reports if
-// its end came, else the CPU time that its process used.
-func (c *conversation) cost(clock cpuClock) (cpu time.Duration, peakHeap int64) {
+// its end came, else the CPU time that its process used, and the peak that V8 reported
+// when it ended the process.
+func (c *conversation) cost(clock cpuClock, reportedPeak func() int64) (cpu time.Duration, peakHeap int64) {
 	if c.ended {
 		return clock.reported(time.Duration(c.end.CPUMicros) * time.Microsecond), c.end.PeakHeap
 	}
 	cpu, _ = clock.used()
-	return cpu, 0
+	return cpu, reportedPeak()
 }
 
 // outcome translates a complete conversation.

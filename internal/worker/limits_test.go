@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"daybook/internal/worker"
@@ -72,6 +73,29 @@ func TestDamagedHeap(t *testing.T) {
 		}
 		if o, err := pool.Run(t.Context(), patient("1"), discard); err != nil || o.Status != worker.StatusCompleted {
 			t.Errorf("after %s: %+v, %v", name, o, err)
+		}
+	}
+}
+
+// A run whose process V8 ends has the peak of its heap.
+func TestPeakHeapOfDeaths(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	const fill = "let a = Array.from({length: 2e5}, (_, i) => ({i})); "
+	for name, c := range map[string]struct {
+		code, reason string
+		least        int64
+	}{
+		"far beyond the limit": {fill + "new Array(3e7).fill({})", worker.ReasonOutOfMemory, 4 << 20},
+		"a long name":          {"let key = 'k'.repeat(2e5), o = {}; o[key] = 1", worker.ReasonUnserializableHeap, 1 << 10},
+		"linked errors":        {fill + "let e = null; for (let i = 0; i < 40; i++) { const f = new Error('x' + i); f.cause = e; e = f } 1", worker.ReasonUnserializableHeap, 4 << 20},
+	} {
+		task := patient(c.code)
+		task.HeapLimitBytes = 64 << 20
+		o, err := pool.Run(t.Context(), task, discard)
+		if err != nil || o.Reason != c.reason || o.PeakHeapBytes < c.least || o.PeakHeapBytes > 128<<20 || strings.Contains(o.Error, "peak") {
+			t.Errorf("%s: %s, a peak of %d bytes, %q, %v", name, o.Reason, o.PeakHeapBytes, o.Error, err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -273,6 +274,18 @@ func (p *process) terminate() (sent bool, err error) {
 func (p *process) ranOutOfMemory() bool {
 	s := p.stderr.String()
 	return strings.Contains(s, "daybook-v8: oom") || strings.Contains(s, "out of memory") || strings.Contains(s, "cannot allocate memory") || strings.Contains(s, "std::bad_alloc")
+}
+
+// reportedPeak is the peak of the V8 heap, in bytes, that a worker reported when V8 ended
+// its process; 0 without such a report.
+func (p *process) reportedPeak() int64 {
+	_, after, _ := strings.Cut(p.stderr.String(), "daybook-peak-heap: ")
+	digits, _, _ := strings.Cut(after, "\n")
+	peak, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return max(peak, 0)
 }
 
 // metLongString tells from a dead worker's last words whether V8 met a string

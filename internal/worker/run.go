@@ -180,7 +180,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	p.runs++
 	defer func() {
 		o.WallTime = time.Since(started)
-		o.CPUTime, o.PeakHeapBytes = c.cost(clock)
+		o.CPUTime, o.PeakHeapBytes = c.cost(clock, p.reportedPeak)
 		var warnings []string
 		o.Pristine, warnings = c.carriedOutcome()
 		o.Warnings = append(warnings, o.Warnings...)

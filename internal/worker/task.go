@@ -202,7 +202,7 @@ type Outcome struct {
 	// hex; empty when it got none.
 	TranspiledSHA256 string
 	// CPUTime is what the worker reports, or what its process used if it could not
-	// report. PeakHeapBytes is what the worker reports, 0 if it could not.
+	// report. PeakHeapBytes is what the worker reports, 0 if it was killed before it could.
 	CPUTime       time.Duration
 	PeakHeapBytes int64
 	WallTime      time.Duration
