@@ -44,6 +44,9 @@ type Options struct {
 	// Enter waits until a client of a tenant may edit a context, or returns why it may
 	// not. It is called before the context is locked. Default: it may.
 	Enter func(ctx context.Context, tenant string) error
+	// Keep returns why a context with a key that is not recorded yet cannot be kept for
+	// a tenant, or nil. A context that cannot be kept is read with a warning. Default: nil.
+	Keep func(ctx context.Context, tenant, key string) error
 	// Check reports why the ledger cannot serve now, or nil; for Health.
 	Check func(ctx context.Context) error
 	// MaxSessions and MaxBytes bound what is held in memory: contexts (10,000) and
@@ -91,6 +94,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Enter == nil {
 		o.Enter = func(context.Context, string) error { return nil }
+	}
+	if o.Keep == nil {
+		o.Keep = func(context.Context, string, string) error { return nil }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -72,12 +72,23 @@ func (s *Store) Get(ctx context.Context, k Key, reader string) (projections.Cont
 	}
 	if traceless(ctx) {
 		st, _, err := s.peek(ctx, e)
-		return st.Context, err
+		return s.withWarnings(ctx, e, st.Context), err
 	}
 	if err := s.open(ctx, e, reader); err != nil {
 		return projections.Context{}, err
 	}
-	return e.state.Context, nil
+	return s.withWarnings(ctx, e, e.state.Context), nil
+}
+
+// withWarnings adds to a context why nothing is kept in it, if that is so. e.mu is held.
+func (s *Store) withWarnings(ctx context.Context, e *entry, c projections.Context) projections.Context {
+	if e.state == nil || e.state.Seq != 0 {
+		return c
+	}
+	if err := s.opts.Keep(ctx, e.key.Tenant, e.text); err != nil {
+		c.Warnings = []string{"nothing is kept in this context: " + err.Error()}
+	}
+	return c
 }
 
 // Preferences returns those of a context. Nothing set is the zero value.

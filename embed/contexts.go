@@ -12,6 +12,7 @@ import (
 	"daybook/acp"
 	"daybook/conversation"
 	"daybook/httpapi"
+	"daybook/internal/access"
 	"daybook/mcp"
 )
 
@@ -51,7 +52,7 @@ func (d *Daybook) startContexts(ctx context.Context) error {
 	o := d.opts.Contexts
 	var err error
 	d.contexts, err = conversation.New(conversation.Options{
-		Log: clientLog{Store: d.store, d: d, entered: true}, Enter: d.changes.Enter, Views: d.projections, Check: d.contextHealth,
+		Log: clientLog{Store: d.store, d: d, entered: true}, Enter: d.changes.Enter, Views: d.projections, Check: d.contextHealth, Keep: d.keepContext,
 		MaxSessions: o.MaxSessions, MaxBytes: int64(o.MaxMB) << 20, HighWaterBytes: uint64(o.HighWaterMB) << 20,
 		IdleTTL: o.Idle, TenantScope: o.TenantScope, SecretKeys: o.SecretKeys, WithoutAnswers: d.opts.ErasableSessions, Logger: d.opts.Logger,
 	})
@@ -64,6 +65,12 @@ func (d *Daybook) startContexts(ctx context.Context) error {
 		}
 	})
 	return nil
+}
+
+// keepContext returns a *access.LimitError if a tenant has as many conversation contexts
+// as it may have and the one with the key is new.
+func (d *Daybook) keepContext(ctx context.Context, tenant, key string) error {
+	return d.quotas.Allows(ctx, tenant, access.Kept{Context: key})
 }
 
 // contextHealth reports why contexts cannot be kept now, or nil.

@@ -73,10 +73,21 @@ func TestKeptLimits(t *testing.T) {
 	want("a third context", acme, http.MethodPatch, "/api/context?session=d", value, http.StatusTooManyRequests, "over the limit of conversation contexts (limit-sessions: 2, 2 in use)")
 	want("a known context", acme, http.MethodPatch, "/api/context?session=c", `{"custom":{"b":2}}`, http.StatusOK, `"b":2`)
 	// A connection has a context, too. Its run is taken without one.
-	res, err := g.connect(acme, "2025-11-25").CallTool(t.Context(), &sdk.CallToolParams{Name: "run_js", Arguments: map[string]any{"code": "2"}})
+	connection := g.connect(acme, "2025-11-25")
+	res, err := connection.CallTool(t.Context(), &sdk.CallToolParams{Name: "run_js", Arguments: map[string]any{"code": "2"}})
 	const without = "the run is in no conversation context: over the limit of conversation contexts (limit-sessions: 2, 2 in use); use a session that has a context"
 	if err != nil || res.IsError || !strings.Contains(fmt.Sprint(res.StructuredContent), without) {
 		t.Errorf("a run of another connection: %+v, %v", res, err)
+	}
+	// The client that asks for its context is told why it is empty.
+	const kept = "nothing is kept in this context: over the limit of conversation contexts (limit-sessions: 2, 2 in use); use a session that has a context, or ask the operator to raise it"
+	res, err = connection.CallTool(t.Context(), &sdk.CallToolParams{Name: "get_context"})
+	if err != nil || res.IsError || !strings.Contains(fmt.Sprint(res.StructuredContent), kept) {
+		t.Errorf("the context of another connection: %+v, %v", res, err)
+	}
+	want("a context that is not there", acme, http.MethodGet, "/api/context?session=e", "", http.StatusOK, kept)
+	if got, text := g.ask(acme, http.MethodGet, "/api/context?session=c", ""); got != http.StatusOK || strings.Contains(text, "warnings") {
+		t.Errorf("a kept context: %d %s", got, text)
 	}
 	largest("runs", 4)
 	largest("contexts", 2)

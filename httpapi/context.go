@@ -78,7 +78,7 @@ func (contextBody) Schema(r huma.Registry) *huma.Schema {
 			"resource_id": text, "resource_type": text, "fetched_at": moment, "content_hash": text, "summary": text,
 		})),
 		"custom":                {Type: huma.TypeObject, AdditionalProperties: true},
-		"summary_before_window": text, "window_start_index": {Type: huma.TypeInteger},
+		"summary_before_window": text, "window_start_index": {Type: huma.TypeInteger}, "warnings": list(text),
 	})
 }
 

@@ -39,7 +39,8 @@ func (s *Server) contextTools() []tool {
 	ref := property{name: "logical_session_ref", kind: text}
 	ctx := record(is("schema_version", "integer"), is("session_id", "string"), is("created_at", "string"), is("last_updated_at", "string"),
 		is("user_preferences", "object"), listOf("recent_tool_calls", object{{"type", "object"}}), listOf("fetched_resources", object{{"type", "object"}}),
-		is("custom", "object"), optional(is("summary_before_window", "string")), optional(is("window_start_index", "integer")))
+		is("custom", "object"), optional(is("summary_before_window", "string")), optional(is("window_start_index", "integer")),
+		optional(listOf("warnings", object{{"type", "string"}})))
 	return []tool{
 		{
 			name: "get_context", title: "Get context", readOnly: true, idempotent: true, unnoted: true,

@@ -36,6 +36,8 @@ type Context struct {
 	// WindowStartIndex counts them.
 	SummaryBeforeWindow string `json:"summary_before_window,omitempty"`
 	WindowStartIndex    int    `json:"window_start_index,omitempty"`
+	// Warnings are for the reader, and never stored: why nothing is kept in the context.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // ToolCallRecord is one call, or several in a row with the same arguments.

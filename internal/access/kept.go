@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -42,11 +43,20 @@ func KeptBy(data events.Data) Kept {
 	return Kept{}
 }
 
-// Keep returns a *LimitError if a tenant has as many sessions, contexts or tagged heaps
+// Keep is Allows for a change: a refusal is counted.
+func (q *Quotas) Keep(ctx context.Context, tenant string, k Kept) error {
+	err := q.Allows(ctx, tenant, k)
+	if over, limited := errors.AsType[*LimitError](err); limited {
+		return q.refused(over)
+	}
+	return err
+}
+
+// Allows returns a *LimitError if a tenant has as many sessions, contexts or tagged heaps
 // as it may have, and a change adds a new one. What the tenant has already is always
 // allowed. Changes that are recorded and not applied are not counted, so that changes
 // made at once may exceed the limit by their number.
-func (q *Quotas) Keep(ctx context.Context, tenant string, k Kept) error {
+func (q *Quotas) Allows(ctx context.Context, tenant string, k Kept) error {
 	if q == nil || k == (Kept{}) || q.limits.Sessions == 0 && q.limits.TaggedHeaps == 0 {
 		return nil
 	}
@@ -64,28 +74,28 @@ func (q *Quotas) Keep(ctx context.Context, tenant string, k Kept) error {
 		known, err = q.meter.HasSession(ctx, tenant, k.Session)
 	}
 	if err == nil && !known {
-		return q.refused(&LimitError{
+		return &LimitError{
 			Limit: "limit-sessions", What: "sessions, logical and named", Value: float64(q.limits.Sessions), Used: float64(use.Sessions), RetryAfter: storedRetry,
 			Standing: true, Advice: "use an existing session, or ask the operator to raise it",
-		})
+		}
 	}
 	if err == nil && contexts && k.Context != "" {
 		known, err = q.meter.HasContext(ctx, tenant, k.Context)
 	}
 	if err == nil && !known {
-		return q.refused(&LimitError{
+		return &LimitError{
 			Limit: "limit-sessions", What: "conversation contexts", Value: float64(q.limits.Sessions), Used: float64(use.Contexts), RetryAfter: storedRetry,
 			Standing: true, Advice: "use a session that has a context, or ask the operator to raise it",
-		})
+		}
 	}
 	if err == nil && heaps && k.Heap != "" {
 		known, err = q.meter.HasTaggedHeap(ctx, tenant, k.Heap)
 	}
 	if err == nil && !known {
-		return q.refused(&LimitError{
+		return &LimitError{
 			Limit: "limit-tagged-heaps", What: "tagged heaps that no run has left", Value: float64(q.limits.TaggedHeaps), Used: float64(use.TaggedHeaps), RetryAfter: storedRetry,
 			Standing: true, Advice: "tag heaps that runs have left, or ask the operator to raise it",
-		})
+		}
 	}
 	return err
 }

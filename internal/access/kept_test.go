@@ -2,6 +2,7 @@ package access_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -35,7 +36,14 @@ func TestKeep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := access.NewQuotas(limits, &meter{use: test.use, has: "known"}, nil)
+			asked := q.Allows(t.Context(), "acme", test.kept)
+			if len(q.Refusals()) != 0 {
+				t.Errorf("a question was counted: %v", q.Refusals())
+			}
 			err := q.Keep(t.Context(), "acme", test.kept)
+			if fmt.Sprint(asked) != fmt.Sprint(err) {
+				t.Errorf("asked: %v, then: %v", asked, err)
+			}
 			if unlimited := access.NewQuotas(access.Limits{}, &meter{use: test.use}, nil).Keep(t.Context(), "acme", test.kept); unlimited != nil {
 				t.Errorf("without limits: %v", unlimited)
 			}

@@ -58,10 +58,14 @@ func (c *contextGetCmd) Run(ctx context.Context, std *streams) error {
 			Resources []struct {
 				ID string `json:"resource_id"`
 			} `json:"fetched_resources"`
-			Summary string `json:"summary_before_window"`
+			Summary  string   `json:"summary_before_window"`
+			Warnings []string `json:"warnings"`
 		}
 		if err := json.Unmarshal(raw, &answer); err != nil {
 			return err
+		}
+		for _, w := range answer.Warnings {
+			fmt.Fprintln(std.err, "warning:", w)
 		}
 		std.out.printf("id:       %s\nbegan:    %s\nupdated:  %s\n", answer.SessionID, answer.CreatedAt, answer.LastUpdatedAt)
 		for _, name := range slices.Sorted(maps.Keys(answer.Preferences)) {
