@@ -20,9 +20,12 @@ import (
 	"time"
 )
 
+// buildInto builds the real command. "go run" takes it from the build cache if its
+// sources did not change; "go build" would link it each time.
 func buildInto(bin string) error {
-	out, err := exec.Command("go", "build", "-o", bin, "../..").CombinedOutput()
-	if err != nil {
+	cmd := exec.Command("go", "run", "-exec", `sh -c 'cp "$0" "$BIN"'`, "../..")
+	cmd.Env = append(os.Environ(), "BIN="+bin)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build daybook: %w\n%s", err, out)
 	}
 	return nil

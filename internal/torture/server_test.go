@@ -20,15 +20,21 @@ import (
 	"time"
 )
 
-// buildDaybook builds the real command once for all tests.
+// buildDir is where buildDaybook stored the command; empty if no test needed it.
+var buildDir string
+
+// buildDaybook builds the real command once for all tests. "go run" takes it from the
+// build cache if its sources did not change; "go build" would link it each time.
 var buildDaybook = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "daybook-torture-")
 	if err != nil {
 		return "", err
 	}
+	buildDir = dir
 	bin := filepath.Join(dir, "daybook")
-	out, err := exec.Command("go", "build", "-o", bin, "../..").CombinedOutput()
-	if err != nil {
+	cmd := exec.Command("go", "run", "-exec", `sh -c 'cp "$0" "$BIN"'`, "../..")
+	cmd.Env = append(os.Environ(), "BIN="+bin)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build daybook: %w\n%s", err, out)
 	}
 	return bin, nil
@@ -39,8 +45,8 @@ func TestMain(m *testing.M) {
 		consume() // this process is a consumer that a test has started
 	}
 	code := m.Run()
-	if bin, err := buildDaybook(); err == nil {
-		os.RemoveAll(filepath.Dir(bin))
+	if buildDir != "" {
+		os.RemoveAll(buildDir)
 	}
 	os.Exit(code)
 }

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"bufio"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -19,7 +20,10 @@ func TestForeign(t *testing.T) {
 	t.Parallel()
 	tier.NightlyOnly(t, "examples/embed starts workers from a program of its own")
 	program := filepath.Join(t.TempDir(), "foreign")
-	if out, err := exec.Command("go", "build", "-o", program, "./testdata/foreign").CombinedOutput(); err != nil {
+	// "go run" takes the program from the build cache; "go build" links it each time.
+	cmd := exec.Command("go", "run", "-exec", `sh -c 'cp "$0" "$BIN"'`, "./testdata/foreign")
+	cmd.Env = append(os.Environ(), "BIN="+program)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	t.Run("program", func(t *testing.T) { foreignProgram(t, program) })
