@@ -1,6 +1,10 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"daybook/internal/bench/gobench"
+)
 
 // versusRow is a figure beside its floor, in milliseconds.
 type versusRow struct {
@@ -10,11 +14,11 @@ type versusRow struct {
 
 // measureWaiting measures how soon a client that waits for a run has the answer.
 func measureWaiting(ctx context.Context, s settings, r *report) error {
-	all, err := goBench(ctx, "./httpapi", "^BenchmarkWait$", max(50, s.runs/2))
+	all, err := gobench.Run(ctx, "./httpapi", "^BenchmarkWait$", max(50, s.runs/2))
 	if err != nil {
 		return err
 	}
-	f, err := figures(all, "Wait", "µs-after-readable", "µs-plain-read", "of-floor")
+	f, err := gobench.Figures(all, "Wait", "µs-after-readable", "µs-plain-read", "of-floor")
 	if err != nil {
 		return err
 	}
@@ -24,7 +28,7 @@ func measureWaiting(ctx context.Context, s settings, r *report) error {
 
 // measureTypeScript measures what types cost a run.
 func measureTypeScript(ctx context.Context, s settings, r *report) error {
-	all, err := goBench(ctx, "./internal/worker", "^BenchmarkTypeScript$", max(20, s.runs/6))
+	all, err := gobench.Run(ctx, "./internal/worker", "^BenchmarkTypeScript$", max(20, s.runs/6))
 	if err != nil {
 		return err
 	}
@@ -32,7 +36,7 @@ func measureTypeScript(ctx context.Context, s settings, r *report) error {
 		{"erased", "100 functions with types, which are erased"},
 		{"lowered", "100 enums, which are rewritten"},
 	} {
-		f, err := figures(all, "TypeScript/"+c.name, "typescript-ms", "javascript-ms", "of-floor")
+		f, err := gobench.Figures(all, "TypeScript/"+c.name, "typescript-ms", "javascript-ms", "of-floor")
 		if err != nil {
 			return err
 		}

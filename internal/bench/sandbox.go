@@ -1,6 +1,10 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"daybook/internal/bench/gobench"
+)
 
 // sandboxRow is what confinement costs, in milliseconds, at the lower tenth.
 type sandboxRow struct {
@@ -19,12 +23,12 @@ var sandboxCases = []struct{ benchmark, what string }{
 
 // measureSandbox runs the benchmarks where they can reach what confines a worker.
 func measureSandbox(ctx context.Context, s settings, r *report) error {
-	all, err := goBench(ctx, "./internal/worker", "^BenchmarkSandbox", max(20, s.runs/3))
+	all, err := gobench.Run(ctx, "./internal/worker", "^BenchmarkSandbox", max(20, s.runs/3))
 	if err != nil {
 		return err
 	}
 	for _, c := range sandboxCases {
-		f, err := figures(all, c.benchmark, "confined-ms", "bare-ms", "added-ms")
+		f, err := gobench.Figures(all, c.benchmark, "confined-ms", "bare-ms", "added-ms")
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,6 @@
-package main
+// Package gobench runs benchmarks of Go packages and reads what they print. It is apart
+// from the command because the tests of a package that links V8 take seconds to link.
+package gobench
 
 import (
 	"context"
@@ -9,9 +11,9 @@ import (
 	"strings"
 )
 
-// goBench runs benchmarks of a package n times each, and returns their metrics by
+// Run runs benchmarks of a package n times each, and returns their metrics by
 // name, without "Benchmark" and the number of cores, and by unit.
-func goBench(ctx context.Context, pkg, pattern string, n int) (map[string]map[string]float64, error) {
+func Run(ctx context.Context, pkg, pattern string, n int) (map[string]map[string]float64, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", pattern, "-benchtime", fmt.Sprintf("%dx", n), pkg)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -47,8 +49,8 @@ func parseBench(out string) map[string]map[string]float64 {
 	return all
 }
 
-// figures returns metrics of one benchmark, in the order of the units.
-func figures(all map[string]map[string]float64, name string, units ...string) ([]float64, error) {
+// Figures returns metrics of one benchmark, in the order of the units.
+func Figures(all map[string]map[string]float64, name string, units ...string) ([]float64, error) {
 	list := make([]float64, len(units))
 	for i, unit := range units {
 		value, ok := all[name][unit]
