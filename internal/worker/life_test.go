@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"daybook/internal/sandbox"
 	"daybook/internal/worker"
 )
@@ -275,6 +277,37 @@ func TestLayersFromOutside(t *testing.T) {
 		if own := ours != theirs; own != slices.Contains(layers, sandbox.Namespaces) {
 			t.Errorf("%s namespace of its own: %t, layers %v", kind, own, layers)
 		}
+	}
+}
+
+// The start of a worker leaves the memory of this process alone. After a fork each page
+// would be copied, or be made writable again, when it is next written. Not parallel: it
+// counts the page faults of the process.
+func TestStartCopiesNoMemory(t *testing.T) {
+	const pages = 8 << 10
+	size := os.Getpagesize()
+	memory, err := unix.Mmap(-1, 0, pages*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(memory) }()
+	touch := func() (faults int64) {
+		var before, after unix.Rusage
+		_ = unix.Getrusage(unix.RUSAGE_SELF, &before)
+		for i := range pages {
+			memory[i*size]++
+		}
+		_ = unix.Getrusage(unix.RUSAGE_SELF, &after)
+		return after.Minflt - before.Minflt
+	}
+	touch()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	if _, err := pool.Engine(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if faults := touch(); faults > pages/2 {
+		t.Errorf("after the start of a worker, %d of %d pages fault", faults, pages)
 	}
 }
 

@@ -106,7 +106,7 @@ func startProcess(path string, args []string, isolate bool) (*process, error) {
 		Stderr:      errW,
 		SysProcAttr: processAttributes(isolate),
 	}
-	if err := p.cmd.Start(); err != nil {
+	if err := startCommand(p.cmd, isolate); err != nil {
 		inW.Close()
 		outR.Close()
 		errR.Close()

@@ -3,10 +3,13 @@ package worker
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"daybook/internal/v8"
 )
 
 // processAttributes are those a worker is started with. In namespaces of its own
@@ -19,14 +22,37 @@ func processAttributes(isolate bool) *syscall.SysProcAttr {
 		Setpgid: true,
 		// The parent-death signal is left to the worker: Go checks for a parent that
 		// is dead already, and takes one without a number for that.
-		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		Cloneflags: ownNamespaces,
 		// Nobody is root in there, not even root.
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: nobody, HostID: os.Geteuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: nobody, HostID: os.Getegid(), Size: 1}},
 	}
 }
 
-const nobody = 65534
+const (
+	nobody        = 65534
+	ownNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+)
+
+// startCommand starts a command whose three files are set. With isolate it tries the
+// cheap way first: cmd.Start copies the page tables of this process for a user namespace.
+func startCommand(cmd *exec.Cmd, isolate bool) error {
+	if isolate {
+		p, err := startIsolated(cmd)
+		if err == nil {
+			cmd.Process = p
+			return nil
+		}
+	}
+	return cmd.Start()
+}
+
+func startIsolated(cmd *exec.Cmd) (*os.Process, error) {
+	return v8.Isolated{
+		Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Namespaces: ownNamespaces, UserID: nobody, GroupID: nobody,
+		Files: [3]*os.File{cmd.Stdin.(*os.File), cmd.Stdout.(*os.File), cmd.Stderr.(*os.File)},
+	}.Start()
+}
 
 // enlargePipe gives a pipe room. A kernel that grants less only costs time.
 func enlargePipe(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize) }

@@ -5,11 +5,14 @@ package worker
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"syscall"
 	"time"
 )
 
 func processAttributes(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func startCommand(cmd *exec.Cmd, _ bool) error { return cmd.Start() }
 
 func enlargePipe(*os.File) {}
 

@@ -1,0 +1,72 @@
+package v8
+
+/*
+#include <stdlib.h>
+#include "spawn.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"unsafe"
+)
+
+// Isolated is a program to start in namespaces of its own. The process leads a process
+// group and has no environment.
+type Isolated struct {
+	Path       string
+	Args       []string // with the program's name
+	Dir        string
+	Files      [3]*os.File // standard input, output and error
+	Namespaces uintptr     // CLONE_NEW flags of clone; CLONE_NEWUSER must be among them
+	// UserID and GroupID are those of this process, as the new process sees them.
+	UserID, GroupID int
+}
+
+// Start starts the program and returns its process, for which the caller must wait. It
+// is os.StartProcess for a process with a user namespace, without the copy of this
+// process's page tables that os.StartProcess makes for such a one. It must be called
+// from a thread that lives as long as the process may, if the process asks for a signal
+// at its parent's death.
+//
+// The new process maps its own user and group, which some systems refuse where they
+// would permit it to its parent: after an error os.StartProcess may succeed.
+func (i Isolated) Start() (*os.Process, error) {
+	for _, s := range append([]string{i.Path, i.Dir}, i.Args...) {
+		if strings.IndexByte(s, 0) >= 0 {
+			return nil, fmt.Errorf("start %.100q in namespaces: an argument contains a NUL byte", i.Path)
+		}
+	}
+	var owned []unsafe.Pointer
+	defer func() {
+		for _, p := range owned {
+			C.free(p)
+		}
+	}()
+	text := func(s string) *C.char {
+		p := C.CString(s)
+		owned = append(owned, unsafe.Pointer(p))
+		return p
+	}
+	list := C.calloc(C.size_t(len(i.Args)+1), C.size_t(unsafe.Sizeof(uintptr(0))))
+	owned = append(owned, list)
+	for n, a := range i.Args {
+		unsafe.Slice((**C.char)(list), len(i.Args))[n] = text(a)
+	}
+	s := (*C.struct_daybook_spawn)(C.calloc(1, C.sizeof_struct_daybook_spawn))
+	owned = append(owned, unsafe.Pointer(s))
+	s.path, s.dir, s.argv = text(i.Path), text(i.Dir), (**C.char)(list)
+	s.uid_map = text(fmt.Sprintf("%d %d 1\n", i.UserID, os.Geteuid()))
+	s.gid_map = text(fmt.Sprintf("%d %d 1\n", i.GroupID, os.Getegid()))
+	for n, f := range i.Files {
+		s.files[n] = C.int(f.Fd())
+	}
+	pid := C.daybook_spawn(s, C.int(i.Namespaces))
+	if pid < 0 {
+		return nil, fmt.Errorf("start %s in namespaces: %w", i.Path, syscall.Errno(-pid))
+	}
+	return os.FindProcess(int(pid))
+}
