@@ -35,7 +35,8 @@ func newOutputPace(r fairness.Rate) *outputPace {
 }
 
 // wait returns once a tenant may record n bytes, or the cause of ctx's end. Then the
-// pieces that were admitted are lost to the rate.
+// pieces that were admitted are lost to the rate. After ctx's end it admits what needs
+// not wait.
 func (o *outputPace) wait(ctx context.Context, tenant string, n int64) error {
 	if o == nil {
 		return nil

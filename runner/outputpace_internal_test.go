@@ -24,11 +24,15 @@ func (nullLog) TruncateOutput(context.Context, *ledger.Run, int64, int64, int64)
 
 // pacedPump starts a pump of a tenant. finish must be called.
 func pacedPump(t *testing.T, pace *outputPace, tenant string, limit int64) *pump {
+	return loggedPump(t, nullLog{}, pace, tenant, limit)
+}
+
+func loggedPump(t *testing.T, log OutputLog, pace *outputPace, tenant string, limit int64) *pump {
 	start := newFuture[*ledger.Run]()
 	start.set(&ledger.Run{}, nil)
 	plan := ledger.Plan{FirstLine: 1}
 	plan.Request.Tenant = tenant
-	p := newPump(nullLog{}, &start, plan, limit)
+	p := newPump(log, &start, plan, limit)
 	p.pace = pace
 	go func() {
 		if err := p.run(t.Context()); err != nil {
@@ -138,6 +142,73 @@ func TestOutputThatWaitsEndsWithItsRun(t *testing.T) {
 		}
 		if d := time.Since(before); d < 95*time.Second || d > 105*time.Second {
 			t.Errorf("the next output waited %s", d)
+		}
+	})
+}
+
+// Output that a run wrote before it was stopped is recorded if it need not wait.
+func TestOutputOfAStoppedRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pace := newOutputPace(fairness.Rate{PerSecond: 1000, Burst: 50_000})
+		p := pacedPump(t, pace, "a", 0)
+		stopped := errors.New("stopped")
+		ctx, stop := context.WithCancelCause(t.Context())
+		stop(stopped)
+		before := time.Now()
+		for range 3 {
+			if err := p.write(ctx, text(20_000)); err != nil {
+				t.Errorf("write returned %v while output need not wait", err)
+			}
+		}
+		if err := p.write(ctx, text(1)); !errors.Is(err, stopped) {
+			t.Errorf("write returned %v while output has to wait", err)
+		}
+		if totals, err := p.finish(); err != nil || totals.Bytes != 3*20_001 {
+			t.Errorf("recorded %d bytes, %v", totals.Bytes, err)
+		}
+		if d := time.Since(before); d > 0 {
+			t.Errorf("the end took %s", d)
+		}
+	})
+}
+
+// slowLog takes a second for each chunk.
+type slowLog struct{ nullLog }
+
+func (slowLog) AppendOutput(context.Context, *ledger.Run, int64, int64, []events.Line) (uint64, error) {
+	time.Sleep(time.Second)
+	return 1, nil
+}
+
+// The output of a stopped run waits for a slow ledger less long than its worker has to
+// stop.
+func TestOutputOfAStoppedRunMeetsASlowLedger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := loggedPump(t, slowLog{}, nil, "a", 0)
+		stopped := errors.New("stopped")
+		ctx, stop := context.WithCancelCause(t.Context())
+		time.AfterFunc(100*time.Millisecond, func() { stop(stopped) })
+		var err error
+		for err == nil {
+			err = p.write(ctx, text(10_000))
+		}
+		if !errors.Is(err, stopped) {
+			t.Errorf("write returned %v", err)
+		}
+		before := time.Now()
+		if err := p.write(ctx, text(10_000)); !errors.Is(err, stopped) {
+			t.Errorf("another write returned %v", err)
+		}
+		if d := time.Since(before); d > 0 {
+			t.Errorf("another write took %s", d)
+		}
+		if late := time.Since(p.late); late < 0 || late > 10*time.Millisecond {
+			t.Errorf("output waited until %s after its time", late)
+		}
+		if _, err := p.finish(); err != nil {
+			t.Error(err)
 		}
 	})
 }

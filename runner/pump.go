@@ -19,6 +19,10 @@ const (
 	backlogBytes = 4 * events.OutputMaxBytes
 )
 
+// stoppedWait is how long in all the lines of a stopped run wait while the pump has too
+// many. A worker is killed 300 ms after it was asked to stop.
+const stoppedWait = 150 * time.Millisecond
+
 // errPumpClosed answers a worker that writes after its run.
 var errPumpClosed = errors.New("output after the end of the run")
 
@@ -40,6 +44,9 @@ type pump struct {
 	encrypted bool
 	// accepted counts the bytes of the lines that write accepted. Only of write.
 	accepted int64
+	// late is the time from which write refuses lines that have to wait: stoppedWait
+	// after it found the run stopped. Only of write.
+	late time.Time
 
 	in        chan []events.Line
 	finishing chan struct{}
@@ -71,6 +78,9 @@ func newPump(log OutputLog, start *future[*ledger.Run], plan ledger.Plan, limit 
 // write hands lines to the pump. It waits while the pump has too many, and while all
 // runs together record too much. The pump owns the slice from then on. The error is why
 // output can no longer be recorded, or the cause of ctx's end.
+//
+// ctx ends when the run is stopped. From then on write does not wait for the pace, and
+// for the pump stoppedWait in all.
 func (p *pump) write(ctx context.Context, lines []events.Line) error {
 	if p.pace != nil && (p.limit <= 0 || p.accepted <= p.limit) { // output above the cap is not recorded
 		for _, l := range lines {
@@ -84,13 +94,30 @@ func (p *pump) write(ctx context.Context, lines []events.Line) error {
 	case p.in <- lines:
 		return nil
 	case <-p.done:
-		if p.err != nil {
-			return p.err
-		}
-		return errPumpClosed
+		return p.closed()
 	case <-ctx.Done():
+	}
+	if p.late.IsZero() {
+		p.late = time.Now().Add(stoppedWait)
+	}
+	timer := time.NewTimer(time.Until(p.late))
+	defer timer.Stop()
+	select {
+	case p.in <- lines:
+		return nil
+	case <-p.done:
+		return p.closed()
+	case <-timer.C:
 		return context.Cause(ctx)
 	}
+}
+
+// closed is the error of a write after run has returned.
+func (p *pump) closed() error {
+	if p.err != nil {
+		return p.err
+	}
+	return errPumpClosed
 }
 
 // finish waits until all output is recorded and returns its totals. It is

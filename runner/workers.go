@@ -12,9 +12,10 @@ import (
 type Workers interface {
 	// Run executes one script and returns how it ended. lines is called with
 	// output in order, never concurrently and never after Run has returned; it
-	// owns the slice and may block, and its error stops the script. Its context
-	// outlives ctx a little: lines written before a cancel took effect count. When ctx is
-	// done the script is stopped and the error is context.Cause(ctx). Any error
+	// owns the slice and may block. Its error stops the script and discards further
+	// output. Its context ends when the script is stopped, by ctx or the time limit. Lines
+	// written before still come then, and lines must take or refuse them soon. When ctx
+	// is done the script is stopped and the error is context.Cause(ctx). Any error
 	// means that nothing is known about the script's end; the Outcome then holds only
 	// Pristine, Warnings and what the run cost.
 	Run(ctx context.Context, t Task, lines func(context.Context, []events.Line) error) (Outcome, error)

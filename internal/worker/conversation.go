@@ -35,6 +35,9 @@ type conversation struct {
 	end      endHeader
 	text     []byte
 	heap     []byte
+	// dropHeap discards what comes of the heap; heapTaken counts its bytes.
+	dropHeap  bool
+	heapTaken int64
 }
 
 // take advances by one frame and returns the lines it held, if any.
@@ -163,16 +166,19 @@ func (c *conversation) takeData(payload []byte) error {
 		}
 		c.text = append(c.text, payload...)
 	} else {
-		if int64(len(c.heap)+len(payload)) > c.end.HeapSize {
+		if c.heapTaken+int64(len(payload)) > c.end.HeapSize {
 			return fmt.Errorf("%w: more heap than announced", errProtocol)
 		}
-		if room := c.room(frameData, len(payload)); len(room) > 0 && &room[0] == &payload[0] {
+		c.heapTaken += int64(len(payload))
+		switch room := c.room(frameData, len(payload)); {
+		case c.dropHeap:
+		case len(room) > 0 && &room[0] == &payload[0]:
 			c.heap = c.heap[:len(c.heap)+len(payload)] // it was read to where it belongs
-		} else {
+		default:
 			c.heap = append(c.heap, payload...)
 		}
 	}
-	c.complete = int64(len(c.text)) == c.end.TextSize && int64(len(c.heap)) == c.end.HeapSize
+	c.complete = int64(len(c.text)) == c.end.TextSize && c.heapTaken == c.end.HeapSize
 	if c.complete && !utf8.Valid(c.text) {
 		return fmt.Errorf("%w: a text that is not UTF-8", errProtocol)
 	}
@@ -201,11 +207,14 @@ func (c *conversation) reserveHeap(ctx context.Context, reserve func(context.Con
 	return nil
 }
 
+// discardHeap keeps nothing of the heap. The worker still has to send it.
+func (c *conversation) discardHeap() { c.dropHeap, c.heap = true, nil }
+
 // room returns where the next piece of the heap may be read to, so that it need
 // not be copied; nil for anything else.
 func (c *conversation) room(t frameType, n int) []byte {
 	have := len(c.heap)
-	if t != frameData || !c.ended || int64(len(c.text)) < c.end.TextSize || int64(have+n) > c.end.HeapSize || have+n > cap(c.heap) {
+	if t != frameData || !c.ended || c.dropHeap || int64(len(c.text)) < c.end.TextSize || int64(have+n) > c.end.HeapSize || have+n > cap(c.heap) {
 		return nil
 	}
 	return c.heap[have : have+n : have+n]

@@ -177,7 +177,10 @@ func (p *Pool) report(ctx context.Context, stateful bool) (readyMessage, error) 
 }
 
 // Run runs one task and blocks until it has an outcome. lines gets the output in
-// order, the first line at once; an error of it ends the run. The error of Run is
+// order, the first line at once; an error of it ends the run, and the output after it is
+// discarded. Its context ends when the run is stopped: by ctx, its time limit or an
+// error. Output that the worker wrote before still comes then, and lines must take or
+// refuse it soon, or the worker is killed after 300 ms. The error of Run is
 // the cause of ctx when that ended, the error of lines, or the service's failure
 // to run the task at all; a script that fails is no error.
 func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Line) error) (Outcome, error) {

@@ -28,8 +28,9 @@ type watch struct {
 	cause    error
 	spent    bool // the worker was killed, or the request to stop is cut off within the pipe
 	unsent   bool // the pipe was in use when the worker was to be asked to stop
-	endHost  context.CancelFunc
-	timers   []*time.Timer
+	// onEnd ends the contexts of the run's calls and of its output.
+	onEnd  func()
+	timers []*time.Timer
 }
 
 func (w *watch) after(d time.Duration, f func()) {
@@ -47,8 +48,8 @@ func (w *watch) end(cause error, timedOut bool, grace time.Duration) {
 	}
 	w.cause, w.timedOut = cause, timedOut
 	w.after(grace, w.kill)
-	if w.endHost != nil {
-		w.endHost()
+	if w.onEnd != nil {
+		w.onEnd()
 	}
 	w.ask()
 }
@@ -108,24 +109,19 @@ func (w *watch) finish() (timedOut bool, cause error, spent bool) {
 func (p *process) perform(ctx context.Context, t *Task, lines func(context.Context, []Line) error) (o Outcome, clean bool, err error) {
 	started := time.Now()
 	w := &watch{p: p}
+	// Calls and output end with the run, whoever ends it: the worker writes on only
+	// while this side reads. Calls end first, so none is made after output that was not
+	// taken.
+	hostCtx, endHost := context.WithCancel(ctx)
+	defer endHost()
+	lineCtx, endLines := context.WithCancel(context.WithoutCancel(ctx))
+	defer endLines()
 	w.mu.Lock()
+	w.onEnd = func() { endHost(); endLines() }
 	w.after(t.Timeout, func() { w.end(nil, true, timeoutGrace) })
 	w.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() { w.end(context.Cause(ctx), false, cancelGrace) })
 	defer stop()
-	// Lines that were written before a cancel took effect still count, so the lines'
-	// context outlives ctx by the grace. Who takes them must not hold a run past its
-	// time either.
-	lineCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.Timeout+2*timeoutGrace)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(cancelGrace, cancel) })()
-
-	// What the script calls ends with the run, whoever ends it.
-	hostCtx, endHost := context.WithCancel(ctx)
-	defer endHost()
-	w.mu.Lock()
-	w.endHost = endHost
-	w.mu.Unlock()
 
 	clock := p.startCPUClock()
 	c := conversation{maxHeap: t.maxHeap(), resumes: len(t.Heap) > 0, hideNames: t.HideNames, calls: calls{servers: t.Servers}}
@@ -137,7 +133,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	w.repeat()
 	// While the worker is at work: new memory has to be cleared.
 	c.expectHeap(p.lastHeap)
-	reserved := false
+	reserved, discard := false, false
 	for err == nil && !c.complete {
 		var ft frameType
 		var payload []byte
@@ -155,13 +151,19 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 		}
 		if c.ended && !reserved {
 			reserved = true
-			if err = c.reserveHeap(lineCtx, t.ReserveHeap); err != nil {
+			err = c.reserveHeap(lineCtx, t.ReserveHeap)
+			if err != nil && lineCtx.Err() != nil {
+				c.discardHeap() // the run was stopped: its heap is not kept
+				err = nil
+			}
+			if err != nil {
 				w.end(err, false, 0)
 				break
 			}
 		}
-		if len(got) > 0 && lineCtx.Err() == nil {
+		if len(got) > 0 && !discard {
 			if err := lines(lineCtx, got); err != nil {
+				discard = true // the recorded output has no gap
 				w.end(fmt.Errorf("take output: %w", err), false, cancelGrace)
 			}
 		}

@@ -167,3 +167,78 @@ func TestStopMeetsAnswers(t *testing.T) {
 		t.Errorf("%d runs that were cancelled took %d workers", runs, len(pids))
 	}
 }
+
+// A run whose output is not taken ends soon after it is stopped, its worker serves on,
+// and no line is handed over after one that was refused.
+func TestStoppedWhileItsOutputWaits(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	why := errors.New("the user asked")
+	pids := map[int]bool{}
+	const runs = 6
+	for i := range runs {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var pid, refused int
+		note := pool.NotePID(&pid)
+		refuse := func(ctx context.Context, lines []worker.Line) error {
+			if i%2 == 0 {
+				time.AfterFunc(20*time.Millisecond, func() { cancel(why) }) // the pipe is full by then
+			}
+			<-ctx.Done()
+			refused++
+			return errors.Join(ctx.Err(), note(ctx, lines))
+		}
+		task := patient("for (;;) console.log('x'.repeat(100_000))")
+		if i%2 == 1 {
+			task.Timeout = 300 * time.Millisecond
+		}
+		o, err := pool.Run(ctx, task, refuse)
+		if i%2 == 0 && !errors.Is(err, why) || i%2 == 1 && (err != nil || o.Status != worker.StatusTimedOut) {
+			t.Errorf("run %d: %+v, %v", i, o, err)
+		}
+		if refused != 1 {
+			t.Errorf("run %d: lines were handed over %d times, want 1", i, refused)
+		}
+		cancel(nil)
+		pids[pid] = true
+	}
+	if len(pids) > runs/2 { // a busy machine may be slower than the time to stop
+		t.Errorf("%d runs that were stopped took %d workers", runs, len(pids))
+	}
+}
+
+// A run whose heap waits for memory ends soon after it is stopped, and its worker serves
+// on.
+func TestStoppedWhileItsHeapWaits(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	why := errors.New("the user asked")
+	pids := map[int]bool{}
+	const runs = 6
+	for i := range runs {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var pid int
+		task := patient("console.log(1); let kept = new Uint8Array(8 << 20).fill(7)")
+		if i == runs-1 {
+			task.Timeout = time.Second
+		}
+		task.ReserveHeap = func(ctx context.Context, size int64) error {
+			if i < runs-1 {
+				cancel(why)
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		o, err := pool.Run(ctx, task, pool.NotePID(&pid))
+		if i < runs-1 && !errors.Is(err, why) || i == runs-1 && (err != nil || o.Status != worker.StatusTimedOut) || o.Heap != nil {
+			t.Errorf("run %d: %+v, %v", i, o.Status, err)
+		}
+		cancel(nil)
+		pids[pid] = true
+	}
+	if len(pids) > runs/2 { // a busy machine may be slower than the time to stop
+		t.Errorf("%d runs that were stopped took %d workers", runs, len(pids))
+	}
+}
