@@ -122,6 +122,9 @@ func (c *client) showHeap(ctx context.Context, n *session, _ string) (reply, err
 	if h.CreatedAt != nil {
 		text += ", made at " + *h.CreatedAt
 	}
+	if h.Lost != nil {
+		text += fmt.Sprintf(", which was lost: event %d", *h.Lost)
+	}
 	return reply{text: text + "."}, nil
 }
 

@@ -3,6 +3,7 @@ package embed_test
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"daybook/embed"
 	"daybook/events"
 	"daybook/ledger"
+	"daybook/projections"
 )
 
 // sessionBook is a book with a logical session.
@@ -152,6 +154,31 @@ func TestLostAndAcceptedHead(t *testing.T) {
 		t.Errorf("a run from the lost heap is answered %d: %s", status, answer)
 	}
 	answers(t, s.Daybook, "GET", "/api/ledger/blobs/heaps/"+head, "", 410, "was lost: event")
+
+	s.checkListedAsLost(head)
+}
+
+// checkListedAsLost checks that the list of heaps, the heap alone and the refusal of a
+// run from it name the same event.
+func (s *sessionBook) checkListedAsLost(heap string) {
+	s.t.Helper()
+	var list struct{ Results []projections.Heap }
+	ask(s.t, s.Daybook, "GET", "/api/heaps", 200, &list)
+	var lost uint64
+	for _, h := range list.Results {
+		switch {
+		case h.Heap == heap && h.Lost != nil:
+			lost = *h.Lost
+		case h.Lost != nil:
+			s.t.Errorf("heap %s is listed as lost", h.Heap)
+		}
+	}
+	var one projections.Heap
+	ask(s.t, s.Daybook, "GET", "/api/heaps/"+heap, 200, &one)
+	if one.Lost == nil || *one.Lost != lost {
+		s.t.Errorf("the list has the loss at %d, the heap alone at %v", lost, one.Lost)
+	}
+	answers(s.t, s.Daybook, "POST", "/api/exec", `{"code":"1","heap":"`+heap+`"}`, 410, fmt.Sprintf("was lost: event %d ", lost))
 }
 
 // A head whose blob is damaged is found by opening the session, without a run.

@@ -37,6 +37,7 @@ var meanings = map[string]string{
 	"heap":                   "Key of a heap: for an execution the one it left behind, or null.",
 	"heap_memory_max_mb":     "Cap of the V8 heap in MiB.",
 	"input_heap":             "The heap really restored; null for a fresh isolate.",
+	"lost":                   "Position of the event that records that it was lost with accepted damage; absent while it can be read.",
 	"level":                  "Console method the line came from; a script cannot forge it.",
 	"line":                   "Number of the line, from 1.",
 	"next_byte_offset":       "byte_offset of the next page.",

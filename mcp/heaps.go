@@ -42,7 +42,7 @@ func (s *Server) heapTools() []tool {
 				{name: "limit", kind: integer, max: projections.MaxListLimit},
 				{name: "cursor", kind: text, about: "next_cursor"},
 			},
-			output: record(listOf("results", record(is("heap", "string"), stringMap("tags"))), optional(is("next_cursor", "string"))),
+			output: record(listOf("results", record(is("heap", "string"), stringMap("tags"), optional(is("lost", "integer")))), optional(is("next_cursor", "string"))),
 			call:   s.findHeaps,
 		},
 	}
@@ -90,6 +90,7 @@ func (s *Server) deleteTags(ctx context.Context, c caller, a arguments) (answer,
 type taggedHeap struct {
 	Heap string            `json:"heap"`
 	Tags map[string]string `json:"tags"`
+	Lost *uint64           `json:"lost,omitempty"`
 }
 
 type heapsAnswer struct {
@@ -108,7 +109,7 @@ func (s *Server) findHeaps(ctx context.Context, _ caller, a arguments) (answer, 
 	}
 	found := heapsAnswer{Results: make([]taggedHeap, 0, len(page.Heaps)), NextCursor: page.NextCursor}
 	for _, h := range page.Heaps {
-		found.Results = append(found.Results, taggedHeap{h.Heap, h.Tags})
+		found.Results = append(found.Results, taggedHeap{h.Heap, h.Tags, h.Lost})
 	}
 	return answer{value: found}, nil
 }

@@ -195,7 +195,7 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 			return err
 		}
 	}
-	if added == 0 { // an equal heap is stored once, unless it was collected meanwhile
+	if added == 0 { // an equal heap is stored once, unless it was collected or lost meanwhile
 		if added, err = a.execCounting(a.s.remake, e.Tenant, d.Heap.SHA256); err != nil {
 			return err
 		}

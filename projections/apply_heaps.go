@@ -21,3 +21,23 @@ func (a *applier) collected(e *events.Event, d *events.HeapCollected) error {
 	a.use(e.Tenant).HeapBytes -= size
 	return nil
 }
+
+// lost marks the heaps that an accepted loss names. They belong to the tenants named
+// with them, and take no space.
+func (a *applier) lost(e *events.Event, d *events.LedgerVolumeOpened) error {
+	for _, l := range d.LostBlobs {
+		if l.Kind != "heap" {
+			continue
+		}
+		var size int64
+		err := a.row(a.s.lose, l.Tenant, l.SHA256, e.Seq).Scan(&size)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		a.use(l.Tenant).HeapBytes -= size
+	}
+	return nil
+}

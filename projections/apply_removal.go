@@ -41,11 +41,11 @@ func (s *removalStatements) queries() []preparing {
 		{&s.dropNotes, `DELETE FROM anomalies WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		{&s.dropUnknown, `DELETE FROM unknown_events WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		// Heaps whose first maker goes and that a run which stays has left, too.
-		{&s.madeAnew, `SELECT h.tenant, h.heap, h.size, h.engine_id, h.collected_seq, h.collected_at, x.execution_id, x.input_heap, x.completed_at, min(x.last_seq)
+		{&s.madeAnew, `SELECT h.tenant, h.heap, h.size, h.engine_id, h.collected_seq, h.collected_at, h.lost_seq, x.execution_id, x.input_heap, x.completed_at, min(x.last_seq)
 			FROM heaps h JOIN executions x ON x.tenant = h.tenant AND x.output_heap = h.heap
 			WHERE h.seq <= ? AND h.seq NOT IN (SELECT seq FROM kept_events) GROUP BY h.tenant, h.heap ORDER BY h.tenant, h.heap`},
 		{&s.dropHeaps, `DELETE FROM heaps WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
-		{&s.putHeap, `INSERT INTO heaps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.putHeap, `INSERT INTO heaps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.tags, `SELECT t.tenant, t.heap, t.tags FROM tagged t WHERE t.effective <= ?
 			AND NOT EXISTS (SELECT 1 FROM executions x WHERE x.tenant = t.tenant AND x.output_heap = t.heap)
 			AND NOT EXISTS (SELECT 1 FROM tag_edits d WHERE d.tenant = t.tenant AND d.heap = t.heap AND d.effective = t.effective)
@@ -57,7 +57,7 @@ func (s *removalStatements) queries() []preparing {
 		{&s.recount, `UPDATE tenant_usage SET
 			runs = (SELECT count(*) FROM executions x WHERE x.tenant = tenant_usage.tenant AND x.status = 'running'),
 			output_bytes = (SELECT coalesce(sum(x.out_byte), 0) FROM executions x WHERE x.tenant = tenant_usage.tenant),
-			heap_bytes = (SELECT coalesce(sum(h.size), 0) FROM heaps h WHERE h.tenant = tenant_usage.tenant AND h.collected_seq IS NULL),
+			heap_bytes = (SELECT coalesce(sum(h.size), 0) FROM heaps h WHERE h.tenant = tenant_usage.tenant AND h.collected_seq IS NULL AND h.lost_seq IS NULL),
 			sessions = (SELECT count(*) FROM sessions n WHERE n.tenant = tenant_usage.tenant) + (SELECT count(*) FROM logical_sessions l WHERE l.tenant = tenant_usage.tenant),
 			contexts = (SELECT count(*) FROM contexts c WHERE c.tenant = tenant_usage.tenant),
 			tagged_heaps = (SELECT count(*) FROM tagged t WHERE t.tenant = tenant_usage.tenant
@@ -137,6 +137,7 @@ func (a *applier) dropHeaps(last uint64) error {
 		size, seq                       int64
 		parent                          sql.NullString
 		made, collected, collectedAt    sql.NullInt64
+		lost                            sql.NullInt64
 	}
 	rows, err := a.bind(a.s.madeAnew).QueryContext(a.ctx, last)
 	if err != nil {
@@ -145,7 +146,7 @@ func (a *applier) dropHeaps(last uint64) error {
 	var list []heap
 	for rows.Next() {
 		var h heap
-		if err := rows.Scan(&h.tenant, &h.heap, &h.size, &h.engine, &h.collected, &h.collectedAt, &h.execution, &h.parent, &h.made, &h.seq); err != nil {
+		if err := rows.Scan(&h.tenant, &h.heap, &h.size, &h.engine, &h.collected, &h.collectedAt, &h.lost, &h.execution, &h.parent, &h.made, &h.seq); err != nil {
 			return errors.Join(err, rows.Close())
 		}
 		list = append(list, h)
@@ -154,7 +155,7 @@ func (a *applier) dropHeaps(last uint64) error {
 		return err
 	}
 	for _, h := range list {
-		if err := a.exec(a.s.putHeap, h.tenant, h.heap, h.seq, h.size, h.engine, h.parent, h.execution, h.made.Int64, h.collected, h.collectedAt); err != nil {
+		if err := a.exec(a.s.putHeap, h.tenant, h.heap, h.seq, h.size, h.engine, h.parent, h.execution, h.made.Int64, h.collected, h.collectedAt, h.lost); err != nil {
 			return err
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // maxLineage bounds an ancestry.
 const maxLineage = 10_000
 
-const heapColumns = "SELECT h.heap, h.size, h.engine_id, h.created_at, h.parent, h.execution_id, coalesce(t.tags, '{}'), h.seq, h.collected_seq, h.collected_at FROM heaps h LEFT JOIN tagged t ON t.tenant = h.tenant AND t.heap = h.heap "
+const heapColumns = "SELECT h.heap, h.size, h.engine_id, h.created_at, h.parent, h.execution_id, coalesce(t.tags, '{}'), h.lost_seq, h.seq, h.collected_seq, h.collected_at FROM heaps h LEFT JOIN tagged t ON t.tenant = h.tenant AND t.heap = h.heap "
 
 // Heap returns what is on record about a heap that a run made, or
 // events.ErrNotFound; for one that was collected an *events.RemovedError.
@@ -60,7 +60,7 @@ func scanHeap(scan func(...any) error) (h Heap, seq uint64, removed *events.Remo
 	var created int64
 	var tags []byte
 	var collected, at sql.NullInt64
-	if err := scan(&h.Heap, &h.Size, &h.EngineID, &created, &h.Parent, &h.ExecutionID, &tags, &seq, &collected, &at); err != nil {
+	if err := scan(&h.Heap, &h.Size, &h.EngineID, &created, &h.Parent, &h.ExecutionID, &tags, &h.Lost, &seq, &collected, &at); err != nil {
 		return h, 0, nil, err
 	}
 	if collected.Valid {

@@ -320,6 +320,70 @@ func TestHeapsAndTheirOrigins(t *testing.T) {
 	}
 }
 
+// A heap that an accepted loss names is listed with the position of that event, for the
+// tenant whose heap it is, until a run leaves it again.
+func TestLostHeaps(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	grow(b, 1, 11, 0)
+	grow(b, 2, 12, 11)
+	b.add(tagged(heap(12), tags{"k": "v"}, events.EditSet, 0))
+	b.addFor("another", requested(9), ended(9, events.StatusCompleted, leaving(heap(12), "")))
+	loss := func(blobs ...events.LostBlob) uint64 {
+		return b.addFor(events.LedgerTenant, &events.LedgerVolumeOpened{Volume: 2, Reason: events.VolumeDamaged, LostBlobs: blobs})
+	}
+	loss(events.LostBlob{Tenant: tenant, Kind: "text", SHA256: heap(11)}, events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: heap(77)})
+	lost := loss(events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: heap(12)})
+	loss(events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: heap(12)}) // what was lost before is not lost again
+	apply(t, s, b)
+
+	marks := func(who string) map[string]*uint64 {
+		t.Helper()
+		all := map[string]*uint64{}
+		page, err := s.Heaps(t.Context(), who, 10, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range page.Heaps {
+			all[h.Heap] = h.Lost
+			if one, err := s.Heap(t.Context(), who, h.Heap); err != nil || !cmp.Equal(one.Lost, h.Lost) {
+				t.Errorf("heap %s is lost at %v in the list, and at %v alone, error %v", h.Heap, h.Lost, one.Lost, err)
+			}
+		}
+		return all
+	}
+	if diff := cmp.Diff(map[string]*uint64{heap(11): nil, heap(12): &lost}, marks(tenant)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]*uint64{heap(12): nil}, marks("another")); diff != "" {
+		t.Errorf("another tenant: %s", diff)
+	}
+	for _, query := range []tags{{"k": "v"}, {}} {
+		found, err := s.HeapsByTags(t.Context(), tenant, projections.TagQuery{Tags: query})
+		if err != nil || len(found.Heaps) != 1 || !cmp.Equal(found.Heaps[0].Lost, &lost) {
+			t.Errorf("found by %v: %+v, error %v", query, found, err)
+		}
+	}
+	if u, other := usage(t, s, tenant), usage(t, s, "another"); u.HeapBytes != 1<<20 || other.HeapBytes != 1<<20 {
+		t.Errorf("%d and %d bytes of heaps count, want those of one each", u.HeapBytes, other.HeapBytes)
+	}
+
+	grow(b, 3, 12, 11)
+	apply(t, s, b)
+	if diff := cmp.Diff(map[string]*uint64{heap(11): nil, heap(12): nil}, marks(tenant)); diff != "" {
+		t.Errorf("after it was left again: %s", diff)
+	}
+	if u := usage(t, s, tenant); u.HeapBytes != 2<<20 {
+		t.Errorf("after it was left again %d bytes of heaps count", u.HeapBytes)
+	}
+	loss(events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: heap(12)})
+	b.add(&events.HeapCollected{Heap: heap(12)})
+	apply(t, s, b)
+	if u := usage(t, s, tenant); u.HeapBytes != 1<<20 {
+		t.Errorf("after it was lost and collected %d bytes of heaps count", u.HeapBytes)
+	}
+}
+
 // TestLineageEnds: a chain that leads back to itself, to a heap nobody made, or
 // very far, has an end.
 func TestLineageEnds(t *testing.T) {

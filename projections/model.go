@@ -188,6 +188,9 @@ type Heap struct {
 	// Parent and ExecutionID tell the first run that made it, from which heap.
 	Parent      *string `json:"parent"`
 	ExecutionID *string `json:"execution_id"`
+	// Lost is the position of the event that records that the heap was lost; nil
+	// while it can be read.
+	Lost *uint64 `json:"lost,omitempty"`
 }
 
 // TagQuery asks for heaps by their tags.

@@ -54,6 +54,9 @@ func (b *soundBook) add(data ...events.Data) {
 	for _, d := range data {
 		b.clock = b.clock.Add(time.Second)
 		who := tenant
+		if _, ok := d.(*events.LedgerVolumeOpened); ok {
+			who = "losses" // beside what the volume says of itself
+		}
 		seq, err := b.store.Append(b.t.Context(), events.New(who, b.clock, d), ledger.AnyPosition)
 		if err != nil {
 			b.t.Fatal(err)
@@ -172,7 +175,12 @@ func (b *soundBook) goOn() {
 
 func (b *soundBook) move() {
 	ref := contextRef([]events.ContextKind{events.ContextLogical, events.ContextSession, events.ContextTransport}[b.IntN(3)], fmt.Sprint(b.IntN(2)))
-	switch b.IntN(32) {
+	switch b.IntN(33) {
+	case 32: // of the opening of a volume this is all that the tables hold
+		if len(b.heaps) > 0 {
+			n := b.heaps[b.IntN(len(b.heaps))]
+			b.add(&events.LedgerVolumeOpened{Reason: events.VolumeDamaged, LostBlobs: []events.LostBlob{{Tenant: tenant, Kind: "heap", SHA256: heap(n)}}})
+		}
 	case 0:
 		if len(b.heaps) > 0 {
 			b.add(tagged(heap(b.heaps[b.IntN(len(b.heaps))]), tags{"k": fmt.Sprint(b.IntN(3)), "l": "1"}, events.EditSet, 0))

@@ -200,7 +200,9 @@ func (a *applier) apply(e *events.Event) error {
 		return a.collected(e, d)
 	case *events.LedgerVolumeRemoved:
 		return a.removed(e, d)
-	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed, *events.LedgerVolumeOpened:
+	case *events.LedgerVolumeOpened:
+		return a.lost(e, d)
+	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed:
 		return nil // what they prove is read by package audit
 	case *events.Unknown:
 		return a.exec(a.s.unknown, e.Seq, e.Tenant, string(d.Type), d.StoredSubject, append([]byte{}, d.Body...))

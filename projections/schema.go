@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion names the layout of the file. A file of another version is
 // begun anew from the ledger.
-const SchemaVersion = 23
+const SchemaVersion = 24
 
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -66,6 +66,8 @@ CREATE TABLE IF NOT EXISTS heaps (
 	size INTEGER NOT NULL, engine_id TEXT NOT NULL, parent TEXT, execution_id TEXT NOT NULL, created_at INTEGER NOT NULL,
 	-- the event since which the heap is collected, and its time; null while it is kept
 	collected_seq INTEGER, collected_at INTEGER,
+	-- the event that records that the heap was lost; null once a run has left it again
+	lost_seq INTEGER,
 	PRIMARY KEY (tenant, heap)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS heaps_by_age ON heaps (tenant, seq);

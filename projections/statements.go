@@ -14,7 +14,8 @@ type statements struct {
 	removalStatements
 	request, state, start, touch, handBack, end     *sql.Stmt
 	chunk, extent, truncate, lastChunk, deleteChunk *sql.Stmt
-	heap, remake, collect, edit, inForce, force     *sql.Stmt
+	heap, remake, collect, lose                     *sql.Stmt
+	edit, inForce, force                            *sql.Stmt
 	tag, untag, heapKnown, isTagged                 *sql.Stmt
 	entry, lastEntry, session                       *sql.Stmt
 	seal, sealed, shred, blank, blankOutput         *sql.Stmt
@@ -65,8 +66,9 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.lastChunk, `SELECT seq, first_byte, first_line, text, pieces FROM output WHERE execution = ? ORDER BY first_byte DESC, seq DESC LIMIT 1`},
 		{&s.deleteChunk, `DELETE FROM output WHERE seq = ?`},
 		{&s.heap, `INSERT OR IGNORE INTO heaps (tenant, heap, seq, size, engine_id, parent, execution_id, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
-		{&s.remake, `UPDATE heaps SET collected_seq = NULL, collected_at = NULL WHERE tenant = ? AND heap = ? AND collected_seq IS NOT NULL`},
-		{&s.collect, `UPDATE heaps SET collected_seq = ?3, collected_at = ?4 WHERE tenant = ?1 AND heap = ?2 AND collected_seq IS NULL RETURNING size`},
+		{&s.remake, `UPDATE heaps SET collected_seq = NULL, collected_at = NULL, lost_seq = NULL WHERE tenant = ? AND heap = ? AND (collected_seq IS NOT NULL OR lost_seq IS NOT NULL)`},
+		{&s.collect, `UPDATE heaps SET collected_seq = ?3, collected_at = ?4 WHERE tenant = ?1 AND heap = ?2 AND collected_seq IS NULL RETURNING iif(lost_seq IS NULL, size, 0)`},
+		{&s.lose, `UPDATE heaps SET lost_seq = ?3 WHERE tenant = ?1 AND heap = ?2 AND collected_seq IS NULL AND lost_seq IS NULL RETURNING size`},
 		{&s.edit, `INSERT OR IGNORE INTO tag_edits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.heapKnown, `SELECT count(*) FROM heaps WHERE tenant = ? AND heap = ?`},
 		{&s.isTagged, `SELECT count(*) FROM tagged WHERE tenant = ? AND heap = ?`},

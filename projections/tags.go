@@ -96,7 +96,7 @@ const (
 // carriersQuery selects what scanTagged reads, of the heaps with every pair and
 // a hash past after, in the order of the hash.
 func carriersQuery(tenant string, pairs []tagPair, after []byte) (query string, args []any) {
-	const columns = "SELECT t.heap, t.tags, h.size, h.engine_id, h.created_at, h.parent, h.execution_id FROM "
+	const columns = "SELECT t.heap, t.tags, h.size, h.engine_id, h.created_at, h.parent, h.execution_id, h.lost_seq FROM "
 	const made = " LEFT JOIN heaps h ON h.tenant = t.tenant AND h.heap = t.heap"
 	if len(pairs) == 0 {
 		return columns + "tagged t" + made + " WHERE t.tenant = ? AND t.heap > ? AND t.tags <> '{}' ORDER BY t.heap", []any{tenant, hex.EncodeToString(after)}
@@ -131,7 +131,7 @@ func carriersQuery(tenant string, pairs []tagPair, after []byte) (query string, 
 func scanTagged(rows *sql.Rows) (h Heap, err error) {
 	var tags []byte
 	var created sql.NullInt64
-	if err := rows.Scan(&h.Heap, &tags, &h.Size, &h.EngineID, &created, &h.Parent, &h.ExecutionID); err != nil {
+	if err := rows.Scan(&h.Heap, &tags, &h.Size, &h.EngineID, &created, &h.Parent, &h.ExecutionID, &h.Lost); err != nil {
 		return h, err
 	}
 	if created.Valid {

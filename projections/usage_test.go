@@ -168,7 +168,7 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 			err := raw(t, path).QueryRowContext(t.Context(), `SELECT
 				(SELECT count(*) FROM executions WHERE tenant = ?1 AND status = 'running'),
 				(SELECT coalesce(sum(length(text)), 0) FROM output o JOIN executions e ON e.id = o.execution WHERE e.tenant = ?1),
-				(SELECT coalesce(sum(size), 0) FROM heaps WHERE tenant = ?1 AND collected_seq IS NULL),
+				(SELECT coalesce(sum(size), 0) FROM heaps WHERE tenant = ?1 AND collected_seq IS NULL AND lost_seq IS NULL),
 				(SELECT count(*) FROM sessions WHERE tenant = ?1) + (SELECT count(*) FROM logical_sessions WHERE tenant = ?1),
 				(SELECT count(*) FROM contexts WHERE tenant = ?1),
 				(SELECT count(*) FROM tagged t WHERE tenant = ?1 AND heap NOT IN (SELECT heap FROM heaps WHERE tenant = ?1)),

@@ -45,7 +45,7 @@ type VolumePlan struct {
 func PlanVolume(ctx context.Context, feed Feed, last uint64, facts VolumeFacts) (VolumePlan, error) {
 	f := &volumeFold{
 		runs: map[Run]*volumeRun{}, sessions: map[Run]Run{}, contexts: map[Run]*volumeContext{}, deleted: map[string]bool{},
-		turns: map[Run]*volumeTurns{}, prompts: map[Run][]Run{}, agentsGone: map[Run]bool{}, collected: map[Run]bool{},
+		turns: map[Run]*volumeTurns{}, prompts: map[Run][]Run{}, agentsGone: map[Run]bool{}, gone: map[Run]bool{},
 	}
 	plan := VolumePlan{Running: len(facts.Running)}
 	if err := readTo(ctx, feed, last, func(m events.Stored) error {
@@ -143,10 +143,11 @@ type volumeFold struct {
 	contexts map[Run]*volumeContext
 	turns    map[Run]*volumeTurns
 	// deleted are webhooks, agentsGone sessions of agents, prompts the runs of these.
-	deleted               map[string]bool
-	agentsGone            map[Run]bool
-	prompts               map[Run][]Run
-	made, kept, collected map[Run]bool // heaps
+	deleted    map[string]bool
+	agentsGone map[Run]bool
+	prompts    map[Run][]Run
+	// Heaps: gone are those that were collected or lost.
+	made, kept, gone map[Run]bool
 }
 
 func (f *volumeFold) context(tenant, key string) *volumeContext {
@@ -187,7 +188,13 @@ func (f *volumeFold) take(e *events.Event) {
 			r.tagged = true
 		}
 	case *events.HeapCollected:
-		f.collected[Run{e.Tenant, d.Heap}] = true
+		f.gone[Run{e.Tenant, d.Heap}] = true
+	case *events.LedgerVolumeOpened:
+		for _, l := range d.LostBlobs {
+			if l.Kind == "heap" {
+				f.gone[Run{l.Tenant, l.SHA256}] = true
+			}
+		}
 	case *events.AgentPrompted:
 		if d.ExecutionID != "" {
 			k := Run{e.Tenant, d.SessionID}
@@ -304,9 +311,9 @@ func (f *volumeFold) decide(facts VolumeFacts) {
 			}
 		}
 	}
-	// A heap that was collected was made again by a later run, perhaps.
+	// A heap that was collected or lost was made again by a later run, perhaps.
 	for k, r := range f.runs {
-		if h := (Run{k.Tenant, r.heap}); r.heap != "" && f.kept[h] && f.collected[h] {
+		if h := (Run{k.Tenant, r.heap}); r.heap != "" && f.kept[h] && f.gone[h] {
 			r.keep = true
 		}
 	}
@@ -315,8 +322,10 @@ func (f *volumeFold) decide(facts VolumeFacts) {
 // keeps decides about an event.
 func (f *volumeFold) keeps(e *events.Event) bool {
 	switch d := e.Data.(type) {
-	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed, *events.LedgerVolumeOpened:
+	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed:
 		return false
+	case *events.LedgerVolumeOpened:
+		return len(d.LostBlobs) > 0 // it explains why a heap that is kept cannot be read
 	case *events.HeapTagged:
 		h := Run{e.Tenant, d.Heap}
 		return f.kept[h] || !f.made[h]

@@ -77,17 +77,32 @@ func (f clientFlags) showHeaps(ctx context.Context, std *streams, params url.Val
 	if f.JSON {
 		return printPage(std.out, "results", rows, more)
 	}
-	w := table(std.out, "HEAP", "CREATED", "TAGS")
-	for _, raw := range rows {
-		var h struct {
-			Heap      string            `json:"heap"`
-			Tags      map[string]string `json:"tags"`
-			CreatedAt *string           `json:"created_at"`
-		}
-		if err := json.Unmarshal(raw, &h); err != nil {
+	type listedHeap struct {
+		Heap      string            `json:"heap"`
+		Tags      map[string]string `json:"tags"`
+		CreatedAt *string           `json:"created_at"`
+		Lost      *uint64           `json:"lost"`
+	}
+	heaps, isLost := make([]listedHeap, len(rows)), false
+	for i, raw := range rows {
+		if err := json.Unmarshal(raw, &heaps[i]); err != nil {
 			return fmt.Errorf("read the server's answer: %w", err)
 		}
-		w.row(h.Heap, orDash(h.CreatedAt), pairs(h.Tags))
+		isLost = isLost || heaps[i].Lost != nil
+	}
+	w := table(std.out, "HEAP", "CREATED", "TAGS")
+	if isLost {
+		w = table(std.out, "HEAP", "CREATED", "STATE", "TAGS")
+	}
+	for _, h := range heaps {
+		switch {
+		case !isLost:
+			w.row(h.Heap, orDash(h.CreatedAt), pairs(h.Tags))
+		case h.Lost == nil:
+			w.row(h.Heap, orDash(h.CreatedAt), "-", pairs(h.Tags))
+		default:
+			w.row(h.Heap, orDash(h.CreatedAt), fmt.Sprintf("lost: event %d", *h.Lost), pairs(h.Tags))
+		}
 	}
 	return flushPage(w, std, more, limit)
 }

@@ -156,28 +156,25 @@ func (s *Store) ForgetBlobs(ctx context.Context, list []events.LostBlob) error {
 // tenant's heap with accepted damage, or events.ErrNotFound. An event names up to
 // events.MaxLostBlobs blobs; one that names so many is taken to cover every heap.
 func (s *Store) LostHeap(ctx context.Context, tenant, hash string) (uint64, error) {
-	list := s.volumes().list
-	for i := len(list) - 1; i >= 0; i-- {
-		m, err := s.getOneIn(ctx, list[i], getRequest{Seq: list[i].first})
-		if errors.Is(err, events.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("read the first event of volume %d: %w", list[i].number, err)
-		}
+	var lost uint64
+	_, err := s.each(ctx, func(v events.Volume) string { return v.VolumeSubject(events.LedgerTenant) }, 0, func(m stored) error {
 		e, err := s.decode(m)
 		if err != nil {
-			return 0, fmt.Errorf("read the first event of volume %d: %w", list[i].number, err)
+			return err
 		}
 		d, ok := e.Data.(*events.LedgerVolumeOpened)
-		if !ok || d.Reason != events.VolumeDamaged {
-			continue
+		if ok && (len(d.LostBlobs) >= events.MaxLostBlobs || slices.Contains(d.LostBlobs, events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: hash})) {
+			lost = e.Seq
 		}
-		if len(d.LostBlobs) >= events.MaxLostBlobs || slices.Contains(d.LostBlobs, events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: hash}) {
-			return e.Seq, nil
-		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find the loss of heap %s: %w", hash, err)
 	}
-	return 0, fmt.Errorf("find the loss of heap %s: %w", hash, events.ErrNotFound)
+	if lost == 0 {
+		return 0, fmt.Errorf("find the loss of heap %s: %w", hash, events.ErrNotFound)
+	}
+	return lost, nil
 }
 
 // acceptMissing counts messages that are gone as purged.
