@@ -191,3 +191,13 @@ func (g gate) repeats(ctx context.Context, s ledger.Submission) bool {
 	_, err := g.Requested(ctx, s.Tenant, events.DerivedID(s.Tenant, s.IdempotencyKey))
 	return err == nil
 }
+
+// AssignRef gives a session a short name. For a tenant that has as many of them as it may
+// have, a new one is the id of the session: clients use it in the same way.
+func (g gate) AssignRef(ctx context.Context, tenant, holder, session string) (ref string, seq uint64, err error) {
+	ref, seq, err = g.Ledger.AssignRef(ctx, tenant, holder, session)
+	if over, limited := errors.AsType[*access.LimitError](err); limited && over.Standing {
+		return session, 0, nil
+	}
+	return ref, seq, err
+}

@@ -92,6 +92,36 @@ func TestKeptLimits(t *testing.T) {
 	largest("runs", 4)
 	largest("contexts", 2)
 
+	// Each connection has a short name of its own, until the tenant has as many as it may
+	// have. Then the id of the session takes its place.
+	ref := func(client *sdk.ClientSession) string {
+		t.Helper()
+		res, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "open_session", Arguments: map[string]any{"intent": "x", "seeds": []string{"builtin"}}})
+		if err != nil || res.IsError {
+			t.Fatalf("open_session: %+v, %v", res, err)
+		}
+		return res.StructuredContent.(map[string]any)["logical_session_ref"].(string)
+	}
+	first := g.connect(acme, "2025-11-25")
+	for n, client := range []*sdk.ClientSession{first, g.connect(acme, "2025-11-25")} {
+		if got := ref(client); got != "s0" {
+			t.Errorf("the ref of a connection is %q", got)
+		}
+		largest("short_names", n+1)
+	}
+	third := g.connect(acme, "2025-11-25")
+	id := ref(third)
+	if !events.ValidHash(id) || ref(third) != id || ref(first) != "s0" {
+		t.Errorf("at the limit a third connection has the ref %q, the first %q", id, ref(first))
+	}
+	if res, err := third.CallTool(t.Context(), &sdk.CallToolParams{Name: "run_js", Arguments: map[string]any{"code": "3", "logical_session_ref": id}}); err != nil || res.IsError {
+		t.Errorf("a turn by the id: %+v, %v", res, err)
+	}
+	if got := ref(g.connect(other, "2025-11-25")); got != "s0" {
+		t.Errorf("the ref of another tenant is %q", got)
+	}
+	largest("short_names", 2)
+
 	tags := func(n int) string { return "/api/heaps/" + events.Hash(fmt.Append(nil, n)) + "/tags" }
 	want("tags", acme, http.MethodPut, tags(1), `{"tags":{"a":"b"}}`, http.StatusOK)
 	largest("tagged_heaps", 1)

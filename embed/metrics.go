@@ -90,7 +90,7 @@ func (c *collector) limitMetrics(out chan<- prometheus.Metric) {
 	}
 	for what, n := range map[string]int64{
 		"runs": most.Runs, "output_bytes": most.OutputBytes, "heap_bytes": most.HeapBytes,
-		"sessions": most.Sessions, "contexts": most.Contexts, "tagged_heaps": most.TaggedHeaps,
+		"sessions": most.Sessions, "contexts": most.Contexts, "tagged_heaps": most.TaggedHeaps, "short_names": most.ShortNames,
 	} {
 		out <- prometheus.MustNewConstMetric(desc("largest_tenant", "What the tenant with the most of it has, of what is limited for each tenant.", "of"), prometheus.GaugeValue, float64(n), what)
 	}

@@ -51,9 +51,10 @@ func (s *removalStatements) queries() []preparing {
 			AND NOT EXISTS (SELECT 1 FROM tag_edits d WHERE d.tenant = t.tenant AND d.heap = t.heap AND d.effective = t.effective)
 			ORDER BY t.tenant, t.heap`},
 		{&s.dropTags, `DELETE FROM tagged WHERE tenant = ? AND heap = ?`},
-		{&s.dropUsage, `DELETE FROM tenant_usage WHERE (runs, output_bytes, heap_bytes, sessions, contexts, tagged_heaps) = (0, 0, 0, 0, 0, 0)`},
+		{&s.dropUsage, `DELETE FROM tenant_usage WHERE (runs, output_bytes, heap_bytes, sessions, contexts, tagged_heaps, short_names) = (0, 0, 0, 0, 0, 0, 0)`},
 		// Heaps with tags may have lost the runs that left them.
-		{&s.putUsage, `INSERT OR IGNORE INTO tenant_usage SELECT DISTINCT tenant, 0, 0, 0, 0, 0, 0 FROM tagged`},
+		{&s.putUsage, `INSERT OR IGNORE INTO tenant_usage SELECT DISTINCT tenant, 0, 0, 0, 0, 0, 0, 0 FROM tagged`},
+		// Short names stay: a removal keeps their events.
 		{&s.recount, `UPDATE tenant_usage SET
 			runs = (SELECT count(*) FROM executions x WHERE x.tenant = tenant_usage.tenant AND x.status = 'running'),
 			output_bytes = (SELECT coalesce(sum(x.out_byte), 0) FROM executions x WHERE x.tenant = tenant_usage.tenant),

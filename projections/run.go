@@ -176,6 +176,7 @@ func (a *applier) apply(e *events.Event) error {
 	case *events.SessionOpened, *events.SessionExpanded, *events.SessionTurnQueued, *events.SessionTurnSkipped, *events.SessionRebound, *events.SessionReset:
 		return a.logical(e)
 	case *events.SessionRefAssigned:
+		a.use(e.Tenant).ShortNames++
 		return a.exec(a.s.sessionRef, e.Tenant, d.Ref, d.SessionID)
 	case *events.SessionNamed:
 		return nil // the write side reads it by subject

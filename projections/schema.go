@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion names the layout of the file. A file of another version is
 // begun anew from the ledger.
-const SchemaVersion = 24
+const SchemaVersion = 25
 
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -114,10 +114,11 @@ CREATE TABLE IF NOT EXISTS session_refs (
 CREATE INDEX IF NOT EXISTS session_refs_by_session ON session_refs (tenant, session_id);
 
 -- What each tenant uses: runs that have not ended, bytes of output and of heaps, and
--- the number of sessions, contexts and tagged heaps that no run has left.
+-- the number of sessions, contexts, tagged heaps that no run has left, and short names
+-- of logical sessions.
 CREATE TABLE IF NOT EXISTS tenant_usage (
 	tenant TEXT PRIMARY KEY, runs INTEGER NOT NULL, output_bytes INTEGER NOT NULL, heap_bytes INTEGER NOT NULL,
-	sessions INTEGER NOT NULL, contexts INTEGER NOT NULL, tagged_heaps INTEGER NOT NULL
+	sessions INTEGER NOT NULL, contexts INTEGER NOT NULL, tagged_heaps INTEGER NOT NULL, short_names INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 -- Runs whose content is encrypted in the ledger, and the keys that were destroyed.

@@ -113,8 +113,8 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.sealedEdits, `SELECT t.heap, t.seq, t.effective FROM executions x JOIN sealed_runs r ON r.execution = x.id JOIN tag_edits t ON t.tenant = r.tenant AND t.heap = x.output_heap AND t.execution_id = x.execution_id
 			WHERE r.tenant = ? AND r.key_id = ?`},
 		{&s.blankEdit, `UPDATE tag_edits SET tags = '{}' WHERE tenant = ? AND heap = ? AND seq = ?`},
-		{&s.use, `INSERT INTO tenant_usage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET runs = runs + ?2, output_bytes = output_bytes + ?3, heap_bytes = heap_bytes + ?4,
-			sessions = sessions + ?5, contexts = contexts + ?6, tagged_heaps = tagged_heaps + ?7`},
+		{&s.use, `INSERT INTO tenant_usage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET runs = runs + ?2, output_bytes = output_bytes + ?3, heap_bytes = heap_bytes + ?4,
+			sessions = sessions + ?5, contexts = contexts + ?6, tagged_heaps = tagged_heaps + ?7, short_names = short_names + ?8`},
 	}...) {
 		stmt, err := db.PrepareContext(ctx, p.query)
 		if err != nil {

@@ -20,6 +20,8 @@ type Usage struct {
 	Contexts int64
 	// TaggedHeaps are those that have or had tags and that no run has left.
 	TaggedHeaps int64
+	// ShortNames are those of logical sessions, each counted for every holder.
+	ShortNames int64
 	// Applied is the position of the last event that is counted.
 	Applied uint64
 }
@@ -39,8 +41,8 @@ func (s *Store) TenantUsage(ctx context.Context, tenant string) (u Usage, err er
 		return u, nil
 	}
 	err = s.reader.QueryRowContext(ctx, `SELECT p.applied, coalesce(u.runs, 0), coalesce(u.output_bytes, 0), coalesce(u.heap_bytes, 0),
-		coalesce(u.sessions, 0), coalesce(u.contexts, 0), coalesce(u.tagged_heaps, 0)
-		FROM position p LEFT JOIN tenant_usage u ON u.tenant = ?`, tenant).Scan(&u.Applied, &u.Runs, &u.OutputBytes, &u.HeapBytes, &u.Sessions, &u.Contexts, &u.TaggedHeaps)
+		coalesce(u.sessions, 0), coalesce(u.contexts, 0), coalesce(u.tagged_heaps, 0), coalesce(u.short_names, 0)
+		FROM position p LEFT JOIN tenant_usage u ON u.tenant = ?`, tenant).Scan(&u.Applied, &u.Runs, &u.OutputBytes, &u.HeapBytes, &u.Sessions, &u.Contexts, &u.TaggedHeaps, &u.ShortNames)
 	if err != nil {
 		return Usage{}, fmt.Errorf("read the usage of tenant %s: %w", tenant, err)
 	}
@@ -84,14 +86,15 @@ func (u *Usage) add(change Usage) {
 	u.Sessions += change.Sessions
 	u.Contexts += change.Contexts
 	u.TaggedHeaps += change.TaggedHeaps
+	u.ShortNames += change.ShortNames
 }
 
-// LargestUsage returns the largest number of runs, bytes, sessions, contexts and tagged
-// heaps of any tenant, each on its own.
+// LargestUsage returns the largest number of runs, bytes, sessions, contexts, tagged
+// heaps and short names of any tenant, each on its own.
 func (s *Store) LargestUsage(ctx context.Context) (u Usage, err error) {
 	err = s.reader.QueryRowContext(ctx, `SELECT (SELECT applied FROM position), coalesce(max(runs), 0), coalesce(max(output_bytes), 0), coalesce(max(heap_bytes), 0),
-		coalesce(max(sessions), 0), coalesce(max(contexts), 0), coalesce(max(tagged_heaps), 0) FROM tenant_usage`).
-		Scan(&u.Applied, &u.Runs, &u.OutputBytes, &u.HeapBytes, &u.Sessions, &u.Contexts, &u.TaggedHeaps)
+		coalesce(max(sessions), 0), coalesce(max(contexts), 0), coalesce(max(tagged_heaps), 0), coalesce(max(short_names), 0) FROM tenant_usage`).
+		Scan(&u.Applied, &u.Runs, &u.OutputBytes, &u.HeapBytes, &u.Sessions, &u.Contexts, &u.TaggedHeaps, &u.ShortNames)
 	if err != nil {
 		return Usage{}, fmt.Errorf("read the largest usage of a tenant: %w", err)
 	}
@@ -165,7 +168,7 @@ func (a *applier) storeUsage() error {
 		if *u == (Usage{}) {
 			continue
 		}
-		if err := a.exec(a.s.use, tenant, u.Runs, u.OutputBytes, u.HeapBytes, u.Sessions, u.Contexts, u.TaggedHeaps); err != nil {
+		if err := a.exec(a.s.use, tenant, u.Runs, u.OutputBytes, u.HeapBytes, u.Sessions, u.Contexts, u.TaggedHeaps, u.ShortNames); err != nil {
 			return err
 		}
 	}

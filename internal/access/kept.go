@@ -14,6 +14,8 @@ import (
 type Kept struct {
 	// NewSession is true for a logical session that is opened.
 	NewSession bool
+	// NewShortName is true for a short name that a holder gets for a logical session.
+	NewShortName bool
 	// Session is the name of a session.
 	Session string
 	// Context is the key of a conversation context.
@@ -29,6 +31,8 @@ func KeptBy(data events.Data) Kept {
 		return Kept{NewSession: true}
 	case *events.SessionOpened:
 		return Kept{NewSession: d.IntentSHA256 == ""} // an intent is named first
+	case *events.SessionRefAssigned:
+		return Kept{NewShortName: true}
 	case *events.ContextUpdated:
 		return Kept{Context: d.Key}
 	case *events.ContextCleared:
@@ -52,8 +56,8 @@ func (q *Quotas) Keep(ctx context.Context, tenant string, k Kept) error {
 	return err
 }
 
-// Allows returns a *LimitError if a tenant has as many sessions, contexts or tagged heaps
-// as it may have, and a change adds a new one. What the tenant has already is always
+// Allows returns a *LimitError if a tenant has as many sessions, short names, contexts or
+// tagged heaps as it may have, and a change adds a new one. What the tenant has already is always
 // allowed. Changes that are recorded and not applied are not counted, so that changes
 // made at once may exceed the limit by their number.
 func (q *Quotas) Allows(ctx context.Context, tenant string, k Kept) error {
@@ -77,6 +81,12 @@ func (q *Quotas) Allows(ctx context.Context, tenant string, k Kept) error {
 		return &LimitError{
 			Limit: "limit-sessions", What: "sessions, logical and named", Value: float64(q.limits.Sessions), Used: float64(use.Sessions), RetryAfter: storedRetry,
 			Standing: true, Advice: "use an existing session, or ask the operator to raise it",
+		}
+	}
+	if k.NewShortName && full(use.ShortNames, q.limits.Sessions) {
+		return &LimitError{
+			Limit: "limit-sessions", What: "short names of sessions", Value: float64(q.limits.Sessions), Used: float64(use.ShortNames), RetryAfter: storedRetry,
+			Standing: true, Advice: "use the id of the session, or ask the operator to raise it",
 		}
 	}
 	if err == nil && contexts && k.Context != "" {

@@ -21,6 +21,8 @@ func TestKeep(t *testing.T) {
 	}{
 		"below":                  {access.Usage{Sessions: 2, Contexts: 2, TaggedHeaps: 1}, access.Kept{NewSession: true, Session: "s", Context: "c", Heap: "h"}, ""},
 		"a logical session":      {access.Usage{Sessions: 3}, access.Kept{NewSession: true}, "sessions, logical and named (limit-sessions: 3, 3 in use); use an existing session"},
+		"a short name":           {access.Usage{ShortNames: 3}, access.Kept{NewShortName: true}, "short names of sessions (limit-sessions: 3, 3 in use); use the id of the session"},
+		"names do not count":     {access.Usage{ShortNames: 3}, access.Kept{NewSession: true, Session: "s", Context: "c"}, ""},
 		"a name":                 {access.Usage{Sessions: 4}, access.Kept{Session: "s"}, "(limit-sessions: 3, 4 in use)"},
 		"a known name":           {access.Usage{Sessions: 3}, access.Kept{Session: "known"}, ""},
 		"contexts do not count":  {access.Usage{Contexts: 3, TaggedHeaps: 2}, access.Kept{NewSession: true}, ""},

@@ -44,8 +44,8 @@ type Usage struct {
 	Runs int64
 	// OutputBytes and HeapBytes are stored.
 	OutputBytes, HeapBytes int64
-	// Sessions, Contexts and TaggedHeaps are kept permanently.
-	Sessions, Contexts, TaggedHeaps int64
+	// Sessions, Contexts, TaggedHeaps and ShortNames are kept permanently.
+	Sessions, Contexts, TaggedHeaps, ShortNames int64
 	// Applied is the position of the last event that is counted.
 	Applied uint64
 }
