@@ -334,7 +334,7 @@ func TestLostHeaps(t *testing.T) {
 	}
 	loss(events.LostBlob{Tenant: tenant, Kind: "text", SHA256: heap(11)}, events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: heap(77)})
 	lost := loss(events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: heap(12)})
-	loss(events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: heap(12)}) // what was lost before is not lost again
+	loss(events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: heap(12)}) // a lost heap is not lost again
 	apply(t, s, b)
 
 	marks := func(who string) map[string]*uint64 {

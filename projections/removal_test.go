@@ -178,7 +178,7 @@ func (b *soundBook) move() {
 	switch b.IntN(34) {
 	case 33:
 		b.add(&events.SessionRefAssigned{Holder: heap(b.n), Ref: "s0", SessionID: sessionID(b.IntN(2))})
-	case 32: // of the opening of a volume this is all that the tables hold
+	case 32: // the tables hold nothing else of the opening of a volume
 		if len(b.heaps) > 0 {
 			n := b.heaps[b.IntN(len(b.heaps))]
 			b.add(&events.LedgerVolumeOpened{Reason: events.VolumeDamaged, LostBlobs: []events.LostBlob{{Tenant: tenant, Kind: "heap", SHA256: heap(n)}}})

@@ -35,7 +35,7 @@ type conversation struct {
 	end      endHeader
 	text     []byte
 	heap     []byte
-	// dropHeap discards what comes of the heap; heapTaken counts its bytes.
+	// heapTaken counts the received bytes of the heap. With dropHeap they are discarded.
 	dropHeap  bool
 	heapTaken int64
 }
@@ -207,7 +207,7 @@ func (c *conversation) reserveHeap(ctx context.Context, reserve func(context.Con
 	return nil
 }
 
-// discardHeap keeps nothing of the heap. The worker still has to send it.
+// discardHeap drops the heap. The worker still has to send it.
 func (c *conversation) discardHeap() { c.dropHeap, c.heap = true, nil }
 
 // room returns where the next piece of the heap may be read to, so that it need

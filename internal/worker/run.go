@@ -109,9 +109,8 @@ func (w *watch) finish() (timedOut bool, cause error, spent bool) {
 func (p *process) perform(ctx context.Context, t *Task, lines func(context.Context, []Line) error) (o Outcome, clean bool, err error) {
 	started := time.Now()
 	w := &watch{p: p}
-	// Calls and output end with the run, whoever ends it: the worker writes on only
-	// while this side reads. Calls end first, so none is made after output that was not
-	// taken.
+	// Calls and output stop to wait when the run is stopped: a worker whose pipe is full
+	// does not stop. Calls end first, so none is made after output that was refused.
 	hostCtx, endHost := context.WithCancel(ctx)
 	defer endHost()
 	lineCtx, endLines := context.WithCancel(context.WithoutCancel(ctx))
