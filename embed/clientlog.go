@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"daybook/events"
 	"daybook/internal/access"
@@ -31,8 +32,36 @@ func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uin
 	seq, err := l.append(ctx, e, after)
 	if err == nil {
 		ledger.NoteRecorded(ctx)
+		l.d.ended.note(e)
 	}
 	return seq, err
+}
+
+// endedCount counts the executions that the server brought to an end itself, by status.
+// The runner counts the others.
+type endedCount struct {
+	mu sync.Mutex
+	by map[events.Status]int64 // guarded by mu
+}
+
+// note counts a recorded event if it is the end of an execution without a runner.
+func (c *endedCount) note(e events.Event) {
+	status, ok := e.Type.Status()
+	if end := events.Ended(e.Data); !ok || end == nil || end.Runner != "" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by == nil {
+		c.by = map[events.Status]int64{}
+	}
+	c.by[status]++
+}
+
+func (c *endedCount) of(status events.Status) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.by[status]
 }
 
 func (l clientLog) append(ctx context.Context, e events.Event, after int64) (uint64, error) {

@@ -55,6 +55,7 @@ type Daybook struct {
 	toolServers  *toolserver.Set      // nil without any
 	auth         access.Authenticator // nil lets everybody in
 	quotas       *access.Quotas
+	ended        endedCount
 	budget       *budget.Budget
 	reads        *reads.Gate
 	certificate  *certificate // nil without TLS

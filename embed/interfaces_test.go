@@ -140,14 +140,21 @@ func TestRequestLimit(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	book := start(t, embed.Options{})
+	book := start(t, embed.Options{Slots: 1})
 	server := httptest.NewServer(book.Handler())
 	defer server.Close()
 	completes(t, book, embed.Script{Code: "1"})
 	run(t, book, embed.Script{Code: "throw 1"})
+	// The second one is cancelled before its start. Each end counts once.
+	running, queued := submit(t, book, embed.Script{Code: "for (;;);"}), submit(t, book, embed.Script{Code: "1"})
+	for _, id := range []string{queued, running} {
+		if err := book.Cancel(within(t), id); err != nil {
+			t.Fatal(err)
+		}
+	}
 	_, body := get(t, server.URL+"/metrics")
 	// A run counts shortly after its end can be read.
-	for ctx := within(t); !strings.Contains(body, "\ndaybook_runner_executions_total{status=\"failed\"} 1\n") && ctx.Err() == nil; {
+	for ctx := within(t); !(strings.Contains(body, "\ndaybook_runner_executions_total{status=\"failed\"} 1\n") && strings.Contains(body, "{status=\"cancelled\"} 2\n")) && ctx.Err() == nil; {
 		_, body = get(t, server.URL+"/metrics")
 	}
 	problems, err := promlint.New(strings.NewReader(body)).Lint()
@@ -159,10 +166,10 @@ func TestMetrics(t *testing.T) {
 		`daybook_runner_executions_total{status="completed"} 1`,
 		`daybook_runner_executions_total{status="failed"} 1`,
 		`daybook_runner_executions_total{status="timed_out"} 0`,
-		`daybook_runner_executions_total{status="cancelled"} 0`,
+		`daybook_runner_executions_total{status="cancelled"} 2`,
 		`daybook_runner_handed_back_total 0`,
-		`daybook_runner_queue_seconds_bucket{tenant="default",le="600"} 2`,
-		`daybook_runner_queue_seconds_count{tenant="default"} 2`,
+		`daybook_runner_queue_seconds_bucket{tenant="default",le="600"} 3`,
+		`daybook_runner_queue_seconds_count{tenant="default"} 3`,
 		`daybook_projection_applied_position ([6-9]|\d\d)`, // six, and checkpoints
 	} {
 		if !regexp.MustCompile(`\n` + want + `\n`).MatchString(body) {

@@ -60,7 +60,8 @@ func TestKeptLimits(t *testing.T) {
 	largest("sessions", 2)
 
 	const sessions = "over the limit of sessions, logical and named (limit-sessions: 2, 2 in use); use an existing session, or ask the operator to raise it"
-	want("another name", acme, http.MethodPost, "/api/exec", run("b"), http.StatusTooManyRequests, sessions)
+	const permanent = `"permanent":true`
+	want("another name", acme, http.MethodPost, "/api/exec", run("b"), http.StatusTooManyRequests, sessions, permanent)
 	want("another intent", acme, http.MethodPost, "/api/logical-sessions", open("y"), http.StatusTooManyRequests, sessions)
 	metric(`daybook_limit_refusals_total{limit="limit-sessions"} 2`)
 	want("the same intent", acme, http.MethodPost, "/api/logical-sessions", open("x"), http.StatusOK)

@@ -63,7 +63,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	stats := c.d.runner.Stats()
 	out <- prometheus.MustNewConstMetric(desc("runner_in_flight", "Runs in this process's hands."), prometheus.GaugeValue, float64(stats.InFlight))
 	for _, status := range []events.Status{events.StatusCompleted, events.StatusFailed, events.StatusTimedOut, events.StatusCancelled} {
-		out <- prometheus.MustNewConstMetric(desc("runner_executions_total", "Executions this process brought to an end.", "status"), prometheus.CounterValue, float64(stats.Done[status]), string(status))
+		out <- prometheus.MustNewConstMetric(desc("runner_executions_total", "Executions this process brought to an end.", "status"), prometheus.CounterValue, float64(stats.Done[status]+c.d.ended.of(status)), string(status))
 	}
 	queueMetrics(out, stats)
 	out <- prometheus.MustNewConstMetric(desc("runner_handed_back_total", "Runs handed back while draining."), prometheus.CounterValue, float64(stats.HandedBack))

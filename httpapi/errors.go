@@ -27,15 +27,17 @@ import (
 // Problem is the body of every error: a problem document (RFC 9457) with the
 // message repeated as "error".
 type Problem struct {
-	Type   string       `json:"type" doc:"Always about:blank: the status says what kind of problem it is." example:"about:blank"`
-	Title  string       `json:"title" doc:"The status in words." example:"Not Found"`
-	Status int          `json:"status" doc:"The HTTP status." example:"404"`
-	Detail string       `json:"detail" doc:"What is wrong and what to do."`
-	Error  string       `json:"error" doc:"The same text as detail."`
-	Code   string       `json:"code" doc:"Class of the error, for programs." example:"not_found"`
-	Field  string       `json:"field,omitempty" doc:"The request field at fault."`
-	OK     *bool        `json:"ok,omitempty" doc:"False, where success would have answered {\"ok\":true}."`
-	Errors []FieldError `json:"errors,omitempty" doc:"One entry per fault when there are several."`
+	Type   string `json:"type" doc:"Always about:blank: the status says what kind of problem it is." example:"about:blank"`
+	Title  string `json:"title" doc:"The status in words." example:"Not Found"`
+	Status int    `json:"status" doc:"The HTTP status." example:"404"`
+	Detail string `json:"detail" doc:"What is wrong and what to do."`
+	Error  string `json:"error" doc:"The same text as detail."`
+	Code   string `json:"code" doc:"Class of the error, for programs." example:"not_found"`
+	Field  string `json:"field,omitempty" doc:"The request field at fault."`
+	// Permanent marks a limit that does not reset.
+	Permanent bool         `json:"permanent,omitempty" doc:"True for a limit that waiting alone does not free."`
+	OK        *bool        `json:"ok,omitempty" doc:"False, where success would have answered {\"ok\":true}."`
+	Errors    []FieldError `json:"errors,omitempty" doc:"One entry per fault when there are several."`
 }
 
 // FieldError is one of several faults of a request.
@@ -228,6 +230,7 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 		}
 		if limit, ok := errors.AsType[*access.LimitError](err); ok {
 			f.retryAfter = limit.RetryAfterSeconds()
+			f.problem.Permanent = limit.Standing
 		}
 		if errors.As(err, &unwritable) && unwritable.Passes {
 			f.retryAfter = retryWhenWritable

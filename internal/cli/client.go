@@ -88,7 +88,7 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 	}
 	if token != "" {
 		if req.URL.Scheme == "http" && !thisMachine(req.URL.Hostname()) && !f.Insecure {
-			return nil, fmt.Errorf("--server %s: the token would travel as plain text, for anybody on the way to read; use https, or --insecure if the way is safe", f.Server)
+			return nil, usageError{fmt.Errorf("--server %s: refusing to send a token over plain HTTP; use https, or --insecure on a trusted network", f.Server)}
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -98,7 +98,7 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 	}
 	if isRedirect(resp) {
 		resp.Body.Close()
-		return nil, fmt.Errorf("--server %s answers that it is at %s; name that", f.Server, resp.Header.Get("Location"))
+		return nil, usageError{fmt.Errorf("--server %s answers that it is at %s; name that", f.Server, resp.Header.Get("Location"))}
 	}
 	if resp.StatusCode >= 400 {
 		defer resp.Body.Close()
@@ -134,11 +134,11 @@ func (f clientFlags) token() (string, error) {
 	}
 	raw, err := os.ReadFile(f.TokenFile)
 	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
+		return "", usageError{fmt.Errorf("--token-file: %w", err)}
 	}
 	token := strings.TrimSpace(string(raw))
 	if token == "" || strings.ContainsAny(token, " \r\n\t") {
-		return "", fmt.Errorf("--token-file %s: it must hold one token and nothing else", f.TokenFile)
+		return "", usageError{fmt.Errorf("--token-file %s: the file must hold one token and nothing else", f.TokenFile)}
 	}
 	return token, nil
 }
@@ -157,6 +157,8 @@ type serverError struct {
 	code string
 	// field is the part of the request at fault, or empty.
 	field string
+	// permanent is true for a limit that waiting alone does not free.
+	permanent bool
 }
 
 func (e *serverError) Error() string { return e.message }
@@ -167,9 +169,9 @@ func (e *serverError) Status() int { return e.status }
 // Code is the class of the error, as the answer names it.
 func (e *serverError) Code() string { return e.code }
 
-// temporary tells a server that cannot do it now from a request it refuses.
+// temporary reports whether the server cannot do it now, but may later.
 func (e *serverError) temporary() bool {
-	return e.status >= http.StatusInternalServerError || e.status == http.StatusTooManyRequests
+	return !e.permanent && (e.status >= http.StatusInternalServerError || e.status == http.StatusTooManyRequests)
 }
 
 func answerError(resp *http.Response) error {
@@ -179,6 +181,8 @@ func answerError(resp *http.Response) error {
 		Detail string `json:"detail"`
 		Field  string `json:"field"`
 		Code   string `json:"code"`
+
+		Permanent bool `json:"permanent"`
 	}
 	message := strings.TrimSpace(string(raw))
 	if json.Unmarshal(raw, &problem) == nil && problem.Error+problem.Detail != "" {
@@ -190,7 +194,7 @@ func answerError(resp *http.Response) error {
 	if message == "" {
 		message = "the server answered " + resp.Status
 	}
-	return &serverError{status: resp.StatusCode, message: message, code: problem.Code, field: problem.Field}
+	return &serverError{status: resp.StatusCode, message: message, code: problem.Code, field: problem.Field, permanent: problem.Permanent}
 }
 
 // query renders the non-empty parameters of a URL.

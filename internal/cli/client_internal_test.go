@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// A refusal that time does not change has the status of refused requests.
+func TestExitStatusOfLimits(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]int{
+		`{"error":"too many requests","code":"exhausted"}`:                  exitUnavailable,
+		`{"error":"too many sessions","code":"exhausted","permanent":true}`: exitUsage,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Daybook-Api", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = io.WriteString(w, body)
+		}))
+		err := clientFlags{Server: server.URL}.call(t.Context(), http.MethodGet, "/", nil, nil)
+		server.Close()
+		if status := exitStatus(err, io.Discard); status != want {
+			t.Errorf("%s: exit status %d, want %d", body, status, want)
+		}
+	}
+}
