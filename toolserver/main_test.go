@@ -37,7 +37,7 @@ func serveStdio(mode string) {
 	case "stubborn": // does not end when its input does
 		select {}
 	case "garbage":
-		fmt.Println(strings.Repeat("\x00not json ", 100))
+		fmt.Print(strings.Repeat("\x00not json "+os.Getenv("API_KEY")+"\n", 65))
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	case "endless line":
 		for {
@@ -45,6 +45,9 @@ func serveStdio(mode string) {
 				return
 			}
 		}
+	case "banner":
+		fmt.Printf("Server 1.0 for %s\n[INFO] listening\n[1] ready {\n\"text\"\n{\"level\":30,\"msg\":\"log of it\"}\n\n", os.Getenv("API_KEY"))
+		serveOdd(os.Stdin, os.Stdout)
 	case "odd":
 		serveOdd(os.Stdin, os.Stdout)
 	case "dies at once":

@@ -136,6 +136,7 @@ const steady = time.Minute
 // watch waits for the end of a connection.
 func (s *server) watch(l *link) {
 	err := l.session.Wait()
+	err = cmp.Or(l.child.problem(), err)
 	s.mu.Lock()
 	current := s.link == l
 	if current {
@@ -191,14 +192,14 @@ func (s *server) connect() (*link, error) {
 	defer stop()
 	session, err := client.Connect(ctx, transport, nil)
 	if err != nil {
-		err = cmp.Or(context.Cause(ctx), err)
+		err = cmp.Or(context.Cause(ctx), l.child.problem(), err)
 		l.close()
 		return nil, errors.New(s.explain("it does not connect", err))
 	}
 	l.session = session
 	tools, err := s.list(ctx, session)
 	if err != nil {
-		err = cmp.Or(context.Cause(ctx), err)
+		err = cmp.Or(context.Cause(ctx), l.child.problem(), err)
 		l.close()
 		return nil, errors.New(s.explain("its tools cannot be listed", err))
 	}

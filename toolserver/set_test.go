@@ -110,6 +110,28 @@ func TestFailingServers(t *testing.T) {
 	}
 }
 
+// Lines of a program on standard output that are no messages are left out and logged. Too
+// many of them end the connection.
+func TestStrayLines(t *testing.T) {
+	var said log
+	set := newSet(t, toolserver.Options{Logger: slog.New(slog.NewTextHandler(&said, nil))}, child(t, "banner", "banner"), child(t, "garbage", "garbage"))
+	set.Servers(t.Context(), "default")
+	if r := set.Call(t.Context(), "default", "banner", "lines", []byte("{}")); string(r.Text) != `{"a":[{"c":1}],"b":{}}` {
+		t.Errorf("after a banner: %s %s", r.Outcome, r.Text)
+	}
+	for _, line := range []string{"Server 1.0 for [hidden]", "[INFO] listening", "[1] ready {", `\"text\"`, "log of it"} {
+		if n := strings.Count(said.String(), line); n != 1 {
+			t.Errorf("%d lines of the log have %q", n, line)
+		}
+	}
+	if r := set.Call(t.Context(), "default", "garbage", "echo", []byte("{}")); !strings.Contains(string(r.Text), `more than 64 lines of its standard output are no messages, the last one is "not json [hidden]"`) {
+		t.Errorf("65 lines: %s %s", r.Outcome, r.Text)
+	}
+	if strings.Contains(said.String(), secret) {
+		t.Error("the log has a secret")
+	}
+}
+
 // A server that does not answer holds nobody up for longer than the limits.
 func TestSlowServers(t *testing.T) {
 	set := newSet(t, toolserver.Options{ConnectTimeout: 500 * time.Millisecond, CallTimeout: time.Minute}, child(t, "silent", "silent"), child(t, "stubborn", "stubborn"), child(t, "good", "normal"))

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -33,6 +34,8 @@ type child struct {
 	beside *beside
 	life   context.Context
 	log    *slog.Logger
+	scrub  scrubber
+	strays atomic.Pointer[error] // why its output ended the connection
 }
 
 // startChild starts the program on a thread of its own: the kernel ends a child
@@ -60,7 +63,7 @@ func startChild(life context.Context, c Config, log *slog.Logger, scrub scrubber
 	said := &logWriter{log: log, scrub: scrub}
 	cmd.Stdout, cmd.Stderr = theirOut, said
 	cmd.WaitDelay = quitting
-	p := &child{cmd: cmd, in: in, out: out, exited: make(chan struct{}), beside: b, life: life, log: log}
+	p := &child{cmd: cmd, in: in, out: out, exited: make(chan struct{}), beside: b, life: life, log: log, scrub: scrub}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -99,13 +102,34 @@ func startProblem(err error) error {
 // Connect gives the conversation over the child's pipes.
 func (p *child) Connect(ctx context.Context) (sdk.Connection, error) {
 	var told time.Time
-	lines := &lineReader{ReadCloser: p.out, reader: bufio.NewReader(p.out), beside: p.beside, life: p.life, onLong: func() {
+	lines := &lineReader{ReadCloser: p.out, reader: bufio.NewReader(p.out), beside: p.beside, life: p.life}
+	lines.onStray = func(line []byte) error {
+		shown := p.scrub.text(string(line[:min(len(line), 2*maxMessage)]))
+		if err := lines.stray.add(shown); err != nil {
+			p.strays.Store(&err)
+			return err
+		}
+		p.log.Warn("an MCP server wrote a line to its standard output that is no message, which is left out", "line", shown)
+		return nil
+	}
+	lines.onLong = func() {
 		if time.Since(told) > burstTime {
 			told = time.Now()
 			p.log.Warn("an MCP server sent a line longer than 16 MiB, which is left out")
 		}
-	}}
+	}
 	return expecting{&sdk.IOTransport{Reader: lines, Writer: p, MaxLineLength: maxMessageBytes}, p.beside}.Connect(ctx)
+}
+
+// problem is why the output of the child ended the connection, or nil.
+func (p *child) problem() error {
+	if p == nil {
+		return nil
+	}
+	if err := p.strays.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 func (p *child) Write(b []byte) (int, error) { return p.in.Write(b) }

@@ -257,8 +257,12 @@ type lineReader struct {
 	beside *beside
 	life   context.Context
 	onLong func() // is called for each line that is too long, which is left out
-	rest   []byte
-	err    error
+	// onStray is called for each line that is no message, which is left out. Its error
+	// ends the connection.
+	onStray func(line []byte) error
+	stray   strayLines
+	rest    []byte
+	err     error
 }
 
 func (l *lineReader) Read(p []byte) (int, error) {
@@ -271,6 +275,12 @@ func (l *lineReader) Read(p []byte) (int, error) {
 		if errors.Is(l.err, errTooLong) {
 			l.err = skipLine(l.reader)
 			l.onLong()
+			continue
+		}
+		if l.stray.has(line) {
+			if err := l.onStray(line); err != nil {
+				l.err = err
+			}
 			continue
 		}
 		if len(line) <= 1 || len(line) > smallMessage && !json.Valid(line) {
