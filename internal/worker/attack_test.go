@@ -256,7 +256,8 @@ func makeInterrupt() error {
 	return nil
 }
 
-// order is what an attacking process is told on its standard input.
+// order is the first line of an attacking process's standard input. The base heap
+// follows it.
 type order struct {
 	Attack   string
 	Stateful bool
@@ -274,15 +275,16 @@ func init() {
 // thing a worker must not do. It does not return.
 func attack() {
 	b, err := io.ReadAll(os.Stdin)
+	line, heap, _ := bytes.Cut(b, []byte("\n"))
 	var o order
 	if err == nil {
-		err = json.Unmarshal(b, &o)
+		err = json.Unmarshal(line, &o)
 	}
 	if err == nil {
 		err = makeInterrupt()
 	}
 	if err == nil {
-		_, err = v8.Warm(!o.Stateful, nil)
+		_, err = v8.Warm(!o.Stateful, heap)
 	}
 	if err != nil {
 		fmt.Println("not begun:", err)
@@ -310,7 +312,11 @@ func attack() {
 // the terms of assault.want.
 func (a assault) commit(t *testing.T, stateful bool, credential *syscall.Credential) string {
 	t.Helper()
-	b, err := json.Marshal(order{a.name, stateful})
+	line, err := json.Marshal(order{a.name, stateful})
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap, err := worker.ReceivedBaseHeap(t.Context(), stateful)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,10 +327,7 @@ func (a assault) commit(t *testing.T, stateful bool, credential *syscall.Credent
 	}
 	ours, theirs := os.NewFile(uintptr(socket[0]), ""), os.NewFile(uintptr(socket[1]), "")
 	defer theirs.Close()
-	if _, err := ours.Write(b); err != nil {
-		t.Fatal(err)
-	}
-	ours.Close()
+	defer ours.Close()
 	var stdout, stderr bytes.Buffer
 	cmd := &exec.Cmd{
 		Path: "/proc/self/exe", Args: worker.WorkerArgs(1 << 30), Env: []string{}, Dir: "/", Stdin: theirs, Stdout: &stdout, Stderr: &stderr,
@@ -333,10 +336,15 @@ func (a assault) commit(t *testing.T, stateful bool, credential *syscall.Credent
 	// The process dies with the thread that started it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err = cmd.Run()
-	if cmd.ProcessState == nil {
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	theirs.Close()
+	if _, err := ours.Write(slices.Concat(line, []byte("\n"), heap)); err != nil {
+		t.Errorf("give the process its order: %v", err)
+	}
+	ours.Close()
+	_ = cmd.Wait() // how it ended is read from ProcessState
 	if ws := cmd.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() {
 		if ws.Signal() != syscall.SIGSYS {
 			return "killed by " + unix.SignalName(ws.Signal()) + stderr.String()

@@ -13,7 +13,18 @@ import (
 
 // UseProgram makes the pool start another program than this one, or this one
 // with other arguments.
-func (p *Pool) UseProgram(path string, args ...string) { p.path, p.args = path, args }
+func (p *Pool) UseProgram(path string, args ...string) {
+	p.OwnBaseHeaps()
+	p.path, p.args = path, args
+}
+
+// OwnBaseHeaps has the pool make base heaps of its own instead of using those of the
+// process. It may be called again; the caller MUST call it before the first worker starts.
+func (p *Pool) OwnBaseHeaps() {
+	if p.bases[true] == baseHeaps[true] {
+		p.bases = newBases()
+	}
+}
 
 // IdleWorkers lists the tenants and process ids of idle workers.
 func (p *Pool) IdleWorkers() map[int]string {
@@ -24,6 +35,20 @@ func (p *Pool) IdleWorkers() map[int]string {
 		pids[w.cmd.Process.Pid] = w.owner.tenant
 	}
 	return pids
+}
+
+// ReceivedBaseHeap is the base heap that workers of this process receive.
+func ReceivedBaseHeap(ctx context.Context, stateful bool) ([]byte, error) {
+	b := baseHeaps[stateful]
+	select {
+	case <-b.made:
+		return b.heap, nil
+	default:
+	}
+	p := New(Options{Idle: -1})
+	defer p.Close()
+	_, err := p.Layers(ctx, stateful)
+	return b.heap, err
 }
 
 // BaseHeaps counts the idle workers that made a base heap, and the others.

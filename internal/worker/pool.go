@@ -94,7 +94,7 @@ type Pool struct {
 	told  sync.Once      // says what confinement lacks
 	tasks sync.WaitGroup // the spawner, replenishing, disposal of workers
 
-	bases map[bool]*base // by whether tasks are stateful
+	bases map[bool]*base // by whether tasks are stateful; not changed
 
 	mu       sync.Mutex // guards what follows
 	closed   bool
@@ -123,8 +123,7 @@ type spawned struct {
 // New returns a pool. It starts nothing: workers come with the first task, or
 // with Engine. The caller must call Close.
 func New(opts Options) *Pool {
-	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest), running: map[*process]struct{}{},
-		bases: map[bool]*base{true: newBase(), false: newBase()}}
+	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest), running: map[*process]struct{}{}, bases: baseHeaps}
 	p.path, p.isolate = executable(), namespaces
 	// A heap and its buffers may need their limits twice while they are saved; the
 	// range V8 keeps for code counts half a gigabyte, and the process itself needs
