@@ -22,6 +22,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"golang.org/x/sys/unix"
+
 	"daybook/embed"
 	"daybook/events"
 	"daybook/internal/tier"
@@ -345,14 +347,19 @@ func TestCloseWithClientsAttached(t *testing.T) {
 	if n, err := idle.Read(make([]byte, 1)); n != 1 {
 		t.Fatal(err)
 	}
-	// Ask for more than fits into the socket, and read none of it.
-	_ = deaf.SetWriteDeadline(time.Now().Add(3 * time.Second))
+	// Ask for far more than fits into the socket, and read none of it: an answer has
+	// 10 KB or more.
 	_, err := io.WriteString(deaf, framed(1, initialize))
-	for n := 10; err == nil; n++ {
+	for n := 10; n < 310 && err == nil; n++ {
 		_, err = io.WriteString(deaf, framed(n, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, n)))
 	}
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err != nil {
 		t.Fatal(err)
+	}
+	for late := time.Now().Add(patience); unread(t, deaf) < 64<<10; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("%d bytes of answers came", unread(t, deaf))
+		}
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- book.Close() }()
@@ -364,6 +371,21 @@ func TestCloseWithClientsAttached(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("Close waits for a client that reads nothing")
 	}
+}
+
+// unread is how many bytes wait in a socket to be read.
+func unread(t *testing.T, c *net.UnixConn) (n int) {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused error
+	err = raw.Control(func(fd uintptr) { n, refused = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	if err = errors.Join(err, refused); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // An attached client learns of the end when the owner goes.
