@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -265,6 +266,13 @@ func makeInterrupt() error {
 	return nil
 }
 
+// givenHeaps are the base heaps that the attacking processes receive, by whether their
+// tasks are stateful. Each is made once.
+var givenHeaps = map[bool]func() ([]byte, error){
+	true:  sync.OnceValues(func() ([]byte, error) { return worker.MakeBaseHeap(context.Background(), true) }),
+	false: sync.OnceValues(func() ([]byte, error) { return worker.MakeBaseHeap(context.Background(), false) }),
+}
+
 // order is the first line of an attacking process's standard input. The base heap
 // follows it.
 type order struct {
@@ -325,7 +333,7 @@ func (a assault) commit(t *testing.T, stateful bool, credential *syscall.Credent
 	if err != nil {
 		t.Fatal(err)
 	}
-	heap, err := worker.ReceivedBaseHeap(t.Context(), stateful)
+	heap, err := givenHeaps[stateful]()
 	if err != nil {
 		t.Fatal(err)
 	}

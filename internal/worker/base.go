@@ -2,7 +2,7 @@ package worker
 
 import "context"
 
-// base is the base heap of one kind of worker: the first worker of this process makes
+// base is the base heap of one kind of worker: the first worker of a pool makes
 // it, the others receive it, which takes them a third of the time and of the
 // processor. No user code has been near the worker that made it.
 type base struct {
@@ -12,10 +12,7 @@ type base struct {
 	heap   []byte
 }
 
-// baseHeaps are the base heaps by whether tasks are stateful. Like the engine that is
-// linked into the program, they are the same for all pools of this process.
-var baseHeaps = newBases()
-
+// newBases returns the base heaps of a pool, by whether tasks are stateful.
 func newBases() map[bool]*base { return map[bool]*base{true: newBase(), false: newBase()} }
 
 func newBase() *base {
@@ -25,7 +22,7 @@ func newBase() *base {
 }
 
 // greet waits until a worker is ready. Workers of one kind that start at the same
-// time, of any pool, wait for the one of them that makes the base heap.
+// time wait for the one of them that makes the base heap.
 func (p *Pool) greet(ctx context.Context, w *process, stateful bool) error {
 	b := p.bases[stateful]
 	// Once the heap is made, the token is gone.

@@ -31,8 +31,7 @@ func TestGivenBaseHeapsGiveEqualHeaps(t *testing.T) {
 			}
 			return o
 		}
-		maker := worker.New(worker.Options{Idle: -1})
-		maker.OwnBaseHeaps() // its first worker makes the heap
+		maker := worker.New(worker.Options{Idle: -1}) // its first worker makes the heap
 		made, given, again := run(maker, nil), run(maker, nil), run(pool, nil)
 		if !bytes.Equal(made.Heap, given.Heap) || !bytes.Equal(made.Heap, again.Heap) {
 			t.Errorf("%q leaves different heaps: %d, %d and %d bytes", code, len(made.Heap), len(given.Heap), len(again.Heap))
@@ -52,7 +51,6 @@ func TestOneWorkerMakesTheBaseHeap(t *testing.T) {
 	t.Parallel()
 	for _, stateless := range []bool{false, true} {
 		pool := worker.New(worker.Options{Idle: 6, Stateless: stateless})
-		pool.OwnBaseHeaps()
 		defer pool.Close()
 		if _, err := pool.Engine(t.Context()); err != nil {
 			t.Fatal(err)

@@ -13,18 +13,7 @@ import (
 
 // UseProgram makes the pool start another program than this one, or this one
 // with other arguments.
-func (p *Pool) UseProgram(path string, args ...string) {
-	p.OwnBaseHeaps()
-	p.path, p.args = path, args
-}
-
-// OwnBaseHeaps has the pool make base heaps of its own instead of using those of the
-// process. It may be called again; the caller MUST call it before the first worker starts.
-func (p *Pool) OwnBaseHeaps() {
-	if p.bases[true] == baseHeaps[true] {
-		p.bases = newBases()
-	}
-}
+func (p *Pool) UseProgram(path string, args ...string) { p.path, p.args = path, args }
 
 // IdleWorkers lists the tenants and process ids of idle workers.
 func (p *Pool) IdleWorkers() map[int]string {
@@ -37,18 +26,12 @@ func (p *Pool) IdleWorkers() map[int]string {
 	return pids
 }
 
-// ReceivedBaseHeap is the base heap that workers of this process receive.
-func ReceivedBaseHeap(ctx context.Context, stateful bool) ([]byte, error) {
-	b := baseHeaps[stateful]
-	select {
-	case <-b.made:
-		return b.heap, nil
-	default:
-	}
+// MakeBaseHeap returns the base heap that workers of a pool receive.
+func MakeBaseHeap(ctx context.Context, stateful bool) ([]byte, error) {
 	p := New(Options{Idle: -1})
 	defer p.Close()
 	_, err := p.Layers(ctx, stateful)
-	return b.heap, err
+	return p.bases[stateful].heap, err
 }
 
 // BaseHeaps counts the idle workers that made a base heap, and the others.

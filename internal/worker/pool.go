@@ -123,7 +123,7 @@ type spawned struct {
 // New returns a pool. It starts nothing: workers come with the first task, or
 // with Engine. The caller must call Close.
 func New(opts Options) *Pool {
-	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest), running: map[*process]struct{}{}, bases: baseHeaps}
+	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest), running: map[*process]struct{}{}, bases: newBases()}
 	p.path, p.isolate = executable(), namespaces
 	// A heap and its buffers may need their limits twice while they are saved; the
 	// range V8 keeps for code counts half a gigabyte, and the process itself needs
