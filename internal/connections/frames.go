@@ -11,15 +11,22 @@ import (
 // Types and flags of HTTP/2 frames, and the sizes of what is not in frames.
 const (
 	frameHeaderBytes = 9
-	prefaceBytes     = 24
+	// preface is what a client of HTTP/2 sends before its first frame.
+	preface      = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	prefaceBytes = len(preface)
 
 	frameData         = 0x0
 	frameHeaders      = 0x1
+	framePriority     = 0x2
 	frameReset        = 0x3
 	frameSettings     = 0x4
 	framePing         = 0x6
 	frameGoAway       = 0x7
+	frameWindowUpdate = 0x8
 	frameContinuation = 0x9
+
+	settingBytes     = 6
+	settingTableSize = 0x1
 
 	flagAck        = 0x1
 	flagEndStream  = 0x1
@@ -44,6 +51,12 @@ const (
 var (
 	errTooManyFrames = errors.New("the header of a request has too many frames or bytes")
 	errOutOfOrder    = errors.New("a frame comes between those of a header")
+	errPadding       = errors.New("the padding of a header is longer than its frame")
+	errNoPreface     = errors.New("a connection of HTTP/2 does not start with its preface")
+	errEarlier       = errors.New("the header of a request has an earlier stream")
+	errIdle          = errors.New("a frame refers to a stream before its request")
+	errEmpty         = errors.New("the header of a request is empty")
+	errTableSize     = errors.New("the size of the header table changes behind a request")
 )
 
 // frame is the header of an HTTP/2 frame.
@@ -85,6 +98,37 @@ func (f *frames) next(p []byte) (used int, started bool) {
 	return used, true
 }
 
+// word is a number in a payload: 32 bits at its start, or the identifier of a setting.
+type word struct {
+	value uint32
+	have  int // bytes
+}
+
+// take takes a piece of the payload and reports whether the number is complete now.
+func (w *word) take(p []byte) (complete bool) {
+	for _, b := range p[:min(len(p), 4-w.have)] {
+		w.value = w.value<<8 | uint32(b)
+		w.have++
+		complete = w.have == 4
+	}
+	return complete
+}
+
+// setting takes a piece of a payload of settings, behind a number of bytes of it. It
+// reports whether an identifier that ends in the piece is that of the size of the table of
+// HPACK.
+func (w *word) setting(p []byte, before int) (tableSize bool) {
+	for i, b := range p {
+		switch (before + i) % settingBytes {
+		case 0:
+			w.value = uint32(b) << 8
+		case 1:
+			tableSize = tableSize || w.value|uint32(b) == settingTableSize
+		}
+	}
+	return tableSize
+}
+
 // block follows the header of a request in HEADERS and CONTINUATION frames, and decodes
 // it to count its fields.
 type block struct {
@@ -96,7 +140,8 @@ type block struct {
 	left    int // bytes of the fragment that are left
 	padded  bool
 	fields  int
-	size    int // as in SETTINGS_MAX_HEADER_LIST_SIZE
+	size    int  // as in SETTINGS_MAX_HEADER_LIST_SIZE
+	request bool // has a pseudo-header field: it is no trailer
 }
 
 func newBlock() *block {
@@ -104,6 +149,7 @@ func newBlock() *block {
 	b.decoder = hpack.NewDecoder(hpackTable, func(f hpack.HeaderField) {
 		b.fields++
 		b.size += int(f.Size())
+		b.request = b.request || f.IsPseudo()
 	})
 	b.decoder.SetMaxStringLength(maxBlockBytes)
 	return b
@@ -115,7 +161,7 @@ func (b *block) begin(f frame) error {
 		return errOutOfOrder
 	}
 	if f.kind == frameHeaders {
-		b.open, b.frames, b.bytes, b.fields, b.size = true, 0, 0, 0, 0
+		b.open, b.frames, b.bytes, b.fields, b.size, b.request = true, 0, 0, 0, 0, false
 	}
 	b.frames++
 	b.bytes += f.length
@@ -135,7 +181,9 @@ func (b *block) begin(f frame) error {
 	return nil
 }
 
-// payload takes a piece of such a frame.
+// payload takes a piece of such a frame. net/http decodes no header whose padding is too
+// long and keeps the connection, but decodes its next headers: the tables of HPACK would
+// differ.
 func (b *block) payload(p []byte) error {
 	for len(p) > 0 && b.before > 0 {
 		if b.padded { // its first byte is the length of the padding
@@ -145,8 +193,11 @@ func (b *block) payload(p []byte) error {
 		b.before--
 		b.left--
 		p = p[1:]
+		if b.left < b.before {
+			return errPadding
+		}
 	}
-	p = p[:max(0, min(len(p), b.left))]
+	p = p[:min(len(p), b.left)]
 	b.left -= len(p)
 	if _, err := b.decoder.Write(p); err != nil {
 		return fmt.Errorf("decode a request header: %w", err)

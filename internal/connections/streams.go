@@ -3,6 +3,7 @@ package connections
 import (
 	"container/list"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -43,13 +44,17 @@ type frameConn struct {
 	below    *conn
 
 	// These belong to Read, which net/http calls from one goroutine.
-	in     frames
-	block  *block
-	rest   []byte // was read and not yet given to net/http
-	newest uint32 // stream of the client
-	asks   bool   // the current frame opens a stream that has no place yet
-	owes   bool   // the current frame waits, because the client sends too many of its kind
-	timed  bool   // a deadline is set for the rest of a header
+	started bool // the preface was read
+	in      frames
+	block   *block
+	trailer bool   // the block is of a stream that has, or had, a request
+	word    word   // of a PRIORITY frame, the stream that its stream depends on; of SETTINGS
+	rest    []byte // was read and not yet given to net/http
+	newest  uint32 // stream of the client
+	asks    bool   // the current frame opens a stream that has no place yet
+	owes    bool   // the current frame waits, because the client sends too many of its kind
+	timed   bool   // a deadline is set for the rest of a header
+	failed  error  // what Read returns from now on
 
 	// leaving is true once either side has sent GOAWAY: net/http ignores further streams.
 	leaving atomic.Bool
@@ -84,8 +89,8 @@ func (c *frameConn) NetConn() net.Conn { return c.below }
 
 // Read reads a piece of the frames, up to a stream that waits for its place.
 func (c *frameConn) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
+	if len(p) == 0 || c.failed != nil {
+		return 0, c.failed
 	}
 	if c.owes {
 		if err := c.below.limiter.surplus.spend(c.done); err != nil {
@@ -108,12 +113,13 @@ func (c *frameConn) Read(p []byte) (int, error) {
 			c.writing.Unlock() //nolint:staticcheck // only to wait until the client reads
 		}
 		var err error
-		if n, err = c.Conn.Read(p); n <= 0 {
-			return n, err //nolint:wrapcheck // net/http compares it
+		if n, err = c.receive(p); n <= 0 {
+			return n, err
 		}
 	}
 	used, err := c.follow(p[:n])
 	if err != nil {
+		c.failed = err
 		return 0, err
 	}
 	if used < n {
@@ -123,6 +129,25 @@ func (c *frameConn) Read(p []byte) (int, error) {
 		c.setDeadline()
 	}
 	return used, nil
+}
+
+// receive reads from the connection below. It reads the whole preface first: net/http takes
+// a connection without one for HTTP/1, whose header lines are not counted here.
+func (c *frameConn) receive(p []byte) (int, error) {
+	if c.started {
+		return c.Conn.Read(p) //nolint:wrapcheck // net/http compares it
+	}
+	start := make([]byte, prefaceBytes)
+	if _, c.failed = io.ReadFull(c.Conn, start); c.failed == nil && string(start) != preface {
+		c.failed = errNoPreface
+	}
+	if c.failed != nil {
+		return 0, c.failed
+	}
+	c.started = true
+	n := copy(p, start)
+	c.rest = start[n:]
+	return n, nil
 }
 
 // setDeadline bounds the time for the rest of a header, from now on.
@@ -145,6 +170,15 @@ func (c *frameConn) follow(p []byte) (used int, err error) {
 			err = c.begin(f)
 		case header && c.block.open:
 			err = c.block.payload(p[used : used+n])
+		case f.kind == framePriority && c.word.take(p[used:used+n]):
+			// net/http resets a stream that depends on itself, even before its request.
+			if parent := c.word.value &^ (1 << 31); parent == f.stream && parent > c.newest {
+				err = errIdle
+			}
+		case f.kind == frameSettings && c.newest > 0 && c.word.setting(p[used:used+n], f.length-c.in.skip-n):
+			// net/http sets the size while it may encode the header of an answer with the
+			// same table, and panics.
+			err = errTableSize
 		}
 		used += n
 		if err == nil && c.block.open && c.in.skip == 0 && c.in.have == 0 && f.flags&flagEndHeaders != 0 {
@@ -164,20 +198,30 @@ func (c *frameConn) begin(f frame) error {
 		if err := c.block.begin(f); err != nil {
 			return err
 		}
-		if f.kind == frameHeaders && f.stream > c.newest { // otherwise a trailer
-			c.newest, c.asks = f.stream, !c.leaving.Load()
-			c.owe()
+		if f.kind == frameHeaders {
+			c.trailer = f.stream <= c.newest
+			if !c.trailer {
+				if f.length == 0 && f.flags&flagEndHeaders != 0 {
+					return errEmpty // net/http would have all of it before its stream has a place
+				}
+				c.newest, c.asks = f.stream, !c.leaving.Load()
+				c.owe()
+			}
 		}
 		return nil
+	case framePriority:
+		c.word = word{}
+	case frameWindowUpdate:
+		if f.stream > c.newest {
+			return errIdle // net/http resets the stream if the increment is 0
+		}
 	case frameReset:
 		c.reset(f.stream)
 	case frameGoAway:
 		c.leaving.Store(true)
 	case framePing, frameSettings:
 		if f.flags&flagAck == 0 {
-			c.mu.Lock()
-			c.work.add(answerWork, time.Now())
-			c.mu.Unlock()
+			c.answer()
 		}
 	}
 	if c.block.open {
@@ -187,16 +231,28 @@ func (c *frameConn) begin(f frame) error {
 	return nil
 }
 
+// answer counts a frame that is answered at once.
+func (c *frameConn) answer() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.work.add(answerWork, time.Now())
+}
+
 // owe makes the current frame wait if the client causes too much work.
 func (c *frameConn) owe() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.owes = c.work.due()
+	c.owes = c.work.due(time.Now())
 }
 
-// endHeader checks a header whose last byte is not yet given to net/http.
+// endHeader checks a header whose last byte is not yet given to net/http. net/http opens a
+// stream for a request even if a malformed one had the same stream, or a later one: such a
+// stream would have no place.
 func (c *frameConn) endHeader(stream uint32) error {
 	large, err := c.block.end()
+	if err == nil && c.trailer && c.block.request {
+		err = errEarlier
+	}
 	if err != nil || !large {
 		return err
 	}
@@ -283,13 +339,13 @@ func (c *frameConn) end(id uint32) {
 }
 
 // reset gives the place of a stream back that either side resets, once its handler had
-// time to end.
-func (c *frameConn) reset(id uint32) {
+// time to end. It reports whether the stream was open.
+func (c *frameConn) reset(id uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st, open := c.streams[id]
 	if !open {
-		return
+		return false
 	}
 	delete(c.streams, id)
 	c.work.add(resetWork, time.Now())
@@ -305,6 +361,7 @@ func (c *frameConn) reset(id uint32) {
 		c.give(st)
 	}
 	time.AfterFunc(resetTime, later)
+	return true
 }
 
 // give gives the place of a stream back. Close gives back those that are left. The caller
@@ -341,7 +398,9 @@ func (c *frameConn) Write(p []byte) (int, error) {
 		}
 		switch f := c.out.current; f.kind {
 		case frameReset:
-			c.reset(f.stream)
+			if !c.reset(f.stream) { // the answer to a frame for a stream that has ended
+				c.answer()
+			}
 		case frameGoAway:
 			c.leaving.Store(true)
 		case frameData, frameHeaders:

@@ -58,6 +58,13 @@ func (c *http2Client) request(path string, fields int) (stream uint32) {
 	return stream
 }
 
+// reset sends a request without its body, and resets it before it is answered.
+func (c *http2Client) reset() {
+	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: c.next, BlockFragment: c.encode("/read", 0), EndHeaders: true})
+	c.framer.WriteRSTStream(c.next, http2.ErrCodeCancel)
+	c.next += 2
+}
+
 // status reads up to the header of an answer.
 func (c *http2Client) status(stream uint32) string {
 	c.t.Helper()
@@ -106,7 +113,7 @@ func (s *testServer) haveStreams(t *testing.T, n int) {
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 10}, true)
-	unread := http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
+	unread := []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 0}, {ID: http2.SettingHeaderTableSize, Val: 0}}
 	for name, send := range map[string]func(*http2Client){
 		"frames without end": func(c *http2Client) {
 			c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.encode("/", 0)})
@@ -125,9 +132,35 @@ func TestFrames(t *testing.T) {
 		"a malformed header": func(c *http2Client) {
 			c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x80}, EndHeaders: true})
 		},
+		"an empty header": func(c *http2Client) {
+			c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndHeaders: true})
+		},
+		"padding longer than the frame": func(c *http2Client) {
+			c.framer.WriteRawFrame(http2.FrameHeaders, flagPadded, 1, []byte{9, 0x82})
+			c.framer.WriteContinuation(1, true, c.encode("/", 0))
+		},
+		"a request on the stream of a malformed one": func(c *http2Client) {
+			c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: malformed, EndHeaders: true})
+			c.request("/", 0)
+		},
+		"a request on an earlier stream than that of a malformed one": func(c *http2Client) {
+			c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1<<31 - 1, BlockFragment: malformed, EndStream: true, EndHeaders: true})
+			c.request("/", 0)
+		},
+		"a window of a stream before its request": func(c *http2Client) {
+			c.framer.AllowIllegalWrites = true
+			c.framer.WriteWindowUpdate(1, 0)
+		},
+		"a table size behind a request": func(c *http2Client) {
+			c.request("/", 0)
+			c.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 9}, http2.Setting{ID: http2.SettingHeaderTableSize, Val: 4096})
+		},
+		"a stream that depends on itself before its request": func(c *http2Client) {
+			c.framer.WritePriority(1, http2.PriorityParam{StreamDep: 1})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := s.dialHTTP2(t, unread)
+			c := s.dialHTTP2(t, unread...)
 			send(c)
 			c.ended()
 		})
@@ -143,7 +176,58 @@ func TestFrames(t *testing.T) {
 	if got := c.status(1); got != "200" {
 		t.Errorf("a header in three frames is answered %s", got)
 	}
+	c.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: settingTableSize<<16 | settingTableSize})
+	// A malformed header ends its stream only, and so does a stream that depends on itself.
+	c.framer.WritePriority(9, http2.PriorityParam{StreamDep: 7})
+	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: malformed, EndStream: true, EndHeaders: true})
+	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 5, BlockFragment: c.encode("/read", 0), EndHeaders: true})
+	c.framer.WritePriority(5, http2.PriorityParam{StreamDep: 5})
+	c.next = 7
+	if got := c.status(c.request("/", 0)); got != "200" {
+		t.Errorf("a request after a malformed one is answered %s", got)
+	}
 	s.haveStreams(t, 0)
+}
+
+// malformed is a header that net/http refuses: the pseudo-header field ":a".
+var malformed = []byte{0, 2, ':', 'a', 1, 'b'}
+
+// A client that has agreed on HTTP/2 cannot send HTTP/1: the lines of its headers would not
+// be counted.
+func TestNoHTTP1InHTTP2(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Total: 10}, true)
+	const request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+	for _, first := range []string{request, "PRI * HTTP/2.0\r\n\r\n", strings.Repeat("x", prefaceBytes)} {
+		c := tls.Client(s.dial(t).Conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+		io.WriteString(c, first)
+		io.WriteString(c, request)
+		answer, _ := io.ReadAll(c) // the server may close it before it has read all
+		if strings.Contains(string(answer), " 200 ") {
+			t.Errorf("%q is answered %q", first, answer)
+		}
+	}
+	if n := s.limiter.Stats().Busy; n != 0 {
+		t.Errorf("%d connections are busy", n)
+	}
+}
+
+// A frame for a stream that has ended is work, since it is answered with a reset.
+func TestAnswersOfEndedStreams(t *testing.T) {
+	t.Parallel()
+	wire := append([]byte(preface), wireOf(func(f *http2.Framer) { f.WriteWindowUpdate(0, 1) })...)
+	inner := &wireConn{Reader: bytes.NewReader(wire), closed: make(chan struct{})}
+	c := newFrameConn(inner, &conn{Conn: inner, limiter: New(Options{Total: 10})})
+	defer c.Close()
+	reset := wireOf(func(f *http2.Framer) { f.WriteRSTStream(1, http2.ErrCodeStreamClosed) })
+	for range (freeWork + portion) / answerWork {
+		if _, err := c.Write(reset); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := io.ReadFull(c, make([]byte, prefaceBytes+frameHeaderBytes)); err != nil || !c.owes {
+		t.Errorf("a client does not wait for many answers, %v", err)
+	}
 }
 
 // A connection always has one stream. Further ones wait while as many are open as there
@@ -178,13 +262,14 @@ func TestResets(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 1000}, true)
 	c := s.dialHTTP2(t)
+	started := time.Now()
 	for range 10 {
-		c.framer.WriteRSTStream(c.request("/", 0), http2.ErrCodeCancel)
+		c.reset()
 	}
 	c.request("/hold", 0)
 	<-s.holding
-	if n := s.openStreams(); n < 2 { // an answer may have come before a reset
-		t.Errorf("%d streams have places", n)
+	if n := s.openStreams(); n != 11 && time.Since(started) < resetTime {
+		t.Errorf("%d streams have places, want 11", n)
 	}
 	s.haveStreams(t, 1)
 	c.Close()
@@ -338,13 +423,8 @@ func TestSurplus(t *testing.T) {
 	s := serve(t, Options{Total: 1000}, true)
 	s.limiter.surplus.next = time.Now().Add(time.Hour) // others have turns before
 	few, many, pings := s.dialHTTP2(t), s.dialHTTP2(t), s.dialHTTP2(t)
-	reset := func(c *http2Client) { // before an answer
-		c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: c.next, BlockFragment: c.encode("/read", 0), EndHeaders: true})
-		c.framer.WriteRSTStream(c.next, http2.ErrCodeCancel)
-		c.next += 2
-	}
 	for range freeWork/resetWork + 10 {
-		reset(many)
+		many.reset()
 	}
 	many.request("/hold", 0)
 	for range freeWork/answerWork + 100 {
@@ -352,7 +432,7 @@ func TestSurplus(t *testing.T) {
 	}
 	pings.request("/hold", 0)
 	for range 10 {
-		reset(few)
+		few.reset()
 	}
 	if got := few.status(few.request("/", 0)); got != "200" {
 		t.Errorf("a client that resets few streams is answered %s", got)
@@ -372,19 +452,24 @@ func TestTurns(t *testing.T) {
 	now := time.Now()
 	s.add(freeWork, now)
 	s.add(portion-1, now)
-	if s.due() {
+	if s.due(now) {
 		t.Error("free work waits")
 	}
 	s.add(1, now)
-	if !s.due() || s.due() {
+	if !s.due(now) || s.due(now) {
 		t.Error("not one portion of work waits")
 	}
-	s.add(freeRate, now.Add(time.Second))
-	if s.due() {
+	later := now.Add(time.Second)
+	s.add(freeRate, later)
+	if s.due(later) {
 		t.Error("work at the free rate waits")
 	}
-	s.add(freeWork, now.Add(time.Hour))
-	if s.due() {
+	s.add(freeWork, later)
+	if later = later.Add(time.Hour); s.due(later) {
+		t.Error("work waits an hour after it was done")
+	}
+	s.add(freeWork, later)
+	if s.due(later) {
 		t.Error("free work waits after an hour")
 	}
 	var p pace
@@ -417,10 +502,10 @@ func TestDividedFrames(t *testing.T) {
 	c.framer.WriteRawFrame(0xfa, flagEndHeaders, 0, []byte("an unknown frame"))
 	c.framer.WritePriority(7, http2.PriorityParam{Weight: 3})
 	c.framer.WriteData(1, false, []byte("body"))
-	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.encode("/", 0), EndStream: true, EndHeaders: true}) // a trailer
+	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0, 1, 'a', 1, 'b'}, EndStream: true, EndHeaders: true}) // a trailer
 	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: c.encode("/", 0), EndHeaders: true})
 	c.framer.WriteRSTStream(3, http2.ErrCodeCancel)
-	for _, size := range []int{1, 2, 3, 9, 10, wire.Len()} {
+	for size := 1; size <= wire.Len(); size++ {
 		l := New(Options{Total: 10})
 		inner := &wireConn{Reader: dividedReader{bytes.NewReader(wire.Bytes()), size}, closed: make(chan struct{})}
 		f := newFrameConn(inner, &conn{Conn: inner, limiter: l})
@@ -476,6 +561,7 @@ func TestUnreadAnswers(t *testing.T) {
 	if _, err := theirs.Write([]byte("PRI")); err != nil {
 		t.Errorf("the server does not read once the client does: %v", err)
 	}
+	io.WriteString(theirs, preface[len("PRI"):])
 	<-read
 }
 

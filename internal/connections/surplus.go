@@ -43,8 +43,11 @@ func (s *surplus) add(work int, now time.Time) {
 }
 
 // due reports whether the client has to wait for a portion, and counts that as done.
-func (s *surplus) due() bool {
+func (s *surplus) due(now time.Time) bool {
 	if s.work < freeWork+portion {
+		return false
+	}
+	if s.add(0, now); s.work < freeWork+portion {
 		return false
 	}
 	s.work -= portion
