@@ -133,7 +133,8 @@ func (l *Limiter) Bind(s *http.Server) {
 }
 
 // closeIdle closes the connections without a request. The server itself waits for
-// those that have sent a part of one.
+// those that have sent a part of one, and for answers of HTTP/2 that are not written to
+// their end.
 func (l *Limiter) closeIdle() {
 	var list []*conn
 	l.mu.Lock()
@@ -145,7 +146,9 @@ func (l *Limiter) closeIdle() {
 	}
 	l.mu.Unlock()
 	for _, c := range list {
-		_ = c.Close() // the server is about to end
+		if f := c.frames.Load(); f == nil || !f.answers() {
+			_ = c.Close() // the server is about to end
+		}
 	}
 }
 
@@ -475,6 +478,8 @@ type conn struct {
 	requests *requestConn
 	// secure is the state of TLS that requests of HTTP/2 have.
 	secure *tls.ConnectionState
+	// frames is what HTTP/2 reads the connection through; nil before and for HTTP/1.
+	frames atomic.Pointer[frameConn]
 
 	// unsent is true while a request of HTTP/1 is served and until its answer is
 	// written: net/http writes the end of it behind the handler.

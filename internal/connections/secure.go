@@ -79,7 +79,9 @@ func (s *secureListener) secure(plain net.Conn) {
 	var out net.Conn
 	if state := t.ConnectionState(); state.NegotiatedProtocol == "h2" {
 		c.requests, c.secure = nil, &state
-		out = newFrameConn(t, c)
+		f := newFrameConn(t, c)
+		c.frames.Store(f)
+		out = f
 	} else {
 		c.requests = &requestConn{Conn: t, below: c}
 		out = secureRequestConn{c.requests, t}

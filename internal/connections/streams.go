@@ -364,6 +364,14 @@ func (c *frameConn) reset(id uint32) bool {
 	return true
 }
 
+// answers reports whether a stream is open: net/http writes the end of an answer behind
+// the handler.
+func (c *frameConn) answers() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.streams) > 0
+}
+
 // give gives the place of a stream back. Close gives back those that are left. The caller
 // must hold mu.
 func (c *frameConn) give(st stream) {

@@ -312,6 +312,23 @@ func TestLateStreams(t *testing.T) {
 	s.haveStreams(t, 0)
 }
 
+// A server that shuts down writes answers to their end.
+func TestShutdownBehindHandler(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Total: 10}, true)
+	c := s.dialHTTP2(t)
+	late := c.request("/late", 0)
+	<-s.holding
+	s.limiter.closeIdle()
+	close(s.release)
+	if got := c.status(late); got != "200" {
+		t.Errorf("the answer is %s", got)
+	}
+	s.haveStreams(t, 0)
+	s.limiter.closeIdle()
+	c.ended()
+}
+
 // Streams that a client opens behind its GOAWAY take no places: net/http ignores them.
 func TestStreamsAfterGoAway(t *testing.T) {
 	t.Parallel()
