@@ -28,7 +28,7 @@ func TestHeldBackSubmission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.changes.Count(d.projections, events.DefaultTenant, 1300<<10)(asked.Seq)
+	d.changes.Count(d.projections, events.DefaultTenant, 2<<20)(asked.Seq)
 	ctx, stop := context.WithTimeout(t.Context(), 530*time.Millisecond)
 	defer stop()
 	if _, err := g.Submit(ctx, s); ledger.CodeOf(err) != ledger.CodeExhausted || ctx.Err() != nil {

@@ -159,6 +159,7 @@ func TestIdleGivesWay(t *testing.T) {
 		t.Fatalf("a request is answered %d", code)
 	}
 	for _, oldest := range []*client{silent, half, used} {
+		s.eventually(t, "no requests", func(st Stats) bool { return st.Busy == 0 }) // the answer came before that
 		if code := s.dial(t).get("/"); code != http.StatusOK {
 			t.Fatalf("a new connection is answered %d", code)
 		}
