@@ -44,7 +44,7 @@ const (
 	// have one such request at a time. It is less than the size that net/http refuses:
 	// what it refuses is large.
 	largeHeader = 20 << 10
-	// hpackTable is the table size of HPACK that net/http uses, in bytes.
+	// hpackTable is the table size of HPACK, in bytes, in net/http too.
 	hpackTable = 4096
 )
 

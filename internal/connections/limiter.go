@@ -107,6 +107,7 @@ func (l *Limiter) Bind(s *http.Server) {
 	s.HTTP2 = &http.HTTP2Config{
 		MaxConcurrentStreams:          maxStreams,
 		MaxReadFrameSize:              frameBytes,
+		MaxDecoderHeaderTableSize:     hpackTable, // as in block
 		MaxReceiveBufferPerConnection: windowBytes,
 		MaxReceiveBufferPerStream:     windowBytes,
 		WriteByteTimeout:              unreadTime,
