@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -205,17 +204,11 @@ func (c *consumer) lives(kills int, random *rand.Rand) {
 // once, and, where it follows the ledger, in order. "make torture" runs the long
 // version.
 func TestKillConsumers(t *testing.T) {
-	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano())
-	}
+	unhurried(t)
+	setSeed()
 	t.Logf("%d kills of each, -seed=%d", *consumerKills, *seed)
 	s := newServer(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.nats = l.Addr().String()
-	l.Close()
+	s.nats = freeAddr(t)
 	s.start()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

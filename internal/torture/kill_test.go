@@ -22,6 +22,21 @@ var (
 	seed  = flag.Uint64("seed", 0, "seed of the random moments; 0 picks one")
 )
 
+// setSeed picks the seed of the random moments if none was given.
+var setSeed = sync.OnceFunc(func() {
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano())
+	}
+})
+
+// unhurried lets a test of the ordinary size run beside others of its kind: they wait for
+// processes most of the time. The long versions have the machine to themselves.
+func unhurried(t *testing.T) {
+	if *kills <= 12 && *consumerKills <= 10 {
+		t.Parallel()
+	}
+}
+
 // promises is what clients were told and hold the server to.
 type promises struct {
 	mu        sync.Mutex
@@ -56,9 +71,8 @@ func newPromises() *promises {
 // checks that no acknowledged event is missing and every execution has exactly
 // one terminal event. "make torture" runs the long version.
 func TestKill(t *testing.T) {
-	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano())
-	}
+	unhurried(t)
+	setSeed()
 	t.Logf("%d kills, -seed=%d", *kills, *seed)
 	random := rand.New(rand.NewPCG(*seed, 1))
 	s := newServer(t)

@@ -34,9 +34,7 @@ const (
 // root, for a file system of its own.
 func TestPowerCut(t *testing.T) {
 	d := newDisk(t)
-	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano())
-	}
+	setSeed()
 	t.Logf("%d power cuts, -seed=%d", *powerCuts, *seed)
 	random := rand.New(rand.NewPCG(*seed, 2))
 	s := newServer(t)

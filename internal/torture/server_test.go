@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -71,15 +72,24 @@ func newServer(t testing.TB) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	s := &server{t: t, bin: bin, dir: t.TempDir(), addr: addr}
+	s := &server{t: t, bin: bin, dir: t.TempDir(), addr: freeAddr(t)}
 	t.Cleanup(s.kill)
 	return s
+}
+
+// freeAddr is an address for a server that is killed and started again. Its port is below
+// those that the kernel gives to connections, which would take it in between.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
 }
 
 func (s *server) url() string { return "http://" + s.addr }

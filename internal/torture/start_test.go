@@ -1,6 +1,7 @@
 package torture_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -31,12 +32,19 @@ var written = []string{
 // random moment after some file of it appears. Each next start succeeds: no
 // operator has to accept damage.
 func TestKillAtStart(t *testing.T) {
-	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano())
-	}
-	random := rand.New(rand.NewPCG(*seed, 0))
-	rounds := tier.Choose(2, 60)
+	unhurried(t)
+	setSeed()
+	rounds, lanes := tier.Choose(2, 60), 2
 	t.Logf("%d directories, -seed=%d", rounds, *seed)
+	for lane := range lanes {
+		t.Run(fmt.Sprint("lane ", lane), func(t *testing.T) {
+			t.Parallel()
+			killAtStart(t, rounds/lanes, rand.New(rand.NewPCG(*seed, uint64(10+lane))))
+		})
+	}
+}
+
+func killAtStart(t *testing.T, rounds int, random *rand.Rand) {
 	for range rounds {
 		s := newServer(t)
 		for at := random.IntN(len(written)); at < len(written); at += 1 + random.IntN(len(written)) {

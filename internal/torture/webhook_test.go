@@ -67,9 +67,8 @@ func (b *inbox) received() []uint64 {
 // that a receiver got every event, in order, and after each kill at most the one
 // that was under way twice.
 func TestKillWebhooks(t *testing.T) {
-	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano())
-	}
+	unhurried(t)
+	setSeed()
 	t.Logf("%d kills, -seed=%d", *consumerKills, *seed)
 	random := rand.New(rand.NewPCG(*seed, 3))
 	s := newServer(t)
