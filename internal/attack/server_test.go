@@ -126,9 +126,51 @@ func newServer(t testing.TB, flags ...string) *server {
 	addr := l.Addr().String()
 	l.Close()
 	s := &server{t: t, bin: bin, dir: t.TempDir(), addr: addr, flags: append([]string{"--max-concurrent-executions=2"}, flags...)}
-	s.token("quiet", "read,run") // the token file must exist
+	s.makeCommonTokens()
 	t.Cleanup(func() { s.end(syscall.SIGKILL) })
 	return s
+}
+
+// commonTenants are those of most tests. Each has a token to read and run on every
+// server. A server that runs takes up to a second to accept a new token.
+var commonTenants = []string{
+	"quiet", "alone", "reader", "loud", "greedy", "client", "busy", "victim", "mallory", "attacker", "attacker0", "attacker1", "attacker2", "attacker3",
+}
+
+const commonScopes = "read,run"
+
+// commonTokens are the tokens of commonTenants, and the file that holds them.
+var commonTokens struct {
+	once sync.Once
+	of   map[string]string
+	file []byte
+}
+
+// makeCommonTokens gives a server that is not started the file with the common tokens,
+// which the first server makes.
+func (s *server) makeCommonTokens() {
+	s.t.Helper()
+	var err error
+	commonTokens.once.Do(func() {
+		made := map[string]string{}
+		for _, tenant := range commonTenants {
+			made[tenant] = s.createToken(tenant, commonScopes)
+		}
+		commonTokens.file, err = os.ReadFile(s.tokenFile())
+		commonTokens.of = made
+	})
+	if err == nil {
+		err = os.WriteFile(s.tokenFile(), commonTokens.file, 0o600)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// createToken makes a token with the command.
+func (s *server) createToken(tenant, scopes string) string {
+	s.t.Helper()
+	return strings.TrimSpace(s.command("token", "create", "--file", s.tokenFile(), "--tenant", tenant, "--principal", tenant, "--scope", scopes))
 }
 
 // startServer makes a server and starts it.
@@ -180,10 +222,14 @@ func (s *server) env() []string {
 	return env
 }
 
-// token makes a token of a tenant; scopes are separated by commas.
+// token returns a token of a tenant; scopes are separated by commas. That of a common
+// tenant exists already.
 func (s *server) token(tenant, scopes string) string {
 	s.t.Helper()
-	token := strings.TrimSpace(s.command("token", "create", "--file", s.tokenFile(), "--tenant", tenant, "--principal", tenant, "--scope", scopes))
+	if token := commonTokens.of[tenant]; token != "" && scopes == commonScopes {
+		return token
+	}
+	token := s.createToken(tenant, scopes)
 	if s.cmd == nil {
 		return token
 	}
