@@ -125,9 +125,7 @@ func command(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir = dir
-	// Without the directory, which is another one each time, packages stay in the build
-	// cache from one run of this test to the next.
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false -trimpath")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false")
 	var problems strings.Builder
 	cmd.Stderr = &problems
 	out, err := cmd.Output()
