@@ -78,7 +78,7 @@ func (d *Daybook) openDisk(ctx context.Context) error {
 	d.disk = k
 	_ = k.isLow() // it reads the free space, which isOut judges
 	if k.isOut() != nil && k.dropBallast() {
-		d.opts.Logger.WarnContext(ctx, "the disk is full; the file that keeps space for this start was deleted", "file", ballastName, "free_bytes", free)
+		d.opts.Logger.WarnContext(ctx, "too little of the disk is free; the file that keeps space for this start was deleted", "file", ballastName, "free_bytes", free)
 	}
 	return k.keepBallast()
 }
@@ -149,13 +149,13 @@ func (k *disk) isOut() error {
 
 // why is the reason. The caller must hold mu.
 func (k *disk) why() error {
-	what := "free some space, and the server takes writes again by itself, what was acknowledged is safe"
+	what := fmt.Sprintf("free some space: with %d MiB free the server takes writes again by itself; what was acknowledged is safe", (k.reserve+k.reserve/8)>>20)
 	if k.reserve > k.size-k.size/reservePart {
 		what = fmt.Sprintf("the whole disk has %d MiB: start the server with a smaller --disk-reserve, such as --disk-reserve 256", k.size>>20)
 	}
 	return &events.UnwritableError{
 		What:   "the ledger",
-		Reason: fmt.Sprintf("the disk is full: %d MiB are free and %d MiB are kept in reserve; %s", k.free>>20, k.reserve>>20, what),
+		Reason: fmt.Sprintf("too little of the disk is free: %d MiB, and the reserve is %d MiB (--disk-reserve); %s", k.free>>20, k.reserve>>20, what),
 		Passes: true,
 	}
 }

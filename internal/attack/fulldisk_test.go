@@ -117,7 +117,7 @@ func fillDisk(t *testing.T, reserve bool, flags ...string) {
 		l.untilRefused(t)
 		refusedReady(t, s, l.token)
 		l.check(t, l.known())
-		if log := s.log.String(); !strings.Contains(log, "READ-ONLY for now") || !strings.Contains(log, "disk is full") {
+		if log := s.log.String(); !strings.Contains(log, "READ-ONLY for now") || !saysFull(log) {
 			t.Errorf("the server does not say that the disk is full:\n%s", log)
 		}
 		for _, name := range []string{junk, junk + "2"} {
@@ -213,7 +213,7 @@ func (l *load) untilRefused(t *testing.T) {
 		switch {
 		case status == http.StatusAccepted, status == 0: // not yet, or not serving yet
 			refused = 0
-		case status != http.StatusServiceUnavailable || !strings.Contains(body, "the disk is full") || header.Get("Retry-After") != "10":
+		case status != http.StatusServiceUnavailable || !saysFull(body) || header.Get("Retry-After") != "10":
 			t.Fatalf("a run on a full disk is answered %d, Retry-After %q: %.400s", status, header.Get("Retry-After"), body)
 		default:
 			refused++
@@ -276,6 +276,11 @@ func (l *load) fill(t *testing.T, name string) {
 	}
 }
 
+// saysFull reports whether a text says that the disk is full, or below the reserve.
+func saysFull(text string) bool {
+	return strings.Contains(text, "the disk is full") || strings.Contains(text, "too little of the disk is free")
+}
+
 // refusedReady requires that /readyz gives the reason.
 func refusedReady(t *testing.T, s *server, token string) {
 	t.Helper()
@@ -284,7 +289,7 @@ func refusedReady(t *testing.T, s *server, token string) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if raw, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(raw), "the disk is full") {
+	if raw, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable || !saysFull(string(raw)) {
 		t.Errorf("/readyz answers %s: %s, %v", resp.Status, raw, err)
 	}
 }
