@@ -58,10 +58,25 @@ func Export(ctx context.Context, src Source, opts ExportOptions) (Exported, erro
 	if err := x.write(ctx); err != nil {
 		return Exported{}, fmt.Errorf("export to %s (--resume goes on): %w", opts.Dir, err)
 	}
-	if err := x.end(ctx); err != nil {
+	if err := x.end(ctx); errors.Is(err, errNoMatch) {
+		return Exported{}, fmt.Errorf("export to %s: %w", opts.Dir, errors.Join(err, x.discard()))
+	} else if err != nil {
 		return Exported{}, fmt.Errorf("export to %s (--resume goes on): %w", opts.Dir, err)
 	}
 	return x.done, nil
+}
+
+var errNoMatch = errors.New("no recorded event matches, so nothing is exported; choose a larger range or time, or another execution or session")
+
+// discard removes the files of an export without events: there is nothing to resume.
+func (x *export) discard() error {
+	var errs []error
+	for _, name := range []string{exportUnfinished, exportCheckpoint, exportEvents, exportProofs} {
+		if err := os.Remove(x.path(name)); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // export is one on its way.
@@ -336,7 +351,7 @@ func (x *export) end(ctx context.Context) error {
 		return err
 	}
 	if x.manifest.events == 0 {
-		return errors.New("no event on record matches")
+		return errNoMatch
 	}
 	x.manifest.selection = real.tighten(x.manifest.selection, lost)
 	names := []string{exportCheckpoint, exportEvents}

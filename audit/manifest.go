@@ -63,12 +63,14 @@ func (s ExportSelection) resolve(size uint64) (ExportSelection, error) {
 		s.To = size
 	}
 	switch {
+	case s.From > size:
+		return s, fmt.Errorf("position %d, where the range begins, is beyond the checkpoint, which covers positions 1 to %d; begin at one of them", s.From, size)
 	case s.From > s.To:
-		return s, fmt.Errorf("the range from %d to %d is empty", s.From, s.To)
+		return s, fmt.Errorf("the range begins at %d and ends before it, at %d; give the smaller position as the first one", s.From, s.To)
 	case s.To > size:
 		return s, fmt.Errorf("position %d is beyond the checkpoint, which covers %d events: %w", s.To, size, ErrBeyond)
 	case !s.Since.IsZero() && !s.Until.IsZero() && s.Until.Before(s.Since):
-		return s, errors.New("the time until comes before the time since")
+		return s, errors.New("the time until comes before the time since; exchange them")
 	}
 	s.Since, s.Until = s.Since.UTC().Truncate(time.Millisecond), s.Until.UTC().Truncate(time.Millisecond)
 	return s, nil

@@ -56,13 +56,16 @@ type Local struct {
 
 // Signed implements Source.
 func (l Local) Signed(ctx context.Context, covers uint64) (Signed, error) {
-	if covers > 0 {
-		c, err := l.Log.Checkpoint(ctx, covers)
-		return Signed{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.removed().UpTo()}, err
-	}
 	last, err := l.Stream.LastSeq(ctx)
 	if err != nil {
 		return Signed{}, err
+	}
+	if covers > last {
+		return Signed{}, fmt.Errorf("position %d is beyond the end of the ledger, which is %d; end the range there or before", covers, last)
+	}
+	if covers > 0 {
+		c, err := l.Log.Checkpoint(ctx, covers)
+		return Signed{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.removed().UpTo()}, err
 	}
 	c, err := l.Log.Settled(ctx, last)
 	if err == nil && c.Note == nil {

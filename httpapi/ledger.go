@@ -171,6 +171,9 @@ func (a *api) checkpoint(ctx context.Context, in *checkpointInput) (*streamed, e
 		return nil, err
 	}
 	if c.Size < in.MinSequence {
+		if edge, err := a.edge(ctx); err == nil && in.MinSequence > edge {
+			return nil, invalid("Daybook-Min-Sequence", "position %d is beyond the end of the ledger, which is %d; name a position up to there", in.MinSequence, edge)
+		}
 		return nil, unavailable("no checkpoint covers position %d yet, the newest covers %d; try again, or sign one with POST %s and the scope sign", in.MinSequence, c.Size, checkpointPath)
 	}
 	return a.showCheckpoint(ctx, c)

@@ -174,7 +174,7 @@ func TestMistakes(t *testing.T) {
 		{args: `exec list --limit x`, status: 2, stderr: "daybook: --limit: \"x\" is not a whole number\n.*"},
 		{args: `events tail --after x`, status: 2, stderr: "daybook: --after: \"x\" is not a whole number of 0 or more\n.*"},
 		{args: `serve --limit-requests x`, status: 2, stderr: "daybook: --limit-requests: \"x\" is not a number\n.*"},
-		{args: `heap collect --older-than x`, status: 2, stderr: "daybook: --older-than: \"x\" is not a duration such as 90s, 5m or 2h\n.*"},
+		{args: `heap collect --older-than x`, status: 2, stderr: "daybook: --older-than: \"x\" is not a duration such as 500ms, 90s or 2h\n.*"},
 		{args: `xyzzy`, status: 2, stderr: "daybook: unexpected argument xyzzy\nRun .*"},
 		{args: `exec`, status: 2, stderr: "daybook: expected one of \"list\".*"},
 		{args: `exec get`, status: 2, stderr: "daybook: expected \"<id>\".*"},
@@ -281,4 +281,21 @@ func TestReference(t *testing.T) {
 			t.Errorf("the reference does not say %q", want)
 		}
 	}
+}
+
+// A range that no export can have is refused before anything is asked of a server.
+func TestExportRanges(t *testing.T) {
+	t.Parallel()
+	const form = " is not a position: give a whole number of 1 or more, such as 42; \"daybook events tail\" shows positions\n.*"
+	play(t, map[string]string{}, []step{
+		{args: `events export x --from 5 --to 2`, status: 2, stderr: "daybook: .*--from is 5 and --to is 2: give the smaller position as --from; both are included\n.*"},
+		{args: `events export x --from 0`, status: 2, stderr: `daybook: --from: "0"` + form},
+		{args: `events export x --to 0`, status: 2, stderr: `daybook: --to: "0"` + form},
+		{args: `events export x --to=-1`, status: 2, stderr: `daybook: --to: "-1"` + form},
+		{args: `events export x --from 1.5`, status: 2, stderr: `daybook: --from: "1.5"` + form},
+		{args: `events export x --from 99999999999999999999999`, status: 2, stderr: `daybook: --from: "9{23}"` + form},
+		{args: `events export x --since yesterday`, status: 2, stderr: "daybook: --since: \"yesterday\" is not a time such as .*"},
+		{args: `events export x --since 2026-11-22 --until 2026-11-21`, status: 2, stderr: "daybook: .*--until is before --since: exchange them\n.*"},
+		{args: `serve --fair-after 10`, status: 2, stderr: "daybook: --fair-after: \"10\" is not a duration such as 500ms, 90s or 2h\n.*"},
+	})
 }

@@ -6,26 +6,26 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"time"
+	"strconv"
 
 	"daybook/embed"
 )
 
 type eventsExportCmd struct {
 	clientFlags
-	Dir        string    `arg:"" help:"Directory to make." placeholder:"DIR"`
-	AuditKey   string    `help:"With --data-dir: the file of its signing key, if it is kept elsewhere." placeholder:"FILE" env:"-"`
-	From       uint64    `help:"First position; that of the first event that is left if not given." placeholder:"SEQUENCE"`
-	To         uint64    `help:"Last position; the last one that the checkpoint covers if not given." placeholder:"SEQUENCE"`
-	Since      time.Time `help:"Only events of this time or later, such as 2026-11-21T09:30:00Z." placeholder:"TIME"`
-	Until      time.Time `help:"Only events of this time or earlier." placeholder:"TIME"`
-	Execution  string    `help:"Only events about this execution: its id, the beginning of it, or @last." placeholder:"ID"`
-	Session    string    `help:"Only events of this session and its runs: a name, intent, ref or id, or a unique beginning." placeholder:"SESSION"`
-	Heaps      bool      `help:"Add the heaps, and the texts too large for their events."`
-	Checkpoint string    `help:"Export under the signed checkpoint in this file, not the newest: the same bytes again." placeholder:"FILE" env:"-"`
-	Resume     bool      `help:"Go on with an unfinished export."`
-	Decrypt    string    `help:"Also write the events to this file, outside of the export, with the content of erasable sessions in plain, as far as the keys are there. Erasing does not reach it." placeholder:"FILE" env:"-"`
-	KeyDir     string    `name:"key-dir" help:"With --decrypt: the directory of the keys; not needed with --data-dir." placeholder:"DIR" env:"-"`
+	Dir        string   `arg:"" help:"Directory to make." placeholder:"DIR"`
+	AuditKey   string   `help:"With --data-dir: the file of its signing key, if it is kept elsewhere." placeholder:"FILE" env:"-"`
+	From       position `help:"First position, 1 or more; that of the first event that is left if not given." placeholder:"SEQUENCE"`
+	To         position `help:"Last position, included; the last one that the checkpoint covers if not given." placeholder:"SEQUENCE"`
+	Since      moment   `help:"Only events of this time or later: a time such as 2026-11-21T09:30:00Z, a day, or an age such as 2h or 7d." placeholder:"TIME"`
+	Until      moment   `help:"Only events of this time or earlier; likewise." placeholder:"TIME"`
+	Execution  string   `help:"Only events about this execution: its id, the beginning of it, or @last." placeholder:"ID"`
+	Session    string   `help:"Only events of this session and its runs: a name, intent, ref or id, or a unique beginning." placeholder:"SESSION"`
+	Heaps      bool     `help:"Add the heaps, and the texts too large for their events."`
+	Checkpoint string   `help:"Export under the signed checkpoint in this file, not the newest: the same bytes again." placeholder:"FILE" env:"-"`
+	Resume     bool     `help:"Go on with an unfinished export."`
+	Decrypt    string   `help:"Also write the events to this file, outside of the export, with the content of erasable sessions in plain, as far as the keys are there. Erasing does not reach it." placeholder:"FILE" env:"-"`
+	KeyDir     string   `name:"key-dir" help:"With --decrypt: the directory of the keys; not needed with --data-dir." placeholder:"DIR" env:"-"`
 }
 
 // Help is shown by "daybook events export --help".
@@ -39,14 +39,33 @@ func (c *eventsExportCmd) Validate() error {
 	if c.Decrypt != "" && c.KeyDir == "" && c.DataDir == "" {
 		return errors.New("--decrypt needs the keys: give --key-dir, or --data-dir")
 	}
+	if c.To != 0 && c.From > c.To {
+		return fmt.Errorf("--from is %d and --to is %d: give the smaller position as --from; both are included", c.From, c.To)
+	}
+	if !c.Until.IsZero() && c.Until.Before(c.Since.Time) {
+		return errors.New("--until is before --since: exchange them")
+	}
 	return c.clientFlags.Validate()
+}
+
+// position is the position of an event, given on the command line.
+type position uint64
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *position) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 10, 64)
+	if err != nil || n == 0 {
+		return fmt.Errorf("%.40q is not a position: give a whole number of 1 or more, such as 42; \"daybook events tail\" shows positions", text)
+	}
+	*p = position(n)
+	return nil
 }
 
 // Run writes the export and tells what is in it.
 func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 	p := newProgress(std.err, "exported")
 	opts := embed.ExportOptions{
-		Dir: c.Dir, Resume: c.Resume, From: c.From, To: c.To, Since: c.Since, Until: c.Until, Execution: c.Execution, Session: c.Session,
+		Dir: c.Dir, Resume: c.Resume, From: uint64(c.From), To: uint64(c.To), Since: c.Since.Time, Until: c.Until.Time, Execution: c.Execution, Session: c.Session,
 		Blobs: c.Heaps, Progress: p.show, Server: c.get, ServerPost: c.post,
 	}
 	if c.DataDir != "" {

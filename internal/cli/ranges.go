@@ -39,8 +39,10 @@ func (f engineFlags) checkRanges() error {
 	checks := []error{
 		inRange("limit-slots", f.LimitSlots, 0, maxProcesses, ", 0 is unlimited", "2"),
 		inRange("extra-slots", f.ExtraSlots, 0, maxProcesses, ", 0 is none", "2"),
-		inRange("fair-after", f.FairAfter, 0, maxFairAfter, "", "500ms"),
 		inRange("min-client-rate", f.MinClientRate, 0, maxClientBytes, " bytes in 30 s", "65536"),
+	}
+	if f.FairAfter < 0 || f.FairAfter > maxFairAfter {
+		checks = append(checks, outOfRange("fair-after", f.FairAfter.String(), "0s to 1h", "500ms"))
 	}
 	if f.Slots != nil {
 		checks = append(checks, inRange("max-concurrent-executions", *f.Slots, 1, maxProcesses, "", "4"))

@@ -46,7 +46,7 @@ func TestRanges(t *testing.T) {
 		{"--limit-slots=999999999999", "--limit-slots is 999999999999: the range is 0 to 10000"},
 		{"--extra-slots=99999999999", "--extra-slots is 99999999999: the range is 0 to 10000"},
 		{"--max-concurrent-executions=0", "--max-concurrent-executions is 0: the range is 1 to 10000"},
-		{"--fair-after=-1s", "--fair-after is -1s: the range is 0s to 1h0m0s; for example --fair-after 500ms"},
+		{"--fair-after=-1s", "--fair-after is -1s: the range is 0s to 1h; for example --fair-after 500ms"},
 		{"--fair-after=99999h", "--fair-after is 99999h0m0s: the range"},
 		{"--fair-after=1ns", ""},
 		{"--tenant-weights=acme=0", "--tenant-weights acme=0: the range is 1 to 1000; for example --tenant-weights acme=2"},

@@ -120,7 +120,7 @@ func (c *volumeExportCmd) Run(ctx context.Context, std *streams) error {
 		case !v.Sealed:
 			return usageError{fmt.Errorf("volume %d is still written; seal it first with \"daybook volume seal\", or export what it holds now with \"daybook events export\"", v.Volume)}
 		default:
-			export := eventsExportCmd{clientFlags: c.clientFlags, Dir: c.Dir, From: v.First, To: v.Last, Heaps: c.Heaps, Resume: c.Resume}
+			export := eventsExportCmd{clientFlags: c.clientFlags, Dir: c.Dir, From: position(v.First), To: position(v.Last), Heaps: c.Heaps, Resume: c.Resume}
 			return export.Run(ctx, std)
 		}
 	}
