@@ -148,7 +148,9 @@ func TestMetrics(t *testing.T) {
 	completes(t, book, embed.Script{Code: "1"})
 	run(t, book, embed.Script{Code: "throw 1"})
 	// The second one is cancelled before its start. Each end counts once.
-	running, queued := submit(t, book, embed.Script{Code: "for (;;);"}), submit(t, book, embed.Script{Code: "1"})
+	running := submit(t, book, embed.Script{Code: "console.log(1); for (;;);"})
+	awaitStarts(t, book, running, 1)
+	queued := submit(t, book, embed.Script{Code: "1"})
 	for _, id := range []string{queued, running} {
 		if err := book.Cancel(within(t), id); err != nil {
 			t.Fatal(err)
