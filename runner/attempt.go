@@ -68,11 +68,14 @@ func (r *Runner) attempt(l *life, plan ledger.Plan, d Delivery) error {
 }
 
 func (a *attempt) do(running context.Context, d Delivery) (err error) {
-	reading, memory := a.r.opts.Memory.Hold(a.records)
+	reading, memory := a.r.opts.Memory.Hold(running)
 	a.memory = memory
 	defer memory.Release()
-	if a.in, err = a.r.fetch(reading, a.plan); err != nil {
+	if a.in, err = a.r.fetch(a.records, reading, a.plan); err != nil {
 		return err
+	}
+	if a.in.stopped && !errors.Is(context.Cause(running), errCancelled) {
+		return errHandedBack // nothing of this attempt is recorded
 	}
 	var starting sync.WaitGroup
 	defer starting.Wait()
@@ -83,8 +86,11 @@ func (a *attempt) do(running context.Context, d Delivery) (err error) {
 		}
 		a.start.set(run, err)
 	})
-	if a.in.refused != nil {
-		return a.refuse()
+	switch {
+	case a.in.stopped:
+		return a.endUnrun(events.StatusCancelled, ledger.Result{})
+	case a.in.refused != nil:
+		return a.endUnrun(events.StatusFailed, ledger.Result{Error: a.in.refused.message, Reason: a.in.refused.reason})
 	}
 	return a.run(running, d.Free)
 }
@@ -124,14 +130,14 @@ func (a *attempt) recordStart() (run *ledger.Run, err error) {
 	return run, nil
 }
 
-// refuse ends a run whose script cannot be run at all.
-func (a *attempt) refuse() error {
+// endUnrun ends a run whose script was not started.
+func (a *attempt) endUnrun(status events.Status, res ledger.Result) error {
 	run, err := a.start.get(a.records)
 	if err != nil {
 		return err
 	}
-	totals := newMeter(a.plan.FirstLine, a.plan.FirstByte).totals()
-	return a.complete(run, events.StatusFailed, ledger.Result{Error: a.in.refused.message, Reason: a.in.refused.reason, Output: totals})
+	res.Output = newMeter(a.plan.FirstLine, a.plan.FirstByte).totals()
+	return a.complete(run, status, res)
 }
 
 // run executes the script, gives up the slot, and ends the execution as the

@@ -263,3 +263,43 @@ func (d *deaf) ListenCancel(tenant, execution string, fn func() bool) (stop func
 }
 
 var _ runner.Work = work{Store: (*jetstream.Store)(nil)}
+
+// waitingHeaps is a store of which a run gets no heap before it is stopped.
+func (b *book) waitingHeaps(asked chan<- struct{}) heaps {
+	return heaps{Heaps: b.store, get: func(ctx context.Context, _, _ string) ([]byte, events.HeapInfo, error) {
+		asked <- struct{}{}
+		<-ctx.Done()
+		return nil, events.HeapInfo{}, ctx.Err()
+	}}
+}
+
+// A cancel does not wait for the heap that a run is to start from.
+func TestCancelWhileTheHeapIsRead(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	asked := make(chan struct{}, 1)
+	opts, acked := b.acks(completes("the script runs"))
+	opts.Heaps = b.waitingHeaps(asked)
+	r, drain := b.begin(opts)
+	id := b.submit(func(s *ledger.Submission) { s.Heap, s.Session = events.Hash([]byte("before")), "notes" })
+	soon(t, "the read of the heap", asked)
+	seq, err := b.cancel(id)
+	if err != nil {
+		t.Fatalf("cancel: %v", err)
+	}
+	soon(t, "the acknowledgement", acked)
+	drain()
+	list := b.history(id)
+	// The start would be recorded behind the request to cancel: the run ends without one.
+	want := []events.Type{events.TypeExecutionRequested, events.TypeExecutionCancelRequested, events.TypeExecutionCancelled}
+	if diff := cmp.Diff(want, types(list)); diff != "" {
+		t.Fatalf("events (-want +got):\n%s", diff)
+	}
+	last := list[len(list)-1]
+	if end := events.Ended(last.Data); last.Seq != seq || errorText(end) != "Cancelled by user" || end.Heap != nil || end.Output != nil && end.Output.Bytes != 0 {
+		t.Errorf("cancel answered %d; the end is at %d: %+v", seq, last.Seq, end)
+	}
+	if n := b.count(events.TypeSessionEntryRecorded); n != 1 || r.Stats().Retried != 0 {
+		t.Errorf("%d session entries, %+v", n, r.Stats())
+	}
+}

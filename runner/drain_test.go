@@ -219,3 +219,33 @@ func (q queue) Consume(ctx context.Context, _ string, _ fairness.Slots, fn func(
 func (queue) ListenCancel(string, string, func() bool) (func(), error) { return func() {}, nil }
 
 func (queue) Held(context.Context, string, string) (bool, error) { return false, nil }
+
+// A run that waits for its heap is given back when the runner shuts down, and this costs
+// no attempt.
+func TestDrainWhileTheHeapIsRead(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, jetstream.Options{AckWait: time.Hour}, ledger.Options{})
+	hash, err := b.store.PutHeap(t.Context(), events.DefaultTenant, []byte("before"), engine.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{}, 1)
+	opts := b.options(completes())
+	opts.Heaps = b.waitingHeaps(asked)
+	opts.DrainWait = -1
+	a, drain := b.begin(opts)
+	id := b.submit(func(s *ledger.Submission) { s.Heap = hash })
+	soon(t, "the read of the heap", asked)
+	drain()
+	if got := a.Stats(); got.HandedBack != 1 || got.Retried != 0 {
+		t.Errorf("stats %+v", got)
+	}
+	b.begin(b.options(echoes(make(chan runner.Task, 1))))
+	if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 1 || end.Heap.Parent != hash {
+		t.Errorf("the run is %s: %+v", status, end)
+	}
+	want := []events.Type{events.TypeExecutionRequested, events.TypeExecutionStarted, events.TypeExecutionCompleted}
+	if diff := cmp.Diff(want, types(b.history(id))); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}

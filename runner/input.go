@@ -50,6 +50,8 @@ type input struct {
 	callable map[string][]string
 	// refused, when not nil, is why the script cannot be run at all.
 	refused *refusal
+	// stopped reports that the run was stopped before all of this was read.
+	stopped bool
 }
 
 // refusal is a run that fails before it begins.
@@ -93,8 +95,10 @@ func (i *identity) known(stateful bool) (events.Engine, []string, bool) {
 }
 
 // fetch gets everything a run starts from. An error is worth another try; what
-// another try would not change is in input.refused.
-func (r *Runner) fetch(ctx context.Context, plan ledger.Plan) (input, error) {
+// another try would not change is in input.refused. reading ends before ctx when the
+// run is stopped. Then fetch reads nothing more, does not wait for memory, and returns
+// an input without source and heap.
+func (r *Runner) fetch(ctx, reading context.Context, plan ledger.Plan) (input, error) {
 	req := plan.Request
 	req.Heap = plan.Heap // which in a session is what the run before left
 	var in input
@@ -102,13 +106,14 @@ func (r *Runner) fetch(ctx context.Context, plan ledger.Plan) (input, error) {
 	if in.engine, in.layers, err = r.identity.get(ctx, r.opts.Workers, req.Stateful); err != nil {
 		return in, err
 	}
-	if err := r.fetchSource(ctx, req, &in); err != nil || in.refused != nil {
-		return in, err
+	if err = r.fetchSource(reading, req, &in); err == nil && in.refused == nil {
+		if err = r.fetchHeap(reading, req, &in); err == nil {
+			headLost(req, &in)
+			in.callable = r.callable(ctx, plan)
+		}
 	}
-	err = r.fetchHeap(ctx, req, &in)
-	if err == nil {
-		headLost(req, &in)
-		in.callable = r.callable(ctx, plan)
+	if err != nil && reading.Err() != nil && ctx.Err() == nil {
+		return input{engine: in.engine, layers: in.layers, stopped: true}, nil
 	}
 	return in, err
 }
@@ -190,6 +195,8 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, in *input) e
 	case err != nil && waiting.Err() != nil && ctx.Err() == nil:
 		in.refused = &refusal{ReasonHeapUnavailable, fmt.Sprintf(
 			"Heap %s could not be read within the time limit of the run, %s: the memory or the blob store is busy with other runs. Run again later.", req.Heap, limit)}
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("read heap %s: %w", req.Heap, err)
 	case errors.Is(err, events.ErrNotFound):
 		// Word for word what the ledger says at submission, so that readers, who
 		// drop repetitions, show it once.
