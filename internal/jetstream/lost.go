@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -152,29 +153,33 @@ func (s *Store) ForgetBlobs(ctx context.Context, list []events.LostBlob) error {
 	return s.blobs.acceptMissing(ctx)
 }
 
-// LostHeap returns the position of the newest event that records the loss of a
-// tenant's heap with accepted damage, or events.ErrNotFound. An event names up to
-// events.MaxLostBlobs blobs; one that names so many is taken to cover every heap.
+// LostHeap returns the position of the newest event that names a tenant's heap among
+// those lost with accepted damage, or events.ErrNotFound. An event names up to
+// events.MaxLostBlobs blobs. One that names so many covers each heap that no event names.
 func (s *Store) LostHeap(ctx context.Context, tenant, hash string) (uint64, error) {
-	var lost uint64
+	var named, covered uint64
 	_, err := s.each(ctx, func(v events.Volume) string { return v.VolumeSubject(events.LedgerTenant) }, 0, func(m stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err
 		}
 		d, ok := e.Data.(*events.LedgerVolumeOpened)
-		if ok && (len(d.LostBlobs) >= events.MaxLostBlobs || slices.Contains(d.LostBlobs, events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: hash})) {
-			lost = e.Seq
+		switch {
+		case !ok:
+		case slices.Contains(d.LostBlobs, events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: hash}):
+			named = e.Seq
+		case len(d.LostBlobs) >= events.MaxLostBlobs:
+			covered = e.Seq
 		}
 		return nil
 	})
 	if err != nil {
 		return 0, fmt.Errorf("find the loss of heap %s: %w", hash, err)
 	}
-	if lost == 0 {
-		return 0, fmt.Errorf("find the loss of heap %s: %w", hash, events.ErrNotFound)
+	if lost := cmp.Or(named, covered); lost != 0 {
+		return lost, nil
 	}
-	return lost, nil
+	return 0, fmt.Errorf("find the loss of heap %s: %w", hash, events.ErrNotFound)
 }
 
 // acceptMissing counts messages that are gone as purged.
