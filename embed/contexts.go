@@ -68,9 +68,16 @@ func (d *Daybook) startContexts(ctx context.Context) error {
 }
 
 // keepContext returns a *access.LimitError if a tenant has as many conversation contexts
-// as it may have and the one with the key is new.
+// as it may have and the one with the key is new. It returns nil if that cannot be read.
 func (d *Daybook) keepContext(ctx context.Context, tenant, key string) error {
-	return d.quotas.Allows(ctx, tenant, access.Kept{Context: key})
+	err := d.quotas.Allows(ctx, tenant, access.Kept{Context: key})
+	if over, limited := errors.AsType[*access.LimitError](err); limited {
+		return over
+	}
+	if err != nil {
+		d.opts.Logger.WarnContext(ctx, "find out whether a conversation context can be kept", "err", err)
+	}
+	return nil
 }
 
 // contextHealth reports why contexts cannot be kept now, or nil.
