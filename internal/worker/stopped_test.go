@@ -197,7 +197,7 @@ func TestStoppedWhileItsOutputWaits(t *testing.T) {
 		if i%2 == 0 && !errors.Is(err, why) || i%2 == 1 && (err != nil || o.Status != worker.StatusTimedOut) {
 			t.Errorf("run %d: %+v, %v", i, o, err)
 		}
-		if refused != 1 {
+		if refused > 1 || refused == 0 && i%2 == 0 { // on a busy machine the time limit may come before the first line
 			t.Errorf("run %d: lines were handed over %d times, want 1", i, refused)
 		}
 		cancel(nil)
