@@ -2,11 +2,16 @@ package runner
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unicode/utf8"
 
 	"daybook/events"
+	"daybook/internal/fairness"
 	"daybook/ledger"
 )
 
@@ -127,4 +132,91 @@ func FuzzPump(f *testing.F) {
 			t.Errorf("totals are %+v, want %+v", totals, wantTotals)
 		}
 	})
+}
+
+// delayedLog takes a random time for each chunk.
+type delayedLog struct {
+	*memoryLog
+	rnd *rand.Rand
+}
+
+func (d delayedLog) AppendOutput(ctx context.Context, r *ledger.Run, firstLine, firstByte int64, lines []events.Line) (uint64, error) {
+	time.Sleep(time.Duration(d.rnd.Int64N(int64(300 * time.Millisecond))))
+	return d.memoryLog.AppendOutput(ctx, r, firstLine, firstByte, lines)
+}
+
+// What is recorded of a run that is stopped is the beginning of its output: up to the
+// first refused line, without a gap, and the totals are those of what is recorded.
+func TestOutputOfStoppedRunsHasNoGap(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			log := &memoryLog{t: t}
+			var pace *outputPace
+			if seed%2 == 0 {
+				pace = newOutputPace(fairness.Rate{PerSecond: 1 << 20, Burst: 1 << 20})
+			}
+			p := loggedPump(t, delayedLog{log, rand.New(rand.NewPCG(seed, 2))}, pace, "a", rnd.Int64N(2)*rnd.Int64N(1<<20))
+			stopped := errors.New("stopped")
+			ctx, stop := context.WithCancelCause(t.Context())
+			defer stop(nil)
+			end := time.Now().Add(time.Duration(rnd.Int64N(int64(time.Second))))
+			time.AfterFunc(time.Until(end), func() { stop(stopped) })
+			var want strings.Builder
+			refused := false
+			for n := 0; !refused && n < 600; n++ {
+				l := events.Line{Text: strings.Repeat(string(rune('a'+n%26)), rnd.IntN(20_000)), Continued: rnd.IntN(4) == 0}
+				began := time.Now()
+				err := p.write(ctx, []events.Line{l})
+				if began.Before(end) {
+					began = end
+				}
+				if waited := time.Since(began); waited > stoppedWait {
+					t.Errorf("seed %d: a line waited for %s after the run was stopped", seed, waited)
+				}
+				if refused = err != nil; refused {
+					if !errors.Is(err, stopped) {
+						t.Errorf("seed %d: %v", seed, err)
+					}
+					break
+				}
+				want.WriteString(l.Text)
+				if !l.Continued {
+					want.WriteByte('\n')
+				}
+				time.Sleep(time.Duration(rnd.Int64N(int64(10 * time.Millisecond))))
+			}
+			totals, err := p.finish()
+			if err != nil || !refused && !totals.Truncated {
+				t.Fatalf("seed %d: a line was refused: %v; %+v, %v", seed, refused, totals, err)
+			}
+			all := want.String()
+			if all != "" && !strings.HasSuffix(all, "\n") {
+				all += "\n" // the line that was cut short ends
+			}
+			if totals.Bytes != int64(len(all)) || totals.SHA256 != events.Hash([]byte(all)) || totals.Lines != int64(strings.Count(all, "\n")) {
+				t.Errorf("seed %d: the totals are %+v, want those of %d bytes", seed, totals, len(all))
+			}
+			var recorded strings.Builder
+			line, at := int64(1), int64(0)
+			for _, c := range log.chunks {
+				if c.FirstLine != line || c.FirstByte != at {
+					t.Errorf("seed %d: a chunk at line %d and byte %d, want %d and %d", seed, c.FirstLine, c.FirstByte, line, at)
+				}
+				for _, l := range c.Content.Value().Lines {
+					recorded.WriteString(l.Text)
+					if !l.Continued {
+						recorded.WriteByte('\n')
+						line++
+					}
+					at = int64(recorded.Len())
+				}
+			}
+			got := recorded.String()
+			if !strings.HasPrefix(all, got) || !totals.Truncated && got != all {
+				t.Errorf("seed %d: %d bytes are recorded of %d, cut: %v", seed, len(got), len(all), totals.Truncated)
+			}
+		})
+	}
 }
