@@ -198,3 +198,10 @@ func (p *Pool) RunningCPUTime() (total time.Duration) {
 	}
 	return total
 }
+
+// ReportedPeak is the peak heap that a worker with this standard error reported.
+func ReportedPeak(stderr string) int64 {
+	var p process
+	_, _ = p.stderr.Write([]byte(stderr)) // never fails
+	return p.reportedPeak()
+}

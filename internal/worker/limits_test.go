@@ -99,3 +99,21 @@ func TestPeakHeapOfDeaths(t *testing.T) {
 		}
 	}
 }
+
+// Only a line of its own reports the peak.
+func TestReportedPeak(t *testing.T) {
+	t.Parallel()
+	for stderr, want := range map[string]int64{
+		"": 0,
+		"daybook-v8: oom: x\ndaybook-peak-heap: 4096\n":                         4096,
+		"daybook-v8: check: daybook-peak-heap: 7\ndaybook-peak-heap: 5\nmore\n": 5,
+		"daybook-v8: check: daybook-peak-heap: 7\n":                             0,
+		"daybook-peak-heap: -1\n":                                               0,
+		"daybook-peak-heap: 99999999999999999999\n":                             0,
+		"daybook-peak-heap: \n":                                                 0,
+	} {
+		if got := worker.ReportedPeak(stderr); got != want {
+			t.Errorf("%q: a peak of %d, want %d", stderr, got, want)
+		}
+	}
+}

@@ -279,13 +279,18 @@ func (p *process) ranOutOfMemory() bool {
 // reportedPeak is the peak of the V8 heap, in bytes, that a worker reported when V8 ended
 // its process; 0 without such a report.
 func (p *process) reportedPeak() int64 {
-	_, after, _ := strings.Cut(p.stderr.String(), "daybook-peak-heap: ")
-	digits, _, _ := strings.Cut(after, "\n")
-	peak, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		return 0
+	for line := range strings.Lines(p.stderr.String()) {
+		digits, ok := strings.CutPrefix(line, "daybook-peak-heap: ")
+		if !ok {
+			continue // the line before may repeat what a script wrote
+		}
+		peak, err := strconv.ParseInt(strings.TrimSuffix(digits, "\n"), 10, 64)
+		if err != nil {
+			return 0
+		}
+		return max(peak, 0)
 	}
-	return max(peak, 0)
+	return 0
 }
 
 // metLongString tells from a dead worker's last words whether V8 met a string
