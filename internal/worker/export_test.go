@@ -72,6 +72,16 @@ func (p *Pool) TimeStart(ctx context.Context, stateful bool) (time.Duration, err
 	return took, err
 }
 
+// NewLayers starts a worker, stops it, and returns the layers that it reached.
+func (p *Pool) NewLayers(ctx context.Context) ([]string, error) {
+	w, err := p.start(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	return w.ready.Layers, nil
+}
+
 // KeepIdle changes how many workers wait.
 func (p *Pool) KeepIdle(n int) { p.opts.Idle = n }
 
@@ -86,7 +96,7 @@ var _ = func() bool {
 }()
 
 // ShareNamespaces starts workers in the namespaces of the parent.
-func (p *Pool) ShareNamespaces() { p.isolate = false }
+func (p *Pool) ShareNamespaces() { p.ways.first = inOurs }
 
 // KillIdle kills every idle worker behind the pool's back.
 func (p *Pool) KillIdle() {

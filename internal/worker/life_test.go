@@ -280,6 +280,60 @@ func TestLayersFromOutside(t *testing.T) {
 	}
 }
 
+// A process that is short of descriptors starts no worker, instead of workers without
+// namespaces from then on. Not parallel: it takes the descriptors of the process.
+func TestShortageKeepsNamespaces(t *testing.T) {
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	want, err := pool.NewLayers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(want, sandbox.Namespaces) {
+		t.Skip("this system permits no namespaces")
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	few := limit
+	few.Cur = 256
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	var taken []*os.File
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			break
+		}
+		taken = append(taken, f)
+	}
+	// A worker takes six descriptors of this process, its start some more.
+	var started [][]string
+	for n := range min(12, len(taken)) {
+		taken[n].Close()
+		if layers, err := pool.NewLayers(t.Context()); err == nil {
+			started = append(started, layers)
+		}
+	}
+	for _, f := range taken {
+		f.Close() // some twice
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	layers, err := pool.NewLayers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range append(started, layers) {
+		if !slices.Equal(got, want) {
+			t.Errorf("a worker reached %v, want %v", got, want)
+		}
+	}
+}
+
 // The start of a worker leaves the memory of this process alone. After a fork each page
 // would be copied, or be made writable again, when it is next written. Not parallel: it
 // counts the page faults of the process.

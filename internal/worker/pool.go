@@ -83,9 +83,7 @@ type Pool struct {
 	opts Options
 	path string   // of the program that serves as worker
 	args []string // its arguments
-	// isolate gives workers namespaces of their own, until that has failed. Only of
-	// the spawner.
-	isolate bool
+	ways startWays
 
 	ctx   context.Context // ends with the pool; stops whatever its workers do
 	stop  context.CancelCauseFunc
@@ -104,10 +102,6 @@ type Pool struct {
 	using    sync.WaitGroup
 }
 
-// errNoNamespaces reports a system that lets us have no namespaces, or has none
-// left.
-var errNoNamespaces = errors.New("no namespaces of its own")
-
 // maxReusedCode is the longest source, in bytes, whose worker serves on.
 const maxReusedCode = 64 << 10
 
@@ -124,7 +118,7 @@ type spawned struct {
 // with Engine. The caller must call Close.
 func New(opts Options) *Pool {
 	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest), running: map[*process]struct{}{}, bases: newBases()}
-	p.path, p.isolate = executable(), namespaces
+	p.path, p.ways.first = executable(), firstWay
 	// A heap and its buffers may need their limits twice while they are saved; the
 	// range V8 keeps for code counts half a gigabyte, and the process itself needs
 	// as much again for stacks, parsing and its own garbage.
@@ -400,11 +394,7 @@ func (p *Pool) runSpawner() {
 	for {
 		select {
 		case request := <-p.spawn:
-			w, err := startProcess(p.path, p.args, p.isolate)
-			if errors.Is(err, errNoNamespaces) {
-				p.isolate = false
-				w, err = startProcess(p.path, p.args, false)
-			}
+			w, err := p.ways.try(func(way startWay) (*process, error) { return startProcess(p.path, p.args, way) })
 			request.reply <- spawned{w, err}
 		case <-p.ctx.Done():
 			return

@@ -55,10 +55,7 @@ const lastWords = 250 * time.Millisecond
 // startProcess starts a worker and sends the greeting. It must be called from a
 // thread that lives as long as the worker may: the kernel kills the worker when
 // the thread that started it ends.
-//
-// With isolate it gets namespaces of its own; where those cannot be had, the
-// error is errNoNamespaces.
-func startProcess(path string, args []string, isolate bool) (*process, error) {
+func startProcess(path string, args []string, way startWay) (*process, error) {
 	p := &process{born: time.Now(), dead: make(chan struct{})}
 	var theirs []*os.File
 	defer func() {
@@ -104,15 +101,12 @@ func startProcess(path string, args []string, isolate bool) (*process, error) {
 		Stdin:       inR,
 		Stdout:      outW,
 		Stderr:      errW,
-		SysProcAttr: processAttributes(isolate),
+		SysProcAttr: processAttributes(way),
 	}
-	if err := startCommand(p.cmd, isolate); err != nil {
+	if err := startCommand(p.cmd, way); err != nil {
 		inW.Close()
 		outR.Close()
 		errR.Close()
-		if isolate {
-			return nil, fmt.Errorf("start worker: %w: %w", errNoNamespaces, err)
-		}
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
 	p.waiting.Go(func() {

@@ -14,8 +14,8 @@ import (
 
 // processAttributes are those a worker is started with. In namespaces of its own
 // it sees no process, no network and no other user, whatever becomes of the rest.
-func processAttributes(isolate bool) *syscall.SysProcAttr {
-	if !isolate {
+func processAttributes(way startWay) *syscall.SysProcAttr {
+	if way == inOurs {
 		return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	}
 	return &syscall.SysProcAttr{
@@ -34,17 +34,17 @@ const (
 	ownNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 )
 
-// startCommand starts a command whose three files are set. With isolate it tries the
-// cheap way first: cmd.Start copies the page tables of this process for a user namespace.
-func startCommand(cmd *exec.Cmd, isolate bool) error {
-	if isolate {
-		p, err := startIsolated(cmd)
-		if err == nil {
-			cmd.Process = p
-			return nil
-		}
+// startCommand starts a command whose three files are set.
+func startCommand(cmd *exec.Cmd, way startWay) error {
+	if way != inNamespaces {
+		return cmd.Start()
 	}
-	return cmd.Start()
+	p, err := startIsolated(cmd)
+	if err != nil {
+		return err
+	}
+	cmd.Process = p
+	return nil
 }
 
 func startIsolated(cmd *exec.Cmd) (*os.Process, error) {
@@ -72,5 +72,5 @@ func processCPUTime(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// namespaces tells whether workers may be given namespaces of their own.
-const namespaces = true
+// firstWay is how the first worker is started.
+const firstWay = inNamespaces
