@@ -9,6 +9,7 @@ import "C"
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -65,6 +66,7 @@ func (i Isolated) Start() (*os.Process, error) {
 		s.files[n] = C.int(f.Fd())
 	}
 	pid := C.daybook_spawn(s, C.int(i.Namespaces))
+	runtime.KeepAlive(i.Files) // not closed while their numbers are in use
 	if pid < 0 {
 		return nil, fmt.Errorf("start %s in namespaces: %w", i.Path, syscall.Errno(-pid))
 	}

@@ -95,6 +95,13 @@ var _ = func() bool {
 	return false
 }()
 
+// StartByFork starts workers with a fork.
+func (p *Pool) StartByFork() { p.ways.first = forked }
+
+// Forks reports whether workers were started with a fork in the end. The pool must be
+// closed.
+func (p *Pool) Forks() bool { return p.ways.first == forked }
+
 // ShareNamespaces starts workers in the namespaces of the parent.
 func (p *Pool) ShareNamespaces() { p.ways.first = inOurs }
 
