@@ -60,8 +60,8 @@ func (s *Store) getBatchIn(ctx context.Context, v volume, r getRequest, fn func(
 // gone is a volume as it is now if a request that failed found no stream to answer
 // it; else the volume and the error as they were.
 func (s *Store) gone(ctx context.Context, v volume, err error) (volume, error) {
-	if !noStream(err) || !v.sealed {
-		return v, err
+	if !noStream(err) || v.number >= s.volumes().active().number {
+		return v, err // the active one may be sealed since v was read
 	}
 	if now := s.volumes().list[0]; now.gone == nil || now.number < v.number {
 		s.lookForRemoval(ctx) // perhaps another process has removed it
