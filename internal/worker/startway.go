@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"syscall"
 )
@@ -23,30 +24,37 @@ const (
 // startWays are the ways to start a worker that the system permits. Only the spawner
 // uses it.
 type startWays struct {
-	first startWay // those before it are refused
-	used  bool     // a worker was started by the first
+	first    startWay // those before it are refused
+	isolated bool     // a worker was started in namespaces of its own
 }
 
 // try calls start with each way that may be permitted until one succeeds. It remembers
 // what the system refuses.
 //
-// A shortage is no refusal. A client can cause one, and must not end the namespaces of
-// workers that way: once a worker has namespaces, it fails the start.
+// Once a worker has namespaces, none is started without: the layers of workers are
+// recorded with each run and do not change while the pool lives. A client can cause a
+// shortage, and must not end the namespaces of workers that way.
 func (s *startWays) try(start func(startWay) (*process, error)) (*process, error) {
 	lasting := true
 	for way := s.first; ; way++ {
 		w, err := start(way)
+		if err == nil {
+			if lasting {
+				s.first = way
+			}
+			s.isolated = s.isolated || way != inOurs
+			return w, nil
+		}
+		full := isErrno(err, syscall.ENOSPC, syscall.EUSERS) // of namespaces
+		short := isErrno(err, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE)
 		switch {
-		case err == nil && lasting:
-			s.first, s.used = way, true
-			return w, nil
-		case err == nil:
-			return w, nil
-		case way == inOurs || s.used && isErrno(err, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE):
+		case s.isolated && way == forked && full:
+			// The error is not wrapped: it does not say that the disk is full.
+			return nil, fmt.Errorf("start worker: this user has as many namespaces as the system permits; raise user.max_user_namespaces, or start the server again: %v", err)
+		case way == inOurs, s.isolated && (way == forked || short):
 			return nil, err
 		}
-		// The system returns ENOSPC when the user has as many namespaces as permitted.
-		lasting = lasting && !isErrno(err, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ENOSPC, syscall.EUSERS)
+		lasting = lasting && !full && !short
 	}
 }
 

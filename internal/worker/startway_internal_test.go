@@ -4,15 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 )
 
 // A way that the system refuses is not tried again. A way that fails for a shortage is.
+// No worker loses the namespaces that an earlier one had.
 func TestStartWays(t *testing.T) {
 	t.Parallel()
 	var s startWays
-	start := func(answers ...error) {
+	start := func(want error, answers ...error) {
 		t.Helper()
 		var tried []startWay
 		first := s.first
@@ -23,7 +25,7 @@ func TestStartWays(t *testing.T) {
 			}
 			return &process{}, nil
 		})
-		if last := answers[len(answers)-1]; len(tried) != len(answers) || tried[0] != first || !errors.Is(err, last) || !slices.IsSorted(tried) {
+		if len(tried) != len(answers) || tried[0] != first || !errors.Is(err, want) || !slices.IsSorted(tried) {
 			t.Errorf("after %v the ways %v are tried: %v", answers, tried, err)
 		}
 	}
@@ -33,21 +35,29 @@ func TestStartWays(t *testing.T) {
 			t.Errorf("the first way is %d, want %d", s.first, first)
 		}
 	}
-	start(syscall.ENOMEM, syscall.ENOMEM, nil) // this system may always lack it
+	start(nil, syscall.ENOMEM, syscall.ENOMEM, nil) // this system may always lack it
+	start(nil, syscall.ENOSPC, syscall.ENOSPC, nil)
+	start(syscall.EACCES, syscall.EPERM, syscall.EPERM, syscall.EACCES)
 	want(inNamespaces)
+	start(nil, syscall.ENOMEM, nil)
+	want(inNamespaces)
+	for _, err := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+		start(err, err)
+	}
 	start(syscall.EPERM, syscall.EPERM, syscall.EPERM)
 	want(inNamespaces)
-	start(nil)
-	for _, err := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
-		start(err)
-	}
-	start(syscall.ENOSPC, syscall.ENOSPC, nil)
-	start(syscall.EPERM, syscall.ENOSPC, nil)
-	want(inNamespaces)
-	start(syscall.EPERM, nil)
+	start(nil, syscall.EPERM, nil)
 	want(forked)
-	start(syscall.EMFILE)
-	start(syscall.EACCES, nil)
+	start(syscall.EMFILE, syscall.EMFILE)
+	start(syscall.EPERM, syscall.EPERM)
+	_, err := s.try(func(startWay) (*process, error) { return nil, syscall.ENOSPC })
+	if err == nil || errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "raise user.max_user_namespaces") {
+		t.Errorf("without namespaces left: %v", err)
+	}
+	want(forked)
+
+	s = startWays{}
+	start(nil, syscall.EPERM, syscall.EACCES, nil)
 	want(inOurs)
-	start(syscall.EACCES)
+	start(syscall.EACCES, syscall.EACCES)
 }
