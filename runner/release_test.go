@@ -157,6 +157,7 @@ func TestTurnIsNotRunTwice(t *testing.T) {
 			at := soon(t, "the first delivery", deliveries)
 			if when == "while it runs" {
 				soon(t, "the start", held)
+				b.waitFor(id, isType(events.TypeExecutionStarted)) // the script does not wait for its record
 			} else {
 				soon(t, "the reading of the input", inputs)
 			}
