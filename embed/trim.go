@@ -32,7 +32,13 @@ const (
 // to do.
 func (d *Daybook) startTrimming(ctx context.Context) error {
 	d.trimming = follow(ctx, func(ctx context.Context) {
-		t := trimmer{allocated: allocated, unused: unused, trim: d.trim}
+		t := trimmer{allocated: allocated, unused: unused, trim: d.trim, setLight: func(bool) {}}
+		if d.opts.LimitMemory {
+			percent := debug.SetGCPercent(100)
+			debug.SetGCPercent(percent)
+			defer debug.SetGCPercent(percent)
+			t.setLight = func(light bool) { debug.SetGCPercent(gcPercent(percent, light)) }
+		}
 		everyMemoryCheck(ctx, func() {
 			d.store.DropUnusedHeaps(heapsKept)
 			t.check()
@@ -83,11 +89,13 @@ type trimmer struct {
 	allocated func() uint64 // bytes that were ever allocated
 	unused    func() int64  // bytes that the Go runtime has and does not use
 	trim      func(caches bool)
+	setLight  func(light bool) // is called when the load becomes light, and when it does no longer
 
 	seen    [idleChecks]uint64 // allocated at the last checks, a ring
 	checks  int
 	trimmed uint64 // allocated at the last trim
 	last    int    // the check of the last trim
+	light   bool
 	// stuck is what no trim gives back, such as free memory between objects: what was
 	// unused after the last trim, or less. It is 0 after a busy time.
 	stuck int64
@@ -105,11 +113,15 @@ func (t *trimmer) check() {
 	if t.checks <= idleChecks {
 		return
 	}
-	if grown >= lightBytes {
+	if light := grown < lightBytes; light != t.light {
+		t.light = light
+		t.setLight(light)
+	}
+	if !t.light {
 		t.stuck = 0 // what was stuck then is free once the load ends
 	}
 	idle := grown < idleBytes && now-t.trimmed >= idleBytes
-	if !idle && (grown >= lightBytes || t.checks-t.last < idleChecks || unused-t.stuck < keptBytes) {
+	if !idle && (!t.light || t.checks-t.last < idleChecks || unused-t.stuck < keptBytes) {
 		return
 	}
 	t.trim(idle)
@@ -124,10 +136,20 @@ func (t *trimmer) check() {
 func (d *Daybook) trim(caches bool) {
 	if caches {
 		d.store.ClearCache()
-		d.projections.ReleaseMemory()
 	}
+	d.projections.ReleaseMemory()
 	runtime.GC() // pools drop what was not used between two collections
 	debug.FreeOSMemory()
+}
+
+// gcPercent is how much may be allocated between two collections, in percent of what is
+// in use. Under a light load the collector has little to do, and half of the garbage
+// waits for it: the scrub of a ledger alone allocates 5 MB a second.
+func gcPercent(percent int, light bool) int {
+	if light && percent > 0 {
+		return max(percent/2, 1)
+	}
+	return percent
 }
 
 // memoryLimit is the limit of the Go runtime that fits what is in use. Below it the

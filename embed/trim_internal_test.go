@@ -13,7 +13,8 @@ func TestTrimming(t *testing.T) {
 	var total uint64
 	var unused, stuck int64
 	all, some := 0, 0
-	tr := trimmer{allocated: func() uint64 { return total }, unused: func() int64 { return unused }, trim: func(caches bool) {
+	light := false
+	tr := trimmer{setLight: func(now bool) { light = now }, allocated: func() uint64 { return total }, unused: func() int64 { return unused }, trim: func(caches bool) {
 		if caches {
 			all++
 		} else {
@@ -32,9 +33,15 @@ func TestTrimming(t *testing.T) {
 		}
 	}
 	check(100, 2<<20, 0, 0)
+	if !light {
+		t.Error("40 MiB in 20 s are no light load")
+	}
 	check(idleChecks, 1<<10, 1, 0)
 	check(100, 1<<10, 1, 0)
 	check(3, 100<<20, 1, 0)
+	if light {
+		t.Error("300 MiB in 3 s are a light load")
+	}
 	check(idleChecks+1, 0, 2, 0)
 	// Requests at a moderate rate keep the caches.
 	unused = 200 << 20
