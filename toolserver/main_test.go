@@ -47,6 +47,11 @@ func serveStdio(mode string) {
 		}
 	case "banner":
 		fmt.Printf("Server 1.0 for %s\n[INFO] listening\n[1] ready {\n\"text\"\n{\"level\":30,\"msg\":\"log of it\"}\n\n", os.Getenv("API_KEY"))
+		for _, line := range []string{
+			`{"jsonrpc":"2.0"}`, `[]`, ` [ ] `, `{"jsonrpc":"2.0","id":"zz","error":5}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"a parse error"}}`, `{"id":"log line"}`,
+		} {
+			fmt.Println(line)
+		}
 		serveOdd(os.Stdin, os.Stdout)
 	case "odd":
 		serveOdd(os.Stdin, os.Stdout)

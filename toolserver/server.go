@@ -29,6 +29,7 @@ type server struct {
 	mu         sync.Mutex // guards what follows
 	link       *link
 	connecting chan struct{} // closed when the attempt under way is over; nil without one
+	began      time.Time     // of the last attempt
 	closed     bool
 	failures   int // in a row
 	retryAt    time.Time
@@ -61,8 +62,9 @@ func (s *server) allows(tenant string) bool {
 var errClosed = errors.New("it was closed")
 
 // connection returns the connection, making it if need be. While a server that
-// failed is left alone, the error is why it failed.
-func (s *server) connection(ctx context.Context) (*link, error) {
+// failed is left alone, the error is why it failed. It waits until ctx is done, and not
+// longer than patience, counted from the beginning of the attempt; 0 does not limit that.
+func (s *server) connection(ctx context.Context, patience time.Duration) (*link, error) {
 	for {
 		s.mu.Lock()
 		switch {
@@ -78,15 +80,27 @@ func (s *server) connection(ctx context.Context) (*link, error) {
 		case s.connecting == nil:
 			s.begin()
 		}
-		over := s.connecting
+		over, waiting, stop := s.connecting, ctx, func() {}
+		if patience > 0 {
+			if s.failures > 0 {
+				patience = min(patience, retryPatience)
+			}
+			waiting, stop = context.WithDeadline(ctx, s.began.Add(patience))
+		}
 		s.mu.Unlock()
 		select {
 		case <-over:
-		case <-ctx.Done():
+			stop()
+		case <-waiting.Done():
+			stop()
 			return nil, errors.New("it is not connected yet")
 		}
 	}
 }
+
+// retryPatience is how long a run waits at most for a server that has failed before: one
+// that hangs does not delay each run.
+const retryPatience = 250 * time.Millisecond
 
 // wake starts connecting, if nothing else is to be done first.
 func (s *server) wake() {
@@ -100,7 +114,7 @@ func (s *server) wake() {
 // begin starts an attempt to connect. It needs the lock.
 func (s *server) begin() {
 	over := make(chan struct{})
-	s.connecting = over
+	s.connecting, s.began = over, time.Now()
 	s.tasks.Go(func() {
 		defer close(over)
 		l, err := s.connect()
@@ -264,7 +278,7 @@ func (s *server) call(ctx context.Context, tenant, tool string, arguments []byte
 	}
 	timed, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	l, err := s.connection(timed)
+	l, err := s.connection(timed, 0)
 	a := &answer{tenant: tenant, memory: s.opts.Memory}
 	var r *sdk.CallToolResult
 	if err == nil {

@@ -13,8 +13,9 @@ import (
 type Options struct {
 	// ConnectTimeout bounds the start of a server until its tools are known; 30 s.
 	ConnectTimeout time.Duration
-	// ListWait is how long Servers and Tools wait for servers that are on their
-	// way; 5 s.
+	// ListWait is how long Servers and Tools wait for a server that is being connected,
+	// counted from the beginning of that; 5 s. For one that has failed before it is
+	// 250 ms at most.
 	ListWait time.Duration
 	// CallTimeout bounds one call where Config.Timeout does not; 60 s.
 	CallTimeout time.Duration
@@ -105,8 +106,6 @@ func (s *Set) Tools(ctx context.Context, tenant string) []Tool {
 
 // lists returns the tools of each server, waiting a while for those on their way.
 func (s *Set) lists(ctx context.Context, tenant string) [][]Tool {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.ListWait)
-	defer cancel()
 	lists := make([][]Tool, len(s.servers))
 	var waiting sync.WaitGroup
 	for i, server := range s.servers {
@@ -114,7 +113,7 @@ func (s *Set) lists(ctx context.Context, tenant string) [][]Tool {
 			continue
 		}
 		waiting.Go(func() {
-			if l, err := server.connection(ctx); err == nil {
+			if l, err := server.connection(ctx, s.opts.ListWait); err == nil {
 				lists[i] = *l.tools.Load()
 			}
 		})

@@ -119,7 +119,7 @@ func TestStrayLines(t *testing.T) {
 	if r := set.Call(t.Context(), "default", "banner", "lines", []byte("{}")); string(r.Text) != `{"a":[{"c":1}],"b":{}}` {
 		t.Errorf("after a banner: %s %s", r.Outcome, r.Text)
 	}
-	for _, line := range []string{"Server 1.0 for [hidden]", "[INFO] listening", "[1] ready {", `\"text\"`, "log of it"} {
+	for _, line := range []string{"Server 1.0 for [hidden]", "[INFO] listening", "[1] ready {", `\"text\"`, "log of it", `zz`, "a parse error", "log line"} {
 		if n := strings.Count(said.String(), line); n != 1 {
 			t.Errorf("%d lines of the log have %q", n, line)
 		}
