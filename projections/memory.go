@@ -1,15 +1,6 @@
 package projections
 
-/*
-#include <stdlib.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-static void give_back(void) { malloc_trim(0); }
-#else
-static void give_back(void) {}
-#endif
-*/
-import "C"
+import "daybook/internal/cmemory"
 
 // ReleaseMemory gives back the memory of page caches to the operating system. Queries
 // that run keep theirs.
@@ -19,6 +10,5 @@ func (s *Store) ReleaseMemory() {
 	s.reader.SetMaxIdleConns(maxReaders)
 	// An error means that the file cannot be read, which the next query reports.
 	_, _ = s.writer.Exec("PRAGMA shrink_memory")
-	// The C library keeps what SQLite frees for its next allocation.
-	C.give_back()
+	cmemory.GiveBack()
 }
