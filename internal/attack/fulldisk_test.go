@@ -68,6 +68,7 @@ func fillDisk(t *testing.T, reserve bool, flags ...string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.end(syscall.SIGKILL); unix.Unmount(s.dir, unix.MNT_DETACH) })
+	s.makeCommonTokens() // on this disk
 	l := &load{s: s, token: s.token("alone", "read,run"), acknowledged: map[string]string{}}
 	s.start()
 	l.run(t, 5)
