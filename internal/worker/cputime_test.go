@@ -113,8 +113,9 @@ func TestCPUTimeOfALaterRun(t *testing.T) {
 // What a worker reports that was taken over is bounded by what its process used.
 func TestReportedCPUTimeIsBounded(t *testing.T) {
 	t.Parallel()
+	// It may have written its answer before the run was sent, and use nothing after that.
 	o, err := hostilePool(t, "claims hours of CPU time").Run(t.Context(), patient("1"), discard)
-	if err != nil || o.Status != worker.StatusCompleted || o.CPUTime <= 0 || o.CPUTime > 10*time.Second {
+	if err != nil || o.Status != worker.StatusCompleted || o.CPUTime < 0 || o.CPUTime > 10*time.Second {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
