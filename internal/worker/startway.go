@@ -50,7 +50,7 @@ func (s *startWays) try(start func(startWay) (*process, error)) (*process, error
 		switch {
 		case s.isolated && way == forked && full:
 			// The error is not wrapped: it does not say that the disk is full.
-			return nil, fmt.Errorf("start worker: this user has as many namespaces as the system permits; raise user.max_user_namespaces, or start the server again: %v", err)
+			return nil, fmt.Errorf("start worker: this user has as many namespaces as the system permits; raise user.max_user_namespaces, or start the server again: %s", err.Error())
 		case way == inOurs, s.isolated && (way == forked || short):
 			return nil, err
 		}
