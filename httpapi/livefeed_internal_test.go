@@ -162,7 +162,7 @@ func TestSharedPages(t *testing.T) {
 }
 
 // Events are not kept for long once followers have had time to take them. A follower
-// that is behind reads stored events, and one that is not goes on.
+// that is behind reads stored events, and one at the end gets new ones.
 func TestLiveFeedExpires(t *testing.T) {
 	t.Parallel()
 	store := jetstreamtest.Start(t)

@@ -374,7 +374,7 @@ func (a assault) commit(t *testing.T, stateful bool, credential *syscall.Credent
 	return stdout.String() + stderr.String()
 }
 
-// Every attack ends as the table says, whoever the server runs as. In the normal tier the
+// Every attack ends as the table says, for each user that the server may run as. In the normal tier the
 // other user makes only those attacks that more than the number of a call decides.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
