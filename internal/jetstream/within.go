@@ -61,7 +61,7 @@ func (s *Store) getBatchIn(ctx context.Context, v volume, r getRequest, fn func(
 // it; else the volume and the error as they were.
 func (s *Store) gone(ctx context.Context, v volume, err error) (volume, error) {
 	if !noStream(err) || v.number >= s.volumes().active().number {
-		return v, err // the active one may be sealed since v was read
+		return v, err // only sealed volumes are removed; v.sealed may be out of date
 	}
 	if now := s.volumes().list[0]; now.gone == nil || now.number < v.number {
 		s.lookForRemoval(ctx) // perhaps another process has removed it
