@@ -110,6 +110,8 @@ type holding struct {
 	released bool  // guarded by mu
 
 	waiter *waiter // guarded by b.mu; while the answer waits for memory, and until it has it
+
+	retries atomic.Int64 // calls of Retry that have not ended: they decide what is a refusal
 }
 
 // Answer opens an account for one answer to a tenant. Each byte that is taken
@@ -144,6 +146,9 @@ func (a *holding) take(n int64) error {
 			a.b.dropped.bound(a.b.answersUsed(), a.b.opts.Answers)
 		}
 		return nil
+	}
+	if a.retries.Load() == 0 {
+		a.b.refused.Add(1)
 	}
 	return &ExhaustedError{Need: n, Answer: a.Held() + n, Share: a.b.opts.Answers - a.b.reserve()}
 }
@@ -351,7 +356,8 @@ type Stats struct {
 	Answers, Runs, Cache Usage
 	// RunsWaiting counts the runs that wait for memory.
 	RunsWaiting int64
-	// Refused counts the answers that were refused.
+	// Refused counts the requests for memory that were refused: at once, or in Retry
+	// after the wait.
 	Refused int64
 }
 
@@ -419,15 +425,21 @@ func TakeOnce(ctx context.Context, n int) error {
 // from the account that ctx carries, waits for the memory and calls fn again, until
 // Options.Patience is over. fn MUST NOT have started an answer when it returns that
 // error.
-func Retry(ctx context.Context, fn func() error) error {
+func Retry(ctx context.Context, fn func() error) (err error) {
 	a := From(ctx)
-	var before int64
-	if a != nil {
-		before = a.Held()
+	if a == nil {
+		return fn()
 	}
-	err := fn()
+	a.retries.Add(1)
+	defer func() {
+		if a.retries.Add(-1) == 0 && IsExhausted(err) {
+			a.b.refused.Add(1)
+		}
+	}()
+	before := a.Held()
+	err = fn()
 	full, exhausted := errors.AsType[*ExhaustedError](err)
-	if a == nil || !exhausted {
+	if !exhausted {
 		return err
 	}
 	timer := time.NewTimer(a.b.opts.Patience)
@@ -442,7 +454,6 @@ func Retry(ctx context.Context, fn func() error) error {
 		}
 		a.queue(w, n)
 		if full.Never() || !a.wait(ctx, n, timer.C) {
-			a.b.refused.Add(1)
 			return err
 		}
 		err = fn()

@@ -37,6 +37,31 @@ func TestAnswersAreBounded(t *testing.T) {
 	})
 }
 
+// Each refusal counts once: at once without Retry, and at the end of the outermost Retry.
+// A wait that ends with the memory is none.
+func TestRefusalsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := budget.New(budget.Options{Answers: 100, Runs: 1, Cache: 1})
+		one, two := b.Answer("a", 1), b.Answer("b", 1)
+		mustTake(t, one, 80)
+		ctx := budget.With(t.Context(), two)
+		take := func() error { return budget.TakeOnce(ctx, 40) }
+		for n, refused := range []func() error{
+			take,
+			func() error { return budget.Retry(ctx, take) },
+			func() error { return budget.Retry(ctx, func() error { return budget.Retry(ctx, take) }) },
+		} {
+			if err := refused(); !budget.IsExhausted(err) || b.Stats().Refused != int64(n+1) {
+				t.Errorf("refusal %d: %v, %d counted", n+1, err, b.Stats().Refused)
+			}
+		}
+		time.AfterFunc(time.Second, one.Release)
+		if err := budget.Retry(ctx, take); err != nil || b.Stats().Refused != 3 {
+			t.Errorf("an answer that waited: %v, %d refusals", err, b.Stats().Refused)
+		}
+	})
+}
+
 // The only answer of a tenant may grow beyond half of the share, as a long request
 // does while it is read.
 func TestOnlyAnswerMayGrow(t *testing.T) {
