@@ -155,7 +155,7 @@ func (c *client) through(ctx context.Context, conn net.Conn) (progress, ended bo
 	}()
 	r := bufio.NewReaderSize(conn, 64<<10)
 	for {
-		f, err := readFrame(r)
+		f, err := readFrame(r, func(int) error { return nil })
 		if err != nil {
 			return progress, false, nil // the next owner continues, whatever became of this one
 		}

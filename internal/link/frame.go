@@ -62,9 +62,10 @@ func writeFrame(to io.Writer, f frame) error {
 	return err
 }
 
-// readFrame returns the next complete frame. io.EOF is an end between two
-// frames; io.ErrUnexpectedEOF an end within one.
-func readFrame(r *bufio.Reader) (frame, error) {
+// readFrame returns the next complete frame. It calls hold with the number of bytes
+// before it reads them. io.EOF is an end between two frames; io.ErrUnexpectedEOF an end
+// within one.
+func readFrame(r *bufio.Reader, hold func(n int) error) (frame, error) {
 	var f frame
 	head, err := readHeader(r)
 	if err != nil {
@@ -75,6 +76,9 @@ func readFrame(r *bufio.Reader) (frame, error) {
 	}
 	if f.Kept < 0 || f.Bytes < 0 || f.Kept > maxMessage || f.Bytes > maxMessage {
 		return f, fmt.Errorf("read a frame: it announces %d and %d bytes, more than %d", f.Kept, f.Bytes, maxMessage)
+	}
+	if err := hold(f.Kept + f.Bytes); err != nil {
+		return f, err
 	}
 	if f.kept, err = readBytes(r, f.Kept); err != nil {
 		return f, err

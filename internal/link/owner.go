@@ -24,12 +24,17 @@ type Conn struct {
 	key        string
 	generation int
 	onProblem  func(error)
+	pace       Pace
+	onStall    func()
+	hold       func(n int64) (release func(), err error)
 
 	holding, cut atomic.Bool
 	ended        chan struct{} // closed when the server has returned
 
 	writing sync.Mutex // of conn, and of the order of messages
 	rest    []byte     // of a line the server has not ended yet; guarded by writing
+	// progress is that of the client; guarded by writing.
+	progress progress
 
 	mu      sync.Mutex
 	calls   map[string][]*call         // by id, the oldest first
@@ -68,15 +73,37 @@ type Options struct {
 	Generation int
 	// OnProblem is called with errors that neither end receives; nil ignores them.
 	OnProblem func(error)
+	// Pace is the least speed at which the client takes messages. The zero value asks
+	// for none. OnStall is called before the connection of a client that is slower is
+	// closed; nil does nothing.
+	Pace    Pace
+	OnStall func()
+	// HoldLine waits until n bytes of memory may be used for a line, which is read
+	// then. An error ends the connection. Nil waits for nothing. Lines of less than
+	// 64 KiB need no memory.
+	HoldLine func(n int64) (release func(), err error)
 }
+
+const (
+	// lineCopies is how often a line is in memory until the server has it, freeLine how
+	// much of it is not held, in bytes.
+	lineCopies = 3
+	freeLine   = 64 << 10
+)
 
 // NewConn makes the owner's end. r holds what was read from conn already.
 func NewConn(conn net.Conn, r *bufio.Reader, o Options) *Conn {
 	if o.OnProblem == nil {
 		o.OnProblem = func(error) {}
 	}
+	if o.OnStall == nil {
+		o.OnStall = func() {}
+	}
+	if o.HoldLine == nil {
+		o.HoldLine = func(int64) (func(), error) { return func() {}, nil }
+	}
 	return &Conn{
-		conn: conn, r: r, protocol: o.Protocol, key: o.Connection, generation: o.Generation, onProblem: o.OnProblem,
+		conn: conn, r: r, protocol: o.Protocol, key: o.Connection, generation: o.Generation, onProblem: o.OnProblem, pace: o.Pace, onStall: o.OnStall, hold: o.HoldLine,
 		ended: make(chan struct{}), calls: map[string][]*call{}, asked: map[string]json.RawMessage{},
 	}
 }
@@ -99,7 +126,7 @@ func (c *Conn) Serve(ctx context.Context, server func(ctx context.Context, in io
 	}
 	c.writing.Lock()
 	if !c.cut.Load() {
-		_ = writeFrame(c.conn, last) // a client that has left needs none
+		_ = c.write(last) // a client that has left needs none
 	}
 	c.writing.Unlock()
 	c.conn.Close()
@@ -139,8 +166,15 @@ func (c *Conn) read(to *io.PipeWriter) {
 		if c.holding.Load() {
 			return
 		}
-		f, err := readFrame(c.r)
+		release := func() {}
+		f, err := readFrame(c.r, func(n int) (err error) {
+			if n > freeLine {
+				release, err = c.hold(int64(n) * lineCopies)
+			}
+			return err
+		})
 		if err != nil {
+			release()
 			if c.holding.Load() {
 				return // the server must not take this for the client's end
 			}
@@ -152,6 +186,7 @@ func (c *Conn) read(to *io.PipeWriter) {
 		} else {
 			err = c.pass(to, f)
 		}
+		release()
 		if err != nil {
 			return
 		}
@@ -377,7 +412,7 @@ func (c *Conn) sendLocked(f frame) error {
 		return errEnded
 	}
 	f.Done = append(f.Done, c.takeRefused()...)
-	return writeFrame(c.conn, f)
+	return c.write(f)
 }
 
 // maxRefused is how many refused lines a frame reports, so that its header stays
