@@ -159,6 +159,11 @@ func FuzzRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, wire []byte, split uint16) {
 		at := min(int(split), len(wire))
 		want, got := alone.requests(t, wire, at), limited.requests(t, wire, at)
+		// Behind a full-duplex request whose body was not read to its end net/http alone
+		// closes most connections by a panic, "invalid concurrent Body.Read call".
+		for try := 0; len(got) > len(want) && try < 100; try++ {
+			want = alone.requests(t, wire, at)
+		}
 		if len(got) > len(want) {
 			t.Fatalf("requests %+v, net/http alone sees %+v", got, want)
 		}

@@ -10,7 +10,7 @@
 // the lines of HTTP/1 headers and the fields, streams, resets and buffers of HTTP/2. For HTTP/2
 // a frameConn follows the frames that net/http reads and writes, so that each request has a
 // counted place until its stream ends. It closes connections whose frames would have net/http
-// open or end a stream without that. The answer
-// to a request does not wait for its body. A connection whose request was refused holds
-// nothing of the request while the client still sends it.
+// open or end a stream without that. Clients that cause much other work take turns, by
+// address. The answer to a request does not wait for its body. A connection whose request
+// was refused holds nothing of the request while the client still sends it.
 package connections

@@ -208,7 +208,7 @@ func (l *Limiter) admit(inner net.Conn) *conn {
 		c.spare = true
 		l.refused++
 		l.spares.push(c)
-		c.timer = time.AfterFunc(spareTime, func() { c.Conn.Close() })
+		c.timer = time.AfterFunc(spareTime, func() { _ = c.cut() }) // the client has had its time
 	default:
 		l.refused++
 		c.gone = true
@@ -216,7 +216,7 @@ func (l *Limiter) admit(inner net.Conn) *conn {
 	line := l.line()
 	l.mu.Unlock()
 	if victim != nil {
-		victim.Conn.Close()
+		_ = victim.cut() // the client loses it anyway
 	}
 	line()
 	if c.gone {
@@ -500,12 +500,21 @@ func (c *conn) answered() {
 	}
 }
 
+// cut closes the connection. It ends what the connection waits for above: net/http learns
+// of the end only when it reads.
+func (c *conn) cut() error {
+	if f := c.frames.Load(); f != nil {
+		f.leave()
+	}
+	return c.Conn.Close()
+}
+
 // Close closes the connection and gives up its place.
 func (c *conn) Close() error {
 	c.limiter.mu.Lock()
 	c.limiter.remove(c)
 	c.limiter.mu.Unlock()
-	return c.Conn.Close()
+	return c.cut()
 }
 
 // addressOf is the address that connections are counted under: all others, such as

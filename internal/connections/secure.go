@@ -87,7 +87,7 @@ func (s *secureListener) secure(plain net.Conn) {
 		out = secureRequestConn{c.requests, t}
 	}
 	if !s.send(accepted{conn: out}) {
-		_ = c.Close() // the listener is closed
+		_ = out.Close() // the listener is closed
 	}
 }
 

@@ -14,9 +14,12 @@ const (
 	// resetTime is how long a stream that is reset keeps its place, and as long again
 	// while its handler may run.
 	resetTime = time.Second
-	// placeTime bounds how long a stream waits for its place. Then its request is refused,
-	// if it is the only such stream of its connection.
+	// placeTime is how long a stream waits for its place at least. Then its request is
+	// refused, if it is the only such stream of its connection.
 	placeTime = time.Second
+	// refuseTime is the time between two such refusals of all connections. The header of a
+	// refused request is decoded, and the streams of many connections become late together.
+	refuseTime = 4 * time.Millisecond
 	// stallTime bounds how long a connection waits until its own streams end, and for the
 	// rest of a header.
 	stallTime = 10 * time.Second
@@ -52,7 +55,7 @@ type frameConn struct {
 	rest    []byte // was read and not yet given to net/http
 	newest  uint32 // stream of the client
 	asks    bool   // the current frame opens a stream that has no place yet
-	owes    bool   // the current frame waits, because the client sends too many of its kind
+	owes    int    // portions of work that the current frame waits for
 	timed   bool   // a deadline is set for the rest of a header
 	failed  error  // what Read returns from now on
 
@@ -67,7 +70,7 @@ type frameConn struct {
 	streams map[uint32]stream // open ones
 	large   int
 	places  int           // of open streams, and of those that were reset just now
-	work    surplus       // that the client causes with resets and pings
+	work    surplus       // that the client causes without requests that are answered
 	given   chan struct{} // gets a value when a stream ends
 	done    chan struct{} // closed by Close
 	closed  bool
@@ -77,9 +80,12 @@ type frameConn struct {
 type stream struct {
 	large bool // its header is
 	late  bool // it waited for a place in vain and has none
+	body  bool // the client sends one
+	size  int  // of its header, as it is sent, in bytes
 }
 
 func newFrameConn(secure net.Conn, below *conn) *frameConn {
+	below.limiter.surplus.connections.Add(1)
 	return &frameConn{Conn: secure, below: below, in: frames{skip: prefaceBytes}, block: newBlock(),
 		streams: map[uint32]stream{}, given: make(chan struct{}, 1), done: make(chan struct{})}
 }
@@ -92,18 +98,19 @@ func (c *frameConn) Read(p []byte) (int, error) {
 	if len(p) == 0 || c.failed != nil {
 		return 0, c.failed
 	}
-	if c.owes {
-		if err := c.below.limiter.surplus.spend(c.done); err != nil {
+	if c.owes > 0 {
+		if err := c.below.limiter.surplus.spend(c.below.address, c.owes, c.done); err != nil {
 			return 0, err
 		}
-		c.owes = false
+		c.owes = 0
+		c.setDeadline() // the wait was not the client's
 	}
 	if c.asks {
 		if err := c.open(c.in.current.stream); err != nil {
 			return 0, err
 		}
 		c.asks = false
-		c.setDeadline() // the wait was not the client's
+		c.setDeadline() // nor was this one
 	}
 	n := copy(p, c.rest)
 	if c.rest = c.rest[n:]; n == 0 {
@@ -162,7 +169,7 @@ func (c *frameConn) setDeadline() {
 
 // follow follows frames of the client and returns how many bytes net/http gets.
 func (c *frameConn) follow(p []byte) (used int, err error) {
-	for used < len(p) && !c.asks && !c.owes {
+	for used < len(p) && !c.asks && c.owes == 0 {
 		n, started := c.in.next(p[used:])
 		f := c.in.current
 		switch header := f.kind == frameHeaders || f.kind == frameContinuation; {
@@ -205,24 +212,41 @@ func (c *frameConn) begin(f frame) error {
 					return errEmpty // net/http would have all of it before its stream has a place
 				}
 				c.newest, c.asks = f.stream, !c.leaving.Load()
-				c.owe()
+				c.count(func(s *surplus, _ time.Time) { s.earn(requestFrames * earnBytes) })
 			}
+		}
+		if f.kind == frameContinuation || c.trailer {
+			c.idle(f)
+		}
+		if f.kind == frameHeaders { // its other frames do not wait
+			c.owe()
 		}
 		return nil
 	case framePriority:
 		c.word = word{}
+		c.idle(f)
 	case frameWindowUpdate:
 		if f.stream > c.newest {
 			return errIdle // net/http resets the stream if the increment is 0
 		}
+		c.idle(f)
 	case frameReset:
-		c.reset(f.stream)
-	case frameGoAway:
-		c.leaving.Store(true)
+		if !c.reset(f.stream) {
+			c.idle(f)
+		}
+	case frameData:
+		c.data(f)
 	case framePing, frameSettings:
 		if f.flags&flagAck == 0 {
 			c.answer()
+		} else {
+			c.idle(f)
 		}
+	case frameGoAway:
+		c.leaving.Store(true)
+		c.idle(f)
+	default:
+		c.idle(f)
 	}
 	if c.block.open {
 		return errOutOfOrder
@@ -231,18 +255,44 @@ func (c *frameConn) begin(f frame) error {
 	return nil
 }
 
-// answer counts a frame that is answered at once.
-func (c *frameConn) answer() {
+// count changes the count of work.
+func (c *frameConn) count(change func(s *surplus, now time.Time)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.work.add(answerWork, time.Now())
+	change(&c.work, time.Now())
+}
+
+// answer counts a frame that is answered at once.
+func (c *frameConn) answer() {
+	c.count(func(s *surplus, now time.Time) { s.add(answerWork, now) })
+}
+
+// idle counts a frame without progress.
+func (c *frameConn) idle(f frame) {
+	c.count(func(s *surplus, now time.Time) { s.frame(f.length, now) })
+}
+
+// data counts a frame of a body. The end of one is progress: a frame behind it resets the
+// stream.
+func (c *frameConn) data(f frame) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st, open := c.streams[f.stream]
+	if open && !st.body {
+		st.body = true
+		c.streams[f.stream] = st
+	}
+	if !open || f.flags&flagEndStream == 0 {
+		c.work.body(f.length, f.flags&flagPadded != 0, time.Now())
+	}
 }
 
 // owe makes the current frame wait if the client causes too much work.
 func (c *frameConn) owe() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.owes = c.work.due(time.Now())
+	c.count(func(s *surplus, now time.Time) {
+		s.parts = c.below.limiter.surplus.parts()
+		c.owes = s.due(now)
+	})
 }
 
 // endHeader checks a header whose last byte is not yet given to net/http. net/http opens a
@@ -253,7 +303,7 @@ func (c *frameConn) endHeader(stream uint32) error {
 	if err == nil && c.trailer && c.block.request {
 		err = errEarlier
 	}
-	if err != nil || !large {
+	if err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -262,11 +312,14 @@ func (c *frameConn) endHeader(stream uint32) error {
 	if !open {
 		return nil // net/http refuses it
 	}
-	if c.large > 0 {
-		return errLarge
+	if large {
+		if c.large > 0 {
+			return errLarge
+		}
+		c.large++
+		st.large = true
 	}
-	c.large++
-	st.large = true
+	st.size += c.block.bytes
 	c.streams[stream] = st
 	return nil
 }
@@ -348,7 +401,11 @@ func (c *frameConn) reset(id uint32) bool {
 		return false
 	}
 	delete(c.streams, id)
-	c.work.add(resetWork, time.Now())
+	work := resetWork
+	if st.body {
+		work = bodyWork
+	}
+	c.work.add(work+st.size/headerBytes, time.Now())
 	var later func()
 	later = func() {
 		running := c.below.limiter.running(c.below)
@@ -412,6 +469,9 @@ func (c *frameConn) Write(p []byte) (int, error) {
 		case frameGoAway:
 			c.leaving.Store(true)
 		case frameData, frameHeaders:
+			if f.kind == frameData {
+				c.count(func(s *surplus, _ time.Time) { s.earn(f.length) })
+			}
 			if f.flags&flagEndStream != 0 {
 				c.end(f.stream)
 			}
@@ -422,33 +482,49 @@ func (c *frameConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p) //nolint:wrapcheck // net/http compares it
 }
 
-// Close closes the connection. The places of its streams are free once their handlers
-// had time to end.
+// Close closes the connection.
 func (c *frameConn) Close() error {
-	c.mu.Lock()
-	if !c.closed {
-		c.closed = true
-		close(c.done)
-		if n := c.places; n > 0 {
-			time.AfterFunc(resetTime, func() { c.below.limiter.streams.give(n) })
-		}
-	}
-	c.mu.Unlock()
+	c.leave()
 	return c.Conn.Close() //nolint:wrapcheck // net/http ignores it
+}
+
+// leave ends what the connection waits for, before it is closed. The places of its streams
+// are free once their handlers had time to end.
+func (c *frameConn) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.closed = true
+	close(c.done)
+	c.below.limiter.surplus.connections.Add(-1)
+	if n := c.places; n > 0 {
+		time.AfterFunc(resetTime, func() { c.below.limiter.streams.give(n) })
+	}
 }
 
 // streams counts the streams of all connections of HTTP/2.
 type streams struct {
 	most int
-	wait time.Duration // for a place, at most
+	wait time.Duration // for a place, at least before a stream is refused
 
 	mu      sync.Mutex
 	open    int
-	waiting list.List // of chan struct{}, closed when a place is taken for it
+	waiting list.List // of waiter, the longest first
+	refuser *time.Timer
+	refused time.Time // when a stream was last refused
+}
+
+// waiter is a stream that waits for a place. It gets true when a place is taken for it, and
+// false when it is refused.
+type waiter struct {
+	result chan bool
+	since  time.Time
 }
 
 // take takes a place: at once if always is true, else when fewer than most are taken. It
-// reports false after wait, and when done is closed.
+// reports false when the stream is refused, and when done is closed.
 func (s *streams) take(always bool, done <-chan struct{}) bool {
 	s.mu.Lock()
 	if always || s.open < s.most {
@@ -456,25 +532,55 @@ func (s *streams) take(always bool, done <-chan struct{}) bool {
 		s.mu.Unlock()
 		return true
 	}
-	ready := make(chan struct{})
-	at := s.waiting.PushBack(ready)
+	w := waiter{make(chan bool, 1), time.Now()}
+	at := s.waiting.PushBack(w)
+	if s.waiting.Len() == 1 {
+		s.refuseNext()
+	}
 	s.mu.Unlock()
-	late := time.NewTimer(s.wait)
-	defer late.Stop()
 	select {
-	case <-ready:
-		return true
-	case <-late.C:
+	case taken := <-w.result:
+		return taken
 	case <-done:
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
-	case <-ready: // meanwhile
-		return true
+	case taken := <-w.result: // meanwhile
+		return taken
 	default:
 		s.waiting.Remove(at)
 		return false
+	}
+}
+
+// refuseNext sets the time at which the longest waiter is refused. The caller must hold mu.
+func (s *streams) refuseNext() {
+	at := s.waiting.Front().Value.(waiter).since.Add(s.wait)
+	if next := s.refused.Add(refuseTime); at.Before(next) {
+		at = next
+	}
+	if s.refuser == nil {
+		s.refuser = time.AfterFunc(time.Until(at), s.refuse)
+	} else {
+		s.refuser.Reset(time.Until(at))
+	}
+}
+
+// refuse refuses the longest waiter if it has waited for long enough.
+func (s *streams) refuse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if front := s.waiting.Front(); front != nil && now.Sub(s.refused) >= refuseTime {
+		if w := front.Value.(waiter); now.Sub(w.since) >= s.wait {
+			s.waiting.Remove(front)
+			w.result <- false
+			s.refused = now
+		}
+	}
+	if s.waiting.Len() > 0 {
+		s.refuseNext()
 	}
 }
 
@@ -485,6 +591,6 @@ func (s *streams) give(n int) {
 	s.open -= n
 	for s.open < s.most && s.waiting.Len() > 0 {
 		s.open++
-		close(s.waiting.Remove(s.waiting.Front()).(chan struct{}))
+		s.waiting.Remove(s.waiting.Front()).(waiter).result <- true
 	}
 }

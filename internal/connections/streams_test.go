@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"testing"
@@ -225,7 +226,7 @@ func TestAnswersOfEndedStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := io.ReadFull(c, make([]byte, prefaceBytes+frameHeaderBytes)); err != nil || !c.owes {
+	if _, err := io.ReadFull(c, make([]byte, prefaceBytes+frameHeaderBytes)); err != nil || c.owes == 0 {
 		t.Errorf("a client does not wait for many answers, %v", err)
 	}
 }
@@ -310,6 +311,40 @@ func TestLateStreams(t *testing.T) {
 		t.Errorf("the first stream is answered %s", got)
 	}
 	s.haveStreams(t, 0)
+}
+
+// Streams of many connections that are late together are refused one after the other.
+// They still take a place that is given back meanwhile.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	const late = 8
+	s := &streams{wait: time.Millisecond}
+	started := time.Now()
+	results := make(chan bool)
+	for range late {
+		go func() { results <- s.take(false, nil) }()
+	}
+	for range late - 1 {
+		if <-results {
+			t.Fatal("a stream has a place that there is not")
+		}
+	}
+	if took := time.Since(started); took < (late-2)*refuseTime {
+		t.Errorf("%d streams are refused within %v", late-1, took)
+	}
+	s.mu.Lock()
+	s.refused = time.Now().Add(time.Minute) // others are refused before
+	s.most = 1
+	s.mu.Unlock()
+	s.give(0)
+	if !<-results {
+		t.Error("a late stream is refused although there is a place")
+	}
+	closed := make(chan struct{})
+	close(closed)
+	if s.take(false, closed) || s.waiting.Len() != 0 {
+		t.Errorf("a stream whose connection is closed waits, and so do %d", s.waiting.Len())
+	}
 }
 
 // A server that shuts down writes answers to their end.
@@ -469,37 +504,163 @@ func TestTurns(t *testing.T) {
 	now := time.Now()
 	s.add(freeWork, now)
 	s.add(portion-1, now)
-	if s.due(now) {
+	if s.due(now) != 0 {
 		t.Error("free work waits")
 	}
 	s.add(1, now)
-	if !s.due(now) || s.due(now) {
+	if s.due(now) != 1 || s.due(now) != 0 {
 		t.Error("not one portion of work waits")
+	}
+	s.add(3*portion, now)
+	if n := s.due(now); n != 3 {
+		t.Errorf("%d portions of 3 wait", n)
 	}
 	later := now.Add(time.Second)
 	s.add(freeRate, later)
-	if s.due(later) {
+	if s.due(later) != 0 {
 		t.Error("work at the free rate waits")
 	}
 	s.add(freeWork, later)
-	if later = later.Add(time.Hour); s.due(later) {
+	if later = later.Add(time.Hour); s.due(later) != 0 {
 		t.Error("work waits an hour after it was done")
 	}
 	s.add(freeWork, later)
-	if s.due(later) {
+	if s.due(later) != 0 {
 		t.Error("free work waits after an hour")
+	}
+	few := surplus{parts: 2}
+	few.add(freeWork/2+portion, now)
+	if few.due(now) != 1 {
+		t.Error("a connection that has half of the free work has more")
+	}
+	if few.add(freeRate, now.Add(time.Second)); few.due(now.Add(time.Second)) != 0 || few.work != freeWork/2+freeRate/2 {
+		t.Errorf("after a second at half the free rate %d is left", few.work)
 	}
 	var p pace
 	done := make(chan struct{})
 	close(done)
 	turns := 0
-	for p.spend(done) == nil {
+	for p.spend(netip.Prefix{}, 1, done) == nil {
 		if turns++; turns > 100*portionBurst {
 			t.Fatal("the turns have no end")
 		}
 	}
 	if turns < portionBurst {
 		t.Errorf("%d portions come at once", turns)
+	}
+	next := p.next
+	if p.spend(netip.Prefix{}, 100, done) == nil || p.next != next {
+		t.Errorf("connections that are closed take turns, until %v instead of %v", p.next, next)
+	}
+}
+
+// Frames without progress are work: beyond some of them the client waits. Those of
+// clients that get answers or send bodies are not.
+func TestIdleFrames(t *testing.T) {
+	t.Parallel()
+	const many = 3 * freeWork / frameWork
+	times := func(n int, write func(*http2.Framer)) []byte {
+		return bytes.Repeat(wireOf(write), n)
+	}
+	for name, write := range map[string]func(*http2.Framer){
+		"window updates": func(f *http2.Framer) { f.WriteWindowUpdate(0, 1) },
+		"priorities":     func(f *http2.Framer) { f.WritePriority(1, http2.PriorityParam{Weight: 1}) },
+		"empty pieces":   func(f *http2.Framer) { f.WriteData(1, false, nil) },
+		"padding":        func(f *http2.Framer) { f.WriteDataPadded(1, false, nil, make([]byte, 255)) },
+		"ends of others": func(f *http2.Framer) { f.WriteData(9, true, nil) },
+		"unknown frames": func(f *http2.Framer) { f.WriteRawFrame(0xfa, 0, 1, nil) },
+		"ping answers":   func(f *http2.Framer) { f.WritePing(true, [8]byte{}) },
+		"resets of none": func(f *http2.Framer) { f.WriteRSTStream(9, http2.ErrCodeCancel) },
+		"settings known": func(f *http2.Framer) { f.WriteSettingsAck() },
+		"goodbyes":       func(f *http2.Framer) { f.WriteGoAway(0, http2.ErrCodeNo, nil) },
+		"divided headers": func(f *http2.Framer) {
+			f.WriteRawFrame(frameHeaders, 0, 1, nil)
+			f.WriteContinuation(1, true, []byte{0x40, 1, 'a', 1, 'b'})
+		},
+	} {
+		if passed, waits := passedFrames(t, times(many, write), nil); !waits || passed < freeWork/frameWork/2 {
+			t.Errorf("%s: %d pass, and the client waits: %v", name, passed, waits)
+		}
+	}
+	// A client of net/http returns the window for each 4 KiB of an answer, others for each frame.
+	answer := wireOf(func(f *http2.Framer) { f.WriteData(1, false, make([]byte, 16<<10)) })
+	updates := func(f *http2.Framer) {
+		for range 4 {
+			f.WriteWindowUpdate(0, 4<<10)
+			f.WriteWindowUpdate(1, 4<<10)
+		}
+	}
+	for name, wire := range map[string][]byte{
+		"windows of answers": times(many, updates),
+		"a body":             times(many, func(f *http2.Framer) { f.WriteData(1, false, make([]byte, 512)) }),
+	} {
+		if passed, waits := passedFrames(t, wire, answer); waits {
+			t.Errorf("%s: the client waits behind %d frames", name, passed)
+		}
+	}
+}
+
+// Many connections have little more free work together than a few. With one closed, the
+// others have its part.
+func TestFreeWorkOfManyConnections(t *testing.T) {
+	t.Parallel()
+	l := New(Options{Total: 1000})
+	wire := []byte(preface + string(bytes.Repeat(wireOf(func(f *http2.Framer) { f.WriteRawFrame(0xfa, 0, 0, nil) }), 2*freeWork/frameWork)))
+	list := make([]*frameConn, 4*fewConnections)
+	for i := range list {
+		inner := &wireConn{Reader: bytes.NewReader(wire), closed: make(chan struct{})}
+		list[i] = newFrameConn(inner, &conn{Conn: inner, limiter: l})
+	}
+	passed, began := 0, time.Now()
+	for _, c := range list {
+		if _, err := io.ReadFull(c, make([]byte, prefaceBytes)); err != nil {
+			t.Fatal(err)
+		}
+		for framer := http2.NewFramer(io.Discard, c); c.owes == 0; passed++ {
+			if _, err := framer.ReadFrame(); err != nil {
+				t.Fatalf("after %d frames: %v", passed, err)
+			}
+		}
+	}
+	each := freeWork/4 + portion + int(time.Since(began)/freeEach) // some work is free in each second
+	if least, most := len(list)*(freeWork/4)/frameWork, len(list)*each/frameWork; passed < least || passed > most {
+		t.Errorf("%d connections send %d frames without a wait, not %d to %d", len(list), passed, least, most)
+	}
+	for _, c := range list {
+		c.Close()
+		c.Close() // counts once
+	}
+	if n := l.surplus.connections.Load(); n != 0 {
+		t.Errorf("%d connections are counted that are closed", n)
+	}
+}
+
+// passedFrames sends frames of a client behind a request and returns how many pass before
+// the client waits. Behind every eighth of them the server sends a piece of an answer.
+func passedFrames(t *testing.T, wire, answer []byte) (passed int, waits bool) {
+	t.Helper()
+	request := wireOf(func(f *http2.Framer) { f.WriteRawFrame(frameHeaders, flagEndHeaders, 1, holding) })
+	inner := &wireConn{Reader: io.MultiReader(strings.NewReader(preface), bytes.NewReader(request), bytes.NewReader(wire)), closed: make(chan struct{})}
+	c := newFrameConn(inner, &conn{Conn: inner, limiter: New(Options{Total: 10})})
+	defer c.Close()
+	framer := http2.NewFramer(io.Discard, c)
+	if _, err := io.ReadFull(c, make([]byte, prefaceBytes)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := framer.ReadFrame(); errors.Is(err, io.EOF) {
+			return passed, false
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if c.owes > 0 || !c.below.limiter.surplus.next.IsZero() { // its first turn may have come
+			return passed, true
+		}
+		if passed++; passed%8 == 0 && answer != nil {
+			if _, err := c.Write(answer); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 
