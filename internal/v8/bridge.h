@@ -51,6 +51,8 @@ typedef struct {
   int globals_refused;   // of the run's values, those that the global object did not take
   int globals_hidden;    // members whose names an earlier run declared with let, const or class
   size_t peak_heap;    // bytes, sampled at the beginning, before each collection and at the end
+  int beyond_limit;    // the run used the headroom, and its heap is still close to the limit
+  int above_limit;     // and it is larger than the limit
   double clock_ms;     // where the clock stood at the end
 } daybook_result;
 

@@ -154,6 +154,8 @@ extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* erro
     }
     params.snapshot_blob = &d->restored;
   }
+  d->heap_limit = config->heap_limit;
+  if (config->heap.size != 0 && !config->plain && d->heap_limit != 0) d->headroom = d->heap_limit / 16 + (size_t{2} << 20);
   current = d;
   if (config->plain) {
     d->isolate = v8::Isolate::New(params);
@@ -173,6 +175,7 @@ extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* erro
     daybook_dispose(d);
     return nullptr;
   }
+  check_restored(d);
   d->isolate->SetPrepareStackTraceCallback(on_prepare_stack_trace);  // which needs the prelude's entry
   d->rejections.clear();
   d->buffers->arm();

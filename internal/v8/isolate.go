@@ -26,12 +26,13 @@ var ErrDisposed = errors.New("the isolate was disposed of")
 type Config struct {
 	// Heap is a snapshot of the same engine, to continue from. Empty starts from
 	// the base heap. It must come from Snapshot, unchanged: V8 trusts it blindly.
-	// It must not be modified before Dispose.
+	// It is read by New alone: the caller may change or free it afterwards.
 	Heap []byte
 	// Plain asks for an ordinary isolate: faster, with WebAssembly, but it cannot
 	// be saved and starts from no heap.
 	Plain bool
-	// HeapLimit bounds V8's heap, in bytes; 0 leaves V8's default.
+	// HeapLimit bounds V8's heap, in bytes; 0 leaves V8's default. A run from a heap
+	// that is close to it may use a sixteenth and 2 MiB more (see Result.BeyondLimit).
 	HeapLimit int64
 	// BufferLimit bounds the contents of all ArrayBuffers, in bytes; 0 is no limit.
 	BufferLimit int64
@@ -250,6 +251,14 @@ type Result struct {
 	GlobalsHidden int
 	// PeakHeap is the most V8 heap in use before any collection, in bytes.
 	PeakHeap int64
+	// BeyondLimit is set when the run started from a heap close to Config.HeapLimit, needed
+	// memory beyond it, and did not free that. A heap that is larger than the one before
+	// must then not be kept.
+	BeyondLimit bool
+	// AboveLimit is set when the heap is also larger than Config.HeapLimit. It must not be
+	// kept: a run that starts from it runs out of memory. Its saved size does not show that:
+	// long rows of one value, such as the empty parts of tables, are saved as one.
+	AboveLimit bool
 	// Clock is where the script's clock stood at the end.
 	Clock time.Time
 }
@@ -309,6 +318,8 @@ func (i *Isolate) Run(script Script) (Result, error) {
 		TimersCancelled: int(c.timers_cancelled),
 		GlobalsRefused:  int(c.globals_refused),
 		GlobalsHidden:   int(c.globals_hidden),
+		BeyondLimit:     c.beyond_limit != 0,
+		AboveLimit:      c.above_limit != 0,
 		Clock:           fromMillis(float64(c.clock_ms)),
 	}
 	if c.has_text != 0 {

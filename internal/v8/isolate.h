@@ -35,7 +35,7 @@ struct daybook_isolate {
   v8::Isolate* isolate = nullptr;
   v8::SnapshotCreator* creator = nullptr;  // null in a plain isolate
   v8::Global<v8::Context> context;
-  v8::StartupData restored{nullptr, 0};
+  v8::StartupData restored{nullptr, 0};  // its data is valid only while the isolate is made
   v8::StartupData blob{nullptr, 0};
   std::shared_ptr<daybook::BufferBudget> buffers;
   size_t baseline_handles = 0;  // global handle bytes that belong to us
@@ -55,6 +55,12 @@ struct daybook_isolate {
 
   std::atomic<bool> out_of_memory{false};
   std::atomic<size_t> peak_heap{0};
+  // A heap as large as the limit permits can be saved. A run that starts from it needs
+  // more: the prelude inspects the heap, and V8 compiles the script. The first time such
+  // a run reaches the limit, it gets the headroom, in bytes.
+  size_t heap_limit = 0;  // 0 for V8's default
+  size_t headroom = 0;
+  bool used_headroom = false;
   std::string text;  // backs daybook_result.text
 
   // Lets daybook_terminate wake a loop that waits for a timer.
@@ -88,7 +94,12 @@ v8::MaybeLocal<v8::Value> on_prepare_stack_trace(v8::Local<v8::Context>, v8::Loc
                                                  v8::Local<v8::Array> sites);
 size_t on_near_heap_limit(void* data, size_t current, size_t initial);
 void on_collection(v8::Isolate*, v8::GCType, v8::GCCallbackFlags, void* data);
-void sample_heap(daybook_isolate*);
+// Reports whether so many bytes are close to the limit: V8 keeps a part for new objects.
+bool near_limit(const daybook_isolate*, size_t used);
+// Withdraws the headroom from a heap that is not close to the limit, and ends the run of
+// one that is above it.
+void check_restored(daybook_isolate*);
+size_t sample_heap(daybook_isolate*);  // the bytes in use
 size_t global_handle_bytes(v8::Isolate*);
 
 // Reports why the process cannot go on in one line on stderr, and ends it.

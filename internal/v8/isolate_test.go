@@ -315,6 +315,32 @@ func TestSeedDecidesRandomness(t *testing.T) {
 	}
 }
 
+// V8 reads a heap only while the isolate is made: a worker frees it before it saves the
+// next one.
+func TestHeapIsReadByNewAlone(t *testing.T) {
+	heap := run(t, v8.Config{}, "globalThis.f = text => [text, new Uint8Array([1, 2]), /a+/.exec('caat')[0]].join(); 0").heap
+	want := run(t, v8.Config{Heap: heap}, "f('x')")
+	mine := bytes.Clone(heap)
+	i, err := v8.New(v8.Config{Heap: mine, HeapLimit: 64 << 20, BufferLimit: 32 << 20, Start: start})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer i.Dispose()
+	for n := range mine {
+		mine[n] = 0xa5
+	}
+	if _, err := i.Inspect(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := i.Run(v8.Script{Source: []byte("f('x')")})
+	if err != nil || r.Text == nil || *r.Text != want.text {
+		t.Fatalf("%+v, %v; want %q", r, err, want.text)
+	}
+	if again, err := i.Snapshot(); err != nil || len(again) < 100<<10 {
+		t.Errorf("%d bytes, %v", len(again), err)
+	}
+}
+
 func TestChainOfRestores(t *testing.T) {
 	heap := run(t, v8.Config{}, "let n = 0; function step() { return ++n }; const log = []; 0").heap
 	size := 0

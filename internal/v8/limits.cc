@@ -5,6 +5,12 @@ namespace daybook {
 
 size_t on_near_heap_limit(void* data, size_t current, size_t) {
   auto* d = static_cast<daybook_isolate*>(data);
+  if (d->headroom > 0) {
+    const size_t more = d->headroom;
+    d->headroom = 0;
+    d->used_headroom = true;
+    return current + more;
+  }
   d->out_of_memory = true;
   sample_heap(d);
   d->isolate->TerminateExecution();
@@ -14,10 +20,27 @@ size_t on_near_heap_limit(void* data, size_t current, size_t) {
   return current + kRoom;
 }
 
-void sample_heap(daybook_isolate* d) {
+bool near_limit(const daybook_isolate* d, size_t used) {
+  const size_t reserve = d->heap_limit / 16 + (size_t{3} << 20);
+  return d->heap_limit > reserve && used > d->heap_limit - reserve;
+}
+
+void check_restored(daybook_isolate* d) {
+  const size_t used = sample_heap(d);
+  if (near_limit(d, used) && used <= d->heap_limit) return;
+  d->headroom = 0;
+  if (d->used_headroom && used > d->heap_limit) {
+    d->out_of_memory = true;
+    d->isolate->TerminateExecution();
+  }
+}
+
+size_t sample_heap(daybook_isolate* d) {
   v8::HeapStatistics stats;
   d->isolate->GetHeapStatistics(&stats);
-  if (stats.used_heap_size() > d->peak_heap) d->peak_heap = stats.used_heap_size();
+  const size_t used = stats.used_heap_size();
+  if (used > d->peak_heap) d->peak_heap = used;
+  return used;
 }
 
 void on_collection(v8::Isolate*, v8::GCType, v8::GCCallbackFlags, void* data) {

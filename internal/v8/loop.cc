@@ -460,7 +460,9 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_b
   if (result->status == DAYBOOK_TERMINATED || result->status == DAYBOOK_OUT_OF_MEMORY) {
     d->isolate->CancelTerminateExecution();
   }
-  sample_heap(d);
+  const size_t used = sample_heap(d);
+  result->beyond_limit = d->used_headroom && near_limit(d, used);
+  result->above_limit = d->used_headroom && used > d->heap_limit;
   result->text = {d->text.data(), d->text.size()};
   result->peak_heap = d->peak_heap;
   result->clock_ms = d->clock_ms;

@@ -69,6 +69,26 @@ func TestWorkerMisbehaves(t *testing.T) {
 	}
 }
 
+// A worker that served before may lack memory because of the run before: then another one
+// gets the task. A fresh one lacks it because of the task.
+func TestMemoryOfTheRunBefore(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	pool.UseProgram("/proc/self/exe", "hostile-worker", "has no memory for its second task")
+	defer pool.Close()
+	for n := range 4 {
+		o, err := pool.Run(t.Context(), hostileTask("1+1"), discard)
+		if err != nil || o.Status != worker.StatusCompleted {
+			t.Errorf("run %d: %+v, %v", n+1, o, err)
+		}
+	}
+	fresh := hostilePool(t, "has no memory for its task")
+	o, err := fresh.Run(t.Context(), hostileTask("1+1"), discard)
+	if err != nil || o.Reason != worker.ReasonOutOfMemory || o.Error != worker.OutOfMemory {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
 func TestWorkerDoesNotStart(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[string]string{

@@ -143,11 +143,12 @@ var (
 // ReadTask reads a task as a worker does, from its header and the frames after it,
 // and returns the sizes of its parts.
 func ReadTask(header, frames []byte) (servers, globals, code, heap int, err error) {
-	j, err := readJob(&frameReader{r: bytes.NewReader(frames)}, header)
+	j, err := readJob(&frameReader{r: bytes.NewReader(frames)}, header, func() {})
 	if err != nil {
 		return 0, 0, 0, 0, err
 	}
-	return len(j.servers), len(j.globals), len(j.code), len(j.heap), nil
+	defer j.heap.release()
+	return len(j.servers), len(j.globals), len(j.code), len(j.heap.bytes), nil
 }
 
 func NewConversation(maxHeap int64) *Conversation { return &conversation{maxHeap: maxHeap} }

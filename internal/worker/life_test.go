@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -351,6 +352,29 @@ func TestShortageKeepsNamespaces(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("a worker reached %v, want %v", got, want)
 		}
+	}
+}
+
+// A run without descriptors for a worker ends with an error that says that nothing ran.
+// Not parallel: it takes the descriptors of the process.
+func TestShortageIsNamed(t *testing.T) {
+	pool := worker.New(worker.Options{Idle: -1})
+	defer pool.Close()
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	few := limit
+	few.Cur = 3
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	_, err := pool.Run(t.Context(), worker.Task{Tenant: "acme", Code: []byte("1"), Timeout: time.Second}, nil)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if _, short := errors.AsType[*worker.ShortageError](err); !short || !errors.Is(err, unix.EMFILE) {
+		t.Errorf("a run without descriptors ends with %v", err)
 	}
 }
 

@@ -113,6 +113,10 @@ func misbehave(how string) {
 	if how == "dies before accepting" {
 		os.Exit(9)
 	}
+	if how == "has no memory for its task" {
+		fmt.Fprintln(os.Stderr, "fatal error: runtime: cannot allocate memory")
+		os.Exit(2)
+	}
 	if how == "speaks before accepting" {
 		send('E', end("{}"))
 		hang()
@@ -239,6 +243,15 @@ func misbehave(how string) {
 	case "floods standard error":
 		io.WriteString(os.Stderr, strings.Repeat("noise\n", 1<<20))
 		os.Exit(43)
+	case "has no memory for its second task":
+		send('E', end("{}"))
+		send('D', "2")
+		send('D', "heap")
+		if _, _, err := in.Next(); err != nil {
+			os.Exit(0)
+		}
+		fmt.Fprintln(os.Stderr, "fatal error: runtime: cannot allocate memory")
+		os.Exit(2)
 	case "speaks after the end":
 		send('E', end("{}"))
 		send('D', "2")

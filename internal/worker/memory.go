@@ -16,6 +16,28 @@ const watchInterval = 100 * time.Millisecond
 type memory struct {
 	limit    atomic.Int64 // bytes the present run may use, 0 for no limit
 	killedAt atomic.Int64 // bytes it used when it was killed for that
+	before   int64        // the limit of the newest run; of the goroutine that runs it
+}
+
+// boundMemory bounds the memory of a run, in bytes. While the worker may still have what
+// the run before was permitted, that is the bound.
+func (p *process) boundMemory(w *watch, limit int64) {
+	before := p.memory.before
+	p.memory.before = limit
+	if p.runs == 0 || limit == 0 || before > 0 && before <= limit {
+		p.memory.limit.Store(limit)
+		return
+	}
+	p.memory.limit.Store(before)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.after(handover, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !w.over {
+			p.memory.limit.Store(limit)
+		}
+	})
 }
 
 // check kills the process if it uses more memory than its run may.

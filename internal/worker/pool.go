@@ -99,8 +99,15 @@ type Pool struct {
 	idle     []*process // oldest first; those without an owner are fresh
 	running  map[*process]struct{}
 	starting int // fresh workers on their way
-	using    sync.WaitGroup
+	// shortWarned is when a shortage was last logged that prevented the start of a fresh
+	// worker, shorter how many were not logged since.
+	shortWarned time.Time
+	shorter     int
+	using       sync.WaitGroup
 }
+
+// shortWarnEvery is the least time between two warnings of a shortage.
+const shortWarnEvery = time.Minute
 
 // maxReusedCode is the longest source, in bytes, whose worker serves on.
 const maxReusedCode = 64 << 10
@@ -144,7 +151,7 @@ func (p *Pool) Layers(ctx context.Context, stateful bool) ([]string, error) {
 // BaseHeap returns the heap of an isolate in which nothing ran, as a worker that
 // served nobody makes it. It is the same in every process of the same engine.
 func (p *Pool) BaseHeap(ctx context.Context) ([]byte, error) {
-	w, err := p.acquire(ctx, owner{}, true)
+	w, err := p.acquire(ctx, owner{}, true, true)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +168,7 @@ func (p *Pool) BaseHeap(ctx context.Context) ([]byte, error) {
 }
 
 func (p *Pool) report(ctx context.Context, stateful bool) (readyMessage, error) {
-	w, err := p.acquire(ctx, owner{}, stateful)
+	w, err := p.acquire(ctx, owner{}, stateful, true)
 	if err != nil {
 		return readyMessage{}, err
 	}
@@ -175,7 +182,8 @@ func (p *Pool) report(ctx context.Context, stateful bool) (readyMessage, error) 
 // error. Output that the worker wrote before still comes then, and lines must take or
 // refuse it soon, or the worker is killed after 300 ms. The error of Run is
 // the cause of ctx when that ended, the error of lines, or the service's failure
-// to run the task at all; a script that fails is no error.
+// to run the task at all, which is a *ShortageError when it passes and nothing ran; a
+// script that fails is no error.
 func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Line) error) (Outcome, error) {
 	if err := t.check(p.opts.MaxHeapLimitBytes); err != nil {
 		return Outcome{}, err
@@ -188,7 +196,10 @@ func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Li
 	const attempts = 3
 	reusable := len(t.Code) <= maxReusedCode
 	for attempt := 1; ; attempt++ {
-		w, err := p.acquire(ctx, p.opts.owner(&t), t.Stateful)
+		w, err := p.acquire(ctx, p.opts.owner(&t), t.Stateful, attempt > 1)
+		if isShort(err) {
+			return Outcome{}, &ShortageError{err}
+		}
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -203,9 +214,9 @@ func (p *Pool) Run(ctx context.Context, t Task, lines func(context.Context, []Li
 	}
 }
 
-// acquire returns a worker for the owner: one that served it before, a fresh one,
-// or a new one.
-func (p *Pool) acquire(ctx context.Context, who owner, stateful bool) (*process, error) {
+// acquire returns a worker for the owner: one that served it before unless it must be
+// fresh, a fresh one, or a new one.
+func (p *Pool) acquire(ctx context.Context, who owner, stateful, fresh bool) (*process, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -215,8 +226,11 @@ func (p *Pool) acquire(ctx context.Context, who owner, stateful bool) (*process,
 		return nil, ErrClosed
 	}
 	p.using.Add(1)
-	w := p.takeIdle(who, stateful)
-	if w == nil && who != (owner{}) {
+	var w *process
+	if !fresh {
+		w = p.takeIdle(who, stateful)
+	}
+	if w == nil {
 		w = p.takeIdle(owner{}, stateful)
 	}
 	if w != nil {
@@ -320,7 +334,7 @@ func (p *Pool) replenish() {
 			p.starting--
 			switch {
 			case err != nil && !p.closed:
-				p.opts.Logger.Warn("worker not started ahead of time", "error", err)
+				p.warnNotStarted(err, time.Now())
 			case err != nil:
 			case p.closed:
 				p.discard(w)
@@ -330,6 +344,23 @@ func (p *Pool) replenish() {
 			}
 		})
 	}
+}
+
+// warnNotStarted logs that a fresh worker was not started. Of failures for a shortage it logs the
+// first one, then one a minute with the number of those since. It needs the lock.
+func (p *Pool) warnNotStarted(err error, now time.Time) {
+	attrs := []any{"error", err}
+	if isShort(err) {
+		if now.Sub(p.shortWarned) < shortWarnEvery {
+			p.shorter++
+			return
+		}
+		if p.shorter > 0 {
+			attrs = append(attrs, "equal_since_last", p.shorter)
+		}
+		p.shortWarned, p.shorter = now, 0
+	}
+	p.opts.Logger.Warn("worker not started ahead of time", attrs...)
 }
 
 // start starts a worker and waits until it is ready.

@@ -14,8 +14,12 @@ const (
 	cancelGrace  = 500 * time.Millisecond
 )
 
-// errNotAccepted reports a worker that died before it had begun the task: the
-// task can be given to another one.
+// handover is how long a worker that served before may have the memory of the run before:
+// it reports a run before it takes that down.
+const handover = time.Second
+
+// errNotAccepted reports a worker that died before it started the task, for another
+// reason than that the task takes too much memory: it can be given to another worker.
 var errNotAccepted = errors.New("worker died before it took the task")
 
 // watch ends a run from outside: by its timeout, its context, or its own side.
@@ -126,7 +130,7 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	c := conversation{maxHeap: t.maxHeap(), resumes: len(t.Heap) > 0, hideNames: t.HideNames, calls: calls{servers: t.Servers}}
 	p.from.room = c.room
 	defer func() { p.from.room = nil }()
-	p.memory.limit.Store(t.maxResident())
+	p.boundMemory(w, t.maxResident())
 	defer p.memory.limit.Store(0)
 	err = p.send(t)
 	w.repeat()
@@ -207,7 +211,9 @@ func (p *process) perform(ctx context.Context, t *Task, lines func(context.Conte
 	p.kill()
 	<-p.dead
 	p.waiting.Wait()
-	if !c.accepted {
+	lacksMemory := p.ranOutOfMemory() || p.memory.killedAt.Load() > 0
+	// In a worker that served before, the memory may be that of the run before.
+	if !c.accepted && (!lacksMemory || p.runs > 1) {
 		return Outcome{}, false, fmt.Errorf("%w: %s", errNotAccepted, p.obituary())
 	}
 	o = Outcome{Status: StatusFailed, Reason: ReasonWorkerDied, Error: "The worker process died: " + p.obituary()}

@@ -33,6 +33,9 @@ type server struct {
 
 	spare spare // only of the goroutine that runs jobs
 
+	// using is held while a task has an isolate.
+	using sync.Mutex
+
 	mu      sync.Mutex // guards what follows
 	current *v8.Isolate
 	stop    bool // terminate arrived before there was an isolate
@@ -44,7 +47,8 @@ type server struct {
 // job is one task as it came in, and what was made of it.
 type job struct {
 	taskHeader
-	servers, globals, code, heap []byte
+	servers, globals, code []byte
+	heap                   *heapBody
 
 	began   time.Duration // the process's CPU time then
 	program *program
@@ -155,7 +159,11 @@ func (s *server) read(jobs chan<- *job) {
 }
 
 func (s *server) readTask(payload []byte) (*job, error) {
-	j, err := readJob(&s.in, payload)
+	j, err := readJob(&s.in, payload, func() {
+		// The isolate of the task before may hold as much as the heap that comes.
+		s.using.Lock()
+		defer s.using.Unlock()
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -168,13 +176,9 @@ func (s *server) readTask(payload []byte) (*job, error) {
 	return j, nil
 }
 
-// firstPiece bounds the memory that the announced size of a body gets before any of
-// it is there, in bytes.
-const firstPiece = 32 << 20
-
 // readJob reads a task: its header, and then its bodies in the order that
-// process.send writes them.
-func readJob(in *frameReader, header []byte) (*job, error) {
+// process.send writes them. It calls ready before it takes memory for a large heap.
+func readJob(in *frameReader, header []byte, ready func()) (_ *job, err error) {
 	var j job
 	if err := decodeMessage(header, &j.taskHeader); err != nil {
 		return nil, err
@@ -185,17 +189,39 @@ func readJob(in *frameReader, header []byte) (*job, error) {
 	for _, part := range []struct {
 		to   *[]byte
 		size int
-	}{{&j.servers, j.ServersSize}, {&j.globals, j.GlobalsSize}, {&j.code, j.CodeSize}, {&j.heap, j.HeapSize}} {
-		*part.to = make([]byte, 0, min(part.size, firstPiece))
-		for len(*part.to) < part.size {
-			t, data, err := in.next()
-			if err != nil || t != frameData || len(data) == 0 || len(*part.to)+len(data) > part.size {
-				return nil, fmt.Errorf("%w: the body of a task is not what its header says", errProtocol)
-			}
-			*part.to = append(*part.to, data...)
+	}{{&j.servers, j.ServersSize}, {&j.globals, j.GlobalsSize}, {&j.code, j.CodeSize}} {
+		// The announced size is only a promise.
+		if *part.to, err = readPart(in, make([]byte, 0, min(part.size, firstPiece)), part.size); err != nil {
+			return nil, err
 		}
 	}
+	if j.HeapSize >= mappedHeap {
+		ready()
+	}
+	if j.heap, err = newHeapBody(j.HeapSize); err != nil {
+		return nil, err
+	}
+	if j.heap.bytes, err = readPart(in, j.heap.bytes, j.HeapSize); err != nil {
+		j.heap.release()
+		return nil, err
+	}
 	return &j, nil
+}
+
+// firstPiece bounds the memory that the announced size of a body gets before any of
+// it is there, in bytes.
+const firstPiece = 32 << 20
+
+// readPart appends a body of size bytes to the empty slice to.
+func readPart(in *frameReader, to []byte, size int) ([]byte, error) {
+	for len(to) < size {
+		t, data, err := in.next()
+		if err != nil || t != frameData || len(data) == 0 || len(to)+len(data) > size {
+			return nil, fmt.Errorf("%w: the body of a task is not what its header says", errProtocol)
+		}
+		to = append(to, data...)
+	}
+	return to, nil
 }
 
 // begin does what a job needs no isolate for. That is not the isolates' thread:
@@ -245,12 +271,14 @@ func (s *server) frame(t frameType, payload []byte) error {
 // run executes one job and reports it. An error means that the pipe is gone.
 func (s *server) run(j *job) error {
 	end, p := endHeader{}, j.program
+	s.using.Lock()
+	defer s.using.Unlock()
 
 	sink := newLineSink(func(b []byte) error { return s.frame(frameLines, b) })
 	link := s.newLink(sink)
 	defer s.dropLink()
 	isolate, err := s.spare.take(v8.Config{
-		Heap:        j.heap,
+		Heap:        j.heap.bytes,
 		Plain:       !j.Stateful,
 		HeapLimit:   j.HeapLimit,
 		BufferLimit: j.BufferLimit,
@@ -261,6 +289,7 @@ func (s *server) run(j *job) error {
 		Host:        link,
 		Globals:     j.globals,
 	})
+	j.heap.release() // the isolate has it: saving needs the memory
 	if err != nil {
 		_ = sink.close() // nothing was written
 		end.End = endInternal
@@ -269,7 +298,7 @@ func (s *server) run(j *job) error {
 	// The parent has its answer before the isolate is taken down.
 	defer isolate.Dispose()
 	s.setCurrent(isolate)
-	if len(j.heap) > 0 {
+	if j.HeapSize > 0 {
 		// An error means that the run was stopped, which Run reports.
 		if carried, err := isolate.Inspect(); err == nil {
 			if err := s.message(frameCarried, carried); err != nil {
@@ -333,8 +362,21 @@ func (s *server) run(j *job) error {
 			end.TimersCancelled = r.TimersCancelled
 		}
 	}
+	if len(heap) > 0 && (r.AboveLimit || r.BeyondLimit && len(heap) > j.HeapSize+maxFullGrowth) {
+		heap, end.TimersCancelled = nil, 0
+		if end.End == endCompleted {
+			end.End, end.HasText, end.Truncated = endOutOfMemory, false, false
+			text = ""
+		} else {
+			end.Warnings = append(end.Warnings, "heap not saved: it reached heap_memory_max_mb")
+		}
+	}
 	return s.end(j, end, text, heap)
 }
+
+// maxFullGrowth is how much larger than its input heap the heap of a run may be that used
+// memory beyond its limit, in bytes. A small script changes the size of a heap by less.
+const maxFullGrowth = 4 << 10
 
 // refusedText warns of values that a script does not see.
 func refusedText(n int) string {

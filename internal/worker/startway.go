@@ -46,7 +46,7 @@ func (s *startWays) try(start func(startWay) (*process, error)) (*process, error
 			return w, nil
 		}
 		full := isErrno(err, syscall.ENOSPC, syscall.EUSERS) // of namespaces
-		short := isErrno(err, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE)
+		short := isShort(err)
 		switch {
 		case s.isolated && way == forked && full:
 			// The error is not wrapped: it does not say that the disk is full.
@@ -56,6 +56,21 @@ func (s *startWays) try(start func(startWay) (*process, error)) (*process, error
 		}
 		lasting = lasting && !full && !short
 	}
+}
+
+// ShortageError is returned by Pool.Run when no worker can be started because the process
+// or the machine is short of descriptors, memory or processes. Nothing of the script ran.
+type ShortageError struct{ err error }
+
+// Error returns the message of the error.
+func (e *ShortageError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error of the system.
+func (e *ShortageError) Unwrap() error { return e.err }
+
+// isShort reports whether a start failed for a shortage.
+func isShort(err error) bool {
+	return isErrno(err, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE)
 }
 
 func isErrno(err error, list ...syscall.Errno) bool {

@@ -1,0 +1,37 @@
+package worker
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A worker still has the memory of the run before when the next one starts, which may be
+// permitted less.
+func TestMemoryLimitsOverlap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &process{}
+		for n, run := range []struct{ limit, first int64 }{{100, 100}, {10, 100}, {10, 10}, {50, 50}, {0, 0}, {20, 0}} {
+			w := &watch{p: p}
+			p.boundMemory(w, run.limit)
+			p.runs++
+			if got := p.memory.limit.Load(); got != run.first {
+				t.Errorf("run %d starts with a limit of %d bytes, want %d", n+1, got, run.first)
+			}
+			time.Sleep(2 * handover)
+			if got := p.memory.limit.Load(); got != run.limit {
+				t.Errorf("run %d continues with a limit of %d bytes, want %d", n+1, got, run.limit)
+			}
+			w.finish()
+		}
+		ended := &watch{p: p}
+		p.memory.before = 100
+		p.boundMemory(ended, 10)
+		ended.finish()
+		p.memory.limit.Store(0)
+		if time.Sleep(2 * handover); p.memory.limit.Load() != 0 {
+			t.Error("a run that has ended bounds the memory of its worker")
+		}
+	})
+}
