@@ -53,6 +53,11 @@ func serveStdio(mode string) {
 			fmt.Println(line)
 		}
 		serveOdd(os.Stdin, os.Stdout)
+	case "ignores discover":
+		serveOdd(withoutDiscover(os.Stdin, os.Stdout), os.Stdout)
+	case "starts slowly":
+		time.Sleep(slowStart)
+		_ = newTestServer().Run(context.Background(), &sdk.IOTransport{Reader: withoutInitialize(os.Stdin, os.Stdout), Writer: os.Stdout})
 	case "odd":
 		serveOdd(os.Stdin, os.Stdout)
 	case "dies at once":

@@ -195,6 +195,9 @@ func (s *server) connect() (*link, error) {
 			s.changed(l)
 		},
 	})
+	if l.child != nil {
+		client.AddSendingMiddleware(boundDiscovery(s.opts.ConnectTimeout / 3))
+	}
 	s.config.declareRoots(client)
 	// A child that never answers is ended by the deadline; the library itself
 	// would wait for its output.

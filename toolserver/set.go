@@ -11,7 +11,9 @@ import (
 
 // Options set up a Set. The zero value works.
 type Options struct {
-	// ConnectTimeout bounds the start of a server until its tools are known; 30 s.
+	// ConnectTimeout bounds the start of a server until its tools are known; 30 s. A
+	// server over stdio that does not answer server/discover in a third of it gets
+	// initialize.
 	ConnectTimeout time.Duration
 	// ListWait is how long Servers and Tools wait for a server that is being connected,
 	// counted from the beginning of that; 5 s. For one that has failed before it is

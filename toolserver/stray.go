@@ -10,27 +10,21 @@ import (
 // during a connection. The protocol forbids them, but programs print banners.
 const maxStray = 64
 
-// maxStrayBytes is the length of the longest object that may be no message.
+// maxStrayBytes is the length of the longest object or list that may be no message.
 const maxStrayBytes = 64 << 10
 
-// hasMembers reports whether an object has the members of a request, a notification or a
-// response to a request. The connection ends at any other. A response without an id is none
-// of them: by JSON-RPC it says that a message could not be read, not which.
-func hasMembers(text []byte) bool {
-	var m struct {
-		JSONRPC string          `json:"jsonrpc"`
-		ID      any             `json:"id"`
-		Method  string          `json:"method"`
-		Result  json.RawMessage `json:"result"`
-		Error   *struct {
-			Code    int64  `json:"code"`
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	if json.Unmarshal(text, &m) != nil || m.JSONRPC != "2.0" {
+// isReadable reports whether the SDK can read an object. It does not get the result of a
+// call, which may be nested more deeply than it reads.
+func isReadable(text []byte) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(text, &members) != nil {
 		return false
 	}
-	return m.Method != "" || m.ID != nil && (m.Result != nil || m.Error != nil)
+	if _, ok := members["result"]; ok {
+		members["result"] = json.RawMessage("{}")
+	}
+	short, err := json.Marshal(members)
+	return err == nil && isMessage(short)
 }
 
 // strayLines finds the lines of a child's output that are no message. A message may have
@@ -53,9 +47,9 @@ func (s *strayLines) has(line []byte) bool {
 	if json.Valid(text) {
 		switch text[0] {
 		case '[':
-			return len(bytes.TrimSpace(text[1:])) == 1 // an empty list
+			return len(text) <= maxStrayBytes && !isBatch(text)
 		case '{': // else a line of a log, or an answer to no request
-			return len(text) <= maxStrayBytes && !hasMembers(text)
+			return len(text) <= maxStrayBytes && !isReadable(text)
 		default:
 			return true
 		}

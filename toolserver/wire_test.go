@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"daybook/toolserver"
 )
@@ -102,6 +103,70 @@ func serveOdd(in io.Reader, out io.Writer) {
 		default:
 			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`+"\n", m.ID)
 		}
+	}
+}
+
+// withoutDiscover drops server/discover from the lines of a client. Its answer comes when
+// initialize does.
+func withoutDiscover(in io.Reader, out io.Writer) io.Reader {
+	rest, w := io.Pipe()
+	go func() {
+		var late json.RawMessage
+		for lines := bufio.NewScanner(in); lines.Scan(); {
+			var m struct {
+				ID     json.RawMessage
+				Method string
+			}
+			_ = json.Unmarshal(lines.Bytes(), &m)
+			if m.Method == "server/discover" {
+				late = m.ID
+				continue
+			}
+			if m.Method == "initialize" && late != nil {
+				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`+"\n", late)
+			}
+			fmt.Fprintf(w, "%s\n", lines.Bytes())
+		}
+		w.Close()
+	}()
+	return rest
+}
+
+// slowStart is how long a server that starts slowly reads nothing.
+const slowStart = 400 * time.Millisecond
+
+// withoutInitialize answers initialize as a server does that knows only revision
+// 2026-07-28, and returns the other lines of a client.
+func withoutInitialize(in io.Reader, out io.Writer) io.ReadCloser {
+	rest, w := io.Pipe()
+	go func() {
+		for lines := bufio.NewScanner(in); lines.Scan(); {
+			var m struct {
+				ID     json.RawMessage
+				Method string
+			}
+			_ = json.Unmarshal(lines.Bytes(), &m)
+			if m.Method == "initialize" {
+				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`+"\n", m.ID)
+				continue
+			}
+			fmt.Fprintf(w, "%s\n", lines.Bytes())
+		}
+		w.Close()
+	}()
+	return rest
+}
+
+// TestWaitForDiscovery requires a connection to a server that does not answer a method that
+// it does not know, and to one that knows no other first request and starts slowly.
+func TestWaitForDiscovery(t *testing.T) {
+	set := newSet(t, toolserver.Options{ConnectTimeout: 9 * slowStart}, child(t, "old", "ignores discover"), child(t, "new", "starts slowly"))
+	set.Servers(t.Context(), "default") // connects to both at the same time
+	if r := set.Call(t.Context(), "default", "old", "null error", []byte("{}")); r.Outcome != toolserver.OK || string(r.Text) != `"a"` {
+		t.Errorf("a server that ignores server/discover: %s %s", r.Outcome, r.Text)
+	}
+	if r := set.Call(t.Context(), "default", "new", "echo", []byte(`{"text":"x"}`)); r.Outcome != toolserver.OK {
+		t.Errorf("a server that starts slowly: %s %s", r.Outcome, r.Text)
 	}
 }
 
