@@ -26,8 +26,8 @@ type entry struct {
 	dirty   bool // something noted is not on record yet
 	dropped bool
 
-	// mu serializes work on the context.
-	mu      sync.Mutex
+	// mu serializes work on the context. It holds a value while it is locked.
+	mu      chan struct{}
 	state   *projections.ContextState // nil until read
 	changed <-chan struct{}
 	stop    func()
@@ -76,7 +76,7 @@ func (s *Store) take(ctx context.Context, k Key) (*entry, error) {
 	c.mu.Lock()
 	e := c.entries[text]
 	if e == nil {
-		e = &entry{key: k, text: text}
+		e = &entry{key: k, text: text, mu: make(chan struct{}, 1)}
 		e.place = c.order.PushFront(e)
 		c.entries[text] = e
 		c.resize(e, overhead)
@@ -85,12 +85,27 @@ func (s *Store) take(ctx context.Context, k Key) (*entry, error) {
 	e.users++
 	c.order.MoveToFront(e.place)
 	c.mu.Unlock()
-	e.mu.Lock()
+	select {
+	case e.mu <- struct{}{}:
+	case <-ctx.Done():
+		s.leave(e)
+		return nil, s.unavailable("use the context", ctx.Err())
+	}
 	if err := ctx.Err(); err != nil {
 		s.release(e)
 		return nil, err
 	}
 	return e, nil
+}
+
+// leave is release for a caller that does not hold the entry.
+func (s *Store) leave(e *entry) {
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	e.users--
+	if !e.dropped {
+		s.bound(e)
+	}
 }
 
 // hold locks an entry without using its context. It reports false for one that
@@ -103,7 +118,7 @@ func (s *Store) hold(e *entry) bool {
 	}
 	e.users++
 	s.cache.mu.Unlock()
-	e.mu.Lock()
+	e.mu <- struct{}{}
 	return true
 }
 
@@ -119,7 +134,7 @@ func (s *Store) release(e *entry) {
 	c := &s.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.mu.Unlock()
+	<-e.mu
 	e.users--
 	if e.running, e.dirty = running, dirty; dirty {
 		c.dirty[e] = struct{}{}
@@ -201,22 +216,37 @@ func (s *Store) relieve() (dropped int) {
 	return dropped
 }
 
-// ownWait bounds how long a context may take to show what was noted in it.
+// ownWait is for how long what was noted in a context may be missing in what is read of
+// it.
 const ownWait = 5 * time.Second
+
+// shownWait is how long a reader waits for what was noted, at most: a reader with less
+// time has a part of it left to read the context.
+func shownWait(ctx context.Context) time.Duration {
+	most := 3 * time.Second
+	if until, ok := ctx.Deadline(); ok {
+		most = min(most, time.Until(until)*2/3)
+	}
+	return most
+}
 
 // load brings the state of an entry up to what can be read. e.mu is held.
 func (s *Store) load(ctx context.Context, e *entry) error {
 	if e.changed == nil {
 		e.changed, e.stop = s.opts.Views.Watch(e.key.Tenant, e.text)
 	}
-	if e.recorded != 0 {
+	if e.recorded != 0 && s.opts.Silent() == nil {
 		// What was noted here is there for whoever comes next, unless the read side is
 		// in trouble: then the context is shown as it was.
-		wait, stop := context.WithTimeout(ctx, ownWait)
-		if err := s.opts.Views.Wait(wait, e.recorded); err != nil && ctx.Err() == nil {
+		wait, stop := context.WithTimeout(ctx, shownWait(ctx))
+		err := s.opts.Views.Wait(wait, e.recorded)
+		stop()
+		if why := ctx.Err(); why != nil {
+			return why // the next reader waits
+		}
+		if err != nil {
 			s.opts.Logger.WarnContext(ctx, "wait for what was noted in a context", "context", e.text, "err", err)
 		}
-		stop()
 		e.recorded, e.state = 0, nil
 	}
 	select {

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -18,7 +19,8 @@ var ErrNone error = &ledger.Error{
 // never served.
 var errMismatch = errors.New("what is stored under the key of a context belongs to another one")
 
-func unavailable(doing string, err error) error {
+// unavailable makes the answer to a call that failed, with the reason.
+func (s *Store) unavailable(doing string, err error) error {
 	if errors.Is(err, events.ErrDamaged) || errors.Is(err, errMismatch) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
@@ -27,6 +29,13 @@ func unavailable(doing string, err error) error {
 	}
 	if u, ok := errors.AsType[*events.UnwritableError](err); ok {
 		return &ledger.Error{Code: ledger.CodeUnavailable, Message: doing + ": " + u.Error(), Err: err}
+	}
+	silent, ok := errors.AsType[*events.NoAnswerError](err)
+	if !ok && errors.Is(err, context.DeadlineExceeded) {
+		silent, ok = errors.AsType[*events.NoAnswerError](s.opts.Silent())
+	}
+	if ok {
+		return &ledger.Error{Code: ledger.CodeUnavailable, Message: doing + ": " + silent.Error(), Err: err}
 	}
 	return &ledger.Error{Code: ledger.CodeUnavailable, Message: doing + ": the ledger cannot do this now; try again", Err: err}
 }

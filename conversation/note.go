@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"daybook/events"
@@ -87,6 +88,8 @@ func (s *Store) note(ctx context.Context, k Key, durable bool, add func(*pending
 	if traceless(ctx) {
 		return nil
 	}
+	ctx, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+	defer stop()
 	e, err := s.take(ctx, k)
 	if err != nil {
 		return err
@@ -100,37 +103,35 @@ func (s *Store) note(ctx context.Context, k Key, durable bool, add func(*pending
 	if !durable && !e.pending.full() {
 		return nil
 	}
-	return unavailableOrNil("note the call in its context", s.flush(ctx, e, false))
+	return s.unavailableOrNil("note the call in its context", s.flush(ctx, e, false))
 }
 
-func unavailableOrNil(doing string, err error) error {
+func (s *Store) unavailableOrNil(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return unavailable(doing, err)
+	return s.unavailable(doing, err)
 }
 
-// flush records what was noted in a context; with wait it can be read then.
-// e.mu is held.
+// flush records what was noted in a context; with wait it can be read then. An event
+// that may be recorded or not is tried again as it is: it is recorded once, unless the
+// server has forgotten its id, after two minutes. e.mu is held.
 func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
-	if e.pending.empty() {
+	p, again := &e.pending, e.pending.tried != nil
+	if p.empty() {
 		return nil
 	}
-	if e.state == nil {
-		if err := s.load(ctx, e); err != nil {
-			return err
+	if !again {
+		if e.state == nil {
+			if err := s.load(ctx, e); err != nil {
+				return err
+			}
 		}
+		p.try(events.New(e.key.Tenant, s.opts.Now(), s.notes(e)))
 	}
-	p := &e.pending
-	d := &events.ContextNoted{
-		ContextRef: e.state.ContextRef, UsedAt: instant(p.usedAt),
-		Content: events.Plain(events.NotedContent{Calls: p.calls, Resources: p.resources}),
-	}
-	if e.state.Seq == 0 {
-		d.Since = instant(e.fresh)
-	}
-	seq, err := s.append(ctx, e.key.Tenant, d, -1)
-	if refused, ok := errors.AsType[*ledger.Error](err); ok && refused.Code == ledger.CodeExhausted && refused.RetryAfter == 0 {
+	seq, err := s.opts.Log.Append(ctx, *p.tried, -1)
+	refused, ok := errors.AsType[*ledger.Error](err)
+	if ok && refused.Code == ledger.CodeExhausted && refused.RetryAfter == 0 {
 		// The tenant has no space for another context, and waiting does not help. Its
 		// calls are answered without one.
 		s.opts.Logger.DebugContext(ctx, "forgot what was noted in a context: the tenant has too many contexts", "context", e.text, "err", err)
@@ -138,17 +139,37 @@ func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 		return nil
 	}
 	if err != nil {
+		if !again && (ok || errors.Is(err, events.ErrTooLarge)) {
+			p.refused()
+		}
 		if lost := p.trim(); lost > 0 {
 			s.opts.Logger.WarnContext(ctx, "forgot what was noted in a context: it cannot be recorded", "context", e.text, "notes", lost)
 		}
 		return err
 	}
-	p.done()
+	p.recorded()
+	e.recorded = seq
+	if !p.empty() { // it was noted after the event
+		return s.flush(ctx, e, wait)
+	}
 	if !wait {
-		e.recorded = seq
 		return nil
 	}
 	return s.reload(ctx, e, seq)
+}
+
+// notes is the content of an event that records what was noted. e.mu is held, and the
+// state is loaded.
+func (s *Store) notes(e *entry) *events.ContextNoted {
+	p := &e.pending
+	d := &events.ContextNoted{
+		ContextRef: e.state.ContextRef, UsedAt: instant(p.usedAt),
+		Content: events.Plain(events.NotedContent{Calls: slices.Clone(p.calls), Resources: slices.Clone(p.resources)}),
+	}
+	if e.state.Seq == 0 {
+		d.Since = instant(e.fresh)
+	}
+	return d
 }
 
 func instant(at time.Time) events.Instant {

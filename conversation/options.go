@@ -47,6 +47,11 @@ type Options struct {
 	// Keep returns why a context with a key that is not recorded yet cannot be kept for
 	// a tenant, or nil. A context that cannot be kept is read with a warning. Default: nil.
 	Keep func(ctx context.Context, tenant, key string) error
+	// Silent returns why the ledger answers nothing now, or nil. Default: it answers.
+	Silent func() error
+	// AnswerWait is how long a call may take; default 4.5 s, so that the client has its
+	// answer within 5 s. What cannot be recorded by then is recorded later.
+	AnswerWait time.Duration
 	// Check reports why the ledger cannot serve now, or nil; for Health.
 	Check func(ctx context.Context) error
 	// MaxSessions and MaxBytes bound what is held in memory: contexts (10,000) and
@@ -79,6 +84,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// answerWait is the default of Options.AnswerWait.
+const answerWait = 4500 * time.Millisecond
+
 func (o Options) withDefaults() (Options, error) {
 	if o.Log == nil || o.Views == nil {
 		return o, errors.New("conversation: Log and Views must both be set")
@@ -89,8 +97,12 @@ func (o Options) withDefaults() (Options, error) {
 	o.IdleTTL = cmp.Or(o.IdleTTL, 30*time.Minute)
 	o.SweepEvery = cmp.Or(o.SweepEvery, time.Minute)
 	o.FlushEvery = cmp.Or(o.FlushEvery, time.Second)
+	o.AnswerWait = cmp.Or(o.AnswerWait, answerWait)
 	if o.Check == nil {
 		o.Check = func(context.Context) error { return nil }
+	}
+	if o.Silent == nil {
+		o.Silent = func() error { return nil }
 	}
 	if o.Enter == nil {
 		o.Enter = func(context.Context, string) error { return nil }

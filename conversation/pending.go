@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"daybook/events"
@@ -21,16 +22,26 @@ type pending struct {
 	// sessionID is what the context is to be known by if this begins it.
 	sessionID string
 	bytes     int64
+	// tried is an event of which it is unknown whether it is recorded, or nil. It holds
+	// the first triedCalls and triedResources.
+	tried                      *events.Event
+	triedCalls, triedResources int
 }
 
-func (p *pending) empty() bool { return len(p.calls)+len(p.resources) == 0 && !p.touched }
+func (p *pending) empty() bool { return p.tried == nil && p.untried() == 0 && !p.touched }
 
-func (p *pending) full() bool { return len(p.calls)+len(p.resources) >= maxPending }
+func (p *pending) full() bool { return p.untried() >= maxPending }
+
+// untried is how many notes no event holds yet.
+func (p *pending) untried() int {
+	return len(p.calls) - p.triedCalls + len(p.resources) - p.triedResources
+}
 
 // call adds a call; one like the one before is counted.
 func (p *pending) call(c events.NotedCall) {
-	if last := len(p.calls) - 1; last >= 0 && p.calls[last].ArgumentsSHA256 == c.ArgumentsSHA256 {
+	if last := len(p.calls) - 1; last >= p.triedCalls && p.calls[last].ArgumentsSHA256 == c.ArgumentsSHA256 {
 		c.Times = max(p.calls[last].Times, 1) + 1
+		p.bytes += size(c) - size(p.calls[last])
 		p.calls[last] = c
 		return
 	}
@@ -43,23 +54,45 @@ func (p *pending) resource(r events.NotedResource) {
 	p.bytes += size(r)
 }
 
-// trim forgets the oldest while there is too much: what cannot be recorded for
-// long must not fill the memory.
+// trim forgets the oldest that no event holds while there is too much: what cannot be
+// recorded for long must not fill the memory.
 func (p *pending) trim() (lost int) {
-	for len(p.calls)+len(p.resources) > maxPending {
-		lost++
-		if len(p.calls) >= len(p.resources) {
-			p.bytes -= size(p.calls[0])
-			p.calls = p.calls[1:]
+	for ; p.untried() > maxPending; lost++ {
+		if at := p.triedCalls; len(p.calls)-at >= len(p.resources)-p.triedResources {
+			p.bytes -= size(p.calls[at])
+			p.calls = slices.Delete(p.calls, at, at+1)
 		} else {
-			p.bytes -= size(p.resources[0])
-			p.resources = p.resources[1:]
+			at = p.triedResources
+			p.bytes -= size(p.resources[at])
+			p.resources = slices.Delete(p.resources, at, at+1)
 		}
 	}
 	return lost
 }
 
-// done forgets what is on record now.
+// try notes the event that holds all notes from now on.
+func (p *pending) try(e events.Event) {
+	p.tried, p.triedCalls, p.triedResources, p.touched = &e, len(p.calls), len(p.resources), false
+}
+
+// refused notes that the event tried is surely not recorded.
+func (p *pending) refused() {
+	p.tried, p.triedCalls, p.triedResources, p.touched = nil, 0, 0, true
+}
+
+// recorded forgets what the event holds that is recorded now.
+func (p *pending) recorded() {
+	for _, c := range p.calls[:p.triedCalls] {
+		p.bytes -= size(c)
+	}
+	for _, r := range p.resources[:p.triedResources] {
+		p.bytes -= size(r)
+	}
+	p.calls, p.resources = slices.Clone(p.calls[p.triedCalls:]), slices.Clone(p.resources[p.triedResources:])
+	p.tried, p.triedCalls, p.triedResources = nil, 0, 0
+}
+
+// done forgets everything.
 func (p *pending) done() { *p = pending{sessionID: p.sessionID} }
 
 func size(v any) int64 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"daybook/events"
@@ -54,6 +55,8 @@ func (s *Store) Flush(ctx context.Context) {
 	s.cache.mu.Unlock()
 	close(dirty)
 	var wg sync.WaitGroup
+	var failed atomic.Int64
+	var why atomic.Pointer[error] // one of them
 	for range min(flushers, len(dirty)) {
 		wg.Go(func() {
 			for e := range dirty {
@@ -63,14 +66,20 @@ func (s *Store) Flush(ctx context.Context) {
 				if !s.hold(e) {
 					continue
 				}
-				if err := s.flush(ctx, e, false); err != nil && ctx.Err() == nil {
-					s.opts.Logger.WarnContext(ctx, "record what was noted in a context", "context", e.text, "err", err)
+				flushing, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+				if err := s.flush(flushing, e, false); err != nil {
+					failed.Add(1)
+					why.CompareAndSwap(nil, &err)
 				}
+				stop()
 				s.release(e)
 			}
 		})
 	}
 	wg.Wait()
+	if n := failed.Load(); n > 0 && ctx.Err() == nil {
+		s.unrecorded(ctx, int(n), *why.Load())
+	}
 }
 
 // Sweep lets contexts expire that nobody has used for long, and keeps the memory
@@ -120,13 +129,7 @@ func (s *Store) sweepHeld(ctx context.Context, now, since time.Time) error {
 		if !s.hold(e) {
 			continue
 		}
-		err := s.flush(ctx, e, true)
-		if err == nil {
-			err = s.load(ctx, e)
-		}
-		if err == nil && s.idle(e, now) {
-			err = s.expire(ctx, e)
-		}
+		err := s.sweepEntry(ctx, e, now)
 		s.release(e)
 		if err != nil {
 			return err
@@ -138,6 +141,20 @@ func (s *Store) sweepHeld(ctx context.Context, now, since time.Time) error {
 		s.cache.mu.Unlock()
 	}
 	return nil
+}
+
+// sweepEntry has an entry expire if it was idle for too long. e.mu is held.
+func (s *Store) sweepEntry(ctx context.Context, e *entry, now time.Time) error {
+	ctx, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+	defer stop()
+	err := s.flush(ctx, e, true)
+	if err == nil {
+		err = s.load(ctx, e)
+	}
+	if err == nil && s.idle(e, now) {
+		err = s.expire(ctx, e)
+	}
+	return err
 }
 
 // expireStored has a context expire that is not held in memory. It returns 0

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"daybook/events"
 	"daybook/ledger"
 	"daybook/projections"
@@ -18,6 +20,7 @@ type Store struct {
 	opts    Options
 	cache   cache
 	latency latency
+	warned  rate.Sometimes // about notes that cannot be recorded
 }
 
 // New makes a Store. It starts nothing.
@@ -27,7 +30,8 @@ func New(opts Options) (*Store, error) {
 		return nil, err
 	}
 	return &Store{
-		opts: opts,
+		opts:   opts,
+		warned: rate.Sometimes{Interval: warnEvery},
 		cache: cache{
 			entries: map[string]*entry{}, order: list.New(), dirty: map[*entry]struct{}{},
 			evicted: map[Eviction]int64{EvictedIdle: 0, EvictedLRU: 0, EvictedPressure: 0},
@@ -41,9 +45,21 @@ const conflicts = 16
 // touchEvery is how far what is on record of the last use may lag behind.
 const touchEvery = time.Minute
 
+// warnEvery is the least time between two warnings about notes that cannot be recorded.
+const warnEvery = 10 * time.Second
+
+// unrecorded logs that the notes of contexts cannot be recorded now.
+func (s *Store) unrecorded(ctx context.Context, contexts int, err error) {
+	s.warned.Do(func() {
+		s.opts.Logger.WarnContext(ctx, "what was noted in contexts cannot be recorded now; it is tried again", "contexts", contexts, "err", err)
+	})
+}
+
 // Ref names a context as it is or will be on record, for a run that is asked for
 // in it.
 func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
+	ctx, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+	defer stop()
 	e, err := s.take(ctx, k)
 	if err != nil {
 		return events.ContextRef{}, err
@@ -59,6 +75,8 @@ func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
 // Get returns a context, with all that was noted in it. reader is who reads, for
 // the audit: a tool's name. The maps and lists in it are not to be changed.
 func (s *Store) Get(ctx context.Context, k Key, reader string) (projections.Context, error) {
+	ctx, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+	defer stop()
 	begun := time.Now()
 	defer func() { s.latency.observe(time.Since(begun)) }()
 	e, err := s.take(ctx, k)
@@ -66,10 +84,12 @@ func (s *Store) Get(ctx context.Context, k Key, reader string) (projections.Cont
 		return projections.Context{}, err
 	}
 	defer s.release(e)
-	if err := s.flush(ctx, e, true); err != nil {
-		// What is on record can be read, also when nothing can be written.
-		s.opts.Logger.WarnContext(ctx, "record what was noted in a context", "context", e.text, "err", err)
+	flushing, stopFlush := context.WithTimeout(ctx, s.opts.AnswerWait*2/3)
+	if err := s.flush(flushing, e, true); err != nil {
+		// What is recorded can be read, also when nothing can be written.
+		s.unrecorded(ctx, 1, err)
 	}
+	stopFlush()
 	if traceless(ctx) {
 		st, _, err := s.peek(ctx, e)
 		return s.withWarnings(ctx, e, st.Context), err
@@ -145,6 +165,8 @@ func (s *Store) Fetched(ctx context.Context, k Key, reader, resource string) (fe
 
 // look shows a context and what is not on record of it yet.
 func (s *Store) look(ctx context.Context, k Key, reader string, at func(*projections.ContextState, *pending)) error {
+	ctx, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+	defer stop()
 	begun := time.Now()
 	defer func() { s.latency.observe(time.Since(begun)) }()
 	e, err := s.take(ctx, k)
@@ -170,12 +192,12 @@ func (s *Store) look(ctx context.Context, k Key, reader string, at func(*project
 // that was idle for too long expires first. The caller must hold e.mu.
 func (s *Store) open(ctx context.Context, e *entry, reader string) error {
 	if err := s.load(ctx, e); err != nil {
-		return unavailable("read the context", err)
+		return s.unavailable("read the context", err)
 	}
 	now := s.opts.Now()
 	if s.idle(e, now) {
 		if err := s.expire(ctx, e); err != nil {
-			return unavailable("expire the context", err)
+			return s.unavailable("expire the context", err)
 		}
 		s.countExpired()
 	}
@@ -260,7 +282,7 @@ func (s *Store) lastEdit(ctx context.Context, e *entry) (events.ContextContent, 
 func (s *Store) takeToEdit(ctx context.Context, k Key) (*entry, error) {
 	if !k.IsZero() {
 		if err := s.opts.Enter(ctx, k.Tenant); err != nil {
-			return nil, unavailable("edit the context", err)
+			return nil, s.unavailable("edit the context", err)
 		}
 	}
 	return s.take(ctx, k)
@@ -270,6 +292,8 @@ func (s *Store) takeToEdit(ctx context.Context, k Key) (*entry, error) {
 // position of the event. What others set at the same time stays set. A patch
 // that changes nothing is not recorded.
 func (s *Store) Set(ctx context.Context, k Key, p Patch, actor events.Actor) (_ projections.Context, seq uint64, err error) {
+	ctx, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+	defer stop()
 	e, err := s.takeToEdit(ctx, k)
 	if err != nil {
 		return projections.Context{}, 0, err
@@ -286,7 +310,7 @@ func (s *Store) Set(ctx context.Context, k Key, p Patch, actor events.Actor) (_ 
 		return &events.ContextUpdated{ContextRef: e.state.ContextRef, Content: events.Plain(next), Actor: actor}, nil
 	})
 	if err != nil {
-		return projections.Context{}, 0, unavailable("set the context", err)
+		return projections.Context{}, 0, s.unavailable("set the context", err)
 	}
 	return e.state.Context, seq, nil
 }
@@ -295,13 +319,15 @@ func (s *Store) Set(ctx context.Context, k Key, p Patch, actor events.Actor) (_ 
 // of the event. The ledger keeps what happened before. A context with nothing to clear
 // gets no event: the position is that of the last event about it, or 0.
 func (s *Store) Clear(ctx context.Context, k Key, actor events.Actor) (_ projections.Context, seq uint64, err error) {
+	ctx, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+	defer stop()
 	e, err := s.takeToEdit(ctx, k)
 	if err != nil {
 		return projections.Context{}, 0, err
 	}
 	defer s.release(e)
 	if err := s.load(ctx, e); err != nil {
-		return projections.Context{}, 0, unavailable("read the context", err)
+		return projections.Context{}, 0, s.unavailable("read the context", err)
 	}
 	switch clear, err := s.isClear(ctx, e); {
 	case err != nil:
@@ -322,7 +348,7 @@ func (s *Store) Clear(ctx context.Context, k Key, actor events.Actor) (_ project
 		return &events.ContextCleared{ContextRef: e.state.ContextRef, Actor: actor}, nil
 	})
 	if err != nil {
-		return projections.Context{}, 0, unavailable("clear the context", err)
+		return projections.Context{}, 0, s.unavailable("clear the context", err)
 	}
 	return e.state.Context, seq, nil
 }
@@ -345,14 +371,14 @@ func (s *Store) isClear(ctx context.Context, e *entry) (bool, error) {
 	}
 	e.state = nil
 	if err := s.load(ctx, e); err != nil {
-		return false, unavailable("read the context", err)
+		return false, s.unavailable("read the context", err)
 	}
 	if !s.looksClear(e) {
 		return false, nil
 	}
 	have, _, err := s.lastEdit(ctx, e) // of any process
 	if err != nil {
-		return false, unavailable("clear the context", err)
+		return false, s.unavailable("clear the context", err)
 	}
 	return same(have, events.ContextContent{}), nil
 }

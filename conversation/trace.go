@@ -24,7 +24,7 @@ func traceless(ctx context.Context) bool {
 // peek shows a context as open would leave it, and records nothing. e.mu is held.
 func (s *Store) peek(ctx context.Context, e *entry) (projections.ContextState, *pending, error) {
 	if err := s.load(ctx, e); err != nil {
-		return projections.ContextState{}, nil, unavailable("read the context", err)
+		return projections.ContextState{}, nil, s.unavailable("read the context", err)
 	}
 	now := s.opts.Now()
 	if !s.idle(e, now) {

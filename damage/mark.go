@@ -59,6 +59,17 @@ func OpenMark(path string) (*Mark, error) {
 	return m, nil
 }
 
+// ReadMark returns the position that a file marks, and 0 for a file that does not exist
+// or is unreadable. It writes nothing; another process may write the mark meanwhile.
+func ReadMark(path string) (uint64, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, fmt.Errorf("read the mark: %w", err)
+	}
+	at, _ := decodeMark(raw)
+	return at, nil
+}
+
 // decodeMark is the highest position of the slots that have their checksum.
 func decodeMark(raw []byte) (at uint64, readable bool) {
 	for _, from := range []int{0, slotApart} {

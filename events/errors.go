@@ -1,6 +1,7 @@
 package events
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -39,6 +40,33 @@ type UnwritableError struct {
 
 // Error names what cannot be written and the reason.
 func (e *UnwritableError) Error() string { return e.What + " cannot be written: " + e.Reason }
+
+// NoAnswerError is returned when the NATS server that stores the ledger does not answer
+// a request. It is a context.DeadlineExceeded.
+type NoAnswerError struct {
+	// Server is the HOST:PORT of the server, without credentials. Several are separated
+	// by commas.
+	Server string
+	// Unreachable is true without a connection to the server.
+	Unreachable bool
+	// NotSent is true when it is certain that nothing was sent to be recorded.
+	NotSent bool
+}
+
+// Error names the server.
+func (e *NoAnswerError) Error() string {
+	recorded := ""
+	if e.NotSent {
+		recorded = "; nothing was recorded"
+	}
+	if e.Unreachable {
+		return "the NATS server at " + e.Server + " cannot be reached" + recorded + "; try again once it is back"
+	}
+	return "the NATS server at " + e.Server + " does not answer" + recorded + "; try again once it does"
+}
+
+// Is reports whether target is context.DeadlineExceeded.
+func (e *NoAnswerError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // RemovedError tells of something on record whose content was removed on
 // purpose, and by which event. It is an ErrRemoved.

@@ -213,10 +213,12 @@ type ExecutionCancelRequested struct {
 	Actor Actor `json:"actor"`
 }
 
-// ExecutionHandedBack records that a draining runner gave a run back. It costs
-// no attempt: the next started event reuses the number.
+// ExecutionHandedBack records that a runner gave a run back. It costs no attempt: the
+// next started event reuses the number.
 //
-// Appended by a runner that shuts down while the run goes on.
+// Appended by a runner that shuts down while the run continues, and by one that cannot
+// start a worker for lack of descriptors, memory or processes, or cannot read the answer
+// to a recorded call.
 type ExecutionHandedBack struct {
 	// ExecutionID is the run's id.
 	ExecutionID string `json:"execution_id"`

@@ -29,6 +29,9 @@ type LostRange struct {
 	// are a full tile of it are in the range, of all their leaves. With them every
 	// checkpoint of before the loss still verifies. Without any nothing is known.
 	Hashes []string `json:"hashes,omitempty"`
+	// Unreadable is true where a message is stored at each of these positions that is
+	// not an intact event. No reader gets it.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 // LostBlob is content stored apart from its event that was lost.
@@ -83,6 +86,17 @@ func (l Lost) Between(from, to uint64) (n uint64) {
 		}
 	}
 	return n
+}
+
+// Missing returns the ranges of which no message is stored.
+func (l Lost) Missing() Lost {
+	return slices.DeleteFunc(slices.Clone(l), func(r LostRange) bool { return r.Unreadable })
+}
+
+// Unreadable reports whether a message is stored at a lost position.
+func (l Lost) Unreadable(position uint64) bool {
+	r, in := l.At(position)
+	return in && r.Unreadable
 }
 
 // After returns the first range that ends after a position.

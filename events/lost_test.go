@@ -30,3 +30,18 @@ func TestLost(t *testing.T) {
 		t.Error("something is lost after the last")
 	}
 }
+
+// Readers pass over positions with a message that is no event, and counts of messages
+// include them.
+func TestUnreadablePositions(t *testing.T) {
+	t.Parallel()
+	lost := events.Lost{{From: 3, To: 4, NamedAt: 20}, {From: 7, To: 7, NamedAt: 20, Unreadable: true}}
+	for position, want := range map[uint64]bool{2: false, 3: false, 6: false, 7: true, 8: false} {
+		if got := lost.Unreadable(position); got != want {
+			t.Errorf("position %d: %v", position, got)
+		}
+	}
+	if n := lost.Missing().Between(1, 10); n != 2 || len(lost) != 2 || lost.Between(1, 10) != 3 {
+		t.Errorf("%d positions have no message; %+v", n, lost)
+	}
+}

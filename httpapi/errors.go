@@ -215,6 +215,7 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 	var f *failure
 	var le *ledger.Error
 	var unwritable *events.UnwritableError
+	var silent *events.NoAnswerError
 	var busy *reads.BusyError
 	switch {
 	case errors.As(err, &f):
@@ -250,6 +251,8 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 			f.retryAfter = retryWhenWritable
 		}
 		return f
+	case errors.As(err, &silent):
+		return unavailable("%s", silent)
 	case blobDamage(err) != nil:
 		return unavailable("%s, so it is not served; %s", blobDamage(err), damage.BlobAdvice)
 	case errors.Is(err, events.ErrDamaged) && a.damage != nil && a.damage.Err() != nil:

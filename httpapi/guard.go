@@ -24,12 +24,20 @@ type guard struct {
 func newGuard(hosts []string) (*guard, error) {
 	g := &guard{hosts: map[string]bool{}, cross: http.NewCrossOriginProtection()}
 	for _, h := range hosts {
-		if h == "" || strings.ContainsAny(h, "/*@ ") {
-			return nil, fmt.Errorf("host %q: give a name or address with an optional port, without scheme or path", h)
+		if err := CheckHost(h); err != nil {
+			return nil, err
 		}
 		g.hosts[strings.ToLower(h)] = true
 	}
 	return g, nil
+}
+
+// CheckHost returns an error for a text that is no value of a Host header.
+func CheckHost(host string) error {
+	if host == "" || strings.ContainsAny(host, "/*@ ") {
+		return fmt.Errorf("host %q: give a name or address with an optional port, without scheme or path", host)
+	}
+	return nil
 }
 
 // check returns the refusal, or nil.

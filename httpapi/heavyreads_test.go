@@ -2,10 +2,13 @@ package httpapi_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/reads"
 	"daybook/projections"
@@ -35,6 +38,13 @@ func TestHeavyReadsQueue(t *testing.T) {
 	})
 	submitted := s.do("POST", "/api/exec", "1", "Content-Type", "text/plain")
 	id := strings.TrimPrefix(submitted.Header.Get("Location"), "/api/executions/")
+	opened := s.do("POST", "/api/logical-sessions", `{"intent":"long","seeds":["builtin"]}`, "Content-Type", "application/json")
+	var session struct {
+		ID string `json:"session_id"`
+	}
+	if err := json.Unmarshal(opened.body, &session); err != nil {
+		t.Fatalf("%v in %s", err, opened.body)
+	}
 	statuses := make(chan int, 2)
 	list := func() { statuses <- s.do("GET", "/api/executions", "").StatusCode }
 	go list()
@@ -55,6 +65,15 @@ func TestHeavyReadsQueue(t *testing.T) {
 			t.Errorf("%s beside two lists: %s, %q: %s", path, a.Status, a.Header.Get("Retry-After"), a.body)
 		}
 	}
+	reset := func(body string) answer {
+		return s.do("POST", "/api/sessions/"+session.ID+"/reset", body, "Content-Type", "application/json")
+	}
+	if a := reset(`{"heap":"` + strings.Repeat("ab", 32) + `"}`); a.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(a.body), "heavy reads of this tenant wait") {
+		t.Errorf("a reset to a heap, which reads the whole session: %s %s", a.Status, a.body)
+	}
+	if a := reset(`{}`); a.StatusCode != http.StatusOK {
+		t.Errorf("a reset to nothing: %s %s", a.Status, a.body)
+	}
 	for _, path := range []string{"/api/executions/" + id, "/api/executions/" + id + "/output", "/healthz"} {
 		if a := s.do("GET", path, ""); a.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s %s", path, a.Status, a.body)
@@ -71,5 +90,38 @@ func TestHeavyReadsQueue(t *testing.T) {
 	}
 	if a := s.do("GET", "/api/heaps", ""); a.StatusCode != http.StatusOK || gate.Stats().Running != 0 {
 		t.Errorf("after the lists: %s, %+v", a.Status, gate.Stats())
+	}
+}
+
+// hungLog is a ledger whose server does not answer for a while.
+type hungLog struct {
+	httpapi.EventLog
+	gate    *reads.Gate
+	running chan int // permits held meanwhile
+}
+
+func (l hungLog) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
+	err := reads.Wait(ctx, func() error {
+		l.running <- l.gate.Stats().Running
+		return nil
+	})
+	if err != nil || l.gate.Stats().Running != 1 {
+		return nil, fmt.Errorf("read without a permit: %w", err)
+	}
+	return l.EventLog.Read(ctx, after, limit)
+}
+
+// A page of events that waits for the ledger holds no permit meanwhile, so that others of
+// its tenant need not wait for it.
+func TestEventsWaitWithoutPermit(t *testing.T) {
+	t.Parallel()
+	gate, running := reads.New(reads.Options{Running: 1}), make(chan int, 10)
+	s := start(t, func(o *httpapi.Options) { o.Reads, o.Events = gate, hungLog{o.Events, gate, running} })
+	s.submit(`{"code":"1"}`)
+	if a := s.do("GET", "/api/events", ""); a.StatusCode != http.StatusOK || len(a.body) == 0 {
+		t.Errorf("the events: %s %s", a.Status, a.body)
+	}
+	if n := <-running; n != 0 {
+		t.Errorf("%d permits are held while the page waits", n)
 	}
 }

@@ -457,11 +457,12 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 	}
 	return stream(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", typeNDJSON)
-		w.WriteHeader(http.StatusOK)
 		if r.Method == http.MethodHead {
+			w.WriteHeader(http.StatusOK)
 			return
 		}
 		var piece bytes.Buffer
+		started := false
 		err := a.audit.Lines(ctx, c, s, in.After, func(line, proof []byte) error {
 			for _, part := range [][]byte{line, proof} {
 				if part != nil {
@@ -472,11 +473,16 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 			if piece.Len() < exportPiece {
 				return nil
 			}
+			started = true
 			if _, err := piece.WriteTo(w); err != nil {
 				return err
 			}
 			return continueReading(ctx)
 		})
+		if err != nil && !started && ctx.Err() == nil {
+			writeFailure(w, a.failed(ctx, err, subject{}))
+			return
+		}
 		if err == nil {
 			_, err = piece.WriteTo(w)
 		}
@@ -549,14 +555,18 @@ type blobAnswer struct {
 	content io.Reader
 	size    int64
 	piece   []byte // read and not sent
+	sent    []byte // the piece before, whose memory the next one takes
 	ended   bool   // the content was read to its end and is right
 }
 
 // fill reads the next piece.
 func (b *blobAnswer) fill() error {
-	b.piece = make([]byte, min(blobPiece, b.size+1))
-	n, err := io.ReadFull(b.content, b.piece)
-	b.piece = b.piece[:n]
+	room := b.sent[:cap(b.sent)]
+	if len(room) == 0 {
+		room = make([]byte, min(blobPiece, b.size+1))
+	}
+	n, err := io.ReadFull(b.content, room)
+	b.piece = room[:n]
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, events.ErrDamaged):
 		b.ended = true
@@ -587,6 +597,7 @@ func (b *blobAnswer) serve(w http.ResponseWriter, r *http.Request) error {
 		if _, err := w.Write(piece); err != nil || ended {
 			return err
 		}
+		b.sent = piece
 	}
 }
 

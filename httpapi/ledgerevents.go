@@ -216,7 +216,7 @@ func (er *eventReader) readPage(ctx context.Context, edge uint64, emit func(*liv
 // for one; an answer with an end waits for the other reads of its tenant.
 func (er *eventReader) passPage(ctx context.Context, page storedPage, edge uint64, emit func(*liveEvent) error) error {
 	if er.whole {
-		leave, err := er.a.reads.Enter(ctx, er.r.tenant)
+		_, leave, err := er.a.reads.Enter(ctx, er.r.tenant)
 		if err != nil {
 			return err
 		}
@@ -249,7 +249,7 @@ type storedPage struct {
 // errNothingStored.
 func (a *api) eventsAfter(ctx context.Context, tenant string, after uint64) (storedPage, error) {
 	return a.stored.get(ctx, storedKey{tenant, after}, func() (storedPage, error) {
-		leave, err := a.reads.Enter(ctx, tenant)
+		ctx, leave, err := a.reads.Enter(ctx, tenant)
 		if err != nil {
 			return storedPage{}, err
 		}

@@ -93,8 +93,8 @@ func (a *api) recovered(ctx context.Context, w *response, method, path string) {
 	if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
 		panic(v)
 	}
-	if ctx.Err() != nil {
-		panic(http.ErrAbortHandler) // the client has gone: that is what broke the write
+	if ctx.Err() != nil || w.broken {
+		panic(http.ErrAbortHandler) // the client has left: that is what broke the write
 	}
 	f := a.internal(ctx, fmt.Errorf("panic in %s %s: %v\n%s", method, path, v, debug.Stack()))
 	if w.begun {

@@ -255,7 +255,7 @@ type lineKey struct {
 // to come if the status is terminal then.
 func (a *api) linesBehind(ctx context.Context, run runKey, from int64) (lines []outputLine, status events.Status, err error) {
 	lines, err = a.lines.get(ctx, lineKey{run, from}, func() ([]outputLine, error) {
-		leave, err := a.reads.Enter(ctx, run.tenant)
+		ctx, leave, err := a.reads.Enter(ctx, run.tenant)
 		if err != nil {
 			return nil, err
 		}

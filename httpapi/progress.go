@@ -67,6 +67,9 @@ type response struct {
 	rc       *http.ResponseController
 	progress progress
 	begun    bool
+	// broken is true once the client cannot be written to. In HTTP/2 the context of the
+	// request may end later.
+	broken bool
 	// refused is why the request could not be read: it replaces what the handler
 	// answers.
 	refused *failure
@@ -121,6 +124,7 @@ func (w *response) Write(p []byte) (int, error) {
 		n, err := w.ResponseWriter.Write(p[done:end])
 		w.progress.note(start, n)
 		done += n
+		w.noteError(err)
 		if err != nil || done == len(p) {
 			return done, err
 		}
@@ -137,7 +141,17 @@ func (w *response) FlushError() error {
 	start := w.renew()
 	err := w.rc.Flush()
 	w.progress.note(start, 0)
+	w.noteError(err)
 	return err
+}
+
+// noteError takes the error of a write, unless the handler or the writer caused it.
+func (w *response) noteError(err error) {
+	switch {
+	case err == nil, errors.Is(err, http.ErrBodyNotAllowed), errors.Is(err, http.ErrContentLength), errors.Is(err, http.ErrNotSupported):
+	default:
+		w.broken = true
+	}
 }
 
 // bodyCopies is how often the content of a body is in memory while it is decoded

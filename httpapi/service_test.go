@@ -10,8 +10,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"daybook/events"
@@ -184,6 +186,41 @@ func TestPanicIsAnswered(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "request failed"); n != 2 {
 		t.Errorf("%d log lines for 2 panics", n)
+	}
+}
+
+// brokenWriter fails as a connection of HTTP/2 does whose client has left: the context of
+// the request ends later.
+type brokenWriter struct {
+	*httptest.ResponseRecorder
+	err error
+}
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
+
+// An answer to a client that has left is no fault of the server. An answer that the
+// handler itself spoils is.
+func TestClientLeavesDuringAnswer(t *testing.T) {
+	t.Parallel()
+	var log logged
+	h := bare(t, func(o *httpapi.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	for _, c := range []struct {
+		err    error
+		logged int
+	}{{syscall.EPIPE, 0}, {os.ErrDeadlineExceeded, 0}, {http.ErrContentLength, 1}} {
+		func() {
+			defer func() {
+				if v := recover(); v != http.ErrAbortHandler {
+					t.Errorf("an answer that fails with %v ends with %v", c.err, v)
+				}
+			}()
+			r := httptest.NewRequest(http.MethodGet, "/healthz", nil)
+			r.Host = "127.0.0.1:8080"
+			h.ServeHTTP(brokenWriter{httptest.NewRecorder(), c.err}, r)
+		}()
+		if n := strings.Count(log.String(), "request failed"); n != c.logged {
+			t.Errorf("behind an answer that fails with %v the log has %d errors, want %d: %s", c.err, n, c.logged, log.String())
+		}
 	}
 }
 

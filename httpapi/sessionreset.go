@@ -77,6 +77,11 @@ func (a *api) resetSession(ctx context.Context, in *resetInput) (*resetAnswer, e
 	} else {
 		reset.SessionID = s.SessionID
 	}
+	if heap != "" || in.IdempotencyKey != "" { // the whole session is read
+		if err := takePermit(ctx); err != nil {
+			return nil, err
+		}
+	}
 	done, err := a.cmd.ResetSession(ctx, reset)
 	if err != nil {
 		return nil, err

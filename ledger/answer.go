@@ -17,6 +17,15 @@ const answerWait = 4500 * time.Millisecond
 // errNoAnswer is the cause of a command that has taken too long.
 var errNoAnswer = errors.New("the ledger does not answer")
 
+// askedKey is the key of when a client has sent its request.
+type askedKey struct{}
+
+// AskedAt notes when a client has sent the request that the commands of ctx belong to:
+// the time for the answer counts from then.
+func AskedAt(ctx context.Context, at time.Time) context.Context {
+	return context.WithValue(ctx, askedKey{}, at)
+}
+
 // answerKey is the key of the answer that a command owes.
 type answerKey struct{}
 
@@ -27,8 +36,23 @@ type answer struct {
 	// contended is when another writer was first the last time, in nanoseconds since
 	// 1970 UTC; 0 is never.
 	contended atomic.Int64
-	// recorded is true when an event of the command is recorded.
-	recorded atomic.Bool
+	// recorded is true when an event of the command is recorded, and sent when one may be.
+	recorded, sent atomic.Bool
+}
+
+// NoteSent notes that an event of the client's command of ctx is sent to be recorded, if
+// ctx is that of one.
+func NoteSent(ctx context.Context) {
+	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
+		a.sent.Store(true)
+	}
+}
+
+// HasSentNothing reports whether ctx is that of a client's command of which no event was
+// sent, see NoteSent: it can be refused, and nothing was recorded.
+func HasSentNothing(ctx context.Context) bool {
+	a, ok := ctx.Value(answerKey{}).(*answer)
+	return ok && !a.sent.Load() && !a.recorded.Load()
 }
 
 // NoteRecorded notes that an event of the client's command of ctx is recorded, if ctx is
@@ -71,7 +95,14 @@ func (l *Ledger) answering(ctx context.Context) (bounded context.Context, answer
 	if _, ok := ctx.Value(answerKey{}).(*answer); ok {
 		return ctx, func(*error) {}
 	}
-	until := time.Now().Add(l.opts.AnswerWait)
+	now := time.Now()
+	until := now.Add(l.opts.AnswerWait)
+	if asked, ok := ctx.Value(askedKey{}).(time.Time); ok {
+		least := now.Add(l.opts.AnswerWait / 4) // also for the last of many
+		if until = asked.Add(l.opts.AnswerWait); until.Before(least) {
+			until = least
+		}
+	}
 	a := &answer{until: until}
 	ctx = context.WithValue(ctx, answerKey{}, a)
 	ctx, stop := context.WithDeadlineCause(ctx, until, errNoAnswer)
@@ -86,18 +117,43 @@ func (l *Ledger) answering(ctx context.Context) (bounded context.Context, answer
 			*err = contended("decide the request", "what was asked for may be recorded or not", *err)
 			return
 		}
+		server := "its NATS server"
+		if silent, ok := errors.AsType[*events.NoAnswerError](*err); ok {
+			if silent.NotSent {
+				return
+			}
+			server += " at " + silent.Server
+		}
 		*err = &Error{Code: CodeUnavailable, Err: *err, Message: fmt.Sprintf(
-			"the ledger has not answered within %g s: its NATS server cannot be reached, hangs or is overloaded; what was asked for may be recorded or not, so repeat it with the same idempotency key",
-			l.opts.AnswerWait.Seconds())}
+			"the ledger has not answered within %g s: %s cannot be reached, hangs or is overloaded; what was asked for may be recorded or not, so repeat it with the same idempotency key",
+			l.opts.AnswerWait.Seconds(), server)}
 	}
 }
 
+// ErrAbandoned is the cause of a context in which nothing more is to be recorded: the
+// process ends. It also ends the work that is done when the context of a caller has ended
+// otherwise.
+var ErrAbandoned = errors.New("the process ends, and nothing more is recorded")
+
 // decided returns a context for work that must be done even if the caller has
-// gone: what it is about to record has already happened.
+// gone: what it is about to record has already happened. Only ErrAbandoned ends it before
+// its time.
 func decided(ctx context.Context) (context.Context, context.CancelFunc) {
-	alone := context.WithoutCancel(ctx)
+	alone, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	unbind := context.AfterFunc(ctx, func() {
+		if cause := context.Cause(ctx); errors.Is(cause, ErrAbandoned) {
+			cancel(cause)
+		}
+	})
+	var stop context.CancelFunc
 	if a, ok := ctx.Value(answerKey{}).(*answer); ok {
-		return context.WithDeadlineCause(alone, a.until, errNoAnswer)
+		alone, stop = context.WithDeadlineCause(alone, a.until, errNoAnswer)
+	} else {
+		alone, stop = context.WithTimeout(alone, outlive)
 	}
-	return context.WithTimeout(alone, outlive)
+	return alone, func() {
+		unbind()
+		stop()
+		cancel(nil)
+	}
 }

@@ -28,7 +28,7 @@ const ReasonAttemptsExhausted = "attempts_exhausted"
 // CodeUnavailable: leave the work to a newer runner.
 //
 // A run that has a turn in a session is planned by the record even then, and may
-// have to wait: see Plan.After.
+// have to wait: see Plan.After. The error is ErrHeld while a runner holds it.
 func (l *Ledger) Plan(ctx context.Context, r Request, redelivered bool) (Plan, error) {
 	p, err := l.plan(ctx, r, redelivered)
 	switch {
@@ -57,7 +57,7 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 		return Plan{}, err
 	}
 	if held, err := l.heldElsewhere(ctx, r, h); held || err != nil {
-		return Plan{}, cmp.Or(err, ErrSuperseded)
+		return Plan{}, cmp.Or(err, ErrHeld)
 	}
 	switch {
 	case h.terminal != nil:
@@ -234,7 +234,8 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*Run, error) {
 // HandBack records that the runner gives the run back, at no cost of an
 // attempt: every chunk of its output must be appended before. *EndedError means
 // that the execution is over and only to be settled, ErrSuperseded that the run
-// was no longer this runner's. It is recorded even if ctx ends meanwhile.
+// was no longer this runner's. It is recorded even if ctx ends meanwhile, unless with
+// ErrAbandoned.
 func (l *Ledger) HandBack(ctx context.Context, r *Run, reason string) error {
 	ctx, stop := decided(ctx)
 	defer stop()

@@ -54,10 +54,11 @@ func Invalid(field, format string, args ...any) *Error {
 func CodeOf(err error) Code {
 	var e *Error
 	var u *events.UnwritableError
+	var silent *events.NoAnswerError
 	switch {
 	case errors.As(err, &e):
 		return e.Code
-	case errors.As(err, &u):
+	case errors.As(err, &u), errors.As(err, &silent):
 		return CodeUnavailable
 	case errors.Is(err, events.ErrNotFound):
 		return CodeNotFound
@@ -82,6 +83,9 @@ func unavailable(doing string, err error) error {
 	}
 	if u, ok := errors.AsType[*events.UnwritableError](err); ok {
 		return &Error{Code: CodeUnavailable, Message: doing + ": " + u.Error(), Err: err, Permanent: true}
+	}
+	if silent, ok := errors.AsType[*events.NoAnswerError](err); ok {
+		return &Error{Code: CodeUnavailable, Message: doing + ": " + silent.Error(), Err: err}
 	}
 	return &Error{Code: CodeUnavailable, Message: doing + ": the ledger cannot do this now; try again", Err: err}
 }
@@ -126,4 +130,7 @@ var (
 	// ErrSuperseded is returned when a newer attempt has taken the run over, or
 	// this one was handed back: nothing this runner knows counts any more.
 	ErrSuperseded = errors.New("a newer attempt has taken this run over")
+	// ErrHeld is returned by Plan for a second delivery of a request whose run a
+	// runner still holds. The caller MUST leave the run and both deliveries alone.
+	ErrHeld = errors.New("a runner still holds this run")
 )

@@ -28,7 +28,7 @@ type headKey struct {
 type endedKey struct{ tenant, session string }
 
 // endedTurns are the turns queued after one position and up to another. Each has ended
-// before it was started, or its run was not requested.
+// before it was started, or its run has another turn.
 type endedTurns struct{ after, upTo uint64 }
 
 type turnRun struct {

@@ -29,7 +29,7 @@ func (l *Ledger) releaseNext(ctx context.Context, r Request, terminal events.Eve
 	}
 	// Each of many cancelled turns comes here: what one of them passed over the others
 	// need not read.
-	from := r.Turn.QueuedSeq
+	from, ended := r.Turn.QueuedSeq, true
 	for after := l.heads.pastEnded(r.Tenant, r.Turn.SessionID, from); ; {
 		e, err := l.store.NextLogical(ctx, r.Tenant, r.Turn.SessionID, after)
 		switch {
@@ -47,16 +47,21 @@ func (l *Ledger) releaseNext(ctx context.Context, r Request, terminal events.Eve
 		switch {
 		case err != nil:
 			return err
-		case next == nil || next.Turn == nil || next.Turn.SessionID != d.SessionID || next.Turn.Number != d.Number:
-			// No run was requested for this turn. If one still is, its plan finds that
-			// its turn has come; if not, the turn after passes it over.
+		case next == nil:
+			// If its run is still requested, its plan finds that its turn has come, or the
+			// end of the turn before it releases it; if not, the turn after passes it over.
+			ended = false
+		case next.Turn == nil || next.Turn.SessionID != d.SessionID || next.Turn.Number != d.Number:
+			// The run has another turn, and this one never will have a run.
 		case h.newest != nil:
 			return nil // it had its turn, and releases the next one when it ends
 		case h.terminal == nil:
 			return l.release(ctx, *next)
 		}
 		after = e.Seq
-		l.heads.passEnded(r.Tenant, r.Turn.SessionID, from, after)
+		if ended {
+			l.heads.passEnded(r.Tenant, r.Turn.SessionID, from, after)
+		}
 	}
 }
 

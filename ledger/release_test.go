@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -55,4 +56,62 @@ func TestCancelledTurnsArePassedOnce(t *testing.T) {
 		t.Errorf("%d cancelled turns were settled with %d reads of turns", cancelled, n)
 	}
 	b.plan(last, "", heapA)
+}
+
+// releases keeps the requests that are released.
+type releases struct {
+	*jetstream.Store
+	positions []uint64
+}
+
+func (s *releases) Release(ctx context.Context, tenant, pool string, position uint64) error {
+	s.positions = append(s.positions, position)
+	return s.Store.Release(ctx, tenant, pool, position)
+}
+
+// A turn whose request came after the turns before it had ended is released like any
+// other: it has not ended because its request was not found once.
+func TestLateRequestIsReleased(t *testing.T) {
+	t.Parallel()
+	store := &releases{Store: jetstreamtest.Start(t)}
+	b := bookOn(t, store.Store, ledger.Options{})
+	s := b.open("late")
+	l := ledger.New(store, ledger.Options{Logger: jetstreamtest.Logger(t)})
+	settle := func(req ledger.Request) {
+		t.Helper()
+		p, err := l.Plan(t.Context(), req, true)
+		if err != nil || p.Ended == nil {
+			t.Fatalf("the run is not over: %+v, %v", p, err)
+		}
+		if err := l.Settle(t.Context(), req, *p.Ended); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// submit submits a run and calls then when its turn is queued, before its request is
+	// recorded.
+	submit := func(then func()) ledger.Request {
+		t.Helper()
+		slow := ledger.New(&interposed{b.store, func(_ context.Context, e events.Event) error {
+			if e.Type == events.TypeExecutionRequested {
+				then()
+			}
+			return nil
+		}}, ledger.Options{})
+		r, err := slow.Submit(t.Context(), ledger.Submission{Tenant: tenant, Code: "1", LogicalSession: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.request(r.ExecutionID)
+	}
+	one := b.turn(s)
+	b.end(one, events.StatusCompleted, heapA)
+	var three ledger.Request
+	two := submit(func() {
+		three = submit(func() { settle(one) })
+	})
+	b.end(two, events.StatusCompleted, heapA)
+	settle(two)
+	if !slices.Contains(store.positions, three.Seq) {
+		t.Errorf("the requests at %v are released, and not the one at %d, whose turn has come", store.positions, three.Seq)
+	}
 }

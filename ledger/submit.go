@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"daybook/events"
 )
@@ -85,13 +86,18 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (_ Receipt, err error
 		}
 		defer unlock()
 		s.Traceparent = sessionTrace(s, req.ExecutionID)
-		if req.Turn, err = l.queueTurn(ctx, s, req.ExecutionID); err != nil {
+		var left time.Duration
+		if req.Turn, left, err = l.queueTurn(ctx, s, req.ExecutionID); err != nil {
 			return Receipt{}, err
 		}
 		// The turn is taken, and the session waits for the request.
 		var stop context.CancelFunc
 		ctx, stop = decided(ctx)
 		defer stop()
+		if left > 0 { // later, the run would be accepted and its turn passed over
+			ctx, stop = context.WithTimeout(ctx, left)
+			defer stop()
+		}
 	}
 
 	e := l.event(s.Tenant, tracing(s.Traceparent), req)

@@ -22,16 +22,25 @@ const ReasonSessionHeadLost = "session_head_lost"
 const turnGrace = 5 * time.Second
 
 // queueTurn gives a run the next turn of its session. If the request never
-// follows, the turn is passed over.
-func (l *Ledger) queueTurn(ctx context.Context, s Submission, execution string) (*events.Turn, error) {
-	var turn *events.Turn
-	err := retry(ctx, "queue the run in its session", func() error {
+// follows, the turn is passed over. A submission that is repeated with its idempotency
+// key takes the turn that it took before, if that is the newest and less than half of its
+// time is over: the turns have no gap then. left is what remains of that time for the
+// request; 0 for a new turn, which has longer than the answer may take.
+func (l *Ledger) queueTurn(ctx context.Context, s Submission, execution string) (turn *events.Turn, left time.Duration, err error) {
+	err = retry(ctx, "queue the run in its session", func() error {
 		last, err := l.store.LastLogical(ctx, s.Tenant, s.LogicalSession)
 		if errors.Is(err, events.ErrNotFound) {
 			return noSession(s.LogicalSession)
 		}
 		if err != nil {
 			return err
+		}
+		if d, ok := last.Data.(*events.SessionTurnQueued); ok && d.ExecutionID == execution {
+			left = min(l.opts.TurnGrace-l.opts.Now().Sub(last.Time), l.opts.TurnGrace)
+			if left > l.opts.TurnGrace/2 {
+				turn = turnOf(d, last.Seq)
+				return nil
+			}
 		}
 		next, err := nextOf(last)
 		if err != nil {
@@ -45,10 +54,10 @@ func (l *Ledger) queueTurn(ctx context.Context, s Submission, execution string) 
 			After: next.ExecutionID, Reset: next.Reset, Heap: next.Heap,
 		}
 		seq, err := l.store.Append(ctx, l.event(s.Tenant, tracing(s.Traceparent), d), int64(last.Seq))
-		turn = turnOf(d, seq)
+		turn, left = turnOf(d, seq), 0
 		return err
 	})
-	return turn, err
+	return turn, left, err
 }
 
 func turnOf(d *events.SessionTurnQueued, seq uint64) *events.Turn {

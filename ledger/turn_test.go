@@ -169,6 +169,91 @@ func TestTurnWithoutRequest(t *testing.T) {
 	b.plan(again, "", heapB)
 }
 
+// TestTurnOfRepeatedSubmission: a submission that took a turn, was not recorded and is
+// repeated with its key has the same turn, unless its time is half over or another run
+// has the next one.
+func TestTurnOfRepeatedSubmission(t *testing.T) {
+	t.Parallel()
+	store := jetstreamtest.Start(t)
+	for name, c := range map[string]struct {
+		later  time.Duration
+		others int
+		turn   int64
+	}{
+		"at once":                 {0, 0, 2},
+		"late":                    {time.Minute, 0, 3},
+		"behind the next request": {0, 1, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			opts := ledger.Options{Now: func() time.Time { return now }, TurnGrace: time.Minute}
+			b := bookOn(t, store, opts)
+			s := b.open(name)
+			one := b.turn(s)
+			refused := ledger.New(&interposed{store, func(_ context.Context, e events.Event) error {
+				if e.Type == events.TypeExecutionRequested {
+					return errDisk
+				}
+				return nil
+			}}, opts)
+			sub := ledger.Submission{Tenant: tenant, Code: "1", LogicalSession: s, IdempotencyKey: fmt.Sprint("turn-", c.turn)}
+			if _, err := refused.Submit(t.Context(), sub); err == nil {
+				t.Fatal("the request was recorded")
+			}
+			b.end(one, events.StatusCompleted, heapA)
+			for range c.others {
+				b.turn(s)
+			}
+			now = now.Add(c.later)
+			again := b.submit(sub)
+			if again.Turn.Number != c.turn {
+				t.Errorf("turn %d, want %d", again.Turn.Number, c.turn)
+			}
+			if c.others == 0 {
+				b.plan(again, "", heapA)
+				b.plan(b.turn(s), again.ExecutionID, "")
+			}
+		})
+	}
+}
+
+// TestTimeOfRepeatedTurn: the request of a turn that was taken before is recorded while the
+// turn waits for it, or not at all. It is not accepted to be passed over.
+func TestTimeOfRepeatedTurn(t *testing.T) {
+	t.Parallel()
+	b := openBook(t, ledger.Options{})
+	s := b.open("time")
+	sub := ledger.Submission{Tenant: tenant, Code: "1", LogicalSession: s, IdempotencyKey: "key"}
+	var now, queued time.Time
+	slow := ledger.New(&interposed{b.store, func(ctx context.Context, e events.Event) error {
+		switch deadline, _ := ctx.Deadline(); {
+		case e.Type == events.TypeSessionTurnQueued:
+			queued = e.Time
+		case e.Type == events.TypeExecutionRequested && now.IsZero():
+			now = queued.Add(2 * time.Second)
+			return errDisk
+		case e.Type == events.TypeExecutionRequested && time.Until(deadline) > 3*time.Second:
+			t.Errorf("the request may take %v, and its turn waits for 3 s", time.Until(deadline))
+		}
+		return nil
+	}}, ledger.Options{AnswerWait: time.Hour, Now: func() time.Time {
+		if now.IsZero() {
+			return time.Now()
+		}
+		return now
+	}})
+	if _, err := slow.Submit(t.Context(), sub); err == nil {
+		t.Fatal("the request was recorded")
+	}
+	r, err := slow.Submit(t.Context(), sub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if req := b.request(r.ExecutionID); req.Turn.Number != 1 {
+		t.Errorf("the run has turn %d", req.Turn.Number)
+	}
+}
+
 // TestLateRequest: a request that is recorded after its turn was passed over
 // never runs, and one recorded just before does.
 func TestLateRequest(t *testing.T) {
@@ -207,11 +292,11 @@ func TestLateRequest(t *testing.T) {
 	})
 }
 
-// TestSameKeyTwiceAtOnce: one of two submissions with a key gets the run, the
-// turn of the other is passed over.
+// TestSameKeyTwiceAtOnce: two submissions with a key give one run, which has one turn.
 func TestSameKeyTwiceAtOnce(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, ledger.Options{})
+	opts := ledger.Options{TurnGrace: time.Minute} // also on a slow machine
+	b := openBook(t, opts)
 	s := b.open("keys")
 	sub := ledger.Submission{Tenant: tenant, Code: "1", LogicalSession: s, IdempotencyKey: "same"}
 	var other ledger.Receipt
@@ -220,7 +305,7 @@ func TestSameKeyTwiceAtOnce(t *testing.T) {
 			other, err = b.Submit(ctx, sub)
 		}
 		return err
-	}}, ledger.Options{})
+	}}, opts)
 	mine, err := first.Submit(t.Context(), sub)
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +314,7 @@ func TestSameKeyTwiceAtOnce(t *testing.T) {
 		t.Fatalf("the key gave %+v and %+v", mine, other)
 	}
 	req := b.request(mine.ExecutionID)
-	if req.Turn.Number != 2 {
+	if req.Turn.Number != 1 {
 		t.Fatalf("the run has turn %d", req.Turn.Number)
 	}
 	b.plan(req, "", "")

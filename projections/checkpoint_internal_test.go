@@ -50,3 +50,44 @@ func TestCheckpointsAreApartFromCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Pages that a query kept in the log are moved after the query, also if no event follows.
+func TestCheckpointsAreRepeated(t *testing.T) {
+	t.Parallel()
+	log := logEstimate{perEvent: firstPages}
+	for _, step := range []struct {
+		now         uint64
+		due         bool
+		pages, left int
+	}{
+		{now: checkpointPages/firstPages - 1},
+		{now: 250, due: true, pages: 3000, left: 3000}, // a query needs them all
+		{now: 250, due: true, pages: 3000, left: 2400},
+		{now: 250, due: true, pages: 3000},
+		{now: 250},
+		{now: 300},
+		{now: 250 + checkpointPages/12 + 1, due: true, pages: 1000, left: 120}, // 12 pages an event
+		{now: 250 + checkpointPages/12 + 2},
+	} {
+		if got := log.due(step.now); got != step.due {
+			t.Fatalf("after %d events a checkpoint is due: %v; %+v", step.now, got, log)
+		}
+		if step.due {
+			log.learn(step.now, step.pages, step.left)
+		}
+	}
+}
+
+// A log that a commit emptied between two checkpoints that had pages left makes events
+// seem no smaller.
+func TestCheckpointsAfterACommitEmptiedTheLog(t *testing.T) {
+	t.Parallel()
+	log := logEstimate{perEvent: firstPages}
+	log.learn(1000, 8000, 20)
+	if log.learn(1125, 200, 20); log.due(1225) || !log.due(1250) {
+		t.Errorf("of a log with 8 pages an event, %+v", log)
+	}
+	if log.learn(1250, 1200, 0); log.perEvent != 8 || log.due(1374) || !log.due(1375) {
+		t.Errorf("once all are moved, %+v", log)
+	}
+}

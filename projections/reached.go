@@ -12,10 +12,15 @@ func Reached(ctx context.Context, path string) uint64 {
 	if why, err := checkSum(path); why != "" || err != nil {
 		return 0
 	}
-	if version, err := fileVersion(ctx, path, false); err != nil || version != SchemaVersion {
+	version, private, err := fileVersion(ctx, path, false)
+	if err != nil || version != SchemaVersion {
 		return 0
 	}
-	db, err := sql.Open("sqlite3", dsn(path, "mode=ro&_busy_timeout=10000"))
+	params := "mode=ro&_busy_timeout=10000"
+	if private {
+		params = inMemory + "_busy_timeout=10000"
+	}
+	db, err := sql.Open("sqlite3", dsn(path, params))
 	if err != nil {
 		return 0
 	}

@@ -25,7 +25,7 @@ func Prepare(ctx context.Context, opts Options, feed Feed, last uint64) (built b
 	if why == "" || why == withoutSum {
 		// A file that nobody hashed may be no database of ours at all: it is refused,
 		// not built over.
-		version, err := fileVersion(ctx, opts.Path, opts.Full)
+		version, _, err := fileVersion(ctx, opts.Path, opts.Full)
 		if err != nil {
 			return false, fmt.Errorf("prepare projections %s: %w", opts.Path, err)
 		}
@@ -101,6 +101,8 @@ func build(ctx context.Context, opts Options, feed Feed, last uint64) (err error
 		}
 	}
 	// One file, so that a rename moves all of it.
-	_, err = s.writer.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
-	return err
+	if _, err = s.writer.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+		return err
+	}
+	return s.markOpen() // what is beside is renamed too
 }

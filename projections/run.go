@@ -64,6 +64,9 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	if len(batch) == 0 {
 		return nil
 	}
+	if err := s.markOpen(); err != nil {
+		return err
+	}
 	// The driver pays for each statement that could be interrupted. Between
 	// events is early enough; what was applied of the batch is rolled back.
 	uninterrupted := context.WithoutCancel(ctx)

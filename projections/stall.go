@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"errors"
+	"syscall"
 	"time"
 
 	"github.com/mattn/go-sqlite3"
@@ -21,6 +22,15 @@ func noRoom(err error) bool {
 	return exhausted.Is(err) || errors.As(err, &se) && (se.Code == sqlite3.ErrCantOpen || se.Code == sqlite3.ErrNomem || se.Code == sqlite3.ErrFull || se.Code == sqlite3.ErrIoErr || se.Code == sqlite3.ErrReadonly)
 }
 
+// outOfSpace reports whether an error says that there is no space on the disk.
+func outOfSpace(err error) bool {
+	if se, ok := errors.AsType[sqlite3.Error](err); ok && se.Code == sqlite3.ErrFull {
+		return true
+	}
+	r, ok := exhausted.In(err.Error())
+	return ok && r.Disk
+}
+
 // stall publishes why nothing can be applied now, and logs it the first time.
 func (s *Store) stall(ctx context.Context, err error) {
 	s.mu.Lock()
@@ -37,10 +47,14 @@ func (s *Store) stall(ctx context.Context, err error) {
 	}
 }
 
-// sqliteText is SQLite's own words, without where they came from.
+// sqliteText is the text of SQLite or the operating system, without the operation and the
+// path of the file: clients read it.
 func sqliteText(err error) string {
 	if se, ok := errors.AsType[sqlite3.Error](err); ok {
 		return se.Error()
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno.Error()
 	}
 	return err.Error()
 }

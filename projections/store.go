@@ -16,7 +16,7 @@ import (
 	"os"
 	"sync"
 
-	_ "github.com/mattn/go-sqlite3" // the "sqlite3" driver
+	"github.com/mattn/go-sqlite3"
 
 	"daybook/events"
 )
@@ -42,7 +42,10 @@ type Options struct {
 	// Path is the SQLite file. A missing one, or one of another schema version,
 	// is begun anew: see Prepare for a way without a time of half-built answers.
 	Path string
-	// Full says that the disk is full: nothing is written that can wait.
+	// Full says that the disk is full: nothing is written that can wait, and SQLite
+	// keeps the index of the log in memory unless another process has the file open. No
+	// other process can then open it until Close. Open sets Full by itself where there is
+	// no space.
 	Full bool
 	// Texts resolves large sources, results and errors; without it their
 	// previews are shown.
@@ -72,6 +75,11 @@ type Store struct {
 	reader *sql.DB
 	insert *statements
 	opened bool // to its end, so that its file may be sealed
+	// private is true while no other process can open the file: see inMemory.
+	private bool
+	// marked is true once the file beside says that this one is open. Without space
+	// Open leaves that to the first Apply. It is Apply's, and Close's.
+	marked bool
 	// unscrubbed is true while the log may hold content that was erased. It is
 	// Apply's, and Close's.
 	unscrubbed bool
@@ -97,17 +105,26 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		opts.Logger = slog.Default()
 	}
 	s := &Store{opts: opts, changed: make(chan struct{}), watchers: watchers{}, endWatchers: watchers{}, unlogged: unlogged{}}
-	if err := s.open(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open projections %s: %w", opts.Path, err), s.Close())
+	err := s.open(ctx)
+	if err == nil {
+		return s, nil
 	}
-	return s, nil
+	err = errors.Join(fmt.Errorf("open projections %s: %w", opts.Path, err), s.Close())
+	if !opts.Full && noRoom(err) {
+		opts.Full = true
+		if s, full := Open(ctx, opts); full == nil {
+			return s, nil
+		}
+	}
+	return nil, err
 }
 
 func (s *Store) open(ctx context.Context) error {
-	version, err := fileVersion(ctx, s.opts.Path, s.opts.Full)
+	version, private, err := fileVersion(ctx, s.opts.Path, s.opts.Full)
 	if err != nil {
 		return err
 	}
+	s.private, s.opts.Full = private, s.opts.Full || private
 	if version != SchemaVersion {
 		if version != 0 {
 			s.opts.Logger.InfoContext(ctx, "projections have another schema and are begun anew", "found", version, "want", SchemaVersion)
@@ -118,7 +135,7 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	// A commit lost in a power cut is applied again from the ledger, so
 	// synchronous=NORMAL is enough.
-	s.writer, err = sql.Open("sqlite3", dsn(s.opts.Path, fmt.Sprintf("_journal_mode=WAL&_synchronous=NORMAL&_busy_timeout=%d&_txlock=immediate&_cache_size=-32000&_secure_delete=on", busyWait)))
+	s.writer, err = sql.Open("sqlite3", s.dsn(fmt.Sprintf("_journal_mode=WAL&_synchronous=NORMAL&_busy_timeout=%d&_txlock=immediate&_cache_size=-32000&_secure_delete=on", busyWait)))
 	if err != nil {
 		return err
 	}
@@ -144,7 +161,11 @@ func (s *Store) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.reader, err = sql.Open("sqlite3", dsn(s.opts.Path, "mode=ro&_query_only=1&_busy_timeout=10000&_cache_size=-4000&_stmt_cache_size=32")); err != nil {
+	mode := "mode=ro&"
+	if s.private {
+		mode = "" // a connection that may not write looks for the index in its file
+	}
+	if s.reader, err = sql.Open("sqlite3", s.dsn(mode+"_query_only=1&_busy_timeout=10000&_cache_size=-4000&_stmt_cache_size=32")); err != nil {
 		return err
 	}
 	s.reader.SetMaxOpenConns(maxReaders)
@@ -156,32 +177,57 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	s.stats.Known = s.stats.Applied
-	if err := writeSum(s.opts.Path, sumOpen); err != nil {
+	if err := s.markOpen(); err != nil && (!s.opts.Full || !noRoom(err)) {
 		return err
 	}
 	s.opened = true
 	return nil
 }
 
+// inMemory lets SQLite keep the index of the log in memory instead of a file, for
+// which a full disk has no space. All connections of the process must ask for it, and no
+// other process can open the file meanwhile.
+const inMemory = "vfs=unix-excl&"
+
 // fileVersion reads the schema version of a file: 0 for a missing one and one
-// whose making was cut short.
-func fileVersion(ctx context.Context, path string, full bool) (version int, err error) {
+// whose creation was cut short. private says that the connections to the file should be
+// inMemory, as on a full disk.
+func fileVersion(ctx context.Context, path string, full bool) (version int, private bool, err error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return 0, nil
+		return 0, full, nil
 	}
-	params := "_busy_timeout=10000"
-	if full {
-		params += "&mode=ro" // else the log is moved to the file at the end, which may grow by it
+	if !full {
+		if version, err = readVersion(ctx, path, "_busy_timeout=10000"); err == nil || !noRoom(err) {
+			return version, false, err
+		}
 	}
+	private = true
+	version, err = readVersion(ctx, path, inMemory+"_busy_timeout=100")
+	if se, ok := errors.AsType[sqlite3.Error](err); ok && se.Code == sqlite3.ErrBusy {
+		// Another process has the file open, and with it the file of the index. A connection
+		// that may write would move the log to the file at its end, which may grow by it.
+		version, err = readVersion(ctx, path, "mode=ro&_busy_timeout=10000")
+		private = false
+	}
+	return version, private, err
+}
+
+func readVersion(ctx context.Context, path, params string) (version int, err error) {
 	db, err := sql.Open("sqlite3", dsn(path, params))
 	if err != nil {
 		return 0, err
 	}
 	defer db.Close()
-	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return 0, fmt.Errorf("read the schema version (delete the file to build it anew): %w", err)
+	err = db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version)
+	switch {
+	case err == nil:
+		return version, nil
+	case outOfSpace(err):
+		return 0, fmt.Errorf("read the schema version (free some space on the disk and keep the file): %w", err)
+	case noRoom(err):
+		return 0, fmt.Errorf("read the schema version: %w", err)
 	}
-	return version, nil
+	return 0, fmt.Errorf("read the schema version (delete the file, and it is built again): %w", err)
 }
 
 // removeFile removes a file and then what belongs to it. In this order, what is
@@ -197,6 +243,14 @@ func removeFile(path string) error {
 
 func dsn(path, params string) string {
 	return (&url.URL{Scheme: "file", Opaque: url.PathEscape(path)}).String() + "?" + params
+}
+
+// dsn names the file for a connection of the Store.
+func (s *Store) dsn(params string) string {
+	if s.private {
+		params = inMemory + params
+	}
+	return dsn(s.opts.Path, params)
 }
 
 // Close closes the file. Run must have returned.
@@ -222,8 +276,13 @@ func (s *Store) Close() error {
 	if s.writer != nil {
 		errs = append(errs, s.writer.Close())
 	}
-	if s.opened {
-		errs = append(errs, sealFile(s.opts.Path))
+	if s.opened && s.marked {
+		err := sealFile(s.opts.Path)
+		if noRoom(err) { // the mark stays, and the next Open takes the file as after a crash
+			s.opts.Logger.Warn("the projections are closed without a hash beside them", "file", s.opts.Path, "err", err)
+			err = nil
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -12,8 +12,8 @@ import (
 
 // SQLite does not notice a changed byte in a row. A file that was closed
 // therefore has a hash beside it, and one that does not have its hash is built
-// anew. While it is open there is none: after a crash what SQLite recovers is
-// relied upon.
+// again. While it is open the file beside holds a mark instead: after a crash what SQLite
+// recovers is relied upon.
 const (
 	sumSuffix = ".sum"
 	sumFormat = "daybook-projections-sum-v1\n"
@@ -36,13 +36,31 @@ func sumOf(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// writeSum writes beside and renames: half a hash would be as bad as none.
+// writeSum writes beside and renames: half a hash would be as bad as none. A file that
+// has the content already is left: a full disk has no space for another one.
 func writeSum(path, sum string) error {
-	beside := path + sumSuffix + ".new"
-	if err := os.WriteFile(beside, []byte(sumFormat+sum+"\n"), 0o600); err != nil {
+	content, beside := sumFormat+sum+"\n", path+sumSuffix+".new"
+	if raw, err := os.ReadFile(path + sumSuffix); err == nil && string(raw) == content {
+		return nil
+	}
+	if err := os.WriteFile(beside, []byte(content), 0o600); err != nil {
+		_ = os.Remove(beside) // an empty file is left at worst, which the next write replaces
 		return err
 	}
 	return os.Rename(beside, path+sumSuffix)
+}
+
+// markOpen says beside the file that it changes. Until then it has the hash that it was
+// closed with, and nothing may be written to it.
+func (s *Store) markOpen() error {
+	if s.marked {
+		return nil
+	}
+	if err := writeSum(s.opts.Path, sumOpen); err != nil {
+		return fmt.Errorf("mark the file as open: %w", err)
+	}
+	s.marked = true
+	return nil
 }
 
 // checkSum reports why a file cannot be relied upon, empty if it can.

@@ -22,6 +22,11 @@ var (
 // does not.
 const overtime = 5 * time.Second
 
+// maxUnstarted is how often this runner hands a run back that no worker was started for,
+// at no cost of an attempt. With the usual delays that takes about three minutes. Each
+// such try is recorded.
+const maxUnstarted = 10
+
 // attempt is one try at a run. Three things go on at once: the worker runs the
 // script, the started event is being acknowledged, and the pump records
 // output, which waits for that acknowledgement.
@@ -192,14 +197,21 @@ func (a *attempt) run(running context.Context, free func()) error {
 	res.Usage = usage(&out)
 	res.Usage.WallMillis = time.Since(began).Milliseconds()
 	unread, _ := errors.AsType[*answerError](workErr)
+	unstarted, _ := errors.AsType[*NotStartedError](workErr)
 	switch cause := context.Cause(running); {
 	case unread != nil && unread.lost():
 		res.Reason = ledger.ReasonInterrupted
 		res.Error = fmt.Sprintf("The run was interrupted, and could not go on from what it had called: the answer to call %d is damaged, or no longer in the blob store.", unread.number)
 		return a.complete(run, events.StatusFailed, res)
-	case unread != nil && cause == nil:
+	case cause == nil && (unread != nil || unstarted != nil && a.r.failures.count(a.plan.Request.Seq) < maxUnstarted):
 		// It costs no attempt: the runner did not die.
-		if err := a.r.opts.Ledger.HandBack(a.records, run, unread.Error()); err != nil {
+		var reason string
+		if unread != nil {
+			reason = unread.Error()
+		} else {
+			reason = unstarted.reason()
+		}
+		if err := a.r.opts.Ledger.HandBack(a.records, run, reason); err != nil {
 			return fmt.Errorf("hand the run back: %w", err)
 		}
 		return fmt.Errorf("run the script: %w", workErr)

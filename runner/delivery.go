@@ -39,11 +39,15 @@ func (r *Runner) deliver(l *life, d Delivery) {
 		r.heapless.forget(d.Event.Seq)
 		err = d.Ack(l.records)
 	case errors.Is(err, ledger.ErrSuperseded):
-		// Another delivery of the same request is in somebody else's hands:
-		// acknowledging or giving back ours would end theirs.
-		log.WarnContext(l.records, "a run was taken over by a newer attempt")
+		// A newer delivery of the request belongs to another attempt: an answer to
+		// this one would end it.
+		log.WarnContext(l.records, "an attempt was lost: a newer attempt has taken the run over, or the run was handed back")
 		return
-	case errors.Is(err, errTurnWaits), errors.Is(err, errHeld):
+	case errors.Is(err, errTurnWaits):
+		return
+	case errors.Is(err, ledger.ErrHeld):
+		// The request was delivered twice, and no attempt is lost. An answer to this
+		// delivery would end the other one.
 		return
 	case errors.Is(err, errHandedBack):
 		r.stats.add(func(s *Stats) { s.HandedBack++ })
@@ -94,7 +98,7 @@ func (r *Runner) do(l *life, d Delivery) error {
 			case err != nil:
 				return fmt.Errorf("ask for the runner of the attempt before: %w", err)
 			case held:
-				return errHeld
+				return ledger.ErrHeld
 			}
 			asked, redelivered = plan.Position, true
 			continue // it may have ended just before it was asked for

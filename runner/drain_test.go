@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -105,32 +106,51 @@ func TestDrainHandsBack(t *testing.T) {
 	sameStart(t, list)
 }
 
-// A ledger that does not answer cannot hold up the shutdown.
+// A ledger that does not answer cannot hold up the shutdown: for the time that handing
+// back may take, or not at all if its server is known to be silent.
 func TestDrainGivesUpOnTheLedger(t *testing.T) {
 	t.Parallel()
-	b := openBook(t, jetstream.Options{AckWait: ackWait}, ledger.Options{})
-	began := make(chan runner.Task, 1)
-	opts := b.options(hangs(began))
-	opts.DrainWait = -1
-	opts.Ledger = &ledgerPort{Ledger: b.ledger, handBack: func(ctx context.Context, _ *ledger.Run, _ string) error {
-		<-ctx.Done()
-		return context.Cause(ctx)
-	}}
-	r := runner.New(opts)
-	runner.SetHandBackWait(r, time.Millisecond)
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
-	id := b.submit()
-	soon(t, "the script's beginning", began)
-	stop()
-	if err := soon(t, "the runner's end", done); err != nil {
-		t.Error(err)
-	}
-	// It costs an attempt, and nothing else.
-	b.begin(b.options(completes()))
-	if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 2 {
-		t.Errorf("the run is %s: %+v", status, end)
+	for name, set := range map[string]func(opts *runner.Options) (wait time.Duration){
+		"hangs": func(*runner.Options) time.Duration { return time.Millisecond },
+		"silent": func(opts *runner.Options) time.Duration {
+			opts.Silent = func() error { return &events.NoAnswerError{Server: "ledger.test:4222"} }
+			return time.Hour
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := openBook(t, jetstream.Options{AckWait: ackWait}, ledger.Options{})
+			began := make(chan runner.Task, 1)
+			opts := b.options(hangs(began))
+			opts.DrainWait = -1
+			opts.Ledger = &ledgerPort{Ledger: b.ledger, handBack: func(ctx context.Context, _ *ledger.Run, _ string) error {
+				<-ctx.Done()
+				if !errors.Is(context.Cause(ctx), ledger.ErrAbandoned) {
+					t.Errorf("handing back ends with %v", context.Cause(ctx))
+				}
+				return context.Cause(ctx)
+			}}
+			wait := set(&opts)
+			r := runner.New(opts)
+			runner.SetHandBackWait(r, wait)
+			ctx, stop := context.WithCancel(context.Background())
+			done := make(chan error, 1)
+			go func() { done <- r.Run(ctx) }()
+			id := b.submit()
+			soon(t, "the script's beginning", began)
+			for len(b.history(id)) < 2 { // the start is recorded beside the script
+				time.Sleep(time.Millisecond)
+			}
+			stop()
+			if err := soon(t, "the runner's end", done); err != nil {
+				t.Error(err)
+			}
+			// It costs an attempt, and nothing else.
+			b.begin(b.options(completes()))
+			if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 2 {
+				t.Errorf("the run is %s: %+v", status, end)
+			}
+		})
 	}
 }
 

@@ -3,7 +3,9 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"os"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -110,6 +112,56 @@ func TestWorkerErrors(t *testing.T) {
 			status, end := b.ended(id)
 			if status != test.status || end.Attempt != test.attempts || end.Reason != test.reason {
 				t.Errorf("the run is %s: %+v", status, end)
+			}
+			soon(t, "the acknowledgement", acked)
+		})
+	}
+}
+
+// A run that no worker can be started for is handed back at no cost of an attempt, until
+// that has happened often.
+func TestWorkerShortage(t *testing.T) {
+	t.Parallel()
+	short := func() error {
+		return &runner.NotStartedError{Err: &os.PathError{Op: "fork/exec", Path: "/opt/daybook", Err: syscall.EMFILE}}
+	}
+	for _, test := range []struct {
+		name          string
+		failures      int32
+		status        events.Status
+		attempt, back int
+		reason        string
+	}{
+		{"for some tries", 5, events.StatusCompleted, 1, 5, ""},
+		{"without end", 100, events.StatusFailed, 3, 10, ledger.ReasonAttemptsExhausted},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBook(t)
+			var tries atomic.Int32
+			opts, acked := b.acks(workers{func(context.Context, runner.Task, sink) (runner.Outcome, error) {
+				if tries.Add(1) <= test.failures {
+					return runner.Outcome{}, short()
+				}
+				return completed("1"), nil
+			}})
+			b.begin(opts)
+			id := b.submit()
+			status, end := b.ended(id)
+			if status != test.status || end.Attempt != test.attempt || end.Reason != test.reason {
+				t.Errorf("the run is %s: %+v", status, end)
+			}
+			n := 0
+			for _, e := range b.history(id) {
+				if d, ok := e.Data.(*events.ExecutionHandedBack); ok {
+					n++
+					if d.Reason != "no worker could be started: too many open files" {
+						t.Errorf("the run was handed back for %q", d.Reason)
+					}
+				}
+			}
+			if n != test.back {
+				t.Errorf("the run was handed back %d times, not %d", n, test.back)
 			}
 			soon(t, "the acknowledgement", acked)
 		})

@@ -26,6 +26,13 @@ func (f *failures) add(position uint64) int {
 	return f.by[position]
 }
 
+// count returns how many failed tries there were.
+func (f *failures) count(position uint64) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.by[position]
+}
+
 // forget ends the counting of a request that is dealt with.
 func (f *failures) forget(position uint64) {
 	f.mu.Lock()

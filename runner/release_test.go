@@ -3,6 +3,8 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -116,6 +118,8 @@ func TestTurnIsNotRunTwice(t *testing.T) {
 			b.turn(s, "zero ") // so that the run has an input
 			gate, held, inputs := make(chan struct{}), make(chan struct{}, 10), make(chan struct{}, 10)
 			var runs atomic.Int32
+			log := new(sharedLog)
+			var drains []func()
 			inner := appends()
 			w := workers{func(ctx context.Context, t runner.Task, write sink) (runner.Outcome, error) {
 				if string(t.Code) == "one" {
@@ -128,7 +132,7 @@ func TestTurnIsNotRunTwice(t *testing.T) {
 			deliveries, acked := make(chan int, 10), make(chan string, 10)
 			for i, other := range books {
 				opts := other.options(w)
-				opts.Slots = 1
+				opts.Slots, opts.Logger = 1, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 				opts.Work = work{Store: other.store, ack: func(ctx context.Context, d jetstream.Delivery) error {
 					defer func() { acked <- d.Event.About() }()
 					return d.Ack(ctx)
@@ -146,7 +150,8 @@ func TestTurnIsNotRunTwice(t *testing.T) {
 					}
 					return other.store.Heap(ctx, tenant, hash)
 				}}
-				other.begin(opts)
+				_, drain := other.begin(opts)
+				drains = append(drains, drain)
 			}
 			soon(t, "the end of the turn before", acked)
 			// A prompt's run is not started again after an interruption: a second delivery
@@ -180,8 +185,32 @@ func TestTurnIsNotRunTwice(t *testing.T) {
 			if diff := cmp.Diff(want, types(b.history(id))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
+			for _, drain := range drains {
+				drain()
+			}
+			if said := log.text(); said != "" {
+				t.Errorf("no attempt was lost, and the log says %s", said)
+			}
 		})
 	}
+}
+
+// sharedLog holds what several runners log.
+type sharedLog struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *sharedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *sharedLog) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // planning notifies a test of each plan.

@@ -11,6 +11,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/fairness"
+	"daybook/ledger"
 )
 
 // Options set up a Runner. The ports are required; the zero value of
@@ -46,6 +47,9 @@ type Options struct {
 	// because something was unavailable; default 1 s, doubled with each
 	// failed try of this runner up to 30 times as much.
 	RetryDelay time.Duration
+	// Silent, if set, is why nothing can be recorded now, or nil: what is not recorded at
+	// the end of DrainWait is then given up.
+	Silent func() error
 	// Logger gets what nobody is told otherwise; default slog.Default.
 	Logger *slog.Logger
 }
@@ -82,6 +86,9 @@ func New(opts Options) *Runner {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
+	if opts.Silent == nil {
+		opts.Silent = func() error { return nil }
+	}
 	opts.Logger = opts.Logger.With("runner", opts.ID)
 	return &Runner{opts: opts, pace: newOutputPace(opts.Output), overtime: overtime, handBackWait: handBackWait, turnDelay: turnDelay}
 }
@@ -100,6 +107,9 @@ var errDraining = errors.New("the runner is shutting down")
 // but at the cost of an attempt.
 const handBackWait = 10 * time.Second
 
+// silentPause is how often Options.Silent is asked while runs are handed back.
+const silentPause = 100 * time.Millisecond
+
 // Run takes requests and does them until ctx is done. Then it drains: it takes
 // no more, lets runs finish for Options.DrainWait, hands back the rest, and
 // returns nil. An error means that the work cannot be had.
@@ -107,9 +117,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	var l life
 	l.draining = ctx.Done()
 	var stop context.CancelCauseFunc
-	var abandon context.CancelFunc
-	l.records, abandon = context.WithCancel(context.WithoutCancel(ctx))
-	defer abandon()
+	var abandon context.CancelCauseFunc
+	l.records, abandon = context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abandon(nil)
 	l.runs, stop = context.WithCancelCause(l.records)
 	defer stop(nil)
 
@@ -125,9 +135,12 @@ func (r *Runner) Run(ctx context.Context) error {
 			return
 		}
 		stop(errDraining)
-		if elapse(over, r.handBackWait) {
-			abandon()
+		for last := time.Now().Add(r.handBackWait); time.Now().Before(last) && r.opts.Silent() == nil; {
+			if !elapse(over, min(silentPause, time.Until(last))) {
+				return
+			}
 		}
+		abandon(ledger.ErrAbandoned)
 	})
 	err := r.opts.Work.Consume(ctx, r.opts.Pool, r.opts.Shares, func(_ context.Context, d Delivery) {
 		r.deliver(&l, d)

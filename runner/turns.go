@@ -13,10 +13,6 @@ import (
 // turn of its run has not come.
 var errTurnWaits = errors.New("the run waits for its turn")
 
-// errHeld reports a request that another runner holds: acknowledging it or giving
-// it back would end that runner's work.
-var errHeld = errors.New("another runner holds the run")
-
 // turnDelay is how long a request is given back for when the turn of its run has
 // not come, at most; half of it at least. The end of the turn before releases the
 // request earlier: the delay only bounds what a lost release costs.

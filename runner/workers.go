@@ -2,6 +2,8 @@ package runner
 
 import (
 	"context"
+	"errors"
+	"syscall"
 	"time"
 
 	"daybook/events"
@@ -15,7 +17,8 @@ type Workers interface {
 	// owns the slice and may block. Its error stops the script and discards further
 	// output. Its context ends when the script is stopped, by ctx or the time limit. Lines
 	// written before still come then, and lines must take or refuse them soon. When ctx
-	// is done the script is stopped and the error is context.Cause(ctx). Any error
+	// is done the script is stopped and the error is context.Cause(ctx). A
+	// *NotStartedError means that nothing of the script ran. Any other error
 	// means that nothing is known about the script's end; the Outcome then holds only
 	// Pristine, Warnings and what the run cost.
 	Run(ctx context.Context, t Task, lines func(context.Context, []events.Line) error) (Outcome, error)
@@ -26,6 +29,25 @@ type Workers interface {
 	// Layers names, sorted, the containment layers that workers of such runs have
 	// proven to be in force.
 	Layers(ctx context.Context, stateful bool) ([]string, error)
+}
+
+// NotStartedError is returned by Workers.Run when nothing of the script ran for a reason
+// that passes, such as missing descriptors.
+type NotStartedError struct{ Err error }
+
+// Error returns the message of the reason.
+func (e *NotStartedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *NotStartedError) Unwrap() error { return e.Err }
+
+// reason is what the tenant may read of it: not the paths of this server.
+func (e *NotStartedError) reason() string {
+	const reason = "no worker could be started"
+	if errno, ok := errors.AsType[syscall.Errno](e.Err); ok {
+		return reason + ": " + errno.Error()
+	}
+	return reason
 }
 
 // Task is a script to execute.

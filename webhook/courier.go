@@ -133,7 +133,7 @@ func (c *courier) rest() (resting, write bool) {
 // collect reads the next events for the receiver, and the position up to which these
 // are all. What else was read is not kept while they are delivered.
 func (c *courier) collect(ctx context.Context) (list []parcel, end uint64, err error) {
-	leave, err := c.s.opts.Reads.Enter(ctx, c.h.tenant)
+	ctx, leave, err := c.s.opts.Reads.Enter(ctx, c.h.tenant)
 	if err != nil {
 		return nil, c.at, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/reads"
 	"daybook/webhook"
 )
 
@@ -50,6 +51,38 @@ func TestEventsOfOthersCostNothing(t *testing.T) {
 	}
 	if n := feed.read.Load() - before; n != 0 {
 		t.Errorf("20 webhooks read the ledger %d times for 30 events of another tenant", n)
+	}
+}
+
+// hungFeed is a ledger whose server does not answer for a while.
+type hungFeed struct {
+	webhook.Feed
+	gate    *reads.Gate
+	running chan int // permits held meanwhile
+}
+
+func (f hungFeed) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
+	err := reads.Wait(ctx, func() error {
+		select {
+		case f.running <- f.gate.Stats().Running:
+		default: // one is enough
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f.Feed.Read(ctx, after, limit)
+}
+
+// A webhook that waits for the ledger holds no permit meanwhile.
+func TestWebhooksWaitWithoutPermit(t *testing.T) {
+	t.Parallel()
+	gate, running := reads.New(reads.Options{Running: 1}), make(chan int, 1)
+	h := build(t, func(o *webhook.Options) { o.Reads, o.Feed = gate, hungFeed{o.Feed, gate, running} })
+	h.register("http://127.0.0.1:9/") // receives nothing
+	if n := <-running; n != 0 {
+		t.Errorf("%d permits are held while the webhook waits", n)
 	}
 }
 

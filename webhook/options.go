@@ -34,14 +34,17 @@ type Feed interface {
 
 // Reads admits readers of the ledger.
 type Reads interface {
-	// Enter waits until a tenant may read. The caller MUST call leave.
-	Enter(ctx context.Context, tenant string) (leave func(), err error)
+	// Enter waits until a tenant may read, and returns a context to read with. The caller
+	// MUST call leave.
+	Enter(ctx context.Context, tenant string) (inside context.Context, leave func(), err error)
 }
 
 // unlimited admits everybody.
 type unlimited struct{}
 
-func (unlimited) Enter(context.Context, string) (func(), error) { return func() {}, nil }
+func (unlimited) Enter(ctx context.Context, _ string) (context.Context, func(), error) {
+	return ctx, func() {}, nil
+}
 
 // Options set up a Service. Journal, Feed, Dir and SessionOf are required.
 type Options struct {

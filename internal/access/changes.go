@@ -226,6 +226,7 @@ func (u *Changes) add(upTo uint64, tenant string, bytes int, must bool) (c *chan
 	if n := len(b.changes); n >= 2*mostUnapplied || !must && (n >= mostUnapplied || b.bytes >= mostUnappliedBytes) {
 		return nil, len(b.changes)
 	}
+	u.share.begin(tenant)
 	c = &change{bytes: bytes}
 	b.changes = append(b.changes, c)
 	b.bytes += bytes
@@ -246,6 +247,7 @@ func (u *Changes) appended(tenant string, c *change, seq uint64, cost time.Durat
 	if seq == 0 {
 		u.share.refund(tenant, cost)
 	}
+	u.share.end(tenant)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if c.seq = seq; seq == 0 {

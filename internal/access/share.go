@@ -53,6 +53,8 @@ type share struct {
 	speed   speed
 	// newest is the tenant of the newest change, other the newest one of another tenant.
 	newest, other asking
+	// recording counts the changes of each tenant that are being recorded.
+	recording map[string]int
 	// held and refused count changes that waited, and those that waited in vain.
 	held, refused uint64
 }
@@ -248,7 +250,34 @@ func (s *share) free(d *debt, now time.Time) bool {
 	if others.tenant == d.tenant {
 		others = s.other
 	}
-	return s.owed(d) <= freeTime || now.Sub(others.at) >= askingFor
+	if s.owed(d) <= freeTime {
+		return true
+	}
+	asks := len(s.recording)
+	if s.recording[d.tenant] > 0 {
+		asks--
+	}
+	return asks == 0 && now.Sub(others.at) >= askingFor
+}
+
+// begin and end are called around the recording of a change. On a busy server that takes
+// longer than a tenant counts as one that asks: without this, others would be free to
+// delay it further.
+func (s *share) begin(tenant string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.recording == nil {
+		s.recording = map[string]int{}
+	}
+	s.recording[tenant]++
+}
+
+func (s *share) end(tenant string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.recording[tenant]--; s.recording[tenant] == 0 {
+		delete(s.recording, tenant)
+	}
 }
 
 // owed is what a tenant owes. The caller must hold mu.

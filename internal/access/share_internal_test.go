@@ -210,6 +210,30 @@ func TestShareOfAWaitingTenant(t *testing.T) {
 	})
 }
 
+// A tenant whose change is being recorded asks, however long that takes.
+func TestShareOfARecordingTenant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var u Changes
+		u.share.speed = slow()
+		loudBeside(&u.share, "loud")
+		appended := u.Count(&view{}, "quiet", 0)
+		time.Sleep(2 * askingFor)
+		const cost, length = 100 * time.Millisecond, 5 * time.Second
+		most := int(payRate()*float64(length/cost)) + 2 // what is free
+		if n := enterFor(t, &u.share, "loud", 1, cost, length); n > most {
+			t.Errorf("%d changes passed while one of another tenant is recorded, want at most %d", n, most)
+		}
+		appended(1)
+		if n := enterFor(t, &u.share, "loud", 1, cost, 100*time.Millisecond); n <= most {
+			t.Errorf("%d changes passed of a tenant that is alone", n)
+		}
+		if len(u.share.recording) != 0 {
+			t.Errorf("changes of %v are still recorded", u.share.recording)
+		}
+	})
+}
+
 // A change that is not recorded costs nothing.
 func TestShareRefunds(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ func TestGiveBack(t *testing.T) {
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	// Between the pages that are freed, some memory stays in use.
-	for _, q := range []string{"CREATE TABLE t (x BLOB)", "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 16000) INSERT INTO t SELECT zeroblob(4000) FROM n", "CREATE TEMP TABLE last AS SELECT 1"} {
+	for _, q := range []string{"CREATE TABLE t (x BLOB)", "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000) INSERT INTO t SELECT zeroblob(4000) FROM n", "CREATE TEMP TABLE last AS SELECT 1"} {
 		if _, err := db.Exec(q); err != nil {
 			t.Fatal(err)
 		}
@@ -34,8 +34,9 @@ func TestGiveBack(t *testing.T) {
 	cmemory.GiveBack()
 	after := anonymous(t)
 	t.Logf("%d MiB before, %d MiB after", before>>20, after>>20)
-	if after > before/2 {
-		t.Errorf("%d MiB are in use, %d before: most of that was freed", after>>20, before>>20)
+	// Some of the 16 MiB is given back earlier. The race detector has memory of its own.
+	if before-after < 4<<20 {
+		t.Errorf("%d MiB are in use, %d before: of 16 MiB that were freed little is given back", after>>20, before>>20)
 	}
 }
 

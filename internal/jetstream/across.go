@@ -53,17 +53,23 @@ func (s *Store) each(ctx context.Context, at place, after uint64, fn func(stored
 // between calls fn for the messages at a place from one position to another,
 // which must be that of a message there.
 func (s *Store) between(ctx context.Context, now *volumes, at place, from, end uint64, fn func(stored) error) error {
+	var t tally
 	for _, v := range now.list[now.from(from):] {
 		for from <= end {
 			var got uint64
+			n := 0
 			r := getRequest{Seq: max(from, v.first), NextBySubject: at(v.number), Batch: batchMessages, MaxBytes: batchBytes}
-			_, err := s.getBatchIn(ctx, v, r, func(m stored) error {
+			pending, err := s.getBatchIn(ctx, v, r, func(m stored) error {
 				got = m.seq
+				n++
 				if m.seq > end {
 					return nil
 				}
 				return fn(m)
 			})
+			if err == nil {
+				err = s.tallied(&t, now, v, n, pending, at, from-1)
+			}
 			if err != nil {
 				return err
 			}
@@ -72,6 +78,9 @@ func (s *Store) between(ctx context.Context, now *volumes, at place, from, end u
 			}
 			from = got + 1
 		}
+	}
+	if err := s.checkTally(ctx, &t, now, at, from-1); err != nil {
+		return err
 	}
 	if from <= end {
 		if end <= s.Removed().UpTo() {

@@ -23,7 +23,8 @@ const appendWait = 30 * time.Second
 //
 // When an acknowledgement is lost, Append finds out what became of the event
 // before it tries again or reports a conflict; so may the caller, by appending
-// the same event once more: it is stored once. *events.UnwritableError means
+// the same event once more: it is stored once. Without an expected position that holds
+// for two minutes and within a volume. *events.UnwritableError means
 // that nothing can be stored, and any other error that the outcome is unknown, or
 // that the server refused.
 func (s *Store) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
@@ -63,7 +64,7 @@ func (s *Store) Append(ctx context.Context, e events.Event, after int64) (uint64
 			return 0, fmt.Errorf("append %s: %w", e.Type, err)
 		}
 		if werr := wait(ctx, min(time.Duration(try+1)*20*time.Millisecond, time.Second)); werr != nil {
-			return 0, fmt.Errorf("append %s: outcome unknown: %w", e.Type, err)
+			return 0, fmt.Errorf("append %s: outcome unknown: %w", e.Type, s.silence.reason(err))
 		}
 	}
 }

@@ -126,7 +126,7 @@ func (b *bucket) lacks(missing, last, purged uint64) error {
 // LacksBlobs reports whether the blob store lacks messages that were not removed on
 // purpose.
 func (s *Store) LacksBlobs(ctx context.Context) (bool, error) {
-	info, err := s.blobs.stream.Info(ctx)
+	info, err := s.blobs.info(ctx)
 	if err != nil {
 		return false, fmt.Errorf("count what the blob store lacks: %w", err)
 	}
@@ -147,7 +147,7 @@ func (s *Store) FindLostBlobs(ctx context.Context, named []events.LostBlob) (los
 	if err != nil {
 		return 0, fmt.Errorf("list the blobs: %w", err)
 	}
-	info, err := b.stream.Info(ctx, natsjs.WithSubjectFilter(chunkSubjects+">"))
+	info, err := b.info(ctx, natsjs.WithSubjectFilter(chunkSubjects+">"))
 	if err != nil {
 		return 0, fmt.Errorf("count the chunks of blobs: %w", err)
 	}

@@ -140,8 +140,19 @@ func (s *Store) OpenText(ctx context.Context, tenant, hash string) (*BlobReader,
 
 // VerifyHeap reads a tenant's heap from the blob store, in pieces, and checks its
 // hash. It neither reads nor changes the cache of heaps: a check of old heaps does not
-// take the place of heaps in use. Errors are those of Heap.
-func (s *Store) VerifyHeap(ctx context.Context, tenant, hash string) (events.HeapInfo, error) {
+// take the place of heaps in use. It waits for memory that other answers hold, and keeps
+// none. Errors are those of Heap.
+func (s *Store) VerifyHeap(ctx context.Context, tenant, hash string) (info events.HeapInfo, err error) {
+	err = budget.Retry(ctx, func() error {
+		return budget.Piece(ctx, func() (err error) {
+			info, err = s.verifyHeap(ctx, tenant, hash)
+			return err
+		})
+	})
+	return info, err
+}
+
+func (s *Store) verifyHeap(ctx context.Context, tenant, hash string) (events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return events.HeapInfo{}, fmt.Errorf("read heap: %w", err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"testing"
+	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
@@ -85,6 +86,36 @@ func TestHeapOverBudget(t *testing.T) {
 	}
 	if _, _, err := s.Heap(ctx, tenant, hash); !budget.IsExhausted(err) {
 		t.Errorf("at once: %v", err)
+	}
+}
+
+// A check of a heap waits for memory that other answers hold, and keeps none. Only one
+// that gets none counts as a refusal.
+func TestVerifyHeapWaitsForMemory(t *testing.T) {
+	t.Parallel()
+	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{CacheBytes: -1})
+	hash, err := s.PutHeap(t.Context(), tenant, make([]byte, 8<<20), "e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, patience := range []time.Duration{time.Millisecond, time.Minute} {
+		b := budget.New(budget.Options{Answers: 64 << 20, Runs: 1, Cache: 1, Patience: patience})
+		others, account := b.Answer("others", 1), b.Answer(tenant, 1)
+		if err := others.Take(54 << 20); err != nil {
+			t.Fatal(err)
+		}
+		refusals := int64(1)
+		if patience == time.Minute {
+			refusals = 0
+			time.AfterFunc(20*time.Millisecond, others.Release)
+		}
+		_, err := s.VerifyHeap(budget.With(t.Context(), account), tenant, hash)
+		if budget.IsExhausted(err) != (refusals == 1) || err != nil && refusals == 0 {
+			t.Errorf("with a patience of %s: %v", patience, err)
+		}
+		if n := b.Stats().Refused; n != refusals || account.Held() != 0 {
+			t.Errorf("with a patience of %s: %d refusals, %d bytes held", patience, n, account.Held())
+		}
 	}
 }
 

@@ -90,10 +90,17 @@ func (s *Store) openBucket(ctx context.Context) (b *bucket, made bool, err error
 
 // reach reports whether the bucket answers.
 func (b *bucket) reach(ctx context.Context) error {
-	if _, err := b.stream.Info(ctx); err != nil {
+	if _, err := b.info(ctx); err != nil {
 		return fmt.Errorf("reach the blob store: %w", err)
 	}
 	return nil
+}
+
+// info reads the state of the bucket's stream.
+func (b *bucket) info(ctx context.Context, opts ...natsjs.StreamInfoOpt) (_ *natsjs.StreamInfo, err error) {
+	ctx, asked := b.s.asking(ctx)
+	defer func() { asked(&err) }()
+	return b.stream.Info(ctx, opts...)
 }
 
 // blobName is what a tenant's blob is stored under.
@@ -150,7 +157,7 @@ func (b *bucket) describe(ctx context.Context, name string) (*natsjs.ObjectInfo,
 	if !errors.Is(err, events.ErrNotFound) {
 		return info, err
 	}
-	stream, err := b.stream.Info(ctx, natsjs.WithSubjectFilter(entryOf(name)))
+	stream, err := b.info(ctx, natsjs.WithSubjectFilter(entryOf(name)))
 	if err != nil {
 		return nil, err
 	}

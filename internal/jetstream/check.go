@@ -18,7 +18,7 @@ func (s *Store) checkVolume(v volume, st natsjs.StreamState) error {
 }
 
 func (s *Store) checkWhole(v volume, st natsjs.StreamState) error {
-	name, lost := v.stream(), s.Lost()
+	name, lost := v.stream(), s.Lost().Missing()
 	switch {
 	case st.Msgs == 0 && st.LastSeq < v.first && v.last < v.first:
 		return nil

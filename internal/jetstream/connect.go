@@ -15,6 +15,11 @@ type Conn = nats.Conn
 // takes 512 KiB for each tenant that asked for a run in the last minute.
 const syncQueueLen = 1024
 
+// writeTime is how long a write to an outside server may take. The connection is locked
+// meanwhile, also for those who only want to know whether there is one, and made again
+// afterwards.
+const writeTime = 3 * time.Second
+
 // Connect reaches an outside server or cluster; credentials are part of the
 // URL.
 func Connect(url, name string, log *slog.Logger) (*Conn, error) {
@@ -23,6 +28,7 @@ func Connect(url, name string, log *slog.Logger) (*Conn, error) {
 		nats.SyncQueueLen(syncQueueLen),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(200*time.Millisecond),
+		nats.FlusherTimeout(writeTime),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			log.Warn("nats connection", slog.String("connection", name), slog.Any("error", err))
 		}))

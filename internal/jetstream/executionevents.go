@@ -27,7 +27,11 @@ func (s *Store) ExecutionEvents(ctx context.Context, tenant, execution string, f
 		now := s.volumes()
 		var last *stored
 		var err error
-		if requested, last, err = s.endsOf(ctx, now, tenant, execution); err != nil {
+		requested, last, err = s.endsOf(ctx, now, tenant, execution)
+		if errors.Is(err, errRemovedMeanwhile) {
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("read execution %s: %w", execution, err)
 		}
 		switch {
@@ -98,6 +102,7 @@ type subjectReader struct {
 	wants     func(stored) bool // nil wants all
 	from, end uint64
 	list      []stored
+	tally     tally
 }
 
 // peek returns the next message, nil at the end.
@@ -108,6 +113,9 @@ func (r *subjectReader) peek(ctx context.Context) (*stored, error) {
 		}
 	}
 	if len(r.list) == 0 {
+		if err := r.s.checkTally(ctx, &r.tally, r.now, r.at, r.from-1); err != nil {
+			return nil, err
+		}
 		return nil, nil //nolint:nilnil // there is none, which is no error
 	}
 	return &r.list[0], nil
@@ -125,14 +133,19 @@ func (r *subjectReader) fill(ctx context.Context) error {
 	r.list = nil
 	for _, v := range r.now.list[r.now.from(r.from):] {
 		var got uint64
+		n := 0
 		q := getRequest{Seq: max(r.from, v.first), NextBySubject: r.at(v.number), Batch: batchMessages, MaxBytes: pieceBytes}
-		_, err := r.s.getBatchIn(ctx, v, q, func(m stored) error {
+		pending, err := r.s.getBatchIn(ctx, v, q, func(m stored) error {
 			got = m.seq
+			n++
 			if m.seq <= r.end && (r.wants == nil || r.wants(m)) {
 				r.list = append(r.list, m)
 			}
 			return nil
 		})
+		if err == nil {
+			err = r.s.tallied(&r.tally, r.now, v, n, pending, r.at, r.from-1)
+		}
 		if err != nil {
 			return err
 		}

@@ -180,6 +180,18 @@ func WaitingBeforeLook(ctx context.Context, s *Store, pool, tenant string, annou
 	return c.sched.Waiting(tenant)
 }
 
+// ConsumeSeen is Store.Consume; waiting returns how many requests of a tenant the
+// runner expects.
+func ConsumeSeen(s *Store, pool string, slots fairness.Slots, fn func(context.Context, Delivery)) (run func(context.Context) error, waiting func(tenant string) int) {
+	c := newConsumption(s, pool, slots, fn)
+	waiting = func(tenant string) int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.sched.Waiting(tenant)
+	}
+	return c.run, waiting
+}
+
 // LookForVolumes is what a follower does when nothing was announced for a while.
 func LookForVolumes(ctx context.Context, s *Store) { s.lookForVolumes(ctx) }
 

@@ -32,9 +32,15 @@ func requestOf(tenant, session string) events.Event {
 // share runs Consume with slots until stop is called; stop waits for it to return.
 func share(t *testing.T, s *jetstream.Store, slots fairness.Slots, fn func(context.Context, jetstream.Delivery)) (stop func()) {
 	t.Helper()
+	return running(t, func(ctx context.Context) error { return s.Consume(ctx, events.DefaultPool, slots, fn) })
+}
+
+// running runs a consumption until stop is called or the test ends.
+func running(t *testing.T, consume func(context.Context) error) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- s.Consume(ctx, events.DefaultPool, slots, fn) }()
+	go func() { done <- consume(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -60,7 +66,7 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	s := jetstreamtest.Open(t, server, jetstream.Options{})
 	begun, proceed := make(chan string), make(chan struct{})
 	t.Cleanup(func() { close(begun) }) // after the consumption has ended
-	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
+	consume, waiting := jetstream.ConsumeSeen(s, events.DefaultPool, fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
 		r := d.Event.Data.(*events.ExecutionRequested)
 		select {
 		case begun <- d.Event.Tenant + " " + r.Session:
@@ -69,6 +75,7 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 		}
 		mustAck(t, d)
 	})
+	running(t, consume)
 	t.Cleanup(func() { // the rest runs through
 		close(proceed)
 		go func() {
@@ -85,19 +92,16 @@ func TestTenantsAndSessionsAreTakenInTurn(t *testing.T) {
 	}
 	mustAppend(t, s, requestOf("many", "y"), 0)
 	mustAppend(t, s, requestOf("few", "z"), 0)
-	// The server's consumer learns of a stored request a little later.
+	// The server's consumers and the runner learn of a stored request a little later.
 	_, js := raw(t, server)
-	for late := time.Now().Add(patience); ; {
-		c, err := js.Consumer(t.Context(), stream, jetstream.WorkConsumer(events.DefaultPool, "few"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.CachedInfo().NumPending == 1 {
-			break
-		}
-		if time.Now().After(late) {
-			t.Fatalf("the consumer has %d requests", c.CachedInfo().NumPending)
-		}
+	for tenant, n := range map[string]uint64{"many": 21, "few": 1} {
+		until(t, "the requests of tenant "+tenant, func() bool {
+			c, err := js.Consumer(t.Context(), stream, jetstream.WorkConsumer(events.DefaultPool, tenant))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.CachedInfo().NumPending == n && waiting(tenant) > 0
+		})
 	}
 	var order []string
 	for range 8 {

@@ -104,6 +104,9 @@ func (s *Store) readBatch(ctx context.Context, limit, maxBytes int, p *page) (he
 	}
 	r := getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: maxBytes}
 	here, err = s.getBatch(ctx, v.stream(), r, func(m stored) error {
+		if lost.Unreadable(m.seq) {
+			return errLostNext
+		}
 		if m.seq != p.end+1 && p.end > p.begin && lost.Skip(p.end+1) == m.seq {
 			return errLostNext
 		}
@@ -168,7 +171,7 @@ func (s *Store) follow(ctx context.Context, after uint64, form form, fn func(pag
 	end, err := s.LastSeq(ctx)
 	for err != nil {
 		if ctx.Err() == nil { // else the reader has left
-			s.log.WarnContext(ctx, "following the ledger", "err", err)
+			s.warnings.warn(ctx, "following the ledger", err)
 		}
 		if werr := wait(ctx, retryPause); werr != nil {
 			return werr
@@ -292,7 +295,7 @@ func (s *Store) readPages(ctx context.Context, after uint64, form form, a *annou
 			return err
 		case err != nil:
 			if ctx.Err() == nil { // else the reader has left
-				s.log.WarnContext(ctx, "following the ledger", "after", after, "err", err)
+				s.warnings.warn(ctx, "following the ledger", err, "after", after)
 			}
 			err = wait(ctx, retryPause)
 		case here > sprintFrom:
@@ -333,7 +336,7 @@ func (s *Store) lookForVolumes(ctx context.Context) {
 	}
 	defer s.turning.Unlock()
 	if err := s.refreshLocked(ctx); err != nil && ctx.Err() == nil {
-		s.log.WarnContext(ctx, "looking for the next volume", "err", err)
+		s.warnings.warn(ctx, "looking for the next volume", err)
 	}
 }
 

@@ -85,6 +85,20 @@ func (s *Store) getOne(ctx context.Context, stream string, r getRequest) (stored
 		return stored{}, err
 	}
 	m, err := s.lookUp(ctx, stream, r)
+	for err == nil && s.unreadable(stream, m.seq) {
+		switch {
+		case r.NextBySubject != "":
+			r.Seq = m.seq + 1
+			m, err = s.lookUp(ctx, stream, r)
+		case r.LastBySubject != "":
+			m, err = s.lastReadable(ctx, stream, r.LastBySubject)
+		default:
+			err = events.ErrNotFound
+		}
+	}
+	if r.LastBySubject != "" && errors.Is(err, events.ErrNotFound) {
+		err = s.whole(ctx, stream, r.LastBySubject)
+	}
 	if err != nil {
 		return stored{}, fmt.Errorf("get from stream %s: %w", stream, s.unless(stream, err))
 	}
@@ -92,13 +106,13 @@ func (s *Store) getOne(ctx context.Context, stream string, r getRequest) (stored
 }
 
 // lookUp is getOne also where messages may be missing.
-func (s *Store) lookUp(ctx context.Context, stream string, r getRequest) (stored, error) {
+func (s *Store) lookUp(ctx context.Context, stream string, r getRequest) (_ stored, err error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return stored{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
-	defer cancel()
+	ctx, asked := s.asking(ctx)
+	defer func() { asked(&err) }()
 	m, err := s.conn.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream, body)
 	if err != nil {
 		return stored{}, err
@@ -127,14 +141,59 @@ func (s *Store) status(m *nats.Msg) error {
 // getBatch fetches many messages and calls fn for each, in order of position.
 // It returns how many more the server could have sent. No match is no error.
 // fn must not keep m.data past its return without owning it: it does own it,
-// each message has memory of its own.
+// each message has memory of its own. Requests by subject pass over lost positions.
 func (s *Store) getBatch(ctx context.Context, stream string, r getRequest, fn func(m stored) error) (pending uint64, err error) {
+	if !bySubject(r) || !s.hasUnreadable(stream) {
+		return s.requestBatch(ctx, stream, r, fn)
+	}
+	for {
+		var last uint64
+		var hidden []string
+		some := false
+		pending, err := s.requestBatch(ctx, stream, r, func(m stored) error {
+			last = m.seq
+			if s.unreadable(stream, m.seq) {
+				hidden = append(hidden, m.subject)
+				return nil
+			}
+			some = true
+			return fn(m)
+		})
+		switch {
+		case err != nil || len(hidden) == 0:
+			return pending, err
+		case r.NextBySubject != "" && (some || pending == 0):
+			return pending, nil
+		case r.NextBySubject != "": // who asks takes a batch without messages for the end
+			r.Seq = last + 1
+			continue
+		}
+		for _, subject := range hidden {
+			m, err := s.lastReadable(ctx, stream, subject)
+			if err == nil {
+				err = fn(m)
+			}
+			if err != nil && !errors.Is(err, events.ErrNotFound) {
+				return 0, err
+			}
+		}
+		return pending, nil
+	}
+}
+
+// requestBatch is getBatch for all messages that match.
+func (s *Store) requestBatch(ctx context.Context, stream string, r getRequest, fn func(m stored) error) (pending uint64, err error) {
 	if err := s.answerable(stream, r); err != nil {
 		return 0, err
 	}
 	body, err := json.Marshal(r)
 	if err != nil {
 		return 0, err
+	}
+	ctx, asked := s.heard(ctx)
+	defer func() { asked(&err) }()
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("get from stream %s: %w", stream, err)
 	}
 	inbox := s.conn.NewInbox()
 	// A channel of our own: the one that comes with a subscription takes half a
@@ -165,6 +224,9 @@ func (s *Store) getBatch(ctx context.Context, stream string, r getRequest, fn fu
 		default:
 			if err := s.status(m); !errors.Is(err, events.ErrNotFound) {
 				return 0, fmt.Errorf("get from stream %s: %w", stream, err)
+			}
+			if len(r.MultiLast) > 0 && first(m.Header, headerReason) == cannotRead {
+				return 0, errHidden
 			}
 			return 0, nil
 		}
@@ -204,9 +266,9 @@ func (s *Store) nextReply(ctx context.Context, replies <-chan *nats.Msg) (*nats.
 // nextAtLeader fetches the first message on a subject of a volume from a position
 // on, from the copy of the stream that takes the writes. It returns events.ErrNotFound
 // when there is none.
-func (s *Store) nextAtLeader(ctx context.Context, v volume, subject string, from uint64) (uint64, nats.Header, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
-	defer cancel()
+func (s *Store) nextAtLeader(ctx context.Context, v volume, subject string, from uint64) (_ uint64, _ nats.Header, err error) {
+	ctx, asked := s.asking(ctx)
+	defer func() { asked(&err) }()
 	body, err := json.Marshal(getRequest{Seq: from, NextBySubject: subject})
 	if err != nil {
 		return 0, nil, err

@@ -3,6 +3,8 @@ package jetstream
 import (
 	"context"
 	"errors"
+
+	"daybook/events"
 )
 
 // Health reports why the ledger cannot be relied upon now, or nil: its
@@ -15,7 +17,13 @@ func (s *Store) Health(ctx context.Context) error {
 	if err := s.unwritable(); err != nil {
 		return err
 	}
+	if err := s.Silent(); err != nil {
+		return err
+	}
 	if !s.conn.IsConnected() || !s.consume.IsConnected() {
+		if s.opts.Server != "" {
+			return &events.NoAnswerError{Server: s.opts.Server, Unreachable: true}
+		}
 		return errors.New("not connected to NATS")
 	}
 	// Asked before the state, which must not be older.

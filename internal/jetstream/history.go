@@ -97,7 +97,14 @@ func (s *Store) endsOf(ctx context.Context, now *volumes, tenant, execution stri
 			}
 			return nil
 		})
-		if err != nil {
+		unsure := s.unsure()
+		switch {
+		case errors.Is(err, errHidden) && !s.counts(v.stream()): // as if there were none
+		case errors.Is(err, errHidden) && unsure != nil:
+			return nil, nil, unsure
+		case errors.Is(err, errHidden):
+			return nil, nil, s.missing(now, "the newest messages of execution %s in stream %s cannot be read", execution, v.stream())
+		case err != nil:
 			return nil, nil, err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"daybook/events"
 )
 
-// Acceptance is a loss that somebody has accepted: the ledger goes on behind it.
+// Acceptance is a loss that was accepted: the ledger continues behind it.
 type Acceptance struct {
 	// Lost are all positions without an event; those at the end reach up to First-1.
 	Lost events.Lost
@@ -61,20 +61,38 @@ func (s *Store) readLost(ctx context.Context, list []volume) error {
 // it. It may be called again after it was cut short. turning is held.
 func (s *Store) openBehind(ctx context.Context, list []volume) ([]volume, error) {
 	a := s.opts.Accept
-	made := len(list) > 0 && list[len(list)-1].number == a.Volume
+	made := false
 	for i := range list {
 		v := &list[i]
+		if v.number == a.Volume {
+			made = true
+			if v.first != a.First {
+				return nil, fmt.Errorf("volume %d begins at position %d, not %d: %w", v.number, v.first, a.First, ErrWrittenMeanwhile)
+			}
+		}
 		if v.number >= a.Volume || v.sealed {
 			continue
 		}
-		if err := s.sealStream(ctx, v.number); err != nil {
-			return nil, err
-		}
+		// A stream that is not behind stays open: what is sealed is so permanently.
 		info, err := s.streamInfo(ctx, v.stream())
 		if err != nil {
 			return nil, err
 		}
+		v.last = info.State.LastSeq
+		if err := checkBehind(*v, a); err != nil {
+			return nil, err
+		}
+		if err := s.sealStream(ctx, v.number); err != nil {
+			return nil, err
+		}
+		info, err = s.streamInfo(ctx, v.stream())
+		if err != nil {
+			return nil, err
+		}
 		v.sealed, v.last, v.ended = true, max(info.State.LastSeq, v.first-1), info.State.LastTime
+		if err := checkBehind(*v, a); err != nil {
+			return nil, err
+		}
 	}
 	if !made {
 		next, err := s.makeVolume(ctx, a.Volume, a.First)
@@ -184,7 +202,7 @@ func (s *Store) LostHeap(ctx context.Context, tenant, hash string) (uint64, erro
 
 // acceptMissing counts messages that are gone as purged.
 func (b *bucket) acceptMissing(ctx context.Context) error {
-	info, err := b.stream.Info(ctx)
+	info, err := b.info(ctx)
 	if err != nil {
 		return fmt.Errorf("count what the blob store lacks: %w", err)
 	}

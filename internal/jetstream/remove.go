@@ -211,7 +211,7 @@ func (s *Store) ReclaimBlobs(ctx context.Context) (chunks uint64, err error) {
 			owned[e.NUID] = true
 		}
 	}
-	info, err := b.stream.Info(ctx, natsjs.WithSubjectFilter(chunkSubjects+">"))
+	info, err := b.info(ctx, natsjs.WithSubjectFilter(chunkSubjects+">"))
 	if err != nil {
 		return 0, fmt.Errorf("reclaim the room of blobs: %w", err)
 	}
@@ -254,7 +254,7 @@ func (b *bucket) count(ctx context.Context, chunks uint64) error {
 		if err != nil {
 			return err
 		}
-		info, err := b.stream.Info(ctx)
+		info, err := b.info(ctx)
 		if err != nil {
 			return err
 		}

@@ -114,7 +114,7 @@ func (s *Store) gather(m natsjs.Msg, a arrivals, p *page) (whole bool) {
 	for n := 1; ; n++ {
 		a.taken(m)
 		next, ok := sprinted(m, p.end)
-		if !ok || s.add(p, next) != nil {
+		if !ok || s.Lost().Unreadable(next.seq) || s.add(p, next) != nil {
 			return false
 		}
 		if n == batchMessages || p.held >= pageBytes {

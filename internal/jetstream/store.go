@@ -30,6 +30,9 @@ type Options struct {
 	// earlier process left unacknowledged is handed out again at once, not after
 	// AckWait.
 	Exclusive bool
+	// Server, if set, is the HOST:PORT of an outside server, for errors: requests then
+	// fail with a *events.NoAnswerError when it does not answer.
+	Server string
 	// Existing refuses to make what does not exist: the ledger is only to be read.
 	Existing bool
 	// CacheBytes bounds the heaps kept in memory, packed; default 64 MiB, negative
@@ -101,6 +104,11 @@ type Store struct {
 	bases   bases
 	opts    Options
 	log     *slog.Logger
+	// warnings are those about what is tried again soon.
+	warnings warnings
+	silence  *silence // nil for an embedded server
+	full     full
+	usable   chan struct{} // closed by Open
 
 	// known is the list of volumes. turn is shared by those who append and taken
 	// by who seals; turning is held while the list is changed.
@@ -138,7 +146,8 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	s := &Store{conn: publish, consume: consume, opts: opts, log: opts.Logger, heaps: newBlobCache(opts.CacheBytes, opts.Cached), forgetAfter: forgetAfter}
+	s := &Store{conn: publish, consume: consume, opts: opts, log: opts.Logger, warnings: warnings{log: opts.Logger}, heaps: newBlobCache(opts.CacheBytes, opts.Cached), forgetAfter: forgetAfter}
+	s.usable = make(chan struct{})
 	s.bases.ofEngine, s.bases.byHash = map[string]*packing{}, map[string]*packing{}
 	var err error
 	if s.js, err = natsjs.New(publish, natsjs.WithDefaultTimeout(opts.TryWait)); err != nil {
@@ -146,6 +155,9 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 	}
 	if s.work, err = natsjs.New(consume, natsjs.WithDefaultTimeout(opts.TryWait)); err != nil {
 		return nil, fmt.Errorf("use JetStream: %w", err)
+	}
+	if opts.Server != "" {
+		s.silence = newSilence(publish, opts.Server)
 	}
 	made, err := s.openVolumes(ctx)
 	if err != nil {
@@ -160,6 +172,7 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 			return nil, err
 		}
 	}
+	close(s.usable)
 	return s, nil
 }
 

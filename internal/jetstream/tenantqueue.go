@@ -408,6 +408,9 @@ func (q *tenantQueue) hold(src *source, m *nats.Msg) {
 	}
 	q.pending, q.returned = at.pending, at.delivered > 1
 	e, unreadable := s.opened(events.Decode(at.seq, events.Message{Subject: m.Subject, Header: m.Header, Body: m.Data}))
+	if unreadable == nil && s.Lost().Unreadable(at.seq) {
+		unreadable = fmt.Errorf("the event was accepted as lost: %w", events.ErrDamaged)
+	}
 	if unreadable != nil {
 		s.log.Error("a run request cannot be read", "position", at.seq, "subject", m.Subject, "err", unreadable)
 		e = fromSubject(at.seq, m.Subject)
@@ -468,18 +471,23 @@ func (q *tenantQueue) share(n func(held int) int) {
 }
 
 // close ends the subscription, and gives back what the server sent before it
-// noticed.
+// noticed. A server that is silent has sent nothing.
 func (q *tenantQueue) close() {
 	if q.sub == nil {
 		return
 	}
 	sub := q.sub
 	q.sub = nil
+	answering := q.c.store.silence.answering()
+	if answering.Err() != nil {
+		_ = sub.Unsubscribe() // the server reads it once it answers
+		return
+	}
 	if err := sub.Drain(); err != nil {
 		return
 	}
 	for {
-		m, err := sub.NextMsg(q.c.store.opts.TryWait)
+		m, err := nextBefore(answering, sub, q.c.store.opts.TryWait)
 		if err != nil {
 			return
 		}
@@ -488,6 +496,14 @@ func (q *tenantQueue) close() {
 			q.c.store.announceReturned(q.c.pool, q.tenant, 0)
 		}
 	}
+}
+
+// nextBefore returns the next message of a subscription, or an error when ctx ends or
+// after a time.
+func nextBefore(ctx context.Context, sub *nats.Subscription, within time.Duration) (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return sub.NextMsgWithContext(ctx)
 }
 
 // giveBack returns a request that was taken and not passed to the function.

@@ -19,11 +19,15 @@ func (s *Store) tolerate(err error) error {
 // answerable is why a stream is not asked for messages by their subject, or nil:
 // only by position it shows what it lacks. Blobs show that by themselves.
 func (s *Store) answerable(stream string, r getRequest) error {
-	bySubject := r.NextBySubject != "" || r.LastBySubject != "" || len(r.MultiLast) > 0
-	if s.opts.Incomplete == nil || !bySubject || stream == bucketStream {
+	if s.opts.Incomplete == nil || !bySubject(r) || stream == bucketStream {
 		return nil
 	}
 	return s.opts.Incomplete(stream)
+}
+
+// bySubject reports whether a request asks for messages by their subject.
+func bySubject(r getRequest) bool {
+	return r.NextBySubject != "" || r.LastBySubject != "" || len(r.MultiLast) > 0
 }
 
 // unless makes damage of "not found" where a stream may lack what was asked for.

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,8 +21,11 @@ type network struct {
 	listener net.Listener
 	server   string
 
+	sent, pings atomic.Int64 // bytes that the clients have sent, without pings
+
 	mu    sync.Mutex
 	deaf  bool
+	full  chan struct{} // closed when what clients send passes again; nil while it does
 	conns []net.Conn
 }
 
@@ -47,7 +51,7 @@ func unreliable(t *testing.T, opts jetstream.Options) (*jetstream.Store, *networ
 	n := &network{listener: l, server: ns.Addr().String()}
 	var running sync.WaitGroup
 	running.Go(func() { n.serve(&running) })
-	t.Cleanup(func() { l.Close(); n.breakAll(); running.Wait() })
+	t.Cleanup(func() { l.Close(); n.heal(); running.Wait() })
 
 	dial := func(addr string) *nats.Conn {
 		nc, err := nats.Connect("nats://"+addr, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond),
@@ -80,9 +84,25 @@ func (n *network) serve(running *sync.WaitGroup) {
 		n.mu.Lock()
 		n.conns = append(n.conns, client, srv)
 		n.mu.Unlock()
-		running.Go(func() { defer srv.Close(); defer client.Close(); _, _ = io.Copy(srv, client) })
+		running.Go(func() { defer srv.Close(); defer client.Close(); _, _ = io.Copy(srv, io.TeeReader(client, n)) })
 		running.Go(func() { defer srv.Close(); defer client.Close(); n.copyBack(client, srv) })
 	}
+}
+
+// Write counts what a client has sent, and waits while the network is full.
+func (n *network) Write(p []byte) (int, error) {
+	if string(p) == "PING\r\n" {
+		n.pings.Add(1)
+	} else {
+		n.sent.Add(int64(len(p)))
+	}
+	n.mu.Lock()
+	full := n.full
+	n.mu.Unlock()
+	if full != nil {
+		<-full
+	}
+	return len(p), nil
 }
 
 // copyBack passes on what the server says, unless it is to be lost.
@@ -112,10 +132,22 @@ func (n *network) lose() {
 	n.deaf = true
 }
 
+// jam is lose, and takes no more than the buffers hold from clients until heal.
+func (n *network) jam() {
+	n.lose()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.full = make(chan struct{})
+}
+
 // heal breaks all connections; those made from here on are good.
 func (n *network) heal() {
 	n.mu.Lock()
 	n.deaf = false
+	if n.full != nil {
+		close(n.full)
+		n.full = nil
+	}
 	n.mu.Unlock()
 	n.breakAll()
 }

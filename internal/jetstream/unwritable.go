@@ -15,7 +15,10 @@ import (
 )
 
 // unwritable is why nothing can be stored, or nil.
-func (s *Store) unwritable() error {
+func (s *Store) unwritable() error { return cmp.Or(s.unwritableHere(), s.full.err()) }
+
+// unwritableHere is why nothing is sent to be stored, or nil.
+func (s *Store) unwritableHere() error {
 	if s.opts.ReadOnly != nil {
 		if err := s.opts.ReadOnly(); err != nil {
 			return err
@@ -46,10 +49,18 @@ func unwritable(writable context.Context) error {
 	return &events.UnwritableError{What: "the ledger", Reason: reason, Passes: passes}
 }
 
-// publish sends one message and waits until it is stored. A server that cannot
+// Unwritable is why the server can store nothing now, as *events.UnwritableError, or
+// nil.
+func (s *Store) Unwritable() error { return s.unwritable() }
+
+// publish sends one message and waits until it is stored. An embedded server that cannot
 // store it gives no answer, so it is not waited for once that is known.
 func (s *Store) publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, error) {
-	if err := s.unwritable(); err != nil {
+	refusal := s.unwritable
+	if ctx.Value(tryingKey{}) != nil {
+		refusal = s.unwritableHere
+	}
+	if err := refusal(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
@@ -58,6 +69,10 @@ func (s *Store) publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, error
 	if s.opts.Writable != nil {
 		writable = s.opts.Writable() // the one of now: another one may follow
 		defer context.AfterFunc(writable, cancel)()
+	}
+	// What is sent to a server that hangs fills the connection, and locks it.
+	if err := s.silence.awaitAnswers(ctx); err != nil {
+		return nil, cmp.Or(unwritable(writable), s.unwritable(), err)
 	}
 	if s.opts.Writing != nil {
 		s.opts.Writing(len(m.Data))
@@ -68,6 +83,9 @@ func (s *Store) publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, error
 			s.opts.Stored(ack.Stream, ack.Sequence)
 		}
 		return ack, nil
+	}
+	if full := s.noteFull(err, len(m.Data)); full != nil {
+		return nil, full
 	}
 	return nil, cmp.Or(unwritable(writable), s.unwritable(), err)
 }

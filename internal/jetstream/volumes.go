@@ -254,9 +254,9 @@ func (s *Store) openVolume(ctx context.Context, number events.Volume) (volume, n
 	return v, info.State, nil
 }
 
-func (s *Store) streamInfo(ctx context.Context, name string) (*natsjs.StreamInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
-	defer cancel()
+func (s *Store) streamInfo(ctx context.Context, name string) (_ *natsjs.StreamInfo, err error) {
+	ctx, asked := s.asking(ctx)
+	defer func() { asked(&err) }()
 	stream, err := s.js.Stream(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("read the state of stream %s: %w", name, err)

@@ -38,6 +38,9 @@ func (l *logger) record(level slog.Level, format string, args []any) {
 	l.log.LogAttrs(context.Background(), level, "nats-server", attrs...)
 }
 
+// indexMissing is what the lines about the index of a stream mean.
+const indexMissing = "an index was not written at the last stop, as after a crash or on a full disk; it is built again from the messages"
+
 // meaning puts the server's words about its files into what they mean for the
 // ledger and what is to be done, or is empty.
 func meaning(text string) string {
@@ -52,14 +55,15 @@ func meaning(text string) string {
 		words []string
 		means string
 	}{
+		// First: the reason that follows may call the index corrupt.
+		{[]string{"stream state from index", "Stream state corrupt"}, indexMissing},
 		{[]string{"write error", "failed to store a msg", "out of space", "resources, will be DISABLED", "permission denied"},
 			"the ledger cannot be written; make room on the disk, or see to it, then restart the server: what was acknowledged is safe"},
 		{[]string{"corrupt", "checkMsgs", "loadBlock error", "internal inconsistency", "Error loading msg"},
 			"files of the ledger are damaged; what they lack is reported when it is read, and never served: restore the data directory from a copy"},
 		{[]string{"metafile", "checksum file", "recreating stream", "could not be recovered"},
 			"the description of a stream or consumer is damaged, and it is left out: restore the data directory from a copy"},
-		{[]string{"Stream state ", "state is outdated", "stream state from index"},
-			"an index was not written at the last stop, as after a crash; it is made anew from the messages"},
+		{[]string{"Stream state ", "state is outdated"}, indexMissing},
 	} {
 		for _, w := range known.words {
 			if strings.Contains(text, w) {

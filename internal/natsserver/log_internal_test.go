@@ -27,7 +27,8 @@ func TestLogMeaning(t *testing.T) {
 		{"Filesystem permission denied while writing msg, disabling JetStream: %v", []any{fs.ErrPermission}, "cannot be written", fs.ErrPermission},
 		{"Filestore [%s] indexCacheBuf corrupt state in %s", []any{"LEDGER-0001", "1.blk"}, "restore the data directory", nil},
 		{"  Error reading metafile %q: %v", []any{"meta.inf", errors.New("bad")}, "left out", nil},
-		{"Filestore [%s] Stream state outdated, last block has additional entries, will rebuild", []any{"OBJ_BLOBS"}, "made anew", nil},
+		{"Filestore [%s] Stream state outdated, last block has additional entries, will rebuild", []any{"OBJ_BLOBS"}, "built again from the messages", nil},
+		{"Filestore [%s] Recovering stream state from index errored: %v", []any{"LEDGER-0001", errors.New("corrupt state file")}, "built again from the messages", nil},
 		{"Slow consumer of %s", []any{"events.>"}, "", nil},
 		{`pipe - cid:14 - "v1:go:DISABLED no space left, critical write error" - Slow Consumer`, nil, "", nil},
 	} {

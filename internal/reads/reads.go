@@ -119,18 +119,18 @@ func (g *Gate) Permit(tenant string) *Permit {
 	return &Permit{gate: g, tenant: tenant}
 }
 
-// Enter takes a permit for one piece of an answer that lasts long, such as a stream.
-// It waits as long as ctx allows. The caller MUST call leave. It does nothing when ctx
-// carries a permit that is held.
-func (g *Gate) Enter(ctx context.Context, tenant string) (leave func(), err error) {
+// Enter takes a permit for one piece of an answer that lasts long, such as a stream, and
+// returns a context that carries it. It waits as long as ctx allows. The caller MUST call
+// leave. It does nothing when ctx carries a permit that is held.
+func (g *Gate) Enter(ctx context.Context, tenant string) (inside context.Context, leave func(), err error) {
 	if p := From(ctx); p.isHeld() {
-		return func() {}, nil
+		return ctx, func() {}, nil
 	}
 	p := g.Permit(tenant)
 	if err := p.take(ctx, false); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return p.Yield, nil
+	return With(ctx, p), p.Yield, nil
 }
 
 // Take waits for the permit unless it is held. A request that never held it is
@@ -396,4 +396,19 @@ func Wait(ctx context.Context, fn func() error) error {
 		return err
 	}
 	return p.take(ctx, false)
+}
+
+// Waited notes that the read waited until now, and did not use the processor, while it
+// held the permit that ctx carries: the pause after it is as short as what it does next.
+func Waited(ctx context.Context) {
+	p := From(ctx)
+	if p == nil {
+		return
+	}
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	p.since = time.Now()
+	if p.counted {
+		p.timer.Reset(p.gate.opts.Hold) // it looks at since
+	}
 }

@@ -132,14 +132,25 @@ func TestClientLeaves(t *testing.T) {
 // A permit is not held while its request waits, is held once whatever asks for it, and
 // is nothing to a request that reads little.
 func TestWaitWithoutPermit(t *testing.T) {
-	g := reads.New(reads.Options{Running: 1})
+	g := reads.New(reads.Options{Running: 2})
 	p := take(t, g, "a")
 	ctx := reads.With(t.Context(), p)
-	leave, err := g.Enter(ctx, "a") // would wait for itself
+	_, leave, err := g.Enter(ctx, "a") // would wait for itself
 	if err != nil {
 		t.Fatal(err)
 	}
 	leave()
+	inside, leave, err := g.Enter(t.Context(), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = reads.Wait(inside, func() error {
+		take(t, g, "b").Yield() // a piece that waits lets others of its tenant run
+		return nil
+	})
+	if leave(); err != nil || g.Stats().Running != 1 {
+		t.Errorf("%v, %+v", err, g.Stats())
+	}
 	err = reads.Wait(ctx, func() error {
 		take(t, g, "a").Yield()
 		return p.Continue(ctx)
@@ -157,6 +168,54 @@ func TestWaitWithoutPermit(t *testing.T) {
 		t.Error(err)
 	}
 	none.Yield()
+}
+
+// A read that waited for something other than the processor delays the next one of its
+// tenant no further.
+func TestWaitedWithPermit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := reads.New(reads.Options{Running: 1})
+		for _, waited := range []bool{false, true} {
+			p, next := take(t, g, "a"), g.Permit("a")
+			taken := make(chan error)
+			go func() { taken <- next.Take(t.Context()) }()
+			synctest.Wait()
+			time.Sleep(700 * time.Millisecond)
+			if waited {
+				reads.Waited(reads.With(t.Context(), p))
+			}
+			yielded := time.Now()
+			p.Yield()
+			if err := <-taken; err != nil {
+				t.Fatal(err)
+			}
+			if pause := time.Since(yielded); (pause == 0) != waited {
+				t.Errorf("waited: %v; the next read starts %v later", waited, pause)
+			}
+			next.Yield()
+		}
+		reads.Waited(t.Context()) // a request without a permit
+	})
+}
+
+// A read that waited before it computes for long keeps those of other tenants waiting for
+// Options.Hold at most.
+func TestWaitedReadsLetOthersRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := reads.New(reads.Options{Running: 1})
+		p := take(t, g, "a")
+		time.Sleep(100 * time.Millisecond)
+		reads.Waited(reads.With(t.Context(), p))
+		start := time.Now()
+		take(t, g, "b").Yield()
+		if took := time.Since(start); took != 250*time.Millisecond {
+			t.Errorf("another tenant waits %v", took)
+		}
+		p.Yield()
+		if s := g.Stats(); s != (reads.Stats{}) {
+			t.Errorf("%+v", s)
+		}
+	})
 }
 
 // A read that lasts long lets others of its tenant run between two pieces, and holds

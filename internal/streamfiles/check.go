@@ -115,6 +115,21 @@ func Check(ctx context.Context, dir string, opts Options) ([]Stream, error) {
 	return streams, nil
 }
 
+// Names lists the streams below the directory of a server. No directory is no stream.
+func Names(dir string) ([]string, error) {
+	list, err := os.ReadDir(filepath.Join(dir, accountDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the streams: %w", err)
+	}
+	var names []string
+	for _, e := range list {
+		if isStream(e) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
 // isStream reports whether an entry is the directory of a stream. The server moves a
 // stream that it deletes to a name with a dot in front, and removes what it finds
 // there when it starts.
@@ -146,6 +161,7 @@ func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, e
 			return s, err
 		}
 	}
+	var buf []byte // of one block after the other: they have 8 MiB each
 	for i, b := range blocks[s.Skipped:] {
 		if opts.Pace != nil {
 			if err := opts.Pace(ctx, b.size); err != nil {
@@ -155,22 +171,40 @@ func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, e
 		if err := ctx.Err(); err != nil {
 			return s, err
 		}
-		if err := s.readBlock(dir, filepath.Join(at, blocksDir, b.name), b, !opts.SkipNewest && s.Skipped+i == len(blocks)-1, opts); err != nil {
+		file := filepath.Join(at, blocksDir, b.name)
+		raw, err := readInto(buf, filepath.Join(dir, file))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a server at work has taken it away
+		}
+		if err != nil {
+			return s, err
+		}
+		buf = raw
+		if err := s.readBlock(file, raw, b, !opts.SkipNewest && s.Skipped+i == len(blocks)-1, opts); err != nil {
 			return s, err
 		}
 	}
 	return s, nil
 }
 
-// readBlock adds what a block holds.
-func (s *Stream) readBlock(dir, file string, b block, newest bool, opts Options) error {
-	raw, err := os.ReadFile(filepath.Join(dir, file))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // a server at work has taken it away
-	}
+// readInto returns the content of a file, in buf if that is large enough.
+func readInto(buf []byte, path string) ([]byte, error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b := bytes.NewBuffer(slices.Grow(buf[:0], int(info.Size())+bytes.MinRead))
+	_, err = b.ReadFrom(f)
+	return b.Bytes(), err
+}
+
+// readBlock adds what a block holds, whose content is raw.
+func (s *Stream) readBlock(file string, raw []byte, b block, newest bool, opts Options) error {
 	s.Bytes += int64(len(raw))
 	if bytes.HasPrefix(raw, packedMagic) {
 		s.Faults = append(s.Faults, Fault{File: file, What: "the block is compressed, which no ledger's is"})
@@ -180,19 +214,22 @@ func (s *Stream) readBlock(dir, file string, b block, newest bool, opts Options)
 	if err != nil {
 		return err
 	}
-	at := 0
+	at := 0 // where the next record begins
 	found := func(r Record) {
+		begins := at
+		at += len(r.raw)
 		if opts.Sound != nil && !r.gone && r.Seq != 0 && !opts.Sound(s.Name, r) {
-			s.Faults = append(s.Faults, Fault{File: file, Offset: int64(at), What: fmt.Sprintf("position %d is not what was recorded", r.Seq)})
+			s.Faults = append(s.Faults, Fault{File: file, Offset: int64(begins), What: fmt.Sprintf("position %d is not what was recorded", r.Seq)})
+			s.Highest = max(s.Highest, r.Seq) // the position was given out
 			return
 		}
-		at += len(r.raw)
 		s.found(r)
 		if opts.Found != nil && !r.gone {
 			opts.Found(s.Name, r)
 		}
 	}
 	sum.scan(raw, s.Last, found, func(from, to int, what string) {
+		at = to
 		s.Faults = append(s.Faults, Fault{File: file, Offset: int64(from), What: what, AtEnd: newest && to == len(raw)})
 	})
 	return nil

@@ -232,6 +232,18 @@ func TestOnlyTheNewest(t *testing.T) {
 	}
 }
 
+// A message that is not what was recorded had its position: it is not given out again.
+func TestUnsoundRecordHasItsPosition(t *testing.T) {
+	t.Parallel()
+	s := check(t, written(t), streamfiles.Options{Sound: func(_ string, r streamfiles.Record) bool { return r.Seq <= count-2 }})[ledger]
+	if s.Last != count-2 || s.Highest != count || len(s.Faults) != 2 {
+		t.Errorf("sound up to %d, and %d is the highest position of %d with %d faults", s.Last, s.Highest, count, len(s.Faults))
+	}
+	if first, second := s.Faults[0], s.Faults[1]; first.File == second.File && first.Offset >= second.Offset {
+		t.Errorf("the faults are at bytes %d and %d of %s", first.Offset, second.Offset, first.File)
+	}
+}
+
 // The first message is told, because it may say why a volume begins where it does.
 func TestOpening(t *testing.T) {
 	t.Parallel()

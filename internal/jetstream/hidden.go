@@ -1,0 +1,112 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+
+	"daybook/events"
+)
+
+// A NATS server passes over a message that it cannot read, for example because a bit of it
+// has flipped, and still counts it. The counts show here what readers by subject would not
+// notice. Once a loss is accepted nothing is counted: what is lost stays in the count. Nor
+// is it at an outside server: each request may be answered by another copy of the stream,
+// which may lack the newest messages.
+
+// cannotRead is what the server says when the newest message of a subject cannot be read.
+// Whatever else it says of a request that has no answer is no damage.
+const cannotRead = "Message Not Found"
+
+// errHidden is the error of a request for the newest message of subjects, one of which the
+// server has and cannot read.
+var errHidden = errors.New("the newest message cannot be read")
+
+// counts reports whether messages that the server passes over are damage.
+func (s *Store) counts(stream string) bool {
+	_, ledger := events.VolumeOf(stream)
+	return ledger && s.silence == nil && len(s.Lost()) == 0
+}
+
+// whole returns events.ErrNotFound for a subject that has no message in a stream, and
+// damage for one whose newest message cannot be read.
+func (s *Store) whole(ctx context.Context, stream, subject string) error {
+	if !s.counts(stream) {
+		return events.ErrNotFound
+	}
+	_, err := s.requestBatch(ctx, stream, getRequest{MultiLast: []string{subject}, Batch: 1}, func(stored) error { return nil })
+	switch {
+	case errors.Is(err, errHidden):
+		if err := s.unsure(); err != nil {
+			return err
+		}
+		return s.damaged("the newest message on %s cannot be read", subject)
+	case err != nil:
+		return err
+	}
+	return events.ErrNotFound
+}
+
+// unsure is why the counts of the server are not relied upon, or nil: it still counts a
+// message whose write failed, until its files are opened again.
+func (s *Store) unsure() error {
+	if s.opts.Writable == nil {
+		return nil
+	}
+	return unwritable(s.opts.Writable())
+}
+
+// tally counts the messages on a subject of a stream while they are read.
+type tally struct {
+	volume events.Volume
+	left   uint64 // behind the newest piece, as the server counts
+}
+
+// add takes a piece into account: how many messages it has, and how many the server counts
+// behind it. It returns how many were passed over before it. Messages that are appended
+// meanwhile may hide as many others until the next reading.
+func (t *tally) add(v events.Volume, got int, pending uint64) (hidden uint64) {
+	before := t.left
+	if t.volume != v {
+		t.volume, before = v, 0
+	}
+	t.left = pending
+	if now := uint64(got) + pending; before > now {
+		return before - now
+	}
+	return 0
+}
+
+// checkTally finds what was passed over behind the newest piece that a tally knows, whose
+// last message is at a position.
+func (s *Store) checkTally(ctx context.Context, t *tally, now *volumes, at place, position uint64) error {
+	if t.left == 0 {
+		return nil
+	}
+	for _, v := range now.list {
+		if v.number != t.volume {
+			continue
+		}
+		got := 0
+		pending, err := s.getBatchIn(ctx, v, getRequest{Seq: position + 1, NextBySubject: at(v.number), Batch: 1, MaxBytes: 1}, func(stored) error {
+			got++
+			return nil
+		})
+		if err == nil {
+			err = s.tallied(t, now, v, got, pending, at, position)
+		}
+		t.left = 0 // it is known
+		return err
+	}
+	return nil
+}
+
+// tallied adds a piece to a tally, and returns damage if messages were passed over before
+// it. position is one before the piece. A volume that was removed meanwhile has less.
+func (s *Store) tallied(t *tally, now *volumes, v volume, got int, pending uint64, at place, position uint64) error {
+	hidden := t.add(v.number, got, pending)
+	relied := s.unsure() == nil && s.counts(v.stream())
+	if hidden == 0 || v.gone != nil || s.volumes() != now || !relied {
+		return nil
+	}
+	return s.damaged("%d messages on %s up to position %d cannot be read", hidden, at(v.number), position)
+}

@@ -1,0 +1,27 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// What is decided is recorded although the caller has gone, unless the process ends.
+func TestDecided(t *testing.T) {
+	t.Parallel()
+	caller, leave := context.WithCancel(t.Context())
+	ctx, stop := decided(caller)
+	defer stop()
+	leave()
+	if ctx.Err() != nil {
+		t.Errorf("the work of a caller that has gone ends with %v", context.Cause(ctx))
+	}
+	process, abandon := context.WithCancelCause(t.Context())
+	ctx, stop = decided(process)
+	defer stop()
+	abandon(ErrAbandoned)
+	<-ctx.Done()
+	if cause := context.Cause(ctx); !errors.Is(cause, ErrAbandoned) {
+		t.Errorf("the work of a process that ends has the cause %v", cause)
+	}
+}
