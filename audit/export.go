@@ -66,6 +66,16 @@ func Export(ctx context.Context, src Source, opts ExportOptions) (Exported, erro
 	return x.done, nil
 }
 
+// DirError is returned by Export and VerifyExport for a directory that cannot be used for
+// what was asked, such as one that holds other files. It may wrap an error of the system.
+type DirError struct{ err error }
+
+// Error returns the message of the error.
+func (e *DirError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error.
+func (e *DirError) Unwrap() error { return e.err }
+
 var errNoMatch = errors.New("no recorded event matches, so nothing is exported; choose a larger range or time, or another execution or session")
 
 // discard removes the files of an export without events: there is nothing to resume.
@@ -98,18 +108,18 @@ func (x *export) begin(ctx context.Context) error {
 	unfinished, err := os.ReadFile(x.path(exportUnfinished))
 	switch {
 	case err == nil && !x.opts.Resume:
-		return errors.New("there is an unfinished export in it; go on with --resume, or remove it")
+		return &DirError{errors.New("there is an unfinished export in it; go on with --resume, or remove it")}
 	case err == nil:
 		return x.resume(unfinished)
 	case !errors.Is(err, fs.ErrNotExist):
-		return err
+		return &DirError{err}
 	case x.opts.Resume:
-		return errors.New("there is no unfinished export to go on with")
+		return &DirError{errors.New("there is no unfinished export to go on with")}
 	}
 	if list, err := os.ReadDir(x.opts.Dir); err == nil && len(list) > 0 {
-		return errors.New("it is not empty; name a directory that does not exist")
+		return &DirError{errors.New("it is not empty; name a directory that does not exist")}
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return &DirError{err}
 	}
 	covers := x.opts.Selection.To
 	if x.opts.Checkpoint != nil {
@@ -146,7 +156,7 @@ func (x *export) begin(ctx context.Context) error {
 	x.manifest = manifest{origin: x.c.Origin, vkeys: signed.VKeys, size: x.c.Size, root: x.c.Root, selection: s, blobs: x.opts.Blobs}
 	x.complete = s.complete(x.c.Size)
 	if err := os.MkdirAll(x.opts.Dir, 0o755); err != nil {
-		return err
+		return &DirError{err}
 	}
 	if err := replaceFile(x.path(exportCheckpoint), x.c.Note, 0o644, false); err != nil {
 		return err
@@ -175,7 +185,7 @@ func (x *export) resume(raw []byte) error {
 		want.Tenant = x.manifest.selection.Tenant
 	}
 	if want != x.manifest.selection || x.opts.Blobs != x.manifest.blobs {
-		return errors.New("the unfinished export is of another selection; give the same flags as when it was begun")
+		return &DirError{errors.New("the unfinished export is of another selection; give the same flags as at its start")}
 	}
 	x.done.Resumed = true
 	x.complete = want.complete(x.c.Size)

@@ -44,8 +44,7 @@ type keys struct {
 
 // openKeys reads the ledger's identity and key, or makes them. An existing key
 // of another name is an error: it would sign for another ledger.
-func openKeys(dir, keyFile string) (keys, error) {
-	var k keys
+func openKeys(dir, keyFile string) (k keys, err error) {
 	raw, err := os.ReadFile(filepath.Join(dir, fileIdentity))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -57,22 +56,11 @@ func openKeys(dir, keyFile string) (keys, error) {
 			return k, fmt.Errorf("%s is not what a ledger is known by; restore it from a copy", filepath.Join(dir, fileIdentity))
 		}
 	}
-	keyFile = cmp.Or(keyFile, filepath.Join(dir, fileKey))
-	skey, err := readKey(keyFile)
-	if errors.Is(err, os.ErrNotExist) {
-		skey, err = makeKey(keyFile, cmp.Or(k.Origin, "daybook/"+k.ID))
-	}
-	if err != nil {
+	if err := k.use(cmp.Or(keyFile, filepath.Join(dir, fileKey))); err != nil {
+		if keyFile != "" {
+			err = &KeyFileError{err}
+		}
 		return k, err
-	}
-	if k.signer, err = note.NewSigner(skey); err != nil {
-		return k, fmt.Errorf("%s holds no signing key: %w", keyFile, err)
-	}
-	if k.vkey, err = vkeyOf(skey); err != nil {
-		return k, fmt.Errorf("%s: %w", keyFile, err)
-	}
-	if name := k.signer.Name(); k.Origin != "" && name != k.Origin {
-		return k, fmt.Errorf("the key in %s signs for %s, but this ledger is %s; give the ledger's own key", keyFile, name, k.Origin)
 	}
 	if k.Origin == "" {
 		k.Origin = k.signer.Name()
@@ -86,6 +74,27 @@ func openKeys(dir, keyFile string) (keys, error) {
 	}
 	k.known, err = keepVKey(dir, k.vkey)
 	return k, err
+}
+
+// use takes the key in a file, which is made if it is missing.
+func (k *keys) use(keyFile string) error {
+	skey, err := readKey(keyFile)
+	if errors.Is(err, os.ErrNotExist) {
+		skey, err = makeKey(keyFile, cmp.Or(k.Origin, "daybook/"+k.ID))
+	}
+	if err != nil {
+		return err
+	}
+	if k.signer, err = note.NewSigner(skey); err != nil {
+		return fmt.Errorf("%s holds no signing key: %w", keyFile, err)
+	}
+	if k.vkey, err = vkeyOf(skey); err != nil {
+		return fmt.Errorf("%s: %w", keyFile, err)
+	}
+	if name := k.signer.Name(); k.Origin != "" && name != k.Origin {
+		return fmt.Errorf("the key in %s signs for %s, but this ledger is %s; give the ledger's own key", keyFile, name, k.Origin)
+	}
+	return nil
 }
 
 // readKey reads a key that nobody else may.
@@ -144,3 +153,12 @@ func VKeys(dir string) ([]string, error) {
 	}
 	return list, nil
 }
+
+// KeyFileError is returned by Open when the file of Options.KeyFile cannot be used.
+type KeyFileError struct{ err error }
+
+// Error returns the message of the error.
+func (e *KeyFileError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error.
+func (e *KeyFileError) Unwrap() error { return e.err }

@@ -374,16 +374,52 @@ func TestSealTriesAgain(t *testing.T) {
 	<-ended
 }
 
+// A ledger that takes writes again is signed at once: the signer waits no longer for each
+// try that the ledger refused.
+func TestSignWhenWritesPass(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	fill(t, store, 3)
+	ledger := &blockedLedger{Store: store, passes: true, tried: make(chan struct{}, 1000)}
+	ledger.blocked.Store(true)
+	log, err := audit.Open(audit.Options{Dir: t.TempDir(), Every: 30 * time.Second, NoSync: true, Logger: jetstreamtest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- log.Run(ctx, store, ledger) }()
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for range 3 {
+		select {
+		case <-ledger.tried:
+		case <-soon.Done():
+			t.Fatal("the signer waits")
+		}
+	}
+	if _, err := log.Settled(t.Context(), 3); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+		t.Errorf("Settled of a ledger that takes no writes: %v", err)
+	}
+	ledger.blocked.Store(false)
+	if c, err := log.Checkpoint(soon, 3); err != nil || c.Size < 3 {
+		t.Errorf("the checkpoint once the ledger takes writes: %+v, %v", c, err)
+	}
+	stop()
+	<-ended
+}
+
 type blockedLedger struct {
 	*jetstream.Store
 	blocked atomic.Bool
+	passes  bool
 	tried   chan struct{}
 }
 
 func (b *blockedLedger) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
 	b.tried <- struct{}{}
 	if b.blocked.Load() {
-		return 0, &events.UnwritableError{What: "the ledger", Reason: "the disk is full"}
+		return 0, &events.UnwritableError{What: "the ledger", Reason: "the disk is full", Passes: b.passes}
 	}
 	return b.Store.Append(ctx, e, after)
 }

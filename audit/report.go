@@ -186,7 +186,11 @@ func (r *Report) String() string {
 		line("ledger", "%s", r.Origin)
 	}
 	if r.Signed > 0 {
-		line("signed", "%d events, tree hash %s", r.Signed, r.Root)
+		noun := "events"
+		if r.Signed == 1 {
+			noun = "event"
+		}
+		line("signed", "%d %s, tree hash %s", r.Signed, noun, r.Root)
 		line("checkpoints", "%d compared", r.Checkpoints)
 	}
 	if r.Foreign > 0 {

@@ -3,6 +3,7 @@ package audit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,6 +19,10 @@ const longestPause = time.Minute
 // finalPause is how long it waits while Seal waits.
 const finalPause = 100 * time.Millisecond
 
+// unwritablePause is how long it waits while the ledger takes no writes and will take them
+// again without a restart. A try costs little then: the ledger refuses it at once.
+const unwritablePause = 200 * time.Millisecond
+
 // onDemandEvery is the least time between checkpoints that clients ask for.
 const onDemandEvery = 250 * time.Millisecond
 
@@ -27,6 +32,7 @@ const onDemandEvery = 250 * time.Millisecond
 func (l *Log) sign(ctx context.Context, ledger Ledger) {
 	var last time.Time
 	pause := l.opts.Every
+	var failed error // why the last try failed
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -39,23 +45,22 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 		}
 		l.mu.Unlock()
 		wait := pause - time.Since(last)
-		if asked && pause == l.opts.Every {
+		if asked && failed == nil {
 			wait = min(wait, onDemandEvery-time.Since(last))
 		}
 		switch {
-		case due && (wait <= 0 || urgent && pause == l.opts.Every):
+		case due && (wait <= 0 || urgent && failed == nil):
 			last = time.Now()
 			err := l.checkpoint(ctx, ledger)
 			l.mu.Lock()
 			l.failing = err
 			l.wake()
 			l.mu.Unlock()
-			if err != nil && ctx.Err() == nil {
-				if pause = min(2*pause, longestPause); !final { // else Seal says so, once
-					l.log.WarnContext(ctx, "no checkpoint of the ledger could be recorded", "err", err, "again_in", pause)
-				}
-			} else {
-				pause = l.opts.Every
+			before := failed
+			failed, pause = err, l.pauseAfter(before, err, pause)
+			// While Seal waits it returns the error, and a ledger without writes is logged once.
+			if err != nil && ctx.Err() == nil && !final && (!passes(before) || !passes(err)) {
+				l.log.WarnContext(ctx, "no checkpoint of the ledger could be recorded", "err", err, "again_in", pause)
 			}
 			continue
 		case due:
@@ -68,6 +73,27 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 			return
 		}
 	}
+}
+
+// pauseAfter returns how long the signer waits after a try with the error err, nil for
+// none. The try before it had the error before and was followed by pause.
+func (l *Log) pauseAfter(before, err error, pause time.Duration) time.Duration {
+	switch {
+	case err == nil:
+		return l.opts.Every
+	case passes(err):
+		return unwritablePause
+	case passes(before):
+		pause = l.opts.Every
+	}
+	return min(2*pause, longestPause)
+}
+
+// passes reports whether an error is that of a ledger that takes no writes now, and takes
+// them again without a restart.
+func passes(err error) bool {
+	unwritable, ok := errors.AsType[*events.UnwritableError](err)
+	return ok && unwritable.Passes
 }
 
 // due reports whether there is something to sign, and whether the server itself

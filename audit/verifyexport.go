@@ -31,6 +31,9 @@ func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("verify an export: %s is not a directory; an export is one", dir)
 	}
+	if !holdsExport(dir) {
+		return nil, fmt.Errorf("verify an export: %w", &DirError{fmt.Errorf("there is no export in %s; name the directory that \"daybook events export\" made", dir)})
+	}
 	if err := checkVKeys(opts.Keys); err != nil {
 		return nil, err
 	}
@@ -39,6 +42,17 @@ func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 		return underOwnKey(opts, began, func(opts VerifyOptions) (*Report, error) { return verifyExport(ctx, dir, opts) })
 	}
 	return r, err
+}
+
+// holdsExport reports whether any file of an export is in a directory, or cannot be
+// looked at. An export that lost some of its files does not verify.
+func holdsExport(dir string) bool {
+	for _, name := range []string{exportManifest, exportUnfinished, exportCheckpoint, exportEvents, exportProofs} {
+		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
 }
 
 // underOwnKey verifies with the keys beside the data what none of the keys given

@@ -55,7 +55,9 @@ func TestSealedVolumesVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, found := verdict(t, store, audit.VerifyOptions{Dir: dir, Keys: []string{log.VKey()}})
-	if len(found) > 0 || r.Unsigned > 1 || r.Checkpoints < 3 {
+	// The last checkpoint is not signed, nor one that was recorded behind the last run and
+	// does not cover that yet.
+	if len(found) > 0 || r.Unsigned > 2 || r.Checkpoints < 3 {
 		t.Errorf("%v\n%s", found, r)
 	}
 

@@ -29,13 +29,22 @@ type witness struct {
 	pause  time.Duration // before the second try; doubled after each
 }
 
-func newWitness(address string, log *slog.Logger) (*witness, error) {
+// CheckWitness returns an error unless a text is the address of a witness, or empty for
+// none.
+func CheckWitness(address string) error {
 	if address == "" {
-		return nil, nil
+		return nil
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("the witness %q has no address: give a URL such as https://witness.example.com/daybook", address)
+		return fmt.Errorf("the witness %q has no address: give a URL such as https://witness.example.com/daybook", address)
+	}
+	return nil
+}
+
+func newWitness(address string, log *slog.Logger) (*witness, error) {
+	if err := CheckWitness(address); err != nil || address == "" {
+		return nil, err
 	}
 	return &witness{url: address, log: log, client: &http.Client{Timeout: witnessWait}, next: make(chan []byte, 1), pause: time.Second}, nil
 }

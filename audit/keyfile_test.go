@@ -1,0 +1,31 @@
+package audit_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"daybook/audit"
+)
+
+// An error names the key file as its cause only where the file is.
+func TestKeyFileError(t *testing.T) {
+	t.Parallel()
+	bad, good := filepath.Join(t.TempDir(), "bad"), filepath.Join(t.TempDir(), "good")
+	if err := os.WriteFile(bad, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := audit.Open(audit.Options{Dir: t.TempDir(), KeyFile: bad, NoSync: true})
+	if _, ok := errors.AsType[*audit.KeyFileError](err); !ok {
+		t.Errorf("a file without a key: %v", err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "ledger.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = audit.Open(audit.Options{Dir: dir, KeyFile: good, NoSync: true})
+	if _, ok := errors.AsType[*audit.KeyFileError](err); err == nil || ok {
+		t.Errorf("a damaged file of the ledger: %v", err)
+	}
+}
