@@ -14,16 +14,17 @@ import (
 	"daybook/projections"
 )
 
-// accountHeader carries the key of the account of an HTTP request to its tool: the
-// SDK gives a call the context of the request that opened the connection. What a
-// client sends under it is not believed.
+// accountHeader carries the key of the account of an HTTP request, or of a call over a
+// pipe, to its tool: the SDK gives a call the context of the request that opened the
+// connection. What a client sends under it is not believed.
 const accountHeader = "Daybook-Account"
 
 // messageCopies is how often the content of an answer is in memory while it becomes
 // a message: as a value, as JSON, as JSON in a text, and in the message.
 const messageCopies = 6
 
-// accounts are those of HTTP requests that are being answered, by a key of their own.
+// accounts are those of HTTP requests and of calls over pipes that are being answered, by
+// a key of their own.
 type accounts struct{ sync.Map }
 
 // withAccount lets the call in a request take memory that is held until the answer is

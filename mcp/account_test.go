@@ -62,9 +62,106 @@ func TestCallsAreAccountedFor(t *testing.T) {
 	if r := p.tool("run_js", `{"code":"1"}`); r.IsError {
 		t.Errorf("over a pipe: %+v", r)
 	}
-	if used := b.Stats().Answers.Used; used != 0 {
-		t.Errorf("%d bytes are held after the call over a pipe", used)
+	awaitHeld(t, b, 0)
+}
+
+// awaitHeld waits until answers hold some bytes.
+func awaitHeld(t *testing.T, b *budget.Budget, want int64) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); b.Stats().Answers.Used != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("answers hold %d bytes, want %d", b.Stats().Answers.Used, want)
+		}
 	}
+}
+
+// An answer over a pipe holds its memory until the client reads it. Calls that find none
+// are refused.
+func TestUnreadAnswersHoldMemory(t *testing.T) {
+	t.Parallel()
+	b := budget.New(budget.Options{Answers: 3000, Runs: 1, Cache: 1, Patience: time.Millisecond})
+	book := &fakeBook{submit: func(ctx context.Context, _ ledger.Submission) (ledger.Receipt, error) {
+		return ledger.Receipt{ExecutionID: "one", Seq: 1}, budget.From(ctx).Take(100) // six copies
+	}}
+	p := openPipe(t, book.serve(t, mcp.Options{Budget: b}), "")
+	p.initialize()
+	call := func(id int) {
+		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"run_js","arguments":{"code":"1"}}}`, 10+id))
+	}
+	call(1)
+	awaitHeld(t, b, 600)
+	call(2)
+	awaitHeld(t, b, 1200)
+	call(3)
+	for deadline := time.Now().Add(10 * time.Second); b.Stats().Refused == 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond) // the first answers are read after that
+	}
+	var refused int
+	for range 3 {
+		if m := p.receive(); strings.Contains(string(m["result"]), `"isError":true`) {
+			refused++
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d of three calls are refused, want one", refused)
+	}
+	awaitHeld(t, b, 0)
+}
+
+// A connection over a pipe has a bounded number of calls in progress. Those beyond a few
+// hold memory before they have an answer, and those beyond the bound wait.
+func TestPipeCallsAreBounded(t *testing.T) {
+	t.Parallel()
+	const most, free, each = 128, 8, 64 << 10
+	b := budget.New(budget.Options{Answers: 1 << 30, Runs: 1, Cache: 1, Patience: time.Millisecond})
+	proceed := make(chan struct{})
+	book := &fakeBook{submit: func(ctx context.Context, _ ledger.Submission) (ledger.Receipt, error) {
+		select {
+		case <-proceed:
+		case <-ctx.Done():
+		}
+		return ledger.Receipt{ExecutionID: "one", Seq: 1}, nil
+	}}
+	p := openPipe(t, book.serve(t, mcp.Options{Budget: b}), "")
+	p.initialize()
+	go func() {
+		for i := range most + 100 {
+			fmt.Fprintf(p.in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"run_js","arguments":{"code":"1"}}}`+"\n", 10+i)
+		}
+	}()
+	awaitHeld(t, b, (most-free)*each)
+	close(proceed)
+	for range most + 100 {
+		if m := p.receive(); m["result"] == nil {
+			t.Errorf("a call is answered with %s", m)
+		}
+	}
+	awaitHeld(t, b, 0)
+	p.call("ping", `{}`)
+}
+
+// A call with the id of one in progress is refused without that id, and holds nothing.
+func TestPipeCallsWithOneID(t *testing.T) {
+	t.Parallel()
+	b := budget.New(budget.Options{Answers: 1 << 30, Runs: 1, Cache: 1})
+	proceed := make(chan struct{})
+	book := &fakeBook{submit: func(ctx context.Context, _ ledger.Submission) (ledger.Receipt, error) {
+		<-proceed
+		return ledger.Receipt{ExecutionID: "one", Seq: 1}, nil
+	}}
+	p := openPipe(t, book.serve(t, mcp.Options{Budget: b}), "")
+	p.initialize()
+	call := `{"jsonrpc":"2.0","id":"same","method":"tools/call","params":{"name":"run_js","arguments":{"code":"` + strings.Repeat("1", 100<<10) + `"}}}`
+	p.send(call)
+	p.send(call)
+	if m := p.receive(); string(m["id"]) != "null" || !strings.Contains(string(m["error"]), `"code":-32600`) {
+		t.Errorf("the second call is answered with %s", m)
+	}
+	close(proceed)
+	if m := p.receive(); string(m["id"]) != `"same"` || m["result"] == nil {
+		t.Errorf("the first call is answered with %s", m)
+	}
+	awaitHeld(t, b, 0)
 }
 
 // What a call of a session takes of the permits for heavy reads ends with the call, and

@@ -210,6 +210,8 @@ func (b *realBook) untilCancelled(ctx context.Context, req ledger.Request, asked
 		case <-asked:
 			return nil
 		case <-changed:
+		case <-ctx.Done(): // the test has ended
+			return ctx.Err()
 		}
 	}
 }

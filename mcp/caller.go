@@ -105,15 +105,13 @@ func (s *Server) callerOf(ctx context.Context, req *sdk.CallToolRequest) caller 
 	return c
 }
 
-// deliveryHeader carries a call's link.Delivery to its tool. Of requests that come
-// over HTTP it is not read.
-func deliveryHeader(d link.Delivery) http.Header {
-	h := http.Header{}
+// setDelivery has a header carry a call's link.Delivery to its tool. Of requests that
+// come over HTTP it is not read.
+func setDelivery(h http.Header, d link.Delivery) {
 	h.Set("Daybook-Delivery", d.Key)
 	if d.Again {
 		h.Set("Daybook-Delivered-Before", "1")
 	}
-	return h
 }
 
 func deliveryTo(ctx context.Context, extra *sdk.RequestExtra) link.Delivery {

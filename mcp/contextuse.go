@@ -63,6 +63,8 @@ func (s *Server) enter(ctx context.Context, c caller, t tool, a arguments) *cont
 	if u.key.IsZero() {
 		return nil
 	}
+	ctx, stop := context.WithTimeout(ctx, contextWait)
+	defer stop()
 	var err error
 	if u.prefs, err = s.opts.Contexts.Preferences(ctx, u.key, t.name); err != nil {
 		s.contextFault(ctx, t.name, err)
@@ -133,8 +135,10 @@ func (s *Server) leave(ctx context.Context, u *contextUse, t tool, a arguments, 
 		n := int64(list.count())
 		call.Results = &n
 	}
-	// The call was made, also when the client has gone meanwhile.
-	if err := s.opts.Contexts.Note(context.WithoutCancel(ctx), u.key, call); err != nil {
+	// The call was made, also when the client has left meanwhile.
+	noting, stop := context.WithTimeout(context.WithoutCancel(ctx), timeLeft(u.begun))
+	defer stop()
+	if err := s.opts.Contexts.Note(noting, u.key, call); err != nil {
 		s.contextFault(ctx, t.name, err)
 	}
 	if u.tried == nil || u.tried.sha256 != call.ResultSHA256 {
@@ -211,6 +215,8 @@ func (s *Server) runContext(ctx context.Context, c caller, sub *ledger.Submissio
 	if k.IsZero() {
 		return nil
 	}
+	ctx, stop := context.WithTimeout(ctx, contextWait)
+	defer stop()
 	ref, err := s.opts.Contexts.Ref(ctx, k)
 	if err != nil {
 		s.contextFault(ctx, "run_js", err)

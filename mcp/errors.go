@@ -72,8 +72,12 @@ func explain(ctx context.Context, err error) (message string, ours bool) {
 		if _, damaged := errors.AsType[*events.BlobDamagedError](err); damaged {
 			return err.Error() + ". It is not served. Ask the operator to run `daybook status`.", false
 		}
-		if _, known := errors.AsType[*ledger.Error](err); known && !ledger.Temporary(err) {
+		_, known := errors.AsType[*ledger.Error](err)
+		if known && !ledger.Temporary(err) {
 			return err.Error(), true
+		}
+		if silent, hangs := errors.AsType[*events.NoAnswerError](err); hangs && !known {
+			return silent.Error(), true
 		}
 		return err.Error() + " (temporary: try again in a few seconds; with the same idempotency_key run_js never runs twice)", true
 	case ledger.CodeInternal:

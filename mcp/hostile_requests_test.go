@@ -167,6 +167,9 @@ var askers = map[string]func(t testing.TB, s *mcp.Server) func(method, params st
 }
 
 func message(method, params string) string {
+	if params == "" {
+		return `{"jsonrpc":"2.0","id":"x","method":"` + method + `"}`
+	}
 	return `{"jsonrpc":"2.0","id":"x","method":"` + method + `","params":` + params + `}`
 }
 
@@ -242,6 +245,56 @@ func TestUnknownMethods(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestMissingParams requires an error with the code of JSON-RPC and the id of the request
+// for each method that needs params, over every transport.
+func TestMissingParams(t *testing.T) {
+	t.Parallel()
+	for transport, open := range askers {
+		ask := open(t, new(fakeBook).serve(t, mcp.Options{}))
+		for _, method := range []string{"tools/call", "resources/read", "resources/subscribe", "logging/setLevel", "initialize"} {
+			for _, params := range []string{"", "null"} {
+				raw := ask(method, params)
+				if id, code, message := errorIn(t, raw); id != "x" || code != -32602 || message != method+" needs params: send an object with them" {
+					t.Errorf("%s, %s with params %q: %s", transport, method, params, raw)
+				}
+			}
+		}
+	}
+}
+
+// TestSecondInitialize requires the code for an invalid request.
+func TestSecondInitialize(t *testing.T) {
+	t.Parallel()
+	params := initializeLine[strings.Index(initializeLine, `{"protocolVersion"`) : len(initializeLine)-1]
+	for _, transport := range []string{"stdio", "sse"} {
+		raw := askers[transport](t, new(fakeBook).serve(t, mcp.Options{}))("initialize", params)
+		if id, code, _ := errorIn(t, raw); id != "x" || code != -32600 {
+			t.Errorf("%s: %s", transport, raw)
+		}
+	}
+	url := serveHTTP(t, new(fakeBook).serve(t, mcp.Options{})) + "/mcp"
+	_, h, _ := post(t, url, initializeLine)
+	_, _, body := post(t, url, message("initialize", params), "Mcp-Session-Id", h.Get("Mcp-Session-Id"))
+	if id, code, message := errorIn(t, answerIn(body)); id != "x" || code != -32600 || !strings.Contains(message, "initialized already") {
+		t.Errorf("http: %s", body)
+	}
+}
+
+func errorIn(t testing.TB, raw []byte) (id string, code int, message string) {
+	t.Helper()
+	var m struct {
+		ID    string
+		Error struct {
+			Code    int
+			Message string
+		}
+	}
+	if err := json.Unmarshal(raw, &m); err != nil {
+		t.Errorf("%v in %s", err, raw)
+	}
+	return m.ID, m.Error.Code, m.Error.Message
 }
 
 // checkReply requires a result, or an error that says what is wrong.

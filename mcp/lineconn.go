@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"sync"
 	"time"
 
@@ -36,10 +37,11 @@ type lineConn struct {
 	out      io.Writer
 	writeErr error // the first
 
+	// calls are those that are read and not answered.
+	calls lineCalls
+
 	mu      sync.Mutex
-	pending map[jsonrpc.ID]bool // calls read and not answered
-	idle    chan struct{}       // closed when pending is empty again; nil if nobody waits
-	readErr error               // why lines was closed, if not io.EOF
+	readErr error // why lines was closed, if not io.EOF
 }
 
 // errEnded is returned by Read once the server has ended the connection.
@@ -47,7 +49,8 @@ var errEnded = errors.New("the connection was ended by the server")
 
 // newLineConn starts reading in. It is a transport for one connection.
 func newLineConn(ctx context.Context, in io.Reader, out io.Writer, grace time.Duration) *lineConn {
-	c := &lineConn{ctx: ctx, lines: make(chan []byte), ended: make(chan struct{}), out: out, grace: grace, pending: map[jsonrpc.ID]bool{}}
+	c := &lineConn{ctx: ctx, lines: make(chan []byte), ended: make(chan struct{}), out: out, grace: grace}
+	c.calls.by, c.calls.wait = map[jsonrpc.ID][]*lineCall{}, placeWait
 	go c.readLines(in)
 	return c
 }
@@ -121,17 +124,39 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			if answered {
 				continue
 			}
-			if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
-				c.mu.Lock()
-				c.pending[req.ID] = true
-				c.mu.Unlock()
-				if d, linked := link.DeliveryOf(c.ctx, req.ID.Raw()); linked {
-					req.Extra = &sdk.RequestExtra{Header: deliveryHeader(d)}
-				}
+			req, ok := msg.(*jsonrpc.Request)
+			if !ok || !req.IsCall() {
+				return msg, nil
 			}
-			return msg, nil
+			key, err := c.calls.add(ctx, c.ended, req.ID, len(line))
+			switch {
+			case errors.Is(err, errEnded), err != nil && ctx.Err() != nil:
+				return nil, err
+			case errors.Is(err, errSameID): // an answer with the id would be taken for that of the other one
+				err = c.answerUnreadable(&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
+			case err != nil: // the client waits for an answer, which it may not read
+				err = c.refuse(req.ID, &jsonrpc.Error{Code: codeLimited, Message: err.Error()})
+			default:
+				return c.accept(req, key), nil
+			}
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
+}
+
+// accept gives a call the key of its account and its Delivery.
+func (c *lineConn) accept(req *jsonrpc.Request, key string) *jsonrpc.Request {
+	h := http.Header{}
+	if key != "" {
+		h.Set(accountHeader, key)
+	}
+	if d, linked := link.DeliveryOf(c.ctx, req.ID.Raw()); linked {
+		setDelivery(h, d)
+	}
+	req.Extra = &sdk.RequestExtra{Header: h}
+	return req
 }
 
 // limit holds a message against the rate of its tenant. A call over the rate is
@@ -146,7 +171,7 @@ func (c *lineConn) limit(ctx context.Context, msg jsonrpc.Message) (answered boo
 			return false, nil
 		}
 		if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
-			return true, c.Write(ctx, &jsonrpc.Response{ID: req.ID, Error: limitProblem(over)})
+			return true, c.refuse(req.ID, limitProblem(over))
 		}
 		timer := time.NewTimer(over.RetryAfter)
 		select {
@@ -161,24 +186,13 @@ func (c *lineConn) limit(ctx context.Context, msg jsonrpc.Message) (answered boo
 	}
 }
 
-// atEnd waits for the answers still owed, and tells how the input ended.
+// atEnd waits for the answers still owed, and returns how the input ended. It stops
+// waiting when none is written for the grace period.
 func (c *lineConn) atEnd() error {
 	c.mu.Lock()
 	err := c.readErr
-	var idle chan struct{}
-	if len(c.pending) > 0 {
-		idle = make(chan struct{})
-		c.idle = idle
-	}
 	c.mu.Unlock()
-	if idle != nil {
-		timer := time.NewTimer(c.grace)
-		defer timer.Stop()
-		select {
-		case <-idle:
-		case <-timer.C:
-		case <-c.ended:
-		}
+	for c.awaitAnswer() {
 	}
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
@@ -186,23 +200,44 @@ func (c *lineConn) atEnd() error {
 	return io.EOF
 }
 
+// awaitAnswer waits for the next answer. It returns false when none is owed, none is
+// written for the grace period, or the server ends the connection.
+func (c *lineConn) awaitAnswer() bool {
+	next := c.calls.nextAnswer()
+	if next == nil {
+		return false
+	}
+	timer := time.NewTimer(c.grace)
+	defer timer.Stop()
+	select {
+	case <-next:
+		return true
+	case <-timer.C:
+	case <-c.ended:
+	}
+	return false
+}
+
 // Write sends a message as one line.
 func (c *lineConn) Write(_ context.Context, msg jsonrpc.Message) error {
+	if res, ok := msg.(*jsonrpc.Response); ok {
+		c.calls.answering(res.ID)
+		defer c.calls.remove(res.ID)
+	}
 	data, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
 		return fmt.Errorf("encode a message: %w", err)
 	}
-	err = c.writeLine(data)
-	if res, ok := msg.(*jsonrpc.Response); ok {
-		c.mu.Lock()
-		delete(c.pending, res.ID)
-		if len(c.pending) == 0 && c.idle != nil {
-			close(c.idle)
-			c.idle = nil
-		}
-		c.mu.Unlock()
+	return c.writeLine(data)
+}
+
+// refuse answers a call that the SDK does not get.
+func (c *lineConn) refuse(id jsonrpc.ID, problem *jsonrpc.Error) error {
+	data, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: id, Error: problem})
+	if err != nil {
+		return fmt.Errorf("encode a message: %w", err)
 	}
-	return err
+	return c.writeLine(data)
 }
 
 func (c *lineConn) writeLine(data []byte) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -38,6 +39,11 @@ var paramForms = map[string]func() any{
 	"tasks/result":             func() any { return new(taskParams) },
 	"tasks/list":               func() any { return new(taskParams) },
 }
+
+// needParams are the methods whose requests must have params. The SDK refuses others
+// over HTTP without their id.
+var needParams = []string{"initialize", "tools/call", "resources/read", "resources/subscribe", "resources/unsubscribe",
+	"subscriptions/listen", "prompts/get", "completion/complete", "logging/setLevel"}
 
 // callParams are those of tools/call, with the member the SDK does not know.
 type callParams struct {
@@ -101,8 +107,10 @@ func checkParams(message []byte, knownOnly bool) (id json.RawMessage, problem *j
 		return refuse(jsonrpc.CodeInvalidRequest, "%s is a notification: send it without an id", quote(m.Method))
 	case knownOnly && !known && m.Method != "": // without a method it is a response
 		return refuse(jsonrpc.CodeMethodNotFound, "method not found: %s", quote(m.Method))
+	case (len(m.Params) == 0 || isNull(m.Params)) && slices.Contains(needParams, m.Method):
+		return refuse(jsonrpc.CodeInvalidParams, "%s needs params: send an object with them", m.Method)
 	case !known || len(m.Params) == 0 || isNull(m.Params):
-		return nil, nil // the SDK says so, in few words
+		return nil, nil
 	case m.Params[0] != '{':
 		return refuse(jsonrpc.CodeInvalidParams, "the params of %s must be an object, not %s", m.Method, describe(m.Params))
 	}
@@ -173,6 +181,18 @@ func answerRefused(next sdk.MethodHandler) sdk.MethodHandler {
 			return nil, carriedError{problem}
 		}
 		return nil, problem
+	}
+}
+
+// refuseSecondInitialize answers initialize in a session that is initialized already. The SDK's own
+// answer has no code.
+func refuseSecondInitialize(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		ss, ok := req.GetSession().(*sdk.ServerSession)
+		if method == "initialize" && ok && ss.InitializeParams() != nil {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this session is initialized already; open another connection for another session"}
+		}
+		return next(ctx, method, req)
 	}
 }
 

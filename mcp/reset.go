@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"daybook/events"
+	"daybook/internal/reads"
 	"daybook/ledger"
 	"daybook/projections"
 )
@@ -40,7 +41,13 @@ func (s *Server) resetSession(ctx context.Context, c caller, a arguments) (answe
 	if err := s.resetTarget(ctx, c, a.text("session"), &r); err != nil {
 		return answer{}, err
 	}
+	if r.Heap != "" { // the whole session is read
+		if err := permitted(ctx); err != nil {
+			return answer{}, err
+		}
+	}
 	done, err := s.opts.Commands.ResetSession(ctx, r)
+	reads.From(ctx).Yield()
 	if err != nil {
 		return answer{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"daybook/events"
 	"daybook/ledger"
@@ -94,13 +95,14 @@ func (s *Server) submitRun(ctx context.Context, c caller, a arguments) (ledger.R
 	if a.has("idempotency_key") {
 		sub.IdempotencyKey = a.text("idempotency_key")
 	}
+	began := time.Now()
 	before := s.runContext(ctx, c, &sub)
 	if before != nil && before.Reused && !a.has("idempotency_key") && a.truth("reuse") {
 		c.earlier.before = before
 		s.noteReuse(ctx, c, a, before)
 		return ledger.Receipt{ExecutionID: before.ExecutionID, Repeated: true}, nil
 	}
-	r, err := s.opts.Commands.Submit(ctx, sub)
+	r, err := s.opts.Commands.Submit(ledger.AskedAt(ctx, began), sub)
 	if before != nil && before.ExecutionID != r.ExecutionID {
 		before.Reused = false
 		c.earlier.before = before

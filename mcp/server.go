@@ -204,7 +204,7 @@ func (s *Server) build() {
 		}
 		s.sdk.AddReceivingMiddleware(s.refuseBadAddresses)
 	}
-	s.sdk.AddReceivingMiddleware(s.bounded, boundSession, s.accounted, s.permittable, s.refuseUnknownNames(byName), answerRefused)
+	s.sdk.AddReceivingMiddleware(s.bounded, boundSession, s.accounted, s.permittable, s.refuseUnknownNames(byName), refuseSecondInitialize, answerRefused)
 	s.sdk.AddReceivingMiddleware(s.identified) // the last one added is the first to see a request
 }
 

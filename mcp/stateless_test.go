@@ -308,7 +308,7 @@ func TestLaggingProjections(t *testing.T) {
 		if err != nil || res.IsError {
 			t.Fatalf("%v %v", res, err)
 		}
-		if d := time.Since(start); d != 5*time.Second {
+		if d := time.Since(start); d != 4500*time.Millisecond {
 			t.Errorf("waited %v", d)
 		}
 		if err := cs.Close(); err != nil {

@@ -10,12 +10,13 @@ import (
 
 	"daybook/events"
 	"daybook/internal/access"
+	"daybook/internal/budget"
 	"daybook/ledger"
 )
 
-// eofGrace is how long calls in progress may take to answer once the client
-// has closed its end: long enough for what was piped in to be answered, shorter
-// than clients wait before they kill.
+// eofGrace is how long the connection waits for the next answer to a call in
+// progress once the client has closed its end. It is shorter than clients wait
+// before they kill.
 const eofGrace = 1500 * time.Millisecond
 
 // MaxMessageBytes bounds one message of a client, without its line end.
@@ -40,6 +41,11 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, se
 	}
 	conn := newLineConn(ctx, in, out, eofGrace)
 	conn.count = func() error { return s.opts.Quotas.Request(access.Anybody()) }
+	if s.opts.Budget != nil {
+		conn.calls.known = &s.tenants.accounts
+		conn.calls.account = func() *budget.Account { return s.opts.Budget.Answer(s.tenant, 1) }
+	}
+	defer conn.calls.removeAll()
 	ss, err := s.sdk.Connect(withOrigin(ctx, origin{transport: transportStdio, session: session, connection: cmp.Or(ConnectionOf(ctx), events.NewSessionID()), identity: access.Anybody()}), conn, nil)
 	if err != nil {
 		return fmt.Errorf("open the connection: %w", err)

@@ -153,7 +153,7 @@ func (s *Server) beginTask(ctx context.Context, call *sdk.CallToolRequest, t too
 
 // readable waits until an execution that was just accepted can be read.
 func (s *Server) readable(ctx context.Context, r ledger.Receipt) (projections.ExecutionDetail, error) {
-	wait, stop := context.WithTimeout(ctx, readWait)
+	wait, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
 	if err := s.opts.Queries.Wait(wait, r.Seq); err != nil {
 		return projections.ExecutionDetail{}, err

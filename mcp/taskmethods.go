@@ -184,7 +184,7 @@ func (s *Server) cancelRun(ctx context.Context, p *taskParams) error {
 	if err != nil {
 		return err
 	}
-	wait, stop := context.WithTimeout(ctx, readWait)
+	wait, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
 	return s.opts.Queries.Wait(wait, seq)
 }

@@ -77,8 +77,15 @@ type answer struct {
 // position of what it recorded.
 const metaSequence = "daybook/sequence"
 
-// readWait bounds how long a command waits for its event to become readable.
-const readWait = 5 * time.Second
+// answerWait is how long a call may take that does not wait for the end of a run: the
+// client has the answer within 5 s. contextWait is the part of it in which the call waits
+// for its context.
+const answerWait, contextWait = 4500 * time.Millisecond, 2 * time.Second
+
+// timeLeft is how long what remains to be done of a call may take.
+func timeLeft(began time.Time) time.Duration {
+	return max(answerWait-time.Since(began), time.Second)
+}
 
 func (t tool) declaration() *sdk.Tool {
 	return &sdk.Tool{
@@ -128,8 +135,13 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 			}
 		}
 		c := s.callerOf(ctx, req)
+		began := time.Now()
 		use := s.enter(ctx, c, t, a)
-		ans, err := t.do(ctx, c, a)
+		asked := ctx
+		if t.submit == nil {
+			asked = ledger.AskedAt(ctx, began)
+		}
+		ans, err := t.do(asked, c, a)
 		if err != nil {
 			return s.refuse(ctx, t.name, err), nil
 		}
@@ -139,7 +151,7 @@ func (s *Server) handler(t tool) sdk.ToolHandler {
 		}
 		res = resultOf(ans, s.leave(ctx, use, t, a, ans, body), use.format())
 		if ans.seq != 0 {
-			s.awaitReadable(ctx, ans.seq)
+			s.awaitReadable(ctx, ans.seq, timeLeft(began))
 		}
 		return res, nil
 	}
@@ -183,11 +195,11 @@ func (s *Server) untilClose(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// awaitReadable waits until what a command recorded can be read, so that the
+// awaitReadable waits for a time until what a command recorded can be read, so that the
 // next question of the same client sees it. A read side that lags does not
 // undo what is on record.
-func (s *Server) awaitReadable(ctx context.Context, seq uint64) {
-	wait, stop := context.WithTimeout(ctx, readWait)
+func (s *Server) awaitReadable(ctx context.Context, seq uint64, most time.Duration) {
+	wait, stop := context.WithTimeout(ctx, most)
 	defer stop()
 	if err := s.opts.Queries.Wait(wait, seq); err != nil && ctx.Err() == nil {
 		s.logger.WarnContext(ctx, "waiting for the projections", "seq", seq, "err", err)
