@@ -42,6 +42,10 @@ func (d *Daybook) acceptedDir() string    { return filepath.Join(d.opts.DataDir,
 // moved aside as they are found, and what is sound of them takes their place, with
 // a new volume whose first event names every position that is lost.
 func (d *Daybook) acceptDamage(ctx context.Context) error {
+	plan, carryOut := d.planAcceptance, d.carryOut
+	if d.opts.NATSURL != "" {
+		plan, carryOut = d.planOutside, d.carryOutOutside
+	}
 	var a acceptance
 	switch raw, err := os.ReadFile(d.acceptanceFile()); {
 	case err == nil:
@@ -54,7 +58,7 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 	case !d.opts.AcceptDamage:
 		return nil
 	default:
-		planned, err := d.planAcceptance(ctx)
+		planned, err := plan(ctx)
 		if err != nil {
 			return err
 		}
@@ -71,11 +75,14 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 			return fmt.Errorf("write down what is accepted: %w", err)
 		}
 	}
-	if err := d.carryOut(ctx, a); err != nil {
+	if err := carryOut(ctx, a); err != nil {
 		return fmt.Errorf("accept the damage (the next start goes on with it): %w", err)
 	}
-	d.opts.Logger.WarnContext(ctx, "the damage was accepted; the ledger goes on behind it",
-		"volume", int(a.Volume), "position", a.First, "lost_positions", a.Lost.Between(1, a.First), "damaged_files", filepath.Join(d.opts.DataDir, a.Kept))
+	attrs := []any{"volume", int(a.Volume), "position", a.First, "lost_positions", a.Lost.Between(1, a.First)}
+	if a.Kept != "" {
+		attrs = append(attrs, "damaged_files", filepath.Join(d.opts.DataDir, a.Kept))
+	}
+	d.opts.Logger.WarnContext(ctx, "the damage was accepted; the ledger continues behind it", attrs...)
 	return nil
 }
 
@@ -84,8 +91,12 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 func (d *Daybook) planAcceptance(ctx context.Context) (*acceptance, error) {
 	known := audit.KnownLeaves(auditDir(d.opts.DataDir))
 	look := newLook()
-	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Sound: soundBy(known), Found: look.see})
+	compared := comparison{known: known}
+	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Sound: soundBy(&compared), Found: look.see})
 	if err != nil {
+		return nil, err
+	}
+	if err := compared.foreign(auditDir(d.opts.DataDir)); err != nil {
 		return nil, err
 	}
 	reach, err := d.reach()
@@ -151,19 +162,48 @@ func noteOf(found []damage.Finding) string {
 }
 
 // soundBy compares records of the ledger with the hashes that are known of them.
-func soundBy(known *audit.Known) func(stream string, r streamfiles.Record) bool {
+func soundBy(c *comparison) func(stream string, r streamfiles.Record) bool {
 	return func(stream string, r streamfiles.Record) bool {
 		if _, ledger := events.VolumeOf(stream); !ledger {
 			return true
 		}
-		m := storedOf(r)
-		if want, ok := known.Leaf(r.Seq); ok {
-			got, err := audit.LeafHash(m)
-			return err == nil && got == want
-		}
-		_, err := events.Decode(m.Seq, m.Message)
-		return err == nil
+		return c.sound(storedOf(r))
 	}
+}
+
+// comparison compares messages of the ledger with the hashes that were taken of them.
+type comparison struct {
+	known *audit.Known
+	// same and changed count the intact events of which a hash is known.
+	same, changed int
+}
+
+// sound reports whether a message is an event, and the one that was hashed when it was
+// recorded, where that is known. A message that is no event may have been hashed too:
+// what is written to the stream is hashed before it is decoded.
+func (c *comparison) sound(m events.Stored) bool {
+	if _, err := events.Decode(m.Seq, m.Message); err != nil {
+		return false
+	}
+	want, ok := c.known.Leaf(m.Seq)
+	if !ok {
+		return true
+	}
+	if got, err := audit.LeafHash(m); err != nil || got != want {
+		c.changed++
+		return false
+	}
+	c.same++
+	return true
+}
+
+// foreign is the error of hashes that contradict more events than they confirm: they
+// are of another ledger, and no event was changed.
+func (c *comparison) foreign(dir string) error {
+	if c.changed <= c.same {
+		return nil
+	}
+	return fmt.Errorf("accept damage: the proofs in %s contradict %d of %d intact events, so they are of another ledger; restore that directory from a copy of this ledger, or move it away, and the ledger gets a new key", dir, c.changed, c.changed+c.same)
 }
 
 // storedOf is a record as the ledger would deliver it.
@@ -235,7 +275,7 @@ func (d *Daybook) moveAside(ctx context.Context, kept string) error {
 			return err
 		}
 		how := streamfiles.SalvageOptions{
-			Sound: soundBy(audit.KnownLeaves(auditDir(d.opts.DataDir))),
+			Sound: soundBy(&comparison{known: audit.KnownLeaves(auditDir(d.opts.DataDir))}),
 			// Only sealed volumes are never written again.
 			Copy: func(stream string) bool { _, ledger := events.VolumeOf(stream); return !ledger },
 		}

@@ -54,18 +54,23 @@ func authenticator(o Options) (access.Authenticator, error) {
 	if o.TokenFile != "" {
 		f, err := access.OpenTokens(o.TokenFile, o.Logger, nil)
 		if err != nil {
-			return nil, err
+			return nil, ofField("TokenFile", err)
 		}
 		a.Tokens = f
 	}
 	if o.OIDC.Issuer != "" {
+		if o.OIDC.Tenant != "" {
+			if err := access.CheckTenant(o.OIDC.Tenant); err != nil {
+				return nil, ofField("OIDC.Tenant", err)
+			}
+		}
 		i, err := access.NewIssuer(access.OIDCOptions{
 			Issuer: o.OIDC.Issuer, Audience: o.OIDC.Audience,
 			TenantClaim: o.OIDC.TenantClaim, Tenant: o.OIDC.Tenant, ScopeClaim: o.OIDC.ScopeClaim, BareScopes: o.OIDC.BareScopes,
 			Logger: o.Logger,
 		})
 		if err != nil {
-			return nil, err
+			return nil, ofField("OIDC.Issuer", err)
 		}
 		a.Issuer = i
 	}
@@ -83,7 +88,7 @@ func (d *Daybook) issuers() []string {
 	return []string{d.opts.OIDC.Issuer}
 }
 
-// openAccess reads who may come in and how much each may use.
+// openAccess sets up the authentication and the limits of tenants.
 func (d *Daybook) openAccess(context.Context) error {
 	var err error
 	if d.auth, err = authenticator(d.opts); err != nil {

@@ -70,6 +70,9 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 		NoSync:     d.opts.NoSync,
 		Logger:     d.opts.Logger,
 	})
+	if _, ok := errors.AsType[*audit.KeyFileError](err); ok {
+		return asOption(ofField("AuditKey", err))
+	}
 	if err != nil {
 		return err
 	}
@@ -85,6 +88,10 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 // sealAudit signs what is on record at the end.
 func (d *Daybook) sealAudit() {
 	if d.auditing == nil {
+		return
+	}
+	if d.damage.Damaged() { // nothing can be appended
+		d.auditing.end()
 		return
 	}
 	ctx, stop := context.WithTimeoutCause(context.Background(), sealWait, errors.New("it took too long"))

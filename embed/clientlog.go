@@ -27,8 +27,24 @@ type clientLog struct {
 // limit of what it adds, or if too many earlier changes of the tenant stay unapplied. It
 // is an *events.UnwritableError while the disk is below the reserve or the projections
 // cannot be written. A command of which an event is recorded is not held back any more:
-// its answer could not say that nothing was recorded.
+// its answer could not say that nothing was recorded. A command of which nothing was sent
+// is an *events.NoAnswerError within 200 ms while an outside server is silent.
 func (l clientLog) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	if l.entered {
+		// Notes are recorded later, and an edit has the reason at once.
+		if err := l.Silent(); err != nil {
+			return 0, fmt.Errorf("append %s: %w", e.Type, err)
+		}
+	}
+	if ledger.HasSentNothing(ctx) {
+		if err := l.AwaitAnswers(ctx); err != nil {
+			if silent, ok := errors.AsType[*events.NoAnswerError](err); ok {
+				silent.NotSent = true
+			}
+			return 0, fmt.Errorf("append %s: %w", e.Type, err)
+		}
+	}
+	ledger.NoteSent(ctx)
 	seq, err := l.append(ctx, e, after)
 	if err == nil {
 		ledger.NoteRecorded(ctx)
@@ -78,9 +94,7 @@ func (l clientLog) append(ctx context.Context, e events.Event, after int64) (uin
 		return l.Store.Append(ctx, e, after)
 	case !held, ledger.HasRecorded(ctx):
 		appended := l.d.changes.Count(l.d.projections, e.Tenant, size)
-		seq, err := l.Store.Append(ctx, e, after)
-		appended(seq)
-		return seq, err
+		return l.record(ctx, e, after, appended)
 	}
 	if err := l.d.disk.isLow(); err != nil {
 		return 0, fmt.Errorf("append %s: %w", e.Type, err)
@@ -93,9 +107,14 @@ func (l clientLog) append(ctx context.Context, e events.Event, after int64) (uin
 	if err != nil {
 		return 0, err
 	}
-	seq, err := l.Store.Append(ctx, e, after)
-	appended(seq)
-	return seq, err
+	return l.record(ctx, e, after, appended)
+}
+
+// record appends an event and notes its position, also when that panics: otherwise its
+// tenant would count as one that asks until the server ends, and others would wait for it.
+func (l clientLog) record(ctx context.Context, e events.Event, after int64, appended func(seq uint64)) (seq uint64, err error) {
+	defer func() { appended(seq) }()
+	return l.Store.Append(ctx, e, after)
 }
 
 var _ access.Applied = (*projections.Store)(nil)

@@ -52,6 +52,8 @@ const (
 	// answerGrace is how long requests in progress may take to be answered once the
 	// last run has ended; the next owner answers the others.
 	answerGrace = 300 * time.Millisecond
+	// endWait is how long a client waits for the end of the connection that it had before.
+	endWait = 10 * time.Second
 )
 
 // clients are the ends of all links to this owner.
@@ -63,10 +65,13 @@ type clients struct {
 	mu    sync.Mutex
 	held  bool                    // no further client is served
 	conns map[*link.Conn]struct{} // guarded by mu
+	// serving are the newest connections of clients by their key; each is closed at its
+	// end. Guarded by mu.
+	serving map[string]chan struct{}
 }
 
 func newClients() *clients {
-	c := &clients{conns: map[*link.Conn]struct{}{}}
+	c := &clients{conns: map[*link.Conn]struct{}{}, serving: map[string]chan struct{}{}}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	return c
 }
@@ -81,8 +86,38 @@ func (c *clients) enter() bool {
 	return !c.held
 }
 
+// inTurn waits until the connection that a client had before has ended: a client that was
+// cut off for being slow attaches again to the same owner. done MUST be called at the end
+// of the new one.
+//
+// The first connection of a client, of generation 0, waits for none.
+func (c *clients) inTurn(ctx context.Context, key string, generation int) (done func()) {
+	end := make(chan struct{})
+	c.mu.Lock()
+	before := c.serving[key]
+	c.serving[key] = end
+	c.mu.Unlock()
+	if before != nil && generation > 0 {
+		late := time.NewTimer(endWait)
+		defer late.Stop()
+		select {
+		case <-before:
+		case <-late.C:
+		case <-ctx.Done():
+		}
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		close(end)
+		if c.serving[key] == end {
+			delete(c.serving, key)
+		}
+	}
+}
+
 // serve serves a client that has entered.
-func (c *clients) serve(conn *link.Conn, server func(context.Context, io.Reader, io.Writer) error) error {
+func (c *clients) serve(ctx context.Context, conn *link.Conn, server func(context.Context, io.Reader, io.Writer) error) error {
 	c.mu.Lock()
 	c.conns[conn] = struct{}{}
 	held := c.held
@@ -95,7 +130,7 @@ func (c *clients) serve(conn *link.Conn, server func(context.Context, io.Reader,
 		delete(c.conns, conn)
 		c.mu.Unlock()
 	}()
-	return conn.Serve(c.ctx, server)
+	return conn.Serve(ctx, server)
 }
 
 // hold leaves what clients send from now on to the next owner.
@@ -180,11 +215,22 @@ func (d *Daybook) attach(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	protocol, server := d.serverOf(h)
+	ctx, detach := context.WithCancelCause(d.clients.ctx)
+	defer detach(nil)
 	end := link.NewConn(conn, buffered.Reader, link.Options{
 		Protocol: protocol, Connection: h.Connection, Generation: h.Generation,
 		OnProblem: func(err error) { d.opts.Logger.Warn("a client's connection", "error", err) },
+		Pace:      d.opts.linkPace(),
+		// A client that reads again attaches again.
+		OnStall:  func() { detach(acp.ErrDetached) },
+		HoldLine: func(n int64) (func(), error) { return d.holdLine(ctx, n) },
 	})
-	if err := d.clients.serve(end, server); err != nil {
+	defer d.clients.inTurn(ctx, h.Connection, h.Generation)()
+	err = d.clients.serve(ctx, end, func(ctx context.Context, in io.Reader, out io.Writer) error {
+		defer detach(nil) // a line that waits for memory has no reader
+		return server(ctx, in, out)
+	})
+	if err != nil {
 		d.opts.Logger.Debug("a client ended", "error", err)
 	}
 }

@@ -86,9 +86,16 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 		return err
 	}
 	opts := projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), Full: d.disk.isLow() != nil, Logger: d.opts.Logger}
-	if built, err := projections.Prepare(ctx, opts, d.store, d.soundEnd(last)); err != nil {
+	built, err := projections.Prepare(ctx, opts, d.store, d.soundEnd(last))
+	if errors.Is(err, events.ErrDamaged) { // the store has reported the event
+		if sound := d.soundEnd(last); sound < last {
+			built, err = projections.Prepare(ctx, opts, d.store, sound)
+		}
+	}
+	if err != nil {
 		return err
-	} else if built && last > 0 {
+	}
+	if built && last > 0 {
 		d.opts.Logger.InfoContext(ctx, "built the projections anew", "events", last)
 	}
 	d.projections, err = projections.Open(ctx, opts)
@@ -154,6 +161,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		Workers:   workers{d.pool},
 		Memory:    runMemory{d.budget},
 		DrainWait: d.opts.DrainWait,
+		Silent:    d.store.Silent,
 		Logger:    d.opts.Logger,
 	}
 	d.acp = d.newAgent()

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"daybook/audit"
@@ -88,10 +90,7 @@ func (d *Daybook) lookForDamage(ctx context.Context) error {
 		return err
 	}
 	if d.opts.NATSURL != "" {
-		if d.opts.AcceptDamage {
-			return errors.New("damage of a ledger on an outside NATS server cannot be accepted here: its files are that server's")
-		}
-		return nil // another server's files
+		return d.acceptDamage(ctx) // the files are another server's
 	}
 	if err := d.repairDescriptions(ctx); err != nil {
 		return err
@@ -336,7 +335,26 @@ func (d *Daybook) met(err error) {
 		d.blobDamaged(b.Blob, errors.New(b.Why))
 		return
 	}
-	d.damage.Report(damage.Finding{What: err.Error(), By: damage.OnReading})
+	f := damage.Finding{What: err.Error(), By: damage.OnReading}
+	if bad, ok := errors.AsType[*events.DecodeError](err); ok {
+		f.First, f.Last, f.What = bad.Seq, bad.Seq, "the event cannot be read: "+bad.Err.Error()
+		f.Stream = streamOf(bad.Subject)
+	}
+	d.damage.Report(f)
+}
+
+// streamOf is the stream that a subject of the ledger is stored in; empty for another
+// subject.
+func streamOf(subject string) string {
+	parts := strings.SplitN(subject, ".", 3)
+	if len(parts) < 3 {
+		return ""
+	}
+	v, err := strconv.ParseUint(parts[1], 10, 16)
+	if err != nil || parts[0] != "ledger" {
+		return ""
+	}
+	return events.Volume(v).Stream()
 }
 
 // watchDamage stops what must not go on when damage is found while it runs.
@@ -405,7 +423,7 @@ func (d *Daybook) webhooksOrNone() httpapi.Webhooks {
 	if d.webhooks == nil {
 		return nil
 	}
-	return d.webhooks
+	return webhookGate{d.webhooks, d}
 }
 
 // checkFiles is what is wrong with the files of a ledger that no process uses, or

@@ -26,8 +26,9 @@ const (
 	// floorPart is the part of the reserve that is left to what must be written even
 	// then: the projections, the hashes and the files of the embedded server.
 	floorPart = 4
-	// The ballast is a file that is only there to be deleted: a server can be started
-	// on a full disk, to read, because it needs no more than that.
+	// The ballast is a file that only a start deletes: it gives a start on a full disk some
+	// space. A running server keeps it, because what fills the disk would take that space
+	// too.
 	ballastName               = "ballast"
 	leastBallast, mostBallast = 1 << 20, 4 << 20
 	ballastPart               = 16
@@ -55,6 +56,7 @@ type disk struct {
 	looked time.Time
 	free   int64
 	unseen int64 // bytes written since looked, or about to be
+	reads  bool  // the free space is read
 	low    bool  // below the reserve
 	out    bool  // below the floor
 }
@@ -98,11 +100,19 @@ func space(dir string) (size, free int64, err error) {
 }
 
 // look reads the free space, unless that was just done and little was written since. A limit that was passed
-// counts as passed until there is an eighth more. The caller must hold mu.
+// counts as passed until there is an eighth more. A file system can be slow to answer, so
+// the other callers take what was read before meanwhile. The caller must hold mu, which is
+// released while the free space is read.
 func (k *disk) look() {
-	if time.Since(k.looked) >= diskFresh || k.unseen >= diskUnseen {
-		if _, free, err := space(k.dir); err == nil { // else what was read before is the best there is
-			k.looked, k.free, k.unseen = time.Now(), free, 0
+	if !k.reads && (time.Since(k.looked) >= diskFresh || k.unseen >= diskUnseen) {
+		before := k.unseen
+		k.reads = true
+		k.mu.Unlock()
+		_, free, err := space(k.dir)
+		k.mu.Lock()
+		k.reads = false
+		if err == nil { // else what was read before is the best there is
+			k.looked, k.free, k.unseen = time.Now(), free, k.unseen-before
 		}
 	}
 	left := k.free - k.unseen
@@ -149,16 +159,20 @@ func (k *disk) isOut() error {
 
 // why is the reason. The caller must hold mu.
 func (k *disk) why() error {
-	what := fmt.Sprintf("free some space: with %d MiB free the server takes writes again by itself; what was acknowledged is safe", (k.reserve+k.reserve/8)>>20)
+	what := fmt.Sprintf("free some space: with %d MiB free the server takes writes again by itself; what was acknowledged is safe", ceilMiB(k.reserve+k.reserve/8))
 	if k.reserve > k.size-k.size/reservePart {
 		what = fmt.Sprintf("the whole disk has %d MiB: start the server with a smaller --disk-reserve, such as --disk-reserve 256", k.size>>20)
 	}
 	return &events.UnwritableError{
 		What:   "the ledger",
-		Reason: fmt.Sprintf("too little of the disk is free: %d MiB, and the reserve is %d MiB (--disk-reserve); %s", k.free>>20, k.reserve>>20, what),
+		Reason: fmt.Sprintf("too little of the disk is free: %d MiB, and the reserve is %d MiB (--disk-reserve); %s", k.free>>20, ceilMiB(k.reserve), what),
 		Passes: true,
 	}
 }
+
+// ceilMiB returns bytes in MiB, rounded up: a reserve is then never printed as less than
+// the free space below it.
+func ceilMiB(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }
 
 // keepBallast makes the ballast, if there is plenty of space and it is not there.
 func (k *disk) keepBallast() error {
@@ -252,8 +266,6 @@ func (d *Daybook) watchDisk(ctx context.Context) error {
 					if err := d.disk.keepBallast(); err != nil {
 						d.opts.Logger.WarnContext(ctx, "the next start on a full disk may fail", "err", err)
 					}
-				} else if d.disk.isOut() != nil {
-					d.disk.dropBallast()
 				}
 			}
 			if failed = writable.Err() != nil; failed && d.reopen(ctx, context.Cause(writable)) {
@@ -292,7 +304,7 @@ func now(deliver bool) <-chan struct{} {
 // Unwritable is why nothing can be recorded now, or nil. With damage it stays so;
 // a full disk passes.
 func (d *Daybook) Unwritable() error {
-	return cmp.Or(d.damage.ReadOnly(), d.disk.isLow())
+	return cmp.Or(d.damage.ReadOnly(), d.disk.isLow(), d.store.Unwritable())
 }
 
 // whileNot is a channel, or nil, which never delivers.

@@ -2,15 +2,11 @@ package embed_test
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"daybook/embed"
 	"daybook/events"
@@ -84,44 +80,5 @@ func TestNewDirectoryOnAFullDisk(t *testing.T) {
 	book = start(t, embed.Options{DataDir: dir, DiskReserve: -1})
 	if result, _ := completes(t, book, embed.Script{Code: "2+2"}); result != "4" {
 		t.Errorf("with space again 2+2 is %s", result)
-	}
-}
-
-// Below the reserve no change of a client is recorded, also where a run in progress
-// still is.
-func TestChangesBelowTheReserve(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		t.Fatal(err)
-	}
-	book := start(t, embed.Options{DataDir: dir, DiskReserve: 2 * int64(st.Bfree) * st.Bsize, HTTPAddr: "127.0.0.1:0"})
-	for path, want := range map[string]int{
-		"/api/heaps/" + events.Hash(nil) + "/tags": http.StatusServiceUnavailable,
-		"/api/logical-sessions":                    http.StatusServiceUnavailable,
-		"/api/context?session=a":                   http.StatusServiceUnavailable,
-	} {
-		method, body := http.MethodPut, `{"tags":{"a":"b"}}`
-		switch {
-		case strings.Contains(path, "logical"):
-			method, body = http.MethodPost, `{"intent":"full","seeds":["builtin"]}`
-		case strings.Contains(path, "context"):
-			method, body = http.MethodPatch, `{"custom":{"a":1}}`
-		}
-		req, err := http.NewRequestWithContext(t.Context(), method, book.URL()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || resp.StatusCode != want || !regexp.MustCompile(`too little of the disk is free: \d+ MiB, and the reserve is \d+ MiB \(--disk-reserve\); (free some space: with \d+ MiB free the server takes writes again by itself|the whole disk has \d+ MiB: start the server with a smaller --disk-reserve)`).Match(raw) {
-			t.Errorf("%s %s on a full disk is answered %d: %s, %v", method, path, resp.StatusCode, raw, err)
-		}
 	}
 }

@@ -30,5 +30,10 @@ func TestDiskCountsWhatIsWritten(t *testing.T) {
 	if k.looked = time.Now().Add(-time.Second); k.isLow() == nil {
 		t.Error("the disk was not looked at after a second")
 	}
+	// While the free space is read, others do not wait for it.
+	k.reserve, k.reads, k.looked, k.free, k.unseen, k.low = 100, true, time.Time{}, 1000, 0, false
+	if k.isLow() != nil || !k.looked.IsZero() {
+		t.Error("the disk was looked at twice at once")
+	}
 	(*disk)(nil).wrote(1)
 }

@@ -123,11 +123,12 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		doing string
 		do    func(context.Context) error
 	}{
+		{"look at the data directory", ofOption(d.checkPlace)},
 		{"limit the memory", d.limitMemory},
-		{"read who may come in", d.openAccess},
+		{"set up the authentication", ofOption(d.openAccess)},
 		{"bound the connections", d.boundConnections},
-		{"open the addresses", d.openListeners},
-		{"take the data directory", d.takeDirectory},
+		{"open the addresses", ofOption(d.openListeners)},
+		{"take the data directory", ofOption(d.takeDirectory)},
 		{"look at the disk", d.openDisk},
 		{"look for damage", d.lookForDamage},
 		{"open the ledger", d.openLedger},
@@ -138,6 +139,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"look for lost keys", d.missKeys},
 		{"open the contexts", d.startContexts},
 		{"open the audit log", d.startAudit},
+		{"record where the ledger is", d.recordPlace},
 		{"start the webhooks", d.startWebhooks},
 		{"start the collection of heaps", d.startRetention},
 		{"start the MCP servers", d.startToolServers},
@@ -161,9 +163,20 @@ func newDaybook(opts Options) *Daybook {
 	return &Daybook{opts: opts, damage: damage.NewState(), budget: newBudget(opts.MemoryMB), reads: reads.New(reads.Options{}), clients: newClients(), use: newUse(), done: make(chan struct{})}
 }
 
+// ofOption marks the errors of a step that only an option can be at fault for.
+func ofOption(step func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := step(ctx)
+		if ctx.Err() != nil {
+			return err
+		}
+		return asOption(err)
+	}
+}
+
 func (d *Daybook) takeDirectory(ctx context.Context) error {
 	if err := os.MkdirAll(d.opts.DataDir, 0o700); err != nil {
-		return err
+		return ofField("DataDir", err)
 	}
 	var err error
 	if d.opts.TakeOver {
@@ -171,7 +184,10 @@ func (d *Daybook) takeDirectory(ctx context.Context) error {
 	} else {
 		d.lock, err = lockDir(d.opts.DataDir)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return d.checkPlace(ctx) // again: the owner before may have made its ledger meanwhile
 }
 
 // Close drains and ends everything: new runs are refused, running ones finish

@@ -50,6 +50,10 @@ type ExportOptions struct {
 // Exported sums up an export.
 type Exported = audit.Exported
 
+// ExportDirError is returned by Export and Verify for a directory of an export that cannot
+// be used.
+type ExportDirError = audit.DirError
+
 // Export writes events, and what proves them, to a directory of their own.
 func Export(ctx context.Context, opts ExportOptions) (exported Exported, err error) {
 	settings := audit.ExportOptions{
@@ -69,6 +73,9 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if err := readableIn(opts.DataDir); err != nil {
+		return Exported{}, err
 	}
 	// Without a runner and listeners: it only signs what was not signed yet.
 	book, err := Start(ctx, Options{DataDir: opts.DataDir, AuditKey: opts.AuditKey, NoRunner: true, SealEvery: sealNever, SealBytes: -1, Logger: opts.Logger})

@@ -352,7 +352,7 @@ func TestCloseWithClientsAttached(t *testing.T) {
 	// Ask for far more than fits into the socket, and read none of it: an answer has
 	// 10 KB or more.
 	_, err := io.WriteString(deaf, framed(1, initialize))
-	for n := 10; n < 310 && err == nil; n++ {
+	for n := 10; n < 110 && err == nil; n++ { // fewer than a connection may have unanswered
 		_, err = io.WriteString(deaf, framed(n, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, n)))
 	}
 	if err != nil {

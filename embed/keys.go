@@ -36,6 +36,9 @@ func (d *Daybook) openKeys() error {
 		return nil
 	}
 	if d.keys, err = keyring.Open(dir); err != nil {
+		if _, path := errors.AsType[*os.PathError](err); path && d.opts.KeyDir != "" {
+			return asOption(ofField("KeyDir", err))
+		}
 		return err
 	}
 	if known == "" || known != dir && d.keys.Len() > 0 {

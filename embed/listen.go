@@ -19,7 +19,7 @@ import (
 // a fallback is opened later, when that process has released its own.
 func (d *Daybook) openListeners(ctx context.Context) error {
 	if d.opts.NATSAddr != "" {
-		err := d.whenReleased(ctx, func() error { return natsserver.CheckListen(d.opts.NATSAddr, d.opts.NATSFallback) })
+		err := d.whenReleased(ctx, func() error { return ofField("NATSAddr", natsserver.CheckListen(d.opts.NATSAddr, d.opts.NATSFallback)) })
 		if err != nil {
 			return err
 		}
@@ -28,12 +28,12 @@ func (d *Daybook) openListeners(ctx context.Context) error {
 		return nil
 	}
 	if err := httpapi.CheckBind(d.opts.HTTPAddr, d.auth != nil); err != nil {
-		return err
+		return ofField("HTTPAddr", err)
 	}
 	if d.opts.CertFile != "" {
 		var err error
 		if d.certificate, err = openCertificate(d.opts.CertFile, d.opts.KeyFile, d.opts.Logger); err != nil {
-			return err
+			return ofField("CertFile", err)
 		}
 	}
 	if d.opts.HTTPFallback {

@@ -1,17 +1,22 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"runtime/metrics"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/budget"
 	"daybook/internal/fairness"
+	"daybook/internal/link"
 	"daybook/runner"
 	"daybook/toolserver"
 )
@@ -90,6 +95,28 @@ func (h toolHeld) Shrink(n int64) { h.DropTo(n) }
 // pace is the least speed of clients.
 func (o Options) pace() httpapi.Pace { return httpapi.Pace{Bytes: o.MinClientBytes} }
 
+// linkPace is that of clients on the socket of the data directory.
+func (o Options) linkPace() link.Pace {
+	return link.Pace{Bytes: cmp.Or(o.MinClientBytes, 64<<10), Window: 30 * time.Second}
+}
+
+// holdLine waits until n bytes of the memory for answers are free for a line of a client
+// on the socket. Such clients have the default tenant.
+func (d *Daybook) holdLine(ctx context.Context, n int64) (release func(), err error) {
+	account := d.budget.Answer(events.DefaultTenant, 1)
+	n = account.Limit(n)
+	for {
+		err := budget.Retry(budget.With(ctx, account), func() error { return account.TakeOnce(n) })
+		if err == nil {
+			return account.Release, nil
+		}
+		if !budget.IsExhausted(err) || ctx.Err() != nil {
+			account.Release()
+			return nil, fmt.Errorf("hold a line of %d bytes: %w", n, err)
+		}
+	}
+}
+
 func collections() uint64 { return counter("/gc/cycles/total:gc-cycles") }
 
 func counter(name string) uint64 {
@@ -105,7 +132,7 @@ func (c *collector) memoryMetrics(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(desc("memory_budget_used_bytes", "Memory that is taken of a share of the budget.", "share"), prometheus.GaugeValue, float64(u.Used), share)
 		out <- prometheus.MustNewConstMetric(desc("memory_budget_bytes", "Size of a share of the memory budget.", "share"), prometheus.GaugeValue, float64(u.Size), share)
 	}
-	out <- prometheus.MustNewConstMetric(desc("memory_budget_refused_total", "Answers that were refused because others held the memory for answers."), prometheus.CounterValue, float64(s.Refused))
+	out <- prometheus.MustNewConstMetric(desc("memory_budget_refused_total", "Requests for memory for answers that were refused: other answers held it, or one answer may not take so much."), prometheus.CounterValue, float64(s.Refused))
 	r := c.d.reads.Stats()
 	out <- prometheus.MustNewConstMetric(desc("heavy_reads_running", "Lists, logs, exports, proofs and blobs that are being read."), prometheus.GaugeValue, float64(r.Running))
 	out <- prometheus.MustNewConstMetric(desc("heavy_reads_waiting", "Heavy reads that wait for others of their tenant."), prometheus.GaugeValue, float64(r.Waiting))

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"strings"
 
 	"daybook/events"
 	"daybook/internal/exhausted"
@@ -62,17 +64,18 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	}
 	publish, err := connect("daybook publish")
 	if err != nil {
-		return fmt.Errorf("connect to NATS: %w", err)
+		return d.connectFailed(err)
 	}
 	d.closeConns = publish.Close
 	consume, err := connect("daybook consume")
 	if err != nil {
-		return fmt.Errorf("connect to NATS: %w", err)
+		return d.connectFailed(err)
 	}
 	d.closeConns = func() { publish.Close(); consume.Close() }
 	d.store, err = jetstream.Open(ctx, publish, consume, jetstream.Options{
 		Replicas:    d.opts.Replicas,
 		Exclusive:   d.opts.NATSURL == "",
+		Server:      serverName(d.opts.NATSURL),
 		Keys:        d.storeKeys(),
 		Existing:    d.damage.Damaged(),
 		Sync:        sync,
@@ -98,6 +101,41 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		return err
 	}
 	return d.keepDescriptions()
+}
+
+// connectFailed adds to an error of a connection to the NATS server its address and what
+// to do.
+func (d *Daybook) connectFailed(err error) error {
+	if d.opts.NATSURL == "" {
+		return fmt.Errorf("connect to NATS: %w", err)
+	}
+	return fmt.Errorf("connect to the NATS server at %s: %w; check that it runs, and the address and credentials of --nats-url", serverName(d.opts.NATSURL), err)
+}
+
+// serverName returns the HOST:PORT of the address of an outside server, without
+// credentials. Several are separated by commas, as in the address.
+func serverName(address string) string {
+	var names []string
+	for one := range strings.SplitSeq(address, ",") {
+		one = strings.TrimSpace(one)
+		if _, rest, ok := strings.Cut(one, "://"); ok {
+			one = rest
+		}
+		if at := strings.LastIndexByte(one, '@'); at >= 0 {
+			one = one[at+1:]
+		}
+		if end := strings.IndexAny(one, "/?#"); end >= 0 {
+			one = one[:end]
+		}
+		if one == "" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(one); err != nil {
+			one = net.JoinHostPort(strings.Trim(one, "[]"), "4222")
+		}
+		names = append(names, one)
+	}
+	return strings.Join(names, ",")
 }
 
 func ignoreMissing(err error) error {

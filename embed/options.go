@@ -14,10 +14,13 @@ import (
 	"strings"
 	"time"
 
+	"daybook/audit"
+	"daybook/httpapi"
 	"daybook/internal/access"
 	"daybook/internal/fairness"
 	"daybook/internal/worker"
 	"daybook/ledger"
+	"daybook/retention"
 	"daybook/toolserver"
 )
 
@@ -73,7 +76,9 @@ type Options struct {
 	// listens nowhere. NATSFallback lets a busy port be replaced by a free one.
 	NATSAddr     string
 	NATSFallback bool
-	// NATSURL uses an outside NATS server or cluster instead of an embedded one.
+	// NATSURL uses an outside NATS server or cluster instead of an embedded one. The
+	// data directory records its address, and is not started without NATSURL then. A
+	// directory with a ledger of its own is not started with NATSURL.
 	NATSURL string
 	// Replicas is the number of copies of each stream on a cluster; default 1.
 	Replicas int
@@ -193,7 +198,8 @@ type Options struct {
 	// negative keeps nothing free.
 	DiskReserve int64
 	// ScrubEvents is how many events a second the scrub reads again to compare them
-	// with their hashes, besides 4 MiB a second; default 2,000, negative does without.
+	// with their hashes, at most 1 MiB a second. Default: 2,000. A negative number turns
+	// the scrub off.
 	ScrubEvents int
 	// NoSync acknowledges events before they are on disk. Only for tests.
 	NoSync bool
@@ -217,9 +223,14 @@ func (o Options) withDefaults() (Options, error) {
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		problems = append(problems, errors.New("CertFile and KeyFile belong together: give both or none"))
 	}
+	for _, host := range o.AllowedHosts {
+		if err := httpapi.CheckHost(host); err != nil {
+			problems = append(problems, ofField("AllowedHosts", err))
+		}
+	}
 	if o.PublicURL != "" {
 		u, err := url.Parse(o.PublicURL)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || httpapi.CheckHost(u.Host) != nil || strings.Trim(u.Path, "/") != "" {
 			problems = append(problems, fmt.Errorf("PublicURL is %q: give a URL without a path, such as https://book.example.com", o.PublicURL))
 		} else {
 			o.PublicURL = u.Scheme + "://" + u.Host
@@ -252,28 +263,26 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.SessionID != "" {
 		if err := ledger.CheckSession(o.SessionID); err != nil {
-			problems = append(problems, fmt.Errorf("SessionID: %w", err))
+			problems = append(problems, ofField("SessionID", err))
 		}
 	}
 	if o.Sandbox != "" && o.Sandbox != sandboxStrict && o.Sandbox != sandboxBestEffort {
-		problems = append(problems, fmt.Errorf("option Sandbox is %q: choose %s or %s", o.Sandbox, sandboxStrict, sandboxBestEffort))
+		problems = append(problems, ofField("Sandbox", fmt.Errorf("%q is unknown: choose %s or %s", o.Sandbox, sandboxStrict, sandboxBestEffort)))
 	}
-	if o.HeapRetention != 0 {
-		if err := o.retentionRule().Check(); err != nil {
-			problems = append(problems, fmt.Errorf("HeapRetention: %w", err))
-		}
+	if o.HeapRetention != 0 && o.HeapRetention < retention.MinAge {
+		problems = append(problems, fmt.Errorf("HeapRetention is %s: it must be %s or more, or 0 to keep all heaps", o.HeapRetention, retention.MinAge))
 	}
 	if _, err := worker.ParseReuse(o.WorkerReuse); err != nil {
-		problems = append(problems, fmt.Errorf("WorkerReuse: %w", err))
+		problems = append(problems, ofField("WorkerReuse", err))
 	}
 	if err := toolserver.CheckAll(o.MCPServers); err != nil {
-		problems = append(problems, fmt.Errorf("MCPServers: %w", err))
+		problems = append(problems, ofField("MCPServers", err))
 	}
 	if o.HostCallBodies != "" && o.HostCallBodies != hostCallsFull && o.HostCallBodies != hostCallsHashed {
-		problems = append(problems, fmt.Errorf("option HostCallBodies is %q: choose %s or %s", o.HostCallBodies, hostCallsFull, hostCallsHashed))
+		problems = append(problems, fmt.Errorf("HostCallBodies is %q: choose %s or %s", o.HostCallBodies, hostCallsFull, hostCallsHashed))
 	}
 	if o.SealEvery != "" && o.SealEvery != sealMonthly && o.SealEvery != sealNever {
-		problems = append(problems, fmt.Errorf("option SealEvery is %q: choose %s or %s", o.SealEvery, sealMonthly, sealNever))
+		problems = append(problems, fmt.Errorf("SealEvery is %q: choose %s or %s", o.SealEvery, sealMonthly, sealNever))
 	}
 	if o.SealBytes > 0 && o.SealBytes < 1<<20 {
 		problems = append(problems, fmt.Errorf("SealBytes is %d: the least is 1 MiB (1048576)", o.SealBytes))
@@ -283,11 +292,14 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	for _, tenant := range slices.Sorted(maps.Keys(o.TenantWeights)) {
 		if err := access.CheckTenant(tenant); err != nil {
-			problems = append(problems, fmt.Errorf("TenantWeights: %w", err))
+			problems = append(problems, ofField("TenantWeights", err))
 		}
 		if w := o.TenantWeights[tenant]; w < 1 || w > MaxWeight {
 			problems = append(problems, fmt.Errorf("TenantWeights: the weight of tenant %q is %d: the range is 1 to %d", tenant, w, MaxWeight))
 		}
+	}
+	if err := audit.CheckWitness(o.WitnessURL); err != nil {
+		problems = append(problems, ofField("WitnessURL", err))
 	}
 	if err := o.Contexts.check(); err != nil {
 		problems = append(problems, err)
@@ -299,7 +311,7 @@ func (o Options) withDefaults() (Options, error) {
 		problems = append(problems, fmt.Errorf("TimeoutSecs is %d: the range is 1 to 300", o.TimeoutSecs))
 	}
 	if err := errors.Join(problems...); err != nil {
-		return o, fmt.Errorf("options: %w", err)
+		return o, asOption(fmt.Errorf("options: %w", err))
 	}
 	setDefault(&o.SealEvery, sealMonthly)
 	setDefault(&o.SealBytes, 64<<30)
@@ -316,7 +328,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.CheckBytes, 16<<30)
 	setDefault(&o.ScrubEvents, 2000)
 	if o.HeapMemoryMB > o.HeapMemoryCeilingMB {
-		return o, fmt.Errorf("options: HeapMemoryMB (%d) is above HeapMemoryCeilingMB (%d)", o.HeapMemoryMB, o.HeapMemoryCeilingMB)
+		return o, asOption(fmt.Errorf("options: HeapMemoryMB (%d) is above HeapMemoryCeilingMB (%d)", o.HeapMemoryMB, o.HeapMemoryCeilingMB))
 	}
 	if o.Version == "" {
 		o.Version = "devel"

@@ -143,9 +143,13 @@ func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	opts.NATSAddr = "" // nobody is served meanwhile
+	opts.NATSAddr = "" // no client is served meanwhile
+	// An owner is asked to end only for a directory that can be rebuilt.
+	if err := opts.checkPlace("rebuild"); err != nil {
+		return 0, asOption(err)
+	}
 	if _, err := os.Stat(filepath.Join(opts.DataDir, "jetstream")); opts.NATSURL == "" && err != nil {
-		return 0, fmt.Errorf("there is no ledger in %s: %w", opts.DataDir, err)
+		return 0, asOption(fmt.Errorf("there is no ledger in %s: %w", opts.DataDir, err))
 	}
 	d := newDaybook(opts)
 	defer func() { err = errors.Join(err, d.Close()) }()

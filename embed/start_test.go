@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -29,7 +30,7 @@ func TestOptions(t *testing.T) {
 		{embed.Options{DataDir: "x", HeapMemoryMB: 64, HeapMemoryCeilingMB: 32}, []string{"HeapMemoryMB (64)", "HeapMemoryCeilingMB (32)"}},
 		{embed.Options{DataDir: "x", MemoryMB: 512 << 20}, []string{"MemoryMB is 536870912: the range is 64 to 1048576"}},
 		{embed.Options{DataDir: "x", SessionID: "a\x00"}, []string{"SessionID"}},
-		{embed.Options{DataDir: "x", Sandbox: "none"}, []string{`Sandbox is "none"`, "strict or best-effort"}},
+		{embed.Options{DataDir: "x", Sandbox: "none"}, []string{`Sandbox: "none" is unknown`, "strict or best-effort"}},
 		{embed.Options{DataDir: "x", WorkerReuse: "always"}, []string{`WorkerReuse: workers cannot be reused by "always"`, "tenant, session or run"}},
 		{embed.Options{DataDir: "x", WorkerMaxRuns: -1, WorkerMaxAge: -1}, []string{"WorkerMaxRuns is -1", "WorkerMaxAge is -1ns"}},
 	} {
@@ -104,6 +105,28 @@ func TestListening(t *testing.T) {
 			// A start that failed leaves the directory free.
 			start(t, embed.Options{DataDir: test.opts.DataDir, NoRunner: true})
 		})
+	}
+}
+
+// The error of a start without its NATS server names the server, without credentials, and
+// what to do.
+func TestStartWithoutOutsideNATS(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	book, err := embed.Start(t.Context(), embed.Options{DataDir: t.TempDir(), NATSURL: "nats://ada:secret@" + addr, NoRunner: true})
+	if err == nil {
+		closeBook(t, book)
+	}
+	wantError(t, err, "connect to the NATS server at "+addr, "check that it runs", "--nats-url")
+	if err != nil && strings.Contains(err.Error(), "secret") {
+		t.Errorf("the error holds the password: %v", err)
 	}
 }
 

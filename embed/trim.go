@@ -26,6 +26,9 @@ const (
 	// limitHeadroom is what the Go runtime may use besides the budget before the
 	// collector runs more often: the embedded NATS server, indexes, stacks.
 	limitHeadroom = 16 << 20
+	// leastGarbage is how much garbage the limit of the Go runtime leaves room for, however
+	// little the collector has to scan: each collection also empties pools.
+	leastGarbage = 32 << 20
 )
 
 // startTrimming gives memory back to the operating system while the server has little
@@ -57,7 +60,7 @@ func (d *Daybook) limitMemory(ctx context.Context) error {
 	most := debug.SetMemoryLimit(-1)
 	limit := memoryLimit{most: most, least: int64(d.opts.MemoryMB)<<20 + limitHeadroom, now: most}
 	adjust := func() {
-		if n, changed := limit.adjust(live(), overhead()); changed {
+		if n, changed := limit.adjust(live(), scanned(), overhead()); changed {
 			debug.SetMemoryLimit(n)
 		}
 	}
@@ -143,11 +146,11 @@ func (d *Daybook) trim(caches bool) {
 }
 
 // gcPercent is how much may be allocated between two collections, in percent of what is
-// in use. Under a light load the collector has little to do, and half of the garbage
-// waits for it: the scrub of a ledger alone allocates 5 MB a second.
+// in use. Under a light load the collector has little to do, and less of the garbage
+// waits for it: the scrub of a ledger alone allocates some MB a second.
 func gcPercent(percent int, light bool) int {
 	if light && percent > 0 {
-		return max(percent/2, 1)
+		return max(percent/4, 1)
 	}
 	return percent
 }
@@ -163,12 +166,17 @@ type memoryLimit struct {
 }
 
 // adjust returns the limit for what was in use after the last collection, and whether
-// it is another one: a third more than that, and the overhead that no collection frees,
-// at least what the budget needs. Without the overhead, which may be a quarter of a heap
-// of small objects, the collector of such a heap would take more time than the server.
-func (l *memoryLimit) adjust(live, overhead int64) (limit int64, changed bool) {
-	want := min(max(l.least, live+live/3+min(overhead, live/3)), l.most)
-	if d := want - l.now; d == 0 || want != l.most && want != l.least && d > -l.now/20 && d < l.now/20 {
+// it is another one: a third of what the collector scans more than that, and the overhead
+// that no collection frees, at least what the budget needs. What is in use and not
+// scanned, such as heaps of runs and output that the NATS server keeps, costs the
+// collector nothing, so it earns no room for garbage. Without the overhead, which may be a
+// quarter of a heap of small objects, the collector of such a heap would take more time
+// than the server. A small difference is not worth a change: a limit that is too low may
+// lack a quarter of the room for garbage at most, or the collector would not stop.
+func (l *memoryLimit) adjust(live, scanned, overhead int64) (limit int64, changed bool) {
+	garbage := max(min(scanned, live)/3, leastGarbage)
+	want := min(max(l.least, live+garbage+min(overhead, live/3)), l.most)
+	if d := want - l.now; d == 0 || want != l.most && want != l.least && d > -l.now/20 && d < min(l.now/20, garbage/4) {
 		return l.now, false
 	}
 	l.now = want
@@ -179,6 +187,10 @@ func allocated() uint64 { return counter("/gc/heap/allocs:bytes") }
 
 // live is what the last collection found in use.
 func live() int64 { return int64(counter("/gc/heap/live:bytes")) }
+
+// scanned is how much of the memory of the Go runtime the collector has to read, which is
+// all but objects without pointers.
+func scanned() int64 { return int64(counter("/gc/scan/heap:bytes")) }
 
 // unused is what the process has beyond live.
 func unused() int64 { return mapped() - live() }

@@ -77,24 +77,37 @@ func TestMemoryLimit(t *testing.T) {
 		{70 << 20, least}, {400 << 20, least}, {600 << 20, 800 << 20}, {610 << 20, 800 << 20}, {900 << 20, 1200 << 20}, {7 << 30, most}, {70 << 20, least},
 	} {
 		before := l.now
-		if got, changed := l.adjust(step.live, 0); got != step.want || changed != (got != before) {
+		if got, changed := l.adjust(step.live, step.live, 0); got != step.want || changed != (got != before) {
 			t.Errorf("with %d MiB in use the limit is %d MiB (changed: %v), want %d", step.live>>20, got>>20, changed, step.want>>20)
 		}
 	}
 	unlimited := memoryLimit{most: math.MaxInt64, least: least, now: math.MaxInt64}
-	if got, _ := unlimited.adjust(60<<20, 0); got != least {
+	if got, _ := unlimited.adjust(60<<20, 60<<20, 0); got != least {
 		t.Errorf("without a limit of the process it is %d", got)
 	}
 	small := memoryLimit{most: 256 << 20, least: 300 << 20, now: 256 << 20}
-	if got, changed := small.adjust(1<<30, 0); got != 256<<20 || changed {
+	if got, changed := small.adjust(1<<30, 1<<30, 0); got != 256<<20 || changed {
 		t.Errorf("the limit of the process is exceeded: %d", got)
 	}
 	fragmented := memoryLimit{most: most, least: least, now: most}
-	if got, _ := fragmented.adjust(480<<20, 120<<20); got != 760<<20 {
+	if got, _ := fragmented.adjust(480<<20, 480<<20, 120<<20); got != 760<<20 {
 		t.Errorf("with 480 MiB in use and 120 MiB of overhead the limit is %d MiB", got>>20)
 	}
-	if got, _ := fragmented.adjust(900<<20, 4<<30); got != 1500<<20 {
+	if got, _ := fragmented.adjust(900<<20, 900<<20, 4<<30); got != 1500<<20 {
 		t.Errorf("however large the overhead is, the limit is %d MiB", got>>20)
+	}
+	blobs := memoryLimit{most: most, least: least, now: most}
+	if got, _ := blobs.adjust(900<<20, 300<<20, 0); got != 1000<<20 {
+		t.Errorf("with 900 MiB in use of which 300 are scanned the limit is %d MiB", got>>20)
+	}
+	if got, _ := blobs.adjust(900<<20, 3<<20, 0); got != 900<<20+leastGarbage {
+		t.Errorf("with 900 MiB in use of which 3 are scanned the limit is %d MiB", got>>20)
+	}
+	// What is used next takes at most a quarter of the room for garbage.
+	for live := int64(901 << 20); live <= 1000<<20; live += 1 << 20 {
+		if got, _ := blobs.adjust(live, 3<<20, 0); got < live+leastGarbage*3/4 {
+			t.Fatalf("with %d MiB in use the limit stays at %d MiB", live>>20, got>>20)
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"daybook/events"
 	"daybook/internal/jetstream"
 	"daybook/internal/natsserver"
+	"daybook/internal/streamfiles"
 )
 
 // VerifyOptions say what to verify and whom to trust. One of DataDir, Export and
@@ -77,14 +77,11 @@ func Verify(ctx context.Context, opts VerifyOptions) (*Report, error) {
 // verifyDirectory opens the streams of a directory that nobody uses, to read
 // them.
 func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.VerifyOptions) (*Report, error) {
-	began := time.Now()
-	streams := filepath.Join(opts.DataDir, "jetstream")
-	if _, err := os.Stat(streams); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("there is no ledger in %s", opts.DataDir)
-		}
+	if err := readableIn(opts.DataDir); err != nil {
 		return nil, err
 	}
+	began := time.Now()
+	streams := filepath.Join(opts.DataDir, "jetstream")
 	lock, err := lockDir(opts.DataDir)
 	if err != nil {
 		return nil, err
@@ -105,6 +102,11 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 	}
 	if err != nil {
 		return nil, err
+	}
+	if names, err := streamfiles.Names(streams); err != nil {
+		return nil, err
+	} else if len(names) == 0 { // nothing was signed, else that is damage
+		return nil, noLedgerIn(opts.DataDir)
 	}
 	if blobs { // the server would cut off what follows the damage
 		if streams, err = keys.salvaged(ctx); err != nil {

@@ -79,6 +79,27 @@ func (d *Daybook) sessionOf(ctx context.Context, tenant string, seq uint64, exec
 	return d.projections.SessionsOfExecution(ctx, tenant, execution)
 }
 
+// webhookGate holds back what clients record about webhooks while the disk is below the
+// reserve. A webhook can be deleted then: that ends what is recorded of its deliveries.
+type webhookGate struct {
+	*webhook.Service
+	d *Daybook
+}
+
+func (g webhookGate) Register(ctx context.Context, r webhook.Registration) (webhook.Registered, error) {
+	if err := g.d.disk.isLow(); err != nil {
+		return webhook.Registered{}, fmt.Errorf("register a webhook: %w", err)
+	}
+	return g.Service.Register(ctx, r)
+}
+
+func (g webhookGate) Retry(ctx context.Context, tenant, id string, seqs []uint64, actor events.Actor) (n int, seq uint64, err error) {
+	if err := g.d.disk.isLow(); err != nil {
+		return 0, 0, fmt.Errorf("retry webhook %s: %w", id, err)
+	}
+	return g.Service.Retry(ctx, tenant, id, seqs, actor)
+}
+
 // webhookMetrics sends a reading of the webhooks.
 func (c *collector) webhookMetrics(out chan<- prometheus.Metric) {
 	if c.d.webhooks == nil {

@@ -2,6 +2,7 @@ package embed
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"daybook/events"
@@ -36,6 +37,9 @@ func (w workers) Run(ctx context.Context, t runner.Task, lines func(context.Cont
 		}
 		return lines(ctx, converted)
 	})
+	if _, short := errors.AsType[*worker.ShortageError](err); short {
+		err = &runner.NotStartedError{Err: err}
+	}
 	return runner.Outcome(out), err
 }
 

@@ -1,0 +1,184 @@
+package embed
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"daybook/audit"
+	"daybook/damage"
+	"daybook/events"
+	"daybook/internal/jetstream"
+	"daybook/projections"
+)
+
+// readTogether is how many messages planOutside asks for at a time.
+const readTogether = 2000
+
+// maxUnreadable bounds the ranges that one event names on an outside server, so that
+// the event fits its limit. Each such event names those of earlier ones too.
+const maxUnreadable = 2000
+
+// maxChanged bounds the events that are intact and differ from their hash. More of them
+// are the history of another writer rather than damage.
+const maxChanged = 16
+
+// planOutside is planAcceptance for a ledger on an outside NATS server. Only messages
+// that are no intact events can be accepted there: they stay in their stream, and no
+// reader gets them. Anything else is for who keeps that server's files.
+func (d *Daybook) planOutside(ctx context.Context) (*acceptance, error) {
+	store, done, err := d.openOutside(ctx, jetstream.Options{Existing: true})
+	if err != nil {
+		return nil, restoreOutside(err)
+	}
+	defer done()
+	reach, err := d.reach()
+	if err != nil {
+		return nil, err
+	}
+	last, err := store.LastSeq(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reach = max(reach, projections.Reached(ctx, d.projectionsFile()))
+	if last < reach {
+		return nil, restoreOutside(fmt.Errorf("the ledger ends at event %d of %d: %w", last, reach, events.ErrDamaged))
+	}
+	known := audit.KnownLeaves(auditDir(d.opts.DataDir))
+	compared := comparison{known: known}
+	var bad []events.Stored
+	for after := uint64(0); after < last; {
+		batch, err := store.ReadRaw(ctx, after, readTogether)
+		if err != nil {
+			return nil, restoreOutside(err)
+		}
+		if len(batch) == 0 {
+			break // what follows is lost already
+		}
+		for _, m := range batch {
+			if !m.Kept() && !compared.sound(m) {
+				bad = append(bad, m)
+			}
+		}
+		if len(store.Lost())+len(bad) > maxUnreadable && compared.changed <= maxChanged {
+			return nil, restoreOutside(fmt.Errorf("more than %d events cannot be read, with those accepted before: %w", maxUnreadable, events.ErrDamaged))
+		}
+		if compared.changed > maxChanged {
+			bad = nil // whose the hashes are is found in the end
+		}
+		after = batch[len(batch)-1].Seq
+	}
+	if err := compared.foreign(auditDir(d.opts.DataDir)); err != nil {
+		return nil, err
+	}
+	if compared.changed > maxChanged {
+		return nil, restoreOutside(fmt.Errorf("%d intact events are not those that were hashed when they were recorded: %w", compared.changed, events.ErrDamaged))
+	}
+	if len(bad) == 0 {
+		return nil, nil
+	}
+	volumes, err := store.Volumes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := &acceptance{Volume: volumes[len(volumes)-1].Number + 1, First: last + 1, Lost: slices.Clone(store.Lost())}
+	for _, r := range a.Lost {
+		a.First = max(a.First, r.To+1)
+	}
+	var found []damage.Finding
+	for _, m := range bad {
+		f := damage.Finding{First: m.Seq, Last: m.Seq, What: "the event was changed after it was recorded"}
+		if _, err := events.Decode(m.Seq, m.Message); err != nil {
+			f.What = err.Error()
+		}
+		for _, v := range volumes {
+			if v.First <= m.Seq {
+				f.Stream = v.Number.Stream()
+			}
+		}
+		d.opts.Logger.WarnContext(ctx, "damage", "what", f.String())
+		found = append(found, f)
+		a.Lost = append(a.Lost, unreadableAt(known, m, a.First))
+	}
+	slices.SortFunc(a.Lost, func(a, b events.LostRange) int { return cmp.Compare(a.From, b.From) })
+	a.Note = noteOf(found)
+	if c, ok := audit.Newest(auditDir(d.opts.DataDir)); ok {
+		a.Signed = &events.Covers{Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:])}
+	}
+	return a, nil
+}
+
+// unreadableAt is the loss of one message that stays in its stream, with the hash that
+// was taken of it, else that of the message as it is.
+func unreadableAt(known *audit.Known, m events.Stored, namedAt uint64) events.LostRange {
+	r := events.LostRange{From: m.Seq, To: m.Seq, NamedAt: namedAt, Unreadable: true}
+	hash, ok := known.Leaf(m.Seq)
+	if !ok {
+		var err error
+		hash, err = audit.LeafHash(m)
+		ok = err == nil
+	}
+	if ok {
+		r.Hashes = []string{base64.StdEncoding.EncodeToString(hash[:])}
+	}
+	return r
+}
+
+// restoreOutside adds to damage of a ledger on an outside server what can be done.
+func restoreOutside(err error) error {
+	if !errors.Is(err, events.ErrDamaged) {
+		return err
+	}
+	return fmt.Errorf("%w; on an outside NATS server only events that cannot be read, and a few that were changed, can be accepted as lost: restore the streams of that server from a copy", err)
+}
+
+// openOutside opens the ledger on an outside server for the acceptance of damage.
+func (d *Daybook) openOutside(ctx context.Context, opts jetstream.Options) (_ *jetstream.Store, done func(), err error) {
+	if err := d.openKeys(); err != nil {
+		return nil, nil, err
+	}
+	publish, err := jetstream.Connect(d.opts.NATSURL, "accept damage", d.opts.Logger)
+	if err != nil {
+		return nil, nil, d.connectFailed(err)
+	}
+	consume, err := jetstream.Connect(d.opts.NATSURL, "accept damage", d.opts.Logger)
+	if err != nil {
+		publish.Close()
+		return nil, nil, d.connectFailed(err)
+	}
+	done = func() { publish.Close(); consume.Close() }
+	opts.Replicas, opts.Keys, opts.Stored, opts.Logger = d.opts.Replicas, d.storeKeys(), d.stored, d.opts.Logger
+	store, err := jetstream.Open(ctx, publish, consume, opts)
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return store, done, nil
+}
+
+// carryOutOutside is carryOut for a ledger on an outside server. The tree of hashes
+// stays: the lost positions keep the hashes that it has.
+func (d *Daybook) carryOutOutside(ctx context.Context, a acceptance) error {
+	store, done, err := d.openOutside(ctx, jetstream.Options{
+		Accept: &jetstream.Acceptance{Lost: a.Lost, Volume: a.Volume, First: a.First},
+	})
+	if errors.Is(err, jetstream.ErrWrittenMeanwhile) {
+		return errors.Join(fmt.Errorf("%w; stop all processes that use it and start with --accept-damage again", err), os.Remove(d.acceptanceFile()))
+	}
+	if err != nil {
+		return fmt.Errorf("open what is left: %w", err)
+	}
+	defer done()
+	if err := store.RecordLoss(ctx, &events.LedgerVolumeOpened{Lost: a.Lost, Signed: a.Signed, Note: a.Note, Actor: itself}); err != nil {
+		return err
+	}
+	if err := projections.Remove(d.projectionsFile()); err != nil {
+		return err
+	}
+
+	return os.Remove(d.acceptanceFile())
+}

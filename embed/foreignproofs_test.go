@@ -1,0 +1,121 @@
+package embed_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	natsd "github.com/nats-io/nats-server/v2/server"
+
+	"daybook/embed"
+	"daybook/events"
+)
+
+// Proofs of another ledger, put in the place of the ledger's own, contradict each
+// event. Accepting damage must not take that for the loss of all events.
+func TestAcceptDamageWithProofsOfAnotherLedger(t *testing.T) {
+	t.Parallel()
+	other := embed.Options{DataDir: t.TempDir()}
+	book := start(t, other)
+	run(t, book, embed.Script{Code: "2"})
+	closeBook(t, book)
+	for name, outside := range map[string]bool{"embedded": false, "outside": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts := embed.Options{DataDir: t.TempDir()}
+			if outside {
+				opts.NATSURL = outsideNATS(t)
+			}
+			book := start(t, opts)
+			for range 3 {
+				run(t, book, embed.Script{Code: "1"})
+			}
+			before := len(allEvents(t, book))
+			closeBook(t, book)
+
+			proofs := filepath.Join(opts.DataDir, "audit")
+			own := proofs + "-own"
+			if err := os.Rename(proofs, own); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.CopyFS(proofs, os.DirFS(filepath.Join(other.DataDir, "audit"))); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(filepath.Join(proofs, "key"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			accepting := opts
+			accepting.AcceptDamage = true
+			if book, err := embed.Start(within(t), accepting); err == nil {
+				t.Errorf("the start is not refused; %d of %d events are left", len(allEvents(t, book)), before)
+				closeBook(t, book)
+				return
+			} else {
+				wantError(t, err, proofs, "another ledger", "restore")
+			}
+
+			if err := os.RemoveAll(proofs); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(own, proofs); err != nil {
+				t.Fatal(err)
+			}
+			book = start(t, accepting)
+			if err := book.Ready(within(t)); err != nil {
+				t.Error(err)
+			}
+			for _, e := range allEvents(t, book) {
+				if _, ok := e.Data.(*events.LedgerVolumeOpened); ok {
+					t.Errorf("a loss was recorded: %+v", e.Data)
+				}
+			}
+		})
+	}
+}
+
+// The streams of an outside server were restored from an older copy, and another process
+// continued there. Its events differ from the hashes of the first one, but they are no
+// damage that can be given up.
+func TestAcceptDamageOfAnotherHistory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	serve := func() (url string, stop func()) {
+		ns, err := natsd.NewServer(&natsd.Options{Host: "127.0.0.1", Port: natsd.RANDOM_PORT, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ns.Start()
+		if !ns.ReadyForConnections(patience) {
+			t.Fatal("the NATS server does not start")
+		}
+		return "nats://" + ns.Addr().String(), func() { ns.Shutdown(); ns.WaitForShutdown() }
+	}
+	runs := func(opts embed.Options, n int) {
+		t.Helper()
+		book := start(t, opts)
+		for range n {
+			run(t, book, embed.Script{Code: "1"})
+		}
+		closeBook(t, book)
+	}
+	first, second := embed.Options{DataDir: t.TempDir()}, embed.Options{DataDir: t.TempDir()}
+	var stop func()
+	first.NATSURL, stop = serve()
+	runs(first, 12) // most events are the same in both histories
+	stop()
+	kept := t.TempDir()
+	if err := os.CopyFS(kept, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	first.NATSURL, stop = serve()
+	runs(first, 6)
+	stop()
+	dir = kept
+	second.NATSURL, stop = serve()
+	defer stop()
+	runs(second, 8)
+	first.NATSURL, first.AcceptDamage = second.NATSURL, true
+	_, err := embed.Start(within(t), first)
+	wantError(t, err, "intact events are not those that were hashed", "restore the streams")
+	runs(second, 1)
+}

@@ -1,0 +1,165 @@
+package embed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"daybook/audit"
+	"daybook/damage"
+	"daybook/internal/streamfiles"
+)
+
+// outsideFile is the file of a data directory that names the NATS server of its ledger,
+// where that is an outside one: HOST:PORT, without credentials.
+const outsideFile = "outside-server"
+
+// place is where the ledger of a data directory is. Both members are false for a new
+// directory.
+type place struct {
+	dir string
+	// own reports that the directory holds the streams of a ledger, or their descriptions,
+	// which are left when the streams are lost.
+	own bool
+	// outside reports that the ledger is on an outside NATS server, and server is the
+	// recorded address of that server; empty if none is recorded.
+	outside bool
+	server  string
+}
+
+// placeOf finds where the ledger of a data directory is. It writes nothing. An earlier
+// version recorded no address: its directory has a mark or checkpoints, and neither
+// streams nor their descriptions, which an embedded server always leaves.
+func placeOf(dir string) (place, error) {
+	p := place{dir: dir}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return p, nil //nolint:nilerr // the step that creates the directory reports it
+	}
+	streams, err := streamfiles.Names(filepath.Join(dir, "jetstream"))
+	if err != nil {
+		return p, err
+	}
+	described, err := os.ReadDir(filepath.Join(dir, "descriptions"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return p, fmt.Errorf("read where the ledger is: %w", err)
+	}
+	p.own = len(streams) > 0 || len(described) > 0
+	switch raw, err := os.ReadFile(filepath.Join(dir, outsideFile)); {
+	case err == nil:
+		p.outside, p.server = true, serverName(strings.TrimSpace(string(raw)))
+		return p, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return p, fmt.Errorf("read where the ledger is: %w", err)
+	case p.own:
+		return p, nil
+	}
+	marked, err := damage.ReadMark(filepath.Join(dir, "mark"))
+	if err != nil {
+		return p, err
+	}
+	signed, err := audit.Reach(auditDir(dir))
+	if err != nil {
+		return p, fmt.Errorf("read how far the ledger was signed: %w", err)
+	}
+	p.outside = max(marked, signed) > 0
+	return p, nil
+}
+
+// at names the server that the ledger is on.
+func (p place) at() string {
+	if p.server == "" {
+		return "an outside NATS server, whose address is not recorded"
+	}
+	return "the NATS server at " + p.server
+}
+
+// check refuses a command that would not find the ledger of the directory, or would mix
+// it with another one. natsURL is
+// Options.NATSURL.
+func (p place) check(command, natsURL string) error {
+	switch {
+	case p.outside && p.own:
+		return fmt.Errorf("%s holds a ledger of its own, and its file %s names one on %s: delete that file if the ledger was moved into the directory; else move the folders jetstream and descriptions away and start with --nats-url", p.dir, outsideFile, p.at())
+	case natsURL == "" && p.outside:
+		return fmt.Errorf("%s belongs to a ledger on %s: start \"daybook %s\" with --nats-url and the address of that server, or name another --data-dir%s", p.dir, p.at(), command, p.orRestore())
+	case natsURL != "" && p.own:
+		return fmt.Errorf("%s holds a ledger of its own, and --nats-url names another one: start \"daybook %s\" without --nats-url, or name another --data-dir; if the ledger was moved to that server, move the folders jetstream and descriptions away", p.dir, command)
+	}
+	return nil
+}
+
+// orRestore is the advice for a directory that lost all files of its own ledger, which
+// looks like one of an outside ledger.
+func (p place) orRestore() string {
+	if p.server != "" {
+		return ""
+	}
+	return "; if the ledger was in this directory, its files are gone: restore the directory from a copy"
+}
+
+// checkPlace is the step of a start that refuses a directory with another ledger. It
+// comes before anything is written, and before a background owner is replaced.
+func (d *Daybook) checkPlace(context.Context) error { return d.opts.checkPlace("serve") }
+
+func (o Options) checkPlace(command string) error {
+	p, err := placeOf(o.DataDir)
+	if err != nil {
+		return ofField("DataDir", err)
+	}
+	return p.check(command, o.NATSURL)
+}
+
+// readableIn refuses to read the ledger of a directory without a server where there is
+// none, or where it is on an outside NATS server. The error is ErrLocked while a process
+// owns the directory: that process answers. Nothing is written.
+func readableIn(dir string) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return asOption(fmt.Errorf("%s is a file; name the data directory of a server", dir))
+	}
+	p, err := placeOf(dir)
+	if err != nil {
+		return err
+	}
+	switch {
+	case p.own:
+		return nil
+	case isLocked(dir):
+		return lockedBy(dir, ownerPID(dir))
+	case !p.outside:
+		return noLedgerIn(dir)
+	}
+	return asOption(fmt.Errorf("%s belongs to a ledger on %s: start \"daybook serve\" with --nats-url, and ask it with --server%s", dir, p.at(), p.orRestore()))
+}
+
+func noLedgerIn(dir string) error {
+	return asOption(fmt.Errorf("there is no ledger in %s: name the data directory of a server; \"daybook serve\" prints it when it starts", dir))
+}
+
+// recordPlace records the outside server that the ledger was found on. A server may move:
+// a new address replaces the old one, unless the ledger is damaged there. A failure
+// is logged: the next start tries again.
+func (d *Daybook) recordPlace(ctx context.Context) error {
+	if d.opts.NATSURL == "" {
+		return nil
+	}
+	p, err := placeOf(d.opts.DataDir)
+	server := serverName(d.opts.NATSURL)
+	if err == nil && (p.server == server || p.server != "" && d.damage.Damaged()) {
+		return nil
+	}
+	if err == nil {
+		err = writeSynced(filepath.Join(d.opts.DataDir, outsideFile), []byte(server+"\n"))
+	}
+	if err != nil {
+		d.opts.Logger.WarnContext(ctx, "the address of the NATS server is not recorded", slog.Any("error", err))
+		return nil
+	}
+	d.opts.Logger.InfoContext(ctx, "recorded the NATS server of the ledger", "server", server, "before", cmp.Or(p.server, "none"))
+	return nil
+}
