@@ -30,7 +30,7 @@ const (
 )
 
 // exitHelp describes them at the end of the help.
-const exitHelp = "Exit status: 0 done, 1 failed, 2 mistake in the command line or request refused by the server, 3 the run was cancelled, 4 the run timed out, " +
+const exitHelp = "Exit status: 0 done, 1 failed, 2 mistake in the command line or a file that it names, or request refused by the server, 3 the run was cancelled, 4 the run timed out, " +
 	"5 no server answers, or it cannot do this now, 6 the ledger is not signed with the key given (verify)."
 
 // commands is the whole command line, in the order of its help.

@@ -21,6 +21,7 @@ type clientFlags struct {
 	DataDir   string `help:"Data directory whose owner to talk to, if --server is not given." placeholder:"DIR"`
 	Token     string `help:"Bearer token, if the server wants one. Other users can see flags: rather use the environment variable or --token-file." placeholder:"TOKEN"`
 	TokenFile string `help:"File that holds the bearer token." placeholder:"FILE"`
+	CA        string `name:"ca" help:"File of certificates in PEM to trust besides those of the system, for a server over https." placeholder:"FILE"`
 	Insecure  bool   `help:"Send the token to another machine over http, where anybody on the way can read it."`
 	JSON      bool   `help:"Print JSON instead of text for people."`
 }
@@ -93,6 +94,9 @@ func (f clientFlags) send(ctx context.Context, method, path string, body any, he
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := f.do(req)
+	if _, ok := errors.AsType[usageError](err); ok {
+		return nil, err
+	}
 	if err != nil {
 		return nil, unanswered(ctx, err)
 	}

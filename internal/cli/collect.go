@@ -61,7 +61,7 @@ func (c *heapCollectCmd) Run(ctx context.Context, std *streams) error {
 	if c.DryRun {
 		verb = "Would collect"
 	}
-	_, err := fmt.Fprintf(std.out, "%s %d of %d heaps, %d bytes before compression; %d contents that no event names, %d that were left over.\n",
-		verb, report.Collected, report.Heaps, report.Bytes, report.Orphans, report.Finished)
+	_, err := fmt.Fprintf(std.out, "%s %d of %s, %s before compression; %s without an event that names them, %d left over.\n",
+		verb, report.Collected, counted(report.Heaps, "heap"), counted(report.Bytes, "byte"), counted(report.Orphans, "content"), report.Finished)
 	return err
 }

@@ -192,10 +192,13 @@ func TestMistakes(t *testing.T) {
 		{args: `serve --data-dir $file --worker-max-runs 0`, status: 2, stderr: "daybook: .*--worker-max-runs is 0: it must be 1 or more\n.*"},
 		{args: `mcp --data-dir $file --worker-max-age 0s`, status: 2, stderr: "daybook: .*--worker-max-age is 0s: it must be more than 0\n.*"},
 		{args: `mcp --data-dir $file --log-level loud`, status: 2, stderr: "daybook: --log-level must be one of .*"},
-		{args: `serve --data-dir $file`, status: 1, stderr: "daybook: take the data directory: .*$file.*\n"},
-		{args: `serve --data-dir $file/x --http-addr 0.0.0.0:0`, status: 1, stderr: "daybook: open the addresses: .*no authentication is configured.*\n"},
-		{args: `serve --data-dir $file/x --http-addr 127.0.0.1:0`, status: 1, stderr: "daybook: .*not a directory\n"},
-		{args: `rebuild --data-dir $file.nowhere`, status: 1, stderr: "daybook: there is no ledger in $file.nowhere: .*\n"},
+		{args: `serve --data-dir $file`, status: 2, stderr: "daybook: take the data directory: .*$file.*\n"},
+		{args: `serve --data-dir $file/x --http-addr 0.0.0.0:0`, status: 2, stderr: "daybook: open the addresses: .*no authentication is configured.*\n"},
+		{args: `serve --data-dir $file/x --http-addr 127.0.0.1:0`, status: 2, stderr: "daybook: .*not a directory\n"},
+		{args: `serve --data-dir $file.new --http-addr 127.0.0.1:0 --nats-addr off --audit-key $file`, status: 2, stderr: "daybook: open the audit log: --audit-key: .*$file.*\n"},
+		{args: `mcp --data-dir $file`, status: 2, stderr: "daybook: --data-dir $file is a file; name a directory\n"},
+		{args: `acp --data-dir $file`, status: 2, stderr: "daybook: --data-dir $file is a file; name a directory\n"},
+		{args: `rebuild --data-dir $file.nowhere`, status: 2, stderr: "daybook: there is no ledger in $file.nowhere: .*\n"},
 		{args: `completion tcsh`, status: 2, stderr: "daybook: .*must be one of .*bash.*"},
 	})
 }

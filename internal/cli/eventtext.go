@@ -60,7 +60,7 @@ func eventText(e events.CloudEvent) string {
 		return fmt.Sprintf("call %d: %s after %d ms: %s", d.Number, d.Outcome, d.DurationMillis, oneLine(bodyText(d.Content.Value().Result), 120))
 	case events.TypeLedgerCheckpointed:
 		d := payload[events.LedgerCheckpointed](e)
-		return fmt.Sprintf("%d events, tree hash %s", d.Size, d.RootHash)
+		return fmt.Sprintf("%s, tree hash %s", counted(d.Size, "event"), d.RootHash)
 	default:
 		return memberText(e.Data)
 	}

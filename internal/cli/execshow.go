@@ -79,8 +79,8 @@ type shownExecution struct {
 // codeLines is how many lines of the code the head shows.
 const codeLines = 6
 
-// leastWaitMillis is how long an execution waits for a slot before the head shows
-// it; the timeline shows shorter waits too.
+// leastWaitMillis is how long an execution waits for a slot, or for its turn in a
+// session, before the head shows it; the timeline shows shorter waits too.
 const leastWaitMillis = 1000
 
 func (e shownExecution) print(out *screen) {
@@ -94,7 +94,7 @@ func (e shownExecution) print(out *screen) {
 	out.printf("%s %s%s\n", label("status"), span{colorOf(e.state()), e.state()}, lasted)
 	field("accepted", e.RequestedAt)
 	if e.QueuedMillis != nil && *e.QueuedMillis >= leastWaitMillis {
-		field("waited", took(time.Duration(*e.QueuedMillis)*time.Millisecond)+" for a slot")
+		field("waited", took(time.Duration(*e.QueuedMillis)*time.Millisecond)+" for a slot or its turn")
 	}
 	if s := e.session(); s != "-" {
 		field("session", s)
@@ -110,7 +110,7 @@ func (e shownExecution) print(out *screen) {
 		return
 	}
 	lines := strings.Split(strings.TrimRight(e.Code, "\n"), "\n")
-	field("code", fmt.Sprintf("%s, %d %s", e.FileName, len(lines), plural(len(lines), "line")))
+	field("code", fmt.Sprintf("%s, %s", e.FileName, counted(len(lines), "line")))
 	for i, line := range lines {
 		if i == codeLines && len(lines) > codeLines+1 {
 			out.printf("           … %d more; daybook exec get %s\n", len(lines)-i, e.ExecutionID)

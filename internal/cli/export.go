@@ -84,14 +84,14 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 	}
 	p.clear()
 	if err != nil {
-		return err
+		return optionError(err)
 	}
 	if c.Decrypt != "" {
 		done, err := embed.DecryptExport(ctx, embed.Options{DataDir: c.DataDir, KeyDir: c.KeyDir}, c.Dir, c.Decrypt)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(std.err, "Decrypted %d events to %s; %d cannot be: their keys are not there.\n", done.Readable, c.Decrypt, done.Unreadable)
+		fmt.Fprintf(std.err, "Decrypted %s to %s; %d without keys are left out.\n", counted(done.Readable, "event"), c.Decrypt, done.Unreadable)
 	}
 	if c.JSON {
 		return std.out.printJSON(exported)
@@ -100,10 +100,10 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 	if exported.Complete {
 		kind = "all that the checkpoint covers"
 	}
-	_, err = fmt.Fprintf(std.out, "Exported %d events (%s) and %d blobs, %d bytes, to %s\nunder the checkpoint of %d events with the tree hash %s.\n",
-		exported.Events, kind, exported.Blobs, exported.Bytes, exported.Dir, exported.Size, exported.Root)
+	_, err = fmt.Fprintf(std.out, "Exported %s (%s) and %s, %s, to %s\nunder the checkpoint of %s with the tree hash %s.\n",
+		counted(exported.Events, "event"), kind, counted(exported.Blobs, "blob"), counted(exported.Bytes, "byte"), exported.Dir, counted(exported.Size, "event"), exported.Root)
 	if exported.Pending > 0 {
-		fmt.Fprintf(std.out, "%d newer events are not signed yet and not in it; with a token that has the scope sign they are.\n", exported.Pending)
+		fmt.Fprintf(std.out, "It is without %s that no checkpoint covers yet; a token with the scope sign includes them.\n", counted(exported.Pending, "newer event"))
 	}
 	return err
 }

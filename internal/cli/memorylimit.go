@@ -18,9 +18,9 @@ const minMemoryLimit = 256 << 20
 
 // limitMemory sets the memory limit of the Go runtime from the cgroup of the process,
 // or from the machine without a cgroup that limits it. A limit from the environment
-// (GOMEMLIMIT) stays. It logs the limit once.
+// (GOMEMLIMIT) stays, unless it is empty. It logs the limit once.
 func limitMemory(log *slog.Logger) {
-	if limit, ok := os.LookupEnv("GOMEMLIMIT"); ok {
+	if limit := os.Getenv("GOMEMLIMIT"); limit != "" {
 		log.Info("the memory limit of the Go runtime is set by GOMEMLIMIT", "limit", limit)
 		return
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A limit from the environment stays.
+// A limit from the environment stays. An empty one is none.
 func TestLimitMemory(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
@@ -18,5 +18,11 @@ func TestLimitMemory(t *testing.T) {
 	limitMemory(log)
 	if now := debug.SetMemoryLimit(-1); now != before || !strings.Contains(out.String(), "3GiB") {
 		t.Errorf("with GOMEMLIMIT the limit is %d, was %d: %s", now, before, out.String())
+	}
+	out.Reset()
+	t.Setenv("GOMEMLIMIT", "")
+	limitMemory(log)
+	if strings.Contains(out.String(), "by GOMEMLIMIT") || !strings.Contains(out.String(), "memory limit") {
+		t.Errorf("with an empty GOMEMLIMIT the log says: %s", out.String())
 	}
 }

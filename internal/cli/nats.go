@@ -42,7 +42,7 @@ func (c *natsCreateCmd) Help() string {
 // Run creates the credential and prints the path of its file.
 func (c *natsCreateCmd) Run(std *streams) error {
 	if err := checkLedgerIn(c.DataDir, ""); err != nil {
-		return err
+		return inputError(err)
 	}
 	name := c.Name
 	if name == "" {
@@ -50,7 +50,7 @@ func (c *natsCreateCmd) Run(std *streams) error {
 	}
 	made, err := natscreds.Create(c.dir(), name, c.Tenant, time.Now())
 	if err != nil {
-		return err
+		return inputError(err)
 	}
 	std.err.printf("credential %s reads the events of tenant %s\n", made.Name, made.Tenant)
 	std.out.printf("%s\n", made.File(c.dir()))
@@ -77,11 +77,11 @@ type listedCredential struct {
 // Run prints one credential a line, oldest first.
 func (c *natsListCmd) Run(std *streams) error {
 	if err := checkLedgerIn(c.DataDir, ""); err != nil {
-		return err
+		return inputError(err)
 	}
 	list, err := natscreds.List(c.dir())
 	if err != nil {
-		return err
+		return inputError(err)
 	}
 	answer := struct {
 		Credentials []listedCredential `json:"credentials"`
@@ -121,11 +121,11 @@ func (c *natsRotateCmd) Help() string {
 // Run replaces the key and prints the path of the new file.
 func (c *natsRotateCmd) Run(std *streams) error {
 	if err := checkLedgerIn(c.DataDir, ""); err != nil {
-		return err
+		return inputError(err)
 	}
 	rotated, err := natscreds.Rotate(c.dir(), c.Which, time.Now())
 	if err != nil {
-		return err
+		return inputError(err)
 	}
 	std.err.printf("credential %s of tenant %s has a new key\n", rotated.Name, rotated.Tenant)
 	std.out.printf("%s\n", rotated.File(c.dir()))
@@ -145,11 +145,11 @@ func (c *natsRevokeCmd) Help() string {
 // Run ends the credential.
 func (c *natsRevokeCmd) Run(std *streams) error {
 	if err := checkLedgerIn(c.DataDir, ""); err != nil {
-		return err
+		return inputError(err)
 	}
 	ended, err := natscreds.Revoke(c.dir(), c.Which, time.Now())
 	if err != nil {
-		return err
+		return inputError(err)
 	}
 	std.err.printf("credential %s of tenant %s is revoked\n", ended.Name, ended.Tenant)
 	return nil

@@ -47,6 +47,9 @@ func (f stdioFlags) attach(ctx context.Context, kctx *kong.Context, std *streams
 	if err != nil {
 		return fmt.Errorf("resolve --data-dir: %w", err)
 	}
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return usageError{fmt.Errorf("--data-dir %s is a file; name a directory", dir)}
+	}
 	settings := settingsOf(kctx)
 	notice := func(text string) { fmt.Fprintln(std.err, "daybook:", text) }
 	return embed.Attach(ctx, embed.Client{
@@ -163,9 +166,11 @@ type report struct {
 	// Locked reports that another process owns the directory.
 	Locked bool `json:"locked,omitempty"`
 	// Stopped reports that a signal ended the start.
-	Stopped bool     `json:"stopped,omitempty"`
-	Error   string   `json:"error,omitempty"`
-	Notes   []string `json:"notes,omitempty"`
+	Stopped bool `json:"stopped,omitempty"`
+	// Usage reports that an option, such as the data directory, cannot be used.
+	Usage bool     `json:"usage,omitempty"`
+	Error string   `json:"error,omitempty"`
+	Notes []string `json:"notes,omitempty"`
 }
 
 // reportFD is the file descriptor that a report is written to.
@@ -226,6 +231,8 @@ func startOwner(ctx context.Context, dir string, settings []string, notice func(
 		return embed.ErrLocked
 	case got.Stopped:
 		return fmt.Errorf("start the process that owns %s: %s (%w)", dir, got.Error, embed.ErrNotServing)
+	case got.Usage:
+		return usageError{fmt.Errorf("start the process that owns %s: %s", dir, got.Error)}
 	default:
 		return fmt.Errorf("start the process that owns %s: %s", dir, got.Error)
 	}
@@ -252,7 +259,8 @@ func (c *ownerCmd) Run(ctx context.Context, kctx *kong.Context, _ *streams) erro
 	}
 	err := c.serve(ctx, settingsOf(kctx), tell)
 	if err != nil {
-		tell(report{Locked: errors.Is(err, embed.ErrLocked), Stopped: ctx.Err() != nil, Error: err.Error()})
+		_, usage := errors.AsType[usageError](err)
+		tell(report{Locked: errors.Is(err, embed.ErrLocked), Stopped: ctx.Err() != nil, Usage: usage, Error: err.Error()})
 	}
 	return err
 }
@@ -273,7 +281,7 @@ func (c *ownerCmd) serve(ctx context.Context, settings []string, tell func(repor
 	opts.LimitMemory = true
 	book, err := embed.Start(ctx, opts)
 	if err != nil {
-		return err
+		return optionError(err)
 	}
 	ready := report{Ready: true}
 	if headline, findings := damageNotice(book); headline != "" {

@@ -399,8 +399,12 @@ func TestOwnerProblems(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "none.json")
 	p := launch(t, "mcp", "--data-dir", dir, "--mcp-config", missing)
-	if status := p.status(); status != 1 || !strings.Contains(p.errs.String(), missing) {
+	if status := p.status(); status != 2 || !strings.Contains(p.errs.String(), missing) {
 		t.Errorf("it exits %d:\n%s", status, p.errs.String())
+	}
+	p = launch(t, "mcp", "--data-dir", filepath.Dir(written(t, "outside-server", "nats.example:4222\n")))
+	if status := p.status(); status != 2 || !strings.Contains(p.errs.String(), "NATS server at nats.example:4222: start \"daybook serve\" with --nats-url") {
+		t.Errorf("in the directory of a ledger that is elsewhere it exits %d:\n%s", status, p.errs.String())
 	}
 	launch(t, "mcp", "--data-dir", dir).ask(initialize)
 	p = launch(t, "mcp", "--data-dir", dir, "--stateless", "--execution-timeout", "7", "--drain-wait", "10s", "--session-id", "own")
@@ -423,8 +427,9 @@ func TestOwnerProblems(t *testing.T) {
 	}
 	file := written(t, "file", "no directory")
 	p = launch(t, "mcp", "--data-dir", file)
-	if status := p.status(); status != 1 || !strings.Contains(p.errs.String(), "not a directory") {
-		t.Errorf("on a file it exits %d:\n%s", status, p.errs.String())
+	p.errs.await(t, "is a file; name a directory\n")
+	if status := p.status(); status != 2 {
+		t.Errorf("on a file it exits %d", status)
 	}
 }
 

@@ -28,7 +28,7 @@ const lookWait = 5 * time.Second
 // receives neither the request nor the token.
 func (f clientFlags) do(req *http.Request) (*http.Response, error) {
 	if f.Server != "" {
-		return doNamed(req)
+		return f.doNamed(req)
 	}
 	absent := "no server answers at " + address(req)
 	if f.DataDir == "" {
@@ -71,7 +71,11 @@ func (f clientFlags) do(req *http.Request) (*http.Response, error) {
 }
 
 // doNamed sends a request to the server that the user named.
-func doNamed(req *http.Request) (*http.Response, error) {
+func (f clientFlags) doNamed(req *http.Request) (*http.Response, error) {
+	client, err := f.httpClient()
+	if err != nil {
+		return nil, err
+	}
 	resp, err := client.Do(req)
 	switch {
 	case isRefusedConnection(err):
@@ -118,7 +122,7 @@ func asked(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("ask the server: %w", err)
+	return fmt.Errorf("ask the server: %w", certificateHint(err))
 }
 
 // address is the URL of the server that a request is for.

@@ -17,7 +17,8 @@ func Reference() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	b.WriteString("# Command line\n\nGenerated from the code; do not edit.\n\n" +
-		"A value comes from the flag, else from its environment variable, else from the file named by `--config`, else it is the default.\n")
+		"A value comes from the flag, else from its environment variable, else from the file named by `--config`, else it is the default.\n\n" +
+		exitHelp + " Commands that differ name their statuses below.\n")
 	describe(&b, parser.Model.Node, "daybook")
 	return b.Bytes(), nil
 }

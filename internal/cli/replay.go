@@ -57,10 +57,31 @@ func (c *sessionReplayCmd) Run(ctx context.Context, std *streams) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return fmt.Errorf("the replay broke off after %d events: %w", told, err)
+		return fmt.Errorf("the replay broke off after %s: %w", counted(told, "event"), err)
+	case told == 0:
+		return c.nothing(std, resp.Header.Get("Daybook-Last-Sequence"))
 	case c.Subject != "":
-		std.err.printf("Published %d events under %s.\n", told, c.Subject)
+		std.err.printf("Published %s under %s.\n", counted(told, "event"), c.Subject)
 	}
+	return nil
+}
+
+// nothing reports a replay without events. last is the position that the replay ends at,
+// the end of the ledger without --to; servers of earlier versions do not name it.
+func (c *sessionReplayCmd) nothing(std *streams, last string) error {
+	end, unnamed := strconv.ParseUint(last, 10, 64)
+	if unnamed != nil {
+		std.err.printf("No events of the session are in this range.\n")
+		return nil //nolint:nilerr // the server is of an earlier version
+	}
+	if from, err := strconv.ParseUint(c.From, 10, 64); err == nil && from > end {
+		what := "the ledger"
+		if c.To != "" {
+			what = "the range"
+		}
+		return usageError{fmt.Errorf("--from %d: there is nothing from there, because %s ends at position %d", from, what, end)}
+	}
+	std.err.printf("No events of the session are in this range, which ends at position %d.\n", end)
 	return nil
 }
 

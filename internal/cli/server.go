@@ -53,7 +53,7 @@ type engineFlags struct {
 	RunJSDescription string         `name:"run-js-description" help:"Replace the description of the run_js tool." placeholder:"TEXT"`
 	AuditKey         string         `help:"File of the key that checkpoints of the ledger are signed with, made if it does not exist; one in the data directory if not given." placeholder:"FILE"`
 	WitnessURL       string         `name:"witness-url" help:"URL that gets every signed checkpoint by POST, for a copy outside the server." placeholder:"URL"`
-	ScrubRate        int            `name:"scrub-rate" help:"How many events a second are read again in the background and compared with their hashes; 0 does without." default:"2000" placeholder:"N"`
+	ScrubRate        int            `name:"scrub-rate" help:"Events per second that the scrub reads again in the background and compares with their hashes, 1 MiB/s at most; 0 turns the scrub off." default:"2000" placeholder:"N"`
 	DiskReserve      *int64         `name:"disk-reserve" help:"Space to keep free on the disk of --data-dir, in MiB, up to 1073741824: below it no new run is accepted; 256, at most 5 % of the disk, if not given; 0 keeps nothing free." placeholder:"MIB"`
 	LogLevel         string         `help:"Least severe log record written to stderr: ${enum}." enum:"debug,info,warn,error" default:"warn"`
 }
@@ -247,7 +247,7 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 	opts.LimitMemory = true
 	book, err := embed.Start(ctx, opts)
 	if err != nil {
-		return err
+		return optionError(err)
 	}
 	printBanner(std.out, book, opts)
 	headline, findings := damageNotice(book)
@@ -297,6 +297,7 @@ func (c *mcpCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) erro
 
 type rebuildCmd struct {
 	DataDir     string `help:"Directory that holds the ledger." default:"${datadir}" placeholder:"DIR"`
+	NATSURL     string `name:"nats-url" help:"The outside NATS server or cluster that the ledger is on." placeholder:"URL"`
 	KeyDir      string `name:"key-dir" help:"Directory of the keys that sessions are encrypted under, if it was moved since the server ran." placeholder:"DIR"`
 	WithoutKeys bool   `name:"without-keys" help:"Leave out content whose keys are lost. Without it that is refused, because it may be all that is left of the content."`
 }
@@ -307,13 +308,13 @@ func (c *rebuildCmd) Run(ctx context.Context, std *streams) error {
 	start := time.Now()
 	p := newProgress(std.err, "rebuilt")
 	n, err := embed.Rebuild(ctx, embed.Options{
-		DataDir: c.DataDir, TakeOver: true, KeyDir: c.KeyDir, WithoutKeys: c.WithoutKeys, Progress: p.show,
+		DataDir: c.DataDir, NATSURL: c.NATSURL, TakeOver: true, KeyDir: c.KeyDir, WithoutKeys: c.WithoutKeys, Progress: p.show,
 		Notice: func(text string) { fmt.Fprintln(std.err, "daybook:", text) },
 	})
 	p.clear()
 	if err != nil {
-		return err
+		return optionError(err)
 	}
-	fmt.Fprintf(std.out, "Rebuilt the projections from %d events in %s.\n", n, time.Since(start).Round(time.Millisecond))
+	fmt.Fprintf(std.out, "Rebuilt the projections from %s in %s.\n", counted(n, "event"), time.Since(start).Round(time.Millisecond))
 	return nil
 }

@@ -97,7 +97,7 @@ func (t shownTurns) print(out *screen, c *sessionShowCmd) {
 		head = "heap " + shortKeyOf(s.Head)
 	}
 	out.printf("%s\n", span{bold, fmt.Sprintf("%s session %s", s.Kind, s.label())})
-	out.printf("%s, since %s, %d %s, continues from %s\n", shortKeyOf(&s.SessionID), day(s.CreatedAt), s.Runs, plural(int(s.Runs), "run"), head)
+	out.printf("%s, since %s, %s, continues from %s\n", shortKeyOf(&s.SessionID), day(s.CreatedAt), counted(s.Runs, "run"), head)
 	if t.Earlier > 0 {
 		out.printf("\n%s\n", span{dim, fmt.Sprintf("… %d earlier %s; --last %d shows %s", t.Earlier, plural(int(t.Earlier), "run"), min(t.Earlier+int64(c.Last), 200), them(t.Earlier))})
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
@@ -24,6 +25,14 @@ func cut(out *screen, text string, column int) string {
 	}
 	text = strings.ReplaceAll(text, "\t", "  ")
 	return runewidth.Truncate(text, max(out.columns-column, leastColumn), "…")
+}
+
+// counted is a count and its noun, such as "1 event".
+func counted[T ~int | ~int64 | ~uint64](n T, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // plural is a noun in the number that a count wants.

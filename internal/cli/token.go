@@ -62,16 +62,16 @@ func (c *tokenCreateCmd) Run(std *streams) error {
 	}
 	if c.File == "" {
 		if err := checkLedgerIn(c.DataDir, "the token file with --file"); err != nil {
-			return err
+			return inputError(err)
 		}
 	}
 	out, err := c.openOut()
 	if err != nil {
-		return err
+		return inputError(err)
 	}
 	secret, t, err := access.CreateToken(c.path(), g, now)
 	if err != nil {
-		return errors.Join(err, discard(out))
+		return inputError(errors.Join(err, discard(out)))
 	}
 	if out != nil {
 		_, err = fmt.Fprintln(out, secret)
@@ -152,7 +152,7 @@ type listedToken struct {
 func (c *tokenListCmd) Run(std *streams) error {
 	list, err := access.ListTokens(c.path(), time.Now())
 	if err != nil {
-		return err
+		return inputError(err)
 	}
 	if c.JSON {
 		answer := struct {
@@ -179,7 +179,7 @@ type tokenRevokeCmd struct {
 func (c *tokenRevokeCmd) Run(_ context.Context, std *streams) error {
 	t, err := access.RevokeToken(c.path(), c.ID, time.Now())
 	if err != nil {
-		return err
+		return inputError(err)
 	}
 	std.err.printf("token %s of %s, tenant %s, is %s\n", t.ID, t.Principal, t.Tenant, ends(t))
 	return nil

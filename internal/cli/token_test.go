@@ -29,29 +29,29 @@ func TestToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	play(t, known, []step{
-		{args: `token list --file $file`, status: 1, stderr: "daybook: there is no token file $file: make one with \"daybook token create --file $file\"\n"},
+		{args: `token list --file $file`, status: 2, stderr: "daybook: there is no token file $file: make one with \"daybook token create --file $file\"\n"},
 		{args: `token create --file $file --principal ada --tenant acme`, stdout: "(?P<ada>" + tokenForm + ")\n", stderr: "token (?P<id>[a-z2-7]{10}) for ada of tenant acme, which may: read run; never expires\n"},
 		{args: `token create --file $file --principal ops --scope admin --scope read --expires 720h`, stdout: tokenForm + "\n", stderr: "token .* of tenant default, which may: read admin; expires 20.*Z\n"},
 		{args: `token list --file $file`, stdout: "ID +TENANT +PRINCIPAL +SCOPES +CREATED +STATE\n$id +acme +ada +read,run +20\\S+Z +never expires\n\\S+ +default +ops +read,admin +20\\S+Z +expires 20\\S+Z\n"},
 		{args: `token revoke --file $file $id`, stderr: "token $id of ada, tenant acme, is revoked 20.*Z\n"},
 		{args: `token revoke --file $file $id`, stderr: "token $id of ada, tenant acme, is revoked 20.*Z\n"},
-		{args: `token revoke --file $file aaaaaaaaaa`, status: 1, stderr: "daybook: there is no token \"aaaaaaaaaa\" in $file; daybook token list shows the ids\n"},
+		{args: `token revoke --file $file aaaaaaaaaa`, status: 2, stderr: "daybook: there is no token \"aaaaaaaaaa\" in $file; daybook token list shows the ids\n"},
 		{args: `token list --file $file --json`, stdout: `\{\n  "tokens": \[\n    \{\n      "id": "$id",\n      "tenant": "acme".*"revoked": "20.*`},
 		{args: `token create --file $file`, status: 2, stderr: "daybook: missing flags: --principal=NAME\n.*"},
 		{args: `token create --file $file --principal a --scope all`, status: 2, stderr: "daybook: --scope: unknown scope \"all\"; the scopes are read, run, sign and admin\n"},
-		{args: `token create --file $file --principal a --tenant A.B`, status: 1, stderr: "daybook: tenant \"A.B\" is not 1 to 64 characters.*\n"},
-		{args: `token create --file $file --principal a --expires=-1h`, status: 1, stderr: "daybook: expires .* is not in the future\n"},
-		{args: `token list --file $open`, status: 1, stderr: "daybook: token file $open can be used by others than its owner \\(mode 0644\\): run chmod 600 .*\n"},
+		{args: `token create --file $file --principal a --tenant A.B`, status: 2, stderr: "daybook: tenant \"A.B\" is not 1 to 64 characters.*\n"},
+		{args: `token create --file $file --principal a --expires=-1h`, status: 2, stderr: "daybook: expires .* is not in the future\n"},
+		{args: `token list --file $open`, status: 2, stderr: "daybook: token file $open can be used by others than its owner \\(mode 0644\\): run chmod 600 .*\n"},
 		{args: `token create --data-dir $dir --principal ada`, stdout: tokenForm + "\n", stderr: "token .*"},
 		{args: `token list --data-dir $dir`, stdout: "ID .*\n.* ada .*\n"},
-		{args: `token create --data-dir $nowhere --principal ada`, status: 1, stderr: "daybook: there is no ledger in $nowhere: name the data directory of the server with --data-dir, or the token file with --file; .*\n"},
-		{args: `nats credentials create --data-dir $nowhere --tenant acme`, status: 1, stderr: "daybook: there is no ledger in $nowhere: name the data directory of the server with --data-dir; .*\n"},
-		{args: `nats credentials list --data-dir $nowhere`, status: 1, stderr: "daybook: there is no ledger in $nowhere: .*\n"},
-		{args: `nats credentials rotate --data-dir $nowhere acme`, status: 1, stderr: "daybook: there is no ledger in $nowhere: .*\n"},
-		{args: `nats credentials revoke --data-dir $nowhere acme`, status: 1, stderr: "daybook: there is no ledger in $nowhere: .*\n"},
-		{args: `token create --file $file --principal bob --tenant A.B --out $out`, status: 1, stderr: "daybook: tenant .*\n"},
+		{args: `token create --data-dir $nowhere --principal ada`, status: 2, stderr: "daybook: there is no ledger in $nowhere: name the data directory of the server with --data-dir, or the token file with --file; .*\n"},
+		{args: `nats credentials create --data-dir $nowhere --tenant acme`, status: 2, stderr: "daybook: there is no ledger in $nowhere: name the data directory of the server with --data-dir; .*\n"},
+		{args: `nats credentials list --data-dir $nowhere`, status: 2, stderr: "daybook: there is no ledger in $nowhere: .*\n"},
+		{args: `nats credentials rotate --data-dir $nowhere acme`, status: 2, stderr: "daybook: there is no ledger in $nowhere: .*\n"},
+		{args: `nats credentials revoke --data-dir $nowhere acme`, status: 2, stderr: "daybook: there is no ledger in $nowhere: .*\n"},
+		{args: `token create --file $file --principal bob --tenant A.B --out $out`, status: 2, stderr: "daybook: tenant .*\n"},
 		{args: `token create --file $file --principal bob --out $out`, stderr: "token .* for bob .*\n"},
-		{args: `token create --file $file --principal eve --out $out`, status: 1, stderr: "daybook: --out $out: the file exists and is not overwritten; name another one\n"},
+		{args: `token create --file $file --principal eve --out $out`, status: 2, stderr: "daybook: --out $out: the file exists and is not overwritten; name another one\n"},
 		{args: `token list --file $file`, stdout: "ID .* bob [^\n]*\n"},
 	})
 	if _, err := os.Stat(known["nowhere"]); !errors.Is(err, fs.ErrNotExist) {
@@ -90,8 +90,8 @@ func TestAuthMistakes(t *testing.T) {
 		{args: `serve --data-dir $dir --limit-runs=-1`, status: 2, stderr: "daybook: --limit-runs is -1: the range is 0 to 1000000000, 0 is unlimited; for example --limit-runs 10000\n"},
 		{args: `serve --data-dir $dir --memory-budget 8796093022208`, status: 2, stderr: "daybook: serve: --memory-budget is 8796093022208: the range is 64 to 1048576 MiB; for example --memory-budget 512\n.*"},
 		{args: `serve --data-dir $dir --disk-reserve 17592186044416`, status: 2, stderr: "daybook: serve: --disk-reserve is 17592186044416: the range is 0 to 1073741824 MiB, 0 keeps nothing free; for example --disk-reserve 256\n.*"},
-		{args: `serve --data-dir $dir --http-addr 127.0.0.1:0 --nats-addr off --auth tokens=$dir/none`, status: 1, stderr: "daybook: read who may come in: there is no token file .*\n"},
-		{args: `serve --data-dir $dir --http-addr 127.0.0.1:0 --nats-addr off --auth oidc=http://login.example.com --auth-audience x`, status: 1, stderr: "daybook: read who may come in: OIDC issuer .* must be an https URL.*\n"},
+		{args: `serve --data-dir $dir --http-addr 127.0.0.1:0 --nats-addr off --auth tokens=$dir/none`, status: 2, stderr: "daybook: set up the authentication: --auth tokens: there is no token file .*\n"},
+		{args: `serve --data-dir $dir --http-addr 127.0.0.1:0 --nats-addr off --auth oidc=http://login.example.com --auth-audience x`, status: 2, stderr: "daybook: set up the authentication: --auth oidc: OIDC issuer .* must be an https URL.*\n"},
 	})
 }
 
@@ -130,7 +130,7 @@ func TestTokenIsSent(t *testing.T) {
 		{args: `run -e 1+1 --token-file $gone` + at, status: 2, stderr: "daybook: --token-file: open $gone: .*\n"},
 		{args: `run -e 1+1 --token a --token-file $held` + at, status: 2, stderr: "daybook: give --token or --token-file, not both\n"},
 		{args: `run -e 1+1 --token $token --server http://192.0.2.1:1`, status: 2, stderr: "daybook: --server http://192.0.2.1:1: refusing to send a token over plain HTTP.*https.*--insecure.*\n"},
-		{args: `token revoke --file $file 0`, status: 1, stderr: "daybook: there is no token \"0\" in .*\n"},
+		{args: `token revoke --file $file 0`, status: 2, stderr: "daybook: there is no token \"0\" in .*\n"},
 		{args: `token revoke --file $file $begin`, stderr: "token .* is revoked .*"},
 		{eventually: true, args: `exec list --token $token` + at, status: 2, stderr: "daybook: the token $id was revoked on .*\n"},
 	})

@@ -13,7 +13,7 @@ import (
 var (
 	serverCommands = []string{"serve", "mcp", "acp", "runner"}
 	// sharedFlags are options of the server, or of every client, wherever they occur.
-	sharedFlags = []string{"server", "token", "data-dir", "key-dir"}
+	sharedFlags = []string{"server", "token", "data-dir", "key-dir", "nats-url", "ca"}
 )
 
 // nameVariables names the variable of each flag that has one: DAYBOOK_ and the

@@ -19,6 +19,7 @@ type verifyCmd struct {
 	Keys      []string `name:"key" sep:"none" help:"Verification key to trust, as in the file audit/vkey, or a file of keys; may be repeated. Default: the keys beside the data." placeholder:"KEY"`
 	Token     string   `help:"Bearer token, if the server requires one. Other users of the machine can see flags; prefer the environment variable or --token-file." placeholder:"TOKEN"`
 	TokenFile string   `help:"File that holds the bearer token." placeholder:"FILE"`
+	CA        string   `name:"ca" help:"File of certificates in PEM to trust besides those of the system, for a server over https." placeholder:"FILE"`
 	Insecure  bool     `help:"Send the token to another machine over http, unencrypted."`
 	KeyDir    string   `name:"key-dir" help:"Directory of the encryption keys of sessions, if it moved since the server ran." placeholder:"DIR"`
 	SkipBlobs bool     `help:"Skip heaps and texts."`
@@ -35,8 +36,8 @@ func (c *verifyCmd) Help() string {
 		"  daybook verify --export book\n\n" +
 		"Exit status:\n\n" +
 		"  0  Everything that was checked is intact. A ledger without events is intact: the report says that it is empty.\n\n" +
-		"  1  Something is not intact (NOT INTACT), or there is no ledger, or it could not be read.\n\n" +
-		"  2  The command line has a mistake, such as a mistyped key, or the server refuses the request.\n\n" +
+		"  1  Something is not intact (NOT INTACT), or it could not be read.\n\n" +
+		"  2  The command line has a mistake, such as a mistyped key or a directory without a ledger or export, or the server refuses the request.\n\n" +
 		"  5  The server does not answer, or cannot answer now.\n\n" +
 		"  6  Everything is intact, but none of the keys given signed a checkpoint (WRONG KEY)."
 }
@@ -58,10 +59,15 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
+	if c.Export != "" {
+		if err := checkExportDir(c.Export); err != nil {
+			return err
+		}
+	}
 	p := newProgress(std.err, "verified")
 	opts := embed.VerifyOptions{DataDir: c.DataDir, Export: c.Export, ServerURL: c.Server, Keys: keys, KeyDir: c.KeyDir, SkipBlobs: c.SkipBlobs, Progress: p.show}
 	if c.Server != "" {
-		client := clientFlags{Server: c.Server, Token: c.Token, TokenFile: c.TokenFile, Insecure: c.Insecure}
+		client := clientFlags{Server: c.Server, Token: c.Token, TokenFile: c.TokenFile, CA: c.CA, Insecure: c.Insecure}
 		opts.Server, opts.ServerPost = client.get, client.post
 	}
 	report, err := embed.Verify(ctx, opts)
@@ -75,7 +81,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 		return usageError{fmt.Errorf("--key: %w", err)}
 	}
 	if err != nil {
-		return err
+		return optionError(err)
 	}
 	if c.JSON {
 		err = std.out.printJSON(report)

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,6 +37,15 @@ func TestVerifyTellsAWrongKeyFromDamage(t *testing.T) {
 	play(t, known, []step{
 		{args: `verify --data-dir $data --key $key`, status: 6, stdout: "WRONG KEY  $data\n.*beside the data is $other\n.*"},
 		{args: `verify --data-dir $data`, stdout: "INTACT  $data\n.*"},
+		{args: `events export $dir --data-dir $data`, status: 2, stderr: "daybook: export to $dir: it is not empty; name a directory that does not exist\n"},
+		{args: `events export $data/mark --data-dir $data`, status: 2, stderr: "daybook: export to .*: not a directory\n"},
+		{args: `events export $dir --resume --data-dir $data`, status: 2, stderr: "daybook: export to $dir: there is no unfinished export to go on with\n"},
+	})
+	if err := os.RemoveAll(filepath.Join(other.DataDir(), "jetstream")); err != nil {
+		t.Fatal(err)
+	}
+	play(t, known, []step{
+		{args: `verify --data-dir $data`, status: 1, stdout: "NOT INTACT  $data\n.*events were on record that are gone.*"}, // the proofs show it
 	})
 }
 

@@ -146,9 +146,12 @@ func (c *volumeRemoveCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
+	if err := checkExportDir(c.Export); err != nil {
+		return err
+	}
 	report, err := embed.Verify(ctx, embed.VerifyOptions{Export: c.Export, Keys: keys})
 	if err != nil {
-		return err
+		return optionError(err)
 	}
 	if !report.OK {
 		fmt.Fprint(std.err, report)
@@ -176,6 +179,6 @@ func (c *volumeRemoveCmd) Run(ctx context.Context, std *streams) error {
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
-	_, err = fmt.Fprintf(std.out, "Removed volume %d, positions %d to %d, by event %d; %d events are kept that others rest on.\n", v.Volume, v.First, v.Last, v.Sequence, v.Kept)
+	_, err = fmt.Fprintf(std.out, "Removed volume %d, positions %d to %d, by event %d; kept %s that others rest on.\n", v.Volume, v.First, v.Last, v.Sequence, counted(v.Kept, "event"))
 	return err
 }

@@ -62,12 +62,16 @@ func TestSessionReplay(t *testing.T) {
 	t.Parallel()
 	book := serve(t)
 	play(t, map[string]string{"url": book.URL()}, []step{
+		{args: `run -e 0` + at, stdout: "0\n", stderr: ".*"},
 		{args: `run -e console.log("hi") --session told` + at, stdout: "hi\n", stderr: ".*"},
 		{eventually: true, args: `session log told` + at, stdout: "INDEX .*\n0 .*"},
 		{args: `session replay told --speed max` + at, stdout: `\{[^\n]*execution.requested.v1[^\n]*"replayed":true[^\n]*\}\n.*execution.output.v1.*session.entry_recorded.v1[^\n]*\n`},
 		{args: `session replay told --speed 100 --from-entry 0 --to-entry 0 --max-pause 1ms` + at, stdout: `.*entry_recorded.*\n`},
 		{args: `session replay told --speed max --subject replay.default.x` + at, stderr: "Published [4-9] events under replay.default.x.\n"},
 		{args: `session replay told --subject events.default.x` + at, status: 2, stderr: "daybook: --subject must be a subject below replay.default., .*\n"},
+		{args: `session replay told --speed max --from 1000000` + at, status: 2, stderr: "daybook: --from 1000000: there is nothing from there, because the ledger ends at position \\d+\n"},
+		{args: `session replay told --speed max --from 2 --to 1` + at, status: 2, stderr: "daybook: --from 2: there is nothing from there, because the range ends at position 1\n"},
+		{args: `session replay told --speed max --to 1` + at, stderr: "No events of the session are in this range, which ends at position 1.\n"},
 		{args: `session replay told --from-entry 5` + at, status: 2, stderr: "daybook: the session has the entries 0 to 0; .*\n"},
 		{args: `session replay nobody` + at, status: 2, stderr: "daybook: Session 'nobody' not found; \"daybook session list\" lists sessions\n"},
 		{args: `session replay told --speed quick` + at, status: 2, stderr: "daybook: --speed must be max, or a factor .*\n"},

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"daybook/embed"
+)
+
+// TestCA asks a server whose certificate the system does not trust.
+func TestCA(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(embed.APIHeader, "1")
+		_, _ = io.WriteString(w, `{}`)
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the refused handshakes
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	trusted, empty := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "empty.pem")
+	raw := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	for name, content := range map[string][]byte{trusted: raw, empty: nil} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		ca, want string
+		status   int
+	}{
+		{"", "name the certificate of the server, or of its authority, with --ca FILE or DAYBOOK_CA", exitUnavailable},
+		{trusted, "", exitOK},
+		{empty, "holds no certificate in PEM", exitUsage},
+		{empty + ".none", "no such file", exitUsage},
+	} {
+		var answer json.RawMessage
+		err := clientFlags{Server: server.URL, CA: c.ca}.call(t.Context(), http.MethodGet, "/api/executions", nil, &answer)
+		var said strings.Builder
+		if status := exitStatus(err, &said); status != c.status || !strings.Contains(said.String(), c.want) {
+			t.Errorf("--ca %q: status %d, %s", c.ca, status, said.String())
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"daybook/embed"
+)
+
+// A start that an option prevents names the flag, not the field of embed.Options.
+func TestOptionErrorsNameFlags(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	field := regexp.MustCompile(`\b(` + strings.Join(fieldsOf(reflect.TypeFor[embed.Options]()), "|") + `)( is |: )`)
+	for _, test := range []struct{ args, want string }{
+		{"--seal-bytes 10", "--seal-bytes is 10: the least is 1 MiB (1048576)"},
+		{"--heap-retention 1m", "--heap-retention is 1m0s: it must be 1h0m0s or more"},
+		{"--public-url bogus", `--public-url is "bogus": give a URL without a path`},
+		{"--public-url https://* --seal-bytes 10", "--public-url is \"https://*\": give a URL without a path, such as https://book.example.com\n--seal-bytes is 10: "},
+		{"--witness-url bogus", `--witness-url: the witness "bogus" has no address`},
+		{"--session-id " + strings.Repeat("a", 300), "--session-id: session must be 1 to 128 characters, not 300"},
+		{"--allowed-host a/b", `--allowed-host: host "a/b": give a name`},
+		{"--auth tokens=" + file + "x", "set up the authentication: --auth tokens: there is no token file " + file + "x"},
+		{"--auth oidc=bogus --auth-audience a", `set up the authentication: --auth oidc: OIDC issuer "bogus"`},
+		{"--auth oidc=https://localhost --auth-audience a --auth-tenant A", `set up the authentication: --auth-tenant: "A" is no tenant`},
+		{"--tls-cert " + file + " --tls-key " + file, "open the addresses: --tls-cert: read the TLS certificate"},
+		{"--nats-addr bogus", `open the addresses: --nats-addr: NATS address "bogus"`},
+		{"--http-addr bogus", `open the addresses: --http-addr: HTTP address "bogus"`},
+		{"--data-dir=", "--data-dir is empty: name the directory"},
+		{"--data-dir " + file, "take the data directory: --data-dir: mkdir " + file},
+		{"--erasable-sessions --key-dir " + file, "open the ledger: --key-dir: make the directory of keys: mkdir " + file},
+	} {
+		args := []string{"serve"}
+		for flag, value := range map[string]string{"--data-dir": filepath.Join(dir, "data"), "--http-addr": "127.0.0.1:0", "--nats-addr": "off"} {
+			if !strings.Contains(test.args, flag) {
+				args = append(args, flag, value)
+			}
+		}
+		got := daybook("", append(args, strings.Fields(test.args)...)...)
+		if got.status != 2 || !strings.HasPrefix(got.err, "daybook: "+test.want) || field.MatchString(got.err) {
+			t.Errorf("serve %s: status %d, %q, want %q", test.args, got.status, got.err, test.want)
+		}
+	}
+}
+
+// fieldsOf returns the names of the fields of a struct.
+func fieldsOf(s reflect.Type) (names []string) {
+	for f := range s.NumField() {
+		names = append(names, s.Field(f).Name)
+	}
+	return names
+}
