@@ -53,7 +53,7 @@ func withMounts(t *testing.T) bool {
 // are refused with a reason, reads continue, and with space again writes are taken,
 // by the same process. A server that is started on the full disk does the same.
 func TestFullDisk(t *testing.T) {
-	attack(t, "TestADiskWithoutRoom and TestDisk in embed, TestReopen in internal/natsserver")
+	attack(t, "TestADiskWithoutRoom, TestDisk and TestRunningServerKeepsItsBallast in embed, TestOpenWithoutSpace in projections, TestReopen in internal/natsserver")
 	unhurried(t)
 	if !withMounts(t) {
 		return
@@ -110,24 +110,9 @@ func fillDisk(t *testing.T, reserve bool, flags ...string) {
 	l.check(t, l.known())
 
 	if reserve {
-		// Killed on a full disk and started on it: not a byte is free.
-		l.fill(t, junk)
-		s.end(syscall.SIGKILL)
-		l.fill(t, junk+"2")
-		s.launch()
-		l.untilRefused(t)
-		refusedReady(t, s, l.token)
-		l.check(t, l.known())
-		if log := s.log.String(); !strings.Contains(log, "READ-ONLY for now") || !saysFull(log) {
-			t.Errorf("the server does not say that the disk is full:\n%s", log)
+		for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+			startFull(t, s, l, sig)
 		}
-		for _, name := range []string{junk, junk + "2"} {
-			if err := os.Remove(name); err != nil {
-				t.Fatal(err)
-			}
-		}
-		l.untilAccepted(t)
-		l.run(t, 5)
 	}
 	s.end(syscall.SIGTERM)
 	if !s.cmd.ProcessState.Success() {
@@ -141,6 +126,60 @@ func fillDisk(t *testing.T, reserve bool, flags ...string) {
 	s.verified(0)
 	s.start()
 	l.check(t, l.known())
+}
+
+// startFull requires that a server which saw its disk fill, and ends, starts on the full
+// disk again and again, and takes writes without a restart once there is space.
+func startFull(t *testing.T, s *server, l *load, sig syscall.Signal) {
+	// The running server has noticed the full disk, and keeps the space for its start.
+	const ballast, noticed = "ballast", "no new runs are accepted"
+	until(t, "the ballast is there", func() bool { _, err := os.Stat(filepath.Join(s.dir, ballast)); return err == nil })
+	before := strings.Count(s.log.String(), noticed)
+	junk := []string{filepath.Join(s.dir, "junk")}
+	l.fill(t, junk[0])
+	until(t, "the server has noticed the full disk", func() bool { return strings.Count(s.log.String(), noticed) > before })
+	refusedReady(t, s, l.token)
+	l.untilRefused(t)
+	if _, err := os.Stat(filepath.Join(s.dir, ballast)); err != nil {
+		t.Errorf("the running server gave away the space for its start: %v", err)
+	}
+	for n := range 3 {
+		if n > 0 { // a stop by SIGTERM waits 5 s for the signature of the last events
+			sig = choose(syscall.SIGKILL, sig)
+		}
+		s.end(sig)
+		// Another program may have taken that space: not a byte is free.
+		if err := os.Remove(filepath.Join(s.dir, ballast)); n > 0 && err == nil {
+			t.Errorf("%v, start %d: the ballast is there", sig, n)
+		}
+		junk = append(junk, filepath.Join(s.dir, fmt.Sprintf("junk%d", n)))
+		l.fill(t, junk[len(junk)-1])
+		s.launch()
+		l.untilRefused(t)
+		refusedReady(t, s, l.token)
+		l.check(t, l.known())
+		if log := s.log.String(); !strings.Contains(log, "READ-ONLY for now") || !saysFull(log) || strings.Contains(log, "delete the file") || strings.Contains(log, "restore the data") {
+			t.Errorf("%v, start %d: the log does not say that the disk is full, or advises to repair the ledger:\n%s", sig, n+1, log)
+		}
+	}
+	for _, name := range junk {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.untilAccepted(t)
+	l.run(t, 5)
+	l.check(t, l.known())
+}
+
+// until polls another process until something holds.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
 }
 
 // load submits runs and remembers what was acknowledged.
@@ -219,7 +258,7 @@ func (l *load) untilRefused(t *testing.T) {
 		default:
 			refused++
 		}
-		if time.Now().After(deadline) {
+		if time.Now().After(deadline) || l.s.exited() {
 			t.Fatalf("runs are not refused: %d %.400s\n%s", status, body, l.s.log.String())
 		}
 	}

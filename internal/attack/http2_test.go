@@ -33,9 +33,7 @@ const http2Streams = 100
 func TestHTTP2(t *testing.T) {
 	attack(t, "TestFrames, TestStreams, TestResets and TestUnreadAnswers in internal/connections")
 	s := newServer(t)
-	cert, key := filepath.Join(s.dir, "cert.pem"), filepath.Join(s.dir, "key.pem")
-	writeCertificate(t, cert, key)
-	s.secure, s.flags = true, append(s.flags, "--tls-cert="+cert, "--tls-key="+key)
+	s.certify(t)
 	s.start()
 	quiet, reader := s.token("alone", "read,run"), s.token("reader", "read,run")
 	alone := s.baseline(quiet)
@@ -84,6 +82,13 @@ func TestHTTP2(t *testing.T) {
 				c.reset(c.request(header))
 			}
 		}},
+		{"frames without progress", nil, false, true, func(c *http2Client) {
+			end := time.Now().Add(4 * time.Second)
+			c.SetWriteDeadline(end)
+			for time.Now().Before(end) && c.framer.WriteWindowUpdate(0, 1) == nil {
+				c.err = c.framer.WriteRawFrame(0xfa, 0, 0, nil)
+			}
+		}},
 		{"pings to a client that does not read", nil, true, true, func(c *http2Client) {
 			for range 60_000 {
 				if c.framer.WritePing(false, [8]byte{}) != nil {
@@ -93,7 +98,7 @@ func TestHTTP2(t *testing.T) {
 		}},
 	} {
 		t.Run(strings.ReplaceAll(a.name, " ", "_"), func(t *testing.T) {
-			idle, peak := s.memory(), s.peak()
+			idle, peak, cpu := s.memory(), s.peak(), s.cpu()
 			clients := make([]*http2Client, choose(250, 1000))
 			var sending sync.WaitGroup
 			for i := range clients {
@@ -108,7 +113,7 @@ func TestHTTP2(t *testing.T) {
 			sending.Wait()
 			time.Sleep(time.Second) // memory is the measure, not an event
 			grown := peak() - idle
-			t.Logf("%d connections with %s: %d MiB above %d MiB", len(clients), a.name, grown>>20, idle>>20)
+			t.Logf("%d connections with %s: %d MiB above %d MiB, %v of the processors", len(clients), a.name, grown>>20, idle>>20, s.cpu()-cpu)
 			if total := grown + idle - first; grown > choose[int64](300, 600)<<20 || total > maxGrowth {
 				t.Errorf("%d connections with %s take %d MiB, and with those before %d MiB", len(clients), a.name, grown>>20, total>>20)
 			}
@@ -202,6 +207,14 @@ func http2Fields(n, size int) []hpack.HeaderField {
 		list[i] = hpack.HeaderField{Name: fmt.Sprintf("%03d", i), Value: strings.Repeat("v", max(0, size/n-3))}
 	}
 	return list
+}
+
+// certify makes a server that is not started one of TLS.
+func (s *server) certify(t *testing.T) {
+	t.Helper()
+	cert, key := filepath.Join(s.dir, "cert.pem"), filepath.Join(s.dir, "key.pem")
+	writeCertificate(t, cert, key)
+	s.secure, s.flags = true, append(s.flags, "--tls-cert="+cert, "--tls-key="+key)
 }
 
 // writeCertificate writes a certificate that clients do not verify.

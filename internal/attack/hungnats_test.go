@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,22 +23,11 @@ func TestHungNATS(t *testing.T) {
 	attack(t, "commands without an answer in ledger")
 	unhurried(t)
 	patience := choose(15*time.Second, 5*time.Second) // the promise, and time for a busy machine
-	ns, err := natsd.NewServer(&natsd.Options{
-		Host: "127.0.0.1", Port: natsd.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	if !ns.ReadyForConnections(20 * time.Second) {
-		t.Fatal("the NATS server does not start")
-	}
-	hole := newBlackHole(t, ns.Addr().String())
-	s := startServer(t, "--nats-url=nats://"+hole.addr())
+	s, hole := startBehindHole(t)
 	token := s.token("client", "read,run")
 	before := s.submit(token, `1`, nil)
-	s.wait(token, before)
+	heap, _ := s.wait(token, before)["heap"].(string)
+	signer := s.token("signer", "admin,read,run,sign")
 
 	for name, hang := range map[string]func(){"hangs": hole.freeze, "refuses connections": hole.shut} {
 		hang()
@@ -51,7 +41,9 @@ func TestHungNATS(t *testing.T) {
 			}
 			req.Header.Set("Content-Type", "application/json")
 			req.Header.Set("Authorization", "Bearer "+token)
-			req.Header.Set("Idempotency-Key", key)
+			if key != "" {
+				req.Header.Set("Idempotency-Key", key)
+			}
 			resp, err := http.DefaultClient.Do(req)
 			if err != nil {
 				t.Error(err)
@@ -79,6 +71,51 @@ func TestHungNATS(t *testing.T) {
 			}
 		})
 		clients.Go(func() {
+			calls := s.toolSession(t.Context(), token)
+			for _, call := range []struct{ tool, arguments, want string }{
+				{"run_js", `{"code":"4"}`, "NATS server"},
+				{"get_execution", fmt.Sprintf(`{"execution_id":%q}`, before), before},
+				{"get_execution", fmt.Sprintf(`{"execution_id":%q}`, before), before},
+				{"set_context", `{"custom":{"a":1}}`, hole.addr()},
+				{"get_context", `{}`, "session_id"},
+				{"open_session", `{"intent":"try","seeds":["builtin"]}`, "NATS server"},
+				{"query_heaps_by_tags", `{"tags":{"a":"b"}}`, "results"},
+			} {
+				began := time.Now()
+				answer := calls(call.tool, call.arguments)
+				if took := time.Since(began); took > patience || !strings.Contains(answer, call.want) {
+					t.Errorf("%s in a session, when NATS %s: after %v: %s", call.tool, name, took, answer)
+				}
+			}
+		})
+		routes := []struct{ method, path, want string }{
+			{http.MethodGet, "/api/events", hole.addr()},
+			{http.MethodGet, "/api/executions/" + before + "/events", hole.addr()},
+			{http.MethodGet, "/api/ledger/blobs/heaps/" + heap, hole.addr()},
+			{http.MethodGet, "/api/ledger/export", hole.addr()},
+			{http.MethodPost, "/api/ledger/checkpoint", hole.addr()},
+			{http.MethodGet, "/api/ledger/volumes", hole.addr()},
+			{http.MethodGet, "/readyz", hole.addr()},
+		}
+		for range choose(8, 40) { // heavy reads of a tenant run one after the other
+			routes = append(routes, routes[2])
+		}
+		for _, route := range routes {
+			clients.Go(func() {
+				began := time.Now()
+				resp, err := s.do(t.Context(), signer, route.method, route.path, nil)
+				if err != nil {
+					t.Errorf("%s %s, when NATS %s: %v", route.method, route.path, name, err)
+					return
+				}
+				defer resp.Body.Close()
+				body, err := io.ReadAll(resp.Body)
+				if took := time.Since(began); err != nil || resp.StatusCode != http.StatusServiceUnavailable || took > patience || !strings.Contains(string(body), route.want) {
+					t.Errorf("%s %s, when NATS %s: %d after %v: %s", route.method, route.path, name, resp.StatusCode, took, body)
+				}
+			})
+		}
+		clients.Go(func() {
 			began := time.Now()
 			e := s.call(token, http.MethodGet, "/api/executions/"+before, nil, http.StatusOK)
 			if took := time.Since(began); e["result"] != "1" || took > patience {
@@ -86,6 +123,10 @@ func TestHungNATS(t *testing.T) {
 			}
 		})
 		clients.Wait()
+		// The server is known to be silent, and nothing is sent to it.
+		if status, body, took := request(""); status != http.StatusServiceUnavailable || !strings.Contains(body, hole.addr()) || !strings.Contains(body, "nothing was recorded") || took > patience/3 {
+			t.Errorf("a run without a key, when NATS %s: %d after %v: %s", name, status, took, body)
+		}
 		hole.open()
 		var id string
 		for deadline := time.Now().Add(30 * time.Second); ; {
@@ -105,8 +146,15 @@ func TestHungNATS(t *testing.T) {
 	}
 }
 
-// tool calls a tool over MCP and returns the answer as it is.
+// tool calls a tool over MCP, in a session of its own, and returns the answer as it is.
 func (s *server) tool(ctx context.Context, token, name, arguments string) string {
+	s.t.Helper()
+	return s.toolSession(ctx, token)(name, arguments)
+}
+
+// toolSession opens a session over MCP. The function calls a tool in it and returns the
+// answer as it is.
+func (s *server) toolSession(ctx context.Context, token string) func(name, arguments string) string {
 	s.t.Helper()
 	post := func(session, body string) (string, string) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url()+"/mcp", strings.NewReader(body))
@@ -133,8 +181,10 @@ func (s *server) tool(ctx context.Context, token, name, arguments string) string
 	}
 	_, session := post("", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
 	post(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	answer, _ := post(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, arguments))
-	return answer
+	return func(name, arguments string) string {
+		answer, _ := post(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, arguments))
+		return answer
+	}
 }
 
 // blackHole passes connections on to a server until the test stops it.
@@ -229,4 +279,44 @@ func (h *blackHole) breakAll() {
 		c.Close()
 	}
 	h.conns = nil
+}
+
+// startBehindHole starts a server that reaches its NATS server through a black hole.
+func startBehindHole(t *testing.T) (*server, *blackHole) {
+	t.Helper()
+	ns, err := natsd.NewServer(&natsd.Options{
+		Host: "127.0.0.1", Port: natsd.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the NATS server does not start")
+	}
+	hole := newBlackHole(t, ns.Addr().String())
+	return startServer(t, "--nats-url=nats://"+hole.addr()), hole
+}
+
+// A server whose NATS server hangs ends within the time that it may drain and sign.
+func TestStopWhileNATSHangs(t *testing.T) {
+	attack(t, "TestDrainGivesUpOnTheLedger in runner, TestDecided in ledger")
+	unhurried(t)
+	s, hole := startBehindHole(t)
+	token := s.token("client", "read,run")
+	id := s.submit(token, `console.log('under way'); for(;;);`, nil)
+	for late := time.Now().Add(20 * time.Second); s.call(token, http.MethodGet, "/api/executions/"+id, nil, http.StatusOK)["status"] != "running"; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("the run is not started")
+		}
+	}
+	hole.freeze()
+	began := time.Now()
+	s.end(syscall.SIGTERM)
+	took := time.Since(began)
+	t.Logf("it ends after %v", took)
+	if took > 15*time.Second+choose(10*time.Second, 3*time.Second) { // and time for a busy machine
+		t.Errorf("a server whose NATS server hangs ends after %v", took)
+	}
 }

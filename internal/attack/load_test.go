@@ -19,6 +19,7 @@ import (
 var loads = map[string]func(clients int, base, token string, paths []string){
 	followVariable: follow,
 	readVariable:   readInLoop,
+	batchVariable:  sendBatches,
 }
 
 // loadReady is the line that a load prints when it has started.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -126,24 +125,54 @@ func TestMCPFlood(t *testing.T) {
 	s := startServer(t)
 	loud, quiet := s.token("loud", "read"), s.token("quiet", "read,run")
 	alone := s.baseline(quiet)
-	session := s.mcpSession(loud)
-	ctx, stop := context.WithCancel(t.Context())
-	var sent atomic.Int64
-	var clients sync.WaitGroup
-	for _, body := range []string{batch(200_000, pingMessage), batch(1_000, runMessage)} {
-		clients.Go(func() {
-			for ctx.Err() == nil {
-				if _, _, _, err := s.postMCP(ctx, loud, session, body); err != nil && ctx.Err() == nil {
-					t.Errorf("batch %d: %v", sent.Load(), err)
-					return
+	stop := s.load(batchVariable, loud, 2, s.mcpSession(loud))
+	beside := s.probe(quiet, probes())
+	stop()
+	s.compare("large MCP batches", alone, beside)
+}
+
+// batchVariable is how many clients a process has that send large batches over MCP in the
+// session that it gets instead of a path.
+const batchVariable = "DAYBOOK_ATTACK_BATCH"
+
+// sendBatches is a load of such clients.
+func sendBatches(clients int, base, token string, session []string) {
+	bodies := []string{batch(200_000, pingMessage), batch(1_000, runMessage)}
+	send := func(body string) error {
+		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, base+"/mcp", strings.NewReader(body))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Mcp-Session-Id", session[0])
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer discard(resp)
+		if resp.StatusCode != http.StatusRequestEntityTooLarge {
+			return fmt.Errorf("a batch is answered %s", resp.Status)
+		}
+		return nil
+	}
+	for _, body := range bodies {
+		if err := send(body); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(loadReady)
+	var sending sync.WaitGroup
+	for c := range clients {
+		sending.Go(func() {
+			for {
+				if err := send(bodies[c%len(bodies)]); err != nil {
+					fmt.Println(err)
+					time.Sleep(100 * time.Millisecond)
 				}
-				sent.Add(1)
 			}
 		})
 	}
-	beside := s.probe(quiet, probes())
-	stop()
-	clients.Wait()
-	t.Logf("%d batches were sent", sent.Load())
-	s.compare("large MCP batches", alone, beside)
+	sending.Wait()
 }

@@ -252,6 +252,12 @@ func (s *server) token(tenant, scopes string) string {
 func (s *server) start() {
 	s.t.Helper()
 	s.launch()
+	s.ready()
+}
+
+// ready waits until the server is ready.
+func (s *server) ready() {
+	s.t.Helper()
 	deadline := time.Now().Add(60 * time.Second)
 	for {
 		resp, err := s.client().Get(s.url() + "/readyz")
@@ -371,21 +377,52 @@ func (s *server) descriptors() int {
 // cpu returns the processor time that the server has used, without its workers.
 func (s *server) cpu() time.Duration {
 	s.t.Helper()
-	raw, err := os.ReadFile(s.proc("stat"))
+	_, used, err := processStat(s.cmd.Process.Pid)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	return used
+}
+
+// workersCPU returns the processor time that the workers have used which the server has
+// now.
+func (s *server) workersCPU() (sum time.Duration) {
+	s.t.Helper()
+	list, err := os.ReadDir("/proc")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, e := range list {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		// A process may have ended meanwhile.
+		if parent, used, err := processStat(pid); err == nil && parent == s.cmd.Process.Pid {
+			sum += used
+		}
+	}
+	return sum
+}
+
+// processStat returns the parent of a process and the processor time that it has used.
+func processStat(pid int) (parent int, used time.Duration, err error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, err
+	}
 	_, rest, _ := bytes.Cut(raw, []byte(") "))
 	fields := strings.Fields(string(rest))
-	var ticks int64
-	for _, f := range fields[11:13] { // user and system time
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		ticks += n
+	if len(fields) < 13 {
+		return 0, 0, fmt.Errorf("the kernel describes process %d as %q", pid, raw)
 	}
-	return time.Duration(ticks) * 10 * time.Millisecond // USER_HZ is 100
+	var user, system int
+	for field, value := range map[int]*int{1: &parent, 11: &user, 12: &system} {
+		if *value, err = strconv.Atoi(fields[field]); err != nil {
+			return 0, 0, err
+		}
+	}
+	return parent, time.Duration(user+system) * 10 * time.Millisecond, nil // USER_HZ is 100
 }
 
 // open starts to read an answer of a media type. The caller closes the body.

@@ -125,9 +125,7 @@ func TestLargeHeapArrives(t *testing.T) {
 		t.Errorf("%d of %d bytes with the hash %s, %v", n, resp.ContentLength, got, err)
 	}
 	t.Logf("%d MB with %d MiB of memory", n/1e6, grown>>20)
-	// Pieces that were sent are garbage until the collector runs. The heap itself, packed
-	// and unpacked, would take more.
-	if grown > 200<<20 {
+	if grown > 100<<20 { // the heap itself, packed and unpacked, would take more
 		t.Errorf("one reader takes %d MiB", grown>>20)
 	}
 }
@@ -147,17 +145,10 @@ func TestRunsWithLargeHeaps(t *testing.T) {
 	for i := range choose(4, 12) {
 		ids = append(ids, s.submit(attacker, fmt.Sprintf("kept.length + %d", i), map[string]any{"heap": hash, "heap_memory_max_mb": 256, "execution_timeout_secs": 120}))
 	}
-	completed := 0
 	for _, id := range ids {
-		switch e := s.wait(attacker, id); {
-		case e["status"] == "completed":
-			completed++
-		case e["reason"] != "out_of_memory": // of V8, in a worker that had such a heap before
+		if e := s.wait(attacker, id); e["status"] != "completed" {
 			t.Errorf("a run with a large heap: %v, %v", e["status"], e["error"])
 		}
-	}
-	if completed == 0 {
-		t.Error("no run with a large heap completed")
 	}
 	grown := stop() - idle
 	t.Logf("%d runs with a heap of %d MB: %d MiB more", len(ids), size/1e6, grown>>20)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -105,7 +106,9 @@ func TestSoak(t *testing.T) {
 		case <-ended:
 			ended = nil
 		case <-levels.C:
+			peak := s.peak()
 			table.measure("under attack")
+			most = max(most, peak())
 		case <-alive.C:
 			if s.exited() {
 				t.Fatalf("the server ended without a signal of the test:\n%.8000s", s.log.String())
@@ -120,19 +123,21 @@ func TestSoak(t *testing.T) {
 			if time.Until(end) < *soakKills/2 {
 				continue // the last level is that of a server that was attacked for long
 			}
-			k.kill()
+			most = max(most, k.kill())
 			kills++
 			for _, b := range books {
 				b.kills.Add(1)
 			}
 		}
 	}
+	peak := s.peak()
 	stopHostile()
 	attacking.Wait()
 	enemy.cancelAll(t.Context())
 	enemy.endSessions(t.Context())
 	k.pause.Lock() // after the current step of each
 	last := table.settle(reference)
+	most = max(most, peak())
 	stop()
 	k.pause.Unlock()
 	honest.Wait()
@@ -154,24 +159,55 @@ func TestSoak(t *testing.T) {
 	t.Logf("%d kills, %d attacks: %v; refusals with Retry-After: %v", kills, enemy.attacks, enemy.counts, k.refused)
 	last.compare(t, reference)
 	s.end(syscall.SIGTERM)
+	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("the server ended with the status %d", code)
+	}
+	k.checkLog()
 	s.verified(0)
 	if k.failures > 0 {
 		t.Errorf("%d failures; -soak-seed=%d", k.failures, *soakSeed)
 	}
 }
 
-// kill ends the server with SIGKILL and starts it again.
-func (k *soak) kill() {
+// kill ends the server with SIGKILL and starts it again. It returns the most memory that
+// the new one took until it was ready.
+func (k *soak) kill() int64 {
 	k.mu.Lock()
 	k.downs = append(k.downs, downtime{from: time.Now()})
 	k.mu.Unlock()
 	k.s.end(syscall.SIGKILL)
+	k.checkLog()
 	began := time.Now()
-	k.s.start()
+	k.s.launch()
+	peak := k.s.peak()
+	k.s.ready()
+	most := peak()
 	k.mu.Lock()
 	k.downs[len(k.downs)-1].to = time.Now()
 	k.mu.Unlock()
-	k.t.Logf("killed; ready again after %v", time.Since(began).Round(time.Millisecond))
+	k.t.Logf("killed; ready again after %v with up to %d MiB", time.Since(began).Round(time.Millisecond), most>>20)
+	return most
+}
+
+// checkLog fails for each panic that the server has caught since it was started.
+func (k *soak) checkLog() {
+	for line := range strings.Lines(k.s.log.String()) {
+		if strings.Contains(line, "panic: ") || strings.Contains(line, "panic in ") {
+			k.failf("the log of the server: %.2000s", line)
+		}
+	}
+}
+
+// killsSince returns how often the server was down at some moment since a time.
+func (k *soak) killsSince(since time.Time) (n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, d := range k.downs {
+		if d.to.IsZero() || since.Before(d.to) {
+			n++
+		}
+	}
+	return n
 }
 
 // explained reports whether the server was down at some moment between a request

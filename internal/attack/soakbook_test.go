@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"daybook/events"
@@ -34,16 +35,21 @@ type book struct {
 	chain   int    // length of the chain
 	session string
 	turns   []int // numbers of the turns of the session
+	passed  int   // turns of the session that were left without a request
+	slack   int   // how many more submissions to the session repeated may have left
+	sent    int   // requests
 
 	mu        sync.Mutex     // guards the fields below, which follow writes
 	requested map[string]int // events of executions
 	ended     map[string]int
+	queued    map[string][]string // runs by session, in the order of turns
 	events    int
 }
 
 // entry is an acknowledged run and what it must leave.
 type entry struct {
 	id, kind       string
+	asked          time.Time // when it was submitted
 	result, output string
 	session        string
 	turn           int
@@ -53,7 +59,7 @@ type entry struct {
 }
 
 func newBook(k *soak, tenant, token string, random *rand.Rand) *book {
-	return &book{k: k, tenant: tenant, token: token, random: random, requested: map[string]int{}, ended: map[string]int{}}
+	return &book{k: k, tenant: tenant, token: token, random: random, requested: map[string]int{}, ended: map[string]int{}, queued: map[string][]string{}}
 }
 
 // ask sends a request until the server answers it. It returns false when the
@@ -69,6 +75,7 @@ func (b *book) ask(ctx context.Context, method, path, key string, body any) (int
 		if key != "" {
 			req.Header.Set("Idempotency-Key", key)
 		}
+		b.sent++
 		resp, err := http.DefaultClient.Do(req)
 		var raw []byte
 		if err == nil {
@@ -185,27 +192,45 @@ func (b *book) step(ctx context.Context) {
 func (b *book) turn(ctx context.Context) {
 	if b.session == "" || len(b.turns) == 50 {
 		answer := b.must(ctx, http.MethodPost, "/api/logical-sessions", "", map[string]any{"intent": fmt.Sprintf("%s-%d", b.tenant, b.number), "seeds": []string{"builtin"}}, http.StatusOK)
-		b.session, b.turns = "", nil
+		b.session, b.turns, b.passed, b.slack = "", nil, 0, 0
 		if answer == nil {
 			return
 		}
 		b.session, _ = answer["session_id"].(string)
 	}
 	newest := append(slices.Clone(b.turns[max(0, len(b.turns)-2):]), b.number)
-	e := &entry{kind: "turn", session: b.session, turn: len(b.turns) + 1, result: strings.Trim(strings.ReplaceAll(fmt.Sprint(newest), " ", ","), "[]"), output: fmt.Sprintf("turn %d\n", b.number)}
+	e := &entry{kind: "turn", session: b.session, turn: len(b.turns) + b.passed + 1, result: strings.Trim(strings.ReplaceAll(fmt.Sprint(newest), " ", ","), "[]"), output: fmt.Sprintf("turn %d\n", b.number)}
 	// Without the key an unanswered turn may have been accepted, and the order of the
 	// others would be unknown.
+	sent := b.sent
 	if b.submit(ctx, e, fmt.Sprintf("%s-turn-%d", b.tenant, b.number), map[string]any{"logical_session": b.session,
 		"code": fmt.Sprintf("globalThis.turns = [...(globalThis.turns ?? []).slice(-2), %d]; console.log('turn', %d); turns.join()", b.number, b.number)}) {
 		b.turns = append(b.turns, b.number)
+		if b.slack += b.sent - sent - 1; b.slack > 0 {
+			b.passTurns(ctx, e)
+		}
 	} else {
 		b.session = ""
+	}
+}
+
+// passTurns finds out how many turns before that of a run were left without a request.
+// Each submission that is repeated, after a kill or a refusal, may leave one. The events
+// say at the end whose they were.
+func (b *book) passTurns(ctx context.Context, e *entry) {
+	run := b.must(ctx, http.MethodGet, "/api/executions/"+e.id, "", nil, http.StatusOK)
+	turn, _ := run["turn"].(float64)
+	if passed := int(turn) - e.turn; passed > 0 && passed <= b.slack {
+		b.passed += passed
+		b.slack -= passed
+		e.turn += passed
 	}
 }
 
 // submit enters a run into the book when it is acknowledged.
 func (b *book) submit(ctx context.Context, e *entry, key string, body map[string]any) bool {
 	var answer map[string]any
+	e.asked = time.Now()
 	if key != "" {
 		answer = b.must(ctx, http.MethodPost, "/api/exec", key, body, http.StatusAccepted)
 		if answer == nil {
@@ -251,8 +276,9 @@ func (b *book) read(ctx context.Context, e *entry) {
 	if page := b.must(ctx, http.MethodGet, "/api/executions/"+e.id+"/output?byte_offset=0&byte_limit=65536", "", nil, http.StatusOK); page != nil {
 		data, _ := page["data"].(string)
 		attempts, _ := run["attempt"].(float64)
-		if !wrote(data, e.output, int(attempts)) {
-			b.k.failf("%s: the %s run %s wrote %q in %v attempts, want %q", b.tenant, e.kind, e.id, data, attempts, e.output)
+		kills := b.k.killsSince(e.asked)
+		if !wrote(data, e.output, min(int(attempts), 1+kills)) {
+			b.k.failf("%s: the %s run %s wrote %q in %v attempts with %d kills, want %q", b.tenant, e.kind, e.id, data, attempts, kills, e.output)
 		}
 	}
 	heap, _ := run["heap"].(string)
@@ -365,9 +391,10 @@ func (b *book) readEvents(body io.Reader, last uint64) (uint64, error) {
 			return last, err
 		}
 		var e struct {
-			Type     string `json:"type"`
-			Subject  string `json:"subject"`
-			Sequence string `json:"sequence"`
+			Type     string          `json:"type"`
+			Subject  string          `json:"subject"`
+			Sequence string          `json:"sequence"`
+			Data     json.RawMessage `json:"data"`
 		}
 		if err := json.Unmarshal(line, &e); err != nil {
 			return last, fmt.Errorf("%w in %.200s", err, line)
@@ -388,6 +415,12 @@ func (b *book) readEvents(body io.Reader, last uint64) (uint64, error) {
 			b.requested[e.Subject]++
 		case typ.Terminal():
 			b.ended[e.Subject]++
+		case typ == events.TypeSessionTurnQueued:
+			var d events.SessionTurnQueued
+			if err := json.Unmarshal(e.Data, &d); err != nil || int(d.Number) != len(b.queued[e.Subject])+1 {
+				b.k.failf("%s: turn %d of session %s follows turn %d: %v", b.tenant, d.Number, e.Subject, len(b.queued[e.Subject]), err)
+			}
+			b.queued[e.Subject] = append(b.queued[e.Subject], d.ExecutionID)
 		}
 		b.mu.Unlock()
 	}
@@ -414,5 +447,65 @@ func (b *book) checkEvents() {
 		requested, ended := b.requested[e.id], b.ended[e.id]
 		b.mu.Unlock()
 		b.k.failf("%s: of the %s run %s %d requests and %d ends were followed", b.tenant, e.kind, e.id, requested, ended)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, wrong := range wrongTurns(b.entries, b.queued) {
+		b.k.failf("%s: %s", b.tenant, wrong)
+	}
+}
+
+// wrongTurns compares the turns of acknowledged runs with the runs that queued each turn of
+// a session. A turn between those of two runs was left by a submission of one of them.
+func wrongTurns(entries []*entry, queued map[string][]string) (wrong []string) {
+	before := map[string]*entry{}
+	for _, e := range entries {
+		if e.session == "" {
+			continue
+		}
+		last := before[e.session]
+		if last == nil {
+			last = &entry{}
+		}
+		before[e.session] = e
+		runs := queued[e.session]
+		if e.turn > len(runs) || runs[e.turn-1] != e.id {
+			wrong = append(wrong, fmt.Sprintf("the run %s did not queue its turn %d of session %s", e.id, e.turn, e.session))
+			continue
+		}
+		for n := last.turn + 1; n < e.turn; n++ {
+			if id := runs[n-1]; id != e.id && id != last.id {
+				wrong = append(wrong, fmt.Sprintf("turn %d of session %s is of the run %s, which was not acknowledged", n, e.session, id))
+			}
+		}
+	}
+	return wrong
+}
+
+// TestBookOfTurns: the book accepts turns that a repeated submission left, and no other
+// gap.
+func TestBookOfTurns(t *testing.T) {
+	t.Parallel()
+	runs := func(turns ...int) (list []*entry) {
+		for i, turn := range turns {
+			list = append(list, &entry{id: string(rune('a' + i)), session: "s", turn: turn})
+		}
+		return list
+	}
+	for _, test := range []struct {
+		entries []*entry
+		queued  string
+		wrong   int
+	}{
+		{runs(1, 2, 3), "abc", 0},
+		{runs(1, 3, 4), "abbc", 0}, // a repeat took the next turn
+		{runs(1, 2, 4), "abbc", 0}, // and the first request was recorded after all
+		{runs(1, 3, 4), "axbc", 1}, // a turn of another run is lost
+		{runs(1, 2, 3), "ab", 1},
+		{runs(1, 1, 2), "ac", 1}, // two runs with one turn
+	} {
+		if wrong := wrongTurns(test.entries, map[string][]string{"s": strings.Split(test.queued, "")}); len(wrong) != test.wrong {
+			t.Errorf("%s: %q, want %d", test.queued, wrong, test.wrong)
+		}
 	}
 }
