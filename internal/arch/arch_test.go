@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"internal/fairness":                {},
 	"internal/budget":                  {},
 	"internal/reads":                   {},
-	"internal/jetstream":               {"events", "internal/budget", "internal/exhausted", "internal/fairness"},
+	"internal/jetstream":               {"events", "internal/budget", "internal/exhausted", "internal/fairness", "internal/reads"},
 	"internal/jetstream/jetstreamtest": {"internal/jetstream", "internal/natsserver"},
 	"internal/access":                  {"events", "ledger"},
 	"internal/connections":             {},
