@@ -70,6 +70,8 @@ type Limiter struct {
 	streams streams
 	// surplus lets the connections take turns whose clients cause much work.
 	surplus pace
+	// shutdown is true once the listener of TLS is closed.
+	shutdown atomic.Bool
 
 	mu      sync.Mutex
 	all     queue // without spare connections

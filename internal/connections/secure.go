@@ -110,8 +110,9 @@ func (s *secureListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the handshakes too.
+// Close ends the handshakes too. A server that shuts down closes its listener first.
 func (s *secureListener) Close() error {
+	s.limiter.shutdown.Store(true)
 	s.cancel()
 	return s.Listener.Close() //nolint:wrapcheck // the listener's own error
 }

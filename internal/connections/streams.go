@@ -28,6 +28,8 @@ const (
 	maxPlaces = 2 * maxStreams
 	// unreadGrace is how long a write takes at least when the client does not read.
 	unreadGrace = 10 * time.Millisecond
+	// closeTime bounds how long the ends of answers are waited for during a shutdown.
+	closeTime = time.Second
 	// unreadTime bounds how long a client may read nothing of what is written to it.
 	unreadTime = 30 * time.Second
 )
@@ -63,7 +65,7 @@ type frameConn struct {
 	leaving atomic.Bool
 
 	writing sync.Mutex   // Read waits while it is held for long
-	since   atomic.Int64 // when a Write began, in nanoseconds since 1970; 0 for none
+	since   atomic.Int64 // when a Write started, in nanoseconds since 1970; 0 for none
 	out     frames       // guarded by writing
 
 	mu      sync.Mutex
@@ -72,8 +74,9 @@ type frameConn struct {
 	places  int           // of open streams, and of those that were reset just now
 	work    surplus       // that the client causes without requests that are answered
 	given   chan struct{} // gets a value when a stream ends
-	done    chan struct{} // closed by Close
+	done    chan struct{} // closed with the connection
 	closed  bool
+	closer  *time.Timer // closes the connection; nil until Close was called while answers are written
 }
 
 // stream is an open stream.
@@ -421,13 +424,16 @@ func (c *frameConn) reset(id uint32) bool {
 	return true
 }
 
-// answers reports whether a stream is open: net/http writes the end of an answer behind
-// the handler.
+// answers reports whether the end of an answer is not written yet: net/http writes it
+// behind the handler.
 func (c *frameConn) answers() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.streams) > 0
+	return c.unwritten()
 }
+
+// unwritten is answers for callers that hold mu. A stream ends before its end is written.
+func (c *frameConn) unwritten() bool { return len(c.streams) > 0 || c.since.Load() != 0 }
 
 // give gives the place of a stream back. Close gives back those that are left. The caller
 // must hold mu.
@@ -455,6 +461,8 @@ func (c *frameConn) give(st stream) {
 func (c *frameConn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
+	c.since.Store(time.Now().UnixNano())
+	defer c.wrote()
 	for rest := p; len(rest) > 0; {
 		used, started := c.out.next(rest)
 		rest = rest[used:]
@@ -477,13 +485,45 @@ func (c *frameConn) Write(p []byte) (int, error) {
 			}
 		}
 	}
-	c.since.Store(time.Now().UnixNano())
-	defer c.since.Store(0)
 	return c.Conn.Write(p) //nolint:wrapcheck // net/http compares it
 }
 
-// Close closes the connection.
+// wrote ends a Write. It closes a connection that waits for the end of its last answer.
+func (c *frameConn) wrote() {
+	c.since.Store(0)
+	c.mu.Lock()
+	last := c.closer != nil && !c.unwritten()
+	c.mu.Unlock()
+	if last {
+		_ = c.cut() // net/http has closed it
+	}
+}
+
+// Close closes the connection. While the server shuts down, a connection whose handlers
+// have ended is closed once their answers are written, after closeTime at the latest:
+// net/http takes it for idle before it has written the end of the last answer.
 func (c *frameConn) Close() error {
+	if c.below.limiter.shutdown.Load() && c.below.limiter.running(c.below) == 0 && c.closeLater() {
+		return nil
+	}
+	return c.cut()
+}
+
+// closeLater reports whether the connection is closed once its answers are written.
+func (c *frameConn) closeLater() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || !c.unwritten() {
+		return false
+	}
+	if c.closer == nil {
+		c.closer = time.AfterFunc(closeTime, func() { _ = c.cut() }) // the client has had its time
+	}
+	return true
+}
+
+// cut closes the connection at once.
+func (c *frameConn) cut() error {
 	c.leave()
 	return c.Conn.Close() //nolint:wrapcheck // net/http ignores it
 }
@@ -497,6 +537,9 @@ func (c *frameConn) leave() {
 		return
 	}
 	c.closed = true
+	if c.closer != nil {
+		c.closer.Stop()
+	}
 	close(c.done)
 	c.below.limiter.surplus.connections.Add(-1)
 	if n := c.places; n > 0 {

@@ -364,6 +364,67 @@ func TestShutdownBehindHandler(t *testing.T) {
 	c.ended()
 }
 
+// net/http closes a connection during a shutdown as soon as its last handler has ended,
+// which may be before it has written the end of the answer.
+func TestCloseBehindHandler(t *testing.T) {
+	t.Parallel()
+	var end bytes.Buffer
+	http2.NewFramer(&end, nil).WriteData(1, true, []byte("end"))
+	open := func(t *testing.T) (c *frameConn, client net.Conn) {
+		mine, theirs := net.Pipe() // has no buffer
+		t.Cleanup(func() { theirs.Close() })
+		l := New(Options{Total: 1})
+		c = newFrameConn(mine, &conn{Conn: mine, limiter: l})
+		t.Cleanup(func() { c.cut() })
+		c.open(1)
+		l.shutdown.Store(true)
+		return c, theirs
+	}
+	t.Run("before the end is written", func(t *testing.T) {
+		t.Parallel()
+		c, client := open(t)
+		c.Close()
+		go c.Write(end.Bytes())
+		if got, err := io.ReadAll(client); err != nil || !bytes.Equal(got, end.Bytes()) {
+			t.Errorf("the client gets %q, %v", got, err)
+		}
+	})
+	t.Run("while the end is written", func(t *testing.T) {
+		t.Parallel()
+		c, client := open(t)
+		go c.Write(end.Bytes())
+		first := make([]byte, 1)
+		if _, err := client.Read(first); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		if rest, err := io.ReadAll(client); err != nil || !bytes.Equal(rest, end.Bytes()[1:]) {
+			t.Errorf("the client gets %q behind %q, %v", rest, first, err)
+		}
+	})
+	t.Run("while a handler runs", func(t *testing.T) {
+		t.Parallel()
+		c, client := open(t)
+		c.below.busy = 1
+		c.Close()
+		if _, err := c.Write(end.Bytes()); err == nil {
+			t.Error("the connection is open")
+		}
+		if got, err := io.ReadAll(client); err != nil || len(got) > 0 {
+			t.Errorf("the client gets %q, %v", got, err)
+		}
+	})
+	t.Run("without an end", func(t *testing.T) {
+		t.Parallel()
+		c, client := open(t)
+		c.Close()
+		c.Close() // net/http's connection does when it ends
+		if got, err := io.ReadAll(client); err != nil || len(got) > 0 {
+			t.Errorf("the client gets %q, %v", got, err)
+		}
+	})
+}
+
 // Streams that a client opens behind its GOAWAY take no places: net/http ignores them.
 func TestStreamsAfterGoAway(t *testing.T) {
 	t.Parallel()
