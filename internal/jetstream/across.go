@@ -36,7 +36,7 @@ func (s *Store) newestIn(ctx context.Context, list []volume, at place) (stored, 
 // last one there at the call, and returns that one's position. An error of fn is
 // returned as it is.
 func (s *Store) each(ctx context.Context, at place, after uint64, fn func(stored) error) (last uint64, err error) {
-	now := s.volumes()
+	now, since := s.volumes(), s.writable()
 	end, err := s.newestIn(ctx, now.list, at)
 	if errors.Is(err, events.ErrNotFound) {
 		return 0, nil
@@ -47,13 +47,14 @@ func (s *Store) each(ctx context.Context, at place, after uint64, fn func(stored
 	if end.seq <= after {
 		return end.seq, nil
 	}
-	return end.seq, s.between(ctx, now, at, after+1, end.seq, fn)
+	return end.seq, s.between(ctx, now, since, at, after+1, end.seq, fn)
 }
 
 // between calls fn for the messages at a place from one position to another,
-// which must be that of a message there.
-func (s *Store) between(ctx context.Context, now *volumes, at place, from, end uint64, fn func(stored) error) error {
-	var t tally
+// which must be that of a message there: since is of Store.writable, from before it was
+// found.
+func (s *Store) between(ctx context.Context, now *volumes, since context.Context, at place, from, end uint64, fn func(stored) error) error {
+	t := tally{since: since}
 	for _, v := range now.list[now.from(from):] {
 		for from <= end {
 			var got uint64
@@ -85,6 +86,9 @@ func (s *Store) between(ctx context.Context, now *volumes, at place, from, end u
 	if from <= end {
 		if end <= s.Removed().UpTo() {
 			return nil // while it was read
+		}
+		if err := s.unsure(since); err != nil {
+			return err
 		}
 		return s.damaged("position %d on %s cannot be read", end, at(now.active().number))
 	}

@@ -24,7 +24,7 @@ func (s *Store) ExecutionEvents(ctx context.Context, tenant, execution string, f
 	var control, output subjectReader
 	var requested *stored
 	for {
-		now := s.volumes()
+		now, since := s.volumes(), s.writable()
 		var last *stored
 		var err error
 		requested, last, err = s.endsOf(ctx, now, tenant, execution)
@@ -44,11 +44,11 @@ func (s *Store) ExecutionEvents(ctx context.Context, tenant, execution string, f
 			}
 			return err
 		}
-		control = subjectReader{s: s, now: now, at: func(v events.Volume) string { return v.ExecSubject(tenant, execution) }, from: requested.seq + 1}
+		control = subjectReader{s: s, now: now, at: func(v events.Volume) string { return v.ExecSubject(tenant, execution) }, from: requested.seq + 1, tally: tally{since: since}}
 		if last != nil {
 			control.end = last.seq
 		}
-		output = subjectReader{s: s, now: now, at: func(v events.Volume) string { return v.OutSubject(tenant, execution) }, from: requested.seq + 1}
+		output = subjectReader{s: s, now: now, at: func(v events.Volume) string { return v.OutSubject(tenant, execution) }, from: requested.seq + 1, tally: tally{since: since}}
 		// The subject is shared with other executions.
 		output.wants = func(m stored) bool { return first(m.header, "ce-subject") == execution }
 		end, err := s.newestIn(ctx, now.list, output.at)
@@ -155,6 +155,9 @@ func (r *subjectReader) fill(ctx context.Context) error {
 		}
 	}
 	if r.end > r.s.Removed().UpTo() {
+		if err := r.s.unsure(r.tally.since); err != nil {
+			return err
+		}
 		return r.s.damaged("position %d on %s cannot be read", r.end, r.at(r.now.active().number))
 	}
 	r.from = r.end + 1 // removed while it was read

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -33,10 +34,11 @@ func (s *Store) whole(ctx context.Context, stream, subject string) error {
 	if !s.counts(stream) {
 		return events.ErrNotFound
 	}
+	since := s.writable()
 	_, err := s.requestBatch(ctx, stream, getRequest{MultiLast: []string{subject}, Batch: 1}, func(stored) error { return nil })
 	switch {
 	case errors.Is(err, errHidden):
-		if err := s.unsure(); err != nil {
+		if err := s.unsure(since); err != nil {
 			return err
 		}
 		return s.damaged("the newest message on %s cannot be read", subject)
@@ -46,17 +48,24 @@ func (s *Store) whole(ctx context.Context, stream, subject string) error {
 	return events.ErrNotFound
 }
 
-// unsure is why the counts of the server are not relied upon, or nil: it still counts a
-// message whose write failed, until its files are opened again.
-func (s *Store) unsure() error {
+// writable returns a context that ends when a write of the server fails.
+func (s *Store) writable() context.Context {
 	if s.opts.Writable == nil {
-		return nil
+		return context.Background()
 	}
-	return unwritable(s.opts.Writable())
+	return s.opts.Writable()
+}
+
+// unsure is why the answers of the server are not relied upon that came after a call of
+// writable, which returned since, or nil: until its files are opened again the server
+// counts, and may return, a message whose write failed.
+func (s *Store) unsure(since context.Context) error {
+	return cmp.Or(unwritable(since), unwritable(s.writable()))
 }
 
 // tally counts the messages on a subject of a stream while they are read.
 type tally struct {
+	since  context.Context //nolint:containedctx // of Store.writable, from before the reading
 	volume events.Volume
 	left   uint64 // behind the newest piece, as the server counts
 }
@@ -104,7 +113,7 @@ func (s *Store) checkTally(ctx context.Context, t *tally, now *volumes, at place
 // it. position is one before the piece. A volume that was removed meanwhile has less.
 func (s *Store) tallied(t *tally, now *volumes, v volume, got int, pending uint64, at place, position uint64) error {
 	hidden := t.add(v.number, got, pending)
-	relied := s.unsure() == nil && s.counts(v.stream())
+	relied := s.unsure(t.since) == nil && s.counts(v.stream())
 	if hidden == 0 || v.gone != nil || s.volumes() != now || !relied {
 		return nil
 	}

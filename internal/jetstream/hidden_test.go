@@ -1,9 +1,12 @@
 package jetstream_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -95,6 +98,48 @@ func TestHistoryOfAVolumeThatIsRemoved(t *testing.T) {
 		return nil
 	})
 	if err != nil || len(damage) > 0 || n < 3 {
+		t.Errorf("%d events, %v; reported %v", n, err, damage)
+	}
+}
+
+// A message whose write failed is counted until the files of the server are opened again.
+// That the count is lower then is no damage.
+func TestHistoryWhileFilesAreOpenedAgain(t *testing.T) {
+	t.Parallel()
+	var damage []error
+	dir := t.TempDir()
+	server := jetstreamtest.StartServer(t, dir)
+	failing, fail := context.WithCancelCause(t.Context())
+	var writable atomic.Pointer[context.Context]
+	writable.Store(&failing)
+	s := jetstreamtest.Open(t, server, jetstream.Options{
+		Damaged:  func(err error) { damage = append(damage, err) },
+		Writable: func() context.Context { return *writable.Load() },
+	})
+	id := newID()
+	mustAppend(t, s, requested(id), 0)
+	const outputs = 20 // many pieces
+	for i := range outputs {
+		mustAppend(t, s, events.New(tenant, time.Now(), &events.ExecutionOutput{
+			ExecutionID: id, Attempt: 1, FirstLine: int64(i + 1),
+			Content: events.Plain(events.OutputContent{Lines: []events.Line{{Text: fmt.Sprintf("line %d %s", i+1, strings.Repeat("x", 60<<10))}}}),
+		}), -1)
+	}
+	n := 0
+	err := s.ExecutionEvents(t.Context(), tenant, id, func(events.Event) error {
+		if n++; n == 2 {
+			fail(syscall.ENOSPC)
+			flip(t, dir, "LEDGER-0001", "line 19 ") // counted before, and not afterwards
+			if err := server.Reopen(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			again := t.Context()
+			writable.Store(&again)
+			until(t, "the server answers", func() bool { return s.Health(t.Context()) == nil })
+		}
+		return nil
+	})
+	if unwritable, ok := errors.AsType[*events.UnwritableError](err); err != nil && !(ok && unwritable.Passes) || len(damage) > 0 || n < 2 {
 		t.Errorf("%d events, %v; reported %v", n, err, damage)
 	}
 }

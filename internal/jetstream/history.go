@@ -40,6 +40,7 @@ func (s *Store) missing(now *volumes, format string, args ...any) error {
 func (s *Store) execution(ctx context.Context, now *volumes, tenant, execution string) ([]events.Event, error) {
 	// The ends are found by subject, at one moment; the events between them
 	// follow from there.
+	since := s.writable()
 	requested, last, err := s.endsOf(ctx, now, tenant, execution)
 	switch {
 	case err != nil:
@@ -64,6 +65,9 @@ func (s *Store) execution(ctx context.Context, now *volumes, tenant, execution s
 		m, err := s.next(ctx, now, exec, from)
 		if err != nil {
 			if errors.Is(err, events.ErrNotFound) {
+				if err := s.unsure(since); err != nil {
+					return nil, fmt.Errorf("read execution %s: %w", execution, err)
+				}
 				return nil, s.missing(now, "position %d of execution %s cannot be read", last.seq, execution)
 			}
 			return nil, fmt.Errorf("read execution %s: %w", execution, err)
@@ -88,6 +92,7 @@ func (s *Store) endsOf(ctx context.Context, now *volumes, tenant, execution stri
 	for i := len(now.list) - 1; i >= 0 && requested == nil; i-- {
 		v := now.list[i]
 		run, exec := v.number.RunSubject(tenant, "*", execution), v.number.ExecSubject(tenant, execution)
+		since := s.writable()
 		_, err := s.getBatchIn(ctx, v, getRequest{MultiLast: []string{run, exec}, Batch: 2}, func(m stored) error {
 			switch {
 			case m.subject != exec:
@@ -97,7 +102,7 @@ func (s *Store) endsOf(ctx context.Context, now *volumes, tenant, execution stri
 			}
 			return nil
 		})
-		unsure := s.unsure()
+		unsure := s.unsure(since)
 		switch {
 		case errors.Is(err, errHidden) && !s.counts(v.stream()): // as if there were none
 		case errors.Is(err, errHidden) && unsure != nil:
