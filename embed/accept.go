@@ -34,8 +34,11 @@ type acceptance struct {
 	Signed *events.Covers `json:"signed,omitempty"`
 }
 
+// acceptanceName is the file of a data directory that holds an acceptance until it is done.
+const acceptanceName = "accepting.json"
+
 // Places in the data directory.
-func (d *Daybook) acceptanceFile() string { return filepath.Join(d.opts.DataDir, "accepting.json") }
+func (d *Daybook) acceptanceFile() string { return filepath.Join(d.opts.DataDir, acceptanceName) }
 func (d *Daybook) acceptedDir() string    { return filepath.Join(d.opts.DataDir, "accepted") }
 
 // acceptDamage goes on behind what is lost, if that was asked for: the streams are

@@ -3,6 +3,7 @@ package embed
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,7 +26,7 @@ const outsideFile = "outside-server"
 type place struct {
 	dir string
 	// own reports that the directory holds the streams of a ledger, or their descriptions,
-	// which are left when the streams are lost.
+	// which are left when the streams are lost, or that its damage is being accepted.
 	own bool
 	// outside reports that the ledger is on an outside NATS server, and server is the
 	// recorded address of that server; empty if none is recorded.
@@ -49,7 +50,7 @@ func placeOf(dir string) (place, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return p, fmt.Errorf("read where the ledger is: %w", err)
 	}
-	p.own = len(streams) > 0 || len(described) > 0
+	p.own = len(streams) > 0 || len(described) > 0 || movesAside(dir)
 	switch raw, err := os.ReadFile(filepath.Join(dir, outsideFile)); {
 	case err == nil:
 		p.outside, p.server = true, serverName(strings.TrimSpace(string(raw)))
@@ -71,6 +72,14 @@ func placeOf(dir string) (place, error) {
 	return p, nil
 }
 
+// movesAside reports whether damage of a ledger in the directory is being accepted: for a
+// moment its streams are in neither place.
+func movesAside(dir string) bool {
+	raw, err := os.ReadFile(filepath.Join(dir, acceptanceName))
+	var a acceptance
+	return err == nil && json.Unmarshal(raw, &a) == nil && a.Kept != ""
+}
+
 // at names the server that the ledger is on.
 func (p place) at() string {
 	if p.server == "" {
@@ -80,8 +89,7 @@ func (p place) at() string {
 }
 
 // check refuses a command that would not find the ledger of the directory, or would mix
-// it with another one. natsURL is
-// Options.NATSURL.
+// it with another one. natsURL is Options.NATSURL.
 func (p place) check(command, natsURL string) error {
 	switch {
 	case p.outside && p.own:

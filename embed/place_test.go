@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -181,5 +182,38 @@ func TestStartWithTheServerOfAnotherLedger(t *testing.T) {
 	wantRefused(t, dir, startIn(t, other), "a ledger of its own")
 	if err := startIn(t, opts)(); !errors.Is(err, events.ErrDamaged) {
 		t.Errorf("without its streams the ledger is not damaged: %v", err)
+	}
+}
+
+// An acceptance that was cut short while the streams were moved is finished, also where
+// their descriptions were lost: the ledger is in this directory.
+func TestStartWhileStreamsAreMoved(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: t.TempDir(), NoRunner: true, NoAudit: true}
+	dir := opts.DataDir
+	book := start(t, opts)
+	submit(t, book, embed.Script{Code: "1"})
+	list := allEvents(t, book)
+	closeBook(t, book)
+	lost := list[len(list)-1].Seq + 1
+	plan := fmt.Sprintf(`{"volume":2,"first":%d,"kept":"damaged-then","lost":[{"from":%d,"to":%d,"named_at":%d}]}`, lost+1, lost, lost, lost+1)
+	for _, err := range []error{
+		os.Rename(filepath.Join(dir, "jetstream"), filepath.Join(dir, "accepted")),
+		os.Mkdir(filepath.Join(dir, "damaged-then"), 0o700),
+		os.RemoveAll(filepath.Join(dir, "descriptions")),
+		os.WriteFile(filepath.Join(dir, "accepting.json"), []byte(plan), 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantRefused(t, dir, startIn(t, embed.Options{DataDir: dir, NATSURL: "nats://127.0.0.1:1"}), "a ledger of its own")
+	book = start(t, opts)
+	defer closeBook(t, book)
+	if got := allEvents(t, book); len(got) != len(list)+1 || got[len(list)].Type != events.TypeLedgerVolumeOpened {
+		t.Errorf("%d events before, and now %+v", len(list), got)
+	}
+	if err := book.Ready(within(t)); err != nil {
+		t.Error(err)
 	}
 }
