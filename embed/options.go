@@ -218,7 +218,7 @@ const (
 func (o Options) withDefaults() (Options, error) {
 	var problems []error
 	if o.DataDir == "" {
-		problems = append(problems, errors.New("DataDir is empty: name the directory that holds the ledger"))
+		problems = append(problems, fieldIs("DataDir", "empty: name the directory that holds the ledger"))
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		problems = append(problems, errors.New("CertFile and KeyFile belong together: give both or none"))
@@ -231,7 +231,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.PublicURL != "" {
 		u, err := url.Parse(o.PublicURL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || httpapi.CheckHost(u.Host) != nil || strings.Trim(u.Path, "/") != "" {
-			problems = append(problems, fmt.Errorf("PublicURL is %q: give a URL without a path, such as https://book.example.com", o.PublicURL))
+			problems = append(problems, fieldIs("PublicURL", "%q: give a URL without a path, such as https://book.example.com", o.PublicURL))
 		} else {
 			o.PublicURL = u.Scheme + "://" + u.Host
 			o.AllowedHosts = append(slices.Clip(o.AllowedHosts), u.Host)
@@ -255,11 +255,11 @@ func (o Options) withDefaults() (Options, error) {
 		{"MemoryMB", o.MemoryMB},
 	} {
 		if field.value < 0 {
-			problems = append(problems, fmt.Errorf("%s is %d: it cannot be negative", field.name, field.value))
+			problems = append(problems, fieldIs(field.name, "%d: it cannot be negative", field.value))
 		}
 	}
 	if o.MemoryMB > 0 && (o.MemoryMB < MinMemoryMB || o.MemoryMB > MaxMemoryMB) {
-		problems = append(problems, fmt.Errorf("MemoryMB is %d: the range is %d to %d", o.MemoryMB, MinMemoryMB, MaxMemoryMB))
+		problems = append(problems, fieldIs("MemoryMB", "%d: the range is %d to %d", o.MemoryMB, MinMemoryMB, MaxMemoryMB))
 	}
 	if o.SessionID != "" {
 		if err := ledger.CheckSession(o.SessionID); err != nil {
@@ -270,7 +270,7 @@ func (o Options) withDefaults() (Options, error) {
 		problems = append(problems, ofField("Sandbox", fmt.Errorf("%q is unknown: choose %s or %s", o.Sandbox, sandboxStrict, sandboxBestEffort)))
 	}
 	if o.HeapRetention != 0 && o.HeapRetention < retention.MinAge {
-		problems = append(problems, fmt.Errorf("HeapRetention is %s: it must be %s or more, or 0 to keep all heaps", o.HeapRetention, retention.MinAge))
+		problems = append(problems, fieldIs("HeapRetention", "%s: it must be %s or more, or 0 to keep all heaps", o.HeapRetention, retention.MinAge))
 	}
 	if _, err := worker.ParseReuse(o.WorkerReuse); err != nil {
 		problems = append(problems, ofField("WorkerReuse", err))
@@ -279,16 +279,16 @@ func (o Options) withDefaults() (Options, error) {
 		problems = append(problems, ofField("MCPServers", err))
 	}
 	if o.HostCallBodies != "" && o.HostCallBodies != hostCallsFull && o.HostCallBodies != hostCallsHashed {
-		problems = append(problems, fmt.Errorf("HostCallBodies is %q: choose %s or %s", o.HostCallBodies, hostCallsFull, hostCallsHashed))
+		problems = append(problems, fieldIs("HostCallBodies", "%q: choose %s or %s", o.HostCallBodies, hostCallsFull, hostCallsHashed))
 	}
 	if o.SealEvery != "" && o.SealEvery != sealMonthly && o.SealEvery != sealNever {
-		problems = append(problems, fmt.Errorf("SealEvery is %q: choose %s or %s", o.SealEvery, sealMonthly, sealNever))
+		problems = append(problems, fieldIs("SealEvery", "%q: choose %s or %s", o.SealEvery, sealMonthly, sealNever))
 	}
 	if o.SealBytes > 0 && o.SealBytes < 1<<20 {
-		problems = append(problems, fmt.Errorf("SealBytes is %d: the least is 1 MiB (1048576)", o.SealBytes))
+		problems = append(problems, fieldIs("SealBytes", "%d: the least is 1 MiB (1048576)", o.SealBytes))
 	}
 	if o.LimitSlots < 0 {
-		problems = append(problems, fmt.Errorf("LimitSlots is %d: 0 is unlimited", o.LimitSlots))
+		problems = append(problems, fieldIs("LimitSlots", "%d: 0 is unlimited", o.LimitSlots))
 	}
 	for _, tenant := range slices.Sorted(maps.Keys(o.TenantWeights)) {
 		if err := access.CheckTenant(tenant); err != nil {
@@ -305,10 +305,10 @@ func (o Options) withDefaults() (Options, error) {
 		problems = append(problems, err)
 	}
 	if o.WorkerMaxAge < 0 {
-		problems = append(problems, fmt.Errorf("WorkerMaxAge is %s: it cannot be negative", o.WorkerMaxAge))
+		problems = append(problems, fieldIs("WorkerMaxAge", "%s: it cannot be negative", o.WorkerMaxAge))
 	}
 	if o.TimeoutSecs > 300 {
-		problems = append(problems, fmt.Errorf("TimeoutSecs is %d: the range is 1 to 300", o.TimeoutSecs))
+		problems = append(problems, fieldIs("TimeoutSecs", "%d: the range is 1 to 300", o.TimeoutSecs))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return o, asOption(fmt.Errorf("options: %w", err))

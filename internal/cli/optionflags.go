@@ -1,8 +1,12 @@
 package cli
 
-import "regexp"
+import (
+	"strings"
 
-// optionFlags are the flags that set the options whose errors begin with the option.
+	"daybook/embed"
+)
+
+// optionFlags are the flags that set the fields of embed.Options.
 var optionFlags = map[string]string{
 	"AllowedHosts":  "--allowed-host",
 	"AuditKey":      "--audit-key",
@@ -22,10 +26,6 @@ var optionFlags = map[string]string{
 	"WitnessURL":    "--witness-url",
 }
 
-// optionName is the option that a line begins with, behind the step of the start that
-// failed.
-var optionName = regexp.MustCompile(`(?m)^(?:options: |([a-z ]+: ))?([A-Z][A-Za-z]*(?:\.[A-Z][a-z]*)?)(:| is )`)
-
 // flagError is an error of an option as the command line shows it.
 type flagError struct{ error }
 
@@ -34,12 +34,32 @@ func (e flagError) Unwrap() error { return e.error }
 
 // Error returns the message with flags in the place of options.
 func (e flagError) Error() string {
-	return optionName.ReplaceAllStringFunc(e.error.Error(), func(start string) string {
-		parts := optionName.FindStringSubmatch(start)
-		flag := optionFlags[parts[2]]
+	text := e.error.Error()
+	for _, f := range fieldErrors(e.error) {
+		flag := optionFlags[f.Field]
 		if flag == "" {
-			return start
+			continue
 		}
-		return parts[1] + flag + parts[3]
-	})
+		if rest, first := strings.CutPrefix(text, "options: "+f.Error()); first {
+			text = flag + f.Problem() + rest
+		} else {
+			text = strings.Replace(text, f.Error(), flag+f.Problem(), 1)
+		}
+	}
+	return text
+}
+
+// fieldErrors returns the errors of fields that an error wraps.
+func fieldErrors(err error) (list []*embed.FieldError) {
+	switch e := err.(type) { //nolint:errorlint // all of the tree is looked at
+	case *embed.FieldError:
+		return []*embed.FieldError{e}
+	case interface{ Unwrap() error }:
+		return fieldErrors(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			list = append(list, fieldErrors(one)...)
+		}
+	}
+	return list
 }
