@@ -63,6 +63,12 @@ func TestHistoryWithAFlippedBit(t *testing.T) {
 			}
 			var damage []error
 			s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{Damaged: func(err error) { damage = append(damage, err) }})
+			list, err := s.Execution(t.Context(), tenant, ids[0])
+			control := bad != "" && !strings.HasPrefix(bad, "output")
+			if damaged := errors.Is(err, events.ErrDamaged); damaged != control || damaged != (len(damage) > 0) || !damaged && len(list) != 3 {
+				t.Errorf("%d control events of 3, %v; reported %v", len(list), err, damage)
+			}
+			damage = nil
 			n, err := read(s)
 			if bad != "" && strings.HasSuffix(bad, "another") {
 				return // it may be noticed

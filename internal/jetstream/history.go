@@ -61,29 +61,27 @@ func (s *Store) execution(ctx context.Context, now *volumes, tenant, execution s
 		return list, nil
 	}
 	exec := func(v events.Volume) string { return v.ExecSubject(tenant, execution) }
-	for from := requested.seq + 1; from < last.seq; {
-		m, err := s.next(ctx, now, exec, from)
+	at := requested.seq
+	add := func(m stored) error {
+		e, err := s.decode(m)
 		if err != nil {
-			if errors.Is(err, events.ErrNotFound) {
-				if err := s.unsure(since); err != nil {
-					return nil, fmt.Errorf("read execution %s: %w", execution, err)
-				}
-				return nil, s.missing(now, "position %d of execution %s cannot be read", last.seq, execution)
-			}
-			return nil, fmt.Errorf("read execution %s: %w", execution, err)
+			return err
 		}
-		if m.seq >= last.seq {
-			break
-		}
-		if e, err = s.decode(m); err != nil {
-			return nil, err
-		}
-		list, from = append(list, e), m.seq+1
+		list, at = append(list, e), m.seq
+		return nil
 	}
-	if e, err = s.decode(*last); err != nil {
-		return nil, err
+	if last.seq == at+1 {
+		err = add(*last) // nothing is between them
+	} else {
+		err = s.between(ctx, now, since, exec, at+1, last.seq, add)
 	}
-	return append(list, e), nil
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read execution %s: %w", execution, err)
+	case at != last.seq:
+		return nil, s.missing(now, "position %d of execution %s cannot be read", last.seq, execution)
+	}
+	return list, nil
 }
 
 // endsOf finds the request of an execution and its last other control event; nil
