@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -192,11 +191,11 @@ type blackHole struct {
 	t        *testing.T
 	listener net.Listener
 	server   string
-	refuses  atomic.Bool
 
-	mu     sync.Mutex
-	opened chan struct{} // closed while bytes pass
-	conns  []net.Conn
+	mu      sync.Mutex
+	refuses bool
+	opened  chan struct{} // closed while bytes pass
+	conns   []net.Conn
 }
 
 func newBlackHole(t *testing.T, server string) *blackHole {
@@ -220,13 +219,21 @@ func (h *blackHole) serve() {
 			return
 		}
 		srv, err := net.Dial("tcp", h.server)
-		if err != nil || h.refuses.Load() {
+		if err != nil {
 			client.Close()
 			continue
 		}
 		h.mu.Lock()
-		h.conns = append(h.conns, client, srv)
+		refuses := h.refuses
+		if !refuses {
+			h.conns = append(h.conns, client, srv)
+		}
 		h.mu.Unlock()
+		if refuses {
+			client.Close()
+			srv.Close()
+			continue
+		}
 		go h.pass(client, srv)
 		go h.pass(srv, client)
 	}
@@ -257,14 +264,16 @@ func (h *blackHole) freeze() {
 
 // shut breaks connections and takes none until open.
 func (h *blackHole) shut() {
-	h.refuses.Store(true)
+	h.mu.Lock()
+	h.refuses = true
+	h.mu.Unlock()
 	h.breakAll()
 }
 
 func (h *blackHole) open() {
-	h.refuses.Store(false)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.refuses = false
 	select {
 	case <-h.opened:
 	default:
