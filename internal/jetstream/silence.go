@@ -166,24 +166,30 @@ func (s *Store) heard(ctx context.Context) (bounded context.Context, ended func(
 		return ctx, func(*error) {}
 	}
 	began, reader := time.Now(), ctx
-	ctx, cancel := context.WithCancel(reader)
+	ctx, cancel := context.WithCancelCause(reader)
 	if s.silence.err() != nil {
 		// Readers that try again do not spin, and do not wait for each other.
 		_ = reads.Wait(ctx, func() error { return wait(ctx, silentTry) })
-		if s.silence.err() != nil {
-			cancel()
+		if why := s.silence.err(); why != nil {
+			cancel(why)
 		}
 	}
 	stop := context.AfterFunc(s.silence.answering(), func() {
 		_ = wait(ctx, silentTry-time.Since(began)) // nor do those that come just before
-		if s.silence.err() != nil {
-			cancel()
+		if why := s.silence.err(); why != nil {
+			cancel(why)
 		}
 	})
 	return ctx, func(err *error) {
 		stop()
-		cancel()
-		if *err != nil && !errors.Is(reader.Err(), context.Canceled) {
+		// The server may answer again by now.
+		why, cut := errors.AsType[*events.NoAnswerError](context.Cause(ctx))
+		cancel(nil)
+		switch {
+		case *err == nil, errors.Is(reader.Err(), context.Canceled):
+		case cut && errors.Is(*err, context.Canceled):
+			*err = why
+		default:
 			*err = s.silence.reason(*err)
 		}
 		if _, silent := errors.AsType[*events.NoAnswerError](*err); silent {

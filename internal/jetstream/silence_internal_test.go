@@ -1,0 +1,29 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"daybook/events"
+)
+
+// A request that was ended because the server was silent has that as its reason, also when
+// the server answers again just then.
+func TestSilenceThatEndsWithARequest(t *testing.T) {
+	t.Parallel()
+	w := &silence{server: "ledger.test:4222"}
+	w.heard, w.end = context.WithCancelCause(context.Background())
+	s := &Store{silence: w}
+	w.set(true, false)
+	ctx, ended := s.heard(t.Context())
+	w.set(false, false)
+	err := ctx.Err()
+	if err == nil {
+		t.Fatal("a silent server is asked")
+	}
+	ended(&err)
+	if why, ok := errors.AsType[*events.NoAnswerError](err); !ok || why.Server != w.server {
+		t.Errorf("the reason is %v", err)
+	}
+}
