@@ -179,6 +179,8 @@ func (d *Daybook) carryOutOutside(ctx context.Context, a acceptance) error {
 	if err := projections.Remove(d.projectionsFile()); err != nil {
 		return err
 	}
-
+	if err := syncDir(d.opts.DataDir); err != nil {
+		return err
+	}
 	return os.Remove(d.acceptanceFile())
 }
