@@ -131,7 +131,7 @@ func (c *consumption) watch(ctx context.Context) {
 	var beating sync.WaitGroup
 	defer beating.Wait()
 	beating.Go(func() { c.beat(ctx) })
-	look := time.NewTicker(min(lookEvery, max(c.store.opts.AckWait/2, 50*time.Millisecond)))
+	look := time.NewTicker(min(c.store.lookEvery, max(c.store.opts.AckWait/2, 50*time.Millisecond)))
 	defer look.Stop()
 	for {
 		select {

@@ -198,6 +198,10 @@ func LookForVolumes(ctx context.Context, s *Store) { s.lookForVolumes(ctx) }
 // SetForgetAfter sets how long tenants with nothing to do are remembered.
 func SetForgetAfter(s *Store, d time.Duration) { s.forgetAfter = d }
 
+// SetLookEvery sets how often a runner looks for requests that it was not notified of. It
+// is called before Consume.
+func SetLookEvery(s *Store, d time.Duration) { s.lookEvery = d }
+
 // Subscriptions is how many subscriptions the connection for work has.
 func Subscriptions(s *Store) int { return s.consume.NumSubscriptions() }
 

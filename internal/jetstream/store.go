@@ -127,6 +127,8 @@ type Store struct {
 	prepared sync.Map
 	// forgetAfter is the constant, except in tests.
 	forgetAfter time.Duration
+	// lookEvery is the constant, except in tests.
+	lookEvery time.Duration
 }
 
 // Open makes sure that the ledger's volumes and buckets exist and are whole,
@@ -146,7 +148,7 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	s := &Store{conn: publish, consume: consume, opts: opts, log: opts.Logger, warnings: warnings{log: opts.Logger}, heaps: newBlobCache(opts.CacheBytes, opts.Cached), forgetAfter: forgetAfter}
+	s := &Store{conn: publish, consume: consume, opts: opts, log: opts.Logger, warnings: warnings{log: opts.Logger}, heaps: newBlobCache(opts.CacheBytes, opts.Cached), forgetAfter: forgetAfter, lookEvery: lookEvery}
 	s.usable = make(chan struct{})
 	s.bases.ofEngine, s.bases.byHash = map[string]*packing{}, map[string]*packing{}
 	var err error
