@@ -135,7 +135,7 @@ func TestUnreadableWork(t *testing.T) {
 	t.Parallel()
 	server := jetstreamtest.StartServer(t, t.TempDir())
 	log := &lines{}
-	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: 200 * time.Millisecond, Logger: log.logger()})
+	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour, Logger: log.logger()})
 	_, js := raw(t, server)
 	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: "ledger.0001.default.run.default.bad", Data: []byte("no event")}); err != nil {
 		t.Fatal(err)

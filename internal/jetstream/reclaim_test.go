@@ -85,8 +85,9 @@ func TestTurnsThatWaitAreNotReclaimed(t *testing.T) {
 func TestTenantsAreForgotten(t *testing.T) {
 	t.Parallel()
 	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: 200 * time.Millisecond})
+	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
 	jetstream.SetForgetAfter(s, 100*time.Millisecond)
+	jetstream.SetLookEvery(s, 100*time.Millisecond) // a look forgets
 	done := make(chan string, 1)
 	share(t, s, fairness.Slots{Total: 2}, func(_ context.Context, d jetstream.Delivery) {
 		mustAck(t, d)
