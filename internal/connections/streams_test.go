@@ -324,16 +324,25 @@ func TestRefusals(t *testing.T) {
 	for range late {
 		go func() { results <- s.take(false, nil) }()
 	}
-	for range late - 1 {
+	for range late {
 		if <-results {
 			t.Fatal("a stream has a place that there is not")
 		}
 	}
-	if took := time.Since(started); took < (late-2)*refuseTime {
-		t.Errorf("%d streams are refused within %v", late-1, took)
+	if took := time.Since(started); took < (late-1)*refuseTime {
+		t.Errorf("%d streams are refused within %v", late, took)
 	}
 	s.mu.Lock()
-	s.refused = time.Now().Add(time.Minute) // others are refused before
+	s.refused = time.Now().Add(time.Hour) // others are refused before
+	s.mu.Unlock()
+	go func() { results <- s.take(false, nil) }()
+	for isLate := false; !isLate; time.Sleep(s.wait) {
+		s.mu.Lock()
+		front := s.waiting.Front()
+		isLate = front != nil && time.Since(front.Value.(waiter).since) >= s.wait
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
 	s.most = 1
 	s.mu.Unlock()
 	s.give(0)
