@@ -345,7 +345,7 @@ func FuzzStreams(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 			c.mu.Lock()
 			open, closed := len(c.streams), c.closed
 			c.mu.Unlock()
