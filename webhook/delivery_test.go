@@ -239,13 +239,14 @@ func TestOneDoesNotHoldOthers(t *testing.T) {
 // An answer without end is cut, and one that is too slow fails.
 func TestSlowAndFlooding(t *testing.T) {
 	t.Parallel()
-	h := build(t, func(o *webhook.Options) { o.Timeout = 300 * time.Millisecond })
+	h := build(t)
+	impatient := build(t, func(o *webhook.Options) { o.Timeout, o.Attempts = 300*time.Millisecond, 1<<30 })
 	slow := receive(t, func(n int, _ delivery, _ http.ResponseWriter, r *http.Request) {
 		if n == 1 {
 			<-r.Context().Done() // until the other side gives up
 		}
 	})
-	slow.expect(h.register(slow.url).Secret)
+	slow.expect(impatient.register(slow.url).Secret)
 	flood := receive(t, func(_ int, _ delivery, w http.ResponseWriter, _ *http.Request) {
 		for chunk := make([]byte, 32<<10); ; {
 			if _, err := w.Write(chunk); err != nil {
@@ -260,8 +261,10 @@ func TestSlowAndFlooding(t *testing.T) {
 	if n := len(flood.deliveries()); n != 1 {
 		t.Errorf("a flood was taken for %d failures", n-1)
 	}
+	late := impatient.request("")
 	slow.count(2)
-	if got := slow.sequences(); !slices.Equal(got, []uint64{e.Seq, e.Seq}) {
+	// A busy machine may be too slow for another delivery.
+	if got := slow.sequences(); len(slices.Compact(got)) != 1 || got[0] != late.Seq {
 		t.Errorf("%d", got)
 	}
 }
