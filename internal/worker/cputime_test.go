@@ -32,7 +32,7 @@ func TestCPUTimeOfEveryEnd(t *testing.T) {
 	}{
 		{name: "completed", code: "let n = 0; for (let i = 0; i < 1e6; i++) n += i % 7; n"},
 		{name: "threw", code: "let n = 0; for (let i = 0; i < 1e6; i++) n += i % 7; throw n", reason: worker.ReasonException},
-		{name: "timed out", code: "for (;;);", reason: worker.ReasonTimeout, change: func(t *worker.Task) { t.Timeout = 10 * spent }},
+		{name: "timed out", code: "for (;;);", reason: worker.ReasonTimeout, change: func(t *worker.Task) { t.Timeout = 100 * spent }},
 		{name: "timed out and killed", code: busy, reason: worker.ReasonTimeout, change: func(t *worker.Task) { t.Timeout = 60 * spent }, stop: func(pool *worker.Pool, _ context.CancelCauseFunc) { signalWorkers(pool, syscall.SIGSTOP) }},
 		{name: "cancelled", code: busy, failure: stopped, stop: func(_ *worker.Pool, cancel context.CancelCauseFunc) { cancel(stopped) }},
 		{name: "cancelled and killed", code: busy, failure: stopped, stop: func(pool *worker.Pool, cancel context.CancelCauseFunc) {
@@ -97,7 +97,7 @@ func TestCPUTimeOfALaterRun(t *testing.T) {
 	}
 	before := pool.IdleWorkers()
 	var pids []int
-	o, err := pool.Run(t.Context(), patient("console.log(1); for (;;);"), func(context.Context, []worker.Line) error {
+	o, err := pool.Run(t.Context(), patient("console.log(1); await new Promise(r => setTimeout(r, 1e6))"), func(context.Context, []worker.Line) error {
 		pids = pool.RunningWorkers()
 		signalWorkers(pool, syscall.SIGKILL)
 		return nil
