@@ -10,7 +10,7 @@ import (
 
 func hostilePool(t *testing.T, how string) *worker.Pool {
 	t.Helper()
-	pool := worker.New(worker.Options{Idle: -1, StartTimeout: 5 * time.Second})
+	pool := worker.New(worker.Options{Idle: -1, StartTimeout: 20 * time.Second})
 	pool.UseProgram("/proc/self/exe", "hostile-worker", how)
 	t.Cleanup(func() { pool.Close() })
 	return pool
@@ -58,7 +58,11 @@ func TestWorkerMisbehaves(t *testing.T) {
 	} {
 		t.Run(test.how, func(t *testing.T) {
 			pool := hostilePool(t, test.how)
-			o, err := pool.Run(t.Context(), hostileTask("1+1"), discard)
+			task := hostileTask("1+1")
+			if test.reason != worker.ReasonTimeout {
+				task.Timeout = 20 * time.Second // it ends without it, on a slow machine too
+			}
+			o, err := pool.Run(t.Context(), task, discard)
 			if err != nil || o.Reason != test.reason || !strings.HasPrefix(o.Error, test.text) {
 				t.Fatalf("%+v, %v", o, err)
 			}
@@ -77,13 +81,13 @@ func TestMemoryOfTheRunBefore(t *testing.T) {
 	pool.UseProgram("/proc/self/exe", "hostile-worker", "has no memory for its second task")
 	defer pool.Close()
 	for n := range 4 {
-		o, err := pool.Run(t.Context(), hostileTask("1+1"), discard)
+		o, err := pool.Run(t.Context(), patient("1+1"), discard)
 		if err != nil || o.Status != worker.StatusCompleted {
 			t.Errorf("run %d: %+v, %v", n+1, o, err)
 		}
 	}
 	fresh := hostilePool(t, "has no memory for its task")
-	o, err := fresh.Run(t.Context(), hostileTask("1+1"), discard)
+	o, err := fresh.Run(t.Context(), patient("1+1"), discard)
 	if err != nil || o.Reason != worker.ReasonOutOfMemory || o.Error != worker.OutOfMemory {
 		t.Errorf("%+v, %v", o, err)
 	}

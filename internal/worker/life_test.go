@@ -172,7 +172,7 @@ func TestViolationIsOnRecord(t *testing.T) {
 		"violates, and says it was ESC": "sandbox violation: an unknown system call",
 	} {
 		pool := hostilePool(t, how)
-		o, err := pool.Run(t.Context(), hostileTask("1+1"), discard)
+		o, err := pool.Run(t.Context(), patient("1+1"), discard)
 		if err != nil || o.Status != worker.StatusFailed || o.Reason != worker.ReasonSandboxViolation || o.Error != want {
 			t.Errorf("%s: %+v, %v", how, o, err)
 		}

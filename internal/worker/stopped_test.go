@@ -121,7 +121,7 @@ func TestStopMeetsTheEnd(t *testing.T) {
 // A worker that breaks the protocol when it is stopped serves no other run.
 func TestStoppedWorkerBreaksProtocol(t *testing.T) {
 	t.Parallel()
-	pool := worker.New(worker.Options{Idle: 1, StartTimeout: 5 * time.Second})
+	pool := worker.New(worker.Options{Idle: 1, StartTimeout: 20 * time.Second})
 	pool.UseProgram("/proc/self/exe", "hostile-worker", "text of invalid UTF-8 when it is stopped")
 	defer pool.Close()
 	task := hostileTask("1+1")
