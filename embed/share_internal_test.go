@@ -2,6 +2,7 @@ package embed
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -22,25 +23,48 @@ func TestHeldBackSubmission(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+	for try := 1; ; try++ {
+		problem, late := heldBack(t, d, fmt.Sprint("once-", try))
+		switch {
+		case problem == "":
+			return
+		case !late || try == 10: // what is owed is paid off as time passes, also on a machine that is too busy
+			t.Fatal(problem)
+		}
+	}
+}
+
+// heldBack submits for a tenant that owes, and returns what is wrong with the answers. late
+// reports whether they took so long that the tenant owed less.
+func heldBack(t *testing.T, d *Daybook, key string) (problem string, late bool) {
+	t.Helper()
+	before := d.changes.Held()["share"]
 	// The tenant owes for a large change, and another one asks.
-	g, s := gate{d.ledger, d}, ledger.Submission{Tenant: events.DefaultTenant, Code: "1", IdempotencyKey: "once"}
+	g, s := gate{d.ledger, d}, ledger.Submission{Tenant: events.DefaultTenant, Code: "1", IdempotencyKey: key}
 	asked, err := g.Submit(t.Context(), ledger.Submission{Tenant: "other", Code: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	owes := time.Now()
 	d.changes.Count(d.projections, events.DefaultTenant, 2<<20)(asked.Seq)
 	ctx, stop := context.WithTimeout(t.Context(), 530*time.Millisecond)
 	defer stop()
-	if _, err := g.Submit(ctx, s); ledger.CodeOf(err) != ledger.CodeExhausted || ctx.Err() != nil {
-		t.Errorf("a submission beyond the share: %v", err)
+	_, refused := g.Submit(ctx, s)
+	inTime := ctx.Err() == nil
+	recorded := g.repeats(t.Context(), s)
+	late = time.Since(owes) > 200*time.Millisecond
+	r, err := g.Submit(t.Context(), s)
+	n := d.changes.Held()["share"]
+	n.Waited, n.Refused = n.Waited-before.Waited, n.Refused-before.Refused
+	switch {
+	case ledger.CodeOf(refused) != ledger.CodeExhausted || !inTime:
+		return fmt.Sprintf("a submission beyond the share: %v", refused), late
+	case recorded:
+		return "it is recorded", late
+	case err != nil || r.Repeated:
+		return fmt.Sprintf("the submission again: %+v, %v", r, err), late
+	case n.Waited != 2 || n.Refused != 1:
+		return fmt.Sprintf("held back: %+v", n), late
 	}
-	if g.repeats(t.Context(), s) {
-		t.Error("it is recorded")
-	}
-	if r, err := g.Submit(t.Context(), s); err != nil || r.Repeated {
-		t.Errorf("the submission again: %+v, %v", r, err)
-	}
-	if n := d.changes.Held()["share"]; n.Waited != 2 || n.Refused != 1 {
-		t.Errorf("held back: %+v", n)
-	}
+	return "", late
 }
