@@ -26,11 +26,15 @@ type blobs struct {
 	size int64
 	read io.Reader
 	take int
+	took chan<- struct{} // receives a value for each take, if it is not nil
 }
 
 func (b blobs) OpenBlob(ctx context.Context, _ string, _ bool, _ string) (io.ReadCloser, int64, error) {
 	if err := budget.TakeOnce(ctx, b.take); err != nil {
 		return nil, 0, fmt.Errorf("read heap: %w", err)
+	}
+	if b.took != nil {
+		b.took <- struct{}{}
 	}
 	return io.NopCloser(b.read), b.size, nil
 }
@@ -118,12 +122,13 @@ func TestStalledReaderIsCutOff(t *testing.T) {
 	s := start(t)
 	b := budget.New(budget.Options{Answers: 1 << 20, Runs: 1, Cache: 1})
 	const size = 64 << 20 // more than the buffers of the connection hold
+	took := make(chan struct{}, 1)
 	s.serve(func(o *httpapi.Options) {
 		o.Budget, o.Pace = b, httpapi.Pace{Window: 100 * time.Millisecond}
-		o.Blobs = blobs{size: size, take: 1000, read: io.LimitReader(zeros{}, size)}
+		o.Blobs = blobs{size: size, take: 1000, read: io.LimitReader(zeros{}, size), took: took}
 	})
 	conn := s.raw("GET " + blobPath + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	waitUntil(t, func() bool { return b.Stats().Answers.Used == 1000 })
+	<-took
 	waitUntil(t, func() bool { return b.Stats().Answers.Used == 0 })
 	if n, _ := io.Copy(io.Discard, conn); n >= size {
 		t.Errorf("%d bytes came all the same", n)
