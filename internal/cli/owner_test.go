@@ -335,8 +335,8 @@ func TestOwnerEndsIdle(t *testing.T) {
 	p := launch(t, "mcp", "--data-dir", dir, "--idle-exit", "300ms")
 	p.ask(initialize)
 	owner := background(t, dir)
-	p.ask(callTool(2, "run_js", `{"code":"await new Promise(r => setTimeout(r, 1500)); 'whole'"}`))
 	began := time.Now()
+	p.ask(callTool(2, "run_js", `{"code":"await new Promise(r => setTimeout(r, 1500)); 'whole'"}`))
 	p.in.Close()
 	if status := p.status(); status != 0 {
 		t.Errorf("it exits %d:\n%s", status, p.errs.String())
