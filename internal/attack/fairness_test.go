@@ -18,7 +18,7 @@ func TestEndlessRunsOfOneTenant(t *testing.T) {
 	s := startServer(t)
 	greedy, quiet := s.token("greedy", "read,run"), s.token("quiet", "read,run")
 	s.probe(quiet, 5) // the workers are started
-	limit := map[string]any{"execution_timeout_secs": choose(60, 300)}
+	limit := map[string]any{"execution_timeout_secs": 300}
 	var ids []string
 	for range 4 {
 		ids = append(ids, s.submit(greedy, "for (;;) {}", limit))
@@ -43,8 +43,8 @@ func TestEndlessRunsOfOneTenant(t *testing.T) {
 	}
 	p50, p99 := percentile(took, 50), percentile(took, 99)
 	t.Logf("behind four endless runs: p50 %v, p99 %v, most %v", p50, p99, took[len(took)-1])
-	if p99 > probeWait {
-		t.Errorf("p99 is %v, want less than %v", p99, probeWait)
+	if bound := slack(probeWait); p99 > bound {
+		t.Errorf("p99 is %v, want at most %v", p99, bound)
 	}
 	for _, id := range ids {
 		s.call(greedy, http.MethodPost, "/api/executions/"+id+"/cancel", nil, http.StatusOK)
