@@ -203,7 +203,7 @@ func (p *peer) await(what string, want func(message) bool) message {
 			// What it wrote last may still be on its way.
 			select {
 			case <-grown:
-			case <-time.After(time.Second):
+			case <-time.After(20 * time.Second):
 				p.t.Fatalf("the agent ended before %s: %v", what, p.ended)
 			}
 		case <-limit:

@@ -65,7 +65,7 @@ func TestSlowClients(t *testing.T) {
 // A client that reads at once is not slow, however much comes.
 func TestSteadyClient(t *testing.T) {
 	t.Parallel()
-	const window, total = time.Second, 32
+	const window, total = patience, 32
 	near, far := pair(t)
 	defer near.Close()
 	conn := link.NewConn(far, bufio.NewReader(far), link.Options{

@@ -198,7 +198,7 @@ func TestReaderRemovesConsumers(t *testing.T) {
 	if _, err := inside.Consumer(t.Context(), stream, work); err != nil { // the request made it
 		t.Fatal(err)
 	}
-	js, err := natsjs.New(reader(t, server), natsjs.WithDefaultTimeout(2*time.Second))
+	js, err := natsjs.New(reader(t, server), natsjs.WithDefaultTimeout(20*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
