@@ -19,7 +19,7 @@ func TestManyHandledRejections(t *testing.T) {
 		if r.Status != v8.Completed || textOf(r) != "100000" {
 			t.Errorf("%s: %v %.200s", mode.name, r.Status, textOf(r))
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("%s: took %v", mode.name, took)
 		}
 	}
