@@ -83,7 +83,7 @@ func TestAppendSurvivesALostAcknowledgement(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, network, direct := unreliable(t, jetstream.Options{TryWait: 300 * time.Millisecond})
+			s, network, direct := unreliable(t, jetstream.Options{TryWait: time.Second})
 			mustAppend(t, s, requested(newID()), 0)
 			accepted, err := direct.SubscribeSync("events.>")
 			if err != nil {
@@ -119,7 +119,7 @@ func TestAppendSurvivesALostAcknowledgement(t *testing.T) {
 // A caller that gives up learns that the outcome is unknown, and may ask again.
 func TestAppendGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
-	s, network, direct := unreliable(t, jetstream.Options{TryWait: 100 * time.Millisecond})
+	s, network, direct := unreliable(t, jetstream.Options{TryWait: time.Second})
 	accepted, err := direct.SubscribeSync("events.>")
 	if err != nil {
 		t.Fatal(err)

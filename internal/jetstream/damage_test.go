@@ -301,7 +301,7 @@ var errEnough = errors.New("enough")
 // Follow outlives its connections: nothing is lost or repeated.
 func TestFollowOverBrokenConnections(t *testing.T) {
 	t.Parallel()
-	s, network, _ := unreliable(t, jetstream.Options{TryWait: 300 * time.Millisecond})
+	s, network, _ := unreliable(t, jetstream.Options{TryWait: time.Second})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	const rounds, each = 5, 30
