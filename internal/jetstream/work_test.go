@@ -76,7 +76,7 @@ func TestConsumeBoundsWhatRunsAtOnce(t *testing.T) {
 func TestHeartbeatsKeepWork(t *testing.T) {
 	t.Parallel()
 	server := jetstreamtest.StartServer(t, t.TempDir())
-	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: 2 * time.Second})
+	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: 4 * time.Second})
 	mustAppend(t, s, requested(newID()), 0)
 	deliveries := make(chan int, 10)
 	release := make(chan struct{})
@@ -96,7 +96,7 @@ func TestHeartbeatsKeepWork(t *testing.T) {
 	select {
 	case n := <-deliveries:
 		t.Fatalf("delivered again (%d) while it was being worked on", n)
-	case <-time.After(5 * time.Second): // more than twice the limit
+	case <-time.After(9 * time.Second): // more than twice the limit
 	}
 	free()
 	if n := <-deliveries; n != 2 {
