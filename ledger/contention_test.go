@@ -62,7 +62,7 @@ func TestContentionIsNoOutage(t *testing.T) {
 			t.Parallel()
 			for _, lost := range []bool{false, true} {
 				// Together they take longer than the answer may. On a slow machine a stall of half of that time would be an outage.
-				l := ledger.New(slowAppends{b.store, 50 * time.Millisecond, lost}, ledger.Options{AnswerWait: 2 * time.Second})
+				l := ledger.New(slowAppends{b.store, 125 * time.Millisecond, lost}, ledger.Options{AnswerWait: 5 * time.Second})
 				errs := make([]error, 60)
 				var wg sync.WaitGroup
 				for i := range errs {

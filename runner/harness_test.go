@@ -31,7 +31,7 @@ const patience = 20 * time.Second
 
 // ackWait is how long a dead runner keeps its work in tests that wait for it: a
 // loaded machine must not take a living one for dead.
-const ackWait = time.Second
+const ackWait = 2 * time.Second
 
 var engine = events.Engine{ID: "engine-1", V8Version: "1.2.3"}
 

@@ -59,10 +59,11 @@ func waiting(t *testing.T, r *runner.Runner, n int) {
 	t.Helper()
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
+	late := time.After(patience)
 	for r.Stats().Postponed < int64(n) {
 		select {
 		case <-look.C:
-		case <-time.After(patience):
+		case <-late:
 			t.Fatalf("%d requests were postponed, not %d", r.Stats().Postponed, n)
 		}
 	}
