@@ -47,14 +47,12 @@ func (s *Store) each(ctx context.Context, at place, after uint64, fn func(stored
 	if end.seq <= after {
 		return end.seq, nil
 	}
-	return end.seq, s.between(ctx, now, since, at, after+1, end.seq, fn)
+	return end.seq, s.between(ctx, now, tally{since: since}, at, after+1, end.seq, fn)
 }
 
 // between calls fn for the messages at a place from one position to another,
-// which must be that of a message there: since is of Store.writable, from before it was
-// found.
-func (s *Store) between(ctx context.Context, now *volumes, since context.Context, at place, from, end uint64, fn func(stored) error) error {
-	t := tally{since: since}
+// which must be that of a message there. t was started before it was found.
+func (s *Store) between(ctx context.Context, now *volumes, t tally, at place, from, end uint64, fn func(stored) error) error {
 	for _, v := range now.list[now.from(from):] {
 		for from <= end {
 			var got uint64
@@ -87,7 +85,7 @@ func (s *Store) between(ctx context.Context, now *volumes, since context.Context
 		if end <= s.Removed().UpTo() {
 			return nil // while it was read
 		}
-		if err := s.unsure(since); err != nil {
+		if err := s.unsure(t.since); err != nil {
 			return err
 		}
 		return s.damaged("position %d on %s cannot be read", end, at(now.active().number))

@@ -73,7 +73,7 @@ func (s *Store) execution(ctx context.Context, now *volumes, tenant, execution s
 	if last.seq == at+1 {
 		err = add(*last) // nothing is between them
 	} else {
-		err = s.between(ctx, now, since, exec, at+1, last.seq, add)
+		err = s.between(ctx, now, tally{since: since}, exec, at+1, last.seq, add)
 	}
 	switch {
 	case err != nil:
