@@ -67,6 +67,7 @@ type frameConn struct {
 	writing sync.Mutex   // Read waits while it is held for long
 	since   atomic.Int64 // when a Write started, in nanoseconds since 1970; 0 for none
 	out     frames       // guarded by writing
+	last    uint32       // stream whose end is only partly in out, or 0; guarded by writing
 
 	mu      sync.Mutex
 	streams map[uint32]stream // open ones
@@ -328,9 +329,10 @@ func (c *frameConn) endHeader(stream uint32) error {
 }
 
 // open takes the place of a stream. A connection without streams always has one.
-// Of the streams that wait in vain, one at a time is refused by the Limiter.
+// Of the streams that wait in vain, one at a time is refused by the Limiter. Behind Close,
+// none opens: a server that shuts down does not wait for its handler.
 func (c *frameConn) open(id uint32) error {
-	if err := c.until(func() bool { return c.places < maxPlaces }); err != nil {
+	if err := c.until(func() bool { return c.places < maxPlaces && c.closer == nil }); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -466,26 +468,36 @@ func (c *frameConn) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		used, started := c.out.next(rest)
 		rest = rest[used:]
-		if !started {
-			continue
+		f := c.out.current
+		if started {
+			c.sent(f)
 		}
-		switch f := c.out.current; f.kind {
-		case frameReset:
-			if !c.reset(f.stream) { // the answer to a frame for a stream that has ended
-				c.answer()
-			}
-		case frameGoAway:
-			c.leaving.Store(true)
-		case frameData, frameHeaders:
-			if f.kind == frameData {
-				c.count(func(s *surplus, _ time.Time) { s.earn(f.length) })
-			}
-			if f.flags&flagEndStream != 0 {
-				c.end(f.stream)
-			}
+		// A frame, and a header of several, may be in more than one Write.
+		if c.last != 0 && c.out.skip == 0 && (f.kind == frameData || f.flags&flagEndHeaders != 0) {
+			c.end(c.last)
+			c.last = 0
 		}
 	}
 	return c.Conn.Write(p) //nolint:wrapcheck // net/http compares it
+}
+
+// sent takes the header of a frame of the server.
+func (c *frameConn) sent(f frame) {
+	switch f.kind {
+	case frameReset:
+		if !c.reset(f.stream) { // the answer to a frame for a stream that has ended
+			c.answer()
+		}
+	case frameGoAway:
+		c.leaving.Store(true)
+	case frameData, frameHeaders:
+		if f.kind == frameData {
+			c.count(func(s *surplus, _ time.Time) { s.earn(f.length) })
+		}
+		if f.flags&flagEndStream != 0 {
+			c.last = f.stream
+		}
+	}
 }
 
 // wrote ends a Write. It closes a connection that waits for the end of its last answer.

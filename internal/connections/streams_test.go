@@ -411,6 +411,44 @@ func TestCloseBehindHandler(t *testing.T) {
 			t.Errorf("the client gets %q behind %q, %v", rest, first, err)
 		}
 	})
+	t.Run("while half of the end is written", func(t *testing.T) {
+		t.Parallel()
+		c, client := open(t)
+		half := end.Len() - 1
+		go func() {
+			c.Write(end.Bytes()[:half])
+			c.Close() // net/http has the rest in its buffer
+			c.Write(end.Bytes()[half:])
+		}()
+		if got, err := io.ReadAll(client); err != nil || !bytes.Equal(got, end.Bytes()) {
+			t.Errorf("the client gets %q, %v", got, err)
+		}
+	})
+	t.Run("while half of a header is written", func(t *testing.T) {
+		t.Parallel()
+		c, client := open(t)
+		var want bytes.Buffer
+		f := http2.NewFramer(&want, nil)
+		f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte("x"), EndStream: true})
+		half := want.Len()
+		f.WriteContinuation(1, true, []byte("y"))
+		go func() {
+			c.Write(want.Bytes()[:half])
+			c.Close()
+			c.Write(want.Bytes()[half:])
+		}()
+		if got, err := io.ReadAll(client); err != nil || !bytes.Equal(got, want.Bytes()) {
+			t.Errorf("the client gets %q, %v", got, err)
+		}
+	})
+	t.Run("while the client asks for more", func(t *testing.T) {
+		t.Parallel()
+		c, _ := open(t)
+		c.Close()
+		if err := c.open(3); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("a stream opens behind Close: %v", err)
+		}
+	})
 	t.Run("while a handler runs", func(t *testing.T) {
 		t.Parallel()
 		c, client := open(t)
