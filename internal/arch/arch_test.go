@@ -40,7 +40,7 @@ var allowed = map[string][]string{
 	"internal/link":                    {"internal/lines"},
 	"internal/tier":                    {},
 	"internal/modpath":                 {},
-	"internal/natsserver":              {"internal/exhausted"},
+	"internal/natsserver":              {"internal/exhausted", "internal/streamfiles"},
 	"internal/natscreds":               {},
 	"internal/streamfiles":             {},
 	"internal/fairness":                {},

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"daybook/internal/streamfiles"
 )
 
 // writes is whether a nats-server takes writes.
@@ -52,6 +54,14 @@ func (s *Server) launch(ctx context.Context, opts Options) error {
 		if err := listenOn(cfg, opts.Listen, opts.Fallback); err != nil {
 			return err
 		}
+	}
+	// The index of a stream may count a message for which the disk had no space.
+	dropped, err := streamfiles.DropFailedWrites(opts.StoreDir)
+	if err != nil {
+		return err
+	}
+	for _, stream := range dropped {
+		opts.Logger.InfoContext(ctx, "the index of a stream counted a message that was never stored; it is built again from the messages", "stream", stream)
 	}
 	ns, err := server.NewServer(cfg)
 	if err != nil {

@@ -1,0 +1,120 @@
+package streamfiles
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// An index starts with two bytes for its form and then has, as variable-length integers,
+// the number of messages, their bytes, the first position, its time and the last position.
+const indexStart = 2
+
+// DropFailedWrites removes the index of each stream that counts a message whose write
+// failed, in the directory of a server that does not run, and returns the streams. The
+// server builds an index again from the messages.
+//
+// When a disk has no space for the first message of a block, the server stops with an
+// index that counts the message. It then trusts the index more than the blocks, and gives
+// the next message the position after it: the stream has a hole where nothing was ever
+// stored. Such a stream ends with a block without a complete record, and its index counts
+// one message more than the blocks hold.
+func DropFailedWrites(dir string) (streams []string, err error) {
+	list, err := os.ReadDir(filepath.Join(dir, accountDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the indexes of the streams: %w", err)
+	}
+	for _, e := range list {
+		if !isStream(e) {
+			continue
+		}
+		messages := filepath.Join(dir, accountDir, e.Name(), blocksDir)
+		failed, err := countsFailedWrite(messages, e.Name())
+		if err == nil && failed {
+			err = os.Remove(filepath.Join(messages, indexFile))
+			streams = append(streams, e.Name())
+		}
+		if err != nil {
+			return streams, fmt.Errorf("read the index of stream %s: %w", e.Name(), err)
+		}
+	}
+	return streams, nil
+}
+
+// countsFailedWrite reports whether the index of a stream counts a message whose write
+// failed, as the first one of a block.
+func countsFailedWrite(messages, stream string) (bool, error) {
+	blocks, err := blocksOf(messages)
+	if err != nil || len(blocks) < 2 {
+		return false, err
+	}
+	newest, before := blocks[len(blocks)-1], blocks[len(blocks)-2]
+	started, err := hasRecord(filepath.Join(messages, newest.name), newest.size)
+	if err != nil || started {
+		return false, err
+	}
+	counted, ok, err := lastInIndex(filepath.Join(messages, indexFile))
+	if err != nil || !ok {
+		return false, err
+	}
+	raw, err := os.ReadFile(filepath.Join(messages, before.name))
+	if err != nil {
+		return false, err
+	}
+	s, err := newSums(stream, before.number)
+	if err != nil {
+		return false, err
+	}
+	var stored uint64
+	s.scan(raw, 0, func(r Record) { stored = max(stored, r.Seq) }, func(int, int, string) {})
+	return stored > 0 && counted == stored+1, nil
+}
+
+// hasRecord reports whether a block is long enough for its first record.
+func hasRecord(path string, size int64) (bool, error) {
+	if size < recordHeader+recordSum {
+		return false, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	var start [4]byte
+	if _, err := f.ReadAt(start[:], 0); err != nil {
+		return false, err
+	}
+	return int64(binary.LittleEndian.Uint32(start[:])&^hasHeader) <= size, nil
+}
+
+// lastInIndex returns the last position in an index. ok is false if there is none, or if
+// the file is no index.
+func lastInIndex(path string) (last uint64, ok bool, err error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil || len(raw) < indexStart {
+		return 0, false, err
+	}
+	raw = raw[indexStart:]
+	for field := range 5 {
+		n := 0
+		if field == 3 { // the time is signed
+			_, n = binary.Varint(raw)
+		} else {
+			last, n = binary.Uvarint(raw)
+		}
+		if n <= 0 {
+			return 0, false, nil
+		}
+		raw = raw[n:]
+	}
+	return last, true, nil
+}
