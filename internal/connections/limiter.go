@@ -136,8 +136,8 @@ func (l *Limiter) Bind(s *http.Server) {
 }
 
 // closeIdle closes the connections without a request. The server itself waits for
-// those that have sent a part of one, and for answers of HTTP/2 that are not written to
-// their end.
+// those that have sent a part of one. It also closes those of HTTP/2 that had a request,
+// once their answers are written.
 func (l *Limiter) closeIdle() {
 	var list []*conn
 	l.mu.Lock()
@@ -149,7 +149,7 @@ func (l *Limiter) closeIdle() {
 	}
 	l.mu.Unlock()
 	for _, c := range list {
-		if f := c.frames.Load(); f == nil || !f.answers() {
+		if f := c.frames.Load(); f == nil || !f.hadStream() {
 			_ = c.Close() // the server is about to end
 		}
 	}

@@ -71,6 +71,7 @@ type frameConn struct {
 
 	mu      sync.Mutex
 	streams map[uint32]stream // open ones
+	opened  bool              // whether there was one
 	large   int
 	places  int           // of open streams, and of those that were reset just now
 	work    surplus       // that the client causes without requests that are answered
@@ -357,7 +358,7 @@ func (c *frameConn) open(id uint32) error {
 	default:
 		c.places++
 	}
-	c.streams[id] = st
+	c.streams[id], c.opened = st, true
 	return nil
 }
 
@@ -426,15 +427,15 @@ func (c *frameConn) reset(id uint32) bool {
 	return true
 }
 
-// answers reports whether the end of an answer is not written yet: net/http writes it
-// behind the handler.
-func (c *frameConn) answers() bool {
+// hadStream reports whether the client has opened a stream.
+func (c *frameConn) hadStream() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unwritten()
+	return c.opened
 }
 
-// unwritten is answers for callers that hold mu. A stream ends before its end is written.
+// unwritten reports whether the end of an answer is not written yet: net/http writes it
+// behind the handler. A stream ends before its end is written. The caller must hold mu.
 func (c *frameConn) unwritten() bool { return len(c.streams) > 0 || c.since.Load() != 0 }
 
 // give gives the place of a stream back. Close gives back those that are left. The caller

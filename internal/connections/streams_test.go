@@ -356,11 +356,12 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A server that shuts down writes answers to their end.
+// A server that shuts down writes answers to their end: net/http closes the connections of
+// HTTP/2 that had a request. The client may still read what was written.
 func TestShutdownBehindHandler(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Total: 10}, true)
-	c := s.dialHTTP2(t)
+	c, unused := s.dialHTTP2(t), s.dialHTTP2(t)
 	late := c.request("/late", 0)
 	<-s.holding
 	s.limiter.closeIdle()
@@ -369,7 +370,12 @@ func TestShutdownBehindHandler(t *testing.T) {
 		t.Errorf("the answer is %s", got)
 	}
 	s.haveStreams(t, 0)
+	unused.ended()
 	s.limiter.closeIdle()
+	if got := c.status(c.request("/", 0)); got != "200" {
+		t.Errorf("a connection that had a request answers %s", got)
+	}
+	go s.server.Shutdown(t.Context())
 	c.ended()
 }
 
