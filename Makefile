@@ -29,6 +29,10 @@ fuzz: ## run every fuzz target for 20 seconds
 generate: ## write the generated reference under docs/
 	go run ./internal/docgen
 
+freeze: ## write the data directory and the answers of internal/frozen with this version, which discards those of an earlier one
+	go test -count=1 -v -run TestFreeze ./internal/frozen -args -freeze
+	go test -count=1 ./internal/frozen -args -update
+
 torture: ## kill -9 the server 1,000 times under load, and consumers and webhooks 100 times; about half an hour
 	go test -count=1 -timeout 3h -v -run TestKill ./internal/torture -args -kills=1000 -consumer-kills=100
 
@@ -54,5 +58,5 @@ module-path: ## give the module another path, in all files: make module-path PAT
 bench: ## print the tables of docs/benchmarks.md
 	go run ./internal/bench -out docs/benchmarks.md
 
-.PHONY: help build test nightly race lint fuzz generate torture torture-faults torture-power torture-workers torture-limits torture-soak module-path bench
+.PHONY: help build test nightly race lint fuzz generate freeze torture torture-faults torture-power torture-workers torture-limits torture-soak module-path bench
 .DEFAULT_GOAL := help

@@ -58,6 +58,7 @@ var allowed = map[string][]string{
 	"internal/typescript":              {},
 	"internal/worker":                  {"internal/v8", "internal/sandbox", "internal/typescript"},
 	"internal/conformance":             {"mcp"},
+	"internal/frozen":                  {},
 	"internal/torture":                 {"embed", "events", "internal/cli"},
 	"internal/attack":                  {"internal/cli"},
 	"internal/bench":                   {"embed", "events", "projections", "internal/bench/gobench", "internal/v8", "internal/jetstream", "internal/natsserver"},
