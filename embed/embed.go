@@ -99,6 +99,9 @@ type Daybook struct {
 	limiting                  *follower    // of the memory of the Go runtime
 	scrub                     *audit.Scrub // nil without
 
+	// ledgerChecked reports that the outside server holds the ledger of the directory.
+	ledgerChecked bool
+
 	closeOnce sync.Once
 	closeErr  error
 
@@ -128,7 +131,9 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"set up the authentication", ofOption(d.openAccess)},
 		{"bound the connections", d.boundConnections},
 		{"open the addresses", ofOption(d.openListeners)},
+		{"compare the ledger", d.checkLedger},
 		{"take the data directory", ofOption(d.takeDirectory)},
+		{"compare the ledger", d.checkLedger},
 		{"look at the disk", d.openDisk},
 		{"look for damage", d.lookForDamage},
 		{"open the ledger", d.openLedger},

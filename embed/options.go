@@ -78,7 +78,8 @@ type Options struct {
 	NATSFallback bool
 	// NATSURL uses an outside NATS server or cluster instead of an embedded one. The
 	// data directory records its address, and is not started without NATSURL then. A
-	// directory with a ledger of its own is not started with NATSURL.
+	// directory with a ledger of its own is not started with NATSURL, nor is one of an
+	// outside ledger at a server with another one.
 	NATSURL string
 	// Replicas is the number of copies of each stream on a cluster; default 1.
 	Replicas int

@@ -14,6 +14,8 @@ import (
 
 	"daybook/audit"
 	"daybook/damage"
+	"daybook/events"
+	"daybook/internal/jetstream"
 	"daybook/internal/streamfiles"
 )
 
@@ -60,16 +62,23 @@ func placeOf(dir string) (place, error) {
 	case p.own:
 		return p, nil
 	}
+	reach, err := reachIn(dir)
+	p.outside = reach > 0
+	return p, err
+}
+
+// reachIn returns how far the ledger of a data directory is known to have come. It writes
+// nothing.
+func reachIn(dir string) (uint64, error) {
 	marked, err := damage.ReadMark(filepath.Join(dir, "mark"))
 	if err != nil {
-		return p, err
+		return 0, err
 	}
 	signed, err := audit.Reach(auditDir(dir))
 	if err != nil {
-		return p, fmt.Errorf("read how far the ledger was signed: %w", err)
+		return 0, fmt.Errorf("read how far the ledger was signed: %w", err)
 	}
-	p.outside = max(marked, signed) > 0
-	return p, nil
+	return max(marked, signed), nil
 }
 
 // movesAside reports whether damage of a ledger in the directory is being accepted: for a
@@ -121,6 +130,74 @@ func (o Options) checkPlace(command string) error {
 		return ofField("DataDir", err)
 	}
 	return p.check(command, o.NATSURL)
+}
+
+// comparedAtStart is how many events a start compares with their hashes.
+const comparedAtStart = 16
+
+// checkLedger is the step of a start that refuses an outside server with another ledger
+// than that of the directory. It comes before the directory is taken and, if a process
+// owned the directory, again afterwards. It writes nothing.
+func (d *Daybook) checkLedger(ctx context.Context) error {
+	dir, server := d.opts.DataDir, serverName(d.opts.NATSURL)
+	if d.opts.NATSURL == "" || d.ledgerChecked {
+		return nil
+	}
+	locked := d.lock == nil && isLocked(dir)
+	if locked && !d.opts.TakeOver {
+		return nil // the next step names the owner
+	}
+	p, err := placeOf(dir)
+	if err != nil || !p.outside {
+		return err
+	}
+	reach, err := reachIn(dir)
+	if err != nil {
+		return err
+	}
+	compared := comparison{known: audit.KnownLeaves(auditDir(dir))}
+	conn, err := jetstream.Connect(d.opts.NATSURL, "daybook start", d.opts.Logger)
+	if err != nil {
+		return d.connectFailed(err)
+	}
+	defer conn.Close()
+	list, last, err := jetstream.Sample(ctx, conn, compared.known.Size(), comparedAtStart)
+	if err != nil {
+		return fmt.Errorf("read the ledger on the NATS server at %s: %w", server, err)
+	}
+	for _, m := range list {
+		compared.sound(m)
+	}
+	if err := p.checkFound(server, compared, last, reach); err != nil {
+		return asOption(err)
+	}
+	if last == 0 && reach > 0 && d.opts.AcceptDamage {
+		return restoreOutside(fmt.Errorf("the NATS server at %s holds no ledger, and %d events were recorded: %w", server, reach, events.ErrDamaged))
+	}
+	d.ledgerChecked = !locked
+	return nil
+}
+
+// checkFound refuses the ledger found on a server, which ends at last, if it is another one
+// than that of the directory, which came to reach. At the recorded address, or where none
+// is recorded, missing events are damage.
+func (p place) checkFound(server string, compared comparison, last, reach uint64) error {
+	other := compared.changed > 0 && compared.same == 0
+	moved := p.server != "" && p.server != server
+	const advice = "start with --nats-url and the recorded address, or name another --data-dir"
+	switch {
+	case other && moved:
+		return fmt.Errorf("%s belongs to a ledger on %s, and the NATS server at %s holds another ledger: %s", p.dir, p.at(), server, advice)
+	case other:
+		return fmt.Errorf("the proofs in %s contradict each event compared (%d) of the NATS server at %s, so they are of another ledger: name another --data-dir, or restore the directory, or the streams of that server, from a copy", auditDir(p.dir), compared.changed, server)
+	case moved && last < reach:
+		found := "holds no ledger"
+		if last > 0 {
+			found = fmt.Sprintf("holds one that ends at event %d of %d", last, reach)
+		}
+		return fmt.Errorf("%s belongs to a ledger on %s, and the NATS server at %s %s: %s; if the ledger was moved and lost its end, delete the file %s", p.dir, p.at(), server, found, advice, filepath.Join(p.dir, outsideFile))
+	}
+	return nil
 }
 
 // readableIn refuses to read the ledger of a directory without a server where there is

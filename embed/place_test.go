@@ -11,6 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/embed"
 	"daybook/events"
@@ -215,5 +219,203 @@ func TestStartWhileStreamsAreMoved(t *testing.T) {
 	}
 	if err := book.Ready(within(t)); err != nil {
 		t.Error(err)
+	}
+}
+
+// statesOf returns the streams of a NATS server, with their last position.
+func statesOf(t *testing.T, url string) map[string]uint64 {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := natsjs.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := map[string]uint64{}
+	list := js.ListStreams(within(t))
+	for info := range list.Info() {
+		states[info.Config.Name] = info.State.LastSeq
+	}
+	if err := list.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return states
+}
+
+// A directory whose ledger is on an outside NATS server is not started at a server with
+// another ledger. Neither is changed.
+func TestStartAtAnotherOutsideServer(t *testing.T) {
+	t.Parallel()
+	streams := t.TempDir()
+	url, stop := outsideNATSOn(t, streams, 0)
+	opts := embed.Options{DataDir: t.TempDir(), NATSURL: url}
+	dir, file := opts.DataDir, filepath.Join(opts.DataDir, "outside-server")
+	book := start(t, opts)
+	completes(t, book, embed.Script{Code: "1"})
+	closeBook(t, book)
+	recorded := "the NATS server at " + strings.TrimPrefix(url, "nats://")
+	refused := func(other string, words ...string) {
+		t.Helper()
+		before := statesOf(t, other)
+		at := embed.Options{DataDir: dir, NATSURL: other}
+		wantRefused(t, dir, startIn(t, at), words...)
+		at.NoAudit = true
+		wantRefused(t, dir, startIn(t, at), words...)
+		wantRefused(t, dir, func() error { _, err := embed.Rebuild(within(t), at); return err }, words...)
+		at.AcceptDamage = true
+		wantRefused(t, dir, startIn(t, at), words...)
+		if after := statesOf(t, other); !maps.Equal(before, after) {
+			t.Errorf("the streams of the server were %v and are %v", before, after)
+		}
+	}
+
+	longer, shorter, empty := outsideNATS(t), outsideNATS(t), outsideNATS(t)
+	elsewhere := start(t, embed.Options{DataDir: t.TempDir(), NATSURL: longer})
+	for range 4 {
+		completes(t, elsewhere, embed.Script{Code: "2"})
+	}
+	closeBook(t, elsewhere)
+	recordRequest(t, embed.Options{DataDir: t.TempDir(), NATSURL: shorter, NoAudit: true})
+	refused(longer, dir, recorded, "holds another ledger", "--nats-url", "another --data-dir")
+	refused(shorter, dir, recorded, "holds another ledger", "--nats-url")
+	refused(empty, dir, recorded, "holds no ledger", "--nats-url", file)
+
+	// The owner that serves the ledger is not asked to end.
+	background := opts
+	background.NoRunner, background.Background = true, true
+	book = start(t, background)
+	taking := embed.Options{DataDir: dir, NATSURL: longer, TakeOver: true}
+	wantError(t, startIn(t, taking)(), recorded, "holds another ledger")
+	taking.TakeOver = false
+	if err := startIn(t, taking)(); !errors.Is(err, embed.ErrLocked) {
+		t.Errorf("the owner is not named: %v", err)
+	}
+	select {
+	case <-book.Released():
+		t.Error("the owner is asked to end")
+	default:
+	}
+	closeBook(t, book)
+
+	recordRequest(t, opts) // nothing was mixed
+	stop()
+	moved, _ := outsideNATSOn(t, streams, 0)
+	recordRequest(t, embed.Options{DataDir: dir, NATSURL: moved})
+
+	// Without the address only the proofs tell. What is missing is damage then.
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	refused(longer, filepath.Join(dir, "audit"), "another ledger", "another --data-dir")
+	err := startIn(t, embed.Options{DataDir: dir, NATSURL: empty, AcceptDamage: true})()
+	wantError(t, err, strings.TrimPrefix(empty, "nats://"), "holds no ledger", "restore the streams")
+	if !errors.Is(err, events.ErrDamaged) {
+		t.Errorf("a ledger that was lost is not damaged: %v", err)
+	}
+	book = start(t, embed.Options{DataDir: dir, NATSURL: empty})
+	if err := book.Ready(within(t)); !errors.Is(err, events.ErrDamaged) {
+		t.Errorf("a ledger that was lost is not damaged: %v", err)
+	}
+	closeBook(t, book)
+}
+
+// A directory without proofs knows only how far its ledger has come.
+func TestStartWithoutProofsAtAnotherOutsideServer(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: t.TempDir(), NATSURL: outsideNATS(t), NoAudit: true}
+	book := start(t, opts)
+	completes(t, book, embed.Script{Code: "1"})
+	closeBook(t, book)
+	shorter := embed.Options{DataDir: t.TempDir(), NATSURL: outsideNATS(t), NoAudit: true}
+	recordRequest(t, shorter)
+	other := opts
+	other.NATSURL = shorter.NATSURL
+	wantRefused(t, opts.DataDir, startIn(t, other), opts.DataDir, strings.TrimPrefix(opts.NATSURL, "nats://"), "ends at event 1 of", "outside-server")
+	book = start(t, opts)
+	if err := book.Ready(within(t)); err != nil {
+		t.Error(err)
+	}
+	closeBook(t, book)
+}
+
+// A ledger of which the first event was changed is the same ledger: that is damage, at the
+// recorded address and at a new one.
+func TestStartWithAChangedFirstEventOutside(t *testing.T) {
+	t.Parallel()
+	for name, moved := range map[string]bool{"recorded": false, "moved": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts := embed.Options{DataDir: t.TempDir(), NATSURL: outsideNATS(t)}
+			for range 3 {
+				recordRequest(t, opts)
+			}
+			to := outsideNATS(t)
+			copyChanged(t, opts.NATSURL, to)
+			if !moved {
+				if err := os.WriteFile(filepath.Join(opts.DataDir, "outside-server"), []byte(strings.TrimPrefix(to, "nats://")+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			opts.NATSURL, opts.AcceptDamage, opts.NoRunner = to, true, true
+			book := start(t, opts)
+			if err := book.Ready(within(t)); err != nil {
+				t.Error(err)
+			}
+			var lost events.Lost
+			for _, e := range allEvents(t, book) {
+				if d, ok := e.Data.(*events.LedgerVolumeOpened); ok {
+					lost = append(lost, d.Lost...)
+				}
+			}
+			if len(lost) != 1 || lost[0].From != 1 || lost[0].To != 1 {
+				t.Errorf("the loss is recorded as %+v", lost)
+			}
+			closeBook(t, book)
+		})
+	}
+}
+
+// copyChanged copies the events of a ledger to another server, the first one with another
+// time.
+func copyChanged(t *testing.T, from, to string) {
+	t.Helper()
+	var servers [2]natsjs.JetStream
+	for i, url := range []string{from, to} {
+		nc, err := nats.Connect(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		if servers[i], err = natsjs.New(nc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stream natsjs.Stream
+	for _, name := range []string{"OBJ_BLOBS", "LEDGER-0001"} { // there are no blobs
+		var err error
+		if stream, err = servers[0].Stream(within(t), name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := servers[1].CreateStream(within(t), stream.CachedInfo().Config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for seq := uint64(1); seq <= stream.CachedInfo().State.LastSeq; seq++ {
+		m, err := stream.GetMsg(within(t), seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, added := range []string{"Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Last-Sequence", "Nats-Num-Pending"} {
+			m.Header.Del(added)
+		}
+		if seq == 1 {
+			m.Header["ce-time"] = []string{events.FormatTime(time.Now())}
+		}
+		if _, err := servers[1].PublishMsg(within(t), &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -153,8 +153,10 @@ func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
 	}
 	d := newDaybook(opts)
 	defer func() { err = errors.Join(err, d.Close()) }()
-	if err := d.takeDirectory(ctx); err != nil {
-		return 0, err
+	for _, take := range []func(context.Context) error{d.checkLedger, d.takeDirectory, d.checkLedger} {
+		if err := take(ctx); err != nil {
+			return 0, err
+		}
 	}
 	if opts.WithoutKeys {
 		if err := opts.forgetKeys(); err != nil {
