@@ -415,21 +415,34 @@ class Selection:
 
 TERMINAL = {"daybook.execution." + s + ".v1" for s in ("completed", "failed", "timed_out", "cancelled")}
 
+# The members of "content" that hold a text, which may be stored in a blob.
+TEXTS = {
+    "daybook.execution.requested.v1": ("source", "globals"),
+    "daybook.host.called.v1": ("arguments",),
+    "daybook.host.returned.v1": ("result",),
+    **{kind: ("result", "error") for kind in TERMINAL},
+}
+
 
 def blobs_named(e):
-    """The files of the blobs that an event names."""
-    kind = e.attribute("ce-type")
-    if kind != "daybook.execution.requested.v1" and kind not in TERMINAL:
+    """The blobs that an event names, each as a tenant and a file."""
+    kind, tenant = e.attribute("ce-type"), e.attribute("ce-tenant")
+    if kind not in TEXTS and kind not in ("daybook.execution.started.v1", "daybook.ledger.volume_removed.v1"):
         return
     data = parse(e.data, "the data of an event")
     need(isinstance(data, dict), "the data of an event is no object")
     plain = (data.get("content") or {}).get("plain") or {}
-    for member in ("source", "globals") if kind not in TERMINAL else ("result", "error"):
-        blob = (plain.get(member) or {}).get("blob")
+    texts = [plain.get(member) for member in TEXTS.get(kind, ())]
+    if kind == "daybook.execution.started.v1":
+        texts = [data.get("callable")]
+    for text in texts:
+        blob = (text or {}).get("blob")
         if blob:
-            yield "blobs/text-" + blob["sha256"]
+            yield tenant, "blobs/text-" + blob["sha256"]
     if kind in TERMINAL and data.get("heap"):
-        yield "blobs/heap-" + data["heap"]["sha256"]
+        yield tenant, "blobs/heap-" + data["heap"]["sha256"]
+    if kind == "daybook.ledger.volume_removed.v1" and data["kept"].get("sha256"):
+        yield "@ledger", "blobs/text-" + data["kept"]["sha256"]
 
 
 def hole_leaf(seq):
@@ -524,7 +537,7 @@ def verify(directory, keys):
             hashes = [unhash(h, "a hash of a proof") for h in p["hashes"]]
             need(root_of_proof(leaf, e.seq - 1, m["size"], hashes) == root, f"event {e.seq} is not on record")
         tenant, gone = e.attribute("ce-tenant"), losses(e)
-        named.update((tenant, name) for name in blobs_named(e))
+        named.update(blobs_named(e))
         if gone:
             named -= gone[1]
         if e.attribute("ce-type") == "daybook.heap.collected.v1":

@@ -87,27 +87,29 @@ func exports(t *testing.T) (all, session, vkey string) {
 		id, name := events.NewID(time.Now()), []string{"alpha", "beta \u00e9\u2028"}[i%2]
 		source := events.Body{Text: fmt.Sprintf("console.log(%q)", "line "+strconv.Itoa(i)+" \u2028 \U0001F600 <&>")}
 		if i == 3 {
-			text := bytes.Repeat([]byte("// long\n"), 100)
-			hash, err := store.PutText(t.Context(), events.DefaultTenant, text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			source = events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: "// long"}}
+			source = *putText(t, store, events.DefaultTenant, strings.Repeat("// long\n", 100))
 		}
 		var globals *events.Body
 		if i == 5 {
-			text := []byte(`{"a":"` + strings.Repeat("long ", 100) + `"}`)
-			hash, err := store.PutText(t.Context(), events.DefaultTenant, text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			globals = &events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: `{"a":"long`}}
+			globals = putText(t, store, events.DefaultTenant, `{"a":"`+strings.Repeat("long ", 100)+`"}`)
 		}
 		append1(&events.ExecutionRequested{
 			ExecutionID: id, Pool: events.DefaultPool, Content: events.Plain(events.RequestedContent{Source: source, Globals: globals}),
 			Session: name, SessionID: events.SessionID(events.DefaultTenant, name),
 		}, 0)
-		started := append1(&events.ExecutionStarted{ExecutionID: id, Attempt: 1, FirstLine: 1}, 0)
+		start := &events.ExecutionStarted{ExecutionID: id, Attempt: 1, FirstLine: 1}
+		if i == 4 {
+			start.Callable = putText(t, store, events.DefaultTenant, `{"long":["`+strings.Repeat("callable ", 100)+`"]}`)
+		}
+		last := append1(start, 0)
+		if i == 4 {
+			append1(&events.HostCalled{ExecutionID: id, Attempt: 1, Number: 1, Server: "long", Tool: "echo", Content: events.Plain(events.HostCalledContent{
+				Arguments: putText(t, store, events.DefaultTenant, `{"a":"`+strings.Repeat("argument ", 100)+`"}`),
+			})}, -1)
+			last = append1(&events.HostReturned{ExecutionID: id, Attempt: 1, Number: 1, Outcome: events.HostOK, Content: events.Plain(events.HostReturnedContent{
+				Result: putText(t, store, events.DefaultTenant, `"`+strings.Repeat("result ", 100)+`"`),
+			})}, -1)
+		}
 		text := fmt.Sprintf("line %d", i)
 		append1(&events.ExecutionOutput{
 			ExecutionID: id, Attempt: 1, FirstLine: 1,
@@ -122,12 +124,42 @@ func exports(t *testing.T) (all, session, vkey string) {
 			ExecutionID: id, Attempt: 1, Content: events.Plain(events.EndingContent{Result: &events.Body{Text: "1"}}),
 			Heap:   &events.HeapRecord{SHA256: hash, Size: int64(len(heap)), EngineID: "engine"},
 			Output: &events.OutputTotals{Lines: 1, Bytes: int64(len(text)) + 1, SHA256: events.Hash([]byte(text + "\n"))},
-		}), int64(started))
+		}), int64(last))
 		append1(&events.SessionEntryRecorded{
 			SessionID: events.SessionID(events.DefaultTenant, name), Session: name, Index: int64(i / 2), ExecutionID: id, Status: events.StatusCompleted, TerminalSeq: ended,
 		}, -1)
 	}
-	log, err := audit.Open(audit.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Logger: jetstreamtest.Logger(t)})
+	log := follow(t, store)
+	src := audit.Local{Log: log, Stream: store, Blobs: store}
+	// The first checkpoint is an event itself, which the second covers.
+	for range 2 {
+		sign(t, store, log)
+	}
+	all, session = filepath.Join(t.TempDir(), "all"), filepath.Join(t.TempDir(), "session")
+	if _, err := audit.Export(t.Context(), src, audit.ExportOptions{Dir: all, Blobs: true}); err != nil {
+		t.Fatal(err)
+	}
+	part := audit.ExportOptions{Dir: session, Blobs: true, Selection: audit.ExportSelection{Session: "beta \u00e9\u2028", Since: time.Now().Add(-time.Hour)}}
+	if _, err := audit.Export(t.Context(), src, part); err != nil {
+		t.Fatal(err)
+	}
+	return all, session, log.VKey()
+}
+
+// putText stores a text and returns the body that names it.
+func putText(t *testing.T, store *jetstream.Store, tenant, text string) *events.Body {
+	t.Helper()
+	hash, err := store.PutText(t.Context(), tenant, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: text[:8]}}
+}
+
+// follow opens a log over a ledger, which follows it until the test ends.
+func follow(t *testing.T, store *jetstream.Store) *audit.Log {
+	t.Helper()
+	log, err := audit.Open(audit.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Removed: store.Removed, Logger: jetstreamtest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,26 +172,63 @@ func exports(t *testing.T) (all, session, vkey string) {
 		}
 	}()
 	t.Cleanup(func() { stop(); <-ended })
+	return log
+}
+
+// sign makes a checkpoint that covers all events.
+func sign(t *testing.T, store *jetstream.Store, log *audit.Log) {
+	t.Helper()
+	last, err := store.LastSeq(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.Checkpoint(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// exportBehindRemoval exports with its blobs what is left of a ledger whose first
+// volume was removed, and returns the name of the file with the kept events.
+func exportBehindRemoval(t *testing.T) (dir, kept string) {
+	t.Helper()
+	store := jetstreamtest.Start(t)
+	log := follow(t, store)
 	src := audit.Local{Log: log, Stream: store, Blobs: store}
-	// The first checkpoint is an event itself, which the second covers.
-	for range 2 {
-		last, err := store.LastSeq(t.Context())
+	request := func() uint64 {
+		t.Helper()
+		seq, err := store.Append(t.Context(), events.New(events.DefaultTenant, time.Now(), &events.ExecutionRequested{
+			ExecutionID: events.NewID(time.Now()), Pool: events.DefaultPool,
+			Content: events.Plain(events.RequestedContent{Source: *putText(t, store, events.DefaultTenant, strings.Repeat("// long\n", 100))}),
+		}), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := log.Checkpoint(t.Context(), last); err != nil {
-			t.Fatal(err)
-		}
+		return seq
 	}
-	all, session = filepath.Join(t.TempDir(), "all"), filepath.Join(t.TempDir(), "session")
-	if _, err := audit.Export(t.Context(), src, audit.ExportOptions{Dir: all, Blobs: true}); err != nil {
+	keep := request()
+	v, err := store.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked, Close: log.Closing})
+	if err != nil {
 		t.Fatal(err)
 	}
-	part := audit.ExportOptions{Dir: session, Blobs: true, Selection: audit.ExportSelection{Session: "beta \u00e9\u2028", Since: time.Now().Add(-time.Hour)}}
-	if _, err := audit.Export(t.Context(), src, part); err != nil {
+	request()
+	sign(t, store, log)
+	root, err := log.Preserve(t.Context(), v.Last)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return all, session, log.VKey()
+	export, err := src.VolumeExport(t.Context(), v.First, v.Last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Remove(t.Context(), jetstream.Removal{Volume: v.Number, Keep: []uint64{keep}, RootHash: root, Export: export, Actor: events.Actor{Principal: "operator"}}); err != nil {
+		t.Fatal(err)
+	}
+	sign(t, store, log)
+	dir = filepath.Join(t.TempDir(), "left")
+	if _, err := audit.Export(t.Context(), src, audit.ExportOptions{Dir: dir, Blobs: true}); err != nil {
+		t.Fatal(err)
+	}
+	return dir, "text-" + store.Removed().Kept.SHA256
 }
 
 // intact is the verdict of package audit.
@@ -194,6 +263,30 @@ func TestHonestExports(t *testing.T) {
 	}
 	if got := judge(t, []string{all, session}, "--key", other); !slices.Equal(got, []bool{false, false}) {
 		t.Errorf("verify.py with another key: %v", got)
+	}
+}
+
+// TestExportBehindARemoval compares the verdicts on an export that holds the list
+// of kept events, and on one that lacks it.
+func TestExportBehindARemoval(t *testing.T) {
+	python(t)
+	dir, kept := exportBehindRemoval(t)
+	lacking := filepath.Join(t.TempDir(), "lacking")
+	if err := os.CopyFS(lacking, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(lacking, "blobs", kept)); err != nil {
+		t.Fatal(err)
+	}
+	e := &editor{t: t, dir: lacking}
+	entry := regexp.MustCompile(`,\{"name":"blobs/` + kept + `","bytes":\d+,"sha256":"[0-9a-f]+"\}`)
+	e.write("manifest.json", entry.ReplaceAll(e.read("manifest.json"), nil))
+	want := []bool{true, false}
+	if got := judge(t, []string{dir, lacking}); !slices.Equal(got, want) {
+		t.Errorf("verify.py: %v, want %v", got, want)
+	}
+	if got := []bool{intact(t, dir), intact(t, lacking)}; !slices.Equal(got, want) {
+		t.Errorf("package audit: %v, want %v", got, want)
 	}
 }
 
