@@ -48,15 +48,15 @@ func nameVariablesIn(n *kong.Node, server bool) {
 }
 
 // preferGiven drops the server that the environment or a file names where a flag
-// on the command line names a directory to ask or read instead.
+// on the command line names a data directory to ask instead, or an export that
+// "daybook verify" reads instead. Other commands that take an export ask a server.
 func preferGiven(kctx *kong.Context) {
-	if isGiven(kctx, "server") || !isGiven(kctx, "data-dir") && !isGiven(kctx, "export") {
+	command := kctx.Selected()
+	if command == nil || isGiven(kctx, "server") || !isGiven(kctx, "data-dir") && (command.Name != "verify" || !isGiven(kctx, "export")) {
 		return
 	}
-	if command := kctx.Selected(); command != nil {
-		if server := flagNamed(command.Flags, "server"); server != nil {
-			server.Target.SetString("")
-		}
+	if server := flagNamed(command.Flags, "server"); server != nil {
+		server.Target.SetString("")
 	}
 }
 

@@ -37,3 +37,30 @@ func TestVolumes(t *testing.T) {
 		{args: `volume export 7 $dirx` + at, status: 2, stderr: "daybook: there is no volume 7; .*\n"},
 	})
 }
+
+// "volume remove" reads an export and asks a server nonetheless: the one that the
+// environment names. A directory that a flag names wins over it.
+func TestVolumeRemoveAsksTheServerOfTheEnvironment(t *testing.T) { // not parallel: it sets a variable
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	book, err := embed.Start(ctx, embed.Options{DataDir: t.TempDir(), HTTPAddr: "127.0.0.1:0", NoSync: true, DrainWait: -1, Slots: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	known := map[string]string{"url": book.URL(), "data": book.DataDir(), "dir": filepath.Join(t.TempDir(), "volume-1")}
+	play(t, known, []step{
+		{args: `run -e 1` + at, stdout: "1\n", stderr: ".*"},
+		{args: `volume seal` + at, stdout: "Sealed volume 1, .*\n"},
+		{args: `volume export 1 $dir` + at, stdout: "Exported .*"},
+	})
+	t.Setenv("DAYBOOK_SERVER", "http://127.0.0.1:1")
+	play(t, known, []step{
+		{args: `volume remove 1 --export $dir`, status: 5, stderr: "daybook: no server answers at http://127.0.0.1:1: .*\n"},
+		{args: `volume remove 2 --export $dir --data-dir $data`, status: 2, stderr: "(?s).*volume 2 cannot be removed: .*\n"},
+	})
+	t.Setenv("DAYBOOK_SERVER", book.URL())
+	play(t, known, []step{
+		{args: `volume remove 1 --export $dir`, stdout: "Removed volume 1, .*\n"},
+	})
+}
