@@ -179,6 +179,7 @@ func carryBatch(batch []json.RawMessage, granted int, over *access.LimitError) (
 	}
 	for i, m := range batch {
 		if calls[i] == nil {
+			batch[i], _ = carryNotification(m)
 			continue
 		}
 		if granted--; granted >= 0 {

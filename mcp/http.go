@@ -69,6 +69,7 @@ func (s *Server) Handler() http.Handler {
 					return
 				}
 				if r, ok := s.open(w, r, nil); ok {
+					carryStateless(r)
 					without.ServeHTTP(w, r)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"daybook/ledger"
@@ -249,5 +250,40 @@ func TestHangingUpCancels(t *testing.T) {
 	}
 	if id := <-run.cancelled; id != "one" {
 		t.Errorf("cancelled %q", id)
+	}
+}
+
+// A notification that the server does not know is ignored over every transport of
+// HTTP. One without its id is no notification where the method is that of a request.
+func TestUnknownNotificationsAreIgnored(t *testing.T) {
+	t.Parallel()
+	const unknown = `{"jsonrpc":"2.0","method":"notifications/foo","params":{"a":1}}`
+	var runs atomic.Int64
+	url := serveHTTP(t, counting(&runs).serve(t, mcp.Options{}))
+	_, _, endpoint := openLegacy(t, url)
+	post(t, endpoint, initializeLine)
+	with := session(t, url+"/mcp", "2025-03-26")
+	modern := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method"}
+	for name, c := range map[string]struct {
+		url, body string
+		header    []string
+		status    int
+		want      string
+	}{
+		"alone":               {url + "/mcp", unknown, with, 202, ""},
+		"without params":      {url + "/mcp", `{"jsonrpc":"2.0","method":"foo"}`, with, 202, ""},
+		"in a batch":          {url + "/mcp", `[` + unknown + `,` + callLine(1) + `,` + unknown + `]`, with, 200, "run 1"},
+		"a batch of them":     {url + "/mcp", `[` + unknown + `,` + unknown + `]`, with, 202, ""},
+		"legacy":              {endpoint, unknown, nil, 202, ""},
+		"stateless":           {url + "/mcp", unknown, append(modern, "notifications/foo"), 202, ""},
+		"with another header": {url + "/mcp", unknown, append(modern, "notifications/bar"), 400, "notifications/foo"},
+		"without its id":      {url + "/mcp", `{"jsonrpc":"2.0","method":"tools/list"}`, with, 400, "missing id"},
+		"an unknown session":  {url + "/mcp", unknown, []string{"Mcp-Session-Id", "NONE"}, 404, ""},
+		"of no JSON-RPC":      {url + "/mcp", `{"method":"notifications/foo"}`, with, 400, ""},
+	} {
+		status, _, body := post(t, c.url, c.body, c.header...)
+		if status != c.status || !strings.Contains(body, c.want) || status == http.StatusAccepted && body != "" {
+			t.Errorf("%s: %d %.300s, want %d and %q", name, status, body, c.status, c.want)
+		}
 	}
 }

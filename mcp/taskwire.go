@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -115,18 +116,58 @@ type failingReader struct{ err error }
 
 func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
-// carryOverHTTP does what carry does with the body of a request.
+// carryOverHTTP does what carry and carryNotification do with the body of a request.
 func carryOverHTTP(r *http.Request) *http.Request {
 	if r.Method != http.MethodPost {
 		return r
 	}
 	body, err := readBody(r)
 	if err == nil && len(body) <= maxMessageBytes && !isBatch(body) {
-		body = carry(body)
+		body, _ = carryNotification(carry(body))
 		r.ContentLength = int64(len(body))
 		setBody(r, body, nil)
 	}
 	return r
+}
+
+// carryStateless does what carryNotification does with the body of a request without a
+// transport session, and with its header Mcp-Method if that names the same method.
+func carryStateless(r *http.Request) {
+	if r.Method != http.MethodPost {
+		return
+	}
+	body, _ := readBody(r) // checkBody has seen how that ended
+	carried, method := carryNotification(body)
+	if method == "" || method != r.Header.Get(methodHeader) {
+		return
+	}
+	r.Header.Set(methodHeader, ignoredNotification)
+	r.ContentLength = int64(len(carried))
+	setBody(r, carried, nil)
+}
+
+// ignoredNotification is a notification that the SDK takes and this server ignores.
+const ignoredNotification = "notifications/roots/list_changed"
+
+// knownNotifications are those that the SDK takes.
+var knownNotifications = []string{"notifications/initialized", "notifications/cancelled", "notifications/progress", ignoredNotification}
+
+// carryNotification replaces a notification that the SDK does not know by one that
+// is ignored, and returns the method that was replaced. JSON-RPC has no answer to a
+// notification; the SDK refuses an unknown one over HTTP, and the batch that it is in.
+func carryNotification(message []byte) (carried []byte, method string) {
+	var m struct {
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Method  string          `json:"method"`
+	}
+	if json.Unmarshal(message, &m) != nil || m.JSONRPC != "2.0" || len(m.ID) > 0 || m.Method == "" || slices.Contains(knownNotifications, m.Method) {
+		return message, ""
+	}
+	if _, request := paramForms[m.Method]; request { // its id is missing
+		return message, ""
+	}
+	return []byte(`{"jsonrpc":"2.0","method":"` + ignoredNotification + `"}`), m.Method
 }
 
 // checkBody answers a body that is no message, of which the SDK would repeat
