@@ -105,7 +105,7 @@ func lastInIndex(path string) (last uint64, ok bool, err error) {
 	}
 	raw = raw[indexStart:]
 	for field := range 5 {
-		n := 0
+		var n int
 		if field == 3 { // the time is signed
 			_, n = binary.Varint(raw)
 		} else {
