@@ -29,7 +29,7 @@ const (
 	// unreadGrace is how long a write takes at least when the client does not read.
 	unreadGrace = 10 * time.Millisecond
 	// closeTime bounds how long the ends of answers are waited for during a shutdown.
-	closeTime = time.Second
+	closeTime = 3 * time.Second
 	// unreadTime bounds how long a client may read nothing of what is written to it.
 	unreadTime = 30 * time.Second
 )
@@ -513,8 +513,8 @@ func (c *frameConn) wrote() {
 }
 
 // Close closes the connection. While the server shuts down, a connection whose handlers
-// have ended is closed once their answers are written, after closeTime at the latest:
-// net/http takes it for idle before it has written the end of the last answer.
+// have ended is closed once their answers are written, after closeTime at the latest: the
+// last handler ends before the end of its answer is written.
 func (c *frameConn) Close() error {
 	if c.below.limiter.shutdown.Load() && c.below.limiter.running(c.below) == 0 && c.closeLater() {
 		return nil

@@ -379,8 +379,8 @@ func TestShutdownBehindHandler(t *testing.T) {
 	c.ended()
 }
 
-// net/http closes a connection during a shutdown as soon as its last handler has ended,
-// which may be before it has written the end of the answer.
+// A connection that is closed during a shutdown once its last handler has ended, which may
+// be before the end of the answer is written, is closed behind that end.
 func TestCloseBehindHandler(t *testing.T) {
 	t.Parallel()
 	var end bytes.Buffer

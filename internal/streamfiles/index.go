@@ -20,8 +20,8 @@ const indexStart = 2
 // When a disk has no space for the first message of a block, the server stops with an
 // index that counts the message. It then trusts the index more than the blocks, and gives
 // the next message the position after it: the stream has a hole where nothing was ever
-// stored. Such a stream ends with a block without a complete record, and its index counts
-// one message more than the blocks hold.
+// stored. Such a stream ends with an empty block, and its index counts one message more
+// than the blocks hold.
 func DropFailedWrites(dir string) (streams []string, err error) {
 	list, err := os.ReadDir(filepath.Join(dir, accountDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -37,7 +37,7 @@ func DropFailedWrites(dir string) (streams []string, err error) {
 		messages := filepath.Join(dir, accountDir, e.Name(), blocksDir)
 		failed, err := countsFailedWrite(messages, e.Name())
 		if err == nil && failed {
-			err = os.Remove(filepath.Join(messages, indexFile))
+			err = removeSynced(filepath.Join(messages, indexFile))
 			streams = append(streams, e.Name())
 		}
 		if err != nil {
@@ -51,18 +51,14 @@ func DropFailedWrites(dir string) (streams []string, err error) {
 // failed, as the first one of a block.
 func countsFailedWrite(messages, stream string) (bool, error) {
 	blocks, err := blocksOf(messages)
-	if err != nil || len(blocks) < 2 {
-		return false, err
-	}
-	newest, before := blocks[len(blocks)-1], blocks[len(blocks)-2]
-	started, err := hasRecord(filepath.Join(messages, newest.name), newest.size)
-	if err != nil || started {
+	if err != nil || len(blocks) == 0 || blocks[len(blocks)-1].size > 0 {
 		return false, err
 	}
 	counted, ok, err := lastInIndex(filepath.Join(messages, indexFile))
-	if err != nil || !ok {
-		return false, err
+	if err != nil || !ok || len(blocks) == 1 {
+		return ok && counted == 1, err
 	}
+	before := blocks[len(blocks)-2]
 	raw, err := os.ReadFile(filepath.Join(messages, before.name))
 	if err != nil {
 		return false, err
@@ -74,23 +70,6 @@ func countsFailedWrite(messages, stream string) (bool, error) {
 	var stored uint64
 	s.scan(raw, 0, func(r Record) { stored = max(stored, r.Seq) }, func(int, int, string) {})
 	return stored > 0 && counted == stored+1, nil
-}
-
-// hasRecord reports whether a block is long enough for its first record.
-func hasRecord(path string, size int64) (bool, error) {
-	if size < recordHeader+recordSum {
-		return false, nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	var start [4]byte
-	if _, err := f.ReadAt(start[:], 0); err != nil {
-		return false, err
-	}
-	return int64(binary.LittleEndian.Uint32(start[:])&^hasHeader) <= size, nil
 }
 
 // lastInIndex returns the last position in an index. ok is false if there is none, or if
