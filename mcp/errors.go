@@ -49,7 +49,11 @@ func explain(ctx context.Context, err error) (message string, ours bool) {
 		if errors.Is(cause, errClosing) {
 			return "The server is shutting down; what was accepted stays on record. Try again when it is back.", false
 		}
-		return "The call was cancelled before it was done.", false
+		message := "The call was cancelled before it was done."
+		if accepted, ok := errors.AsType[*acceptedError](err); ok {
+			message += " The run was accepted as execution " + accepted.executionID + " and continues."
+		}
+		return message, false
 	}
 	if full, ok := errors.AsType[*budget.ExhaustedError](err); ok {
 		return full.Error(), false

@@ -125,11 +125,25 @@ func (s *Server) accepted(ctx context.Context, c caller, a arguments, r ledger.R
 		ans.value, ans.seq = whole, max(r.Seq, ans.seq)
 		return ans, nil
 	case err != nil && !errors.Is(context.Cause(ctx), errClosing):
-		return answer{}, fmt.Errorf("the run was accepted as execution %s, but waiting for it failed: %w", r.ExecutionID, err)
+		return answer{}, &acceptedError{r.ExecutionID, err}
 	}
 	out.Status = events.StatusRunning
 	return answer{value: out, seq: r.Seq}, nil
 }
+
+// acceptedError is returned when the wait for an accepted run fails. The run continues.
+type acceptedError struct {
+	executionID string
+	err         error
+}
+
+// Error names the execution and the reason.
+func (e *acceptedError) Error() string {
+	return fmt.Sprintf("the run was accepted as execution %s, but waiting for it failed: %v", e.executionID, e.err)
+}
+
+// Unwrap returns the reason.
+func (e *acceptedError) Unwrap() error { return e.err }
 
 // submission takes what both modes know from the arguments.
 func (s *Server) submission(c caller, a arguments) ledger.Submission {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,33 @@ func TestRunAndWait(t *testing.T) {
 				t.Errorf("%s, wait_secs %s: %+v", tool, secs, r)
 			}
 		}
+	}
+}
+
+// A call that is cancelled while it waits for a run names the execution, which
+// continues.
+func TestCancelledWaitNamesTheExecution(t *testing.T) {
+	t.Parallel()
+	run := newRun("")
+	book, waiting := run.book(), make(chan struct{})
+	book.watched = nil // a call that waits for the run asks for changed
+	changed, once := book.changed, sync.OnceFunc(func() { close(waiting) })
+	book.changed = func() <-chan struct{} { defer once(); return changed() }
+	p := openPipe(t, book.serve(t, mcp.Options{}), "")
+	p.initialize()
+	p.send(`{"jsonrpc":"2.0","id":"waits","method":"tools/call","params":{"name":"run_js","arguments":{"code":"1","wait_secs":60}}}`)
+	<-waiting
+	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"waits"}}`)
+	m := p.receive()
+	const want = "The call was cancelled before it was done. The run was accepted as execution one and continues."
+	var r toolResult
+	if err := json.Unmarshal(m["result"], &r); err != nil || string(m["id"]) != `"waits"` || !r.IsError || r.Content[0].Text != want {
+		t.Errorf("the cancelled call is answered with %s (%v), want %q", m, err, want)
+	}
+	select {
+	case id := <-run.cancelled:
+		t.Errorf("execution %s was cancelled", id)
+	default:
 	}
 }
 
