@@ -34,7 +34,8 @@ func memoryMB(limit int64) int {
 }
 
 // MinMemoryMB and MaxMemoryMB are the bounds of Options.MemoryMB, in MiB. Less does
-// not hold one large page of output. More is a number of bytes by mistake.
+// not hold one large page of output. More is a number of bytes by mistake. MaxMemoryMB
+// is also the most that the heap limits of runs may be.
 const (
 	MinMemoryMB = 64
 	MaxMemoryMB = 1 << 20

@@ -122,7 +122,7 @@ type Options struct {
 	// WebAssembly, but no heap in or out.
 	Stateless bool
 	// HeapMemoryMB and HeapMemoryCeilingMB are the default heap limit of a run
-	// (64 MiB) and the largest one may ask for (256 MiB).
+	// (64 MiB) and the largest one may ask for (256 MiB); both at most MaxMemoryMB.
 	HeapMemoryMB        int
 	HeapMemoryCeilingMB int
 	// TimeoutSecs is the default wall-clock limit of a run, 1-300; default 30.
@@ -257,6 +257,14 @@ func (o Options) withDefaults() (Options, error) {
 	} {
 		if field.value < 0 {
 			problems = append(problems, fieldIs(field.name, "%d: it cannot be negative", field.value))
+		}
+	}
+	for _, field := range []struct {
+		name  string
+		value int
+	}{{"HeapMemoryMB", o.HeapMemoryMB}, {"HeapMemoryCeilingMB", o.HeapMemoryCeilingMB}} {
+		if field.value > MaxMemoryMB {
+			problems = append(problems, fieldIs(field.name, "%d: the most is %d", field.value, MaxMemoryMB))
 		}
 	}
 	if o.MemoryMB > 0 && (o.MemoryMB < MinMemoryMB || o.MemoryMB > MaxMemoryMB) {

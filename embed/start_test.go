@@ -27,6 +27,7 @@ func TestOptions(t *testing.T) {
 		{embed.Options{DataDir: "x", NATSURL: "nats://h", NATSAddr: "127.0.0.1:0"}, []string{"NATSURL and NATSAddr exclude each other"}},
 		{embed.Options{DataDir: "x", Slots: -1, Replicas: -2}, []string{"Slots is -1", "Replicas is -2"}},
 		{embed.Options{DataDir: "x", TimeoutSecs: 301}, []string{"TimeoutSecs is 301", "1 to 300"}},
+		{embed.Options{DataDir: "x", HeapMemoryMB: 100_000_000, HeapMemoryCeilingMB: 1<<20 + 1}, []string{"HeapMemoryMB is 100000000: the most is 1048576", "HeapMemoryCeilingMB is 1048577"}},
 		{embed.Options{DataDir: "x", HeapMemoryMB: 64, HeapMemoryCeilingMB: 32}, []string{"HeapMemoryMB (64)", "HeapMemoryCeilingMB (32)"}},
 		{embed.Options{DataDir: "x", MemoryMB: 512 << 20}, []string{"MemoryMB is 536870912: the range is 64 to 1048576"}},
 		{embed.Options{DataDir: "x", SessionID: "a\x00"}, []string{"SessionID"}},

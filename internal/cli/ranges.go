@@ -39,6 +39,8 @@ func (f engineFlags) checkRanges() error {
 	checks := []error{
 		inRange("limit-slots", f.LimitSlots, 0, maxProcesses, ", 0 is unlimited", "2"),
 		inRange("extra-slots", f.ExtraSlots, 0, maxProcesses, ", 0 is none", "2"),
+		inRange("heap-memory-max", f.HeapMemoryMax, 1, embed.MaxMemoryMB, " MB", "64"),
+		inRange("output-max-bytes", f.OutputMaxBytes, 0, maxStoredBytes, ", 0 is unlimited", "67108864"),
 		inRange("min-client-rate", f.MinClientRate, 0, maxClientBytes, " bytes in 30 s", "65536"),
 	}
 	if f.FairAfter < 0 || f.FairAfter > maxFairAfter {
@@ -46,6 +48,9 @@ func (f engineFlags) checkRanges() error {
 	}
 	if f.Slots != nil {
 		checks = append(checks, inRange("max-concurrent-executions", *f.Slots, 1, maxProcesses, "", "4"))
+	}
+	if f.HeapCeiling != nil {
+		checks = append(checks, inRange("heap-memory-ceiling", *f.HeapCeiling, 1, embed.MaxMemoryMB, " MB", "256"))
 	}
 	if f.MemoryBudget != nil {
 		checks = append(checks, inRange("memory-budget", *f.MemoryBudget, embed.MinMemoryMB, embed.MaxMemoryMB, " MiB", "512"))

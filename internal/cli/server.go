@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,8 +73,6 @@ func (f engineFlags) Validate() error {
 		return err
 	}
 	switch {
-	case f.HeapMemoryMax < 1:
-		return fmt.Errorf("--heap-memory-max is %d: it must be 1 or more", f.HeapMemoryMax)
 	case f.HeapCeiling != nil && *f.HeapCeiling < f.HeapMemoryMax:
 		return fmt.Errorf("--heap-memory-ceiling is %d: it must not be below --heap-memory-max, which is %d", *f.HeapCeiling, f.HeapMemoryMax)
 	case f.Timeout < 1 || f.Timeout > 300:
@@ -193,6 +192,11 @@ type serveCmd struct {
 	AcceptDamage         bool          `name:"accept-damage" help:"Go on although the ledger is damaged: a new volume is opened, whose first event names what is lost, and the damaged files are kept aside. Needed for one start only."`
 	Fixtures             bool          `name:"conformance-fixtures" hidden:"" help:"Also serve what the MCP conformance suite expects of a server under test."`
 	AllowedHosts         []string      `name:"allowed-host" help:"Accept this Host header besides loopback names; may be repeated." placeholder:"HOST"`
+}
+
+// Validate checks the flags that package embed does not check.
+func (c *serveCmd) Validate() error {
+	return cmp.Or(c.engineFlags.Validate(), inRange("heap-retention-entries", c.HeapRetentionEntries, 0, maxCount, "", "100"))
 }
 
 func (c *serveCmd) options(log io.Writer) embed.Options {
