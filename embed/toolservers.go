@@ -23,32 +23,42 @@ const (
 // ReadMCPServers reads configurations for Options.MCPServers: flags are
 // "name=command with arguments" or "name=https://host/path", file is one in the
 // {"mcpServers": {...}} form of MCP clients, or empty. ${NAME} in the file is taken
-// from the environment.
+// from the environment. Errors name the command-line flags --mcp-server and
+// --mcp-config.
 func ReadMCPServers(flags []string, file string) ([]toolserver.Config, error) {
 	var configs []toolserver.Config
 	var problems []error
 	if file != "" {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("read the MCP servers: %w", err)
+			return nil, fmt.Errorf("--mcp-config: %w", err)
 		}
 		more, err := toolserver.ParseFile(text, os.LookupEnv)
+		if err == nil {
+			err = toolserver.CheckAll(more)
+		}
 		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", file, err))
+			problems = append(problems, fmt.Errorf("--mcp-config %s: %w", file, err))
 		}
 		configs = append(configs, more...)
 	}
 	for _, f := range flags {
 		c, err := toolserver.ParseFlag(f)
+		if err == nil {
+			err = c.Check()
+		}
 		if err != nil {
-			problems = append(problems, err)
+			problems = append(problems, fmt.Errorf("--mcp-server: %w", err))
 		}
 		configs = append(configs, c)
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	return configs, toolserver.CheckAll(configs)
+	if err := toolserver.CheckAll(configs); err != nil { // two of one name
+		return nil, fmt.Errorf("--mcp-server: %w", err)
+	}
+	return configs, nil
 }
 
 // startToolServers makes the MCP servers that scripts may call. They are connected

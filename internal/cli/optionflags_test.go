@@ -19,6 +19,8 @@ func TestOptionErrorsNameFlags(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	servers := written(t, "servers.json", `{"mcpServers": {"one": {"command": "/bin/false"}}}`)
+	broken := written(t, "broken.json", `{"mcpServers": {"a b": {"command": "/bin/false"}}}`)
 	field := regexp.MustCompile(`\b(` + strings.Join(fieldsOf(reflect.TypeFor[embed.Options]()), "|") + `)( is |: )`)
 	for _, test := range []struct{ args, want string }{
 		{"--seal-bytes 10", "--seal-bytes is 10: the least is 1 MiB (1048576)"},
@@ -34,6 +36,13 @@ func TestOptionErrorsNameFlags(t *testing.T) {
 		{"--tls-cert " + file + " --tls-key " + file, "open the addresses: --tls-cert: read the TLS certificate"},
 		{"--nats-addr bogus", `open the addresses: --nats-addr: NATS address "bogus"`},
 		{"--http-addr bogus", `open the addresses: --http-addr: HTTP address "bogus"`},
+		{"--mcp-server foo", "--mcp-server: "},
+		{"--mcp-server a/b=/bin/false", `--mcp-server: MCP server "a/b": the name must be`},
+		{"--mcp-server one=/bin/false --mcp-server one=/bin/false", `--mcp-server: MCP server "one" is configured twice`},
+		{"--mcp-server one=/bin/false --mcp-config " + servers, `--mcp-server: MCP server "one" is configured twice`},
+		{"--mcp-config " + file + "x", "--mcp-config: open " + file + "x: no such file"},
+		{"--mcp-config " + file, "--mcp-config " + file + ": "},
+		{"--mcp-config " + broken, "--mcp-config " + broken + `: MCP server "a b": the name must be`},
 		{"--data-dir=", "--data-dir is empty: name the directory"},
 		{"--data-dir " + file, "take the data directory: --data-dir: mkdir " + file},
 		{"--erasable-sessions --key-dir " + file, "open the ledger: --key-dir: make the directory of keys: mkdir " + file},
