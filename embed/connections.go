@@ -53,7 +53,7 @@ func (d *Daybook) boundConnections(context.Context) error {
 	}
 	b, err := connectionBounds(limit.Cur, d.opts.MaxConnections)
 	if err != nil {
-		return err
+		return asOption(err)
 	}
 	d.bounds = b
 	limiter := func(name string, total, perAddress int) *connections.Limiter {

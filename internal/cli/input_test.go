@@ -51,6 +51,7 @@ func TestStatusOfBadInput(t *testing.T) {
 		serve + "--mcp-server nosuch",
 		serve + "--heap-retention 1m",
 		serve + "--seal-bytes 5",
+		serve + "--limit-connections 1000000000",
 		serve + "--config " + none,
 		serve + "--no-such-flag",
 		"serve --http-addr 127.0.0.1:0 --nats-addr off --data-dir " + outside,
