@@ -17,7 +17,7 @@ nightly: ## run the packages whose tests do more in the nightly tier, in full
 	DAYBOOK_TEST_TIER=nightly go test -timeout 30m $$($(NIGHTLY))
 
 race: ## run the tests of the concurrent packages under the race detector
-	go test -short -race ./acp ./audit ./conversation ./damage ./events ./ledger ./projections ./retention ./runner ./toolserver ./webhook ./httpapi ./mcp ./internal/jetstream ./internal/natsserver
+	go test -short -race ./acp ./audit ./internal/conversation ./internal/lifecycle/damage ./events ./ledger ./projections ./internal/lifecycle/retention ./runner ./internal/tools/toolserver ./internal/webhook ./httpapi ./mcp ./internal/store/jetstream ./internal/store/natsserver
 
 lint: ## format, vet and lint
 	test -z "$$(gofmt -l .)" && go vet ./... && $(GOLANGCI) run
@@ -27,36 +27,36 @@ fuzz: ## run every fuzz target for 20 seconds
 		echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime 20s $$p || exit 1; done; done
 
 generate: ## write the generated reference under docs/
-	go run ./internal/docgen
+	go run ./internal/dev/docgen
 
-freeze: ## write the data directory and the answers of internal/frozen with this version, which discards those of an earlier one
-	go test -count=1 -v -run TestFreeze ./internal/frozen -args -freeze
-	go test -count=1 ./internal/frozen -args -update
+freeze: ## write the data directory and the answers of internal/dev/frozen with this version, which discards those of an earlier one
+	go test -count=1 -v -run TestFreeze ./internal/dev/frozen -args -freeze
+	go test -count=1 ./internal/dev/frozen -args -update
 
 torture: ## kill -9 the server 1,000 times under load, and consumers and webhooks 100 times; about half an hour
-	go test -count=1 -timeout 3h -v -run TestKill ./internal/torture -args -kills=1000 -consumer-kills=100
+	go test -count=1 -timeout 3h -v -run TestKill ./internal/dev/torture -args -kills=1000 -consumer-kills=100
 
 torture-faults: ## put 2,000 single faults into copies of a store, one each; about ten minutes
-	go test -count=1 -timeout 3h -v -run TestFaults ./internal/torture -args -faults=2000
+	go test -count=1 -timeout 3h -v -run TestFaults ./internal/dev/torture -args -faults=2000
 
 torture-power: ## as root, cut the power of the server's disk 20 times under load; about five minutes
-	go test -count=1 -timeout 1h -v -run TestPowerCut ./internal/torture -args -power-cuts=20
+	go test -count=1 -timeout 1h -v -run TestPowerCut ./internal/dev/torture -args -power-cuts=20
 
 torture-workers: ## start 10,000 workers and have each run an honest script; about ten minutes
-	go test -count=1 -timeout 3h -v -run 'TestTortureWorkers|TestManyRunsLeaveNothing' ./internal/worker -args -starts=10000
+	go test -count=1 -timeout 3h -v -run 'TestTortureWorkers|TestManyRunsLeaveNothing' ./internal/exec/worker -args -starts=10000
 
 torture-limits: ## run every attack of one client on the others in full size; about half an hour
-	go test -count=1 -timeout 3h -v ./internal/attack -args -attack=full
+	go test -count=1 -timeout 3h -v ./internal/dev/attack -args -attack=full
 
 torture-soak: ## share a server between three honest tenants and a hostile one for an hour, with a kill every 10 minutes
-	go test -count=1 -timeout 3h -v -run TestSoak ./internal/attack -args -soak=1h
+	go test -count=1 -timeout 3h -v -run TestSoak ./internal/dev/attack -args -soak=1h
 
 module-path: ## give the module another path, in all files: make module-path PATH=example.org/you/daybook
 	@$(if $(filter command line,$(origin PATH)),,echo "usage: make module-path PATH=example.org/you/daybook" >&2; exit 2;) \
-	PATH="$$(/bin/sed -zn 's/^PATH=//p' /proc/$$PPID/environ | /usr/bin/tr -d '\0')" && go run ./internal/modpath '$(PATH)'
+	PATH="$$(/bin/sed -zn 's/^PATH=//p' /proc/$$PPID/environ | /usr/bin/tr -d '\0')" && go run ./internal/dev/modpath '$(PATH)'
 
 bench: ## print the tables of docs/benchmarks.md
-	go run ./internal/bench -out docs/benchmarks.md
+	go run ./internal/dev/bench -out docs/benchmarks.md
 
 .PHONY: help build test nightly race lint fuzz generate freeze torture torture-faults torture-power torture-workers torture-limits torture-soak module-path bench
 .DEFAULT_GOAL := help

@@ -3,8 +3,8 @@ package acp
 import (
 	"context"
 
-	"daybook/conversation"
 	"daybook/events"
+	"daybook/internal/conversation"
 	"daybook/ledger"
 	"daybook/projections"
 )

@@ -8,8 +8,8 @@ import (
 
 	sdk "github.com/coder/acp-go-sdk"
 
-	"daybook/conversation"
 	"daybook/events"
+	"daybook/internal/conversation"
 	"daybook/internal/link"
 	"daybook/ledger"
 	"daybook/projections"

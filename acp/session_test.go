@@ -14,7 +14,7 @@ import (
 
 	sdk "github.com/coder/acp-go-sdk"
 
-	"daybook/internal/tier"
+	"daybook/internal/dev/tier"
 )
 
 func TestACP01_NothingBeforeInitialize(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
-	"daybook/internal/jetstream"
+	"daybook/internal/store/jetstream"
 )
 
 // size is how many events the ledgers of benchmarks have.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/exhausted"
+	"daybook/internal/resources/exhausted"
 )
 
 // Feed delivers the ledger in order, as it is stored.

@@ -10,8 +10,8 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
-	"daybook/internal/jetstream"
-	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

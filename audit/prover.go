@@ -7,7 +7,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"daybook/events"
-	"daybook/internal/exhausted"
+	"daybook/internal/resources/exhausted"
 )
 
 // Prover makes proofs under one checkpoint. Everything it reads is checked

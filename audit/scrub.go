@@ -11,7 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"daybook/events"
-	"daybook/internal/exhausted"
+	"daybook/internal/resources/exhausted"
 )
 
 // ScrubOptions set up a Scrub. Stream and Found are required.

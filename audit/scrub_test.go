@@ -12,7 +12,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
-	"daybook/internal/jetstream"
+	"daybook/internal/store/jetstream"
 )
 
 // tampered shows one event with another payload than the one recorded.

@@ -7,7 +7,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
-	"daybook/internal/jetstream"
+	"daybook/internal/store/jetstream"
 )
 
 // damagedHeaps reads every heap as damaged.

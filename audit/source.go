@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"daybook/events"
-	"daybook/internal/reads"
+	"daybook/internal/resources/reads"
 )
 
 // Source is a ledger that can be exported.

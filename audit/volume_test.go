@@ -9,7 +9,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
-	"daybook/internal/jetstream"
+	"daybook/internal/store/jetstream"
 )
 
 func sealVolume(t *testing.T, store *jetstream.Store, log *running) jetstream.Volume {

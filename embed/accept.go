@@ -14,11 +14,11 @@ import (
 	"strings"
 
 	"daybook/audit"
-	"daybook/damage"
 	"daybook/events"
-	"daybook/internal/jetstream"
-	"daybook/internal/natsserver"
-	"daybook/internal/streamfiles"
+	"daybook/internal/lifecycle/damage"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/natsserver"
+	"daybook/internal/store/streamfiles"
 	"daybook/projections"
 )
 

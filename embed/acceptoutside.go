@@ -10,9 +10,9 @@ import (
 	"slices"
 
 	"daybook/audit"
-	"daybook/damage"
 	"daybook/events"
-	"daybook/internal/jetstream"
+	"daybook/internal/lifecycle/damage"
+	"daybook/internal/store/jetstream"
 	"daybook/projections"
 )
 

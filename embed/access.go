@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"daybook/events"
-	"daybook/internal/access"
 	"daybook/internal/link"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 )
 

@@ -28,7 +28,7 @@ import (
 
 	"daybook/embed"
 	"daybook/events"
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 )
 

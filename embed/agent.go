@@ -8,9 +8,9 @@ import (
 
 	"daybook/acp"
 	"daybook/events"
-	"daybook/internal/access"
+	"daybook/internal/tools/toolserver"
+	"daybook/internal/web/access"
 	"daybook/ledger"
-	"daybook/toolserver"
 )
 
 // newAgent makes what serves the Agent Client Protocol.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"daybook/embed"
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 // through is an HTTP client of the owner of a directory.

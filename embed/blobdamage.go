@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"daybook/audit"
-	"daybook/damage"
 	"daybook/events"
-	"daybook/internal/streamfiles"
+	"daybook/internal/lifecycle/damage"
+	"daybook/internal/store/streamfiles"
 )
 
 // A damaged heap or text affects only what needs it: the server takes the damaged

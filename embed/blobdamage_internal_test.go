@@ -7,8 +7,8 @@ import (
 	"os"
 	"testing"
 
-	"daybook/damage"
 	"daybook/events"
+	"daybook/internal/lifecycle/damage"
 )
 
 // The findings of very many damaged blobs are written while they change, not for each

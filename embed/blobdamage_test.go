@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"daybook/damage"
 	"daybook/embed"
 	"daybook/events"
-	"daybook/internal/tier"
+	"daybook/internal/dev/tier"
+	"daybook/internal/lifecycle/damage"
 	"daybook/ledger"
 )
 

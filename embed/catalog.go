@@ -5,8 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"daybook/catalog"
-	"daybook/toolserver"
+	"daybook/internal/tools/catalog"
+	"daybook/internal/tools/toolserver"
 )
 
 // catalog lists what code may use: what isolates have built in, and the tools of

@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"daybook/events"
-	"daybook/internal/access"
-	"daybook/internal/jetstream"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/projections"
 )

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"daybook/damage"
 	"daybook/events"
-	"daybook/internal/worker"
+	"daybook/internal/exec/worker"
+	"daybook/internal/lifecycle/damage"
 	"daybook/ledger"
 	"daybook/projections"
 	"daybook/runner"

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"daybook/httpapi"
-	"daybook/internal/connections"
+	"daybook/internal/web/connections"
 )
 
 // bounds are how many connections each listener may hold. Together they leave a

@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"daybook/acp"
-	"daybook/conversation"
 	"daybook/httpapi"
-	"daybook/internal/access"
+	"daybook/internal/conversation"
+	"daybook/internal/web/access"
 	"daybook/mcp"
 )
 

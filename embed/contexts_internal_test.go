@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 // usage is a tenant's, or why it cannot be read.

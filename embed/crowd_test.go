@@ -14,7 +14,7 @@ import (
 
 	"daybook/embed"
 	"daybook/events"
-	"daybook/internal/tier"
+	"daybook/internal/dev/tier"
 )
 
 const (

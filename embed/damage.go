@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"daybook/audit"
-	"daybook/damage"
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/streamfiles"
+	"daybook/internal/lifecycle/damage"
+	"daybook/internal/store/streamfiles"
 	"daybook/ledger"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"daybook/damage"
 	"daybook/embed"
+	"daybook/internal/lifecycle/damage"
 )
 
 func blockOf(dir, n string) string {

@@ -10,7 +10,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
-	"daybook/internal/keyring"
+	"daybook/internal/lifecycle/keyring"
 )
 
 // Decrypted counts the events of an export whose content is encrypted.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"daybook/events"
-	"daybook/internal/exhausted"
+	"daybook/internal/resources/exhausted"
 )
 
 const (

@@ -12,7 +12,7 @@
 //	fmt.Println(*run.Result) // 2
 //
 // JavaScript runs in child processes: the same executable, started again by
-// package internal/worker before main is reached. A program that imports this
+// package internal/exec/worker before main is reached. A program that imports this
 // package therefore needs no worker binary beside it, but code in its own
 // package-level variables and init functions also runs in the children.
 package embed

@@ -11,14 +11,14 @@ import (
 
 	"daybook/embed"
 	"daybook/events"
-	"daybook/internal/tier"
+	"daybook/internal/dev/tier"
 )
 
 // An outside NATS server at its storage limit is a full disk: new runs are refused with the
 // reason, readiness names it, and the server records again once there is space.
 func TestOutsideServerAtItsStorageLimit(t *testing.T) {
 	t.Parallel()
-	tier.NightlyOnly(t, "TestServerAtItsStorageLimit in internal/jetstream, TestADiskWithoutRoom")
+	tier.NightlyOnly(t, "TestServerAtItsStorageLimit in internal/store/jetstream, TestADiskWithoutRoom")
 	url := limitedNATS(t, 64<<20)
 	opts := embed.Options{DataDir: t.TempDir(), NATSURL: url, HTTPAddr: "127.0.0.1:0"}
 	book := start(t, opts)

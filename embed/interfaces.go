@@ -13,9 +13,9 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/conformance"
-	"daybook/internal/jetstream"
-	"daybook/internal/worker"
+	"daybook/internal/dev/conformance"
+	"daybook/internal/exec/worker"
+	"daybook/internal/store/jetstream"
 	"daybook/mcp"
 )
 

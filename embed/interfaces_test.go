@@ -26,7 +26,7 @@ import (
 
 	"daybook/embed"
 	"daybook/events"
-	"daybook/internal/tier"
+	"daybook/internal/dev/tier"
 	"daybook/ledger"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"daybook/embed"
 	"daybook/events"
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 // A tenant that has as many sessions, contexts or tagged heaps as it may have is refused

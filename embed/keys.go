@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"daybook/events"
-	"daybook/internal/jetstream"
-	"daybook/internal/keyring"
+	"daybook/internal/lifecycle/keyring"
+	"daybook/internal/lifecycle/retention"
+	"daybook/internal/store/jetstream"
 	"daybook/ledger"
-	"daybook/retention"
 )
 
 // keyPlace is the file of a data directory that says where its keys are.

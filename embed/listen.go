@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"daybook/httpapi"
-	"daybook/internal/natsserver"
+	"daybook/internal/store/natsserver"
 )
 
 // openListeners refuses what cannot be served and opens the explicit addresses,

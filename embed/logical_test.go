@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"daybook/catalog"
 	"daybook/embed"
+	"daybook/internal/tools/catalog"
 )
 
 // call sends JSON to a book and decodes the answer.

@@ -14,11 +14,11 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/budget"
-	"daybook/internal/fairness"
 	"daybook/internal/link"
+	"daybook/internal/resources/budget"
+	"daybook/internal/resources/fairness"
+	"daybook/internal/tools/toolserver"
 	"daybook/runner"
-	"daybook/toolserver"
 )
 
 // defaultMemoryMB is Options.MemoryMB where the Go runtime has no lower limit.

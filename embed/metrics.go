@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"daybook/damage"
 	"daybook/events"
+	"daybook/internal/lifecycle/damage"
 	"daybook/runner"
 )
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"daybook/events"
-	"daybook/internal/exhausted"
-	"daybook/internal/jetstream"
-	"daybook/internal/natsserver"
+	"daybook/internal/resources/exhausted"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/natsserver"
 )
 
 // openLedger starts the embedded NATS server, or reaches an outside one, and

@@ -16,12 +16,12 @@ import (
 
 	"daybook/audit"
 	"daybook/httpapi"
-	"daybook/internal/access"
-	"daybook/internal/fairness"
-	"daybook/internal/worker"
+	"daybook/internal/exec/worker"
+	"daybook/internal/lifecycle/retention"
+	"daybook/internal/resources/fairness"
+	"daybook/internal/tools/toolserver"
+	"daybook/internal/web/access"
 	"daybook/ledger"
-	"daybook/retention"
-	"daybook/toolserver"
 )
 
 // Options set up a Daybook. Only DataDir is required; the zero value of

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"daybook/internal/tier"
+	"daybook/internal/dev/tier"
 )
 
 var fences = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")

@@ -13,10 +13,10 @@ import (
 	"strings"
 
 	"daybook/audit"
-	"daybook/damage"
 	"daybook/events"
-	"daybook/internal/jetstream"
-	"daybook/internal/streamfiles"
+	"daybook/internal/lifecycle/damage"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/streamfiles"
 )
 
 // outsideFile is the file of a data directory that names the NATS server of its ledger,

@@ -13,9 +13,9 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/jetstream"
-	"daybook/internal/streamfiles"
-	"daybook/retention"
+	"daybook/internal/lifecycle/retention"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/streamfiles"
 )
 
 // preserveWait bounds how long the events of a volume that is to be removed may

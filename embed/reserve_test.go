@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"daybook/embed"
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 // recordedBelow is why a route that changes something is served below the disk reserve;

@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 
-	"daybook/retention"
+	"daybook/internal/lifecycle/retention"
 )
 
 // startRetention makes what collects heaps, and lets it do so by itself where

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"daybook/damage"
 	"daybook/events"
+	"daybook/internal/lifecycle/damage"
 	"daybook/ledger"
 	"daybook/projections"
 )

@@ -5,10 +5,10 @@ import (
 	"errors"
 
 	"daybook/audit"
-	"daybook/damage"
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/streamfiles"
+	"daybook/internal/lifecycle/damage"
+	"daybook/internal/store/streamfiles"
 )
 
 // startScrub reads the ledger again and again for what changes on a disk unasked.

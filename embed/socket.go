@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"daybook/httpapi"
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 // socketName is the socket in the data directory through which processes of the

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/natscreds"
-	"daybook/internal/natsserver"
+	"daybook/internal/store/natscreds"
+	"daybook/internal/store/natsserver"
 )
 
 // admitSubscribers lets in the subscribers that have a credential in the data

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/embed"
-	"daybook/internal/natscreds"
+	"daybook/internal/store/natscreds"
 )
 
 // The credential of the only tenant is made once, for its owner alone, and lasts over

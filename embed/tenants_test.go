@@ -17,7 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/embed"
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 // guarded is a Daybook that asks for tokens.

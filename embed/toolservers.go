@@ -9,9 +9,9 @@ import (
 
 	"daybook/acp"
 	"daybook/events"
+	"daybook/internal/tools/toolserver"
 	"daybook/ledger"
 	"daybook/runner"
-	"daybook/toolserver"
 )
 
 // The values of Options.HostCallBodies.

@@ -19,7 +19,7 @@ import (
 	"daybook/audit"
 	"daybook/embed"
 	"daybook/events"
-	"daybook/internal/natsserver"
+	"daybook/internal/store/natsserver"
 	"daybook/ledger"
 	"daybook/projections"
 )

@@ -12,9 +12,9 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
-	"daybook/internal/jetstream"
-	"daybook/internal/natsserver"
-	"daybook/internal/streamfiles"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/natsserver"
+	"daybook/internal/store/streamfiles"
 )
 
 // VerifyOptions say what to verify and whom to trust. One of DataDir, Export and

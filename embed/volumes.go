@@ -9,7 +9,7 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/jetstream"
+	"daybook/internal/store/jetstream"
 )
 
 // The values of Options.SealEvery.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/jetstream"
+	"daybook/internal/store/jetstream"
 )
 
 func TestSealingDue(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"daybook/events"
-	"daybook/internal/jetstream"
-	"daybook/webhook"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/webhook"
 )
 
 // startWebhooks delivers events to the webhooks on record until stopWebhooks.

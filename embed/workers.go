@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/fairness"
-	"daybook/internal/jetstream"
-	"daybook/internal/worker"
+	"daybook/internal/exec/worker"
+	"daybook/internal/resources/fairness"
+	"daybook/internal/store/jetstream"
 	"daybook/runner"
 )
 

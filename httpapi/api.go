@@ -13,10 +13,10 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"daybook/audit"
-	"daybook/catalog"
-	"daybook/internal/access"
-	"daybook/internal/budget"
-	"daybook/internal/reads"
+	"daybook/internal/resources/budget"
+	"daybook/internal/resources/reads"
+	"daybook/internal/tools/catalog"
+	"daybook/internal/web/access"
 )
 
 // api holds what the handlers share. It is immutable but for wrote and late.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 // codeUnauthenticated is the code of a request whose sender is not known.

@@ -14,7 +14,7 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 // keeper knows the tokens of a test's file.

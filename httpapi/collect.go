@@ -8,9 +8,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"daybook/internal/access"
+	"daybook/internal/lifecycle/retention"
+	"daybook/internal/web/access"
 	"daybook/ledger"
-	"daybook/retention"
 )
 
 // Collector removes heaps that nobody needs any more, as *retention.Service does.

@@ -9,9 +9,9 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/lifecycle/retention"
+	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/ledger"
-	"daybook/retention"
 )
 
 // collecting adds the collection of heaps, by a clock that is ahead.

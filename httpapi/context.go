@@ -9,9 +9,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"daybook/conversation"
 	"daybook/events"
-	"daybook/internal/access"
+	"daybook/internal/conversation"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/projections"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/audit"
-	"daybook/damage"
+	"daybook/internal/lifecycle/damage"
 )
 
 // Damage tells what is wrong with the ledger, as *damage.State does.

@@ -15,11 +15,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/audit"
-	"daybook/damage"
 	"daybook/events"
-	"daybook/internal/access"
-	"daybook/internal/budget"
-	"daybook/internal/reads"
+	"daybook/internal/lifecycle/damage"
+	"daybook/internal/resources/budget"
+	"daybook/internal/resources/reads"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/projections"
 )

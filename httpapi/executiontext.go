@@ -11,7 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 	"daybook/projections"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 )
 
 // An execution whose result is larger than one answer is answered with the beginning of

@@ -3,7 +3,7 @@ package httpapi
 import (
 	"net/http"
 
-	"daybook/webhook"
+	"daybook/internal/webhook"
 )
 
 // What the tests of decoders and writers need from inside.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/reads"
+	"daybook/internal/resources/reads"
 )
 
 // freshWait is how long a read waits for the position it needs.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"daybook/internal/reads"
+	"daybook/internal/resources/reads"
 )
 
 // weight, in the metadata of an operation, marks one that costs far more than the

@@ -10,7 +10,7 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/reads"
+	"daybook/internal/resources/reads"
 	"daybook/projections"
 )
 

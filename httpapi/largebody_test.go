@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/httpapi"
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 )
 
 // A long body is decoded in another way than a short one, to the same result.

@@ -17,9 +17,9 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
-	"daybook/internal/access"
-	"daybook/internal/budget"
-	"daybook/internal/reads"
+	"daybook/internal/resources/budget"
+	"daybook/internal/resources/reads"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 )
 

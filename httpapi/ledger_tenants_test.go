@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"daybook/audit"
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 // Who comes with a token sees the events of its tenant and no others: an export

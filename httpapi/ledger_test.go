@@ -19,7 +19,7 @@ import (
 	"daybook/audit"
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/store/jetstream/jetstreamtest"
 )
 
 // audited is a stack whose ledger proves itself.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/store/jetstream/jetstreamtest"
 )
 
 // appendRuns appends requests of a tenant and returns their positions.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"daybook/catalog"
 	"daybook/events"
-	"daybook/internal/access"
+	"daybook/internal/tools/catalog"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/projections"
 )

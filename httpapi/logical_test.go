@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"daybook/catalog"
 	"daybook/httpapi"
+	"daybook/internal/tools/catalog"
 )
 
 // offered are two tools of one server.

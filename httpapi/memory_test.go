@@ -17,7 +17,7 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 )
 
 // blobs serves content of a length that ends with an error. Its reader takes memory

@@ -12,9 +12,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"daybook/internal/access"
-	"daybook/internal/budget"
-	"daybook/internal/reads"
+	"daybook/internal/resources/budget"
+	"daybook/internal/resources/reads"
+	"daybook/internal/web/access"
 )
 
 // answerCopies is how often the content of an answer is in memory while it is

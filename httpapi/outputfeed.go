@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 	"daybook/projections"
 )
 

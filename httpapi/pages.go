@@ -16,7 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 	"daybook/projections"
 )
 

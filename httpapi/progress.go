@@ -9,8 +9,8 @@ import (
 	"os"
 	"time"
 
-	"daybook/internal/budget"
-	"daybook/internal/reads"
+	"daybook/internal/resources/budget"
+	"daybook/internal/resources/reads"
 	"daybook/ledger"
 )
 

@@ -17,7 +17,7 @@ import (
 	"daybook/audit"
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 func (s *stack) proof(query string) httpapi.Proof {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"daybook/events"
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 // maxClient bounds what is recorded of a User-Agent, in bytes.

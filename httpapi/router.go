@@ -13,9 +13,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"daybook/internal/access"
-	"daybook/internal/budget"
-	"daybook/internal/reads"
+	"daybook/internal/resources/budget"
+	"daybook/internal/resources/reads"
+	"daybook/internal/web/access"
 )
 
 // router registers operations with huma and completes their documentation.

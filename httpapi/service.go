@@ -7,7 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 func (a *api) serviceRoutes(r *router) {

@@ -8,9 +8,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
-	"daybook/internal/access"
+	"daybook/internal/lifecycle/retention"
+	"daybook/internal/web/access"
 	"daybook/ledger"
-	"daybook/retention"
 )
 
 // Shredder erases the content of sessions, as *embed.Daybook does.

@@ -11,7 +11,7 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/retention"
+	"daybook/internal/lifecycle/retention"
 )
 
 // shredder answers as it is told to.

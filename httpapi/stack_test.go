@@ -16,8 +16,8 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/jetstream"
-	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/ledger"
 	"daybook/projections"
 )

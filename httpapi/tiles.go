@@ -9,8 +9,8 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
-	"daybook/internal/access"
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
+	"daybook/internal/web/access"
 )
 
 // tilePattern is where the tiles of the Merkle tree are, as files (C2SP

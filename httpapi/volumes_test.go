@@ -9,7 +9,7 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 // stretches is a ledger of volumes that are only counted.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/reads"
+	"daybook/internal/resources/reads"
 	"daybook/projections"
 )
 

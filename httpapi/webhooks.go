@@ -13,9 +13,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
-	"daybook/internal/access"
+	"daybook/internal/web/access"
+	"daybook/internal/webhook"
 	"daybook/ledger"
-	"daybook/webhook"
 )
 
 // Webhooks registers webhooks and tells what became of their deliveries, as

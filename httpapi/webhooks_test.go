@@ -12,7 +12,7 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/webhook"
+	"daybook/internal/webhook"
 )
 
 // withWebhooks serves a stack whose webhooks are delivered, twice tried.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/ledger"
 )
 

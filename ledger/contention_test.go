@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/jetstream"
+	"daybook/internal/store/jetstream"
 	"daybook/ledger"
 )
 

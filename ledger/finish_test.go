@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
-	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/ledger"
 )
 

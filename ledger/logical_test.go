@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"daybook/events"
-	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/ledger"
 )
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/jetstream"
-	"daybook/internal/jetstream/jetstreamtest"
-	"daybook/internal/keyring"
+	"daybook/internal/lifecycle/keyring"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/ledger"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/ledger"
 )
 

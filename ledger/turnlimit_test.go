@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"daybook/events"
-	"daybook/internal/jetstream"
-	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/ledger"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"daybook/conversation"
-	"daybook/internal/access"
+	"daybook/internal/conversation"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 )
 

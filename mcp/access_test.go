@@ -14,7 +14,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/mcp"
 )

@@ -9,8 +9,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"daybook/internal/budget"
-	"daybook/internal/reads"
+	"daybook/internal/resources/budget"
+	"daybook/internal/resources/reads"
 	"daybook/projections"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"daybook/internal/budget"
-	"daybook/internal/reads"
+	"daybook/internal/resources/budget"
+	"daybook/internal/resources/reads"
 	"daybook/ledger"
 	"daybook/mcp"
 )

@@ -13,7 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 	"daybook/ledger"
 )
 

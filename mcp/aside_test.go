@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 	"daybook/ledger"
 	"daybook/mcp"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/mcp"
 )

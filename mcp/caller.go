@@ -8,8 +8,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
-	"daybook/internal/access"
 	"daybook/internal/link"
+	"daybook/internal/web/access"
 )
 
 // caller is who calls a tool, and under which session name.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 
-	"daybook/conversation"
 	"daybook/events"
-	"daybook/internal/access"
+	"daybook/internal/conversation"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/projections"
 )

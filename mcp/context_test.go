@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"daybook/conversation"
 	"daybook/events"
+	"daybook/internal/conversation"
 	"daybook/ledger"
 	"daybook/mcp"
 )

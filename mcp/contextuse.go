@@ -7,9 +7,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"daybook/conversation"
 	"daybook/events"
-	"daybook/internal/access"
+	"daybook/internal/conversation"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/projections"
 )

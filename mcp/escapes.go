@@ -3,7 +3,7 @@ package mcp
 import (
 	"context"
 
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 )
 
 // escapeCopies is how often the escape sequences of a text are in memory while it

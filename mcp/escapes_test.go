@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 )
 
 // What JSON adds to a text is memory of the answer.

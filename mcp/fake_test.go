@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"daybook/events"
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 	"daybook/ledger"
 	"daybook/mcp"
 	"daybook/projections"

@@ -12,8 +12,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"daybook/conversation"
 	"daybook/events"
+	"daybook/internal/conversation"
 	"daybook/ledger"
 	"daybook/mcp"
 )

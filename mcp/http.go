@@ -13,7 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"daybook/internal/access"
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
+	"daybook/internal/web/access"
 )
 
 const (

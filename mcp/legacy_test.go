@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 	"daybook/ledger"
 	"daybook/mcp"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 )
 
 const (

@@ -14,9 +14,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"daybook/internal/access"
 	"daybook/internal/lines"
 	"daybook/internal/link"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"daybook/catalog"
 	"daybook/events"
+	"daybook/internal/tools/catalog"
 	"daybook/ledger"
 )
 

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"daybook/catalog"
 	"daybook/events"
-	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/tools/catalog"
 	"daybook/ledger"
 	"daybook/mcp"
 )

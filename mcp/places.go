@@ -9,7 +9,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 // A transport session over HTTP takes one goroutine and about 16 KiB while it is

@@ -10,7 +10,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 // openPlace takes a place for a session of a principal. The session is idle unless busy

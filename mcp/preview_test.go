@@ -7,7 +7,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 	"daybook/mcp"
 	"daybook/projections"
 )

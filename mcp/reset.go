@@ -7,7 +7,7 @@ import (
 	"unicode"
 
 	"daybook/events"
-	"daybook/internal/reads"
+	"daybook/internal/resources/reads"
 	"daybook/ledger"
 	"daybook/projections"
 )

@@ -12,11 +12,11 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/time/rate"
 
-	"daybook/catalog"
 	"daybook/events"
-	"daybook/internal/access"
-	"daybook/internal/budget"
-	"daybook/internal/reads"
+	"daybook/internal/resources/budget"
+	"daybook/internal/resources/reads"
+	"daybook/internal/tools/catalog"
+	"daybook/internal/web/access"
 )
 
 // Options set up a Server. Commands and Queries are required.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/access"
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 )
 

@@ -11,8 +11,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
-	"daybook/internal/access"
-	"daybook/internal/reads"
+	"daybook/internal/resources/reads"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 )
 

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"daybook/events"
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 )
 
 // callSchema has a row for each call that a script made. Arguments and result are

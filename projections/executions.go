@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/reads"
+	"daybook/internal/resources/reads"
 )
 
 // Execution returns everything on record about an execution, or

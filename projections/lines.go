@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"daybook/events"
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 )
 
 // maxLinesBytes bounds the text of one answer of Lines; it holds at least one

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"daybook/events"
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 )
 
 // Bounds of a list of executions.

@@ -1,6 +1,6 @@
 package projections
 
-import "daybook/internal/cmemory"
+import "daybook/internal/resources/cmemory"
 
 // ReleaseMemory gives back the memory of page caches to the operating system. Queries
 // that run keep theirs.

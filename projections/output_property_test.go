@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
-	"daybook/internal/tier"
+	"daybook/internal/dev/tier"
 	"daybook/projections"
 )
 

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"daybook/events"
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 )
 
 // written is what is on record of an execution's output at one moment.

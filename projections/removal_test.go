@@ -15,12 +15,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
-	"daybook/internal/jetstream"
-	"daybook/internal/jetstream/jetstreamtest"
-	"daybook/internal/tier"
+	"daybook/internal/dev/tier"
+	"daybook/internal/lifecycle/retention"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/ledger"
 	"daybook/projections"
-	"daybook/retention"
 )
 
 // soundLife is an execution as a sound ledger has it, an event at a time.

@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	"daybook/events"
-	"daybook/internal/budget"
-	"daybook/internal/reads"
+	"daybook/internal/resources/budget"
+	"daybook/internal/resources/reads"
 )
 
 // Sessions returns the names of the sessions that have entries, sorted.

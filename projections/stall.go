@@ -9,7 +9,7 @@ import (
 	"github.com/mattn/go-sqlite3"
 
 	"daybook/events"
-	"daybook/internal/exhausted"
+	"daybook/internal/resources/exhausted"
 )
 
 // stallPause is how long Run waits before it tries to write its file again.

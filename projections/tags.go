@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"daybook/internal/budget"
+	"daybook/internal/resources/budget"
 )
 
 // HeapTags returns the tags in force on a heap: an empty map when there are

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"daybook/events"
-	"daybook/internal/jetstream"
-	"daybook/internal/natsserver"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/natsserver"
 	"daybook/ledger"
 	"daybook/runner"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
-	"daybook/internal/jetstream"
+	"daybook/internal/store/jetstream"
 	"daybook/ledger"
 	"daybook/runner"
 )

@@ -12,9 +12,9 @@ import (
 	"go.uber.org/goleak"
 
 	"daybook/events"
-	"daybook/internal/fairness"
-	"daybook/internal/jetstream"
-	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/resources/fairness"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/ledger"
 	"daybook/runner"
 )

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
-	"daybook/internal/fairness"
-	"daybook/internal/jetstream"
+	"daybook/internal/resources/fairness"
+	"daybook/internal/store/jetstream"
 	"daybook/ledger"
 	"daybook/runner"
 )

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/fairness"
+	"daybook/internal/resources/fairness"
 )
 
 // outputPace makes scripts wait before their output is accepted, so that all of a

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/fairness"
-	"daybook/internal/jetstream"
+	"daybook/internal/resources/fairness"
+	"daybook/internal/store/jetstream"
 	"daybook/ledger"
 )
 

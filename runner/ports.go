@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/fairness"
+	"daybook/internal/resources/fairness"
 	"daybook/ledger"
 )
 

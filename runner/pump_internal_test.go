@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"daybook/events"
-	"daybook/internal/fairness"
+	"daybook/internal/resources/fairness"
 	"daybook/ledger"
 )
 

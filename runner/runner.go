@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/fairness"
+	"daybook/internal/resources/fairness"
 	"daybook/ledger"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"daybook/events"
-	"daybook/internal/jetstream"
-	"daybook/internal/jetstream/jetstreamtest"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/ledger"
 	"daybook/runner"
 )

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
-	"daybook/internal/jetstream/jetstreamtest"
-	"daybook/internal/sandbox"
-	"daybook/internal/worker"
+	"daybook/internal/exec/sandbox"
+	"daybook/internal/exec/worker"
+	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/ledger"
 	"daybook/runner"
 )

@@ -2,7 +2,7 @@
 //
 //   node typescript.mjs CASES FILE
 //
-// CASES is internal/typescript/testdata/cases.mjs, FILE is node.json beside it.
+// CASES is internal/exec/typescript/testdata/cases.mjs, FILE is node.json beside it.
 // Node strips the types of a program, or transforms it if types are not all there
 // is to it, and evaluates it as a script. A line of FILE holds the program, its
 // value in the form of Daybook's results, what it printed, and for one that failed

@@ -17,7 +17,7 @@ import (
 
 	"daybook/embed"
 	"daybook/events"
-	"daybook/toolserver"
+	"daybook/internal/tools/toolserver"
 )
 
 func main() {

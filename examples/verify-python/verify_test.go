@@ -22,9 +22,9 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
-	"daybook/internal/jetstream"
-	"daybook/internal/jetstream/jetstreamtest"
-	"daybook/internal/tier"
+	"daybook/internal/dev/tier"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
 )
 
 // python finds the interpreter, or skips.

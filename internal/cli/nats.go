@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"daybook/internal/natscreds"
+	"daybook/internal/store/natscreds"
 )
 
 type natsCmd struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"daybook/embed"
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 // engineFlags are shared by the commands that hold a ledger themselves.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"daybook/damage"
 	"daybook/embed"
+	"daybook/internal/lifecycle/damage"
 )
 
 type statusCmd struct{ clientFlags }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"daybook/internal/access"
+	"daybook/internal/web/access"
 )
 
 type tokenCmd struct {

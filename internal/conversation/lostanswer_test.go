@@ -1,0 +1,91 @@
+package conversation_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/conversation"
+)
+
+// lostAnswers records events and loses the first answers.
+type lostAnswers struct {
+	conversation.Log
+	lost int
+}
+
+func (l *lostAnswers) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	seq, err := l.Log.Append(ctx, e, after)
+	if err == nil && l.lost > 0 {
+		l.lost--
+		return 0, fmt.Errorf("append %s: outcome unknown: %w", e.Type, context.DeadlineExceeded)
+	}
+	return seq, err
+}
+
+// Notes whose event may be recorded or not are recorded once, with those made since.
+func TestNotesAreRecordedOnce(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	log := &lostAnswers{Log: b.log, lost: 2}
+	s := b.store(func(o *conversation.Options) { o.Log = log })
+	note(t, s, named(1), began, 1)
+	s.Flush(t.Context())
+	note(t, s, named(1), began, 1)
+	note(t, s, named(1), began, 2)
+	s.Flush(t.Context())
+	note(t, s, named(1), began, 3)
+	s.Flush(t.Context())
+	c := get(t, s, named(1))
+	var times []int
+	for _, call := range c.RecentToolCalls {
+		times = append(times, call.Times)
+	}
+	if got := fmt.Sprint(times); log.lost != 0 || got != "[2 1 1]" && got != "[2 0 0]" {
+		t.Errorf("%d answers are not lost, the calls were made %s times: %+v", log.lost, got, c.RecentToolCalls)
+	}
+	if n := b.count(events.TypeContextNoted); n != 2 {
+		t.Errorf("%d events hold the notes", n)
+	}
+	before := s.Stats().Bytes
+	b.settle()
+	if get(t, s, named(1)); s.Stats().Bytes != before {
+		t.Errorf("%d bytes are held, then %d", before, s.Stats().Bytes)
+	}
+}
+
+// A reader of notes that cannot be read yet waits for a part of its time only, and then
+// has the context as it was before.
+func TestNotesThatCannotBeReadYet(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	set(t, b.store(), named(1), "a", "1")
+	var waited time.Duration
+	s := b.store(func(o *conversation.Options) { o.Views = lagging{b.views, &waited} })
+	note(t, s, named(1), began, 1)
+	s.Flush(t.Context())
+	const patience = time.Minute // no time passes
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	if ref, err := s.Ref(ctx, named(1)); err != nil || ref.Key == "" {
+		t.Errorf("the context is %+v: %v", ref, err)
+	}
+	if waited <= 0 || waited > patience*2/3 {
+		t.Errorf("the reader waits for %v", waited)
+	}
+}
+
+// lagging is a read side that applies nothing any more. It notes how long it may be
+// waited for, and ends the wait at once.
+type lagging struct {
+	conversation.Views
+	waited *time.Duration
+}
+
+func (l lagging) Wait(ctx context.Context, _ uint64) error {
+	until, _ := ctx.Deadline()
+	*l.waited = time.Until(until)
+	return context.DeadlineExceeded
+}

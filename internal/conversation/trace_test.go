@@ -1,0 +1,59 @@
+package conversation_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/conversation"
+)
+
+// What a caller reads without leaving a trace appends nothing: it begins no context,
+// notes nothing, extends nothing and lets nothing expire.
+func TestReadingWithoutTrace(t *testing.T) {
+	t.Parallel()
+	b := openBook(t)
+	s := b.store()
+	first := set(t, s, named(1), "a", "1")
+	b.settle()
+	last, err := b.log.LastSeq(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := conversation.WithoutTrace(t.Context())
+	b.clock.advance(20 * time.Minute)
+	for i := range 10 {
+		if c, err := s.Get(ctx, named(100+i), "test"); err != nil || c.SessionID == "" || len(c.RecentToolCalls) != 0 {
+			t.Errorf("a context that is not there: %+v, %v", c, err)
+		}
+		if c, err := s.Get(ctx, named(1), "test"); err != nil || len(c.Custom) != 1 || c.SessionID != first.SessionID {
+			t.Errorf("one that is: %+v, %v", c, err)
+		}
+		if _, err := s.Preferences(ctx, named(200+i), "test"); err != nil {
+			t.Error(err)
+		}
+		if err := s.Note(ctx, named(1), conversation.Call{Tool: fmt.Sprint("tool ", i), CalledAt: b.clock.Now(), Durable: true}); err != nil {
+			t.Error(err)
+		}
+		if err := s.NoteResource(ctx, named(1), conversation.Resource{ID: "x", Content: "y", FetchedAt: b.clock.Now()}); err != nil {
+			t.Error(err)
+		}
+	}
+	b.clock.advance(11 * time.Minute) // 31 since it was used
+	now := events.FormatTime(b.clock.Now())
+	if c, err := s.Get(ctx, named(1), "test"); err != nil || len(c.Custom) != 0 || c.SessionID != first.SessionID || c.CreatedAt != now {
+		t.Errorf("one that is to expire: %+v, %v", c, err)
+	}
+	s.Flush(t.Context())
+	if end, err := b.log.LastSeq(t.Context()); err != nil || end != last {
+		t.Errorf("reading appended events %d to %d, %v", last+1, end, err)
+	}
+	// Its expiry is recorded by the sweep, once.
+	if err := s.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.count(events.TypeContextExpired); n != 1 {
+		t.Errorf("%d expiries are recorded, want 1", n)
+	}
+}

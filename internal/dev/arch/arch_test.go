@@ -1,0 +1,176 @@
+// Package arch_test holds the import rules of the module. They are the
+// architecture: see docs/ARCHITECTURE.md.
+package arch_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+)
+
+// allowed lists, per package, what it may import of this module, plus "C" where
+// cgo is permitted. A package missing from the table fails the test: decide its
+// layer first.
+var allowed = map[string][]string{
+	"":                                       {"internal/cli"},
+	"events":                                 {},
+	"ledger":                                 {"events"},
+	"projections":                            {"events", "internal/resources/budget", "internal/resources/cmemory", "internal/resources/exhausted", "internal/resources/reads", "internal/redact"},
+	"audit":                                  {"events", "internal/resources/exhausted", "internal/resources/reads"},
+	"internal/lifecycle/damage":              {"events"},
+	"runner":                                 {"events", "ledger", "internal/resources/fairness"},
+	"internal/webhook":                       {"events"},
+	"internal/conversation":                  {"events", "ledger", "projections", "internal/redact"},
+	"internal/tools/toolserver":              {},
+	"internal/lifecycle/retention":           {"events"},
+	"internal/tools/catalog":                 {},
+	"httpapi":                                {"internal/tools/catalog", "events", "ledger", "projections", "internal/conversation", "audit", "internal/webhook", "internal/lifecycle/damage", "internal/lifecycle/retention", "internal/web/access", "internal/resources/budget", "internal/resources/reads"},
+	"mcp":                                    {"internal/tools/catalog", "events", "ledger", "projections", "internal/conversation", "internal/web/access", "internal/resources/budget", "internal/lines", "internal/link", "internal/resources/reads"},
+	"acp":                                    {"events", "ledger", "projections", "internal/conversation", "internal/lines", "internal/link"},
+	"internal/resources/cmemory":             {"C"},
+	"internal/lines":                         {},
+	"internal/link":                          {"internal/lines"},
+	"internal/dev/tier":                      {},
+	"internal/dev/modpath":                   {},
+	"internal/store/natsserver":              {"internal/resources/exhausted", "internal/store/streamfiles"},
+	"internal/store/natscreds":               {},
+	"internal/store/streamfiles":             {},
+	"internal/resources/fairness":            {},
+	"internal/resources/budget":              {},
+	"internal/resources/reads":               {},
+	"internal/store/jetstream":               {"events", "internal/resources/budget", "internal/resources/exhausted", "internal/resources/fairness", "internal/resources/reads"},
+	"internal/store/jetstream/jetstreamtest": {"internal/store/jetstream", "internal/store/natsserver"},
+	"internal/web/access":                    {"events", "ledger"},
+	"internal/web/connections":               {},
+	"internal/resources/exhausted":           {},
+	"internal/lifecycle/keyring":             {},
+	"internal/redact":                        {},
+	"internal/exec/v8":                       {"C"},
+	"internal/exec/sandbox":                  {},
+	"internal/exec/typescript":               {},
+	"internal/exec/worker":                   {"internal/exec/v8", "internal/exec/sandbox", "internal/exec/typescript"},
+	"internal/dev/conformance":               {"mcp"},
+	"internal/dev/frozen":                    {},
+	"internal/dev/torture":                   {"embed", "events", "internal/cli"},
+	"internal/dev/attack":                    {"internal/cli"},
+	"internal/dev/bench":                     {"embed", "events", "projections", "internal/dev/bench/gobench", "internal/exec/v8", "internal/store/jetstream", "internal/store/natsserver"},
+	"internal/dev/bench/gobench":             {},
+	"embed":                                  {"internal/tools/catalog", "events", "ledger", "projections", "internal/conversation", "audit", "internal/lifecycle/damage", "runner", "internal/webhook", "internal/tools/toolserver", "internal/lifecycle/retention", "httpapi", "mcp", "acp", "internal/store/natsserver", "internal/store/natscreds", "internal/store/streamfiles", "internal/store/jetstream", "internal/exec/worker", "internal/web/access", "internal/resources/budget", "internal/web/connections", "internal/resources/exhausted", "internal/resources/fairness", "internal/lifecycle/keyring", "internal/dev/conformance", "internal/link", "internal/resources/reads"},
+	"internal/cli":                           {"internal/lifecycle/damage", "embed", "events", "internal/web/access", "internal/store/natscreds"},
+	"internal/dev/docgen":                    {"httpapi", "internal/cli", "internal/dev/docgen/eventdoc"},
+	"internal/dev/docgen/eventdoc":           {"events"},
+	"examples/embed":                         {"embed"},
+	"examples/host-calls":                    {"embed", "events", "internal/tools/toolserver"},
+}
+
+// owners lists the outside modules that only some packages may import, and
+// which.
+var owners = map[string][]string{
+	"github.com/nats-io/nats-server": {"internal/store/natsserver"},
+	"github.com/nats-io/nats.go":     {"internal/store/jetstream", "internal/store/natsserver"},
+	"github.com/nats-io/jwt":         {"internal/store/natscreds"},
+	"github.com/nats-io/nkeys":       {"internal/store/natscreds", "internal/store/natsserver"},
+	"github.com/mattn/go-sqlite3":    {"projections"},
+	"github.com/tommie/v8go":         {"internal/exec/v8"},
+	"github.com/evanw/esbuild":       {"internal/exec/typescript"},
+	"github.com/tree-sitter":         {"internal/exec/typescript"},
+	"golang.org/x/net":               {"internal/exec/sandbox", "internal/web/connections"},
+	"github.com/coreos/go-oidc":      {"internal/web/access"},
+	"github.com/go-jose/go-jose":     {"internal/web/access"},
+	"golang.org/x/mod":               {"audit", "internal/dev/modpath"},
+	"github.com/coder/acp-go-sdk":    {"acp"},
+}
+
+func TestImports(t *testing.T) {
+	// Files are parsed here rather than listed by the go command, so that the
+	// test cache sees what was read.
+	const root = "../../.."
+	module := modulePath(t, root)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && path != root):
+			return filepath.SkipDir
+		case filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		pkg := strings.TrimPrefix(filepath.ToSlash(dir), ".")
+		may, ok := allowed[pkg]
+		if !ok {
+			t.Errorf("%s: package %q is not in the import table", path, pkg)
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range file.Imports {
+			imp, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if dep, ours := strings.CutPrefix(imp, module+"/"); (ours || imp == "C") && !slices.Contains(may, dep) {
+				t.Errorf("%s: %q must not import %s", path, pkg, imp)
+			}
+			for prefix, who := range owners {
+				if strings.HasPrefix(imp, prefix) && !slices.Contains(who, pkg) {
+					t.Errorf("%s: only %v may import %s", path, who, prefix)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// modulePath reads the path of the module from its go.mod.
+func modulePath(t *testing.T, root string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := modfile.ModulePath(raw)
+	if path == "" {
+		t.Fatal("go.mod has no module line")
+	}
+	return path
+}
+
+// TestEventsIsPlainData keeps the catalogue free of anything that could make
+// its meaning depend on a library.
+func TestEventsIsPlainData(t *testing.T) {
+	files, err := filepath.Glob("../../../events/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files found: %v", err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range file.Imports {
+			imp, _ := strconv.Unquote(spec.Path.Value)
+			if first, _, _ := strings.Cut(imp, "/"); strings.Contains(first, ".") || slices.Contains([]string{"net", "log", "database"}, first) {
+				t.Errorf("%s: events must import the plain standard library only, not %s", path, imp)
+			}
+		}
+	}
+}

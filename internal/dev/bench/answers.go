@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+
+	"daybook/internal/dev/bench/gobench"
+)
+
+// versusRow is a figure beside its floor, in milliseconds.
+type versusRow struct {
+	What                 string
+	Took, Floor, OfFloor float64
+}
+
+// measureWaiting measures how soon a client that waits for a run has the answer.
+func measureWaiting(ctx context.Context, s settings, r *report) error {
+	all, err := gobench.Run(ctx, "./httpapi", "^BenchmarkWait$", max(50, s.runs/2))
+	if err != nil {
+		return err
+	}
+	f, err := gobench.Figures(all, "Wait", "µs-after-readable", "µs-plain-read", "of-floor")
+	if err != nil {
+		return err
+	}
+	r.Waiting = versusRow{Took: f[0] / 1000, Floor: f[1] / 1000, OfFloor: f[2]}
+	return nil
+}
+
+// measureTypeScript measures what types cost a run.
+func measureTypeScript(ctx context.Context, s settings, r *report) error {
+	all, err := gobench.Run(ctx, "./internal/exec/worker", "^BenchmarkTypeScript$", max(20, s.runs/6))
+	if err != nil {
+		return err
+	}
+	for _, c := range []struct{ name, what string }{
+		{"erased", "100 functions with types, which are erased"},
+		{"lowered", "100 enums, which are rewritten"},
+	} {
+		f, err := gobench.Figures(all, "TypeScript/"+c.name, "typescript-ms", "javascript-ms", "of-floor")
+		if err != nil {
+			return err
+		}
+		r.TypeScript = append(r.TypeScript, versusRow{What: c.what, Took: f[0], Floor: f[1], OfFloor: f[2]})
+	}
+	return nil
+}

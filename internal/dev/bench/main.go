@@ -1,0 +1,97 @@
+// Bench measures Daybook beside the floor of the machine it runs on, and
+// prints the tables of docs/benchmarks.md:
+//
+//	go run ./internal/dev/bench -out docs/benchmarks.md
+//
+// Machines are noisy, so every figure stands beside what the same machine does
+// without Daybook in the same minutes: one fsync, one bare V8 cycle.
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// settings are how much is measured.
+type settings struct {
+	runs   int // executions per row
+	lines  int // output lines
+	events int // events of the large ledger
+	dir    string
+}
+
+func main() {
+	var s settings
+	flag.IntVar(&s.runs, "runs", 600, "executions per row")
+	flag.IntVar(&s.lines, "lines", 100_000, "lines of output")
+	flag.IntVar(&s.events, "events", 1_000_000, "events of the large ledger")
+	out := flag.String("out", "", "file to write instead of standard output")
+	flag.Parse()
+	if err := run(context.Background(), s, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, s settings, out string) error {
+	dir, err := os.MkdirTemp(".", "bench-") // on the disk of the working tree, not in memory
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	s.dir = dir
+	var r report
+	for _, part := range []struct {
+		name    string
+		measure func(context.Context, settings, *report) error
+	}{
+		{"stateful runs", measureStateful},
+		{"stateless runs", measureStateless},
+		{"output", measureOutput},
+		{"projections", measureProjections},
+		{"tags", measureTags},
+		{"start and memory", measureStarts},
+		{"sandbox", measureSandbox},
+		{"waiting", measureWaiting},
+		{"TypeScript", measureTypeScript},
+	} {
+		fmt.Fprintf(os.Stderr, "measuring %s …\n", part.name)
+		if err := part.measure(ctx, s, &r); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	var page bytes.Buffer
+	if err := r.write(&page); err != nil {
+		return err
+	}
+	if out == "" {
+		_, err = os.Stdout.Write(page.Bytes())
+		return err
+	}
+	return os.WriteFile(out, page.Bytes(), 0o644)
+}
+
+// quantile sorts and picks.
+func quantile(d []time.Duration, q float64) time.Duration {
+	slices.Sort(d)
+	return d[min(len(d)-1, int(float64(len(d))*q))]
+}
+
+func cpuModel() string {
+	raw, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	for line := range bytes.Lines(raw) {
+		if name, ok := bytes.CutPrefix(line, []byte("model name")); ok {
+			return string(bytes.TrimSpace(bytes.TrimLeft(name, "\t :")))
+		}
+	}
+	return runtime.GOARCH
+}

@@ -1,0 +1,318 @@
+package torture_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+	"daybook/internal/dev/tier"
+)
+
+var consumerKills = flag.Int("consumer-kills", tier.Choose(2, 10), "how often to kill each consumer")
+
+// consumerVariable makes a process of this test one of the consumers below.
+const consumerVariable = "DAYBOOK_TORTURE_CONSUMER"
+
+var consumers = map[string]func(){"http": consumeHTTP, "nats": consumeNATS}
+
+// What a consumer needs to know, from its environment.
+const (
+	serverVariable = "DAYBOOK_TORTURE_SERVER"
+	natsVariable   = "DAYBOOK_TORTURE_NATS"
+	dataVariable   = "DAYBOOK_TORTURE_DATA"
+	recordVariable = "DAYBOOK_TORTURE_RECORD"
+)
+
+// notebook is the consumer's own record: a line for each event, written at once
+// and whole as far as a killed process is concerned, or cut, which the next one
+// mends.
+type notebook struct {
+	f    *os.File
+	last uint64
+	seen map[uint64]bool
+}
+
+func openNotebook() *notebook {
+	f, err := os.OpenFile(os.Getenv(recordVariable), os.O_RDWR|os.O_CREATE, 0o600)
+	must(err)
+	raw, err := io.ReadAll(f)
+	must(err)
+	whole := bytes.LastIndexByte(raw, '\n') + 1
+	must(f.Truncate(int64(whole)))
+	_, err = f.Seek(int64(whole), io.SeekStart)
+	must(err)
+	n := &notebook{f: f, seen: map[uint64]bool{}}
+	for line := range strings.Lines(string(raw[:whole])) {
+		seq, _, _ := strings.Cut(line, " ")
+		n.last, err = strconv.ParseUint(seq, 10, 64)
+		must(err)
+		n.seen[n.last] = true
+	}
+	return n
+}
+
+func (n *notebook) note(seq uint64, id string, data []byte) {
+	_, err := fmt.Fprintf(n.f, "%d %s %x\n", seq, id, sha256.Sum256(data))
+	must(err)
+	n.last, n.seen[seq] = seq, true
+}
+
+// must ends the process: it is a test's own, and the test reads why.
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "consumer:", err)
+		os.Exit(1)
+	}
+}
+
+// consumeHTTP follows /api/events and resumes by its own record.
+func consumeHTTP() {
+	n := openNotebook()
+	resp, err := http.Get(fmt.Sprintf("%s/api/events?follow=true&after=%d", os.Getenv(serverVariable), n.last))
+	must(err)
+	if resp.StatusCode != http.StatusOK {
+		must(fmt.Errorf("the server answered %s", resp.Status))
+	}
+	in := bufio.NewReader(resp.Body)
+	for {
+		line, err := in.ReadBytes('\n')
+		must(err)
+		var e recorded
+		var at struct {
+			Sequence string `json:"sequence"`
+		}
+		must(json.Unmarshal(line, &e))
+		must(json.Unmarshal(line, &at))
+		if strings.HasPrefix(e.Type, "daybook.stream.") {
+			continue
+		}
+		seq, err := strconv.ParseUint(at.Sequence, 10, 64)
+		must(err)
+		n.note(seq, e.ID, e.Data)
+	}
+}
+
+// consumeNATS reads through a durable consumer and resumes by what that one has
+// seen acknowledged; what comes once more, it finds in its record.
+func consumeNATS() {
+	n := openNotebook()
+	nc, err := nats.Connect("nats://"+os.Getenv(natsVariable), nats.UserCredentials(filepath.Join(os.Getenv(dataVariable), "nats", "default.creds")))
+	must(err)
+	js, err := jetstream.New(nc)
+	must(err)
+	c, err := js.CreateOrUpdateConsumer(context.Background(), "LEDGER-0001", jetstream.ConsumerConfig{
+		Durable: "torture", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second, MaxAckPending: 32,
+	})
+	must(err)
+	messages, err := c.Messages(jetstream.PullMaxMessages(32))
+	must(err)
+	for {
+		m, err := messages.Next()
+		must(err)
+		at, err := m.Metadata()
+		must(err)
+		if !n.seen[at.Sequence.Stream] {
+			n.note(at.Sequence.Stream, m.Headers().Get("ce-id"), m.Data())
+		}
+		must(m.Ack())
+	}
+}
+
+// consumer is such a process, over all its lives.
+type consumer struct {
+	t      *testing.T
+	kind   string
+	s      *server
+	record string
+	cmd    *exec.Cmd
+	errs   *lockedBuffer
+}
+
+func (c *consumer) start() {
+	c.t.Helper()
+	c.errs = &lockedBuffer{}
+	c.cmd = exec.Command(os.Args[0])
+	c.cmd.Env = append(os.Environ(), consumerVariable+"="+c.kind, serverVariable+"="+c.s.url(), natsVariable+"="+c.s.nats, dataVariable+"="+c.s.dir, recordVariable+"="+c.record)
+	c.cmd.Stderr = c.errs
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := c.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// kill ends it with SIGKILL. It must have lived until then.
+func (c *consumer) kill() {
+	c.t.Helper()
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+	if !c.cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
+		c.t.Fatalf("the %s consumer ended by itself: %s", c.kind, c.errs.String())
+	}
+}
+
+func (c *consumer) size() int64 {
+	info, err := os.Stat(c.record)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// lives kills the consumer over and over, at random moments after it has noted
+// something, and then leaves it to live on.
+func (c *consumer) lives(kills int, random *rand.Rand) {
+	for range kills {
+		before := c.size()
+		c.start()
+		for late := time.Now().Add(60 * time.Second); c.size() == before; {
+			if time.Now().After(late) {
+				c.t.Errorf("the %s consumer notes nothing: %s", c.kind, c.errs.String())
+				c.kill()
+				return
+			}
+			time.Sleep(time.Millisecond) // polling another process
+		}
+		time.Sleep(time.Duration(random.Int64N(int64(120 * time.Millisecond)))) // the random moment is the point
+		c.kill()
+	}
+	c.start()
+}
+
+// TestKillConsumers kills consumers of a busy server at random moments, and
+// then checks that each has noted exactly what the ledger holds: everything,
+// once, and, where it follows the ledger, in order. "make torture" runs the long
+// version.
+func TestKillConsumers(t *testing.T) {
+	unhurried(t)
+	setSeed()
+	t.Logf("%d kills of each, -seed=%d", *consumerKills, *seed)
+	s := newServer(t)
+	s.nats = freeAddr(t)
+	s.start()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var load sync.WaitGroup
+	for n := range 2 {
+		load.Go(func() { busy(ctx, s, n) })
+	}
+	all := []*consumer{{t: t, kind: "http", s: s}, {t: t, kind: "nats", s: s}}
+	var living sync.WaitGroup
+	for i, c := range all {
+		c.record = filepath.Join(t.TempDir(), c.kind)
+		random := rand.New(rand.NewPCG(*seed, uint64(i)))
+		living.Go(func() { c.lives(*consumerKills, random) })
+	}
+	living.Wait()
+	stop()
+	load.Wait()
+	if t.Failed() {
+		return
+	}
+	(&promises{}).settle(t, s)
+	whole, ofLedger := quiet(t, s)
+	for _, c := range all {
+		want := whole
+		if c.kind == "nats" { // which sees the events of its tenant
+			want = slices.DeleteFunc(slices.Clone(whole), func(line string) bool { return ofLedger[position(t, line)] })
+		}
+		for late := time.Now().Add(2 * time.Minute); ; {
+			raw, err := os.ReadFile(c.record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.SplitAfter(string(raw), "\n")
+			got = got[:len(got)-1]
+			if c.kind == "nats" { // what was not acknowledged in time comes later
+				slices.SortFunc(got, func(a, b string) int { return int(position(t, a)) - int(position(t, b)) })
+			}
+			if len(got) >= len(want) {
+				if !slices.Equal(got, want) {
+					t.Errorf("the %s consumer noted %d events, the ledger holds %d; the first difference is at %d", c.kind, len(got), len(want), differ(got, want))
+				}
+				break
+			}
+			if time.Now().After(late) {
+				t.Fatalf("the %s consumer noted %d events, the ledger holds %d: %s", c.kind, len(got), len(want), c.errs.String())
+			}
+			time.Sleep(10 * time.Millisecond) // polling another process
+		}
+		c.kill()
+	}
+	t.Logf("%d events, each noted exactly once by both", len(whole))
+}
+
+// busy has the server record one run after the other.
+func busy(ctx context.Context, s *server, n int) {
+	for i := 0; ctx.Err() == nil; i++ {
+		code := fmt.Sprintf("console.log('run', %d); for (let i = 0; i < %d; i++) console.log('<line> & ', i); %d", i, i%40, i)
+		_, answer, _, err := s.send(ctx, http.MethodPost, "/api/exec", map[string]any{"code": code, "session": fmt.Sprint("s", n)})
+		if err != nil {
+			return
+		}
+		id, _ := answer["execution_id"].(string)
+		if i%5 == 0 { // a cancel that comes too late, or just in time
+			_, _, _, _ = s.send(ctx, http.MethodPost, "/api/executions/"+id+"/cancel", nil)
+		}
+		_, _, _, _ = s.send(ctx, http.MethodGet, "/api/executions/"+id+"?wait=10", nil)
+	}
+}
+
+// quiet reads the ledger when nothing is added to it any more, in the form of a
+// consumer's record, and the positions of the ledger's own events.
+func quiet(t *testing.T, s *server) (lines []string, ofLedger map[uint64]bool) {
+	t.Helper()
+	for last := -1; ; {
+		list := s.ledger()
+		if len(list) != last {
+			last = len(list)
+			time.Sleep(1500 * time.Millisecond) // a checkpoint may follow within a second
+			continue
+		}
+		ofLedger = map[uint64]bool{}
+		for _, e := range list {
+			lines = append(lines, fmt.Sprintf("%d %s %x\n", e.Seq, e.ID, sha256.Sum256(e.Data)))
+			ofLedger[e.Seq] = e.Raw["tenant"] == events.LedgerTenant
+		}
+		return lines, ofLedger
+	}
+}
+
+func position(t *testing.T, line string) uint64 {
+	t.Helper()
+	text, _, _ := strings.Cut(line, " ")
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func differ(a, b []string) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i + 1
+		}
+	}
+	return min(len(a), len(b)) + 1
+}

@@ -1,0 +1,485 @@
+package torture_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"daybook/embed"
+	"daybook/events"
+	"daybook/internal/dev/tier"
+)
+
+var (
+	faultCount = flag.Int("faults", tier.Choose((len(faultKinds)+1)/2, 5*len(faultKinds)), "how many single faults TestFaults injects")
+	faultSeed  = flag.Uint64("fault-seed", 1, "seed of the first of them")
+)
+
+// A store with one fault in its files either says that it is damaged or has
+// changed in nothing that can be asked. It never gives out a wrong answer, nor a
+// position twice, and what was found damaged is still as it was found.
+func TestFaults(t *testing.T) {
+	original := t.TempDir()
+	truth := buildStore(t, original)
+	t.Logf("a store of %d events, %d questions, %d files", len(truth.events), len(truth.answers), len(truth.files))
+
+	table := tally{}
+	limit := make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
+	var running sync.WaitGroup
+	for n := range *faultCount {
+		kind := faultKinds[n%len(faultKinds)]
+		if *faultCount < len(faultKinds) { // some of every group
+			kind = faultKinds[2*n%len(faultKinds)]
+		}
+		seed := *faultSeed + uint64(n)
+		limit <- struct{}{}
+		running.Go(func() {
+			defer func() { <-limit }()
+			// Of every kind, the damage of one in five is accepted.
+			table.add(kind.name, truth.try(t, kind, seed, (n+n/len(faultKinds))%5 == 0, &table))
+		})
+	}
+	running.Wait()
+	t.Logf("verdicts of %d faults:\n%s", *faultCount, &table)
+}
+
+// verdict is what became of a fault.
+type verdict string
+
+const (
+	reported  verdict = "reported"
+	contained verdict = "reported, and only what needs a damaged blob fails"
+	harmless  verdict = "nothing changed"
+	refused   verdict = "start refused"
+	forbidden verdict = "FAILED"
+)
+
+// tally counts verdicts by kind.
+type tally struct {
+	mu       sync.Mutex
+	counts   map[string]map[verdict]int
+	accepted int
+}
+
+func (y *tally) acceptedOne() {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.accepted++
+}
+
+func (y *tally) add(kind string, v verdict) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.counts == nil {
+		y.counts = map[string]map[verdict]int{}
+	}
+	if y.counts[kind] == nil {
+		y.counts[kind] = map[verdict]int{}
+	}
+	y.counts[kind][v]++
+}
+
+func (y *tally) String() string {
+	var b strings.Builder
+	b.WriteString("| fault | tried | reported, read-only | reported, contained | start refused | nothing changed | failed |\n|---|---|---|---|---|---|---|\n")
+	for _, kind := range faultKinds {
+		c := y.counts[kind.name]
+		all := 0
+		for _, n := range c {
+			all += n
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d |\n", kind.name, all, c[reported], c[contained], c[refused], c[harmless], c[forbidden])
+	}
+	fmt.Fprintf(&b, "\nThe damage of %d was accepted, and the ledger went on.\n", y.accepted)
+	return b.String()
+}
+
+// truth is a store and everything that it answers.
+type truth struct {
+	files   map[string][]byte
+	answers map[string]string
+	events  []string
+}
+
+// buildStore fills a directory with what every part of a store has something
+// of, and takes down its answers.
+func buildStore(t *testing.T, dir string) *truth {
+	t.Helper()
+	book := startBook(t, dir, false)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
+	heap := ""
+	for n := range 4 {
+		e, err := book.Run(ctx, embed.Script{Code: fmt.Sprintf("globalThis.n = (globalThis.n ?? 0) + %d; console.log('n is', n); n", n+1), Heap: heap, Session: "ledger of faults", Tags: map[string]string{"round": fmt.Sprint(n)}})
+		if err != nil || e.Heap == nil {
+			t.Fatalf("run: %s, %v", e.Status, err)
+		}
+		heap = *e.Heap
+	}
+	for _, code := range []string{
+		"throw new Error('as it should')",
+		"/*" + strings.Repeat("a large source ", 8000) + "*/ 'y'.repeat(100_000)",
+		// Two blocks of the ledger, which have 8 MiB each.
+		"let line = ''; for (let i = 0; i < 20_000; i++) line += (i * 7919 % 1000) + ','; for (let i = 0; i < 140; i++) console.log(i, line); 1",
+	} {
+		if _, err := book.Run(ctx, embed.Script{Code: code, Session: "ledger of faults"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := book.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// A second start, so that there is what only a later one leaves.
+	book = startBook(t, dir, true)
+	y := &truth{answers: map[string]string{}}
+	var err error
+	if y.events, err = readEvents(book); err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range questions(t, book) {
+		status, body := ask(book, url)
+		if status != http.StatusOK {
+			t.Fatalf("%s is answered %d: %s", url, status, body)
+		}
+		y.answers[url] = body
+	}
+	if err := book.Close(); err != nil {
+		t.Fatal(err)
+	}
+	y.files = readFiles(t, dir)
+	return y
+}
+
+func startBook(t *testing.T, dir string, noRunner bool) *embed.Daybook {
+	t.Helper()
+	book, err := embed.Start(t.Context(), faultOptions(dir, noRunner))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return book
+}
+
+func faultOptions(dir string, noRunner bool) embed.Options {
+	// With a listener there are credentials of subscribers, which may be damaged too.
+	return embed.Options{DataDir: dir, NoRunner: noRunner, NoSync: true, NATSAddr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}
+}
+
+// questions are everything that the store can be asked.
+func questions(t *testing.T, book *embed.Daybook) []string {
+	t.Helper()
+	list := []string{"/api/executions", "/api/heaps", "/api/sessions", "/api/sessions/ledger%20of%20faults/entries", "/api/heaps?tag=round%3D2"}
+	var all struct {
+		Executions []struct {
+			ID string `json:"execution_id"`
+		}
+		Results []struct{ Heap string }
+	}
+	for _, url := range []string{"/api/executions", "/api/heaps"} {
+		if _, body := ask(book, url); json.Unmarshal([]byte(body), &all) != nil {
+			t.Fatalf("%s: %s", url, body)
+		}
+	}
+	if len(all.Executions) != 7 || len(all.Results) < 4 {
+		t.Fatalf("%d executions and %d heaps", len(all.Executions), len(all.Results))
+	}
+	for _, e := range all.Executions {
+		at := "/api/executions/" + e.ID
+		list = append(list, at, at+"/events", at+"/output", at+"/output?byte_offset=0&byte_limit=1000000")
+	}
+	for _, h := range all.Results {
+		at := "/api/heaps/" + h.Heap
+		list = append(list, at, at+"/tags", at+"/lineage", "/api/ledger/blobs/heaps/"+h.Heap)
+	}
+	return list
+}
+
+// brokenOff is what ask returns as the body of an answer that breaks off: its reason
+// is in the log.
+const brokenOff = "the answer broke off"
+
+// ask returns an answer; one that breaks off has the status 500.
+func ask(book *embed.Daybook, url string) (status int, body string) {
+	defer func() {
+		if v := recover(); v == http.ErrAbortHandler {
+			status, body = http.StatusInternalServerError, brokenOff
+		} else if v != nil {
+			panic(v)
+		}
+	}()
+	r := httptest.NewRequest(http.MethodGet, "http://localhost"+url, nil)
+	w := httptest.NewRecorder()
+	book.Handler().ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// readEvents reads the ledger from its beginning to where it ends, or breaks.
+func readEvents(book *embed.Daybook) ([]string, error) {
+	if status, body := ask(book, "/api/events?limit=1"); status == http.StatusOK && body == "" {
+		return nil, nil // following would wait for the first
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var list []string
+	enough := errors.New("that was all")
+	err := book.Follow(ctx, 0, func(batch []events.Event, last uint64) error {
+		for _, e := range batch {
+			raw, err := json.Marshal(e)
+			if err != nil {
+				return err
+			}
+			list = append(list, string(raw))
+		}
+		if batch[len(batch)-1].Seq >= last {
+			return enough
+		}
+		return nil
+	})
+	if errors.Is(err, enough) {
+		err = nil
+	}
+	return list, err
+}
+
+func readFiles(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err == nil {
+			files[name], err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(files, "lock")
+	return files
+}
+
+// try injects one fault into a copy and says what became of it.
+//
+// accept goes on behind what was reported.
+func (y *truth) try(t *testing.T, kind faultKind, seed uint64, accept bool, table *tally) verdict {
+	name := fmt.Sprintf("%s, seed %d", kind.name, seed)
+	bad := func(format string, args ...any) verdict {
+		t.Errorf("%s: "+format, append([]any{name}, args...)...)
+		return forbidden
+	}
+	dir, err := os.MkdirTemp("", "daybook-fault-")
+	if err != nil {
+		return bad("%v", err)
+	}
+	defer os.RemoveAll(dir)
+	files := maps.Clone(y.files)
+	name += ": " + kind.inject(rand.New(rand.NewPCG(seed, 0)), files)
+	for file, content := range files {
+		path := filepath.Join(dir, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)); err != nil {
+			return bad("%v", err)
+		}
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer stop()
+	book, err := embed.Start(ctx, faultOptions(dir, true))
+	if err != nil {
+		if ctx.Err() != nil || len(err.Error()) < 20 {
+			return bad("the start ended with %v", err)
+		}
+		return y.untouched(dir, files, refused, bad)
+	}
+	defer book.Close()
+	damaged := book.Ready(ctx) != nil
+	v := harmless
+	if list, _ := book.Damage(); len(list) > 0 {
+		v = contained
+	}
+	if damaged {
+		v = reported
+	}
+	got, err := readEvents(book)
+	switch {
+	case !slices.Equal(got[:min(len(got), len(y.events))], y.events[:min(len(got), len(y.events))]):
+		return bad("an event was read that is not the one recorded")
+	case err == nil && len(got) < len(y.events) && !damaged:
+		return bad("%d of %d events are there, and nobody was told", len(got), len(y.events))
+	case err != nil && !errors.Is(err, events.ErrDamaged):
+		return bad("reading the ledger: %v", err)
+	case err != nil:
+		v = reported
+	}
+	for url, want := range y.answers {
+		switch status, body := ask(book, url); {
+		case status == http.StatusOK && body == want:
+		case status == http.StatusOK:
+			return bad("%s is answered %.300s, want %.300s", url, body, want)
+		case status < http.StatusInternalServerError:
+			return bad("%s is answered %d: %.300s", url, status, body)
+		case v == contained && (strings.Contains(body, "is damaged in the blob store") || body == brokenOff):
+		case !damaged && book.Ready(ctx) == nil:
+			return bad("%s is answered %d, and the server is ready: %.300s", url, status, body)
+		default:
+			v = reported
+		}
+	}
+	damaged = book.Ready(ctx) != nil
+	switch id, err := book.Submit(ctx, embed.Script{Code: "1"}); {
+	case err == nil && damaged:
+		return bad("a damaged ledger takes a run")
+	case err != nil && !damaged:
+		return bad("a run is refused: %v", err)
+	case err == nil && !damaged && len(got) < len(y.events):
+		return bad("a run is taken, but only %d of %d events can be read", len(got), len(y.events))
+	case err == nil:
+		history, err := book.History(ctx, id)
+		if err != nil || len(history) != 1 || history[0].Seq <= uint64(len(y.events)) {
+			return bad("the run is recorded as %v, %v, after %d events", history, err, len(y.events))
+		}
+		if v != contained {
+			return v
+		}
+	}
+	if err := book.Close(); err != nil {
+		return bad("close: %v", err)
+	}
+	if v = y.untouched(dir, files, v, bad); v != reported && v != contained || !accept {
+		return v
+	}
+	if err := y.accept(ctx, dir); err != nil {
+		return bad("accepting it: %v", err)
+	}
+	table.acceptedOne()
+	return v
+}
+
+// accept goes on behind the damage of a directory: what is left is as it was, what
+// is not is named, nothing takes its place, and all of it can be proven.
+func (y *truth) accept(ctx context.Context, dir string) (err error) {
+	opts := faultOptions(dir, true)
+	opts.AcceptDamage = true
+	last := uint64(len(y.events))
+	for range 2 { // and once more, without the flag
+		book, err := embed.Start(ctx, opts)
+		if err != nil {
+			return err
+		}
+		id, err := book.Submit(ctx, embed.Script{Code: "1"})
+		if err = errors.Join(book.Ready(ctx), err); err != nil {
+			return errors.Join(err, book.Close())
+		}
+		history, err := book.History(ctx, id)
+		if err != nil || len(history) != 1 || history[0].Seq <= last {
+			return errors.Join(fmt.Errorf("a run is recorded as %v after event %d: %w", history, last, err), book.Close())
+		}
+		last = history[0].Seq
+		got, err := readEvents(book)
+		if err = errors.Join(err, book.Close()); err != nil {
+			return err
+		}
+		if err := y.survived(got); err != nil {
+			return err
+		}
+		opts.AcceptDamage = false
+	}
+	r, err := embed.Verify(ctx, embed.VerifyOptions{DataDir: dir})
+	if err != nil {
+		return err
+	}
+	if !r.OK || r.Last < last {
+		return fmt.Errorf("it does not verify:\n%s", r)
+	}
+	return nil
+}
+
+// survived compares what can be read behind accepted damage with what was recorded.
+func (y *truth) survived(got []string) error {
+	var lost events.Lost
+	there := map[uint64]bool{}
+	for _, raw := range got {
+		var e struct {
+			Seq  uint64
+			Data json.RawMessage
+		}
+		if err := json.Unmarshal([]byte(raw), &e); err != nil {
+			return err
+		}
+		if e.Seq <= uint64(len(y.events)) {
+			if there[e.Seq] = true; strip(raw) != strip(y.events[e.Seq-1]) {
+				return fmt.Errorf("event %d is not the one recorded", e.Seq)
+			}
+			continue
+		}
+		var d events.LedgerVolumeOpened
+		if json.Unmarshal(e.Data, &d) == nil && d.Reason == events.VolumeDamaged {
+			lost = d.Losses(e.Seq)
+		}
+	}
+	for i := range y.events {
+		if _, named := lost.At(uint64(i) + 1); named == there[uint64(i)+1] {
+			return fmt.Errorf("event %d is there: %t, and named as lost: %t", i+1, !named, named)
+		}
+	}
+	return nil
+}
+
+// strip is an event without what a reader is told of those before it.
+func strip(raw string) string {
+	var members map[string]json.RawMessage
+	if json.Unmarshal([]byte(raw), &members) != nil {
+		return raw
+	}
+	for _, name := range []string{"Skips", "Lost", "Kept"} {
+		delete(members, name)
+	}
+	text, err := json.Marshal(members)
+	if err != nil {
+		return raw
+	}
+	return string(text)
+}
+
+// wasSetAside reports whether a directory for damaged files holds a file as it was.
+func wasSetAside(dir, file string, content []byte) bool {
+	copies, _ := filepath.Glob(filepath.Join(dir, "damaged-*"))
+	for _, aside := range copies {
+		if raw, err := os.ReadFile(filepath.Join(aside, file)); err == nil && bytes.Equal(raw, content) {
+			return true
+		}
+	}
+	return false
+}
+
+// untouched reports v unless files of the streams are not as they were found.
+func (y *truth) untouched(dir string, files map[string][]byte, v verdict, bad func(string, ...any) verdict) verdict {
+	for file, content := range files {
+		if !strings.HasSuffix(file, ".blk") || strings.HasPrefix(file, "readonly") {
+			continue
+		}
+		now, err := os.ReadFile(filepath.Join(dir, file))
+		if err == nil && bytes.Equal(now, content) || v == contained && (bytes.HasPrefix(now, content) || wasSetAside(dir, file, content)) {
+			continue
+		}
+		return bad("the damaged file %s was changed, %v", file, err)
+	}
+	return v
+}

@@ -1,0 +1,354 @@
+package torture_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/dev/tier"
+)
+
+var (
+	kills = flag.Int("kills", tier.Choose(3, 12), "how often to kill the server")
+	round = flag.Duration("round", 900*time.Millisecond, "how long the server may live at most after its first promise")
+	seed  = flag.Uint64("seed", 0, "seed of the random moments; 0 picks one")
+)
+
+// setSeed picks the seed of the random moments if none was given.
+var setSeed = sync.OnceFunc(func() {
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano())
+	}
+})
+
+// unhurried lets a test of the ordinary size run beside others of its kind: they wait for
+// processes most of the time. The long versions have the machine to themselves.
+func unhurried(t *testing.T) {
+	if *kills <= 12 && *consumerKills <= 10 {
+		t.Parallel()
+	}
+}
+
+// promises is what clients were told and hold the server to.
+type promises struct {
+	mu        sync.Mutex
+	accepted  map[string]string // execution id -> what was asked, for the report
+	cancelled map[string]bool   // cancel answered ok
+	ended     map[string]string // execution id -> terminal status seen
+	edits     map[uint64]string // position of a tag edit -> heap
+	heaps     []string
+	// From began on, the disk was being taken away, and since done it is gone. An
+	// acknowledgement that a client sees in between may be one that a machine
+	// without power could not have given, and is no promise; of what was asked
+	// later there must be none.
+	began, done time.Time
+	late        []string
+}
+
+// note records a promise of something that was asked at a time, with p.mu held.
+func (p *promises) note(asked time.Time, what string, record func()) {
+	switch {
+	case p.began.IsZero():
+		record()
+	case !p.done.IsZero() && asked.After(p.done):
+		p.late = append(p.late, what)
+	}
+}
+
+func newPromises() *promises {
+	return &promises{accepted: map[string]string{}, cancelled: map[string]bool{}, ended: map[string]string{}, edits: map[uint64]string{}}
+}
+
+// TestKill kills a loaded server with SIGKILL at random moments, and then
+// checks that no acknowledged event is missing and every execution has exactly
+// one terminal event. "make torture" runs the long version.
+func TestKill(t *testing.T) {
+	unhurried(t)
+	setSeed()
+	t.Logf("%d kills, -seed=%d", *kills, *seed)
+	random := rand.New(rand.NewPCG(*seed, 1))
+	s := newServer(t)
+	p := newPromises()
+	var starting time.Duration
+	for n := range *kills {
+		begun := time.Now()
+		s.start()
+		starting += time.Since(begun)
+		if n == 0 {
+			p.makeHeaps(t, s)
+		}
+		p.round(s, random, s.kill)
+		if n%50 == 49 {
+			t.Logf("%d kills, %d executions, %d cancels, %d tag edits promised", n+1, len(p.accepted), len(p.cancelled), len(p.edits))
+		}
+	}
+	s.start()
+	p.settle(t, s)
+	p.check(t, s)
+	t.Logf("%d kills: %d executions, %d cancels and %d tag edits were acknowledged; mean start %v", *kills, len(p.accepted), len(p.cancelled), len(p.edits), (starting / time.Duration(*kills)).Round(time.Millisecond))
+}
+
+// round loads a ready server from six clients until something was promised and a
+// random moment has come, and then has it ended.
+func (p *promises) round(s *server, random *rand.Rand, end func()) {
+	// Something must be promised in every round, or it would prove nothing.
+	before := p.count()
+	ctx, stop := context.WithCancel(context.Background())
+	var clients sync.WaitGroup
+	for c := range 6 {
+		clientSeed := random.Uint64()
+		clients.Go(func() { p.load(ctx, s, c, rand.New(rand.NewPCG(clientSeed, uint64(c)))) })
+	}
+	for p.count() == before {
+		time.Sleep(time.Millisecond) // until the first promise of the round
+	}
+	time.Sleep(time.Duration(random.Int64N(int64(*round)))) // the random moment is the point
+	end()
+	stop()
+	clients.Wait()
+}
+
+func (p *promises) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.accepted)
+}
+
+// load is one client: it submits, cancels, tags and reads until the server is
+// gone, and notes only what the server acknowledged.
+func (p *promises) load(ctx context.Context, s *server, client int, random *rand.Rand) {
+	// Bounded, so that the backlog of a thousand rounds can be worked off.
+	for n := 0; n < 8 && ctx.Err() == nil; n++ {
+		var body map[string]any
+		kind := random.IntN(6)
+		if kind == 3 && client > 0 {
+			kind = 0 // loops keep the slots from everything else: one client's are enough
+		}
+		switch kind {
+		case 0:
+			body = map[string]any{"code": "1 + 1"}
+		case 1:
+			body = map[string]any{"code": "for (let i = 0; i < 300; i++) console.log('line', i); 'done'", "session": fmt.Sprintf("s%d", random.IntN(3))}
+		case 2:
+			body = map[string]any{"code": "globalThis.n = (globalThis.n ?? 0) + 1", "tags": map[string]string{"kind": "counter"}, "session": "tagged"}
+			if heap := p.anyHeap(random); heap != "" {
+				body["heap"] = heap
+			}
+		case 3:
+			body = map[string]any{"code": "while (true) {}", "execution_timeout_secs": 1}
+		case 4:
+			body = map[string]any{"code": "await new Promise(r => setTimeout(r, 150)); console.log('late'); throw new Error('on purpose')"}
+		case 5:
+			body = map[string]any{"code": "console.log('x'.repeat(100000)); [1,2,3]"}
+		}
+		asked := time.Now()
+		status, answer, _, err := s.send(ctx, http.MethodPost, "/api/exec", body)
+		if err != nil {
+			return
+		}
+		id, _ := answer["execution_id"].(string)
+		if status != http.StatusAccepted || id == "" {
+			continue
+		}
+		p.mu.Lock()
+		p.note(asked, "execution "+id, func() { p.accepted[id] = fmt.Sprint(body["code"]) })
+		p.mu.Unlock()
+		// Heaps of earlier rounds: this round's runs may wait behind a long queue.
+		if heap := p.anyHeap(random); heap != "" && random.IntN(3) == 0 && !p.tag(ctx, s, heap, n) {
+			return
+		}
+		switch {
+		case kind == 3 && random.IntN(8) > 0:
+			status, _, _, err := s.send(ctx, http.MethodPost, "/api/executions/"+id+"/cancel", nil)
+			if err != nil {
+				return
+			}
+			if status == http.StatusOK {
+				p.mu.Lock()
+				if p.began.IsZero() {
+					p.cancelled[id] = true
+				}
+				p.mu.Unlock()
+			}
+		case random.IntN(3) == 0:
+			status, answer, _, err := s.send(ctx, http.MethodGet, "/api/executions/"+id+"?wait=1", nil)
+			if err != nil {
+				return
+			}
+			if st, _ := answer["status"].(string); status == http.StatusOK && st != "running" {
+				heap, _ := answer["heap"].(string)
+				p.mu.Lock()
+				if p.began.IsZero() {
+					p.ended[id] = st
+				}
+				if heap != "" && p.began.IsZero() {
+					p.heaps = append(p.heaps, heap)
+				}
+				p.mu.Unlock()
+				if heap != "" && !p.tag(ctx, s, heap, n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// makeHeaps runs a few scripts to their end, so that there are heaps to tag from
+// the first round on.
+func (p *promises) makeHeaps(t *testing.T, s *server) {
+	t.Helper()
+	for n := range 5 {
+		code := fmt.Sprintf("globalThis.n = %d", n)
+		_, answer, _, err := s.send(t.Context(), http.MethodPost, "/api/exec", map[string]any{"code": code})
+		id, _ := answer["execution_id"].(string)
+		if err == nil {
+			_, answer, _, err = s.send(t.Context(), http.MethodGet, "/api/executions/"+id+"?wait=30", nil)
+		}
+		heap, _ := answer["heap"].(string)
+		if err != nil || heap == "" {
+			t.Fatalf("a first run: %v, %v", answer, err)
+		}
+		p.accepted[id], p.ended[id] = code, "completed"
+		p.heaps = append(p.heaps, heap)
+	}
+}
+
+func (p *promises) anyHeap(random *rand.Rand) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.heaps) == 0 {
+		return ""
+	}
+	return p.heaps[random.IntN(len(p.heaps))]
+}
+
+func (p *promises) tag(ctx context.Context, s *server, heap string, n int) bool {
+	asked := time.Now()
+	status, _, seq, err := s.send(ctx, http.MethodPut, "/api/heaps/"+heap+"/tags", map[string]any{"tags": map[string]string{"n": fmt.Sprint(n)}})
+	if err != nil {
+		return false
+	}
+	if status == http.StatusOK {
+		p.mu.Lock()
+		p.note(asked, fmt.Sprintf("tag edit %d", seq), func() { p.edits[seq] = heap })
+		p.mu.Unlock()
+	}
+	return true
+}
+
+// settle waits until no accepted execution is running.
+func (p *promises) settle(t *testing.T, s *server) {
+	t.Helper()
+	deadline := time.Now().Add(5*time.Minute + time.Duration(len(p.accepted))*50*time.Millisecond)
+	for {
+		status, answer, _, err := s.send(context.Background(), http.MethodGet, "/api/executions?status=running&limit=1", nil)
+		if err != nil || status != http.StatusOK {
+			t.Fatalf("list running executions: %d %v %v", status, answer, err)
+		}
+		running, _ := answer["executions"].([]any)
+		if len(running) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still running after the deadline: %v\n%s", running, tail(s.log.String()))
+		}
+		time.Sleep(100 * time.Millisecond) // polling another process
+	}
+}
+
+// check reads the whole ledger and holds it against the promises.
+func (p *promises) check(t *testing.T, s *server) {
+	t.Helper()
+	requested := map[string]int{}
+	terminals := map[string][]string{}
+	settled := map[string]bool{}
+	named := map[string]bool{}
+	entries := map[string][]int64{}
+	bySeq := map[uint64]recorded{}
+	var last uint64
+	for _, e := range s.ledger() {
+		if e.Seq != last+1 {
+			t.Fatalf("position %d follows %d", e.Seq, last)
+		}
+		last = e.Seq
+		bySeq[e.Seq] = e
+		typ := events.Type(e.Type)
+		switch {
+		case typ == events.TypeExecutionRequested:
+			requested[e.Subject]++
+			if strings.Contains(string(e.Data), `"session":`) {
+				named[e.Subject] = true
+			}
+		case typ.Terminal():
+			st, _ := typ.Status()
+			terminals[e.Subject] = append(terminals[e.Subject], string(st))
+		case typ == events.TypeSessionEntryRecorded:
+			var d events.SessionEntryRecorded
+			if err := json.Unmarshal(e.Data, &d); err != nil {
+				t.Fatal(err)
+			}
+			entries[d.Session] = append(entries[d.Session], d.Index)
+			if settled[d.ExecutionID] {
+				t.Errorf("%s has two session entries", d.ExecutionID)
+			}
+			settled[d.ExecutionID] = true
+		}
+	}
+	for _, what := range p.late {
+		t.Errorf("%s was acknowledged although the disk was gone before it was asked for", what)
+	}
+	for id, asked := range p.accepted {
+		if requested[id] != 1 {
+			t.Errorf("%s (%s) was accepted but is on record %d times", id, asked, requested[id])
+		}
+	}
+	for id, n := range requested {
+		if n != 1 {
+			t.Errorf("%s was requested %d times", id, n)
+		}
+		if len(terminals[id]) != 1 {
+			t.Errorf("%s has %d terminal events %v", id, len(terminals[id]), terminals[id])
+		}
+		if named[id] && !settled[id] {
+			t.Errorf("%s ended but its session has no entry for it", id)
+		}
+	}
+	for id := range p.cancelled {
+		if got := terminals[id]; len(got) != 1 || got[0] != "cancelled" {
+			t.Errorf("%s: the cancel was acknowledged, recorded is %v", id, got)
+		}
+	}
+	for id, status := range p.ended {
+		if got := terminals[id]; len(got) != 1 || got[0] != status {
+			t.Errorf("%s was seen %s, recorded is %v", id, status, got)
+		}
+	}
+	for seq, heap := range p.edits {
+		if e := bySeq[seq]; e.Type != string(events.TypeHeapTagged) || e.Subject != heap {
+			t.Errorf("position %d was promised to be a tag edit of %s, it is %s of %s", seq, heap, e.Type, e.Subject)
+		}
+	}
+	for session, indices := range entries {
+		for i, index := range indices {
+			if index != int64(i) {
+				t.Fatalf("session %s: entry %d has index %d", session, i, index)
+			}
+		}
+	}
+	t.Logf("ledger: %d events, %d executions, %d sessions", last, len(requested), len(entries))
+}
+
+func tail(s string) string {
+	if len(s) > 8000 {
+		return "…" + s[len(s)-8000:]
+	}
+	return s
+}

@@ -1,0 +1,271 @@
+package torture_test
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// buildDir is where buildDaybook stored the command; empty if no test needed it.
+var buildDir string
+
+// buildDaybook builds the real command once for all tests. "go run" takes it from the
+// build cache if its sources did not change; "go build" would link it each time.
+var buildDaybook = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "daybook-torture-")
+	if err != nil {
+		return "", err
+	}
+	buildDir = dir
+	bin := filepath.Join(dir, "daybook")
+	cmd := exec.Command("go", "run", "-exec", `sh -c 'cp "$0" "$BIN"'`, "../../..")
+	cmd.Env = append(os.Environ(), "BIN="+bin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build daybook: %w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+func TestMain(m *testing.M) {
+	if consume, ok := consumers[os.Getenv(consumerVariable)]; ok {
+		consume() // this process is a consumer that a test has started
+	}
+	code := m.Run()
+	if buildDir != "" {
+		os.RemoveAll(buildDir)
+	}
+	os.Exit(code)
+}
+
+// server is a daybook process that can be killed and started again on the same
+// data and address.
+type server struct {
+	t    testing.TB
+	bin  string
+	dir  string
+	addr string
+	nats string // address of the NATS listener; empty for none
+	// flags are given to the server besides.
+	flags []string
+	cmd   *exec.Cmd
+	log   *lockedBuffer
+}
+
+func newServer(t testing.TB) *server {
+	t.Helper()
+	bin, err := buildDaybook()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, bin: bin, dir: t.TempDir(), addr: freeAddr(t)}
+	t.Cleanup(s.kill)
+	return s
+}
+
+// freeAddr is an address for a server that is killed and started again. Its port is below
+// those that the kernel gives to connections, which would take it in between.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+func (s *server) url() string { return "http://" + s.addr }
+
+// start launches the server and waits until it is ready.
+func (s *server) start() {
+	s.t.Helper()
+	s.launch()
+	s.awaitReady()
+}
+
+// launch starts the process and does not wait.
+func (s *server) launch() {
+	s.t.Helper()
+	s.log = &lockedBuffer{}
+	s.cmd = exec.Command(s.bin, append([]string{"serve", "--data-dir", s.dir, "--http-addr", s.addr, "--nats-addr", cmp.Or(s.nats, "off"), "--log-level", "info"}, s.flags...)...)
+	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s.cmd.Env = []string{"HOME=" + s.dir, "PATH=" + os.Getenv("PATH")}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// awaitReady returns when the server is ready.
+func (s *server) awaitReady() {
+	s.t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for {
+		resp, err := http.Get(s.url() + "/readyz")
+		if err == nil {
+			io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		if s.cmd.ProcessState != nil || time.Now().After(deadline) || s.exited() {
+			s.t.Fatalf("the server did not become ready:\n%s", s.log.String())
+		}
+		time.Sleep(5 * time.Millisecond) // polling another process
+	}
+}
+
+// exited reports whether the process is gone although nobody killed it.
+func (s *server) exited() bool {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/stat")
+	if err != nil {
+		return true
+	}
+	_, rest, _ := bytes.Cut(raw, []byte(") "))
+	return len(rest) > 0 && rest[0] == 'Z'
+}
+
+// kill ends the process with SIGKILL and waits until it is gone.
+func (s *server) kill() {
+	if s.cmd == nil || s.cmd.ProcessState != nil {
+		return
+	}
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+}
+
+// post sends JSON and decodes the answer. The error is of the transport only.
+func (s *server) send(ctx context.Context, method, path string, body any) (status int, answer map[string]any, seq uint64, err error) {
+	var payload io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return 0, nil, 0, err
+		}
+		payload = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, s.url()+path, payload)
+	if err != nil {
+		return 0, nil, 0, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, 0, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, nil, 0, err
+	}
+	_ = json.Unmarshal(raw, &answer)
+	seq, _ = strconv.ParseUint(resp.Header.Get("Daybook-Sequence"), 10, 64)
+	return resp.StatusCode, answer, seq, nil
+}
+
+// recorded is an event as /api/events shows it.
+type recorded struct {
+	Seq     uint64          `json:"-"`
+	ID      string          `json:"id"`
+	Type    string          `json:"type"`
+	Subject string          `json:"subject"`
+	Data    json.RawMessage `json:"data"`
+	Raw     map[string]any  `json:"-"`
+}
+
+// ledger reads every event from the beginning.
+func (s *server) ledger() []recorded {
+	s.t.Helper()
+	var all []recorded
+	for after := uint64(0); ; {
+		req, _ := http.NewRequest(http.MethodGet, fmt.Sprintf("%s/api/events?after=%d&limit=1000", s.url(), after), nil)
+		req.Header.Set("Accept", "application/x-ndjson")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if resp.StatusCode != http.StatusOK {
+			raw, _ := io.ReadAll(resp.Body)
+			s.t.Fatalf("read the ledger: %s: %s", resp.Status, raw)
+		}
+		n := 0
+		in := bufio.NewScanner(resp.Body)
+		in.Buffer(nil, 4<<20)
+		for in.Scan() {
+			var e recorded
+			if err := json.Unmarshal(in.Bytes(), &e); err != nil {
+				s.t.Fatalf("%v in %s", err, in.Bytes())
+			}
+			if err := json.Unmarshal(in.Bytes(), &e.Raw); err != nil {
+				s.t.Fatal(err)
+			}
+			e.Seq = sequenceOf(s.t, e.Raw)
+			after = e.Seq
+			all = append(all, e)
+			n++
+		}
+		resp.Body.Close()
+		if err := in.Err(); err != nil {
+			s.t.Fatal(err)
+		}
+		if n == 0 {
+			return all
+		}
+	}
+}
+
+func sequenceOf(t testing.TB, e map[string]any) uint64 {
+	t.Helper()
+	switch v := e["sequence"].(type) {
+	case float64:
+		return uint64(v)
+	case string:
+		n, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	default:
+		t.Fatalf("event has no sequence: %v", e)
+		return 0
+	}
+}
+
+// lockedBuffer collects the output of a process.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

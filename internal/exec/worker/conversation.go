@@ -1,0 +1,282 @@
+package worker
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"daybook/internal/exec/v8"
+)
+
+const maxText = 16 << 20
+
+// maxTimers is more timers than fit into the largest heap.
+const maxTimers = 1 << 28
+
+// conversation checks what a worker says about one task. It is the parent's
+// defence against a worker that a script has taken over: anything out of order,
+// out of bounds or malformed is an error that ends the worker.
+type conversation struct {
+	maxHeap int64 // bytes of heap it may send
+	resumes bool  // the task has a heap
+	carried *v8.Carried
+	// hideNames leaves names that the script chose out of warnings.
+	hideNames bool
+	began     bool // lines, calls or waits came: code ran
+	calls     calls
+	call      *call // one that is whole and to be carried out
+
+	accepted bool
+	ended    bool // the end header came; bodies follow
+	complete bool
+	end      endHeader
+	text     []byte
+	heap     []byte
+	// heapTaken counts the received bytes of the heap. With dropHeap they are discarded.
+	dropHeap  bool
+	heapTaken int64
+}
+
+// take advances by one frame and returns the lines it held, if any.
+func (c *conversation) take(t frameType, payload []byte) ([]Line, error) {
+	switch {
+	case c.complete:
+		return nil, fmt.Errorf("%w: frame %q after the end", errProtocol, t)
+	case t == frameAccepted && !c.accepted:
+		if len(payload) != 0 {
+			return nil, fmt.Errorf("%w: an acceptance carries %d bytes", errProtocol, len(payload))
+		}
+		c.accepted = true
+		return nil, nil
+	case !c.accepted:
+		return nil, fmt.Errorf("%w: frame %q before the task was accepted", errProtocol, t)
+	case t == frameCarried && c.resumes && c.carried == nil && !c.began && !c.ended:
+		return nil, c.takeCarried(payload)
+	case c.calls.coming != nil:
+		if t != frameData {
+			return nil, fmt.Errorf("%w: frame %q instead of arguments", errProtocol, t)
+		}
+		return nil, c.broke(c.calls.takeArguments(payload))
+	case c.calls.waiting && t != frameEnd && !c.ended:
+		return nil, fmt.Errorf("%w: frame %q while it waits", errProtocol, t)
+	case t == frameCall && !c.ended:
+		c.began = true
+		return nil, c.broke(c.calls.takeCall(payload))
+	case t == frameWait && !c.ended:
+		c.began = true
+		return nil, c.broke(nil, c.calls.takeWait(payload))
+	case t == frameLines && !c.ended:
+		c.began = true
+		lines, err := parseLines(payload)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errProtocol, err)
+		}
+		return lines, nil
+	case t == frameEnd && !c.ended:
+		return nil, c.takeEnd(payload)
+	case t == frameData && c.ended:
+		return nil, c.takeData(payload)
+	default:
+		return nil, fmt.Errorf("%w: unexpected frame %q", errProtocol, t)
+	}
+}
+
+// broke keeps a call that is whole, and says of an error whose it is.
+func (c *conversation) broke(whole *call, err error) error {
+	if err != nil && !errors.Is(err, errProtocol) {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	c.call = whole
+	return err
+}
+
+func (c *conversation) takeEnd(payload []byte) error {
+	if err := decodeMessage(payload, &c.end); err != nil {
+		return err
+	}
+	if err := c.checkEnd(); err != nil {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	c.ended = true
+	c.text = make([]byte, 0, c.end.TextSize)
+	// A large heap grows as it comes: its announced size is only a promise.
+	c.expectHeap(c.end.HeapSize)
+	c.complete = c.end.TextSize == 0 && c.end.HeapSize == 0
+	return nil
+}
+
+func (c *conversation) checkEnd() error {
+	e := &c.end
+	ran := e.End != endSyntax && e.End != endInternal
+	savable := saved(e.End)
+	switch e.End {
+	case endCompleted, endException, endSyntax, endNeverSettled, endOutOfMemory, endTerminated, endUnserializable, endInternal:
+	default:
+		return fmt.Errorf("a run ended as %.40q", e.End)
+	}
+	switch {
+	case e.TextSize < 0 || e.TextSize > maxText:
+		return fmt.Errorf("a text of %d bytes", e.TextSize)
+	case !e.HasText && (e.TextSize > 0 || e.Truncated):
+		return fmt.Errorf("no text, yet %d bytes of it", e.TextSize)
+	case e.TextSize == 0 && e.End != endCompleted && e.End != endOutOfMemory && e.End != endTerminated:
+		return fmt.Errorf("no word on a run that ended as %s", e.End)
+	case saved(e.End) && c.resumes && c.carried == nil:
+		return errors.New("no word on the heap that the run started from")
+	case e.End == endCompleted && len(c.calls.inFlight) > 0:
+		return fmt.Errorf("a run that completed before %d of its calls were answered", len(c.calls.inFlight))
+	case e.HeapSize < 0 || e.HeapSize > c.maxHeap:
+		return fmt.Errorf("a heap of %d bytes, %d are allowed", e.HeapSize, c.maxHeap)
+	case e.HeapSize > 0 && !savable:
+		return fmt.Errorf("a heap from a run that ended as %s", e.End)
+	case c.maxHeap > 0 && e.HeapSize == 0 && e.End == endCompleted:
+		return fmt.Errorf("no heap from a stateful run that completed")
+	case e.CPUMicros < 0 || e.CPUMicros > int64(24*time.Hour/time.Microsecond) || e.PeakHeap < 0:
+		return fmt.Errorf("impossible measurements")
+	case e.TimersCancelled < 0 || e.TimersCancelled > maxTimers || e.TimersCancelled > 0 && (e.HeapSize == 0 || e.End == endCompleted):
+		return fmt.Errorf("%d timers cancelled in a run that ended as %s", e.TimersCancelled, e.End)
+	case len(e.Warnings) > 8:
+		return fmt.Errorf("%d warnings", len(e.Warnings))
+	}
+	for _, w := range e.Warnings {
+		if len(w) > 1<<10 || !utf8.ValidString(w) {
+			return fmt.Errorf("a malformed warning")
+		}
+	}
+	if e.TranspiledSHA256 != "" || ran {
+		b, err := hex.DecodeString(e.TranspiledSHA256)
+		if err != nil || len(b) != 32 {
+			return fmt.Errorf("a malformed hash")
+		}
+		e.TranspiledSHA256 = hex.EncodeToString(b) // lower case
+	}
+	return nil
+}
+
+func (c *conversation) takeData(payload []byte) error {
+	if len(payload) == 0 {
+		return fmt.Errorf("%w: an empty data frame", errProtocol)
+	}
+	if room := c.end.TextSize - int64(len(c.text)); room > 0 {
+		if int64(len(payload)) > room {
+			return fmt.Errorf("%w: more text than announced", errProtocol)
+		}
+		c.text = append(c.text, payload...)
+	} else {
+		if c.heapTaken+int64(len(payload)) > c.end.HeapSize {
+			return fmt.Errorf("%w: more heap than announced", errProtocol)
+		}
+		c.heapTaken += int64(len(payload))
+		switch room := c.room(frameData, len(payload)); {
+		case c.dropHeap:
+		case len(room) > 0 && &room[0] == &payload[0]:
+			c.heap = c.heap[:len(c.heap)+len(payload)] // it was read to where it belongs
+		default:
+			c.heap = append(c.heap, payload...)
+		}
+	}
+	c.complete = int64(len(c.text)) == c.end.TextSize && c.heapTaken == c.end.HeapSize
+	if c.complete && !utf8.Valid(c.text) {
+		return fmt.Errorf("%w: a text that is not UTF-8", errProtocol)
+	}
+	return nil
+}
+
+// expectHeap makes room for a heap of n bytes, if there is not enough.
+func (c *conversation) expectHeap(n int64) {
+	if n = min(n, c.maxHeap, 4<<20); int64(cap(c.heap)) < n {
+		c.heap = make([]byte, 0, n)
+	}
+}
+
+// reserveHeap waits for memory for the announced heap and allocates it at once:
+// memory that is not written to costs nothing.
+func (c *conversation) reserveHeap(ctx context.Context, reserve func(context.Context, int64) error) error {
+	if c.end.HeapSize == 0 || reserve == nil {
+		return nil
+	}
+	if err := reserve(ctx, c.end.HeapSize); err != nil {
+		return fmt.Errorf("receive the heap of the run: %w", err)
+	}
+	if int64(cap(c.heap)) < c.end.HeapSize {
+		c.heap = make([]byte, 0, c.end.HeapSize)
+	}
+	return nil
+}
+
+// discardHeap drops the heap. The worker still has to send it.
+func (c *conversation) discardHeap() { c.dropHeap, c.heap = true, nil }
+
+// room returns where the next piece of the heap may be read to, so that it need
+// not be copied; nil for anything else.
+func (c *conversation) room(t frameType, n int) []byte {
+	have := len(c.heap)
+	if t != frameData || !c.ended || c.dropHeap || int64(len(c.text)) < c.end.TextSize || int64(have+n) > c.end.HeapSize || have+n > cap(c.heap) {
+		return nil
+	}
+	return c.heap[have : have+n : have+n]
+}
+
+// cost returns the CPU time and the peak heap of the run: what the worker reports if
+// its end came, else the CPU time that its process used, and the peak that V8 reported
+// when it ended the process.
+func (c *conversation) cost(clock cpuClock, reportedPeak func() int64) (cpu time.Duration, peakHeap int64) {
+	if c.ended {
+		return clock.reported(time.Duration(c.end.CPUMicros) * time.Microsecond), c.end.PeakHeap
+	}
+	cpu, _ = clock.used()
+	return cpu, reportedPeak()
+}
+
+// outcome translates a complete conversation.
+func (c *conversation) outcome() Outcome {
+	o := Outcome{
+		Status:           StatusFailed,
+		TranspiledSHA256: c.end.TranspiledSHA256,
+		TimersCancelled:  c.end.TimersCancelled,
+		Warnings:         c.end.Warnings,
+	}
+	if len(c.heap) > 0 {
+		o.Heap = c.heap
+	}
+	text := string(c.text)
+	switch c.end.End {
+	case endCompleted:
+		o.Status = StatusCompleted
+		if c.end.HasText {
+			o.Result = &text
+			o.ResultTruncated = c.end.Truncated
+		}
+		return o
+	case endOutOfMemory:
+		o.Reason, o.Error = ReasonOutOfMemory, outOfMemoryText
+	case endSyntax:
+		o.Reason, o.Error = ReasonSyntaxError, text
+	case endNeverSettled:
+		o.Reason, o.Error = ReasonNeverSettled, text
+	case endUnserializable:
+		o.Reason, o.Error = ReasonUnserializableHeap, text
+	case endTerminated:
+		// Nobody asked for it, or it would not be the outcome.
+		o.Reason, o.Error = ReasonWorkerDied, "The worker ended the execution without being asked to"
+	case endInternal:
+		o.Reason, o.Error = ReasonWorkerDied, text
+	default:
+		o.Reason, o.Error = ReasonException, text
+	}
+	return o
+}
+
+// reusable tells whether the worker is as good as new.
+func (c *conversation) reusable() bool {
+	return c.complete && (c.end.End == endCompleted || c.end.End == endException || c.end.End == endSyntax || c.end.End == endNeverSettled)
+}
+
+// stopped reports whether a worker that was asked to end its run may serve again. It
+// may have ended by itself before.
+func (c *conversation) stopped() bool {
+	return c.reusable() || c.complete && c.end.End == endTerminated
+}

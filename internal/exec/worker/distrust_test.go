@@ -1,0 +1,158 @@
+package worker_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/internal/exec/worker"
+)
+
+func hostilePool(t *testing.T, how string) *worker.Pool {
+	t.Helper()
+	pool := worker.New(worker.Options{Idle: -1, StartTimeout: 20 * time.Second})
+	pool.UseProgram("/proc/self/exe", "hostile-worker", how)
+	t.Cleanup(func() { pool.Close() })
+	return pool
+}
+
+// A worker that breaks the protocol in any way is killed, and the run has an
+// outcome that says so.
+func TestWorkerBreaksProtocol(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{
+		"speaks before accepting", "garbage", "oversized frame", "empty frame", "unknown frame", "accepts twice", "lines of nothing",
+		"line cut short", "line of invalid UTF-8", "line with a line end", "line of no level", "data before the end", "end that is no JSON",
+		"end with unknown fields", "end of no kind", "huge text", "huge heap", "negative heap", "heap after running out of memory",
+		"more text than announced", "more heap than announced", "lines after the end", "text of invalid UTF-8",
+		"calls what is not offered", "calls a server of no name", "repeats a call", "skips a call", "calls with huge arguments", "calls with no arguments", "calls with arguments that are not UTF-8",
+		"more arguments than announced", "lines among arguments", "more calls at a time", "waits for nothing", "waits until no time", "calls after the end",
+		"completes with a call pending",
+	} {
+		t.Run(how, func(t *testing.T) {
+			pool := hostilePool(t, how)
+			task := hostileTask("1+1")
+			task.Timeout = 20 * time.Second
+			task.Servers, task.Host = map[string][]string{"s": {"t"}}, &silent{make(chan struct{})}
+			o, err := pool.Run(t.Context(), task, discard)
+			if err != nil || o.Status != worker.StatusFailed || o.Reason != worker.ReasonProtocol || !strings.HasPrefix(o.Error, "Worker broke protocol: ") || o.Heap != nil {
+				t.Fatalf("%+v, %v", o, err)
+			}
+			if idle := pool.IdleWorkers(); len(idle) != 0 {
+				t.Errorf("it was kept: %v", idle)
+			}
+		})
+	}
+}
+
+func TestWorkerMisbehaves(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ how, reason, text string }{
+		{"promises a heap and hangs", worker.ReasonTimeout, "Execution timed out"},
+		{"floods lines", worker.ReasonTimeout, "Execution timed out"},
+		{"closes its output", worker.ReasonWorkerDied, "The worker process died: killed by SIGKILL"},
+		{"exits in the middle", worker.ReasonWorkerDied, "The worker process died: exit status 42"},
+		{"floods standard error", worker.ReasonWorkerDied, "The worker process died: exit status 43: noise"},
+		{"leaves a child with the pipes", worker.ReasonWorkerDied, "The worker process died: exit status 44"},
+		{"speaks after the end", "", ""},
+	} {
+		t.Run(test.how, func(t *testing.T) {
+			pool := hostilePool(t, test.how)
+			task := hostileTask("1+1")
+			if test.reason != worker.ReasonTimeout {
+				task.Timeout = 20 * time.Second // it ends without it, on a slow machine too
+			}
+			o, err := pool.Run(t.Context(), task, discard)
+			if err != nil || o.Reason != test.reason || !strings.HasPrefix(o.Error, test.text) {
+				t.Fatalf("%+v, %v", o, err)
+			}
+			if o.WallTime > 20*time.Second {
+				t.Errorf("took %s", o.WallTime)
+			}
+		})
+	}
+}
+
+// A worker that served before may lack memory because of the run before: then another one
+// gets the task. A fresh one lacks it because of the task.
+func TestMemoryOfTheRunBefore(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	pool.UseProgram("/proc/self/exe", "hostile-worker", "has no memory for its second task")
+	defer pool.Close()
+	for n := range 4 {
+		o, err := pool.Run(t.Context(), patient("1+1"), discard)
+		if err != nil || o.Status != worker.StatusCompleted {
+			t.Errorf("run %d: %+v, %v", n+1, o, err)
+		}
+	}
+	fresh := hostilePool(t, "has no memory for its task")
+	o, err := fresh.Run(t.Context(), patient("1+1"), discard)
+	if err != nil || o.Reason != worker.ReasonOutOfMemory || o.Error != worker.OutOfMemory {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+func TestWorkerDoesNotStart(t *testing.T) {
+	t.Parallel()
+	for how, want := range map[string]string{
+		"not ready":             "instead of ready",
+		"dies before accepting": "worker died before it took the task: exit status 9",
+	} {
+		pool := hostilePool(t, how)
+		if o, err := pool.Run(t.Context(), hostileTask("1"), discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, %v; want %q", how, o, err, want)
+		}
+	}
+
+	slow := worker.New(worker.Options{Idle: -1, StartTimeout: 100 * time.Millisecond})
+	slow.UseProgram("/proc/self/exe", "hostile-worker", "never ready")
+	defer slow.Close()
+	if _, err := slow.Engine(t.Context()); err == nil || !strings.Contains(err.Error(), "not ready after 100ms") {
+		t.Errorf("never ready: %v", err)
+	}
+
+	missing := worker.New(worker.Options{Idle: -1})
+	missing.UseProgram("/nonexistent/program")
+	defer missing.Close()
+	if _, err := missing.Engine(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "start worker: ") {
+		t.Errorf("missing program: %v", err)
+	}
+
+	other := worker.New(worker.Options{Idle: -1})
+	other.UseProgram("/bin/true", "true")
+	defer other.Close()
+	if _, err := other.Engine(t.Context()); err == nil || !strings.Contains(err.Error(), "ended before it was ready") {
+		t.Errorf("another program: %v", err)
+	}
+}
+
+// Workers that died while idle cost the next run nothing but time.
+func TestIdleWorkersDie(t *testing.T) {
+	t.Parallel()
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	task := hostileTask("1+1")
+	task.Timeout = 20 * time.Second
+	for range 5 {
+		o, err := pool.Run(t.Context(), task, discard)
+		if err != nil || o.Status != worker.StatusCompleted {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		pool.KillIdle()
+	}
+}
+
+func TestConversationAllocatesAsItReceives(t *testing.T) {
+	c := worker.NewConversation(1 << 31)
+	if _, err := c.Take('A', nil); err != nil {
+		t.Fatal(err)
+	}
+	end := `{"end":"exception","has_text":true,"text_size":16777216,"heap_size":2147483648,"transpiled_sha256":"` + strings.Repeat("ab", 32) + `"}`
+	if _, err := c.Take('E', []byte(end)); err != nil {
+		t.Fatal(err)
+	}
+	if c.Held() > 32<<20 {
+		t.Errorf("%d bytes were set aside for a promise", c.Held())
+	}
+}

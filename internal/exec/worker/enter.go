@@ -1,0 +1,41 @@
+package worker
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"daybook/internal/exec/v8"
+)
+
+// A program that imports this package is its own worker. The check must come
+// before main, because main belongs to somebody else: a server, an embedding
+// program, a test binary.
+func init() {
+	if isWorker(os.Args) {
+		os.Exit(serve(os.Stdin, os.Stdout, confine))
+	}
+}
+
+// isWorker tells whether a Pool started this process: its arguments are those of
+// a worker, and its standard input and output are pipes. serve then insists on
+// the greeting.
+func isWorker(args []string) bool {
+	if len(args) != 4 || args[0] != v8.WorkerArg0 || args[1] != v8.WorkerArg1 {
+		return false
+	}
+	for fd := range 2 {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
+			return false
+		}
+	}
+	return true
+}
+
+// workerArgs are the arguments a worker is started with; dataLimit bounds its
+// data segment, in bytes.
+func workerArgs(dataLimit int64) []string {
+	return []string{v8.WorkerArg0, v8.WorkerArg1, strconv.Itoa(os.Getpid()), strconv.FormatInt(dataLimit, 10)}
+}

@@ -1,0 +1,225 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"time"
+
+	"daybook/internal/exec/sandbox"
+)
+
+// Helpers for tests that need to see inside.
+
+// UseProgram makes the pool start another program than this one, or this one
+// with other arguments.
+func (p *Pool) UseProgram(path string, args ...string) { p.path, p.args = path, args }
+
+// IdleWorkers lists the tenants and process ids of idle workers.
+func (p *Pool) IdleWorkers() map[int]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pids := map[int]string{}
+	for _, w := range p.idle {
+		pids[w.cmd.Process.Pid] = w.owner.tenant
+	}
+	return pids
+}
+
+// MakeBaseHeap returns the base heap that workers of a pool receive.
+func MakeBaseHeap(ctx context.Context, stateful bool) ([]byte, error) {
+	p := New(Options{Idle: -1})
+	defer p.Close()
+	_, err := p.Layers(ctx, stateful)
+	return p.bases[stateful].heap, err
+}
+
+// BaseHeaps counts the idle workers that made a base heap, and the others.
+func (p *Pool) BaseHeaps() (made, received int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.idle {
+		if w.ready.BaseSize > 0 {
+			made++
+		} else {
+			received++
+		}
+	}
+	return made, received
+}
+
+// NotePID returns a callback for Run that notes the process the lines come from.
+// Only one task may run.
+func (p *Pool) NotePID(pid *int) func(context.Context, []Line) error {
+	return func(context.Context, []Line) error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for w := range p.running {
+			*pid = w.cmd.Process.Pid
+		}
+		return nil
+	}
+}
+
+// TimeStart starts a worker, stops it, and returns how long it took to be ready.
+func (p *Pool) TimeStart(ctx context.Context, stateful bool) (time.Duration, error) {
+	began := time.Now()
+	w, err := p.start(ctx, stateful)
+	took := time.Since(began)
+	if err == nil {
+		w.close()
+	}
+	return took, err
+}
+
+// NewLayers starts a worker, stops it, and returns the layers that it reached.
+func (p *Pool) NewLayers(ctx context.Context) ([]string, error) {
+	w, err := p.start(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	return w.ready.Layers, nil
+}
+
+// KeepIdle changes how many workers wait.
+func (p *Pool) KeepIdle(n int) { p.opts.Idle = n }
+
+// A process of this name serves as a worker that no layer confines and that
+// claims them all. It begins when a worker does: before the tests' own packages
+// cost time.
+var _ = func() bool {
+	if os.Args[0] == "bare-worker" {
+		os.Exit(serve(os.Stdin, os.Stdout, func(stateful bool) ([]string, error) { return sandbox.Required(stateful), nil }))
+	}
+	return false
+}()
+
+// StartByFork starts workers with a fork.
+func (p *Pool) StartByFork() { p.ways.first = forked }
+
+// Forks reports whether workers were started with a fork in the end. The pool must be
+// closed.
+func (p *Pool) Forks() bool { return p.ways.first == forked }
+
+// ShareNamespaces starts workers in the namespaces of the parent.
+func (p *Pool) ShareNamespaces() { p.ways.first = inOurs }
+
+// KillIdle kills every idle worker behind the pool's back.
+func (p *Pool) KillIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.idle {
+		_ = w.cmd.Process.Kill()
+	}
+}
+
+type (
+	FrameReader  = frameReader
+	Conversation = conversation
+)
+
+const MaxPayload = maxPayload
+
+var (
+	ErrProtocol   = errProtocol
+	WriteFrame    = writeFrame
+	WriteBody     = writeBody
+	ParseLines    = parseLines
+	AppendLine    = appendLine
+	NewLineSink   = newLineSink
+	IsWorker      = isWorker
+	WorkerArgs    = workerArgs
+	TypeScript    = typeScript
+	EarliestLine  = earliestLine
+	LatestLine    = latestLine
+	HelloMagic    = helloMagic
+	OutOfMemory   = outOfMemoryText
+	TimedOutText  = timedOutText
+	DecodeMessage = decodeMessage
+	Confine       = confine
+)
+
+// ReadTask reads a task as a worker does, from its header and the frames after it,
+// and returns the sizes of its parts.
+func ReadTask(header, frames []byte) (servers, globals, code, heap int, err error) {
+	j, err := readJob(&frameReader{r: bytes.NewReader(frames)}, header, func() {})
+	if err != nil {
+		return 0, 0, 0, 0, err
+	}
+	defer j.heap.release()
+	return len(j.servers), len(j.globals), len(j.code), len(j.heap.bytes), nil
+}
+
+func NewConversation(maxHeap int64) *Conversation { return &conversation{maxHeap: maxHeap} }
+
+// NewResumption is one about a task with a heap.
+func NewResumption(maxHeap int64) *Conversation {
+	return &conversation{maxHeap: maxHeap, resumes: true}
+}
+
+// NewCallingConversation is one whose script may call s.t.
+func NewCallingConversation(maxHeap int64) *Conversation {
+	return &conversation{maxHeap: maxHeap, calls: calls{servers: map[string][]string{"s": {"t"}}}}
+}
+
+// Reply lets the host answer, or a timer fire for call 0.
+func (c *conversation) Reply(number int) error {
+	return c.calls.answer(Answer{Number: number, At: time.Unix(0, 0)})
+}
+
+// Called returns the call that became whole with the last frame, 0 for none.
+func (c *conversation) Called() (number, size int) {
+	if c.call == nil {
+		return 0, 0
+	}
+	return c.call.Number, len(c.call.arguments)
+}
+
+func (c *conversation) Take(t byte, payload []byte) ([]Line, error) {
+	return c.take(frameType(t), payload)
+}
+func (c *conversation) Complete() bool   { return c.complete }
+func (c *conversation) Outcome() Outcome { return c.outcome() }
+func (c *conversation) Reusable() bool   { return c.reusable() }
+func (c *conversation) Held() int        { return cap(c.heap) + cap(c.text) }
+
+func (f *frameReader) Next() (byte, []byte, error) {
+	t, payload, err := f.next()
+	return byte(t), payload, err
+}
+
+func (p *program) Source() string                                     { return string(p.script(p.code).Source) }
+func (p *program) Code() string                                       { return string(p.code) }
+func (s *lineSink) Close() error                                      { return s.close() }
+func (f *frameReader) Reset(r interface{ Read([]byte) (int, error) }) { f.r = r }
+
+// RunningWorkers lists the process ids of workers at work.
+func (p *Pool) RunningWorkers() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var pids []int
+	for w := range p.running {
+		pids = append(pids, w.cmd.Process.Pid)
+	}
+	return pids
+}
+
+// RunningCPUTime is what the workers at work have used of the processor.
+func (p *Pool) RunningCPUTime() (total time.Duration) {
+	for _, pid := range p.RunningWorkers() {
+		used, err := processCPUTime(pid)
+		if err != nil {
+			continue // it has just ended
+		}
+		total += used
+	}
+	return total
+}
+
+// ReportedPeak is the peak heap that a worker with this standard error reported.
+func ReportedPeak(stderr string) int64 {
+	var p process
+	_, _ = p.stderr.Write([]byte(stderr)) // never fails
+	return p.reportedPeak()
+}

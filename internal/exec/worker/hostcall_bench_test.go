@@ -1,0 +1,22 @@
+package worker_test
+
+import (
+	"testing"
+
+	"daybook/internal/exec/worker"
+)
+
+// BenchmarkHostCall is the way of a call from JavaScript to the parent and back,
+// without anybody who carries it out: a run of 1,000 calls, one after another.
+func BenchmarkHostCall(b *testing.B) {
+	pool := worker.New(worker.Options{Idle: 1})
+	defer pool.Close()
+	const calls = 1000
+	for b.Loop() {
+		o, err := pool.Run(b.Context(), calling("for (let n = 0; n < 1000; n++) await mcp.files.read({ n })", &script{answer: echo}), discard)
+		if err != nil || o.Status != worker.StatusCompleted {
+			b.Fatalf("%s %s, %v", o.Status, o.Error, err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/calls, "µs/call")
+}

@@ -1,0 +1,111 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"daybook/internal/exec/v8"
+)
+
+// errStopped ends the wait of a script that was told to stop.
+var errStopped = errors.New("the run was told to stop")
+
+// hostLink is the worker's end of host calls: it sends what the script calls to
+// the parent and waits for what the parent says.
+type hostLink struct {
+	server  *server
+	sink    *lineSink
+	answers chan v8.Answer // what the reading goroutine got
+	stop    chan struct{}  // closed by halt
+	halted  sync.Once
+}
+
+// newLink lets answers reach a run. dropLink must follow.
+func (s *server) newLink(sink *lineSink) *hostLink {
+	l := &hostLink{server: s, sink: sink, answers: make(chan v8.Answer, 1), stop: make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.link = l
+	if s.stop {
+		l.halt()
+	}
+	return l
+}
+
+func (s *server) dropLink() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.link = nil
+}
+
+// halt ends a wait, now or later.
+func (l *hostLink) halt() { l.halted.Do(func() { close(l.stop) }) }
+
+// Call sends a call on its way. What was printed before it goes first.
+func (l *hostLink) Call(number int, server, tool string, arguments []byte) error {
+	if err := l.sink.flush(); err != nil {
+		return err
+	}
+	l.server.writing.Lock()
+	defer l.server.writing.Unlock()
+	return together(l.server.out, func(w io.Writer) error {
+		h := callHeader{Number: number, Server: server, Tool: tool, Size: len(arguments)}
+		if err := writeMessage(w, frameCall, h); err != nil {
+			return err
+		}
+		return writeBody(w, arguments)
+	})
+}
+
+// Await tells the parent that the script cannot go on, and waits for its word.
+func (l *hostLink) Await(due time.Time) (v8.Answer, error) {
+	if err := l.sink.flush(); err != nil {
+		return v8.Answer{}, err
+	}
+	m := waitMessage{}
+	if !due.IsZero() {
+		m = waitMessage{Timed: true, DueMicros: min(due.UnixMicro(), latestDue)}
+	}
+	if err := l.server.message(frameWait, m); err != nil {
+		return v8.Answer{}, err
+	}
+	select {
+	case a := <-l.answers:
+		return a, nil
+	case <-l.stop:
+		return v8.Answer{}, errStopped
+	}
+}
+
+// readAnswer takes in an answer. One that nobody waits for came too late: the run
+// was told to stop.
+func (s *server) readAnswer(payload []byte) error {
+	var h answerHeader
+	if err := decodeMessage(payload, &h); err != nil {
+		return err
+	}
+	if h.Size < 0 || h.Size > MaxAnswer {
+		return fmt.Errorf("an answer of %d bytes", h.Size)
+	}
+	text := make([]byte, 0, h.Size)
+	for len(text) < h.Size {
+		t, data, err := s.in.next()
+		if err != nil || t != frameData || len(text)+len(data) > h.Size {
+			return errors.New("an answer's body is not what its header says")
+		}
+		text = append(text, data...)
+	}
+	s.mu.Lock()
+	link := s.link
+	s.mu.Unlock()
+	if link != nil {
+		select {
+		case link.answers <- v8.Answer{Number: h.Number, OK: h.OK, Text: text, At: time.UnixMicro(h.AtMicros).UTC()}:
+		default:
+		}
+	}
+	return nil
+}

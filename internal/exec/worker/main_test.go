@@ -1,0 +1,311 @@
+package worker_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"daybook/internal/exec/sandbox"
+	"daybook/internal/exec/v8"
+	"daybook/internal/exec/worker"
+)
+
+func TestMain(m *testing.M) {
+	if os.Args[0] == v8.WorkerArg0 {
+		attack() // locked down like a worker, but with no pipe to serve
+	}
+	if os.Args[0] == "hostile-worker" {
+		misbehave(os.Args[1])
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// misbehave plays a worker that a script has taken over. It greets like an honest
+// one, takes one task, and then does as told.
+func misbehave(how string) {
+	in, out := new(worker.FrameReader), os.Stdout
+	in.Reset(os.Stdin)
+	send := func(t byte, payload string) {
+		var b bytes.Buffer
+		if err := worker.WriteFrame(&b, 'X', []byte(payload)); err != nil {
+			os.Exit(3)
+		}
+		raw := b.Bytes()
+		raw[4] = t
+		if _, err := out.Write(raw); err != nil {
+			os.Exit(4)
+		}
+	}
+	hang := func() { time.Sleep(time.Hour) } // until killed
+	end := func(changes string) string {
+		header := map[string]any{
+			"end": "completed", "has_text": true, "truncated": false, "text_size": 1, "heap_size": 4,
+			"transpiled_sha256": strings.Repeat("ab", 32), "cpu_micros": 1, "peak_heap": 1,
+		}
+		if err := json.Unmarshal([]byte(changes), &header); err != nil {
+			os.Exit(5)
+		}
+		b, _ := json.Marshal(header)
+		return string(b)
+	}
+
+	call := func(number, size int) string {
+		return fmt.Sprintf(`{"number":%d,"server":"s","tool":"t","size":%d}`, number, size)
+	}
+	if how == "never ready" {
+		hang()
+	}
+	if _, _, err := in.Next(); err != nil {
+		os.Exit(6)
+	}
+	layers, problem := sandbox.Required(true), ""
+	switch how {
+	case "without landlock":
+		layers = slices.DeleteFunc(layers, func(l string) bool { return l == sandbox.Landlock })
+	case "without a filter":
+		layers, problem = slices.DeleteFunc(layers, func(l string) bool { return l == sandbox.Seccomp || l == sandbox.NoExecutableMemory }), "no filter here"
+	case "with an unknown layer":
+		layers = append(layers, "\x1b[2J")
+	}
+	ready, _ := json.Marshal(map[string]any{"engine": v8.CurrentEngine(), "layers": layers, "problem": problem})
+	if how == "not ready" {
+		send('L', "x")
+		hang()
+	}
+	switch how {
+	case "huge base heap":
+		ready, _ = json.Marshal(map[string]any{"engine": v8.CurrentEngine(), "layers": layers, "base_size": 1 << 40})
+	case "more base heap than announced", "less base heap than announced":
+		ready, _ = json.Marshal(map[string]any{"engine": v8.CurrentEngine(), "layers": layers, "base_size": 5})
+	}
+	send('R', string(ready))
+	switch how {
+	case "more base heap than announced":
+		send('D', "heaps!")
+		hang()
+	case "less base heap than announced":
+		send('D', "heap")
+		os.Exit(10)
+	}
+	// The header, what may be called, and the code.
+	bodies := 2
+	if strings.Contains(how, "call") || strings.Contains(how, "argument") || strings.Contains(how, "wait") {
+		bodies = 3
+	}
+	for range bodies {
+		if _, _, err := in.Next(); err != nil {
+			os.Exit(0)
+		}
+	}
+	if how == "dies before accepting" {
+		os.Exit(9)
+	}
+	if how == "has no memory for its task" {
+		fmt.Fprintln(os.Stderr, "fatal error: runtime: cannot allocate memory")
+		os.Exit(2)
+	}
+	if how == "speaks before accepting" {
+		send('E', end("{}"))
+		hang()
+	}
+	send('A', "")
+	line := string(worker.AppendLine(nil, 0, 0, false, []byte("x")))
+	switch how {
+	case "garbage":
+		io.WriteString(out, strings.Repeat("\xff", 100))
+	case "oversized frame":
+		out.Write([]byte{0, 0x20, 0, 0, 'L'})
+	case "empty frame":
+		out.Write([]byte{0, 0, 0, 0, 'L'})
+	case "calls what is not offered":
+		send('C', `{"number":1,"server":"s","tool":"other","size":2}`)
+	case "calls a server of no name":
+		send('C', `{"number":1,"server":"","tool":"t","size":2}`)
+	case "repeats a call":
+		send('C', call(1, 2))
+		send('D', "{}")
+		send('C', call(1, 2))
+	case "skips a call":
+		send('C', call(2, 2))
+	case "calls with huge arguments":
+		send('C', call(1, worker.MaxArguments+1))
+	case "calls with no arguments":
+		send('C', call(1, 0))
+	case "calls with arguments that are not UTF-8":
+		send('C', call(1, 2))
+		send('D', "\xff\xff")
+	case "more arguments than announced":
+		send('C', call(1, 2))
+		send('D', "{}}")
+	case "lines among arguments":
+		send('C', call(1, 2))
+		send('L', line)
+	case "more calls at a time":
+		for n := range 17 {
+			send('C', call(n+1, 2))
+			send('D', "{}")
+		}
+	case "waits for nothing":
+		send('W', `{"timed":false,"due_micros":0}`)
+	case "waits until no time":
+		send('C', call(1, 2))
+		send('D', "{}")
+		send('W', `{"timed":true,"due_micros":9223372036854775807}`)
+	case "calls after the end":
+		send('E', end("{}"))
+		send('C', call(1, 2))
+	case "completes with a call pending":
+		send('C', call(1, 2))
+		send('D', "{}")
+		send('E', end(`{"end": "completed"}`))
+	case "writes when told to stop":
+		send('L', line)
+		if _, _, err := in.Next(); err != nil {
+			os.Exit(8)
+		}
+		send('L', string(worker.AppendLine(nil, 0, 0, false, []byte("last"))))
+		send('E', end(`{"end": "terminated", "has_text": false, "text_size": 0, "heap_size": 0}`))
+	case "unknown frame":
+		send('Z', "")
+	case "accepts twice":
+		send('A', "")
+	case "lines of nothing":
+		send('L', "")
+	case "line cut short":
+		send('L', line[:len(line)-1])
+	case "line of invalid UTF-8":
+		send('L', string(worker.AppendLine(nil, 0, 0, false, []byte("\xff"))))
+	case "line with a line end":
+		send('L', string(worker.AppendLine(nil, 0, 0, false, []byte("a\nb"))))
+	case "line of no level":
+		send('L', string(worker.AppendLine(nil, 99, 0, false, []byte("a"))))
+	case "claims hours of CPU time":
+		send('E', end(`{"cpu_micros": 7200000000}`))
+		send('D', "2")
+		send('D', "heap")
+	case "data before the end":
+		send('D', "x")
+	case "end that is no JSON":
+		send('E', "{")
+	case "end with unknown fields":
+		send('E', end(`{"more": 1}`))
+	case "end of no kind":
+		send('E', end(`{"end": "cancelled"}`))
+	case "huge text":
+		send('E', end(`{"text_size": 99999999999}`))
+	case "huge heap":
+		send('E', end(`{"heap_size": 99999999999}`))
+	case "negative heap":
+		send('E', end(`{"heap_size": -1}`))
+	case "heap after running out of memory":
+		send('E', end(`{"end": "out_of_memory", "has_text": false, "text_size": 0}`))
+	case "more text than announced":
+		send('E', end("{}"))
+		send('D', "xx")
+	case "more heap than announced":
+		send('E', end("{}"))
+		send('D', "x")
+		send('D', "heapheap")
+	case "lines after the end":
+		send('E', end("{}"))
+		send('L', line)
+	case "text of invalid UTF-8":
+		send('E', end("{}"))
+		send('D', "\xff")
+		send('D', "heap")
+	case "text of invalid UTF-8 when it is stopped":
+		if _, _, err := in.Next(); err != nil {
+			os.Exit(0)
+		}
+		send('E', end("{}"))
+		send('D', "\xff")
+		send('D', "heap")
+	case "promises a heap and hangs":
+		send('E', end("{}"))
+	case "closes its output":
+		out.Close()
+	case "exits in the middle":
+		out.Write([]byte{0, 0, 1, 0, 'L', 1})
+		os.Exit(42)
+	case "floods standard error":
+		io.WriteString(os.Stderr, strings.Repeat("noise\n", 1<<20))
+		os.Exit(43)
+	case "has no memory for its second task":
+		send('E', end("{}"))
+		send('D', "2")
+		send('D', "heap")
+		if _, _, err := in.Next(); err != nil {
+			os.Exit(0)
+		}
+		fmt.Fprintln(os.Stderr, "fatal error: runtime: cannot allocate memory")
+		os.Exit(2)
+	case "speaks after the end":
+		send('E', end("{}"))
+		send('D', "2")
+		send('D', "heap")
+		send('L', line)
+		send('L', line)
+	case "leaves a child with the pipes":
+		if _, err := os.StartProcess("/proc/self/exe", []string{"hostile-worker", "never ready"}, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}}); err != nil {
+			os.Exit(7)
+		}
+		os.Exit(44)
+	case "violates":
+		fmt.Fprintln(os.Stderr, "daybook-sandbox: refused 41 3221225534")
+		dieOfSIGSYS()
+	case "violates, and says nothing":
+		dieOfSIGSYS()
+	case "violates, and says it was ESC":
+		fmt.Fprintln(os.Stderr, "daybook-sandbox: refused \x1b[2J")
+		dieOfSIGSYS()
+	case "floods lines":
+		for i := 0; ; i++ {
+			send('L', string(worker.AppendLine(nil, 0, 0, false, []byte(strconv.Itoa(i)))))
+		}
+	}
+	hang()
+}
+
+// dieOfSIGSYS ends the process as the filter would.
+func dieOfSIGSYS() {
+	filter := sandbox.Filter{}
+	if err := filter.Install(); err != nil {
+		os.Exit(8)
+	}
+	_, _, _ = syscall.RawSyscall(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGSYS), 0, 0)
+}
+
+// log keeps what was logged.
+type log struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func newLog() *log { return new(log) }
+
+func (l *log) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

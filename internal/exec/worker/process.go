@@ -1,0 +1,361 @@
+package worker
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"daybook/internal/exec/sandbox"
+)
+
+// process is one worker process, seen from the parent.
+type process struct {
+	cmd      *exec.Cmd
+	ready    readyMessage
+	stateful bool  // the kind of its tasks
+	owner    owner // whom it serves, zero while it is fresh
+	memory   memory
+	born     time.Time
+	runs     int
+	// lastHeap is the size in bytes of the last heap it claimed to send: a guess
+	// at the next one's.
+	lastHeap int64
+
+	to      *os.File // its standard input
+	writing sync.Mutex
+	from    frameReader // its standard output
+	fromEnd *os.File
+
+	stderr  tail
+	waiting sync.WaitGroup
+	dead    chan struct{} // closed once it has been reaped
+}
+
+// pipeSize lets a typical heap through in one go. A kernel that grants less only
+// costs time.
+const pipeSize = 1 << 20
+
+// lastWords is how long the pipes of a dead worker are read on.
+const lastWords = 250 * time.Millisecond
+
+// startProcess starts a worker and sends the greeting. It must be called from a
+// thread that lives as long as the worker may: the kernel kills the worker when
+// the thread that started it ends.
+func startProcess(path string, args []string, way startWay) (*process, error) {
+	p := &process{born: time.Now(), dead: make(chan struct{})}
+	var theirs []*os.File
+	defer func() {
+		for _, f := range theirs {
+			f.Close()
+		}
+	}()
+	pipe := func() (*os.File, *os.File, error) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, nil, fmt.Errorf("start worker: %w", err)
+		}
+		return r, w, nil
+	}
+	inR, inW, err := pipe()
+	if err != nil {
+		return nil, err
+	}
+	theirs = append(theirs, inR)
+	outR, outW, err := pipe()
+	if err != nil {
+		inW.Close()
+		return nil, err
+	}
+	theirs = append(theirs, outW)
+	errR, errW, err := pipe()
+	if err != nil {
+		inW.Close()
+		outR.Close()
+		return nil, err
+	}
+	theirs = append(theirs, errW)
+	for _, f := range []*os.File{inR, outW} {
+		enlargePipe(f)
+	}
+
+	p.to, p.fromEnd, p.from = inW, outR, frameReader{r: bufio.NewReaderSize(outR, pipeBuffer)}
+	p.cmd = &exec.Cmd{
+		Path:        path,
+		Args:        args,
+		Env:         []string{},
+		Dir:         "/",
+		Stdin:       inR,
+		Stdout:      outW,
+		Stderr:      errW,
+		SysProcAttr: processAttributes(way),
+	}
+	if err := startCommand(p.cmd, way); err != nil {
+		inW.Close()
+		outR.Close()
+		errR.Close()
+		return nil, fmt.Errorf("start worker: %w", err)
+	}
+	p.waiting.Go(func() {
+		defer errR.Close()
+		_, _ = io.Copy(&p.stderr, errR) // ends when the process does
+	})
+	p.waiting.Go(func() {
+		_ = p.cmd.Wait() // how it ended is read from ProcessState
+		close(p.dead)
+		// A worker that was taken over may have left its ends of the pipes to
+		// somebody else. What it said while it lived is there to read at once.
+		end := time.Now().Add(lastWords)
+		_ = outR.SetReadDeadline(end)
+		_ = errR.SetReadDeadline(end)
+		_ = inW.SetWriteDeadline(end)
+	})
+	return p, nil
+}
+
+// greet opens the conversation and waits for the worker to be ready for tasks of
+// one kind. It gives the worker a base heap; given none, it returns the one that
+// the worker made.
+func (p *process) greet(ctx context.Context, stateful bool, base []byte) (made []byte, err error) {
+	stop := context.AfterFunc(ctx, p.kill)
+	defer stop()
+	p.stateful = stateful
+	err = together(p.to, func(w io.Writer) error {
+		if err := writeMessage(w, frameHello, helloMessage{Magic: helloMagic, Stateful: stateful, BaseSize: len(base)}); err != nil {
+			return err
+		}
+		return writeBody(w, base)
+	})
+	var t frameType
+	var payload []byte
+	if err == nil {
+		t, payload, err = p.from.next()
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		p.kill()
+		<-p.dead
+		return nil, fmt.Errorf("start worker: it ended before it was ready: %s", p.obituary())
+	case t != frameReady:
+		return nil, fmt.Errorf("start worker: %w: frame %q instead of ready", errProtocol, t)
+	}
+	if err := decodeMessage(payload, &p.ready); err != nil {
+		return nil, fmt.Errorf("start worker: %w", err)
+	}
+	// No user code has been near it, so its word is as good as ours. But what it
+	// says goes on record.
+	for _, l := range p.ready.Layers {
+		if !sandbox.Known(l) {
+			return nil, fmt.Errorf("start worker: %w: it reached a layer %.40q", errProtocol, l)
+		}
+	}
+	slices.Sort(p.ready.Layers)
+	p.ready.Layers = slices.Compact(p.ready.Layers)
+	if made, err = readBase(&p.from, p.ready.BaseSize); err != nil {
+		return nil, fmt.Errorf("start worker: %w", err)
+	}
+	return made, nil
+}
+
+// readBase reads a base heap of a size in bytes.
+func readBase(in *frameReader, size int) ([]byte, error) {
+	if size < 0 || size > maxBaseHeap {
+		return nil, fmt.Errorf("%w: a base heap of %d bytes", errProtocol, size)
+	}
+	base := make([]byte, 0, size)
+	for len(base) < size {
+		t, data, err := in.next()
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("read the base heap: %w", err)
+		case t != frameData || len(data) == 0 || len(base)+len(data) > size:
+			return nil, fmt.Errorf("%w: the base heap is not of %d bytes", errProtocol, size)
+		}
+		base = append(base, data...)
+	}
+	return base, nil
+}
+
+func (p *process) alive() bool {
+	select {
+	case <-p.dead:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill ends the process, and whatever it may have started, at once. It may be
+// called at any time, from anywhere.
+func (p *process) kill() {
+	if p.alive() {
+		_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL) // the group: it leads one
+	}
+	_ = p.cmd.Process.Kill() // fails only when it is dead already
+}
+
+// close kills the process and returns when nothing of it is left.
+func (p *process) close() {
+	p.kill()
+	p.to.Close()
+	p.waiting.Wait()
+	p.fromEnd.Close()
+}
+
+// send writes a task. It fails when the process dies.
+func (p *process) send(t *Task) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	header := taskHeader{
+		FileName:    t.FileName,
+		CodeSize:    len(t.Code),
+		HeapSize:    len(t.Heap),
+		Stateful:    t.Stateful,
+		HeapLimit:   t.HeapLimitBytes,
+		BufferLimit: t.ArrayBufferLimitBytes,
+		Seed:        t.Seed,
+		StartMicros: t.Start.UnixMicro(),
+		GlobalsSize: len(t.Globals),
+	}
+	var servers []byte
+	if len(t.Servers) > 0 {
+		var err error
+		if servers, err = json.Marshal(t.Servers); err != nil {
+			return fmt.Errorf("encode what may be called: %w", err)
+		}
+		header.ServersSize = len(servers)
+	}
+	return together(p.to, func(w io.Writer) error {
+		if err := writeMessage(w, frameTask, header); err != nil {
+			return err
+		}
+		return writeBody(w, servers, t.Globals, t.Code, t.Heap)
+	})
+}
+
+// terminate asks the worker to end its run. It does not wait for a worker that
+// does not even read its task: while a task or an answer is being written, nothing is
+// sent. After an error the pipe may hold a part of the request.
+func (p *process) terminate() (sent bool, err error) {
+	if !p.writing.TryLock() {
+		return false, nil
+	}
+	defer p.writing.Unlock()
+	// Seven bytes fit into any pipe that is being read; a dead reader is an error
+	// that the run will see for itself.
+	_ = p.to.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+	err = writeFrame(p.to, frameTerminate, nil)
+	return true, errors.Join(err, p.to.SetWriteDeadline(time.Time{}))
+}
+
+// ranOutOfMemory tells from a dead worker's last words whether memory was the
+// cause: V8's fatal handler, or Go's.
+func (p *process) ranOutOfMemory() bool {
+	s := p.stderr.String()
+	return strings.Contains(s, "daybook-v8: oom") || strings.Contains(s, "out of memory") || strings.Contains(s, "cannot allocate memory") || strings.Contains(s, "std::bad_alloc")
+}
+
+// reportedPeak is the peak of the V8 heap, in bytes, that a worker reported when V8 ended
+// its process; 0 without such a report.
+func (p *process) reportedPeak() int64 {
+	for line := range strings.Lines(p.stderr.String()) {
+		digits, ok := strings.CutPrefix(line, "daybook-peak-heap: ")
+		if !ok {
+			continue // the line before may repeat what a script wrote
+		}
+		peak, err := strconv.ParseInt(strings.TrimSuffix(digits, "\n"), 10, 64)
+		if err != nil {
+			return 0
+		}
+		return max(peak, 0)
+	}
+	return 0
+}
+
+// metLongString tells from a dead worker's last words whether V8 met a string
+// that an isolate with a future cannot hold.
+func (p *process) metLongString() bool {
+	return strings.Contains(p.stderr.String(), "daybook-v8: string")
+}
+
+// diedOfErrors reports whether V8 ended the process because of errors that refer to
+// each other: it defers the frames of a trace while it saves the heap, and cannot refer
+// to what it deferred.
+func (p *process) diedOfErrors() bool {
+	return strings.Contains(p.stderr.String(), "SerializePendingObject(")
+}
+
+// violated tells whether a dead worker was killed by the filter of system calls,
+// and for which call. Only the signal is evidence; the name is the worker's word.
+func (p *process) violated() (call string, ok bool) {
+	ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok || !ws.Signaled() || ws.Signal() != syscall.SIGSYS {
+		return "", false
+	}
+	return sandbox.Violation(p.stderr.String()), true
+}
+
+// obituary says in one line how a dead process ended.
+func (p *process) obituary() string {
+	state := p.cmd.ProcessState
+	last := p.stderr.String()
+	if i := strings.Index(last, "daybook-v8: "); i >= 0 {
+		line, _, _ := strings.Cut(last[i+len("daybook-v8: "):], "\n")
+		return "V8 gave up: " + strings.ToValidUTF8(line, "\ufffd")
+	}
+	how := "unknown"
+	if state != nil {
+		how = state.String()
+		if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			how = fmt.Sprintf("killed by %s (%s)", unix.SignalName(ws.Signal()), ws.Signal())
+		}
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(last), "\n")
+	if line = strings.ToValidUTF8(line, "\ufffd"); line != "" {
+		if len(line) > 300 {
+			line = strings.ToValidUTF8(line[:300], "") + "..."
+		}
+		return how + ": " + line
+	}
+	return how
+}
+
+// tail keeps the beginning of what a worker writes to its standard error: the
+// first line names the cause, the rest is a stack trace of ours.
+type tail struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+const tailLimit = 16 << 10
+
+// Write never fails: the worker must not block on a full pipe.
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if room := tailLimit - t.buf.Len(); room > 0 {
+		t.buf.Write(b[:min(room, len(b))])
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buf.String()
+}

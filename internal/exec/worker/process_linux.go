@@ -1,0 +1,76 @@
+package worker
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"daybook/internal/exec/v8"
+)
+
+// processAttributes are those a worker is started with. In namespaces of its own
+// it sees no process, no network and no other user, whatever becomes of the rest.
+func processAttributes(way startWay) *syscall.SysProcAttr {
+	if way == inOurs {
+		return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	}
+	return &syscall.SysProcAttr{
+		Setpgid: true,
+		// The parent-death signal is left to the worker: Go checks for a parent that
+		// is dead already, and takes one without a number for that.
+		Cloneflags: ownNamespaces,
+		// Nobody is root in there, not even root.
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: nobody, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: nobody, HostID: os.Getegid(), Size: 1}},
+	}
+}
+
+const (
+	nobody        = 65534
+	ownNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+)
+
+// startCommand starts a command whose three files are set.
+func startCommand(cmd *exec.Cmd, way startWay) error {
+	if way != inNamespaces {
+		return cmd.Start()
+	}
+	p, err := startIsolated(cmd)
+	if err != nil {
+		return err
+	}
+	cmd.Process = p
+	return nil
+}
+
+func startIsolated(cmd *exec.Cmd) (*os.Process, error) {
+	return v8.Isolated{
+		Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Namespaces: ownNamespaces, UserID: nobody, GroupID: nobody,
+		Files: [3]*os.File{cmd.Stdin.(*os.File), cmd.Stdout.(*os.File), cmd.Stderr.(*os.File)},
+	}.Start()
+}
+
+// enlargePipe gives a pipe room. A kernel that grants less only costs time.
+func enlargePipe(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize) }
+
+// executable is the running program: not a name in the file system, which may
+// have been replaced since.
+func executable() string { return "/proc/self/exe" }
+
+// processCPUTime returns the CPU time of a process that has not been reaped. The
+// kernel numbers the CPU clock of a process by its pid.
+func processCPUTime(pid int) (time.Duration, error) {
+	const cpuClockOfProcess = 2
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|cpuClockOfProcess), &t); err != nil {
+		return 0, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)
+	}
+	return time.Duration(t.Nano()), nil
+}
+
+// firstWay is how the first worker is started.
+const firstWay = inNamespaces

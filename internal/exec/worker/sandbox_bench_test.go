@@ -1,0 +1,78 @@
+package worker_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"daybook/internal/exec/worker"
+)
+
+// bareProgram makes the pool start workers that no layer confines.
+func bareProgram(p *worker.Pool) {
+	p.UseProgram("/proc/self/exe", "bare-worker")
+	p.ShareNamespaces()
+}
+
+// versus measures confined and bare workers in turn, since a machine's mood
+// changes, and reports for each what a tenth of them stayed below: what others
+// do to the machine is in the rest.
+func versus(b *testing.B, stateful bool, measure func(*worker.Pool) (time.Duration, error)) {
+	opts := worker.Options{Idle: -1, Stateless: !stateful}
+	confined, bare := worker.New(opts), worker.New(opts)
+	defer confined.Close()
+	defer bare.Close()
+	bareProgram(bare)
+	var with, without []float64
+	for b.Loop() {
+		a, err := measure(confined)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c, err := measure(bare)
+		if err != nil {
+			b.Fatal(err)
+		}
+		with, without = append(with, ms(a)), append(without, ms(c))
+	}
+	b.ReportMetric(tenth(with), "confined-ms")
+	b.ReportMetric(tenth(without), "bare-ms")
+	b.ReportMetric(tenth(with)-tenth(without), "added-ms")
+	b.ReportMetric(0, "ns/op") // of both together says nothing
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func tenth(all []float64) float64 {
+	slices.Sort(all)
+	return all[len(all)/10]
+}
+
+// BenchmarkSandboxStart is from the call to a worker that is ready.
+func BenchmarkSandboxStart(b *testing.B) {
+	for name, stateful := range map[string]bool{"stateful": true, "plain": false} {
+		b.Run(name, func(b *testing.B) {
+			versus(b, stateful, func(p *worker.Pool) (time.Duration, error) { return p.TimeStart(b.Context(), stateful) })
+		})
+	}
+}
+
+// BenchmarkSandboxRun is a run in a worker that is there already.
+func BenchmarkSandboxRun(b *testing.B) {
+	for _, script := range []struct{ name, code string }{
+		{"small", "1+1"},
+		{"large", "let a = []; for (let i = 0; i < 1e5; i++) a.push({i, s: 's' + i}); a.sort((x, y) => y.i - x.i); console.log(a.length); new Uint8Array(1 << 22).fill(1).length"},
+	} {
+		for name, stateful := range map[string]bool{"stateful": true, "plain": false} {
+			b.Run(script.name+"/"+name, func(b *testing.B) {
+				versus(b, stateful, func(p *worker.Pool) (time.Duration, error) {
+					p.KeepIdle(1)
+					task := patient(script.code)
+					task.Stateful, task.HeapLimitBytes = stateful, 64<<20
+					o, err := p.Run(b.Context(), task, discard)
+					return o.WallTime, err
+				})
+			})
+		}
+	}
+}

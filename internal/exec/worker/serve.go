@@ -1,0 +1,459 @@
+package worker
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"daybook/internal/exec/v8"
+)
+
+// Exit codes of a worker that ends by itself. V8's fatal handlers use 86.
+const (
+	exitClean    = 0  // the parent closed the pipe
+	exitProtocol = 87 // the parent did not speak the protocol
+)
+
+// server is the worker's side of the conversation.
+type server struct {
+	in       frameReader
+	out      io.Writer
+	stateful bool // what all its tasks are
+
+	spare spare // only of the goroutine that runs jobs
+
+	// using is held while a task has an isolate.
+	using sync.Mutex
+
+	mu      sync.Mutex // guards what follows
+	current *v8.Isolate
+	stop    bool // terminate arrived before there was an isolate
+	link    *hostLink
+
+	writing sync.Mutex // held while a frame is written
+}
+
+// job is one task as it came in, and what was made of it.
+type job struct {
+	taskHeader
+	servers, globals, code []byte
+	heap                   *heapBody
+
+	began   time.Duration // the process's CPU time then
+	program *program
+}
+
+// serve answers tasks until the parent closes in, and returns the exit code.
+// confine locks the process down once it is warm, and names the layers reached.
+func serve(in io.Reader, out io.Writer, confine func(stateful bool) (layers []string, problem error)) int {
+	runtime.LockOSThread() // the isolates' thread, the first of the process
+	// There is one thing to do at a time. With more processors than that, the
+	// runtime wakes up every few microseconds to see whether to use them.
+	runtime.GOMAXPROCS(1)
+	// What a worker keeps is small, what a run leaves behind is large: at the
+	// usual setting there would be a collection in most runs.
+	debug.SetGCPercent(800)
+	s := &server{in: frameReader{r: bufio.NewReaderSize(in, pipeBuffer)}, out: out}
+	var hello helloMessage
+	if t, payload, err := s.in.next(); err != nil || t != frameHello || decodeMessage(payload, &hello) != nil || hello.Magic != helloMagic {
+		fmt.Fprintln(os.Stderr, "daybook-worker: this process serves a Daybook and is not meant to be started by hand")
+		return exitProtocol
+	}
+	s.stateful = hello.Stateful
+	base, err := readBase(&s.in, hello.BaseSize)
+	if err == nil {
+		err = s.prepare(base, confine)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "daybook-worker:", err)
+		return exitProtocol
+	}
+	jobs := make(chan *job)
+	go s.read(jobs)
+	for {
+		var j *job
+		select {
+		case j = <-jobs:
+		default:
+			// Nobody waits: get ready for a run like the last one.
+			s.spare.prepare()
+			j = <-jobs
+		}
+		if err := s.run(j); err != nil {
+			// The pipe is gone, and with it the parent.
+			return exitClean
+		}
+	}
+}
+
+// prepare warms up everything a first run would otherwise wait for, locks the
+// process down, and reports to the parent. V8 and the parsers have by then done what
+// they do only once, and no user code has come in. Without a base heap it makes one
+// and sends it.
+func (s *server) prepare(base []byte, confine func(bool) ([]string, error)) error {
+	made, err := v8.Warm(!s.stateful, base)
+	if err != nil {
+		return err
+	}
+	if len(base) > 0 {
+		made = nil // the parent has it
+	}
+	if _, err := typeScript([]byte("let warm: number = 1"), "", s.stateful); err != nil {
+		return err
+	}
+	ready := readyMessage{Engine: v8.CurrentEngine()}
+	var problem error
+	if ready.Layers, problem = confine(s.stateful); problem != nil {
+		ready.Problem = problem.Error()
+	}
+	ready.BaseSize = len(made)
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return together(s.out, func(w io.Writer) error {
+		if err := writeMessage(w, frameReady, ready); err != nil {
+			return err
+		}
+		return writeBody(w, made)
+	})
+}
+
+// read takes frames in, all the time: terminate must arrive during a run, and a
+// closed pipe must end the process whatever it is doing.
+func (s *server) read(jobs chan<- *job) {
+	for {
+		t, payload, err := s.in.next()
+		if err != nil {
+			os.Exit(exitClean)
+		}
+		switch t {
+		case frameTerminate:
+			s.terminate()
+		case frameAnswer:
+			if err := s.readAnswer(payload); err != nil {
+				fmt.Fprintln(os.Stderr, "daybook-worker:", err)
+				os.Exit(exitProtocol)
+			}
+		case frameTask:
+			j, err := s.readTask(payload)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, "daybook-worker:", err)
+				os.Exit(exitProtocol)
+			}
+			go s.begin(j, jobs)
+		default:
+			fmt.Fprintf(os.Stderr, "daybook-worker: unexpected frame %q\n", t)
+			os.Exit(exitProtocol)
+		}
+	}
+}
+
+func (s *server) readTask(payload []byte) (*job, error) {
+	j, err := readJob(&s.in, payload, func() {
+		// The isolate of the task before may hold as much as the heap that comes.
+		s.using.Lock()
+		defer s.using.Unlock()
+	})
+	if err != nil {
+		return nil, err
+	}
+	if j.Stateful != s.stateful {
+		return nil, errors.New("a task for another kind of worker")
+	}
+	s.mu.Lock()
+	s.stop = false // a terminate that came before was meant for the previous task
+	s.mu.Unlock()
+	return j, nil
+}
+
+// readJob reads a task: its header, and then its bodies in the order that
+// process.send writes them. It calls ready before it takes memory for a large heap.
+func readJob(in *frameReader, header []byte, ready func()) (_ *job, err error) {
+	var j job
+	if err := decodeMessage(header, &j.taskHeader); err != nil {
+		return nil, err
+	}
+	if err := j.check(); err != nil {
+		return nil, err
+	}
+	for _, part := range []struct {
+		to   *[]byte
+		size int
+	}{{&j.servers, j.ServersSize}, {&j.globals, j.GlobalsSize}, {&j.code, j.CodeSize}} {
+		// The announced size is only a promise.
+		if *part.to, err = readPart(in, make([]byte, 0, min(part.size, firstPiece)), part.size); err != nil {
+			return nil, err
+		}
+	}
+	if j.HeapSize >= mappedHeap {
+		ready()
+	}
+	if j.heap, err = newHeapBody(j.HeapSize); err != nil {
+		return nil, err
+	}
+	if j.heap.bytes, err = readPart(in, j.heap.bytes, j.HeapSize); err != nil {
+		j.heap.release()
+		return nil, err
+	}
+	return &j, nil
+}
+
+// firstPiece bounds the memory that the announced size of a body gets before any of
+// it is there, in bytes.
+const firstPiece = 32 << 20
+
+// readPart appends a body of size bytes to the empty slice to.
+func readPart(in *frameReader, to []byte, size int) ([]byte, error) {
+	for len(to) < size {
+		t, data, err := in.next()
+		if err != nil || t != frameData || len(data) == 0 || len(to)+len(data) > size {
+			return nil, fmt.Errorf("%w: the body of a task is not what its header says", errProtocol)
+		}
+		to = append(to, data...)
+	}
+	return to, nil
+}
+
+// begin does what a job needs no isolate for. That is not the isolates' thread:
+// the transpiler's goroutines would wait for a change of threads at every step.
+func (s *server) begin(j *job, jobs chan<- *job) {
+	j.began = cpuTime()
+	if err := s.frame(frameAccepted, nil); err != nil {
+		os.Exit(exitClean) // the pipe is gone, and with it the parent
+	}
+	j.program = javaScript(j.code, j.FileName, j.Stateful)
+	jobs <- j
+}
+
+func (s *server) terminate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stop = true
+	if s.link != nil {
+		s.link.halt()
+	}
+	if s.current != nil {
+		s.current.Terminate()
+	}
+}
+
+func (s *server) setCurrent(i *v8.Isolate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = i
+	if i != nil && s.stop {
+		i.Terminate()
+	}
+}
+
+func (s *server) message(t frameType, v any) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return writeMessage(s.out, t, v)
+}
+
+func (s *server) frame(t frameType, payload []byte) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return writeFrame(s.out, t, payload)
+}
+
+// run executes one job and reports it. An error means that the pipe is gone.
+func (s *server) run(j *job) error {
+	end, p := endHeader{}, j.program
+	s.using.Lock()
+	defer s.using.Unlock()
+
+	sink := newLineSink(func(b []byte) error { return s.frame(frameLines, b) })
+	link := s.newLink(sink)
+	defer s.dropLink()
+	isolate, err := s.spare.take(v8.Config{
+		Heap:        j.heap.bytes,
+		Plain:       !j.Stateful,
+		HeapLimit:   j.HeapLimit,
+		BufferLimit: j.BufferLimit,
+		Seed:        j.Seed,
+		Start:       time.UnixMicro(j.StartMicros),
+		Output:      sink,
+		Servers:     j.servers,
+		Host:        link,
+		Globals:     j.globals,
+	})
+	j.heap.release() // the isolate has it: saving needs the memory
+	if err != nil {
+		_ = sink.close() // nothing was written
+		end.End = endInternal
+		return s.end(j, end, "Could not start the isolate: "+err.Error(), nil)
+	}
+	// The parent has its answer before the isolate is taken down.
+	defer isolate.Dispose()
+	s.setCurrent(isolate)
+	if j.HeapSize > 0 {
+		// An error means that the run was stopped, which Run reports.
+		if carried, err := isolate.Inspect(); err == nil {
+			if err := s.message(frameCarried, carried); err != nil {
+				return err
+			}
+		}
+	}
+	r, err := isolate.Run(p.script(j.code))
+	if err == nil && r.Status == v8.SyntaxError {
+		// It may be TypeScript.
+		typed, refused := typeScript(j.code, j.FileName, j.Stateful)
+		if refused != nil {
+			s.setCurrent(nil)
+			_ = sink.close() // nothing was written
+			return s.end(j, endHeader{End: endSyntax}, refused.Error(), nil)
+		}
+		if typed != nil {
+			p = typed
+			r, err = isolate.Run(p.script(j.code))
+		}
+	}
+	s.setCurrent(nil)
+	sum := sha256.Sum256(p.code)
+	end.TranspiledSHA256 = hex.EncodeToString(sum[:])
+	if closed := sink.close(); closed != nil {
+		return closed
+	}
+	if err != nil {
+		end.End = endInternal
+		return s.end(j, end, err.Error(), nil)
+	}
+
+	end.PeakHeap, end.Truncated = r.PeakHeap, r.Truncated
+	if r.GlobalsRefused > 0 {
+		end.Warnings = append(end.Warnings, refusedText(r.GlobalsRefused))
+	}
+	if r.GlobalsHidden > 0 {
+		end.Warnings = append(end.Warnings, hiddenText(r.GlobalsHidden))
+	}
+	end.End = endOf(r.Status)
+	text := ""
+	if r.Text != nil {
+		text, end.HasText = *r.Text, true
+		if r.Status != v8.Completed {
+			text = withHint(p.describe(text, r), j.code)
+		}
+		if text == "" && r.Status != v8.Completed { // an error whose stack was set to ""
+			text = "Uncaught error without a description"
+		}
+	}
+	var heap []byte
+	if j.Stateful && saved(end.End) {
+		heap, err = isolate.Snapshot()
+		switch {
+		case err != nil && end.End == endCompleted:
+			end.End, end.HasText, end.Truncated = endUnserializable, true, false
+			text = upperFirst(err.Error())
+		case err != nil:
+			end.Warnings = append(end.Warnings, "heap not saved: "+err.Error())
+		default:
+			end.TimersCancelled = r.TimersCancelled
+		}
+	}
+	if len(heap) > 0 && (r.AboveLimit || r.BeyondLimit && len(heap) > j.HeapSize+maxFullGrowth) {
+		heap, end.TimersCancelled = nil, 0
+		if end.End == endCompleted {
+			end.End, end.HasText, end.Truncated = endOutOfMemory, false, false
+			text = ""
+		} else {
+			end.Warnings = append(end.Warnings, "heap not saved: it reached heap_memory_max_mb")
+		}
+	}
+	return s.end(j, end, text, heap)
+}
+
+// maxFullGrowth is how much larger than its input heap the heap of a run may be that used
+// memory beyond its limit, in bytes. A small script changes the size of a heap by less.
+const maxFullGrowth = 4 << 10
+
+// refusedText warns of values that a script does not see.
+func refusedText(n int) string {
+	return fmt.Sprintf("globalThis refused %d of the values given to this run: an earlier run froze it, or made the property read-only; reset the heap to get such values", n)
+}
+
+// hiddenText warns of values that a script sees only as properties of globalThis.
+func hiddenText(n int) string {
+	return fmt.Sprintf("an earlier run declared %d of the names of the values given to this run with let, const or class: the script sees what it declared; read globalThis.NAME, or reset the heap, to get the given values", n)
+}
+
+// saved tells whether a run that ended so leaves a heap worth keeping: not one
+// that never ran, nor one that was cut short anywhere.
+func saved(end string) bool {
+	return end == endCompleted || end == endException || end == endNeverSettled
+}
+
+func endOf(status v8.Status) string {
+	switch status {
+	case v8.Completed:
+		return endCompleted
+	case v8.Exception:
+		return endException
+	case v8.SyntaxError:
+		return endSyntax
+	case v8.NeverSettled:
+		return endNeverSettled
+	case v8.OutOfMemory:
+		return endOutOfMemory
+	default:
+		return endTerminated
+	}
+}
+
+// describe puts an error into terms of the caller's source.
+func (p *program) describe(text string, r v8.Result) string {
+	if r.Status != v8.SyntaxError || r.Line == 0 || strings.Contains(text, "\n    at ") {
+		return text
+	}
+	line, column := r.Line, r.Column
+	if m := p.consumer(); m != nil {
+		if l, c, ok := p.position(m, line, column); ok {
+			line, column = l, c
+		}
+	}
+	return fmt.Sprintf("%s\n    at %s:%d:%d", text, p.file, line, column)
+}
+
+// end reports the end of a job, and what it cost up to here.
+func (s *server) end(j *job, end endHeader, text string, heap []byte) error {
+	end.CPUMicros = (cpuTime() - j.began).Microseconds()
+	if text != "" {
+		end.HasText = true
+	}
+	end.TextSize, end.HeapSize = int64(len(text)), int64(len(heap))
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return together(s.out, func(w io.Writer) error {
+		if err := writeMessage(w, frameEnd, end); err != nil {
+			return err
+		}
+		return writeBody(w, []byte(text), heap)
+	})
+}
+
+func upperFirst(s string) string {
+	if s == "" || s[0] < 'a' || s[0] > 'z' {
+		return s
+	}
+	return string(s[0]-'a'+'A') + s[1:]
+}
+
+// cpuTime is what this process has used, garbage collection threads included.
+func cpuTime() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,35 @@
+// A program of somebody else that embeds workers. It has its own main and its own
+// flags, and knows nothing of worker processes.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"daybook/internal/exec/worker"
+)
+
+func main() {
+	code := flag.String("code", "", "script to run")
+	plain := flag.Bool("plain", false, "run it in a plain isolate")
+	flag.Parse()
+	pool := worker.New(worker.Options{Idle: -1})
+	task := worker.Task{Tenant: "t", Code: []byte(*code), Stateful: !*plain, HeapLimitBytes: 64 << 20, Timeout: time.Minute, Start: time.Now()}
+	o, err := pool.Run(context.Background(), task, func(_ context.Context, lines []worker.Line) error {
+		for _, l := range lines {
+			fmt.Println(l.Text)
+		}
+		return nil
+	})
+	if err != nil || o.Result == nil {
+		fmt.Fprintln(os.Stderr, o.Error, err)
+		os.Exit(1)
+	}
+	fmt.Println(*o.Result)
+	if err := pool.Close(); err != nil {
+		os.Exit(1)
+	}
+}

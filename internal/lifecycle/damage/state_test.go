@@ -1,0 +1,75 @@
+package damage_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+
+	"daybook/events"
+	"daybook/internal/lifecycle/damage"
+)
+
+func TestState(t *testing.T) {
+	t.Parallel()
+	s := damage.NewState()
+	if s.Damaged() || s.Err() != nil || s.ReadOnly() != nil {
+		t.Fatal("damaged from the start")
+	}
+	hole := damage.Finding{Stream: "LEDGER-0001", First: 5, Last: 9, What: "missing", By: damage.AtStart}
+	if !s.Report(hole) || s.Report(hole) {
+		t.Error("a finding is news once")
+	}
+	select {
+	case <-s.Found():
+	default:
+		t.Error("nobody is told")
+	}
+	for i := range uint64(200) {
+		s.Report(damage.Finding{Stream: "LEDGER-0001", First: 100 + i, Last: 100 + i, What: "missing", By: damage.ByScrub})
+	}
+	list, more := s.Findings()
+	if len(list) != 100 || more != 101 || list[0].Time.IsZero() {
+		t.Errorf("%d findings and %d more", len(list), more)
+	}
+	var unwritable *events.UnwritableError
+	if err := s.Err(); !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "LEDGER-0001, positions 5 to 9: missing") {
+		t.Errorf("Err: %v", err)
+	}
+	if err := s.ReadOnly(); !errors.As(err, &unwritable) || !strings.Contains(err.Error(), "restore the data directory") || !strings.Contains(err.Error(), "and 196 more") {
+		t.Errorf("ReadOnly: %v", err)
+	}
+}
+
+// Findings about blobs that have ended make room for new ones, and one that is not
+// listed is counted, and is news, once.
+func TestManyDamagedBlobs(t *testing.T) {
+	t.Parallel()
+	s := damage.NewState()
+	report := func(n int) bool {
+		return s.Report(damage.Finding{Radius: damage.OfBlob, Blob: &events.LostBlob{Tenant: "a", Kind: "heap", SHA256: strconv.Itoa(n)}, What: "damaged", By: damage.OnReading})
+	}
+	repair := func(n int) bool {
+		return s.Repaired("stored again", func(f damage.Finding) bool { return f.Blob != nil && f.Blob.SHA256 == strconv.Itoa(n) })
+	}
+	for n := range 100 {
+		report(n)
+	}
+	for again := range 3 {
+		if report(100) != (again == 0) {
+			t.Errorf("time %d that a blob that is not listed is found", again)
+		}
+	}
+	if list, more := s.Findings(); len(list) != 100 || more != 1 || s.Count(damage.OfBlob) != 101 {
+		t.Errorf("%d findings, %d more, %d in all", len(list), more, s.Count(damage.OfBlob))
+	}
+	if !repair(100) || repair(100) || s.Count(damage.OfBlob) != 100 {
+		t.Errorf("%d are damaged after one that is not listed was repaired", s.Count(damage.OfBlob))
+	}
+	if !repair(7) || !report(101) || s.Count(damage.OfBlob) != 100 {
+		t.Errorf("%d are damaged after a repair and new damage", s.Count(damage.OfBlob))
+	}
+	if list := s.Blobs(); len(list) != 100 || list[99].Blob.SHA256 != "101" || s.Damaged() {
+		t.Errorf("the newest of %d is %s", len(list), list[len(list)-1])
+	}
+}

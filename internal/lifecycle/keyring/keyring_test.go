@@ -1,0 +1,140 @@
+package keyring_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"daybook/internal/lifecycle/keyring"
+)
+
+func open(t *testing.T, dir string) *keyring.Ring {
+	t.Helper()
+	r, err := keyring.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func current(t *testing.T, r *keyring.Ring, tenant, session string) string {
+	t.Helper()
+	id, err := r.Current(tenant, session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "keys")
+	r := open(t, dir)
+	a, b, other := current(t, r, "t", "a"), current(t, r, "t", "b"), current(t, r, "u", "a")
+	if a == b || a == other || current(t, r, "t", "a") != a {
+		t.Errorf("%s, %s, %s", a, b, other)
+	}
+	key, ok := r.SealKey(a)
+	if !ok || len(key) != 32 {
+		t.Fatalf("a key of %d bytes", len(key))
+	}
+	r = open(t, dir)
+	if again, _ := r.SealKey(a); !bytes.Equal(again, key) || current(t, r, "t", "a") != a {
+		t.Error("another process has another key")
+	}
+	ids, err := r.Retire("t", "a")
+	if err != nil || !slices.Equal(ids, []string{a}) {
+		t.Fatalf("%v, %v", ids, err)
+	}
+	r = open(t, dir)
+	if again, _ := r.SealKey(a); !bytes.Equal(again, key) {
+		t.Error("a retired key cannot be read")
+	}
+	next := current(t, r, "t", "a")
+	if next == a {
+		t.Error("new content goes under a retired key")
+	}
+	for range 2 {
+		if err := r.Destroy(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range []*keyring.Ring{r, open(t, dir)} {
+		if _, ok := r.SealKey(a); ok {
+			t.Error("the key is there")
+		}
+		if got := current(t, r, "t", "a"); got != next {
+			t.Errorf("the session goes on under %s, not %s", got, next)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != 3 {
+		t.Errorf("%d files", len(files))
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 || strings.HasPrefix(f.Name(), a) {
+			t.Errorf("%s has mode %s, %v", f.Name(), info.Mode(), err)
+		}
+	}
+}
+
+func TestOneKeyForASession(t *testing.T) {
+	t.Parallel()
+	r := open(t, t.TempDir())
+	var callers sync.WaitGroup
+	ids := make([]string, 20)
+	for i := range ids {
+		callers.Go(func() { ids[i], _ = r.Current("t", "s") })
+	}
+	callers.Wait()
+	if slices.Sort(ids); ids[0] == "" || ids[0] != ids[19] {
+		t.Errorf("%v", ids)
+	}
+}
+
+func TestUnreadableKeys(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{
+		"x.key": "no JSON", "y.key": `{"id":"y","tenant":"t","session":"s","key":"00"}`, "z.key": `{"id":"other","tenant":"t","session":"s","key":"` + strings.Repeat("00", 32) + `","state":"current"}`,
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := keyring.Open(dir); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.key.new"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir)
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	f.Add([]byte(`{"id":"a","tenant":"t","session":"s","key":"` + strings.Repeat("00", 32) + `","state":"current"}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "a.key"), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := keyring.Open(dir)
+		if err != nil {
+			return
+		}
+		if key, ok := r.SealKey("a"); !ok || len(key) != 32 {
+			t.Errorf("taken for a key: %q", raw)
+		}
+	})
+}

@@ -1,0 +1,234 @@
+package retention_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"daybook/events"
+	"daybook/internal/lifecycle/keyring"
+	"daybook/internal/lifecycle/retention"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/ledger"
+)
+
+// vault is a house whose sessions can be erased.
+type vault struct {
+	*house
+	dir  string
+	keys *keyring.Ring
+}
+
+func openVault(t *testing.T) *vault {
+	t.Helper()
+	v := &vault{dir: t.TempDir()}
+	var err error
+	if v.keys, err = keyring.Open(v.dir); err != nil {
+		t.Fatal(err)
+	}
+	v.house = openWith(t, jetstream.Options{Settle: -1, Keys: v.keys})
+	v.ledger = ledger.New(v.store, ledger.Options{Keys: v.keys, Erasable: true, Logger: jetstreamtest.Logger(t)})
+	return v
+}
+
+func (v *vault) shredder(keys retention.Keys) *retention.Shredder {
+	return retention.NewShredder(retention.ShredOptions{Store: v.store, Recorder: v.ledger, Keys: keys})
+}
+
+// asks submits a run in the session and returns its id.
+func (v *vault) asks(session, heap string) string {
+	v.t.Helper()
+	r, err := v.ledger.Submit(v.t.Context(), ledger.Submission{Tenant: tenant, Code: "secret", Session: session, Heap: heap, Actor: actor})
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return r.ExecutionID
+}
+
+// leaves runs a script in the session, which leaves a heap.
+func (v *vault) leaves(session, from, content string) string {
+	v.t.Helper()
+	v.n++
+	return v.ended(tenant, 0, events.ExecutionRequested{ExecutionID: v.asks(session, from), Session: session, SessionID: events.SessionID(tenant, session)}, content)
+}
+
+// keyFiles counts the keys on disk.
+func (v *vault) keyFiles() int {
+	v.t.Helper()
+	list, err := os.ReadDir(v.dir)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return len(list)
+}
+
+// shreds are the events that say that content was erased.
+func (v *vault) shreds() (list []*events.SessionShredded) {
+	v.t.Helper()
+	err := v.store.Shreds(v.t.Context(), func(e events.Event) error {
+		list = append(list, e.Data.(*events.SessionShredded))
+		return nil
+	})
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return list
+}
+
+func TestShredRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		make func(v *vault)
+		want string // in the refusal; empty for a session that is not on record
+		// forced is whether force gets past it.
+		forced bool
+	}{
+		{"a session that never was", func(v *vault) { v.leaves("other", "", "x") }, "", false},
+		{"a run that waits", func(v *vault) { v.leaves("s", "", "x"); v.asks("s", "") }, "under way", false},
+		{"a run whose entry is still to come", func(v *vault) {
+			v.append(tenant, 0, events.NewEnding(events.StatusCompleted, events.Ending{ExecutionID: v.asks("s", "")}))
+		}, "under way", false},
+		{"runs recorded without a key", func(v *vault) { v.ran(tenant, 0, events.ExecutionRequested{Session: "s"}, "x") }, "1 runs", false},
+		{"a heap that another session started from", func(v *vault) { v.asks("other", v.leaves("s", "", "x")) }, "outside of it", true},
+		{"a heap that a run without a session started from", func(v *vault) {
+			v.ran(tenant, 0, events.ExecutionRequested{Heap: v.leaves("s", "", "x")}, "")
+		}, "outside of it", true},
+		{"a heap that another run left, too", func(v *vault) {
+			v.leaves("s", "", "x")
+			v.ran(tenant, 0, events.ExecutionRequested{}, "x")
+		}, "outside of it", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			v := openVault(t)
+			c.make(v)
+			files := v.keyFiles()
+			s := v.shredder(v.keys)
+			_, err := s.Shred(t.Context(), tenant, "s", false, actor)
+			var refused *retention.RefusedError
+			if c.want == "" && !errors.Is(err, events.ErrNotFound) || c.want != "" && (!errors.As(err, &refused) || !strings.Contains(refused.Message, c.want)) {
+				t.Errorf("%v", err)
+			}
+			if len(v.shreds()) != 0 || v.keyFiles() != files || len(v.collections()) != 0 {
+				t.Errorf("refused, and did something: %d events, %d keys", len(v.shreds()), v.keyFiles())
+			}
+			done, err := s.Shred(t.Context(), tenant, "s", true, actor)
+			if (err == nil) != c.forced {
+				t.Errorf("forced: %v", err)
+			}
+			if c.forced && (done.Executions != 1 || done.Heaps != 1 || len(v.shreds()) != 1 || len(v.collections()) != 1) {
+				t.Errorf("forced: %+v", done)
+			}
+		})
+	}
+}
+
+// crashing are keys whose process dies before the first is destroyed.
+type crashing struct{ retention.Keys }
+
+func (crashing) Destroy(string) error { return errDied }
+
+// A crash between the event and the destruction of the key is made good by the
+// next process, from what is on disk.
+func TestFinish(t *testing.T) {
+	t.Parallel()
+	v := openVault(t)
+	first := v.leaves("s", "", "x")
+	last := v.leaves("s", first, "y")
+	other := v.leaves("other", "", "z")
+	if _, err := v.shredder(crashing{v.keys}).Shred(t.Context(), tenant, "s", false, actor); !errors.Is(err, errDied) || !strings.Contains(err.Error(), "restart the server") {
+		t.Fatalf("%v", err)
+	}
+	if len(v.shreds()) != 1 || v.keyFiles() != 2 {
+		t.Fatalf("%d events, %d keys: the event is to come before the destruction", len(v.shreds()), v.keyFiles())
+	}
+
+	keys, err := keyring.Open(v.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doomed := v.shreds()[0].KeyIDs
+	if _, there := keys.SealKey(doomed[0]); len(doomed) != 1 || !there {
+		t.Fatalf("keys %q", doomed)
+	}
+	for range 2 { // the second time there is nothing to do
+		if err := v.shredder(keys).Finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, there := keys.SealKey(doomed[0]); there || v.keyFiles() != 1 || len(v.shreds()) != 1 {
+			t.Errorf("%d events, %d keys", len(v.shreds()), v.keyFiles())
+		}
+	}
+	var collected []string
+	for _, e := range v.collections() {
+		collected = append(collected, e.About())
+	}
+	slices.Sort(collected)
+	want := []string{first, last}
+	slices.Sort(want)
+	if !slices.Equal(collected, want) {
+		t.Errorf("collected %q, want %q and not %s", collected, want, other)
+	}
+}
+
+// A crash before the heaps are on record as collected is made good likewise.
+type unrecorded struct{ *ledger.Ledger }
+
+func (unrecorded) CollectHeaps(context.Context, string, []events.HeapCollected, func(string, uint64)) error {
+	return errDied
+}
+
+func TestFinishCollects(t *testing.T) {
+	t.Parallel()
+	v := openVault(t)
+	v.leaves("s", "", "x")
+	s := retention.NewShredder(retention.ShredOptions{Store: v.store, Recorder: unrecorded{v.ledger}, Keys: v.keys})
+	if _, err := s.Shred(t.Context(), tenant, "s", false, actor); !errors.Is(err, errDied) {
+		t.Fatalf("%v", err)
+	}
+	if v.keyFiles() != 1 || len(v.collections()) != 0 {
+		t.Fatal("the key must outlive what is still to be done by it")
+	}
+	if err := v.shredder(v.keys).Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if v.keyFiles() != 0 || len(v.collections()) != 1 || len(v.shreds()) != 1 {
+		t.Errorf("%d keys, %d collections, %d events", v.keyFiles(), len(v.collections()), len(v.shreds()))
+	}
+}
+
+// A run that is asked for while a session is erased goes under a new key, which
+// stays.
+func TestARunMeanwhile(t *testing.T) {
+	t.Parallel()
+	v := openVault(t)
+	v.leaves("s", "", "x")
+	id := ""
+	s := retention.NewShredder(retention.ShredOptions{Store: v.store, Recorder: late{v.ledger, func() { id = v.asks("s", "") }}, Keys: v.keys})
+	if done, err := s.Shred(t.Context(), tenant, "s", false, actor); err != nil || done.Executions != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	list, err := v.ledger.History(t.Context(), tenant, id)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d events, %v", len(list), err)
+	}
+	if got := list[0].Data.(*events.ExecutionRequested).Content.Value().Source.Text; got != "secret" {
+		t.Errorf("its source is %q", got)
+	}
+}
+
+// late lets a test act just before the event is appended.
+type late struct {
+	*ledger.Ledger
+	do func()
+}
+
+func (l late) RecordShred(ctx context.Context, of string, d *events.SessionShredded) (events.Event, error) {
+	l.do()
+	return l.Ledger.RecordShred(ctx, of, d)
+}

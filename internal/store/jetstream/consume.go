@@ -1,0 +1,180 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"daybook/events"
+	"daybook/internal/resources/fairness"
+)
+
+// holdPause is how long a request is not delivered again that came when no work may
+// be taken.
+const holdPause = time.Second
+
+// Delivery is a run request in a runner's hands. Signs of life are sent for it
+// until it is acknowledged or given back, or the function it was passed to
+// returns.
+type Delivery struct {
+	// Event is the requested event. If Unreadable is not nil, that is why it cannot
+	// be read: Event then has only what its subject and position say, and its Data
+	// is an *events.Unknown.
+	Event      events.Event
+	Unreadable error
+	// Delivered counts deliveries from 1.
+	Delivered int
+
+	msg   *nats.Msg
+	pool  string
+	store *Store
+	beat  *heartbeat
+	free  func()
+	// acked is called once the request is acknowledged.
+	acked func()
+}
+
+// Free gives up the slot: the next request may be taken although the function
+// that the delivery was passed to still has something to do. It may be called
+// more than once.
+func (d Delivery) Free() { d.free() }
+
+// Ack reports the request as dealt with and waits until that is noted.
+func (d Delivery) Ack(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, d.store.opts.TryWait)
+	defer cancel()
+	if _, err := d.store.consume.RequestWithContext(ctx, d.msg.Reply, []byte("+ACK")); err != nil {
+		return fmt.Errorf("acknowledge %s: %w", d.Event.About(), err)
+	}
+	d.beat.stop()
+	d.acked()
+	return nil
+}
+
+// Nak gives the request back, to be delivered again after delay, and waits
+// until that is noted.
+func (d Delivery) Nak(ctx context.Context, delay time.Duration) error {
+	// A sign of life after this one would take it back.
+	d.beat.stop()
+	ctx, cancel := context.WithTimeout(ctx, d.store.opts.TryWait)
+	defer cancel()
+	if _, err := d.store.consume.RequestWithContext(ctx, d.msg.Reply, nak(delay)); err != nil {
+		return fmt.Errorf("give back %s: %w", d.Event.About(), err)
+	}
+	d.store.announceReturned(d.pool, d.Event.Tenant, delay)
+	return nil
+}
+
+func nak(delay time.Duration) []byte {
+	if delay <= 0 {
+		return []byte("-NAK")
+	}
+	return fmt.Appendf(nil, `-NAK {"delay":%d}`, delay.Nanoseconds())
+}
+
+// Consume calls fn for each run request of a pool, each call on a goroutine of
+// its own, at most as many at a time as there are slots, not counting one for each
+// slot that gave it up with Free. Which tenant's request a free slot takes is the
+// decision of a fairness.Scheduler; requests of one tenant are taken by session in
+// turn. fn's context carries ctx's values but not its end. When ctx is done
+// Consume takes no more, gives back what arrived meanwhile, and returns nil
+// once every fn has returned. Other errors mean that it could not begin.
+//
+// Requests are delivered at least once. What fn neither acknowledges nor gives
+// back, or whose holder dies, is delivered again after Options.AckWait.
+func (s *Store) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(ctx context.Context, d Delivery)) error {
+	if err := slots.Check(); err != nil {
+		return fmt.Errorf("consume pool %s: %w", pool, err)
+	}
+	if err := checkTokens(pool); err != nil {
+		return fmt.Errorf("consume pool: %w", err)
+	}
+	c := newConsumption(s, pool, slots, fn)
+	// An end that ctx asked for is not an error.
+	if err := c.run(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("consume pool %s: %w", pool, err)
+	}
+	return nil
+}
+
+// fromSubject is what the subject of a request says of it. The server has matched
+// the subject with Volume.PoolSubjects: "ledger.0001.<tenant>.run.<pool>.<id>".
+func fromSubject(seq uint64, subject string) events.Event {
+	t := strings.Split(subject, ".")
+	if len(t) != 6 {
+		return events.Event{Seq: seq, Data: &events.Unknown{StoredSubject: subject}}
+	}
+	return events.Event{
+		Seq: seq, Tenant: t[2], Type: events.TypeExecutionRequested,
+		Data: &events.Unknown{Type: events.TypeExecutionRequested, StoredSubject: subject, Concerns: t[5]},
+	}
+}
+
+// replyInfo is what the server writes into the reply subject of a delivery.
+type replyInfo struct {
+	delivered int
+	seq       uint64
+	// pending is how many messages the consumer has that were never delivered.
+	pending uint64
+}
+
+// parseReply reads "$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.
+// <consumer seq>.<time>.<pending>", or the longer form, which names a domain
+// and an account after "$JS.ACK" and may end in a token of no meaning.
+func parseReply(reply string) (replyInfo, error) {
+	t := strings.Split(reply, ".")
+	if len(t) < 9 || t[0] != "$JS" || t[1] != "ACK" || len(t) == 10 {
+		return replyInfo{}, fmt.Errorf("the reply subject is %q", reply)
+	}
+	if len(t) > 9 {
+		t = append(t[:2:2], t[4:]...)
+	}
+	delivered, err := strconv.Atoi(t[4])
+	if err != nil || delivered < 1 {
+		return replyInfo{}, fmt.Errorf("the reply subject %q counts %q deliveries", reply, t[4])
+	}
+	seq, err := strconv.ParseUint(t[5], 10, 64)
+	if err != nil || seq == 0 {
+		return replyInfo{}, fmt.Errorf("the reply subject %q names position %q", reply, t[5])
+	}
+	pending, _ := strconv.ParseUint(t[8], 10, 64) // without it, nothing is planned ahead
+	return replyInfo{delivered: delivered, seq: seq, pending: pending}, nil
+}
+
+// heartbeat tells the server that a delivery is being worked on.
+type heartbeat struct {
+	once sync.Once
+	quit chan struct{}
+	gone chan struct{}
+}
+
+func (s *Store) startHeartbeat(reply string) *heartbeat {
+	h := &heartbeat{quit: make(chan struct{}), gone: make(chan struct{})}
+	go func() {
+		defer close(h.gone)
+		tick := time.NewTicker(max(s.opts.AckWait*3/10, time.Millisecond))
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				// A missed one is made up for by the next, and if the connection
+				// is gone somebody else should have the work.
+				_ = s.consume.Publish(reply, []byte("+WPI"))
+			case <-h.quit:
+				return
+			}
+		}
+	}()
+	return h
+}
+
+// stop returns when no further sign of life will be sent.
+func (h *heartbeat) stop() {
+	h.once.Do(func() { close(h.quit) })
+	<-h.gone
+}

@@ -1,0 +1,545 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/events"
+	"daybook/internal/resources/fairness"
+)
+
+const (
+	// lookEvery is how often at least a runner looks at the consumers of its pool,
+	// for requests that it was not notified of.
+	lookEvery = 5 * time.Second
+	// lookAgainAfter is when a runner looks a second time after its start: the
+	// consumers may learn of requests that were stored just before a little later.
+	lookAgainAfter = 250 * time.Millisecond
+	// hungryEvery is how often at most a runner announces that it has free slots.
+	hungryEvery = 250 * time.Millisecond
+)
+
+// consumption is one call of Consume. A request that is stored, or given back,
+// counts for its tenant in the scheduler; a free slot that the scheduler gives to
+// the tenant takes one request from the tenant's consumers.
+type consumption struct {
+	store *Store
+	pool  string
+	slots fairness.Slots
+	fn    func(ctx context.Context, d Delivery)
+	// id distinguishes this runner's announcements from those of others.
+	id  string
+	ctx context.Context //nolint:containedctx // it ends when no more work is to be taken
+
+	looking chan struct{}
+	// heldBytes is the size of the requests taken ahead.
+	heldBytes atomic.Int64
+	running   sync.WaitGroup
+	// idleAfter is how long a tenant's queue is remembered that has nothing to do.
+	idleAfter time.Duration
+	// sealed are the volumes in which there is nothing left to do. Only look uses it.
+	sealed map[events.Volume]bool
+
+	mu     sync.Mutex
+	sched  *fairness.Scheduler
+	queues map[string]*tenantQueue
+	// announced says, by tenant, which announced requests are not found yet.
+	announced map[string]announced
+	// reclaiming are the tenants whose requests in flight of an earlier process are
+	// being given back, with how many requests wait. They get no slot meanwhile.
+	reclaiming map[string]int
+	// tails are the calls of fn that gave up their slot.
+	tails int
+	// taking is whether requests may be taken: not after the end, and not before the
+	// first look, which finds what is in flight.
+	taking bool
+	extra  *time.Timer
+	// hungry is when a free slot was announced last, delayed whether it will be;
+	// served is whether a request was taken since.
+	hungry  time.Time
+	delayed bool
+	served  bool
+	// onHold is whether schedule will be called because no work may be taken now.
+	onHold bool
+}
+
+// announced counts announcements of a tenant's requests.
+type announced struct {
+	// generation counts the announcements, owed those whose request was not found,
+	// retries how often the tenant was asked again since the last one.
+	generation, owed, retries int
+}
+
+func newConsumption(s *Store, pool string, slots fairness.Slots, fn func(context.Context, Delivery)) *consumption {
+	return &consumption{
+		store: s, pool: pool, slots: slots, fn: fn, id: events.NewID(time.Now()), looking: make(chan struct{}, 1),
+		sealed: map[events.Volume]bool{}, sched: fairness.New(slots), queues: map[string]*tenantQueue{}, announced: map[string]announced{},
+		reclaiming: map[string]int{}, idleAfter: s.forgetAfter,
+	}
+}
+
+// run takes requests until ctx is done.
+func (c *consumption) run(ctx context.Context) error {
+	c.ctx = ctx
+	c.extra = time.AfterFunc(time.Hour, c.schedule)
+	defer c.extra.Stop()
+	// Listening comes first: what is stored before is found by the look.
+	stop, err := c.listen()
+	if err != nil {
+		return fmt.Errorf("listen for requests: %w", err)
+	}
+	defer stop()
+	left, err := c.look(ctx, true)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.taking = true
+	c.mu.Unlock()
+	c.schedule()
+	c.running.Go(func() { c.reclaimAll(ctx, left) })
+	again := time.AfterFunc(lookAgainAfter, c.lookSoon)
+	defer again.Stop()
+	c.watch(ctx)
+	c.mu.Lock()
+	c.taking = false
+	queues := make([]*tenantQueue, 0, len(c.queues))
+	for _, q := range c.queues {
+		queues = append(queues, q)
+	}
+	c.mu.Unlock()
+	for _, q := range queues {
+		q.share(func(held int) int { return held })
+	}
+	// Held requests are extended until here, those passed to fn by themselves.
+	c.running.Wait()
+	for _, q := range queues {
+		q.share(func(held int) int { return held }) // what a slot took meanwhile
+		q.close()
+	}
+	return nil
+}
+
+// watch looks at the consumers from time to time, until ctx is done.
+func (c *consumption) watch(ctx context.Context) {
+	var beating sync.WaitGroup
+	defer beating.Wait()
+	beating.Go(func() { c.beat(ctx) })
+	look := time.NewTicker(min(c.store.lookEvery, max(c.store.opts.AckWait/2, 50*time.Millisecond)))
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		case <-c.looking:
+		}
+		if _, err := c.look(ctx, false); err != nil && ctx.Err() == nil {
+			c.store.log.WarnContext(ctx, "looking for work", "pool", c.pool, "err", err)
+		}
+		c.schedule()
+		c.forgetIdle(time.Now())
+	}
+}
+
+// beat extends the ack deadlines of what was taken ahead, until ctx is done.
+func (c *consumption) beat(ctx context.Context) {
+	tick := time.NewTicker(max(c.store.opts.AckWait*3/10, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			for _, q := range c.all() {
+				q.beat()
+			}
+		}
+	}
+}
+
+// lookSoon makes watch look at once.
+func (c *consumption) lookSoon() {
+	select {
+	case c.looking <- struct{}{}:
+	default:
+	}
+}
+
+func (c *consumption) all() []*tenantQueue {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]*tenantQueue, 0, len(c.queues))
+	for _, q := range c.queues {
+		list = append(list, q)
+	}
+	return list
+}
+
+// look finds tenants and requests by the consumers that there are. The first look
+// returns the consumers that have requests of an earlier process in flight, if no
+// other process can have them.
+func (c *consumption) look(ctx context.Context, atStart bool) (left map[string][]inFlight, err error) {
+	s := c.store
+	if err := s.refresh(ctx); err != nil {
+		return nil, err
+	}
+	left = map[string][]inFlight{}
+	now := s.volumes()
+	waiting := map[string]int{}
+	for _, v := range now.list {
+		if v.gone != nil || c.sealed[v.number] {
+			continue
+		}
+		asked := time.Now()
+		list, err := s.workConsumers(ctx, v)
+		if err != nil {
+			return nil, err
+		}
+		adopted, err := s.adoptFormer(ctx, v, c.pool, list)
+		if adopted && err == nil {
+			list, err = s.workConsumers(ctx, v)
+		}
+		if err != nil {
+			return nil, err
+		}
+		some := false
+		for tenant, info := range byTenant(list, v, c.pool) {
+			if info.Config.AckWait != s.opts.AckWait {
+				config := info.Config
+				config.AckWait = s.opts.AckWait
+				if _, err := s.work.UpdateConsumer(ctx, v.stream(), config); err != nil {
+					return nil, err
+				}
+			}
+			if atStart && s.opts.Exclusive && info.NumAckPending > 0 {
+				left[tenant] = append(left[tenant], inFlight{v, info})
+			}
+			if info.NumPending == 0 && info.NumAckPending == 0 {
+				c.seeNothing(tenant, v, info, asked, v.number == now.active().number)
+				continue
+			}
+			some = true
+			waiting[tenant] += c.queue(tenant).see(v, info, asked)
+		}
+		if v.number != now.active().number && !some {
+			c.sealed[v.number] = true // nothing is added to it any more
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for tenant := range left {
+		c.reclaiming[tenant] = 0
+	}
+	for tenant, n := range waiting {
+		if _, reclaims := c.reclaiming[tenant]; reclaims {
+			c.reclaiming[tenant] = max(n, c.reclaiming[tenant])
+			continue
+		}
+		c.sched.SetWaiting(tenant, max(n, c.sched.Waiting(tenant)), time.Now())
+	}
+	return left, nil
+}
+
+// seeNothing notes that a consumer of a tenant has no request.
+func (c *consumption) seeNothing(tenant string, v volume, info *natsjs.ConsumerInfo, asked time.Time, active bool) {
+	c.mu.Lock()
+	q := c.queues[tenant]
+	c.mu.Unlock()
+	switch {
+	case q == nil:
+	case active:
+		q.see(v, info, asked)
+	default:
+		q.drop(v)
+	}
+}
+
+// queue is that of a tenant.
+func (c *consumption) queue(tenant string) *tenantQueue {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.queueLocked(tenant)
+}
+
+func (c *consumption) queueLocked(tenant string) *tenantQueue {
+	q := c.queues[tenant]
+	if q == nil {
+		q = &tenantQueue{c: c, tenant: tenant, looks: map[events.Volume]bool{}}
+		c.queues[tenant] = q
+	}
+	return q
+}
+
+// expect counts requests of a tenant that were announced.
+func (c *consumption) expect(tenant string, n int) {
+	if checkTokens(tenant) != nil {
+		return
+	}
+	c.mu.Lock()
+	c.queueLocked(tenant)
+	if _, reclaims := c.reclaiming[tenant]; reclaims {
+		c.reclaiming[tenant] += n
+	} else {
+		c.sched.Expect(tenant, n, time.Now())
+	}
+	a := c.announced[tenant]
+	c.announced[tenant] = announced{generation: a.generation + 1, owed: a.owed + n}
+	c.mu.Unlock()
+	c.schedule()
+}
+
+// expectAfter counts a request that was given back with a delay, in whichever
+// volume it is.
+func (c *consumption) expectAfter(tenant string, delay time.Duration) {
+	again := func() {
+		c.queue(tenant).lookAgain()
+		c.expect(tenant, 1)
+	}
+	if delay <= 0 {
+		again()
+		return
+	}
+	if delay <= lookEvery {
+		time.AfterFunc(delay, again)
+	}
+}
+
+// schedule gives free slots to the tenants whose turn it is.
+func (c *consumption) schedule() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.taking || c.ctx.Err() != nil {
+		return
+	}
+	if c.store.hold() != nil {
+		if !c.onHold {
+			c.onHold = true
+			time.AfterFunc(retryPause, func() {
+				c.mu.Lock()
+				c.onHold = false
+				c.mu.Unlock()
+				c.schedule()
+			})
+		}
+		return
+	}
+	now := time.Now()
+	for c.tails <= c.slots.Total {
+		slot := c.sched.Next(now)
+		if slot == nil {
+			break
+		}
+		q, a := c.queueLocked(slot.Tenant), c.announced[slot.Tenant]
+		q.users++
+		c.running.Go(func() {
+			c.serve(slot, q, a)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			q.users--
+		})
+	}
+	if c.served && c.sched.Idle() {
+		c.announceHungry(now)
+	}
+	if at, ok := c.sched.NextExtra(); ok {
+		c.extra.Reset(max(at.Sub(now), 10*time.Millisecond))
+	}
+}
+
+// serve takes one request of a tenant into a slot. a is what was announced when the
+// slot was taken.
+func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, a announced) {
+	t, more, ok, err := q.next(c.ctx, a.owed > 0 && a.retries == 0)
+	switch {
+	case !ok:
+	case c.ctx.Err() != nil:
+		c.giveBack(t, 0)
+		q.done()
+		ok = false
+	case c.store.hold() != nil:
+		c.giveBack(t, holdPause)
+		q.done()
+		ok = false
+	}
+	c.mu.Lock()
+	switch {
+	case ok:
+		c.served = true
+		c.sched.SetWaiting(slot.Tenant, max(more, c.sched.Waiting(slot.Tenant)), time.Now())
+		c.found(slot.Tenant)
+	default:
+		c.notServed(slot, a.generation, more, err)
+	}
+	c.mu.Unlock()
+	switch {
+	case ok:
+		c.do(slot, q, t)
+	case err != nil && !errors.Is(err, errFull) && c.ctx.Err() == nil:
+		c.store.log.Warn("asking for work", "pool", c.pool, "tenant", slot.Tenant, "err", err)
+	}
+	c.schedule()
+}
+
+// notServed gives a slot back that got no request. generation is that of the tenant's
+// announcements when the slot was taken, more how many requests are known to wait. It
+// is called with mu held.
+func (c *consumption) notServed(slot *fairness.Slot, generation, more int, err error) {
+	now := time.Now()
+	if err != nil {
+		c.sched.Release(slot, now) // the slot's time was used
+	} else {
+		c.sched.Cancel(slot)
+	}
+	full := errors.Is(err, errFull)
+	newer := c.announced[slot.Tenant].generation != generation
+	if newer && full {
+		return // an acknowledgement may have made room
+	}
+	if !newer || err != nil {
+		c.sched.SetWaiting(slot.Tenant, more, now)
+	}
+	c.missed(slot.Tenant, err)
+}
+
+// found notes that a request of a tenant was found. It may be another one than was
+// announced: then the tenant is asked again. It is called with mu held.
+func (c *consumption) found(tenant string) {
+	a := c.announced[tenant]
+	if a.owed == 0 {
+		return
+	}
+	a.owed--
+	c.announced[tenant] = a
+	if a.owed > 0 && c.sched.Waiting(tenant) == 0 {
+		c.retry(tenant, 0)
+	}
+}
+
+// missed has a tenant asked again, and lets other runners know of the free slot.
+// It is called with mu held.
+func (c *consumption) missed(tenant string, err error) {
+	if !c.taking || c.ctx.Err() != nil {
+		return
+	}
+	switch {
+	case errors.Is(err, errFull):
+		// An acknowledgement or a look has the tenant asked again.
+		a := c.announced[tenant]
+		a.owed = 0
+		c.announced[tenant] = a
+	case err != nil:
+		c.retry(tenant, retryPause)
+	default:
+		c.retry(tenant, 0)
+	}
+	if c.sched.Free() {
+		c.announceHungry(time.Now())
+	}
+}
+
+// retry has a tenant asked again after a pause, or if the pause is 0 as long as
+// an announced request may still be found. It is called with mu held.
+func (c *consumption) retry(tenant string, pause time.Duration) {
+	a := c.announced[tenant]
+	failed := pause > 0
+	switch {
+	case failed:
+	case a.owed > 0 && a.retries < len(retryAfter):
+		pause = retryAfter[a.retries]
+	default:
+		a.owed = 0 // another runner has it
+	}
+	a.retries++
+	c.announced[tenant] = a
+	if pause == 0 {
+		return
+	}
+	time.AfterFunc(pause, func() {
+		c.mu.Lock()
+		now := c.announced[tenant]
+		if c.sched.Waiting(tenant) == 0 && now.generation == a.generation && now.retries == a.retries && (failed || now.owed > 0) {
+			c.sched.SetWaiting(tenant, 1, time.Now())
+		}
+		c.mu.Unlock()
+		c.schedule()
+	})
+}
+
+// announceHungry lets other runners know of a free slot, now or a little later. It
+// is called with mu held.
+func (c *consumption) announceHungry(now time.Time) {
+	if wait := hungryEvery - now.Sub(c.hungry); wait > 0 {
+		if !c.delayed {
+			c.delayed = true
+			time.AfterFunc(wait, func() {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.delayed = false
+				if c.taking && c.sched.Free() {
+					c.announceHungry(time.Now())
+				}
+			})
+		}
+		return
+	}
+	c.hungry, c.served = now, false
+	_ = c.store.consume.Publish(hungrySubject(c.pool), []byte(c.id)) // lost, the next look makes up for it
+}
+
+// share gives half of the requests taken ahead to other runners, unless this one
+// has a free slot for them.
+func (c *consumption) share() {
+	c.mu.Lock()
+	free := c.sched.Free()
+	c.mu.Unlock()
+	if free {
+		return
+	}
+	for _, q := range c.all() {
+		q.share(func(held int) int { return (held + 1) / 2 })
+	}
+}
+
+// do passes a request to the function, with heartbeats meanwhile.
+func (c *consumption) do(slot *fairness.Slot, q *tenantQueue, t taken) {
+	var once sync.Once
+	freed := false
+	give := func(tail bool) {
+		once.Do(func() {
+			c.mu.Lock()
+			c.sched.Release(slot, time.Now())
+			if freed = tail; tail {
+				c.tails++
+			}
+			c.mu.Unlock()
+			c.schedule()
+		})
+	}
+	d := Delivery{
+		Event: t.e, Unreadable: t.unreadable, Delivered: t.at.delivered, msg: t.msg, pool: c.pool, store: c.store, beat: c.store.startHeartbeat(t.msg.Reply),
+		free: func() { give(true) },
+		acked: func() {
+			if q.acknowledged() {
+				c.expect(q.tenant, 1)
+			}
+		},
+	}
+	defer func() {
+		d.beat.stop()
+		q.done()
+		give(false)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if freed {
+			c.tails--
+		}
+	}()
+	c.fn(context.WithoutCancel(c.ctx), d)
+}

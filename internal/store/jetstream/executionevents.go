@@ -1,0 +1,165 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"daybook/events"
+	"daybook/internal/resources/budget"
+)
+
+// pieceBytes is how much a reader in pieces asks for at once, in bytes of
+// messages. The server sends at least one message, of at most 512 KiB.
+const pieceBytes = 128 << 10
+
+// ExecutionEvents calls fn with every event of an execution that is stored before
+// the call, control events and output, in order of position. It holds a few of them
+// at a time, which it takes from the account that ctx carries. An error of fn is
+// returned as it is. Without any event it is events.ErrNotFound.
+func (s *Store) ExecutionEvents(ctx context.Context, tenant, execution string, fn func(events.Event) error) error {
+	if err := checkTokens(tenant, execution); err != nil {
+		return err
+	}
+	var control, output subjectReader
+	var requested *stored
+	for {
+		now, since := s.volumes(), s.writable()
+		var last *stored
+		var err error
+		requested, last, err = s.endsOf(ctx, now, tenant, execution)
+		if errors.Is(err, errRemovedMeanwhile) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read execution %s: %w", execution, err)
+		}
+		switch {
+		case requested == nil && (last == nil || s.Lost().Between(1, last.seq) > 0):
+			return events.ErrNotFound // a lost request is as if it had never been
+		case requested == nil:
+			err = s.missing(now, "execution %s has events up to position %d but was never requested", execution, last.seq)
+			if errors.Is(err, errRemovedMeanwhile) {
+				continue
+			}
+			return err
+		}
+		control = subjectReader{s: s, now: now, at: func(v events.Volume) string { return v.ExecSubject(tenant, execution) }, from: requested.seq + 1, tally: tally{since: since}}
+		if last != nil {
+			control.end = last.seq
+		}
+		output = subjectReader{s: s, now: now, at: func(v events.Volume) string { return v.OutSubject(tenant, execution) }, from: requested.seq + 1, tally: tally{since: since}}
+		// The subject is shared with other executions.
+		output.wants = func(m stored) bool { return first(m.header, "ce-subject") == execution }
+		end, err := s.newestIn(ctx, now.list, output.at)
+		switch {
+		case err == nil:
+			output.end = end.seq
+		case !errors.Is(err, events.ErrNotFound):
+			return fmt.Errorf("read the output of execution %s: %w", execution, err)
+		}
+		break
+	}
+	// Each reader holds a piece and the message that went past its size.
+	if err := budget.TakeOnce(ctx, 2*(pieceBytes+chunkBytes)); err != nil {
+		return err
+	}
+	next := requested
+	for next != nil {
+		e, err := s.decode(*next)
+		if err != nil {
+			return err
+		}
+		if err := fn(e); err != nil {
+			return err
+		}
+		a, err := control.peek(ctx)
+		if err != nil {
+			return fmt.Errorf("read execution %s: %w", execution, err)
+		}
+		b, err := output.peek(ctx)
+		if err != nil {
+			return fmt.Errorf("read the output of execution %s: %w", execution, err)
+		}
+		switch {
+		case a != nil && (b == nil || a.seq < b.seq):
+			next = control.take()
+		case b != nil:
+			next = output.take()
+		default:
+			next = nil
+		}
+	}
+	return nil
+}
+
+// subjectReader reads the messages at a place, a piece at a time, from one position
+// to another, which must be that of a message there. It belongs to one goroutine.
+type subjectReader struct {
+	s         *Store
+	now       *volumes
+	at        place
+	wants     func(stored) bool // nil wants all
+	from, end uint64
+	list      []stored
+	tally     tally
+}
+
+// peek returns the next message, nil at the end.
+func (r *subjectReader) peek(ctx context.Context) (*stored, error) {
+	for len(r.list) == 0 && r.from <= r.end {
+		if err := r.fill(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.list) == 0 {
+		if err := r.s.checkTally(ctx, &r.tally, r.now, r.at, r.from-1); err != nil {
+			return nil, err
+		}
+		return nil, nil //nolint:nilnil // there is none, which is no error
+	}
+	return &r.list[0], nil
+}
+
+// take removes the message that peek returned.
+func (r *subjectReader) take() *stored {
+	m := r.list[0]
+	r.list[0] = stored{}
+	r.list = r.list[1:]
+	return &m
+}
+
+func (r *subjectReader) fill(ctx context.Context) error {
+	r.list = nil
+	for _, v := range r.now.list[r.now.from(r.from):] {
+		var got uint64
+		n := 0
+		q := getRequest{Seq: max(r.from, v.first), NextBySubject: r.at(v.number), Batch: batchMessages, MaxBytes: pieceBytes}
+		pending, err := r.s.getBatchIn(ctx, v, q, func(m stored) error {
+			got = m.seq
+			n++
+			if m.seq <= r.end && (r.wants == nil || r.wants(m)) {
+				r.list = append(r.list, m)
+			}
+			return nil
+		})
+		if err == nil {
+			err = r.s.tallied(&r.tally, r.now, v, n, pending, r.at, r.from-1)
+		}
+		if err != nil {
+			return err
+		}
+		if got > 0 {
+			r.from = got + 1
+			return nil
+		}
+	}
+	if r.end > r.s.Removed().UpTo() {
+		if err := r.s.unsure(r.tally.since); err != nil {
+			return err
+		}
+		return r.s.damaged("position %d on %s cannot be read", r.end, r.at(r.now.active().number))
+	}
+	r.from = r.end + 1 // removed while it was read
+	return nil
+}

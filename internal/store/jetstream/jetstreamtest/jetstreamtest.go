@@ -1,0 +1,74 @@
+// Package jetstreamtest gives tests a real ledger: an embedded NATS server in a
+// temporary directory, and a Store on it. Nothing is faked but the waiting for
+// the disk.
+package jetstreamtest
+
+import (
+	"log/slog"
+	"testing"
+
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/natsserver"
+)
+
+// Start returns a Store on a server of its own. Both end with the test.
+func Start(t testing.TB) *jetstream.Store {
+	t.Helper()
+	return Open(t, StartServer(t, t.TempDir()), jetstream.Options{})
+}
+
+// StartServer runs a server that keeps its files in dir and ends with the test,
+// unless the test closes it before: to start another on the same dir. It does
+// not wait for the disk.
+func StartServer(t testing.TB, dir string) *natsserver.Server {
+	t.Helper()
+	return StartServerWith(t, natsserver.Options{StoreDir: dir, NoSync: true})
+}
+
+// StartServerWith runs a server with options; its log is the test's.
+func StartServerWith(t testing.TB, opts natsserver.Options) *natsserver.Server {
+	t.Helper()
+	if opts.Logger == nil {
+		opts.Logger = Logger(t)
+	}
+	server, err := natsserver.Start(t.Context(), opts)
+	if err != nil {
+		t.Fatalf("start a NATS server: %v", err)
+	}
+	t.Cleanup(server.Close)
+	return server
+}
+
+// Open returns a Store on a server, over connections that end with the test.
+func Open(t testing.TB, server *natsserver.Server, opts jetstream.Options) *jetstream.Store {
+	t.Helper()
+	if opts.Logger == nil {
+		opts.Logger = Logger(t)
+	}
+	if opts.Keeper == nil {
+		opts.Keeper = server.Keeper
+	}
+	if opts.Opened == nil {
+		opts.Opened = server.Offer
+	}
+	publish, err := server.Conn("publish")
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	t.Cleanup(publish.Close)
+	consume, err := server.Conn("consume")
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	t.Cleanup(consume.Close)
+	store, err := jetstream.Open(t.Context(), publish, consume, opts)
+	if err != nil {
+		t.Fatalf("open the ledger: %v", err)
+	}
+	return store
+}
+
+// Logger writes to the test's log.
+func Logger(t testing.TB) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+}

@@ -1,0 +1,97 @@
+package jetstream_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"daybook/events"
+	"daybook/internal/dev/tier"
+	"daybook/internal/resources/fairness"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
+)
+
+// More tenants than a stream has consumers by default are served in one volume.
+func TestManyTenantsInOneVolume(t *testing.T) {
+	tier.NightlyOnly(t, "a new tenant is served: TestNewTenantIsServedAtOnce")
+	t.Parallel()
+	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{})
+	done := make(chan string, 1)
+	share(t, s, fairness.Slots{Total: 2}, func(_ context.Context, d jetstream.Delivery) {
+		mustAck(t, d)
+		done <- d.Event.Tenant
+	})
+	const serverDefault = 1000
+	for i := range serverDefault + 2 {
+		tenant := fmt.Sprintf("t%d", i)
+		mustAppend(t, s, requestOf(tenant, ""), 0)
+		if got := soon(t, "the run of "+tenant, done); got != tenant {
+			t.Fatalf("got a run of %s, want %s", got, tenant)
+		}
+	}
+}
+
+// The client allocates the queue of a tenant's subscription at once, so it is short.
+// It holds what a runner asks for at once.
+func TestTenantQueuesAreShort(t *testing.T) {
+	t.Parallel()
+	s := jetstreamtest.Start(t)
+	const lookAhead, most = 128, 1024
+	if n := jetstream.QueueLen(s); n <= lookAhead || n > most {
+		t.Errorf("a subscription holds %d messages, want %d to %d", n, lookAhead+1, most)
+	}
+}
+
+// An outside server that has no space for another tenant's consumer is named, with what
+// to do. The tenants that have one are served.
+func TestOutsideServerWithFewConsumers(t *testing.T) {
+	t.Parallel()
+	ns, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+		JetStreamLimits: server.JSLimitOpts{DefaultMaxConsumers: 2},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the server does not start")
+	}
+	var conns [2]*nats.Conn
+	for i := range conns {
+		if conns[i], err = jetstream.Connect(ns.ClientURL(), "test", jetstreamtest.Logger(t)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conns[i].Close)
+	}
+	s, err := jetstream.Open(t.Context(), conns[0], conns[1], jetstream.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan string, 3)
+	share(t, s, fairness.Slots{Total: 1}, func(_ context.Context, d jetstream.Delivery) {
+		mustAck(t, d)
+		done <- d.Event.Tenant
+	})
+	for _, tenant := range []string{"a", "b", "c"} {
+		mustAppend(t, s, requestOf(tenant, ""), 0)
+		if tenant != "c" {
+			soon(t, "the run of "+tenant, done)
+		}
+	}
+	if err := s.PrepareWork(t.Context(), events.DefaultPool, "a", "b", "c"); err == nil || !strings.Contains(err.Error(), "tenant c") || !strings.Contains(err.Error(), "default_max_consumers") {
+		t.Errorf("the queue of a third tenant: %v", err)
+	}
+	mustAppend(t, s, requestOf("a", ""), 0)
+	if got := soon(t, "a run beside one that has no consumer", done); got != "a" {
+		t.Errorf("got a run of %s", got)
+	}
+}

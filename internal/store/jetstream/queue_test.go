@@ -1,0 +1,280 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"daybook/events"
+	"daybook/internal/resources/fairness"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
+)
+
+// patience is how long a test waits for what must happen soon.
+const patience = 20 * time.Second
+
+func soon[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("%s did not come", what)
+		panic("unreachable")
+	}
+}
+
+// A runner that stops takes nothing with it: what the server sent it last goes
+// to the next one at once, not when its time is up.
+func TestStoppingGivesBack(t *testing.T) {
+	t.Parallel()
+	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
+	for range 10 {
+		stop := consume(t, s, 4, func(ctx context.Context, d jetstream.Delivery) {
+			if err := d.Nak(ctx, 0); err != nil {
+				t.Error(err)
+			}
+		})
+		appended := make(chan struct{})
+		go func() {
+			defer close(appended)
+			mustAppend(t, s, requested(newID()), 0)
+		}()
+		stop() // while the request is on its way
+		<-appended
+	}
+	seen := make(chan string, 10)
+	consume(t, s, 4, func(ctx context.Context, d jetstream.Delivery) {
+		if err := d.Ack(ctx); err != nil {
+			t.Error(err)
+		}
+		seen <- d.Event.About()
+	})
+	once := map[string]bool{}
+	for range 10 {
+		once[soon(t, "a request", seen)] = true
+	}
+	if len(once) != 10 {
+		t.Errorf("%d different requests, want 10", len(once))
+	}
+}
+
+// A slot given up takes the next request while the function is still at it, and
+// no further one: what is left to do is bounded, too.
+func TestFreeGivesUpTheSlot(t *testing.T) {
+	t.Parallel()
+	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
+	begun := make(chan string, 10)
+	goOn := make(chan struct{})
+	stop := consume(t, s, 1, func(ctx context.Context, d jetstream.Delivery) {
+		begun <- d.Event.About()
+		d.Free()
+		d.Free()
+		<-goOn
+		if err := d.Ack(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	for range 4 {
+		mustAppend(t, s, requested(newID()), 0)
+	}
+	soon(t, "a first request", begun)
+	soon(t, "a second request beside the first", begun)
+	select {
+	case <-begun:
+		t.Error("a third request was taken while two were unfinished")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(goOn)
+	soon(t, "a third request", begun)
+	soon(t, "a fourth request", begun)
+	stop()
+}
+
+func TestNakWithDelay(t *testing.T) {
+	t.Parallel()
+	s := jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{AckWait: time.Hour})
+	mustAppend(t, s, requested(newID()), 0)
+	const delay = 300 * time.Millisecond
+	type delivery struct {
+		n  int
+		at time.Time
+	}
+	seen := make(chan delivery, 10)
+	consume(t, s, 2, func(ctx context.Context, d jetstream.Delivery) {
+		seen <- delivery{d.Delivered, time.Now()}
+		if d.Delivered < 3 {
+			if err := d.Nak(ctx, delay); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		if err := d.Ack(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	last := soon(t, "the first delivery", seen)
+	for n := 2; n <= 3; n++ {
+		d := soon(t, "the next delivery", seen)
+		if took := d.at.Sub(last.at); d.n != n || took < delay {
+			t.Errorf("delivery %d came after %v; want %d after %v", d.n, took, n, delay)
+		}
+		last = d
+	}
+}
+
+// A request that cannot be read is delivered with what its subject says, and the
+// reason; those behind it run.
+func TestUnreadableWork(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	log := &lines{}
+	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour, Logger: log.logger()})
+	_, js := raw(t, server)
+	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: "ledger.0001.default.run.default.bad", Data: []byte("no event")}); err != nil {
+		t.Fatal(err)
+	}
+	id := newID()
+	mustAppend(t, s, requested(id), 0)
+	seen := make(chan jetstream.Delivery, 10)
+	consume(t, s, 1, func(ctx context.Context, d jetstream.Delivery) {
+		if err := d.Ack(ctx); err != nil {
+			t.Error(err)
+		}
+		seen <- d
+	})
+	bad := soon(t, "the bad request", seen)
+	if _, malformed := errors.AsType[*events.DecodeError](bad.Unreadable); !malformed || bad.Event.About() != "bad" || bad.Event.Tenant != tenant || bad.Event.Seq != 1 {
+		t.Errorf("the bad request is %+v, %v", bad.Event, bad.Unreadable)
+	}
+	if got := soon(t, "the good request", seen); got.Event.About() != id || got.Unreadable != nil {
+		t.Errorf("got %s, %v", got.Event.About(), got.Unreadable)
+	}
+	c, err := js.Consumer(t.Context(), stream, jetstream.WorkConsumer("default", tenant))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		info, err := c.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.AckFloor.Stream == 2 && info.NumAckPending == 0 {
+			break
+		}
+	}
+	if text := log.String(); !strings.Contains(text, "position=1") || !strings.Contains(text, "cannot be read") {
+		t.Errorf("the log says %q", text)
+	}
+}
+
+// A consumer that somebody deletes is made again, and nothing is lost.
+func TestConsumerIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	seen := make(chan string, 10)
+	consume(t, s, 2, func(ctx context.Context, d jetstream.Delivery) {
+		if err := d.Ack(ctx); err != nil {
+			t.Error(err)
+		}
+		seen <- d.Event.About()
+	})
+	first, second := newID(), newID()
+	mustAppend(t, s, requested(first), 0)
+	if got := soon(t, "the first request", seen); got != first {
+		t.Fatalf("got %s", got)
+	}
+	_, js := raw(t, server)
+	if err := js.DeleteConsumer(t.Context(), stream, jetstream.WorkConsumer("default", tenant)); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, s, requested(second), 0)
+	for soon(t, "the second request", seen) != second {
+		// The new consumer begins with the first again.
+	}
+}
+
+func TestConsumeNeedsSlotsAndAPool(t *testing.T) {
+	t.Parallel()
+	s := jetstreamtest.Start(t)
+	fn := func(context.Context, jetstream.Delivery) {}
+	if err := s.Consume(t.Context(), "default", fairness.Slots{}, fn); err == nil {
+		t.Error("no slots were accepted")
+	}
+	if err := s.Consume(t.Context(), "a.*", fairness.Slots{Total: 1}, fn); err == nil {
+		t.Error("a pool that is no token was accepted")
+	}
+}
+
+// Only a cancel request cancels: a message that strays, or is sent, to the
+// subject does not.
+func TestStrayMessagesDoNotCancel(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s := jetstreamtest.Open(t, server, jetstream.Options{})
+	id := newID()
+	calls := make(chan struct{}, 10)
+	stop, err := s.ListenCancel(tenant, id, func() bool { calls <- struct{}{}; return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	nc, _ := raw(t, server)
+	for _, body := range []string{"", "{}", "cancel\n"} {
+		if err := nc.PublishRequest(events.CancelSubject(tenant, id), "reply", []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if answered, err := s.RequestCancel(t.Context(), tenant, id); err != nil || !answered {
+		t.Fatalf("a real request: %v, %v", answered, err)
+	}
+	if n := len(calls); n != 1 {
+		t.Errorf("%d calls, want 1", n)
+	}
+	if answered, err := s.RequestCancel(t.Context(), "other", id); err != nil || answered {
+		t.Errorf("another tenant's request: %v, %v", answered, err)
+	}
+}
+
+// A run that takes long to stop holds up neither other runs' requests nor a
+// second one for itself.
+func TestSlowCancelsDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	s := jetstreamtest.Start(t)
+	slow := newID()
+	release := make(chan struct{})
+	var both sync.WaitGroup
+	both.Add(2)
+	stop, err := s.ListenCancel(tenant, slow, func() bool { both.Done(); <-release; return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	answers := make(chan bool, 2)
+	for range 2 {
+		go func() {
+			answered, err := s.RequestCancel(context.Background(), tenant, slow)
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- answered
+		}()
+	}
+	both.Wait()
+	close(release)
+	for range 2 {
+		if !soon(t, "the answer", answers) {
+			t.Error("not answered")
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package jetstream_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/resources/fairness"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
+)
+
+// turnRequest is a request of a tenant that has a turn in a session.
+func turnRequest(tenant, session string, number int64, after string) events.Event {
+	e := requestOf(tenant, "")
+	e.Data.(*events.ExecutionRequested).Turn = &events.Turn{SessionID: events.Hash([]byte(session)), Number: number, After: after}
+	return e
+}
+
+// After a start, what an earlier process had in flight comes again at once, and
+// turns that wait for another one stay in the queue.
+func TestTurnsThatWaitAreNotReclaimed(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	opts := jetstream.Options{AckWait: time.Hour, Exclusive: true}
+	s := jetstreamtest.Open(t, server, opts)
+	const turns, ended = 12, 3
+	want := map[string]bool{}
+	var waiting []string
+	plain := requestOf("a", "")
+	mustAppend(t, s, plain, 0)
+	want[plain.About()] = true
+	for _, session := range []string{"x", "y"} {
+		after := ""
+		for i := range int64(turns) {
+			e := turnRequest("a", session, i+1, after)
+			after = e.About()
+			mustAppend(t, s, e, 0)
+			if i < ended { // the end is recorded, the request is not acknowledged
+				end := events.NewEnding(events.StatusCancelled, events.Ending{ExecutionID: e.About(), Attempt: 1})
+				mustAppend(t, s, events.New("a", time.Now(), end), 0)
+			}
+			if i <= ended {
+				want[e.About()] = true
+			} else {
+				waiting = append(waiting, e.About())
+			}
+		}
+	}
+	seen := make(chan string, 100)
+	stop := share(t, s, fairness.Slots{Total: 4}, func(ctx context.Context, d jetstream.Delivery) {
+		if err := d.Nak(ctx, time.Hour); err != nil {
+			t.Error(err)
+		}
+		seen <- d.Event.About()
+	})
+	for range 2*turns + 1 {
+		soon(t, "a first delivery", seen)
+	}
+	stop()
+
+	s = jetstreamtest.Open(t, server, opts)
+	share(t, s, fairness.Slots{Total: 4}, func(_ context.Context, d jetstream.Delivery) {
+		mustAck(t, d)
+		seen <- d.Event.About()
+	})
+	for len(want) > 0 {
+		id := soon(t, "a request in flight", seen)
+		if !want[id] {
+			t.Errorf("request %s, which waits for its turn or came before, was delivered", id)
+		}
+		delete(want, id)
+	}
+	last := requestOf("b", "")
+	mustAppend(t, s, last, 0)
+	if id := soon(t, "a new request", seen); id != last.About() {
+		t.Errorf("request %s was delivered; %d wait for their turns", id, len(waiting))
+	}
+}
+
+// A tenant that has asked for a run once costs nothing after a while, and is served
+// as before when it comes again.
+func TestTenantsAreForgotten(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s := jetstreamtest.Open(t, server, jetstream.Options{AckWait: time.Hour})
+	jetstream.SetForgetAfter(s, 100*time.Millisecond)
+	jetstream.SetLookEvery(s, 100*time.Millisecond) // a look forgets
+	done := make(chan string, 1)
+	share(t, s, fairness.Slots{Total: 2}, func(_ context.Context, d jetstream.Delivery) {
+		mustAck(t, d)
+		done <- d.Event.Tenant
+	})
+	for round := range 2 {
+		for i := range 20 {
+			tenant := fmt.Sprintf("t%d", i)
+			mustAppend(t, s, requestOf(tenant, ""), 0)
+			if got := soon(t, "the run", done); got != tenant {
+				t.Fatalf("got a run of %s, want %s", got, tenant)
+			}
+		}
+		const listening = 6 // the pool's own, and those of replies
+		for start := time.Now(); jetstream.Subscriptions(s) > listening; time.Sleep(10 * time.Millisecond) {
+			if time.Since(start) > patience {
+				t.Fatalf("round %d: %d subscriptions are left", round, jetstream.Subscriptions(s))
+			}
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package jetstream_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
+)
+
+// A request given back for an hour is delivered as soon as any process releases
+// it: also after its volume was sealed, and after the server was restarted.
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server := jetstreamtest.StartServer(t, dir)
+	opts := jetstream.Options{AckWait: time.Hour}
+	s := jetstreamtest.Open(t, server, opts)
+	type seen struct {
+		id    string
+		first bool
+	}
+	deliveries := make(chan seen, 10)
+	handle := func(ctx context.Context, d jetstream.Delivery) {
+		var err error
+		if d.Delivered == 1 {
+			err = d.Nak(ctx, time.Hour)
+		} else {
+			err = d.Ack(ctx)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		deliveries <- seen{d.Event.About(), d.Delivered == 1}
+	}
+	stop := consume(t, s, 2, handle)
+	var ids []string
+	var positions []uint64
+	for range 4 {
+		id := newID()
+		ids, positions = append(ids, id), append(positions, mustAppend(t, s, requested(id), 0))
+		if got := soon(t, "a first delivery", deliveries); got != (seen{id, true}) {
+			t.Fatalf("got %+v", got)
+		}
+	}
+	released := func(s *jetstream.Store, i int) {
+		t.Helper()
+		if err := s.Release(t.Context(), tenant, events.DefaultPool, positions[i]); err != nil {
+			t.Fatal(err)
+		}
+		if got := soon(t, "the released request", deliveries); got != (seen{ids[i], false}) {
+			t.Fatalf("got %+v, want request %d again", got, i)
+		}
+	}
+	released(s, 2)
+	released(jetstreamtest.Open(t, server, opts), 0)
+	if _, err := s.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked, Actor: somebody}); err != nil {
+		t.Fatal(err)
+	}
+	released(s, 3)
+	stop()
+	server.Close()
+
+	s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), opts)
+	consume(t, s, 2, handle)
+	released(s, 1)
+
+	// What is acknowledged or not delivered stays as it is.
+	for _, position := range append(positions, positions[3]+1, positions[3]+1000) {
+		if err := s.Release(t.Context(), tenant, events.DefaultPool, position); err != nil {
+			t.Errorf("release %d: %v", position, err)
+		}
+	}
+	if err := s.Release(t.Context(), tenant, "nobody", positions[0]); err != nil {
+		t.Errorf("release in a pool without runners: %v", err)
+	}
+	last := newID()
+	mustAppend(t, s, requested(last), 0)
+	if got := soon(t, "a new request", deliveries); got != (seen{last, true}) {
+		t.Errorf("got %+v after releases without effect", got)
+	}
+}
+
+// A runner learns whether another one holds a run, which is not cancelled by the
+// question.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s, other := jetstreamtest.Open(t, server, jetstream.Options{}), jetstreamtest.Open(t, server, jetstream.Options{})
+	id := newID()
+	held := func(asker *jetstream.Store, want bool) {
+		t.Helper()
+		if got, err := asker.Held(t.Context(), tenant, id); err != nil || got != want {
+			t.Errorf("held: %v, %v; want %v", got, err, want)
+		}
+	}
+	held(other, false)
+	stop, err := s.ListenCancel(tenant, id, func() bool { t.Error("the run was cancelled"); return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	held(other, true)
+	held(s, true)
+	stop()
+	held(s, false) // over the connection that ended the listening
+}

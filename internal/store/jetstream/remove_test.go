@@ -1,0 +1,210 @@
+package jetstream_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
+)
+
+// listed finds a blob as the store lists it.
+func listed(t *testing.T, s *jetstream.Store, of, hash string) (events.BlobInfo, bool) {
+	t.Helper()
+	var found events.BlobInfo
+	var ok bool
+	err := s.StoredBlobs(t.Context(), func(b events.BlobInfo) error {
+		if b.Tenant == of && b.SHA256 == hash {
+			found, ok = b, true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found, ok
+}
+
+func put(t *testing.T, s *jetstream.Store, of string, blob []byte) string {
+	t.Helper()
+	hash, err := s.PutHeap(t.Context(), of, blob, "e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hash
+}
+
+// A removed heap is told from one that never was and from one that was lost; it
+// can be made again; the same heap of another tenant is not touched.
+func TestRemoveHeap(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server := jetstreamtest.StartServer(t, dir)
+	s := jetstreamtest.Open(t, server, jetstream.Options{Settle: -1})
+	empty := noise(chunk)
+	if err := s.SetBase(t.Context(), "e", empty); err != nil {
+		t.Fatal(err)
+	}
+	blob := append(bytes.Clone(empty), noise(2*chunk+1)...)
+	hash := put(t, s, tenant, blob)
+	put(t, s, "other", blob)
+	b, ok := listed(t, s, tenant, hash)
+	if !ok || !b.Heap || b.Size != int64(len(blob)) || time.Since(b.StoredAt) > time.Minute {
+		t.Fatalf("listed as %+v, %t", b, ok)
+	}
+	if removed, err := s.RemoveBlob(t.Context(), b); err != nil || !removed {
+		t.Fatalf("remove: %t, %v", removed, err)
+	}
+	gone := func(s *jetstream.Store, when string) {
+		t.Helper()
+		if _, _, err := s.Heap(t.Context(), tenant, hash); !errors.Is(err, events.ErrRemoved) {
+			t.Errorf("%s: read: %v", when, err)
+		}
+		if _, err := s.HeapInfo(t.Context(), tenant, hash); !errors.Is(err, events.ErrRemoved) {
+			t.Errorf("%s: described: %v", when, err)
+		}
+		if _, err := s.HeapInfo(t.Context(), tenant, events.Hash(nil)); !errors.Is(err, events.ErrNotFound) {
+			t.Errorf("%s: a heap that never was: %v", when, err)
+		}
+		if got, _, err := s.Heap(t.Context(), "other", hash); err != nil || !bytes.Equal(got, blob) {
+			t.Errorf("%s: the other tenant reads %d bytes, %v", when, len(got), err)
+		}
+		if _, ok := listed(t, s, tenant, hash); ok {
+			t.Errorf("%s: it is still listed", when)
+		}
+	}
+	gone(s, "removed")
+	chunks, err := s.ReclaimBlobs(t.Context())
+	if err != nil || chunks == 0 {
+		t.Fatalf("reclaimed %d chunks, %v", chunks, err)
+	}
+	gone(s, "reclaimed")
+	if again, err := s.ReclaimBlobs(t.Context()); err != nil || again != 0 {
+		t.Errorf("reclaimed %d chunks again, %v", again, err)
+	}
+	server.Close()
+	s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, dir), jetstream.Options{Settle: -1})
+	gone(s, "after a restart")
+
+	if put(t, s, tenant, blob) != hash {
+		t.Error("the same heap has another key")
+	}
+	s = jetstreamtest.Open(t, jetstreamtest.StartServer(t, t.TempDir()), jetstream.Options{})
+	put(t, s, tenant, blob)
+	b, _ = listed(t, s, tenant, hash)
+	if removed, err := s.RemoveBlob(t.Context(), b); err != nil || removed {
+		t.Errorf("a heap stored just now was removed: %t, %v", removed, err)
+	}
+}
+
+// Whoever stores a blob again after it was listed for removal keeps it, and
+// whoever stores one that was removed has it there.
+func TestStoringAgainWins(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	opts := jetstream.Options{Settle: -1}
+	collector, writer := jetstreamtest.Open(t, server, opts), jetstreamtest.Open(t, server, opts)
+	blob := noise(100)
+	hash := put(t, writer, tenant, blob)
+	before, _ := listed(t, collector, tenant, hash)
+	put(t, writer, tenant, blob) // a run left the same heap
+	if removed, err := collector.RemoveBlob(t.Context(), before); err != nil || removed {
+		t.Fatalf("removed what was relied on meanwhile: %t, %v", removed, err)
+	}
+	now, _ := listed(t, collector, tenant, hash)
+	if now.Version == before.Version {
+		t.Error("storing again did not renew the description")
+	}
+	if removed, err := collector.RemoveBlob(t.Context(), now); err != nil || !removed {
+		t.Fatalf("remove: %t, %v", removed, err)
+	}
+	// The writer still has it in its cache, and must not believe that.
+	put(t, writer, tenant, blob)
+	fresh := jetstreamtest.Open(t, server, opts)
+	if got, _, err := fresh.Heap(t.Context(), tenant, hash); err != nil || !bytes.Equal(got, blob) {
+		t.Errorf("stored again: %d bytes, %v", len(got), err)
+	}
+}
+
+// A heap that is removed and stored again while it is read is not damaged.
+func TestReadingWhatIsRemoved(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	opts := jetstream.Options{Settle: -1, CacheBytes: -1}
+	collector := jetstreamtest.Open(t, server, opts)
+	opts.BlobDamaged = func(b events.LostBlob, err error) { t.Errorf("%+v: %v", b, err) }
+	reader := jetstreamtest.Open(t, server, opts)
+	blob := noise(3 * chunk)
+	hash := put(t, collector, tenant, blob)
+	removing, read := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(read)
+		for {
+			select {
+			case <-removing:
+				return
+			default:
+			}
+			if got, _, err := reader.Heap(t.Context(), tenant, hash); err == nil && !bytes.Equal(got, blob) || err != nil && !errors.Is(err, events.ErrRemoved) {
+				t.Errorf("%d bytes, %v", len(got), err)
+				return
+			}
+			if _, err := reader.VerifyHeap(t.Context(), tenant, hash); errors.Is(err, events.ErrDamaged) {
+				t.Errorf("in pieces: %v", err)
+				return
+			}
+		}
+	}()
+	for range 8 {
+		if b, ok := listed(t, collector, tenant, hash); ok {
+			if _, err := collector.RemoveBlob(t.Context(), b); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := collector.ReclaimBlobs(t.Context()); err != nil {
+			t.Error(err)
+		}
+		put(t, collector, tenant, blob)
+	}
+	close(removing)
+	<-read
+}
+
+// Chunks that belong to no blob go; more missing than was counted is damage.
+func TestReclaimCounts(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	s := jetstreamtest.Open(t, server, jetstream.Options{Settle: -1, CacheBytes: -1})
+	kept := put(t, s, tenant, noise(3*chunk))
+	conn, js := raw(t, server)
+	for range 5 { // of a writer that did not get to its end
+		if err := conn.Publish("$O.BLOBS.C.stray", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), "OBJ_BLOBS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.ReclaimBlobs(t.Context()); err != nil || n != 5 {
+		t.Fatalf("reclaimed %d chunks, %v", n, err)
+	}
+	if _, _, err := s.Heap(t.Context(), tenant, kept); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.HeapInfo(t.Context(), tenant, events.Hash(nil)); !errors.Is(err, events.ErrNotFound) {
+		t.Errorf("a heap that never was: %v", err)
+	}
+	if err := stream.DeleteMsg(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.HeapInfo(t.Context(), tenant, events.Hash(nil)); !errors.Is(err, events.ErrDamaged) {
+		t.Errorf("a message was lost, and a heap that may have been: %v", err)
+	}
+}

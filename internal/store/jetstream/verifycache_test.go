@@ -1,0 +1,33 @@
+package jetstream_test
+
+import (
+	"testing"
+
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
+)
+
+// Verifying heaps and exporting them leaves the cache of heaps as it is.
+func TestVerifyingBypassesTheCache(t *testing.T) {
+	t.Parallel()
+	server := jetstreamtest.StartServer(t, t.TempDir())
+	writer := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: -1})
+	hash, err := writer.PutHeap(t.Context(), tenant, noise(64<<10), "e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held int64
+	s := jetstreamtest.Open(t, server, jetstream.Options{CacheBytes: 64 << 20, Cached: func(bytes int64) { held = bytes }})
+	if info, err := s.VerifyHeap(t.Context(), tenant, hash); err != nil || info.Size != 64<<10 {
+		t.Errorf("the heap is %+v, %v", info, err)
+	}
+	if heap, info, err := s.StoredHeap(t.Context(), tenant, hash); err != nil || info.SHA256 != hash || len(heap) != 64<<10 {
+		t.Errorf("the stored heap has %d bytes, %+v, %v", len(heap), info, err)
+	}
+	if held != 0 {
+		t.Errorf("the cache holds %d bytes after a verification", held)
+	}
+	if _, _, err := s.Heap(t.Context(), tenant, hash); err != nil || held == 0 {
+		t.Errorf("the cache holds %d bytes after a read, %v", held, err)
+	}
+}

@@ -1,0 +1,85 @@
+package jetstream_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"daybook/events"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/store/natsserver"
+)
+
+// volumesOf makes a ledger of some volumes, each with a few events.
+func volumesOf(b *testing.B, s *jetstream.Store, n int) {
+	b.Helper()
+	for i := range n {
+		for range 5 {
+			mustAppend(b, s, requested(newID()), 0)
+		}
+		if i < n-1 {
+			seal(b, s)
+		}
+	}
+}
+
+// BenchmarkAppendOverVolumes is what an append costs that expects nothing on its
+// subject, which every sealed volume is asked about.
+func BenchmarkAppendOverVolumes(b *testing.B) {
+	for _, n := range []int{1, 12, 50} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := jetstreamtest.Start(b)
+			volumesOf(b, s, n)
+			for b.Loop() {
+				mustAppend(b, s, requested(newID()), 0)
+			}
+		})
+	}
+}
+
+// BenchmarkSealing is what appends of sixteen writers cost while volumes are
+// sealed every so many events, 0 for never. It waits for the disk.
+func BenchmarkSealing(b *testing.B) {
+	for _, every := range []int64{0, 10_000, 1_000} {
+		b.Run(fmt.Sprint(every), func(b *testing.B) {
+			server, err := natsserver.Start(b.Context(), natsserver.Options{StoreDir: b.TempDir(), Logger: jetstreamtest.Logger(b)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(server.Close)
+			s := jetstreamtest.Open(b, server, jetstream.Options{Sync: server.Sync})
+			var n atomic.Int64
+			b.SetParallelism(8)
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					mustAppend(b, s, output(newID(), 1), -1)
+					if i := n.Add(1); every > 0 && i%every == 0 {
+						if _, err := s.Seal(b.Context(), jetstream.Sealing{Reason: events.VolumeFull}); err != nil {
+							b.Error(err)
+						}
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}
+
+// BenchmarkStart is how long it takes until a ledger of some volumes is open.
+func BenchmarkStart(b *testing.B) {
+	for _, n := range []int{1, 50} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			dir := b.TempDir()
+			server := jetstreamtest.StartServer(b, dir)
+			volumesOf(b, jetstreamtest.Open(b, server, jetstream.Options{}), n)
+			server.Close()
+			for b.Loop() {
+				server := jetstreamtest.StartServer(b, dir)
+				jetstreamtest.Open(b, server, jetstream.Options{})
+				server.Close()
+			}
+		})
+	}
+}

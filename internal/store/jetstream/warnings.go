@@ -1,0 +1,90 @@
+package jetstream
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"daybook/internal/resources/exhausted"
+)
+
+const (
+	// warnEvery is the least time between two equal warnings.
+	warnEvery = time.Minute
+	// maxWarnings is how many different ones are told apart in that time.
+	maxWarnings = 64
+)
+
+// warnings logs what fails and is tried again soon, often by many readers: the first of
+// equal warnings, then one a minute with the number of those since. It is safe for
+// concurrent use.
+type warnings struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	logged map[warning]*lastWarning
+}
+
+// warning is what equal warnings have in common.
+type warning struct{ message, cause string }
+
+type lastWarning struct {
+	at   time.Time
+	more int // equal ones that are not logged
+}
+
+// warn logs a warning unless an equal one was logged within the last minute. An error
+// about an exhausted resource is equal to others about the resource.
+func (w *warnings) warn(ctx context.Context, message string, err error, attrs ...any) {
+	key := warning{message, err.Error()}
+	if r, ok := exhausted.Of(err); ok {
+		key.cause = r.Reason
+	}
+	more, ok := w.take(key, time.Now())
+	if !ok {
+		return
+	}
+	attrs = append(attrs, "err", err)
+	if more > 0 {
+		attrs = append(attrs, "equal_since_last", more)
+	}
+	w.log.WarnContext(ctx, message, attrs...)
+}
+
+// take reports whether a warning is logged, and how many equal ones were not.
+func (w *warnings) take(key warning, now time.Time) (more int, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := w.logged[key]
+	if last != nil && now.Sub(last.at) < warnEvery {
+		last.more++
+		return 0, false
+	}
+	if last == nil {
+		if len(w.logged) >= maxWarnings {
+			w.forget(now)
+		}
+		if w.logged == nil {
+			w.logged = map[warning]*lastWarning{}
+		}
+		last = &lastWarning{}
+		w.logged[key] = last
+	}
+	more = last.more
+	last.at, last.more = now, 0
+	return more, true
+}
+
+// forget makes space for another warning: without old ones all are forgotten, and logged
+// again if they repeat. The caller must hold mu.
+func (w *warnings) forget(now time.Time) {
+	for key, last := range w.logged {
+		if now.Sub(last.at) >= warnEvery {
+			delete(w.logged, key)
+		}
+	}
+	if len(w.logged) >= maxWarnings {
+		clear(w.logged)
+	}
+}

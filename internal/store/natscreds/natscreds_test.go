@@ -1,0 +1,213 @@
+package natscreds_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+
+	"daybook/internal/store/natscreds"
+)
+
+var now = time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
+
+// A credential holds its private key in its file alone; rotation replaces both keys,
+// and a revoked credential never comes back.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "nats")
+	if list, err := natscreds.List(dir); err != nil || len(list) > 0 {
+		t.Fatalf("no list yet: %v, %v", list, err)
+	}
+	made, err := natscreds.Create(dir, "reports", "acme", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyOf := func(c natscreds.Credential) string {
+		t.Helper()
+		raw, err := os.ReadFile(c.File(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := jwt.ParseDecoratedNKey(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		public, _ := pair.PublicKey()
+		seed, _ := pair.Seed()
+		list, err := os.ReadFile(filepath.Join(dir, "credentials.jsonl"))
+		if err != nil || bytes.Contains(list, seed) {
+			t.Errorf("the list holds the private key: %s, %v", list, err)
+		}
+		return public
+	}
+	if keyOf(made) != made.PublicKey {
+		t.Error("the file holds another key than the list")
+	}
+	if _, err := natscreds.Create(dir, "reports", "other", now); err == nil || !strings.Contains(err.Error(), "exists") {
+		t.Errorf("a name twice: %v", err)
+	}
+	for _, bad := range []string{"", "../x", "A", "a b", strings.Repeat("a", 65)} {
+		if _, err := natscreds.Create(dir, bad, "acme", now); err == nil {
+			t.Errorf("the name %q is accepted", bad)
+		}
+		if _, err := natscreds.Create(dir, "fine", bad, now); err == nil {
+			t.Errorf("the tenant %q is accepted", bad)
+		}
+	}
+	rotated, err := natscreds.Rotate(dir, made.ID[:6], now)
+	if err != nil || rotated.PublicKey == made.PublicKey || keyOf(rotated) != rotated.PublicKey || rotated.Tenant != "acme" || rotated.ID != made.ID {
+		t.Errorf("rotated: %+v, %v", rotated, err)
+	}
+	if _, err := natscreds.Revoke(dir, "reports", now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(made.File(dir)); !os.IsNotExist(err) {
+		t.Errorf("the file of a revoked credential: %v", err)
+	}
+	if _, err := natscreds.Rotate(dir, "reports", now); err == nil || !strings.Contains(err.Error(), "revoked") {
+		t.Errorf("rotate a revoked one: %v", err)
+	}
+	if err := natscreds.EnsureDefault(dir, "default", now); err != nil {
+		t.Fatal(err)
+	}
+	again, err := natscreds.Create(dir, "reports", "acme", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := natscreds.Revoke(dir, made.ID, now); err != nil {
+		t.Fatal(err)
+	}
+	if keyOf(again) != again.PublicKey {
+		t.Error("revoking the old one again deletes the file of the new one")
+	}
+	active, err := natscreds.Active(dir)
+	if err != nil || len(active) != 1 || active[0].ID != again.ID {
+		t.Errorf("in force are %+v, %v", active, err)
+	}
+	if _, err := natscreds.Revoke(dir, "nobody", now); err == nil {
+		t.Error("an unknown credential is revoked")
+	}
+}
+
+// Edits at the same time all happen.
+func TestCredentialsAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			if _, err := natscreds.Create(dir, fmt.Sprintf("c%d", i), "acme", now); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if list, err := natscreds.List(dir); err != nil || len(list) != 8 {
+		t.Errorf("%d credentials, %v", len(list), err)
+	}
+}
+
+func TestMalformedList(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	made, err := natscreds.Create(dir, "a", "acme", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "credentials.jsonl")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"no JSON":        "{",
+		"a tenant >":     strings.Replace(string(whole), "acme", ">", 1),
+		"a tenant with.": strings.Replace(string(whole), "acme", "a.*", 1),
+		"no key":         strings.Replace(string(whole), made.PublicKey, "U", 1),
+		"a key twice":    string(whole) + string(whole),
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := natscreds.Active(dir); err == nil || !strings.Contains(err.Error(), "line ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o622); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := natscreds.Active(dir); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("others can write the list: %v", err)
+	}
+}
+
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	got := make(chan int, 10)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		natscreds.Follow(ctx, dir, slog.New(slog.DiscardHandler), func(list []natscreds.Credential) error { got <- len(list); return nil })
+	}()
+	defer func() { stop(); <-ended }()
+	want := func(n int) {
+		t.Helper()
+		select {
+		case have := <-got:
+			if have != n {
+				t.Errorf("%d credentials, want %d", have, n)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("a change to %d credentials is not seen", n)
+		}
+	}
+	want(0)
+	if _, err := natscreds.Create(dir, "a", "acme", now); err != nil {
+		t.Fatal(err)
+	}
+	want(1)
+	if _, err := natscreds.Revoke(dir, "a", now); err != nil {
+		t.Fatal(err)
+	}
+	want(0)
+}
+
+// A change that could not be put in force is tried again.
+func TestFollowTriesAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := natscreds.Create(dir, "a", "acme", now); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	calls := 0
+	natscreds.Follow(ctx, dir, slog.New(slog.DiscardHandler), func(list []natscreds.Credential) error {
+		if calls++; calls == 1 {
+			return errors.New("the server does not run")
+		}
+		if len(list) != 1 {
+			t.Errorf("tried again with %d credentials, want 1", len(list))
+		}
+		stop()
+		return nil
+	})
+	if calls != 2 {
+		t.Errorf("called %d times, want 2", calls)
+	}
+}

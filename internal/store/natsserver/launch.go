@@ -1,0 +1,136 @@
+package natsserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"daybook/internal/store/streamfiles"
+)
+
+// writes is whether a nats-server takes writes.
+type writes struct {
+	ctx  context.Context //nolint:containedctx // it is a state, not a call's
+	fail context.CancelCauseFunc
+}
+
+func newWrites() *writes {
+	ctx, fail := context.WithCancelCause(context.Background())
+	return &writes{ctx, fail}
+}
+
+// Writable ends, with the reason as its cause, when a write to the disk has
+// failed. The server then stores nothing more and leaves those who publish without
+// an answer, however much space there is by then; what it has stored can be read.
+// After Reopen there is another one.
+func (s *Server) Writable() context.Context { return s.writes.Load().ctx }
+
+// launch starts a nats-server on the files and returns once it takes connections.
+func (s *Server) launch(ctx context.Context, opts Options) error {
+	cfg := &server.Options{
+		ServerName:         "daybook",
+		DontListen:         opts.Listen == "",
+		JetStream:          true,
+		StoreDir:           opts.StoreDir,
+		SyncAlways:         !opts.NoSync,
+		JetStreamMaxStore:  1 << 50, // the disk is the limit, not a guess made at start
+		JetStreamMaxMemory: 64 << 20,
+		// Each tenant has a consumer of the active volume. Those of subscribers are bounded
+		// by the gates. The server's own default is 1,000 for each stream.
+		JetStreamLimits:        server.JSLimitOpts{DefaultMaxConsumers: -1},
+		MaxPayload:             maxPayload,
+		MaxConn:                cmp.Or(opts.MaxConnections, 1024) + ownConnections,
+		NoSigs:                 true, // signals belong to the program
+		DisableJetStreamBanner: true,
+	}
+	cfg.CustomClientAuthentication = &doorkeeper{password: s.service, service: keeping(opts.ReadableStreams), keeper: sealing(), subscribers: s.subscribers}
+	cfg.AlwaysEnableNonce = s.subscribers != nil // subscribers sign it
+	if opts.Listen != "" {
+		if err := listenOn(cfg, opts.Listen, opts.Fallback); err != nil {
+			return err
+		}
+	}
+	// The index of a stream may count a message for which the disk had no space.
+	dropped, err := streamfiles.DropFailedWrites(opts.StoreDir)
+	if err != nil {
+		return err
+	}
+	for _, stream := range dropped {
+		opts.Logger.InfoContext(ctx, "the index of a stream counted a message that was never stored; it is built again from the messages", "stream", stream)
+	}
+	ns, err := server.NewServer(cfg)
+	if err != nil {
+		return fmt.Errorf("configure nats-server: %w", err)
+	}
+	if s.subscribers != nil {
+		if err := s.subscribers.attach(ns); err != nil {
+			return err
+		}
+	}
+	w := newWrites()
+	logged := &logger{log: opts.Logger, unwritable: w.fail}
+	ns.SetLoggerV2(logged, false, false, false)
+	ns.Start()
+	s.current.Store(ns)
+	s.writes.Store(w)
+	for deadline := time.Now().Add(recovery); !ns.ReadyForConnections(100 * time.Millisecond); {
+		if ctx.Err() != nil || time.Now().After(deadline) || logged.fatal.Load() != nil || !ns.Running() {
+			s.stop()
+			return errors.Join(fmt.Errorf("the embedded NATS server did not start: %s", logged.why()), ctx.Err())
+		}
+	}
+	if opts.Listen == "" {
+		return nil
+	}
+	// With several accounts the server gives streams to none unasked.
+	if err := s.enableStreams(); err != nil {
+		s.stop()
+		return err
+	}
+	return nil
+}
+
+// Reopen stops the nats-server and starts another one on the same files, which
+// takes writes again. Connections inside the process and of subscribers are
+// interrupted and come back by themselves; requests under way are lost. After an
+// error there is no server, and Writable has ended with the cause of before: call it
+// again.
+func (s *Server) Reopen(ctx context.Context) error {
+	s.reopening.Lock()
+	defer s.reopening.Unlock()
+	opts := s.opts
+	if s.addr != "" {
+		opts.Listen, opts.Fallback = s.addr, false // where subscribers know it
+	}
+	failed := context.Cause(s.Writable())
+	s.stop()
+	if err := s.launch(ctx, opts); err != nil {
+		w := newWrites() // that of a server that did not start says nothing
+		w.fail(cmp.Or(failed, err))
+		s.writes.Store(w)
+		return fmt.Errorf("open the streams again: %w", err)
+	}
+	return nil
+}
+
+// nats is the nats-server of now.
+func (s *Server) nats() *server.Server { return s.current.Load() }
+
+// stop ends the nats-server of now and returns once its files are closed.
+func (s *Server) stop() {
+	if ns := s.nats(); ns != nil {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+	}
+}
+
+// inProcess connects to the nats-server of now.
+type inProcess struct{ s *Server }
+
+// InProcessConn implements nats.InProcessConnProvider.
+func (p inProcess) InProcessConn() (net.Conn, error) { return p.s.nats().InProcessConn() }

@@ -1,0 +1,134 @@
+package natsserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+
+	"daybook/internal/resources/exhausted"
+)
+
+// logger passes the server's log on. The server's notices are our debug
+// records: it announces every start and stop. The log is also the only place
+// where the server tells that it can write no more.
+type logger struct {
+	log        *slog.Logger
+	unwritable context.CancelCauseFunc
+	fatal      atomic.Pointer[string] // the first reason not to start
+}
+
+func (l *logger) record(level slog.Level, format string, args []any) {
+	if !l.log.Enabled(context.Background(), level) {
+		return
+	}
+	text := strings.TrimSpace(fmt.Sprintf(format, args...))
+	if isOutside(text) {
+		level = slog.LevelDebug // a client must not fill the log
+		if !l.log.Enabled(context.Background(), level) {
+			return
+		}
+	}
+	attrs := []slog.Attr{slog.String("message", text)}
+	if m := meaning(text); m != "" && !isClient(text) {
+		attrs = append(attrs, slog.String("means", m))
+	}
+	l.log.LogAttrs(context.Background(), level, "nats-server", attrs...)
+}
+
+// indexMissing is what the lines about the index of a stream mean.
+const indexMissing = "an index was not written at the last stop, as after a crash or on a full disk; it is built again from the messages"
+
+// meaning puts the server's words about its files into what they mean for the
+// ledger and what is to be done, or is empty.
+func meaning(text string) string {
+	// First: what cannot be read for lack of something is not damaged.
+	if r, ok := exhausted.In(text); ok {
+		if r.Disk {
+			return r.Reason + "; the ledger takes writes again by itself: what was acknowledged is safe"
+		}
+		return r.Reason + "; the files of the ledger are not damaged"
+	}
+	for _, known := range []struct {
+		words []string
+		means string
+	}{
+		// First: the reason that follows may call the index corrupt.
+		{[]string{"stream state from index", "Stream state corrupt"}, indexMissing},
+		{[]string{"write error", "failed to store a msg", "out of space", "resources, will be DISABLED", "permission denied"},
+			"the ledger cannot be written; make room on the disk, or see to it, then restart the server: what was acknowledged is safe"},
+		{[]string{"corrupt", "checkMsgs", "loadBlock error", "internal inconsistency", "Error loading msg"},
+			"files of the ledger are damaged; what they lack is reported when it is read, and never served: restore the data directory from a copy"},
+		{[]string{"metafile", "checksum file", "recreating stream", "could not be recovered"},
+			"the description of a stream or consumer is damaged, and it is left out: restore the data directory from a copy"},
+		{[]string{"Stream state ", "state is outdated"}, indexMissing},
+	} {
+		for _, w := range known.words {
+			if strings.Contains(text, w) {
+				return known.means
+			}
+		}
+	}
+	return ""
+}
+
+// isClient reports whether a line is about a connection. Such a line holds text that
+// the client chose, its name and subjects, even where the server passes it as a
+// format; it says nothing about files.
+func isClient(text string) bool { return strings.Contains(text, " - cid:") }
+
+// isOutside reports whether a line is about a connection from outside the process.
+func isOutside(text string) bool { return isClient(text) && !strings.HasPrefix(text, "pipe - ") }
+
+// watch looks for the lines with which the server gives up a stream, or all of
+// them: on a failed write, and on one that was not permitted.
+func (l *logger) watch(format string, args []any) {
+	if isClient(format) || !strings.Contains(strings.ToLower(format), "critical write error") && !strings.Contains(format, "disabling JetStream") && !strings.Contains(format, "DISABLED") {
+		return
+	}
+	cause := errors.New(strings.TrimSpace(fmt.Sprintf(format, args...)))
+	if len(args) > 0 {
+		if err, ok := args[len(args)-1].(error); ok {
+			cause = err
+		}
+	}
+	l.unwritable(cause)
+}
+
+func (l *logger) Noticef(format string, args ...any) { l.record(slog.LevelDebug, format, args) }
+
+func (l *logger) Warnf(format string, args ...any) {
+	l.record(slog.LevelWarn, format, args)
+	l.watch(format, args)
+}
+
+func (l *logger) Errorf(format string, args ...any) {
+	l.record(slog.LevelError, format, args)
+	l.watch(format, args)
+}
+
+// Fatalf does not end the process: the server fails to become ready, and Start
+// says so with these words.
+func (l *logger) Fatalf(format string, args ...any) {
+	l.record(slog.LevelError, format, args)
+	text := strings.TrimSpace(fmt.Sprintf(format, args...))
+	l.fatal.CompareAndSwap(nil, &text)
+}
+
+// why is what kept the server from starting, as far as it said so.
+func (l *logger) why() string {
+	text := l.fatal.Load()
+	switch {
+	case text == nil:
+		return "its log may say why"
+	case meaning(*text) == "":
+		return *text
+	default:
+		return *text + ": " + meaning(*text)
+	}
+}
+
+func (l *logger) Debugf(string, ...any) {}
+func (l *logger) Tracef(string, ...any) {}

@@ -1,0 +1,325 @@
+package access_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"daybook/internal/web/access"
+)
+
+// meter is a tenant's usage that lags behind what was submitted until it is
+// told to catch up.
+type meter struct {
+	mu  sync.Mutex
+	use access.Usage
+	err error
+	has string // the only thing that the tenant has, if not empty
+}
+
+func (m *meter) known(name string) (bool, error) { return name == m.has, m.err }
+
+func (m *meter) HasSession(_ context.Context, _, name string) (bool, error)    { return m.known(name) }
+func (m *meter) HasContext(_ context.Context, _, key string) (bool, error)     { return m.known(key) }
+func (m *meter) HasTaggedHeap(_ context.Context, _, heap string) (bool, error) { return m.known(heap) }
+
+func (m *meter) TenantUsage(context.Context, string) (access.Usage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.use, m.err
+}
+
+func (m *meter) set(u access.Usage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.use = u
+}
+
+func wantLimit(t *testing.T, err error, limit string) *access.LimitError {
+	t.Helper()
+	over, ok := errors.AsType[*access.LimitError](err)
+	if !ok || over.Limit != limit || over.RetryAfterSeconds() < 1 || !strings.Contains(err.Error(), limit) {
+		t.Fatalf("got %v, want a LimitError of %s", err, limit)
+	}
+	return over
+}
+
+func TestAdmission(t *testing.T) {
+	t.Parallel()
+	const gib = 1 << 30
+	for name, test := range map[string]struct {
+		limits access.Limits
+		use    access.Usage
+		over   string
+	}{
+		"unlimited":      {access.Limits{}, access.Usage{Runs: 1e6, OutputBytes: gib, HeapBytes: gib}, ""},
+		"room":           {access.Limits{Runs: 3, OutputBytes: gib, HeapBytes: gib}, access.Usage{Runs: 2, OutputBytes: gib - 1, HeapBytes: gib - 1}, ""},
+		"too many runs":  {access.Limits{Runs: 3}, access.Usage{Runs: 3}, "limit-runs"},
+		"many runs":      {access.Limits{Runs: 2_000_000}, access.Usage{Runs: 2_000_000}, "limit-runs: 2000000, 2000000 in use"},
+		"too much text":  {access.Limits{OutputBytes: gib}, access.Usage{OutputBytes: gib}, "limit-output-bytes"},
+		"too many heaps": {access.Limits{HeapBytes: gib}, access.Usage{HeapBytes: gib + 1}, "limit-heap-bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := access.NewQuotas(test.limits, &meter{use: test.use}, nil)
+			if err := q.Heaps(t.Context(), "acme"); test.over == "limit-heap-bytes" {
+				wantLimit(t, err, test.over)
+			} else if err != nil {
+				t.Errorf("Heaps: %v", err)
+			}
+			place, err := q.Admit(t.Context(), "acme")
+			switch {
+			case test.over != "":
+				limit, _, _ := strings.Cut(test.over, ":")
+				if over := wantLimit(t, err, limit); !strings.Contains(over.Error(), test.over) {
+					t.Errorf("%v does not say %q", over, test.over)
+				}
+			case err != nil:
+				t.Error(err)
+			default:
+				place.Taken(1)
+			}
+		})
+	}
+}
+
+// A limit is written as an operator gives it, whatever its size.
+func TestLimitInWords(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[float64]string{1e7: "10000000,", 1 << 40: "1099511627776,", 0.5: "0.5,"} {
+		err := &access.LimitError{Limit: "limit-heap-bytes", What: "bytes of stored heaps", Value: value, Used: 2e7, Standing: true}
+		if text := err.Error(); !strings.Contains(text, "(limit-heap-bytes: "+want+" 20000000 in use)") {
+			t.Errorf("%g: %s", value, text)
+		}
+	}
+}
+
+// TestPlaces follows runs from being admitted to being counted by the meter:
+// each is counted once at any time.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	m := &meter{}
+	q := access.NewQuotas(access.Limits{Runs: 2}, m, nil)
+	admit := func() *access.Place {
+		t.Helper()
+		p, err := q.Admit(t.Context(), "acme")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	full := func() {
+		t.Helper()
+		_, err := q.Admit(t.Context(), "acme")
+		wantLimit(t, err, "limit-runs")
+	}
+	first, second := admit(), admit()
+	full()
+	if _, err := q.Admit(t.Context(), "other"); err != nil {
+		t.Errorf("another tenant: %v", err)
+	}
+	first.Taken(7)
+	full()
+	m.set(access.Usage{Runs: 1, Applied: 7})
+	full() // the first is in the meter now, the second still only here
+	second.Free()
+	third := admit()
+	third.Taken(9)
+	full()
+	m.set(access.Usage{Runs: 1, Applied: 9}) // the first has ended
+	admit().Taken(10)
+	full()
+}
+
+// TestOldReading admits runs while readings of the meter arrive out of order.
+func TestOldReading(t *testing.T) {
+	t.Parallel()
+	m := &meter{use: access.Usage{Applied: 5}}
+	q := access.NewQuotas(access.Limits{Runs: 2}, m, nil)
+	p, err := q.Admit(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Taken(6)
+	m.set(access.Usage{Runs: 1, Applied: 6})
+	if p, err = q.Admit(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+	p.Taken(7)
+	m.set(access.Usage{Applied: 5}) // read before, and come late
+	_, err = q.Admit(t.Context(), "acme")
+	wantLimit(t, err, "limit-runs")
+}
+
+// Tenants whose runs the meter counts are forgotten, once there are many: no run of
+// theirs is lost from the count, and those of others stay.
+func TestTenantsAreForgotten(t *testing.T) {
+	t.Parallel()
+	m := &meter{use: access.Usage{Applied: 5}}
+	q := access.NewQuotas(access.Limits{Runs: 1}, m, nil)
+	admit := func(tenant string) *access.Place {
+		t.Helper()
+		p, err := q.Admit(t.Context(), tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	pending := admit("pending")
+	for n := range 5000 {
+		admit(fmt.Sprint("t", n)).Taken(6)
+		m.set(access.Usage{Applied: 6}) // what it counts of another tenant
+	}
+	if n := q.Accounts(); n > 1500 {
+		t.Errorf("%d tenants are kept track of", n)
+	}
+	_, err := q.Admit(t.Context(), "pending")
+	wantLimit(t, err, "limit-runs")
+	pending.Free()
+	admit("pending").Taken(7)
+	// A reading of before, which lacks a run that was forgotten, is made again.
+	stale := &staleOnce{Meter: m}
+	m.set(access.Usage{Applied: 6, Runs: 1})
+	_, err = q.Over(stale).Admit(t.Context(), "t0")
+	wantLimit(t, err, "limit-runs")
+}
+
+// staleOnce answers once what was true long ago.
+type staleOnce struct {
+	access.Meter
+	asked bool
+}
+
+func (m *staleOnce) TenantUsage(ctx context.Context, tenant string) (access.Usage, error) {
+	if !m.asked {
+		m.asked = true
+		return access.Usage{Applied: 5}, nil
+	}
+	return m.Meter.TenantUsage(ctx, tenant)
+}
+
+func TestMeterFails(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("disk on fire")
+	m := &meter{err: broken}
+	q := access.NewQuotas(access.Limits{Runs: 1}, m, nil)
+	if _, err := q.Admit(t.Context(), "acme"); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	m.err = nil
+	if _, err := q.Admit(t.Context(), "acme"); err != nil {
+		t.Errorf("the refused run holds its place: %v", err)
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	const limit, clients = 10, 200
+	q := access.NewQuotas(access.Limits{Runs: limit}, &meter{}, nil)
+	var in sync.Map
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() {
+			p, err := q.Admit(context.Background(), "acme")
+			if err == nil {
+				in.Store(i, p)
+			}
+		})
+	}
+	wg.Wait()
+	n := 0
+	in.Range(func(any, any) bool { n++; return true })
+	if n != limit {
+		t.Errorf("%d got in, the limit is %d", n, limit)
+	}
+}
+
+func TestRequestRate(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	q := access.NewQuotas(access.Limits{RequestsPerSecond: 2}, &meter{}, c.now)
+	acme, other := access.Identity{Tenant: "acme"}, access.Identity{Tenant: "other"}
+	for i := range 20 {
+		if err := q.Request(acme); err != nil {
+			t.Fatalf("request %d of the burst: %v", i, err)
+		}
+	}
+	over := wantLimit(t, q.Request(acme), "limit-requests")
+	if over.RetryAfter != 500*time.Millisecond {
+		t.Errorf("to be asked again in %s, want 500ms", over.RetryAfter)
+	}
+	if err := q.Request(other); err != nil {
+		t.Errorf("another tenant: %v", err)
+	}
+	c.advance(over.RetryAfter)
+	if err := q.Request(acme); err != nil {
+		t.Errorf("after the wait: %v", err)
+	}
+	wantLimit(t, q.Request(acme), "limit-requests")
+}
+
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	q := access.NewQuotas(access.Limits{Streams: 2}, &meter{}, nil)
+	ada := access.Identity{Tenant: "acme", Principal: "ada"}
+	first, err := q.Stream(ada)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Stream(ada); err != nil {
+		t.Fatal(err)
+	}
+	_, err = q.Stream(ada)
+	wantLimit(t, err, "limit-streams")
+	for _, who := range []access.Identity{{Tenant: "acme", Principal: "bob"}, {Tenant: "other", Principal: "ada"}} {
+		if _, err := q.Stream(who); err != nil {
+			t.Errorf("%+v: %v", who, err)
+		}
+	}
+	first()
+	first() // once only
+	if _, err := q.Stream(ada); err != nil {
+		t.Error(err)
+	}
+	_, err = q.Stream(ada)
+	wantLimit(t, err, "limit-streams")
+}
+
+// Further requests in one message count like the first: as many as the rate has are
+// granted, and the others are refused without counting.
+func TestFurtherRequests(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	q := access.NewQuotas(access.Limits{RequestsPerSecond: 2}, nil, c.now)
+	acme := access.Identity{Tenant: "acme"}
+	if err := q.Request(acme); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		asked, granted int
+		later          time.Duration
+	}{{5, 5, 0}, {0, 0, 0}, {-1, -1, 0}, {100, 14, 0}, {100, 0, 0}, {3, 2, time.Second}, {1, 1, 500 * time.Millisecond}} {
+		c.advance(step.later)
+		n, err := q.Further(acme, step.asked)
+		if n != step.granted {
+			t.Errorf("%d of %d were granted, want %d", n, step.asked, step.granted)
+		}
+		if n == step.asked {
+			if err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if over := wantLimit(t, err, "limit-requests"); over.RetryAfter != 500*time.Millisecond {
+			t.Errorf("try again in %s, want 0.5 s", over.RetryAfter)
+		}
+	}
+	var none *access.Quotas
+	if n, err := none.Further(acme, 1000); n != 1000 || err != nil || none.Request(acme) != nil {
+		t.Errorf("no quotas granted %d: %v", n, err)
+	}
+}
