@@ -54,7 +54,8 @@ func TestRegistrationMistakes(t *testing.T) {
 	if last, err := h.store.LastSeq(t.Context()); err != nil || last != 0 {
 		t.Errorf("%d events on record, %v", last, err)
 	}
-	if got := h.register("https://example.com/hooks"); got.Hook.State != webhook.StateActive || got.Hook.Position != "0" {
+	// The deliverer may have passed the registration itself, which it never posts.
+	if got := h.register("https://example.com/hooks"); got.Hook.State != webhook.StateActive || got.Hook.Position != "0" && got.Hook.Position != "1" {
 		t.Errorf("%+v", got)
 	}
 }
