@@ -339,7 +339,7 @@ func (l *Log) passed(m events.Stored) error {
 // recorded reads the checkpoint that an event records. Its Note is nil where the
 // sealing of a volume has none.
 func recorded(m events.Stored) (Checkpoint, error) {
-	e, err := events.Decode(m.Seq, m.Message)
+	e, err := events.Decode(m.Seq, m.Message())
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("%w: %w", events.ErrDamaged, err)
 	}

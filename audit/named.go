@@ -30,7 +30,7 @@ func NamedBlobs(ctx context.Context, stream Stream) ([]Blob, error) {
 			break
 		}
 		for _, m := range batch {
-			if e, err := events.Decode(m.Seq, m.Message); err == nil {
+			if e, err := events.Decode(m.Seq, m.Message()); err == nil {
 				named.apply(&e)
 			}
 		}

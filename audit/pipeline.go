@@ -22,7 +22,7 @@ func prepare(buf []byte, m events.Stored) (prepared, []byte) {
 	p := prepared{stored: m}
 	p.leaf, buf, p.err = leafHash(buf, m)
 	if p.err == nil {
-		p.event, p.err = events.Decode(m.Seq, m.Message)
+		p.event, p.err = events.Decode(m.Seq, m.Message())
 	}
 	return p, buf
 }

@@ -148,7 +148,7 @@ type exporter struct {
 
 func (e *exporter) take(ctx context.Context, m events.Stored) error {
 	if !e.plain {
-		event, err := events.Decode(m.Seq, m.Message)
+		event, err := events.Decode(m.Seq, m.Message())
 		if err != nil {
 			return fmt.Errorf("%w: %w", events.ErrDamaged, err)
 		}

@@ -111,7 +111,7 @@ func fillHole(t *tree, m events.Stored) error {
 	if m.Seq <= before || !hasType(m, events.TypeLedgerVolumeOpened) {
 		return gap
 	}
-	e, err := events.Decode(m.Seq, m.Message)
+	e, err := events.Decode(m.Seq, m.Message())
 	if err != nil {
 		return fmt.Errorf("%w: %w", events.ErrDamaged, err)
 	}

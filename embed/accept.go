@@ -185,7 +185,7 @@ type comparison struct {
 // recorded, where that is known. A message that is no event may have been hashed too:
 // what is written to the stream is hashed before it is decoded.
 func (c *comparison) sound(m events.Stored) bool {
-	if _, err := events.Decode(m.Seq, m.Message); err != nil {
+	if _, err := events.Decode(m.Seq, m.Message()); err != nil {
 		return false
 	}
 	want, ok := c.known.Leaf(m.Seq)
@@ -211,7 +211,7 @@ func (c *comparison) foreign(dir string) error {
 
 // storedOf is a record as the ledger would deliver it.
 func storedOf(r streamfiles.Record) events.Stored {
-	return events.Stored{Seq: r.Seq, Message: events.Message{Subject: string(r.Subject), Header: r.Fields(), Body: r.Body}}
+	return events.Stored{Seq: r.Seq, Subject: string(r.Subject), Header: r.Fields(), Body: r.Body}
 }
 
 // lastVolume is the highest number of a volume that there is, or was when the

@@ -92,7 +92,7 @@ func (d *Daybook) planOutside(ctx context.Context) (*acceptance, error) {
 	var found []damage.Finding
 	for _, m := range bad {
 		f := damage.Finding{First: m.Seq, Last: m.Seq, What: "the event was changed after it was recorded"}
-		if _, err := events.Decode(m.Seq, m.Message); err != nil {
+		if _, err := events.Decode(m.Seq, m.Message()); err != nil {
 			f.What = err.Error()
 		}
 		for _, v := range volumes {

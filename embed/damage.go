@@ -220,7 +220,7 @@ func acceptedLast(streams []streamfiles.Stream) (lost events.Lost, at uint64) {
 			continue
 		}
 		m := storedOf(s.Opening)
-		e, err := events.Decode(m.Seq, m.Message)
+		e, err := events.Decode(m.Seq, m.Message())
 		if err != nil {
 			continue
 		}

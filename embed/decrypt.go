@@ -42,7 +42,7 @@ func DecryptExport(ctx context.Context, opts Options, dir, file string) (done De
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		e, err := events.Decode(m.Seq, m.Message)
+		e, err := events.Decode(m.Seq, m.Message())
 		if err != nil {
 			return err
 		}

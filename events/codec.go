@@ -56,10 +56,17 @@ type Message struct {
 // Stored is a message as the ledger holds it at a position.
 type Stored struct {
 	// Seq is the position.
-	Seq uint64
-	Message
+	Seq     uint64
+	Subject string
+	Header  map[string][]string
+	Body    []byte
 	// Skips and Removed are as in Event.
 	Skips, Removed uint64
+}
+
+// Message is the stored message without its position.
+func (m Stored) Message() Message {
+	return Message{Subject: m.Subject, Header: m.Header, Body: m.Body}
 }
 
 // Kept reports whether the message is of a volume that was removed.

@@ -61,7 +61,7 @@ func DecodeKept(raw []byte, last uint64) ([]Stored, error) {
 		if _, ok := WithoutVolume(k.Subject); !ok {
 			return nil, fmt.Errorf("position %d: %q is not a subject of the ledger", k.Seq, k.Subject)
 		}
-		list = append(list, Stored{Seq: k.Seq, Message: Message{Subject: k.Subject, Header: k.Header, Body: k.Body}, Removed: last})
+		list = append(list, Stored{Seq: k.Seq, Subject: k.Subject, Header: k.Header, Body: k.Body, Removed: last})
 		before, raw = k.Seq, rest
 	}
 	return list, nil

@@ -106,7 +106,7 @@ func TestSealedGlobals(t *testing.T) {
 				t.Errorf("event %d tells %s", m.Seq, hint)
 			}
 		}
-		e, err := events.Decode(m.Seq, m.Message)
+		e, err := events.Decode(m.Seq, m.Message())
 		if err != nil {
 			t.Fatal(err)
 		}

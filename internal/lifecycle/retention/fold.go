@@ -130,7 +130,7 @@ func (f *fold) take(m events.Stored) error {
 	if !matter && !f.first.IsZero() {
 		return nil
 	}
-	e, err := events.Decode(m.Seq, m.Message)
+	e, err := events.Decode(m.Seq, m.Message())
 	if err != nil {
 		return err
 	}

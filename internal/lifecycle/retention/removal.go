@@ -52,7 +52,7 @@ func PlanVolume(ctx context.Context, feed Feed, last uint64, facts VolumeFacts) 
 		if _, known := matters[typeOf(m)]; !known {
 			return newerType(m.Seq, typeOf(m))
 		}
-		e, err := events.Decode(m.Seq, m.Message)
+		e, err := events.Decode(m.Seq, m.Message())
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func PlanVolume(ctx context.Context, feed Feed, last uint64, facts VolumeFacts) 
 		}
 	}
 	err := readTo(ctx, feed, last, func(m events.Stored) error {
-		e, err := events.Decode(m.Seq, m.Message)
+		e, err := events.Decode(m.Seq, m.Message())
 		if err == nil && f.keeps(&e) {
 			plan.Keep = append(plan.Keep, m.Seq)
 		}

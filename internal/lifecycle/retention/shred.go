@@ -236,7 +236,7 @@ func (s *Shredder) find(ctx context.Context, tenant, session string, keys []stri
 			}
 			return nil
 		}
-		e, err := events.Decode(m.Seq, m.Message)
+		e, err := events.Decode(m.Seq, m.Message())
 		if err != nil || e.Tenant != tenant {
 			return err
 		}

@@ -260,7 +260,7 @@ func (s *Store) add(p *page, m stored) error {
 		p.events = append(p.events, e)
 	}
 	if p.form&raw != 0 {
-		p.raw = append(p.raw, events.Stored{Seq: m.seq, Message: events.Message{Subject: m.subject, Header: m.header, Body: m.data}, Skips: p.skip, Removed: max(p.removed, m.removed)})
+		p.raw = append(p.raw, events.Stored{Seq: m.seq, Subject: m.subject, Header: m.header, Body: m.data, Skips: p.skip, Removed: max(p.removed, m.removed)})
 	}
 	p.end, p.skip, p.lost, p.removed = m.seq, 0, 0, 0
 	p.held += len(m.data)

@@ -114,7 +114,7 @@ func TestReadRaw(t *testing.T) {
 	if err != nil || len(stored) != 1 || stored[0].Seq != 2 {
 		t.Fatalf("ReadRaw: %v, %v; want the second event", stored, err)
 	}
-	e, err := events.Decode(2, stored[0].Message)
+	e, err := events.Decode(2, stored[0].Message())
 	if err != nil || e.About() != id {
 		t.Errorf("it decodes to %v, %v", e, err)
 	}
