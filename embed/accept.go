@@ -421,7 +421,7 @@ func newLook() *look { return &look{} }
 // see is shown every record.
 func (l *look) see(stream string, r streamfiles.Record) {
 	v, ledger := events.VolumeOf(stream)
-	if !ledger || string(r.Subject) != v.CheckpointSubject(events.LedgerTenant) || r.Seq <= l.checkpoint {
+	if !ledger || string(r.Subject) != jetstream.StoredSubject(v, events.CheckpointSubject(events.LedgerTenant)) || r.Seq <= l.checkpoint {
 		return
 	}
 	var c events.LedgerCheckpointed

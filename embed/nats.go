@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 
-	"daybook/events"
 	"daybook/internal/resources/exhausted"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
@@ -43,7 +42,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 			Fallback:        d.opts.NATSFallback,
 			MaxConnections:  d.bounds.nats,
 			ReadableStreams: jetstream.Streams(),
-			TenantSubjects:  events.TenantSubjects,
+			TenantSubjects:  jetstream.TenantSubjects,
 			NoSync:          d.opts.NoSync,
 			Logger:          d.opts.Logger,
 		})

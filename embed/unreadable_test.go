@@ -58,7 +58,7 @@ func outsideNATSOn(t *testing.T, dir string, store int64) (url string, stop func
 // publishRequest stores a message as the request of a run.
 func publishRequest(t *testing.T, nc *nats.Conn, id string, typ events.Type, body string) {
 	t.Helper()
-	publishEvent(t, nc, events.Volume(1).RunSubject(events.DefaultTenant, events.DefaultPool, id), id, typ, body)
+	publishEvent(t, nc, "ledger.0001."+events.RunSubject(events.DefaultTenant, events.DefaultPool, id), id, typ, body)
 }
 
 func publishEvent(t *testing.T, nc *nats.Conn, subject, id string, typ events.Type, body string) {
@@ -103,7 +103,7 @@ func TestAcceptUnreadableEvents(t *testing.T) {
 					ids = append(ids, id)
 				}
 				// Look-ups find what is before it.
-				publishEvent(t, nc, events.Volume(1).ExecSubject(events.DefaultTenant, before.ExecutionID), before.ExecutionID, events.TypeExecutionFailed, "[]")
+				publishEvent(t, nc, "ledger.0001."+events.ExecSubject(events.DefaultTenant, before.ExecutionID), before.ExecutionID, events.TypeExecutionFailed, "[]")
 			}
 			if outside {
 				nc, err := nats.Connect(opts.NATSURL)

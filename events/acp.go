@@ -180,8 +180,8 @@ type AgentSessionDeleted struct {
 
 // AgentSubject is where the events of a session of the Agent Client Protocol are
 // stored that do not concern its state.
-func (v Volume) AgentSubject(tenant, session string) string {
-	return v.prefix() + "." + tenant + ".acp." + session
+func AgentSubject(tenant, session string) string {
+	return tenant + ".acp." + session
 }
 
 // EventType returns TypeAgentSessionCreated.
@@ -217,34 +217,34 @@ func (d *AgentPermissionDecided) about() string { return d.SessionID }
 func (d *AgentSessionClosed) about() string     { return d.SessionID }
 func (d *AgentSessionDeleted) about() string    { return d.SessionID }
 
-func (d *AgentSessionCreated) subject(v Volume, tenant string) string {
-	return v.AgentSubject(tenant, d.SessionID)
+func (d *AgentSessionCreated) subject(tenant string) string {
+	return AgentSubject(tenant, d.SessionID)
 }
 
-func (d *AgentSessionAttached) subject(v Volume, tenant string) string {
-	return v.AgentSubject(tenant, d.SessionID)
+func (d *AgentSessionAttached) subject(tenant string) string {
+	return AgentSubject(tenant, d.SessionID)
 }
 
-func (d *AgentSessionConfigured) subject(v Volume, tenant string) string {
-	return v.AgentSubject(tenant, d.SessionID)
+func (d *AgentSessionConfigured) subject(tenant string) string {
+	return AgentSubject(tenant, d.SessionID)
 }
 
-func (d *AgentPrompted) subject(v Volume, tenant string) string {
-	return v.AgentSubject(tenant, d.SessionID)
+func (d *AgentPrompted) subject(tenant string) string {
+	return AgentSubject(tenant, d.SessionID)
 }
 
-func (d *AgentAnswered) subject(v Volume, tenant string) string {
-	return v.AgentSubject(tenant, d.SessionID)
+func (d *AgentAnswered) subject(tenant string) string {
+	return AgentSubject(tenant, d.SessionID)
 }
 
-func (d *AgentPermissionDecided) subject(v Volume, tenant string) string {
-	return v.AgentSubject(tenant, d.SessionID)
+func (d *AgentPermissionDecided) subject(tenant string) string {
+	return AgentSubject(tenant, d.SessionID)
 }
 
-func (d *AgentSessionClosed) subject(v Volume, tenant string) string {
-	return v.AgentSubject(tenant, d.SessionID)
+func (d *AgentSessionClosed) subject(tenant string) string {
+	return AgentSubject(tenant, d.SessionID)
 }
 
-func (d *AgentSessionDeleted) subject(v Volume, tenant string) string {
-	return v.AgentSubject(tenant, d.SessionID)
+func (d *AgentSessionDeleted) subject(tenant string) string {
+	return AgentSubject(tenant, d.SessionID)
 }

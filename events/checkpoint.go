@@ -29,6 +29,6 @@ func (*LedgerCheckpointed) EventType() Type { return TypeLedgerCheckpointed }
 
 func (d *LedgerCheckpointed) about() string { return d.LedgerID }
 
-func (d *LedgerCheckpointed) subject(v Volume, tenant string) string {
-	return v.CheckpointSubject(tenant)
+func (d *LedgerCheckpointed) subject(tenant string) string {
+	return CheckpointSubject(tenant)
 }

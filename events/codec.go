@@ -72,9 +72,9 @@ func (m Stored) Message() Message {
 // Kept reports whether the message is of a volume that was removed.
 func (m Stored) Kept() bool { return m.Removed >= m.Seq && m.Seq > 0 }
 
-// Encode turns an event into its wire form within a volume. It returns
-// ErrTooLarge for a body over MaxEventBytes.
-func Encode(v Volume, e Event) (Message, error) {
+// Encode turns an event into its wire form, with a subject without volume. It
+// returns ErrTooLarge for a body over MaxEventBytes.
+func Encode(e Event) (Message, error) {
 	body, err := encodeBody(e.Data)
 	if err != nil {
 		return Message{}, fmt.Errorf("encode %s: %w", e.Type, err)
@@ -95,7 +95,7 @@ func Encode(v Volume, e Event) (Message, error) {
 	if e.Traceparent != "" {
 		h[headerTraceparent] = []string{e.Traceparent}
 	}
-	return Message{Subject: e.Subject(v), Header: h, Body: body}, nil
+	return Message{Subject: e.Subject(), Header: h, Body: body}, nil
 }
 
 func encodeBody(d Data) ([]byte, error) {

@@ -45,6 +45,6 @@ func (*HeapCollected) EventType() Type { return TypeHeapCollected }
 
 func (d *HeapCollected) about() string { return d.Heap }
 
-func (d *HeapCollected) subject(v Volume, tenant string) string {
-	return v.HeapSubject(tenant, d.Heap)
+func (d *HeapCollected) subject(tenant string) string {
+	return HeapSubject(tenant, d.Heap)
 }

@@ -28,18 +28,18 @@ func ContextKey(tenant string, kind ContextKind, name string) string {
 
 // ContextSubject is where edits of a context are stored. Its last message tells
 // what the next edit is made of.
-func (v Volume) ContextSubject(tenant, key string) string {
-	return v.prefix() + "." + tenant + ".context." + key
+func ContextSubject(tenant, key string) string {
+	return tenant + ".context." + key
 }
 
 // NoteSubject is where calls in a context are noted: one of 256 subjects shared
 // by all contexts, because every live subject costs memory.
-func (v Volume) NoteSubject(tenant, key string) string {
+func NoteSubject(tenant, key string) string {
 	bucket := "00"
 	if len(key) >= 2 {
 		bucket = key[:2]
 	}
-	return v.prefix() + "." + tenant + ".note." + bucket
+	return tenant + ".note." + bucket
 }
 
 // ContextRef names a context in what is recorded of it.
@@ -182,18 +182,18 @@ func (d *ContextCleared) about() string { return d.Key }
 func (d *ContextExpired) about() string { return d.Key }
 func (d *ContextNoted) about() string   { return d.Key }
 
-func (d *ContextUpdated) subject(v Volume, tenant string) string {
-	return v.ContextSubject(tenant, d.Key)
+func (d *ContextUpdated) subject(tenant string) string {
+	return ContextSubject(tenant, d.Key)
 }
 
-func (d *ContextCleared) subject(v Volume, tenant string) string {
-	return v.ContextSubject(tenant, d.Key)
+func (d *ContextCleared) subject(tenant string) string {
+	return ContextSubject(tenant, d.Key)
 }
 
-func (d *ContextExpired) subject(v Volume, tenant string) string {
-	return v.ContextSubject(tenant, d.Key)
+func (d *ContextExpired) subject(tenant string) string {
+	return ContextSubject(tenant, d.Key)
 }
 
-func (d *ContextNoted) subject(v Volume, tenant string) string {
-	return v.NoteSubject(tenant, d.Key)
+func (d *ContextNoted) subject(tenant string) string {
+	return NoteSubject(tenant, d.Key)
 }

@@ -41,8 +41,8 @@ type Event struct {
 type Data interface {
 	// EventType is the type the payload is recorded under.
 	EventType() Type
-	// subject is where the event is stored, within a volume and tenant.
-	subject(v Volume, tenant string) string
+	// subject is where the event of a tenant is stored, without the volume.
+	subject(tenant string) string
 	// about is what the event concerns (CloudEvents "subject"): an execution
 	// id, heap hash or session id.
 	about() string
@@ -68,8 +68,8 @@ func New(tenant string, at time.Time, data Data) Event {
 // id.
 func (e Event) About() string { return e.Data.about() }
 
-// Subject is the ledger subject the event belongs on within a volume.
-func (e Event) Subject(v Volume) string { return e.Data.subject(v, e.Tenant) }
+// Subject is the subject the event belongs on, without its volume.
+func (e Event) Subject() string { return e.Data.subject(e.Tenant) }
 
 // Unknown is the payload of an event written by a newer version. It is kept
 // and reported, never dropped: projections count it, and the write side
@@ -77,7 +77,7 @@ func (e Event) Subject(v Volume) string { return e.Data.subject(v, e.Tenant) }
 type Unknown struct {
 	// Type is the type string as stored.
 	Type Type
-	// StoredSubject is the full subject the event was read from.
+	// StoredSubject is the subject the event was read from, with its volume.
 	StoredSubject string
 	// Concerns is the CloudEvents "subject" attribute as stored.
 	Concerns string
@@ -86,6 +86,12 @@ type Unknown struct {
 }
 
 // EventType returns the stored type.
-func (u *Unknown) EventType() Type               { return u.Type }
-func (u *Unknown) subject(Volume, string) string { return u.StoredSubject }
-func (u *Unknown) about() string                 { return u.Concerns }
+func (u *Unknown) EventType() Type { return u.Type }
+func (u *Unknown) subject(string) string {
+	if subject, ok := WithoutVolume(u.StoredSubject); ok {
+		return subject
+	}
+	return u.StoredSubject
+}
+
+func (u *Unknown) about() string { return u.Concerns }

@@ -420,22 +420,22 @@ func (d *ExecutionCancelRequested) about() string { return d.ExecutionID }
 func (d *ExecutionHandedBack) about() string      { return d.ExecutionID }
 func (d *Ending) about() string                   { return d.ExecutionID }
 
-func (d *ExecutionRequested) subject(v Volume, tenant string) string {
-	return v.RunSubject(tenant, d.Pool, d.ExecutionID)
+func (d *ExecutionRequested) subject(tenant string) string {
+	return RunSubject(tenant, d.Pool, d.ExecutionID)
 }
 
-func (d *ExecutionStarted) subject(v Volume, tenant string) string {
-	return v.ExecSubject(tenant, d.ExecutionID)
+func (d *ExecutionStarted) subject(tenant string) string {
+	return ExecSubject(tenant, d.ExecutionID)
 }
 
-func (d *ExecutionCancelRequested) subject(v Volume, tenant string) string {
-	return v.ExecSubject(tenant, d.ExecutionID)
+func (d *ExecutionCancelRequested) subject(tenant string) string {
+	return ExecSubject(tenant, d.ExecutionID)
 }
 
-func (d *ExecutionHandedBack) subject(v Volume, tenant string) string {
-	return v.ExecSubject(tenant, d.ExecutionID)
+func (d *ExecutionHandedBack) subject(tenant string) string {
+	return ExecSubject(tenant, d.ExecutionID)
 }
 
-func (d *Ending) subject(v Volume, tenant string) string {
-	return v.ExecSubject(tenant, d.ExecutionID)
+func (d *Ending) subject(tenant string) string {
+	return ExecSubject(tenant, d.ExecutionID)
 }

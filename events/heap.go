@@ -73,12 +73,12 @@ func (*SessionEntryRecorded) EventType() Type { return TypeSessionEntryRecorded 
 func (d *HeapTagged) about() string           { return d.Heap }
 func (d *SessionEntryRecorded) about() string { return d.SessionID }
 
-func (d *HeapTagged) subject(v Volume, tenant string) string {
-	return v.HeapSubject(tenant, d.Heap)
+func (d *HeapTagged) subject(tenant string) string {
+	return HeapSubject(tenant, d.Heap)
 }
 
-func (d *SessionEntryRecorded) subject(v Volume, tenant string) string {
-	return v.SessionSubject(tenant, d.SessionID)
+func (d *SessionEntryRecorded) subject(tenant string) string {
+	return SessionSubject(tenant, d.SessionID)
 }
 
 // HeapInfo describes a stored heap blob.

@@ -85,10 +85,10 @@ func (*HostReturned) EventType() Type { return TypeHostReturned }
 func (d *HostCalled) about() string   { return d.ExecutionID }
 func (d *HostReturned) about() string { return d.ExecutionID }
 
-func (d *HostCalled) subject(v Volume, tenant string) string {
-	return v.ExecSubject(tenant, d.ExecutionID)
+func (d *HostCalled) subject(tenant string) string {
+	return ExecSubject(tenant, d.ExecutionID)
 }
 
-func (d *HostReturned) subject(v Volume, tenant string) string {
-	return v.ExecSubject(tenant, d.ExecutionID)
+func (d *HostReturned) subject(tenant string) string {
+	return ExecSubject(tenant, d.ExecutionID)
 }

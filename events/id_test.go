@@ -32,23 +32,21 @@ func TestNewID(t *testing.T) {
 // these values for ever.
 func TestDerivedNames(t *testing.T) {
 	t.Parallel()
-	v := events.Volume(1)
 	tests := []struct{ name, got, want string }{
 		{"idempotency key", events.DerivedID("default", "order-17"), "97ab2966-ea18-8e42-894c-e9ffcb2424ee"},
 		{"another tenant's", events.DerivedID("acme", "order-17"), "0fefd285-82a7-8c6c-ba3f-9c8ea93dafec"},
 		{"session", events.SessionID("default", "trip-planner"), "7a2d9d4512cb8e20aa1ec6353c279a455952d1cc2ba162d671cfa66a3fa37970"},
 		{"hash", events.Hash([]byte("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
-		{"stream", v.Stream(), "LEDGER-0001"},
+		{"stream", events.Volume(1).Stream(), "LEDGER-0001"},
 		{"a late stream", events.Volume(12345).Stream(), "LEDGER-12345"},
-		{"all subjects", v.Subjects(), "ledger.0001.>"},
-		{"a pool's subjects", v.PoolSubjects("default"), "ledger.0001.*.run.default.*"},
-		{"a tenant's run subjects", v.RunSubjects("acme", "default"), "ledger.0001.acme.run.default.*"},
-		{"run", v.RunSubject("default", "gpu", execution), "ledger.0001.default.run.gpu." + execution},
-		{"exec", v.ExecSubject("default", execution), "ledger.0001.default.exec." + execution},
-		{"out", v.OutSubject("default", execution), "ledger.0001.default.out.de"},
-		{"session subject", v.SessionSubject("default", "abc"), "ledger.0001.default.session.abc"},
-		{"heap", v.HeapSubject("default", heapIn), "ledger.0001.default.heap.3f"},
-		{"no heap", v.HeapSubject("default", ""), "ledger.0001.default.heap.00"},
+		{"a pool's subjects", events.PoolSubjects("default"), "*.run.default.*"},
+		{"a tenant's run subjects", events.RunSubjects("acme", "default"), "acme.run.default.*"},
+		{"run", events.RunSubject("default", "gpu", execution), "default.run.gpu." + execution},
+		{"exec", events.ExecSubject("default", execution), "default.exec." + execution},
+		{"out", events.OutSubject("default", execution), "default.out.de"},
+		{"session subject", events.SessionSubject("default", "abc"), "default.session.abc"},
+		{"heap", events.HeapSubject("default", heapIn), "default.heap.3f"},
+		{"no heap", events.HeapSubject("default", ""), "default.heap.00"},
 		{"cancel", events.CancelSubject("default", execution), "ctl.default.exec." + execution + ".cancel"},
 	}
 	for _, tt := range tests {
@@ -97,50 +95,49 @@ func TestValid(t *testing.T) {
 // TestSubjects follows each type to where it is stored.
 func TestSubjects(t *testing.T) {
 	t.Parallel()
-	v := events.Volume(1)
-	exec, out := v.ExecSubject("default", execution), v.OutSubject("default", execution)
+	exec, out := events.ExecSubject("default", execution), events.OutSubject("default", execution)
 	for _, d := range examples() {
 		want, about := exec, execution
 		switch d.EventType() {
 		case events.TypeExecutionRequested:
-			want = v.RunSubject("default", "default", execution)
+			want = events.RunSubject("default", "default", execution)
 		case events.TypeExecutionOutput, events.TypeExecutionOutputTruncated:
 			want = out
 		case events.TypeHeapTagged, events.TypeHeapCollected:
-			want, about = v.HeapSubject("default", heapOut), heapOut
+			want, about = events.HeapSubject("default", heapOut), heapOut
 		case events.TypeSessionShredded:
-			want, about = v.ShredSubject("default", session), session
+			want, about = events.ShredSubject("default", session), session
 		case events.TypeSessionEntryRecorded, events.TypeSessionReset:
-			want, about = v.SessionSubject("default", session), session
+			want, about = events.SessionSubject("default", session), session
 		case events.TypeSessionNamed:
 			key := events.IntentKey(events.DefaultTenant, "plan a trip")
-			want, about = v.IntentSubject("default", key), key
+			want, about = events.IntentSubject("default", key), key
 		case events.TypeSessionOpened, events.TypeSessionExpanded, events.TypeSessionTurnQueued, events.TypeSessionTurnSkipped, events.TypeSessionRebound:
-			want, about = v.LogicalSubject("default", logical), logical
+			want, about = events.LogicalSubject("default", logical), logical
 		case events.TypeSessionRefAssigned:
-			want, about = v.RefSubject("default", heapOut), heapOut
+			want, about = events.RefSubject("default", heapOut), heapOut
 		case events.TypeAgentSessionCreated, events.TypeAgentSessionAttached, events.TypeAgentSessionConfigured, events.TypeAgentPrompted,
 			events.TypeAgentAnswered, events.TypeAgentPermissionDecided, events.TypeAgentSessionClosed, events.TypeAgentSessionDeleted:
-			want, about = v.AgentSubject("default", logical), logical
+			want, about = events.AgentSubject("default", logical), logical
 		case events.TypeContextUpdated, events.TypeContextCleared, events.TypeContextExpired:
-			want, about = v.ContextSubject("default", talk.Key), talk.Key
+			want, about = events.ContextSubject("default", talk.Key), talk.Key
 		case events.TypeContextNoted:
-			want, about = v.NoteSubject("default", talk.Key), talk.Key
+			want, about = events.NoteSubject("default", talk.Key), talk.Key
 		case events.TypeLedgerCheckpointed:
-			want, about = v.CheckpointSubject("default"), webhook
+			want, about = events.CheckpointSubject("default"), webhook
 		case events.TypeLedgerVolumeSealed:
-			want, about = v.VolumeSubject("default"), "LEDGER-0001"
+			want, about = events.VolumeSubject("default"), "LEDGER-0001"
 		case events.TypeLedgerVolumeOpened:
-			want, about = v.VolumeSubject("default"), "LEDGER-0002"
+			want, about = events.VolumeSubject("default"), "LEDGER-0002"
 		case events.TypeLedgerVolumeRemoved:
-			want, about = v.RemovalSubject("default"), "LEDGER-0001"
+			want, about = events.RemovalSubject("default"), "LEDGER-0001"
 		}
 		if d.EventType().Webhook() {
-			want, about = v.WebhookSubject("default", webhook), webhook
+			want, about = events.WebhookSubject("default", webhook), webhook
 		}
 		e := events.New("default", began, d)
-		if e.Subject(v) != want || e.About() != about {
-			t.Errorf("%s is stored on %s about %s, want %s about %s", e.Type, e.Subject(v), e.About(), want, about)
+		if e.Subject() != want || e.About() != about {
+			t.Errorf("%s is stored on %s about %s, want %s about %s", e.Type, e.Subject(), e.About(), want, about)
 		}
 	}
 }

@@ -222,30 +222,30 @@ func (d *SessionTurnSkipped) about() string { return d.SessionID }
 func (d *SessionRebound) about() string     { return d.SessionID }
 func (d *SessionRefAssigned) about() string { return d.Holder }
 
-func (d *SessionNamed) subject(v Volume, tenant string) string {
-	return v.IntentSubject(tenant, d.IntentKey)
+func (d *SessionNamed) subject(tenant string) string {
+	return IntentSubject(tenant, d.IntentKey)
 }
 
-func (d *SessionOpened) subject(v Volume, tenant string) string {
-	return v.LogicalSubject(tenant, d.SessionID)
+func (d *SessionOpened) subject(tenant string) string {
+	return LogicalSubject(tenant, d.SessionID)
 }
 
-func (d *SessionExpanded) subject(v Volume, tenant string) string {
-	return v.LogicalSubject(tenant, d.SessionID)
+func (d *SessionExpanded) subject(tenant string) string {
+	return LogicalSubject(tenant, d.SessionID)
 }
 
-func (d *SessionTurnQueued) subject(v Volume, tenant string) string {
-	return v.LogicalSubject(tenant, d.SessionID)
+func (d *SessionTurnQueued) subject(tenant string) string {
+	return LogicalSubject(tenant, d.SessionID)
 }
 
-func (d *SessionTurnSkipped) subject(v Volume, tenant string) string {
-	return v.LogicalSubject(tenant, d.SessionID)
+func (d *SessionTurnSkipped) subject(tenant string) string {
+	return LogicalSubject(tenant, d.SessionID)
 }
 
-func (d *SessionRebound) subject(v Volume, tenant string) string {
-	return v.LogicalSubject(tenant, d.SessionID)
+func (d *SessionRebound) subject(tenant string) string {
+	return LogicalSubject(tenant, d.SessionID)
 }
 
-func (d *SessionRefAssigned) subject(v Volume, tenant string) string {
-	return v.RefSubject(tenant, d.Holder)
+func (d *SessionRefAssigned) subject(tenant string) string {
+	return RefSubject(tenant, d.Holder)
 }

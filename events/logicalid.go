@@ -25,17 +25,17 @@ func IntentKey(tenant, intent string) string {
 
 // LogicalSubject is where the events of a session that keeps state are stored.
 // Its last message tells where the next turn continues.
-func (v Volume) LogicalSubject(tenant, session string) string {
-	return v.prefix() + "." + tenant + ".logical." + session
+func LogicalSubject(tenant, session string) string {
+	return tenant + ".logical." + session
 }
 
 // IntentSubject is where it is stored which session an intent stands for.
-func (v Volume) IntentSubject(tenant, key string) string {
-	return v.prefix() + "." + tenant + ".intent." + key
+func IntentSubject(tenant, key string) string {
+	return tenant + ".intent." + key
 }
 
 // RefSubject is where the short names of sessions are stored that hold for one
 // connection.
-func (v Volume) RefSubject(tenant, holder string) string {
-	return v.prefix() + "." + tenant + ".ref." + holder
+func RefSubject(tenant, holder string) string {
+	return tenant + ".ref." + holder
 }

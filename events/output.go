@@ -91,10 +91,10 @@ func (*ExecutionOutputTruncated) EventType() Type { return TypeExecutionOutputTr
 func (d *ExecutionOutput) about() string          { return d.ExecutionID }
 func (d *ExecutionOutputTruncated) about() string { return d.ExecutionID }
 
-func (d *ExecutionOutput) subject(v Volume, tenant string) string {
-	return v.OutSubject(tenant, d.ExecutionID)
+func (d *ExecutionOutput) subject(tenant string) string {
+	return OutSubject(tenant, d.ExecutionID)
 }
 
-func (d *ExecutionOutputTruncated) subject(v Volume, tenant string) string {
-	return v.OutSubject(tenant, d.ExecutionID)
+func (d *ExecutionOutputTruncated) subject(tenant string) string {
+	return OutSubject(tenant, d.ExecutionID)
 }

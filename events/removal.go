@@ -56,13 +56,13 @@ func (*LedgerVolumeRemoved) EventType() Type { return TypeLedgerVolumeRemoved }
 
 func (d *LedgerVolumeRemoved) about() string { return d.Volume.Stream() }
 
-func (d *LedgerVolumeRemoved) subject(v Volume, tenant string) string {
-	return v.RemovalSubject(tenant)
+func (d *LedgerVolumeRemoved) subject(tenant string) string {
+	return RemovalSubject(tenant)
 }
 
 // RemovalSubject is where the ledger records that volumes were removed; tenant is
 // LedgerTenant.
-func (v Volume) RemovalSubject(tenant string) string { return v.prefix() + "." + tenant + ".removal" }
+func RemovalSubject(tenant string) string { return tenant + ".removal" }
 
 // Removal is the newest event that says that volumes were removed, at its position
 // and time. With a nil event none were.

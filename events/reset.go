@@ -30,9 +30,9 @@ func (*SessionReset) EventType() Type { return TypeSessionReset }
 
 func (d *SessionReset) about() string { return d.SessionID }
 
-func (d *SessionReset) subject(v Volume, tenant string) string {
+func (d *SessionReset) subject(tenant string) string {
 	if d.Kind == SessionLog {
-		return v.SessionSubject(tenant, d.SessionID)
+		return SessionSubject(tenant, d.SessionID)
 	}
-	return v.LogicalSubject(tenant, d.SessionID)
+	return LogicalSubject(tenant, d.SessionID)
 }

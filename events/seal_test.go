@@ -41,7 +41,7 @@ func withSecret() []events.Data {
 // onRecord is the event as it is after a way through the ledger.
 func onRecord(t *testing.T, e events.Event) (events.Event, events.Message) {
 	t.Helper()
-	m, err := events.Encode(1, e)
+	m, err := events.Encode(e)
 	if err != nil {
 		t.Fatal(err)
 	}

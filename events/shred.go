@@ -26,17 +26,17 @@ func (*SessionShredded) EventType() Type { return TypeSessionShredded }
 
 func (d *SessionShredded) about() string { return d.SessionID }
 
-func (d *SessionShredded) subject(v Volume, tenant string) string {
-	return v.ShredSubject(tenant, d.SessionID)
+func (d *SessionShredded) subject(tenant string) string {
+	return ShredSubject(tenant, d.SessionID)
 }
 
 // ShredSubject is where it is stored that a session's content was erased.
-func (v Volume) ShredSubject(tenant, session string) string {
-	return v.prefix() + "." + tenant + ".shred." + session
+func ShredSubject(tenant, session string) string {
+	return tenant + ".shred." + session
 }
 
 // ShredSubjects matches everything about erased content, over all tenants.
-func (v Volume) ShredSubjects() string { return v.prefix() + ".*.shred.*" }
+func ShredSubjects() string { return "*.shred.*" }
 
 // Shredded is the error of content that an event says was erased.
 func Shredded(session string, seq uint64, at time.Time) *RemovedError {

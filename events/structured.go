@@ -26,7 +26,7 @@ type CloudEvent struct {
 // Structured renders a stored event, also one of a type this version does not
 // know.
 func Structured(e Event) (CloudEvent, error) {
-	m, err := Encode(1, e) // the volume only names the subject, which is not used
+	m, err := Encode(e)
 	if err != nil {
 		return CloudEvent{}, err
 	}

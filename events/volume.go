@@ -113,5 +113,5 @@ func (*LedgerVolumeOpened) EventType() Type { return TypeLedgerVolumeOpened }
 func (d *LedgerVolumeSealed) about() string { return d.Volume.Stream() }
 func (d *LedgerVolumeOpened) about() string { return d.Volume.Stream() }
 
-func (d *LedgerVolumeSealed) subject(v Volume, tenant string) string { return v.VolumeSubject(tenant) }
-func (d *LedgerVolumeOpened) subject(v Volume, tenant string) string { return v.VolumeSubject(tenant) }
+func (d *LedgerVolumeSealed) subject(tenant string) string { return VolumeSubject(tenant) }
+func (d *LedgerVolumeOpened) subject(tenant string) string { return VolumeSubject(tenant) }

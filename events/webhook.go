@@ -123,28 +123,28 @@ func (d *WebhookDisabled) about() string       { return d.WebhookID }
 func (d *WebhookRetryRequested) about() string { return d.WebhookID }
 func (d *WebhookRedelivered) about() string    { return d.WebhookID }
 
-func (d *WebhookRegistered) subject(v Volume, tenant string) string {
-	return v.WebhookSubject(tenant, d.WebhookID)
+func (d *WebhookRegistered) subject(tenant string) string {
+	return WebhookSubject(tenant, d.WebhookID)
 }
 
-func (d *WebhookDeleted) subject(v Volume, tenant string) string {
-	return v.WebhookSubject(tenant, d.WebhookID)
+func (d *WebhookDeleted) subject(tenant string) string {
+	return WebhookSubject(tenant, d.WebhookID)
 }
 
-func (d *WebhookDeadLettered) subject(v Volume, tenant string) string {
-	return v.WebhookSubject(tenant, d.WebhookID)
+func (d *WebhookDeadLettered) subject(tenant string) string {
+	return WebhookSubject(tenant, d.WebhookID)
 }
 
-func (d *WebhookDisabled) subject(v Volume, tenant string) string {
-	return v.WebhookSubject(tenant, d.WebhookID)
+func (d *WebhookDisabled) subject(tenant string) string {
+	return WebhookSubject(tenant, d.WebhookID)
 }
 
-func (d *WebhookRetryRequested) subject(v Volume, tenant string) string {
-	return v.WebhookSubject(tenant, d.WebhookID)
+func (d *WebhookRetryRequested) subject(tenant string) string {
+	return WebhookSubject(tenant, d.WebhookID)
 }
 
-func (d *WebhookRedelivered) subject(v Volume, tenant string) string {
-	return v.WebhookSubject(tenant, d.WebhookID)
+func (d *WebhookRedelivered) subject(tenant string) string {
+	return WebhookSubject(tenant, d.WebhookID)
 }
 
 // Webhook reports whether events of this type are about webhooks themselves.

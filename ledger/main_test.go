@@ -166,7 +166,7 @@ func (b *book) append(d events.Data) uint64 {
 // fromTheFuture is an event of a type nobody knows yet.
 func fromTheFuture(id string) *events.Unknown {
 	return &events.Unknown{
-		Type: "daybook.execution.paused.v1", StoredSubject: events.Volume(1).ExecSubject(tenant, id), Concerns: id, Body: []byte(`{}`),
+		Type: "daybook.execution.paused.v1", StoredSubject: "ledger.0001." + events.ExecSubject(tenant, id), Concerns: id, Body: []byte(`{}`),
 	}
 }
 

@@ -192,7 +192,7 @@ func TestChunksKeepTheirBounds(t *testing.T) {
 				if n := len(d.Content.Value().Lines); n > events.OutputMaxLines || size > events.OutputMaxBytes {
 					t.Errorf("a chunk has %d lines and %d bytes", n, size)
 				}
-				if _, err := events.Encode(1, e); err != nil {
+				if _, err := events.Encode(e); err != nil {
 					t.Errorf("a chunk does not encode: %v", err)
 				}
 			}

@@ -30,7 +30,7 @@ func TestUnreadableRequest(t *testing.T) {
 	defer nc.Close()
 	publish := func(id, body string) {
 		t.Helper()
-		m, err := nc.Request(events.Volume(1).RunSubject(events.DefaultTenant, events.DefaultPool, id), []byte(body), patience)
+		m, err := nc.Request(jetstream.StoredSubject(1, events.RunSubject(events.DefaultTenant, events.DefaultPool, id)), []byte(body), patience)
 		var ack struct{ Seq uint64 }
 		if err == nil {
 			err = json.Unmarshal(m.Data, &ack)

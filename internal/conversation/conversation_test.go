@@ -81,7 +81,7 @@ func TestA03_KeysAreNamespaced(t *testing.T) {
 					t.Errorf("%s and %s share a key", who, before)
 				}
 				seen[key] = who
-				if got, want := events.Volume(1).ContextSubject(tenant, key), "ledger.0001."+tenant+".context."+key; got != want {
+				if got, want := events.ContextSubject(tenant, key), tenant+".context."+key; got != want {
 					t.Errorf("subject %s, want %s", got, want)
 				}
 			}
@@ -932,7 +932,7 @@ func FuzzPatch(f *testing.F) {
 		if err != nil || len(raw) > 6*conversation.MaxCustomBytes+1024 || len(got.Custom) > conversation.MaxCustomKeys || got.UserPreferences.MaxResults > conversation.MaxMaxResults {
 			t.Errorf("%d bytes, %v", len(raw), err)
 		}
-		if m, err := events.Encode(1, events.New("default", began, &events.ContextUpdated{Content: events.Plain(got)})); err != nil || len(m.Body) > math.MaxInt32 {
+		if m, err := events.Encode(events.New("default", began, &events.ContextUpdated{Content: events.Plain(got)})); err != nil || len(m.Body) > math.MaxInt32 {
 			t.Errorf("it cannot be recorded: %v", err)
 		}
 	})

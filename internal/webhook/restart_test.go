@@ -147,7 +147,7 @@ func TestSecretIsNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range list {
-		m, err := events.Encode(1, e)
+		m, err := events.Encode(e)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -389,7 +389,7 @@ func (q *inquiry) ledger(list []events.Event) {
 			Traceparent          string `json:",omitempty"`
 			Skips, Removed, Lost uint64 `json:",omitempty"`
 			Data                 any
-		}{e.Seq, e.Type, e.ID, e.Tenant, e.Time.Format(time.RFC3339Nano), e.About(), e.Subject(1), e.Traceparent, e.Skips, e.Removed, e.Lost, e.Data})
+		}{e.Seq, e.Type, e.ID, e.Tenant, e.Time.Format(time.RFC3339Nano), e.About(), "ledger.0001." + e.Subject(), e.Traceparent, e.Skips, e.Removed, e.Lost, e.Data})
 	}
 }
 

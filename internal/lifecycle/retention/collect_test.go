@@ -395,7 +395,7 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
-	h.append(tenant, 0, &events.Unknown{Type: "daybook.heap.lent.v1", StoredSubject: events.Volume(1).HeapSubject(tenant, heap), Concerns: heap, Body: []byte("{}")})
+	h.append(tenant, 0, &events.Unknown{Type: "daybook.heap.lent.v1", StoredSubject: "ledger.0001." + events.HeapSubject(tenant, heap), Concerns: heap, Body: []byte("{}")})
 	if _, err := h.service.Collect(t.Context(), retention.Pass{Rule: rule, Actor: actor}); err == nil || !h.kept(tenant, heap) {
 		t.Errorf("an event of a newer version: %v", err)
 	}

@@ -124,7 +124,7 @@ func (s *Store) expectation(ctx context.Context, now *volumes, e events.Event, p
 	before := now.sealed()
 	if position > 0 {
 		before = before[now.from(position):]
-	} else if minted, ok := events.MintedAt(e.About()); ok && strings.HasSuffix(e.Subject(now.active().number), "."+e.About()) {
+	} else if minted, ok := events.MintedAt(e.About()); ok && strings.HasSuffix(e.Subject(), "."+e.About()) {
 		i := slices.IndexFunc(before, func(v volume) bool { return v.ended.After(minted.Add(-clockSlack)) })
 		if i < 0 {
 			i = len(before)
@@ -132,7 +132,7 @@ func (s *Store) expectation(ctx context.Context, now *volumes, e events.Event, p
 		before = before[i:]
 	}
 	var last uint64
-	switch m, err := s.newestIn(ctx, before, e.Subject); {
+	switch m, err := s.newestIn(ctx, before, onSubject(e.Subject())); {
 	case err == nil:
 		last = m.seq
 	case !errors.Is(err, events.ErrNotFound):

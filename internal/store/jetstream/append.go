@@ -52,7 +52,7 @@ func (s *Store) Append(ctx context.Context, e events.Event, after int64) (uint64
 		case err == nil:
 			return seq, nil
 		case errors.Is(err, events.ErrConflict):
-			return 0, fmt.Errorf("append %s on %s after %d: %w", e.Type, e.Subject(s.volumes().active().number), after, err)
+			return 0, fmt.Errorf("append %s on %s after %d: %w", e.Type, StoredSubject(s.volumes().active().number, e.Subject()), after, err)
 		case sealedNow(err):
 			// Another process has sealed the volume. There is a next one, or will be.
 			if rerr := s.refresh(ctx); rerr != nil {
@@ -135,14 +135,14 @@ func (a *appending) lost(ctx context.Context, now *volumes) (uint64, error) {
 
 // message is the wire form of an append to a volume.
 func message(v events.Volume, e events.Event) (*nats.Msg, error) {
-	w, err := events.Encode(v, e)
+	w, err := events.Encode(e)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkTokens(e.Tenant, e.About()); err != nil {
 		return nil, fmt.Errorf("append %s: %w", e.Type, err)
 	}
-	m := &nats.Msg{Subject: w.Subject, Header: nats.Header(w.Header), Data: w.Body}
+	m := &nats.Msg{Subject: StoredSubject(v, w.Subject), Header: nats.Header(w.Header), Data: w.Body}
 	if identified(e) {
 		m.Header.Set(natsjs.MsgIDHeader, e.ID)
 	}
@@ -176,7 +176,7 @@ func (s *Store) find(ctx context.Context, now *volumes, e events.Event, after ui
 			continue
 		}
 		for from := max(after+1, v.first); ; {
-			seq, header, err := s.nextAtLeader(ctx, v, e.Subject(v.number), from)
+			seq, header, err := s.nextAtLeader(ctx, v, StoredSubject(v.number, e.Subject()), from)
 			if errors.Is(err, events.ErrNotFound) {
 				break
 			}

@@ -48,11 +48,11 @@ func TestAppendFindsItsOwnEventBehindOthers(t *testing.T) {
 	_, js := raw(t, server)
 	id := newID()
 	e := started(id, 1)
-	w, err := events.Encode(1, e)
+	w, err := events.Encode(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ack, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: w.Subject, Header: w.Header, Data: w.Body}) // no message id
+	ack, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: jetstream.StoredSubject(1, w.Subject), Header: w.Header, Data: w.Body}) // no message id
 	if err != nil {
 		t.Fatal(err)
 	}

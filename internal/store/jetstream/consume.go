@@ -103,7 +103,7 @@ func (s *Store) Consume(ctx context.Context, pool string, slots fairness.Slots, 
 }
 
 // fromSubject is what the subject of a request says of it. The server has matched
-// the subject with Volume.PoolSubjects: "ledger.0001.<tenant>.run.<pool>.<id>".
+// the subject with events.PoolSubjects: "ledger.0001.<tenant>.run.<pool>.<id>".
 func fromSubject(seq uint64, subject string) events.Event {
 	t := strings.Split(subject, ".")
 	if len(t) != 6 {

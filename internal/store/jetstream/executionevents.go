@@ -44,11 +44,11 @@ func (s *Store) ExecutionEvents(ctx context.Context, tenant, execution string, f
 			}
 			return err
 		}
-		control = subjectReader{s: s, now: now, at: func(v events.Volume) string { return v.ExecSubject(tenant, execution) }, from: requested.seq + 1, tally: tally{since: since}}
+		control = subjectReader{s: s, now: now, at: onSubject(events.ExecSubject(tenant, execution)), from: requested.seq + 1, tally: tally{since: since}}
 		if last != nil {
 			control.end = last.seq
 		}
-		output = subjectReader{s: s, now: now, at: func(v events.Volume) string { return v.OutSubject(tenant, execution) }, from: requested.seq + 1, tally: tally{since: since}}
+		output = subjectReader{s: s, now: now, at: onSubject(events.OutSubject(tenant, execution)), from: requested.seq + 1, tally: tally{since: since}}
 		// The subject is shared with other executions.
 		output.wants = func(m stored) bool { return first(m.header, "ce-subject") == execution }
 		end, err := s.newestIn(ctx, now.list, output.at)

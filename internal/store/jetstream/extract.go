@@ -125,7 +125,7 @@ func (x *extract) answer(r getRequest) (list []stored, more int) {
 
 // find looks for an event by its id from a position on; 0 is none.
 func (x *extract) find(e events.Event, from uint64) uint64 {
-	for _, all := range x.on(e.Subject(1)) {
+	for _, all := range x.on(StoredSubject(1, e.Subject())) {
 		for _, i := range all {
 			if m := x.list[i]; m.seq >= from && first(m.header, "ce-id") == e.ID {
 				return m.seq

@@ -265,7 +265,7 @@ func TestFormerConsumerIsAdopted(t *testing.T) {
 	s := jetstreamtest.Open(t, server, jetstream.Options{})
 	_, js := raw(t, server)
 	former, err := js.CreateConsumer(t.Context(), stream, natsjs.ConsumerConfig{
-		Durable: "runners-default", FilterSubject: events.Volume(1).PoolSubjects(events.DefaultPool), DeliverPolicy: natsjs.DeliverAllPolicy,
+		Durable: "runners-default", FilterSubject: jetstream.StoredSubject(1, events.PoolSubjects(events.DefaultPool)), DeliverPolicy: natsjs.DeliverAllPolicy,
 		AckPolicy: natsjs.AckExplicitPolicy, AckWait: 10 * time.Second, MaxDeliver: -1, MaxAckPending: 100_000, MaxWaiting: 10_000,
 	})
 	if err != nil {
@@ -274,11 +274,11 @@ func TestFormerConsumerIsAdopted(t *testing.T) {
 	var ids []string
 	for i := range 6 {
 		e := requestOf([]string{"a", "b"}[i%2], "")
-		w, err := events.Encode(1, e)
+		w, err := events.Encode(e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: w.Subject, Header: nats.Header(w.Header), Data: w.Body}); err != nil {
+		if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: jetstream.StoredSubject(1, w.Subject), Header: nats.Header(w.Header), Data: w.Body}); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, e.About())

@@ -60,7 +60,7 @@ func (s *Store) execution(ctx context.Context, now *volumes, tenant, execution s
 	if last == nil {
 		return list, nil
 	}
-	exec := func(v events.Volume) string { return v.ExecSubject(tenant, execution) }
+	exec := onSubject(events.ExecSubject(tenant, execution))
 	at := requested.seq
 	add := func(m stored) error {
 		e, err := s.decode(m)
@@ -89,7 +89,7 @@ func (s *Store) execution(ctx context.Context, now *volumes, tenant, execution s
 func (s *Store) endsOf(ctx context.Context, now *volumes, tenant, execution string) (requested, last *stored, err error) {
 	for i := len(now.list) - 1; i >= 0 && requested == nil; i-- {
 		v := now.list[i]
-		run, exec := v.number.RunSubject(tenant, "*", execution), v.number.ExecSubject(tenant, execution)
+		run, exec := StoredSubject(v.number, events.RunSubject(tenant, "*", execution)), StoredSubject(v.number, events.ExecSubject(tenant, execution))
 		since := s.writable()
 		_, err := s.getBatchIn(ctx, v, getRequest{MultiLast: []string{run, exec}, Batch: 2}, func(m stored) error {
 			switch {
@@ -117,7 +117,7 @@ func (s *Store) endsOf(ctx context.Context, now *volumes, tenant, execution stri
 // LastControl returns the last control event of an execution besides its request,
 // or events.ErrNotFound.
 func (s *Store) LastControl(ctx context.Context, tenant, execution string) (events.Event, error) {
-	e, err := s.lastOn(ctx, tenant, execution, events.Volume.ExecSubject)
+	e, err := s.lastOn(ctx, tenant, execution, events.ExecSubject)
 	if err != nil {
 		return events.Event{}, fmt.Errorf("read the last event of execution %s: %w", execution, err)
 	}
@@ -131,7 +131,7 @@ func (s *Store) Output(ctx context.Context, tenant, execution string, after uint
 		return err
 	}
 	// The subject is shared with other executions.
-	_, err := s.each(ctx, func(v events.Volume) string { return v.OutSubject(tenant, execution) }, after, func(m stored) error {
+	_, err := s.each(ctx, onSubject(events.OutSubject(tenant, execution)), after, func(m stored) error {
 		if first(m.header, "ce-subject") != execution {
 			return nil
 		}
@@ -150,7 +150,7 @@ func (s *Store) SessionLog(ctx context.Context, tenant, sessionID string, after 
 	if err := checkTokens(tenant, sessionID); err != nil {
 		return err
 	}
-	_, err := s.each(ctx, func(v events.Volume) string { return v.SessionSubject(tenant, sessionID) }, after, func(m stored) error {
+	_, err := s.each(ctx, onSubject(events.SessionSubject(tenant, sessionID)), after, func(m stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func (s *Store) LastEntry(ctx context.Context, tenant, sessionID string) (events
 	if err := checkTokens(tenant, sessionID); err != nil {
 		return events.Event{}, err
 	}
-	m, err := s.newest(ctx, func(v events.Volume) string { return v.SessionSubject(tenant, sessionID) })
+	m, err := s.newest(ctx, onSubject(events.SessionSubject(tenant, sessionID)))
 	if err != nil {
 		return events.Event{}, fmt.Errorf("read the last entry of session %s: %w", sessionID, err)
 	}
@@ -183,7 +183,7 @@ func (s *Store) Entry(ctx context.Context, tenant, sessionID, execution string, 
 		return events.Event{}, err
 	}
 	var found events.Event
-	_, err := s.each(ctx, func(v events.Volume) string { return v.SessionSubject(tenant, sessionID) }, after, func(m stored) error {
+	_, err := s.each(ctx, onSubject(events.SessionSubject(tenant, sessionID)), after, func(m stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err
@@ -211,7 +211,7 @@ func (s *Store) HeapEvents(ctx context.Context, tenant, heap string, after uint6
 	if err := checkTokens(tenant, heap); err != nil {
 		return 0, err
 	}
-	return s.each(ctx, func(v events.Volume) string { return v.HeapSubject(tenant, heap) }, after, func(m stored) error {
+	return s.each(ctx, onSubject(events.HeapSubject(tenant, heap)), after, func(m stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err
@@ -229,7 +229,7 @@ func (s *Store) TagEdits(ctx context.Context, tenant, heap string) ([]events.Eve
 	}
 	// The subject is shared with other heaps.
 	var edits []events.Event
-	last, err := s.each(ctx, func(v events.Volume) string { return v.HeapSubject(tenant, heap) }, 0, func(m stored) error {
+	last, err := s.each(ctx, onSubject(events.HeapSubject(tenant, heap)), 0, func(m stored) error {
 		if first(m.header, "ce-subject") != heap {
 			return nil
 		}
@@ -249,7 +249,7 @@ func (s *Store) TagEdits(ctx context.Context, tenant, heap string) ([]events.Eve
 // Webhooks calls fn with every event about webhooks stored before the call, of
 // all tenants, oldest first.
 func (s *Store) Webhooks(ctx context.Context, fn func(events.Event) error) error {
-	_, err := s.each(ctx, events.Volume.WebhookSubjects, 0, func(m stored) error {
+	_, err := s.each(ctx, onSubject(events.WebhookSubjects()), 0, func(m stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err

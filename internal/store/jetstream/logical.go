@@ -10,7 +10,7 @@ import (
 // LastLogical returns the last event of a session that keeps state, or
 // events.ErrNotFound.
 func (s *Store) LastLogical(ctx context.Context, tenant, session string) (events.Event, error) {
-	e, err := s.lastOn(ctx, tenant, session, events.Volume.LogicalSubject)
+	e, err := s.lastOn(ctx, tenant, session, events.LogicalSubject)
 	if err != nil {
 		return events.Event{}, fmt.Errorf("read the last event of session %s: %w", session, err)
 	}
@@ -23,7 +23,7 @@ func (s *Store) NextLogical(ctx context.Context, tenant, session string, after u
 	if err := checkTokens(tenant, session); err != nil {
 		return events.Event{}, err
 	}
-	m, err := s.next(ctx, s.volumes(), func(v events.Volume) string { return v.LogicalSubject(tenant, session) }, after+1)
+	m, err := s.next(ctx, s.volumes(), onSubject(events.LogicalSubject(tenant, session)), after+1)
 	if err != nil {
 		return events.Event{}, fmt.Errorf("read the events of session %s after %d: %w", session, after, err)
 	}
@@ -37,7 +37,7 @@ func (s *Store) Logical(ctx context.Context, tenant, session string, after uint6
 	if err := checkTokens(tenant, session); err != nil {
 		return err
 	}
-	_, err := s.each(ctx, func(v events.Volume) string { return v.LogicalSubject(tenant, session) }, after, func(m stored) error {
+	_, err := s.each(ctx, onSubject(events.LogicalSubject(tenant, session)), after, func(m stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err
@@ -50,7 +50,7 @@ func (s *Store) Logical(ctx context.Context, tenant, session string, after uint6
 // Intent returns the event that says which session an intent stands for, by the
 // intent's key, or events.ErrNotFound.
 func (s *Store) Intent(ctx context.Context, tenant, key string) (events.Event, error) {
-	e, err := s.lastOn(ctx, tenant, key, events.Volume.IntentSubject)
+	e, err := s.lastOn(ctx, tenant, key, events.IntentSubject)
 	if err != nil {
 		return events.Event{}, fmt.Errorf("read intent %s: %w", key, err)
 	}
@@ -64,7 +64,7 @@ func (s *Store) Refs(ctx context.Context, tenant, holder string) ([]events.Event
 		return nil, 0, err
 	}
 	var list []events.Event
-	last, err := s.each(ctx, func(v events.Volume) string { return v.RefSubject(tenant, holder) }, 0, func(m stored) error {
+	last, err := s.each(ctx, onSubject(events.RefSubject(tenant, holder)), 0, func(m stored) error {
 		e, err := s.decode(m)
 		list = append(list, e)
 		return err
@@ -76,11 +76,11 @@ func (s *Store) Refs(ctx context.Context, tenant, holder string) ([]events.Event
 }
 
 // lastOn returns the last event on a subject made of a tenant and a key.
-func (s *Store) lastOn(ctx context.Context, tenant, key string, subject func(v events.Volume, tenant, key string) string) (events.Event, error) {
+func (s *Store) lastOn(ctx context.Context, tenant, key string, subject func(tenant, key string) string) (events.Event, error) {
 	if err := checkTokens(tenant, key); err != nil {
 		return events.Event{}, err
 	}
-	m, err := s.newest(ctx, func(v events.Volume) string { return subject(v, tenant, key) })
+	m, err := s.newest(ctx, onSubject(subject(tenant, key)))
 	if err != nil {
 		return events.Event{}, err
 	}

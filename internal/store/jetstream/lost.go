@@ -176,7 +176,7 @@ func (s *Store) ForgetBlobs(ctx context.Context, list []events.LostBlob) error {
 // events.MaxLostBlobs blobs. One that names so many covers each heap that no event names.
 func (s *Store) LostHeap(ctx context.Context, tenant, hash string) (uint64, error) {
 	var named, covered uint64
-	_, err := s.each(ctx, func(v events.Volume) string { return v.VolumeSubject(events.LedgerTenant) }, 0, func(m stored) error {
+	_, err := s.each(ctx, onSubject(events.VolumeSubject(events.LedgerTenant)), 0, func(m stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err

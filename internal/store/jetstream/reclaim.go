@@ -95,7 +95,7 @@ func (c *consumption) reclaimable(ctx context.Context, tenant string, v volume, 
 	turns := map[string][]queuedTurn{} // by session, in order
 	for from := first; from <= last; {
 		var got uint64
-		r := getRequest{Seq: from, NextBySubject: v.number.RunSubjects(tenant, c.pool), Batch: batchMessages, MaxBytes: batchBytes}
+		r := getRequest{Seq: from, NextBySubject: StoredSubject(v.number, events.RunSubjects(tenant, c.pool)), Batch: batchMessages, MaxBytes: batchBytes}
 		_, err := c.store.getBatchIn(ctx, v, r, func(m stored) error {
 			if got = m.seq; got > last {
 				return nil
@@ -155,7 +155,7 @@ func (c *consumption) dueTurns(ctx context.Context, tenant string, list []queued
 // hasEnded reports whether the newest event of an execution ends it.
 func (s *Store) hasEnded(ctx context.Context, tenant string, t queuedTurn) (bool, error) {
 	now := s.volumes()
-	m, err := s.newestIn(ctx, now.list[now.from(t.position):], func(v events.Volume) string { return v.ExecSubject(tenant, t.execution) })
+	m, err := s.newestIn(ctx, now.list[now.from(t.position):], onSubject(events.ExecSubject(tenant, t.execution)))
 	if errors.Is(err, events.ErrNotFound) {
 		return false, nil // it was not started
 	}

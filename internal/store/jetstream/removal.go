@@ -263,7 +263,7 @@ func (s *Store) finishRemoval(ctx context.Context) error {
 // none does.
 func (s *Store) findRemoved(ctx context.Context, numbers []events.Volume) (*volume, error) {
 	for _, n := range slices.Backward(numbers) {
-		m, err := s.lookUp(ctx, n.Stream(), getRequest{LastBySubject: n.RemovalSubject(events.LedgerTenant)})
+		m, err := s.lookUp(ctx, n.Stream(), getRequest{LastBySubject: StoredSubject(n, events.RemovalSubject(events.LedgerTenant))})
 		if errors.Is(err, events.ErrNotFound) || noStream(err) {
 			continue // what cannot be asked is no stream of a ledger, or is damaged: others say so
 		}

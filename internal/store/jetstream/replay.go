@@ -29,8 +29,8 @@ func (s *Store) Republish(_ context.Context, subject string, e events.Event) err
 	if err := checkTokens(strings.Split(rest, ".")...); err != nil {
 		return fmt.Errorf("republish event %d: %w", e.Seq, err)
 	}
-	events.Conceal(&e)            // here, too, it is shown as it is on record
-	w, err := events.Encode(1, e) // the subject is another one anyway
+	events.Conceal(&e) // here, too, it is shown as it is on record
+	w, err := events.Encode(e)
 	if err != nil {
 		return err
 	}

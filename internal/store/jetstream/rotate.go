@@ -136,7 +136,7 @@ func (s *Store) complete(ctx context.Context, list []volume) (now []volume, chan
 // lastOfVolume is the newest event that a volume records about itself; the zero
 // event when there is none.
 func (s *Store) lastOfVolume(ctx context.Context, v volume) (events.Event, error) {
-	m, err := s.getHeld(ctx, v, getRequest{LastBySubject: v.number.VolumeSubject(events.LedgerTenant)})
+	m, err := s.getHeld(ctx, v, getRequest{LastBySubject: StoredSubject(v.number, events.VolumeSubject(events.LedgerTenant))})
 	if errors.Is(err, events.ErrNotFound) {
 		return events.Event{}, nil
 	}

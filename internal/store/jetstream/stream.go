@@ -25,7 +25,7 @@ func (s *Store) streamConfig(v events.Volume, first uint64) natsjs.StreamConfig 
 	return natsjs.StreamConfig{
 		Name:              v.Stream(),
 		Description:       "Daybook ledger",
-		Subjects:          []string{v.Subjects()},
+		Subjects:          []string{StoredSubject(v, ">")},
 		FirstSeq:          first,
 		Retention:         natsjs.LimitsPolicy,
 		Discard:           natsjs.DiscardNew,
@@ -41,7 +41,7 @@ func (s *Store) streamConfig(v events.Volume, first uint64) natsjs.StreamConfig 
 		AllowDirect:       true,
 		Duplicates:        duplicates,
 		RePublish: &natsjs.RePublish{
-			Source:      fmt.Sprintf("ledger.%04d.*.>", int(v)),
+			Source:      StoredSubject(v, "*.>"),
 			Destination: "events.{{wildcard(1)}}.>",
 		},
 	}

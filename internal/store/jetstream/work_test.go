@@ -165,7 +165,7 @@ func TestCancelRequests(t *testing.T) {
 func TestReader(t *testing.T) {
 	server, err := natsserver.Start(t.Context(), natsserver.Options{
 		StoreDir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true, Logger: jetstreamtest.Logger(t),
-		ReadableStreams: jetstream.Streams(), TenantSubjects: events.TenantSubjects,
+		ReadableStreams: jetstream.Streams(), TenantSubjects: jetstream.TenantSubjects,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func tenantOf(v events.Volume, pool string, c natsjs.ConsumerConfig) (tenant str
 		return "", false
 	}
 	t := strings.Split(c.FilterSubject, ".")
-	if len(t) < 3 || t[2] == "*" || c.FilterSubject != v.RunSubjects(t[2], pool) {
+	if len(t) < 3 || t[2] == "*" || c.FilterSubject != StoredSubject(v, events.RunSubjects(t[2], pool)) {
 		return "", false
 	}
 	return t[2], true
@@ -79,7 +79,7 @@ func (s *Store) workConfig(v volume, pool, tenant string) natsjs.ConsumerConfig 
 	return natsjs.ConsumerConfig{
 		Durable:       WorkConsumer(pool, tenant),
 		Description:   "run requests of tenant " + tenant + " in pool " + pool,
-		FilterSubject: v.number.RunSubjects(tenant, pool),
+		FilterSubject: StoredSubject(v.number, events.RunSubjects(tenant, pool)),
 		DeliverPolicy: natsjs.DeliverAllPolicy,
 		AckPolicy:     natsjs.AckExplicitPolicy,
 		AckWait:       s.opts.AckWait,
@@ -184,7 +184,7 @@ func (s *Store) PrepareWork(ctx context.Context, pool string, tenants ...string)
 			if known[tenant] != nil {
 				continue
 			}
-			_, err := s.getOneIn(ctx, v, getRequest{LastBySubject: v.number.RunSubjects(tenant, pool)})
+			_, err := s.getOneIn(ctx, v, getRequest{LastBySubject: StoredSubject(v.number, events.RunSubjects(tenant, pool))})
 			if errors.Is(err, events.ErrNotFound) {
 				continue // a consumer is created with the tenant's first request
 			}
@@ -255,7 +255,7 @@ func (s *Store) adoptFormer(ctx context.Context, v volume, pool string, list []*
 	tenants := map[string]bool{}
 	for from := max(info.AckFloor.Stream+1, v.first); info.NumPending > 0 || info.NumAckPending > 0; {
 		var last uint64
-		r := getRequest{Seq: from, NextBySubject: v.number.PoolSubjects(pool), Batch: batchMessages, MaxBytes: batchBytes}
+		r := getRequest{Seq: from, NextBySubject: StoredSubject(v.number, events.PoolSubjects(pool)), Batch: batchMessages, MaxBytes: batchBytes}
 		_, err := s.getBatchIn(ctx, v, r, func(m stored) error {
 			last = m.seq
 			if t := strings.Split(m.subject, "."); len(t) > 2 {

@@ -27,7 +27,7 @@ func listening(t *testing.T, dir string) *natsserver.Server {
 	t.Helper()
 	s, err := natsserver.Start(t.Context(), natsserver.Options{
 		StoreDir: dir, Listen: "127.0.0.1:0", NoSync: true, Logger: jetstreamtest.Logger(t),
-		ReadableStreams: jetstream.Streams(), TenantSubjects: events.TenantSubjects,
+		ReadableStreams: jetstream.Streams(), TenantSubjects: jetstream.TenantSubjects,
 	})
 	if err != nil {
 		t.Fatal(err)

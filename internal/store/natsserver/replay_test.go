@@ -47,7 +47,7 @@ func TestReplayReachesReaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := events.Encode(1, list[0])
+	want, err := events.Encode(list[0])
 	if err != nil {
 		t.Fatal(err)
 	}
