@@ -36,6 +36,7 @@ var allowed = map[string][]string{
 	"mcp":                                    {"internal/tools/catalog", "events", "ledger", "projections", "internal/conversation", "internal/web/access", "internal/resources/budget", "internal/lines", "internal/link", "internal/resources/reads"},
 	"acp":                                    {"events", "ledger", "projections", "internal/conversation", "internal/lines", "internal/link"},
 	"internal/resources/cmemory":             {"C"},
+	"internal/durable":                       {},
 	"internal/lines":                         {},
 	"internal/link":                          {"internal/lines"},
 	"internal/dev/tier":                      {},

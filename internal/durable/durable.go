@@ -1,0 +1,130 @@
+// Package durable writes files that survive a power cut.
+//
+// A write is durable after fsync of the file, and a name after fsync of its directory.
+// A rename replaces a file at once for other processes, but a power cut may leave an
+// empty file under the new name unless the content was synced first. Each function says
+// what is durable when it returns nil.
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// fsync waits until a file or directory is on disk. Tests replace it to observe the order of syncs and renames.
+var fsync = (*os.File).Sync
+
+// besideSuffix ends the name that WriteFile writes to first.
+const besideSuffix = ".new"
+
+// WriteFile replaces the file at path, or creates it with the mode before the umask.
+// It writes path+".new" and renames it, as Replace does. The directory MUST exist, and
+// at most one call at a time may write a path.
+//
+// When WriteFile returns nil, content and name are durable. After an error or a power cut
+// the file has the old content or the new content.
+func WriteFile(path string, content []byte, mode os.FileMode) error {
+	f, err := createBeside(path, mode)
+	if err != nil {
+		return err
+	}
+	return Replace(path, f, func(f *os.File) error {
+		_, err := f.Write(content)
+		return err
+	})
+}
+
+// WriteFileUnsynced is WriteFile without syncs. When the process ends, the file has the
+// old content or the new content. After a power cut it may have either, or be empty: it is
+// for content that its readers check and can do without.
+func WriteFileUnsynced(path string, content []byte, mode os.FileMode) error {
+	f, err := createBeside(path, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return rename(f, path, err)
+}
+
+func createBeside(path string, mode os.FileMode) (*os.File, error) {
+	return os.OpenFile(path+besideSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+}
+
+// Replace calls write with an open file in the directory of path, then renames the file to
+// path. It closes the file, and removes it after an error. write may be nil for a file that
+// is complete.
+//
+// When Replace returns nil, content and name are durable. After an error or a power cut
+// path is the old file or the new one.
+func Replace(path string, beside *os.File, write func(*os.File) error) error {
+	var err error
+	if write != nil {
+		err = write(beside)
+	}
+	if err == nil {
+		err = fsync(beside)
+	}
+	if err := rename(beside, path, err); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// rename closes a file and renames it. It removes the file if failed is an error, which it
+// returns, or if it fails itself.
+func rename(beside *os.File, path string, failed error) error {
+	err := errors.Join(failed, beside.Close())
+	if err == nil {
+		err = os.Rename(beside.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(beside.Name()))
+	}
+	return nil
+}
+
+// Create writes a file that does not exist; otherwise it returns fs.ErrExist.
+//
+// When Create returns nil, content and name are durable. After an error the file does not
+// exist. After a power cut during the call it may exist with part of the content.
+func Create(path string, content []byte, mode os.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(content); err == nil {
+		err = fsync(f)
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = SyncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// SyncDir makes the names in a directory durable: files that were created, renamed or
+// removed there. It does not sync their content.
+func SyncDir(dir string) error { return syncPath(dir) }
+
+// SyncTree makes a directory durable with all files and directories below it. Its own name
+// is durable after SyncDir of its parent.
+func SyncTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return syncPath(path)
+	})
+}
+
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fsync(f), f.Close())
+}
