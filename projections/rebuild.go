@@ -55,6 +55,7 @@ func Rebuild(ctx context.Context, opts Options, feed Feed, last uint64) error {
 	if err := removeFile(opts.Path); err != nil {
 		return fmt.Errorf("rebuild projections: %w", err)
 	}
+	// Not synced: without either file the next start builds the projections again.
 	for _, suffix := range []string{"", sumSuffix} {
 		if err := os.Rename(beside.Path+suffix, opts.Path+suffix); err != nil {
 			return fmt.Errorf("rebuild projections: %w", err)

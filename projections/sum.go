@@ -8,6 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"daybook/internal/durable"
 )
 
 // SQLite does not notice a changed byte in a row. A file that was closed
@@ -36,18 +38,15 @@ func sumOf(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// writeSum writes beside and renames: half a hash would be as bad as none. A file that
-// has the content already is left: a full disk has no space for another one.
+// writeSum replaces the file beside. A file that has the content already is left: a full
+// disk has no space for another one. Nothing is synced: whatever a power cut leaves of the
+// file, the projections are at worst built again.
 func writeSum(path, sum string) error {
-	content, beside := sumFormat+sum+"\n", path+sumSuffix+".new"
+	content := sumFormat + sum + "\n"
 	if raw, err := os.ReadFile(path + sumSuffix); err == nil && string(raw) == content {
 		return nil
 	}
-	if err := os.WriteFile(beside, []byte(content), 0o600); err != nil {
-		_ = os.Remove(beside) // an empty file is left at worst, which the next write replaces
-		return err
-	}
-	return os.Rename(beside, path+sumSuffix)
+	return durable.WriteFileUnsynced(path+sumSuffix, []byte(content), 0o600)
 }
 
 // markOpen says beside the file that it changes. Until then it has the hash that it was

@@ -23,7 +23,7 @@ var allowed = map[string][]string{
 	"":                                       {"internal/cli"},
 	"events":                                 {},
 	"ledger":                                 {"events"},
-	"projections":                            {"events", "internal/resources/budget", "internal/resources/cmemory", "internal/resources/exhausted", "internal/resources/reads", "internal/redact"},
+	"projections":                            {"events", "internal/resources/budget", "internal/resources/cmemory", "internal/resources/exhausted", "internal/resources/reads", "internal/redact", "internal/durable"},
 	"audit":                                  {"events", "internal/resources/exhausted", "internal/resources/reads"},
 	"internal/lifecycle/damage":              {"events"},
 	"runner":                                 {"events", "ledger", "internal/resources/fairness"},
