@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"daybook/events"
+	"daybook/internal/durable"
 )
 
 // keep is the folder of what must not be in the ledger: for each webhook the
@@ -32,13 +33,8 @@ func (k keep) path(id, suffix string) string { return filepath.Join(k.dir, id+su
 // storeSecret returns once the secret is on disk: what is registered after it
 // can be signed for ever.
 func (k keep) storeSecret(id string, s Secret) error {
-	f, err := os.OpenFile(k.path(id, secretSuffix), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	if err := durable.Create(k.path(id, secretSuffix), []byte(s.Reveal()+"\n"), 0o600); err != nil {
 		return fmt.Errorf("keep the secret of webhook %s: %w", id, err)
-	}
-	_, err = f.WriteString(s.Reveal() + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close(), syncDir(k.dir)); err != nil {
-		return errors.Join(fmt.Errorf("keep the secret of webhook %s: %w", id, err), os.Remove(f.Name()))
 	}
 	return nil
 }
@@ -66,7 +62,8 @@ func (k keep) secret(id string) (Secret, error) {
 	return s, nil
 }
 
-// forget removes what is kept of a webhook.
+// forget removes what is kept of a webhook. It does not sync: sweep removes what a power
+// cut brings back.
 func (k keep) forget(id string) error {
 	var errs []error
 	for _, suffix := range []string{secretSuffix, positionSuffix} {
@@ -108,7 +105,7 @@ type place struct{ f *os.File }
 
 // openPlace returns the place and the position in it. A place that was never
 // written, or cannot be understood, holds from: that repeats deliveries rather
-// than lose one.
+// than lose one. The directory is therefore not synced.
 func (k keep) openPlace(id string, from uint64) (place, uint64, error) {
 	f, err := os.OpenFile(k.path(id, positionSuffix), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -135,11 +132,3 @@ func (p place) set(at uint64, sync bool) error {
 }
 
 func (p place) close() error { return p.f.Close() }
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}

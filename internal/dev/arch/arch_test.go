@@ -27,7 +27,7 @@ var allowed = map[string][]string{
 	"audit":                                  {"events", "internal/resources/exhausted", "internal/resources/reads"},
 	"internal/lifecycle/damage":              {"events"},
 	"runner":                                 {"events", "ledger", "internal/resources/fairness"},
-	"internal/webhook":                       {"events"},
+	"internal/webhook":                       {"events", "internal/durable"},
 	"internal/conversation":                  {"events", "ledger", "projections", "internal/redact"},
 	"internal/tools/toolserver":              {},
 	"internal/lifecycle/retention":           {"events"},
