@@ -49,7 +49,7 @@ var allowed = map[string][]string{
 	"internal/resources/reads":               {},
 	"internal/store/jetstream":               {"events", "internal/resources/budget", "internal/resources/exhausted", "internal/resources/fairness", "internal/resources/reads"},
 	"internal/store/jetstream/jetstreamtest": {"internal/store/jetstream", "internal/store/natsserver"},
-	"internal/web/access":                    {"events", "ledger"},
+	"internal/web/access":                    {"events", "ledger", "internal/durable"},
 	"internal/web/connections":               {},
 	"internal/resources/exhausted":           {},
 	"internal/lifecycle/keyring":             {},

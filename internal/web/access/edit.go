@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"daybook/internal/durable"
 )
 
 // Grant is what a new token is to allow.
@@ -148,24 +150,15 @@ func replace(path string, raw []byte) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	dir := filepath.Dir(path)
-	beside, err := os.CreateTemp(dir, filepath.Base(path)+".new-*") // 0600
+	beside, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*") // 0600
 	if err != nil {
 		return fmt.Errorf("write the token file: %w", err)
 	}
-	_, err = beside.Write(raw)
-	err = errors.Join(err, keepOwner(path, beside), beside.Sync(), beside.Close())
-	if err == nil {
-		err = os.Rename(beside.Name(), path)
-	}
+	err = durable.Replace(path, beside, func(beside *os.File) error {
+		_, err := beside.Write(raw)
+		return errors.Join(err, keepOwner(path, beside))
+	})
 	if err != nil {
-		return fmt.Errorf("write the token file: %w", errors.Join(err, os.Remove(beside.Name())))
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("write the token file: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
 		return fmt.Errorf("write the token file: %w", err)
 	}
 	return nil
