@@ -42,7 +42,7 @@ var allowed = map[string][]string{
 	"internal/dev/tier":                      {},
 	"internal/dev/modpath":                   {},
 	"internal/store/natsserver":              {"internal/resources/exhausted", "internal/store/streamfiles"},
-	"internal/store/natscreds":               {},
+	"internal/store/natscreds":               {"internal/durable"},
 	"internal/store/streamfiles":             {},
 	"internal/resources/fairness":            {},
 	"internal/resources/budget":              {},

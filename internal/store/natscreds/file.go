@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"daybook/internal/durable"
 )
 
 func listFile(dir string) string { return filepath.Join(dir, "credentials.jsonl") }
@@ -89,19 +91,11 @@ func replace(path string, content []byte) error {
 	if err != nil {
 		return fail(err)
 	}
-	_, err = beside.Write(content)
-	err = errors.Join(err, keepOwner(dir, beside), beside.Sync(), beside.Close())
-	if err == nil {
-		err = os.Rename(beside.Name(), path)
-	}
+	err = durable.Replace(path, beside, func(beside *os.File) error {
+		_, err := beside.Write(content)
+		return errors.Join(err, keepOwner(dir, beside))
+	})
 	if err != nil {
-		return fail(errors.Join(err, os.Remove(beside.Name())))
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return fail(err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
 		return fail(err)
 	}
 	return nil
