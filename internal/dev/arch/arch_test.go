@@ -52,7 +52,7 @@ var allowed = map[string][]string{
 	"internal/web/access":                    {"events", "ledger", "internal/durable"},
 	"internal/web/connections":               {},
 	"internal/resources/exhausted":           {},
-	"internal/lifecycle/keyring":             {},
+	"internal/lifecycle/keyring":             {"internal/durable"},
 	"internal/redact":                        {},
 	"internal/exec/v8":                       {"C"},
 	"internal/exec/sandbox":                  {},

@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"daybook/internal/durable"
 )
 
 // keyBytes is the length of a key.
@@ -197,7 +199,7 @@ func (r *Ring) Destroy(id string) error {
 	if !ok {
 		return nil
 	}
-	if err := errors.Join(destroyFile(filepath.Join(r.dir, id+suffix)), syncDir(r.dir)); err != nil {
+	if err := errors.Join(destroyFile(filepath.Join(r.dir, id+suffix)), durable.SyncDir(r.dir)); err != nil {
 		return fmt.Errorf("destroy key %s: %w", id, err)
 	}
 	delete(r.keys, id)
@@ -222,19 +224,15 @@ func (r *Ring) write(e entry) error {
 		}
 		return errors.Join(old.Sync(), old.Close())
 	}
-	beside := path + ".new"
-	f, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	// Open removes a file of this name that a crash left.
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(raw)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	return durable.Replace(path, f, func(f *os.File) error {
+		_, err := f.Write(raw)
 		return err
-	}
-	if err := os.Rename(beside, path); err != nil {
-		return err
-	}
-	return syncDir(r.dir)
+	})
 }
 
 // destroyFile overwrites a file before it is removed. On disks that do not write
@@ -255,12 +253,4 @@ func destroyFile(path string) error {
 		return err
 	}
 	return os.Remove(path)
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -1,0 +1,28 @@
+package keyring
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A key file that cannot be put in its place leaves what is there, and no file beside it.
+func TestFailingWrite(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "a"+suffix), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.write(entry{ID: "a", Tenant: "t", Session: "s", Key: strings.Repeat("00", keyBytes), State: inUse}); err == nil {
+		t.Error("a directory was replaced")
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil || len(list) != 1 || !list[0].IsDir() {
+		t.Errorf("the directory holds %v, %v", list, err)
+	}
+}
