@@ -15,6 +15,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/durable"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
@@ -72,7 +73,7 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 		a = *planned
 		raw, err := json.Marshal(a)
 		if err == nil {
-			err = writeSynced(d.acceptanceFile(), raw)
+			err = durable.WriteFile(d.acceptanceFile(), raw, 0o600)
 		}
 		if err != nil {
 			return fmt.Errorf("write down what is accepted: %w", err)
@@ -254,7 +255,7 @@ func (d *Daybook) carryOut(ctx context.Context, a acceptance) error {
 			return err
 		}
 	}
-	if err := syncDir(d.opts.DataDir); err != nil {
+	if err := durable.SyncDir(d.opts.DataDir); err != nil {
 		return err
 	}
 	return os.Remove(d.acceptanceFile())
@@ -285,7 +286,7 @@ func (d *Daybook) moveAside(ctx context.Context, kept string) error {
 		if err := streamfiles.Salvage(ctx, d.streamsDir(), d.acceptedDir(), d.describedDir(), how); err != nil {
 			return err
 		}
-		if err := syncTree(d.acceptedDir()); err != nil {
+		if err := durable.SyncTree(d.acceptedDir()); err != nil {
 			return err
 		}
 		err := os.Rename(d.streamsDir(), kept)
@@ -301,7 +302,7 @@ func (d *Daybook) moveAside(ctx context.Context, kept string) error {
 	if err := os.Rename(d.acceptedDir(), d.streamsDir()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return syncDir(d.opts.DataDir)
+	return durable.SyncDir(d.opts.DataDir)
 }
 
 // recordLoss makes the new volume, and appends the event that names what is lost.
@@ -371,41 +372,6 @@ func lostBlobs(ctx context.Context, store *jetstream.Store) (list, more []events
 		}
 	}
 	return list, more, nil
-}
-
-// writeSynced writes a file so that it is there as a whole, on disk, or not at all.
-func writeSynced(path string, raw []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(raw)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncTree brings a directory and all in it to the disk.
-func syncTree(dir string) error {
-	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return syncDir(path)
-	})
-}
-
-// syncDir brings a file, or the names in a directory, to the disk.
-func syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // look is what a reading of the files shows besides damage.

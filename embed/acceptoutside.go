@@ -11,6 +11,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/durable"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/store/jetstream"
 	"daybook/projections"
@@ -179,7 +180,7 @@ func (d *Daybook) carryOutOutside(ctx context.Context, a acceptance) error {
 	if err := projections.Remove(d.projectionsFile()); err != nil {
 		return err
 	}
-	if err := syncDir(d.opts.DataDir); err != nil {
+	if err := durable.SyncDir(d.opts.DataDir); err != nil {
 		return err
 	}
 	return os.Remove(d.acceptanceFile())

@@ -14,6 +14,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/durable"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/store/streamfiles"
 )
@@ -158,7 +159,7 @@ func (d *Daybook) writeBlobDamage() error {
 	if raw = append(raw, '\n'); bytes.Equal(raw, d.blobsWritten) {
 		return nil // one more blob of very many, which is not listed
 	}
-	if err := writeSynced(d.blobDamageFile(), raw); err != nil {
+	if err := durable.WriteFile(d.blobDamageFile(), raw, 0o600); err != nil {
 		return err
 	}
 	d.blobsWritten = raw

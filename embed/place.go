@@ -14,6 +14,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/durable"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/streamfiles"
@@ -239,7 +240,7 @@ func (d *Daybook) recordPlace(ctx context.Context) error {
 		return nil
 	}
 	if err == nil {
-		err = writeSynced(filepath.Join(d.opts.DataDir, outsideFile), []byte(server+"\n"))
+		err = durable.WriteFile(filepath.Join(d.opts.DataDir, outsideFile), []byte(server+"\n"), 0o600)
 	}
 	if err != nil {
 		d.opts.Logger.WarnContext(ctx, "the address of the NATS server is not recorded", slog.Any("error", err))

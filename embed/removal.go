@@ -13,6 +13,7 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
+	"daybook/internal/durable"
 	"daybook/internal/lifecycle/retention"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/streamfiles"
@@ -134,19 +135,7 @@ func writeRemoved(dataDir string, r removedVolumes) error {
 	if err != nil {
 		return err
 	}
-	path := removedFile(dataDir)
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("note what was removed: %w", err)
-	}
-	_, err = f.Write(append(raw, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err == nil {
-		err = syncDir(dataDir)
-	}
-	if err != nil {
+	if err := durable.WriteFile(removedFile(dataDir), append(raw, '\n'), 0o600); err != nil {
 		return fmt.Errorf("note what was removed: %w", err)
 	}
 	return nil
