@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 	"internal/dev/modpath":                   {},
 	"internal/store/natsserver":              {"internal/resources/exhausted", "internal/store/streamfiles"},
 	"internal/store/natscreds":               {"internal/durable"},
-	"internal/store/streamfiles":             {},
+	"internal/store/streamfiles":             {"internal/durable"},
 	"internal/resources/fairness":            {},
 	"internal/resources/budget":              {},
 	"internal/resources/reads":               {},

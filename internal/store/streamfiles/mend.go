@@ -3,10 +3,13 @@ package streamfiles
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"daybook/internal/durable"
 )
 
 // Mend takes the faults that Check found out of the files of one stream, in the
@@ -60,17 +63,14 @@ func mendBlock(path, stream string, number int, newest bool) error {
 	if err := salvageBlock(path, part, stream, number, newest, SalvageOptions{Copy: func(string) bool { return true }}); err != nil {
 		return err
 	}
-	err := syncDir(part) // a file can be synced as a directory can
+	beside, err := os.Open(part)
 	if errors.Is(err, fs.ErrNotExist) {
 		return removeSynced(path) // nothing of it can be read
 	}
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(part, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return durable.Replace(path, beside, nil)
 }
 
 func mendDescription(dir, stream, aside, kept string) error {
@@ -103,8 +103,17 @@ func setAside(dir, aside, file string) error {
 	if err := os.MkdirAll(filepath.Dir(into), 0o700); err != nil {
 		return err
 	}
-	if err := copyFile(filepath.Join(dir, file), into); err != nil {
+	in, err := os.Open(filepath.Join(dir, file))
+	if err != nil {
 		return err
 	}
-	return errors.Join(syncDir(into), syncDir(filepath.Dir(into)))
+	defer in.Close()
+	out, err := os.OpenFile(into+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	return durable.Replace(into, out, func(out *os.File) error {
+		_, err := io.Copy(out, in)
+		return err
+	})
 }

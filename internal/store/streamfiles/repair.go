@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"daybook/internal/durable"
 )
 
 // Names of the server's files of a consumer, in a directory of its own.
@@ -107,7 +109,7 @@ func repairStream(ctx context.Context, dir, kept, stream string) (what string, r
 		if err != nil {
 			return "", false, err
 		}
-		return wroteSum, false, writeSynced(filepath.Join(at, metaSum), []byte(sum))
+		return wroteSum, false, durable.WriteFile(filepath.Join(at, metaSum), []byte(sum), 0o600)
 	case last.raw != nil && (!hasSum || bytes.Equal(d.sum, last.sum)) && (isCutShort(d.raw) || isUpdate(d.raw, last.raw)):
 		return restoredConfig, false, last.write(at)
 	case last.raw == nil || !hasSum:
@@ -202,7 +204,7 @@ func repairConsumer(dir, stream, consumer string) (what string, err error) {
 		if err != nil {
 			return "", err
 		}
-		return wroteConsumerSum, writeSynced(filepath.Join(dir, metaSum), []byte(sum))
+		return wroteConsumerSum, durable.WriteFile(filepath.Join(dir, metaSum), []byte(sum), 0o600)
 	}
 	_, err = os.Stat(filepath.Join(dir, consumerState))
 	switch {
@@ -217,23 +219,7 @@ func repairConsumer(dir, stream, consumer string) (what string, err error) {
 // write replaces the description in a directory. The checksum is written last, as
 // the server does.
 func (d description) write(dir string) error {
-	return errors.Join(writeSynced(filepath.Join(dir, metaFile), d.raw), writeSynced(filepath.Join(dir, metaSum), d.sum))
-}
-
-// writeSynced replaces a file. After a crash it has the old content or the new one.
-func writeSynced(path string, raw []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(raw)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return errors.Join(durable.WriteFile(filepath.Join(dir, metaFile), d.raw, 0o600), durable.WriteFile(filepath.Join(dir, metaSum), d.sum, 0o600))
 }
 
 // removeSynced removes a file, or a directory and all in it, if it exists.
@@ -241,13 +227,5 @@ func removeSynced(path string) error {
 	if err := os.RemoveAll(path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return durable.SyncDir(filepath.Dir(path))
 }

@@ -5,10 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"daybook/internal/durable"
 )
 
 // SalvageOptions say what Salvage takes over. The zero value takes every record that
@@ -28,7 +29,8 @@ type SalvageOptions struct {
 // changed, not even by a server that writes to the result: a block that it may
 // append to is a copy, the others are links.
 //
-// into must not exist; it is there, and whole, when Salvage returns nil.
+// into must not exist; it is there, and whole, when Salvage returns nil. It is not durable:
+// a caller that keeps it MUST sync it.
 func Salvage(ctx context.Context, from, into, kept string, how SalvageOptions) error {
 	if err := salvage(ctx, from, into, kept, how); err != nil {
 		return errors.Join(fmt.Errorf("salvage what is sound of the streams: %w", err), os.RemoveAll(into+".part"))
@@ -74,7 +76,11 @@ func salvageStream(ctx context.Context, from, into, kept, name string, how Salva
 		return err
 	}
 	for _, file := range []string{metaFile, metaSum} {
-		if err := copyFile(filepath.Join(described, file), filepath.Join(into, file)); err != nil {
+		raw, err := os.ReadFile(filepath.Join(described, file))
+		if err != nil {
+			return err
+		}
+		if err := durable.WriteFileUnsynced(filepath.Join(into, file), raw, 0o600); err != nil {
 			return err
 		}
 	}
@@ -167,22 +173,4 @@ func keepDescription(from, kept, stream string) error {
 		return err
 	}
 	return d.write(kept)
-}
-
-// copyFile writes a file beside and renames it.
-func copyFile(from, into string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(into+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Close()); err != nil {
-		return err
-	}
-	return os.Rename(into+".new", into)
 }
