@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	disk "daybook/internal/durable"
 )
 
 // The file "durable" says up to which size the tree's files are on disk, and
@@ -58,7 +60,7 @@ func (l *Log) makeDurable() error {
 	err := l.file.save(l.tree)
 	l.mu.Unlock()
 	if err == nil && !l.opts.NoSync {
-		err = syncFileSystem(l.opts.Dir)
+		err = disk.SyncFileSystem(l.opts.Dir)
 	}
 	if err == nil {
 		err = writeDurable(l.opts.Dir, durable{size, real, root}, !l.opts.NoSync)

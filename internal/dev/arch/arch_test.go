@@ -24,7 +24,7 @@ var allowed = map[string][]string{
 	"events":                                 {},
 	"ledger":                                 {"events"},
 	"projections":                            {"events", "internal/resources/budget", "internal/resources/cmemory", "internal/resources/exhausted", "internal/resources/reads", "internal/redact", "internal/durable"},
-	"audit":                                  {"events", "internal/resources/exhausted", "internal/resources/reads"},
+	"audit":                                  {"events", "internal/resources/exhausted", "internal/resources/reads", "internal/durable"},
 	"internal/lifecycle/damage":              {"events"},
 	"runner":                                 {"events", "ledger", "internal/resources/fairness"},
 	"internal/webhook":                       {"events", "internal/durable"},
