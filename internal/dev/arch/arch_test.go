@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 	"internal/link":                          {"internal/lines"},
 	"internal/dev/tier":                      {},
 	"internal/dev/modpath":                   {},
-	"internal/store/natsserver":              {"internal/resources/exhausted", "internal/store/streamfiles"},
+	"internal/store/natsserver":              {"internal/resources/exhausted", "internal/store/streamfiles", "internal/durable"},
 	"internal/store/natscreds":               {"internal/durable"},
 	"internal/store/streamfiles":             {"internal/durable"},
 	"internal/resources/fairness":            {},

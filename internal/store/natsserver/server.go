@@ -25,6 +25,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sys/unix"
+
+	"daybook/internal/durable"
 )
 
 // maxPayload bounds one message, in bytes. Events stay below 512 KiB; blobs
@@ -282,7 +284,7 @@ func (s *Server) Addr() string {
 // Sync waits until the descriptions of streams and consumers are on disk, which
 // the server writes without waiting. Call it after making one.
 func (s *Server) Sync() error {
-	if err := syncFileSystem(s.dir); err != nil {
+	if err := durable.SyncFileSystem(s.dir); err != nil {
 		return fmt.Errorf("sync the file system of %s: %w", s.dir, err)
 	}
 	return nil
