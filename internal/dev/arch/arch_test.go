@@ -39,6 +39,7 @@ var allowed = map[string][]string{
 	"internal/durable":                       {},
 	"internal/lines":                         {},
 	"internal/link":                          {"internal/lines"},
+	"internal/spans":                         {},
 	"internal/dev/tier":                      {},
 	"internal/dev/modpath":                   {},
 	"internal/store/natsserver":              {"internal/resources/exhausted", "internal/store/streamfiles", "internal/durable"},
