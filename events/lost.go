@@ -34,6 +34,9 @@ type LostRange struct {
 	Unreadable bool `json:"unreadable,omitempty"`
 }
 
+// Bounds returns From and To.
+func (r LostRange) Bounds() (from, to uint64) { return r.From, r.To }
+
 // LostBlob is content stored apart from its event that was lost.
 type LostBlob struct {
 	// Tenant is whose it was.
