@@ -17,6 +17,7 @@ import (
 	"daybook/events"
 	"daybook/internal/durable"
 	"daybook/internal/lifecycle/damage"
+	"daybook/internal/spans"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
 	"daybook/internal/store/streamfiles"
@@ -82,7 +83,7 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 	if err := carryOut(ctx, a); err != nil {
 		return fmt.Errorf("accept the damage (the next start goes on with it): %w", err)
 	}
-	attrs := []any{"volume", int(a.Volume), "position", a.First, "lost_positions", a.Lost.Between(1, a.First)}
+	attrs := []any{"volume", int(a.Volume), "position", a.First, "lost_positions", spans.Between(a.Lost, 1, a.First)}
 	if a.Kept != "" {
 		attrs = append(attrs, "damaged_files", filepath.Join(d.opts.DataDir, a.Kept))
 	}
@@ -423,6 +424,6 @@ func (d *Daybook) warnOfProofs(found []damage.Finding) {
 
 // lostAfter is the event that names events after a position as lost.
 func (d *Daybook) lostAfter(seq uint64) (namedAt uint64, lost bool) {
-	r, lost := d.store.Lost().After(seq)
+	r, lost := spans.After(d.store.Lost(), seq)
 	return r.NamedAt, lost
 }

@@ -17,6 +17,7 @@ import (
 	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/lifecycle/damage"
+	"daybook/internal/spans"
 	"daybook/internal/store/streamfiles"
 	"daybook/ledger"
 )
@@ -161,7 +162,7 @@ func judge(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint64) 
 	}
 	// gap reports what of a range is not on record as lost.
 	gap := func(stream string, first, last uint64, what string) {
-		for _, r := range without(first, last, lost) {
+		for _, r := range spans.Without(lost, first, last) {
 			report(stream, r.From, r.To, "%s", what)
 		}
 	}
@@ -171,7 +172,7 @@ func judge(streams []streamfiles.Stream, lost events.Lost, reach, blobs uint64) 
 		v, ledger := events.VolumeOf(s.Name)
 		switch {
 		case ledger:
-			if v != volume+1 && (s.Begins <= end+1 || !lost.Covers(end+1, s.Begins-1)) {
+			if v != volume+1 && (s.Begins <= end+1 || !spans.Covers(lost, end+1, s.Begins-1)) {
 				report(s.Name, 0, 0, "volume %d of the ledger is missing", volume+1)
 			} else if s.Begins != end+1 && s.Described {
 				if s.Begins <= end {
@@ -231,39 +232,25 @@ func acceptedLast(streams []streamfiles.Stream) (lost events.Lost, at uint64) {
 	return nil, 0
 }
 
-// without are the parts of a range that are not on record as lost.
-func without(first, last uint64, lost events.Lost) []streamfiles.Range {
-	var list []streamfiles.Range
-	for at := lost.Skip(first); at <= last; {
-		to := last
-		if r, ok := lost.After(at - 1); ok && r.From <= last {
-			to = r.From - 1
-		}
-		list = append(list, streamfiles.Range{From: at, To: to})
-		at = lost.Skip(to + 1)
-	}
-	return list
-}
-
 // missing are the positions up to one that no event has, and that are not on record
 // as lost.
-func missing(streams []streamfiles.Stream, lost events.Lost, reach uint64) []streamfiles.Range {
-	var list []streamfiles.Range
+func missing(streams []streamfiles.Stream, lost events.Lost, reach uint64) []spans.Span {
+	var list []spans.Span
 	end := uint64(0)
 	for _, s := range streams {
 		if _, ledger := events.VolumeOf(s.Name); !ledger || s.First == 0 {
 			continue
 		}
 		if s.First > end+1 {
-			list = append(list, without(end+1, s.First-1, lost)...)
+			list = append(list, spans.Without(lost, end+1, s.First-1)...)
 		}
 		for _, g := range s.Gaps {
-			list = append(list, without(max(g.From, end+1), g.To, lost)...)
+			list = append(list, spans.Without(lost, max(g.From, end+1), g.To)...)
 		}
 		end = max(end, s.Last)
 	}
 	if end < reach {
-		list = append(list, without(end+1, reach, lost)...)
+		list = append(list, spans.Without(lost, end+1, reach)...)
 	}
 	return list
 }

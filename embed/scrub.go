@@ -8,6 +8,7 @@ import (
 	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/lifecycle/damage"
+	"daybook/internal/spans"
 	"daybook/internal/store/streamfiles"
 )
 
@@ -42,7 +43,7 @@ func (d *Daybook) scrubFiles(ctx context.Context, pace func(ctx context.Context,
 	lost := d.store.Lost()
 	for _, s := range streams {
 		for _, g := range s.Gaps {
-			for _, r := range without(g.From, g.To, lost) {
+			for _, r := range spans.Without(lost, g.From, g.To) {
 				d.damage.Report(damage.Finding{Stream: s.Name, First: r.From, Last: r.To, What: "no event can be read", By: damage.ByScrub})
 			}
 		}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"daybook/internal/spans"
 )
 
 // Names of the server's files.
@@ -23,17 +25,6 @@ const (
 	metaSum     = "meta.sum"
 	blockSuffix = ".blk"
 )
-
-// Range is positions From to To, both included.
-type Range struct{ From, To uint64 }
-
-// String names the positions.
-func (r Range) String() string {
-	if r.From == r.To {
-		return fmt.Sprintf("position %d", r.From)
-	}
-	return fmt.Sprintf("positions %d to %d", r.From, r.To)
-}
 
 // Fault is a place in a file that cannot be what was written.
 type Fault struct {
@@ -62,7 +53,7 @@ type Stream struct {
 	// Highest is the highest position that the files tell of, also of a message
 	// that was removed.
 	Highest uint64
-	Gaps    []Range
+	Gaps    []spans.Span
 	Faults  []Fault
 	// Opening is the oldest message, in memory of its own, also where the oldest blocks
 	// are not read otherwise.
@@ -246,7 +237,7 @@ func (s *Stream) found(r Record) {
 		}
 	case r.Seq > s.Last:
 		if r.Seq > s.Last+1 {
-			s.Gaps = append(s.Gaps, Range{s.Last + 1, r.Seq - 1})
+			s.Gaps = append(s.Gaps, spans.Span{From: s.Last + 1, To: r.Seq - 1})
 		}
 		s.Last = r.Seq
 	}

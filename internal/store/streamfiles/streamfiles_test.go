@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
+	"daybook/internal/spans"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/streamfiles"
@@ -93,7 +94,7 @@ func TestCheckAndSalvage(t *testing.T) {
 		damage func(t *testing.T, dir string)
 		// lost are the positions that cannot be read; whatever else is there must
 		// survive a salvage. ends is the last position.
-		lost   []streamfiles.Range
+		lost   []spans.Span
 		ends   uint64
 		faults []string
 	}{
@@ -105,25 +106,25 @@ func TestCheckAndSalvage(t *testing.T) {
 		}, nil, count, nil},
 		"a bit of a body": {func(t *testing.T, dir string) {
 			edit(t, block(dir, "1"), func(raw []byte) []byte { raw[third(raw)+1000] ^= 4; return raw })
-		}, []streamfiles.Range{{From: 3, To: 3}}, count, []string{"checksum"}},
+		}, []spans.Span{{From: 3, To: 3}}, count, []string{"checksum"}},
 		"a position": {func(t *testing.T, dir string) {
 			edit(t, block(dir, "1"), func(raw []byte) []byte { raw[third(raw)+9] ^= 64; return raw })
-		}, []streamfiles.Range{{From: 3, To: 3}}, count, []string{"checksum"}},
+		}, []spans.Span{{From: 3, To: 3}}, count, []string{"checksum"}},
 		"a length": {func(t *testing.T, dir string) {
 			edit(t, block(dir, "1"), func(raw []byte) []byte { raw[third(raw)+1] ^= 1; return raw })
-		}, []streamfiles.Range{{From: 3, To: 3}}, count, []string{"checksum"}},
+		}, []spans.Span{{From: 3, To: 3}}, count, []string{"checksum"}},
 		"the length of a header": {func(t *testing.T, dir string) {
 			edit(t, block(dir, "1"), func(raw []byte) []byte {
 				at := third(raw)
 				raw[at+22+int(binary.LittleEndian.Uint16(raw[at+20:]))] ^= 1
 				return raw
 			})
-		}, []streamfiles.Range{{From: 3, To: 3}}, count, []string{"length of a header"}},
+		}, []spans.Span{{From: 3, To: 3}}, count, []string{"length of a header"}},
 		"a block that is gone": {func(t *testing.T, dir string) {
 			if err := os.Remove(block(dir, "2")); err != nil {
 				t.Fatal(err)
 			}
-		}, []streamfiles.Range{{From: 42, To: 82}}, count, nil},
+		}, []spans.Span{{From: 42, To: 82}}, count, nil},
 		"the end": {func(t *testing.T, dir string) {
 			edit(t, block(dir, "3"), func(raw []byte) []byte { return raw[:len(raw)-10] })
 		}, nil, count - 1, []string{"cut short"}},
