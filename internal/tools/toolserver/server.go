@@ -224,6 +224,25 @@ func (s *server) connect() (*link, error) {
 	return l, nil
 }
 
+// errNoDiscovery ends the wait for the answer to server/discover.
+var errNoDiscovery = errors.New("no answer to server/discover")
+
+// boundDiscovery bounds the first request of a connection. Servers of revisions before
+// 2026-07-28 do not know server/discover, and some ignore it instead of refusing it. When
+// the request fails the SDK sends initialize.
+func boundDiscovery(wait time.Duration) sdk.Middleware {
+	return func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+			if method != "server/discover" {
+				return next(ctx, method, req)
+			}
+			ctx, stop := context.WithTimeoutCause(ctx, wait, errNoDiscovery)
+			defer stop()
+			return next(ctx, method, req)
+		}
+	}
+}
+
 // explain says what went wrong without any secret.
 func (s *server) explain(what string, err error) string {
 	if err == nil || errors.Is(err, io.EOF) {
