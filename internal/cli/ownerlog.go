@@ -73,7 +73,8 @@ func (l *boundedLog) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// rotate moves a full file aside. The caller must hold l.mu.
+// rotate moves a full file aside. It does not sync: a power cut may undo the rename, and
+// the file continues to grow until the next one. The caller must hold l.mu.
 func (l *boundedLog) rotate(full *os.File) error {
 	if err := os.Rename(full.Name(), full.Name()+".1"); err != nil {
 		return fmt.Errorf("move the log of the background process aside: %w", err)

@@ -1,0 +1,72 @@
+package arch_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// plainRenames are the files that rename without internal/durable, and why a power cut does
+// no harm there.
+var plainRenames = map[string]string{
+	"internal/durable/durable.go":           "it is the package that syncs around the rename",
+	"projections/rebuild.go":                "projections are built again",
+	"embed/accept.go":                       "it renames synced directories, then syncs their parent",
+	"internal/store/streamfiles/salvage.go": "the caller syncs the directory or deletes it",
+	"internal/cli/ownerlog.go":              "it rotates a log",
+	"internal/dev/modpath/rewrite.go":       "it rewrites a source tree",
+}
+
+// TestRenamesAreDurable keeps a rename without syncs, which only a power cut shows, out of
+// new code.
+func TestRenamesAreDurable(t *testing.T) {
+	const root = "../../.."
+	found := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && path != root):
+			return filepath.SkipDir
+		case filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok || s.Sel.Name != "Rename" {
+				return true
+			}
+			if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "os" {
+				found[name] = true
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range found {
+		if plainRenames[name] == "" {
+			t.Errorf("%s calls os.Rename: use internal/durable, or say in plainRenames why a power cut does no harm", name)
+		}
+	}
+	for name := range plainRenames {
+		if !found[name] {
+			t.Errorf("%s no longer calls os.Rename: remove it from plainRenames", name)
+		}
+	}
+}
