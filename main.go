@@ -1,4 +1,4 @@
-//go:build cgo
+//go:build cgo && linux && amd64
 
 // Daybook runs JavaScript and TypeScript for AI agents and services, and keeps
 // the book. See README.md.
