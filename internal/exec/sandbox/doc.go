@@ -6,5 +6,5 @@
 // in. Prove then asks the kernel for each layer again, and names those it found.
 //
 // The package knows the layers, what to do when one is missing, and nothing of
-// V8, frames or pools. On systems other than Linux there are no layers.
+// V8, frames or pools.
 package sandbox

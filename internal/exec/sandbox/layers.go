@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 )
@@ -50,16 +49,9 @@ var remedies = map[string]string{
 	NotDumpable:        "prctl(PR_SET_DUMPABLE) is needed: let the container profile permit it",
 }
 
-// Supported tells whether there are layers on this platform. Where there are
-// none, a worker is a separate process and nothing more.
-const Supported = runtime.GOOS == "linux"
-
 // Required lists, sorted, the layers a worker must reach. Those that keep heaps
 // must reach one more.
 func Required(stateful bool) []string {
-	if !Supported {
-		return nil
-	}
 	layers := []string{ClosedFiles, Landlock, NoCapabilities, NoNewPrivileges, ParentDeath, DataLimit, Limits, Seccomp, NotDumpable}
 	if stateful {
 		layers = append(layers, NoExecutableMemory)

@@ -14,7 +14,6 @@ namespace daybook {
 class FeatureWindow {
  public:
   explicit FeatureWindow(v8::Isolate* isolate) {
-#if defined(__x86_64__)
     auto* internal = reinterpret_cast<v8::internal::Isolate*>(isolate);
     auto* byte = reinterpret_cast<unsigned char*>(isolate) + kSerializerEnabled;
     if (!offset_ok() || *byte != 1 || internal->use_optimizer()) return;
@@ -25,9 +24,6 @@ class FeatureWindow {
       return;
     }
     byte_ = byte;
-#else
-    (void)isolate;
-#endif
   }
   ~FeatureWindow() {
     if (byte_ != nullptr) *byte_ = 1;
@@ -38,7 +34,6 @@ class FeatureWindow {
   bool open() const { return byte_ != nullptr; }
 
  private:
-#if defined(__x86_64__)
   static constexpr unsigned kSerializerEnabled = 0x10240;  // V8 13.6.233.10, linux/amd64
 
   // use_optimizer() begins with a comparison of that very byte to zero. Another
@@ -59,7 +54,6 @@ class FeatureWindow {
     }
     return false;
   }
-#endif
 
   unsigned char* byte_ = nullptr;
 };

@@ -16,8 +16,6 @@
 
 #include "lockdown.h"
 
-#if defined(__x86_64__)
-
 // No C library here: its data may be what was tampered with.
 static long call4(long number, long a, long b, long c, long d) {
   register long r10 __asm__("r10") = d;
@@ -86,12 +84,6 @@ int daybook_report_violations(void) {
   sigfillset(&action.sa_mask);
   return sigaction(SIGSYS, &action, NULL);
 }
-
-#else
-
-int daybook_report_violations(void) { return -1; }
-
-#endif
 
 extern char __executable_start[], end[];
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -231,9 +230,6 @@ func TestMissingLayer(t *testing.T) {
 // is filtered, and nothing of the namespaces is shared.
 func TestLayersFromOutside(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("there are no layers on this system")
-	}
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
 	layers, err := pool.Layers(t.Context(), true)
@@ -288,7 +284,7 @@ func TestForkedWorker(t *testing.T) {
 	for i := range layers {
 		pool := worker.New(worker.Options{Idle: 1})
 		defer pool.Close()
-		if i == 1 && runtime.GOOS == "linux" {
+		if i == 1 {
 			pool.StartByFork()
 		}
 		var err error

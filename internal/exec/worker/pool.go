@@ -125,7 +125,7 @@ type spawned struct {
 // with Engine. The caller must call Close.
 func New(opts Options) *Pool {
 	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest), running: map[*process]struct{}{}, bases: newBases()}
-	p.path, p.ways.first = executable(), firstWay
+	p.path = executable()
 	// A heap and its buffers may need their limits twice while they are saved; the
 	// range V8 keeps for code counts half a gigabyte, and the process itself needs
 	// as much again for stacks, parsing and its own garbage.
@@ -396,12 +396,6 @@ func (p *Pool) start(ctx context.Context, stateful bool) (*process, error) {
 
 // admit refuses a worker that is confined less than it must be.
 func (p *Pool) admit(w *process) error {
-	if !sandbox.Supported {
-		p.told.Do(func() {
-			p.opts.Logger.Warn("scripts run in separate processes, but nothing confines these on this system: run only code you trust", "system", runtime.GOOS)
-		})
-		return nil
-	}
 	missing := sandbox.Missing(w.ready.Layers, w.stateful)
 	if len(missing) == 0 {
 		return nil

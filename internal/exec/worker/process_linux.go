@@ -71,6 +71,3 @@ func processCPUTime(pid int) (time.Duration, error) {
 	}
 	return time.Duration(t.Nano()), nil
 }
-
-// firstWay is how the first worker is started.
-const firstWay = inNamespaces
