@@ -1,5 +1,15 @@
 package sandbox
 
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
 // Filter is what the filter of system calls depends on.
 type Filter struct {
 	// ProcessID is the number the process has for itself.
@@ -16,10 +26,184 @@ type Filter struct {
 	ProbeAddress uintptr
 }
 
-// Claims are what a worker was set up with.
-type Claims struct {
-	// Layers were set, as far as the one who set them knows.
-	Layers []string
-	// DataLimit is RLIMIT_DATA, in bytes; OpenFiles is RLIMIT_NOFILE.
-	DataLimit, OpenFiles uint64
+// threadFlags are those of pthread_create, to the bit. Nothing else may clone: a
+// process differs from a thread by a single flag less.
+const threadFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SYSVSEM | unix.CLONE_SIGHAND | unix.CLONE_THREAD |
+	unix.CLONE_SETTLS | unix.CLONE_PARENT_SETTID | unix.CLONE_CHILD_CLEARTID
+
+// plainCalls need no look at their arguments: they reach nothing outside the
+// process but its three pipes. The most frequent come first.
+var plainCalls = []uint32{
+	unix.SYS_FUTEX, unix.SYS_GETPID, unix.SYS_NANOSLEEP, unix.SYS_READ, unix.SYS_WRITE, unix.SYS_SCHED_YIELD, unix.SYS_RT_SIGRETURN,
+	unix.SYS_WRITEV,                                                                     // the C library's last words
+	unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_CREATE1, unix.SYS_EVENTFD2, // Go's timers and sleepers
+	unix.SYS_BRK,
+	unix.SYS_SCHED_GETAFFINITY, unix.SYS_SCHED_GETPARAM, unix.SYS_SCHED_GETSCHEDULER, // attributes of a new thread
+	unix.SYS_CLOCK_NANOSLEEP,
+	unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_GETRES, unix.SYS_GETTIMEOFDAY, unix.SYS_TIME, unix.SYS_GETCPU, // where there is no vDSO
+	unix.SYS_RT_SIGPROCMASK, unix.SYS_SIGALTSTACK, unix.SYS_RESTART_SYSCALL,
+	unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_GETTID, unix.SYS_SET_ROBUST_LIST, unix.SYS_RSEQ,
+	unix.SYS_GETRANDOM, unix.SYS_GETRUSAGE,
+	unix.SYS_SYSINFO, // default sizes of heaps
+}
+
+// answered are calls that honest code makes and can do without. The answer is
+// that of a system that does not have what they ask for.
+var answered = []struct {
+	errno unix.Errno
+	calls []uint32
+}{
+	{unix.ENOSYS, []uint32{unix.SYS_CLONE3, unix.SYS_OPENAT2, unix.SYS_FACCESSAT2}},
+	{unix.EACCES, []uint32{unix.SYS_OPEN, unix.SYS_OPENAT, unix.SYS_READLINK, unix.SYS_READLINKAT}},
+	{unix.ENOTTY, []uint32{unix.SYS_IOCTL}},
+}
+
+// rules are the filter. What they do not name ends the process.
+func (f Filter) rules() []rule {
+	const (
+		readWrite  = unix.PROT_READ | unix.PROT_WRITE
+		prSetVMA   = 0x53564d41 // Go names its memory
+		lastAdvice = 25         // of madvise; root's, 100 and up, poison the machine's memory
+	)
+	var rules []rule
+	add := func(call uint32, allowed ...[]test) { rules = append(rules, rule{call, allowed, trap}) }
+	// elsewhere permits a call on memory that is not the program's own.
+	elsewhere := func(call uint32, tests ...test) { add(call, f.outside(tests...)...) }
+
+	protection := uint64(readWrite)
+	if f.ExecutableMemory {
+		protection |= unix.PROT_EXEC
+	}
+	elsewhere(unix.SYS_MPROTECT, atMost(2, protection))
+	elsewhere(unix.SYS_MUNMAP)
+	elsewhere(unix.SYS_MREMAP, atMost(3, unix.MREMAP_MAYMOVE))
+	add(unix.SYS_MADVISE, []test{atMost(2, lastAdvice)})
+	// Memory becomes executable by mprotect alone.
+	private := flags(3, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE, 0)
+	add(unix.SYS_MMAP, append(
+		[][]test{{is(0, 0), atMost(2, readWrite), flags(3, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE, unix.MAP_FIXED)}},
+		f.outside(atMost(2, readWrite), private)...)...)
+
+	for _, call := range plainCalls {
+		rules = append(rules, rule{call, nil, allow})
+	}
+
+	// With memory keys V8 protects its tables and its code by them. It makes its code
+	// range executable when it starts, before there is a filter; later on only
+	// WebAssembly does, as with mprotect. Key -1 or 0 would be mprotect.
+	elsewhere(unix.SYS_PKEY_MPROTECT, atMost(2, protection), between(3, 1, 15))
+	add(unix.SYS_CLONE, []test{is(0, threadFlags)})
+	add(unix.SYS_TGKILL, []test{is(0, uint64(f.ProcessID))}) // Go's preemption, abort
+	add(unix.SYS_PRCTL, []test{is(0, prSetVMA)}, []test{is(0, unix.PR_SET_NAME)}, []test{is(0, unix.PR_GET_SECCOMP)})
+	// Who asks for the handler of SIGSYS wants to outlive a violation, or is that
+	// handler, done. The kernel would ignore the upper half of the number.
+	rules = append(rules, rule{unix.SYS_RT_SIGACTION, [][]test{
+		{atMost(0, uint64(unix.SIGSYS)-1)},
+		{between(0, uint64(unix.SIGSYS)+1, 64)},
+	}, kill})
+
+	for _, a := range answered {
+		for _, call := range a.calls {
+			rules = append(rules, rule{call, nil, fail(a.errno)})
+		}
+	}
+	return rules
+}
+
+// outside lists alternatives, each of which proves that memory from the first
+// argument on, as long as the second says, is not the program's own.
+func (f Filter) outside(tests ...test) [][]test {
+	// A filter cannot add. So what lies below must be far below, and not long.
+	const far = 1 << 40
+	with := func(place ...test) []test { return append(place, tests...) }
+	above := with(atLeast(0, uint64(f.ImageEnd)))
+	if f.ImageStart <= far {
+		return [][]test{above}
+	}
+	// Not zero: to mmap that means anywhere.
+	return [][]test{above, with(between(0, 1, uint64(f.ImageStart)-far), atMost(1, far))}
+}
+
+// Install installs the filter in every thread of the process. From then on a
+// call that is not permitted raises SIGSYS; whoever handles that must end with
+// rt_sigaction of SIGSYS, which kills.
+func (f Filter) Install() error {
+	if err := f.install(); err != nil {
+		return fmt.Errorf("install the filter of system calls: %w", err)
+	}
+	return nil
+}
+
+func (f Filter) install() error {
+	instructions, err := program(f.rules())
+	if err != nil {
+		return err
+	}
+	raw, err := bpf.Assemble(instructions)
+	if err != nil {
+		return err
+	}
+	code := make([]unix.SockFilter, len(raw))
+	for i, r := range raw {
+		code[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("set no_new_privs: %w", err)
+	}
+	fprog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog)))
+	runtime.KeepAlive(code)
+	switch {
+	case errno != 0:
+		return errno
+	case thread != 0: // how the kernel says that one did not follow
+		return errors.New("a thread has a filter of its own")
+	}
+	return nil
+}
+
+// Prove returns, sorted, the layers that the filter provides, if they are in force.
+func (f Filter) Prove() []string {
+	const filtering = 2 // SECCOMP_MODE_FILTER
+	// The kernel would find fault with these arguments; the filter never looks.
+	_, _, errno := unix.RawSyscall6(unix.SYS_OPENAT2, ^uintptr(0), 0, 0, 0, 0, 0)
+	switch {
+	case got(unix.PR_GET_SECCOMP) != filtering || errno != unix.ENOSYS:
+		return nil
+	case f.ExecutableMemory || !f.deniesExecutableMemory():
+		return []string{Seccomp}
+	default:
+		return []string{NoExecutableMemory, Seccomp}
+	}
+}
+
+// deniesExecutableMemory asks for executable memory in each way that the kernel has
+// and reports whether the filter refuses them all. The filter must be installed, with
+// a handler that answers EPERM at ProbeAddress: elsewhere the process ends. The kernel
+// itself never answers these calls with EPERM.
+func (f Filter) deniesExecutableMemory() bool {
+	const (
+		readWrite = unix.PROT_READ | unix.PROT_WRITE
+		page      = 4096
+		anonymous = unix.MAP_ANONYMOUS | unix.MAP_PRIVATE
+	)
+	if f.ProbeAddress == 0 {
+		return false
+	}
+	refused := func(call, length, protection, fourth uintptr) bool {
+		_, _, errno := unix.RawSyscall6(call, f.ProbeAddress, length, protection, fourth, ^uintptr(0), 0)
+		return errno == unix.EPERM
+	}
+	for _, protection := range []uintptr{unix.PROT_EXEC, unix.PROT_READ | unix.PROT_EXEC, readWrite | unix.PROT_EXEC} {
+		if !refused(unix.SYS_MPROTECT, page, protection, 0) || !refused(unix.SYS_MMAP, 0, protection, anonymous) {
+			return false
+		}
+		for key := range uintptr(16) {
+			if !refused(unix.SYS_PKEY_MPROTECT, page, protection, key) {
+				return false
+			}
+		}
+	}
+	// That it is the protection that is refused, and not the place.
+	return !refused(unix.SYS_MPROTECT, page, readWrite, 0)
 }

@@ -24,6 +24,6 @@ enum { DAYBOOK_OPEN_FILES = 16 };
 
 int daybook_lockdown_layers(void);
 
-// What the filter of system calls needs of the C side; see violation_linux.c.
+// What the filter of system calls needs of the C side; see violation.c.
 int daybook_report_violations(void);
 void daybook_image(uintptr_t *start, uintptr_t *end);

@@ -1,4 +1,4 @@
-// Starts a process in namespaces of its own; see spawn_linux.c.
+// Starts a process in namespaces of its own; see spawn.c.
 #pragma once
 
 // Standard input, output and error of the process, and what its namespaces map. Every

@@ -1,6 +1,11 @@
 package worker
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // cpuClock measures the CPU time of one run from outside the worker process, for
 // ends at which the worker reports nothing.
@@ -44,4 +49,15 @@ func (c cpuClock) reported(t time.Duration) time.Duration {
 		return min(t, used)
 	}
 	return t
+}
+
+// processCPUTime returns the CPU time of a process that has not been reaped. The
+// kernel numbers the CPU clock of a process by its pid.
+func processCPUTime(pid int) (time.Duration, error) {
+	const cpuClockOfProcess = 2
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|cpuClockOfProcess), &t); err != nil {
+		return 0, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)
+	}
+	return time.Duration(t.Nano()), nil
 }

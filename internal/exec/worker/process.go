@@ -49,6 +49,13 @@ type process struct {
 // costs time.
 const pipeSize = 1 << 20
 
+// enlargePipe gives a pipe room. A kernel that grants less only costs time.
+func enlargePipe(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize) }
+
+// executable is the running program: not a name in the file system, which may
+// have been replaced since.
+func executable() string { return "/proc/self/exe" }
+
 // lastWords is how long the pipes of a dead worker are read on.
 const lastWords = 250 * time.Millisecond
 

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -202,4 +203,15 @@ func (w *logWriter) flush() {
 		return
 	}
 	w.log.Info("MCP server says", "text", text)
+}
+
+// childAttributes ends the child with us, and gives it a group of its own, so that
+// an interrupt at our terminal is ours to pass on.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+func killChild(cmd *exec.Cmd) {
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its group: what it started goes too
+	_ = cmd.Process.Kill()
 }

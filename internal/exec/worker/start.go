@@ -1,11 +1,9 @@
 package worker
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -52,22 +50,4 @@ func startIsolated(cmd *exec.Cmd) (*os.Process, error) {
 		Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Namespaces: ownNamespaces, UserID: nobody, GroupID: nobody,
 		Files: [3]*os.File{cmd.Stdin.(*os.File), cmd.Stdout.(*os.File), cmd.Stderr.(*os.File)},
 	}.Start()
-}
-
-// enlargePipe gives a pipe room. A kernel that grants less only costs time.
-func enlargePipe(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize) }
-
-// executable is the running program: not a name in the file system, which may
-// have been replaced since.
-func executable() string { return "/proc/self/exe" }
-
-// processCPUTime returns the CPU time of a process that has not been reaped. The
-// kernel numbers the CPU clock of a process by its pid.
-func processCPUTime(pid int) (time.Duration, error) {
-	const cpuClockOfProcess = 2
-	var t unix.Timespec
-	if err := unix.ClockGettime(int32(^pid<<3|cpuClockOfProcess), &t); err != nil {
-		return 0, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)
-	}
-	return time.Duration(t.Nano()), nil
 }

@@ -8,6 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Claims are what a worker was set up with.
+type Claims struct {
+	// Layers were set, as far as the one who set them knows.
+	Layers []string
+	// DataLimit is RLIMIT_DATA, in bytes; OpenFiles is RLIMIT_NOFILE.
+	DataLimit, OpenFiles uint64
+}
+
 // Prove asks the kernel for each layer and returns, sorted, those that hold, the
 // filter excepted. A layer that was not claimed, or only claimed, does not count.
 // It must be called on the process's first thread, where the parent-death signal
