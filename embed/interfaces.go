@@ -13,7 +13,6 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/dev/conformance"
 	"daybook/internal/exec/worker"
 	"daybook/internal/store/jetstream"
 	"daybook/mcp"
@@ -22,10 +21,6 @@ import (
 // startInterfaces opens HTTP, MCP and the socket for processes of the same user.
 func (d *Daybook) startInterfaces(ctx context.Context) error {
 	commands := gate{d.ledger, d}
-	var fixtures *mcp.Fixtures
-	if d.opts.ConformanceFixtures {
-		fixtures = conformance.Fixtures()
-	}
 	d.mcp = mcp.New(mcp.Options{
 		Commands:         commands,
 		Queries:          d.projections,
@@ -43,7 +38,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		PublicURL:        d.opts.PublicURL,
 		Budget:           d.budget,
 		Reads:            d.reads,
-		Fixtures:         fixtures,
+		Fixtures:         d.opts.MCPFixtures,
 		Unanswerable:     d.unanswerable,
 		Logger:           d.opts.Logger,
 	})

@@ -22,6 +22,7 @@ import (
 	"daybook/internal/tools/toolserver"
 	"daybook/internal/web/access"
 	"daybook/ledger"
+	"daybook/mcp"
 )
 
 // Options set up a Daybook. Only DataDir is required; the zero value of
@@ -155,9 +156,9 @@ type Options struct {
 	Contexts ContextOptions
 	// SessionID names the session that runs over stdio MCP are logged under.
 	SessionID string
-	// ConformanceFixtures mounts what the MCP conformance suite expects to find
-	// on a server, beside the product's own tools.
-	ConformanceFixtures bool
+	// MCPFixtures are mounted beside the product's own tools, for a test suite of MCP.
+	// Default: none.
+	MCPFixtures *mcp.Fixtures
 	// Instructions and RunJSDescription replace the texts MCP clients are given.
 	Instructions     string
 	RunJSDescription string

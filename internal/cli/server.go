@@ -190,7 +190,6 @@ type serveCmd struct {
 	SealEvery            string        `name:"seal-every" help:"When a volume of the ledger is complete: with its month, or never." enum:"month,never" default:"month"`
 	SealBytes            int64         `name:"seal-bytes" help:"The size at which a volume is complete in any case, in bytes, 1048576 or more; 0 is unlimited." default:"68719476736" placeholder:"BYTES"`
 	AcceptDamage         bool          `name:"accept-damage" help:"Go on although the ledger is damaged: a new volume is opened, whose first event names what is lost, and the damaged files are kept aside. Needed for one start only."`
-	Fixtures             bool          `name:"conformance-fixtures" hidden:"" help:"Also serve what the MCP conformance suite expects of a server under test."`
 	AllowedHosts         []string      `name:"allowed-host" help:"Accept this Host header besides loopback names; may be repeated." placeholder:"HOST"`
 }
 
@@ -203,7 +202,6 @@ func (c *serveCmd) options(log io.Writer) embed.Options {
 	opts := c.engineFlags.options(log)
 	opts.AllowedHosts = c.AllowedHosts
 	opts.AcceptDamage = c.AcceptDamage
-	opts.ConformanceFixtures = c.Fixtures
 	opts.WebhookAllowPrivate = c.AllowPrivate
 	opts.ErasableSessions, opts.KeyDir = c.ErasableSessions, c.KeyDir
 	opts.HeapRetention, opts.HeapRetentionEntries = c.HeapRetention, c.HeapRetentionEntries

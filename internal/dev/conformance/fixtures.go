@@ -1,26 +1,14 @@
-// Package conformance holds what the official MCP conformance suite expects to
-// find on a server under test: tools, prompts and resources of fixed names and
-// answers. They are mounted beside the product's own tools, so that the suite
-// exercises the handlers, guards and middleware that clients meet. It tests
-// nothing itself.
-package conformance
+package main
 
 import (
 	"context"
 	"encoding/json"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"daybook/mcp"
 )
 
 // scheme begins the addresses of the resources.
 const scheme = "test://"
-
-// Fixtures returns everything, for the options of a server.
-func Fixtures() *mcp.Fixtures {
-	return &mcp.Fixtures{Mount: mount, Scheme: scheme, Complete: complete, Scripts: scripts()}
-}
 
 func mount(s *sdk.Server) {
 	f := &fixtures{server: s, seal: newSeal()}

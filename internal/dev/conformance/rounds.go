@@ -1,5 +1,5 @@
 //nolint:staticcheck // what is deprecated is tested by the suite
-package conformance
+package main
 
 import (
 	"context"

@@ -1,0 +1,53 @@
+// Conformance serves MCP to the official conformance suite:
+//
+//	go run ./internal/dev/conformance -data-dir DIR
+//
+// The suite expects tools, prompts and resources of fixed names and answers on the
+// server under test. They are mounted beside the product's own tools, so the suite
+// exercises the handlers, guards and middleware that clients meet. The server listens
+// on a free port of this machine, prints the address and ends with SIGTERM. It tests
+// nothing itself; see .ci/conformance.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"daybook/embed"
+	"daybook/mcp"
+)
+
+func main() {
+	dir := flag.String("data-dir", "", "directory that holds the ledger")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := serve(ctx, *dir, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(1)
+	}
+}
+
+// serve serves until the context ends.
+func serve(ctx context.Context, dir string, out io.Writer) error {
+	book, err := embed.Start(ctx, embed.Options{
+		DataDir:     dir,
+		HTTPAddr:    "127.0.0.1:0",
+		MCPFixtures: &mcp.Fixtures{Mount: mount, Scheme: scheme, Complete: complete, Scripts: scripts()},
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "mcp %s/mcp\nReady\n", book.URL())
+	select {
+	case <-ctx.Done():
+	case <-book.Done():
+	}
+	return errors.Join(book.Err(), book.Close())
+}
