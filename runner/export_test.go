@@ -1,6 +1,12 @@
 package runner
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"daybook/ledger"
+)
 
 // SetOvertime shortens how long a worker may exceed its limit.
 func SetOvertime(r *Runner, d time.Duration) { r.overtime = d }
@@ -10,3 +16,36 @@ func SetHandBackWait(r *Runner, d time.Duration) { r.handBackWait = d }
 
 // SetTurnDelay shortens how long a run waits for its turn unless it is released.
 func SetTurnDelay(r *Runner, d time.Duration) { r.turnDelay = d }
+
+// Feed is a Host that answers from the record of an earlier run and calls nothing.
+// With the same source, input heap, seed, start and engine a script ends as it did
+// then. A call that is not on record, or was another, ends the run with an error.
+type Feed struct{ feed *feed }
+
+// NewFeed makes a Feed of the calls of an execution. It reads each answer when the
+// script gets it.
+func NewFeed(calls []ledger.RecordedCall) *Feed { return &Feed{newFeed(calls)} }
+
+// Call implements Host.
+func (f *Feed) Call(_ context.Context, number int, server, tool string, arguments []byte) error {
+	recorded, err := f.feed.call(number, server, tool, arguments)
+	if err == nil && !recorded {
+		err = fmt.Errorf("%w: call %d is not on record", errDiverged, number)
+	}
+	return err
+}
+
+// Next implements Host. A call without an answer on record never gets one.
+func (f *Feed) Next(ctx context.Context, due time.Time) (HostAnswer, error) {
+	a, ok, err := f.feed.next(ctx, due)
+	switch {
+	case err != nil || ok && (a.Number == 0 || a.Text != nil):
+		return a, err
+	case ok:
+		return a, fmt.Errorf("the answer to call %d is not on record, only its hash", a.Number)
+	case !due.IsZero():
+		return HostAnswer{}, nil // nothing comes before it any more
+	}
+	<-ctx.Done()
+	return HostAnswer{}, context.Cause(ctx)
+}

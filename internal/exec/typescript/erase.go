@@ -1,23 +1,18 @@
 package typescript
 
 import (
-	"fmt"
 	"slices"
 	"unicode/utf8"
 )
 
-// NotErasableError is returned when a source has a construct that is more than
-// types. Line and Column are 1-based; Column counts UTF-16 units.
-type NotErasableError struct {
-	Construct    string
-	Line, Column int
+// notErasable is a construct that is more than types, and its place. line and column
+// are 1-based; column counts UTF-16 units.
+type notErasable struct {
+	construct    string
+	line, column int
 }
 
-func (e *NotErasableError) Error() string {
-	return fmt.Sprintf("%d:%d: %s cannot be erased", e.Line, e.Column, e.Construct)
-}
-
-// Erase returns source with its types replaced by white space. The result has
+// erase returns the source with its types replaced by white space. The result has
 // the same length in bytes and in UTF-16 units, and the same line ends at the
 // same places. A character of a type becomes a space, or, beyond ASCII, white
 // space of the same lengths (U+00A0, U+2002). Three characters move: a semicolon
@@ -25,26 +20,10 @@ func (e *NotErasableError) Error() string {
 // before the types of an arrow function moves across a line end that would
 // otherwise come before it or before the arrow.
 //
-// The error is a *NotErasableError, ErrSyntax, ErrTooDeep or ErrNotText. A source
+// The first construct that has to stay is returned beside the result, which is
+// TypeScript then. The error is ErrSyntax, ErrTooDeep or ErrNotText. A source
 // without types is returned as it is.
-func Erase(source []byte) ([]byte, error) {
-	t, err := parse(source)
-	if err != nil {
-		return nil, err
-	}
-	erased, kept, err := t.erase()
-	if err != nil {
-		return nil, err
-	}
-	if kept != nil {
-		return nil, kept
-	}
-	return erased, nil
-}
-
-// erase erases what it can of the types. The first construct that has to stay is
-// returned beside the result, which is TypeScript then.
-func (t *tree) erase() (erased []byte, stays *NotErasableError, err error) {
+func (t *tree) erase() (erased []byte, stays *notErasable, err error) {
 	e := &eraser{tree: t, out: slices.Clone(t.source), kept: map[int]int{}, before: map[int]int{}}
 	if len(t.using) > 0 {
 		e.stay(usingDeclaration, t.using[0])
@@ -92,8 +71,8 @@ type eraser struct {
 	// before that of the one before it. 0: there is none.
 	kept, before map[int]int
 	gaps         []gap
-	stays        *NotErasableError // the first thing that cannot be erased
-	joined       bool              // something erased seems to hold the next statement
+	stays        *notErasable // the first thing that cannot be erased
+	joined       bool         // something erased seems to hold the next statement
 }
 
 // gap is a place where something was erased and a statement may need an end.
@@ -117,7 +96,7 @@ func isList(kind string) bool {
 func (e *eraser) stay(construct string, at int) {
 	if e.stays == nil {
 		line, column := position(e.source, at)
-		e.stays = &NotErasableError{Construct: construct, Line: line, Column: column}
+		e.stays = &notErasable{construct, line, column}
 	}
 }
 

@@ -49,12 +49,12 @@ func JavaScript(source []byte) (*Program, error) {
 		return nil, explain(err)
 	}
 	var erased []byte
-	var stays *NotErasableError
+	var stays *notErasable
 	if err == nil {
 		erased, stays, err = t.erase()
 	}
 	loader := api.LoaderTS
-	if stays != nil && stays.Construct == usingDeclaration && len(transform(source, api.LoaderJS, false).Errors) == 0 {
+	if stays != nil && stays.construct == usingDeclaration && len(transform(source, api.LoaderJS, false).Errors) == 0 {
 		loader = api.LoaderJS // but for what this V8 lacks, it is JavaScript
 	}
 	original := transform(source, loader, false)

@@ -181,7 +181,6 @@ func (c *conversation) Take(t byte, payload []byte) ([]Line, error) {
 }
 func (c *conversation) Complete() bool   { return c.complete }
 func (c *conversation) Outcome() Outcome { return c.outcome() }
-func (c *conversation) Reusable() bool   { return c.reusable() }
 func (c *conversation) Held() int        { return cap(c.heap) + cap(c.text) }
 
 func (f *frameReader) Next() (byte, []byte, error) {

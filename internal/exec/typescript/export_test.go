@@ -1,0 +1,27 @@
+package typescript
+
+import "fmt"
+
+// NotErasableError is a construct that is more than types.
+type NotErasableError struct{ *notErasable }
+
+func (e *NotErasableError) Error() string {
+	return fmt.Sprintf("%d:%d: %s cannot be erased", e.line, e.column, e.construct)
+}
+
+// Erase erases the types of a source. A construct that has to stay is a
+// *NotErasableError.
+func Erase(source []byte) ([]byte, error) {
+	t, err := parse(source)
+	if err != nil {
+		return nil, err
+	}
+	erased, stays, err := t.erase()
+	switch {
+	case err != nil:
+		return nil, err
+	case stays != nil:
+		return nil, &NotErasableError{stays}
+	}
+	return erased, nil
+}
