@@ -1,0 +1,187 @@
+package connections
+
+import (
+	"errors"
+	"net"
+	"time"
+)
+
+const (
+	// resetTime is how long a stream that is reset keeps its place, and as long again
+	// while its handler may run.
+	resetTime = time.Second
+	// stallTime bounds how long a connection waits until its own streams end, and for the
+	// rest of a header.
+	stallTime = 10 * time.Second
+	// maxPlaces bounds the streams of a connection that have places: open ones, and as
+	// many that were reset.
+	maxPlaces = 2 * maxStreams
+)
+
+var (
+	errStalled = errors.New("the streams of a connection do not end")
+	errLarge   = errors.New("a connection has two requests with large headers at once")
+)
+
+// stream is an open stream.
+type stream struct {
+	large bool // its header is
+	late  bool // it waited for a place in vain and has none
+	body  bool // the client sends one
+	size  int  // of its header, as it is sent, in bytes
+}
+
+// endHeader checks a header whose last byte is not yet given to net/http. net/http opens a
+// stream for a request even if a malformed one had the same stream, or a later one: such a
+// stream would have no place.
+func (c *frameConn) endHeader(stream uint32) error {
+	large, err := c.block.end()
+	if err == nil && c.trailer && c.block.request {
+		err = errEarlier
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st, open := c.streams[stream]
+	if !open {
+		return nil // net/http refuses it
+	}
+	if large {
+		if c.large > 0 {
+			return errLarge
+		}
+		c.large++
+		st.large = true
+	}
+	st.size += c.block.bytes
+	c.streams[stream] = st
+	return nil
+}
+
+// open takes the place of a stream. A connection without streams always has one.
+// Of the streams that wait in vain, one at a time is refused by the Limiter. Behind Close,
+// none opens: a server that shuts down does not wait for its handler.
+func (c *frameConn) open(id uint32) error {
+	if err := c.until(func() bool { return c.places < maxPlaces && c.closer == nil }); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	first := c.places == 0
+	c.mu.Unlock()
+	var st stream
+	if st.late = !c.below.limiter.streams.take(first, c.done); st.late {
+		if err := c.until(func() bool { return !c.below.late.Load() }); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		if !st.late {
+			c.below.limiter.streams.give(1)
+		}
+		return net.ErrClosed
+	case st.late:
+		c.below.late.Store(true)
+	default:
+		c.places++
+	}
+	c.streams[id], c.opened = st, true
+	return nil
+}
+
+// until waits until a condition holds, which is called with mu held.
+func (c *frameConn) until(ok func() bool) error {
+	var late <-chan time.Time
+	for {
+		c.mu.Lock()
+		holds := ok()
+		c.mu.Unlock()
+		if holds {
+			return nil
+		}
+		if late == nil {
+			timer := time.NewTimer(stallTime)
+			defer timer.Stop()
+			late = timer.C
+		}
+		select {
+		case <-c.given:
+		case <-late:
+			return errStalled
+		case <-c.done:
+			return net.ErrClosed
+		}
+	}
+}
+
+// end gives the place of a stream back that the server has answered.
+func (c *frameConn) end(id uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if st, open := c.streams[id]; open {
+		delete(c.streams, id)
+		c.give(st)
+	}
+}
+
+// reset gives the place of a stream back that either side resets, once its handler had
+// time to end. It reports whether the stream was open.
+func (c *frameConn) reset(id uint32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st, open := c.streams[id]
+	if !open {
+		return false
+	}
+	delete(c.streams, id)
+	work := resetWork
+	if st.body {
+		work = bodyWork
+	}
+	c.work.add(work+st.size/headerBytes, time.Now())
+	var later func()
+	later = func() {
+		running := c.below.limiter.running(c.below)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.closed && running > len(c.streams) { // handlers of streams that were reset
+			time.AfterFunc(resetTime, later)
+			return
+		}
+		c.give(st)
+	}
+	time.AfterFunc(resetTime, later)
+	return true
+}
+
+// hadStream reports whether the client has opened a stream.
+func (c *frameConn) hadStream() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.opened
+}
+
+// give gives the place of a stream back. Close gives back those that are left. The caller
+// must hold mu.
+func (c *frameConn) give(st stream) {
+	if c.closed {
+		return
+	}
+	if st.large {
+		c.large--
+	}
+	if st.late {
+		c.below.late.Store(false)
+	} else {
+		c.places--
+		c.below.limiter.streams.give(1)
+	}
+	select {
+	case c.given <- struct{}{}:
+	default: // has one
+	}
+}

@@ -1,0 +1,269 @@
+package connections
+
+import (
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// unreadGrace is how long a write takes at least when the client does not read.
+	unreadGrace = 10 * time.Millisecond
+	// unreadTime bounds how long a client may read nothing of what is written to it.
+	unreadTime = 30 * time.Second
+)
+
+// frameConn is what net/http reads the requests of HTTP/2 from. It counts the streams of
+// the connection among those of all connections, bounds their headers, and reads nothing
+// while the client does not read what is written to it.
+//
+// net/http takes it for a connection without TLS: one of TLS has to be a tls.Conn.
+type frameConn struct {
+	net.Conn // *tls.Conn
+	below    *conn
+
+	// These belong to Read, which net/http calls from one goroutine.
+	started bool // the preface was read
+	in      frames
+	block   *block
+	trailer bool   // the block is of a stream that has, or had, a request
+	word    word   // of a PRIORITY frame, the stream that its stream depends on; of SETTINGS
+	rest    []byte // was read and not yet given to net/http
+	newest  uint32 // stream of the client
+	asks    bool   // the current frame opens a stream that has no place yet
+	owes    int    // portions of work that the current frame waits for
+	timed   bool   // a deadline is set for the rest of a header
+	failed  error  // what Read returns from now on
+
+	// leaving is true once either side has sent GOAWAY: net/http ignores further streams.
+	leaving atomic.Bool
+
+	writing sync.Mutex   // Read waits while it is held for long
+	since   atomic.Int64 // when a Write started, in nanoseconds since 1970; 0 for none
+	out     frames       // guarded by writing
+	last    uint32       // stream whose end is only partly in out, or 0; guarded by writing
+
+	mu      sync.Mutex
+	streams map[uint32]stream // open ones
+	opened  bool              // whether there was one
+	large   int
+	places  int           // of open streams, and of those that were reset just now
+	work    surplus       // that the client causes without requests that are answered
+	given   chan struct{} // gets a value when a stream ends
+	done    chan struct{} // closed with the connection
+	closed  bool
+	closer  *time.Timer // closes the connection; nil until Close was called while answers are written
+}
+
+func newFrameConn(secure net.Conn, below *conn) *frameConn {
+	below.limiter.surplus.connections.Add(1)
+	return &frameConn{Conn: secure, below: below, in: frames{skip: prefaceBytes}, block: newBlock(),
+		streams: map[uint32]stream{}, given: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// NetConn returns the connection below.
+func (c *frameConn) NetConn() net.Conn { return c.below }
+
+// Read reads a piece of the frames, up to a stream that waits for its place.
+func (c *frameConn) Read(p []byte) (int, error) {
+	if len(p) == 0 || c.failed != nil {
+		return 0, c.failed
+	}
+	if c.owes > 0 {
+		if err := c.below.limiter.surplus.spend(c.below.address, c.owes, c.done); err != nil {
+			return 0, err
+		}
+		c.owes = 0
+		c.setDeadline() // the wait was not the client's
+	}
+	if c.asks {
+		if err := c.open(c.in.current.stream); err != nil {
+			return 0, err
+		}
+		c.asks = false
+		c.setDeadline() // nor was this one
+	}
+	n := copy(p, c.rest)
+	if c.rest = c.rest[n:]; n == 0 {
+		c.rest = nil
+		if since := c.since.Load(); since != 0 && time.Now().UnixNano()-since > int64(unreadGrace) {
+			c.writing.Lock()
+			c.writing.Unlock() //nolint:staticcheck // only to wait until the client reads
+		}
+		var err error
+		if n, err = c.receive(p); n <= 0 {
+			return n, err
+		}
+	}
+	used, err := c.follow(p[:n])
+	if err != nil {
+		c.failed = err
+		return 0, err
+	}
+	if used < n {
+		c.rest = append(append([]byte(nil), p[used:n]...), c.rest...)
+	}
+	if c.block.open != c.timed {
+		c.setDeadline()
+	}
+	return used, nil
+}
+
+// receive reads from the connection below. It reads the whole preface first: net/http takes
+// a connection without one for HTTP/1, whose header lines are not counted here.
+func (c *frameConn) receive(p []byte) (int, error) {
+	if c.started {
+		return c.Conn.Read(p) //nolint:wrapcheck // net/http compares it
+	}
+	start := make([]byte, prefaceBytes)
+	if _, c.failed = io.ReadFull(c.Conn, start); c.failed == nil && string(start) != preface {
+		c.failed = errNoPreface
+	}
+	if c.failed != nil {
+		return 0, c.failed
+	}
+	c.started = true
+	n := copy(p, start)
+	c.rest = start[n:]
+	return n, nil
+}
+
+// setDeadline bounds the time for the rest of a header, from now on.
+func (c *frameConn) setDeadline() {
+	c.timed = c.block.open
+	var end time.Time
+	if c.timed {
+		end = time.Now().Add(stallTime)
+	}
+	_ = c.SetReadDeadline(end) // a connection that is closed fails in Read
+}
+
+// follow follows frames of the client and returns how many bytes net/http gets.
+func (c *frameConn) follow(p []byte) (used int, err error) {
+	for used < len(p) && !c.asks && c.owes == 0 {
+		n, started := c.in.next(p[used:])
+		f := c.in.current
+		switch header := f.kind == frameHeaders || f.kind == frameContinuation; {
+		case started:
+			err = c.begin(f)
+		case header && c.block.open:
+			err = c.block.payload(p[used : used+n])
+		case f.kind == framePriority && c.word.take(p[used:used+n]):
+			// net/http resets a stream that depends on itself, even before its request.
+			if parent := c.word.value &^ (1 << 31); parent == f.stream && parent > c.newest {
+				err = errIdle
+			}
+		case f.kind == frameSettings && c.newest > 0 && c.word.setting(p[used:used+n], f.length-c.in.skip-n):
+			// net/http sets the size while it may encode the header of an answer with the
+			// same table, and panics.
+			err = errTableSize
+		}
+		used += n
+		if err == nil && c.block.open && c.in.skip == 0 && c.in.have == 0 && f.flags&flagEndHeaders != 0 {
+			err = c.endHeader(f.stream)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return used, nil
+}
+
+// begin takes the header of a frame of the client.
+func (c *frameConn) begin(f frame) error {
+	switch f.kind {
+	case frameHeaders, frameContinuation:
+		if err := c.block.begin(f); err != nil {
+			return err
+		}
+		if f.kind == frameHeaders {
+			c.trailer = f.stream <= c.newest
+			if !c.trailer {
+				if f.length == 0 && f.flags&flagEndHeaders != 0 {
+					return errEmpty // net/http would have all of it before its stream has a place
+				}
+				c.newest, c.asks = f.stream, !c.leaving.Load()
+				c.count(func(s *surplus, _ time.Time) { s.earn(requestFrames * earnBytes) })
+			}
+		}
+		if f.kind == frameContinuation || c.trailer {
+			c.idle(f)
+		}
+		if f.kind == frameHeaders { // its other frames do not wait
+			c.owe()
+		}
+		return nil
+	case framePriority:
+		c.word = word{}
+		c.idle(f)
+	case frameWindowUpdate:
+		if f.stream > c.newest {
+			return errIdle // net/http resets the stream if the increment is 0
+		}
+		c.idle(f)
+	case frameReset:
+		if !c.reset(f.stream) {
+			c.idle(f)
+		}
+	case frameData:
+		c.data(f)
+	case framePing, frameSettings:
+		if f.flags&flagAck == 0 {
+			c.answer()
+		} else {
+			c.idle(f)
+		}
+	case frameGoAway:
+		c.leaving.Store(true)
+		c.idle(f)
+	default:
+		c.idle(f)
+	}
+	if c.block.open {
+		return errOutOfOrder
+	}
+	c.owe()
+	return nil
+}
+
+// count changes the count of work.
+func (c *frameConn) count(change func(s *surplus, now time.Time)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.work, time.Now())
+}
+
+// answer counts a frame that is answered at once.
+func (c *frameConn) answer() {
+	c.count(func(s *surplus, now time.Time) { s.add(answerWork, now) })
+}
+
+// idle counts a frame without progress.
+func (c *frameConn) idle(f frame) {
+	c.count(func(s *surplus, now time.Time) { s.frame(f.length, now) })
+}
+
+// data counts a frame of a body. The end of one is progress: a frame behind it resets the
+// stream.
+func (c *frameConn) data(f frame) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st, open := c.streams[f.stream]
+	if open && !st.body {
+		st.body = true
+		c.streams[f.stream] = st
+	}
+	if !open || f.flags&flagEndStream == 0 {
+		c.work.body(f.length, f.flags&flagPadded != 0, time.Now())
+	}
+}
+
+// owe makes the current frame wait if the client causes too much work.
+func (c *frameConn) owe() {
+	c.count(func(s *surplus, now time.Time) {
+		s.parts = c.below.limiter.surplus.parts()
+		c.owes = s.due(now)
+	})
+}

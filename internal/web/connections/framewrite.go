@@ -1,0 +1,113 @@
+package connections
+
+import (
+	"time"
+)
+
+// closeTime bounds how long the ends of answers are waited for during a shutdown.
+const closeTime = 3 * time.Second
+
+// Write writes frames of the server. Those that end a stream give its place back, before
+// the client can see them and ask for the next one.
+func (c *frameConn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.since.Store(time.Now().UnixNano())
+	defer c.wrote()
+	for rest := p; len(rest) > 0; {
+		used, started := c.out.next(rest)
+		rest = rest[used:]
+		f := c.out.current
+		if started {
+			c.sent(f)
+		}
+		// A frame, and a header of several, may be in more than one Write.
+		if c.last != 0 && c.out.skip == 0 && (f.kind == frameData || f.flags&flagEndHeaders != 0) {
+			c.end(c.last)
+			c.last = 0
+		}
+	}
+	return c.Conn.Write(p) //nolint:wrapcheck // net/http compares it
+}
+
+// sent takes the header of a frame of the server.
+func (c *frameConn) sent(f frame) {
+	switch f.kind {
+	case frameReset:
+		if !c.reset(f.stream) { // the answer to a frame for a stream that has ended
+			c.answer()
+		}
+	case frameGoAway:
+		c.leaving.Store(true)
+	case frameData, frameHeaders:
+		if f.kind == frameData {
+			c.count(func(s *surplus, _ time.Time) { s.earn(f.length) })
+		}
+		if f.flags&flagEndStream != 0 {
+			c.last = f.stream
+		}
+	}
+}
+
+// wrote ends a Write. It closes a connection that waits for the end of its last answer.
+func (c *frameConn) wrote() {
+	c.since.Store(0)
+	c.mu.Lock()
+	last := c.closer != nil && !c.unwritten()
+	c.mu.Unlock()
+	if last {
+		_ = c.cut() // net/http has closed it
+	}
+}
+
+// unwritten reports whether the end of an answer is not written yet: net/http writes it
+// behind the handler. A stream ends before its end is written. The caller must hold mu.
+func (c *frameConn) unwritten() bool { return len(c.streams) > 0 || c.since.Load() != 0 }
+
+// Close closes the connection. While the server shuts down, a connection whose handlers
+// have ended is closed once their answers are written, after closeTime at the latest: the
+// last handler ends before the end of its answer is written.
+func (c *frameConn) Close() error {
+	if c.below.limiter.shutdown.Load() && c.below.limiter.running(c.below) == 0 && c.closeLater() {
+		return nil
+	}
+	return c.cut()
+}
+
+// closeLater reports whether the connection is closed once its answers are written.
+func (c *frameConn) closeLater() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || !c.unwritten() {
+		return false
+	}
+	if c.closer == nil {
+		c.closer = time.AfterFunc(closeTime, func() { _ = c.cut() }) // the client has had its time
+	}
+	return true
+}
+
+// cut closes the connection at once.
+func (c *frameConn) cut() error {
+	c.leave()
+	return c.Conn.Close() //nolint:wrapcheck // net/http ignores it
+}
+
+// leave ends what the connection waits for, before it is closed. The places of its streams
+// are free once their handlers had time to end.
+func (c *frameConn) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.closed = true
+	if c.closer != nil {
+		c.closer.Stop()
+	}
+	close(c.done)
+	c.below.limiter.surplus.connections.Add(-1)
+	if n := c.places; n > 0 {
+		time.AfterFunc(resetTime, func() { c.below.limiter.streams.give(n) })
+	}
+}
