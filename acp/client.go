@@ -23,8 +23,8 @@ import (
 // its prompts are neither cancelled nor answered.
 var ErrDetached = errors.New("another server serves the client next")
 
-// ErrClosed is returned by Serve when the server ended before its client did.
-var ErrClosed = errors.New("the server has ended")
+// errClosed is returned by Serve when the server ended before its client did.
+var errClosed = errors.New("the server has ended")
 
 // MaxMessageBytes bounds one message of a client, without its line end.
 const MaxMessageBytes = maxLine
@@ -103,7 +103,7 @@ type turn struct {
 // caller closes in.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if !s.enter() {
-		return ErrClosed
+		return errClosed
 	}
 	defer s.clients.Done()
 	c := &client{server: s, out: out, broken: make(chan struct{}), detached: make(chan struct{}), pending: map[string]*call{}, turns: map[string]*turn{}}
@@ -179,7 +179,7 @@ func (c *client) relay(ctx context.Context, lines <-chan line, to io.Writer) err
 		case <-ctx.Done():
 			return nil
 		case <-c.server.life.Done():
-			return ErrClosed
+			return errClosed
 		case <-c.broken:
 			return c.failure()
 		}
@@ -247,7 +247,7 @@ func (c *client) request(ctx context.Context, e envelope, text []byte, to io.Wri
 	case <-ctx.Done():
 		return nil
 	case <-c.server.life.Done():
-		return ErrClosed
+		return errClosed
 	case <-c.broken:
 		return c.failure()
 	}
