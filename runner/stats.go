@@ -47,9 +47,9 @@ func QueueBounds() []time.Duration { return slices.Clone(queueBounds[:]) }
 const (
 	// maxNamedTenants bounds the tenants whose queue times are counted apart.
 	maxNamedTenants = 50
-	// OtherTenants counts in Stats.Queued for all further tenants together. No
+	// otherTenants counts in Stats.Queued for all further tenants together. No
 	// tenant has this name.
-	OtherTenants = "(other)"
+	otherTenants = "(other)"
 )
 
 // queued counts the wait of a run that is started.
@@ -59,7 +59,7 @@ func (s *Stats) queued(tenant string, wait time.Duration) {
 	}
 	q, known := s.Queued[tenant]
 	if !known && len(s.Queued) >= maxNamedTenants {
-		tenant = OtherTenants
+		tenant = otherTenants
 		q = s.Queued[tenant]
 	}
 	wait = max(wait, 0) // the clocks of two machines may differ

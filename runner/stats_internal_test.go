@@ -19,7 +19,7 @@ func TestQueueTimes(t *testing.T) {
 	if len(s.Queued) != maxNamedTenants+1 {
 		t.Errorf("%d tenants are named", len(s.Queued))
 	}
-	if q := s.Queued[OtherTenants]; q.Counts[4] != maxNamedTenants || q.Total != maxNamedTenants*time.Second {
+	if q := s.Queued[otherTenants]; q.Counts[4] != maxNamedTenants || q.Total != maxNamedTenants*time.Second {
 		t.Errorf("the others: %+v", q)
 	}
 	if q := s.Queued["0"]; q.Counts[0] != 1 || q.Counts[4] != 1 || q.Counts[len(q.Counts)-1] != 1 || q.Total != time.Hour+time.Second {
