@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// MaxActive is how many credentials may be in force at the same time.
-	MaxActive = 100
+	// maxActive is how many credentials may be in force at the same time.
+	maxActive = 100
 	maxFile   = 1 << 20 // bytes of the list
 	maxLine   = 4 << 10
 )

@@ -29,7 +29,7 @@ func Create(dir, name, tenant string, now time.Time) (Credential, error) {
 				active++
 			}
 		}
-		if active >= MaxActive {
+		if active >= maxActive {
 			return nil, fmt.Errorf("there are %d credentials in force, which is the limit; revoke some", active)
 		}
 		return append(list, c), nil
