@@ -42,9 +42,9 @@ func attempt(ctx context.Context, client *http.Client, to string, secret Secret,
 	}
 	req.Header.Set("Content-Type", "application/cloudevents+json; charset=utf-8")
 	req.Header.Set("User-Agent", "Daybook-Webhook/1")
-	req.Header.Set(HeaderID, m.id)
-	req.Header.Set(HeaderTimestamp, fmt.Sprint(now.Unix()))
-	req.Header.Set(HeaderSignature, secret.sign(m.id, now, m.body))
+	req.Header.Set(headerID, m.id)
+	req.Header.Set(headerTimestamp, fmt.Sprint(now.Unix()))
+	req.Header.Set(headerSignature, secret.sign(m.id, now, m.body))
 	resp, err := client.Do(req)
 	if err != nil {
 		return outcome{reason: why(err)}

@@ -15,9 +15,9 @@ import (
 
 // Names of the headers of a delivery.
 const (
-	HeaderID        = "webhook-id"
-	HeaderTimestamp = "webhook-timestamp"
-	HeaderSignature = "webhook-signature"
+	headerID        = "webhook-id"
+	headerTimestamp = "webhook-timestamp"
+	headerSignature = "webhook-signature"
 )
 
 // secretPrefix marks a signing secret, and secretBytes is how long new ones
@@ -66,26 +66,26 @@ func (s Secret) sign(id string, at time.Time, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// Tolerance is how far the clock of a delivery may be from the receiver's.
-const Tolerance = 5 * time.Minute
+// tolerance is how far the clock of a delivery may be from the receiver's.
+const tolerance = 5 * time.Minute
 
 // Verify is for receivers written in Go: it tells why a delivery, received at a
 // moment with these headers and body, is not to be trusted, or returns nil.
 func (s Secret) Verify(header http.Header, body []byte, received time.Time) error {
-	id, stamp := header.Get(HeaderID), header.Get(HeaderTimestamp)
+	id, stamp := header.Get(headerID), header.Get(headerTimestamp)
 	secs, err := strconv.ParseInt(stamp, 10, 64)
 	if id == "" || err != nil {
-		return fmt.Errorf("%s or %s is missing or malformed", HeaderID, HeaderTimestamp)
+		return fmt.Errorf("%s or %s is missing or malformed", headerID, headerTimestamp)
 	}
 	at := time.Unix(secs, 0)
-	if received.Sub(at).Abs() > Tolerance {
-		return fmt.Errorf("%s is more than %s from now", HeaderTimestamp, Tolerance)
+	if received.Sub(at).Abs() > tolerance {
+		return fmt.Errorf("%s is more than %s from now", headerTimestamp, tolerance)
 	}
 	want := s.sign(id, at, body)
-	for given := range strings.FieldsSeq(header.Get(HeaderSignature)) {
+	for given := range strings.FieldsSeq(header.Get(headerSignature)) {
 		if hmac.Equal([]byte(given), []byte(want)) {
 			return nil
 		}
 	}
-	return fmt.Errorf("no signature in %s is right", HeaderSignature)
+	return fmt.Errorf("no signature in %s is right", headerSignature)
 }
