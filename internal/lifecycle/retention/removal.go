@@ -26,12 +26,8 @@ type VolumeFacts struct {
 type VolumePlan struct {
 	// Keep are the positions of the events, in order.
 	Keep []uint64
-	// Events counts those that were looked at, Executions those among them that
-	// began, Kept how many of these are kept.
-	Events, Executions, Kept int
-	// Running counts executions that have not ended: with any, nothing may be
-	// removed.
-	Running int
+	// Executions counts those that began there, Kept how many of these are kept.
+	Executions, Kept int
 }
 
 // PlanVolume decides what is kept of everything up to a position, the last of a
@@ -47,7 +43,7 @@ func PlanVolume(ctx context.Context, feed Feed, last uint64, facts VolumeFacts) 
 		runs: map[Run]*volumeRun{}, sessions: map[Run]Run{}, contexts: map[Run]*volumeContext{}, deleted: map[string]bool{},
 		turns: map[Run]*volumeTurns{}, prompts: map[Run][]Run{}, agentsGone: map[Run]bool{}, gone: map[Run]bool{},
 	}
-	plan := VolumePlan{Running: len(facts.Running)}
+	var plan VolumePlan
 	if err := readTo(ctx, feed, last, func(m events.Stored) error {
 		if _, known := matters[typeOf(m)]; !known {
 			return newerType(m.Seq, typeOf(m))
@@ -56,7 +52,6 @@ func PlanVolume(ctx context.Context, feed Feed, last uint64, facts VolumeFacts) 
 		if err != nil {
 			return err
 		}
-		plan.Events++
 		f.take(&e)
 		return nil
 	}); err != nil {

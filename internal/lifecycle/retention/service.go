@@ -1,7 +1,6 @@
 package retention
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +39,6 @@ type Options struct {
 	Feed     Feed
 	Recorder Recorder
 	Blobs    Blobs
-	// Every is the pause between the passes of Run; default a 24th of the rule's
-	// OlderThan, and 1 to 24 hours.
-	Every time.Duration
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Logger gets what nobody is told otherwise; default slog.Default.
@@ -111,14 +107,14 @@ func New(opts Options) *Service {
 	return s
 }
 
-// Run makes a pass over all tenants now and then, until ctx is done. A pass that
+// Run makes a pass over all tenants now and then, until ctx is done. The pause
+// between two passes is a 24th of the rule's OlderThan, and 1 to 24 hours. A pass that
 // fails is logged, and tried again when the next is due.
 func (s *Service) Run(ctx context.Context, rule Rule) error {
 	if err := rule.Check(); err != nil {
 		return err
 	}
-	every := cmp.Or(s.opts.Every, min(max(rule.OlderThan/24, time.Hour), 24*time.Hour))
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(min(max(rule.OlderThan/24, time.Hour), 24*time.Hour))
 	defer tick.Stop()
 	for {
 		report, err := s.Collect(ctx, Pass{Rule: rule, Actor: events.Actor{Principal: "daybook", Transport: "retention"}})
