@@ -88,7 +88,7 @@ func (s *Store) note(ctx context.Context, k Key, durable bool, add func(*pending
 	if traceless(ctx) {
 		return nil
 	}
-	ctx, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
 	e, err := s.take(ctx, k)
 	if err != nil {

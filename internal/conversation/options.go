@@ -49,9 +49,6 @@ type Options struct {
 	Keep func(ctx context.Context, tenant, key string) error
 	// Silent returns why the ledger answers nothing now, or nil. Default: it answers.
 	Silent func() error
-	// AnswerWait is how long a call may take; default 4.5 s, so that the client has its
-	// answer within 5 s. What cannot be recorded by then is recorded later.
-	AnswerWait time.Duration
 	// Check reports why the ledger cannot serve now, or nil; for Health.
 	Check func(ctx context.Context) error
 	// MaxSessions and MaxBytes bound what is held in memory: contexts (10,000) and
@@ -63,9 +60,6 @@ type Options struct {
 	HighWaterBytes uint64
 	// IdleTTL is how long a context may go unused before it begins anew (30 min).
 	IdleTTL time.Duration
-	// SweepEvery and FlushEvery are how often Run looks for idle contexts (1 min)
-	// and records what was noted (1 s).
-	SweepEvery, FlushEvery time.Duration
 	// TenantScope lets all principals of a tenant share the context of a session
 	// name. Otherwise each principal with a token has one of its own.
 	TenantScope bool
@@ -84,8 +78,15 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// answerWait is the default of Options.AnswerWait.
-const answerWait = 4500 * time.Millisecond
+const (
+	// answerWait is how long a call may take, so that the client has its answer within
+	// 5 s. What cannot be recorded by then is recorded later.
+	answerWait = 4500 * time.Millisecond
+	// sweepInterval and flushInterval are how often Run looks for idle contexts and
+	// records what was noted.
+	sweepInterval = time.Minute
+	flushInterval = time.Second
+)
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Log == nil || o.Views == nil {
@@ -95,9 +96,6 @@ func (o Options) withDefaults() (Options, error) {
 	o.MaxBytes = cmp.Or(o.MaxBytes, 64<<20)
 	o.HighWaterBytes = cmp.Or(o.HighWaterBytes, 512<<20)
 	o.IdleTTL = cmp.Or(o.IdleTTL, 30*time.Minute)
-	o.SweepEvery = cmp.Or(o.SweepEvery, time.Minute)
-	o.FlushEvery = cmp.Or(o.FlushEvery, time.Second)
-	o.AnswerWait = cmp.Or(o.AnswerWait, answerWait)
 	if o.Check == nil {
 		o.Check = func(context.Context) error { return nil }
 	}

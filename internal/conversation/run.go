@@ -24,7 +24,7 @@ const (
 // Run records what was noted, lets contexts expire and keeps the memory within
 // bounds, until ctx is done. Then it records what is left.
 func (s *Store) Run(ctx context.Context) error {
-	flush, sweep := time.NewTicker(s.opts.FlushEvery), time.NewTicker(s.opts.SweepEvery)
+	flush, sweep := time.NewTicker(flushInterval), time.NewTicker(sweepInterval)
 	defer flush.Stop()
 	defer sweep.Stop()
 	for {
@@ -66,7 +66,7 @@ func (s *Store) Flush(ctx context.Context) {
 				if !s.hold(e) {
 					continue
 				}
-				flushing, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+				flushing, stop := context.WithTimeout(ctx, answerWait)
 				if err := s.flush(flushing, e, false); err != nil {
 					failed.Add(1)
 					why.CompareAndSwap(nil, &err)
@@ -145,7 +145,7 @@ func (s *Store) sweepHeld(ctx context.Context, now, since time.Time) error {
 
 // sweepEntry has an entry expire if it was idle for too long. e.mu is held.
 func (s *Store) sweepEntry(ctx context.Context, e *entry, now time.Time) error {
-	ctx, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
 	err := s.flush(ctx, e, true)
 	if err == nil {

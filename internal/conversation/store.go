@@ -58,7 +58,7 @@ func (s *Store) unrecorded(ctx context.Context, contexts int, err error) {
 // Ref names a context as it is or will be on record, for a run that is asked for
 // in it.
 func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
-	ctx, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
 	e, err := s.take(ctx, k)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Store) Ref(ctx context.Context, k Key) (events.ContextRef, error) {
 // Get returns a context, with all that was noted in it. reader is who reads, for
 // the audit: a tool's name. The maps and lists in it are not to be changed.
 func (s *Store) Get(ctx context.Context, k Key, reader string) (projections.Context, error) {
-	ctx, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
 	begun := time.Now()
 	defer func() { s.latency.observe(time.Since(begun)) }()
@@ -84,7 +84,7 @@ func (s *Store) Get(ctx context.Context, k Key, reader string) (projections.Cont
 		return projections.Context{}, err
 	}
 	defer s.release(e)
-	flushing, stopFlush := context.WithTimeout(ctx, s.opts.AnswerWait*2/3)
+	flushing, stopFlush := context.WithTimeout(ctx, answerWait*2/3)
 	if err := s.flush(flushing, e, true); err != nil {
 		// What is recorded can be read, also when nothing can be written.
 		s.unrecorded(ctx, 1, err)
@@ -165,7 +165,7 @@ func (s *Store) Fetched(ctx context.Context, k Key, reader, resource string) (fe
 
 // look shows a context and what is not on record of it yet.
 func (s *Store) look(ctx context.Context, k Key, reader string, at func(*projections.ContextState, *pending)) error {
-	ctx, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
 	begun := time.Now()
 	defer func() { s.latency.observe(time.Since(begun)) }()
@@ -292,7 +292,7 @@ func (s *Store) takeToEdit(ctx context.Context, k Key) (*entry, error) {
 // position of the event. What others set at the same time stays set. A patch
 // that changes nothing is not recorded.
 func (s *Store) Set(ctx context.Context, k Key, p Patch, actor events.Actor) (_ projections.Context, seq uint64, err error) {
-	ctx, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
 	e, err := s.takeToEdit(ctx, k)
 	if err != nil {
@@ -319,7 +319,7 @@ func (s *Store) Set(ctx context.Context, k Key, p Patch, actor events.Actor) (_ 
 // of the event. The ledger keeps what happened before. A context with nothing to clear
 // gets no event: the position is that of the last event about it, or 0.
 func (s *Store) Clear(ctx context.Context, k Key, actor events.Actor) (_ projections.Context, seq uint64, err error) {
-	ctx, stop := context.WithTimeout(ctx, s.opts.AnswerWait)
+	ctx, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
 	e, err := s.takeToEdit(ctx, k)
 	if err != nil {
