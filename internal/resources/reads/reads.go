@@ -31,10 +31,11 @@ type Options struct {
 	// Patience is how long a read waits for its first permit before it is refused.
 	// Default: 45 s, less than most clients and proxies wait for an answer.
 	Patience time.Duration
-	// Hold is how long a read keeps others from running in its place. After it a
-	// read of another tenant may run beside it. Default: 250 ms.
-	Hold time.Duration
 }
+
+// holdTime is how long a read keeps others from running in its place. After it a read
+// of another tenant may run beside it.
+const holdTime = 250 * time.Millisecond
 
 // maxPause bounds the pause between two reads of a tenant.
 const maxPause = time.Second
@@ -75,9 +76,6 @@ func New(o Options) *Gate {
 	}
 	if o.Patience <= 0 {
 		o.Patience = 45 * time.Second
-	}
-	if o.Hold <= 0 {
-		o.Hold = 250 * time.Millisecond
 	}
 	return &Gate{opts: o, tenants: map[string]*queue{}}
 }
@@ -278,10 +276,10 @@ func (g *Gate) dispatch() {
 		q.busy = true
 		p := w.permit
 		p.held, p.admitted, p.counted, p.since = true, true, true, time.Now()
-		p.timer = time.AfterFunc(g.opts.Hold, func() {
+		p.timer = time.AfterFunc(holdTime, func() {
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			if p.held && time.Since(p.since) >= g.opts.Hold {
+			if p.held && time.Since(p.since) >= holdTime {
 				p.uncount()
 				g.dispatch()
 			}
@@ -345,7 +343,7 @@ func From(ctx context.Context) *Permit {
 }
 
 // Pass lets other reads of the tenant run if the permit that ctx carries is held for
-// Options.Hold or longer. A read that goes through much and writes little calls it
+// holdTime or longer. A read that goes through much and writes little calls it
 // between two pieces.
 func Pass(ctx context.Context) error {
 	p := From(ctx)
@@ -354,7 +352,7 @@ func Pass(ctx context.Context) error {
 	}
 	g := p.gate
 	g.mu.Lock()
-	pass := p.held && g.tenants[p.tenant].waiting.Len() > 0 && time.Since(p.since) >= g.opts.Hold
+	pass := p.held && g.tenants[p.tenant].waiting.Len() > 0 && time.Since(p.since) >= holdTime
 	if pass {
 		p.yield()
 	}
@@ -409,6 +407,6 @@ func Waited(ctx context.Context) {
 	defer p.gate.mu.Unlock()
 	p.since = time.Now()
 	if p.counted {
-		p.timer.Reset(p.gate.opts.Hold) // it looks at since
+		p.timer.Reset(holdTime) // it looks at since
 	}
 }

@@ -199,7 +199,7 @@ func TestWaitedWithPermit(t *testing.T) {
 }
 
 // A read that waited before it computes for long keeps those of other tenants waiting for
-// Options.Hold at most.
+// holdTime at most.
 func TestWaitedReadsLetOthersRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := reads.New(reads.Options{Running: 1})
@@ -243,7 +243,7 @@ func TestLongReadsPass(t *testing.T) {
 			t.Errorf("another read runs after %v", at)
 		}
 		long.Yield()
-		if err := long.Continue(ctx); err != nil { // held for less than Options.Hold
+		if err := long.Continue(ctx); err != nil { // held for less than holdTime
 			t.Fatal(err)
 		}
 		tries := 0
