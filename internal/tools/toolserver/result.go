@@ -42,6 +42,8 @@ func (r Result) Release() {
 const (
 	// maxMessageBytes bounds one message of a server.
 	maxMessageBytes = 16 << 20
+	// maxResultBytes bounds a value.
+	maxResultBytes = 4 << 20
 	// maxKey bounds the name of a member: a script's heap cannot hold longer ones.
 	maxKey = 64 << 10
 	// maxFailure bounds the message of a call that failed, in bytes.

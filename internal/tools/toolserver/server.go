@@ -344,7 +344,7 @@ func (s *server) result(raw []byte) Result {
 	case r.IsError:
 		return Result{Outcome: Failed, Text: []byte(s.scrub.long(failure(r)))}
 	}
-	text, err := value(r, s.opts.MaxResultBytes)
+	text, err := value(r, maxResultBytes)
 	if err != nil {
 		return Result{Outcome: Failed, Text: []byte(err.Error())}
 	}

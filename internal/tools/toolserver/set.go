@@ -21,8 +21,6 @@ type Options struct {
 	ListWait time.Duration
 	// CallTimeout bounds one call where Config.Timeout does not; 60 s.
 	CallTimeout time.Duration
-	// MaxResultBytes bounds a value; 4 MiB, at most 16.
-	MaxResultBytes int
 	// Backoff is how long a server that failed is left alone, doubled with each
 	// failure in a row up to 32 times; 1 s.
 	Backoff time.Duration
@@ -38,7 +36,6 @@ func (o Options) withDefaults() Options {
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 30*time.Second)
 	o.ListWait = cmp.Or(o.ListWait, 5*time.Second)
 	o.CallTimeout = cmp.Or(o.CallTimeout, time.Minute)
-	o.MaxResultBytes = min(cmp.Or(o.MaxResultBytes, 4<<20), maxMessageBytes)
 	o.Backoff = cmp.Or(o.Backoff, time.Second)
 	o.Version = cmp.Or(o.Version, "devel")
 	if o.Logger == nil {
