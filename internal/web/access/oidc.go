@@ -31,9 +31,6 @@ type OIDCOptions struct {
 	ScopeClaim string
 	// BareScopes believes the scopes sign and admin also without the prefix daybook:.
 	BareScopes bool
-	// Client fetches the issuer's keys; default one with short time limits that
-	// follows no redirect.
-	Client *http.Client
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Logger gets news of the issuer; default slog.Default.
@@ -77,13 +74,12 @@ func NewIssuer(o OIDCOptions) (*Issuer, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if o.Client == nil {
-		o.Client = &http.Client{Timeout: fetchTimeout}
+	client := &http.Client{
+		Timeout: fetchTimeout,
+		// Where a redirect leads is not checked.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	// Where a redirect leads was checked by nobody.
-	client := *o.Client
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	k := &keys{issuer: o.Issuer, client: &client, now: o.Now, log: o.Logger, patience: keyWait}
+	k := &keys{issuer: o.Issuer, client: client, now: o.Now, log: o.Logger, patience: keyWait}
 	return &Issuer{opts: o, keys: k}, nil
 }
 
