@@ -31,7 +31,7 @@ func newClient(o Options) *http.Client {
 		Transport: &http.Transport{
 			Proxy:                  nil, // a proxy would dial in our place, unchecked
 			DialContext:            dialer.DialContext,
-			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs},
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    dialTimeout,
 			MaxIdleConns:           1,
 			MaxConnsPerHost:        1,

@@ -3,7 +3,6 @@ package webhook
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"errors"
 	"log/slog"
 	"strconv"
@@ -60,8 +59,6 @@ type Options struct {
 	// AllowPrivate lets deliveries go to this machine and private networks, and
 	// over plain HTTP.
 	AllowPrivate bool
-	// RootCAs are trusted instead of the system's, if set.
-	RootCAs *x509.CertPool
 	// Timeout bounds one attempt, from dialling to the end of the answer; default
 	// 20 s.
 	Timeout time.Duration
