@@ -104,7 +104,7 @@ func BenchmarkHash(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	tree := audit.NewTree(b.TempDir())
+	tree := audit.NewFileTree(b.TempDir())
 	b.ReportAllocs()
 	before, i := cpuTime(b), 0
 	for b.Loop() {

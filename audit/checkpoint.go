@@ -22,16 +22,16 @@ type Checkpoint struct {
 	Note []byte
 }
 
-// maxNoteBytes bounds a checkpoint that is read.
-const maxNoteBytes = 64 << 10
+// MaxNoteBytes bounds a checkpoint that is read.
+const MaxNoteBytes = 64 << 10
 
 // text is the part that is signed (C2SP tlog-checkpoint).
 func (c Checkpoint) text() string {
 	return fmt.Sprintf("%s\n%d\n%s\n", c.Origin, c.Size, base64.StdEncoding.EncodeToString(c.Root[:]))
 }
 
-// sign makes the note.
-func (c Checkpoint) sign(signer note.Signer) (Checkpoint, error) {
+// Sign makes the note.
+func (c Checkpoint) Sign(signer note.Signer) (Checkpoint, error) {
 	signed, err := note.Sign(&note.Note{Text: c.text()}, signer)
 	if err != nil {
 		return c, fmt.Errorf("sign a checkpoint: %w", err)
@@ -43,7 +43,7 @@ func (c Checkpoint) sign(signer note.Signer) (Checkpoint, error) {
 // ParseCheckpoint reads a signed note without checking its signatures. Lines
 // after the third of its text are allowed and ignored.
 func ParseCheckpoint(signed []byte) (Checkpoint, error) {
-	if len(signed) > maxNoteBytes {
+	if len(signed) > MaxNoteBytes {
 		return Checkpoint{}, fmt.Errorf("a checkpoint of %d bytes is longer than any", len(signed))
 	}
 	text, _, ok := bytes.Cut(signed, []byte("\n\n"))
@@ -63,15 +63,15 @@ func parseText(text string, signed []byte) (Checkpoint, error) {
 	if err != nil || strconv.FormatUint(size, 10) != lines[1] {
 		return Checkpoint{}, fmt.Errorf("the size %q of a checkpoint is not a decimal number", lines[1])
 	}
-	root, err := decodeHash(lines[2])
+	root, err := DecodeHash(lines[2])
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("the tree hash of a checkpoint: %w", err)
 	}
 	return Checkpoint{Origin: lines[0], Size: size, Root: root, Note: signed}, nil
 }
 
-// decodeHash reads a hash in base64, in the one way of writing it.
-func decodeHash(s string) (h Hash, err error) {
+// DecodeHash reads a hash in base64, in the one way of writing it.
+func DecodeHash(s string) (h Hash, err error) {
 	raw, err := base64.StdEncoding.Strict().DecodeString(s)
 	if err != nil || len(raw) != len(h) || len(s) != base64.StdEncoding.EncodedLen(len(h)) {
 		return h, fmt.Errorf("%.64q is not the base64 of 32 bytes", s)
@@ -80,8 +80,8 @@ func decodeHash(s string) (h Hash, err error) {
 	return h, nil
 }
 
-// encodeHash writes a hash in base64.
-func encodeHash(h Hash) string { return base64.StdEncoding.EncodeToString(h[:]) }
+// EncodeHash writes a hash in base64.
+func EncodeHash(h Hash) string { return base64.StdEncoding.EncodeToString(h[:]) }
 
 // ErrUnknownKey is returned for a checkpoint that none of the given keys signed.
 var ErrUnknownKey = errors.New("it is signed by none of the keys given")

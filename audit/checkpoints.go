@@ -51,7 +51,7 @@ func lastCheckpoint(dir string, vkeys []string) (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	raw, err := io.ReadAll(io.NewSectionReader(f, max(0, end-maxNoteBytes), maxNoteBytes))
+	raw, err := io.ReadAll(io.NewSectionReader(f, max(0, end-MaxNoteBytes), MaxNoteBytes))
 	if err != nil {
 		return Checkpoint{}, err
 	}

@@ -38,21 +38,21 @@ func readDurable(dir string) (d durable, err error) {
 	if d.real > d.size {
 		return d, fmt.Errorf("%s is malformed", path)
 	}
-	if d.root, err = decodeHash(lines[3]); err != nil {
+	if d.root, err = DecodeHash(lines[3]); err != nil {
 		return d, fmt.Errorf("%s: %w", path, err)
 	}
 	return d, nil
 }
 
 func writeDurable(dir string, d durable, sync bool) error {
-	text := fmt.Sprintf("%s\n%d\n%d\n%s\n", durableVersion, d.size, d.real, encodeHash(d.root))
+	text := fmt.Sprintf("%s\n%d\n%d\n%s\n", durableVersion, d.size, d.real, EncodeHash(d.root))
 	return replaceFile(filepath.Join(dir, fileDurable), []byte(text), 0o644, sync)
 }
 
 // makeDurable brings the tree's files to disk, then the note that they are.
 func (l *Log) makeDurable() error {
 	l.mu.Lock()
-	size, real, root := l.tree.size, l.real, l.tree.root()
+	size, real, root := l.tree.size, l.real, l.tree.Root()
 	if size == l.durable || len(l.confirm) > 0 {
 		l.mu.Unlock()
 		return nil

@@ -81,7 +81,7 @@ var errNoMatch = errors.New("no recorded event matches, so nothing is exported; 
 // discard removes the files of an export without events: there is nothing to resume.
 func (x *export) discard() error {
 	var errs []error
-	for _, name := range []string{exportUnfinished, exportCheckpoint, exportEvents, exportProofs} {
+	for _, name := range []string{UnfinishedFile, CheckpointFile, EventsFile, ProofsFile} {
 		if err := os.Remove(x.path(name)); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
@@ -94,7 +94,7 @@ type export struct {
 	opts     ExportOptions
 	src      Source
 	c        Checkpoint
-	manifest manifest
+	manifest Manifest
 	complete bool
 	done     Exported
 }
@@ -105,7 +105,7 @@ func (x *export) path(name ...string) string {
 
 // begin makes the directory, or finds what to go on with.
 func (x *export) begin(ctx context.Context) error {
-	unfinished, err := os.ReadFile(x.path(exportUnfinished))
+	unfinished, err := os.ReadFile(x.path(UnfinishedFile))
 	switch {
 	case err == nil && !x.opts.Resume:
 		return &DirError{errors.New("there is an unfinished export in it; go on with --resume, or remove it")}
@@ -142,53 +142,53 @@ func (x *export) begin(ctx context.Context) error {
 	if signed.Tenant != "" {
 		s.Tenant = signed.Tenant
 	}
-	if s, err = s.left(signed.Removed); err != nil {
+	if s, err = s.SkipRemoved(signed.Removed); err != nil {
 		return err
 	}
-	if s, err = s.resolve(x.c.Size); err != nil {
+	if s, err = s.Resolve(x.c.Size); err != nil {
 		return err
 	}
 	for _, r := range signed.Lost {
-		if s.whole() && r.From <= s.To && r.To >= s.From && r.NamedAt > s.To {
+		if s.IsUnfiltered() && r.From <= s.To && r.To >= s.From && r.NamedAt > s.To {
 			return fmt.Errorf("positions %d to %d were lost, which event %d says: export up to that one at least", r.From, r.To, r.NamedAt)
 		}
 	}
-	x.manifest = manifest{origin: x.c.Origin, vkeys: signed.VKeys, size: x.c.Size, root: x.c.Root, selection: s, blobs: x.opts.Blobs}
-	x.complete = s.complete(x.c.Size)
+	x.manifest = Manifest{Origin: x.c.Origin, VKeys: signed.VKeys, Size: x.c.Size, Root: x.c.Root, Selection: s, Blobs: x.opts.Blobs}
+	x.complete = s.IsComplete(x.c.Size)
 	if err := os.MkdirAll(x.opts.Dir, 0o755); err != nil {
 		return &DirError{err}
 	}
-	if err := replaceFile(x.path(exportCheckpoint), x.c.Note, 0o644, false); err != nil {
+	if err := replaceFile(x.path(CheckpointFile), x.c.Note, 0o644, false); err != nil {
 		return err
 	}
-	return replaceFile(x.path(exportUnfinished), x.manifest.encode(), 0o644, false)
+	return replaceFile(x.path(UnfinishedFile), x.manifest.Encode(), 0o644, false)
 }
 
 // resume takes up an unfinished export of the same selection.
 func (x *export) resume(raw []byte) error {
 	var err error
-	if x.manifest, err = parseManifest(raw); err != nil {
+	if x.manifest, err = ParseManifest(raw); err != nil {
 		return err
 	}
-	note, err := os.ReadFile(x.path(exportCheckpoint))
+	note, err := os.ReadFile(x.path(CheckpointFile))
 	if err != nil {
 		return err
 	}
-	if x.c, err = OpenCheckpoint(note, x.manifest.vkeys...); err != nil {
+	if x.c, err = OpenCheckpoint(note, x.manifest.VKeys...); err != nil {
 		return err
 	}
-	want, err := x.opts.Selection.resolve(x.c.Size)
+	want, err := x.opts.Selection.Resolve(x.c.Size)
 	if err != nil {
 		return err
 	}
 	if want.Tenant == "" {
-		want.Tenant = x.manifest.selection.Tenant
+		want.Tenant = x.manifest.Selection.Tenant
 	}
-	if want != x.manifest.selection || x.opts.Blobs != x.manifest.blobs {
+	if want != x.manifest.Selection || x.opts.Blobs != x.manifest.Blobs {
 		return &DirError{errors.New("the unfinished export is of another selection; give the same flags as at its start")}
 	}
 	x.done.Resumed = true
-	x.complete = want.complete(x.c.Size)
+	x.complete = want.IsComplete(x.c.Size)
 	return nil
 }
 
@@ -198,19 +198,19 @@ func (x *export) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lines, err := openLines(x.path(exportEvents))
+	lines, err := openLines(x.path(EventsFile))
 	if err != nil {
 		return err
 	}
 	defer lines.file.Close()
 	var proofs *lineFile
 	if !x.complete {
-		if proofs, err = openLines(x.path(exportProofs)); err != nil {
+		if proofs, err = openLines(x.path(ProofsFile)); err != nil {
 			return err
 		}
 		defer proofs.file.Close()
 	}
-	s := x.manifest.selection
+	s := x.manifest.Selection
 	seen := 0
 	err = x.src.Lines(ctx, x.c, s, after, func(line, proof []byte) error {
 		if seen++; x.opts.Progress != nil && seen%readAtOnce == 0 {
@@ -258,15 +258,15 @@ func (l *lineFile) close() error { return errors.Join(l.w.Flush(), l.file.Close(
 func (x *export) cut() (after uint64, err error) {
 	proven := int64(-1)
 	if !x.complete {
-		if proven, err = countLines(x.path(exportProofs)); err != nil {
+		if proven, err = countLines(x.path(ProofsFile)); err != nil {
 			return 0, err
 		}
 	}
-	kept, after, err := cutLines(x.path(exportEvents), proven)
+	kept, after, err := cutLines(x.path(EventsFile), proven)
 	if err != nil || x.complete {
 		return after, err
 	}
-	_, _, err = cutLines(x.path(exportProofs), kept)
+	_, _, err = cutLines(x.path(ProofsFile), kept)
 	return after, err
 }
 
@@ -304,7 +304,7 @@ func cutLines(path string, most int64) (kept int64, last uint64, err error) {
 var errEnough = errors.New("enough")
 
 // maxLineBytes bounds a line: an event in base64 and its headers.
-const maxLineBytes = events.MaxEventBytes*4/3 + 2*maxRecordBytes*6
+const maxLineBytes = events.MaxEventBytes*4/3 + 2*MaxRecordBytes*6
 
 // eachLine calls fn with every line of a file that has an end; a missing file has
 // none.
@@ -338,8 +338,8 @@ func (x *export) end(ctx context.Context) error {
 	named := newRules(&Report{}, true)
 	var real extremes
 	var lost events.Lost
-	err := eachLine(x.path(exportEvents), func(line []byte) error {
-		x.manifest.events++
+	err := eachLine(x.path(EventsFile), func(line []byte) error {
+		x.manifest.Events++
 		m, err := ParseLine(line)
 		if err != nil {
 			return err
@@ -360,13 +360,13 @@ func (x *export) end(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if x.manifest.events == 0 {
+	if x.manifest.Events == 0 {
 		return errNoMatch
 	}
-	x.manifest.selection = real.tighten(x.manifest.selection, lost)
-	names := []string{exportCheckpoint, exportEvents}
+	x.manifest.Selection = real.tighten(x.manifest.Selection, lost)
+	names := []string{CheckpointFile, EventsFile}
 	if !x.complete {
-		names = append(names, exportProofs)
+		names = append(names, ProofsFile)
 	}
 	fetched := map[string]bool{} // two tenants may have the same
 	for b := range named.blobs {
@@ -379,29 +379,29 @@ func (x *export) end(ctx context.Context) error {
 		fetched[b.file()] = true
 	}
 	blobs := slices.Sorted(maps.Keys(fetched))
-	x.manifest.files = nil
+	x.manifest.Files = nil
 	for _, name := range append(names, blobs...) {
 		f, err := hashFile(x.opts.Dir, name)
 		if err != nil {
 			return err
 		}
-		x.manifest.files = append(x.manifest.files, f)
+		x.manifest.Files = append(x.manifest.Files, f)
 		x.done.Bytes += f.Bytes
 	}
-	if err := replaceFile(x.path(exportManifest), x.manifest.encode(), 0o644, true); err != nil {
+	if err := replaceFile(x.path(ManifestFile), x.manifest.Encode(), 0o644, true); err != nil {
 		return err
 	}
-	x.done.Dir, x.done.Events, x.done.Blobs, x.done.Complete = x.opts.Dir, x.manifest.events, len(blobs), x.complete
-	x.done.Size, x.done.Root, x.done.Selection, x.done.Checkpoint = x.c.Size, encodeHash(x.c.Root), x.manifest.selection, x.c.Note
-	return os.Remove(x.path(exportUnfinished))
+	x.done.Dir, x.done.Events, x.done.Blobs, x.done.Complete = x.opts.Dir, x.manifest.Events, len(blobs), x.complete
+	x.done.Size, x.done.Root, x.done.Selection, x.done.Checkpoint = x.c.Size, EncodeHash(x.c.Root), x.manifest.Selection, x.c.Note
+	return os.Remove(x.path(UnfinishedFile))
 }
 
 // file is the name of a blob's file in an export.
 func (b Blob) file() string {
 	if b.Heap {
-		return exportBlobs + "/heap-" + b.SHA256
+		return BlobsDir + "/heap-" + b.SHA256
 	}
-	return exportBlobs + "/text-" + b.SHA256
+	return BlobsDir + "/text-" + b.SHA256
 }
 
 // fetch brings a blob, unless it is there.
@@ -424,16 +424,16 @@ func (x *export) fetch(ctx context.Context, b Blob) error {
 }
 
 // hashFile describes a file of an export.
-func hashFile(dir, name string) (exportFile, error) {
+func hashFile(dir, name string) (ExportFile, error) {
 	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
 	if err != nil {
-		return exportFile{}, err
+		return ExportFile{}, err
 	}
 	defer f.Close()
 	h := sha256.New()
 	n, err := io.Copy(h, f)
 	if err != nil {
-		return exportFile{}, err
+		return ExportFile{}, err
 	}
-	return exportFile{Name: name, Bytes: uint64(n), SHA256: hex.EncodeToString(h.Sum(nil))}, nil
+	return ExportFile{Name: name, Bytes: uint64(n), SHA256: hex.EncodeToString(h.Sum(nil))}, nil
 }

@@ -6,57 +6,45 @@ import "time"
 // was out of something. It MUST be called before Run.
 func (l *Log) SetExhaustedPause(d time.Duration) { l.exhaustedPause = d }
 
-// Tree is the tree of a Log, for comparing it with a reference.
-type Tree struct {
-	*tree
+// FileTree is the tree of a Log and its files, for comparing it with a reference.
+type FileTree struct {
+	*Tree
 	files *tileFiles
 }
 
-// NewTree makes an empty one that keeps its files in dir.
-func NewTree(dir string) *Tree {
+// NewFileTree makes an empty one that keeps its files in dir.
+func NewFileTree(dir string) *FileTree {
 	files := &tileFiles{dir: dir}
-	return &Tree{&tree{kept: files}, files}
+	return &FileTree{&Tree{kept: files}, files}
 }
 
-// LoadTree takes up one of some size from its files.
-func LoadTree(dir string, n uint64) (*Tree, error) {
+// LoadFileTree takes up one of some size from its files.
+func LoadFileTree(dir string, n uint64) (*FileTree, error) {
 	files := &tileFiles{dir: dir}
 	t, err := files.load(n)
-	return &Tree{t, files}, err
+	return &FileTree{t, files}, err
 }
 
-// Add appends a leaf.
-func (t *Tree) Add(h Hash) error { return t.add(h) }
-
-// Root is the tree hash.
-func (t *Tree) Root() Hash { return t.root() }
-
-// RootAt is the hash it had at some size.
-func (t *Tree) RootAt(size uint64) (Hash, error) { return t.rootAt(size) }
-
-// Read returns a tile.
-func (t *Tree) Read(tile Tile) ([]byte, error) { return t.read(tile) }
-
 // Save writes the tiles that are not full.
-func (t *Tree) Save() error { return t.files.save(t.tree) }
+func (t *FileTree) Save() error { return t.files.save(t.Tree) }
 
 // SplitNotes finds the notes in a file of checkpoints.
 var SplitNotes = splitNotes
 
 // RewriteManifest reads a manifest and writes it again.
 func RewriteManifest(raw []byte) ([]byte, error) {
-	m, err := parseManifest(raw)
+	m, err := ParseManifest(raw)
 	if err != nil {
 		return nil, err
 	}
-	return m.encode(), nil
+	return m.Encode(), nil
 }
 
 // RewriteProof reads the line of a proof and writes it again.
 func RewriteProof(line []byte) ([]byte, error) {
-	seq, hashes, err := parseProof(line)
+	seq, hashes, err := ParseProof(line)
 	if err != nil {
 		return nil, err
 	}
-	return appendProof(nil, seq, hashes), nil
+	return AppendProof(nil, seq, hashes), nil
 }

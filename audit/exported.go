@@ -10,7 +10,7 @@ import (
 // ExportedEvents calls fn with every event of an export, in order, as it was
 // stored. It proves nothing: that is VerifyExport's.
 func ExportedEvents(dir string, fn func(events.Stored) error) error {
-	path := filepath.Join(dir, exportEvents)
+	path := filepath.Join(dir, EventsFile)
 	err := eachLine(path, func(line []byte) error {
 		m, err := ParseLine(line)
 		if err != nil {

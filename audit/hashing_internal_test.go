@@ -18,18 +18,18 @@ func TestProofWhileTheTreeIsComputed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := &tree{kept: log.tree.kept}
+	other := &Tree{kept: log.tree.kept}
 	for i := range 5 {
-		if err := other.add(Hash{byte(i)}); err != nil {
+		if err := other.Add(Hash{byte(i)}); err != nil {
 			t.Fatal(err)
 		}
 		if i < 2 {
-			if err := log.tree.add(Hash{byte(i)}); err != nil {
+			if err := log.tree.Add(Hash{byte(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	c := Checkpoint{Origin: log.keys.Origin, Size: other.size, Root: other.root()}
+	c := Checkpoint{Origin: log.keys.Origin, Size: other.size, Root: other.Root()}
 	_, err = log.Prover(c).Inclusion(1, c.Size)
 	if !errors.Is(err, ErrHashing) || errors.Is(err, events.ErrDamaged) {
 		t.Errorf("a proof that is ahead of the tree: %v", err)
@@ -38,7 +38,7 @@ func TestProofWhileTheTreeIsComputed(t *testing.T) {
 	p := log.Prover(c)
 	p.reader = readThen{p.reader, func() {
 		for i := 2; i < 5; i++ {
-			if err := log.tree.add(Hash{byte(i)}); err != nil {
+			if err := log.tree.Add(Hash{byte(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}

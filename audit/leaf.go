@@ -19,8 +19,8 @@ type Hash = tlog.Hash
 // recordVersion is the first line of every record.
 const recordVersion = "daybook-event-v1"
 
-// maxRecordBytes bounds a record, so that it fits an entry of a bundle.
-const maxRecordBytes = 1<<16 - 1
+// MaxRecordBytes bounds a record, so that it fits an entry of a bundle.
+const MaxRecordBytes = 1<<16 - 1
 
 // delivery are the headers that describe how a message came and not what is
 // stored: servers add them to what they deliver, republish or copy.
@@ -70,8 +70,8 @@ func AppendRecord(dst []byte, m events.Stored) ([]byte, error) {
 	if !utf8.Valid(dst[begin:]) {
 		return dst, fmt.Errorf("position %d: its subject or headers are not text", m.Seq)
 	}
-	if len(dst)-begin > maxRecordBytes {
-		return dst, fmt.Errorf("position %d: its subject and headers are longer than %d bytes", m.Seq, maxRecordBytes)
+	if len(dst)-begin > MaxRecordBytes {
+		return dst, fmt.Errorf("position %d: its subject and headers are longer than %d bytes", m.Seq, MaxRecordBytes)
 	}
 	return dst, nil
 }
@@ -141,12 +141,12 @@ func trim(value string) string {
 // LeafHash is the hash of an event's leaf: SHA-256 over a zero byte and the
 // record.
 func LeafHash(m events.Stored) (Hash, error) {
-	h, _, err := leafHash(make([]byte, 0, 1<<10), m)
+	h, _, err := HashLeaf(make([]byte, 0, 1<<10), m)
 	return h, err
 }
 
-// leafHash is LeafHash with a buffer to be used again.
-func leafHash(buf []byte, m events.Stored) (Hash, []byte, error) {
+// HashLeaf is LeafHash with a buffer to be used again.
+func HashLeaf(buf []byte, m events.Stored) (Hash, []byte, error) {
 	buf, err := AppendRecord(append(buf[:0], 0), m)
 	if err != nil {
 		return Hash{}, buf, err

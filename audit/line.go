@@ -191,8 +191,8 @@ func splitLine(line []byte) (head, body []byte, err error) {
 	return line[:i], body, nil
 }
 
-// appendProof appends the line of a proof, without a line end.
-func appendProof(dst []byte, seq uint64, hashes []Hash) []byte {
+// AppendProof appends the line of a proof, without a line end.
+func AppendProof(dst []byte, seq uint64, hashes []Hash) []byte {
 	dst = append(dst, `{"sequence":"`...)
 	dst = strconv.AppendUint(dst, seq, 10)
 	dst = append(dst, `","hashes":[`...)
@@ -207,9 +207,9 @@ func appendProof(dst []byte, seq uint64, hashes []Hash) []byte {
 	return append(dst, "]}"...)
 }
 
-// parseProof reads the line of a proof, which must be written as appendProof
+// ParseProof reads the line of a proof, which must be written as AppendProof
 // writes it.
-func parseProof(line []byte) (seq uint64, hashes []Hash, err error) {
+func ParseProof(line []byte) (seq uint64, hashes []Hash, err error) {
 	var p struct {
 		Sequence string   `json:"sequence"`
 		Hashes   []string `json:"hashes"`
@@ -221,13 +221,13 @@ func parseProof(line []byte) (seq uint64, hashes []Hash, err error) {
 		return 0, nil, fmt.Errorf("%.40q is not the proof of an event", line)
 	}
 	for _, s := range p.Hashes {
-		h, err := decodeHash(s)
+		h, err := DecodeHash(s)
 		if err != nil {
 			return 0, nil, fmt.Errorf("the proof of event %d: %w", seq, err)
 		}
 		hashes = append(hashes, h)
 	}
-	if !bytes.Equal(appendProof(nil, seq, hashes), line) {
+	if !bytes.Equal(AppendProof(nil, seq, hashes), line) {
 		return 0, nil, fmt.Errorf("the proof of event %d is not written as an export writes it", seq)
 	}
 	return seq, hashes, nil

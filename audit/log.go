@@ -74,7 +74,7 @@ type Log struct {
 	keeping sync.Mutex // of the file of checkpoints
 
 	mu   sync.Mutex
-	tree *tree
+	tree *Tree
 	file *tileFiles
 	// confirm are the leaves on file behind the last full tile: the first ones
 	// that are read must be equal.
@@ -125,14 +125,14 @@ func (l *Log) load() {
 	if err == nil {
 		l.tree, err = l.file.load(d.size)
 	}
-	if err == nil && l.tree.root() != d.root {
+	if err == nil && l.tree.Root() != d.root {
 		err = errors.New("its files do not have the hash on record")
 	}
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
 			l.log.Warn("the tree of hashes is computed anew", "err", err)
 		}
-		l.tree = &tree{kept: l.file}
+		l.tree = &Tree{kept: l.file}
 		return
 	}
 	l.durable, l.real = d.size, d.real
@@ -218,7 +218,7 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 	var buf []byte
 	for i := range batch {
 		var err error
-		if leaves[i], buf, err = leafHash(buf, batch[i]); err != nil {
+		if leaves[i], buf, err = HashLeaf(buf, batch[i]); err != nil {
 			return fmt.Errorf("%w: %w", events.ErrDamaged, err)
 		}
 	}
@@ -237,22 +237,22 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 			continue
 		}
 		if m.Seq != l.tree.size+1 {
-			if err := fillHole(l.tree, m); err != nil {
+			if err := AddHoleLeaves(l.tree, m); err != nil {
 				return err
 			}
 		}
-		if claims(m) { // before the leaf: what fails here for lack of something is done again
+		if HoldsCheckpoint(m) { // before the leaf: what fails here for lack of something is done again
 			if err := l.passed(m); err != nil {
 				return err
 			}
 		}
-		if err := l.tree.add(leaves[i]); err != nil {
+		if err := l.tree.Add(leaves[i]); err != nil {
 			return err
 		}
-		if l.tree.size == l.latest.Size && l.tree.root() != l.latest.Root && !incomparable(lost, l.tree.size) {
-			return disagrees(l.latest, l.tree.root())
+		if l.tree.size == l.latest.Size && l.tree.Root() != l.latest.Root && !IsIncomparable(lost, l.tree.size) {
+			return disagrees(l.latest, l.tree.Root())
 		}
-		if !isCheckpoint(m) {
+		if !IsCheckpoint(m) {
 			l.real = m.Seq
 		}
 	}
@@ -282,7 +282,7 @@ func (l *Log) Lost() events.Lost {
 // held.
 func (l *Log) cross(m events.Stored, lost events.Lost) error {
 	at := l.tree.size - uint64(len(l.confirm))
-	if gone := min(l.removed().UpTo(), m.Seq-1); at < gone {
+	if gone := min(l.Removed().UpTo(), m.Seq-1); at < gone {
 		if gone-at > uint64(len(l.confirm)) {
 			return fmt.Errorf("%w: the hashes of events %d to %d are missing, which were removed with their volume; restore the directory %s from a copy", events.ErrDamaged, l.tree.size+1, gone, l.opts.Dir)
 		}
@@ -294,18 +294,18 @@ func (l *Log) cross(m events.Stored, lost events.Lost) error {
 	}
 	known := min(m.Seq-1-at, uint64(len(l.confirm)))
 	l.confirm = l.confirm[known:]
-	return addLost(l.tree, lost, m.Seq-1, nil)
+	return AddLost(l.tree, lost, m.Seq-1, nil)
 }
 
-// isCheckpoint reports whether a message is a checkpoint of the ledger.
-func isCheckpoint(m events.Stored) bool {
-	return hasType(m, events.TypeLedgerCheckpointed)
+// IsCheckpoint reports whether a message is a checkpoint of the ledger.
+func IsCheckpoint(m events.Stored) bool {
+	return HasType(m, events.TypeLedgerCheckpointed)
 }
 
 // passed compares a checkpoint on record with the events before it. It is called
 // with mu held.
 func (l *Log) passed(m events.Stored) error {
-	c, err := recorded(m)
+	c, err := CheckpointIn(m)
 	if err != nil {
 		return err
 	}
@@ -315,10 +315,10 @@ func (l *Log) passed(m events.Stored) error {
 	if c.Size >= m.Seq {
 		return fmt.Errorf("%w: the checkpoint at position %d covers %d events", events.ErrDamaged, m.Seq, c.Size)
 	}
-	if incomparable(l.Lost(), c.Size) {
+	if IsIncomparable(l.Lost(), c.Size) {
 		return nil
 	}
-	root, err := l.tree.rootAt(c.Size)
+	root, err := l.tree.RootAt(c.Size)
 	if err != nil {
 		return fmt.Errorf("read the tree: %w", err)
 	}
@@ -336,9 +336,9 @@ func (l *Log) passed(m events.Stored) error {
 	return nil
 }
 
-// recorded reads the checkpoint that an event records. Its Note is nil where the
+// CheckpointIn reads the checkpoint that an event records. Its Note is nil where the
 // sealing of a volume has none.
-func recorded(m events.Stored) (Checkpoint, error) {
+func CheckpointIn(m events.Stored) (Checkpoint, error) {
 	e, err := events.Decode(m.Seq, m.Message())
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("%w: %w", events.ErrDamaged, err)
@@ -359,7 +359,7 @@ func recorded(m events.Stored) (Checkpoint, error) {
 	if err != nil {
 		return c, fmt.Errorf("%w: event %d: %w", events.ErrDamaged, m.Seq, err)
 	}
-	if c.Origin != d.Origin || c.Size != d.Size || encodeHash(c.Root) != d.RootHash {
+	if c.Origin != d.Origin || c.Size != d.Size || EncodeHash(c.Root) != d.RootHash {
 		return c, fmt.Errorf("%w: event %d says something else than the checkpoint it holds", events.ErrDamaged, m.Seq)
 	}
 	return c, nil
@@ -367,17 +367,17 @@ func recorded(m events.Stored) (Checkpoint, error) {
 
 func disagrees(c Checkpoint, root Hash) error {
 	return fmt.Errorf("%w: a checkpoint of %s says that the first %d events have the tree hash %s, those on record have %s",
-		events.ErrDamaged, c.Origin, c.Size, encodeHash(c.Root), encodeHash(root))
+		events.ErrDamaged, c.Origin, c.Size, EncodeHash(c.Root), EncodeHash(root))
 }
 
 // agrees compares a checkpoint with the tree, if that has come so far.
 func (l *Log) agrees(c Checkpoint) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.Note == nil || c.Size > l.tree.size || incomparable(l.Lost(), c.Size) {
+	if c.Note == nil || c.Size > l.tree.size || IsIncomparable(l.Lost(), c.Size) {
 		return nil
 	}
-	root, err := l.tree.rootAt(c.Size)
+	root, err := l.tree.RootAt(c.Size)
 	if err != nil {
 		return fmt.Errorf("read the tree: %w", err)
 	}

@@ -11,21 +11,21 @@ import (
 	"daybook/events"
 )
 
-// addTile appends the leaves of a full tile, of which only the hash over all of
+// AddTile appends the leaves of a full tile, of which only the hash over all of
 // them is known.
-func (t *tree) addTile(hash Hash) error {
-	if t.size%tileWidth != 0 {
+func (t *Tree) AddTile(hash Hash) error {
+	if t.size%TileWidth != 0 {
 		return fmt.Errorf("a tile cannot begin at leaf %d", t.size)
 	}
 	if len(t.edge) == 0 {
-		t.edge = append(t.edge, make([]Hash, 0, tileWidth))
+		t.edge = append(t.edge, make([]Hash, 0, TileWidth))
 	}
 	return t.addAt(1, hash)
 }
 
-// addLost appends the leaves of positions that are on record as lost, up to one,
+// AddLost appends the leaves of positions that are on record as lost, up to one,
 // and calls passed after each that it appended.
-func addLost(t *tree, lost events.Lost, to uint64, passed func()) error {
+func AddLost(t *Tree, lost events.Lost, to uint64, passed func()) error {
 	for t.size < to {
 		r, in := lost.At(t.size + 1)
 		if !in || r.From != t.size+1 {
@@ -35,11 +35,11 @@ func addLost(t *tree, lost events.Lost, to uint64, passed func()) error {
 			var err error
 			switch {
 			case to > from:
-				err = t.addTile(Hash(hash))
+				err = t.AddTile(Hash(hash))
 			case hash != nil:
-				err = t.add(Hash(hash))
+				err = t.Add(Hash(hash))
 			default:
-				err = t.add(HoleHash(from))
+				err = t.Add(HoleHash(from))
 			}
 			if err == nil && passed != nil {
 				passed()
@@ -53,9 +53,9 @@ func addLost(t *tree, lost events.Lost, to uint64, passed func()) error {
 	return nil
 }
 
-// incomparable reports whether the tree hash of a size cannot be computed any
+// IsIncomparable reports whether the tree hash of a size cannot be computed any
 // more, because leaves of events that are lost are not known, or not one by one.
-func incomparable(lost events.Lost, size uint64) bool {
+func IsIncomparable(lost events.Lost, size uint64) bool {
 	return slices.ContainsFunc(lost, func(r events.LostRange) bool {
 		if len(r.Hashes) == 0 {
 			return r.From <= size && size < r.NamedAt
@@ -68,7 +68,7 @@ func incomparable(lost events.Lost, size uint64) bool {
 // line but the opening of a volume because of damage.
 func lostIn(line []byte) events.Lost {
 	m, err := ParseLine(line)
-	if err != nil || !hasType(m, events.TypeLedgerVolumeOpened) {
+	if err != nil || !HasType(m, events.TypeLedgerVolumeOpened) {
 		return nil
 	}
 	var d events.LedgerVolumeOpened
@@ -123,10 +123,10 @@ func (k *Known) Leaf(position uint64) (Hash, bool) {
 	if position == 0 || position > k.size {
 		return Hash{}, false
 	}
-	tile := (position - 1) / tileWidth
+	tile := (position - 1) / TileWidth
 	if k.leaves == nil || k.tile != tile {
-		first := tile * tileWidth
-		indexes := make([]int64, min(tileWidth, k.size-first))
+		first := tile * TileWidth
+		indexes := make([]int64, min(TileWidth, k.size-first))
 		for i := range indexes {
 			indexes[i] = tlog.StoredHashIndex(0, int64(first)+int64(i))
 		}
@@ -136,7 +136,7 @@ func (k *Known) Leaf(position uint64) (Hash, bool) {
 		}
 		k.tile, k.leaves = tile, leaves
 	}
-	i := (position - 1) % tileWidth
+	i := (position - 1) % TileWidth
 	if i >= uint64(len(k.leaves)) {
 		return Hash{}, false
 	}
@@ -145,10 +145,10 @@ func (k *Known) Leaf(position uint64) (Hash, bool) {
 
 // over is the hash over a full tile of leaves, by the position of its first.
 func (k *Known) over(first uint64) (Hash, bool) {
-	if first+tileWidth-1 > k.size {
+	if first+TileWidth-1 > k.size {
 		return Hash{}, false
 	}
-	hashes, err := k.reader.ReadHashes([]int64{tlog.StoredHashIndex(tileHeight, int64((first-1)/tileWidth))})
+	hashes, err := k.reader.ReadHashes([]int64{tlog.StoredHashIndex(TileHeight, int64((first-1)/TileWidth))})
 	if err != nil {
 		return Hash{}, false
 	}
@@ -175,21 +175,21 @@ func (k *Known) Ranges(from, to, namedAt uint64, budget *int) events.Lost {
 	}
 	end := min(to, k.size)
 	for at := from; at <= end; {
-		first := (at-1)/tileWidth*tileWidth + 1
-		full := first >= from && first+tileWidth-1 <= end
+		first := (at-1)/TileWidth*TileWidth + 1
+		full := first >= from && first+TileWidth-1 <= end
 		var hash Hash
 		var known bool
 		last := at
 		switch {
 		case *budget <= 0:
 		case full: // one hash for all, or none
-			last = first + tileWidth - 1
+			last = first + TileWidth - 1
 			hash, known = k.over(first)
 		default:
 			hash, known = k.Leaf(at)
 		}
 		if known {
-			add(at, last, encodeHash(hash))
+			add(at, last, EncodeHash(hash))
 		} else {
 			add(at, last, "")
 		}
@@ -208,14 +208,14 @@ type savedTiles struct {
 	size uint64
 }
 
-func (savedTiles) Height() int                     { return tileHeight }
+func (savedTiles) Height() int                     { return TileHeight }
 func (savedTiles) SaveTiles([]tlog.Tile, [][]byte) {}
 
 func (s savedTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 	list := make([][]byte, len(tiles))
 	for i, t := range tiles {
 		err := errors.New("no such tile")
-		for width := t.W; width <= tileWidth && err != nil; width++ {
+		for width := t.W; width <= TileWidth && err != nil; width++ {
 			list[i], err = readTile(s.dir, Tile{Level: t.L, Index: uint64(t.N), Width: width}, t.W)
 		}
 		if err != nil {
@@ -235,23 +235,23 @@ func ForgetTree(dir string, keep uint64) error {
 	}
 	files := &tileFiles{dir: dir}
 	whole, err := files.load(d.size)
-	if err != nil || whole.root() != d.root {
+	if err != nil || whole.Root() != d.root {
 		return removeIfThere(dir, fileDurable)
 	}
-	root, err := whole.rootAt(keep)
+	root, err := whole.RootAt(keep)
 	if err != nil {
 		return fmt.Errorf("read the tree: %w", err)
 	}
-	kept := &tree{kept: files, size: keep}
-	for level := 0; keep>>(tileHeight*level) > 0; level++ {
-		has := keep >> (tileHeight * level)
-		hashes := make([]Hash, has&(tileWidth-1), tileWidth)
+	kept := &Tree{kept: files, size: keep}
+	for level := 0; keep>>(TileHeight*level) > 0; level++ {
+		has := keep >> (TileHeight * level)
+		hashes := make([]Hash, has&(TileWidth-1), TileWidth)
 		kept.edge = append(kept.edge, hashes)
 		if len(hashes) == 0 {
 			continue
 		}
-		tile := Tile{Level: level, Index: has >> tileHeight}
-		tile.Width = int(min(tileWidth, d.size>>(tileHeight*level)-tile.Index<<tileHeight))
+		tile := Tile{Level: level, Index: has >> TileHeight}
+		tile.Width = int(min(TileWidth, d.size>>(TileHeight*level)-tile.Index<<TileHeight))
 		raw, err := readTile(dir, tile, len(hashes))
 		if err != nil {
 			return fmt.Errorf("read the tree: %w", err)
@@ -260,7 +260,7 @@ func ForgetTree(dir string, keep uint64) error {
 			copy(hashes[i][:], raw[i*tlog.HashSize:])
 		}
 	}
-	if kept.root() != root {
+	if kept.Root() != root {
 		return fmt.Errorf("%w: the tree of hashes cannot be cut off at %d leaves", events.ErrDamaged, keep)
 	}
 	if err := files.save(kept); err != nil {

@@ -11,20 +11,20 @@ import (
 // did, wherever the loss begins and ends, and never a wrong hash where a file is.
 func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 	t.Parallel()
-	const size = 3*tileWidth + 77
+	const size = 3*TileWidth + 77
 	dir := t.TempDir()
 	files := &tileFiles{dir: dir}
-	whole := &tree{kept: files}
+	whole := &Tree{kept: files}
 	leaf := func(position uint64) Hash { return HoleHash(position + 1<<40) }
 	for p := uint64(1); p <= size; p++ {
-		if err := whole.add(leaf(p)); err != nil {
+		if err := whole.Add(leaf(p)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := files.save(whole); err != nil {
 		t.Fatal(err)
 	}
-	note := fmt.Sprintf("%s\n%d\n%d\n%s\n", durableVersion, size, size, encodeHash(whole.root()))
+	note := fmt.Sprintf("%s\n%d\n%d\n%s\n", durableVersion, size, size, EncodeHash(whole.Root()))
 	if err := replaceFile(dir+"/"+fileDurable, []byte(note), 0o644, false); err != nil {
 		t.Fatal(err)
 	}
@@ -39,19 +39,19 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 		if d.Losses(size+1) == nil {
 			t.Errorf("%v: no event can name it", r)
 		}
-		again := &tree{kept: &window{tiles: map[Tile][]byte{}}}
+		again := &Tree{kept: &window{tiles: map[Tile][]byte{}}}
 		for p := uint64(1); p <= size; p++ {
 			if _, in := lost.At(p); !in {
-				if err := again.add(leaf(p)); err != nil {
+				if err := again.Add(leaf(p)); err != nil {
 					t.Fatal(err)
 				}
 			} else if p == r[0] {
-				if err := addLost(again, lost, r[1], nil); err != nil {
+				if err := AddLost(again, lost, r[1], nil); err != nil {
 					t.Fatalf("%v: %v", r, err)
 				}
 			}
 		}
-		if again.size != size || again.root() != whole.root() {
+		if again.size != size || again.Root() != whole.Root() {
 			t.Errorf("%v: another tree of %d leaves", r, again.size)
 		}
 	}
@@ -62,8 +62,8 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 		t.Errorf("%+v", lost)
 	}
 	// A tile that is not of the tree proves nothing.
-	bad := make([]Hash, tileWidth)
-	if err := files.put(Tile{Index: 1, Width: tileWidth}, bad); err != nil {
+	bad := make([]Hash, TileWidth)
+	if err := files.Put(Tile{Index: 1, Width: TileWidth}, bad); err != nil {
 		t.Fatal(err)
 	}
 	k := KnownLeaves(dir)
@@ -78,7 +78,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 // A range that contradicts itself is not believed.
 func TestLossesThatAreNone(t *testing.T) {
 	t.Parallel()
-	hash := encodeHash(HoleHash(1))
+	hash := EncodeHash(HoleHash(1))
 	for name, lost := range map[string]events.Lost{
 		"reversed":         {{From: 5, To: 4, NamedAt: 10}},
 		"overlapping":      {{From: 2, To: 5, NamedAt: 10}, {From: 5, To: 6, NamedAt: 10}},

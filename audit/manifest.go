@@ -16,12 +16,12 @@ const exportFormat = "daybook-export-v1"
 
 // Names of the files of an export.
 const (
-	exportManifest   = "manifest.json"
-	exportUnfinished = "manifest.partial"
-	exportCheckpoint = "checkpoint"
-	exportEvents     = "events.ndjson"
-	exportProofs     = "proofs.ndjson"
-	exportBlobs      = "blobs"
+	ManifestFile   = "manifest.json"
+	UnfinishedFile = "manifest.partial"
+	CheckpointFile = "checkpoint"
+	EventsFile     = "events.ndjson"
+	ProofsFile     = "proofs.ndjson"
+	BlobsDir       = "blobs"
 )
 
 // ExportSelection says which events an export has; what is empty does not limit.
@@ -34,18 +34,20 @@ type ExportSelection struct {
 	Tenant, Execution, Session string
 }
 
-// whole reports whether every event of a range is selected.
-func (s ExportSelection) whole() bool {
+// IsUnfiltered reports whether every event of a range is selected.
+func (s ExportSelection) IsUnfiltered() bool {
 	return s.Tenant == "" && s.Execution == "" && s.Session == "" && s.Since.IsZero() && s.Until.IsZero()
 }
 
-// complete reports whether the selection is all that a checkpoint covers: then
+// IsComplete reports whether the selection is all that a checkpoint covers: then
 // the tree can be computed, and no proofs are needed.
-func (s ExportSelection) complete(size uint64) bool { return s.whole() && s.From == 1 && s.To == size }
+func (s ExportSelection) IsComplete(size uint64) bool {
+	return s.IsUnfiltered() && s.From == 1 && s.To == size
+}
 
-// left begins a selection that does not say where with the first event that is
+// SkipRemoved begins a selection that does not say where with the first event that is
 // left, when the volumes up to a position were removed.
-func (s ExportSelection) left(removed uint64) (ExportSelection, error) {
+func (s ExportSelection) SkipRemoved(removed uint64) (ExportSelection, error) {
 	switch {
 	case removed == 0 || s.From > removed:
 	case s.From != 0:
@@ -56,8 +58,8 @@ func (s ExportSelection) left(removed uint64) (ExportSelection, error) {
 	return s, nil
 }
 
-// resolve fills in what the checkpoint says, and checks the range.
-func (s ExportSelection) resolve(size uint64) (ExportSelection, error) {
+// Resolve fills in what the checkpoint says, and checks the range.
+func (s ExportSelection) Resolve(size uint64) (ExportSelection, error) {
 	s.From = max(s.From, 1)
 	if s.To == 0 {
 		s.To = size
@@ -76,27 +78,27 @@ func (s ExportSelection) resolve(size uint64) (ExportSelection, error) {
 	return s, nil
 }
 
-// manifest describes an export. Its file is written in one way only.
-type manifest struct {
-	origin    string
-	vkeys     []string
-	size      uint64
-	root      Hash
-	selection ExportSelection
-	events    uint64
-	blobs     bool
-	files     []exportFile
+// Manifest describes an export. Its file is written in one way only.
+type Manifest struct {
+	Origin    string
+	VKeys     []string
+	Size      uint64
+	Root      Hash
+	Selection ExportSelection
+	Events    uint64
+	Blobs     bool
+	Files     []ExportFile
 }
 
-// exportFile is a file of an export.
-type exportFile struct {
+// ExportFile is a file of an export.
+type ExportFile struct {
 	Name   string `json:"name"`
 	Bytes  uint64 `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// encode writes the manifest: one line, in ASCII, members in this order.
-func (m manifest) encode() []byte {
+// Encode writes the manifest: one line, in ASCII, members in this order.
+func (m Manifest) Encode() []byte {
 	b := append([]byte(`{"format":`), `"`+exportFormat+`"`...)
 	text := func(name, value string) {
 		b = append(b, `,"`+name+`":`...)
@@ -106,29 +108,29 @@ func (m manifest) encode() []byte {
 		b = append(b, `,"`+name+`":`...)
 		b = strconv.AppendUint(b, n, 10)
 	}
-	text("origin", m.origin)
+	text("origin", m.Origin)
 	b = append(b, `,"vkeys":[`...)
-	for i, key := range m.vkeys {
+	for i, key := range m.VKeys {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = appendString(b, key)
 	}
 	b = append(b, ']')
-	number("size", m.size)
-	text("root", encodeHash(m.root))
-	number("from", m.selection.From)
-	number("to", m.selection.To)
-	text("since", formatBound(m.selection.Since))
-	text("until", formatBound(m.selection.Until))
-	text("tenant", m.selection.Tenant)
-	text("execution", m.selection.Execution)
-	text("session", m.selection.Session)
-	number("events", m.events)
+	number("size", m.Size)
+	text("root", EncodeHash(m.Root))
+	number("from", m.Selection.From)
+	number("to", m.Selection.To)
+	text("since", FormatBound(m.Selection.Since))
+	text("until", FormatBound(m.Selection.Until))
+	text("tenant", m.Selection.Tenant)
+	text("execution", m.Selection.Execution)
+	text("session", m.Selection.Session)
+	number("events", m.Events)
 	b = append(b, `,"blobs":`...)
-	b = strconv.AppendBool(b, m.blobs)
+	b = strconv.AppendBool(b, m.Blobs)
 	b = append(b, `,"files":[`...)
-	for i, f := range m.files {
+	for i, f := range m.Files {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -143,7 +145,7 @@ func (m manifest) encode() []byte {
 	return append(b, "]}\n"...)
 }
 
-func formatBound(t time.Time) string {
+func FormatBound(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
@@ -157,8 +159,8 @@ func parseBound(s string) (time.Time, error) {
 	return time.Parse(time.RFC3339, s)
 }
 
-// parseManifest reads a manifest, which must be written as encode writes it.
-func parseManifest(raw []byte) (m manifest, err error) {
+// ParseManifest reads a manifest, which must be written as Encode writes it.
+func ParseManifest(raw []byte) (m Manifest, err error) {
 	var p struct {
 		Format    string       `json:"format"`
 		Origin    string       `json:"origin"`
@@ -174,7 +176,7 @@ func parseManifest(raw []byte) (m manifest, err error) {
 		Session   string       `json:"session"`
 		Events    uint64       `json:"events"`
 		Blobs     bool         `json:"blobs"`
-		Files     []exportFile `json:"files"`
+		Files     []ExportFile `json:"files"`
 	}
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return m, fmt.Errorf("the manifest is no JSON object: %w", err)
@@ -182,20 +184,20 @@ func parseManifest(raw []byte) (m manifest, err error) {
 	if p.Format != exportFormat {
 		return m, fmt.Errorf("the export is of the format %.40q; this version reads %s", p.Format, exportFormat)
 	}
-	m = manifest{
-		origin: p.Origin, vkeys: p.VKeys, size: p.Size, events: p.Events, blobs: p.Blobs, files: p.Files,
-		selection: ExportSelection{From: p.From, To: p.To, Tenant: p.Tenant, Execution: p.Execution, Session: p.Session},
+	m = Manifest{
+		Origin: p.Origin, VKeys: p.VKeys, Size: p.Size, Events: p.Events, Blobs: p.Blobs, Files: p.Files,
+		Selection: ExportSelection{From: p.From, To: p.To, Tenant: p.Tenant, Execution: p.Execution, Session: p.Session},
 	}
-	if m.root, err = decodeHash(p.Root); err != nil {
+	if m.Root, err = DecodeHash(p.Root); err != nil {
 		return m, fmt.Errorf("the manifest's tree hash: %w", err)
 	}
-	if m.selection.Since, err = parseBound(p.Since); err != nil {
+	if m.Selection.Since, err = parseBound(p.Since); err != nil {
 		return m, fmt.Errorf("the manifest's time: %w", err)
 	}
-	if m.selection.Until, err = parseBound(p.Until); err != nil {
+	if m.Selection.Until, err = parseBound(p.Until); err != nil {
 		return m, fmt.Errorf("the manifest's time: %w", err)
 	}
-	if !bytes.Equal(m.encode(), raw) {
+	if !bytes.Equal(m.Encode(), raw) {
 		return m, errors.New("the manifest is not written as an export writes it")
 	}
 	return m, nil

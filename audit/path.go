@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// tileHeight is the height of a tile; tileWidth how many hashes a full one has.
+// TileHeight is the height of a tile; TileWidth how many hashes a full one has.
 const (
-	tileHeight = 8
-	tileWidth  = 1 << tileHeight
+	TileHeight = 8
+	TileWidth  = 1 << TileHeight
 )
 
 // Tile names a tile of the tree: the hashes of Width subtrees of 256^Level
@@ -40,7 +40,7 @@ func (t Tile) Path() string {
 		b.WriteString("/x" + digits[:3])
 	}
 	b.WriteString("/" + digits)
-	if t.Width != tileWidth {
+	if t.Width != TileWidth {
 		b.WriteString(".p/" + strconv.Itoa(t.Width))
 	}
 	return b.String()
@@ -55,7 +55,7 @@ func ParseTilePath(path string) (Tile, error) {
 	if !ok || !ok2 || len(rest) > 64 {
 		return Tile{}, bad
 	}
-	t := Tile{Width: tileWidth, Entries: level == "entries"}
+	t := Tile{Width: TileWidth, Entries: level == "entries"}
 	var err error
 	if !t.Entries {
 		if t.Level, err = strconv.Atoi(level); err != nil || t.Level < 0 || t.Level > maxLevel {
@@ -64,7 +64,7 @@ func ParseTilePath(path string) (Tile, error) {
 	}
 	if index, width, partial := strings.Cut(rest, ".p/"); partial {
 		rest = index
-		if t.Width, err = strconv.Atoi(width); err != nil || t.Width < 1 || t.Width >= tileWidth {
+		if t.Width, err = strconv.Atoi(width); err != nil || t.Width < 1 || t.Width >= TileWidth {
 			return Tile{}, bad
 		}
 	}

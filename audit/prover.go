@@ -33,7 +33,7 @@ func (p *Prover) Inclusion(seq, size uint64) (Inclusion, error) {
 	}
 	proof := Inclusion{Seq: seq, Size: size}
 	var err error
-	if proof.Root, err = p.root(size); err != nil {
+	if proof.Root, err = p.Root(size); err != nil {
 		return proof, err
 	}
 	leaf, err := p.ReadHashes([]int64{tlog.StoredHashIndex(0, int64(seq)-1)})
@@ -53,10 +53,10 @@ func (p *Prover) Consistency(from, to uint64) (Consistency, error) {
 	}
 	proof := Consistency{From: from, To: to}
 	var err error
-	if proof.FromRoot, err = p.root(from); err != nil {
+	if proof.FromRoot, err = p.Root(from); err != nil {
 		return proof, err
 	}
-	if proof.ToRoot, err = p.root(to); err != nil {
+	if proof.ToRoot, err = p.Root(to); err != nil {
 		return proof, err
 	}
 	if from < to {
@@ -65,7 +65,7 @@ func (p *Prover) Consistency(from, to uint64) (Consistency, error) {
 	return proof, err
 }
 
-func (p *Prover) root(size uint64) (Hash, error) {
+func (p *Prover) Root(size uint64) (Hash, error) {
 	if size == p.c.Size {
 		return p.c.Root, nil
 	}
@@ -111,7 +111,7 @@ type confirmedTiles struct {
 // mostTiles bounds the tiles kept, of 8 KiB each.
 const mostTiles = 512
 
-func (*confirmedTiles) Height() int { return tileHeight }
+func (*confirmedTiles) Height() int { return TileHeight }
 
 // SaveTiles is called with tiles that fit the checkpoint.
 func (t *confirmedTiles) SaveTiles(tiles []tlog.Tile, data [][]byte) {
@@ -138,9 +138,9 @@ func (t *confirmedTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 // holding is the tile that a tree of some size has a hash in, as wide as it is
 // there.
 func (*confirmedTiles) holding(index int64, size uint64) tlog.Tile {
-	tile := tlog.TileForIndex(tileHeight, index)
-	has := size >> (tileHeight * tile.L)
-	tile.W = int(min(tileWidth, has-uint64(tile.N)<<tileHeight))
+	tile := tlog.TileForIndex(TileHeight, index)
+	has := size >> (TileHeight * tile.L)
+	tile.W = int(min(TileWidth, has-uint64(tile.N)<<TileHeight))
 	return tile
 }
 
@@ -152,5 +152,5 @@ func (l *Log) Tile(t Tile) ([]byte, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tree.read(t)
+	return l.tree.Read(t)
 }

@@ -12,7 +12,7 @@ import (
 func Reach(dir string) (uint64, error) {
 	var reach uint64
 	if d, err := readDurable(dir); err == nil {
-		if t, err := (&tileFiles{dir: dir}).load(d.size); err == nil && t.root() == d.root {
+		if t, err := (&tileFiles{dir: dir}).load(d.size); err == nil && t.Root() == d.root {
 			reach = d.size
 		}
 	}

@@ -120,8 +120,8 @@ func (r *Remote) Lines(ctx context.Context, c Checkpoint, s ExportSelection, aft
 	if after > 0 {
 		set("after", strconv.FormatUint(after, 10))
 	}
-	set("since", formatBound(s.Since))
-	set("until", formatBound(s.Until))
+	set("since", FormatBound(s.Since))
+	set("until", FormatBound(s.Until))
 	set("execution", s.Execution)
 	set("session", s.Session)
 	resp, err := r.get(ctx, ledgerPath+"export?"+query.Encode(), "Accept", "application/x-ndjson")
@@ -139,7 +139,7 @@ func (r *Remote) Lines(ctx context.Context, c Checkpoint, s ExportSelection, aft
 		if err != nil {
 			return fmt.Errorf("the server broke off: %w", err)
 		}
-		if s.complete(c.Size) {
+		if s.IsComplete(c.Size) {
 			if err := fn(line, nil); err != nil {
 				return err
 			}
@@ -198,7 +198,7 @@ func (r *Remote) checked(ctx context.Context, b Blob) ([]byte, error) {
 // each with a proof.
 func VerifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
-	if err := checkVKeys(opts.Keys); err != nil {
+	if err := CheckVKeys(opts.Keys); err != nil {
 		return nil, err
 	}
 	report, err := verifyServer(ctx, r, opts)
@@ -231,7 +231,7 @@ func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 	if err != nil {
 		return Unreadable(opts, began, err), nil
 	}
-	s, err := ExportSelection{From: signed.Removed + 1, Tenant: signed.Tenant}.resolve(c.Size)
+	s, err := ExportSelection{From: signed.Removed + 1, Tenant: signed.Tenant}.Resolve(c.Size)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (v *verifier) addRemoved(to uint64) error {
 		if !ok {
 			return fmt.Errorf("%w: event %d was removed with its volume, and its hash is not in the files of the tree", events.ErrDamaged, v.tree.size+1)
 		}
-		if err := v.tree.add(leaf); err != nil {
+		if err := v.tree.Add(leaf); err != nil {
 			return err
 		}
 		v.keptHere()
@@ -81,12 +81,12 @@ func (v *verifier) sawRemoval(e *events.Event, d *events.LedgerVolumeRemoved) {
 	if v.proven {
 		return
 	}
-	root, err := v.tree.rootAt(d.Last)
+	root, err := v.tree.RootAt(d.Last)
 	if err != nil {
 		return // too long ago to be computed: the checkpoints over it are compared
 	}
-	if encodeHash(root) != d.RootHash {
-		v.report.find(e.Seq, "it says that the first %d events have the tree hash %s; computed from the hashes it is %s", d.Last, d.RootHash, encodeHash(root))
+	if EncodeHash(root) != d.RootHash {
+		v.report.find(e.Seq, "it says that the first %d events have the tree hash %s; computed from the hashes it is %s", d.Last, d.RootHash, EncodeHash(root))
 	}
 }
 
@@ -110,7 +110,8 @@ func (r *rules) maybeRemoved(id string) bool {
 	return !r.goneSince.IsZero() && (!ok || !minted.After(r.goneSince))
 }
 
-func (l *Log) removed() events.Removal {
+// Removed is up to where volumes were removed.
+func (l *Log) Removed() events.Removal {
 	if l.opts.Removed == nil {
 		return events.Removal{}
 	}
@@ -145,11 +146,11 @@ func (l *Log) Preserve(ctx context.Context, last uint64) (root string, err error
 	if l.durable < last {
 		return "", fmt.Errorf("the hashes of %d events are on disk, not of %d", l.durable, last)
 	}
-	hash, err := l.tree.rootAt(last)
+	hash, err := l.tree.RootAt(last)
 	if err != nil {
 		return "", fmt.Errorf("read the tree: %w", err)
 	}
-	return encodeHash(hash), nil
+	return EncodeHash(hash), nil
 }
 
 // VolumeExport computes the file of events that an export of some positions has,
@@ -180,20 +181,20 @@ func (l Local) VolumeExport(ctx context.Context, first, last uint64) (events.Vol
 // positions it holds, and the hash of its file of events. It is an error unless
 // that is everything between two positions.
 func ExportedVolume(dir string) (first, last uint64, sha string, err error) {
-	raw, err := readSmall(filepath.Join(dir, exportManifest), maxManifestBytes)
+	raw, err := readSmall(filepath.Join(dir, ManifestFile), maxManifestBytes)
 	if err != nil {
 		return 0, 0, "", err
 	}
-	m, err := parseManifest(raw)
+	m, err := ParseManifest(raw)
 	if err != nil {
 		return 0, 0, "", err
 	}
-	if !m.selection.whole() {
+	if !m.Selection.IsUnfiltered() {
 		return 0, 0, "", fmt.Errorf("the export in %s does not hold everything between two positions", dir)
 	}
-	for _, f := range m.files {
-		if f.Name == exportEvents {
-			return m.selection.From, m.selection.To, f.SHA256, nil
+	for _, f := range m.Files {
+		if f.Name == EventsFile {
+			return m.Selection.From, m.Selection.To, f.SHA256, nil
 		}
 	}
 	return 0, 0, "", fmt.Errorf("the export in %s holds no events", dir)

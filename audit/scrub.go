@@ -57,7 +57,7 @@ type Scrub struct {
 }
 
 // scrubBatch is how many events are read at once: those of a tile.
-const scrubBatch = tileWidth
+const scrubBatch = TileWidth
 
 // NewScrub makes a Scrub of the events that are in the tree. It starts nothing.
 func (l *Log) NewScrub(opts ScrubOptions) *Scrub {
@@ -212,22 +212,22 @@ func (s *Scrub) judge(ctx context.Context, seq uint64, cause error) error {
 	if exhausted.Is(cause) {
 		return cause // it says nothing about the file
 	}
-	tile := Tile{Index: (seq - 1) / tileWidth, Width: tileWidth}
-	first := tile.Index*tileWidth + 1
-	batch, err := s.opts.Stream.ReadRaw(ctx, first-1, tileWidth)
+	tile := Tile{Index: (seq - 1) / TileWidth, Width: TileWidth}
+	first := tile.Index*TileWidth + 1
+	batch, err := s.opts.Stream.ReadRaw(ctx, first-1, TileWidth)
 	if err != nil && !errors.Is(err, events.ErrDamaged) {
 		return err
 	}
-	leaves := make([]Hash, 0, tileWidth)
+	leaves := make([]Hash, 0, TileWidth)
 	var buf []byte
 	for _, m := range batch {
 		var leaf Hash
-		if leaf, buf, err = leafHash(buf, m); err != nil {
+		if leaf, buf, err = HashLeaf(buf, m); err != nil {
 			break
 		}
 		leaves = append(leaves, leaf)
 	}
-	if len(leaves) == tileWidth && s.log.repairTile(tile, leaves) {
+	if len(leaves) == TileWidth && s.log.repairTile(tile, leaves) {
 		s.log.log.WarnContext(ctx, "a file of hashes was wrong and is written anew; the events are right", "tile", tile.Path(), "err", cause)
 		s.note(func(p *ScrubProgress) { p.TilesRepaired++ })
 		return nil
@@ -269,7 +269,7 @@ func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
 func (l *Log) compareLeaf(index uint64, leaf Hash) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	raw, err := l.tree.read(Tile{Index: index / tileWidth, Width: int(index%tileWidth) + 1})
+	raw, err := l.tree.Read(Tile{Index: index / TileWidth, Width: int(index%TileWidth) + 1})
 	if err != nil {
 		return false, err
 	}
@@ -282,10 +282,10 @@ func (l *Log) compareLeaf(index uint64, leaf Hash) (bool, error) {
 func (l *Log) repairTile(tile Tile, leaves []Hash) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	above, err := l.tree.read(Tile{Level: 1, Index: tile.Index / tileWidth, Width: int(tile.Index%tileWidth) + 1})
-	hash := perfect(leaves)
+	above, err := l.tree.Read(Tile{Level: 1, Index: tile.Index / TileWidth, Width: int(tile.Index%TileWidth) + 1})
+	hash := HashSubtrees(leaves)
 	if err != nil || string(above[len(above)-len(hash):]) != string(hash[:]) {
 		return false
 	}
-	return l.file.put(tile, leaves) == nil
+	return l.file.Put(tile, leaves) == nil
 }

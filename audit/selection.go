@@ -64,7 +64,7 @@ func (x *extremes) add(e events.Event) {
 // manifest says nothing that its events do not show; what is lost in front of the
 // first they do show.
 func (x extremes) tighten(s ExportSelection, lost events.Lost) ExportSelection {
-	if !s.whole() || !lost.Covers(s.From, x.first-1) {
+	if !s.IsUnfiltered() || !lost.Covers(s.From, x.first-1) {
 		s.From = x.first
 	}
 	s.To = x.last

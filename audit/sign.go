@@ -110,7 +110,7 @@ func (l *Log) due() (due, urgent bool) {
 // checkpoint signs the tree as it is and records that.
 func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	l.mu.Lock()
-	c := Checkpoint{Origin: l.keys.Origin, Size: l.tree.size, Root: l.tree.root()}
+	c := Checkpoint{Origin: l.keys.Origin, Size: l.tree.size, Root: l.tree.Root()}
 	unkept := l.unkept
 	l.mu.Unlock()
 	if unkept != nil {
@@ -125,12 +125,12 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 			return nil
 		}
 	}
-	c, err := c.sign(l.keys.signer)
+	c, err := c.Sign(l.keys.signer)
 	if err != nil {
 		return err
 	}
 	_, err = ledger.Append(ctx, events.New(events.LedgerTenant, time.Now(), &events.LedgerCheckpointed{
-		LedgerID: l.keys.ID, Origin: c.Origin, Size: c.Size, RootHash: encodeHash(c.Root), Note: string(c.Note),
+		LedgerID: l.keys.ID, Origin: c.Origin, Size: c.Size, RootHash: EncodeHash(c.Root), Note: string(c.Note),
 	}), -1)
 	if err != nil {
 		return err

@@ -65,13 +65,13 @@ func (l Local) Signed(ctx context.Context, covers uint64) (Signed, error) {
 	}
 	if covers > 0 {
 		c, err := l.Log.Checkpoint(ctx, covers)
-		return Signed{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.removed().UpTo()}, err
+		return Signed{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.Removed().UpTo()}, err
 	}
 	c, err := l.Log.Settled(ctx, last)
 	if err == nil && c.Note == nil {
 		err = fmt.Errorf("the ledger is empty: %w", ErrBeyond)
 	}
-	return Signed{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.removed().UpTo()}, err
+	return Signed{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.Removed().UpTo()}, err
 }
 
 // readAtOnce is how many messages are read in one go.
@@ -79,7 +79,7 @@ const readAtOnce = 1000
 
 // Lines implements Source.
 func (l Local) Lines(ctx context.Context, c Checkpoint, s ExportSelection, after uint64, fn func(line, proof []byte) error) error {
-	s, err := s.resolve(c.Size)
+	s, err := s.Resolve(c.Size)
 	if err != nil {
 		return err
 	}
@@ -88,18 +88,18 @@ func (l Local) Lines(ctx context.Context, c Checkpoint, s ExportSelection, after
 		return fmt.Errorf("a checkpoint of %d events, of which %d are signed: %w", c.Size, latest.Size, ErrBeyond)
 	}
 	prover := l.Log.Prover(latest)
-	root, err := prover.root(c.Size)
+	root, err := prover.Root(c.Size)
 	if err != nil {
 		return err
 	}
 	if root != c.Root {
 		return fmt.Errorf("%w: the checkpoint of %d events is not of this ledger", ErrBeyond, c.Size)
 	}
-	if gone := l.Log.removed(); s.From <= gone.UpTo() {
+	if gone := l.Log.Removed(); s.From <= gone.UpTo() {
 		return gone.Gone(fmt.Sprintf("events %d to %d were", s.From, min(s.To, gone.UpTo())))
 	}
 	e := exporter{
-		c: c, complete: s.complete(c.Size), plain: s.whole(),
+		c: c, complete: s.IsComplete(c.Size), plain: s.IsUnfiltered(),
 		selector: newSelector(s, l.SessionOf), prover: prover, fn: fn,
 	}
 	for after = max(after, s.From-1); after < s.To; {
@@ -168,12 +168,12 @@ func (e *exporter) take(ctx context.Context, m events.Stored) error {
 		return err
 	}
 	var leaf Hash
-	if leaf, e.record, err = leafHash(e.record, m); err != nil {
+	if leaf, e.record, err = HashLeaf(e.record, m); err != nil {
 		return err
 	}
 	if leaf != p.Leaf {
 		return fmt.Errorf("%w: event %d is not the one that was hashed when it was recorded", events.ErrDamaged, m.Seq)
 	}
-	e.proof = appendProof(e.proof[:0], m.Seq, p.Hashes)
+	e.proof = AppendProof(e.proof[:0], m.Seq, p.Hashes)
 	return e.fn(e.line, e.proof)
 }

@@ -19,10 +19,10 @@ type tileFiles struct {
 	partial []Tile
 }
 
-// put writes a full tile where it stays. One that a crash cuts short is behind
+// Put writes a full tile where it stays. One that a crash cuts short is behind
 // what is known to be durable, and is written again.
-func (f *tileFiles) put(tile Tile, hashes []Hash) error {
-	path, raw := filepath.Join(f.dir, filepath.FromSlash(tile.Path())), tileBytes(hashes)
+func (f *tileFiles) Put(tile Tile, hashes []Hash) error {
+	path, raw := filepath.Join(f.dir, filepath.FromSlash(tile.Path())), EncodeTile(hashes)
 	err := os.WriteFile(path, raw, 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
@@ -37,18 +37,18 @@ func (f *tileFiles) put(tile Tile, hashes []Hash) error {
 
 // replace writes a tile that is not full at once, in place of one like it.
 func (f *tileFiles) replace(tile Tile, hashes []Hash) error {
-	if err := replaceFile(filepath.Join(f.dir, filepath.FromSlash(tile.Path())), tileBytes(hashes), 0o644, false); err != nil {
+	if err := replaceFile(filepath.Join(f.dir, filepath.FromSlash(tile.Path())), EncodeTile(hashes), 0o644, false); err != nil {
 		return fmt.Errorf("write %s: %w", tile.Path(), err)
 	}
 	return nil
 }
 
-func (f *tileFiles) get(tile Tile, width int) ([]byte, error) {
+func (f *tileFiles) Get(tile Tile, width int) ([]byte, error) {
 	return readTile(f.dir, tile, width)
 }
 
-// tileBytes is how a tile is written: its hashes, one after the other.
-func tileBytes(hashes []Hash) []byte {
+// EncodeTile is how a tile is written: its hashes, one after the other.
+func EncodeTile(hashes []Hash) []byte {
 	raw := make([]byte, 0, len(hashes)*tlog.HashSize)
 	for i := range hashes {
 		raw = append(raw, hashes[i][:]...)
@@ -69,13 +69,13 @@ func readTile(dir string, tile Tile, width int) ([]byte, error) {
 }
 
 // save writes the tiles that are not full, so that load finds the tree as it is.
-func (f *tileFiles) save(t *tree) error {
+func (f *tileFiles) save(t *Tree) error {
 	var partial []Tile
 	for level, hashes := range t.edge {
 		if len(hashes) == 0 {
 			continue
 		}
-		tile := Tile{Level: level, Index: t.size >> (tileHeight * (level + 1)), Width: len(hashes)}
+		tile := Tile{Level: level, Index: t.size >> (TileHeight * (level + 1)), Width: len(hashes)}
 		if err := f.replace(tile, hashes); err != nil {
 			return err
 		}
@@ -97,17 +97,17 @@ func (f *tileFiles) save(t *tree) error {
 
 // load reads the right edge of a tree of some size from the files that save
 // left. Full tiles are read when they are needed.
-func (f *tileFiles) load(size uint64) (*tree, error) {
-	t := &tree{kept: f, size: size}
+func (f *tileFiles) load(size uint64) (*Tree, error) {
+	t := &Tree{kept: f, size: size}
 	f.partial = nil
-	for level := 0; size>>(tileHeight*level) > 0; level++ {
-		has := size >> (tileHeight * level)
-		hashes := make([]Hash, has&(tileWidth-1), tileWidth)
+	for level := 0; size>>(TileHeight*level) > 0; level++ {
+		has := size >> (TileHeight * level)
+		hashes := make([]Hash, has&(TileWidth-1), TileWidth)
 		t.edge = append(t.edge, hashes)
 		if len(hashes) == 0 {
 			continue
 		}
-		tile := Tile{Level: level, Index: has >> tileHeight, Width: len(hashes)}
+		tile := Tile{Level: level, Index: has >> TileHeight, Width: len(hashes)}
 		raw, err := readTile(f.dir, tile, tile.Width)
 		if err != nil {
 			return nil, fmt.Errorf("load the tree: %w", err)

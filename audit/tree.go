@@ -8,51 +8,51 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// tiles keep what a tree has written.
-type tiles interface {
-	put(t Tile, hashes []Hash) error
-	// get returns the first hashes of a full tile, 32 bytes each.
-	get(t Tile, width int) ([]byte, error)
+// Tiles keep what a tree has written.
+type Tiles interface {
+	Put(t Tile, hashes []Hash) error
+	// Get returns the first hashes of a full tile, 32 bytes each.
+	Get(t Tile, width int) ([]byte, error)
 }
 
-// tree is a Merkle tree that only grows. Full tiles are kept elsewhere; the
+// Tree is a Merkle tree that only grows. Full tiles are kept elsewhere; the
 // hashes at its right edge are in memory. It is not safe for concurrent use.
-type tree struct {
-	kept tiles // the tiles that are full
+type Tree struct {
+	kept Tiles // the tiles that are full
 	size uint64
 	// edge holds, by tile level, the hashes of the tile that is not full yet.
 	edge [][]Hash
 }
 
-// add appends a leaf. Full tiles are written before: when one cannot be, the tree
+// Add appends a leaf. Full tiles are written before: when one cannot be, the tree
 // stays as it was.
-func (t *tree) add(leaf Hash) error { return t.addAt(0, leaf) }
+func (t *Tree) Add(leaf Hash) error { return t.addAt(0, leaf) }
 
 // addAt appends the hash of a full subtree at a tile level: 0 is that of leaves.
-func (t *tree) addAt(from int, hash Hash) error {
+func (t *Tree) addAt(from int, hash Hash) error {
 	level := from
-	for ; level < len(t.edge) && len(t.edge[level]) == tileWidth-1; level++ {
+	for ; level < len(t.edge) && len(t.edge[level]) == TileWidth-1; level++ {
 		full := append(t.edge[level], hash)
-		tile := Tile{Level: level, Index: t.size >> (tileHeight * (level + 1)), Width: tileWidth}
-		if err := t.kept.put(tile, full); err != nil {
+		tile := Tile{Level: level, Index: t.size >> (TileHeight * (level + 1)), Width: TileWidth}
+		if err := t.kept.Put(tile, full); err != nil {
 			return err
 		}
-		hash = perfect(full)
+		hash = HashSubtrees(full)
 	}
 	// Nothing can fail any more.
 	for full := from; full < level; full++ {
 		t.edge[full] = t.edge[full][:0]
 	}
 	for len(t.edge) <= level {
-		t.edge = append(t.edge, make([]Hash, 0, tileWidth))
+		t.edge = append(t.edge, make([]Hash, 0, TileWidth))
 	}
 	t.edge[level] = append(t.edge[level], hash)
-	t.size += 1 << (tileHeight * from)
+	t.size += 1 << (TileHeight * from)
 	return nil
 }
 
-// root is the tree hash.
-func (t *tree) root() Hash {
+// Root is the tree hash.
+func (t *Tree) Root() Hash {
 	// The tree is the perfect subtrees that the binary digits of its size name,
 	// joined from the right.
 	var root Hash
@@ -60,7 +60,7 @@ func (t *tree) root() Hash {
 	for _, hashes := range t.edge {
 		for end := len(hashes); end > 0; {
 			width := 1 << bits.TrailingZeros(uint(end))
-			sub := perfect(hashes[end-width : end])
+			sub := HashSubtrees(hashes[end-width : end])
 			if empty {
 				root, empty = sub, false
 			} else {
@@ -75,8 +75,8 @@ func (t *tree) root() Hash {
 	return root
 }
 
-// perfect is the hash over a power of two of subtree hashes.
-func perfect(hashes []Hash) Hash {
+// HashSubtrees is the hash over a power of two of subtree hashes.
+func HashSubtrees(hashes []Hash) Hash {
 	if len(hashes) == 1 {
 		return hashes[0]
 	}
@@ -92,43 +92,43 @@ func perfect(hashes []Hash) Hash {
 	return half[0]
 }
 
-// read returns the hashes of a tile that the tree has, perhaps as the beginning
+// Read returns the hashes of a tile that the tree has, perhaps as the beginning
 // of a wider one.
-func (t *tree) read(tile Tile) ([]byte, error) {
-	has := t.size >> (tileHeight * tile.Level) // complete subtrees at this level
-	begin := tile.Index << tileHeight
-	if tile.Level > 7 || tile.Index > has>>tileHeight || begin+uint64(tile.Width) > has {
+func (t *Tree) Read(tile Tile) ([]byte, error) {
+	has := t.size >> (TileHeight * tile.Level) // complete subtrees at this level
+	begin := tile.Index << TileHeight
+	if tile.Level > 7 || tile.Index > has>>TileHeight || begin+uint64(tile.Width) > has {
 		return nil, fmt.Errorf("%s: %w", tile.Path(), fs.ErrNotExist)
 	}
-	if tile.Index == has>>tileHeight {
-		return tileBytes(t.edge[tile.Level][:tile.Width]), nil
+	if tile.Index == has>>TileHeight {
+		return EncodeTile(t.edge[tile.Level][:tile.Width]), nil
 	}
 	full := tile
-	full.Width = tileWidth
-	return t.kept.get(full, tile.Width)
+	full.Width = TileWidth
+	return t.kept.Get(full, tile.Width)
 }
 
-// rootAt is the hash of the tree when it had some size.
-func (t *tree) rootAt(size uint64) (Hash, error) {
+// RootAt is the hash of the tree when it had some size.
+func (t *Tree) RootAt(size uint64) (Hash, error) {
 	switch {
 	case size > t.size:
 		return Hash{}, fmt.Errorf("the tree has %d leaves, not %d", t.size, size)
 	case size == t.size:
-		return t.root(), nil
+		return t.Root(), nil
 	}
 	return tlog.TreeHash(int64(size), t)
 }
 
 // ReadHashes implements tlog.HashReader over what the tree has, unconfirmed.
-func (t *tree) ReadHashes(indexes []int64) ([]Hash, error) {
+func (t *Tree) ReadHashes(indexes []int64) ([]Hash, error) {
 	hashes := make([]Hash, len(indexes))
 	read := map[tlog.Tile][]byte{}
 	for i, index := range indexes {
-		tile := tlog.TileForIndex(tileHeight, index)
+		tile := tlog.TileForIndex(TileHeight, index)
 		raw, ok := read[tile]
 		if !ok {
 			var err error
-			if raw, err = t.read(Tile{Level: tile.L, Index: uint64(tile.N), Width: tile.W}); err != nil {
+			if raw, err = t.Read(Tile{Level: tile.L, Index: uint64(tile.N), Width: tile.W}); err != nil {
 				return nil, err
 			}
 			read[tile] = raw

@@ -54,7 +54,7 @@ func (r *reference) root(t *testing.T, n int) tlog.Hash {
 func TestTreeIsTheReferences(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	tree, ref := audit.NewTree(dir), &reference{}
+	tree, ref := audit.NewFileTree(dir), &reference{}
 	if tree.Root() != ref.root(t, 0) {
 		t.Error("the empty tree has another hash")
 	}
@@ -83,7 +83,7 @@ func TestTreeIsTheReferences(t *testing.T) {
 	if err := tree.Save(); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := audit.LoadTree(dir, n)
+	loaded, err := audit.LoadFileTree(dir, n)
 	if err != nil || loaded.Root() != tree.Root() {
 		t.Fatalf("loaded it is another: %v", err)
 	}
@@ -110,7 +110,7 @@ func TestTreeIsTheReferences(t *testing.T) {
 func TestTilesAreTheReferences(t *testing.T) {
 	t.Parallel()
 	const n = 70_000
-	tree, ref := audit.NewTree(t.TempDir()), &reference{}
+	tree, ref := audit.NewFileTree(t.TempDir()), &reference{}
 	for i := range n {
 		if err := tree.Add(leaf(i)); err != nil {
 			t.Fatal(err)
@@ -181,7 +181,7 @@ func FuzzParseTilePath(f *testing.F) {
 func TestLoadTreeRefusesCutTiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	tree := audit.NewTree(dir)
+	tree := audit.NewFileTree(dir)
 	for i := range 300 {
 		if err := tree.Add(leaf(i)); err != nil {
 			t.Fatal(err)
@@ -193,7 +193,7 @@ func TestLoadTreeRefusesCutTiles(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "tile", "0", "001.p", "44"), 100); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := audit.LoadTree(dir, 300); err == nil {
+	if _, err := audit.LoadFileTree(dir, 300); err == nil {
 		t.Error("a tree was loaded from a tile cut short")
 	}
 }

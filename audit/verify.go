@@ -55,7 +55,7 @@ type verifier struct {
 	opts   VerifyOptions
 	report *Report
 	rules  *rules
-	tree   *tree
+	tree   *Tree
 	// kept are checkpoints known beforehand, by size.
 	kept map[uint64][]Checkpoint
 	// counted are the sizes of the checkpoints that hold.
@@ -73,7 +73,7 @@ func newVerifier(opts VerifyOptions, partial bool) *verifier {
 	r := &Report{Source: opts.Source, Complete: true, Pinned: len(opts.Keys) > 0}
 	return &verifier{
 		opts: opts, report: r, rules: newRules(r, partial), kept: map[uint64][]Checkpoint{}, counted: map[uint64]bool{},
-		tree: &tree{kept: &window{tiles: map[Tile][]byte{}}},
+		tree: &Tree{kept: &window{tiles: map[Tile][]byte{}}},
 	}
 }
 
@@ -83,7 +83,7 @@ func newVerifier(opts VerifyOptions, partial bool) *verifier {
 // not hold is in the report; an error means that it could not be found out.
 func Verify(ctx context.Context, archive Archive, blobs Blobs, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
-	if err := checkVKeys(opts.Keys); err != nil {
+	if err := CheckVKeys(opts.Keys); err != nil {
 		return nil, err
 	}
 	pinned := len(opts.Keys) > 0
@@ -144,12 +144,12 @@ func (v *verifier) openDir() error {
 		return nil //nolint:nilerr // then the files of the tree are computed anew by the next start
 	}
 	v.tree.kept.(*window).see = func(t Tile, hashes []Hash) {
-		if (t.Index+1)<<(tileHeight*(t.Level+1)) > safe.size {
+		if (t.Index+1)<<(TileHeight*(t.Level+1)) > safe.size {
 			return // not safe on disk yet
 		}
 		v.report.Tiles++
-		raw, err := readTile(v.opts.Dir, t, tileWidth)
-		if err != nil || !slices.Equal(raw, tileBytes(hashes)) {
+		raw, err := readTile(v.opts.Dir, t, TileWidth)
+		if err != nil || !slices.Equal(raw, EncodeTile(hashes)) {
 			v.report.find(0, "the file %s is not that part of the tree", filepath.Join(v.opts.Dir, filepath.FromSlash(t.Path())))
 		}
 	}
@@ -219,15 +219,15 @@ func (v *verifier) take(p *prepared) error {
 		switch {
 		case seq == v.tree.size+1:
 		case seq > v.tree.size+1 && v.lost.Covers(v.tree.size+1, seq-1):
-			if err := addLost(v.tree, v.lost, seq-1, v.keptHere); err != nil {
+			if err := AddLost(v.tree, v.lost, seq-1, v.keptHere); err != nil {
 				return err
 			}
 		default:
-			if err := fillHole(v.tree, p.stored); err != nil {
+			if err := AddHoleLeaves(v.tree, p.stored); err != nil {
 				return err
 			}
 		}
-		if err := v.tree.add(p.leaf); err != nil {
+		if err := v.tree.Add(p.leaf); err != nil {
 			return err
 		}
 	}
@@ -243,7 +243,7 @@ func (v *verifier) take(p *prepared) error {
 		v.sawRemoval(&p.event, d)
 	}
 	v.rules.apply(&p.event)
-	if claims(p.stored) {
+	if HoldsCheckpoint(p.stored) {
 		v.recorded(p)
 	}
 	if !v.proven {
@@ -256,8 +256,8 @@ func (v *verifier) take(p *prepared) error {
 // has now.
 func (v *verifier) keptHere() {
 	for _, c := range v.kept[v.tree.size] {
-		if !incomparable(v.lost, c.Size) {
-			v.compare(c, v.tree.root(), 0)
+		if !IsIncomparable(v.lost, c.Size) {
+			v.compare(c, v.tree.Root(), 0)
 		} else {
 			v.report.Incomparable++
 		}
@@ -273,7 +273,7 @@ func (v *verifier) expectLost(lost events.Lost) {
 
 // recorded compares a checkpoint on record with the events before it.
 func (v *verifier) recorded(p *prepared) {
-	c, err := recorded(p.stored)
+	c, err := CheckpointIn(p.stored)
 	switch {
 	case err != nil:
 		v.report.find(p.stored.Seq, "%v", err)
@@ -283,10 +283,10 @@ func (v *verifier) recorded(p *prepared) {
 		v.report.find(p.stored.Seq, "the checkpoint covers %d events, more than there were", c.Size)
 	case v.proven:
 		// Its signature was checked with the proof of the event it is in.
-	case incomparable(v.lost, c.Size):
+	case IsIncomparable(v.lost, c.Size):
 		v.report.Incomparable++
 	default:
-		root, err := v.tree.rootAt(c.Size)
+		root, err := v.tree.RootAt(c.Size)
 		if err != nil {
 			v.report.find(p.stored.Seq, "the checkpoint covers the first %d events only, too few to compare", c.Size)
 			return
@@ -299,7 +299,7 @@ func (v *verifier) recorded(p *prepared) {
 func (v *verifier) compare(c Checkpoint, root Hash, seq uint64) {
 	r := v.report
 	if c.Root != root {
-		r.find(seq, "a checkpoint of %s says that the first %d events have the tree hash %s; computed from the events it is %s", c.Origin, c.Size, encodeHash(c.Root), encodeHash(root))
+		r.find(seq, "a checkpoint of %s says that the first %d events have the tree hash %s; computed from the events it is %s", c.Origin, c.Size, EncodeHash(c.Root), EncodeHash(root))
 		return
 	}
 	switch _, err := OpenCheckpoint(c.Note, v.opts.Keys...); {
@@ -313,7 +313,7 @@ func (v *verifier) compare(c Checkpoint, root Hash, seq uint64) {
 			r.Checkpoints++
 		}
 		if c.Size >= r.Signed {
-			r.Signed, r.Root, r.Origin = c.Size, encodeHash(c.Root), c.Origin
+			r.Signed, r.Root, r.Origin = c.Size, EncodeHash(c.Root), c.Origin
 			r.Key = keyOf(c, v.opts.Keys)
 		}
 	}
@@ -341,7 +341,7 @@ func (v *verifier) finish() {
 	slices.Sort(sizes)
 	for _, size := range sizes {
 		for _, c := range v.kept[size] {
-			if incomparable(v.lost, size) {
+			if IsIncomparable(v.lost, size) {
 				r.Incomparable++
 				continue
 			}

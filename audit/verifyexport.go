@@ -34,7 +34,7 @@ func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	if !holdsExport(dir) {
 		return nil, fmt.Errorf("verify an export: %w", &DirError{fmt.Errorf("there is no export in %s; name the directory that \"daybook events export\" made", dir)})
 	}
-	if err := checkVKeys(opts.Keys); err != nil {
+	if err := CheckVKeys(opts.Keys); err != nil {
 		return nil, err
 	}
 	r, err := verifyExport(ctx, dir, opts)
@@ -47,7 +47,7 @@ func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 // holdsExport reports whether any file of an export is in a directory, or cannot be
 // looked at. An export that lost some of its files does not verify.
 func holdsExport(dir string) bool {
-	for _, name := range []string{exportManifest, exportUnfinished, exportCheckpoint, exportEvents, exportProofs} {
+	for _, name := range []string{ManifestFile, UnfinishedFile, CheckpointFile, EventsFile, ProofsFile} {
 		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
 			return true
 		}
@@ -87,7 +87,7 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 		}
 		return Unreadable(opts, began, err), nil
 	}
-	l := newLineVerifier(opts, c, m.selection)
+	l := newLineVerifier(opts, c, m.Selection)
 	l.report.Pinned = pinned
 	if err := checkFiles(ctx, dir, m); err != nil {
 		if ctx.Err() != nil {
@@ -111,10 +111,10 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	if err != nil {
 		return nil, fmt.Errorf("verify an export: %w", err)
 	}
-	if l.report.Events != m.events {
-		l.report.find(0, "the export has %d events; its manifest says %d", l.report.Events, m.events)
+	if l.report.Events != m.Events {
+		l.report.find(0, "the export has %d events; its manifest says %d", l.report.Events, m.Events)
 	}
-	if l.report.Found == 0 && l.real.tighten(m.selection, l.lost) != m.selection {
+	if l.report.Found == 0 && l.real.tighten(m.Selection, l.lost) != m.Selection {
 		l.report.find(0, "the manifest's bounds are not those of the events")
 	}
 	l.checkBlobs(m)
@@ -125,7 +125,7 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 // says all, and comes behind what it speaks of.
 func (l *lineVerifier) findLost(dir string) error {
 	var lost events.Lost
-	err := eachLine(filepath.Join(dir, exportEvents), func(line []byte) error {
+	err := eachLine(filepath.Join(dir, EventsFile), func(line []byte) error {
 		if found := lostIn(line); found != nil {
 			lost = found
 		}
@@ -137,27 +137,27 @@ func (l *lineVerifier) findLost(dir string) error {
 
 // openExport reads the manifest and the checkpoint of an export, and the keys to
 // trust if there are none yet.
-func openExport(dir string, opts *VerifyOptions) (manifest, Checkpoint, error) {
-	raw, err := readSmall(filepath.Join(dir, exportManifest), maxManifestBytes)
+func openExport(dir string, opts *VerifyOptions) (Manifest, Checkpoint, error) {
+	raw, err := readSmall(filepath.Join(dir, ManifestFile), maxManifestBytes)
 	if err != nil {
-		if _, partial := os.Stat(filepath.Join(dir, exportUnfinished)); partial == nil {
+		if _, partial := os.Stat(filepath.Join(dir, UnfinishedFile)); partial == nil {
 			err = errors.New("the export is unfinished: go on with it first (--resume)")
 		}
-		return manifest{}, Checkpoint{}, err
+		return Manifest{}, Checkpoint{}, err
 	}
-	m, err := parseManifest(raw)
+	m, err := ParseManifest(raw)
 	if err != nil {
 		return m, Checkpoint{}, err
 	}
-	for _, key := range m.vkeys {
-		if v, err := note.NewVerifier(key); err != nil || v.Name() != m.origin {
-			return m, Checkpoint{}, fmt.Errorf("the manifest lists %.80q, which is no key of %s", key, m.origin)
+	for _, key := range m.VKeys {
+		if v, err := note.NewVerifier(key); err != nil || v.Name() != m.Origin {
+			return m, Checkpoint{}, fmt.Errorf("the manifest lists %.80q, which is no key of %s", key, m.Origin)
 		}
 	}
 	if len(opts.Keys) == 0 {
-		opts.Keys = m.vkeys
+		opts.Keys = m.VKeys
 	}
-	signed, err := readSmall(filepath.Join(dir, exportCheckpoint), maxNoteBytes)
+	signed, err := readSmall(filepath.Join(dir, CheckpointFile), MaxNoteBytes)
 	if err != nil {
 		return m, Checkpoint{}, err
 	}
@@ -168,11 +168,11 @@ func openExport(dir string, opts *VerifyOptions) (manifest, Checkpoint, error) {
 	if err := plainNote(signed); err != nil {
 		return m, c, err
 	}
-	if c.Origin != m.origin || c.Size != m.size || c.Root != m.root {
+	if c.Origin != m.Origin || c.Size != m.Size || c.Root != m.Root {
 		return m, c, errors.New("the manifest is not of the checkpoint beside it")
 	}
-	s, err := m.selection.resolve(c.Size)
-	if err == nil && s != m.selection {
+	s, err := m.Selection.Resolve(c.Size)
+	if err == nil && s != m.Selection {
 		err = errors.New("the manifest's range is not one that an export has")
 	}
 	return m, c, err
@@ -203,15 +203,15 @@ func readSmall(path string, most int64) ([]byte, error) {
 }
 
 // checkFiles compares the files there are with those of the manifest.
-func checkFiles(ctx context.Context, dir string, m manifest) error {
-	listed := map[string]bool{exportManifest: true}
-	want := []string{exportCheckpoint, exportEvents}
-	if !m.selection.complete(m.size) {
-		want = append(want, exportProofs)
+func checkFiles(ctx context.Context, dir string, m Manifest) error {
+	listed := map[string]bool{ManifestFile: true}
+	want := []string{CheckpointFile, EventsFile}
+	if !m.Selection.IsComplete(m.Size) {
+		want = append(want, ProofsFile)
 	}
-	for i, f := range m.files {
+	for i, f := range m.Files {
 		if i < len(want) && f.Name != want[i] || i >= len(want) && !isBlobFile(f.Name) || listed[f.Name] ||
-			i > len(want) && f.Name <= m.files[i-1].Name {
+			i > len(want) && f.Name <= m.Files[i-1].Name {
 			return fmt.Errorf("the manifest lists the file %.80q, which does not belong there", f.Name)
 		}
 		listed[f.Name] = true
@@ -226,8 +226,8 @@ func checkFiles(ctx context.Context, dir string, m manifest) error {
 			return fmt.Errorf("the file %s has %d bytes with the hash %s; the manifest says %d and %s", f.Name, got.Bytes, got.SHA256, f.Bytes, f.SHA256)
 		}
 	}
-	if len(m.files) < len(want) {
-		return fmt.Errorf("the manifest does not list the file %s", want[len(m.files)])
+	if len(m.Files) < len(want) {
+		return fmt.Errorf("the manifest does not list the file %s", want[len(m.Files)])
 	}
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -238,7 +238,7 @@ func checkFiles(ctx context.Context, dir string, m manifest) error {
 			return err
 		}
 		name = filepath.ToSlash(name)
-		if d.IsDir() && (name == "." || name == exportBlobs) || listed[name] {
+		if d.IsDir() && (name == "." || name == BlobsDir) || listed[name] {
 			return nil
 		}
 		return fmt.Errorf("the manifest does not list the file %s", name)
@@ -268,12 +268,12 @@ func readPairs(dir string, proven bool, emit func([]pair) error) error {
 	var proofs *lineReader
 	if proven {
 		var err error
-		if proofs, err = openLineReader(filepath.Join(dir, exportProofs)); err != nil {
+		if proofs, err = openLineReader(filepath.Join(dir, ProofsFile)); err != nil {
 			return err
 		}
 		defer proofs.close()
 	}
-	lines, err := openLineReader(filepath.Join(dir, exportEvents))
+	lines, err := openLineReader(filepath.Join(dir, EventsFile))
 	if err != nil {
 		return err
 	}
@@ -302,9 +302,9 @@ func readPairs(dir string, proven bool, emit func([]pair) error) error {
 }
 
 // checkBlobs compares the blobs of an export with those that its events name.
-func (l *lineVerifier) checkBlobs(m manifest) {
+func (l *lineVerifier) checkBlobs(m Manifest) {
 	have := map[string]bool{}
-	for _, f := range m.files {
+	for _, f := range m.Files {
 		if b, ok := parseBlobFile(f.Name); ok {
 			have[f.Name] = true
 			l.report.Blobs++
@@ -316,7 +316,7 @@ func (l *lineVerifier) checkBlobs(m manifest) {
 	missing := map[string]bool{}
 	for b, seq := range l.rules.blobs {
 		name := b.file()
-		if m.blobs && !have[name] && !missing[name] {
+		if m.Blobs && !have[name] && !missing[name] {
 			missing[name] = true
 			l.report.find(seq, "the export lacks %s", name)
 		}
@@ -325,7 +325,7 @@ func (l *lineVerifier) checkBlobs(m manifest) {
 	for _, name := range slices.Sorted(maps.Keys(have)) {
 		l.report.find(0, "no event names %s", name)
 	}
-	if !m.blobs && l.report.Blobs > 0 {
+	if !m.Blobs && l.report.Blobs > 0 {
 		l.report.find(0, "the manifest says that there are no blobs")
 	}
 }

@@ -22,7 +22,7 @@ type lineVerifier struct {
 
 // newLineVerifier verifies lines under a checkpoint, which was opened.
 func newLineVerifier(opts VerifyOptions, c Checkpoint, s ExportSelection) *lineVerifier {
-	complete := s.complete(c.Size)
+	complete := s.IsComplete(c.Size)
 	l := &lineVerifier{verifier: newVerifier(opts, !complete), c: c, s: s, sessions: map[string][]string{}, last: s.From - 1}
 	l.proven = !complete
 	l.report.Complete = complete
@@ -52,7 +52,7 @@ func (l *lineVerifier) prepareLine(buf []byte, p pair) (prepared, []byte) {
 	if !l.proven || out.leaf == (Hash{}) {
 		return out, buf
 	}
-	seq, hashes, err := parseProof(p.proof)
+	seq, hashes, err := ParseProof(p.proof)
 	switch {
 	case err != nil:
 	case seq != m.Seq:
@@ -107,7 +107,7 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *prepared) error {
 	switch {
 	case p.err != nil && p.leaf == (Hash{}):
 		return fmt.Errorf("after event %d: %w: %w", l.last, p.err, events.ErrDamaged)
-	case seq <= l.last || l.s.whole() && seq != l.last+1 && !l.lost.Covers(l.last+1, seq-1) && !fillsHole(l.last, p):
+	case seq <= l.last || l.s.IsUnfiltered() && seq != l.last+1 && !l.lost.Covers(l.last+1, seq-1) && !fillsHole(l.last, p):
 		return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, l.last, seq)
 	}
 	l.last = seq
@@ -129,7 +129,7 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *prepared) error {
 
 // finishLines looks at what was expected and did not come.
 func (l *lineVerifier) finishLines() {
-	if l.s.whole() && l.last != l.s.To {
+	if l.s.IsUnfiltered() && l.last != l.s.To {
 		l.report.find(0, "the events end at %d, not at %d", l.last, l.s.To)
 	}
 	if l.report.Complete {
@@ -141,7 +141,7 @@ func (l *lineVerifier) finishLines() {
 		l.checkLost()
 	}
 	// A part is signed by the checkpoint that its proofs lead to.
-	l.report.Complete = l.s.whole()
+	l.report.Complete = l.s.IsUnfiltered()
 	l.compare(l.c, l.c.Root, 0)
 	if l.report.Signed == 0 && l.report.Foreign > 0 {
 		l.report.find(0, "the checkpoint is not signed with the keys given")

@@ -28,8 +28,8 @@ func vkeyOf(skey string) (string, error) {
 // none, for example because a character of it is mistyped.
 var ErrBadKey = errors.New("not a verification key")
 
-// checkVKeys checks the form of verification keys, and the sum that each carries.
-func checkVKeys(keys []string) error {
+// CheckVKeys checks the form of verification keys, and the sum that each carries.
+func CheckVKeys(keys []string) error {
 	for _, key := range keys {
 		if _, err := note.NewVerifier(strings.TrimSpace(key)); err != nil {
 			return fmt.Errorf("%w: %.200q: one is name+hash+base64, as in the file audit/vkey; copy it again", ErrBadKey, key)

@@ -33,19 +33,19 @@ func (l *Log) Closing(ctx context.Context, last uint64) (*events.ClosingCheckpoi
 
 func (l *Log) close(last uint64) (*events.ClosingCheckpoint, error) {
 	l.mu.Lock()
-	root, err := l.tree.rootAt(last)
+	root, err := l.tree.RootAt(last)
 	l.mu.Unlock()
 	if err != nil {
 		return nil, fmt.Errorf("read the tree: %w", err)
 	}
-	c, err := Checkpoint{Origin: l.keys.Origin, Size: last, Root: root}.sign(l.keys.signer)
+	c, err := Checkpoint{Origin: l.keys.Origin, Size: last, Root: root}.Sign(l.keys.signer)
 	if err != nil {
 		return nil, err
 	}
 	if err := l.keep(c); err != nil {
 		return nil, err
 	}
-	return &events.ClosingCheckpoint{Origin: c.Origin, Size: c.Size, RootHash: encodeHash(c.Root), Note: string(c.Note)}, nil
+	return &events.ClosingCheckpoint{Origin: c.Origin, Size: c.Size, RootHash: EncodeHash(c.Root), Note: string(c.Note)}, nil
 }
 
 // keep makes a checkpoint that is signed, and on record or about to be, the
@@ -72,12 +72,12 @@ func (l *Log) keep(c Checkpoint) error {
 	return nil
 }
 
-// claims reports whether a message may hold a checkpoint of the ledger.
-func claims(m events.Stored) bool {
-	return isCheckpoint(m) || hasType(m, events.TypeLedgerVolumeSealed)
+// HoldsCheckpoint reports whether a message may hold a checkpoint of the ledger.
+func HoldsCheckpoint(m events.Stored) bool {
+	return IsCheckpoint(m) || HasType(m, events.TypeLedgerVolumeSealed)
 }
 
-func hasType(m events.Stored, t events.Type) bool {
+func HasType(m events.Stored, t events.Type) bool {
 	v := m.Header["ce-type"]
 	return len(v) == 1 && v[0] == string(t)
 }
@@ -102,13 +102,13 @@ func AppendHole(dst []byte, position uint64) []byte {
 // HoleHash is the hash of the leaf of such a position.
 func HoleHash(position uint64) Hash { return sha256.Sum256(AppendHole([]byte{0}, position)) }
 
-// fillHole adds the leaves of the positions between the end of a tree and a
+// AddHoleLeaves adds the leaves of the positions between the end of a tree and a
 // message that follows with a gap. Unless the message is the opening of a volume
 // that names exactly those as lost, the gap is damage.
-func fillHole(t *tree, m events.Stored) error {
+func AddHoleLeaves(t *Tree, m events.Stored) error {
 	before := t.size
 	gap := fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, before, m.Seq)
-	if m.Seq <= before || !hasType(m, events.TypeLedgerVolumeOpened) {
+	if m.Seq <= before || !HasType(m, events.TypeLedgerVolumeOpened) {
 		return gap
 	}
 	e, err := events.Decode(m.Seq, m.Message())
@@ -119,7 +119,7 @@ func fillHole(t *tree, m events.Stored) error {
 		return gap
 	}
 	for t.size < m.Seq-1 {
-		if err := t.add(HoleHash(t.size + 1)); err != nil {
+		if err := t.Add(HoleHash(t.size + 1)); err != nil {
 			return err
 		}
 	}

@@ -15,18 +15,18 @@ type window struct {
 	tiles map[Tile][]byte
 }
 
-func (w *window) put(t Tile, hashes []Hash) error {
+func (w *window) Put(t Tile, hashes []Hash) error {
 	if w.see != nil {
 		w.see(t, hashes)
 	}
-	w.tiles[t] = tileBytes(hashes)
+	w.tiles[t] = EncodeTile(hashes)
 	if t.Level == 0 && t.Index >= windowTiles {
-		delete(w.tiles, Tile{Index: t.Index - windowTiles, Width: tileWidth})
+		delete(w.tiles, Tile{Index: t.Index - windowTiles, Width: TileWidth})
 	}
 	return nil
 }
 
-func (w *window) get(t Tile, width int) ([]byte, error) {
+func (w *window) Get(t Tile, width int) ([]byte, error) {
 	raw, ok := w.tiles[t]
 	if !ok {
 		return nil, fmt.Errorf("%s is not kept: %w", t.Path(), fs.ErrNotExist)

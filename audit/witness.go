@@ -107,7 +107,7 @@ func (w *witness) post(ctx context.Context, signed []byte) error {
 		return err
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxNoteBytes))
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxNoteBytes))
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("it answered %s", resp.Status)
 	}
