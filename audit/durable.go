@@ -52,7 +52,7 @@ func writeDurable(dir string, d durable, sync bool) error {
 // makeDurable brings the tree's files to disk, then the note that they are.
 func (l *Log) makeDurable() error {
 	l.mu.Lock()
-	size, real, root := l.tree.size, l.real, l.tree.Root()
+	size, real, root := l.tree.Size(), l.real, l.tree.Root()
 	if size == l.durable || len(l.confirm) > 0 {
 		l.mu.Unlock()
 		return nil

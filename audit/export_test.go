@@ -15,7 +15,7 @@ type FileTree struct {
 // NewFileTree makes an empty one that keeps its files in dir.
 func NewFileTree(dir string) *FileTree {
 	files := &tileFiles{dir: dir}
-	return &FileTree{&Tree{kept: files}, files}
+	return &FileTree{NewTree(files), files}
 }
 
 // LoadFileTree takes up one of some size from its files.

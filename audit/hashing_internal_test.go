@@ -18,7 +18,7 @@ func TestProofWhileTheTreeIsComputed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := &Tree{kept: log.tree.kept}
+	other := NewTree(log.file)
 	for i := range 5 {
 		if err := other.Add(Hash{byte(i)}); err != nil {
 			t.Fatal(err)
@@ -29,7 +29,7 @@ func TestProofWhileTheTreeIsComputed(t *testing.T) {
 			}
 		}
 	}
-	c := Checkpoint{Origin: log.keys.Origin, Size: other.size, Root: other.Root()}
+	c := Checkpoint{Origin: log.keys.Origin, Size: other.Size(), Root: other.Root()}
 	_, err = log.Prover(c).Inclusion(1, c.Size)
 	if !errors.Is(err, ErrHashing) || errors.Is(err, events.ErrDamaged) {
 		t.Errorf("a proof that is ahead of the tree: %v", err)

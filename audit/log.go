@@ -132,14 +132,12 @@ func (l *Log) load() {
 		if !errors.Is(err, os.ErrNotExist) {
 			l.log.Warn("the tree of hashes is computed anew", "err", err)
 		}
-		l.tree = &Tree{kept: l.file}
+		l.tree = NewTree(l.file)
 		return
 	}
 	l.durable, l.real = d.size, d.real
-	if len(l.tree.edge) > 0 {
-		// The stream is read again from the last full tile on.
-		l.confirm = l.tree.edge[0]
-	}
+	// The stream is read again from the last full tile on.
+	l.confirm = l.tree.PartialLeaves()
 }
 
 // Origin is the name that checkpoints are signed under.
@@ -186,9 +184,9 @@ func (l *Log) run(ctx context.Context, feed Feed, ledger Ledger) error {
 		return fmt.Errorf("follow the ledger: %w", err)
 	}
 	l.mu.Lock()
-	from := l.tree.size - uint64(len(l.confirm))
+	from := l.tree.Size() - uint64(len(l.confirm))
 	l.target, l.started = last, true
-	hashed, signed := l.tree.size, l.latest
+	hashed, signed := l.tree.Size(), l.latest
 	l.mu.Unlock()
 	if hashed > last {
 		return fmt.Errorf("%w: the ledger ends at event %d, but %d had been hashed; restore the ledger from a copy, or start once with --accept-damage", events.ErrDamaged, last, hashed)
@@ -236,7 +234,7 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 			l.confirm = l.confirm[1:]
 			continue
 		}
-		if m.Seq != l.tree.size+1 {
+		if m.Seq != l.tree.Size()+1 {
 			if err := AddHoleLeaves(l.tree, m); err != nil {
 				return err
 			}
@@ -249,7 +247,7 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 		if err := l.tree.Add(leaves[i]); err != nil {
 			return err
 		}
-		if l.tree.size == l.latest.Size && l.tree.Root() != l.latest.Root && !IsIncomparable(lost, l.tree.size) {
+		if l.tree.Size() == l.latest.Size && l.tree.Root() != l.latest.Root && !IsIncomparable(lost, l.tree.Size()) {
 			return disagrees(l.latest, l.tree.Root())
 		}
 		if !IsCheckpoint(m) {
@@ -260,7 +258,7 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 	if due, _ := l.due(); due {
 		l.signal()
 	}
-	if l.tree.size-l.durable >= durableEvery {
+	if l.tree.Size()-l.durable >= durableEvery {
 		// The lock is given up while the disk is waited for.
 		l.mu.Unlock()
 		defer l.mu.Lock()
@@ -281,10 +279,10 @@ func (l *Log) Lost() events.Lost {
 // is on record; what else is missing is for others to judge. It is called with mu
 // held.
 func (l *Log) cross(m events.Stored, lost events.Lost) error {
-	at := l.tree.size - uint64(len(l.confirm))
+	at := l.tree.Size() - uint64(len(l.confirm))
 	if gone := min(l.Removed().UpTo(), m.Seq-1); at < gone {
 		if gone-at > uint64(len(l.confirm)) {
-			return fmt.Errorf("%w: the hashes of events %d to %d are missing, which were removed with their volume; restore the directory %s from a copy", events.ErrDamaged, l.tree.size+1, gone, l.opts.Dir)
+			return fmt.Errorf("%w: the hashes of events %d to %d are missing, which were removed with their volume; restore the directory %s from a copy", events.ErrDamaged, l.tree.Size()+1, gone, l.opts.Dir)
 		}
 		l.confirm = l.confirm[gone-at:]
 		at = gone
@@ -374,7 +372,7 @@ func disagrees(c Checkpoint, root Hash) error {
 func (l *Log) agrees(c Checkpoint) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.Note == nil || c.Size > l.tree.size || IsIncomparable(l.Lost(), c.Size) {
+	if c.Note == nil || c.Size > l.tree.Size() || IsIncomparable(l.Lost(), c.Size) {
 		return nil
 	}
 	root, err := l.tree.RootAt(c.Size)
@@ -412,7 +410,7 @@ func (l *Log) Damage() error {
 func (l *Log) Size() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tree.size - uint64(len(l.confirm))
+	return l.tree.Size() - uint64(len(l.confirm))
 }
 
 // Latest is the newest checkpoint, or false when there is none yet.

@@ -26,10 +26,10 @@ func (t *Tree) AddTile(hash Hash) error {
 // AddLost appends the leaves of positions that are on record as lost, up to one,
 // and calls passed after each that it appended.
 func AddLost(t *Tree, lost events.Lost, to uint64, passed func()) error {
-	for t.size < to {
-		r, in := lost.At(t.size + 1)
-		if !in || r.From != t.size+1 {
-			return fmt.Errorf("%w: position %d is missing", events.ErrDamaged, t.size+1)
+	for t.Size() < to {
+		r, in := lost.At(t.Size() + 1)
+		if !in || r.From != t.Size()+1 {
+			return fmt.Errorf("%w: position %d is missing", events.ErrDamaged, t.Size()+1)
 		}
 		err := r.Pieces(func(from, to uint64, hash []byte) error {
 			var err error
@@ -242,23 +242,13 @@ func ForgetTree(dir string, keep uint64) error {
 	if err != nil {
 		return fmt.Errorf("read the tree: %w", err)
 	}
-	kept := &Tree{kept: files, size: keep}
-	for level := 0; keep>>(TileHeight*level) > 0; level++ {
-		has := keep >> (TileHeight * level)
-		hashes := make([]Hash, has&(TileWidth-1), TileWidth)
-		kept.edge = append(kept.edge, hashes)
-		if len(hashes) == 0 {
-			continue
-		}
-		tile := Tile{Level: level, Index: has >> TileHeight}
-		tile.Width = int(min(TileWidth, d.size>>(TileHeight*level)-tile.Index<<TileHeight))
-		raw, err := readTile(dir, tile, len(hashes))
-		if err != nil {
-			return fmt.Errorf("read the tree: %w", err)
-		}
-		for i := range hashes {
-			copy(hashes[i][:], raw[i*tlog.HashSize:])
-		}
+	kept, err := LoadTree(files, keep, func(tile Tile) ([]byte, error) {
+		width := tile.Width
+		tile.Width = int(min(TileWidth, d.size>>(TileHeight*tile.Level)-tile.Index<<TileHeight))
+		return readTile(dir, tile, width)
+	})
+	if err != nil {
+		return fmt.Errorf("read the tree: %w", err)
 	}
 	if kept.Root() != root {
 		return fmt.Errorf("%w: the tree of hashes cannot be cut off at %d leaves", events.ErrDamaged, keep)

@@ -14,7 +14,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 	const size = 3*TileWidth + 77
 	dir := t.TempDir()
 	files := &tileFiles{dir: dir}
-	whole := &Tree{kept: files}
+	whole := NewTree(files)
 	leaf := func(position uint64) Hash { return HoleHash(position + 1<<40) }
 	for p := uint64(1); p <= size; p++ {
 		if err := whole.Add(leaf(p)); err != nil {
@@ -39,7 +39,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 		if d.Losses(size+1) == nil {
 			t.Errorf("%v: no event can name it", r)
 		}
-		again := &Tree{kept: &window{tiles: map[Tile][]byte{}}}
+		again := NewTree(&window{tiles: map[Tile][]byte{}})
 		for p := uint64(1); p <= size; p++ {
 			if _, in := lost.At(p); !in {
 				if err := again.Add(leaf(p)); err != nil {
@@ -51,8 +51,8 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 				}
 			}
 		}
-		if again.size != size || again.Root() != whole.Root() {
-			t.Errorf("%v: another tree of %d leaves", r, again.size)
+		if again.Size() != size || again.Root() != whole.Root() {
+			t.Errorf("%v: another tree of %d leaves", r, again.Size())
 		}
 	}
 	// Beyond the tree, and beyond what an event can hold, nothing is known.

@@ -52,13 +52,13 @@ func (v *verifier) expectRemoved(r events.Removal) {
 // files of the tree. Whether they are the ones that were signed is seen when a
 // checkpoint over them is compared.
 func (v *verifier) addRemoved(to uint64) error {
-	for to = min(to, v.gone); v.tree.size < to; {
+	for to = min(to, v.gone); v.tree.Size() < to; {
 		if v.known == nil {
 			v.known = KnownLeaves(v.opts.Dir)
 		}
-		leaf, ok := v.known.Leaf(v.tree.size + 1)
+		leaf, ok := v.known.Leaf(v.tree.Size() + 1)
 		if !ok {
-			return fmt.Errorf("%w: event %d was removed with its volume, and its hash is not in the files of the tree", events.ErrDamaged, v.tree.size+1)
+			return fmt.Errorf("%w: event %d was removed with its volume, and its hash is not in the files of the tree", events.ErrDamaged, v.tree.Size()+1)
 		}
 		if err := v.tree.Add(leaf); err != nil {
 			return err
@@ -124,7 +124,7 @@ func (l *Log) Removed() events.Removal {
 func (l *Log) Preserve(ctx context.Context, last uint64) (root string, err error) {
 	for {
 		l.mu.Lock()
-		hashed, damage, changed := l.tree.size-uint64(len(l.confirm)), l.damage, l.changed
+		hashed, damage, changed := l.tree.Size()-uint64(len(l.confirm)), l.damage, l.changed
 		l.mu.Unlock()
 		if damage != nil {
 			return "", damage

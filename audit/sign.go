@@ -38,7 +38,7 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 	for {
 		l.mu.Lock()
 		due, urgent := l.due()
-		asked := l.asked > l.latest.Size && l.tree.size >= l.asked
+		asked := l.asked > l.latest.Size && l.tree.Size() >= l.asked
 		final := l.final
 		if final {
 			pause = min(pause, finalPause)
@@ -99,18 +99,18 @@ func passes(err error) bool {
 // due reports whether there is something to sign, and whether the server itself
 // waits for it. It is called with mu held.
 func (l *Log) due() (due, urgent bool) {
-	if !l.started || l.damage != nil || len(l.confirm) > 0 || l.tree.size < l.target || l.tree.size == 0 {
+	if !l.started || l.damage != nil || len(l.confirm) > 0 || l.tree.Size() < l.target || l.tree.Size() == 0 {
 		return false, false
 	}
-	urgent = l.wanted > l.latest.Size && l.tree.size >= l.wanted
-	asked := l.asked > l.latest.Size && l.tree.size >= l.asked
+	urgent = l.wanted > l.latest.Size && l.tree.Size() >= l.wanted
+	asked := l.asked > l.latest.Size && l.tree.Size() >= l.asked
 	return urgent || asked || l.real > l.latest.Size || l.latest.Note == nil, urgent
 }
 
 // checkpoint signs the tree as it is and records that.
 func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	l.mu.Lock()
-	c := Checkpoint{Origin: l.keys.Origin, Size: l.tree.size, Root: l.tree.Root()}
+	c := Checkpoint{Origin: l.keys.Origin, Size: l.tree.Size(), Root: l.tree.Root()}
 	unkept := l.unkept
 	l.mu.Unlock()
 	if unkept != nil {
@@ -192,7 +192,7 @@ func (l *Log) Seal(ctx context.Context, ledger Ledger) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	unsigned := max(last, l.tree.size)
+	unsigned := max(last, l.tree.Size())
 	return &UnsignedError{Events: unsigned - min(unsigned, l.latest.Size), err: cmp.Or(l.damage, l.failing, err)}
 }
 
@@ -232,7 +232,7 @@ func (l *Log) Fresh(ctx context.Context, last, covers uint64) (Checkpoint, error
 func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, insist bool) (Checkpoint, error) {
 	for {
 		l.mu.Lock()
-		hashed, signed, broken, changed := l.tree.size, l.latest, l.damage, l.changed
+		hashed, signed, broken, changed := l.tree.Size(), l.latest, l.damage, l.changed
 		if !insist {
 			broken = cmp.Or(broken, l.failing)
 		}
@@ -264,7 +264,7 @@ func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, in
 func (l *Log) Newest(ctx context.Context, covers uint64) (Checkpoint, error) {
 	for {
 		l.mu.Lock()
-		c, damage, failing, hashed, changed := l.latest, l.damage, l.failing, l.tree.size, l.changed
+		c, damage, failing, hashed, changed := l.latest, l.damage, l.failing, l.tree.Size(), l.changed
 		coming := hashed < covers || l.real > c.Size
 		l.mu.Unlock()
 		switch {
@@ -294,7 +294,7 @@ func (l *Log) Newest(ctx context.Context, covers uint64) (Checkpoint, error) {
 func (l *Log) Covers(ctx context.Context, c Checkpoint, last uint64) bool {
 	for {
 		l.mu.Lock()
-		hashed, real, damage, changed := l.tree.size, l.real, l.damage, l.changed
+		hashed, real, damage, changed := l.tree.Size(), l.real, l.damage, l.changed
 		l.mu.Unlock()
 		switch {
 		case c.Size >= last:
@@ -317,7 +317,7 @@ func (l *Log) Covers(ctx context.Context, c Checkpoint, last uint64) bool {
 func (l *Log) Leaves(from, to uint64) ([]Hash, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if to = min(to, l.tree.size); from == 0 || from > to {
+	if to = min(to, l.tree.Size()); from == 0 || from > to {
 		return nil, nil
 	}
 	indexes := make([]int64, 0, to-from+1)

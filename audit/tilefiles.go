@@ -71,11 +71,7 @@ func readTile(dir string, tile Tile, width int) ([]byte, error) {
 // save writes the tiles that are not full, so that load finds the tree as it is.
 func (f *tileFiles) save(t *Tree) error {
 	var partial []Tile
-	for level, hashes := range t.edge {
-		if len(hashes) == 0 {
-			continue
-		}
-		tile := Tile{Level: level, Index: t.size >> (TileHeight * (level + 1)), Width: len(hashes)}
+	for tile, hashes := range t.PartialTiles() {
 		if err := f.replace(tile, hashes); err != nil {
 			return err
 		}
@@ -98,24 +94,16 @@ func (f *tileFiles) save(t *Tree) error {
 // load reads the right edge of a tree of some size from the files that save
 // left. Full tiles are read when they are needed.
 func (f *tileFiles) load(size uint64) (*Tree, error) {
-	t := &Tree{kept: f, size: size}
 	f.partial = nil
-	for level := 0; size>>(TileHeight*level) > 0; level++ {
-		has := size >> (TileHeight * level)
-		hashes := make([]Hash, has&(TileWidth-1), TileWidth)
-		t.edge = append(t.edge, hashes)
-		if len(hashes) == 0 {
-			continue
-		}
-		tile := Tile{Level: level, Index: has >> TileHeight, Width: len(hashes)}
+	t, err := LoadTree(f, size, func(tile Tile) ([]byte, error) {
 		raw, err := readTile(f.dir, tile, tile.Width)
-		if err != nil {
-			return nil, fmt.Errorf("load the tree: %w", err)
+		if err == nil {
+			f.partial = append(f.partial, tile)
 		}
-		for i := range hashes {
-			copy(hashes[i][:], raw[i*tlog.HashSize:])
-		}
-		f.partial = append(f.partial, tile)
+		return raw, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load the tree: %w", err)
 	}
 	return t, nil
 }

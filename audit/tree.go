@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"io/fs"
+	"iter"
 	"math/bits"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -10,6 +11,7 @@ import (
 
 // Tiles keep what a tree has written.
 type Tiles interface {
+	// Put stores a full tile. The hashes are valid until it returns.
 	Put(t Tile, hashes []Hash) error
 	// Get returns the first hashes of a full tile, 32 bytes each.
 	Get(t Tile, width int) ([]byte, error)
@@ -22,6 +24,61 @@ type Tree struct {
 	size uint64
 	// edge holds, by tile level, the hashes of the tile that is not full yet.
 	edge [][]Hash
+}
+
+// NewTree returns an empty tree that stores its full tiles in kept.
+func NewTree(kept Tiles) *Tree { return &Tree{kept: kept} }
+
+// LoadTree returns a tree of some size, the full tiles of which are in kept. It calls
+// read for each tile that is not full; read returns the hashes of that tile, 32 bytes
+// each.
+func LoadTree(kept Tiles, size uint64, read func(t Tile) ([]byte, error)) (*Tree, error) {
+	t := &Tree{kept: kept, size: size}
+	for level := 0; size>>(TileHeight*level) > 0; level++ {
+		has := size >> (TileHeight * level)
+		hashes := make([]Hash, has&(TileWidth-1), TileWidth)
+		t.edge = append(t.edge, hashes)
+		if len(hashes) == 0 {
+			continue
+		}
+		tile := Tile{Level: level, Index: has >> TileHeight, Width: len(hashes)}
+		raw, err := read(tile)
+		if err != nil {
+			return nil, err
+		}
+		if len(raw) != len(hashes)*tlog.HashSize {
+			return nil, fmt.Errorf("%s has %d bytes, not %d", tile.Path(), len(raw), len(hashes)*tlog.HashSize)
+		}
+		for i := range hashes {
+			copy(hashes[i][:], raw[i*tlog.HashSize:])
+		}
+	}
+	return t, nil
+}
+
+// Size is the number of leaves.
+func (t *Tree) Size() uint64 { return t.size }
+
+// PartialTiles yields the tiles that are not full and their hashes, which are valid
+// until the tree grows.
+func (t *Tree) PartialTiles() iter.Seq2[Tile, []Hash] {
+	return func(yield func(Tile, []Hash) bool) {
+		for level, hashes := range t.edge {
+			tile := Tile{Level: level, Index: t.size >> (TileHeight * (level + 1)), Width: len(hashes)}
+			if len(hashes) > 0 && !yield(tile, hashes) {
+				return
+			}
+		}
+	}
+}
+
+// PartialLeaves returns the leaves behind the last full tile of leaves. They are valid
+// until the tree grows.
+func (t *Tree) PartialLeaves() []Hash {
+	if len(t.edge) == 0 {
+		return nil
+	}
+	return t.edge[0]
 }
 
 // Add appends a leaf. Full tiles are written before: when one cannot be, the tree

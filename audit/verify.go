@@ -56,6 +56,7 @@ type verifier struct {
 	report *Report
 	rules  *rules
 	tree   *Tree
+	recent *window // the tiles of tree
 	// kept are checkpoints known beforehand, by size.
 	kept map[uint64][]Checkpoint
 	// counted are the sizes of the checkpoints that hold.
@@ -71,9 +72,10 @@ type verifier struct {
 
 func newVerifier(opts VerifyOptions, partial bool) *verifier {
 	r := &Report{Source: opts.Source, Complete: true, Pinned: len(opts.Keys) > 0}
+	recent := &window{tiles: map[Tile][]byte{}}
 	return &verifier{
 		opts: opts, report: r, rules: newRules(r, partial), kept: map[uint64][]Checkpoint{}, counted: map[uint64]bool{},
-		tree: &Tree{kept: &window{tiles: map[Tile][]byte{}}},
+		tree: NewTree(recent), recent: recent,
 	}
 }
 
@@ -143,7 +145,7 @@ func (v *verifier) openDir() error {
 	if err != nil {
 		return nil //nolint:nilerr // then the files of the tree are computed anew by the next start
 	}
-	v.tree.kept.(*window).see = func(t Tile, hashes []Hash) {
+	v.recent.see = func(t Tile, hashes []Hash) {
 		if (t.Index+1)<<(TileHeight*(t.Level+1)) > safe.size {
 			return // not safe on disk yet
 		}
@@ -194,7 +196,7 @@ func (v *verifier) follow(ctx context.Context, feed Feed, last uint64) error {
 			}
 		}
 		if v.opts.Progress != nil {
-			v.opts.Progress(v.tree.size, last)
+			v.opts.Progress(v.tree.Size(), last)
 		}
 		return nil
 	})
@@ -217,8 +219,8 @@ func (v *verifier) take(p *prepared) error {
 			return err
 		}
 		switch {
-		case seq == v.tree.size+1:
-		case seq > v.tree.size+1 && v.lost.Covers(v.tree.size+1, seq-1):
+		case seq == v.tree.Size()+1:
+		case seq > v.tree.Size()+1 && v.lost.Covers(v.tree.Size()+1, seq-1):
 			if err := AddLost(v.tree, v.lost, seq-1, v.keptHere); err != nil {
 				return err
 			}
@@ -255,14 +257,14 @@ func (v *verifier) take(p *prepared) error {
 // keptHere compares the checkpoints known beforehand of as many leaves as the tree
 // has now.
 func (v *verifier) keptHere() {
-	for _, c := range v.kept[v.tree.size] {
+	for _, c := range v.kept[v.tree.Size()] {
 		if !IsIncomparable(v.lost, c.Size) {
 			v.compare(c, v.tree.Root(), 0)
 		} else {
 			v.report.Incomparable++
 		}
 	}
-	delete(v.kept, v.tree.size)
+	delete(v.kept, v.tree.Size())
 }
 
 // expectLost takes for granted that positions were lost, until the event that says

@@ -15,7 +15,7 @@ import (
 func (l *Log) Closing(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 	for {
 		l.mu.Lock()
-		hashed, damage, changed := l.tree.size-uint64(len(l.confirm)), l.damage, l.changed
+		hashed, damage, changed := l.tree.Size()-uint64(len(l.confirm)), l.damage, l.changed
 		l.mu.Unlock()
 		switch {
 		case damage != nil:
@@ -106,7 +106,7 @@ func HoleHash(position uint64) Hash { return sha256.Sum256(AppendHole([]byte{0},
 // message that follows with a gap. Unless the message is the opening of a volume
 // that names exactly those as lost, the gap is damage.
 func AddHoleLeaves(t *Tree, m events.Stored) error {
-	before := t.size
+	before := t.Size()
 	gap := fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, before, m.Seq)
 	if m.Seq <= before || !HasType(m, events.TypeLedgerVolumeOpened) {
 		return gap
@@ -118,8 +118,8 @@ func AddHoleLeaves(t *Tree, m events.Stored) error {
 	if d, ok := e.Data.(*events.LedgerVolumeOpened); !ok || !d.Fills(before, m.Seq) {
 		return gap
 	}
-	for t.size < m.Seq-1 {
-		if err := t.Add(HoleHash(t.size + 1)); err != nil {
+	for t.Size() < m.Seq-1 {
+		if err := t.Add(HoleHash(t.Size() + 1)); err != nil {
 			return err
 		}
 	}
