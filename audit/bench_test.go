@@ -108,7 +108,7 @@ func BenchmarkHash(b *testing.B) {
 	b.ReportAllocs()
 	before, i := cpuTime(b), 0
 	for b.Loop() {
-		leaf, err := audit.LeafHash(stored[i%len(stored)])
+		leaf, err := audit.LeafHash(audit.RecordOf(stored[i%len(stored)]))
 		if err == nil {
 			err = tree.Add(leaf)
 		}

@@ -344,7 +344,7 @@ func (x *export) end(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		e, err := events.Decode(m.Seq, m.Message())
+		e, err := events.Decode(m.Seq, StoredOf(m).Message())
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ func ExportedEvents(dir string, fn func(events.Stored) error) error {
 		if err != nil {
 			return err
 		}
-		return fn(m)
+		return fn(StoredOf(m))
 	})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)

@@ -9,8 +9,6 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/mod/sumdb/tlog"
-
-	"daybook/events"
 )
 
 // Hash is the SHA-256 of a leaf or of a node of the tree.
@@ -36,6 +34,15 @@ var delivery = map[string]bool{
 	"Nats-Stream-Source": true,
 }
 
+// Record is a message as a ledger holds it at a position.
+type Record struct {
+	// Seq is the position.
+	Seq     uint64
+	Subject string
+	Header  map[string][]string
+	Body    []byte
+}
+
 // AppendRecord appends the record of a stored message: the bytes whose RFC 6962
 // leaf hash stands for the event in the tree. They are
 //
@@ -48,7 +55,7 @@ var delivery = map[string]bool{
 //
 // each line ended by a newline. Headers that servers add on delivery are left
 // out. A message that no client could have stored so is an error.
-func AppendRecord(dst []byte, m events.Stored) ([]byte, error) {
+func AppendRecord(dst []byte, m Record) ([]byte, error) {
 	begin := len(dst)
 	dst = append(dst, recordVersion...)
 	dst = append(dst, '\n')
@@ -84,7 +91,7 @@ type header struct {
 
 // storedHeaders adds to list the headers that are stored, by name. There are
 // about ten, for every event: they are put in order as they come.
-func storedHeaders(list []header, m events.Stored) []header {
+func storedHeaders(list []header, m Record) []header {
 	for name, values := range m.Header {
 		if strings.HasPrefix(name, "Nats-") && delivery[name] {
 			continue
@@ -100,7 +107,7 @@ func storedHeaders(list []header, m events.Stored) []header {
 }
 
 // appendHeader appends the lines of the headers that are stored.
-func appendHeader(dst []byte, m events.Stored) ([]byte, error) {
+func appendHeader(dst []byte, m Record) ([]byte, error) {
 	var room [16]header
 	for _, h := range storedHeaders(room[:0], m) {
 		if h.name == "" || blank(h.name) || strings.IndexByte(h.name, ':') >= 0 {
@@ -140,13 +147,13 @@ func trim(value string) string {
 
 // LeafHash is the hash of an event's leaf: SHA-256 over a zero byte and the
 // record.
-func LeafHash(m events.Stored) (Hash, error) {
+func LeafHash(m Record) (Hash, error) {
 	h, _, err := HashLeaf(make([]byte, 0, 1<<10), m)
 	return h, err
 }
 
 // HashLeaf is LeafHash with a buffer to be used again.
-func HashLeaf(buf []byte, m events.Stored) (Hash, []byte, error) {
+func HashLeaf(buf []byte, m Record) (Hash, []byte, error) {
 	buf, err := AppendRecord(append(buf[:0], 0), m)
 	if err != nil {
 		return Hash{}, buf, err

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"daybook/events"
 )
 
 // A line of an export is a CloudEvent in structured mode, and all that its
@@ -39,7 +37,7 @@ const (
 )
 
 // AppendLine appends the line of a stored message, without a line end.
-func AppendLine(dst []byte, m events.Stored) ([]byte, error) {
+func AppendLine(dst []byte, m Record) ([]byte, error) {
 	var room [1 << 10]byte
 	header, err := appendHeader(room[:0], m)
 	if err != nil {
@@ -122,8 +120,8 @@ func appendUnit(dst []byte, r rune) []byte {
 
 // ParseLine reads a line, without its end. One that is not written as AppendLine
 // writes it is an error.
-func ParseLine(line []byte) (events.Stored, error) {
-	var m events.Stored
+func ParseLine(line []byte) (Record, error) {
+	var m Record
 	head, body, err := splitLine(line)
 	if err != nil {
 		return m, err

@@ -8,12 +8,11 @@ import (
 	"testing"
 
 	"daybook/audit"
-	"daybook/events"
 )
 
 // samples are messages as a stream may hold them, the first ones with headers
 // that a server added on delivery.
-func samples() []events.Stored {
+func samples() []audit.Record {
 	header := func(more ...string) map[string][]string {
 		h := map[string][]string{
 			"ce-specversion": {"1.0"}, "ce-id": {"019ab3c4-6a3e-7c51-8f0e-00000000000a"}, "ce-source": {"daybook"}, "ce-type": {"daybook.heap.tagged.v1"},
@@ -25,10 +24,10 @@ func samples() []events.Stored {
 		}
 		return h
 	}
-	message := func(seq uint64, h map[string][]string, body string) events.Stored {
-		return events.Stored{Seq: seq, Subject: "ledger.0001.default.heap.a6", Header: h, Body: []byte(body)}
+	message := func(seq uint64, h map[string][]string, body string) audit.Record {
+		return audit.Record{Seq: seq, Subject: "ledger.0001.default.heap.a6", Header: h, Body: []byte(body)}
 	}
-	return []events.Stored{
+	return []audit.Record{
 		message(1, header("Nats-Sequence", "1", "Nats-Stream", "LEDGER-0001", "Nats-Time-Stamp", "2026-11-21T09:30:02.7Z"), `{"heap":"a665a459","content":{"plain":{"tags":{"env":"tëst","n":"\u0031"}}}}`),
 		message(1042, header("ce-traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Nats-Expected-Last-Subject-Sequence", "17"), `{"a" : [1, 2.50e1] }`),
 		message(7, header("x-twice", "b", "x-twice", "a"), "{\"a\":\n1}"),
@@ -159,7 +158,7 @@ func TestLinesThatAreRefused(t *testing.T) {
 // Messages that no client could have stored have no record.
 func TestMessagesWithoutARecord(t *testing.T) {
 	t.Parallel()
-	for name, m := range map[string]events.Stored{
+	for name, m := range map[string]audit.Record{
 		"no subject":           {},
 		"a blank in a subject": {Subject: "a b"},
 		"a colon in a name":    {Subject: "a", Header: map[string][]string{"x:": {"1"}}},

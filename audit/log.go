@@ -216,7 +216,7 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 	var buf []byte
 	for i := range batch {
 		var err error
-		if leaves[i], buf, err = HashLeaf(buf, batch[i]); err != nil {
+		if leaves[i], buf, err = HashLeaf(buf, RecordOf(batch[i])); err != nil {
 			return fmt.Errorf("%w: %w", events.ErrDamaged, err)
 		}
 	}

@@ -58,7 +58,7 @@ func TestCheckpointAndProofs(t *testing.T) {
 			if err != nil {
 				t.Fatalf("event %d in %d: %v", seq, size, err)
 			}
-			leaf, err := audit.LeafHash(stored[seq-1])
+			leaf, err := audit.LeafHash(audit.RecordOf(stored[seq-1]))
 			if err != nil || leaf != proof.Leaf {
 				t.Errorf("event %d has another leaf, %v", seq, err)
 			}

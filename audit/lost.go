@@ -67,8 +67,12 @@ func IsIncomparable(lost events.Lost, size uint64) bool {
 // lostIn is what a line of an export, or of a server, says was lost; nil for any
 // line but the opening of a volume because of damage.
 func lostIn(line []byte) events.Lost {
-	m, err := ParseLine(line)
-	if err != nil || !HasType(m, events.TypeLedgerVolumeOpened) {
+	r, err := ParseLine(line)
+	if err != nil {
+		return nil
+	}
+	m := StoredOf(r)
+	if !HasType(m, events.TypeLedgerVolumeOpened) {
 		return nil
 	}
 	var d events.LedgerVolumeOpened

@@ -20,7 +20,7 @@ type prepared struct {
 // prepare hashes and decodes a stored message.
 func prepare(buf []byte, m events.Stored) (prepared, []byte) {
 	p := prepared{stored: m}
-	p.leaf, buf, p.err = HashLeaf(buf, m)
+	p.leaf, buf, p.err = HashLeaf(buf, RecordOf(m))
 	if p.err == nil {
 		p.event, p.err = events.Decode(m.Seq, m.Message())
 	}

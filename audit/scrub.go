@@ -222,7 +222,7 @@ func (s *Scrub) judge(ctx context.Context, seq uint64, cause error) error {
 	var buf []byte
 	for _, m := range batch {
 		var leaf Hash
-		if leaf, buf, err = HashLeaf(buf, m); err != nil {
+		if leaf, buf, err = HashLeaf(buf, RecordOf(m)); err != nil {
 			break
 		}
 		leaves = append(leaves, leaf)

@@ -157,7 +157,7 @@ func (e *exporter) take(ctx context.Context, m events.Stored) error {
 		}
 	}
 	var err error
-	if e.line, err = AppendLine(e.line[:0], m); err != nil {
+	if e.line, err = AppendLine(e.line[:0], RecordOf(m)); err != nil {
 		return err
 	}
 	if e.complete {
@@ -168,7 +168,7 @@ func (e *exporter) take(ctx context.Context, m events.Stored) error {
 		return err
 	}
 	var leaf Hash
-	if leaf, e.record, err = HashLeaf(e.record, m); err != nil {
+	if leaf, e.record, err = HashLeaf(e.record, RecordOf(m)); err != nil {
 		return err
 	}
 	if leaf != p.Leaf {

@@ -48,7 +48,7 @@ func (l *lineVerifier) prepareLine(buf []byte, p pair) (prepared, []byte) {
 	if err != nil {
 		return prepared{err: err}, buf
 	}
-	out, buf := prepare(buf, m)
+	out, buf := prepare(buf, StoredOf(m))
 	if !l.proven || out.leaf == (Hash{}) {
 		return out, buf
 	}

@@ -194,7 +194,7 @@ func (c *comparison) sound(m events.Stored) bool {
 	if !ok {
 		return true
 	}
-	if got, err := audit.LeafHash(m); err != nil || got != want {
+	if got, err := audit.LeafHash(audit.RecordOf(m)); err != nil || got != want {
 		c.changed++
 		return false
 	}

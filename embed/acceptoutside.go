@@ -120,7 +120,7 @@ func unreadableAt(known *audit.Known, m events.Stored, namedAt uint64) events.Lo
 	hash, ok := known.Leaf(m.Seq)
 	if !ok {
 		var err error
-		hash, err = audit.LeafHash(m)
+		hash, err = audit.LeafHash(audit.RecordOf(m))
 		ok = err == nil
 	}
 	if ok {

@@ -180,7 +180,7 @@ func TestProofs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if leaf, err := audit.LeafHash(stored[0]); err != nil || leaf != hash(p.LeafHash) {
+		if leaf, err := audit.LeafHash(audit.RecordOf(stored[0])); err != nil || leaf != hash(p.LeafHash) {
 			t.Errorf("%s: another leaf, %v", query, err)
 		}
 		if p.Checkpoint != "" {

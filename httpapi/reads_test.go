@@ -46,7 +46,7 @@ func TestProofsOfPendingEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := audit.LeafHash(stored[0])
+		h, err := audit.LeafHash(audit.RecordOf(stored[0]))
 		if err != nil {
 			t.Fatal(err)
 		}

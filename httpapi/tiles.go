@@ -90,7 +90,7 @@ func (a *api) bundle(r *http.Request, t audit.Tile) ([]byte, error) {
 			if owner := m.Header["ce-tenant"]; tenant != "" && (len(owner) != 1 || owner[0] != tenant && owner[0] != events.LedgerTenant) {
 				return nil, fail(http.StatusForbidden, codeForbidden, "path", "events %d to %d are not all of your tenant; ask for proofs of yours instead", first, last)
 			}
-			record, err := audit.AppendRecord(nil, m)
+			record, err := audit.AppendRecord(nil, audit.RecordOf(m))
 			if err != nil {
 				return nil, err
 			}
