@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/audit"
+	"daybook/events"
 )
 
 // files reads every file of a directory.
@@ -179,5 +181,15 @@ func TestExportRefuses(t *testing.T) {
 	}
 	if _, err := audit.VerifyExport(t.Context(), filepath.Join(full, "something"), audit.VerifyOptions{}); err == nil {
 		t.Error("a file was verified as an export")
+	}
+}
+
+// A manifest writes times as events do.
+func TestBoundsAreTimesOfEvents(t *testing.T) {
+	t.Parallel()
+	for _, at := range []time.Time{at, at.Add(1234567 * time.Nanosecond), at.In(time.FixedZone("", 3600)).Add(999 * time.Millisecond)} {
+		if got, want := audit.FormatBound(at), events.FormatTime(at); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-
-	"daybook/events"
 )
 
 // exportFormat is the version of exports.
@@ -145,11 +143,16 @@ func (m Manifest) Encode() []byte {
 	return append(b, "]}\n"...)
 }
 
+// boundFormat is how a manifest writes a time: RFC 3339 in UTC with milliseconds, as
+// events do.
+const boundFormat = "2006-01-02T15:04:05.000Z"
+
+// FormatBound writes a bound of a selection, empty for none.
 func FormatBound(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return events.FormatTime(t)
+	return t.UTC().Format(boundFormat)
 }
 
 func parseBound(s string) (time.Time, error) {
