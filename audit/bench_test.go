@@ -87,7 +87,7 @@ func BenchmarkVerify(b *testing.B) {
 	before := cpuTime(b)
 	b.ResetTimer()
 	for b.Loop() {
-		report, err := audit.Verify(b.Context(), store, store, audit.VerifyOptions{Dir: dir})
+		report, err := audit.Verify(b.Context(), store, store, audit.VerifyOptions{Dir: audit.Dir(dir)})
 		if err != nil || !report.OK {
 			b.Fatalf("%v\n%v", err, report)
 		}

@@ -29,8 +29,8 @@ type RemovedVolume struct {
 // removedSoFar is what a verification knows of removed volumes.
 type removedSoFar struct {
 	// gone is up to which position they reach, by what the source says.
-	gone  uint64
-	known *Known
+	gone uint64
+	leaf func(position uint64) (Hash, bool) // see Directory.Leaves
 }
 
 // expectRemoved takes up what the source says of removed volumes. What proves it
@@ -53,10 +53,13 @@ func (v *verifier) expectRemoved(r events.Removal) {
 // checkpoint over them is compared.
 func (v *verifier) addRemoved(to uint64) error {
 	for to = min(to, v.gone); v.tree.Size() < to; {
-		if v.known == nil {
-			v.known = KnownLeaves(v.opts.Dir)
+		if v.leaf == nil {
+			v.leaf = noLeaf
+			if v.opts.Dir != nil {
+				v.leaf = v.opts.Dir.Leaves()
+			}
 		}
-		leaf, ok := v.known.Leaf(v.tree.Size() + 1)
+		leaf, ok := v.leaf(v.tree.Size() + 1)
 		if !ok {
 			return fmt.Errorf("%w: event %d was removed with its volume, and its hash is not in the files of the tree", events.ErrDamaged, v.tree.Size()+1)
 		}
@@ -67,6 +70,9 @@ func (v *verifier) addRemoved(to uint64) error {
 	}
 	return nil
 }
+
+// noLeaf knows no leaf.
+func noLeaf(uint64) (Hash, bool) { return Hash{}, false }
 
 // sawRemoval compares a removal with what is known of it.
 func (v *verifier) sawRemoval(e *events.Event, d *events.LedgerVolumeRemoved) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -39,15 +38,33 @@ type VerifyOptions struct {
 	// data, which proves that nothing was changed by mistake or by somebody
 	// without the key, and no more.
 	Keys []string
-	// Dir is the audit directory to compare with, for a data directory; empty for
-	// none.
-	Dir string
+	// Dir is the audit directory to compare with, for a data directory; nil for none.
+	Dir Directory
 	// SkipBlobs leaves heaps and texts unread.
 	SkipBlobs bool
 	// Source names what is verified, for the report.
 	Source string
 	// Progress, if set, is told how far it has come, now and then.
 	Progress func(done, total uint64)
+}
+
+// Directory is an audit directory: what a ledger keeps beside it of its tree and its
+// checkpoints.
+type Directory interface {
+	// VKeys reads the verification keys of the ledger, the newest last.
+	VKeys() ([]string, error)
+	// Checkpoints reads all checkpoints, unchecked.
+	Checkpoints() ([]Checkpoint, error)
+	// DurableSize reads the size of the tree whose files are known to be on disk. With an
+	// error, the files are not compared.
+	DurableSize() (uint64, error)
+	// TilePath is the path of a tile's file, for the report.
+	TilePath(t Tile) string
+	// ReadTile reads the hashes of a full tile, 32 bytes each.
+	ReadTile(t Tile) ([]byte, error)
+	// Leaves returns a function that returns the leaf of a position, or false where the
+	// files do not prove it.
+	Leaves() func(position uint64) (Hash, bool)
 }
 
 // verifier folds events, in order, into a report.
@@ -89,9 +106,9 @@ func Verify(ctx context.Context, archive Archive, blobs Blobs, opts VerifyOption
 		return nil, err
 	}
 	pinned := len(opts.Keys) > 0
-	if opts.Dir != "" && !pinned {
+	if opts.Dir != nil && !pinned {
 		var err error
-		if opts.Keys, err = VKeys(opts.Dir); err != nil {
+		if opts.Keys, err = opts.Dir.VKeys(); err != nil {
 			return nil, fmt.Errorf("read the keys beside the ledger (give --key instead): %w", err)
 		}
 	}
@@ -131,28 +148,28 @@ func Verify(ctx context.Context, archive Archive, blobs Blobs, opts VerifyOption
 
 // openDir takes up what the audit directory says beforehand.
 func (v *verifier) openDir() error {
-	if v.opts.Dir == "" {
+	if v.opts.Dir == nil {
 		return nil
 	}
-	list, err := keptCheckpoints(v.opts.Dir)
+	list, err := v.opts.Dir.Checkpoints()
 	if err != nil {
 		return fmt.Errorf("read the checkpoints beside the ledger: %w", err)
 	}
 	for _, c := range list {
 		v.kept[c.Size] = append(v.kept[c.Size], c)
 	}
-	safe, err := readDurable(v.opts.Dir)
+	durable, err := v.opts.Dir.DurableSize()
 	if err != nil {
 		return nil //nolint:nilerr // then the files of the tree are computed anew by the next start
 	}
 	v.recent.see = func(t Tile, hashes []Hash) {
-		if (t.Index+1)<<(TileHeight*(t.Level+1)) > safe.size {
+		if (t.Index+1)<<(TileHeight*(t.Level+1)) > durable {
 			return // not safe on disk yet
 		}
 		v.report.Tiles++
-		raw, err := readTile(v.opts.Dir, t, TileWidth)
+		raw, err := v.opts.Dir.ReadTile(t)
 		if err != nil || !slices.Equal(raw, EncodeTile(hashes)) {
-			v.report.find(0, "the file %s is not that part of the tree", filepath.Join(v.opts.Dir, filepath.FromSlash(t.Path())))
+			v.report.find(0, "the file %s is not that part of the tree", v.opts.Dir.TilePath(t))
 		}
 	}
 	return nil
@@ -357,8 +374,8 @@ func (v *verifier) finish() {
 		switch {
 		case r.Foreign > 0:
 			var beside []string
-			if v.opts.Dir != "" {
-				beside, _ = VKeys(v.opts.Dir) // only to name it
+			if v.opts.Dir != nil {
+				beside, _ = v.opts.Dir.VKeys() // only to name it
 			}
 			r.signedByOthers(beside)
 		default:

@@ -151,7 +151,7 @@ func TestRules(t *testing.T) {
 				record(t, store, d)
 			}
 			dir, _ := signed(t, store)
-			_, found := verdict(t, store, audit.VerifyOptions{Dir: dir})
+			_, found := verdict(t, store, audit.VerifyOptions{Dir: audit.Dir(dir)})
 			if len(found) != len(tt.wants) {
 				t.Fatalf("found %q, want %q", found, tt.wants)
 			}
@@ -206,7 +206,7 @@ func TestVerifyFindsWhatDoesNotFit(t *testing.T) {
 				t.Fatal(err)
 			}
 			tt.harm(t, harmed)
-			r, found := verdict(t, store, audit.VerifyOptions{Dir: harmed, Keys: tt.keys})
+			r, found := verdict(t, store, audit.VerifyOptions{Dir: audit.Dir(harmed), Keys: tt.keys})
 			if tt.want == "" {
 				if !r.OK || r.Signed < 600 || r.Tiles != 2 || r.Events < 601 || r.Pinned != (tt.keys != nil) || r.Key != vkey {
 					t.Errorf("%+v", r)
@@ -248,7 +248,7 @@ func TestVerifyFindsAnotherHistory(t *testing.T) {
 			t.Parallel()
 			other := newStore(t)
 			fill(t, other, tt.events)
-			_, found := verdict(t, other, audit.VerifyOptions{Dir: dir})
+			_, found := verdict(t, other, audit.VerifyOptions{Dir: audit.Dir(dir)})
 			if len(found) == 0 || !strings.Contains(strings.Join(found, "\n"), tt.want) {
 				t.Errorf("found %q, want %q", found, tt.want)
 			}

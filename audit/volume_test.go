@@ -54,7 +54,7 @@ func TestSealedVolumesVerify(t *testing.T) {
 	if err := log.close(); err != nil {
 		t.Fatal(err)
 	}
-	r, found := verdict(t, store, audit.VerifyOptions{Dir: dir, Keys: []string{log.VKey()}})
+	r, found := verdict(t, store, audit.VerifyOptions{Dir: audit.Dir(dir), Keys: []string{log.VKey()}})
 	// The last checkpoint is not signed, nor one that was recorded behind the last run and
 	// does not cover that yet.
 	if len(found) > 0 || r.Unsigned > 2 || r.Checkpoints < 3 {
@@ -154,7 +154,7 @@ func TestAHoleOnRecordVerifies(t *testing.T) {
 	if err := log.close(); err != nil {
 		t.Fatal(err)
 	}
-	if r, found := verdict(t, store, audit.VerifyOptions{Dir: dir, Keys: []string{log.VKey()}}); len(found) > 0 {
+	if r, found := verdict(t, store, audit.VerifyOptions{Dir: audit.Dir(dir), Keys: []string{log.VKey()}}); len(found) > 0 {
 		t.Errorf("%v\n%s", found, r)
 	}
 	if audit.HoleHash(4) == audit.HoleHash(5) {

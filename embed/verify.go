@@ -137,7 +137,7 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
 	if dir := auditDir(opts.DataDir); dirExists(dir) {
-		settings.Dir = dir
+		settings.Dir = audit.Dir(dir)
 	}
 	return audit.Verify(ctx, store, storedBlobs{store}, settings)
 }
