@@ -35,7 +35,7 @@ func TestProofWhileTheTreeIsComputed(t *testing.T) {
 		t.Errorf("a proof that is ahead of the tree: %v", err)
 	}
 	// The tree may catch up just after the proof has read it.
-	p := log.Prover(c)
+	p := log.Prover(c).(*prover)
 	p.reader = readThen{p.reader, func() {
 		for i := 2; i < 5; i++ {
 			if err := log.tree.Add(Hash{byte(i)}); err != nil {

@@ -14,6 +14,18 @@ var ErrHashing = errors.New("the tree of hashes is being computed after a start;
 // covers.
 var ErrBeyond = errors.New("no checkpoint covers it yet")
 
+// Prover makes proofs under one checkpoint.
+type Prover interface {
+	// Root is the hash of the tree when it had some size, at most the checkpoint's.
+	Root(size uint64) (Hash, error)
+	// Inclusion proves that the event at a position is in the tree of some size, at
+	// most the checkpoint's.
+	Inclusion(seq, size uint64) (Inclusion, error)
+	// Consistency proves that the tree of size from is the beginning of that of size
+	// to, at most the checkpoint's.
+	Consistency(from, to uint64) (Consistency, error)
+}
+
 // Inclusion proves that an event is in the tree of some size.
 type Inclusion struct {
 	Seq, Size  uint64

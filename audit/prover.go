@@ -10,24 +10,24 @@ import (
 	"daybook/internal/resources/exhausted"
 )
 
-// Prover makes proofs under one checkpoint. Everything it reads is checked
-// against the checkpoint: tiles that do not fit it are events.ErrDamaged. It is
-// not safe for concurrent use.
-type Prover struct {
+// prover makes proofs under one checkpoint. Everything it reads is checked
+// against the checkpoint: tiles that do not fit it are events.ErrDamaged.
+type prover struct {
 	c      Checkpoint
 	tiles  *confirmedTiles
 	reader tlog.HashReader
 }
 
-// Prover makes proofs under a checkpoint of this log.
-func (l *Log) Prover(c Checkpoint) *Prover {
+// Prover makes proofs under a checkpoint of this log. Files of the tree that do not
+// fit the checkpoint are events.ErrDamaged. It is not safe for concurrent use.
+func (l *Log) Prover(c Checkpoint) Prover {
 	tiles := &confirmedTiles{l: l, known: map[tlog.Tile][]byte{}}
-	return &Prover{c: c, tiles: tiles, reader: tlog.TileHashReader(tlog.Tree{N: int64(c.Size), Hash: c.Root}, tiles)}
+	return &prover{c: c, tiles: tiles, reader: tlog.TileHashReader(tlog.Tree{N: int64(c.Size), Hash: c.Root}, tiles)}
 }
 
 // Inclusion proves that the event at a position is in the tree of some size, at
 // most the checkpoint's.
-func (p *Prover) Inclusion(seq, size uint64) (Inclusion, error) {
+func (p *prover) Inclusion(seq, size uint64) (Inclusion, error) {
 	if seq == 0 || seq > size || size > p.c.Size {
 		return Inclusion{}, fmt.Errorf("event %d in the first %d, of which %d are signed: %w", seq, size, p.c.Size, ErrBeyond)
 	}
@@ -47,7 +47,7 @@ func (p *Prover) Inclusion(seq, size uint64) (Inclusion, error) {
 
 // Consistency proves that the tree of size from is the beginning of that of size
 // to, at most the checkpoint's.
-func (p *Prover) Consistency(from, to uint64) (Consistency, error) {
+func (p *prover) Consistency(from, to uint64) (Consistency, error) {
 	if from == 0 || from > to || to > p.c.Size {
 		return Consistency{}, fmt.Errorf("sizes %d and %d, of %d that are signed: %w", from, to, p.c.Size, ErrBeyond)
 	}
@@ -65,7 +65,8 @@ func (p *Prover) Consistency(from, to uint64) (Consistency, error) {
 	return proof, err
 }
 
-func (p *Prover) Root(size uint64) (Hash, error) {
+// Root is the hash of the tree when it had some size, at most the checkpoint's.
+func (p *prover) Root(size uint64) (Hash, error) {
 	if size == p.c.Size {
 		return p.c.Root, nil
 	}
@@ -74,7 +75,7 @@ func (p *Prover) Root(size uint64) (Hash, error) {
 
 // ReadHashes implements tlog.HashReader: from tiles confirmed before, or from
 // files, which are confirmed.
-func (p *Prover) ReadHashes(indexes []int64) ([]Hash, error) {
+func (p *prover) ReadHashes(indexes []int64) ([]Hash, error) {
 	hashes := make([]Hash, len(indexes))
 	for i, index := range indexes {
 		tile := p.tiles.holding(index, p.c.Size)

@@ -46,9 +46,29 @@ type Stream interface {
 	LastSeq(ctx context.Context) (uint64, error)
 }
 
+// Proofs are the checkpoints and proofs of a running ledger.
+type Proofs interface {
+	// VKeys are the verification keys of the ledger, the newest last.
+	VKeys() []string
+	// Lost are the positions that are on record as lost.
+	Lost() events.Lost
+	// Removed is up to where volumes were removed.
+	Removed() events.Removal
+	// Latest is the newest checkpoint, or false when there is none yet.
+	Latest() (Checkpoint, bool)
+	// Checkpoint returns the newest checkpoint that covers a position, made for the
+	// purpose if need be.
+	Checkpoint(ctx context.Context, covers uint64) (Checkpoint, error)
+	// Settled returns a checkpoint that covers every event up to a position but
+	// checkpoints at the end, made for the purpose if need be.
+	Settled(ctx context.Context, last uint64) (Checkpoint, error)
+	// Prover makes proofs under a checkpoint.
+	Prover(c Checkpoint) Prover
+}
+
 // Local is a Source in this process.
 type Local struct {
-	Log       *Log
+	Log       Proofs
 	Stream    Stream
 	Blobs     Blobs
 	SessionOf SessionOf
@@ -140,7 +160,7 @@ type exporter struct {
 	c               Checkpoint
 	complete, plain bool
 	selector        *selector
-	prover          *Prover
+	prover          Prover
 	fn              func(line, proof []byte) error
 	line, proof     []byte
 	record          []byte

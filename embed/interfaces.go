@@ -63,6 +63,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Webhooks:  d.webhooksOrNone(),
 		Replay:    d.store,
 		Audit:     d.proofs(),
+		Proofs:    d.audit,
 		Blobs:     d.blobs(),
 		Damage:    d.damage,
 		Scrub:     d.scrubProgress(),

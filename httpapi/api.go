@@ -45,8 +45,9 @@ type api struct {
 	// shredder is nil without.
 	shredder Shredder
 	replay   Publisher    // nil without
-	audit    *audit.Local // nil without
-	blobs    Blobs        // nil without
+	audit    *audit.Local // nil without, proofs too
+	proofs   Proofs
+	blobs    Blobs // nil without
 	info     Version
 	wrote    highWater
 	late     late
@@ -78,7 +79,8 @@ func New(o Options) (http.Handler, error) {
 	if a.catalog == nil {
 		a.catalog = catalog.New(nil, catalog.Builtin{})
 	}
-	if o.Audit != nil {
+	if o.Audit != nil && o.Proofs != nil {
+		a.proofs = o.Proofs
 		local := *o.Audit
 		local.SessionOf = a.sessionOf
 		a.audit = &local

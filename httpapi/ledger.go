@@ -124,7 +124,7 @@ func (a *api) signed(ctx context.Context, covers uint64) (audit.Checkpoint, erro
 		return audit.Checkpoint{}, err
 	}
 	if covers == 0 {
-		if c, ok := a.audit.Log.Latest(); ok && a.audit.Log.Damage() == nil {
+		if c, ok := a.proofs.Latest(); ok && a.proofs.Damage() == nil {
 			return c, nil
 		}
 		if _, err := a.edge(ctx); err != nil {
@@ -135,7 +135,7 @@ func (a *api) signed(ctx context.Context, covers uint64) (audit.Checkpoint, erro
 	defer stop()
 	var c audit.Checkpoint
 	err := reads.Wait(ctx, func() (err error) {
-		c, err = a.audit.Log.Newest(waiting, covers)
+		c, err = a.proofs.Newest(waiting, covers)
 		return err
 	})
 	if err != nil && !errors.Is(err, events.ErrDamaged) && ctx.Err() == nil {
@@ -197,7 +197,7 @@ func (a *api) signCheckpoint(ctx context.Context, in *signInput) (*streamed, err
 	}
 	waiting, stop := context.WithTimeout(ctx, freshWait)
 	defer stop()
-	c, err := a.audit.Log.Fresh(waiting, edge, in.MinSequence)
+	c, err := a.proofs.Fresh(waiting, edge, in.MinSequence)
 	if err != nil && !errors.Is(err, events.ErrDamaged) && ctx.Err() == nil {
 		err = unavailable("no checkpoint could be made now: %v", err)
 	}
@@ -228,11 +228,11 @@ func (a *api) showCheckpoint(ctx context.Context, c audit.Checkpoint) (*streamed
 	}
 	body := Checkpoint{
 		Origin: c.Origin, Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:]), Note: string(c.Note),
-		VKeys: a.audit.Log.VKeys(), Lost: a.audit.Log.Lost(), Removed: a.removal().UpTo(), Tenant: a.visible(ctx),
+		VKeys: a.proofs.VKeys(), Lost: a.proofs.Lost(), Removed: a.removal().UpTo(), Tenant: a.visible(ctx),
 	}
 	waiting, stop := context.WithTimeout(ctx, freshWait)
 	defer stop()
-	if !a.audit.Log.Covers(waiting, c, edge) {
+	if !a.proofs.Covers(waiting, c, edge) {
 		body.Pending = &Pending{From: c.Size + 1, To: edge}
 	}
 	return stream(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, body) }), nil
@@ -318,14 +318,14 @@ func (a *api) proof(ctx context.Context, in *proofInput) (*struct{ Body Proof },
 		}
 	}
 	if max(in.Seq.Value, in.From.Value) > c.Size {
-		leaf, err := a.audit.Log.Leaves(in.Seq.Value, in.Seq.Value)
+		leaf, err := a.proofs.Leaves(in.Seq.Value, in.Seq.Value)
 		if err != nil {
 			return nil, err
 		}
 		out.Body.unproven(c, in, leaf)
 		return out, nil
 	}
-	if err := out.Body.fill(a.audit.Log.Prover(c), c, in); err != nil {
+	if err := out.Body.fill(a.proofs.Prover(c), c, in); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -334,7 +334,7 @@ func (a *api) proof(ctx context.Context, in *proofInput) (*struct{ Body Proof },
 // pending names positions that no checkpoint covers.
 func (a *api) pending(from, to uint64) (*Pending, error) {
 	p := &Pending{From: from, To: to}
-	leaves, err := a.audit.Log.Leaves(from, min(to, from+maxPendingLeaves-1))
+	leaves, err := a.proofs.Leaves(from, min(to, from+maxPendingLeaves-1))
 	for _, leaf := range leaves {
 		p.LeafHashes = append(p.LeafHashes, encodeHash(leaf))
 	}
@@ -358,7 +358,7 @@ func (p *Proof) unproven(c audit.Checkpoint, in *proofInput, leaf []audit.Hash) 
 	}
 }
 
-func (p *Proof) fill(prover *audit.Prover, c audit.Checkpoint, in *proofInput) error {
+func (p *Proof) fill(prover audit.Prover, c audit.Checkpoint, in *proofInput) error {
 	encode := encodeHash
 	var hashes []audit.Hash
 	if in.Seq.Set {
@@ -435,7 +435,7 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 	}
 	c := latest
 	if in.Size != 0 && in.Size != latest.Size {
-		p, err := a.audit.Log.Prover(latest).Consistency(min(in.Size, latest.Size), latest.Size)
+		p, err := a.proofs.Prover(latest).Consistency(min(in.Size, latest.Size), latest.Size)
 		if err != nil {
 			return nil, err
 		}

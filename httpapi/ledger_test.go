@@ -31,7 +31,7 @@ func audited(t *testing.T, change ...func(*httpapi.Options)) (*stack, *audit.Log
 	}
 	s := start(t)
 	s.serve(append(change, func(o *httpapi.Options) {
-		o.Audit = &audit.Local{Log: log, Stream: s.store, Blobs: s.store}
+		o.Audit, o.Proofs = &audit.Local{Log: log, Stream: s.store, Blobs: s.store}, log
 		o.Blobs = s.store
 	})...)
 	ctx, stop := context.WithCancel(context.Background())

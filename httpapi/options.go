@@ -98,6 +98,36 @@ type Blobs interface {
 	OpenBlob(ctx context.Context, tenant string, heap bool, hash string) (content io.ReadCloser, size int64, err error)
 }
 
+// Proofs are the tree of the running ledger and its checkpoints.
+type Proofs interface {
+	// Damage is why nothing is signed any more, or nil.
+	Damage() error
+	// Size is how many events the tree has.
+	Size() uint64
+	// VKeys are the verification keys of the ledger, the newest last.
+	VKeys() []string
+	// Lost are the positions that are on record as lost.
+	Lost() events.Lost
+	// Latest is the newest checkpoint, or false when there is none yet.
+	Latest() (audit.Checkpoint, bool)
+	// Newest returns the newest checkpoint, after a wait for one that covers a position
+	// and is due. It causes no signature.
+	Newest(ctx context.Context, covers uint64) (audit.Checkpoint, error)
+	// Fresh returns a checkpoint of every event up to last but checkpoints at the end,
+	// and of the position covers, made for the purpose if need be.
+	Fresh(ctx context.Context, last, covers uint64) (audit.Checkpoint, error)
+	// Covers reports whether a checkpoint covers every event up to a position but
+	// checkpoints at the end. It waits for the position to be hashed.
+	Covers(ctx context.Context, c audit.Checkpoint, last uint64) bool
+	// Leaves returns the hashes of the events from one position to another, of those
+	// that are hashed so far.
+	Leaves(from, to uint64) ([]audit.Hash, error)
+	// Tile returns the hashes of a tile, 32 bytes each, or fs.ErrNotExist.
+	Tile(t audit.Tile) ([]byte, error)
+	// Prover makes proofs under a checkpoint.
+	Prover(c audit.Checkpoint) audit.Prover
+}
+
 // EventLog is the ledger as a sequence.
 type EventLog interface {
 	// Read returns up to limit events stored after a position, fewer if they are
@@ -137,8 +167,10 @@ type Options struct {
 	Shredder Shredder
 	// Replay publishes history under subjects; without it asking for that is 503.
 	Replay Publisher
-	// Audit answers /api/ledger; without it that is 503. Its SessionOf is not used.
-	Audit *audit.Local
+	// Audit and Proofs answer /api/ledger; without both that is 503. SessionOf of Audit
+	// is not used.
+	Audit  *audit.Local
+	Proofs Proofs
 	// Blobs answers /api/ledger/blobs; without it that is 503.
 	Blobs Blobs
 	// Damage answers /api/ledger/damage; without it nothing is wrong. Scrub answers

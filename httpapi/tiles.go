@@ -47,10 +47,10 @@ func (a *api) tile(r *http.Request) (raw []byte, full bool, err error) {
 	if t.Entries {
 		raw, err = a.bundle(r, t)
 	} else {
-		raw, err = a.audit.Log.Tile(t)
+		raw, err = a.proofs.Tile(t)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fail(http.StatusNotFound, "not_found", "path", "the tree has no %s yet; it has %d leaves", t.Path(), a.audit.Log.Size())
+		err = fail(http.StatusNotFound, "not_found", "path", "the tree has no %s yet; it has %d leaves", t.Path(), a.proofs.Size())
 	}
 	return raw, t.Width == 256, err
 }
@@ -61,7 +61,7 @@ func (a *api) tile(r *http.Request) (raw []byte, full bool, err error) {
 func (a *api) bundle(r *http.Request, t audit.Tile) ([]byte, error) {
 	first := t.Index*256 + 1
 	last := first + uint64(t.Width) - 1
-	if t.Index > 1<<50 || last > a.audit.Log.Size() {
+	if t.Index > 1<<50 || last > a.proofs.Size() {
 		return nil, fs.ErrNotExist
 	}
 	if gone := a.removal(); first <= gone.UpTo() {
