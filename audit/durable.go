@@ -7,20 +7,20 @@ import (
 	"strconv"
 	"strings"
 
-	disk "daybook/internal/durable"
+	"daybook/internal/durable"
 )
 
 // The file "durable" says up to which size the tree's files are on disk, and
 // what hash they had then. Whatever came later is computed again.
 const durableVersion = "daybook-tree-v1"
 
-// durable is what that file says; real is Log.real.
-type durable struct {
+// durableTree is what that file says; real is Log.real.
+type durableTree struct {
 	size, real uint64
 	root       Hash
 }
 
-func readDurable(dir string) (d durable, err error) {
+func readDurable(dir string) (d durableTree, err error) {
 	path := filepath.Join(dir, fileDurable)
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -44,7 +44,7 @@ func readDurable(dir string) (d durable, err error) {
 	return d, nil
 }
 
-func writeDurable(dir string, d durable, sync bool) error {
+func writeDurable(dir string, d durableTree, sync bool) error {
 	text := fmt.Sprintf("%s\n%d\n%d\n%s\n", durableVersion, d.size, d.real, EncodeHash(d.root))
 	return replaceFile(filepath.Join(dir, fileDurable), []byte(text), 0o644, sync)
 }
@@ -60,10 +60,10 @@ func (l *Log) makeDurable() error {
 	err := l.file.save(l.tree)
 	l.mu.Unlock()
 	if err == nil && !l.opts.NoSync {
-		err = disk.SyncFileSystem(l.opts.Dir)
+		err = durable.SyncFileSystem(l.opts.Dir)
 	}
 	if err == nil {
-		err = writeDurable(l.opts.Dir, durable{size, real, root}, !l.opts.NoSync)
+		err = writeDurable(l.opts.Dir, durableTree{size, real, root}, !l.opts.NoSync)
 	}
 	if err != nil {
 		return fmt.Errorf("save the tree of hashes: %w", err)

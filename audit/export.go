@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"daybook/events"
+	"daybook/internal/durable"
 )
 
 // ExportOptions say what to export and where to.
@@ -158,10 +159,10 @@ func (x *export) begin(ctx context.Context) error {
 	if err := os.MkdirAll(x.opts.Dir, 0o755); err != nil {
 		return &DirError{err}
 	}
-	if err := replaceFile(x.path(CheckpointFile), x.c.Note, 0o644, false); err != nil {
+	if err := durable.WriteFileUnsynced(x.path(CheckpointFile), x.c.Note, 0o644); err != nil {
 		return err
 	}
-	return replaceFile(x.path(UnfinishedFile), x.manifest.Encode(), 0o644, false)
+	return durable.WriteFileUnsynced(x.path(UnfinishedFile), x.manifest.Encode(), 0o644)
 }
 
 // resume takes up an unfinished export of the same selection.
@@ -388,7 +389,7 @@ func (x *export) end(ctx context.Context) error {
 		x.manifest.Files = append(x.manifest.Files, f)
 		x.done.Bytes += f.Bytes
 	}
-	if err := replaceFile(x.path(ManifestFile), x.manifest.Encode(), 0o644, true); err != nil {
+	if err := durable.WriteFile(x.path(ManifestFile), x.manifest.Encode(), 0o644); err != nil {
 		return err
 	}
 	x.done.Dir, x.done.Events, x.done.Blobs, x.done.Complete = x.opts.Dir, x.manifest.Events, len(blobs), x.complete
@@ -420,7 +421,10 @@ func (x *export) fetch(ctx context.Context, b Blob) error {
 	if events.Hash(raw) != b.SHA256 {
 		return fmt.Errorf("%w: %s came with other bytes", events.ErrDamaged, b.file())
 	}
-	return replaceFile(path, raw, 0o644, false)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return durable.WriteFileUnsynced(path, raw, 0o644)
 }
 
 // hashFile describes a file of an export.

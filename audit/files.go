@@ -6,15 +6,15 @@ import (
 	"os"
 	"path/filepath"
 
-	disk "daybook/internal/durable" // this package has a type of that name
+	"daybook/internal/durable"
 )
 
-// replaceFile replaces a file, and creates its directory if it is missing. With sync the
-// content and the name are durable when it returns nil.
+// replaceFile writes a file beside and renames it, so that a reader finds the
+// old one or the new one. With sync it returns once that is on disk.
 func replaceFile(path string, content []byte, mode os.FileMode, sync bool) error {
-	write := disk.WriteFileUnsynced
+	write := durable.WriteFileUnsynced
 	if sync {
-		write = disk.WriteFile
+		write = durable.WriteFile
 	}
 	err := write(path, content, mode)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -260,5 +260,5 @@ func ForgetTree(dir string, keep uint64) error {
 	if err := files.save(kept); err != nil {
 		return err
 	}
-	return writeDurable(dir, durable{keep, min(d.real, keep), root}, true)
+	return writeDurable(dir, durableTree{keep, min(d.real, keep), root}, true)
 }
