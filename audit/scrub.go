@@ -14,12 +14,25 @@ import (
 	"daybook/internal/resources/exhausted"
 )
 
+// Reader reads the ledger as it is stored.
+type Reader interface {
+	// ReadRaw returns up to limit messages after a position.
+	ReadRaw(ctx context.Context, after uint64, limit int) ([]events.Stored, error)
+}
+
+// HeapReader reads heaps and compares them with their hash.
+type HeapReader interface {
+	// VerifyHeap holds a part of the heap at a time: events.ErrNotFound, or
+	// events.ErrDamaged.
+	VerifyHeap(ctx context.Context, tenant, hash string) (events.HeapInfo, error)
+}
+
 // ScrubOptions set up a Scrub. Stream and Found are required.
 type ScrubOptions struct {
-	Stream Stream
+	Stream Reader
 	// Blobs, if set, are read and compared with their hash where an event names
 	// them.
-	Blobs HeapVerifier
+	Blobs HeapReader
 	// EventsPerSecond and BytesPerSecond bound how fast it reads; default 2,000
 	// and 1 MiB, which is 84 GiB a day. The embedded server keeps an index of what was
 	// read in the last two minutes in memory.
@@ -33,7 +46,7 @@ type ScrubOptions struct {
 	// Found is told what is wrong at some positions.
 	Found func(first, last uint64, what string)
 	// FoundBlob is called with a blob that cannot be read.
-	FoundBlob func(b Blob, err error)
+	FoundBlob func(b events.LostBlob, err error)
 }
 
 // ScrubProgress is how far a Scrub has come. All but Position and End count from
@@ -185,16 +198,20 @@ func (s *Scrub) compare(ctx context.Context, batch []events.Stored) error {
 		if err := s.pace(ctx, int64(len(m.Body))); err != nil {
 			return err
 		}
-		p, grown := prepare(buf, m)
+		leaf, grown, err := HashLeaf(buf, RecordOf(m))
 		buf = grown
+		var event events.Event
+		if err == nil {
+			event, err = events.Decode(m.Seq, m.Message())
+		}
 		s.note(func(g *ScrubProgress) { g.Events++ })
-		if p.err != nil {
-			s.found(m.Seq, m.Seq, "the event cannot be read: "+p.err.Error())
+		if err != nil {
+			s.found(m.Seq, m.Seq, "the event cannot be read: "+err.Error())
 			continue
 		}
-		same, err := s.log.compareLeaf(m.Seq-1, p.leaf)
+		same, err := s.log.compareLeaf(m.Seq-1, leaf)
 		if err == nil && same {
-			if err := s.compareBlobs(ctx, p.event); err != nil {
+			if err := s.compareBlobs(ctx, event); err != nil {
 				return err
 			}
 			continue
@@ -254,7 +271,7 @@ func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
 	case errors.Is(err, events.ErrDamaged):
 		s.note(func(p *ScrubProgress) { p.Findings++ })
 		if s.opts.FoundBlob != nil {
-			s.opts.FoundBlob(Blob{Tenant: e.Tenant, Heap: true, SHA256: d.Heap.SHA256}, err)
+			s.opts.FoundBlob(events.LostBlob{Tenant: e.Tenant, Kind: "heap", SHA256: d.Heap.SHA256}, err)
 		}
 	case errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrNotFound):
 		// Collected on purpose, perhaps while this was read; daybook verify asks why.

@@ -38,7 +38,7 @@ func TestScrub(t *testing.T) {
 	store, dir := newStore(t), t.TempDir()
 	log := start(t, store, audit.Options{Dir: dir})
 	mustCheckpoint(t, log, fill(t, store, 600))
-	round := func(stream audit.Stream) (found []uint64, p audit.ScrubProgress) {
+	round := func(stream audit.Reader) (found []uint64, p audit.ScrubProgress) {
 		t.Helper()
 		s := log.NewScrub(audit.ScrubOptions{
 			Stream: stream, Blobs: store, EventsPerSecond: 1e6, BytesPerSecond: 1 << 30,

@@ -33,16 +33,16 @@ func TestScrubReportsHeapsByThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustCheckpoint(t, log, last)
-	var found []audit.Blob
+	var found []events.LostBlob
 	s := log.NewScrub(audit.ScrubOptions{
 		Stream: store, Blobs: damagedHeaps{store}, EventsPerSecond: 1e6, BytesPerSecond: 1 << 30,
 		Found:     func(first, last uint64, what string) { t.Errorf("found at %d to %d: %s", first, last, what) },
-		FoundBlob: func(b audit.Blob, _ error) { found = append(found, b) },
+		FoundBlob: func(b events.LostBlob, _ error) { found = append(found, b) },
 	})
 	if err := s.Round(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if want := (audit.Blob{Tenant: events.DefaultTenant, Heap: true, SHA256: heap}); len(found) != 1 || found[0] != want || s.Progress().Findings != 1 {
+	if want := (events.LostBlob{Tenant: events.DefaultTenant, Kind: "heap", SHA256: heap}); len(found) != 1 || found[0] != want || s.Progress().Findings != 1 {
 		t.Errorf("found %+v, %+v", found, s.Progress())
 	}
 }

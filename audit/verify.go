@@ -14,7 +14,10 @@ import (
 
 // Archive is a ledger that is at rest: nobody writes to it.
 type Archive interface {
-	Feed
+	// FollowRaw calls fn with every message after a position, in batches as they
+	// are at hand, until ctx is done or fn fails. last is the newest position
+	// known.
+	FollowRaw(ctx context.Context, after uint64, fn func(batch []events.Stored, last uint64) error) error
 	// LastSeq is the position of the last event.
 	LastSeq(ctx context.Context) (uint64, error)
 }
@@ -179,9 +182,9 @@ func (v *verifier) openDir() error {
 var errRead = errors.New("read")
 
 // follow reads everything up to a position.
-func (v *verifier) follow(ctx context.Context, feed Feed, last uint64) error {
+func (v *verifier) follow(ctx context.Context, archive Archive, last uint64) error {
 	produce := func(emit func([]events.Stored) error) error {
-		err := feed.FollowRaw(ctx, 0, func(batch []events.Stored, _ uint64) error {
+		err := archive.FollowRaw(ctx, 0, func(batch []events.Stored, _ uint64) error {
 			if over := batch[len(batch)-1].Seq; over >= last {
 				batch = batch[:uint64(len(batch))-(over-last)]
 			}

@@ -60,7 +60,7 @@ func (d *Daybook) scrubFound(first, last uint64, what string) {
 }
 
 // scrubFoundBlob reports a heap that cannot be read, unless reading it did.
-func (d *Daybook) scrubFoundBlob(b audit.Blob, err error) {
+func (d *Daybook) scrubFoundBlob(_ events.LostBlob, err error) {
 	if damaged, ok := errors.AsType[*events.BlobDamagedError](err); ok {
 		d.blobDamaged(damaged.Blob, errors.New(damaged.Why))
 	}
