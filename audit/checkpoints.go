@@ -102,3 +102,14 @@ func splitNotes(raw []byte) [][]byte {
 	}
 	return notes
 }
+
+// Newest is the newest checkpoint that is kept in a directory and signed by one of
+// its keys.
+func Newest(dir string) (Checkpoint, bool) {
+	keys, err := VKeys(dir)
+	if err != nil {
+		return Checkpoint{}, false
+	}
+	c, err := lastCheckpoint(dir, keys)
+	return c, err == nil && c.Note != nil
+}

@@ -3,7 +3,9 @@ package audit
 import (
 	"bytes"
 	"cmp"
+	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -162,3 +164,45 @@ func (e *KeyFileError) Error() string { return e.err.Error() }
 
 // Unwrap returns the error.
 func (e *KeyFileError) Unwrap() error { return e.err }
+
+// OriginOf is the name that a Log over a directory would sign under, empty where it
+// would make up a new one. Nothing is made.
+func OriginOf(dir, keyFile string) (string, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, fileIdentity))
+	switch {
+	case err == nil:
+		var id identity
+		if err := json.Unmarshal(raw, &id); err != nil {
+			return "", fmt.Errorf("read what the ledger is known by: %w", err)
+		}
+		return id.Origin, nil
+	case !errors.Is(err, os.ErrNotExist):
+		return "", err
+	}
+	skey, err := readKey(cmp.Or(keyFile, filepath.Join(dir, fileKey)))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	signer, err := note.NewSigner(skey)
+	if err != nil {
+		return "", fmt.Errorf("read the signing key: %w", err)
+	}
+	return signer.Name(), nil
+}
+
+// vkeyOf is the verification key that belongs to a signing key.
+func vkeyOf(skey string) (string, error) {
+	parts := strings.SplitN(skey, "+", 5) // PRIVATE+KEY+name+hash+key
+	if len(parts) != 5 {
+		return "", errors.New("malformed signing key")
+	}
+	raw, err := base64.StdEncoding.DecodeString(parts[4])
+	if err != nil || len(raw) != 1+ed25519.SeedSize {
+		return "", errors.New("the signing key is not of the kind Ed25519")
+	}
+	public := ed25519.NewKeyFromSeed(raw[1:]).Public().(ed25519.PublicKey)
+	return note.NewEd25519VerifierKey(parts[2], public)
+}

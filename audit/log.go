@@ -295,11 +295,6 @@ func (l *Log) cross(m events.Stored, lost events.Lost) error {
 	return AddLost(l.tree, lost, m.Seq-1, nil)
 }
 
-// IsCheckpoint reports whether a message is a checkpoint of the ledger.
-func IsCheckpoint(m events.Stored) bool {
-	return HasType(m, events.TypeLedgerCheckpointed)
-}
-
 // passed compares a checkpoint on record with the events before it. It is called
 // with mu held.
 func (l *Log) passed(m events.Stored) error {
@@ -332,35 +327,6 @@ func (l *Log) passed(m events.Stored) error {
 	}
 	l.latest = c
 	return nil
-}
-
-// CheckpointIn reads the checkpoint that an event records. Its Note is nil where the
-// sealing of a volume has none.
-func CheckpointIn(m events.Stored) (Checkpoint, error) {
-	e, err := events.Decode(m.Seq, m.Message())
-	if err != nil {
-		return Checkpoint{}, fmt.Errorf("%w: %w", events.ErrDamaged, err)
-	}
-	var d events.ClosingCheckpoint
-	switch data := e.Data.(type) {
-	case *events.LedgerCheckpointed:
-		d = events.ClosingCheckpoint{Origin: data.Origin, Size: data.Size, RootHash: data.RootHash, Note: data.Note}
-	case *events.LedgerVolumeSealed:
-		if data.Closing == nil {
-			return Checkpoint{}, nil
-		}
-		d = *data.Closing
-	default:
-		return Checkpoint{}, fmt.Errorf("%w: event %d is %s", events.ErrDamaged, m.Seq, e.Type)
-	}
-	c, err := ParseCheckpoint([]byte(d.Note))
-	if err != nil {
-		return c, fmt.Errorf("%w: event %d: %w", events.ErrDamaged, m.Seq, err)
-	}
-	if c.Origin != d.Origin || c.Size != d.Size || EncodeHash(c.Root) != d.RootHash {
-		return c, fmt.Errorf("%w: event %d says something else than the checkpoint it holds", events.ErrDamaged, m.Seq)
-	}
-	return c, nil
 }
 
 func disagrees(c Checkpoint, root Hash) error {

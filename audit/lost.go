@@ -1,86 +1,13 @@
 package audit
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
 	"daybook/events"
 )
-
-// AddTile appends the leaves of a full tile, of which only the hash over all of
-// them is known.
-func (t *Tree) AddTile(hash Hash) error {
-	if t.size%TileWidth != 0 {
-		return fmt.Errorf("a tile cannot begin at leaf %d", t.size)
-	}
-	if len(t.edge) == 0 {
-		t.edge = append(t.edge, make([]Hash, 0, TileWidth))
-	}
-	return t.addAt(1, hash)
-}
-
-// AddLost appends the leaves of positions that are on record as lost, up to one,
-// and calls passed after each that it appended.
-func AddLost(t *Tree, lost events.Lost, to uint64, passed func()) error {
-	for t.Size() < to {
-		r, in := lost.At(t.Size() + 1)
-		if !in || r.From != t.Size()+1 {
-			return fmt.Errorf("%w: position %d is missing", events.ErrDamaged, t.Size()+1)
-		}
-		err := r.Pieces(func(from, to uint64, hash []byte) error {
-			var err error
-			switch {
-			case to > from:
-				err = t.AddTile(Hash(hash))
-			case hash != nil:
-				err = t.Add(Hash(hash))
-			default:
-				err = t.Add(HoleHash(from))
-			}
-			if err == nil && passed != nil {
-				passed()
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// IsIncomparable reports whether the tree hash of a size cannot be computed any
-// more, because leaves of events that are lost are not known, or not one by one.
-func IsIncomparable(lost events.Lost, size uint64) bool {
-	return slices.ContainsFunc(lost, func(r events.LostRange) bool {
-		if len(r.Hashes) == 0 {
-			return r.From <= size && size < r.NamedAt
-		}
-		return r.From <= size && size < r.To
-	})
-}
-
-// lostIn is what a line of an export, or of a server, says was lost; nil for any
-// line but the opening of a volume because of damage.
-func lostIn(line []byte) events.Lost {
-	r, err := ParseLine(line)
-	if err != nil {
-		return nil
-	}
-	m := StoredOf(r)
-	if !HasType(m, events.TypeLedgerVolumeOpened) {
-		return nil
-	}
-	var d events.LedgerVolumeOpened
-	if json.Unmarshal(m.Body, &d) != nil {
-		return nil
-	}
-	return d.Losses(m.Seq)
-}
 
 // Known are the hashes of leaves that the files of a tree still prove, of a
 // ledger that has lost the events.

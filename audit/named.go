@@ -3,14 +3,7 @@ package audit
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-
-	"golang.org/x/mod/sumdb/note"
 
 	"daybook/events"
 )
@@ -44,43 +37,4 @@ func NamedBlobs(ctx context.Context, stream Stream) ([]Blob, error) {
 		return cmp.Or(cmp.Compare(named.blobs[a], named.blobs[b]), cmp.Compare(a.SHA256, b.SHA256))
 	})
 	return list, nil
-}
-
-// Newest is the newest checkpoint that is kept in a directory and signed by one of
-// its keys.
-func Newest(dir string) (Checkpoint, bool) {
-	keys, err := VKeys(dir)
-	if err != nil {
-		return Checkpoint{}, false
-	}
-	c, err := lastCheckpoint(dir, keys)
-	return c, err == nil && c.Note != nil
-}
-
-// OriginOf is the name that a Log over a directory would sign under, empty where it
-// would make up a new one. Nothing is made.
-func OriginOf(dir, keyFile string) (string, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, fileIdentity))
-	switch {
-	case err == nil:
-		var id identity
-		if err := json.Unmarshal(raw, &id); err != nil {
-			return "", fmt.Errorf("read what the ledger is known by: %w", err)
-		}
-		return id.Origin, nil
-	case !errors.Is(err, os.ErrNotExist):
-		return "", err
-	}
-	skey, err := readKey(cmp.Or(keyFile, filepath.Join(dir, fileKey)))
-	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	signer, err := note.NewSigner(skey)
-	if err != nil {
-		return "", fmt.Errorf("read the signing key: %w", err)
-	}
-	return signer.Name(), nil
 }

@@ -47,15 +47,6 @@ func (f *tileFiles) Get(tile Tile, width int) ([]byte, error) {
 	return readTile(f.dir, tile, width)
 }
 
-// EncodeTile is how a tile is written: its hashes, one after the other.
-func EncodeTile(hashes []Hash) []byte {
-	raw := make([]byte, 0, len(hashes)*tlog.HashSize)
-	for i := range hashes {
-		raw = append(raw, hashes[i][:]...)
-	}
-	return raw
-}
-
 // readTile reads the first hashes of a tile's file.
 func readTile(dir string, tile Tile, width int) ([]byte, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(tile.Path())))

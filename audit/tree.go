@@ -197,3 +197,24 @@ func (t *Tree) ReadHashes(indexes []int64) ([]Hash, error) {
 	}
 	return hashes, nil
 }
+
+// AddTile appends the leaves of a full tile, of which only the hash over all of
+// them is known.
+func (t *Tree) AddTile(hash Hash) error {
+	if t.size%TileWidth != 0 {
+		return fmt.Errorf("a tile cannot begin at leaf %d", t.size)
+	}
+	if len(t.edge) == 0 {
+		t.edge = append(t.edge, make([]Hash, 0, TileWidth))
+	}
+	return t.addAt(1, hash)
+}
+
+// EncodeTile is how a tile is written: its hashes, one after the other.
+func EncodeTile(hashes []Hash) []byte {
+	raw := make([]byte, 0, len(hashes)*tlog.HashSize)
+	for i := range hashes {
+		raw = append(raw, hashes[i][:]...)
+	}
+	return raw
+}

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -328,4 +329,22 @@ func (l *lineVerifier) checkBlobs(m Manifest) {
 	if !m.Blobs && l.report.Blobs > 0 {
 		l.report.find(0, "the manifest says that there are no blobs")
 	}
+}
+
+// lostIn is what a line of an export, or of a server, says was lost; nil for any
+// line but the opening of a volume because of damage.
+func lostIn(line []byte) events.Lost {
+	r, err := ParseLine(line)
+	if err != nil {
+		return nil
+	}
+	m := StoredOf(r)
+	if !HasType(m, events.TypeLedgerVolumeOpened) {
+		return nil
+	}
+	var d events.LedgerVolumeOpened
+	if json.Unmarshal(m.Body, &d) != nil {
+		return nil
+	}
+	return d.Losses(m.Seq)
 }

@@ -171,3 +171,10 @@ func (b *batches) flush() error {
 	b.list = make([]pair, 0, readAtOnce)
 	return b.emit(list)
 }
+
+// fillsHole reports whether the next event of an export is the opening of a
+// volume that names the positions left out before it as lost.
+func fillsHole(before uint64, p *prepared) bool {
+	d, ok := p.event.Data.(*events.LedgerVolumeOpened)
+	return ok && d.Fills(before, p.stored.Seq)
+}

@@ -1,0 +1,51 @@
+package audit
+
+import (
+	"fmt"
+
+	"daybook/events"
+)
+
+// IsCheckpoint reports whether a message is a checkpoint of the ledger.
+func IsCheckpoint(m events.Stored) bool {
+	return HasType(m, events.TypeLedgerCheckpointed)
+}
+
+// CheckpointIn reads the checkpoint that an event records. Its Note is nil where the
+// sealing of a volume has none.
+func CheckpointIn(m events.Stored) (Checkpoint, error) {
+	e, err := events.Decode(m.Seq, m.Message())
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("%w: %w", events.ErrDamaged, err)
+	}
+	var d events.ClosingCheckpoint
+	switch data := e.Data.(type) {
+	case *events.LedgerCheckpointed:
+		d = events.ClosingCheckpoint{Origin: data.Origin, Size: data.Size, RootHash: data.RootHash, Note: data.Note}
+	case *events.LedgerVolumeSealed:
+		if data.Closing == nil {
+			return Checkpoint{}, nil
+		}
+		d = *data.Closing
+	default:
+		return Checkpoint{}, fmt.Errorf("%w: event %d is %s", events.ErrDamaged, m.Seq, e.Type)
+	}
+	c, err := ParseCheckpoint([]byte(d.Note))
+	if err != nil {
+		return c, fmt.Errorf("%w: event %d: %w", events.ErrDamaged, m.Seq, err)
+	}
+	if c.Origin != d.Origin || c.Size != d.Size || EncodeHash(c.Root) != d.RootHash {
+		return c, fmt.Errorf("%w: event %d says something else than the checkpoint it holds", events.ErrDamaged, m.Seq)
+	}
+	return c, nil
+}
+
+// HoldsCheckpoint reports whether a message may hold a checkpoint of the ledger.
+func HoldsCheckpoint(m events.Stored) bool {
+	return IsCheckpoint(m) || HasType(m, events.TypeLedgerVolumeSealed)
+}
+
+func HasType(m events.Stored, t events.Type) bool {
+	v := m.Header["ce-type"]
+	return len(v) == 1 && v[0] == string(t)
+}

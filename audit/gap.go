@@ -1,0 +1,73 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+
+	"daybook/events"
+)
+
+// AddLost appends the leaves of positions that are on record as lost, up to one,
+// and calls passed after each that it appended.
+func AddLost(t *Tree, lost events.Lost, to uint64, passed func()) error {
+	for t.Size() < to {
+		r, in := lost.At(t.Size() + 1)
+		if !in || r.From != t.Size()+1 {
+			return fmt.Errorf("%w: position %d is missing", events.ErrDamaged, t.Size()+1)
+		}
+		err := r.Pieces(func(from, to uint64, hash []byte) error {
+			var err error
+			switch {
+			case to > from:
+				err = t.AddTile(Hash(hash))
+			case hash != nil:
+				err = t.Add(Hash(hash))
+			default:
+				err = t.Add(HoleHash(from))
+			}
+			if err == nil && passed != nil {
+				passed()
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// IsIncomparable reports whether the tree hash of a size cannot be computed any
+// more, because leaves of events that are lost are not known, or not one by one.
+func IsIncomparable(lost events.Lost, size uint64) bool {
+	return slices.ContainsFunc(lost, func(r events.LostRange) bool {
+		if len(r.Hashes) == 0 {
+			return r.From <= size && size < r.NamedAt
+		}
+		return r.From <= size && size < r.To
+	})
+}
+
+// AddHoleLeaves adds the leaves of the positions between the end of a tree and a
+// message that follows with a gap. Unless the message is the opening of a volume
+// that names exactly those as lost, the gap is damage.
+func AddHoleLeaves(t *Tree, m events.Stored) error {
+	before := t.Size()
+	gap := fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, before, m.Seq)
+	if m.Seq <= before || !HasType(m, events.TypeLedgerVolumeOpened) {
+		return gap
+	}
+	e, err := events.Decode(m.Seq, m.Message())
+	if err != nil {
+		return fmt.Errorf("%w: %w", events.ErrDamaged, err)
+	}
+	if d, ok := e.Data.(*events.LedgerVolumeOpened); !ok || !d.Fills(before, m.Seq) {
+		return gap
+	}
+	for t.Size() < m.Seq-1 {
+		if err := t.Add(HoleHash(t.Size() + 1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+
+	"daybook/events"
+)
+
+// Removed is up to where volumes were removed.
+func (l *Log) Removed() events.Removal {
+	if l.opts.Removed == nil {
+		return events.Removal{}
+	}
+	return l.opts.Removed()
+}
+
+// Preserve brings the hashes of everything up to a position to disk: then the
+// events may be removed. It returns the tree hash over them. It waits for the
+// position to be hashed, until ctx is done.
+func (l *Log) Preserve(ctx context.Context, last uint64) (root string, err error) {
+	for {
+		l.mu.Lock()
+		hashed, damage, changed := l.tree.Size()-uint64(len(l.confirm)), l.damage, l.changed
+		l.mu.Unlock()
+		if damage != nil {
+			return "", damage
+		}
+		if hashed >= last {
+			break
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return "", fmt.Errorf("%d of %d events are hashed: %w", hashed, last, context.Cause(ctx))
+		}
+	}
+	if err := l.makeDurable(); err != nil {
+		return "", err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.durable < last {
+		return "", fmt.Errorf("the hashes of %d events are on disk, not of %d", l.durable, last)
+	}
+	hash, err := l.tree.RootAt(last)
+	if err != nil {
+		return "", fmt.Errorf("read the tree: %w", err)
+	}
+	return EncodeHash(hash), nil
+}
