@@ -30,21 +30,3 @@ func (t *FileTree) Save() error { return t.files.save(t.Tree) }
 
 // SplitNotes finds the notes in a file of checkpoints.
 var SplitNotes = splitNotes
-
-// RewriteManifest reads a manifest and writes it again.
-func RewriteManifest(raw []byte) ([]byte, error) {
-	m, err := ParseManifest(raw)
-	if err != nil {
-		return nil, err
-	}
-	return m.Encode(), nil
-}
-
-// RewriteProof reads the line of a proof and writes it again.
-func RewriteProof(line []byte) ([]byte, error) {
-	seq, hashes, err := ParseProof(line)
-	if err != nil {
-		return nil, err
-	}
-	return AppendProof(nil, seq, hashes), nil
-}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"daybook/audit"
@@ -207,10 +208,27 @@ func FuzzParseCheckpoint(f *testing.F) {
 		if _, err := audit.OpenCheckpoint(raw); err == nil {
 			t.Errorf("%q is signed by nobody's key", raw)
 		}
-		for _, signed := range audit.SplitNotes(raw) {
-			if !bytes.HasSuffix(signed, []byte("\n")) {
-				t.Errorf("%q holds the note %q", raw, signed)
-			}
-		}
 	})
+}
+
+// The example of docs/integrity.md is a golden vector.
+func TestIntegrityDocument(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join("..", "docs", "integrity.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := audit.AppendRecord(nil, samples()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := audit.LeafHash(samples()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"```text record\n" + string(record) + "```\n", leaf.String(), string(samples()[0].Body)} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("docs/integrity.md does not say\n%s", want)
+		}
+	}
 }

@@ -39,7 +39,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 		if d.Losses(size+1) == nil {
 			t.Errorf("%v: no event can name it", r)
 		}
-		again := NewTree(&window{tiles: map[Tile][]byte{}})
+		again := NewTree(&tileFiles{dir: t.TempDir()})
 		for p := uint64(1); p <= size; p++ {
 			if _, in := lost.At(p); !in {
 				if err := again.Add(leaf(p)); err != nil {

@@ -268,25 +268,3 @@ func TestVerifyWithoutCheckpoints(t *testing.T) {
 		t.Errorf("found %q, want that nothing is signed", found)
 	}
 }
-
-// The example of docs/integrity.md is a golden vector.
-func TestIntegrityDocument(t *testing.T) {
-	t.Parallel()
-	raw, err := os.ReadFile(filepath.Join("..", "docs", "integrity.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	record, err := audit.AppendRecord(nil, samples()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := audit.LeafHash(samples()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"```text record\n" + string(record) + "```\n", leaf.String(), string(samples()[0].Body)} {
-		if !strings.Contains(string(raw), want) {
-			t.Errorf("docs/integrity.md does not say\n%s", want)
-		}
-	}
-}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"daybook/audit"
 	"daybook/events"
@@ -100,28 +99,6 @@ func TestAFalseClosingIsFound(t *testing.T) {
 	}
 	if _, found := verdict(t, store, audit.VerifyOptions{Keys: []string{log.VKey()}}); len(found) == 0 || !strings.Contains(found[0], "tree hash") {
 		t.Errorf("found %q", found)
-	}
-}
-
-// A sealing that cannot be signed leaves the volume as it is.
-func TestSealingWaitsForTheSignature(t *testing.T) {
-	t.Parallel()
-	store := newStore(t)
-	last := fill(t, store, 2)
-	log, err := audit.Open(audit.Options{Dir: t.TempDir(), NoSync: true}) // it does not run
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer stop()
-	_, err = store.Seal(t.Context(), jetstream.Sealing{Reason: events.VolumeAsked, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
-		return log.Closing(ctx, last)
-	}})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("sealed without a signature: %v", err)
-	}
-	if next := fill(t, store, 1); next != last+1 {
-		t.Errorf("the next event is at %d, want %d", next, last+1)
 	}
 }
 
