@@ -85,7 +85,7 @@ func BenchmarkVerify(b *testing.B) {
 		b.Fatal(err)
 	}
 	mustCheckpoint(b, log, last)
-	if err := log.close(); err != nil {
+	if err := log.Close(); err != nil {
 		b.Fatal(err)
 	}
 	before := cpuTime(b)

@@ -94,7 +94,7 @@ func TestLogGoesOn(t *testing.T) {
 	last := fill(t, store, 600)
 	log := start(t, store, audit.Options{Dir: dir})
 	c := mustCheckpoint(t, log, last)
-	if err := log.close(); err != nil {
+	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -142,7 +142,7 @@ func TestLogGoesOn(t *testing.T) {
 			if err != nil || proof.Check() != nil || proof.FromRoot != c.Root {
 				t.Errorf("it is not the same tree: %v", err)
 			}
-			if err := again.close(); err != nil {
+			if err := again.Close(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -176,7 +176,7 @@ func TestLogOfAnotherLedger(t *testing.T) {
 	store := newStore(t)
 	log := start(t, store, audit.Options{Dir: dir})
 	c := mustCheckpoint(t, log, fill(t, store, 40))
-	if err := log.close(); err != nil {
+	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -195,7 +195,7 @@ func TestLogOfAnotherLedger(t *testing.T) {
 			other := newStore(t)
 			fill(t, other, tt.n)
 			wrong := start(t, other, audit.Options{Dir: dir})
-			err := <-wrong.ended
+			err := <-wrong.Ended
 			if !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), tt.wants) {
 				t.Fatalf("Run: %v; want damage, %q", err, tt.wants)
 			}
@@ -223,7 +223,7 @@ func TestLogFindsAForgedCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := start(t, store, audit.Options{Dir: t.TempDir()})
-	if err := <-log.ended; !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "first 4 events") {
+	if err := <-log.Ended; !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "first 4 events") {
 		t.Errorf("Run: %v; want damage naming the checkpoint", err)
 	}
 }
@@ -242,7 +242,7 @@ func TestIdleLedgerGetsNoCheckpoints(t *testing.T) {
 	if err := log.Seal(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
-	if err := log.close(); err != nil {
+	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	end, err := store.LastSeq(t.Context())
@@ -255,7 +255,7 @@ func TestIdleLedgerGetsNoCheckpoints(t *testing.T) {
 		if err := again.Seal(t.Context(), store); err != nil {
 			t.Fatal(err)
 		}
-		if err := again.close(); err != nil {
+		if err := again.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}

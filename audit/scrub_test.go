@@ -102,7 +102,7 @@ func TestReach(t *testing.T) {
 			t.Fatalf("with a checkpoint it reaches %d, %v; want %d", n, err, last)
 		}
 	}
-	if err := log.close(); err != nil {
+	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "checkpoints")

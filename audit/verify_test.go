@@ -67,7 +67,7 @@ func signed(t *testing.T, store *jetstream.Store) (dir, vkey string) {
 	if err := log.Seal(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
-	if err := log.close(); err != nil {
+	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return dir, log.VKey()

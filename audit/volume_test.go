@@ -50,7 +50,7 @@ func TestSealedVolumesVerify(t *testing.T) {
 	if err := log.Seal(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
-	if err := log.close(); err != nil {
+	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	r, found := verdict(t, store, audit.VerifyOptions{Dir: audit.Dir(dir), Keys: []string{log.VKey()}})
@@ -94,7 +94,7 @@ func TestAFalseClosingIsFound(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-log.ended; !errors.Is(err, events.ErrDamaged) {
+	if err := <-log.Ended; !errors.Is(err, events.ErrDamaged) {
 		t.Errorf("the log goes on: %v", err)
 	}
 	if _, found := verdict(t, store, audit.VerifyOptions{Keys: []string{log.VKey()}}); len(found) == 0 || !strings.Contains(found[0], "tree hash") {
@@ -128,7 +128,7 @@ func TestAHoleOnRecordVerifies(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, r)
 		}
 	}
-	if err := log.close(); err != nil {
+	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if r, found := verdict(t, store, audit.VerifyOptions{Dir: audit.Dir(dir), Keys: []string{log.VKey()}}); len(found) > 0 {

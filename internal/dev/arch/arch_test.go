@@ -25,6 +25,7 @@ var allowed = map[string][]string{
 	"ledger":                                 {"events"},
 	"projections":                            {"events", "internal/resources/budget", "internal/resources/cmemory", "internal/resources/exhausted", "internal/resources/reads", "internal/redact", "internal/durable"},
 	"audit":                                  {"events", "internal/resources/exhausted", "internal/resources/reads", "internal/durable"},
+	"audit/audittest":                        {"audit", "events", "internal/store/jetstream"},
 	"internal/lifecycle/damage":              {"events"},
 	"runner":                                 {"events", "ledger", "internal/resources/fairness"},
 	"internal/webhook":                       {"events", "internal/durable"},
