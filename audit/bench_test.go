@@ -16,6 +16,7 @@ import (
 	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/store/jetstream"
+	"daybook/proof"
 )
 
 // size is how many events the ledgers of benchmarks have.
@@ -103,15 +104,15 @@ func BenchmarkVerify(b *testing.B) {
 // tileDir keeps tiles as a running ledger does: in files that nothing waits for.
 type tileDir string
 
-func (dir tileDir) Put(t audit.Tile, hashes []audit.Hash) error {
+func (dir tileDir) Put(t proof.Tile, hashes []proof.Hash) error {
 	path := filepath.Join(string(dir), filepath.FromSlash(t.Path()))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(path, audit.EncodeTile(hashes), 0o644)
+	return os.WriteFile(path, proof.EncodeTile(hashes), 0o644)
 }
 
-func (tileDir) Get(t audit.Tile, _ int) ([]byte, error) {
+func (tileDir) Get(t proof.Tile, _ int) ([]byte, error) {
 	return nil, fmt.Errorf("%s: %w", t.Path(), fs.ErrNotExist)
 }
 
@@ -123,11 +124,11 @@ func BenchmarkHash(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	tree := audit.NewTree(tileDir(b.TempDir()))
+	tree := proof.NewTree(tileDir(b.TempDir()))
 	b.ReportAllocs()
 	before, i := cpuTime(b), 0
 	for b.Loop() {
-		leaf, err := audit.LeafHash(audit.RecordOf(stored[i%len(stored)]))
+		leaf, err := proof.LeafHash(audit.RecordOf(stored[i%len(stored)]))
 		if err == nil {
 			err = tree.Add(leaf)
 		}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"daybook/proof"
 )
 
 // The file "checkpoints" holds every checkpoint, oldest first, each followed by
@@ -38,26 +40,26 @@ func keepCheckpoint(dir string, signed []byte) error {
 
 // lastCheckpoint is the last of the kept checkpoints that one of the keys
 // signed; its Note is nil when there is none.
-func lastCheckpoint(dir string, vkeys []string) (Checkpoint, error) {
+func lastCheckpoint(dir string, vkeys []string) (proof.Checkpoint, error) {
 	f, err := os.Open(filepath.Join(dir, fileCheckpoints))
 	if errors.Is(err, os.ErrNotExist) {
-		return Checkpoint{}, nil
+		return proof.Checkpoint{}, nil
 	}
 	if err != nil {
-		return Checkpoint{}, err
+		return proof.Checkpoint{}, err
 	}
 	defer f.Close()
 	end, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
-		return Checkpoint{}, err
+		return proof.Checkpoint{}, err
 	}
-	raw, err := io.ReadAll(io.NewSectionReader(f, max(0, end-MaxNoteBytes), MaxNoteBytes))
+	raw, err := io.ReadAll(io.NewSectionReader(f, max(0, end-proof.MaxNoteBytes), proof.MaxNoteBytes))
 	if err != nil {
-		return Checkpoint{}, err
+		return proof.Checkpoint{}, err
 	}
-	var last Checkpoint
+	var last proof.Checkpoint
 	for _, signed := range splitNotes(raw) {
-		if c, err := OpenCheckpoint(signed, vkeys...); err == nil {
+		if c, err := proof.OpenCheckpoint(signed, vkeys...); err == nil {
 			last = c
 		}
 	}
@@ -66,7 +68,7 @@ func lastCheckpoint(dir string, vkeys []string) (Checkpoint, error) {
 
 // keptCheckpoints reads all kept checkpoints, unchecked. A note cut short by a
 // crash is left out.
-func keptCheckpoints(dir string) ([]Checkpoint, error) {
+func keptCheckpoints(dir string) ([]proof.Checkpoint, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, fileCheckpoints))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -74,9 +76,9 @@ func keptCheckpoints(dir string) ([]Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []Checkpoint
+	var list []proof.Checkpoint
 	for _, signed := range splitNotes(raw) {
-		if c, err := ParseCheckpoint(signed); err == nil {
+		if c, err := proof.ParseCheckpoint(signed); err == nil {
 			list = append(list, c)
 		}
 	}
@@ -105,10 +107,10 @@ func splitNotes(raw []byte) [][]byte {
 
 // Newest is the newest checkpoint that is kept in a directory and signed by one of
 // its keys.
-func Newest(dir string) (Checkpoint, bool) {
+func Newest(dir string) (proof.Checkpoint, bool) {
 	keys, err := VKeys(dir)
 	if err != nil {
-		return Checkpoint{}, false
+		return proof.Checkpoint{}, false
 	}
 	c, err := lastCheckpoint(dir, keys)
 	return c, err == nil && c.Note != nil

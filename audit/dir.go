@@ -1,6 +1,10 @@
 package audit
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"daybook/proof"
+)
 
 // Dir is the path of an audit directory, as a verification reads it.
 type Dir string
@@ -10,7 +14,7 @@ func (d Dir) VKeys() ([]string, error) { return VKeys(string(d)) }
 
 // Checkpoints reads all checkpoints, unchecked, oldest first. A note cut short by a crash
 // is left out.
-func (d Dir) Checkpoints() ([]Checkpoint, error) { return keptCheckpoints(string(d)) }
+func (d Dir) Checkpoints() ([]proof.Checkpoint, error) { return keptCheckpoints(string(d)) }
 
 // DurableSize reads the size of the tree whose files are known to be on disk.
 func (d Dir) DurableSize() (uint64, error) {
@@ -19,13 +23,13 @@ func (d Dir) DurableSize() (uint64, error) {
 }
 
 // TilePath is the path of a tile's file.
-func (d Dir) TilePath(t Tile) string {
+func (d Dir) TilePath(t proof.Tile) string {
 	return filepath.Join(string(d), filepath.FromSlash(t.Path()))
 }
 
 // ReadTile reads the hashes of a full tile, 32 bytes each.
-func (d Dir) ReadTile(t Tile) ([]byte, error) { return readTile(string(d), t, TileWidth) }
+func (d Dir) ReadTile(t proof.Tile) ([]byte, error) { return readTile(string(d), t, proof.TileWidth) }
 
 // Leaves returns a function that returns the leaf of a position, as far as the files
 // prove it; see KnownLeaves.
-func (d Dir) Leaves() func(position uint64) (Hash, bool) { return KnownLeaves(string(d)).Leaf }
+func (d Dir) Leaves() func(position uint64) (proof.Hash, bool) { return KnownLeaves(string(d)).Leaf }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"daybook/internal/durable"
+	"daybook/proof"
 )
 
 // The file "durable" says up to which size the tree's files are on disk, and
@@ -17,7 +18,7 @@ const durableVersion = "daybook-tree-v1"
 // durableTree is what that file says; real is Log.real.
 type durableTree struct {
 	size, real uint64
-	root       Hash
+	root       proof.Hash
 }
 
 func readDurable(dir string) (d durableTree, err error) {
@@ -38,14 +39,14 @@ func readDurable(dir string) (d durableTree, err error) {
 	if d.real > d.size {
 		return d, fmt.Errorf("%s is malformed", path)
 	}
-	if d.root, err = DecodeHash(lines[3]); err != nil {
+	if d.root, err = proof.DecodeHash(lines[3]); err != nil {
 		return d, fmt.Errorf("%s: %w", path, err)
 	}
 	return d, nil
 }
 
 func writeDurable(dir string, d durableTree, sync bool) error {
-	text := fmt.Sprintf("%s\n%d\n%d\n%s\n", durableVersion, d.size, d.real, EncodeHash(d.root))
+	text := fmt.Sprintf("%s\n%d\n%d\n%s\n", durableVersion, d.size, d.real, proof.EncodeHash(d.root))
 	return replaceFile(filepath.Join(dir, fileDurable), []byte(text), 0o644, sync)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // IsCheckpoint reports whether a message is a checkpoint of the ledger.
@@ -13,10 +14,10 @@ func IsCheckpoint(m events.Stored) bool {
 
 // CheckpointIn reads the checkpoint that an event records. Its Note is nil where the
 // sealing of a volume has none.
-func CheckpointIn(m events.Stored) (Checkpoint, error) {
+func CheckpointIn(m events.Stored) (proof.Checkpoint, error) {
 	e, err := events.Decode(m.Seq, m.Message())
 	if err != nil {
-		return Checkpoint{}, fmt.Errorf("%w: %w", events.ErrDamaged, err)
+		return proof.Checkpoint{}, fmt.Errorf("%w: %w", events.ErrDamaged, err)
 	}
 	var d events.ClosingCheckpoint
 	switch data := e.Data.(type) {
@@ -24,17 +25,17 @@ func CheckpointIn(m events.Stored) (Checkpoint, error) {
 		d = events.ClosingCheckpoint{Origin: data.Origin, Size: data.Size, RootHash: data.RootHash, Note: data.Note}
 	case *events.LedgerVolumeSealed:
 		if data.Closing == nil {
-			return Checkpoint{}, nil
+			return proof.Checkpoint{}, nil
 		}
 		d = *data.Closing
 	default:
-		return Checkpoint{}, fmt.Errorf("%w: event %d is %s", events.ErrDamaged, m.Seq, e.Type)
+		return proof.Checkpoint{}, fmt.Errorf("%w: event %d is %s", events.ErrDamaged, m.Seq, e.Type)
 	}
-	c, err := ParseCheckpoint([]byte(d.Note))
+	c, err := proof.ParseCheckpoint([]byte(d.Note))
 	if err != nil {
 		return c, fmt.Errorf("%w: event %d: %w", events.ErrDamaged, m.Seq, err)
 	}
-	if c.Origin != d.Origin || c.Size != d.Size || EncodeHash(c.Root) != d.RootHash {
+	if c.Origin != d.Origin || c.Size != d.Size || proof.EncodeHash(c.Root) != d.RootHash {
 		return c, fmt.Errorf("%w: event %d says something else than the checkpoint it holds", events.ErrDamaged, m.Seq)
 	}
 	return c, nil

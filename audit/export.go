@@ -16,6 +16,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/durable"
+	"daybook/proof"
 )
 
 // ExportOptions say what to export and where to.
@@ -23,7 +24,7 @@ type ExportOptions struct {
 	// Dir is made; an unfinished export in it is gone on with if Resume is set.
 	Dir       string
 	Resume    bool
-	Selection ExportSelection
+	Selection proof.ExportSelection
 	// Checkpoint is a signed checkpoint to export under; nil takes the newest. The
 	// same selection under the same checkpoint gives the same bytes.
 	Checkpoint []byte
@@ -35,16 +36,16 @@ type ExportOptions struct {
 
 // Exported sums up an export.
 type Exported struct {
-	Dir        string          `json:"dir"`
-	Events     uint64          `json:"events"`
-	Blobs      int             `json:"blobs"`
-	Bytes      uint64          `json:"bytes"`
-	Size       uint64          `json:"checkpoint_size"`
-	Root       string          `json:"root"`
-	Complete   bool            `json:"complete"`
-	Selection  ExportSelection `json:"-"`
-	Resumed    bool            `json:"resumed"`
-	Checkpoint []byte          `json:"-"`
+	Dir        string                `json:"dir"`
+	Events     uint64                `json:"events"`
+	Blobs      int                   `json:"blobs"`
+	Bytes      uint64                `json:"bytes"`
+	Size       uint64                `json:"checkpoint_size"`
+	Root       string                `json:"root"`
+	Complete   bool                  `json:"complete"`
+	Selection  proof.ExportSelection `json:"-"`
+	Resumed    bool                  `json:"resumed"`
+	Checkpoint []byte                `json:"-"`
 	// Pending is how many newer events no checkpoint covers yet.
 	Pending uint64 `json:"pending,omitempty"`
 }
@@ -82,7 +83,7 @@ var errNoMatch = errors.New("no recorded event matches, so nothing is exported; 
 // discard removes the files of an export without events: there is nothing to resume.
 func (x *export) discard() error {
 	var errs []error
-	for _, name := range []string{UnfinishedFile, CheckpointFile, EventsFile, ProofsFile} {
+	for _, name := range []string{proof.UnfinishedFile, proof.CheckpointFile, proof.EventsFile, proof.ProofsFile} {
 		if err := os.Remove(x.path(name)); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
@@ -94,8 +95,8 @@ func (x *export) discard() error {
 type export struct {
 	opts     ExportOptions
 	src      Source
-	c        Checkpoint
-	manifest Manifest
+	c        proof.Checkpoint
+	manifest proof.Manifest
 	complete bool
 	done     Exported
 }
@@ -106,7 +107,7 @@ func (x *export) path(name ...string) string {
 
 // begin makes the directory, or finds what to go on with.
 func (x *export) begin(ctx context.Context) error {
-	unfinished, err := os.ReadFile(x.path(UnfinishedFile))
+	unfinished, err := os.ReadFile(x.path(proof.UnfinishedFile))
 	switch {
 	case err == nil && !x.opts.Resume:
 		return &DirError{errors.New("there is an unfinished export in it; go on with --resume, or remove it")}
@@ -135,7 +136,7 @@ func (x *export) begin(ctx context.Context) error {
 		x.done.Pending = signed.Pending
 	}
 	if x.opts.Checkpoint != nil {
-		if x.c, err = OpenCheckpoint(x.opts.Checkpoint, signed.VKeys...); err != nil {
+		if x.c, err = proof.OpenCheckpoint(x.opts.Checkpoint, signed.VKeys...); err != nil {
 			return err
 		}
 	}
@@ -154,28 +155,28 @@ func (x *export) begin(ctx context.Context) error {
 			return fmt.Errorf("positions %d to %d were lost, which event %d says: export up to that one at least", r.From, r.To, r.NamedAt)
 		}
 	}
-	x.manifest = Manifest{Origin: x.c.Origin, VKeys: signed.VKeys, Size: x.c.Size, Root: x.c.Root, Selection: s, Blobs: x.opts.Blobs}
+	x.manifest = proof.Manifest{Origin: x.c.Origin, VKeys: signed.VKeys, Size: x.c.Size, Root: x.c.Root, Selection: s, Blobs: x.opts.Blobs}
 	x.complete = s.IsComplete(x.c.Size)
 	if err := os.MkdirAll(x.opts.Dir, 0o755); err != nil {
 		return &DirError{err}
 	}
-	if err := durable.WriteFileUnsynced(x.path(CheckpointFile), x.c.Note, 0o644); err != nil {
+	if err := durable.WriteFileUnsynced(x.path(proof.CheckpointFile), x.c.Note, 0o644); err != nil {
 		return err
 	}
-	return durable.WriteFileUnsynced(x.path(UnfinishedFile), x.manifest.Encode(), 0o644)
+	return durable.WriteFileUnsynced(x.path(proof.UnfinishedFile), x.manifest.Encode(), 0o644)
 }
 
 // resume takes up an unfinished export of the same selection.
 func (x *export) resume(raw []byte) error {
 	var err error
-	if x.manifest, err = ParseManifest(raw); err != nil {
+	if x.manifest, err = proof.ParseManifest(raw); err != nil {
 		return err
 	}
-	note, err := os.ReadFile(x.path(CheckpointFile))
+	note, err := os.ReadFile(x.path(proof.CheckpointFile))
 	if err != nil {
 		return err
 	}
-	if x.c, err = OpenCheckpoint(note, x.manifest.VKeys...); err != nil {
+	if x.c, err = proof.OpenCheckpoint(note, x.manifest.VKeys...); err != nil {
 		return err
 	}
 	want, err := x.opts.Selection.Resolve(x.c.Size)
@@ -199,30 +200,30 @@ func (x *export) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lines, err := openLines(x.path(EventsFile))
+	lines, err := openLines(x.path(proof.EventsFile))
 	if err != nil {
 		return err
 	}
 	defer lines.file.Close()
 	var proofs *lineFile
 	if !x.complete {
-		if proofs, err = openLines(x.path(ProofsFile)); err != nil {
+		if proofs, err = openLines(x.path(proof.ProofsFile)); err != nil {
 			return err
 		}
 		defer proofs.file.Close()
 	}
 	s := x.manifest.Selection
 	seen := 0
-	err = x.src.Lines(ctx, x.c, s, after, func(line, proof []byte) error {
+	err = x.src.Lines(ctx, x.c, s, after, func(line, inclusion []byte) error {
 		if seen++; x.opts.Progress != nil && seen%readAtOnce == 0 {
-			if m, err := ParseLine(line); err == nil {
+			if m, err := proof.ParseLine(line); err == nil {
 				x.opts.Progress(m.Seq, s.To)
 			}
 		}
 		if err := lines.write(line); err != nil || proofs == nil {
 			return err
 		}
-		return proofs.write(proof)
+		return proofs.write(inclusion)
 	})
 	err = errors.Join(err, lines.close())
 	if proofs != nil {
@@ -259,15 +260,15 @@ func (l *lineFile) close() error { return errors.Join(l.w.Flush(), l.file.Close(
 func (x *export) cut() (after uint64, err error) {
 	proven := int64(-1)
 	if !x.complete {
-		if proven, err = countLines(x.path(ProofsFile)); err != nil {
+		if proven, err = countLines(x.path(proof.ProofsFile)); err != nil {
 			return 0, err
 		}
 	}
-	kept, after, err := cutLines(x.path(EventsFile), proven)
+	kept, after, err := cutLines(x.path(proof.EventsFile), proven)
 	if err != nil || x.complete {
 		return after, err
 	}
-	_, _, err = cutLines(x.path(ProofsFile), kept)
+	_, _, err = cutLines(x.path(proof.ProofsFile), kept)
 	return after, err
 }
 
@@ -293,7 +294,7 @@ func cutLines(path string, most int64) (kept int64, last uint64, err error) {
 	if err != nil && !errors.Is(err, errEnough) {
 		return 0, 0, err
 	}
-	if m, err := ParseLine(newest); err == nil {
+	if m, err := proof.ParseLine(newest); err == nil {
 		last = m.Seq
 	}
 	if err := os.Truncate(path, size); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -305,7 +306,7 @@ func cutLines(path string, most int64) (kept int64, last uint64, err error) {
 var errEnough = errors.New("enough")
 
 // maxLineBytes bounds a line: an event in base64 and its headers.
-const maxLineBytes = events.MaxEventBytes*4/3 + 2*MaxRecordBytes*6
+const maxLineBytes = events.MaxEventBytes*4/3 + 2*proof.MaxRecordBytes*6
 
 // eachLine calls fn with every line of a file that has an end; a missing file has
 // none.
@@ -339,9 +340,9 @@ func (x *export) end(ctx context.Context) error {
 	named := newRules(&Report{}, true)
 	var real extremes
 	var lost events.Lost
-	err := eachLine(x.path(EventsFile), func(line []byte) error {
+	err := eachLine(x.path(proof.EventsFile), func(line []byte) error {
 		x.manifest.Events++
-		m, err := ParseLine(line)
+		m, err := proof.ParseLine(line)
 		if err != nil {
 			return err
 		}
@@ -365,9 +366,9 @@ func (x *export) end(ctx context.Context) error {
 		return errNoMatch
 	}
 	x.manifest.Selection = real.tighten(x.manifest.Selection, lost)
-	names := []string{CheckpointFile, EventsFile}
+	names := []string{proof.CheckpointFile, proof.EventsFile}
 	if !x.complete {
-		names = append(names, ProofsFile)
+		names = append(names, proof.ProofsFile)
 	}
 	fetched := map[string]bool{} // two tenants may have the same
 	for b := range named.blobs {
@@ -389,20 +390,20 @@ func (x *export) end(ctx context.Context) error {
 		x.manifest.Files = append(x.manifest.Files, f)
 		x.done.Bytes += f.Bytes
 	}
-	if err := durable.WriteFile(x.path(ManifestFile), x.manifest.Encode(), 0o644); err != nil {
+	if err := durable.WriteFile(x.path(proof.ManifestFile), x.manifest.Encode(), 0o644); err != nil {
 		return err
 	}
 	x.done.Dir, x.done.Events, x.done.Blobs, x.done.Complete = x.opts.Dir, x.manifest.Events, len(blobs), x.complete
-	x.done.Size, x.done.Root, x.done.Selection, x.done.Checkpoint = x.c.Size, EncodeHash(x.c.Root), x.manifest.Selection, x.c.Note
-	return os.Remove(x.path(UnfinishedFile))
+	x.done.Size, x.done.Root, x.done.Selection, x.done.Checkpoint = x.c.Size, proof.EncodeHash(x.c.Root), x.manifest.Selection, x.c.Note
+	return os.Remove(x.path(proof.UnfinishedFile))
 }
 
 // file is the name of a blob's file in an export.
 func (b Blob) file() string {
 	if b.Heap {
-		return BlobsDir + "/heap-" + b.SHA256
+		return proof.BlobsDir + "/heap-" + b.SHA256
 	}
-	return BlobsDir + "/text-" + b.SHA256
+	return proof.BlobsDir + "/text-" + b.SHA256
 }
 
 // fetch brings a blob, unless it is there.
@@ -428,16 +429,16 @@ func (x *export) fetch(ctx context.Context, b Blob) error {
 }
 
 // hashFile describes a file of an export.
-func hashFile(dir, name string) (ExportFile, error) {
+func hashFile(dir, name string) (proof.ExportFile, error) {
 	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
 	if err != nil {
-		return ExportFile{}, err
+		return proof.ExportFile{}, err
 	}
 	defer f.Close()
 	h := sha256.New()
 	n, err := io.Copy(h, f)
 	if err != nil {
-		return ExportFile{}, err
+		return proof.ExportFile{}, err
 	}
-	return ExportFile{Name: name, Bytes: uint64(n), SHA256: hex.EncodeToString(h.Sum(nil))}, nil
+	return proof.ExportFile{Name: name, Bytes: uint64(n), SHA256: hex.EncodeToString(h.Sum(nil))}, nil
 }

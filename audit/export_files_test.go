@@ -13,6 +13,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/proof"
 )
 
 // files reads every file of a directory.
@@ -42,7 +43,7 @@ type interrupted struct {
 
 var errInterrupted = errors.New("interrupted")
 
-func (s *interrupted) Lines(ctx context.Context, c audit.Checkpoint, sel audit.ExportSelection, after uint64, fn func(line, proof []byte) error) error {
+func (s *interrupted) Lines(ctx context.Context, c proof.Checkpoint, sel proof.ExportSelection, after uint64, fn func(line, proof []byte) error) error {
 	return s.Local.Lines(ctx, c, sel, after, func(line, proof []byte) error {
 		if s.left--; s.left < 0 {
 			return errInterrupted
@@ -75,7 +76,7 @@ func TestExportIsDeterministic(t *testing.T) {
 		}
 		return nil, nil
 	}}
-	for name, sel := range map[string]audit.ExportSelection{
+	for name, sel := range map[string]proof.ExportSelection{
 		"everything":   {},
 		"a range":      {From: 20, To: 290},
 		"an execution": {Execution: one[:35] + "2"},
@@ -161,10 +162,10 @@ func TestExportRefuses(t *testing.T) {
 	}{
 		"a directory in use":      {audit.ExportOptions{Dir: full}, "not empty"},
 		"nothing to resume":       {audit.ExportOptions{Resume: true}, "no unfinished export"},
-		"the wrong way round":     {audit.ExportOptions{Selection: audit.ExportSelection{From: 4, To: 2}}, "the range begins at 4 and ends before it, at 2; give the smaller"},
-		"begins beyond the end":   {audit.ExportOptions{Selection: audit.ExportSelection{From: 10_000}}, "position 10000, where the range begins, is beyond the checkpoint, which covers positions 1 to "},
-		"nothing matches":         {audit.ExportOptions{Selection: audit.ExportSelection{Execution: one}}, "no recorded event matches, so nothing is exported"},
-		"beyond the end":          {audit.ExportOptions{Selection: audit.ExportSelection{To: 10_000}}, "position 10000 is beyond the end of the ledger, which is "},
+		"the wrong way round":     {audit.ExportOptions{Selection: proof.ExportSelection{From: 4, To: 2}}, "the range begins at 4 and ends before it, at 2; give the smaller"},
+		"begins beyond the end":   {audit.ExportOptions{Selection: proof.ExportSelection{From: 10_000}}, "position 10000, where the range begins, is beyond the checkpoint, which covers positions 1 to "},
+		"nothing matches":         {audit.ExportOptions{Selection: proof.ExportSelection{Execution: one}}, "no recorded event matches, so nothing is exported"},
+		"beyond the end":          {audit.ExportOptions{Selection: proof.ExportSelection{To: 10_000}}, "position 10000 is beyond the end of the ledger, which is "},
 		"a checkpoint of another": {audit.ExportOptions{Checkpoint: []byte("x\n5\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n\u2014 x AAAAAAAA\n")}, "none of the keys"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +189,7 @@ func TestExportRefuses(t *testing.T) {
 func TestBoundsAreTimesOfEvents(t *testing.T) {
 	t.Parallel()
 	for _, at := range []time.Time{at, at.Add(1234567 * time.Nanosecond), at.In(time.FixedZone("", 3600)).Add(999 * time.Millisecond)} {
-		if got, want := audit.FormatBound(at), events.FormatTime(at); got != want {
+		if got, want := proof.FormatBound(at), events.FormatTime(at); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

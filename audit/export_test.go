@@ -1,6 +1,10 @@
 package audit
 
-import "time"
+import (
+	"time"
+
+	"daybook/proof"
+)
 
 // SetExhaustedPause changes how long Run waits before it continues after the machine
 // was out of something. It MUST be called before Run.
@@ -8,14 +12,14 @@ func (l *Log) SetExhaustedPause(d time.Duration) { l.exhaustedPause = d }
 
 // FileTree is the tree of a Log and its files, for comparing it with a reference.
 type FileTree struct {
-	*Tree
+	*proof.Tree
 	files *tileFiles
 }
 
 // NewFileTree makes an empty one that keeps its files in dir.
 func NewFileTree(dir string) *FileTree {
 	files := &tileFiles{dir: dir}
-	return &FileTree{NewTree(files), files}
+	return &FileTree{proof.NewTree(files), files}
 }
 
 // LoadFileTree takes up one of some size from its files.

@@ -5,14 +5,15 @@ import (
 	"path/filepath"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // ExportedEvents calls fn with every event of an export, in order, as it was
 // stored. It proves nothing: that is VerifyExport's.
 func ExportedEvents(dir string, fn func(events.Stored) error) error {
-	path := filepath.Join(dir, EventsFile)
+	path := filepath.Join(dir, proof.EventsFile)
 	err := eachLine(path, func(line []byte) error {
-		m, err := ParseLine(line)
+		m, err := proof.ParseLine(line)
 		if err != nil {
 			return err
 		}

@@ -5,11 +5,12 @@ import (
 	"slices"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // AddLost appends the leaves of positions that are on record as lost, up to one,
 // and calls passed after each that it appended.
-func AddLost(t *Tree, lost events.Lost, to uint64, passed func()) error {
+func AddLost(t *proof.Tree, lost events.Lost, to uint64, passed func()) error {
 	for t.Size() < to {
 		r, in := lost.At(t.Size() + 1)
 		if !in || r.From != t.Size()+1 {
@@ -19,11 +20,11 @@ func AddLost(t *Tree, lost events.Lost, to uint64, passed func()) error {
 			var err error
 			switch {
 			case to > from:
-				err = t.AddTile(Hash(hash))
+				err = t.AddTile(proof.Hash(hash))
 			case hash != nil:
-				err = t.Add(Hash(hash))
+				err = t.Add(proof.Hash(hash))
 			default:
-				err = t.Add(HoleHash(from))
+				err = t.Add(proof.HoleHash(from))
 			}
 			if err == nil && passed != nil {
 				passed()
@@ -51,7 +52,7 @@ func IsIncomparable(lost events.Lost, size uint64) bool {
 // AddHoleLeaves adds the leaves of the positions between the end of a tree and a
 // message that follows with a gap. Unless the message is the opening of a volume
 // that names exactly those as lost, the gap is damage.
-func AddHoleLeaves(t *Tree, m events.Stored) error {
+func AddHoleLeaves(t *proof.Tree, m events.Stored) error {
 	before := t.Size()
 	gap := fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, before, m.Seq)
 	if m.Seq <= before || !HasType(m, events.TypeLedgerVolumeOpened) {
@@ -65,7 +66,7 @@ func AddHoleLeaves(t *Tree, m events.Stored) error {
 		return gap
 	}
 	for t.Size() < m.Seq-1 {
-		if err := t.Add(HoleHash(t.Size() + 1)); err != nil {
+		if err := t.Add(proof.HoleHash(t.Size() + 1)); err != nil {
 			return err
 		}
 	}

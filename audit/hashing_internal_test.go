@@ -8,6 +8,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // After a start the newest checkpoint may cover more than the tree, which is computed
@@ -18,33 +19,33 @@ func TestProofWhileTheTreeIsComputed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := NewTree(log.file)
+	other := proof.NewTree(log.file)
 	for i := range 5 {
-		if err := other.Add(Hash{byte(i)}); err != nil {
+		if err := other.Add(proof.Hash{byte(i)}); err != nil {
 			t.Fatal(err)
 		}
 		if i < 2 {
-			if err := log.tree.Add(Hash{byte(i)}); err != nil {
+			if err := log.tree.Add(proof.Hash{byte(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	c := Checkpoint{Origin: log.keys.Origin, Size: other.Size(), Root: other.Root()}
+	c := proof.Checkpoint{Origin: log.keys.Origin, Size: other.Size(), Root: other.Root()}
 	_, err = log.Prover(c).Inclusion(1, c.Size)
-	if !errors.Is(err, ErrHashing) || errors.Is(err, events.ErrDamaged) {
+	if !errors.Is(err, proof.ErrHashing) || errors.Is(err, events.ErrDamaged) {
 		t.Errorf("a proof that is ahead of the tree: %v", err)
 	}
 	// The tree may catch up just after the proof has read it.
 	p := log.Prover(c).(*prover)
 	p.reader = readThen{p.reader, func() {
 		for i := 2; i < 5; i++ {
-			if err := log.tree.Add(Hash{byte(i)}); err != nil {
+			if err := log.tree.Add(proof.Hash{byte(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}}
 	_, err = p.Inclusion(1, c.Size)
-	if !errors.Is(err, ErrHashing) || errors.Is(err, events.ErrDamaged) {
+	if !errors.Is(err, proof.ErrHashing) || errors.Is(err, events.ErrDamaged) {
 		t.Errorf("a proof of a tree that catches up meanwhile: %v", err)
 	}
 	if _, err := log.Prover(c).Inclusion(1, c.Size); err != nil {
@@ -58,7 +59,7 @@ type readThen struct {
 	then func()
 }
 
-func (r readThen) ReadHashes(indexes []int64) ([]Hash, error) {
+func (r readThen) ReadHashes(indexes []int64) ([]proof.Hash, error) {
 	hashes, err := r.HashReader.ReadHashes(indexes)
 	r.then()
 	return hashes, err

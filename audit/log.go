@@ -12,6 +12,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/exhausted"
+	"daybook/proof"
 )
 
 // Feed delivers the ledger in order, as it is stored.
@@ -74,22 +75,22 @@ type Log struct {
 	keeping sync.Mutex // of the file of checkpoints
 
 	mu   sync.Mutex
-	tree *Tree
+	tree *proof.Tree
 	file *tileFiles
 	// confirm are the leaves on file behind the last full tile: the first ones
 	// that are read must be equal.
-	confirm []Hash
+	confirm []proof.Hash
 	// durable is the size that is safe on disk, target the end of the ledger when
 	// Run began, real the position of the last event that is no checkpoint, latest
 	// the newest checkpoint of our own.
 	durable, target, real uint64
-	latest                Checkpoint
+	latest                proof.Checkpoint
 	wanted                uint64 // the server waits for a checkpoint of this size
 	asked                 uint64 // a client waits for a checkpoint of this size
 	started               bool
-	final                 bool        // Seal waits: what fails is tried again at once
-	failing               error       // why the last checkpoint could not be recorded
-	unkept                *Checkpoint // recorded, but not written to its file yet
+	final                 bool              // Seal waits: what fails is tried again at once
+	failing               error             // why the last checkpoint could not be recorded
+	unkept                *proof.Checkpoint // recorded, but not written to its file yet
 	damage                error
 	changed               chan struct{} // closed and replaced when any of these changed
 }
@@ -132,7 +133,7 @@ func (l *Log) load() {
 		if !errors.Is(err, os.ErrNotExist) {
 			l.log.Warn("the tree of hashes is computed anew", "err", err)
 		}
-		l.tree = NewTree(l.file)
+		l.tree = proof.NewTree(l.file)
 		return
 	}
 	l.durable, l.real = d.size, d.real
@@ -212,11 +213,11 @@ func (l *Log) run(ctx context.Context, feed Feed, ledger Ledger) error {
 
 // take adds a batch to the tree.
 func (l *Log) take(batch []events.Stored, _ uint64) error {
-	leaves := make([]Hash, len(batch))
+	leaves := make([]proof.Hash, len(batch))
 	var buf []byte
 	for i := range batch {
 		var err error
-		if leaves[i], buf, err = HashLeaf(buf, RecordOf(batch[i])); err != nil {
+		if leaves[i], buf, err = proof.HashLeaf(buf, RecordOf(batch[i])); err != nil {
 			return fmt.Errorf("%w: %w", events.ErrDamaged, err)
 		}
 	}
@@ -321,7 +322,7 @@ func (l *Log) passed(m events.Stored) error {
 	if c.Origin != l.keys.Origin || c.Size <= l.latest.Size {
 		return nil
 	}
-	if _, err := OpenCheckpoint(c.Note, l.keys.known...); err != nil {
+	if _, err := proof.OpenCheckpoint(c.Note, l.keys.known...); err != nil {
 		l.log.Warn("a checkpoint on record has no signature of this ledger's keys", "position", m.Seq, "err", err)
 		return nil
 	}
@@ -329,13 +330,13 @@ func (l *Log) passed(m events.Stored) error {
 	return nil
 }
 
-func disagrees(c Checkpoint, root Hash) error {
+func disagrees(c proof.Checkpoint, root proof.Hash) error {
 	return fmt.Errorf("%w: a checkpoint of %s says that the first %d events have the tree hash %s, those on record have %s",
-		events.ErrDamaged, c.Origin, c.Size, EncodeHash(c.Root), EncodeHash(root))
+		events.ErrDamaged, c.Origin, c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
 }
 
 // agrees compares a checkpoint with the tree, if that has come so far.
-func (l *Log) agrees(c Checkpoint) error {
+func (l *Log) agrees(c proof.Checkpoint) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.Note == nil || c.Size > l.tree.Size() || IsIncomparable(l.Lost(), c.Size) {
@@ -380,7 +381,7 @@ func (l *Log) Size() uint64 {
 }
 
 // Latest is the newest checkpoint, or false when there is none yet.
-func (l *Log) Latest() (Checkpoint, bool) {
+func (l *Log) Latest() (proof.Checkpoint, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.latest, l.latest.Note != nil

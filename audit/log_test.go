@@ -19,6 +19,7 @@ import (
 	"daybook/events"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/proof"
 )
 
 // A checkpoint is signed with the ledger's key, covers what was asked for, is on
@@ -32,7 +33,7 @@ func TestCheckpointAndProofs(t *testing.T) {
 	if first.Size != 300 {
 		t.Fatalf("the checkpoint covers %d events, want 300", first.Size)
 	}
-	if c, err := audit.OpenCheckpoint(first.Note, log.VKey()); err != nil || c.Size != 300 || c.Root != first.Root || c.Origin != log.Origin() {
+	if c, err := proof.OpenCheckpoint(first.Note, log.VKey()); err != nil || c.Size != 300 || c.Root != first.Root || c.Origin != log.Origin() {
 		t.Fatalf("opened: %+v, %v", c, err)
 	}
 	// It is event 301; more follow.
@@ -48,9 +49,9 @@ func TestCheckpointAndProofs(t *testing.T) {
 	prover := log.Prover(second)
 	for _, seq := range []uint64{1, 2, 256, 257, 300, 301, 302, 512, last} {
 		for _, size := range []uint64{300, 513, last} {
-			proof, err := prover.Inclusion(seq, size)
+			made, err := prover.Inclusion(seq, size)
 			if seq > size {
-				if !errors.Is(err, audit.ErrBeyond) {
+				if !errors.Is(err, proof.ErrBeyond) {
 					t.Errorf("event %d in %d: %v, want that it is beyond", seq, size, err)
 				}
 				continue
@@ -58,29 +59,29 @@ func TestCheckpointAndProofs(t *testing.T) {
 			if err != nil {
 				t.Fatalf("event %d in %d: %v", seq, size, err)
 			}
-			leaf, err := audit.LeafHash(audit.RecordOf(stored[seq-1]))
-			if err != nil || leaf != proof.Leaf {
+			leaf, err := proof.LeafHash(audit.RecordOf(stored[seq-1]))
+			if err != nil || leaf != made.Leaf {
 				t.Errorf("event %d has another leaf, %v", seq, err)
 			}
-			if err := proof.Check(); err != nil {
+			if err := made.Check(); err != nil {
 				t.Errorf("event %d in %d: %v", seq, size, err)
 			}
-			if size == 300 && proof.Root != first.Root {
+			if size == 300 && made.Root != first.Root {
 				t.Error("the hash at 300 is not that of its checkpoint")
 			}
-			proof.Leaf[3] ^= 1
-			if proof.Check() == nil {
+			made.Leaf[3] ^= 1
+			if made.Check() == nil {
 				t.Errorf("event %d in %d: another leaf passes", seq, size)
 			}
 		}
 	}
 	for _, sizes := range [][2]uint64{{1, 2}, {300, last}, {300, 300}, {256, 512}} {
-		proof, err := prover.Consistency(sizes[0], sizes[1])
-		if err != nil || proof.Check() != nil {
-			t.Errorf("from %d to %d: %v, %v", sizes[0], sizes[1], err, proof.Check())
+		made, err := prover.Consistency(sizes[0], sizes[1])
+		if err != nil || made.Check() != nil {
+			t.Errorf("from %d to %d: %v, %v", sizes[0], sizes[1], err, made.Check())
 		}
 	}
-	if _, err := prover.Consistency(1, last+1); !errors.Is(err, audit.ErrBeyond) {
+	if _, err := prover.Consistency(1, last+1); !errors.Is(err, proof.ErrBeyond) {
 		t.Errorf("beyond the checkpoint: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // Known are the hashes of leaves that the files of a tree still prove, of a
@@ -16,7 +17,7 @@ type Known struct {
 	reader tlog.HashReader
 	// leaves of the tile that was asked for last.
 	tile   uint64
-	leaves []Hash
+	leaves []proof.Hash
 }
 
 // KnownLeaves takes up the files of a tree in an audit directory: as far as they
@@ -24,7 +25,7 @@ type Known struct {
 // any nothing is known.
 func KnownLeaves(dir string) *Known {
 	k := &Known{}
-	try := func(size uint64, root Hash) {
+	try := func(size uint64, root proof.Hash) {
 		if size <= k.size {
 			return
 		}
@@ -50,38 +51,38 @@ func KnownLeaves(dir string) *Known {
 func (k *Known) Size() uint64 { return k.size }
 
 // Leaf is the hash of the leaf of a position, or false where it is not known.
-func (k *Known) Leaf(position uint64) (Hash, bool) {
+func (k *Known) Leaf(position uint64) (proof.Hash, bool) {
 	if position == 0 || position > k.size {
-		return Hash{}, false
+		return proof.Hash{}, false
 	}
-	tile := (position - 1) / TileWidth
+	tile := (position - 1) / proof.TileWidth
 	if k.leaves == nil || k.tile != tile {
-		first := tile * TileWidth
-		indexes := make([]int64, min(TileWidth, k.size-first))
+		first := tile * proof.TileWidth
+		indexes := make([]int64, min(proof.TileWidth, k.size-first))
 		for i := range indexes {
 			indexes[i] = tlog.StoredHashIndex(0, int64(first)+int64(i))
 		}
 		leaves, err := k.reader.ReadHashes(indexes)
 		if err != nil {
-			leaves = []Hash{}
+			leaves = []proof.Hash{}
 		}
 		k.tile, k.leaves = tile, leaves
 	}
-	i := (position - 1) % TileWidth
+	i := (position - 1) % proof.TileWidth
 	if i >= uint64(len(k.leaves)) {
-		return Hash{}, false
+		return proof.Hash{}, false
 	}
 	return k.leaves[i], true
 }
 
 // over is the hash over a full tile of leaves, by the position of its first.
-func (k *Known) over(first uint64) (Hash, bool) {
-	if first+TileWidth-1 > k.size {
-		return Hash{}, false
+func (k *Known) over(first uint64) (proof.Hash, bool) {
+	if first+proof.TileWidth-1 > k.size {
+		return proof.Hash{}, false
 	}
-	hashes, err := k.reader.ReadHashes([]int64{tlog.StoredHashIndex(TileHeight, int64((first-1)/TileWidth))})
+	hashes, err := k.reader.ReadHashes([]int64{tlog.StoredHashIndex(proof.TileHeight, int64((first-1)/proof.TileWidth))})
 	if err != nil {
-		return Hash{}, false
+		return proof.Hash{}, false
 	}
 	return hashes[0], true
 }
@@ -106,21 +107,21 @@ func (k *Known) Ranges(from, to, namedAt uint64, budget *int) events.Lost {
 	}
 	end := min(to, k.size)
 	for at := from; at <= end; {
-		first := (at-1)/TileWidth*TileWidth + 1
-		full := first >= from && first+TileWidth-1 <= end
-		var hash Hash
+		first := (at-1)/proof.TileWidth*proof.TileWidth + 1
+		full := first >= from && first+proof.TileWidth-1 <= end
+		var hash proof.Hash
 		var known bool
 		last := at
 		switch {
 		case *budget <= 0:
 		case full: // one hash for all, or none
-			last = first + TileWidth - 1
+			last = first + proof.TileWidth - 1
 			hash, known = k.over(first)
 		default:
 			hash, known = k.Leaf(at)
 		}
 		if known {
-			add(at, last, EncodeHash(hash))
+			add(at, last, proof.EncodeHash(hash))
 		} else {
 			add(at, last, "")
 		}
@@ -139,15 +140,15 @@ type savedTiles struct {
 	size uint64
 }
 
-func (savedTiles) Height() int                     { return TileHeight }
+func (savedTiles) Height() int                     { return proof.TileHeight }
 func (savedTiles) SaveTiles([]tlog.Tile, [][]byte) {}
 
 func (s savedTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 	list := make([][]byte, len(tiles))
 	for i, t := range tiles {
 		err := errors.New("no such tile")
-		for width := t.W; width <= TileWidth && err != nil; width++ {
-			list[i], err = readTile(s.dir, Tile{Level: t.L, Index: uint64(t.N), Width: width}, t.W)
+		for width := t.W; width <= proof.TileWidth && err != nil; width++ {
+			list[i], err = readTile(s.dir, proof.Tile{Level: t.L, Index: uint64(t.N), Width: width}, t.W)
 		}
 		if err != nil {
 			return nil, err
@@ -173,9 +174,9 @@ func ForgetTree(dir string, keep uint64) error {
 	if err != nil {
 		return fmt.Errorf("read the tree: %w", err)
 	}
-	kept, err := LoadTree(files, keep, func(tile Tile) ([]byte, error) {
+	kept, err := proof.LoadTree(files, keep, func(tile proof.Tile) ([]byte, error) {
 		width := tile.Width
-		tile.Width = int(min(TileWidth, d.size>>(TileHeight*tile.Level)-tile.Index<<TileHeight))
+		tile.Width = int(min(proof.TileWidth, d.size>>(proof.TileHeight*tile.Level)-tile.Index<<proof.TileHeight))
 		return readTile(dir, tile, width)
 	})
 	if err != nil {

@@ -5,17 +5,18 @@ import (
 	"testing"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // What the files of a tree prove of lost events gives the same tree as the events
 // did, wherever the loss begins and ends, and never a wrong hash where a file is.
 func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 	t.Parallel()
-	const size = 3*TileWidth + 77
+	const size = 3*proof.TileWidth + 77
 	dir := t.TempDir()
 	files := &tileFiles{dir: dir}
-	whole := NewTree(files)
-	leaf := func(position uint64) Hash { return HoleHash(position + 1<<40) }
+	whole := proof.NewTree(files)
+	leaf := func(position uint64) proof.Hash { return proof.HoleHash(position + 1<<40) }
 	for p := uint64(1); p <= size; p++ {
 		if err := whole.Add(leaf(p)); err != nil {
 			t.Fatal(err)
@@ -24,7 +25,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 	if err := files.save(whole); err != nil {
 		t.Fatal(err)
 	}
-	note := fmt.Sprintf("%s\n%d\n%d\n%s\n", durableVersion, size, size, EncodeHash(whole.Root()))
+	note := fmt.Sprintf("%s\n%d\n%d\n%s\n", durableVersion, size, size, proof.EncodeHash(whole.Root()))
 	if err := replaceFile(dir+"/"+fileDurable, []byte(note), 0o644, false); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 		if d.Losses(size+1) == nil {
 			t.Errorf("%v: no event can name it", r)
 		}
-		again := NewTree(&tileFiles{dir: t.TempDir()})
+		again := proof.NewTree(&tileFiles{dir: t.TempDir()})
 		for p := uint64(1); p <= size; p++ {
 			if _, in := lost.At(p); !in {
 				if err := again.Add(leaf(p)); err != nil {
@@ -62,8 +63,8 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 		t.Errorf("%+v", lost)
 	}
 	// A tile that is not of the tree proves nothing.
-	bad := make([]Hash, TileWidth)
-	if err := files.Put(Tile{Index: 1, Width: TileWidth}, bad); err != nil {
+	bad := make([]proof.Hash, proof.TileWidth)
+	if err := files.Put(proof.Tile{Index: 1, Width: proof.TileWidth}, bad); err != nil {
 		t.Fatal(err)
 	}
 	k := KnownLeaves(dir)
@@ -78,7 +79,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 // A range that contradicts itself is not believed.
 func TestLossesThatAreNone(t *testing.T) {
 	t.Parallel()
-	hash := EncodeHash(HoleHash(1))
+	hash := proof.EncodeHash(proof.HoleHash(1))
 	for name, lost := range map[string]events.Lost{
 		"reversed":         {{From: 5, To: 4, NamedAt: 10}},
 		"overlapping":      {{From: 2, To: 5, NamedAt: 10}, {From: 5, To: 6, NamedAt: 10}},

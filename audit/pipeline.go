@@ -6,12 +6,13 @@ import (
 	"sync"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // prepared is an event with all that can be computed without the others.
 type prepared struct {
 	stored events.Stored
-	leaf   Hash
+	leaf   proof.Hash
 	event  events.Event
 	// err says why it is no event, or its line no line.
 	err error
@@ -20,7 +21,7 @@ type prepared struct {
 // prepare hashes and decodes a stored message.
 func prepare(buf []byte, m events.Stored) (prepared, []byte) {
 	p := prepared{stored: m}
-	p.leaf, buf, p.err = HashLeaf(buf, RecordOf(m))
+	p.leaf, buf, p.err = proof.HashLeaf(buf, RecordOf(m))
 	if p.err == nil {
 		p.event, p.err = events.Decode(m.Seq, m.Message())
 	}

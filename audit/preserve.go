@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // Removed is up to where volumes were removed.
@@ -47,5 +48,5 @@ func (l *Log) Preserve(ctx context.Context, last uint64) (root string, err error
 	if err != nil {
 		return "", fmt.Errorf("read the tree: %w", err)
 	}
-	return EncodeHash(hash), nil
+	return proof.EncodeHash(hash), nil
 }

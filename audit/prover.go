@@ -8,30 +8,31 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/exhausted"
+	"daybook/proof"
 )
 
 // prover makes proofs under one checkpoint. Everything it reads is checked
 // against the checkpoint: tiles that do not fit it are events.ErrDamaged.
 type prover struct {
-	c      Checkpoint
+	c      proof.Checkpoint
 	tiles  *confirmedTiles
 	reader tlog.HashReader
 }
 
 // Prover makes proofs under a checkpoint of this log. Files of the tree that do not
 // fit the checkpoint are events.ErrDamaged. It is not safe for concurrent use.
-func (l *Log) Prover(c Checkpoint) Prover {
+func (l *Log) Prover(c proof.Checkpoint) proof.Prover {
 	tiles := &confirmedTiles{l: l, known: map[tlog.Tile][]byte{}}
 	return &prover{c: c, tiles: tiles, reader: tlog.TileHashReader(tlog.Tree{N: int64(c.Size), Hash: c.Root}, tiles)}
 }
 
 // Inclusion proves that the event at a position is in the tree of some size, at
 // most the checkpoint's.
-func (p *prover) Inclusion(seq, size uint64) (Inclusion, error) {
+func (p *prover) Inclusion(seq, size uint64) (proof.Inclusion, error) {
 	if seq == 0 || seq > size || size > p.c.Size {
-		return Inclusion{}, fmt.Errorf("event %d in the first %d, of which %d are signed: %w", seq, size, p.c.Size, ErrBeyond)
+		return proof.Inclusion{}, fmt.Errorf("event %d in the first %d, of which %d are signed: %w", seq, size, p.c.Size, proof.ErrBeyond)
 	}
-	proof := Inclusion{Seq: seq, Size: size}
+	proof := proof.Inclusion{Seq: seq, Size: size}
 	var err error
 	if proof.Root, err = p.Root(size); err != nil {
 		return proof, err
@@ -47,11 +48,11 @@ func (p *prover) Inclusion(seq, size uint64) (Inclusion, error) {
 
 // Consistency proves that the tree of size from is the beginning of that of size
 // to, at most the checkpoint's.
-func (p *prover) Consistency(from, to uint64) (Consistency, error) {
+func (p *prover) Consistency(from, to uint64) (proof.Consistency, error) {
 	if from == 0 || from > to || to > p.c.Size {
-		return Consistency{}, fmt.Errorf("sizes %d and %d, of %d that are signed: %w", from, to, p.c.Size, ErrBeyond)
+		return proof.Consistency{}, fmt.Errorf("sizes %d and %d, of %d that are signed: %w", from, to, p.c.Size, proof.ErrBeyond)
 	}
-	proof := Consistency{From: from, To: to}
+	proof := proof.Consistency{From: from, To: to}
 	var err error
 	if proof.FromRoot, err = p.Root(from); err != nil {
 		return proof, err
@@ -66,7 +67,7 @@ func (p *prover) Consistency(from, to uint64) (Consistency, error) {
 }
 
 // Root is the hash of the tree when it had some size, at most the checkpoint's.
-func (p *prover) Root(size uint64) (Hash, error) {
+func (p *prover) Root(size uint64) (proof.Hash, error) {
 	if size == p.c.Size {
 		return p.c.Root, nil
 	}
@@ -75,8 +76,8 @@ func (p *prover) Root(size uint64) (Hash, error) {
 
 // ReadHashes implements tlog.HashReader: from tiles confirmed before, or from
 // files, which are confirmed.
-func (p *prover) ReadHashes(indexes []int64) ([]Hash, error) {
-	hashes := make([]Hash, len(indexes))
+func (p *prover) ReadHashes(indexes []int64) ([]proof.Hash, error) {
+	hashes := make([]proof.Hash, len(indexes))
 	for i, index := range indexes {
 		tile := p.tiles.holding(index, p.c.Size)
 		raw, ok := p.tiles.known[tile]
@@ -87,7 +88,7 @@ func (p *prover) ReadHashes(indexes []int64) ([]Hash, error) {
 				return nil, fmt.Errorf("read the tree: %w", err)
 			}
 			if err != nil && size < p.c.Size {
-				return nil, fmt.Errorf("%w: %d of %d events", ErrHashing, size, p.c.Size)
+				return nil, fmt.Errorf("%w: %d of %d events", proof.ErrHashing, size, p.c.Size)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%w: the files of the tree do not fit its checkpoint (%w); stop the server, delete the directory \"tile\" and the file \"durable\" beside it, and they are computed anew",
@@ -112,7 +113,7 @@ type confirmedTiles struct {
 // mostTiles bounds the tiles kept, of 8 KiB each.
 const mostTiles = 512
 
-func (*confirmedTiles) Height() int { return TileHeight }
+func (*confirmedTiles) Height() int { return proof.TileHeight }
 
 // SaveTiles is called with tiles that fit the checkpoint.
 func (t *confirmedTiles) SaveTiles(tiles []tlog.Tile, data [][]byte) {
@@ -127,7 +128,7 @@ func (t *confirmedTiles) SaveTiles(tiles []tlog.Tile, data [][]byte) {
 func (t *confirmedTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 	list := make([][]byte, len(tiles))
 	for i, tile := range tiles {
-		raw, err := t.l.Tile(Tile{Level: tile.L, Index: uint64(tile.N), Width: tile.W})
+		raw, err := t.l.Tile(proof.Tile{Level: tile.L, Index: uint64(tile.N), Width: tile.W})
 		if err != nil {
 			return nil, err
 		}
@@ -139,15 +140,15 @@ func (t *confirmedTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 // holding is the tile that a tree of some size has a hash in, as wide as it is
 // there.
 func (*confirmedTiles) holding(index int64, size uint64) tlog.Tile {
-	tile := tlog.TileForIndex(TileHeight, index)
-	has := size >> (TileHeight * tile.L)
-	tile.W = int(min(TileWidth, has-uint64(tile.N)<<TileHeight))
+	tile := tlog.TileForIndex(proof.TileHeight, index)
+	has := size >> (proof.TileHeight * tile.L)
+	tile.W = int(min(proof.TileWidth, has-uint64(tile.N)<<proof.TileHeight))
 	return tile
 }
 
 // Tile returns the hashes of a tile, 32 bytes each. One that the tree does not
 // have, and any entry bundle, is fs.ErrNotExist.
-func (l *Log) Tile(t Tile) ([]byte, error) {
+func (l *Log) Tile(t proof.Tile) ([]byte, error) {
 	if t.Entries {
 		return nil, fmt.Errorf("%s: %w", t.Path(), fs.ErrNotExist)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // Remote is a Source behind the HTTP interface of a server.
@@ -102,7 +103,7 @@ func readSigned(resp *http.Response) (Signed, error) {
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&answer); err != nil {
 		return Signed{}, fmt.Errorf("read the server's checkpoint: %w", err)
 	}
-	c, err := ParseCheckpoint([]byte(answer.Note))
+	c, err := proof.ParseCheckpoint([]byte(answer.Note))
 	if err != nil {
 		return Signed{}, fmt.Errorf("read the server's checkpoint: %w", err)
 	}
@@ -110,7 +111,7 @@ func readSigned(resp *http.Response) (Signed, error) {
 }
 
 // Lines implements Source.
-func (r *Remote) Lines(ctx context.Context, c Checkpoint, s ExportSelection, after uint64, fn func(line, proof []byte) error) error {
+func (r *Remote) Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSelection, after uint64, fn func(line, proof []byte) error) error {
 	query := url.Values{"size": {strconv.FormatUint(c.Size, 10)}, "from": {strconv.FormatUint(s.From, 10)}, "to": {strconv.FormatUint(s.To, 10)}}
 	set := func(name, value string) {
 		if value != "" {
@@ -120,8 +121,8 @@ func (r *Remote) Lines(ctx context.Context, c Checkpoint, s ExportSelection, aft
 	if after > 0 {
 		set("after", strconv.FormatUint(after, 10))
 	}
-	set("since", FormatBound(s.Since))
-	set("until", FormatBound(s.Until))
+	set("since", proof.FormatBound(s.Since))
+	set("until", proof.FormatBound(s.Until))
 	set("execution", s.Execution)
 	set("session", s.Session)
 	resp, err := r.get(ctx, ledgerPath+"export?"+query.Encode(), "Accept", "application/x-ndjson")
@@ -198,11 +199,11 @@ func (r *Remote) checked(ctx context.Context, b Blob) ([]byte, error) {
 // each with a proof.
 func VerifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
-	if err := CheckVKeys(opts.Keys); err != nil {
+	if err := proof.CheckVKeys(opts.Keys); err != nil {
 		return nil, err
 	}
 	report, err := verifyServer(ctx, r, opts)
-	if errors.Is(err, ErrUnknownKey) { // look at the rest under the server's own key
+	if errors.Is(err, proof.ErrUnknownKey) { // look at the rest under the server's own key
 		return underOwnKey(opts, began, func(opts VerifyOptions) (*Report, error) { return verifyServer(ctx, r, opts) })
 	}
 	return report, err
@@ -224,14 +225,14 @@ func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 	if !pinned {
 		opts.Keys = signed.VKeys
 	}
-	c, err := OpenCheckpoint(signed.Checkpoint.Note, opts.Keys...)
-	if pinned && errors.Is(err, ErrUnknownKey) {
+	c, err := proof.OpenCheckpoint(signed.Checkpoint.Note, opts.Keys...)
+	if pinned && errors.Is(err, proof.ErrUnknownKey) {
 		return nil, err
 	}
 	if err != nil {
 		return Unreadable(opts, began, err), nil
 	}
-	s, err := ExportSelection{From: signed.Removed + 1, Tenant: signed.Tenant}.Resolve(c.Size)
+	s, err := proof.ExportSelection{From: signed.Removed + 1, Tenant: signed.Tenant}.Resolve(c.Size)
 	if err != nil {
 		return nil, err
 	}

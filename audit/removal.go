@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // RemovedVolume is a volume that was removed, as an event on record says.
@@ -30,7 +31,7 @@ type RemovedVolume struct {
 type removedSoFar struct {
 	// gone is up to which position they reach, by what the source says.
 	gone uint64
-	leaf func(position uint64) (Hash, bool) // see Directory.Leaves
+	leaf func(position uint64) (proof.Hash, bool) // see Directory.Leaves
 }
 
 // expectRemoved takes up what the source says of removed volumes. What proves it
@@ -40,7 +41,7 @@ func (v *verifier) expectRemoved(r events.Removal) {
 		return
 	}
 	v.rules.goneSince = r.Ended.Time
-	c, err := ParseCheckpoint([]byte(r.Closing.Note))
+	c, err := proof.ParseCheckpoint([]byte(r.Closing.Note))
 	if err != nil || c.Size != r.Closing.Size || c.Size >= r.Last || c.Size+1 < r.First {
 		v.report.find(r.Seq, "what it says of the checkpoint that volume %d was sealed with is not one", r.Volume)
 		return
@@ -72,7 +73,7 @@ func (v *verifier) addRemoved(to uint64) error {
 }
 
 // noLeaf knows no leaf.
-func noLeaf(uint64) (Hash, bool) { return Hash{}, false }
+func noLeaf(uint64) (proof.Hash, bool) { return proof.Hash{}, false }
 
 // sawRemoval compares a removal with what is known of it.
 func (v *verifier) sawRemoval(e *events.Event, d *events.LedgerVolumeRemoved) {
@@ -91,8 +92,8 @@ func (v *verifier) sawRemoval(e *events.Event, d *events.LedgerVolumeRemoved) {
 	if err != nil {
 		return // too long ago to be computed: the checkpoints over it are compared
 	}
-	if EncodeHash(root) != d.RootHash {
-		v.report.find(e.Seq, "it says that the first %d events have the tree hash %s; computed from the hashes it is %s", d.Last, d.RootHash, EncodeHash(root))
+	if proof.EncodeHash(root) != d.RootHash {
+		v.report.find(e.Seq, "it says that the first %d events have the tree hash %s; computed from the hashes it is %s", d.Last, d.RootHash, proof.EncodeHash(root))
 	}
 }
 
@@ -126,7 +127,7 @@ func (l Local) VolumeExport(ctx context.Context, first, last uint64) (events.Vol
 	}
 	var x events.VolumeExport
 	sum := sha256.New()
-	err = l.Lines(ctx, signed.Checkpoint, ExportSelection{From: first, To: last}, 0, func(line, _ []byte) error {
+	err = l.Lines(ctx, signed.Checkpoint, proof.ExportSelection{From: first, To: last}, 0, func(line, _ []byte) error {
 		x.Events++
 		x.Bytes += uint64(len(line)) + 1
 		sum.Write(line)
@@ -144,11 +145,11 @@ func (l Local) VolumeExport(ctx context.Context, first, last uint64) (events.Vol
 // positions it holds, and the hash of its file of events. It is an error unless
 // that is everything between two positions.
 func ExportedVolume(dir string) (first, last uint64, sha string, err error) {
-	raw, err := readSmall(filepath.Join(dir, ManifestFile), maxManifestBytes)
+	raw, err := readSmall(filepath.Join(dir, proof.ManifestFile), maxManifestBytes)
 	if err != nil {
 		return 0, 0, "", err
 	}
-	m, err := ParseManifest(raw)
+	m, err := proof.ParseManifest(raw)
 	if err != nil {
 		return 0, 0, "", err
 	}
@@ -156,7 +157,7 @@ func ExportedVolume(dir string) (first, last uint64, sha string, err error) {
 		return 0, 0, "", fmt.Errorf("the export in %s does not hold everything between two positions", dir)
 	}
 	for _, f := range m.Files {
-		if f.Name == EventsFile {
+		if f.Name == proof.EventsFile {
 			return m.Selection.From, m.Selection.To, f.SHA256, nil
 		}
 	}

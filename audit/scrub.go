@@ -12,6 +12,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/exhausted"
+	"daybook/proof"
 )
 
 // Reader reads the ledger as it is stored.
@@ -70,7 +71,7 @@ type Scrub struct {
 }
 
 // scrubBatch is how many events are read at once: those of a tile.
-const scrubBatch = TileWidth
+const scrubBatch = proof.TileWidth
 
 // NewScrub makes a Scrub of the events that are in the tree. It starts nothing.
 func (l *Log) NewScrub(opts ScrubOptions) *Scrub {
@@ -198,7 +199,7 @@ func (s *Scrub) compare(ctx context.Context, batch []events.Stored) error {
 		if err := s.pace(ctx, int64(len(m.Body))); err != nil {
 			return err
 		}
-		leaf, grown, err := HashLeaf(buf, RecordOf(m))
+		leaf, grown, err := proof.HashLeaf(buf, RecordOf(m))
 		buf = grown
 		var event events.Event
 		if err == nil {
@@ -229,22 +230,22 @@ func (s *Scrub) judge(ctx context.Context, seq uint64, cause error) error {
 	if exhausted.Is(cause) {
 		return cause // it says nothing about the file
 	}
-	tile := Tile{Index: (seq - 1) / TileWidth, Width: TileWidth}
-	first := tile.Index*TileWidth + 1
-	batch, err := s.opts.Stream.ReadRaw(ctx, first-1, TileWidth)
+	tile := proof.Tile{Index: (seq - 1) / proof.TileWidth, Width: proof.TileWidth}
+	first := tile.Index*proof.TileWidth + 1
+	batch, err := s.opts.Stream.ReadRaw(ctx, first-1, proof.TileWidth)
 	if err != nil && !errors.Is(err, events.ErrDamaged) {
 		return err
 	}
-	leaves := make([]Hash, 0, TileWidth)
+	leaves := make([]proof.Hash, 0, proof.TileWidth)
 	var buf []byte
 	for _, m := range batch {
-		var leaf Hash
-		if leaf, buf, err = HashLeaf(buf, RecordOf(m)); err != nil {
+		var leaf proof.Hash
+		if leaf, buf, err = proof.HashLeaf(buf, RecordOf(m)); err != nil {
 			break
 		}
 		leaves = append(leaves, leaf)
 	}
-	if len(leaves) == TileWidth && s.log.repairTile(tile, leaves) {
+	if len(leaves) == proof.TileWidth && s.log.repairTile(tile, leaves) {
 		s.log.log.WarnContext(ctx, "a file of hashes was wrong and is written anew; the events are right", "tile", tile.Path(), "err", cause)
 		s.note(func(p *ScrubProgress) { p.TilesRepaired++ })
 		return nil
@@ -283,10 +284,10 @@ func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
 }
 
 // compareLeaf reports whether the tree has a leaf at an index.
-func (l *Log) compareLeaf(index uint64, leaf Hash) (bool, error) {
+func (l *Log) compareLeaf(index uint64, leaf proof.Hash) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	raw, err := l.tree.Read(Tile{Index: index / TileWidth, Width: int(index%TileWidth) + 1})
+	raw, err := l.tree.Read(proof.Tile{Index: index / proof.TileWidth, Width: int(index%proof.TileWidth) + 1})
 	if err != nil {
 		return false, err
 	}
@@ -296,11 +297,11 @@ func (l *Log) compareLeaf(index uint64, leaf Hash) (bool, error) {
 // repairTile writes a full tile of leaves anew if the level above, in memory or
 // on file, has its hash. It reports false if not: then it is not the tile that is
 // wrong.
-func (l *Log) repairTile(tile Tile, leaves []Hash) bool {
+func (l *Log) repairTile(tile proof.Tile, leaves []proof.Hash) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	above, err := l.tree.Read(Tile{Level: 1, Index: tile.Index / TileWidth, Width: int(tile.Index%TileWidth) + 1})
-	hash := HashSubtrees(leaves)
+	above, err := l.tree.Read(proof.Tile{Level: 1, Index: tile.Index / proof.TileWidth, Width: int(tile.Index%proof.TileWidth) + 1})
+	hash := proof.HashSubtrees(leaves)
 	if err != nil || string(above[len(above)-len(hash):]) != string(hash[:]) {
 		return false
 	}

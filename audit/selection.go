@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // selector applies a selection to events in order.
 type selector struct {
-	s ExportSelection
+	s proof.ExportSelection
 	// inner knows tenants, executions and sessions; nil when none is asked for.
 	inner *events.Selector
 }
@@ -17,7 +18,7 @@ type selector struct {
 // SessionOf returns the sessions of an execution, as events.Selector says.
 type SessionOf func(ctx context.Context, tenant string, seq uint64, execution string) ([]string, error)
 
-func newSelector(s ExportSelection, sessionOf SessionOf) *selector {
+func newSelector(s proof.ExportSelection, sessionOf SessionOf) *selector {
 	sel := &selector{s: s}
 	if s.Tenant != "" || s.Execution != "" || s.Session != "" {
 		sel.inner = &events.Selector{Selection: events.Selection{Tenant: s.Tenant, Execution: s.Execution, Session: s.Session}}
@@ -63,7 +64,7 @@ func (x *extremes) add(e events.Event) {
 // tighten makes the bounds of a selection those of the events in it, so that a
 // manifest says nothing that its events do not show; what is lost in front of the
 // first they do show.
-func (x extremes) tighten(s ExportSelection, lost events.Lost) ExportSelection {
+func (x extremes) tighten(s proof.ExportSelection, lost events.Lost) proof.ExportSelection {
 	if !s.IsUnfiltered() || !lost.Covers(s.From, x.first-1) {
 		s.From = x.first
 	}

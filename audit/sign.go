@@ -10,6 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // longestPause is how long the signer waits at most after a checkpoint that
@@ -110,7 +111,7 @@ func (l *Log) due() (due, urgent bool) {
 // checkpoint signs the tree as it is and records that.
 func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	l.mu.Lock()
-	c := Checkpoint{Origin: l.keys.Origin, Size: l.tree.Size(), Root: l.tree.Root()}
+	c := proof.Checkpoint{Origin: l.keys.Origin, Size: l.tree.Size(), Root: l.tree.Root()}
 	unkept := l.unkept
 	l.mu.Unlock()
 	if unkept != nil {
@@ -130,7 +131,7 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 		return err
 	}
 	_, err = ledger.Append(ctx, events.New(events.LedgerTenant, time.Now(), &events.LedgerCheckpointed{
-		LedgerID: l.keys.ID, Origin: c.Origin, Size: c.Size, RootHash: EncodeHash(c.Root), Note: string(c.Note),
+		LedgerID: l.keys.ID, Origin: c.Origin, Size: c.Size, RootHash: proof.EncodeHash(c.Root), Note: string(c.Note),
 	}), -1)
 	if err != nil {
 		return err
@@ -147,7 +148,7 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 // Checkpoint returns the newest checkpoint that covers a position, made for the
 // purpose if need be; with 0 the newest there is. It waits for the position to
 // be hashed, until ctx is done.
-func (l *Log) Checkpoint(ctx context.Context, covers uint64) (Checkpoint, error) {
+func (l *Log) Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
 		c, damage, changed := l.latest, l.damage, l.changed
@@ -155,7 +156,7 @@ func (l *Log) Checkpoint(ctx context.Context, covers uint64) (Checkpoint, error)
 		l.mu.Unlock()
 		switch {
 		case damage != nil:
-			return Checkpoint{}, damage
+			return proof.Checkpoint{}, damage
 		case c.Note != nil && c.Size >= covers:
 			return c, nil
 		}
@@ -163,7 +164,7 @@ func (l *Log) Checkpoint(ctx context.Context, covers uint64) (Checkpoint, error)
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return Checkpoint{}, context.Cause(ctx)
+			return proof.Checkpoint{}, context.Cause(ctx)
 		}
 	}
 }
@@ -215,21 +216,21 @@ func (e *UnsignedError) Unwrap() error { return e.err }
 // Settled returns a checkpoint that covers every event up to a position but
 // checkpoints at the end, made for the purpose if need be: asking again adds
 // nothing. It fails at once when checkpoints cannot be recorded now.
-func (l *Log) Settled(ctx context.Context, last uint64) (Checkpoint, error) {
+func (l *Log) Settled(ctx context.Context, last uint64) (proof.Checkpoint, error) {
 	return l.through(ctx, last, 0, &l.wanted, false)
 }
 
 // Fresh is Settled for clients, whose questions make at most one checkpoint every
 // onDemandEvery. The checkpoint also covers the position covers, be it that of a
 // checkpoint at the end.
-func (l *Log) Fresh(ctx context.Context, last, covers uint64) (Checkpoint, error) {
+func (l *Log) Fresh(ctx context.Context, last, covers uint64) (proof.Checkpoint, error) {
 	return l.through(ctx, max(last, covers), covers, &l.asked, false)
 }
 
 // through returns a checkpoint of every event up to last but checkpoints at the
 // end, and of the position covers. size is where the signer looks for what it is
 // to sign. With insist set, through waits until checkpoints can be recorded.
-func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, insist bool) (Checkpoint, error) {
+func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, insist bool) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
 		hashed, signed, broken, changed := l.tree.Size(), l.latest, l.damage, l.changed
@@ -243,7 +244,7 @@ func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, in
 		l.mu.Unlock()
 		switch {
 		case broken != nil:
-			return Checkpoint{}, broken
+			return proof.Checkpoint{}, broken
 		case hashed >= last && need <= signed.Size && (signed.Note != nil || last == 0):
 			return signed, nil
 		case hashed >= last:
@@ -252,7 +253,7 @@ func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, in
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return Checkpoint{}, context.Cause(ctx)
+			return proof.Checkpoint{}, context.Cause(ctx)
 		}
 	}
 }
@@ -261,7 +262,7 @@ func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, in
 // long as the signer will reach it without a request. It causes no signature: a
 // checkpoint at the end stays uncovered until something else is recorded. When ctx
 // is done, or checkpoints cannot be recorded now, it is the newest there is.
-func (l *Log) Newest(ctx context.Context, covers uint64) (Checkpoint, error) {
+func (l *Log) Newest(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
 		c, damage, failing, hashed, changed := l.latest, l.damage, l.failing, l.tree.Size(), l.changed
@@ -269,13 +270,13 @@ func (l *Log) Newest(ctx context.Context, covers uint64) (Checkpoint, error) {
 		l.mu.Unlock()
 		switch {
 		case damage != nil:
-			return Checkpoint{}, damage
+			return proof.Checkpoint{}, damage
 		case c.Note != nil && hashed < c.Size:
 			// After a start the tree is computed again: nothing can be proven until then.
 		case c.Note != nil && (c.Size >= covers || !coming || failing != nil):
 			return c, nil //nolint:nilerr // what failing stands for is newer than this checkpoint
 		case failing != nil:
-			return Checkpoint{}, failing
+			return proof.Checkpoint{}, failing
 		}
 		select {
 		case <-changed:
@@ -283,7 +284,7 @@ func (l *Log) Newest(ctx context.Context, covers uint64) (Checkpoint, error) {
 			if c.Note != nil {
 				return c, nil
 			}
-			return Checkpoint{}, context.Cause(ctx)
+			return proof.Checkpoint{}, context.Cause(ctx)
 		}
 	}
 }
@@ -291,7 +292,7 @@ func (l *Log) Newest(ctx context.Context, covers uint64) (Checkpoint, error) {
 // Covers reports whether a checkpoint covers every event up to a position but
 // checkpoints at the end. It waits for the position to be hashed; when ctx is done
 // before, the answer is no.
-func (l *Log) Covers(ctx context.Context, c Checkpoint, last uint64) bool {
+func (l *Log) Covers(ctx context.Context, c proof.Checkpoint, last uint64) bool {
 	for {
 		l.mu.Lock()
 		hashed, real, damage, changed := l.tree.Size(), l.real, l.damage, l.changed
@@ -314,7 +315,7 @@ func (l *Log) Covers(ctx context.Context, c Checkpoint, last uint64) bool {
 
 // Leaves returns the hashes of the events from one position to another, of those
 // that are hashed so far. They may not be signed yet.
-func (l *Log) Leaves(from, to uint64) ([]Hash, error) {
+func (l *Log) Leaves(from, to uint64) ([]proof.Hash, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if to = min(to, l.tree.Size()); from == 0 || from > to {

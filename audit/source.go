@@ -6,6 +6,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/reads"
+	"daybook/proof"
 )
 
 // Source is a ledger that can be exported.
@@ -18,14 +19,14 @@ type Source interface {
 	// Lines calls fn with the line of every selected event after a position, in
 	// order, and with the line of its proof under c, unless the selection is all
 	// that c covers: then proof is nil.
-	Lines(ctx context.Context, c Checkpoint, s ExportSelection, after uint64, fn func(line, proof []byte) error) error
+	Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSelection, after uint64, fn func(line, proof []byte) error) error
 	// Blob returns content that an event names.
 	Blob(ctx context.Context, b Blob) ([]byte, error)
 }
 
 // Signed is what a source says of itself.
 type Signed struct {
-	Checkpoint Checkpoint
+	Checkpoint proof.Checkpoint
 	VKeys      []string
 	Tenant     string
 	// Lost are the positions on record as lost. Who verifies believes it only when
@@ -55,15 +56,15 @@ type Proofs interface {
 	// Removed is up to where volumes were removed.
 	Removed() events.Removal
 	// Latest is the newest checkpoint, or false when there is none yet.
-	Latest() (Checkpoint, bool)
+	Latest() (proof.Checkpoint, bool)
 	// Checkpoint returns the newest checkpoint that covers a position, made for the
 	// purpose if need be.
-	Checkpoint(ctx context.Context, covers uint64) (Checkpoint, error)
+	Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, error)
 	// Settled returns a checkpoint that covers every event up to a position but
 	// checkpoints at the end, made for the purpose if need be.
-	Settled(ctx context.Context, last uint64) (Checkpoint, error)
+	Settled(ctx context.Context, last uint64) (proof.Checkpoint, error)
 	// Prover makes proofs under a checkpoint.
-	Prover(c Checkpoint) Prover
+	Prover(c proof.Checkpoint) proof.Prover
 }
 
 // Local is a Source in this process.
@@ -89,7 +90,7 @@ func (l Local) Signed(ctx context.Context, covers uint64) (Signed, error) {
 	}
 	c, err := l.Log.Settled(ctx, last)
 	if err == nil && c.Note == nil {
-		err = fmt.Errorf("the ledger is empty: %w", ErrBeyond)
+		err = fmt.Errorf("the ledger is empty: %w", proof.ErrBeyond)
 	}
 	return Signed{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.Removed().UpTo()}, err
 }
@@ -98,14 +99,14 @@ func (l Local) Signed(ctx context.Context, covers uint64) (Signed, error) {
 const readAtOnce = 1000
 
 // Lines implements Source.
-func (l Local) Lines(ctx context.Context, c Checkpoint, s ExportSelection, after uint64, fn func(line, proof []byte) error) error {
+func (l Local) Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSelection, after uint64, fn func(line, proof []byte) error) error {
 	s, err := s.Resolve(c.Size)
 	if err != nil {
 		return err
 	}
 	latest, ok := l.Log.Latest()
 	if !ok || latest.Size < c.Size {
-		return fmt.Errorf("a checkpoint of %d events, of which %d are signed: %w", c.Size, latest.Size, ErrBeyond)
+		return fmt.Errorf("a checkpoint of %d events, of which %d are signed: %w", c.Size, latest.Size, proof.ErrBeyond)
 	}
 	prover := l.Log.Prover(latest)
 	root, err := prover.Root(c.Size)
@@ -113,7 +114,7 @@ func (l Local) Lines(ctx context.Context, c Checkpoint, s ExportSelection, after
 		return err
 	}
 	if root != c.Root {
-		return fmt.Errorf("%w: the checkpoint of %d events is not of this ledger", ErrBeyond, c.Size)
+		return fmt.Errorf("%w: the checkpoint of %d events is not of this ledger", proof.ErrBeyond, c.Size)
 	}
 	if gone := l.Log.Removed(); s.From <= gone.UpTo() {
 		return gone.Gone(fmt.Sprintf("events %d to %d were", s.From, min(s.To, gone.UpTo())))
@@ -157,10 +158,10 @@ func (l Local) Blob(ctx context.Context, b Blob) ([]byte, error) {
 
 // exporter turns messages into lines and proofs.
 type exporter struct {
-	c               Checkpoint
+	c               proof.Checkpoint
 	complete, plain bool
 	selector        *selector
-	prover          Prover
+	prover          proof.Prover
 	fn              func(line, proof []byte) error
 	line, proof     []byte
 	record          []byte
@@ -177,7 +178,7 @@ func (e *exporter) take(ctx context.Context, m events.Stored) error {
 		}
 	}
 	var err error
-	if e.line, err = AppendLine(e.line[:0], RecordOf(m)); err != nil {
+	if e.line, err = proof.AppendLine(e.line[:0], RecordOf(m)); err != nil {
 		return err
 	}
 	if e.complete {
@@ -187,13 +188,13 @@ func (e *exporter) take(ctx context.Context, m events.Stored) error {
 	if err != nil {
 		return err
 	}
-	var leaf Hash
-	if leaf, e.record, err = HashLeaf(e.record, RecordOf(m)); err != nil {
+	var leaf proof.Hash
+	if leaf, e.record, err = proof.HashLeaf(e.record, RecordOf(m)); err != nil {
 		return err
 	}
 	if leaf != p.Leaf {
 		return fmt.Errorf("%w: event %d is not the one that was hashed when it was recorded", events.ErrDamaged, m.Seq)
 	}
-	e.proof = AppendProof(e.proof[:0], m.Seq, p.Hashes)
+	e.proof = proof.AppendProof(e.proof[:0], m.Seq, p.Hashes)
 	return e.fn(e.line, e.proof)
 }

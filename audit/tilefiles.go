@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"daybook/proof"
 )
 
 // tileFiles are the files of a tree, under dir. Nothing waits for the disk: what
@@ -16,13 +18,13 @@ import (
 type tileFiles struct {
 	dir string
 	// partial are the tiles that save wrote, to be removed when replaced.
-	partial []Tile
+	partial []proof.Tile
 }
 
 // Put writes a full tile where it stays. One that a crash cuts short is behind
 // what is known to be durable, and is written again.
-func (f *tileFiles) Put(tile Tile, hashes []Hash) error {
-	path, raw := filepath.Join(f.dir, filepath.FromSlash(tile.Path())), EncodeTile(hashes)
+func (f *tileFiles) Put(tile proof.Tile, hashes []proof.Hash) error {
+	path, raw := filepath.Join(f.dir, filepath.FromSlash(tile.Path())), proof.EncodeTile(hashes)
 	err := os.WriteFile(path, raw, 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
@@ -36,19 +38,19 @@ func (f *tileFiles) Put(tile Tile, hashes []Hash) error {
 }
 
 // replace writes a tile that is not full at once, in place of one like it.
-func (f *tileFiles) replace(tile Tile, hashes []Hash) error {
-	if err := replaceFile(filepath.Join(f.dir, filepath.FromSlash(tile.Path())), EncodeTile(hashes), 0o644, false); err != nil {
+func (f *tileFiles) replace(tile proof.Tile, hashes []proof.Hash) error {
+	if err := replaceFile(filepath.Join(f.dir, filepath.FromSlash(tile.Path())), proof.EncodeTile(hashes), 0o644, false); err != nil {
 		return fmt.Errorf("write %s: %w", tile.Path(), err)
 	}
 	return nil
 }
 
-func (f *tileFiles) Get(tile Tile, width int) ([]byte, error) {
+func (f *tileFiles) Get(tile proof.Tile, width int) ([]byte, error) {
 	return readTile(f.dir, tile, width)
 }
 
 // readTile reads the first hashes of a tile's file.
-func readTile(dir string, tile Tile, width int) ([]byte, error) {
+func readTile(dir string, tile proof.Tile, width int) ([]byte, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(tile.Path())))
 	if err != nil {
 		return nil, err
@@ -60,8 +62,8 @@ func readTile(dir string, tile Tile, width int) ([]byte, error) {
 }
 
 // save writes the tiles that are not full, so that load finds the tree as it is.
-func (f *tileFiles) save(t *Tree) error {
-	var partial []Tile
+func (f *tileFiles) save(t *proof.Tree) error {
+	var partial []proof.Tile
 	for tile, hashes := range t.PartialTiles() {
 		if err := f.replace(tile, hashes); err != nil {
 			return err
@@ -84,9 +86,9 @@ func (f *tileFiles) save(t *Tree) error {
 
 // load reads the right edge of a tree of some size from the files that save
 // left. Full tiles are read when they are needed.
-func (f *tileFiles) load(size uint64) (*Tree, error) {
+func (f *tileFiles) load(size uint64) (*proof.Tree, error) {
 	f.partial = nil
-	t, err := LoadTree(f, size, func(tile Tile) ([]byte, error) {
+	t, err := proof.LoadTree(f, size, func(tile proof.Tile) ([]byte, error) {
 		raw, err := readTile(f.dir, tile, tile.Width)
 		if err == nil {
 			f.partial = append(f.partial, tile)

@@ -12,9 +12,10 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"daybook/audit"
+	"daybook/proof"
 )
 
-func leaf(i int) audit.Hash {
+func leaf(i int) proof.Hash {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(i))
 	return tlog.Hash(sha256.Sum256(b[:]))
@@ -117,7 +118,7 @@ func TestTilesAreTheReferences(t *testing.T) {
 		}
 		ref.add(t, i, leaf(i))
 	}
-	for _, tile := range []audit.Tile{
+	for _, tile := range []proof.Tile{
 		{Level: 0, Index: 0, Width: 256}, {Level: 0, Index: 0, Width: 3}, {Level: 0, Index: 273, Width: 112},
 		{Level: 1, Index: 0, Width: 256}, {Level: 1, Index: 1, Width: 17}, {Level: 2, Index: 0, Width: 1},
 	} {
@@ -130,7 +131,7 @@ func TestTilesAreTheReferences(t *testing.T) {
 			t.Errorf("%s is another: %v", tile.Path(), err)
 		}
 	}
-	for _, tile := range []audit.Tile{
+	for _, tile := range []proof.Tile{
 		{Level: 0, Index: 273, Width: 113}, {Level: 0, Index: 274, Width: 1}, {Level: 1, Index: 1, Width: 18},
 		{Level: 3, Index: 0, Width: 1}, {Level: 63, Index: 0, Width: 1}, {Level: 0, Index: 1 << 60, Width: 1},
 	} {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // Archive is a ledger that is at rest: nobody writes to it.
@@ -57,17 +58,17 @@ type Directory interface {
 	// VKeys reads the verification keys of the ledger, the newest last.
 	VKeys() ([]string, error)
 	// Checkpoints reads all checkpoints, unchecked.
-	Checkpoints() ([]Checkpoint, error)
+	Checkpoints() ([]proof.Checkpoint, error)
 	// DurableSize reads the size of the tree whose files are known to be on disk. With an
 	// error, the files are not compared.
 	DurableSize() (uint64, error)
 	// TilePath is the path of a tile's file, for the report.
-	TilePath(t Tile) string
+	TilePath(t proof.Tile) string
 	// ReadTile reads the hashes of a full tile, 32 bytes each.
-	ReadTile(t Tile) ([]byte, error)
+	ReadTile(t proof.Tile) ([]byte, error)
 	// Leaves returns a function that returns the leaf of a position, or false where the
 	// files do not prove it.
-	Leaves() func(position uint64) (Hash, bool)
+	Leaves() func(position uint64) (proof.Hash, bool)
 }
 
 // verifier folds events, in order, into a report.
@@ -75,10 +76,10 @@ type verifier struct {
 	opts   VerifyOptions
 	report *Report
 	rules  *rules
-	tree   *Tree
+	tree   *proof.Tree
 	recent *window // the tiles of tree
 	// kept are checkpoints known beforehand, by size.
-	kept map[uint64][]Checkpoint
+	kept map[uint64][]proof.Checkpoint
 	// counted are the sizes of the checkpoints that hold.
 	counted map[uint64]bool
 	// lost is what is claimed to be lost, before the event that says so was read;
@@ -92,10 +93,10 @@ type verifier struct {
 
 func newVerifier(opts VerifyOptions, partial bool) *verifier {
 	r := &Report{Source: opts.Source, Complete: true, Pinned: len(opts.Keys) > 0}
-	recent := &window{tiles: map[Tile][]byte{}}
+	recent := &window{tiles: map[proof.Tile][]byte{}}
 	return &verifier{
-		opts: opts, report: r, rules: newRules(r, partial), kept: map[uint64][]Checkpoint{}, counted: map[uint64]bool{},
-		tree: NewTree(recent), recent: recent,
+		opts: opts, report: r, rules: newRules(r, partial), kept: map[uint64][]proof.Checkpoint{}, counted: map[uint64]bool{},
+		tree: proof.NewTree(recent), recent: recent,
 	}
 }
 
@@ -105,7 +106,7 @@ func newVerifier(opts VerifyOptions, partial bool) *verifier {
 // not hold is in the report; an error means that it could not be found out.
 func Verify(ctx context.Context, archive Archive, blobs Blobs, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
-	if err := CheckVKeys(opts.Keys); err != nil {
+	if err := proof.CheckVKeys(opts.Keys); err != nil {
 		return nil, err
 	}
 	pinned := len(opts.Keys) > 0
@@ -165,13 +166,13 @@ func (v *verifier) openDir() error {
 	if err != nil {
 		return nil //nolint:nilerr // then the files of the tree are computed anew by the next start
 	}
-	v.recent.see = func(t Tile, hashes []Hash) {
-		if (t.Index+1)<<(TileHeight*(t.Level+1)) > durable {
+	v.recent.see = func(t proof.Tile, hashes []proof.Hash) {
+		if (t.Index+1)<<(proof.TileHeight*(t.Level+1)) > durable {
 			return // not safe on disk yet
 		}
 		v.report.Tiles++
 		raw, err := v.opts.Dir.ReadTile(t)
-		if err != nil || !slices.Equal(raw, EncodeTile(hashes)) {
+		if err != nil || !slices.Equal(raw, proof.EncodeTile(hashes)) {
 			v.report.find(0, "the file %s is not that part of the tree", v.opts.Dir.TilePath(t))
 		}
 	}
@@ -226,7 +227,7 @@ func (v *verifier) follow(ctx context.Context, archive Archive, last uint64) err
 func (v *verifier) take(p *prepared) error {
 	seq := p.stored.Seq
 	r := v.report
-	if p.err != nil && p.leaf == (Hash{}) {
+	if p.err != nil && p.leaf == (proof.Hash{}) {
 		return fmt.Errorf("%w: %w", events.ErrDamaged, p.err)
 	}
 	if r.Events == 0 {
@@ -318,14 +319,14 @@ func (v *verifier) recorded(p *prepared) {
 }
 
 // compare checks a checkpoint against the tree hash that was computed.
-func (v *verifier) compare(c Checkpoint, root Hash, seq uint64) {
+func (v *verifier) compare(c proof.Checkpoint, root proof.Hash, seq uint64) {
 	r := v.report
 	if c.Root != root {
-		r.find(seq, "a checkpoint of %s says that the first %d events have the tree hash %s; computed from the events it is %s", c.Origin, c.Size, EncodeHash(c.Root), EncodeHash(root))
+		r.find(seq, "a checkpoint of %s says that the first %d events have the tree hash %s; computed from the events it is %s", c.Origin, c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
 		return
 	}
-	switch _, err := OpenCheckpoint(c.Note, v.opts.Keys...); {
-	case errors.Is(err, ErrUnknownKey):
+	switch _, err := proof.OpenCheckpoint(c.Note, v.opts.Keys...); {
+	case errors.Is(err, proof.ErrUnknownKey):
 		r.Foreign++
 	case err != nil:
 		r.find(seq, "%v", err)
@@ -335,16 +336,16 @@ func (v *verifier) compare(c Checkpoint, root Hash, seq uint64) {
 			r.Checkpoints++
 		}
 		if c.Size >= r.Signed {
-			r.Signed, r.Root, r.Origin = c.Size, EncodeHash(c.Root), c.Origin
+			r.Signed, r.Root, r.Origin = c.Size, proof.EncodeHash(c.Root), c.Origin
 			r.Key = keyOf(c, v.opts.Keys)
 		}
 	}
 }
 
 // keyOf is the key among several that signed a checkpoint.
-func keyOf(c Checkpoint, keys []string) string {
+func keyOf(c proof.Checkpoint, keys []string) string {
 	for _, key := range keys {
-		if _, err := OpenCheckpoint(c.Note, key); err == nil {
+		if _, err := proof.OpenCheckpoint(c.Note, key); err == nil {
 			return key
 		}
 	}
@@ -367,7 +368,7 @@ func (v *verifier) finish() {
 				r.Incomparable++
 				continue
 			}
-			if _, err := OpenCheckpoint(c.Note, v.opts.Keys...); err == nil || !errors.Is(err, ErrUnknownKey) {
+			if _, err := proof.OpenCheckpoint(c.Note, v.opts.Keys...); err == nil || !errors.Is(err, proof.ErrUnknownKey) {
 				r.find(0, "a checkpoint of %s covers %d events, but the ledger ends at %d", c.Origin, c.Size, r.Last)
 			}
 		}

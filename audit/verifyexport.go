@@ -17,6 +17,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // maxManifestBytes bounds a manifest that is read.
@@ -35,11 +36,11 @@ func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	if !holdsExport(dir) {
 		return nil, fmt.Errorf("verify an export: %w", &DirError{fmt.Errorf("there is no export in %s; name the directory that \"daybook events export\" made", dir)})
 	}
-	if err := CheckVKeys(opts.Keys); err != nil {
+	if err := proof.CheckVKeys(opts.Keys); err != nil {
 		return nil, err
 	}
 	r, err := verifyExport(ctx, dir, opts)
-	if errors.Is(err, ErrUnknownKey) { // look at the rest under the export's own key
+	if errors.Is(err, proof.ErrUnknownKey) { // look at the rest under the export's own key
 		return underOwnKey(opts, began, func(opts VerifyOptions) (*Report, error) { return verifyExport(ctx, dir, opts) })
 	}
 	return r, err
@@ -48,7 +49,7 @@ func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 // holdsExport reports whether any file of an export is in a directory, or cannot be
 // looked at. An export that lost some of its files does not verify.
 func holdsExport(dir string) bool {
-	for _, name := range []string{ManifestFile, UnfinishedFile, CheckpointFile, EventsFile, ProofsFile} {
+	for _, name := range []string{proof.ManifestFile, proof.UnfinishedFile, proof.CheckpointFile, proof.EventsFile, proof.ProofsFile} {
 		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
 			return true
 		}
@@ -79,7 +80,7 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	began := time.Now()
 	pinned := len(opts.Keys) > 0
 	m, c, err := openExport(dir, &opts)
-	if pinned && errors.Is(err, ErrUnknownKey) {
+	if pinned && errors.Is(err, proof.ErrUnknownKey) {
 		return nil, err
 	}
 	if err != nil {
@@ -126,7 +127,7 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 // says all, and comes behind what it speaks of.
 func (l *lineVerifier) findLost(dir string) error {
 	var lost events.Lost
-	err := eachLine(filepath.Join(dir, EventsFile), func(line []byte) error {
+	err := eachLine(filepath.Join(dir, proof.EventsFile), func(line []byte) error {
 		if found := lostIn(line); found != nil {
 			lost = found
 		}
@@ -138,31 +139,31 @@ func (l *lineVerifier) findLost(dir string) error {
 
 // openExport reads the manifest and the checkpoint of an export, and the keys to
 // trust if there are none yet.
-func openExport(dir string, opts *VerifyOptions) (Manifest, Checkpoint, error) {
-	raw, err := readSmall(filepath.Join(dir, ManifestFile), maxManifestBytes)
+func openExport(dir string, opts *VerifyOptions) (proof.Manifest, proof.Checkpoint, error) {
+	raw, err := readSmall(filepath.Join(dir, proof.ManifestFile), maxManifestBytes)
 	if err != nil {
-		if _, partial := os.Stat(filepath.Join(dir, UnfinishedFile)); partial == nil {
+		if _, partial := os.Stat(filepath.Join(dir, proof.UnfinishedFile)); partial == nil {
 			err = errors.New("the export is unfinished: go on with it first (--resume)")
 		}
-		return Manifest{}, Checkpoint{}, err
+		return proof.Manifest{}, proof.Checkpoint{}, err
 	}
-	m, err := ParseManifest(raw)
+	m, err := proof.ParseManifest(raw)
 	if err != nil {
-		return m, Checkpoint{}, err
+		return m, proof.Checkpoint{}, err
 	}
 	for _, key := range m.VKeys {
 		if v, err := note.NewVerifier(key); err != nil || v.Name() != m.Origin {
-			return m, Checkpoint{}, fmt.Errorf("the manifest lists %.80q, which is no key of %s", key, m.Origin)
+			return m, proof.Checkpoint{}, fmt.Errorf("the manifest lists %.80q, which is no key of %s", key, m.Origin)
 		}
 	}
 	if len(opts.Keys) == 0 {
 		opts.Keys = m.VKeys
 	}
-	signed, err := readSmall(filepath.Join(dir, CheckpointFile), MaxNoteBytes)
+	signed, err := readSmall(filepath.Join(dir, proof.CheckpointFile), proof.MaxNoteBytes)
 	if err != nil {
-		return m, Checkpoint{}, err
+		return m, proof.Checkpoint{}, err
 	}
-	c, err := OpenCheckpoint(signed, opts.Keys...)
+	c, err := proof.OpenCheckpoint(signed, opts.Keys...)
 	if err != nil {
 		return m, c, err
 	}
@@ -204,11 +205,11 @@ func readSmall(path string, most int64) ([]byte, error) {
 }
 
 // checkFiles compares the files there are with those of the manifest.
-func checkFiles(ctx context.Context, dir string, m Manifest) error {
-	listed := map[string]bool{ManifestFile: true}
-	want := []string{CheckpointFile, EventsFile}
+func checkFiles(ctx context.Context, dir string, m proof.Manifest) error {
+	listed := map[string]bool{proof.ManifestFile: true}
+	want := []string{proof.CheckpointFile, proof.EventsFile}
 	if !m.Selection.IsComplete(m.Size) {
-		want = append(want, ProofsFile)
+		want = append(want, proof.ProofsFile)
 	}
 	for i, f := range m.Files {
 		if i < len(want) && f.Name != want[i] || i >= len(want) && !isBlobFile(f.Name) || listed[f.Name] ||
@@ -239,7 +240,7 @@ func checkFiles(ctx context.Context, dir string, m Manifest) error {
 			return err
 		}
 		name = filepath.ToSlash(name)
-		if d.IsDir() && (name == "." || name == BlobsDir) || listed[name] {
+		if d.IsDir() && (name == "." || name == proof.BlobsDir) || listed[name] {
 			return nil
 		}
 		return fmt.Errorf("the manifest does not list the file %s", name)
@@ -269,12 +270,12 @@ func readPairs(dir string, proven bool, emit func([]pair) error) error {
 	var proofs *lineReader
 	if proven {
 		var err error
-		if proofs, err = openLineReader(filepath.Join(dir, ProofsFile)); err != nil {
+		if proofs, err = openLineReader(filepath.Join(dir, proof.ProofsFile)); err != nil {
 			return err
 		}
 		defer proofs.close()
 	}
-	lines, err := openLineReader(filepath.Join(dir, EventsFile))
+	lines, err := openLineReader(filepath.Join(dir, proof.EventsFile))
 	if err != nil {
 		return err
 	}
@@ -303,7 +304,7 @@ func readPairs(dir string, proven bool, emit func([]pair) error) error {
 }
 
 // checkBlobs compares the blobs of an export with those that its events name.
-func (l *lineVerifier) checkBlobs(m Manifest) {
+func (l *lineVerifier) checkBlobs(m proof.Manifest) {
 	have := map[string]bool{}
 	for _, f := range m.Files {
 		if b, ok := parseBlobFile(f.Name); ok {
@@ -334,7 +335,7 @@ func (l *lineVerifier) checkBlobs(m Manifest) {
 // lostIn is what a line of an export, or of a server, says was lost; nil for any
 // line but the opening of a volume because of damage.
 func lostIn(line []byte) events.Lost {
-	r, err := ParseLine(line)
+	r, err := proof.ParseLine(line)
 	if err != nil {
 		return nil
 	}

@@ -7,13 +7,14 @@ import (
 	"slices"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // lineVerifier verifies the lines of an export or of a server.
 type lineVerifier struct {
 	*verifier
-	c        Checkpoint
-	s        ExportSelection
+	c        proof.Checkpoint
+	s        proof.ExportSelection
 	selector *selector
 	sessions map[string][]string // of executions whose request was seen
 	last     uint64
@@ -21,7 +22,7 @@ type lineVerifier struct {
 }
 
 // newLineVerifier verifies lines under a checkpoint, which was opened.
-func newLineVerifier(opts VerifyOptions, c Checkpoint, s ExportSelection) *lineVerifier {
+func newLineVerifier(opts VerifyOptions, c proof.Checkpoint, s proof.ExportSelection) *lineVerifier {
 	complete := s.IsComplete(c.Size)
 	l := &lineVerifier{verifier: newVerifier(opts, !complete), c: c, s: s, sessions: map[string][]string{}, last: s.From - 1}
 	l.proven = !complete
@@ -34,7 +35,7 @@ func newLineVerifier(opts VerifyOptions, c Checkpoint, s ExportSelection) *lineV
 		return []string{s.Session}, nil // its request lies before the range: it cannot be told
 	})
 	if complete {
-		l.kept[c.Size] = []Checkpoint{c}
+		l.kept[c.Size] = []proof.Checkpoint{c}
 	}
 	return l
 }
@@ -44,15 +45,15 @@ type pair struct{ line, proof []byte }
 
 // prepareLine parses and hashes a line, and checks its proof.
 func (l *lineVerifier) prepareLine(buf []byte, p pair) (prepared, []byte) {
-	m, err := ParseLine(p.line)
+	m, err := proof.ParseLine(p.line)
 	if err != nil {
 		return prepared{err: err}, buf
 	}
 	out, buf := prepare(buf, StoredOf(m))
-	if !l.proven || out.leaf == (Hash{}) {
+	if !l.proven || out.leaf == (proof.Hash{}) {
 		return out, buf
 	}
-	seq, hashes, err := ParseProof(p.proof)
+	seq, hashes, err := proof.ParseProof(p.proof)
 	switch {
 	case err != nil:
 	case seq != m.Seq:
@@ -60,10 +61,10 @@ func (l *lineVerifier) prepareLine(buf []byte, p pair) (prepared, []byte) {
 	case m.Seq > l.c.Size:
 		err = fmt.Errorf("the checkpoint covers %d events only", l.c.Size)
 	default:
-		err = Inclusion{Seq: m.Seq, Size: l.c.Size, Leaf: out.leaf, Root: l.c.Root, Hashes: hashes}.Check()
+		err = proof.Inclusion{Seq: m.Seq, Size: l.c.Size, Leaf: out.leaf, Root: l.c.Root, Hashes: hashes}.Check()
 	}
 	if err != nil {
-		out.leaf = Hash{} // it is not on record
+		out.leaf = proof.Hash{} // it is not on record
 		out.err = fmt.Errorf("event %d is not proven: %w", m.Seq, err)
 	}
 	return out, buf
@@ -105,7 +106,7 @@ func (l *lineVerifier) run(ctx context.Context, produce func(emit func([]pair) e
 func (l *lineVerifier) takeLine(ctx context.Context, p *prepared) error {
 	seq := p.stored.Seq
 	switch {
-	case p.err != nil && p.leaf == (Hash{}):
+	case p.err != nil && p.leaf == (proof.Hash{}):
 		return fmt.Errorf("after event %d: %w: %w", l.last, p.err, events.ErrDamaged)
 	case seq <= l.last || l.s.IsUnfiltered() && seq != l.last+1 && !l.lost.Covers(l.last+1, seq-1) && !fillsHole(l.last, p):
 		return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, l.last, seq)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // Closing signs what the ledger holds up to a position, the last one of a volume
@@ -36,19 +37,19 @@ func (l *Log) close(last uint64) (*events.ClosingCheckpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the tree: %w", err)
 	}
-	c, err := Checkpoint{Origin: l.keys.Origin, Size: last, Root: root}.Sign(l.keys.signer)
+	c, err := proof.Checkpoint{Origin: l.keys.Origin, Size: last, Root: root}.Sign(l.keys.signer)
 	if err != nil {
 		return nil, err
 	}
 	if err := l.keep(c); err != nil {
 		return nil, err
 	}
-	return &events.ClosingCheckpoint{Origin: c.Origin, Size: c.Size, RootHash: EncodeHash(c.Root), Note: string(c.Note)}, nil
+	return &events.ClosingCheckpoint{Origin: c.Origin, Size: c.Size, RootHash: proof.EncodeHash(c.Root), Note: string(c.Note)}, nil
 }
 
 // keep makes a checkpoint that is signed, and on record or about to be, the
 // newest.
-func (l *Log) keep(c Checkpoint) error {
+func (l *Log) keep(c proof.Checkpoint) error {
 	l.keeping.Lock()
 	err := keepCheckpoint(l.opts.Dir, c.Note)
 	l.keeping.Unlock()

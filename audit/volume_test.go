@@ -9,6 +9,7 @@ import (
 	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/store/jetstream"
+	"daybook/proof"
 )
 
 func sealVolume(t *testing.T, store *jetstream.Store, log *running) jetstream.Volume {
@@ -36,7 +37,7 @@ func TestSealedVolumesVerify(t *testing.T) {
 	if !ok || d.Closing == nil || d.Closing.Size != v.Last-1 {
 		t.Fatalf("the last event of the volume is %+v", list[0].Data)
 	}
-	if _, err := audit.OpenCheckpoint([]byte(d.Closing.Note), log.VKey()); err != nil {
+	if _, err := proof.OpenCheckpoint([]byte(d.Closing.Note), log.VKey()); err != nil {
 		t.Error(err)
 	}
 	// The log may sign its first checkpoint after the volume is sealed: the newest
@@ -62,7 +63,7 @@ func TestSealedVolumesVerify(t *testing.T) {
 
 	// A range that spans volumes, and all of it, prove themselves.
 	again := start(t, store, audit.Options{Dir: dir})
-	for name, s := range map[string]audit.ExportSelection{"all": {}, "across": {From: 2, To: v.Last + 2}, "the second": {From: v.Last + 1, To: v.Last + 5}} {
+	for name, s := range map[string]proof.ExportSelection{"all": {}, "across": {From: 2, To: v.Last + 2}, "the second": {From: v.Last + 1, To: v.Last + 5}} {
 		out := t.TempDir() + "/export"
 		if _, err := audit.Export(t.Context(), audit.Local{Log: again.Log, Stream: store, Blobs: store}, audit.ExportOptions{Dir: out, Selection: s}); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -118,7 +119,7 @@ func TestAHoleOnRecordVerifies(t *testing.T) {
 	if c, ok := log.Latest(); !ok || c.Size < last {
 		t.Errorf("the newest checkpoint covers %d of %d events", c.Size, last)
 	}
-	for name, s := range map[string]audit.ExportSelection{"all": {}, "across": {From: 2, To: last}} {
+	for name, s := range map[string]proof.ExportSelection{"all": {}, "across": {From: 2, To: last}} {
 		out := t.TempDir() + "/export"
 		if _, err := audit.Export(t.Context(), audit.Local{Log: log.Log, Stream: store, Blobs: store}, audit.ExportOptions{Dir: out, Selection: s}); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -134,7 +135,7 @@ func TestAHoleOnRecordVerifies(t *testing.T) {
 	if r, found := verdict(t, store, audit.VerifyOptions{Dir: audit.Dir(dir), Keys: []string{log.VKey()}}); len(found) > 0 {
 		t.Errorf("%v\n%s", found, r)
 	}
-	if audit.HoleHash(4) == audit.HoleHash(5) {
+	if proof.HoleHash(4) == proof.HoleHash(5) {
 		t.Error("two positions have one leaf")
 	}
 	for name, d := range map[string]*events.LedgerVolumeOpened{

@@ -3,6 +3,8 @@ package audit
 import (
 	"fmt"
 	"io/fs"
+
+	"daybook/proof"
 )
 
 // windowTiles is how many tiles of leaves a window keeps: a checkpoint comes
@@ -11,25 +13,25 @@ const windowTiles = 4096
 
 // window keeps the newest tiles of a tree in memory, and shows each to see.
 type window struct {
-	see   func(t Tile, hashes []Hash)
-	tiles map[Tile][]byte
+	see   func(t proof.Tile, hashes []proof.Hash)
+	tiles map[proof.Tile][]byte
 }
 
-func (w *window) Put(t Tile, hashes []Hash) error {
+func (w *window) Put(t proof.Tile, hashes []proof.Hash) error {
 	if w.see != nil {
 		w.see(t, hashes)
 	}
-	w.tiles[t] = EncodeTile(hashes)
+	w.tiles[t] = proof.EncodeTile(hashes)
 	if t.Level == 0 && t.Index >= windowTiles {
-		delete(w.tiles, Tile{Index: t.Index - windowTiles, Width: TileWidth})
+		delete(w.tiles, proof.Tile{Index: t.Index - windowTiles, Width: proof.TileWidth})
 	}
 	return nil
 }
 
-func (w *window) Get(t Tile, width int) ([]byte, error) {
+func (w *window) Get(t proof.Tile, width int) ([]byte, error) {
 	raw, ok := w.tiles[t]
 	if !ok {
 		return nil, fmt.Errorf("%s is not kept: %w", t.Path(), fs.ErrNotExist)
 	}
-	return raw[:width*len(Hash{})], nil
+	return raw[:width*len(proof.Hash{})], nil
 }

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"daybook/proof"
 )
 
 const (
@@ -107,7 +109,7 @@ func (w *witness) post(ctx context.Context, signed []byte) error {
 		return err
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxNoteBytes))
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, proof.MaxNoteBytes))
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("it answered %s", resp.Status)
 	}

@@ -22,6 +22,7 @@ import (
 	"daybook/internal/store/natsserver"
 	"daybook/internal/store/streamfiles"
 	"daybook/projections"
+	"daybook/proof"
 )
 
 // acceptance is a loss that was accepted, and what is to be done about it. It is
@@ -194,7 +195,7 @@ func (c *comparison) sound(m events.Stored) bool {
 	if !ok {
 		return true
 	}
-	if got, err := audit.LeafHash(audit.RecordOf(m)); err != nil || got != want {
+	if got, err := proof.LeafHash(audit.RecordOf(m)); err != nil || got != want {
 		c.changed++
 		return false
 	}

@@ -15,6 +15,7 @@ import (
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/store/jetstream"
 	"daybook/projections"
+	"daybook/proof"
 )
 
 // readTogether is how many messages planOutside asks for at a time.
@@ -120,7 +121,7 @@ func unreadableAt(known *audit.Known, m events.Stored, namedAt uint64) events.Lo
 	hash, ok := known.Leaf(m.Seq)
 	if !ok {
 		var err error
-		hash, err = audit.LeafHash(audit.RecordOf(m))
+		hash, err = proof.LeafHash(audit.RecordOf(m))
 		ok = err == nil
 	}
 	if ok {

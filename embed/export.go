@@ -13,6 +13,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/proof"
 )
 
 // ExportOptions say what to export, from where and to where. One of DataDir and
@@ -58,7 +59,7 @@ type ExportDirError = audit.DirError
 func Export(ctx context.Context, opts ExportOptions) (exported Exported, err error) {
 	settings := audit.ExportOptions{
 		Dir: opts.Dir, Resume: opts.Resume, Checkpoint: opts.Checkpoint, Blobs: opts.Blobs, Progress: opts.Progress,
-		Selection: audit.ExportSelection{
+		Selection: proof.ExportSelection{
 			From: opts.From, To: opts.To, Since: opts.Since, Until: opts.Until, Execution: opts.Execution, Session: opts.Session,
 		},
 	}

@@ -15,6 +15,7 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
 	"daybook/internal/store/streamfiles"
+	"daybook/proof"
 )
 
 // VerifyOptions say what to verify and whom to trust. One of DataDir, Export and
@@ -51,7 +52,7 @@ type Report = audit.Report
 const WrongKey = audit.WrongKey
 
 // ErrBadKey is returned by Verify for a text among the keys that is none.
-var ErrBadKey = audit.ErrBadKey
+var ErrBadKey = proof.ErrBadKey
 
 // Verify computes everything that a ledger's signatures, hashes and rules promise
 // anew and compares. What does not hold is in the report; an error means that it

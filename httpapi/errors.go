@@ -14,7 +14,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/resources/budget"
@@ -22,6 +21,7 @@ import (
 	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/projections"
+	"daybook/proof"
 )
 
 // Problem is the body of every error: a problem document (RFC 9457) with the
@@ -237,8 +237,8 @@ func (a *api) failed(ctx context.Context, err error, about subject) *failure {
 			f.retryAfter = retryWhenWritable
 		}
 		return f
-	case errors.Is(err, audit.ErrHashing):
-		f = unavailable("%v", audit.ErrHashing)
+	case errors.Is(err, proof.ErrHashing):
+		f = unavailable("%v", proof.ErrHashing)
 		f.retryAfter = 1
 		return f
 	case errors.Is(err, events.ErrNotFound):

@@ -21,6 +21,7 @@ import (
 	"daybook/internal/resources/reads"
 	"daybook/internal/web/access"
 	"daybook/ledger"
+	"daybook/proof"
 )
 
 // Paths and media types of what proves the ledger.
@@ -119,21 +120,21 @@ func (a *api) unproven() error {
 
 // signed is the newest checkpoint, after a wait for one that covers a position and
 // is due. It has nothing signed, and need not cover the position.
-func (a *api) signed(ctx context.Context, covers uint64) (audit.Checkpoint, error) {
+func (a *api) signed(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
 	if err := a.unproven(); err != nil {
-		return audit.Checkpoint{}, err
+		return proof.Checkpoint{}, err
 	}
 	if covers == 0 {
 		if c, ok := a.proofs.Latest(); ok && a.proofs.Damage() == nil {
 			return c, nil
 		}
 		if _, err := a.edge(ctx); err != nil {
-			return audit.Checkpoint{}, err
+			return proof.Checkpoint{}, err
 		}
 	}
 	waiting, stop := context.WithTimeout(ctx, freshWait)
 	defer stop()
-	var c audit.Checkpoint
+	var c proof.Checkpoint
 	err := reads.Wait(ctx, func() (err error) {
 		c, err = a.proofs.Newest(waiting, covers)
 		return err
@@ -214,7 +215,7 @@ func (a *api) signCheckpoint(ctx context.Context, in *signInput) (*streamed, err
 	}}, nil
 }
 
-func (a *api) showCheckpoint(ctx context.Context, c audit.Checkpoint) (*streamed, error) {
+func (a *api) showCheckpoint(ctx context.Context, c proof.Checkpoint) (*streamed, error) {
 	if !wantsJSON(requestOf(ctx).header.Values("Accept")) {
 		return stream(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", typeText+"; charset=utf-8")
@@ -341,11 +342,11 @@ func (a *api) pending(from, to uint64) (*Pending, error) {
 	return p, err
 }
 
-func encodeHash(h audit.Hash) string { return base64.StdEncoding.EncodeToString(h[:]) }
+func encodeHash(h proof.Hash) string { return base64.StdEncoding.EncodeToString(h[:]) }
 
 // unproven makes the answer where what is to be proven is pending itself. leaf is
 // that of the event, if it is hashed.
-func (p *Proof) unproven(c audit.Checkpoint, in *proofInput, leaf []audit.Hash) {
+func (p *Proof) unproven(c proof.Checkpoint, in *proofInput, leaf []proof.Hash) {
 	p.Size, p.RootHash, p.Hashes, p.Checkpoint = c.Size, encodeHash(c.Root), []string{}, string(c.Note)
 	if !in.Seq.Set {
 		p.Kind, p.FromSize = "consistency", &in.From.Value
@@ -358,9 +359,9 @@ func (p *Proof) unproven(c audit.Checkpoint, in *proofInput, leaf []audit.Hash) 
 	}
 }
 
-func (p *Proof) fill(prover audit.Prover, c audit.Checkpoint, in *proofInput) error {
+func (p *Proof) fill(prover proof.Prover, c proof.Checkpoint, in *proofInput) error {
 	encode := encodeHash
-	var hashes []audit.Hash
+	var hashes []proof.Hash
 	if in.Seq.Set {
 		proof, err := prover.Inclusion(in.Seq.Value, min(in.Size.or(c.Size), c.Size))
 		if err != nil {
@@ -415,7 +416,7 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 	if err != nil {
 		return nil, err
 	}
-	s := audit.ExportSelection{From: in.From, To: in.To, Execution: in.Execution, Session: session.selection()}
+	s := proof.ExportSelection{From: in.From, To: in.To, Execution: in.Execution, Session: session.selection()}
 	for _, bound := range []struct {
 		name, value string
 		to          *time.Time
@@ -439,7 +440,7 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 		if err != nil {
 			return nil, err
 		}
-		c = audit.Checkpoint{Origin: latest.Origin, Size: in.Size, Root: p.FromRoot}
+		c = proof.Checkpoint{Origin: latest.Origin, Size: in.Size, Root: p.FromRoot}
 	}
 	if err := budget.TakeOnce(ctx, eventStreamBytes); err != nil {
 		return nil, err

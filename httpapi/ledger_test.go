@@ -20,6 +20,7 @@ import (
 	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/proof"
 )
 
 // audited is a stack whose ledger proves itself.
@@ -71,7 +72,7 @@ func TestCheckpointAndTiles(t *testing.T) {
 	}
 	s.request(events.DefaultTenant, 2)
 	for range 2 { // the second finds that of the first
-		fresh, err := audit.ParseCheckpoint(s.do("POST", "/api/ledger/checkpoint", "").body)
+		fresh, err := proof.ParseCheckpoint(s.do("POST", "/api/ledger/checkpoint", "").body)
 		if end, lerr := s.store.LastSeq(t.Context()); err != nil || lerr != nil || fresh.Size+1 < end || end > 4 {
 			t.Errorf("a fresh one covers %d of %d: %v, %v", fresh.Size, end, err, lerr)
 		}
@@ -81,7 +82,7 @@ func TestCheckpointAndTiles(t *testing.T) {
 	if text.StatusCode != http.StatusOK || !strings.HasPrefix(text.Header.Get("Content-Type"), "text/plain") {
 		t.Fatalf("%s: %s", text.Status, text.body)
 	}
-	c, err := audit.OpenCheckpoint(text.body, log.VKey())
+	c, err := proof.OpenCheckpoint(text.body, log.VKey())
 	if err != nil || c.Size < last {
 		t.Fatalf("%+v, %v; want one that covers %d", c, err, last)
 	}
@@ -131,7 +132,7 @@ func (tileClient) SaveTiles([]tlog.Tile, [][]byte) {}
 func (c tileClient) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 	var list [][]byte
 	for _, tile := range tiles {
-		path := audit.Tile{Level: tile.L, Index: uint64(tile.N), Width: tile.W}.Path()
+		path := proof.Tile{Level: tile.L, Index: uint64(tile.N), Width: tile.W}.Path()
 		a := c.s.do("GET", "/api/ledger/"+path, "")
 		if a.StatusCode != http.StatusOK {
 			return nil, errors.New(path + ": " + a.Status)
@@ -180,18 +181,18 @@ func TestProofs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if leaf, err := audit.LeafHash(audit.RecordOf(stored[0])); err != nil || leaf != hash(p.LeafHash) {
+		if leaf, err := proof.LeafHash(audit.RecordOf(stored[0])); err != nil || leaf != hash(p.LeafHash) {
 			t.Errorf("%s: another leaf, %v", query, err)
 		}
 		if p.Checkpoint != "" {
-			if c, err := audit.OpenCheckpoint([]byte(p.Checkpoint), log.VKey()); err != nil || c.Root != hash(p.RootHash) {
+			if c, err := proof.OpenCheckpoint([]byte(p.Checkpoint), log.VKey()); err != nil || c.Root != hash(p.RootHash) {
 				t.Errorf("%s: its checkpoint: %v", query, err)
 			}
 		}
 	}
 	for _, query := range []string{"from=3", "from=3&to=9", "from=9&to=9"} {
 		get(query)
-		proof := audit.Consistency{From: *p.FromSize, To: p.Size, FromRoot: hash(p.FromRoot), ToRoot: hash(p.RootHash), Hashes: hashes()}
+		proof := proof.Consistency{From: *p.FromSize, To: p.Size, FromRoot: hash(p.FromRoot), ToRoot: hash(p.RootHash), Hashes: hashes()}
 		if err := proof.Check(); err != nil {
 			t.Errorf("%s: %v", query, err)
 		}
@@ -219,7 +220,7 @@ func TestExportAndVerifyOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	remote := audit.NewRemote(s.asks(http.MethodGet), s.asks(http.MethodPost))
-	for _, sel := range []audit.ExportSelection{{}, {From: 5, To: 9}} {
+	for _, sel := range []proof.ExportSelection{{}, {From: 5, To: 9}} {
 		dir := filepath.Join(t.TempDir(), "x")
 		if _, err := audit.Export(t.Context(), remote, audit.ExportOptions{Dir: dir, Selection: sel}); err != nil {
 			t.Fatal(err)

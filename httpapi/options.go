@@ -13,6 +13,7 @@ import (
 	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/projections"
+	"daybook/proof"
 )
 
 // Commands is the write side, as *ledger.Ledger offers it.
@@ -109,23 +110,23 @@ type Proofs interface {
 	// Lost are the positions that are on record as lost.
 	Lost() events.Lost
 	// Latest is the newest checkpoint, or false when there is none yet.
-	Latest() (audit.Checkpoint, bool)
+	Latest() (proof.Checkpoint, bool)
 	// Newest returns the newest checkpoint, after a wait for one that covers a position
 	// and is due. It causes no signature.
-	Newest(ctx context.Context, covers uint64) (audit.Checkpoint, error)
+	Newest(ctx context.Context, covers uint64) (proof.Checkpoint, error)
 	// Fresh returns a checkpoint of every event up to last but checkpoints at the end,
 	// and of the position covers, made for the purpose if need be.
-	Fresh(ctx context.Context, last, covers uint64) (audit.Checkpoint, error)
+	Fresh(ctx context.Context, last, covers uint64) (proof.Checkpoint, error)
 	// Covers reports whether a checkpoint covers every event up to a position but
 	// checkpoints at the end. It waits for the position to be hashed.
-	Covers(ctx context.Context, c audit.Checkpoint, last uint64) bool
+	Covers(ctx context.Context, c proof.Checkpoint, last uint64) bool
 	// Leaves returns the hashes of the events from one position to another, of those
 	// that are hashed so far.
-	Leaves(from, to uint64) ([]audit.Hash, error)
+	Leaves(from, to uint64) ([]proof.Hash, error)
 	// Tile returns the hashes of a tile, 32 bytes each, or fs.ErrNotExist.
-	Tile(t audit.Tile) ([]byte, error)
+	Tile(t proof.Tile) ([]byte, error)
 	// Prover makes proofs under a checkpoint.
-	Prover(c audit.Checkpoint) audit.Prover
+	Prover(c proof.Checkpoint) proof.Prover
 }
 
 // EventLog is the ledger as a sequence.

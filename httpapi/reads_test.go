@@ -18,6 +18,7 @@ import (
 	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/web/access"
+	"daybook/proof"
 )
 
 func (s *stack) proof(query string) httpapi.Proof {
@@ -46,7 +47,7 @@ func TestProofsOfPendingEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := audit.LeafHash(audit.RecordOf(stored[0]))
+		h, err := proof.LeafHash(audit.RecordOf(stored[0]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +92,7 @@ func TestProofsOfPendingEvents(t *testing.T) {
 	if next.Size < end || p.Pending != nil || p.LeafHash != leaf(end) || p.Checkpoint != next.Note {
 		t.Errorf("once it is signed: %+v of %+v", p, next)
 	}
-	if _, err := audit.OpenCheckpoint([]byte(next.Note), log.VKey()); err != nil {
+	if _, err := proof.OpenCheckpoint([]byte(next.Note), log.VKey()); err != nil {
 		t.Error(err)
 	}
 	hash := func(text string) (h tlog.Hash) {

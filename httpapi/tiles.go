@@ -11,6 +11,7 @@ import (
 	"daybook/events"
 	"daybook/internal/resources/budget"
 	"daybook/internal/web/access"
+	"daybook/proof"
 )
 
 // tilePattern is where the tiles of the Merkle tree are, as files (C2SP
@@ -40,7 +41,7 @@ func (a *api) tile(r *http.Request) (raw []byte, full bool, err error) {
 	if err := a.unproven(); err != nil {
 		return nil, false, err
 	}
-	t, err := audit.ParseTilePath("tile/" + r.PathValue("path"))
+	t, err := proof.ParseTilePath("tile/" + r.PathValue("path"))
 	if err != nil {
 		return nil, false, fail(http.StatusNotFound, "not_found", "path", "%v", err)
 	}
@@ -58,7 +59,7 @@ func (a *api) tile(r *http.Request) (raw []byte, full bool, err error) {
 // bundle makes an entry bundle from the stream: keeping them would store every
 // event's headers twice. An entry is the record of an event, which names its
 // tenant, ids and the hash of its payload: it is not for others.
-func (a *api) bundle(r *http.Request, t audit.Tile) ([]byte, error) {
+func (a *api) bundle(r *http.Request, t proof.Tile) ([]byte, error) {
 	first := t.Index*256 + 1
 	last := first + uint64(t.Width) - 1
 	if t.Index > 1<<50 || last > a.proofs.Size() {
@@ -82,7 +83,7 @@ func (a *api) bundle(r *http.Request, t audit.Tile) ([]byte, error) {
 		}
 		for _, m := range batch {
 			for after++; after < m.Seq && after <= last; after++ { // behind the end of a damaged volume
-				raw = appendEntry(raw, audit.AppendHole(nil, after))
+				raw = appendEntry(raw, proof.AppendHole(nil, after))
 			}
 			if after = m.Seq; after > last {
 				break
@@ -90,7 +91,7 @@ func (a *api) bundle(r *http.Request, t audit.Tile) ([]byte, error) {
 			if owner := m.Header["ce-tenant"]; tenant != "" && (len(owner) != 1 || owner[0] != tenant && owner[0] != events.LedgerTenant) {
 				return nil, fail(http.StatusForbidden, codeForbidden, "path", "events %d to %d are not all of your tenant; ask for proofs of yours instead", first, last)
 			}
-			record, err := audit.AppendRecord(nil, audit.RecordOf(m))
+			record, err := proof.AppendRecord(nil, audit.RecordOf(m))
 			if err != nil {
 				return nil, err
 			}

@@ -11,6 +11,7 @@ import (
 	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/store/jetstream"
+	"daybook/proof"
 )
 
 // every is so long that checkpoints come only when a test asks for one.
@@ -81,7 +82,7 @@ func Fill(t testing.TB, store *jetstream.Store, n int) (last uint64) {
 }
 
 // Checkpoint returns a checkpoint that covers a position.
-func Checkpoint(t testing.TB, log *Running, covers uint64) audit.Checkpoint {
+func Checkpoint(t testing.TB, log *Running, covers uint64) proof.Checkpoint {
 	t.Helper()
 	c, err := log.Checkpoint(t.Context(), covers)
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 	"daybook/internal/dev/tier"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/proof"
 )
 
 // python finds the interpreter, or skips.
@@ -139,7 +140,7 @@ func exports(t *testing.T) (all, session, vkey string) {
 	if _, err := audit.Export(t.Context(), src, audit.ExportOptions{Dir: all, Blobs: true}); err != nil {
 		t.Fatal(err)
 	}
-	part := audit.ExportOptions{Dir: session, Blobs: true, Selection: audit.ExportSelection{Session: "beta \u00e9\u2028", Since: time.Now().Add(-time.Hour)}}
+	part := audit.ExportOptions{Dir: session, Blobs: true, Selection: proof.ExportSelection{Session: "beta \u00e9\u2028", Since: time.Now().Add(-time.Hour)}}
 	if _, err := audit.Export(t.Context(), src, part); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package audit_test
+package proof_test
 
 import (
 	"bytes"
@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"daybook/audit"
+	"daybook/proof"
 )
 
 // samples are messages as a stream may hold them, the first ones with headers
 // that a server added on delivery.
-func samples() []audit.Record {
+func samples() []proof.Record {
 	header := func(more ...string) map[string][]string {
 		h := map[string][]string{
 			"ce-specversion": {"1.0"}, "ce-id": {"019ab3c4-6a3e-7c51-8f0e-00000000000a"}, "ce-source": {"daybook"}, "ce-type": {"daybook.heap.tagged.v1"},
@@ -25,10 +25,10 @@ func samples() []audit.Record {
 		}
 		return h
 	}
-	message := func(seq uint64, h map[string][]string, body string) audit.Record {
-		return audit.Record{Seq: seq, Subject: "ledger.0001.default.heap.a6", Header: h, Body: []byte(body)}
+	message := func(seq uint64, h map[string][]string, body string) proof.Record {
+		return proof.Record{Seq: seq, Subject: "ledger.0001.default.heap.a6", Header: h, Body: []byte(body)}
 	}
-	return []audit.Record{
+	return []proof.Record{
 		message(1, header("Nats-Sequence", "1", "Nats-Stream", "LEDGER-0001", "Nats-Time-Stamp", "2026-11-21T09:30:02.7Z"), `{"heap":"a665a459","content":{"plain":{"tags":{"env":"tëst","n":"\u0031"}}}}`),
 		message(1042, header("ce-traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Nats-Expected-Last-Subject-Sequence", "17"), `{"a" : [1, 2.50e1] }`),
 		message(7, header("x-twice", "b", "x-twice", "a"), "{\"a\":\n1}"),
@@ -45,7 +45,7 @@ type golden struct {
 	Header  map[string][]string `json:"headers"`
 	Body    []byte              `json:"payload_base64"`
 	Record  string              `json:"record"`
-	Leaf    audit.Hash          `json:"leaf"`
+	Leaf    proof.Hash          `json:"leaf"`
 	Line    string              `json:"line"`
 }
 
@@ -56,15 +56,15 @@ func TestGoldenLeaves(t *testing.T) {
 	path := filepath.Join("testdata", "leaves.json")
 	var list []golden
 	for _, m := range samples() {
-		record, err := audit.AppendRecord(nil, m)
+		record, err := proof.AppendRecord(nil, m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		leaf, err := audit.LeafHash(m)
+		leaf, err := proof.LeafHash(m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		line, err := audit.AppendLine(nil, m)
+		line, err := proof.AppendLine(nil, m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,20 +94,20 @@ func TestGoldenLeaves(t *testing.T) {
 func TestLineKeepsTheRecord(t *testing.T) {
 	t.Parallel()
 	for _, m := range samples() {
-		line, err := audit.AppendLine(nil, m)
+		line, err := proof.AppendLine(nil, m)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if bytes.ContainsAny(line, "\r\n") || !json.Valid(line) {
 			t.Errorf("%s is not one line of JSON", line)
 		}
-		again, err := audit.ParseLine(line)
+		again, err := proof.ParseLine(line)
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
 			continue
 		}
-		want, _ := audit.LeafHash(m)
-		if got, err := audit.LeafHash(again); err != nil || got != want || !bytes.Equal(again.Body, m.Body) {
+		want, _ := proof.LeafHash(m)
+		if got, err := proof.LeafHash(again); err != nil || got != want || !bytes.Equal(again.Body, m.Body) {
 			t.Errorf("%s has another leaf, %v", line, err)
 		}
 		var ce map[string]any
@@ -122,7 +122,7 @@ func TestLineKeepsTheRecord(t *testing.T) {
 
 func TestLinesThatAreRefused(t *testing.T) {
 	t.Parallel()
-	good, err := audit.AppendLine(nil, samples()[0])
+	good, err := proof.AppendLine(nil, samples()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestLinesThatAreRefused(t *testing.T) {
 		"something after the data":  string(good[:len(good)-1]) + `,"x":1}`,
 		"base64 with a blank in it": replace(`"data":{`, `"data_base64":"AA ==","data":{`),
 	} {
-		if m, err := audit.ParseLine([]byte(line)); err == nil {
+		if m, err := proof.ParseLine([]byte(line)); err == nil {
 			t.Errorf("%s: %s is taken for %+v", name, line, m)
 		}
 	}
@@ -159,7 +159,7 @@ func TestLinesThatAreRefused(t *testing.T) {
 // Messages that no client could have stored have no record.
 func TestMessagesWithoutARecord(t *testing.T) {
 	t.Parallel()
-	for name, m := range map[string]audit.Record{
+	for name, m := range map[string]proof.Record{
 		"no subject":           {},
 		"a blank in a subject": {Subject: "a b"},
 		"a colon in a name":    {Subject: "a", Header: map[string][]string{"x:": {"1"}}},
@@ -169,7 +169,7 @@ func TestMessagesWithoutARecord(t *testing.T) {
 		"too long":             {Subject: "a", Header: map[string][]string{"x": {string(bytes.Repeat([]byte("x"), 1<<16))}}},
 	} {
 		m.Seq = 1
-		if h, err := audit.LeafHash(m); err == nil {
+		if h, err := proof.LeafHash(m); err == nil {
 			t.Errorf("%s: the leaf is %s", name, h)
 		}
 	}
@@ -177,22 +177,22 @@ func TestMessagesWithoutARecord(t *testing.T) {
 
 func FuzzParseLine(f *testing.F) {
 	for _, m := range samples() {
-		line, err := audit.AppendLine(nil, m)
+		line, err := proof.AppendLine(nil, m)
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		m, err := audit.ParseLine(line)
+		m, err := proof.ParseLine(line)
 		if err != nil {
 			return
 		}
-		again, err := audit.AppendLine(nil, m)
+		again, err := proof.AppendLine(nil, m)
 		if err != nil {
 			t.Fatalf("%q was read and cannot be written: %v", line, err)
 		}
-		if n, err := audit.ParseLine(again); err != nil || n.Seq != m.Seq || !bytes.Equal(n.Body, m.Body) {
+		if n, err := proof.ParseLine(again); err != nil || n.Seq != m.Seq || !bytes.Equal(n.Body, m.Body) {
 			t.Errorf("%q is read, written and read as something else: %v", line, err)
 		}
 	})
@@ -201,11 +201,11 @@ func FuzzParseLine(f *testing.F) {
 func FuzzParseCheckpoint(f *testing.F) {
 	f.Add([]byte("daybook/x\n12\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n\u2014 daybook/x AAAAAAAA\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		c, err := audit.ParseCheckpoint(raw)
+		c, err := proof.ParseCheckpoint(raw)
 		if err == nil && (c.Origin == "" || bytes.Count(raw, []byte("\n")) < 3) {
 			t.Errorf("%q is taken for %+v", raw, c)
 		}
-		if _, err := audit.OpenCheckpoint(raw); err == nil {
+		if _, err := proof.OpenCheckpoint(raw); err == nil {
 			t.Errorf("%q is signed by nobody's key", raw)
 		}
 	})
@@ -218,11 +218,11 @@ func TestIntegrityDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record, err := audit.AppendRecord(nil, samples()[0])
+	record, err := proof.AppendRecord(nil, samples()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf, err := audit.LeafHash(samples()[0])
+	leaf, err := proof.LeafHash(samples()[0])
 	if err != nil {
 		t.Fatal(err)
 	}

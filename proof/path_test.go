@@ -1,14 +1,14 @@
-package audit_test
+package proof_test
 
 import (
 	"testing"
 
-	"daybook/audit"
+	"daybook/proof"
 )
 
 func TestTilePaths(t *testing.T) {
 	t.Parallel()
-	for tile, want := range map[audit.Tile]string{
+	for tile, want := range map[proof.Tile]string{
 		{Width: 256}:                                "tile/0/000",
 		{Level: 1, Index: 67, Width: 256}:           "tile/1/067",
 		{Index: 1234067, Width: 8}:                  "tile/0/x001/x234/067.p/8",
@@ -19,7 +19,7 @@ func TestTilePaths(t *testing.T) {
 		if got := tile.Path(); got != want {
 			t.Errorf("%+v is at %s, want %s", tile, got, want)
 		}
-		if got, err := audit.ParseTilePath(want); err != nil || got != tile {
+		if got, err := proof.ParseTilePath(want); err != nil || got != tile {
 			t.Errorf("%s is %+v, %v; want %+v", want, got, err, tile)
 		}
 	}
@@ -27,7 +27,7 @@ func TestTilePaths(t *testing.T) {
 		"", "tile", "tile/0", "tile/0/", "tile/0/1", "tile/0/0000", "tile/0/x000/001", "tile/0/000.p/0", "tile/0/000.p/256", "tile/0/000.p/01", "tile/64/000",
 		"tile/00/000", "tile/-1/000", "tile/0/001/002", "tile/0/x001/x002", "tile/0/x01/002", "/tile/0/000", "tile/0/../000", "tile/data/000", "tile/0/x999/x999/x999/x999/x999/x999/x999/999",
 	} {
-		if got, err := audit.ParseTilePath(path); err == nil {
+		if got, err := proof.ParseTilePath(path); err == nil {
 			t.Errorf("%q is taken for %+v", path, got)
 		}
 	}
@@ -37,7 +37,7 @@ func FuzzParseTilePath(f *testing.F) {
 	f.Add("tile/0/x001/x234/067.p/8")
 	f.Add("tile/entries/000")
 	f.Fuzz(func(t *testing.T, path string) {
-		if tile, err := audit.ParseTilePath(path); err == nil && tile.Path() != path {
+		if tile, err := proof.ParseTilePath(path); err == nil && tile.Path() != path {
 			t.Errorf("%q is taken for %+v, which is at %q", path, tile, tile.Path())
 		}
 	})

@@ -1,10 +1,10 @@
-package audit_test
+package proof_test
 
 import (
 	"bytes"
 	"testing"
 
-	"daybook/audit"
+	"daybook/proof"
 )
 
 // What is taken for a manifest is written in the one way there is.
@@ -13,7 +13,7 @@ func FuzzParseManifest(f *testing.F) {
 		`"from":1,"to":3,"since":"","until":"2026-11-21T09:30:00.000Z","tenant":"","execution":"","session":"\u00e9","events":3,"blobs":false,` +
 		`"files":[{"name":"checkpoint","bytes":9,"sha256":"00"}]}` + "\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		m, err := audit.ParseManifest(raw)
+		m, err := proof.ParseManifest(raw)
 		if err != nil {
 			return
 		}
@@ -28,11 +28,11 @@ func FuzzParseProof(f *testing.F) {
 	f.Add([]byte(`{"sequence":"12","hashes":["AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="]}`))
 	f.Add([]byte(`{"sequence":"1","hashes":[]}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		seq, hashes, err := audit.ParseProof(line)
+		seq, hashes, err := proof.ParseProof(line)
 		if err != nil {
 			return
 		}
-		if again := audit.AppendProof(nil, seq, hashes); !bytes.Equal(again, line) {
+		if again := proof.AppendProof(nil, seq, hashes); !bytes.Equal(again, line) {
 			t.Errorf("%q is written again as %q", line, again)
 		}
 	})
