@@ -15,6 +15,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/eventproof"
 	"daybook/internal/store/jetstream"
 	"daybook/proof"
 )
@@ -128,7 +129,7 @@ func BenchmarkHash(b *testing.B) {
 	b.ReportAllocs()
 	before, i := cpuTime(b), 0
 	for b.Loop() {
-		leaf, err := proof.LeafHash(audit.RecordOf(stored[i%len(stored)]))
+		leaf, err := proof.LeafHash(eventproof.RecordOf(stored[i%len(stored)]))
 		if err == nil {
 			err = tree.Add(leaf)
 		}

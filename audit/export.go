@@ -16,6 +16,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/durable"
+	"daybook/internal/eventproof"
 	"daybook/proof"
 )
 
@@ -346,7 +347,7 @@ func (x *export) end(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		e, err := events.Decode(m.Seq, StoredOf(m).Message())
+		e, err := events.Decode(m.Seq, eventproof.StoredOf(m).Message())
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"daybook/events"
+	"daybook/internal/eventproof"
 	"daybook/proof"
 )
 
@@ -17,7 +18,7 @@ func ExportedEvents(dir string, fn func(events.Stored) error) error {
 		if err != nil {
 			return err
 		}
-		return fn(StoredOf(m))
+		return fn(eventproof.StoredOf(m))
 	})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)

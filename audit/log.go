@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/eventproof"
 	"daybook/internal/resources/exhausted"
 	"daybook/proof"
 )
@@ -217,7 +218,7 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 	var buf []byte
 	for i := range batch {
 		var err error
-		if leaves[i], buf, err = proof.HashLeaf(buf, RecordOf(batch[i])); err != nil {
+		if leaves[i], buf, err = proof.HashLeaf(buf, eventproof.RecordOf(batch[i])); err != nil {
 			return fmt.Errorf("%w: %w", events.ErrDamaged, err)
 		}
 	}
@@ -236,11 +237,11 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 			continue
 		}
 		if m.Seq != l.tree.Size()+1 {
-			if err := AddHoleLeaves(l.tree, m); err != nil {
+			if err := eventproof.AddHoleLeaves(l.tree, m); err != nil {
 				return err
 			}
 		}
-		if HoldsCheckpoint(m) { // before the leaf: what fails here for lack of something is done again
+		if eventproof.HoldsCheckpoint(m) { // before the leaf: what fails here for lack of something is done again
 			if err := l.passed(m); err != nil {
 				return err
 			}
@@ -248,10 +249,10 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 		if err := l.tree.Add(leaves[i]); err != nil {
 			return err
 		}
-		if l.tree.Size() == l.latest.Size && l.tree.Root() != l.latest.Root && !IsIncomparable(lost, l.tree.Size()) {
+		if l.tree.Size() == l.latest.Size && l.tree.Root() != l.latest.Root && !eventproof.IsIncomparable(lost, l.tree.Size()) {
 			return disagrees(l.latest, l.tree.Root())
 		}
-		if !IsCheckpoint(m) {
+		if !eventproof.IsCheckpoint(m) {
 			l.real = m.Seq
 		}
 	}
@@ -293,13 +294,13 @@ func (l *Log) cross(m events.Stored, lost events.Lost) error {
 	}
 	known := min(m.Seq-1-at, uint64(len(l.confirm)))
 	l.confirm = l.confirm[known:]
-	return AddLost(l.tree, lost, m.Seq-1, nil)
+	return eventproof.AddLost(l.tree, lost, m.Seq-1, nil)
 }
 
 // passed compares a checkpoint on record with the events before it. It is called
 // with mu held.
 func (l *Log) passed(m events.Stored) error {
-	c, err := CheckpointIn(m)
+	c, err := eventproof.CheckpointIn(m)
 	if err != nil {
 		return err
 	}
@@ -309,7 +310,7 @@ func (l *Log) passed(m events.Stored) error {
 	if c.Size >= m.Seq {
 		return fmt.Errorf("%w: the checkpoint at position %d covers %d events", events.ErrDamaged, m.Seq, c.Size)
 	}
-	if IsIncomparable(l.Lost(), c.Size) {
+	if eventproof.IsIncomparable(l.Lost(), c.Size) {
 		return nil
 	}
 	root, err := l.tree.RootAt(c.Size)
@@ -339,7 +340,7 @@ func disagrees(c proof.Checkpoint, root proof.Hash) error {
 func (l *Log) agrees(c proof.Checkpoint) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.Note == nil || c.Size > l.tree.Size() || IsIncomparable(l.Lost(), c.Size) {
+	if c.Note == nil || c.Size > l.tree.Size() || eventproof.IsIncomparable(l.Lost(), c.Size) {
 		return nil
 	}
 	root, err := l.tree.RootAt(c.Size)

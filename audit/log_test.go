@@ -17,6 +17,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/eventproof"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/proof"
@@ -59,7 +60,7 @@ func TestCheckpointAndProofs(t *testing.T) {
 			if err != nil {
 				t.Fatalf("event %d in %d: %v", seq, size, err)
 			}
-			leaf, err := proof.LeafHash(audit.RecordOf(stored[seq-1]))
+			leaf, err := proof.LeafHash(eventproof.RecordOf(stored[seq-1]))
 			if err != nil || leaf != made.Leaf {
 				t.Errorf("event %d has another leaf, %v", seq, err)
 			}

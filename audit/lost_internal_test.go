@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"daybook/events"
+	"daybook/internal/eventproof"
 	"daybook/proof"
 )
 
@@ -47,7 +48,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else if p == r[0] {
-				if err := AddLost(again, lost, r[1], nil); err != nil {
+				if err := eventproof.AddLost(again, lost, r[1], nil); err != nil {
 					t.Fatalf("%v: %v", r, err)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"daybook/events"
+	"daybook/internal/eventproof"
 	"daybook/proof"
 )
 
@@ -21,7 +22,7 @@ type prepared struct {
 // prepare hashes and decodes a stored message.
 func prepare(buf []byte, m events.Stored) (prepared, []byte) {
 	p := prepared{stored: m}
-	p.leaf, buf, p.err = proof.HashLeaf(buf, RecordOf(m))
+	p.leaf, buf, p.err = proof.HashLeaf(buf, eventproof.RecordOf(m))
 	if p.err == nil {
 		p.event, p.err = events.Decode(m.Seq, m.Message())
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"daybook/events"
+	"daybook/internal/eventproof"
 	"daybook/internal/resources/exhausted"
 	"daybook/proof"
 )
@@ -199,7 +200,7 @@ func (s *Scrub) compare(ctx context.Context, batch []events.Stored) error {
 		if err := s.pace(ctx, int64(len(m.Body))); err != nil {
 			return err
 		}
-		leaf, grown, err := proof.HashLeaf(buf, RecordOf(m))
+		leaf, grown, err := proof.HashLeaf(buf, eventproof.RecordOf(m))
 		buf = grown
 		var event events.Event
 		if err == nil {
@@ -240,7 +241,7 @@ func (s *Scrub) judge(ctx context.Context, seq uint64, cause error) error {
 	var buf []byte
 	for _, m := range batch {
 		var leaf proof.Hash
-		if leaf, buf, err = proof.HashLeaf(buf, RecordOf(m)); err != nil {
+		if leaf, buf, err = proof.HashLeaf(buf, eventproof.RecordOf(m)); err != nil {
 			break
 		}
 		leaves = append(leaves, leaf)

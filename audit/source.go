@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"daybook/events"
+	"daybook/internal/eventproof"
 	"daybook/internal/resources/reads"
 	"daybook/proof"
 )
@@ -178,7 +179,7 @@ func (e *exporter) take(ctx context.Context, m events.Stored) error {
 		}
 	}
 	var err error
-	if e.line, err = proof.AppendLine(e.line[:0], RecordOf(m)); err != nil {
+	if e.line, err = proof.AppendLine(e.line[:0], eventproof.RecordOf(m)); err != nil {
 		return err
 	}
 	if e.complete {
@@ -189,7 +190,7 @@ func (e *exporter) take(ctx context.Context, m events.Stored) error {
 		return err
 	}
 	var leaf proof.Hash
-	if leaf, e.record, err = proof.HashLeaf(e.record, RecordOf(m)); err != nil {
+	if leaf, e.record, err = proof.HashLeaf(e.record, eventproof.RecordOf(m)); err != nil {
 		return err
 	}
 	if leaf != p.Leaf {

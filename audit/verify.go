@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/eventproof"
 	"daybook/proof"
 )
 
@@ -242,11 +243,11 @@ func (v *verifier) take(p *prepared) error {
 		switch {
 		case seq == v.tree.Size()+1:
 		case seq > v.tree.Size()+1 && v.lost.Covers(v.tree.Size()+1, seq-1):
-			if err := AddLost(v.tree, v.lost, seq-1, v.keptHere); err != nil {
+			if err := eventproof.AddLost(v.tree, v.lost, seq-1, v.keptHere); err != nil {
 				return err
 			}
 		default:
-			if err := AddHoleLeaves(v.tree, p.stored); err != nil {
+			if err := eventproof.AddHoleLeaves(v.tree, p.stored); err != nil {
 				return err
 			}
 		}
@@ -266,7 +267,7 @@ func (v *verifier) take(p *prepared) error {
 		v.sawRemoval(&p.event, d)
 	}
 	v.rules.apply(&p.event)
-	if HoldsCheckpoint(p.stored) {
+	if eventproof.HoldsCheckpoint(p.stored) {
 		v.recorded(p)
 	}
 	if !v.proven {
@@ -279,7 +280,7 @@ func (v *verifier) take(p *prepared) error {
 // has now.
 func (v *verifier) keptHere() {
 	for _, c := range v.kept[v.tree.Size()] {
-		if !IsIncomparable(v.lost, c.Size) {
+		if !eventproof.IsIncomparable(v.lost, c.Size) {
 			v.compare(c, v.tree.Root(), 0)
 		} else {
 			v.report.Incomparable++
@@ -296,7 +297,7 @@ func (v *verifier) expectLost(lost events.Lost) {
 
 // recorded compares a checkpoint on record with the events before it.
 func (v *verifier) recorded(p *prepared) {
-	c, err := CheckpointIn(p.stored)
+	c, err := eventproof.CheckpointIn(p.stored)
 	switch {
 	case err != nil:
 		v.report.find(p.stored.Seq, "%v", err)
@@ -306,7 +307,7 @@ func (v *verifier) recorded(p *prepared) {
 		v.report.find(p.stored.Seq, "the checkpoint covers %d events, more than there were", c.Size)
 	case v.proven:
 		// Its signature was checked with the proof of the event it is in.
-	case IsIncomparable(v.lost, c.Size):
+	case eventproof.IsIncomparable(v.lost, c.Size):
 		v.report.Incomparable++
 	default:
 		root, err := v.tree.RootAt(c.Size)
@@ -364,7 +365,7 @@ func (v *verifier) finish() {
 	slices.Sort(sizes)
 	for _, size := range sizes {
 		for _, c := range v.kept[size] {
-			if IsIncomparable(v.lost, size) {
+			if eventproof.IsIncomparable(v.lost, size) {
 				r.Incomparable++
 				continue
 			}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"daybook/events"
+	"daybook/internal/eventproof"
 	"daybook/proof"
 )
 
@@ -339,8 +340,8 @@ func lostIn(line []byte) events.Lost {
 	if err != nil {
 		return nil
 	}
-	m := StoredOf(r)
-	if !HasType(m, events.TypeLedgerVolumeOpened) {
+	m := eventproof.StoredOf(r)
+	if !eventproof.HasType(m, events.TypeLedgerVolumeOpened) {
 		return nil
 	}
 	var d events.LedgerVolumeOpened

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"daybook/events"
+	"daybook/internal/eventproof"
 	"daybook/proof"
 )
 
@@ -49,7 +50,7 @@ func (l *lineVerifier) prepareLine(buf []byte, p pair) (prepared, []byte) {
 	if err != nil {
 		return prepared{err: err}, buf
 	}
-	out, buf := prepare(buf, StoredOf(m))
+	out, buf := prepare(buf, eventproof.StoredOf(m))
 	if !l.proven || out.leaf == (proof.Hash{}) {
 		return out, buf
 	}

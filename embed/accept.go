@@ -16,6 +16,7 @@ import (
 	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/durable"
+	"daybook/internal/eventproof"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/spans"
 	"daybook/internal/store/jetstream"
@@ -195,7 +196,7 @@ func (c *comparison) sound(m events.Stored) bool {
 	if !ok {
 		return true
 	}
-	if got, err := proof.LeafHash(audit.RecordOf(m)); err != nil || got != want {
+	if got, err := proof.LeafHash(eventproof.RecordOf(m)); err != nil || got != want {
 		c.changed++
 		return false
 	}

@@ -12,6 +12,7 @@ import (
 	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/durable"
+	"daybook/internal/eventproof"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/store/jetstream"
 	"daybook/projections"
@@ -121,7 +122,7 @@ func unreadableAt(known *audit.Known, m events.Stored, namedAt uint64) events.Lo
 	hash, ok := known.Leaf(m.Seq)
 	if !ok {
 		var err error
-		hash, err = proof.LeafHash(audit.RecordOf(m))
+		hash, err = proof.LeafHash(eventproof.RecordOf(m))
 		ok = err == nil
 	}
 	if ok {

@@ -19,6 +19,7 @@ import (
 	"daybook/audit"
 	"daybook/events"
 	"daybook/httpapi"
+	"daybook/internal/eventproof"
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/proof"
 )
@@ -181,7 +182,7 @@ func TestProofs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if leaf, err := proof.LeafHash(audit.RecordOf(stored[0])); err != nil || leaf != hash(p.LeafHash) {
+		if leaf, err := proof.LeafHash(eventproof.RecordOf(stored[0])); err != nil || leaf != hash(p.LeafHash) {
 			t.Errorf("%s: another leaf, %v", query, err)
 		}
 		if p.Checkpoint != "" {

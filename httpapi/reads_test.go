@@ -17,6 +17,7 @@ import (
 	"daybook/audit"
 	"daybook/events"
 	"daybook/httpapi"
+	"daybook/internal/eventproof"
 	"daybook/internal/web/access"
 	"daybook/proof"
 )
@@ -47,7 +48,7 @@ func TestProofsOfPendingEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := proof.LeafHash(audit.RecordOf(stored[0]))
+		h, err := proof.LeafHash(eventproof.RecordOf(stored[0]))
 		if err != nil {
 			t.Fatal(err)
 		}

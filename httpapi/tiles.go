@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"net/http"
 
-	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/eventproof"
 	"daybook/internal/resources/budget"
 	"daybook/internal/web/access"
 	"daybook/proof"
@@ -91,7 +91,7 @@ func (a *api) bundle(r *http.Request, t proof.Tile) ([]byte, error) {
 			if owner := m.Header["ce-tenant"]; tenant != "" && (len(owner) != 1 || owner[0] != tenant && owner[0] != events.LedgerTenant) {
 				return nil, fail(http.StatusForbidden, codeForbidden, "path", "events %d to %d are not all of your tenant; ask for proofs of yours instead", first, last)
 			}
-			record, err := proof.AppendRecord(nil, audit.RecordOf(m))
+			record, err := proof.AppendRecord(nil, eventproof.RecordOf(m))
 			if err != nil {
 				return nil, err
 			}

@@ -1,4 +1,4 @@
-package audit
+package eventproof
 
 import (
 	"daybook/events"

@@ -1,4 +1,4 @@
-package audit
+package eventproof
 
 import (
 	"fmt"
@@ -46,6 +46,7 @@ func HoldsCheckpoint(m events.Stored) bool {
 	return IsCheckpoint(m) || HasType(m, events.TypeLedgerVolumeSealed)
 }
 
+// HasType reports whether a message says that it is an event of some type.
 func HasType(m events.Stored, t events.Type) bool {
 	v := m.Header["ce-type"]
 	return len(v) == 1 && v[0] == string(t)
