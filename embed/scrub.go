@@ -71,5 +71,5 @@ func (d *Daybook) scrubProgress() httpapi.Scrub {
 	if d.scrub == nil {
 		return nil
 	}
-	return d.scrub.Progress
+	return func() httpapi.ScrubProgress { return httpapi.ScrubProgress(d.scrub.Progress()) }
 }

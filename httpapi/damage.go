@@ -8,7 +8,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"daybook/audit"
 	"daybook/internal/lifecycle/damage"
 )
 
@@ -98,4 +97,12 @@ func (a *api) scrubbed(context.Context, *struct{}) (*scrubAnswer, error) {
 }
 
 // Scrub tells how far the scrub has come.
-type Scrub func() audit.ScrubProgress
+type Scrub func() ScrubProgress
+
+// ScrubProgress is how far the scrub has come. All but Position and End count from its
+// start.
+type ScrubProgress struct {
+	Position, End                                         uint64
+	Rounds, Events, Bytes, Blobs, TilesRepaired, Findings uint64
+	RoundEnded                                            time.Time
+}
