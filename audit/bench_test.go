@@ -17,6 +17,7 @@ import (
 	"daybook/events"
 	"daybook/internal/eventproof"
 	"daybook/internal/store/jetstream"
+	"daybook/internal/translog"
 	"daybook/proof"
 )
 
@@ -81,7 +82,7 @@ func BenchmarkVerify(b *testing.B) {
 	store := newStore(b)
 	runs(b, store, *size)
 	dir := b.TempDir()
-	log := start(b, store, audit.Options{Dir: dir})
+	log := start(b, store, translog.Options{Dir: dir})
 	last, err := store.LastSeq(b.Context())
 	if err != nil {
 		b.Fatal(err)
@@ -93,7 +94,7 @@ func BenchmarkVerify(b *testing.B) {
 	before := cpuTime(b)
 	b.ResetTimer()
 	for b.Loop() {
-		report, err := audit.Verify(b.Context(), store, store, audit.VerifyOptions{Dir: audit.Dir(dir)})
+		report, err := audit.Verify(b.Context(), store, store, audit.VerifyOptions{Dir: translog.Dir(dir)})
 		if err != nil || !report.OK {
 			b.Fatalf("%v\n%v", err, report)
 		}
@@ -158,7 +159,7 @@ func BenchmarkAppend(b *testing.B) {
 			beside.Go(func() { _ = tail.Run(ctx, 0) })
 			beside.Go(func() { _ = tail.Follow(ctx, 0, func([]events.Event, uint64) error { return nil }) })
 			if with {
-				log, err := audit.Open(audit.Options{Dir: b.TempDir(), NoSync: true})
+				log, err := translog.Open(translog.Options{Dir: b.TempDir(), NoSync: true})
 				if err != nil {
 					b.Fatal(err)
 				}

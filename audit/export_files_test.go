@@ -13,6 +13,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/translog"
 	"daybook/proof"
 )
 
@@ -64,7 +65,7 @@ func TestExportIsDeterministic(t *testing.T) {
 		record(t, store, output(id, 1, 1, 0, "x"))
 	}
 	fill(t, store, 300)
-	log := start(t, store, audit.Options{Dir: t.TempDir()})
+	log := start(t, store, translog.Options{Dir: t.TempDir()})
 	last, err := store.LastSeq(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +150,7 @@ func TestExportRefuses(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	last := fill(t, store, 5)
-	log := start(t, store, audit.Options{Dir: t.TempDir()})
+	log := start(t, store, translog.Options{Dir: t.TempDir()})
 	mustCheckpoint(t, log, last)
 	src := audit.Local{Log: log.Log, Stream: store, Blobs: store, SessionOf: func(context.Context, string, uint64, string) ([]string, error) { return nil, nil }}
 	full := t.TempDir()

@@ -5,20 +5,20 @@ import (
 
 	"go.uber.org/goleak"
 
-	"daybook/audit/audittest"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/translog/translogtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type running = audittest.Running
+type running = translogtest.Running
 
 var (
-	start          = audittest.Start
-	request        = audittest.Request
-	fill           = audittest.Fill
-	mustCheckpoint = audittest.Checkpoint
+	start          = translogtest.Start
+	request        = translogtest.Request
+	fill           = translogtest.Fill
+	mustCheckpoint = translogtest.Checkpoint
 )
 
 func newStore(t testing.TB) *jetstream.Store { return jetstreamtest.Start(t) }

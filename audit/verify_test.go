@@ -11,6 +11,7 @@ import (
 	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/store/jetstream"
+	"daybook/internal/translog"
 )
 
 // at is when everything in these tests happened.
@@ -63,7 +64,7 @@ func entry(id string, index int64, terminal uint64) *events.SessionEntryRecorded
 func signed(t *testing.T, store *jetstream.Store) (dir, vkey string) {
 	t.Helper()
 	dir = t.TempDir()
-	log := start(t, store, audit.Options{Dir: dir})
+	log := start(t, store, translog.Options{Dir: dir})
 	if err := log.Seal(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func TestRules(t *testing.T) {
 				record(t, store, d)
 			}
 			dir, _ := signed(t, store)
-			_, found := verdict(t, store, audit.VerifyOptions{Dir: audit.Dir(dir)})
+			_, found := verdict(t, store, audit.VerifyOptions{Dir: translog.Dir(dir)})
 			if len(found) != len(tt.wants) {
 				t.Fatalf("found %q, want %q", found, tt.wants)
 			}
@@ -206,7 +207,7 @@ func TestVerifyFindsWhatDoesNotFit(t *testing.T) {
 				t.Fatal(err)
 			}
 			tt.harm(t, harmed)
-			r, found := verdict(t, store, audit.VerifyOptions{Dir: audit.Dir(harmed), Keys: tt.keys})
+			r, found := verdict(t, store, audit.VerifyOptions{Dir: translog.Dir(harmed), Keys: tt.keys})
 			if tt.want == "" {
 				if !r.OK || r.Signed < 600 || r.Tiles != 2 || r.Events < 601 || r.Pinned != (tt.keys != nil) || r.Key != vkey {
 					t.Errorf("%+v", r)
@@ -248,7 +249,7 @@ func TestVerifyFindsAnotherHistory(t *testing.T) {
 			t.Parallel()
 			other := newStore(t)
 			fill(t, other, tt.events)
-			_, found := verdict(t, other, audit.VerifyOptions{Dir: audit.Dir(dir)})
+			_, found := verdict(t, other, audit.VerifyOptions{Dir: translog.Dir(dir)})
 			if len(found) == 0 || !strings.Contains(strings.Join(found, "\n"), tt.want) {
 				t.Errorf("found %q, want %q", found, tt.want)
 			}
@@ -266,5 +267,24 @@ func TestVerifyWithoutCheckpoints(t *testing.T) {
 	fill(t, store, 1)
 	if _, found := verdict(t, store, audit.VerifyOptions{}); len(found) != 1 || !strings.Contains(found[0], "no checkpoint") {
 		t.Errorf("found %q, want that nothing is signed", found)
+	}
+}
+
+func remove(t *testing.T, dir, name string) {
+	t.Helper()
+	if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func flip(t *testing.T, path string, at int) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[at] ^= 0x10
+	if err := os.WriteFile(path, raw, 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/store/jetstream"
+	"daybook/internal/translog"
 	"daybook/proof"
 )
 
@@ -26,7 +27,7 @@ func sealVolume(t *testing.T, store *jetstream.Store, log *running) jetstream.Vo
 func TestSealedVolumesVerify(t *testing.T) {
 	t.Parallel()
 	store, dir := newStore(t), t.TempDir()
-	log := start(t, store, audit.Options{Dir: dir})
+	log := start(t, store, translog.Options{Dir: dir})
 	fill(t, store, 3)
 	v := sealVolume(t, store, log)
 	list, err := store.Read(t.Context(), v.Last-1, 2)
@@ -54,7 +55,7 @@ func TestSealedVolumesVerify(t *testing.T) {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, found := verdict(t, store, audit.VerifyOptions{Dir: audit.Dir(dir), Keys: []string{log.VKey()}})
+	r, found := verdict(t, store, audit.VerifyOptions{Dir: translog.Dir(dir), Keys: []string{log.VKey()}})
 	// The last checkpoint is not signed, nor one that was recorded behind the last run and
 	// does not cover that yet.
 	if len(found) > 0 || r.Unsigned > 2 || r.Checkpoints < 3 {
@@ -62,7 +63,7 @@ func TestSealedVolumesVerify(t *testing.T) {
 	}
 
 	// A range that spans volumes, and all of it, prove themselves.
-	again := start(t, store, audit.Options{Dir: dir})
+	again := start(t, store, translog.Options{Dir: dir})
 	for name, s := range map[string]proof.ExportSelection{"all": {}, "across": {From: 2, To: v.Last + 2}, "the second": {From: v.Last + 1, To: v.Last + 5}} {
 		out := t.TempDir() + "/export"
 		if _, err := audit.Export(t.Context(), audit.Local{Log: again.Log, Stream: store, Blobs: store}, audit.ExportOptions{Dir: out, Selection: s}); err != nil {
@@ -79,7 +80,7 @@ func TestSealedVolumesVerify(t *testing.T) {
 func TestAFalseClosingIsFound(t *testing.T) {
 	t.Parallel()
 	store, dir := newStore(t), t.TempDir()
-	log := start(t, store, audit.Options{Dir: dir})
+	log := start(t, store, translog.Options{Dir: dir})
 	fill(t, store, 2)
 	lie := func(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 		return log.Closing(ctx, last-1) // true, but not what it will say
@@ -107,7 +108,7 @@ func TestAFalseClosingIsFound(t *testing.T) {
 func TestAHoleOnRecordVerifies(t *testing.T) {
 	t.Parallel()
 	store, dir := newStore(t), t.TempDir()
-	log := start(t, store, audit.Options{Dir: dir})
+	log := start(t, store, translog.Options{Dir: dir})
 	fill(t, store, 3)
 	if _, err := store.OpenVolume(t.Context(), 10, "lost", events.Actor{Principal: "operator"}); err != nil {
 		t.Fatal(err)
@@ -132,7 +133,7 @@ func TestAHoleOnRecordVerifies(t *testing.T) {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if r, found := verdict(t, store, audit.VerifyOptions{Dir: audit.Dir(dir), Keys: []string{log.VKey()}}); len(found) > 0 {
+	if r, found := verdict(t, store, audit.VerifyOptions{Dir: translog.Dir(dir), Keys: []string{log.VKey()}}); len(found) > 0 {
 		t.Errorf("%v\n%s", found, r)
 	}
 	if proof.HoleHash(4) == proof.HoleHash(5) {

@@ -22,6 +22,7 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
 	"daybook/internal/store/streamfiles"
+	"daybook/internal/translog"
 	"daybook/projections"
 	"daybook/proof"
 )
@@ -96,7 +97,7 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 // planAcceptance says what to do, or nil where nothing is damaged. Everything is
 // read, and compared with the hashes that were taken when it was recorded.
 func (d *Daybook) planAcceptance(ctx context.Context) (*acceptance, error) {
-	known := audit.KnownLeaves(auditDir(d.opts.DataDir))
+	known := translog.KnownLeaves(auditDir(d.opts.DataDir))
 	look := newLook()
 	compared := comparison{known: known}
 	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Sound: soundBy(&compared), Found: look.see})
@@ -148,7 +149,7 @@ func (d *Daybook) planAcceptance(ctx context.Context) (*acceptance, error) {
 		a.Lost = append(a.Lost, known.Ranges(g.From, g.To, a.First, &budget)...)
 	}
 	slices.SortFunc(a.Lost, func(a, b events.LostRange) int { return int(a.From) - int(b.From) })
-	if c, ok := audit.Newest(auditDir(d.opts.DataDir)); ok {
+	if c, ok := translog.Newest(auditDir(d.opts.DataDir)); ok {
 		a.Signed = &events.Covers{Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:])}
 	}
 	return a, nil
@@ -180,7 +181,7 @@ func soundBy(c *comparison) func(stream string, r streamfiles.Record) bool {
 
 // comparison compares messages of the ledger with the hashes that were taken of them.
 type comparison struct {
-	known *audit.Known
+	known *translog.Known
 	// same and changed count the intact events of which a hash is known.
 	same, changed int
 }
@@ -249,7 +250,7 @@ func (d *Daybook) carryOut(ctx context.Context, a acceptance) error {
 	// What was derived of what is lost is derived again, of what is left.
 	for _, remove := range []func() error{
 		func() error { return projections.Remove(d.projectionsFile()) },
-		func() error { return audit.ForgetTree(auditDir(d.opts.DataDir), readRemoved(d.opts.DataDir).Last) },
+		func() error { return translog.ForgetTree(auditDir(d.opts.DataDir), readRemoved(d.opts.DataDir).Last) },
 		func() error { return d.beginMark("mark-blobs", &d.marks.blobs) },
 		func() error { return os.RemoveAll(d.describedDir()) },
 		func() error { return ignoreMissing(os.Remove(d.blobDamageFile())) },
@@ -282,7 +283,7 @@ func (d *Daybook) moveAside(ctx context.Context, kept string) error {
 			return err
 		}
 		how := streamfiles.SalvageOptions{
-			Sound: soundBy(&comparison{known: audit.KnownLeaves(auditDir(d.opts.DataDir))}),
+			Sound: soundBy(&comparison{known: translog.KnownLeaves(auditDir(d.opts.DataDir))}),
 			// Only sealed volumes are never written again.
 			Copy: func(stream string) bool { _, ledger := events.VolumeOf(stream); return !ledger },
 		}
@@ -406,7 +407,7 @@ func (d *Daybook) judgeProofs(l *look) []damage.Finding {
 		return nil
 	}
 	dir := auditDir(d.opts.DataDir)
-	origin, err := audit.OriginOf(dir, d.opts.AuditKey)
+	origin, err := translog.OriginOf(dir, d.opts.AuditKey)
 	if err != nil || origin == l.origin {
 		return nil // a key that cannot be read is told by who opens it
 	}

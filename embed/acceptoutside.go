@@ -9,12 +9,12 @@ import (
 	"os"
 	"slices"
 
-	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/durable"
 	"daybook/internal/eventproof"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/store/jetstream"
+	"daybook/internal/translog"
 	"daybook/projections"
 	"daybook/proof"
 )
@@ -51,7 +51,7 @@ func (d *Daybook) planOutside(ctx context.Context) (*acceptance, error) {
 	if last < reach {
 		return nil, restoreOutside(fmt.Errorf("the ledger ends at event %d of %d: %w", last, reach, events.ErrDamaged))
 	}
-	known := audit.KnownLeaves(auditDir(d.opts.DataDir))
+	known := translog.KnownLeaves(auditDir(d.opts.DataDir))
 	compared := comparison{known: known}
 	var bad []events.Stored
 	for after := uint64(0); after < last; {
@@ -109,7 +109,7 @@ func (d *Daybook) planOutside(ctx context.Context) (*acceptance, error) {
 	}
 	slices.SortFunc(a.Lost, func(a, b events.LostRange) int { return cmp.Compare(a.From, b.From) })
 	a.Note = noteOf(found)
-	if c, ok := audit.Newest(auditDir(d.opts.DataDir)); ok {
+	if c, ok := translog.Newest(auditDir(d.opts.DataDir)); ok {
 		a.Signed = &events.Covers{Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:])}
 	}
 	return a, nil
@@ -117,7 +117,7 @@ func (d *Daybook) planOutside(ctx context.Context) (*acceptance, error) {
 
 // unreadableAt is the loss of one message that stays in its stream, with the hash that
 // was taken of it, else that of the message as it is.
-func unreadableAt(known *audit.Known, m events.Stored, namedAt uint64) events.LostRange {
+func unreadableAt(known *translog.Known, m events.Stored, namedAt uint64) events.LostRange {
 	r := events.LostRange{From: m.Seq, To: m.Seq, NamedAt: namedAt, Unreadable: true}
 	hash, ok := known.Leaf(m.Seq)
 	if !ok {

@@ -10,6 +10,7 @@ import (
 
 	"daybook/audit"
 	"daybook/httpapi"
+	"daybook/internal/translog"
 )
 
 // sealWait bounds the last checkpoint at the end.
@@ -60,7 +61,7 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	d.audit, err = audit.Open(audit.Options{
+	d.audit, err = translog.Open(translog.Options{
 		Dir:        auditDir(d.opts.DataDir),
 		KeyFile:    d.opts.AuditKey,
 		WitnessURL: d.opts.WitnessURL,
@@ -70,7 +71,7 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 		NoSync:     d.opts.NoSync,
 		Logger:     d.opts.Logger,
 	})
-	if _, ok := errors.AsType[*audit.KeyFileError](err); ok {
+	if _, ok := errors.AsType[*translog.KeyFileError](err); ok {
 		return asOption(ofField("AuditKey", err))
 	}
 	if err != nil {
@@ -105,7 +106,7 @@ func (d *Daybook) sealAudit() {
 	}()
 	if err := d.audit.Seal(ctx, d.store); err != nil {
 		attrs := []any{slog.Any("error", err)}
-		if unsigned, ok := errors.AsType[*audit.UnsignedError](err); ok {
+		if unsigned, ok := errors.AsType[*translog.UnsignedError](err); ok {
 			attrs = append(attrs, slog.Uint64("events", unsigned.Events))
 		}
 		d.opts.Logger.Warn("the last events of the ledger are not signed; the next start signs them", attrs...)

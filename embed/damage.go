@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"daybook/audit"
 	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/spans"
 	"daybook/internal/store/streamfiles"
+	"daybook/internal/translog"
 	"daybook/ledger"
 )
 
@@ -142,7 +142,7 @@ func (d *Daybook) lookForDamage(ctx context.Context) error {
 // reach is how far the ledger is known to have come, by all that is kept apart
 // from it.
 func (d *Daybook) reach() (uint64, error) {
-	signed, err := audit.Reach(auditDir(d.opts.DataDir))
+	signed, err := translog.Reach(auditDir(d.opts.DataDir))
 	if err != nil {
 		return 0, fmt.Errorf("read how far the ledger was signed: %w", err)
 	}
@@ -422,7 +422,7 @@ func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs
 	if err != nil {
 		return false, err
 	}
-	reach, err := audit.Reach(auditDir(dataDir))
+	reach, err := translog.Reach(auditDir(dataDir))
 	if err != nil {
 		return false, fmt.Errorf("read how far the ledger was signed: %w", err)
 	}

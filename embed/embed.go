@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"daybook/acp"
-	"daybook/audit"
 	"daybook/internal/conversation"
 	"daybook/internal/exec/worker"
 	"daybook/internal/lifecycle/damage"
@@ -22,6 +21,7 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
 	"daybook/internal/tools/toolserver"
+	"daybook/internal/translog"
 	"daybook/internal/web/access"
 	"daybook/internal/web/connections"
 	"daybook/internal/webhook"
@@ -48,7 +48,7 @@ type Daybook struct {
 	pool         *worker.Pool // nil without a runner
 	ledger       *ledger.Ledger
 	tail         *jetstream.Tail
-	audit        *audit.Log // nil without proofs
+	audit        *translog.Log // nil without proofs
 	projections  *projections.Store
 	contexts     *conversation.Store  // nil in stateless mode
 	runner       *runner.Runner       // nil without one
@@ -95,9 +95,9 @@ type Daybook struct {
 	watching                  *follower           // of damage
 	watchingDisk              *follower
 	scrubbing                 *follower
-	trimming                  *follower    // gives memory back
-	limiting                  *follower    // of the memory of the Go runtime
-	scrub                     *audit.Scrub // nil without
+	trimming                  *follower       // gives memory back
+	limiting                  *follower       // of the memory of the Go runtime
+	scrub                     *translog.Scrub // nil without
 
 	// ledgerChecked reports that the outside server holds the ledger of the directory.
 	ledgerChecked bool

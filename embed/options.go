@@ -14,12 +14,12 @@ import (
 	"strings"
 	"time"
 
-	"daybook/audit"
 	"daybook/httpapi"
 	"daybook/internal/exec/worker"
 	"daybook/internal/lifecycle/retention"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/tools/toolserver"
+	"daybook/internal/translog"
 	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/mcp"
@@ -308,7 +308,7 @@ func (o Options) withDefaults() (Options, error) {
 			problems = append(problems, fmt.Errorf("TenantWeights: the weight of tenant %q is %d: the range is 1 to %d", tenant, w, MaxWeight))
 		}
 	}
-	if err := audit.CheckWitness(o.WitnessURL); err != nil {
+	if err := translog.CheckWitness(o.WitnessURL); err != nil {
 		problems = append(problems, ofField("WitnessURL", err))
 	}
 	if err := o.Contexts.check(); err != nil {

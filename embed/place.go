@@ -12,12 +12,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/durable"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/streamfiles"
+	"daybook/internal/translog"
 )
 
 // outsideFile is the file of a data directory that names the NATS server of its ledger,
@@ -75,7 +75,7 @@ func reachIn(dir string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	signed, err := audit.Reach(auditDir(dir))
+	signed, err := translog.Reach(auditDir(dir))
 	if err != nil {
 		return 0, fmt.Errorf("read how far the ledger was signed: %w", err)
 	}
@@ -156,7 +156,7 @@ func (d *Daybook) checkLedger(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	compared := comparison{known: audit.KnownLeaves(auditDir(dir))}
+	compared := comparison{known: translog.KnownLeaves(auditDir(dir))}
 	conn, err := jetstream.Connect(d.opts.NATSURL, "daybook start", d.opts.Logger)
 	if err != nil {
 		return d.connectFailed(err)

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 
-	"daybook/audit"
 	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/spans"
 	"daybook/internal/store/streamfiles"
+	"daybook/internal/translog"
 )
 
 // startScrub reads the ledger again and again for what changes on a disk unasked.
@@ -17,7 +17,7 @@ func (d *Daybook) startScrub(ctx context.Context) error {
 	if d.audit == nil || d.opts.ScrubEvents < 0 || d.damage.Damaged() {
 		return nil
 	}
-	opts := audit.ScrubOptions{Stream: d.store, Blobs: d.store, EventsPerSecond: d.opts.ScrubEvents, Found: d.scrubFound, FoundBlob: d.scrubFoundBlob}
+	opts := translog.ScrubOptions{Stream: d.store, Blobs: d.store, EventsPerSecond: d.opts.ScrubEvents, Found: d.scrubFound, FoundBlob: d.scrubFoundBlob}
 	if d.opts.NATSURL == "" {
 		opts.Before = d.scrubFiles
 	}

@@ -15,6 +15,7 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
 	"daybook/internal/store/streamfiles"
+	"daybook/internal/translog"
 	"daybook/proof"
 )
 
@@ -138,7 +139,7 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
 	if dir := auditDir(opts.DataDir); dirExists(dir) {
-		settings.Dir = audit.Dir(dir)
+		settings.Dir = translog.Dir(dir)
 	}
 	return audit.Verify(ctx, store, storedBlobs{store}, settings)
 }

@@ -21,13 +21,14 @@ import (
 	"daybook/httpapi"
 	"daybook/internal/eventproof"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/translog"
 	"daybook/proof"
 )
 
 // audited is a stack whose ledger proves itself.
-func audited(t *testing.T, change ...func(*httpapi.Options)) (*stack, *audit.Log) {
+func audited(t *testing.T, change ...func(*httpapi.Options)) (*stack, *translog.Log) {
 	t.Helper()
-	log, err := audit.Open(audit.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Logger: jetstreamtest.Logger(t)})
+	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Logger: jetstreamtest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"daybook/internal/dev/tier"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/translog"
 	"daybook/proof"
 )
 
@@ -158,9 +159,9 @@ func putText(t *testing.T, store *jetstream.Store, tenant, text string) *events.
 }
 
 // follow opens a log over a ledger, which follows it until the test ends.
-func follow(t *testing.T, store *jetstream.Store) *audit.Log {
+func follow(t *testing.T, store *jetstream.Store) *translog.Log {
 	t.Helper()
-	log, err := audit.Open(audit.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Removed: store.Removed, Logger: jetstreamtest.Logger(t)})
+	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Removed: store.Removed, Logger: jetstreamtest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func follow(t *testing.T, store *jetstream.Store) *audit.Log {
 }
 
 // sign makes a checkpoint that covers all events.
-func sign(t *testing.T, store *jetstream.Store, log *audit.Log) {
+func sign(t *testing.T, store *jetstream.Store, log *translog.Log) {
 	t.Helper()
 	last, err := store.LastSeq(t.Context())
 	if err != nil {

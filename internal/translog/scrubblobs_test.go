@@ -1,13 +1,13 @@
-package audit_test
+package translog_test
 
 import (
 	"context"
 	"testing"
 	"time"
 
-	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/store/jetstream"
+	"daybook/internal/translog"
 )
 
 // damagedHeaps reads every heap as damaged.
@@ -21,7 +21,7 @@ func (damagedHeaps) VerifyHeap(_ context.Context, tenant, hash string) (events.H
 func TestScrubReportsHeapsByThemselves(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
-	log := start(t, store, audit.Options{Dir: t.TempDir()})
+	log := start(t, store, translog.Options{Dir: t.TempDir()})
 	heap := events.Hash([]byte("a heap"))
 	id := events.NewID(time.Now())
 	if _, err := store.Append(t.Context(), request(id), 0); err != nil {
@@ -34,7 +34,7 @@ func TestScrubReportsHeapsByThemselves(t *testing.T) {
 	}
 	mustCheckpoint(t, log, last)
 	var found []events.LostBlob
-	s := log.NewScrub(audit.ScrubOptions{
+	s := log.NewScrub(translog.ScrubOptions{
 		Stream: store, Blobs: damagedHeaps{store}, EventsPerSecond: 1e6, BytesPerSecond: 1 << 30,
 		Found:     func(first, last uint64, what string) { t.Errorf("found at %d to %d: %s", first, last, what) },
 		FoundBlob: func(b events.LostBlob, _ error) { found = append(found, b) },

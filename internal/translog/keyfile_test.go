@@ -1,4 +1,4 @@
-package audit_test
+package translog_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"daybook/audit"
+	"daybook/internal/translog"
 )
 
 // An error names the key file as its cause only where the file is.
@@ -16,16 +16,16 @@ func TestKeyFileError(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := audit.Open(audit.Options{Dir: t.TempDir(), KeyFile: bad, NoSync: true})
-	if _, ok := errors.AsType[*audit.KeyFileError](err); !ok {
+	_, err := translog.Open(translog.Options{Dir: t.TempDir(), KeyFile: bad, NoSync: true})
+	if _, ok := errors.AsType[*translog.KeyFileError](err); !ok {
 		t.Errorf("a file without a key: %v", err)
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "ledger.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = audit.Open(audit.Options{Dir: dir, KeyFile: good, NoSync: true})
-	if _, ok := errors.AsType[*audit.KeyFileError](err); err == nil || ok {
+	_, err = translog.Open(translog.Options{Dir: dir, KeyFile: good, NoSync: true})
+	if _, ok := errors.AsType[*translog.KeyFileError](err); err == nil || ok {
 		t.Errorf("a damaged file of the ledger: %v", err)
 	}
 }

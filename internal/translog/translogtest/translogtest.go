@@ -1,5 +1,5 @@
-// Package audittest makes logs follow the ledgers of tests.
-package audittest
+// Package translogtest makes logs follow the ledgers of tests.
+package translogtest
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/store/jetstream"
+	"daybook/internal/translog"
 	"daybook/proof"
 )
 
@@ -19,7 +19,7 @@ const every = time.Hour
 
 // Running is a log that follows a ledger.
 type Running struct {
-	*audit.Log
+	*translog.Log
 	// Ended receives what Run returned, and is closed.
 	Ended chan error
 	stop  context.CancelFunc
@@ -35,7 +35,7 @@ func (r *Running) Close() error {
 }
 
 // Start opens the log in dir and makes it follow a ledger until the test ends.
-func Start(t testing.TB, store *jetstream.Store, opts audit.Options) *Running {
+func Start(t testing.TB, store *jetstream.Store, opts translog.Options) *Running {
 	t.Helper()
 	opts.NoSync = true
 	if opts.Every == 0 {
@@ -44,7 +44,7 @@ func Start(t testing.TB, store *jetstream.Store, opts audit.Options) *Running {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
-	log, err := audit.Open(opts)
+	log, err := translog.Open(opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package audit_test
+package translog_test
 
 import (
 	"crypto/sha256"
@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"daybook/audit"
+	"daybook/internal/translog"
 	"daybook/proof"
 )
 
@@ -55,7 +55,7 @@ func (r *reference) root(t *testing.T, n int) tlog.Hash {
 func TestTreeIsTheReferences(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	tree, ref := audit.NewFileTree(dir), &reference{}
+	tree, ref := translog.NewFileTree(dir), &reference{}
 	if tree.Root() != ref.root(t, 0) {
 		t.Error("the empty tree has another hash")
 	}
@@ -84,7 +84,7 @@ func TestTreeIsTheReferences(t *testing.T) {
 	if err := tree.Save(); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := audit.LoadFileTree(dir, n)
+	loaded, err := translog.LoadFileTree(dir, n)
 	if err != nil || loaded.Root() != tree.Root() {
 		t.Fatalf("loaded it is another: %v", err)
 	}
@@ -111,7 +111,7 @@ func TestTreeIsTheReferences(t *testing.T) {
 func TestTilesAreTheReferences(t *testing.T) {
 	t.Parallel()
 	const n = 70_000
-	tree, ref := audit.NewFileTree(t.TempDir()), &reference{}
+	tree, ref := translog.NewFileTree(t.TempDir()), &reference{}
 	for i := range n {
 		if err := tree.Add(leaf(i)); err != nil {
 			t.Fatal(err)
@@ -145,7 +145,7 @@ func TestTilesAreTheReferences(t *testing.T) {
 func TestLoadTreeRefusesCutTiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	tree := audit.NewFileTree(dir)
+	tree := translog.NewFileTree(dir)
 	for i := range 300 {
 		if err := tree.Add(leaf(i)); err != nil {
 			t.Fatal(err)
@@ -157,7 +157,7 @@ func TestLoadTreeRefusesCutTiles(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "tile", "0", "001.p", "44"), 100); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := audit.LoadFileTree(dir, 300); err == nil {
+	if _, err := translog.LoadFileTree(dir, 300); err == nil {
 		t.Error("a tree was loaded from a tile cut short")
 	}
 }

@@ -1,4 +1,4 @@
-package audit_test
+package translog_test
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/eventproof"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
+	"daybook/internal/translog"
 	"daybook/proof"
 )
 
@@ -29,7 +29,7 @@ func TestCheckpointAndProofs(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	fill(t, store, 300)
-	log := start(t, store, audit.Options{Dir: t.TempDir()})
+	log := start(t, store, translog.Options{Dir: t.TempDir()})
 	first := mustCheckpoint(t, log, 300)
 	if first.Size != 300 {
 		t.Fatalf("the checkpoint covers %d events, want 300", first.Size)
@@ -94,7 +94,7 @@ func TestLogGoesOn(t *testing.T) {
 	store := newStore(t)
 	dir := t.TempDir()
 	last := fill(t, store, 600)
-	log := start(t, store, audit.Options{Dir: dir})
+	log := start(t, store, translog.Options{Dir: dir})
 	c := mustCheckpoint(t, log, last)
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestLogGoesOn(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.harm(t)
-			again := start(t, store, audit.Options{Dir: dir})
+			again := start(t, store, translog.Options{Dir: dir})
 			if again.Origin() != log.Origin() || again.VKey() != log.VKey() {
 				t.Error("it has another name or key")
 			}
@@ -176,7 +176,7 @@ func TestLogOfAnotherLedger(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	store := newStore(t)
-	log := start(t, store, audit.Options{Dir: dir})
+	log := start(t, store, translog.Options{Dir: dir})
 	c := mustCheckpoint(t, log, fill(t, store, 40))
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestLogOfAnotherLedger(t *testing.T) {
 			tt.harm()
 			other := newStore(t)
 			fill(t, other, tt.n)
-			wrong := start(t, other, audit.Options{Dir: dir})
+			wrong := start(t, other, translog.Options{Dir: dir})
 			err := <-wrong.Ended
 			if !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), tt.wants) {
 				t.Fatalf("Run: %v; want damage, %q", err, tt.wants)
@@ -224,7 +224,7 @@ func TestLogFindsAForgedCheckpoint(t *testing.T) {
 	if _, err := store.Append(t.Context(), forged, -1); err != nil {
 		t.Fatal(err)
 	}
-	log := start(t, store, audit.Options{Dir: t.TempDir()})
+	log := start(t, store, translog.Options{Dir: t.TempDir()})
 	if err := <-log.Ended; !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "first 4 events") {
 		t.Errorf("Run: %v; want damage naming the checkpoint", err)
 	}
@@ -236,7 +236,7 @@ func TestIdleLedgerGetsNoCheckpoints(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	dir := t.TempDir()
-	log := start(t, store, audit.Options{Dir: dir, Every: time.Millisecond})
+	log := start(t, store, translog.Options{Dir: dir, Every: time.Millisecond})
 	last := fill(t, store, 1)
 	waitFor(t, log, last)
 	quiet(t, store)
@@ -253,7 +253,7 @@ func TestIdleLedgerGetsNoCheckpoints(t *testing.T) {
 	}
 	// Started and closed again it adds nothing.
 	for range 2 {
-		again := start(t, store, audit.Options{Dir: dir, Every: time.Millisecond})
+		again := start(t, store, translog.Options{Dir: dir, Every: time.Millisecond})
 		if err := again.Seal(t.Context(), store); err != nil {
 			t.Fatal(err)
 		}
@@ -309,7 +309,7 @@ func TestCheckpointsOutlastAFailingLedger(t *testing.T) {
 	store := newStore(t)
 	fill(t, store, 3)
 	failing := &failingLedger{Store: store, left: 2}
-	log, err := audit.Open(audit.Options{Dir: t.TempDir(), Every: time.Millisecond, NoSync: true, Logger: jetstreamtest.Logger(t)})
+	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: time.Millisecond, NoSync: true, Logger: jetstreamtest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestSealTriesAgain(t *testing.T) {
 	fill(t, store, 3)
 	ledger := &blockedLedger{Store: store, tried: make(chan struct{}, 1000)}
 	ledger.blocked.Store(true)
-	log, err := audit.Open(audit.Options{Dir: t.TempDir(), Every: 30 * time.Second, NoSync: true, Logger: jetstreamtest.Logger(t)})
+	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: 30 * time.Second, NoSync: true, Logger: jetstreamtest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,7 +365,7 @@ func TestSealTriesAgain(t *testing.T) {
 	}
 	cancel()
 	err = <-gaveUp
-	var unsigned *audit.UnsignedError
+	var unsigned *translog.UnsignedError
 	if !errors.As(err, &unsigned) || unsigned.Events != 3 || !strings.Contains(err.Error(), "the disk is full") {
 		t.Errorf("Seal of a ledger that cannot be written: %v", err)
 	}
@@ -390,7 +390,7 @@ func TestSignWhenWritesPass(t *testing.T) {
 	fill(t, store, 3)
 	ledger := &blockedLedger{Store: store, passes: true, tried: make(chan struct{}, 1000)}
 	ledger.blocked.Store(true)
-	log, err := audit.Open(audit.Options{Dir: t.TempDir(), Every: 30 * time.Second, NoSync: true, Logger: jetstreamtest.Logger(t)})
+	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: 30 * time.Second, NoSync: true, Logger: jetstreamtest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -438,7 +438,7 @@ func TestLogOutlastsExhaustion(t *testing.T) {
 	store := newStore(t)
 	fill(t, store, 300)
 	feed := &exhaustedFeed{Store: store}
-	log, err := audit.Open(audit.Options{Dir: t.TempDir(), NoSync: true, Logger: jetstreamtest.Logger(t)})
+	log, err := translog.Open(translog.Options{Dir: t.TempDir(), NoSync: true, Logger: jetstreamtest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -499,14 +499,14 @@ func TestWitness(t *testing.T) {
 	}))
 	defer server.Close()
 	store := newStore(t)
-	log := start(t, store, audit.Options{Dir: t.TempDir(), WitnessURL: server.URL})
+	log := start(t, store, translog.Options{Dir: t.TempDir(), WitnessURL: server.URL})
 	for range 2 {
 		c := mustCheckpoint(t, log, fill(t, store, 2))
 		if seen := <-got; string(seen) != string(c.Note) {
 			t.Errorf("the witness got\n%s\nwant\n%s", seen, c.Note)
 		}
 	}
-	if _, err := audit.Open(audit.Options{Dir: t.TempDir(), WitnessURL: "witness.example.com"}); err == nil || !strings.Contains(err.Error(), "https://") {
+	if _, err := translog.Open(translog.Options{Dir: t.TempDir(), WitnessURL: "witness.example.com"}); err == nil || !strings.Contains(err.Error(), "https://") {
 		t.Errorf("a witness without a scheme: %v", err)
 	}
 }
@@ -515,8 +515,8 @@ func TestWitness(t *testing.T) {
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "secret", "key")
-	open := func(dir, key string) (*audit.Log, error) {
-		return audit.Open(audit.Options{Dir: dir, KeyFile: key})
+	open := func(dir, key string) (*translog.Log, error) {
+		return translog.Open(translog.Options{Dir: dir, KeyFile: key})
 	}
 	log, err := open(dir, "")
 	if err != nil {
@@ -563,7 +563,7 @@ func TestSealingWaitsForTheSignature(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	last := fill(t, store, 2)
-	log, err := audit.Open(audit.Options{Dir: t.TempDir(), NoSync: true}) // it does not run
+	log, err := translog.Open(translog.Options{Dir: t.TempDir(), NoSync: true}) // it does not run
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package audit_test
+package translog_test
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/store/jetstream"
+	"daybook/internal/translog"
 )
 
 // tampered shows one event with another payload than the one recorded.
@@ -36,11 +36,11 @@ func (s tampered) ReadRaw(ctx context.Context, after uint64, limit int) ([]event
 func TestScrub(t *testing.T) {
 	t.Parallel()
 	store, dir := newStore(t), t.TempDir()
-	log := start(t, store, audit.Options{Dir: dir})
+	log := start(t, store, translog.Options{Dir: dir})
 	mustCheckpoint(t, log, fill(t, store, 600))
-	round := func(stream audit.Reader) (found []uint64, p audit.ScrubProgress) {
+	round := func(stream translog.Reader) (found []uint64, p translog.ScrubProgress) {
 		t.Helper()
-		s := log.NewScrub(audit.ScrubOptions{
+		s := log.NewScrub(translog.ScrubOptions{
 			Stream: stream, Blobs: store, EventsPerSecond: 1e6, BytesPerSecond: 1 << 30,
 			Found: func(first, last uint64, what string) {
 				if first != last || what == "" {
@@ -87,14 +87,14 @@ func TestScrub(t *testing.T) {
 func TestReach(t *testing.T) {
 	t.Parallel()
 	store, dir := newStore(t), t.TempDir()
-	if n, err := audit.Reach(dir); n != 0 || err != nil {
+	if n, err := translog.Reach(dir); n != 0 || err != nil {
 		t.Errorf("nothing reaches %d, %v", n, err)
 	}
-	log := start(t, store, audit.Options{Dir: dir})
+	log := start(t, store, translog.Options{Dir: dir})
 	last := fill(t, store, 20)
 	mustCheckpoint(t, log, last)
 	for late := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the file is written after the event
-		n, err := audit.Reach(dir)
+		n, err := translog.Reach(dir)
 		if n >= last && err == nil {
 			break
 		}
@@ -113,7 +113,7 @@ func TestReach(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Replace(raw, []byte("\n20\n"), []byte("\n90\n"), 1), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := audit.Reach(dir); n > log.Size() || err != nil {
+	if n, err := translog.Reach(dir); n > log.Size() || err != nil {
 		t.Errorf("a forged checkpoint makes it reach %d, %v", n, err)
 	}
 }
