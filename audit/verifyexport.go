@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"daybook/events"
 	"daybook/internal/eventproof"
 	"daybook/proof"
@@ -153,7 +151,7 @@ func openExport(dir string, opts *VerifyOptions) (proof.Manifest, proof.Checkpoi
 		return m, proof.Checkpoint{}, err
 	}
 	for _, key := range m.VKeys {
-		if v, err := note.NewVerifier(key); err != nil || v.Name() != m.Origin {
+		if name, err := proof.VKeyName(key); err != nil || name != m.Origin {
 			return m, proof.Checkpoint{}, fmt.Errorf("the manifest lists %.80q, which is no key of %s", key, m.Origin)
 		}
 	}

@@ -21,3 +21,13 @@ func CheckVKeys(keys []string) error {
 	}
 	return nil
 }
+
+// VKeyName is the name in a verification key, which is the origin of the checkpoints that
+// it verifies.
+func VKeyName(key string) (string, error) {
+	v, err := note.NewVerifier(key)
+	if err != nil {
+		return "", err
+	}
+	return v.Name(), nil
+}

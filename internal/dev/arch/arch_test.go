@@ -91,7 +91,7 @@ var owners = map[string][]string{
 	"golang.org/x/net":               {"internal/exec/sandbox", "internal/web/connections"},
 	"github.com/coreos/go-oidc":      {"internal/web/access"},
 	"github.com/go-jose/go-jose":     {"internal/web/access"},
-	"golang.org/x/mod":               {"audit", "internal/dev/modpath", "proof", "internal/translog"},
+	"golang.org/x/mod":               {"internal/dev/modpath", "proof", "internal/translog"},
 	"github.com/coder/acp-go-sdk":    {"acp"},
 }
 
