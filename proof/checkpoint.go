@@ -11,10 +11,9 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Checkpoint is what a signed checkpoint says: the first Size events of the
-// ledger have the tree hash Root.
+// Checkpoint is a signed statement that the first Size events of a ledger have the tree hash Root.
 type Checkpoint struct {
-	// Origin names the ledger.
+	// Origin is the name of the ledger.
 	Origin string
 	Size   uint64
 	Root   Hash
@@ -22,15 +21,15 @@ type Checkpoint struct {
 	Note []byte
 }
 
-// MaxNoteBytes bounds a checkpoint that is read.
+// MaxNoteBytes is the maximum length of a checkpoint in bytes.
 const MaxNoteBytes = 64 << 10
 
-// text is the part that is signed (C2SP tlog-checkpoint).
+// text returns the signed part (C2SP tlog-checkpoint).
 func (c Checkpoint) text() string {
 	return fmt.Sprintf("%s\n%d\n%s\n", c.Origin, c.Size, base64.StdEncoding.EncodeToString(c.Root[:]))
 }
 
-// Sign makes the note.
+// Sign returns the checkpoint with its signed note.
 func (c Checkpoint) Sign(signer note.Signer) (Checkpoint, error) {
 	signed, err := note.Sign(&note.Note{Text: c.text()}, signer)
 	if err != nil {
@@ -40,8 +39,8 @@ func (c Checkpoint) Sign(signer note.Signer) (Checkpoint, error) {
 	return c, nil
 }
 
-// ParseCheckpoint reads a signed note without checking its signatures. Lines
-// after the third of its text are allowed and ignored.
+// ParseCheckpoint parses a signed note. It does not verify the signatures. It ignores lines after
+// the third of the text.
 func ParseCheckpoint(signed []byte) (Checkpoint, error) {
 	if len(signed) > MaxNoteBytes {
 		return Checkpoint{}, fmt.Errorf("a checkpoint of %d bytes is longer than any", len(signed))
@@ -53,7 +52,7 @@ func ParseCheckpoint(signed []byte) (Checkpoint, error) {
 	return parseText(string(text)+"\n", signed)
 }
 
-// parseText reads the signed part.
+// parseText parses the signed part.
 func parseText(text string, signed []byte) (Checkpoint, error) {
 	lines := strings.SplitN(text, "\n", 4)
 	if len(lines) != 4 || lines[0] == "" {
@@ -70,7 +69,7 @@ func parseText(text string, signed []byte) (Checkpoint, error) {
 	return Checkpoint{Origin: lines[0], Size: size, Root: root, Note: signed}, nil
 }
 
-// DecodeHash reads a hash in base64, in the one way of writing it.
+// DecodeHash decodes a hash from base64. It accepts only what EncodeHash returns.
 func DecodeHash(s string) (h Hash, err error) {
 	raw, err := base64.StdEncoding.Strict().DecodeString(s)
 	if err != nil || len(raw) != len(h) || len(s) != base64.StdEncoding.EncodedLen(len(h)) {
@@ -80,15 +79,14 @@ func DecodeHash(s string) (h Hash, err error) {
 	return h, nil
 }
 
-// EncodeHash writes a hash in base64.
+// EncodeHash returns a hash in base64.
 func EncodeHash(h Hash) string { return base64.StdEncoding.EncodeToString(h[:]) }
 
-// ErrUnknownKey is returned for a checkpoint that none of the given keys signed.
+// ErrUnknownKey is returned for a checkpoint without a signature of the given keys.
 var ErrUnknownKey = errors.New("it is signed by none of the keys given")
 
-// OpenCheckpoint reads a signed note and checks its signature against
-// verification keys, in the form name+hash+base64. The key must be of the name
-// that the origin says.
+// OpenCheckpoint parses a signed note and verifies it with the given verification keys, each in
+// the form name+hash+base64. Only keys whose name is the origin of the checkpoint count.
 func OpenCheckpoint(signed []byte, keys ...string) (Checkpoint, error) {
 	c, err := ParseCheckpoint(signed)
 	if err != nil {
@@ -109,7 +107,7 @@ func OpenCheckpoint(signed []byte, keys ...string) (Checkpoint, error) {
 	return parseText(n.Text, signed)
 }
 
-// verifiers are those of the keys that have some name.
+// verifiers returns the keys with the given name.
 func verifiers(keys []string, name string) (note.Verifiers, error) {
 	var list []note.Verifier
 	seen := map[string]bool{}

@@ -1,7 +1,22 @@
-// Package proof is what proofs of a ledger are made of: the records of events and their
-// leaves, the Merkle tree over them (RFC 6962) and its tiles (C2SP tlog-tiles), signed
-// checkpoints (C2SP tlog-checkpoint), proofs, and the lines and the manifest of an export.
+// Package proof implements what the proofs of a ledger consist of: event records and their leaf
+// hashes, the Merkle tree (RFC 6962) and its tiles (C2SP tlog-tiles), signed checkpoints (C2SP
+// tlog-checkpoint), inclusion and consistency proofs, and the lines and the manifest of an export.
 //
-// It knows nothing of events and stores nothing. docs/integrity.md specifies every byte
-// that it writes or hashes.
+// Programs that check a ledger import it. It imports no other package of this module and nothing
+// but golang.org/x/mod/sumdb besides the standard library. It reads and writes no files. The
+// encodings never change: the same input gives the same bytes in every version. The parsers of
+// tile paths, proofs, manifests and lines reject text that the encoder would write differently.
+// docs/integrity.md specifies every byte.
+//
+// Files, in reading order:
+//
+//	leaf.go        Record, its bytes and its leaf hash
+//	hole.go        the leaf of a position without an event
+//	path.go        Tile and its path
+//	tree.go        Tree: add leaves, read tiles, compute tree hashes
+//	proof.go       Inclusion, Consistency and their checks
+//	checkpoint.go  Checkpoint: parse, verify, sign
+//	vkey.go        the form of verification keys
+//	line.go        the lines of an export: events and proofs
+//	manifest.go    the manifest of an export and its selection
 package proof

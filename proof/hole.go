@@ -5,16 +5,16 @@ import (
 	"strconv"
 )
 
-// holeVersion is the first line of the record of a position that holds nothing.
+// holeVersion is the first line of the record of a position without an event.
 const holeVersion = "daybook-hole-v1"
 
-// AppendHole appends the record of a position that no event has, where the
-// opening of a volume says so:
+// AppendHole appends the record of a position without an event. The event that opens the next
+// volume names such positions. The record is
 //
 //	daybook-hole-v1
 //	<position>
 //
-// It keeps every later event at the leaf of its position.
+// With it, every later event has the leaf of its position.
 func AppendHole(dst []byte, position uint64) []byte {
 	dst = append(dst, holeVersion...)
 	dst = append(dst, '\n')
@@ -22,5 +22,5 @@ func AppendHole(dst []byte, position uint64) []byte {
 	return append(dst, '\n')
 }
 
-// HoleHash is the hash of the leaf of such a position.
+// HoleHash returns the leaf hash of a position without an event.
 func HoleHash(position uint64) Hash { return sha256.Sum256(AppendHole([]byte{0}, position)) }

@@ -11,17 +11,18 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Hash is the SHA-256 of a leaf or of a node of the tree.
+// Hash is the SHA-256 of a leaf or an inner node of the tree.
 type Hash = tlog.Hash
 
 // recordVersion is the first line of every record.
 const recordVersion = "daybook-event-v1"
 
-// MaxRecordBytes bounds a record, so that it fits an entry of a bundle.
+// MaxRecordBytes is the maximum length of a record in bytes. It is the limit of an entry in a C2SP
+// entry bundle.
 const MaxRecordBytes = 1<<16 - 1
 
-// delivery are the headers that describe how a message came and not what is
-// stored: servers add them to what they deliver, republish or copy.
+// delivery are the headers that servers add when they deliver, republish or copy a message. They
+// are not stored.
 var delivery = map[string]bool{
 	"Nats-Stream":        true,
 	"Nats-Subject":       true,
@@ -34,17 +35,17 @@ var delivery = map[string]bool{
 	"Nats-Stream-Source": true,
 }
 
-// Record is a message as a ledger holds it at a position.
+// Record is a stored message and its position in the ledger.
 type Record struct {
-	// Seq is the position.
+	// Seq is the position, from 1.
 	Seq     uint64
 	Subject string
 	Header  map[string][]string
 	Body    []byte
 }
 
-// AppendRecord appends the record of a stored message: the bytes whose RFC 6962
-// leaf hash stands for the event in the tree. They are
+// AppendRecord appends the record of a stored message to dst. The RFC 6962 leaf hash of the record
+// represents the event in the tree. The record is
 //
 //	daybook-event-v1
 //	<position>
@@ -53,8 +54,8 @@ type Record struct {
 //
 //	<SHA-256 of the payload in hex>
 //
-// each line ended by a newline. Headers that servers add on delivery are left
-// out. A message that no client could have stored so is an error.
+// Each line ends with a newline. Headers that servers add on delivery are left out. AppendRecord
+// returns an error for a message that no client could have stored.
 func AppendRecord(dst []byte, m Record) ([]byte, error) {
 	begin := len(dst)
 	dst = append(dst, recordVersion...)
@@ -83,14 +84,14 @@ func AppendRecord(dst []byte, m Record) ([]byte, error) {
 	return dst, nil
 }
 
-// header is a name and its values.
+// header is the name of a header and its values.
 type header struct {
 	name   string
 	values []string
 }
 
-// storedHeaders adds to list the headers that are stored, by name. There are
-// about ten, for every event: they are put in order as they come.
+// storedHeaders appends the stored headers to list, sorted by name. Insertion sort is the fastest
+// way: each event has about ten.
 func storedHeaders(list []header, m Record) []header {
 	for name, values := range m.Header {
 		if strings.HasPrefix(name, "Nats-") && delivery[name] {
@@ -106,7 +107,7 @@ func storedHeaders(list []header, m Record) []header {
 	return list
 }
 
-// appendHeader appends the lines of the headers that are stored.
+// appendHeader appends a line for each value of each stored header.
 func appendHeader(dst []byte, m Record) ([]byte, error) {
 	var room [16]header
 	for _, h := range storedHeaders(room[:0], m) {
@@ -126,7 +127,7 @@ func appendHeader(dst []byte, m Record) ([]byte, error) {
 	return dst, nil
 }
 
-// blank reports whether a text holds a blank or a line end.
+// blank reports whether a text contains a space, a tab or a line end.
 func blank(s string) bool {
 	for i := range len(s) {
 		switch s[i] {
@@ -137,7 +138,7 @@ func blank(s string) bool {
 	return false
 }
 
-// trim removes blanks and tabs at both ends.
+// trim removes spaces and tabs from both ends. Most values have none.
 func trim(value string) string {
 	if n := len(value); n == 0 || value[0] > ' ' && value[n-1] > ' ' {
 		return value // mostly there are none
@@ -145,14 +146,14 @@ func trim(value string) string {
 	return strings.Trim(value, " \t")
 }
 
-// LeafHash is the hash of an event's leaf: SHA-256 over a zero byte and the
-// record.
+// LeafHash returns the leaf hash of a record: SHA-256 over a zero byte and the record.
 func LeafHash(m Record) (Hash, error) {
 	h, _, err := HashLeaf(make([]byte, 0, 1<<10), m)
 	return h, err
 }
 
-// HashLeaf is LeafHash with a buffer to be used again.
+// HashLeaf is LeafHash with a buffer. It returns the buffer, which may have grown, for the next
+// call.
 func HashLeaf(buf []byte, m Record) (Hash, []byte, error) {
 	buf, err := AppendRecord(append(buf[:0], 0), m)
 	if err != nil {

@@ -10,15 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// A line of an export is a CloudEvent in structured mode, and all that its
-// record consists of: "sequence", "natssubject" and "natsheaders", the lines of
-// the headers as in the record. "data" comes last and is the payload byte for
-// byte; a payload that cannot be, because it is no JSON on one line, is
-// "data_base64". What is not data is written in one way only: a line that differs
-// in a blank is not the same line.
+// A line of an export is a CloudEvent in structured mode with the complete record: "sequence",
+// "natssubject" and "natsheaders", the header lines of the record. "data" is the last member and
+// holds the payload byte for byte. A payload that is not JSON on one line is "data_base64"
+// instead. Everything but the data has exactly one form: a line that differs in a space is
+// rejected.
 
-// attributes are the CloudEvents attributes of a line that repeat a header, in
-// order; "sequence" and the rest follow.
+// attributes are the CloudEvents attributes of a line that repeat a header, in order. "sequence"
+// and the rest follow.
 var attributes = []struct{ name, header string }{
 	{"specversion", "ce-specversion"},
 	{"id", "ce-id"},
@@ -36,7 +35,7 @@ const (
 	memberBase64 = `,"data_base64":`
 )
 
-// AppendLine appends the line of a stored message, without a line end.
+// AppendLine appends the line of a stored message to dst, without a line end.
 func AppendLine(dst []byte, m Record) ([]byte, error) {
 	var room [1 << 10]byte
 	header, err := appendHeader(room[:0], m)
@@ -67,7 +66,7 @@ func AppendLine(dst []byte, m Record) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// oneLineJSON reports whether a payload can stand in a line as it is.
+// oneLineJSON reports whether a payload can be "data" unchanged.
 func oneLineJSON(body []byte) bool {
 	return !bytes.ContainsAny(body, "\r\n") && utf8.Valid(body) && json.Valid(body)
 }
@@ -83,9 +82,8 @@ func appendMember(dst []byte, name, value string) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString writes a JSON string in ASCII, in one way: the short escapes
-// where there is one, \u and lowercase digits for everything else that is not
-// printable ASCII.
+// appendString appends a JSON string in ASCII. It has one form: short escapes where they exist,
+// and \u with lowercase digits for all other characters outside printable ASCII.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {
@@ -118,8 +116,8 @@ func appendUnit(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
-// ParseLine reads a line, without its end. One that is not written as AppendLine
-// writes it is an error.
+// ParseLine parses a line without its line end. It accepts only lines that AppendLine writes, but
+// for one exception: any data may be in base64.
 func ParseLine(line []byte) (Record, error) {
 	var m Record
 	head, body, err := splitLine(line)
@@ -155,14 +153,14 @@ func ParseLine(line []byte) (Record, error) {
 	return m, nil
 }
 
-// sameData allows a payload in base64 that could have stood there as it is.
+// sameData reports whether lines differ only in that one has in base64 what could be "data"
+// unchanged.
 func sameData(again, line, head []byte) bool {
 	return bytes.HasPrefix(again, head) && bytes.HasPrefix(line[len(head):], []byte(memberBase64)) && bytes.HasPrefix(again[len(head):], []byte(memberData))
 }
 
-// splitLine divides a line before its data, which it decodes. The data is the
-// last member; in front of it there are only strings, in which no quotation mark
-// stands by itself.
+// splitLine splits a line before its data, and decodes the data. The data is the last member, and
+// all members before it are strings, in which each quotation mark is escaped.
 func splitLine(line []byte) (head, body []byte, err error) {
 	if len(line) == 0 || line[0] != '{' || line[len(line)-1] != '}' {
 		return nil, nil, fmt.Errorf("%.40q is no JSON object", line)
@@ -189,7 +187,7 @@ func splitLine(line []byte) (head, body []byte, err error) {
 	return line[:i], body, nil
 }
 
-// AppendProof appends the line of a proof, without a line end.
+// AppendProof appends the line of a proof to dst, without a line end.
 func AppendProof(dst []byte, seq uint64, hashes []Hash) []byte {
 	dst = append(dst, `{"sequence":"`...)
 	dst = strconv.AppendUint(dst, seq, 10)
@@ -205,8 +203,7 @@ func AppendProof(dst []byte, seq uint64, hashes []Hash) []byte {
 	return append(dst, "]}"...)
 }
 
-// ParseProof reads the line of a proof, which must be written as AppendProof
-// writes it.
+// ParseProof parses the line of a proof. It accepts only lines that AppendProof writes.
 func ParseProof(line []byte) (seq uint64, hashes []Hash, err error) {
 	var p struct {
 		Sequence string   `json:"sequence"`

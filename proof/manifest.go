@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// exportFormat is the version of exports.
+// exportFormat is the version of the export format.
 const exportFormat = "daybook-export-v1"
 
-// Names of the files of an export.
+// Names in the directory of an export.
 const (
 	ManifestFile   = "manifest.json"
 	UnfinishedFile = "manifest.partial"
@@ -22,29 +22,29 @@ const (
 	BlobsDir       = "blobs"
 )
 
-// ExportSelection says which events an export has; what is empty does not limit.
+// ExportSelection selects the events of an export. Empty fields select all.
 type ExportSelection struct {
-	// From and To are positions, both included; To 0 is the checkpoint's size.
+	// From and To are positions, both included. To 0 is the size of the checkpoint.
 	From, To uint64
-	// Since and Until bound the time that an event gives itself, both included.
+	// Since and Until limit the time in the events, both included.
 	Since, Until time.Time
 	// Tenant, Execution and Session are as in events.Selection.
 	Tenant, Execution, Session string
 }
 
-// IsUnfiltered reports whether every event of a range is selected.
+// IsUnfiltered reports whether every event of the range is selected.
 func (s ExportSelection) IsUnfiltered() bool {
 	return s.Tenant == "" && s.Execution == "" && s.Session == "" && s.Since.IsZero() && s.Until.IsZero()
 }
 
-// IsComplete reports whether the selection is all that a checkpoint covers: then
-// the tree can be computed, and no proofs are needed.
+// IsComplete reports whether the selection is everything that a checkpoint of the given size
+// covers. The tree can then be computed from the events, and no proofs are needed.
 func (s ExportSelection) IsComplete(size uint64) bool {
 	return s.IsUnfiltered() && s.From == 1 && s.To == size
 }
 
-// SkipRemoved begins a selection that does not say where with the first event that is
-// left, when the volumes up to a position were removed.
+// SkipRemoved starts a selection without a first position after the removed volumes, which end at
+// the position removed. It returns an error if the selection starts before.
 func (s ExportSelection) SkipRemoved(removed uint64) (ExportSelection, error) {
 	switch {
 	case removed == 0 || s.From > removed:
@@ -56,7 +56,7 @@ func (s ExportSelection) SkipRemoved(removed uint64) (ExportSelection, error) {
 	return s, nil
 }
 
-// Resolve fills in what the checkpoint says, and checks the range.
+// Resolve sets the positions that are 0, and checks the range against the size of the checkpoint.
 func (s ExportSelection) Resolve(size uint64) (ExportSelection, error) {
 	s.From = max(s.From, 1)
 	if s.To == 0 {
@@ -76,7 +76,7 @@ func (s ExportSelection) Resolve(size uint64) (ExportSelection, error) {
 	return s, nil
 }
 
-// Manifest describes an export. Its file is written in one way only.
+// Manifest is the table of contents of an export. Its file has exactly one form.
 type Manifest struct {
 	Origin    string
 	VKeys     []string
@@ -88,14 +88,15 @@ type Manifest struct {
 	Files     []ExportFile
 }
 
-// ExportFile is a file of an export.
+// ExportFile is an entry of a manifest: a file of the export.
 type ExportFile struct {
 	Name   string `json:"name"`
 	Bytes  uint64 `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// Encode writes the manifest: one line, in ASCII, members in this order.
+// Encode returns the content of the manifest file: one line of ASCII, with the members in this
+// order.
 func (m Manifest) Encode() []byte {
 	b := append([]byte(`{"format":`), `"`+exportFormat+`"`...)
 	text := func(name, value string) {
@@ -143,11 +144,11 @@ func (m Manifest) Encode() []byte {
 	return append(b, "]}\n"...)
 }
 
-// boundFormat is how a manifest writes a time: RFC 3339 in UTC with milliseconds, as
-// events do.
+// boundFormat is the format of times in a manifest: RFC 3339 in UTC with milliseconds, as in
+// events.
 const boundFormat = "2006-01-02T15:04:05.000Z"
 
-// FormatBound writes a bound of a selection, empty for none.
+// FormatBound returns a time bound as a manifest writes it, empty for none.
 func FormatBound(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -162,7 +163,7 @@ func parseBound(s string) (time.Time, error) {
 	return time.Parse(time.RFC3339, s)
 }
 
-// ParseManifest reads a manifest, which must be written as Encode writes it.
+// ParseManifest parses a manifest. It accepts only what Encode returns.
 func ParseManifest(raw []byte) (m Manifest, err error) {
 	var p struct {
 		Format    string       `json:"format"`

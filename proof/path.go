@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// TileHeight is the height of a tile; TileWidth how many hashes a full one has.
+// TileHeight is the height of a tile. TileWidth is the number of hashes in a full tile.
 const (
 	TileHeight = 8
 	TileWidth  = 1 << TileHeight
 )
 
-// Tile names a tile of the tree: the hashes of Width subtrees of 256^Level
-// events each, from subtree 256*Index on. Entries are bundles of records instead.
+// Tile identifies a tile of the tree: Width hashes, from number 256*Index on, of the subtrees that
+// cover 256^Level leaves each. With Entries set it identifies an entry bundle: records instead of
+// hashes.
 type Tile struct {
 	Level   int
 	Entries bool
@@ -21,10 +22,10 @@ type Tile struct {
 	Width   int
 }
 
-// maxLevel is above any level that 2^63 events need.
+// maxLevel exceeds every level that 2^63 leaves need.
 const maxLevel = 63
 
-// Path is the tile's path as in C2SP tlog-tiles, such as
+// Path returns the path of the tile as specified by C2SP tlog-tiles, such as
 // "tile/0/x001/x234/067.p/8".
 func (t Tile) Path() string {
 	var b strings.Builder
@@ -46,8 +47,8 @@ func (t Tile) Path() string {
 	return b.String()
 }
 
-// ParseTilePath reads the path of a tile or of an entry bundle. Each has one
-// path.
+// ParseTilePath parses the path of a tile or of an entry bundle. It accepts only paths that Path
+// returns.
 func ParseTilePath(path string) (Tile, error) {
 	bad := fmt.Errorf("%q is not the path of a tile; one is tile/0/x001/234 or tile/entries/000.p/7", path)
 	rest, ok := strings.CutPrefix(path, "tile/")

@@ -6,27 +6,26 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// ErrHashing is wrapped by errors about a proof for which the tree is not computed far
-// enough yet, which takes some seconds after a start.
+// ErrHashing is wrapped by errors about a proof if the tree does not reach that far yet. A server
+// computes the tree for some seconds after a start.
 var ErrHashing = errors.New("the tree of hashes is being computed after a start; try again in a second")
 
-// ErrBeyond is wrapped by errors about a position or size that no checkpoint
-// covers.
+// ErrBeyond is wrapped by errors about a position or size that no checkpoint covers.
 var ErrBeyond = errors.New("no checkpoint covers it yet")
 
-// Prover makes proofs under one checkpoint.
+// Prover creates proofs under one checkpoint.
 type Prover interface {
-	// Root is the hash of the tree when it had some size, at most the checkpoint's.
+	// Root returns the tree hash at a size, which MUST NOT exceed that of the checkpoint.
 	Root(size uint64) (Hash, error)
-	// Inclusion proves that the event at a position is in the tree of some size, at
-	// most the checkpoint's.
+	// Inclusion proves that the event at position seq is in the tree of the given size, which MUST
+	// NOT exceed that of the checkpoint.
 	Inclusion(seq, size uint64) (Inclusion, error)
-	// Consistency proves that the tree of size from is the beginning of that of size
-	// to, at most the checkpoint's.
+	// Consistency proves that the tree of size to extends the tree of size from. Neither may
+	// exceed the size of the checkpoint.
 	Consistency(from, to uint64) (Consistency, error)
 }
 
-// Inclusion proves that an event is in the tree of some size.
+// Inclusion is a proof that the event at position Seq is in the tree of size Size.
 type Inclusion struct {
 	Seq, Size  uint64
 	Leaf, Root Hash
@@ -34,20 +33,20 @@ type Inclusion struct {
 	Hashes []Hash
 }
 
-// Check verifies the proof against a root that is trusted and a leaf.
+// Check verifies the proof. The caller MUST have verified Root, and have computed Leaf from the
+// event.
 func (p Inclusion) Check() error {
 	return tlog.CheckRecord(p.Hashes, int64(p.Size), p.Root, int64(p.Seq)-1, p.Leaf)
 }
 
-// Consistency proves that the tree of size From is the beginning of that of size
-// To.
+// Consistency is a proof that the tree of size To extends the tree of size From.
 type Consistency struct {
 	From, To         uint64
 	FromRoot, ToRoot Hash
 	Hashes           []Hash
 }
 
-// Check verifies the proof against the two roots.
+// Check verifies the proof. The caller MUST have verified ToRoot or FromRoot.
 func (p Consistency) Check() error {
 	if p.From == p.To {
 		if p.FromRoot != p.ToRoot || len(p.Hashes) != 0 {

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Tiles keep what a tree has written.
+// Tiles stores the full tiles of a tree.
 type Tiles interface {
-	// Put stores a full tile. The hashes are valid until it returns.
+	// Put stores a full tile. The hashes are valid until Put returns.
 	Put(t Tile, hashes []Hash) error
-	// Get returns the first hashes of a full tile, 32 bytes each.
+	// Get returns the first width hashes of a full tile, 32 bytes each.
 	Get(t Tile, width int) ([]byte, error)
 }
 
-// Tree is a Merkle tree that only grows. Full tiles are kept elsewhere; the
-// hashes at its right edge are in memory. It is not safe for concurrent use.
+// Tree is an append-only Merkle tree. Tiles stores its full tiles; the hashes at its right edge
+// are in memory. It is not safe for concurrent use.
 type Tree struct {
 	kept Tiles // the tiles that are full
 	size uint64
@@ -29,9 +29,8 @@ type Tree struct {
 // NewTree returns an empty tree that stores its full tiles in kept.
 func NewTree(kept Tiles) *Tree { return &Tree{kept: kept} }
 
-// LoadTree returns a tree of some size, the full tiles of which are in kept. It calls
-// read for each tile that is not full; read returns the hashes of that tile, 32 bytes
-// each.
+// LoadTree returns a tree of the given size whose full tiles are in kept. It calls read for each
+// tile that is not full. read MUST return the hashes of that tile, 32 bytes each.
 func LoadTree(kept Tiles, size uint64, read func(t Tile) ([]byte, error)) (*Tree, error) {
 	t := &Tree{kept: kept, size: size}
 	for level := 0; size>>(TileHeight*level) > 0; level++ {
@@ -56,11 +55,11 @@ func LoadTree(kept Tiles, size uint64, read func(t Tile) ([]byte, error)) (*Tree
 	return t, nil
 }
 
-// Size is the number of leaves.
+// Size returns the number of leaves.
 func (t *Tree) Size() uint64 { return t.size }
 
-// PartialTiles yields the tiles that are not full and their hashes, which are valid
-// until the tree grows.
+// PartialTiles yields each tile that is not full, with its hashes. The hashes are valid until the
+// tree grows.
 func (t *Tree) PartialTiles() iter.Seq2[Tile, []Hash] {
 	return func(yield func(Tile, []Hash) bool) {
 		for level, hashes := range t.edge {
@@ -72,8 +71,8 @@ func (t *Tree) PartialTiles() iter.Seq2[Tile, []Hash] {
 	}
 }
 
-// PartialLeaves returns the leaves behind the last full tile of leaves. They are valid
-// until the tree grows.
+// PartialLeaves returns the leaves after the last full tile of leaves. They are valid until the
+// tree grows.
 func (t *Tree) PartialLeaves() []Hash {
 	if len(t.edge) == 0 {
 		return nil
@@ -81,11 +80,11 @@ func (t *Tree) PartialLeaves() []Hash {
 	return t.edge[0]
 }
 
-// Add appends a leaf. Full tiles are written before: when one cannot be, the tree
-// stays as it was.
+// Add appends a leaf. It stores full tiles first: if that fails, the tree is unchanged and Add can
+// be called again.
 func (t *Tree) Add(leaf Hash) error { return t.addAt(0, leaf) }
 
-// addAt appends the hash of a full subtree at a tile level: 0 is that of leaves.
+// addAt appends the hash of a full subtree at a tile level. Level 0 is that of leaves.
 func (t *Tree) addAt(from int, hash Hash) error {
 	level := from
 	for ; level < len(t.edge) && len(t.edge[level]) == TileWidth-1; level++ {
@@ -108,10 +107,10 @@ func (t *Tree) addAt(from int, hash Hash) error {
 	return nil
 }
 
-// Root is the tree hash.
+// Root returns the tree hash.
 func (t *Tree) Root() Hash {
-	// The tree is the perfect subtrees that the binary digits of its size name,
-	// joined from the right.
+	// The tree consists of one perfect subtree for each binary digit of its size. They are joined
+	// from the right.
 	var root Hash
 	empty := true
 	for _, hashes := range t.edge {
@@ -132,7 +131,8 @@ func (t *Tree) Root() Hash {
 	return root
 }
 
-// HashSubtrees is the hash over a power of two of subtree hashes.
+// HashSubtrees returns the hash over the hashes of subtrees of equal size. Their number MUST be a
+// power of two.
 func HashSubtrees(hashes []Hash) Hash {
 	if len(hashes) == 1 {
 		return hashes[0]
@@ -149,8 +149,8 @@ func HashSubtrees(hashes []Hash) Hash {
 	return half[0]
 }
 
-// Read returns the hashes of a tile that the tree has, perhaps as the beginning
-// of a wider one.
+// Read returns the hashes of a tile, 32 bytes each. The tile may be the beginning of a wider one.
+// The error for a tile that the tree does not have is fs.ErrNotExist.
 func (t *Tree) Read(tile Tile) ([]byte, error) {
 	has := t.size >> (TileHeight * tile.Level) // complete subtrees at this level
 	begin := tile.Index << TileHeight
@@ -165,7 +165,7 @@ func (t *Tree) Read(tile Tile) ([]byte, error) {
 	return t.kept.Get(full, tile.Width)
 }
 
-// RootAt is the hash of the tree when it had some size.
+// RootAt returns the tree hash at an earlier size.
 func (t *Tree) RootAt(size uint64) (Hash, error) {
 	switch {
 	case size > t.size:
@@ -176,7 +176,7 @@ func (t *Tree) RootAt(size uint64) (Hash, error) {
 	return tlog.TreeHash(int64(size), t)
 }
 
-// ReadHashes implements tlog.HashReader over what the tree has, unconfirmed.
+// ReadHashes implements tlog.HashReader. It does not verify the tiles that it reads.
 func (t *Tree) ReadHashes(indexes []int64) ([]Hash, error) {
 	hashes := make([]Hash, len(indexes))
 	read := map[tlog.Tile][]byte{}
@@ -198,8 +198,7 @@ func (t *Tree) ReadHashes(indexes []int64) ([]Hash, error) {
 	return hashes, nil
 }
 
-// AddTile appends the leaves of a full tile, of which only the hash over all of
-// them is known.
+// AddTile appends the leaves of a full tile of which only the hash over all of them is known.
 func (t *Tree) AddTile(hash Hash) error {
 	if t.size%TileWidth != 0 {
 		return fmt.Errorf("a tile cannot begin at leaf %d", t.size)
@@ -210,7 +209,7 @@ func (t *Tree) AddTile(hash Hash) error {
 	return t.addAt(1, hash)
 }
 
-// EncodeTile is how a tile is written: its hashes, one after the other.
+// EncodeTile returns the content of a tile: its hashes in order.
 func EncodeTile(hashes []Hash) []byte {
 	raw := make([]byte, 0, len(hashes)*tlog.HashSize)
 	for i := range hashes {

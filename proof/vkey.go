@@ -8,11 +8,11 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// ErrBadKey is returned for a text that is given as a verification key and is
-// none, for example because a character of it is mistyped.
+// ErrBadKey is returned for a text that is not a verification key, for example after a typing
+// mistake.
 var ErrBadKey = errors.New("not a verification key")
 
-// CheckVKeys checks the form of verification keys, and the sum that each carries.
+// CheckVKeys returns an error unless every key is well-formed and has the right checksum.
 func CheckVKeys(keys []string) error {
 	for _, key := range keys {
 		if _, err := note.NewVerifier(strings.TrimSpace(key)); err != nil {
@@ -22,8 +22,8 @@ func CheckVKeys(keys []string) error {
 	return nil
 }
 
-// VKeyName is the name in a verification key, which is the origin of the checkpoints that
-// it verifies.
+// VKeyName returns the name in a verification key. It is the origin of the checkpoints that the
+// key verifies.
 func VKeyName(key string) (string, error) {
 	v, err := note.NewVerifier(key)
 	if err != nil {

@@ -7,13 +7,14 @@ import (
 	"daybook/proof"
 )
 
-// IsCheckpoint reports whether a message is a checkpoint of the ledger.
+// IsCheckpoint reports whether a message is a checkpoint event, by its type header.
 func IsCheckpoint(m events.Stored) bool {
 	return HasType(m, events.TypeLedgerCheckpointed)
 }
 
-// CheckpointIn reads the checkpoint that an event records. Its Note is nil where the
-// sealing of a volume has none.
+// CheckpointIn returns the checkpoint in an event that HoldsCheckpoint accepts. Its Note is nil if
+// a volume was sealed without proofs. It does not verify the signature. The error is
+// events.ErrDamaged if event and note differ.
 func CheckpointIn(m events.Stored) (proof.Checkpoint, error) {
 	e, err := events.Decode(m.Seq, m.Message())
 	if err != nil {
@@ -41,12 +42,12 @@ func CheckpointIn(m events.Stored) (proof.Checkpoint, error) {
 	return c, nil
 }
 
-// HoldsCheckpoint reports whether a message may hold a checkpoint of the ledger.
+// HoldsCheckpoint reports whether the event of a message may contain a checkpoint of the ledger.
 func HoldsCheckpoint(m events.Stored) bool {
 	return IsCheckpoint(m) || HasType(m, events.TypeLedgerVolumeSealed)
 }
 
-// HasType reports whether a message says that it is an event of some type.
+// HasType reports whether a message has the given event type, by its type header.
 func HasType(m events.Stored, t events.Type) bool {
 	v := m.Header["ce-type"]
 	return len(v) == 1 && v[0] == string(t)

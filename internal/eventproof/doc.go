@@ -1,3 +1,10 @@
-// Package eventproof reads from events what they say about the tree of the ledger: their
-// records, the checkpoints they hold, and the positions they name as lost.
+// Package eventproof reads from events what they state about the tree of the ledger: their
+// records, checkpoints and lost positions. The log of a running ledger (internal/translog) and
+// verification (audit) share it, so that neither imports the other and proof knows no events.
+//
+// Files, in reading order:
+//
+//	record.go      events as records of package proof, and back
+//	checkpoint.go  the checkpoint that an event holds
+//	gap.go         the leaves of positions without an event
 package eventproof

@@ -8,8 +8,9 @@ import (
 	"daybook/proof"
 )
 
-// AddLost appends the leaves of positions that are on record as lost, up to one,
-// and calls passed after each that it appended.
+// AddLost appends the leaves of lost positions up to the position to. passed may be nil; it
+// is called after each leaf or full tile. The error is events.ErrDamaged for a position that is
+// not lost.
 func AddLost(t *proof.Tree, lost events.Lost, to uint64, passed func()) error {
 	for t.Size() < to {
 		r, in := lost.At(t.Size() + 1)
@@ -38,8 +39,8 @@ func AddLost(t *proof.Tree, lost events.Lost, to uint64, passed func()) error {
 	return nil
 }
 
-// IsIncomparable reports whether the tree hash of a size cannot be computed any
-// more, because leaves of events that are lost are not known, or not one by one.
+// IsIncomparable reports whether the tree hash of a size cannot be computed because leaves of lost
+// events are unknown, or known only as the hash of a full tile.
 func IsIncomparable(lost events.Lost, size uint64) bool {
 	return slices.ContainsFunc(lost, func(r events.LostRange) bool {
 		if len(r.Hashes) == 0 {
@@ -49,9 +50,9 @@ func IsIncomparable(lost events.Lost, size uint64) bool {
 	})
 }
 
-// AddHoleLeaves adds the leaves of the positions between the end of a tree and a
-// message that follows with a gap. Unless the message is the opening of a volume
-// that names exactly those as lost, the gap is damage.
+// AddHoleLeaves appends the leaves of the positions between the end of a tree and the message m. m
+// MUST be the event that opens a volume and names exactly these positions as lost; otherwise the
+// error is events.ErrDamaged.
 func AddHoleLeaves(t *proof.Tree, m events.Stored) error {
 	before := t.Size()
 	gap := fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, before, m.Seq)

@@ -10,10 +10,10 @@ import (
 	"daybook/proof"
 )
 
-// The file "checkpoints" holds every checkpoint, oldest first, each followed by
-// an empty line. It says again what the stream says, in a place of its own.
+// The file "checkpoints" contains every checkpoint, oldest first, each followed by an empty line.
+// It repeats what the stream contains, in a place of its own.
 
-// keepCheckpoint appends a signed note.
+// keepCheckpoint appends a signed note to the file.
 func keepCheckpoint(dir string, signed []byte) error {
 	f, err := os.OpenFile(filepath.Join(dir, fileCheckpoints), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -24,7 +24,7 @@ func keepCheckpoint(dir string, signed []byte) error {
 	if err != nil {
 		return err
 	}
-	// A process killed while it wrote may have left half a note.
+	// A process that was killed during a write may have left half a note.
 	var tail [2]byte
 	if end > 0 {
 		if _, err := f.ReadAt(tail[:], max(0, end-2)); err != nil && !errors.Is(err, io.EOF) {
@@ -38,8 +38,8 @@ func keepCheckpoint(dir string, signed []byte) error {
 	return err
 }
 
-// lastCheckpoint is the last of the kept checkpoints that one of the keys
-// signed; its Note is nil when there is none.
+// lastCheckpoint returns the last stored checkpoint that one of the keys signed. Its Note is nil
+// if there is none.
 func lastCheckpoint(dir string, vkeys []string) (proof.Checkpoint, error) {
 	f, err := os.Open(filepath.Join(dir, fileCheckpoints))
 	if errors.Is(err, os.ErrNotExist) {
@@ -66,8 +66,8 @@ func lastCheckpoint(dir string, vkeys []string) (proof.Checkpoint, error) {
 	return last, nil
 }
 
-// keptCheckpoints reads all kept checkpoints, unchecked. A note cut short by a
-// crash is left out.
+// keptCheckpoints returns all stored checkpoints, unverified. It skips a note cut short by a
+// crash.
 func keptCheckpoints(dir string) ([]proof.Checkpoint, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, fileCheckpoints))
 	if errors.Is(err, os.ErrNotExist) {
@@ -85,8 +85,7 @@ func keptCheckpoints(dir string) ([]proof.Checkpoint, error) {
 	return list, nil
 }
 
-// splitNotes finds the notes in a file of them: a text, an empty line, lines of
-// signatures.
+// splitNotes splits the file into notes. A note is a text, an empty line and lines of signatures.
 func splitNotes(raw []byte) [][]byte {
 	var notes [][]byte
 	var text []byte
@@ -105,8 +104,7 @@ func splitNotes(raw []byte) [][]byte {
 	return notes
 }
 
-// Newest is the newest checkpoint that is kept in a directory and signed by one of
-// its keys.
+// Newest returns the newest checkpoint in an audit directory that one of its keys signed.
 func Newest(dir string) (proof.Checkpoint, bool) {
 	keys, err := VKeys(dir)
 	if err != nil {

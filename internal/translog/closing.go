@@ -8,9 +8,9 @@ import (
 	"daybook/proof"
 )
 
-// Closing signs what the ledger holds up to a position, the last one of a volume
-// that is being sealed: nothing is appended but the event that carries what it
-// returns. It waits for the position to be hashed, until ctx is done.
+// Closing signs the checkpoint up to last, the last position of a volume that is being sealed but
+// for the event that will contain the result. It waits for the position to be hashed, until ctx is
+// done.
 func (l *Log) Closing(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 	for {
 		l.mu.Lock()
@@ -47,8 +47,7 @@ func (l *Log) close(last uint64) (*events.ClosingCheckpoint, error) {
 	return &events.ClosingCheckpoint{Origin: c.Origin, Size: c.Size, RootHash: proof.EncodeHash(c.Root), Note: string(c.Note)}, nil
 }
 
-// keep makes a checkpoint that is signed, and on record or about to be, the
-// newest.
+// keep stores a signed checkpoint and makes it the newest. It is recorded, or about to be.
 func (l *Log) keep(c proof.Checkpoint) error {
 	l.keeping.Lock()
 	err := keepCheckpoint(l.opts.Dir, c.Note)

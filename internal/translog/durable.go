@@ -11,11 +11,11 @@ import (
 	"daybook/proof"
 )
 
-// The file "durable" says up to which size the tree's files are on disk, and
-// what hash they had then. Whatever came later is computed again.
+// The file "durable" contains the size of the tree whose files are on disk, and its tree hash.
+// Everything later is computed again.
 const durableVersion = "daybook-tree-v1"
 
-// durableTree is what that file says; real is Log.real.
+// durableTree is the content of that file. real is Log.real.
 type durableTree struct {
 	size, real uint64
 	root       proof.Hash
@@ -50,7 +50,7 @@ func writeDurable(dir string, d durableTree, sync bool) error {
 	return replaceFile(filepath.Join(dir, fileDurable), []byte(text), 0o644, sync)
 }
 
-// makeDurable brings the tree's files to disk, then the note that they are.
+// makeDurable syncs the files of the tree to disk, then writes the file "durable".
 func (l *Log) makeDurable() error {
 	l.mu.Lock()
 	size, real, root := l.tree.Size(), l.real, l.tree.Root()

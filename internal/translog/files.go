@@ -9,8 +9,8 @@ import (
 	"daybook/internal/durable"
 )
 
-// replaceFile writes a file beside and renames it, so that a reader finds the
-// old one or the new one. With sync it returns once that is on disk.
+// replaceFile replaces a file by rename, so that a reader finds the old or the new content. It
+// creates the directory if necessary. With sync set, the new content is durable on return.
 func replaceFile(path string, content []byte, mode os.FileMode, sync bool) error {
 	write := durable.WriteFileUnsynced
 	if sync {

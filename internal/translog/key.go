@@ -19,7 +19,7 @@ import (
 	"daybook/events"
 )
 
-// Names of the files beside the tiles.
+// Names in the audit directory, beside the tiles.
 const (
 	fileIdentity    = "ledger.json"
 	fileKey         = "key"
@@ -28,24 +28,23 @@ const (
 	fileDurable     = "durable"
 )
 
-// identity is what a ledger is known by, for ever.
+// identity is the permanent identity of a ledger.
 type identity struct {
 	ID     string `json:"id"`
 	Origin string `json:"origin"`
 }
 
-// keys are what checkpoints are signed with, and what they are known by.
+// keys are the identity and the keys of a ledger.
 type keys struct {
 	identity
 	signer note.Signer
-	// vkey is the verification key that belongs to signer; known are those of
-	// earlier ones too.
+	// vkey is the verification key of signer. known also contains earlier ones.
 	vkey  string
 	known []string
 }
 
-// openKeys reads the ledger's identity and key, or makes them. An existing key
-// of another name is an error: it would sign for another ledger.
+// openKeys reads the identity and the key of the ledger, or creates them. A key with another name
+// is an error: it would sign for another ledger.
 func openKeys(dir, keyFile string) (k keys, err error) {
 	raw, err := os.ReadFile(filepath.Join(dir, fileIdentity))
 	switch {
@@ -78,7 +77,7 @@ func openKeys(dir, keyFile string) (k keys, err error) {
 	return k, err
 }
 
-// use takes the key in a file, which is made if it is missing.
+// use reads the key in a file, or creates it.
 func (k *keys) use(keyFile string) error {
 	skey, err := readKey(keyFile)
 	if errors.Is(err, os.ErrNotExist) {
@@ -99,7 +98,7 @@ func (k *keys) use(keyFile string) error {
 	return nil
 }
 
-// readKey reads a key that nobody else may.
+// readKey reads a signing key. The file MUST NOT be accessible to other users.
 func readKey(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -123,8 +122,8 @@ func makeKey(path, name string) (skey string, err error) {
 	return skey, nil
 }
 
-// keepVKey lists every verification key that the ledger ever had, the newest
-// last, so that old checkpoints can still be checked.
+// keepVKey adds a verification key to the file of all that the ledger ever had, the newest last.
+// Old checkpoints can still be verified with it.
 func keepVKey(dir, vkey string) ([]string, error) {
 	known, err := VKeys(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -141,7 +140,7 @@ func keepVKey(dir, vkey string) ([]string, error) {
 	return known, nil
 }
 
-// VKeys reads the verification keys that a ledger left in its directory.
+// VKeys reads the verification keys in an audit directory, the newest last.
 func VKeys(dir string) ([]string, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, fileVKey))
 	if err != nil {
@@ -156,7 +155,7 @@ func VKeys(dir string) ([]string, error) {
 	return list, nil
 }
 
-// KeyFileError is returned by Open when the file of Options.KeyFile cannot be used.
+// KeyFileError is returned by Open if the file in Options.KeyFile cannot be used.
 type KeyFileError struct{ err error }
 
 // Error returns the message of the error.
@@ -165,8 +164,8 @@ func (e *KeyFileError) Error() string { return e.err.Error() }
 // Unwrap returns the error.
 func (e *KeyFileError) Unwrap() error { return e.err }
 
-// OriginOf is the name that a Log over a directory would sign under, empty where it
-// would make up a new one. Nothing is made.
+// OriginOf returns the name under which a Log over a directory would sign. It returns an empty
+// name if Open would create one. It creates nothing.
 func OriginOf(dir, keyFile string) (string, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, fileIdentity))
 	switch {
@@ -193,7 +192,7 @@ func OriginOf(dir, keyFile string) (string, error) {
 	return signer.Name(), nil
 }
 
-// vkeyOf is the verification key that belongs to a signing key.
+// vkeyOf returns the verification key of a signing key.
 func vkeyOf(skey string) (string, error) {
 	parts := strings.SplitN(skey, "+", 5) // PRIVATE+KEY+name+hash+key
 	if len(parts) != 5 {

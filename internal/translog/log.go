@@ -16,61 +16,61 @@ import (
 	"daybook/proof"
 )
 
-// Feed delivers the ledger in order, as it is stored.
+// Feed delivers the stored messages of the ledger in order.
 type Feed interface {
-	// FollowRaw calls fn with every message after a position, in batches as they
-	// are at hand, until ctx is done or fn fails. last is the newest position
-	// known.
+	// FollowRaw calls fn with every message after a position, in batches, until ctx is done or fn
+	// fails. last is the newest known position.
 	FollowRaw(ctx context.Context, after uint64, fn func(batch []events.Stored, last uint64) error) error
 }
 
-// Ledger is what checkpoints are written to.
+// Ledger receives the checkpoints.
 type Ledger interface {
-	// Append stores an event; a negative after expects nothing.
+	// Append stores an event and returns its position. With a negative after it expects no earlier
+	// position.
 	Append(ctx context.Context, e events.Event, after int64) (uint64, error)
-	// LastSeq is the position of the last event.
+	// LastSeq returns the position of the last event.
 	LastSeq(ctx context.Context) (uint64, error)
 }
 
-// Options set up a Log. Dir is required.
+// Options configure a Log. Dir is required.
 type Options struct {
-	// Dir holds tiles, checkpoints and, without KeyFile, the signing key. It must
-	// not be inside the directory of the stream.
+	// Dir is the audit directory. It contains tiles, checkpoints and, without KeyFile, the signing
+	// key. It MUST NOT be inside the directory of the stream.
 	Dir string
-	// KeyFile holds the signing key; it is made if it does not exist.
+	// KeyFile is the file of the signing key. Open creates it if it does not exist. Default: the
+	// file "key" in Dir.
 	KeyFile string
-	// Every is the least time between two checkpoints that nobody asked for;
-	// default 1 s.
+	// Every is the minimum time between two checkpoints that no caller waits for. Default: 1 s.
 	Every time.Duration
-	// WitnessURL is sent every checkpoint, by POST; empty sends none.
+	// WitnessURL receives every checkpoint by POST. Empty disables the witness.
 	WitnessURL string
-	// Lost, if set, tells which positions are on record as lost; any other that is
-	// missing is damage.
+	// Lost, if set, returns the positions that events name as lost. Any other missing position is
+	// damage.
 	Lost func() events.Lost
-	// Removed, if set, tells up to where volumes were removed: of their events there
-	// are hashes only.
+	// Removed, if set, returns the end of the removed volumes. Of their events only the hashes are
+	// left.
 	Removed func() events.Removal
-	// Kept, if set, is called after a checkpoint was written beside the ledger.
+	// Kept, if set, is called after a checkpoint was written to its file in Dir.
 	Kept func()
-	// NoSync does not wait for the disk. Only for tests.
+	// NoSync skips all waiting for the disk. Only for tests.
 	NoSync bool
-	// Logger gets what nobody is told otherwise; default slog.Default.
+	// Logger receives errors that no caller can receive. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// durableEvery is how many events may have to be hashed again after a crash.
+// durableEvery is the maximum number of events that are hashed again after a crash.
 const durableEvery = 1 << 16
 
-// Log is the tree over a ledger that grows, and its checkpoints. It is safe for
-// concurrent use; one Run makes it follow.
+// Log is the Merkle tree of a growing ledger, with its checkpoints. It is safe for concurrent use.
+// The caller MUST call Run once to make it follow the ledger.
 type Log struct {
 	opts    Options
 	keys    keys
 	log     *slog.Logger
 	witness *witness // nil without one
 	poke    chan struct{}
-	// exhaustedPause is how long Run waits before it continues after the machine was
-	// out of something.
+	// exhaustedPause is the time that Run waits before it continues after the machine ran out of a
+	// resource.
 	exhaustedPause time.Duration
 
 	keeping sync.Mutex // of the file of checkpoints
@@ -78,26 +78,26 @@ type Log struct {
 	mu   sync.Mutex
 	tree *proof.Tree
 	file *tileFiles
-	// confirm are the leaves on file behind the last full tile: the first ones
-	// that are read must be equal.
+	// confirm are the stored leaves after the last full tile. The first leaves that are read must
+	// be equal.
 	confirm []proof.Hash
-	// durable is the size that is safe on disk, target the end of the ledger when
-	// Run began, real the position of the last event that is no checkpoint, latest
-	// the newest checkpoint of our own.
+	// durable is the size that is on disk, target the end of the ledger when Run started, real the
+	// position of the last event that is no checkpoint, and latest the newest checkpoint of this
+	// ledger.
 	durable, target, real uint64
 	latest                proof.Checkpoint
 	wanted                uint64 // the server waits for a checkpoint of this size
 	asked                 uint64 // a client waits for a checkpoint of this size
 	started               bool
-	final                 bool              // Seal waits: what fails is tried again at once
+	final                 bool              // Seal waits: retry failures at once
 	failing               error             // why the last checkpoint could not be recorded
-	unkept                *proof.Checkpoint // recorded, but not written to its file yet
+	unkept                *proof.Checkpoint // recorded, not written to its file yet
 	damage                error
 	changed               chan struct{} // closed and replaced when any of these changed
 }
 
-// Open reads what is kept in opts.Dir, and makes the ledger's identity and key
-// if there are none. What cannot be confirmed is computed again by Run.
+// Open reads the audit directory. It creates the directory, the ledger identity and the signing
+// key if they do not exist. Run computes again what cannot be confirmed.
 func Open(opts Options) (*Log, error) {
 	opts.Every = cmp.Or(opts.Every, time.Second)
 	if opts.Logger == nil {
@@ -121,7 +121,7 @@ func Open(opts Options) (*Log, error) {
 	return l, nil
 }
 
-// load takes up the tree where it was last safe on disk, or begins anew.
+// load continues with the tree that was last on disk, or starts from scratch.
 func (l *Log) load() {
 	d, err := readDurable(l.opts.Dir)
 	if err == nil {
@@ -142,22 +142,21 @@ func (l *Log) load() {
 	l.confirm = l.tree.PartialLeaves()
 }
 
-// Origin is the name that checkpoints are signed under.
+// Origin returns the name under which checkpoints are signed.
 func (l *Log) Origin() string { return l.keys.Origin }
 
-// VKey is the key that checkpoints of this ledger are verified with.
+// VKey returns the current verification key of the ledger.
 func (l *Log) VKey() string { return l.keys.vkey }
 
-// VKeys are that key and, before it, any earlier ones.
+// VKeys returns all verification keys of the ledger, the current one last.
 func (l *Log) VKeys() []string { return l.keys.known }
 
 // exhaustedPause is the default of Log.exhaustedPause.
 const exhaustedPause = time.Second
 
-// Run hashes what feed delivers and writes checkpoints to ledger, until ctx is
-// done or the feed fails. Damage ends it with events.ErrDamaged: it is also told
-// by Damage, and nothing is signed any more. While the disk is full, or descriptors
-// are missing, it tries again.
+// Run hashes what feed delivers and appends checkpoints to ledger, until ctx is done or the feed
+// fails. If the disk is full or file descriptors run out, it retries. On damage it returns
+// events.ErrDamaged, stops signing, and Damage returns the same error.
 func (l *Log) Run(ctx context.Context, feed Feed, ledger Ledger) error {
 	err := l.run(ctx, feed, ledger)
 	for logged := false; exhausted.Is(err) && ctx.Err() == nil; err = l.run(ctx, feed, ledger) {
@@ -212,7 +211,7 @@ func (l *Log) run(ctx context.Context, feed Feed, ledger Ledger) error {
 	return err
 }
 
-// take adds a batch to the tree.
+// take appends a batch to the tree.
 func (l *Log) take(batch []events.Stored, _ uint64) error {
 	leaves := make([]proof.Hash, len(batch))
 	var buf []byte
@@ -241,7 +240,7 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 				return err
 			}
 		}
-		if eventproof.HoldsCheckpoint(m) { // before the leaf: what fails here for lack of something is done again
+		if eventproof.HoldsCheckpoint(m) { // before the leaf: after a lack of resources, the message is read again
 			if err := l.passed(m); err != nil {
 				return err
 			}
@@ -261,7 +260,7 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 		l.signal()
 	}
 	if l.tree.Size()-l.durable >= durableEvery {
-		// The lock is given up while the disk is waited for.
+		// Waiting for the disk without the lock.
 		l.mu.Unlock()
 		defer l.mu.Lock()
 		return l.makeDurable()
@@ -269,7 +268,7 @@ func (l *Log) take(batch []events.Stored, _ uint64) error {
 	return nil
 }
 
-// Lost are the positions that are on record as lost.
+// Lost returns the positions that events name as lost.
 func (l *Log) Lost() events.Lost {
 	if l.opts.Lost == nil {
 		return nil
@@ -277,9 +276,8 @@ func (l *Log) Lost() events.Lost {
 	return l.opts.Lost()
 }
 
-// cross takes the positions between what was read and a message as lost, if that
-// is on record; what else is missing is for others to judge. It is called with mu
-// held.
+// cross advances the tree over positions before m that are removed or recorded as lost. The caller
+// handles other gaps and must hold mu.
 func (l *Log) cross(m events.Stored, lost events.Lost) error {
 	at := l.tree.Size() - uint64(len(l.confirm))
 	if gone := min(l.Removed().UpTo(), m.Seq-1); at < gone {
@@ -297,15 +295,14 @@ func (l *Log) cross(m events.Stored, lost events.Lost) error {
 	return eventproof.AddLost(l.tree, lost, m.Seq-1, nil)
 }
 
-// passed compares a checkpoint on record with the events before it. It is called
-// with mu held.
+// passed compares a recorded checkpoint with the events before it. The caller must hold mu.
 func (l *Log) passed(m events.Stored) error {
 	c, err := eventproof.CheckpointIn(m)
 	if err != nil {
 		return err
 	}
 	if c.Note == nil || c.Origin == l.latest.Origin && c.Size == l.latest.Size && c.Root == l.latest.Root {
-		return nil // none, or just made
+		return nil // none, or already checked
 	}
 	if c.Size >= m.Seq {
 		return fmt.Errorf("%w: the checkpoint at position %d covers %d events", events.ErrDamaged, m.Seq, c.Size)
@@ -336,7 +333,7 @@ func disagrees(c proof.Checkpoint, root proof.Hash) error {
 		events.ErrDamaged, c.Origin, c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
 }
 
-// agrees compares a checkpoint with the tree, if that has come so far.
+// agrees compares a checkpoint with the tree, if the tree reaches it.
 func (l *Log) agrees(c proof.Checkpoint) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -353,13 +350,13 @@ func (l *Log) agrees(c proof.Checkpoint) error {
 	return nil
 }
 
-// wake tells those who wait that something changed. It is called with mu held.
+// wake notifies waiters of a change. The caller must hold mu.
 func (l *Log) wake() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// signal makes the signer look.
+// signal wakes the signer.
 func (l *Log) signal() {
 	select {
 	case l.poke <- struct{}{}:
@@ -367,21 +364,21 @@ func (l *Log) signal() {
 	}
 }
 
-// Damage is what stopped Run for good, or nil.
+// Damage returns the damage that stopped Run, or nil.
 func (l *Log) Damage() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.damage
 }
 
-// Size is how many events the tree has.
+// Size returns the number of confirmed leaves.
 func (l *Log) Size() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.tree.Size() - uint64(len(l.confirm))
 }
 
-// Latest is the newest checkpoint, or false when there is none yet.
+// Latest returns the newest checkpoint. It reports false if there is none yet.
 func (l *Log) Latest() (proof.Checkpoint, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

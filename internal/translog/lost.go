@@ -10,19 +10,17 @@ import (
 	"daybook/proof"
 )
 
-// Known are the hashes of leaves that the files of a tree still prove, of a
-// ledger that has lost the events.
+// Known are the leaf hashes of lost events that the files of a tree still prove.
 type Known struct {
 	size   uint64
 	reader tlog.HashReader
-	// leaves of the tile that was asked for last.
+	// leaves of the tile that was read last.
 	tile   uint64
 	leaves []proof.Hash
 }
 
-// KnownLeaves takes up the files of a tree in an audit directory: as far as they
-// have the tree hash on record beside them, or in the newest checkpoint. Without
-// any nothing is known.
+// KnownLeaves opens the files of a tree in an audit directory. They prove leaves as far as they
+// match the tree hash in the file "durable" or in the newest checkpoint.
 func KnownLeaves(dir string) *Known {
 	k := &Known{}
 	try := func(size uint64, root proof.Hash) {
@@ -31,7 +29,7 @@ func KnownLeaves(dir string) *Known {
 		}
 		files := savedTiles{dir: dir, size: size}
 		reader := tlog.TileHashReader(tlog.Tree{N: int64(size), Hash: root}, files)
-		// The right edge shows whether the files are of that tree.
+		// The right edge shows whether the files belong to that tree.
 		if _, err := reader.ReadHashes([]int64{tlog.StoredHashIndex(0, int64(size)-1)}); err == nil {
 			k.size, k.reader = size, reader
 		}
@@ -47,10 +45,10 @@ func KnownLeaves(dir string) *Known {
 	return k
 }
 
-// Size is up to which position something may be known.
+// Size returns the highest position of which a leaf may be known.
 func (k *Known) Size() uint64 { return k.size }
 
-// Leaf is the hash of the leaf of a position, or false where it is not known.
+// Leaf returns the leaf hash of a position. It reports false if the hash is not known.
 func (k *Known) Leaf(position uint64) (proof.Hash, bool) {
 	if position == 0 || position > k.size {
 		return proof.Hash{}, false
@@ -75,7 +73,7 @@ func (k *Known) Leaf(position uint64) (proof.Hash, bool) {
 	return k.leaves[i], true
 }
 
-// over is the hash over a full tile of leaves, by the position of its first.
+// over returns the hash over a full tile of leaves, by the position of its first leaf.
 func (k *Known) over(first uint64) (proof.Hash, bool) {
 	if first+proof.TileWidth-1 > k.size {
 		return proof.Hash{}, false
@@ -87,9 +85,8 @@ func (k *Known) over(first uint64) (proof.Hash, bool) {
 	return hashes[0], true
 }
 
-// Ranges describes positions that are lost by what is known of them, in ranges of
-// which all is known or nothing. budget is how many hashes may be used, and is
-// counted down.
+// Ranges divides lost positions into ranges of which all leaves are known or none. budget is the
+// number of hashes that may be used, and is decremented.
 func (k *Known) Ranges(from, to, namedAt uint64, budget *int) events.Lost {
 	var list events.Lost
 	add := func(from, to uint64, hash string) {
@@ -133,8 +130,8 @@ func (k *Known) Ranges(from, to, namedAt uint64, budget *int) events.Lost {
 	return list
 }
 
-// savedTiles reads the files that a tree of some size left. A tile that is not
-// full may have been saved when it held more.
+// savedTiles reads the files that a tree of some size left. A tile that is not full may have been
+// stored with more hashes.
 type savedTiles struct {
 	dir  string
 	size uint64
@@ -157,9 +154,9 @@ func (s savedTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 	return list, nil
 }
 
-// ForgetTree makes the next Log compute its tree anew, with what is on record as
-// lost by then. The first leaves of it, those of removed events, are kept: nothing
-// is left to compute them from. Where they cannot be kept the Log will say so.
+// ForgetTree makes the next Log compute its tree from scratch, without the events that are
+// recorded as lost by then. It keeps the first leaves, up to keep: those of removed events, which
+// cannot be computed again. If they cannot be kept, the next Log reports that.
 func ForgetTree(dir string, keep uint64) error {
 	d, err := readDurable(dir)
 	if keep == 0 || err != nil || d.size < keep {

@@ -8,7 +8,7 @@ import (
 	"daybook/proof"
 )
 
-// Removed is up to where volumes were removed.
+// Removed returns the end of the removed volumes.
 func (l *Log) Removed() events.Removal {
 	if l.opts.Removed == nil {
 		return events.Removal{}
@@ -16,9 +16,8 @@ func (l *Log) Removed() events.Removal {
 	return l.opts.Removed()
 }
 
-// Preserve brings the hashes of everything up to a position to disk: then the
-// events may be removed. It returns the tree hash over them. It waits for the
-// position to be hashed, until ctx is done.
+// Preserve makes the hashes up to a position durable, so that the events can be removed, and
+// returns the tree hash over them. It waits for the position to be hashed, until ctx is done.
 func (l *Log) Preserve(ctx context.Context, last uint64) (root string, err error) {
 	for {
 		l.mu.Lock()

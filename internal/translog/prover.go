@@ -11,23 +11,22 @@ import (
 	"daybook/proof"
 )
 
-// prover makes proofs under one checkpoint. Everything it reads is checked
-// against the checkpoint: tiles that do not fit it are events.ErrDamaged.
+// prover implements proof.Prover. It checks every tile that it reads against the checkpoint.
 type prover struct {
 	c      proof.Checkpoint
 	tiles  *confirmedTiles
 	reader tlog.HashReader
 }
 
-// Prover makes proofs under a checkpoint of this log. Files of the tree that do not
-// fit the checkpoint are events.ErrDamaged. It is not safe for concurrent use.
+// Prover returns a prover under a checkpoint of this log. Its methods return events.ErrDamaged if
+// the files of the tree contradict the checkpoint, and proof.ErrHashing if the tree does not reach
+// it yet. It is not safe for concurrent use.
 func (l *Log) Prover(c proof.Checkpoint) proof.Prover {
 	tiles := &confirmedTiles{l: l, known: map[tlog.Tile][]byte{}}
 	return &prover{c: c, tiles: tiles, reader: tlog.TileHashReader(tlog.Tree{N: int64(c.Size), Hash: c.Root}, tiles)}
 }
 
-// Inclusion proves that the event at a position is in the tree of some size, at
-// most the checkpoint's.
+// Inclusion implements proof.Prover.
 func (p *prover) Inclusion(seq, size uint64) (proof.Inclusion, error) {
 	if seq == 0 || seq > size || size > p.c.Size {
 		return proof.Inclusion{}, fmt.Errorf("event %d in the first %d, of which %d are signed: %w", seq, size, p.c.Size, proof.ErrBeyond)
@@ -46,8 +45,7 @@ func (p *prover) Inclusion(seq, size uint64) (proof.Inclusion, error) {
 	return proof, err
 }
 
-// Consistency proves that the tree of size from is the beginning of that of size
-// to, at most the checkpoint's.
+// Consistency implements proof.Prover.
 func (p *prover) Consistency(from, to uint64) (proof.Consistency, error) {
 	if from == 0 || from > to || to > p.c.Size {
 		return proof.Consistency{}, fmt.Errorf("sizes %d and %d, of %d that are signed: %w", from, to, p.c.Size, proof.ErrBeyond)
@@ -66,7 +64,7 @@ func (p *prover) Consistency(from, to uint64) (proof.Consistency, error) {
 	return proof, err
 }
 
-// Root is the hash of the tree when it had some size, at most the checkpoint's.
+// Root implements proof.Prover.
 func (p *prover) Root(size uint64) (proof.Hash, error) {
 	if size == p.c.Size {
 		return p.c.Root, nil
@@ -74,8 +72,8 @@ func (p *prover) Root(size uint64) (proof.Hash, error) {
 	return tlog.TreeHash(int64(size), p)
 }
 
-// ReadHashes implements tlog.HashReader: from tiles confirmed before, or from
-// files, which are confirmed.
+// ReadHashes implements tlog.HashReader with tiles that were verified before, or with files, which
+// it verifies.
 func (p *prover) ReadHashes(indexes []int64) ([]proof.Hash, error) {
 	hashes := make([]proof.Hash, len(indexes))
 	for i, index := range indexes {
@@ -104,18 +102,18 @@ func (p *prover) ReadHashes(indexes []int64) ([]proof.Hash, error) {
 	return hashes, nil
 }
 
-// confirmedTiles reads tiles for package tlog and keeps those it has confirmed.
+// confirmedTiles reads tiles for package tlog and caches verified ones.
 type confirmedTiles struct {
 	l     *Log
 	known map[tlog.Tile][]byte
 }
 
-// mostTiles bounds the tiles kept, of 8 KiB each.
+// mostTiles bounds the cached tiles, of 8 KiB each.
 const mostTiles = 512
 
 func (*confirmedTiles) Height() int { return proof.TileHeight }
 
-// SaveTiles is called with tiles that fit the checkpoint.
+// SaveTiles is called with tiles that match the checkpoint.
 func (t *confirmedTiles) SaveTiles(tiles []tlog.Tile, data [][]byte) {
 	if len(t.known) > mostTiles {
 		clear(t.known)
@@ -137,8 +135,7 @@ func (t *confirmedTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 	return list, nil
 }
 
-// holding is the tile that a tree of some size has a hash in, as wide as it is
-// there.
+// holding returns the tile with a hash in a tree of some size, at its width in that tree.
 func (*confirmedTiles) holding(index int64, size uint64) tlog.Tile {
 	tile := tlog.TileForIndex(proof.TileHeight, index)
 	has := size >> (proof.TileHeight * tile.L)
@@ -146,8 +143,8 @@ func (*confirmedTiles) holding(index int64, size uint64) tlog.Tile {
 	return tile
 }
 
-// Tile returns the hashes of a tile, 32 bytes each. One that the tree does not
-// have, and any entry bundle, is fs.ErrNotExist.
+// Tile returns the hashes of a tile, 32 bytes each. The error is fs.ErrNotExist for a tile that
+// the tree does not have and for an entry bundle.
 func (l *Log) Tile(t proof.Tile) ([]byte, error) {
 	if t.Entries {
 		return nil, fmt.Errorf("%s: %w", t.Path(), fs.ErrNotExist)

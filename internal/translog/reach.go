@@ -5,10 +5,9 @@ import (
 	"os"
 )
 
-// Reach is the position up to which a ledger is known to have come by what is
-// kept in dir: the size of the newest checkpoint that one of its keys signed, or
-// of the tree that is safe on disk if that is more. It is 0 where nothing is kept;
-// a file that cannot be read, or is not what was written, adds nothing.
+// Reach returns the highest position that an audit directory proves to have existed: the size of
+// the newest checkpoint that one of its keys signed or, if larger, of the tree that is on disk. It
+// returns 0 for an empty directory and ignores files that are unreadable or damaged.
 func Reach(dir string) (uint64, error) {
 	var reach uint64
 	if d, err := readDurable(dir); err == nil {

@@ -16,52 +16,49 @@ import (
 	"daybook/proof"
 )
 
-// Reader reads the ledger as it is stored.
+// Reader reads the stored messages of the ledger.
 type Reader interface {
 	// ReadRaw returns up to limit messages after a position.
 	ReadRaw(ctx context.Context, after uint64, limit int) ([]events.Stored, error)
 }
 
-// HeapReader reads heaps and compares them with their hash.
+// HeapReader verifies heaps.
 type HeapReader interface {
-	// VerifyHeap holds a part of the heap at a time: events.ErrNotFound, or
-	// events.ErrDamaged.
+	// VerifyHeap compares a heap with its hash. It holds a part of the heap in memory at a time.
+	// The error is events.ErrNotFound or events.ErrDamaged.
 	VerifyHeap(ctx context.Context, tenant, hash string) (events.HeapInfo, error)
 }
 
-// ScrubOptions set up a Scrub. Stream and Found are required.
+// ScrubOptions configure a Scrub. Stream and Found are required.
 type ScrubOptions struct {
 	Stream Reader
-	// Blobs, if set, are read and compared with their hash where an event names
-	// them.
+	// Blobs, if set, verifies the heaps that events name.
 	Blobs HeapReader
-	// EventsPerSecond and BytesPerSecond bound how fast it reads; default 2,000
-	// and 1 MiB, which is 84 GiB a day. The embedded server keeps an index of what was
-	// read in the last two minutes in memory.
+	// EventsPerSecond and BytesPerSecond limit the speed. Default: 2,000 and 1 MiB, which is 84
+	// GiB a day. The embedded server keeps an index of the messages read in the last two minutes
+	// in memory.
 	EventsPerSecond, BytesPerSecond int
-	// Pause is between two rounds; default 1 hour.
+	// Pause is the time between two rounds. Default: 1 hour.
 	Pause time.Duration
-	// Before, if set, is called before each round, to look at what the stream is
-	// kept in before that is asked to read it. pace is to be called with each
-	// number of bytes before they are read.
+	// Before, if set, is called before each round. It can check the files of the stream before the
+	// server reads them. It MUST call pace with each number of bytes before it reads them.
 	Before func(ctx context.Context, pace func(ctx context.Context, bytes int64) error) error
-	// Found is told what is wrong at some positions.
+	// Found is called with the first and the last position of each finding.
 	Found func(first, last uint64, what string)
-	// FoundBlob is called with a blob that cannot be read.
+	// FoundBlob is called with each heap that cannot be read.
 	FoundBlob func(b events.LostBlob, err error)
 }
 
-// ScrubProgress is how far a Scrub has come. All but Position and End count from
-// its making.
+// ScrubProgress is the progress of a Scrub. All fields but Position and End count since its
+// creation.
 type ScrubProgress struct {
 	Position, End                                         uint64
 	Rounds, Events, Bytes, Blobs, TilesRepaired, Findings uint64
 	RoundEnded                                            time.Time
 }
 
-// Scrub reads the ledger again, slowly and over and over, and compares each
-// event with the leaf hash that was taken when it was recorded: what lies on a
-// disk for years can change unasked. It is safe for concurrent use.
+// Scrub re-reads the ledger at a limited rate and compares each event with the leaf hash taken
+// when it was recorded. It finds data that changed on disk. It is safe for concurrent use.
 type Scrub struct {
 	log           *Log
 	opts          ScrubOptions
@@ -71,10 +68,11 @@ type Scrub struct {
 	progress ScrubProgress
 }
 
-// scrubBatch is how many events are read at once: those of a tile.
+// scrubBatch is the number of events per read: those of a tile.
 const scrubBatch = proof.TileWidth
 
-// NewScrub makes a Scrub of the events that are in the tree. It starts nothing.
+// NewScrub returns a Scrub of the events in the tree. The caller MUST call Run or Round to start
+// it.
 func (l *Log) NewScrub(opts ScrubOptions) *Scrub {
 	if opts.EventsPerSecond == 0 {
 		opts.EventsPerSecond = 2000
@@ -92,7 +90,7 @@ func (l *Log) NewScrub(opts ScrubOptions) *Scrub {
 	}
 }
 
-// Progress is how far it has come.
+// Progress returns the progress.
 func (s *Scrub) Progress() ScrubProgress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +103,8 @@ func (s *Scrub) note(change func(p *ScrubProgress)) {
 	change(&s.progress)
 }
 
-// Run does round after round until ctx is done; it returns ctx's cause. What
-// keeps it from reading ends a round, not the Run.
+// Run reads round after round until ctx is done, and returns the cause of ctx. A read error ends a
+// round, not Run.
 func (s *Scrub) Run(ctx context.Context) error {
 	for {
 		if err := s.Round(ctx); err != nil && ctx.Err() == nil {
@@ -122,7 +120,7 @@ func (s *Scrub) Run(ctx context.Context) error {
 	}
 }
 
-// Round reads everything that is in the tree now once.
+// Round reads the events that are in the tree at its start once.
 func (s *Scrub) Round(ctx context.Context) error {
 	end := s.log.Size()
 	s.note(func(p *ScrubProgress) { p.Position, p.End = 0, end })
@@ -139,7 +137,7 @@ func (s *Scrub) Round(ctx context.Context) error {
 		batch, err := s.opts.Stream.ReadRaw(ctx, at, n)
 		switch {
 		case errors.Is(err, events.ErrDamaged):
-			// How far it can be read, event by event, and on behind the hole.
+			// Read event by event, up to the gap and behind it.
 			if batch, err = s.opts.Stream.ReadRaw(ctx, at, 1); errors.Is(err, events.ErrDamaged) || err == nil && len(batch) == 0 {
 				s.found(at+1, at+1, "the event cannot be read")
 				at++
@@ -154,7 +152,7 @@ func (s *Scrub) Round(ctx context.Context) error {
 			s.found(at+1, end, "events are gone")
 			return nil
 		}
-		// Behind a hole on record there may be events that came since.
+		// Behind a gap, the batch may contain events recorded since the start.
 		batch = upTo(batch, end)
 		if len(batch) == 0 {
 			break
@@ -169,13 +167,13 @@ func (s *Scrub) Round(ctx context.Context) error {
 	return nil
 }
 
-// upTo are the messages up to a position.
+// upTo returns the messages up to a position.
 func upTo(batch []events.Stored, last uint64) []events.Stored {
 	n, _ := slices.BinarySearchFunc(batch, last+1, func(m events.Stored, seq uint64) int { return cmp.Compare(m.Seq, seq) })
 	return batch[:n]
 }
 
-// pace waits until some more bytes may be read.
+// pace waits until a number of bytes may be read.
 func (s *Scrub) pace(ctx context.Context, bytes int64) error {
 	s.note(func(p *ScrubProgress) { p.Bytes += uint64(bytes) })
 	for bytes > 0 {
@@ -193,7 +191,7 @@ func (s *Scrub) found(first, last uint64, what string) {
 	s.opts.Found(first, last, what)
 }
 
-// compare looks whether events are those that were hashed.
+// compare compares events with their leaves.
 func (s *Scrub) compare(ctx context.Context, batch []events.Stored) error {
 	var buf []byte
 	for _, m := range batch {
@@ -225,11 +223,11 @@ func (s *Scrub) compare(ctx context.Context, batch []events.Stored) error {
 	return nil
 }
 
-// judge finds out what is wrong where an event and its hash on file differ: the
-// hash over the tile, on file at the next level, says which of them it is.
+// judge determines whether the event or its stored leaf is wrong. The hash over the tile, stored
+// at the next level, decides.
 func (s *Scrub) judge(ctx context.Context, seq uint64, cause error) error {
 	if exhausted.Is(cause) {
-		return cause // it says nothing about the file
+		return cause // unrelated to the content of the file
 	}
 	tile := proof.Tile{Index: (seq - 1) / proof.TileWidth, Width: proof.TileWidth}
 	first := tile.Index*proof.TileWidth + 1
@@ -259,12 +257,12 @@ func (s *Scrub) judge(ctx context.Context, seq uint64, cause error) error {
 	return nil
 }
 
-// compareBlobs reads what an event names; reading compares it with its hash.
+// compareBlobs verifies the heap that an event names.
 func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
 	if s.opts.Blobs == nil {
 		return nil
 	}
-	d := events.Ended(e.Data) // a run that failed may have left a heap, too
+	d := events.Ended(e.Data) // a failed run may have left a heap, too
 	if d == nil || d.Heap == nil {
 		return nil
 	}
@@ -276,7 +274,7 @@ func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
 			s.opts.FoundBlob(events.LostBlob{Tenant: e.Tenant, Kind: "heap", SHA256: d.Heap.SHA256}, err)
 		}
 	case errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrNotFound):
-		// Collected on purpose, perhaps while this was read; daybook verify asks why.
+		// Collected, perhaps during this round. Verify checks the reason.
 	case err != nil:
 		return err
 	}
@@ -295,9 +293,8 @@ func (l *Log) compareLeaf(index uint64, leaf proof.Hash) (bool, error) {
 	return string(raw[len(raw)-len(leaf):]) == string(leaf[:]), nil
 }
 
-// repairTile writes a full tile of leaves anew if the level above, in memory or
-// on file, has its hash. It reports false if not: then it is not the tile that is
-// wrong.
+// repairTile rewrites a full tile of leaves if the level above has its hash. It reports false
+// otherwise: the tile is then not at fault.
 func (l *Log) repairTile(tile proof.Tile, leaves []proof.Hash) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

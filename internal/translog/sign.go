@@ -13,23 +13,22 @@ import (
 	"daybook/proof"
 )
 
-// longestPause is how long the signer waits at most after a checkpoint that
-// could not be recorded.
+// longestPause is the maximum time between two attempts to record a checkpoint.
 const longestPause = time.Minute
 
-// finalPause is how long it waits while Seal waits.
+// finalPause is the time between two attempts while Seal waits.
 const finalPause = 100 * time.Millisecond
 
-// unwritablePause is how long it waits while the ledger takes no writes and will take them
-// again without a restart. A try costs little then: the ledger refuses it at once.
+// unwritablePause is the time between two attempts while the ledger rejects writes and will accept
+// them again without a restart. An attempt is cheap: the ledger rejects it at once.
 const unwritablePause = 200 * time.Millisecond
 
-// onDemandEvery is the least time between checkpoints that clients ask for.
+// onDemandEvery is the minimum time between two checkpoints for clients.
 const onDemandEvery = 250 * time.Millisecond
 
-// sign makes checkpoints until ctx is done: as often as Every allows while there
-// is something new, at once when the server itself waits for one, and every
-// onDemandEvery when a client does. A ledger in which nothing happens gets none.
+// sign creates checkpoints until ctx is done. While there are new events it creates one per Every;
+// it creates one at once if the server waits for it, and one per onDemandEvery for clients. An
+// idle ledger gets none.
 func (l *Log) sign(ctx context.Context, ledger Ledger) {
 	var last time.Time
 	pause := l.opts.Every
@@ -59,7 +58,7 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 			l.mu.Unlock()
 			before := failed
 			failed, pause = err, l.pauseAfter(before, err, pause)
-			// While Seal waits it returns the error, and a ledger without writes is logged once.
+			// Seal returns the error itself. An unwritable ledger is logged once.
 			if err != nil && ctx.Err() == nil && !final && (!passes(before) || !passes(err)) {
 				l.log.WarnContext(ctx, "no checkpoint of the ledger could be recorded", "err", err, "again_in", pause)
 			}
@@ -76,8 +75,8 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 	}
 }
 
-// pauseAfter returns how long the signer waits after a try with the error err, nil for
-// none. The try before it had the error before and was followed by pause.
+// pauseAfter returns the time to wait after an attempt that returned err. before is the error of
+// the attempt before, and pause the time waited after it.
 func (l *Log) pauseAfter(before, err error, pause time.Duration) time.Duration {
 	switch {
 	case err == nil:
@@ -90,15 +89,15 @@ func (l *Log) pauseAfter(before, err error, pause time.Duration) time.Duration {
 	return min(2*pause, longestPause)
 }
 
-// passes reports whether an error is that of a ledger that takes no writes now, and takes
-// them again without a restart.
+// passes reports whether the ledger rejects writes now and will accept them again without a
+// restart.
 func passes(err error) bool {
 	unwritable, ok := errors.AsType[*events.UnwritableError](err)
 	return ok && unwritable.Passes
 }
 
-// due reports whether there is something to sign, and whether the server itself
-// waits for it. It is called with mu held.
+// due reports whether there is something to sign, and whether the server waits for it. The caller
+// must hold mu.
 func (l *Log) due() (due, urgent bool) {
 	if !l.started || l.damage != nil || len(l.confirm) > 0 || l.tree.Size() < l.target || l.tree.Size() == 0 {
 		return false, false
@@ -108,7 +107,7 @@ func (l *Log) due() (due, urgent bool) {
 	return urgent || asked || l.real > l.latest.Size || l.latest.Note == nil, urgent
 }
 
-// checkpoint signs the tree as it is and records that.
+// checkpoint signs the current tree, and records and stores the checkpoint.
 func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	l.mu.Lock()
 	c := proof.Checkpoint{Origin: l.keys.Origin, Size: l.tree.Size(), Root: l.tree.Root()}
@@ -145,9 +144,9 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	return nil
 }
 
-// Checkpoint returns the newest checkpoint that covers a position, made for the
-// purpose if need be; with 0 the newest there is. It waits for the position to
-// be hashed, until ctx is done.
+// Checkpoint returns the newest checkpoint that covers a position. With 0 it returns the newest
+// checkpoint. It has one signed if there is none, and waits for the position to be hashed until
+// ctx is done.
 func (l *Log) Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
@@ -169,9 +168,8 @@ func (l *Log) Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, 
 	}
 }
 
-// Seal makes a checkpoint of everything that is on record, if there is not one:
-// the last act before Run ends. What fails is tried again until ctx is done. The error is an
-// *UnsignedError.
+// Seal signs a final checkpoint that covers all events, unless one exists. Call it before Run
+// returns. It retries until ctx is done; the error is an *UnsignedError.
 func (l *Log) Seal(ctx context.Context, ledger Ledger) error {
 	l.mu.Lock()
 	l.final = true
@@ -197,15 +195,15 @@ func (l *Log) Seal(ctx context.Context, ledger Ledger) error {
 	return &UnsignedError{Events: unsigned - min(unsigned, l.latest.Size), err: cmp.Or(l.damage, l.failing, err)}
 }
 
-// UnsignedError says that events have no checkpoint when a ledger is closed. The
-// next start signs them.
+// UnsignedError is returned by Seal if events have no checkpoint at shutdown. The next start signs
+// them.
 type UnsignedError struct {
-	// Events is how many there are.
+	// Events is the number of unsigned events.
 	Events uint64
 	err    error
 }
 
-// Error says how many events are not signed, and why.
+// Error returns the number of unsigned events and the reason.
 func (e *UnsignedError) Error() string {
 	return fmt.Sprintf("sign the last %d events: %v", e.Events, e.err)
 }
@@ -213,23 +211,23 @@ func (e *UnsignedError) Error() string {
 // Unwrap returns the reason.
 func (e *UnsignedError) Unwrap() error { return e.err }
 
-// Settled returns a checkpoint that covers every event up to a position but
-// checkpoints at the end, made for the purpose if need be: asking again adds
-// nothing. It fails at once when checkpoints cannot be recorded now.
+// Settled returns a checkpoint that covers every event up to a position except trailing
+// checkpoints. It has one signed if there is none; calling it again signs nothing. It fails at
+// once if checkpoints cannot be recorded now.
 func (l *Log) Settled(ctx context.Context, last uint64) (proof.Checkpoint, error) {
 	return l.through(ctx, last, 0, &l.wanted, false)
 }
 
-// Fresh is Settled for clients, whose questions make at most one checkpoint every
-// onDemandEvery. The checkpoint also covers the position covers, be it that of a
-// checkpoint at the end.
+// Fresh is Settled for clients: all their requests together cause at most one checkpoint per
+// onDemandEvery. The result also covers the position covers, even if it is that of a trailing
+// checkpoint.
 func (l *Log) Fresh(ctx context.Context, last, covers uint64) (proof.Checkpoint, error) {
 	return l.through(ctx, max(last, covers), covers, &l.asked, false)
 }
 
-// through returns a checkpoint of every event up to last but checkpoints at the
-// end, and of the position covers. size is where the signer looks for what it is
-// to sign. With insist set, through waits until checkpoints can be recorded.
+// through returns a checkpoint of every event up to last except trailing checkpoints, and of the
+// position covers. size is where the signer finds the size to sign. With insist set, through waits
+// until checkpoints can be recorded.
 func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, insist bool) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
@@ -258,10 +256,10 @@ func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, in
 	}
 }
 
-// Newest returns the newest checkpoint. It waits until that covers a position as
-// long as the signer will reach it without a request. It causes no signature: a
-// checkpoint at the end stays uncovered until something else is recorded. When ctx
-// is done, or checkpoints cannot be recorded now, it is the newest there is.
+// Newest returns the newest checkpoint. It waits for one that covers a position as long as the
+// signer will create one without a request, and causes no signature: a trailing checkpoint stays
+// uncovered until another event is recorded. If ctx is done or checkpoints cannot be recorded now,
+// it returns the newest existing one.
 func (l *Log) Newest(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
@@ -272,7 +270,7 @@ func (l *Log) Newest(ctx context.Context, covers uint64) (proof.Checkpoint, erro
 		case damage != nil:
 			return proof.Checkpoint{}, damage
 		case c.Note != nil && hashed < c.Size:
-			// After a start the tree is computed again: nothing can be proven until then.
+			// After a start, the tree is computed again. Nothing can be proven until then.
 		case c.Note != nil && (c.Size >= covers || !coming || failing != nil):
 			return c, nil //nolint:nilerr // what failing stands for is newer than this checkpoint
 		case failing != nil:
@@ -289,9 +287,8 @@ func (l *Log) Newest(ctx context.Context, covers uint64) (proof.Checkpoint, erro
 	}
 }
 
-// Covers reports whether a checkpoint covers every event up to a position but
-// checkpoints at the end. It waits for the position to be hashed; when ctx is done
-// before, the answer is no.
+// Covers reports whether a checkpoint covers every event up to a position except trailing
+// checkpoints. It waits for the position to be hashed; if ctx is done before, it reports false.
 func (l *Log) Covers(ctx context.Context, c proof.Checkpoint, last uint64) bool {
 	for {
 		l.mu.Lock()
@@ -313,8 +310,8 @@ func (l *Log) Covers(ctx context.Context, c proof.Checkpoint, last uint64) bool 
 	}
 }
 
-// Leaves returns the hashes of the events from one position to another, of those
-// that are hashed so far. They may not be signed yet.
+// Leaves returns the leaf hashes of the positions from and to, both included, as far as they are
+// hashed. They need not be signed yet.
 func (l *Log) Leaves(from, to uint64) ([]proof.Hash, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

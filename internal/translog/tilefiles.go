@@ -13,16 +13,16 @@ import (
 	"daybook/proof"
 )
 
-// tileFiles are the files of a tree, under dir. Nothing waits for the disk: what
-// a power cut takes is computed again.
+// tileFiles stores a tree in files below dir. It does not wait for the disk: what a power cut
+// destroys is computed again.
 type tileFiles struct {
 	dir string
-	// partial are the tiles that save wrote, to be removed when replaced.
+	// partial are the tiles that save wrote. They are removed when replaced.
 	partial []proof.Tile
 }
 
-// Put writes a full tile where it stays. One that a crash cuts short is behind
-// what is known to be durable, and is written again.
+// Put writes a full tile to its final place. A tile that a crash cuts short is beyond the durable
+// size, and is written again.
 func (f *tileFiles) Put(tile proof.Tile, hashes []proof.Hash) error {
 	path, raw := filepath.Join(f.dir, filepath.FromSlash(tile.Path())), proof.EncodeTile(hashes)
 	err := os.WriteFile(path, raw, 0o644)
@@ -37,7 +37,7 @@ func (f *tileFiles) Put(tile proof.Tile, hashes []proof.Hash) error {
 	return nil
 }
 
-// replace writes a tile that is not full at once, in place of one like it.
+// replace writes a tile that is not full, by rename.
 func (f *tileFiles) replace(tile proof.Tile, hashes []proof.Hash) error {
 	if err := replaceFile(filepath.Join(f.dir, filepath.FromSlash(tile.Path())), proof.EncodeTile(hashes), 0o644, false); err != nil {
 		return fmt.Errorf("write %s: %w", tile.Path(), err)
@@ -49,7 +49,7 @@ func (f *tileFiles) Get(tile proof.Tile, width int) ([]byte, error) {
 	return readTile(f.dir, tile, width)
 }
 
-// readTile reads the first hashes of a tile's file.
+// readTile reads the first width hashes of the file of a tile.
 func readTile(dir string, tile proof.Tile, width int) ([]byte, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(tile.Path())))
 	if err != nil {
@@ -61,7 +61,7 @@ func readTile(dir string, tile proof.Tile, width int) ([]byte, error) {
 	return raw[:width*tlog.HashSize], nil
 }
 
-// save writes the tiles that are not full, so that load finds the tree as it is.
+// save writes the tiles that are not full, so that load finds the tree unchanged.
 func (f *tileFiles) save(t *proof.Tree) error {
 	var partial []proof.Tile
 	for tile, hashes := range t.PartialTiles() {
@@ -84,8 +84,8 @@ func (f *tileFiles) save(t *proof.Tree) error {
 	return nil
 }
 
-// load reads the right edge of a tree of some size from the files that save
-// left. Full tiles are read when they are needed.
+// load reads the right edge of a tree of the given size from the files that save left. Full tiles
+// are read on demand.
 func (f *tileFiles) load(size uint64) (*proof.Tree, error) {
 	f.partial = nil
 	t, err := proof.LoadTree(f, size, func(tile proof.Tile) ([]byte, error) {

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// witnessTries is how often a checkpoint is offered to a witness; a newer one
-	// takes its place at once.
+	// witnessTries is the maximum number of attempts to send a checkpoint. A newer checkpoint
+	// replaces it at once.
 	witnessTries = 3
-	// witnessWait bounds one try.
+	// witnessWait bounds one attempt.
 	witnessWait = 10 * time.Second
 )
 
-// witness sends checkpoints to somebody who remembers them. It holds up nobody:
-// while it waits, the newest checkpoint replaces those not sent yet.
+// witness sends checkpoints to an independent service that stores them. It never blocks the
+// signer: the newest checkpoint replaces those not sent yet.
 type witness struct {
 	url    string
 	log    *slog.Logger
@@ -31,8 +31,7 @@ type witness struct {
 	pause  time.Duration // before the second try; doubled after each
 }
 
-// CheckWitness returns an error unless a text is the address of a witness, or empty for
-// none.
+// CheckWitness returns an error unless address is a valid witness URL or empty.
 func CheckWitness(address string) error {
 	if address == "" {
 		return nil
@@ -51,7 +50,7 @@ func newWitness(address string, log *slog.Logger) (*witness, error) {
 	return &witness{url: address, log: log, client: &http.Client{Timeout: witnessWait}, next: make(chan []byte, 1), pause: time.Second}, nil
 }
 
-// offer gives the witness a checkpoint to send. One goroutine calls it.
+// offer queues a checkpoint. Only one goroutine may call it.
 func (w *witness) offer(signed []byte) {
 	select {
 	case <-w.next:
@@ -77,7 +76,7 @@ func (w *witness) run(ctx context.Context) {
 	}
 }
 
-// send offers one checkpoint until it is taken, replaced or given up.
+// send sends one checkpoint until it is accepted, replaced or given up.
 func (w *witness) send(ctx context.Context, signed []byte) error {
 	pause := w.pause
 	for try := 1; ; try++ {
