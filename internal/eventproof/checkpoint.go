@@ -37,7 +37,7 @@ func CheckpointIn(m events.Stored) (proof.Checkpoint, error) {
 		return c, fmt.Errorf("%w: event %d: %w", events.ErrDamaged, m.Seq, err)
 	}
 	if c.Origin != d.Origin || c.Size != d.Size || proof.EncodeHash(c.Root) != d.RootHash {
-		return c, fmt.Errorf("%w: event %d says something else than the checkpoint it holds", events.ErrDamaged, m.Seq)
+		return c, fmt.Errorf("%w: event %d differs from the checkpoint it holds", events.ErrDamaged, m.Seq)
 	}
 	return c, nil
 }

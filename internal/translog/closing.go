@@ -53,7 +53,7 @@ func (l *Log) keep(c proof.Checkpoint) error {
 	err := keepCheckpoint(l.opts.Dir, c.Note)
 	l.keeping.Unlock()
 	if err != nil {
-		return fmt.Errorf("keep the checkpoint: %w", err)
+		return fmt.Errorf("store the checkpoint: %w", err)
 	}
 	if l.opts.Kept != nil {
 		l.opts.Kept()

@@ -54,7 +54,7 @@ func openKeys(dir, keyFile string) (k keys, err error) {
 		return k, err
 	default:
 		if err := json.Unmarshal(raw, &k.identity); err != nil || k.ID == "" || k.Origin == "" {
-			return k, fmt.Errorf("%s is not what a ledger is known by; restore it from a copy", filepath.Join(dir, fileIdentity))
+			return k, fmt.Errorf("%s is not a valid ledger identity; restore it from a copy", filepath.Join(dir, fileIdentity))
 		}
 	}
 	if err := k.use(cmp.Or(keyFile, filepath.Join(dir, fileKey))); err != nil {
@@ -70,7 +70,7 @@ func openKeys(dir, keyFile string) (k keys, err error) {
 			return k, err
 		}
 		if err := replaceFile(filepath.Join(dir, fileIdentity), append(raw, '\n'), 0o644, true); err != nil {
-			return k, fmt.Errorf("record what the ledger is known by: %w", err)
+			return k, fmt.Errorf("write the ledger identity: %w", err)
 		}
 	}
 	k.known, err = keepVKey(dir, k.vkey)
@@ -93,7 +93,7 @@ func (k *keys) use(keyFile string) error {
 		return fmt.Errorf("%s: %w", keyFile, err)
 	}
 	if name := k.signer.Name(); k.Origin != "" && name != k.Origin {
-		return fmt.Errorf("the key in %s signs for %s, but this ledger is %s; give the ledger's own key", keyFile, name, k.Origin)
+		return fmt.Errorf("the key in %s signs for %s, but this ledger is %s; use the key of this ledger", keyFile, name, k.Origin)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func readKey(path string) (string, error) {
 		return "", err
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("the signing key %s can be read by others (mode %o); chmod 600 it, or make a new one if others may have", path, info.Mode().Perm())
+		return "", fmt.Errorf("the signing key %s is readable by other users (mode %o); chmod 600 it, and replace it if another user may have read it", path, info.Mode().Perm())
 	}
 	raw, err := os.ReadFile(path)
 	return strings.TrimSpace(string(raw)), err
@@ -117,7 +117,7 @@ func makeKey(path, name string) (skey string, err error) {
 		err = replaceFile(path, []byte(skey+"\n"), 0o600, true)
 	}
 	if err != nil {
-		return "", fmt.Errorf("make a signing key: %w", err)
+		return "", fmt.Errorf("create a signing key: %w", err)
 	}
 	return skey, nil
 }
@@ -135,7 +135,7 @@ func keepVKey(dir, vkey string) ([]string, error) {
 	known = append(known, vkey)
 	err = replaceFile(filepath.Join(dir, fileVKey), []byte(strings.Join(known, "\n")+"\n"), 0o644, true)
 	if err != nil {
-		return nil, fmt.Errorf("leave the verification key: %w", err)
+		return nil, fmt.Errorf("write the verification keys: %w", err)
 	}
 	return known, nil
 }
@@ -172,7 +172,7 @@ func OriginOf(dir, keyFile string) (string, error) {
 	case err == nil:
 		var id identity
 		if err := json.Unmarshal(raw, &id); err != nil {
-			return "", fmt.Errorf("read what the ledger is known by: %w", err)
+			return "", fmt.Errorf("read the ledger identity: %w", err)
 		}
 		return id.Origin, nil
 	case !errors.Is(err, os.ErrNotExist):
@@ -200,7 +200,7 @@ func vkeyOf(skey string) (string, error) {
 	}
 	raw, err := base64.StdEncoding.DecodeString(parts[4])
 	if err != nil || len(raw) != 1+ed25519.SeedSize {
-		return "", errors.New("the signing key is not of the kind Ed25519")
+		return "", errors.New("the signing key is not an Ed25519 key")
 	}
 	public := ed25519.NewKeyFromSeed(raw[1:]).Public().(ed25519.PublicKey)
 	return note.NewEd25519VerifierKey(parts[2], public)

@@ -128,11 +128,11 @@ func (l *Log) load() {
 		l.tree, err = l.file.load(d.size)
 	}
 	if err == nil && l.tree.Root() != d.root {
-		err = errors.New("its files do not have the hash on record")
+		err = errors.New("its files do not match the recorded hash")
 	}
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
-			l.log.Warn("the tree of hashes is computed anew", "err", err)
+			l.log.Warn("the tree of hashes is computed again", "err", err)
 		}
 		l.tree = proof.NewTree(l.file)
 		return
@@ -161,7 +161,7 @@ func (l *Log) Run(ctx context.Context, feed Feed, ledger Ledger) error {
 	err := l.run(ctx, feed, ledger)
 	for logged := false; exhausted.Is(err) && ctx.Err() == nil; err = l.run(ctx, feed, ledger) {
 		if !logged {
-			l.log.WarnContext(ctx, "the ledger cannot be hashed and signed now; it is tried again until it can", "err", err)
+			l.log.WarnContext(ctx, "the ledger cannot be hashed and signed now; retrying", "err", err)
 			logged = true
 		}
 		select {
@@ -302,7 +302,7 @@ func (l *Log) passed(m events.Stored) error {
 		return err
 	}
 	if c.Note == nil || c.Origin == l.latest.Origin && c.Size == l.latest.Size && c.Root == l.latest.Root {
-		return nil // none, or already checked
+		return nil // none, or the newest known
 	}
 	if c.Size >= m.Seq {
 		return fmt.Errorf("%w: the checkpoint at position %d covers %d events", events.ErrDamaged, m.Seq, c.Size)
@@ -321,7 +321,7 @@ func (l *Log) passed(m events.Stored) error {
 		return nil
 	}
 	if _, err := proof.OpenCheckpoint(c.Note, l.keys.known...); err != nil {
-		l.log.Warn("a checkpoint on record has no signature of this ledger's keys", "position", m.Seq, "err", err)
+		l.log.Warn("a recorded checkpoint has no signature of this ledger's keys", "position", m.Seq, "err", err)
 		return nil
 	}
 	l.latest = c
@@ -329,7 +329,7 @@ func (l *Log) passed(m events.Stored) error {
 }
 
 func disagrees(c proof.Checkpoint, root proof.Hash) error {
-	return fmt.Errorf("%w: a checkpoint of %s says that the first %d events have the tree hash %s, those on record have %s",
+	return fmt.Errorf("%w: a checkpoint of %s says that the first %d events have the tree hash %s, the recorded events have %s",
 		events.ErrDamaged, c.Origin, c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
 }
 

@@ -89,7 +89,7 @@ func (p *prover) ReadHashes(indexes []int64) ([]proof.Hash, error) {
 				return nil, fmt.Errorf("%w: %d of %d events", proof.ErrHashing, size, p.c.Size)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("%w: the files of the tree do not fit its checkpoint (%w); stop the server, delete the directory \"tile\" and the file \"durable\" beside it, and they are computed anew",
+				return nil, fmt.Errorf("%w: the files of the tree do not fit its checkpoint (%w); stop the server, delete the directory \"tile\" and the file \"durable\" beside it, and start it: they are computed again",
 					events.ErrDamaged, err)
 			}
 			return hashes, nil

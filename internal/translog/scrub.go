@@ -108,7 +108,7 @@ func (s *Scrub) note(change func(p *ScrubProgress)) {
 func (s *Scrub) Run(ctx context.Context) error {
 	for {
 		if err := s.Round(ctx); err != nil && ctx.Err() == nil {
-			s.log.log.WarnContext(ctx, "a round of the scrub was cut short", "err", err)
+			s.log.log.WarnContext(ctx, "a round of the scrub ended early", "err", err)
 		}
 		timer := time.NewTimer(s.opts.Pause)
 		select {
@@ -149,7 +149,7 @@ func (s *Scrub) Round(ctx context.Context) error {
 		case err != nil:
 			return err
 		case len(batch) == 0:
-			s.found(at+1, end, "events are gone")
+			s.found(at+1, end, "events are missing")
 			return nil
 		}
 		// Behind a gap, the batch may contain events recorded since the start.
@@ -245,7 +245,7 @@ func (s *Scrub) judge(ctx context.Context, seq uint64, cause error) error {
 		leaves = append(leaves, leaf)
 	}
 	if len(leaves) == proof.TileWidth && s.log.repairTile(tile, leaves) {
-		s.log.log.WarnContext(ctx, "a file of hashes was wrong and is written anew; the events are right", "tile", tile.Path(), "err", cause)
+		s.log.log.WarnContext(ctx, "a file of hashes was wrong and is written again; the events are intact", "tile", tile.Path(), "err", cause)
 		s.note(func(p *ScrubProgress) { p.TilesRepaired++ })
 		return nil
 	}

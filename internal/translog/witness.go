@@ -67,7 +67,7 @@ func (w *witness) run(ctx context.Context) {
 		case signed := <-w.next:
 			err := w.send(ctx, signed)
 			if err != nil && ctx.Err() == nil && !failing {
-				w.log.WarnContext(ctx, "the witness does not take checkpoints", "url", w.url, "err", err)
+				w.log.WarnContext(ctx, "the witness does not accept checkpoints", "url", w.url, "err", err)
 			}
 			failing = err != nil
 		case <-ctx.Done():
@@ -110,7 +110,7 @@ func (w *witness) post(ctx context.Context, signed []byte) error {
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, proof.MaxNoteBytes))
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("it answered %s", resp.Status)
+		return fmt.Errorf("the witness answered %s", resp.Status)
 	}
 	return nil
 }
