@@ -1,9 +1,31 @@
-// Package audit makes the ledger provable: a Merkle tree over its events
-// (RFC 6962), kept as tiles (C2SP tlog-tiles) beside the stream; signed
-// checkpoints of it (C2SP tlog-checkpoint); proofs; exports; and the
-// verification of all of these without trusting who keeps them.
+// Package audit checks whether a ledger or an export keeps its promises, and writes exports.
+// Verify checks a ledger at rest, VerifyServer a running server, VerifyExport an export. Each
+// computes the Merkle tree from the events, compares it with every checkpoint, and checks the
+// rules that hold between events. Export writes events, proofs and a checkpoint to a directory.
 //
-// It follows the stream and decides nothing: an event is recorded whether or not
-// this package works. It does not repair what is damaged. docs/integrity.md
-// specifies every byte it writes or hashes.
+// Verification trusts only the keys that the caller gives. Without keys it uses those found beside
+// the data, which detects accidents but no forger with access to the key. It reports all findings
+// and repairs nothing. An error means that the check could not be completed; everything wrong with
+// the data is in the Report. The same selection under the same checkpoint exports the same bytes.
+//
+// It reads a running ledger through the interface Proofs and an audit directory through Directory.
+// internal/translog implements both. docs/integrity.md specifies every byte of an export.
+//
+// Files, in reading order:
+//
+//	report.go       Report and its verdict
+//	verify.go       Verify: the tree, checkpoints and blobs of a ledger at rest
+//	rules.go        the rules between events
+//	removal.go      removed volumes
+//	window.go       recent tiles of the tree that is computed
+//	pipeline.go     hashing and decoding in parallel, results in order
+//	source.go       Source: what can be exported; Local: the ledger of this process
+//	selection.go    the events that a selection contains
+//	export.go       Export
+//	exported.go     reading the events of an export
+//	linereader.go   reading files of lines
+//	verifylines.go  verifying the lines of an export or a server
+//	verifyexport.go VerifyExport
+//	remote.go       Remote: a server as a Source; VerifyServer
+//	named.go        the heaps and texts that events name
 package audit

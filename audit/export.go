@@ -20,22 +20,23 @@ import (
 	"daybook/proof"
 )
 
-// ExportOptions say what to export and where to.
+// ExportOptions configure an export.
 type ExportOptions struct {
-	// Dir is made; an unfinished export in it is gone on with if Resume is set.
+	// Dir is the directory of the export. Export creates it; with Resume set, it continues an
+	// unfinished export in it.
 	Dir       string
 	Resume    bool
 	Selection proof.ExportSelection
-	// Checkpoint is a signed checkpoint to export under; nil takes the newest. The
-	// same selection under the same checkpoint gives the same bytes.
+	// Checkpoint is the signed checkpoint to export under; nil takes the newest. The same
+	// selection under the same checkpoint gives the same bytes.
 	Checkpoint []byte
-	// Blobs adds the heaps and texts that the events name.
+	// Blobs includes the heaps and texts that the events name.
 	Blobs bool
-	// Progress, if set, is told how far it has come: a position, and the last one.
+	// Progress, if set, is called periodically with the current and the last position.
 	Progress func(done, total uint64)
 }
 
-// Exported sums up an export.
+// Exported describes a finished export.
 type Exported struct {
 	Dir        string                `json:"dir"`
 	Events     uint64                `json:"events"`
@@ -47,12 +48,12 @@ type Exported struct {
 	Selection  proof.ExportSelection `json:"-"`
 	Resumed    bool                  `json:"resumed"`
 	Checkpoint []byte                `json:"-"`
-	// Pending is how many newer events no checkpoint covers yet.
+	// Pending is the number of newer events that no checkpoint covers yet.
 	Pending uint64 `json:"pending,omitempty"`
 }
 
-// Export writes an export: a directory that proves itself to whoever knows the
-// ledger's key. Interrupted it can be resumed, to the same bytes.
+// Export writes events, proofs and a signed checkpoint to a directory that can be verified with
+// the ledger's key alone. An interrupted export can be resumed; the output is identical.
 func Export(ctx context.Context, src Source, opts ExportOptions) (Exported, error) {
 	x := &export{opts: opts, src: src}
 	if err := x.begin(ctx); err != nil {
@@ -69,19 +70,19 @@ func Export(ctx context.Context, src Source, opts ExportOptions) (Exported, erro
 	return x.done, nil
 }
 
-// DirError is returned by Export and VerifyExport for a directory that cannot be used for
-// what was asked, such as one that holds other files. It may wrap an error of the system.
+// DirError is returned by Export and VerifyExport for a directory that cannot be used as
+// requested, such as one with other files. It may wrap an error of the system.
 type DirError struct{ err error }
 
-// Error returns the message of the error.
+// Error returns the message.
 func (e *DirError) Error() string { return e.err.Error() }
 
-// Unwrap returns the error.
+// Unwrap returns the cause.
 func (e *DirError) Unwrap() error { return e.err }
 
 var errNoMatch = errors.New("no recorded event matches, so nothing is exported; choose a larger range or time, or another execution or session")
 
-// discard removes the files of an export without events: there is nothing to resume.
+// discard removes the files of an export without events.
 func (x *export) discard() error {
 	var errs []error
 	for _, name := range []string{proof.UnfinishedFile, proof.CheckpointFile, proof.EventsFile, proof.ProofsFile} {
@@ -92,7 +93,7 @@ func (x *export) discard() error {
 	return errors.Join(errs...)
 }
 
-// export is one on its way.
+// export is an export in progress.
 type export struct {
 	opts     ExportOptions
 	src      Source
@@ -106,7 +107,7 @@ func (x *export) path(name ...string) string {
 	return filepath.Join(append([]string{x.opts.Dir}, name...)...)
 }
 
-// begin makes the directory, or finds what to go on with.
+// begin creates the directory, or opens an unfinished export.
 func (x *export) begin(ctx context.Context) error {
 	unfinished, err := os.ReadFile(x.path(proof.UnfinishedFile))
 	switch {
@@ -126,7 +127,7 @@ func (x *export) begin(ctx context.Context) error {
 	}
 	covers := x.opts.Selection.To
 	if x.opts.Checkpoint != nil {
-		covers = max(covers, 1) // nothing has to be signed for it
+		covers = max(covers, 1) // nothing needs to be signed
 	}
 	signed, err := x.src.Signed(ctx, covers)
 	if err != nil {
@@ -167,7 +168,7 @@ func (x *export) begin(ctx context.Context) error {
 	return durable.WriteFileUnsynced(x.path(proof.UnfinishedFile), x.manifest.Encode(), 0o644)
 }
 
-// resume takes up an unfinished export of the same selection.
+// resume continues an unfinished export of the same selection.
 func (x *export) resume(raw []byte) error {
 	var err error
 	if x.manifest, err = proof.ParseManifest(raw); err != nil {
@@ -195,7 +196,7 @@ func (x *export) resume(raw []byte) error {
 	return nil
 }
 
-// write writes what is not there yet of the events and proofs.
+// write writes the events and proofs that are missing.
 func (x *export) write(ctx context.Context) error {
 	after, err := x.cut()
 	if err != nil {
@@ -233,7 +234,7 @@ func (x *export) write(ctx context.Context) error {
 	return err
 }
 
-// lineFile is a file that lines are appended to.
+// lineFile is a file to which lines are appended.
 type lineFile struct {
 	file *os.File
 	w    *bufio.Writer
@@ -256,8 +257,8 @@ func (l *lineFile) write(line []byte) error {
 
 func (l *lineFile) close() error { return errors.Join(l.w.Flush(), l.file.Close()) }
 
-// cut removes what an interruption left half written, and returns the position of
-// the last event that is there, with its proof.
+// cut removes what an interruption left incomplete, and returns the position of the last event
+// that is present with its proof.
 func (x *export) cut() (after uint64, err error) {
 	proven := int64(-1)
 	if !x.complete {
@@ -278,8 +279,8 @@ func countLines(path string) (n int64, err error) {
 	return n, err
 }
 
-// cutLines shortens a file to its whole lines, at most so many (-1: all), and
-// returns how many those are and the position in the last.
+// cutLines truncates a file to its complete lines, to the given number of them if most is not
+// negative. It returns their number and the position in the last one.
 func cutLines(path string, most int64) (kept int64, last uint64, err error) {
 	var size int64
 	var newest []byte
@@ -306,11 +307,10 @@ func cutLines(path string, most int64) (kept int64, last uint64, err error) {
 
 var errEnough = errors.New("enough")
 
-// maxLineBytes bounds a line: an event in base64 and its headers.
+// maxLineBytes is the maximum length of a line: an event in base64 and its headers.
 const maxLineBytes = events.MaxEventBytes*4/3 + 2*proof.MaxRecordBytes*6
 
-// eachLine calls fn with every line of a file that has an end; a missing file has
-// none.
+// eachLine calls fn with every complete line of a file. A missing file has none.
 func eachLine(path string, fn func(line []byte) error) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -399,7 +399,7 @@ func (x *export) end(ctx context.Context) error {
 	return os.Remove(x.path(proof.UnfinishedFile))
 }
 
-// file is the name of a blob's file in an export.
+// file returns the name of the blob's file in an export.
 func (b Blob) file() string {
 	if b.Heap {
 		return proof.BlobsDir + "/heap-" + b.SHA256
@@ -407,7 +407,7 @@ func (b Blob) file() string {
 	return proof.BlobsDir + "/text-" + b.SHA256
 }
 
-// fetch brings a blob, unless it is there.
+// fetch stores a blob unless it is present.
 func (x *export) fetch(ctx context.Context, b Blob) error {
 	if !events.ValidHash(b.SHA256) {
 		return fmt.Errorf("%w: an event names the blob %.80q", events.ErrDamaged, b.SHA256)
@@ -429,7 +429,7 @@ func (x *export) fetch(ctx context.Context, b Blob) error {
 	return durable.WriteFileUnsynced(path, raw, 0o644)
 }
 
-// hashFile describes a file of an export.
+// hashFile returns the manifest entry of a file.
 func hashFile(dir, name string) (proof.ExportFile, error) {
 	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"daybook/proof"
 )
 
-// ExportedEvents calls fn with every event of an export, in order, as it was
-// stored. It proves nothing: that is VerifyExport's.
+// ExportedEvents calls fn with every stored event of an export, in order. It verifies nothing; see
+// VerifyExport.
 func ExportedEvents(dir string, fn func(events.Stored) error) error {
 	path := filepath.Join(dir, proof.EventsFile)
 	err := eachLine(path, func(line []byte) error {

@@ -13,7 +13,7 @@ import (
 // errLines is wrapped by errors about lines that are not as an export has them.
 var errLines = errors.New("the lines are not whole")
 
-// lineReader reads a file of lines, each of which has an end.
+// lineReader reads a file of lines, each of which MUST have an end.
 type lineReader struct {
 	file *os.File
 	in   *bufio.Reader
@@ -30,8 +30,8 @@ func openLineReader(path string) (*lineReader, error) {
 
 func (r *lineReader) close() { r.file.Close() }
 
-// next returns the next line without its end, until the one after; nil at the end
-// of the file.
+// next returns the next line without its end, or nil at the end of the file. The line is valid
+// until the next call.
 func (r *lineReader) next() ([]byte, error) {
 	line, err := nextLine(r.in, &r.long)
 	if errors.Is(err, io.EOF) && len(line) == 0 {
@@ -43,8 +43,8 @@ func (r *lineReader) next() ([]byte, error) {
 	return line, err
 }
 
-// nextLine reads a line, without its end. With io.EOF it is one without an end,
-// or empty. The bytes are good until the next call.
+// nextLine reads a line without its end. With io.EOF, the line has no end or is empty. The line is
+// valid until the next call.
 func nextLine(in *bufio.Reader, long *[]byte) ([]byte, error) {
 	*long = (*long)[:0]
 	for {

@@ -8,9 +8,9 @@ import (
 	"daybook/events"
 )
 
-// NamedBlobs are the heaps and texts that the events of a ledger name, without
-// those that were removed on purpose, by the position of the first event that
-// does. What is not an event is passed over.
+// NamedBlobs returns the heaps and texts that the events of a ledger name, without removed ones,
+// ordered by the position of the first event that names them. It skips messages that are not
+// events.
 func NamedBlobs(ctx context.Context, stream Stream) ([]Blob, error) {
 	named := newRules(&Report{}, true)
 	named.off = true

@@ -10,12 +10,12 @@ import (
 	"daybook/proof"
 )
 
-// prepared is an event with all that can be computed without the others.
+// prepared is an event with all that can be computed without other events.
 type prepared struct {
 	stored events.Stored
 	leaf   proof.Hash
 	event  events.Event
-	// err says why it is no event, or its line no line.
+	// err is set if it is no valid event, or its line is no valid line.
 	err error
 }
 
@@ -29,8 +29,8 @@ func prepare(buf []byte, m events.Stored) (prepared, []byte) {
 	return p, buf
 }
 
-// inOrder computes work on every core, and hands the results over one after the
-// other, in the order of the work, until produce returns or take fails.
+// inOrder computes results in parallel and passes them to take in the order of the work, until
+// produce returns or take fails.
 func inOrder[W, R any](ctx context.Context, produce func(emit func(W) error) error, compute func(W) R, take func(R) error) error {
 	type job struct {
 		work   W

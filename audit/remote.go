@@ -16,10 +16,10 @@ import (
 	"daybook/proof"
 )
 
-// Remote is a Source behind the HTTP interface of a server.
+// Remote is a Source behind the REST interface of a server.
 type Remote struct{ get, post Get }
 
-// CodeEmpty is the code of the answer of a server whose ledger has no events.
+// CodeEmpty is the error code of a server whose ledger has no events.
 const CodeEmpty = "ledger_empty"
 
 // isEmpty reports whether a server answered that its ledger has no events.
@@ -31,21 +31,20 @@ func isEmpty(err error) bool {
 	return ok && answer.Code() == CodeEmpty
 }
 
-// Get asks a server for a path, such as "/api/ledger/checkpoint", with header
-// names and values in pairs. It returns answers with status 200 only, and any
-// other as an error. The error may have a method Code() string with the code of the
-// answer. The caller closes the body.
+// Get requests a path such as "/api/ledger/checkpoint" from a server, with header names and values
+// in pairs. It returns responses with status 200 only, and any other as an error. The error may
+// have a method Code() string with the error code of the server. The caller MUST close the body.
 type Get func(ctx context.Context, path string, header ...string) (*http.Response, error)
 
-// NewRemote reaches the server that get asks. post does what get does with the
-// method POST and no body. It has checkpoints signed; without it, or where the
-// server refuses, the newest checkpoint there is has to do.
+// NewRemote returns the server that get reaches. post is like get with the method POST and without
+// a body; it has checkpoints signed. If post is nil or the server refuses it, the newest existing
+// checkpoint is used.
 func NewRemote(get, post Get) *Remote { return &Remote{get, post} }
 
-// maxAnswerBytes bounds an answer that is held in memory: the largest blob.
+// maxAnswerBytes is the maximum length in bytes of a response held in memory: the largest blob.
 const maxAnswerBytes = 1 << 30
 
-// ledgerPath begins the paths of what is asked for.
+// ledgerPath is the prefix of all requested paths.
 const ledgerPath = "/api/ledger/"
 
 // Signed implements Source.
@@ -94,7 +93,7 @@ func readSigned(resp *http.Response) (Signed, error) {
 		VKeys  []string    `json:"vkeys"`
 		Tenant string      `json:"tenant"`
 		Lost   events.Lost `json:"lost"`
-		// Removed is up to which position volumes were removed.
+		// Removed is the last position of the removed volumes.
 		Removed uint64 `json:"removed"`
 		Pending struct {
 			To uint64 `json:"to"`
@@ -194,23 +193,22 @@ func (r *Remote) checked(ctx context.Context, b Blob) ([]byte, error) {
 	return raw, err
 }
 
-// VerifyServer verifies what a server answers, without believing it: its events
-// under its checkpoint, all of them or, where it shows those of one tenant only,
-// each with a proof.
+// VerifyServer verifies a server without trusting it: its events under its checkpoint, or each
+// event with a proof if the server shows those of one tenant only.
 func VerifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
 	if err := proof.CheckVKeys(opts.Keys); err != nil {
 		return nil, err
 	}
 	report, err := verifyServer(ctx, r, opts)
-	if errors.Is(err, proof.ErrUnknownKey) { // look at the rest under the server's own key
+	if errors.Is(err, proof.ErrUnknownKey) { // verify the rest under the server's own key
 		return underOwnKey(opts, began, func(opts VerifyOptions) (*Report, error) { return verifyServer(ctx, r, opts) })
 	}
 	return report, err
 }
 
-// verifyServer returns ErrUnknownKey when the caller gave keys and none of them
-// signed the server's checkpoint.
+// verifyServer returns proof.ErrUnknownKey if the caller gave keys and none of them signed the
+// checkpoint.
 func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
 	signed, err := r.Signed(ctx, 0)

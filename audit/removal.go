@@ -11,7 +11,7 @@ import (
 	"daybook/proof"
 )
 
-// RemovedVolume is a volume that was removed, as an event on record says.
+// RemovedVolume is a volume that an event records as removed.
 type RemovedVolume struct {
 	Volume int    `json:"volume"`
 	First  uint64 `json:"first"`
@@ -19,23 +19,22 @@ type RemovedVolume struct {
 	// NamedBy is the position of that event, At its time.
 	NamedBy uint64 `json:"named_by"`
 	At      string `json:"at"`
-	// Signed is the size of the checkpoint that the volume was sealed with, RootHash
-	// the tree hash over everything up to Last.
+	// Signed is the size of the closing checkpoint of the volume. RootHash is the tree hash over
+	// all positions up to Last.
 	Signed   uint64 `json:"signed"`
 	RootHash string `json:"root_hash"`
-	// ExportSHA256 is the hash of the file of events that its export has.
+	// ExportSHA256 is the hash of the file of events in its export.
 	ExportSHA256 string `json:"export_sha256"`
 }
 
-// removedSoFar is what a verification knows of removed volumes.
+// removedSoFar is the state of a verification about removed volumes.
 type removedSoFar struct {
-	// gone is up to which position they reach, by what the source says.
+	// gone is the last position of the removed volumes, as the source reports it.
 	gone uint64
 	leaf func(position uint64) (proof.Hash, bool) // see Directory.Leaves
 }
 
-// expectRemoved takes up what the source says of removed volumes. What proves it
-// is looked for later.
+// expectRemoved records what the source reports about removed volumes. It is proven later.
 func (v *verifier) expectRemoved(r events.Removal) {
 	if v.gone = r.UpTo(); v.gone == 0 {
 		return
@@ -49,9 +48,8 @@ func (v *verifier) expectRemoved(r events.Removal) {
 	v.kept[c.Size] = append(v.kept[c.Size], c)
 }
 
-// addRemoved adds the leaves of events of removed volumes up to a position from the
-// files of the tree. Whether they are the ones that were signed is seen when a
-// checkpoint over them is compared.
+// addRemoved adds leaves of removed events up to a position from the files of the tree. The next
+// checkpoint over them shows whether they are the signed ones.
 func (v *verifier) addRemoved(to uint64) error {
 	for to = min(to, v.gone); v.tree.Size() < to; {
 		if v.leaf == nil {
@@ -72,10 +70,10 @@ func (v *verifier) addRemoved(to uint64) error {
 	return nil
 }
 
-// noLeaf knows no leaf.
+// noLeaf is Leaves of no directory.
 func noLeaf(uint64) (proof.Hash, bool) { return proof.Hash{}, false }
 
-// sawRemoval compares a removal with what is known of it.
+// sawRemoval compares a removal event with the computed tree.
 func (v *verifier) sawRemoval(e *events.Event, d *events.LedgerVolumeRemoved) {
 	v.report.Removed = append(v.report.Removed, RemovedVolume{
 		Volume: int(d.Volume), First: d.First, Last: d.Last, NamedBy: e.Seq, At: events.FormatTime(e.Time),
@@ -90,14 +88,14 @@ func (v *verifier) sawRemoval(e *events.Event, d *events.LedgerVolumeRemoved) {
 	}
 	root, err := v.tree.RootAt(d.Last)
 	if err != nil {
-		return // too long ago to be computed: the checkpoints over it are compared
+		return // the tile is no longer in memory; the checkpoints over it are compared
 	}
 	if proof.EncodeHash(root) != d.RootHash {
 		v.report.find(e.Seq, "it says that the first %d events have the tree hash %s; computed from the hashes it is %s", d.Last, d.RootHash, proof.EncodeHash(root))
 	}
 }
 
-// checkRemoved looks whether events say that what is missing was removed.
+// checkRemoved reports missing positions unless an event records their removal.
 func (v *verifier) checkRemoved() {
 	if v.gone == 0 {
 		return
@@ -110,16 +108,15 @@ func (v *verifier) checkRemoved() {
 	v.report.find(0, "positions up to %d are missing, and no event on record says that their volumes were removed", v.gone)
 }
 
-// maybeRemoved reports whether an execution may have been requested in a removed
-// volume. Ids that were derived tell no time.
+// maybeRemoved reports whether an execution may have been requested in a removed volume. A derived
+// id has no time.
 func (r *rules) maybeRemoved(id string) bool {
 	minted, ok := events.MintedAt(id)
 	return !r.goneSince.IsZero() && (!ok || !minted.After(r.goneSince))
 }
 
-// VolumeExport computes the file of events that an export of some positions has,
-// and keeps nothing of it but its hash. Each event is compared with its leaf in the
-// tree.
+// VolumeExport computes the file of events that an export of the positions first to last would
+// have, and returns its size and hash. It compares each event with its leaf in the tree.
 func (l Local) VolumeExport(ctx context.Context, first, last uint64) (events.VolumeExport, error) {
 	signed, err := l.Signed(ctx, last)
 	if err != nil {
@@ -141,9 +138,8 @@ func (l Local) VolumeExport(ctx context.Context, first, last uint64) (events.Vol
 	return x, nil
 }
 
-// ExportedVolume reads from the manifest of an export, which was verified, which
-// positions it holds, and the hash of its file of events. It is an error unless
-// that is everything between two positions.
+// ExportedVolume returns the positions of a verified export and the hash of its file of events. It
+// returns an error unless the export contains all events of the range.
 func ExportedVolume(dir string) (first, last uint64, sha string, err error) {
 	raw, err := readSmall(filepath.Join(dir, proof.ManifestFile), maxManifestBytes)
 	if err != nil {

@@ -8,98 +8,95 @@ import (
 	"daybook/events"
 )
 
-// Finding is something that does not hold.
+// Finding is a problem that a verification found.
 type Finding struct {
-	// Position is that of the event concerned; 0 when it is none in particular.
+	// Position is the position of the event concerned, or 0 if there is none in particular.
 	Position uint64 `json:"position,omitempty"`
 	What     string `json:"what"`
 }
 
-// mostFindings bounds those that are listed; all are counted.
+// mostFindings is the maximum number of listed findings. All are counted.
 const mostFindings = 100
 
-// Verdict is the outcome of a verification in one word.
+// Verdict is the outcome of a verification.
 type Verdict string
 
 // The verdicts.
 const (
-	// Intact means that everything that was checked holds.
+	// Intact means that all checks passed.
 	Intact Verdict = "intact"
-	// NotIntact means that something does not hold.
+	// NotIntact means that a check failed.
 	NotIntact Verdict = "not_intact"
-	// WrongKey means that none of the keys given signed a checkpoint, and that
-	// everything else holds: the key is of another ledger, or the ledger is signed
-	// by somebody else.
+	// WrongKey means that no checkpoint is signed with a given key and all other checks passed:
+	// either the key is of another ledger, or this ledger is signed with a key that the caller
+	// does not trust.
 	WrongKey Verdict = "wrong_key"
 )
 
-// Report is the outcome of a verification.
+// Report is the result of a verification.
 type Report struct {
-	// OK is true when everything that was checked holds: the verdict is Intact.
+	// OK is true if the verdict is Intact.
 	OK      bool    `json:"ok"`
 	Verdict Verdict `json:"verdict"`
-	// Source says what was verified.
+	// Source names what was verified.
 	Source string `json:"source"`
 	Origin string `json:"origin,omitempty"`
-	// Key is the one the newest checkpoint is signed with. Pinned is true when the
-	// caller gave the keys to trust; otherwise they were found beside the data,
-	// where whoever forges one can forge the other.
+	// Key is the key of the newest checkpoint. Pinned is true if the caller gave the trusted keys;
+	// otherwise they were found beside the data, where a forger of the data can replace them.
 	Key    string `json:"key,omitempty"`
 	Pinned bool   `json:"key_pinned"`
-	// Events is how many were read; First and Last are positions.
+	// Events is the number of events read. First and Last are positions.
 	Events uint64 `json:"events"`
 	First  uint64 `json:"first,omitempty"`
 	Last   uint64 `json:"last,omitempty"`
-	// Complete is true when every event from the first to the last was there: a
-	// part proves what it holds, not that it is all there was.
+	// Complete is true if every event from First to Last was present. A partial export proves its
+	// events, not that there are no others.
 	Complete bool `json:"complete"`
-	// Signed is the size of the largest checkpoint that holds, Root its tree hash,
-	// Checkpoints how many were compared. Foreign ones are signed with other keys.
+	// Signed is the size of the largest checkpoint that holds, Root its tree hash. Checkpoints is
+	// the number of compared checkpoints, Foreign of those signed with other keys.
 	Signed      uint64 `json:"signed"`
 	Root        string `json:"root,omitempty"`
 	Checkpoints int    `json:"checkpoints"`
 	Foreign     int    `json:"foreign_checkpoints"`
-	// Lost are positions whose events were lost, which an event on record says.
-	// Affected counts, and LostEffects lists up to a hundred of, the rules that cannot
-	// be seen to be kept because of that. Incomparable counts checkpoints that cover
-	// lost events of which nothing is known any more.
+	// Lost are positions that an event records as lost. Affected counts the rules that cannot be
+	// checked because of that; LostEffects lists up to 100 of them. Incomparable counts
+	// checkpoints over lost events whose hashes are unknown.
 	Lost         []LostPositions `json:"lost,omitempty"`
 	LostEffects  []Finding       `json:"lost_effects,omitempty"`
 	Affected     int             `json:"affected,omitempty"`
 	Incomparable int             `json:"incomparable_checkpoints,omitempty"`
-	// Removed are the volumes that were removed, as events on record say.
+	// Removed are the volumes that events record as removed.
 	Removed []RemovedVolume `json:"removed,omitempty"`
-	// Unsigned is how many events no checkpoint covers yet.
+	// Unsigned is the number of events that no checkpoint covers yet.
 	Unsigned uint64 `json:"unsigned"`
-	// Executions, Ended and Entries count what the rules were applied to; Blobs
-	// what was read and hashed, Tiles the files of the tree that were compared.
+	// Executions, Ended and Entries count what the rules were applied to. Blobs counts the blobs
+	// that were read and hashed, Tiles the compared files of the tree.
 	Executions int `json:"executions"`
 	Ended      int `json:"ended"`
 	Entries    int `json:"session_entries"`
 	Blobs      int `json:"blobs"`
 	Tiles      int `json:"tiles"`
-	// Findings lists the first hundred things that do not hold, Found counts all.
+	// Findings lists the first 100 findings. Found counts all.
 	Findings []Finding     `json:"findings"`
 	Found    int           `json:"found"`
 	Elapsed  time.Duration `json:"elapsed_ns"`
 
-	// foreign says that no checkpoint is signed with the keys that the caller gave;
-	// empty when one is.
+	// foreign is set if no checkpoint is signed with a given key.
 	foreign string
 }
 
-// LostPositions are positions whose events were lost.
+// LostPositions is a range of positions whose events were lost.
 type LostPositions struct {
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`
-	// NamedBy is the position of the event that says so.
+	// NamedBy is the position of the event that records the loss.
 	NamedBy uint64 `json:"named_by"`
-	// Proven is true where the hashes of the lost events are known, so that
-	// checkpoints of before the loss still hold.
+	// Proven is true if the hashes of the lost events are known. Checkpoints from before the loss
+	// then still hold.
 	Proven bool `json:"proven"`
 }
 
-// excuse notes what does not hold because of what was lost.
+// excuse records a rule that cannot be checked because of lost events.
 func (r *Report) excuse(seq uint64, lost events.LostRange, format string, args ...any) {
 	r.Affected++
 	if len(r.LostEffects) < mostFindings {
@@ -114,7 +111,7 @@ func (r *Report) find(seq uint64, format string, args ...any) {
 	}
 }
 
-// conclude sets the verdict. A wrong key is one only where nothing else is wrong.
+// conclude sets the verdict. It is WrongKey only if nothing else is wrong.
 func (r *Report) conclude(began time.Time) *Report {
 	switch {
 	case r.Found == 0 && r.foreign == "":
@@ -135,7 +132,7 @@ func (r *Report) conclude(began time.Time) *Report {
 	return r
 }
 
-// String is the report for people, on one screen.
+// String returns the report as human-readable text.
 func (r *Report) String() string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
@@ -235,12 +232,11 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// inLine escapes line breaks: an export under examination may hold any text, and
-// must not add lines to the report.
+// inLine escapes line breaks. An export may contain any text and MUST NOT add lines to the report.
 func inLine(text string) string { return strings.ReplaceAll(text, "\n", `\n`) }
 
-// signedByOthers notes that none of the keys given signed a checkpoint; beside
-// are the keys found with the data.
+// signedByOthers records that no checkpoint is signed with a given key. beside are the keys found
+// with the data.
 func (r *Report) signedByOthers(beside []string) {
 	r.foreign = "no checkpoint is signed with the keys given"
 	if len(beside) > 0 {
@@ -248,7 +244,7 @@ func (r *Report) signedByOthers(beside []string) {
 	}
 }
 
-// Unreadable is the report of a ledger whose storage is too damaged to be read.
+// Unreadable returns the report on a ledger whose storage is too damaged to be read.
 func Unreadable(opts VerifyOptions, began time.Time, err error) *Report {
 	r := &Report{Source: opts.Source, Pinned: len(opts.Keys) > 0}
 	r.find(0, "%v", err)

@@ -10,47 +10,45 @@ import (
 	"daybook/events"
 )
 
-// rules check what every sound ledger keeps, over its events in order: an
-// execution is requested once and first, its attempts count up without a gap, it
-// ends at most once, the output on record is what its end says; entries of a
-// session are numbered without a gap, and each is that of an execution that ended
-// so.
+// rules checks, over the events in order, what holds in every intact ledger: an execution is
+// requested once and first; its attempts count up without a gap; it ends at most once; the
+// recorded output matches its ending; the entries of a session are numbered without a gap, and
+// each is that of an execution that ended as it states.
 type rules struct {
 	report *Report
-	// partial is true when earlier events may be missing: executions whose request
-	// was not seen are left alone.
+	// partial is true if earlier events may be missing. Executions without a request are then
+	// ignored.
 	partial bool
-	// off is true when events may be missing anywhere: only blobs are collected.
+	// off is true if any event may be missing. Only blobs are collected then.
 	off bool
-	// goneSince is when the last event of removed volumes was stored; zero without any.
+	// goneSince is the time of the last event of the removed volumes, or zero.
 	goneSince time.Time
-	// lost is what may be missing without breaking a rule.
+	// lost are the lost positions. What they may contain breaks no rule.
 	lost     events.Lost
 	running  map[runKey]*run
 	ended    map[runKey]ended
 	sessions map[runKey]entries
 	tenants  map[string]uint32
-	// blobs are those that events name, with the first event that does.
+	// blobs are the blobs that events name, with the position of the first such event.
 	blobs map[Blob]uint64
 }
 
-// Blob names content that is stored apart from its event.
+// Blob identifies content that is stored apart from its event.
 type Blob struct {
 	Tenant string
-	// Heap is true for the heap of a run, false for a text.
+	// Heap is true for the heap of an execution, false for a text.
 	Heap bool
 	// SHA256 is the hash of the content, in hex.
 	SHA256 string
 }
 
-// runKey is a tenant and an id, small: there are millions.
+// runKey is a tenant and an id. It is small because there may be millions.
 type runKey struct {
 	tenant uint32
 	id     [16]byte
 }
 
-// entries are those of a session so far: the next one's index, and the position of
-// the last.
+// entries are the index of the next entry of a session and the position of the last one.
 type entries struct {
 	next int64
 	seen uint64
@@ -58,9 +56,9 @@ type entries struct {
 
 // run is an execution that has not ended.
 type run struct {
-	// seen is the position of its last event, before that of the one before it while
-	// an event is looked at; part is what it lost events in, after
-	// which nothing about it can be counted.
+	// seen is the position of its last event; while an event is applied, before is that of the
+	// event before it. part is the lost range that contains events of it; nothing about it can be
+	// counted afterwards.
 	seen, before uint64
 	part         *events.LostRange
 	attempt      int
@@ -69,8 +67,8 @@ type run struct {
 	sum          hash.Hash // of the attempt's output
 	sealed       bool      // some output is encrypted
 	truncated    bool
-	calls        int          // made so far
-	pending      map[int]bool // without an answer on record
+	calls        int          // number so far
+	pending      map[int]bool // calls without a recorded answer
 }
 
 type ended struct {
@@ -78,8 +76,8 @@ type ended struct {
 	status events.Status
 }
 
-// lostAfter is a loss between one position and another, or nil: what follows a loss
-// may rest on what is lost.
+// lostAfter returns a lost range between two positions, or nil. Events after it may depend on lost
+// ones.
 func (r *rules) lostAfter(seen, seq uint64) *events.LostRange {
 	if l, ok := r.lost.After(seen); ok && l.To < seq {
 		return &l
@@ -87,8 +85,8 @@ func (r *rules) lostAfter(seen, seq uint64) *events.LostRange {
 	return nil
 }
 
-// violated reports a rule that an event breaks, or that cannot be seen to be kept
-// because of a loss; lost is nil without any.
+// violated reports a broken rule or, if lost is not nil, a rule that cannot be checked because of
+// the loss.
 func (r *rules) violated(e *events.Event, lost *events.LostRange, format string, args ...any) {
 	if lost != nil {
 		r.report.excuse(e.Seq, *lost, format, args...)
@@ -97,10 +95,10 @@ func (r *rules) violated(e *events.Event, lost *events.LostRange, format string,
 	r.report.find(e.Seq, format, args...)
 }
 
-// wrong is violated for a rule about a run that goes on.
+// wrong is violated for a rule about a running execution.
 func (r *rules) wrong(e *events.Event, run *run, format string, args ...any) {
 	if run.part != nil {
-		return // told when it was noticed
+		return // reported already
 	}
 	run.part = r.lostAfter(run.before, e.Seq)
 	r.violated(e, run.part, format, args...)
@@ -163,8 +161,8 @@ func (r *rules) apply(e *events.Event) {
 	}
 }
 
-// run finds an execution that has not ended. That it was never requested is a
-// finding; that it has ended is for the caller.
+// run returns the execution with an id if it has not ended. It reports an execution that was never
+// requested; the caller handles one that has ended.
 func (r *rules) run(e *events.Event, id string) *run {
 	k := r.key(e.Tenant, id)
 	found := r.running[k]
@@ -177,7 +175,7 @@ func (r *rules) run(e *events.Event, id string) *run {
 	}
 	lost := r.lostAfter(0, e.Seq)
 	r.violated(e, lost, "%s of execution %s, which was never requested", e.Type, id)
-	if lost != nil { // it was, by an event that is lost
+	if lost != nil { // the event that requested it is lost
 		found = &run{seen: e.Seq, part: lost}
 		r.running[k] = found
 		r.report.Executions++
@@ -224,7 +222,7 @@ func (r *rules) started(e *events.Event, d *events.ExecutionStarted) {
 func (r *rules) output(e *events.Event, d *events.ExecutionOutput) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		return // after the end: of a runner that did not know yet
+		return // after the end: the runner did not know yet
 	}
 	at := run.extent
 	if !run.extent.Add(d) {
@@ -252,8 +250,7 @@ func (r *rules) output(e *events.Event, d *events.ExecutionOutput) {
 	}
 }
 
-// called checks that the calls of an execution are numbered without a gap, over all
-// its attempts.
+// called checks that the calls of an execution are numbered without a gap over all its attempts.
 func (r *rules) called(e *events.Event, d *events.HostCalled) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
@@ -275,7 +272,7 @@ func (r *rules) called(e *events.Event, d *events.HostCalled) {
 	run.pending[d.Number] = true
 }
 
-// returned checks that an answer is one to a call that has none.
+// returned checks that an answer belongs to a pending call.
 func (r *rules) returned(e *events.Event, d *events.HostReturned) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
@@ -328,10 +325,10 @@ func (r *rules) end(e *events.Event, d *events.Ending) {
 	r.report.Ended++
 }
 
-// totals compares what the end says of the output with what is on record.
+// totals compares the output totals of the ending with the recorded output.
 func (r *rules) totals(e *events.Event, d *events.Ending, run *run) {
 	if d.Output.Truncated || run.truncated {
-		return // not all of it is on record
+		return // recorded in part
 	}
 	lines := run.extent.Line - 1
 	if run.extent.Open {
@@ -343,7 +340,7 @@ func (r *rules) totals(e *events.Event, d *events.Ending, run *run) {
 		return
 	}
 	if run.sealed || d.Content.Sealed != nil {
-		return // it cannot be read, and its hash is hidden
+		return // encrypted, with a keyed hash
 	}
 	sum := run.sum
 	if sum == nil {
@@ -375,7 +372,7 @@ func (r *rules) entry(e *events.Event, d *events.SessionEntryRecorded) {
 	}
 }
 
-// collect notes the blobs that an event names.
+// collect records the blobs that an event names.
 func (r *rules) collect(e *events.Event) {
 	switch d := e.Data.(type) {
 	case *events.ExecutionRequested:
@@ -413,15 +410,14 @@ func (r *rules) collect(e *events.Event) {
 	}
 }
 
-// body notes the blob of a text, if it is stored apart.
+// body records the blob of a text that is stored apart.
 func (r *rules) body(e *events.Event, b *events.Body) {
 	if b != nil {
 		r.blob(e, b.Blob)
 	}
 }
 
-// collected takes a heap from those that must be there, until another event
-// names it.
+// collected removes a heap from the expected blobs until another event names it.
 func (r *rules) collected(e *events.Event, d *events.HeapCollected) {
 	b := Blob{Tenant: e.Tenant, Heap: true, SHA256: d.Heap}
 	if _, named := r.blobs[b]; !named && !r.partial && !r.off && r.goneSince.IsZero() {

@@ -11,11 +11,11 @@ import (
 // selector applies a selection to events in order.
 type selector struct {
 	s proof.ExportSelection
-	// inner knows tenants, executions and sessions; nil when none is asked for.
+	// inner selects by tenant, execution and session. It is nil if none of them is set.
 	inner *events.Selector
 }
 
-// SessionOf returns the sessions of an execution, as events.Selector says.
+// SessionOf returns the sessions of an execution; see events.Selector.
 type SessionOf func(ctx context.Context, tenant string, seq uint64, execution string) ([]string, error)
 
 func newSelector(s proof.ExportSelection, sessionOf SessionOf) *selector {
@@ -42,7 +42,7 @@ func (s *selector) wants(ctx context.Context, e events.Event) (bool, error) {
 	return s.inner.Wants(ctx, e)
 }
 
-// extremes are the first and last of some events, by position and by time.
+// extremes are the first and last position and time of a set of events.
 type extremes struct {
 	first, last      uint64
 	earliest, latest time.Time
@@ -61,9 +61,8 @@ func (x *extremes) add(e events.Event) {
 	}
 }
 
-// tighten makes the bounds of a selection those of the events in it, so that a
-// manifest says nothing that its events do not show; what is lost in front of the
-// first they do show.
+// tighten shrinks the bounds of a selection to those of its events, so that a manifest states
+// nothing that its events do not show. Lost positions before the first event stay selected.
 func (x extremes) tighten(s proof.ExportSelection, lost events.Lost) proof.ExportSelection {
 	if !s.IsUnfiltered() || !lost.Covers(s.From, x.first-1) {
 		s.From = x.first

@@ -12,63 +12,61 @@ import (
 
 // Source is a ledger that can be exported.
 type Source interface {
-	// Signed returns a checkpoint that covers a position, or with 0 everything
-	// recorded so far if the caller may have it signed and else the newest, the
-	// verification keys of the ledger, and the tenant whose events alone the caller
-	// may see, empty for all.
+	// Signed returns a checkpoint that covers a position, with the state of the source. With 0 the
+	// checkpoint covers everything recorded so far if the caller may have it signed, otherwise it
+	// is the newest.
 	Signed(ctx context.Context, covers uint64) (Signed, error)
-	// Lines calls fn with the line of every selected event after a position, in
-	// order, and with the line of its proof under c, unless the selection is all
-	// that c covers: then proof is nil.
+	// Lines calls fn with the line of every selected event after a position, in order, and the
+	// line of its proof under c. proof is nil if the selection is everything that c covers.
 	Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSelection, after uint64, fn func(line, proof []byte) error) error
 	// Blob returns content that an event names.
 	Blob(ctx context.Context, b Blob) ([]byte, error)
 }
 
-// Signed is what a source says of itself.
+// Signed is a checkpoint of a source and the state of the source.
 type Signed struct {
 	Checkpoint proof.Checkpoint
 	VKeys      []string
 	Tenant     string
-	// Lost are the positions on record as lost. Who verifies believes it only when
-	// the event that says so is there.
+	// Lost are the positions recorded as lost. Verification believes it only if the event that
+	// records them is present.
 	Lost events.Lost
-	// Removed is up to which position volumes were removed; likewise.
+	// Removed is the last position of the removed volumes. It is believed like Lost.
 	Removed uint64
-	// Pending is how many newer events no checkpoint covers; 0 where only checkpoints
-	// are newer.
+	// Pending is the number of newer events that no checkpoint covers; 0 if only checkpoints are
+	// newer.
 	Pending uint64
 }
 
-// Stream reads the ledger as it is stored.
+// Stream reads the stored messages of the ledger.
 type Stream interface {
 	// ReadRaw returns up to limit messages after a position.
 	ReadRaw(ctx context.Context, after uint64, limit int) ([]events.Stored, error)
-	// LastSeq is the position of the last message.
+	// LastSeq returns the position of the last message.
 	LastSeq(ctx context.Context) (uint64, error)
 }
 
-// Proofs are the checkpoints and proofs of a running ledger.
+// Proofs are the checkpoints and proofs of a running ledger. *translog.Log implements it.
 type Proofs interface {
-	// VKeys are the verification keys of the ledger, the newest last.
+	// VKeys returns the verification keys, the newest last.
 	VKeys() []string
-	// Lost are the positions that are on record as lost.
+	// Lost returns the positions that events record as lost.
 	Lost() events.Lost
-	// Removed is up to where volumes were removed.
+	// Removed returns the end of the removed volumes.
 	Removed() events.Removal
-	// Latest is the newest checkpoint, or false when there is none yet.
+	// Latest returns the newest checkpoint. It reports false if there is none yet.
 	Latest() (proof.Checkpoint, bool)
-	// Checkpoint returns the newest checkpoint that covers a position, made for the
-	// purpose if need be.
+	// Checkpoint returns the newest checkpoint that covers a position, and has one signed if there
+	// is none.
 	Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, error)
-	// Settled returns a checkpoint that covers every event up to a position but
-	// checkpoints at the end, made for the purpose if need be.
+	// Settled returns a checkpoint that covers every event up to a position except trailing
+	// checkpoints, and has one signed if there is none.
 	Settled(ctx context.Context, last uint64) (proof.Checkpoint, error)
-	// Prover makes proofs under a checkpoint.
+	// Prover returns a prover under a checkpoint.
 	Prover(c proof.Checkpoint) proof.Prover
 }
 
-// Local is a Source in this process.
+// Local is the Source of a running ledger in this process.
 type Local struct {
 	Log       Proofs
 	Stream    Stream
@@ -96,7 +94,7 @@ func (l Local) Signed(ctx context.Context, covers uint64) (Signed, error) {
 	return Signed{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.Removed().UpTo()}, err
 }
 
-// readAtOnce is how many messages are read in one go.
+// readAtOnce is the maximum number of messages per read.
 const readAtOnce = 1000
 
 // Lines implements Source.
@@ -136,7 +134,7 @@ func (l Local) Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSele
 			return fmt.Errorf("%w: the ledger ends at %d, before %d", events.ErrDamaged, after, s.To)
 		}
 		for _, m := range batch {
-			if m.Seq > s.To { // there are fewer events than positions behind a hole
+			if m.Seq > s.To { // after a gap there are fewer events than positions
 				return nil
 			}
 			if err := e.take(ctx, m); err != nil {
@@ -157,7 +155,7 @@ func (l Local) Blob(ctx context.Context, b Blob) ([]byte, error) {
 	return l.Blobs.Text(ctx, b.Tenant, b.SHA256)
 }
 
-// exporter turns messages into lines and proofs.
+// exporter converts messages to lines and proofs.
 type exporter struct {
 	c               proof.Checkpoint
 	complete, plain bool

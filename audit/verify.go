@@ -14,61 +14,60 @@ import (
 	"daybook/proof"
 )
 
-// Archive is a ledger that is at rest: nobody writes to it.
+// Archive is a ledger at rest: no process appends to it.
 type Archive interface {
-	// FollowRaw calls fn with every message after a position, in batches as they
-	// are at hand, until ctx is done or fn fails. last is the newest position
-	// known.
+	// FollowRaw calls fn with every message after a position, in batches, until ctx is done or fn
+	// fails. last is the newest known position.
 	FollowRaw(ctx context.Context, after uint64, fn func(batch []events.Stored, last uint64) error) error
-	// LastSeq is the position of the last event.
+	// LastSeq returns the position of the last event.
 	LastSeq(ctx context.Context) (uint64, error)
 }
 
-// Blobs are what is stored apart from the events. Each method checks the content
-// against its hash: events.ErrNotFound, or events.ErrDamaged.
+// Blobs reads content that is stored apart from its event. Each method compares the content with
+// its hash. The error is events.ErrNotFound or events.ErrDamaged.
 type Blobs interface {
 	Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error)
 	Text(ctx context.Context, tenant, hash string) ([]byte, error)
 }
 
-// HeapVerifier reads heaps and compares them with their hash.
+// HeapVerifier verifies heaps.
 type HeapVerifier interface {
-	// VerifyHeap holds a part of the heap at a time. Errors are those of Blobs.Heap.
+	// VerifyHeap compares a heap with its hash. It holds a part of the heap in memory at a time.
+	// Its errors are those of Blobs.Heap.
 	VerifyHeap(ctx context.Context, tenant, hash string) (events.HeapInfo, error)
 }
 
-// VerifyOptions say what to trust and what to look at.
+// VerifyOptions configure a verification.
 type VerifyOptions struct {
-	// Keys are the verification keys to trust; empty takes those found beside the
-	// data, which proves that nothing was changed by mistake or by somebody
-	// without the key, and no more.
+	// Keys are the trusted verification keys. If empty, those found beside the data are used: this
+	// detects accidents and forgers without the key, no others.
 	Keys []string
-	// Dir is the audit directory to compare with, for a data directory; nil for none.
+	// Dir is the audit directory to compare a ledger at rest with. nil compares none.
 	Dir Directory
-	// SkipBlobs leaves heaps and texts unread.
+	// SkipBlobs skips the verification of heaps and texts.
 	SkipBlobs bool
 	// Source names what is verified, for the report.
 	Source string
-	// Progress, if set, is told how far it has come, now and then.
+	// Progress, if set, is called periodically with the work done so far.
 	Progress func(done, total uint64)
 }
 
-// Directory is an audit directory: what a ledger keeps beside it of its tree and its
-// checkpoints.
+// Directory is an audit directory: the tree and the checkpoints that a running ledger keeps beside
+// the stream.
 type Directory interface {
-	// VKeys reads the verification keys of the ledger, the newest last.
+	// VKeys reads the verification keys, the newest last.
 	VKeys() ([]string, error)
-	// Checkpoints reads all checkpoints, unchecked.
+	// Checkpoints reads all checkpoints, unverified.
 	Checkpoints() ([]proof.Checkpoint, error)
-	// DurableSize reads the size of the tree whose files are known to be on disk. With an
-	// error, the files are not compared.
+	// DurableSize reads the size of the tree whose files are on disk. If it fails, the files are
+	// not compared.
 	DurableSize() (uint64, error)
-	// TilePath is the path of a tile's file, for the report.
+	// TilePath returns the path of the file of a tile, for the report.
 	TilePath(t proof.Tile) string
 	// ReadTile reads the hashes of a full tile, 32 bytes each.
 	ReadTile(t proof.Tile) ([]byte, error)
-	// Leaves returns a function that returns the leaf of a position, or false where the
-	// files do not prove it.
+	// Leaves returns a function that returns the leaf of a position. It reports false if the files
+	// do not prove the leaf.
 	Leaves() func(position uint64) (proof.Hash, bool)
 }
 
@@ -79,15 +78,14 @@ type verifier struct {
 	rules  *rules
 	tree   *proof.Tree
 	recent *window // the tiles of tree
-	// kept are checkpoints known beforehand, by size.
+	// kept are known checkpoints that are to be compared, by size.
 	kept map[uint64][]proof.Checkpoint
 	// counted are the sizes of the checkpoints that hold.
 	counted map[uint64]bool
-	// lost is what is claimed to be lost, before the event that says so was read;
-	// named is what such an event says.
+	// lost are positions claimed to be lost, until the event that records them is read. named are
+	// those that such an event records.
 	lost, named events.Lost
-	// proven is true when each event comes with a proof of its own, and there is no
-	// tree to compute.
+	// proven is true if each event comes with its own proof and no tree is computed.
 	proven bool
 	removedSoFar
 }
@@ -101,10 +99,9 @@ func newVerifier(opts VerifyOptions, partial bool) *verifier {
 	}
 }
 
-// Verify computes everything anew from a ledger at rest and compares: the tree
-// with every checkpoint, on record and in the audit directory, the files of the
-// tree, signatures, positions, the rules of package rules, and blobs. What does
-// not hold is in the report; an error means that it could not be found out.
+// Verify checks a ledger at rest: the tree against every checkpoint in the ledger and in the audit
+// directory, the files of the tree, signatures, positions, the rules between events, and blobs.
+// Findings are in the report. The error is for a check that could not be completed.
 func Verify(ctx context.Context, archive Archive, blobs Blobs, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
 	if err := proof.CheckVKeys(opts.Keys); err != nil {
@@ -151,7 +148,7 @@ func Verify(ctx context.Context, archive Archive, blobs Blobs, opts VerifyOption
 	return v.report.conclude(began), nil
 }
 
-// openDir takes up what the audit directory says beforehand.
+// openDir reads the checkpoints and the durable size from the audit directory.
 func (v *verifier) openDir() error {
 	if v.opts.Dir == nil {
 		return nil
@@ -165,11 +162,11 @@ func (v *verifier) openDir() error {
 	}
 	durable, err := v.opts.Dir.DurableSize()
 	if err != nil {
-		return nil //nolint:nilerr // then the files of the tree are computed anew by the next start
+		return nil //nolint:nilerr // the next start computes the files of the tree again
 	}
 	v.recent.see = func(t proof.Tile, hashes []proof.Hash) {
 		if (t.Index+1)<<(proof.TileHeight*(t.Level+1)) > durable {
-			return // not safe on disk yet
+			return // not on disk yet
 		}
 		v.report.Tiles++
 		raw, err := v.opts.Dir.ReadTile(t)
@@ -180,10 +177,10 @@ func (v *verifier) openDir() error {
 	return nil
 }
 
-// errRead ends the reading at the last event.
+// errRead stops FollowRaw at the last event.
 var errRead = errors.New("read")
 
-// follow reads everything up to a position.
+// follow verifies everything up to a position.
 func (v *verifier) follow(ctx context.Context, archive Archive, last uint64) error {
 	produce := func(emit func([]events.Stored) error) error {
 		err := archive.FollowRaw(ctx, 0, func(batch []events.Stored, _ uint64) error {
@@ -257,7 +254,7 @@ func (v *verifier) take(p *prepared) error {
 	}
 	if p.err != nil {
 		r.find(seq, "%v", p.err)
-		return nil //nolint:nilerr // it is told in the report, and the rest is still worth reading
+		return nil //nolint:nilerr // reported; the rest is still verified
 	}
 	if d, ok := p.event.Data.(*events.LedgerVolumeOpened); ok && d.Reason == events.VolumeDamaged {
 		v.named = d.Losses(seq)
@@ -276,8 +273,7 @@ func (v *verifier) take(p *prepared) error {
 	return nil
 }
 
-// keptHere compares the checkpoints known beforehand of as many leaves as the tree
-// has now.
+// keptHere compares the known checkpoints of the current size of the tree.
 func (v *verifier) keptHere() {
 	for _, c := range v.kept[v.tree.Size()] {
 		if !eventproof.IsIncomparable(v.lost, c.Size) {
@@ -289,13 +285,12 @@ func (v *verifier) keptHere() {
 	delete(v.kept, v.tree.Size())
 }
 
-// expectLost takes for granted that positions were lost, until the event that says
-// so is read.
+// expectLost accepts positions as lost until the event that records them is read.
 func (v *verifier) expectLost(lost events.Lost) {
 	v.lost, v.rules.lost = lost, lost
 }
 
-// recorded compares a checkpoint on record with the events before it.
+// recorded compares the checkpoint in an event with the events before it.
 func (v *verifier) recorded(p *prepared) {
 	c, err := eventproof.CheckpointIn(p.stored)
 	switch {
@@ -319,7 +314,7 @@ func (v *verifier) recorded(p *prepared) {
 	}
 }
 
-// compare checks a checkpoint against the tree hash that was computed.
+// compare checks a checkpoint against the computed tree hash.
 func (v *verifier) compare(c proof.Checkpoint, root proof.Hash, seq uint64) {
 	r := v.report
 	if c.Root != root {
@@ -332,7 +327,7 @@ func (v *verifier) compare(c proof.Checkpoint, root proof.Hash, seq uint64) {
 	case err != nil:
 		r.find(seq, "%v", err)
 	default:
-		if !v.counted[c.Size] { // mostly the file says what the stream says
+		if !v.counted[c.Size] { // file and stream usually have the same checkpoints
 			v.counted[c.Size] = true
 			r.Checkpoints++
 		}
@@ -343,7 +338,7 @@ func (v *verifier) compare(c proof.Checkpoint, root proof.Hash, seq uint64) {
 	}
 }
 
-// keyOf is the key among several that signed a checkpoint.
+// keyOf returns the key that signed a checkpoint, or an empty string.
 func keyOf(c proof.Checkpoint, keys []string) string {
 	for _, key := range keys {
 		if _, err := proof.OpenCheckpoint(c.Note, key); err == nil {
@@ -353,7 +348,7 @@ func keyOf(c proof.Checkpoint, keys []string) string {
 	return ""
 }
 
-// finish looks at what was expected and did not come.
+// finish reports what was expected and is missing.
 func (v *verifier) finish() {
 	r := v.report
 	v.checkRemoved()
@@ -389,7 +384,7 @@ func (v *verifier) finish() {
 	}
 }
 
-// checkLost looks whether what was taken for lost is what the ledger says.
+// checkLost compares the positions claimed to be lost with those that the ledger records.
 func (v *verifier) checkLost() {
 	for _, r := range v.lost {
 		if r.From > v.report.Last || v.report.Events == 0 {
@@ -404,7 +399,7 @@ func (v *verifier) checkLost() {
 	}
 }
 
-// verifyHeap checks a heap in pieces where blobs can do that.
+// verifyHeap verifies a heap in pieces if blobs supports it.
 func verifyHeap(ctx context.Context, blobs Blobs, b Blob) error {
 	if stored, ok := blobs.(HeapVerifier); ok {
 		_, err := stored.VerifyHeap(ctx, b.Tenant, b.SHA256)
@@ -414,7 +409,7 @@ func verifyHeap(ctx context.Context, blobs Blobs, b Blob) error {
 	return err
 }
 
-// readBlobs reads every blob that an event names, which checks its hash.
+// readBlobs reads every blob that an event names, which verifies its hash.
 func (v *verifier) readBlobs(ctx context.Context, blobs Blobs) error {
 	type outcome struct {
 		blob Blob

@@ -19,12 +19,11 @@ import (
 	"daybook/proof"
 )
 
-// maxManifestBytes bounds a manifest that is read.
+// maxManifestBytes is the maximum length of a manifest in bytes.
 const maxManifestBytes = 256 << 20
 
-// VerifyExport verifies an export with nothing but its own files and the keys to
-// trust. What does not hold is in the report; an error means that it could not be
-// read.
+// VerifyExport verifies an export with its own files and the trusted keys alone. Findings are in
+// the report. The error is for an export that could not be read.
 func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
 	if info, err := os.Stat(dir); err != nil {
@@ -39,14 +38,14 @@ func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 		return nil, err
 	}
 	r, err := verifyExport(ctx, dir, opts)
-	if errors.Is(err, proof.ErrUnknownKey) { // look at the rest under the export's own key
+	if errors.Is(err, proof.ErrUnknownKey) { // verify the rest under the export's own key
 		return underOwnKey(opts, began, func(opts VerifyOptions) (*Report, error) { return verifyExport(ctx, dir, opts) })
 	}
 	return r, err
 }
 
-// holdsExport reports whether any file of an export is in a directory, or cannot be
-// looked at. An export that lost some of its files does not verify.
+// holdsExport reports whether a directory contains a file of an export, or cannot be read. An
+// incomplete export is verified, and fails.
 func holdsExport(dir string) bool {
 	for _, name := range []string{proof.ManifestFile, proof.UnfinishedFile, proof.CheckpointFile, proof.EventsFile, proof.ProofsFile} {
 		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
@@ -56,8 +55,7 @@ func holdsExport(dir string) bool {
 	return false
 }
 
-// underOwnKey verifies with the keys beside the data what none of the keys given
-// signed.
+// underOwnKey verifies with the keys beside the data if no given key signed the checkpoint.
 func underOwnKey(opts VerifyOptions, began time.Time, verify func(VerifyOptions) (*Report, error)) (*Report, error) {
 	opts.Keys = nil
 	r, err := verify(opts)
@@ -73,8 +71,8 @@ func underOwnKey(opts VerifyOptions, began time.Time, verify func(VerifyOptions)
 	return r.conclude(began), nil
 }
 
-// verifyExport returns ErrUnknownKey when the caller gave keys and none of them
-// signed the export's checkpoint.
+// verifyExport returns proof.ErrUnknownKey if the caller gave keys and none of them signed the
+// checkpoint.
 func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
 	pinned := len(opts.Keys) > 0
@@ -122,8 +120,8 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	return l.report.conclude(began), nil
 }
 
-// findLost reads what the events of an export say was lost: the newest that does
-// says all, and comes behind what it speaks of.
+// findLost reads which positions the events of an export record as lost. The newest such event
+// lists all, and comes after them.
 func (l *lineVerifier) findLost(dir string) error {
 	var lost events.Lost
 	err := eachLine(filepath.Join(dir, proof.EventsFile), func(line []byte) error {
@@ -136,8 +134,8 @@ func (l *lineVerifier) findLost(dir string) error {
 	return err
 }
 
-// openExport reads the manifest and the checkpoint of an export, and the keys to
-// trust if there are none yet.
+// openExport reads the manifest and the checkpoint of an export. If no keys are trusted yet, it
+// trusts those of the manifest.
 func openExport(dir string, opts *VerifyOptions) (proof.Manifest, proof.Checkpoint, error) {
 	raw, err := readSmall(filepath.Join(dir, proof.ManifestFile), maxManifestBytes)
 	if err != nil {
@@ -179,8 +177,8 @@ func openExport(dir string, opts *VerifyOptions) (proof.Manifest, proof.Checkpoi
 	return m, c, err
 }
 
-// plainNote refuses a checkpoint that holds more than three lines and one
-// signature, or another way to write it.
+// plainNote rejects a checkpoint with more than three lines or one signature, or in another form
+// than a ledger writes.
 func plainNote(signed []byte) error {
 	text, sig, _ := strings.Cut(string(signed), "\n\n")
 	name, _, _ := strings.Cut(text, "\n")
@@ -203,7 +201,7 @@ func readSmall(path string, most int64) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// checkFiles compares the files there are with those of the manifest.
+// checkFiles compares the files with those of the manifest.
 func checkFiles(ctx context.Context, dir string, m proof.Manifest) error {
 	listed := map[string]bool{proof.ManifestFile: true}
 	want := []string{proof.CheckpointFile, proof.EventsFile}
@@ -251,7 +249,7 @@ func isBlobFile(name string) bool {
 	return ok
 }
 
-// parseBlobFile is the blob a file is named for, of no tenant.
+// parseBlobFile returns the blob that a file is named for, without its tenant.
 func parseBlobFile(name string) (Blob, bool) {
 	for _, heap := range []bool{true, false} {
 		b := Blob{Heap: heap}
@@ -263,7 +261,7 @@ func parseBlobFile(name string) (Blob, bool) {
 	return Blob{}, false
 }
 
-// readPairs reads events, and proofs beside them.
+// readPairs reads events, with their proofs if proven is set.
 func readPairs(dir string, proven bool, emit func([]pair) error) error {
 	b := batches{emit: emit}
 	var proofs *lineReader
@@ -331,8 +329,8 @@ func (l *lineVerifier) checkBlobs(m proof.Manifest) {
 	}
 }
 
-// lostIn is what a line of an export, or of a server, says was lost; nil for any
-// line but the opening of a volume because of damage.
+// lostIn returns the positions that a line records as lost. It returns nil for any line but the
+// opening of a volume because of damage.
 func lostIn(line []byte) events.Lost {
 	r, err := proof.ParseLine(line)
 	if err != nil {

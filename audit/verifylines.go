@@ -22,18 +22,18 @@ type lineVerifier struct {
 	real     extremes
 }
 
-// newLineVerifier verifies lines under a checkpoint, which was opened.
+// newLineVerifier returns a verifier of lines under a verified checkpoint.
 func newLineVerifier(opts VerifyOptions, c proof.Checkpoint, s proof.ExportSelection) *lineVerifier {
 	complete := s.IsComplete(c.Size)
 	l := &lineVerifier{verifier: newVerifier(opts, !complete), c: c, s: s, sessions: map[string][]string{}, last: s.From - 1}
 	l.proven = !complete
 	l.report.Complete = complete
-	l.rules.off = !s.Since.IsZero() || !s.Until.IsZero() // a clock may go back
+	l.rules.off = !s.Since.IsZero() || !s.Until.IsZero() // clocks may go back
 	l.selector = newSelector(s, func(_ context.Context, tenant string, _ uint64, execution string) ([]string, error) {
 		if session, seen := l.sessions[tenant+" "+execution]; seen {
 			return session, nil
 		}
-		return []string{s.Session}, nil // its request lies before the range: it cannot be told
+		return []string{s.Session}, nil // unknown: its request is before the range
 	})
 	if complete {
 		l.kept[c.Size] = []proof.Checkpoint{c}
@@ -44,7 +44,7 @@ func newLineVerifier(opts VerifyOptions, c proof.Checkpoint, s proof.ExportSelec
 // pair is a line and the line of its proof, if it has one.
 type pair struct{ line, proof []byte }
 
-// prepareLine parses and hashes a line, and checks its proof.
+// prepareLine parses and hashes a line, and verifies its proof.
 func (l *lineVerifier) prepareLine(buf []byte, p pair) (prepared, []byte) {
 	m, err := proof.ParseLine(p.line)
 	if err != nil {
@@ -65,13 +65,13 @@ func (l *lineVerifier) prepareLine(buf []byte, p pair) (prepared, []byte) {
 		err = proof.Inclusion{Seq: m.Seq, Size: l.c.Size, Leaf: out.leaf, Root: l.c.Root, Hashes: hashes}.Check()
 	}
 	if err != nil {
-		out.leaf = proof.Hash{} // it is not on record
+		out.leaf = proof.Hash{} // not proven
 		out.err = fmt.Errorf("event %d is not proven: %w", m.Seq, err)
 	}
 	return out, buf
 }
 
-// run verifies what produce delivers.
+// run verifies the lines that produce delivers.
 func (l *lineVerifier) run(ctx context.Context, produce func(emit func([]pair) error) error) error {
 	compute := func(pairs []pair) []prepared {
 		list := make([]prepared, len(pairs))
@@ -129,7 +129,7 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *prepared) error {
 	return l.take(p)
 }
 
-// finishLines looks at what was expected and did not come.
+// finishLines reports what was expected and is missing.
 func (l *lineVerifier) finishLines() {
 	if l.s.IsUnfiltered() && l.last != l.s.To {
 		l.report.find(0, "the events end at %d, not at %d", l.last, l.s.To)
@@ -142,7 +142,7 @@ func (l *lineVerifier) finishLines() {
 	if l.proven && l.s.Execution == "" && l.s.Session == "" {
 		l.checkLost()
 	}
-	// A part is signed by the checkpoint that its proofs lead to.
+	// A partial export is signed by the checkpoint that its proofs lead to.
 	l.report.Complete = l.s.IsUnfiltered()
 	l.compare(l.c, l.c.Root, 0)
 	if l.report.Signed == 0 && l.report.Foreign > 0 {
@@ -150,7 +150,7 @@ func (l *lineVerifier) finishLines() {
 	}
 }
 
-// batches collects pairs, so that work is handed out in pieces that are worth it.
+// batches collects pairs, so that the work is divided into large pieces.
 type batches struct {
 	emit func([]pair) error
 	list []pair
@@ -174,8 +174,8 @@ func (b *batches) flush() error {
 	return b.emit(list)
 }
 
-// fillsHole reports whether the next event of an export is the opening of a
-// volume that names the positions left out before it as lost.
+// fillsHole reports whether the next event of an export opens a volume and records the positions
+// missing before it as lost.
 func fillsHole(before uint64, p *prepared) bool {
 	d, ok := p.event.Data.(*events.LedgerVolumeOpened)
 	return ok && d.Fills(before, p.stored.Seq)

@@ -7,11 +7,11 @@ import (
 	"daybook/proof"
 )
 
-// windowTiles is how many tiles of leaves a window keeps: a checkpoint comes
-// seconds after the last event it covers, not a million events.
+// windowTiles is the number of tiles of leaves in a window. A checkpoint follows the last event it
+// covers within seconds, not after a million events.
 const windowTiles = 4096
 
-// window keeps the newest tiles of a tree in memory, and shows each to see.
+// window keeps the newest tiles of a tree in memory, and passes each new one to see.
 type window struct {
 	see   func(t proof.Tile, hashes []proof.Hash)
 	tiles map[proof.Tile][]byte
