@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -176,6 +177,36 @@ func TestEventsIsPlainData(t *testing.T) {
 			imp, _ := strconv.Unquote(spec.Path.Value)
 			if first, _, _ := strings.Cut(imp, "/"); strings.Contains(first, ".") || slices.Contains([]string{"net", "log", "database"}, first) {
 				t.Errorf("%s: events must import the plain standard library only, not %s", path, imp)
+			}
+		}
+	}
+}
+
+// TestReach follows the imports of the packages that third parties check a ledger with, as
+// far as they go: neither needs a server, a database or a C compiler, and proof needs
+// nothing but the notes and trees of x/mod.
+func TestReach(t *testing.T) {
+	const root = "../../.."
+	module := modulePath(t, root)
+	for _, pkg := range []string{"proof", "audit"} {
+		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}} {{len .CgoFiles}}{{end}}", "./"+pkg)
+		list.Dir = root
+		raw, err := list.Output()
+		if err != nil {
+			t.Fatalf("list what %s imports: %v", pkg, err)
+		}
+		for line := range strings.Lines(string(raw)) {
+			imp, cgo, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if cgo != "0" {
+				t.Errorf("%s reaches %s, which needs cgo", pkg, imp)
+			}
+			for _, prefix := range []string{"github.com/nats-io/", "github.com/mattn/go-sqlite3"} {
+				if strings.HasPrefix(imp, prefix) {
+					t.Errorf("%s reaches %s", pkg, imp)
+				}
+			}
+			if pkg == "proof" && imp != module+"/proof" && !strings.HasPrefix(imp, "golang.org/x/mod/sumdb/") {
+				t.Errorf("proof reaches %s", imp)
 			}
 		}
 	}
