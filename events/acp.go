@@ -178,12 +178,6 @@ type AgentSessionDeleted struct {
 	Actor Actor `json:"actor"`
 }
 
-// AgentSubject is where the events of a session of the Agent Client Protocol are
-// stored that do not concern its state.
-func AgentSubject(tenant, session string) string {
-	return tenant + ".acp." + session
-}
-
 // EventType returns TypeAgentSessionCreated.
 func (*AgentSessionCreated) EventType() Type { return TypeAgentSessionCreated }
 

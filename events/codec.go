@@ -43,6 +43,15 @@ const timeFormat = "2006-01-02T15:04:05.000Z"
 // milliseconds, "Z".
 func FormatTime(t time.Time) string { return t.UTC().Format(timeFormat) }
 
+// Instant is a time inside an event's body. It is written in UTC with three
+// digits of milliseconds, always, so that equal times are equal bytes.
+type Instant struct{ time.Time }
+
+// MarshalJSON implements json.Marshaler.
+func (i Instant) MarshalJSON() ([]byte, error) {
+	return []byte(`"` + FormatTime(i.Time) + `"`), nil
+}
+
 // ErrTooLarge is returned for an event whose body exceeds MaxEventBytes.
 var ErrTooLarge = errors.New("event body is larger than 512 KiB")
 

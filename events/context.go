@@ -26,22 +26,6 @@ func ContextKey(tenant string, kind ContextKind, name string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ContextSubject is where edits of a context are stored. Its last message tells
-// what the next edit is made of.
-func ContextSubject(tenant, key string) string {
-	return tenant + ".context." + key
-}
-
-// NoteSubject is where calls in a context are noted: one of 256 subjects shared
-// by all contexts, because every live subject costs memory.
-func NoteSubject(tenant, key string) string {
-	bucket := "00"
-	if len(key) >= 2 {
-		bucket = key[:2]
-	}
-	return tenant + ".note." + bucket
-}
-
 // ContextRef names a context in what is recorded of it.
 type ContextRef struct {
 	// Key is the context's key within its tenant.

@@ -1,5 +1,11 @@
 package events
 
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+)
+
 // SessionKind is the kind of a session.
 type SessionKind string
 
@@ -12,6 +18,31 @@ const (
 	// SessionACP is a session of the Agent Client Protocol.
 	SessionACP SessionKind = "acp"
 )
+
+// SessionID is the key of a named session: 256 bits, derived from tenant and
+// name, so that a name never reaches a subject and two tenants never share
+// one.
+func SessionID(tenant, name string) string {
+	sum := sha256.Sum256([]byte("daybook session\x00" + tenant + "\x00" + name))
+	return hex.EncodeToString(sum[:])
+}
+
+// NewSessionID mints the key of a session that keeps state: 256 random bits in
+// 64 lowercase hex characters. It is derived from nothing, so that nobody can
+// guess it who was not told.
+func NewSessionID() string {
+	var b [32]byte
+	// rand.Read never fails: it crashes the program rather than return weak bits.
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// IntentKey is the key of an intent within a tenant: intents are the clients'
+// text and never reach a subject.
+func IntentKey(tenant, intent string) string {
+	sum := sha256.Sum256([]byte("daybook intent\x00" + tenant + "\x00" + intent))
+	return hex.EncodeToString(sum[:])
+}
 
 // SessionNamed records which session an intent stands for. An intent names one
 // session of its tenant, for ever.

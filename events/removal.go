@@ -60,10 +60,6 @@ func (d *LedgerVolumeRemoved) subject(tenant string) string {
 	return RemovalSubject(tenant)
 }
 
-// RemovalSubject is where the ledger records that volumes were removed; tenant is
-// LedgerTenant.
-func RemovalSubject(tenant string) string { return tenant + ".removal" }
-
 // Removal is the newest event that says that volumes were removed, at its position
 // and time. With a nil event none were.
 type Removal struct {

@@ -30,14 +30,6 @@ func (d *SessionShredded) subject(tenant string) string {
 	return ShredSubject(tenant, d.SessionID)
 }
 
-// ShredSubject is where it is stored that a session's content was erased.
-func ShredSubject(tenant, session string) string {
-	return tenant + ".shred." + session
-}
-
-// ShredSubjects matches everything about erased content, over all tenants.
-func ShredSubjects() string { return "*.shred.*" }
-
 // Shredded is the error of content that an event says was erased.
 func Shredded(session string, seq uint64, at time.Time) *RemovedError {
 	return &RemovedError{What: "the content of session \"" + session + "\" was shredded", Seq: seq, At: at}

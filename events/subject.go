@@ -3,24 +3,17 @@ package events
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"strconv"
-	"strings"
 )
 
 // DefaultTenant owns everything until authentication names others.
 const DefaultTenant = "default"
 
+// LedgerTenant owns the events that are about the ledger itself. No tenant can
+// have this name, and every tenant may read what it owns.
+const LedgerTenant = "@ledger"
+
 // DefaultPool is the group of runners that runs go to unless told otherwise.
 const DefaultPool = "default"
-
-// Volume is one stretch of the ledger: a stream that begins past its
-// predecessor's last sequence. It counts from 1.
-type Volume int
-
-// Stream is the name of the volume's JetStream stream, for example
-// "LEDGER-0001".
-func (v Volume) Stream() string { return fmt.Sprintf("LEDGER-%04d", int(v)) }
 
 // RunSubject is where an execution's requested event is stored. Runners filter
 // on it.
@@ -54,6 +47,53 @@ func SessionSubject(tenant, session string) string {
 	return tenant + ".session." + session
 }
 
+// ShredSubject is where it is stored that a session's content was erased.
+func ShredSubject(tenant, session string) string {
+	return tenant + ".shred." + session
+}
+
+// ShredSubjects matches everything about erased content, over all tenants.
+func ShredSubjects() string { return "*.shred.*" }
+
+// LogicalSubject is where the events of a session that keeps state are stored.
+// Its last message tells where the next turn continues.
+func LogicalSubject(tenant, session string) string {
+	return tenant + ".logical." + session
+}
+
+// IntentSubject is where it is stored which session an intent stands for.
+func IntentSubject(tenant, key string) string {
+	return tenant + ".intent." + key
+}
+
+// RefSubject is where the short names of sessions are stored that hold for one
+// connection.
+func RefSubject(tenant, holder string) string {
+	return tenant + ".ref." + holder
+}
+
+// AgentSubject is where the events of a session of the Agent Client Protocol are
+// stored that do not concern its state.
+func AgentSubject(tenant, session string) string {
+	return tenant + ".acp." + session
+}
+
+// ContextSubject is where edits of a context are stored. Its last message tells
+// what the next edit is made of.
+func ContextSubject(tenant, key string) string {
+	return tenant + ".context." + key
+}
+
+// NoteSubject is where calls in a context are noted: one of 256 subjects shared
+// by all contexts, because every live subject costs memory.
+func NoteSubject(tenant, key string) string {
+	bucket := "00"
+	if len(key) >= 2 {
+		bucket = key[:2]
+	}
+	return tenant + ".note." + bucket
+}
+
 // HeapSubject is where edits of a heap's tags are stored: one of 256 subjects.
 func HeapSubject(tenant, heap string) string {
 	bucket := "00"
@@ -84,27 +124,12 @@ func VolumeSubject(tenant string) string {
 	return tenant + ".volume"
 }
 
-// VolumeOf reads a volume from the name of its stream, with false for the name
-// of anything else.
-func VolumeOf(stream string) (Volume, bool) {
-	digits, ok := strings.CutPrefix(stream, "LEDGER-")
-	n, err := strconv.Atoi(digits)
-	if v := Volume(n); ok && err == nil && n > 0 && v.Stream() == stream {
-		return v, true
-	}
-	return 0, false
-}
+// RemovalSubject is where the ledger records that volumes were removed; tenant is
+// LedgerTenant.
+func RemovalSubject(tenant string) string { return tenant + ".removal" }
 
 // CancelSubject is where the runner of an execution listens for cancel
 // requests. It is not part of the ledger.
 func CancelSubject(tenant, execution string) string {
 	return "ctl." + tenant + ".exec." + execution + ".cancel"
-}
-
-// SessionID is the key of a named session: 256 bits, derived from tenant and
-// name, so that a name never reaches a subject and two tenants never share
-// one.
-func SessionID(tenant, name string) string {
-	sum := sha256.Sum256([]byte("daybook session\x00" + tenant + "\x00" + name))
-	return hex.EncodeToString(sum[:])
 }

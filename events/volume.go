@@ -1,5 +1,59 @@
 package events
 
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Volume is one stretch of the ledger: a stream that begins past its
+// predecessor's last sequence. It counts from 1.
+type Volume int
+
+// Stream is the name of the volume's JetStream stream, for example
+// "LEDGER-0001".
+func (v Volume) Stream() string { return fmt.Sprintf("LEDGER-%04d", int(v)) }
+
+// VolumeOf reads a volume from the name of its stream, with false for the name
+// of anything else.
+func VolumeOf(stream string) (Volume, bool) {
+	digits, ok := strings.CutPrefix(stream, "LEDGER-")
+	n, err := strconv.Atoi(digits)
+	if v := Volume(n); ok && err == nil && n > 0 && v.Stream() == stream {
+		return v, true
+	}
+	return 0, false
+}
+
+// LedgerCheckpointed records a signed statement of what the ledger held: its
+// first Size events have the Merkle tree hash RootHash. It binds everything
+// before it, earlier checkpoints included.
+//
+// Appended at most once a second while events are recorded, on demand, and when
+// the server stops.
+type LedgerCheckpointed struct {
+	// LedgerID is the ledger's own id, minted once.
+	LedgerID string `json:"ledger_id"`
+	// Origin is the name the checkpoint is signed under, its first line.
+	Origin string `json:"origin"`
+	// Size is how many events the checkpoint covers: those at positions 1 to
+	// Size.
+	Size uint64 `json:"size"`
+	// RootHash is the RFC 6962 tree hash over their leaves, in base64.
+	RootHash string `json:"root_hash"`
+	// Note is the whole signed checkpoint, as a C2SP signed note.
+	Note string `json:"note"`
+}
+
+// EventType returns TypeLedgerCheckpointed.
+func (*LedgerCheckpointed) EventType() Type { return TypeLedgerCheckpointed }
+
+func (d *LedgerCheckpointed) about() string { return d.LedgerID }
+
+func (d *LedgerCheckpointed) subject(tenant string) string {
+	return CheckpointSubject(tenant)
+}
+
 // LedgerVolumeSealed records that a volume of the ledger is complete: nothing is
 // written to it any more. What follows is in the next volume.
 //
