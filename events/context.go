@@ -148,36 +148,3 @@ type NotedResource struct {
 	// Summary is its beginning.
 	Summary string `json:"summary"`
 }
-
-// EventType returns TypeContextUpdated.
-func (*ContextUpdated) EventType() Type { return TypeContextUpdated }
-
-// EventType returns TypeContextCleared.
-func (*ContextCleared) EventType() Type { return TypeContextCleared }
-
-// EventType returns TypeContextExpired.
-func (*ContextExpired) EventType() Type { return TypeContextExpired }
-
-// EventType returns TypeContextNoted.
-func (*ContextNoted) EventType() Type { return TypeContextNoted }
-
-func (d *ContextUpdated) about() string { return d.Key }
-func (d *ContextCleared) about() string { return d.Key }
-func (d *ContextExpired) about() string { return d.Key }
-func (d *ContextNoted) about() string   { return d.Key }
-
-func (d *ContextUpdated) subject(tenant string) string {
-	return ContextSubject(tenant, d.Key)
-}
-
-func (d *ContextCleared) subject(tenant string) string {
-	return ContextSubject(tenant, d.Key)
-}
-
-func (d *ContextExpired) subject(tenant string) string {
-	return ContextSubject(tenant, d.Key)
-}
-
-func (d *ContextNoted) subject(tenant string) string {
-	return NoteSubject(tenant, d.Key)
-}

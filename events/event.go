@@ -12,7 +12,7 @@ type Event struct {
 	// ID is unique for ever (CloudEvents "id"). Writers that retry an append
 	// reuse it.
 	ID string
-	// Type is the kind and version. It always equals Data.EventType().
+	// Type is the kind and version. It always equals TypeOf(Data).
 	Type Type
 	// Tenant owns the event.
 	Tenant string
@@ -38,15 +38,7 @@ type Event struct {
 
 // Data is the payload of an event. The set of implementations is closed: one
 // struct for each type, and Unknown.
-type Data interface {
-	// EventType is the type the payload is recorded under.
-	EventType() Type
-	// subject is where the event of a tenant is stored, without the volume.
-	subject(tenant string) string
-	// about is what the event concerns (CloudEvents "subject"): an execution
-	// id, heap hash or session id.
-	about() string
-}
+type Data interface{ fact() }
 
 // Kept reports whether the event is of a volume that was removed: events around it
 // may be missing.
@@ -57,7 +49,7 @@ func (e Event) Kept() bool { return e.Removed >= e.Seq && e.Seq > 0 }
 func New(tenant string, at time.Time, data Data) Event {
 	return Event{
 		ID:     NewID(at),
-		Type:   data.EventType(),
+		Type:   TypeOf(data),
 		Tenant: tenant,
 		Time:   at.UTC().Truncate(time.Millisecond),
 		Data:   data,
@@ -66,10 +58,10 @@ func New(tenant string, at time.Time, data Data) Event {
 
 // About is what the event concerns: an execution id, a heap hash or a session
 // id.
-func (e Event) About() string { return e.Data.about() }
+func (e Event) About() string { return kindOf(e.Data).about(e.Data) }
 
 // Subject is the subject the event belongs on, without its volume.
-func (e Event) Subject() string { return e.Data.subject(e.Tenant) }
+func (e Event) Subject() string { return kindOf(e.Data).subject(e.Data, e.Tenant) }
 
 // Unknown is the payload of an event written by a newer version. It is kept
 // and reported, never dropped: projections count it, and the write side
@@ -85,13 +77,9 @@ type Unknown struct {
 	Body []byte
 }
 
-// EventType returns the stored type.
-func (u *Unknown) EventType() Type { return u.Type }
 func (u *Unknown) subject(string) string {
 	if subject, ok := WithoutVolume(u.StoredSubject); ok {
 		return subject
 	}
 	return u.StoredSubject
 }
-
-func (u *Unknown) about() string { return u.Concerns }

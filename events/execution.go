@@ -387,55 +387,6 @@ func NewEnding(s Status, e Ending) Data {
 	}
 }
 
-// EventType and the unexported methods tie each payload to its type, its
-// ledger subject and what it concerns.
-
-// EventType returns TypeExecutionRequested.
-func (*ExecutionRequested) EventType() Type { return TypeExecutionRequested }
-
-// EventType returns TypeExecutionStarted.
-func (*ExecutionStarted) EventType() Type { return TypeExecutionStarted }
-
-// EventType returns TypeExecutionCancelRequested.
-func (*ExecutionCancelRequested) EventType() Type { return TypeExecutionCancelRequested }
-
-// EventType returns TypeExecutionHandedBack.
-func (*ExecutionHandedBack) EventType() Type { return TypeExecutionHandedBack }
-
-// EventType returns TypeExecutionCompleted.
-func (*ExecutionCompleted) EventType() Type { return TypeExecutionCompleted }
-
-// EventType returns TypeExecutionFailed.
-func (*ExecutionFailed) EventType() Type { return TypeExecutionFailed }
-
-// EventType returns TypeExecutionTimedOut.
-func (*ExecutionTimedOut) EventType() Type { return TypeExecutionTimedOut }
-
-// EventType returns TypeExecutionCancelled.
-func (*ExecutionCancelled) EventType() Type { return TypeExecutionCancelled }
-
-func (d *ExecutionRequested) about() string       { return d.ExecutionID }
-func (d *ExecutionStarted) about() string         { return d.ExecutionID }
-func (d *ExecutionCancelRequested) about() string { return d.ExecutionID }
-func (d *ExecutionHandedBack) about() string      { return d.ExecutionID }
-func (d *Ending) about() string                   { return d.ExecutionID }
-
 func (d *ExecutionRequested) subject(tenant string) string {
 	return RunSubject(tenant, d.Pool, d.ExecutionID)
-}
-
-func (d *ExecutionStarted) subject(tenant string) string {
-	return ExecSubject(tenant, d.ExecutionID)
-}
-
-func (d *ExecutionCancelRequested) subject(tenant string) string {
-	return ExecSubject(tenant, d.ExecutionID)
-}
-
-func (d *ExecutionHandedBack) subject(tenant string) string {
-	return ExecSubject(tenant, d.ExecutionID)
-}
-
-func (d *Ending) subject(tenant string) string {
-	return ExecSubject(tenant, d.ExecutionID)
 }

@@ -356,7 +356,7 @@ func TestLaterMembers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s decodes to something else:\n%s", d.EventType(), diff)
+			t.Errorf("%s decodes to something else:\n%s", events.TypeOf(d), diff)
 		}
 	}
 }
@@ -439,8 +439,8 @@ func TestTypes(t *testing.T) {
 			t.Errorf("%s is listed twice", typ)
 		}
 		seen[typ] = true
-		if d.EventType() != typ {
-			t.Errorf("the payload of %s says %s", typ, d.EventType())
+		if events.TypeOf(d) != typ {
+			t.Errorf("the payload of %s says %s", typ, events.TypeOf(d))
 		}
 		parts := strings.Split(string(typ), ".")
 		if len(parts) != 4 || parts[0] != "daybook" || parts[3] != "v1" {
@@ -458,7 +458,7 @@ func TestTypes(t *testing.T) {
 			if string(status) != parts[2] {
 				t.Errorf("%s leads to status %s", typ, status)
 			}
-			if got := events.NewEnding(status, events.Ending{}).EventType(); got != typ {
+			if got := events.TypeOf(events.NewEnding(status, events.Ending{})); got != typ {
 				t.Errorf("status %s makes %s, not %s", status, got, typ)
 			}
 		}

@@ -64,23 +64,6 @@ type SessionEntryRecorded struct {
 	TerminalSeq uint64  `json:"terminal_seq"`
 }
 
-// EventType returns TypeHeapTagged.
-func (*HeapTagged) EventType() Type { return TypeHeapTagged }
-
-// EventType returns TypeSessionEntryRecorded.
-func (*SessionEntryRecorded) EventType() Type { return TypeSessionEntryRecorded }
-
-func (d *HeapTagged) about() string           { return d.Heap }
-func (d *SessionEntryRecorded) about() string { return d.SessionID }
-
-func (d *HeapTagged) subject(tenant string) string {
-	return HeapSubject(tenant, d.Heap)
-}
-
-func (d *SessionEntryRecorded) subject(tenant string) string {
-	return SessionSubject(tenant, d.SessionID)
-}
-
 // HeapCollected records that a heap is kept no longer: its blob may be missing
 // from here on. What the ledger says of the heap stays: its key, the run that
 // left it, its tags. A later event that names it as an output makes it exist
@@ -119,15 +102,6 @@ type CollectionRule struct {
 	// Session is the key of the session whose content was shredded, when that is
 	// why its heaps go; the other members do not matter then.
 	Session string `json:"session,omitempty"`
-}
-
-// EventType returns TypeHeapCollected.
-func (*HeapCollected) EventType() Type { return TypeHeapCollected }
-
-func (d *HeapCollected) about() string { return d.Heap }
-
-func (d *HeapCollected) subject(tenant string) string {
-	return HeapSubject(tenant, d.Heap)
 }
 
 // HeapInfo describes a stored heap blob.

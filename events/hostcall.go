@@ -75,20 +75,3 @@ type HostReturnedContent struct {
 	// message; nil where only hashes are kept.
 	Result *Body `json:"result,omitempty"`
 }
-
-// EventType returns TypeHostCalled.
-func (*HostCalled) EventType() Type { return TypeHostCalled }
-
-// EventType returns TypeHostReturned.
-func (*HostReturned) EventType() Type { return TypeHostReturned }
-
-func (d *HostCalled) about() string   { return d.ExecutionID }
-func (d *HostReturned) about() string { return d.ExecutionID }
-
-func (d *HostCalled) subject(tenant string) string {
-	return ExecSubject(tenant, d.ExecutionID)
-}
-
-func (d *HostReturned) subject(tenant string) string {
-	return ExecSubject(tenant, d.ExecutionID)
-}

@@ -98,7 +98,7 @@ func TestSubjects(t *testing.T) {
 	exec, out := events.ExecSubject("default", execution), events.OutSubject("default", execution)
 	for _, d := range examples() {
 		want, about := exec, execution
-		switch d.EventType() {
+		switch events.TypeOf(d) {
 		case events.TypeExecutionRequested:
 			want = events.RunSubject("default", "default", execution)
 		case events.TypeExecutionOutput, events.TypeExecutionOutputTruncated:
@@ -132,7 +132,7 @@ func TestSubjects(t *testing.T) {
 		case events.TypeLedgerVolumeRemoved:
 			want, about = events.RemovalSubject("default"), "LEDGER-0001"
 		}
-		if d.EventType().Webhook() {
+		if events.TypeOf(d).Webhook() {
 			want, about = events.WebhookSubject("default", webhook), webhook
 		}
 		e := events.New("default", began, d)

@@ -20,7 +20,7 @@ func TestSubjectsAsBefore(t *testing.T) {
 			for _, v := range []int{1, 12, 12345} {
 				got, want := fmt.Sprintf("ledger.%04d.", v)+events.New(tenant, began, d).Subject(), oldVolume(v).subject(tenant, d)
 				if got != want {
-					t.Errorf("%s is stored on %s, was on %s", d.EventType(), got, want)
+					t.Errorf("%s is stored on %s, was on %s", events.TypeOf(d), got, want)
 				}
 			}
 		}

@@ -81,20 +81,3 @@ type ExecutionOutputTruncated struct {
 	// LimitBytes is the cap.
 	LimitBytes int64 `json:"limit_bytes"`
 }
-
-// EventType returns TypeExecutionOutput.
-func (*ExecutionOutput) EventType() Type { return TypeExecutionOutput }
-
-// EventType returns TypeExecutionOutputTruncated.
-func (*ExecutionOutputTruncated) EventType() Type { return TypeExecutionOutputTruncated }
-
-func (d *ExecutionOutput) about() string          { return d.ExecutionID }
-func (d *ExecutionOutputTruncated) about() string { return d.ExecutionID }
-
-func (d *ExecutionOutput) subject(tenant string) string {
-	return OutSubject(tenant, d.ExecutionID)
-}
-
-func (d *ExecutionOutputTruncated) subject(tenant string) string {
-	return OutSubject(tenant, d.ExecutionID)
-}

@@ -51,15 +51,6 @@ type KeptEvents struct {
 	Events int `json:"events"`
 }
 
-// EventType returns TypeLedgerVolumeRemoved.
-func (*LedgerVolumeRemoved) EventType() Type { return TypeLedgerVolumeRemoved }
-
-func (d *LedgerVolumeRemoved) about() string { return d.Volume.Stream() }
-
-func (d *LedgerVolumeRemoved) subject(tenant string) string {
-	return RemovalSubject(tenant)
-}
-
 // Removal is the newest event that says that volumes were removed, at its position
 // and time. With a nil event none were.
 type Removal struct {
@@ -82,17 +73,5 @@ func (r Removal) Gone(what string) *RemovedError {
 	return &RemovedError{
 		What: fmt.Sprintf("%s removed with volume %d of the ledger (positions up to %d; its export has the SHA-256 %s)", what, r.Volume, r.Last, r.Export.SHA256),
 		Seq:  r.Seq, At: r.At,
-	}
-}
-
-// OfExecution reports whether events of this type tell how an execution goes, and
-// have its id as what they are about.
-func (t Type) OfExecution() bool {
-	switch t {
-	case TypeExecutionRequested, TypeExecutionStarted, TypeExecutionOutput, TypeExecutionOutputTruncated, TypeExecutionCancelRequested,
-		TypeExecutionHandedBack, TypeExecutionCompleted, TypeExecutionFailed, TypeExecutionTimedOut, TypeExecutionCancelled, TypeHostCalled, TypeHostReturned:
-		return true
-	default:
-		return false
 	}
 }

@@ -25,11 +25,6 @@ type SessionReset struct {
 	Actor Actor `json:"actor"`
 }
 
-// EventType returns TypeSessionReset.
-func (*SessionReset) EventType() Type { return TypeSessionReset }
-
-func (d *SessionReset) about() string { return d.SessionID }
-
 func (d *SessionReset) subject(tenant string) string {
 	if d.Kind == SessionLog {
 		return SessionSubject(tenant, d.SessionID)

@@ -64,7 +64,7 @@ func TestSelector(t *testing.T) {
 					t.Fatal(err)
 				}
 				if in {
-					got = append(got, d.EventType())
+					got = append(got, events.TypeOf(d))
 				}
 			}
 			if !slices.Equal(got, tt.want) {

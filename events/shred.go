@@ -21,15 +21,6 @@ type SessionShredded struct {
 	Actor Actor `json:"actor"`
 }
 
-// EventType returns TypeSessionShredded.
-func (*SessionShredded) EventType() Type { return TypeSessionShredded }
-
-func (d *SessionShredded) about() string { return d.SessionID }
-
-func (d *SessionShredded) subject(tenant string) string {
-	return ShredSubject(tenant, d.SessionID)
-}
-
 // Shredded is the error of content that an event says was erased.
 func Shredded(session string, seq uint64, at time.Time) *RemovedError {
 	return &RemovedError{What: "the content of session \"" + session + "\" was shredded", Seq: seq, At: at}

@@ -55,42 +55,10 @@ const (
 	TypeSessionReset             Type = "daybook.session.reset.v1"
 )
 
-// Types lists every known type in the order of introduction.
-func Types() []Type {
-	return []Type{
-		TypeExecutionRequested, TypeExecutionStarted, TypeExecutionOutput, TypeExecutionOutputTruncated,
-		TypeExecutionCancelRequested, TypeExecutionHandedBack, TypeExecutionCompleted, TypeExecutionFailed,
-		TypeExecutionTimedOut, TypeExecutionCancelled, TypeHeapTagged, TypeSessionEntryRecorded,
-		TypeWebhookRegistered, TypeWebhookDeleted, TypeWebhookDeadLettered, TypeWebhookDisabled, TypeWebhookRetryRequested, TypeWebhookRedelivered,
-		TypeLedgerCheckpointed, TypeHeapCollected,
-		TypeSessionNamed, TypeSessionOpened, TypeSessionExpanded, TypeSessionTurnQueued, TypeSessionTurnSkipped, TypeSessionRebound, TypeSessionRefAssigned,
-		TypeLedgerVolumeSealed, TypeLedgerVolumeOpened,
-		TypeAgentSessionCreated, TypeAgentSessionAttached, TypeAgentSessionConfigured, TypeAgentPrompted, TypeAgentAnswered, TypeAgentPermissionDecided, TypeAgentSessionClosed, TypeAgentSessionDeleted,
-		TypeContextUpdated, TypeContextCleared, TypeContextExpired, TypeContextNoted,
-		TypeHostCalled, TypeHostReturned,
-		TypeSessionShredded,
-		TypeLedgerVolumeRemoved,
-		TypeSessionReset,
-	}
-}
-
 // Terminal reports whether an event of this type ends its execution.
 func (t Type) Terminal() bool {
 	_, ok := t.Status()
 	return ok
-}
-
-// OfSession reports whether events of this type are about a logical or ACP session
-// and have its id as their subject. SessionReset may be about a named session.
-func (t Type) OfSession() bool {
-	switch t {
-	case TypeSessionOpened, TypeSessionExpanded, TypeSessionTurnQueued, TypeSessionTurnSkipped, TypeSessionRebound, TypeSessionReset,
-		TypeAgentSessionCreated, TypeAgentSessionAttached, TypeAgentSessionConfigured, TypeAgentPrompted, TypeAgentAnswered,
-		TypeAgentPermissionDecided, TypeAgentSessionClosed, TypeAgentSessionDeleted:
-		return true
-	default:
-		return false
-	}
 }
 
 // Status is the execution status that an event of this type leads to, with

@@ -45,15 +45,6 @@ type LedgerCheckpointed struct {
 	Note string `json:"note"`
 }
 
-// EventType returns TypeLedgerCheckpointed.
-func (*LedgerCheckpointed) EventType() Type { return TypeLedgerCheckpointed }
-
-func (d *LedgerCheckpointed) about() string { return d.LedgerID }
-
-func (d *LedgerCheckpointed) subject(tenant string) string {
-	return CheckpointSubject(tenant)
-}
-
 // LedgerVolumeSealed records that a volume of the ledger is complete: nothing is
 // written to it any more. What follows is in the next volume.
 //
@@ -157,15 +148,3 @@ const (
 	VolumeAsked   VolumeReason = "asked"
 	VolumeDamaged VolumeReason = "damage"
 )
-
-// EventType returns TypeLedgerVolumeSealed.
-func (*LedgerVolumeSealed) EventType() Type { return TypeLedgerVolumeSealed }
-
-// EventType returns TypeLedgerVolumeOpened.
-func (*LedgerVolumeOpened) EventType() Type { return TypeLedgerVolumeOpened }
-
-func (d *LedgerVolumeSealed) about() string { return d.Volume.Stream() }
-func (d *LedgerVolumeOpened) about() string { return d.Volume.Stream() }
-
-func (d *LedgerVolumeSealed) subject(tenant string) string { return VolumeSubject(tenant) }
-func (d *LedgerVolumeOpened) subject(tenant string) string { return VolumeSubject(tenant) }

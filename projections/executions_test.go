@@ -144,11 +144,11 @@ func TestNothingFollowsAnEnd(t *testing.T) {
 		apply(t, s, b)
 		after, err := s.Execution(t.Context(), tenant, id(1))
 		if diff := cmp.Diff(before, after); diff != "" || err != nil {
-			t.Errorf("%s changed %s, error %v", d.EventType(), diff, err)
+			t.Errorf("%s changed %s, error %v", events.TypeOf(d), diff, err)
 		}
 		anomalies, err := s.Anomalies(t.Context())
 		if err != nil || len(anomalies) == 0 || anomalies[len(anomalies)-1].Seq != seq {
-			t.Errorf("%s is not noted at %d: %v, error %v", d.EventType(), seq, anomalies, err)
+			t.Errorf("%s is not noted at %d: %v, error %v", events.TypeOf(d), seq, anomalies, err)
 		}
 	}
 	if _, err := s.Heap(t.Context(), tenant, heap(1)); !errors.Is(err, events.ErrNotFound) {

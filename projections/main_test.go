@@ -48,7 +48,7 @@ func (b *book) addFor(tenant string, data ...events.Data) uint64 {
 	for _, d := range data {
 		seq := uint64(len(b.list) + 1)
 		b.list = append(b.list, events.Event{
-			Seq: seq, ID: fmt.Sprintf("event-%d", seq), Type: d.EventType(), Tenant: tenant,
+			Seq: seq, ID: fmt.Sprintf("event-%d", seq), Type: events.TypeOf(d), Tenant: tenant,
 			Time: began.Add(time.Duration(seq-1) * time.Second), Data: d,
 		})
 	}

@@ -52,7 +52,7 @@ func (m *ledgerModel) apply(seq uint64, n int, d events.Data) {
 		}
 		m.edits = append(m.edits, modelEdit{d.Heap, effective, d.Content.Value().Tags})
 	default:
-		status, terminal := d.EventType().Status()
+		status, terminal := events.TypeOf(d).Status()
 		if !terminal {
 			return
 		}

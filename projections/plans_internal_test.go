@@ -118,7 +118,7 @@ func TestPlans(t *testing.T) {
 	}
 	var batch []events.Event
 	for i, d := range list {
-		batch = append(batch, events.Event{Seq: uint64(i + 1), Type: d.EventType(), Tenant: "t", Time: time.UnixMilli(0), Data: d})
+		batch = append(batch, events.Event{Seq: uint64(i + 1), Type: events.TypeOf(d), Tenant: "t", Time: time.UnixMilli(0), Data: d})
 	}
 	if err := s.Apply(t.Context(), batch); err != nil {
 		t.Fatal(err)

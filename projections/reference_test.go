@@ -80,7 +80,7 @@ func (r *reference) apply(d events.Data) {
 			r.pieces = append(r.pieces, p)
 		}
 	default:
-		if s, ok := d.EventType().Status(); ok {
+		if s, ok := events.TypeOf(d).Status(); ok {
 			r.status = s
 		}
 	}

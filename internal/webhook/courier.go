@@ -278,7 +278,7 @@ func (c *courier) retry(ctx context.Context, seq uint64) error {
 func (c *courier) record(ctx context.Context, d events.Data) error {
 	_, err := c.s.append(ctx, c.h.tenant, d, -1)
 	if err != nil {
-		return fmt.Errorf("record %s: %w", d.EventType(), err)
+		return fmt.Errorf("record %s: %w", events.TypeOf(d), err)
 	}
 	return nil
 }

@@ -168,7 +168,7 @@ func (s *Service) change(ctx context.Context, tenant string, d events.Data, afte
 	defer stop()
 	seq, err := s.append(ctx, tenant, d, after)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("record %s: %w: %w", d.EventType(), ctx.Err(), err)
+		err = fmt.Errorf("record %s: %w: %w", events.TypeOf(d), ctx.Err(), err)
 	}
 	return seq, err
 }
