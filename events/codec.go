@@ -91,20 +91,26 @@ func Encode(e Event) (Message, error) {
 	if len(body) > MaxEventBytes {
 		return Message{}, fmt.Errorf("encode %s: %w (%d bytes)", e.Type, ErrTooLarge, len(body))
 	}
-	h := map[string][]string{
-		headerSpecVersion: {"1.0"},
-		headerID:          {e.ID},
-		headerType:        {string(e.Type)},
-		headerSource:      {Source},
-		headerSubject:     {e.About()},
-		headerTime:        {FormatTime(e.Time)},
-		headerTenant:      {e.Tenant},
-		headerContentType: {"application/json"},
+	k := kindOf(e.Data)
+	about := k.about(e.Data)
+	values := make([]string, 0, 9) // one allocation for all headers
+	h := make(map[string][]string, 8)
+	set := func(name, value string) {
+		values = append(values, value)
+		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
+	set(headerSpecVersion, "1.0")
+	set(headerID, e.ID)
+	set(headerType, string(e.Type))
+	set(headerSource, Source)
+	set(headerSubject, about)
+	set(headerTime, FormatTime(e.Time))
+	set(headerTenant, e.Tenant)
+	set(headerContentType, "application/json")
 	if e.Traceparent != "" {
-		h[headerTraceparent] = []string{e.Traceparent}
+		set(headerTraceparent, e.Traceparent)
 	}
-	return Message{Subject: e.Subject(), Header: h, Body: body}, nil
+	return Message{Subject: k.subject(e.Data, e.Tenant, about), Header: h, Body: body}, nil
 }
 
 func encodeBody(d Data) ([]byte, error) {
@@ -162,17 +168,18 @@ func decode(seq uint64, m Message) (Event, error) {
 		return Event{}, fmt.Errorf("%s: %w", headerTime, err)
 	}
 	e.Time = at.UTC()
-	e.Data = newData(e.Type)
-	if e.Data == nil {
+	k := kindsByType[e.Type]
+	if k == nil {
 		e.Data = &Unknown{Type: e.Type, StoredSubject: m.Subject, Concerns: get(headerSubject), Body: m.Body}
 		return e, nil
 	}
+	e.Data = k.new()
 	if err := json.Unmarshal(m.Body, e.Data); err != nil {
 		return Event{}, fmt.Errorf("%s: %w", e.Type, err)
 	}
 	// Consumers route by the header and act on the body: both must say the same.
-	if about := get(headerSubject); about != e.About() {
-		return Event{}, fmt.Errorf("%s is %q, but the body concerns %q", headerSubject, about, e.About())
+	if got, want := get(headerSubject), k.about(e.Data); got != want {
+		return Event{}, fmt.Errorf("%s is %q, but the body concerns %q", headerSubject, got, want)
 	}
 	return e, nil
 }

@@ -61,7 +61,7 @@ func New(tenant string, at time.Time, data Data) Event {
 func (e Event) About() string { return kindOf(e.Data).about(e.Data) }
 
 // Subject is the subject the event belongs on, without its volume.
-func (e Event) Subject() string { return kindOf(e.Data).subject(e.Data, e.Tenant) }
+func (e Event) Subject() string { return kindOf(e.Data).subject(e.Data, e.Tenant, e.About()) }
 
 // Unknown is the payload of an event written by a newer version. It is kept
 // and reported, never dropped: projections count it, and the write side

@@ -62,7 +62,8 @@ type kind struct {
 	// about returns what an event with a payload is about.
 	about func(Data) string
 	// subject returns the subject of an event of a tenant, without the volume.
-	subject  func(d Data, tenant string) string
+	// about is what the event is about.
+	subject  func(d Data, tenant, about string) string
 	concerns concern
 }
 
@@ -85,18 +86,20 @@ type payload[T any] interface {
 // row returns a row for a payload whose subject is made of the tenant and what the
 // event is about.
 func row[T any, P payload[T]](t Type, about func(P) string, subject func(tenant, about string) string, c concern) kind {
-	return rowOf(t, about, func(d P, tenant string) string { return subject(tenant, about(d)) }, c)
-}
-
-// rowOf returns a row for a payload that decides its subject.
-func rowOf[T any, P payload[T]](t Type, about func(P) string, subject func(d P, tenant string) string, c concern) kind {
 	return kind{
 		typ:      t,
 		new:      func() Data { return P(new(T)) },
 		about:    func(d Data) string { return about(d.(P)) },
-		subject:  func(d Data, tenant string) string { return subject(d.(P), tenant) },
+		subject:  func(_ Data, tenant, about string) string { return subject(tenant, about) },
 		concerns: c,
 	}
+}
+
+// rowOf returns a row for a payload that decides its subject.
+func rowOf[T any, P payload[T]](t Type, about func(P) string, subject func(d P, tenant string) string, c concern) kind {
+	k := row(t, about, nil, c)
+	k.subject = func(d Data, tenant, _ string) string { return subject(d.(P), tenant) }
+	return k
 }
 
 // tenantOnly adapts a subject that holds everything of its kind.
@@ -136,14 +139,6 @@ func Types() []Type {
 		list[i] = k.typ
 	}
 	return list
-}
-
-// newData returns an empty payload for a type, or nil for an unknown one.
-func newData(t Type) Data {
-	if k := kindsByType[t]; k != nil {
-		return k.new()
-	}
-	return nil
 }
 
 func (t Type) concerns(c concern) bool {
