@@ -1,31 +1,29 @@
 package events
 
-// AgentMode says what code in a session of the Agent Client Protocol may do with
-// the tools that its client brought along.
+// AgentMode states which tools of its client code in an ACP session may call.
 type AgentMode string
 
-// The modes.
+// The modes of an ACP session.
 const (
-	// AgentAsks has the client asked before a tool that may destroy something is
-	// called.
+	// AgentAsks asks the client before a destructive tool is called.
 	AgentAsks AgentMode = "ask"
 	// AgentActs calls every tool without asking.
 	AgentActs AgentMode = "auto"
-	// AgentReads calls only tools that say that they change nothing.
+	// AgentReads calls only tools that declare themselves read-only.
 	AgentReads AgentMode = "readonly"
 )
 
-// AgentConfig is how the prompts of a session are run.
+// AgentConfig holds the settings under which the prompts of an ACP session run.
 type AgentConfig struct {
-	// Mode says what tools may be called.
+	// Mode states which tools may be called.
 	Mode AgentMode `json:"mode"`
-	// HeapMemoryMaxMB and ExecutionTimeoutSecs limit each run; 0 leaves that to the
-	// server.
+	// HeapMemoryMaxMB (in MiB) and ExecutionTimeoutSecs (in seconds) limit each
+	// execution; 0 means the default of the server.
 	HeapMemoryMaxMB      int `json:"heap_memory_max_mb,omitempty"`
 	ExecutionTimeoutSecs int `json:"execution_timeout_secs,omitempty"`
 }
 
-// AgentWorkspace is where on its machine a client works.
+// AgentWorkspace names the directories that a client works in, on its machine.
 type AgentWorkspace struct {
 	// Cwd is the working directory, an absolute path.
 	Cwd string `json:"cwd"`
@@ -33,66 +31,66 @@ type AgentWorkspace struct {
 	AdditionalDirectories []string `json:"additional_directories,omitempty"`
 }
 
-// AgentFork is what a session was split off from.
+// AgentFork names the session that a session was forked from.
 type AgentFork struct {
-	// SessionID is the session, and Position the last event of the ledger that
-	// belongs to what both have in common.
+	// SessionID is the original session, and Position the position of the last event
+	// that both have in common.
 	SessionID string `json:"session_id"`
 	Position  uint64 `json:"position"`
 }
 
-// AgentSessionCreated records that a session of the Agent Client Protocol began.
+// AgentSessionCreated records that an ACP session was created.
 //
-// Appended when a client asks for a new session, or for one split off from
-// another, after the session.opened event of the same id.
+// Appended when a client creates a session or forks one, after the session.opened event
+// of the same id.
 type AgentSessionCreated struct {
 	// SessionID is the session's key.
 	SessionID string `json:"session_id"`
-	// Content is where the client works.
+	// Content is the workspace of the client.
 	Content Content[AgentWorkspace] `json:"content"`
-	// Config is what the session starts with.
+	// Config is the initial configuration of the session.
 	Config AgentConfig `json:"config"`
-	// Servers are the names of the MCP servers that the client brought along. How
-	// they are reached is on no record, since that tells secrets.
+	// Servers are the names of the MCP servers that the client provided. Their addresses
+	// and commands are not recorded because they can contain secrets.
 	Servers []string `json:"servers,omitempty"`
-	// Fork is what the session was split off from; nil for a new one.
+	// Fork is the session that this one was forked from; nil for a new one.
 	Fork *AgentFork `json:"fork,omitempty"`
-	// Actor asked for it.
+	// Actor created it.
 	Actor Actor `json:"actor"`
 }
 
-// AgentSessionAttached records that a client took a session up again.
+// AgentSessionAttached records that a client loaded or resumed an ACP session.
 //
-// Appended when a client loads or resumes a session. What it says of directories
-// and servers replaces what held before.
+// Appended when a client loads or resumes a session. The directories and servers of this
+// event replace earlier ones.
 type AgentSessionAttached struct {
 	// SessionID is the session's key.
 	SessionID string `json:"session_id"`
-	// Replayed is true when the client was told the whole conversation again.
+	// Replayed is true when the whole conversation was sent to the client again.
 	Replayed bool `json:"replayed"`
-	// Content is where the client works now.
+	// Content is the current workspace of the client.
 	Content Content[AgentWorkspace] `json:"content"`
-	// Servers are the names of the MCP servers that the client brought along.
+	// Servers are the names of the MCP servers that the client provided.
 	Servers []string `json:"servers,omitempty"`
-	// Actor is who it was.
+	// Actor loaded or resumed it.
 	Actor Actor `json:"actor"`
 }
 
-// AgentSessionConfigured records that a session's settings were changed.
+// AgentSessionConfigured records that the configuration of an ACP session was changed.
 //
 // Appended when a client sets a mode or an option.
 type AgentSessionConfigured struct {
 	// SessionID is the session's key.
 	SessionID string `json:"session_id"`
-	// Config holds from here on.
+	// Config is the new configuration.
 	Config AgentConfig `json:"config"`
 	// Actor changed it.
 	Actor Actor `json:"actor"`
 }
 
-// AgentPrompted records a prompt: what a user sent in a session.
+// AgentPrompted records a prompt that a user sent in an ACP session.
 //
-// Appended when a prompt is received, before anything is done about it.
+// Appended when a prompt is received, before it is handled.
 type AgentPrompted struct {
 	// SessionID is the session's key.
 	SessionID string `json:"session_id"`
@@ -100,8 +98,9 @@ type AgentPrompted struct {
 	PromptID string `json:"prompt_id"`
 	// Content is the prompt.
 	Content Content[PromptContent] `json:"content"`
-	// ExecutionID is the run that the prompt asks for; empty for a command to the
-	// session itself. A run that was never requested was interrupted before that.
+	// ExecutionID is the execution that the prompt starts; empty for a command to the
+	// session itself. If the execution was never requested, the prompt was interrupted
+	// before that.
 	ExecutionID string `json:"execution_id,omitempty"`
 	// Actor sent it.
 	Actor Actor `json:"actor"`
@@ -111,53 +110,56 @@ type AgentPrompted struct {
 type PromptContent struct {
 	// Blocks are the content blocks of the prompt, a JSON array as received.
 	Blocks Body `json:"blocks"`
-	// Title is what the session is called after its first prompt.
+	// Title is the title that the session gets from its first prompt.
 	Title string `json:"title,omitempty"`
 }
 
-// AgentAnswered records the answer to a command to the session itself.
+// AgentAnswered records the answer to a command that a client sent to the ACP session
+// itself.
 //
-// Appended when the command was carried out.
+// Appended after the command was carried out.
 type AgentAnswered struct {
 	// SessionID is the session's key.
 	SessionID string `json:"session_id"`
-	// PromptID is the prompt that held the command.
+	// PromptID is the prompt that contains the command.
 	PromptID string `json:"prompt_id"`
 	// Content is the answer.
 	Content Content[AnswerContent] `json:"content"`
-	// Cleared is true when a later client is told only what follows.
+	// Cleared is true when clients that load the session later receive only what follows
+	// this event.
 	Cleared bool `json:"cleared,omitempty"`
 }
 
 // AnswerContent is the erasable part of AgentAnswered.
 type AnswerContent struct {
-	// Text is for people, in Markdown.
+	// Text is human-readable Markdown.
 	Text Body `json:"text"`
 }
 
-// AgentPermissionDecided records whether code was let call a tool.
+// AgentPermissionDecided records whether code in an ACP session was allowed to call a
+// tool.
 //
-// Appended when the client was asked, or the session's mode forbids the call,
-// before the call is made or refused.
+// Appended after the client answered, or when the mode of the session forbids the call,
+// before the tool is called or the call refused.
 type AgentPermissionDecided struct {
 	// SessionID is the session's key.
 	SessionID string `json:"session_id"`
-	// ExecutionID is the run that called.
+	// ExecutionID is the execution that called the tool.
 	ExecutionID string `json:"execution_id"`
-	// Server and Tool name what was called.
+	// Server and Tool name the tool.
 	Server string `json:"server"`
 	Tool   string `json:"tool"`
-	// Outcome is "allowed", "allowed_always", "rejected", "rejected_always",
-	// "cancelled" when the client took the question back, or "forbidden" by the mode.
+	// Outcome is "allowed", "allowed_always", "rejected", "rejected_always", "cancelled"
+	// when the client withdrew the question, or "forbidden" by the mode.
 	Outcome string `json:"outcome"`
-	// Mode is the session's mode.
+	// Mode is the mode of the session.
 	Mode AgentMode `json:"mode"`
 	// Actor decided it.
 	Actor Actor `json:"actor"`
 }
 
-// AgentSessionClosed records that a client put a session away. It can be taken up
-// again.
+// AgentSessionClosed records that a client closed an ACP session. A client can load or
+// resume it later.
 //
 // Appended when a client closes a session that it has open.
 type AgentSessionClosed struct {
@@ -167,10 +169,10 @@ type AgentSessionClosed struct {
 	Actor Actor `json:"actor"`
 }
 
-// AgentSessionDeleted records that a session is not to be found any more. What it
-// did stays on record.
+// AgentSessionDeleted records that an ACP session was removed from the list of sessions.
+// Its events stay in the ledger.
 //
-// Appended when a client deletes a session. Nothing about the session follows.
+// Appended when a client deletes a session. No event of the session follows.
 type AgentSessionDeleted struct {
 	// SessionID is the session's key.
 	SessionID string `json:"session_id"`

@@ -9,20 +9,20 @@ import (
 
 // Size limits of the wire form, in bytes.
 const (
-	// MaxEventBytes bounds the JSON body of any event. Larger text goes to a
-	// blob first, so that a refused event cannot exist.
+	// MaxEventBytes limits the JSON body of an event. Longer text is stored as a blob
+	// first, so that no required event can exceed the limit.
 	MaxEventBytes = 512 << 10
-	// InlineBytes is the longest source, result or error kept in an event.
+	// InlineBytes is the longest source, result or error that is stored in an event.
 	InlineBytes = 64 << 10
-	// PreviewBytes is the longest beginning kept of a text stored as a blob.
+	// PreviewBytes is the longest preview of a text that is stored as a blob.
 	PreviewBytes = 1 << 10
 )
 
-// Source is the CloudEvents "source" of every event.
+// Source is the CloudEvents "source" attribute of every event.
 const Source = "daybook"
 
-// Names of the message headers that carry CloudEvents attributes (NATS
-// protocol binding, binary mode).
+// Names of the message headers that carry CloudEvents attributes, by the NATS protocol
+// binding in binary mode.
 const (
 	headerSpecVersion = "ce-specversion"
 	headerID          = "ce-id"
@@ -35,16 +35,15 @@ const (
 	headerContentType = "content-type"
 )
 
-// timeFormat is RFC 3339 in UTC with milliseconds, used wherever a time is
-// written.
+// timeFormat is RFC 3339 in UTC with milliseconds.
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
-// FormatTime writes a time as every interface shows it: RFC 3339, UTC,
-// milliseconds, "Z".
+// FormatTime formats a time as every interface shows it: RFC 3339 in UTC with
+// milliseconds and the suffix "Z".
 func FormatTime(t time.Time) string { return t.UTC().Format(timeFormat) }
 
-// Instant is a time inside an event's body. It is written in UTC with three
-// digits of milliseconds, always, so that equal times are equal bytes.
+// Instant is a time in the body of an event. Its JSON form is always UTC with three
+// digits of milliseconds, so that equal times are equal bytes.
 type Instant struct{ time.Time }
 
 // MarshalJSON implements json.Marshaler.
@@ -52,7 +51,7 @@ func (i Instant) MarshalJSON() ([]byte, error) {
 	return []byte(`"` + FormatTime(i.Time) + `"`), nil
 }
 
-// ErrTooLarge is returned for an event whose body exceeds MaxEventBytes.
+// ErrTooLarge is returned if the body of an event exceeds MaxEventBytes.
 var ErrTooLarge = errors.New("event body is larger than 512 KiB")
 
 // Message is the wire form of an event.
@@ -62,27 +61,27 @@ type Message struct {
 	Body    []byte
 }
 
-// Stored is a message as the ledger holds it at a position.
+// Stored is a message at its position in the ledger.
 type Stored struct {
-	// Seq is the position.
+	// Seq is the position. Subject includes the volume.
 	Seq     uint64
 	Subject string
 	Header  map[string][]string
 	Body    []byte
-	// Skips and Removed are as in Event.
+	// Skips and Removed are those of Event.
 	Skips, Removed uint64
 }
 
-// Message is the stored message without its position.
+// Message returns the message without its position. The slices and the map are shared.
 func (m Stored) Message() Message {
 	return Message{Subject: m.Subject, Header: m.Header, Body: m.Body}
 }
 
-// Kept reports whether the message is of a volume that was removed.
+// Kept reports whether the message belongs to a removed volume.
 func (m Stored) Kept() bool { return m.Removed >= m.Seq && m.Seq > 0 }
 
-// Encode turns an event into its wire form, with a subject without volume. It
-// returns ErrTooLarge for a body over MaxEventBytes.
+// Encode returns the wire form of an event. The subject has no volume. The error is
+// ErrTooLarge if the body exceeds MaxEventBytes.
 func Encode(e Event) (Message, error) {
 	body, err := encodeBody(e.Data)
 	if err != nil {
@@ -120,15 +119,14 @@ func encodeBody(d Data) ([]byte, error) {
 	return json.Marshal(d)
 }
 
-// DecodeError is returned for a message that is not a well-formed event of a
-// known type.
+// DecodeError is returned if a message is not a well-formed event of a known type.
 type DecodeError struct {
 	Seq     uint64
 	Subject string
 	Err     error
 }
 
-// Error names the position and the cause.
+// Error returns the position, the subject and the cause.
 func (e *DecodeError) Error() string {
 	return fmt.Sprintf("decode event %d on %s: %v", e.Seq, e.Subject, e.Err)
 }
@@ -136,9 +134,8 @@ func (e *DecodeError) Error() string {
 // Unwrap returns the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// Decode reads the wire form of an event stored at seq. A type this version
-// does not know decodes to Unknown without error; everything else that is
-// malformed is a *DecodeError.
+// Decode reads the wire form of the event at position seq. A type that this version does
+// not know decodes to Unknown. Any other deviation is a *DecodeError.
 func Decode(seq uint64, m Message) (Event, error) {
 	e, err := decode(seq, m)
 	if err != nil {
@@ -177,9 +174,9 @@ func decode(seq uint64, m Message) (Event, error) {
 	if err := json.Unmarshal(m.Body, e.Data); err != nil {
 		return Event{}, fmt.Errorf("%s: %w", e.Type, err)
 	}
-	// Consumers route by the header and act on the body: both must say the same.
+	// Consumers route by the header and act on the body, so they must agree.
 	if got, want := get(headerSubject), k.about(e.Data); got != want {
-		return Event{}, fmt.Errorf("%s is %q, but the body concerns %q", headerSubject, got, want)
+		return Event{}, fmt.Errorf("%s is %q, but the body is about %q", headerSubject, got, want)
 	}
 	return e, nil
 }

@@ -1,12 +1,30 @@
-// Package events is the catalogue of facts that Daybook records: their types,
-// payloads, identifiers, subjects and wire form.
+// Package events is the catalog of everything that Daybook records: the types of
+// events, their payloads, ids, subjects and wire form.
 //
-// Every event is a CloudEvents 1.0 event in NATS binary mode: context
-// attributes travel as message headers, the payload as a JSON body. The
-// catalogue is append-only: a type, once written, decodes for ever, and a
-// payload only ever gains optional members whose zero value means "as before".
-// Anything else is a new version with a new type string.
+// An event is a CloudEvents 1.0 event in the NATS binary mode: attributes are message
+// headers, the payload is a JSON body. The package knows the names of these headers and
+// of the NATS subjects within a volume. It imports only the standard library, opens no
+// connection and stores nothing; internal/store/jetstream adds the volume to a subject
+// and stores the message.
 //
-// The package knows nothing of NATS, SQLite, HTTP or V8 and imports only the
-// standard library. It neither stores nor routes events.
+// The catalog is append-only. A type, once written, decodes in every later version. A
+// payload only gains optional members whose zero value means "as before". Any other
+// change is a new version with a new type.
+//
+// The files, in reading order:
+//
+//   - event.go: the envelope, and the closed set of payloads
+//   - type.go: the constants of types, the status of an execution, the level of a line
+//   - kinds.go: the table with one row for each type: payload, subject, what it is about
+//   - codec.go: wire form, limits, times; structured.go: the JSON form of other interfaces
+//   - subject.go: subjects without the volume; id.go: ids and hashes
+//   - execution.go, output.go, extent.go, hostcall.go: executions, their output and calls
+//   - heap.go: tags, session entries, collections; shred.go: shredded content
+//   - logical.go, acp.go, reset.go: logical, ACP and named sessions
+//   - context.go: conversation contexts
+//   - webhook.go: webhooks and their deliveries
+//   - volume.go, lost.go, removal.go, kept.go: checkpoints, volumes, losses, removals
+//   - seal.go: encryption of content
+//   - selector.go: which events a subscriber selects
+//   - errors.go: errors that stores return
 package events

@@ -7,49 +7,48 @@ import (
 	"time"
 )
 
-// Errors that whatever stores events or blobs answers with, so that callers
-// need not know what it is.
+// Errors of the stores of events and blobs. Callers match them without knowing the
+// store.
 var (
-	// ErrNotFound is returned for a subject, execution, heap or blob that was
-	// never recorded.
+	// ErrNotFound is returned if a subject, execution, heap or blob was never recorded.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict is returned by an append whose expected position is no longer
-	// the last on its subject: somebody else wrote first. Nothing was stored.
+	// ErrConflict is returned by an append if the expected position is no longer the
+	// last on the subject: another writer was first. Nothing was stored.
 	ErrConflict = errors.New("another event was recorded first")
-	// ErrRemoved is returned for a blob that was stored and then removed on
-	// purpose. What the ledger says of it tells why.
+	// ErrRemoved is returned if a blob or event was deleted on purpose. The ledger
+	// records the reason.
 	ErrRemoved = errors.New("removed")
-	// ErrShredded is returned where content is needed whose key is not there, or
-	// was destroyed.
-	ErrShredded = errors.New("its key is not there, or was destroyed")
-	// ErrDamaged is returned when stored bytes do not match their hash, or the
-	// ledger's positions have a gap.
+	// ErrShredded is returned if content is needed whose key does not exist or was
+	// destroyed.
+	ErrShredded = errors.New("the content key does not exist or was destroyed")
+	// ErrDamaged is returned if stored bytes do not match their hash, or the positions
+	// of the ledger have a gap.
 	ErrDamaged = errors.New("stored data is damaged")
 )
 
-// UnwritableError is returned when nothing more can be stored until somebody
-// sees to the storage, such as a full disk. What is stored can be read.
+// UnwritableError is returned if nothing can be stored until the operator repairs the
+// storage, for example a full disk. Stored data stays readable.
 type UnwritableError struct {
-	// What cannot be written: "the ledger".
+	// What names the data that cannot be written: "the ledger".
 	What string
-	// Reason says what is wrong and what to do.
+	// Reason is the cause and the remedy.
 	Reason string
-	// Passes says that writes are taken again by themselves once that is done.
+	// Passes reports whether writes resume automatically after the repair.
 	Passes bool
 }
 
-// Error names what cannot be written and the reason.
+// Error returns what cannot be written and the reason.
 func (e *UnwritableError) Error() string { return e.What + " cannot be written: " + e.Reason }
 
-// NoAnswerError is returned when the NATS server that stores the ledger does not answer
-// a request. It is a context.DeadlineExceeded.
+// NoAnswerError is returned if the NATS server that stores the ledger does not answer a
+// request. It matches context.DeadlineExceeded.
 type NoAnswerError struct {
 	// Server is the HOST:PORT of the server, without credentials. Several are separated
 	// by commas.
 	Server string
-	// Unreachable is true without a connection to the server.
+	// Unreachable is true if there is no connection to the server.
 	Unreachable bool
-	// NotSent is true when it is certain that nothing was sent to be recorded.
+	// NotSent is true if no append was sent.
 	NotSent bool
 }
 
@@ -68,31 +67,32 @@ func (e *NoAnswerError) Error() string {
 // Is reports whether target is context.DeadlineExceeded.
 func (e *NoAnswerError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// RemovedError tells of something on record whose content was removed on
-// purpose, and by which event. It is an ErrRemoved.
+// RemovedError reports recorded content that was deleted on purpose, and the event that
+// records it. It matches ErrRemoved.
 type RemovedError struct {
-	// What was removed and how: "heap 3f… was collected".
+	// What names the content and how it was deleted: "heap 3f… was collected".
 	What string
-	// Seq is the position of the event that says so, At its time.
+	// Seq is the position of that event, At its time.
 	Seq uint64
 	At  time.Time
 }
 
-// Error names the event and its time.
+// Error names the content, the event and its time.
 func (e *RemovedError) Error() string {
 	return fmt.Sprintf("%s on %s by event %d", e.What, FormatTime(e.At), e.Seq)
 }
 
-// Is reports that it is an ErrRemoved.
+// Is reports whether target is ErrRemoved.
 func (e *RemovedError) Is(target error) bool { return target == ErrRemoved }
 
-// Collected is the error of a heap that an event says is kept no longer.
+// Collected returns the error of a collected heap. seq and at are those of the event
+// that records it.
 func Collected(heap string, seq uint64, at time.Time) *RemovedError {
 	return &RemovedError{What: "heap " + heap + " was collected", Seq: seq, At: at}
 }
 
-// LostError reports a blob that was lost with damage which the operator accepted.
-// It is an ErrRemoved.
+// LostError reports a blob that was lost with damage that the operator accepted. It
+// matches ErrRemoved.
 type LostError struct {
 	// What names the blob.
 	What string
@@ -108,15 +108,15 @@ func (e *LostError) Error() string {
 // Is reports whether target is ErrRemoved.
 func (e *LostError) Is(target error) bool { return target == ErrRemoved }
 
-// BlobDamagedError is returned for a heap or text that is stored and whose bytes
-// are missing or wrong. Only reads of this blob fail. It is an ErrDamaged.
+// BlobDamagedError is returned if the bytes of a stored heap or text are missing or
+// wrong. Only reads of this blob fail. It matches ErrDamaged.
 type BlobDamagedError struct {
 	Blob LostBlob
-	// Why says what is wrong.
+	// Why describes the damage.
 	Why string
 }
 
-// Error names the blob and what is wrong.
+// Error names the blob and describes the damage.
 func (e *BlobDamagedError) Error() string {
 	return fmt.Sprintf("%s %s is damaged in the blob store: %s", e.Blob.Kind, e.Blob.SHA256, e.Why)
 }

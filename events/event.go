@@ -6,46 +6,46 @@ import (
 
 // Event is one recorded fact: an envelope around a payload.
 type Event struct {
-	// Seq is the position in the ledger, assigned when the event is stored;
-	// 0 before. Positions are global across volumes and never reused.
+	// Seq is the position in the ledger. The store assigns it; before, it is 0.
+	// Positions are global across volumes and never reused.
 	Seq uint64
-	// ID is unique for ever (CloudEvents "id"). Writers that retry an append
-	// reuse it.
+	// ID is globally unique (CloudEvents "id"). A writer MUST reuse it when it retries
+	// an append.
 	ID string
-	// Type is the kind and version. It always equals TypeOf(Data).
+	// Type is the type and version. It always equals TypeOf(Data).
 	Type Type
 	// Tenant owns the event.
 	Tenant string
-	// Time is when the fact was established, UTC, to the millisecond.
+	// Time is when the fact was established, in UTC, cut to milliseconds.
 	Time time.Time
 	// Traceparent is the W3C trace context of the request that caused the
 	// event, or empty.
 	Traceparent string
-	// SealUnder names the key that the content is encrypted under when the event is
-	// stored; empty stores it as it is. It is not part of what is stored.
+	// SealUnder is the id of the key under which the store encrypts the content; empty
+	// stores the content unencrypted. It is not stored.
 	SealUnder string
-	// Skips is how many positions between this event and the one read before it are
-	// missing because their volumes were removed; Removed is up to which position
-	// volumes were, where that has to do with it. Only who reads the ledger in order
-	// is told.
+	// Skips is the number of positions between the previous event read and this one that
+	// were removed with their volumes. Removed is the position up to which volumes were
+	// removed, where that matters for this event. Only ordered reads of the ledger set
+	// them.
 	Skips, Removed uint64
-	// Lost is how many positions between this event and the one read before it are
-	// on record as lost, not counting Skips. Likewise.
+	// Lost is the number of positions between the previous event read and this one that
+	// are recorded as lost, without those of Skips. Only ordered reads of the ledger set
+	// it.
 	Lost uint64
-	// Data is the payload; Unknown for a type this version does not know.
+	// Data is the payload. It is *Unknown for a type that this version does not know.
 	Data Data
 }
 
-// Data is the payload of an event. The set of implementations is closed: one
-// struct for each type, and Unknown.
+// Data is the payload of an event. The set of implementations is closed: a pointer to a
+// struct for each row of kinds, and *Unknown.
 type Data interface{ fact() }
 
-// Kept reports whether the event is of a volume that was removed: events around it
-// may be missing.
+// Kept reports whether the event belongs to a removed volume. Events next to it may be
+// missing.
 func (e Event) Kept() bool { return e.Removed >= e.Seq && e.Seq > 0 }
 
-// New wraps a payload in an envelope with a fresh id and the given time, cut
-// to milliseconds.
+// New returns an event with a new id for a payload. It cuts the time to milliseconds.
 func New(tenant string, at time.Time, data Data) Event {
 	return Event{
 		ID:     NewID(at),
@@ -56,24 +56,24 @@ func New(tenant string, at time.Time, data Data) Event {
 	}
 }
 
-// About is what the event concerns: an execution id, a heap hash or a session
-// id.
+// About returns the CloudEvents "subject" attribute: the id or key of what the event is
+// about, for example an execution, a heap or a session.
 func (e Event) About() string { return kindOf(e.Data).about(e.Data) }
 
-// Subject is the subject the event belongs on, without its volume.
+// Subject returns the NATS subject that the event belongs on, without its volume.
 func (e Event) Subject() string { return kindOf(e.Data).subject(e.Data, e.Tenant, e.About()) }
 
-// Unknown is the payload of an event written by a newer version. It is kept
-// and reported, never dropped: projections count it, and the write side
-// refuses to decide on a history that contains one.
+// Unknown is the payload of an event of a type that this version does not know. Readers
+// MUST keep and report it: projections count it, and the write side refuses to decide on
+// a history that contains one.
 type Unknown struct {
-	// Type is the type string as stored.
+	// Type is the stored type.
 	Type Type
-	// StoredSubject is the subject the event was read from, with its volume.
+	// StoredSubject is the subject that the event was read from, with its volume.
 	StoredSubject string
-	// Concerns is the CloudEvents "subject" attribute as stored.
+	// Concerns is the stored CloudEvents "subject" attribute.
 	Concerns string
-	// Body is the payload as stored.
+	// Body is the stored payload.
 	Body []byte
 }
 

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// Actor is who asked for something, as far as the server knows.
+// Actor is the author of a request, as far as the server knows.
 type Actor struct {
 	// Principal is the authenticated identity; "anonymous" without authentication.
 	Principal string `json:"principal"`
 	// Transport is how the request came: "http", "mcp-http", "mcp-stdio", "embed", "runner".
 	Transport string `json:"transport"`
-	// Client is the name and version the client gave of itself, or empty.
+	// Client is the name and version that the client sent, or empty.
 	Client string `json:"client,omitempty"`
 	// Address is the client's network address, or empty.
 	Address string `json:"address,omitempty"`
 }
 
-// Limits bound one run. Zero means "no limit" only where said.
+// Limits bound one execution. Zero means "no limit" only where stated.
 type Limits struct {
 	// HeapMemoryMaxMB caps the V8 heap, in MiB.
 	HeapMemoryMaxMB int `json:"heap_memory_max_mb"`
@@ -27,9 +27,9 @@ type Limits struct {
 	OutputMaxBytes int64 `json:"output_max_bytes"`
 }
 
-// Engine identifies everything about the JavaScript engine that a run's
-// outcome can depend on. Two runs with equal inputs and equal engines have
-// equal outcomes.
+// Engine identifies everything about the JavaScript engine that the outcome of an
+// execution can depend on. Two executions with equal inputs and equal engines have equal
+// outcomes.
 type Engine struct {
 	// ID is the hash of the other fields; heaps are bound to it.
 	ID string `json:"id"`
@@ -37,15 +37,16 @@ type Engine struct {
 	V8Version string `json:"v8_version"`
 	// Flags are the V8 flags in force, space-separated.
 	Flags string `json:"flags"`
-	// JIT reports whether optimising compilers were on.
+	// JIT reports whether optimizing compilers were on.
 	JIT bool `json:"jit"`
 	// PreludeSHA256 is the hash of the built-in JavaScript run before user code.
 	PreludeSHA256 string `json:"prelude_sha256"`
-	// SnapshotFormat is our version of the heap blob's layout; 0 for runs without a heap.
+	// SnapshotFormat is Daybook's version of the layout of heaps; 0 for executions
+	// without a heap.
 	SnapshotFormat int `json:"snapshot_format"`
 }
 
-// BlobRef names a text stored as a blob because it is too large for an event.
+// BlobRef names a text that is stored as a blob because it is too large for an event.
 type BlobRef struct {
 	// SHA256 is the hash of the text, 64 lowercase hex characters; the blob's name.
 	SHA256 string `json:"sha256"`
@@ -55,28 +56,28 @@ type BlobRef struct {
 	Preview string `json:"preview"`
 }
 
-// Body is text that sits in the event up to InlineBytes, and in a blob above.
+// Body is a text. Up to InlineBytes it is stored in the event, above in a blob.
 type Body struct {
 	// Text is the inline text; empty when Blob is set.
 	Text string `json:"text"`
-	// Blob is set when the text is stored apart.
+	// Blob is set when the text is stored as a blob.
 	Blob *BlobRef `json:"blob,omitempty"`
 }
 
-// Content holds what a user may ask to have erased: code, output, results,
-// errors, tag values. It is plain, or sealed under a per-session key whose
-// destruction erases it without breaking any proof.
+// Content holds what a user can ask to shred: code, output, results, errors, tag values.
+// It is plain, or encrypted under the content key of a session. Destroying the key
+// shreds the content without breaking any proof.
 type Content[T any] struct {
-	// Plain is the readable content; nil when sealed.
+	// Plain is the readable content; nil when encrypted.
 	Plain *T `json:"plain,omitempty"`
 	// Sealed is the encrypted content; nil when plain.
 	Sealed *Sealed `json:"sealed,omitempty"`
 }
 
-// Plain wraps readable content.
+// Plain returns unencrypted content.
 func Plain[T any](v T) Content[T] { return Content[T]{Plain: &v} }
 
-// Value returns the plain content, or the zero value when it is sealed.
+// Value returns the plain content, or the zero value when it is encrypted.
 func (c Content[T]) Value() T {
 	if c.Plain == nil {
 		var zero T
@@ -85,7 +86,7 @@ func (c Content[T]) Value() T {
 	return *c.Plain
 }
 
-// Sealed is content encrypted under a key kept outside the ledger.
+// Sealed is content encrypted under a key that is stored outside the ledger.
 type Sealed struct {
 	// KeyID names the key.
 	KeyID string `json:"key_id"`
@@ -94,77 +95,77 @@ type Sealed struct {
 	// Nonce and Ciphertext are the cipher's output.
 	Nonce      []byte `json:"nonce"`
 	Ciphertext []byte `json:"ciphertext"`
-	// Packed is true when what was encrypted is compressed, by deflate.
+	// Packed is true when the content was compressed by deflate before encryption.
 	Packed bool `json:"packed,omitempty"`
-	// Blobs are the hashes of the blobs, encrypted too, that the content names.
+	// Blobs are the hashes of the blobs that the content references; they are encrypted
+	// too.
 	Blobs []string `json:"blobs,omitempty"`
 }
 
-// ExecutionRequested records that a run was accepted. It is the first event of
+// ExecutionRequested records that an execution was accepted. It is the first event of
 // every execution and the message that runners consume.
 //
-// Appended when a client asks for a run, before it is told that the run is
+// Appended when a client submits an execution, before the client is told that it is
 // accepted.
 type ExecutionRequested struct {
-	// ExecutionID is the run's id, a UUID.
+	// ExecutionID is the id of the execution, a UUID.
 	ExecutionID string `json:"execution_id"`
-	// Pool names the group of runners that may take the run.
+	// Pool names the group of runners that take the execution.
 	Pool string `json:"pool"`
-	// Content is the source as given, the requested tags, and the values given to the
-	// run.
+	// Content holds the original source, the requested tags and the input values.
 	Content Content[RequestedContent] `json:"content"`
-	// SourceSHA256 is the hash of the source as given.
+	// SourceSHA256 is the hash of the original source.
 	SourceSHA256 string `json:"source_sha256"`
 	// FileName is the name shown in stack traces.
 	FileName string `json:"file_name"`
-	// Stateful runs restore and save a heap.
+	// Stateful executions restore and save a heap.
 	Stateful bool `json:"stateful"`
-	// Heap is the input heap asked for; empty for a fresh isolate.
+	// Heap is the requested input heap; empty for a fresh isolate.
 	Heap string `json:"heap,omitempty"`
-	// Limits are the limits in force for the run.
+	// Limits are the limits in force for the execution.
 	Limits Limits `json:"limits"`
-	// Session is the name the run is logged under, or empty; SessionID its key.
+	// Session is the name of the named session whose log gets the execution, or empty;
+	// SessionID is its key.
 	Session   string `json:"session,omitempty"`
 	SessionID string `json:"session_id,omitempty"`
-	// Turn is the run's place in a session that keeps state; nil outside of one.
-	// Heap is then empty: the turn says what the run starts from.
+	// Turn is the turn of the execution in a logical or ACP session; nil outside of one.
+	// Heap is then empty: the turn determines the input heap.
 	Turn *Turn `json:"turn,omitempty"`
-	// Context is the conversation context the run was asked for in; nil outside of
-	// one.
+	// Context is the conversation context of the request; nil outside of one.
 	Context *ContextRef `json:"context,omitempty"`
-	// RequestSHA256 is the hash of everything asked for, compared when an
-	// idempotency key comes again.
+	// RequestSHA256 is the hash of the complete request. It is compared when an
+	// idempotency key is used again.
 	RequestSHA256 string `json:"request_sha256"`
-	// Idempotent is true when the id was derived from an idempotency key.
+	// Idempotent is true when the id is derived from an idempotency key.
 	Idempotent bool `json:"idempotent,omitempty"`
-	// Interactive is true for a run that somebody waits for: once interrupted it is
-	// not begun anew.
+	// Interactive is true when a client waits for the execution: it is not restarted
+	// after an interruption.
 	Interactive bool `json:"interactive,omitempty"`
-	// Actor asked for the run.
+	// Actor submitted the execution.
 	Actor Actor `json:"actor"`
-	// Warnings were given at acceptance.
+	// Warnings are those of the acceptance.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
 // RequestedContent is the erasable part of ExecutionRequested.
 type RequestedContent struct {
-	// Source is the code as given.
+	// Source is the original code.
 	Source Body `json:"source"`
-	// Tags replace those of the output heap once the run completes. Nil leaves
-	// them untouched, empty clears them.
+	// Tags replace those of the output heap once the execution completes. Nil leaves
+	// them unchanged, empty deletes them.
 	Tags map[string]string `json:"tags"`
-	// Globals are the values given to the run beside its source: the JSON of an
-	// object whose members are properties of globalThis before the source is
-	// evaluated, at every attempt. Nil when there are none.
+	// Globals are the input values beside the source: the JSON of an object whose
+	// members become properties of globalThis before the source is evaluated, at every
+	// attempt. Nil when there are none.
 	Globals *Body `json:"globals,omitempty"`
 }
 
-// ExecutionStarted records that a runner took the run. With the source and the
-// input heap it holds all that the outcome depends on.
+// ExecutionStarted records that a runner started an attempt of an execution. With the
+// source and the input heap it holds everything that the outcome depends on.
 //
 // Appended by a runner at each attempt, before any output of the attempt.
 type ExecutionStarted struct {
-	// ExecutionID is the run's id.
+	// ExecutionID is the id of the execution.
 	ExecutionID string `json:"execution_id"`
 	// Attempt counts from 1.
 	Attempt int `json:"attempt"`
@@ -172,65 +173,65 @@ type ExecutionStarted struct {
 	Runner string `json:"runner"`
 	// Engine is the JavaScript engine that ran it.
 	Engine Engine `json:"engine"`
-	// Seed is the run's 128-bit random seed, 32 hex characters. Every attempt
-	// reuses the first attempt's.
+	// Seed is the 128-bit random seed of the execution, 32 hex characters. All attempts
+	// use the seed of the first.
 	Seed string `json:"seed"`
-	// StartTime is what the script's clock shows first. Every attempt reuses
-	// the first attempt's; the event's own time tells when this one began.
+	// StartTime is the first time that the script's clock shows. All attempts use the
+	// time of the first; the time of the event is the start of this one.
 	StartTime Instant `json:"start_time"`
 	// Limits are the limits in force.
 	Limits Limits `json:"limits"`
-	// InputHeap is the heap really restored; empty for a fresh isolate.
+	// InputHeap is the heap that was restored; empty for a fresh isolate.
 	InputHeap string `json:"input_heap,omitempty"`
-	// FirstLine and FirstByte number the first line (from 1) and byte (from 0)
-	// of output this attempt will write. They were decided from the output then
-	// on record; what an earlier attempt managed to add since is void. Exactly: a
-	// piece of a line that begins at byte b counts only if b + len(Text) is
-	// less than FirstByte, that is, if a line end after it would still lie
-	// before FirstByte. If the last piece that counts is Continued, its line
-	// ends there: one line end, at FirstByte-1, counts as written although no
-	// chunk holds it. So each attempt begins on a line of its own. Voids and
-	// Extent apply the rule.
+	// FirstLine and FirstByte number the first line (from 1) and byte (from 0) of output
+	// that this attempt writes. They were chosen from the output recorded then; output
+	// that an earlier attempt added since is void. A piece of a line that begins at byte
+	// b counts only if b + len(Text) is less than FirstByte: a line end after it would
+	// still lie before FirstByte. If the last piece that counts is Continued, its line
+	// ends there: one line end, at FirstByte-1, counts as written although no chunk
+	// holds it. Each attempt therefore begins on a line of its own. Voids and Extent
+	// apply the rule.
 	FirstLine int64 `json:"first_line"`
 	FirstByte int64 `json:"first_byte"`
-	// Callable is what the script may call: the JSON of an object with the names
-	// of the tools by the names of the MCP servers. Nil when there is none.
+	// Callable lists the tools that the script may call: the JSON of an object with the
+	// names of the tools by the names of the MCP servers. Nil when there are none.
 	Callable *Body `json:"callable,omitempty"`
-	// Layers names the containment layers the worker attested.
+	// Layers names the sandbox layers that the worker attested.
 	Layers []string `json:"layers,omitempty"`
-	// Warnings tell what differs from what was asked for.
+	// Warnings describe deviations from the request.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// ExecutionCancelRequested records that somebody asked for a run to end.
+// ExecutionCancelRequested records that a client asked to cancel an execution.
 //
-// Appended when a client cancels a run that has not ended. It does not end the
-// run: that is what cancelled, or another end that came first, records.
+// Appended when a client cancels an execution that has not ended. It does not end the
+// execution: the cancelled event does, or another terminal event that was recorded
+// first.
 type ExecutionCancelRequested struct {
-	// ExecutionID is the run's id.
+	// ExecutionID is the id of the execution.
 	ExecutionID string `json:"execution_id"`
 	// Actor asked for it.
 	Actor Actor `json:"actor"`
 }
 
-// ExecutionHandedBack records that a runner gave a run back. It costs no attempt: the
-// next started event reuses the number.
+// ExecutionHandedBack records that a runner handed an execution back. It uses up no
+// attempt: the next started event has the same number.
 //
-// Appended by a runner that shuts down while the run continues, and by one that cannot
-// start a worker for lack of descriptors, memory or processes, or cannot read the answer
-// to a recorded call.
+// Appended by a runner that shuts down while the execution continues, and by one that
+// cannot start a worker for lack of descriptors, memory or processes, or cannot read the
+// answer to a recorded call.
 type ExecutionHandedBack struct {
-	// ExecutionID is the run's id.
+	// ExecutionID is the id of the execution.
 	ExecutionID string `json:"execution_id"`
-	// Attempt is the one that was broken off.
+	// Attempt is the attempt that was interrupted.
 	Attempt int `json:"attempt"`
 	// Runner is the id of the runner process.
 	Runner string `json:"runner"`
-	// Reason tells why, for people.
+	// Reason is the human-readable cause.
 	Reason string `json:"reason"`
 }
 
-// HeapRecord describes the heap a run left behind.
+// HeapRecord describes the output heap of an execution.
 type HeapRecord struct {
 	// SHA256 is the hash of the uncompressed blob, 64 lowercase hex
 	// characters: the heap's key.
@@ -239,42 +240,42 @@ type HeapRecord struct {
 	Size int64 `json:"size"`
 	// EngineID is the engine that can restore it.
 	EngineID string `json:"engine_id"`
-	// Parent is the heap the run started from; empty for a fresh isolate.
+	// Parent is the input heap of the execution; empty for a fresh isolate.
 	Parent string `json:"parent,omitempty"`
 }
 
-// OutputTotals sums up the output of an execution, over all attempts' lines
-// that count.
+// OutputTotals sums up the output of an execution over the lines of all attempts that
+// count.
 type OutputTotals struct {
 	// Lines and Bytes count the output, line ends included.
 	Lines int64 `json:"lines"`
 	Bytes int64 `json:"bytes"`
-	// SHA256 is the hash of the final attempt's output bytes, line ends
-	// included, also of the part cut by the output cap.
+	// SHA256 is the hash of the output bytes of the final attempt, line ends included.
+	// It includes output beyond the cap.
 	SHA256 string `json:"sha256"`
-	// Truncated is true when output past the cap was not stored; Lines and
-	// Bytes still count it.
+	// Truncated is true when output beyond the cap was not stored; Lines and Bytes still
+	// count it.
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-// Usage is what the run cost.
+// Usage is the resource usage of an execution.
 type Usage struct {
 	// CPUMillis and WallMillis are the processor time and the elapsed time of the
 	// attempt that ended, in milliseconds.
 	CPUMillis  int64 `json:"cpu_ms"`
 	WallMillis int64 `json:"wall_ms"`
 	// PeakHeapBytes is the largest size of the V8 heap, in bytes. 0 means unknown: the
-	// worker was killed, or had not started the run.
+	// worker was killed, or had not started the script.
 	PeakHeapBytes int64 `json:"peak_heap_bytes"`
 }
 
-// Ending is what the four terminal events share.
+// Ending is the common part of the four terminal events.
 type Ending struct {
-	// ExecutionID is the run's id.
+	// ExecutionID is the id of the execution.
 	ExecutionID string `json:"execution_id"`
-	// Attempt that ended; 0 when the run never started.
+	// Attempt is the attempt that ended; 0 when the execution never started.
 	Attempt int `json:"attempt"`
-	// Runner that wrote the event; empty when the server did.
+	// Runner is the runner that wrote the event; empty when the server did.
 	Runner string `json:"runner,omitempty"`
 	// Reason is a machine-readable cause, for example "out_of_memory".
 	Reason string `json:"reason,omitempty"`
@@ -284,26 +285,26 @@ type Ending struct {
 	Heap *HeapRecord `json:"heap,omitempty"`
 	// Output is nil when the event was not written by the runner.
 	Output *OutputTotals `json:"output,omitempty"`
-	// TranspiledSHA256 is the hash of the JavaScript that really ran.
+	// TranspiledSHA256 is the hash of the JavaScript that was evaluated.
 	TranspiledSHA256 string `json:"transpiled_sha256,omitempty"`
-	// Usage is what the run cost; nil when the event was not written by the runner.
+	// Usage is the resource usage; nil when the event was not written by the runner.
 	Usage *Usage `json:"usage,omitempty"`
-	// TimersCancelled counts the timers that were cancelled because the run failed:
-	// those it set and those that earlier runs left in the heap. Only for failed.
+	// TimersCancelled counts the timers that were cancelled because the execution
+	// failed: its own and those of earlier executions in the heap. Only for failed.
 	TimersCancelled int `json:"timers_cancelled,omitempty"`
 	// Pristine reports whether the built-in objects of the input heap were those of a
-	// fresh isolate when the run began, as the worker found. If false, earlier runs
-	// may have decided what result, error and output look like, and Warnings names
-	// what they changed. Nil when there was no input heap, or nothing was compared.
+	// fresh isolate at the start, according to the worker. If false, earlier executions
+	// may have influenced result, error and output, and Warnings names the changed
+	// objects. Nil when there was no input heap, or nothing was compared.
 	Pristine *bool `json:"pristine,omitempty"`
-	// Warnings tell what differs from what was asked for.
+	// Warnings describe deviations from the request.
 	Warnings []string `json:"warnings,omitempty"`
-	// Actor asked for the end; only for cancelled.
+	// Actor cancelled the execution; only for cancelled.
 	Actor *Actor `json:"actor,omitempty"`
 }
 
-// AllWarnings returns Warnings, and in plain words what TimersCancelled and
-// Output.Truncated say.
+// AllWarnings returns Warnings and human-readable texts for TimersCancelled and
+// Output.Truncated.
 func (d *Ending) AllWarnings() []string {
 	list := slices.Clip(d.Warnings)
 	if d.Output != nil && d.Output.Truncated {
@@ -330,31 +331,32 @@ type EndingContent struct {
 	Error *Body `json:"error,omitempty"`
 }
 
-// ExecutionCompleted ends a run whose script returned normally.
+// ExecutionCompleted ends an execution whose script returned normally.
 //
-// Appended by the runner, after all output of the run. An execution has exactly
-// one event that ends it.
+// Appended by the runner, after all output of the execution. An execution has exactly
+// one terminal event.
 type ExecutionCompleted struct{ Ending }
 
-// ExecutionFailed ends a run whose script threw, or that could not go on.
+// ExecutionFailed ends an execution whose script threw, or that could not continue.
 //
-// Appended by the runner, after all output of the run, or by whoever finds a run
-// that cannot be continued. An execution has exactly one event that ends it.
+// Appended by the runner, after all output of the execution, or by the process that
+// finds an execution that cannot be continued. An execution has exactly one terminal
+// event.
 type ExecutionFailed struct{ Ending }
 
-// ExecutionTimedOut ends a run that exceeded its wall-clock limit.
+// ExecutionTimedOut ends an execution that exceeded its wall-clock limit.
 //
-// Appended by the runner, after all output of the run. An execution has exactly
-// one event that ends it.
+// Appended by the runner, after all output of the execution. An execution has exactly
+// one terminal event.
 type ExecutionTimedOut struct{ Ending }
 
-// ExecutionCancelled ends a run that somebody cancelled.
+// ExecutionCancelled ends an execution that a client cancelled.
 //
-// Appended by the runner that had the run, or by the server when none answers in
-// time. An execution has exactly one event that ends it.
+// Appended by the runner of the execution, or by the server when no runner answers in
+// time. An execution has exactly one terminal event.
 type ExecutionCancelled struct{ Ending }
 
-// Ended returns the shared part of a terminal payload, or nil for any other.
+// Ended returns the common part of a terminal payload, or nil for any other payload.
 func Ended(d Data) *Ending {
 	switch d := d.(type) {
 	case *ExecutionCompleted:
@@ -370,8 +372,7 @@ func Ended(d Data) *Ending {
 	}
 }
 
-// NewEnding makes the terminal payload for a status. It returns nil for
-// StatusRunning.
+// NewEnding returns the terminal payload for a status, or nil for StatusRunning.
 func NewEnding(s Status, e Ending) Data {
 	switch s {
 	case StatusCompleted:

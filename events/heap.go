@@ -2,23 +2,22 @@ package events
 
 import "time"
 
-// HeapTagged records the tags of a heap after an edit: always the full map, so
-// that the newest event alone tells the tags.
+// HeapTagged records all tags of a heap after an edit, so that the newest event is
+// sufficient.
 //
-// Appended when a client edits the tags, and after a run that was given tags has
-// completed.
+// Appended when a client edits the tags, and after an execution with tags has completed.
 type HeapTagged struct {
 	// Heap is the heap's key.
 	Heap string `json:"heap"`
-	// Content is the resulting map.
+	// Content holds the resulting tags.
 	Content Content[TagContent] `json:"content"`
-	// Edit tells what was done: "run" (tags given to a run), "set" or "delete".
+	// Edit is the kind of edit: "run" (tags of an execution), "set" or "delete".
 	Edit TagEdit `json:"edit"`
-	// ExecutionID is the run that brought the tags; only for EditRun.
+	// ExecutionID is the execution whose tags these are; only for EditRun.
 	ExecutionID string `json:"execution_id,omitempty"`
-	// AppliesAt is the position from which the tags hold, when that is earlier
-	// than the event's own: a run's tags hold from its completed event, so an
-	// edit recorded between the two is newer. 0 means the event's own position.
+	// AppliesAt is the position from which the tags hold, if it is lower than that of
+	// the event: the tags of an execution hold from its completed event, so an edit
+	// recorded between the two is newer. 0 means the position of the event.
 	AppliesAt uint64 `json:"applies_at,omitempty"`
 	// Actor made the edit.
 	Actor Actor `json:"actor"`
@@ -40,67 +39,66 @@ type TagContent struct {
 	Tags map[string]string `json:"tags"`
 }
 
-// SessionEntryRecorded records one execution in a session's log.
+// SessionEntryRecorded records an ended execution in the log of a named session.
 //
-// Appended after the event that ended the execution, if it was run under a
-// session's name.
+// Appended after the terminal event of an execution that was submitted under a session
+// name.
 type SessionEntryRecorded struct {
-	// SessionID is the session's key; Session the name it goes by.
+	// SessionID is the key of the session; Session its name.
 	SessionID string `json:"session_id"`
 	Session   string `json:"session"`
-	// Index counts the session's entries from 0, without gaps, in the order in
+	// Index counts the entries of the session from 0, without gaps, in the order in
 	// which executions ended.
 	Index int64 `json:"index"`
-	// ExecutionID and Status are the run's id and how it ended.
+	// ExecutionID and Status are the id and the final status of the execution.
 	ExecutionID string `json:"execution_id"`
 	Status      Status `json:"status"`
-	// InputHeap is the heap really restored, OutputHeap the execution's heap;
-	// empty when there is none.
+	// InputHeap is the heap that was restored, OutputHeap the heap that was saved; empty
+	// when there is none.
 	InputHeap  string `json:"input_heap,omitempty"`
 	OutputHeap string `json:"output_heap,omitempty"`
-	// CompletedAt is when the execution ended; TerminalSeq its terminal
-	// event's position.
+	// CompletedAt is when the execution ended; TerminalSeq the position of its terminal
+	// event.
 	CompletedAt Instant `json:"completed_at"`
 	TerminalSeq uint64  `json:"terminal_seq"`
 }
 
-// HeapCollected records that a heap is kept no longer: its blob may be missing
-// from here on. What the ledger says of the heap stays: its key, the run that
-// left it, its tags. A later event that names it as an output makes it exist
-// again.
+// HeapCollected records that a heap was collected: its blob may be missing from here on.
+// The events about the heap stay in the ledger: its key, its execution, its tags. If a
+// later event names the heap as an output, the heap exists again.
 //
-// Appended by the server, before the blob is removed: when a pass finds that the
-// rule holds, under the expected position of the heap's subject, so that no tag
-// set meanwhile is missed.
+// Appended by the server before it deletes the blob, with the last position on the
+// subject of the heap as the expected position, so that a tag set meanwhile prevents the
+// deletion.
 type HeapCollected struct {
 	// Heap is the heap's key.
 	Heap string `json:"heap"`
-	// Rule is what the heap was collected by.
+	// Rule is the retention rule that was applied.
 	Rule CollectionRule `json:"rule"`
-	// Size is the heap's uncompressed length in bytes, as the event says that
-	// named it last.
+	// Size is the uncompressed length of the heap in bytes, from the last event that
+	// names it as an output.
 	Size int64 `json:"size"`
-	// MadeAt is the position of the event that named the heap last as an output.
+	// MadeAt is the position of the last event that names the heap as an output.
 	MadeAt uint64 `json:"made_at"`
-	// LastUse is when the heap was last made, restored or tagged, as far as events
-	// up to position Decided tell.
+	// LastUse is when the heap was last saved, restored or tagged, according to the
+	// events up to position Decided.
 	LastUse Instant `json:"last_use"`
 	Decided uint64  `json:"decided"`
-	// Actor asked for the pass.
+	// Actor started the collection.
 	Actor Actor `json:"actor"`
 }
 
-// CollectionRule says which heaps may be collected: those without tags that no
-// run waiting or under way starts from, that no session would go on from, that
-// are not the input or output of one of the newest entries of a session, and
-// that were not used for a while.
+// CollectionRule is the retention rule of a collection. It selects heaps without tags
+// that no queued or running execution and no next turn of a session starts from, that
+// are not the input or output of one of the newest entries of a session, and that were
+// not used for a period.
 type CollectionRule struct {
-	// OlderThanSecs is how long ago the last use must be, in seconds.
+	// OlderThanSecs is the time since the last use, in seconds.
 	OlderThanSecs int64 `json:"older_than_secs"`
-	// KeepEntries is how many entries of each session keep their heaps.
+	// KeepEntries is the number of newest entries of each session whose heaps are kept.
 	KeepEntries int `json:"keep_entries"`
-	// Session is the key of the session whose content was shredded, when that is
-	// why its heaps go; the other members do not matter then.
+	// Session is the key of a session whose content was shredded, if that is the reason.
+	// The other members are then ignored.
 	Session string `json:"session,omitempty"`
 }
 
@@ -116,13 +114,13 @@ type HeapInfo struct {
 // BlobInfo describes a blob as the store lists it.
 type BlobInfo struct {
 	Tenant string
-	// Heap is true for the heap of a run, false for a text.
+	// Heap is true for a heap, false for a text.
 	Heap bool
 	// SHA256 is the key; Size the uncompressed length in bytes.
 	SHA256 string
 	Size   int64
-	// StoredAt is when somebody last relied on storing it.
+	// StoredAt is the last time that the blob was stored or pinned.
 	StoredAt time.Time
-	// Version changes whenever it is stored again.
+	// Version changes whenever the blob is stored again.
 	Version uint64
 }

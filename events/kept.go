@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// keptEvent is an event that is kept of a removed volume, as it is written: a line
-// of JSON.
+// keptEvent is the stored form of a kept event of a removed volume: one line of JSON.
 type keptEvent struct {
 	Seq     uint64              `json:"seq"`
 	Subject string              `json:"subject"`
@@ -18,14 +17,13 @@ type keptEvent struct {
 	Body    []byte              `json:"body"`
 }
 
-// onDelivery are headers that the server adds to what it delivers: they are not
-// stored.
+// onDelivery lists headers that the NATS server adds on delivery. They are not stored.
 var onDelivery = []string{
 	"Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Last-Sequence", "Nats-Num-Pending", "Nats-UpTo-Sequence", "Nats-Msg-Size", "Nats-Stream-Source",
 }
 
-// EncodeKept writes what is kept of removed volumes: events in the order of their
-// positions, as they were stored.
+// EncodeKept encodes the kept events of removed volumes, as recorded and in the order of
+// positions.
 func EncodeKept(list []Stored) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -39,15 +37,15 @@ func EncodeKept(list []Stored) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// DecodeKept reads what EncodeKept wrote. A position beyond last, or out of order,
-// is an error.
+// DecodeKept decodes the output of EncodeKept. The error is not nil if a position
+// exceeds last or is out of order.
 func DecodeKept(raw []byte, last uint64) ([]Stored, error) {
 	var list []Stored
 	before := uint64(0)
 	for len(raw) > 0 {
 		line, rest, whole := bytes.Cut(raw, []byte{'\n'})
 		if !whole {
-			return nil, fmt.Errorf("the event after position %d is cut off", before)
+			return nil, fmt.Errorf("the event after position %d is truncated", before)
 		}
 		var k keptEvent
 		dec := json.NewDecoder(bytes.NewReader(line))
@@ -67,8 +65,8 @@ func DecodeKept(raw []byte, last uint64) ([]Stored, error) {
 	return list, nil
 }
 
-// WithoutVolume cuts the volume from a subject of the ledger, or from a pattern of
-// such subjects; false for any other text.
+// WithoutVolume removes the volume from a stored subject, or from a pattern of stored
+// subjects. It returns false for any other text.
 func WithoutVolume(subject string) (string, bool) {
 	rest, ok := strings.CutPrefix(subject, "ledger.")
 	if !ok {

@@ -2,9 +2,9 @@ package events
 
 import "reflect"
 
-// kinds has a row for each type of event, in the order of introduction: its type,
-// what an event with its payload is about, the subject that the event is stored
-// on, and what that concerns. The payload is the argument of the function.
+// kinds has a row for each type of event, in the order of introduction: the type, a
+// function from the payload to what the event is about, the subject, and what it
+// concerns. The argument of the function is the payload of the type.
 var kinds = []kind{
 	rowOf(TypeExecutionRequested, func(d *ExecutionRequested) string { return d.ExecutionID }, (*ExecutionRequested).subject, concernsExecution),
 	row(TypeExecutionStarted, func(d *ExecutionStarted) string { return d.ExecutionID }, ExecSubject, concernsExecution),
@@ -59,10 +59,10 @@ type kind struct {
 	typ Type
 	// new returns an empty payload.
 	new func() Data
-	// about returns what an event with a payload is about.
+	// about returns the id or key of what an event with the payload is about.
 	about func(Data) string
-	// subject returns the subject of an event of a tenant, without the volume.
-	// about is what the event is about.
+	// subject returns the subject of an event, without its volume. about is the result
+	// of about.
 	subject  func(d Data, tenant, about string) string
 	concerns concern
 }
@@ -77,14 +77,13 @@ const (
 	concernsWebhook
 )
 
-// payload is a pointer to a struct of the catalogue.
+// payload is a pointer to a payload struct.
 type payload[T any] interface {
 	*T
 	Data
 }
 
-// row returns a row for a payload whose subject is made of the tenant and what the
-// event is about.
+// row returns a row whose subject depends on the tenant and on what the event is about.
 func row[T any, P payload[T]](t Type, about func(P) string, subject func(tenant, about string) string, c concern) kind {
 	return kind{
 		typ:      t,
@@ -95,14 +94,14 @@ func row[T any, P payload[T]](t Type, about func(P) string, subject func(tenant,
 	}
 }
 
-// rowOf returns a row for a payload that decides its subject.
+// rowOf returns a row whose subject depends on the payload.
 func rowOf[T any, P payload[T]](t Type, about func(P) string, subject func(d P, tenant string) string, c concern) kind {
 	k := row(t, about, nil, c)
 	k.subject = func(d Data, tenant, _ string) string { return subject(d.(P), tenant) }
 	return k
 }
 
-// tenantOnly adapts a subject that holds everything of its kind.
+// tenantOnly adapts a subject that depends on the tenant alone.
 func tenantOnly(subject func(tenant string) string) func(tenant, about string) string {
 	return func(tenant, _ string) string { return subject(tenant) }
 }
@@ -124,7 +123,7 @@ func indexKinds() (byType map[Type]*kind, byPayload map[reflect.Type]*kind) {
 // kindOf returns the row of a payload.
 func kindOf(d Data) *kind { return kindsByPayload[reflect.TypeOf(d)] }
 
-// TypeOf returns the type that a payload is recorded under.
+// TypeOf returns the type under which a payload is recorded.
 func TypeOf(d Data) Type {
 	if u, ok := d.(*Unknown); ok {
 		return u.Type
@@ -132,7 +131,7 @@ func TypeOf(d Data) Type {
 	return kindOf(d).typ
 }
 
-// Types lists every known type in the order of introduction.
+// Types returns all known types in the order of introduction.
 func Types() []Type {
 	list := make([]Type, len(kinds))
 	for i, k := range kinds {
@@ -146,20 +145,19 @@ func (t Type) concerns(c concern) bool {
 	return k != nil && k.concerns == c
 }
 
-// OfExecution reports whether events of this type tell how an execution goes, and
-// have its id as what they are about.
+// OfExecution reports whether events of this type are about an execution.
 func (t Type) OfExecution() bool { return t.concerns(concernsExecution) }
 
-// OfSession reports whether events of this type are about a logical or ACP session
-// and have its id as their subject. SessionReset may be about a named session.
+// OfSession reports whether events of this type are about a logical or ACP session. A
+// SessionReset can also be about a named session.
 func (t Type) OfSession() bool { return t.concerns(concernsSession) }
 
-// Webhook reports whether events of this type are about webhooks themselves.
-// Those are never delivered by webhook: two receivers that fail could keep each
-// other's failures going for ever.
+// Webhook reports whether events of this type are about webhooks. They are never
+// delivered by webhook: two failing receivers could otherwise cause each other's
+// failures endlessly.
 func (t Type) Webhook() bool { return t.concerns(concernsWebhook) }
 
-// The payloads of the catalogue.
+// The markers close Data: only the payloads of kinds and Unknown implement it.
 
 func (*ExecutionRequested) fact()       {}
 func (*ExecutionStarted) fact()         {}

@@ -6,40 +6,40 @@ import (
 	"slices"
 )
 
-// TileLeaves is how many leaves one hash of a LostRange may stand for.
+// TileLeaves is the largest number of leaves that one hash of a LostRange covers.
 const TileLeaves = 256
 
-// MaxLostHashes bounds the hashes that one event keeps of lost events. What is
-// known beyond is dropped, so that the event fits its limit.
+// MaxLostHashes limits the hashes of lost events in one event. Further hashes are
+// dropped so that the event does not exceed its size limit.
 const MaxLostHashes = 6000
 
-// MaxLostBlobs bounds the blobs that one event names as lost.
+// MaxLostBlobs limits the lost blobs that one event names.
 const MaxLostBlobs = 1000
 
-// LostRange is positions whose events were lost, and whose loss was accepted.
-// Nothing else ever has one of these positions.
+// LostRange is a range of positions whose events were lost, after the operator accepted
+// the loss. These positions are never used again.
 type LostRange struct {
-	// From and To are its first and its last position.
+	// From and To are the first and last position.
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`
-	// NamedAt is the position of the event that named the range first.
+	// NamedAt is the position of the first event that names the range.
 	NamedAt uint64 `json:"named_at"`
-	// Hashes, in base64, are what is known of the events, in the order of the
-	// positions: each is the hash of a leaf of the tree or, where 256 positions that
-	// are a full tile of it are in the range, of all their leaves. With them every
-	// checkpoint of before the loss still verifies. Without any nothing is known.
+	// Hashes, in base64, are the known hashes of the events, in the order of positions.
+	// Each is the hash of a leaf or, where 256 positions of the range are a full tile of
+	// the tree, of all leaves of the tile. With them every earlier checkpoint still
+	// verifies. Empty if no hash is known.
 	Hashes []string `json:"hashes,omitempty"`
-	// Unreadable is true where a message is stored at each of these positions that is
-	// not an intact event. No reader gets it.
+	// Unreadable is true if each of these positions holds a message that is not an
+	// intact event. Readers skip it.
 	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 // Bounds returns From and To.
 func (r LostRange) Bounds() (from, to uint64) { return r.From, r.To }
 
-// LostBlob is content stored apart from its event that was lost.
+// LostBlob is a lost heap or text.
 type LostBlob struct {
-	// Tenant is whose it was.
+	// Tenant is the owner of the blob.
 	Tenant string `json:"tenant"`
 	// Kind is "heap" or "text".
 	Kind string `json:"kind"`
@@ -47,18 +47,18 @@ type LostBlob struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Covers is a checkpoint that is known of.
+// Covers refers to a known checkpoint.
 type Covers struct {
-	// Size is how many positions it covers.
+	// Size is the number of positions that it covers.
 	Size uint64 `json:"size"`
 	// RootHash is the RFC 6962 tree hash over their leaves, in base64.
 	RootHash string `json:"root_hash"`
 }
 
-// Lost are ranges that do not overlap, in the order of their positions.
+// Lost is a list of ranges without overlap, in the order of positions.
 type Lost []LostRange
 
-// At returns the range that a position is in.
+// At returns the range that contains a position.
 func (l Lost) At(position uint64) (LostRange, bool) {
 	i, _ := slices.BinarySearchFunc(l, position, func(r LostRange, p uint64) int { return cmp.Compare(r.To, p) })
 	if i == len(l) || l[i].From > position {
@@ -67,7 +67,7 @@ func (l Lost) At(position uint64) (LostRange, bool) {
 	return l[i], true
 }
 
-// Skip returns the first position from the one given on that is not lost.
+// Skip returns the first position at or after the given one that is not lost.
 func (l Lost) Skip(position uint64) uint64 {
 	for {
 		r, in := l.At(position)
@@ -78,10 +78,11 @@ func (l Lost) Skip(position uint64) uint64 {
 	}
 }
 
-// Covers reports whether all positions of a range are lost. An empty one is.
+// Covers reports whether all positions of a range, ends included, are lost. It is true
+// for an empty range.
 func (l Lost) Covers(from, to uint64) bool { return from > to || l.Skip(from) > to }
 
-// Between counts the lost positions of a range.
+// Between returns the number of lost positions in a range, ends included.
 func (l Lost) Between(from, to uint64) (n uint64) {
 	for _, r := range l {
 		if a, b := max(r.From, from), min(r.To, to); a <= b {
@@ -91,12 +92,12 @@ func (l Lost) Between(from, to uint64) (n uint64) {
 	return n
 }
 
-// Missing returns the ranges of which no message is stored.
+// Missing returns the ranges without stored messages.
 func (l Lost) Missing() Lost {
 	return slices.DeleteFunc(slices.Clone(l), func(r LostRange) bool { return r.Unreadable })
 }
 
-// Unreadable reports whether a message is stored at a lost position.
+// Unreadable reports whether a lost position holds a message.
 func (l Lost) Unreadable(position uint64) bool {
 	r, in := l.At(position)
 	return in && r.Unreadable
@@ -112,8 +113,9 @@ func (l Lost) After(position uint64) (LostRange, bool) {
 	return LostRange{}, false
 }
 
-// Pieces calls fn for the parts of a range that one hash is kept for each, in
-// order, with the hash if it is known: a full tile of the tree, or one position.
+// Pieces calls fn in order for each part of a range that has one hash: a full tile of
+// the tree, or one position. hash is nil if it is not known. Pieces returns the first
+// error of fn.
 func (r LostRange) Pieces(fn func(from, to uint64, hash []byte) error) error {
 	next := r.Hashes
 	for from := r.From; from <= r.To; {
@@ -137,7 +139,7 @@ func (r LostRange) Pieces(fn func(from, to uint64, hash []byte) error) error {
 	return nil
 }
 
-// valid reports whether ranges are those of an event at a position: in order,
+// valid reports whether the ranges can be those of an event at a position: in order,
 // before it, and each with all of its hashes or none.
 func (l Lost) valid(position uint64) bool {
 	last := uint64(0)
@@ -160,9 +162,8 @@ func (l Lost) valid(position uint64) bool {
 	return true
 }
 
-// Losses are the positions that the event says were lost, in all volumes before
-// its own; nil unless it was opened because of damage, and for an event that
-// contradicts itself.
+// Losses returns all lost positions before the event, of all volumes. It is nil unless
+// the volume was opened because of damage, and nil for an event that contradicts itself.
 func (d *LedgerVolumeOpened) Losses(position uint64) Lost {
 	if d.Reason != VolumeDamaged || d.First != position {
 		return nil

@@ -1,41 +1,41 @@
 package events
 
-// OutputMaxLines and OutputMaxBytes bound one output event. They keep it well
-// below MaxEventBytes whatever JSON escaping adds.
+// OutputMaxLines and OutputMaxBytes limit one output event. With any JSON escaping it
+// stays well below MaxEventBytes.
 const (
 	OutputMaxLines = 256
 	OutputMaxBytes = 64 << 10
 )
 
-// ExecutionOutput records a chunk of console output. The logical unit is the
-// line; a chunk carries many so that one disk sync covers them all.
+// ExecutionOutput records a chunk of console output. A chunk carries many lines, so that
+// one disk sync covers all of them.
 //
-// Appended by the runner as the script writes: the first line at once, then every
-// 25 ms, 256 lines or 64 KiB.
+// Appended by the runner as the script writes: the first line at once, then every 25 ms,
+// 256 lines or 64 KiB.
 type ExecutionOutput struct {
-	// ExecutionID is the run's id.
+	// ExecutionID is the id of the execution.
 	ExecutionID string `json:"execution_id"`
-	// Attempt that wrote the chunk; chunks of an attempt older than the newest
-	// started event are void.
+	// Attempt is the attempt that wrote the chunk. Chunks of an attempt older than the
+	// newest started event are void.
 	Attempt int `json:"attempt"`
-	// FirstLine is the number of the first line, from 1 over the whole
-	// execution. A chunk may begin in the middle of that line.
+	// FirstLine is the number of the first line, from 1 over the whole execution. A
+	// chunk can begin in the middle of that line.
 	FirstLine int64 `json:"first_line"`
-	// FirstByte is the offset of the chunk's first byte in the execution's
-	// output. A chunk at an offset already covered is a repetition.
+	// FirstByte is the offset of the first byte of the chunk in the output of the
+	// execution. A chunk at an offset already covered is a repetition.
 	FirstByte int64 `json:"first_byte"`
-	// Content is the text.
+	// Content holds the text.
 	Content Content[OutputContent] `json:"content"`
-	// Hidden is how far the text reaches; only where it is encrypted.
+	// Hidden is the extent of the text; only if it is encrypted.
 	Hidden *OutputExtent `json:"hidden,omitempty"`
 }
 
-// OutputExtent is how far a chunk of output reaches.
+// OutputExtent is the extent of a chunk of output.
 type OutputExtent struct {
-	// Lines counts the line ends, Bytes the text with them.
+	// Lines counts the line ends, Bytes the text including them.
 	Lines int64 `json:"lines"`
 	Bytes int64 `json:"bytes"`
-	// Open is true when the last line goes on in the next chunk.
+	// Open is true when the last line continues in the next chunk.
 	Open bool `json:"open,omitempty"`
 }
 
@@ -45,20 +45,20 @@ type OutputContent struct {
 	Lines []Line `json:"lines"`
 }
 
-// Line is one line of output, or a piece of one.
+// Line is a line of output, or a piece of one.
 type Line struct {
 	// Text is the line without its line end, valid UTF-8.
 	Text string `json:"text"`
 	// Level is the console method; empty means LevelLog.
 	Level Level `json:"level,omitempty"`
-	// TimeMillis is what the script's clock showed, milliseconds since 1970.
+	// TimeMillis is the time on the script's clock, in milliseconds since 1970.
 	TimeMillis int64 `json:"time_ms"`
-	// Continued is true when the line goes on in the next piece: no line end
-	// follows this one.
+	// Continued is true when the line continues in the next piece, without a line end
+	// between them.
 	Continued bool `json:"continued,omitempty"`
 }
 
-// Bytes is the length of the line in the output, its line end included.
+// Bytes returns the length of the line in the output, its line end included.
 func (l Line) Bytes() int64 {
 	if l.Continued {
 		return int64(len(l.Text))
@@ -66,16 +66,16 @@ func (l Line) Bytes() int64 {
 	return int64(len(l.Text)) + 1
 }
 
-// ExecutionOutputTruncated records that output reached its cap; what follows
-// is counted and hashed by the terminal event but not stored.
+// ExecutionOutputTruncated records that the output reached its cap. The terminal event
+// counts and hashes later output, which is not stored.
 //
-// Appended by the runner, once, when output passes the cap.
+// Appended by the runner, once, when output exceeds the cap.
 type ExecutionOutputTruncated struct {
-	// ExecutionID is the run's id.
+	// ExecutionID is the id of the execution.
 	ExecutionID string `json:"execution_id"`
-	// Attempt that wrote it.
+	// Attempt is the attempt that wrote the output.
 	Attempt int `json:"attempt"`
-	// FirstLine and FirstByte number what would have come next.
+	// FirstLine and FirstByte number the first line and byte that are not stored.
 	FirstLine int64 `json:"first_line"`
 	FirstByte int64 `json:"first_byte"`
 	// LimitBytes is the cap.

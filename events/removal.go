@@ -5,31 +5,30 @@ import (
 	"time"
 )
 
-// LedgerVolumeRemoved records that a volume of the ledger is kept no longer, nor
-// are those before it: the stream is removed. The hashes of its events stay, and
-// so do all proofs.
+// LedgerVolumeRemoved records that a volume of the ledger and all volumes before it were
+// removed: their streams are deleted. The hashes of their events and all proofs remain.
 //
-// Appended when somebody asks for it who has an export of the volume, and before
-// the stream goes; a crash between is made good at the next start. What of the
-// removed volumes others rest on is kept apart, as it was recorded.
+// Appended when an operator who has an export of the volume removes it, before the
+// stream is deleted. After a crash between the two, the next start finishes the removal.
+// Events of the removed volumes that later state depends on are kept as recorded.
 type LedgerVolumeRemoved struct {
-	// Volume is the volume's number; every volume before it is removed, too.
+	// Volume is the number of the volume; every volume before it is removed too.
 	Volume Volume `json:"volume"`
 	// First and Last are the positions of the volume's first and last event.
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
-	// Ended is when its last event was stored.
+	// Ended is when the last event of the volume was stored.
 	Ended Instant `json:"ended"`
 	// RootHash is the RFC 6962 tree hash over the leaves of positions 1 to Last, in
 	// base64.
 	RootHash string `json:"root_hash"`
-	// Closing is the signed checkpoint that the volume was sealed with.
+	// Closing is the signed checkpoint from the end of the volume.
 	Closing ClosingCheckpoint `json:"closing"`
-	// Export is the file of events that an export of the volume has.
+	// Export describes the file of events in the export of the volume.
 	Export VolumeExport `json:"export"`
-	// Kept is what is kept of this and earlier volumes.
+	// Kept describes the kept events of this and earlier volumes.
 	Kept KeptEvents `json:"kept"`
-	// Actor asked for it.
+	// Actor removed the volume.
 	Actor Actor `json:"actor"`
 }
 
@@ -38,28 +37,28 @@ type VolumeExport struct {
 	// SHA256 is the hash of the file, and Bytes its length.
 	SHA256 string `json:"sha256"`
 	Bytes  uint64 `json:"bytes"`
-	// Events is how many it holds.
+	// Events is the number of events in the file.
 	Events uint64 `json:"events"`
 }
 
-// KeptEvents describes the events that are kept of removed volumes.
+// KeptEvents describes the kept events of removed volumes.
 type KeptEvents struct {
-	// SHA256 is the key of the text that holds them, of the tenant "@ledger"; empty
-	// for none.
+	// SHA256 is the key of the text that holds them, of the tenant "@ledger"; empty for
+	// none.
 	SHA256 string `json:"sha256,omitempty"`
-	// Events is how many there are.
+	// Events is the number of kept events.
 	Events int `json:"events"`
 }
 
-// Removal is the newest event that says that volumes were removed, at its position
-// and time. With a nil event none were.
+// Removal is the newest event that records removed volumes, with its position and time.
+// The event is nil if no volume was removed.
 type Removal struct {
 	*LedgerVolumeRemoved
 	Seq uint64
 	At  time.Time
 }
 
-// UpTo is the position up to which volumes were removed.
+// UpTo returns the position up to which volumes were removed.
 func (r Removal) UpTo() uint64 {
 	if r.LedgerVolumeRemoved == nil {
 		return 0
@@ -67,8 +66,8 @@ func (r Removal) UpTo() uint64 {
 	return r.Last
 }
 
-// Gone is the error of what was recorded in the removed volumes. What says which
-// that is: "events 1 to 10 were".
+// Gone returns the error of data in removed volumes. what names it with a verb: "events
+// 1 to 10 were".
 func (r Removal) Gone(what string) *RemovedError {
 	return &RemovedError{
 		What: fmt.Sprintf("%s removed with volume %d of the ledger (positions up to %d; its export has the SHA-256 %s)", what, r.Volume, r.Last, r.Export.SHA256),

@@ -1,11 +1,11 @@
 package events
 
-// SessionReset records that a session was set to a heap, or to nothing. A logical
-// or ACP session starts its next turn from that heap. A named session has no turns:
-// there the heap is its head until a later run in it leaves one.
+// SessionReset records that a session was set to a heap, or to a fresh isolate. A
+// logical or ACP session starts its next turn from that heap. A named session has no
+// turns: there the heap is its head until a later execution in it saves one.
 //
-// Appended when a client resets a session. Runs that have their turn already are
-// not affected.
+// Appended when a client resets a session. Executions that already have a turn are not
+// affected.
 type SessionReset struct {
 	// SessionID is the session's key.
 	SessionID string `json:"session_id"`
@@ -15,7 +15,7 @@ type SessionReset struct {
 	Session string `json:"session,omitempty"`
 	// Heap is the new session head; empty for a fresh isolate.
 	Heap string `json:"heap,omitempty"`
-	// Next is where the next turn of a logical or ACP session continues.
+	// Next is the start of the next turn of a logical or ACP session.
 	Next *SessionNext `json:"next,omitempty"`
 	// Entries is the number of entries that the log of a named session has.
 	Entries int64 `json:"entries,omitempty"`

@@ -16,18 +16,17 @@ import (
 	"slices"
 )
 
-// SealAlgorithm is how content is encrypted: AES-256 in Galois/Counter Mode, with
-// a nonce of 12 random bytes.
+// SealAlgorithm is the cipher for content: AES-256 in Galois/Counter Mode with a random
+// nonce of 12 bytes.
 const SealAlgorithm = "AES-256-GCM"
 
-// Keys finds keys by their id. A key has 32 bytes.
+// Keys finds content keys by their id. A key has 32 bytes.
 type Keys interface {
-	// SealKey returns a key, and false for one that is not known here, or was
-	// destroyed.
+	// SealKey returns a key, or false if it is unknown or was destroyed.
 	SealKey(id string) ([]byte, bool)
 }
 
-// sealable is content of any kind, in the payload it belongs to.
+// sealable is the content of a payload, of any type.
 type sealable interface {
 	sealed() *Sealed
 	encode() ([]byte, error)
@@ -39,8 +38,8 @@ type sealable interface {
 // holder is a payload with content that can be encrypted.
 type holder interface {
 	sealable() sealable
-	// prepared returns a copy whose content can be replaced without a trace in the
-	// original, and the blobs that the content names.
+	// prepared returns a copy whose content can be replaced without changing the
+	// original, and the hashes of the blobs that the content references.
 	prepared() (copied Data, blobs []string)
 }
 
@@ -59,7 +58,8 @@ func (c *Content[T]) hide() {
 	}
 }
 
-// MarshalJSON writes what is readable, if it is, and else what is encrypted.
+// MarshalJSON implements json.Marshaler. It writes the plain content if there is any,
+// and otherwise the encrypted content.
 func (c Content[T]) MarshalJSON() ([]byte, error) {
 	type wire Content[T]
 	if c.Plain != nil {
@@ -68,8 +68,9 @@ func (c Content[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wire(c))
 }
 
-// binding is what encrypted content is bound to: it cannot be decrypted as that
-// of another event, tenant, execution or type.
+// binding returns the additional data of an encryption. It binds encrypted content to
+// its event: the content cannot be decrypted as that of another event, tenant, type or
+// execution.
 func binding(e *Event, keyID string) []byte {
 	return fmt.Appendf(nil, "daybook-sealed-v1\ntenant %s\nabout %s\ntype %s\nevent %s\nmember content\nkey %s\n", e.Tenant, e.About(), e.Type, e.ID, keyID)
 }
@@ -82,9 +83,10 @@ func gcm(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// Seal returns the event with its content encrypted under a key, and the
-// original unchanged. An event without content, or whose content is encrypted
-// already, is returned as it is.
+// Seal returns a copy of the event with its content encrypted under a key. An event
+// without content is returned as it is, and one whose content is encrypted under the key
+// already is returned without the plain content. The error is ErrShredded if the key is
+// not available.
 func Seal(e Event, keyID string, keys Keys) (Event, error) {
 	h, ok := e.Data.(holder)
 	if !ok {
@@ -121,9 +123,9 @@ func Seal(e Event, keyID string, keys Keys) (Event, error) {
 	return e, nil
 }
 
-// Open decrypts the event's content in place, if it is encrypted and the key is
-// there, and keeps the encrypted form beside it. Without the key nothing
-// happens. Content that is not what was encrypted is ErrDamaged.
+// Open decrypts the content of the event in place and keeps the encrypted form beside
+// it. It does nothing if the content is not encrypted or the key is not available. The
+// error is ErrDamaged if the content fails authentication.
 func Open(e *Event, keys Keys) error {
 	h, ok := e.Data.(holder)
 	if !ok {
@@ -139,7 +141,7 @@ func Open(e *Event, keys Keys) error {
 		return nil
 	}
 	if s.Algorithm != SealAlgorithm {
-		return fmt.Errorf("decrypt event %d: its content is encrypted by %q, which this version cannot read", e.Seq, s.Algorithm)
+		return fmt.Errorf("decrypt event %d: its content is encrypted by %q, which this version does not support", e.Seq, s.Algorithm)
 	}
 	aead, err := gcm(key)
 	if err != nil {
@@ -150,7 +152,7 @@ func Open(e *Event, keys Keys) error {
 	}
 	plain, err := aead.Open(nil, s.Nonce, s.Ciphertext, binding(e, s.KeyID))
 	if err != nil {
-		return fmt.Errorf("decrypt event %d: %w: its content is not what was encrypted", e.Seq, ErrDamaged)
+		return fmt.Errorf("decrypt event %d: %w: its content fails authentication", e.Seq, ErrDamaged)
 	}
 	if s.Packed {
 		if plain, err = inflate(plain); err != nil {
@@ -163,11 +165,11 @@ func Open(e *Event, keys Keys) error {
 	return nil
 }
 
-// packBytes is the length from which content is compressed before it is
-// encrypted: in base64 it takes a third more room, and an event has a limit.
+// packBytes is the length from which content is compressed before encryption: base64
+// adds a third, and the size of an event is limited.
 const packBytes = 128 << 10
 
-// maxUnpacked bounds content after decompression.
+// maxUnpacked limits the length of decompressed content.
 const maxUnpacked = 4 << 20
 
 func deflate(plain []byte) ([]byte, error) {
@@ -186,25 +188,26 @@ func deflate(plain []byte) ([]byte, error) {
 func inflate(packed []byte) ([]byte, error) {
 	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxUnpacked+1))
 	if err == nil && len(plain) > maxUnpacked {
-		err = fmt.Errorf("it has more than %d bytes", maxUnpacked)
+		err = fmt.Errorf("the content has more than %d bytes", maxUnpacked)
 	}
 	return plain, err
 }
 
-// SealedHash stands for the hash of content that is encrypted, so that nobody
-// can try out what the content was once the key is gone. It looks like a hash.
+// SealedHash returns the keyed hash that replaces the hash of encrypted content. Without
+// the key, guesses of the content cannot be tested against it. It has the form of a
+// hash.
 func SealedHash(keyID, hash string, keys Keys) (string, error) {
 	key, ok := keys.SealKey(keyID)
 	if !ok {
-		return "", fmt.Errorf("hide a hash under key %s: %w", keyID, ErrShredded)
+		return "", fmt.Errorf("compute a keyed hash under key %s: %w", keyID, ErrShredded)
 	}
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("daybook-sealed-hash-v1\n" + hash))
 	return hex.EncodeToString(mac.Sum(nil)), nil
 }
 
-// Conceal takes away what Open has added, in a copy of the payload: for those
-// who are to see what is on record.
+// Conceal replaces the payload with a copy without the plain content that Open added, to
+// show the event as it is stored.
 func Conceal(e *Event) {
 	if h, ok := e.Data.(holder); ok && h.sealable().sealed() != nil {
 		data, _ := h.prepared()
@@ -213,8 +216,8 @@ func Conceal(e *Event) {
 	}
 }
 
-// SealedUnder is the id of the key that a payload's content is encrypted under,
-// or empty.
+// SealedUnder returns the id of the key that encrypts the content of a payload, or
+// empty.
 func SealedUnder(d Data) string {
 	if h, ok := d.(holder); ok {
 		if s := h.sealable().sealed(); s != nil {
@@ -224,8 +227,8 @@ func SealedUnder(d Data) string {
 	return ""
 }
 
-// SealText encrypts a text that is stored apart from its event. The answer holds
-// all that OpenText needs but the key.
+// SealText encrypts a text that is stored as a blob. The result contains everything that
+// OpenText needs except the key.
 func SealText(tenant, keyID string, text []byte, keys Keys) ([]byte, error) {
 	key, ok := keys.SealKey(keyID)
 	if !ok {
@@ -240,8 +243,8 @@ func SealText(tenant, keyID string, text []byte, keys Keys) ([]byte, error) {
 	return aead.Seal(nonce, nonce, text, textBinding(tenant, keyID)), nil
 }
 
-// OpenText decrypts a blob: ErrShredded when the key is not there, ErrDamaged
-// when it is not what was encrypted.
+// OpenText decrypts a blob. The error is ErrShredded if the key is not available, and
+// ErrDamaged if the blob fails authentication.
 func OpenText(tenant, keyID string, sealed []byte, keys Keys) ([]byte, error) {
 	key, ok := keys.SealKey(keyID)
 	if !ok {
@@ -256,7 +259,7 @@ func OpenText(tenant, keyID string, sealed []byte, keys Keys) ([]byte, error) {
 	}
 	text, err := aead.Open(nil, sealed[:aead.NonceSize()], sealed[aead.NonceSize():], textBinding(tenant, keyID))
 	if err != nil {
-		return nil, fmt.Errorf("decrypt a blob: %w: it is not what was encrypted", ErrDamaged)
+		return nil, fmt.Errorf("decrypt a blob: %w: it fails authentication", ErrDamaged)
 	}
 	return text, nil
 }
@@ -265,7 +268,7 @@ func textBinding(tenant, keyID string) []byte {
 	return fmt.Appendf(nil, "daybook-sealed-blob-v1\ntenant %s\nkey %s\n", tenant, keyID)
 }
 
-// blobsOf lists the blobs of texts, sorted.
+// blobsOf returns the sorted hashes of the blobs of texts.
 func blobsOf(bodies ...*Body) []string {
 	named := map[string]bool{}
 	for _, b := range bodies {
@@ -331,7 +334,8 @@ func (d *HostReturned) prepared() (Data, []string) {
 	return &copied, blobsOf(d.Content.Plain.Result)
 }
 
-// measure is what encrypted output still tells: how far it reaches.
+// measure returns the extent of output, which stays readable when the output is
+// encrypted.
 func measure(lines []Line) *OutputExtent {
 	x := &OutputExtent{}
 	for _, l := range lines {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// CloudEvent is an event in CloudEvents 1.0 structured mode: one JSON object,
-// as interfaces other than NATS show it.
+// CloudEvent is an event in CloudEvents 1.0 structured mode: one JSON object, as all
+// interfaces but NATS show it.
 type CloudEvent struct {
 	SpecVersion string `json:"specversion" doc:"Always 1.0."`
 	ID          string `json:"id" doc:"Unique for ever."`
@@ -14,7 +14,7 @@ type CloudEvent struct {
 	Type        string `json:"type" doc:"Kind and version." example:"daybook.execution.completed.v1"`
 	Subject     string `json:"subject" doc:"What the event concerns: an execution id, heap key or session id."`
 	Time        string `json:"time" format:"date-time" doc:"When the fact was established."`
-	// Sequence is text because positions outgrow the numbers of JavaScript.
+	// Sequence is text because JavaScript numbers are exact only to 2^53.
 	Sequence        string          `json:"sequence" doc:"Position in the ledger, a decimal number."`
 	Tenant          string          `json:"tenant" doc:"Who owns the event."`
 	Traceparent     string          `json:"traceparent,omitempty" doc:"W3C trace context of the request that caused it."`
@@ -23,8 +23,8 @@ type CloudEvent struct {
 	Data            json.RawMessage `json:"data" doc:"The payload; its schema depends on the type."`
 }
 
-// Structured renders a stored event, also one of a type this version does not
-// know.
+// Structured returns the structured form of a stored event, also of one of an unknown
+// type.
 func Structured(e Event) (CloudEvent, error) {
 	m, err := Encode(e)
 	if err != nil {

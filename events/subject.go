@@ -5,87 +5,87 @@ import (
 	"encoding/hex"
 )
 
-// DefaultTenant owns everything until authentication names others.
+// DefaultTenant is the tenant of a server without authentication.
 const DefaultTenant = "default"
 
-// LedgerTenant owns the events that are about the ledger itself. No tenant can
-// have this name, and every tenant may read what it owns.
+// LedgerTenant owns the events about the ledger itself. No tenant can have this name.
+// Every tenant can read these events.
 const LedgerTenant = "@ledger"
 
-// DefaultPool is the group of runners that runs go to unless told otherwise.
+// DefaultPool is the pool of runners for requests without a pool.
 const DefaultPool = "default"
 
-// RunSubject is where an execution's requested event is stored. Runners filter
-// on it.
+// RunSubject returns the subject of the requested event of an execution. Runners filter
+// by it.
 func RunSubject(tenant, pool, execution string) string {
 	return tenant + ".run." + pool + "." + execution
 }
 
-// PoolSubjects matches the requested events of one pool, over all tenants.
+// PoolSubjects returns the pattern of the requested events of a pool, over all tenants.
 func PoolSubjects(pool string) string { return "*.run." + pool + ".*" }
 
-// RunSubjects matches the requested events of one tenant in one pool.
+// RunSubjects returns the pattern of the requested events of a tenant in a pool.
 func RunSubjects(tenant, pool string) string {
 	return tenant + ".run." + pool + ".*"
 }
 
-// ExecSubject is where the other control events of an execution are stored.
-// Its last message decides what may follow.
+// ExecSubject returns the subject of all other control events of an execution. Its last
+// event decides what can follow.
 func ExecSubject(tenant, execution string) string {
 	return tenant + ".exec." + execution
 }
 
-// OutSubject is where an execution's output is stored: one of 256 subjects
-// shared by all executions, because every live subject costs memory.
+// OutSubject returns the subject of the output of an execution. All executions of a
+// tenant share 256 subjects, because each subject costs memory.
 func OutSubject(tenant, execution string) string {
 	sum := sha256.Sum256([]byte(execution))
 	return tenant + ".out." + hex.EncodeToString(sum[:1])
 }
 
-// SessionSubject is where a session's entries are stored.
+// SessionSubject returns the subject of the entries of a named session.
 func SessionSubject(tenant, session string) string {
 	return tenant + ".session." + session
 }
 
-// ShredSubject is where it is stored that a session's content was erased.
+// ShredSubject returns the subject of the shredding of a session.
 func ShredSubject(tenant, session string) string {
 	return tenant + ".shred." + session
 }
 
-// ShredSubjects matches everything about erased content, over all tenants.
+// ShredSubjects returns the pattern of all shreddings, over all tenants.
 func ShredSubjects() string { return "*.shred.*" }
 
-// LogicalSubject is where the events of a session that keeps state are stored.
-// Its last message tells where the next turn continues.
+// LogicalSubject returns the subject of the state of a logical or ACP session. Its last
+// event holds the start of the next turn.
 func LogicalSubject(tenant, session string) string {
 	return tenant + ".logical." + session
 }
 
-// IntentSubject is where it is stored which session an intent stands for.
+// IntentSubject returns the subject of the session that an intent names.
 func IntentSubject(tenant, key string) string {
 	return tenant + ".intent." + key
 }
 
-// RefSubject is where the short names of sessions are stored that hold for one
-// connection.
+// RefSubject returns the subject of the short names of sessions within their scope, for
+// example a connection.
 func RefSubject(tenant, holder string) string {
 	return tenant + ".ref." + holder
 }
 
-// AgentSubject is where the events of a session of the Agent Client Protocol are
-// stored that do not concern its state.
+// AgentSubject returns the subject of the events of an ACP session that do not change
+// its state.
 func AgentSubject(tenant, session string) string {
 	return tenant + ".acp." + session
 }
 
-// ContextSubject is where edits of a context are stored. Its last message tells
-// what the next edit is made of.
+// ContextSubject returns the subject of the edits of a conversation context. Its last
+// event is the base of the next edit.
 func ContextSubject(tenant, key string) string {
 	return tenant + ".context." + key
 }
 
-// NoteSubject is where calls in a context are noted: one of 256 subjects shared
-// by all contexts, because every live subject costs memory.
+// NoteSubject returns the subject of the noted calls in a conversation context. All
+// contexts of a tenant share 256 subjects, because each subject costs memory.
 func NoteSubject(tenant, key string) string {
 	bucket := "00"
 	if len(key) >= 2 {
@@ -94,7 +94,8 @@ func NoteSubject(tenant, key string) string {
 	return tenant + ".note." + bucket
 }
 
-// HeapSubject is where edits of a heap's tags are stored: one of 256 subjects.
+// HeapSubject returns the subject of the tag edits and collections of a heap. All heaps
+// of a tenant share 256 subjects.
 func HeapSubject(tenant, heap string) string {
 	bucket := "00"
 	if len(heap) >= 2 {
@@ -103,33 +104,32 @@ func HeapSubject(tenant, heap string) string {
 	return tenant + ".heap." + bucket
 }
 
-// WebhookSubject is where what happens to a webhook is stored. Its last message
-// decides what may follow.
+// WebhookSubject returns the subject of the events of a webhook. Its last event decides
+// what can follow.
 func WebhookSubject(tenant, webhook string) string {
 	return tenant + ".webhook." + webhook
 }
 
-// WebhookSubjects matches everything about webhooks, over all tenants.
+// WebhookSubjects returns the pattern of all events about webhooks, over all tenants.
 func WebhookSubjects() string { return "*.webhook.*" }
 
-// CheckpointSubject is where the ledger's checkpoints are stored; tenant is
+// CheckpointSubject returns the subject of the checkpoints of the ledger; tenant is
 // LedgerTenant.
 func CheckpointSubject(tenant string) string {
 	return tenant + ".checkpoint"
 }
 
-// VolumeSubject is where a volume records its own opening and sealing; tenant is
-// LedgerTenant.
+// VolumeSubject returns the subject of the opening and the sealing of a volume, in that
+// volume; tenant is LedgerTenant.
 func VolumeSubject(tenant string) string {
 	return tenant + ".volume"
 }
 
-// RemovalSubject is where the ledger records that volumes were removed; tenant is
-// LedgerTenant.
+// RemovalSubject returns the subject of the removals of volumes; tenant is LedgerTenant.
 func RemovalSubject(tenant string) string { return tenant + ".removal" }
 
-// CancelSubject is where the runner of an execution listens for cancel
-// requests. It is not part of the ledger.
+// CancelSubject returns the NATS subject on which the runner of an execution listens for
+// cancel requests. It is not part of the ledger.
 func CancelSubject(tenant, execution string) string {
 	return "ctl." + tenant + ".exec." + execution + ".cancel"
 }

@@ -1,11 +1,11 @@
 package events
 
-// Type names one kind of event and its version, for example
+// Type is a type of event with its version, for example
 // "daybook.execution.completed.v1". It is the CloudEvents "type" attribute.
 type Type string
 
-// The types written by this version, in the order they were introduced. Never
-// rename or remove one: stored ledgers refer to them for ever.
+// The types that this version writes. They MUST NOT be renamed or removed: stored
+// ledgers contain them.
 const (
 	TypeExecutionRequested       Type = "daybook.execution.requested.v1"
 	TypeExecutionStarted         Type = "daybook.execution.started.v1"
@@ -61,8 +61,8 @@ func (t Type) Terminal() bool {
 	return ok
 }
 
-// Status is the execution status that an event of this type leads to, with
-// false for types that do not end an execution.
+// Status returns the final status of the execution for a terminal type, and false for
+// any other type.
 func (t Type) Status() (Status, bool) {
 	switch t {
 	case TypeExecutionCompleted:
@@ -78,10 +78,10 @@ func (t Type) Status() (Status, bool) {
 	}
 }
 
-// Status is the state of an execution as users see it.
+// Status is the status of an execution, as interfaces show it.
 type Status string
 
-// An execution is running from acceptance until exactly one of the other four.
+// An execution is running from acceptance until it has exactly one of the other four.
 const (
 	StatusRunning   Status = "running"
 	StatusCompleted Status = "completed"
@@ -90,8 +90,7 @@ const (
 	StatusCancelled Status = "cancelled"
 )
 
-// ParseStatus reads a status given by a user. It reports false for any other
-// text.
+// ParseStatus parses a status. It returns false for any other text.
 func ParseStatus(s string) (Status, bool) {
 	switch st := Status(s); st {
 	case StatusRunning, StatusCompleted, StatusFailed, StatusTimedOut, StatusCancelled:
@@ -104,11 +103,11 @@ func ParseStatus(s string) (Status, bool) {
 // Terminal reports whether the status is final.
 func (s Status) Terminal() bool { return s != StatusRunning && s != "" }
 
-// Level is the console method a line of output came from. User code can write
-// any text but cannot forge a level.
+// Level is the console method that wrote a line of output. A script can write any text
+// but cannot forge a level.
 type Level string
 
-// Levels, as recorded. An empty level in a stored line means LevelLog.
+// The recorded levels. An empty level in a stored line means LevelLog.
 const (
 	LevelLog   Level = "log"
 	LevelDebug Level = "debug"

@@ -1,22 +1,22 @@
 package events
 
-// WebhookRegistered records that events are to be posted to a URL. What the
-// deliveries are signed with is kept outside the ledger and in no event.
+// WebhookRegistered records that a webhook was registered: events are posted to a URL.
+// The signing secret is stored outside the ledger and in no event.
 //
-// Appended when somebody registers a webhook, before anything is sent to it.
+// Appended when a client registers a webhook, before the first delivery.
 type WebhookRegistered struct {
 	// WebhookID is the webhook's key, a UUID.
 	WebhookID string `json:"webhook_id"`
-	// Content is where the deliveries go.
+	// Content holds the destination of the deliveries.
 	Content Content[WebhookContent] `json:"content"`
-	// Types are the types of the events wanted; without any, all are but those
-	// about webhooks and the ledger itself.
+	// Types are the selected event types. Empty selects all types except those about
+	// webhooks and the ledger itself.
 	Types []Type `json:"types,omitempty"`
-	// Session limits the events to those of runs logged under this name.
+	// Session limits the events to those of executions in the session of this name.
 	Session string `json:"session,omitempty"`
 	// ExecutionID limits the events to those of one execution.
 	ExecutionID string `json:"execution_id,omitempty"`
-	// After is the position after which delivery begins.
+	// After is the position after which delivery starts.
 	After uint64 `json:"after"`
 	// Actor registered it.
 	Actor Actor `json:"actor"`
@@ -24,14 +24,13 @@ type WebhookRegistered struct {
 
 // WebhookContent is the erasable part of WebhookRegistered.
 type WebhookContent struct {
-	// URL is where deliveries are posted.
+	// URL is the destination of the deliveries.
 	URL string `json:"url"`
 }
 
-// WebhookDeleted records that nothing more is posted for a webhook.
+// WebhookDeleted records that a webhook was deleted.
 //
-// Appended when somebody deletes a webhook. Its signing secret is destroyed
-// with it.
+// Appended when a client deletes a webhook. Its signing secret is destroyed too.
 type WebhookDeleted struct {
 	// WebhookID is the webhook's key.
 	WebhookID string `json:"webhook_id"`
@@ -39,10 +38,10 @@ type WebhookDeleted struct {
 	Actor Actor `json:"actor"`
 }
 
-// WebhookDeadLettered records that the attempts to deliver an event are used
-// up. Delivery goes on with the next event.
+// WebhookDeadLettered records that all attempts to deliver an event failed. Delivery
+// continues with the next event.
 //
-// Appended by the server that delivers, after the last attempt failed.
+// Appended by the delivering server after the last attempt failed.
 type WebhookDeadLettered struct {
 	// WebhookID is the webhook's key.
 	WebhookID string `json:"webhook_id"`
@@ -51,46 +50,46 @@ type WebhookDeadLettered struct {
 	// EventID and EventKind are its id and type.
 	EventID   string `json:"event_id"`
 	EventKind Type   `json:"event_type"`
-	// Attempts is how often delivery was tried this time.
+	// Attempts is the number of attempts of this delivery.
 	Attempts int `json:"attempts"`
-	// FirstAttemptAt is when that began.
+	// FirstAttemptAt is the time of the first of them.
 	FirstAttemptAt Instant `json:"first_attempt_at"`
-	// Reason tells what became of the last attempt, for people.
+	// Reason is the human-readable outcome of the last attempt.
 	Reason string `json:"reason"`
 	// Status is the HTTP status of the last answer; absent when there was none.
 	Status int `json:"status,omitempty"`
 }
 
-// WebhookDisabled records that a receiver wants nothing more: it answered 410
-// Gone. Nothing is posted until somebody asks for a retry; the position is kept.
+// WebhookDisabled records that a webhook was disabled because its receiver answered 410
+// Gone. Nothing is posted until a client requests a retry; the position is kept.
 //
-// Appended by the server that delivers, when it meets that answer.
+// Appended by the delivering server when it gets that answer.
 type WebhookDisabled struct {
 	// WebhookID is the webhook's key.
 	WebhookID string `json:"webhook_id"`
-	// EventSeq is the position of the event that was answered so.
+	// EventSeq is the position of the event that got the answer.
 	EventSeq uint64 `json:"event_seq"`
-	// Reason tells why, for people.
+	// Reason is the human-readable cause.
 	Reason string `json:"reason"`
 }
 
-// WebhookRetryRequested records that somebody wants dead letters delivered
-// after all, and a disabled webhook to go on.
+// WebhookRetryRequested records that a client requested the delivery of dead letters. A
+// disabled webhook is enabled again.
 //
-// Appended when that is asked for, before anything is sent.
+// Appended when a client requests it, before anything is posted.
 type WebhookRetryRequested struct {
 	// WebhookID is the webhook's key.
 	WebhookID string `json:"webhook_id"`
-	// EventSeqs are the positions of the events to deliver once more.
+	// EventSeqs are the positions of the events to deliver again.
 	EventSeqs []uint64 `json:"event_seqs"`
-	// Actor asked for it.
+	// Actor requested it.
 	Actor Actor `json:"actor"`
 }
 
-// WebhookRedelivered records that a dead letter was delivered after all. It is
-// no dead letter any more.
+// WebhookRedelivered records that a dead letter was delivered. It is no longer a dead
+// letter.
 //
-// Appended by the server that delivers, when the receiver has accepted it.
+// Appended by the delivering server after the receiver accepted it.
 type WebhookRedelivered struct {
 	// WebhookID is the webhook's key.
 	WebhookID string `json:"webhook_id"`
