@@ -90,6 +90,20 @@ func TestEverythingIsDocumented(t *testing.T) {
 	}
 }
 
+// A member that may be any JSON is not described as the bytes that hold it.
+func TestAnyJSON(t *testing.T) {
+	t.Parallel()
+	raw, err := load(t).Markdown()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, member := range []string{"custom", "args"} {
+		if row := "| `" + member + "` | object of any JSON |"; !bytes.Contains(raw, []byte(row)) {
+			t.Errorf("the page does not contain %q", row)
+		}
+	}
+}
+
 func compile(t *testing.T, name string, raw []byte) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))

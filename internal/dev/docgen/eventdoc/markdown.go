@@ -103,6 +103,8 @@ func (c *Catalogue) typeName(t reflect.Type) string {
 	switch {
 	case t == instant:
 		return "time"
+	case t == anyJSON:
+		return "any JSON"
 	case t.Kind() == reflect.Pointer:
 		return c.typeName(t.Elem())
 	case t.Kind() == reflect.Struct:
