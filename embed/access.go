@@ -122,9 +122,44 @@ func (m meter) HasTaggedHeap(ctx context.Context, tenant, heap string) (bool, er
 	return m.d.projections.HasTaggedHeap(ctx, tenant, heap)
 }
 
-// admit takes space for a run. Without space for another conversation context the run
-// has none, and a warning.
-func (d *Daybook) admit(ctx context.Context, s *ledger.Submission) (*access.Place, error) {
+// linkedKey is the key of a mark in the context of a request whose client asks the next
+// owner when this one ends, where link.Linked cannot report it.
+type linkedKey struct{}
+
+// admit is ledger.Options.Admit. It refuses runs while the server drains, unless the next
+// owner answers the client, while the disk is below the reserve, and of tenants that are
+// over a quota.
+func (d *Daybook) admit(ctx context.Context, s *ledger.Submission) (done func(seq uint64), err error) {
+	if d.draining.Load() && !link.Linked(ctx) && ctx.Value(linkedKey{}) == nil {
+		return nil, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down and takes no new runs; try again when it is back"}
+	}
+	if err := d.disk.isLow(); err != nil {
+		return nil, err
+	}
+	place, err := d.reserve(ctx, s)
+	if over, limited := errors.AsType[*access.LimitError](err); limited {
+		return nil, overLimit(over)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func(seq uint64) {
+		if seq == 0 {
+			place.Free()
+			return
+		}
+		place.Taken(seq)
+	}, nil
+}
+
+// overLimit is the answer of the ledger about a limit.
+func overLimit(over *access.LimitError) *ledger.Error {
+	return &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
+}
+
+// reserve counts a run against the quotas of its tenant. Without space for another
+// conversation context the run has none, and a warning.
+func (d *Daybook) reserve(ctx context.Context, s *ledger.Submission) (*access.Place, error) {
 	if err := d.quotas.Keep(ctx, s.Tenant, access.Kept{Session: s.Session}); err != nil {
 		return nil, err
 	}
@@ -140,37 +175,10 @@ func (d *Daybook) admit(ctx context.Context, s *ledger.Submission) (*access.Plac
 	return d.quotas.Admit(ctx, s.Tenant)
 }
 
-// gate is the write side as clients reach it: closed to new runs while draining,
-// unless the next owner answers the client, and to tenants that are over a quota.
+// gate is the write side as clients reach it.
 type gate struct {
 	*ledger.Ledger
 	d *Daybook
-}
-
-func (g gate) Submit(ctx context.Context, s ledger.Submission) (ledger.Receipt, error) {
-	if g.d.draining.Load() && !link.Linked(ctx) {
-		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down and takes no new runs; try again when it is back"}
-	}
-	if err := g.d.disk.isLow(); err != nil && !g.repeats(ctx, s) {
-		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "submit the run: " + err.Error(), Err: err, Permanent: true}
-	}
-	place, err := g.d.admit(ctx, &s)
-	over, limited := errors.AsType[*access.LimitError](err)
-	switch {
-	case limited && g.repeats(ctx, s):
-		return g.Ledger.Submit(ctx, s) // asks for nothing new
-	case limited:
-		return ledger.Receipt{}, &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
-	case err != nil:
-		return ledger.Receipt{}, fmt.Errorf("submit the run: %w", err)
-	}
-	r, err := g.Ledger.Submit(ctx, s)
-	if err != nil {
-		place.Free()
-		return r, err
-	}
-	place.Taken(r.Seq)
-	return r, nil
 }
 
 // SetTags refuses tags, which are stored with heaps, to a tenant whose heaps are over
@@ -179,22 +187,13 @@ func (g gate) SetTags(ctx context.Context, tenant, heap string, tags map[string]
 	if len(tags) > 0 {
 		err := g.d.quotas.Heaps(ctx, tenant)
 		if over, limited := errors.AsType[*access.LimitError](err); limited {
-			return 0, &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
+			return 0, overLimit(over)
 		}
 		if err != nil {
 			return 0, fmt.Errorf("set the tags of heap %s: %w", heap, err)
 		}
 	}
 	return g.Ledger.SetTags(ctx, tenant, heap, tags, actor)
-}
-
-// repeats reports whether a submission finds an execution that is on record.
-func (g gate) repeats(ctx context.Context, s ledger.Submission) bool {
-	if s.IdempotencyKey == "" {
-		return false
-	}
-	_, err := g.Requested(ctx, s.Tenant, events.DerivedID(s.Tenant, s.IdempotencyKey))
-	return err == nil
 }
 
 // AssignRef gives a session a short name. For a tenant that has as many of them as it may

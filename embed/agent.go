@@ -3,7 +3,6 @@ package embed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"daybook/acp"
@@ -34,7 +33,7 @@ func (d *Daybook) newAgent() *acp.Server {
 func countAgentRequest(q *access.Quotas) error {
 	err := q.Request(access.Identity{Tenant: events.DefaultTenant})
 	if over, limited := errors.AsType[*access.LimitError](err); limited {
-		return &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
+		return overLimit(over)
 	}
 	return err
 }
@@ -46,34 +45,16 @@ func (d *Daybook) ServeACP(ctx context.Context, in io.Reader, out io.Writer) err
 	return d.acp.Serve(ctx, in, out)
 }
 
-// agentGate holds prompts to what holds for runs.
+// agentGate marks the context of prompts that come over a link.
 type agentGate struct{ gate }
 
-// Prompt refuses runs over a quota, and while shutting down those of clients that
-// have no other server to ask.
+// Prompt submits a prompt. One that comes over a link has an id: while the server drains,
+// its client asks the next owner for the answer.
 func (g agentGate) Prompt(ctx context.Context, p ledger.AgentPrompt) (ledger.Prompted, error) {
-	if p.Run == nil {
-		return g.Ledger.Prompt(ctx, p)
+	if p.ID != "" {
+		ctx = context.WithValue(ctx, linkedKey{}, true)
 	}
-	if g.d.draining.Load() && p.ID == "" { // prompts that come over a link have one
-		return ledger.Prompted{}, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down and takes no new runs; try again when it is back"}
-	}
-	run := *p.Run
-	run.Tenant, p.Run = p.Tenant, &run
-	place, err := g.d.admit(ctx, &run)
-	if over, limited := errors.AsType[*access.LimitError](err); limited {
-		return ledger.Prompted{}, &ledger.Error{Code: ledger.CodeExhausted, Message: over.Error(), Err: over}
-	}
-	if err != nil {
-		return ledger.Prompted{}, fmt.Errorf("take the prompt: %w", err)
-	}
-	done, err := g.Ledger.Prompt(ctx, p)
-	if err != nil {
-		place.Free()
-		return done, err
-	}
-	place.Taken(done.Seq)
-	return done, nil
+	return g.Ledger.Prompt(ctx, p)
 }
 
 // toolConfig is a client's server as package toolserver knows it.

@@ -25,6 +25,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 		OutputMaxBytes:      d.opts.OutputMaxBytes,
 		SessionTurns:        d.opts.SessionTurns,
 		Keys:                d.ledgerKeys(),
+		Admit:               d.admit,
 		Lost:                d.lostAfter,
 		Erasable:            d.opts.ErasableSessions,
 		HostCallHashes:      d.opts.HostCallBodies == hostCallsHashed,

@@ -41,7 +41,7 @@ type Script struct {
 
 // Submit asks for a run and returns its execution id once that is on record.
 func (d *Daybook) Submit(ctx context.Context, s Script) (string, error) {
-	r, err := gate{d.ledger, d}.Submit(ctx, ledger.Submission{
+	r, err := d.ledger.Submit(ctx, ledger.Submission{
 		Tenant:               events.DefaultTenant,
 		Code:                 s.Code,
 		FileName:             s.FileName,

@@ -181,48 +181,63 @@ type Prompted struct {
 }
 
 // Prompt records a prompt, and that its run is to be done. When only the latter
-// fails the prompt stays on record, Prompted is set, and the error is Submit's.
+// fails the prompt stays on record, Prompted is set, and the error is Submit's. A run
+// that is invalid or not admitted leaves no prompt on record.
 func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ Prompted, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
-	if p.Run != nil {
-		// What is wrong with it is said before anything is on record.
-		p.Run.Tenant, p.Run.LogicalSession, p.Run.Actor, p.Run.Traceparent = p.Tenant, p.Session, p.Actor, p.Traceparent
-		p.Run.Interactive = true
-		if err := l.checkSubmission(*p.Run); err != nil {
-			return Prompted{}, err
+	d := &events.AgentPrompted{SessionID: p.Session, PromptID: cmp.Or(p.ID, events.NewID(l.opts.Now())), Actor: bounded(p.Actor)}
+	if p.Run == nil {
+		return l.recordPrompt(ctx, p, d)
+	}
+	s := *p.Run
+	s.Tenant, s.LogicalSession, s.Actor, s.Traceparent = p.Tenant, p.Session, p.Actor, p.Traceparent
+	s.Interactive, s.IdempotencyKey = true, "acp-prompt-"+d.PromptID
+	// What is wrong with it is said before anything is on record.
+	run, err := l.validate(s)
+	if err != nil {
+		return Prompted{}, err
+	}
+	d.ExecutionID = run.req.ExecutionID
+	if p.Recorded {
+		r, err := l.submit(ctx, run)
+		if CodeOf(err) == CodeConflict {
+			err = nil // the run was requested, by a server that wrote its code otherwise
 		}
+		return Prompted{PromptID: d.PromptID, ExecutionID: d.ExecutionID, Seq: r.Seq}, err
+	}
+	var done Prompted
+	r, err := l.admitted(ctx, "write to session "+p.Session, &run.Submission, func() (r Receipt, err error) {
+		if done, err = l.recordPrompt(ctx, p, d); err != nil {
+			return Receipt{}, err
+		}
+		if r, err = l.lookUp(ctx, run); errors.Is(err, events.ErrNotFound) {
+			r, err = l.record(ctx, run)
+		}
+		return r, err
+	})
+	if err == nil {
+		done.Seq = r.Seq
+	}
+	return done, err
+}
+
+// recordPrompt records a prompt without its run, unless it is in the ledger.
+func (l *Ledger) recordPrompt(ctx context.Context, p AgentPrompt, d *events.AgentPrompted) (Prompted, error) {
+	done := Prompted{PromptID: d.PromptID, ExecutionID: d.ExecutionID}
+	if p.Recorded {
+		return done, nil
 	}
 	blocks, err := l.body(ctx, p.Tenant, p.Blocks)
 	if err != nil {
 		return Prompted{}, err
 	}
-	d := &events.AgentPrompted{
-		SessionID: p.Session, PromptID: cmp.Or(p.ID, events.NewID(l.opts.Now())), Actor: bounded(p.Actor),
-		Content: events.Plain(events.PromptContent{Blocks: blocks, Title: cut(strings.ToValidUTF8(p.Title, "\uFFFD"), maxTitleBytes)}),
-	}
-	if p.Run != nil {
-		p.Run.IdempotencyKey = "acp-prompt-" + d.PromptID
-		d.ExecutionID = events.DerivedID(p.Tenant, p.Run.IdempotencyKey)
-	}
-	var e events.Event
-	if !p.Recorded {
-		if e, err = l.appendInAgentSession(ctx, p.Tenant, p.Traceparent, d); err != nil {
-			return Prompted{}, err
-		}
-	}
-	done := Prompted{PromptID: d.PromptID, ExecutionID: d.ExecutionID, Seq: e.Seq, At: events.Instant{Time: e.Time}}
-	if p.Run == nil {
-		return done, nil
-	}
-	r, err := l.Submit(ctx, *p.Run)
-	if p.Recorded && CodeOf(err) == CodeConflict {
-		return done, nil // the run was requested, by a server that wrote its code otherwise
-	}
+	d.Content = events.Plain(events.PromptContent{Blocks: blocks, Title: cut(strings.ToValidUTF8(p.Title, "\uFFFD"), maxTitleBytes)})
+	e, err := l.appendInAgentSession(ctx, p.Tenant, p.Traceparent, d)
 	if err != nil {
-		return done, err
+		return Prompted{}, err
 	}
-	done.Seq = r.Seq
+	done.Seq, done.At = e.Seq, events.Instant{Time: e.Time}
 	return done, nil
 }
 

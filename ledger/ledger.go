@@ -157,6 +157,15 @@ type Options struct {
 	// SessionTurns is how many turns of a logical session may wait at once; 0 is
 	// the default of 1,000, negative is unlimited.
 	SessionTurns int
+	// Admit, if set, decides whether a tenant may have one more run. The ledger calls it
+	// for a submission that is valid and whose idempotency key is unused, before it
+	// records or stores anything. Admit may remove the conversation context of s and add
+	// warnings. An error refuses the run: an *Error is the answer, an
+	// *events.UnwritableError the reason of a CodeUnavailable.
+	// After a nil error the ledger calls done once: with the position of the recorded
+	// request, or with 0 if nothing was recorded or another submission was first with
+	// the key. Nil: every run is admitted.
+	Admit func(ctx context.Context, s *Submission) (done func(seq uint64), err error)
 	// Lost, if set, tells which event names events after a position as lost, and false
 	// where none are.
 	Lost func(after uint64) (namedAt uint64, lost bool)

@@ -23,15 +23,34 @@ import (
 func (l *Ledger) Submit(ctx context.Context, s Submission) (_ Receipt, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
+	run, err := l.validate(s)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return l.submit(ctx, run)
+}
+
+// validSubmission is a Submission that breaks no rule, and the event that records it.
+type validSubmission struct {
+	Submission
+	req *events.ExecutionRequested
+	// limitWarnings are what differs from the limits that were asked for.
+	limitWarnings []string
+	// asked is the fingerprint of the submission.
+	asked string
+}
+
+// validate checks a submission and gives it its id. It reads nothing.
+func (l *Ledger) validate(s Submission) (validSubmission, error) {
 	if s.FileName == "" {
 		s.FileName = defaultFileName
 	}
 	if err := l.checkSubmission(s); err != nil {
-		return Receipt{}, err
+		return validSubmission{}, err
 	}
 	limits, warnings, err := l.limits(s)
 	if err != nil {
-		return Receipt{}, err
+		return validSubmission{}, err
 	}
 	req := &events.ExecutionRequested{
 		Pool:         l.opts.Pool,
@@ -43,29 +62,76 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (_ Receipt, err error
 		Session:      s.Session,
 		Idempotent:   s.IdempotencyKey != "",
 		Interactive:  s.Interactive,
-		Context:      s.Context,
 		Actor:        bounded(s.Actor),
 	}
 	req.RequestSHA256 = fingerprint(s, req.SourceSHA256, !l.opts.Stateless)
 	if s.Session != "" {
 		req.SessionID = events.SessionID(s.Tenant, s.Session)
 	}
-	asked := req.RequestSHA256
 	if req.Idempotent {
 		req.ExecutionID = events.DerivedID(s.Tenant, s.IdempotencyKey)
-		r, err := l.repeated(ctx, s.Tenant, req, asked)
-		if !errors.Is(err, events.ErrNotFound) {
-			return r, err
-		}
 	} else {
 		req.ExecutionID = events.NewID(l.opts.Now())
 	}
+	return validSubmission{Submission: s, req: req, limitWarnings: warnings, asked: req.RequestSHA256}, nil
+}
 
+// submit answers a repeated submission, and admits and records any other one.
+func (l *Ledger) submit(ctx context.Context, run validSubmission) (Receipt, error) {
+	r, err := l.lookUp(ctx, run)
+	if !errors.Is(err, events.ErrNotFound) {
+		return r, err
+	}
+	return l.admitted(ctx, "submit the run", &run.Submission, func() (Receipt, error) { return l.record(ctx, run) })
+}
+
+// lookUp returns the receipt of the execution that the idempotency key of a submission
+// names, or events.ErrNotFound if there is none.
+func (l *Ledger) lookUp(ctx context.Context, run validSubmission) (Receipt, error) {
+	if !run.req.Idempotent {
+		return Receipt{}, events.ErrNotFound
+	}
+	return l.repeated(ctx, run.Tenant, run.req, run.asked)
+}
+
+// admitted asks Options.Admit for a submission that asks for something new, calls do,
+// which records it, and reports the position of the event. do MUST read from s what
+// the admission may have changed.
+func (l *Ledger) admitted(ctx context.Context, doing string, s *Submission, do func() (Receipt, error)) (r Receipt, err error) {
+	if l.opts.Admit == nil {
+		return do()
+	}
+	done, err := l.opts.Admit(ctx, s)
+	if err != nil {
+		return Receipt{}, notAdmitted(doing, err)
+	}
+	var seq uint64
+	defer func() { done(seq) }() // also when do panics
+	if r, err = do(); err == nil && !r.Repeated {
+		seq = r.Seq
+	}
+	return r, err
+}
+
+func notAdmitted(doing string, err error) error {
+	if _, answer := errors.AsType[*Error](err); answer {
+		return err
+	}
+	if _, unwritable := errors.AsType[*events.UnwritableError](err); unwritable {
+		return unavailable(doing, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// record appends the request of an admitted run.
+func (l *Ledger) record(ctx context.Context, run validSubmission) (Receipt, error) {
+	s, req := run.Submission, run.req
 	unknown, err := l.checkInputHeap(ctx, s.Tenant, s.Heap, s.RequireHeap)
 	if err != nil {
 		return Receipt{}, err
 	}
-	req.Warnings = slices.Concat(s.Warnings, warnings, unknown)
+	req.Context = s.Context
+	req.Warnings = slices.Concat(s.Warnings, run.limitWarnings, unknown)
 	keyID, err := l.sealRequest(s.Tenant, req)
 	if err != nil {
 		return Receipt{}, err
@@ -105,7 +171,7 @@ func (l *Ledger) Submit(ctx context.Context, s Submission) (_ Receipt, err error
 	seq, err := l.store.Append(ctx, e, 0)
 	switch {
 	case errors.Is(err, events.ErrConflict) && req.Idempotent:
-		r, err := l.repeated(ctx, s.Tenant, req, asked)
+		r, err := l.repeated(ctx, s.Tenant, req, run.asked)
 		if errors.Is(err, events.ErrNotFound) {
 			err = unavailable("submit the run", err)
 		}
