@@ -9,7 +9,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"daybook/events"
 	"daybook/internal/tools/catalog"
 	"daybook/internal/web/access"
 	"daybook/ledger"
@@ -95,41 +94,24 @@ func (a *api) openLogical(ctx context.Context, in *openLogicalInput) (*openLogic
 	if f != nil || !asJSON {
 		return nil, unsupported("Content-Type", "a session is opened with JSON: curl -H 'Content-Type: application/json' --data '{\"intent\":\"...\",\"seeds\":[\"builtin\"]}' ...")
 	}
-	o := ledger.Opening{Tenant: r.tenant, Actor: r.actor, Traceparent: r.traceparent}
-	var seeds []string
-	var aliases map[string]string
-	if f := decodeObject(in.RawBody, map[string]member{"intent": text(&o.Intent, nil), "seeds": texts(&seeds), "registry_aliases": textMap(&aliases)}); f != nil {
+	o := catalog.Opening{Opening: ledger.Opening{Tenant: r.tenant, Actor: r.actor, Traceparent: r.traceparent}}
+	if f := decodeObject(in.RawBody, map[string]member{"intent": text(&o.Intent, nil), "seeds": texts(&o.Seeds), "registry_aliases": textMap(&o.Aliases)}); f != nil {
 		return nil, f
 	}
-	if len(seeds) == 0 {
+	opened, err := catalog.Open(ctx, a.catalog, a.cmd, o)
+	var count *catalog.SeedsError
+	var unknown *catalog.UnknownError
+	switch {
+	case errors.As(err, &count) && count.Given == 0:
 		return nil, invalid("seeds", "seeds must name something, for example %q for what every isolate has built in", catalog.BuiltinSource)
-	}
-	if len(seeds) > catalog.MaxSeeds {
-		return nil, invalid("seeds", "seeds must be at most %d, not %d: name a whole source, such as %q", catalog.MaxSeeds, len(seeds), catalog.BuiltinSource)
-	}
-	now := a.catalog.Snapshot(ctx, r.tenant)
-	entries, err := now.Resolve(seeds, aliases)
-	if unknown, ok := errors.AsType[*catalog.UnknownError](err); ok {
+	case errors.As(err, &count):
+		return nil, invalid("seeds", "seeds must be at most %d, not %d: name a whole source, such as %q", catalog.MaxSeeds, count.Given, catalog.BuiltinSource)
+	case errors.As(err, &unknown):
 		return nil, invalid("seeds", "seeds: %s", unknown.Error())
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
-	opened, err := a.cmd.OpenSession(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	t := ledger.Teaching{
-		Tenant: r.tenant, Session: opened.SessionID, Primary: catalog.Primary(entries), Sources: now.Sources(), Known: now.Hashes(),
-		Actor: r.actor, Traceparent: r.traceparent,
-	}
-	for _, e := range entries {
-		t.Entries = append(t.Entries, events.TaughtEntry{ID: e.ID, SHA256: e.SHA256()})
-	}
-	done, err := a.cmd.Teach(ctx, t)
-	if err != nil {
-		return nil, err
-	}
+	done := opened.Taught
 	out := &openLogicalAnswer{Body: openedSession{
 		SessionID: opened.SessionID, New: opened.New, DomainRevision: done.Revision, NewSymbolSpace: done.NewSymbolSpace, StateLost: done.StateLost,
 		Added: []declaration{},
@@ -137,15 +119,14 @@ func (a *api) openLogical(ctx context.Context, in *openLogicalInput) (*openLogic
 	if done.Broken != "" {
 		out.Body.Broken = &done.Broken
 	}
-	var added []catalog.Symbol
-	for _, one := range done.Added {
-		e, _ := now.Entry(one.ID)
-		out.Body.Added = append(out.Body.Added, declaration{one.Symbol, one.ID, e.Declaration})
-		added = append(added, catalog.Symbol{Name: one.Symbol, ID: one.ID})
+	added := opened.Added()
+	for _, one := range added {
+		e, _ := opened.Offered.Entry(one.ID)
+		out.Body.Added = append(out.Body.Added, declaration{one.Name, one.ID, e.Declaration})
 	}
-	out.Body.Declarations = now.Table(added)
-	if seq := max(opened.Seq, done.Seq); seq != 0 {
-		out.Written = a.wroteAt(seq)
+	out.Body.Declarations = opened.Offered.Table(added)
+	if opened.Recorded != 0 {
+		out.Written = a.wroteAt(opened.Recorded)
 	}
 	return out, nil
 }

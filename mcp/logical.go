@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -143,75 +144,56 @@ type previousExecute struct {
 }
 
 func (s *Server) openSession(ctx context.Context, c caller, a arguments) (answer, error) {
-	intent, seeds := a.text("intent"), a.textList("seeds")
-	if err := checkSeeds(seeds); err != nil {
-		return answer{}, err
+	asked := catalog.Opening{
+		Opening: ledger.Opening{Tenant: s.tenant, Intent: a.text("intent"), Actor: c.actor, Traceparent: c.traceparent},
+		Seeds:   a.textList("seeds"), Aliases: a.textMap("registry_aliases"),
 	}
-	now := s.opts.Catalog.Snapshot(ctx, s.tenant)
-	// Before anything is recorded: what is asked for must exist.
-	entries, err := now.Resolve(seeds, a.textMap("registry_aliases"))
-	if unknown, ok := errors.AsType[*catalog.UnknownError](err); ok {
-		near := make([]string, len(unknown.Near))
-		for i, n := range unknown.Near {
-			near[i] = clip(n)
-		}
-		return answer{}, ledger.Invalid("seeds", "seeds: nothing is called %s; there is %s; discover_tools lists what there is", quote(unknown.Seed), strings.Join(near, ", "))
+	if slices.Contains(asked.Seeds, "") {
+		return answer{}, ledger.Invalid("seeds", "seeds must not contain an empty text: take ids from discover_tools")
 	}
+	o, err := catalog.Open(ctx, s.opts.Catalog, s.opts.Commands, asked)
 	if err != nil {
-		return answer{}, err
-	}
-	o, err := s.opts.Commands.OpenSession(ctx, ledger.Opening{Tenant: s.tenant, Intent: intent, Actor: c.actor, Traceparent: c.traceparent})
-	if err != nil {
-		return answer{}, err
-	}
-	t := ledger.Teaching{
-		Tenant: s.tenant, Session: o.SessionID, Primary: catalog.Primary(entries), Sources: now.Sources(), Known: now.Hashes(),
-		Actor: c.actor, Traceparent: c.traceparent,
-	}
-	for _, e := range entries {
-		t.Entries = append(t.Entries, events.TaughtEntry{ID: e.ID, SHA256: e.SHA256()})
-	}
-	done, err := s.opts.Commands.Teach(ctx, t)
-	if err != nil {
-		return answer{}, err
+		return answer{}, seedsError(err)
 	}
 	ref, named, err := s.opts.Commands.AssignRef(ctx, s.tenant, c.holder(s.tenant), o.SessionID)
 	if err != nil {
 		return answer{}, err
 	}
 	return answer{
-		value: opened{Ref: ref, Table: table(now, done), Notice: notice(done)},
-		seq:   max(o.Seq, done.Seq, named),
-		meta:  sdk.Meta{metaSession: metaOf(ref, done)},
+		value: opened{Ref: ref, Table: table(o), Notice: notice(o.Taught)},
+		seq:   max(o.Recorded, named),
+		meta:  sdk.Meta{metaSession: metaOf(ref, o.Taught)},
 	}, nil
 }
 
-func checkSeeds(seeds []string) error {
+// seedsError words the errors of catalog.Open about seeds.
+func seedsError(err error) error {
+	var count *catalog.SeedsError
+	var unknown *catalog.UnknownError
 	switch {
-	case len(seeds) == 0:
+	case errors.As(err, &count) && count.Given == 0:
 		return ledger.Invalid("seeds", "seeds must not be empty: take ids from discover_tools, for example %q", catalog.BuiltinSource)
-	case len(seeds) > catalog.MaxSeeds:
-		return ledger.Invalid("seeds", "seeds must be at most %d, not %d: name a whole source by the part of its ids before the last dot", catalog.MaxSeeds, len(seeds))
-	}
-	for _, seed := range seeds {
-		if seed == "" {
-			return ledger.Invalid("seeds", "seeds must not contain an empty text: take ids from discover_tools")
+	case errors.As(err, &count):
+		return ledger.Invalid("seeds", "seeds must be at most %d, not %d: name a whole source by the part of its ids before the last dot", catalog.MaxSeeds, count.Given)
+	case errors.As(err, &unknown):
+		near := make([]string, len(unknown.Near))
+		for i, n := range unknown.Near {
+			near[i] = clip(n)
 		}
+		return ledger.Invalid("seeds", "seeds: nothing is called %s; there is %s; discover_tools lists what there is", quote(unknown.Seed), strings.Join(near, ", "))
+	default:
+		return err
 	}
-	return nil
 }
 
 // table is what the model is to learn: the declarations that are new to the
 // session, or one line when none is.
-func table(now *catalog.Snapshot, t ledger.Taught) string {
-	if len(t.Added) == 0 {
-		return fmt.Sprintf("_Session unchanged (`%s`…`%s`). Use `run_js` with this logical_session_ref._", t.All[0].Symbol, t.All[len(t.All)-1].Symbol)
+func table(o catalog.Opened) string {
+	all := o.Taught.All
+	if len(o.Taught.Added) == 0 {
+		return fmt.Sprintf("_Session unchanged (`%s`…`%s`). Use `run_js` with this logical_session_ref._", all[0].Symbol, all[len(all)-1].Symbol)
 	}
-	added := make([]catalog.Symbol, len(t.Added))
-	for i, one := range t.Added {
-		added[i] = catalog.Symbol{Name: one.Symbol, ID: one.ID}
-	}
-	return "```ts\n" + now.Table(added) + "```"
+	return "```ts\n" + o.Offered.Table(o.Added()) + "```"
 }
 
 // notice says what no longer holds.

@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"internal/conversation":                  {"events", "ledger", "projections", "internal/redact"},
 	"internal/tools/toolserver":              {},
 	"internal/lifecycle/retention":           {"events"},
-	"internal/tools/catalog":                 {},
+	"internal/tools/catalog":                 {"events", "ledger"},
 	"httpapi":                                {"internal/tools/catalog", "events", "ledger", "projections", "internal/conversation", "audit", "internal/webhook", "internal/lifecycle/damage", "internal/lifecycle/retention", "internal/web/access", "internal/resources/budget", "internal/resources/reads", "proof", "internal/eventproof"},
 	"mcp":                                    {"internal/tools/catalog", "events", "ledger", "projections", "internal/conversation", "internal/web/access", "internal/resources/budget", "internal/lines", "internal/link", "internal/resources/reads"},
 	"acp":                                    {"events", "ledger", "projections", "internal/conversation", "internal/lines", "internal/link"},

@@ -2,6 +2,6 @@
 // isolate has built in, and the tools of connected servers. Sessions are told of
 // it entry by entry.
 //
-// It calls nothing and keeps nothing; who holds a Snapshot has what was offered
-// at one moment.
+// It keeps nothing; who holds a Snapshot has what was offered at one moment. Open opens
+// a session of the ledger with entries of a Snapshot, for every interface.
 package catalog

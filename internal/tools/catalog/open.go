@@ -1,0 +1,84 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+
+	"daybook/events"
+	"daybook/ledger"
+)
+
+// Sessions is the write side of logical sessions. *ledger.Ledger implements it.
+type Sessions interface {
+	OpenSession(ctx context.Context, o ledger.Opening) (ledger.Opened, error)
+	Teach(ctx context.Context, t ledger.Teaching) (ledger.Taught, error)
+}
+
+// Snapshots is what offers entries. *Catalog is one.
+type Snapshots interface {
+	Snapshot(ctx context.Context, tenant string) *Snapshot
+}
+
+// Opening opens a logical session, or extends it, with the entries that seeds name.
+type Opening struct {
+	ledger.Opening
+	// Seeds and Aliases are those of Snapshot.Resolve. There are 1 to MaxSeeds seeds.
+	Seeds   []string
+	Aliases map[string]string
+}
+
+// Opened answers an Opening.
+type Opened struct {
+	ledger.Opened
+	Taught ledger.Taught
+	// Offered is what the catalog offered.
+	Offered *Snapshot
+	// Recorded is the position of the last recorded event; 0 when nothing was recorded.
+	Recorded uint64
+}
+
+// SeedsError is returned for no seeds, or for more than MaxSeeds.
+type SeedsError struct{ Given int }
+
+// Error names the bounds.
+func (e *SeedsError) Error() string {
+	return fmt.Sprintf("%d seeds: give 1 to %d", e.Given, MaxSeeds)
+}
+
+// Open opens a session with entries of a catalog. The error is a *SeedsError or an
+// *UnknownError, after which nothing is recorded, or that of the ledger.
+func Open(ctx context.Context, from Snapshots, sessions Sessions, o Opening) (Opened, error) {
+	if n := len(o.Seeds); n == 0 || n > MaxSeeds {
+		return Opened{}, &SeedsError{Given: n}
+	}
+	now := from.Snapshot(ctx, o.Tenant)
+	entries, err := now.Resolve(o.Seeds, o.Aliases)
+	if err != nil {
+		return Opened{}, err
+	}
+	opened, err := sessions.OpenSession(ctx, o.Opening)
+	if err != nil {
+		return Opened{}, err //nolint:wrapcheck // the ledger's errors are answers
+	}
+	t := ledger.Teaching{
+		Tenant: o.Tenant, Session: opened.SessionID, Primary: Primary(entries), Sources: now.Sources(), Known: now.Hashes(),
+		Actor: o.Actor, Traceparent: o.Traceparent,
+	}
+	for _, e := range entries {
+		t.Entries = append(t.Entries, events.TaughtEntry{ID: e.ID, SHA256: e.SHA256()})
+	}
+	taught, err := sessions.Teach(ctx, t)
+	if err != nil {
+		return Opened{}, err //nolint:wrapcheck // the ledger's errors are answers
+	}
+	return Opened{Opened: opened, Taught: taught, Offered: now, Recorded: max(opened.Seq, taught.Seq)}, nil
+}
+
+// Added are the entries that are new to the session, in the order of their symbols.
+func (o Opened) Added() []Symbol {
+	list := make([]Symbol, len(o.Taught.Added))
+	for i, one := range o.Taught.Added {
+		list[i] = Symbol{Name: one.Symbol, ID: one.ID}
+	}
+	return list
+}
