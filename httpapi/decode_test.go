@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/httpapi"
-	"daybook/ledger"
+	"daybook/internal/web"
 )
 
 func TestStreamType(t *testing.T) {
@@ -188,7 +188,7 @@ func FuzzRequestParts(f *testing.F) {
 // A body with very many values is refused before they are read.
 func TestTooManyValues(t *testing.T) {
 	t.Parallel()
-	tags := strings.Repeat(`"a":"b",`, ledger.MaxJSONValues)
+	tags := strings.Repeat(`"a":"b",`, web.MaxJSONValues)
 	s := start(t)
 	a := s.do("POST", "/api/exec", `{"code":"1","tags":{`+tags+`"c":"d"}}`, "Content-Type", "application/json")
 	if a.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(a.body), "more than 20000 values") {

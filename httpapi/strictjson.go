@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"daybook/internal/web"
 	"daybook/ledger"
 )
 
@@ -24,8 +25,8 @@ type member func(where string, raw []byte) *failure
 // standard decoder would let other spellings, repetitions and broken text
 // pass, and the record would then not say what the client meant.
 func decodeObject(data []byte, members map[string]member) *failure {
-	if ledger.TooManyValues(data) {
-		return fail(http.StatusRequestEntityTooLarge, string(ledger.CodeTooLarge), "", "%s", ledger.ErrTooManyValues.Message)
+	if web.TooManyValues(data) {
+		return fail(http.StatusRequestEntityTooLarge, string(ledger.CodeTooLarge), "", "%s", web.ErrTooManyValues.Message)
 	}
 	return eachMember("", data, func(name string, raw []byte) *failure {
 		read, ok := members[name]
@@ -102,7 +103,7 @@ func oneMember(where, name string, raw []byte, seen map[string]bool, fn func(nam
 // no value.
 func eachMemberOf(where string, data []byte, fn func(name string, raw []byte) *failure) *failure {
 	seen := map[string]bool{}
-	list, _ := ledger.JSONMembers(data)
+	list, _ := web.JSONMembers(data)
 	for _, m := range list {
 		if f := oneMember(where, m.Name, m.Value, seen, fn); f != nil {
 			return f
@@ -184,7 +185,7 @@ func integer(n **int) member {
 		case '"', '{', '[', 't', 'f':
 			return mistyped(where, "%s must be an integer, not %s", where, kindOf(raw))
 		}
-		v, whole := ledger.WholeNumber(string(raw))
+		v, whole := web.WholeNumber(string(raw))
 		switch {
 		case whole && int64(int32(v)) == v:
 			*n = new(int(v))

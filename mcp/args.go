@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"daybook/internal/web"
 	"daybook/ledger"
 )
 
@@ -153,7 +154,7 @@ func (p property) decode(raw json.RawMessage) (any, error) {
 		if raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
 			return nil, wrong()
 		}
-		n, ok := ledger.WholeNumber(string(raw))
+		n, ok := web.WholeNumber(string(raw))
 		if !ok {
 			return nil, wrong()
 		}

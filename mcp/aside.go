@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"daybook/internal/resources/budget"
+	"daybook/internal/web"
 	"daybook/ledger"
 )
 
@@ -92,12 +93,12 @@ func takeCopies(w http.ResponseWriter, r *http.Request, n int) bool {
 }
 
 // onlyMember returns a member that an object has once.
-func onlyMember(data []byte, name string) (found ledger.JSONMember, ok bool) {
-	list, _ := ledger.JSONMembers(data)
+func onlyMember(data []byte, name string) (found web.JSONMember, ok bool) {
+	list, _ := web.JSONMembers(data)
 	for _, m := range list {
 		if m.Name == name {
 			if ok {
-				return ledger.JSONMember{}, false
+				return web.JSONMember{}, false
 			}
 			found, ok = m, true
 		}

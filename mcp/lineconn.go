@@ -16,6 +16,7 @@ import (
 
 	"daybook/internal/lines"
 	"daybook/internal/link"
+	"daybook/internal/web"
 	"daybook/internal/web/access"
 	"daybook/ledger"
 )
@@ -268,8 +269,8 @@ func decodeLine(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: ledger.ErrRequestTooLarge.Message}
 	case line[0] == '[':
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "batches are not supported; send one message a line"}
-	case ledger.TooManyValues(line):
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: ledger.ErrTooManyValues.Message}
+	case web.TooManyValues(line):
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: web.ErrTooManyValues.Message}
 	}
 	msg, err := jsonrpc.DecodeMessage(carry(line))
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"daybook/internal/web"
 	"daybook/ledger"
 )
 
@@ -188,8 +189,8 @@ func checkBody(w http.ResponseWriter, r *http.Request) bool {
 	if len(body) == 0 {
 		return true // the SDK says so
 	}
-	if ledger.TooManyValues(body) && json.Valid(body) {
-		rpcError(w, http.StatusRequestEntityTooLarge, jsonrpc.CodeInvalidRequest, ledger.ErrTooManyValues.Message)
+	if web.TooManyValues(body) && json.Valid(body) {
+		rpcError(w, http.StatusRequestEntityTooLarge, jsonrpc.CodeInvalidRequest, web.ErrTooManyValues.Message)
 		return false
 	}
 	if isBatch(body) && json.Valid(body) {

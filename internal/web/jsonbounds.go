@@ -1,8 +1,10 @@
-package ledger
+package web
 
 import (
 	"bytes"
 	"fmt"
+
+	"daybook/ledger"
 )
 
 // MaxJSONValues bounds the values in the JSON of one request, members and items at
@@ -11,7 +13,7 @@ const MaxJSONValues = 20_000
 
 // ErrTooManyValues is the answer of every interface to a request with more than
 // MaxJSONValues values.
-var ErrTooManyValues = &Error{Code: CodeTooLarge, Message: fmt.Sprintf(
+var ErrTooManyValues = &ledger.Error{Code: ledger.CodeTooLarge, Message: fmt.Sprintf(
 	"the JSON of the request has more than %d values; send less at once, or send the value as one text", MaxJSONValues)}
 
 // TooManyValues reports whether a JSON text has more than MaxJSONValues values. The

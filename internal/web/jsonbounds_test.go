@@ -1,15 +1,15 @@
-package ledger_test
+package web_test
 
 import (
 	"strings"
 	"testing"
 
-	"daybook/ledger"
+	"daybook/internal/web"
 )
 
 func TestTooManyValues(t *testing.T) {
 	t.Parallel()
-	const n = ledger.MaxJSONValues
+	const n = web.MaxJSONValues
 	for name, c := range map[string]struct {
 		text string
 		want bool
@@ -23,7 +23,7 @@ func TestTooManyValues(t *testing.T) {
 		"commas behind one": {`["\\",` + strings.Repeat("1,", n) + "1]", true},
 		"an open text":      {`["` + strings.Repeat(",", 2*n) + `\`, false},
 	} {
-		if got := ledger.TooManyValues([]byte(c.text)); got != c.want {
+		if got := web.TooManyValues([]byte(c.text)); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

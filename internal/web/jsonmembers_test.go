@@ -1,10 +1,10 @@
-package ledger_test
+package web_test
 
 import (
 	"encoding/json"
 	"testing"
 
-	"daybook/ledger"
+	"daybook/internal/web"
 )
 
 // Members are those that the standard decoder finds, and where it finds them.
@@ -20,7 +20,7 @@ func FuzzJSONMembers(f *testing.F) {
 		}
 		var want map[string]json.RawMessage
 		err := json.Unmarshal(data, &want)
-		list, isObject := ledger.JSONMembers(data)
+		list, isObject := web.JSONMembers(data)
 		if isObject != (err == nil && want != nil) {
 			t.Fatalf("%q: is an object: %v, %v", data, isObject, err)
 		}
