@@ -142,27 +142,6 @@ func FuzzDecodeSubmission(f *testing.F) {
 	})
 }
 
-// A surrogate is alone exactly when decoding it yields a replacement character
-// that was not written.
-func FuzzLoneSurrogate(f *testing.F) {
-	for _, seed := range []string{`"\ud800"`, `"\ud83d\ude00"`, `"\\ud800"`, `"\ud83d\\ude00"`, `"\ud83d\n\ude00"`, `"\ud83d\ud83d\ude00"`, `"\ufffd"`, `"\udc00"`} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		var s string
-		if !utf8.Valid(raw) || json.Unmarshal(raw, &s) != nil {
-			return
-		}
-		lower := strings.ToLower(string(raw))
-		if strings.ContainsRune(lower, utf8.RuneError) || strings.Contains(lower, `\ufffd`) {
-			return // not to be told apart by the result
-		}
-		if got, want := httpapi.LoneSurrogate(raw), strings.ContainsRune(s, utf8.RuneError); got != want {
-			t.Errorf("%q: %v, want %v", raw, got, want)
-		}
-	})
-}
-
 // Headers and queries are read without a crash, and only text that can be
 // recorded gets through.
 func FuzzRequestParts(f *testing.F) {

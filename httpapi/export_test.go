@@ -11,7 +11,6 @@ var (
 	StreamType       = streamType
 	ValidTraceparent = validTraceparent
 	ClientName       = clientName
-	LoneSurrogate    = loneSurrogate
 	ParseQuery       = func(raw string) bool { _, f := parseQuery(raw); return f == nil }
 )
 

@@ -2,14 +2,13 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/internal/tools/catalog"
+	"daybook/internal/web"
 	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/projections"
@@ -134,13 +133,14 @@ func (a *api) openLogical(ctx context.Context, in *openLogicalInput) (*openLogic
 // texts reads a list of strings.
 func texts(list *[]string) member {
 	return func(where string, raw []byte) *failure {
-		var given []*string
-		if json.Unmarshal(raw, &given) != nil || slices.Contains(given, nil) {
+		given, err := web.Strings(raw)
+		if _, half := errors.AsType[*web.SurrogateError](err); half {
+			return notText(where, err)
+		}
+		if err != nil {
 			return mistyped(where, "%s must be a list of strings", where)
 		}
-		for _, t := range given {
-			*list = append(*list, *t)
-		}
+		*list = given
 		return nil
 	}
 }

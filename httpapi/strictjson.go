@@ -2,13 +2,13 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -40,76 +40,41 @@ func decodeObject(data []byte, members map[string]member) *failure {
 	})
 }
 
+// eachMember calls fn with each member of a JSON object. where is the path of the object,
+// empty for the body.
 func eachMember(where string, data []byte, fn func(name string, raw []byte) *failure) *failure {
-	if len(data) > largeBody && json.Valid(data) && kindOf(data) == "an object" {
-		return eachMemberOf(where, data, fn)
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	what := "the body"
-	if where != "" {
-		what = where
-	}
-	t, err := dec.Token()
-	if err != nil {
-		return notJSON(where, what, err)
-	}
-	if t != json.Delim('{') {
-		var whole any
-		if err := json.Unmarshal(data, &whole); err != nil {
-			return notJSON(where, what, err)
+	pathOf := func(name string) string {
+		if where == "" {
+			return name
 		}
+		return where + "." + name
+	}
+	err := web.EachMember(data, func(name string, raw []byte) error {
+		if !utf8.Valid(raw) || strings.ContainsRune(name, utf8.RuneError) {
+			return invalid(pathOf(name), "%q must be valid UTF-8", pathOf(name))
+		}
+		if f := fn(name, raw); f != nil {
+			return f
+		}
+		return nil
+	})
+	what := cmp.Or(where, "the body")
+	var f *failure
+	var twice *web.RepeatedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &f):
+		return f
+	case errors.As(err, &twice):
+		return invalid(pathOf(twice.Name), "%q is given twice", pathOf(twice.Name))
+	case errors.Is(err, web.ErrNotObject):
 		return mistyped(where, "%s must be a JSON object, not %s", what, kindOf(data))
-	}
-	seen := map[string]bool{}
-	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
-			return notJSON(where, what, err)
-		}
-		name, _ := t.(string)
-		var raw json.RawMessage
-		if err := dec.Decode(&raw); err != nil {
-			return notJSON(where, what, err)
-		}
-		if f := oneMember(where, name, raw, seen, fn); f != nil {
-			return f
-		}
-	}
-	if _, err := dec.Token(); err != nil {
+	case errors.Is(err, web.ErrTrailing):
+		return invalid(where, "%s goes on after the end of the JSON object", what)
+	default:
 		return notJSON(where, what, err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return invalid(where, "%s goes on after the end of the JSON object", what)
-	}
-	return nil
-}
-
-func oneMember(where, name string, raw []byte, seen map[string]bool, fn func(name string, raw []byte) *failure) *failure {
-	path := name
-	if where != "" {
-		path = where + "." + name
-	}
-	if seen[name] {
-		return invalid(path, "%q is given twice", path)
-	}
-	seen[name] = true
-	if !utf8.Valid(raw) || strings.ContainsRune(name, utf8.RuneError) {
-		return invalid(path, "%s must be valid UTF-8", path)
-	}
-	return fn(name, raw)
-}
-
-// eachMemberOf is eachMember for an object that is known to be well formed. It copies
-// no value.
-func eachMemberOf(where string, data []byte, fn func(name string, raw []byte) *failure) *failure {
-	seen := map[string]bool{}
-	list, _ := web.JSONMembers(data)
-	for _, m := range list {
-		if f := oneMember(where, m.Name, m.Value, seen, fn); f != nil {
-			return f
-		}
-	}
-	return nil
 }
 
 func notJSON(where, what string, err error) *failure {
@@ -161,20 +126,25 @@ func text(s *string, given *bool) member {
 		if raw[0] != '"' {
 			return mistyped(where, "%s must be a string, not %s", where, kindOf(raw))
 		}
-		if loneSurrogate(raw) {
-			return invalid(where, `%s holds half of a surrogate pair (\ud800 to \udfff alone), which is not a character`, where)
-		}
 		if given != nil {
 			*given = true
 		}
-		if len(raw) > largeBody && bytes.IndexByte(raw, '\\') < 0 {
-			*s = string(raw[1 : len(raw)-1]) // the decoder would copy it twice
-			return nil
-		}
-		if err := json.Unmarshal(raw, s); err != nil {
-			return notJSON(where, where, err)
-		}
+		var err error
+		*s, err = web.String(raw)
+		return notText(where, err)
+	}
+}
+
+// notText is the failure of a string, or of one in a list, that package web does not read.
+func notText(where string, err error) *failure {
+	var half *web.SurrogateError
+	switch {
+	case err == nil:
 		return nil
+	case errors.As(err, &half):
+		return invalid(where, `%s holds half of a surrogate pair (\ud800 to \udfff alone), which is not a character`, where)
+	default:
+		return notJSON(where, where, err)
 	}
 }
 
@@ -225,30 +195,6 @@ func textMap(m *map[string]string) member {
 		*m = out
 		return f
 	}
-}
-
-// loneSurrogate reports whether a JSON string has a \u escape of a surrogate
-// without its other half. The standard decoder replaces such silently.
-func loneSurrogate(raw []byte) bool {
-	high := false
-	for i := 0; i < len(raw); i++ {
-		unit, isEscape := 0, false
-		if raw[i] == '\\' && i+1 < len(raw) {
-			i++
-			if raw[i] == 'u' && i+4 < len(raw) {
-				n, err := strconv.ParseUint(string(raw[i+1:i+5]), 16, 32)
-				isEscape = err == nil
-				unit = int(n)
-				i += 4
-			}
-		}
-		low := isEscape && unit >= 0xdc00 && unit <= 0xdfff
-		if high != low {
-			return true
-		}
-		high = isEscape && unit >= 0xd800 && unit <= 0xdbff
-	}
-	return high
 }
 
 // tagList reads tags given as repeated key=value parameters; nil when there

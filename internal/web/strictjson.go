@@ -1,0 +1,181 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// largeJSON is the size in bytes from which values are not copied while they are read.
+const largeJSON = 1 << 20
+
+// ErrNotObject is returned for JSON that is no object, ErrTrailing for text after the end
+// of one.
+var (
+	ErrNotObject = errors.New("not a JSON object")
+	ErrTrailing  = errors.New("text after the end of the JSON object")
+)
+
+// RepeatedError is returned for an object that has a member twice. Of two readers, one
+// takes the first and the other the last.
+type RepeatedError struct{ Name string }
+
+// Error names the member.
+func (e *RepeatedError) Error() string { return fmt.Sprintf("%q is given twice", e.Name) }
+
+// EachMember calls fn with the name and the value of each member of a JSON object, in
+// order, until fn fails. The values may be parts of data. A member that repeats a name is
+// a *RepeatedError, and fn is not called with it. Text that is not JSON is an error of
+// encoding/json or io, possibly after calls of fn.
+func EachMember(data []byte, fn func(name string, value []byte) error) error {
+	seen := map[string]bool{}
+	once := func(name string, value []byte) error {
+		if seen[name] {
+			return &RepeatedError{name}
+		}
+		seen[name] = true
+		return fn(name, value)
+	}
+	if len(data) > largeJSON && json.Valid(data) {
+		list, isObject := JSONMembers(data)
+		if !isObject {
+			return ErrNotObject
+		}
+		for _, m := range list {
+			if err := once(m.Name, m.Value); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	t, err := dec.Token()
+	if err != nil {
+		return err
+	}
+	if t != json.Delim('{') {
+		var whole any
+		if err := json.Unmarshal(data, &whole); err != nil {
+			return err
+		}
+		return ErrNotObject
+	}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := t.(string)
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return err
+		}
+		if err := once(name, value); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return ErrTrailing
+	}
+	return nil
+}
+
+// SurrogateError is returned for a JSON string with half of a surrogate pair, which is not
+// a character. The standard decoder replaces it silently.
+type SurrogateError struct {
+	// Escape is the half as it is written, such as \ud800.
+	Escape string
+}
+
+// Error names the escape.
+func (e *SurrogateError) Error() string {
+	return e.Escape + " is half of a surrogate pair, which is not a character"
+}
+
+// String reads a JSON string that is part of a well-formed text of valid UTF-8.
+func String(raw []byte) (s string, err error) {
+	if half := LoneSurrogate(raw); half != "" {
+		return "", &SurrogateError{half}
+	}
+	if len(raw) > largeJSON && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1]), nil // the decoder would copy it twice
+	}
+	err = json.Unmarshal(raw, &s)
+	return s, err
+}
+
+// LoneSurrogate returns the first \uD800-\uDFFF escape in the strings of a JSON text that is
+// not part of a pair, or nothing.
+func LoneSurrogate(raw []byte) string {
+	unit := func(i int) (uint64, bool) {
+		if i+6 > len(raw) || raw[i] != '\\' || raw[i+1] != 'u' {
+			return 0, false
+		}
+		u, err := strconv.ParseUint(string(raw[i+2:i+6]), 16, 16)
+		return u, err == nil
+	}
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		u, ok := unit(i)
+		switch {
+		case !ok:
+			i++ // another escape: skip what it escapes
+		case u >= 0xd800 && u < 0xdc00:
+			if low, ok := unit(i + 6); ok && low >= 0xdc00 && low < 0xe000 {
+				i += 11
+				continue
+			}
+			return string(raw[i : i+6])
+		case u >= 0xdc00 && u < 0xe000:
+			return string(raw[i : i+6])
+		default:
+			i += 5
+		}
+	}
+	return ""
+}
+
+// ItemError is returned for an item of a list that is not a string that String reads.
+type ItemError struct {
+	// Index is its index, from 0, and Value its text.
+	Index int
+	Value []byte
+	Err   error
+}
+
+// Error counts the items from 1.
+func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %v", e.Index+1, e.Err) }
+
+// Unwrap returns the reason, which may be a *SurrogateError.
+func (e *ItemError) Unwrap() error { return e.Err }
+
+var errNotString = errors.New("not a string")
+
+// Strings reads a JSON list of strings that is part of a well-formed text of valid UTF-8.
+// The error is that of encoding/json, or an *ItemError.
+func Strings(raw []byte) ([]string, error) {
+	var given []json.RawMessage
+	if err := json.Unmarshal(raw, &given); err != nil {
+		return nil, err
+	}
+	list := make([]string, len(given))
+	for i, v := range given {
+		if v[0] != '"' {
+			return nil, &ItemError{i, v, errNotString}
+		}
+		s, err := String(v)
+		if err != nil {
+			return nil, &ItemError{i, v, err}
+		}
+		list[i] = s
+	}
+	return list, nil
+}

@@ -1,0 +1,103 @@
+package web_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"daybook/internal/web"
+)
+
+// The members of an object are those that the standard decoder finds, each name once,
+// however long the object is.
+func FuzzEachMember(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `{"a":1,"b":{"a":2}}`, `{"a":1,"a":2}`, `{"\u0061":1,"a":2}`, `{"a":1}x`, `{"a":1} `, `{"a":1`, `{"a"`, `{"a":}`, `[1]`, `[1`, `"x"`, ``, `{"":null}`, "{\"a\":\"\xff\"}",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		read := func(data []byte) (map[string]string, error) {
+			got := map[string]string{}
+			return got, web.EachMember(data, func(name string, value []byte) error {
+				if _, known := got[name]; known {
+					t.Errorf("%q: fn is called with %q twice", data, name)
+				}
+				got[name] = string(value)
+				return nil
+			})
+		}
+		got, err := read(data)
+		var want map[string]json.RawMessage
+		standard := json.Unmarshal(data, &want)
+		repeated, isRepeated := errors.AsType[*web.RepeatedError](err)
+		switch {
+		case isRepeated:
+			if _, known := got[repeated.Name]; !known {
+				t.Errorf("%q: %v, and it is given once", data, err)
+			}
+			return
+		case (err == nil) != (standard == nil && want != nil):
+			t.Fatalf("%q: %v, and the standard decoder reads %v, %v", data, err, want, standard)
+		case err == nil && len(got) != len(want):
+			t.Fatalf("%q: %v, want %v", data, got, want)
+		}
+		for name, value := range want {
+			if err == nil && got[name] != string(value) {
+				t.Errorf("%q: %s is %s, want %s", data, name, got[name], value)
+			}
+		}
+		if !json.Valid(data) {
+			return
+		}
+		long, errLong := read(append(data[:len(data):len(data)], strings.Repeat(" ", 1<<20)...))
+		if !cmp.Equal(got, long) || (err == nil) != (errLong == nil) {
+			t.Errorf("%q: %v, %v; with space after it %v, %v", data, got, err, long, errLong)
+		}
+	})
+}
+
+// A list of strings is read as by the standard decoder, or refused at the item at fault.
+func TestStrings(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string][]string{`[]`: {}, `["a","\ud83d\ude00",""]`: {"a", "\U0001f600", ""}} {
+		if got, err := web.Strings([]byte(raw)); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("%s: %q, %v", raw, got, err)
+		}
+	}
+	for raw, index := range map[string]int{`["a",1]`: 1, `[null]`: 0, `["a","b","\ud83d"]`: 2} {
+		_, err := web.Strings([]byte(raw))
+		item, ok := errors.AsType[*web.ItemError](err)
+		if _, half := errors.AsType[*web.SurrogateError](err); !ok || item.Index != index || half != strings.Contains(raw, "ud83d") {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+	if _, err := web.Strings([]byte(`{}`)); err == nil {
+		t.Error("an object is a list")
+	}
+}
+
+// A surrogate is alone exactly when decoding it yields a replacement character
+// that was not written.
+func FuzzLoneSurrogate(f *testing.F) {
+	for _, seed := range []string{`"\ud800"`, `"\ud83d\ude00"`, `"\\ud800"`, `"\ud83d\\ude00"`, `"\ud83d\n\ude00"`, `"\ud83d\ud83d\ude00"`, `"\ufffd"`, `"\udc00"`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var s string
+		if !utf8.Valid(raw) || json.Unmarshal(raw, &s) != nil {
+			return
+		}
+		lower := strings.ToLower(string(raw))
+		if strings.ContainsRune(lower, utf8.RuneError) || strings.Contains(lower, `\ufffd`) {
+			return // not to be told apart by the result
+		}
+		if got, want := web.LoneSurrogate(raw) != "", strings.ContainsRune(s, utf8.RuneError); got != want {
+			t.Errorf("%q: %v, want %v", raw, got, want)
+		}
+	})
+}
