@@ -3,9 +3,9 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -104,28 +104,15 @@ func decodeArguments(tool string, ps []property, raw json.RawMessage) (arguments
 // members reads an object. A name that is there twice is returned as such: one
 // reader takes the first, another the last.
 func members(raw json.RawMessage) (m map[string]json.RawMessage, twice string, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if _, err := d.Token(); err != nil {
-		return nil, "", err
-	}
 	m = map[string]json.RawMessage{}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return nil, "", err
-		}
-		name, _ := t.(string)
-		var v json.RawMessage
-		if err := d.Decode(&v); err != nil {
-			return nil, "", err
-		}
-		if _, ok := m[name]; ok && twice == "" {
-			twice = name
-		}
-		m[name] = v
+	err = web.EachMember(raw, func(name string, value []byte) error {
+		m[name] = value
+		return nil
+	})
+	if repeated, ok := errors.AsType[*web.RepeatedError](err); ok {
+		return m, repeated.Name, nil
 	}
-	_, err = d.Token()
-	return m, twice, err
+	return m, "", err
 }
 
 func refuseUnknown(tool string, ps []property, given map[string]json.RawMessage) error {
@@ -195,20 +182,15 @@ func (p property) decode(raw json.RawMessage) (any, error) {
 }
 
 func (p property) decodeList(raw json.RawMessage) ([]string, error) {
-	var given []json.RawMessage
-	if err := json.Unmarshal(raw, &given); err != nil {
+	list, err := web.Strings(raw)
+	item, ok := errors.AsType[*web.ItemError](err)
+	switch {
+	case ok && item.Value[0] != '"':
+		return nil, ledger.Invalid(p.name, "%s: item %d must be a string, not %s", p.name, item.Index+1, describe(item.Value))
+	case ok:
+		return nil, notText(p.name, item.Err)
+	case err != nil:
 		return nil, ledger.Invalid(p.name, "%s is not well-formed JSON", p.name)
-	}
-	list := make([]string, len(given))
-	for i, v := range given {
-		if v[0] != '"' {
-			return nil, ledger.Invalid(p.name, "%s: item %d must be a string, not %s", p.name, i+1, describe(v))
-		}
-		s, err := decodeString(p.name, v)
-		if err != nil {
-			return nil, err
-		}
-		list[i] = s
 	}
 	return list, nil
 }
@@ -216,7 +198,7 @@ func (p property) decodeList(raw json.RawMessage) ([]string, error) {
 // decodeAny reads an object of anything. What is in it is kept as it is, so it
 // must be what every reader takes for the same.
 func (p property) decodeAny(raw json.RawMessage) (map[string]json.RawMessage, error) {
-	if half := loneSurrogate(raw); half != "" {
+	if half := web.LoneSurrogate(raw); half != "" {
 		return nil, ledger.Invalid(p.name, "%s contains %s, half of a surrogate pair, which is not a character", p.name, half)
 	}
 	given, twice, err := members(raw)
@@ -255,47 +237,19 @@ func (p property) decodeMap(raw json.RawMessage) (map[string]string, error) {
 // decodeString refuses what the decoder would silently replace: half of a
 // surrogate pair. What is recorded must be what was sent.
 func decodeString(name string, raw json.RawMessage) (string, error) {
-	if half := loneSurrogate(raw); half != "" {
-		return "", ledger.Invalid(name, "%s contains %s, half of a surrogate pair, which is not a character; to have it in a script write it as a JavaScript escape", name, half)
-	}
-	var s string
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return "", ledger.Invalid(name, "%s is not a well-formed JSON string", name)
+	s, err := web.String(raw)
+	if err != nil {
+		return "", notText(name, err)
 	}
 	return s, nil
 }
 
-// loneSurrogate returns the first \uD800-\uDFFF escape of a JSON string that is
-// not part of a pair, or nothing.
-func loneSurrogate(raw []byte) string {
-	unit := func(i int) (uint64, bool) {
-		if i+6 > len(raw) || raw[i] != '\\' || raw[i+1] != 'u' {
-			return 0, false
-		}
-		u, err := strconv.ParseUint(string(raw[i+2:i+6]), 16, 16)
-		return u, err == nil
+// notText is the answer to a string that package web does not read.
+func notText(name string, err error) error {
+	if half, ok := errors.AsType[*web.SurrogateError](err); ok {
+		return ledger.Invalid(name, "%s contains %s, half of a surrogate pair, which is not a character; to have it in a script write it as a JavaScript escape", name, half.Escape)
 	}
-	for i := 0; i < len(raw); i++ {
-		if raw[i] != '\\' {
-			continue
-		}
-		u, ok := unit(i)
-		switch {
-		case !ok:
-			i++ // another escape: skip what it escapes
-		case u >= 0xd800 && u < 0xdc00:
-			if low, ok := unit(i + 6); ok && low >= 0xdc00 && low < 0xe000 {
-				i += 11
-				continue
-			}
-			return string(raw[i : i+6])
-		case u >= 0xdc00 && u < 0xe000:
-			return string(raw[i : i+6])
-		default:
-			i += 5
-		}
-	}
-	return ""
+	return ledger.Invalid(name, "%s is not a well-formed JSON string", name)
 }
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
