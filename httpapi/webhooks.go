@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
+	"daybook/internal/web"
 	"daybook/internal/web/access"
 	"daybook/internal/webhook"
 	"daybook/ledger"
@@ -248,6 +249,9 @@ func position(to **uint64) member {
 			text = unquoted
 		}
 		n, err := strconv.ParseUint(text, 10, 64)
+		if whole, ok := web.WholeNumber(string(raw)); ok && whole >= 0 { // 5.0 is 5
+			n, err = uint64(whole), nil
+		}
 		switch {
 		case strings.HasPrefix(text, "-"):
 			return invalid(where, "%s must not be negative", where)
@@ -270,6 +274,9 @@ func positions(list *[]uint64) member {
 		}
 		for _, g := range given {
 			n, err := strconv.ParseUint(strings.Trim(string(g), `"`), 10, 64)
+			if whole, ok := web.WholeNumber(string(g)); ok && whole >= 0 { // 5.0 is 5
+				n, err = uint64(whole), nil
+			}
 			if err != nil || n == 0 {
 				return mistyped(where, "%s: %s is no position in the ledger", where, ledger.Excerpt(string(g)))
 			}

@@ -2,9 +2,11 @@ package httpapi_test
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -136,6 +138,25 @@ func TestWebhookMistakes(t *testing.T) {
 	without := start(t)
 	if a := without.do("GET", "/api/webhooks", ""); a.StatusCode != 503 {
 		t.Errorf("without webhooks: %d %s", a.StatusCode, a.body)
+	}
+}
+
+// Positions are whole numbers, as text or not: 5.0 is 5. Those above 2^53 are exact.
+func TestPositionsAreWholeNumbers(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]uint64{`5`: 5, `5.0`: 5, `50e-1`: 5, `"5"`: 5, `9223372036854775807`: math.MaxInt64} {
+		reg, _, _ := httpapi.DecodeWebhook([]byte(`{"url":"https://example.com","after":` + raw + `}`))
+		_, seqs, _ := httpapi.DecodeWebhook([]byte(`{"sequences":[` + raw + `]}`))
+		if reg.After == nil || *reg.After != want || !slices.Equal(seqs, []uint64{want}) {
+			t.Errorf("%s is %v and %d", raw, reg.After, seqs)
+		}
+	}
+	for _, raw := range []string{`5.5`, `-1.0`, `"5.0"`, `1e300`, `true`} {
+		reg, _, _ := httpapi.DecodeWebhook([]byte(`{"url":"https://example.com","after":` + raw + `}`))
+		_, seqs, refusals := httpapi.DecodeWebhook([]byte(`{"sequences":[` + raw + `]}`))
+		if reg.After != nil || len(seqs) != 0 || len(refusals) != 2 {
+			t.Errorf("%s is %v and %d", raw, reg.After, seqs)
+		}
 	}
 }
 

@@ -224,6 +224,8 @@ func TestA09_Preferences(t *testing.T) {
 		{patch: `{"max_results":7}`, want: events.UserPreferences{OutputFormat: "markdown", MaxResults: 7, Language: "pt-BR"}},
 		{patch: `{"language":null}`, want: events.UserPreferences{OutputFormat: "markdown", MaxResults: 7}},
 		{patch: `{"output_format":"xml"}`, err: "must be one of json, markdown, plain"},
+		{patch: `{"max_results":80e-1}`, want: events.UserPreferences{OutputFormat: "markdown", MaxResults: 8}},
+		{patch: `{"max_results":7.5}`, err: "1 to 1000"},
 		{patch: `{"max_results":0}`, err: "1 to 1000"},
 		{patch: `{"max_results":1001}`, err: "1 to 1000"},
 		{patch: `{"max_results":"5"}`, err: "1 to 1000"},

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"daybook/events"
+	"daybook/internal/web"
 	"daybook/ledger"
 )
 
@@ -80,11 +81,11 @@ func prefer(p *events.UserPreferences, name string, raw json.RawMessage) error {
 		}
 		p.OutputFormat = v
 	case "max_results":
-		v := 0
-		if !null && (json.Unmarshal(raw, &v) != nil || v < 1 || v > MaxMaxResults) {
+		v, whole := web.WholeNumber(string(bytes.TrimSpace(raw)))
+		if !null && (!whole || v < 1 || v > MaxMaxResults) {
 			err = ledger.Invalid("user_preferences", "user_preferences.max_results must be an integer from 1 to %d", MaxMaxResults)
 		}
-		p.MaxResults = v
+		p.MaxResults = int(v)
 	case "language":
 		v := ""
 		if !null && (json.Unmarshal(raw, &v) != nil || !languageTag(v)) {

@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 	"internal/lifecycle/damage":              {"events"},
 	"runner":                                 {"events", "ledger", "internal/resources/fairness"},
 	"internal/webhook":                       {"events", "internal/durable"},
-	"internal/conversation":                  {"events", "ledger", "projections", "internal/redact"},
+	"internal/conversation":                  {"events", "ledger", "projections", "internal/redact", "internal/web"},
 	"internal/tools/toolserver":              {},
 	"internal/lifecycle/retention":           {"events"},
 	"internal/tools/catalog":                 {"events", "ledger"},
