@@ -14,12 +14,14 @@ import (
 	"strings"
 	"time"
 
+	"daybook/audit"
 	"daybook/httpapi"
 	"daybook/internal/exec/worker"
 	"daybook/internal/lifecycle/retention"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/tools/toolserver"
 	"daybook/internal/translog"
+	"daybook/internal/web"
 	"daybook/internal/web/access"
 	"daybook/ledger"
 	"daybook/mcp"
@@ -226,13 +228,13 @@ func (o Options) withDefaults() (Options, error) {
 		problems = append(problems, errors.New("CertFile and KeyFile belong together: give both or none"))
 	}
 	for _, host := range o.AllowedHosts {
-		if err := httpapi.CheckHost(host); err != nil {
+		if err := web.CheckHost(host); err != nil {
 			problems = append(problems, ofField("AllowedHosts", err))
 		}
 	}
 	if o.PublicURL != "" {
 		u, err := url.Parse(o.PublicURL)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || httpapi.CheckHost(u.Host) != nil || strings.Trim(u.Path, "/") != "" {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || web.CheckHost(u.Host) != nil || strings.Trim(u.Path, "/") != "" {
 			problems = append(problems, fieldIs("PublicURL", "%q: give a URL without a path, such as https://book.example.com", o.PublicURL))
 		} else {
 			o.PublicURL = u.Scheme + "://" + u.Host

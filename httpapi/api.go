@@ -16,6 +16,7 @@ import (
 	"daybook/internal/resources/budget"
 	"daybook/internal/resources/reads"
 	"daybook/internal/tools/catalog"
+	"daybook/internal/web"
 	"daybook/internal/web/access"
 )
 
@@ -33,7 +34,7 @@ type api struct {
 	lines   sharedPages[lineKey, []outputLine]
 	ready   func(ctx context.Context) error
 	log     *slog.Logger
-	guard   *guard
+	guard   *web.Guard
 	gate    *gatekeeper
 	// contexts is nil without
 	contexts Contexts
@@ -65,11 +66,12 @@ func New(o Options) (http.Handler, error) {
 	if o.Commands == nil || o.Queries == nil || o.Events == nil {
 		return nil, errors.New("httpapi: Commands, Queries and Events must all be set")
 	}
-	g, err := newGuard(o.Hosts)
-	if err != nil {
-		return nil, fmt.Errorf("httpapi: %w", err)
+	for _, host := range o.Hosts {
+		if err := web.CheckHost(host); err != nil {
+			return nil, fmt.Errorf("httpapi: %w", err)
+		}
 	}
-	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: g, info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
+	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: web.NewGuard(o.Hosts), info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
 	a.damage, a.scrub, a.blobs, a.budget, a.pace = o.Damage, o.Scrub, o.Blobs, o.Budget, o.Pace.withDefaults()
 	a.countLate, a.late.warned.Interval = o.CountLate, lateLogEvery
 	a.live, a.outputs = newLiveFeed(o.Events), newOutputFeed(o.Queries)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"daybook/internal/web"
 	"daybook/internal/web/access"
 )
 
@@ -17,10 +18,6 @@ const codeUnauthenticated = "unauthenticated"
 // recheckStreams is how often those who hold a stream open are asked again who
 // they are: a token that was revoked ends what it had begun.
 const recheckStreams = 2 * time.Second
-
-// metadataPath is where clients learn how to get a token (RFC 9728). What
-// follows it is the path of the resource they ask about.
-const metadataPath = "/.well-known/oauth-protected-resource"
 
 // gatekeeper knows who requests are from and what they may do.
 type gatekeeper struct {
@@ -40,7 +37,7 @@ func open(path string) bool {
 	case "/", "/healthz", "/readyz":
 		return true
 	}
-	return path == metadataPath || strings.HasPrefix(path, metadataPath+"/")
+	return path == web.MetadataPath || strings.HasPrefix(path, web.MetadataPath+"/")
 }
 
 // admit puts the identity behind a request into its context, or refuses it. On
@@ -84,11 +81,11 @@ func (g *gatekeeper) identify(r *http.Request) (access.Identity, *failure) {
 // how to do better.
 func (g *gatekeeper) challenge(r *http.Request, err error) *failure {
 	f := refusal(err)
-	about := metadataPath
+	about := web.MetadataPath
 	if r.URL.Path == "/mcp" || r.URL.Path == "/sse" {
 		about += r.URL.Path
 	}
-	params := []string{fmt.Sprintf("resource_metadata=%q", g.base(r)+about)}
+	params := []string{fmt.Sprintf("resource_metadata=%q", web.BaseURL(r, g.public)+about)}
 	var bad *access.TokenError
 	var scope *access.ScopeError
 	switch {
@@ -202,18 +199,6 @@ func (g *gatekeeper) hold(r *http.Request) (_ *http.Request, release func(), _ *
 	return r.WithContext(ctx), func() { cancel(); <-gone; done() }, nil
 }
 
-// base is the address of the service as clients see it.
-func (g *gatekeeper) base(r *http.Request) string {
-	switch {
-	case g.public != "":
-		return strings.TrimSuffix(g.public, "/")
-	case r.TLS != nil:
-		return "https://" + r.Host
-	default:
-		return "http://" + r.Host
-	}
-}
-
 // resourceMetadata is a protected resource's description of itself (RFC 9728).
 type resourceMetadata struct {
 	Resource             string         `json:"resource"`
@@ -233,7 +218,7 @@ func (g *gatekeeper) metadata(issuers []string) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, resourceMetadata{
-			Resource:             g.base(r) + strings.TrimPrefix(r.URL.Path, metadataPath),
+			Resource:             web.BaseURL(r, g.public) + strings.TrimPrefix(r.URL.Path, web.MetadataPath),
 			Name:                 "Daybook",
 			AuthorizationServers: issuers,
 			ScopesSupported:      scopes,

@@ -1,102 +1,31 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"strings"
 
+	"daybook/internal/web"
 	"daybook/ledger"
 )
 
 // maxBody bounds every request body, in bytes.
 const maxBody = ledger.MaxRequestBytes
 
-// guard refuses requests that a browser may have been tricked into sending: a
-// foreign Host (DNS rebinding) and a foreign origin (cross-site requests).
-type guard struct {
-	hosts map[string]bool
-	cross *http.CrossOriginProtection
-}
-
-func newGuard(hosts []string) (*guard, error) {
-	g := &guard{hosts: map[string]bool{}, cross: http.NewCrossOriginProtection()}
-	for _, h := range hosts {
-		if err := CheckHost(h); err != nil {
-			return nil, err
-		}
-		g.hosts[strings.ToLower(h)] = true
-	}
-	return g, nil
-}
-
-// CheckHost returns an error for a text that is no value of a Host header.
-func CheckHost(host string) error {
-	if host == "" || strings.ContainsAny(host, "/*@ ") {
-		return fmt.Errorf("host %q: give a name or address with an optional port, without scheme or path", host)
-	}
-	return nil
-}
-
-// check returns the refusal, or nil.
-func (g *guard) check(r *http.Request) *failure {
-	if !g.allowedHost(r.Host) {
+// foreign is the answer to a request that the guard refuses.
+func foreign(r *http.Request, err error) *failure {
+	field, text := "Origin", "requests from another site are not allowed"
+	switch {
+	case errors.Is(err, web.ErrForeignHost):
 		return fail(http.StatusForbidden, codeForbidden, "Host",
 			"the Host header %q is not one this server answers to; use a loopback address, or start it with that host allowed", r.Host)
+	case errors.Is(err, web.ErrForeignOrigin):
+		return fail(http.StatusForbidden, codeForbidden, field, "requests from the origin %q are not allowed", r.Header.Get("Origin"))
+	case errors.Is(err, web.ErrEmbedded):
+		field = "Sec-Fetch-Site"
 	}
-	if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) {
-		return fail(http.StatusForbidden, codeForbidden, "Origin", "requests from the origin %q are not allowed", origin)
-	}
-	if err := g.cross.Check(r); err != nil {
-		return fail(http.StatusForbidden, codeForbidden, "Origin", "requests from another site are not allowed")
-	}
-	// The above lets reads pass, because most sites must answer them. Nothing
-	// here is meant to be embedded elsewhere; only following a link is fine.
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "", "same-origin", "none":
-		return nil
-	}
-	if r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
-		return nil
-	}
-	return fail(http.StatusForbidden, codeForbidden, "Sec-Fetch-Site", "requests from another site are not allowed")
-}
-
-func (g *guard) allowedHost(host string) bool {
-	host = strings.ToLower(host)
-	if g.hosts[host] {
-		return true
-	}
-	name := hostName(host)
-	return g.hosts[name] || loopbackName(name)
-}
-
-// hostName is a Host header without its port.
-func hostName(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
-	}
-	return host
-}
-
-func loopbackName(name string) bool {
-	if name == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(strings.Trim(name, "[]"))
-	return err == nil && ip.Unmap().IsLoopback()
-}
-
-// sameOrigin compares host and port only: a proxy in front may speak TLS.
-func sameOrigin(origin, host string) bool {
-	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" {
-		return false
-	}
-	port, ok := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
-	return ok && strings.EqualFold(strings.TrimSuffix(u.Host, port), strings.TrimSuffix(host, port))
+	return fail(http.StatusForbidden, codeForbidden, field, "%s", text)
 }
 
 // APIHeader is the header of every answer of the interface, errors included. Its
@@ -128,7 +57,7 @@ func CheckBind(addr string, authConfigured bool) error {
 	if err != nil {
 		return fmt.Errorf("HTTP address %q: want HOST:PORT: %w", addr, err)
 	}
-	if authConfigured || loopbackName(strings.ToLower(host)) {
+	if authConfigured || web.IsLoopback(host) {
 		return nil
 	}
 	if host == "" {

@@ -14,6 +14,7 @@ import (
 
 	"daybook/internal/resources/budget"
 	"daybook/internal/resources/reads"
+	"daybook/internal/web"
 	"daybook/internal/web/access"
 )
 
@@ -29,11 +30,11 @@ func (a *api) outer(next http.Handler) http.Handler {
 		// A kept-alive connection still has the previous request's deadline.
 		_ = w.rc.SetWriteDeadline(time.Time{})
 		secure(w.Header())
-		if r.TLS != nil && !loopbackName(hostName(r.Host)) {
+		if r.TLS != nil && !web.IsLoopback(r.Host) {
 			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
 		}
-		if f := a.guard.check(r); f != nil {
-			writeFailure(w, f)
+		if err := a.guard.Check(r); err != nil {
+			writeFailure(w, foreign(r, err))
 			return
 		}
 		r, f := a.gate.admit(r)

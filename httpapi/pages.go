@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
+	"daybook/internal/web"
 	"daybook/internal/web/access"
 	"daybook/projections"
 )
@@ -65,7 +66,7 @@ func (a *api) landing(w http.ResponseWriter, r *http.Request) {
 	id, known := access.From(r.Context())
 	ctx, stop := context.WithTimeout(r.Context(), 2*time.Second)
 	defer stop()
-	data := landingData{Base: a.gate.base(r), Auth: a.gate.auth != nil, Closed: !known || !id.Scopes.Has(access.Read)}
+	data := landingData{Base: web.BaseURL(r, a.gate.public), Auth: a.gate.auth != nil, Closed: !known || !id.Scopes.Has(access.Read)}
 	if known && id.Scopes.Has(access.Read) {
 		data.Version, data.Position = a.info.Version, a.q.Applied()
 		if takePermit(ctx) == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"daybook/internal/web"
 	"daybook/internal/web/access"
 )
 
@@ -53,8 +54,8 @@ func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) {
 		_, _ = w.Write(raw)
 	}))
 	if o.Auth != nil {
-		mux.Handle("GET "+metadataPath, a.gate.metadata(o.Issuers))
-		mux.Handle("GET "+metadataPath+"/", a.gate.metadata(o.Issuers))
+		mux.Handle("GET "+web.MetadataPath, a.gate.metadata(o.Issuers))
+		mux.Handle("GET "+web.MetadataPath+"/", a.gate.metadata(o.Issuers))
 	}
 	if o.Metrics != nil {
 		mux.Handle("GET /metrics", o.Metrics)

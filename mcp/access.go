@@ -13,12 +13,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/internal/conversation"
+	"daybook/internal/web"
 	"daybook/internal/web/access"
 	"daybook/ledger"
 )
-
-// metadataPath is where clients learn how to get a token (RFC 9728).
-const metadataPath = "/.well-known/oauth-protected-resource"
 
 // identityKey is where a token's identity travels within the SDK's own
 // description of the token.
@@ -34,15 +32,8 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		base := "http://" + r.Host
-		if r.TLS != nil {
-			base = "https://" + r.Host
-		}
-		if s.opts.PublicURL != "" {
-			base = s.opts.PublicURL
-		}
 		auth.RequireBearerToken(s.verify, &auth.RequireBearerTokenOptions{
-			ResourceMetadataURL:    base + metadataPath + r.URL.Path,
+			ResourceMetadataURL:    web.BaseURL(r, s.opts.PublicURL) + web.MetadataPath + r.URL.Path,
 			AllowMissingExpiration: true, // the authenticator knows when a token ends
 		})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			id, _ := auth.TokenInfoFromContext(r.Context()).Extra[identityKey].(access.Identity)

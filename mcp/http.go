@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/events"
+	"daybook/internal/web"
 	"daybook/internal/web/access"
 	"daybook/ledger"
 )
@@ -221,38 +220,19 @@ func sessionName(h http.Header) (string, error) {
 // guard refuses what a web page in somebody's browser could send: requests to
 // a host name that is not ours, and those from another origin.
 func (s *Server) guard(next http.Handler) http.Handler {
-	origins := http.NewCrossOriginProtection()
+	hosts := web.NewGuard(s.opts.Hosts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w = &problemWriter{ResponseWriter: w}
-		if !s.hostAllowed(r.Host) {
+		switch err := hosts.CheckAsWrite(r); { // a GET opens a stream
+		case errors.Is(err, web.ErrForeignHost):
 			http.Error(w, fmt.Sprintf("host %s is not served here; start the server with that host allowed", quote(r.Host)), http.StatusForbidden)
 			return
-		}
-		// Reads are checked like writes: a GET opens a stream.
-		probe := *r
-		probe.Method = http.MethodPost
-		if err := origins.Check(&probe); err != nil {
+		case err != nil:
 			http.Error(w, "requests from web pages of another origin are refused", http.StatusForbidden)
 			return
 		}
 		r.Header.Set(addressHeader, address(r))
 		next.ServeHTTP(w, r)
-	})
-}
-
-// hostAllowed checks the Host header: a page that made its own name point to
-// this machine sends that name.
-func (s *Server) hostAllowed(hostport string) bool {
-	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		host = h
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	if ip != nil && ip.IsLoopback() || strings.EqualFold(host, "localhost") {
-		return true
-	}
-	return slices.ContainsFunc(s.opts.Hosts, func(h string) bool {
-		return strings.EqualFold(h, host) || strings.EqualFold(h, hostport)
 	})
 }
 
