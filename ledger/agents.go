@@ -181,8 +181,8 @@ type Prompted struct {
 }
 
 // Prompt records a prompt, and that its run is to be done. When only the latter
-// fails the prompt stays on record, Prompted is set, and the error is Submit's. A run
-// that is invalid or not admitted leaves no prompt on record.
+// fails the prompt stays on record, Prompted is set, and the error is Submit's. If the
+// run is invalid or not admitted, the prompt is not recorded.
 func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ Prompted, err error) {
 	ctx, answered := l.answering(ctx)
 	defer answered(&err)
@@ -193,7 +193,7 @@ func (l *Ledger) Prompt(ctx context.Context, p AgentPrompt) (_ Prompted, err err
 	s := *p.Run
 	s.Tenant, s.LogicalSession, s.Actor, s.Traceparent = p.Tenant, p.Session, p.Actor, p.Traceparent
 	s.Interactive, s.IdempotencyKey = true, "acp-prompt-"+d.PromptID
-	// What is wrong with it is said before anything is on record.
+	// What is wrong with it is said before anything is recorded.
 	run, err := l.validate(s)
 	if err != nil {
 		return Prompted{}, err
