@@ -231,6 +231,9 @@ func (p property) decodeMap(raw json.RawMessage) (map[string]string, error) {
 		}
 		m[k] = s
 	}
+	if half := web.LoneSurrogate(raw); half != "" { // in a key
+		return nil, notText(p.name, &web.SurrogateError{Escape: half})
+	}
 	return m, nil
 }
 

@@ -92,7 +92,7 @@ func TestBadArguments(t *testing.T) {
 		"string":     {`5`, `true`, `{}`, `["a"]`, huge, `"\ud800"`, `"a\udfffb"`},
 		"integer":    {`"5"`, `1.5`, `true`, `{}`, `[1]`, `""`, huge, `-` + huge, `1e400`, `9007199254740993`},
 		"array":      {`"a"`, `5`, `{}`, `true`, `[5]`, `[null]`, `[["a"]]`, `["\ud800"]`, `[]`, `[""]`, `["no such thing"]`},
-		"object":     {`"a=b"`, `5`, `["a"]`, `{"k":1}`, `{"k":null}`, `{"k":{"a":"b"}}`, `{"k":"\udc00"}`, `false`},
+		"object":     {`"a=b"`, `5`, `["a"]`, `{"k":1}`, `{"k":null}`, `{"k":{"a":"b"}}`, `{"k":"\udc00"}`, `{"\ud800":"v"}`, `false`},
 		"boolean":    {`"true"`, `1`, `[]`, `{}`},
 		"any object": {`"a=b"`, `5`, `["a"]`, `false`, `{"k":"\udc00"}`, `{"k":{"\ud800":1}}`, `{"k":1,"k":2}`},
 	}
