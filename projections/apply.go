@@ -223,7 +223,7 @@ func (a *applier) checkTotals(e *events.Event, st *state, o *events.OutputTotals
 		lines++
 	}
 	if o.Lines != lines || o.Bytes != st.extent.Byte {
-		return a.anomaly(e, "output on record is %d lines and %d bytes, the runner counted %d and %d", lines, st.extent.Byte, o.Lines, o.Bytes)
+		return a.anomaly(e, "%d lines and %d bytes of output are recorded, the runner counted %d and %d", lines, st.extent.Byte, o.Lines, o.Bytes)
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func (a *applier) tagged(e *events.Event, d *events.HeapTagged) error {
 	effective := e.Seq
 	switch {
 	case d.AppliesAt > e.Seq: // would shut out every edit up to there
-		if err := a.anomaly(e, "tags of heap %s are to hold from event %d on, which is yet to come", d.Heap, d.AppliesAt); err != nil {
+		if err := a.anomaly(e, "tags of heap %s apply from position %d on, which is after the event", d.Heap, d.AppliesAt); err != nil {
 			return err
 		}
 	case d.AppliesAt != 0:

@@ -43,7 +43,7 @@ func (a *applier) leftOut(e *events.Event, d *events.ExecutionOutput, x events.E
 	case d.Attempt < x.Attempt || d.FirstByte < x.Byte:
 		return nil
 	default:
-		return a.anomaly(e, "output of execution %s goes on at line %d, byte %d; on record it goes on at line %d, byte %d",
+		return a.anomaly(e, "output of execution %s continues at line %d, byte %d; the recorded output continues at line %d, byte %d",
 			d.ExecutionID, d.FirstLine, d.FirstByte, x.Line, x.Byte)
 	}
 }
@@ -88,7 +88,7 @@ func (a *applier) beginAttempt(e *events.Event, st *state, d *events.ExecutionSt
 		return events.ExtentFrom(d), nil
 	}
 	if next != events.ExtentFrom(d) {
-		err = a.anomaly(e, "attempt %d of execution %s begins at line %d, byte %d; the output on record ends before line %d, byte %d",
+		err = a.anomaly(e, "attempt %d of execution %s begins at line %d, byte %d; the recorded output ends before line %d, byte %d",
 			d.Attempt, d.ExecutionID, d.FirstLine, d.FirstByte, next.Line, next.Byte)
 	}
 	return next, err

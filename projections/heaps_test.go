@@ -418,7 +418,7 @@ func TestTagsFromAPositionToCome(t *testing.T) {
 	apply(t, s, b)
 	wantTags(t, s, heap(1), tags{"a": "2"})
 	anomalies, err := s.Anomalies(t.Context())
-	if want := []projections.Anomaly{{Seq: 1, What: "tags of heap " + heap(1) + " are to hold from event 1000 on, which is yet to come"}}; !slices.Equal(anomalies, want) || err != nil {
+	if want := []projections.Anomaly{{Seq: 1, What: "tags of heap " + heap(1) + " apply from position 1000 on, which is after the event"}}; !slices.Equal(anomalies, want) || err != nil {
 		t.Errorf("anomalies %v, error %v", anomalies, err)
 	}
 }

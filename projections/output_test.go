@@ -236,8 +236,8 @@ func TestOutputThatDoesNotCount(t *testing.T) {
 		anomaly string
 	}{
 		{"a repetition", []events.Data{output(1, 1, fresh, pieces("one\n")...)}, "one\n", ""},
-		{"a chunk behind a hole", []events.Data{output(1, 1, events.Extent{Line: 2, Byte: 9}, pieces("x\n")...)}, "one\n", "goes on at line 2, byte 9"},
-		{"a wrong line number", []events.Data{output(1, 1, events.Extent{Line: 7, Byte: 4}, pieces("x\n")...)}, "one\n", "goes on at line 7"},
+		{"a chunk behind a hole", []events.Data{output(1, 1, events.Extent{Line: 2, Byte: 9}, pieces("x\n")...)}, "one\n", "continues at line 2, byte 9"},
+		{"a wrong line number", []events.Data{output(1, 1, events.Extent{Line: 7, Byte: 4}, pieces("x\n")...)}, "one\n", "continues at line 7"},
 		{"an attempt that never began", []events.Data{output(1, 2, end, pieces("x\n")...)}, "one\n", "attempt 2"},
 		{"an execution that was never requested", []events.Data{output(9, 1, fresh, pieces("x\n")...)}, "one\n", "never requested"},
 		{"after the end", []events.Data{ended(1, events.StatusCancelled), output(1, 1, end, pieces("x\n")...)}, "one\n", ""},
