@@ -11,6 +11,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/lifecycle/damage"
+	"daybook/projections"
 	"daybook/runner"
 )
 
@@ -83,6 +84,7 @@ func (c *collector) limitMetrics(out chan<- prometheus.Metric) {
 	// Other queries may be in the way, and the other metrics do not wait for them.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
+	c.anomalyMetrics(ctx, out)
 	most, err := c.d.projections.LargestUsage(ctx)
 	if err != nil {
 		c.d.opts.Logger.Warn("read the largest usage of a tenant", "err", err)
@@ -93,6 +95,22 @@ func (c *collector) limitMetrics(out chan<- prometheus.Metric) {
 		"sessions": most.Sessions, "contexts": most.Contexts, "tagged_heaps": most.TaggedHeaps, "short_names": most.ShortNames,
 	} {
 		out <- prometheus.MustNewConstMetric(desc("largest_tenant", "What the tenant with the most of it has, of what is limited for each tenant.", "of"), prometheus.GaugeValue, float64(n), what)
+	}
+}
+
+// anomalyMetrics serves the number of anomalies and where the newest is.
+func (c *collector) anomalyMetrics(ctx context.Context, out chan<- prometheus.Metric) {
+	found, err := c.d.projections.Anomalies(ctx, "", 1)
+	if err != nil {
+		c.d.opts.Logger.Warn("read the anomalies", "err", err)
+		return
+	}
+	for kind, n := range map[projections.AnomalyKind]int64{projections.AnomalyRuleBroken: found.RuleBroken, projections.AnomalyUnknownType: found.UnknownType} {
+		out <- prometheus.MustNewConstMetric(desc("anomalies", "Events whose effect the projections leave out, because they break a rule or their type is unknown.", "kind"), prometheus.GaugeValue, float64(n), string(kind))
+	}
+	for _, newest := range found.Newest {
+		out <- prometheus.MustNewConstMetric(desc("anomaly_newest_position", "Position of the newest anomaly; absent without any."), prometheus.GaugeValue, float64(newest.Seq))
+		out <- prometheus.MustNewConstMetric(desc("anomaly_newest_timestamp_seconds", "Unix time of the newest anomaly; absent without any."), prometheus.GaugeValue, float64(newest.Time.UnixMilli())/1000)
 	}
 }
 

@@ -163,6 +163,7 @@ func (a *api) routes(mux *http.ServeMux) *document {
 	a.executionTextRoutes(r)
 	a.outputRoutes(r)
 	a.damageRoutes(r)
+	a.anomalyRoutes(r)
 	a.heapRoutes(r)
 	a.resolveRoutes(r)
 	a.collectRoutes(r)

@@ -81,6 +81,13 @@ type Progress interface {
 	Damage() error
 }
 
+// Anomalies lists events whose effect the read side left out.
+type Anomalies interface {
+	// Anomalies counts those of a tenant, or of all tenants if tenant is empty, and
+	// returns up to limit of the newest.
+	Anomalies(ctx context.Context, tenant string, limit int) (projections.Anomalies, error)
+}
+
 // Queries is the read side, as *projections.Store offers it.
 type Queries interface {
 	Executions
@@ -88,6 +95,7 @@ type Queries interface {
 	Sessions
 	LogicalSessions
 	Resolver
+	Anomalies
 	Progress
 }
 

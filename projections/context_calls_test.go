@@ -92,9 +92,7 @@ func TestHostCallsInContext(t *testing.T) {
 	if c.Tried[0].Reusable || c.Tried[0].Status != events.StatusCompleted {
 		t.Errorf("ended: %+v", c.Tried)
 	}
-	if anomalies, err := s.Anomalies(t.Context()); err != nil || len(anomalies) != 0 {
-		t.Errorf("anomalies: %v, %v", anomalies, err)
-	}
+	noAnomalies(t, s)
 }
 
 // A loop of calls does not drive out what the client did.

@@ -146,9 +146,8 @@ func TestNothingFollowsAnEnd(t *testing.T) {
 		if diff := cmp.Diff(before, after); diff != "" || err != nil {
 			t.Errorf("%s changed %s, error %v", events.TypeOf(d), diff, err)
 		}
-		anomalies, err := s.Anomalies(t.Context())
-		if err != nil || len(anomalies) == 0 || anomalies[len(anomalies)-1].Seq != seq {
-			t.Errorf("%s is not noted at %d: %v, error %v", events.TypeOf(d), seq, anomalies, err)
+		if list := broken(t, s); len(list) == 0 || list[len(list)-1].Seq != seq {
+			t.Errorf("%s is not noted at %d: %v", events.TypeOf(d), seq, list)
 		}
 	}
 	if _, err := s.Heap(t.Context(), tenant, heap(1)); !errors.Is(err, events.ErrNotFound) {
@@ -168,11 +167,11 @@ func TestEventsOfNoExecution(t *testing.T) {
 	b.addFor("another", requested(1))
 	b.add(ended(1, events.StatusFailed))
 	apply(t, s, b)
-	anomalies, err := s.Anomalies(t.Context())
-	if err != nil || len(anomalies) != 8 {
-		t.Errorf("%d anomalies, error %v", len(anomalies), err)
+	list := broken(t, s)
+	if len(list) != 8 {
+		t.Errorf("%d anomalies, want 8", len(list))
 	}
-	for _, a := range anomalies {
+	for _, a := range list {
 		if !strings.Contains(a.What, "never requested") || !strings.Contains(a.What, id(1)) {
 			t.Errorf("anomaly %+v", a)
 		}

@@ -58,8 +58,8 @@ func TestOpenWithoutSpace(t *testing.T) {
 			if s, err = Open(t.Context(), opts); err != nil {
 				t.Fatalf("closed %v, full %v: %v", closed, full, err)
 			}
-			if n, err := s.Unknown(t.Context()); n != 1 || err != nil || s.Applied() != 1 {
-				t.Errorf("closed %v, full %v: %d events are read, %v; applied up to %d", closed, full, n, err, s.Applied())
+			if a, err := s.Anomalies(t.Context(), "", 0); a.UnknownType != 1 || err != nil || s.Applied() != 1 {
+				t.Errorf("closed %v, full %v: %d events are read, %v; applied up to %d", closed, full, a.UnknownType, err, s.Applied())
 			}
 			if closed { // what a kill would leave now is relied upon, because it did not change
 				if why, err := checkSum(path); why != "" || err != nil {
@@ -167,8 +167,8 @@ func TestOpenBesideAnotherProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.Unknown(t.Context()); n != 0 || err != nil || s.private {
-		t.Errorf("beside another process %d events are read, %v; the index is in memory: %v", n, err, s.private)
+	if a, err := s.Anomalies(t.Context(), "", 0); a.UnknownType != 0 || err != nil || s.private {
+		t.Errorf("beside another process %d events are read, %v; the index is in memory: %v", a.UnknownType, err, s.private)
 	}
 	if err := errors.Join(s.Close(), in.Close(), other.Wait()); err != nil {
 		t.Error(err)

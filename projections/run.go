@@ -150,11 +150,6 @@ func (a *applier) row(stmt *sql.Stmt, args ...any) *sql.Row {
 	return a.bind(stmt).QueryRowContext(a.ctx, args...)
 }
 
-// anomaly notes an event that broke a rule.
-func (a *applier) anomaly(e *events.Event, format string, args ...any) error {
-	return a.exec(a.s.anomaly, e.Seq, fmt.Sprintf(format, args...))
-}
-
 func (a *applier) apply(e *events.Event) error {
 	if e.Removed > 0 {
 		if err := a.exec(a.s.skip, e.Removed); err != nil {
@@ -209,7 +204,7 @@ func (a *applier) apply(e *events.Event) error {
 	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed:
 		return nil // what they prove is read by package audit
 	case *events.Unknown:
-		return a.exec(a.s.unknown, e.Seq, e.Tenant, string(d.Type), d.StoredSubject, append([]byte{}, d.Body...))
+		return a.unknownType(e, d)
 	default:
 		return fmt.Errorf("no rule for %T", d)
 	}

@@ -1,8 +1,8 @@
 package projections
 
 // SchemaVersion names the layout of the file. A file of another version is
-// begun anew from the ledger.
-const SchemaVersion = 25
+// built again from the ledger.
+const SchemaVersion = 26
 
 // Times are milliseconds since 1970. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -128,6 +128,8 @@ CREATE TABLE IF NOT EXISTS shreds (
 	tenant TEXT NOT NULL, key_id TEXT NOT NULL, session TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (tenant, key_id)
 ) WITHOUT ROWID;
 
-CREATE TABLE IF NOT EXISTS unknown_events (seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, type TEXT NOT NULL, subject TEXT NOT NULL, body BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS anomalies (seq INTEGER PRIMARY KEY, what TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS unknown_events (seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, type TEXT NOT NULL, at INTEGER NOT NULL, subject TEXT NOT NULL, body BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS unknown_events_by_tenant ON unknown_events (tenant);
+CREATE TABLE IF NOT EXISTS anomalies (seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, type TEXT NOT NULL, at INTEGER NOT NULL, what TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS anomalies_by_tenant ON anomalies (tenant);
 `

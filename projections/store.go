@@ -397,35 +397,4 @@ func (s *Store) wake() {
 	s.changed = make(chan struct{})
 }
 
-// Unknown counts the events of types this version does not know. They are kept.
-func (s *Store) Unknown(ctx context.Context) (n int64, err error) {
-	err = s.reader.QueryRowContext(ctx, "SELECT count(*) FROM unknown_events").Scan(&n)
-	return n, err
-}
-
-// Anomaly is an event that broke a rule the write side keeps. Its effect, if
-// any, was left out.
-type Anomaly struct {
-	Seq  uint64 `json:"seq"`
-	What string `json:"what"`
-}
-
-// Anomalies lists the events that broke a rule, oldest first, at most 1,000.
-func (s *Store) Anomalies(ctx context.Context) ([]Anomaly, error) {
-	rows, err := s.reader.QueryContext(ctx, "SELECT seq, what FROM anomalies ORDER BY seq LIMIT 1000")
-	if err != nil {
-		return nil, fmt.Errorf("read anomalies: %w", err)
-	}
-	defer rows.Close()
-	var list []Anomaly
-	for rows.Next() {
-		var a Anomaly
-		if err := rows.Scan(&a.Seq, &a.What); err != nil {
-			return nil, fmt.Errorf("read anomalies: %w", err)
-		}
-		list = append(list, a)
-	}
-	return list, rows.Err()
-}
-
 func notFound(what, id string) error { return fmt.Errorf("%s %q: %w", what, id, events.ErrNotFound) }

@@ -6,9 +6,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
 	"daybook/projections"
@@ -223,8 +227,11 @@ func TestUnknownEventsAreKept(t *testing.T) {
 		&events.Unknown{Type: "daybook.execution.completed.v2", StoredSubject: "s", Concerns: id(1)},
 	)
 	apply(t, s, b)
-	if n, err := s.Unknown(t.Context()); n != 2 || err != nil {
-		t.Errorf("%d unknown events, error %v", n, err)
+	unknown := projections.Anomaly{Seq: 2, Kind: projections.AnomalyUnknownType, Tenant: tenant, Type: "daybook.execution.paused.v1", Time: began.Add(time.Second)}
+	newer := projections.Anomaly{Seq: 3, Kind: projections.AnomalyUnknownType, Tenant: tenant, Type: "daybook.execution.completed.v2", Time: began.Add(2 * time.Second)}
+	a, err := s.Anomalies(t.Context(), tenant, 10)
+	if diff := cmp.Diff(projections.Anomalies{UnknownType: 2, Newest: []projections.Anomaly{newer, unknown}}, a); diff != "" || err != nil {
+		t.Errorf("%s, error %v", diff, err)
 	}
 	db := raw(t, path)
 	var body []byte
@@ -235,6 +242,44 @@ func TestUnknownEventsAreKept(t *testing.T) {
 		t.Errorf("%v, error %v", d.Status, err)
 	}
 	noAnomalies(t, s)
+}
+
+// Anomalies of both kinds are counted for a tenant and for all, and the newest are listed
+// with bounded texts.
+func TestAnomalies(t *testing.T) {
+	t.Parallel()
+	b, s := newBook(), open(t, projections.Options{})
+	b.add(&events.Unknown{Type: "daybook.execution.paused.v1", StoredSubject: "s"}, ended(1, events.StatusFailed))
+	b.addFor("acme", ended(2, events.StatusFailed), &events.Unknown{Type: events.Type("daybook." + strings.Repeat("ä", 200)), StoredSubject: "s"},
+		&events.SessionEntryRecorded{SessionID: "x", Session: "s", ExecutionID: strings.Repeat("ä", 300)})
+	apply(t, s, b)
+	for _, tc := range []struct {
+		tenant          string
+		limit           int
+		broken, unknown int64
+		positions       []uint64
+	}{
+		{"", 10, 3, 2, []uint64{5, 4, 3, 2, 1}}, {"", 2, 3, 2, []uint64{5, 4}}, {"", 0, 3, 2, nil},
+		{tenant, 10, 1, 1, []uint64{2, 1}}, {"acme", 10, 2, 1, []uint64{5, 4, 3}}, {"acme", 1, 2, 1, []uint64{5}}, {"other", 10, 0, 0, nil},
+	} {
+		a, err := s.Anomalies(t.Context(), tc.tenant, tc.limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var positions []uint64
+		for _, n := range a.Newest {
+			positions = append(positions, n.Seq)
+			if len(n.What) > 500 || len(n.Type) > 200 || !utf8.ValidString(n.What+string(n.Type)) {
+				t.Errorf("position %d: %q, %q", n.Seq, n.Type, n.What)
+			}
+			if isKnown := n.Kind == projections.AnomalyRuleBroken; isKnown != (n.What != "") || !n.Time.Equal(began.Add(time.Duration(n.Seq-1)*time.Second)) {
+				t.Errorf("%+v", n)
+			}
+		}
+		if a.RuleBroken != tc.broken || a.UnknownType != tc.unknown || !slices.Equal(positions, tc.positions) {
+			t.Errorf("tenant %q, limit %d: %d, %d and %v, want %d, %d and %v", tc.tenant, tc.limit, a.RuleBroken, a.UnknownType, positions, tc.broken, tc.unknown, tc.positions)
+		}
+	}
 }
 
 // raw opens the file as any SQLite tool would.

@@ -17,7 +17,7 @@ type statusCmd struct{ clientFlags }
 
 // Help is shown by "daybook status --help".
 func (c *statusCmd) Help() string {
-	return "Shows whether the server is ready (/readyz), the findings of damage and the progress of the scrub. With --auth the token needs the scope read.\n\n" +
+	return "Shows whether the server is ready (/readyz), the findings of damage, the anomalies of the ledger and the progress of the scrub. Anomalies do not change the exit status. With --auth the token needs the scope read.\n\n" +
 		"Exit status:\n\n" +
 		"  0  The server is ready, and no damage is known.\n\n" +
 		"  1  The server is not ready, for example because its disk is full, or the ledger, a heap or a text is damaged.\n\n" +
@@ -37,6 +37,8 @@ type serverStatus struct {
 		More     int              `json:"more"`
 		Advice   string           `json:"advice,omitempty"`
 	} `json:"damage"`
+	// Anomalies is absent where the server does not report them.
+	Anomalies *anomalyReport `json:"anomalies,omitempty"`
 	// Scrub is absent where the server does not scrub.
 	Scrub *struct {
 		Position   uint64     `json:"position"`
@@ -44,6 +46,42 @@ type serverStatus struct {
 		Rounds     uint64     `json:"rounds"`
 		RoundEnded *time.Time `json:"round_ended"`
 	} `json:"scrub,omitempty"`
+}
+
+// anomalyReport is what GET /api/ledger/anomalies answers.
+type anomalyReport struct {
+	RuleBroken  int64 `json:"rule_broken"`
+	UnknownType int64 `json:"unknown_type"`
+	Newest      []struct {
+		Sequence uint64    `json:"sequence"`
+		Kind     string    `json:"kind"`
+		Type     string    `json:"type"`
+		Time     time.Time `json:"time"`
+		Tenant   string    `json:"tenant"`
+		Detail   string    `json:"detail,omitempty"`
+	} `json:"newest"`
+	Advice string `json:"advice,omitempty"`
+}
+
+// shownAnomalies bounds the anomalies that the command prints as text.
+const shownAnomalies = 5
+
+// print prints the counts and the newest anomalies, and nothing without any.
+func (r *anomalyReport) print(out *screen) {
+	if r.RuleBroken+r.UnknownType == 0 {
+		return
+	}
+	fmt.Fprintf(out, "Anomalies: %s with a broken rule, %s of an unknown type. Answers leave their effect out. The newest:\n", counted(r.RuleBroken, "event"), counted(r.UnknownType, "event"))
+	for _, n := range r.Newest[:min(len(r.Newest), shownAnomalies)] {
+		detail := n.Detail
+		if detail == "" {
+			detail = "unknown type"
+		}
+		out.printf("  position %d, tenant %s, %s, %s: %s\n", n.Sequence, n.Tenant, n.Time.Format(time.RFC3339), n.Type, detail)
+	}
+	if r.Advice != "" {
+		out.printf("What to do: %s.\n", r.Advice)
+	}
 }
 
 // Run prints whether the server is ready and what is wrong with its ledger, if anything.
@@ -54,6 +92,9 @@ func (c *statusCmd) Run(ctx context.Context, std *streams) error {
 	}
 	if err := c.readiness(ctx, &s); err != nil {
 		return err
+	}
+	if err := c.call(ctx, http.MethodGet, "/api/ledger/anomalies", nil, &s.Anomalies); err != nil {
+		s.Anomalies = nil // an older server, or one that cannot read its projections now
 	}
 	if err := c.call(ctx, "GET", "/api/ledger/scrub", nil, &s.Scrub); err != nil {
 		s.Scrub = nil // it does not, which is no news while it is damaged
@@ -87,6 +128,9 @@ func (s *serverStatus) print(out *screen, asJSON bool) error {
 		return out.writeJSON(string(raw))
 	}
 	s.printDamage(out)
+	if s.Anomalies != nil {
+		s.Anomalies.print(out)
+	}
 	switch {
 	case s.Scrub == nil:
 		fmt.Fprintln(out, "The scrub does not run.")

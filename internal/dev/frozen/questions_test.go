@@ -24,7 +24,7 @@ func (q *inquiry) allTenants(list []events.Event) {
 	q.Helper()
 	const all = tenant("")
 	last := list[len(list)-1].Seq
-	for _, path := range []string{"/api/events", "/api/ledger/export", "/api/ledger/damage", "/api/ledger/volumes", "/api/executions", "/api/sessions?kind=all"} {
+	for _, path := range []string{"/api/events", "/api/ledger/export", "/api/ledger/damage", "/api/ledger/anomalies", "/api/ledger/volumes", "/api/executions", "/api/sessions?kind=all"} {
 		q.ask("alltenants", all, "", path)
 	}
 	q.ask("alltenants", all, "", fmt.Sprintf("/api/ledger/export?from=%d&to=%d", last-20, last-10))
@@ -383,7 +383,7 @@ func (q *inquiry) integrity(list []events.Event) {
 	} {
 		q.ask("integrity", operator, export, export+query)
 	}
-	for _, path := range []string{"/api/ledger/volumes", "/api/ledger/damage", "/api/ledger/scrub"} {
+	for _, path := range []string{"/api/ledger/volumes", "/api/ledger/damage", "/api/ledger/scrub", "/api/ledger/anomalies"} {
 		for _, of := range tenants {
 			q.ask("integrity", of, path, path)
 		}
