@@ -2,7 +2,7 @@
 GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # The packages whose tests read the tier.
-NIGHTLY = go list -f '{{$$tier := printf "%s/internal/tier" .Module.Path}}{{range .TestImports}}{{if eq . $$tier}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}{{range .XTestImports}}{{if eq . $$tier}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}' ./... | sort -u
+NIGHTLY = go list -f '{{$$tier := printf "%s/internal/dev/tier" .Module.Path}}{{range .TestImports}}{{if eq . $$tier}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}{{range .XTestImports}}{{if eq . $$tier}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}' ./... | sort -u
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
