@@ -22,6 +22,12 @@ race: ## run the tests of the concurrent packages under the race detector
 lint: ## format, vet and lint
 	test -z "$$(gofmt -l .)" && go vet ./... && $(GOLANGCI) run
 
+check: ## vet, and test the import rules, the documents and the phrases; seconds, for before each commit
+	test -z "$$(gofmt -l .)" && go vet ./... && go test ./internal/dev/arch
+
+words: ## lower the counts of internal/dev/arch/testdata/old-words.txt after replacing old phrases
+	go test -count=1 -run TestWords ./internal/dev/arch -args -update
+
 fuzz: ## run every fuzz target for 20 seconds
 	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
 		echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime 20s $$p || exit 1; done; done
@@ -58,5 +64,5 @@ module-path: ## give the module another path, in all files: make module-path PAT
 bench: ## print the tables of docs/benchmarks.md
 	go run ./internal/dev/bench -out docs/benchmarks.md
 
-.PHONY: help build test nightly race lint fuzz generate freeze torture torture-faults torture-power torture-workers torture-limits torture-soak module-path bench
+.PHONY: help build test nightly race lint check words fuzz generate freeze torture torture-faults torture-power torture-workers torture-limits torture-soak module-path bench
 .DEFAULT_GOAL := help

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"daybook/audit"
-	"daybook/httpapi"
 	"daybook/internal/exec/worker"
 	"daybook/internal/lifecycle/retention"
 	"daybook/internal/resources/fairness"

@@ -35,7 +35,7 @@ func TestAnomalies(t *testing.T) {
 	}
 	paused := func(tenant string) events.Data {
 		d := handedBack()
-		return &events.Unknown{Type: "daybook.execution.paused.v1", StoredSubject: events.Event{Tenant: tenant, Data: d}.Subject(1), Concerns: "x", Body: []byte("{}")}
+		return &events.Unknown{Type: "daybook.execution.paused.v1", StoredSubject: "ledger.0001." + events.Event{Tenant: tenant, Data: d}.Subject(), Concerns: "x", Body: []byte("{}")}
 	}
 	ofDefault, ofAcme := appendEvent(events.DefaultTenant, handedBack()), appendEvent("acme", handedBack())
 	unknown := appendEvent("acme", paused("acme"))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var makefilePath = regexp.MustCompile(`(?:\./|\b)((?:internal|docs)/[a-z0-9_/.]*[a-z0-9_]|(?:acp|audit|events|httpapi|ledger|mcp|projections|runner)\b)`)
+var makefilePath = regexp.MustCompile(`(?:\./|\b)((?:internal|docs)/[a-z0-9_/.-]*[a-z0-9_]|(?:acp|audit|events|httpapi|ledger|mcp|projections|runner)\b)`)
 
 // The packages and files that the Makefile names exist. A wrong path in the list of the
 // nightly packages would select none and pass.

@@ -197,7 +197,9 @@ func reader(name string) func(src []byte) []word {
 	case filepath.Ext(name) == ".md":
 		return markdownWords
 	case filepath.Ext(name) == ".js":
-		return func(src []byte) []word { return addWords(nil, lineMark.ReplaceAllString(string(src), ""), 1, false, true) }
+		return func(src []byte) []word {
+			return addWords(nil, lineMark.ReplaceAllString(string(src), ""), 1, false, true)
+		}
 	}
 	return nil
 }
