@@ -9,7 +9,7 @@ import (
 // interfaces but NATS show it.
 type CloudEvent struct {
 	SpecVersion string `json:"specversion" doc:"Always 1.0."`
-	ID          string `json:"id" doc:"Unique for ever."`
+	ID          string `json:"id" doc:"Globally unique."`
 	Source      string `json:"source" doc:"Always daybook."`
 	Type        string `json:"type" doc:"Kind and version." example:"daybook.execution.completed.v1"`
 	Subject     string `json:"subject" doc:"What the event concerns: an execution id, heap key or session id."`
@@ -18,7 +18,7 @@ type CloudEvent struct {
 	Sequence        string          `json:"sequence" doc:"Position in the ledger, a decimal number."`
 	Tenant          string          `json:"tenant" doc:"Who owns the event."`
 	Traceparent     string          `json:"traceparent,omitempty" doc:"W3C trace context of the request that caused it."`
-	Replayed        bool            `json:"replayed,omitempty" doc:"True when it is told once more by a replay of history."`
+	Replayed        bool            `json:"replayed,omitempty" doc:"True when a replay delivers the event again."`
 	DataContentType string          `json:"datacontenttype" doc:"Always application/json."`
 	Data            json.RawMessage `json:"data" doc:"The payload; its schema depends on the type."`
 }

@@ -108,7 +108,7 @@ type header struct{ name, doc, example string }
 
 var headers = []header{
 	{"ce-specversion", "Version of CloudEvents; always 1.0.", "1.0"},
-	{"ce-id", "Unique for ever. Deliveries of one event share it.", "019ab3c4-6a3e-7c51-8f0e-000000000000"},
+	{"ce-id", "Globally unique. All deliveries of one event share it.", "019ab3c4-6a3e-7c51-8f0e-000000000000"},
 	{"ce-source", "Always daybook.", "daybook"},
 	{"ce-type", "Kind and version of the event.", "daybook.execution.requested.v1"},
 	{"ce-subject", "What the event concerns: an execution id, heap key, session key or the like.", "019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3"},
