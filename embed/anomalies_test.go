@@ -30,7 +30,7 @@ func TestAnomaliesAreReported(t *testing.T) {
 		t.Error("metrics of a ledger without anomalies")
 	}
 	d := &events.ExecutionHandedBack{ExecutionID: events.NewID(time.Now()), Attempt: 1}
-	subject := events.Event{Tenant: events.DefaultTenant, Data: d}.Subject(1)
+	subject := "ledger.0001." + events.Event{Tenant: events.DefaultTenant, Data: d}.Subject()
 	body, err := json.Marshal(d)
 	if err != nil {
 		t.Fatal(err)
