@@ -60,12 +60,12 @@ func Export(ctx context.Context, src Source, opts ExportOptions) (Exported, erro
 		return Exported{}, fmt.Errorf("export to %s: %w", opts.Dir, err)
 	}
 	if err := x.write(ctx); err != nil {
-		return Exported{}, fmt.Errorf("export to %s (--resume goes on): %w", opts.Dir, err)
+		return Exported{}, fmt.Errorf("export to %s (continue with --resume): %w", opts.Dir, err)
 	}
 	if err := x.end(ctx); errors.Is(err, errNoMatch) {
 		return Exported{}, fmt.Errorf("export to %s: %w", opts.Dir, errors.Join(err, x.discard()))
 	} else if err != nil {
-		return Exported{}, fmt.Errorf("export to %s (--resume goes on): %w", opts.Dir, err)
+		return Exported{}, fmt.Errorf("export to %s (continue with --resume): %w", opts.Dir, err)
 	}
 	return x.done, nil
 }
@@ -112,13 +112,13 @@ func (x *export) begin(ctx context.Context) error {
 	unfinished, err := os.ReadFile(x.path(proof.UnfinishedFile))
 	switch {
 	case err == nil && !x.opts.Resume:
-		return &DirError{errors.New("there is an unfinished export in it; go on with --resume, or remove it")}
+		return &DirError{errors.New("it contains an unfinished export; continue it with --resume, or remove it")}
 	case err == nil:
 		return x.resume(unfinished)
 	case !errors.Is(err, fs.ErrNotExist):
 		return &DirError{err}
 	case x.opts.Resume:
-		return &DirError{errors.New("there is no unfinished export to go on with")}
+		return &DirError{errors.New("there is no unfinished export to continue")}
 	}
 	if list, err := os.ReadDir(x.opts.Dir); err == nil && len(list) > 0 {
 		return &DirError{errors.New("it is not empty; name a directory that does not exist")}
@@ -154,7 +154,7 @@ func (x *export) begin(ctx context.Context) error {
 	}
 	for _, r := range signed.Lost {
 		if s.IsUnfiltered() && r.From <= s.To && r.To >= s.From && r.NamedAt > s.To {
-			return fmt.Errorf("positions %d to %d were lost, which event %d says: export up to that one at least", r.From, r.To, r.NamedAt)
+			return fmt.Errorf("positions %d to %d were lost, which event %d records; export at least up to that event", r.From, r.To, r.NamedAt)
 		}
 	}
 	x.manifest = proof.Manifest{Origin: x.c.Origin, VKeys: signed.VKeys, Size: x.c.Size, Root: x.c.Root, Selection: s, Blobs: x.opts.Blobs}

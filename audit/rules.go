@@ -230,7 +230,7 @@ func (r *rules) output(e *events.Event, d *events.ExecutionOutput) {
 		case d.Attempt > at.Attempt:
 			r.wrong(e, run, "output of attempt %d of execution %s, which is at attempt %d", d.Attempt, d.ExecutionID, at.Attempt)
 		case d.Attempt == at.Attempt && d.FirstByte >= at.Byte:
-			r.wrong(e, run, "output of execution %s goes on at line %d, byte %d; on record it goes on at line %d, byte %d",
+			r.wrong(e, run, "output of execution %s continues at line %d, byte %d, but line %d, byte %d is next",
 				d.ExecutionID, d.FirstLine, d.FirstByte, at.Line, at.Byte)
 		}
 		return
@@ -368,7 +368,7 @@ func (r *rules) entry(e *events.Event, d *events.SessionEntryRecorded) {
 		if l, in := r.lost.At(d.TerminalSeq); in {
 			lost = &l
 		}
-		r.violated(e, lost, "entry %d of session %q says that execution %s was %s at %d, which is not on record", d.Index, d.Session, d.ExecutionID, d.Status, d.TerminalSeq)
+		r.violated(e, lost, "entry %d of session %q states that execution %s was %s at %d, which is not recorded", d.Index, d.Session, d.ExecutionID, d.Status, d.TerminalSeq)
 	}
 }
 

@@ -140,7 +140,7 @@ func openExport(dir string, opts *VerifyOptions) (proof.Manifest, proof.Checkpoi
 	raw, err := readSmall(filepath.Join(dir, proof.ManifestFile), maxManifestBytes)
 	if err != nil {
 		if _, partial := os.Stat(filepath.Join(dir, proof.UnfinishedFile)); partial == nil {
-			err = errors.New("the export is unfinished: go on with it first (--resume)")
+			err = errors.New("the export is unfinished; continue it first, with --resume")
 		}
 		return proof.Manifest{}, proof.Checkpoint{}, err
 	}

@@ -39,7 +39,7 @@ func TestVerifyTellsAWrongKeyFromDamage(t *testing.T) {
 		{args: `verify --data-dir $data`, stdout: "INTACT  $data\n.*"},
 		{args: `events export $dir --data-dir $data`, status: 2, stderr: "daybook: export to $dir: it is not empty; name a directory that does not exist\n"},
 		{args: `events export $data/mark --data-dir $data`, status: 2, stderr: "daybook: export to .*: not a directory\n"},
-		{args: `events export $dir --resume --data-dir $data`, status: 2, stderr: "daybook: export to $dir: there is no unfinished export to go on with\n"},
+		{args: `events export $dir --resume --data-dir $data`, status: 2, stderr: "daybook: export to $dir: there is no unfinished export to continue\n"},
 	})
 	if err := os.RemoveAll(filepath.Join(other.DataDir(), "jetstream")); err != nil {
 		t.Fatal(err)
