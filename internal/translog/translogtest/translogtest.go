@@ -58,7 +58,7 @@ func Start(t testing.TB, store *jetstream.Store, opts translog.Options) *Running
 		r.Ended <- err
 		close(r.Ended)
 	}()
-	t.Cleanup(func() { stop(); <-r.Ended })
+	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
 
