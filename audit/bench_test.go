@@ -21,10 +21,10 @@ import (
 	"daybook/proof"
 )
 
-// size is how many events the ledgers of benchmarks have.
+// size is the number of events in the ledgers of benchmarks.
 var size = flag.Int("events", 100_000, "events in the ledger that is verified")
 
-// runs appends whole executions, four events each, until there are n events.
+// runs appends complete executions of four events each, n events in total.
 func runs(b *testing.B, store *jetstream.Store, n int) {
 	b.Helper()
 	work := make(chan struct{})
@@ -65,8 +65,8 @@ func oneRun(b *testing.B, store *jetstream.Store) {
 	}), int64(started))
 }
 
-// cpuTime is the processor time of this process: on a busy machine it says more
-// than the clock.
+// cpuTime returns the processor time of this process. On a busy machine it is more precise than
+// the clock.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u unix.Rusage
@@ -76,8 +76,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkVerify verifies a whole ledger. For the figure in docs/integrity.md:
-// -events 1000000 -benchtime 1x.
+// BenchmarkVerify verifies a whole ledger. Run it with -events 1000000 -benchtime 1x for the
+// figure in docs/integrity.md.
 func BenchmarkVerify(b *testing.B) {
 	store := newStore(b)
 	runs(b, store, *size)
@@ -103,7 +103,7 @@ func BenchmarkVerify(b *testing.B) {
 	b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/float64(last)/float64(b.N), "cpu-ns/event")
 }
 
-// tileDir keeps tiles as a running ledger does: in files that nothing waits for.
+// tileDir stores tiles in files without syncs, as a running ledger does.
 type tileDir string
 
 func (dir tileDir) Put(t proof.Tile, hashes []proof.Hash) error {
@@ -118,7 +118,7 @@ func (tileDir) Get(t proof.Tile, _ int) ([]byte, error) {
 	return nil, fmt.Errorf("%s: %w", t.Path(), fs.ErrNotExist)
 }
 
-// BenchmarkHash is what the tree costs per event, beside everything else.
+// BenchmarkHash measures the cost of the tree per event.
 func BenchmarkHash(b *testing.B) {
 	store := newStore(b)
 	runs(b, store, 1000)
@@ -142,9 +142,8 @@ func BenchmarkHash(b *testing.B) {
 	b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/op")
 }
 
-// BenchmarkAppend is the throughput of appends from many writers while one reader
-// follows, as the projections do, without and with a log that hashes and signs
-// beside it.
+// BenchmarkAppend measures the throughput of many writers while one reader follows, as the
+// projections do, without and with a log that hashes and signs.
 func BenchmarkAppend(b *testing.B) {
 	for _, with := range []bool{false, true} {
 		name := "plain"

@@ -36,7 +36,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return got
 }
 
-// interrupted is a source that breaks off after some lines.
+// interrupted is a source that fails after some lines.
 type interrupted struct {
 	audit.Local
 	left int
@@ -53,8 +53,8 @@ func (s *interrupted) Lines(ctx context.Context, c proof.Checkpoint, sel proof.E
 	})
 }
 
-// The same selection under the same checkpoint is the same bytes, interrupted or
-// not, however much was recorded since.
+// The same selection under the same checkpoint gives the same bytes, interrupted or not,
+// regardless of newer events.
 func TestExportIsDeterministic(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -85,7 +85,7 @@ func TestExportIsDeterministic(t *testing.T) {
 		"a time":       {Since: at, Until: at},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Not under the newest checkpoint: more is recorded and signed meanwhile.
+			// Not the newest checkpoint: newer events are recorded and signed meanwhile.
 			opts := audit.ExportOptions{Selection: sel, Checkpoint: c.Note}
 			opts.Dir = filepath.Join(t.TempDir(), "whole")
 			done, err := audit.Export(t.Context(), src, opts)
@@ -134,7 +134,7 @@ func TestExportIsDeterministic(t *testing.T) {
 	}
 }
 
-// tear cuts the end of a file off in the middle of a line, as a crash may.
+// tear truncates a file in the middle of a line, as a crash may.
 func tear(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)

@@ -14,10 +14,10 @@ import (
 	"daybook/internal/translog"
 )
 
-// at is when everything in these tests happened.
+// at is the time of all events in these tests.
 var at = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 
-// record appends an event unconditionally, as only a broken writer would.
+// record appends an event unconditionally, as a faulty writer would.
 func record(t *testing.T, store *jetstream.Store, d events.Data) uint64 {
 	t.Helper()
 	seq, err := store.Append(t.Context(), events.New(events.DefaultTenant, at, d), -1)
@@ -47,7 +47,7 @@ func output(id string, attempt int, line, offset int64, text string) *events.Exe
 	}
 }
 
-// ended ends a run that wrote text in its last attempt, and lines and bytes in all.
+// ended ends an execution that wrote text in its last attempt, and lines and bytes in total.
 func ended(id string, attempt int, lines, size int64, text string) events.Data {
 	return events.NewEnding(events.StatusCompleted, events.Ending{
 		ExecutionID: id, Attempt: attempt, Output: &events.OutputTotals{Lines: lines, Bytes: size, SHA256: events.Hash([]byte(text))},
@@ -60,7 +60,7 @@ func entry(id string, index int64, terminal uint64) *events.SessionEntryRecorded
 	}
 }
 
-// signed signs a ledger and stops; it returns the directory of what proves it.
+// signed signs a ledger, stops the log and returns the audit directory and the key.
 func signed(t *testing.T, store *jetstream.Store) (dir, vkey string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -74,7 +74,7 @@ func signed(t *testing.T, store *jetstream.Store) (dir, vkey string) {
 	return dir, log.VKey()
 }
 
-// verdict verifies a ledger and returns what does not hold.
+// verdict verifies a ledger and returns its findings.
 func verdict(t *testing.T, store *jetstream.Store, opts audit.VerifyOptions) (*audit.Report, []string) {
 	t.Helper()
 	r, err := audit.Verify(t.Context(), store, store, opts)
@@ -91,13 +91,12 @@ func verdict(t *testing.T, store *jetstream.Store, opts audit.VerifyOptions) (*a
 	return r, found
 }
 
-// leaving ends a run that never started with a heap.
+// leaving ends an execution that never started, with a heap.
 func leaving(id, heap string) events.Data {
 	return events.NewEnding(events.StatusFailed, events.Ending{ExecutionID: id, Heap: &events.HeapRecord{SHA256: events.Hash([]byte(heap)), Size: int64(len(heap))}})
 }
 
-// The rules of a sound ledger hold where they should, and each is missed where it
-// is broken.
+// Verification finds nothing in an intact ledger, and each broken rule.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	sound := []events.Data{requested(one), started(one, 1, 1, 0), output(one, 1, 1, 0, "a"), ended(one, 1, 1, 2, "a\n"), entry(one, 0, 4)}
@@ -165,8 +164,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// What is beside the stream is compared with it, and keys that are given are the
-// only ones believed.
+// Verification compares the audit directory with the stream, and trusts given keys only.
 func TestVerifyFindsWhatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -234,8 +232,7 @@ func newFilled(t *testing.T) *jetstream.Store {
 	return store
 }
 
-// A ledger whose events are not those that were signed is found out, although the
-// stream is sound.
+// Verification finds a ledger whose events are not the signed ones, although the stream is intact.
 func TestVerifyFindsAnotherHistory(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -257,7 +254,7 @@ func TestVerifyFindsAnotherHistory(t *testing.T) {
 	}
 }
 
-// An empty ledger is intact; one that nobody signed is not.
+// An empty ledger is intact. A ledger without a checkpoint is not.
 func TestVerifyWithoutCheckpoints(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)

@@ -22,8 +22,8 @@ func sealVolume(t *testing.T, store *jetstream.Store, log *running) jetstream.Vo
 	return v
 }
 
-// A volume ends with a checkpoint of all it holds, which the next start and who
-// verifies compare with the events.
+// A volume ends with a checkpoint of all its events. The next start and verification compare it
+// with the events.
 func TestSealedVolumesVerify(t *testing.T) {
 	t.Parallel()
 	store, dir := newStore(t), t.TempDir()
@@ -41,8 +41,8 @@ func TestSealedVolumesVerify(t *testing.T) {
 	if _, err := proof.OpenCheckpoint([]byte(d.Closing.Note), log.VKey()); err != nil {
 		t.Error(err)
 	}
-	// The log may sign its first checkpoint after the volume is sealed: the newest
-	// one is the closing one or a later one.
+	// The log may sign its first checkpoint after the volume is sealed: the newest is the closing
+	// checkpoint or a later one.
 	if c, ok := log.Latest(); !ok || c.Size < d.Closing.Size {
 		t.Errorf("the newest checkpoint covers %d events, fewer than the %d of the closing one", c.Size, d.Closing.Size)
 	}
@@ -56,13 +56,13 @@ func TestSealedVolumesVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, found := verdict(t, store, audit.VerifyOptions{Dir: translog.Dir(dir), Keys: []string{log.VKey()}})
-	// The last checkpoint is not signed, nor one that was recorded behind the last run and
-	// does not cover that yet.
+	// The last checkpoint is not covered, nor one that was recorded after the last run and does
+	// not cover it yet.
 	if len(found) > 0 || r.Unsigned > 2 || r.Checkpoints < 3 {
 		t.Errorf("%v\n%s", found, r)
 	}
 
-	// A range that spans volumes, and all of it, prove themselves.
+	// Exports of a range across volumes and of everything verify.
 	again := start(t, store, translog.Options{Dir: dir})
 	for name, s := range map[string]proof.ExportSelection{"all": {}, "across": {From: 2, To: v.Last + 2}, "the second": {From: v.Last + 1, To: v.Last + 5}} {
 		out := t.TempDir() + "/export"
@@ -104,7 +104,8 @@ func TestAFalseClosingIsFound(t *testing.T) {
 	}
 }
 
-// A hole that a volume's opening names has leaves of its own. Another is damage.
+// Positions that the opening of a volume names as lost have leaves of their own. Any other gap is
+// damage.
 func TestAHoleOnRecordVerifies(t *testing.T) {
 	t.Parallel()
 	store, dir := newStore(t), t.TempDir()

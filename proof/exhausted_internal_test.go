@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// fullDisk takes tiles while it has space.
+// fullDisk stores tiles while it has space.
 type fullDisk struct {
 	space int
 	held  map[string][]byte
@@ -23,8 +23,8 @@ func (d *fullDisk) Put(t Tile, hashes []Hash) error {
 
 func (d *fullDisk) Get(t Tile, width int) ([]byte, error) { return d.held[t.Path()][:width*32], nil }
 
-// A leaf that could not be added because a tile could not be written is added
-// later: the tree is then as if nothing had happened.
+// A leaf whose tile could not be written can be added later. The tree is then the same as without
+// the failure.
 func TestTreeOutlastsAFullDisk(t *testing.T) {
 	t.Parallel()
 	leaf := func(i int) Hash { return sha256.Sum256([]byte{byte(i), byte(i >> 8), byte(i >> 16)}) }

@@ -7,7 +7,7 @@ import (
 	"daybook/proof"
 )
 
-// What is taken for a manifest is written in the one way there is.
+// ParseManifest accepts only what Encode returns.
 func FuzzParseManifest(f *testing.F) {
 	f.Add([]byte(`{"format":"daybook-export-v1","origin":"daybook/x","vkeys":["daybook/x+00000000+AQ=="],"size":3,"root":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",` +
 		`"from":1,"to":3,"since":"","until":"2026-11-21T09:30:00.000Z","tenant":"","execution":"","session":"\u00e9","events":3,"blobs":false,` +
@@ -23,7 +23,7 @@ func FuzzParseManifest(f *testing.F) {
 	})
 }
 
-// What is taken for a proof is written in the one way there is.
+// ParseProof accepts only what AppendProof writes.
 func FuzzParseProof(f *testing.F) {
 	f.Add([]byte(`{"sequence":"12","hashes":["AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="]}`))
 	f.Add([]byte(`{"sequence":"1","hashes":[]}`))

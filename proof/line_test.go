@@ -11,8 +11,8 @@ import (
 	"daybook/proof"
 )
 
-// samples are messages as a stream may hold them, the first ones with headers
-// that a server added on delivery.
+// samples are messages as a stream may contain them. The first ones have headers that a server
+// adds on delivery.
 func samples() []proof.Record {
 	header := func(more ...string) map[string][]string {
 		h := map[string][]string{
@@ -49,8 +49,8 @@ type golden struct {
 	Line    string              `json:"line"`
 }
 
-// TestGoldenLeaves holds records, leaves and lines to what they were when the
-// first ledger was signed: they may never change.
+// TestGoldenLeaves compares records, leaves and lines with those of the first version. They MUST
+// NOT change.
 func TestGoldenLeaves(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("testdata", "leaves.json")
@@ -90,7 +90,7 @@ func TestGoldenLeaves(t *testing.T) {
 	}
 }
 
-// A line says everything the record does, and is a CloudEvent.
+// A line contains the whole record and is a CloudEvent.
 func TestLineKeepsTheRecord(t *testing.T) {
 	t.Parallel()
 	for _, m := range samples() {

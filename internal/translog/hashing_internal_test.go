@@ -11,8 +11,8 @@ import (
 	"daybook/proof"
 )
 
-// After a start the newest checkpoint may cover more than the tree, which is computed
-// again. A proof is then refused for a moment, and is no damage.
+// After a start, the newest checkpoint may cover more than the tree, which is computed again. A
+// proof is refused until then, and that is no damage.
 func TestProofWhileTheTreeIsComputed(t *testing.T) {
 	t.Parallel()
 	log, err := Open(Options{Dir: t.TempDir(), NoSync: true, Logger: slog.New(slog.DiscardHandler)})
@@ -53,7 +53,7 @@ func TestProofWhileTheTreeIsComputed(t *testing.T) {
 	}
 }
 
-// readThen calls a function after each reading.
+// readThen calls a function after each read.
 type readThen struct {
 	tlog.HashReader
 	then func()

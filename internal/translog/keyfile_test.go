@@ -9,7 +9,7 @@ import (
 	"daybook/internal/translog"
 )
 
-// An error names the key file as its cause only where the file is.
+// An error is a KeyFileError only if the key file is its cause.
 func TestKeyFileError(t *testing.T) {
 	t.Parallel()
 	bad, good := filepath.Join(t.TempDir(), "bad"), filepath.Join(t.TempDir(), "good")

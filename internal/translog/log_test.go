@@ -23,8 +23,8 @@ import (
 	"daybook/proof"
 )
 
-// A checkpoint is signed with the ledger's key, covers what was asked for, is on
-// record, and proofs under it hold for the leaves of the events as stored.
+// A checkpoint is recorded, signed with the ledger's key and covers the requested position. Proofs
+// under it hold for the leaves of the stored events.
 func TestCheckpointAndProofs(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -87,8 +87,8 @@ func TestCheckpointAndProofs(t *testing.T) {
 	}
 }
 
-// What is on file when a log is opened again is taken up; what is missing or
-// wrong is computed again, and the hashes are the same.
+// A reopened log continues with the stored tree. It computes missing or wrong files again, with
+// the same hashes.
 func TestLogGoesOn(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -170,8 +170,7 @@ func flip(t *testing.T, path string, at int) {
 	}
 }
 
-// A log that belongs to more than the stream holds, or to other events, says so
-// and signs nothing.
+// A log of a longer ledger, or of other events, reports damage and signs nothing.
 func TestLogOfAnotherLedger(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -211,8 +210,8 @@ func TestLogOfAnotherLedger(t *testing.T) {
 	}
 }
 
-// An event changed in the stream after it was signed is found when the tree is
-// computed anew, by the checkpoints on record.
+// An event that was changed after it was signed is found by the recorded checkpoints when the tree
+// is computed again.
 func TestLogFindsAForgedCheckpoint(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -230,8 +229,8 @@ func TestLogFindsAForgedCheckpoint(t *testing.T) {
 	}
 }
 
-// A ledger in which nothing happens gets no checkpoints; one in which something
-// does gets one, and one more when it is closed.
+// An idle ledger gets no checkpoints. After new events it gets one, and one more when it is
+// closed.
 func TestIdleLedgerGetsNoCheckpoints(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -251,7 +250,7 @@ func TestIdleLedgerGetsNoCheckpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Started and closed again it adds nothing.
+	// Starting and closing it again adds nothing.
 	for range 2 {
 		again := start(t, store, translog.Options{Dir: dir, Every: time.Millisecond})
 		if err := again.Seal(t.Context(), store); err != nil {
@@ -266,7 +265,7 @@ func TestIdleLedgerGetsNoCheckpoints(t *testing.T) {
 	}
 }
 
-// waitFor returns once a checkpoint made unasked covers a position.
+// waitFor returns once an unrequested checkpoint covers a position.
 func waitFor(t *testing.T, log *running, covers uint64) {
 	t.Helper()
 	for {
@@ -281,7 +280,7 @@ func waitFor(t *testing.T, log *running, covers uint64) {
 	}
 }
 
-// quiet returns once the ledger ends with a checkpoint of all that is before it.
+// quiet checks that the ledger ends with its only checkpoint.
 func quiet(t *testing.T, store *jetstream.Store) {
 	t.Helper()
 	end, err := store.LastSeq(t.Context())
@@ -303,7 +302,7 @@ func quiet(t *testing.T, store *jetstream.Store) {
 	}
 }
 
-// A ledger that cannot be written to is told of, and tried again.
+// A failing append of a checkpoint is retried.
 func TestCheckpointsOutlastAFailingLedger(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -336,8 +335,8 @@ func (f *failingLedger) Append(ctx context.Context, e events.Event, after int64)
 	return f.Store.Append(ctx, e, after)
 }
 
-// At the end, what could not be signed for a while is signed at once when it can
-// be: how long the log would have waited does not matter.
+// At shutdown, unsigned events are signed as soon as the ledger accepts writes, regardless of the
+// retry interval.
 func TestSealTriesAgain(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -382,8 +381,8 @@ func TestSealTriesAgain(t *testing.T) {
 	<-ended
 }
 
-// A ledger that takes writes again is signed at once: the signer waits no longer for each
-// try that the ledger refused.
+// A ledger is signed at once when it accepts writes again: rejected attempts do not extend the
+// retry interval.
 func TestSignWhenWritesPass(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -432,7 +431,7 @@ func (b *blockedLedger) Append(ctx context.Context, e events.Event, after int64)
 	return b.Store.Append(ctx, e, after)
 }
 
-// A machine that is out of something delays the log, and does not end it.
+// A lack of resources delays the log and does not end it.
 func TestLogOutlastsExhaustion(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
@@ -456,7 +455,7 @@ func TestLogOutlastsExhaustion(t *testing.T) {
 	<-ended
 }
 
-// exhaustedFeed fails the first time, in the middle.
+// exhaustedFeed fails once, in the middle of the ledger.
 type exhaustedFeed struct {
 	*jetstream.Store
 	calls int
@@ -477,8 +476,7 @@ func (f *exhaustedFeed) FollowRaw(ctx context.Context, after uint64, fn func([]e
 	return &os.PathError{Op: "open", Path: "tile/0/000", Err: syscall.EMFILE}
 }
 
-// The witness gets every checkpoint it has time for, and one that is down holds
-// up nothing.
+// The witness receives checkpoints, and a failing witness blocks nothing.
 func TestWitness(t *testing.T) {
 	t.Parallel()
 	got := make(chan []byte, 10)
@@ -511,7 +509,7 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// The key is made once, 0600; a key given is used, and must be this ledger's.
+// The key is created once, with mode 0600. A key file is used only if its key is of this ledger.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "secret", "key")
@@ -558,7 +556,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A sealing that cannot be signed leaves the volume as it is.
+// A volume whose closing checkpoint cannot be signed is not sealed.
 func TestSealingWaitsForTheSignature(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)

@@ -9,8 +9,8 @@ import (
 	"daybook/proof"
 )
 
-// What the files of a tree prove of lost events gives the same tree as the events
-// did, wherever the loss begins and ends, and never a wrong hash where a file is.
+// The hashes that the files prove of lost events give the same tree as the events, wherever the
+// loss starts and ends. A wrong file never gives a wrong hash.
 func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 	t.Parallel()
 	const size = 3*proof.TileWidth + 77
@@ -57,13 +57,13 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 			t.Errorf("%v: another tree of %d leaves", r, again.Size())
 		}
 	}
-	// Beyond the tree, and beyond what an event can hold, nothing is known.
+	// Beyond the tree, and beyond the limit of an event, nothing is known.
 	budget := 3
 	lost := KnownLeaves(dir).Ranges(size-5, size+10, size+11, &budget)
 	if len(lost) != 2 || len(lost[0].Hashes) != 3 || lost[0].To != size-3 || lost[1].From != size-2 || lost[1].Hashes != nil || lost[1].To != size+10 {
 		t.Errorf("%+v", lost)
 	}
-	// A tile that is not of the tree proves nothing.
+	// A tile of another tree proves nothing.
 	bad := make([]proof.Hash, proof.TileWidth)
 	if err := files.Put(proof.Tile{Index: 1, Width: proof.TileWidth}, bad); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 	}
 }
 
-// A range that contradicts itself is not believed.
+// An invalid lost range is ignored.
 func TestLossesThatAreNone(t *testing.T) {
 	t.Parallel()
 	hash := proof.EncodeHash(proof.HoleHash(1))

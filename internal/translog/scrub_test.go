@@ -15,7 +15,7 @@ import (
 	"daybook/internal/translog"
 )
 
-// tampered shows one event with another payload than the one recorded.
+// tampered returns one event with another payload than the recorded one.
 type tampered struct {
 	*jetstream.Store
 	seq uint64
@@ -31,8 +31,8 @@ func (s tampered) ReadRaw(ctx context.Context, after uint64, limit int) ([]event
 	return batch, err
 }
 
-// The scrub tells an event that was changed from a hash that was, mends the
-// latter and finds nothing where nothing is wrong.
+// The scrub distinguishes a changed event from a changed hash, repairs the hash, and finds nothing
+// in an intact ledger.
 func TestScrub(t *testing.T) {
 	t.Parallel()
 	store, dir := newStore(t), t.TempDir()
@@ -82,8 +82,7 @@ func TestScrub(t *testing.T) {
 	}
 }
 
-// How far a ledger had come is known from what is kept beside it, and nothing
-// that is damaged adds to that.
+// Reach is derived from the files of the audit directory, and damaged files do not add to it.
 func TestReach(t *testing.T) {
 	t.Parallel()
 	store, dir := newStore(t), t.TempDir()

@@ -17,7 +17,7 @@ func (damagedHeaps) VerifyHeap(_ context.Context, tenant, hash string) (events.H
 	return events.HeapInfo{}, &events.BlobDamagedError{Blob: events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: hash}, Why: "test"}
 }
 
-// A damaged heap is no finding about the event that names it: the ledger is intact.
+// A damaged heap is reported as a heap and not as a damaged event.
 func TestScrubReportsHeapsByThemselves(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)

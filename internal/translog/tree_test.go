@@ -21,7 +21,7 @@ func leaf(i int) proof.Hash {
 	return tlog.Hash(sha256.Sum256(b[:]))
 }
 
-// reference is the tree as package tlog computes it.
+// reference is a tree computed by package tlog.
 type reference struct{ hashes []tlog.Hash }
 
 func (r *reference) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
@@ -50,8 +50,8 @@ func (r *reference) root(t *testing.T, n int) tlog.Hash {
 	return h
 }
 
-// The tree has the hash that package tlog computes, at every size, and still has
-// it when it is loaded from its files.
+// At every size, the tree hash equals that of package tlog, also after the tree is loaded from its
+// files.
 func TestTreeIsTheReferences(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -88,7 +88,7 @@ func TestTreeIsTheReferences(t *testing.T) {
 	if err != nil || loaded.Root() != tree.Root() {
 		t.Fatalf("loaded it is another: %v", err)
 	}
-	// Saving again replaces the partial tiles, and goes on from there.
+	// Saving again replaces the partial tiles.
 	for i := n; i < n+300; i++ {
 		if err := loaded.Add(leaf(i)); err != nil {
 			t.Fatal(err)
@@ -107,7 +107,7 @@ func TestTreeIsTheReferences(t *testing.T) {
 	}
 }
 
-// Tiles are those of package tlog, of any width.
+// Tiles of any width equal those of package tlog.
 func TestTilesAreTheReferences(t *testing.T) {
 	t.Parallel()
 	const n = 70_000
@@ -141,7 +141,7 @@ func TestTilesAreTheReferences(t *testing.T) {
 	}
 }
 
-// A tile cut short is noticed when it is loaded.
+// A truncated tile is not loaded.
 func TestLoadTreeRefusesCutTiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -1,4 +1,4 @@
-// Package translogtest makes logs follow the ledgers of tests.
+// Package translogtest runs logs over the ledgers of tests.
 package translogtest
 
 import (
@@ -14,18 +14,18 @@ import (
 	"daybook/proof"
 )
 
-// every is so long that checkpoints come only when a test asks for one.
+// every is so long that checkpoints are created only on request.
 const every = time.Hour
 
 // Running is a log that follows a ledger.
 type Running struct {
 	*translog.Log
-	// Ended receives what Run returned, and is closed.
+	// Ended receives the result of Run and is then closed.
 	Ended chan error
 	stop  context.CancelFunc
 }
 
-// Close stops it and returns what Run returned, nil for a proper end.
+// Close stops the log and returns the error of Run, nil if it was stopped.
 func (r *Running) Close() error {
 	r.stop()
 	if err := <-r.Ended; !errors.Is(err, context.Canceled) {
@@ -34,7 +34,7 @@ func (r *Running) Close() error {
 	return nil
 }
 
-// Start opens the log in dir and makes it follow a ledger until the test ends.
+// Start opens the log in opts.Dir and runs it until the test ends.
 func Start(t testing.TB, store *jetstream.Store, opts translog.Options) *Running {
 	t.Helper()
 	opts.NoSync = true
@@ -62,14 +62,14 @@ func Start(t testing.TB, store *jetstream.Store, opts translog.Options) *Running
 	return r
 }
 
-// Request is the request of a run.
+// Request returns an event that requests an execution.
 func Request(id string) events.Event {
 	return events.New(events.DefaultTenant, time.Now(), &events.ExecutionRequested{
 		ExecutionID: id, Pool: events.DefaultPool, Content: events.Plain(events.RequestedContent{Source: events.Body{Text: "1 + 1"}}),
 	})
 }
 
-// Fill appends n events and returns the position of the last.
+// Fill appends n requests and returns the position of the last.
 func Fill(t testing.TB, store *jetstream.Store, n int) (last uint64) {
 	t.Helper()
 	for range n {
