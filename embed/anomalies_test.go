@@ -35,7 +35,7 @@ func TestAnomaliesAreReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	publishEvent(t, nc, subject, d.ExecutionID, d.EventType(), string(body))
+	publishEvent(t, nc, subject, d.ExecutionID, events.TypeExecutionHandedBack, string(body))
 	publishEvent(t, nc, subject, d.ExecutionID, "daybook.execution.paused.v1", `{}`)
 
 	var report struct {
