@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -181,4 +183,15 @@ func elapse(over <-chan struct{}, d time.Duration) bool {
 	case <-t.C:
 		return true
 	}
+}
+
+// guard calls do and turns a panic into an error with the stack in its text: a
+// fault in one run must not end the others.
+func guard(do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return do()
 }
