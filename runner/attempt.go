@@ -11,63 +11,61 @@ import (
 	"daybook/ledger"
 )
 
-// Why a script was stopped, as the cause of its context.
+// Causes of the end of a script's context.
 var (
-	errCancelled = errors.New("somebody asked to cancel the run")
+	errCancelled = errors.New("a client cancelled the run")
 	errTimedOut  = errors.New("the run exceeded its time limit")
 )
 
-// overtime is how much longer than its limit a script may take before the
-// runner stops it itself. Workers keep the limit; this only catches one that
-// does not.
+// timeoutGrace is how long after its time limit the runner stops a script itself.
+// Workers enforce the limit; this covers a worker that does not.
 const overtime = 5 * time.Second
 
-// maxUnstarted is how often this runner hands a run back that no worker was started for,
-// at no cost of an attempt. With the usual delays that takes about three minutes. Each
-// such try is recorded.
+// maxNotStartedTries is how often this runner hands back a run that no worker was
+// started for. That costs no attempt. With the default delays it takes about three
+// minutes. Each try is recorded.
 const maxUnstarted = 10
 
-// attempt is one try at a run. Three things go on at once: the worker runs the
-// script, the started event is being acknowledged, and the pump records
-// output, which waits for that acknowledgement.
+// attempt is one attempt of a run. Three activities overlap: the worker runs the
+// script, the started event is acknowledged, and the pump records output after that
+// acknowledgement.
 type attempt struct {
 	r       *Runner
 	plan    ledger.Plan
 	in      input
 	records context.Context
-	// requested is when the run was accepted.
+	// requestedAt is when the run was accepted.
 	requested time.Time
-	// stop ends the script; the first cause given stands.
+	// stop ends the script. Only the first cause counts.
 	stop context.CancelCauseFunc
-	// start is the started event's acknowledgement.
+	// start is set when the started event is acknowledged.
 	start future[*ledger.Run]
-	// over is closed when the attempt's end is known; ended then tells whether
-	// the execution's end is on record.
+	// done is closed when the result of the attempt is known. isEndRecorded is valid
+	// from then on; it is true if the end of the execution is recorded.
 	over  chan struct{}
 	ended bool
-	// memory holds what the heap takes that is restored or saved.
+	// memory is the account for the heap that is restored or saved.
 	memory HeldMemory
 }
 
-// attempt runs a plan to the end of its execution. Nil means that the terminal
-// event and all that belongs to it are on record. *ledger.EndedError and
-// ledger.ErrReplan are the ledger's answers, errHandedBack is a run to be
-// continued elsewhere, and any other error means that the run's fate is open
-// and the request must be delivered again.
+// attempt executes a plan until the execution has ended. It returns nil once the
+// execution is finalized. It returns *ledger.EndedError and ledger.ErrReplan from the
+// ledger, and errHandedBack if the next runner must continue the run. After any other
+// error the outcome is open, and the request must be delivered again.
 func (r *Runner) attempt(l *life, plan ledger.Plan, d Delivery) error {
 	running, stop := context.WithCancelCause(l.runs)
 	defer stop(nil)
 	a := &attempt{r: r, plan: plan, records: l.records, requested: d.Event.Time, stop: stop, start: newFuture[*ledger.Run](), over: make(chan struct{})}
 
-	// Listening comes first: somebody who finds no listener ends the execution
-	// himself, and then Start finds out.
+	// Listening comes first: a canceller that finds no listener ends the execution
+	// itself, and Start then returns that.
 	silence, err := r.opts.Work.ListenCancel(plan.Request.Tenant, plan.Request.ExecutionID, a.cancel)
 	if err != nil {
 		return fmt.Errorf("listen for cancel requests: %w", err)
 	}
 	defer silence()
 	err = guard(func() error { return a.do(running, d) })
-	// Before silence: somebody may be waiting for the answer.
+	// Before silence: a canceller may wait for the answer.
 	a.end(err)
 	return err
 }
@@ -100,14 +98,15 @@ func (a *attempt) do(running context.Context, d Delivery) (err error) {
 	return a.run(running, d.Free)
 }
 
-// cancel stops the script for somebody and waits for what becomes of it.
+// cancel stops the script and waits for the result of the attempt. It reports whether
+// the end of the execution is recorded.
 func (a *attempt) cancel() bool {
 	a.stop(errCancelled)
 	<-a.over
 	return a.ended
 }
 
-// end tells those who asked for a cancel how the attempt ended.
+// announceEnd answers the cancel requests with the result of the attempt.
 func (a *attempt) end(err error) {
 	var ended *ledger.EndedError
 	a.ended = err == nil || errors.As(err, &ended) || errors.Is(err, errUnsettled)
@@ -135,7 +134,7 @@ func (a *attempt) recordStart() (run *ledger.Run, err error) {
 	return run, nil
 }
 
-// endUnrun ends a run whose script was not started.
+// endWithoutRun ends a run whose script was not started.
 func (a *attempt) endUnrun(status events.Status, res ledger.Result) error {
 	run, err := a.start.get(a.records)
 	if err != nil {
@@ -145,8 +144,8 @@ func (a *attempt) endUnrun(status events.Status, res ledger.Result) error {
 	return a.complete(run, status, res)
 }
 
-// run executes the script, gives up the slot, and ends the execution as the
-// script ended.
+// run executes the script, releases the slot, and ends the execution with the outcome
+// of the script.
 func (a *attempt) run(running context.Context, free func()) error {
 	limits := a.plan.Request.Limits
 	timeout := time.Duration(limits.ExecutionTimeoutSecs) * time.Second
@@ -186,13 +185,12 @@ func (a *attempt) run(running context.Context, free func()) error {
 	}
 
 	res := ledger.Result{Output: totals}
-	// A script that made it to its end keeps its outcome, whoever wanted it to
-	// stop meanwhile.
+	// A script that reached its end keeps its outcome, even if it was asked to stop
+	// meanwhile.
 	if workErr == nil {
 		return a.finish(run, &out, res)
 	}
-	// What the heap brought along and what the script cost count however the script
-	// was stopped.
+	// The findings about the heap and the usage are recorded for every way of stopping.
 	res.Pristine, res.Warnings = out.Pristine, out.Warnings
 	res.Usage = usage(&out)
 	res.Usage.WallMillis = time.Since(began).Milliseconds()
@@ -201,10 +199,10 @@ func (a *attempt) run(running context.Context, free func()) error {
 	switch cause := context.Cause(running); {
 	case unread != nil && unread.lost():
 		res.Reason = ledger.ReasonInterrupted
-		res.Error = fmt.Sprintf("The run was interrupted, and could not go on from what it had called: the answer to call %d is damaged, or no longer in the blob store.", unread.number)
+		res.Error = fmt.Sprintf("The run was interrupted and cannot continue from its recorded calls: the answer to call %d is damaged or no longer in the blob store.", unread.number)
 		return a.complete(run, events.StatusFailed, res)
 	case cause == nil && (unread != nil || unstarted != nil && a.r.failures.count(a.plan.Request.Seq) < maxUnstarted):
-		// It costs no attempt: the runner did not die.
+		// A run that is handed back costs no attempt: the runner did not die.
 		var reason string
 		if unread != nil {
 			reason = unread.Error()
@@ -216,7 +214,7 @@ func (a *attempt) run(running context.Context, free func()) error {
 		}
 		return fmt.Errorf("run the script: %w", workErr)
 	case errors.Is(workErr, errDiverged):
-		res.Reason, res.Error = ledger.ReasonInterrupted, "The run was interrupted, and could not go on from what it had called: "+workErr.Error()
+		res.Reason, res.Error = ledger.ReasonInterrupted, "The run was interrupted and cannot continue from its recorded calls: "+workErr.Error()
 		return a.complete(run, events.StatusFailed, res)
 	case errors.Is(cause, errCancelled):
 		return a.complete(run, events.StatusCancelled, res)
@@ -240,7 +238,7 @@ func (a *attempt) task(timeout time.Duration, x *exchange) Task {
 		Heap:           a.in.heap,
 		Stateful:       req.Stateful,
 		HeapLimitBytes: heapLimit,
-		// Array buffers live outside V8's heap; they get as much again.
+		// Array buffers are outside V8's heap and get the same limit.
 		ArrayBufferLimitBytes: heapLimit,
 		Timeout:               timeout,
 		Seed:                  a.plan.Seed,
@@ -259,7 +257,7 @@ func (a *attempt) task(timeout time.Duration, x *exchange) Task {
 	return t
 }
 
-// handBack gives a run that outlasted the draining to the next runner.
+// handBack hands back a run that outlasted the drain, for the next runner.
 func (a *attempt) handBack(run *ledger.Run) error {
 	if err := a.r.opts.Ledger.HandBack(a.records, run, errDraining.Error()); err != nil {
 		return fmt.Errorf("hand the run back: %w", err)
@@ -267,8 +265,8 @@ func (a *attempt) handBack(run *ledger.Run) error {
 	return errHandedBack
 }
 
-// future is a value or an error that is set once, and waited for by any
-// number.
+// future is a value or an error that is set once. Any number of goroutines may wait for
+// it.
 type future[T any] struct {
 	done  chan struct{}
 	value T

@@ -7,34 +7,33 @@ import (
 	"daybook/events"
 )
 
-// chunk is what one append records: lines, or the mark that output was cut.
+// chunk is the content of one append: lines, or the mark that output was truncated.
 type chunk struct {
 	firstLine, firstByte int64
 	lines                []events.Line
 	cut                  bool
 }
 
-// backlog holds output that was accepted and not yet handed on, as pieces that
-// each fit a chunk. Text in a chunk is at most events.OutputMaxBytes, line ends
-// included: even if JSON makes six bytes of each, the event stays below
-// events.MaxEventBytes.
+// backlog holds output that was accepted and not yet appended, as pieces that each fit
+// a chunk. The text of a chunk is at most events.OutputMaxBytes, line ends included:
+// even if JSON encodes each byte in six, the event stays below events.MaxEventBytes.
 type backlog struct {
 	lines []events.Line
 	bytes int64
-	// nextLine and nextByte number the first piece.
+	// nextLine and nextByte are the line number and byte offset of the first piece.
 	nextLine, nextByte int64
-	// cut is set when the mark follows the last piece.
+	// hasTruncation is true if the truncation mark follows the last piece.
 	cut bool
 }
 
 func (b *backlog) empty() bool { return len(b.lines) == 0 && !b.cut }
 
-// full reports whether a chunk cannot get fuller by waiting.
+// isFull reports whether the next chunk cannot get fuller.
 func (b *backlog) full() bool {
 	return b.cut || len(b.lines) >= events.OutputMaxLines || b.bytes >= events.OutputMaxBytes
 }
 
-// add takes a line, in pieces that fit.
+// add adds a line, in pieces that fit a chunk.
 func (b *backlog) add(l events.Line) {
 	for len(l.Text) >= events.OutputMaxBytes {
 		piece := l
@@ -54,7 +53,7 @@ func (b *backlog) push(l events.Line) {
 	b.bytes += l.Bytes()
 }
 
-// next is the chunk to hand on next. The backlog keeps it until it is dropped.
+// nextChunk returns the next chunk to append. The backlog keeps it until drop.
 func (b *backlog) next() chunk {
 	c := chunk{firstLine: b.nextLine, firstByte: b.nextByte}
 	n, size := 0, int64(0)
@@ -62,13 +61,13 @@ func (b *backlog) next() chunk {
 		size += b.lines[n].Bytes()
 		n++
 	}
-	// The slice is handed to somebody else while this one goes on growing.
+	// The receiver reads the slice while the backlog grows.
 	c.lines = b.lines[:n:n]
 	c.cut = n == 0
 	return c
 }
 
-// drop removes a chunk that was handed on.
+// drop removes a chunk that was passed on.
 func (b *backlog) drop(c chunk) {
 	if c.cut {
 		b.cut = false
@@ -86,8 +85,8 @@ func (b *backlog) drop(c chunk) {
 	}
 }
 
-// runeStart is the last position at or before n at which s, which is longer,
-// can be cut without splitting a character; 0 if there is none.
+// runeStart returns the last offset at or before n at which s can be cut without
+// splitting a character: len(s) if n is beyond its end, 0 if there is no such offset.
 func runeStart(s string, n int) int {
 	if n >= len(s) {
 		return len(s)
@@ -98,13 +97,13 @@ func runeStart(s string, n int) int {
 	return n
 }
 
-// sanitize makes of what a worker said is one line, lines that the ledger
-// accepts: valid UTF-8, no line end inside, a known level. A worker that keeps
-// its word is not changed.
+// sanitize passes a line of a worker to yield as lines that the ledger accepts: valid
+// UTF-8, no line end inside, a known level. Lines of a worker that follows the protocol
+// are unchanged.
 func sanitize(l events.Line, yield func(events.Line)) {
 	switch l.Level {
 	case events.LevelLog:
-		l.Level = "" // how the default is written
+		l.Level = "" // the recorded form of the default
 	case "", events.LevelDebug, events.LevelInfo, events.LevelWarn, events.LevelError, events.LevelTrace:
 	default:
 		l.Level = ""

@@ -10,21 +10,21 @@ import (
 	"daybook/ledger"
 )
 
-// errHandedBack reports a run that was handed back: whoever is delivered the
-// request next goes on with it.
+// errHandedBack reports a run that was handed back. The runner that receives the
+// request next continues it.
 var errHandedBack = errors.New("the run was handed back")
 
-// maxReplans bounds how often a plan is found out of date in one delivery.
-// Each time somebody else recorded something about this very execution.
+// maxReplans limits how often a plan may become out of date in one delivery. Each time,
+// another writer recorded an event about this execution.
 const maxReplans = 10
 
-// deliver deals with one delivery of a request. It is the outermost place of a
-// run: errors end here, in the log and with the request given back.
+// handleDelivery processes one delivery of a request. It is the outermost function of a
+// run: it logs each error and naks the request.
 func (r *Runner) deliver(l *life, d Delivery) {
 	log := r.opts.Logger.With("execution", d.Event.About(), "tenant", d.Event.Tenant, "delivered", d.Delivered)
 	if l.over() {
 		if err := d.Nak(l.records, 0); err != nil {
-			log.WarnContext(l.records, "giving back a request while draining", "err", err)
+			log.WarnContext(l.records, "nak a request while draining", "err", err)
 		}
 		return
 	}
@@ -32,21 +32,21 @@ func (r *Runner) deliver(l *life, d Delivery) {
 	defer r.stats.add(func(s *Stats) { s.InFlight-- })
 
 	err := guard(func() error { return r.do(l, d) })
-	doing := "acknowledging a run"
+	doing := "acknowledge a run request"
 	switch {
 	case err == nil:
 		r.failures.forget(d.Event.Seq)
 		r.heapless.forget(d.Event.Seq)
 		err = d.Ack(l.records)
 	case errors.Is(err, ledger.ErrSuperseded):
-		// A newer delivery of the request belongs to another attempt: an answer to
-		// this one would end it.
-		log.WarnContext(l.records, "an attempt was lost: a newer attempt has taken the run over, or the run was handed back")
+		// A newer delivery of the request belongs to another attempt: to ack or nak
+		// this delivery would end the newer one.
+		log.WarnContext(l.records, "an attempt was superseded: a newer attempt has taken over the run, or the run was handed back")
 		return
 	case errors.Is(err, errTurnWaits):
 		return
 	case errors.Is(err, ledger.ErrHeld):
-		// The request was delivered twice, and no attempt is lost. An answer to this
+		// The request was delivered twice, and no attempt is lost. To ack or nak this
 		// delivery would end the other one.
 		return
 	case errors.Is(err, errHandedBack):
@@ -55,33 +55,33 @@ func (r *Runner) deliver(l *life, d Delivery) {
 	default:
 		r.stats.add(func(s *Stats) { s.Retried++ })
 		delay := r.retryDelay(r.failures.add(d.Event.Seq))
-		log.ErrorContext(l.records, "a run could not be dealt with and will be delivered again", "delay", delay, "err", err)
-		doing, err = "giving back a run", d.Nak(l.records, delay)
+		log.ErrorContext(l.records, "a run request failed and will be delivered again", "delay", delay, "err", err)
+		doing, err = "nak a run request", d.Nak(l.records, delay)
 	}
 	if err != nil {
-		// Not told, the queue delivers the request again when its patience
-		// ends, and the record then says that there is nothing left to do.
+		// Without the ack or nak, the queue delivers the request again after its ack
+		// deadline. The plan then finds in the ledger that nothing is left to do.
 		log.WarnContext(l.records, doing, "err", err)
 	}
 }
 
-// retryDelay grows with the tries that failed so far.
+// retryDelay returns the delay after a number of failed tries.
 func (r *Runner) retryDelay(failed int) time.Duration {
 	return min(r.opts.RetryDelay<<min(max(failed, 1)-1, 5), 30*r.opts.RetryDelay)
 }
 
-// do brings the execution of a request to its end. Nil means that it ended and
-// everything that belongs to its end is on record.
+// handleRequest runs the execution of a request to its end. It returns nil once the
+// execution has ended and is finalized.
 func (r *Runner) do(l *life, d Delivery) error {
 	if d.Unreadable != nil {
 		return r.refuseUnreadable(l, d)
 	}
 	req, ok := ledger.NewRequest(d.Event)
 	if !ok {
-		return fmt.Errorf("a request of type %s is none this version can run", d.Event.Type)
+		return fmt.Errorf("this version cannot run a request of type %s", d.Event.Type)
 	}
 	redelivered := d.Delivered > 1
-	var asked uint64 // where an attempt was that no runner holds
+	var asked uint64 // position of an attempt that no runner held when it was asked for
 	for range maxReplans {
 		plan, err := r.opts.Ledger.Plan(l.records, req, redelivered)
 		if err != nil {
@@ -96,12 +96,12 @@ func (r *Runner) do(l *life, d Delivery) error {
 		if replaces(plan) && plan.Position != asked {
 			switch held, err := r.opts.Work.Held(l.records, req.Tenant, req.ExecutionID); {
 			case err != nil:
-				return fmt.Errorf("ask for the runner of the attempt before: %w", err)
+				return fmt.Errorf("ask for the runner of the previous attempt: %w", err)
 			case held:
 				return ledger.ErrHeld
 			}
 			asked, redelivered = plan.Position, true
-			continue // it may have ended just before it was asked for
+			continue // the attempt may have ended just before the question
 		}
 		err = r.attempt(l, plan, d)
 		var ended *ledger.EndedError
@@ -116,15 +116,15 @@ func (r *Runner) do(l *life, d Delivery) error {
 	return fmt.Errorf("the plan was out of date %d times", maxReplans)
 }
 
-// refuseUnreadable ends an execution whose request is damaged. A request that only
-// this version cannot read is left to another one.
+// endUnreadable ends an execution whose request is damaged. It leaves a request that
+// only this version cannot decode to another version.
 func (r *Runner) refuseUnreadable(l *life, d Delivery) error {
 	_, malformed := errors.AsType[*events.DecodeError](d.Unreadable)
 	switch {
 	case !malformed && !errors.Is(d.Unreadable, events.ErrDamaged):
 		return fmt.Errorf("read the request: %w", d.Unreadable)
 	case !events.ValidID(d.Event.About()) || d.Event.Tenant == "":
-		return nil // it names no execution that a client could ask for
+		return nil // it names no execution that a client can query
 	}
 	if err := r.opts.Ledger.EndUnreadable(l.records, d.Event.Tenant, d.Event.About(), d.Event.Seq); err != nil {
 		return fmt.Errorf("end a run that cannot be read: %w", err)
@@ -134,7 +134,7 @@ func (r *Runner) refuseUnreadable(l *life, d Delivery) error {
 
 func (r *Runner) settle(ctx context.Context, req ledger.Request, terminal events.Event) error {
 	if err := r.opts.Ledger.Settle(ctx, req, terminal); err != nil {
-		return fmt.Errorf("settle the run: %w", err)
+		return fmt.Errorf("finalize the run: %w", err)
 	}
 	return nil
 }

@@ -10,12 +10,12 @@ import (
 	"daybook/ledger"
 )
 
-// errUnsettled reports an execution whose end is on record, but not yet
-// everything that belongs to it.
-var errUnsettled = errors.New("the run has ended but is not settled")
+// errNotFinalized reports an execution whose terminal event is recorded but that is not
+// finalized.
+var errUnsettled = errors.New("the run has ended but is not finalized")
 
-// finish ends the execution as its script ended. The heap is stored before the
-// terminal event that names it, and is not held any longer.
+// finish ends the execution with the outcome of its script. It stores the heap before
+// the terminal event that references it, and releases the heap's memory.
 func (a *attempt) finish(run *ledger.Run, out *Outcome, res ledger.Result) error {
 	status, ok := events.ParseStatus(out.Status)
 	if !ok || status == events.StatusRunning || status == events.StatusCancelled {
@@ -24,7 +24,7 @@ func (a *attempt) finish(run *ledger.Run, out *Outcome, res ledger.Result) error
 	res.Value, res.ValueTruncated = out.Result, out.ResultTruncated
 	res.Error, res.Reason = out.Error, out.Reason
 	if status == events.StatusTimedOut {
-		res.Error = "" // the ledger has the documented text
+		res.Error = "" // the ledger sets the documented text
 	}
 	res.TranspiledSHA256 = out.TranspiledSHA256
 	res.Pristine, res.Warnings = out.Pristine, out.Warnings
@@ -32,7 +32,7 @@ func (a *attempt) finish(run *ledger.Run, out *Outcome, res ledger.Result) error
 		res.TimersCancelled = out.TimersCancelled
 	}
 	res.Usage = usage(out)
-	// A script stopped from outside leaves no state worth keeping.
+	// A script that was stopped at its time limit leaves no usable state.
 	if len(out.Heap) > 0 && a.plan.Request.Stateful && status != events.StatusTimedOut {
 		var err error
 		if res.Heap, err = a.storeHeap(out.Heap); err != nil {
@@ -41,8 +41,8 @@ func (a *attempt) finish(run *ledger.Run, out *Outcome, res ledger.Result) error
 	}
 	out.Heap = nil
 	a.memory.Release()
-	// What never ran leaves the state as it found it: the heap it was given, or
-	// none for a fresh isolate.
+	// A script with a syntax error did not run, so its state is unchanged: the input
+	// heap, or none for a fresh isolate.
 	if out.Reason == ReasonSyntaxError && a.in.hash != "" {
 		res.Heap = &events.HeapRecord{SHA256: a.in.hash, Size: a.in.heapSize, EngineID: a.in.engine.ID, Parent: a.in.hash}
 	}
@@ -73,8 +73,8 @@ func (a *attempt) storeHeap(blob []byte) (*events.HeapRecord, error) {
 	return &events.HeapRecord{SHA256: hash, Size: int64(len(blob)), EngineID: a.in.engine.ID, Parent: a.in.hash}, nil
 }
 
-// complete records the end, unless the execution has ended in another way,
-// which then stands.
+// complete records the end of the execution, unless the execution has already ended
+// otherwise.
 func (a *attempt) complete(run *ledger.Run, status events.Status, res ledger.Result) error {
 	var terminal events.Event
 	err := a.insist(func() (err error) {
@@ -99,12 +99,12 @@ func (a *attempt) complete(run *ledger.Run, status events.Status, res ledger.Res
 	}
 }
 
-// tries is how often something that was unavailable is tried again at the end
-// of a run. Giving up costs a whole attempt, so it is worth a wait.
+// maxTries is how often a step at the end of a run is tried while something is
+// unavailable. To give up costs a whole attempt.
 const tries = 5
 
-// insist calls do until it succeeds, and a few times at most. It returns do's
-// last error.
+// retryTransient calls do until it succeeds, fails permanently or has failed maxTries
+// times. It returns do's last error.
 func (a *attempt) insist(do func() error) error {
 	delay := a.r.opts.RetryDelay / 4
 	for try := 1; ; try++ {
@@ -119,13 +119,13 @@ func (a *attempt) insist(do func() error) error {
 	}
 }
 
-// worthAnotherTry tells what may pass by itself from what will not.
+// isTransient reports whether the cause of err can pass.
 func worthAnotherTry(err error) bool {
 	var unwritable *events.UnwritableError
 	return !errors.As(err, &unwritable) && !errors.Is(err, ledger.ErrSuperseded) && !errors.Is(err, events.ErrDamaged) && !errors.Is(err, events.ErrTooLarge)
 }
 
-// pause waits for d. It reports false when ctx ended first.
+// pause waits for d. It reports false if ctx is done first.
 func pause(ctx context.Context, d time.Duration) bool {
 	return elapse(ctx.Done(), d)
 }

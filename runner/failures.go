@@ -2,20 +2,20 @@ package runner
 
 import "sync"
 
-// maxFailures bounds the requests whose failed tries are counted. Above it counting
-// starts over, which only costs further tries.
+// maxFailures limits the requests whose failed tries are counted. Above it all counts
+// restart at 0, which only costs further tries.
 const maxFailures = 10_000
 
-// failures counts, by the position of a request, the tries of this runner that
-// failed because something was unavailable. The count of deliveries does not show that:
-// it includes requests that were taken ahead and given back to another runner, and
-// turns that had to wait.
+// failures counts, by the position of a request, the tries of this runner that failed
+// because something was unavailable. The number of deliveries does not show that: it
+// includes deliveries of requests that were taken ahead and returned for another
+// runner, and of turns that had to wait.
 type failures struct {
 	mu sync.Mutex
 	by map[uint64]int // guarded by mu
 }
 
-// add counts a failed try and returns how many there were.
+// add counts a failed try and returns the number of failed tries.
 func (f *failures) add(position uint64) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -26,14 +26,14 @@ func (f *failures) add(position uint64) int {
 	return f.by[position]
 }
 
-// count returns how many failed tries there were.
+// count returns the number of failed tries.
 func (f *failures) count(position uint64) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.by[position]
 }
 
-// forget ends the counting of a request that is dealt with.
+// forget removes the count of a finished request.
 func (f *failures) forget(position uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -145,7 +145,7 @@ func TestHostCallsAndReplay(t *testing.T) {
 	}
 	// Another script is not fed what this one got.
 	other := again(t, started, strings.ReplaceAll(shopping, "tea", "milk"), callable, runner.NewFeed(calls))
-	if _, err := pool.Run(t.Context(), other, func(context.Context, []events.Line) error { return nil }); err == nil || !strings.Contains(err.Error(), "does not call what it called before") {
+	if _, err := pool.Run(t.Context(), other, func(context.Context, []events.Line) error { return nil }); err == nil || !strings.Contains(err.Error(), "differ from the recorded calls") {
 		t.Errorf("another script: %v", err)
 	}
 }
@@ -344,8 +344,8 @@ func TestInterruptedWithAnswersOutOfReach(t *testing.T) {
 		reason string
 	}{
 		{errors.New("no store"), ledger.MaxAttempts + 2, events.StatusCompleted, ""},
-		{events.ErrNotFound, 1000, events.StatusFailed, "the answer to call 1 is damaged, or no longer in the blob store"},
-		{events.ErrDamaged, 1000, events.StatusFailed, "the answer to call 1 is damaged, or no longer in the blob store"},
+		{events.ErrNotFound, 1000, events.StatusFailed, "the answer to call 1 is damaged or no longer in the blob store"},
+		{events.ErrDamaged, 1000, events.StatusFailed, "the answer to call 1 is damaged or no longer in the blob store"},
 	} {
 		b := newBook(t)
 		store := &lostTexts{Store: b.store, err: test.err}

@@ -10,39 +10,40 @@ import (
 	"daybook/ledger"
 )
 
-// exchange carries out what one attempt's script calls: each call is on record
-// before it leaves, each answer before the script gets it, in the order in which
-// it does. It also is the script's clock while calls are pending: of an answer and
-// a timer the earlier one is first, and what it once said about that it keeps to.
+// hostCallBroker performs the host calls of one attempt. It records each call before it
+// sends it, and each answer before the script receives it, in the order in which the
+// script receives them. It is also the script's clock while calls are pending: if an
+// answer and a timer are both due, the earlier one comes first. A decision about that
+// order is final.
 type exchange struct {
 	request ledger.Request
 	servers Servers
 	log     HostLog
 	start   *future[*ledger.Run]
-	records context.Context // for what is recorded
+	records context.Context // for recording
 	began   time.Time
-	origin  time.Time // the script's time at began
+	origin  time.Time // the script's time at startedAt
 	calling sync.WaitGroup
 	over    context.Context // ends with the script
 	end     context.CancelFunc
 
-	// last is closed once the newest call is on record, or never will be: they are
-	// recorded in the order of their numbers. Only of Call.
+	// lastCallDone is closed once the newest call is recorded or never will be: calls
+	// are recorded in the order of their numbers. Used by Call only.
 	last chan struct{}
 
-	recording sync.Mutex // held while an event about calls is appended: they share a position
+	recording sync.Mutex // held while an event about calls is appended: they share an expected position
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	feed    *feed
-	changed chan struct{} // closed, and replaced, at every change
-	ready   []readyAnswer // recorded, not yet with the script
-	given   func()        // gives back the memory of the answer that the script got last
-	stamped time.Time     // of the answer that is being recorded; zero without one
-	floor   time.Time     // no later answer is from before it
+	changed chan struct{} // closed and replaced at every change
+	ready   []readyAnswer // recorded, not yet received by the script
+	given   func()        // releases the memory of the answer that the script received last
+	stamped time.Time     // time of the answer that is being recorded; zero for none
+	floor   time.Time     // no later answer has an earlier time
 	err     error         // why calls can no longer be recorded
 }
 
-// readyAnswer is an answer that the script has yet to get. release gives back its
+// readyAnswer is an answer that the script has not received yet. release returns its
 // memory.
 type readyAnswer struct {
 	HostAnswer
@@ -82,7 +83,7 @@ func (x *exchange) Call(ctx context.Context, number int, server, tool string, ar
 			return err
 		})
 		if err != nil {
-			x.fail(err) // before the next call looks
+			x.fail(err) // before the next call checks
 		}
 		close(done)
 		if run == nil {
@@ -95,8 +96,8 @@ func (x *exchange) Call(ctx context.Context, number int, server, tool string, ar
 	return nil
 }
 
-// recordCall records a call after the one before it. Without a run it is not on
-// record, and never will be: the script has ended, or recording has failed.
+// recordCall records a call after the one before it. It returns no run if the call is
+// not recorded and never will be: the script has ended, or recording has failed.
 func (x *exchange) recordCall(ctx context.Context, before <-chan struct{}, c ledger.HostCall) (*ledger.Run, error) {
 	run, err := x.start.get(x.records)
 	if err != nil {
@@ -116,7 +117,7 @@ func (x *exchange) recordCall(ctx context.Context, before <-chan struct{}, c led
 	return run, nil
 }
 
-// carry makes a call that is on record, and records its answer.
+// perform makes a recorded call and records its answer.
 func (x *exchange) carry(ctx context.Context, run *ledger.Run, c ledger.HostCall) error {
 	began := time.Now()
 	r := x.servers.Call(ctx, x.request, c)
@@ -125,7 +126,7 @@ func (x *exchange) carry(ctx context.Context, run *ledger.Run, c ledger.HostCall
 		release = func() {}
 	}
 	if ctx.Err() != nil {
-		// The run ended first. Whatever came, no script gets it.
+		// The run ended first. No script receives the answer.
 		release()
 		r, release = ServerResult{Outcome: events.HostCancelled, Text: []byte("the run ended first")}, func() {}
 	}
@@ -140,8 +141,8 @@ func (x *exchange) carry(ctx context.Context, run *ledger.Run, c ledger.HostCall
 	return err
 }
 
-// recordReturn records an answer and has it ready for the script. It reports whether
-// it is: then release is called once the script has it.
+// recordReturn records an answer and queues it for the script. It reports whether it
+// did; release is then called once the script has received the answer.
 func (x *exchange) recordReturn(run *ledger.Run, a ledger.HostReturn, release func()) (ready bool, err error) {
 	x.recording.Lock()
 	defer x.recording.Unlock()
@@ -157,7 +158,7 @@ func (x *exchange) recordReturn(run *ledger.Run, a ledger.HostReturn, release fu
 	return ready, err
 }
 
-// stamp decides the script's time of the next answer.
+// stampAnswer sets the script's time of the next answer.
 func (x *exchange) stamp() time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -167,11 +168,11 @@ func (x *exchange) stamp() time.Time {
 	return at
 }
 
-// now is the script's time. It needs the lock.
+// scriptTime returns the script's time. The caller must hold mu.
 func (x *exchange) now() time.Time { return x.origin.Add(time.Since(x.began)) }
 
-// reach moves the script's time forward to at, if it stands before it: answers on
-// record are given without waiting. It needs the lock.
+// advanceClockTo moves the script's time forward to at, unless it is later already:
+// recorded answers are returned without waiting. The caller must hold mu.
 func (x *exchange) reach(at time.Time) {
 	if now := x.now(); at.After(now) {
 		x.origin = x.origin.Add(at.Sub(now))
@@ -186,7 +187,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// wholeMillis rounds up: events keep milliseconds.
+// ceilToMillis rounds up: events store milliseconds.
 func wholeMillis(t time.Time) time.Time {
 	if whole := t.Truncate(time.Millisecond); whole.Before(t) {
 		return whole.Add(time.Millisecond)
@@ -194,7 +195,7 @@ func wholeMillis(t time.Time) time.Time {
 	return t
 }
 
-// announce wakes who waits for a change. It needs the lock.
+// notifyChange wakes the waiters for a change. The caller must hold mu.
 func (x *exchange) announce() {
 	close(x.changed)
 	x.changed = make(chan struct{})
@@ -228,7 +229,7 @@ func (x *exchange) Next(ctx context.Context, due time.Time) (HostAnswer, error) 
 	}
 }
 
-// look returns what the script is to be told, if that is known already.
+// decideNext returns the next answer or timer for the script, if that is known.
 func (x *exchange) look(ctx context.Context, due time.Time) (a HostAnswer, known bool, changed <-chan struct{}, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -245,7 +246,7 @@ func (x *exchange) look(ctx context.Context, due time.Time) (a HostAnswer, known
 	switch {
 	case len(x.ready) > 0 && !tick(x.ready[0].At):
 		next := x.ready[0]
-		x.ready[0] = readyAnswer{} // drops the text from memory
+		x.ready[0] = readyAnswer{} // frees the text
 		x.ready, x.given = x.ready[1:], next.release
 		return next.HostAnswer, true, nil, nil
 	case len(x.ready) > 0:
@@ -261,8 +262,8 @@ func (x *exchange) look(ctx context.Context, due time.Time) (a HostAnswer, known
 	return HostAnswer{}, false, x.changed, nil
 }
 
-// releaseGiven gives back the memory of the answer that the script has got: it asks for
-// the next one. The caller must hold mu.
+// releaseDelivered releases the memory of the last answer: the script asks for the next
+// one, so it no longer needs it. The caller must hold mu.
 func (x *exchange) releaseGiven() {
 	if x.given != nil {
 		x.given()
@@ -270,7 +271,7 @@ func (x *exchange) releaseGiven() {
 	}
 }
 
-// wait returns when something changed or due is reached, and false when ctx ended.
+// wait blocks until a change or until due. It reports false if ctx ended.
 func (x *exchange) wait(ctx context.Context, due time.Time, changed <-chan struct{}) bool {
 	var reached <-chan time.Time
 	if !due.IsZero() {
@@ -292,9 +293,9 @@ func (x *exchange) wait(ctx context.Context, due time.Time, changed <-chan struc
 	return ctx.Err() == nil
 }
 
-// close waits until no call is under way and everything about them is on record.
-// The script has ended: what is still under way is given up. The error is why
-// something could not be recorded.
+// close waits until no call is in progress and every event about calls is recorded. The
+// script has ended, so calls in progress are cancelled. The error is why an event could
+// not be recorded.
 func (x *exchange) close() error {
 	if x == nil {
 		return nil
@@ -309,7 +310,7 @@ func (x *exchange) close() error {
 	}
 	x.ready = nil
 	if x.err != nil {
-		return fmt.Errorf("record what the script calls: %w", x.err)
+		return fmt.Errorf("record the calls of the script: %w", x.err)
 	}
 	return nil
 }

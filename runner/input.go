@@ -13,7 +13,7 @@ import (
 	"daybook/ledger"
 )
 
-// Reasons of runs that fail before their script begins.
+// Reasons of runs that fail before their script starts.
 const (
 	ReasonSourceMissing      = "source_missing"
 	ReasonSourceDamaged      = "source_damaged"
@@ -24,44 +24,44 @@ const (
 	ReasonHeapCollected      = "heap_collected"
 )
 
-// ReasonSyntaxError is the reason that Workers give for a script that was
-// refused before any of it ran.
+// ReasonSyntaxError is the reason that Workers report for a script that was refused
+// before any part of it ran.
 const ReasonSyntaxError = "syntax_error"
 
-// patience is how many tries of this runner cannot read the heap of a run before the
-// run fails for it. With the default delays that is about three
-// minutes, and a store that is back earlier costs the run nothing.
+// maxHeapReadTries is the number of tries of this runner to read the heap of a run
+// before the run fails. With the default delays that takes about three minutes; a blob
+// store that recovers earlier costs the run nothing.
 const patience = 10
 
-// input is what a run starts from.
+// input holds everything that a run starts from.
 type input struct {
 	engine events.Engine
 	layers []string
 	code   []byte
-	// globals is the JSON of the values given to the run, empty for none.
+	// globals is the JSON of the values passed to the run; empty for none.
 	globals []byte
 	// heap is the verified blob until a worker has received it, heapSize its length in
-	// bytes, hash its key; all empty for a fresh isolate.
+	// bytes, hash its key. All are empty for a fresh isolate.
 	heap     []byte
 	heapSize int64
 	hash     string
 	warnings []string
-	// callable is what the script may call.
+	// callableTools holds the names of the tools that the script may call, by server.
 	callable map[string][]string
-	// refused, when not nil, is why the script cannot be run at all.
+	// refusal, if not nil, is why the script cannot be run.
 	refused *refusal
-	// stopped reports that the run was stopped before all of this was read.
+	// wasStopped is true if the run was stopped before the input was complete.
 	stopped bool
 }
 
-// refusal is a run that fails before it begins.
+// refusal is the reason and the error message of a run that fails before it starts.
 type refusal struct{ reason, message string }
 
-// identity remembers what the workers are: it does not change while they live,
-// and asking may take a worker.
+// workerIdentity caches the engines and layers of the workers. They do not change while
+// the workers exist, and the question may occupy a worker.
 type identity struct {
 	mu      sync.Mutex
-	engines map[bool]events.Engine // by whether runs keep state
+	engines map[bool]events.Engine // by whether the runs are stateful
 	layers  map[bool][]string      // likewise
 }
 
@@ -69,7 +69,7 @@ func (i *identity) get(ctx context.Context, w Workers, stateful bool) (events.En
 	if engine, layers, ok := i.known(stateful); ok {
 		return engine, layers, nil
 	}
-	// Several runs may ask at the same time, and get the same answer.
+	// Several runs may ask at the same time. They get the same answer.
 	engine, err := w.Engine(ctx, stateful)
 	if err != nil {
 		return engine, nil, fmt.Errorf("ask the workers for their engine: %w", err)
@@ -94,13 +94,13 @@ func (i *identity) known(stateful bool) (events.Engine, []string, bool) {
 	return engine, i.layers[stateful], ok
 }
 
-// fetch gets everything a run starts from. An error is worth another try; what
-// another try would not change is in input.refused. reading ends before ctx when the
-// run is stopped. Then fetch reads nothing more, does not wait for memory, and returns
-// an input without source and heap.
+// fetch reads everything that a run starts from. An error is worth another try; a
+// permanent problem is returned as input.refusal. reading ends before ctx when the run
+// is stopped. fetch then reads nothing more, does not wait for memory, and returns an
+// input without source and heap.
 func (r *Runner) fetch(ctx, reading context.Context, plan ledger.Plan) (input, error) {
 	req := plan.Request
-	req.Heap = plan.Heap // which in a session is what the run before left
+	req.Heap = plan.Heap // in a session, the session head
 	var in input
 	var err error
 	if in.engine, in.layers, err = r.identity.get(ctx, r.opts.Workers, req.Stateful); err != nil {
@@ -118,8 +118,8 @@ func (r *Runner) fetch(ctx, reading context.Context, plan ledger.Plan) (input, e
 	return in, err
 }
 
-// callable is what a run may call: for a later attempt what the first one might,
-// as a script can see it.
+// listCallableTools returns the tools that a run may call. A later attempt has the
+// tools of the first one, because a script can see them.
 func (r *Runner) callable(ctx context.Context, plan ledger.Plan) map[string][]string {
 	switch {
 	case r.opts.Servers == nil:
@@ -141,7 +141,8 @@ func (r *Runner) fetchSource(ctx context.Context, req ledger.Request, in *input)
 	if in.code, in.refused, err = r.text(ctx, req, &content.Source, "source"); err != nil || in.refused != nil {
 		return err
 	}
-	// What was encrypted has been checked by that; its hash is hidden.
+	// Decryption has verified an encrypted source, and the request holds only its keyed
+	// hash.
 	if got := events.Hash(in.code); got != req.SourceSHA256 && req.KeyID() == "" {
 		in.refused = &refusal{ReasonSourceDamaged, fmt.Sprintf("The source of this run is damaged: its SHA-256 is %s, the request says %s.", got, req.SourceSHA256)}
 		return nil
@@ -159,8 +160,8 @@ func (r *Runner) fetchSource(ctx context.Context, req ledger.Request, in *input)
 	return nil
 }
 
-// text returns a text of a request: from the event, or from the blob store. What
-// another try would not change is a refusal, which calls the text what.
+// readText returns a text of a request, from the event or from the blob store. A
+// permanent problem is returned as a refusal, which calls the text what.
 func (r *Runner) text(ctx context.Context, req ledger.Request, body *events.Body, what string) ([]byte, *refusal, error) {
 	if body.Blob == nil {
 		return []byte(body.Text), nil, nil
@@ -198,8 +199,8 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, in *input) e
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("read heap %s: %w", req.Heap, err)
 	case errors.Is(err, events.ErrNotFound):
-		// Word for word what the ledger says at submission, so that readers, who
-		// drop repetitions, show it once.
+		// The text MUST equal that of package ledger at submission: readers drop
+		// repeated warnings and then show it once.
 		in.warnings = append(in.warnings, fmt.Sprintf("heap %s is not on record; starting from a fresh isolate", req.Heap))
 	case errors.Is(err, events.ErrRemoved):
 		removed := r.opts.Ledger.Removed(ctx, req.Tenant, req.Heap)
@@ -230,7 +231,7 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, in *input) e
 	return nil
 }
 
-// why says what is wrong with a damaged blob that the message names already.
+// damageReason returns what is wrong with a blob that the message already names.
 func why(err error) string {
 	if damaged, ok := errors.AsType[*events.BlobDamagedError](err); ok {
 		return damaged.Why

@@ -11,16 +11,16 @@ import (
 	"daybook/internal/resources/fairness"
 )
 
-// outputPace makes scripts wait before their output is accepted, so that all of a
-// runner together record no more bytes in a second than its rate. It is safe for
-// concurrent use. A nil outputPace admits everything at once.
+// outputPace delays output of scripts before it is accepted, so that all runs of a
+// runner together record at most its rate in bytes per second. It is safe for
+// concurrent use. A nil outputPace admits all output at once.
 type outputPace struct {
-	piece int64 // bytes that a request for space in the rate has, at most
+	piece int64 // largest number of bytes that one claim asks for
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	pace  *fairness.Pace
 	wakes map[*fairness.Claim]chan struct{}
-	timer *time.Timer // runs admit when more may be admitted
+	timer *time.Timer // calls admit when more may be admitted
 }
 
 func newOutputPace(r fairness.Rate) *outputPace {
@@ -29,14 +29,15 @@ func newOutputPace(r fairness.Rate) *outputPace {
 	}
 	piece := int64(math.MaxInt64)
 	if r.Reserve > 1 {
-		piece = r.Reserve / 2 // the rest of the reserve stays free for tenants with little output
+		piece = r.Reserve / 2 // the other half of the reserve stays free for tenants with little output
 	}
 	return &outputPace{piece: piece, pace: fairness.NewPace(r), wakes: map[*fairness.Claim]chan struct{}{}}
 }
 
-// wait returns once a tenant may record n bytes, or the cause of ctx's end. Then the
-// pieces that were admitted are lost to the rate. After ctx's end it admits what needs
-// not wait.
+// wait blocks until a tenant may record n bytes, and then returns nil. It returns the
+// cause of ctx's end if that comes first; the rate then does not get back the pieces
+// that were already admitted. After ctx's end it still admits output that need not
+// wait.
 func (o *outputPace) wait(ctx context.Context, tenant string, n int64) error {
 	if o == nil {
 		return nil
@@ -69,7 +70,7 @@ func (o *outputPace) waitPiece(ctx context.Context, tenant string, n int64) erro
 		return nil // it was admitted at the same time
 	}
 	delete(o.wakes, c)
-	o.admitLocked() // it may have been in the way of another one
+	o.admitLocked() // c may have blocked another claim
 	return context.Cause(ctx)
 }
 
@@ -102,15 +103,15 @@ func (o *outputPace) admitLocked() {
 	}
 }
 
-// lineOverhead is about what a line takes in an event beside its text, in bytes, and
-// chunkOverhead what the event takes.
+// lineOverhead is about the number of bytes that a line takes in an event in addition
+// to its text. chunkOverhead is about the number that the event takes.
 const (
 	lineOverhead  = 48
 	chunkOverhead = 512
 )
 
-// recordedBytes is about how many bytes lines take in the ledger: JSON makes up to six
-// bytes of one, and encryption four of three.
+// recordedBytes estimates the number of bytes that lines take in the ledger. JSON
+// encodes one byte in up to six, and encryption encodes three in four.
 func recordedBytes(lines []events.Line, encrypted bool) int64 {
 	n := int64(chunkOverhead * (1 + len(lines)/events.OutputMaxLines))
 	for _, l := range lines {
@@ -125,7 +126,7 @@ func recordedBytes(lines []events.Line, encrypted bool) int64 {
 	return n
 }
 
-// jsonBytes is how many bytes JSON makes of each byte of a text, at most.
+// jsonBytes holds the largest number of bytes that JSON encodes each byte of a text in.
 var jsonBytes = func() (sizes [256]uint8) {
 	for b := range sizes {
 		sizes[b] = 1
@@ -134,6 +135,6 @@ var jsonBytes = func() (sizes [256]uint8) {
 			sizes[b] = uint8(len(s) - len(`""`))
 		}
 	}
-	sizes[0xE2] = 4 // U+2028 and U+2029 are escaped: six bytes for three
+	sizes[0xE2] = 4 // U+2028 and U+2029 are escaped: three bytes become six
 	return sizes
 }()

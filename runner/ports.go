@@ -9,51 +9,53 @@ import (
 	"daybook/ledger"
 )
 
-// Delivery is a run request in this runner's hands. It is delivered again when
-// it is given back or when its holder shows no sign of life; the Work port
-// gives signs of life while the function it called is running.
+// Delivery is a run request that is delivered to this runner. The request is delivered
+// again after Nak, or if its ack deadline passes. The Work port extends the deadline
+// while the function that it called runs.
 type Delivery struct {
-	// Event is the requested event. Unreadable is why it cannot be read; Event then
-	// has only a position, a tenant and what it is about, which its subject says.
+	// Event is the requested event. Unreadable is the reason why it cannot be decoded.
+	// Event then has only a position, a tenant and the execution's id, which come from
+	// its subject.
 	Event      events.Event
 	Unreadable error
-	// Delivered counts deliveries from 1. A lost count may start over.
+	// Delivered is the number of deliveries of the request, counted from 1. It restarts
+	// if the queue loses its count.
 	Delivered int
-	// Free gives up the slot: the script has ended, and what is left to do needs
-	// no worker. It may be called more than once.
+	// ReleaseSlot releases the slot: the script has ended, and the remaining steps need
+	// no worker. It MAY be called more than once.
 	Free func()
-	// Ack reports the request as dealt with and waits until that is noted.
+	// Ack reports the request as finished and waits until the queue has stored that.
 	Ack func(ctx context.Context) error
-	// Nak gives the request back, to be delivered again after delay, and waits
-	// until that is noted. A second Nak replaces the delay of the first.
+	// Nak returns the request, to be delivered again after delay, and waits until the
+	// queue has stored that. A second Nak replaces the delay of the first.
 	Nak func(ctx context.Context, delay time.Duration) error
 }
 
-// Work hands out run requests.
+// Work delivers run requests.
 type Work interface {
-	// Consume calls fn for each request of a pool, each call on a goroutine of
-	// its own, at most as many at a time as there are slots, not counting those that
-	// gave up theirs. Tenants share the slots as they say.
-	// When ctx is done it takes no more and
-	// returns once every fn has returned. ctx MUST NOT cancel fn's context.
+	// Consume calls fn for each request of a pool, each call on a goroutine of its own.
+	// At most as many calls hold a slot at a time as slots allows; a call that released
+	// its slot does not count. Tenants share the slots as slots defines. When ctx is
+	// done, Consume takes no more requests and returns after every fn has returned. ctx
+	// MUST NOT cancel fn's context.
 	Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(ctx context.Context, d Delivery)) error
-	// ListenCancel calls fn when somebody asks to cancel the execution, from a
-	// goroutine that fn may block, and tells the asker when fn answers true: the
-	// execution's end is on record. stop ends the listening and does not wait
-	// for fn.
+	// ListenCancel calls fn for each request to cancel the execution. fn MAY block. It
+	// returns true if the end of the execution is recorded, and ListenCancel then
+	// answers the request. stop ends the listening and does not wait for fn.
 	ListenCancel(tenant, execution string, fn func() bool) (stop func(), err error)
-	// Held reports whether any runner listens for cancel requests of the execution
-	// now. It waits for an answer for a few seconds at most.
+	// IsHeld reports whether any runner listens for cancel requests of the execution
+	// now. It waits a few seconds at most for an answer.
 	Held(ctx context.Context, tenant, execution string) (bool, error)
 }
 
-// Planner decides what is to be done with a request. *ledger.Ledger is one.
+// Planner decides what the runner does with a request. *ledger.Ledger is one.
 type Planner interface {
 	Plan(ctx context.Context, r ledger.Request, redelivered bool) (ledger.Plan, error)
 	Start(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.Run, error)
 	HandBack(ctx context.Context, r *ledger.Run, reason string) error
 	EndUnreadable(ctx context.Context, tenant, execution string, position uint64) error
-	// Removed explains why a heap on record is not there any more.
+	// ExplainRemoval returns the error that explains why a recorded heap no longer
+	// exists.
 	Removed(ctx context.Context, tenant, heap string) error
 }
 
@@ -69,33 +71,34 @@ type Finisher interface {
 	Settle(ctx context.Context, r ledger.Request, terminal events.Event) error
 }
 
-// HostLog records what scripts call.
+// HostLog records the host calls of scripts.
 type HostLog interface {
 	RecordCall(ctx context.Context, r *ledger.Run, c ledger.HostCall) error
 	RecordReturn(ctx context.Context, r *ledger.Run, a ledger.HostReturn) error
 }
 
-// Servers are the MCP servers that scripts may call.
+// Servers calls tools of tool servers for scripts.
 type Servers interface {
-	// Servers names the tools that a run may call, by server. It may wait a little
-	// for servers that are being connected to; one that fails has no tools.
+	// Servers returns the names of the tools that a run may call, by server. It may
+	// wait a little for servers that are being connected. A server that fails has no
+	// tools.
 	Servers(ctx context.Context, r ledger.Request) map[string][]string
-	// Call calls a tool and always comes to a result. ctx ends with the run.
+	// Call calls a tool and always returns a result. ctx ends with the run.
 	Call(ctx context.Context, r ledger.Request, c ledger.HostCall) ServerResult
 }
 
-// ServerResult is what a call came to.
+// ServerResult is the result of a host call.
 type ServerResult struct {
 	Outcome events.HostOutcome
-	// Text is a value as JSON when the Outcome is ok, and otherwise a message:
-	// valid UTF-8 of at most 16 MiB.
+	// Text is a value as JSON if Outcome is ok, otherwise a message. It is valid UTF-8
+	// of at most 16 MiB.
 	Text []byte
-	// Release, if set, gives back the memory that Text takes. The runner calls it once
-	// it no longer refers to Text.
+	// Release, if set, returns the memory that Text takes. The runner calls it once it
+	// no longer refers to Text.
 	Release func()
 }
 
-// Ledger is the runner's side of the write side. *ledger.Ledger implements it
+// Ledger is the part of the write side that the runner uses. *ledger.Ledger implements
 // and documents it.
 type Ledger interface {
 	Planner
@@ -106,35 +109,37 @@ type Ledger interface {
 
 // Heaps stores heap blobs by tenant and hash.
 type Heaps interface {
-	// Heap returns a heap after checking its hash: events.ErrNotFound when the
-	// tenant never stored it, events.ErrRemoved when it was removed,
-	// events.ErrDamaged when its bytes are not what the
-	// hash says, any other error when that cannot be told now.
+	// Heap returns a heap after it checked the hash. It returns events.ErrNotFound if
+	// the tenant never stored the heap, events.ErrRemoved if it was removed,
+	// events.ErrDamaged if its bytes do not match the hash, and another error if the
+	// store cannot answer now.
 	Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error)
-	// PutHeap stores a heap and returns its hash. A heap already there costs
-	// one look-up.
+	// PutHeap stores a heap and returns its hash. For a heap that is already stored it
+	// costs one lookup.
 	PutHeap(ctx context.Context, tenant string, blob []byte, engineID string) (hash string, err error)
-	// PutSealedHeap is PutHeap for a heap that is stored encrypted under a key.
+	// PutEncryptedHeap is PutHeap for a heap that is stored encrypted under a content
+	// key.
 	PutSealedHeap(ctx context.Context, tenant string, blob []byte, engineID, keyID string) (hash string, err error)
 }
 
-// Memory bounds what the heaps of runs take in this process.
+// Memory limits the memory that the heaps of runs take in this process.
 type Memory interface {
-	// Hold opens an account for a run. Heaps that are read under the context that it
-	// returns are reserved in the account before, and may wait for that.
+	// OpenAccount opens an account for a run. A heap that is read under the returned
+	// context is first reserved in the account, which may block.
 	Hold(ctx context.Context) (context.Context, HeldMemory)
 }
 
-// HeldMemory is the account of a run. It belongs to one goroutine at a time.
+// MemoryAccount is the memory account of one run. It belongs to one goroutine at a
+// time.
 type HeldMemory interface {
-	// Reserve waits for memory for one heap, in place of the heap before. An error is
-	// ctx's.
+	// Reserve waits for memory for one heap, which replaces the reservation before. It
+	// fails only with ctx's error.
 	Reserve(ctx context.Context, bytes int64) error
-	// Release gives the memory back: no reference to a heap is left.
+	// Release returns the memory. The caller MUST NOT refer to a heap afterwards.
 	Release()
 }
 
-// unboundedMemory is the Memory of a runner that has no other.
+// unboundedMemory is the Memory of a runner without Options.Memory.
 type unboundedMemory struct{}
 
 func (unboundedMemory) Hold(ctx context.Context) (context.Context, HeldMemory) {
@@ -143,8 +148,9 @@ func (unboundedMemory) Hold(ctx context.Context) (context.Context, HeldMemory) {
 func (unboundedMemory) Reserve(context.Context, int64) error { return nil }
 func (unboundedMemory) Release()                             {}
 
-// Texts reads sources too large for an event.
+// Texts reads sources that are too large for an event.
 type Texts interface {
-	// Text returns a text after checking its hash; errors as for Heaps.Heap.
+	// Text returns a text after it checked the hash. It returns the errors of
+	// Heaps.Heap.
 	Text(ctx context.Context, tenant, hash string) ([]byte, error)
 }

@@ -12,43 +12,45 @@ import (
 	"daybook/ledger"
 )
 
-// flushEvery is the longest that output waits for more to share an append
-// with. The first line after as long a silence does not wait at all.
+// flushInterval is the longest time that output waits for more output to share an
+// append. The first line after a pause of this length does not wait.
 const flushEvery = 25 * time.Millisecond
 
-// Output accepted and not yet handed on beyond these makes the script wait.
+// Limits of the output that is accepted and not yet appended. Above them the script
+// waits.
 const (
 	backlogLines = 4 * events.OutputMaxLines
 	backlogBytes = 4 * events.OutputMaxBytes
 )
 
-// stoppedWait is how long in all the lines of a stopped run wait while the pump has too
-// many. A worker is killed 300 ms after it was asked to stop.
+// stoppedWriteTimeout is how long the writes of a stopped run may wait in total while
+// the backlog is full. A worker is killed 300 ms after it was asked to stop.
 const stoppedWait = 150 * time.Millisecond
 
-// errPumpClosed answers a worker that writes after its run.
+// errPumpClosed is returned to a worker that writes after its run.
 var errPumpClosed = errors.New("output after the end of the run")
 
-// pump records the output of one attempt. It consists of two loops: one
-// collects lines into chunks, the other appends chunk after chunk, each once
-// the one before is acknowledged. That alone guarantees the order, and it is
-// not the bottleneck: while one chunk is on its way to disk the next fills up.
+// pump records the output of one attempt. It has two loops: one collects lines into
+// chunks, the other appends chunk after chunk, each once the one before is
+// acknowledged. This guarantees the order, and it is not the bottleneck: while one
+// chunk is written to disk, the next one fills up.
 //
-// When the output cap is reached, what fits is stored up to a character
-// boundary, then a mark, and the rest is only counted and hashed. The cap holds
-// for each attempt, so that the final one shows as much as a first one would.
+// At the output cap, the pump stores the part that fits, cut at a character boundary,
+// and a truncation mark. It only counts and hashes the rest. The cap applies to each
+// attempt, so that the final attempt shows as much as the first one would.
 type pump struct {
 	log   OutputLog
 	start *future[*ledger.Run]
-	limit int64 // of stored bytes; 0 or less: none
-	// pace makes the script wait while much output is recorded. Nil: it does not.
+	limit int64 // in bytes of stored output; 0 or less: no limit
+	// pace makes the script wait while all runs record too much output; nil for no
+	// limit.
 	pace      *outputPace
 	tenant    string
 	encrypted bool
-	// accepted counts the bytes of the lines that write accepted. Only of write.
+	// acceptedBytes counts the bytes of accepted lines. Used by write only.
 	accepted int64
-	// late is the time from which write refuses lines that have to wait: stoppedWait
-	// after it found the run stopped. Only of write.
+	// writeDeadline is when write starts to refuse lines that must wait:
+	// stoppedWriteTimeout after it found the run stopped. Used by write only.
 	late time.Time
 
 	in        chan []events.Line
@@ -60,7 +62,7 @@ type pump struct {
 	meter   *meter
 	backlog backlog
 	stored  int64
-	last    events.Line // the last line accepted, without its text
+	last    events.Line // the last accepted line, without its text
 }
 
 func newPump(log OutputLog, start *future[*ledger.Run], plan ledger.Plan, limit int64) *pump {
@@ -78,12 +80,12 @@ func newPump(log OutputLog, start *future[*ledger.Run], plan ledger.Plan, limit 
 	}
 }
 
-// write hands lines to the pump. It waits while the pump has too many, and while all
-// runs together record too much. The pump owns the slice from then on. The error is why
-// output can no longer be recorded, or the cause of ctx's end.
+// write passes lines to the pump, which then owns the slice. It blocks while the
+// backlog is full, and while all runs together record too much. It returns the reason
+// why output can no longer be recorded, or the cause of ctx's end.
 //
-// ctx ends when the run is stopped. From then on write does not wait for the pace, and
-// for the pump stoppedWait in all.
+// ctx ends when the run is stopped. write then no longer waits for the pace, and waits
+// for the backlog for stoppedWriteTimeout in total.
 func (p *pump) write(ctx context.Context, lines []events.Line) error {
 	if p.pace != nil && (p.limit <= 0 || p.accepted <= p.limit) { // output above the cap is not recorded
 		for _, l := range lines {
@@ -115,7 +117,7 @@ func (p *pump) write(ctx context.Context, lines []events.Line) error {
 	}
 }
 
-// closed is the error of a write after run has returned.
+// closedError returns the error of a write after run has returned.
 func (p *pump) closed() error {
 	if p.err != nil {
 		return p.err
@@ -123,15 +125,15 @@ func (p *pump) closed() error {
 	return errPumpClosed
 }
 
-// finish waits until all output is recorded and returns its totals. It is
-// called once, after the last write has returned.
+// finish waits until all output is recorded and returns its totals. It MUST be called
+// once, after the last write has returned.
 func (p *pump) finish() (events.OutputTotals, error) {
 	close(p.finishing)
 	<-p.done
 	return p.meter.totals(), p.err
 }
 
-// run pumps until finish is called and everything is recorded, or until
+// run records output until finish is called and everything is recorded, or until
 // recording fails or ctx is done.
 func (p *pump) run(ctx context.Context) error {
 	defer close(p.done)
@@ -147,10 +149,10 @@ func (p *pump) run(ctx context.Context) error {
 	return p.err
 }
 
-// append records chunks in their order.
+// append records chunks in order.
 func (p *pump) append(ctx context.Context, chunks <-chan chunk) error {
 	for c := range chunks {
-		// Nothing leaves the process before the start is on record.
+		// No output is recorded before the start of the run.
 		run, err := p.start.get(ctx)
 		if err != nil {
 			return err
@@ -167,10 +169,10 @@ func (p *pump) append(ctx context.Context, chunks <-chan chunk) error {
 	return nil
 }
 
-// collect takes lines in and hands chunks on. When the appending loop fails it
-// returns and leaves that loop's error to run.
+// collect accepts lines and passes chunks to append. If append fails, collect returns
+// and leaves the error to run.
 func (p *pump) collect(ctx context.Context, chunks chan<- chunk, appended chan error) error {
-	var due time.Time // when the backlog may be handed on though it is not full
+	var due time.Time // when the backlog is passed on even if it is not full
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	finishing, finished := p.finishing, false
@@ -218,7 +220,7 @@ func (p *pump) accept(lines []events.Line) {
 	}
 }
 
-// line counts a line and stores what the cap leaves of it.
+// addLine counts a line and stores the part below the cap.
 func (p *pump) line(l events.Line) {
 	p.meter.add(l)
 	p.last = events.Line{Level: l.Level, TimeMillis: l.TimeMillis}
@@ -239,7 +241,7 @@ func (p *pump) line(l events.Line) {
 	p.backlog.add(l)
 }
 
-// close ends a line that a stopped script left open, so that output always
+// endOpenLine ends a line that a stopped script left open, so that output always
 // consists of whole lines.
 func (p *pump) close() {
 	if p.meter.open {
@@ -247,21 +249,21 @@ func (p *pump) close() {
 	}
 }
 
-// meter counts and hashes the output of an attempt, whether it is stored or
-// not.
+// meter counts and hashes the output of an attempt, including output that is not
+// stored.
 type meter struct {
-	// lines and bytes count the whole execution's, as its terminal event does.
+	// lines and bytes count from the start of the execution, as in its terminal event.
 	lines, bytes int64
-	// hash is over this attempt's alone.
+	// hash covers this attempt only.
 	hash hash.Hash
-	// open is true when the last line has not ended.
+	// isLineOpen is true if the last line has no end yet.
 	open      bool
 	truncated bool
 	buf       []byte
 }
 
-// newMeter begins at the number of the next line and the offset of the next
-// byte.
+// newMeter returns a meter that starts at the number of the next line and the offset of
+// the next byte.
 func newMeter(firstLine, firstByte int64) *meter {
 	return &meter{lines: firstLine - 1, bytes: firstByte, hash: sha256.New()}
 }

@@ -12,9 +12,8 @@ import (
 	"daybook/ledger"
 )
 
-// errDiverged reports a script that calls something else than it did when its
-// calls were recorded.
-var errDiverged = errors.New("the script does not call what it called before")
+// errDiverged is returned for a script whose host calls differ from the recorded ones.
+var errDiverged = errors.New("the calls of the script differ from the recorded calls")
 
 // answerError reports a recorded answer that cannot be read.
 type answerError struct {
@@ -22,21 +21,21 @@ type answerError struct {
 	err    error
 }
 
-// Error is that of the ledger, which names the call.
+// Error returns the error text of the ledger, which names the call.
 func (e *answerError) Error() string { return e.err.Error() }
 
 // Unwrap returns the cause.
 func (e *answerError) Unwrap() error { return e.err }
 
-// lost reports whether reading it again is of no use.
+// isPermanent reports whether another read would fail too.
 func (e *answerError) lost() bool {
 	return errors.Is(e.err, events.ErrNotFound) || errors.Is(e.err, events.ErrShredded) || errors.Is(e.err, events.ErrDamaged)
 }
 
-// feed gives a script the answers on record instead of calling again.
+// recordedAnswers answers host calls from the ledger.
 type feed struct {
 	calls   map[int]ledger.RecordedCall
-	answers []ledger.RecordedCall // still to be given, in the order they reached the script
+	answers []ledger.RecordedCall // not yet returned, in the order in which the script received them
 	begun   map[int]bool
 }
 
@@ -52,23 +51,23 @@ func newFeed(calls []ledger.RecordedCall) *feed {
 	return f
 }
 
-// call reports whether a call is on record. One that is, but was another, is
-// errDiverged.
+// matchCall reports whether a call is recorded. It returns errDiverged if the recorded
+// call with this number is a different one.
 func (f *feed) call(number int, server, tool string, arguments []byte) (recorded bool, err error) {
 	c, ok := f.calls[number]
 	if !ok {
 		return false, nil
 	}
 	if c.Server != server || c.Tool != tool || !c.Made(arguments) {
-		return true, fmt.Errorf("%w: call %d was %s.%s with arguments of SHA-256 %.12s, and is %s.%s with %.12s",
+		return true, fmt.Errorf("%w: recorded call %d is %s.%s with arguments of SHA-256 %.12s, but the script called %s.%s with %.12s",
 			errDiverged, number, c.Server, c.Tool, c.ArgumentsSHA256, server, tool, events.Hash(arguments))
 	}
 	f.begun[number] = true
 	return true, nil
 }
 
-// next returns what the script is told next; false when the record has no more
-// to say.
+// nextAnswer returns the next answer for the script, or one without a number if the
+// timer at due comes first. ok is false after the last recorded answer.
 func (f *feed) next(ctx context.Context, due time.Time) (a HostAnswer, ok bool, err error) {
 	if len(f.answers) == 0 {
 		return HostAnswer{}, false, nil
@@ -78,7 +77,7 @@ func (f *feed) next(ctx context.Context, due time.Time) (a HostAnswer, ok bool, 
 	case !due.IsZero() && !due.After(c.Answer.AnsweredAt):
 		return HostAnswer{}, true, nil
 	case !f.begun[c.Number]:
-		return HostAnswer{}, true, fmt.Errorf("%w: it waits, and call %d comes next", errDiverged, c.Number)
+		return HostAnswer{}, true, fmt.Errorf("%w: the script waits, but call %d comes next", errDiverged, c.Number)
 	}
 	text, err := c.Answer.Text(ctx)
 	if err != nil {

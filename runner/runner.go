@@ -16,20 +16,20 @@ import (
 	"daybook/ledger"
 )
 
-// Options set up a Runner. The ports are required; the zero value of
-// everything else is a sensible choice.
+// Options configures a Runner. The fields without a documented default are required.
 type Options struct {
-	// ID names this runner process in the ledger; default a new UUID.
+	// ID names this runner process in the ledger. Default: a new UUID.
 	ID string
-	// Pool is the group of runners it belongs to; default events.DefaultPool.
+	// Pool is the group of runners that this runner belongs to. Default:
+	// events.DefaultPool.
 	Pool string
-	// Slots is how many runs it does at once; default the number of cores.
+	// Slots is the number of runs that execute at once. Default: the number of cores.
 	Slots int
-	// Shares says how tenants share the slots. Its Total is ignored: Slots counts.
+	// Shares defines how tenants share the slots. Its Total is ignored; Slots applies.
 	Shares fairness.Slots
-	// Output is how many bytes of output all runs together record in a second, as
-	// events, and how tenants share them; default no limit. A script whose output waits
-	// is not stopped but by its time limit.
+	// OutputRate limits the output that all runs together record, in bytes of events
+	// per second, and defines how tenants share it. Default: no limit. A script whose
+	// output waits is stopped only by its time limit.
 	Output fairness.Rate
 
 	Ledger  Ledger
@@ -37,41 +37,42 @@ type Options struct {
 	Heaps   Heaps
 	Texts   Texts
 	Workers Workers
-	// Memory may be nil: then the heaps of runs take what they need.
+	// Memory limits the memory of heaps. Default: no limit.
 	Memory Memory
-	// Servers may be nil: then scripts have nothing to call.
+	// Servers calls tools for scripts. Default: scripts can call no tools.
 	Servers Servers
 
-	// DrainWait is how long runs may go on once Run is told to end, before they
-	// are handed back; default 10 s, negative hands them back at once.
+	// DrainTimeout is how long runs may continue after Run's ctx is done, before they
+	// are handed back. Default: 10 s. A negative value hands them back at once.
 	DrainWait time.Duration
-	// RetryDelay is how long a request waits that could not be dealt with
-	// because something was unavailable; default 1 s, doubled with each
-	// failed try of this runner up to 30 times as much.
+	// RetryDelay is the delay before a request is delivered again after something was
+	// unavailable. It doubles with each failed try of this runner, up to 30 times the
+	// value. Default: 1 s.
 	RetryDelay time.Duration
-	// Silent, if set, is why nothing can be recorded now, or nil: what is not recorded at
-	// the end of DrainWait is then given up.
+	// CheckRecording, if set, returns why events cannot be recorded now, or nil. If it
+	// returns an error after DrainTimeout, events that are not recorded yet are
+	// abandoned.
 	Silent func() error
-	// Logger gets what nobody is told otherwise; default slog.Default.
+	// Logger receives errors that no caller can receive. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// Runner does runs. It is safe for concurrent use.
+// Runner takes run requests and executes them. It is safe for concurrent use.
 type Runner struct {
 	opts  Options
 	stats stats
-	// failures are the failed tries of requests that are not dealt with, heapless
-	// those among them that could not read the heap.
+	// failures counts the failed tries of requests that are not finished.
+	// heapReadFailures counts those of them that could not read the heap.
 	failures, heapless failures
-	// identity is what the workers said of themselves.
+	// workerIdentity caches the engines and layers that the workers reported.
 	identity identity
-	// pace is nil without Options.Output.
+	// pace is nil without Options.OutputRate.
 	pace *outputPace
-	// overtime, handBackWait and turnDelay are the constants, except in tests.
+	// timeoutGrace, handBackTimeout and turnDelay are the constants, except in tests.
 	overtime, handBackWait, turnDelay time.Duration
 }
 
-// New makes a runner. It starts nothing. It panics when a port is missing.
+// New returns a Runner and starts nothing. It panics if a required port is missing.
 func New(opts Options) *Runner {
 	if opts.Memory == nil {
 		opts.Memory = unboundedMemory{}
@@ -95,26 +96,27 @@ func New(opts Options) *Runner {
 	return &Runner{opts: opts, pace: newOutputPace(opts.Output), overtime: overtime, handBackWait: handBackWait, turnDelay: turnDelay}
 }
 
-// ID is the name this runner goes by in the ledger.
+// ID returns the name of this runner in the ledger.
 func (r *Runner) ID() string { return r.opts.ID }
 
-// Stats tells what the runner has done so far.
+// Stats returns the counts of the runner since New.
 func (r *Runner) Stats() Stats { return r.stats.read() }
 
-// errDraining stops runs that outlast DrainWait.
+// errDraining is the cause that stops runs that outlast DrainTimeout.
 var errDraining = errors.New("the runner is shutting down")
 
-// handBackWait bounds what is done for a run after it was told to stop for
-// shutting down. A run not handed back by then is redelivered all the same,
-// but at the cost of an attempt.
+// handBackTimeout limits the steps for a run after the shutdown stopped its script. A
+// run that is not handed back in this time is delivered again, but that costs an
+// attempt.
 const handBackWait = 10 * time.Second
 
-// silentPause is how often Options.Silent is asked while runs are handed back.
+// recordingCheckInterval is the interval of the calls of Options.CheckRecording while
+// runs are handed back.
 const silentPause = 100 * time.Millisecond
 
-// Run takes requests and does them until ctx is done. Then it drains: it takes
-// no more, lets runs finish for Options.DrainWait, hands back the rest, and
-// returns nil. An error means that the work cannot be had.
+// Run takes requests and executes them until ctx is done. Then it drains: it takes no
+// more requests, lets runs finish for Options.DrainTimeout, hands back the others and
+// returns nil. It returns an error if requests cannot be consumed.
 func (r *Runner) Run(ctx context.Context) error {
 	var l life
 	l.draining = ctx.Done()
@@ -152,17 +154,16 @@ func (r *Runner) Run(ctx context.Context) error {
 	return err
 }
 
-// life holds the three ends of a Runner's Run, in the order in which they come.
+// shutdownPhases holds the signals of the three shutdown phases of Run, in their order.
 type life struct {
-	// draining is closed when no more work is to be taken.
+	// drain is closed when the runner takes no more requests.
 	draining <-chan struct{}
-	// runs ends when scripts are to stop, with errDraining as the cause.
+	// runCtx ends when scripts must stop, with errDraining as the cause.
 	runs context.Context
-	// records ends when nothing more is to be recorded.
+	// recordCtx ends when nothing more may be recorded.
 	records context.Context
 }
 
-// over reports whether no more work is to be taken.
 func (l *life) over() bool {
 	select {
 	case <-l.draining:
@@ -172,8 +173,7 @@ func (l *life) over() bool {
 	}
 }
 
-// elapse waits for d and reports true, or reports false as soon as over is
-// closed.
+// waitOrStop waits for d and reports true. It reports false as soon as stop is closed.
 func elapse(over <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -185,8 +185,8 @@ func elapse(over <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// guard calls do and turns a panic into an error with the stack in its text: a
-// fault in one run must not end the others.
+// recoverPanic calls do and turns a panic into an error whose text holds the stack: a
+// fault in one run must not end the other runs.
 func guard(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -9,30 +9,31 @@ import (
 	"daybook/events"
 )
 
-// Stats tells what a runner is doing and has done since it was made.
+// Stats holds the counts of a runner since New.
 type Stats struct {
-	// InFlight is the number of requests in hand.
+	// InFlight is the number of requests that the runner is processing.
 	InFlight int
-	// Done counts the executions this runner brought to an end, by status.
+	// Done counts the executions that this runner ended, by status.
 	Done map[events.Status]int64
-	// HandedBack counts runs handed back while draining, Retried requests given
-	// back because something was unavailable.
+	// HandedBack counts the runs that were handed back while draining. Retried counts
+	// the requests that were returned because something was unavailable.
 	HandedBack int64
 	Retried    int64
-	// Postponed counts requests given back because the turn of their run had not
-	// come.
+	// Postponed counts the requests that were returned because the turn of their run
+	// had not come.
 	Postponed int64
-	// Queued is how long the runs that this runner started waited from acceptance to
-	// their first attempt, by tenant.
+	// QueueTimes holds, by tenant, the time from acceptance to the first attempt of the
+	// runs that this runner started.
 	Queued map[string]QueueTime
 }
 
-// QueueTime counts runs by how long they waited.
+// QueueTime is a histogram of the times that runs waited.
 type QueueTime struct {
-	// Counts are the runs that waited at most as long as QueueBounds says, each
-	// without those of the bounds before; the last are those that waited longer.
+	// Counts has one count for each bound of QueueBounds: the runs that waited at most
+	// that long and longer than the bound before. The last one counts the runs that
+	// waited longer than all bounds.
 	Counts [len(queueBounds) + 1]uint64
-	// Total is how long they waited together.
+	// Total is the sum of the times.
 	Total time.Duration
 }
 
@@ -41,18 +42,18 @@ var queueBounds = [...]time.Duration{
 	2 * time.Second, 10 * time.Second, time.Minute, 10 * time.Minute,
 }
 
-// QueueBounds are the bounds that QueueTime counts by, in ascending order.
+// QueueBounds returns the upper bounds of the counts of QueueTime, in ascending order.
 func QueueBounds() []time.Duration { return slices.Clone(queueBounds[:]) }
 
 const (
-	// maxNamedTenants bounds the tenants whose queue times are counted apart.
+	// maxNamedTenants limits the tenants that have queue times of their own.
 	maxNamedTenants = 50
-	// otherTenants counts in Stats.Queued for all further tenants together. No
+	// otherTenants is the key in Stats.QueueTimes for all further tenants together. No
 	// tenant has this name.
 	otherTenants = "(other)"
 )
 
-// queued counts the wait of a run that is started.
+// addQueueTime counts the wait of a run that starts.
 func (s *Stats) queued(tenant string, wait time.Duration) {
 	if s.Queued == nil {
 		s.Queued = map[string]QueueTime{}
@@ -69,7 +70,7 @@ func (s *Stats) queued(tenant string, wait time.Duration) {
 	s.Queued[tenant] = q
 }
 
-// stats counts under one mutex, never held across a call.
+// stats guards the counts with a mutex that is never held across a call.
 type stats struct {
 	mu  sync.Mutex
 	now Stats
