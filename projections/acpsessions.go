@@ -12,8 +12,8 @@ import (
 	"daybook/events"
 )
 
-// agentSchema holds the sessions of the Agent Client Protocol. Directories and
-// config are JSON as recorded; blocks and answer are bodies.
+// agentSchema holds the ACP sessions. Directories and config are JSON as recorded;
+// blocks and answer are bodies.
 const agentSchema = `
 CREATE TABLE IF NOT EXISTS agent_sessions (
 	id INTEGER PRIMARY KEY,
@@ -34,50 +34,51 @@ CREATE TABLE IF NOT EXISTS agent_prompts (
 CREATE INDEX IF NOT EXISTS agent_prompts_by_session ON agent_prompts (session, seq);
 `
 
-// AgentSession is a session of the Agent Client Protocol.
+// AgentSession is an ACP session.
 type AgentSession struct {
 	SessionID             string             `json:"session_id"`
 	Cwd                   string             `json:"cwd"`
 	AdditionalDirectories []string           `json:"additional_directories,omitempty"`
 	Config                events.AgentConfig `json:"config"`
-	// Title is what its first prompt says; nil before that.
+	// Title is the title from the first prompt; nil before that.
 	Title     *string `json:"title"`
 	UpdatedAt string  `json:"updated_at"`
-	// Parent is the session it was split off from; nil without one.
+	// Parent is the session that this one was forked from; nil for none.
 	Parent *string `json:"parent"`
-	// Closed is true when its last client put it away.
+	// Closed is true after the last client closed the session.
 	Closed bool `json:"closed"`
 }
 
-// AgentSessionFilter selects sessions. The zero value selects the newest.
+// AgentSessionFilter selects ACP sessions. The zero value selects the newest ones.
 type AgentSessionFilter struct {
 	Cwd    string // empty: any
 	Limit  int    // 1 to MaxListLimit; 0: DefaultAgentSessions
 	Cursor string // from a previous page
 }
 
-// DefaultAgentSessions is the length of a page of sessions.
+// DefaultAgentSessions is the default length of a page of ACP sessions.
 const DefaultAgentSessions = 50
 
-// AgentSessionPage is a page of sessions, the last used first.
+// AgentSessionPage is a page of ACP sessions, the last used first.
 type AgentSessionPage struct {
 	Sessions []AgentSession `json:"sessions"`
-	// NextCursor is set only when there is more.
+	// NextCursor is set only if there are more sessions.
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
-// AgentPrompt is a prompt of a session, and the answer to one that was a command.
+// AgentPrompt is a prompt of an ACP session. A prompt that is a command also has its
+// answer.
 type AgentPrompt struct {
 	Seq      uint64
 	PromptID string
 	At       string
 	// Blocks is the JSON array of the prompt's content blocks.
 	Blocks string
-	// Title is set for the prompt that gave the session its title.
+	// Title is the session's title if this prompt set it.
 	Title string
-	// ExecutionID is its run; empty for a command.
+	// ExecutionID is the execution of the prompt; empty for a command.
 	ExecutionID string
-	// Answer is that to a command; nil while there is none.
+	// Answer is the answer to a command; nil if there is none.
 	Answer *string
 }
 
@@ -100,8 +101,8 @@ func scanAgentSession(scan func(...any) error) (agentRow, error) {
 	return r, errors.Join(json.Unmarshal([]byte(directories), &r.AdditionalDirectories), json.Unmarshal([]byte(config), &r.Config))
 }
 
-// AgentSession returns a session of the Agent Client Protocol, or
-// events.ErrNotFound: also for one that was deleted.
+// AgentSession returns an ACP session. It returns events.ErrNotFound for an unknown or
+// deleted session.
 func (s *Store) AgentSession(ctx context.Context, tenant, id string) (AgentSession, error) {
 	r, err := scanAgentSession(s.reader.QueryRowContext(ctx,
 		"SELECT "+agentSessionColumns+" FROM agent_sessions WHERE tenant = ? AND session_id = ? AND deleted_seq IS NULL", tenant, id).Scan)
@@ -114,8 +115,8 @@ func (s *Store) AgentSession(ctx context.Context, tenant, id string) (AgentSessi
 	return r.AgentSession, nil
 }
 
-// AgentSessions lists sessions of the Agent Client Protocol, the last used
-// first, without deleted ones. A bad filter is an ErrBadQuery.
+// AgentSessions lists ACP sessions that are not deleted, the last used first. It
+// returns an ErrBadQuery for an invalid filter.
 func (s *Store) AgentSessions(ctx context.Context, tenant string, f AgentSessionFilter) (AgentSessionPage, error) {
 	page := AgentSessionPage{Sessions: []AgentSession{}}
 	limit := f.Limit
@@ -148,15 +149,15 @@ func (s *Store) AgentSessions(ctx context.Context, tenant string, f AgentSession
 	return page, nil
 }
 
-// stretch is a part of a conversation: the prompts of one session between two
+// promptRange is a part of a conversation: the prompts of one session between two
 // positions, both exclusive.
 type stretch struct {
 	session       int64
 	after, before uint64
 }
 
-// lineage is what a session's conversation is made of, oldest first: a session
-// that was split off begins with what it has in common with the other.
+// sessionAncestors returns the parts of a session's conversation, oldest first. A
+// forked session starts with the prompts that it shares with its parent.
 func (s *Store) lineage(ctx context.Context, tenant, id string) ([]stretch, error) {
 	var list []stretch
 	for before := uint64(math.MaxInt64); id != ""; {
@@ -168,7 +169,7 @@ func (s *Store) lineage(ctx context.Context, tenant, id string) ([]stretch, erro
 			FROM agent_sessions a WHERE tenant = ?1 AND session_id = ?2 AND created_seq < ?3`, tenant, id, before).Scan(&p.session, &parent, &position, &p.after)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			id = "" // it is not there, or was not yet
+			id = "" // the session does not exist, or did not at that position
 			continue
 		case err != nil:
 			return nil, err
@@ -177,15 +178,15 @@ func (s *Store) lineage(ctx context.Context, tenant, id string) ([]stretch, erro
 		if id = parent.String; p.after > 0 {
 			id = ""
 		}
-		before = min(before, uint64(position.Int64)+1) // before this one began: older each time, so this ends
+		before = min(before, uint64(position.Int64)+1) // before the fork; positions decrease, so the loop ends
 	}
 	slices.Reverse(list)
 	return list, nil
 }
 
-// AgentPrompts returns the conversation of a session, oldest first: that of the
-// session it was split off from included, what was put aside left out. An
-// unknown session has none.
+// AgentPrompts returns the conversation of an ACP session, oldest first. It includes
+// the prompts of the sessions that the session was forked from, and omits cleared
+// prompts. An unknown session has none.
 func (s *Store) AgentPrompts(ctx context.Context, tenant, id string) ([]AgentPrompt, error) {
 	list, err := s.agentPrompts(ctx, tenant, id)
 	if err != nil {

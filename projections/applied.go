@@ -5,9 +5,9 @@ import (
 	"database/sql"
 )
 
-// Reached is the position up to which the file at a path was made of a ledger, or 0
-// where there is none that can be relied upon. It is for who asks how far a ledger
-// had come that has lost its end.
+// AppliedIn returns the position of the last event that is applied in the file at path,
+// or 0 if the file is missing or not intact. It gives a lower bound for the length of a
+// ledger that has lost its end.
 func Reached(ctx context.Context, path string) uint64 {
 	if why, err := checkSum(path); why != "" || err != nil {
 		return 0
@@ -32,6 +32,6 @@ func Reached(ctx context.Context, path string) uint64 {
 	return applied
 }
 
-// Remove removes the file at a path, if there is one: it is built anew by the next
-// Prepare. No Store may have it open.
+// Remove removes the file at path, if it exists; the next Prepare rebuilds it. No Store
+// may have it open.
 func Remove(path string) error { return removeFile(path) }

@@ -9,26 +9,26 @@ import (
 	"daybook/events"
 )
 
-// state is what applying an event needs to know of its execution. Within a
-// batch it is read once and kept; what changes in it is also written, how far the
-// output reaches at the end of the batch.
+// executionState holds the fields of an execution that applying an event needs. It is
+// read once per batch. Changes of it are also written to the row, the extent of the
+// output at the end of the batch.
 type state struct {
 	id       int64
 	status   events.Status
 	lastSeq  uint64
 	extent   events.Extent
-	unstored bool // extent and lastSeq are newer than their row
+	unstored bool // extent and lastSeq are newer than the row
 	tags     sql.NullString
-	session  sql.NullString // its id
-	logical  sql.NullString // the session in which it has a turn
+	session  sql.NullString // id of the named session
+	logical  sql.NullString // id of the session in which the run has a turn
 	turn     int64
 	warnings []string
 }
 
 type executionKey struct{ tenant, id string }
 
-// execution loads the state of an execution. It reports false, and notes an
-// anomaly, when there is none.
+// loadExecution returns the state of an execution. It reports false and records an
+// anomaly if there is no such execution.
 func (a *applier) execution(e *events.Event, id string) (st *state, ok bool, err error) {
 	key := executionKey{e.Tenant, id}
 	if st := a.states[key]; st != nil {
@@ -51,7 +51,7 @@ func (a *applier) execution(e *events.Event, id string) (st *state, ok bool, err
 	return st, true, nil
 }
 
-// storeExtents writes what was left for the end of the batch.
+// storeExtents writes the changes that were deferred to the end of the batch.
 func (a *applier) storeExtents() error {
 	for _, st := range a.states {
 		if !st.unstored {
@@ -195,7 +195,7 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 			return err
 		}
 	}
-	if added == 0 { // an equal heap is stored once, unless it was collected or lost meanwhile
+	if added == 0 { // equal heaps share a row, which may have been marked as collected or lost
 		if added, err = a.execCounting(a.s.remake, e.Tenant, d.Heap.SHA256); err != nil {
 			return err
 		}
@@ -204,8 +204,8 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 	if status != events.StatusCompleted || !st.tags.Valid {
 		return nil
 	}
-	// The tags of a run hold from its end on; the edit recorded next says so
-	// for the history.
+	// The tags of a run are current from its end on. The tag edit that is recorded next
+	// adds them to the history.
 	var tags map[string]string
 	if err := json.Unmarshal([]byte(st.tags.String), &tags); err != nil {
 		return err
@@ -213,7 +213,7 @@ func (a *applier) ended(e *events.Event, d *events.Ending) error {
 	return a.setTags(e, d.Heap.SHA256, e.Seq, tags)
 }
 
-// checkTotals compares what the runner says it wrote with what is on record.
+// checkTotals compares the runner's output totals with the stored output.
 func (a *applier) checkTotals(e *events.Event, st *state, o *events.OutputTotals) error {
 	if o.Truncated {
 		return nil
@@ -251,7 +251,7 @@ func (a *applier) entry(e *events.Event, d *events.SessionEntryRecorded) error {
 	return a.nameSession(e.Tenant, d.Session, d.SessionID)
 }
 
-// nameSession keeps the name of a session.
+// nameSession stores the name of a named session.
 func (a *applier) nameSession(tenant, name, id string) error {
 	added, err := a.execCounting(a.s.session, tenant, name, id)
 	a.use(tenant).Sessions += added
@@ -261,7 +261,7 @@ func (a *applier) nameSession(tenant, name, id string) error {
 func (a *applier) tagged(e *events.Event, d *events.HeapTagged) error {
 	effective := e.Seq
 	switch {
-	case d.AppliesAt > e.Seq: // would shut out every edit up to there
+	case d.AppliesAt > e.Seq: // would block every edit before that position
 		if err := a.anomaly(e, "tags of heap %s apply from position %d on, which is after the event", d.Heap, d.AppliesAt); err != nil {
 			return err
 		}
@@ -301,7 +301,8 @@ func warningsJSON(w []string) string {
 	return asJSON(w)
 }
 
-// merge appends what is new: each stage repeats what it passes on.
+// mergeWarnings appends the warnings of more that have lacks: each stage repeats those
+// of the stage before.
 func merge(have, more []string) []string {
 	for _, w := range more {
 		if !slices.Contains(have, w) {

@@ -7,7 +7,7 @@ import (
 	"daybook/events"
 )
 
-// agent applies an event of a session of the Agent Client Protocol.
+// applyAgent applies an event of an ACP session.
 func (a *applier) agent(e *events.Event) error {
 	if d, ok := e.Data.(*events.AgentSessionCreated); ok {
 		return a.agentCreated(e, d)
@@ -46,7 +46,7 @@ func (a *applier) agent(e *events.Event) error {
 	case *events.AgentSessionDeleted:
 		return a.exec(a.s.agentDelete, id, e.Seq)
 	}
-	return nil // what was decided about a call is of no interest to the conversation
+	return nil // decisions about calls are not part of the conversation
 }
 
 func (a *applier) agentCreated(e *events.Event, d *events.AgentSessionCreated) error {

@@ -10,8 +10,8 @@ import (
 	"daybook/events"
 )
 
-// contextSchema has a row for each context that something is on record of, and
-// one for each of their runs that has not ended.
+// contextSchema has a row for each recorded conversation context, and a row for each of
+// their runs that has not ended.
 const contextSchema = `
 CREATE TABLE IF NOT EXISTS contexts (
 	tenant TEXT NOT NULL, context_key TEXT NOT NULL, session_id TEXT NOT NULL, kind TEXT NOT NULL,
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS context_runs (
 ) WITHOUT ROWID;
 `
 
-// contextStatements are those about contexts.
+// contextStatements are the statements about conversation contexts.
 type contextStatements struct {
 	context, putContext, dropContext    *sql.Stmt
 	contextRun, runContext, endContexts *sql.Stmt
@@ -43,14 +43,13 @@ func (s *contextStatements) queries() []preparing {
 		{&s.dropContext, `DELETE FROM contexts WHERE tenant = ? AND context_key = ?`},
 		{&s.contextRun, `INSERT OR IGNORE INTO context_runs VALUES (?, ?, ?, ?)`},
 		{&s.runContext, `SELECT context_key, since FROM context_runs WHERE tenant = ? AND execution_id = ?`},
-		// Keys are random: nothing else looks like one.
+		// Keys are random, so no other text contains one.
 		{&s.contextsTelling, `SELECT context_key FROM contexts WHERE tenant = ? AND instr(state, ?) > 0`},
 		{&s.endContexts, `DELETE FROM context_runs WHERE tenant = ? AND execution_id = ?`},
 	}
 }
 
-// contextKey tells contexts of a batch apart. Watchers know a context by the
-// same key as events about it.
+// contextKey identifies a conversation context of a batch. Watchers use the same key.
 type contextKey = executionKey
 
 func scanContext(row interface{ Scan(dest ...any) error }) (*contextRow, error) {
@@ -64,8 +63,8 @@ func scanContext(row interface{ Scan(dest ...any) error }) (*contextRow, error) 
 	return &r, json.Unmarshal([]byte(state), &r.contextBody)
 }
 
-// contextOf is a context as the batch has left it so far: nil when nothing is on
-// record of it.
+// loadContext returns a conversation context with the changes of the batch so far, or
+// nil if there is none.
 func (a *applier) contextOf(tenant, key string) (*contextRow, error) {
 	k := contextKey{tenant, key}
 	if r, known := a.contexts[k]; known {
@@ -88,7 +87,8 @@ func (a *applier) contextOf(tenant, key string) (*contextRow, error) {
 	return r, nil
 }
 
-// inContext is the context that an event is about, begun if need be.
+// ensureContext returns the conversation context that an event is about. It creates one
+// if there is none.
 func (a *applier) inContext(e *events.Event, ref events.ContextRef) (*contextRow, error) {
 	r, err := a.contextOf(e.Tenant, ref.Key)
 	if err != nil {
@@ -97,7 +97,7 @@ func (a *applier) inContext(e *events.Event, ref events.ContextRef) (*contextRow
 	if r == nil {
 		r = &contextRow{ContextRef: ref}
 		if before := a.contexts[contextKey{e.Tenant, ref.Key}]; before != nil {
-			r.stored = before.stored // removed by an earlier event of the batch
+			r.stored = before.stored // an earlier event of the batch removed it
 		}
 		r.begin(e.Time)
 		a.contexts[contextKey{e.Tenant, ref.Key}] = r
@@ -106,7 +106,7 @@ func (a *applier) inContext(e *events.Event, ref events.ContextRef) (*contextRow
 	return r, nil
 }
 
-// storeContexts writes what the batch has changed.
+// storeContexts writes the changes of the batch.
 func (a *applier) storeContexts() error {
 	keys := make([]contextKey, 0, len(a.contexts))
 	for k := range a.contexts {
@@ -137,9 +137,9 @@ func (a *applier) storeContexts() error {
 	return nil
 }
 
-// tellContexts signals those who watch the contexts that a batch has changed. It
-// comes before the batch is known to be applied: who waits for that finds the
-// signal.
+// signalContexts signals the watchers of the changed conversation contexts. It is
+// called before the position of the batch is published, so that a caller that waits for
+// the position finds the signal.
 func (s *Store) tellContexts(changed map[contextKey]*contextRow) {
 	if len(changed) == 0 {
 		return
@@ -170,10 +170,10 @@ func (a *applier) contextEvent(e *events.Event) error {
 		if err := a.beginAnew(e, d.ContextRef); err != nil {
 			return err
 		}
-		// Connections end, and most of the expired ones have. What is left of them
-		// is nothing.
+		// Most expired contexts of transport sessions belong to closed connections, so
+		// their rows are removed.
 		r := a.contexts[contextKey{e.Tenant, d.Key}]
-		r.used(d.LastUse.Time) // known, unless what came before was removed with its volume
+		r.used(d.LastUse.Time) // already recorded, unless earlier events were removed with their volume
 		r.gone = r.Kind == events.ContextTransport && r.running == 0
 	case *events.ContextNoted:
 		return a.noted(e, d)
@@ -222,8 +222,8 @@ func (a *applier) noted(e *events.Event, d *events.ContextNoted) error {
 	return nil
 }
 
-// forgetInContexts erases what contexts tell of runs under a key, and all else
-// they tell: what was said of a run cannot be taken out of a summary.
+// eraseInContexts erases the runs, answers and resources of all contexts that list a
+// run under a content key: one run cannot be removed from a summary.
 func (a *applier) forgetInContexts(tenant, key string) error {
 	rows, err := a.bind(a.s.contextsTelling).QueryContext(a.ctx, tenant, key)
 	if err != nil {
@@ -245,7 +245,7 @@ func (a *applier) forgetInContexts(tenant, key string) error {
 			return err
 		}
 	}
-	for k, r := range a.contexts { // also what the batch itself has told
+	for k, r := range a.contexts { // including changes of this batch
 		if k.tenant == tenant && r != nil && slices.Contains(r.Sealed, key) {
 			r.forget()
 		}
@@ -253,7 +253,7 @@ func (a *applier) forgetInContexts(tenant, key string) error {
 	return nil
 }
 
-// requestedInContext notes a run that was asked for in a context.
+// noteRequestInContext adds a run that was requested in a conversation context.
 func (a *applier) requestedInContext(e *events.Event, d *events.ExecutionRequested) error {
 	if d.Context == nil {
 		return nil
@@ -269,7 +269,7 @@ func (a *applier) requestedInContext(e *events.Event, d *events.ExecutionRequest
 	return a.exec(a.s.contextRun, e.Tenant, d.ExecutionID, d.Context.Key, r.createdAt)
 }
 
-// endedInContext notes how it ended.
+// noteEndInContext adds the end of a run.
 func (a *applier) endedInContext(e *events.Event, status events.Status, d *events.Ending) error {
 	r, _, err := a.contextOfRun(e.Tenant, d.ExecutionID)
 	if err != nil || r == nil {
@@ -282,8 +282,9 @@ func (a *applier) endedInContext(e *events.Event, status events.Status, d *event
 	return a.exec(a.s.endContexts, e.Tenant, d.ExecutionID)
 }
 
-// contextOfRun is the context that a run in progress was asked for in, nil where
-// there is none; told is false when it has begun anew since.
+// loadContextOfRun returns the conversation context in which a run in progress was
+// requested, or nil if there is none. isCurrent is false if the context was reset
+// since.
 func (a *applier) contextOfRun(tenant, execution string) (r *contextRow, told bool, err error) {
 	var key string
 	var since int64

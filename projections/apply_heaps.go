@@ -7,8 +7,8 @@ import (
 	"daybook/events"
 )
 
-// collected notes that a heap is kept no longer. One that no run is known to
-// have left has no row, and needs none.
+// applyHeapCollected marks a heap as collected. A heap that no known run has left has
+// no row and needs none.
 func (a *applier) collected(e *events.Event, d *events.HeapCollected) error {
 	var size int64
 	err := a.row(a.s.collect, e.Tenant, d.Heap, e.Seq, e.Time.UnixMilli()).Scan(&size)
@@ -22,8 +22,8 @@ func (a *applier) collected(e *events.Event, d *events.HeapCollected) error {
 	return nil
 }
 
-// lost marks the heaps that an accepted loss names. They belong to the tenants named
-// with them, and take no space.
+// applyLostBlobs marks the heaps that an accepted loss names. They belong to the
+// tenants named with them and take no space.
 func (a *applier) lost(e *events.Event, d *events.LedgerVolumeOpened) error {
 	for _, l := range d.LostBlobs {
 		if l.Kind != "heap" {

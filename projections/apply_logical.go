@@ -4,7 +4,7 @@ import (
 	"daybook/events"
 )
 
-// logical applies an event of a session that keeps state.
+// applyLogical applies an event of a logical session.
 func (a *applier) logical(e *events.Event) error {
 	if d, ok := e.Data.(*events.SessionOpened); ok {
 		return a.logicalOpened(e, d)
@@ -64,8 +64,8 @@ func (a *applier) logicalOpened(e *events.Event, d *events.SessionOpened) error 
 	return a.anomaly(e, "session %s was opened twice", d.SessionID)
 }
 
-// headMoved notes the heap that a turn left. A turn queued before a break moves
-// nothing after it.
+// moveHead sets the session head to the heap that a turn left. A turn queued before a
+// break of continuity moves no head after it.
 func (a *applier) headMoved(e *events.Event, session string, turn int64, heap string) error {
 	return a.exec(a.s.logicalHead, e.Tenant, session, turn, heap, e.Time.UnixMilli())
 }

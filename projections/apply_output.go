@@ -7,16 +7,16 @@ import (
 	"daybook/events"
 )
 
-// output stores a chunk that counts. One that does not is left out: without a
-// word when that happens in a sound ledger (a repetition, a chunk of an attempt
-// that was overtaken), as an anomaly otherwise.
+// applyOutput stores a chunk that continues the output. It skips any other chunk. A
+// repetition and a chunk of a superseded attempt occur in an intact ledger and are not
+// reported; the rest are anomalies.
 func (a *applier) output(e *events.Event, d *events.ExecutionOutput) error {
 	st, ok, err := a.execution(e, d.ExecutionID)
 	if err != nil || !ok {
 		return err
 	}
 	if st.status.Terminal() {
-		return nil // of a runner that did not know yet
+		return nil // from a runner that did not know of the end yet
 	}
 	before := st.extent
 	if !st.extent.Add(d) {
@@ -62,12 +62,12 @@ func (a *applier) truncated(e *events.Event, d *events.ExecutionOutputTruncated)
 	return a.exec(a.s.truncate, st.id, e.Seq)
 }
 
-// beginAttempt makes the output on record end where the attempt begins: pieces
-// the attempt did not know of go, and a line left open is ended. See
-// events.ExecutionStarted.FirstByte. It returns where the output then goes on.
+// beginAttempt makes the stored output end where the attempt starts: it deletes the
+// pieces that the attempt did not know of, and ends an open line. See
+// events.ExecutionStarted.FirstByte. It returns where the output continues.
 //
-// That is where the event says, in a sound ledger. Otherwise what is stored
-// counts, so that the output never has a hole: a page could not be exact.
+// In an intact ledger, that is where the event says. Otherwise the stored output
+// counts, so that it never has a hole, with which no page would be exact.
 func (a *applier) beginAttempt(e *events.Event, st *state, d *events.ExecutionStarted) (events.Extent, error) {
 	end, err := a.voidOutput(st.id, d)
 	if err != nil {
@@ -84,7 +84,7 @@ func (a *applier) beginAttempt(e *events.Event, st *state, d *events.ExecutionSt
 	if err := a.row(a.s.sealed, st.id).Scan(&sealed); err != nil {
 		return end, err
 	}
-	if sealed { // what is stored may be unreadable: the event alone tells, now and later
+	if sealed { // stored output may be unreadable, so only the event counts, now and in a rebuild
 		return events.ExtentFrom(d), nil
 	}
 	if next != events.ExtentFrom(d) {
@@ -94,8 +94,8 @@ func (a *applier) beginAttempt(e *events.Event, st *state, d *events.ExecutionSt
 	return next, err
 }
 
-// voidOutput deletes the pieces that an attempt voids and returns how far the
-// others reach. Those voided are the last ones: it looks from the end.
+// voidOutput deletes the pieces that an attempt voids and returns the end of the
+// others. It searches from the end, because the voided pieces are the last ones.
 func (a *applier) voidOutput(execution int64, d *events.ExecutionStarted) (events.Extent, error) {
 	for {
 		c, err := a.lastChunk(execution)
@@ -128,14 +128,15 @@ func (a *applier) voidOutput(execution int64, d *events.ExecutionStarted) (event
 	}
 }
 
-// storedChunk is a chunk read back.
+// storedChunk is a chunk read from the table.
 type storedChunk struct {
 	seq                  uint64
 	firstByte, firstLine int64
 	lines                []events.Line
 }
 
-// lastChunk reads the last chunk of an execution, or sql.ErrNoRows.
+// lastChunk returns the last chunk of an execution. It returns sql.ErrNoRows if there
+// is none.
 func (a *applier) lastChunk(execution int64) (c storedChunk, err error) {
 	var text, pieces []byte
 	if err := a.row(a.s.lastChunk, execution).Scan(&c.seq, &c.firstByte, &c.firstLine, &text, &pieces); err != nil {

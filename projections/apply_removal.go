@@ -9,7 +9,7 @@ import (
 	"daybook/events"
 )
 
-// removalStatements are those about removed volumes.
+// removalStatements are the statements about removed volumes.
 type removalStatements struct {
 	skip, removedUpTo, removal                      *sql.Stmt
 	keepNothing, keep, dropOutput, dropCalls        *sql.Stmt
@@ -19,7 +19,7 @@ type removalStatements struct {
 	dropTags, putUsage, recount, dropUsage          *sql.Stmt
 }
 
-// unkept is a query of the rows of executions that a removal drops.
+// droppedExecutions is a query for the ids of the executions that a removal drops.
 const unkept = `SELECT id FROM executions WHERE requested_seq <= ?1 AND requested_seq NOT IN (SELECT seq FROM kept_events)`
 
 func (s *removalStatements) queries() []preparing {
@@ -40,7 +40,7 @@ func (s *removalStatements) queries() []preparing {
 		{&s.dropEdits, `DELETE FROM tag_edits WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		{&s.dropNotes, `DELETE FROM anomalies WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		{&s.dropUnknown, `DELETE FROM unknown_events WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
-		// Heaps whose first maker goes and that a run which stays has left, too.
+		// Heaps whose first producer is dropped and that a remaining run has left, too.
 		{&s.madeAnew, `SELECT h.tenant, h.heap, h.size, h.engine_id, h.collected_seq, h.collected_at, h.lost_seq, x.execution_id, x.input_heap, x.completed_at, min(x.last_seq)
 			FROM heaps h JOIN executions x ON x.tenant = h.tenant AND x.output_heap = h.heap
 			WHERE h.seq <= ? AND h.seq NOT IN (SELECT seq FROM kept_events) GROUP BY h.tenant, h.heap ORDER BY h.tenant, h.heap`},
@@ -66,8 +66,9 @@ func (s *removalStatements) queries() []preparing {
 	}
 }
 
-// unrequested notes an event of an execution that is not known, unless it may have
-// been removed: what a runner says after its end may come late.
+// reportUnrequested records an anomaly for an event of an unknown execution, unless the
+// execution may have been removed: events of a runner can follow the end of an
+// execution.
 func (a *applier) unrequested(e *events.Event, id string) error {
 	var removed uint64
 	if err := a.row(a.s.removedUpTo).Scan(&removed); err != nil || removed > 0 {
@@ -76,17 +77,17 @@ func (a *applier) unrequested(e *events.Event, id string) error {
 	return a.anomaly(e, "%s of execution %s, which was never requested", e.Type, id)
 }
 
-// removed makes the tables what a rebuild would find that reads only what is left:
-// what came from events up to d.Last goes, except for those that are kept.
+// applyVolumeRemoved makes the tables equal to those of a rebuild from the remaining
+// events: it drops the rows from events up to d.Last, except those of kept events.
 func (a *applier) removed(e *events.Event, d *events.LedgerVolumeRemoved) error {
 	err := a.exec(a.s.removal, d.Volume, d.First, d.Last, d.Ended.UnixMilli(), e.Seq, e.Time.UnixMilli(), d.Export.SHA256)
 	if err != nil || e.Kept() {
-		return err // a later removal came before it
+		return err // a later removal has been applied already
 	}
 	if err := errors.Join(a.exec(a.s.skip, d.Last), a.storeExtents(), a.storeUsage()); err != nil {
 		return err
 	}
-	clear(a.states) // they are read anew
+	clear(a.states) // the next event reads them again
 	clear(a.used)
 	if err := a.readKept(d); err != nil {
 		return err
@@ -102,25 +103,25 @@ func (a *applier) removed(e *events.Event, d *events.LedgerVolumeRemoved) error 
 		return err
 	}
 	a.recounted = true
-	a.erased = true // what is gone is gone from the log, too
+	a.erased = true // dropped rows must leave the log too
 	return a.exec(a.s.keepNothing)
 }
 
-// readKept fills the list of the positions that are kept.
+// readKept fills the table of kept positions.
 func (a *applier) readKept(d *events.LedgerVolumeRemoved) error {
 	if err := a.exec(a.s.keepNothing); err != nil || d.Kept.SHA256 == "" {
 		return err
 	}
 	if a.texts == nil {
-		return errors.New("what is kept of removed volumes cannot be read without texts")
+		return errors.New("the kept events of removed volumes cannot be read without Options.Texts")
 	}
 	raw, err := a.texts.Text(a.ctx, events.LedgerTenant, d.Kept.SHA256)
 	if err != nil {
-		return fmt.Errorf("read what is kept of removed volumes: %w", err)
+		return fmt.Errorf("read the kept events of removed volumes: %w", err)
 	}
 	list, err := events.DecodeKept(raw, d.Last)
 	if err != nil {
-		return fmt.Errorf("%w: what is kept of removed volumes: %w", events.ErrDamaged, err)
+		return fmt.Errorf("%w: kept events of removed volumes: %w", events.ErrDamaged, err)
 	}
 	for _, m := range list {
 		if err := a.exec(a.s.keep, m.Seq); err != nil {
@@ -130,8 +131,8 @@ func (a *applier) readKept(d *events.LedgerVolumeRemoved) error {
 	return nil
 }
 
-// dropHeaps drops heaps whose maker was, unless another run that stays has left
-// the same: then that one is the first.
+// dropHeaps drops the heaps whose first producer is dropped. If a remaining run has
+// left the same heap, that run becomes the first producer.
 func (a *applier) dropHeaps(last uint64) error {
 	type heap struct {
 		tenant, heap, engine, execution string
@@ -163,7 +164,7 @@ func (a *applier) dropHeaps(last uint64) error {
 	return nil
 }
 
-// dropTags takes tags out of force that only dropped events had put there.
+// dropTags drops current tags that only dropped events had set.
 func (a *applier) dropTags(last uint64) error {
 	type tagged struct{ tenant, heap, tags string }
 	rows, err := a.bind(a.s.tags).QueryContext(a.ctx, last)

@@ -12,8 +12,8 @@ import (
 	"daybook/events"
 )
 
-// shredded erases what was readable of a session's runs. What is left is what a
-// rebuild finds, which no longer has the keys.
+// applyShredded erases the readable content of a session's runs. The result equals that
+// of a rebuild, which no longer has the content keys.
 func (a *applier) shredded(e *events.Event, d *events.SessionShredded) error {
 	for _, key := range d.KeyIDs {
 		if err := errors.Join(
@@ -29,7 +29,7 @@ func (a *applier) shredded(e *events.Event, d *events.SessionShredded) error {
 	}
 	for k, st := range a.states {
 		if k.tenant == e.Tenant && st.session.String == d.SessionID {
-			delete(a.states, k) // it is to be read anew, without tags
+			delete(a.states, k) // the next event reads it again, without tags
 			if st.unstored {
 				if err := a.exec(a.s.extent, st.id, st.lastSeq, st.extent.Line, st.extent.Byte, st.extent.Open); err != nil {
 					return err
@@ -41,7 +41,7 @@ func (a *applier) shredded(e *events.Event, d *events.SessionShredded) error {
 	return nil
 }
 
-// blankTags empties the tags that runs gave: in the history, and in force where
+// blankTags empties the tags that runs set: in the history, and as current tags where
 // no later edit has replaced them.
 func (a *applier) blankTags(e *events.Event, key string) error {
 	type edit struct {
@@ -72,45 +72,46 @@ func (a *applier) blankTags(e *events.Event, key string) error {
 	return nil
 }
 
-// scrubWait is how long SQLite waits for readers of the log before scrub gives up
-// for now, in milliseconds.
+// scrubTimeoutMillis is how long SQLite waits for readers of the log before scrub gives
+// up for now, in milliseconds.
 const scrubWait = 2000
 
-// scrub empties the log, which holds what the file held before: erased rows are
-// overwritten in the file (secure_delete), and only there. While somebody reads
-// the log it cannot be emptied. SQLite waits for that; when it takes long, the
-// next commit tries again, or Close, or the next Open.
+// scrub empties the write-ahead log, which holds the previous content of the file:
+// SQLite overwrites erased rows in the file (secure_delete), but not in the log. The
+// log cannot be emptied while a query reads it. SQLite waits for that up to
+// scrubTimeoutMillis; after that the next commit tries again, or Close, or the next
+// Open.
 func (s *Store) scrub(ctx context.Context) error {
 	if !s.unscrubbed {
 		s.unscrubbed = true
-		s.opts.Logger.DebugContext(ctx, "empty the log of what was erased", "file", s.opts.Path)
+		s.opts.Logger.DebugContext(ctx, "remove erased content from the log", "file", s.opts.Path)
 	}
 	s.moving.Lock()
 	busy, err := emptyLog(ctx, s.writer)
 	s.moving.Unlock()
 	if err != nil {
-		return fmt.Errorf("empty the log of what was erased: %w", err)
+		return fmt.Errorf("remove erased content from the log: %w", err)
 	}
 	if s.unscrubbed = busy; busy {
-		s.opts.Logger.WarnContext(ctx, "erased content is in the log of the projections until a query that is under way has ended; this is tried again with the next event", "file", s.opts.Path+"-wal")
+		s.opts.Logger.WarnContext(ctx, "erased content remains in the log of the projections while queries read it; retrying with the next event", "file", s.opts.Path+"-wal")
 	}
 	return nil
 }
 
-// EmptyLog moves what the log of the file holds to the file and cuts it, which gives
-// space back. A query that reads the log prevents that; then nothing is done. It is
-// safe for concurrent use.
+// TruncateLog moves the content of the write-ahead log to the file and truncates the
+// log, which frees disk space. It does nothing if a query reads the log. It is safe for
+// concurrent use.
 func (s *Store) EmptyLog(ctx context.Context) error {
 	s.moving.Lock()
 	defer s.moving.Unlock()
 	if _, err := emptyLog(ctx, s.writer); err != nil {
-		return fmt.Errorf("empty the log of %s: %w", s.opts.Path, err)
+		return fmt.Errorf("truncate the log of %s: %w", s.opts.Path, err)
 	}
 	return nil
 }
 
-// emptyLog moves what the log holds to the file, and reports whether somebody who
-// reads it stood in the way.
+// truncateLog moves the content of the log to the file. It reports whether a reader of
+// the log prevented that.
 func emptyLog(ctx context.Context, writer *sql.DB) (busy bool, err error) {
 	if _, err := writer.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d", scrubWait)); err != nil {
 		return false, err
@@ -121,7 +122,7 @@ func emptyLog(ctx context.Context, writer *sql.DB) (busy bool, err error) {
 	return busy, errors.Join(err, reset)
 }
 
-// shredOf tells whether the content of an execution was erased.
+// findShred returns the error for an execution whose content was shredded, or nil.
 func shredOf(ctx context.Context, q interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }, tenant, id string) (*events.RemovedError, error) {
@@ -134,7 +135,7 @@ func shredOf(ctx context.Context, q interface {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("find out whether execution %s was shredded: %w", id, err)
+		return nil, fmt.Errorf("check whether execution %s was shredded: %w", id, err)
 	}
 	return events.Shredded(session, seq, time.UnixMilli(at)), nil
 }

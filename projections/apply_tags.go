@@ -14,7 +14,7 @@ import (
 	"daybook/events"
 )
 
-// setTags puts tags in force on a heap from a position, unless newer ones are.
+// setTags makes tags current on a heap from a position, unless newer tags are.
 func (a *applier) setTags(e *events.Event, heap string, effective uint64, tags map[string]string) error {
 	if !events.ValidHash(heap) {
 		return a.anomaly(e, "tags of %.80q, which is no heap", heap)
@@ -25,7 +25,7 @@ func (a *applier) setTags(e *events.Event, heap string, effective uint64, tags m
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	now := asJSON(tags) // keys in order: equal tags have equal texts
+	now := asJSON(tags) // keys are sorted: equal tags have equal texts
 	if since > effective || since == effective && before == now {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (a *applier) setTags(e *events.Event, heap string, effective uint64, tags m
 		return err
 	}
 	if before == now {
-		return nil // the edit of a run's tags comes right after its end
+		return nil // the tag edit of a run comes right after its end
 	}
 	had := map[string]string{}
 	if before != "" {
@@ -49,7 +49,8 @@ func (a *applier) setTags(e *events.Event, heap string, effective uint64, tags m
 	return a.indexTags(e.Tenant, heap, had, tags)
 }
 
-// heapTagged counts a heap that has tags for the first time, unless a run has left it.
+// countTaggedHeap counts a heap that has tags for the first time, unless a run has left
+// it.
 func (a *applier) heapTagged(tenant, heap string) error {
 	var known int64
 	err := a.row(a.s.heapKnown, tenant, heap).Scan(&known)
@@ -57,7 +58,8 @@ func (a *applier) heapTagged(tenant, heap string) error {
 	return err
 }
 
-// heapLeft counts a tagged heap no more, because a run has left it now.
+// uncountTaggedHeap subtracts a tagged heap from the count because a run has left it
+// now.
 func (a *applier) heapLeft(tenant, heap string) error {
 	var tagged int64
 	err := a.row(a.s.isTagged, tenant, heap).Scan(&tagged)
@@ -65,8 +67,8 @@ func (a *applier) heapLeft(tenant, heap string) error {
 	return err
 }
 
-// indexTags updates heap_tags to the tags of a heap. The number of statements does not
-// depend on the number of tags.
+// indexTags updates heap_tags to the current tags of a heap. The number of statements
+// does not depend on the number of tags.
 func (a *applier) indexTags(tenant, heap string, had, has map[string]string) error {
 	key, err := hex.DecodeString(heap)
 	if err != nil {
@@ -92,8 +94,8 @@ func (a *applier) indexTags(tenant, heap string, had, has map[string]string) err
 	return a.exec(a.s.tag, key, maskOf(carried...), hexList(carried))
 }
 
-// pairHash names a tag of a tenant, its key and value, in heap_tags. Its length does
-// not depend on theirs.
+// pairHash identifies a tag of a tenant, key and value, in heap_tags. Its length is
+// independent of theirs.
 type pairHash [16]byte
 
 // pairOf returns the hash of a tag of a tenant.
@@ -106,8 +108,8 @@ func pairOf(tenant, key, value string) (p pairHash) {
 	return p
 }
 
-// hexList returns a JSON array of pairs, in order, so that heap_tags is written in
-// its order.
+// hexList returns a JSON array of the sorted pairs, so that rows are written in the
+// order of heap_tags.
 func hexList(pairs []pairHash) string {
 	slices.SortFunc(pairs, func(a, b pairHash) int { return bytes.Compare(a[:], b[:]) })
 	list := make([]string, len(pairs))
@@ -117,8 +119,8 @@ func hexList(pairs []pairHash) string {
 	return asJSON(list)
 }
 
-// maskOf has a bit for each of some pairs, which others may share: a heap whose
-// mask lacks a bit of a pair's does not carry the pair.
+// maskOf returns a bit for each pair. Pairs may share a bit. A heap whose mask lacks
+// the bit of a pair does not carry the pair.
 func maskOf(pairs ...pairHash) (mask int64) {
 	for _, p := range pairs {
 		mask |= 1 << (binary.BigEndian.Uint64(p[:]) % 62)

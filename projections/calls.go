@@ -10,8 +10,8 @@ import (
 	"daybook/internal/resources/budget"
 )
 
-// callSchema has a row for each call that a script made. Arguments and result are
-// bodies as recorded, null where only hashes are kept.
+// callSchema has a row for each host call. Arguments and result are bodies as recorded,
+// or null if the ledger holds only their hashes.
 const callSchema = `
 CREATE TABLE IF NOT EXISTS calls (
 	execution INTEGER NOT NULL, number INTEGER NOT NULL, seq INTEGER NOT NULL, attempt INTEGER NOT NULL,
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS calls (
 ) WITHOUT ROWID;
 `
 
-// callStatements are those about calls.
+// callStatements are the statements about host calls.
 type callStatements struct{ call, lastCall, answer, blankCalls *sql.Stmt }
 
 func (s *callStatements) queries() []preparing {
@@ -72,23 +72,23 @@ func (a *applier) returned(e *events.Event, d *events.HostReturned) error {
 	return a.touched(e, st)
 }
 
-// touched notes that an event is about an execution.
+// touch marks an event as the newest about an execution.
 func (a *applier) touched(e *events.Event, st *state) error {
 	st.lastSeq = e.Seq
 	return a.exec(a.s.touch, st.id, e.Seq)
 }
 
-// Call is a call that a script made to an MCP server.
+// Call is a host call: a call of a script to a tool server.
 type Call struct {
 	Number  int    `json:"number" doc:"Counts the calls of the execution from 1."`
 	Server  string `json:"server"`
 	Tool    string `json:"tool"`
 	Attempt int    `json:"attempt" doc:"The attempt that made the call."`
-	// ArgumentsSHA256 and ResultSHA256 are hashes of the texts.
+	// ArgumentsSHA256 and ResultSHA256 are the hashes of the texts.
 	ArgumentsSHA256 string       `json:"arguments_sha256"`
 	Arguments       *events.Body `json:"arguments" doc:"The arguments as JSON text; null where only hashes are kept. Long ones are a blob with a preview."`
 	CalledAt        string       `json:"called_at"`
-	// Outcome is null while the call is pending.
+	// Outcome is nil while the call is pending.
 	Outcome      *string      `json:"outcome" doc:"ok, error, timeout or cancelled; null while the call is pending, or when nobody knows what became of it."`
 	DurationMS   *int64       `json:"duration_ms"`
 	ResultSHA256 *string      `json:"result_sha256"`
@@ -96,8 +96,8 @@ type Call struct {
 	ReturnedAt   *string      `json:"returned_at"`
 }
 
-// Calls returns the calls of an execution by number, or events.ErrNotFound for an
-// unknown one.
+// Calls returns the host calls of an execution by number. It returns events.ErrNotFound
+// for an unknown execution, and an *events.RemovedError for a removed one.
 func (s *Store) Calls(ctx context.Context, tenant, id string) ([]Call, error) {
 	reading := func(err error) error { return fmt.Errorf("read the calls of execution %s: %w", id, err) }
 	rows, err := s.reader.QueryContext(ctx, `SELECT c.number, c.server, c.tool, c.attempt, c.arguments_sha256, c.arguments, c.called_at,
@@ -118,7 +118,7 @@ func (s *Store) Calls(ctx context.Context, tenant, id string) ([]Call, error) {
 			return nil, reading(err)
 		}
 		if !number.Valid {
-			continue // it made none
+			continue // the execution made no call
 		}
 		if err := budget.Take(ctx, 512+len(arguments.String)+len(result.String)); err != nil {
 			return nil, err

@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// checkpointTick is how often the length of the log is estimated.
+	// checkpointInterval is how often the length of the log is estimated.
 	checkpointTick = 50 * time.Millisecond
-	// checkpointPages is how many pages in the log are worth the syncs of a checkpoint:
-	// 4 MB. The writer itself moves them at eight times that.
+	// minCheckpointPages is the number of pages in the log that make a checkpoint worth
+	// its syncs: 4 MB. A commit moves the pages itself at eight times that.
 	checkpointPages = 1000
-	// firstPages is how many pages an event is taken to write before there was a
-	// checkpoint.
+	// initialPagesPerEvent is the assumed number of pages that an event writes, before
+	// the first checkpoint.
 	firstPages = 8
 )
 
-// checkpoint moves pages from the log to the file until ctx is done. It has a
-// connection of its own: a commit that moves 32 MB by itself takes 50 to 100 ms, and
-// all tenants wait for what it commits. Commits do so only when the log grows faster
-// than this.
+// checkpoint moves pages from the log to the file until ctx is done. It uses a
+// connection of its own: a commit that moves 32 MB takes 50 to 100 ms, and all tenants
+// wait for that commit. Commits move pages only if the log grows faster than checkpoint
+// moves them.
 func (s *Store) checkpoint(ctx context.Context) {
 	mover, err := sql.Open("sqlite3", s.dsn("_busy_timeout=0&_cache_size=-64"))
-	if err != nil { // a wrong name; the writer has the same
+	if err != nil { // an invalid name; the writer has the same one
 		return
 	}
 	defer mover.Close()
@@ -45,7 +45,7 @@ func (s *Store) checkpoint(ctx context.Context) {
 		}
 		pages, left, err := s.moveLog(ctx, mover)
 		switch {
-		case err == nil && pages < 0: // a commit does it at the moment
+		case err == nil && pages < 0: // a commit moves the pages at the moment
 		case err == nil:
 			log.learn(now, pages, left)
 		case ctx.Err() == nil:
@@ -56,21 +56,22 @@ func (s *Store) checkpoint(ctx context.Context) {
 	}
 }
 
-// logEstimate estimates how many pages the log has, from the events that were applied.
+// logEstimate estimates the number of pages in the log from the number of applied
+// events.
 type logEstimate struct {
-	emptied  uint64 // events after which the log had no page that was not in the file
-	moved    uint64 // events whose pages are in the file
+	emptied  uint64 // number of events at which every page of the log was in the file
+	moved    uint64 // number of events whose pages are in the file
 	perEvent float64
-	pages    int // that the log had at the last checkpoint, 0 if none of them was left
+	pages    int // in the log at the last checkpoint; 0 if no page was left
 }
 
-// due reports whether the log is worth a checkpoint after now events.
+// isDue reports whether the log is worth a checkpoint after now events.
 func (l *logEstimate) due(now uint64) bool {
 	return float64(now-l.moved)*l.perEvent >= checkpointPages
 }
 
-// learn takes the result of a checkpoint after now events: pages that the log had, and
-// those that were left because a query needs them. These are due as before.
+// learn takes the result of a checkpoint after now events: the pages that the log had,
+// and those that were left because a query needs them. The left pages stay due.
 func (l *logEstimate) learn(now uint64, pages, left int) {
 	since := now - l.emptied
 	if pages < l.pages {
@@ -85,9 +86,9 @@ func (l *logEstimate) learn(now uint64, pages, left int) {
 	}
 }
 
-// moveLog moves what no query needs in the log, and returns how many pages the log
-// had, -1 if another connection moves them, and how many of them are left. It waits for
-// nothing, and no commit waits for it.
+// moveLog moves the pages of the log that no query needs. It returns the number of
+// pages that the log had, or -1 if another connection is moving them, and the number of
+// pages that are left. It waits for no lock, and no commit waits for it.
 func (s *Store) moveLog(ctx context.Context, mover *sql.DB) (pages, left int, err error) {
 	s.moving.Lock()
 	defer s.moving.Unlock()

@@ -12,19 +12,19 @@ import (
 	"daybook/internal/durable"
 )
 
-// SQLite does not notice a changed byte in a row. A file that was closed
-// therefore has a hash beside it, and one that does not have its hash is built
-// again. While it is open the file beside holds a mark instead: after a crash what SQLite
-// recovers is relied upon.
+// SQLite does not notice a changed byte in a row. A closed file therefore has a SHA-256
+// checksum in a file next to it, and a file that does not match its checksum is
+// rebuilt. While the file is open, the checksum file holds a mark instead: after a
+// crash, the state that SQLite recovers is trusted.
 const (
 	sumSuffix = ".sum"
 	sumFormat = "daybook-projections-sum-v1\n"
 	sumOpen   = "open"
-	// withoutSum is why a file that nobody hashed is not relied upon.
-	withoutSum = "it has no hash beside it"
+	// missingChecksum is why a file without a checksum file is not trusted.
+	withoutSum = "it has no checksum file"
 )
 
-// sumOf is the hash of a file's bytes.
+// fileChecksum returns the hash of a file's bytes.
 func sumOf(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -38,9 +38,9 @@ func sumOf(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// writeSum replaces the file beside. A file that has the content already is left: a full
-// disk has no space for another one. Nothing is synced: whatever a power cut leaves of the
-// file, the projections are at worst built again.
+// writeChecksumFile replaces the checksum file. It does nothing if the file has the content
+// already: a full disk has no space for another one. It syncs nothing: whatever a power cut
+// leaves of the file, the projections are at worst rebuilt.
 func writeSum(path, sum string) error {
 	content := sumFormat + sum + "\n"
 	if raw, err := os.ReadFile(path + sumSuffix); err == nil && string(raw) == content {
@@ -49,8 +49,8 @@ func writeSum(path, sum string) error {
 	return durable.WriteFileUnsynced(path+sumSuffix, []byte(content), 0o600)
 }
 
-// markOpen says beside the file that it changes. Until then it has the hash that it was
-// closed with, and nothing may be written to it.
+// markOpen writes the mark that the file is open and changes. Before that, the file has
+// the checksum of its last close, and nothing may be written to it.
 func (s *Store) markOpen() error {
 	if s.marked {
 		return nil
@@ -62,10 +62,10 @@ func (s *Store) markOpen() error {
 	return nil
 }
 
-// checkSum reports why a file cannot be relied upon, empty if it can.
+// verifyChecksum returns why a file cannot be trusted, or an empty string if it can.
 func checkSum(path string) (why string, err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return "", nil // it is to be made
+		return "", nil // Open creates the file
 	}
 	raw, err := os.ReadFile(path + sumSuffix)
 	switch {
@@ -81,22 +81,22 @@ func checkSum(path string) (why string, err error) {
 		return "", err
 	}
 	if string(raw) != sumFormat+sum+"\n" {
-		return "it does not have the hash it was closed with", nil
+		return "it does not match the checksum of its last close", nil
 	}
 	return "", nil
 }
 
-// sealFile leaves the hash of a file that was closed.
+// writeChecksum writes the checksum of a file that was closed.
 func sealFile(path string) error {
 	if _, err := os.Stat(path + "-wal"); err == nil {
-		return nil // something is not in the file yet
+		return nil // the log holds pages that are not in the file yet
 	}
 	sum, err := sumOf(path)
 	if err == nil {
 		err = writeSum(path, sum)
 	}
 	if err != nil {
-		return fmt.Errorf("leave the hash of %s: %w", path, err)
+		return fmt.Errorf("write the checksum of %s: %w", path, err)
 	}
 	return nil
 }

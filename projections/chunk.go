@@ -8,20 +8,20 @@ import (
 	"daybook/events"
 )
 
-// packed is the stored form of a chunk: its bytes exactly as they are served,
-// and what else is known of each piece, in a few bytes.
+// encodedChunk is the stored form of a chunk: its bytes exactly as they are served, and
+// the level, time and length of each piece in a few bytes.
 type packed struct {
 	text, pieces []byte
 	lineEnds     int64
 }
 
-// levels are stored by index; append only.
+// The table stores levels by index; only append to the list.
 var levels = [...]events.Level{events.LevelLog, events.LevelDebug, events.LevelInfo, events.LevelWarn, events.LevelError, events.LevelTrace}
 
 const continuedBit = 0x80
 
 func packChunk(lines []events.Line) packed {
-	p := packed{text: []byte{}} // not nil: NULL is not empty
+	p := packed{text: []byte{}} // not nil: NULL is not the empty text
 	var before int64
 	for _, l := range lines {
 		p.text = append(p.text, l.Text...)

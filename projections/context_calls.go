@@ -9,22 +9,22 @@ import (
 	"daybook/internal/redact"
 )
 
-// HostToolPrefix begins the names that calls of scripts to MCP servers have in
-// contexts; server and tool follow, with a dot between them.
+// HostToolPrefix is the prefix of the tool names of host calls in conversation
+// contexts. Server and tool follow, separated by a dot.
 const HostToolPrefix = "mcp."
 
 const (
-	// maxHostCalls is how many calls of one run a context tells of: a loop must not
-	// drive out what the client itself did.
+	// maxHostCalls is the number of host calls of one run that a conversation context
+	// lists: a loop must not displace the client's own calls.
 	maxHostCalls = 5
-	// hostPending and hostUnanswered are what is told of calls without an answer,
-	// while their run goes on and after it.
+	// hostPending and hostUnanswered are the summaries of host calls without an answer,
+	// while the run is in progress and after it.
 	hostPending    = "pending"
 	hostUnanswered = "no answer on record"
 )
 
-// calledInContext notes a call of a run that was asked for in a context. Calls of
-// runs whose content is encrypted are not told of.
+// noteCallInContext adds a host call of a run that belongs to a conversation context.
+// Host calls of encrypted runs are not listed.
 func (a *applier) calledInContext(e *events.Event, d *events.HostCalled) error {
 	r, told, err := a.contextOfRun(e.Tenant, d.ExecutionID)
 	if err != nil || r == nil {
@@ -44,7 +44,7 @@ func (a *applier) calledInContext(e *events.Event, d *events.HostCalled) error {
 	return nil
 }
 
-// returnedInContext notes how it ended.
+// noteReturnInContext adds the result of a host call.
 func (a *applier) returnedInContext(e *events.Event, d *events.HostReturned) error {
 	r, told, err := a.contextOfRun(e.Tenant, d.ExecutionID)
 	if err != nil || r == nil {
@@ -58,8 +58,8 @@ func (a *applier) returnedInContext(e *events.Event, d *events.HostReturned) err
 	return nil
 }
 
-// dependent notes that a run depends on more than its request: what it gave may
-// be otherwise the next time.
+// markNotReusable marks a run as dependent on more than its request: its result may
+// differ the next time.
 func (b *contextBody) dependent(execution string) {
 	for i := range b.Tried {
 		if b.Tried[i].ExecutionID == execution {
@@ -69,8 +69,8 @@ func (b *contextBody) dependent(execution string) {
 	}
 }
 
-// hostCalled adds a call of a run. The same in a row is one, and of many only the
-// last are kept.
+// addHostCall adds a host call of a run. Equal calls in a row are merged. Only the last
+// maxHostCalls calls of a run are kept.
 func (b *contextBody) hostCalled(at string, d *events.HostCalled) {
 	c := keptCall{ArgsSHA256: d.ArgumentsSHA256, HostCall: d.Number, ToolCallRecord: ToolCallRecord{
 		Tool: HostToolPrefix + d.Server + "." + excerpt(d.Tool, redact.MaxChars), Args: hostArguments(d.Content.Value().Arguments),
@@ -96,7 +96,8 @@ func (b *contextBody) hostCalled(at string, d *events.HostCalled) {
 	b.call(c)
 }
 
-// hostReturned completes what is told of a call, if it still is.
+// applyHostReturn sets the result of a host call. It reports whether the call is still
+// listed.
 func (b *contextBody) hostReturned(d *events.HostReturned) bool {
 	i := slices.IndexFunc(b.Calls, func(c keptCall) bool { return c.ExecutionID == d.ExecutionID && c.HostCall == d.Number })
 	if i < 0 {
@@ -114,15 +115,15 @@ func (b *contextBody) hostReturned(d *events.HostReturned) bool {
 	return true
 }
 
-// hostArguments is what is told of the arguments of a call. Long ones that are
-// stored apart are not: a secret in them would not be known by its name.
+// hostArguments returns the arguments of a host call as listed. Long arguments in a
+// blob are omitted: a secret in them could not be detected by its name.
 func hostArguments(text *events.Body) map[string]json.RawMessage {
 	if text == nil {
 		return map[string]json.RawMessage{}
 	}
 	var args map[string]any
 	dec := json.NewDecoder(bytes.NewReader([]byte(text.Text)))
-	dec.UseNumber() // as they were, however many digits
+	dec.UseNumber() // keeps all digits of numbers
 	switch {
 	case text.Blob != nil:
 		return map[string]json.RawMessage{"arguments": redact.LeftOut(int(text.Blob.Size))}

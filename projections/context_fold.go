@@ -11,36 +11,36 @@ import (
 	"daybook/events"
 )
 
-// Bounds of a context. At compressAt calls all but the last keepCalls become a
-// summary.
+// Bounds of a conversation context. At summarizeAt calls, all but the last keepCalls
+// are replaced by a summary.
 const (
 	compressAt      = 15
 	keepCalls       = 10
 	maxSummaryBytes = 8 << 10
 	maxResources    = 200
 	maxTried        = 200
-	// maxCallSummary bounds what is kept of the outcome of a call, in characters.
+	// maxCallSummary limits the stored outcome of a call, in characters.
 	maxCallSummary = 280
-	// maxCodeExcerpt bounds what is kept of the code of a run, in characters.
+	// maxCodeExcerpt limits the stored code of a run, in characters.
 	maxCodeExcerpt = 200
-	// notableCalls are quoted in a summary.
+	// notableCalls is the number of results that a summary quotes.
 	notableCalls = 3
 )
 
-// contextRow is a context as stored.
+// contextRow is a stored conversation context.
 type contextRow struct {
 	events.ContextRef
-	createdAt, updatedAt, usedAt int64 // milliseconds since 1970
+	createdAt, updatedAt, usedAt int64 // milliseconds since 1970 UTC
 	running                      int
 	seq                          uint64
 	contextBody
 	bytes int
-	// gone is true for a row to be removed: what comes next in it begins it. stored is
-	// true if the file has a row of the context.
+	// isRemoved is true for a row to be removed; the next event creates the context
+	// again. isStored is true if the table has a row of the context.
 	gone, stored bool
 }
 
-// contextBody is what a context is emptied of when it begins anew.
+// contextBody is the content of a conversation context. A reset clears it.
 type contextBody struct {
 	Preferences events.UserPreferences     `json:"preferences,omitzero"`
 	Custom      map[string]json.RawMessage `json:"custom,omitempty"`
@@ -49,15 +49,15 @@ type contextBody struct {
 	Tried       []Tried                    `json:"tried,omitempty"`
 	Summary     string                     `json:"summary,omitempty"`
 	WindowStart int                        `json:"window_start,omitempty"`
-	// Sealed are the keys that runs told of here are encrypted under.
+	// KeyIDs holds the content keys of the encrypted runs that the context lists.
 	Sealed []string `json:"sealed,omitempty"`
 }
 
-// keptCall is a record and what tells it from others.
+// keptCall is a call as stored, with the hash that identifies it.
 type keptCall struct {
 	ToolCallRecord
 	ArgsSHA256 string `json:"args_sha256"`
-	// HostCall is the number of a call that the run made, 0 for one of the client's.
+	// HostCall is the number of a host call of the run, or 0 for a call of the client.
 	HostCall int `json:"host_call,omitempty"`
 }
 
@@ -65,7 +65,7 @@ func (b *contextBody) empty() bool {
 	return b.Preferences == (events.UserPreferences{}) && len(b.Custom)+len(b.Calls)+len(b.Resources)+len(b.Tried) == 0
 }
 
-// public is the row as it is shown.
+// toState returns the row as a ContextState.
 func (r *contextRow) public() ContextState {
 	c := Context{
 		SchemaVersion: ContextSchemaVersion, SessionID: r.SessionID,
@@ -86,37 +86,37 @@ func (r *contextRow) public() ContextState {
 	}
 }
 
-// begin makes the context a fresh one.
+// reset makes the context a new one.
 func (r *contextRow) begin(at time.Time) {
 	r.contextBody = contextBody{}
 	r.createdAt, r.updatedAt = at.UnixMilli(), at.UnixMilli()
 }
 
-// forget erases what the context tells of runs, answers and resources, some of
-// which was erased everywhere else. What the client has set stays.
+// forget erases runs, answers and resources from the context, some of which are
+// shredded. It keeps the values that the client has set.
 func (b *contextBody) forget() {
 	*b = contextBody{Preferences: b.Preferences, Custom: b.Custom}
 }
 
-// sealedUnder notes the key of a run that the context tells of.
+// addKey adds the content key of a run that the context lists.
 func (b *contextBody) sealedUnder(key string) {
 	if key != "" && !slices.Contains(b.Sealed, key) {
 		b.Sealed = append(b.Sealed, key)
 	}
 }
 
-// used notes that somebody had to do with the context.
+// touch records a use of the context.
 func (r *contextRow) used(at time.Time) { r.usedAt = max(r.usedAt, at.UnixMilli()) }
 
-// updated notes that something in it has changed.
+// touchUpdated records a change of the context.
 func (r *contextRow) updated(at time.Time) {
 	r.used(at)
 	r.updatedAt = max(r.updatedAt, at.UnixMilli())
 }
 
-// call adds a call, and sums up the oldest ones when there are many. The calls
-// are in the order in which they were made: notes are recorded in batches, and
-// so after runs that were asked for later.
+// addCall adds a call, and summarizes the oldest ones if there are many. Calls are
+// ordered by their time: notes are recorded in batches, and therefore after runs that
+// were requested later.
 func (b *contextBody) call(c keptCall) {
 	at := len(b.Calls)
 	for at > 0 && b.Calls[at-1].CalledAt > c.CalledAt { // all times have the same form
@@ -137,7 +137,7 @@ func (b *contextBody) call(c keptCall) {
 	b.Calls = slices.Clone(b.Calls[len(old):])
 }
 
-// sumUp tells of calls in some lines.
+// sumUp summarizes calls in some lines.
 func sumUp(calls []keptCall) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Summary of %d earlier tool calls (%s to %s):", len(calls), calls[0].CalledAt, calls[len(calls)-1].CalledAt)
@@ -166,8 +166,8 @@ func sumUp(calls []keptCall) string {
 	return b.String()
 }
 
-// joinSummaries appends a summary to earlier ones. Where that is too long, the
-// oldest of them are only counted.
+// joinSummaries appends a summary to earlier ones. If the result is too long, the
+// oldest summaries are replaced by a count.
 func joinSummaries(before, next string, calls int) string {
 	var parts []string
 	if before != "" {
@@ -190,10 +190,10 @@ func joinSummaries(before, next string, calls int) string {
 	}
 }
 
-// countedPrefix begins the line that stands for summaries left out.
+// countedPrefix is the prefix of the line that replaces omitted summaries.
 const countedPrefix = "Of "
 
-// fetched adds a resource, or what it is now.
+// addResource adds a resource, or replaces an earlier version of it.
 func (b *contextBody) fetched(r FetchedResource) {
 	b.Resources = slices.DeleteFunc(b.Resources, func(have FetchedResource) bool { return have.ResourceID == r.ResourceID })
 	b.Resources = append(b.Resources, r)
@@ -202,7 +202,7 @@ func (b *contextBody) fetched(r FetchedResource) {
 	}
 }
 
-// try remembers a call among those tried.
+// addPriorCall adds a call to the prior calls.
 func (b *contextBody) try(t Tried) {
 	t.Times = max(t.Times, 1)
 	if i := slices.IndexFunc(b.Tried, func(have Tried) bool { return have.ArgsSHA256 == t.ArgsSHA256 }); i >= 0 {
@@ -215,7 +215,7 @@ func (b *contextBody) try(t Tried) {
 	}
 }
 
-// requested adds the call that began a run.
+// addRequest adds the call that submitted a run.
 func (b *contextBody) requested(e *events.Event, d *events.ExecutionRequested) {
 	content := d.Content.Value()
 	source := content.Source.Text
@@ -232,7 +232,7 @@ func (b *contextBody) requested(e *events.Event, d *events.ExecutionRequested) {
 		Tool: runTool, Args: args, CalledAt: at, ResultSummary: summary, ExecutionID: d.ExecutionID,
 	}})
 	if d.Turn != nil {
-		return // what it starts from differs from turn to turn
+		return // its start differs from turn to turn
 	}
 	b.try(Tried{
 		ArgsSHA256: d.RequestSHA256, Tool: runTool, CalledAt: at, Summary: summary, ExecutionID: d.ExecutionID, Status: events.StatusRunning,
@@ -240,10 +240,10 @@ func (b *contextBody) requested(e *events.Event, d *events.ExecutionRequested) {
 	})
 }
 
-// runTool is the tool that begins runs, whoever asked for them.
+// runTool is the tool that submits runs, for any submitter.
 const runTool = "run_js"
 
-// ended completes what is known of a run.
+// applyEnd sets the outcome of a run.
 func (b *contextBody) ended(status events.Status, d *events.Ending) {
 	summary := outcome(status, d)
 	for i := range b.Calls {
@@ -259,14 +259,14 @@ func (b *contextBody) ended(status events.Status, d *events.Ending) {
 		if b.Tried[i].ExecutionID == d.ExecutionID {
 			t := &b.Tried[i]
 			t.Summary, t.Status = summary, status
-			// What ended for another reason may end otherwise the next time.
+			// A run that ended for another reason may end differently the next time.
 			t.Reusable = t.Reusable && (status == events.StatusCompleted || status == events.StatusFailed && d.Reason == reasonException)
 			break
 		}
 	}
 }
 
-// reasonException is the reason of a run that its script let fail.
+// reasonException is the reason of a run whose script threw.
 const reasonException = "exception"
 
 func outcome(status events.Status, d *events.Ending) string {
@@ -285,9 +285,9 @@ func outcome(status events.Status, d *events.Ending) string {
 	return excerpt(string(status)+": "+said, maxCallSummary)
 }
 
-// excerpt is the beginning of a text, in one line.
+// excerpt returns the beginning of a text in one line.
 func excerpt(s string, limit int) string {
-	const margin = 4 // the longest character
+	const margin = 4 // bytes of the longest character
 	if len(s) > limit*margin*2 {
 		s = s[:limit*margin*2]
 	}

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// cursor is the position of the last row of a page. Its text is opaque to users;
-// a checksum tells theirs from ours, so that a cut or mistyped one is refused
-// instead of leading somewhere. It is no secret: a forged one only names
-// another place to go on from.
+// cursor is the position of the last row of a page. Its text is opaque to clients. A
+// checksum detects text that this package did not issue or that was cut or mistyped,
+// which would otherwise continue at a wrong row. It is no secret: a forged cursor only
+// names another row.
 type cursor struct {
 	kind cursorKind
 	seq  uint64
@@ -25,10 +25,10 @@ type cursorKind byte
 
 const (
 	cursorExecutions cursorKind = 'x'
-	// cursorEnded goes on in a list of executions with ended ones only.
+	// cursorEnded continues a list of executions with ended ones only.
 	cursorEnded cursorKind = 'e'
 	cursorHeaps cursorKind = 'h'
-	// cursorTagged goes on after a heap, by its hash rather than a position.
+	// cursorTagged continues after a heap, by its hash instead of a position.
 	cursorTagged  cursorKind = 't'
 	cursorAgents  cursorKind = 'a'
 	cursorLogical cursorKind = 'l'
@@ -46,7 +46,7 @@ func sealCursor(body []byte) string {
 	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(body, crc32.ChecksumIEEE(body)))
 }
 
-// tagCursor goes on after a heap of well-formed hash.
+// tagCursor returns the cursor after a heap. heap MUST be a well-formed hash.
 func tagCursor(heap string) string {
 	hash, _ := hex.DecodeString(heap)
 	return sealCursor(append([]byte{byte(cursorTagged)}, hash...))
@@ -64,12 +64,14 @@ func parseTagCursor(text string) (hash []byte, err error) {
 	return body[1:], nil
 }
 
-// parseCursor reads a cursor of one of the kinds, of a list that begins at the newest.
+// parseCursor parses a cursor of one of the kinds, for a list that starts at the newest
+// row.
 func parseCursor(text string, kinds ...cursorKind) (cursor, error) {
 	return parseCursorFrom("the newest", text, kinds...)
 }
 
-// parseCursorFrom is parseCursor for a list that begins elsewhere.
+// parseCursorFrom is parseCursor for a list that starts elsewhere, which errors call
+// start.
 func parseCursorFrom(start, text string, kinds ...cursorKind) (cursor, error) {
 	c, ok := decodeCursor(text)
 	if !ok {
@@ -91,13 +93,13 @@ func decodeCursor(text string) (c cursor, ok bool) {
 	seq, n := binary.Uvarint(body[1:])
 	c = cursor{cursorKind(body[0]), seq}
 	if c.kind == cursorTagged {
-		return c, true // well-formed, but of another list
+		return c, true // well-formed, but for another list
 	}
 	return c, n == len(body)-1 && seq < 1<<63 && c.String() == text
 }
 
-// openCursor checks the form and the sum of a cursor. The body has two bytes or
-// more.
+// decodeCursorBody checks the form and the checksum of a cursor. The body has at least
+// two bytes.
 func openCursor(text string) (body []byte, ok bool) {
 	if strings.ContainsAny(text, "\r\n") { // the decoder would skip them
 		return nil, false
@@ -110,10 +112,8 @@ func openCursor(text string) (body []byte, ok bool) {
 	return body, binary.BigEndian.Uint32(sum) == crc32.ChecksumIEEE(body)
 }
 
-// Lists of what came last begin with the newest and go on before a position.
-
-// startOf is the position before which a page begins: that of its cursor, or
-// past everything.
+// parseStart returns the position before which a page of a list from the newest row
+// starts: that of its cursor, or math.MaxInt64 without a cursor.
 func startOf(text string, kind cursorKind) (before uint64, err error) {
 	if text == "" {
 		return math.MaxInt64, nil
@@ -122,8 +122,8 @@ func startOf(text string, kind cursorKind) (before uint64, err error) {
 	return c.seq, err
 }
 
-// readPage reads the rows of a page, of which there may be one more than its limit:
-// then there is a next page, and next its cursor. It closes rows.
+// readPage reads the rows of a page and closes rows. A row beyond limit means that there is
+// a next page; next is then its cursor.
 func readPage[T any](rows *sql.Rows, limit int, kind cursorKind, scan func(row func(...any) error) (one T, seq uint64, err error)) (list []T, next string, err error) {
 	defer rows.Close()
 	list = []T{}

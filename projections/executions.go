@@ -12,14 +12,15 @@ import (
 	"daybook/internal/resources/reads"
 )
 
-// Execution returns everything on record about an execution, or
-// events.ErrNotFound.
+// Execution returns the details of an execution, with its complete texts. It returns
+// events.ErrNotFound for an unknown execution.
 func (s *Store) Execution(ctx context.Context, tenant, id string) (ExecutionDetail, error) {
 	return s.execution(ctx, tenant, id, func(_ string, stored sql.NullString) (*string, error) { return s.text(ctx, tenant, stored) })
 }
 
-// ExecutionCut is Execution without the texts that are stored apart: of these it has
-// the beginning, and CutTexts names them. It takes little memory whatever the run left.
+// ExecutionPreview is Execution without reading texts from the blob store: of those
+// texts it returns the preview, and CutTexts names them. It takes little memory for any
+// execution.
 func (s *Store) ExecutionCut(ctx context.Context, tenant, id string) (ExecutionDetail, error) {
 	cut := map[string]int64{}
 	d, err := s.execution(ctx, tenant, id, func(name string, stored sql.NullString) (*string, error) {
@@ -37,8 +38,8 @@ func (s *Store) ExecutionCut(ctx context.Context, tenant, id string) (ExecutionD
 	return d, err
 }
 
-// ExecutionText returns one text of an execution, whole: its TextCode, TextResult or
-// TextError. A text that the execution does not have is events.ErrNotFound.
+// ExecutionText returns one complete text of an execution: TextCode, TextResult or
+// TextError. It returns events.ErrNotFound if the execution has no such text.
 func (s *Store) ExecutionText(ctx context.Context, tenant, id, name string) (string, error) {
 	column, known := map[string]string{TextCode: "source", TextResult: "result", TextError: "error"}[name]
 	if !known {
@@ -62,8 +63,8 @@ func (s *Store) ExecutionText(ctx context.Context, tenant, id, name string) (str
 	return *text, nil
 }
 
-// execution reads an execution, and its texts with a function that is given their
-// names.
+// readExecution reads an execution. It calls text with the name and the stored form of
+// each text.
 func (s *Store) execution(ctx context.Context, tenant, id string, text func(name string, stored sql.NullString) (*string, error)) (ExecutionDetail, error) {
 	var d ExecutionDetail
 	var source, actor, warnings string
@@ -132,7 +133,7 @@ func (s *Store) execution(ctx context.Context, tenant, id string, text func(name
 	return d, nil
 }
 
-// text resolves a stored body: inline, or from the blob it names.
+// resolveText returns the text of a stored body, inline or from its blob.
 func (s *Store) text(ctx context.Context, tenant string, stored sql.NullString) (*string, error) {
 	b, err := storedBody(stored)
 	switch {
@@ -155,7 +156,7 @@ func (s *Store) text(ctx context.Context, tenant string, stored sql.NullString) 
 	}
 }
 
-// storedBody decodes a text as a table holds it; nil for none.
+// decodeBody decodes a body as stored in a table; nil for none.
 func storedBody(stored sql.NullString) (*events.Body, error) {
 	if !stored.Valid {
 		return nil, nil

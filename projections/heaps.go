@@ -11,13 +11,13 @@ import (
 	"daybook/events"
 )
 
-// maxLineage bounds an ancestry.
+// maxLineage limits the length of a lineage.
 const maxLineage = 10_000
 
 const heapColumns = "SELECT h.heap, h.size, h.engine_id, h.created_at, h.parent, h.execution_id, coalesce(t.tags, '{}'), h.lost_seq, h.seq, h.collected_seq, h.collected_at FROM heaps h LEFT JOIN tagged t ON t.tenant = h.tenant AND t.heap = h.heap "
 
-// Heap returns what is on record about a heap that a run made, or
-// events.ErrNotFound; for one that was collected an *events.RemovedError.
+// Heap returns the details of a heap that a run left. It returns events.ErrNotFound if
+// no known run left it, and an *events.RemovedError if it was collected.
 func (s *Store) Heap(ctx context.Context, tenant, heap string) (Heap, error) {
 	h, _, removed, err := scanHeap(s.reader.QueryRowContext(ctx, heapColumns+"WHERE h.tenant = ? AND h.heap = ?", tenant, heap).Scan)
 	switch {
@@ -31,8 +31,8 @@ func (s *Store) Heap(ctx context.Context, tenant, heap string) (Heap, error) {
 	return h, nil
 }
 
-// Heaps lists the heaps that runs made and that are kept, newest first. limit is 1
-// to MaxListLimit.
+// Heaps lists the heaps that runs left and that were not collected, newest first. limit
+// is 1 to MaxListLimit. after is the NextCursor of the previous page, or empty.
 func (s *Store) Heaps(ctx context.Context, tenant string, limit int, after string) (HeapPage, error) {
 	page := HeapPage{Heaps: []Heap{}}
 	if limit < 1 || limit > MaxListLimit {
@@ -71,9 +71,9 @@ func scanHeap(scan func(...any) error) (h Heap, seq uint64, removed *events.Remo
 	return h, seq, removed, json.Unmarshal(tags, &h.Tags)
 }
 
-// Lineage returns the ancestry of a heap: the first run known to have made it,
-// then the one that made its parent, back to a fresh isolate. A heap that no
-// run is known to have made is events.ErrNotFound.
+// Lineage returns the lineage of a heap: the first run known to have left it, then the
+// first run that left its parent heap, back to a fresh isolate. It returns
+// events.ErrNotFound for a heap that no known run left.
 func (s *Store) Lineage(ctx context.Context, tenant, heap string) ([]HeapOrigin, error) {
 	rows, err := s.reader.QueryContext(ctx, `WITH RECURSIVE line (heap, execution_id, parent, created_at, depth) AS (
 			SELECT heap, execution_id, parent, created_at, 1 FROM heaps WHERE tenant = ?1 AND heap = ?2
@@ -93,7 +93,7 @@ func (s *Store) Lineage(ctx context.Context, tenant, heap string) ([]HeapOrigin,
 			return nil, fmt.Errorf("read the lineage of heap %s: %w", heap, err)
 		}
 		if seen[o.Heap] {
-			break // a run can lead back to a heap that was there before
+			break // a run can return to an earlier heap
 		}
 		seen[o.Heap] = true
 		o.CreatedAt = formatMillis(created)
@@ -108,9 +108,9 @@ func (s *Store) Lineage(ctx context.Context, tenant, heap string) ([]HeapOrigin,
 	return list, nil
 }
 
-// Producers returns the runs that made a heap, oldest end first, at most
-// MaxListLimit: runs that do the same from the same heap make the same one. A
-// heap that no run is known to have made is events.ErrNotFound.
+// Producers returns the runs that left a heap, in the order of their ends, at most
+// MaxListLimit. Several runs leave the same heap if they do the same from the same
+// heap. It returns events.ErrNotFound for a heap that no known run left.
 func (s *Store) Producers(ctx context.Context, tenant, heap string) ([]HeapOrigin, error) {
 	rows, err := s.reader.QueryContext(ctx, "SELECT output_heap, execution_id, input_heap, completed_at FROM executions WHERE tenant = ? AND output_heap = ? ORDER BY completed_at, id LIMIT ?", tenant, heap, MaxListLimit)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"daybook/internal/resources/budget"
 )
 
-// maxLinesBytes bounds the text of one answer of Lines; it holds at least one
-// line whatever its length.
+// maxLinesBytes limits the text of one result of Lines, in bytes. A result holds at
+// least one line whatever its length.
 const maxLinesBytes = 256 << 10
 
-// Lines returns up to limit whole lines from number from (at least 1) on, and the status
-// that was true when they were read: with a terminal one, an answer without
-// lines means that there are none to come. It is for following an output live.
+// Lines returns up to limit complete lines, beginning at number from (at least 1), and
+// the status at the time of the read. If the status is terminal and there are no lines,
+// no more lines will come. Lines serves readers that follow output live.
 func (s *Store) Lines(ctx context.Context, tenant, id string, from int64, limit int) ([]OutputLine, events.Status, error) {
 	tx, err := s.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Store) Lines(ctx context.Context, tenant, id string, from int64, limit 
 	return list, w.status, nil
 }
 
-// lines also returns the positions of the events that each line was whole with.
+// readLines also returns, for each line, the position of the event that completed it.
 func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) (list []OutputLine, seqs []uint64, err error) {
 	rows, err := tx.QueryContext(ctx, strings.Replace(chunksByLine, "first_line, text", "first_line, text, pieces, seq", 1), w.id, from)
 	if err != nil {
@@ -47,7 +47,7 @@ func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) (list [
 	}
 	defer rows.Close()
 	var text strings.Builder
-	var open *OutputLine // the line being put together
+	var open *OutputLine // the line being assembled
 	size := 0
 	var seq uint64
 	finish := func() {
@@ -89,7 +89,7 @@ func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) (list [
 		}
 	}
 	if open != nil {
-		seq = math.MaxInt64 // a last line that never got its end: known as such only at the end
+		seq = math.MaxInt64 // the last line has no end, which is known only once the run has ended
 		finish()
 	}
 	return list, seqs, rows.Err()

@@ -16,18 +16,18 @@ import (
 
 // Bounds of a list of executions.
 const (
-	// MaxListLimit is the largest page that may be asked for.
+	// MaxListLimit is the largest length of a page, in rows.
 	MaxListLimit = 1000
-	// defaultEnded is how many ended executions an unlimited list holds, beside
-	// every running one.
+	// defaultEnded is the number of ended executions in a list without a limit, in
+	// addition to all running ones.
 	defaultEnded = 1000
 )
 
-// Executions lists executions, newest first by acceptance. A bad filter is an
-// ErrBadQuery naming its member.
+// Executions lists executions, newest first by acceptance. It returns an ErrBadQuery
+// that names the field for an invalid filter.
 //
-// The documented list, without a limit, holds every running execution, so the
-// pages that follow it hold ended ones only.
+// The default list, without a limit, holds all running executions, so the pages after
+// it hold ended ones only.
 func (s *Store) Executions(ctx context.Context, tenant string, f ExecutionFilter) (ExecutionPage, error) {
 	w, err := matching(tenant, f)
 	if err != nil {
@@ -54,11 +54,11 @@ func (s *Store) Executions(ctx context.Context, tenant string, f ExecutionFilter
 	return page, err
 }
 
-// condition is the end of a query, from its table on, with its arguments.
+// condition is the part of a query from its table on, with its arguments.
 type condition struct {
 	sql  string
 	args []any
-	// details adds columns to each row; text is what the source must contain.
+	// details adds columns to each row. text is the text that the source must contain.
 	details bool
 	text    string
 }
@@ -68,7 +68,7 @@ func (w condition) and(sql string, args ...any) condition {
 	return w
 }
 
-// columns is the beginning of a query for rows of the list.
+// columns returns the part of a query before the condition.
 func (w condition) columns() string {
 	if !w.details {
 		return listColumns
@@ -76,7 +76,7 @@ func (w condition) columns() string {
 	return listColumns + detailColumns
 }
 
-// matching is the condition a filter stands for, but for its tags and cursor.
+// filterCondition returns the condition of a filter, without its tags and cursor.
 func matching(tenant string, f ExecutionFilter) (condition, error) {
 	w := condition{sql: " FROM executions WHERE tenant = ?", args: []any{tenant}}
 	if f.Limit < 0 || f.Limit > MaxListLimit {
@@ -95,7 +95,8 @@ func matching(tenant string, f ExecutionFilter) (condition, error) {
 		w = w.and("logical_id = ?", f.LogicalSession)
 	}
 	if !f.Since.IsZero() {
-		// From the time to a position, by which the list is ordered.
+		// A bound on the position, which is the order of the list, makes use of its
+		// index.
 		since := f.Since.UnixMilli()
 		w = w.and("requested_seq >= (SELECT min(requested_seq) FROM executions WHERE tenant = ? AND requested_at >= ?) AND requested_at >= ?", tenant, since, since)
 	}
@@ -103,15 +104,15 @@ func matching(tenant string, f ExecutionFilter) (condition, error) {
 	return w, nil
 }
 
-// tagged adds that the heap an execution made carries every pair.
+// withTags adds the condition that the output heap carries all tags.
 func (w condition) tagged(ctx context.Context, tx *sql.Tx, tenant string, tags map[string]string) (condition, error) {
 	pairs, err := pairsOf(ctx, tx, tenant, tags)
 	if err != nil {
 		return w, err
 	}
 	if len(pairs) > 0 && pairs[0].heaps < manyHeaps {
-		// Few heaps have it: begin at them and sort their executions, rather than
-		// look at every execution until a page is full. SQLite cannot know.
+		// Few heaps carry the first pair: sort their executions instead of reading
+		// every execution until a page is full. SQLite cannot know that.
 		w.sql = strings.Replace(w.sql, "executions", "executions INDEXED BY executions_by_heap", 1)
 		w = w.and("output_heap IN (SELECT lower(hex(heap)) FROM heap_tags WHERE pair = ?)", pairs[0].hash[:])
 		pairs = pairs[1:]
@@ -124,20 +125,20 @@ func (w condition) tagged(ctx context.Context, tx *sql.Tx, tenant string, tags m
 
 const listColumns = "SELECT execution_id, status, requested_at, started_at, completed_at, requested_seq, iif(attempt > 1, attempt, 0)"
 
-// detailColumns follow listColumns where details are asked for.
+// detailColumns are the columns after listColumns if details are requested.
 const detailColumns = ", queued AND status = 'running', session, logical_id, output_heap, substr(coalesce(source ->> '$.blob.preview', source ->> '$.text'), 1, 200)"
 
-// maxSearched is how many executions one page of a search in sources looks at.
+// maxSearched is the number of executions that one page of a source search reads.
 const maxSearched = 20_000
 
-// maxSearchedBytes is how many bytes of stored sources one page of a search looks at;
-// one source more, at most.
+// maxSearchedBytes is the number of bytes of stored sources that one page of a source
+// search reads. It can be exceeded by one source.
 const maxSearchedBytes = 16 << 20
 
-// documented lists every running execution and the newest ended ones.
+// listDefault lists all running executions and the newest ended ones.
 func (w condition) documented(ctx context.Context, tx *sql.Tx) (ExecutionPage, error) {
 	ended := w.and("status <> 'running'")
-	// The oldest ended one that is still listed; 0 when all are.
+	// The position of the oldest ended execution in the list; 0 if all are in it.
 	var oldest uint64
 	err := tx.QueryRowContext(ctx, "SELECT requested_seq"+ended.sql+" ORDER BY requested_seq DESC LIMIT 1 OFFSET ?", append(ended.args, defaultEnded-1)...).Scan(&oldest)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -162,7 +163,7 @@ func (w condition) documented(ctx context.Context, tx *sql.Tx) (ExecutionPage, e
 	return page, err
 }
 
-// page lists what comes after a cursor, or from the newest on.
+// listPage lists the executions after a cursor, or the newest ones.
 func (w condition) page(ctx context.Context, tx *sql.Tx, limit int, after string) (ExecutionPage, error) {
 	if limit == 0 {
 		limit = MaxListLimit
@@ -196,8 +197,8 @@ func (w condition) page(ctx context.Context, tx *sql.Tx, limit int, after string
 	return page, nil
 }
 
-// scriptName matches the name that stack traces give the script of an earlier run,
-// with or without a position: main.ts#1a2b3c4d:3:7. It holds the beginning of the
+// scriptName matches the name of an earlier run's script in stack traces, with or
+// without a position: main.ts#1a2b3c4d:3:7. The hex digits are the beginning of the
 // source's hash.
 var scriptName = regexp.MustCompile(`#([0-9a-f]{8})(?::\d+:\d+)?$`)
 
@@ -208,9 +209,9 @@ func bodyHash(b events.Body) string {
 	return events.Hash([]byte(b.Text))
 }
 
-// search lists the executions whose source contains a text, or is the script that the
-// text names. SQLite would search
-// the JSON that a source is stored as, in which some characters are escaped.
+// search lists the executions whose source contains the text, or is the script that the
+// text names. A search by SQLite would see the JSON form of the source, in which some
+// characters are escaped.
 func (w condition) search(ctx context.Context, tx *sql.Tx, limit int, kind cursorKind) (ExecutionPage, error) {
 	page := ExecutionPage{Executions: []ExecutionSummary{}}
 	rows, err := tx.QueryContext(ctx, w.columns()+", source"+w.sql+" ORDER BY requested_seq DESC LIMIT ?", append(w.args, maxSearched+1)...)
@@ -248,8 +249,8 @@ func (w condition) search(ctx context.Context, tx *sql.Tx, limit int, kind curso
 	return page, rows.Err()
 }
 
-// scanSummaries reads all rows and closes them. It returns each one's position
-// too.
+// scanSummaries reads all rows and closes them. It also returns the position of each
+// row.
 func (w condition) scanSummaries(ctx context.Context, rows *sql.Rows) (list []ExecutionSummary, positions []uint64, err error) {
 	defer rows.Close()
 	list = []ExecutionSummary{}
@@ -266,10 +267,10 @@ func (w condition) scanSummaries(ctx context.Context, rows *sql.Rows) (list []Ex
 	return list, positions, rows.Err()
 }
 
-// summaryBytes is about what a row of a list takes.
+// summaryBytes is about the memory of a row of a list, in bytes.
 const summaryBytes = 1 << 10
 
-// scanSummary reads a row of columns, and what follows them into more.
+// scanSummary reads the columns of a row, and the columns after them into more.
 func (w condition) scanSummary(rows *sql.Rows, more ...any) (e ExecutionSummary, position uint64, err error) {
 	var requested int64
 	var started, completed sql.NullInt64

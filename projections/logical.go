@@ -10,8 +10,8 @@ import (
 	"daybook/events"
 )
 
-// logicalSchema holds the sessions that keep state. The head is the heap that
-// the session's next turn would start from were it to begin now.
+// logicalSchema holds the logical sessions. The column head is the session head: the
+// heap that the next turn would start from now.
 const logicalSchema = `
 CREATE TABLE IF NOT EXISTS logical_sessions (
 	tenant TEXT NOT NULL, session_id TEXT NOT NULL,
@@ -32,54 +32,54 @@ CREATE TABLE IF NOT EXISTS taught (
 ) WITHOUT ROWID;
 `
 
-// LogicalSession is a session that keeps state: its runs take turns, each from
-// the heap that the one before left.
+// LogicalSession is a logical session: its runs take turns, and each turn starts from
+// the heap of the turn before.
 type LogicalSession struct {
 	SessionID string             `json:"session_id"`
 	Kind      events.SessionKind `json:"kind"`
-	// Intent is the text it was opened with; nil without one.
+	// Intent is the text that the session was opened with; nil for none.
 	Intent       *string      `json:"intent"`
 	IntentSHA256 *string      `json:"intent_sha256"`
 	OpenedAt     string       `json:"opened_at"`
 	LastUsedAt   string       `json:"last_used_at"`
 	Actor        events.Actor `json:"actor"`
-	// Parent is the session it was split off from.
+	// Parent is the session that this one was forked from; nil for none.
 	Parent *string `json:"parent"`
-	// Head is the heap its state is in; nil for nothing yet.
+	// Head is the session head; nil for a fresh isolate.
 	Head *string `json:"head"`
-	// Turns counts the runs that were given a turn, LastExecution is the last.
+	// Turns counts the runs that got a turn. LastExecution is the last of them.
 	Turns         int64   `json:"turns"`
 	LastExecution *string `json:"last_execution"`
-	// DomainRevision counts how often it was told of more to use.
+	// DomainRevision counts the expansions of the session.
 	DomainRevision int64 `json:"domain_revision"`
-	// Primary and CatalogSHA256 tell what that was taken from.
+	// Primary and CatalogSHA256 identify the source of the declarations.
 	Primary       *string `json:"primary"`
 	CatalogSHA256 *string `json:"catalog_sha256"`
-	// Broken is the reason of the last break in its continuity.
+	// Broken is the reason of the last break of continuity; nil for none.
 	Broken *string `json:"broken"`
 }
 
-// TaughtEntry is something that a session was told it may use.
+// SessionCatalogEntry is a catalog entry that was declared to a session.
 type TaughtEntry struct {
 	Symbol string `json:"symbol"`
 	ID     string `json:"id"`
 	SHA256 string `json:"sha256"`
 }
 
-// LogicalSessionDetail is a LogicalSession with what it was told of.
+// LogicalSessionDetail is a LogicalSession with the catalog entries declared to it.
 type LogicalSessionDetail struct {
 	LogicalSession
 	Taught []TaughtEntry `json:"taught"`
 }
 
-// LogicalSessionPage is a page of sessions, the last opened first.
+// LogicalSessionPage is a page of logical sessions, the last opened first.
 type LogicalSessionPage struct {
 	Sessions []LogicalSession `json:"sessions"`
-	// NextCursor is set only when there is more.
+	// NextCursor is set only if there are more sessions.
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
-// DefaultLogicalSessions is the length of a page of sessions.
+// DefaultLogicalSessions is the default length of a page of logical sessions.
 const DefaultLogicalSessions = 100
 
 const logicalColumns = `session_id, kind, intent, intent_sha256, opened_at, used_at, actor, parent, head, turns, last_execution,
@@ -96,7 +96,8 @@ func scanLogical(scan func(...any) error) (s LogicalSession, seq uint64, err err
 	return s, seq, json.Unmarshal([]byte(actor), &s.Actor)
 }
 
-// LogicalSession returns a session that keeps state, or events.ErrNotFound.
+// LogicalSession returns a logical session. It returns events.ErrNotFound for an
+// unknown id.
 func (s *Store) LogicalSession(ctx context.Context, tenant, id string) (LogicalSessionDetail, error) {
 	row := s.reader.QueryRowContext(ctx, `SELECT `+logicalColumns+` FROM logical_sessions WHERE tenant = ? AND session_id = ?`, tenant, id)
 	one, _, err := scanLogical(row.Scan)
@@ -122,8 +123,9 @@ func (s *Store) LogicalSession(ctx context.Context, tenant, id string) (LogicalS
 	return d, rows.Err()
 }
 
-// LogicalSessions lists sessions that keep state, of any kind, the last opened
-// first. Limit is 1 to MaxListLimit, or 0 for DefaultLogicalSessions.
+// LogicalSessions lists logical sessions of any kind, the last opened first. limit is 1
+// to MaxListLimit, or 0 for DefaultLogicalSessions. from is the NextCursor of the
+// previous page, or empty.
 func (s *Store) LogicalSessions(ctx context.Context, tenant string, limit int, from string) (LogicalSessionPage, error) {
 	page := LogicalSessionPage{Sessions: []LogicalSession{}}
 	switch {

@@ -8,21 +8,22 @@ import (
 	"daybook/events"
 )
 
-// LostKeysError tells that a fold would leave out content that is not erased,
-// because its keys are not at hand.
+// LostKeysError is returned if a rebuild would omit content that was not shredded,
+// because its content keys are missing.
 type LostKeysError struct {
-	// Keys counts the keys, Runs the runs encrypted under them.
+	// Keys is the number of missing keys. Runs is the number of runs encrypted under
+	// them.
 	Keys, Runs int
 }
 
-// Error tells what to do.
+// Error returns the numbers and the ways to continue.
 func (e *LostKeysError) Error() string {
-	return fmt.Sprintf("the content of %d runs is encrypted under %d keys that are not here, and was not shredded: bring back the keys, or say where they are with --key-dir; "+
-		"if they are lost for good, daybook rebuild --without-keys goes on without that content", e.Runs, e.Keys)
+	return fmt.Sprintf("the content of %d runs is encrypted under %d keys that do not exist here, and was not shredded: restore the keys or set --key-dir; "+
+		"if they are permanently lost, daybook rebuild --without-keys continues without that content", e.Runs, e.Keys)
 }
 
-// LostKeys looks for content that was applied, is not erased, and whose keys are
-// not among those given; nil when there is none.
+// FindLostKeys returns the content that was applied, was not shredded, and whose
+// content keys are not among keys. It returns nil if there is none.
 func (s *Store) LostKeys(ctx context.Context, keys events.Keys) (*LostKeysError, error) {
 	lost, err := lostKeys(ctx, s.reader, keys)
 	if err != nil {

@@ -2,13 +2,13 @@ package projections
 
 import "daybook/internal/resources/cmemory"
 
-// ReleaseMemory gives back the memory of page caches to the operating system. Queries
-// that run keep theirs.
+// ReleaseMemory returns the memory of SQLite's page caches to the operating system.
+// Queries in progress keep theirs. It is safe for concurrent use.
 func (s *Store) ReleaseMemory() {
-	// Connections that are closed give back all they hold; the next query opens one.
+	// A closed connection frees all its memory; the next query opens another one.
 	s.reader.SetMaxIdleConns(0)
 	s.reader.SetMaxIdleConns(maxReaders)
-	// An error means that the file cannot be read, which the next query reports.
+	// An error means that the file cannot be read. The next query reports that.
 	_, _ = s.writer.Exec("PRAGMA shrink_memory")
 	cmemory.GiveBack()
 }

@@ -6,16 +6,16 @@ import (
 	"daybook/events"
 )
 
-// Execution is the answer to "how is this run doing". Its JSON form is the
-// documented one: result, heap, error and completed_at are always present.
+// Execution is the status of an execution. Its JSON form is documented: result, heap,
+// error and completed_at are always present.
 type Execution struct {
 	ExecutionID string        `json:"execution_id"`
 	Status      events.Status `json:"status"`
 	Result      *string       `json:"result"`
 	Heap        *string       `json:"heap"`
 	Error       *string       `json:"error"`
-	// StartedAt is the acceptance time until an isolate starts the execution, then
-	// the start of its first attempt.
+	// StartedAt is the acceptance time until an isolate starts the execution, then the
+	// start of its first attempt.
 	StartedAt   string  `json:"started_at"`
 	CompletedAt *string `json:"completed_at"`
 }
@@ -27,19 +27,19 @@ const (
 	TextError  = "error"
 )
 
-// ExecutionDetail is an Execution with everything else on record about it.
+// ExecutionDetail is an Execution with all recorded details.
 type ExecutionDetail struct {
 	Execution
 	Queued      bool   `json:"queued"`
 	RequestedAt string `json:"requested_at"`
-	// QueuedMillis is how long the execution waited from acceptance to the start of
-	// its first attempt; absent until then.
+	// QueuedMillis is the time from acceptance to the start of the first attempt; nil
+	// before that start.
 	QueuedMillis  *int64  `json:"queued_ms,omitempty"`
 	InputHeap     *string `json:"input_heap"`
 	RequestedHeap *string `json:"requested_heap"`
 	Session       *string `json:"session"`
-	// LogicalSession and Turn are the session that keeps state in which the run
-	// takes a turn, and which one.
+	// LogicalSession is the id of the logical session in which the run has a turn. Turn
+	// is the number of the turn.
 	LogicalSession  *string       `json:"logical_session,omitempty"`
 	Turn            *int64        `json:"turn,omitempty"`
 	Code            string        `json:"code"`
@@ -49,8 +49,8 @@ type ExecutionDetail struct {
 	Attempt         int           `json:"attempt"`
 	Reason          *string       `json:"reason"`
 	ResultTruncated bool          `json:"result_truncated"`
-	// CutTexts are the sizes, in bytes, of the texts of which the answer has only the
-	// beginning because they are larger than one answer, by name: code, result, error.
+	// CutTexts holds the sizes, in bytes, of the texts of which only the preview is
+	// returned because they are larger than one answer, by name: code, result, error.
 	CutTexts             map[string]int64 `json:"cut_texts,omitempty"`
 	HeapMemoryMaxMB      int              `json:"heap_memory_max_mb"`
 	ExecutionTimeoutSecs int              `json:"execution_timeout_secs"`
@@ -58,39 +58,40 @@ type ExecutionDetail struct {
 	TotalBytes           int64            `json:"total_bytes"`
 	OutputTruncated      bool             `json:"output_truncated"`
 	OutputSHA256         *string          `json:"output_sha256"`
-	// WrittenLines and WrittenBytes are what the script had written in all, of
-	// which OutputSHA256 is the hash, once a run whose output was cut has ended.
+	// WrittenLines and WrittenBytes count all output that the script wrote, of which
+	// OutputSHA256 is the hash. They are set once a run with truncated output has
+	// ended.
 	WrittenLines *int64        `json:"written_lines,omitempty"`
 	WrittenBytes *int64        `json:"written_bytes,omitempty"`
 	Usage        *events.Usage `json:"usage"`
 	EngineID     *string       `json:"engine_id"`
 	Warnings     []string      `json:"warnings"`
 	// Pristine reports whether the built-in objects of the input heap were those of a
-	// fresh isolate when the run began; nil without an input heap, while the run has not
-	// ended, and where nothing was compared.
+	// fresh isolate when the run started. It is nil without an input heap, before the
+	// end of the run, and if the objects were not compared.
 	Pristine *bool `json:"pristine,omitempty" doc:"Whether the input heap had the built-in objects of a fresh isolate. If false, earlier runs may have decided what result, error and output look like; warnings name what they changed. Absent without an input heap and for runs of earlier versions."`
-	// Shredded tells when the content of the run was erased, and by which event;
-	// absent while it is there.
+	// Shredded holds when the content of the run was erased, and by which event; nil if
+	// it was not.
 	Shredded *Shredded `json:"shredded,omitempty"`
 	// Seq is the position of the newest event about the execution.
 	Seq uint64 `json:"seq"`
 }
 
-// Shredded tells that code, result, error, output and tags of a run are erased.
+// Shredded records that code, result, error, output and tags of a run are erased.
 type Shredded struct {
 	At  string `json:"at" format:"date-time"`
 	Seq uint64 `json:"seq" doc:"Position of the event that says so."`
 }
 
-// ExecutionSummary is a row of a list.
+// ExecutionSummary is an execution in a list.
 type ExecutionSummary struct {
 	ExecutionID string        `json:"execution_id"`
 	Status      events.Status `json:"status"`
 	StartedAt   string        `json:"started_at"`
 	CompletedAt *string       `json:"completed_at"`
-	// Attempt is the number of attempts, where that is more than one.
+	// Attempt is the number of attempts if it is more than one, otherwise 0.
 	Attempt int `json:"attempt,omitempty" doc:"Number of attempts; absent unless an interruption made it more than one."`
-	// The others are set only when the filter asks for details.
+	// The fields below are set only if the filter requests details.
 	Queued         bool    `json:"queued,omitempty"`
 	Session        *string `json:"session,omitempty"`
 	LogicalSession *string `json:"logical_session,omitempty"`
@@ -99,23 +100,23 @@ type ExecutionSummary struct {
 	CodePreview string `json:"code_preview,omitempty" doc:"Beginning of the source, at most 200 characters; absent when the source was erased."`
 }
 
-// ExecutionFilter selects executions. The zero value selects what the
-// documented tool lists: every running one plus the newest 1,000 ended.
+// ExecutionFilter selects executions. The zero value selects the documented default:
+// all running executions and the newest 1,000 ended ones.
 type ExecutionFilter struct {
 	Status  events.Status // empty: any
 	Session string        // name of a named session; empty: any
 	// LogicalSession is the id of a logical or ACP session; empty: any.
 	LogicalSession string
 	Tags           map[string]string
-	// Since leaves out executions accepted before it; zero: none.
+	// Since omits executions accepted before it; zero for no bound.
 	Since time.Time
-	// Text leaves out executions whose source does not contain it, without regard
-	// to case; empty: none. Of a source stored apart only the preview is searched,
-	// and one page looks at no more than maxSearched executions: it may hold fewer
-	// than its limit, or none, and still have a cursor. A script's name from a stack
-	// trace (main.ts#1a2b3c4d) also finds the executions of that source.
+	// Text omits executions whose source does not contain it, ignoring case; empty for
+	// no condition. If the source is stored in a blob, only its preview is searched.
+	// One page searches at most maxSearched executions, so it may hold fewer than its
+	// limit, or none, and still have a cursor. A script's name from a stack trace
+	// (main.ts#1a2b3c4d) also selects the executions of that source.
 	Text string
-	// Details adds to each row its session, heap and the beginning of its source.
+	// Details adds session, heap and the beginning of the source to each row.
 	Details bool
 	Limit   int    // 0: the documented default; else 1-1000
 	Cursor  string // from a previous page
@@ -124,13 +125,14 @@ type ExecutionFilter struct {
 // ExecutionPage is a page of a list, newest first by acceptance.
 type ExecutionPage struct {
 	Executions []ExecutionSummary `json:"executions"`
-	// NextCursor is set only when there is more.
+	// NextCursor is set only if there are more executions.
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
-// OutputQuery asks for a page of output. ByteOffset nil means line mode; what
-// belongs to the other mode is ignored. The zero value asks for the first page.
-// A limit beyond the bounds of a page is taken as the bound.
+// OutputQuery selects a page of output. If ByteOffset is nil, the page is a range of
+// lines, otherwise a range of bytes; the fields of the other mode are ignored. The zero
+// value selects the first page. A limit above the bound of a page is reduced to the
+// bound.
 type OutputQuery struct {
 	LineOffset int64  // from 1; 0: 1
 	LineLimit  int64  // 0: DefaultLineLimit; at most MaxLineLimit
@@ -142,17 +144,18 @@ type OutputQuery struct {
 const (
 	DefaultLineLimit = 100
 	DefaultByteLimit = 4096
-	// MaxLineLimit bounds a line page, in lines.
+	// MaxLineLimit is the largest length of a page in line mode, in lines.
 	MaxLineLimit = 10_000
-	// MaxPageBytes bounds one page of either mode, in bytes of data; a line
-	// page ends before the line that would exceed it, but holds at least one line.
+	// MaxPageBytes is the largest size of a page in either mode, in bytes of data. A
+	// page in line mode ends before the line that would exceed it, but holds at least
+	// one line.
 	MaxPageBytes = 16 << 20
 )
 
-// OutputPage is a window on an execution's output. Data is exactly the bytes
-// [StartByte, EndByte). TotalLines counts the lines begun. While the run goes on
-// a last line without its end is served by bytes only, or a reader of lines
-// would miss the rest of it; until then HasMore is true of the line page before.
+// OutputPage is a page of an execution's output. Data is exactly the bytes [StartByte,
+// EndByte). TotalLines counts the lines started. While the run is in progress, a last
+// line without an end is returned in byte mode only: a reader of lines would miss the
+// rest of it. HasMore of the line page before it is true meanwhile.
 type OutputPage struct {
 	ExecutionID    string        `json:"execution_id"`
 	Data           string        `json:"data"`
@@ -166,11 +169,11 @@ type OutputPage struct {
 	TotalBytes     int64         `json:"total_bytes"`
 	HasMore        bool          `json:"has_more"`
 	Status         events.Status `json:"status"`
-	// Truncated is true when output past the run's cap was not stored.
+	// Truncated is true if output above the run's cap was not stored.
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-// OutputLine is one whole line of output, for live following.
+// OutputLine is one complete line of output, for readers that follow live.
 type OutputLine struct {
 	Line  int64        `json:"line"`
 	Level events.Level `json:"level"`
@@ -178,32 +181,33 @@ type OutputLine struct {
 	Text  string       `json:"text"`
 }
 
-// Heap is a heap on record.
+// Heap is a heap that a run left or that has tags.
 type Heap struct {
 	Heap      string            `json:"heap"`
 	Tags      map[string]string `json:"tags"`
 	Size      *int64            `json:"size"`
 	EngineID  *string           `json:"engine_id"`
 	CreatedAt *string           `json:"created_at"`
-	// Parent and ExecutionID tell the first run that made it, from which heap.
+	// Parent and ExecutionID are the input heap and the id of the first run that left
+	// the heap.
 	Parent      *string `json:"parent"`
 	ExecutionID *string `json:"execution_id"`
-	// Lost is the position of the event that records that the heap was lost; nil
-	// while it can be read.
+	// Lost is the position of the event that records the loss of the heap; nil while
+	// the heap can be read.
 	Lost *uint64 `json:"lost,omitempty"`
 }
 
-// TagQuery asks for heaps by their tags.
+// TagQuery selects heaps by their tags.
 type TagQuery struct {
-	// Tags are the pairs that a heap must carry, exactly and all.
+	// Tags holds the pairs that a heap must carry.
 	Tags map[string]string
-	// Limit is 1 to MaxListLimit; 0 finds all on one page.
+	// Limit is 1 to MaxListLimit; 0 returns all heaps on one page.
 	Limit int
-	// Cursor is the NextCursor of the page before, or empty.
+	// Cursor is the NextCursor of the previous page, or empty.
 	Cursor string
 }
 
-// HeapOrigin is one step of a heap's ancestry: a run that made it.
+// HeapOrigin is a heap and a run that left it.
 type HeapOrigin struct {
 	Heap        string  `json:"heap"`
 	ExecutionID string  `json:"execution_id"`
@@ -211,7 +215,7 @@ type HeapOrigin struct {
 	CreatedAt   string  `json:"created_at"`
 }
 
-// Entry is one execution in a session's log.
+// Entry is one execution in a session log.
 type Entry struct {
 	Index       int64         `json:"index"`
 	ExecutionID string        `json:"execution_id"`
@@ -225,14 +229,14 @@ type Entry struct {
 // HeapPage is a page of heaps.
 type HeapPage struct {
 	Heaps []Heap `json:"results"`
-	// NextCursor is set only when there is more.
+	// NextCursor is set only if there are more heaps.
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
 // TagEditPage is a page of the history of a heap's tags.
 type TagEditPage struct {
 	Edits []TagEdit
-	// NextCursor is set only when there are more edits.
+	// NextCursor is set only if there are more edits.
 	NextCursor string
 }
 

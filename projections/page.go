@@ -12,19 +12,19 @@ import (
 	"daybook/internal/resources/budget"
 )
 
-// written is what is on record of an execution's output at one moment.
+// outputState is the stored extent of an execution's output at one moment.
 type written struct {
 	id     int64
 	status events.Status
-	// lines counts the lines begun; whole those that can no longer grow, which
-	// are the ones served by number: a reader that was given the beginning of a
-	// line would never ask for the rest.
+	// lines counts the lines started. wholeLines counts those that can no longer grow.
+	// Only these are served by number: a reader that received the beginning of a line
+	// would never request the rest.
 	lines, whole int64
 	bytes        int64
 }
 
-// countLines counts the lines begun and the whole ones. A line without its end
-// is whole once the run has ended.
+// countLines counts the lines started and the complete ones. A line without an end
+// counts as complete once the run has ended.
 func countLines(line int64, open bool, status events.Status) (begun, whole int64) {
 	switch {
 	case !open:
@@ -36,9 +36,9 @@ func countLines(line int64, open bool, status events.Status) (begun, whole int64
 	}
 }
 
-// Output returns a page of an execution's output: lines, or bytes when
-// ByteOffset is set. Totals, status and text are of one moment. A bad parameter
-// is an ErrBadQuery, an unknown execution events.ErrNotFound.
+// Output returns a page of an execution's output, in lines, or in bytes if ByteOffset
+// is set. Totals, status and text are of one moment. It returns an ErrBadQuery for an
+// invalid query and events.ErrNotFound for an unknown execution.
 func (s *Store) Output(ctx context.Context, tenant, id string, q OutputQuery) (OutputPage, error) {
 	if err := checkOutputQuery(&q); err != nil {
 		return OutputPage{}, err
@@ -64,7 +64,7 @@ func (s *Store) Output(ctx context.Context, tenant, id string, q OutputQuery) (O
 	return page, nil
 }
 
-// checkOutputQuery fills defaults and checks the mode in use.
+// checkOutputQuery sets defaults and checks the fields of the mode in use.
 func checkOutputQuery(q *OutputQuery) error {
 	if q.ByteOffset != nil {
 		if *q.ByteOffset < 0 {
@@ -116,23 +116,23 @@ func outputOf(ctx context.Context, tx *sql.Tx, tenant, id string) (w written, tr
 	return w, truncated, nil
 }
 
-// piece is a chunk as read for a page.
+// chunkText is a chunk as read for a page.
 type piece struct {
 	firstByte, firstLine int64
 	text                 []byte
 }
 
 const (
-	// The chunk that holds the first byte of a line: the first whose line ends
-	// reach that line's number.
+	// The first chunk is the one that holds the first byte of a line: the first chunk
+	// whose line ends reach that line's number.
 	chunksByLine = `SELECT first_byte, first_line, text FROM output WHERE execution = ?1 AND first_byte >=
 		coalesce((SELECT first_byte FROM output WHERE execution = ?1 AND next_line >= ?2 ORDER BY next_line, first_byte LIMIT 1), 0) ORDER BY first_byte, seq`
 	chunksByByte = `SELECT first_byte, first_line, text FROM output WHERE execution = ?1 AND first_byte >=
 		coalesce((SELECT max(first_byte) FROM output WHERE execution = ?1 AND first_byte <= ?2), 0) ORDER BY first_byte, seq`
 )
 
-// chunks calls fn for chunks in order until it reports that it has enough. What it
-// passes to fn is taken from the account that ctx carries.
+// forEachChunk calls fn for chunks in order until fn reports that it has enough. The
+// memory of each chunk is taken from the account in ctx.
 func chunks(ctx context.Context, tx *sql.Tx, query string, execution, from int64, fn func(piece) (enough bool)) error {
 	rows, err := tx.QueryContext(ctx, query, execution, from)
 	if err != nil {
@@ -154,7 +154,7 @@ func chunks(ctx context.Context, tx *sql.Tx, query string, execution, from int64
 	return rows.Err()
 }
 
-// linePage fills a page with whole lines.
+// linePage fills a page with complete lines.
 func linePage(ctx context.Context, tx *sql.Tx, w written, offset, limit int64, page *OutputPage) error {
 	page.StartLine, page.EndLine = offset, offset-1
 	page.NextLineOffset = w.lines + 1
@@ -165,13 +165,13 @@ func linePage(ctx context.Context, tx *sql.Tx, w written, offset, limit int64, p
 	last := min(w.whole, offset+limit-1)
 	var data []byte
 	start, line := int64(-1), offset
-	ends := 0 // length of data up to the last whole line
+	ends := 0 // length of data up to the last complete line
 	err := chunks(ctx, tx, chunksByLine, w.id, offset, func(c piece) (enough bool) {
 		text := c.text
 		if start < 0 {
 			skip := afterLineEnds(text, offset-c.firstLine)
 			if skip < 0 {
-				return false // no text; the chunk that follows has the same number
+				return false // no text; the next chunk has the same number
 			}
 			start = c.firstByte + int64(skip)
 			text = text[skip:]
@@ -196,7 +196,7 @@ func linePage(ctx context.Context, tx *sql.Tx, w written, offset, limit int64, p
 	}
 	atEnd := start+int64(len(data)) == w.bytes
 	if line <= last && line == w.lines && atEnd && (line == offset || len(data) <= MaxPageBytes) {
-		ends, line = len(data), line+1 // the last line has no end, and never will
+		ends, line = len(data), line+1 // the last line has no end and never gets one
 	}
 	page.Data = string(data[:ends])
 	page.EndLine, page.NextLineOffset = line-1, line
@@ -206,7 +206,7 @@ func linePage(ctx context.Context, tx *sql.Tx, w written, offset, limit int64, p
 	return nil
 }
 
-// afterLineEnds is the offset after n line ends, or -1 when there are fewer.
+// afterLineEnds returns the offset after n line ends, or -1 if there are fewer.
 func afterLineEnds(text []byte, n int64) int {
 	at := 0
 	for ; n > 0; n-- {
@@ -219,7 +219,7 @@ func afterLineEnds(text []byte, n int64) int {
 	return at
 }
 
-// bytePage fills a page with the bytes from an offset, whole characters only.
+// bytePage fills a page with the bytes from an offset, in complete characters.
 func bytePage(ctx context.Context, tx *sql.Tx, w written, offset, limit int64, page *OutputPage) error {
 	page.StartLine, page.EndLine, page.NextLineOffset = w.lines+1, w.lines, w.lines+1
 	page.StartByte, page.EndByte, page.NextByteOffset = w.bytes, w.bytes, w.bytes
@@ -233,9 +233,10 @@ func bytePage(ctx context.Context, tx *sql.Tx, w written, offset, limit int64, p
 		if start < 0 {
 			skip := int(offset - c.firstByte)
 			if skip >= len(text) {
-				return false // no text; the chunk that follows has the same offset
+				return false // no text; the next chunk has the same offset
 			}
-			// Chunks hold whole characters, so this one holds the one we are in.
+			// Chunks hold complete characters, so this chunk holds the character at
+			// offset.
 			for skip > 0 && !utf8.RuneStart(text[skip]) {
 				skip--
 			}
@@ -254,7 +255,7 @@ func bytePage(ctx context.Context, tx *sql.Tx, w written, offset, limit int64, p
 		for end > 0 && !utf8.RuneStart(data[end]) {
 			end--
 		}
-		if end == 0 { // one whole character at least
+		if end == 0 { // return at least one complete character
 			_, end = utf8.DecodeRune(data)
 		}
 		data = data[:end]

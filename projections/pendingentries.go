@@ -7,14 +7,14 @@ import (
 	"daybook/events"
 )
 
-// logPatience is how long a session's log waits for entries on their way. Who
-// was told that a run has ended looks for it there next; its entry is the event
-// after its end, some milliseconds later. A runner that died in between leaves
-// nobody waiting for long.
+// entryWaitLimit limits how long a read of a session log waits for pending entries. A
+// client that learns of the end of a run looks for the run in the log next. Its entry
+// is the event after the end, some milliseconds later. If the runner dies in between,
+// readers do not wait long.
 const logPatience = time.Second
 
-// unlogged are the runs of sessions that have ended and have no entry yet, by
-// session, and when they were seen to end.
+// pendingEntries holds, by session, the ended runs that have no entry yet, and the time
+// when their end was applied.
 type unlogged map[sessionKey]map[string]time.Time
 
 type sessionKey struct{ tenant, id string }
@@ -33,8 +33,8 @@ func (u unlogged) remove(key sessionKey, execution string) {
 	}
 }
 
-// due returns how long is to be waited for a session at most: 0 when nothing is
-// on its way, or nothing that can still be expected.
+// remainingWait returns how long to wait at most for a session, or 0 if it has no
+// pending entry or none that can still be expected.
 func (u unlogged) due(key sessionKey) time.Duration {
 	var longest time.Duration
 	for execution, ended := range u[key] {
@@ -47,8 +47,8 @@ func (u unlogged) due(key sessionKey) time.Duration {
 	return longest
 }
 
-// logged waits until the runs of a session that are known to have ended have
-// their entries.
+// waitForEntries waits until the ended runs of a session have their entries, within
+// entryWaitLimit.
 func (s *Store) logged(ctx context.Context, key sessionKey) error {
 	for {
 		s.mu.Lock()
@@ -70,14 +70,14 @@ func (s *Store) logged(ctx context.Context, key sessionKey) error {
 	}
 }
 
-// logChange is what a batch changes about them, in order.
+// logChange is a change of the pending entries by a batch. Changes are kept in order.
 type logChange struct {
 	key       sessionKey
 	execution string
-	entry     bool // has its entry now; else it has ended
+	entry     bool // the run has its entry now; otherwise it has ended
 }
 
-// note publishes what a batch changed, once it is committed.
+// applyChanges applies the changes of a batch after its commit.
 func (u unlogged) note(changes []logChange) {
 	for _, c := range changes {
 		if c.entry {

@@ -11,20 +11,20 @@ import (
 	"daybook/events"
 )
 
-// errBuilt ends the feed of a rebuild.
+// errBuilt stops the feed when a rebuild is complete.
 var errBuilt = errors.New("built")
 
-// Prepare makes sure that Open finds a file of this schema version: a missing
-// one, and one of another version, is built by Rebuild from the ledger up to
-// position last. It reports whether it was.
+// Prepare makes sure that the file at opts.Path is intact and has this schema version,
+// so that Open need not rebuild it. Otherwise it calls Rebuild with the ledger up to
+// position last. It reports whether it did.
 func Prepare(ctx context.Context, opts Options, feed Feed, last uint64) (built bool, err error) {
 	why, err := checkSum(opts.Path)
 	if err != nil {
 		return false, fmt.Errorf("prepare projections %s: %w", opts.Path, err)
 	}
 	if why == "" || why == withoutSum {
-		// A file that nobody hashed may be no database of ours at all: it is refused,
-		// not built over.
+		// A file without a checksum may be another program's database. fileVersion then
+		// fails, and the file is not overwritten.
 		version, _, err := fileVersion(ctx, opts.Path, opts.Full)
 		if err != nil {
 			return false, fmt.Errorf("prepare projections %s: %w", opts.Path, err)
@@ -34,15 +34,15 @@ func Prepare(ctx context.Context, opts Options, feed Feed, last uint64) (built b
 		}
 	}
 	if why != "" && opts.Logger != nil {
-		opts.Logger.WarnContext(ctx, "the projections are not relied upon and are built anew", "file", opts.Path, "why", why)
+		opts.Logger.WarnContext(ctx, "the projections file is not trusted and is rebuilt", "file", opts.Path, "why", why)
 	}
 	return true, Rebuild(ctx, opts, feed, last)
 }
 
-// Rebuild folds the ledger up to position last into a new file beside
-// opts.Path, and swaps it in. No Store may have the path open. When the ledger
-// cannot be folded the old file stays as it was; neither can it, a
-// *LostKeysError, when content that is not erased cannot be decrypted.
+// Rebuild folds the ledger up to position last into a new file and then replaces the
+// file at opts.Path with it. No Store may have that path open. If the ledger cannot be
+// folded, the old file is unchanged. The same holds for a *LostKeysError, which is
+// returned if content that was not shredded cannot be decrypted.
 func Rebuild(ctx context.Context, opts Options, feed Feed, last uint64) error {
 	beside := opts
 	beside.Path = opts.Path + ".new"
@@ -72,7 +72,7 @@ func build(ctx context.Context, opts Options, feed Feed, last uint64) (err error
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if last > 0 {
 		err := feed.Follow(ctx, 0, func(batch []events.Event, _ uint64) error {
-			// Events that came since are for Run.
+			// Run applies the events after last.
 			n, _ := slices.BinarySearchFunc(batch, last+1, func(e events.Event, seq uint64) int { return cmp.Compare(e.Seq, seq) })
 			if err := s.Apply(ctx, batch[:n]); err != nil {
 				return err
@@ -87,7 +87,7 @@ func build(ctx context.Context, opts Options, feed Feed, last uint64) (err error
 		})
 		switch {
 		case err == nil:
-			return fmt.Errorf("the ledger's events ended at %d, before %d", s.Applied(), last)
+			return fmt.Errorf("the events of the ledger end at %d, before %d", s.Applied(), last)
 		case !errors.Is(err, errBuilt):
 			return err
 		}
@@ -101,9 +101,9 @@ func build(ctx context.Context, opts Options, feed Feed, last uint64) (err error
 			return lost
 		}
 	}
-	// One file, so that a rename moves all of it.
+	// Move the log into the file, so that renaming the file moves all data.
 	if _, err = s.writer.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
 		return err
 	}
-	return s.markOpen() // what is beside is renamed too
+	return s.markOpen() // the checksum file is renamed with the file
 }

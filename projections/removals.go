@@ -10,15 +10,16 @@ import (
 	"daybook/events"
 )
 
-// RestsOn is what keeps things of the volumes up to a position alive, in pairs of a
-// tenant and an execution's id.
+// Dependents lists the executions that keep events of the volumes up to a position
+// referenced, as pairs of tenant and execution id.
 type RestsOn struct {
-	// Running have not ended, Later have something on record behind the position,
-	// Makers left a heap first that is kept.
+	// Running holds the executions that have not ended, LaterEvents those with an event
+	// after the position, and Producers those that were the first to leave a heap that
+	// is kept.
 	Running, Later, Makers [][2]string
 }
 
-// RestsOn looks at executions requested up to a position.
+// Dependents returns the dependents among the executions requested up to a position.
 func (s *Store) RestsOn(ctx context.Context, last uint64) (RestsOn, error) {
 	var r RestsOn
 	for _, part := range []struct {
@@ -32,7 +33,7 @@ func (s *Store) RestsOn(ctx context.Context, last uint64) (RestsOn, error) {
 	} {
 		rows, err := s.reader.QueryContext(ctx, part.query, last)
 		if err != nil {
-			return r, fmt.Errorf("find out what rests on position %d: %w", last, err)
+			return r, fmt.Errorf("find the dependents of position %d: %w", last, err)
 		}
 		for rows.Next() {
 			var pair [2]string
@@ -42,20 +43,20 @@ func (s *Store) RestsOn(ctx context.Context, last uint64) (RestsOn, error) {
 			*part.into = append(*part.into, pair)
 		}
 		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			return r, fmt.Errorf("find out what rests on position %d: %w", last, err)
+			return r, fmt.Errorf("find the dependents of position %d: %w", last, err)
 		}
 	}
 	return r, nil
 }
 
-// querier is a database, or a transaction of it.
+// querier is a database or one of its transactions.
 type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// noExecution is the error of an execution that is not on record: an
-// *events.RemovedError when its id was minted before the end of a volume that was
-// removed, else events.ErrNotFound. Ids made of idempotency keys tell no time.
+// executionNotFound returns the error for an execution without a row: an
+// *events.RemovedError if its id was created before the end of a removed volume,
+// otherwise events.ErrNotFound. An id derived from an idempotency key holds no time.
 func noExecution(ctx context.Context, q querier, id string) error {
 	minted, ok := events.MintedAt(id)
 	if !ok {
@@ -69,8 +70,8 @@ func noExecution(ctx context.Context, q querier, id string) error {
 	case errors.Is(err, sql.ErrNoRows):
 		return notFound("execution", id)
 	case err != nil:
-		return fmt.Errorf("find out whether execution %s was removed: %w", id, err)
+		return fmt.Errorf("check whether execution %s was removed: %w", id, err)
 	}
 	gone.At = time.UnixMilli(at)
-	return gone.Gone(fmt.Sprintf("execution %q is not on record; what was recorded at its time was", id))
+	return gone.Gone(fmt.Sprintf("execution %q does not exist; the events recorded at its time were", id))
 }

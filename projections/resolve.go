@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// Newest stands for the newest execution or heap where an id may be shortened.
+// Newest stands for the newest execution or heap where an id may be abbreviated.
 const Newest = "@last"
 
-// maxCandidates bounds the ids that an ambiguous prefix lists.
+// maxCandidates limits the ids that an AmbiguousError lists.
 const maxCandidates = 10
 
-// AmbiguousError is returned for a prefix that several ids begin with.
+// AmbiguousError is returned for a prefix that several ids have.
 type AmbiguousError struct {
 	What   string // "execution" or "heap"
 	Prefix string
-	// Candidates are at most ten of the ids, the last in their order first.
+	// Candidates holds at most ten of the ids, in descending order.
 	Candidates []string
-	More       bool // there are others
+	More       bool // there are further ids
 }
 
 func (e *AmbiguousError) Error() string {
@@ -32,10 +32,11 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%s %q is ambiguous: %s%s; give more characters", e.What, e.Prefix, strings.Join(e.Candidates, ", "), others)
 }
 
-// ResolveExecution returns the one execution of the tenant whose id begins with
-// a text, or the newest one for Newest; session, if not empty, restricts Newest
-// to the executions logged under that name. None is events.ErrNotFound, several
-// are an *AmbiguousError, and a text that no id begins with an ErrBadQuery.
+// ResolveExecution returns the tenant's only execution whose id has the prefix text, or
+// the newest execution if text is Newest. session, if not empty, restricts Newest to
+// the executions of that named session. It returns events.ErrNotFound if no id matches,
+// an *AmbiguousError if several do, and ErrBadQuery if text cannot be the prefix of an
+// id.
 func (s *Store) ResolveExecution(ctx context.Context, tenant, text, session string) (string, error) {
 	if text == Newest {
 		return s.newestOf(ctx, tenant, session, "execution", "execution_id", "")
@@ -47,9 +48,9 @@ func (s *Store) ResolveExecution(ctx context.Context, tenant, text, session stri
 	return s.resolve(ctx, "execution", prefix, tenant, `SELECT execution_id FROM executions WHERE tenant = ? AND execution_id >= ? AND execution_id < ? ORDER BY execution_id DESC LIMIT ?`)
 }
 
-// ResolveHeap is ResolveExecution for heaps: those that executions left, also
-// once they were collected, and those with tags. The newest is the heap that the
-// newest execution with a heap left.
+// ResolveHeap is ResolveExecution for heaps: heaps that executions left, including
+// collected ones, and heaps with tags. Newest is the output heap of the newest
+// execution that has one.
 func (s *Store) ResolveHeap(ctx context.Context, tenant, text, session string) (string, error) {
 	if text == Newest {
 		return s.newestOf(ctx, tenant, session, "heap", "output_heap", " AND output_heap IS NOT NULL")
@@ -63,7 +64,7 @@ func (s *Store) ResolveHeap(ctx context.Context, tenant, text, session string) (
 		`SELECT heap FROM tagged WHERE tenant = ? AND heap >= ? AND heap < ? AND tags <> '{}' ORDER BY heap DESC LIMIT ?`)
 }
 
-// prefixOf checks that an id may begin with a text.
+// parsePrefix checks that text can be the prefix of an id.
 func prefixOf(what, text string, most int, alphabet string) (string, error) {
 	prefix := strings.ToLower(text)
 	if prefix == "" || len(prefix) > most || strings.Trim(prefix, alphabet) != "" {
@@ -72,9 +73,9 @@ func prefixOf(what, text string, most int, alphabet string) (string, error) {
 	return prefix, nil
 }
 
-// resolve finds the one id with a prefix among the answers of queries, each of
-// which lists the ids of a range, the last first. The ids of one moment share
-// long prefixes, so that each is a range of an index.
+// resolve returns the only id with a prefix among the results of queries. Each query
+// lists the ids of a range in descending order. Ids of one moment share long prefixes,
+// so a prefix is searched as a range of an index.
 func (s *Store) resolve(ctx context.Context, what, prefix, tenant string, queries ...string) (string, error) {
 	var list []string
 	for _, query := range queries {
@@ -100,7 +101,7 @@ func (s *Store) resolve(ctx context.Context, what, prefix, tenant string, querie
 	}
 }
 
-// column reads the one column of a query.
+// readColumn returns the only column of a query.
 func (s *Store) column(ctx context.Context, query string, args ...any) (list []string, err error) {
 	rows, err := s.reader.QueryContext(ctx, query, args...)
 	if err != nil {

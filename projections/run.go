@@ -11,17 +11,17 @@ import (
 	"daybook/events"
 )
 
-// Feed delivers the ledger in order.
+// Feed delivers the events of the ledger in order.
 type Feed interface {
-	// Follow calls fn with every event after a position, in batches as they are
-	// at hand, until ctx is done or fn fails. last is the newest position known.
+	// Follow calls fn with every event after a position, in batches, until ctx is done
+	// or fn fails. last is the newest position known.
 	Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error
 }
 
-// Run applies events until ctx is done. A missing position is
-// events.ErrDamaged, also told by Damage: nothing past it is applied, because
-// an answer that leaves something out would be wrong. While its file cannot be
-// written, see Stalled, it tries again and again.
+// Run applies events until ctx is done. If a position is missing, it returns
+// events.ErrDamaged, which Damage then also returns; no later event is applied, because
+// results would be incomplete. If its file cannot be written, it retries until it can;
+// see StallError.
 func (s *Store) Run(ctx context.Context, feed Feed) error {
 	ctx, stop := context.WithCancel(ctx)
 	var mover sync.WaitGroup
@@ -49,12 +49,13 @@ func (s *Store) Run(ctx context.Context, feed Feed) error {
 	}
 }
 
-// Apply applies a batch in one transaction. The batch must begin right after
-// the position applied.
+// Apply applies a batch in one transaction. The batch MUST start at the position after
+// Applied.
 func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	before := s.Applied()
 	for _, e := range batch {
-		// A gap is damage, unless a removed volume or the opening of one accounts for it.
+		// A gap is damage, unless a removed volume or the opening of one accounts for
+		// it.
 		before += e.Skips + e.Lost
 		if d, ok := e.Data.(*events.LedgerVolumeOpened); e.Seq != before+1 && (!ok || !d.Fills(before, e.Seq)) {
 			return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, before, e.Seq)
@@ -67,8 +68,8 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	if err := s.markOpen(); err != nil {
 		return err
 	}
-	// The driver pays for each statement that could be interrupted. Between
-	// events is early enough; what was applied of the batch is rolled back.
+	// The driver does extra work for each statement that can be interrupted, so ctx is
+	// checked between events. If ctx is done, the transaction is rolled back.
 	uninterrupted := context.WithoutCancel(ctx)
 	tx, err := s.writer.BeginTx(uninterrupted, nil)
 	if err != nil {
@@ -92,7 +93,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	s.tellContexts(a.contexts)
-	if a.erased || s.unscrubbed { // before anybody is told
+	if a.erased || s.unscrubbed { // before readers are signalled
 		err = s.scrub(uninterrupted)
 	}
 	s.advance(batch, a)
@@ -104,24 +105,24 @@ type applier struct {
 	ctx context.Context //nolint:containedctx // lives no longer than the call it was made for
 	tx  *sql.Tx
 	s   *statements
-	// texts are those of Options.
+	// texts is Options.Texts.
 	texts Texts
-	// bound are the statements used so far, as those of the transaction.
+	// bound holds the statements used so far, bound to the transaction.
 	bound map[*sql.Stmt]*sql.Stmt
-	// states are those of the executions that events of the batch are about.
+	// states holds the executions that events of the batch are about.
 	states map[executionKey]*state
 	log    []logChange
-	// erased is true when content was.
+	// hasErased is true if the batch erased content.
 	erased bool
-	// used is by how much the batch changes what tenants use. recounted is true if it
-	// changes that in another way, too.
+	// usageChanges holds the changes of the batch to the usage of tenants. hasRecounted
+	// is true if the batch changed usage in another way, too.
 	used      map[string]*Usage
 	recounted bool
-	// contexts are those that the batch has to do with.
+	// contexts holds the conversation contexts that the batch reads or changes.
 	contexts map[contextKey]*contextRow
 }
 
-// bind makes a statement one of the transaction. Doing so for each use took a
+// bind returns a statement bound to the transaction. To bind it at each use took a
 // tenth of the time of applying.
 func (a *applier) bind(stmt *sql.Stmt) *sql.Stmt {
 	b := a.bound[stmt]
@@ -137,7 +138,7 @@ func (a *applier) exec(stmt *sql.Stmt, args ...any) error {
 	return err
 }
 
-// execCounting returns how many rows changed.
+// execCount returns the number of rows changed.
 func (a *applier) execCounting(stmt *sql.Stmt, args ...any) (int64, error) {
 	res, err := a.bind(stmt).ExecContext(a.ctx, args...)
 	if err != nil {
@@ -202,7 +203,7 @@ func (a *applier) apply(e *events.Event) error {
 	case *events.LedgerVolumeOpened:
 		return a.lost(e, d)
 	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed:
-		return nil // what they prove is read by package audit
+		return nil // package audit reads what these prove
 	case *events.Unknown:
 		return a.unknownType(e, d)
 	default:

@@ -1,10 +1,10 @@
 package projections
 
-// SchemaVersion names the layout of the file. A file of another version is
-// built again from the ledger.
+// SchemaVersion is the version of the file layout. A file of another version is rebuilt
+// from the ledger.
 const SchemaVersion = 26
 
-// Times are milliseconds since 1970. Bodies (source, result, error), actors and
+// Times are milliseconds since 1970 UTC. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
 const schema = `
 -- Up to position removed only some events are there: see removals.

@@ -18,27 +18,27 @@ type Session struct {
 	// SessionID is the key of the session.
 	SessionID string             `json:"session_id" doc:"Key of the session, 64 lowercase hex characters."`
 	Kind      events.SessionKind `json:"kind" enum:"named,logical,acp"`
-	// Name is the name of a named session, the intent of a logical one, and the title
-	// of an ACP session; nil where there is none.
+	// Name is the name of a named session, the intent of a logical session, or the
+	// title of an ACP session; nil if there is none.
 	Name *string `json:"name" doc:"Name of a named session, intent of a logical session, title of an ACP session."`
-	// Refs are the short names of a logical session, sorted.
+	// Refs holds the short names of a logical session, sorted.
 	Refs []string `json:"refs,omitempty" doc:"Short names of a logical session."`
-	// CreatedAt is when it was opened; for a named session, when its first run was
-	// requested.
+	// CreatedAt is when the session was opened. For a named session, it is when its
+	// first run was requested.
 	CreatedAt      string `json:"created_at"`
 	LastActivityAt string `json:"last_activity_at"`
-	// Runs counts the recorded runs, also those that have not ended.
+	// Runs counts the recorded runs, including those that have not ended.
 	Runs int64 `json:"runs"`
 	// Head is the heap that the next turn starts from or, in a named session, the heap
 	// that the last run left; nil for a fresh isolate.
 	Head *string `json:"head" doc:"Heap that the session continues from; null for a fresh isolate."`
-	// ResetAt is when a client last reset it; nil for never.
+	// ResetAt is when a client last reset the session; nil for never.
 	ResetAt *string `json:"reset_at" format:"date-time" doc:"Time of the last reset by a client; null for never."`
-	// Parent is the session that an ACP session was split off from.
+	// Parent is the session that an ACP session was forked from; nil for none.
 	Parent *string `json:"parent,omitempty"`
 }
 
-// Label names a session for people: its name, else its id.
+// Label returns a human-readable name of a session: its name, or its id if it has none.
 func (s Session) Label() string {
 	if s.Name != nil && *s.Name != "" {
 		return *s.Name
@@ -53,18 +53,18 @@ type SessionFilter struct {
 	Cursor string             // from a previous page
 }
 
-// DefaultSessions is the length of a page of sessions.
+// DefaultSessions is the default length of a page of sessions.
 const DefaultSessions = 100
 
 // SessionPage is a page of sessions, the last used first.
 type SessionPage struct {
 	Items []Session `json:"items"`
-	// NextCursor is set only when there is more.
+	// NextCursor is set only if there are more sessions.
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
-// allSessions has a row for each session of tenant ?1. An ACP session that was
-// deleted, or never came to be, has none.
+// allSessions selects a row for each session of tenant ?1, except ACP sessions that
+// were deleted or never created.
 const allSessions = `
 SELECT 'named' AS kind, n.session_id, n.session AS name, NULL AS parent,
 	coalesce((SELECT x.requested_at FROM executions x WHERE x.tenant = n.tenant AND x.session_id = n.session_id ORDER BY x.requested_seq LIMIT 1), 0) AS created_at,
@@ -106,8 +106,8 @@ func scanSession(scan func(...any) error) (s Session, seq uint64, err error) {
 	return s, seq, nil
 }
 
-// SessionList lists sessions of every kind, the last used first. A bad filter is an
-// ErrBadQuery.
+// SessionList lists sessions of every kind, the last used first. It returns an
+// ErrBadQuery for an invalid filter.
 func (s *Store) SessionList(ctx context.Context, tenant string, f SessionFilter) (SessionPage, error) {
 	page := SessionPage{Items: []Session{}}
 	limit := f.Limit
@@ -137,15 +137,15 @@ func (s *Store) SessionList(ctx context.Context, tenant string, f SessionFilter)
 	return page, nil
 }
 
-// maxSessionCandidates bounds the sessions that an error names.
+// maxSessionCandidates limits the sessions that an AmbiguousError lists.
 const maxSessionCandidates = 5
 
-// ResolveSession finds the session that a text means, in this order: the name of a
-// named session, the id of any session, an intent or a short name (ref), and a
-// unique prefix of a name, an intent, a title or an id. A text that fits several is
-// an *AmbiguousError, one that fits none is events.ErrNotFound. The head of a named
-// session is that of its entries: runs that have ended and have none yet are waited
-// for.
+// ResolveSession returns the session that a text identifies. It tries, in this order:
+// the name of a named session, the id of any session, an intent or a short name (ref),
+// and a unique prefix of a name, an intent, a title or an id. It returns an
+// *AmbiguousError if several sessions match and events.ErrNotFound if none does. For a
+// named session it waits, like Entries, for the entries of runs that have ended,
+// because they determine the head.
 func (s *Store) ResolveSession(ctx context.Context, tenant, text string) (Session, error) {
 	if text == "" {
 		return Session{}, badQuery("session must not be empty")
@@ -169,7 +169,8 @@ func (s *Store) ResolveSession(ctx context.Context, tenant, text string) (Sessio
 	return Session{}, notFound("session", text)
 }
 
-// withEntries returns a session again once the entries of its ended runs are there.
+// reloadAfterEntries waits for the pending entries of a session and reads the session
+// again.
 func (s *Store) withEntries(ctx context.Context, tenant string, one Session) (Session, error) {
 	key := sessionKey{tenant, one.SessionID}
 	s.mu.Lock()
@@ -222,11 +223,11 @@ func ambiguous(text string, found []Session, more bool) error {
 	return e
 }
 
-// SessionReset is a change of a session's head that no run made.
+// SessionReset is a change of a session head that no run made.
 type SessionReset struct {
 	Seq uint64 `json:"seq" doc:"Position of the event."`
 	At  string `json:"at" format:"date-time"`
-	// Reason is that of a break in continuity; nil for a reset by a client.
+	// Reason is the reason of a break of continuity; nil for a reset by a client.
 	Reason *string `json:"reason" doc:"Reason of a break in continuity, such as heap_lost; null for a reset by a client."`
 	Heap   *string `json:"heap" doc:"Heap that the session continues from; null for a fresh isolate."`
 }
@@ -238,8 +239,8 @@ type AgentCommand struct {
 	Answer *string `json:"answer"`
 }
 
-// SessionMoment is a run of a session, a reset, or a command. One of the three is
-// set.
+// SessionMoment is a run of a session, a reset, or a command. One of ExecutionID, Reset
+// and Command is set.
 type SessionMoment struct {
 	Seq         uint64
 	ExecutionID string
@@ -247,8 +248,8 @@ type SessionMoment struct {
 	Command     *AgentCommand
 }
 
-// SessionMoments returns the last runs of a session, at most limit, and the resets
-// and commands since the run before the first of them, in the order of the ledger.
+// SessionMoments returns the last runs of a session, at most limit, and the resets and
+// commands since the run before them, in the order of the ledger.
 func (s *Store) SessionMoments(ctx context.Context, tenant string, of Session, limit int) ([]SessionMoment, error) {
 	list, since, err := s.lastRuns(ctx, tenant, of, limit)
 	if err != nil {
@@ -270,8 +271,8 @@ func (s *Store) SessionMoments(ctx context.Context, tenant string, of Session, l
 	return list, nil
 }
 
-// lastRuns returns the last runs of a session, at most limit, and the position of
-// the run before the first of them, 0 for none.
+// lastRuns returns the last runs of a session, at most limit, and the position of the
+// run before them, or 0 if there is none.
 func (s *Store) lastRuns(ctx context.Context, tenant string, of Session, limit int) (list []SessionMoment, since uint64, err error) {
 	column := "logical_id"
 	if of.Kind == events.SessionLog {
@@ -351,9 +352,9 @@ func (s *Store) sessionResets(ctx context.Context, tenant, session string, since
 	return list, rows.Err()
 }
 
-// SessionEntries returns the log of a session of any kind: of a named session its
-// entries, of another its ended turns, whose index is the number of the turn less
-// one.
+// SessionEntries returns the log of a session of any kind. The log of a named session
+// is its entries. The log of any other session is its ended turns, each with the index
+// turn minus 1.
 func (s *Store) SessionEntries(ctx context.Context, tenant string, of Session) ([]Entry, error) {
 	if of.Kind == events.SessionLog {
 		return s.Entries(ctx, tenant, *of.Name)

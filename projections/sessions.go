@@ -11,7 +11,7 @@ import (
 	"daybook/internal/resources/reads"
 )
 
-// Sessions returns the names of the sessions that have entries, sorted.
+// Sessions returns the sorted names of the named sessions that have entries.
 func (s *Store) Sessions(ctx context.Context, tenant string) ([]string, error) {
 	rows, err := s.reader.QueryContext(ctx, "SELECT session FROM sessions s WHERE tenant = ? AND EXISTS (SELECT 1 FROM entries e WHERE e.tenant = s.tenant AND e.session_id = s.session_id) ORDER BY session", tenant)
 	if err != nil {
@@ -32,9 +32,9 @@ func (s *Store) Sessions(ctx context.Context, tenant string) ([]string, error) {
 	return list, rows.Err()
 }
 
-// Entries returns the log of a session in order, with every run that is known
-// to have ended: it waits for entries that are on their way. A session without
-// entries is empty, not an error: a name is only a label.
+// Entries returns the session log of a named session in order. It waits up to 1 s for
+// the entries of runs that have ended. A session without entries has an empty log,
+// which is no error: a name is only a label.
 func (s *Store) Entries(ctx context.Context, tenant, session string) ([]Entry, error) {
 	id := events.SessionID(tenant, session)
 	if err := s.logged(ctx, sessionKey{tenant, id}); err != nil {
@@ -49,8 +49,9 @@ func (s *Store) Entries(ctx context.Context, tenant, session string) ([]Entry, e
 	return list, nil
 }
 
-// NextEntry returns the index that the next entry in the log of a session gets: 0 for a
-// session without entries. It waits for entries like Entries, and reads the newest alone.
+// NextEntry returns the index of the next entry in the log of a named session: 0 for a
+// session without entries. It waits for entries like Entries, and reads only the
+// newest.
 func (s *Store) NextEntry(ctx context.Context, tenant, session string) (int64, error) {
 	id := events.SessionID(tenant, session)
 	if err := s.logged(ctx, sessionKey{tenant, id}); err != nil {
@@ -63,7 +64,7 @@ func (s *Store) NextEntry(ctx context.Context, tenant, session string) (int64, e
 	return n, nil
 }
 
-// entryBytes is about what an entry takes besides its code.
+// entryBytes is about the memory that an entry takes in addition to its code, in bytes.
 const entryBytes = 512
 
 func (s *Store) entries(ctx context.Context, tenant, query, id, name string) ([]Entry, error) {
@@ -89,7 +90,8 @@ func (s *Store) entries(ctx context.Context, tenant, query, id, name string) ([]
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return nil, err
 	}
-	// A long code may wait for a permit: then no query runs, which others need.
+	// Resolving a long code may wait for a permit. By then the query is closed, so that
+	// other callers can use its connection.
 	for i, e := range list {
 		code, err := s.text(ctx, tenant, sql.NullString{String: e.Code, Valid: true})
 		if err != nil {
@@ -100,12 +102,12 @@ func (s *Store) entries(ctx context.Context, tenant, query, id, name string) ([]
 	return list, nil
 }
 
-// entriesAtOnce is how many entries EachEntry reads and holds at a time.
+// entryBatchSize is the number of entries that ForEachEntry reads and holds at a time.
 const entriesAtOnce = 32
 
-// EachEntry calls fn for the log of a session of any kind, in order. It is
-// SessionEntries for a log of any length: it holds a few entries at a time, and no
-// query runs while fn is called. An error of fn is returned as it is.
+// ForEachEntry calls fn for each entry in the log of a session of any kind, in order.
+// It is SessionEntries for logs of any length: it holds a few entries at a time, and no
+// query is open while fn runs. It returns an error of fn unchanged.
 func (s *Store) EachEntry(ctx context.Context, tenant string, of Session, fn func(Entry) error) error {
 	query := `SELECT turn - 1, execution_id, status, input_heap, output_heap, completed_at, source
 		FROM executions WHERE tenant = ? AND logical_id = ? AND turn > ? AND status <> 'running' ORDER BY turn LIMIT ?`
@@ -143,7 +145,7 @@ func (s *Store) EachEntry(ctx context.Context, tenant string, of Session, fn fun
 	return nil
 }
 
-// eachOf reads the code of an entry and calls fn.
+// visitEntry reads the code of an entry and calls fn.
 func (s *Store) eachOf(ctx context.Context, tenant string, of Session, r entryRow, fn func(Entry) error) error {
 	return budget.Piece(ctx, func() error {
 		var code *string

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// statements are what the applier does, prepared once.
+// statements are the prepared statements of the applier.
 type statements struct {
 	position, anomaly, unknown *sql.Stmt
 	removalStatements
@@ -33,14 +33,14 @@ type statements struct {
 	all []*sql.Stmt
 }
 
-// agentStatements are those about sessions of the Agent Client Protocol.
+// agentStatements are the statements about ACP sessions.
 type agentStatements struct {
 	agentID, agentCreate, agentTouch, agentAttach, agentConfigure *sql.Stmt
 	agentPrompt, agentTitle, agentAnswer, agentClear              *sql.Stmt
 	agentClose, agentDelete                                       *sql.Stmt
 }
 
-// preparing is a statement to be.
+// statementDef is a statement to prepare.
 type preparing struct {
 	stmt  **sql.Stmt
 	query string

@@ -1,9 +1,3 @@
-// Package projections is the read side of Daybook: SQLite tables folded from
-// the ledger's events, and the queries answered from them.
-//
-// The file holds nothing that cannot be rebuilt. The position applied is
-// committed with the rows, so applying an event is exactly-once in effect. The
-// write side never reads it.
 package projections
 
 import (
@@ -21,13 +15,13 @@ import (
 	"daybook/events"
 )
 
-// Texts fetches text that was too large for its event.
+// Texts reads texts that are too large for an event.
 type Texts interface {
 	Text(ctx context.Context, tenant, hash string) ([]byte, error)
 }
 
-// ErrBadQuery is wrapped by errors about a query's own parameters; their text
-// names the parameter and the rule.
+// ErrBadQuery is matched by errors about the parameters of a query. Their text names
+// the parameter and the rule.
 var ErrBadQuery = errors.New("bad query")
 
 func badQuery(format string, args ...any) error { return badQueryError(fmt.Sprintf(format, args...)) }
@@ -37,69 +31,70 @@ type badQueryError string
 func (e badQueryError) Error() string        { return string(e) }
 func (e badQueryError) Is(target error) bool { return target == ErrBadQuery }
 
-// Options set up a Store. Path is required.
+// Options configures a Store. Path is required.
 type Options struct {
-	// Path is the SQLite file. A missing one, or one of another schema version,
-	// is begun anew: see Prepare for a way without a time of half-built answers.
+	// Path is the SQLite file. If it is missing or has another schema version, Open
+	// creates an empty one and Run fills it. Use Prepare before Open to avoid
+	// incomplete results.
 	Path string
-	// Full says that the disk is full: nothing is written that can wait, and SQLite
-	// keeps the index of the log in memory unless another process has the file open. No
-	// other process can then open it until Close. Open sets Full by itself where there is
-	// no space.
+	// DiskFull avoids all writes that can wait, and lets SQLite keep the index of its
+	// log in memory unless another process has the file open. No other process can then
+	// open the file until Close. Open sets it automatically if there is no space.
 	Full bool
-	// Texts resolves large sources, results and errors; without it their
-	// previews are shown.
+	// Texts reads large sources, results and errors. Default: their previews are
+	// returned.
 	Texts Texts
-	// Keys are those that the feed decrypts with, if any: without all that are
-	// needed Prepare and Rebuild refuse, unless WithoutKeys is set.
+	// Keys are the content keys that the feed decrypts with. If a key is missing,
+	// Prepare and Rebuild fail with a *LostKeysError unless AllowLostKeys is set.
 	Keys        events.Keys
 	WithoutKeys bool
-	// Progress, if set, is called by Rebuild after each batch with the position
-	// reached and the last one.
+	// Progress, if set, is called by Rebuild after each batch with the position of the
+	// last applied event and the last position.
 	Progress func(done, total uint64)
 	// Logger receives errors that no caller can receive. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// busyWait is how long a commit waits for another process, in milliseconds.
+// busyTimeoutMillis is how long a commit waits for another process, in milliseconds.
 const busyWait = 10_000
 
-// maxReaders is how many queries run at once.
+// maxReaders is the number of queries that run at once.
 const maxReaders = 8
 
-// Store is a set of read models. It is safe for concurrent use: one Run
-// applies events while any number of queries read.
+// Store holds the projections. It is safe for concurrent use: one Run applies events
+// while any number of queries read.
 type Store struct {
 	opts   Options
 	writer *sql.DB // one connection
 	reader *sql.DB
 	insert *statements
-	opened bool // to its end, so that its file may be sealed
-	// private is true while no other process can open the file: see inMemory.
+	opened bool // open is complete, so Close may write the checksum
+	// isPrivate is true while no other process can open the file; see memoryIndexVFS.
 	private bool
-	// marked is true once the file beside says that this one is open. Without space
-	// Open leaves that to the first Apply. It is Apply's, and Close's.
+	// isMarkedOpen is true once the checksum file holds the mark that this file is
+	// open. Without space, Open leaves that to the first Apply. Used by Apply and
+	// Close.
 	marked bool
-	// unscrubbed is true while the log may hold content that was erased. It is
-	// Apply's, and Close's.
+	// needsScrub is true while the log may hold erased content. Used by Apply and
+	// Close.
 	unscrubbed bool
-	// moving is held while pages are moved from the log, other than by a commit.
+	// checkpointMu is held while pages are moved from the log other than by a commit.
 	moving sync.Mutex
 
 	mu       sync.Mutex
 	stats    Stats
 	damage   error
-	stalled  error         // why applying has stopped for now
+	stalled  error         // why no event can be applied now
 	changed  chan struct{} // closed and replaced at every commit
 	watchers watchers
 	// endWatchers wait for ends only.
 	endWatchers watchers
 	unlogged    unlogged
-	usages      map[string]Usage // by tenant, as of stats.Applied; not of all tenants
+	usages      map[string]Usage // by tenant, as of stats.Applied; some tenants are missing
 }
 
-// Open opens or begins a file of read models. The caller closes the Store
-// after its Run has returned.
+// Open opens the file of a Store, or creates it. The caller MUST call Close after Run
+// has returned.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
@@ -127,43 +122,43 @@ func (s *Store) open(ctx context.Context) error {
 	s.private, s.opts.Full = private, s.opts.Full || private
 	if version != SchemaVersion {
 		if version != 0 {
-			s.opts.Logger.InfoContext(ctx, "projections have another schema and are begun anew", "found", version, "want", SchemaVersion)
+			s.opts.Logger.InfoContext(ctx, "the projections file has another schema version and is rebuilt", "found", version, "want", SchemaVersion)
 		}
 		if err := removeFile(s.opts.Path); err != nil {
 			return err
 		}
 	}
-	// A commit lost in a power cut is applied again from the ledger, so
+	// A commit that is lost in a power cut is applied again from the ledger, so
 	// synchronous=NORMAL is enough.
 	s.writer, err = sql.Open("sqlite3", s.dsn(fmt.Sprintf("_journal_mode=WAL&_synchronous=NORMAL&_busy_timeout=%d&_txlock=immediate&_cache_size=-32000&_secure_delete=on", busyWait)))
 	if err != nil {
 		return err
 	}
 	s.writer.SetMaxOpenConns(1)
-	// A process that died may have left content in the log that was erased.
+	// A process that was killed may have left erased content in the log.
 	if s.opts.Full {
-		s.unscrubbed = true // it is tried again with the next commit
+		s.unscrubbed = true // the next commit tries again
 	} else if busy, err := emptyLog(ctx, s.writer); err != nil {
 		return fmt.Errorf("empty the log: %w", err)
 	} else if busy {
-		return fmt.Errorf("empty the log: another process reads the file %s; end it first", s.opts.Path)
+		return fmt.Errorf("empty the log: another process is reading the file %s; stop that process first", s.opts.Path)
 	}
 	if _, err := s.writer.ExecContext(ctx, schema+callSchema+agentSchema+contextSchema+logicalSchema); err != nil {
 		return fmt.Errorf("create tables: %w", err)
 	}
-	// Moving pages from the log to the file every 4 MB, the default, took a third
-	// of the time of catching up with a large ledger; this is every 32 MB.
+	// The default, to move pages from the log to the file every 4 MB, took a third of
+	// the time of catching up with a large ledger. This is every 32 MB.
 	if _, err := s.writer.ExecContext(ctx, "PRAGMA wal_autocheckpoint=8000"); err != nil {
 		return err
 	}
-	if version != SchemaVersion { // else nothing is written, for which there may be no space
+	if version != SchemaVersion { // otherwise nothing is written, for which there may be no space
 		if _, err := s.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version=%d", SchemaVersion)); err != nil {
 			return err
 		}
 	}
 	mode := "mode=ro&"
 	if s.private {
-		mode = "" // a connection that may not write looks for the index in its file
+		mode = "" // a read-only connection looks for the index in its file
 	}
 	if s.reader, err = sql.Open("sqlite3", s.dsn(mode+"_query_only=1&_busy_timeout=10000&_cache_size=-4000&_stmt_cache_size=32")); err != nil {
 		return err
@@ -184,14 +179,14 @@ func (s *Store) open(ctx context.Context) error {
 	return nil
 }
 
-// inMemory lets SQLite keep the index of the log in memory instead of a file, for
-// which a full disk has no space. All connections of the process must ask for it, and no
-// other process can open the file meanwhile.
+// memoryIndexVFS is the connection parameter that makes SQLite keep the index of the
+// log in memory. A full disk has no space for the index file. All connections of the
+// process must use it, and no other process can then open the file.
 const inMemory = "vfs=unix-excl&"
 
-// fileVersion reads the schema version of a file: 0 for a missing one and one
-// whose creation was cut short. private says that the connections to the file should be
-// inMemory, as on a full disk.
+// fileVersion returns the schema version of a file: 0 for a missing file and for one
+// whose creation was interrupted. private reports whether connections to the file must
+// use memoryIndexVFS, as on a full disk.
 func fileVersion(ctx context.Context, path string, full bool) (version int, private bool, err error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return 0, full, nil
@@ -204,8 +199,9 @@ func fileVersion(ctx context.Context, path string, full bool) (version int, priv
 	private = true
 	version, err = readVersion(ctx, path, inMemory+"_busy_timeout=100")
 	if se, ok := errors.AsType[sqlite3.Error](err); ok && se.Code == sqlite3.ErrBusy {
-		// Another process has the file open, and with it the file of the index. A connection
-		// that may write would move the log to the file at its end, which may grow by it.
+		// Another process has the file open, and with it the file of the index. When a
+		// connection that may write is closed, it moves the log to the file, which may
+		// grow.
 		version, err = readVersion(ctx, path, "mode=ro&_busy_timeout=10000")
 		private = false
 	}
@@ -223,15 +219,15 @@ func readVersion(ctx context.Context, path, params string) (version int, err err
 	case err == nil:
 		return version, nil
 	case outOfSpace(err):
-		return 0, fmt.Errorf("read the schema version (free some space on the disk and keep the file): %w", err)
+		return 0, fmt.Errorf("read the schema version (free disk space and keep the file): %w", err)
 	case noRoom(err):
 		return 0, fmt.Errorf("read the schema version: %w", err)
 	}
-	return 0, fmt.Errorf("read the schema version (delete the file, and it is built again): %w", err)
+	return 0, fmt.Errorf("read the schema version (delete the file to rebuild it): %w", err)
 }
 
-// removeFile removes a file and then what belongs to it. In this order, what is
-// left when it is cut short is a log without a file, which SQLite discards.
+// removeFile removes a file and then the files that belong to it. If it is interrupted,
+// this order leaves a log without a file, which SQLite discards.
 func removeFile(path string) error {
 	for _, suffix := range []string{"", "-wal", "-shm", sumSuffix} {
 		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -245,7 +241,7 @@ func dsn(path, params string) string {
 	return (&url.URL{Scheme: "file", Opaque: url.PathEscape(path)}).String() + "?" + params
 }
 
-// dsn names the file for a connection of the Store.
+// dsn returns the data source name of the file for a connection of the Store.
 func (s *Store) dsn(params string) string {
 	if s.private {
 		params = inMemory + params
@@ -253,7 +249,7 @@ func (s *Store) dsn(params string) string {
 	return dsn(s.opts.Path, params)
 }
 
-// Close closes the file. Run must have returned.
+// Close closes the file. Run MUST have returned.
 func (s *Store) Close() error {
 	var errs []error
 	if s.insert != nil {
@@ -265,12 +261,12 @@ func (s *Store) Close() error {
 	if s.unscrubbed {
 		err := s.scrub(context.Background())
 		if noRoom(err) {
-			s.opts.Logger.Warn("the disk is full; the log of the projections is emptied at the next start", "file", s.opts.Path, "err", err)
+			s.opts.Logger.Warn("the disk is full; the next start empties the log of the projections", "file", s.opts.Path, "err", err)
 			s.unscrubbed, err = false, nil
 		}
 		errs = append(errs, err)
 		if s.unscrubbed {
-			errs = append(errs, fmt.Errorf("erased content is still in %s-wal: another process reads it; start the server again when it has ended", s.opts.Path))
+			errs = append(errs, fmt.Errorf("erased content is still in %s-wal: another process is reading it; stop that process and restart the server", s.opts.Path))
 		}
 	}
 	if s.writer != nil {
@@ -278,8 +274,8 @@ func (s *Store) Close() error {
 	}
 	if s.opened && s.marked {
 		err := sealFile(s.opts.Path)
-		if noRoom(err) { // the mark stays, and the next Open takes the file as after a crash
-			s.opts.Logger.Warn("the projections are closed without a hash beside them", "file", s.opts.Path, "err", err)
+		if noRoom(err) { // the mark stays, and the next Open treats the file as after a crash
+			s.opts.Logger.Warn("the projections file was closed without a checksum", "file", s.opts.Path, "err", err)
 			err = nil
 		}
 		errs = append(errs, err)
@@ -287,55 +283,56 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Applied is the position of the last event applied.
+// Applied returns the position of the last applied event.
 func (s *Store) Applied() uint64 {
 	return s.Stats().Applied
 }
 
-// Stats is how far the applier has come; asking costs nothing.
+// Stats holds the progress of the applier. It is available without a query.
 type Stats struct {
-	// Applied is the position of the last event applied, Known that of the
-	// newest event the feed has told of.
+	// Applied is the position of the last applied event, Known that of the newest event
+	// that the feed has reported.
 	Applied, Known uint64
-	// Events and Commits count since Open.
+	// Events and Commits count from Open.
 	Events, Commits uint64
 }
 
-// Lag is the number of events known and not applied yet.
+// Lag returns the number of events that are known and not applied yet.
 func (s Stats) Lag() uint64 { return s.Known - s.Applied }
 
-// Stats returns how far Run has come.
+// Stats returns the progress of Run.
 func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stats
 }
 
-// Changed returns a channel that is closed at the next commit.
+// NextCommit returns a channel that is closed at the next commit.
 func (s *Store) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changed
 }
 
-// Damage is what stopped Run for good, or nil. What was applied before can
-// still be read.
+// Damage returns the damage that stopped Run permanently, or nil. Events that were
+// applied before can still be read.
 func (s *Store) Damage() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.damage
 }
 
-// Stalled is why Run cannot apply anything now, an *events.UnwritableError, or
-// nil. It tries again by itself.
+// StallError returns why Run cannot apply events now, as an *events.UnwritableError, or
+// nil. Run retries automatically.
 func (s *Store) Stalled() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stalled
 }
 
-// Wait returns once the event at seq is applied. It returns the damage when
-// that can never be, what Stalled tells when it cannot be now, or ctx's error.
+// Wait blocks until the event at seq is applied and then returns nil. It returns the
+// damage if the event can never be applied, the error of StallError if it cannot be
+// applied now, or ctx's error.
 func (s *Store) Wait(ctx context.Context, seq uint64) error {
 	for {
 		s.mu.Lock()
@@ -373,15 +370,15 @@ func (s *Store) advance(batch []events.Event, a *applier) {
 	s.endWatchers.tellEnds(batch)
 }
 
-// known remembers how far the ledger is known to reach.
+// noteKnown updates the newest known position.
 func (s *Store) known(last uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats.Known = max(s.stats.Known, last)
 }
 
-// Stop makes Damage tell what keeps answers from being whole: it stopped Run for
-// good, or Run was not even begun.
+// SetDamage sets the error of Damage: results are incomplete because Run stopped
+// permanently or was never started.
 func (s *Store) Stop(damage error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -391,7 +388,7 @@ func (s *Store) Stop(damage error) {
 	s.endWatchers.tellAll()
 }
 
-// wake is called with mu held.
+// wake wakes the callers that wait for a commit. The caller must hold mu.
 func (s *Store) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})

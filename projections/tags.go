@@ -15,8 +15,8 @@ import (
 	"daybook/internal/resources/budget"
 )
 
-// HeapTags returns the tags in force on a heap: an empty map when there are
-// none, also for a heap that is not on record.
+// HeapTags returns the current tags of a heap. The map is empty if there are none or
+// the heap is unknown.
 func (s *Store) HeapTags(ctx context.Context, tenant, heap string) (map[string]string, error) {
 	tags := map[string]string{}
 	var raw string
@@ -33,18 +33,18 @@ func (s *Store) HeapTags(ctx context.Context, tenant, heap string) (map[string]s
 	return tags, nil
 }
 
-// HeapsByTags finds the heaps that carry every pair, those that no run is known
-// to have made too, ordered by key. No pairs find every tagged heap. A bad query
-// is an ErrBadQuery naming its member.
+// HeapsByTags returns the heaps that carry all pairs of q, ordered by key, including
+// heaps that no known run left. Without pairs it returns all tagged heaps. It returns
+// an ErrBadQuery that names the parameter if q is invalid.
 func (s *Store) HeapsByTags(ctx context.Context, tenant string, q TagQuery) (HeapPage, error) {
 	page := HeapPage{Heaps: []Heap{}}
 	if q.Limit < 0 || q.Limit > MaxListLimit {
 		return page, badQuery("limit %d is out of range: 1 to %d", q.Limit, MaxListLimit)
 	}
 	if len(q.Tags) > maxQueryTags {
-		return page, badQuery("tags are %d, and no heap has more than %d: ask for fewer", len(q.Tags), maxQueryTags)
+		return page, badQuery("%d tags are given, and no heap has more than %d; give fewer tags", len(q.Tags), maxQueryTags)
 	}
-	var after []byte // a hash; every hash is more than no bytes
+	var after []byte // a hash; every hash is greater than the empty one
 	if q.Cursor != "" {
 		var err error
 		if after, err = parseTagCursor(q.Cursor); err != nil {
@@ -87,23 +87,23 @@ func (s *Store) HeapsByTags(ctx context.Context, tenant string, q TagQuery) (Hea
 }
 
 const (
-	// maxQueryTags is how many tags a heap can have.
+	// maxQueryTags is the largest number of tags of a heap.
 	maxQueryTags = 64
-	// maxJoins keeps a query below the 64 tables that SQLite joins at most.
+	// maxJoins keeps a query below 64 tables, which is SQLite's limit for a join.
 	maxJoins = 32
 )
 
-// carriersQuery selects what scanTagged reads, of the heaps with every pair and
-// a hash past after, in the order of the hash.
+// carriersQuery selects the columns that scanTagged reads, for the heaps that carry all
+// pairs and have a hash greater than after, in the order of the hash.
 func carriersQuery(tenant string, pairs []tagPair, after []byte) (query string, args []any) {
 	const columns = "SELECT t.heap, t.tags, h.size, h.engine_id, h.created_at, h.parent, h.execution_id, h.lost_seq FROM "
 	const made = " LEFT JOIN heaps h ON h.tenant = t.tenant AND h.heap = t.heap"
 	if len(pairs) == 0 {
 		return columns + "tagged t" + made + " WHERE t.tenant = ? AND t.heap > ? AND t.tags <> '{}' ORDER BY t.heap", []any{tenant, hex.EncodeToString(after)}
 	}
-	// From the rarest pair's heaps on, in a fixed order: SQLite knows neither
-	// which pair that is nor that the tags are best read last. The mask spares
-	// looking up most heaps that lack one of the others.
+	// The joins have a fixed order, which starts at the heaps of the rarest pair:
+	// SQLite knows neither which pair that is nor that tags are best read last. The
+	// mask avoids most lookups of heaps that lack one of the other pairs.
 	var mask int64
 	for _, p := range pairs {
 		mask |= maskOf(p.hash)
@@ -141,24 +141,24 @@ func scanTagged(rows *sql.Rows) (h Heap, err error) {
 	return h, json.Unmarshal(tags, &h.Tags)
 }
 
-// manyHeaps is how many heaps make a pair a common one.
+// manyHeaps is the number of heaps that makes a pair a common one.
 const manyHeaps = 1000
 
-// tagPair is a pair and how many heaps carry it, at most the limit that was counted to.
+// tagPair is a pair and the number of heaps that carry it, counted up to a limit.
 type tagPair struct {
 	hash  pairHash
 	heaps int64
 }
 
 const (
-	// firstCount and mostCount bound how many heaps of a pair are counted. The limit
-	// grows until a pair has fewer.
+	// firstCount and maxCount limit how many heaps of a pair are counted. The limit
+	// grows until a pair has fewer heaps.
 	firstCount = manyHeaps
 	mostCount  = 32 * manyHeaps
 )
 
-// pairsOf finds pairs, the one that the fewest heaps carry first. Pairs with more than
-// mostCount heaps count as equal.
+// pairsOf returns pairs, the one that the fewest heaps carry first. Pairs with more
+// than maxCount heaps count as equal.
 func pairsOf(ctx context.Context, tx *sql.Tx, tenant string, tags map[string]string) ([]tagPair, error) {
 	pairs := make([]tagPair, 0, len(tags))
 	for key, value := range tags {
@@ -180,9 +180,9 @@ func pairsOf(ctx context.Context, tx *sql.Tx, tenant string, tags map[string]str
 	}
 }
 
-// TagHistory returns a page of the edits of a heap's tags, oldest first. Limit is 1 to
-// MaxListLimit; cursor is the NextCursor of the page before, or empty. A bad limit or
-// cursor is an ErrBadQuery.
+// TagHistory returns a page of the edits of a heap's tags, oldest first. limit is 1 to
+// MaxListLimit; cursorText is the NextCursor of the previous page, or empty. It returns
+// an ErrBadQuery for an invalid limit or cursor.
 func (s *Store) TagHistory(ctx context.Context, tenant, heap string, limit int, cursorText string) (page TagEditPage, err error) {
 	page.Edits = []TagEdit{}
 	if limit < 1 || limit > MaxListLimit {
@@ -216,7 +216,7 @@ func (s *Store) TagHistory(ctx context.Context, tenant, heap string, limit int, 
 	return page, nil
 }
 
-// taggedBytes is about what a row with tags takes.
+// taggedBytes estimates the memory of a row with tags, in bytes.
 func taggedBytes(tags map[string]string) int {
 	n := 512
 	for key, value := range tags {

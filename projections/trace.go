@@ -13,63 +13,62 @@ import (
 	"daybook/events"
 )
 
-// traceLines is how many lines one answer of Trace holds at most.
+// maxTraceLines is the largest number of lines in a result of Trace.
 const traceLines = 1000
 
-// TraceMark is how far a reader of a run has come. The zero value is its
-// beginning.
+// TraceMark is the progress of a reader of a run. The zero value is the start of the
+// run.
 type TraceMark struct {
 	line int64
-	// seq is that of the last event read: a call or an answer that comes later is
+	// seq is the position of the last host call or answer that was read; later ones are
 	// new.
 	seq uint64
 }
 
-// RunTrace is what is new of a run since a mark, all of one moment. What ended
-// the run is told when Status is terminal.
+// RunTrace is the progress of a run since a mark, all of one moment. The fields about
+// the end are set if Status is terminal.
 type RunTrace struct {
 	Status events.Status
-	// Steps are what the run did, in the order of the ledger.
+	// Steps holds the steps of the run in the order of the ledger.
 	Steps []TraceStep
-	// More is true when there are further steps already.
+	// More is true if there are further steps already.
 	More bool
-	// Next is where to go on.
+	// Next is the mark to continue from.
 	Next TraceMark
 
 	Result, Error *string
-	// Reason is a machine-readable cause of the end; empty when there is none.
+	// Reason is the machine-readable cause of the end; empty for none.
 	Reason string
-	// InputHeap and OutputHeap are the heaps before and after; empty for none.
+	// InputHeap and OutputHeap are the heaps before and after the run; empty for none.
 	InputHeap, OutputHeap string
-	// ResultTruncated and OutputTruncated tell of results and output that were cut.
+	// ResultTruncated and OutputTruncated report whether result and output were cut.
 	ResultTruncated, OutputTruncated bool
-	// StoredLines and StoredBytes count the output on record.
+	// StoredLines and StoredBytes count the stored output.
 	StoredLines, StoredBytes int64
 }
 
-// TraceStep is one thing that a run did: exactly one member is set.
+// TraceStep is one step of a run. Exactly one field is set.
 type TraceStep struct {
-	// Line is a whole line of output.
+	// Line is a complete line of output.
 	Line *OutputLine
-	// Called is a call that a script made, Answered one that has come back.
+	// Call is a host call, Answer one that was answered.
 	Called, Answered *TracedCall
 
 	seq uint64
 }
 
-// TracedCall is a call of a script, as far as it had come. Arguments and Result
-// are nil where only hashes are kept, and previews where they are long.
+// TracedCall is a host call as of its step. Arguments and Result are nil if the ledger
+// holds only their hashes, and previews if they are long.
 type TracedCall struct {
 	Number            int
 	Server, Tool      string
 	Arguments, Result *events.Body
-	// Outcome is set of a call that has come back.
+	// Outcome is set if the call was answered.
 	Outcome events.HostOutcome
 }
 
-// Trace reads what a run has done since a mark. An unknown run is
-// events.ErrNotFound. It is for telling of a run live, and of one that has ended
-// in the same way.
+// Trace returns the progress of a run since a mark, for readers that follow a run live
+// or replay an ended one. It returns events.ErrNotFound for an unknown run.
 func (s *Store) Trace(ctx context.Context, tenant, id string, after TraceMark) (RunTrace, error) {
 	t, err := s.trace(ctx, tenant, id, after)
 	if err != nil && !errors.Is(err, events.ErrNotFound) {
@@ -115,8 +114,8 @@ func (s *Store) trace(ctx context.Context, tenant, id string, after TraceMark) (
 	return t, err
 }
 
-// steps are those since a mark. A call is left to the next time when there are
-// lines before it that are.
+// readSteps returns the steps since a mark. A host call is left to the next result if
+// lines before it are.
 func steps(ctx context.Context, tx *sql.Tx, w written, after TraceMark) ([]TraceStep, TraceMark, error) {
 	next := TraceMark{max(after.line, 1), after.seq}
 	before := uint64(math.MaxInt64)
@@ -146,8 +145,8 @@ func steps(ctx context.Context, tx *sql.Tx, w written, after TraceMark) ([]Trace
 	return list, next, nil
 }
 
-// tracedCalls are the calls made and those answered between two positions, the
-// first exclusive.
+// readCalls returns the host calls made or answered after one position and up to
+// another.
 func tracedCalls(ctx context.Context, tx *sql.Tx, execution int64, after, until uint64) ([]TraceStep, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT number, server, tool, arguments, seq, returned_seq, outcome, result FROM calls
 		WHERE execution = ?1 AND (seq > ?2 OR returned_seq > ?2)`, execution, after)
@@ -182,7 +181,7 @@ func tracedCalls(ctx context.Context, tx *sql.Tx, execution int64, after, until 
 	return list, rows.Err()
 }
 
-// inlineBody reads a body without fetching what is stored apart.
+// inlineBody decodes a body and does not read its blob.
 func inlineBody(stored sql.NullString, into **events.Body) error {
 	if !stored.Valid {
 		return nil
@@ -190,6 +189,6 @@ func inlineBody(stored sql.NullString, into **events.Body) error {
 	return json.Unmarshal([]byte(stored.String), into)
 }
 
-// PastLines is a mark past any line: from there Trace tells only of the run as a
-// whole.
+// MarkPastLines returns a mark after all lines: Trace from there returns only host
+// calls and the fields of the run.
 func PastLines() TraceMark { return TraceMark{line: math.MaxInt64} }

@@ -5,33 +5,36 @@ import (
 	"fmt"
 )
 
-// Usage is what a tenant uses, as of a position.
+// Usage is the resource usage of a tenant as of a position.
 type Usage struct {
-	// Runs are those that have not ended.
+	// Runs is the number of runs that have not ended.
 	Runs int64
-	// OutputBytes are stored, voided output left out.
+	// OutputBytes is the size of the stored output, without voided output.
 	OutputBytes int64
-	// HeapBytes are those of the heaps on record, each as large as it is restored
-	// and counted once, however many runs made it.
+	// HeapBytes is the size of the heaps that are kept. Each heap counts once with its
+	// restored size, no matter how many runs left it.
 	HeapBytes int64
-	// Sessions are the logical sessions and the names of sessions.
+	// Sessions is the number of logical sessions and named sessions.
 	Sessions int64
-	// Contexts are the recorded conversation contexts.
+	// Contexts is the number of recorded conversation contexts.
 	Contexts int64
-	// TaggedHeaps are those that have or had tags and that no run has left.
+	// TaggedHeaps is the number of heaps that have or had tags and that no run has
+	// left.
 	TaggedHeaps int64
-	// ShortNames are those of logical sessions, each counted for every holder.
+	// ShortNames is the number of short names of logical sessions, counted for every
+	// holder.
 	ShortNames int64
 	// Applied is the position of the last event that is counted.
 	Applied uint64
 }
 
-// manyUsages is how many tenants' usages are held in memory before all are dropped.
+// maxCachedUsages is the number of tenants in the cache of usages. When it is reached,
+// the cache is cleared.
 const manyUsages = 4096
 
-// TenantUsage returns what a tenant uses, in one step with the position it is
-// true for. A tenant without recorded events uses nothing. It is read at each
-// submission: the file is only asked for a tenant that is not held in memory.
+// TenantUsage returns the usage of a tenant together with the position that it is valid
+// for. A tenant without recorded events uses nothing. It is called for each submission,
+// so it queries the file only for a tenant that is not cached.
 func (s *Store) TenantUsage(ctx context.Context, tenant string) (u Usage, err error) {
 	s.mu.Lock()
 	u, held := s.usages[tenant]
@@ -50,8 +53,7 @@ func (s *Store) TenantUsage(ctx context.Context, tenant string) (u Usage, err er
 	return u, nil
 }
 
-// holdUsage keeps a tenant's usage in memory, unless more was applied since it was
-// read.
+// cacheUsage caches the usage of a tenant unless events were applied since it was read.
 func (s *Store) holdUsage(tenant string, u Usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +66,8 @@ func (s *Store) holdUsage(tenant string, u Usage) {
 	s.usages[tenant] = u
 }
 
-// addUsage brings the usages in memory up to a commit. The caller must hold mu.
+// addUsage applies the changes of a commit to the cached usages. The caller must hold
+// mu.
 func (s *Store) addUsage(a *applier) {
 	if a.recounted {
 		clear(s.usages)
@@ -78,7 +81,6 @@ func (s *Store) addUsage(a *applier) {
 	}
 }
 
-// add adds a change.
 func (u *Usage) add(change Usage) {
 	u.Runs += change.Runs
 	u.OutputBytes += change.OutputBytes
@@ -89,8 +91,8 @@ func (u *Usage) add(change Usage) {
 	u.ShortNames += change.ShortNames
 }
 
-// LargestUsage returns the largest number of runs, bytes, sessions, contexts, tagged
-// heaps and short names of any tenant, each on its own.
+// LargestUsage returns, for each count of Usage separately, the largest value of any
+// tenant.
 func (s *Store) LargestUsage(ctx context.Context) (u Usage, err error) {
 	err = s.reader.QueryRowContext(ctx, `SELECT (SELECT applied FROM position), coalesce(max(runs), 0), coalesce(max(output_bytes), 0), coalesce(max(heap_bytes), 0),
 		coalesce(max(sessions), 0), coalesce(max(contexts), 0), coalesce(max(tagged_heaps), 0), coalesce(max(short_names), 0) FROM tenant_usage`).
@@ -101,12 +103,13 @@ func (s *Store) LargestUsage(ctx context.Context) (u Usage, err error) {
 	return u, nil
 }
 
-// HasSession reports whether a name of a session is applied.
+// HasSession reports whether a named session with this name is applied.
 func (s *Store) HasSession(ctx context.Context, tenant, name string) (bool, error) {
 	return s.has(ctx, `SELECT count(*) FROM sessions WHERE tenant = ? AND session = ?`, tenant, name)
 }
 
-// HasContext reports whether a context is applied, by the key it has within its tenant.
+// HasContext reports whether a conversation context with this key within the tenant is
+// applied.
 func (s *Store) HasContext(ctx context.Context, tenant, key string) (bool, error) {
 	return s.has(ctx, `SELECT count(*) FROM contexts WHERE tenant = ? AND context_key = ?`, tenant, key)
 }
@@ -119,7 +122,7 @@ func (s *Store) HasTaggedHeap(ctx context.Context, tenant, heap string) (bool, e
 func (s *Store) has(ctx context.Context, query, tenant, name string) (bool, error) {
 	var n int
 	if err := s.reader.QueryRowContext(ctx, query, tenant, name).Scan(&n); err != nil {
-		return false, fmt.Errorf("look up what is kept of tenant %s: %w", tenant, err)
+		return false, fmt.Errorf("look up a name of tenant %s: %w", tenant, err)
 	}
 	return n > 0, nil
 }
@@ -152,7 +155,7 @@ func (s *Store) UnfinishedRuns(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// use is what the batch has changed so far for a tenant.
+// usageOf returns the changes of the batch to the usage of a tenant.
 func (a *applier) use(tenant string) *Usage {
 	u := a.used[tenant]
 	if u == nil {

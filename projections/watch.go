@@ -2,15 +2,15 @@ package projections
 
 import "daybook/events"
 
-// watchers are those who wait for news of single executions. With one signal
-// for all, every commit makes every waiting client read, and reading costs more
-// than applying.
+// watchers holds the channels of the callers that wait for events of single executions.
+// With one signal for all executions, every commit would make every waiting client
+// read, and reading costs more than applying.
 type watchers map[executionKey]map[chan struct{}]struct{}
 
-// Watch returns a channel that receives after each commit about an execution,
-// known or not, and when Run has stopped for good. Signals that nobody has taken
-// become one. Whoever reads after Watch, and again after each signal, misses
-// nothing. stop ends the watching and must be called; the channel is never
+// Watch returns a channel that receives after each commit about an execution, whether
+// the execution is known or not, and when Run has stopped permanently. Signals that are
+// not received are merged into one. A caller that reads after Watch, and again after
+// each signal, misses no change. The caller MUST call stop. The channel is never
 // closed.
 func (s *Store) Watch(tenant, execution string) (changed <-chan struct{}, stop func()) {
 	return s.watch(s.watchers, tenant, execution)
@@ -42,7 +42,7 @@ func (s *Store) watch(w watchers, tenant, execution string) (<-chan struct{}, fu
 	}
 }
 
-// tell signals those who watch what a batch is about.
+// signalBatch signals the watchers of the executions of a batch.
 func (w watchers) tell(batch []events.Event) {
 	if len(w) == 0 {
 		return
@@ -52,7 +52,7 @@ func (w watchers) tell(batch []events.Event) {
 	}
 }
 
-// tellEnds signals the watchers of executions that end in a batch.
+// signalEnds signals the watchers of the executions that end in a batch.
 func (w watchers) tellEnds(batch []events.Event) {
 	if len(w) == 0 {
 		return
@@ -74,7 +74,7 @@ func (w watchers) signal(key executionKey) {
 	for signal := range w[key] {
 		select {
 		case signal <- struct{}{}:
-		default: // told, and not looked yet
+		default: // a signal is pending already
 		}
 	}
 }
