@@ -15,8 +15,8 @@ import (
 	"daybook/runner"
 )
 
-// startDurable is a running runner over a ledger that syncs every event, as in
-// production. The channel receives a value for each run dealt with.
+// startDurable starts a runner over a ledger that syncs every event, as in production.
+// The channel receives a value for each finished run.
 func startDurable(b *testing.B, w runner.Workers, slots int, callable ...runner.Servers) (*ledger.Ledger, <-chan struct{}) {
 	b.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -69,8 +69,8 @@ func submitTo(b *testing.B, l *ledger.Ledger) {
 	}
 }
 
-// BenchmarkOutput is the durable output of one script, in lines of 90 bytes,
-// written in batches as a worker's frames bring them.
+// BenchmarkOutput measures the durable output of one script, in lines of 90 bytes that
+// are written in batches like a worker's frames.
 func BenchmarkOutput(b *testing.B) {
 	for _, batch := range []int{1, 16, 512} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
@@ -94,7 +94,7 @@ func BenchmarkOutput(b *testing.B) {
 	}
 }
 
-// BenchmarkRuns is what the ledger adds to a script that takes no time: four
+// BenchmarkRuns measures what the ledger adds to a script that takes no time: four
 // durable events, the queue, and the bookkeeping.
 func BenchmarkRuns(b *testing.B) {
 	for _, slots := range []int{1, 2, 8} {

@@ -16,7 +16,7 @@ import (
 	"daybook/runner"
 )
 
-var canceller = events.Actor{Principal: "somebody", Transport: "http"}
+var canceller = events.Actor{Principal: "another client", Transport: "http"}
 
 func (b *book) cancel(id string) (uint64, error) {
 	return b.ledger.Cancel(context.Background(), events.DefaultTenant, id, canceller)
@@ -66,7 +66,7 @@ func TestCancelWhileRunning(t *testing.T) {
 	if diff := cmp.Diff(&canceller, end.Actor); diff != "" {
 		t.Errorf("actor (-want +got):\n%s", diff)
 	}
-	const output = "before\nunfinished\n" // the line that was cut short ends
+	const output = "before\nunfinished\n" // the interrupted line gets an end
 	wantTotals := &events.OutputTotals{Lines: 2, Bytes: int64(len(output)), SHA256: events.Hash([]byte(output))}
 	if diff := cmp.Diff(wantTotals, end.Output); diff != "" {
 		t.Errorf("totals (-want +got):\n%s", diff)
@@ -87,7 +87,7 @@ func TestCancelWhileQueued(t *testing.T) {
 		t.Fatalf("cancel: %v", err)
 	}
 	began := make(chan runner.Task, 1)
-	opts, acked := b.acks(hangs(began)) // begun on good faith, it must be stopped
+	opts, acked := b.acks(hangs(began)) // started before the runner learns of the cancel, so the runner must stop it
 	_, drain := b.begin(opts)
 	if got := soon(t, "the acknowledgement", acked); got != id {
 		t.Errorf("%s was acknowledged, want %s", got, id)
@@ -104,7 +104,7 @@ func TestCancelWhileQueued(t *testing.T) {
 
 func TestCancelRequestedButNotDoneWhileQueued(t *testing.T) {
 	t.Parallel()
-	// A server that died between the two appends of a cancel.
+	// Simulates a server that died between the two appends of a cancel.
 	b := newBook(t)
 	id := b.submit()
 	e := events.New(events.DefaultTenant, b.history(id)[0].Time, &events.ExecutionCancelRequested{ExecutionID: id, Actor: canceller})
@@ -132,8 +132,7 @@ func TestCancelAfterTheEnd(t *testing.T) {
 	}
 }
 
-// A cancel that comes when the script has already ended changes nothing, and
-// is told so.
+// A cancel of a script that has already ended changes nothing and returns a conflict.
 func TestCancelWhileTheEndIsBeingRecorded(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -167,7 +166,7 @@ func TestOneEndUnderRacingCancels(t *testing.T) {
 	for _, racers := range []int{20, 200} {
 		t.Run(fmt.Sprint(racers), func(t *testing.T) {
 			t.Parallel()
-			// A slow machine is not a ledger that cannot be reached.
+			// A slow machine must not look like a ledger that cannot be reached.
 			b := openBook(t, jetstream.Options{}, ledger.Options{AnswerWait: time.Minute})
 			began, finish := make(chan struct{}), make(chan struct{})
 			opts, acked := b.acks(workers{func(ctx context.Context, _ runner.Task, _ sink) (runner.Outcome, error) {
@@ -175,7 +174,7 @@ func TestOneEndUnderRacingCancels(t *testing.T) {
 				select {
 				case <-ctx.Done():
 					return runner.Outcome{}, context.Cause(ctx)
-				case <-finish: // the script ends in the midst of it
+				case <-finish: // the script ends while cancels arrive
 					return completed("1"), nil
 				}
 			}})
@@ -219,7 +218,7 @@ func TestOneEndUnderRacingCancels(t *testing.T) {
 	}
 }
 
-// count is how many events of a type the ledger holds.
+// count returns the number of events of a type in the ledger.
 func (b *book) count(typ events.Type) int {
 	b.t.Helper()
 	n := 0
@@ -248,7 +247,7 @@ func TestListeningFails(t *testing.T) {
 	}
 }
 
-// deaf cannot listen the first time.
+// deaf fails its first ListenCancel.
 type deaf struct {
 	work
 	once sync.Once
@@ -264,7 +263,7 @@ func (d *deaf) ListenCancel(tenant, execution string, fn func() bool) (stop func
 
 var _ runner.Work = work{Store: (*jetstream.Store)(nil)}
 
-// waitingHeaps is a store of which a run gets no heap before it is stopped.
+// waitingHeaps is a heap store whose reads return only when the run is stopped.
 func (b *book) waitingHeaps(asked chan<- struct{}) heaps {
 	return heaps{Heaps: b.store, get: func(ctx context.Context, _, _ string) ([]byte, events.HeapInfo, error) {
 		asked <- struct{}{}
@@ -273,7 +272,7 @@ func (b *book) waitingHeaps(asked chan<- struct{}) heaps {
 	}}
 }
 
-// A cancel does not wait for the heap that a run is to start from.
+// A cancel does not wait for the heap that a run starts from.
 func TestCancelWhileTheHeapIsRead(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -290,7 +289,7 @@ func TestCancelWhileTheHeapIsRead(t *testing.T) {
 	soon(t, "the acknowledgement", acked)
 	drain()
 	list := b.history(id)
-	// The start would be recorded behind the request to cancel: the run ends without one.
+	// The request to cancel precedes the start, so the run ends without a start.
 	want := []events.Type{events.TypeExecutionRequested, events.TypeExecutionCancelRequested, events.TypeExecutionCancelled}
 	if diff := cmp.Diff(want, types(list)); diff != "" {
 		t.Fatalf("events (-want +got):\n%s", diff)

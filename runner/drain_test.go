@@ -49,11 +49,12 @@ func TestDrainLetsRunsFinish(t *testing.T) {
 	}
 }
 
-// A run handed back goes on elsewhere as if nothing had happened, except for
-// the output it had already written.
+// A run that was handed back continues on another runner with the same task and does
+// not repeat the recorded output.
 func TestDrainHandsBack(t *testing.T) {
 	t.Parallel()
-	// An hour: only being given back lets the second runner have it.
+	// With an ack wait of an hour, only a hand-back lets the second runner have the
+	// run.
 	b := openBook(t, jetstream.Options{AckWait: time.Hour}, ledger.Options{})
 	first := make(chan runner.Task, 1)
 	opts := b.options(workers{func(ctx context.Context, task runner.Task, write sink) (runner.Outcome, error) {
@@ -83,7 +84,7 @@ func TestDrainHandsBack(t *testing.T) {
 	again := soon(t, "the second run", second)
 	soon(t, "the acknowledgement", acked)
 	for _, task := range []*runner.Task{&task, &again} {
-		task.HeapSent, task.ReserveHeap = nil, nil // functions of each attempt
+		task.HeapSent, task.ReserveHeap = nil, nil // functions that belong to one attempt
 	}
 	if diff := cmp.Diff(task, again); diff != "" {
 		t.Errorf("the second runner's task (-first +second):\n%s", diff)
@@ -106,8 +107,8 @@ func TestDrainHandsBack(t *testing.T) {
 	sameStart(t, list)
 }
 
-// A ledger that does not answer cannot hold up the shutdown: for the time that handing
-// back may take, or not at all if its server is known to be silent.
+// A ledger that does not answer delays the shutdown only for the time of a hand-back,
+// or not at all if its server is known to be silent.
 func TestDrainGivesUpOnTheLedger(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(opts *runner.Options) (wait time.Duration){
@@ -126,7 +127,7 @@ func TestDrainGivesUpOnTheLedger(t *testing.T) {
 			opts.Ledger = &ledgerPort{Ledger: b.ledger, handBack: func(ctx context.Context, _ *ledger.Run, _ string) error {
 				<-ctx.Done()
 				if !errors.Is(context.Cause(ctx), ledger.ErrAbandoned) {
-					t.Errorf("handing back ends with %v", context.Cause(ctx))
+					t.Errorf("the hand-back ended with %v", context.Cause(ctx))
 				}
 				return context.Cause(ctx)
 			}}
@@ -138,14 +139,14 @@ func TestDrainGivesUpOnTheLedger(t *testing.T) {
 			go func() { done <- r.Run(ctx) }()
 			id := b.submit()
 			soon(t, "the script's beginning", began)
-			for len(b.history(id)) < 2 { // the start is recorded beside the script
+			for len(b.history(id)) < 2 { // the start is recorded in parallel with the script
 				time.Sleep(time.Millisecond)
 			}
 			stop()
 			if err := soon(t, "the runner's end", done); err != nil {
 				t.Error(err)
 			}
-			// It costs an attempt, and nothing else.
+			// The only effect is that an attempt is used up.
 			b.begin(b.options(completes()))
 			if status, end := b.ended(id); status != events.StatusCompleted || end.Attempt != 2 {
 				t.Errorf("the run is %s: %+v", status, end)
@@ -154,7 +155,7 @@ func TestDrainGivesUpOnTheLedger(t *testing.T) {
 	}
 }
 
-// A script that ends although it was told to stop keeps its outcome.
+// A script that ends although it was asked to stop keeps its outcome.
 func TestDrainKeepsAnOutcome(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -174,7 +175,7 @@ func TestDrainKeepsAnOutcome(t *testing.T) {
 	}
 }
 
-// What is delivered while draining goes back untouched.
+// A request that is delivered while draining is returned unprocessed.
 func TestDrainTakesNothingNew(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -197,18 +198,18 @@ func TestDrainTakesNothingNew(t *testing.T) {
 	_, drain := b.begin(opts)
 	drain()
 	if d := soon(t, "giving it back", delay); d != 0 || ran.Load() {
-		t.Errorf("given back with a delay of %v, script run: %v", d, ran.Load())
+		t.Errorf("nak with a delay of %v, script run: %v", d, ran.Load())
 	}
 }
 
-// A request that only a newer version understands is left for one.
+// A request that only a newer version can decode is left to such a version.
 func TestARequestOfANewerVersion(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
 	opts := b.options(completes())
 	opts.RetryDelay = time.Minute
 	e := events.Event{Type: "daybook.execution.requested.v9", Tenant: "default", Data: &events.Unknown{Type: "daybook.execution.requested.v9"}}
-	// Deliveries that were given back by other runners are no failed tries.
+	// Deliveries that other runners returned are no failed tries.
 	for _, delivered := range []int{1, 1000} {
 		var got []time.Duration
 		opts.Work = queue(func(ctx context.Context, fn func(context.Context, runner.Delivery)) error {
@@ -224,7 +225,7 @@ func TestARequestOfANewerVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := []time.Duration{1, 2, 4, 8, 16, 30, 30}; !slices.Equal(got, want) {
-			t.Errorf("a request delivered %d times before is given back for %d minutes, want %d", delivered, got, want)
+			t.Errorf("a request with %d earlier deliveries is returned for %d minutes, want %d", delivered, got, want)
 		}
 	}
 }
@@ -240,8 +241,8 @@ func (queue) ListenCancel(string, string, func() bool) (func(), error) { return 
 
 func (queue) Held(context.Context, string, string) (bool, error) { return false, nil }
 
-// A run that waits for its heap is given back when the runner shuts down, and this costs
-// no attempt.
+// A run that waits for its heap is returned when the runner shuts down, at no cost of
+// an attempt.
 func TestDrainWhileTheHeapIsRead(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, jetstream.Options{AckWait: time.Hour}, ledger.Options{})

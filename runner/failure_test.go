@@ -118,8 +118,8 @@ func TestWorkerErrors(t *testing.T) {
 	}
 }
 
-// A run that no worker can be started for is handed back at no cost of an attempt, until
-// that has happened often.
+// A run that no worker can be started for is handed back at no cost of an attempt, but
+// only a limited number of times.
 func TestWorkerShortage(t *testing.T) {
 	t.Parallel()
 	short := func() error {
@@ -195,8 +195,8 @@ func TestAPanicSparesOtherRuns(t *testing.T) {
 	}
 }
 
-// mortal is a ledger whose runner dies at a chosen call: nothing it does
-// afterwards has any effect.
+// mortal is a ledger whose runner dies at a chosen call. Later calls of the runner have
+// no effect.
 type mortal struct {
 	runner.Ledger
 	dieAt string
@@ -206,7 +206,7 @@ type mortal struct {
 
 var errDead = errors.New("this runner is dead")
 
-// at dies before the named call, or reports that it is dead.
+// at dies before the named call, and returns errDead from then on.
 func (m *mortal) at(call string) error {
 	if call == m.dieAt && !m.dead.Swap(true) {
 		close(m.died)
@@ -288,7 +288,7 @@ func (b *book) dies(call string, w runner.Workers) {
 	opts := b.options(w)
 	opts.Ledger = m
 	opts.DrainWait = -1
-	opts.Slots = 1 // a dead runner takes nothing more
+	opts.Slots = 1 // a dead runner takes no further request
 	silent := func(context.Context, jetstream.Delivery) error { return errDead }
 	opts.Work = work{Store: b.store,
 		ack: func(ctx context.Context, d jetstream.Delivery) error {
@@ -304,13 +304,12 @@ func (b *book) dies(call string, w runner.Workers) {
 	drain()
 }
 
-// A runner that dies anywhere leaves an execution that the next one ends
-// properly, once.
+// If a runner dies at any call, the next runner ends the execution exactly once.
 func TestRunnerDies(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		at string
-		// attempt is the attempt that ended the execution, output what it shows.
+		// attempt is the attempt that ended the execution, output the recorded text.
 		attempt int
 		output  string
 	}{
@@ -371,7 +370,7 @@ func TestRunnerDies(t *testing.T) {
 	}
 }
 
-// sameStart checks that every attempt began with the same seed and clock.
+// sameStart checks that every attempt started with the same seed and clock.
 func sameStart(t *testing.T, list []events.Event) {
 	t.Helper()
 	var first *events.ExecutionStarted
@@ -382,7 +381,7 @@ func sameStart(t *testing.T, list []events.Event) {
 		case first == nil:
 			first = d
 		case d.Seed != first.Seed || !d.StartTime.Equal(first.StartTime.Time):
-			t.Errorf("attempt %d began with seed %s at %v, the first with %s at %v", d.Attempt, d.Seed, d.StartTime, first.Seed, first.StartTime)
+			t.Errorf("attempt %d started with seed %s at %v, the first with %s at %v", d.Attempt, d.Seed, d.StartTime, first.Seed, first.StartTime)
 		}
 	}
 }
@@ -410,7 +409,7 @@ func TestThreeDeathsExhaustARun(t *testing.T) {
 	}
 }
 
-// What fails at the end of a run for a moment does not cost an attempt.
+// A transient failure at the end of a run costs no attempt.
 func TestTheEndIsInsistedOn(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -422,7 +421,7 @@ func TestTheEndIsInsistedOn(t *testing.T) {
 	}})
 	opts.Heaps = heaps{Heaps: b.store, put: func(ctx context.Context, tenant string, blob []byte, engineID string) (string, error) {
 		if puts.Add(1) < 3 {
-			return "", errors.New("the blob store is away")
+			return "", errors.New("the blob store is unavailable")
 		}
 		return b.store.PutHeap(ctx, tenant, blob, engineID)
 	}}
@@ -477,7 +476,7 @@ func TestOutputThatCannotBeRecorded(t *testing.T) {
 	}
 }
 
-// ErrSuperseded means that the same request is in another runner's hands.
+// ErrSuperseded means that another runner is processing the same request.
 func TestASupersededRunIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -496,7 +495,7 @@ func TestASupersededRunIsLeftAlone(t *testing.T) {
 	drain()
 	select {
 	case what := <-told:
-		t.Errorf("the runner said %s", what)
+		t.Errorf("the runner logged %s", what)
 	default:
 	}
 }

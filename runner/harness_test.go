@@ -21,21 +21,21 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// nats.go v1.55.0 starts this goroutine for each stored object and may
-		// leave it waiting on a channel that it took away; it is not ours to end.
+		// nats.go v1.55.0 starts this goroutine for each stored object and may leave it
+		// waiting on a channel that it removed. This module cannot stop it.
 		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
 }
 
-// patience is how long a test waits for what must happen soon.
+// patience limits how long a test waits for a condition.
 const patience = 20 * time.Second
 
-// ackWait is how long a dead runner keeps its work in tests that wait for it: a
-// loaded machine must not take a living one for dead.
+// ackWait is how long a dead runner keeps its work in tests that wait for that. On a
+// loaded machine, a shorter time would expire for a live runner.
 const ackWait = 2 * time.Second
 
 var engine = events.Engine{ID: "engine-1", V8Version: "1.2.3"}
 
-// workers is a scripted set of workers.
+// workers is a scripted Workers.
 type workers struct {
 	run func(ctx context.Context, t runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error)
 }
@@ -46,7 +46,7 @@ func (w workers) Run(ctx context.Context, t runner.Task, lines func(context.Cont
 func (workers) Engine(context.Context, bool) (events.Engine, error) { return engine, nil }
 func (workers) Layers(context.Context, bool) ([]string, error)      { return []string{"fake"}, nil }
 
-// completes is a script that writes lines and ends well.
+// completes returns a script that writes lines and completes.
 func completes(lines ...string) workers {
 	return workers{func(ctx context.Context, _ runner.Task, write func(context.Context, []events.Line) error) (runner.Outcome, error) {
 		for _, l := range lines {
@@ -62,8 +62,8 @@ func completed(result string) runner.Outcome {
 	return runner.Outcome{Status: "completed", Result: &result, TranspiledSHA256: events.Hash(nil)}
 }
 
-// hangs is a script that runs until it is stopped; began receives a value
-// for each run.
+// hangs returns a script that runs until it is stopped. began receives a value for each
+// run.
 func hangs(began chan<- runner.Task) workers {
 	return workers{func(ctx context.Context, t runner.Task, _ func(context.Context, []events.Line) error) (runner.Outcome, error) {
 		began <- t
@@ -75,7 +75,7 @@ func hangs(began chan<- runner.Task) workers {
 // work lets a runner consume from a real store.
 type work struct {
 	*jetstream.Store
-	// ack and nak, if set, replace what they are named after.
+	// ack and nak, if set, replace Delivery.Ack and Delivery.Nak.
 	ack func(ctx context.Context, d jetstream.Delivery) error
 	nak func(ctx context.Context, d jetstream.Delivery, delay time.Duration) error
 }
@@ -93,7 +93,7 @@ func (w work) Consume(ctx context.Context, pool string, slots fairness.Slots, fn
 	})
 }
 
-// ledgerPort is a runner's ledger of which a test may replace parts.
+// ledgerPort is the ledger of a runner. A test may replace parts of it.
 type ledgerPort struct {
 	runner.Ledger
 	start    func(ctx context.Context, p ledger.Plan, s ledger.Start) (*ledger.Run, error)
@@ -130,7 +130,7 @@ func (l *ledgerPort) Complete(ctx context.Context, r *ledger.Run, status events.
 	return l.Ledger.Complete(ctx, r, status, res)
 }
 
-// book is a ledger under test with what it takes to run something.
+// testLedger is a ledger under test with everything that a run needs.
 type book struct {
 	t      *testing.T
 	store  *jetstream.Store
@@ -148,7 +148,7 @@ func openBook(t *testing.T, so jetstream.Options, lo ledger.Options) *book {
 	return &book{t: t, store: store, ledger: ledger.New(store, lo)}
 }
 
-// acks are options with a channel that receives each acknowledged execution.
+// acks returns options and a channel that receives each acknowledged execution.
 func (b *book) acks(w runner.Workers) (runner.Options, <-chan string) {
 	acked := make(chan string, 100)
 	opts := b.options(w)
@@ -159,7 +159,7 @@ func (b *book) acks(w runner.Workers) (runner.Options, <-chan string) {
 	return opts, acked
 }
 
-// options are those of a runner over the book.
+// options returns the options of a runner over the ledger.
 func (b *book) options(w runner.Workers) runner.Options {
 	return runner.Options{
 		Slots:      4,
@@ -174,14 +174,14 @@ func (b *book) options(w runner.Workers) runner.Options {
 	}
 }
 
-// begin runs a runner until the returned function, or the end of the test.
+// begin runs a runner until the returned function is called or the test ends.
 func (b *book) begin(opts runner.Options) (r *runner.Runner, drain func()) {
 	b.t.Helper()
 	r = runner.New(opts)
 	return r, b.run(r)
 }
 
-// run is begin for a runner that the test has made.
+// run is begin for a runner that the test has created.
 func (b *book) run(r *runner.Runner) (drain func()) {
 	b.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -197,7 +197,7 @@ func (b *book) run(r *runner.Runner) (drain func()) {
 	return drain
 }
 
-// submit asks for a run of code, with what change adds.
+// submit submits code with the changes of change.
 func (b *book) submit(change ...func(*ledger.Submission)) string {
 	b.t.Helper()
 	s := ledger.Submission{Tenant: events.DefaultTenant, Code: "1", Actor: events.Actor{Principal: "anonymous", Transport: "embed"}}
@@ -220,7 +220,7 @@ func (b *book) history(id string) []events.Event {
 	return list
 }
 
-// errSeen ends a Follow that has seen enough.
+// errSeen stops a Follow that has found its event.
 var errSeen = errors.New("seen")
 
 // waitFor follows the ledger until an event about id satisfies want.
@@ -244,7 +244,7 @@ func (b *book) waitAny(want func(events.Event) bool) events.Event {
 		return nil
 	})
 	if !errors.Is(err, errSeen) {
-		b.t.Fatalf("the event waited for did not come: %v", err)
+		b.t.Fatalf("the expected event was not recorded: %v", err)
 	}
 	return found
 }
@@ -253,7 +253,7 @@ func isType(t events.Type) func(events.Event) bool {
 	return func(e events.Event) bool { return e.Type == t }
 }
 
-// ended waits for the end of an execution.
+// waitForEnd waits for the end of an execution.
 func (b *book) ended(id string) (events.Status, *events.Ending) {
 	b.t.Helper()
 	e := b.waitFor(id, func(e events.Event) bool { return e.Type.Terminal() })
@@ -261,7 +261,7 @@ func (b *book) ended(id string) (events.Status, *events.Ending) {
 	return status, events.Ended(e.Data)
 }
 
-// types lists the types of events.
+// types returns the types of events.
 func types(list []events.Event) []events.Type {
 	out := make([]events.Type, len(list))
 	for i, e := range list {
@@ -270,7 +270,7 @@ func types(list []events.Event) []events.Type {
 	return out
 }
 
-// errorText is the error an execution ended with.
+// errorText returns the error that an execution ended with.
 func errorText(e *events.Ending) string {
 	if b := e.Content.Value().Error; b != nil {
 		return b.Text
@@ -290,7 +290,7 @@ func soon[T any](t *testing.T, what string, c <-chan T) T {
 	}
 }
 
-// text is the output of an execution as the rules of events.Extent make it.
+// text returns the output of an execution by the rules of events.Extent.
 func text(list []events.Event) string {
 	var out []byte
 	var x events.Extent
@@ -325,7 +325,7 @@ func numbered(from, to int) []string {
 	return out
 }
 
-// heaps is a heap store of which a test may replace parts.
+// heaps is a heap store. A test may replace parts of it.
 type heaps struct {
 	runner.Heaps
 	get func(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error)

@@ -9,9 +9,9 @@ import (
 	"daybook/runner"
 )
 
-// BenchmarkHostCall is what a call costs on top of its server and of the way out
-// of the worker: it is on record, durably, before it leaves, and its answer before
-// the script gets it.
+// BenchmarkHostCall measures what a host call costs in addition to the tool server and
+// the worker: the call is durably recorded before it is sent, and the answer before the
+// script receives it.
 func BenchmarkHostCall(b *testing.B) {
 	l, acked := startDurable(b, workers{func(ctx context.Context, t runner.Task, _ sink) (runner.Outcome, error) {
 		for n := range b.N {

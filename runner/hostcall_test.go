@@ -20,7 +20,7 @@ import (
 	"daybook/runner"
 )
 
-// servers is a scripted set of MCP servers.
+// servers is a scripted Servers.
 type servers struct {
 	call func(ctx context.Context, tool, arguments string) runner.ServerResult
 
@@ -45,7 +45,7 @@ func (s *servers) calls() []string {
 	return slices.Clone(s.made)
 }
 
-// answers gives each call its arguments back, and refuses to buy.
+// answers returns the arguments of each call, and refuses to buy.
 func answers(_ context.Context, tool, arguments string) runner.ServerResult {
 	if tool == "buy" {
 		return runner.ServerResult{Outcome: events.HostError, Text: []byte("sold out")}
@@ -53,7 +53,7 @@ func answers(_ context.Context, tool, arguments string) runner.ServerResult {
 	return runner.ServerResult{Outcome: events.HostOK, Text: []byte(arguments)}
 }
 
-// hostEvents are the events about calls, in short.
+// hostEvents returns the events about host calls in short form.
 func hostEvents(list []events.Event) []string {
 	var out []string
 	for _, e := range list {
@@ -87,8 +87,8 @@ const shopping = `
 	console.log(JSON.stringify(seen));
 	seen.includes("tea") && seen.includes("shop.buy: sold out")`
 
-// What a script calls is on record, call before answer, and fed back it makes the
-// same output and the same heap.
+// Host calls are recorded, each call before its answer. A replay of the recorded calls
+// produces the same output and the same heap.
 func TestHostCallsAndReplay(t *testing.T) {
 	b := newBook(t)
 	pool := newProcesses(t)
@@ -104,7 +104,7 @@ func TestHostCallsAndReplay(t *testing.T) {
 	list := b.history(id)
 	want := []string{`1 called 1 shop.price{"of":"tea"}`, `1 ok 1 {"of":"tea"}`, `1 called 2 shop.buy{"of":"tea"}`, `1 error 2 sold out`}
 	if got := hostEvents(list); !slices.Equal(got, want) {
-		t.Fatalf("on record:\n%q, want\n%q", got, want)
+		t.Fatalf("recorded:\n%q, want\n%q", got, want)
 	}
 	var started *events.ExecutionStarted
 	for _, e := range list {
@@ -143,14 +143,14 @@ func TestHostCallsAndReplay(t *testing.T) {
 	if len(s.calls()) != 2 {
 		t.Errorf("the replay called: %q", s.calls())
 	}
-	// Another script is not fed what this one got.
+	// Another script does not get the answers of this one.
 	other := again(t, started, strings.ReplaceAll(shopping, "tea", "milk"), callable, runner.NewFeed(calls))
 	if _, err := pool.Run(t.Context(), other, func(context.Context, []events.Line) error { return nil }); err == nil || !strings.Contains(err.Error(), "differ from the recorded calls") {
 		t.Errorf("another script: %v", err)
 	}
 }
 
-// again is the task of a run on record.
+// again returns the task of a recorded run.
 func again(t *testing.T, s *events.ExecutionStarted, code string, callable map[string][]string, h runner.Host) runner.Task {
 	t.Helper()
 	task := runner.Task{
@@ -165,7 +165,8 @@ func again(t *testing.T, s *events.ExecutionStarted, code string, callable map[s
 	return task
 }
 
-// Large arguments and results are stored apart; by policy nothing but hashes is.
+// Large arguments and results are stored as blobs. With a policy, only hashes are
+// stored.
 func TestHostCallBodies(t *testing.T) {
 	pool := newProcesses(t)
 	const code = `(await mcp.shop.price({ of: "x".repeat(100000) })).of.length`
@@ -183,7 +184,7 @@ func TestHostCallBodies(t *testing.T) {
 			want = []string{"1 called 1 shop.price<hash>", "1 ok 1 <hash>"}
 		}
 		if got := hostEvents(b.history(id)); !slices.Equal(got, want) {
-			t.Errorf("on record: %q, want %q", got, want)
+			t.Errorf("recorded: %q, want %q", got, want)
 		}
 		calls, err := b.ledger.HostCalls(t.Context(), events.DefaultTenant, id)
 		if err != nil || len(calls) != 1 || calls[0].Answer.HasText() == hashes {
@@ -192,8 +193,8 @@ func TestHostCallBodies(t *testing.T) {
 	}
 }
 
-// A run that is cancelled or out of time while a call is pending ends, and the
-// record says that nobody knows what became of the call.
+// A run that is cancelled or times out while a call is pending ends, and the ledger
+// records that the result of the call is unknown.
 func TestEndedWhileCalling(t *testing.T) {
 	b := newBook(t)
 	began := make(chan struct{}, 5)
@@ -220,12 +221,12 @@ func TestEndedWhileCalling(t *testing.T) {
 			t.Errorf("late: %s", status)
 		}
 		if len(hostEvents(b.history(late))) > 0 {
-			break // on a busy machine the time may be over before the call
+			break // on a loaded machine the time limit may pass before the call
 		}
 	}
 	for _, id := range []string{id, late} {
 		if got := hostEvents(b.history(id)); len(got) != 2 || !strings.HasPrefix(got[1], "1 cancelled 1 ") {
-			t.Errorf("on record: %q", got)
+			t.Errorf("recorded: %q", got)
 		}
 	}
 }
@@ -236,8 +237,8 @@ func cancelRun(t *testing.T, b *book, id string) error {
 	return err
 }
 
-// crash makes a runner die for its run at a point of its calls: what it wants to
-// record then is not recorded, and the run is delivered again.
+// crash simulates a runner that dies at a chosen event about calls: the event is not
+// recorded, and the run is delivered again.
 type crash struct {
 	runner.Ledger
 	at   func(event string, number int) bool
@@ -271,8 +272,8 @@ func (c *crash) RecordReturn(ctx context.Context, r *ledger.Run, a ledger.HostRe
 	return err
 }
 
-// A run whose runner died goes on with the answers on record, calls nothing twice,
-// and is given up when it is not known what a call did.
+// A run whose runner died continues with the recorded answers and repeats no call. It
+// fails if the effect of a call is unknown.
 func TestInterruptedAfterCalls(t *testing.T) {
 	pool := newProcesses(t)
 	const code = `
@@ -288,11 +289,11 @@ func TestInterruptedAfterCalls(t *testing.T) {
 		calls       int
 		reason      string
 	}{
-		{"before the second call is on record", "before call", 2, false, events.StatusCompleted, 3, ""},
+		{"before the second call is recorded", "before call", 2, false, events.StatusCompleted, 3, ""},
 		{"after the first answer", "after return", 1, false, events.StatusCompleted, 3, ""},
 		{"after the last answer", "after return", 3, false, events.StatusCompleted, 3, ""},
-		{"before an answer is on record", "before return", 2, false, events.StatusFailed, 2, "whether call 2 (shop.price) was carried out is not known"},
-		{"with only hashes on record", "after return", 1, true, events.StatusFailed, 1, "the answer to call 1 (shop.price) is not on record, only its hash"},
+		{"before an answer is recorded", "before return", 2, false, events.StatusFailed, 2, "whether call 2 (shop.price) was carried out is not known"},
+		{"with only hashes recorded", "after return", 1, true, events.StatusFailed, 1, "the answer to call 1 (shop.price) is not on record, only its hash"},
 	} {
 		b := openBook(t, jetstream.Options{}, ledger.Options{HostCallHashes: test.hashes})
 		s := &servers{call: answers}
@@ -319,7 +320,7 @@ func TestInterruptedAfterCalls(t *testing.T) {
 	}
 }
 
-// lostTexts fails a number of readings of texts.
+// lostTexts fails a number of reads of texts.
 type lostTexts struct {
 	*jetstream.Store
 	left atomic.Int64
@@ -334,7 +335,7 @@ func (l *lostTexts) Text(ctx context.Context, tenant, hash string) ([]byte, erro
 }
 
 // An interrupted run waits while the recorded answers cannot be read, at no cost of an
-// attempt. It is given up when one is lost.
+// attempt. It fails if an answer is lost.
 func TestInterruptedWithAnswersOutOfReach(t *testing.T) {
 	pool := newProcesses(t)
 	for _, test := range []struct {
@@ -376,8 +377,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Calls made at once are on record in the order of their numbers, whatever their
-// answers do, and the answers in the order in which the script got them.
+// Concurrent calls are recorded in the order of their numbers, and their answers in the
+// order in which the script received them.
 func TestManyCallsAtOnce(t *testing.T) {
 	b := newBook(t)
 	opts := b.options(newProcesses(t))
@@ -396,18 +397,18 @@ func TestManyCallsAtOnce(t *testing.T) {
 		switch d := e.Data.(type) {
 		case *events.HostCalled:
 			if made++; d.Number != made {
-				t.Errorf("call %d is on record as number %d", made, d.Number)
+				t.Errorf("call %d is recorded as number %d", made, d.Number)
 			}
 		case *events.HostReturned:
 			order = append(order, fmt.Sprint(d.Number))
 		}
 	}
 	if got := end.Content.Value().Result.Text; made != 100 || got != strings.Join(order, ",") {
-		t.Errorf("%d calls; the script got %s, on record is %s", made, got, strings.Join(order, ","))
+		t.Errorf("%d calls; the script got %s, recorded is %s", made, got, strings.Join(order, ","))
 	}
 }
 
-// A script that waits for a timer beside a call that never ends goes on in time.
+// A timer of a script fires in time while a call never ends.
 func TestTimersBesideCalls(t *testing.T) {
 	b := newBook(t)
 	opts := b.options(newProcesses(t))

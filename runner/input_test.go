@@ -20,7 +20,7 @@ import (
 	"daybook/runner"
 )
 
-// echoes completes and sends on the task it was given.
+// echoes completes and sends on the task that it received.
 func echoes(tasks chan<- runner.Task) workers {
 	return workers{func(_ context.Context, t runner.Task, _ sink) (runner.Outcome, error) {
 		tasks <- t
@@ -32,7 +32,7 @@ func echoes(tasks chan<- runner.Task) workers {
 	}}
 }
 
-// started is the newest started event of an execution.
+// started returns the newest started event of an execution.
 func started(t *testing.T, list []events.Event) *events.ExecutionStarted {
 	t.Helper()
 	var s *events.ExecutionStarted
@@ -67,7 +67,7 @@ func TestHeapIsRestored(t *testing.T) {
 	}
 	s := started(t, b.history(id))
 	if s.InputHeap != hash || len(s.Warnings) != 0 || s.Engine != engine || !cmp.Equal(s.Layers, []string{"fake"}) {
-		t.Errorf("started says %+v", s)
+		t.Errorf("the started event is %+v", s)
 	}
 }
 
@@ -103,13 +103,13 @@ func TestHeapThatCannotBeRestored(t *testing.T) {
 		get     func(context.Context, string, string) ([]byte, events.HeapInfo, error)
 		status  events.Status
 		reason  string
-		says    []string // in the error, or else in the start's warnings
+		says    []string // in the error, or otherwise in the start's warnings
 		warning bool
 	}{
 		{"never recorded", answers(events.HeapInfo{}, events.ErrNotFound), events.StatusCompleted, "", []string{hash, "fresh isolate"}, true},
 		{"of another engine", answers(events.HeapInfo{EngineID: "engine-0"}, nil), events.StatusFailed, runner.ReasonHeapEngineMismatch, []string{hash, "engine-0", "engine-1"}, false},
 		{"damaged", answers(events.HeapInfo{}, events.ErrDamaged), events.StatusFailed, runner.ReasonHeapDamaged, []string{hash}, false},
-		{"unreachable for long", answers(events.HeapInfo{}, errors.New("away")), events.StatusFailed, runner.ReasonHeapUnavailable, []string{hash, "10 tries"}, false},
+		{"unreachable for long", answers(events.HeapInfo{}, errors.New("unavailable")), events.StatusFailed, runner.ReasonHeapUnavailable, []string{hash, "10 tries"}, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -131,15 +131,15 @@ func TestHeapThatCannotBeRestored(t *testing.T) {
 			}
 			for _, want := range test.says {
 				if !strings.Contains(said, want) {
-					t.Errorf("the record says %q, which does not mention %s", said, want)
+					t.Errorf("recorded is %q, which does not mention %s", said, want)
 				}
 			}
 		})
 	}
 }
 
-// A heap that was collected after a run was accepted fails the run, which names
-// the event. It never begins afresh.
+// If a heap is collected after a run was accepted, the run fails and names the event.
+// It never starts from a fresh isolate.
 func TestCollectedHeap(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -166,7 +166,8 @@ func TestCollectedHeap(t *testing.T) {
 	}
 }
 
-// A store that is away for a while costs neither an attempt nor the heap.
+// A heap store that is unavailable for a limited time costs neither an attempt nor the
+// heap.
 func TestHeapStoreComesBack(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -178,7 +179,7 @@ func TestHeapStoreComesBack(t *testing.T) {
 	opts := b.options(echoes(make(chan runner.Task, 1)))
 	opts.Heaps = heaps{Heaps: b.store, get: func(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
 		if reads.Add(1) < 4 {
-			return nil, events.HeapInfo{}, errors.New("away")
+			return nil, events.HeapInfo{}, errors.New("unavailable")
 		}
 		return b.store.Heap(ctx, tenant, hash)
 	}}
@@ -190,7 +191,7 @@ func TestHeapStoreComesBack(t *testing.T) {
 	}
 }
 
-// What failed before the heap was asked for is no failed read of the heap.
+// A failure before the heap was requested is no failed read of the heap.
 func TestHeapStoreFailsOnceAfterAnotherOutage(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -203,13 +204,13 @@ func TestHeapStoreFailsOnceAfterAnotherOutage(t *testing.T) {
 	opts := b.options(echoes(make(chan runner.Task, 1)))
 	opts.Texts = texts(func() ([]byte, error) {
 		if sources.Add(1) <= 12 {
-			return nil, errors.New("away")
+			return nil, errors.New("unavailable")
 		}
 		return []byte(code), nil
 	})
 	opts.Heaps = heaps{Heaps: b.store, get: func(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
 		if reads.Add(1) == 1 {
-			return nil, events.HeapInfo{}, errors.New("away")
+			return nil, events.HeapInfo{}, errors.New("unavailable")
 		}
 		return b.store.Heap(ctx, tenant, hash)
 	}}
@@ -221,7 +222,7 @@ func TestHeapStoreFailsOnceAfterAnotherOutage(t *testing.T) {
 }
 
 // givenBack is a queue whose requests were often taken ahead by other runners and
-// given back. That is no failed try.
+// returned. Such deliveries are no failed tries.
 type givenBack struct{ work }
 
 func (g givenBack) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(context.Context, runner.Delivery)) error {
@@ -266,7 +267,7 @@ func TestSourceThatCannotBeRead(t *testing.T) {
 			}})
 			opts.Texts = texts(func() ([]byte, error) {
 				if tries.Add(1) == 1 {
-					return nil, errors.New("away for a moment")
+					return nil, errors.New("unavailable for now")
 				}
 				return test.text()
 			})
@@ -280,8 +281,8 @@ func TestSourceThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestGlobalsReachTheScript: the values of a request reach the worker, inline or as a
-// blob, at every attempt the same.
+// TestGlobalsReachTheScript checks that the values of a request reach the worker,
+// inline or as a blob, and are the same at every attempt.
 func TestGlobalsReachTheScript(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, jetstream.Options{AckWait: ackWait}, ledger.Options{})
@@ -311,12 +312,12 @@ func TestGlobalsReachTheScript(t *testing.T) {
 		got[string(task.Globals)] = true
 	}
 	if want := map[string]bool{`{"a":1}`: true, `{"a":` + long + `}`: true}; !maps.Equal(got, want) {
-		t.Errorf("the scripts got %d different sets of values, want the 2 that were given", len(got))
+		t.Errorf("the scripts got %d different sets of values, want 2", len(got))
 	}
 }
 
-// TestGlobalsThatCannotBeRead: a run whose values are lost or damaged fails, and its
-// script does not run.
+// TestGlobalsThatCannotBeRead checks that a run with lost or damaged values fails and
+// that its script does not run.
 func TestGlobalsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -75,7 +75,7 @@ func TestNothingLeavesBeforeTheStartIsAcknowledged(t *testing.T) {
 	var started atomic.Bool
 	check := func(what string) {
 		if !started.Load() {
-			t.Errorf("%s left before the start was acknowledged", what)
+			t.Errorf("%s was recorded before the start was acknowledged", what)
 		}
 	}
 	opts.Heaps = heaps{Heaps: b.store, put: func(ctx context.Context, tenant string, blob []byte, engineID string) (string, error) {
@@ -238,8 +238,8 @@ func TestOutputCap(t *testing.T) {
 		name  string
 		limit int64
 		lines []events.Line
-		// stored is the text on record; firstLine and firstByte what the mark
-		// says, 0 for no mark.
+		// stored is the recorded text. firstLine and firstByte are those of the
+		// truncation mark, or 0 if there is none.
 		stored               string
 		firstLine, firstByte int64
 	}{
@@ -336,9 +336,9 @@ func TestAFastScriptWaitsForASlowLedger(t *testing.T) {
 	accepted := soon(t, "the script's wait", blocked)
 	close(release)
 	if accepted > 5*events.OutputMaxLines {
-		t.Errorf("%d lines were accepted while the ledger stood still", accepted)
+		t.Errorf("%d lines were accepted while the ledger was blocked", accepted)
 	}
 	if _, end := b.ended(id); end.Output.Lines != int64(accepted)+1 {
-		t.Errorf("%d lines are on record, want %d", end.Output.Lines, accepted+1)
+		t.Errorf("%d lines are recorded, want %d", end.Output.Lines, accepted+1)
 	}
 }

@@ -22,7 +22,7 @@ func (nullLog) AppendOutput(context.Context, *ledger.Run, int64, int64, []events
 }
 func (nullLog) TruncateOutput(context.Context, *ledger.Run, int64, int64, int64) error { return nil }
 
-// pacedPump starts a pump of a tenant. finish must be called.
+// pacedPump starts a pump of a tenant. The caller MUST call finish.
 func pacedPump(t *testing.T, pace *outputPace, tenant string, limit int64) *pump {
 	return loggedPump(t, nullLog{}, pace, tenant, limit)
 }
@@ -71,7 +71,7 @@ func TestMuchOutputWaitsAndLittleDoesNot(t *testing.T) {
 				t.Errorf("a short line of another tenant waited %s", d)
 			}
 		}
-		// Three come from the burst, one each second follows.
+		// Three MiB come from the burst; one MiB per second follows.
 		if d := <-done; d < 9*time.Second || d > 11*time.Second {
 			t.Errorf("13 MiB took %s", d)
 		}
@@ -83,7 +83,7 @@ func TestMuchOutputWaitsAndLittleDoesNot(t *testing.T) {
 	})
 }
 
-// Output that takes more than the reserve does not use it up.
+// Output that is larger than the reserve does not use it up.
 func TestLargeOutputLeavesTheReserve(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestOutputThatWaitsEndsWithItsRun(t *testing.T) {
 		if err := p.write(ctx, text(10)); !errors.Is(err, stopped) {
 			t.Errorf("write returned %v", err)
 		}
-		// What was accepted is recorded at once.
+		// Accepted output is recorded at once.
 		before := time.Now()
 		totals, err := p.finish()
 		if err != nil || totals.Bytes != 1_000_001 {
@@ -135,7 +135,7 @@ func TestOutputThatWaitsEndsWithItsRun(t *testing.T) {
 		if d := time.Since(before); d > time.Second {
 			t.Errorf("the end took %s", d)
 		}
-		// The output that was not accepted takes nothing from the next one.
+		// Output that was not accepted takes nothing from the next output.
 		before = time.Now()
 		if err := pace.wait(t.Context(), "b", 1); err != nil {
 			t.Error(err)
@@ -181,8 +181,8 @@ func (slowLog) AppendOutput(context.Context, *ledger.Run, int64, int64, []events
 	return 1, nil
 }
 
-// The output of a stopped run waits for a slow ledger less long than its worker has to
-// stop.
+// The output of a stopped run waits for a slow ledger for less time than its worker has
+// to stop.
 func TestOutputOfAStoppedRunMeetsASlowLedger(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,14 +12,14 @@ import (
 	"daybook/ledger"
 )
 
-// However a run ends while its output waits, it ends soon, the ledger has the first lines
+// A run whose output waits ends soon, whatever ends it. The ledger has the first lines
 // of its output once, and the totals are those of the recorded lines.
 func TestRunsEndWhileTheirOutputWaits(t *testing.T) {
 	t.Parallel()
 	b := openBook(t, jetstream.Options{AckWait: time.Hour}, ledger.Options{})
 	p := newProcesses(t)
 	opts := b.options(p)
-	// The first batch of lines takes it all: a second one waits for minutes.
+	// The first batch of lines uses up the rate; a second one waits for minutes.
 	opts.Output = fairness.Rate{PerSecond: 1000, Burst: 1000}
 	opts.DrainWait = -1
 	first, drain := b.begin(opts)
@@ -51,7 +51,7 @@ func TestRunsEndWhileTheirOutputWaits(t *testing.T) {
 		}
 		recorded := text(b.history(end.id))
 		if !strings.HasPrefix(whole.String(), strings.TrimSuffix(recorded, "\n")) || len(recorded) == whole.Len() {
-			t.Errorf("%s: %d bytes are recorded, and are not the begin of the output", end.want, len(recorded))
+			t.Errorf("%s: %d bytes are recorded, and are not the beginning of the output", end.want, len(recorded))
 		}
 		if o := ending.Output; o.Bytes != int64(len(recorded)) || o.SHA256 != events.Hash([]byte(recorded)) {
 			t.Errorf("%s: %d bytes are recorded, the end is %+v", end.want, len(recorded), o)

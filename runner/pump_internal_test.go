@@ -15,7 +15,7 @@ import (
 	"daybook/ledger"
 )
 
-// memoryLog keeps output, checking what the ledger would check.
+// memoryLog keeps output in memory and checks it by the rules of the ledger.
 type memoryLog struct {
 	t      *testing.T
 	chunks []events.ExecutionOutput
@@ -50,8 +50,8 @@ func (m *memoryLog) TruncateOutput(_ context.Context, _ *ledger.Run, firstLine, 
 	return nil
 }
 
-// FuzzPump feeds arbitrary text in arbitrary pieces, and checks that what is
-// recorded is that text, or its beginning, numbered without gaps.
+// FuzzPump writes arbitrary text in arbitrary pieces, and checks that the recorded
+// output is that text, or its beginning, numbered without gaps.
 func FuzzPump(f *testing.F) {
 	f.Add("hello\nworld\n", uint16(3), int64(0), int64(1), false)
 	f.Add("a€😀\xff\n\n", uint16(1), int64(5), int64(100), true)
@@ -65,8 +65,8 @@ func FuzzPump(f *testing.F) {
 		done := make(chan error, 1)
 		go func() { done <- p.run(t.Context()) }()
 
-		// Pieces may split characters, as a broken worker would: each is made
-		// valid on its own.
+		// Pieces may split characters, as those of a faulty worker would. Each piece is
+		// made valid separately.
 		var want strings.Builder
 		for rest := text; ; {
 			n := min(max(int(size), 1), len(rest))
@@ -86,7 +86,7 @@ func FuzzPump(f *testing.F) {
 		}
 		all := want.String()
 		if open {
-			all += "\n" // closed by the pump; a second line end after one of the text's own is an empty line
+			all += "\n" // the pump adds a line end; after a line end of the text, that makes an empty line
 		}
 		totals, err := p.finish()
 		if err != nil {
@@ -145,8 +145,8 @@ func (d delayedLog) AppendOutput(ctx context.Context, r *ledger.Run, firstLine, 
 	return d.memoryLog.AppendOutput(ctx, r, firstLine, firstByte, lines)
 }
 
-// What is recorded of a run that is stopped is the beginning of its output: up to the
-// first refused line, without a gap, and the totals are those of what is recorded.
+// The recorded output of a stopped run is the beginning of its output, without a gap,
+// up to the first refused line. The totals are those of the recorded output.
 func TestOutputOfStoppedRunsHasNoGap(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
@@ -193,7 +193,7 @@ func TestOutputOfStoppedRunsHasNoGap(t *testing.T) {
 			}
 			all := want.String()
 			if all != "" && !strings.HasSuffix(all, "\n") {
-				all += "\n" // the line that was cut short ends
+				all += "\n" // the interrupted line gets an end
 			}
 			if totals.Bytes != int64(len(all)) || totals.SHA256 != events.Hash([]byte(all)) || totals.Lines != int64(strings.Count(all, "\n")) {
 				t.Errorf("seed %d: the totals are %+v, want those of %d bytes", seed, totals, len(all))

@@ -19,7 +19,7 @@ import (
 	"daybook/runner"
 )
 
-// shared are several stores on one server, as several processes have them.
+// shared opens several stores on one server, as several processes would.
 func shared(t *testing.T, n int, so jetstream.Options, lo ledger.Options) []*book {
 	t.Helper()
 	server := jetstreamtest.StartServer(t, t.TempDir())
@@ -32,7 +32,8 @@ func shared(t *testing.T, n int, so jetstream.Options, lo ledger.Options) []*boo
 	return out
 }
 
-// gated are appends whose code "first " waits until the gate is opened.
+// gated returns a script that appends and, for the code "first ", waits until open is
+// called.
 func gated() (w workers, began chan string, open func()) {
 	gate, began := make(chan struct{}), make(chan string, 100)
 	inner := appends()
@@ -49,7 +50,7 @@ func gated() (w workers, began chan string, open func()) {
 	}}, began, sync.OnceFunc(func() { close(gate) })
 }
 
-// completes reports an error unless a run completed with a state, in one attempt.
+// completed reports an error unless a run completed with a state, in one attempt.
 func (b *book) completed(id, state string) {
 	b.t.Helper()
 	status, end := b.ended(id)
@@ -58,9 +59,9 @@ func (b *book) completed(id, state string) {
 	}
 }
 
-// TestTurnComesWhileItIsGivenBack: the turn before ends after the plan of the
-// next one, and no slot takes the released request before it is given back with a
-// delay, which takes the release back.
+// TestTurnComesDuringNak checks a turn that comes while its request is returned: the
+// turn before ends after the plan of the next one, and no slot takes the released
+// request before the nak with a delay, which cancels the release.
 func TestTurnComesWhileItIsGivenBack(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -105,8 +106,8 @@ func TestTurnComesWhileItIsGivenBack(t *testing.T) {
 	b.completed(second, "first second")
 }
 
-// TestTurnIsNotRunTwice: a request that is released while a runner holds it goes
-// to another runner, which leaves it alone.
+// TestTurnIsNotRunTwice checks that a request that is released while a runner holds it
+// is delivered to another runner, which does not run it.
 func TestTurnIsNotRunTwice(t *testing.T) {
 	t.Parallel()
 	for _, when := range []string{"before it is started", "while it runs"} {
@@ -154,15 +155,15 @@ func TestTurnIsNotRunTwice(t *testing.T) {
 				drains = append(drains, drain)
 			}
 			soon(t, "the end of the turn before", acked)
-			// A prompt's run is not started again after an interruption: a second delivery
-			// must not take it for interrupted.
+			// The run of a prompt is not started again after an interruption. A second
+			// delivery must not make it look interrupted.
 			id := b.submit(func(submission *ledger.Submission) {
 				submission.LogicalSession, submission.Code, submission.Interactive = s, "one", true
 			})
 			at := soon(t, "the first delivery", deliveries)
 			if when == "while it runs" {
 				soon(t, "the start", held)
-				b.waitFor(id, isType(events.TypeExecutionStarted)) // the script does not wait for its record
+				b.waitFor(id, isType(events.TypeExecutionStarted)) // the script does not wait for the started event
 			} else {
 				soon(t, "the reading of the input", inputs)
 			}
@@ -177,7 +178,7 @@ func TestTurnIsNotRunTwice(t *testing.T) {
 			}
 			close(gate)
 			b.completed(id, "zero one")
-			// Of two that start at once one is recorded, and stops the other.
+			// If two attempts start at once, one is recorded and stops the other.
 			if n := runs.Load(); n != 1 && when == "while it runs" {
 				t.Errorf("the script ran %d times", n)
 			}
@@ -189,13 +190,13 @@ func TestTurnIsNotRunTwice(t *testing.T) {
 				drain()
 			}
 			if said := log.text(); said != "" {
-				t.Errorf("no attempt was lost, and the log says %s", said)
+				t.Errorf("no attempt was lost, but the log has %s", said)
 			}
 		})
 	}
 }
 
-// sharedLog holds what several runners log.
+// sharedLog collects the log of several runners.
 type sharedLog struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -225,8 +226,8 @@ func (p *planning) Plan(ctx context.Context, r ledger.Request, redelivered bool)
 	return plan, err
 }
 
-// TestRunnerDiesBeforeItReleases: the end of a turn is recorded, and the process
-// is gone before anything else is. The next runner to have the request releases
+// TestRunnerDiesBeforeItReleases checks a process that dies after it recorded the end
+// of a turn and before any other event. The next runner that gets the request releases
 // the next turn.
 func TestRunnerDiesBeforeItReleases(t *testing.T) {
 	t.Parallel()
@@ -244,7 +245,7 @@ func TestRunnerDiesBeforeItReleases(t *testing.T) {
 		}}
 	opts.Ledger = &ledgerPort{Ledger: doomed.ledger, complete: func(ctx context.Context, r *ledger.Run, status events.Status, res ledger.Result) (events.Event, error) {
 		e, err := doomed.ledger.Finish(ctx, r, status, res)
-		return e, errors.Join(err, ledger.ErrSuperseded) // which leaves everything as it is
+		return e, errors.Join(err, ledger.ErrSuperseded) // leaves the state unchanged
 	}}
 	r, drain := doomed.begin(opts)
 	first := b.turn(s, "first ")
@@ -262,8 +263,8 @@ func TestRunnerDiesBeforeItReleases(t *testing.T) {
 	b.completed(second, "first second")
 }
 
-// TestCancelReleasesTheNextTurn: another process ends a turn whose runner is
-// gone.
+// TestCancelReleasesTheNextTurn checks that another process can end a turn whose runner
+// is dead.
 func TestCancelReleasesTheNextTurn(t *testing.T) {
 	t.Parallel()
 	books := shared(t, 3, jetstream.Options{AckWait: time.Hour}, ledger.Options{})
@@ -293,8 +294,8 @@ func TestCancelReleasesTheNextTurn(t *testing.T) {
 	b.completed(third, "second third")
 }
 
-// TestTurnsAcrossVolumes: turns that wait when their volume is sealed run in
-// order, and those requested afterwards as well.
+// TestTurnsAcrossVolumes checks that turns that wait while their volume is sealed run
+// in order, before the turns requested later.
 func TestTurnsAcrossVolumes(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -318,8 +319,8 @@ func TestTurnsAcrossVolumes(t *testing.T) {
 	b.completed(last, "first second third")
 }
 
-// TestTurnBehindOneWithoutRequest: a turn whose run was never requested is passed
-// over soon after its time, also when the turn before it runs for longer.
+// TestTurnBehindOneWithoutRequest checks that a turn whose run was never requested is
+// skipped soon after its time, also if the turn before it runs for longer.
 func TestTurnBehindOneWithoutRequest(t *testing.T) {
 	t.Parallel()
 	for _, long := range []bool{false, true} {
@@ -355,7 +356,7 @@ func TestTurnBehindOneWithoutRequest(t *testing.T) {
 	}
 }
 
-// TestDelayIsTheSafetyNet: a release that is lost costs a delay.
+// TestDelayIsTheSafetyNet checks that a lost release costs one delay.
 func TestDelayIsTheSafetyNet(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)

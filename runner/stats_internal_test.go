@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Queue times are counted by tenant up to a bound, and then for all others
-// together.
+// Queue times are counted by tenant up to a limit, and then for all others together.
 func TestQueueTimes(t *testing.T) {
 	t.Parallel()
 	var s Stats

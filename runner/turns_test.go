@@ -32,8 +32,8 @@ func (b *book) turn(session, code string) string {
 	return b.submit(func(s *ledger.Submission) { s.LogicalSession, s.Code = session, code })
 }
 
-// appends are scripts whose heap is the one they were given and their code, so
-// that a heap tells which runs led to it, and in which order.
+// appends returns scripts whose output heap is their input heap followed by their code,
+// so that a heap shows the runs that led to it and their order.
 func appends() workers {
 	return workers{func(_ context.Context, t runner.Task, _ sink) (runner.Outcome, error) {
 		out := completed("1")
@@ -54,7 +54,7 @@ func (b *book) heapOf(end *events.Ending) string {
 	return string(blob)
 }
 
-// waiting waits until n requests were given back before their turn.
+// waiting waits until n requests were returned before their turn.
 func waiting(t *testing.T, r *runner.Runner, n int) {
 	t.Helper()
 	look := time.NewTicker(time.Millisecond)
@@ -71,8 +71,8 @@ func waiting(t *testing.T, r *runner.Runner, n int) {
 
 var errGone = errors.New("the process is gone")
 
-// TestTurnsRunInOrder: the runs of a session follow each other, each from the
-// state the one before left, while there are slots for all at once.
+// TestTurnsRunInOrder checks that the runs of a session follow each other, each from
+// the heap of the run before, while there are slots for all of them at once.
 func TestTurnsRunInOrder(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -117,8 +117,8 @@ func TestTurnsRunInOrder(t *testing.T) {
 	}
 }
 
-// TestWaitingTakesNoSlot: with one slot, a run that waits for another session's
-// turn to end lets others through, and different sessions run side by side.
+// TestWaitingTakesNoSlot checks that with one slot, a run that waits for its turn lets
+// runs of other sessions pass, and that different sessions run side by side.
 func TestWaitingTakesNoSlot(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -156,8 +156,8 @@ func TestWaitingTakesNoSlot(t *testing.T) {
 	}
 }
 
-// TestCancelledTurn: a run that waits is cancelled at once, never runs, and the
-// next one goes on.
+// TestCancelledTurn checks that a waiting run is cancelled at once and never runs, and
+// that the next turn continues.
 func TestCancelledTurn(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -198,8 +198,8 @@ func TestCancelledTurn(t *testing.T) {
 	}
 }
 
-// TestTurnsOfTwoRunners: order holds between processes, which tell each other
-// nothing.
+// TestTurnsOfTwoRunners checks that the order holds between processes that do not
+// communicate.
 func TestTurnsOfTwoRunners(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -240,8 +240,8 @@ func TestTurnsOfTwoRunners(t *testing.T) {
 	}
 }
 
-// TestDeadRunnerLosesNoTurn: what a runner had waiting when it died is done by
-// the next.
+// TestDeadRunnerLosesNoTurn checks that the next runner runs the requests that were
+// waiting in a runner that died.
 func TestDeadRunnerLosesNoTurn(t *testing.T) {
 	t.Parallel()
 	server := jetstreamtest.StartServer(t, t.TempDir())
@@ -260,7 +260,7 @@ func TestDeadRunnerLosesNoTurn(t *testing.T) {
 	first, second := b.turn(s, "one "), b.turn(s, "two")
 	soon(t, "the first run", began)
 	waiting(t, r, 1)
-	drain() // as a crash: nothing is given back, nothing recorded
+	drain() // as in a crash: nothing is returned or recorded
 
 	opts, acked := b.acks(appends())
 	b.begin(opts)
@@ -275,8 +275,8 @@ func TestDeadRunnerLosesNoTurn(t *testing.T) {
 	}
 }
 
-// TestLostHead: a session whose heap cannot be restored says so at each run,
-// and never begins silently with nothing.
+// TestLostHead checks that each run of a session whose heap cannot be restored fails,
+// and never starts from a fresh isolate.
 func TestLostHead(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)

@@ -16,8 +16,8 @@ import (
 	"daybook/runner"
 )
 
-// TestUnreadableRequest: a damaged request ends its run, once, and says nothing
-// of what it holds. Runs behind it are done.
+// TestUnreadableRequest checks that a damaged request ends its run once, with an error
+// that holds none of its content, and that later runs are not affected.
 func TestUnreadableRequest(t *testing.T) {
 	t.Parallel()
 	server := jetstreamtest.StartServer(t, t.TempDir())
@@ -72,15 +72,15 @@ func TestUnreadableRequest(t *testing.T) {
 		t.Fatalf("the damaged run ended with %+v", e)
 	}
 	if text := errorText(events.Ended(e.Data)); !strings.Contains(text, "is damaged") || strings.Contains(text, "secret") {
-		t.Errorf("it says %q", text)
+		t.Errorf("the error is %q", text)
 	}
 	if n := r.Stats().Retried; n != 0 {
-		t.Errorf("%d requests were given back", n)
+		t.Errorf("%d requests were returned", n)
 	}
 }
 
-// TestRequestForANewerVersion: what only this version cannot read is left to
-// another one.
+// TestRequestForANewerVersion checks that a request that only this version cannot
+// decode is left to another version.
 func TestRequestForANewerVersion(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)

@@ -40,7 +40,7 @@ func (p processes) Run(ctx context.Context, t runner.Task, lines func(context.Co
 	return runner.Outcome(out), err
 }
 
-// host lets a worker call what the runner carries out.
+// host passes the host calls of a worker to the runner.
 type host struct{ runner.Host }
 
 func (h host) Next(ctx context.Context, due time.Time) (worker.Answer, error) {
@@ -57,7 +57,7 @@ func (p processes) Layers(ctx context.Context, stateful bool) ([]string, error) 
 	return p.pool.Layers(ctx, stateful)
 }
 
-// newProcesses makes a pool that lives as long as the test.
+// newProcesses returns a pool that lives as long as the test.
 func newProcesses(t *testing.T) processes {
 	t.Helper()
 	pool := worker.New(worker.Options{Logger: jetstreamtest.Logger(t)})
@@ -96,7 +96,7 @@ func TestRealWorkers(t *testing.T) {
 	}
 
 	if missing := sandbox.Missing(started(t, b.history(id)).Layers, true); len(missing) != 0 {
-		t.Errorf("the record of the run lacks the layers %v", missing)
+		t.Errorf("the started event lacks the layers %v", missing)
 	}
 
 	id, status, end = b.script(`x + 1`, func(s *ledger.Submission) { s.Heap = end.Heap.SHA256 })
@@ -124,7 +124,7 @@ func TestRealWorkers(t *testing.T) {
 	}
 }
 
-// A worker that was killed for what it tried leaves why on record.
+// The reason why a worker was killed for a violation is recorded.
 func TestViolationIsOnRecord(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -155,9 +155,9 @@ func TestRealWorkersAreCancelled(t *testing.T) {
 	}
 }
 
-// The same run on a second runner, after the first was shut down, writes what
-// it would have written: randomness, clock and the values given to the run are those
-// of the first attempt.
+// After the first runner was shut down, the run on a second runner writes the same
+// output as it would have written: seed, clock and the values passed to the run are
+// those of the first attempt.
 func TestRealWorkersGoOnAfterADrain(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -180,7 +180,7 @@ func TestRealWorkersGoOnAfterADrain(t *testing.T) {
 	}
 }
 
-// Many scripts at once, each with output of its own.
+// Many scripts run at once, each with output of its own.
 func TestRealWorkersInParallel(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
