@@ -42,8 +42,8 @@ func promptIDs(t testing.TB, s *projections.Store, n int) []string {
 	return ids
 }
 
-// TestAgentConversations: a session begins with what it has in common with the one
-// it was split off from, whatever becomes of that later.
+// TestAgentConversations checks that a forked session starts with the prompts that it
+// shares with its parent, even if the parent is cleared or deleted later.
 func TestAgentConversations(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -57,7 +57,7 @@ func TestAgentConversations(t *testing.T) {
 			t.Errorf("session %d has %v, want %v", n, got, want)
 		}
 	}
-	// Putting the trunk's conversation aside, or deleting it, leaves the branches.
+	// To clear or delete the parent leaves the forks unchanged.
 	b.add(prompted(1, "p4", ""), answered(1, "p4", "cleared", true), prompted(1, "p5", ""), &events.AgentSessionDeleted{SessionID: agentID(1)})
 	b.add(prompted(2, "q2", ""), answered(2, "q2", "", true), prompted(2, "q3", ""))
 	apply(t, s, b)
@@ -78,8 +78,8 @@ func TestAgentConversations(t *testing.T) {
 	}
 }
 
-// TestAgentsRebuilt: events in any order, also such that break every rule, give the
-// same tables at once and one by one.
+// TestAgentsRebuilt checks that events in any order, including orders that break every
+// rule, give the same tables in one batch and one by one.
 func TestAgentsRebuilt(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -128,13 +128,13 @@ func TestAgentsRebuilt(t *testing.T) {
 			t.Fatalf("seed %d: one by one gives other tables:\n%s", seed, diff)
 		}
 		for n := 1; n < 7; n++ {
-			promptIDs(t, all, n) // comes to an end
+			promptIDs(t, all, n) // the conversation ends
 		}
 	}
 }
 
-// TestTraceInPages: what a run did is told in the order of the ledger, however
-// often it is asked.
+// TestTraceInPages checks that the steps of a run are returned in the order of the
+// ledger, for any number of calls.
 func TestTraceInPages(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -189,7 +189,7 @@ func TestTraceInPages(t *testing.T) {
 	next(ended(1, events.StatusCompleted))
 	var again projections.TraceMark
 	if diff := cmp.Diff(live, read(&again)); diff != "" {
-		t.Errorf("told at the end, it differs from what was told live:\n%s", diff)
+		t.Errorf("the trace at the end differs from the live one:\n%s", diff)
 	}
 	if len(live) != 3003+4 || live[2] != "call 1" || live[3003] != "answer 1ok" || live[3004] != "call 2" || live[3006] != "answer 2error" {
 		t.Errorf("the order is lost: %d steps, %v ... %v", len(live), live[:4], live[len(live)-5:])

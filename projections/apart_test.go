@@ -11,8 +11,8 @@ import (
 	"daybook/projections"
 )
 
-// TestTenantsAreApart: what a tenant is told is the same when everybody else's
-// events are not there. All use the same ids, heaps and session names.
+// TestTenantsAreApart checks that the results for a tenant do not depend on the events
+// of other tenants. All tenants use the same ids, heaps and session names.
 func TestTenantsAreApart(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
@@ -48,8 +48,8 @@ func TestTenantsAreApart(t *testing.T) {
 	}
 }
 
-// TestEverythingIsReadableWhileEventsAreApplied asks every question again and
-// again beside the writer. Answers of one moment agree with themselves.
+// TestEverythingIsReadableWhileEventsAreApplied repeats every query while events are
+// applied. The results of one moment are consistent.
 func TestEverythingIsReadableWhileEventsAreApplied(t *testing.T) {
 	t.Parallel()
 	b, s := mix(3000, 2, 5), open(t, projections.Options{})
@@ -64,8 +64,7 @@ func TestEverythingIsReadableWhileEventsAreApplied(t *testing.T) {
 				return err
 			}
 			list := names(p)
-			// Runs are accepted one after the other here, each after the one
-			// before has ended.
+			// Each run is accepted after the one before has ended.
 			for i, e := range p.Executions {
 				if want := events.StatusCompleted; i > 0 && e.Status != want || list[i] != len(list)-i && len(list) <= 1000 {
 					return fmt.Errorf("place %d of %d: run %d is %s", i, len(list), list[i], e.Status)
@@ -88,7 +87,7 @@ func TestEverythingIsReadableWhileEventsAreApplied(t *testing.T) {
 				return err
 			}
 			for _, h := range p.Heaps {
-				if len(h.Tags) != 2 { // in force from the event that made it
+				if len(h.Tags) != 2 { // current from the event that left the heap
 					return fmt.Errorf("heap %s has the tags %v", h.Heap, h.Tags)
 				}
 			}
@@ -125,7 +124,7 @@ func TestEverythingIsReadableWhileEventsAreApplied(t *testing.T) {
 	noAnomalies(t, s)
 }
 
-// TestManyLines walks 100,000 lines in both modes and goes on from anywhere.
+// TestManyLines reads 100,000 lines in both modes and continues from arbitrary offsets.
 func TestManyLines(t *testing.T) {
 	t.Parallel()
 	const total = 100_000
@@ -157,7 +156,7 @@ func TestManyLines(t *testing.T) {
 			}
 			if !p.HasMore {
 				if p.NextLineOffset != total+1 || p.NextByteOffset != int64(len(text)) {
-					t.Errorf("%s: goes on at line %d, byte %d", name, p.NextLineOffset, p.NextByteOffset)
+					t.Errorf("%s: continues at line %d, byte %d", name, p.NextLineOffset, p.NextByteOffset)
 				}
 				break
 			}

@@ -16,8 +16,8 @@ import (
 	"daybook/projections"
 )
 
-// mix makes at least n events as runs make them: requested, started, chunks of
-// output, completed with a heap and tags, the edit, a session entry.
+// mix returns at least n events of complete runs: requested, started, chunks of output,
+// completed with a heap and tags, the tag edit, and a session entry.
 func mix(n, chunks, lines int) *book {
 	b := newBook()
 	chunk := pieces(strings.Repeat("2026-11-21 a line of output of the usual length, more or less so\n", lines))
@@ -43,7 +43,7 @@ func mix(n, chunks, lines int) *book {
 	return b
 }
 
-// shapes are how much the runs of a ledger print.
+// shapes holds the amounts of output of the runs of a ledger.
 var shapes = []struct {
 	name          string
 	chunks, lines int
@@ -88,8 +88,7 @@ func BenchmarkRebuild(b *testing.B) {
 	}
 }
 
-// percentiles runs ask b.N times and reports the median and the 99th
-// percentile.
+// percentiles calls run b.N times and reports the median and the 99th percentile.
 func percentiles(b *testing.B, ask func(i int) error) {
 	b.Helper()
 	took := make([]time.Duration, 0, b.N)
@@ -144,8 +143,8 @@ func BenchmarkPage(b *testing.B) {
 	})
 }
 
-// BenchmarkQueries: 100,000 tagged heaps, and queries of two pairs. Those that
-// no heap has both of are the worst: each heap with the rarer one is looked at.
+// BenchmarkQueries measures queries of two pairs over 100,000 tagged heaps. The worst
+// case are two pairs that no heap has together: each heap with the rarer one is read.
 func BenchmarkQueries(b *testing.B) {
 	const heaps = 100_000
 	s, l := open(b, projections.Options{}), newBook()
@@ -186,7 +185,7 @@ func BenchmarkExecutions(b *testing.B) {
 	for n := 1; n <= runs; n++ {
 		list = append(list, requested(n, inSession(fmt.Sprint("session ", n%1000))))
 		switch {
-		case n%1000 == 0: // still running
+		case n%1000 == 0: // not ended
 		case n%50 == 0:
 			list = append(list, ended(n, events.StatusFailed))
 		default:
@@ -208,7 +207,7 @@ func BenchmarkExecutions(b *testing.B) {
 		{"20 with a common tag", projections.ExecutionFilter{Limit: 20, Tags: tags{"team": "1"}}, 20},
 		{"20 with a rare tag", projections.ExecutionFilter{Limit: 20, Tags: tags{"project": "7"}}, 20},
 		{"with two tags, one rare", projections.ExecutionFilter{Tags: tags{"project": "7", "team": "1"}}, 34},
-		{"with a tag nobody has", projections.ExecutionFilter{Limit: 20, Tags: tags{"project": "x"}}, 0},
+		{"with a tag that no heap has", projections.ExecutionFilter{Limit: 20, Tags: tags{"project": "x"}}, 0},
 	} {
 		b.Run(q.name, func(b *testing.B) {
 			percentiles(b, func(int) error {

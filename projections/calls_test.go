@@ -8,7 +8,8 @@ import (
 	"daybook/projections"
 )
 
-// Calls are told with their answers, and what does not fit them is an anomaly.
+// Host calls are returned with their answers. An event that does not match a call is an
+// anomaly.
 func TestCalls(t *testing.T) {
 	b := newBook()
 	s := open(t, projections.Options{})

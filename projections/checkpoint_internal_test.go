@@ -12,7 +12,7 @@ import (
 	"daybook/events"
 )
 
-// Pages move from the log to the file without a commit that does it.
+// Pages move from the log to the file without a commit that moves them.
 func TestCheckpointsAreApartFromCommits(t *testing.T) {
 	t.Parallel()
 	s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "projections.db")})
@@ -51,7 +51,8 @@ func TestCheckpointsAreApartFromCommits(t *testing.T) {
 	}
 }
 
-// Pages that a query kept in the log are moved after the query, also if no event follows.
+// Pages that a query kept in the log are moved after the query, even if no event
+// follows.
 func TestCheckpointsAreRepeated(t *testing.T) {
 	t.Parallel()
 	log := logEstimate{perEvent: firstPages}
@@ -61,12 +62,12 @@ func TestCheckpointsAreRepeated(t *testing.T) {
 		pages, left int
 	}{
 		{now: checkpointPages/firstPages - 1},
-		{now: 250, due: true, pages: 3000, left: 3000}, // a query needs them all
+		{now: 250, due: true, pages: 3000, left: 3000}, // a query needs all of them
 		{now: 250, due: true, pages: 3000, left: 2400},
 		{now: 250, due: true, pages: 3000},
 		{now: 250},
 		{now: 300},
-		{now: 250 + checkpointPages/12 + 1, due: true, pages: 1000, left: 120}, // 12 pages an event
+		{now: 250 + checkpointPages/12 + 1, due: true, pages: 1000, left: 120}, // 12 pages per event
 		{now: 250 + checkpointPages/12 + 2},
 	} {
 		if got := log.due(step.now); got != step.due {
@@ -78,8 +79,8 @@ func TestCheckpointsAreRepeated(t *testing.T) {
 	}
 }
 
-// A log that a commit emptied between two checkpoints that had pages left makes events
-// seem no smaller.
+// A commit that emptied the log between two checkpoints that left pages does not reduce
+// the estimated pages per event.
 func TestCheckpointsAfterACommitEmptiedTheLog(t *testing.T) {
 	t.Parallel()
 	log := logEstimate{perEvent: firstPages}

@@ -15,7 +15,7 @@ import (
 	"daybook/projections"
 )
 
-// hostCalled and hostReturned are call number of run n, and its answer.
+// hostCalled and hostReturned return call number of run n, and its answer.
 func hostCalled(n, number int, arguments string) *events.HostCalled {
 	return &events.HostCalled{
 		ExecutionID: id(n), Attempt: 1, Number: number, Server: "geo", Tool: "locate", ArgumentsSHA256: events.Hash([]byte(arguments)),
@@ -30,7 +30,8 @@ func hostReturned(n, number int, outcome events.HostOutcome, result string) *eve
 	}
 }
 
-// told is what a context tells of calls: tool, arguments, outcome and how often.
+// told returns the host calls in a conversation context: tool, arguments, outcome and
+// count.
 func told(t *testing.T, c projections.ContextState) (list []string) {
 	t.Helper()
 	for _, call := range c.Context.RecentToolCalls {
@@ -43,8 +44,8 @@ func told(t *testing.T, c projections.ContextState) (list []string) {
 	return list
 }
 
-// Calls that a run makes are among those of its context, without secrets, and
-// then its outcome stands for no other run's.
+// The host calls of a run are in its conversation context, without secrets. The run can
+// then no longer be reused for an equal request.
 func TestHostCallsInContext(t *testing.T) {
 	t.Parallel()
 	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
@@ -60,11 +61,11 @@ func TestHostCallsInContext(t *testing.T) {
 	hashOnly.Content = events.Plain(events.HostCalledContent{})
 	for _, step := range []struct {
 		add  []events.Data
-		want []string // without the run's own
+		want []string // without the run itself
 	}{
 		{[]events.Data{hostCalled(1, 1, `{"city":"Oslo","auth":{"apiKey":"s3cret"}}`)}, []string{`mcp.geo.locate {"auth":{"apiKey":"[redacted]"},"city":"Oslo"} pending x1`}},
 		{[]events.Data{hostReturned(1, 1, events.HostOK, "{\"lat\":\n 60}")}, []string{`mcp.geo.locate {"auth":{"apiKey":"[redacted]"},"city":"Oslo"} ok: {"lat": 60} x1`}},
-		// The same in a row is one; of many the last five stay.
+		// Equal calls in a row are merged. Of many calls the last five are kept.
 		{[]events.Data{hostCalled(1, 2, `{"n":2}`), hostCalled(1, 3, `{"n":2}`), hostReturned(1, 2, events.HostError, "first"), hostReturned(1, 3, events.HostError, "second")}, []string{
 			`mcp.geo.locate {"auth":{"apiKey":"[redacted]"},"city":"Oslo"} ok: {"lat": 60} x1`, `mcp.geo.locate {"n":2} error: second x2`,
 		}},
@@ -95,7 +96,7 @@ func TestHostCallsInContext(t *testing.T) {
 	noAnomalies(t, s)
 }
 
-// A loop of calls does not drive out what the client did.
+// A loop of host calls does not displace the client's calls.
 func TestHostCallsLeaveRoom(t *testing.T) {
 	t.Parallel()
 	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
@@ -111,8 +112,8 @@ func TestHostCallsLeaveRoom(t *testing.T) {
 	}
 }
 
-// Runs whose content is encrypted tell nothing of what they called, nor do those
-// from before the context began anew; runs without a context have none.
+// Host calls are not listed for encrypted runs and for runs from before the context was
+// reset. A run without a context has none.
 func TestHostCallsNotTold(t *testing.T) {
 	t.Parallel()
 	const key = "019ab3c4-6a3e-7c51-8f0e-0000000000aa"
@@ -125,7 +126,7 @@ func TestHostCallsNotTold(t *testing.T) {
 		b.add(requested(n, edit, func(d *events.ExecutionRequested) { d.RequestSHA256 = heap(n) }), &events.ExecutionStarted{ExecutionID: id(n), Attempt: 1, FirstLine: 1})
 		if n == 1 {
 			c, r := hostCalled(1, 1, `{"of":"s3cret"}`), hostReturned(1, 1, events.HostOK, "s3cret")
-			c.Content.Sealed, r.Content.Sealed = &events.Sealed{KeyID: key}, &events.Sealed{KeyID: key} // as it is when it was opened
+			c.Content.Sealed, r.Content.Sealed = &events.Sealed{KeyID: key}, &events.Sealed{KeyID: key} // as after decryption
 			b.add(c, r)
 		}
 	}
@@ -146,8 +147,7 @@ func TestHostCallsNotTold(t *testing.T) {
 	}
 }
 
-// The fold is the same however the events come, in batches of any size and after
-// a restart at any of them.
+// The result is the same for batches of any size and after a restart at any event.
 func TestHostCallsRebuildEqual(t *testing.T) {
 	t.Parallel()
 	const runs, total = 90, 600
@@ -171,14 +171,14 @@ func TestHostCallsRebuildEqual(t *testing.T) {
 			calls[n]++
 			b.add(hostCalled(n, calls[n], fmt.Sprintf(`{"n":%d,"password":"%d"}`, rnd.IntN(3), n)))
 		case running && made > 0:
-			b.add(hostReturned(n, 1+rnd.IntN(made), events.HostOK, fmt.Sprint(n))) // at times again: an anomaly
+			b.add(hostReturned(n, 1+rnd.IntN(made), events.HostOK, fmt.Sprint(n))) // sometimes repeated: an anomaly
 		}
 	}
 	var want []projections.ContextState
 	for _, batch := range []int{total, 1, 7, 64} {
 		path := filepath.Join(t.TempDir(), "projections.db")
 		var got []projections.ContextState
-		for from := 0; from < total; from += 200 { // each part in a process of its own
+		for from := 0; from < total; from += 200 { // each part in a new process
 			s, err := projections.Open(t.Context(), projections.Options{Path: path})
 			if err != nil {
 				t.Fatal(err)
@@ -205,7 +205,7 @@ func TestHostCallsRebuildEqual(t *testing.T) {
 			want = got
 			all := asText(t, got)
 			if !strings.Contains(all, "mcp.geo.locate") || !strings.Contains(all, "[redacted]") {
-				t.Fatalf("no call is told of: %s", all)
+				t.Fatalf("no call is listed: %s", all)
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

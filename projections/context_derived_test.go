@@ -11,16 +11,16 @@ import (
 	"daybook/projections"
 )
 
-// What follows from a context, such as whether a resource was read before, is
-// computed when it is asked for: neither events nor contexts hold a truth value
-// that could contradict what they list.
+// Facts that follow from a conversation context, such as whether a resource was read
+// before, are computed when they are requested: neither events nor contexts store a
+// truth value that could contradict their lists.
 func TestA33_DerivedIsNotStored(t *testing.T) {
 	t.Parallel()
 	for _, v := range []any{events.ContextUpdated{}, events.ContextCleared{}, events.ContextExpired{}, events.ContextNoted{}, projections.Context{}} {
 		noBooleans(t, reflect.TypeOf(v), reflect.TypeOf(v).Name())
 	}
 	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
-	for range 2 { // as when it is read once more
+	for range 2 { // as for a second read
 		b.add(&events.ContextNoted{ContextRef: ref, UsedAt: events.Instant{Time: began}, Content: events.Plain(events.NotedContent{
 			Calls:     []events.NotedCall{called("search", 1, began)},
 			Resources: []events.NotedResource{{ResourceID: "heap://1", ResourceType: "document", FetchedAt: events.Instant{Time: began}, ContentSHA256: heap(1), Summary: "s"}},
@@ -36,7 +36,7 @@ func TestA33_DerivedIsNotStored(t *testing.T) {
 	}
 }
 
-// noBooleans goes through all that a type holds.
+// noBooleans checks every type that a type contains.
 func noBooleans(t *testing.T, typ reflect.Type, path string) {
 	t.Helper()
 	switch typ.Kind() {
@@ -46,7 +46,7 @@ func noBooleans(t *testing.T, typ reflect.Type, path string) {
 		noBooleans(t, typ.Elem(), path)
 	case reflect.Struct:
 		switch typ {
-		case reflect.TypeFor[time.Time](), reflect.TypeFor[events.Sealed](): // how it is stored, not what
+		case reflect.TypeFor[time.Time](), reflect.TypeFor[events.Sealed](): // the stored form, not the content
 			return
 		}
 		for i := range typ.NumField() {

@@ -48,7 +48,7 @@ func contextNow(t *testing.T, s *projections.Store, ref events.ContextRef) proje
 	return c
 }
 
-// Calls beyond the window are summed up: at the fifteenth the newest ten stay.
+// Calls beyond the window are summarized: at the fifteenth call, the newest ten stay.
 func TestA12_CompressesAtFifteen(t *testing.T) {
 	t.Parallel()
 	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
@@ -57,7 +57,7 @@ func TestA12_CompressesAtFifteen(t *testing.T) {
 		apply(t, s, b)
 		c := contextNow(t, s, ref).Context
 		live, first := n+1, 0
-		for live >= 15 { // each five more
+		for live >= 15 { // five more calls each
 			live, first = live-5, first+5
 		}
 		if len(c.RecentToolCalls) != live || c.WindowStartIndex != first || c.RecentToolCalls[live-1].ResultSummary != fmt.Sprintf("result %d", n) {
@@ -69,15 +69,14 @@ func TestA12_CompressesAtFifteen(t *testing.T) {
 	}
 }
 
-// Notes are recorded in batches, and so after runs that were asked for later.
-// The window has the calls in the order in which they were made, and so have the
-// summaries.
+// Notes are recorded in batches, and therefore after runs that were requested later.
+// The window and the summaries list the calls in the order in which they were made.
 func TestWindowIsInOrder(t *testing.T) {
 	t.Parallel()
 	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
 	var late []events.NotedCall
 	for n := range 40 {
-		at := b.add(requested(n, inContext(ref))) // one a second
+		at := b.add(requested(n, inContext(ref))) // one per second
 		late = append(late, called("set_heap_tags", n, began.Add(time.Duration(at)*time.Second-1500*time.Millisecond)))
 		if n%4 == 3 {
 			b.add(noted(ref, began.Add(time.Duration(at)*time.Second), late...))
@@ -100,7 +99,7 @@ func TestWindowIsInOrder(t *testing.T) {
 	}
 }
 
-// A summary counts calls by tool, and quotes the first three results.
+// A summary counts calls by tool and quotes the first three results.
 func TestA13_SummaryText(t *testing.T) {
 	t.Parallel()
 	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
@@ -123,8 +122,8 @@ func TestA13_SummaryText(t *testing.T) {
 	}
 }
 
-// The summary stays within 8 KiB, however many calls there were, and says how
-// many it leaves out.
+// The summary stays within 8 KiB for any number of calls, and states how many calls it
+// omits.
 func TestA14_SummaryIsBounded(t *testing.T) {
 	t.Parallel()
 	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
@@ -148,7 +147,8 @@ func TestA14_SummaryIsBounded(t *testing.T) {
 	}
 }
 
-// Two hundred resources are kept, each once, and the one read longest ago goes.
+// Two hundred resources are kept, each once. The one that was read longest ago is
+// dropped first.
 func TestA16_ResourcesAreBounded(t *testing.T) {
 	t.Parallel()
 	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
@@ -160,7 +160,7 @@ func TestA16_ResourcesAreBounded(t *testing.T) {
 	for n := range 200 {
 		read(n)
 	}
-	read(0) // again: now 1 is the oldest
+	read(0) // again: resource 1 is now the oldest
 	read(200)
 	apply(t, s, b)
 	got := contextNow(t, s, ref).Context.FetchedResources
@@ -172,7 +172,7 @@ func TestA16_ResourcesAreBounded(t *testing.T) {
 	}
 }
 
-// A run is in its context from its request on, and its outcome with its end.
+// A run is in its context from its request on, and its outcome from its end on.
 func TestContextOfARun(t *testing.T) {
 	t.Parallel()
 	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
@@ -193,7 +193,7 @@ func TestContextOfARun(t *testing.T) {
 	if len(c.Tried) != 1 || c.Tried[0].ArgsSHA256 != heap(1) || c.Tried[0].Status != events.StatusCompleted || !c.Tried[0].Reusable {
 		t.Errorf("tried: %+v", c.Tried)
 	}
-	// Another run that is asked to change tags may not stand for it.
+	// A run that is asked to change tags cannot be reused for it.
 	b.add(requested(2, inContext(ref), func(d *events.ExecutionRequested) {
 		d.RequestSHA256 = heap(2)
 		d.Content.Plain.Tags = tags{"k": "v"}
@@ -208,7 +208,7 @@ func TestContextOfARun(t *testing.T) {
 	if len(c.Tried) != 3 || c.Tried[1].Reusable || c.Tried[2].Reusable {
 		t.Errorf("tried: %+v", c.Tried)
 	}
-	// Cleared, it knows of nothing, and the run in progress still counts.
+	// A cleared context lists nothing, and the run in progress still counts.
 	b.add(&events.ContextCleared{ContextRef: ref})
 	apply(t, s, b)
 	c = contextNow(t, s, ref)
@@ -222,8 +222,8 @@ func TestContextOfARun(t *testing.T) {
 	}
 }
 
-// What is left of the context of a connection that expired is nothing; a name
-// keeps its id.
+// The row of an expired context of a transport session is removed. The context of a
+// named session keeps its id.
 func TestExpiredContexts(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -252,8 +252,8 @@ func TestExpiredContexts(t *testing.T) {
 	}
 }
 
-// An empty context of a connection expires, too: connections that only read would leave
-// a row each.
+// An empty context of a transport session expires, too: sessions that only read would
+// leave a row each.
 func TestEmptyContextsExpire(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -289,8 +289,7 @@ func TestEmptyContextsExpire(t *testing.T) {
 	}
 }
 
-// The fold is the same however the events come, in batches of any size and after
-// a restart at any of them.
+// The result is the same for batches of any size and after a restart at any event.
 func TestContextsRebuildEqual(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(7, 7))
@@ -325,7 +324,7 @@ func TestContextsRebuildEqual(t *testing.T) {
 	for _, batch := range []int{600, 1, 7, 64} {
 		path := filepath.Join(t.TempDir(), "projections.db")
 		var got []projections.ContextState
-		for from := 0; from < 600; from += 200 { // each part in a process of its own
+		for from := 0; from < 600; from += 200 { // each part in a new process
 			s, err := projections.Open(t.Context(), projections.Options{Path: path})
 			if err != nil {
 				t.Fatal(err)
@@ -357,8 +356,8 @@ func TestContextsRebuildEqual(t *testing.T) {
 	}
 }
 
-// Watchers of a context hear of its runs' ends, which are events about
-// something else.
+// Watchers of a context are signalled for the ends of its runs, which are events about
+// executions.
 func TestContextIsWatched(t *testing.T) {
 	t.Parallel()
 	b, s, ref := newBook(), open(t, projections.Options{}), contextRef(events.ContextSession, "a")
@@ -371,6 +370,6 @@ func TestContextIsWatched(t *testing.T) {
 	select {
 	case <-changed:
 	default:
-		t.Error("nobody was told")
+		t.Error("no watcher was signalled")
 	}
 }

@@ -42,8 +42,8 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// FuzzCursor: whatever is sent as a cursor is refused with a short sentence, or
-// is exactly one that was given out.
+// FuzzCursor checks that any text sent as a cursor is refused with a short sentence, or
+// is exactly a cursor that was issued.
 func FuzzCursor(f *testing.F) {
 	for _, s := range []string{"", "x", "AAAA", cursor{cursorExecutions, 7}.String(), cursor{cursorEnded, 1<<63 - 1}.String(), cursor{cursorHeaps, 300}.String() + "\n", tagCursor(strings.Repeat("0f", 32)), "eAGAgICAgICAgIAB"} {
 		f.Add(s)
@@ -94,8 +94,8 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// FuzzChunk: no stored bytes make the decoder panic, and what it takes packs to
-// the same.
+// FuzzChunk checks that no stored bytes make the decoder panic, and that decoded bytes
+// encode to the same bytes.
 func FuzzChunk(f *testing.F) {
 	for _, lines := range [][]events.Line{{}, {{Text: "one", TimeMillis: 5}, {Text: "two", Continued: true}}, {{Level: events.LevelTrace, TimeMillis: -1 << 63}}} {
 		c := packChunk(lines)

@@ -13,8 +13,7 @@ import (
 	"daybook/projections"
 )
 
-// TestLifeOfAnExecution checks everything that is told of a run after each of
-// its events.
+// TestLifeOfAnExecution checks all results about a run after each of its events.
 func TestLifeOfAnExecution(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -48,7 +47,7 @@ func TestLifeOfAnExecution(t *testing.T) {
 		{"next attempt, planned before the b", started(1, 2, x, heap(6)), func() {
 			want.Attempt, want.InputHeap, want.TotalLines, want.TotalBytes, want.Seq = 2, ptr(heap(6)), 1, 2, 6
 		}},
-		{"somebody asks to cancel", &events.ExecutionCancelRequested{ExecutionID: id(1), Actor: operator}, func() { want.Seq = 7 }},
+		{"cancel requested", &events.ExecutionCancelRequested{ExecutionID: id(1), Actor: operator}, func() { want.Seq = 7 }},
 		{"cancelled", ended(1, events.StatusCancelled, func(e *events.Ending) {
 			e.Actor, e.Reason, e.Usage = &operator, "cancelled", &events.Usage{CPUMillis: 1, WallMillis: 2, PeakHeapBytes: 3}
 			e.Content = events.Plain(events.EndingContent{Error: &events.Body{Text: "Cancelled by user"}})
@@ -89,7 +88,7 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// TestTimersCancelled: the count on the terminal event is a warning in plain words.
+// TestTimersCancelled checks that the count in the terminal event becomes a warning.
 func TestTimersCancelled(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{
@@ -108,7 +107,7 @@ func TestTimersCancelled(t *testing.T) {
 	}
 }
 
-// TestOutputBeyondTheLimit: output that was not stored is a warning.
+// TestOutputBeyondTheLimit checks that output that was not stored causes a warning.
 func TestOutputBeyondTheLimit(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -123,8 +122,8 @@ func TestOutputBeyondTheLimit(t *testing.T) {
 	}
 }
 
-// TestNothingFollowsAnEnd: what comes behind the terminal event changes nothing
-// and is noted.
+// TestNothingFollowsAnEnd checks that events after the terminal event change nothing
+// and are recorded as anomalies.
 func TestNothingFollowsAnEnd(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -151,11 +150,12 @@ func TestNothingFollowsAnEnd(t *testing.T) {
 		}
 	}
 	if _, err := s.Heap(t.Context(), tenant, heap(1)); !errors.Is(err, events.ErrNotFound) {
-		t.Errorf("the heap of a second end is on record: %v", err)
+		t.Errorf("the heap of a second end is stored: %v", err)
 	}
 }
 
-// TestEventsOfNoExecution: each kind of event is refused without its request.
+// TestEventsOfNoExecution checks that each kind of event is refused without its
+// request.
 func TestEventsOfNoExecution(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -261,7 +261,7 @@ func TestFilters(t *testing.T) {
 		{"of no session", projections.ExecutionFilter{Session: "nowhere"}, nil},
 		{"by a tag", projections.ExecutionFilter{Tags: map[string]string{"a": "1"}}, []int{3, 2}},
 		{"by two tags", projections.ExecutionFilter{Tags: map[string]string{"a": "1", "b": "2"}}, []int{3}},
-		{"by a tag nobody has", projections.ExecutionFilter{Tags: map[string]string{"a": "2"}}, nil},
+		{"by a tag that no heap has", projections.ExecutionFilter{Tags: map[string]string{"a": "2"}}, nil},
 	}
 	for _, tt := range tests {
 		p, err := s.Executions(t.Context(), tenant, tt.filter)
@@ -276,8 +276,8 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// TestDocumentedList: every running execution, the newest 1,000 ended, and page
-// by page every older one, each once.
+// TestDocumentedList checks that the default list holds all running executions and the
+// newest 1,000 ended ones, and that its further pages hold every older one once.
 func TestDocumentedList(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -338,7 +338,7 @@ func TestPagesOfExecutions(t *testing.T) {
 			}
 			break
 		}
-		b.add(requested(100 + pages)) // newer ones do not move the page
+		b.add(requested(100 + pages)) // newer executions do not move the page
 		apply(t, s, b)
 	}
 	if !slices.Equal(seen, []int{10, 9, 8, 7, 6, 5, 4, 3, 2, 1}) {
@@ -397,7 +397,7 @@ func TestBadFilters(t *testing.T) {
 	}
 }
 
-// A list tells which runs were begun more than once.
+// A list shows which runs were started more than once.
 func TestListTellsAttempts(t *testing.T) {
 	t.Parallel()
 	s, b := open(t, projections.Options{}), newBook()

@@ -21,8 +21,8 @@ import (
 	"daybook/events"
 )
 
-// A file opens where not a byte can be written beside it, whether it was closed or its
-// process was killed, and takes events once there is space.
+// A file opens without any space on the disk, whether it was closed or its process was
+// killed, and accepts events once there is space.
 func TestOpenWithoutSpace(t *testing.T) {
 	t.Parallel()
 	logger := slog.New(slog.DiscardHandler)
@@ -47,7 +47,8 @@ func TestOpenWithoutSpace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A directory keeps SQLite from the file of the index.
+			// A directory at the path of the index keeps SQLite from creating that
+			// file.
 			if err := errors.Join(ignoreNotExist(os.Remove(path+"-shm")), os.Mkdir(path+"-shm", 0o700), os.Symlink("/dev/full", path+".sum.new")); err != nil {
 				t.Fatal(err)
 			}
@@ -61,11 +62,11 @@ func TestOpenWithoutSpace(t *testing.T) {
 			if a, err := s.Anomalies(t.Context(), "", 0); a.UnknownType != 1 || err != nil || s.Applied() != 1 {
 				t.Errorf("closed %v, full %v: %d events are read, %v; applied up to %d", closed, full, a.UnknownType, err, s.Applied())
 			}
-			if closed { // what a kill would leave now is relied upon, because it did not change
+			if closed { // the state that a kill would leave now is trusted, because it did not change
 				if why, err := checkSum(path); why != "" || err != nil {
-					t.Errorf("full %v: the open file is not relied upon: %q, %v", full, why, err)
+					t.Errorf("full %v: the open file is not trusted: %q, %v", full, why, err)
 				}
-				_ = os.Symlink("/dev/full", path+".sum.new") // where it was removed
+				_ = os.Symlink("/dev/full", path+".sum.new") // in case it was removed
 				if err := s.Apply(t.Context(), event(2)); !noRoom(err) || strings.Contains(sqliteText(err), path) {
 					t.Errorf("full %v: an event without space for the mark: %v", full, err)
 				}
@@ -74,7 +75,7 @@ func TestOpenWithoutSpace(t *testing.T) {
 			if err := s.Apply(t.Context(), event(2)); err != nil {
 				t.Errorf("closed %v, full %v: with space: %v", closed, full, err)
 			}
-			// The log is moved and emptied as ever, also with its index in memory.
+			// The log is moved and emptied as usual, also with its index in memory.
 			mover, err := sql.Open("sqlite3", s.dsn("_busy_timeout=0"))
 			if err := errors.Join(err, s.Apply(t.Context(), event(3))); err != nil {
 				t.Fatal(err)
@@ -98,7 +99,7 @@ func TestOpenWithoutSpace(t *testing.T) {
 	}
 }
 
-// copied is a file as a process that is killed now leaves it.
+// copied returns a copy of a file in the state that a kill would leave now.
 func copied(t *testing.T, path string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "projections.db")
@@ -121,7 +122,8 @@ func ignoreNotExist(err error) error {
 	return err
 }
 
-// A disk with little space keeps no start from a file that another process has open.
+// A disk with little space does not prevent a start while another process has the file
+// open.
 func TestOpenBesideAnotherProcess(t *testing.T) {
 	const variable = "DAYBOOK_TEST_PROJECTIONS"
 	if path := os.Getenv(variable); path != "" { // this is the other process
@@ -175,7 +177,7 @@ func TestOpenBesideAnotherProcess(t *testing.T) {
 	}
 }
 
-// Lack of space is no reason to delete anything.
+// Lack of space is no reason to delete a file.
 func TestOutOfSpace(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]bool{

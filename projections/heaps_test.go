@@ -37,7 +37,7 @@ func findHeaps(t *testing.T, s *projections.Store, want tags, limit int) ([]tagg
 	}
 }
 
-// wantTags checks both ways of asking for the tags of a heap.
+// wantTags checks both queries for the tags of a heap.
 func wantTags(t *testing.T, s *projections.Store, hash string, want tags) {
 	t.Helper()
 	got, err := s.HeapTags(t.Context(), tenant, hash)
@@ -65,8 +65,8 @@ func wantTags(t *testing.T, s *projections.Store, hash string, want tags) {
 	}
 }
 
-// TestTagsOfARun: they hold from the completed event on, whatever comes between
-// it and the edit that repeats them.
+// TestTagsOfARun checks that tags are current from the completed event on, whatever is
+// recorded between it and the edit that repeats them.
 func TestTagsOfARun(t *testing.T) {
 	t.Parallel()
 	run := func(b *book, n int, given tags, status events.Status) (end uint64) {
@@ -181,7 +181,7 @@ func TestHeapsByTags(t *testing.T) {
 	number := func(h string) (n int) { _, _ = fmt.Sscanf(h, "%x", &n); return n }
 	for name, tt := range map[string]struct {
 		query tags
-		match func(n int) bool // of the number given in the loop above
+		match func(n int) bool // of the number in the loop above
 	}{
 		"none":          {tags{}, func(int) bool { return true }},
 		"one":           {tags{"parity": "1"}, func(n int) bool { return n%2 == 1 }},
@@ -214,7 +214,7 @@ func TestHeapsByTags(t *testing.T) {
 	}
 }
 
-// TestHeapsByManyTags asks for as many tags as a heap can have.
+// TestHeapsByManyTags queries for as many tags as a heap can have.
 func TestHeapsByManyTags(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -231,7 +231,7 @@ func TestHeapsByManyTags(t *testing.T) {
 	for _, n := range []int{1, 31, 32, 33, 34, 63, 64} {
 		query := tags{}
 		for i := range n {
-			query[fmt.Sprintf("k%02d", 63-i)] = "v" // the one that differs first
+			query[fmt.Sprintf("k%02d", 63-i)] = "v" // the first pair that differs
 		}
 		got, err := findHeaps(t, s, query, 1)
 		if err != nil || len(got) != 1 || got[0].Heap != heap(1) {
@@ -248,7 +248,7 @@ func TestHeapsByManyTags(t *testing.T) {
 	}
 }
 
-// grow records run n, which makes heap to out of heap from (0: none).
+// grow records run n, which leaves heap to and starts from heap from (0: none).
 func grow(b *book, n, to, from int) (end uint64) {
 	input := ""
 	if from > 0 {
@@ -264,7 +264,7 @@ func TestHeapsAndTheirOrigins(t *testing.T) {
 	first := grow(b, 1, 11, 0)
 	second := grow(b, 2, 12, 11)
 	third := grow(b, 3, 13, 12)
-	again := grow(b, 4, 12, 11) // the same heap once more
+	again := grow(b, 4, 12, 11) // the same heap again
 	b.add(tagged(heap(12), tags{"k": "v"}, events.EditSet, 0))
 	b.addFor("another", requested(9), ended(9, events.StatusCompleted, leaving(heap(99), heap(13))))
 	apply(t, s, b)
@@ -321,7 +321,7 @@ func TestHeapsAndTheirOrigins(t *testing.T) {
 }
 
 // A heap that an accepted loss names is listed with the position of that event, for the
-// tenant whose heap it is, until a run leaves it again.
+// tenant of the heap, until a run leaves the heap again.
 func TestLostHeaps(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -334,7 +334,7 @@ func TestLostHeaps(t *testing.T) {
 	}
 	loss(events.LostBlob{Tenant: tenant, Kind: "text", SHA256: heap(11)}, events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: heap(77)})
 	lost := loss(events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: heap(12)})
-	loss(events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: heap(12)}) // a lost heap is not lost again
+	loss(events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: heap(12)}) // a lost heap is not lost a second time
 	apply(t, s, b)
 
 	marks := func(who string) map[string]*uint64 {
@@ -384,8 +384,8 @@ func TestLostHeaps(t *testing.T) {
 	}
 }
 
-// TestLineageEnds: a chain that leads back to itself, to a heap nobody made, or
-// very far, has an end.
+// TestLineageEnds checks that a lineage ends that leads back to itself, to a heap that
+// no known run left, or is very long.
 func TestLineageEnds(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -406,8 +406,8 @@ func TestLineageEnds(t *testing.T) {
 	}
 }
 
-// TestTagsFromAPositionToCome: an edit holds from its own position on at the
-// latest; otherwise no later one would change the tags.
+// TestTagsFromAFuturePosition checks that an edit is current from its own position on
+// at the latest; otherwise no later edit would change the tags.
 func TestTagsFromAPositionToCome(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -423,15 +423,15 @@ func TestTagsFromAPositionToCome(t *testing.T) {
 	}
 }
 
-// A collected heap is told as such, is in no list and counts for nothing, until a
-// run leaves it again. Its tags and its ancestry are on record all the same.
+// A collected heap is reported as collected, is in no list and is not counted, until a
+// run leaves it again. Its tags and its lineage can still be read.
 func TestCollectedHeap(t *testing.T) {
 	t.Parallel()
 	s, b := open(t, projections.Options{}), newBook()
 	b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusCompleted, leaving(heap(1), "")))
 	b.add(requested(2), started(2, 1, fresh, heap(1)), ended(2, events.StatusCompleted, leaving(heap(2), heap(1))))
 	seq := b.add(&events.HeapCollected{Heap: heap(1)})
-	b.add(&events.HeapCollected{Heap: heap(3)}) // that no run is known to have left
+	b.add(&events.HeapCollected{Heap: heap(3)}) // a heap that no known run left
 	apply(t, s, b)
 	var removed *events.RemovedError
 	if _, err := s.Heap(t.Context(), tenant, heap(1)); !errors.As(err, &removed) || removed.Seq != seq || events.FormatTime(removed.At) != at(seq) {

@@ -14,8 +14,9 @@ import (
 	"daybook/projections"
 )
 
-// TestOverARealLedger: what is written through JetStream is read back at once,
-// by a follower that began before, one that begins after, and a rebuild.
+// TestOverARealLedger checks that events appended through JetStream can be read at
+// once, by a follower that started before, by one that starts later, and after a
+// rebuild.
 func TestOverARealLedger(t *testing.T) {
 	t.Parallel()
 	store := jetstreamtest.Start(t)
@@ -82,7 +83,7 @@ func TestOverARealLedger(t *testing.T) {
 		t.Errorf("%d executions, %d entries, %d tags", len(want["executions"]), len(want["entries"]), len(want["heap_tags"]))
 	}
 
-	// Ahead of the ledger: it is not the one this file was folded from.
+	// The file is ahead of the ledger, so it belongs to another ledger.
 	other := jetstreamtest.Start(t)
 	if err := after.Run(ctx, other); !errors.Is(err, events.ErrDamaged) {
 		t.Errorf("a ledger that ends before what was applied: %v", err)

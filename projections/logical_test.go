@@ -32,7 +32,7 @@ func inTurn(session, number int) func(*events.ExecutionRequested) {
 	}
 }
 
-// logicalMove makes a random event of a session that keeps state.
+// logicalMove returns a random event of a logical session.
 func logicalMove(r *rand.Rand) events.Data {
 	n, turn, x := r.IntN(3), r.IntN(9), 1+r.IntN(12)
 	next := events.SessionNext{Turn: int64(turn), Reset: r.IntN(2) == 0, Heap: heap(r.IntN(9))}
@@ -115,8 +115,8 @@ func TestLogicalSessions(t *testing.T) {
 	}
 }
 
-// TestHeadAfterABreak: what was queued before a break in continuity moves the
-// head no more, and symbols given out before are forgotten.
+// TestHeadAfterABreak checks that a turn that was queued before a break of continuity
+// no longer moves the head, and that earlier symbols are removed.
 func TestHeadAfterABreak(t *testing.T) {
 	t.Parallel()
 	s, b := open(t, projections.Options{}), newBook()

@@ -19,18 +19,18 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// nats.go leaves it behind when a connection closes right after its
-		// first publish.
+		// nats.go leaves this goroutine if a connection is closed right after its first
+		// publish.
 		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
 }
 
 const tenant = events.DefaultTenant
 
-// began is when the first event of a book was recorded; each later one comes a
-// second after the one before.
+// began is the time of the first event of a book. Each event is one second after the
+// one before.
 var began = time.Date(2026, 11, 21, 9, 30, 0, 125_000_000, time.UTC)
 
-// book is a ledger in memory: a Feed with positions from 1.
+// book is a ledger in memory. It is a Feed with positions from 1.
 type book struct {
 	mu    sync.Mutex
 	list  []events.Event
@@ -89,7 +89,7 @@ func (b *book) Follow(ctx context.Context, after uint64, fn func([]events.Event,
 	}
 }
 
-// texts stands in for the blob store.
+// texts replaces the blob store.
 type texts map[string]string
 
 func (m texts) Text(_ context.Context, tenant, hash string) ([]byte, error) {
@@ -118,7 +118,7 @@ func open(t testing.TB, opts projections.Options) *projections.Store {
 	return s
 }
 
-// apply applies what a book holds beyond what is applied.
+// apply applies the events of a book that are not applied yet.
 func apply(t testing.TB, s *projections.Store, b *book) {
 	t.Helper()
 	for {
@@ -132,8 +132,7 @@ func apply(t testing.TB, s *projections.Store, b *book) {
 	}
 }
 
-// follow runs a store on a feed until stop is called, which returns Run's
-// error.
+// follow runs a store on a feed until stop is called. stop returns the error of Run.
 func follow(t testing.TB, s *projections.Store, feed projections.Feed) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -148,13 +147,13 @@ func follow(t testing.TB, s *projections.Store, feed projections.Feed) (stop fun
 	return stop
 }
 
-// id and heap make identifiers that are easy to tell apart.
+// id and heap return identifiers that are easy to distinguish.
 func id(n int) string   { return fmt.Sprintf("00000000-0000-7000-8000-%012d", n) }
 func heap(n int) string { return fmt.Sprintf("%064x", n) }
 
 var client = events.Actor{Principal: "anonymous", Transport: "http", Client: "curl/8"}
 
-// requested makes the first event of execution n, changed by edit.
+// requested returns the first event of execution n, changed by edit.
 func requested(n int, edit ...func(*events.ExecutionRequested)) *events.ExecutionRequested {
 	d := &events.ExecutionRequested{
 		ExecutionID: id(n), Pool: events.DefaultPool, FileName: "main.ts", Stateful: true, Actor: client,
@@ -175,7 +174,7 @@ func withTags(tags map[string]string) func(*events.ExecutionRequested) {
 	return func(d *events.ExecutionRequested) { d.Content.Plain.Tags = tags }
 }
 
-// started makes the beginning of an attempt whose output begins at x.
+// started returns the start of an attempt whose output starts at x.
 func started(n, attempt int, x events.Extent, input string) *events.ExecutionStarted {
 	return &events.ExecutionStarted{
 		ExecutionID: id(n), Attempt: attempt, Runner: "runner", Engine: events.Engine{ID: "engine"}, StartTime: events.Instant{Time: began},
@@ -183,14 +182,14 @@ func started(n, attempt int, x events.Extent, input string) *events.ExecutionSta
 	}
 }
 
-// fresh is where the output of a first attempt begins.
+// fresh is the extent at which the output of a first attempt starts.
 var fresh = events.Extent{Line: 1}
 
 func output(n, attempt int, x events.Extent, lines ...events.Line) *events.ExecutionOutput {
 	return &events.ExecutionOutput{ExecutionID: id(n), Attempt: attempt, FirstLine: x.Line, FirstByte: x.Byte, Content: events.Plain(events.OutputContent{Lines: lines})}
 }
 
-// pieces cuts text into lines; what follows the last line end is continued.
+// pieces cuts text into lines. Text after the last line end is continued.
 func pieces(text string) []events.Line {
 	var list []events.Line
 	for i, part := range strings.SplitAfter(text, "\n") {
@@ -203,8 +202,7 @@ func pieces(text string) []events.Line {
 	return list
 }
 
-// print records text as the output of a first attempt, in chunks of at most
-// size bytes.
+// print records text as the output of a first attempt, in chunks of at most size bytes.
 func (b *book) print(n int, text string, size int) {
 	x := events.Extent{Line: 1, Attempt: 1}
 	for text != "" {
@@ -219,7 +217,7 @@ func (b *book) print(n int, text string, size int) {
 	}
 }
 
-// ended makes a terminal event.
+// ended returns a terminal event.
 func ended(n int, status events.Status, edit ...func(*events.Ending)) events.Data {
 	e := events.Ending{ExecutionID: id(n), Attempt: 1, Runner: "runner"}
 	for _, f := range edit {
@@ -234,14 +232,14 @@ func leaving(output, parent string) func(*events.Ending) {
 	}
 }
 
-// tagged makes a tag edit by a client.
+// tagged returns a tag edit by a client.
 func tagged(heap string, tags map[string]string, edit events.TagEdit, from uint64) *events.HeapTagged {
 	return &events.HeapTagged{Heap: heap, Content: events.Plain(events.TagContent{Tags: tags}), Edit: edit, AppliesAt: from, Actor: client}
 }
 
 func ptr[T any](v T) *T { return &v }
 
-// at is the time of the event at a position, as answers show it.
+// at returns the time of the event at a position, as results show it.
 func at(seq uint64) string { return events.FormatTime(began.Add(time.Duration(seq-1) * time.Second)) }
 
 func noAnomalies(t testing.TB, s *projections.Store) {

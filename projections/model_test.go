@@ -13,8 +13,8 @@ import (
 	"daybook/projections"
 )
 
-// ledgerModel is what lists and tags answer, as the documents describe it: it
-// keeps every event and looks through all of them for each answer.
+// ledgerModel computes lists and tags as the documentation describes them: it keeps all
+// events and searches them for each result.
 type ledgerModel struct {
 	runs  []*modelRun // in the order of acceptance
 	edits []modelEdit // in the order of the ledger
@@ -29,7 +29,7 @@ type modelRun struct {
 	output  string
 }
 
-// modelEdit puts tags in force on a heap from a position on.
+// modelEdit makes tags current on a heap from a position on.
 type modelEdit struct {
 	heap      string
 	effective uint64
@@ -67,8 +67,8 @@ func (m *ledgerModel) apply(seq uint64, n int, d events.Data) {
 	}
 }
 
-// tags are those of the edit in force since the latest position; of two since
-// the same one, those of the later edit.
+// tags returns the tags of the edit that is current from the latest position. Of two
+// edits from the same position, the later one counts.
 func (m *ledgerModel) tags(heap string) tags {
 	in := modelEdit{tags: tags{}}
 	for _, e := range m.edits {
@@ -82,7 +82,7 @@ func (m *ledgerModel) tags(heap string) tags {
 	return in.tags
 }
 
-// taggedHeap is what a query by tags says of a heap.
+// taggedHeap is a heap as a query by tags returns it.
 type taggedHeap struct {
 	Heap string
 	Tags tags
@@ -111,7 +111,7 @@ func (m *ledgerModel) heapsByTags(want tags) []taggedHeap {
 	return list
 }
 
-// executions are the numbers of all runs that a filter selects, newest first.
+// executions returns the numbers of all runs that a filter selects, newest first.
 func (m *ledgerModel) executions(f projections.ExecutionFilter) (list []int) {
 	for _, r := range slices.Backward(m.runs) {
 		if f.Status != "" && r.status != f.Status || f.Session != "" && r.session != f.Session {
@@ -125,11 +125,11 @@ func (m *ledgerModel) executions(f projections.ExecutionFilter) (list []int) {
 	return list
 }
 
-// TestListsAndTagsAreThoseOfTheLedger compares them with the model at many
-// moments of random histories, those with tags that many heaps carry among them.
+// TestListsAndTagsAreThoseOfTheLedger compares lists and tags with the model at many
+// moments of random histories, some of them with tags that many heaps carry.
 func TestListsAndTagsAreThoseOfTheLedger(t *testing.T) {
 	t.Parallel()
-	for seed, size := range []int{40, 40, 40, 1600} { // heaps: few are shared by many runs, many make tags common
+	for seed, size := range []int{40, 40, 40, 1600} { // number of heaps: few are shared by many runs, many make tags common
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(uint64(seed), 3))
@@ -175,7 +175,7 @@ func TestListsAndTagsAreThoseOfTheLedger(t *testing.T) {
 					d := ended(ending, status, edit...)
 					seq := record(ending, d)
 					r := m.run(ending)
-					if r.output != "" && rnd.IntN(3) == 0 { // somebody edits before the run's own edit comes
+					if r.output != "" && rnd.IntN(3) == 0 { // a client edits the tags before the run's own edit
 						record(0, tagged(r.output, given(), events.EditSet, 0))
 					}
 					if status == events.StatusCompleted && r.output != "" && r.given != nil {

@@ -16,13 +16,13 @@ import (
 
 func millis(ms int64) string { return events.FormatTime(time.UnixMilli(ms)) }
 
-// life makes the events of one execution as a sound ledger may hold them: with
-// repetitions, chunks of overtaken attempts, attempts planned before the last
-// chunks of the one before were stored, and output behind the end.
+// life generates the events of one execution as an intact ledger may hold them: with
+// repetitions, chunks of superseded attempts, attempts planned before the last chunks
+// of the attempt before were stored, and output after the end.
 type life struct {
 	rnd      *rand.Rand
 	extent   events.Extent
-	plan     events.Extent // where an attempt planned now would begin
+	plan     events.Extent // where an attempt planned now would start
 	chunks   []*events.ExecutionOutput
 	ended    bool
 	attempts int
@@ -58,7 +58,7 @@ func (l *life) next() events.Data {
 		d := started(1, l.attempts, l.plan, "")
 		l.extent = events.ExtentFrom(d)
 		return d
-	case n < 12 && len(l.chunks) > 0: // again, or of an attempt before
+	case n < 12 && len(l.chunks) > 0: // a repetition, or of an earlier attempt
 		return l.chunks[l.rnd.IntN(len(l.chunks))]
 	case n < 13:
 		return &events.ExecutionCancelRequested{ExecutionID: id(1), Actor: client}
@@ -69,7 +69,7 @@ func (l *life) next() events.Data {
 		d := l.chunk()
 		l.chunks = append(l.chunks, d)
 		l.extent.Add(d)
-		if l.rnd.IntN(3) > 0 { // else the next plan does not know of it
+		if l.rnd.IntN(3) > 0 { // otherwise the next plan does not know of it
 			l.plan.Line, l.plan.Byte = l.extent.Next()
 		}
 		return d
@@ -98,13 +98,13 @@ func TestPagesAreThoseOfTheText(t *testing.T) {
 			comparePages(t, s, ref, rnd)
 			checkWalks(t, s, ref)
 			if !l.ended {
-				noAnomalies(t, s) // later ones are about what comes behind the end
+				noAnomalies(t, s) // later ones are about events after the end
 			}
 		})
 	}
 }
 
-// comparePages compares pages at places near everything that matters.
+// comparePages compares pages near all offsets that matter.
 func comparePages(t *testing.T, s *projections.Store, ref *reference, rnd *rand.Rand) {
 	t.Helper()
 	want := ref.page()

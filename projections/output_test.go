@@ -13,8 +13,8 @@ import (
 	"daybook/projections"
 )
 
-// printed returns a store with one execution that wrote text, and a page of it
-// with what does not depend on the window.
+// printed returns a store with one execution that wrote text, and a page that holds the
+// fields that do not depend on the query.
 func printed(t *testing.T, text string, size int, more ...events.Data) *projections.Store {
 	t.Helper()
 	b, s := newBook(), open(t, projections.Options{})
@@ -28,7 +28,7 @@ func printed(t *testing.T, text string, size int, more ...events.Data) *projecti
 
 func TestLinePages(t *testing.T) {
 	t.Parallel()
-	const text = "one\n\nthrée\nfour" // 15 bytes; lines begin at 0, 4, 5, 12
+	const text = "one\n\nthrée\nfour" // 15 bytes; lines start at 0, 4, 5, 12
 	tests := []struct {
 		name    string
 		ended   bool
@@ -44,7 +44,7 @@ func TestLinePages(t *testing.T) {
 		{"last, without its end", true, projections.OutputQuery{LineOffset: 4, LineLimit: 9}, "four", [8]int64{4, 4, 5, 4, 12, 16, 16, 16}, false},
 		{"at the end", true, projections.OutputQuery{LineOffset: 5, LineLimit: 1}, "", [8]int64{5, 4, 5, 4, 16, 16, 16, 16}, false},
 		{"past the end", true, projections.OutputQuery{LineOffset: 1 << 62, LineLimit: 1 << 62}, "", [8]int64{1 << 62, 1<<62 - 1, 5, 4, 16, 16, 16, 16}, false},
-		{"a line that may grow is begun, and not served", false, projections.OutputQuery{LineOffset: 3, LineLimit: 9}, "thrée\n", [8]int64{3, 3, 4, 4, 5, 12, 12, 16}, true},
+		{"a line that may grow is counted, and not served", false, projections.OutputQuery{LineOffset: 3, LineLimit: 9}, "thrée\n", [8]int64{3, 3, 4, 4, 5, 12, 12, 16}, true},
 		{"waiting for the rest of a line", false, projections.OutputQuery{LineOffset: 4, LineLimit: 9}, "", [8]int64{4, 3, 4, 4, 12, 12, 12, 16}, true},
 		{"past a line that may grow", false, projections.OutputQuery{LineOffset: 5, LineLimit: 9}, "", [8]int64{5, 4, 5, 4, 16, 16, 16, 16}, false},
 		{"bytes, characters whole", true, projections.OutputQuery{ByteOffset: ptr(int64(5)), ByteLimit: 4}, "thr", [8]int64{3, 3, 3, 4, 5, 8, 8, 16}, true},
@@ -121,7 +121,7 @@ func TestBadOutputQueries(t *testing.T) {
 	}
 }
 
-// TestLongLine: a line of 10 MB comes whole, and by bytes in small pages.
+// TestLongLine reads a line of 10 MB in one line page, and in small byte pages.
 func TestLongLine(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("0123456789世", 10<<20/13) + "\n"
@@ -146,7 +146,8 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// TestPageBounds: limits beyond the bounds of a page are taken as the bounds.
+// TestPageBounds checks that limits above the bounds of a page are reduced to the
+// bounds.
 func TestPageBounds(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("\n", projections.MaxLineLimit+1) + strings.Repeat(strings.Repeat("x", 1<<20-1)+"\n", 17)
@@ -165,8 +166,8 @@ func TestPageBounds(t *testing.T) {
 	}
 }
 
-// TestPageBoundBeforeALineWithoutEnd: a last line that never got its end is left
-// to the next page like any other.
+// TestPageBoundBeforeALineWithoutEnd checks that a last line without an end is left to
+// the next page like any other line.
 func TestPageBoundBeforeALineWithoutEnd(t *testing.T) {
 	t.Parallel()
 	lines := strings.Repeat(strings.Repeat("x", 4<<20-1)+"\n", 3)
@@ -182,8 +183,8 @@ func TestPageBoundBeforeALineWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestReadersSeeOneMoment: whatever is committed meanwhile, a page agrees with
-// itself, and one with a final status has the final totals.
+// TestReadersSeeOneMoment checks that a page is consistent while events are committed,
+// and that a page with a terminal status has the final totals.
 func TestReadersSeeOneMoment(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -223,8 +224,8 @@ func TestReadersSeeOneMoment(t *testing.T) {
 	readers.Wait()
 }
 
-// TestOutputThatDoesNotCount tells what is left out in a sound ledger from what
-// breaks a rule.
+// TestOutputThatDoesNotCount distinguishes output that is skipped in an intact ledger
+// from output that breaks a rule.
 func TestOutputThatDoesNotCount(t *testing.T) {
 	t.Parallel()
 	end := events.Extent{Line: 2, Byte: 4, Attempt: 1}
@@ -284,8 +285,8 @@ func TestOutputThatDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestALineWithoutTextOrEnd: the run was stopped after it began a line. The line
-// counts, and a reader comes to the end.
+// TestALineWithoutTextOrEnd checks a run that was stopped after it started a line: the
+// line counts, and a reader reaches the end.
 func TestALineWithoutTextOrEnd(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -330,8 +331,8 @@ func TestTotalsThatDisagreeAreNoted(t *testing.T) {
 	}
 }
 
-// TestLinesKeepWhatIsKnownOfThem: level and time are those of a line's first
-// piece, and answers are bounded by size too.
+// TestLinesKeepWhatIsKnownOfThem checks that level and time are those of a line's first
+// piece, and that results are also limited by size.
 func TestLinesKeepWhatIsKnownOfThem(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -366,8 +367,8 @@ func TestLinesKeepWhatIsKnownOfThem(t *testing.T) {
 	}
 }
 
-// TestLinesBeforeTheFirst: a reader that asks from before line 1 on begins at
-// line 1, and limit counts from there.
+// TestLinesBeforeTheFirst checks that a read from a line number below 1 starts at line
+// 1, and that limit counts from there.
 func TestLinesBeforeTheFirst(t *testing.T) {
 	t.Parallel()
 	s := printed(t, "one\ntwo\nthree\n", 4)

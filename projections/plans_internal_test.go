@@ -20,7 +20,7 @@ import (
 	"daybook/events"
 )
 
-// recorder opens connections to a file that note each query they are given.
+// recorder opens connections to a file that store each query.
 type recorder struct {
 	dsn string
 
@@ -59,7 +59,7 @@ func (c *recordingConn) PrepareContext(ctx context.Context, query string) (drive
 	return c.SQLiteConn.PrepareContext(ctx, query)
 }
 
-// plan asks SQLite how it would answer a query.
+// plan returns SQLite's plan for a query.
 func plan(t *testing.T, db *sql.DB, query string) (steps []string) {
 	t.Helper()
 	conn, err := db.Conn(t.Context())
@@ -98,7 +98,7 @@ func plan(t *testing.T, db *sql.DB, query string) (steps []string) {
 	return steps
 }
 
-// TestPlans: nothing that is asked or applied reads a whole table, or sorts more
+// TestPlans checks that no query or statement reads a complete table, or sorts more
 // than a few rows.
 func TestPlans(t *testing.T) {
 	t.Parallel()
@@ -139,7 +139,7 @@ func TestPlans(t *testing.T) {
 	if len(r.seen) < 60 {
 		t.Errorf("only %d queries were seen", len(r.seen))
 	}
-	// A removal goes through whole tables, once in months.
+	// A removal reads complete tables, once in months.
 	for _, p := range (&removalStatements{}).queries() {
 		delete(r.seen, p.query)
 	}
@@ -156,23 +156,23 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// harmless tells a step that costs as little as the answer is long.
+// harmless reports whether the cost of a step is proportional to the result.
 func harmless(step, query string) bool {
 	switch {
 	case strings.HasPrefix(step, "SCAN "):
-		// One row; those of the query itself; arguments that are a list; tables that
-		// are empty in a sound ledger.
+		// One row; the rows of the query itself; list arguments; tables that are empty
+		// in an intact ledger.
 		return slices.Contains([]string{"SCAN position", "SCAN CONSTANT ROW", "SCAN (subquery-1)", "SCAN line", "SCAN anomalies", "SCAN unknown_events",
 			"SCAN anomalies USING COVERING INDEX anomalies_by_tenant", "SCAN unknown_events USING COVERING INDEX unknown_events_by_tenant", "SCAN json_each VIRTUAL TABLE INDEX 1:"}, step)
 	case strings.Contains(step, "TEMP B-TREE"):
-		// The runs that made one heap, and those with a tag that is rare.
+		// The runs that left one heap, and the heaps with a rare tag.
 		return strings.Contains(query, "ORDER BY completed_at, id") || strings.Contains(query, "INDEXED BY executions_by_heap")
 	default:
 		return true
 	}
 }
 
-// askEverything asks every question in every way that makes a query of its own.
+// askEverything runs every query with all parameters that change its SQL.
 func askEverything(t *testing.T, s *Store) {
 	t.Helper()
 	ctx := t.Context()

@@ -19,9 +19,9 @@ import (
 	"daybook/projections"
 )
 
-// historian makes events of many executions, in disorder: retries, late and
-// repeated output, ends that come twice, tags, sessions, types not known yet,
-// and some that break every rule.
+// historian generates events of many executions in disorder: retries, late and repeated
+// output, repeated ends, tags, sessions, unknown types, and events that break every
+// rule.
 type historian struct {
 	*rand.Rand
 	lives   map[int]*life
@@ -32,7 +32,7 @@ func newHistorian(seed uint64) *historian {
 	return &historian{rand.New(rand.NewPCG(seed, 2)), map[int]*life{}, map[string]int64{}}
 }
 
-// move makes the next event and whose it is.
+// move returns the next event and its tenant.
 func (h *historian) move() (string, events.Data) {
 	who := []string{tenant, tenant, tenant, "another"}[h.IntN(4)]
 	n := 1 + h.IntN(12)
@@ -78,7 +78,7 @@ func (h *historian) move() (string, events.Data) {
 	}
 }
 
-// rename makes an event of execution 1 one of another.
+// rename changes the execution of an event from 1 to another.
 func rename(d events.Data, id string) {
 	switch d := d.(type) {
 	case *events.ExecutionStarted:
@@ -92,7 +92,7 @@ func rename(d events.Data, id string) {
 	}
 }
 
-// dump reads every table of a file, rows in the order of their keys.
+// dump reads every table of a file, with rows in the order of their keys.
 func dump(t testing.TB, path string) map[string][]string {
 	t.Helper()
 	db := raw(t, path)
@@ -144,7 +144,7 @@ func dumpTable(t testing.TB, db *sql.DB, name string) (list []string) {
 	return list
 }
 
-// rebuilt folds a book anew and returns the file.
+// rebuilt folds a book from scratch and returns the file.
 func rebuilt(t testing.TB, b *book) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rebuilt.db")
@@ -154,8 +154,8 @@ func rebuilt(t testing.TB, b *book) string {
 	return path
 }
 
-// TestRebuiltIsTheSame: events applied one by one, in batches, over several
-// openings of the file, or all at once from the beginning give the same tables.
+// TestRebuiltIsTheSame checks that events applied one by one, in batches, with several
+// openings of the file, or in one rebuild give the same tables.
 func TestRebuiltIsTheSame(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -176,7 +176,7 @@ func TestRebuiltIsTheSame(t *testing.T) {
 					}
 				}
 				if h.IntN(4) == 0 {
-					s = open(t, projections.Options{Path: path}) // a second one on the same file
+					s = open(t, projections.Options{Path: path}) // a second store on the same file
 				}
 				again := rebuilt(t, b)
 				want := dump(t, again)
@@ -192,7 +192,7 @@ func TestRebuiltIsTheSame(t *testing.T) {
 	}
 }
 
-// sameAnswers compares what two stores answer to every question.
+// sameAnswers compares the results of every query of two stores.
 func sameAnswers(t *testing.T, a, b *projections.Store) {
 	t.Helper()
 	for _, who := range []string{tenant, "another"} {
@@ -202,7 +202,7 @@ func sameAnswers(t *testing.T, a, b *projections.Store) {
 	}
 }
 
-// answers asks every question for a tenant.
+// answers runs every query for a tenant.
 func answers(t *testing.T, s *projections.Store, who string) (list []any) {
 	t.Helper()
 	add := func(v any, err error) {
@@ -257,8 +257,8 @@ func answers(t *testing.T, s *projections.Store, who string) (list []any) {
 	return list
 }
 
-// TestPrepare: a missing file and one of another schema are built, a good one is
-// left alone.
+// TestPrepare checks that a missing file and a file of another schema version are
+// rebuilt, and that an intact one is left alone.
 func TestPrepare(t *testing.T) {
 	t.Parallel()
 	b := newBook()
@@ -279,7 +279,7 @@ func TestPrepare(t *testing.T) {
 		defer s.Close()
 		return s.Applied()
 	}
-	// What a build that was cut short may leave.
+	// Files that an interrupted rebuild may leave.
 	for _, suffix := range []string{".new", ".new-wal", "-wal", "-shm"} {
 		if err := os.WriteFile(opts.Path+suffix, []byte("left over"), 0o600); err != nil {
 			t.Fatal(err)
@@ -305,14 +305,14 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// short ends before it is told to.
+// short is a feed that ends too early.
 type short struct{ *book }
 
 func (f short) Follow(_ context.Context, _ uint64, fn func([]events.Event, uint64) error) error {
 	return fn(f.all()[:1], 1)
 }
 
-// TestFailedRebuildKeepsTheOldFile whatever stopped it.
+// TestFailedRebuildKeepsTheOldFile checks that for every reason of a failure.
 func TestFailedRebuildKeepsTheOldFile(t *testing.T) {
 	t.Parallel()
 	b := newBook()

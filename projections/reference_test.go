@@ -8,8 +8,8 @@ import (
 	"daybook/projections"
 )
 
-// reference is the output of one execution as the documents describe it: one
-// text in memory, and nothing clever.
+// reference is the output of one execution as the documentation describes it, as one
+// text in memory.
 type reference struct {
 	pieces  []refPiece
 	attempt int
@@ -18,7 +18,7 @@ type reference struct {
 
 type refPiece struct {
 	line  int64
-	text  string // with its line end
+	text  string // including its line end
 	level events.Level
 	at    int64
 }
@@ -31,12 +31,12 @@ func (r *reference) text() string {
 	return b.String()
 }
 
-// open is true when a line has begun and not ended.
+// open reports whether the last line has no end.
 func (r *reference) open() bool {
 	return len(r.pieces) > 0 && !strings.HasSuffix(r.pieces[len(r.pieces)-1].text, "\n")
 }
 
-// next numbers the next piece.
+// next returns the number of the next piece.
 func (r *reference) next() (line, offset int64) {
 	text := r.text()
 	return int64(strings.Count(text, "\n")) + 1, int64(len(text))
@@ -86,7 +86,7 @@ func (r *reference) apply(d events.Data) {
 	}
 }
 
-// lines are the lines begun, line ends included.
+// lines returns the lines started, with their line ends.
 func (r *reference) lines() []string {
 	if len(r.pieces) == 0 {
 		return nil
@@ -98,7 +98,7 @@ func (r *reference) lines() []string {
 	return lines
 }
 
-// whole counts the lines that cannot grow any more.
+// whole returns the number of lines that cannot grow.
 func (r *reference) whole() int64 {
 	n := int64(len(r.lines()))
 	if r.open() && !r.status.Terminal() {
@@ -162,7 +162,7 @@ func (r *reference) bytePage(offset, limit int64) projections.OutputPage {
 	return p
 }
 
-// outputLines are the whole lines with numbers in [from, from+limit).
+// outputLines returns the complete lines with numbers in [from, from+limit).
 func (r *reference) outputLines(from, limit int64) []projections.OutputLine {
 	var list []projections.OutputLine
 	for _, p := range r.pieces {

@@ -23,7 +23,7 @@ import (
 	"daybook/projections"
 )
 
-// soundLife is an execution as a sound ledger has it, an event at a time.
+// soundLife is an execution in an intact ledger, recorded one event at a time.
 type soundLife struct {
 	n       int
 	session string
@@ -33,7 +33,7 @@ type soundLife struct {
 	todo    []func(at uint64) []events.Data
 }
 
-// soundBook writes a history of everything that there is, as the write side would.
+// soundBook records a history with every kind of event, as the write side would.
 type soundBook struct {
 	*rand.Rand
 	t       *testing.T
@@ -44,7 +44,7 @@ type soundBook struct {
 	entries map[string]int64
 	turns   map[int]int64
 	after   map[int]string
-	heaps   []int // that are kept
+	heaps   []int // heaps that are kept
 	last    uint64
 	context map[events.ContextRef]time.Time // last use
 	running map[events.ContextRef]int
@@ -56,7 +56,7 @@ func (b *soundBook) add(data ...events.Data) {
 		b.clock = b.clock.Add(time.Second)
 		who := tenant
 		if _, ok := d.(*events.LedgerVolumeOpened); ok {
-			who = "losses" // beside what the volume says of itself
+			who = "losses" // in addition to the tenant of the volume
 		}
 		seq, err := b.store.Append(b.t.Context(), events.New(who, b.clock, d), ledger.AnyPosition)
 		if err != nil {
@@ -66,7 +66,7 @@ func (b *soundBook) add(data ...events.Data) {
 	}
 }
 
-// begin requests an execution and plans what becomes of it.
+// begin requests an execution and plans its course.
 func (b *soundBook) begin() {
 	b.n++
 	l := &soundLife{n: b.n}
@@ -155,7 +155,7 @@ func (b *soundBook) begin() {
 	b.lives = append(b.lives, l)
 }
 
-// goOn lets a run do its next step.
+// goOn records the next event of a run.
 func (b *soundBook) goOn() {
 	if len(b.lives) == 0 {
 		return
@@ -194,7 +194,7 @@ func (b *soundBook) move() {
 			b.add(tagged(heap(b.heaps[i]), tags{}, events.EditSet, 0), &events.HeapCollected{Heap: heap(b.heaps[i])})
 			b.heaps = slices.Delete(b.heaps, i, i+1)
 		}
-	case 28, 29: // also of heaps that no run has left, or none yet
+	case 28, 29: // including heaps that no run has left yet
 		b.add(tagged(heap(b.IntN(16)), tags{"k": fmt.Sprint(b.IntN(3))}, events.EditSet, 0))
 	case 30:
 		s := b.IntN(2)
@@ -244,8 +244,8 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-// tables reads every table, with what names rows in place of numbers that only
-// count them.
+// tables reads every table. It replaces numbers that only count rows by the names of
+// the rows.
 func tables(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	db := raw(t, path)
@@ -287,8 +287,8 @@ func tables(t *testing.T, path string) map[string][]string {
 	return all
 }
 
-// TestRemovalLeavesWhatARebuildFinds writes histories of everything there is, removes
-// volume after volume, and compares whole tables with those of a rebuild.
+// TestRemovalLeavesWhatARebuildFinds records histories with every kind of event,
+// removes volume after volume, and compares all tables with those of a rebuild.
 func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(tier.Choose(5, 12)) {
@@ -326,7 +326,7 @@ func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
 				if err := s.Wait(t.Context(), b.last); err != nil {
 					t.Fatal(err)
 				}
-				usage(t, s, tenant) // held in memory over the removal
+				usage(t, s, tenant) // cached during the removal
 				rests, err := s.RestsOn(t.Context(), v.Last)
 				if err != nil || len(rests.Running) > 0 {
 					t.Fatalf("%v are running, error %v", rests.Running, err)

@@ -11,7 +11,7 @@ import (
 	"daybook/projections"
 )
 
-// A prefix finds the one id that begins with it, of its tenant only.
+// A prefix resolves to the only id of its tenant that has it.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -65,7 +65,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// A list can hold details, leave out what is older, and search the sources.
+// A list can hold details, omit older executions, and search the sources.
 func TestListDetails(t *testing.T) {
 	t.Parallel()
 	const source = "say(\"50% of <b>\\n\")\n// ÉTÉ"
@@ -108,7 +108,7 @@ func TestListDetails(t *testing.T) {
 	if *second.Session != "s" || *second.Heap != heap(2) || !strings.HasPrefix(second.CodePreview, "say(") || second.Queued || !p.Executions[0].Queued || len(p.Executions[0].CodePreview) != 200 {
 		t.Errorf("%+v", p.Executions)
 	}
-	// A page of a search continues where it ended.
+	// A page of a search continues where the previous one ended.
 	p, err = s.Executions(t.Context(), tenant, projections.ExecutionFilter{Text: "run(", Limit: 1})
 	if err != nil || len(p.Executions) != 1 || p.NextCursor != "" {
 		t.Errorf("%+v, %v", p, err)

@@ -57,8 +57,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestEntriesInDisorder: an entry whose index is taken changes nothing, one that
-// leaves out an index counts; both are noted.
+// TestEntriesInDisorder checks that an entry with a used index changes nothing, and
+// that an entry that skips an index counts. Both are recorded as anomalies.
 func TestEntriesInDisorder(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -87,8 +87,9 @@ func TestEntriesInDisorder(t *testing.T) {
 	}
 }
 
-// Who saw a run of a session end finds its entry, although that is recorded
-// after the end; a run whose entry never comes holds nobody up for ever.
+// A client that saw the end of a session's run finds the entry, although the entry is
+// recorded after the end. A run whose entry never comes blocks readers for a limited
+// time only.
 func TestEntriesOnTheirWayAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -149,7 +150,7 @@ func TestHeadOnItsWayIsWaitedFor(t *testing.T) {
 			}
 			got <- found
 		}()
-		select { // an answer that does not wait is there by then
+		select { // a result without waiting would be available by then
 		case found := <-got:
 			t.Fatalf("before the entry of run %d the session is %+v", n, found)
 		case <-time.After(20 * time.Millisecond):
@@ -161,8 +162,8 @@ func TestHeadOnItsWayIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A log that is read in pages is the log, holes in its indices included, and takes the
-// memory of one page at a time.
+// Reading a log in pages returns the complete log, with gaps in its indices, and takes
+// the memory of one page at a time.
 func TestEntriesInPages(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})

@@ -15,7 +15,7 @@ import (
 	"daybook/projections"
 )
 
-// fileSays reports whether a file contains a text; a missing one does not.
+// fileSays reports whether a file contains a text; a missing file does not.
 func fileSays(t *testing.T, path, text string) bool {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -25,15 +25,16 @@ func fileSays(t *testing.T, path, text string) bool {
 	return bytes.Contains(raw, []byte(text))
 }
 
-// sealedRun is a run whose source can be read, and is encrypted on record.
+// sealedRun returns a run that is encrypted in the ledger and whose source can be
+// decrypted.
 func sealedRun(n int, session, key, code string) *events.ExecutionRequested {
 	content := events.Plain(events.RequestedContent{Source: events.Body{Text: code}})
 	content.Sealed = &events.Sealed{KeyID: key}
 	return &events.ExecutionRequested{ExecutionID: id(n), Session: session, SessionID: events.SessionID(tenant, session), Content: content}
 }
 
-// Whoever reads while content is erased keeps it in the log, until the next event
-// or the end.
+// A query that is open while content is erased keeps the content in the log, until the
+// next event or Close.
 func TestErasedContentLeavesTheLog(t *testing.T) {
 	t.Parallel()
 	const secret = "a-secret-to-be-erased"
@@ -87,7 +88,7 @@ func TestErasedContentLeavesTheLog(t *testing.T) {
 	}
 }
 
-// reading begins to read a file as another process might, until free is called.
+// reading starts to read a file as another process might, until free is called.
 func reading(t *testing.T, path string) (free func()) {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
@@ -110,7 +111,7 @@ func reading(t *testing.T, path string) (free func()) {
 	}
 }
 
-// A process that died before it emptied the log leaves that to the next.
+// If a process dies before it emptied the log, the next Open does it.
 func TestTheNextOpenEmptiesTheLog(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "p.db")
@@ -148,8 +149,8 @@ func TestTheNextOpenEmptiesTheLog(t *testing.T) {
 	}
 }
 
-// A context forgets what it told of a run that was erased; a fold that never
-// could read the run gives the same.
+// A conversation context drops everything about a run that was shredded. A rebuild
+// without the content key gives the same context.
 func TestContextsForgetErasedRuns(t *testing.T) {
 	t.Parallel()
 	const secret = "a-secret-in-a-context"
@@ -170,7 +171,7 @@ func TestContextsForgetErasedRuns(t *testing.T) {
 			b.add(r, events.NewEnding(events.StatusCompleted, end))
 		}
 		b.add(&events.ContextUpdated{ContextRef: *ref(1), Content: events.Plain(events.ContextContent{UserPreferences: events.UserPreferences{Language: "en"}})})
-		for n := range 20 { // the oldest are in a summary
+		for n := range 20 { // the oldest calls are in a summary
 			sealed(n+1, "s", "key-s", ref(1))
 		}
 		sealed(21, "other", "key-other", ref(2))

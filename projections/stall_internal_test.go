@@ -12,7 +12,7 @@ import (
 	"daybook/events"
 )
 
-// feed is a ledger that is all there is.
+// feed is a Feed with a fixed list of events.
 type feed []events.Event
 
 // Follow implements Feed.
@@ -26,8 +26,8 @@ func (f feed) Follow(ctx context.Context, after uint64, fn func([]events.Event, 
 	return ctx.Err()
 }
 
-// A file that cannot grow stalls the read side, which says so and goes on when
-// there is room again.
+// A file that cannot grow stalls the read side, which reports that and resumes when
+// there is space again.
 func TestRunOutlastsAFullDisk(t *testing.T) {
 	t.Parallel()
 	s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "projections.db")})
@@ -94,10 +94,10 @@ func TestRunOutlastsAFullDisk(t *testing.T) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			t.Fatalf("%d of %d events are applied, although there is room: %v", s.Applied(), len(list), s.Stalled())
+			t.Fatalf("%d of %d events are applied, although there is space: %v", s.Applied(), len(list), s.Stalled())
 		}
 	}
 	if err := s.Stalled(); err != nil {
-		t.Errorf("Stalled: %v, although it goes on", err)
+		t.Errorf("Stalled: %v, although events are applied", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"daybook/projections"
 )
 
-// patience is how long a test waits for what must happen soon.
+// patience limits how long a test waits for a condition.
 const patience = 20 * time.Second
 
 func TestReadYourWrites(t *testing.T) {
@@ -48,7 +48,7 @@ func TestReadYourWrites(t *testing.T) {
 	}
 }
 
-// Who watches an execution hears of it, and of nothing else.
+// A watcher of an execution receives signals for that execution only.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})
@@ -73,7 +73,8 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	add(0)
-	// Both had no signal before, and have one now: it is sent before Wait returns.
+	// Neither channel had a signal before, and both have one now: it is sent before
+	// Wait returns.
 	for _, c := range []<-chan struct{}{mine, also} {
 		select {
 		case <-c:
@@ -84,7 +85,7 @@ func TestWatch(t *testing.T) {
 	silent("who watches another execution", other)
 	silent("another tenant's watcher", foreign)
 	stopMine()
-	stopMine() // once more does nothing
+	stopMine() // a second call has no effect
 	stopAlso()
 	add(1)
 	silent("who has stopped", mine)
@@ -138,7 +139,7 @@ func TestReopenGoesOn(t *testing.T) {
 	}
 }
 
-// holed leaves out one position.
+// holed omits one position.
 type holed struct{ *book }
 
 func (h holed) Follow(ctx context.Context, after uint64, fn func([]events.Event, uint64) error) error {
@@ -194,7 +195,7 @@ func TestApplyWantsTheNextPosition(t *testing.T) {
 	}
 }
 
-// TestBatchIsAllOrNothing: a batch that ctx cuts short leaves nothing behind.
+// TestBatchIsAllOrNothing checks that a batch that ctx interrupts leaves no change.
 func TestBatchIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	b, s := newBook(), open(t, projections.Options{})

@@ -39,7 +39,7 @@ func TestTagEditsCost(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		defer func() { // space is given back on request
+		defer func() { // frees space on request
 			if err := s.EmptyLog(t.Context()); err != nil || size() != 0 {
 				t.Errorf("after EmptyLog the log has %d bytes: %v", size(), err)
 			}

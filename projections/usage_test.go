@@ -32,7 +32,7 @@ func TestTenantUsage(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", what, got, w)
 		}
 	}
-	want("nothing on record", projections.Usage{})
+	want("no events", projections.Usage{})
 	b.add(requested(1), requested(2))
 	b.addFor("other", requested(1))
 	want("two requested", projections.Usage{Runs: 2})
@@ -54,7 +54,7 @@ func TestTenantUsage(t *testing.T) {
 	}
 }
 
-// What is kept permanently is counted once, and what a tenant has of it is known.
+// Objects that are kept permanently are counted once, and are known for each tenant.
 func TestKeptUsage(t *testing.T) {
 	t.Parallel()
 	s, b := open(t, projections.Options{}), newBook()
@@ -104,8 +104,8 @@ func TestKeptUsage(t *testing.T) {
 	}
 }
 
-// After a removal the heaps whose runs are removed count as tagged ones, also if the
-// tenant has used nothing before.
+// After a removal, the heaps whose runs were removed count as tagged heaps, even if the
+// tenant has no other usage.
 func TestTaggedHeapsAfterRemoval(t *testing.T) {
 	t.Parallel()
 	s, b := open(t, projections.Options{}), newBook()
@@ -126,12 +126,12 @@ func TestTaggedHeapsAfterRemoval(t *testing.T) {
 	b.add(requested(2), started(2, 1, fresh, ""), ended(2, events.StatusCompleted, leaving(heap(1), "")))
 	apply(t, s, b)
 	if got := usage(t, s, tenant); got.TaggedHeaps != 0 {
-		t.Errorf("left by a run again: %+v", got)
+		t.Errorf("after a run left it again: %+v", got)
 	}
 }
 
-// TestTenantUsageIsTheSum compares the counts with the rows they sum up, after
-// any history.
+// TestTenantUsageIsTheSum compares the counts with the rows that they count, after
+// random histories.
 func TestTenantUsageIsTheSum(t *testing.T) {
 	t.Parallel()
 	var sum projections.Usage
@@ -142,7 +142,7 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 		s := open(t, projections.Options{Path: path})
 		for range 400 {
 			who, d := h.move()
-			if h.IntN(8) == 0 { // contexts of connections, which end, and of sessions
+			if h.IntN(8) == 0 { // contexts of transport sessions, which end, and of sessions
 				kind := []events.ContextKind{events.ContextTransport, events.ContextSession}[h.IntN(2)]
 				ref := contextRef(kind, fmt.Sprint(h.IntN(4)))
 				n := 20 + h.IntN(4)
@@ -168,7 +168,7 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 				t.Fatal(err)
 			}
 			list = list[n:]
-			usage(t, s, tenant) // from now on it is held in memory, the other tenant's is not
+			usage(t, s, tenant) // cached from now on; the other tenant's usage is not
 		}
 		for _, who := range []string{tenant, "another"} {
 			var want projections.Usage
@@ -198,7 +198,7 @@ func TestTenantUsageIsTheSum(t *testing.T) {
 	}
 }
 
-// Whatever is applied meanwhile, a reading is what a tenant uses at its position.
+// While events are applied, a result is the usage at its position.
 func TestTenantUsageWhileApplying(t *testing.T) {
 	t.Parallel()
 	const tenants, batch = 25, 3
@@ -252,7 +252,8 @@ func TestTenantUsageWhileApplying(t *testing.T) {
 				if u.Applied > 0 && u != want[at{who(n), u.Applied}] {
 					t.Errorf("tenant %s: %+v, want %+v", who(n), u, want[at{who(n), u.Applied}])
 				}
-				// Once there are many tenants, all are read again.
+				// If there are too many tenants, the cache is cleared and all are read
+				// again.
 				if _, err := again.TenantUsage(t.Context(), fmt.Sprint("another", r, n)); err != nil {
 					t.Error(err)
 					return
@@ -263,8 +264,8 @@ func TestTenantUsageWhileApplying(t *testing.T) {
 	steps(again, func() {})
 }
 
-// BenchmarkTenantUsage measures what the limits read at each submission, while
-// other tenants use as much.
+// BenchmarkTenantUsage measures the read of the limits at each submission, while other
+// tenants use as much.
 func BenchmarkTenantUsage(b *testing.B) {
 	s, book := open(b, projections.Options{}), newBook()
 	for n := range 1000 {
