@@ -53,31 +53,31 @@ type attempt struct {
 // ledger, and errHandedBack if the next runner must continue the run. After any other
 // error the outcome is open, and the request must be delivered again.
 func (r *Runner) attempt(l *life, plan ledger.Plan, d Delivery) error {
-	running, stop := context.WithCancelCause(l.runs)
+	runCtx, stop := context.WithCancelCause(l.runs)
 	defer stop(nil)
 	a := &attempt{r: r, plan: plan, records: l.records, requested: d.Event.Time, stop: stop, start: newFuture[*ledger.Run](), over: make(chan struct{})}
 
 	// Listening comes first: a canceller that finds no listener ends the execution
 	// itself, and Start then returns that.
-	silence, err := r.opts.Work.ListenCancel(plan.Request.Tenant, plan.Request.ExecutionID, a.cancel)
+	stopListening, err := r.opts.Work.ListenCancel(plan.Request.Tenant, plan.Request.ExecutionID, a.cancel)
 	if err != nil {
 		return fmt.Errorf("listen for cancel requests: %w", err)
 	}
-	defer silence()
-	err = guard(func() error { return a.do(running, d) })
-	// Before silence: a canceller may wait for the answer.
+	defer stopListening()
+	err = guard(func() error { return a.do(runCtx, d) })
+	// Before stopListening: a canceller may wait for the answer.
 	a.end(err)
 	return err
 }
 
-func (a *attempt) do(running context.Context, d Delivery) (err error) {
-	reading, memory := a.r.opts.Memory.Hold(running)
+func (a *attempt) do(runCtx context.Context, d Delivery) (err error) {
+	readCtx, memory := a.r.opts.Memory.Hold(runCtx)
 	a.memory = memory
 	defer memory.Release()
-	if a.in, err = a.r.fetch(a.records, reading, a.plan); err != nil {
+	if a.in, err = a.r.fetch(a.records, readCtx, a.plan); err != nil {
 		return err
 	}
-	if a.in.stopped && !errors.Is(context.Cause(running), errCancelled) {
+	if a.in.stopped && !errors.Is(context.Cause(runCtx), errCancelled) {
 		return errHandedBack // nothing of this attempt is recorded
 	}
 	var starting sync.WaitGroup
@@ -95,7 +95,7 @@ func (a *attempt) do(running context.Context, d Delivery) (err error) {
 	case a.in.refused != nil:
 		return a.endUnrun(events.StatusFailed, ledger.Result{Error: a.in.refused.message, Reason: a.in.refused.reason})
 	}
-	return a.run(running, d.Free)
+	return a.run(runCtx, d.Free)
 }
 
 // cancel stops the script and waits for the result of the attempt. It reports whether
@@ -108,8 +108,8 @@ func (a *attempt) cancel() bool {
 
 // announceEnd answers the cancel requests with the result of the attempt.
 func (a *attempt) end(err error) {
-	var ended *ledger.EndedError
-	a.ended = err == nil || errors.As(err, &ended) || errors.Is(err, errUnsettled)
+	var endedErr *ledger.EndedError
+	a.ended = err == nil || errors.As(err, &endedErr) || errors.Is(err, errUnsettled)
 	close(a.over)
 }
 
@@ -146,12 +146,12 @@ func (a *attempt) endUnrun(status events.Status, res ledger.Result) error {
 
 // run executes the script, releases the slot, and ends the execution with the outcome
 // of the script.
-func (a *attempt) run(running context.Context, free func()) error {
+func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 	limits := a.plan.Request.Limits
 	timeout := time.Duration(limits.ExecutionTimeoutSecs) * time.Second
-	began := time.Now()
-	late := time.AfterFunc(timeout+a.r.overtime, func() { a.stop(errTimedOut) })
-	defer late.Stop()
+	startedAt := time.Now()
+	timeoutTimer := time.AfterFunc(timeout+a.r.overtime, func() { a.stop(errTimedOut) })
+	defer timeoutTimer.Stop()
 
 	p := newPump(a.r.opts.Ledger, &a.start, a.plan, limits.OutputMaxBytes)
 	p.pace = a.r.pace
@@ -166,12 +166,12 @@ func (a *attempt) run(running context.Context, free func()) error {
 	if len(a.in.callable) > 0 {
 		x = newExchange(a)
 	}
-	var out Outcome
+	var outcome Outcome
 	workErr := guard(func() (err error) {
-		out, err = a.r.opts.Workers.Run(running, a.task(timeout, x), p.write)
+		outcome, err = a.r.opts.Workers.Run(runCtx, a.task(timeout, x), p.write)
 		return err
 	})
-	free()
+	releaseSlot()
 	totals, outputErr := p.finish()
 	hostErr := x.close()
 	run, startErr := a.start.get(a.records)
@@ -188,26 +188,26 @@ func (a *attempt) run(running context.Context, free func()) error {
 	// A script that reached its end keeps its outcome, even if it was asked to stop
 	// meanwhile.
 	if workErr == nil {
-		return a.finish(run, &out, res)
+		return a.finish(run, &outcome, res)
 	}
 	// The findings about the heap and the usage are recorded for every way of stopping.
-	res.Pristine, res.Warnings = out.Pristine, out.Warnings
-	res.Usage = usage(&out)
-	res.Usage.WallMillis = time.Since(began).Milliseconds()
-	unread, _ := errors.AsType[*answerError](workErr)
-	unstarted, _ := errors.AsType[*NotStartedError](workErr)
-	switch cause := context.Cause(running); {
-	case unread != nil && unread.lost():
+	res.Pristine, res.Warnings = outcome.Pristine, outcome.Warnings
+	res.Usage = usage(&outcome)
+	res.Usage.WallMillis = time.Since(startedAt).Milliseconds()
+	answerErr, _ := errors.AsType[*answerError](workErr)
+	notStarted, _ := errors.AsType[*NotStartedError](workErr)
+	switch cause := context.Cause(runCtx); {
+	case answerErr != nil && answerErr.lost():
 		res.Reason = ledger.ReasonInterrupted
-		res.Error = fmt.Sprintf("The run was interrupted and cannot continue from its recorded calls: the answer to call %d is damaged or no longer in the blob store.", unread.number)
+		res.Error = fmt.Sprintf("The run was interrupted and cannot continue from its recorded calls: the answer to call %d is damaged or no longer in the blob store.", answerErr.number)
 		return a.complete(run, events.StatusFailed, res)
-	case cause == nil && (unread != nil || unstarted != nil && a.r.failures.count(a.plan.Request.Seq) < maxUnstarted):
+	case cause == nil && (answerErr != nil || notStarted != nil && a.r.failures.count(a.plan.Request.Seq) < maxUnstarted):
 		// A run that is handed back costs no attempt: the runner did not die.
 		var reason string
-		if unread != nil {
-			reason = unread.Error()
+		if answerErr != nil {
+			reason = answerErr.Error()
 		} else {
-			reason = unstarted.reason()
+			reason = notStarted.reason()
 		}
 		if err := a.r.opts.Ledger.HandBack(a.records, run, reason); err != nil {
 			return fmt.Errorf("hand the run back: %w", err)

@@ -32,7 +32,7 @@ func (r *Runner) deliver(l *life, d Delivery) {
 	defer r.stats.add(func(s *Stats) { s.InFlight-- })
 
 	err := guard(func() error { return r.do(l, d) })
-	doing := "acknowledge a run request"
+	action := "acknowledge a run request"
 	switch {
 	case err == nil:
 		r.failures.forget(d.Event.Seq)
@@ -51,17 +51,17 @@ func (r *Runner) deliver(l *life, d Delivery) {
 		return
 	case errors.Is(err, errHandedBack):
 		r.stats.add(func(s *Stats) { s.HandedBack++ })
-		doing, err = "giving back a run", d.Nak(l.records, 0)
+		action, err = "giving back a run", d.Nak(l.records, 0)
 	default:
 		r.stats.add(func(s *Stats) { s.Retried++ })
 		delay := r.retryDelay(r.failures.add(d.Event.Seq))
 		log.ErrorContext(l.records, "a run request failed and will be delivered again", "delay", delay, "err", err)
-		doing, err = "nak a run request", d.Nak(l.records, delay)
+		action, err = "nak a run request", d.Nak(l.records, delay)
 	}
 	if err != nil {
 		// Without the ack or nak, the queue delivers the request again after its ack
 		// deadline. The plan then finds in the ledger that nothing is left to do.
-		log.WarnContext(l.records, doing, "err", err)
+		log.WarnContext(l.records, action, "err", err)
 	}
 }
 
@@ -81,7 +81,7 @@ func (r *Runner) do(l *life, d Delivery) error {
 		return fmt.Errorf("this version cannot run a request of type %s", d.Event.Type)
 	}
 	redelivered := d.Delivered > 1
-	var asked uint64 // position of an attempt that no runner held when it was asked for
+	var unheldAt uint64 // position of an attempt that no runner held when it was asked for
 	for range maxReplans {
 		plan, err := r.opts.Ledger.Plan(l.records, req, redelivered)
 		if err != nil {
@@ -93,21 +93,21 @@ func (r *Runner) do(l *life, d Delivery) error {
 		if plan.After != "" {
 			return r.postpone(l, req, plan, d)
 		}
-		if replaces(plan) && plan.Position != asked {
-			switch held, err := r.opts.Work.Held(l.records, req.Tenant, req.ExecutionID); {
+		if replaces(plan) && plan.Position != unheldAt {
+			switch isHeld, err := r.opts.Work.Held(l.records, req.Tenant, req.ExecutionID); {
 			case err != nil:
 				return fmt.Errorf("ask for the runner of the previous attempt: %w", err)
-			case held:
+			case isHeld:
 				return ledger.ErrHeld
 			}
-			asked, redelivered = plan.Position, true
+			unheldAt, redelivered = plan.Position, true
 			continue // the attempt may have ended just before the question
 		}
 		err = r.attempt(l, plan, d)
-		var ended *ledger.EndedError
+		var endedErr *ledger.EndedError
 		switch {
-		case errors.As(err, &ended):
-			return r.settle(l.records, req, ended.Event)
+		case errors.As(err, &endedErr):
+			return r.settle(l.records, req, endedErr.Event)
 		case !errors.Is(err, ledger.ErrReplan):
 			return err
 		}

@@ -16,44 +16,44 @@ var errUnsettled = errors.New("the run has ended but is not finalized")
 
 // finish ends the execution with the outcome of its script. It stores the heap before
 // the terminal event that references it, and releases the heap's memory.
-func (a *attempt) finish(run *ledger.Run, out *Outcome, res ledger.Result) error {
-	status, ok := events.ParseStatus(out.Status)
+func (a *attempt) finish(run *ledger.Run, outcome *Outcome, res ledger.Result) error {
+	status, ok := events.ParseStatus(outcome.Status)
 	if !ok || status == events.StatusRunning || status == events.StatusCancelled {
-		return fmt.Errorf("the worker reported the status %q", out.Status)
+		return fmt.Errorf("the worker reported the status %q", outcome.Status)
 	}
-	res.Value, res.ValueTruncated = out.Result, out.ResultTruncated
-	res.Error, res.Reason = out.Error, out.Reason
+	res.Value, res.ValueTruncated = outcome.Result, outcome.ResultTruncated
+	res.Error, res.Reason = outcome.Error, outcome.Reason
 	if status == events.StatusTimedOut {
 		res.Error = "" // the ledger sets the documented text
 	}
-	res.TranspiledSHA256 = out.TranspiledSHA256
-	res.Pristine, res.Warnings = out.Pristine, out.Warnings
+	res.TranspiledSHA256 = outcome.TranspiledSHA256
+	res.Pristine, res.Warnings = outcome.Pristine, outcome.Warnings
 	if status == events.StatusFailed {
-		res.TimersCancelled = out.TimersCancelled
+		res.TimersCancelled = outcome.TimersCancelled
 	}
-	res.Usage = usage(out)
+	res.Usage = usage(outcome)
 	// A script that was stopped at its time limit leaves no usable state.
-	if len(out.Heap) > 0 && a.plan.Request.Stateful && status != events.StatusTimedOut {
+	if len(outcome.Heap) > 0 && a.plan.Request.Stateful && status != events.StatusTimedOut {
 		var err error
-		if res.Heap, err = a.storeHeap(out.Heap); err != nil {
+		if res.Heap, err = a.storeHeap(outcome.Heap); err != nil {
 			return err
 		}
 	}
-	out.Heap = nil
+	outcome.Heap = nil
 	a.memory.Release()
 	// A script with a syntax error did not run, so its state is unchanged: the input
 	// heap, or none for a fresh isolate.
-	if out.Reason == ReasonSyntaxError && a.in.hash != "" {
+	if outcome.Reason == ReasonSyntaxError && a.in.hash != "" {
 		res.Heap = &events.HeapRecord{SHA256: a.in.hash, Size: a.in.heapSize, EngineID: a.in.engine.ID, Parent: a.in.hash}
 	}
 	return a.complete(run, status, res)
 }
 
-func usage(out *Outcome) events.Usage {
+func usage(outcome *Outcome) events.Usage {
 	return events.Usage{
-		CPUMillis:     out.CPUTime.Milliseconds(),
-		WallMillis:    out.WallTime.Milliseconds(),
-		PeakHeapBytes: out.PeakHeapBytes,
+		CPUMillis:     outcome.CPUTime.Milliseconds(),
+		WallMillis:    outcome.WallTime.Milliseconds(),
+		PeakHeapBytes: outcome.PeakHeapBytes,
 	}
 }
 

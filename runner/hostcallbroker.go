@@ -51,9 +51,9 @@ type readyAnswer struct {
 }
 
 func newExchange(a *attempt) *exchange {
-	over, end := context.WithCancel(a.records)
+	callCtx, cancelCalls := context.WithCancel(a.records)
 	return &exchange{
-		over: over, end: end,
+		over: callCtx, end: cancelCalls,
 		request: a.plan.Request, servers: a.r.opts.Servers, log: a.r.opts.Ledger, start: &a.start, records: a.records,
 		began: time.Now(), origin: a.plan.StartTime, floor: a.plan.StartTime, feed: newFeed(a.plan.Calls), changed: make(chan struct{}),
 	}
@@ -70,7 +70,7 @@ func (x *exchange) Call(ctx context.Context, number int, server, tool string, ar
 	if err != nil || recorded {
 		return err
 	}
-	before, done := x.last, make(chan struct{})
+	previous, done := x.last, make(chan struct{})
 	x.last = done
 	c := ledger.HostCall{Number: number, Server: server, Tool: tool, Arguments: arguments}
 	x.calling.Go(func() {
@@ -79,7 +79,7 @@ func (x *exchange) Call(ctx context.Context, number int, server, tool string, ar
 		defer context.AfterFunc(x.over, cancel)()
 		var run *ledger.Run
 		err := guard(func() (err error) {
-			run, err = x.recordCall(ctx, before, c)
+			run, err = x.recordCall(ctx, previous, c)
 			return err
 		})
 		if err != nil {
@@ -98,13 +98,13 @@ func (x *exchange) Call(ctx context.Context, number int, server, tool string, ar
 
 // recordCall records a call after the one before it. It returns no run if the call is
 // not recorded and never will be: the script has ended, or recording has failed.
-func (x *exchange) recordCall(ctx context.Context, before <-chan struct{}, c ledger.HostCall) (*ledger.Run, error) {
+func (x *exchange) recordCall(ctx context.Context, previous <-chan struct{}, c ledger.HostCall) (*ledger.Run, error) {
 	run, err := x.start.get(x.records)
 	if err != nil {
 		return nil, err
 	}
-	if before != nil {
-		<-before
+	if previous != nil {
+		<-previous
 	}
 	x.recording.Lock()
 	defer x.recording.Unlock()
@@ -119,7 +119,7 @@ func (x *exchange) recordCall(ctx context.Context, before <-chan struct{}, c led
 
 // perform makes a recorded call and records its answer.
 func (x *exchange) carry(ctx context.Context, run *ledger.Run, c ledger.HostCall) error {
-	began := time.Now()
+	startedAt := time.Now()
 	r := x.servers.Call(ctx, x.request, c)
 	release := r.Release
 	if release == nil {
@@ -130,14 +130,14 @@ func (x *exchange) carry(ctx context.Context, run *ledger.Run, c ledger.HostCall
 		release()
 		r, release = ServerResult{Outcome: events.HostCancelled, Text: []byte("the run ended first")}, func() {}
 	}
-	kept := false
+	isQueued := false
 	defer func() {
-		if !kept {
+		if !isQueued {
 			release()
 		}
 	}()
 	var err error
-	kept, err = x.recordReturn(run, ledger.HostReturn{Number: c.Number, Outcome: r.Outcome, Duration: time.Since(began), Result: r.Text}, release)
+	isQueued, err = x.recordReturn(run, ledger.HostReturn{Number: c.Number, Outcome: r.Outcome, Duration: time.Since(startedAt), Result: r.Text}, release)
 	return err
 }
 
@@ -189,8 +189,8 @@ func later(a, b time.Time) time.Time {
 
 // ceilToMillis rounds up: events store milliseconds.
 func wholeMillis(t time.Time) time.Time {
-	if whole := t.Truncate(time.Millisecond); whole.Before(t) {
-		return whole.Add(time.Millisecond)
+	if truncated := t.Truncate(time.Millisecond); truncated.Before(t) {
+		return truncated.Add(time.Millisecond)
 	}
 	return t
 }
@@ -219,8 +219,8 @@ func (x *exchange) fail(err error) {
 // Next implements Host.
 func (x *exchange) Next(ctx context.Context, due time.Time) (HostAnswer, error) {
 	for {
-		a, known, changed, err := x.look(ctx, due)
-		if known || err != nil {
+		a, isKnown, changed, err := x.look(ctx, due)
+		if isKnown || err != nil {
 			return a, err
 		}
 		if !x.wait(ctx, due, changed) {
@@ -230,7 +230,7 @@ func (x *exchange) Next(ctx context.Context, due time.Time) (HostAnswer, error) 
 }
 
 // decideNext returns the next answer or timer for the script, if that is known.
-func (x *exchange) look(ctx context.Context, due time.Time) (a HostAnswer, known bool, changed <-chan struct{}, err error) {
+func (x *exchange) look(ctx context.Context, due time.Time) (a HostAnswer, isKnown bool, changed <-chan struct{}, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.releaseGiven()

@@ -95,10 +95,10 @@ func (i *identity) known(stateful bool) (events.Engine, []string, bool) {
 }
 
 // fetch reads everything that a run starts from. An error is worth another try; a
-// permanent problem is returned as input.refusal. reading ends before ctx when the run
+// permanent problem is returned as input.refusal. readCtx ends before ctx when the run
 // is stopped. fetch then reads nothing more, does not wait for memory, and returns an
 // input without source and heap.
-func (r *Runner) fetch(ctx, reading context.Context, plan ledger.Plan) (input, error) {
+func (r *Runner) fetch(ctx, readCtx context.Context, plan ledger.Plan) (input, error) {
 	req := plan.Request
 	req.Heap = plan.Heap // in a session, the session head
 	var in input
@@ -106,13 +106,13 @@ func (r *Runner) fetch(ctx, reading context.Context, plan ledger.Plan) (input, e
 	if in.engine, in.layers, err = r.identity.get(ctx, r.opts.Workers, req.Stateful); err != nil {
 		return in, err
 	}
-	if err = r.fetchSource(reading, req, &in); err == nil && in.refused == nil {
-		if err = r.fetchHeap(reading, req, &in); err == nil {
+	if err = r.fetchSource(readCtx, req, &in); err == nil && in.refused == nil {
+		if err = r.fetchHeap(readCtx, req, &in); err == nil {
 			headLost(req, &in)
 			in.callable = r.callable(ctx, plan)
 		}
 	}
-	if err != nil && reading.Err() != nil && ctx.Err() == nil {
+	if err != nil && readCtx.Err() != nil && ctx.Err() == nil {
 		return input{engine: in.engine, layers: in.layers, stopped: true}, nil
 	}
 	return in, err
@@ -189,11 +189,11 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, in *input) e
 		return nil
 	}
 	limit := time.Duration(req.Limits.ExecutionTimeoutSecs) * time.Second
-	waiting, stop := context.WithTimeout(ctx, limit)
+	readCtx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
-	blob, info, err := r.opts.Heaps.Heap(waiting, req.Tenant, req.Heap)
+	blob, info, err := r.opts.Heaps.Heap(readCtx, req.Tenant, req.Heap)
 	switch {
-	case err != nil && waiting.Err() != nil && ctx.Err() == nil:
+	case err != nil && readCtx.Err() != nil && ctx.Err() == nil:
 		in.refused = &refusal{ReasonHeapUnavailable, fmt.Sprintf(
 			"Heap %s could not be read within the time limit of the run, %s: the memory or the blob store is busy with other runs. Run again later.", req.Heap, limit)}
 	case err != nil && ctx.Err() != nil:
@@ -203,16 +203,16 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, in *input) e
 		// repeated warnings and then show it once.
 		in.warnings = append(in.warnings, fmt.Sprintf("heap %s is not on record; starting from a fresh isolate", req.Heap))
 	case errors.Is(err, events.ErrRemoved):
-		removed := r.opts.Ledger.Removed(ctx, req.Tenant, req.Heap)
-		_, lost := errors.AsType[*events.LostError](removed)
+		removal := r.opts.Ledger.Removed(ctx, req.Tenant, req.Heap)
+		_, isLost := errors.AsType[*events.LostError](removal)
 		reason := ReasonHeapCollected
 		switch {
-		case lost, errors.Is(removed, events.ErrDamaged):
+		case isLost, errors.Is(removal, events.ErrDamaged):
 			reason = ReasonHeapDamaged
-		case ledger.CodeOf(removed) != ledger.CodeGone:
-			return fmt.Errorf("read heap %s: %w", req.Heap, removed)
+		case ledger.CodeOf(removal) != ledger.CodeGone:
+			return fmt.Errorf("read heap %s: %w", req.Heap, removal)
 		}
-		in.refused = &refusal{reason, strings.ToUpper(removed.Error()[:1]) + removed.Error()[1:] + "."}
+		in.refused = &refusal{reason, strings.ToUpper(removal.Error()[:1]) + removal.Error()[1:] + "."}
 	case errors.Is(err, events.ErrDamaged):
 		in.refused = &refusal{ReasonHeapDamaged, fmt.Sprintf(
 			"Heap %s is damaged in the blob store and was not restored: %s. Run again with another heap, or without one.", req.Heap, why(err))}

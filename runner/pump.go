@@ -175,13 +175,13 @@ func (p *pump) collect(ctx context.Context, chunks chan<- chunk, appended chan e
 	var due time.Time // when the backlog is passed on even if it is not full
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	finishing, finished := p.finishing, false
+	finishCh, finished := p.finishing, false
 	for {
-		in := p.in
+		inCh := p.in
 		if finished || len(p.backlog.lines) >= backlogLines || p.backlog.bytes >= backlogBytes {
-			in = nil
+			inCh = nil
 		}
-		var out chan<- chunk
+		var outCh chan<- chunk
 		var next chunk
 		var waited <-chan time.Time
 		switch now := time.Now(); {
@@ -190,20 +190,20 @@ func (p *pump) collect(ctx context.Context, chunks chan<- chunk, appended chan e
 				return nil
 			}
 		case finished || p.backlog.full() || !now.Before(due):
-			out, next = chunks, p.backlog.next()
+			outCh, next = chunks, p.backlog.next()
 		default:
 			timer.Reset(due.Sub(now))
 			waited = timer.C
 		}
 		select {
-		case lines := <-in:
+		case lines := <-inCh:
 			p.accept(lines)
-		case out <- next:
+		case outCh <- next:
 			p.backlog.drop(next)
 			due = time.Now().Add(flushEvery)
 		case <-waited:
-		case <-finishing:
-			finishing, finished = nil, true
+		case <-finishCh:
+			finishCh, finished = nil, true
 			p.close()
 		case err := <-appended:
 			appended <- err

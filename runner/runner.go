@@ -128,19 +128,19 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer stop(nil)
 
 	var timers sync.WaitGroup
-	over := make(chan struct{})
+	done := make(chan struct{})
 	timers.Go(func() {
 		select {
-		case <-over:
+		case <-done:
 			return
 		case <-ctx.Done():
 		}
-		if !elapse(over, r.opts.DrainWait) {
+		if !elapse(done, r.opts.DrainWait) {
 			return
 		}
 		stop(errDraining)
-		for last := time.Now().Add(r.handBackWait); time.Now().Before(last) && r.opts.Silent() == nil; {
-			if !elapse(over, min(silentPause, time.Until(last))) {
+		for deadline := time.Now().Add(r.handBackWait); time.Now().Before(deadline) && r.opts.Silent() == nil; {
+			if !elapse(done, min(silentPause, time.Until(deadline))) {
 				return
 			}
 		}
@@ -149,7 +149,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	err := r.opts.Work.Consume(ctx, r.opts.Pool, r.opts.Shares, func(_ context.Context, d Delivery) {
 		r.deliver(&l, d)
 	})
-	close(over)
+	close(done)
 	timers.Wait()
 	return err
 }
@@ -174,11 +174,11 @@ func (l *life) over() bool {
 }
 
 // waitOrStop waits for d and reports true. It reports false as soon as stop is closed.
-func elapse(over <-chan struct{}, d time.Duration) bool {
+func elapse(stop <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-over:
+	case <-stop:
 		return false
 	case <-t.C:
 		return true
