@@ -67,7 +67,7 @@ func scanContext(row interface{ Scan(dest ...any) error }) (*contextRow, error) 
 // nil if there is none.
 func (a *applier) contextOf(tenant, key string) (*contextRow, error) {
 	k := contextKey{tenant, key}
-	if r, known := a.contexts[k]; known {
+	if r, isCached := a.contexts[k]; isCached {
 		if r != nil && r.gone {
 			r = nil
 		}
@@ -229,18 +229,18 @@ func (a *applier) forgetInContexts(tenant, key string) error {
 	if err != nil {
 		return err
 	}
-	var stored []string
+	var keys []string
 	for rows.Next() {
 		var k string
 		if err := rows.Scan(&k); err != nil {
 			return errors.Join(err, rows.Close())
 		}
-		stored = append(stored, k)
+		keys = append(keys, k)
 	}
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return err
 	}
-	for _, k := range stored {
+	for _, k := range keys {
 		if _, err := a.contextOf(tenant, k); err != nil {
 			return err
 		}
@@ -285,7 +285,7 @@ func (a *applier) endedInContext(e *events.Event, status events.Status, d *event
 // loadContextOfRun returns the conversation context in which a run in progress was
 // requested, or nil if there is none. isCurrent is false if the context was reset
 // since.
-func (a *applier) contextOfRun(tenant, execution string) (r *contextRow, told bool, err error) {
+func (a *applier) contextOfRun(tenant, execution string) (r *contextRow, isCurrent bool, err error) {
 	var key string
 	var since int64
 	err = a.row(a.s.runContext, tenant, execution).Scan(&key, &since)

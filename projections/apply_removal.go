@@ -70,8 +70,8 @@ func (s *removalStatements) queries() []preparing {
 // execution may have been removed: events of a runner can follow the end of an
 // execution.
 func (a *applier) unrequested(e *events.Event, id string) error {
-	var removed uint64
-	if err := a.row(a.s.removedUpTo).Scan(&removed); err != nil || removed > 0 {
+	var removedUpTo uint64
+	if err := a.row(a.s.removedUpTo).Scan(&removedUpTo); err != nil || removedUpTo > 0 {
 		return err
 	}
 	return a.anomaly(e, "%s of execution %s, which was never requested", e.Type, id)
@@ -183,11 +183,11 @@ func (a *applier) dropTags(last uint64) error {
 		return err
 	}
 	for _, t := range list {
-		had := map[string]string{}
-		if err := json.Unmarshal([]byte(t.tags), &had); err != nil {
+		oldTags := map[string]string{}
+		if err := json.Unmarshal([]byte(t.tags), &oldTags); err != nil {
 			return err
 		}
-		if err := errors.Join(a.indexTags(t.tenant, t.heap, had, nil), a.exec(a.s.dropTags, t.tenant, t.heap)); err != nil {
+		if err := errors.Join(a.indexTags(t.tenant, t.heap, oldTags, nil), a.exec(a.s.dropTags, t.tenant, t.heap)); err != nil {
 			return err
 		}
 	}

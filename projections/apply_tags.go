@@ -19,34 +19,34 @@ func (a *applier) setTags(e *events.Event, heap string, effective uint64, tags m
 	if !events.ValidHash(heap) {
 		return a.anomaly(e, "tags of %.80q, which is no heap", heap)
 	}
-	var since uint64
-	var before string
-	err := a.row(a.s.inForce, e.Tenant, heap).Scan(&since, &before)
+	var currentFrom uint64
+	var oldJSON string
+	err := a.row(a.s.inForce, e.Tenant, heap).Scan(&currentFrom, &oldJSON)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	now := asJSON(tags) // keys are sorted: equal tags have equal texts
-	if since > effective || since == effective && before == now {
+	newJSON := asJSON(tags) // keys are sorted: equal tags have equal texts
+	if currentFrom > effective || currentFrom == effective && oldJSON == newJSON {
 		return nil
 	}
-	if before == "" {
+	if oldJSON == "" {
 		if err := a.heapTagged(e.Tenant, heap); err != nil {
 			return err
 		}
 	}
-	if err := a.exec(a.s.force, e.Tenant, heap, effective, now); err != nil {
+	if err := a.exec(a.s.force, e.Tenant, heap, effective, newJSON); err != nil {
 		return err
 	}
-	if before == now {
+	if oldJSON == newJSON {
 		return nil // the tag edit of a run comes right after its end
 	}
-	had := map[string]string{}
-	if before != "" {
-		if err := json.Unmarshal([]byte(before), &had); err != nil {
+	oldTags := map[string]string{}
+	if oldJSON != "" {
+		if err := json.Unmarshal([]byte(oldJSON), &oldTags); err != nil {
 			return err
 		}
 	}
-	return a.indexTags(e.Tenant, heap, had, tags)
+	return a.indexTags(e.Tenant, heap, oldTags, tags)
 }
 
 // countTaggedHeap counts a heap that has tags for the first time, unless a run has left
@@ -69,17 +69,17 @@ func (a *applier) heapLeft(tenant, heap string) error {
 
 // indexTags updates heap_tags to the current tags of a heap. The number of statements
 // does not depend on the number of tags.
-func (a *applier) indexTags(tenant, heap string, had, has map[string]string) error {
+func (a *applier) indexTags(tenant, heap string, oldTags, newTags map[string]string) error {
 	key, err := hex.DecodeString(heap)
 	if err != nil {
 		return err
 	}
 	var carried, dropped []pairHash
-	for k, v := range has {
+	for k, v := range newTags {
 		carried = append(carried, pairOf(tenant, k, v))
 	}
-	for k, v := range had {
-		if now, ok := has[k]; !ok || now != v {
+	for k, v := range oldTags {
+		if newValue, ok := newTags[k]; !ok || newValue != v {
 			dropped = append(dropped, pairOf(tenant, k, v))
 		}
 	}

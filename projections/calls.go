@@ -99,23 +99,23 @@ type Call struct {
 // Calls returns the host calls of an execution by number. It returns events.ErrNotFound
 // for an unknown execution, and an *events.RemovedError for a removed one.
 func (s *Store) Calls(ctx context.Context, tenant, id string) ([]Call, error) {
-	reading := func(err error) error { return fmt.Errorf("read the calls of execution %s: %w", id, err) }
+	wrapErr := func(err error) error { return fmt.Errorf("read the calls of execution %s: %w", id, err) }
 	rows, err := s.reader.QueryContext(ctx, `SELECT c.number, c.server, c.tool, c.attempt, c.arguments_sha256, c.arguments, c.called_at,
 			c.outcome, c.duration, c.result_sha256, c.result, c.returned_at
 		FROM executions e LEFT JOIN calls c ON c.execution = e.id WHERE e.tenant = ? AND e.execution_id = ? ORDER BY c.number`, tenant, id)
 	if err != nil {
-		return nil, reading(err)
+		return nil, wrapErr(err)
 	}
 	defer rows.Close()
-	calls, known := []Call{}, false
+	calls, exists := []Call{}, false
 	for rows.Next() {
-		known = true
+		exists = true
 		var number sql.NullInt64
 		var server, tool, argumentsHash, arguments, result sql.NullString
 		var attempt, called, returned sql.NullInt64
 		var c Call
 		if err := rows.Scan(&number, &server, &tool, &attempt, &argumentsHash, &arguments, &called, &c.Outcome, &c.DurationMS, &c.ResultSHA256, &result, &returned); err != nil {
-			return nil, reading(err)
+			return nil, wrapErr(err)
 		}
 		if !number.Valid {
 			continue // the execution made no call
@@ -137,15 +137,15 @@ func (s *Store) Calls(ctx context.Context, tenant, id string) ([]Call, error) {
 				continue
 			}
 			if err := json.Unmarshal([]byte(field.text.String), field.into); err != nil {
-				return nil, reading(err)
+				return nil, wrapErr(err)
 			}
 		}
 		calls = append(calls, c)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, reading(err)
+		return nil, wrapErr(err)
 	}
-	if !known {
+	if !exists {
 		return nil, noExecution(ctx, s.reader, id)
 	}
 	return calls, nil

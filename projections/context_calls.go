@@ -26,13 +26,13 @@ const (
 // noteCallInContext adds a host call of a run that belongs to a conversation context.
 // Host calls of encrypted runs are not listed.
 func (a *applier) calledInContext(e *events.Event, d *events.HostCalled) error {
-	r, told, err := a.contextOfRun(e.Tenant, d.ExecutionID)
+	r, isCurrent, err := a.contextOfRun(e.Tenant, d.ExecutionID)
 	if err != nil || r == nil {
 		return err
 	}
 	r.seq = e.Seq
 	r.used(e.Time)
-	if !told {
+	if !isCurrent {
 		return nil
 	}
 	r.dependent(d.ExecutionID)
@@ -46,13 +46,13 @@ func (a *applier) calledInContext(e *events.Event, d *events.HostCalled) error {
 
 // noteReturnInContext adds the result of a host call.
 func (a *applier) returnedInContext(e *events.Event, d *events.HostReturned) error {
-	r, told, err := a.contextOfRun(e.Tenant, d.ExecutionID)
+	r, isCurrent, err := a.contextOfRun(e.Tenant, d.ExecutionID)
 	if err != nil || r == nil {
 		return err
 	}
 	r.seq = e.Seq
 	r.used(e.Time)
-	if told && events.SealedUnder(d) == "" && r.hostReturned(d) {
+	if isCurrent && events.SealedUnder(d) == "" && r.hostReturned(d) {
 		r.updated(e.Time)
 	}
 	return nil

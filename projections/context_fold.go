@@ -173,20 +173,20 @@ func joinSummaries(before, next string, calls int) string {
 	if before != "" {
 		parts = strings.Split(before, "\n\n")
 	}
-	counted := len(parts) > 0 && strings.HasPrefix(parts[0], countedPrefix)
-	if counted {
+	isCounted := len(parts) > 0 && strings.HasPrefix(parts[0], countedPrefix)
+	if isCounted {
 		parts = parts[1:]
 	}
 	parts = append(parts, next)
 	for {
 		all := strings.Join(parts, "\n\n")
-		if counted {
+		if isCounted {
 			all = fmt.Sprintf(countedPrefix+"%d earlier tool calls only the last are told here.\n\n", calls) + all
 		}
 		if len(all) <= maxSummaryBytes || len(parts) == 1 {
 			return all
 		}
-		parts, counted = parts[1:], true
+		parts, isCounted = parts[1:], true
 	}
 }
 
@@ -197,8 +197,8 @@ const countedPrefix = "Of "
 func (b *contextBody) fetched(r FetchedResource) {
 	b.Resources = slices.DeleteFunc(b.Resources, func(have FetchedResource) bool { return have.ResourceID == r.ResourceID })
 	b.Resources = append(b.Resources, r)
-	if over := len(b.Resources) - maxResources; over > 0 {
-		b.Resources = slices.Clone(b.Resources[over:])
+	if excess := len(b.Resources) - maxResources; excess > 0 {
+		b.Resources = slices.Clone(b.Resources[excess:])
 	}
 }
 
@@ -210,8 +210,8 @@ func (b *contextBody) try(t Tried) {
 		b.Tried = slices.Delete(b.Tried, i, i+1)
 	}
 	b.Tried = append(b.Tried, t)
-	if over := len(b.Tried) - maxTried; over > 0 {
-		b.Tried = slices.Clone(b.Tried[over:])
+	if excess := len(b.Tried) - maxTried; excess > 0 {
+		b.Tried = slices.Clone(b.Tried[excess:])
 	}
 }
 

@@ -72,28 +72,28 @@ func (s *Store) execution(ctx context.Context, tenant, id string, text func(name
 	var requested int64
 	var result, errorText, cancelledBy, usage sql.NullString
 	var line int64
-	var open bool
+	var isOpen bool
 	err := s.reader.QueryRowContext(ctx, `SELECT execution_id, status, result, output_heap, error, requested_at, started_at, queued, completed_at,
 			input_heap, requested_heap, session, logical_id, turn, source, file_name, actor, cancelled_by, attempt, reason, result_truncated, heap_mb, timeout_secs,
 			out_line, out_byte, out_open, out_truncated, out_sha256, written_lines, written_bytes, usage, engine_id, warnings, pristine, last_seq
 		FROM executions WHERE tenant = ? AND execution_id = ?`, tenant, id).Scan(
 		&d.ExecutionID, &d.Status, &result, &d.Heap, &errorText, &requested, &started, &d.Queued, &completed,
 		&d.InputHeap, &d.RequestedHeap, &d.Session, &d.LogicalSession, &d.Turn, &source, &d.FileName, &actor, &cancelledBy, &d.Attempt, &d.Reason, &d.ResultTruncated, &d.HeapMemoryMaxMB, &d.ExecutionTimeoutSecs,
-		&line, &d.TotalBytes, &open, &d.OutputTruncated, &d.OutputSHA256, &d.WrittenLines, &d.WrittenBytes, &usage, &d.EngineID, &warnings, &d.Pristine, &d.Seq)
+		&line, &d.TotalBytes, &isOpen, &d.OutputTruncated, &d.OutputSHA256, &d.WrittenLines, &d.WrittenBytes, &usage, &d.EngineID, &warnings, &d.Pristine, &d.Seq)
 	if errors.Is(err, sql.ErrNoRows) {
 		return d, noExecution(ctx, s.reader, id)
 	}
 	if err != nil {
 		return d, fmt.Errorf("read execution %s: %w", id, err)
 	}
-	d.TotalLines, _ = countLines(line, open, d.Status)
+	d.TotalLines, _ = countLines(line, isOpen, d.Status)
 	d.RequestedAt = formatMillis(requested)
 	d.StartedAt = d.RequestedAt
 	d.Queued = d.Queued && d.Status == events.StatusRunning
 	if started.Valid {
 		d.StartedAt = formatMillis(started.Int64)
-		queued := max(started.Int64-requested, 0) // the clocks of two machines may differ
-		d.QueuedMillis = &queued
+		waitMillis := max(started.Int64-requested, 0) // the clocks of two machines may differ
+		d.QueuedMillis = &waitMillis
 	}
 	if completed.Valid {
 		at := formatMillis(completed.Int64)
@@ -116,12 +116,12 @@ func (s *Store) execution(ctx context.Context, tenant, id string, text func(name
 	}
 	d.Code = *code
 	if d.Code == "" {
-		removed, err := shredOf(ctx, s.reader, tenant, id)
+		shred, err := shredOf(ctx, s.reader, tenant, id)
 		if err != nil {
 			return d, err
 		}
-		if removed != nil {
-			d.Shredded = &Shredded{Seq: removed.Seq, At: events.FormatTime(removed.At)}
+		if shred != nil {
+			d.Shredded = &Shredded{Seq: shred.Seq, At: events.FormatTime(shred.At)}
 		}
 	}
 	if d.Result, err = text(TextResult, result); err != nil {

@@ -66,8 +66,8 @@ func scanHeap(scan func(...any) error) (h Heap, seq uint64, removed *events.Remo
 	if collected.Valid {
 		removed = events.Collected(h.Heap, uint64(collected.Int64), time.UnixMilli(at.Int64))
 	}
-	made := formatMillis(created)
-	h.CreatedAt = &made
+	createdAt := formatMillis(created)
+	h.CreatedAt = &createdAt
 	return h, seq, removed, json.Unmarshal(tags, &h.Tags)
 }
 

@@ -69,12 +69,12 @@ func TestOverARealLedger(t *testing.T) {
 	if err := after.Wait(ctx, last); err != nil {
 		t.Fatal(err)
 	}
-	anew := projections.Options{Path: filepath.Join(t.TempDir(), "anew.db"), Texts: store}
-	if err := projections.Rebuild(ctx, anew, store, last); err != nil {
+	rebuiltOpts := projections.Options{Path: filepath.Join(t.TempDir(), "rebuilt.db"), Texts: store}
+	if err := projections.Rebuild(ctx, rebuiltOpts, store, last); err != nil {
 		t.Fatal(err)
 	}
 	want := dump(t, opts.Path)
-	for _, path := range []string{late.Path, anew.Path} {
+	for _, path := range []string{late.Path, rebuiltOpts.Path} {
 		if diff := cmp.Diff(want, dump(t, path)); diff != "" {
 			t.Error(diff)
 		}

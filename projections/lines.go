@@ -47,14 +47,14 @@ func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) (list [
 	}
 	defer rows.Close()
 	var text strings.Builder
-	var open *OutputLine // the line being assembled
+	var current *OutputLine // the line being assembled
 	size := 0
 	var seq uint64
 	finish := func() {
-		open.Text = text.String()
+		current.Text = text.String()
 		size += text.Len()
-		list, seqs = append(list, *open), append(seqs, seq)
-		open = nil
+		list, seqs = append(list, *current), append(seqs, seq)
+		current = nil
 		text.Reset()
 	}
 	for rows.Next() {
@@ -72,15 +72,15 @@ func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) (list [
 		}
 		for _, p := range chunk {
 			if line >= from {
-				if open == nil {
-					open = &OutputLine{Line: line, Level: p.Level, Time: formatMillis(p.TimeMillis)}
+				if current == nil {
+					current = &OutputLine{Line: line, Level: p.Level, Time: formatMillis(p.TimeMillis)}
 				}
 				text.WriteString(p.Text)
 			}
 			if p.Continued {
 				continue
 			}
-			if open != nil {
+			if current != nil {
 				finish()
 			}
 			if line++; line > last || size > maxLinesBytes {
@@ -88,7 +88,7 @@ func lines(ctx context.Context, tx *sql.Tx, w written, from, last int64) (list [
 			}
 		}
 	}
-	if open != nil {
+	if current != nil {
 		seq = math.MaxInt64 // the last line has no end, which is known only once the run has ended
 		finish()
 	}

@@ -137,15 +137,15 @@ const maxSearchedBytes = 16 << 20
 
 // listDefault lists all running executions and the newest ended ones.
 func (w condition) documented(ctx context.Context, tx *sql.Tx) (ExecutionPage, error) {
-	ended := w.and("status <> 'running'")
+	endedCond := w.and("status <> 'running'")
 	// The position of the oldest ended execution in the list; 0 if all are in it.
 	var oldest uint64
-	err := tx.QueryRowContext(ctx, "SELECT requested_seq"+ended.sql+" ORDER BY requested_seq DESC LIMIT 1 OFFSET ?", append(ended.args, defaultEnded-1)...).Scan(&oldest)
+	err := tx.QueryRowContext(ctx, "SELECT requested_seq"+endedCond.sql+" ORDER BY requested_seq DESC LIMIT 1 OFFSET ?", append(endedCond.args, defaultEnded-1)...).Scan(&oldest)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return ExecutionPage{}, err
 	}
-	running, listed := w.and("status = 'running'"), ended.and("requested_seq >= ?", oldest)
-	rows, err := tx.QueryContext(ctx, w.columns()+running.sql+" UNION ALL "+w.columns()+listed.sql+" ORDER BY requested_seq DESC", append(running.args, listed.args...)...)
+	runningCond, listedCond := w.and("status = 'running'"), endedCond.and("requested_seq >= ?", oldest)
+	rows, err := tx.QueryContext(ctx, w.columns()+runningCond.sql+" UNION ALL "+w.columns()+listedCond.sql+" ORDER BY requested_seq DESC", append(runningCond.args, listedCond.args...)...)
 	if err != nil {
 		return ExecutionPage{}, err
 	}
@@ -155,8 +155,8 @@ func (w condition) documented(ctx context.Context, tx *sql.Tx) (ExecutionPage, e
 		return page, err
 	}
 	var more bool
-	older := ended.and("requested_seq < ?", oldest)
-	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1"+older.sql+")", older.args...).Scan(&more)
+	olderCond := endedCond.and("requested_seq < ?", oldest)
+	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1"+olderCond.sql+")", olderCond.args...).Scan(&more)
 	if more {
 		page.NextCursor = cursor{cursorEnded, oldest}.String()
 	}
@@ -238,11 +238,11 @@ func (w condition) search(ctx context.Context, tx *sql.Tx, limit int, kind curso
 		if err := json.Unmarshal(source, &b); err != nil {
 			return page, err
 		}
-		named := name != nil && strings.HasPrefix(bodyHash(b), name[1])
+		matchesName := name != nil && strings.HasPrefix(bodyHash(b), name[1])
 		if b.Blob != nil {
 			b.Text = b.Blob.Preview
 		}
-		if named || strings.Contains(strings.ToLower(b.Text), text) {
+		if matchesName || strings.Contains(strings.ToLower(b.Text), text) {
 			page.Executions = append(page.Executions, e)
 		}
 	}

@@ -47,7 +47,7 @@ func lostKeys(ctx context.Context, db *sql.DB, keys events.Keys) (*LostKeysError
 			return nil, err
 		}
 		if keys != nil {
-			if _, here := keys.SealKey(key); here {
+			if _, isPresent := keys.SealKey(key); isPresent {
 				continue
 			}
 		}

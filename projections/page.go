@@ -25,9 +25,9 @@ type written struct {
 
 // countLines counts the lines started and the complete ones. A line without an end
 // counts as complete once the run has ended.
-func countLines(line int64, open bool, status events.Status) (begun, whole int64) {
+func countLines(line int64, isOpen bool, status events.Status) (started, complete int64) {
 	switch {
-	case !open:
+	case !isOpen:
 		return line - 1, line - 1
 	case status.Terminal():
 		return line, line
@@ -97,19 +97,19 @@ func checkOutputQuery(q *OutputQuery) error {
 
 func outputOf(ctx context.Context, tx *sql.Tx, tenant, id string) (w written, truncated bool, err error) {
 	var line int64
-	var open bool
+	var isOpen bool
 	err = tx.QueryRowContext(ctx, "SELECT id, status, out_line, out_byte, out_open, out_truncated FROM executions WHERE tenant = ? AND execution_id = ?", tenant, id).
-		Scan(&w.id, &w.status, &line, &w.bytes, &open, &truncated)
+		Scan(&w.id, &w.status, &line, &w.bytes, &isOpen, &truncated)
 	if errors.Is(err, sql.ErrNoRows) {
 		return w, false, noExecution(ctx, tx, id)
 	}
 	if err != nil {
 		return w, false, fmt.Errorf("read output of %s: %w", id, err)
 	}
-	w.lines, w.whole = countLines(line, open, w.status)
-	if removed, err := shredOf(ctx, tx, tenant, id); err != nil || removed != nil {
+	w.lines, w.whole = countLines(line, isOpen, w.status)
+	if shredErr, err := shredOf(ctx, tx, tenant, id); err != nil || shredErr != nil {
 		if err == nil {
-			err = removed
+			err = shredErr
 		}
 		return w, false, err
 	}

@@ -57,13 +57,13 @@ func (s *Store) logged(ctx context.Context, key sessionKey) error {
 		if left <= 0 {
 			return nil
 		}
-		late := time.NewTimer(left)
+		timer := time.NewTimer(left)
 		select {
 		case <-changed:
-		case <-late.C:
+		case <-timer.C:
 		case <-ctx.Done():
 		}
-		late.Stop()
+		timer.Stop()
 		if err := ctx.Err(); err != nil {
 			return err
 		}

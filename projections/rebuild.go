@@ -44,20 +44,20 @@ func Prepare(ctx context.Context, opts Options, feed Feed, last uint64) (built b
 // folded, the old file is unchanged. The same holds for a *LostKeysError, which is
 // returned if content that was not shredded cannot be decrypted.
 func Rebuild(ctx context.Context, opts Options, feed Feed, last uint64) error {
-	beside := opts
-	beside.Path = opts.Path + ".new"
-	if err := removeFile(beside.Path); err != nil {
+	newOpts := opts
+	newOpts.Path = opts.Path + ".new"
+	if err := removeFile(newOpts.Path); err != nil {
 		return fmt.Errorf("rebuild projections: %w", err)
 	}
-	if err := build(ctx, beside, feed, last); err != nil {
-		return fmt.Errorf("rebuild projections: %w", errors.Join(err, removeFile(beside.Path)))
+	if err := build(ctx, newOpts, feed, last); err != nil {
+		return fmt.Errorf("rebuild projections: %w", errors.Join(err, removeFile(newOpts.Path)))
 	}
 	if err := removeFile(opts.Path); err != nil {
 		return fmt.Errorf("rebuild projections: %w", err)
 	}
 	// Not synced: without either file the next start builds the projections again.
 	for _, suffix := range []string{"", sumSuffix} {
-		if err := os.Rename(beside.Path+suffix, opts.Path+suffix); err != nil {
+		if err := os.Rename(newOpts.Path+suffix, opts.Path+suffix); err != nil {
 			return fmt.Errorf("rebuild projections: %w", err)
 		}
 	}

@@ -345,14 +345,14 @@ func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
 				}
 				noAnomalies(t, s)
 				got := tables(t, path)
-				anew := projections.Options{Path: filepath.Join(t.TempDir(), "anew.db"), Texts: store}
-				if err := projections.Rebuild(t.Context(), anew, store, seq); err != nil {
+				rebuiltOpts := projections.Options{Path: filepath.Join(t.TempDir(), "rebuilt.db"), Texts: store}
+				if err := projections.Rebuild(t.Context(), rebuiltOpts, store, seq); err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(tables(t, anew.Path), got); diff != "" {
+				if diff := cmp.Diff(tables(t, rebuiltOpts.Path), got); diff != "" {
 					t.Fatalf("after the removal of volume %d (-rebuilt +removed):\n%s", volume, diff)
 				}
-				if diff := cmp.Diff(usage(t, open(t, anew), tenant), usage(t, s, tenant)); diff != "" {
+				if diff := cmp.Diff(usage(t, open(t, rebuiltOpts), tenant), usage(t, s, tenant)); diff != "" {
 					t.Fatalf("usage after the removal of volume %d (-rebuilt +removed):\n%s", volume, diff)
 				}
 			}

@@ -62,16 +62,16 @@ func noExecution(ctx context.Context, q querier, id string) error {
 	if !ok {
 		return notFound("execution", id)
 	}
-	gone := events.Removal{LedgerVolumeRemoved: &events.LedgerVolumeRemoved{}}
+	removal := events.Removal{LedgerVolumeRemoved: &events.LedgerVolumeRemoved{}}
 	var at int64
 	err := q.QueryRowContext(ctx, `SELECT volume, last, seq, at, export FROM removals WHERE ended_at >= ? ORDER BY volume LIMIT 1`, minted.UnixMilli()).
-		Scan(&gone.Volume, &gone.Last, &gone.Seq, &at, &gone.Export.SHA256)
+		Scan(&removal.Volume, &removal.Last, &removal.Seq, &at, &removal.Export.SHA256)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return notFound("execution", id)
 	case err != nil:
 		return fmt.Errorf("check whether execution %s was removed: %w", id, err)
 	}
-	gone.At = time.UnixMilli(at)
-	return gone.Gone(fmt.Sprintf("execution %q does not exist; the events recorded at its time were", id))
+	removal.At = time.UnixMilli(at)
+	return removal.Gone(fmt.Sprintf("execution %q does not exist; the events recorded at its time were", id))
 }

@@ -70,13 +70,13 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	}
 	// The driver does extra work for each statement that can be interrupted, so ctx is
 	// checked between events. If ctx is done, the transaction is rolled back.
-	uninterrupted := context.WithoutCancel(ctx)
-	tx, err := s.writer.BeginTx(uninterrupted, nil)
+	txCtx := context.WithoutCancel(ctx)
+	tx, err := s.writer.BeginTx(txCtx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer tx.Rollback()
-	a := &applier{ctx: uninterrupted, tx: tx, s: s.insert, texts: s.opts.Texts, bound: map[*sql.Stmt]*sql.Stmt{}, states: map[executionKey]*state{}, used: map[string]*Usage{}}
+	a := &applier{ctx: txCtx, tx: tx, s: s.insert, texts: s.opts.Texts, bound: map[*sql.Stmt]*sql.Stmt{}, states: map[executionKey]*state{}, used: map[string]*Usage{}}
 	for i := range batch {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -94,7 +94,7 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	}
 	s.tellContexts(a.contexts)
 	if a.erased || s.unscrubbed { // before readers are signalled
-		err = s.scrub(uninterrupted)
+		err = s.scrub(txCtx)
 	}
 	s.advance(batch, a)
 	return err

@@ -174,9 +174,9 @@ func (s *Store) ResolveSession(ctx context.Context, tenant, text string) (Sessio
 func (s *Store) withEntries(ctx context.Context, tenant string, one Session) (Session, error) {
 	key := sessionKey{tenant, one.SessionID}
 	s.mu.Lock()
-	due := s.unlogged.due(key) > 0
+	isPending := s.unlogged.due(key) > 0
 	s.mu.Unlock()
-	if one.Kind != events.SessionLog || !due {
+	if one.Kind != events.SessionLog || !isPending {
 		return one, nil
 	}
 	if err := s.logged(ctx, key); err != nil {

@@ -86,11 +86,11 @@ func (s *Store) trace(ctx context.Context, tenant, id string, after TraceMark) (
 	var t RunTrace
 	var w written
 	var line int64
-	var open bool
+	var isOpen bool
 	var result, errorText, reason, input, output sql.NullString
 	err = tx.QueryRowContext(ctx, `SELECT id, status, out_line, out_byte, out_open, out_truncated, result, result_truncated, error, reason, input_heap, output_heap
 		FROM executions WHERE tenant = ? AND execution_id = ?`, tenant, id).
-		Scan(&w.id, &t.Status, &line, &t.StoredBytes, &open, &t.OutputTruncated, &result, &t.ResultTruncated, &errorText, &reason, &input, &output)
+		Scan(&w.id, &t.Status, &line, &t.StoredBytes, &isOpen, &t.OutputTruncated, &result, &t.ResultTruncated, &errorText, &reason, &input, &output)
 	if errors.Is(err, sql.ErrNoRows) {
 		return t, noExecution(ctx, tx, id)
 	}
@@ -98,7 +98,7 @@ func (s *Store) trace(ctx context.Context, tenant, id string, after TraceMark) (
 		return t, err
 	}
 	w.status, w.bytes = t.Status, t.StoredBytes
-	w.lines, w.whole = countLines(line, open, w.status)
+	w.lines, w.whole = countLines(line, isOpen, w.status)
 	t.StoredLines, t.Reason, t.InputHeap, t.OutputHeap = w.lines, reason.String, input.String, output.String
 	if t.Steps, t.Next, err = steps(ctx, tx, w, after); err != nil {
 		return t, err
@@ -167,8 +167,8 @@ func tracedCalls(ctx context.Context, tx *sql.Tx, execution int64, after, until 
 			return nil, err
 		}
 		if called > after && called <= until {
-			begun := c
-			list = append(list, TraceStep{Called: &begun, seq: called})
+			pendingCall := c
+			list = append(list, TraceStep{Called: &pendingCall, seq: called})
 		}
 		if at := uint64(returned.Int64); returned.Valid && at > after && at <= until {
 			if err := inlineBody(result, &c.Result); err != nil {

@@ -37,10 +37,10 @@ const manyUsages = 4096
 // so it queries the file only for a tenant that is not cached.
 func (s *Store) TenantUsage(ctx context.Context, tenant string) (u Usage, err error) {
 	s.mu.Lock()
-	u, held := s.usages[tenant]
+	u, isCached := s.usages[tenant]
 	u.Applied = s.stats.Applied
 	s.mu.Unlock()
-	if held {
+	if isCached {
 		return u, nil
 	}
 	err = s.reader.QueryRowContext(ctx, `SELECT p.applied, coalesce(u.runs, 0), coalesce(u.output_bytes, 0), coalesce(u.heap_bytes, 0),
@@ -74,7 +74,7 @@ func (s *Store) addUsage(a *applier) {
 		return
 	}
 	for tenant, change := range a.used {
-		if u, held := s.usages[tenant]; held {
+		if u, isCached := s.usages[tenant]; isCached {
 			u.add(*change)
 			s.usages[tenant] = u
 		}
