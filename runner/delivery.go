@@ -51,7 +51,7 @@ func (r *Runner) deliver(l *life, d Delivery) {
 		return
 	case errors.Is(err, errHandedBack):
 		r.stats.add(func(s *Stats) { s.HandedBack++ })
-		action, err = "giving back a run", d.Nak(l.records, 0)
+		action, err = "nak a run request", d.Nak(l.records, 0)
 	default:
 		r.stats.add(func(s *Stats) { s.Retried++ })
 		delay := r.retryDelay(r.failures.add(d.Event.Seq))
