@@ -6,8 +6,8 @@ import (
 )
 
 // AppliedIn returns the position of the last event that is applied in the file at path,
-// or 0 if the file is missing or not intact. It gives a lower bound for the length of a
-// ledger that has lost its end.
+// or 0 if the file is missing, not intact or of another schema version. It is a lower
+// bound for the length of a ledger that has lost its end.
 func Reached(ctx context.Context, path string) uint64 {
 	if why, err := checkSum(path); why != "" || err != nil {
 		return 0
