@@ -24,7 +24,7 @@ func (s *Store) newest(ctx context.Context, at place) (stored, error) {
 // newestIn is newest for some volumes.
 func (s *Store) newestIn(ctx context.Context, list []volume, at place) (stored, error) {
 	for i := len(list) - 1; i >= 0; i-- {
-		m, err := s.getOneIn(ctx, list[i], getRequest{LastBySubject: at(list[i].number)})
+		m, err := s.getOneIn(ctx, list[i], Request{LastBySubject: at(list[i].number)})
 		if !errors.Is(err, events.ErrNotFound) {
 			return m, err
 		}
@@ -36,7 +36,7 @@ func (s *Store) newestIn(ctx context.Context, list []volume, at place) (stored, 
 // last one there at the call, and returns that one's position. An error of fn is
 // returned as it is.
 func (s *Store) each(ctx context.Context, at place, after uint64, fn func(stored) error) (last uint64, err error) {
-	now, since := s.volumes(), s.writable()
+	now, since := s.volumes(), s.jet.Writable()
 	end, err := s.newestIn(ctx, now.list, at)
 	if errors.Is(err, events.ErrNotFound) {
 		return 0, nil
@@ -57,7 +57,7 @@ func (s *Store) between(ctx context.Context, now *volumes, t tally, at place, fr
 		for from <= end {
 			var got uint64
 			n := 0
-			r := getRequest{Seq: max(from, v.first), NextBySubject: at(v.number), Batch: batchMessages, MaxBytes: batchBytes}
+			r := Request{Seq: max(from, v.first), NextBySubject: at(v.number), Batch: BatchMessages, MaxBytes: BatchBytes}
 			pending, err := s.getBatchIn(ctx, v, r, func(m stored) error {
 				got = m.seq
 				n++
@@ -85,7 +85,7 @@ func (s *Store) between(ctx context.Context, now *volumes, t tally, at place, fr
 		if end <= s.Removed().UpTo() {
 			return nil // while it was read
 		}
-		if err := s.unsure(t.since); err != nil {
+		if err := s.jet.Unsure(t.since); err != nil {
 			return err
 		}
 		return s.damaged("position %d on %s cannot be read", end, at(now.active().number))
@@ -97,7 +97,7 @@ func (s *Store) between(ctx context.Context, now *volumes, t tally, at place, fr
 // events.ErrNotFound when there is none.
 func (s *Store) next(ctx context.Context, now *volumes, at place, from uint64) (stored, error) {
 	for _, v := range now.list[now.from(from):] {
-		m, err := s.getOneIn(ctx, v, getRequest{Seq: max(from, v.first), NextBySubject: at(v.number)})
+		m, err := s.getOneIn(ctx, v, Request{Seq: max(from, v.first), NextBySubject: at(v.number)})
 		if !errors.Is(err, events.ErrNotFound) {
 			return m, err
 		}

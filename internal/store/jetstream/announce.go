@@ -29,13 +29,13 @@ func (s *Store) announceReturned(pool, tenant string, delay time.Duration) {
 		return // the next look finds it early enough
 	}
 	// Lost, it costs the time until the next look.
-	_ = s.consume.Publish(returnedSubject(pool, tenant), strconv.AppendInt(nil, delay.Milliseconds(), 10))
+	_ = s.jet.WorkConn.Publish(returnedSubject(pool, tenant), strconv.AppendInt(nil, delay.Milliseconds(), 10))
 }
 
 // listen subscribes to the requests of the pool as they are stored, and to what
 // other runners announce.
 func (c *consumption) listen() (stop func(), err error) {
-	nc := c.store.consume
+	nc := c.store.jet.WorkConn
 	var subs []*nats.Subscription
 	stop = func() {
 		for _, sub := range subs {
@@ -54,7 +54,7 @@ func (c *consumption) listen() (stop func(), err error) {
 		}
 		subs = append(subs, sub)
 	}
-	if err := nc.FlushTimeout(c.store.opts.TryWait); err != nil {
+	if err := nc.FlushTimeout(c.store.jet.Options.TryWait); err != nil {
 		stop()
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (c *consumption) heardRequest(m *nats.Msg) {
 	if len(t) < 2 {
 		return
 	}
-	if v, ok := events.VolumeOf(first(m.Header, headerStream)); ok && v > c.store.volumes().active().number {
+	if v, ok := events.VolumeOf(HeaderValue(m.Header, HeaderStream)); ok && v > c.store.volumes().active().number {
 		c.lookSoon() // another process has opened a volume
 	}
 	if c.queue(t[1]).isFull() {

@@ -53,18 +53,18 @@ func (s *Store) Append(ctx context.Context, e events.Event, after int64) (uint64
 			return seq, nil
 		case errors.Is(err, events.ErrConflict):
 			return 0, fmt.Errorf("append %s on %s after %d: %w", e.Type, StoredSubject(s.volumes().active().number, e.Subject()), after, err)
-		case sealedNow(err):
+		case IsSealedError(err):
 			// Another process has sealed the volume. There is a next one, or will be.
 			if rerr := s.refresh(ctx); rerr != nil {
 				s.log.WarnContext(ctx, "finding the next volume", "err", rerr)
 			} else {
 				continue
 			}
-		case refused(err), isUnwritable(err):
+		case IsRejected(err), IsUnwritable(err):
 			return 0, fmt.Errorf("append %s: %w", e.Type, err)
 		}
-		if werr := wait(ctx, min(time.Duration(try+1)*20*time.Millisecond, time.Second)); werr != nil {
-			return 0, fmt.Errorf("append %s: outcome unknown: %w", e.Type, s.silence.reason(err))
+		if werr := Wait(ctx, min(time.Duration(try+1)*20*time.Millisecond, time.Second)); werr != nil {
+			return 0, fmt.Errorf("append %s: outcome unknown: %w", e.Type, s.jet.Explain(err))
 		}
 	}
 }
@@ -113,9 +113,9 @@ func (a *appending) once(ctx context.Context) (uint64, error) {
 	switch {
 	case err == nil:
 		s.sawStored(seq)
-	case conflicting(err):
+	case IsConflict(err):
 		return a.lost(ctx, now)
-	case !refused(err) && !isUnwritable(err):
+	case !IsRejected(err) && !IsUnwritable(err):
 		a.unknown = v.number
 	}
 	return seq, err
@@ -139,7 +139,7 @@ func message(v events.Volume, e events.Event) (*nats.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTokens(e.Tenant, e.About()); err != nil {
+	if err := CheckTokens(e.Tenant, e.About()); err != nil {
 		return nil, fmt.Errorf("append %s: %w", e.Type, err)
 	}
 	m := &nats.Msg{Subject: StoredSubject(v, w.Subject), Header: nats.Header(w.Header), Data: w.Body}
@@ -155,12 +155,12 @@ func identified(e events.Event) bool { return e.Type != events.TypeExecutionOutp
 
 // try publishes once.
 func (s *Store) try(ctx context.Context, v volume, m *nats.Msg) (uint64, error) {
-	ack, err := s.publish(ctx, m)
+	ack, err := s.jet.Publish(ctx, m)
 	if err != nil {
 		return 0, err
 	}
 	if ack.Stream != v.stream() {
-		return 0, fmt.Errorf("stream %s stored the event, not %s: %w", ack.Stream, v.stream(), errRefused)
+		return 0, fmt.Errorf("stream %s stored the event, not %s: %w", ack.Stream, v.stream(), ErrRejected)
 	}
 	return ack.Sequence, nil
 }
@@ -176,14 +176,14 @@ func (s *Store) find(ctx context.Context, now *volumes, e events.Event, after ui
 			continue
 		}
 		for from := max(after+1, v.first); ; {
-			seq, header, err := s.nextAtLeader(ctx, v, StoredSubject(v.number, e.Subject()), from)
+			seq, header, err := s.jet.NextAtLeader(ctx, v.stream(), StoredSubject(v.number, e.Subject()), from)
 			if errors.Is(err, events.ErrNotFound) {
 				break
 			}
 			if err != nil {
 				return 0, err
 			}
-			if first(header, "ce-id") == e.ID {
+			if HeaderValue(header, "ce-id") == e.ID {
 				s.sawStored(seq)
 				return seq, nil
 			}
@@ -191,41 +191,4 @@ func (s *Store) find(ctx context.Context, now *volumes, e events.Event, after ui
 		}
 	}
 	return 0, events.ErrNotFound
-}
-
-var errRefused = errors.New("refused")
-
-// duplicateInFlight is the answer of a cluster to a second try while the first
-// is still being agreed upon.
-const duplicateInFlight natsjs.ErrorCode = 10158
-
-// conflicting reports whether the server refused because of the expected
-// position. Streams with several copies use a code of their own.
-func conflicting(err error) bool {
-	var ae *natsjs.APIError
-	return errors.As(err, &ae) &&
-		(ae.ErrorCode == natsjs.JSErrCodeStreamWrongLastSequence || ae.ErrorCode == natsjs.JSErrCodeStreamWrongLastSequenceConstant)
-}
-
-// refused reports whether the server, or the client, said no: the event is
-// surely not stored, and trying again would not help.
-func refused(err error) bool {
-	var ae *natsjs.APIError
-	if errors.As(err, &ae) {
-		return ae.ErrorCode != duplicateInFlight && ae.Code < 500
-	}
-	return errors.Is(err, errRefused) || errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) ||
-		errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrConnectionDraining)
-}
-
-// wait pauses, or returns why not.
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -312,7 +312,7 @@ func (r *chunkReader) Read(p []byte) (int, error) {
 			}
 			return 0, io.EOF
 		}
-		m, err := r.b.s.getOne(r.ctx, bucketStream, getRequest{Seq: r.from, NextBySubject: chunkSubjects + r.info.NUID})
+		m, err := r.b.s.getOne(r.ctx, bucketStream, Request{Seq: r.from, NextBySubject: chunkSubjects + r.info.NUID})
 		switch {
 		case errors.Is(err, events.ErrNotFound):
 			return 0, fmt.Errorf("%w: it lacks %d of its %d bytes", events.ErrDamaged, r.info.Size-r.bytes, r.info.Size)

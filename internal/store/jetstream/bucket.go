@@ -72,15 +72,15 @@ type blobWrite struct {
 // openBucket binds the bucket, made if it does not exist.
 func (s *Store) openBucket(ctx context.Context) (b *bucket, made bool, err error) {
 	b = &bucket{s: s, writing: map[string]*blobWrite{}}
-	b.store, err = s.js.ObjectStore(ctx, bucketName)
-	if errors.Is(err, natsjs.ErrBucketNotFound) && !s.opts.Existing {
+	b.store, err = s.jet.JS.ObjectStore(ctx, bucketName)
+	if errors.Is(err, natsjs.ErrBucketNotFound) && !s.jet.Options.Existing {
 		made = true
-		b.store, err = s.js.CreateObjectStore(ctx, natsjs.ObjectStoreConfig{
-			Bucket: bucketName, Description: "Daybook heaps and texts, by tenant and hash", Storage: natsjs.FileStorage, Replicas: s.opts.Replicas,
+		b.store, err = s.jet.JS.CreateObjectStore(ctx, natsjs.ObjectStoreConfig{
+			Bucket: bucketName, Description: "Daybook heaps and texts, by tenant and hash", Storage: natsjs.FileStorage, Replicas: s.jet.Options.Replicas,
 		})
 	}
 	if err == nil {
-		b.stream, err = s.js.Stream(ctx, bucketStream)
+		b.stream, err = s.jet.JS.Stream(ctx, bucketStream)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("open the blob store: %w", err)
@@ -98,14 +98,14 @@ func (b *bucket) reach(ctx context.Context) error {
 
 // info reads the state of the bucket's stream.
 func (b *bucket) info(ctx context.Context, opts ...natsjs.StreamInfoOpt) (_ *natsjs.StreamInfo, err error) {
-	ctx, asked := b.s.asking(ctx)
+	ctx, asked := b.s.jet.BoundRequest(ctx)
 	defer func() { asked(&err) }()
 	return b.stream.Info(ctx, opts...)
 }
 
 // blobName is what a tenant's blob is stored under.
 func blobName(kind, tenant, hash string) (string, error) {
-	if err := checkTokens(tenant); err != nil {
+	if err := CheckTokens(tenant); err != nil {
 		return "", err
 	}
 	if !events.ValidHash(hash) {
@@ -132,7 +132,7 @@ func decodeEntry(m stored) (entry, error) {
 		return e, fmt.Errorf("%w: the description of a blob at %d: %w", events.ErrDamaged, m.seq, err)
 	}
 	var err error
-	if e.at, err = time.Parse(time.RFC3339Nano, first(m.header, headerTime)); err != nil {
+	if e.at, err = time.Parse(time.RFC3339Nano, HeaderValue(m.header, HeaderTime)); err != nil {
 		return e, fmt.Errorf("the time of message %d: %w", m.seq, err)
 	}
 	return e, nil
@@ -141,7 +141,7 @@ func decodeEntry(m stored) (entry, error) {
 // entry reads a blob's description, also of one that was removed. Without any it
 // is events.ErrNotFound.
 func (b *bucket) entry(ctx context.Context, name string) (entry, error) {
-	m, err := b.s.getOne(ctx, bucketStream, getRequest{LastBySubject: entryOf(name)})
+	m, err := b.s.getOne(ctx, bucketStream, Request{LastBySubject: entryOf(name)})
 	if err != nil {
 		return entry{}, err
 	}
@@ -272,7 +272,7 @@ func (b *bucket) writeChunks(ctx context.Context, id string, packed []byte) erro
 }
 
 func (b *bucket) publish(ctx context.Context, m *nats.Msg) error {
-	_, err := b.s.publish(ctx, m)
+	_, err := b.s.jet.Publish(ctx, m)
 	return err
 }
 
@@ -287,7 +287,7 @@ func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo, after u
 	m.Data = body
 	m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, strconv.FormatUint(after, 10))
 	err = b.publish(ctx, m)
-	if conflicting(err) {
+	if IsConflict(err) {
 		_, err = b.describe(ctx, info.Name)
 	}
 	return err
@@ -369,7 +369,7 @@ func (b *bucket) read(ctx context.Context, info *natsjs.ObjectInfo) ([]byte, err
 	var chunks uint32
 	for from := uint64(1); chunks < info.Chunks; {
 		var got uint64
-		r := getRequest{Seq: from, NextBySubject: chunkSubjects + info.NUID, Batch: batchMessages, MaxBytes: batchBytes}
+		r := Request{Seq: from, NextBySubject: chunkSubjects + info.NUID, Batch: BatchMessages, MaxBytes: BatchBytes}
 		_, err := b.s.getBatch(ctx, bucketStream, r, func(m stored) error {
 			got = m.seq
 			chunks++
@@ -388,7 +388,7 @@ func (b *bucket) read(ctx context.Context, info *natsjs.ObjectInfo) ([]byte, err
 		from = got + 1
 	}
 	if chunks != info.Chunks || uint64(len(packed)) != info.Size {
-		if err := b.s.starved(); err != nil {
+		if err := b.s.jet.Starved(); err != nil {
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w: it lacks %d of its %d bytes", events.ErrDamaged, info.Size-uint64(len(packed)), info.Size)

@@ -33,12 +33,12 @@ func (s *Store) RequestCancel(ctx context.Context, tenant, execution string) (an
 // askHolder sends a request to the runner of an execution and reports whether it
 // answered that it did what was asked.
 func (s *Store) askHolder(ctx context.Context, tenant, execution, request string) (done bool, err error) {
-	if err := checkTokens(tenant, execution); err != nil {
+	if err := CheckTokens(tenant, execution); err != nil {
 		return false, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, cancelWait)
 	defer cancel()
-	m, err := s.consume.RequestWithContext(bounded, events.CancelSubject(tenant, execution), []byte(request))
+	m, err := s.jet.WorkConn.RequestWithContext(bounded, events.CancelSubject(tenant, execution), []byte(request))
 	switch {
 	case err == nil:
 		return string(m.Data) == cancelDone, nil
@@ -62,10 +62,10 @@ func (s *Store) Held(ctx context.Context, tenant, execution string) (bool, error
 // execution's end is on record. stop ends the listening and does not wait for
 // fn; it may be called more than once.
 func (s *Store) ListenCancel(tenant, execution string, fn func() bool) (stop func(), err error) {
-	if err := checkTokens(tenant, execution); err != nil {
+	if err := CheckTokens(tenant, execution); err != nil {
 		return nil, err
 	}
-	sub, err := s.consume.Subscribe(events.CancelSubject(tenant, execution), func(m *nats.Msg) {
+	sub, err := s.jet.WorkConn.Subscribe(events.CancelSubject(tenant, execution), func(m *nats.Msg) {
 		if string(m.Data) == heldRequest {
 			_ = m.Respond([]byte(cancelDone)) // a runner that gets no answer takes the run for lost
 			return
@@ -85,7 +85,7 @@ func (s *Store) ListenCancel(tenant, execution string, fn func() bool) (stop fun
 	})
 	if err == nil {
 		// From here on requests reach us: the server knows the subscription.
-		err = s.consume.FlushTimeout(s.opts.TryWait)
+		err = s.jet.WorkConn.FlushTimeout(s.jet.Options.TryWait)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen for cancel requests of %s: %w", execution, err)

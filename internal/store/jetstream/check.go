@@ -60,7 +60,7 @@ func (s *Store) checkFollows(ctx context.Context, before, v volume, st natsjs.St
 		}
 		return nil
 	}
-	m, err := s.getOne(ctx, v.stream(), getRequest{Seq: v.first})
+	m, err := s.getOne(ctx, v.stream(), Request{Seq: v.first})
 	if errors.Is(err, events.ErrNotFound) {
 		return s.damaged("position %d of stream %s cannot be read", v.first, v.stream())
 	}

@@ -46,9 +46,9 @@ func (d Delivery) Free() { d.free() }
 
 // Ack reports the request as dealt with and waits until that is noted.
 func (d Delivery) Ack(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, d.store.opts.TryWait)
+	ctx, cancel := context.WithTimeout(ctx, d.store.jet.Options.TryWait)
 	defer cancel()
-	if _, err := d.store.consume.RequestWithContext(ctx, d.msg.Reply, []byte("+ACK")); err != nil {
+	if _, err := d.store.jet.WorkConn.RequestWithContext(ctx, d.msg.Reply, []byte("+ACK")); err != nil {
 		return fmt.Errorf("acknowledge %s: %w", d.Event.About(), err)
 	}
 	d.beat.stop()
@@ -61,9 +61,9 @@ func (d Delivery) Ack(ctx context.Context) error {
 func (d Delivery) Nak(ctx context.Context, delay time.Duration) error {
 	// A sign of life after this one would take it back.
 	d.beat.stop()
-	ctx, cancel := context.WithTimeout(ctx, d.store.opts.TryWait)
+	ctx, cancel := context.WithTimeout(ctx, d.store.jet.Options.TryWait)
 	defer cancel()
-	if _, err := d.store.consume.RequestWithContext(ctx, d.msg.Reply, nak(delay)); err != nil {
+	if _, err := d.store.jet.WorkConn.RequestWithContext(ctx, d.msg.Reply, nak(delay)); err != nil {
 		return fmt.Errorf("give back %s: %w", d.Event.About(), err)
 	}
 	d.store.announceReturned(d.pool, d.Event.Tenant, delay)
@@ -91,7 +91,7 @@ func (s *Store) Consume(ctx context.Context, pool string, slots fairness.Slots, 
 	if err := slots.Check(); err != nil {
 		return fmt.Errorf("consume pool %s: %w", pool, err)
 	}
-	if err := checkTokens(pool); err != nil {
+	if err := CheckTokens(pool); err != nil {
 		return fmt.Errorf("consume pool: %w", err)
 	}
 	c := newConsumption(s, pool, slots, fn)
@@ -164,7 +164,7 @@ func (s *Store) startHeartbeat(reply string) *heartbeat {
 			case <-tick.C:
 				// A missed one is made up for by the next, and if the connection
 				// is gone somebody else should have the work.
-				_ = s.consume.Publish(reply, []byte("+WPI"))
+				_ = s.jet.WorkConn.Publish(reply, []byte("+WPI"))
 			case <-h.quit:
 				return
 			}

@@ -54,13 +54,12 @@ func FuzzStored(f *testing.F) {
 		"ce-type: daybook.execution.started.v1\r\nce-tenant: default\r\nce-time: 2026-01-01T00:00:00.000Z\r\n\r\n"), []byte(`{"attempt":1}`))
 	f.Add([]byte("NATS/1.0\r\nNats-Sequence: 18446744073709551616\r\n\r\n"), []byte(`{}`))
 	f.Add([]byte("NATS/1.0\r\nNats-Sequence: -1\r\nNats-Sequence: 1\r\n\r\n"), []byte(nil))
-	s := new(jetstream.Store)
 	f.Fuzz(func(t *testing.T, header, body []byte) {
 		h, err := nats.DecodeHeadersMsg(header)
 		if err != nil {
 			return // the connection is broken off
 		}
-		e, err := jetstream.DecodeStored(s, &nats.Msg{Header: h, Data: body})
+		e, err := jetstream.DecodeStored(&nats.Msg{Header: h, Data: body})
 		if err != nil {
 			return
 		}
@@ -94,7 +93,7 @@ func FuzzDecompress(f *testing.F) {
 func TestDecodeStoredNamesThePosition(t *testing.T) {
 	t.Parallel()
 	m := &nats.Msg{Header: nats.Header{"Nats-Sequence": {"42"}, "Nats-Subject": {"ledger.0001.default.exec.x"}}, Data: []byte("{}")}
-	_, err := jetstream.DecodeStored(new(jetstream.Store), m)
+	_, err := jetstream.DecodeStored(m)
 	var de *events.DecodeError
 	if !errors.Is(err, events.ErrDamaged) || !errors.As(err, &de) || de.Seq != 42 {
 		t.Errorf("got %v", err)

@@ -214,7 +214,7 @@ func (c *consumption) look(ctx context.Context, atStart bool) (left map[string][
 			if info.Config.AckWait != s.opts.AckWait {
 				config := info.Config
 				config.AckWait = s.opts.AckWait
-				if _, err := s.work.UpdateConsumer(ctx, v.stream(), config); err != nil {
+				if _, err := s.jet.WorkJS.UpdateConsumer(ctx, v.stream(), config); err != nil {
 					return nil, err
 				}
 			}
@@ -279,7 +279,7 @@ func (c *consumption) queueLocked(tenant string) *tenantQueue {
 
 // expect counts requests of a tenant that were announced.
 func (c *consumption) expect(tenant string, n int) {
-	if checkTokens(tenant) != nil {
+	if CheckTokens(tenant) != nil {
 		return
 	}
 	c.mu.Lock()
@@ -490,7 +490,7 @@ func (c *consumption) announceHungry(now time.Time) {
 		return
 	}
 	c.hungry, c.served = now, false
-	_ = c.store.consume.Publish(hungrySubject(c.pool), []byte(c.id)) // lost, the next look makes up for it
+	_ = c.store.jet.WorkConn.Publish(hungrySubject(c.pool), []byte(c.id)) // lost, the next look makes up for it
 }
 
 // share gives half of the requests taken ahead to other runners, unless this one
@@ -542,4 +542,14 @@ func (c *consumption) do(slot *fairness.Slot, q *tenantQueue, t taken) {
 		}
 	}()
 	c.fn(context.WithoutCancel(c.ctx), d)
+}
+
+// hold is why no work may be taken, or nil: what it does could not be recorded.
+func (s *Store) hold() error {
+	if s.opts.Hold != nil {
+		if err := s.opts.Hold(); err != nil {
+			return err
+		}
+	}
+	return s.jet.Unwritable()
 }

@@ -18,13 +18,13 @@ const pieceBytes = 128 << 10
 // at a time, which it takes from the account that ctx carries. An error of fn is
 // returned as it is. Without any event it is events.ErrNotFound.
 func (s *Store) ExecutionEvents(ctx context.Context, tenant, execution string, fn func(events.Event) error) error {
-	if err := checkTokens(tenant, execution); err != nil {
+	if err := CheckTokens(tenant, execution); err != nil {
 		return err
 	}
 	var control, output subjectReader
 	var requested *stored
 	for {
-		now, since := s.volumes(), s.writable()
+		now, since := s.volumes(), s.jet.Writable()
 		var last *stored
 		var err error
 		requested, last, err = s.endsOf(ctx, now, tenant, execution)
@@ -50,7 +50,7 @@ func (s *Store) ExecutionEvents(ctx context.Context, tenant, execution string, f
 		}
 		output = subjectReader{s: s, now: now, at: onSubject(events.OutSubject(tenant, execution)), from: requested.seq + 1, tally: tally{since: since}}
 		// The subject is shared with other executions.
-		output.wants = func(m stored) bool { return first(m.header, "ce-subject") == execution }
+		output.wants = func(m stored) bool { return HeaderValue(m.header, "ce-subject") == execution }
 		end, err := s.newestIn(ctx, now.list, output.at)
 		switch {
 		case err == nil:
@@ -134,7 +134,7 @@ func (r *subjectReader) fill(ctx context.Context) error {
 	for _, v := range r.now.list[r.now.from(r.from):] {
 		var got uint64
 		n := 0
-		q := getRequest{Seq: max(r.from, v.first), NextBySubject: r.at(v.number), Batch: batchMessages, MaxBytes: pieceBytes}
+		q := Request{Seq: max(r.from, v.first), NextBySubject: r.at(v.number), Batch: BatchMessages, MaxBytes: pieceBytes}
 		pending, err := r.s.getBatchIn(ctx, v, q, func(m stored) error {
 			got = m.seq
 			n++
@@ -155,7 +155,7 @@ func (r *subjectReader) fill(ctx context.Context) error {
 		}
 	}
 	if r.end > r.s.Removed().UpTo() {
-		if err := r.s.unsure(r.tally.since); err != nil {
+		if err := r.s.jet.Unsure(r.tally.since); err != nil {
 			return err
 		}
 		return r.s.damaged("position %d on %s cannot be read", r.end, r.at(r.now.active().number))

@@ -14,11 +14,12 @@ import (
 )
 
 // DecodeStored reads an answer to a direct get as the Store does.
-func DecodeStored(s *Store, m *nats.Msg) (events.Event, error) {
+func DecodeStored(m *nats.Msg) (events.Event, error) {
 	got, err := decodeStored(m)
 	if err != nil {
 		return events.Event{}, err
 	}
+	s := &Store{jet: &Client{}, opts: Options{Keys: noKeys{}}}
 	return s.decode(got)
 }
 
@@ -79,7 +80,7 @@ func (s *Store) SealingSteps() []func(context.Context) error {
 		},
 		func(ctx context.Context) error { return s.sealStream(ctx, v.number) },
 		func(ctx context.Context) error {
-			info, err := s.streamInfo(ctx, v.stream())
+			info, err := s.jet.StreamInfo(ctx, v.stream())
 			if err == nil {
 				_, err = s.makeVolume(ctx, v.number+1, info.State.LastSeq+1)
 			}
@@ -159,11 +160,11 @@ func Announce(s *Store, pool, tenant string) { s.announceReturned(pool, tenant, 
 // ReleaseUnannounced is Store.Release for a request in the active volume that no
 // runner learns of.
 func ReleaseUnannounced(ctx context.Context, s *Store, pool, tenant string, position uint64) error {
-	got, err := s.work.Consumer(ctx, s.volumes().active().stream(), WorkConsumer(pool, tenant))
+	got, err := s.jet.WorkJS.Consumer(ctx, s.volumes().active().stream(), WorkConsumer(pool, tenant))
 	if err != nil {
 		return err
 	}
-	_, err = s.consume.RequestWithContext(ctx, workReply(got.CachedInfo(), position), nak(0))
+	_, err = s.jet.WorkConn.RequestWithContext(ctx, workReply(got.CachedInfo(), position), nak(0))
 	return err
 }
 
@@ -203,7 +204,7 @@ func SetForgetAfter(s *Store, d time.Duration) { s.forgetAfter = d }
 func SetLookEvery(s *Store, d time.Duration) { s.lookEvery = d }
 
 // Subscriptions is how many subscriptions the connection for work has.
-func Subscriptions(s *Store) int { return s.consume.NumSubscriptions() }
+func Subscriptions(s *Store) int { return s.jet.WorkConn.NumSubscriptions() }
 
 // QueueLen is how many messages a subscription of the connection for work holds.
-func QueueLen(s *Store) int { return s.consume.Opts.SubChanLen }
+func QueueLen(s *Store) int { return s.jet.WorkConn.Opts.SubChanLen }

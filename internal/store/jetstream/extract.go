@@ -73,7 +73,7 @@ func matches(pattern, subject string) bool {
 }
 
 // answer finds what a request asks for, in order, and how much more there is.
-func (x *extract) answer(r getRequest) (list []stored, more int) {
+func (x *extract) answer(r Request) (list []stored, more int) {
 	from := func(all []int) []int {
 		i, _ := slices.BinarySearchFunc(all, r.Seq, func(i int, seq uint64) int { return cmp.Compare(x.list[i].seq, seq) })
 		return all[i:]
@@ -127,7 +127,7 @@ func (x *extract) answer(r getRequest) (list []stored, more int) {
 func (x *extract) find(e events.Event, from uint64) uint64 {
 	for _, all := range x.on(StoredSubject(1, e.Subject())) {
 		for _, i := range all {
-			if m := x.list[i]; m.seq >= from && first(m.header, "ce-id") == e.ID {
+			if m := x.list[i]; m.seq >= from && HeaderValue(m.header, "ce-id") == e.ID {
 				return m.seq
 			}
 		}

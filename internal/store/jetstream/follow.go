@@ -47,7 +47,7 @@ func (s *Store) ReadRaw(ctx context.Context, after uint64, limit int) ([]events.
 // one event if there is one, and ends once their bodies exceed maxBytes.
 func (s *Store) ReadPage(ctx context.Context, after uint64, limit, maxBytes int) ([]events.Event, error) {
 	p := page{form: decoded, begin: after, end: after}
-	if _, _, err := s.readBatch(ctx, min(limit, batchMessages), maxBytes, &p); err != nil {
+	if _, _, err := s.readBatch(ctx, min(limit, BatchMessages), maxBytes, &p); err != nil {
 		return nil, err
 	}
 	return p.events, nil
@@ -57,7 +57,7 @@ func (s *Store) readUpTo(ctx context.Context, after uint64, limit int, form form
 	all := page{form: form, begin: after, end: after}
 	for n := 0; n < limit && all.held < readBytes; {
 		p := page{form: form, begin: all.end, end: all.end}
-		if _, _, err := s.readBatch(ctx, min(limit-n, batchMessages), readBytes-all.held, &p); err != nil {
+		if _, _, err := s.readBatch(ctx, min(limit-n, BatchMessages), readBytes-all.held, &p); err != nil {
 			return page{}, err
 		}
 		got := max(len(p.events), len(p.raw))
@@ -102,7 +102,7 @@ func (s *Store) readBatch(ctx context.Context, limit, maxBytes int, p *page) (he
 		// What is missing between two volumes was accepted when the later was opened.
 		p.begin, p.end = v.first-1, v.first-1
 	}
-	r := getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: maxBytes}
+	r := Request{Seq: p.end + 1, Batch: limit, MaxBytes: maxBytes}
 	here, err = s.getBatch(ctx, v.stream(), r, func(m stored) error {
 		if lost.Unreadable(m.seq) {
 			return errLostNext
@@ -115,7 +115,7 @@ func (s *Store) readBatch(ctx context.Context, limit, maxBytes int, p *page) (he
 		}
 		return s.add(p, m)
 	})
-	if noStream(err) && !v.sealed && p.end == r.Seq-1 {
+	if IsStreamGone(err) && !v.sealed && p.end == r.Seq-1 {
 		// Perhaps another process has sealed and removed it.
 		if s.lookForRemoval(ctx); s.volumes() != now {
 			return s.readBatch(ctx, limit, maxBytes, p)
@@ -171,9 +171,9 @@ func (s *Store) follow(ctx context.Context, after uint64, form form, fn func(pag
 	end, err := s.LastSeq(ctx)
 	for err != nil {
 		if ctx.Err() == nil { // else the reader has left
-			s.warnings.warn(ctx, "following the ledger", err)
+			s.jet.Warn(ctx, "following the ledger", err)
 		}
-		if werr := wait(ctx, retryPause); werr != nil {
+		if werr := Wait(ctx, retryPause); werr != nil {
 			return werr
 		}
 		end, err = s.LastSeq(ctx)
@@ -274,7 +274,7 @@ func (s *Store) readPages(ctx context.Context, after uint64, form form, a *annou
 	size := 64
 	for {
 		p := newPage(form, after, size)
-		here, pending, err := s.readBatch(ctx, batchMessages, pageBytes, &p)
+		here, pending, err := s.readBatch(ctx, BatchMessages, pageBytes, &p)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -295,9 +295,9 @@ func (s *Store) readPages(ctx context.Context, after uint64, form form, a *annou
 			return err
 		case err != nil:
 			if ctx.Err() == nil { // else the reader has left
-				s.warnings.warn(ctx, "following the ledger", err, "after", after)
+				s.jet.Warn(ctx, "following the ledger", err, "after", after)
 			}
-			err = wait(ctx, retryPause)
+			err = Wait(ctx, retryPause)
 		case here > sprintFrom:
 			after, err = s.sprint(ctx, after, after+here, form, pages)
 		case some:
@@ -310,7 +310,7 @@ func (s *Store) readPages(ctx context.Context, after uint64, form form, a *annou
 			if time.Since(behind) > lagWait {
 				return s.damaged("position %d was recorded but cannot be read; the ledger ends at %d", after+1, after)
 			}
-			err = wait(ctx, lagPause)
+			err = Wait(ctx, lagPause)
 		default:
 			var told bool
 			if told, err = a.wait(ctx); !told && err == nil {
@@ -326,7 +326,7 @@ func (s *Store) readPages(ctx context.Context, after uint64, form form, a *annou
 // lookForVolumes finds a volume that another process opened. Whoever calls it
 // will look again.
 func (s *Store) lookForVolumes(ctx context.Context) {
-	if s.opts.Existing {
+	if s.jet.Options.Existing {
 		return
 	}
 	// The holder of turning changes the list itself. A sealing waits for its signature,
@@ -336,7 +336,7 @@ func (s *Store) lookForVolumes(ctx context.Context) {
 	}
 	defer s.turning.Unlock()
 	if err := s.refreshLocked(ctx); err != nil && ctx.Err() == nil {
-		s.warnings.warn(ctx, "looking for the next volume", err)
+		s.jet.Warn(ctx, "looking for the next volume", err)
 	}
 }
 
@@ -352,9 +352,9 @@ type announcements struct {
 func (s *Store) listen() (*announcements, error) {
 	a := &announcements{wake: make(chan struct{}, 1)}
 	var err error
-	a.sub, err = s.conn.Subscribe(accepted, func(m *nats.Msg) {
-		if seq, err := strconv.ParseUint(first(m.Header, headerSequence), 10, 64); err == nil {
-			if _, ok := events.VolumeOf(first(m.Header, headerStream)); !ok {
+	a.sub, err = s.jet.Conn.Subscribe(accepted, func(m *nats.Msg) {
+		if seq, err := strconv.ParseUint(HeaderValue(m.Header, HeaderSequence), 10, 64); err == nil {
+			if _, ok := events.VolumeOf(HeaderValue(m.Header, HeaderStream)); !ok {
 				return
 			}
 			a.raise(seq)

@@ -76,40 +76,40 @@ func (f *full) err() error {
 
 // noteFull returns an *events.UnwritableError if err is the answer of a server that is
 // full, or nil. What follows is refused at once until the server takes writes again.
-func (s *Store) noteFull(err error, size int) error {
+func (c *Client) noteFull(err error, size int) error {
 	reason := fullOf(err)
 	if reason == "" {
 		return nil
 	}
 	server := "the NATS server"
-	if s.opts.Server != "" {
-		server += " at " + s.opts.Server
+	if c.Options.Server != "" {
+		server += " at " + c.Options.Server
 	}
 	why := &events.UnwritableError{
 		What:   "the ledger",
 		Reason: server + " refuses to store more: " + reason + "; the server then takes writes again by itself, and what was acknowledged is safe",
 		Passes: true,
 	}
-	s.full.mu.Lock()
-	defer s.full.mu.Unlock()
-	if s.full.why == nil {
-		s.full.need = 0
-		s.log.Warn("the ledger takes no writes", slog.Any("err", why))
-		go s.awaitSpace()
+	c.full.mu.Lock()
+	defer c.full.mu.Unlock()
+	if c.full.why == nil {
+		c.full.need = 0
+		c.Options.Logger.Warn("the ledger takes no writes", slog.Any("err", why))
+		go c.awaitSpace()
 	}
-	s.full.why, s.full.need = why, max(s.full.need, uint64(size))
+	c.full.why, c.full.need = why, max(c.full.need, uint64(size))
 	return why
 }
 
 // awaitSpace asks a full server until it takes writes again, or until the connection is
 // closed.
-func (s *Store) awaitSpace() {
-	closed := s.conn.StatusChanged(nats.CLOSED)
-	defer s.conn.RemoveStatusListener(closed)
+func (c *Client) awaitSpace() {
+	closed := c.Conn.StatusChanged(nats.CLOSED)
+	defer c.Conn.RemoveStatusListener(closed)
 	pause := time.NewTimer(fullEvery)
 	defer pause.Stop()
 	select {
-	case <-s.usable:
+	case <-c.usable:
 	case <-closed:
 		return
 	}
@@ -119,52 +119,62 @@ func (s *Store) awaitSpace() {
 		case <-closed:
 			return
 		}
-		if s.conn.IsClosed() {
+		if c.Conn.IsClosed() {
 			return
 		}
-		err := s.tryWrite()
+		err := c.tryWrite()
 		if err == nil {
 			break
 		}
-		s.log.Debug("the ledger takes no writes", slog.Any("err", err))
+		c.Options.Logger.Debug("the ledger takes no writes", slog.Any("err", err))
 		pause.Reset(fullEvery)
 	}
-	s.full.mu.Lock()
-	s.full.why = nil
-	s.full.mu.Unlock()
-	s.log.Warn("the ledger takes writes again")
+	c.full.mu.Lock()
+	c.full.why = nil
+	c.full.mu.Unlock()
+	c.Options.Logger.Warn("the ledger takes writes again")
 }
 
 // tryingKey is the key of a write that tries whether the server is still full.
 type tryingKey struct{}
 
-// tryWrite returns nil if the server takes writes. It stores the count of purged chunks
-// again as it is: the server checks its limits only for messages that it would store.
-func (s *Store) tryWrite() error {
-	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), tryingKey{}, true), s.opts.TryWait)
+// Probe is what a full server is tried with.
+type Probe interface {
+	// Streams names the streams that messages are stored in.
+	Streams() []string
+	// Rewrite stores a message again as it is.
+	Rewrite(ctx context.Context) error
+}
+
+// Ready gives the Client what it tries a full server with. The caller MUST call it once.
+func (c *Client) Ready(p Probe) {
+	c.probe = p
+	close(c.usable)
+}
+
+// tryWrite returns nil if the server takes writes. It stores a message again as it is: the
+// server checks its limits only for messages that it would store.
+func (c *Client) tryWrite() error {
+	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), tryingKey{}, true), c.Options.TryWait)
 	defer cancel()
-	if err := s.Silent(); err != nil {
+	if err := c.Silent(); err != nil {
 		return err
 	}
-	if err := s.lacksSpace(ctx); err != nil {
+	if err := c.lacksSpace(ctx); err != nil {
 		return err
 	}
-	purged, seq, err := s.blobs.purged(ctx)
-	if err != nil {
-		return err
-	}
-	return s.blobs.setPurged(ctx, purged, seq)
+	return c.probe.Rewrite(ctx)
 }
 
 // lacksSpace returns an error if the limits of the account or of a stream leave too little
 // space for the message that was refused: a smaller one may fit. Limits that cannot be read
 // are left to the next message.
-func (s *Store) lacksSpace(ctx context.Context) error {
-	s.full.mu.Lock()
-	need := s.full.need + fullSpare
-	s.full.mu.Unlock()
-	if account, err := s.js.AccountInfo(ctx); err == nil {
-		replicas, tier := uint64(max(s.opts.Replicas, 1)), account.Tier
+func (c *Client) lacksSpace(ctx context.Context) error {
+	c.full.mu.Lock()
+	need := c.full.need + fullSpare
+	c.full.mu.Unlock()
+	if account, err := c.JS.AccountInfo(ctx); err == nil {
+		replicas, tier := uint64(max(c.Options.Replicas, 1)), account.Tier
 		if tiered, ok := account.Tiers[fmt.Sprintf("R%d", replicas)]; ok {
 			tier = tiered
 		}
@@ -173,8 +183,8 @@ func (s *Store) lacksSpace(ctx context.Context) error {
 			return fmt.Errorf("the account has %d of %d bytes", tier.Store, limit)
 		}
 	}
-	for _, stream := range []string{s.volumes().active().stream(), bucketStream} {
-		info, err := s.streamInfo(ctx, stream)
+	for _, stream := range c.probe.Streams() {
+		info, err := c.StreamInfo(ctx, stream)
 		if err != nil {
 			continue
 		}

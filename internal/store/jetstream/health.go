@@ -2,9 +2,6 @@ package jetstream
 
 import (
 	"context"
-	"errors"
-
-	"daybook/events"
 )
 
 // Health reports why the ledger cannot be relied upon now, or nil: its
@@ -14,17 +11,8 @@ func (s *Store) Health(ctx context.Context) error {
 	if err := s.damage.Load(); err != nil {
 		return *err
 	}
-	if err := s.unwritable(); err != nil {
+	if err := s.jet.Health(); err != nil {
 		return err
-	}
-	if err := s.Silent(); err != nil {
-		return err
-	}
-	if !s.conn.IsConnected() || !s.consume.IsConnected() {
-		if s.opts.Server != "" {
-			return &events.NoAnswerError{Server: s.opts.Server, Unreachable: true}
-		}
-		return errors.New("not connected to NATS")
 	}
 	// Asked before the state, which must not be older.
 	recorded := s.last.Load()
@@ -32,7 +20,7 @@ func (s *Store) Health(ctx context.Context) error {
 		if v.gone != nil {
 			continue
 		}
-		info, err := s.streamInfo(ctx, v.stream())
+		info, err := s.jet.StreamInfo(ctx, v.stream())
 		if err != nil {
 			return err
 		}

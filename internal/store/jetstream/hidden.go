@@ -1,7 +1,6 @@
 package jetstream
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -14,18 +13,10 @@ import (
 // is it at an outside server: each request may be answered by another copy of the stream,
 // which may lack the newest messages.
 
-// cannotRead is what the server says when the newest message of a subject cannot be read.
-// Whatever else it says of a request that has no answer is no damage.
-const cannotRead = "Message Not Found"
-
-// errHidden is the error of a request for the newest message of subjects, one of which the
-// server has and cannot read.
-var errHidden = errors.New("the newest message cannot be read")
-
 // counts reports whether messages that the server passes over are damage.
 func (s *Store) counts(stream string) bool {
 	_, ledger := events.VolumeOf(stream)
-	return ledger && s.silence == nil && len(s.Lost()) == 0
+	return ledger && !s.jet.Outside() && len(s.Lost()) == 0
 }
 
 // whole returns events.ErrNotFound for a subject that has no message in a stream, and
@@ -34,11 +25,11 @@ func (s *Store) whole(ctx context.Context, stream, subject string) error {
 	if !s.counts(stream) {
 		return events.ErrNotFound
 	}
-	since := s.writable()
-	_, err := s.requestBatch(ctx, stream, getRequest{MultiLast: []string{subject}, Batch: 1}, func(stored) error { return nil })
+	since := s.jet.Writable()
+	_, err := s.requestBatch(ctx, stream, Request{MultiLast: []string{subject}, Batch: 1}, func(stored) error { return nil })
 	switch {
-	case errors.Is(err, errHidden):
-		if err := s.unsure(since); err != nil {
+	case errors.Is(err, ErrHidden):
+		if err := s.jet.Unsure(since); err != nil {
 			return err
 		}
 		return s.damaged("the newest message on %s cannot be read", subject)
@@ -46,21 +37,6 @@ func (s *Store) whole(ctx context.Context, stream, subject string) error {
 		return err
 	}
 	return events.ErrNotFound
-}
-
-// writable returns a context that ends when a write of the server fails.
-func (s *Store) writable() context.Context {
-	if s.opts.Writable == nil {
-		return context.Background()
-	}
-	return s.opts.Writable()
-}
-
-// unsure is why the answers of the server are not relied upon that came after a call of
-// writable, which returned since, or nil: until its files are opened again the server
-// counts, and may return, a message whose write failed.
-func (s *Store) unsure(since context.Context) error {
-	return cmp.Or(unwritable(since), unwritable(s.writable()))
 }
 
 // tally counts the messages on a subject of a stream while they are read.
@@ -96,7 +72,7 @@ func (s *Store) checkTally(ctx context.Context, t *tally, now *volumes, at place
 			continue
 		}
 		got := 0
-		pending, err := s.getBatchIn(ctx, v, getRequest{Seq: position + 1, NextBySubject: at(v.number), Batch: 1, MaxBytes: 1}, func(stored) error {
+		pending, err := s.getBatchIn(ctx, v, Request{Seq: position + 1, NextBySubject: at(v.number), Batch: 1, MaxBytes: 1}, func(stored) error {
 			got++
 			return nil
 		})
@@ -113,7 +89,7 @@ func (s *Store) checkTally(ctx context.Context, t *tally, now *volumes, at place
 // it. position is one before the piece. A volume that was removed meanwhile has less.
 func (s *Store) tallied(t *tally, now *volumes, v volume, got int, pending uint64, at place, position uint64) error {
 	hidden := t.add(v.number, got, pending)
-	relied := s.unsure(t.since) == nil && s.counts(v.stream())
+	relied := s.jet.Unsure(t.since) == nil && s.counts(v.stream())
 	if hidden == 0 || v.gone != nil || s.volumes() != now || !relied {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 // an execution (not its output), oldest first. It is empty for an unknown
 // execution.
 func (s *Store) Execution(ctx context.Context, tenant, execution string) ([]events.Event, error) {
-	if err := checkTokens(tenant, execution); err != nil {
+	if err := CheckTokens(tenant, execution); err != nil {
 		return nil, err
 	}
 	for {
@@ -40,7 +40,7 @@ func (s *Store) missing(now *volumes, format string, args ...any) error {
 func (s *Store) execution(ctx context.Context, now *volumes, tenant, execution string) ([]events.Event, error) {
 	// The ends are found by subject, at one moment; the events between them
 	// follow from there.
-	since := s.writable()
+	since := s.jet.Writable()
 	requested, last, err := s.endsOf(ctx, now, tenant, execution)
 	switch {
 	case err != nil:
@@ -90,8 +90,8 @@ func (s *Store) endsOf(ctx context.Context, now *volumes, tenant, execution stri
 	for i := len(now.list) - 1; i >= 0 && requested == nil; i-- {
 		v := now.list[i]
 		run, exec := StoredSubject(v.number, events.RunSubject(tenant, "*", execution)), StoredSubject(v.number, events.ExecSubject(tenant, execution))
-		since := s.writable()
-		_, err := s.getBatchIn(ctx, v, getRequest{MultiLast: []string{run, exec}, Batch: 2}, func(m stored) error {
+		since := s.jet.Writable()
+		_, err := s.getBatchIn(ctx, v, Request{MultiLast: []string{run, exec}, Batch: 2}, func(m stored) error {
 			switch {
 			case m.subject != exec:
 				requested = &m
@@ -100,12 +100,12 @@ func (s *Store) endsOf(ctx context.Context, now *volumes, tenant, execution stri
 			}
 			return nil
 		})
-		unsure := s.unsure(since)
+		unsure := s.jet.Unsure(since)
 		switch {
-		case errors.Is(err, errHidden) && !s.counts(v.stream()): // as if there were none
-		case errors.Is(err, errHidden) && unsure != nil:
+		case errors.Is(err, ErrHidden) && !s.counts(v.stream()): // as if there were none
+		case errors.Is(err, ErrHidden) && unsure != nil:
 			return nil, nil, unsure
-		case errors.Is(err, errHidden):
+		case errors.Is(err, ErrHidden):
 			return nil, nil, s.missing(now, "the newest messages of execution %s in stream %s cannot be read", execution, v.stream())
 		case err != nil:
 			return nil, nil, err
@@ -127,12 +127,12 @@ func (s *Store) LastControl(ctx context.Context, tenant, execution string) (even
 // Output calls fn for each output event of an execution stored after the given
 // position and before the call, oldest first.
 func (s *Store) Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error {
-	if err := checkTokens(tenant, execution); err != nil {
+	if err := CheckTokens(tenant, execution); err != nil {
 		return err
 	}
 	// The subject is shared with other executions.
 	_, err := s.each(ctx, onSubject(events.OutSubject(tenant, execution)), after, func(m stored) error {
-		if first(m.header, "ce-subject") != execution {
+		if HeaderValue(m.header, "ce-subject") != execution {
 			return nil
 		}
 		e, err := s.decode(m)
@@ -147,7 +147,7 @@ func (s *Store) Output(ctx context.Context, tenant, execution string, after uint
 // SessionLog calls fn for each event on the subject of a named session, stored
 // after a position and before the call, oldest first. An error of fn is returned as it is.
 func (s *Store) SessionLog(ctx context.Context, tenant, sessionID string, after uint64, fn func(events.Event) error) error {
-	if err := checkTokens(tenant, sessionID); err != nil {
+	if err := CheckTokens(tenant, sessionID); err != nil {
 		return err
 	}
 	_, err := s.each(ctx, onSubject(events.SessionSubject(tenant, sessionID)), after, func(m stored) error {
@@ -163,7 +163,7 @@ func (s *Store) SessionLog(ctx context.Context, tenant, sessionID string, after 
 // LastEntry returns the newest entry or reset of a session, or events.ErrNotFound.
 // The session is named by its key (events.SessionID).
 func (s *Store) LastEntry(ctx context.Context, tenant, sessionID string) (events.Event, error) {
-	if err := checkTokens(tenant, sessionID); err != nil {
+	if err := CheckTokens(tenant, sessionID); err != nil {
 		return events.Event{}, err
 	}
 	m, err := s.newest(ctx, onSubject(events.SessionSubject(tenant, sessionID)))
@@ -179,7 +179,7 @@ var errFound = errors.New("found")
 // Entry returns the session entry of an execution, or events.ErrNotFound,
 // looking only at entries stored after the given position and before the call.
 func (s *Store) Entry(ctx context.Context, tenant, sessionID, execution string, after uint64) (events.Event, error) {
-	if err := checkTokens(tenant, sessionID); err != nil {
+	if err := CheckTokens(tenant, sessionID); err != nil {
 		return events.Event{}, err
 	}
 	var found events.Event
@@ -208,7 +208,7 @@ func (s *Store) Entry(ctx context.Context, tenant, sessionID, execution string, 
 // share, stored after a position and before the call, oldest first. It returns
 // the position of the last one there (0: none).
 func (s *Store) HeapEvents(ctx context.Context, tenant, heap string, after uint64, fn func(events.Event) error) (last uint64, err error) {
-	if err := checkTokens(tenant, heap); err != nil {
+	if err := CheckTokens(tenant, heap); err != nil {
 		return 0, err
 	}
 	return s.each(ctx, onSubject(events.HeapSubject(tenant, heap)), after, func(m stored) error {
@@ -224,13 +224,13 @@ func (s *Store) HeapEvents(ctx context.Context, tenant, heap string, after uint6
 // oldest first, and the position of the last event on the heap's subject (0:
 // none), for a conditional append.
 func (s *Store) TagEdits(ctx context.Context, tenant, heap string) ([]events.Event, uint64, error) {
-	if err := checkTokens(tenant, heap); err != nil {
+	if err := CheckTokens(tenant, heap); err != nil {
 		return nil, 0, err
 	}
 	// The subject is shared with other heaps.
 	var edits []events.Event
 	last, err := s.each(ctx, onSubject(events.HeapSubject(tenant, heap)), 0, func(m stored) error {
-		if first(m.header, "ce-subject") != heap {
+		if HeaderValue(m.header, "ce-subject") != heap {
 			return nil
 		}
 		e, err := s.decode(m)

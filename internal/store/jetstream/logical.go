@@ -20,7 +20,7 @@ func (s *Store) LastLogical(ctx context.Context, tenant, session string) (events
 // NextLogical returns the first event of a session that keeps state stored after
 // a position, or events.ErrNotFound.
 func (s *Store) NextLogical(ctx context.Context, tenant, session string, after uint64) (events.Event, error) {
-	if err := checkTokens(tenant, session); err != nil {
+	if err := CheckTokens(tenant, session); err != nil {
 		return events.Event{}, err
 	}
 	m, err := s.next(ctx, s.volumes(), onSubject(events.LogicalSubject(tenant, session)), after+1)
@@ -34,7 +34,7 @@ func (s *Store) NextLogical(ctx context.Context, tenant, session string, after u
 // position and before the call, oldest first. An error of fn is returned as it
 // is.
 func (s *Store) Logical(ctx context.Context, tenant, session string, after uint64, fn func(events.Event) error) error {
-	if err := checkTokens(tenant, session); err != nil {
+	if err := CheckTokens(tenant, session); err != nil {
 		return err
 	}
 	_, err := s.each(ctx, onSubject(events.LogicalSubject(tenant, session)), after, func(m stored) error {
@@ -60,7 +60,7 @@ func (s *Store) Intent(ctx context.Context, tenant, key string) (events.Event, e
 // Refs returns the short names given out to a holder, oldest first, and the
 // position of the last (0: none), for a conditional append.
 func (s *Store) Refs(ctx context.Context, tenant, holder string) ([]events.Event, uint64, error) {
-	if err := checkTokens(tenant, holder); err != nil {
+	if err := CheckTokens(tenant, holder); err != nil {
 		return nil, 0, err
 	}
 	var list []events.Event
@@ -77,7 +77,7 @@ func (s *Store) Refs(ctx context.Context, tenant, holder string) ([]events.Event
 
 // lastOn returns the last event on a subject made of a tenant and a key.
 func (s *Store) lastOn(ctx context.Context, tenant, key string, subject func(tenant, key string) string) (events.Event, error) {
-	if err := checkTokens(tenant, key); err != nil {
+	if err := CheckTokens(tenant, key); err != nil {
 		return events.Event{}, err
 	}
 	m, err := s.newest(ctx, onSubject(subject(tenant, key)))

@@ -37,7 +37,7 @@ func (s *Store) readLost(ctx context.Context, list []volume) error {
 	}
 	for i := len(list) - 1; i >= 0; i-- {
 		v := list[i]
-		m, err := s.getOne(ctx, v.stream(), getRequest{Seq: v.first})
+		m, err := s.getOne(ctx, v.stream(), Request{Seq: v.first})
 		if errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrDamaged) {
 			continue // whether it may be missing is found by the checks
 		}
@@ -74,7 +74,7 @@ func (s *Store) openBehind(ctx context.Context, list []volume) ([]volume, error)
 			continue
 		}
 		// A stream that is not behind stays open: what is sealed is so permanently.
-		info, err := s.streamInfo(ctx, v.stream())
+		info, err := s.jet.StreamInfo(ctx, v.stream())
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (s *Store) openBehind(ctx context.Context, list []volume) ([]volume, error)
 		if err := s.sealStream(ctx, v.number); err != nil {
 			return nil, err
 		}
-		info, err = s.streamInfo(ctx, v.stream())
+		info, err = s.jet.StreamInfo(ctx, v.stream())
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +101,7 @@ func (s *Store) openBehind(ctx context.Context, list []volume) ([]volume, error)
 		}
 		list = append(list, next)
 	}
-	return list, s.sync()
+	return list, s.jet.Sync()
 }
 
 // RecordLoss appends the first event of the volume that Options.Accept asked for,
@@ -111,7 +111,7 @@ func (s *Store) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) er
 	defer s.turning.Unlock()
 	list := s.volumes().list
 	v := list[len(list)-1]
-	info, err := s.streamInfo(ctx, v.stream())
+	info, err := s.jet.StreamInfo(ctx, v.stream())
 	if err != nil || info.State.Msgs > 0 {
 		return err
 	}
@@ -124,7 +124,7 @@ func (s *Store) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) er
 		}
 		switch m, err := s.lastOf(ctx, before); {
 		case err == nil && m.seq == before.last:
-			d.Predecessor.LastID = first(m.header, "ce-id")
+			d.Predecessor.LastID = HeaderValue(m.header, "ce-id")
 		case err != nil && !errors.Is(err, events.ErrNotFound):
 			return fmt.Errorf("read the last event of volume %d: %w", before.number, err)
 		}
@@ -140,7 +140,7 @@ func (s *Store) lastOf(ctx context.Context, v volume) (stored, error) {
 	if v.last == 0 {
 		return stored{}, events.ErrNotFound
 	}
-	return s.getOneIn(ctx, v, getRequest{Seq: v.last})
+	return s.getOneIn(ctx, v, Request{Seq: v.last})
 }
 
 // ForgetBlobs makes blobs that cannot be read ones that are not there, so that

@@ -74,13 +74,13 @@ func (c *consumption) reclaim(ctx context.Context, tenant string, w inFlight) er
 		return err
 	}
 	for _, seq := range positions {
-		if err := s.consume.Publish(workReply(w.info, seq), nak(0)); err != nil {
+		if err := s.jet.WorkConn.Publish(workReply(w.info, seq), nak(0)); err != nil {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait) // the flush insists on one
+	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait) // the flush insists on one
 	defer cancel()
-	return s.consume.FlushWithContext(ctx)
+	return s.jet.WorkConn.FlushWithContext(ctx)
 }
 
 // queuedTurn is a request that has a turn.
@@ -95,7 +95,7 @@ func (c *consumption) reclaimable(ctx context.Context, tenant string, v volume, 
 	turns := map[string][]queuedTurn{} // by session, in order
 	for from := first; from <= last; {
 		var got uint64
-		r := getRequest{Seq: from, NextBySubject: StoredSubject(v.number, events.RunSubjects(tenant, c.pool)), Batch: batchMessages, MaxBytes: batchBytes}
+		r := Request{Seq: from, NextBySubject: StoredSubject(v.number, events.RunSubjects(tenant, c.pool)), Batch: BatchMessages, MaxBytes: BatchBytes}
 		_, err := c.store.getBatchIn(ctx, v, r, func(m stored) error {
 			if got = m.seq; got > last {
 				return nil

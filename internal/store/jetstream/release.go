@@ -15,7 +15,7 @@ import (
 // acknowledged, is left alone. One that a runner holds is delivered a second
 // time: the receiver asks with Held before it acts.
 func (s *Store) Release(ctx context.Context, tenant, pool string, position uint64) error {
-	if err := checkTokens(tenant, pool); err != nil {
+	if err := CheckTokens(tenant, pool); err != nil {
 		return fmt.Errorf("release the request at %d: %w", position, err)
 	}
 	now := s.volumes()
@@ -23,9 +23,9 @@ func (s *Store) Release(ctx context.Context, tenant, pool string, position uint6
 	if at >= len(now.list) || position < now.list[at].first || now.list[at].gone != nil {
 		return nil // a removed volume holds no request that waits
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
+	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
 	defer cancel()
-	got, err := s.work.Consumer(ctx, now.list[at].stream(), WorkConsumer(pool, tenant))
+	got, err := s.jet.WorkJS.Consumer(ctx, now.list[at].stream(), WorkConsumer(pool, tenant))
 	switch {
 	case errors.Is(err, natsjs.ErrConsumerNotFound):
 		return nil // nothing of this volume was ever delivered
@@ -36,7 +36,7 @@ func (s *Store) Release(ctx context.Context, tenant, pool string, position uint6
 	if info.NumAckPending == 0 || position > info.Delivered.Stream {
 		return nil
 	}
-	if _, err := s.consume.RequestWithContext(ctx, workReply(info, position), nak(0)); err != nil {
+	if _, err := s.jet.WorkConn.RequestWithContext(ctx, workReply(info, position), nak(0)); err != nil {
 		return fmt.Errorf("release the request at %d: %w", position, err)
 	}
 	s.announceReturned(pool, tenant, 0)

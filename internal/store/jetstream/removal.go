@@ -61,7 +61,7 @@ func (s *Store) Removable(ctx context.Context, n events.Volume) (Volume, events.
 	case n > v.number:
 		return Volume{}, none, notRemovable(n, "volume %d is older; volumes are removed from the oldest on", v.number)
 	}
-	info, err := s.streamInfo(ctx, v.stream())
+	info, err := s.jet.StreamInfo(ctx, v.stream())
 	if err != nil {
 		return Volume{}, none, err
 	}
@@ -81,9 +81,9 @@ func (s *Store) Removable(ctx context.Context, n events.Volume) (Volume, events.
 // WorkLeft counts the requests of a sealed volume that runners have yet to take, or
 // have in hand.
 func (s *Store) WorkLeft(ctx context.Context, n events.Volume) (left uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
+	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
 	defer cancel()
-	stream, err := s.js.Stream(ctx, n.Stream())
+	stream, err := s.jet.JS.Stream(ctx, n.Stream())
 	if err != nil {
 		return 0, fmt.Errorf("look for work in volume %d: %w", n, err)
 	}
@@ -171,11 +171,11 @@ func (s *Store) extract(ctx context.Context, keep []uint64) ([]events.Stored, er
 	for len(keep) > 0 {
 		// One request brings many where they are close together.
 		n := 1
-		for n < len(keep) && keep[n]-keep[0] < batchMessages {
+		for n < len(keep) && keep[n]-keep[0] < BatchMessages {
 			n++
 		}
 		p := page{form: raw, begin: keep[0] - 1, end: keep[0] - 1}
-		if _, _, err := s.readBatch(ctx, int(keep[n-1]-keep[0]+1), batchBytes, &p); err != nil {
+		if _, _, err := s.readBatch(ctx, int(keep[n-1]-keep[0]+1), BatchBytes, &p); err != nil {
 			return nil, err
 		}
 		begin := len(list)
@@ -256,15 +256,15 @@ func (s *Store) finishRemoval(ctx context.Context) error {
 			return fmt.Errorf("remove stream %s: %w", n.Stream(), err)
 		}
 	}
-	return s.sync()
+	return s.jet.Sync()
 }
 
 // findRemoved reads what was removed, by the newest event that says so; nil when
 // none does.
 func (s *Store) findRemoved(ctx context.Context, numbers []events.Volume) (*volume, error) {
 	for _, n := range slices.Backward(numbers) {
-		m, err := s.lookUp(ctx, n.Stream(), getRequest{LastBySubject: StoredSubject(n, events.RemovalSubject(events.LedgerTenant))})
-		if errors.Is(err, events.ErrNotFound) || noStream(err) {
+		m, err := s.jet.Get(ctx, n.Stream(), Request{LastBySubject: StoredSubject(n, events.RemovalSubject(events.LedgerTenant))})
+		if errors.Is(err, events.ErrNotFound) || IsStreamGone(err) {
 			continue // what cannot be asked is no stream of a ledger, or is damaged: others say so
 		}
 		if err != nil {
@@ -325,7 +325,7 @@ func (s *Store) lookForRemoval(ctx context.Context) {
 	now := s.volumes()
 	// Whoever has it may wait for the caller to have appended: only so long.
 	for try := 0; !s.turning.TryLock(); try++ {
-		if s.volumes() != now || try == lookTries || wait(ctx, lagPause) != nil {
+		if s.volumes() != now || try == lookTries || Wait(ctx, lagPause) != nil {
 			return
 		}
 	}
@@ -362,7 +362,7 @@ const lookTries = 100
 // readKept fills an empty page with kept events after its end. It reports false
 // when there is none: then the page ends with the last removed volume.
 func (s *Store) readKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
-	list, more := v.gone.answer(getRequest{Seq: p.end + 1, Batch: limit, MaxBytes: batchBytes})
+	list, more := v.gone.answer(Request{Seq: p.end + 1, Batch: limit, MaxBytes: BatchBytes})
 	for _, m := range list {
 		p.skip = m.seq - 1 - p.end
 		if err := s.add(p, m); err != nil {

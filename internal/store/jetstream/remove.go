@@ -96,7 +96,7 @@ func (b *bucket) replace(ctx context.Context, name string, body []byte, seq uint
 	m.Data = body
 	m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, strconv.FormatUint(seq, 10))
 	err := b.publish(ctx, m)
-	if conflicting(err) {
+	if IsConflict(err) {
 		return events.ErrConflict
 	}
 	return err
@@ -106,7 +106,7 @@ func (b *bucket) replace(ctx context.Context, name string, body []byte, seq uint
 func (b *bucket) scan(ctx context.Context, subjects string, fn func(stored) error) error {
 	for from := uint64(1); ; {
 		var got uint64
-		r := getRequest{Seq: from, NextBySubject: subjects, Batch: batchMessages, MaxBytes: batchBytes}
+		r := Request{Seq: from, NextBySubject: subjects, Batch: BatchMessages, MaxBytes: BatchBytes}
 		_, err := b.s.getBatch(ctx, bucketStream, r, func(m stored) error {
 			got = m.seq
 			return fn(m)
@@ -220,14 +220,14 @@ func (s *Store) ReclaimBlobs(ctx context.Context) (chunks uint64, err error) {
 		if owned[strings.TrimPrefix(subject, chunkSubjects)] {
 			continue
 		}
-		m, err := s.getOne(ctx, bucketStream, getRequest{LastBySubject: subject})
+		m, err := s.getOne(ctx, bucketStream, Request{LastBySubject: subject})
 		if errors.Is(err, events.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return 0, fmt.Errorf("reclaim the room of blobs: %w", err)
 		}
-		if at, err := time.Parse(time.RFC3339Nano, first(m.header, headerTime)); err != nil || time.Since(at) < s.opts.Settle {
+		if at, err := time.Parse(time.RFC3339Nano, HeaderValue(m.header, HeaderTime)); err != nil || time.Since(at) < s.opts.Settle {
 			continue // it may become a blob yet
 		}
 		stray, chunks = append(stray, subject), chunks+n

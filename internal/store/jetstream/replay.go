@@ -26,7 +26,7 @@ func (s *Store) Republish(_ context.Context, subject string, e events.Event) err
 	if !ok {
 		return fmt.Errorf("republish event %d: %q is not a subject below replay.%s", e.Seq, subject, e.Tenant)
 	}
-	if err := checkTokens(strings.Split(rest, ".")...); err != nil {
+	if err := CheckTokens(strings.Split(rest, ".")...); err != nil {
 		return fmt.Errorf("republish event %d: %w", e.Seq, err)
 	}
 	events.Conceal(&e) // here, too, it is shown as it is on record
@@ -37,7 +37,7 @@ func (s *Store) Republish(_ context.Context, subject string, e events.Event) err
 	m := &nats.Msg{Subject: subject, Header: nats.Header(w.Header), Data: w.Body}
 	m.Header.Set(headerReplayed, "true")
 	m.Header.Set(headerReplayPosition, strconv.FormatUint(e.Seq, 10))
-	if err := s.conn.PublishMsg(m); err != nil {
+	if err := s.jet.Conn.PublishMsg(m); err != nil {
 		return fmt.Errorf("republish event %d: %w", e.Seq, err)
 	}
 	return nil

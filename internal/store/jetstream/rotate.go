@@ -36,7 +36,7 @@ func (s *Store) Seal(ctx context.Context, how Sealing) (Volume, error) {
 	defer s.turn.Unlock()
 	now := s.volumes()
 	v := now.active()
-	info, err := s.streamInfo(ctx, v.stream())
+	info, err := s.jet.StreamInfo(ctx, v.stream())
 	if err != nil {
 		return Volume{}, err
 	}
@@ -78,7 +78,7 @@ func (s *Store) recordSealing(ctx context.Context, v volume, last uint64, how Se
 		}
 	}
 	_, err := s.appendTo(ctx, v, events.New(events.LedgerTenant, time.Now(), d), natsjs.ExpectedLastSubjSeqHeader, opened)
-	if conflicting(err) {
+	if IsConflict(err) {
 		return nil // another process seals it too
 	}
 	return err
@@ -106,7 +106,7 @@ func (s *Store) complete(ctx context.Context, list []volume) (now []volume, chan
 			if err := s.sealStream(ctx, v.number); err != nil {
 				return nil, false, err
 			}
-			info, err := s.streamInfo(ctx, v.stream())
+			info, err := s.jet.StreamInfo(ctx, v.stream())
 			if err != nil {
 				return nil, false, err
 			}
@@ -125,7 +125,7 @@ func (s *Store) complete(ctx context.Context, list []volume) (now []volume, chan
 	}
 	if changed {
 		// What follows must not be on disk before what it follows.
-		if err := s.sync(); err != nil {
+		if err := s.jet.Sync(); err != nil {
 			return nil, false, err
 		}
 	}
@@ -136,7 +136,7 @@ func (s *Store) complete(ctx context.Context, list []volume) (now []volume, chan
 // lastOfVolume is the newest event that a volume records about itself; the zero
 // event when there is none.
 func (s *Store) lastOfVolume(ctx context.Context, v volume) (events.Event, error) {
-	m, err := s.getHeld(ctx, v, getRequest{LastBySubject: StoredSubject(v.number, events.VolumeSubject(events.LedgerTenant))})
+	m, err := s.getHeld(ctx, v, Request{LastBySubject: StoredSubject(v.number, events.VolumeSubject(events.LedgerTenant))})
 	if errors.Is(err, events.ErrNotFound) {
 		return events.Event{}, nil
 	}
@@ -152,7 +152,7 @@ func (s *Store) recordOpening(ctx context.Context, list []volume) (bool, error) 
 		return false, nil
 	}
 	v, before := list[len(list)-1], list[len(list)-2]
-	info, err := s.streamInfo(ctx, v.stream())
+	info, err := s.jet.StreamInfo(ctx, v.stream())
 	if err != nil || info.State.Msgs > 0 {
 		return false, err
 	}
@@ -160,13 +160,13 @@ func (s *Store) recordOpening(ctx context.Context, list []volume) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	last, err := s.getHeld(ctx, before, getRequest{Seq: before.last})
+	last, err := s.getHeld(ctx, before, Request{Seq: before.last})
 	if err != nil {
 		return false, fmt.Errorf("read the last event of volume %d: %w", before.number, err)
 	}
 	d := &events.LedgerVolumeOpened{
 		Volume: v.number, First: v.first,
-		Predecessor: events.Predecessor{Volume: before.number, First: before.first, Last: before.last, LastID: first(last.header, "ce-id")},
+		Predecessor: events.Predecessor{Volume: before.number, First: before.first, Last: before.last, LastID: HeaderValue(last.header, "ce-id")},
 	}
 	if e, ok := closing.Data.(*events.LedgerVolumeSealed); ok {
 		d.Reason, d.Actor = e.Reason, e.Actor
@@ -185,7 +185,7 @@ func (s *Store) OpenVolume(ctx context.Context, position uint64, note string, ac
 	defer s.turn.Unlock()
 	list := append([]volume(nil), s.volumes().list...)
 	v := &list[len(list)-1]
-	info, err := s.streamInfo(ctx, v.stream())
+	info, err := s.jet.StreamInfo(ctx, v.stream())
 	if err != nil {
 		return Volume{}, err
 	}
@@ -204,7 +204,7 @@ func (s *Store) OpenVolume(ctx context.Context, position uint64, note string, ac
 			return Volume{}, err
 		}
 		list = append(list, next)
-		if err := s.sync(); err != nil {
+		if err := s.jet.Sync(); err != nil {
 			return Volume{}, err
 		}
 	}
@@ -216,9 +216,9 @@ func (s *Store) OpenVolume(ctx context.Context, position uint64, note string, ac
 	if next.first > before.last+1 {
 		d.Hole = &events.Hole{From: before.last + 1, To: next.first - 1}
 	}
-	switch m, err := s.getHeld(ctx, before, getRequest{Seq: before.last}); {
+	switch m, err := s.getHeld(ctx, before, Request{Seq: before.last}); {
 	case err == nil && m.seq == before.last:
-		d.Predecessor.LastID = first(m.header, "ce-id")
+		d.Predecessor.LastID = HeaderValue(m.header, "ce-id")
 	case err != nil && !errors.Is(err, events.ErrNotFound):
 		return Volume{}, fmt.Errorf("read the last event of volume %d: %w", before.number, err)
 	}
@@ -234,7 +234,7 @@ func (s *Store) OpenVolume(ctx context.Context, position uint64, note string, ac
 func (s *Store) appendOpening(ctx context.Context, v volume, d *events.LedgerVolumeOpened) error {
 	seq, err := s.appendTo(ctx, v, events.New(events.LedgerTenant, time.Now(), d), natsjs.ExpectedLastSeqHeader, v.first-1)
 	switch {
-	case conflicting(err):
+	case IsConflict(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("open volume %d: %w", v.number, err)
@@ -257,10 +257,10 @@ func (s *Store) appendTo(ctx context.Context, v volume, e events.Event, expect s
 			s.sawStored(seq)
 			return seq, nil
 		}
-		if conflicting(err) || refused(err) || isUnwritable(err) {
+		if IsConflict(err) || IsRejected(err) || IsUnwritable(err) {
 			return 0, err
 		}
-		if werr := wait(ctx, retryPause); werr != nil || try == sealTries {
+		if werr := Wait(ctx, retryPause); werr != nil || try == sealTries {
 			return 0, err
 		}
 	}
@@ -278,13 +278,13 @@ func (s *Store) sealStream(ctx context.Context, number events.Volume) error {
 		return err
 	}
 	defer done()
-	info, err := s.streamInfo(ctx, number.Stream())
+	info, err := s.jet.StreamInfo(ctx, number.Stream())
 	if err != nil {
 		return err
 	}
 	config := info.Config
 	config.Sealed = true
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
+	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
 	defer cancel()
 	if _, err := js.UpdateStream(ctx, config); err != nil {
 		return fmt.Errorf("seal stream %s: %w", number.Stream(), err)
@@ -296,25 +296,16 @@ func (s *Store) sealStream(ctx context.Context, number events.Volume) error {
 // takes.
 func (s *Store) keeper() (natsjs.JetStream, func(), error) {
 	if s.opts.Keeper == nil {
-		return s.js, func() {}, nil
+		return s.jet.JS, func() {}, nil
 	}
 	conn, err := s.opts.Keeper("keeper of the volumes")
 	if err != nil {
 		return nil, nil, err
 	}
-	js, err := natsjs.New(conn, natsjs.WithDefaultTimeout(s.opts.TryWait))
+	js, err := natsjs.New(conn, natsjs.WithDefaultTimeout(s.jet.Options.TryWait))
 	if err != nil {
 		conn.Close()
 		return nil, nil, fmt.Errorf("use JetStream: %w", err)
 	}
 	return js, conn.Close, nil
 }
-
-// sealedNow reports whether the server refused because the volume is sealed.
-func sealedNow(err error) bool {
-	var ae *natsjs.APIError
-	return errors.As(err, &ae) && ae.ErrorCode == streamSealed
-}
-
-// streamSealed is the server's code for a write to a sealed stream.
-const streamSealed natsjs.ErrorCode = 10109

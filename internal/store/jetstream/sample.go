@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	natsjs "github.com/nats-io/nats.go/jetstream"
-
 	"daybook/events"
 )
 
@@ -19,11 +17,12 @@ const sampleWait = 5 * time.Second
 // the first to the last one there, as they are stored, and the position of the last event:
 // 0 where there is no ledger. It does not look for damage, and writes nothing.
 func Sample(ctx context.Context, conn *Conn, upTo uint64, n int) (list []events.Stored, last uint64, err error) {
-	js, err := natsjs.New(conn, natsjs.WithDefaultTimeout(sampleWait))
+	log := slog.New(slog.DiscardHandler)
+	client, err := NewClient(conn, conn, clientOptions{TryWait: sampleWait, Logger: log})
 	if err != nil {
-		return nil, 0, fmt.Errorf("use JetStream: %w", err)
+		return nil, 0, err
 	}
-	s := &Store{conn: conn, js: js, opts: Options{Replicas: 1, TryWait: sampleWait}, log: slog.New(slog.DiscardHandler)}
+	s := &Store{jet: client, log: log}
 	numbers, err := s.volumeNumbers(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -36,7 +35,7 @@ func Sample(ctx context.Context, conn *Conn, upTo uint64, n int) (list []events.
 	var total uint64
 	for _, number := range numbers {
 		v, st, err := s.openVolume(ctx, number)
-		if noStream(err) {
+		if IsStreamGone(err) {
 			continue // another process removed it meanwhile
 		}
 		if err != nil {
@@ -56,7 +55,7 @@ func Sample(ctx context.Context, conn *Conn, upTo uint64, n int) (list []events.
 				offset -= held
 				continue
 			}
-			m, err := s.lookUp(ctx, h.stream, getRequest{Seq: h.from + offset})
+			m, err := s.jet.Get(ctx, h.stream, Request{Seq: h.from + offset})
 			if err != nil && !errors.Is(err, events.ErrNotFound) {
 				return nil, 0, fmt.Errorf("get from stream %s: %w", h.stream, err)
 			}

@@ -131,8 +131,8 @@ func (w *silence) awaitAnswers(ctx context.Context) error {
 	return nil
 }
 
-// reason replaces the error of a request that had no answer.
-func (w *silence) reason(err error) error {
+// explain replaces the error of a request that had no answer.
+func (w *silence) explain(err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, nats.ErrReconnectBufExceeded) {
 		return err
 	}
@@ -144,39 +144,39 @@ func (w *silence) reason(err error) error {
 
 // Silent returns a *events.NoAnswerError while an outside server does not answer, or
 // nil.
-func (s *Store) Silent() error { return s.silence.err() }
+func (c *Client) Silent() error { return c.silence.err() }
 
 // AwaitAnswers waits 200 ms at most while an outside server does not answer. It returns a
 // *events.NoAnswerError if the server does not answer by then. Nothing is sent.
-func (s *Store) AwaitAnswers(ctx context.Context) error {
-	if s.silence.err() == nil {
+func (c *Client) AwaitAnswers(ctx context.Context) error {
+	if c.silence.err() == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, silentTry)
 	defer cancel()
-	return s.silence.awaitAnswers(ctx)
+	return c.silence.awaitAnswers(ctx)
 }
 
 // heard bounds requests of a reader to the time in which the server answers. A server that
 // is silent when the reader comes is not asked: the context has ended. The caller MUST
 // call ended with the error of the requests, which becomes a *events.NoAnswerError if the
 // server was silent.
-func (s *Store) heard(ctx context.Context) (bounded context.Context, ended func(*error)) {
-	if s.silence == nil {
+func (c *Client) heard(ctx context.Context) (bounded context.Context, ended func(*error)) {
+	if c.silence == nil {
 		return ctx, func(*error) {}
 	}
 	began, reader := time.Now(), ctx
 	ctx, cancel := context.WithCancelCause(reader)
-	if s.silence.err() != nil {
+	if c.silence.err() != nil {
 		// Readers that try again do not spin, and do not wait for each other.
-		_ = reads.Wait(ctx, func() error { return wait(ctx, silentTry) })
-		if why := s.silence.err(); why != nil {
+		_ = reads.Wait(ctx, func() error { return Wait(ctx, silentTry) })
+		if why := c.silence.err(); why != nil {
 			cancel(why)
 		}
 	}
-	stop := context.AfterFunc(s.silence.answering(), func() {
-		_ = wait(ctx, silentTry-time.Since(began)) // nor do those that come just before
-		if why := s.silence.err(); why != nil {
+	stop := context.AfterFunc(c.silence.answering(), func() {
+		_ = Wait(ctx, silentTry-time.Since(began)) // nor do those that come just before
+		if why := c.silence.err(); why != nil {
 			cancel(why)
 		}
 	})
@@ -190,7 +190,7 @@ func (s *Store) heard(ctx context.Context) (bounded context.Context, ended func(
 		case cut && errors.Is(*err, context.Canceled):
 			*err = why
 		default:
-			*err = s.silence.reason(*err)
+			*err = c.silence.explain(*err)
 		}
 		if _, silent := errors.AsType[*events.NoAnswerError](*err); silent {
 			reads.Waited(reader)
@@ -198,12 +198,19 @@ func (s *Store) heard(ctx context.Context) (bounded context.Context, ended func(
 	}
 }
 
-// asking is heard for one request, which takes Options.TryWait at most.
-func (s *Store) asking(ctx context.Context) (bounded context.Context, ended func(*error)) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
-	ctx, heard := s.heard(ctx)
+// BoundRequest is heard for one request, which takes Options.TryWait at most.
+func (c *Client) BoundRequest(ctx context.Context) (bounded context.Context, ended func(*error)) {
+	ctx, cancel := context.WithTimeout(ctx, c.Options.TryWait)
+	ctx, heard := c.heard(ctx)
 	return ctx, func(err *error) {
 		heard(err)
 		cancel()
 	}
 }
+
+// Answering returns a context that ends when an outside server does not answer.
+func (c *Client) Answering() context.Context { return c.silence.answering() }
+
+// Explain replaces the error of a request that had no answer with a
+// *events.NoAnswerError if an outside server does not answer.
+func (c *Client) Explain(err error) error { return c.silence.explain(err) }

@@ -14,9 +14,9 @@ func TestSilenceThatEndsWithARequest(t *testing.T) {
 	t.Parallel()
 	w := &silence{server: "ledger.test:4222"}
 	w.heard, w.end = context.WithCancelCause(context.Background())
-	s := &Store{silence: w}
+	c := &Client{silence: w}
 	w.set(true, false)
-	ctx, ended := s.heard(t.Context())
+	ctx, ended := c.heard(t.Context())
 	w.set(false, false)
 	err := ctx.Err()
 	if err == nil {

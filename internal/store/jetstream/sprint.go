@@ -11,7 +11,7 @@ import (
 const (
 	// sprintFrom is how many events must be waiting for a sprint to be worth its
 	// consumer.
-	sprintFrom = 5 * batchMessages
+	sprintFrom = 5 * BatchMessages
 	// sprintIdle is how long the server keeps the consumer of a sprint whose
 	// process died.
 	sprintIdle = 30 * time.Second
@@ -34,7 +34,7 @@ func (s *Store) sprint(ctx context.Context, after, end uint64, form form, pages 
 	stream := now.list[now.from(after+1)].stream()
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	c, err := s.work.OrderedConsumer(running, stream, natsjs.OrderedConsumerConfig{
+	c, err := s.jet.WorkJS.OrderedConsumer(running, stream, natsjs.OrderedConsumerConfig{
 		DeliverPolicy:     natsjs.DeliverByStartSequencePolicy,
 		OptStartSeq:       after + 1,
 		InactiveThreshold: sprintIdle,
@@ -42,7 +42,7 @@ func (s *Store) sprint(ctx context.Context, after, end uint64, form form, pages 
 	if err != nil {
 		return after, ctx.Err()
 	}
-	a := arrivals{messages: make(chan natsjs.Msg, 2*batchMessages), bytes: semaphore.NewWeighted(sprintBytes)}
+	a := arrivals{messages: make(chan natsjs.Msg, 2*BatchMessages), bytes: semaphore.NewWeighted(sprintBytes)}
 	// A limit of messages alone would let 2,000 large ones arrive at once.
 	consuming, err := c.Consume(func(m natsjs.Msg) { a.put(running, m) }, natsjs.PullMaxBytes(sprintBytes))
 	if err != nil {
@@ -52,14 +52,14 @@ func (s *Store) sprint(ctx context.Context, after, end uint64, form form, pages 
 		stop()
 		consuming.Stop()
 		// Without this it ends by itself, after sprintIdle.
-		_ = s.work.DeleteConsumer(context.WithoutCancel(ctx), stream, c.CachedInfo().Name)
+		_ = s.jet.WorkJS.DeleteConsumer(context.WithoutCancel(ctx), stream, c.CachedInfo().Name)
 	}()
-	silence := time.NewTimer(s.opts.TryWait)
+	silence := time.NewTimer(s.jet.Options.TryWait)
 	defer silence.Stop()
 	for after < end {
 		select {
 		case m := <-a.messages:
-			p := newPage(form, after, min(len(a.messages)+1, batchMessages))
+			p := newPage(form, after, min(len(a.messages)+1, BatchMessages))
 			whole := s.gather(m, a, &p)
 			if p.end == after {
 				return after, ctx.Err()
@@ -74,7 +74,7 @@ func (s *Store) sprint(ctx context.Context, after, end uint64, form form, pages 
 			if !whole {
 				return after, nil
 			}
-			silence.Reset(s.opts.TryWait)
+			silence.Reset(s.jet.Options.TryWait)
 		case <-silence.C:
 			return after, nil
 		case <-ctx.Done():
@@ -117,7 +117,7 @@ func (s *Store) gather(m natsjs.Msg, a arrivals, p *page) (whole bool) {
 		if !ok || s.Lost().Unreadable(next.seq) || s.add(p, next) != nil {
 			return false
 		}
-		if n == batchMessages || p.held >= pageBytes {
+		if n == BatchMessages || p.held >= pageBytes {
 			return true
 		}
 		select {

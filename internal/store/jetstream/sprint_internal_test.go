@@ -30,7 +30,7 @@ func (m largeMessage) Metadata() (*natsjs.MsgMetadata, error) {
 // complete with fewer than a thousand.
 func TestSprintHoldsFewLargeMessages(t *testing.T) {
 	t.Parallel()
-	a := arrivals{messages: make(chan natsjs.Msg, 2*batchMessages), bytes: semaphore.NewWeighted(sprintBytes)}
+	a := arrivals{messages: make(chan natsjs.Msg, 2*BatchMessages), bytes: semaphore.NewWeighted(sprintBytes)}
 	data := make([]byte, events.MaxEventBytes)
 	full, stop := context.WithCancelCause(t.Context())
 	defer stop(nil)

@@ -5,13 +5,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
 )
@@ -95,20 +93,12 @@ type Options struct {
 // Store is the ledger. It is safe for concurrent use, holds nothing to close,
 // and lives as long as the connections it was opened on.
 type Store struct {
-	conn    *nats.Conn // appends, reads and blobs
-	consume *nats.Conn // work and cancel requests, which must not hold up acknowledgements
-	js      natsjs.JetStream
-	work    natsjs.JetStream // js over consume
-	blobs   *bucket
-	heaps   *blobCache
-	bases   bases
-	opts    Options
-	log     *slog.Logger
-	// warnings are those about what is tried again soon.
-	warnings warnings
-	silence  *silence // nil for an embedded server
-	full     full
-	usable   chan struct{} // closed by Open
+	jet   *Client
+	blobs *bucket
+	heaps *blobCache
+	bases bases
+	opts  Options
+	log   *slog.Logger
 
 	// known is the list of volumes. turn is shared by those who append and taken
 	// by who seals; turning is held while the list is changed.
@@ -137,30 +127,21 @@ type Store struct {
 // changed. The connections stay the caller's, to close after the last use of
 // the Store; two, so that slow readers do not hold up acknowledgements.
 func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Store, error) {
-	opts.Replicas = cmp.Or(opts.Replicas, 1)
 	opts.AckWait = cmp.Or(opts.AckWait, 10*time.Second)
-	opts.TryWait = cmp.Or(opts.TryWait, 5*time.Second)
 	if opts.Keys == nil {
 		opts.Keys = noKeys{}
 	}
 	opts.Settle = cmp.Or(opts.Settle, time.Hour)
 	opts.CacheBytes = cmp.Or(opts.CacheBytes, 64<<20)
-	if opts.Logger == nil {
-		opts.Logger = slog.Default()
+	client, err := NewClient(publish, consume, clientOptions{
+		Replicas: opts.Replicas, TryWait: opts.TryWait, Server: opts.Server, Existing: opts.Existing, Sync: opts.Sync, Writable: opts.Writable,
+		Stored: opts.Stored, Writing: opts.Writing, Starved: opts.Starved, ReadOnly: opts.ReadOnly, Logger: opts.Logger,
+	})
+	if err != nil {
+		return nil, err
 	}
-	s := &Store{conn: publish, consume: consume, opts: opts, log: opts.Logger, warnings: warnings{log: opts.Logger}, heaps: newBlobCache(opts.CacheBytes, opts.Cached), forgetAfter: forgetAfter, lookEvery: lookEvery}
-	s.usable = make(chan struct{})
+	s := &Store{jet: client, opts: opts, log: client.Options.Logger, heaps: newBlobCache(opts.CacheBytes, opts.Cached), forgetAfter: forgetAfter, lookEvery: lookEvery}
 	s.bases.ofEngine, s.bases.byHash = map[string]*packing{}, map[string]*packing{}
-	var err error
-	if s.js, err = natsjs.New(publish, natsjs.WithDefaultTimeout(opts.TryWait)); err != nil {
-		return nil, fmt.Errorf("use JetStream: %w", err)
-	}
-	if s.work, err = natsjs.New(consume, natsjs.WithDefaultTimeout(opts.TryWait)); err != nil {
-		return nil, fmt.Errorf("use JetStream: %w", err)
-	}
-	if opts.Server != "" {
-		s.silence = newSilence(publish, opts.Server)
-	}
 	made, err := s.openVolumes(ctx)
 	if err != nil {
 		return nil, err
@@ -170,28 +151,47 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 		return nil, err
 	}
 	if made || fresh {
-		if err := s.sync(); err != nil {
+		if err := s.jet.Sync(); err != nil {
 			return nil, err
 		}
 	}
-	close(s.usable)
+	s.jet.Ready(probe{s})
 	return s, nil
 }
 
-func (s *Store) sync() error {
-	if s.opts.Sync == nil {
-		return nil
-	}
-	if err := s.opts.Sync(); err != nil {
-		return fmt.Errorf("sync the new streams to disk: %w", err)
-	}
-	return nil
+// probe tries a full server.
+type probe struct{ s *Store }
+
+// Streams implements Probe.
+func (p probe) Streams() []string {
+	return []string{p.s.volumes().active().stream(), bucketStream}
 }
+
+// Rewrite stores the count of purged chunks again as it is.
+func (p probe) Rewrite(ctx context.Context) error {
+	purged, seq, err := p.s.blobs.purged(ctx)
+	if err != nil {
+		return err
+	}
+	return p.s.blobs.setPurged(ctx, purged, seq)
+}
+
+// Unwritable is why the server can store nothing now, as *events.UnwritableError, or
+// nil.
+func (s *Store) Unwritable() error { return s.jet.Unwritable() }
+
+// Silent returns a *events.NoAnswerError while an outside server does not answer, or
+// nil.
+func (s *Store) Silent() error { return s.jet.Silent() }
+
+// AwaitAnswers waits 200 ms at most while an outside server does not answer. It returns a
+// *events.NoAnswerError if the server does not answer by then. Nothing is sent.
+func (s *Store) AwaitAnswers(ctx context.Context) error { return s.jet.AwaitAnswers(ctx) }
 
 // damaged makes an error of damage, and remembers the first for Health. A server
 // without descriptors or memory cannot read what is there: then it is no damage.
 func (s *Store) damaged(format string, args ...any) error {
-	if err := s.starved(); err != nil {
+	if err := s.jet.Starved(); err != nil {
 		return fmt.Errorf(format+" now: %w", append(args, err)...)
 	}
 	err := fmt.Errorf(format+": %w", append(args, events.ErrDamaged)...)
@@ -202,14 +202,6 @@ func (s *Store) damaged(format string, args ...any) error {
 	return err
 }
 
-// starved is why the server may not find what it has, or nil.
-func (s *Store) starved() error {
-	if s.opts.Starved == nil {
-		return nil
-	}
-	return s.opts.Starved()
-}
-
 // sawStored raises last.
 func (s *Store) sawStored(seq uint64) {
 	for old := s.last.Load(); seq > old; old = s.last.Load() {
@@ -217,15 +209,4 @@ func (s *Store) sawStored(seq uint64) {
 			return
 		}
 	}
-}
-
-// checkTokens refuses what would be more or less than one token of a subject:
-// such a name could reach what belongs to others.
-func checkTokens(tokens ...string) error {
-	for _, t := range tokens {
-		if t == "" || strings.ContainsAny(t, ".*> \t\r\n\x00") {
-			return fmt.Errorf("%q cannot be part of a subject", t)
-		}
-	}
-	return nil
 }

@@ -30,7 +30,7 @@ func (s *Store) streamConfig(v events.Volume, first uint64) natsjs.StreamConfig 
 		Retention:         natsjs.LimitsPolicy,
 		Discard:           natsjs.DiscardNew,
 		Storage:           natsjs.FileStorage,
-		Replicas:          s.opts.Replicas,
+		Replicas:          s.jet.Options.Replicas,
 		MaxMsgs:           -1,
 		MaxBytes:          -1,
 		MaxMsgsPerSubject: -1,

@@ -298,7 +298,7 @@ const fullCheck = 50 * time.Millisecond
 func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int, err error) {
 	s := q.c.store
 	if q.sub == nil {
-		if q.sub, err = s.consume.SubscribeSync(s.consume.NewInbox()); err != nil {
+		if q.sub, err = s.jet.WorkConn.SubscribeSync(s.jet.WorkConn.NewInbox()); err != nil {
 			q.sub = nil
 			return 0, err
 		}
@@ -307,14 +307,14 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 	if err != nil {
 		return 0, err
 	}
-	if err := s.consume.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+src.v.stream()+"."+src.name, q.sub.Subject, body); err != nil {
+	if err := s.jet.WorkConn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+src.v.stream()+"."+src.name, q.sub.Subject, body); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
+	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
 	defer cancel()
-	if s.opts.Writable != nil {
+	if s.jet.Options.Writable != nil {
 		// The server that has the request may be replaced.
-		defer context.AfterFunc(s.opts.Writable(), cancel)()
+		defer context.AfterFunc(s.jet.Options.Writable(), cancel)()
 	}
 	checked := false
 	for got < r.Batch {
@@ -322,7 +322,7 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 		if errors.Is(err, nats.ErrTimeout) && !checked {
 			checked = true
 			asked := time.Now()
-			info, err := s.work.Consumer(ctx, src.v.stream(), src.name)
+			info, err := s.jet.WorkJS.Consumer(ctx, src.v.stream(), src.name)
 			if err == nil && isFull(info.CachedInfo()) {
 				q.close() // takes back what was asked for
 				if src.v.number == q.active && !q.noteFull(asked) {
@@ -339,7 +339,7 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 			q.close()
 			return got, fmt.Errorf("ask consumer %s: %w", src.name, err)
 		}
-		code, reason := first(m.Header, headerStatus), first(m.Header, headerReason)
+		code, reason := HeaderValue(m.Header, HeaderStatus), HeaderValue(m.Header, HeaderReason)
 		switch {
 		case code == "":
 			q.hold(src, m)
@@ -453,7 +453,7 @@ func (q *tenantQueue) beat() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.held.Each(func(t taken) {
-		_ = q.c.store.consume.Publish(t.msg.Reply, []byte("+WPI")) // the next one makes up for it
+		_ = q.c.store.jet.WorkConn.Publish(t.msg.Reply, []byte("+WPI")) // the next one makes up for it
 	})
 }
 
@@ -478,7 +478,7 @@ func (q *tenantQueue) close() {
 	}
 	sub := q.sub
 	q.sub = nil
-	answering := q.c.store.silence.answering()
+	answering := q.c.store.jet.Answering()
 	if answering.Err() != nil {
 		_ = sub.Unsubscribe() // the server reads it once it answers
 		return
@@ -487,12 +487,12 @@ func (q *tenantQueue) close() {
 		return
 	}
 	for {
-		m, err := nextBefore(answering, sub, q.c.store.opts.TryWait)
+		m, err := nextBefore(answering, sub, q.c.store.jet.Options.TryWait)
 		if err != nil {
 			return
 		}
-		if m.Reply != "" && first(m.Header, headerStatus) == "" {
-			_ = q.c.store.consume.Publish(m.Reply, nak(0)) // else it comes again when its time is up
+		if m.Reply != "" && HeaderValue(m.Header, HeaderStatus) == "" {
+			_ = q.c.store.jet.WorkConn.Publish(m.Reply, nak(0)) // else it comes again when its time is up
 			q.c.store.announceReturned(q.c.pool, q.tenant, 0)
 		}
 	}
@@ -509,7 +509,7 @@ func nextBefore(ctx context.Context, sub *nats.Subscription, within time.Duratio
 // giveBack returns a request that was taken and not passed to the function.
 func (c *consumption) giveBack(t taken, delay time.Duration) {
 	// If it is lost, the request comes again when its ack deadline has passed.
-	_ = c.store.consume.Publish(t.msg.Reply, nak(delay))
+	_ = c.store.jet.WorkConn.Publish(t.msg.Reply, nak(delay))
 	c.store.announceReturned(c.pool, t.e.Tenant, delay)
 }
 

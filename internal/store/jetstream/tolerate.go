@@ -18,7 +18,7 @@ func (s *Store) tolerate(err error) error {
 
 // answerable is why a stream is not asked for messages by their subject, or nil:
 // only by position it shows what it lacks. Blobs show that by themselves.
-func (s *Store) answerable(stream string, r getRequest) error {
+func (s *Store) answerable(stream string, r Request) error {
 	if s.opts.Incomplete == nil || !bySubject(r) || stream == bucketStream {
 		return nil
 	}
@@ -26,7 +26,7 @@ func (s *Store) answerable(stream string, r getRequest) error {
 }
 
 // bySubject reports whether a request asks for messages by their subject.
-func bySubject(r getRequest) bool {
+func bySubject(r Request) bool {
 	return r.NextBySubject != "" || r.LastBySubject != "" || len(r.MultiLast) > 0
 }
 

@@ -34,7 +34,7 @@ func (s *Store) lastReadable(ctx context.Context, stream, subject string) (store
 	var found stored
 	for from := uint64(1); ; {
 		got := uint64(0)
-		_, err := s.getBatch(ctx, stream, getRequest{Seq: from, NextBySubject: subject, Batch: batchMessages, MaxBytes: batchBytes}, func(m stored) error {
+		_, err := s.getBatch(ctx, stream, Request{Seq: from, NextBySubject: subject, Batch: BatchMessages, MaxBytes: BatchBytes}, func(m stored) error {
 			got, found = m.seq, m
 			return nil
 		})

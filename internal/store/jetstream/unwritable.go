@@ -14,30 +14,21 @@ import (
 	"daybook/internal/resources/exhausted"
 )
 
-// unwritable is why nothing can be stored, or nil.
-func (s *Store) unwritable() error { return cmp.Or(s.unwritableHere(), s.full.err()) }
+// Unwritable is why the server can store nothing now, as *events.UnwritableError, or
+// nil.
+func (c *Client) Unwritable() error { return cmp.Or(c.unwritableHere(), c.full.err()) }
 
 // unwritableHere is why nothing is sent to be stored, or nil.
-func (s *Store) unwritableHere() error {
-	if s.opts.ReadOnly != nil {
-		if err := s.opts.ReadOnly(); err != nil {
+func (c *Client) unwritableHere() error {
+	if c.Options.ReadOnly != nil {
+		if err := c.Options.ReadOnly(); err != nil {
 			return err
 		}
 	}
-	if s.opts.Writable == nil {
+	if c.Options.Writable == nil {
 		return nil
 	}
-	return unwritable(s.opts.Writable())
-}
-
-// hold is why no work may be taken, or nil: what it does could not be recorded.
-func (s *Store) hold() error {
-	if s.opts.Hold != nil {
-		if err := s.opts.Hold(); err != nil {
-			return err
-		}
-	}
-	return s.unwritable()
+	return unwritable(c.Options.Writable())
 }
 
 // unwritable is why a server whose writes ended can store nothing, or nil.
@@ -49,50 +40,41 @@ func unwritable(writable context.Context) error {
 	return &events.UnwritableError{What: "the ledger", Reason: reason, Passes: passes}
 }
 
-// Unwritable is why the server can store nothing now, as *events.UnwritableError, or
-// nil.
-func (s *Store) Unwritable() error { return s.unwritable() }
-
-// publish sends one message and waits until it is stored. An embedded server that cannot
+// Publish sends one message and waits until it is stored. An embedded server that cannot
 // store it gives no answer, so it is not waited for once that is known.
-func (s *Store) publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, error) {
-	refusal := s.unwritable
+func (c *Client) Publish(ctx context.Context, m *nats.Msg) (*natsjs.PubAck, error) {
+	refusal := c.Unwritable
 	if ctx.Value(tryingKey{}) != nil {
-		refusal = s.unwritableHere
+		refusal = c.unwritableHere
 	}
 	if err := refusal(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
+	ctx, cancel := context.WithTimeout(ctx, c.Options.TryWait)
 	defer cancel()
 	writable := context.Background()
-	if s.opts.Writable != nil {
-		writable = s.opts.Writable() // the one of now: another one may follow
+	if c.Options.Writable != nil {
+		writable = c.Options.Writable() // the one of now: another one may follow
 		defer context.AfterFunc(writable, cancel)()
 	}
 	// What is sent to a server that hangs fills the connection, and locks it.
-	if err := s.silence.awaitAnswers(ctx); err != nil {
-		return nil, cmp.Or(unwritable(writable), s.unwritable(), err)
+	if err := c.silence.awaitAnswers(ctx); err != nil {
+		return nil, cmp.Or(unwritable(writable), c.Unwritable(), err)
 	}
-	if s.opts.Writing != nil {
-		s.opts.Writing(len(m.Data))
+	if c.Options.Writing != nil {
+		c.Options.Writing(len(m.Data))
 	}
-	ack, err := s.js.PublishMsg(ctx, m)
+	ack, err := c.JS.PublishMsg(ctx, m)
 	if err == nil {
-		if s.opts.Stored != nil {
-			s.opts.Stored(ack.Stream, ack.Sequence)
+		if c.Options.Stored != nil {
+			c.Options.Stored(ack.Stream, ack.Sequence)
 		}
 		return ack, nil
 	}
-	if full := s.noteFull(err, len(m.Data)); full != nil {
+	if full := c.noteFull(err, len(m.Data)); full != nil {
 		return nil, full
 	}
-	return nil, cmp.Or(unwritable(writable), s.unwritable(), err)
-}
-
-func isUnwritable(err error) bool {
-	_, ok := errors.AsType[*events.UnwritableError](err)
-	return ok
+	return nil, cmp.Or(unwritable(writable), c.Unwritable(), err)
 }
 
 // whyUnwritable puts an error that names files and calls into what an operator
@@ -119,4 +101,19 @@ func whyUnwritable(err error) (reason string, passes bool) {
 		}
 	}
 	return fmt.Sprintf("its storage failed (%v); see to it", err) + restart, false
+}
+
+// Writable returns a context that ends when a write of the server fails.
+func (c *Client) Writable() context.Context {
+	if c.Options.Writable == nil {
+		return context.Background()
+	}
+	return c.Options.Writable()
+}
+
+// Unsure is why the answers of the server are not relied upon that came after a call of
+// Writable, which returned since, or nil: until its files are opened again the server
+// counts, and may return, a message whose write failed.
+func (c *Client) Unsure(since context.Context) error {
+	return cmp.Or(unwritable(since), unwritable(c.Writable()))
 }

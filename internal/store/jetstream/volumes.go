@@ -92,8 +92,8 @@ func (s *Store) refresh(ctx context.Context) error {
 // refreshLocked is refresh for a caller that holds turning.
 func (s *Store) refreshLocked(ctx context.Context) error {
 	now := s.volumes()
-	info, err := s.streamInfo(ctx, now.active().stream())
-	if noStream(err) { // perhaps another process has sealed and removed it
+	info, err := s.jet.StreamInfo(ctx, now.active().stream())
+	if IsStreamGone(err) { // perhaps another process has sealed and removed it
 		if followed := s.followRemoval(ctx); followed != nil || s.volumes() == now {
 			return errors.Join(err, followed)
 		}
@@ -135,7 +135,7 @@ func (s *Store) openVolumes(ctx context.Context) (made bool, err error) {
 		return true, nil
 	}
 	if len(list) == 0 {
-		if s.opts.Existing {
+		if s.jet.Options.Existing {
 			return false, fmt.Errorf("open stream %s: %w", events.Volume(1).Stream(), natsjs.ErrStreamNotFound)
 		}
 		v, err := s.makeVolume(ctx, 1, 1)
@@ -144,7 +144,7 @@ func (s *Store) openVolumes(ctx context.Context) (made bool, err error) {
 		}
 		list, made = []volume{v}, true
 	}
-	if !s.opts.Existing {
+	if !s.jet.Options.Existing {
 		var changed bool
 		if list, changed, err = s.complete(ctx, list); err != nil {
 			return false, err
@@ -155,7 +155,7 @@ func (s *Store) openVolumes(ctx context.Context) (made bool, err error) {
 		list[i].sealed = true // or as good as: nobody writes there
 	}
 	s.setVolumes(list)
-	if !s.opts.Existing {
+	if !s.jet.Options.Existing {
 		if err := s.finishRemoval(ctx); err != nil {
 			return false, err
 		}
@@ -221,7 +221,7 @@ func (s *Store) findVolumes(ctx context.Context) ([]volume, error) {
 // volumeNumbers lists the volumes whose streams exist, in order.
 func (s *Store) volumeNumbers(ctx context.Context) ([]events.Volume, error) {
 	var numbers []events.Volume
-	names := s.js.StreamNames(ctx)
+	names := s.jet.JS.StreamNames(ctx)
 	for name := range names.Name() {
 		if v, ok := events.VolumeOf(name); ok {
 			numbers = append(numbers, v)
@@ -236,7 +236,7 @@ func (s *Store) volumeNumbers(ctx context.Context) ([]events.Volume, error) {
 
 // openVolume reads how an existing volume is set up.
 func (s *Store) openVolume(ctx context.Context, number events.Volume) (volume, natsjs.StreamState, error) {
-	info, err := s.streamInfo(ctx, number.Stream())
+	info, err := s.jet.StreamInfo(ctx, number.Stream())
 	if err != nil {
 		return volume{}, natsjs.StreamState{}, err
 	}
@@ -254,19 +254,9 @@ func (s *Store) openVolume(ctx context.Context, number events.Volume) (volume, n
 	return v, info.State, nil
 }
 
-func (s *Store) streamInfo(ctx context.Context, name string) (_ *natsjs.StreamInfo, err error) {
-	ctx, asked := s.asking(ctx)
-	defer func() { asked(&err) }()
-	stream, err := s.js.Stream(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("read the state of stream %s: %w", name, err)
-	}
-	return stream.CachedInfo(), nil
-}
-
 // makeVolume creates a volume that begins at a position, unless it exists.
 func (s *Store) makeVolume(ctx context.Context, number events.Volume, first uint64) (volume, error) {
-	if _, err := s.js.CreateStream(ctx, s.streamConfig(number, first)); err != nil {
+	if _, err := s.jet.JS.CreateStream(ctx, s.streamConfig(number, first)); err != nil {
 		return volume{}, fmt.Errorf("make stream %s: %w", number.Stream(), err)
 	}
 	return volume{number: number, first: first}, nil
@@ -276,8 +266,8 @@ func (s *Store) makeVolume(ctx context.Context, number events.Volume, first uint
 func (s *Store) LastSeq(ctx context.Context) (uint64, error) {
 	for {
 		v := s.volumes().active()
-		info, err := s.streamInfo(ctx, v.stream())
-		if noStream(err) {
+		info, err := s.jet.StreamInfo(ctx, v.stream())
+		if IsStreamGone(err) {
 			if s.lookForRemoval(ctx); s.volumes().active().number != v.number {
 				continue
 			}
@@ -285,7 +275,7 @@ func (s *Store) LastSeq(ctx context.Context) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if info.Config.Sealed && !s.opts.Existing {
+		if info.Config.Sealed && !s.jet.Options.Existing {
 			if err := s.refresh(ctx); err != nil {
 				return 0, err
 			}
@@ -320,7 +310,7 @@ func (s *Store) Volumes(ctx context.Context) ([]Volume, error) {
 		if v.gone != nil {
 			continue
 		}
-		info, err := s.streamInfo(ctx, v.stream())
+		info, err := s.jet.StreamInfo(ctx, v.stream())
 		if err != nil {
 			return nil, err
 		}

@@ -2,16 +2,12 @@ package jetstream
 
 import (
 	"context"
-	"errors"
-
-	"github.com/nats-io/nats.go"
-	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
 )
 
 // getOneIn is getOne for a volume, which may be removed or be so any moment.
-func (s *Store) getOneIn(ctx context.Context, v volume, r getRequest) (stored, error) {
+func (s *Store) getOneIn(ctx context.Context, v volume, r Request) (stored, error) {
 	if v.gone == nil {
 		m, err := s.getOne(ctx, v.stream(), r)
 		if v, err = s.gone(ctx, v, err); v.gone == nil {
@@ -25,7 +21,7 @@ func (s *Store) getOneIn(ctx context.Context, v volume, r getRequest) (stored, e
 }
 
 // getHeld is getOneIn for who holds turning, so that nothing is removed meanwhile.
-func (s *Store) getHeld(ctx context.Context, v volume, r getRequest) (stored, error) {
+func (s *Store) getHeld(ctx context.Context, v volume, r Request) (stored, error) {
 	if v.gone == nil {
 		return s.getOne(ctx, v.stream(), r)
 	}
@@ -34,7 +30,7 @@ func (s *Store) getHeld(ctx context.Context, v volume, r getRequest) (stored, er
 
 // getBatchIn is getBatch for a volume, which may be removed or be so any moment.
 // Where it is after some messages, the request ends with an error.
-func (s *Store) getBatchIn(ctx context.Context, v volume, r getRequest, fn func(m stored) error) (pending uint64, err error) {
+func (s *Store) getBatchIn(ctx context.Context, v volume, r Request, fn func(m stored) error) (pending uint64, err error) {
 	if v.gone == nil {
 		some := false
 		pending, err := s.getBatch(ctx, v.stream(), r, func(m stored) error {
@@ -60,7 +56,7 @@ func (s *Store) getBatchIn(ctx context.Context, v volume, r getRequest, fn func(
 // gone is a volume as it is now if a request that failed found no stream to answer
 // it; else the volume and the error as they were.
 func (s *Store) gone(ctx context.Context, v volume, err error) (volume, error) {
-	if !noStream(err) || v.number >= s.volumes().active().number {
+	if !IsStreamGone(err) || v.number >= s.volumes().active().number {
 		return v, err // only sealed volumes are removed; v.sealed may be out of date
 	}
 	if now := s.volumes().list[0]; now.gone == nil || now.number < v.number {
@@ -70,8 +66,4 @@ func (s *Store) gone(ctx context.Context, v volume, err error) (volume, error) {
 		return now, nil
 	}
 	return v, err
-}
-
-func noStream(err error) bool {
-	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, natsjs.ErrStreamNotFound)
 }

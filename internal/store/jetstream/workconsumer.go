@@ -95,27 +95,27 @@ func (s *Store) workConfig(v volume, pool, tenant string) natsjs.ConsumerConfig 
 func (s *Store) ensureWork(ctx context.Context, v volume, pool, tenant string) (*natsjs.ConsumerInfo, error) {
 	name := WorkConsumer(pool, tenant)
 	for try := 0; ; try++ {
-		got, err := s.work.Consumer(ctx, v.stream(), name)
+		got, err := s.jet.WorkJS.Consumer(ctx, v.stream(), name)
 		if err == nil {
 			return got.CachedInfo(), nil
 		}
 		if !errors.Is(err, natsjs.ErrConsumerNotFound) {
 			return nil, err
 		}
-		stream, err := s.streamInfo(ctx, v.stream())
+		stream, err := s.jet.StreamInfo(ctx, v.stream())
 		if err != nil {
 			return nil, err
 		}
 		config := s.workConfig(v, pool, tenant)
 		config.Metadata = map[string]string{metaCreatedAt: strconv.FormatUint(stream.State.LastSeq, 10)}
-		former, err := s.work.Consumer(ctx, v.stream(), formerConsumer(pool))
+		former, err := s.jet.WorkJS.Consumer(ctx, v.stream(), formerConsumer(pool))
 		switch {
 		case err == nil && former.CachedInfo().AckFloor.Stream > 0:
 			config.DeliverPolicy, config.OptStartSeq = natsjs.DeliverByStartSequencePolicy, former.CachedInfo().AckFloor.Stream+1
 		case err != nil && !errors.Is(err, natsjs.ErrConsumerNotFound):
 			return nil, err
 		}
-		created, err := s.work.CreateConsumer(ctx, v.stream(), config)
+		created, err := s.jet.WorkJS.CreateConsumer(ctx, v.stream(), config)
 		if errors.Is(err, natsjs.ErrConsumerExists) && try == 0 {
 			continue // another process created it meanwhile
 		}
@@ -125,7 +125,7 @@ func (s *Store) ensureWork(ctx context.Context, v volume, pool, tenant string) (
 		if err != nil {
 			return nil, err
 		}
-		return created.CachedInfo(), s.sync()
+		return created.CachedInfo(), s.jet.Sync()
 	}
 }
 
@@ -145,7 +145,7 @@ type workKey struct{ stream, consumer string }
 // request is stored: runners that start later find the tenant by its consumer.
 func (s *Store) prepareWork(ctx context.Context, v volume, e events.Event) {
 	d, ok := e.Data.(*events.ExecutionRequested)
-	if !ok || checkTokens(e.Tenant, d.Pool) != nil {
+	if !ok || CheckTokens(e.Tenant, d.Pool) != nil {
 		return
 	}
 	key := workKey{v.stream(), WorkConsumer(d.Pool, e.Tenant)}
@@ -165,7 +165,7 @@ func (s *Store) prepareWork(ctx context.Context, v volume, e events.Event) {
 // with unfinished runs: the description of a consumer may have been lost with a
 // damaged file.
 func (s *Store) PrepareWork(ctx context.Context, pool string, tenants ...string) error {
-	if err := checkTokens(append([]string{pool}, tenants...)...); err != nil {
+	if err := CheckTokens(append([]string{pool}, tenants...)...); err != nil {
 		return fmt.Errorf("prepare the queues of tenants: %w", err)
 	}
 	if len(tenants) == 0 {
@@ -184,7 +184,7 @@ func (s *Store) PrepareWork(ctx context.Context, pool string, tenants ...string)
 			if known[tenant] != nil {
 				continue
 			}
-			_, err := s.getOneIn(ctx, v, getRequest{LastBySubject: StoredSubject(v.number, events.RunSubjects(tenant, pool))})
+			_, err := s.getOneIn(ctx, v, Request{LastBySubject: StoredSubject(v.number, events.RunSubjects(tenant, pool))})
 			if errors.Is(err, events.ErrNotFound) {
 				continue // a consumer is created with the tenant's first request
 			}
@@ -202,10 +202,10 @@ func (s *Store) PrepareWork(ctx context.Context, pool string, tenants ...string)
 // workConsumers describes the consumers of a volume that hand out runs. It costs one
 // request to the server for each 256 consumers.
 func (s *Store) workConsumers(ctx context.Context, v volume) (list []*natsjs.ConsumerInfo, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.TryWait)
+	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
 	defer cancel()
 	for offset := 0; ; {
-		m, err := s.consume.RequestWithContext(ctx, "$JS.API.CONSUMER.LIST."+v.stream(), fmt.Appendf(nil, `{"offset":%d}`, offset))
+		m, err := s.jet.WorkConn.RequestWithContext(ctx, "$JS.API.CONSUMER.LIST."+v.stream(), fmt.Appendf(nil, `{"offset":%d}`, offset))
 		if err != nil {
 			return nil, fmt.Errorf("list the consumers of stream %s: %w", v.stream(), err)
 		}
@@ -255,7 +255,7 @@ func (s *Store) adoptFormer(ctx context.Context, v volume, pool string, list []*
 	tenants := map[string]bool{}
 	for from := max(info.AckFloor.Stream+1, v.first); info.NumPending > 0 || info.NumAckPending > 0; {
 		var last uint64
-		r := getRequest{Seq: from, NextBySubject: StoredSubject(v.number, events.PoolSubjects(pool)), Batch: batchMessages, MaxBytes: batchBytes}
+		r := Request{Seq: from, NextBySubject: StoredSubject(v.number, events.PoolSubjects(pool)), Batch: BatchMessages, MaxBytes: BatchBytes}
 		_, err := s.getBatchIn(ctx, v, r, func(m stored) error {
 			last = m.seq
 			if t := strings.Split(m.subject, "."); len(t) > 2 {
@@ -278,10 +278,10 @@ func (s *Store) adoptFormer(ctx context.Context, v volume, pool string, list []*
 	}
 	config := info.Config
 	config.Metadata = map[string]string{metaAdopted: strconv.FormatUint(info.Delivered.Consumer, 10)}
-	if _, err := s.work.UpdateConsumer(ctx, v.stream(), config); err != nil {
+	if _, err := s.jet.WorkJS.UpdateConsumer(ctx, v.stream(), config); err != nil {
 		return false, err
 	}
-	return true, s.sync()
+	return true, s.jet.Sync()
 }
 
 // adopted reports whether the requests of a former consumer are handed out by the
