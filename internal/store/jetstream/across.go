@@ -17,25 +17,25 @@ type place func(v events.Volume) string
 
 // newest fetches the last message at a place; events.ErrNotFound when there is
 // none. Sealed volumes do not change, so the answer is that of one moment.
-func (s *Store) newest(ctx context.Context, at place) (stored, error) {
+func (s *Store) newest(ctx context.Context, at place) (events.Stored, error) {
 	return s.newestIn(ctx, s.volumes().list, at)
 }
 
 // newestIn is newest for some volumes.
-func (s *Store) newestIn(ctx context.Context, list []volume, at place) (stored, error) {
+func (s *Store) newestIn(ctx context.Context, list []volume, at place) (events.Stored, error) {
 	for i := len(list) - 1; i >= 0; i-- {
 		m, err := s.getOneIn(ctx, list[i], Request{LastBySubject: at(list[i].number)})
 		if !errors.Is(err, events.ErrNotFound) {
 			return m, err
 		}
 	}
-	return stored{}, events.ErrNotFound
+	return events.Stored{}, events.ErrNotFound
 }
 
 // each calls fn for the messages at a place stored after a position, up to the
 // last one there at the call, and returns that one's position. An error of fn is
 // returned as it is.
-func (s *Store) each(ctx context.Context, at place, after uint64, fn func(stored) error) (last uint64, err error) {
+func (s *Store) each(ctx context.Context, at place, after uint64, fn func(events.Stored) error) (last uint64, err error) {
 	now, since := s.volumes(), s.jet.Writable()
 	end, err := s.newestIn(ctx, now.list, at)
 	if errors.Is(err, events.ErrNotFound) {
@@ -44,24 +44,24 @@ func (s *Store) each(ctx context.Context, at place, after uint64, fn func(stored
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", at(now.active().number), err)
 	}
-	if end.seq <= after {
-		return end.seq, nil
+	if end.Seq <= after {
+		return end.Seq, nil
 	}
-	return end.seq, s.between(ctx, now, tally{since: since}, at, after+1, end.seq, fn)
+	return end.Seq, s.between(ctx, now, tally{since: since}, at, after+1, end.Seq, fn)
 }
 
 // between calls fn for the messages at a place from one position to another,
 // which must be that of a message there. t was started before it was found.
-func (s *Store) between(ctx context.Context, now *volumes, t tally, at place, from, end uint64, fn func(stored) error) error {
+func (s *Store) between(ctx context.Context, now *volumes, t tally, at place, from, end uint64, fn func(events.Stored) error) error {
 	for _, v := range now.list[now.from(from):] {
 		for from <= end {
 			var got uint64
 			n := 0
 			r := Request{Seq: max(from, v.first), NextBySubject: at(v.number), Batch: BatchMessages, MaxBytes: BatchBytes}
-			pending, err := s.getBatchIn(ctx, v, r, func(m stored) error {
-				got = m.seq
+			pending, err := s.getBatchIn(ctx, v, r, func(m events.Stored) error {
+				got = m.Seq
 				n++
-				if m.seq > end {
+				if m.Seq > end {
 					return nil
 				}
 				return fn(m)
@@ -95,14 +95,14 @@ func (s *Store) between(ctx context.Context, now *volumes, t tally, at place, fr
 
 // next fetches the first message at a place from a position on;
 // events.ErrNotFound when there is none.
-func (s *Store) next(ctx context.Context, now *volumes, at place, from uint64) (stored, error) {
+func (s *Store) next(ctx context.Context, now *volumes, at place, from uint64) (events.Stored, error) {
 	for _, v := range now.list[now.from(from):] {
 		m, err := s.getOneIn(ctx, v, Request{Seq: max(from, v.first), NextBySubject: at(v.number)})
 		if !errors.Is(err, events.ErrNotFound) {
 			return m, err
 		}
 	}
-	return stored{}, events.ErrNotFound
+	return events.Stored{}, events.ErrNotFound
 }
 
 // clockSlack is by how much clocks may differ, of processes and from one day to
@@ -134,7 +134,7 @@ func (s *Store) expectation(ctx context.Context, now *volumes, e events.Event, p
 	var last uint64
 	switch m, err := s.newestIn(ctx, before, onSubject(e.Subject())); {
 	case err == nil:
-		last = m.seq
+		last = m.Seq
 	case !errors.Is(err, events.ErrNotFound):
 		return 0, fmt.Errorf("look into the sealed volumes: %w", err)
 	}

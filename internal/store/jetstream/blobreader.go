@@ -320,10 +320,10 @@ func (r *chunkReader) Read(p []byte) (int, error) {
 			return 0, &chunkError{err}
 		}
 		r.chunks++
-		if r.bytes += uint64(len(m.data)); r.bytes > r.info.Size {
+		if r.bytes += uint64(len(m.Body)); r.bytes > r.info.Size {
 			return 0, fmt.Errorf("%w: it holds more than the %d bytes its description says", events.ErrDamaged, r.info.Size)
 		}
-		r.from, r.left = m.seq+1, m.data
+		r.from, r.left = m.Seq+1, m.Body
 	}
 	n := copy(p, r.left)
 	r.left = r.left[n:]

@@ -126,14 +126,14 @@ type entry struct {
 	at  time.Time
 }
 
-func decodeEntry(m stored) (entry, error) {
-	e := entry{seq: m.seq}
-	if err := json.Unmarshal(m.data, &e.ObjectInfo); err != nil {
-		return e, fmt.Errorf("%w: the description of a blob at %d: %w", events.ErrDamaged, m.seq, err)
+func decodeEntry(m events.Stored) (entry, error) {
+	e := entry{seq: m.Seq}
+	if err := json.Unmarshal(m.Body, &e.ObjectInfo); err != nil {
+		return e, fmt.Errorf("%w: the description of a blob at %d: %w", events.ErrDamaged, m.Seq, err)
 	}
 	var err error
-	if e.at, err = time.Parse(time.RFC3339Nano, HeaderValue(m.header, HeaderTime)); err != nil {
-		return e, fmt.Errorf("the time of message %d: %w", m.seq, err)
+	if e.at, err = time.Parse(time.RFC3339Nano, HeaderValue(m.Header, HeaderTime)); err != nil {
+		return e, fmt.Errorf("the time of message %d: %w", m.Seq, err)
 	}
 	return e, nil
 }
@@ -370,13 +370,13 @@ func (b *bucket) read(ctx context.Context, info *natsjs.ObjectInfo) ([]byte, err
 	for from := uint64(1); chunks < info.Chunks; {
 		var got uint64
 		r := Request{Seq: from, NextBySubject: chunkSubjects + info.NUID, Batch: BatchMessages, MaxBytes: BatchBytes}
-		_, err := b.s.getBatch(ctx, bucketStream, r, func(m stored) error {
-			got = m.seq
+		_, err := b.s.getBatch(ctx, bucketStream, r, func(m events.Stored) error {
+			got = m.Seq
 			chunks++
-			if uint64(len(packed)+len(m.data)) > info.Size {
+			if uint64(len(packed)+len(m.Body)) > info.Size {
 				return fmt.Errorf("%w: it holds more than the %d bytes its description says", events.ErrDamaged, info.Size)
 			}
-			packed = append(packed, m.data...)
+			packed = append(packed, m.Body...)
 			return nil
 		})
 		if err != nil {

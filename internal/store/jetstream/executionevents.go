@@ -22,10 +22,10 @@ func (s *Store) ExecutionEvents(ctx context.Context, tenant, execution string, f
 		return err
 	}
 	var control, output subjectReader
-	var requested *stored
+	var requested *events.Stored
 	for {
 		now, since := s.volumes(), s.jet.Writable()
-		var last *stored
+		var last *events.Stored
 		var err error
 		requested, last, err = s.endsOf(ctx, now, tenant, execution)
 		if errors.Is(err, errRemovedMeanwhile) {
@@ -35,26 +35,26 @@ func (s *Store) ExecutionEvents(ctx context.Context, tenant, execution string, f
 			return fmt.Errorf("read execution %s: %w", execution, err)
 		}
 		switch {
-		case requested == nil && (last == nil || s.Lost().Between(1, last.seq) > 0):
+		case requested == nil && (last == nil || s.Lost().Between(1, last.Seq) > 0):
 			return events.ErrNotFound // a lost request is as if it had never been
 		case requested == nil:
-			err = s.missing(now, "execution %s has events up to position %d but was never requested", execution, last.seq)
+			err = s.missing(now, "execution %s has events up to position %d but was never requested", execution, last.Seq)
 			if errors.Is(err, errRemovedMeanwhile) {
 				continue
 			}
 			return err
 		}
-		control = subjectReader{s: s, now: now, at: onSubject(events.ExecSubject(tenant, execution)), from: requested.seq + 1, tally: tally{since: since}}
+		control = subjectReader{s: s, now: now, at: onSubject(events.ExecSubject(tenant, execution)), from: requested.Seq + 1, tally: tally{since: since}}
 		if last != nil {
-			control.end = last.seq
+			control.end = last.Seq
 		}
-		output = subjectReader{s: s, now: now, at: onSubject(events.OutSubject(tenant, execution)), from: requested.seq + 1, tally: tally{since: since}}
+		output = subjectReader{s: s, now: now, at: onSubject(events.OutSubject(tenant, execution)), from: requested.Seq + 1, tally: tally{since: since}}
 		// The subject is shared with other executions.
-		output.wants = func(m stored) bool { return HeaderValue(m.header, "ce-subject") == execution }
+		output.wants = func(m events.Stored) bool { return HeaderValue(m.Header, "ce-subject") == execution }
 		end, err := s.newestIn(ctx, now.list, output.at)
 		switch {
 		case err == nil:
-			output.end = end.seq
+			output.end = end.Seq
 		case !errors.Is(err, events.ErrNotFound):
 			return fmt.Errorf("read the output of execution %s: %w", execution, err)
 		}
@@ -82,7 +82,7 @@ func (s *Store) ExecutionEvents(ctx context.Context, tenant, execution string, f
 			return fmt.Errorf("read the output of execution %s: %w", execution, err)
 		}
 		switch {
-		case a != nil && (b == nil || a.seq < b.seq):
+		case a != nil && (b == nil || a.Seq < b.Seq):
 			next = control.take()
 		case b != nil:
 			next = output.take()
@@ -99,14 +99,14 @@ type subjectReader struct {
 	s         *Store
 	now       *volumes
 	at        place
-	wants     func(stored) bool // nil wants all
+	wants     func(events.Stored) bool // nil wants all
 	from, end uint64
-	list      []stored
+	list      []events.Stored
 	tally     tally
 }
 
 // peek returns the next message, nil at the end.
-func (r *subjectReader) peek(ctx context.Context) (*stored, error) {
+func (r *subjectReader) peek(ctx context.Context) (*events.Stored, error) {
 	for len(r.list) == 0 && r.from <= r.end {
 		if err := r.fill(ctx); err != nil {
 			return nil, err
@@ -122,9 +122,9 @@ func (r *subjectReader) peek(ctx context.Context) (*stored, error) {
 }
 
 // take removes the message that peek returned.
-func (r *subjectReader) take() *stored {
+func (r *subjectReader) take() *events.Stored {
 	m := r.list[0]
-	r.list[0] = stored{}
+	r.list[0] = events.Stored{}
 	r.list = r.list[1:]
 	return &m
 }
@@ -135,10 +135,10 @@ func (r *subjectReader) fill(ctx context.Context) error {
 		var got uint64
 		n := 0
 		q := Request{Seq: max(r.from, v.first), NextBySubject: r.at(v.number), Batch: BatchMessages, MaxBytes: pieceBytes}
-		pending, err := r.s.getBatchIn(ctx, v, q, func(m stored) error {
-			got = m.seq
+		pending, err := r.s.getBatchIn(ctx, v, q, func(m events.Stored) error {
+			got = m.Seq
 			n++
-			if m.seq <= r.end && (r.wants == nil || r.wants(m)) {
+			if m.Seq <= r.end && (r.wants == nil || r.wants(m)) {
 				r.list = append(r.list, m)
 			}
 			return nil

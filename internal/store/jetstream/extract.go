@@ -15,7 +15,7 @@ import (
 // memory. It never changes.
 type extract struct {
 	removed events.Removal
-	list    []stored // in order
+	list    []events.Stored // in order
 	// subjects are the indices of the events on a subject, without its volume, and
 	// ends the subjects by their last token: what is looked for by a pattern ends in
 	// an id, mostly.
@@ -26,9 +26,10 @@ type extract struct {
 func lastToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
 func newExtract(d events.Removal, list []events.Stored) *extract {
-	x := &extract{removed: d, list: make([]stored, len(list)), subjects: map[string][]int{}, ends: map[string][]string{}}
+	x := &extract{removed: d, list: make([]events.Stored, len(list)), subjects: map[string][]int{}, ends: map[string][]string{}}
 	for i, m := range list {
-		x.list[i] = stored{seq: m.Seq, subject: m.Subject, header: m.Header, data: m.Body, removed: d.Last}
+		m.Skips, m.Removed = 0, d.Last
+		x.list[i] = m
 		subject, _ := events.WithoutVolume(m.Subject)
 		if x.subjects[subject] == nil {
 			end := lastToken(subject)
@@ -73,9 +74,9 @@ func matches(pattern, subject string) bool {
 }
 
 // answer finds what a request asks for, in order, and how much more there is.
-func (x *extract) answer(r Request) (list []stored, more int) {
+func (x *extract) answer(r Request) (list []events.Stored, more int) {
 	from := func(all []int) []int {
-		i, _ := slices.BinarySearchFunc(all, r.Seq, func(i int, seq uint64) int { return cmp.Compare(x.list[i].seq, seq) })
+		i, _ := slices.BinarySearchFunc(all, r.Seq, func(i int, seq uint64) int { return cmp.Compare(x.list[i].Seq, seq) })
 		return all[i:]
 	}
 	var at []int
@@ -101,7 +102,7 @@ func (x *extract) answer(r Request) (list []stored, more int) {
 		}
 		slices.Sort(at)
 	default:
-		i, exact := slices.BinarySearchFunc(x.list, r.Seq, func(m stored, seq uint64) int { return cmp.Compare(m.seq, seq) })
+		i, exact := slices.BinarySearchFunc(x.list, r.Seq, func(m events.Stored, seq uint64) int { return cmp.Compare(m.Seq, seq) })
 		if r.Batch == 0 && !exact {
 			return nil, 0
 		}
@@ -114,10 +115,10 @@ func (x *extract) answer(r Request) (list []stored, more int) {
 	limit, size := max(r.Batch, 1), 0
 	for n, i := range at {
 		m := x.list[i]
-		if size += len(m.data); n == limit || n > 0 && r.MaxBytes > 0 && size > r.MaxBytes {
+		if size += len(m.Body); n == limit || n > 0 && r.MaxBytes > 0 && size > r.MaxBytes {
 			return list, more + len(at) - n
 		}
-		m.header, m.data = maps.Clone(m.header), bytes.Clone(m.data) // theirs to change
+		m.Header, m.Body = maps.Clone(m.Header), bytes.Clone(m.Body) // theirs to change
 		list = append(list, m)
 	}
 	return list, more
@@ -127,8 +128,8 @@ func (x *extract) answer(r Request) (list []stored, more int) {
 func (x *extract) find(e events.Event, from uint64) uint64 {
 	for _, all := range x.on(StoredSubject(1, e.Subject())) {
 		for _, i := range all {
-			if m := x.list[i]; m.seq >= from && HeaderValue(m.header, "ce-id") == e.ID {
-				return m.seq
+			if m := x.list[i]; m.Seq >= from && HeaderValue(m.Header, "ce-id") == e.ID {
+				return m.Seq
 			}
 		}
 	}

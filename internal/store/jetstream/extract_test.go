@@ -38,7 +38,7 @@ func TestExtract(t *testing.T) {
 		got, more := x.answer(tt.r)
 		var seqs []uint64
 		for _, m := range got {
-			seqs = append(seqs, m.seq)
+			seqs = append(seqs, m.Seq)
 		}
 		if diff := cmp.Diff(tt.want, seqs); diff != "" || more != tt.more {
 			t.Errorf("%s: %d more, want %d %s", tt.name, more, tt.more, diff)

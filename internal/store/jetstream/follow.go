@@ -103,15 +103,15 @@ func (s *Store) readBatch(ctx context.Context, limit, maxBytes int, p *page) (he
 		p.begin, p.end = v.first-1, v.first-1
 	}
 	r := Request{Seq: p.end + 1, Batch: limit, MaxBytes: maxBytes}
-	here, err = s.getBatch(ctx, v.stream(), r, func(m stored) error {
-		if lost.Unreadable(m.seq) {
+	here, err = s.getBatch(ctx, v.stream(), r, func(m events.Stored) error {
+		if lost.Unreadable(m.Seq) {
 			return errLostNext
 		}
-		if m.seq != p.end+1 && p.end > p.begin && lost.Skip(p.end+1) == m.seq {
+		if m.Seq != p.end+1 && p.end > p.begin && lost.Skip(p.end+1) == m.Seq {
 			return errLostNext
 		}
-		if m.seq != p.end+1 {
-			return s.damaged("the ledger has a hole: position %d is followed by %d", p.end, m.seq)
+		if m.Seq != p.end+1 {
+			return s.damaged("the ledger has a hole: position %d is followed by %d", p.end, m.Seq)
 		}
 		return s.add(p, m)
 	})
@@ -250,20 +250,21 @@ func newPage(form form, after uint64, size int) page {
 }
 
 // add appends a message, which must be the next one.
-func (s *Store) add(p *page, m stored) error {
+func (s *Store) add(p *page, m events.Stored) error {
 	if p.form&decoded != 0 {
 		e, err := s.decode(m)
 		if err != nil {
 			return err
 		}
-		e.Skips, e.Removed, e.Lost = p.skip, max(p.removed, m.removed), p.lost
+		e.Skips, e.Removed, e.Lost = p.skip, max(p.removed, m.Removed), p.lost
 		p.events = append(p.events, e)
 	}
 	if p.form&raw != 0 {
-		p.raw = append(p.raw, events.Stored{Seq: m.seq, Subject: m.subject, Header: m.header, Body: m.data, Skips: p.skip, Removed: max(p.removed, m.removed)})
+		m.Skips, m.Removed = p.skip, max(p.removed, m.Removed)
+		p.raw = append(p.raw, m)
 	}
-	p.end, p.skip, p.lost, p.removed = m.seq, 0, 0, 0
-	p.held += len(m.data)
+	p.end, p.skip, p.lost, p.removed = m.Seq, 0, 0, 0
+	p.held += len(m.Body)
 	return nil
 }
 

@@ -44,22 +44,12 @@ type Request struct {
 	MaxBytes      int      `json:"max_bytes,omitempty"`
 }
 
-// stored is a message as the stream holds it.
-type stored struct {
-	seq     uint64
-	subject string
-	header  nats.Header
-	data    []byte
-	// removed is up to where volumes were removed, if its own was.
-	removed uint64
-}
-
-func decodeStored(m *nats.Msg) (stored, error) {
+func decodeStored(m *nats.Msg) (events.Stored, error) {
 	seq, err := strconv.ParseUint(HeaderValue(m.Header, HeaderSequence), 10, 64)
 	if err != nil || seq == 0 {
-		return stored{}, fmt.Errorf("the server answered without a position: %q", HeaderValue(m.Header, HeaderSequence))
+		return events.Stored{}, fmt.Errorf("the server answered without a position: %q", HeaderValue(m.Header, HeaderSequence))
 	}
-	return stored{seq: seq, subject: HeaderValue(m.Header, headerSubject), header: m.Header, data: m.Data}, nil
+	return events.Stored{Seq: seq, Subject: HeaderValue(m.Header, headerSubject), Header: m.Header, Body: m.Data}, nil
 }
 
 // HeaderValue returns the first value of a header, or "".
@@ -71,19 +61,19 @@ func HeaderValue(h nats.Header, name string) string {
 }
 
 // Get fetches a single message; events.ErrNotFound when there is none.
-func (c *Client) Get(ctx context.Context, stream string, r Request) (_ stored, err error) {
+func (c *Client) Get(ctx context.Context, stream string, r Request) (_ events.Stored, err error) {
 	body, err := json.Marshal(r)
 	if err != nil {
-		return stored{}, err
+		return events.Stored{}, err
 	}
 	ctx, asked := c.BoundRequest(ctx)
 	defer func() { asked(&err) }()
 	m, err := c.Conn.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream, body)
 	if err != nil {
-		return stored{}, err
+		return events.Stored{}, err
 	}
 	if err := c.status(m); err != nil {
-		return stored{}, err
+		return events.Stored{}, err
 	}
 	return decodeStored(m)
 }
@@ -106,7 +96,7 @@ func (c *Client) status(m *nats.Msg) error {
 // GetBatch fetches many messages and calls fn for each, in order of position.
 // It returns how many more the server could have sent. No match is no error.
 // fn owns m: each message has memory of its own.
-func (c *Client) GetBatch(ctx context.Context, stream string, r Request, fn func(m stored) error) (pending uint64, err error) {
+func (c *Client) GetBatch(ctx context.Context, stream string, r Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return 0, err
@@ -155,7 +145,7 @@ func (c *Client) GetBatch(ctx context.Context, stream string, r Request, fn func
 		if err != nil {
 			return 0, fmt.Errorf("get from stream %s: %w", stream, err)
 		}
-		last = got.seq
+		last = got.Seq
 		if err := fn(got); err != nil {
 			return 0, err
 		}

@@ -26,7 +26,7 @@ func (s *Store) whole(ctx context.Context, stream, subject string) error {
 		return events.ErrNotFound
 	}
 	since := s.jet.Writable()
-	_, err := s.requestBatch(ctx, stream, Request{MultiLast: []string{subject}, Batch: 1}, func(stored) error { return nil })
+	_, err := s.requestBatch(ctx, stream, Request{MultiLast: []string{subject}, Batch: 1}, func(events.Stored) error { return nil })
 	switch {
 	case errors.Is(err, ErrHidden):
 		if err := s.jet.Unsure(since); err != nil {
@@ -72,7 +72,7 @@ func (s *Store) checkTally(ctx context.Context, t *tally, now *volumes, at place
 			continue
 		}
 		got := 0
-		pending, err := s.getBatchIn(ctx, v, Request{Seq: position + 1, NextBySubject: at(v.number), Batch: 1, MaxBytes: 1}, func(stored) error {
+		pending, err := s.getBatchIn(ctx, v, Request{Seq: position + 1, NextBySubject: at(v.number), Batch: 1, MaxBytes: 1}, func(events.Stored) error {
 			got++
 			return nil
 		})

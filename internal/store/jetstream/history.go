@@ -47,10 +47,10 @@ func (s *Store) execution(ctx context.Context, now *volumes, tenant, execution s
 		return nil, fmt.Errorf("read execution %s: %w", execution, err)
 	case requested == nil && last == nil:
 		return nil, nil
-	case requested == nil && s.Lost().Between(1, last.seq) > 0:
+	case requested == nil && s.Lost().Between(1, last.Seq) > 0:
 		return nil, nil // as if it had never been: its request is lost
 	case requested == nil:
-		return nil, s.missing(now, "execution %s has events up to position %d but was never requested", execution, last.seq)
+		return nil, s.missing(now, "execution %s has events up to position %d but was never requested", execution, last.Seq)
 	}
 	e, err := s.decode(*requested)
 	if err != nil {
@@ -61,39 +61,39 @@ func (s *Store) execution(ctx context.Context, now *volumes, tenant, execution s
 		return list, nil
 	}
 	exec := onSubject(events.ExecSubject(tenant, execution))
-	at := requested.seq
-	add := func(m stored) error {
+	at := requested.Seq
+	add := func(m events.Stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err
 		}
-		list, at = append(list, e), m.seq
+		list, at = append(list, e), m.Seq
 		return nil
 	}
-	if last.seq == at+1 {
+	if last.Seq == at+1 {
 		err = add(*last) // nothing is between them
 	} else {
-		err = s.between(ctx, now, tally{since: since}, exec, at+1, last.seq, add)
+		err = s.between(ctx, now, tally{since: since}, exec, at+1, last.Seq, add)
 	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read execution %s: %w", execution, err)
-	case at != last.seq:
-		return nil, s.missing(now, "position %d of execution %s cannot be read", last.seq, execution)
+	case at != last.Seq:
+		return nil, s.missing(now, "position %d of execution %s cannot be read", last.Seq, execution)
 	}
 	return list, nil
 }
 
 // endsOf finds the request of an execution and its last other control event; nil
 // for what there is not. The request is the older of the two.
-func (s *Store) endsOf(ctx context.Context, now *volumes, tenant, execution string) (requested, last *stored, err error) {
+func (s *Store) endsOf(ctx context.Context, now *volumes, tenant, execution string) (requested, last *events.Stored, err error) {
 	for i := len(now.list) - 1; i >= 0 && requested == nil; i-- {
 		v := now.list[i]
 		run, exec := StoredSubject(v.number, events.RunSubject(tenant, "*", execution)), StoredSubject(v.number, events.ExecSubject(tenant, execution))
 		since := s.jet.Writable()
-		_, err := s.getBatchIn(ctx, v, Request{MultiLast: []string{run, exec}, Batch: 2}, func(m stored) error {
+		_, err := s.getBatchIn(ctx, v, Request{MultiLast: []string{run, exec}, Batch: 2}, func(m events.Stored) error {
 			switch {
-			case m.subject != exec:
+			case m.Subject != exec:
 				requested = &m
 			case last == nil:
 				last = &m
@@ -131,8 +131,8 @@ func (s *Store) Output(ctx context.Context, tenant, execution string, after uint
 		return err
 	}
 	// The subject is shared with other executions.
-	_, err := s.each(ctx, onSubject(events.OutSubject(tenant, execution)), after, func(m stored) error {
-		if HeaderValue(m.header, "ce-subject") != execution {
+	_, err := s.each(ctx, onSubject(events.OutSubject(tenant, execution)), after, func(m events.Stored) error {
+		if HeaderValue(m.Header, "ce-subject") != execution {
 			return nil
 		}
 		e, err := s.decode(m)
@@ -150,7 +150,7 @@ func (s *Store) SessionLog(ctx context.Context, tenant, sessionID string, after 
 	if err := CheckTokens(tenant, sessionID); err != nil {
 		return err
 	}
-	_, err := s.each(ctx, onSubject(events.SessionSubject(tenant, sessionID)), after, func(m stored) error {
+	_, err := s.each(ctx, onSubject(events.SessionSubject(tenant, sessionID)), after, func(m events.Stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err
@@ -183,7 +183,7 @@ func (s *Store) Entry(ctx context.Context, tenant, sessionID, execution string, 
 		return events.Event{}, err
 	}
 	var found events.Event
-	_, err := s.each(ctx, onSubject(events.SessionSubject(tenant, sessionID)), after, func(m stored) error {
+	_, err := s.each(ctx, onSubject(events.SessionSubject(tenant, sessionID)), after, func(m events.Stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err
@@ -211,7 +211,7 @@ func (s *Store) HeapEvents(ctx context.Context, tenant, heap string, after uint6
 	if err := CheckTokens(tenant, heap); err != nil {
 		return 0, err
 	}
-	return s.each(ctx, onSubject(events.HeapSubject(tenant, heap)), after, func(m stored) error {
+	return s.each(ctx, onSubject(events.HeapSubject(tenant, heap)), after, func(m events.Stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err
@@ -229,8 +229,8 @@ func (s *Store) TagEdits(ctx context.Context, tenant, heap string) ([]events.Eve
 	}
 	// The subject is shared with other heaps.
 	var edits []events.Event
-	last, err := s.each(ctx, onSubject(events.HeapSubject(tenant, heap)), 0, func(m stored) error {
-		if HeaderValue(m.header, "ce-subject") != heap {
+	last, err := s.each(ctx, onSubject(events.HeapSubject(tenant, heap)), 0, func(m events.Stored) error {
+		if HeaderValue(m.Header, "ce-subject") != heap {
 			return nil
 		}
 		e, err := s.decode(m)
@@ -249,7 +249,7 @@ func (s *Store) TagEdits(ctx context.Context, tenant, heap string) ([]events.Eve
 // Webhooks calls fn with every event about webhooks stored before the call, of
 // all tenants, oldest first.
 func (s *Store) Webhooks(ctx context.Context, fn func(events.Event) error) error {
-	_, err := s.each(ctx, onSubject(events.WebhookSubjects()), 0, func(m stored) error {
+	_, err := s.each(ctx, onSubject(events.WebhookSubjects()), 0, func(m events.Stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err

@@ -37,7 +37,7 @@ func (s *Store) Logical(ctx context.Context, tenant, session string, after uint6
 	if err := CheckTokens(tenant, session); err != nil {
 		return err
 	}
-	_, err := s.each(ctx, onSubject(events.LogicalSubject(tenant, session)), after, func(m stored) error {
+	_, err := s.each(ctx, onSubject(events.LogicalSubject(tenant, session)), after, func(m events.Stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err
@@ -64,7 +64,7 @@ func (s *Store) Refs(ctx context.Context, tenant, holder string) ([]events.Event
 		return nil, 0, err
 	}
 	var list []events.Event
-	last, err := s.each(ctx, onSubject(events.RefSubject(tenant, holder)), 0, func(m stored) error {
+	last, err := s.each(ctx, onSubject(events.RefSubject(tenant, holder)), 0, func(m events.Stored) error {
 		e, err := s.decode(m)
 		list = append(list, e)
 		return err

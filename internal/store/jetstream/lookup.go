@@ -10,8 +10,8 @@ import (
 
 // decode reads the event. One that cannot be read is damage: only this package
 // writes to the stream.
-func (s *Store) decode(m stored) (events.Event, error) {
-	e, err := events.Decode(m.seq, events.Message{Subject: m.subject, Header: m.header, Body: m.data})
+func (s *Store) decode(m events.Stored) (events.Event, error) {
+	e, err := events.Decode(m.Seq, m.Message())
 	if err != nil {
 		return events.Event{}, s.damaged("%w", err)
 	}
@@ -19,15 +19,15 @@ func (s *Store) decode(m stored) (events.Event, error) {
 }
 
 // getOne fetches a single message; events.ErrNotFound when there is none.
-func (s *Store) getOne(ctx context.Context, stream string, r Request) (stored, error) {
+func (s *Store) getOne(ctx context.Context, stream string, r Request) (events.Stored, error) {
 	if err := s.answerable(stream, r); err != nil {
-		return stored{}, err
+		return events.Stored{}, err
 	}
 	m, err := s.jet.Get(ctx, stream, r)
-	for err == nil && s.unreadable(stream, m.seq) {
+	for err == nil && s.unreadable(stream, m.Seq) {
 		switch {
 		case r.NextBySubject != "":
-			r.Seq = m.seq + 1
+			r.Seq = m.Seq + 1
 			m, err = s.jet.Get(ctx, stream, r)
 		case r.LastBySubject != "":
 			m, err = s.lastReadable(ctx, stream, r.LastBySubject)
@@ -39,16 +39,16 @@ func (s *Store) getOne(ctx context.Context, stream string, r Request) (stored, e
 		err = s.whole(ctx, stream, r.LastBySubject)
 	}
 	if err != nil {
-		return stored{}, fmt.Errorf("get from stream %s: %w", stream, s.unless(stream, err))
+		return events.Stored{}, fmt.Errorf("get from stream %s: %w", stream, s.unless(stream, err))
 	}
 	return m, nil
 }
 
 // getBatch fetches many messages and calls fn for each, in order of position.
 // It returns how many more the server could have sent. No match is no error.
-// fn must not keep m.data past its return without owning it: it does own it,
+// fn must not keep m.Body past its return without owning it: it does own it,
 // each message has memory of its own. Requests by subject pass over lost positions.
-func (s *Store) getBatch(ctx context.Context, stream string, r Request, fn func(m stored) error) (pending uint64, err error) {
+func (s *Store) getBatch(ctx context.Context, stream string, r Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	if !bySubject(r) || !s.hasUnreadable(stream) {
 		return s.requestBatch(ctx, stream, r, fn)
 	}
@@ -56,10 +56,10 @@ func (s *Store) getBatch(ctx context.Context, stream string, r Request, fn func(
 		var last uint64
 		var hidden []string
 		some := false
-		pending, err := s.requestBatch(ctx, stream, r, func(m stored) error {
-			last = m.seq
-			if s.unreadable(stream, m.seq) {
-				hidden = append(hidden, m.subject)
+		pending, err := s.requestBatch(ctx, stream, r, func(m events.Stored) error {
+			last = m.Seq
+			if s.unreadable(stream, m.Seq) {
+				hidden = append(hidden, m.Subject)
 				return nil
 			}
 			some = true
@@ -88,7 +88,7 @@ func (s *Store) getBatch(ctx context.Context, stream string, r Request, fn func(
 }
 
 // requestBatch is getBatch for all messages that match.
-func (s *Store) requestBatch(ctx context.Context, stream string, r Request, fn func(m stored) error) (pending uint64, err error) {
+func (s *Store) requestBatch(ctx context.Context, stream string, r Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	if err := s.answerable(stream, r); err != nil {
 		return 0, err
 	}

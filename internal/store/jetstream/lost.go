@@ -44,12 +44,12 @@ func (s *Store) readLost(ctx context.Context, list []volume) error {
 		if err != nil {
 			return err
 		}
-		e, err := events.Decode(m.seq, events.Message{Subject: m.subject, Header: m.header, Body: m.data})
+		e, err := events.Decode(m.Seq, m.Message())
 		if err != nil {
 			continue // likewise
 		}
 		if d, ok := e.Data.(*events.LedgerVolumeOpened); ok && d.Reason == events.VolumeDamaged {
-			lost := d.Losses(m.seq)
+			lost := d.Losses(m.Seq)
 			s.lost.Store(&lost)
 			return nil
 		}
@@ -123,8 +123,8 @@ func (s *Store) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) er
 			before.last = 0 // nothing of it is left
 		}
 		switch m, err := s.lastOf(ctx, before); {
-		case err == nil && m.seq == before.last:
-			d.Predecessor.LastID = HeaderValue(m.header, "ce-id")
+		case err == nil && m.Seq == before.last:
+			d.Predecessor.LastID = HeaderValue(m.Header, "ce-id")
 		case err != nil && !errors.Is(err, events.ErrNotFound):
 			return fmt.Errorf("read the last event of volume %d: %w", before.number, err)
 		}
@@ -136,9 +136,9 @@ func (s *Store) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) er
 }
 
 // lastOf is the last event of a volume of which perhaps nothing is left.
-func (s *Store) lastOf(ctx context.Context, v volume) (stored, error) {
+func (s *Store) lastOf(ctx context.Context, v volume) (events.Stored, error) {
 	if v.last == 0 {
-		return stored{}, events.ErrNotFound
+		return events.Stored{}, events.ErrNotFound
 	}
 	return s.getOneIn(ctx, v, Request{Seq: v.last})
 }
@@ -176,7 +176,7 @@ func (s *Store) ForgetBlobs(ctx context.Context, list []events.LostBlob) error {
 // events.MaxLostBlobs blobs. One that names so many covers each heap that no event names.
 func (s *Store) LostHeap(ctx context.Context, tenant, hash string) (uint64, error) {
 	var named, covered uint64
-	_, err := s.each(ctx, onSubject(events.VolumeSubject(events.LedgerTenant)), 0, func(m stored) error {
+	_, err := s.each(ctx, onSubject(events.VolumeSubject(events.LedgerTenant)), 0, func(m events.Stored) error {
 		e, err := s.decode(m)
 		if err != nil {
 			return err

@@ -96,8 +96,8 @@ func (c *consumption) reclaimable(ctx context.Context, tenant string, v volume, 
 	for from := first; from <= last; {
 		var got uint64
 		r := Request{Seq: from, NextBySubject: StoredSubject(v.number, events.RunSubjects(tenant, c.pool)), Batch: BatchMessages, MaxBytes: BatchBytes}
-		_, err := c.store.getBatchIn(ctx, v, r, func(m stored) error {
-			if got = m.seq; got > last {
+		_, err := c.store.getBatchIn(ctx, v, r, func(m events.Stored) error {
+			if got = m.Seq; got > last {
 				return nil
 			}
 			e, err := c.store.decode(m)

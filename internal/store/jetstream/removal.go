@@ -364,7 +364,7 @@ const lookTries = 100
 func (s *Store) readKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
 	list, more := v.gone.answer(Request{Seq: p.end + 1, Batch: limit, MaxBytes: BatchBytes})
 	for _, m := range list {
-		p.skip = m.seq - 1 - p.end
+		p.skip = m.Seq - 1 - p.end
 		if err := s.add(p, m); err != nil {
 			return false, 0, err
 		}

@@ -103,12 +103,12 @@ func (b *bucket) replace(ctx context.Context, name string, body []byte, seq uint
 }
 
 // scan calls fn with every message stored under subjects that match, in order.
-func (b *bucket) scan(ctx context.Context, subjects string, fn func(stored) error) error {
+func (b *bucket) scan(ctx context.Context, subjects string, fn func(events.Stored) error) error {
 	for from := uint64(1); ; {
 		var got uint64
 		r := Request{Seq: from, NextBySubject: subjects, Batch: BatchMessages, MaxBytes: BatchBytes}
-		_, err := b.s.getBatch(ctx, bucketStream, r, func(m stored) error {
-			got = m.seq
+		_, err := b.s.getBatch(ctx, bucketStream, r, func(m events.Stored) error {
+			got = m.Seq
 			return fn(m)
 		})
 		if err != nil {
@@ -124,7 +124,7 @@ func (b *bucket) scan(ctx context.Context, subjects string, fn func(stored) erro
 // entries reads the newest description under each name.
 func (b *bucket) entries(ctx context.Context) (map[string]entry, error) {
 	all := map[string]entry{}
-	err := b.scan(ctx, entrySubject+">", func(m stored) error {
+	err := b.scan(ctx, entrySubject+">", func(m events.Stored) error {
 		e, err := decodeEntry(m)
 		if err == nil {
 			all[e.Name] = e
@@ -227,7 +227,7 @@ func (s *Store) ReclaimBlobs(ctx context.Context) (chunks uint64, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("reclaim the room of blobs: %w", err)
 		}
-		if at, err := time.Parse(time.RFC3339Nano, HeaderValue(m.header, HeaderTime)); err != nil || time.Since(at) < s.opts.Settle {
+		if at, err := time.Parse(time.RFC3339Nano, HeaderValue(m.Header, HeaderTime)); err != nil || time.Since(at) < s.opts.Settle {
 			continue // it may become a blob yet
 		}
 		stray, chunks = append(stray, subject), chunks+n

@@ -166,7 +166,7 @@ func (s *Store) recordOpening(ctx context.Context, list []volume) (bool, error) 
 	}
 	d := &events.LedgerVolumeOpened{
 		Volume: v.number, First: v.first,
-		Predecessor: events.Predecessor{Volume: before.number, First: before.first, Last: before.last, LastID: HeaderValue(last.header, "ce-id")},
+		Predecessor: events.Predecessor{Volume: before.number, First: before.first, Last: before.last, LastID: HeaderValue(last.Header, "ce-id")},
 	}
 	if e, ok := closing.Data.(*events.LedgerVolumeSealed); ok {
 		d.Reason, d.Actor = e.Reason, e.Actor
@@ -217,8 +217,8 @@ func (s *Store) OpenVolume(ctx context.Context, position uint64, note string, ac
 		d.Hole = &events.Hole{From: before.last + 1, To: next.first - 1}
 	}
 	switch m, err := s.getHeld(ctx, before, Request{Seq: before.last}); {
-	case err == nil && m.seq == before.last:
-		d.Predecessor.LastID = HeaderValue(m.header, "ce-id")
+	case err == nil && m.Seq == before.last:
+		d.Predecessor.LastID = HeaderValue(m.Header, "ce-id")
 	case err != nil && !errors.Is(err, events.ErrNotFound):
 		return Volume{}, fmt.Errorf("read the last event of volume %d: %w", before.number, err)
 	}

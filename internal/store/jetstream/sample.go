@@ -60,7 +60,7 @@ func Sample(ctx context.Context, conn *Conn, upTo uint64, n int) (list []events.
 				return nil, 0, fmt.Errorf("get from stream %s: %w", h.stream, err)
 			}
 			if err == nil {
-				list = append(list, events.Stored{Seq: m.seq, Subject: m.subject, Header: m.header, Body: m.data})
+				list = append(list, m)
 			}
 			break
 		}

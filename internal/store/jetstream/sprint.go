@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"daybook/events"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -114,7 +115,7 @@ func (s *Store) gather(m natsjs.Msg, a arrivals, p *page) (whole bool) {
 	for n := 1; ; n++ {
 		a.taken(m)
 		next, ok := sprinted(m, p.end)
-		if !ok || s.Lost().Unreadable(next.seq) || s.add(p, next) != nil {
+		if !ok || s.Lost().Unreadable(next.Seq) || s.add(p, next) != nil {
 			return false
 		}
 		if n == BatchMessages || p.held >= pageBytes {
@@ -129,10 +130,10 @@ func (s *Store) gather(m natsjs.Msg, a arrivals, p *page) (whole bool) {
 }
 
 // sprinted is the message that follows a position, or false for any other.
-func sprinted(m natsjs.Msg, after uint64) (stored, bool) {
+func sprinted(m natsjs.Msg, after uint64) (events.Stored, bool) {
 	meta, err := m.Metadata()
 	if err != nil || meta.Sequence.Stream != after+1 {
-		return stored{}, false
+		return events.Stored{}, false
 	}
-	return stored{seq: after + 1, subject: m.Subject(), header: m.Headers(), data: m.Data()}, true
+	return events.Stored{Seq: after + 1, Subject: m.Subject(), Header: m.Headers(), Body: m.Data()}, true
 }

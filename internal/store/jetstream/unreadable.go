@@ -30,24 +30,24 @@ func (s *Store) unreadable(stream string, seq uint64) bool {
 // lastReadable returns the last message on a subject that is not at a lost position,
 // or events.ErrNotFound. It reads all messages of the subject: the server names only
 // the last one.
-func (s *Store) lastReadable(ctx context.Context, stream, subject string) (stored, error) {
-	var found stored
+func (s *Store) lastReadable(ctx context.Context, stream, subject string) (events.Stored, error) {
+	var found events.Stored
 	for from := uint64(1); ; {
 		got := uint64(0)
-		_, err := s.getBatch(ctx, stream, Request{Seq: from, NextBySubject: subject, Batch: BatchMessages, MaxBytes: BatchBytes}, func(m stored) error {
-			got, found = m.seq, m
+		_, err := s.getBatch(ctx, stream, Request{Seq: from, NextBySubject: subject, Batch: BatchMessages, MaxBytes: BatchBytes}, func(m events.Stored) error {
+			got, found = m.Seq, m
 			return nil
 		})
 		if err != nil {
-			return stored{}, err
+			return events.Stored{}, err
 		}
 		if got == 0 {
 			break
 		}
 		from = got + 1
 	}
-	if found.seq == 0 {
-		return stored{}, events.ErrNotFound
+	if found.Seq == 0 {
+		return events.Stored{}, events.ErrNotFound
 	}
 	return found, nil
 }

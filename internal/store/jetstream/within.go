@@ -7,7 +7,7 @@ import (
 )
 
 // getOneIn is getOne for a volume, which may be removed or be so any moment.
-func (s *Store) getOneIn(ctx context.Context, v volume, r Request) (stored, error) {
+func (s *Store) getOneIn(ctx context.Context, v volume, r Request) (events.Stored, error) {
 	if v.gone == nil {
 		m, err := s.getOne(ctx, v.stream(), r)
 		if v, err = s.gone(ctx, v, err); v.gone == nil {
@@ -17,11 +17,11 @@ func (s *Store) getOneIn(ctx context.Context, v volume, r Request) (stored, erro
 	if list, _ := v.gone.answer(r); len(list) > 0 {
 		return list[0], nil
 	}
-	return stored{}, events.ErrNotFound
+	return events.Stored{}, events.ErrNotFound
 }
 
 // getHeld is getOneIn for who holds turning, so that nothing is removed meanwhile.
-func (s *Store) getHeld(ctx context.Context, v volume, r Request) (stored, error) {
+func (s *Store) getHeld(ctx context.Context, v volume, r Request) (events.Stored, error) {
 	if v.gone == nil {
 		return s.getOne(ctx, v.stream(), r)
 	}
@@ -30,10 +30,10 @@ func (s *Store) getHeld(ctx context.Context, v volume, r Request) (stored, error
 
 // getBatchIn is getBatch for a volume, which may be removed or be so any moment.
 // Where it is after some messages, the request ends with an error.
-func (s *Store) getBatchIn(ctx context.Context, v volume, r Request, fn func(m stored) error) (pending uint64, err error) {
+func (s *Store) getBatchIn(ctx context.Context, v volume, r Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	if v.gone == nil {
 		some := false
-		pending, err := s.getBatch(ctx, v.stream(), r, func(m stored) error {
+		pending, err := s.getBatch(ctx, v.stream(), r, func(m events.Stored) error {
 			some = true
 			return fn(m)
 		})

@@ -256,9 +256,9 @@ func (s *Store) adoptFormer(ctx context.Context, v volume, pool string, list []*
 	for from := max(info.AckFloor.Stream+1, v.first); info.NumPending > 0 || info.NumAckPending > 0; {
 		var last uint64
 		r := Request{Seq: from, NextBySubject: StoredSubject(v.number, events.PoolSubjects(pool)), Batch: BatchMessages, MaxBytes: BatchBytes}
-		_, err := s.getBatchIn(ctx, v, r, func(m stored) error {
-			last = m.seq
-			if t := strings.Split(m.subject, "."); len(t) > 2 {
+		_, err := s.getBatchIn(ctx, v, r, func(m events.Stored) error {
+			last = m.Seq
+			if t := strings.Split(m.Subject, "."); len(t) > 2 {
 				tenants[t[2]] = true
 			}
 			return nil
