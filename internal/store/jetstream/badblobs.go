@@ -63,7 +63,9 @@ func (b *bucket) bad(name string, err error) error {
 	if e, known := errors.AsType[*events.BlobDamagedError](err); known && e.Blob == blob {
 		return err
 	}
-	b.s.heaps.drop(name)
+	if b.onBad != nil {
+		b.onBad(name)
+	}
 	b.damage.mu.Lock()
 	if b.damage.names == nil {
 		b.damage.names = map[string]bool{}
@@ -71,8 +73,8 @@ func (b *bucket) bad(name string, err error) error {
 	b.damage.names[name] = true
 	b.damage.mu.Unlock()
 	why := strings.TrimPrefix(err.Error(), events.ErrDamaged.Error()+": ")
-	if b.s.opts.BlobDamaged != nil {
-		b.s.opts.BlobDamaged(blob, errors.New(why))
+	if b.opts.BlobDamaged != nil {
+		b.opts.BlobDamaged(blob, errors.New(why))
 	}
 	return &events.BlobDamagedError{Blob: blob, Why: why}
 }
@@ -99,8 +101,8 @@ func (b *bucket) good(name, how string) {
 	was := b.damage.names[name]
 	delete(b.damage.names, name)
 	b.damage.mu.Unlock()
-	if blob, ok := blobOf(name); ok && was && b.s.opts.BlobRepaired != nil {
-		b.s.opts.BlobRepaired(blob, how)
+	if blob, ok := blobOf(name); ok && was && b.opts.BlobRepaired != nil {
+		b.opts.BlobRepaired(blob, how)
 	}
 }
 
@@ -113,73 +115,14 @@ func (b *bucket) isBad(name string) bool {
 // damaged makes an error of damage to the blob store that no blob can be named for.
 func (b *bucket) damaged(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	if b.s.opts.BlobDamaged != nil {
-		b.s.opts.BlobDamaged(events.LostBlob{}, err)
+	if b.opts.BlobDamaged != nil {
+		b.opts.BlobDamaged(events.LostBlob{}, err)
 	}
 	return fmt.Errorf("%w: %w", err, events.ErrDamaged)
 }
 
 func (b *bucket) lacks(missing, last, purged uint64) error {
 	return b.damaged("stream %s lacks %d of its %d messages, of which %d were removed on purpose", bucketStream, missing, last, purged)
-}
-
-// LacksBlobs reports whether the blob store lacks messages that were not removed on
-// purpose.
-func (s *Store) LacksBlobs(ctx context.Context) (bool, error) {
-	info, err := s.blobs.info(ctx)
-	if err != nil {
-		return false, fmt.Errorf("count what the blob store lacks: %w", err)
-	}
-	purged, _, err := s.blobs.purged(ctx)
-	if errors.Is(err, events.ErrDamaged) {
-		return true, nil
-	}
-	return err == nil && info.State.LastSeq-info.State.Msgs > purged, err
-}
-
-// FindLostBlobs reports every blob that lacks bytes, to Options.BlobDamaged, and
-// returns how many there are. named are the blobs that events name: one without a
-// description gets one that says so. After that a blob without a description is one
-// that was never stored.
-func (s *Store) FindLostBlobs(ctx context.Context, named []events.LostBlob) (lost int, err error) {
-	b := s.blobs
-	all, err := b.entries(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("list the blobs: %w", err)
-	}
-	info, err := b.info(ctx, natsjs.WithSubjectFilter(chunkSubjects+">"))
-	if err != nil {
-		return 0, fmt.Errorf("count the chunks of blobs: %w", err)
-	}
-	for name, e := range all {
-		if _, ok := blobOf(name); !ok || e.Deleted || !b.readable(e.Metadata) {
-			continue
-		}
-		if why := e.Metadata[metaDamaged]; why != "" {
-			_ = b.bad(name, errors.New(why)) // reported
-			lost++
-		} else if have := info.State.Subjects[chunkSubjects+e.NUID]; have != uint64(e.Chunks) {
-			_ = b.bad(name, fmt.Errorf("%d of its %d chunks cannot be read", int64(e.Chunks)-int64(have), e.Chunks))
-			lost++
-		}
-	}
-	for _, blob := range named {
-		name, err := nameOf(blob)
-		if err != nil {
-			continue // no event that this version writes names such a blob
-		}
-		if _, ok := all[name]; ok {
-			continue
-		}
-		if err := b.describeLost(ctx, name); err != nil {
-			return lost, fmt.Errorf("describe lost blob %s: %w", name, err)
-		}
-		lost++
-	}
-	if err := b.acceptMissing(ctx); err != nil {
-		return lost, fmt.Errorf("count what the blob store lacks: %w", err)
-	}
-	return lost, nil
 }
 
 // lostDescription is what metaDamaged says of a blob whose description was lost.
@@ -200,25 +143,6 @@ func (b *bucket) describeLost(ctx context.Context, name string) error {
 	}
 	if err == nil {
 		_ = b.bad(name, errors.New(lostDescription)) // reported
-	}
-	return err
-}
-
-// CheckBlob reads a blob that was found damaged before. An intact blob, or one that
-// is gone, is reported to Options.BlobRepaired.
-func (s *Store) CheckBlob(ctx context.Context, blob events.LostBlob) error {
-	name, err := nameOf(blob)
-	if err != nil {
-		return err
-	}
-	_ = s.blobs.bad(name, errors.New("it was found damaged before")) // known to the caller
-	_, err = s.blobs.get(ctx, name, blob.SHA256)
-	switch {
-	case errors.Is(err, events.ErrDamaged):
-		return nil
-	case errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrNotFound):
-		s.blobs.good(name, "it was removed")
-		return nil
 	}
 	return err
 }

@@ -89,7 +89,7 @@ func (r *BlobReader) Close() error {
 }
 
 // OpenBlob is OpenHeap or OpenText. The size is that of the content, in bytes.
-func (s *Store) OpenBlob(ctx context.Context, tenant string, heap bool, hash string) (content io.ReadCloser, size int64, err error) {
+func (s *BlobStore) OpenBlob(ctx context.Context, tenant string, heap bool, hash string) (content io.ReadCloser, size int64, err error) {
 	var r *BlobReader
 	if heap {
 		r, _, err = s.OpenHeap(ctx, tenant, hash)
@@ -104,19 +104,19 @@ func (s *Store) OpenBlob(ctx context.Context, tenant string, heap bool, hash str
 
 // OpenHeap returns a reader of a tenant's heap. Errors are those of Heap; the
 // reader may return damage too.
-func (s *Store) OpenHeap(ctx context.Context, tenant, hash string) (*BlobReader, events.HeapInfo, error) {
+func (s *BlobStore) OpenHeap(ctx context.Context, tenant, hash string) (*BlobReader, events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return nil, events.HeapInfo{}, fmt.Errorf("read heap: %w", err)
 	}
-	if kept, ok := s.heaps.get(name); ok {
-		r, err := s.blobs.unpackInPieces(ctx, bytes.NewReader(kept.packed), kept.base, hash, kept.info.Size)
+	if kept, ok := s.cache.get(name); ok {
+		r, err := s.unpackInPieces(ctx, bytes.NewReader(kept.packed), kept.base, hash, kept.info.Size)
 		if err != nil {
 			return nil, events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
 		}
 		return r, kept.info, nil
 	}
-	r, info, err := s.blobs.open(ctx, name, hash)
+	r, info, err := s.openBlob(ctx, name, hash)
 	if err != nil {
 		return nil, events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
 	}
@@ -126,12 +126,12 @@ func (s *Store) OpenHeap(ctx context.Context, tenant, hash string) (*BlobReader,
 // OpenText returns a reader of a tenant's text as it is stored: one that is
 // encrypted stays so. Errors are those of StoredText; the reader may return
 // damage too.
-func (s *Store) OpenText(ctx context.Context, tenant, hash string) (*BlobReader, error) {
+func (s *BlobStore) OpenText(ctx context.Context, tenant, hash string) (*BlobReader, error) {
 	name, err := blobName("text", tenant, hash)
 	if err != nil {
 		return nil, fmt.Errorf("read text: %w", err)
 	}
-	r, _, err := s.blobs.open(ctx, name, hash)
+	r, _, err := s.openBlob(ctx, name, hash)
 	if err != nil {
 		return nil, fmt.Errorf("read text %s: %w", hash, err)
 	}
@@ -142,7 +142,7 @@ func (s *Store) OpenText(ctx context.Context, tenant, hash string) (*BlobReader,
 // hash. It neither reads nor changes the cache of heaps: a check of old heaps does not
 // take the place of heaps in use. It waits for memory that other answers hold, and keeps
 // none. Errors are those of Heap.
-func (s *Store) VerifyHeap(ctx context.Context, tenant, hash string) (info events.HeapInfo, err error) {
+func (s *BlobStore) VerifyHeap(ctx context.Context, tenant, hash string) (info events.HeapInfo, err error) {
 	err = budget.Retry(ctx, func() error {
 		return budget.Piece(ctx, func() (err error) {
 			info, err = s.verifyHeap(ctx, tenant, hash)
@@ -152,12 +152,12 @@ func (s *Store) VerifyHeap(ctx context.Context, tenant, hash string) (info event
 	return info, err
 }
 
-func (s *Store) verifyHeap(ctx context.Context, tenant, hash string) (events.HeapInfo, error) {
+func (s *BlobStore) verifyHeap(ctx context.Context, tenant, hash string) (events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return events.HeapInfo{}, fmt.Errorf("read heap: %w", err)
 	}
-	r, info, err := s.blobs.open(ctx, name, hash)
+	r, info, err := s.openBlob(ctx, name, hash)
 	if err != nil {
 		return events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
 	}
@@ -168,16 +168,16 @@ func (s *Store) verifyHeap(ctx context.Context, tenant, hash string) (events.Hea
 	return heapInfo(hash, int(r.size), info), nil
 }
 
-// open returns a reader of a blob. A blob that is encrypted is decrypted in memory,
+// openBlob returns a reader of a blob. A blob that is encrypted is decrypted in memory,
 // in its packed form. Damage is a *events.BlobDamagedError and is reported.
-func (b *bucket) open(ctx context.Context, name, hash string) (*BlobReader, *natsjs.ObjectInfo, error) {
-	info, err := b.describe(ctx, name)
+func (s *BlobStore) openBlob(ctx context.Context, name, hash string) (*BlobReader, *natsjs.ObjectInfo, error) {
+	info, err := s.bucket.describe(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := b.openDescribed(ctx, name, hash, info)
+	r, err := s.openDescribed(ctx, name, hash, info)
 	if errors.Is(err, events.ErrDamaged) {
-		return nil, nil, b.confirmBad(ctx, name, info, err)
+		return nil, nil, s.bucket.confirmBad(ctx, name, info, err)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -185,16 +185,16 @@ func (b *bucket) open(ctx context.Context, name, hash string) (*BlobReader, *nat
 	r.ended = func(err error) error {
 		switch {
 		case errors.Is(err, io.EOF):
-			b.good(name, "it was read again and is intact")
+			s.bucket.good(name, "it was read again and is intact")
 		case errors.Is(err, events.ErrDamaged):
-			return b.confirmBad(ctx, name, info, err)
+			return s.bucket.confirmBad(ctx, name, info, err)
 		}
 		return err
 	}
 	return r, info, nil
 }
 
-func (b *bucket) openDescribed(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (*BlobReader, error) {
+func (s *BlobStore) openDescribed(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (*BlobReader, error) {
 	size, err := blobSize(info)
 	if err != nil {
 		return nil, err
@@ -203,24 +203,24 @@ func (b *bucket) openDescribed(ctx context.Context, name, hash string, info *nat
 	if err != nil {
 		return nil, err
 	}
-	var packed io.Reader = &chunkReader{ctx: ctx, b: b, info: info, from: 1}
+	var packed io.Reader = &chunkReader{ctx: ctx, b: s.bucket, info: info, from: 1}
 	if isEncryptedHeap(name, info) {
 		if err := budget.TakeOnce(ctx, 2*int(info.Size)); err != nil {
 			return nil, err
 		}
-		whole, err := b.readPacked(ctx, name, info)
+		whole, err := s.readPacked(ctx, name, info)
 		if err != nil {
 			return nil, err
 		}
 		packed = bytes.NewReader(whole)
 	}
-	return b.unpackInPieces(ctx, packed, base, hash, int64(size))
+	return s.unpackInPieces(ctx, packed, base, hash, int64(size))
 }
 
 // unpackInPieces returns a reader of a packed blob. It takes what that holds from
 // the account that ctx carries.
-func (b *bucket) unpackInPieces(ctx context.Context, packed io.Reader, base, hash string, size int64) (*BlobReader, error) {
-	p, err := b.unpackingFor(ctx, base)
+func (s *BlobStore) unpackInPieces(ctx context.Context, packed io.Reader, base, hash string, size int64) (*BlobReader, error) {
+	p, err := s.bases.unpackingFor(ctx, base)
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +312,7 @@ func (r *chunkReader) Read(p []byte) (int, error) {
 			}
 			return 0, io.EOF
 		}
-		m, err := r.b.s.getOne(r.ctx, bucketStream, Request{Seq: r.from, NextBySubject: chunkSubjects + r.info.NUID})
+		m, err := r.b.getOne(r.ctx, Request{Seq: r.from, NextBySubject: chunkSubjects + r.info.NUID})
 		switch {
 		case errors.Is(err, events.ErrNotFound):
 			return 0, fmt.Errorf("%w: it lacks %d of its %d bytes", events.ErrDamaged, r.info.Size-r.bytes, r.info.Size)
@@ -345,13 +345,13 @@ func isEncryptedHeap(name string, info *natsjs.ObjectInfo) bool {
 }
 
 // readPacked reads the packed form of a blob, decrypted where a heap is encrypted.
-func (b *bucket) readPacked(ctx context.Context, name string, info *natsjs.ObjectInfo) ([]byte, error) {
-	packed, err := b.read(ctx, info)
+func (s *BlobStore) readPacked(ctx context.Context, name string, info *natsjs.ObjectInfo) ([]byte, error) {
+	packed, err := s.bucket.read(ctx, info)
 	if err != nil || !isEncryptedHeap(name, info) {
 		return packed, err
 	}
 	tenant, _, _ := strings.Cut(strings.TrimPrefix(name, "heap/"), "/")
-	packed, err = events.OpenText(tenant, info.Metadata[metaKey], packed, b.s.opts.Keys)
+	packed, err = events.OpenText(tenant, info.Metadata[metaKey], packed, s.opts.Keys)
 	if errors.Is(err, events.ErrShredded) {
 		return nil, events.ErrRemoved
 	}

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,6 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
-	"daybook/internal/resources/budget"
 )
 
 // Where blobs are: an object store bucket in the form that NATS documents
@@ -51,9 +51,12 @@ const (
 // one that never was. That is why blobs are written here: the client library's
 // way of putting an object replaces what is there.
 type bucket struct {
-	s      *Store
+	jet    *Client
+	opts   blobOptions
 	store  natsjs.ObjectStore
 	stream natsjs.Stream
+	// onBad, if set, is called with the name of a blob that was found damaged.
+	onBad func(name string)
 
 	// mu guards writing: the blobs being written now, so that two writers of
 	// the same blob in this process are one.
@@ -69,23 +72,25 @@ type blobWrite struct {
 	err  error
 }
 
-// openBucket binds the bucket, made if it does not exist.
-func (s *Store) openBucket(ctx context.Context) (b *bucket, made bool, err error) {
-	b = &bucket{s: s, writing: map[string]*blobWrite{}}
-	b.store, err = s.jet.JS.ObjectStore(ctx, bucketName)
-	if errors.Is(err, natsjs.ErrBucketNotFound) && !s.jet.Options.Existing {
+// open binds the bucket, made if it does not exist. It does nothing if it is bound.
+func (b *bucket) open(ctx context.Context) (made bool, err error) {
+	if b.stream != nil {
+		return false, nil
+	}
+	b.store, err = b.jet.JS.ObjectStore(ctx, bucketName)
+	if errors.Is(err, natsjs.ErrBucketNotFound) && !b.jet.Options.Existing {
 		made = true
-		b.store, err = s.jet.JS.CreateObjectStore(ctx, natsjs.ObjectStoreConfig{
-			Bucket: bucketName, Description: "Daybook heaps and texts, by tenant and hash", Storage: natsjs.FileStorage, Replicas: s.jet.Options.Replicas,
+		b.store, err = b.jet.JS.CreateObjectStore(ctx, natsjs.ObjectStoreConfig{
+			Bucket: bucketName, Description: "Daybook heaps and texts, by tenant and hash", Storage: natsjs.FileStorage, Replicas: b.jet.Options.Replicas,
 		})
 	}
 	if err == nil {
-		b.stream, err = s.jet.JS.Stream(ctx, bucketStream)
+		b.stream, err = b.jet.JS.Stream(ctx, bucketStream)
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("open the blob store: %w", err)
+		return false, fmt.Errorf("open the blob store: %w", err)
 	}
-	return b, made, nil
+	return made, nil
 }
 
 // reach reports whether the bucket answers.
@@ -98,7 +103,7 @@ func (b *bucket) reach(ctx context.Context) error {
 
 // info reads the state of the bucket's stream.
 func (b *bucket) info(ctx context.Context, opts ...natsjs.StreamInfoOpt) (_ *natsjs.StreamInfo, err error) {
-	ctx, asked := b.s.jet.BoundRequest(ctx)
+	ctx, asked := b.jet.BoundRequest(ctx)
 	defer func() { asked(&err) }()
 	return b.stream.Info(ctx, opts...)
 }
@@ -113,6 +118,11 @@ func blobName(kind, tenant, hash string) (string, error) {
 	}
 	return kind + "/" + tenant + "/" + hash, nil
 }
+
+// basePrefix begins the names of base heaps.
+const basePrefix = "base/"
+
+func baseName(hash string) string { return basePrefix + hash }
 
 // entryOf is the subject of a blob's description.
 func entryOf(name string) string {
@@ -141,7 +151,7 @@ func decodeEntry(m events.Stored) (entry, error) {
 // entry reads a blob's description, also of one that was removed. Without any it
 // is events.ErrNotFound.
 func (b *bucket) entry(ctx context.Context, name string) (entry, error) {
-	m, err := b.s.getOne(ctx, bucketStream, Request{LastBySubject: entryOf(name)})
+	m, err := b.getOne(ctx, Request{LastBySubject: entryOf(name)})
 	if err != nil {
 		return entry{}, err
 	}
@@ -186,6 +196,20 @@ func (b *bucket) described(ctx context.Context, name string) (*natsjs.ObjectInfo
 		return nil, events.ErrRemoved
 	}
 	return &e.ObjectInfo, nil
+}
+
+// getOne fetches a single message; events.ErrNotFound when there is none.
+func (b *bucket) getOne(ctx context.Context, r Request) (events.Stored, error) {
+	m, err := b.jet.Get(ctx, bucketStream, r)
+	if errors.Is(err, events.ErrNotFound) && b.opts.Incomplete != nil {
+		if why := b.opts.Incomplete(bucketStream); why != nil {
+			err = fmt.Errorf("it is not there, but may have been lost: %w", why)
+		}
+	}
+	if err != nil {
+		return events.Stored{}, fmt.Errorf("get from stream %s: %w", bucketStream, err)
+	}
+	return m, nil
 }
 
 // put stores a blob under its name. A name that exists costs one look-up.
@@ -272,7 +296,7 @@ func (b *bucket) writeChunks(ctx context.Context, id string, packed []byte) erro
 }
 
 func (b *bucket) publish(ctx context.Context, m *nats.Msg) error {
-	_, err := b.s.jet.Publish(ctx, m)
+	_, err := b.jet.Publish(ctx, m)
 	return err
 }
 
@@ -291,63 +315,6 @@ func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo, after u
 		_, err = b.describe(ctx, info.Name)
 	}
 	return err
-}
-
-// gotBlob is a blob that was read whole.
-type gotBlob struct {
-	blob, packed []byte
-	base         string // hash of the heap it is packed against; empty for none
-	info         *natsjs.ObjectInfo
-}
-
-// get reads a blob back and checks it against its hash: events.ErrNotFound, or
-// *events.BlobDamagedError saying what is wrong. What it holds is taken from the
-// account that ctx carries.
-func (b *bucket) get(ctx context.Context, name, hash string) (gotBlob, error) {
-	info, err := b.describe(ctx, name)
-	for err == nil {
-		var got gotBlob
-		if got, err = b.content(ctx, name, hash, info); err == nil {
-			b.good(name, "it was read again and is intact")
-			return got, nil
-		}
-		if !errors.Is(err, events.ErrDamaged) {
-			break
-		}
-		if err = b.confirmBad(ctx, name, info, err); errors.Is(err, errReplaced) {
-			info, err = b.describe(ctx, name)
-		}
-	}
-	return gotBlob{}, err
-}
-
-// content reads the bytes of a blob that is described.
-func (b *bucket) content(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (gotBlob, error) {
-	got := gotBlob{info: info}
-	size, err := blobSize(info)
-	if err != nil {
-		return gotBlob{}, err
-	}
-	if err := budget.Take(ctx, size); err != nil {
-		return gotBlob{}, err
-	}
-	if got.base, err = baseOf(name, info); err != nil {
-		return gotBlob{}, err
-	}
-	if got.packed, err = b.readPacked(ctx, name, info); err != nil {
-		return gotBlob{}, err
-	}
-	p, err := b.unpackingFor(ctx, got.base)
-	if err != nil {
-		return gotBlob{}, err
-	}
-	if got.blob, err = p.decompress(got.packed, size); err != nil {
-		return gotBlob{}, fmt.Errorf("%w: %w", events.ErrDamaged, err)
-	}
-	if sum := events.Hash(got.blob); sum != hash {
-		return gotBlob{}, fmt.Errorf("%w: its bytes have the hash %s", events.ErrDamaged, sum)
-	}
-	return got, nil
 }
 
 // blobSize reads the size before compression from a blob's description.
@@ -370,7 +337,7 @@ func (b *bucket) read(ctx context.Context, info *natsjs.ObjectInfo) ([]byte, err
 	for from := uint64(1); chunks < info.Chunks; {
 		var got uint64
 		r := Request{Seq: from, NextBySubject: chunkSubjects + info.NUID, Batch: BatchMessages, MaxBytes: BatchBytes}
-		_, err := b.s.getBatch(ctx, bucketStream, r, func(m events.Stored) error {
+		_, err := b.jet.GetBatch(ctx, bucketStream, r, func(m events.Stored) error {
 			got = m.Seq
 			chunks++
 			if uint64(len(packed)+len(m.Body)) > info.Size {
@@ -388,10 +355,95 @@ func (b *bucket) read(ctx context.Context, info *natsjs.ObjectInfo) ([]byte, err
 		from = got + 1
 	}
 	if chunks != info.Chunks || uint64(len(packed)) != info.Size {
-		if err := b.s.jet.Starved(); err != nil {
+		if err := b.jet.Starved(); err != nil {
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w: it lacks %d of its %d bytes", events.ErrDamaged, info.Size-uint64(len(packed)), info.Size)
 	}
 	return packed, nil
+}
+
+// relyOn renews the description of a blob that is stored, so that it is not
+// removed before it is named.
+func (b *bucket) relyOn(ctx context.Context, e entry) error {
+	if time.Since(e.at) < b.opts.Settle/2 || strings.HasPrefix(e.Name, basePrefix) {
+		return nil
+	}
+	// A conflict means that somebody else renewed it, or that it was removed:
+	// then it is described as such, and must be stored again.
+	return b.writeEntry(ctx, e.ObjectInfo, e.seq)
+}
+
+// replace writes a description under the expected position of the one before.
+func (b *bucket) replace(ctx context.Context, name string, body []byte, seq uint64) error {
+	m := nats.NewMsg(entryOf(name))
+	m.Data = body
+	m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, strconv.FormatUint(seq, 10))
+	err := b.publish(ctx, m)
+	if IsConflict(err) {
+		return events.ErrConflict
+	}
+	return err
+}
+
+// scan calls fn with every message stored under subjects that match, in order.
+func (b *bucket) scan(ctx context.Context, subjects string, fn func(events.Stored) error) error {
+	for from := uint64(1); ; {
+		var got uint64
+		r := Request{Seq: from, NextBySubject: subjects, Batch: BatchMessages, MaxBytes: BatchBytes}
+		_, err := b.jet.GetBatch(ctx, bucketStream, r, func(m events.Stored) error {
+			got = m.Seq
+			return fn(m)
+		})
+		if err != nil {
+			return err
+		}
+		if got == 0 {
+			return nil
+		}
+		from = got + 1
+	}
+}
+
+// entries reads the newest description under each name.
+func (b *bucket) entries(ctx context.Context) (map[string]entry, error) {
+	all := map[string]entry{}
+	err := b.scan(ctx, entrySubject+">", func(m events.Stored) error {
+		e, err := decodeEntry(m)
+		if err == nil {
+			all[e.Name] = e
+		}
+		return err
+	})
+	return all, err
+}
+
+// deletedEntry is the description of a blob that is no more.
+func deletedEntry(name string) ([]byte, error) {
+	return json.Marshal(natsjs.ObjectInfo{
+		ObjectMeta: natsjs.ObjectMeta{Name: name}, Bucket: bucketName, NUID: events.NewID(time.Now()), Digest: digest(nil), Deleted: true,
+	})
+}
+
+// readable reports whether a blob is plain, or its key is there.
+func (b *bucket) readable(metadata map[string]string) bool {
+	id := metadata[metaKey]
+	if id == "" {
+		return true
+	}
+	_, ok := b.opts.Keys.SealKey(id)
+	return ok
+}
+
+// packed is a blob on its way into its stored form.
+type packed struct {
+	size  int    // in bytes, before compression
+	base  string // hash of what it is packed against; empty for none
+	bytes func() []byte
+}
+
+// digest is the checksum of an object as the object store writes it.
+func digest(packed []byte) string {
+	sum := sha256.Sum256(packed)
+	return "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])
 }

@@ -41,11 +41,11 @@ func ReadPacked(ctx context.Context, s *Store, tenant, hash string) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	info, err := s.blobs.describe(ctx, name)
+	info, err := s.bucket.describe(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return s.blobs.read(ctx, info)
+	return s.bucket.read(ctx, info)
 }
 
 // SetLimit bounds the bodies that the tail keeps, in bytes.
@@ -128,20 +128,20 @@ func ReplacePacked(ctx context.Context, s *Store, tenant, hash string, change fu
 	if err != nil {
 		return err
 	}
-	e, err := s.blobs.entry(ctx, name)
+	e, err := s.bucket.entry(ctx, name)
 	if err != nil {
 		return err
 	}
-	packed, err := s.blobs.read(ctx, &e.ObjectInfo)
+	packed, err := s.bucket.read(ctx, &e.ObjectInfo)
 	if err != nil {
 		return err
 	}
 	packed = change(packed, &e.ObjectInfo)
 	e.NUID, e.Size, e.Chunks = events.NewID(time.Now()), uint64(len(packed)), uint32((len(packed)+chunkBytes-1)/chunkBytes)
-	if err := s.blobs.writeChunks(ctx, e.NUID, packed); err != nil {
+	if err := s.bucket.writeChunks(ctx, e.NUID, packed); err != nil {
 		return err
 	}
-	return s.blobs.writeEntry(ctx, e.ObjectInfo, e.seq)
+	return s.bucket.writeEntry(ctx, e.ObjectInfo, e.seq)
 }
 
 // CompressWithWindow is Compress with references as far back as window says.

@@ -31,5 +31,5 @@ func (s *Store) Health(ctx context.Context) error {
 			return s.damaged("the ledger ends at position %d, but %d was recorded", info.State.LastSeq, recorded)
 		}
 	}
-	return s.blobs.reach(ctx)
+	return s.Reach(ctx)
 }

@@ -3,6 +3,7 @@ package jetstream
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -14,52 +15,52 @@ import (
 // PutHeap stores a heap for a tenant and returns its hash. A heap already there
 // costs one look-up. Once it returns the heap is on disk, and is not removed
 // before the event that names it, if that follows within half of Options.Settle.
-func (s *Store) PutHeap(ctx context.Context, tenant string, blob []byte, engineID string) (hash string, err error) {
-	pack := s.packingFor(engineID).pack(blob)
+func (s *BlobStore) PutHeap(ctx context.Context, tenant string, blob []byte, engineID string) (hash string, err error) {
+	pack := s.bases.packingFor(engineID).pack(blob)
 	hash = events.Hash(blob)
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return "", fmt.Errorf("store heap: %w", err)
 	}
-	if s.heaps.recentlyPinned(name, s.opts.Settle/4) {
+	if s.cache.recentlyPinned(name, s.opts.Settle/4) {
 		return hash, nil
 	}
-	if err := s.blobs.put(ctx, name, pack, map[string]string{metaEngine: engineID}); err != nil {
+	if err := s.bucket.put(ctx, name, pack, map[string]string{metaEngine: engineID}); err != nil {
 		return "", fmt.Errorf("store heap %s: %w", hash, err)
 	}
 	s.keepHeap(name, pack.base, pack.bytes(), blob, events.HeapInfo{SHA256: hash, Size: int64(len(blob)), EngineID: engineID})
-	s.heaps.pin(name)
+	s.cache.pin(name)
 	return hash, nil
 }
 
 // keepHeap keeps a heap in the cache. Bytes with much unused capacity are copied.
-func (s *Store) keepHeap(name, base string, packed, blob []byte, info events.HeapInfo) {
+func (s *BlobStore) keepHeap(name, base string, packed, blob []byte, info events.HeapInfo) {
 	if cap(packed)-len(packed) > len(packed)/8 {
 		packed = bytes.Clone(packed)
 	}
 	if cap(blob) > 2*len(blob) && len(blob) <= unpackedBytes/4 {
 		blob = bytes.Clone(blob)
 	}
-	s.heaps.put(name, keptHeap{packed: packed, base: base, info: info, blob: blob})
+	s.cache.put(name, keptHeap{packed: packed, base: base, info: info, blob: blob})
 }
 
 // Heap returns a tenant's heap after checking its hash. It returns
 // events.ErrNotFound for one never stored, events.ErrRemoved for one that was
 // removed, and events.ErrDamaged for one whose bytes are not what the hash says. The bytes are shared: nobody may change
 // them.
-func (s *Store) Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+func (s *BlobStore) Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return nil, events.HeapInfo{}, fmt.Errorf("read heap: %w", err)
 	}
-	if kept, ok := s.heaps.get(name); ok {
-		blob, err := s.blobs.unpackKept(ctx, kept)
+	if kept, ok := s.cache.get(name); ok {
+		blob, err := s.unpackKept(ctx, kept)
 		if err != nil {
 			return nil, events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
 		}
 		return blob, kept.info, nil
 	}
-	got, err := s.blobs.get(ctx, name, hash)
+	got, err := s.get(ctx, name, hash)
 	if err != nil {
 		return nil, events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
 	}
@@ -70,12 +71,12 @@ func (s *Store) Heap(ctx context.Context, tenant, hash string) ([]byte, events.H
 
 // StoredHeap is Heap without the cache: it reads the blob store and keeps nothing. The
 // caller owns the bytes.
-func (s *Store) StoredHeap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
+func (s *BlobStore) StoredHeap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return nil, events.HeapInfo{}, fmt.Errorf("read heap: %w", err)
 	}
-	got, err := s.blobs.get(ctx, name, hash)
+	got, err := s.get(ctx, name, hash)
 	if err != nil {
 		return nil, events.HeapInfo{}, fmt.Errorf("read heap %s: %w", hash, err)
 	}
@@ -84,14 +85,14 @@ func (s *Store) StoredHeap(ctx context.Context, tenant, hash string) ([]byte, ev
 
 // unpackKept returns the content of a heap in the cache. Its packed form was
 // checked before it was kept.
-func (b *bucket) unpackKept(ctx context.Context, kept keptHeap) ([]byte, error) {
+func (s *BlobStore) unpackKept(ctx context.Context, kept keptHeap) ([]byte, error) {
 	if kept.blob != nil {
 		return kept.blob, nil
 	}
 	if err := budget.TakeOnce(ctx, int(kept.info.Size)); err != nil {
 		return nil, err
 	}
-	p, err := b.unpackingFor(ctx, kept.base)
+	p, err := s.bases.unpackingFor(ctx, kept.base)
 	if err != nil {
 		return nil, err
 	}
@@ -100,19 +101,19 @@ func (b *bucket) unpackKept(ctx context.Context, kept keptHeap) ([]byte, error) 
 
 // HeapInfo describes a tenant's heap, or returns events.ErrNotFound or
 // events.ErrRemoved.
-func (s *Store) HeapInfo(ctx context.Context, tenant, hash string) (events.HeapInfo, error) {
+func (s *BlobStore) HeapInfo(ctx context.Context, tenant, hash string) (events.HeapInfo, error) {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
 		return events.HeapInfo{}, fmt.Errorf("describe heap: %w", err)
 	}
-	if kept, ok := s.heaps.get(name); ok {
+	if kept, ok := s.cache.get(name); ok {
 		return kept.info, nil
 	}
-	if s.blobs.isBad(name) { // unless it was repaired meanwhile
+	if s.bucket.isBad(name) { // unless it was repaired meanwhile
 		_, info, err := s.Heap(ctx, tenant, hash)
 		return info, err
 	}
-	info, err := s.blobs.describe(ctx, name)
+	info, err := s.bucket.describe(ctx, name)
 	if err != nil {
 		return events.HeapInfo{}, fmt.Errorf("describe heap %s: %w", hash, err)
 	}
@@ -129,13 +130,13 @@ func heapInfo(hash string, size int, info *natsjs.ObjectInfo) events.HeapInfo {
 
 // PutText stores a text for a tenant and returns its hash. A text already there
 // costs one look-up. Once it returns the text is on disk.
-func (s *Store) PutText(ctx context.Context, tenant string, text []byte) (hash string, err error) {
+func (s *BlobStore) PutText(ctx context.Context, tenant string, text []byte) (hash string, err error) {
 	hash = events.Hash(text)
 	name, err := blobName("text", tenant, hash)
 	if err != nil {
 		return "", fmt.Errorf("store text: %w", err)
 	}
-	if err := s.blobs.put(ctx, name, whole.pack(text), map[string]string{}); err != nil {
+	if err := s.bucket.put(ctx, name, whole.pack(text), map[string]string{}); err != nil {
 		return "", fmt.Errorf("store text %s: %w", hash, err)
 	}
 	return hash, nil
@@ -145,7 +146,7 @@ func (s *Store) PutText(ctx context.Context, tenant string, text []byte) (hash s
 // encrypted: events.ErrNotFound for one never stored, events.ErrShredded for one
 // whose key is not there, events.ErrDamaged for one whose bytes are not what the hash
 // says.
-func (s *Store) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
+func (s *BlobStore) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
 	text, keyID, err := s.storedText(ctx, tenant, hash)
 	if err != nil || keyID == "" {
 		return text, err
@@ -154,4 +155,82 @@ func (s *Store) Text(ctx context.Context, tenant, hash string) ([]byte, error) {
 		return nil, fmt.Errorf("read text %s: %w", hash, err)
 	}
 	return text, nil
+}
+
+// gotBlob is a blob that was read whole.
+type gotBlob struct {
+	blob, packed []byte
+	base         string // hash of the heap it is packed against; empty for none
+	info         *natsjs.ObjectInfo
+}
+
+// get reads a blob back and checks it against its hash: events.ErrNotFound, or
+// *events.BlobDamagedError saying what is wrong. What it holds is taken from the
+// account that ctx carries.
+func (s *BlobStore) get(ctx context.Context, name, hash string) (gotBlob, error) {
+	info, err := s.bucket.describe(ctx, name)
+	for err == nil {
+		var got gotBlob
+		if got, err = s.content(ctx, name, hash, info); err == nil {
+			s.bucket.good(name, "it was read again and is intact")
+			return got, nil
+		}
+		if !errors.Is(err, events.ErrDamaged) {
+			break
+		}
+		if err = s.bucket.confirmBad(ctx, name, info, err); errors.Is(err, errReplaced) {
+			info, err = s.bucket.describe(ctx, name)
+		}
+	}
+	return gotBlob{}, err
+}
+
+// content reads the bytes of a blob that is described.
+func (s *BlobStore) content(ctx context.Context, name, hash string, info *natsjs.ObjectInfo) (gotBlob, error) {
+	got := gotBlob{info: info}
+	size, err := blobSize(info)
+	if err != nil {
+		return gotBlob{}, err
+	}
+	if err := budget.Take(ctx, size); err != nil {
+		return gotBlob{}, err
+	}
+	if got.base, err = baseOf(name, info); err != nil {
+		return gotBlob{}, err
+	}
+	if got.packed, err = s.readPacked(ctx, name, info); err != nil {
+		return gotBlob{}, err
+	}
+	p, err := s.bases.unpackingFor(ctx, got.base)
+	if err != nil {
+		return gotBlob{}, err
+	}
+	if got.blob, err = p.decompress(got.packed, size); err != nil {
+		return gotBlob{}, fmt.Errorf("%w: %w", events.ErrDamaged, err)
+	}
+	if sum := events.Hash(got.blob); sum != hash {
+		return gotBlob{}, fmt.Errorf("%w: its bytes have the hash %s", events.ErrDamaged, sum)
+	}
+	return got, nil
+}
+
+// SetBase makes a heap the one that heaps of its engine are packed against from
+// now on: the heap of an isolate in which nothing ran. It belongs to no tenant,
+// is stored like any blob, and must not be changed afterwards.
+func (s *BlobStore) SetBase(ctx context.Context, engineID string, heap []byte) error {
+	hash := events.Hash(heap)
+	if err := s.bucket.put(ctx, baseName(hash), whole.pack(heap), map[string]string{metaEngine: engineID}); err != nil {
+		return fmt.Errorf("store the base heap of engine %s: %w", engineID, err)
+	}
+	p := newPacking(hash, heap)
+	s.bases.mu.Lock()
+	defer s.bases.mu.Unlock()
+	s.bases.ofEngine[engineID], s.bases.byHash[hash] = p, p
+	return nil
+}
+
+// loadBase reads a base heap from the bucket.
+func (s *BlobStore) loadBase(ctx context.Context, hash string) ([]byte, error) {
+	got, err := s.get(ctx, baseName(hash), hash)
+	return got.blob, err
 }

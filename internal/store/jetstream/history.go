@@ -258,3 +258,16 @@ func (s *Store) Webhooks(ctx context.Context, fn func(events.Event) error) error
 	})
 	return err
 }
+
+// Shreds calls fn with every event stored before the call that says that the
+// content of a session was erased, of all tenants, oldest first.
+func (s *Store) Shreds(ctx context.Context, fn func(events.Event) error) error {
+	_, err := s.each(ctx, onSubject(events.ShredSubjects()), 0, func(m events.Stored) error {
+		e, err := s.decode(m)
+		if err != nil {
+			return err
+		}
+		return fn(e)
+	})
+	return err
+}

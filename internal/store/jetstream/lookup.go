@@ -94,3 +94,16 @@ func (s *Store) requestBatch(ctx context.Context, stream string, r Request, fn f
 	}
 	return s.jet.GetBatch(ctx, stream, r, fn)
 }
+
+// opened decrypts the content of an event that was read, where the key is there.
+func (s *Store) opened(e events.Event, err error) (events.Event, error) {
+	if err != nil {
+		return e, err
+	}
+	if err := events.Open(&e, s.opts.Keys); errors.Is(err, events.ErrDamaged) {
+		return events.Event{}, s.damaged("%w", err)
+	} else if err != nil {
+		return events.Event{}, err
+	}
+	return e, nil
+}

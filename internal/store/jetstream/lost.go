@@ -143,34 +143,6 @@ func (s *Store) lastOf(ctx context.Context, v volume) (events.Stored, error) {
 	return s.getOneIn(ctx, v, Request{Seq: v.last})
 }
 
-// ForgetBlobs makes blobs that cannot be read ones that are not there, so that
-// they can be stored again, and counts what is missing of the bucket as known.
-func (s *Store) ForgetBlobs(ctx context.Context, list []events.LostBlob) error {
-	for _, l := range list {
-		name, err := blobName(l.Kind, l.Tenant, l.SHA256)
-		if err != nil {
-			return fmt.Errorf("give up blob: %w", err)
-		}
-		// A description that was lost is replaced too: the blob did exist.
-		e, err := s.blobs.entry(ctx, name)
-		if err == nil && e.Deleted {
-			continue
-		}
-		if err != nil && !errors.Is(err, events.ErrNotFound) {
-			return fmt.Errorf("give up blob %s: %w", name, err)
-		}
-		body, err := deletedEntry(name)
-		if err != nil {
-			return err
-		}
-		if err := s.blobs.replace(ctx, name, body, e.seq); err != nil {
-			return fmt.Errorf("give up blob %s: %w", name, err)
-		}
-		s.heaps.drop(name)
-	}
-	return s.blobs.acceptMissing(ctx)
-}
-
 // LostHeap returns the position of the newest event that names a tenant's heap among
 // those lost with accepted damage, or events.ErrNotFound. An event names up to
 // events.MaxLostBlobs blobs. One that names so many covers each heap that no event names.
@@ -198,23 +170,4 @@ func (s *Store) LostHeap(ctx context.Context, tenant, hash string) (uint64, erro
 		return lost, nil
 	}
 	return 0, fmt.Errorf("find the loss of heap %s: %w", hash, events.ErrNotFound)
-}
-
-// acceptMissing counts messages that are gone as purged.
-func (b *bucket) acceptMissing(ctx context.Context) error {
-	info, err := b.info(ctx)
-	if err != nil {
-		return fmt.Errorf("count what the blob store lacks: %w", err)
-	}
-	purged, seq, err := b.purged(ctx)
-	if errors.Is(err, events.ErrDamaged) {
-		err = nil // the count is one of them
-	}
-	if err != nil {
-		return err
-	}
-	if missing := info.State.LastSeq - info.State.Msgs; missing > purged {
-		return b.setPurged(ctx, missing, seq)
-	}
-	return nil
 }

@@ -141,7 +141,7 @@ func (s *Store) Remove(ctx context.Context, r Removal) (seq uint64, err error) {
 		if len(list) > mostKept || len(raw) > mostKeptBytes {
 			return 0, notRemovable(r.Volume, "%d of its events, or of those before it, are still needed, which take %d bytes; at most %d events and %d bytes can be kept", len(list), len(raw), mostKept, mostKeptBytes)
 		}
-		if d.Kept.SHA256, err = s.PutText(ctx, events.LedgerTenant, raw); err != nil {
+		if d.Kept.SHA256, err = s.texts.PutText(ctx, events.LedgerTenant, raw); err != nil {
 			return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
 		}
 	}
@@ -296,13 +296,10 @@ func (s *Store) readExtract(ctx context.Context, d *events.LedgerVolumeRemoved) 
 	if d.Kept.SHA256 == "" {
 		return nil, nil
 	}
-	if s.blobs == nil {
-		var err error
-		if s.blobs, _, err = s.openBucket(ctx); err != nil {
-			return nil, err
-		}
+	if _, err := s.texts.Open(ctx); err != nil {
+		return nil, err
 	}
-	raw, err := s.Text(ctx, events.LedgerTenant, d.Kept.SHA256)
+	raw, err := s.texts.Text(ctx, events.LedgerTenant, d.Kept.SHA256)
 	if errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrRemoved) {
 		return nil, s.damaged("what is kept of volume %d is missing: text %s", d.Volume, d.Kept.SHA256)
 	}

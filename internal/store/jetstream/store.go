@@ -93,12 +93,12 @@ type Options struct {
 // Store is the ledger. It is safe for concurrent use, holds nothing to close,
 // and lives as long as the connections it was opened on.
 type Store struct {
-	jet   *Client
-	blobs *bucket
-	heaps *blobCache
-	bases bases
-	opts  Options
-	log   *slog.Logger
+	*BlobStore
+	jet  *Client
+	opts Options
+	log  *slog.Logger
+	// texts keeps what is kept of removed volumes.
+	texts texts
 
 	// known is the list of volumes. turn is shared by those who append and taken
 	// by who seals; turning is held while the list is changed.
@@ -131,8 +131,6 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 	if opts.Keys == nil {
 		opts.Keys = noKeys{}
 	}
-	opts.Settle = cmp.Or(opts.Settle, time.Hour)
-	opts.CacheBytes = cmp.Or(opts.CacheBytes, 64<<20)
 	client, err := NewClient(publish, consume, clientOptions{
 		Replicas: opts.Replicas, TryWait: opts.TryWait, Server: opts.Server, Existing: opts.Existing, Sync: opts.Sync, Writable: opts.Writable,
 		Stored: opts.Stored, Writing: opts.Writing, Starved: opts.Starved, ReadOnly: opts.ReadOnly, Logger: opts.Logger,
@@ -140,14 +138,17 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{jet: client, opts: opts, log: client.Options.Logger, heaps: newBlobCache(opts.CacheBytes, opts.Cached), forgetAfter: forgetAfter, lookEvery: lookEvery}
-	s.bases.ofEngine, s.bases.byHash = map[string]*packing{}, map[string]*packing{}
+	blobs := NewBlobStore(client, blobOptions{
+		CacheBytes: opts.CacheBytes, Cached: opts.Cached, Settle: opts.Settle, Keys: opts.Keys,
+		BlobDamaged: opts.BlobDamaged, BlobRepaired: opts.BlobRepaired, Incomplete: opts.Incomplete,
+	})
+	s := &Store{BlobStore: blobs, jet: client, opts: opts, log: client.Options.Logger, texts: blobs, forgetAfter: forgetAfter, lookEvery: lookEvery}
 	made, err := s.openVolumes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var fresh bool
-	if s.blobs, fresh, err = s.openBucket(ctx); err != nil {
+	fresh, err := blobs.Open(ctx)
+	if err != nil {
 		return nil, err
 	}
 	if made || fresh {
@@ -159,22 +160,25 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 	return s, nil
 }
 
+// texts keeps what is kept of removed volumes.
+type texts interface {
+	// Open is called before the first use of what follows, perhaps more than once.
+	Open(ctx context.Context) (made bool, err error)
+	// PutText stores a text under its hash, Text reads it.
+	PutText(ctx context.Context, tenant string, text []byte) (hash string, err error)
+	Text(ctx context.Context, tenant, hash string) ([]byte, error)
+}
+
 // probe tries a full server.
 type probe struct{ s *Store }
 
 // Streams implements Probe.
 func (p probe) Streams() []string {
-	return []string{p.s.volumes().active().stream(), bucketStream}
+	return []string{p.s.volumes().active().stream(), p.s.BlobStream()}
 }
 
-// Rewrite stores the count of purged chunks again as it is.
-func (p probe) Rewrite(ctx context.Context) error {
-	purged, seq, err := p.s.blobs.purged(ctx)
-	if err != nil {
-		return err
-	}
-	return p.s.blobs.setPurged(ctx, purged, seq)
-}
+// Rewrite implements Probe.
+func (p probe) Rewrite(ctx context.Context) error { return p.s.BlobStore.Rewrite(ctx) }
 
 // Unwritable is why the server can store nothing now, as *events.UnwritableError, or
 // nil.

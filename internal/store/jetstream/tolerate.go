@@ -17,9 +17,9 @@ func (s *Store) tolerate(err error) error {
 }
 
 // answerable is why a stream is not asked for messages by their subject, or nil:
-// only by position it shows what it lacks. Blobs show that by themselves.
+// only by position it shows what it lacks.
 func (s *Store) answerable(stream string, r Request) error {
-	if s.opts.Incomplete == nil || !bySubject(r) || stream == bucketStream {
+	if s.opts.Incomplete == nil || !bySubject(r) {
 		return nil
 	}
 	return s.opts.Incomplete(stream)

@@ -1,8 +1,6 @@
 package jetstream
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -68,13 +66,6 @@ func (p *packing) pack(blob []byte) packed {
 	return packed{size: len(blob), base: p.base, bytes: sync.OnceValue(func() []byte { return <-done })}
 }
 
-// packed is a blob on its way into its stored form.
-type packed struct {
-	size  int    // in bytes, before compression
-	base  string // hash of what it is packed against; empty for none
-	bytes func() []byte
-}
-
 // decompress returns exactly size bytes or an error. It never takes more
 // memory than size, whatever the packed bytes claim.
 func (p *packing) decompress(packed []byte, size int) ([]byte, error) {
@@ -107,10 +98,4 @@ func (p *packing) unpackStream(packed io.Reader, window uint64) (*zstd.Decoder, 
 		return nil, fmt.Errorf("decompress: %w", err)
 	}
 	return d, nil
-}
-
-// digest is the checksum of an object as the object store writes it.
-func digest(packed []byte) string {
-	sum := sha256.Sum256(packed)
-	return "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])
 }
