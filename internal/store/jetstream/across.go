@@ -17,12 +17,12 @@ type place func(v events.Volume) string
 
 // newest fetches the last message at a place; events.ErrNotFound when there is
 // none. Sealed volumes do not change, so the answer is that of one moment.
-func (s *Store) newest(ctx context.Context, at place) (events.Stored, error) {
+func (s *Ledger) newest(ctx context.Context, at place) (events.Stored, error) {
 	return s.newestIn(ctx, s.volumes().list, at)
 }
 
 // newestIn is newest for some volumes.
-func (s *Store) newestIn(ctx context.Context, list []volume, at place) (events.Stored, error) {
+func (s *Ledger) newestIn(ctx context.Context, list []volume, at place) (events.Stored, error) {
 	for i := len(list) - 1; i >= 0; i-- {
 		m, err := s.getOneIn(ctx, list[i], Request{LastBySubject: at(list[i].number)})
 		if !errors.Is(err, events.ErrNotFound) {
@@ -32,10 +32,17 @@ func (s *Store) newestIn(ctx context.Context, list []volume, at place) (events.S
 	return events.Stored{}, events.ErrNotFound
 }
 
+// LastFrom fetches the last message at a place, looking only into the volumes from that of
+// a position on; events.ErrNotFound when there is none.
+func (s *Ledger) LastFrom(ctx context.Context, position uint64, at place) (events.Stored, error) {
+	now := s.volumes()
+	return s.newestIn(ctx, now.list[now.from(position):], at)
+}
+
 // each calls fn for the messages at a place stored after a position, up to the
 // last one there at the call, and returns that one's position. An error of fn is
 // returned as it is.
-func (s *Store) each(ctx context.Context, at place, after uint64, fn func(events.Stored) error) (last uint64, err error) {
+func (s *Ledger) each(ctx context.Context, at place, after uint64, fn func(events.Stored) error) (last uint64, err error) {
 	now, since := s.volumes(), s.jet.Writable()
 	end, err := s.newestIn(ctx, now.list, at)
 	if errors.Is(err, events.ErrNotFound) {
@@ -52,7 +59,7 @@ func (s *Store) each(ctx context.Context, at place, after uint64, fn func(events
 
 // between calls fn for the messages at a place from one position to another,
 // which must be that of a message there. t was started before it was found.
-func (s *Store) between(ctx context.Context, now *volumes, t tally, at place, from, end uint64, fn func(events.Stored) error) error {
+func (s *Ledger) between(ctx context.Context, now *volumes, t tally, at place, from, end uint64, fn func(events.Stored) error) error {
 	for _, v := range now.list[now.from(from):] {
 		for from <= end {
 			var got uint64
@@ -95,7 +102,7 @@ func (s *Store) between(ctx context.Context, now *volumes, t tally, at place, fr
 
 // next fetches the first message at a place from a position on;
 // events.ErrNotFound when there is none.
-func (s *Store) next(ctx context.Context, now *volumes, at place, from uint64) (events.Stored, error) {
+func (s *Ledger) next(ctx context.Context, now *volumes, at place, from uint64) (events.Stored, error) {
 	for _, v := range now.list[now.from(from):] {
 		m, err := s.getOneIn(ctx, v, Request{Seq: max(from, v.first), NextBySubject: at(v.number)})
 		if !errors.Is(err, events.ErrNotFound) {
@@ -117,7 +124,7 @@ const clockSlack = 24 * time.Hour
 // What is on a subject named by an id cannot be older than that, if it tells its
 // age: volumes that ended long before are not asked, or a run would cost more
 // with every volume there is.
-func (s *Store) expectation(ctx context.Context, now *volumes, e events.Event, position uint64) (uint64, error) {
+func (s *Ledger) expectation(ctx context.Context, now *volumes, e events.Event, position uint64) (uint64, error) {
 	if position >= now.active().first {
 		return position, nil
 	}

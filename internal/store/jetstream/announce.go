@@ -24,7 +24,7 @@ func hungrySubject(pool string) string { return announcePrefix + pool + ".hungry
 
 // announceReturned lets the runners of a pool know that a request of a tenant was
 // given back and is available after a delay.
-func (s *Store) announceReturned(pool, tenant string, delay time.Duration) {
+func (s *Queue) announceReturned(pool, tenant string, delay time.Duration) {
 	if delay > lookEvery {
 		return // the next look finds it early enough
 	}
@@ -35,7 +35,7 @@ func (s *Store) announceReturned(pool, tenant string, delay time.Duration) {
 // listen subscribes to the requests of the pool as they are stored, and to what
 // other runners announce.
 func (c *consumption) listen() (stop func(), err error) {
-	nc := c.store.jet.WorkConn
+	nc := c.work.jet.WorkConn
 	var subs []*nats.Subscription
 	stop = func() {
 		for _, sub := range subs {
@@ -54,7 +54,7 @@ func (c *consumption) listen() (stop func(), err error) {
 		}
 		subs = append(subs, sub)
 	}
-	if err := nc.FlushTimeout(c.store.jet.Options.TryWait); err != nil {
+	if err := nc.FlushTimeout(c.work.jet.Options.TryWait); err != nil {
 		stop()
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (c *consumption) heardRequest(m *nats.Msg) {
 	if len(t) < 2 {
 		return
 	}
-	if v, ok := events.VolumeOf(HeaderValue(m.Header, HeaderStream)); ok && v > c.store.volumes().active().number {
+	if v, ok := events.VolumeOf(HeaderValue(m.Header, HeaderStream)); ok && v > c.work.ledger.Active().Number {
 		c.lookSoon() // another process has opened a volume
 	}
 	if c.queue(t[1]).isFull() {

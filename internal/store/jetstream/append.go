@@ -27,7 +27,7 @@ const appendWait = 30 * time.Second
 // for two minutes and within a volume. *events.UnwritableError means
 // that nothing can be stored, and any other error that the outcome is unknown, or
 // that the server refused.
-func (s *Store) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+func (s *Ledger) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
 	if e.SealUnder != "" {
 		var err error // once, so that every try stores the same
 		if e, err = events.Seal(e, e.SealUnder, s.opts.Keys); err != nil {
@@ -55,8 +55,8 @@ func (s *Store) Append(ctx context.Context, e events.Event, after int64) (uint64
 			return 0, fmt.Errorf("append %s on %s after %d: %w", e.Type, StoredSubject(s.volumes().active().number, e.Subject()), after, err)
 		case IsSealedError(err):
 			// Another process has sealed the volume. There is a next one, or will be.
-			if rerr := s.refresh(ctx); rerr != nil {
-				s.log.WarnContext(ctx, "finding the next volume", "err", rerr)
+			if rerr := s.Refresh(ctx); rerr != nil {
+				s.jet.Options.Logger.WarnContext(ctx, "finding the next volume", "err", rerr)
 			} else {
 				continue
 			}
@@ -71,7 +71,7 @@ func (s *Store) Append(ctx context.Context, e events.Event, after int64) (uint64
 
 // appending is one call of Append.
 type appending struct {
-	s     *Store
+	s     *Ledger
 	e     events.Event
 	after int64
 	// since is a position before that of the event, wherever it may be stored.
@@ -108,7 +108,9 @@ func (a *appending) once(ctx context.Context) (uint64, error) {
 		}
 		m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, strconv.FormatUint(position, 10))
 	}
-	s.prepareWork(ctx, v, a.e)
+	if s.opts.Prepare != nil {
+		s.opts.Prepare(ctx, v.live(), a.e)
+	}
 	seq, err := s.try(ctx, v, m)
 	switch {
 	case err == nil:
@@ -154,7 +156,7 @@ func message(v events.Volume, e events.Event) (*nats.Msg, error) {
 func identified(e events.Event) bool { return e.Type != events.TypeExecutionOutput }
 
 // try publishes once.
-func (s *Store) try(ctx context.Context, v volume, m *nats.Msg) (uint64, error) {
+func (s *Ledger) try(ctx context.Context, v volume, m *nats.Msg) (uint64, error) {
 	ack, err := s.jet.Publish(ctx, m)
 	if err != nil {
 		return 0, err
@@ -167,7 +169,7 @@ func (s *Store) try(ctx context.Context, v volume, m *nats.Msg) (uint64, error) 
 
 // find looks for an event by its id among those stored on its subject after a
 // position. It asks the streams' leaders: what another copy lacks may be there.
-func (s *Store) find(ctx context.Context, now *volumes, e events.Event, after uint64) (uint64, error) {
+func (s *Ledger) find(ctx context.Context, now *volumes, e events.Event, after uint64) (uint64, error) {
 	for _, v := range now.list[now.from(after+1):] {
 		if v.gone != nil {
 			if seq := v.gone.find(e, after+1); seq != 0 {

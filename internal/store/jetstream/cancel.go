@@ -26,13 +26,13 @@ const (
 // RequestCancel asks whoever runs the execution to stop it and waits for the
 // answer. It reports false when nobody runs it, when the runner could not end
 // it, and when nobody answered within 2 s.
-func (s *Store) RequestCancel(ctx context.Context, tenant, execution string) (answered bool, err error) {
+func (s *Queue) RequestCancel(ctx context.Context, tenant, execution string) (answered bool, err error) {
 	return s.askHolder(ctx, tenant, execution, cancelRequest)
 }
 
 // askHolder sends a request to the runner of an execution and reports whether it
 // answered that it did what was asked.
-func (s *Store) askHolder(ctx context.Context, tenant, execution, request string) (done bool, err error) {
+func (s *Queue) askHolder(ctx context.Context, tenant, execution, request string) (done bool, err error) {
 	if err := CheckTokens(tenant, execution); err != nil {
 		return false, err
 	}
@@ -53,7 +53,7 @@ func (s *Store) askHolder(ctx context.Context, tenant, execution, request string
 
 // Held reports whether a runner holds the execution now: it listens for cancel
 // requests and answers within 2 s.
-func (s *Store) Held(ctx context.Context, tenant, execution string) (bool, error) {
+func (s *Queue) Held(ctx context.Context, tenant, execution string) (bool, error) {
 	return s.askHolder(ctx, tenant, execution, heldRequest)
 }
 
@@ -61,7 +61,7 @@ func (s *Store) Held(ctx context.Context, tenant, execution string) (bool, error
 // a goroutine of its own, and tells the asker when fn answers true: the
 // execution's end is on record. stop ends the listening and does not wait for
 // fn; it may be called more than once.
-func (s *Store) ListenCancel(tenant, execution string, fn func() bool) (stop func(), err error) {
+func (s *Queue) ListenCancel(tenant, execution string, fn func() bool) (stop func(), err error) {
 	if err := CheckTokens(tenant, execution); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (s *Store) ListenCancel(tenant, execution string, fn func() bool) (stop fun
 			return
 		}
 		if string(m.Data) != cancelRequest || m.Reply == "" {
-			s.log.Warn("ignored a message that is not a cancel request", "subject", m.Subject)
+			s.jet.Options.Logger.Warn("ignored a message that is not a cancel request", "subject", m.Subject)
 			return
 		}
 		go func() {

@@ -13,11 +13,11 @@ import (
 // volume, so there is one message for each position from its first to its last.
 //
 // Who was told of damage by Options.Damaged goes on with what is sound.
-func (s *Store) checkVolume(v volume, st natsjs.StreamState) error {
+func (s *Ledger) checkVolume(v volume, st natsjs.StreamState) error {
 	return s.tolerate(s.checkWhole(v, st))
 }
 
-func (s *Store) checkWhole(v volume, st natsjs.StreamState) error {
+func (s *Ledger) checkWhole(v volume, st natsjs.StreamState) error {
 	name, lost := v.stream(), s.Lost().Missing()
 	switch {
 	case st.Msgs == 0 && st.LastSeq < v.first && v.last < v.first:
@@ -37,11 +37,11 @@ func (s *Store) checkWhole(v volume, st natsjs.StreamState) error {
 // checkSuccession looks whether a volume follows the one before it as its first
 // event says: then nothing is missing between them but what that event names.
 // It tolerates as checkVolume does.
-func (s *Store) checkSuccession(ctx context.Context, before, v volume, st natsjs.StreamState) error {
+func (s *Ledger) checkSuccession(ctx context.Context, before, v volume, st natsjs.StreamState) error {
 	return s.tolerate(s.checkFollows(ctx, before, v, st))
 }
 
-func (s *Store) checkFollows(ctx context.Context, before, v volume, st natsjs.StreamState) error {
+func (s *Ledger) checkFollows(ctx context.Context, before, v volume, st natsjs.StreamState) error {
 	lost := s.Lost()
 	// What is missing on record may have taken whole volumes with it, or the first
 	// event of one.
@@ -67,7 +67,7 @@ func (s *Store) checkFollows(ctx context.Context, before, v volume, st natsjs.St
 	if err != nil {
 		return err
 	}
-	e, err := s.decode(m)
+	e, err := s.Decode(m)
 	if err != nil {
 		return err
 	}
@@ -91,6 +91,6 @@ func (s *Store) checkFollows(ctx context.Context, before, v volume, st natsjs.St
 
 // predecessorLost reports whether a volume followed more than is left of the one
 // before it: all of it that is missing is on record as lost.
-func (s *Store) predecessorLost(d *events.LedgerVolumeOpened, before, v volume) bool {
+func (s *Ledger) predecessorLost(d *events.LedgerVolumeOpened, before, v volume) bool {
 	return d.Predecessor.Last > before.last && d.Predecessor.Last < v.first
 }

@@ -30,11 +30,11 @@ type Delivery struct {
 	// Delivered counts deliveries from 1.
 	Delivered int
 
-	msg   *nats.Msg
-	pool  string
-	store *Store
-	beat  *heartbeat
-	free  func()
+	msg  *nats.Msg
+	pool string
+	work *Queue
+	beat *heartbeat
+	free func()
 	// acked is called once the request is acknowledged.
 	acked func()
 }
@@ -46,9 +46,9 @@ func (d Delivery) Free() { d.free() }
 
 // Ack reports the request as dealt with and waits until that is noted.
 func (d Delivery) Ack(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, d.store.jet.Options.TryWait)
+	ctx, cancel := context.WithTimeout(ctx, d.work.jet.Options.TryWait)
 	defer cancel()
-	if _, err := d.store.jet.WorkConn.RequestWithContext(ctx, d.msg.Reply, []byte("+ACK")); err != nil {
+	if _, err := d.work.jet.WorkConn.RequestWithContext(ctx, d.msg.Reply, []byte("+ACK")); err != nil {
 		return fmt.Errorf("acknowledge %s: %w", d.Event.About(), err)
 	}
 	d.beat.stop()
@@ -61,12 +61,12 @@ func (d Delivery) Ack(ctx context.Context) error {
 func (d Delivery) Nak(ctx context.Context, delay time.Duration) error {
 	// A sign of life after this one would take it back.
 	d.beat.stop()
-	ctx, cancel := context.WithTimeout(ctx, d.store.jet.Options.TryWait)
+	ctx, cancel := context.WithTimeout(ctx, d.work.jet.Options.TryWait)
 	defer cancel()
-	if _, err := d.store.jet.WorkConn.RequestWithContext(ctx, d.msg.Reply, nak(delay)); err != nil {
+	if _, err := d.work.jet.WorkConn.RequestWithContext(ctx, d.msg.Reply, nak(delay)); err != nil {
 		return fmt.Errorf("give back %s: %w", d.Event.About(), err)
 	}
-	d.store.announceReturned(d.pool, d.Event.Tenant, delay)
+	d.work.announceReturned(d.pool, d.Event.Tenant, delay)
 	return nil
 }
 
@@ -87,7 +87,7 @@ func nak(delay time.Duration) []byte {
 //
 // Requests are delivered at least once. What fn neither acknowledges nor gives
 // back, or whose holder dies, is delivered again after Options.AckWait.
-func (s *Store) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(ctx context.Context, d Delivery)) error {
+func (s *Queue) Consume(ctx context.Context, pool string, slots fairness.Slots, fn func(ctx context.Context, d Delivery)) error {
 	if err := slots.Check(); err != nil {
 		return fmt.Errorf("consume pool %s: %w", pool, err)
 	}
@@ -153,7 +153,7 @@ type heartbeat struct {
 	gone chan struct{}
 }
 
-func (s *Store) startHeartbeat(reply string) *heartbeat {
+func (s *Queue) startHeartbeat(reply string) *heartbeat {
 	h := &heartbeat{quit: make(chan struct{}), gone: make(chan struct{})}
 	go func() {
 		defer close(h.gone)

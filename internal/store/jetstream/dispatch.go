@@ -29,7 +29,7 @@ const (
 // counts for its tenant in the scheduler; a free slot that the scheduler gives to
 // the tenant takes one request from the tenant's consumers.
 type consumption struct {
-	store *Store
+	work  *Queue
 	pool  string
 	slots fairness.Slots
 	fn    func(ctx context.Context, d Delivery)
@@ -76,9 +76,9 @@ type announced struct {
 	generation, owed, retries int
 }
 
-func newConsumption(s *Store, pool string, slots fairness.Slots, fn func(context.Context, Delivery)) *consumption {
+func newConsumption(s *Queue, pool string, slots fairness.Slots, fn func(context.Context, Delivery)) *consumption {
 	return &consumption{
-		store: s, pool: pool, slots: slots, fn: fn, id: events.NewID(time.Now()), looking: make(chan struct{}, 1),
+		work: s, pool: pool, slots: slots, fn: fn, id: events.NewID(time.Now()), looking: make(chan struct{}, 1),
 		sealed: map[events.Volume]bool{}, sched: fairness.New(slots), queues: map[string]*tenantQueue{}, announced: map[string]announced{},
 		reclaiming: map[string]int{}, idleAfter: s.forgetAfter,
 	}
@@ -131,7 +131,7 @@ func (c *consumption) watch(ctx context.Context) {
 	var beating sync.WaitGroup
 	defer beating.Wait()
 	beating.Go(func() { c.beat(ctx) })
-	look := time.NewTicker(min(c.store.lookEvery, max(c.store.opts.AckWait/2, 50*time.Millisecond)))
+	look := time.NewTicker(min(c.work.lookEvery, max(c.work.opts.AckWait/2, 50*time.Millisecond)))
 	defer look.Stop()
 	for {
 		select {
@@ -141,7 +141,7 @@ func (c *consumption) watch(ctx context.Context) {
 		case <-c.looking:
 		}
 		if _, err := c.look(ctx, false); err != nil && ctx.Err() == nil {
-			c.store.log.WarnContext(ctx, "looking for work", "pool", c.pool, "err", err)
+			c.work.jet.Options.Logger.WarnContext(ctx, "looking for work", "pool", c.pool, "err", err)
 		}
 		c.schedule()
 		c.forgetIdle(time.Now())
@@ -150,7 +150,7 @@ func (c *consumption) watch(ctx context.Context) {
 
 // beat extends the ack deadlines of what was taken ahead, until ctx is done.
 func (c *consumption) beat(ctx context.Context) {
-	tick := time.NewTicker(max(c.store.opts.AckWait*3/10, time.Millisecond))
+	tick := time.NewTicker(max(c.work.opts.AckWait*3/10, time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
@@ -186,15 +186,15 @@ func (c *consumption) all() []*tenantQueue {
 // returns the consumers that have requests of an earlier process in flight, if no
 // other process can have them.
 func (c *consumption) look(ctx context.Context, atStart bool) (left map[string][]inFlight, err error) {
-	s := c.store
-	if err := s.refresh(ctx); err != nil {
+	s := c.work
+	if err := s.ledger.Refresh(ctx); err != nil {
 		return nil, err
 	}
 	left = map[string][]inFlight{}
-	now := s.volumes()
+	volumes, active := s.ledger.Live()
 	waiting := map[string]int{}
-	for _, v := range now.list {
-		if v.gone != nil || c.sealed[v.number] {
+	for _, v := range volumes {
+		if c.sealed[v.Number] {
 			continue
 		}
 		asked := time.Now()
@@ -214,7 +214,7 @@ func (c *consumption) look(ctx context.Context, atStart bool) (left map[string][
 			if info.Config.AckWait != s.opts.AckWait {
 				config := info.Config
 				config.AckWait = s.opts.AckWait
-				if _, err := s.jet.WorkJS.UpdateConsumer(ctx, v.stream(), config); err != nil {
+				if _, err := s.jet.WorkJS.UpdateConsumer(ctx, v.Stream(), config); err != nil {
 					return nil, err
 				}
 			}
@@ -222,14 +222,14 @@ func (c *consumption) look(ctx context.Context, atStart bool) (left map[string][
 				left[tenant] = append(left[tenant], inFlight{v, info})
 			}
 			if info.NumPending == 0 && info.NumAckPending == 0 {
-				c.seeNothing(tenant, v, info, asked, v.number == now.active().number)
+				c.seeNothing(tenant, v, info, asked, v.Number == active.Number)
 				continue
 			}
 			some = true
 			waiting[tenant] += c.queue(tenant).see(v, info, asked)
 		}
-		if v.number != now.active().number && !some {
-			c.sealed[v.number] = true // nothing is added to it any more
+		if v.Number != active.Number && !some {
+			c.sealed[v.Number] = true // nothing is added to it any more
 		}
 	}
 	c.mu.Lock()
@@ -248,7 +248,7 @@ func (c *consumption) look(ctx context.Context, atStart bool) (left map[string][
 }
 
 // seeNothing notes that a consumer of a tenant has no request.
-func (c *consumption) seeNothing(tenant string, v volume, info *natsjs.ConsumerInfo, asked time.Time, active bool) {
+func (c *consumption) seeNothing(tenant string, v LiveVolume, info *natsjs.ConsumerInfo, asked time.Time, active bool) {
 	c.mu.Lock()
 	q := c.queues[tenant]
 	c.mu.Unlock()
@@ -318,7 +318,7 @@ func (c *consumption) schedule() {
 	if !c.taking || c.ctx.Err() != nil {
 		return
 	}
-	if c.store.hold() != nil {
+	if c.work.hold() != nil {
 		if !c.onHold {
 			c.onHold = true
 			time.AfterFunc(retryPause, func() {
@@ -363,7 +363,7 @@ func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, a announced) {
 		c.giveBack(t, 0)
 		q.done()
 		ok = false
-	case c.store.hold() != nil:
+	case c.work.hold() != nil:
 		c.giveBack(t, holdPause)
 		q.done()
 		ok = false
@@ -382,7 +382,7 @@ func (c *consumption) serve(slot *fairness.Slot, q *tenantQueue, a announced) {
 	case ok:
 		c.do(slot, q, t)
 	case err != nil && !errors.Is(err, errFull) && c.ctx.Err() == nil:
-		c.store.log.Warn("asking for work", "pool", c.pool, "tenant", slot.Tenant, "err", err)
+		c.work.jet.Options.Logger.Warn("asking for work", "pool", c.pool, "tenant", slot.Tenant, "err", err)
 	}
 	c.schedule()
 }
@@ -490,7 +490,7 @@ func (c *consumption) announceHungry(now time.Time) {
 		return
 	}
 	c.hungry, c.served = now, false
-	_ = c.store.jet.WorkConn.Publish(hungrySubject(c.pool), []byte(c.id)) // lost, the next look makes up for it
+	_ = c.work.jet.WorkConn.Publish(hungrySubject(c.pool), []byte(c.id)) // lost, the next look makes up for it
 }
 
 // share gives half of the requests taken ahead to other runners, unless this one
@@ -523,7 +523,7 @@ func (c *consumption) do(slot *fairness.Slot, q *tenantQueue, t taken) {
 		})
 	}
 	d := Delivery{
-		Event: t.e, Unreadable: t.unreadable, Delivered: t.at.delivered, msg: t.msg, pool: c.pool, store: c.store, beat: c.store.startHeartbeat(t.msg.Reply),
+		Event: t.e, Unreadable: t.unreadable, Delivered: t.at.delivered, msg: t.msg, pool: c.pool, work: c.work, beat: c.work.startHeartbeat(t.msg.Reply),
 		free: func() { give(true) },
 		acked: func() {
 			if q.acknowledged() {
@@ -542,14 +542,4 @@ func (c *consumption) do(slot *fairness.Slot, q *tenantQueue, t taken) {
 		}
 	}()
 	c.fn(context.WithoutCancel(c.ctx), d)
-}
-
-// hold is why no work may be taken, or nil: what it does could not be recorded.
-func (s *Store) hold() error {
-	if s.opts.Hold != nil {
-		if err := s.opts.Hold(); err != nil {
-			return err
-		}
-	}
-	return s.jet.Unwritable()
 }

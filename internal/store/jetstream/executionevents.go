@@ -17,7 +17,7 @@ const pieceBytes = 128 << 10
 // the call, control events and output, in order of position. It holds a few of them
 // at a time, which it takes from the account that ctx carries. An error of fn is
 // returned as it is. Without any event it is events.ErrNotFound.
-func (s *Store) ExecutionEvents(ctx context.Context, tenant, execution string, fn func(events.Event) error) error {
+func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, fn func(events.Event) error) error {
 	if err := CheckTokens(tenant, execution); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *Store) ExecutionEvents(ctx context.Context, tenant, execution string, f
 	}
 	next := requested
 	for next != nil {
-		e, err := s.decode(*next)
+		e, err := s.Decode(*next)
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (s *Store) ExecutionEvents(ctx context.Context, tenant, execution string, f
 // subjectReader reads the messages at a place, a piece at a time, from one position
 // to another, which must be that of a message there. It belongs to one goroutine.
 type subjectReader struct {
-	s         *Store
+	s         *Ledger
 	now       *volumes
 	at        place
 	wants     func(events.Stored) bool // nil wants all

@@ -19,8 +19,8 @@ func DecodeStored(m *nats.Msg) (events.Event, error) {
 	if err != nil {
 		return events.Event{}, err
 	}
-	s := &Store{jet: &Client{}, opts: Options{Keys: noKeys{}}}
-	return s.decode(got)
+	s := NewLedger(&Client{}, nil, ledgerOptions{})
+	return s.Decode(got)
 }
 
 // ParseReply reads the reply subject of a delivery.
@@ -171,7 +171,7 @@ func ReleaseUnannounced(ctx context.Context, s *Store, pool, tenant string, posi
 // WaitingBeforeLook is how many of the announced requests of a tenant wait when a
 // runner has not yet looked at its consumers.
 func WaitingBeforeLook(ctx context.Context, s *Store, pool, tenant string, announced int) int {
-	c := newConsumption(s, pool, fairness.Slots{Total: announced}, func(context.Context, Delivery) {})
+	c := newConsumption(s.Queue, pool, fairness.Slots{Total: announced}, func(context.Context, Delivery) {})
 	c.ctx, c.extra = ctx, time.NewTimer(time.Hour)
 	defer c.extra.Stop()
 	c.expect(tenant, announced)
@@ -184,7 +184,7 @@ func WaitingBeforeLook(ctx context.Context, s *Store, pool, tenant string, annou
 // ConsumeSeen is Store.Consume; waiting returns how many requests of a tenant the
 // runner expects.
 func ConsumeSeen(s *Store, pool string, slots fairness.Slots, fn func(context.Context, Delivery)) (run func(context.Context) error, waiting func(tenant string) int) {
-	c := newConsumption(s, pool, slots, fn)
+	c := newConsumption(s.Queue, pool, slots, fn)
 	waiting = func(tenant string) int {
 		c.mu.Lock()
 		defer c.mu.Unlock()

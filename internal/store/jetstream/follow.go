@@ -32,20 +32,20 @@ const readBytes = 1 << 20
 // Read returns events stored after a position, oldest first, up to limit and up to
 // 1 MiB of them: what exists now, without waiting for more. Only an empty answer
 // says that there are none. A hole is events.ErrDamaged.
-func (s *Store) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
+func (s *Ledger) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
 	p, err := s.readUpTo(ctx, after, limit, decoded)
 	return p.events, err
 }
 
 // ReadRaw is Read for messages as the ledger holds them, none of them decoded.
-func (s *Store) ReadRaw(ctx context.Context, after uint64, limit int) ([]events.Stored, error) {
+func (s *Ledger) ReadRaw(ctx context.Context, after uint64, limit int) ([]events.Stored, error) {
 	p, err := s.readUpTo(ctx, after, limit, raw)
 	return p.raw, err
 }
 
 // ReadPage is Read for a reader that holds little in memory: it returns at least
 // one event if there is one, and ends once their bodies exceed maxBytes.
-func (s *Store) ReadPage(ctx context.Context, after uint64, limit, maxBytes int) ([]events.Event, error) {
+func (s *Ledger) ReadPage(ctx context.Context, after uint64, limit, maxBytes int) ([]events.Event, error) {
 	p := page{form: decoded, begin: after, end: after}
 	if _, _, err := s.readBatch(ctx, min(limit, BatchMessages), maxBytes, &p); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (s *Store) ReadPage(ctx context.Context, after uint64, limit, maxBytes int)
 	return p.events, nil
 }
 
-func (s *Store) readUpTo(ctx context.Context, after uint64, limit int, form form) (page, error) {
+func (s *Ledger) readUpTo(ctx context.Context, after uint64, limit int, form form) (page, error) {
 	all := page{form: form, begin: after, end: after}
 	for n := 0; n < limit && all.held < readBytes; {
 		p := page{form: form, begin: all.end, end: all.end}
@@ -74,7 +74,7 @@ func (s *Store) readUpTo(ctx context.Context, after uint64, limit int, form form
 // readBatch fills an empty page with what one request brings of the events after
 // its end, at most limit and not many more than maxBytes bytes, and returns how many are still to come in the same volume, and in all.
 // Where a hole that is on record follows, the page begins behind it.
-func (s *Store) readBatch(ctx context.Context, limit, maxBytes int, p *page) (here, pending uint64, err error) {
+func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (here, pending uint64, err error) {
 	now := s.volumes()
 	i := now.from(p.end + 1)
 	v := now.list[i]
@@ -152,17 +152,17 @@ var errLostNext = errors.New("the next events are lost")
 // A hole in the positions, an event that cannot be read, and a position beyond
 // the end of the ledger are events.ErrDamaged, naming the place. An unreachable
 // server is waited for.
-func (s *Store) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
+func (s *Ledger) Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error {
 	return s.follow(ctx, after, decoded, func(p page) error { return fn(p.events, p.last) })
 }
 
 // FollowRaw is Follow for messages as the ledger holds them: none of them is
 // decoded, so that one that is no event does not end it.
-func (s *Store) FollowRaw(ctx context.Context, after uint64, fn func(batch []events.Stored, last uint64) error) error {
+func (s *Ledger) FollowRaw(ctx context.Context, after uint64, fn func(batch []events.Stored, last uint64) error) error {
 	return s.follow(ctx, after, raw, func(p page) error { return fn(p.raw, p.last) })
 }
 
-func (s *Store) follow(ctx context.Context, after uint64, form form, fn func(page) error) error {
+func (s *Ledger) follow(ctx context.Context, after uint64, form form, fn func(page) error) error {
 	a, err := s.listen()
 	if err != nil {
 		return fmt.Errorf("follow the ledger: %w", err)
@@ -250,9 +250,9 @@ func newPage(form form, after uint64, size int) page {
 }
 
 // add appends a message, which must be the next one.
-func (s *Store) add(p *page, m events.Stored) error {
+func (s *Ledger) add(p *page, m events.Stored) error {
 	if p.form&decoded != 0 {
-		e, err := s.decode(m)
+		e, err := s.Decode(m)
 		if err != nil {
 			return err
 		}
@@ -270,7 +270,7 @@ func (s *Store) add(p *page, m events.Stored) error {
 
 // readPages reads ahead of the function that follows, so that the server, the
 // decoding and that function work at the same time.
-func (s *Store) readPages(ctx context.Context, after uint64, form form, a *announcements, pages chan<- page) error {
+func (s *Ledger) readPages(ctx context.Context, after uint64, form form, a *announcements, pages chan<- page) error {
 	var behind time.Time // since when an announced event could not be read
 	size := 64
 	for {
@@ -326,7 +326,7 @@ func (s *Store) readPages(ctx context.Context, after uint64, form form, a *annou
 
 // lookForVolumes finds a volume that another process opened. Whoever calls it
 // will look again.
-func (s *Store) lookForVolumes(ctx context.Context) {
+func (s *Ledger) lookForVolumes(ctx context.Context) {
 	if s.jet.Options.Existing {
 		return
 	}
@@ -350,7 +350,7 @@ type announcements struct {
 	wake   chan struct{}
 }
 
-func (s *Store) listen() (*announcements, error) {
+func (s *Ledger) listen() (*announcements, error) {
 	a := &announcements{wake: make(chan struct{}, 1)}
 	var err error
 	a.sub, err = s.jet.Conn.Subscribe(accepted, func(m *nats.Msg) {

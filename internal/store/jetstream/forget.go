@@ -13,7 +13,7 @@ const forgetAfter = time.Minute
 // forgetIdle forgets the tenants that have had nothing to do for some time. Otherwise
 // each tenant that ever asked for a run would cost a subscription.
 func (c *consumption) forgetIdle(now time.Time) {
-	active := c.store.volumes().active()
+	active := c.work.ledger.Active()
 	var idle []*tenantQueue
 	c.mu.Lock()
 	for tenant, q := range c.queues {
@@ -39,13 +39,13 @@ func (c *consumption) forgetIdle(now time.Time) {
 
 // idle reports whether the queue holds no request and no volume but the active one and
 // those that are done may have one.
-func (q *tenantQueue) idle(active volume, done map[events.Volume]bool) bool {
+func (q *tenantQueue) idle(active LiveVolume, done map[events.Volume]bool) bool {
 	if !q.pulling.TryLock() {
 		return false
 	}
 	defer q.pulling.Unlock()
 	for _, src := range q.sources {
-		if src.v.number != active.number && !done[src.v.number] {
+		if src.v.Number != active.Number && !done[src.v.Number] {
 			return false
 		}
 	}

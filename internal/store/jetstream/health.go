@@ -5,9 +5,9 @@ import (
 )
 
 // Health reports why the ledger cannot be relied upon now, or nil: its
-// connections are up, the stream answers and can be written, and no damage has
+// connections are up, the streams answer and can be written, and no damage has
 // been met.
-func (s *Store) Health(ctx context.Context) error {
+func (s *Ledger) Health(ctx context.Context) error {
 	if err := s.damage.Load(); err != nil {
 		return *err
 	}
@@ -31,5 +31,5 @@ func (s *Store) Health(ctx context.Context) error {
 			return s.damaged("the ledger ends at position %d, but %d was recorded", info.State.LastSeq, recorded)
 		}
 	}
-	return s.Reach(ctx)
+	return nil
 }

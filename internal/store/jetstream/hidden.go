@@ -14,14 +14,14 @@ import (
 // which may lack the newest messages.
 
 // counts reports whether messages that the server passes over are damage.
-func (s *Store) counts(stream string) bool {
+func (s *Ledger) counts(stream string) bool {
 	_, ledger := events.VolumeOf(stream)
 	return ledger && !s.jet.Outside() && len(s.Lost()) == 0
 }
 
 // whole returns events.ErrNotFound for a subject that has no message in a stream, and
 // damage for one whose newest message cannot be read.
-func (s *Store) whole(ctx context.Context, stream, subject string) error {
+func (s *Ledger) whole(ctx context.Context, stream, subject string) error {
 	if !s.counts(stream) {
 		return events.ErrNotFound
 	}
@@ -63,7 +63,7 @@ func (t *tally) add(v events.Volume, got int, pending uint64) (hidden uint64) {
 
 // checkTally finds what was passed over behind the newest piece that a tally knows, whose
 // last message is at a position.
-func (s *Store) checkTally(ctx context.Context, t *tally, now *volumes, at place, position uint64) error {
+func (s *Ledger) checkTally(ctx context.Context, t *tally, now *volumes, at place, position uint64) error {
 	if t.left == 0 {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (s *Store) checkTally(ctx context.Context, t *tally, now *volumes, at place
 
 // tallied adds a piece to a tally, and returns damage if messages were passed over before
 // it. position is one before the piece. A volume that was removed meanwhile has less.
-func (s *Store) tallied(t *tally, now *volumes, v volume, got int, pending uint64, at place, position uint64) error {
+func (s *Ledger) tallied(t *tally, now *volumes, v volume, got int, pending uint64, at place, position uint64) error {
 	hidden := t.add(v.number, got, pending)
 	relied := s.jet.Unsure(t.since) == nil && s.counts(v.stream())
 	if hidden == 0 || v.gone != nil || s.volumes() != now || !relied {

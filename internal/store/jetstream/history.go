@@ -11,7 +11,7 @@ import (
 // Execution returns the requested event and then every other control event of
 // an execution (not its output), oldest first. It is empty for an unknown
 // execution.
-func (s *Store) Execution(ctx context.Context, tenant, execution string) ([]events.Event, error) {
+func (s *Ledger) Execution(ctx context.Context, tenant, execution string) ([]events.Event, error) {
 	if err := CheckTokens(tenant, execution); err != nil {
 		return nil, err
 	}
@@ -30,14 +30,14 @@ func (s *Store) Execution(ctx context.Context, tenant, execution string) ([]even
 var errRemovedMeanwhile = errors.New("a volume was removed meanwhile")
 
 // missing is the error of something that is not where it must be.
-func (s *Store) missing(now *volumes, format string, args ...any) error {
+func (s *Ledger) missing(now *volumes, format string, args ...any) error {
 	if s.volumes() != now {
 		return errRemovedMeanwhile
 	}
 	return s.damaged(format, args...)
 }
 
-func (s *Store) execution(ctx context.Context, now *volumes, tenant, execution string) ([]events.Event, error) {
+func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution string) ([]events.Event, error) {
 	// The ends are found by subject, at one moment; the events between them
 	// follow from there.
 	since := s.jet.Writable()
@@ -52,7 +52,7 @@ func (s *Store) execution(ctx context.Context, now *volumes, tenant, execution s
 	case requested == nil:
 		return nil, s.missing(now, "execution %s has events up to position %d but was never requested", execution, last.Seq)
 	}
-	e, err := s.decode(*requested)
+	e, err := s.Decode(*requested)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (s *Store) execution(ctx context.Context, now *volumes, tenant, execution s
 	exec := onSubject(events.ExecSubject(tenant, execution))
 	at := requested.Seq
 	add := func(m events.Stored) error {
-		e, err := s.decode(m)
+		e, err := s.Decode(m)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (s *Store) execution(ctx context.Context, now *volumes, tenant, execution s
 
 // endsOf finds the request of an execution and its last other control event; nil
 // for what there is not. The request is the older of the two.
-func (s *Store) endsOf(ctx context.Context, now *volumes, tenant, execution string) (requested, last *events.Stored, err error) {
+func (s *Ledger) endsOf(ctx context.Context, now *volumes, tenant, execution string) (requested, last *events.Stored, err error) {
 	for i := len(now.list) - 1; i >= 0 && requested == nil; i-- {
 		v := now.list[i]
 		run, exec := StoredSubject(v.number, events.RunSubject(tenant, "*", execution)), StoredSubject(v.number, events.ExecSubject(tenant, execution))
@@ -116,7 +116,7 @@ func (s *Store) endsOf(ctx context.Context, now *volumes, tenant, execution stri
 
 // LastControl returns the last control event of an execution besides its request,
 // or events.ErrNotFound.
-func (s *Store) LastControl(ctx context.Context, tenant, execution string) (events.Event, error) {
+func (s *Ledger) LastControl(ctx context.Context, tenant, execution string) (events.Event, error) {
 	e, err := s.lastOn(ctx, tenant, execution, events.ExecSubject)
 	if err != nil {
 		return events.Event{}, fmt.Errorf("read the last event of execution %s: %w", execution, err)
@@ -126,7 +126,7 @@ func (s *Store) LastControl(ctx context.Context, tenant, execution string) (even
 
 // Output calls fn for each output event of an execution stored after the given
 // position and before the call, oldest first.
-func (s *Store) Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error {
+func (s *Ledger) Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error {
 	if err := CheckTokens(tenant, execution); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (s *Store) Output(ctx context.Context, tenant, execution string, after uint
 		if HeaderValue(m.Header, "ce-subject") != execution {
 			return nil
 		}
-		e, err := s.decode(m)
+		e, err := s.Decode(m)
 		if err != nil {
 			return err
 		}
@@ -146,12 +146,12 @@ func (s *Store) Output(ctx context.Context, tenant, execution string, after uint
 
 // SessionLog calls fn for each event on the subject of a named session, stored
 // after a position and before the call, oldest first. An error of fn is returned as it is.
-func (s *Store) SessionLog(ctx context.Context, tenant, sessionID string, after uint64, fn func(events.Event) error) error {
+func (s *Ledger) SessionLog(ctx context.Context, tenant, sessionID string, after uint64, fn func(events.Event) error) error {
 	if err := CheckTokens(tenant, sessionID); err != nil {
 		return err
 	}
 	_, err := s.each(ctx, onSubject(events.SessionSubject(tenant, sessionID)), after, func(m events.Stored) error {
-		e, err := s.decode(m)
+		e, err := s.Decode(m)
 		if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (s *Store) SessionLog(ctx context.Context, tenant, sessionID string, after 
 
 // LastEntry returns the newest entry or reset of a session, or events.ErrNotFound.
 // The session is named by its key (events.SessionID).
-func (s *Store) LastEntry(ctx context.Context, tenant, sessionID string) (events.Event, error) {
+func (s *Ledger) LastEntry(ctx context.Context, tenant, sessionID string) (events.Event, error) {
 	if err := CheckTokens(tenant, sessionID); err != nil {
 		return events.Event{}, err
 	}
@@ -170,7 +170,7 @@ func (s *Store) LastEntry(ctx context.Context, tenant, sessionID string) (events
 	if err != nil {
 		return events.Event{}, fmt.Errorf("read the last entry of session %s: %w", sessionID, err)
 	}
-	return s.decode(m)
+	return s.Decode(m)
 }
 
 // errFound ends a search.
@@ -178,13 +178,13 @@ var errFound = errors.New("found")
 
 // Entry returns the session entry of an execution, or events.ErrNotFound,
 // looking only at entries stored after the given position and before the call.
-func (s *Store) Entry(ctx context.Context, tenant, sessionID, execution string, after uint64) (events.Event, error) {
+func (s *Ledger) Entry(ctx context.Context, tenant, sessionID, execution string, after uint64) (events.Event, error) {
 	if err := CheckTokens(tenant, sessionID); err != nil {
 		return events.Event{}, err
 	}
 	var found events.Event
 	_, err := s.each(ctx, onSubject(events.SessionSubject(tenant, sessionID)), after, func(m events.Stored) error {
-		e, err := s.decode(m)
+		e, err := s.Decode(m)
 		if err != nil {
 			return err
 		}
@@ -207,12 +207,12 @@ func (s *Store) Entry(ctx context.Context, tenant, sessionID, execution string, 
 // HeapEvents calls fn for each event on a heap's subject, which other heaps
 // share, stored after a position and before the call, oldest first. It returns
 // the position of the last one there (0: none).
-func (s *Store) HeapEvents(ctx context.Context, tenant, heap string, after uint64, fn func(events.Event) error) (last uint64, err error) {
+func (s *Ledger) HeapEvents(ctx context.Context, tenant, heap string, after uint64, fn func(events.Event) error) (last uint64, err error) {
 	if err := CheckTokens(tenant, heap); err != nil {
 		return 0, err
 	}
 	return s.each(ctx, onSubject(events.HeapSubject(tenant, heap)), after, func(m events.Stored) error {
-		e, err := s.decode(m)
+		e, err := s.Decode(m)
 		if err != nil {
 			return err
 		}
@@ -223,7 +223,7 @@ func (s *Store) HeapEvents(ctx context.Context, tenant, heap string, after uint6
 // TagEdits returns the tag edits of a heap and the events it was collected by,
 // oldest first, and the position of the last event on the heap's subject (0:
 // none), for a conditional append.
-func (s *Store) TagEdits(ctx context.Context, tenant, heap string) ([]events.Event, uint64, error) {
+func (s *Ledger) TagEdits(ctx context.Context, tenant, heap string) ([]events.Event, uint64, error) {
 	if err := CheckTokens(tenant, heap); err != nil {
 		return nil, 0, err
 	}
@@ -233,7 +233,7 @@ func (s *Store) TagEdits(ctx context.Context, tenant, heap string) ([]events.Eve
 		if HeaderValue(m.Header, "ce-subject") != heap {
 			return nil
 		}
-		e, err := s.decode(m)
+		e, err := s.Decode(m)
 		if err != nil {
 			return err
 		}
@@ -248,9 +248,9 @@ func (s *Store) TagEdits(ctx context.Context, tenant, heap string) ([]events.Eve
 
 // Webhooks calls fn with every event about webhooks stored before the call, of
 // all tenants, oldest first.
-func (s *Store) Webhooks(ctx context.Context, fn func(events.Event) error) error {
+func (s *Ledger) Webhooks(ctx context.Context, fn func(events.Event) error) error {
 	_, err := s.each(ctx, onSubject(events.WebhookSubjects()), 0, func(m events.Stored) error {
-		e, err := s.decode(m)
+		e, err := s.Decode(m)
 		if err != nil {
 			return err
 		}
@@ -261,9 +261,9 @@ func (s *Store) Webhooks(ctx context.Context, fn func(events.Event) error) error
 
 // Shreds calls fn with every event stored before the call that says that the
 // content of a session was erased, of all tenants, oldest first.
-func (s *Store) Shreds(ctx context.Context, fn func(events.Event) error) error {
+func (s *Ledger) Shreds(ctx context.Context, fn func(events.Event) error) error {
 	_, err := s.each(ctx, onSubject(events.ShredSubjects()), 0, func(m events.Stored) error {
-		e, err := s.decode(m)
+		e, err := s.Decode(m)
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 
 // LastLogical returns the last event of a session that keeps state, or
 // events.ErrNotFound.
-func (s *Store) LastLogical(ctx context.Context, tenant, session string) (events.Event, error) {
+func (s *Ledger) LastLogical(ctx context.Context, tenant, session string) (events.Event, error) {
 	e, err := s.lastOn(ctx, tenant, session, events.LogicalSubject)
 	if err != nil {
 		return events.Event{}, fmt.Errorf("read the last event of session %s: %w", session, err)
@@ -19,7 +19,7 @@ func (s *Store) LastLogical(ctx context.Context, tenant, session string) (events
 
 // NextLogical returns the first event of a session that keeps state stored after
 // a position, or events.ErrNotFound.
-func (s *Store) NextLogical(ctx context.Context, tenant, session string, after uint64) (events.Event, error) {
+func (s *Ledger) NextLogical(ctx context.Context, tenant, session string, after uint64) (events.Event, error) {
 	if err := CheckTokens(tenant, session); err != nil {
 		return events.Event{}, err
 	}
@@ -27,18 +27,18 @@ func (s *Store) NextLogical(ctx context.Context, tenant, session string, after u
 	if err != nil {
 		return events.Event{}, fmt.Errorf("read the events of session %s after %d: %w", session, after, err)
 	}
-	return s.decode(m)
+	return s.Decode(m)
 }
 
 // Logical calls fn for each event of a session that keeps state stored after a
 // position and before the call, oldest first. An error of fn is returned as it
 // is.
-func (s *Store) Logical(ctx context.Context, tenant, session string, after uint64, fn func(events.Event) error) error {
+func (s *Ledger) Logical(ctx context.Context, tenant, session string, after uint64, fn func(events.Event) error) error {
 	if err := CheckTokens(tenant, session); err != nil {
 		return err
 	}
 	_, err := s.each(ctx, onSubject(events.LogicalSubject(tenant, session)), after, func(m events.Stored) error {
-		e, err := s.decode(m)
+		e, err := s.Decode(m)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (s *Store) Logical(ctx context.Context, tenant, session string, after uint6
 
 // Intent returns the event that says which session an intent stands for, by the
 // intent's key, or events.ErrNotFound.
-func (s *Store) Intent(ctx context.Context, tenant, key string) (events.Event, error) {
+func (s *Ledger) Intent(ctx context.Context, tenant, key string) (events.Event, error) {
 	e, err := s.lastOn(ctx, tenant, key, events.IntentSubject)
 	if err != nil {
 		return events.Event{}, fmt.Errorf("read intent %s: %w", key, err)
@@ -59,13 +59,13 @@ func (s *Store) Intent(ctx context.Context, tenant, key string) (events.Event, e
 
 // Refs returns the short names given out to a holder, oldest first, and the
 // position of the last (0: none), for a conditional append.
-func (s *Store) Refs(ctx context.Context, tenant, holder string) ([]events.Event, uint64, error) {
+func (s *Ledger) Refs(ctx context.Context, tenant, holder string) ([]events.Event, uint64, error) {
 	if err := CheckTokens(tenant, holder); err != nil {
 		return nil, 0, err
 	}
 	var list []events.Event
 	last, err := s.each(ctx, onSubject(events.RefSubject(tenant, holder)), 0, func(m events.Stored) error {
-		e, err := s.decode(m)
+		e, err := s.Decode(m)
 		list = append(list, e)
 		return err
 	})
@@ -76,7 +76,7 @@ func (s *Store) Refs(ctx context.Context, tenant, holder string) ([]events.Event
 }
 
 // lastOn returns the last event on a subject made of a tenant and a key.
-func (s *Store) lastOn(ctx context.Context, tenant, key string, subject func(tenant, key string) string) (events.Event, error) {
+func (s *Ledger) lastOn(ctx context.Context, tenant, key string, subject func(tenant, key string) string) (events.Event, error) {
 	if err := CheckTokens(tenant, key); err != nil {
 		return events.Event{}, err
 	}
@@ -84,5 +84,5 @@ func (s *Store) lastOn(ctx context.Context, tenant, key string, subject func(ten
 	if err != nil {
 		return events.Event{}, err
 	}
-	return s.decode(m)
+	return s.Decode(m)
 }

@@ -8,18 +8,18 @@ import (
 	"daybook/events"
 )
 
-// decode reads the event. One that cannot be read is damage: only this package
+// Decode reads the event. One that cannot be read is damage: only this package
 // writes to the stream.
-func (s *Store) decode(m events.Stored) (events.Event, error) {
+func (s *Ledger) Decode(m events.Stored) (events.Event, error) {
 	e, err := events.Decode(m.Seq, m.Message())
 	if err != nil {
 		return events.Event{}, s.damaged("%w", err)
 	}
-	return s.opened(e, nil)
+	return s.DecryptEvent(e, nil)
 }
 
 // getOne fetches a single message; events.ErrNotFound when there is none.
-func (s *Store) getOne(ctx context.Context, stream string, r Request) (events.Stored, error) {
+func (s *Ledger) getOne(ctx context.Context, stream string, r Request) (events.Stored, error) {
 	if err := s.answerable(stream, r); err != nil {
 		return events.Stored{}, err
 	}
@@ -48,7 +48,7 @@ func (s *Store) getOne(ctx context.Context, stream string, r Request) (events.St
 // It returns how many more the server could have sent. No match is no error.
 // fn must not keep m.Body past its return without owning it: it does own it,
 // each message has memory of its own. Requests by subject pass over lost positions.
-func (s *Store) getBatch(ctx context.Context, stream string, r Request, fn func(m events.Stored) error) (pending uint64, err error) {
+func (s *Ledger) getBatch(ctx context.Context, stream string, r Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	if !bySubject(r) || !s.hasUnreadable(stream) {
 		return s.requestBatch(ctx, stream, r, fn)
 	}
@@ -88,15 +88,15 @@ func (s *Store) getBatch(ctx context.Context, stream string, r Request, fn func(
 }
 
 // requestBatch is getBatch for all messages that match.
-func (s *Store) requestBatch(ctx context.Context, stream string, r Request, fn func(m events.Stored) error) (pending uint64, err error) {
+func (s *Ledger) requestBatch(ctx context.Context, stream string, r Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	if err := s.answerable(stream, r); err != nil {
 		return 0, err
 	}
 	return s.jet.GetBatch(ctx, stream, r, fn)
 }
 
-// opened decrypts the content of an event that was read, where the key is there.
-func (s *Store) opened(e events.Event, err error) (events.Event, error) {
+// DecryptEvent decrypts the content of an event that was read, where the key is there.
+func (s *Ledger) DecryptEvent(e events.Event, err error) (events.Event, error) {
 	if err != nil {
 		return e, err
 	}

@@ -21,7 +21,7 @@ type Acceptance struct {
 }
 
 // Lost are the positions that are on record as lost.
-func (s *Store) Lost() events.Lost {
+func (s *Ledger) Lost() events.Lost {
 	if p := s.lost.Load(); p != nil {
 		return *p
 	}
@@ -30,7 +30,7 @@ func (s *Store) Lost() events.Lost {
 
 // readLost finds what is on record as lost: the newest volume that was opened
 // because of damage says all of it.
-func (s *Store) readLost(ctx context.Context, list []volume) error {
+func (s *Ledger) readLost(ctx context.Context, list []volume) error {
 	if s.opts.Accept != nil {
 		s.lost.Store(&s.opts.Accept.Lost)
 		return nil
@@ -59,7 +59,7 @@ func (s *Store) readLost(ctx context.Context, list []volume) error {
 
 // openBehind makes the volume to go on with behind a loss, and seals those before
 // it. It may be called again after it was cut short. turning is held.
-func (s *Store) openBehind(ctx context.Context, list []volume) ([]volume, error) {
+func (s *Ledger) openBehind(ctx context.Context, list []volume) ([]volume, error) {
 	a := s.opts.Accept
 	made := false
 	for i := range list {
@@ -106,7 +106,7 @@ func (s *Store) openBehind(ctx context.Context, list []volume) ([]volume, error)
 
 // RecordLoss appends the first event of the volume that Options.Accept asked for,
 // unless it has one. The volume, its position and its predecessor are filled in.
-func (s *Store) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) error {
+func (s *Ledger) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) error {
 	s.turning.Lock()
 	defer s.turning.Unlock()
 	list := s.volumes().list
@@ -136,7 +136,7 @@ func (s *Store) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) er
 }
 
 // lastOf is the last event of a volume of which perhaps nothing is left.
-func (s *Store) lastOf(ctx context.Context, v volume) (events.Stored, error) {
+func (s *Ledger) lastOf(ctx context.Context, v volume) (events.Stored, error) {
 	if v.last == 0 {
 		return events.Stored{}, events.ErrNotFound
 	}
@@ -146,10 +146,10 @@ func (s *Store) lastOf(ctx context.Context, v volume) (events.Stored, error) {
 // LostHeap returns the position of the newest event that names a tenant's heap among
 // those lost with accepted damage, or events.ErrNotFound. An event names up to
 // events.MaxLostBlobs blobs. One that names so many covers each heap that no event names.
-func (s *Store) LostHeap(ctx context.Context, tenant, hash string) (uint64, error) {
+func (s *Ledger) LostHeap(ctx context.Context, tenant, hash string) (uint64, error) {
 	var named, covered uint64
 	_, err := s.each(ctx, onSubject(events.VolumeSubject(events.LedgerTenant)), 0, func(m events.Stored) error {
-		e, err := s.decode(m)
+		e, err := s.Decode(m)
 		if err != nil {
 			return err
 		}

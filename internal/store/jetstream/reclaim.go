@@ -23,7 +23,7 @@ const (
 
 // inFlight is a consumer with requests that an earlier process had in flight.
 type inFlight struct {
-	v    volume
+	v    LiveVolume
 	info *natsjs.ConsumerInfo
 }
 
@@ -40,7 +40,7 @@ func (c *consumption) reclaimAll(ctx context.Context, left map[string][]inFlight
 			defer func() { <-limit }()
 			for _, w := range list {
 				if err := c.reclaim(ctx, tenant, w); err != nil && ctx.Err() == nil {
-					c.store.log.WarnContext(ctx, "work of an earlier process is only taken over when its time is up", "pool", c.pool, "tenant", tenant, "volume", w.v.number, "err", err)
+					c.work.jet.Options.Logger.WarnContext(ctx, "work of an earlier process is only taken over when its time is up", "pool", c.pool, "tenant", tenant, "volume", w.v.Number, "err", err)
 				}
 			}
 			c.mu.Lock()
@@ -61,8 +61,8 @@ func (c *consumption) reclaimAll(ctx context.Context, left map[string][]inFlight
 // was delivered and not acknowledged only as a range of positions; giving back a
 // position that is not in flight does nothing.
 func (c *consumption) reclaim(ctx context.Context, tenant string, w inFlight) error {
-	s := c.store
-	first, last := max(w.info.AckFloor.Stream+1, w.v.first), w.info.Delivered.Stream
+	s := c.work
+	first, last := max(w.info.AckFloor.Stream+1, w.v.First), w.info.Delivered.Stream
 	switch {
 	case last < first:
 		return nil
@@ -91,16 +91,16 @@ type queuedTurn struct {
 
 // reclaimable lists the requests of a tenant in a range of positions that do not
 // wait for a turn before them. A request that cannot be read is one of them.
-func (c *consumption) reclaimable(ctx context.Context, tenant string, v volume, first, last uint64) (positions []uint64, err error) {
+func (c *consumption) reclaimable(ctx context.Context, tenant string, v LiveVolume, first, last uint64) (positions []uint64, err error) {
 	turns := map[string][]queuedTurn{} // by session, in order
 	for from := first; from <= last; {
 		var got uint64
-		r := Request{Seq: from, NextBySubject: StoredSubject(v.number, events.RunSubjects(tenant, c.pool)), Batch: BatchMessages, MaxBytes: BatchBytes}
-		_, err := c.store.getBatchIn(ctx, v, r, func(m events.Stored) error {
+		r := Request{Seq: from, NextBySubject: StoredSubject(v.Number, events.RunSubjects(tenant, c.pool)), Batch: BatchMessages, MaxBytes: BatchBytes}
+		_, err := c.work.ledger.GetBatchIn(ctx, v.Number, r, func(m events.Stored) error {
 			if got = m.Seq; got > last {
 				return nil
 			}
-			e, err := c.store.decode(m)
+			e, err := c.work.ledger.Decode(m)
 			if d, ok := e.Data.(*events.ExecutionRequested); err == nil && ok && d.Turn != nil {
 				turns[d.Turn.SessionID] = append(turns[d.Turn.SessionID], queuedTurn{got, d.ExecutionID})
 			} else {
@@ -142,7 +142,7 @@ func (c *consumption) dueTurns(ctx context.Context, tenant string, list []queued
 		if !known {
 			return true
 		}
-		ended, err := c.store.hasEnded(ctx, tenant, list[i])
+		ended, err := c.work.hasEnded(ctx, tenant, list[i])
 		known = err == nil
 		return known && !ended
 	})
@@ -153,15 +153,14 @@ func (c *consumption) dueTurns(ctx context.Context, tenant string, list []queued
 }
 
 // hasEnded reports whether the newest event of an execution ends it.
-func (s *Store) hasEnded(ctx context.Context, tenant string, t queuedTurn) (bool, error) {
-	now := s.volumes()
-	m, err := s.newestIn(ctx, now.list[now.from(t.position):], onSubject(events.ExecSubject(tenant, t.execution)))
+func (s *Queue) hasEnded(ctx context.Context, tenant string, t queuedTurn) (bool, error) {
+	m, err := s.ledger.LastFrom(ctx, t.position, onSubject(events.ExecSubject(tenant, t.execution)))
 	if errors.Is(err, events.ErrNotFound) {
 		return false, nil // it was not started
 	}
 	if err != nil {
 		return false, err
 	}
-	e, err := s.decode(m)
+	e, err := s.ledger.Decode(m)
 	return err == nil && e.Type.Terminal(), err
 }

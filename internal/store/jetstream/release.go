@@ -14,18 +14,17 @@ import (
 // that of its requested event. A request that was never delivered, or that is
 // acknowledged, is left alone. One that a runner holds is delivered a second
 // time: the receiver asks with Held before it acts.
-func (s *Store) Release(ctx context.Context, tenant, pool string, position uint64) error {
+func (s *Queue) Release(ctx context.Context, tenant, pool string, position uint64) error {
 	if err := CheckTokens(tenant, pool); err != nil {
 		return fmt.Errorf("release the request at %d: %w", position, err)
 	}
-	now := s.volumes()
-	at := now.from(position)
-	if at >= len(now.list) || position < now.list[at].first || now.list[at].gone != nil {
+	v, ok := s.ledger.LiveAt(position)
+	if !ok {
 		return nil // a removed volume holds no request that waits
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
 	defer cancel()
-	got, err := s.jet.WorkJS.Consumer(ctx, now.list[at].stream(), WorkConsumer(pool, tenant))
+	got, err := s.jet.WorkJS.Consumer(ctx, v.Stream(), WorkConsumer(pool, tenant))
 	switch {
 	case errors.Is(err, natsjs.ErrConsumerNotFound):
 		return nil // nothing of this volume was ever delivered

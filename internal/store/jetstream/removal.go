@@ -46,7 +46,7 @@ func notRemovable(n events.Volume, format string, args ...any) error {
 // Removable returns a volume that may be removed, and the checkpoint that it was
 // sealed with: the oldest there is, sealed under a checkpoint. Any other is a
 // *NotRemovableError.
-func (s *Store) Removable(ctx context.Context, n events.Volume) (Volume, events.ClosingCheckpoint, error) {
+func (s *Ledger) Removable(ctx context.Context, n events.Volume) (Volume, events.ClosingCheckpoint, error) {
 	now := s.volumes()
 	i := slices.IndexFunc(now.list, func(v volume) bool { return v.gone == nil })
 	v := now.list[i]
@@ -78,27 +78,6 @@ func (s *Store) Removable(ctx context.Context, n events.Volume) (Volume, events.
 	}, *d.Closing, nil
 }
 
-// WorkLeft counts the requests of a sealed volume that runners have yet to take, or
-// have in hand.
-func (s *Store) WorkLeft(ctx context.Context, n events.Volume) (left uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
-	defer cancel()
-	stream, err := s.jet.JS.Stream(ctx, n.Stream())
-	if err != nil {
-		return 0, fmt.Errorf("look for work in volume %d: %w", n, err)
-	}
-	list := stream.ListConsumers(ctx)
-	for info := range list.Info() {
-		if isWorkConsumer(info.Config) && !adopted(info) {
-			left += info.NumPending + uint64(info.NumAckPending)
-		}
-	}
-	if err := list.Err(); err != nil {
-		return 0, fmt.Errorf("look for work in volume %d: %w", n, err)
-	}
-	return left, nil
-}
-
 // Removal says what is to be removed, and what of it is to be kept.
 type Removal struct {
 	Volume events.Volume
@@ -118,7 +97,7 @@ type Removal struct {
 // that says so. Reading goes on meanwhile and does not fail; whoever reads in
 // order passes from the events that are kept to the next volume. A crash, or an
 // error, after the event was recorded is mended by the next Open.
-func (s *Store) Remove(ctx context.Context, r Removal) (seq uint64, err error) {
+func (s *Ledger) Remove(ctx context.Context, r Removal) (seq uint64, err error) {
 	s.removing.Lock()
 	defer s.removing.Unlock()
 	v, closing, err := s.Removable(ctx, r.Volume)
@@ -166,7 +145,7 @@ func (s *Store) Remove(ctx context.Context, r Removal) (seq uint64, err error) {
 }
 
 // extract reads events by their positions.
-func (s *Store) extract(ctx context.Context, keep []uint64) ([]events.Stored, error) {
+func (s *Ledger) extract(ctx context.Context, keep []uint64) ([]events.Stored, error) {
 	list := make([]events.Stored, 0, len(keep))
 	for len(keep) > 0 {
 		// One request brings many where they are close together.
@@ -192,7 +171,7 @@ func (s *Store) extract(ctx context.Context, keep []uint64) ([]events.Stored, er
 }
 
 // letGo reads what is kept instead of volumes. It is called with turning held.
-func (s *Store) letGo(x *extract) {
+func (s *Ledger) letGo(x *extract) {
 	list := []volume{goneVolume(x)}
 	for _, v := range s.volumes().list {
 		if v.number > x.removed.Volume {
@@ -204,7 +183,7 @@ func (s *Store) letGo(x *extract) {
 
 // adopt is letGo for a process that knows none of the volumes after those that were
 // removed. It is called with turning held.
-func (s *Store) adopt(ctx context.Context, x *extract, numbers []events.Volume) error {
+func (s *Ledger) adopt(ctx context.Context, x *extract, numbers []events.Volume) error {
 	list := []volume{goneVolume(x)}
 	for i, n := range numbers {
 		if n <= x.removed.Volume {
@@ -231,7 +210,7 @@ func goneVolume(x *extract) volume {
 }
 
 // finishRemoval removes the streams of volumes whose removal is on record.
-func (s *Store) finishRemoval(ctx context.Context) error {
+func (s *Ledger) finishRemoval(ctx context.Context) error {
 	gone := s.volumes().list[0]
 	if gone.gone == nil {
 		return nil
@@ -261,7 +240,7 @@ func (s *Store) finishRemoval(ctx context.Context) error {
 
 // findRemoved reads what was removed, by the newest event that says so; nil when
 // none does.
-func (s *Store) findRemoved(ctx context.Context, numbers []events.Volume) (*volume, error) {
+func (s *Ledger) findRemoved(ctx context.Context, numbers []events.Volume) (*volume, error) {
 	for _, n := range slices.Backward(numbers) {
 		m, err := s.jet.Get(ctx, n.Stream(), Request{LastBySubject: StoredSubject(n, events.RemovalSubject(events.LedgerTenant))})
 		if errors.Is(err, events.ErrNotFound) || IsStreamGone(err) {
@@ -270,7 +249,7 @@ func (s *Store) findRemoved(ctx context.Context, numbers []events.Volume) (*volu
 		if err != nil {
 			return nil, fmt.Errorf("read what was removed: %w", err)
 		}
-		e, err := s.decode(m)
+		e, err := s.Decode(m)
 		if err != nil {
 			return nil, err
 		}
@@ -292,7 +271,7 @@ func (s *Store) findRemoved(ctx context.Context, numbers []events.Volume) (*volu
 	return nil, nil
 }
 
-func (s *Store) readExtract(ctx context.Context, d *events.LedgerVolumeRemoved) ([]events.Stored, error) {
+func (s *Ledger) readExtract(ctx context.Context, d *events.LedgerVolumeRemoved) ([]events.Stored, error) {
 	if d.Kept.SHA256 == "" {
 		return nil, nil
 	}
@@ -318,7 +297,7 @@ func (s *Store) readExtract(ctx context.Context, d *events.LedgerVolumeRemoved) 
 
 // lookForRemoval finds a removal by another process. Whoever calls it will look
 // again.
-func (s *Store) lookForRemoval(ctx context.Context) {
+func (s *Ledger) lookForRemoval(ctx context.Context) {
 	now := s.volumes()
 	// Whoever has it may wait for the caller to have appended: only so long.
 	for try := 0; !s.turning.TryLock(); try++ {
@@ -329,13 +308,13 @@ func (s *Store) lookForRemoval(ctx context.Context) {
 	defer s.turning.Unlock()
 	err := s.followRemoval(ctx)
 	if err != nil && ctx.Err() == nil {
-		s.log.WarnContext(ctx, "looking for what was removed", "err", err)
+		s.jet.Options.Logger.WarnContext(ctx, "looking for what was removed", "err", err)
 	}
 }
 
 // followRemoval takes up what another process has removed, if anything. It is called
 // with turning held.
-func (s *Store) followRemoval(ctx context.Context) error {
+func (s *Ledger) followRemoval(ctx context.Context) error {
 	numbers, err := s.volumeNumbers(ctx)
 	if err != nil {
 		return err
@@ -358,7 +337,7 @@ const lookTries = 100
 
 // readKept fills an empty page with kept events after its end. It reports false
 // when there is none: then the page ends with the last removed volume.
-func (s *Store) readKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
+func (s *Ledger) readKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
 	list, more := v.gone.answer(Request{Seq: p.end + 1, Batch: limit, MaxBytes: BatchBytes})
 	for _, m := range list {
 		p.skip = m.Seq - 1 - p.end
@@ -378,7 +357,7 @@ func (s *Store) readKept(v volume, limit int, p *page) (some bool, left uint64, 
 
 // Removed is the newest removal of a volume; the zero value when all volumes are
 // there.
-func (s *Store) Removed() events.Removal {
+func (s *Ledger) Removed() events.Removal {
 	if v := s.volumes().list[0]; v.gone != nil {
 		return v.gone.removed
 	}

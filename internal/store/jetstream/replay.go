@@ -21,7 +21,7 @@ const (
 // as replayed and otherwise with the headers and body that are on record. The
 // subject must be one below "replay.<tenant>.", where nothing of the ledger
 // listens. Nobody listening is no error.
-func (s *Store) Republish(_ context.Context, subject string, e events.Event) error {
+func (s *Ledger) Republish(_ context.Context, subject string, e events.Event) error {
 	rest, ok := strings.CutPrefix(subject, "replay."+e.Tenant+".")
 	if !ok {
 		return fmt.Errorf("republish event %d: %q is not a subject below replay.%s", e.Seq, subject, e.Tenant)

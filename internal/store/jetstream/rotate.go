@@ -29,7 +29,7 @@ var ErrEmptyVolume = errors.New("the volume holds nothing yet but its opening")
 // sealed. Appends wait meanwhile and then go to the new volume: to who appends,
 // it is one moment. A crash, or an error, after the volume's last event was
 // recorded is mended by the next Open, or the next append that meets it.
-func (s *Store) Seal(ctx context.Context, how Sealing) (Volume, error) {
+func (s *Ledger) Seal(ctx context.Context, how Sealing) (Volume, error) {
 	s.turning.Lock()
 	defer s.turning.Unlock()
 	s.turn.Lock()
@@ -65,7 +65,7 @@ func (s *Store) Seal(ctx context.Context, how Sealing) (Volume, error) {
 }
 
 // recordSealing appends a volume's last event, unless somebody else did.
-func (s *Store) recordSealing(ctx context.Context, v volume, last uint64, how Sealing) error {
+func (s *Ledger) recordSealing(ctx context.Context, v volume, last uint64, how Sealing) error {
 	opened := uint64(0) // where the volume's own opening is
 	if v.number > 1 {
 		opened = v.first
@@ -88,7 +88,7 @@ func (s *Store) recordSealing(ctx context.Context, v volume, last uint64, how Se
 // volume's last event, its stream is sealed, the next one is made where it ends,
 // and begins with its opening. Each step finds out whether it was taken. It is
 // called with turning held.
-func (s *Store) complete(ctx context.Context, list []volume) (now []volume, changed bool, err error) {
+func (s *Ledger) complete(ctx context.Context, list []volume) (now []volume, changed bool, err error) {
 	list = append([]volume(nil), list...)
 	last := len(list) - 1
 	e, err := s.lastOfVolume(ctx, list[last])
@@ -135,7 +135,7 @@ func (s *Store) complete(ctx context.Context, list []volume) (now []volume, chan
 
 // lastOfVolume is the newest event that a volume records about itself; the zero
 // event when there is none.
-func (s *Store) lastOfVolume(ctx context.Context, v volume) (events.Event, error) {
+func (s *Ledger) lastOfVolume(ctx context.Context, v volume) (events.Event, error) {
 	m, err := s.getHeld(ctx, v, Request{LastBySubject: StoredSubject(v.number, events.VolumeSubject(events.LedgerTenant))})
 	if errors.Is(err, events.ErrNotFound) {
 		return events.Event{}, nil
@@ -143,11 +143,11 @@ func (s *Store) lastOfVolume(ctx context.Context, v volume) (events.Event, error
 	if err != nil {
 		return events.Event{}, fmt.Errorf("read what volume %d says of itself: %w", v.number, err)
 	}
-	return s.decode(m)
+	return s.Decode(m)
 }
 
 // recordOpening appends the first event of the newest volume, unless it has one.
-func (s *Store) recordOpening(ctx context.Context, list []volume) (bool, error) {
+func (s *Ledger) recordOpening(ctx context.Context, list []volume) (bool, error) {
 	if len(list) < 2 {
 		return false, nil
 	}
@@ -178,7 +178,7 @@ func (s *Store) recordOpening(ctx context.Context, list []volume) (bool, error) 
 // position, which may lie beyond the end: the positions between are then a hole
 // that the new volume's first event names. Note tells people what was damaged. A
 // volume whose opening was cut short gets its first event.
-func (s *Store) OpenVolume(ctx context.Context, position uint64, note string, actor events.Actor) (Volume, error) {
+func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, actor events.Actor) (Volume, error) {
 	s.turning.Lock()
 	defer s.turning.Unlock()
 	s.turn.Lock()
@@ -231,7 +231,7 @@ func (s *Store) OpenVolume(ctx context.Context, position uint64, note string, ac
 
 // appendOpening appends the first event of a volume. Of several processes that
 // do, one succeeds.
-func (s *Store) appendOpening(ctx context.Context, v volume, d *events.LedgerVolumeOpened) error {
+func (s *Ledger) appendOpening(ctx context.Context, v volume, d *events.LedgerVolumeOpened) error {
 	seq, err := s.appendTo(ctx, v, events.New(events.LedgerTenant, time.Now(), d), natsjs.ExpectedLastSeqHeader, v.first-1)
 	switch {
 	case IsConflict(err):
@@ -245,7 +245,7 @@ func (s *Store) appendOpening(ctx context.Context, v volume, d *events.LedgerVol
 }
 
 // appendTo stores an event of a volume about itself.
-func (s *Store) appendTo(ctx context.Context, v volume, e events.Event, expect string, position uint64) (uint64, error) {
+func (s *Ledger) appendTo(ctx context.Context, v volume, e events.Event, expect string, position uint64) (uint64, error) {
 	m, err := message(v.number, e)
 	if err != nil {
 		return 0, err
@@ -272,7 +272,7 @@ const sealTries = 20
 
 // sealStream makes the server refuse everything more. Whoever is asked to may
 // do nothing else: see Options.Keeper.
-func (s *Store) sealStream(ctx context.Context, number events.Volume) error {
+func (s *Ledger) sealStream(ctx context.Context, number events.Volume) error {
 	js, done, err := s.keeper()
 	if err != nil {
 		return err
@@ -294,7 +294,7 @@ func (s *Store) sealStream(ctx context.Context, number events.Volume) error {
 
 // keeper is a connection that may seal and remove volumes, for as long as that
 // takes.
-func (s *Store) keeper() (natsjs.JetStream, func(), error) {
+func (s *Ledger) keeper() (natsjs.JetStream, func(), error) {
 	if s.opts.Keeper == nil {
 		return s.jet.JS, func() {}, nil
 	}

@@ -17,12 +17,11 @@ const sampleWait = 5 * time.Second
 // the first to the last one there, as they are stored, and the position of the last event:
 // 0 where there is no ledger. It does not look for damage, and writes nothing.
 func Sample(ctx context.Context, conn *Conn, upTo uint64, n int) (list []events.Stored, last uint64, err error) {
-	log := slog.New(slog.DiscardHandler)
-	client, err := NewClient(conn, conn, clientOptions{TryWait: sampleWait, Logger: log})
+	client, err := NewClient(conn, conn, clientOptions{TryWait: sampleWait, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, 0, err
 	}
-	s := &Store{jet: client, log: log}
+	s := &Ledger{jet: client}
 	numbers, err := s.volumeNumbers(ctx)
 	if err != nil {
 		return nil, 0, err

@@ -30,7 +30,7 @@ const (
 // position it came to. It decides nothing: whatever is unusual, a hole, an
 // event that cannot be read, silence, ends it early, and is met again and named
 // by the requests that follow. An error means that ctx is done.
-func (s *Store) sprint(ctx context.Context, after, end uint64, form form, pages chan<- page) (uint64, error) {
+func (s *Ledger) sprint(ctx context.Context, after, end uint64, form form, pages chan<- page) (uint64, error) {
 	now := s.volumes()
 	stream := now.list[now.from(after+1)].stream()
 	running, stop := context.WithCancel(ctx)
@@ -111,7 +111,7 @@ func arrivalBytes(m natsjs.Msg) int64 { return min(int64(len(m.Data())), sprintB
 // gather adds to an empty page a message and those that have arrived behind it,
 // up to a full page. It reports false when it stopped at one that is not the
 // next event.
-func (s *Store) gather(m natsjs.Msg, a arrivals, p *page) (whole bool) {
+func (s *Ledger) gather(m natsjs.Msg, a arrivals, p *page) (whole bool) {
 	for n := 1; ; n++ {
 		a.taken(m)
 		next, ok := sprinted(m, p.end)

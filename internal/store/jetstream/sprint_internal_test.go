@@ -44,7 +44,7 @@ func TestSprintHoldsFewLargeMessages(t *testing.T) {
 	if n := len(a.messages); n != fit {
 		t.Fatalf("%d large messages have arrived", n)
 	}
-	var s Store
+	var s Ledger
 	p := newPage(raw, 0, 1)
 	if whole := s.gather(<-a.messages, a, &p); !whole || p.held != pageBytes || p.end != pageBytes/events.MaxEventBytes {
 		t.Errorf("a page with %d bytes ends at %d, %t", p.held, p.end, whole)

@@ -1,12 +1,8 @@
 package jetstream
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -93,32 +89,10 @@ type Options struct {
 // Store is the ledger. It is safe for concurrent use, holds nothing to close,
 // and lives as long as the connections it was opened on.
 type Store struct {
+	*Ledger
 	*BlobStore
-	jet  *Client
-	opts Options
-	log  *slog.Logger
-	// texts keeps what is kept of removed volumes.
-	texts texts
-
-	// known is the list of volumes. turn is shared by those who append and taken
-	// by who seals; turning is held while the list is changed.
-	known   atomic.Pointer[volumes]
-	turn    sync.RWMutex
-	turning sync.Mutex
-	// removing is held by who removes a volume.
-	removing sync.Mutex
-	// lost are the positions that are on record as lost.
-	lost atomic.Pointer[events.Lost]
-	// last is the highest position known to be stored.
-	last atomic.Uint64
-	// damage is the first damage met, for Health.
-	damage atomic.Pointer[error]
-	// prepared holds the workKeys of the consumers that are known to exist.
-	prepared sync.Map
-	// forgetAfter is the constant, except in tests.
-	forgetAfter time.Duration
-	// lookEvery is the constant, except in tests.
-	lookEvery time.Duration
+	*Queue
+	jet *Client
 }
 
 // Open makes sure that the ledger's volumes and buckets exist and are whole,
@@ -127,10 +101,6 @@ type Store struct {
 // changed. The connections stay the caller's, to close after the last use of
 // the Store; two, so that slow readers do not hold up acknowledgements.
 func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Store, error) {
-	opts.AckWait = cmp.Or(opts.AckWait, 10*time.Second)
-	if opts.Keys == nil {
-		opts.Keys = noKeys{}
-	}
 	client, err := NewClient(publish, consume, clientOptions{
 		Replicas: opts.Replicas, TryWait: opts.TryWait, Server: opts.Server, Existing: opts.Existing, Sync: opts.Sync, Writable: opts.Writable,
 		Stored: opts.Stored, Writing: opts.Writing, Starved: opts.Starved, ReadOnly: opts.ReadOnly, Logger: opts.Logger,
@@ -142,8 +112,14 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 		CacheBytes: opts.CacheBytes, Cached: opts.Cached, Settle: opts.Settle, Keys: opts.Keys,
 		BlobDamaged: opts.BlobDamaged, BlobRepaired: opts.BlobRepaired, Incomplete: opts.Incomplete,
 	})
-	s := &Store{BlobStore: blobs, jet: client, opts: opts, log: client.Options.Logger, texts: blobs, forgetAfter: forgetAfter, lookEvery: lookEvery}
-	made, err := s.openVolumes(ctx)
+	s := &Store{BlobStore: blobs, jet: client}
+	s.Ledger = NewLedger(client, blobs, ledgerOptions{
+		Exclusive: opts.Exclusive, Keys: opts.Keys, Keeper: opts.Keeper, Opened: opts.Opened, Damaged: opts.Damaged,
+		Incomplete: opts.Incomplete, Accept: opts.Accept,
+		Prepare: func(ctx context.Context, v LiveVolume, e events.Event) { s.Prepare(ctx, v, e) },
+	})
+	s.Queue = NewQueue(client, s.Ledger, queueOptions{AckWait: opts.AckWait, Exclusive: opts.Exclusive, Hold: opts.Hold})
+	made, err := s.Ledger.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -160,21 +136,12 @@ func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Stor
 	return s, nil
 }
 
-// texts keeps what is kept of removed volumes.
-type texts interface {
-	// Open is called before the first use of what follows, perhaps more than once.
-	Open(ctx context.Context) (made bool, err error)
-	// PutText stores a text under its hash, Text reads it.
-	PutText(ctx context.Context, tenant string, text []byte) (hash string, err error)
-	Text(ctx context.Context, tenant, hash string) ([]byte, error)
-}
-
 // probe tries a full server.
 type probe struct{ s *Store }
 
 // Streams implements Probe.
 func (p probe) Streams() []string {
-	return []string{p.s.volumes().active().stream(), p.s.BlobStream()}
+	return []string{p.s.Active().Stream(), p.s.BlobStream()}
 }
 
 // Rewrite implements Probe.
@@ -192,25 +159,12 @@ func (s *Store) Silent() error { return s.jet.Silent() }
 // *events.NoAnswerError if the server does not answer by then. Nothing is sent.
 func (s *Store) AwaitAnswers(ctx context.Context) error { return s.jet.AwaitAnswers(ctx) }
 
-// damaged makes an error of damage, and remembers the first for Health. A server
-// without descriptors or memory cannot read what is there: then it is no damage.
-func (s *Store) damaged(format string, args ...any) error {
-	if err := s.jet.Starved(); err != nil {
-		return fmt.Errorf(format+" now: %w", append(args, err)...)
+// Health reports why the ledger cannot be relied upon now, or nil: its
+// connections are up, the stream answers and can be written, and no damage has
+// been met.
+func (s *Store) Health(ctx context.Context) error {
+	if err := s.Ledger.Health(ctx); err != nil {
+		return err
 	}
-	err := fmt.Errorf(format+": %w", append(args, events.ErrDamaged)...)
-	s.damage.CompareAndSwap(nil, &err)
-	if s.opts.Damaged != nil {
-		s.opts.Damaged(err)
-	}
-	return err
-}
-
-// sawStored raises last.
-func (s *Store) sawStored(seq uint64) {
-	for old := s.last.Load(); seq > old; old = s.last.Load() {
-		if s.last.CompareAndSwap(old, seq) {
-			return
-		}
-	}
+	return s.Reach(ctx)
 }

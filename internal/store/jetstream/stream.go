@@ -18,7 +18,7 @@ const duplicates = 2 * time.Minute
 // up: nothing is ever removed, and what was accepted, never what was refused,
 // appears under events.>, where the volume's prefix has given way, so that
 // subscribers need not know of volumes.
-func (s *Store) streamConfig(v events.Volume, first uint64) natsjs.StreamConfig {
+func (s *Ledger) streamConfig(v events.Volume, first uint64) natsjs.StreamConfig {
 	if first == 1 {
 		first = 0 // as the first volume has always been made
 	}

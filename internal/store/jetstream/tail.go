@@ -19,7 +19,7 @@ const tailBytes = 16 << 20
 //
 // Followers work while Run does. A Tail is safe for concurrent use.
 type Tail struct {
-	s     *Store
+	s     *Ledger
 	limit int // of size
 	// sweepAge, sweepEvery and sweepBytes are the constants, except in tests.
 	sweepAge, sweepEvery time.Duration
@@ -44,7 +44,7 @@ type Tail struct {
 type tailing struct{ form form }
 
 // NewTail makes a Tail; nothing is read before Run.
-func (s *Store) NewTail() *Tail {
+func (s *Ledger) NewTail() *Tail {
 	return &Tail{s: s, limit: tailBytes, sweepAge: sweepAge, sweepEvery: sweepEvery, sweepBytes: sweepBytes, at: map[*tailing]uint64{}, changed: make(chan struct{})}
 }
 

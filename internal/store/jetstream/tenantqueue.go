@@ -68,7 +68,7 @@ type tenantQueue struct {
 
 // source is the tenant's consumer of a volume.
 type source struct {
-	v    volume
+	v    LiveVolume
 	name string
 	// known is whether the consumer exists; createdAt is the volume's last position
 	// when it was created.
@@ -89,7 +89,7 @@ func (t taken) size() int64 { return int64(len(t.msg.Data)) }
 
 // see notes that the tenant has a consumer in a volume, as the server was asked for
 // it at a time.
-func (q *tenantQueue) see(v volume, info *natsjs.ConsumerInfo, asked time.Time) (waiting int) {
+func (q *tenantQueue) see(v LiveVolume, info *natsjs.ConsumerInfo, asked time.Time) (waiting int) {
 	q.pulling.Lock()
 	defer q.pulling.Unlock()
 	src := q.source(v)
@@ -101,14 +101,14 @@ func (q *tenantQueue) see(v volume, info *natsjs.ConsumerInfo, asked time.Time) 
 	if full {
 		waiting = 0
 	}
-	if v.number == q.c.store.volumes().active().number {
+	if v.Number == q.c.work.ledger.Active().Number {
 		q.full = full
 	}
 	if info.NumAckPending > q.inFlight {
 		waiting++ // in another runner's hands, or its holder is dead
 	}
 	if waiting > 0 {
-		q.looks[v.number] = true
+		q.looks[v.Number] = true
 	}
 	return waiting
 }
@@ -136,15 +136,15 @@ func (q *tenantQueue) isFull() bool {
 }
 
 // drop removes the source of a sealed volume that has nothing left to do.
-func (q *tenantQueue) drop(v volume) {
+func (q *tenantQueue) drop(v LiveVolume) {
 	q.pulling.Lock()
 	defer q.pulling.Unlock()
-	q.sources = slices.DeleteFunc(q.sources, func(src *source) bool { return src.v.number == v.number })
+	q.sources = slices.DeleteFunc(q.sources, func(src *source) bool { return src.v.Number == v.Number })
 }
 
 // source is that of a volume; it is added if it is missing.
-func (q *tenantQueue) source(v volume) *source {
-	i, ok := slices.BinarySearchFunc(q.sources, v.number, func(src *source, n events.Volume) int { return int(src.v.number - n) })
+func (q *tenantQueue) source(v LiveVolume) *source {
+	i, ok := slices.BinarySearchFunc(q.sources, v.Number, func(src *source, n events.Volume) int { return int(src.v.Number - n) })
 	if !ok {
 		q.sources = slices.Insert(q.sources, i, &source{v: v, name: WorkConsumer(q.c.pool, q.tenant)})
 	}
@@ -187,30 +187,30 @@ func (q *tenantQueue) next(ctx context.Context, announced bool) (t taken, more i
 // fill asks the tenant's consumers, oldest volume first, until one has requests,
 // and takes up to size of them. It waits a moment for a request that was announced.
 func (q *tenantQueue) fill(ctx context.Context, size int, announced bool) error {
-	now := q.c.store.volumes()
-	q.source(now.active())
+	active := q.c.work.ledger.Active()
+	q.source(active)
 	q.mu.Lock()
 	looks := q.looks
-	looks[0] = looks[0] || q.active != now.active().number // the one before may have some left
+	looks[0] = looks[0] || q.active != active.Number // the one before may have some left
 	q.looks = map[events.Volume]bool{}
 	q.mu.Unlock()
-	q.active, q.pending, q.unasked, q.returned = now.active().number, 0, false, false
+	q.active, q.pending, q.unasked, q.returned = active.Number, 0, false, false
 	var full error
 	for i := 0; i < len(q.sources); i++ {
 		src := q.sources[i]
-		if src.v.number != now.active().number && !looks[src.v.number] && !looks[0] {
+		if src.v.Number != active.Number && !looks[src.v.Number] && !looks[0] {
 			continue
 		}
-		wait := announced && src.v.number == now.active().number
+		wait := announced && src.v.Number == active.Number
 		err := q.ask(ctx, src, size, wait)
 		if errors.Is(err, errNoConsumer) {
-			if _, exists := volumeIn(q.c.store.volumes(), src.v.number); !exists {
+			if !q.c.work.ledger.IsLive(src.v.Number) {
 				q.sources = slices.Delete(q.sources, i, i+1)
 				i--
 				continue
 			}
 			src.known = false
-			q.c.store.prepared.Delete(workKey{src.v.stream(), src.name})
+			q.c.work.prepared.Delete(workKey{src.v.Stream(), src.name})
 			err = q.ask(ctx, src, size, wait)
 		}
 		if errors.Is(err, errFull) {
@@ -230,21 +230,11 @@ func (q *tenantQueue) fill(ctx context.Context, size int, announced bool) error 
 	return full
 }
 
-// volumeIn finds a volume that has a stream.
-func volumeIn(now *volumes, n events.Volume) (volume, bool) {
-	for _, v := range now.list {
-		if v.number == n {
-			return v, v.gone == nil
-		}
-	}
-	return volume{}, false
-}
-
 // ask takes one request from a consumer, for which it may wait a moment, and if there
 // are more, up to size.
 func (q *tenantQueue) ask(ctx context.Context, src *source, size int, wait bool) error {
 	if !src.known {
-		info, err := q.c.store.ensureWork(ctx, src.v, q.c.pool, q.tenant)
+		info, err := q.c.work.ensureWork(ctx, src.v, q.c.pool, q.tenant)
 		if err != nil {
 			return err
 		}
@@ -296,7 +286,7 @@ const fullCheck = 50 * time.Millisecond
 // pull sends a request to a consumer, holds what it has now and returns how many
 // that is.
 func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int, err error) {
-	s := q.c.store
+	s := q.c.work
 	if q.sub == nil {
 		if q.sub, err = s.jet.WorkConn.SubscribeSync(s.jet.WorkConn.NewInbox()); err != nil {
 			q.sub = nil
@@ -307,7 +297,7 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 	if err != nil {
 		return 0, err
 	}
-	if err := s.jet.WorkConn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+src.v.stream()+"."+src.name, q.sub.Subject, body); err != nil {
+	if err := s.jet.WorkConn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+src.v.Stream()+"."+src.name, q.sub.Subject, body); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
@@ -322,10 +312,10 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 		if errors.Is(err, nats.ErrTimeout) && !checked {
 			checked = true
 			asked := time.Now()
-			info, err := s.jet.WorkJS.Consumer(ctx, src.v.stream(), src.name)
+			info, err := s.jet.WorkJS.Consumer(ctx, src.v.Stream(), src.name)
 			if err == nil && isFull(info.CachedInfo()) {
 				q.close() // takes back what was asked for
-				if src.v.number == q.active && !q.noteFull(asked) {
+				if src.v.Number == q.active && !q.noteFull(asked) {
 					q.c.expect(q.tenant, 1)
 				}
 				return got, errFull
@@ -393,26 +383,26 @@ func (q *tenantQueue) noteFull(asked time.Time) bool {
 	}
 	q.mu.Unlock()
 	if warn {
-		q.c.store.log.Warn("a tenant has as many unacknowledged run requests as it may have: its further requests wait until some are acknowledged", "tenant", q.tenant, "pool", q.c.pool)
+		q.c.work.jet.Options.Logger.Warn("a tenant has as many unacknowledged run requests as it may have: its further requests wait until some are acknowledged", "tenant", q.tenant, "pool", q.c.pool)
 	}
 	return true
 }
 
 // hold keeps a request until its turn.
 func (q *tenantQueue) hold(src *source, m *nats.Msg) {
-	s := q.c.store
+	s := q.c.work
 	at, err := parseReply(m.Reply)
 	if err != nil {
-		s.log.Error("a message on the work queue is not a delivery", "subject", m.Subject, "err", err)
+		s.jet.Options.Logger.Error("a message on the work queue is not a delivery", "subject", m.Subject, "err", err)
 		return
 	}
 	q.pending, q.returned = at.pending, at.delivered > 1
-	e, unreadable := s.opened(events.Decode(at.seq, events.Message{Subject: m.Subject, Header: m.Header, Body: m.Data}))
-	if unreadable == nil && s.Lost().Unreadable(at.seq) {
+	e, unreadable := s.ledger.DecryptEvent(events.Decode(at.seq, events.Message{Subject: m.Subject, Header: m.Header, Body: m.Data}))
+	if unreadable == nil && s.ledger.Lost().Unreadable(at.seq) {
 		unreadable = fmt.Errorf("the event was accepted as lost: %w", events.ErrDamaged)
 	}
 	if unreadable != nil {
-		s.log.Error("a run request cannot be read", "position", at.seq, "subject", m.Subject, "err", unreadable)
+		s.jet.Options.Logger.Error("a run request cannot be read", "position", at.seq, "subject", m.Subject, "err", unreadable)
 		e = fromSubject(at.seq, m.Subject)
 	}
 	if at.seq <= src.createdAt {
@@ -453,7 +443,7 @@ func (q *tenantQueue) beat() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.held.Each(func(t taken) {
-		_ = q.c.store.jet.WorkConn.Publish(t.msg.Reply, []byte("+WPI")) // the next one makes up for it
+		_ = q.c.work.jet.WorkConn.Publish(t.msg.Reply, []byte("+WPI")) // the next one makes up for it
 	})
 }
 
@@ -478,7 +468,7 @@ func (q *tenantQueue) close() {
 	}
 	sub := q.sub
 	q.sub = nil
-	answering := q.c.store.jet.Answering()
+	answering := q.c.work.jet.Answering()
 	if answering.Err() != nil {
 		_ = sub.Unsubscribe() // the server reads it once it answers
 		return
@@ -487,13 +477,13 @@ func (q *tenantQueue) close() {
 		return
 	}
 	for {
-		m, err := nextBefore(answering, sub, q.c.store.jet.Options.TryWait)
+		m, err := nextBefore(answering, sub, q.c.work.jet.Options.TryWait)
 		if err != nil {
 			return
 		}
 		if m.Reply != "" && HeaderValue(m.Header, HeaderStatus) == "" {
-			_ = q.c.store.jet.WorkConn.Publish(m.Reply, nak(0)) // else it comes again when its time is up
-			q.c.store.announceReturned(q.c.pool, q.tenant, 0)
+			_ = q.c.work.jet.WorkConn.Publish(m.Reply, nak(0)) // else it comes again when its time is up
+			q.c.work.announceReturned(q.c.pool, q.tenant, 0)
 		}
 	}
 }
@@ -509,8 +499,8 @@ func nextBefore(ctx context.Context, sub *nats.Subscription, within time.Duratio
 // giveBack returns a request that was taken and not passed to the function.
 func (c *consumption) giveBack(t taken, delay time.Duration) {
 	// If it is lost, the request comes again when its ack deadline has passed.
-	_ = c.store.jet.WorkConn.Publish(t.msg.Reply, nak(delay))
-	c.store.announceReturned(c.pool, t.e.Tenant, delay)
+	_ = c.work.jet.WorkConn.Publish(t.msg.Reply, nak(delay))
+	c.work.announceReturned(c.pool, t.e.Tenant, delay)
 }
 
 // retryAfter are the pauses after which a tenant is asked again whose request was

@@ -14,10 +14,14 @@ import (
 	"daybook/internal/resources/fairness"
 )
 
+// oneVolume is a ledger with one volume.
+type oneVolume struct{ requests }
+
+func (oneVolume) Active() LiveVolume { return LiveVolume{Number: 1, First: 1} }
+
 // queueOf is the queue of a tenant in a consumption that takes no requests.
 func queueOf(log *slog.Logger) (*consumption, *tenantQueue) {
-	s := &Store{log: log}
-	s.known.Store(&volumes{list: []volume{{number: 1, first: 1}}})
+	s := NewQueue(&Client{Options: clientOptions{Logger: log}}, oneVolume{}, queueOptions{})
 	c := newConsumption(s, "main", fairness.Slots{Total: 1}, nil)
 	c.ctx = context.Background()
 	return c, c.queue("t")
@@ -30,7 +34,7 @@ func TestFullIsNotNotedAfterAnAcknowledgement(t *testing.T) {
 	full := &natsjs.ConsumerInfo{Config: natsjs.ConsumerConfig{MaxAckPending: 2}, NumAckPending: 2, NumPending: 5}
 	var log strings.Builder
 	_, q := queueOf(slog.New(slog.NewTextHandler(&log, nil)))
-	v := q.c.store.volumes().active()
+	v := q.c.work.ledger.Active()
 
 	asked := time.Now()
 	if q.acknowledged() {

@@ -9,7 +9,7 @@ import (
 
 // tolerate leaves out damage that somebody was told of, see Options.Damaged: who
 // opens a ledger to read what is sound of it goes on.
-func (s *Store) tolerate(err error) error {
+func (s *Ledger) tolerate(err error) error {
 	if s.opts.Damaged != nil && errors.Is(err, events.ErrDamaged) {
 		return nil
 	}
@@ -18,7 +18,7 @@ func (s *Store) tolerate(err error) error {
 
 // answerable is why a stream is not asked for messages by their subject, or nil:
 // only by position it shows what it lacks.
-func (s *Store) answerable(stream string, r Request) error {
+func (s *Ledger) answerable(stream string, r Request) error {
 	if s.opts.Incomplete == nil || !bySubject(r) {
 		return nil
 	}
@@ -31,7 +31,7 @@ func bySubject(r Request) bool {
 }
 
 // unless makes damage of "not found" where a stream may lack what was asked for.
-func (s *Store) unless(stream string, err error) error {
+func (s *Ledger) unless(stream string, err error) error {
 	if s.opts.Incomplete == nil || !errors.Is(err, events.ErrNotFound) {
 		return err
 	}

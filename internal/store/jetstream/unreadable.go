@@ -15,14 +15,14 @@ import (
 var ErrWrittenMeanwhile = errors.New("the ledger was written to after its loss was determined")
 
 // hasUnreadable reports whether a stream may hold messages at lost positions.
-func (s *Store) hasUnreadable(stream string) bool {
+func (s *Ledger) hasUnreadable(stream string) bool {
 	_, ledger := events.VolumeOf(stream)
 	return ledger && slices.ContainsFunc(s.Lost(), func(r events.LostRange) bool { return r.Unreadable })
 }
 
 // unreadable reports whether the message at a position of a stream is one that no
 // reader gets.
-func (s *Store) unreadable(stream string, seq uint64) bool {
+func (s *Ledger) unreadable(stream string, seq uint64) bool {
 	_, ledger := events.VolumeOf(stream)
 	return ledger && s.Lost().Unreadable(seq)
 }
@@ -30,7 +30,7 @@ func (s *Store) unreadable(stream string, seq uint64) bool {
 // lastReadable returns the last message on a subject that is not at a lost position,
 // or events.ErrNotFound. It reads all messages of the subject: the server names only
 // the last one.
-func (s *Store) lastReadable(ctx context.Context, stream, subject string) (events.Stored, error) {
+func (s *Ledger) lastReadable(ctx context.Context, stream, subject string) (events.Stored, error) {
 	var found events.Stored
 	for from := uint64(1); ; {
 		got := uint64(0)

@@ -55,9 +55,9 @@ func (l *volumes) from(seq uint64) int {
 }
 
 // volumes is the list as it is now.
-func (s *Store) volumes() *volumes { return s.known.Load() }
+func (s *Ledger) volumes() *volumes { return s.known.Load() }
 
-func (s *Store) setVolumes(list []volume) {
+func (s *Ledger) setVolumes(list []volume) {
 	for _, v := range list {
 		if s.opts.Opened == nil {
 			break
@@ -66,31 +66,24 @@ func (s *Store) setVolumes(list []volume) {
 			continue
 		}
 		if err := s.opts.Opened(v.stream()); err != nil {
-			s.log.Error("a volume cannot be read by others", "volume", v.number, "err", err)
+			s.jet.Options.Logger.Error("a volume cannot be read by others", "volume", v.number, "err", err)
 		}
 	}
-	active := list[len(list)-1].stream()
-	s.prepared.Range(func(key, _ any) bool {
-		if key.(workKey).stream != active {
-			s.prepared.Delete(key) // nothing is stored there any more
-		}
-		return true
-	})
 	if old := s.known.Swap(newVolumes(list)); old != nil {
 		old.replace()
 	}
 }
 
-// refresh looks whether another process has sealed the active volume, and
+// Refresh looks whether another process has sealed the active volume, and
 // finishes what it may have left undone.
-func (s *Store) refresh(ctx context.Context) error {
+func (s *Ledger) Refresh(ctx context.Context) error {
 	s.turning.Lock()
 	defer s.turning.Unlock()
 	return s.refreshLocked(ctx)
 }
 
-// refreshLocked is refresh for a caller that holds turning.
-func (s *Store) refreshLocked(ctx context.Context) error {
+// refreshLocked is Refresh for a caller that holds turning.
+func (s *Ledger) refreshLocked(ctx context.Context) error {
 	now := s.volumes()
 	info, err := s.jet.StreamInfo(ctx, now.active().stream())
 	if IsStreamGone(err) { // perhaps another process has sealed and removed it
@@ -120,7 +113,7 @@ func (s *Store) refreshLocked(ctx context.Context) error {
 
 // openVolumes finds the ledger's volumes, makes the first if there is none, and
 // finishes a sealing that was cut short.
-func (s *Store) openVolumes(ctx context.Context) (made bool, err error) {
+func (s *Ledger) openVolumes(ctx context.Context) (made bool, err error) {
 	s.turning.Lock()
 	defer s.turning.Unlock()
 	list, err := s.findVolumes(ctx)
@@ -165,7 +158,7 @@ func (s *Store) openVolumes(ctx context.Context) (made bool, err error) {
 
 // findVolumes reads which volumes there are and checks that each is whole and
 // follows its predecessor.
-func (s *Store) findVolumes(ctx context.Context) ([]volume, error) {
+func (s *Ledger) findVolumes(ctx context.Context) ([]volume, error) {
 	numbers, err := s.volumeNumbers(ctx)
 	if err != nil {
 		return nil, err
@@ -219,7 +212,7 @@ func (s *Store) findVolumes(ctx context.Context) ([]volume, error) {
 }
 
 // volumeNumbers lists the volumes whose streams exist, in order.
-func (s *Store) volumeNumbers(ctx context.Context) ([]events.Volume, error) {
+func (s *Ledger) volumeNumbers(ctx context.Context) ([]events.Volume, error) {
 	var numbers []events.Volume
 	names := s.jet.JS.StreamNames(ctx)
 	for name := range names.Name() {
@@ -235,7 +228,7 @@ func (s *Store) volumeNumbers(ctx context.Context) ([]events.Volume, error) {
 }
 
 // openVolume reads how an existing volume is set up.
-func (s *Store) openVolume(ctx context.Context, number events.Volume) (volume, natsjs.StreamState, error) {
+func (s *Ledger) openVolume(ctx context.Context, number events.Volume) (volume, natsjs.StreamState, error) {
 	info, err := s.jet.StreamInfo(ctx, number.Stream())
 	if err != nil {
 		return volume{}, natsjs.StreamState{}, err
@@ -245,7 +238,7 @@ func (s *Store) openVolume(ctx context.Context, number events.Volume) (volume, n
 		return volume{}, natsjs.StreamState{}, fmt.Errorf("stream %s is not set up as a ledger: %w; it was not changed", want.Name, err)
 	}
 	if info.Config.Replicas != want.Replicas {
-		s.log.WarnContext(ctx, "the stream keeps its number of copies", "stream", want.Name, "copies", info.Config.Replicas, "asked", want.Replicas)
+		s.jet.Options.Logger.WarnContext(ctx, "the stream keeps its number of copies", "stream", want.Name, "copies", info.Config.Replicas, "asked", want.Replicas)
 	}
 	v := volume{number: number, first: max(info.Config.FirstSeq, 1), sealed: info.Config.Sealed}
 	if v.sealed {
@@ -255,7 +248,7 @@ func (s *Store) openVolume(ctx context.Context, number events.Volume) (volume, n
 }
 
 // makeVolume creates a volume that begins at a position, unless it exists.
-func (s *Store) makeVolume(ctx context.Context, number events.Volume, first uint64) (volume, error) {
+func (s *Ledger) makeVolume(ctx context.Context, number events.Volume, first uint64) (volume, error) {
 	if _, err := s.jet.JS.CreateStream(ctx, s.streamConfig(number, first)); err != nil {
 		return volume{}, fmt.Errorf("make stream %s: %w", number.Stream(), err)
 	}
@@ -263,7 +256,7 @@ func (s *Store) makeVolume(ctx context.Context, number events.Volume, first uint
 }
 
 // LastSeq is the position of the last event in the ledger, 0 when it is empty.
-func (s *Store) LastSeq(ctx context.Context) (uint64, error) {
+func (s *Ledger) LastSeq(ctx context.Context) (uint64, error) {
 	for {
 		v := s.volumes().active()
 		info, err := s.jet.StreamInfo(ctx, v.stream())
@@ -276,7 +269,7 @@ func (s *Store) LastSeq(ctx context.Context) (uint64, error) {
 			return 0, err
 		}
 		if info.Config.Sealed && !s.jet.Options.Existing {
-			if err := s.refresh(ctx); err != nil {
+			if err := s.Refresh(ctx); err != nil {
 				return 0, err
 			}
 			if s.volumes().active().number != v.number {
@@ -304,7 +297,7 @@ type Volume struct {
 }
 
 // Volumes describes every volume, oldest first. The last one is being written.
-func (s *Store) Volumes(ctx context.Context) ([]Volume, error) {
+func (s *Ledger) Volumes(ctx context.Context) ([]Volume, error) {
 	var list []Volume
 	for _, v := range s.volumes().list {
 		if v.gone != nil {
@@ -320,4 +313,54 @@ func (s *Store) Volumes(ctx context.Context) ([]Volume, error) {
 		})
 	}
 	return list, nil
+}
+
+// LiveVolume is a volume that has a stream.
+type LiveVolume struct {
+	Number events.Volume
+	// First is the position of its first event.
+	First uint64
+}
+
+// Stream names the stream of the volume.
+func (v LiveVolume) Stream() string { return v.Number.Stream() }
+
+func (v volume) live() LiveVolume { return LiveVolume{Number: v.number, First: v.first} }
+
+// Live returns the volumes that have a stream, oldest first, and the one that takes
+// appends.
+func (s *Ledger) Live() (list []LiveVolume, active LiveVolume) {
+	now := s.volumes()
+	for _, v := range now.list {
+		if v.gone == nil {
+			list = append(list, v.live())
+		}
+	}
+	return list, now.active().live()
+}
+
+// Active returns the volume that takes appends.
+func (s *Ledger) Active() LiveVolume { return s.volumes().active().live() }
+
+// IsLive reports whether a volume is known to have a stream.
+func (s *Ledger) IsLive(n events.Volume) bool {
+	return slices.ContainsFunc(s.volumes().list, func(v volume) bool { return v.number == n && v.gone == nil })
+}
+
+// LiveAt returns the volume that holds a position, unless it was removed.
+func (s *Ledger) LiveAt(position uint64) (LiveVolume, bool) {
+	now := s.volumes()
+	v := now.list[now.from(position)]
+	return v.live(), position >= v.first && v.gone == nil
+}
+
+// numbered returns a volume as it is known now: one that was removed is part of what is
+// kept of removed ones.
+func (s *Ledger) numbered(n events.Volume) volume {
+	for _, v := range s.volumes().list {
+		if v.number == n || v.gone != nil && v.number > n {
+			return v
+		}
+	}
+	return volume{number: n, first: 1}
 }

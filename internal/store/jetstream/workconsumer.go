@@ -75,11 +75,11 @@ func tenantOf(v events.Volume, pool string, c natsjs.ConsumerConfig) (tenant str
 	return t[2], true
 }
 
-func (s *Store) workConfig(v volume, pool, tenant string) natsjs.ConsumerConfig {
+func (s *Queue) workConfig(v LiveVolume, pool, tenant string) natsjs.ConsumerConfig {
 	return natsjs.ConsumerConfig{
 		Durable:       WorkConsumer(pool, tenant),
 		Description:   "run requests of tenant " + tenant + " in pool " + pool,
-		FilterSubject: StoredSubject(v.number, events.RunSubjects(tenant, pool)),
+		FilterSubject: StoredSubject(v.Number, events.RunSubjects(tenant, pool)),
 		DeliverPolicy: natsjs.DeliverAllPolicy,
 		AckPolicy:     natsjs.AckExplicitPolicy,
 		AckWait:       s.opts.AckWait,
@@ -92,35 +92,35 @@ func (s *Store) workConfig(v volume, pool, tenant string) natsjs.ConsumerConfig 
 // describes it. A consumer that is created begins with the tenant's first request
 // in the volume, or with the first one that the pool's former consumer had not
 // dealt with.
-func (s *Store) ensureWork(ctx context.Context, v volume, pool, tenant string) (*natsjs.ConsumerInfo, error) {
+func (s *Queue) ensureWork(ctx context.Context, v LiveVolume, pool, tenant string) (*natsjs.ConsumerInfo, error) {
 	name := WorkConsumer(pool, tenant)
 	for try := 0; ; try++ {
-		got, err := s.jet.WorkJS.Consumer(ctx, v.stream(), name)
+		got, err := s.jet.WorkJS.Consumer(ctx, v.Stream(), name)
 		if err == nil {
 			return got.CachedInfo(), nil
 		}
 		if !errors.Is(err, natsjs.ErrConsumerNotFound) {
 			return nil, err
 		}
-		stream, err := s.jet.StreamInfo(ctx, v.stream())
+		stream, err := s.jet.StreamInfo(ctx, v.Stream())
 		if err != nil {
 			return nil, err
 		}
 		config := s.workConfig(v, pool, tenant)
 		config.Metadata = map[string]string{metaCreatedAt: strconv.FormatUint(stream.State.LastSeq, 10)}
-		former, err := s.jet.WorkJS.Consumer(ctx, v.stream(), formerConsumer(pool))
+		former, err := s.jet.WorkJS.Consumer(ctx, v.Stream(), formerConsumer(pool))
 		switch {
 		case err == nil && former.CachedInfo().AckFloor.Stream > 0:
 			config.DeliverPolicy, config.OptStartSeq = natsjs.DeliverByStartSequencePolicy, former.CachedInfo().AckFloor.Stream+1
 		case err != nil && !errors.Is(err, natsjs.ErrConsumerNotFound):
 			return nil, err
 		}
-		created, err := s.jet.WorkJS.CreateConsumer(ctx, v.stream(), config)
+		created, err := s.jet.WorkJS.CreateConsumer(ctx, v.Stream(), config)
 		if errors.Is(err, natsjs.ErrConsumerExists) && try == 0 {
 			continue // another process created it meanwhile
 		}
 		if ae, ok := errors.AsType[*natsjs.APIError](err); ok && ae.ErrorCode == maxConsumersReached {
-			return nil, fmt.Errorf("create consumer %s of stream %s: %w: each tenant needs one; set default_max_consumers: -1 in jetstream { limits { … } } of the NATS server, or raise the limit of its account", name, v.stream(), err)
+			return nil, fmt.Errorf("create consumer %s of stream %s: %w: each tenant needs one; set default_max_consumers: -1 in jetstream { limits { … } } of the NATS server, or raise the limit of its account", name, v.Stream(), err)
 		}
 		if err != nil {
 			return nil, err
@@ -141,50 +141,62 @@ func createdAt(info *natsjs.ConsumerInfo) uint64 {
 // workKey names a consumer of a stream.
 type workKey struct{ stream, consumer string }
 
-// prepareWork makes sure that there is a consumer for a request before the
-// request is stored: runners that start later find the tenant by its consumer.
-func (s *Store) prepareWork(ctx context.Context, v volume, e events.Event) {
+// Prepare makes sure that there is a consumer for a request before the request is
+// stored in a volume: runners that start later find the tenant by its consumer. Other
+// events need none.
+func (s *Queue) Prepare(ctx context.Context, v LiveVolume, e events.Event) {
 	d, ok := e.Data.(*events.ExecutionRequested)
 	if !ok || CheckTokens(e.Tenant, d.Pool) != nil {
 		return
 	}
-	key := workKey{v.stream(), WorkConsumer(d.Pool, e.Tenant)}
+	if s.preparing.Swap(int64(v.Number)) != int64(v.Number) {
+		s.forgetPrepared(v)
+	}
+	key := workKey{v.Stream(), WorkConsumer(d.Pool, e.Tenant)}
 	if _, known := s.prepared.Load(key); known {
 		return
 	}
 	if _, err := s.ensureWork(ctx, v, d.Pool, e.Tenant); err != nil {
 		// A runner that is there now learns of the tenant by the request itself.
-		s.log.WarnContext(ctx, "preparing the queue of a tenant", "tenant", e.Tenant, "pool", d.Pool, "volume", v.number, "err", err)
+		s.jet.Options.Logger.WarnContext(ctx, "preparing the queue of a tenant", "tenant", e.Tenant, "pool", d.Pool, "volume", v.Number, "err", err)
 		return
 	}
 	s.prepared.Store(key, struct{}{})
+}
+
+// forgetPrepared forgets the consumers of other volumes: nothing is stored there any more.
+func (s *Queue) forgetPrepared(active LiveVolume) {
+	s.prepared.Range(func(key, _ any) bool {
+		if key.(workKey).stream != active.Stream() {
+			s.prepared.Delete(key)
+		}
+		return true
+	})
 }
 
 // PrepareWork creates the consumers of tenants in a pool that are missing, in every
 // volume that has requests of them. A server calls it at its start for the tenants
 // with unfinished runs: the description of a consumer may have been lost with a
 // damaged file.
-func (s *Store) PrepareWork(ctx context.Context, pool string, tenants ...string) error {
+func (s *Queue) PrepareWork(ctx context.Context, pool string, tenants ...string) error {
 	if err := CheckTokens(append([]string{pool}, tenants...)...); err != nil {
 		return fmt.Errorf("prepare the queues of tenants: %w", err)
 	}
 	if len(tenants) == 0 {
 		return nil
 	}
-	for _, v := range s.volumes().list {
-		if v.gone != nil {
-			continue
-		}
+	volumes, _ := s.ledger.Live()
+	for _, v := range volumes {
 		list, err := s.workConsumers(ctx, v)
 		if err != nil {
-			return fmt.Errorf("prepare the queues of tenants in volume %d: %w", v.number, err)
+			return fmt.Errorf("prepare the queues of tenants in volume %d: %w", v.Number, err)
 		}
 		known := byTenant(list, v, pool)
 		for _, tenant := range tenants {
 			if known[tenant] != nil {
 				continue
 			}
-			_, err := s.getOneIn(ctx, v, Request{LastBySubject: StoredSubject(v.number, events.RunSubjects(tenant, pool))})
+			_, err := s.ledger.GetIn(ctx, v.Number, Request{LastBySubject: StoredSubject(v.Number, events.RunSubjects(tenant, pool))})
 			if errors.Is(err, events.ErrNotFound) {
 				continue // a consumer is created with the tenant's first request
 			}
@@ -192,7 +204,7 @@ func (s *Store) PrepareWork(ctx context.Context, pool string, tenants ...string)
 				_, err = s.ensureWork(ctx, v, pool, tenant)
 			}
 			if err != nil {
-				return fmt.Errorf("prepare the queue of tenant %s in volume %d: %w", tenant, v.number, err)
+				return fmt.Errorf("prepare the queue of tenant %s in volume %d: %w", tenant, v.Number, err)
 			}
 		}
 	}
@@ -201,13 +213,13 @@ func (s *Store) PrepareWork(ctx context.Context, pool string, tenants ...string)
 
 // workConsumers describes the consumers of a volume that hand out runs. It costs one
 // request to the server for each 256 consumers.
-func (s *Store) workConsumers(ctx context.Context, v volume) (list []*natsjs.ConsumerInfo, err error) {
+func (s *Queue) workConsumers(ctx context.Context, v LiveVolume) (list []*natsjs.ConsumerInfo, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
 	defer cancel()
 	for offset := 0; ; {
-		m, err := s.jet.WorkConn.RequestWithContext(ctx, "$JS.API.CONSUMER.LIST."+v.stream(), fmt.Appendf(nil, `{"offset":%d}`, offset))
+		m, err := s.jet.WorkConn.RequestWithContext(ctx, "$JS.API.CONSUMER.LIST."+v.Stream(), fmt.Appendf(nil, `{"offset":%d}`, offset))
 		if err != nil {
-			return nil, fmt.Errorf("list the consumers of stream %s: %w", v.stream(), err)
+			return nil, fmt.Errorf("list the consumers of stream %s: %w", v.Stream(), err)
 		}
 		var page struct {
 			Error     *natsjs.APIError       `json:"error"`
@@ -215,10 +227,10 @@ func (s *Store) workConsumers(ctx context.Context, v volume) (list []*natsjs.Con
 			Consumers []*natsjs.ConsumerInfo `json:"consumers"`
 		}
 		if err := json.Unmarshal(m.Data, &page); err != nil {
-			return nil, fmt.Errorf("list the consumers of stream %s: decode the server's answer: %w", v.stream(), err)
+			return nil, fmt.Errorf("list the consumers of stream %s: decode the server's answer: %w", v.Stream(), err)
 		}
 		if page.Error != nil {
-			return nil, fmt.Errorf("list the consumers of stream %s: %w", v.stream(), page.Error)
+			return nil, fmt.Errorf("list the consumers of stream %s: %w", v.Stream(), page.Error)
 		}
 		for _, info := range page.Consumers {
 			if isWorkConsumer(info.Config) {
@@ -232,10 +244,10 @@ func (s *Store) workConsumers(ctx context.Context, v volume) (list []*natsjs.Con
 }
 
 // byTenant selects the consumers of a pool by tenant.
-func byTenant(list []*natsjs.ConsumerInfo, v volume, pool string) map[string]*natsjs.ConsumerInfo {
+func byTenant(list []*natsjs.ConsumerInfo, v LiveVolume, pool string) map[string]*natsjs.ConsumerInfo {
 	found := map[string]*natsjs.ConsumerInfo{}
 	for _, info := range list {
-		if tenant, ok := tenantOf(v.number, pool, info.Config); ok {
+		if tenant, ok := tenantOf(v.Number, pool, info.Config); ok {
 			found[tenant] = info
 		}
 	}
@@ -246,17 +258,17 @@ func byTenant(list []*natsjs.ConsumerInfo, v volume, pool string) map[string]*na
 // consumer of a volume has not dealt with, unless that was done since it delivered
 // last. The former consumer stays: it says where a consumer created later begins.
 // list describes the volume's consumers; changed reports that there are others now.
-func (s *Store) adoptFormer(ctx context.Context, v volume, pool string, list []*natsjs.ConsumerInfo) (changed bool, err error) {
+func (s *Queue) adoptFormer(ctx context.Context, v LiveVolume, pool string, list []*natsjs.ConsumerInfo) (changed bool, err error) {
 	i := slices.IndexFunc(list, func(info *natsjs.ConsumerInfo) bool { return info.Name == formerConsumer(pool) })
 	if i < 0 || adopted(list[i]) {
 		return false, nil
 	}
 	info := list[i]
 	tenants := map[string]bool{}
-	for from := max(info.AckFloor.Stream+1, v.first); info.NumPending > 0 || info.NumAckPending > 0; {
+	for from := max(info.AckFloor.Stream+1, v.First); info.NumPending > 0 || info.NumAckPending > 0; {
 		var last uint64
-		r := Request{Seq: from, NextBySubject: StoredSubject(v.number, events.PoolSubjects(pool)), Batch: BatchMessages, MaxBytes: BatchBytes}
-		_, err := s.getBatchIn(ctx, v, r, func(m events.Stored) error {
+		r := Request{Seq: from, NextBySubject: StoredSubject(v.Number, events.PoolSubjects(pool)), Batch: BatchMessages, MaxBytes: BatchBytes}
+		_, err := s.ledger.GetBatchIn(ctx, v.Number, r, func(m events.Stored) error {
 			last = m.Seq
 			if t := strings.Split(m.Subject, "."); len(t) > 2 {
 				tenants[t[2]] = true
@@ -278,7 +290,7 @@ func (s *Store) adoptFormer(ctx context.Context, v volume, pool string, list []*
 	}
 	config := info.Config
 	config.Metadata = map[string]string{metaAdopted: strconv.FormatUint(info.Delivered.Consumer, 10)}
-	if _, err := s.jet.WorkJS.UpdateConsumer(ctx, v.stream(), config); err != nil {
+	if _, err := s.jet.WorkJS.UpdateConsumer(ctx, v.Stream(), config); err != nil {
 		return false, err
 	}
 	return true, s.jet.Sync()

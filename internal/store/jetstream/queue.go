@@ -1,0 +1,72 @@
+package jetstream
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"daybook/events"
+)
+
+// queueOptions set up a Queue. The zero value works.
+type queueOptions struct {
+	// AckWait is how long a runner may be silent before its work goes to
+	// another; default 10 s. Living runners make a sign three times as often.
+	AckWait time.Duration
+	// Exclusive promises that no other process runs work of this ledger: what an
+	// earlier process left unacknowledged is handed out again at once, not after
+	// AckWait.
+	Exclusive bool
+	// Hold, if set, is why no work may be taken now, or nil.
+	Hold func() error
+}
+
+// requests is the ledger that holds the requests. *Ledger implements and documents it.
+type requests interface {
+	Live() (list []LiveVolume, active LiveVolume)
+	Active() LiveVolume
+	IsLive(n events.Volume) bool
+	LiveAt(position uint64) (LiveVolume, bool)
+	Refresh(ctx context.Context) error
+	GetIn(ctx context.Context, n events.Volume, r Request) (events.Stored, error)
+	GetBatchIn(ctx context.Context, n events.Volume, r Request, fn func(m events.Stored) error) (pending uint64, err error)
+	LastFrom(ctx context.Context, position uint64, at place) (events.Stored, error)
+	Decode(m events.Stored) (events.Event, error)
+	DecryptEvent(e events.Event, err error) (events.Event, error)
+	Lost() events.Lost
+}
+
+// Queue hands out the run requests that the ledger holds, and carries cancel requests.
+// It is safe for concurrent use, and holds nothing to close.
+type Queue struct {
+	jet    *Client
+	ledger requests
+	opts   queueOptions
+	// prepared holds the workKeys of the consumers that are known to exist in the volume
+	// preparing, which is 0 at first.
+	prepared  sync.Map
+	preparing atomic.Int64
+	// forgetAfter is the constant, except in tests.
+	forgetAfter time.Duration
+	// lookEvery is the constant, except in tests.
+	lookEvery time.Duration
+}
+
+// NewQueue makes a Queue over a ledger. The ledger MUST call Prepare before it stores an
+// event.
+func NewQueue(client *Client, ledger requests, opts queueOptions) *Queue {
+	opts.AckWait = cmp.Or(opts.AckWait, 10*time.Second)
+	return &Queue{jet: client, ledger: ledger, opts: opts, forgetAfter: forgetAfter, lookEvery: lookEvery}
+}
+
+// hold is why no work may be taken, or nil: what it does could not be recorded.
+func (s *Queue) hold() error {
+	if s.opts.Hold != nil {
+		if err := s.opts.Hold(); err != nil {
+			return err
+		}
+	}
+	return s.jet.Unwritable()
+}

@@ -1,0 +1,29 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+
+	"daybook/events"
+)
+
+// WorkLeft counts the requests of a sealed volume that runners have yet to take, or
+// have in hand.
+func (s *Queue) WorkLeft(ctx context.Context, n events.Volume) (left uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
+	defer cancel()
+	stream, err := s.jet.JS.Stream(ctx, n.Stream())
+	if err != nil {
+		return 0, fmt.Errorf("look for work in volume %d: %w", n, err)
+	}
+	list := stream.ListConsumers(ctx)
+	for info := range list.Info() {
+		if isWorkConsumer(info.Config) && !adopted(info) {
+			left += info.NumPending + uint64(info.NumAckPending)
+		}
+	}
+	if err := list.Err(); err != nil {
+		return 0, fmt.Errorf("look for work in volume %d: %w", n, err)
+	}
+	return left, nil
+}
