@@ -11,20 +11,19 @@ import (
 	"daybook/events"
 )
 
-// place is a subject as it is called within a volume. What is asked for by place
-// is found in whichever volume it is: nobody else needs to know of volumes.
-type place func(v events.Volume) string
+// A subject here is one of the package events, without a volume. What is asked for by
+// subject is found in whichever volume it is: nobody else needs to know of volumes.
 
-// newest fetches the last message at a place; events.ErrNotFound when there is
+// newest fetches the last message on a subject; events.ErrNotFound when there is
 // none. Sealed volumes do not change, so the answer is that of one moment.
-func (s *Ledger) newest(ctx context.Context, at place) (events.Stored, error) {
-	return s.newestIn(ctx, s.volumes().list, at)
+func (s *Ledger) newest(ctx context.Context, subject string) (events.Stored, error) {
+	return s.newestIn(ctx, s.volumes().list, subject)
 }
 
 // newestIn is newest for some volumes.
-func (s *Ledger) newestIn(ctx context.Context, list []volume, at place) (events.Stored, error) {
+func (s *Ledger) newestIn(ctx context.Context, list []volume, subject string) (events.Stored, error) {
 	for i := len(list) - 1; i >= 0; i-- {
-		m, err := s.getOneIn(ctx, list[i], Request{LastBySubject: at(list[i].number)})
+		m, err := s.getOneIn(ctx, list[i], Request{LastBySubject: StoredSubject(list[i].number, subject)})
 		if !errors.Is(err, events.ErrNotFound) {
 			return m, err
 		}
@@ -32,39 +31,39 @@ func (s *Ledger) newestIn(ctx context.Context, list []volume, at place) (events.
 	return events.Stored{}, events.ErrNotFound
 }
 
-// LastFrom fetches the last message at a place, looking only into the volumes from that of
+// LastFrom fetches the last message on a subject, looking only into the volumes from that of
 // a position on; events.ErrNotFound when there is none.
-func (s *Ledger) LastFrom(ctx context.Context, position uint64, at place) (events.Stored, error) {
+func (s *Ledger) LastFrom(ctx context.Context, position uint64, subject string) (events.Stored, error) {
 	now := s.volumes()
-	return s.newestIn(ctx, now.list[now.from(position):], at)
+	return s.newestIn(ctx, now.list[now.from(position):], subject)
 }
 
-// each calls fn for the messages at a place stored after a position, up to the
+// each calls fn for the messages on a subject stored after a position, up to the
 // last one there at the call, and returns that one's position. An error of fn is
 // returned as it is.
-func (s *Ledger) each(ctx context.Context, at place, after uint64, fn func(events.Stored) error) (last uint64, err error) {
+func (s *Ledger) each(ctx context.Context, subject string, after uint64, fn func(events.Stored) error) (last uint64, err error) {
 	now, since := s.volumes(), s.jet.Writable()
-	end, err := s.newestIn(ctx, now.list, at)
+	end, err := s.newestIn(ctx, now.list, subject)
 	if errors.Is(err, events.ErrNotFound) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", at(now.active().number), err)
+		return 0, fmt.Errorf("read %s: %w", StoredSubject(now.active().number, subject), err)
 	}
 	if end.Seq <= after {
 		return end.Seq, nil
 	}
-	return end.Seq, s.between(ctx, now, tally{since: since}, at, after+1, end.Seq, fn)
+	return end.Seq, s.between(ctx, now, tally{since: since}, subject, after+1, end.Seq, fn)
 }
 
-// between calls fn for the messages at a place from one position to another,
+// between calls fn for the messages on a subject from one position to another,
 // which must be that of a message there. t was started before it was found.
-func (s *Ledger) between(ctx context.Context, now *volumes, t tally, at place, from, end uint64, fn func(events.Stored) error) error {
+func (s *Ledger) between(ctx context.Context, now *volumes, t tally, subject string, from, end uint64, fn func(events.Stored) error) error {
 	for _, v := range now.list[now.from(from):] {
 		for from <= end {
 			var got uint64
 			n := 0
-			r := Request{Seq: max(from, v.first), NextBySubject: at(v.number), Batch: BatchMessages, MaxBytes: BatchBytes}
+			r := Request{Seq: max(from, v.first), NextBySubject: StoredSubject(v.number, subject), Batch: BatchMessages, MaxBytes: BatchBytes}
 			pending, err := s.getBatchIn(ctx, v, r, func(m events.Stored) error {
 				got = m.Seq
 				n++
@@ -74,7 +73,7 @@ func (s *Ledger) between(ctx context.Context, now *volumes, t tally, at place, f
 				return fn(m)
 			})
 			if err == nil {
-				err = s.tallied(&t, now, v, n, pending, at, from-1)
+				err = s.tallied(&t, now, v, n, pending, subject, from-1)
 			}
 			if err != nil {
 				return err
@@ -85,7 +84,7 @@ func (s *Ledger) between(ctx context.Context, now *volumes, t tally, at place, f
 			from = got + 1
 		}
 	}
-	if err := s.checkTally(ctx, &t, now, at, from-1); err != nil {
+	if err := s.checkTally(ctx, &t, now, subject, from-1); err != nil {
 		return err
 	}
 	if from <= end {
@@ -95,16 +94,16 @@ func (s *Ledger) between(ctx context.Context, now *volumes, t tally, at place, f
 		if err := s.jet.Unsure(t.since); err != nil {
 			return err
 		}
-		return s.damaged("position %d on %s cannot be read", end, at(now.active().number))
+		return s.damaged("position %d on %s cannot be read", end, StoredSubject(now.active().number, subject))
 	}
 	return nil
 }
 
-// next fetches the first message at a place from a position on;
+// next fetches the first message on a subject from a position on;
 // events.ErrNotFound when there is none.
-func (s *Ledger) next(ctx context.Context, now *volumes, at place, from uint64) (events.Stored, error) {
+func (s *Ledger) next(ctx context.Context, now *volumes, subject string, from uint64) (events.Stored, error) {
 	for _, v := range now.list[now.from(from):] {
-		m, err := s.getOneIn(ctx, v, Request{Seq: max(from, v.first), NextBySubject: at(v.number)})
+		m, err := s.getOneIn(ctx, v, Request{Seq: max(from, v.first), NextBySubject: StoredSubject(v.number, subject)})
 		if !errors.Is(err, events.ErrNotFound) {
 			return m, err
 		}
@@ -139,7 +138,7 @@ func (s *Ledger) expectation(ctx context.Context, now *volumes, e events.Event, 
 		before = before[i:]
 	}
 	var last uint64
-	switch m, err := s.newestIn(ctx, before, onSubject(e.Subject())); {
+	switch m, err := s.newestIn(ctx, before, e.Subject()); {
 	case err == nil:
 		last = m.Seq
 	case !errors.Is(err, events.ErrNotFound):

@@ -44,14 +44,14 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 			}
 			return err
 		}
-		control = subjectReader{s: s, now: now, at: onSubject(events.ExecSubject(tenant, execution)), from: requested.Seq + 1, tally: tally{since: since}}
+		control = subjectReader{s: s, now: now, subject: events.ExecSubject(tenant, execution), from: requested.Seq + 1, tally: tally{since: since}}
 		if last != nil {
 			control.end = last.Seq
 		}
-		output = subjectReader{s: s, now: now, at: onSubject(events.OutSubject(tenant, execution)), from: requested.Seq + 1, tally: tally{since: since}}
+		output = subjectReader{s: s, now: now, subject: events.OutSubject(tenant, execution), from: requested.Seq + 1, tally: tally{since: since}}
 		// The subject is shared with other executions.
 		output.wants = func(m events.Stored) bool { return HeaderValue(m.Header, "ce-subject") == execution }
-		end, err := s.newestIn(ctx, now.list, output.at)
+		end, err := s.newestIn(ctx, now.list, output.subject)
 		switch {
 		case err == nil:
 			output.end = end.Seq
@@ -93,12 +93,12 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 	return nil
 }
 
-// subjectReader reads the messages at a place, a piece at a time, from one position
+// subjectReader reads the messages on a subject, a piece at a time, from one position
 // to another, which must be that of a message there. It belongs to one goroutine.
 type subjectReader struct {
 	s         *Ledger
 	now       *volumes
-	at        place
+	subject   string
 	wants     func(events.Stored) bool // nil wants all
 	from, end uint64
 	list      []events.Stored
@@ -113,7 +113,7 @@ func (r *subjectReader) peek(ctx context.Context) (*events.Stored, error) {
 		}
 	}
 	if len(r.list) == 0 {
-		if err := r.s.checkTally(ctx, &r.tally, r.now, r.at, r.from-1); err != nil {
+		if err := r.s.checkTally(ctx, &r.tally, r.now, r.subject, r.from-1); err != nil {
 			return nil, err
 		}
 		return nil, nil //nolint:nilnil // there is none, which is no error
@@ -134,7 +134,7 @@ func (r *subjectReader) fill(ctx context.Context) error {
 	for _, v := range r.now.list[r.now.from(r.from):] {
 		var got uint64
 		n := 0
-		q := Request{Seq: max(r.from, v.first), NextBySubject: r.at(v.number), Batch: BatchMessages, MaxBytes: pieceBytes}
+		q := Request{Seq: max(r.from, v.first), NextBySubject: StoredSubject(v.number, r.subject), Batch: BatchMessages, MaxBytes: pieceBytes}
 		pending, err := r.s.getBatchIn(ctx, v, q, func(m events.Stored) error {
 			got = m.Seq
 			n++
@@ -144,7 +144,7 @@ func (r *subjectReader) fill(ctx context.Context) error {
 			return nil
 		})
 		if err == nil {
-			err = r.s.tallied(&r.tally, r.now, v, n, pending, r.at, r.from-1)
+			err = r.s.tallied(&r.tally, r.now, v, n, pending, r.subject, r.from-1)
 		}
 		if err != nil {
 			return err
@@ -158,7 +158,7 @@ func (r *subjectReader) fill(ctx context.Context) error {
 		if err := r.s.jet.Unsure(r.tally.since); err != nil {
 			return err
 		}
-		return r.s.damaged("position %d on %s cannot be read", r.end, r.at(r.now.active().number))
+		return r.s.damaged("position %d on %s cannot be read", r.end, StoredSubject(r.now.active().number, r.subject))
 	}
 	r.from = r.end + 1 // removed while it was read
 	return nil

@@ -63,7 +63,7 @@ func (t *tally) add(v events.Volume, got int, pending uint64) (hidden uint64) {
 
 // checkTally finds what was passed over behind the newest piece that a tally knows, whose
 // last message is at a position.
-func (s *Ledger) checkTally(ctx context.Context, t *tally, now *volumes, at place, position uint64) error {
+func (s *Ledger) checkTally(ctx context.Context, t *tally, now *volumes, subject string, position uint64) error {
 	if t.left == 0 {
 		return nil
 	}
@@ -72,12 +72,12 @@ func (s *Ledger) checkTally(ctx context.Context, t *tally, now *volumes, at plac
 			continue
 		}
 		got := 0
-		pending, err := s.getBatchIn(ctx, v, Request{Seq: position + 1, NextBySubject: at(v.number), Batch: 1, MaxBytes: 1}, func(events.Stored) error {
+		pending, err := s.getBatchIn(ctx, v, Request{Seq: position + 1, NextBySubject: StoredSubject(v.number, subject), Batch: 1, MaxBytes: 1}, func(events.Stored) error {
 			got++
 			return nil
 		})
 		if err == nil {
-			err = s.tallied(t, now, v, got, pending, at, position)
+			err = s.tallied(t, now, v, got, pending, subject, position)
 		}
 		t.left = 0 // it is known
 		return err
@@ -87,11 +87,11 @@ func (s *Ledger) checkTally(ctx context.Context, t *tally, now *volumes, at plac
 
 // tallied adds a piece to a tally, and returns damage if messages were passed over before
 // it. position is one before the piece. A volume that was removed meanwhile has less.
-func (s *Ledger) tallied(t *tally, now *volumes, v volume, got int, pending uint64, at place, position uint64) error {
+func (s *Ledger) tallied(t *tally, now *volumes, v volume, got int, pending uint64, subject string, position uint64) error {
 	hidden := t.add(v.number, got, pending)
 	relied := s.jet.Unsure(t.since) == nil && s.counts(v.stream())
 	if hidden == 0 || v.gone != nil || s.volumes() != now || !relied {
 		return nil
 	}
-	return s.damaged("%d messages on %s up to position %d cannot be read", hidden, at(v.number), position)
+	return s.damaged("%d messages on %s up to position %d cannot be read", hidden, StoredSubject(v.number, subject), position)
 }

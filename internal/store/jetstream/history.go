@@ -60,7 +60,7 @@ func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution 
 	if last == nil {
 		return list, nil
 	}
-	exec := onSubject(events.ExecSubject(tenant, execution))
+	exec := events.ExecSubject(tenant, execution)
 	at := requested.Seq
 	add := func(m events.Stored) error {
 		e, err := s.Decode(m)
@@ -131,7 +131,7 @@ func (s *Ledger) Output(ctx context.Context, tenant, execution string, after uin
 		return err
 	}
 	// The subject is shared with other executions.
-	_, err := s.each(ctx, onSubject(events.OutSubject(tenant, execution)), after, func(m events.Stored) error {
+	_, err := s.each(ctx, events.OutSubject(tenant, execution), after, func(m events.Stored) error {
 		if HeaderValue(m.Header, "ce-subject") != execution {
 			return nil
 		}
@@ -150,7 +150,7 @@ func (s *Ledger) SessionLog(ctx context.Context, tenant, sessionID string, after
 	if err := CheckTokens(tenant, sessionID); err != nil {
 		return err
 	}
-	_, err := s.each(ctx, onSubject(events.SessionSubject(tenant, sessionID)), after, func(m events.Stored) error {
+	_, err := s.each(ctx, events.SessionSubject(tenant, sessionID), after, func(m events.Stored) error {
 		e, err := s.Decode(m)
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func (s *Ledger) LastEntry(ctx context.Context, tenant, sessionID string) (event
 	if err := CheckTokens(tenant, sessionID); err != nil {
 		return events.Event{}, err
 	}
-	m, err := s.newest(ctx, onSubject(events.SessionSubject(tenant, sessionID)))
+	m, err := s.newest(ctx, events.SessionSubject(tenant, sessionID))
 	if err != nil {
 		return events.Event{}, fmt.Errorf("read the last entry of session %s: %w", sessionID, err)
 	}
@@ -183,7 +183,7 @@ func (s *Ledger) Entry(ctx context.Context, tenant, sessionID, execution string,
 		return events.Event{}, err
 	}
 	var found events.Event
-	_, err := s.each(ctx, onSubject(events.SessionSubject(tenant, sessionID)), after, func(m events.Stored) error {
+	_, err := s.each(ctx, events.SessionSubject(tenant, sessionID), after, func(m events.Stored) error {
 		e, err := s.Decode(m)
 		if err != nil {
 			return err
@@ -211,7 +211,7 @@ func (s *Ledger) HeapEvents(ctx context.Context, tenant, heap string, after uint
 	if err := CheckTokens(tenant, heap); err != nil {
 		return 0, err
 	}
-	return s.each(ctx, onSubject(events.HeapSubject(tenant, heap)), after, func(m events.Stored) error {
+	return s.each(ctx, events.HeapSubject(tenant, heap), after, func(m events.Stored) error {
 		e, err := s.Decode(m)
 		if err != nil {
 			return err
@@ -229,7 +229,7 @@ func (s *Ledger) TagEdits(ctx context.Context, tenant, heap string) ([]events.Ev
 	}
 	// The subject is shared with other heaps.
 	var edits []events.Event
-	last, err := s.each(ctx, onSubject(events.HeapSubject(tenant, heap)), 0, func(m events.Stored) error {
+	last, err := s.each(ctx, events.HeapSubject(tenant, heap), 0, func(m events.Stored) error {
 		if HeaderValue(m.Header, "ce-subject") != heap {
 			return nil
 		}
@@ -249,7 +249,7 @@ func (s *Ledger) TagEdits(ctx context.Context, tenant, heap string) ([]events.Ev
 // Webhooks calls fn with every event about webhooks stored before the call, of
 // all tenants, oldest first.
 func (s *Ledger) Webhooks(ctx context.Context, fn func(events.Event) error) error {
-	_, err := s.each(ctx, onSubject(events.WebhookSubjects()), 0, func(m events.Stored) error {
+	_, err := s.each(ctx, events.WebhookSubjects(), 0, func(m events.Stored) error {
 		e, err := s.Decode(m)
 		if err != nil {
 			return err
@@ -262,7 +262,7 @@ func (s *Ledger) Webhooks(ctx context.Context, fn func(events.Event) error) erro
 // Shreds calls fn with every event stored before the call that says that the
 // content of a session was erased, of all tenants, oldest first.
 func (s *Ledger) Shreds(ctx context.Context, fn func(events.Event) error) error {
-	_, err := s.each(ctx, onSubject(events.ShredSubjects()), 0, func(m events.Stored) error {
+	_, err := s.each(ctx, events.ShredSubjects(), 0, func(m events.Stored) error {
 		e, err := s.Decode(m)
 		if err != nil {
 			return err

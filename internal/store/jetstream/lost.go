@@ -148,7 +148,7 @@ func (s *Ledger) lastOf(ctx context.Context, v volume) (events.Stored, error) {
 // events.MaxLostBlobs blobs. One that names so many covers each heap that no event names.
 func (s *Ledger) LostHeap(ctx context.Context, tenant, hash string) (uint64, error) {
 	var named, covered uint64
-	_, err := s.each(ctx, onSubject(events.VolumeSubject(events.LedgerTenant)), 0, func(m events.Stored) error {
+	_, err := s.each(ctx, events.VolumeSubject(events.LedgerTenant), 0, func(m events.Stored) error {
 		e, err := s.Decode(m)
 		if err != nil {
 			return err

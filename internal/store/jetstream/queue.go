@@ -32,7 +32,7 @@ type requests interface {
 	Refresh(ctx context.Context) error
 	GetIn(ctx context.Context, n events.Volume, r Request) (events.Stored, error)
 	GetBatchIn(ctx context.Context, n events.Volume, r Request, fn func(m events.Stored) error) (pending uint64, err error)
-	LastFrom(ctx context.Context, position uint64, at place) (events.Stored, error)
+	LastFrom(ctx context.Context, position uint64, subject string) (events.Stored, error)
 	Decode(m events.Stored) (events.Event, error)
 	DecryptEvent(e events.Event, err error) (events.Event, error)
 	Lost() events.Lost

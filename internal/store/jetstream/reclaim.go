@@ -154,7 +154,7 @@ func (c *consumption) dueTurns(ctx context.Context, tenant string, list []queued
 
 // hasEnded reports whether the newest event of an execution ends it.
 func (s *Queue) hasEnded(ctx context.Context, tenant string, t queuedTurn) (bool, error) {
-	m, err := s.ledger.LastFrom(ctx, t.position, onSubject(events.ExecSubject(tenant, t.execution)))
+	m, err := s.ledger.LastFrom(ctx, t.position, events.ExecSubject(tenant, t.execution))
 	if errors.Is(err, events.ErrNotFound) {
 		return false, nil // it was not started
 	}

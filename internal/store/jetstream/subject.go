@@ -13,11 +13,6 @@ func StoredSubject(v events.Volume, subject string) string {
 	return fmt.Sprintf("ledger.%04d.%s", int(v), subject)
 }
 
-// onSubject is a subject of the package events as it is called within a volume.
-func onSubject(subject string) place {
-	return func(v events.Volume) string { return StoredSubject(v, subject) }
-}
-
 // TenantSubjects matches every subject of a tenant in the volume of a stream. It is
 // empty for the name of anything else.
 func TenantSubjects(stream, tenant string) string {
