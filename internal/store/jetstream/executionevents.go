@@ -10,8 +10,11 @@ import (
 )
 
 // pieceBytes is how much a reader in pieces asks for at once, in bytes of
-// messages. The server sends at least one message, of at most 512 KiB.
-const pieceBytes = 128 << 10
+// messages. The server sends at least one message, of at most messageBytes.
+const (
+	pieceBytes   = 128 << 10
+	messageBytes = 512 << 10
+)
 
 // ExecutionEvents calls fn with every event of an execution that is stored before
 // the call, control events and output, in order of position. It holds a few of them
@@ -61,7 +64,7 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 		break
 	}
 	// Each reader holds a piece and the message that went past its size.
-	if err := budget.TakeOnce(ctx, 2*(pieceBytes+chunkBytes)); err != nil {
+	if err := budget.TakeOnce(ctx, 2*(pieceBytes+messageBytes)); err != nil {
 		return err
 	}
 	next := requested
