@@ -13,6 +13,7 @@ import (
 	"daybook/internal/durable"
 	"daybook/internal/eventproof"
 	"daybook/internal/lifecycle/damage"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/translog"
 	"daybook/projections"
@@ -144,11 +145,11 @@ func (d *Daybook) openOutside(ctx context.Context, opts jetstream.Options) (_ *j
 	if err := d.openKeys(); err != nil {
 		return nil, nil, err
 	}
-	publish, err := jetstream.Connect(d.opts.NATSURL, "accept damage", d.opts.Logger)
+	publish, err := jet.Connect(d.opts.NATSURL, "accept damage", d.opts.Logger)
 	if err != nil {
 		return nil, nil, d.connectFailed(err)
 	}
-	consume, err := jetstream.Connect(d.opts.NATSURL, "accept damage", d.opts.Logger)
+	consume, err := jet.Connect(d.opts.NATSURL, "accept damage", d.opts.Logger)
 	if err != nil {
 		publish.Close()
 		return nil, nil, d.connectFailed(err)

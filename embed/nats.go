@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"daybook/internal/resources/exhausted"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
 )
@@ -20,12 +21,12 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 	if err := d.openKeys(); err != nil {
 		return err
 	}
-	connect := func(name string) (*jetstream.Conn, error) {
-		return jetstream.Connect(d.opts.NATSURL, name, d.opts.Logger)
+	connect := func(name string) (*jet.Conn, error) {
+		return jet.Connect(d.opts.NATSURL, name, d.opts.Logger)
 	}
 	var sync func() error // an outside server sees to that itself
 	var writable func() context.Context
-	var keeper func(string) (*jetstream.Conn, error)
+	var keeper func(string) (*jet.Conn, error)
 	var offer func(string) error
 	var starved func() error
 	if d.opts.NATSURL == "" {

@@ -15,6 +15,7 @@ import (
 	"daybook/events"
 	"daybook/internal/durable"
 	"daybook/internal/lifecycle/damage"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/streamfiles"
 	"daybook/internal/translog"
@@ -157,7 +158,7 @@ func (d *Daybook) checkLedger(ctx context.Context) error {
 		return err
 	}
 	compared := comparison{known: translog.KnownLeaves(auditDir(dir))}
-	conn, err := jetstream.Connect(d.opts.NATSURL, "daybook start", d.opts.Logger)
+	conn, err := jet.Connect(d.opts.NATSURL, "daybook start", d.opts.Logger)
 	if err != nil {
 		return d.connectFailed(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // A subject here is one of the package events, without a volume. What is asked for by
@@ -23,7 +24,7 @@ func (s *Ledger) newest(ctx context.Context, subject string) (events.Stored, err
 // newestIn is newest for some volumes.
 func (s *Ledger) newestIn(ctx context.Context, list []volume, subject string) (events.Stored, error) {
 	for i := len(list) - 1; i >= 0; i-- {
-		m, err := s.getOneIn(ctx, list[i], Request{LastBySubject: StoredSubject(list[i].number, subject)})
+		m, err := s.getOneIn(ctx, list[i], jet.Request{LastBySubject: StoredSubject(list[i].number, subject)})
 		if !errors.Is(err, events.ErrNotFound) {
 			return m, err
 		}
@@ -63,7 +64,7 @@ func (s *Ledger) between(ctx context.Context, now *volumes, t tally, subject str
 		for from <= end {
 			var got uint64
 			n := 0
-			r := Request{Seq: max(from, v.first), NextBySubject: StoredSubject(v.number, subject), Batch: BatchMessages, MaxBytes: BatchBytes}
+			r := jet.Request{Seq: max(from, v.first), NextBySubject: StoredSubject(v.number, subject), Batch: jet.BatchMessages, MaxBytes: jet.BatchBytes}
 			pending, err := s.getBatchIn(ctx, v, r, func(m events.Stored) error {
 				got = m.Seq
 				n++
@@ -103,7 +104,7 @@ func (s *Ledger) between(ctx context.Context, now *volumes, t tally, subject str
 // events.ErrNotFound when there is none.
 func (s *Ledger) next(ctx context.Context, now *volumes, subject string, from uint64) (events.Stored, error) {
 	for _, v := range now.list[now.from(from):] {
-		m, err := s.getOneIn(ctx, v, Request{Seq: max(from, v.first), NextBySubject: StoredSubject(v.number, subject)})
+		m, err := s.getOneIn(ctx, v, jet.Request{Seq: max(from, v.first), NextBySubject: StoredSubject(v.number, subject)})
 		if !errors.Is(err, events.ErrNotFound) {
 			return m, err
 		}

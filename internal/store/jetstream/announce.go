@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // Runners of a pool announce to each other what no event says, at most once and
@@ -67,7 +68,7 @@ func (c *consumption) heardRequest(m *nats.Msg) {
 	if len(t) < 2 {
 		return
 	}
-	if v, ok := events.VolumeOf(HeaderValue(m.Header, HeaderStream)); ok && v > c.work.ledger.Active().Number {
+	if v, ok := events.VolumeOf(jet.HeaderValue(m.Header, jet.HeaderStream)); ok && v > c.work.ledger.Active().Number {
 		c.lookSoon() // another process has opened a volume
 	}
 	if c.queue(t[1]).isFull() {

@@ -11,6 +11,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // appendWait bounds an append whose context has no deadline.
@@ -53,17 +54,17 @@ func (s *Ledger) Append(ctx context.Context, e events.Event, after int64) (uint6
 			return seq, nil
 		case errors.Is(err, events.ErrConflict):
 			return 0, fmt.Errorf("append %s on %s after %d: %w", e.Type, StoredSubject(s.volumes().active().number, e.Subject()), after, err)
-		case IsSealedError(err):
+		case jet.IsSealedError(err):
 			// Another process has sealed the volume. There is a next one, or will be.
 			if rerr := s.Refresh(ctx); rerr != nil {
 				s.jet.Options.Logger.WarnContext(ctx, "finding the next volume", "err", rerr)
 			} else {
 				continue
 			}
-		case IsRejected(err), IsUnwritable(err):
+		case jet.IsRejected(err), jet.IsUnwritable(err):
 			return 0, fmt.Errorf("append %s: %w", e.Type, err)
 		}
-		if werr := Wait(ctx, min(time.Duration(try+1)*20*time.Millisecond, time.Second)); werr != nil {
+		if werr := jet.Wait(ctx, min(time.Duration(try+1)*20*time.Millisecond, time.Second)); werr != nil {
 			return 0, fmt.Errorf("append %s: outcome unknown: %w", e.Type, s.jet.Explain(err))
 		}
 	}
@@ -115,9 +116,9 @@ func (a *appending) once(ctx context.Context) (uint64, error) {
 	switch {
 	case err == nil:
 		s.sawStored(seq)
-	case IsConflict(err):
+	case jet.IsConflict(err):
 		return a.lost(ctx, now)
-	case !IsRejected(err) && !IsUnwritable(err):
+	case !jet.IsRejected(err) && !jet.IsUnwritable(err):
 		a.unknown = v.number
 	}
 	return seq, err
@@ -141,7 +142,7 @@ func message(v events.Volume, e events.Event) (*nats.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := CheckTokens(e.Tenant, e.About()); err != nil {
+	if err := jet.CheckTokens(e.Tenant, e.About()); err != nil {
 		return nil, fmt.Errorf("append %s: %w", e.Type, err)
 	}
 	m := &nats.Msg{Subject: StoredSubject(v, w.Subject), Header: nats.Header(w.Header), Data: w.Body}
@@ -162,7 +163,7 @@ func (s *Ledger) try(ctx context.Context, v volume, m *nats.Msg) (uint64, error)
 		return 0, err
 	}
 	if ack.Stream != v.stream() {
-		return 0, fmt.Errorf("stream %s stored the event, not %s: %w", ack.Stream, v.stream(), ErrRejected)
+		return 0, fmt.Errorf("stream %s stored the event, not %s: %w", ack.Stream, v.stream(), jet.ErrRejected)
 	}
 	return ack.Sequence, nil
 }
@@ -185,7 +186,7 @@ func (s *Ledger) find(ctx context.Context, now *volumes, e events.Event, after u
 			if err != nil {
 				return 0, err
 			}
-			if HeaderValue(header, "ce-id") == e.ID {
+			if jet.HeaderValue(header, "ce-id") == e.ID {
 				s.sawStored(seq)
 				return seq, nil
 			}

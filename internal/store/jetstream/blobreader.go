@@ -15,6 +15,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/budget"
+	"daybook/internal/store/jet"
 )
 
 // maxWindow is how far back the packed form of a blob refers, in bytes: what
@@ -312,7 +313,7 @@ func (r *chunkReader) Read(p []byte) (int, error) {
 			}
 			return 0, io.EOF
 		}
-		m, err := r.b.getOne(r.ctx, Request{Seq: r.from, NextBySubject: chunkSubjects + r.info.NUID})
+		m, err := r.b.getOne(r.ctx, jet.Request{Seq: r.from, NextBySubject: chunkSubjects + r.info.NUID})
 		switch {
 		case errors.Is(err, events.ErrNotFound):
 			return 0, fmt.Errorf("%w: it lacks %d of its %d bytes", events.ErrDamaged, r.info.Size-r.bytes, r.info.Size)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // blobOptions set up a BlobStore. The zero value works.
@@ -41,7 +42,7 @@ type BlobStore struct {
 }
 
 // NewBlobStore makes a BlobStore. The caller MUST call Open before any other method.
-func NewBlobStore(client *Client, opts blobOptions) *BlobStore {
+func NewBlobStore(client *jet.Client, opts blobOptions) *BlobStore {
 	if opts.Keys == nil {
 		opts.Keys = noKeys{}
 	}

@@ -16,6 +16,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // Where blobs are: an object store bucket in the form that NATS documents
@@ -51,7 +52,7 @@ const (
 // one that never was. That is why blobs are written here: the client library's
 // way of putting an object replaces what is there.
 type bucket struct {
-	jet    *Client
+	jet    *jet.Client
 	opts   blobOptions
 	store  natsjs.ObjectStore
 	stream natsjs.Stream
@@ -110,7 +111,7 @@ func (b *bucket) info(ctx context.Context, opts ...natsjs.StreamInfoOpt) (_ *nat
 
 // blobName is what a tenant's blob is stored under.
 func blobName(kind, tenant, hash string) (string, error) {
-	if err := CheckTokens(tenant); err != nil {
+	if err := jet.CheckTokens(tenant); err != nil {
 		return "", err
 	}
 	if !events.ValidHash(hash) {
@@ -142,7 +143,7 @@ func decodeEntry(m events.Stored) (entry, error) {
 		return e, fmt.Errorf("%w: the description of a blob at %d: %w", events.ErrDamaged, m.Seq, err)
 	}
 	var err error
-	if e.at, err = time.Parse(time.RFC3339Nano, HeaderValue(m.Header, HeaderTime)); err != nil {
+	if e.at, err = time.Parse(time.RFC3339Nano, jet.HeaderValue(m.Header, jet.HeaderTime)); err != nil {
 		return e, fmt.Errorf("the time of message %d: %w", m.Seq, err)
 	}
 	return e, nil
@@ -151,7 +152,7 @@ func decodeEntry(m events.Stored) (entry, error) {
 // entry reads a blob's description, also of one that was removed. Without any it
 // is events.ErrNotFound.
 func (b *bucket) entry(ctx context.Context, name string) (entry, error) {
-	m, err := b.getOne(ctx, Request{LastBySubject: entryOf(name)})
+	m, err := b.getOne(ctx, jet.Request{LastBySubject: entryOf(name)})
 	if err != nil {
 		return entry{}, err
 	}
@@ -199,7 +200,7 @@ func (b *bucket) described(ctx context.Context, name string) (*natsjs.ObjectInfo
 }
 
 // getOne fetches a single message; events.ErrNotFound when there is none.
-func (b *bucket) getOne(ctx context.Context, r Request) (events.Stored, error) {
+func (b *bucket) getOne(ctx context.Context, r jet.Request) (events.Stored, error) {
 	m, err := b.jet.Get(ctx, bucketStream, r)
 	if errors.Is(err, events.ErrNotFound) && b.opts.Incomplete != nil {
 		if why := b.opts.Incomplete(bucketStream); why != nil {
@@ -311,7 +312,7 @@ func (b *bucket) writeEntry(ctx context.Context, info natsjs.ObjectInfo, after u
 	m.Data = body
 	m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, strconv.FormatUint(after, 10))
 	err = b.publish(ctx, m)
-	if IsConflict(err) {
+	if jet.IsConflict(err) {
 		_, err = b.describe(ctx, info.Name)
 	}
 	return err
@@ -336,7 +337,7 @@ func (b *bucket) read(ctx context.Context, info *natsjs.ObjectInfo) ([]byte, err
 	var chunks uint32
 	for from := uint64(1); chunks < info.Chunks; {
 		var got uint64
-		r := Request{Seq: from, NextBySubject: chunkSubjects + info.NUID, Batch: BatchMessages, MaxBytes: BatchBytes}
+		r := jet.Request{Seq: from, NextBySubject: chunkSubjects + info.NUID, Batch: jet.BatchMessages, MaxBytes: jet.BatchBytes}
 		_, err := b.jet.GetBatch(ctx, bucketStream, r, func(m events.Stored) error {
 			got = m.Seq
 			chunks++
@@ -380,7 +381,7 @@ func (b *bucket) replace(ctx context.Context, name string, body []byte, seq uint
 	m.Data = body
 	m.Header.Set(natsjs.ExpectedLastSubjSeqHeader, strconv.FormatUint(seq, 10))
 	err := b.publish(ctx, m)
-	if IsConflict(err) {
+	if jet.IsConflict(err) {
 		return events.ErrConflict
 	}
 	return err
@@ -390,7 +391,7 @@ func (b *bucket) replace(ctx context.Context, name string, body []byte, seq uint
 func (b *bucket) scan(ctx context.Context, subjects string, fn func(events.Stored) error) error {
 	for from := uint64(1); ; {
 		var got uint64
-		r := Request{Seq: from, NextBySubject: subjects, Batch: BatchMessages, MaxBytes: BatchBytes}
+		r := jet.Request{Seq: from, NextBySubject: subjects, Batch: jet.BatchMessages, MaxBytes: jet.BatchBytes}
 		_, err := b.jet.GetBatch(ctx, bucketStream, r, func(m events.Stored) error {
 			got = m.Seq
 			return fn(m)

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // cancelWait is how long a runner may take to answer.
@@ -33,7 +34,7 @@ func (s *Queue) RequestCancel(ctx context.Context, tenant, execution string) (an
 // askHolder sends a request to the runner of an execution and reports whether it
 // answered that it did what was asked.
 func (s *Queue) askHolder(ctx context.Context, tenant, execution, request string) (done bool, err error) {
-	if err := CheckTokens(tenant, execution); err != nil {
+	if err := jet.CheckTokens(tenant, execution); err != nil {
 		return false, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, cancelWait)
@@ -62,7 +63,7 @@ func (s *Queue) Held(ctx context.Context, tenant, execution string) (bool, error
 // execution's end is on record. stop ends the listening and does not wait for
 // fn; it may be called more than once.
 func (s *Queue) ListenCancel(tenant, execution string, fn func() bool) (stop func(), err error) {
-	if err := CheckTokens(tenant, execution); err != nil {
+	if err := jet.CheckTokens(tenant, execution); err != nil {
 		return nil, err
 	}
 	sub, err := s.jet.WorkConn.Subscribe(events.CancelSubject(tenant, execution), func(m *nats.Msg) {

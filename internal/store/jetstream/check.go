@@ -7,6 +7,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // checkVolume looks for signs of lost messages: nothing is ever removed from a
@@ -60,7 +61,7 @@ func (s *Ledger) checkFollows(ctx context.Context, before, v volume, st natsjs.S
 		}
 		return nil
 	}
-	m, err := s.getOne(ctx, v.stream(), Request{Seq: v.first})
+	m, err := s.getOne(ctx, v.stream(), jet.Request{Seq: v.first})
 	if errors.Is(err, events.ErrNotFound) {
 		return s.damaged("position %d of stream %s cannot be read", v.first, v.stream())
 	}

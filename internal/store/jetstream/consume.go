@@ -12,6 +12,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/fairness"
+	"daybook/internal/store/jet"
 )
 
 // holdPause is how long a request is not delivered again that came when no work may
@@ -91,7 +92,7 @@ func (s *Queue) Consume(ctx context.Context, pool string, slots fairness.Slots, 
 	if err := slots.Check(); err != nil {
 		return fmt.Errorf("consume pool %s: %w", pool, err)
 	}
-	if err := CheckTokens(pool); err != nil {
+	if err := jet.CheckTokens(pool); err != nil {
 		return fmt.Errorf("consume pool: %w", err)
 	}
 	c := newConsumption(s, pool, slots, fn)

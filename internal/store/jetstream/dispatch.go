@@ -12,6 +12,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/fairness"
+	"daybook/internal/store/jet"
 )
 
 const (
@@ -279,7 +280,7 @@ func (c *consumption) queueLocked(tenant string) *tenantQueue {
 
 // expect counts requests of a tenant that were announced.
 func (c *consumption) expect(tenant string, n int) {
-	if CheckTokens(tenant) != nil {
+	if jet.CheckTokens(tenant) != nil {
 		return
 	}
 	c.mu.Lock()

@@ -7,6 +7,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/budget"
+	"daybook/internal/store/jet"
 )
 
 // pieceBytes is how much a reader in pieces asks for at once, in bytes of
@@ -21,7 +22,7 @@ const (
 // at a time, which it takes from the account that ctx carries. An error of fn is
 // returned as it is. Without any event it is events.ErrNotFound.
 func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, fn func(events.Event) error) error {
-	if err := CheckTokens(tenant, execution); err != nil {
+	if err := jet.CheckTokens(tenant, execution); err != nil {
 		return err
 	}
 	var control, output subjectReader
@@ -53,7 +54,7 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 		}
 		output = subjectReader{s: s, now: now, subject: events.OutSubject(tenant, execution), from: requested.Seq + 1, tally: tally{since: since}}
 		// The subject is shared with other executions.
-		output.wants = func(m events.Stored) bool { return HeaderValue(m.Header, "ce-subject") == execution }
+		output.wants = func(m events.Stored) bool { return jet.HeaderValue(m.Header, "ce-subject") == execution }
 		end, err := s.newestIn(ctx, now.list, output.subject)
 		switch {
 		case err == nil:
@@ -137,7 +138,7 @@ func (r *subjectReader) fill(ctx context.Context) error {
 	for _, v := range r.now.list[r.now.from(r.from):] {
 		var got uint64
 		n := 0
-		q := Request{Seq: max(r.from, v.first), NextBySubject: StoredSubject(v.number, r.subject), Batch: BatchMessages, MaxBytes: pieceBytes}
+		q := jet.Request{Seq: max(r.from, v.first), NextBySubject: StoredSubject(v.number, r.subject), Batch: jet.BatchMessages, MaxBytes: pieceBytes}
 		pending, err := r.s.getBatchIn(ctx, v, q, func(m events.Stored) error {
 			got = m.Seq
 			n++

@@ -11,15 +11,16 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/fairness"
+	"daybook/internal/store/jet"
 )
 
 // DecodeStored reads an answer to a direct get as the Store does.
 func DecodeStored(m *nats.Msg) (events.Event, error) {
-	got, err := decodeStored(m)
+	got, err := jet.DecodeMessage(m)
 	if err != nil {
 		return events.Event{}, err
 	}
-	s := NewLedger(&Client{}, nil, ledgerOptions{})
+	s := NewLedger(&jet.Client{}, nil, ledgerOptions{})
 	return s.Decode(got)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // extract is what is kept of removed volumes: some of their events, as they were
@@ -74,7 +75,7 @@ func matches(pattern, subject string) bool {
 }
 
 // answer finds what a request asks for, in order, and how much more there is.
-func (x *extract) answer(r Request) (list []events.Stored, more int) {
+func (x *extract) answer(r jet.Request) (list []events.Stored, more int) {
 	from := func(all []int) []int {
 		i, _ := slices.BinarySearchFunc(all, r.Seq, func(i int, seq uint64) int { return cmp.Compare(x.list[i].Seq, seq) })
 		return all[i:]
@@ -128,7 +129,7 @@ func (x *extract) answer(r Request) (list []events.Stored, more int) {
 func (x *extract) find(e events.Event, from uint64) uint64 {
 	for _, all := range x.on(StoredSubject(1, e.Subject())) {
 		for _, i := range all {
-			if m := x.list[i]; m.Seq >= from && HeaderValue(m.Header, "ce-id") == e.ID {
+			if m := x.list[i]; m.Seq >= from && jet.HeaderValue(m.Header, "ce-id") == e.ID {
 				return m.Seq
 			}
 		}

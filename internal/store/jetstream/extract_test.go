@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // TestExtract asks what is kept as a stream would be asked.
@@ -20,20 +21,20 @@ func TestExtract(t *testing.T) {
 	x := newExtract(events.Removal{LedgerVolumeRemoved: &events.LedgerVolumeRemoved{Volume: 2, Last: 70}}, list)
 	for _, tt := range []struct {
 		name string
-		r    Request
+		r    jet.Request
 		want []uint64
 		more int
 	}{
-		{"one", Request{Seq: 20}, []uint64{20}, 4},
-		{"one that is not there", Request{Seq: 21}, nil, 0},
-		{"from there on", Request{Seq: 21, Batch: 2}, []uint64{30, 40}, 2},
-		{"the last", Request{LastBySubject: "ledger.0002.t.exec.a"}, []uint64{50}, 0},
-		{"the last of many", Request{LastBySubject: "ledger.0002.*.webhook.*"}, []uint64{40}, 0},
-		{"none", Request{LastBySubject: "ledger.0002.t.exec.b"}, nil, 0},
-		{"the next", Request{Seq: 21, NextBySubject: "ledger.0002.t.exec.a"}, []uint64{50}, 0},
-		{"all of many", Request{Seq: 1, NextBySubject: "ledger.0001.*.webhook.*", Batch: 9}, []uint64{30, 40}, 0},
-		{"the ends", Request{MultiLast: []string{"ledger.0001.t.run.*.a", "ledger.0001.t.exec.a"}, Batch: 2}, []uint64{10, 50}, 0},
-		{"no more than fits", Request{Seq: 1, Batch: 9, MaxBytes: 5}, []uint64{10, 20}, 4},
+		{"one", jet.Request{Seq: 20}, []uint64{20}, 4},
+		{"one that is not there", jet.Request{Seq: 21}, nil, 0},
+		{"from there on", jet.Request{Seq: 21, Batch: 2}, []uint64{30, 40}, 2},
+		{"the last", jet.Request{LastBySubject: "ledger.0002.t.exec.a"}, []uint64{50}, 0},
+		{"the last of many", jet.Request{LastBySubject: "ledger.0002.*.webhook.*"}, []uint64{40}, 0},
+		{"none", jet.Request{LastBySubject: "ledger.0002.t.exec.b"}, nil, 0},
+		{"the next", jet.Request{Seq: 21, NextBySubject: "ledger.0002.t.exec.a"}, []uint64{50}, 0},
+		{"all of many", jet.Request{Seq: 1, NextBySubject: "ledger.0001.*.webhook.*", Batch: 9}, []uint64{30, 40}, 0},
+		{"the ends", jet.Request{MultiLast: []string{"ledger.0001.t.run.*.a", "ledger.0001.t.exec.a"}, Batch: 2}, []uint64{10, 50}, 0},
+		{"no more than fits", jet.Request{Seq: 1, Batch: 9, MaxBytes: 5}, []uint64{10, 20}, 4},
 	} {
 		got, more := x.answer(tt.r)
 		var seqs []uint64

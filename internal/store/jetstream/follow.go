@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 const (
@@ -47,7 +48,7 @@ func (s *Ledger) ReadRaw(ctx context.Context, after uint64, limit int) ([]events
 // one event if there is one, and ends once their bodies exceed maxBytes.
 func (s *Ledger) ReadPage(ctx context.Context, after uint64, limit, maxBytes int) ([]events.Event, error) {
 	p := page{form: decoded, begin: after, end: after}
-	if _, _, err := s.readBatch(ctx, min(limit, BatchMessages), maxBytes, &p); err != nil {
+	if _, _, err := s.readBatch(ctx, min(limit, jet.BatchMessages), maxBytes, &p); err != nil {
 		return nil, err
 	}
 	return p.events, nil
@@ -57,7 +58,7 @@ func (s *Ledger) readUpTo(ctx context.Context, after uint64, limit int, form for
 	all := page{form: form, begin: after, end: after}
 	for n := 0; n < limit && all.held < readBytes; {
 		p := page{form: form, begin: all.end, end: all.end}
-		if _, _, err := s.readBatch(ctx, min(limit-n, BatchMessages), readBytes-all.held, &p); err != nil {
+		if _, _, err := s.readBatch(ctx, min(limit-n, jet.BatchMessages), readBytes-all.held, &p); err != nil {
 			return page{}, err
 		}
 		got := max(len(p.events), len(p.raw))
@@ -102,7 +103,7 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		// What is missing between two volumes was accepted when the later was opened.
 		p.begin, p.end = v.first-1, v.first-1
 	}
-	r := Request{Seq: p.end + 1, Batch: limit, MaxBytes: maxBytes}
+	r := jet.Request{Seq: p.end + 1, Batch: limit, MaxBytes: maxBytes}
 	here, err = s.getBatch(ctx, v.stream(), r, func(m events.Stored) error {
 		if lost.Unreadable(m.Seq) {
 			return errLostNext
@@ -115,7 +116,7 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		}
 		return s.add(p, m)
 	})
-	if IsStreamGone(err) && !v.sealed && p.end == r.Seq-1 {
+	if jet.IsStreamGone(err) && !v.sealed && p.end == r.Seq-1 {
 		// Perhaps another process has sealed and removed it.
 		if s.lookForRemoval(ctx); s.volumes() != now {
 			return s.readBatch(ctx, limit, maxBytes, p)
@@ -173,7 +174,7 @@ func (s *Ledger) follow(ctx context.Context, after uint64, form form, fn func(pa
 		if ctx.Err() == nil { // else the reader has left
 			s.jet.Warn(ctx, "following the ledger", err)
 		}
-		if werr := Wait(ctx, retryPause); werr != nil {
+		if werr := jet.Wait(ctx, retryPause); werr != nil {
 			return werr
 		}
 		end, err = s.LastSeq(ctx)
@@ -275,7 +276,7 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form form, a *anno
 	size := 64
 	for {
 		p := newPage(form, after, size)
-		here, pending, err := s.readBatch(ctx, BatchMessages, pageBytes, &p)
+		here, pending, err := s.readBatch(ctx, jet.BatchMessages, pageBytes, &p)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -298,7 +299,7 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form form, a *anno
 			if ctx.Err() == nil { // else the reader has left
 				s.jet.Warn(ctx, "following the ledger", err, "after", after)
 			}
-			err = Wait(ctx, retryPause)
+			err = jet.Wait(ctx, retryPause)
 		case here > sprintFrom:
 			after, err = s.sprint(ctx, after, after+here, form, pages)
 		case some:
@@ -311,7 +312,7 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form form, a *anno
 			if time.Since(behind) > lagWait {
 				return s.damaged("position %d was recorded but cannot be read; the ledger ends at %d", after+1, after)
 			}
-			err = Wait(ctx, lagPause)
+			err = jet.Wait(ctx, lagPause)
 		default:
 			var told bool
 			if told, err = a.wait(ctx); !told && err == nil {
@@ -354,8 +355,8 @@ func (s *Ledger) listen() (*announcements, error) {
 	a := &announcements{wake: make(chan struct{}, 1)}
 	var err error
 	a.sub, err = s.jet.Conn.Subscribe(accepted, func(m *nats.Msg) {
-		if seq, err := strconv.ParseUint(HeaderValue(m.Header, HeaderSequence), 10, 64); err == nil {
-			if _, ok := events.VolumeOf(HeaderValue(m.Header, HeaderStream)); !ok {
+		if seq, err := strconv.ParseUint(jet.HeaderValue(m.Header, jet.HeaderSequence), 10, 64); err == nil {
+			if _, ok := events.VolumeOf(jet.HeaderValue(m.Header, jet.HeaderStream)); !ok {
 				return
 			}
 			a.raise(seq)

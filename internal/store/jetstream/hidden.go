@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // A NATS server passes over a message that it cannot read, for example because a bit of it
@@ -26,9 +27,9 @@ func (s *Ledger) whole(ctx context.Context, stream, subject string) error {
 		return events.ErrNotFound
 	}
 	since := s.jet.Writable()
-	_, err := s.requestBatch(ctx, stream, Request{MultiLast: []string{subject}, Batch: 1}, func(events.Stored) error { return nil })
+	_, err := s.requestBatch(ctx, stream, jet.Request{MultiLast: []string{subject}, Batch: 1}, func(events.Stored) error { return nil })
 	switch {
-	case errors.Is(err, ErrHidden):
+	case errors.Is(err, jet.ErrHidden):
 		if err := s.jet.Unsure(since); err != nil {
 			return err
 		}
@@ -72,7 +73,7 @@ func (s *Ledger) checkTally(ctx context.Context, t *tally, now *volumes, subject
 			continue
 		}
 		got := 0
-		pending, err := s.getBatchIn(ctx, v, Request{Seq: position + 1, NextBySubject: StoredSubject(v.number, subject), Batch: 1, MaxBytes: 1}, func(events.Stored) error {
+		pending, err := s.getBatchIn(ctx, v, jet.Request{Seq: position + 1, NextBySubject: StoredSubject(v.number, subject), Batch: 1, MaxBytes: 1}, func(events.Stored) error {
 			got++
 			return nil
 		})

@@ -6,13 +6,14 @@ import (
 	"fmt"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // Execution returns the requested event and then every other control event of
 // an execution (not its output), oldest first. It is empty for an unknown
 // execution.
 func (s *Ledger) Execution(ctx context.Context, tenant, execution string) ([]events.Event, error) {
-	if err := CheckTokens(tenant, execution); err != nil {
+	if err := jet.CheckTokens(tenant, execution); err != nil {
 		return nil, err
 	}
 	for {
@@ -91,7 +92,7 @@ func (s *Ledger) endsOf(ctx context.Context, now *volumes, tenant, execution str
 		v := now.list[i]
 		run, exec := StoredSubject(v.number, events.RunSubject(tenant, "*", execution)), StoredSubject(v.number, events.ExecSubject(tenant, execution))
 		since := s.jet.Writable()
-		_, err := s.getBatchIn(ctx, v, Request{MultiLast: []string{run, exec}, Batch: 2}, func(m events.Stored) error {
+		_, err := s.getBatchIn(ctx, v, jet.Request{MultiLast: []string{run, exec}, Batch: 2}, func(m events.Stored) error {
 			switch {
 			case m.Subject != exec:
 				requested = &m
@@ -102,10 +103,10 @@ func (s *Ledger) endsOf(ctx context.Context, now *volumes, tenant, execution str
 		})
 		unsure := s.jet.Unsure(since)
 		switch {
-		case errors.Is(err, ErrHidden) && !s.counts(v.stream()): // as if there were none
-		case errors.Is(err, ErrHidden) && unsure != nil:
+		case errors.Is(err, jet.ErrHidden) && !s.counts(v.stream()): // as if there were none
+		case errors.Is(err, jet.ErrHidden) && unsure != nil:
 			return nil, nil, unsure
-		case errors.Is(err, ErrHidden):
+		case errors.Is(err, jet.ErrHidden):
 			return nil, nil, s.missing(now, "the newest messages of execution %s in stream %s cannot be read", execution, v.stream())
 		case err != nil:
 			return nil, nil, err
@@ -127,12 +128,12 @@ func (s *Ledger) LastControl(ctx context.Context, tenant, execution string) (eve
 // Output calls fn for each output event of an execution stored after the given
 // position and before the call, oldest first.
 func (s *Ledger) Output(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error {
-	if err := CheckTokens(tenant, execution); err != nil {
+	if err := jet.CheckTokens(tenant, execution); err != nil {
 		return err
 	}
 	// The subject is shared with other executions.
 	_, err := s.each(ctx, events.OutSubject(tenant, execution), after, func(m events.Stored) error {
-		if HeaderValue(m.Header, "ce-subject") != execution {
+		if jet.HeaderValue(m.Header, "ce-subject") != execution {
 			return nil
 		}
 		e, err := s.Decode(m)
@@ -147,7 +148,7 @@ func (s *Ledger) Output(ctx context.Context, tenant, execution string, after uin
 // SessionLog calls fn for each event on the subject of a named session, stored
 // after a position and before the call, oldest first. An error of fn is returned as it is.
 func (s *Ledger) SessionLog(ctx context.Context, tenant, sessionID string, after uint64, fn func(events.Event) error) error {
-	if err := CheckTokens(tenant, sessionID); err != nil {
+	if err := jet.CheckTokens(tenant, sessionID); err != nil {
 		return err
 	}
 	_, err := s.each(ctx, events.SessionSubject(tenant, sessionID), after, func(m events.Stored) error {
@@ -163,7 +164,7 @@ func (s *Ledger) SessionLog(ctx context.Context, tenant, sessionID string, after
 // LastEntry returns the newest entry or reset of a session, or events.ErrNotFound.
 // The session is named by its key (events.SessionID).
 func (s *Ledger) LastEntry(ctx context.Context, tenant, sessionID string) (events.Event, error) {
-	if err := CheckTokens(tenant, sessionID); err != nil {
+	if err := jet.CheckTokens(tenant, sessionID); err != nil {
 		return events.Event{}, err
 	}
 	m, err := s.newest(ctx, events.SessionSubject(tenant, sessionID))
@@ -179,7 +180,7 @@ var errFound = errors.New("found")
 // Entry returns the session entry of an execution, or events.ErrNotFound,
 // looking only at entries stored after the given position and before the call.
 func (s *Ledger) Entry(ctx context.Context, tenant, sessionID, execution string, after uint64) (events.Event, error) {
-	if err := CheckTokens(tenant, sessionID); err != nil {
+	if err := jet.CheckTokens(tenant, sessionID); err != nil {
 		return events.Event{}, err
 	}
 	var found events.Event
@@ -208,7 +209,7 @@ func (s *Ledger) Entry(ctx context.Context, tenant, sessionID, execution string,
 // share, stored after a position and before the call, oldest first. It returns
 // the position of the last one there (0: none).
 func (s *Ledger) HeapEvents(ctx context.Context, tenant, heap string, after uint64, fn func(events.Event) error) (last uint64, err error) {
-	if err := CheckTokens(tenant, heap); err != nil {
+	if err := jet.CheckTokens(tenant, heap); err != nil {
 		return 0, err
 	}
 	return s.each(ctx, events.HeapSubject(tenant, heap), after, func(m events.Stored) error {
@@ -224,13 +225,13 @@ func (s *Ledger) HeapEvents(ctx context.Context, tenant, heap string, after uint
 // oldest first, and the position of the last event on the heap's subject (0:
 // none), for a conditional append.
 func (s *Ledger) TagEdits(ctx context.Context, tenant, heap string) ([]events.Event, uint64, error) {
-	if err := CheckTokens(tenant, heap); err != nil {
+	if err := jet.CheckTokens(tenant, heap); err != nil {
 		return nil, 0, err
 	}
 	// The subject is shared with other heaps.
 	var edits []events.Event
 	last, err := s.each(ctx, events.HeapSubject(tenant, heap), 0, func(m events.Stored) error {
-		if HeaderValue(m.Header, "ce-subject") != heap {
+		if jet.HeaderValue(m.Header, "ce-subject") != heap {
 			return nil
 		}
 		e, err := s.Decode(m)

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // ledgerOptions set up a Ledger. The zero value works.
@@ -42,7 +43,7 @@ type ledgerOptions struct {
 // Ledger is the sequence of events, over all volumes. It is safe for concurrent use, and
 // holds nothing to close.
 type Ledger struct {
-	jet  *Client
+	jet  *jet.Client
 	opts ledgerOptions
 	// texts keeps what is kept of removed volumes.
 	texts texts
@@ -72,7 +73,7 @@ type texts interface {
 }
 
 // NewLedger makes a Ledger. The caller MUST call Open before any other method.
-func NewLedger(client *Client, kept texts, opts ledgerOptions) *Ledger {
+func NewLedger(client *jet.Client, kept texts, opts ledgerOptions) *Ledger {
 	if opts.Keys == nil {
 		opts.Keys = noKeys{}
 	}

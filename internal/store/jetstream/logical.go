@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // LastLogical returns the last event of a session that keeps state, or
@@ -20,7 +21,7 @@ func (s *Ledger) LastLogical(ctx context.Context, tenant, session string) (event
 // NextLogical returns the first event of a session that keeps state stored after
 // a position, or events.ErrNotFound.
 func (s *Ledger) NextLogical(ctx context.Context, tenant, session string, after uint64) (events.Event, error) {
-	if err := CheckTokens(tenant, session); err != nil {
+	if err := jet.CheckTokens(tenant, session); err != nil {
 		return events.Event{}, err
 	}
 	m, err := s.next(ctx, s.volumes(), events.LogicalSubject(tenant, session), after+1)
@@ -34,7 +35,7 @@ func (s *Ledger) NextLogical(ctx context.Context, tenant, session string, after 
 // position and before the call, oldest first. An error of fn is returned as it
 // is.
 func (s *Ledger) Logical(ctx context.Context, tenant, session string, after uint64, fn func(events.Event) error) error {
-	if err := CheckTokens(tenant, session); err != nil {
+	if err := jet.CheckTokens(tenant, session); err != nil {
 		return err
 	}
 	_, err := s.each(ctx, events.LogicalSubject(tenant, session), after, func(m events.Stored) error {
@@ -60,7 +61,7 @@ func (s *Ledger) Intent(ctx context.Context, tenant, key string) (events.Event, 
 // Refs returns the short names given out to a holder, oldest first, and the
 // position of the last (0: none), for a conditional append.
 func (s *Ledger) Refs(ctx context.Context, tenant, holder string) ([]events.Event, uint64, error) {
-	if err := CheckTokens(tenant, holder); err != nil {
+	if err := jet.CheckTokens(tenant, holder); err != nil {
 		return nil, 0, err
 	}
 	var list []events.Event
@@ -77,7 +78,7 @@ func (s *Ledger) Refs(ctx context.Context, tenant, holder string) ([]events.Even
 
 // lastOn returns the last event on a subject made of a tenant and a key.
 func (s *Ledger) lastOn(ctx context.Context, tenant, key string, subject func(tenant, key string) string) (events.Event, error) {
-	if err := CheckTokens(tenant, key); err != nil {
+	if err := jet.CheckTokens(tenant, key); err != nil {
 		return events.Event{}, err
 	}
 	m, err := s.newest(ctx, subject(tenant, key))

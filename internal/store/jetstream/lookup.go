@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // Decode reads the event. One that cannot be read is damage: only this package
@@ -19,7 +20,7 @@ func (s *Ledger) Decode(m events.Stored) (events.Event, error) {
 }
 
 // getOne fetches a single message; events.ErrNotFound when there is none.
-func (s *Ledger) getOne(ctx context.Context, stream string, r Request) (events.Stored, error) {
+func (s *Ledger) getOne(ctx context.Context, stream string, r jet.Request) (events.Stored, error) {
 	if err := s.answerable(stream, r); err != nil {
 		return events.Stored{}, err
 	}
@@ -48,7 +49,7 @@ func (s *Ledger) getOne(ctx context.Context, stream string, r Request) (events.S
 // It returns how many more the server could have sent. No match is no error.
 // fn must not keep m.Body past its return without owning it: it does own it,
 // each message has memory of its own. Requests by subject pass over lost positions.
-func (s *Ledger) getBatch(ctx context.Context, stream string, r Request, fn func(m events.Stored) error) (pending uint64, err error) {
+func (s *Ledger) getBatch(ctx context.Context, stream string, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	if !bySubject(r) || !s.hasUnreadable(stream) {
 		return s.requestBatch(ctx, stream, r, fn)
 	}
@@ -88,7 +89,7 @@ func (s *Ledger) getBatch(ctx context.Context, stream string, r Request, fn func
 }
 
 // requestBatch is getBatch for all messages that match.
-func (s *Ledger) requestBatch(ctx context.Context, stream string, r Request, fn func(m events.Stored) error) (pending uint64, err error) {
+func (s *Ledger) requestBatch(ctx context.Context, stream string, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	if err := s.answerable(stream, r); err != nil {
 		return 0, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // Acceptance is a loss that was accepted: the ledger continues behind it.
@@ -37,7 +38,7 @@ func (s *Ledger) readLost(ctx context.Context, list []volume) error {
 	}
 	for i := len(list) - 1; i >= 0; i-- {
 		v := list[i]
-		m, err := s.getOne(ctx, v.stream(), Request{Seq: v.first})
+		m, err := s.getOne(ctx, v.stream(), jet.Request{Seq: v.first})
 		if errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrDamaged) {
 			continue // whether it may be missing is found by the checks
 		}
@@ -124,7 +125,7 @@ func (s *Ledger) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) e
 		}
 		switch m, err := s.lastOf(ctx, before); {
 		case err == nil && m.Seq == before.last:
-			d.Predecessor.LastID = HeaderValue(m.Header, "ce-id")
+			d.Predecessor.LastID = jet.HeaderValue(m.Header, "ce-id")
 		case err != nil && !errors.Is(err, events.ErrNotFound):
 			return fmt.Errorf("read the last event of volume %d: %w", before.number, err)
 		}
@@ -140,7 +141,7 @@ func (s *Ledger) lastOf(ctx context.Context, v volume) (events.Stored, error) {
 	if v.last == 0 {
 		return events.Stored{}, events.ErrNotFound
 	}
-	return s.getOneIn(ctx, v, Request{Seq: v.last})
+	return s.getOneIn(ctx, v, jet.Request{Seq: v.last})
 }
 
 // LostHeap returns the position of the newest event that names a tenant's heap among

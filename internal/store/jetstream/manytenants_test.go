@@ -14,6 +14,7 @@ import (
 	"daybook/events"
 	"daybook/internal/dev/tier"
 	"daybook/internal/resources/fairness"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 )
@@ -67,7 +68,7 @@ func TestOutsideServerWithFewConsumers(t *testing.T) {
 	}
 	var conns [2]*nats.Conn
 	for i := range conns {
-		if conns[i], err = jetstream.Connect(ns.ClientURL(), "test", jetstreamtest.Logger(t)); err != nil {
+		if conns[i], err = jet.Connect(ns.ClientURL(), "test", jetstreamtest.Logger(t)); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(conns[i].Close)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // queueOptions set up a Queue. The zero value works.
@@ -30,8 +31,8 @@ type requests interface {
 	IsLive(n events.Volume) bool
 	LiveAt(position uint64) (LiveVolume, bool)
 	Refresh(ctx context.Context) error
-	GetIn(ctx context.Context, n events.Volume, r Request) (events.Stored, error)
-	GetBatchIn(ctx context.Context, n events.Volume, r Request, fn func(m events.Stored) error) (pending uint64, err error)
+	GetIn(ctx context.Context, n events.Volume, r jet.Request) (events.Stored, error)
+	GetBatchIn(ctx context.Context, n events.Volume, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error)
 	LastFrom(ctx context.Context, position uint64, subject string) (events.Stored, error)
 	Decode(m events.Stored) (events.Event, error)
 	DecryptEvent(e events.Event, err error) (events.Event, error)
@@ -41,7 +42,7 @@ type requests interface {
 // Queue hands out the run requests that the ledger holds, and carries cancel requests.
 // It is safe for concurrent use, and holds nothing to close.
 type Queue struct {
-	jet    *Client
+	jet    *jet.Client
 	ledger requests
 	opts   queueOptions
 	// prepared holds the workKeys of the consumers that are known to exist in the volume
@@ -56,7 +57,7 @@ type Queue struct {
 
 // NewQueue makes a Queue over a ledger. The ledger MUST call Prepare before it stores an
 // event.
-func NewQueue(client *Client, ledger requests, opts queueOptions) *Queue {
+func NewQueue(client *jet.Client, ledger requests, opts queueOptions) *Queue {
 	opts.AckWait = cmp.Or(opts.AckWait, 10*time.Second)
 	return &Queue{jet: client, ledger: ledger, opts: opts, forgetAfter: forgetAfter, lookEvery: lookEvery}
 }

@@ -11,6 +11,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 const (
@@ -95,7 +96,7 @@ func (c *consumption) reclaimable(ctx context.Context, tenant string, v LiveVolu
 	turns := map[string][]queuedTurn{} // by session, in order
 	for from := first; from <= last; {
 		var got uint64
-		r := Request{Seq: from, NextBySubject: StoredSubject(v.Number, events.RunSubjects(tenant, c.pool)), Batch: BatchMessages, MaxBytes: BatchBytes}
+		r := jet.Request{Seq: from, NextBySubject: StoredSubject(v.Number, events.RunSubjects(tenant, c.pool)), Batch: jet.BatchMessages, MaxBytes: jet.BatchBytes}
 		_, err := c.work.ledger.GetBatchIn(ctx, v.Number, r, func(m events.Stored) error {
 			if got = m.Seq; got > last {
 				return nil

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"daybook/internal/store/jet"
 )
 
 // Release has a request delivered at once that was given back with a delay, and
@@ -15,7 +17,7 @@ import (
 // acknowledged, is left alone. One that a runner holds is delivered a second
 // time: the receiver asks with Held before it acts.
 func (s *Queue) Release(ctx context.Context, tenant, pool string, position uint64) error {
-	if err := CheckTokens(tenant, pool); err != nil {
+	if err := jet.CheckTokens(tenant, pool); err != nil {
 		return fmt.Errorf("release the request at %d: %w", position, err)
 	}
 	v, ok := s.ledger.LiveAt(position)

@@ -11,6 +11,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // mostKept bounds what is kept of removed volumes, in events and bytes: it is in
@@ -150,11 +151,11 @@ func (s *Ledger) extract(ctx context.Context, keep []uint64) ([]events.Stored, e
 	for len(keep) > 0 {
 		// One request brings many where they are close together.
 		n := 1
-		for n < len(keep) && keep[n]-keep[0] < BatchMessages {
+		for n < len(keep) && keep[n]-keep[0] < jet.BatchMessages {
 			n++
 		}
 		p := page{form: raw, begin: keep[0] - 1, end: keep[0] - 1}
-		if _, _, err := s.readBatch(ctx, int(keep[n-1]-keep[0]+1), BatchBytes, &p); err != nil {
+		if _, _, err := s.readBatch(ctx, int(keep[n-1]-keep[0]+1), jet.BatchBytes, &p); err != nil {
 			return nil, err
 		}
 		begin := len(list)
@@ -242,8 +243,8 @@ func (s *Ledger) finishRemoval(ctx context.Context) error {
 // none does.
 func (s *Ledger) findRemoved(ctx context.Context, numbers []events.Volume) (*volume, error) {
 	for _, n := range slices.Backward(numbers) {
-		m, err := s.jet.Get(ctx, n.Stream(), Request{LastBySubject: StoredSubject(n, events.RemovalSubject(events.LedgerTenant))})
-		if errors.Is(err, events.ErrNotFound) || IsStreamGone(err) {
+		m, err := s.jet.Get(ctx, n.Stream(), jet.Request{LastBySubject: StoredSubject(n, events.RemovalSubject(events.LedgerTenant))})
+		if errors.Is(err, events.ErrNotFound) || jet.IsStreamGone(err) {
 			continue // what cannot be asked is no stream of a ledger, or is damaged: others say so
 		}
 		if err != nil {
@@ -301,7 +302,7 @@ func (s *Ledger) lookForRemoval(ctx context.Context) {
 	now := s.volumes()
 	// Whoever has it may wait for the caller to have appended: only so long.
 	for try := 0; !s.turning.TryLock(); try++ {
-		if s.volumes() != now || try == lookTries || Wait(ctx, lagPause) != nil {
+		if s.volumes() != now || try == lookTries || jet.Wait(ctx, lagPause) != nil {
 			return
 		}
 	}
@@ -338,7 +339,7 @@ const lookTries = 100
 // readKept fills an empty page with kept events after its end. It reports false
 // when there is none: then the page ends with the last removed volume.
 func (s *Ledger) readKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
-	list, more := v.gone.answer(Request{Seq: p.end + 1, Batch: limit, MaxBytes: BatchBytes})
+	list, more := v.gone.answer(jet.Request{Seq: p.end + 1, Batch: limit, MaxBytes: jet.BatchBytes})
 	for _, m := range list {
 		p.skip = m.Seq - 1 - p.end
 		if err := s.add(p, m); err != nil {

@@ -10,6 +10,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // Removing a blob takes three steps, each of which may be the last before a
@@ -103,14 +104,14 @@ func (s *BlobStore) ReclaimBlobs(ctx context.Context) (chunks uint64, err error)
 		if owned[strings.TrimPrefix(subject, chunkSubjects)] {
 			continue
 		}
-		m, err := b.getOne(ctx, Request{LastBySubject: subject})
+		m, err := b.getOne(ctx, jet.Request{LastBySubject: subject})
 		if errors.Is(err, events.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return 0, fmt.Errorf("reclaim the room of blobs: %w", err)
 		}
-		if at, err := time.Parse(time.RFC3339Nano, HeaderValue(m.Header, HeaderTime)); err != nil || time.Since(at) < s.opts.Settle {
+		if at, err := time.Parse(time.RFC3339Nano, jet.HeaderValue(m.Header, jet.HeaderTime)); err != nil || time.Since(at) < s.opts.Settle {
 			continue // it may become a blob yet
 		}
 		stray, chunks = append(stray, subject), chunks+n

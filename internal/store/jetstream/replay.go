@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // Headers that mark an event as one of history, told once more.
@@ -26,7 +27,7 @@ func (s *Ledger) Republish(_ context.Context, subject string, e events.Event) er
 	if !ok {
 		return fmt.Errorf("republish event %d: %q is not a subject below replay.%s", e.Seq, subject, e.Tenant)
 	}
-	if err := CheckTokens(strings.Split(rest, ".")...); err != nil {
+	if err := jet.CheckTokens(strings.Split(rest, ".")...); err != nil {
 		return fmt.Errorf("republish event %d: %w", e.Seq, err)
 	}
 	events.Conceal(&e) // here, too, it is shown as it is on record

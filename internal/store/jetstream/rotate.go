@@ -10,6 +10,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // Sealing tells why and for whom the active volume is sealed.
@@ -78,7 +79,7 @@ func (s *Ledger) recordSealing(ctx context.Context, v volume, last uint64, how S
 		}
 	}
 	_, err := s.appendTo(ctx, v, events.New(events.LedgerTenant, time.Now(), d), natsjs.ExpectedLastSubjSeqHeader, opened)
-	if IsConflict(err) {
+	if jet.IsConflict(err) {
 		return nil // another process seals it too
 	}
 	return err
@@ -136,7 +137,7 @@ func (s *Ledger) complete(ctx context.Context, list []volume) (now []volume, cha
 // lastOfVolume is the newest event that a volume records about itself; the zero
 // event when there is none.
 func (s *Ledger) lastOfVolume(ctx context.Context, v volume) (events.Event, error) {
-	m, err := s.getHeld(ctx, v, Request{LastBySubject: StoredSubject(v.number, events.VolumeSubject(events.LedgerTenant))})
+	m, err := s.getHeld(ctx, v, jet.Request{LastBySubject: StoredSubject(v.number, events.VolumeSubject(events.LedgerTenant))})
 	if errors.Is(err, events.ErrNotFound) {
 		return events.Event{}, nil
 	}
@@ -160,13 +161,13 @@ func (s *Ledger) recordOpening(ctx context.Context, list []volume) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	last, err := s.getHeld(ctx, before, Request{Seq: before.last})
+	last, err := s.getHeld(ctx, before, jet.Request{Seq: before.last})
 	if err != nil {
 		return false, fmt.Errorf("read the last event of volume %d: %w", before.number, err)
 	}
 	d := &events.LedgerVolumeOpened{
 		Volume: v.number, First: v.first,
-		Predecessor: events.Predecessor{Volume: before.number, First: before.first, Last: before.last, LastID: HeaderValue(last.Header, "ce-id")},
+		Predecessor: events.Predecessor{Volume: before.number, First: before.first, Last: before.last, LastID: jet.HeaderValue(last.Header, "ce-id")},
 	}
 	if e, ok := closing.Data.(*events.LedgerVolumeSealed); ok {
 		d.Reason, d.Actor = e.Reason, e.Actor
@@ -216,9 +217,9 @@ func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, a
 	if next.first > before.last+1 {
 		d.Hole = &events.Hole{From: before.last + 1, To: next.first - 1}
 	}
-	switch m, err := s.getHeld(ctx, before, Request{Seq: before.last}); {
+	switch m, err := s.getHeld(ctx, before, jet.Request{Seq: before.last}); {
 	case err == nil && m.Seq == before.last:
-		d.Predecessor.LastID = HeaderValue(m.Header, "ce-id")
+		d.Predecessor.LastID = jet.HeaderValue(m.Header, "ce-id")
 	case err != nil && !errors.Is(err, events.ErrNotFound):
 		return Volume{}, fmt.Errorf("read the last event of volume %d: %w", before.number, err)
 	}
@@ -234,7 +235,7 @@ func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, a
 func (s *Ledger) appendOpening(ctx context.Context, v volume, d *events.LedgerVolumeOpened) error {
 	seq, err := s.appendTo(ctx, v, events.New(events.LedgerTenant, time.Now(), d), natsjs.ExpectedLastSeqHeader, v.first-1)
 	switch {
-	case IsConflict(err):
+	case jet.IsConflict(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("open volume %d: %w", v.number, err)
@@ -257,10 +258,10 @@ func (s *Ledger) appendTo(ctx context.Context, v volume, e events.Event, expect 
 			s.sawStored(seq)
 			return seq, nil
 		}
-		if IsConflict(err) || IsRejected(err) || IsUnwritable(err) {
+		if jet.IsConflict(err) || jet.IsRejected(err) || jet.IsUnwritable(err) {
 			return 0, err
 		}
-		if werr := Wait(ctx, retryPause); werr != nil || try == sealTries {
+		if werr := jet.Wait(ctx, retryPause); werr != nil || try == sealTries {
 			return 0, err
 		}
 	}

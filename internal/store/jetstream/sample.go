@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // sampleWait bounds each request of Sample.
@@ -16,8 +17,8 @@ const sampleWait = 5 * time.Second
 // Sample returns up to n messages of the ledger on a server at positions up to upTo, from
 // the first to the last one there, as they are stored, and the position of the last event:
 // 0 where there is no ledger. It does not look for damage, and writes nothing.
-func Sample(ctx context.Context, conn *Conn, upTo uint64, n int) (list []events.Stored, last uint64, err error) {
-	client, err := NewClient(conn, conn, clientOptions{TryWait: sampleWait, Logger: slog.New(slog.DiscardHandler)})
+func Sample(ctx context.Context, conn *jet.Conn, upTo uint64, n int) (list []events.Stored, last uint64, err error) {
+	client, err := jet.New(conn, conn, jet.Options{TryWait: sampleWait, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -34,7 +35,7 @@ func Sample(ctx context.Context, conn *Conn, upTo uint64, n int) (list []events.
 	var total uint64
 	for _, number := range numbers {
 		v, st, err := s.openVolume(ctx, number)
-		if IsStreamGone(err) {
+		if jet.IsStreamGone(err) {
 			continue // another process removed it meanwhile
 		}
 		if err != nil {
@@ -54,7 +55,7 @@ func Sample(ctx context.Context, conn *Conn, upTo uint64, n int) (list []events.
 				offset -= held
 				continue
 			}
-			m, err := s.jet.Get(ctx, h.stream, Request{Seq: h.from + offset})
+			m, err := s.jet.Get(ctx, h.stream, jet.Request{Seq: h.from + offset})
 			if err != nil && !errors.Is(err, events.ErrNotFound) {
 				return nil, 0, fmt.Errorf("get from stream %s: %w", h.stream, err)
 			}

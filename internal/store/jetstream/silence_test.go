@@ -9,6 +9,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/dev/tier"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 )
 
@@ -69,8 +70,8 @@ func TestSilenceOfAFullConnection(t *testing.T) {
 	t.Parallel()
 	tier.NightlyOnly(t, "a silent server is asked nothing: TestSilenceEnds")
 	_, n, _ := unreliable(t, jetstream.Options{})
-	dial := func(name string) *jetstream.Conn {
-		c, err := jetstream.Connect("nats://"+n.listener.Addr().String(), name, slog.New(slog.DiscardHandler))
+	dial := func(name string) *jet.Conn {
+		c, err := jet.Connect("nats://"+n.listener.Addr().String(), name, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

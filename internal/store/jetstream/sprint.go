@@ -2,17 +2,19 @@ package jetstream
 
 import (
 	"context"
-	"daybook/events"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/semaphore"
+
+	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 const (
 	// sprintFrom is how many events must be waiting for a sprint to be worth its
 	// consumer.
-	sprintFrom = 5 * BatchMessages
+	sprintFrom = 5 * jet.BatchMessages
 	// sprintIdle is how long the server keeps the consumer of a sprint whose
 	// process died.
 	sprintIdle = 30 * time.Second
@@ -43,7 +45,7 @@ func (s *Ledger) sprint(ctx context.Context, after, end uint64, form form, pages
 	if err != nil {
 		return after, ctx.Err()
 	}
-	a := arrivals{messages: make(chan natsjs.Msg, 2*BatchMessages), bytes: semaphore.NewWeighted(sprintBytes)}
+	a := arrivals{messages: make(chan natsjs.Msg, 2*jet.BatchMessages), bytes: semaphore.NewWeighted(sprintBytes)}
 	// A limit of messages alone would let 2,000 large ones arrive at once.
 	consuming, err := c.Consume(func(m natsjs.Msg) { a.put(running, m) }, natsjs.PullMaxBytes(sprintBytes))
 	if err != nil {
@@ -60,7 +62,7 @@ func (s *Ledger) sprint(ctx context.Context, after, end uint64, form form, pages
 	for after < end {
 		select {
 		case m := <-a.messages:
-			p := newPage(form, after, min(len(a.messages)+1, BatchMessages))
+			p := newPage(form, after, min(len(a.messages)+1, jet.BatchMessages))
 			whole := s.gather(m, a, &p)
 			if p.end == after {
 				return after, ctx.Err()
@@ -118,7 +120,7 @@ func (s *Ledger) gather(m natsjs.Msg, a arrivals, p *page) (whole bool) {
 		if !ok || s.Lost().Unreadable(next.Seq) || s.add(p, next) != nil {
 			return false
 		}
-		if n == BatchMessages || p.held >= pageBytes {
+		if n == jet.BatchMessages || p.held >= pageBytes {
 			return true
 		}
 		select {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // largeMessage is a message of a stream with a body of half a MiB.
@@ -30,7 +31,7 @@ func (m largeMessage) Metadata() (*natsjs.MsgMetadata, error) {
 // complete with fewer than a thousand.
 func TestSprintHoldsFewLargeMessages(t *testing.T) {
 	t.Parallel()
-	a := arrivals{messages: make(chan natsjs.Msg, 2*BatchMessages), bytes: semaphore.NewWeighted(sprintBytes)}
+	a := arrivals{messages: make(chan natsjs.Msg, 2*jet.BatchMessages), bytes: semaphore.NewWeighted(sprintBytes)}
 	data := make([]byte, events.MaxEventBytes)
 	full, stop := context.WithCancelCause(t.Context())
 	defer stop(nil)

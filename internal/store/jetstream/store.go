@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // Options set up a Store. The zero value works.
@@ -92,7 +93,7 @@ type Store struct {
 	*Ledger
 	*BlobStore
 	*Queue
-	jet *Client
+	jet *jet.Client
 }
 
 // Open makes sure that the ledger's volumes and buckets exist and are whole,
@@ -101,7 +102,7 @@ type Store struct {
 // changed. The connections stay the caller's, to close after the last use of
 // the Store; two, so that slow readers do not hold up acknowledgements.
 func Open(ctx context.Context, publish, consume *nats.Conn, opts Options) (*Store, error) {
-	client, err := NewClient(publish, consume, clientOptions{
+	client, err := jet.New(publish, consume, jet.Options{
 		Replicas: opts.Replicas, TryWait: opts.TryWait, Server: opts.Server, Existing: opts.Existing, Sync: opts.Sync, Writable: opts.Writable,
 		Stored: opts.Stored, Writing: opts.Writing, Starved: opts.Starved, ReadOnly: opts.ReadOnly, Logger: opts.Logger,
 	})

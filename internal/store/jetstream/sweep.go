@@ -3,6 +3,8 @@ package jetstream
 import (
 	"context"
 	"time"
+
+	"daybook/internal/store/jet"
 )
 
 const (
@@ -24,7 +26,7 @@ const (
 func (t *Tail) sweep(ctx context.Context) {
 	s := sweeper{age: t.sweepAge, bytes: t.sweepBytes}
 	var after, to uint64 // what is left of the last sweep
-	for Wait(ctx, t.sweepEvery) == nil {
+	for jet.Wait(ctx, t.sweepEvery) == nil {
 		t.mu.Lock()
 		now := sweepMark{time.Now(), t.end, t.read}
 		t.mu.Unlock()
@@ -35,7 +37,7 @@ func (t *Tail) sweep(ctx context.Context) {
 		to = max(to, until)
 		for after < to && ctx.Err() == nil {
 			p := newPage(raw, after, 64)
-			if _, _, err := t.s.readBatch(ctx, BatchMessages, pageBytes, &p); err != nil || p.end == after {
+			if _, _, err := t.s.readBatch(ctx, jet.BatchMessages, pageBytes, &p); err != nil || p.end == after {
 				break
 			}
 			after = p.end

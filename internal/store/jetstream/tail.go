@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // tailBytes bounds the bodies that a Tail keeps for followers that are behind.
@@ -175,7 +176,7 @@ func (t *Tail) follow(ctx context.Context, after uint64, form form, fn func(page
 				return context.Cause(ctx)
 			}
 			if form == raw {
-				if err := Wait(ctx, rawPause); err != nil {
+				if err := jet.Wait(ctx, rawPause); err != nil {
 					return err
 				}
 			}
@@ -230,11 +231,11 @@ func (t *Tail) next(me *tailing, after uint64) (p page, more <-chan struct{}, ok
 func (t *Tail) joined(p page, more []page) page {
 	var list []events.Stored
 	for _, q := range more {
-		if len(p.raw)+len(q.raw) > BatchMessages || q.begin != p.end {
+		if len(p.raw)+len(q.raw) > jet.BatchMessages || q.begin != p.end {
 			break
 		}
 		if list == nil { // the first page is others' too
-			list = append(make([]events.Stored, 0, BatchMessages), p.raw...)
+			list = append(make([]events.Stored, 0, jet.BatchMessages), p.raw...)
 		}
 		list = append(list, q.raw...)
 		p.raw, p.end = list, q.end

@@ -16,6 +16,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/resources/fairness"
+	"daybook/internal/store/jet"
 )
 
 // A runner looks ahead at this many requests of a tenant and bytes of them, to
@@ -329,7 +330,7 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 			q.close()
 			return got, fmt.Errorf("ask consumer %s: %w", src.name, err)
 		}
-		code, reason := HeaderValue(m.Header, HeaderStatus), HeaderValue(m.Header, HeaderReason)
+		code, reason := jet.HeaderValue(m.Header, jet.HeaderStatus), jet.HeaderValue(m.Header, jet.HeaderReason)
 		switch {
 		case code == "":
 			q.hold(src, m)
@@ -481,7 +482,7 @@ func (q *tenantQueue) close() {
 		if err != nil {
 			return
 		}
-		if m.Reply != "" && HeaderValue(m.Header, HeaderStatus) == "" {
+		if m.Reply != "" && jet.HeaderValue(m.Header, jet.HeaderStatus) == "" {
 			_ = q.c.work.jet.WorkConn.Publish(m.Reply, nak(0)) // else it comes again when its time is up
 			q.c.work.announceReturned(q.c.pool, q.tenant, 0)
 		}

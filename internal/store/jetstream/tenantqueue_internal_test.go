@@ -12,6 +12,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/internal/resources/fairness"
+	"daybook/internal/store/jet"
 )
 
 // oneVolume is a ledger with one volume.
@@ -21,7 +22,7 @@ func (oneVolume) Active() LiveVolume { return LiveVolume{Number: 1, First: 1} }
 
 // queueOf is the queue of a tenant in a consumption that takes no requests.
 func queueOf(log *slog.Logger) (*consumption, *tenantQueue) {
-	s := NewQueue(&Client{Options: clientOptions{Logger: log}}, oneVolume{}, queueOptions{})
+	s := NewQueue(&jet.Client{Options: jet.Options{Logger: log}}, oneVolume{}, queueOptions{})
 	c := newConsumption(s, "main", fairness.Slots{Total: 1}, nil)
 	c.ctx = context.Background()
 	return c, c.queue("t")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // tolerate leaves out damage that somebody was told of, see Options.Damaged: who
@@ -18,7 +19,7 @@ func (s *Ledger) tolerate(err error) error {
 
 // answerable is why a stream is not asked for messages by their subject, or nil:
 // only by position it shows what it lacks.
-func (s *Ledger) answerable(stream string, r Request) error {
+func (s *Ledger) answerable(stream string, r jet.Request) error {
 	if s.opts.Incomplete == nil || !bySubject(r) {
 		return nil
 	}
@@ -26,7 +27,7 @@ func (s *Ledger) answerable(stream string, r Request) error {
 }
 
 // bySubject reports whether a request asks for messages by their subject.
-func bySubject(r Request) bool {
+func bySubject(r jet.Request) bool {
 	return r.NextBySubject != "" || r.LastBySubject != "" || len(r.MultiLast) > 0
 }
 

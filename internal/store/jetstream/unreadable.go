@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // ErrWrittenMeanwhile is returned by Open with Options.Accept when another process
@@ -34,7 +35,7 @@ func (s *Ledger) lastReadable(ctx context.Context, stream, subject string) (even
 	var found events.Stored
 	for from := uint64(1); ; {
 		got := uint64(0)
-		_, err := s.getBatch(ctx, stream, Request{Seq: from, NextBySubject: subject, Batch: BatchMessages, MaxBytes: BatchBytes}, func(m events.Stored) error {
+		_, err := s.getBatch(ctx, stream, jet.Request{Seq: from, NextBySubject: subject, Batch: jet.BatchMessages, MaxBytes: jet.BatchBytes}, func(m events.Stored) error {
 			got, found = m.Seq, m
 			return nil
 		})

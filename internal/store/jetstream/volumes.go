@@ -11,6 +11,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // volume is a stretch of the ledger as this process knows it: one stream.
@@ -86,7 +87,7 @@ func (s *Ledger) Refresh(ctx context.Context) error {
 func (s *Ledger) refreshLocked(ctx context.Context) error {
 	now := s.volumes()
 	info, err := s.jet.StreamInfo(ctx, now.active().stream())
-	if IsStreamGone(err) { // perhaps another process has sealed and removed it
+	if jet.IsStreamGone(err) { // perhaps another process has sealed and removed it
 		if followed := s.followRemoval(ctx); followed != nil || s.volumes() == now {
 			return errors.Join(err, followed)
 		}
@@ -260,7 +261,7 @@ func (s *Ledger) LastSeq(ctx context.Context) (uint64, error) {
 	for {
 		v := s.volumes().active()
 		info, err := s.jet.StreamInfo(ctx, v.stream())
-		if IsStreamGone(err) {
+		if jet.IsStreamGone(err) {
 			if s.lookForRemoval(ctx); s.volumes().active().number != v.number {
 				continue
 			}

@@ -4,10 +4,11 @@ import (
 	"context"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 // getOneIn is getOne for a volume, which may be removed or be so any moment.
-func (s *Ledger) getOneIn(ctx context.Context, v volume, r Request) (events.Stored, error) {
+func (s *Ledger) getOneIn(ctx context.Context, v volume, r jet.Request) (events.Stored, error) {
 	if v.gone == nil {
 		m, err := s.getOne(ctx, v.stream(), r)
 		if v, err = s.gone(ctx, v, err); v.gone == nil {
@@ -22,18 +23,18 @@ func (s *Ledger) getOneIn(ctx context.Context, v volume, r Request) (events.Stor
 
 // GetIn fetches a single message of a volume, which may be removed or be so any moment;
 // events.ErrNotFound when there is none.
-func (s *Ledger) GetIn(ctx context.Context, n events.Volume, r Request) (events.Stored, error) {
+func (s *Ledger) GetIn(ctx context.Context, n events.Volume, r jet.Request) (events.Stored, error) {
 	return s.getOneIn(ctx, s.numbered(n), r)
 }
 
 // GetBatchIn fetches many messages of a volume, which may be removed or be so any moment,
 // and calls fn for each, in order of position. It returns how many more there are.
-func (s *Ledger) GetBatchIn(ctx context.Context, n events.Volume, r Request, fn func(m events.Stored) error) (pending uint64, err error) {
+func (s *Ledger) GetBatchIn(ctx context.Context, n events.Volume, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	return s.getBatchIn(ctx, s.numbered(n), r, fn)
 }
 
 // getHeld is getOneIn for who holds turning, so that nothing is removed meanwhile.
-func (s *Ledger) getHeld(ctx context.Context, v volume, r Request) (events.Stored, error) {
+func (s *Ledger) getHeld(ctx context.Context, v volume, r jet.Request) (events.Stored, error) {
 	if v.gone == nil {
 		return s.getOne(ctx, v.stream(), r)
 	}
@@ -42,7 +43,7 @@ func (s *Ledger) getHeld(ctx context.Context, v volume, r Request) (events.Store
 
 // getBatchIn is getBatch for a volume, which may be removed or be so any moment.
 // Where it is after some messages, the request ends with an error.
-func (s *Ledger) getBatchIn(ctx context.Context, v volume, r Request, fn func(m events.Stored) error) (pending uint64, err error) {
+func (s *Ledger) getBatchIn(ctx context.Context, v volume, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	if v.gone == nil {
 		some := false
 		pending, err := s.getBatch(ctx, v.stream(), r, func(m events.Stored) error {
@@ -68,7 +69,7 @@ func (s *Ledger) getBatchIn(ctx context.Context, v volume, r Request, fn func(m 
 // gone is a volume as it is now if a request that failed found no stream to answer
 // it; else the volume and the error as they were.
 func (s *Ledger) gone(ctx context.Context, v volume, err error) (volume, error) {
-	if !IsStreamGone(err) || v.number >= s.volumes().active().number {
+	if !jet.IsStreamGone(err) || v.number >= s.volumes().active().number {
 		return v, err // only sealed volumes are removed; v.sealed may be out of date
 	}
 	if now := s.volumes().list[0]; now.gone == nil || now.number < v.number {

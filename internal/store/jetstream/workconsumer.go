@@ -12,6 +12,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"daybook/events"
+	"daybook/internal/store/jet"
 )
 
 const (
@@ -146,7 +147,7 @@ type workKey struct{ stream, consumer string }
 // events need none.
 func (s *Queue) Prepare(ctx context.Context, v LiveVolume, e events.Event) {
 	d, ok := e.Data.(*events.ExecutionRequested)
-	if !ok || CheckTokens(e.Tenant, d.Pool) != nil {
+	if !ok || jet.CheckTokens(e.Tenant, d.Pool) != nil {
 		return
 	}
 	if s.preparing.Swap(int64(v.Number)) != int64(v.Number) {
@@ -179,7 +180,7 @@ func (s *Queue) forgetPrepared(active LiveVolume) {
 // with unfinished runs: the description of a consumer may have been lost with a
 // damaged file.
 func (s *Queue) PrepareWork(ctx context.Context, pool string, tenants ...string) error {
-	if err := CheckTokens(append([]string{pool}, tenants...)...); err != nil {
+	if err := jet.CheckTokens(append([]string{pool}, tenants...)...); err != nil {
 		return fmt.Errorf("prepare the queues of tenants: %w", err)
 	}
 	if len(tenants) == 0 {
@@ -196,7 +197,7 @@ func (s *Queue) PrepareWork(ctx context.Context, pool string, tenants ...string)
 			if known[tenant] != nil {
 				continue
 			}
-			_, err := s.ledger.GetIn(ctx, v.Number, Request{LastBySubject: StoredSubject(v.Number, events.RunSubjects(tenant, pool))})
+			_, err := s.ledger.GetIn(ctx, v.Number, jet.Request{LastBySubject: StoredSubject(v.Number, events.RunSubjects(tenant, pool))})
 			if errors.Is(err, events.ErrNotFound) {
 				continue // a consumer is created with the tenant's first request
 			}
@@ -267,7 +268,7 @@ func (s *Queue) adoptFormer(ctx context.Context, v LiveVolume, pool string, list
 	tenants := map[string]bool{}
 	for from := max(info.AckFloor.Stream+1, v.First); info.NumPending > 0 || info.NumAckPending > 0; {
 		var last uint64
-		r := Request{Seq: from, NextBySubject: StoredSubject(v.Number, events.PoolSubjects(pool)), Batch: BatchMessages, MaxBytes: BatchBytes}
+		r := jet.Request{Seq: from, NextBySubject: StoredSubject(v.Number, events.PoolSubjects(pool)), Batch: jet.BatchMessages, MaxBytes: jet.BatchBytes}
 		_, err := s.ledger.GetBatchIn(ctx, v.Number, r, func(m events.Stored) error {
 			last = m.Seq
 			if t := strings.Split(m.Subject, "."); len(t) > 2 {

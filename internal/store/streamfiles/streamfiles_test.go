@@ -15,6 +15,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/spans"
+	"daybook/internal/store/jet"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/jetstream/jetstreamtest"
 	"daybook/internal/store/streamfiles"
@@ -184,7 +185,7 @@ func TestCheckAndSalvage(t *testing.T) {
 
 // openStore opens the ledger, or returns nil where it is damaged.
 func openStore(t *testing.T, server interface {
-	Conn(string) (*jetstream.Conn, error)
+	Conn(string) (*jet.Conn, error)
 }) *jetstream.Store {
 	t.Helper()
 	conn, err := server.Conn("test")

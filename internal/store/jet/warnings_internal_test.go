@@ -1,4 +1,4 @@
-package jetstream
+package jet
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ func TestRepeatedWarnings(t *testing.T) {
 		for n := range minutes*each + 1 {
 			starved := fmt.Errorf("get position %d: %w", n, syscall.EMFILE)
 			w.warn(t.Context(), "following the ledger", starved, "after", n)
-			time.Sleep(retryPause)
+			time.Sleep(time.Minute / each)
 		}
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		if len(lines) != minutes+1 || strings.Contains(lines[0], "equal_since_last") {

@@ -1,4 +1,4 @@
-package jetstream
+package jet
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 	"daybook/events"
 )
 
-// clientOptions set up a Client. The zero value works.
-type clientOptions struct {
+// Options set up a Client. The zero value works.
+type Options struct {
 	// Replicas is the number of copies of a new stream or bucket; default 1. It
 	// does not change existing ones.
 	Replicas int
@@ -57,7 +57,7 @@ type Client struct {
 	WorkConn *nats.Conn // work and cancel requests, which must not hold up acknowledgements
 	JS       natsjs.JetStream
 	WorkJS   natsjs.JetStream // JS over WorkConn
-	Options  clientOptions
+	Options  Options
 
 	// warnings are those about what is tried again soon.
 	warnings warnings
@@ -67,9 +67,9 @@ type Client struct {
 	probe    Probe         // set before usable is closed
 }
 
-// NewClient makes a Client over connections; two, so that slow readers do not hold up
+// New makes a Client over connections; two, so that slow readers do not hold up
 // acknowledgements.
-func NewClient(publish, consume *nats.Conn, opts clientOptions) (*Client, error) {
+func New(publish, consume *nats.Conn, opts Options) (*Client, error) {
 	opts.Replicas = cmp.Or(opts.Replicas, 1)
 	opts.TryWait = cmp.Or(opts.TryWait, 5*time.Second)
 	if opts.Logger == nil {

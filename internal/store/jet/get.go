@@ -1,4 +1,4 @@
-package jetstream
+package jet
 
 import (
 	"cmp"
@@ -44,7 +44,8 @@ type Request struct {
 	MaxBytes      int      `json:"max_bytes,omitempty"`
 }
 
-func decodeStored(m *nats.Msg) (events.Stored, error) {
+// DecodeMessage reads an answer to a direct get.
+func DecodeMessage(m *nats.Msg) (events.Stored, error) {
 	seq, err := strconv.ParseUint(HeaderValue(m.Header, HeaderSequence), 10, 64)
 	if err != nil || seq == 0 {
 		return events.Stored{}, fmt.Errorf("the server answered without a position: %q", HeaderValue(m.Header, HeaderSequence))
@@ -75,7 +76,7 @@ func (c *Client) Get(ctx context.Context, stream string, r Request) (_ events.St
 	if err := c.status(m); err != nil {
 		return events.Stored{}, err
 	}
-	return decodeStored(m)
+	return DecodeMessage(m)
 }
 
 // status is the error that an answer without a message stands for.
@@ -141,7 +142,7 @@ func (c *Client) GetBatch(ctx context.Context, stream string, r Request, fn func
 			}
 			return 0, nil
 		}
-		got, err := decodeStored(m)
+		got, err := DecodeMessage(m)
 		if err != nil {
 			return 0, fmt.Errorf("get from stream %s: %w", stream, err)
 		}
